@@ -70,6 +70,8 @@ VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' includ
 SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
 MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,build/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))
+EXAMPLES := $(wildcard tools/examples/*.c) $(if $(COMPAT_ON),$(wildcard compat/examples/*.c))
+MAN3     := $(BUILD)/man3/tidelock.3
 obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 # ---- what the machine has -----------------------------------------------------------------
@@ -115,7 +117,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 all: lib tool man
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
 tool: $(if $(TOOL_SRC),$(BUILD)/tidelock)
-man: $(MAN)
+man: $(MAN) $(MAN3)
 progs: $(PROGS)
 
 # These install first, and then start over, so that what was installed is found.
@@ -159,7 +161,7 @@ endif
 # ---- objects ------------------------------------------------------------------------------
 # flags holds the command line, list the files: changing either rebuilds what depends on it.
 FLAGS := $(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) $(ALL_LDFLAGS) $(HAS)
-LIST  := $(LIB_SRC) $(TOOL_SRC) $(TLIB_SRC) $(SIM_SRC) $(BENCH_SRC) $(LEGACY_SRC) $(LUA)
+LIST  := $(HEADERS) $(EXAMPLES) $(LIB_SRC) $(TOOL_SRC) $(TLIB_SRC) $(SIM_SRC) $(BENCH_SRC) $(LEGACY_SRC) $(LUA)
 stamp  = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 $(BUILD)/flags: FORCE ; $(call stamp,$(FLAGS))
 $(BUILD)/list: FORCE ; $(call stamp,$(LIST))
@@ -257,6 +259,14 @@ build/man/%: tools/man/%.scd
 	@mkdir -p $(@D)
 	$(Q)$(SCDOC) <$< >$@.tmp && mv $@.tmp $@
 
+# Of the library, from the comments of its headers: a page for each function and type, all by one run. Its date is
+# that of the other pages, which scdoc puts there.
+$(MAN3): tools/man/man3.awk $(HEADERS) $(EXAMPLES) $(BUILD)/list
+	$(call say,MAN $(@D))
+	$(Q)rm -rf $(@D) && mkdir -p $(@D)
+	$(Q)awk -v dir=$(@D) -v version=$(VERSION) -v date=$$(date -u -d @$${SOURCE_DATE_EPOCH:-$$(date +%s)} +%Y-%m-%d) \
+	    -f $< $(filter %/tidelock.h,$(HEADERS)) $(filter-out %/tidelock.h,$(HEADERS)) $(EXAMPLES)
+
 # ---- run ----------------------------------------------------------------------------------
 check-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
@@ -299,7 +309,7 @@ bench-readme:
 # ---- install ------------------------------------------------------------------------------
 D = $(DESTDIR)
 install: all
-	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(BASHCOMP)
+	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(BASHCOMP)
 	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/
 	$(Q)install -m 644 $(BUILD)/libtidelock.a $(D)$(LIBDIR)/
 	$(Q)install -m 755 $(BUILD)/$(SONAME) $(D)$(LIBDIR)/libtidelock.so.$(VERSION)
@@ -311,15 +321,17 @@ install: all
 	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) $(if $(HAVE_TLS),$(if $(filter openssl,$(PKG)),,-lssl -lcrypto)) $(if $(HAVE_JSON),$(if $(filter jansson,$(PKG)),,-ljansson)) -pthread -lm|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
-	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 tools/examples/*.c $(if $(COMPAT_ON),compat/examples/*.c) $(D)$(DOCDIR)/examples/
+	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
 	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
+	$(Q)install -m 644 $(MAN3:tidelock.3=*.3) $(D)$(MANDIR)/man3/
 	$(Q)cat tools/completion/tidelock.bash $(if $(COMPAT_ON),tools/completion/legacy.bash) >$(D)$(BASHCOMP)/tidelock
 	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :
 uninstall:
 	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR)
 	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
-	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(BASHCOMP)/tidelock \
+	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
+	    $(D)$(MANDIR)/man3/distribute_lock_util.3 $(D)$(BASHCOMP)/tidelock \
 	    $(D)$(UNITDIR)/tidelock-agent.service
 clean: ; $(Q)rm -rf build
 FORCE:

@@ -17,8 +17,8 @@
  * protocol, or with the options the timestamp protocol: the key holds what the Java class writes and
  * reads, but nothing is deleted or taken over that may be another's.
  *
- * A handle keeps each hold apart, where the Java class has one flag for all keys. It may be used
- * from any thread. A hold is its thread's: tl_dlu_release of another thread changes nothing, so that
+ * Threads. A handle may be used from any thread, and keeps each hold apart, where the Java class has
+ * one flag for all keys. A hold is its thread's: tl_dlu_release of another thread changes nothing, so that
  * a `release` in a clean-up path, after a lock() that said false, is as harmless as it looks. A lock
  * that one thread takes and another gives back needs tl_dlu_release_any.
  *
@@ -53,13 +53,13 @@ typedef struct tl_dlu tl_dlu;
 tl_dlu *tl_dlu_open(const char *url, tl_error *err);
 
 /**
- * The same with options of one's own. The protocol is TL_BRIDGE unless they say TL_TIMESTAMP or
+ * Make a handle with options of one's own, else as tl_dlu_open. The protocol is TL_BRIDGE unless they say TL_TIMESTAMP or
  * TL_AUTO; locks last legacy_ttl_min_ms. Options that leave no validity are refused here: TL_EINVALID.
  */
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err);
 
 /**
- * Close it, when no thread is in a call any more. What is held is not released, but expires by
+ * Close a handle, when no thread is in a call any more. What is held is not released, but expires by
  * itself: its work may still go on. Blocks at most attempt_ms. NULL is fine.
  */
 void tl_dlu_close(tl_dlu *dlu);
@@ -82,7 +82,7 @@ void tl_dlu_close(tl_dlu *dlu);
 bool tl_dlu_lock(tl_dlu *dlu, const char *key, tl_error *err);
 
 /**
- * The same, but wait for it: in place of a loop around lock() and sleep(). Also for another thread
+ * Acquire the lock, and wait for it: as tl_dlu_lock, in place of a loop around lock() and sleep(). Also for another thread
  * of the same handle, and for a hold of the caller's own until that expires.
  *
  * wait_ms  0 is tl_dlu_lock; TL_FOREVER waits without limit. Blocks at most this long
@@ -104,7 +104,7 @@ bool tl_dlu_lock_wait(tl_dlu *dlu, const char *key, int64_t wait_ms, tl_error *e
  */
 tl_err tl_dlu_release(tl_dlu *dlu, const char *key, tl_error *err);
 
-/** The same, whichever thread of this process has locked it. */
+/** Release it as tl_dlu_release, whichever thread of this process has locked it. */
 tl_err tl_dlu_release_any(tl_dlu *dlu, const char *key, tl_error *err);
 
 /** Milliseconds for which this handle certainly holds the key, by whichever thread; 0 when it

@@ -32,6 +32,9 @@ demo   redis-server     cmd:redis-server
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h
 check  scdoc            cmd:scdoc
+check  man-db           cmd:man
+check  groff-base       cmd:groff
+check  mandoc           cmd:mandoc
 check  procps           cmd:ps
 check  openssl          cmd:openssl
 check  python3-redis    python:redis

@@ -75,7 +75,7 @@ typedef void (*tl_waiting_fn)(const tl_waiting *w, void *ctx);
 #define TL_LINE_MOST 1000 /**< so many of a line are told at most */
 
 /**
- * As tl_client_look; and tell of the first in line for the lock, as the server saw both at one moment. Who was
+ * Look at a key and its line: as tl_client_look, and tell of the first who wait, as the server saw both at one moment. Who was
  * given the lock already is its holder, and no longer in line.
  *
  * most  of how many to tell, TL_LINE_MOST at most; ret_info->in_line says how many there are
@@ -115,11 +115,11 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
  *
  * seen  the result of tl_client_look, so that no later lock is removed; NULL: any
  *
- * TL_OK         removed
- * TL_EEXPIRED   nobody held it
- * TL_ETAKEN     another holds it than the one that was seen; not removed
- * TL_EINVALID   the key holds something that is no lock; not removed
- * TL_EUNCERTAIN sent, no reply seen
+ * TL_OK          removed
+ * TL_EEXPIRED    nobody held it
+ * TL_ETAKEN      another holds it than the one that was seen; not removed
+ * TL_EINVALID    the key holds something that is no lock; not removed
+ * TL_EUNCERTAIN  sent, no reply seen
  * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
  *
  * Needs EVAL. Blocks at most connect_ms + attempt_ms.

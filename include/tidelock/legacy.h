@@ -107,8 +107,8 @@ typedef struct {
 /**
  * The dialect number i, from 0; the first is the default.
  *
- * end_ms  of the example, ms since the epoch
- * returns false after the last one, and for a size that can't be
+ * end_ms   of the example, ms since the epoch
+ * returns  false after the last one, and for a size that can't be
  */
 bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info);
 

@@ -176,7 +176,8 @@ typedef enum {
     TL_ABOUT_LEGACY = 3 /**< what is said of legacy clients */
 } tl_about;
 
-/** Filled by a call that fails, if the caller passed one; untouched by one that succeeds. */
+/** More about a failure: filled by a call that fails, if the caller passed one; untouched by one that
+ *  succeeds. */
 typedef struct {
     tl_err code;
     int sys_errno;  /**< the errno behind it, or what comes nearest: ECONNREFUSED; ENOENT: no socket
@@ -200,6 +201,7 @@ typedef enum {
     TL_AUTO = 3
 } tl_protocol_id;
 
+/** How much a line of the log matters. */
 typedef enum {
     TL_LOG_ERROR = 0,
     TL_LOG_WARNING = 1,
@@ -209,7 +211,8 @@ typedef enum {
 
 struct tl_legacy_options; /* see legacy.h */
 
-/** Every member but size may stay 0 and then has the default in brackets. */
+/** Which server, and how to reach it. Every member but size may stay 0 and then has the default in
+ *  brackets. */
 typedef struct {
     size_t size;             /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
     const char *url;         /**< redis://[user:password@]host[:port][/db], rediss:// for TLS,
@@ -418,6 +421,7 @@ typedef enum {
     TL_RETRY_CUSTOM       /**< whatever retry_next() says */
 } tl_retry_kind;
 
+/** What a lock is at this moment. */
 typedef enum {
     TL_FREE = 0, /**< never acquired, or released */
     TL_HELD,     /**< ours, and renewed in time */
@@ -434,7 +438,7 @@ typedef enum {
     TL_LOST_MAX_HOLD /**< max_hold_ms is over */
 } tl_lost_why;
 
-/** What the callback gets. AT_RISK and HELD alternate: a risk that ends before the callback could
+/** What on_event gets. AT_RISK and HELD alternate: a risk that ends before the callback could
  *  run is not reported. */
 typedef struct {
     size_t size;            /**< how much of it the library has filled in */
@@ -447,7 +451,7 @@ typedef struct {
                                  time that it took to notice */
 } tl_lock_event;
 
-/** Every member but size may stay 0 and then has the default in brackets. */
+/** What a lock is like. Every member but size may stay 0 and then has the default in brackets. */
 typedef struct {
     size_t size;    /**< sizeof(tl_lock_options); TL_LOCK_OPTIONS sets it */
     int64_t ttl_ms; /**< lifetime, 10..86400000 [30000]; legacy.h has the limits and the default
@@ -580,7 +584,8 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
  * TL_EEXPIRED      it had expired or been deleted, and nobody has it
  * TL_ETAKEN        it expired or was stolen, and another has it
  * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires by
- * TL_EUNAVAILABLE  itself in any case. UNAVAILABLE: nothing could be sent yet
+ *                  itself in any case
+ * TL_EUNAVAILABLE  the same, with nothing sent yet
  * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it was not released; it expires by itself
  * TL_EINVALID      it was not held
  *
