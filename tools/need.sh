@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
-#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony etcd
+#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony promtool etcd
 #   tools/need.sh --try GROUP...   what can't be had is said, and is no failure
 #
 # CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
@@ -14,7 +14,8 @@
 #    libraries are many; the unit that its package enables is disabled again straight after;
 #  - the same goes for etcd-server and its unit;
 #  - chrony would replace the machine's time service, so it is only unpacked, to build/chrony; where it is
-#    installed already, that is taken (and apt has nothing to unpack).
+#    installed already, that is taken (and apt has nothing to unpack);
+#  - so is prometheus, a service too, of which only promtool is wanted.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -51,6 +52,7 @@ model  gcc              cmd:cc
 valgrind valgrind       cmd:valgrind
 browser chromium        cmd:chromium
 chrony chrony           unpacked:usr/sbin/chronyd
+promtool prometheus     unpacked:usr/bin/promtool
 '
 
 say() { echo "tidelock: $*" >&2; }
@@ -205,7 +207,7 @@ fi
 unpack=
 install=
 for p in $lacking; do
-    case $p in chrony) unpack="$unpack $p" ;; *) install="$install $p" ;; esac
+    case $p in chrony | prometheus) unpack="$unpack $p" ;; *) install="$install $p" ;; esac
 done
 install=${install# }
 

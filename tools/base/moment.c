@@ -16,6 +16,10 @@ int64_t moment_ms(void) {
     return tl__mono_now().ns / TL_NS_PER_MS;
 }
 
+int64_t moment_wall_us(void) {
+    return tl__wall_now().us;
+}
+
 int moment_timer(void) {
     return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 }

@@ -34,31 +34,61 @@ static int fill(FILE *out, void (*write)(const void *ctx, FILE *out), const void
     return why;
 }
 
+bool outfile_is_plain(const char *path) {
+    struct stat st;
+    return stat(path, &st) || S_ISREG(st.st_mode);
+}
+
+/* Where it is to be, and where it is filled until then. */
+typedef struct {
+    char place[PATH_MAX], beside[PATH_MAX];
+} places;
+
+static bool find_places(places *p, const char *path) {
+    if (!realpath(path, p->place)) /* a link stays one */
+        (void)snprintf(p->place, sizeof p->place, "%s", path);
+    int n = snprintf(p->beside, sizeof p->beside, "%s.%lld", p->place, (long long)getpid());
+    return strlen(path) < sizeof p->place && n > 0 && (size_t)n < sizeof p->beside;
+}
+
+int outfile_check(const char *what, const char *path) {
+    places p;
+    if (!outfile_is_plain(path))
+        return access(path, W_OK) ? complain(what, path, errno) : 0;
+    if (!find_places(&p, path))
+        return fail(STATUS_USAGE, "%s: too long a path", what);
+    int fd = open(p.beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return complain(what, path, errno);
+    (void)unlink(p.beside);
+    close(fd);
+    return 0;
+}
+
+int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FILE *out),
+                            const void *ctx) {
+    places p;
+    bool plain = outfile_is_plain(path);
+
+    if (plain && !find_places(&p, path))
+        return ENAMETOOLONG;
+    FILE *out = plain ? fopen(p.beside, "wxe") : fopen(path, "we");
+    if (!out)
+        return errno;
+    int why = fill(out, write, ctx);
+    if (plain && !why && rename(p.beside, p.place))
+        why = errno;
+    if (plain && why)
+        (void)unlink(p.beside);
+    return why;
+}
+
 int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
                     const void *ctx) {
-    char real[PATH_MAX], beside[PATH_MAX];
-    struct stat st;
-    bool there = stat(path, &st) == 0;
-    const char *place = there && realpath(path, real) ? real : path; /* a link stays one */
-
-    if (there && !S_ISREG(st.st_mode)) {
-        FILE *out = fopen(path, "we");
-        int why = out ? fill(out, write, ctx) : errno;
-        return why ? complain(what, path, why) : 0;
-    }
-    int n = snprintf(beside, sizeof beside, "%s.%lld", place, (long long)getpid());
-    if (n < 0 || (size_t)n >= sizeof beside)
+    int why = outfile_replace_quietly(path, write, ctx);
+    if (why == ENAMETOOLONG)
         return fail(STATUS_USAGE, "%s: too long a path", what);
-    FILE *out = fopen(beside, "wxe");
-    if (!out)
-        return complain(what, path, errno);
-    int why = fill(out, write, ctx);
-    if (!why && rename(beside, place))
-        why = errno;
-    if (!why)
-        return 0;
-    (void)unlink(beside);
-    return complain(what, path, why);
+    return why ? complain(what, path, why) : 0;
 }
 
 /* ---- adding a line ------------------------------------------------------------------------------ */

@@ -4,6 +4,7 @@
 #ifndef TIDELOCK_OUTFILE_H
 #define TIDELOCK_OUTFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -12,6 +13,16 @@
  *  status after a message that begins with `what`. */
 int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
                     const void *ctx);
+
+/** The same without a message: 0, or an errno. */
+int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FILE *out),
+                            const void *ctx);
+
+/** Could it be? Before there is anything to write; what is there stays. As outfile_replace. */
+int outfile_check(const char *what, const char *path);
+
+/** Is it a regular file, or no file yet: not a pipe or a device? */
+bool outfile_is_plain(const char *path);
 
 /** Add a line, text with its newline, to the end of a file that other processes may add to as well.
  *  It is there whole or, when it could not be written, not at all. Waits 2 s at most for the others.

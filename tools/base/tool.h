@@ -66,6 +66,9 @@ const char *state_of(tl_err code);
 /** Milliseconds on the clock that deadlines follow: it never steps, and counts suspend. */
 int64_t moment_ms(void);
 
+/** Microseconds since the epoch, on the wall clock. */
+int64_t moment_wall_us(void);
+
 /** A timer descriptor on that clock, CLOEXEC and non-blocking; -1 and errno on failure. */
 int moment_timer(void);
 

@@ -8,7 +8,7 @@ _tidelock_options() { # command
     case $1 in
     '') echo "$all --version" ;;
     run)
-        echo "$all --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --json --quiet --wait-replicas --wait-fsync" \
+        echo "$all --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --metrics --json --quiet --wait-replicas --wait-fsync" \
             "--format --name --verbose $legacy"
         ;;
     lock) echo "$all --ttl --wait --no-wait --fair --quiet --wait-replicas --wait-fsync --json --format $legacy" ;;
@@ -20,10 +20,10 @@ _tidelock_options() { # command
     local) echo "$all --force --json --format" ;;
     skew)
         echo "$all --lock-timeout --max-hold --slack --warn --samples --for --expect --min-hosts --no-self --no-agents --ntp --chrony --kernel --servers" \
-            "--format --json --output --stale-after --watch --log $legacy"
+            "--format --json --output --stale-after --watch --log --metrics $legacy"
         ;;
     doctor) echo "$all --json --format --acl --ttl --quiet --wait-replicas --wait-fsync $legacy" ;;
-    agent) echo "$all --name --every --once --forget --verbose" ;;
+    agent) echo "$all --name --every --once --metrics --forget --verbose" ;;
     migrate) echo "$all $legacy" ;;
     esac
 }
@@ -35,7 +35,7 @@ _tidelock_parse() {
         case ${words[i]} in
         --url | --password-file | --tls-ca | --tls-cert | --tls-key | --tls-name | --ttl | --wait | --conflict-exit-code | --on-lost | --max-hold | --json-fd | \
             --format | --quiet | --wait-replicas | --limit | --lock-timeout | --slack | --warn | --expect | --min-hosts | --forget | --samples | --for | --ntp | \
-            --output | --log | --name | --every | -t | -w | -E)
+            --output | --log | --metrics | --name | --every | -t | -w | -E)
             if [[ ${words[i + 1]-} == '=' ]]; then i=$((i + 2)); else i=$((i + 1)); fi
             ;;
         --) if [[ $command == run ]]; then dashes=$i && return; fi ;;
@@ -72,7 +72,7 @@ _tidelock() {
     # "--option=value" comes in three words.
     if [[ $cur == '=' ]]; then cur=; elif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi
     case $prev in
-    --password-file | --tls-ca | --tls-cert | --tls-key | --output | --log) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
+    --password-file | --tls-ca | --tls-cert | --tls-key | --output | --log | --metrics) mapfile -t COMPREPLY < <(compgen -f -- "$cur") && return ;;
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill continue" -- "$cur") && return ;;
     --format)
         local formats="text json"

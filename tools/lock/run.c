@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "base/js.h"
+#include "base/outfile.h"
 #include "base/report.h"
 #include "base/tool.h"
 #include "lock/childenv.h"
 #include "lock/nested.h"
+#include "lock/run_metrics.h"
 #include "lock/watch.h"
 
 #define NOT_GIVEN (-1)
@@ -22,7 +24,7 @@
 typedef struct {
     int64_t ttl_ms, wait_ms, max_hold_ms;
     int conflict_status, lost_mode, json_fd, format;
-    const char *name;
+    const char *name, *metrics;
     int verbose;
     bool no_wait, fair, forever, json;
     server_care care;
@@ -53,6 +55,8 @@ static const opt options[] = {
     {0, "forever", OPT_FLAG, AT(forever), NULL, "when the command ends, lock and run again", 0, 0},
     {0, "json-fd", OPT_NUMBER, AT(json_fd), "N",
      "at the end write one line of JSON to descriptor N", 0, 1 << 20},
+    {0, "metrics", OPT_TEXT, AT(metrics), "FILE",
+     "at the end replace FILE by how it went, for Prometheus' textfile collector", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "needs --json-fd too, and adds nothing to it", 0, 0},
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
@@ -211,6 +215,20 @@ static void run_command(run *r) {
     childenv_free(env);
 }
 
+/* ---- for monitoring -------------------------------------------------------------------------- */
+
+/* The lock is given back by now, and the status is the run's own, whatever becomes of the file. */
+static void write_metrics(const run *r) {
+    const run_ending ending = {.key = r->key,
+                               .state = r->result == TL_OK ? "free" : state_of(r->result),
+                               .status = r->status,
+                               .waited_ms = r->waited_ms,
+                               .held_ms = r->held_ms,
+                               .ended_us = moment_wall_us(),
+                               .client = r->client};
+    (void)run_metrics_write(r->o->metrics, &ending);
+}
+
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 static void write_json(run *r) {
@@ -250,6 +268,8 @@ static void one_round(run *r) {
         not_acquired(r, before);
     if (r->o->json_fd != NOT_GIVEN)
         write_json(r);
+    if (r->o->metrics)
+        write_metrics(r);
 }
 
 /* Until it is time for the next round; a signal ends the run. */
@@ -335,7 +355,8 @@ static int check_options(const server *s, const run_options *o) {
         return fail(STATUS_USAGE, "run: --name: it is empty; leave it out for the command's own");
     if (o->max_hold_ms == 0)
         return fail(STATUS_USAGE, "run: --max-hold 0 leaves the command no time");
-    return server_care_check("run", &o->care, o->ttl_ms);
+    int status = server_care_check("run", &o->care, o->ttl_ms);
+    return status || !o->metrics ? status : outfile_check("run: --metrics", o->metrics);
 }
 
 static int run_function(const server *s, const void *given, const operands *words) {

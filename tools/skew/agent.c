@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/metrics.h"
+#include "base/outfile.h"
 #include "base/signals.h"
 #include "link/link_open.h"
 #include "skew/skew_self.h"
@@ -18,7 +20,7 @@
 #define STATUS_NOT_THERE 1 /* of --forget */
 
 typedef struct {
-    const char *name;
+    const char *name, *metrics;
     int64_t every_ms;
     bool once, verbose;
     opt_texts forget;
@@ -31,6 +33,8 @@ static const opt agent_table[] = {
      "measure and publish so often (10s)", 0, 0},
     {0, "once", OPT_FLAG, offsetof(agent_options, once), NULL,
      "measure once, leave the record for three times --every, and end", 0, 0},
+    {0, "metrics", OPT_TEXT, offsetof(agent_options, metrics), "FILE",
+     "replace FILE by metrics for Prometheus' textfile collector each time", 0, 0},
     {0, "forget", OPT_TEXTS, offsetof(agent_options, forget), "HOST",
      "instead: forget HOST, which was retired; again and again", 0, 0},
     {'v', "verbose", OPT_FLAG, offsetof(agent_options, verbose), NULL,
@@ -50,7 +54,10 @@ typedef struct {
     int64_t put_us[2];             /* at_us of the last two records that were sent */
     int clash;                     /* rounds for which it is told of still; 0: of none */
     bool failing;
-    int32_t rate_ppm; /* the greatest since the evidence was gathered */
+    int64_t rounds, failed;
+    int64_t success_us; /* when the last round succeeded, by the wall clock; 0: none has */
+    bool unwritten;     /* the metrics, the last time */
+    int32_t rate_ppm;   /* the greatest since the evidence was gathered */
 } agent;
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -158,6 +165,61 @@ static void withdraw(agent *a) {
     (void)put(a, &f.record);
 }
 
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static void put_offset(const metrics *m, const skew_track *t) {
+    static const metrics_label lo = {"edge", "lo"}, hi = {"edge", "hi"};
+    tl_interval offset = t->offset;
+    metrics_head(m, "agent_offset_seconds", "gauge",
+                 "This host's clock less the server's, bounds.");
+    metrics_seconds(m, "agent_offset_seconds", &lo, offset.lo);
+    metrics_seconds(m, "agent_offset_seconds", &hi, offset.hi);
+    metrics_head(m, "agent_width_seconds", "gauge", "How far these bounds are apart.");
+    metrics_seconds(m, "agent_width_seconds", NULL, tl__add_sat(offset.hi, -offset.lo));
+}
+
+static void put_metrics(const void *ctx, FILE *out) {
+    const agent *a = ctx;
+    const metrics m = {.out = out, .label = {{"host", a->name}}};
+    metrics_head(&m, "agent_up", "gauge", "1 if the agent runs, and its last round was published.");
+    metrics_int(&m, "agent_up", NULL, a->success_us > 0 && !a->failing);
+    metrics_head(&m, "agent_name_clash", "gauge", "1 if another agent publishes by the same name.");
+    metrics_int(&m, "agent_name_clash", NULL, a->clash > 0);
+    metrics_head(&m, "agent_rounds_total", "counter", "Rounds of measuring.");
+    metrics_int(&m, "agent_rounds_total", NULL, a->rounds);
+    metrics_head(&m, "agent_rounds_failed_total", "counter", "Rounds that failed.");
+    metrics_int(&m, "agent_rounds_failed_total", NULL, a->failed);
+    if (a->success_us > 0) {
+        metrics_head(&m, "agent_last_success_timestamp_seconds", "gauge",
+                     "When a round was published last.");
+        metrics_seconds(&m, "agent_last_success_timestamp_seconds", NULL, a->success_us);
+    }
+    if (a->track.known && a->success_us > 0)
+        put_offset(&m, &a->track);
+}
+
+/* What can't be written is told once; measuring goes on. */
+static int write_metrics(agent *a) {
+    const char *path = a->options->metrics;
+    if (!path)
+        return 0;
+    int why = outfile_replace_quietly(path, put_metrics, a);
+    bool told = a->unwritten;
+    a->unwritten = why != 0;
+    return why && !told ? fail(STATUS_CONFIG, "agent: --metrics %.200s: %s", path, strerror(why))
+           : why        ? STATUS_CONFIG
+                        : 0;
+}
+
+static int count_round(agent *a, bool ok) {
+    a->rounds++;
+    a->failed += !ok;
+    a->failing = !ok;
+    if (ok)
+        a->success_us = moment_wall_us();
+    return write_metrics(a);
+}
+
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 /* What was measured against another server's clock says nothing of this one's. */
@@ -224,7 +286,7 @@ static void serve(agent *a, signals *s) {
                 (long long)a->options->every_ms);
         else if (ok && a->failing)
             say("agent: the server replies again");
-        a->failing = !ok;
+        (void)count_round(a, ok);
         int64_t now = moment_ms();
         next += pause_ms(a);
         next = next > now ? next : now;
@@ -232,6 +294,8 @@ static void serve(agent *a, signals *s) {
             break;
     } while (true);
     withdraw(a);
+    a->failing = true; /* nobody measures any more, and the file stays */
+    (void)write_metrics(a);
 }
 
 /* Whatever a retry can't mend ends it at the start. */
@@ -245,11 +309,17 @@ static int start(agent *a) {
     return lasting || a->options->once ? fail(a->link.status, "%s", a->link.words) : 0;
 }
 
+/* A round that can't be told of is no success. */
+static int run_once(agent *a) {
+    int status = start(a), second = count_round(a, status == 0);
+    return status ? status : second;
+}
+
 static int agent_run(agent *a) {
     signals s;
 
     if (a->options->once)
-        return start(a);
+        return run_once(a);
     if (signals_begin(&s))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     int status = start(a);
@@ -307,8 +377,9 @@ static int agent_command(const server *s, const void *options, const operands *w
 
     (void)words;
     if (o->forget.count)
-        return o->name || o->once || o->every_ms != agent_defaults.every_ms
-                   ? fail(STATUS_USAGE, "agent: --forget: leave --name, --every and --once out")
+        return o->name || o->once || o->metrics || o->every_ms != agent_defaults.every_ms
+                   ? fail(STATUS_USAGE,
+                          "agent: --forget: leave --name, --every, --once and --metrics out")
                    : forget(s, &o->forget);
     if (o->name && !skew_name_ok(o->name))
         return fail(STATUS_USAGE, "agent: --name: " NAME_RULE);
@@ -321,6 +392,8 @@ static int agent_command(const server *s, const void *options, const operands *w
     skew_record_key(a.key, a.name);
     skew_self_id(a.id);
     int status = server_need_url(s, "agent");
+    if (!status && o->metrics)
+        status = outfile_check("agent: --metrics", o->metrics);
     if (status)
         return status;
     status = link_open_quietly(&a.link,

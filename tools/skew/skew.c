@@ -39,7 +39,7 @@ enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML }
 typedef struct {
     int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms, stale_ms;
     int samples, format;
-    const char *warn, *output, *log;
+    const char *warn, *output, *log, *metrics;
     bool no_agents, json;
     skew_roll roll;
     skew_asked asked;
@@ -82,6 +82,8 @@ static const opt skew_table[] = {
      "when a page of --format html calls itself stale (15m; with --watch three rounds)", 0, 0},
     {0, "watch", OPT_EVERY, offsetof(skew_options, watch_ms), "[=D]",
      "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
+    {0, "metrics", OPT_TEXT, offsetof(skew_options, metrics), "FILE",
+     "besides, replace FILE by metrics for Prometheus' textfile collector each time", 0, 0},
     {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
      "add a line of JSON to FILE each time, for \"skew report\"", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -299,12 +301,18 @@ static int put_log(const session *x, const skew_result *r) {
     return status;
 }
 
+static int put_metrics(const session *x, const skew_result *r) {
+    const showing s = {.format = FORMAT_PROMETHEUS, .r = r};
+
+    return x->o->metrics ? outfile_replace("--metrics", x->o->metrics, show, &s) : 0;
+}
+
 /* A verdict that could not be written down is no success: the first thing that failed is the status. */
 static int report(session *x, const skew_result *r) {
-    int status = put_out(x, r), second = put_log(x, r);
+    int status = put_out(x, r), second = put_log(x, r), third = put_metrics(x, r);
 
     x->rounds++;
-    status = status ? status : second;
+    status = status ? status : second ? second : third;
     return status ? status : (int)r->verdict;
 }
 
@@ -342,6 +350,7 @@ static int unmeasured(session *x) {
         return report(x, &r);
     if (stays && x->o->output) /* no old file goes on saying "safe" */
         (void)put_out(x, &r);
+    (void)put_metrics(x, &r);
     (void)put_log(x, &r);
     return fail(x->link.status, "%s", x->link.words);
 }
@@ -474,9 +483,9 @@ static int read_logs(const skew_options *o, const void *legacy_options, const op
 
     if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
         o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
-        o->warn != d->warn || o->log || o->no_agents || o->roll.expect.count || o->roll.min_hosts ||
-        o->roll.no_self || o->asked.ntp.count || o->asked.chrony || o->asked.servers ||
-        o->asked.kernel || (legacy && legacy->any(legacy_options)))
+        o->warn != d->warn || o->log || o->metrics || o->no_agents || o->roll.expect.count ||
+        o->roll.min_hosts || o->roll.no_self || o->asked.ntp.count || o->asked.chrony ||
+        o->asked.servers || o->asked.kernel || (legacy && legacy->any(legacy_options)))
         return fail(STATUS_USAGE,
                     "skew report: takes --format, --json, --output and --stale-after only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)

@@ -171,6 +171,18 @@ static void put_presence(FILE *out, const skew_result *r) {
     }
 }
 
+static void put_widths(FILE *out, const skew_result *r) {
+    head(out, "width_seconds", "How far these bounds are apart.");
+    for (int i = 0; i < r->host_count; i++) {
+        if (!r->hosts[i].known)
+            continue;
+        (void)fprintf(out, "tidelock_skew_width_seconds{host=\"%s\",instrument=\"%s\"} ",
+                      r->hosts[i].name, r->hosts[i].instrument);
+        put_s(out, tl__add_sat(r->hosts[i].offset.hi, -r->hosts[i].offset.lo));
+        (void)fputc('\n', out);
+    }
+}
+
 void skew_show_prometheus(const skew_result *r, FILE *out) {
     char labels[256];
 
@@ -190,6 +202,7 @@ void skew_show_prometheus(const skew_result *r, FILE *out) {
                        r->hosts[i].name, r->hosts[i].instrument);
         edges(out, labels, r->hosts[i].offset);
     }
+    put_widths(out, r);
     if (r->pair_count == 0)
         return;
     head(out, "worst_gap_seconds", "How far the taker's clock is ahead of the holder's, bounds.");

@@ -1,0 +1,167 @@
+#!/bin/bash
+# --metrics of run, skew and agent: what is in the file, that Prometheus' own promtool finds nothing to say against it,
+# and that a file which can't be written harms nothing.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+start_server
+file=$work/run.prom
+
+promtool=$(command -v promtool)
+if [[ -z $promtool ]] && "$here/tools/need.sh" promtool >/dev/null 2>&1; then promtool=$here/build/prometheus/usr/bin/promtool; fi
+[[ -n $promtool && -x $promtool ]] || { promtool= && echo "promtool can't be had (Debian: prometheus): its check is left out"; }
+
+check() { # file
+    [[ -z $promtool ]] || "$promtool" check metrics <"$1" >"$work/promtool" 2>&1 ||
+        depth=1 fail "promtool: $(cat "$work/promtool")"
+    [[ $(find "$work" -maxdepth 1 -name "$(basename "$1").*") == "" ]] || depth=1 fail "something is left beside ${1##*/}"
+}
+value() { # name and labels, exactly
+    NAME=$1 awk 'index($0, ENVIRON["NAME"] " ") == 1 { print substr($0, length(ENVIRON["NAME"]) + 2) }' "$file" 2>/dev/null
+}
+number() { # the same as a whole number, 0 where there is none
+    value "$1" | grep -x '[0-9]*' || echo 0
+}
+is() { # name, value
+    [[ $(value "$1") == "$2" ]] || depth=1 fail "$1 is '$(value "$1")', not '$2': $(cat "$file")"
+}
+between() { # name, least, most
+    awk -v v="$(value "$1")" -v least="$2" -v most="$3" 'BEGIN { exit !(v != "" && v >= least && v <= most) }' ||
+        depth=1 fail "$1 is '$(value "$1")', not $2 to $3"
+}
+
+# ---- run: it went well ----------------------------------------------------------------------------
+before=$(date +%s)
+expect 0 "$tidelock" run --metrics "$file" k -- sleep 0.3
+check "$file"
+is 'tidelock_run_state{key="k",state="free"}' 1
+is 'tidelock_run_exit_status{key="k"}' 0
+between 'tidelock_run_held_seconds{key="k"}' 0.25 60
+between 'tidelock_run_waited_seconds{key="k"}' 0 60
+between 'tidelock_run_end_timestamp_seconds{key="k"}' "$before" "$(($(date +%s) + 1))"
+is 'tidelock_run_last_success_timestamp_seconds{key="k"}' "$(value 'tidelock_run_end_timestamp_seconds{key="k"}')"
+is 'tidelock_acquires_total{key="k",result="TL_OK"}' 1
+is 'tidelock_releases_total{key="k",result="TL_OK"}' 1
+is 'tidelock_losses_total{key="k",cause="gone"}' 0
+is 'tidelock_waited_total{key="k"}' 0
+is 'tidelock_wait_seconds_count{key="k"}' 1
+is 'tidelock_wait_seconds_bucket{key="k",le="+Inf"}' 1
+between 'tidelock_round_trip_seconds_count{key="k"}' 2 100
+between 'tidelock_clock_width_seconds{key="k"}' 0.000001 60
+success=$(value 'tidelock_run_last_success_timestamp_seconds{key="k"}')
+
+# ---- the command's own status; the last success stays ------------------------------------------------
+expect 3 "$tidelock" run --metrics "$file" k -- sh -c 'exit 3'
+check "$file"
+is 'tidelock_run_exit_status{key="k"}' 3
+is 'tidelock_run_state{key="k",state="free"}' 1
+is 'tidelock_run_last_success_timestamp_seconds{key="k"}' "$success"
+cp "$file" "$work/kept"
+expect 3 "$tidelock" run --metrics "$file" other -- sh -c 'exit 3' # another's success is none of this key's
+[[ -z $(value 'tidelock_run_last_success_timestamp_seconds{key="other"}') ]] || fail "it takes over another key's success"
+cp "$work/kept" "$file"
+
+# ---- not had, lost, not reached ------------------------------------------------------------------------
+redis SET k another >/dev/null
+expect 75 "$tidelock" run -n --metrics "$file" k -- true
+check "$file"
+is 'tidelock_run_state{key="k",state="busy"}' 1
+is 'tidelock_run_exit_status{key="k"}' 75
+is 'tidelock_acquires_total{key="k",result="TL_EBUSY"}' 1
+is 'tidelock_acquires_total{key="k",result="TL_OK"}' 0
+is 'tidelock_run_held_seconds{key="k"}' ''
+is 'tidelock_run_last_success_timestamp_seconds{key="k"}' "$success"
+expect 0 "$tidelock" run -n -E 0 --metrics "$file" k -- true # no success, whatever the status
+is 'tidelock_run_last_success_timestamp_seconds{key="k"}' "$success"
+redis DEL k >/dev/null
+
+expect 74 "$tidelock" run -t 3s --metrics "$file" k -- sh -c "redis-cli -s '$socket' SET k thief >/dev/null; exec sleep 50"
+check "$file"
+is 'tidelock_run_state{key="k",state="lost"}' 1
+is 'tidelock_losses_total{key="k",cause="taken"}' 1
+redis DEL k >/dev/null
+
+expect 69 "$tidelock" --url "unix://$work/none" run -n --metrics "$file" k -- true
+check "$file"
+is 'tidelock_run_state{key="k",state="unavailable"}' 1
+is 'tidelock_run_exit_status{key="k"}' 69
+
+# ---- a wait; rounds ---------------------------------------------------------------------------------------
+redis SET w another PX 700 >/dev/null
+expect 0 "$tidelock" run --metrics "$file" w -- true
+check "$file"
+between 'tidelock_run_waited_seconds{key="w"}' 0.2 60
+is 'tidelock_waited_total{key="w"}' 1
+"$tidelock" run --forever --metrics "$file" f -- true &
+pid=$!
+two_rounds() { (($(number 'tidelock_acquires_total{key="f",result="TL_OK"}') >= 2)); }
+until_true 20 two_rounds || fail "--forever: $(cat "$file")"
+kill -TERM $pid
+wait_for $pid 10
+check "$file"
+
+# ---- keys of any bytes ---------------------------------------------------------------------------------------
+expect 0 "$tidelock" run --metrics "$file" 'a"b\c
+d' -- true
+check "$file"
+is 'tidelock_run_exit_status{key="a\"b\\c\nd"}' 0
+expect 0 "$tidelock" run --metrics "$file" $'\xff' -- true
+check "$file"
+grep -q $'key="\xc3\xbf"' "$file" || fail "a byte that is no UTF-8: $(cat "$file")"
+
+# ---- files that can't be written ---------------------------------------------------------------------------------
+expect_line 78 'run: --metrics .*No such file or directory' "$tidelock" run --metrics "$work/none/x" k -- touch "$work/ran"
+[[ ! -e $work/ran ]] || fail "the command ran, though the file can't be written"
+mkdir "$work/gone"
+expect_line 5 'run: --metrics .*No such file or directory' "$tidelock" run --metrics "$work/gone/x" k -- sh -c "rm -r '$work/gone'; exit 5"
+assert_free k
+expect 0 "$tidelock" run --metrics /dev/stdout k -- true
+check "$out"
+grep -q '^tidelock_run_exit_status{key="k"} 0$' "$out" || fail "to a pipe: $(cat "$out")"
+
+# ---- skew ------------------------------------------------------------------------------------------------------
+file=$work/skew.prom
+expect 0 "$tidelock" agent --once --name two --every 1m # one host alone is nothing to be sure of
+expect 0 "$tidelock" skew --slack 20s --metrics "$file"
+check "$file"
+is tidelock_skew_verdict 0
+grep -q '^tidelock_skew_offset_seconds{host=".*",instrument="server",edge="lo"} -*[0-9]' "$file" || fail "$(cat "$file")"
+grep -q '^tidelock_skew_width_seconds{host=".*",instrument="server"} [0-9]' "$file" || fail "$(cat "$file")"
+grep -q SAFE "$out" || fail "and what people see: $(cat "$out")"
+expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" skew --metrics "$file"
+check "$file"
+is tidelock_skew_verdict 3
+expect 78 "$tidelock" skew --slack 20s --metrics "$work/none/x"
+grep -q '^tidelock: --metrics .*No such file' "$err" || fail "$(cat "$err")"
+expect_line 64 'skew report: takes' "$tidelock" skew report --metrics "$file" "$file"
+
+# ---- agent -------------------------------------------------------------------------------------------------------
+file=$work/agent.prom
+expect 0 "$tidelock" agent --once --name one --metrics "$file"
+check "$file"
+is 'tidelock_agent_up{host="one"}' 1
+is 'tidelock_agent_name_clash{host="one"}' 0
+is 'tidelock_agent_rounds_total{host="one"}' 1
+is 'tidelock_agent_rounds_failed_total{host="one"}' 0
+between 'tidelock_agent_last_success_timestamp_seconds{host="one"}' "$before" "$(($(date +%s) + 1))"
+between 'tidelock_agent_width_seconds{host="one"}' 0 60
+between 'tidelock_agent_offset_seconds{host="one",edge="lo"}' -60 0.001
+between 'tidelock_agent_offset_seconds{host="one",edge="hi"}' -0.001 60
+expect_line 78 'agent: --metrics .*No such file' "$tidelock" agent --once --name one --metrics "$work/none/x"
+expect_line 64 'leave --name' "$tidelock" agent --forget one --metrics "$file"
+
+"$tidelock" agent --name one --every 200ms --metrics "$file" 2>"$work/agent.err" &
+pid=$!
+rounds() { (($(number 'tidelock_agent_rounds_total{host="one"}') >= 3)); }
+until_true 20 rounds || fail "agent: $(cat "$file" "$work/agent.err")"
+stop_server STOP
+fails() { (($(number 'tidelock_agent_rounds_failed_total{host="one"}') >= 1)); }
+until_true 30 fails || fail "agent without a server: $(cat "$file" "$work/agent.err")"
+check "$file"
+is 'tidelock_agent_up{host="one"}' 0
+kill -CONT "$server_pid"
+is_up() { [[ $(value 'tidelock_agent_up{host="one"}') == 1 ]]; }
+until_true 20 is_up || fail "agent with its server back: $(cat "$file" "$work/agent.err")"
+kill -TERM $pid
+wait_for $pid 10
+check "$file"
+is 'tidelock_agent_up{host="one"}' 0

@@ -1,0 +1,108 @@
+/*
+ * The metrics of a run. When the last success was has to outlive later failures: it is taken over from the file that
+ * is there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/metrics.h"
+#include "base/outfile.h"
+#include "lock/run_metrics.h"
+
+#define SUCCESS "run_last_success_timestamp_seconds"
+#define LINE_MAX_SIZE 4096
+#define US_PER_MS 1000
+#define US_PER_S INT64_C(1000000)
+
+typedef struct {
+    const run_ending *ending;
+    tl_stats stats;
+    int64_t success_us; /* 0: not known */
+} writing;
+
+/* A line of ours has no other labels than this run's, or is of another key: then what it says counts for nobody. */
+static bool read_success(const char *line, const char *begin, int64_t *ret_us) {
+    size_t n = strlen(begin);
+    char *end;
+    if (strncmp(line, begin, n) != 0)
+        return false;
+    double s = strtod(line + n, &end);
+    if (end == line + n || *end != '\n' || !(s > 0 && s < 1e11))
+        return false;
+    *ret_us = (int64_t)(s * (double)US_PER_S);
+    return true;
+}
+
+/* What the line for this key begins with, as we write it; NULL: no memory. */
+static char *success_line(const char *key) {
+    char *text = NULL, *space;
+    size_t len = 0;
+    metrics m = {.out = open_memstream(&text, &len), .label = {{"key", key}}};
+    if (!m.out)
+        return NULL;
+    metrics_int(&m, SUCCESS, NULL, 0);
+    if (fclose(m.out) != 0) {
+        free(text);
+        return NULL;
+    }
+    space = strrchr(text, ' '); /* before the value */
+    if (space)
+        space[1] = '\0';
+    return text;
+}
+
+/* 0: the file doesn't tell. */
+static int64_t former_success(const char *path, const char *key) {
+    char line[LINE_MAX_SIZE];
+    int64_t us = 0;
+    char *begin = success_line(key);
+    FILE *in = begin && outfile_is_plain(path) ? fopen(path, "re") : NULL;
+    while (in && fgets(line, sizeof line, in) && !read_success(line, begin, &us))
+        ;
+    if (in)
+        (void)fclose(in);
+    free(begin);
+    return us;
+}
+
+static void put_state(const metrics *m, const run_ending *e) {
+    const metrics_label state = {"state", e->state};
+    metrics_head(m, "run_state", "gauge", "1 at the state that the last run ended in.");
+    metrics_int(m, "run_state", &state, 1);
+    metrics_head(m, "run_exit_status", "gauge", "Exit status of the last run.");
+    metrics_int(m, "run_exit_status", NULL, e->status);
+}
+
+static void put_times(const metrics *m, const writing *w) {
+    const run_ending *e = w->ending;
+    metrics_head(m, "run_end_timestamp_seconds", "gauge", "When the last run ended.");
+    metrics_seconds(m, "run_end_timestamp_seconds", NULL, e->ended_us);
+    if (w->success_us > 0) {
+        metrics_head(m, SUCCESS, "gauge",
+                     "When a run ended last that had the lock all the time, with status 0.");
+        metrics_seconds(m, SUCCESS, NULL, w->success_us);
+    }
+    metrics_head(m, "run_waited_seconds", "gauge", "How long the last run waited for the lock.");
+    metrics_seconds(m, "run_waited_seconds", NULL, e->waited_ms * US_PER_MS);
+    if (e->held_ms < 0)
+        return;
+    metrics_head(m, "run_held_seconds", "gauge",
+                 "How long the command of the last run had the lock.");
+    metrics_seconds(m, "run_held_seconds", NULL, e->held_ms * US_PER_MS);
+}
+
+static void put(const void *ctx, FILE *out) {
+    const writing *w = ctx;
+    const metrics m = {.out = out, .label = {{"key", w->ending->key}}};
+    put_state(&m, w->ending);
+    put_times(&m, w);
+    metrics_client(&m, &w->stats);
+}
+
+int run_metrics_write(const char *path, const run_ending *e) {
+    writing w = {.ending = e, .stats = {.size = sizeof w.stats}};
+    bool well = e->status == 0 && e->held_ms >= 0;
+    (void)tl_client_stats(e->client, &w.stats, NULL); /* it can't fail here */
+    w.success_us = well ? e->ended_us : former_success(path, e->key);
+    return outfile_replace("run: --metrics", path, put, &w);
+}
