@@ -1,5 +1,5 @@
 #!/bin/bash
-# Run the test files given, one line each, and end with "N passed, N failed".
+# Run the test files given, one line each, and end with "N passed, N failed, N skipped".
 #
 #   BUILD=build tests/run.sh tests/unit/test_a.c tests/cli/test_b.sh tests/fuzz/fuzz_c.c ...
 #
@@ -8,6 +8,11 @@
 # or of N s with a line "timeout: N" among the file's first 15 (three times that under a sanitizer,
 # ten times under valgrind). VALGRIND=1 runs the programs in valgrind, but not those that they start.
 # Folders that share nothing run JOBS at once, the others one file at a time.
+#
+# A file that skipped all counts as skipped, and so does each test that was skipped in a file which otherwise passed;
+# the end lists them all with their reasons.
+#
+# REDIS_SERVER=PATH runs that program wherever a test starts redis-server: it comes first on the PATH by this name.
 set -u
 BUILD=${BUILD:-build} SAN=${SAN:-} JOBS=${JOBS:-1} VALGRIND=${VALGRIND:-}
 export BUILD SAN TIDELOCK=$BUILD/tidelock
@@ -15,9 +20,21 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:detect_stack_use_after_return
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 # A child may start threads though one of an earlier test was still ending at the fork.
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:die_after_fork=0}
-logs=$BUILD/log
+logs=${LOGS:-$BUILD/log}
 mkdir -p "$logs"
 rm -rf "$logs"/*
+
+if [[ -z ${REDIS_SERVER:-} ]]; then
+    unset REDIS_SERVER # so that a test sees whether another was asked for
+else
+    program=$(realpath -e -- "$REDIS_SERVER" 2>/dev/null) && what=$("$program" --version 2>/dev/null) ||
+        { echo "REDIS_SERVER: '$REDIS_SERVER' is no server that runs here"; exit 1; }
+    mkdir "$logs/server"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$program" >"$logs/server/redis-server"
+    chmod 755 "$logs/server/redis-server"
+    PATH=$(realpath "$logs/server"):$PATH
+    echo "server: $what"
+fi
 
 # What a program is started by. ThreadSanitizer of older compilers cannot live with much address
 # randomisation.
@@ -59,19 +76,40 @@ run_one() { # source file; leaves its exit status and its time in $logs
 # A log without the tests that passed and said nothing: of hundreds, they hide the one that failed.
 what_failed() {
     awk '/^\[ RUN  / { begun = $0 "\n"; next }
-        /^\[       OK \]/ || /^\[  SKIPPED \]/ { begun = ""; next }
+        /^\[       OK \]/ || /^\[  SKIPPED \]/ || /^\[ NO PROMISE \]/ { begun = ""; next }
         { printf "%s%s\n", begun, $0; begun = "" }
         END { printf "%s", begun }'
 }
 
-passed=0 failed=0 skipped=0
+# The tests that a program skipped, a line each: cmocka names them at its end, and the reason, if it was told, is the last
+# that was said of this kind while the test ran.
+parts_skipped() { # name of the file
+    awk -v file="$1" '/^\[ RUN  / { why = "" }
+        /^SKIP: / { why = substr($0, 7) }
+        /^\[  SKIPPED \] [^ 0-9]/ && !seen[$0]++ { sub(/^\[  SKIPPED \] /, ""); print file ": " $0 (why == "" ? "" : ": " why); why = "" }'
+}
+
+passed=0 failed=0 skips=()
 report() { # source file
     local name log status took
     name=$(name_of "$1") log=$logs/${name//\//.}
     read -r status took <"$log.done"
     case $status in
-    0) passed=$((passed + 1)) && printf 'ok    %-44s %6s s\n' "$name" "$took" ;;
-    77) skipped=$((skipped + 1)) && printf 'skip  %-44s %s\n' "$name" "$(tail -n 1 "$log.log")" ;;
+    0)
+        local parts
+        mapfile -t parts < <(parts_skipped "$name" <"$log.log")
+        skips+=("${parts[@]}")
+        if ((${#parts[@]} > 0)) && ! grep -q '^\[       OK \]' "$log.log"; then
+            printf 'skip  %-44s %s\n' "$name" "all of its tests"
+            return
+        fi
+        passed=$((passed + 1))
+        printf 'ok    %-44s %6s s%s\n' "$name" "$took" "$( ((${#parts[@]} == 0)) || echo ", ${#parts[@]} skipped")"
+        ;;
+    77)
+        skips+=("$name: $(sed -n '$s/^SKIP: //; $p' "$log.log")")
+        printf 'skip  %-44s %s\n' "$name" "$(sed -n '$s/^SKIP: //; $p' "$log.log")"
+        ;;
     *)
         failed=$((failed + 1))
         case $status in 124 | 137) took="$took s (time limit)" ;; *) took="$took s (status $status)" ;; esac
@@ -121,7 +159,9 @@ report_group "${long[@]}"
 run_group 1 "${alone[@]}"
 report_group "${alone[@]}"
 
-tail=
-((skipped == 0)) || tail=", $skipped skipped"
-echo "$passed passed, $failed failed$tail"
+if ((${#skips[@]} > 0)); then
+    echo "skipped:"
+    printf '  %s\n' "${skips[@]}"
+fi
+echo "$passed passed, $failed failed, ${#skips[@]} skipped"
 ((failed == 0 && passed > 0))

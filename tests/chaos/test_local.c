@@ -76,9 +76,10 @@ TEST(a_crowd_of_processes_starts_one_server) {
         went_well(crowd[i]);
     (void)runtime_server();
     const char *log = runtime_read(runtime_file("redis.log"));
-    const char *first = strstr(log, "Redis is starting");
+    const char *starts = strstr(log, " is starting") ? " is starting" : "Server started, ";
+    const char *first = strstr(log, starts);
     assert_non_null(first);
-    assert_null(strstr(first + 1, "Redis is starting"));
+    assert_null(strstr(first + 1, starts));
 }
 
 TEST(a_crowd_of_threads_starts_one_server) {
@@ -321,8 +322,10 @@ TEST(a_foreign_directory_is_refused_at_once) {
 
 /* Somebody has put his socket into a directory that was ours to trust. */
 TEST(a_server_of_another_user_is_refused) {
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        print_message("SKIP: only root can be another user\n");
         skip();
+    }
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     assert_int_equal(mkdir(runtime_local(), 0700), 0);
     (void)snprintf(un.sun_path, sizeof un.sun_path, "%s", runtime_file("redis.sock"));

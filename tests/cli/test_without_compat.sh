@@ -3,7 +3,7 @@
 # anything of the migration: what is listed here.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-if [[ ${VALGRIND:-} == 1 ]]; then exit 77; fi # there is nothing for it to see
+if [[ ${VALGRIND:-} == 1 ]]; then echo "there is nothing for valgrind to see" && exit 77; fi
 
 copy=$work/copy
 mkdir "$copy"

@@ -282,7 +282,7 @@ CONFORM_OF(a_forked_child_is_refused_and_the_parent_goes_on, c, CONFORM_RENEWAL)
 
 CONFORM(a_forked_child_may_open_a_client_of_its_own, c) {
     if (UNDER_TSAN) {
-        print_message("ThreadSanitizer ends a forked child that starts a thread\n");
+        print_message("SKIP: ThreadSanitizer ends a forked child that starts a thread\n");
         skip();
     }
     tl_lock *held = conform_lock(c, conform_client(c), TTL_MS);

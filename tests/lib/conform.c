@@ -198,7 +198,7 @@ static bool is_promised(const conform_row *row, unsigned needs, const char *name
         return false;
     for (unsigned i = 0; i < CONFORM_NEEDS; i++)
         if (lacking & 1U << i) {
-            (void)printf("[  SKIPPED ] %s: %s\n", name, reasons[i]);
+            (void)printf("[ NO PROMISE ] %s: %s\n", name, reasons[i]);
             return false;
         }
     return true;
@@ -281,9 +281,11 @@ int conform_run(void) {
     int result = count ? 0 : 1;
     if (only)
         cmocka_set_test_filter(only);
-    for (size_t i = 0; i < KINDS * ROWS; i++)
+    /* Another server than usual is asked for: of it the fake shows nothing. */
+    const size_t first = getenv("REDIS_SERVER") ? (KINDS - 1) * ROWS : 0;
+    for (size_t i = first; i < KINDS * ROWS; i++)
         children[i] = start(&kinds[i / ROWS], &rows[i % ROWS]);
-    for (size_t i = 0; i < KINDS * ROWS; i++) {
+    for (size_t i = first; i < KINDS * ROWS; i++) {
         int status = end(children[i]);
         if (status != 0 && (result == 0 || result == SKIP))
             result = status;

@@ -20,7 +20,7 @@
 
 typedef struct conform_kind conform_kind;
 
-/** What a test needs of a row, as bits; a row that lacks it skips the test, and says why. */
+/** What a test needs of a row, as bits; of a row that lacks it the test isn't asked, and it is said why. */
 enum {
     CONFORM_FENCE = 1,       /**< a fencing number, and S that tells of the holder */
     CONFORM_GARBAGE = 2,     /**< K's own lifetime is the lock's */

@@ -77,6 +77,7 @@ TEST(seeds_with_stamps_break_no_promise) {
     assert_in_range(own.legacy_broken, SEEDS / 100, SEEDS / 25);
     sim_stats_add(&stats, &own);
 #else
+    print_message("SKIP: without compat\n");
     skip();
 #endif
 }
@@ -90,6 +91,7 @@ TEST(migrations_break_no_promise) {
     must_pass(r, seed, "migration");
     sim_stats_add(&stats, &own);
 #else
+    print_message("SKIP: without compat\n");
     skip();
 #endif
 }

@@ -1,0 +1,62 @@
+#!/bin/bash
+# What was skipped is never counted as passed: tests/run.sh counts it apart, whole files and single tests, and says why;
+# and what REDIS_SERVER names is what tests start.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/tests/unit"
+program() { # name, lines
+    printf '#!/bin/sh\n%s\n' "$2" >"$work/tests/unit/$1"
+    chmod 755 "$work/tests/unit/$1"
+}
+run() { BUILD=$work LOGS=$work/log "$@" tests/run.sh "${sources[@]}" >"$work/out" 2>/dev/null; }
+fail() {
+    echo "$1:"
+    sed 's/^/  /' "$work/out"
+    exit 1
+}
+says() { [[ $(tail -n "$1" "$work/out") == "$2" ]] || fail "the end is not '$2'"; }
+sources=(tests/unit/whole.c tests/unit/parts.c tests/unit/none.c)
+
+program none 'echo "[       OK ] d"'
+program whole 'echo "SKIP: there is no moon" && exit 77'
+# As cmocka says it: once where it happens, once at the end.
+program parts 'cat <<END
+[ RUN      ] a
+SKIP: it is day
+[  SKIPPED ] a
+[ RUN      ] b
+[       OK ] b
+[ RUN      ] c
+[  SKIPPED ] c
+[  SKIPPED ] 2 test(s), listed below:
+[  SKIPPED ] a
+[  SKIPPED ] c
+END'
+run env -u REDIS_SERVER || fail "skipped is no failure"
+says 5 'skipped:
+  unit/whole: there is no moon
+  unit/parts: a: it is day
+  unit/parts: c
+2 passed, 0 failed, 3 skipped'
+
+# A file all of whose tests were skipped has passed nothing.
+program parts 'printf "[ RUN      ] a\n[  SKIPPED ] a\n"'
+run env -u REDIS_SERVER || fail "skipped is no failure"
+says 1 '1 passed, 0 failed, 2 skipped'
+
+# A server of another name comes first, and is told of; one that doesn't run is no server.
+program none 'redis-server --version | grep -q Moon'
+printf '#!/bin/sh\necho Moon server\n' >"$work/moon" && chmod 755 "$work/moon"
+sources=(tests/unit/none.c)
+run env REDIS_SERVER="$work/moon" || fail "another server is not started"
+grep -qx 'server: Moon server' "$work/out" || fail "it isn't told"
+says 1 '1 passed, 0 failed, 0 skipped'
+if run env REDIS_SERVER="$work/none"; then fail "a server that isn't there passes"; fi
+
+# Where all was skipped nothing has passed.
+program none 'exit 77'
+if run env -u REDIS_SERVER; then fail "nothing but a skip passes"; fi
+says 1 '0 passed, 0 failed, 1 skipped'
+exit 0
