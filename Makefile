@@ -4,6 +4,8 @@
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
+#   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)
+#   make check-servers         the same on what this and the next Debian offer (SERVERS="further ones" ONLY=)
 #   make soak                  fleets of servers under mixed faults (SOAK_SECONDS=3600 SEED= SOAK="sentinel")
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
@@ -60,6 +62,10 @@ TESTS    := $(TEST_SRC) $(FUZZ_SRC) $(wildcard tests/*/test_*.sh)
 no_compat = $(foreach t,$(1),$(if $(findstring /test_compat_,$(t))$(findstring /fuzz_compat_,$(t)),,$(t)))
 TESTS    := $(if $(COMPAT_ON),$(TESTS),$(call no_compat,$(TESTS)))
 FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
+# Another server: what starts one, and of the command what is of locks alone.
+OTHER_ONLY := conform chaos legacy cli/test_lock_cmds cli/test_line cli/test_nested cli/test_break
+override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(MAKECMDGOALS)),$(OTHER_ONLY)))
+TESTS    := $(if $(REDIS_SERVER),$(filter-out %/test_etcd.c %/test_etcd.sh,$(TESTS)),$(TESTS))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
 LUA_WITH := $(sort $(wildcard src/wire/scripts/with/*.lua))
@@ -110,7 +116,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all lib tool man progs check check-run lint lint-run demo demo-run sim sim-run model model-run \
+.PHONY: all lib tool man progs check check-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
         format install uninstall clean FORCE
 
@@ -125,6 +131,8 @@ AGAIN = +$(Q)$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j
 NEED  = @CC='$(notdir $(CC))' SAN=$(SAN) tools/need.sh
 check: ; $(NEED) check $(if $(filter 1,$(VALGRIND)),valgrind)
 	$(AGAIN) check-run
+check-servers: ; $(NEED) check
+	$(AGAIN) check-servers-run
 demo: ; $(NEED) demo
 	$(NEED) --try etcd
 	$(AGAIN) demo-run
@@ -152,7 +160,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check demo lint lint-run sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-servers demo lint lint-run sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -270,7 +278,9 @@ $(MAN3): tools/man/man3.awk $(HEADERS) $(EXAMPLES) $(BUILD)/list
 # ---- run ----------------------------------------------------------------------------------
 check-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
-	    tests/run.sh $(TESTS)
+	    REDIS_SERVER='$(REDIS_SERVER)' LOGS='$(LOGS)' tests/run.sh $(TESTS)
+check-servers-run: all progs
+	+@BUILD=$(BUILD) MAKE='$(MAKE)' ONLY='$(ONLY)' SERVERS='$(SERVERS)' tests/servers.sh
 demo-run: all $(BUILD)/examples/in_line
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi

@@ -11,6 +11,7 @@
 #include "locks.h"
 #include "proxy.h"
 #include "real_redis.h"
+#include "real_server.h"
 #include "tests.h"
 
 #define KEY "chaos:key"

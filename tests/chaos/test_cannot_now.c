@@ -16,6 +16,7 @@ typedef struct {
     void (*begin)(void), (*end)(void);
     tl_err extended, released; /* while it lasts */
     bool slow;                 /* some answers come too late */
+    real_server_ability needs;
 } fault;
 
 /* They go on. */
@@ -27,26 +28,38 @@ static redisContext *busy; /* where a script runs */
 
 /* ---- the faults -------------------------------------------------------------------------------- */
 
+static void follow(const char *master) {
+    char command[64];
+    (void)snprintf(command, sizeof command, "%sOF %s", real_server_replica(), master);
+    run(command);
+}
+
+static void set_for_replicas(const char *format, const char *value) {
+    char command[64];
+    (void)snprintf(command, sizeof command, format, real_server_replica(), value);
+    run(command);
+}
+
 static void become_replica(void) {
-    run("REPLICAOF 127.0.0.1 1");
+    follow("127.0.0.1 1");
 }
 
 static void become_stale_replica(void) {
-    run("CONFIG SET replica-serve-stale-data no");
+    set_for_replicas("CONFIG SET %s-serve-stale-data %s", "no");
     become_replica();
 }
 
 static void become_master(void) {
-    run("REPLICAOF NO ONE");
-    run("CONFIG SET replica-serve-stale-data yes");
+    follow("NO ONE");
+    set_for_replicas("CONFIG SET %s-serve-stale-data %s", "yes");
 }
 
 static void miss_replicas(void) {
-    run("CONFIG SET min-replicas-to-write 1");
+    set_for_replicas("CONFIG SET min-%ss-to-write %s", "1");
 }
 
 static void need_no_replicas(void) {
-    run("CONFIG SET min-replicas-to-write 0");
+    set_for_replicas("CONFIG SET min-%ss-to-write %s", "0");
 }
 
 static void fill_memory(void) {
@@ -178,7 +191,8 @@ static const fault faults[] = {
      .end = have_loaded,
      .extended = TL_EUNAVAILABLE,
      .released = TL_EUNAVAILABLE,
-     .slow = true},
+     .slow = true,
+     .needs = REAL_SEVEN}, /* so that it loads slowly */
     {.name = "too many clients",
      .words = "max number of clients",
      .begin = have_enough_clients,
@@ -226,6 +240,7 @@ static void assert_said_with_place(const fault *f) {
 
 static void test_it_passes(void **state) {
     const fault *f = *state;
+    NEEDS_SERVER(f->needs);
     lock_events *events = make_events();
     tl_lock *held = watched(events, f->slow ? 5 * BRIEF_MS : 2 * BRIEF_MS);
     tl_lock *lock = on_key(hasty_client_direct(), OTHER, TTL_MS);
@@ -298,6 +313,7 @@ static void settle_in(const fault *f, tl_lock *third) {
 
 static void test_it_lasts(void **state) {
     const fault *f = *state;
+    NEEDS_SERVER(f->needs);
     const int64_t ttl_ms = spares_holders(f) ? KEPT_MS : BRIEF_MS;
     lock_events *events = make_events();
     tl_lock *held = watched(events, ttl_ms);
@@ -344,9 +360,10 @@ int main(void) {
                                 .tear_down = heal,
                                 .state = (void *)(uintptr_t)f});
     }
-    server = real_redis_start(
-        &(real_redis_options){.config = "enable-debug-command yes\nlua-time-limit 10\n"
-                                        "key-load-delay 500\n"
-                                        "loading-process-events-interval-bytes 1024"});
+    server = real_redis_start(&(real_redis_options){
+        .debug = true,
+        .config = real_server_has(REAL_SEVEN) ? "lua-time-limit 10\nkey-load-delay 500\n"
+                                                "loading-process-events-interval-bytes 1024"
+                                              : "lua-time-limit 10"});
     return tests_run();
 }

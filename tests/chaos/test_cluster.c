@@ -115,9 +115,10 @@ TEST(another_run_of_the_server_is_tried_anew) {
 }
 
 int main(void) {
-    const real_redis_options node = {.config = "cluster-enabled yes"};
+    real_server_need(REAL_SEVEN);
+    const real_redis_options node = {.cluster = true};
     server = real_redis_start(&node);
-    freeReplyObject(real_redis_command(server, "CLUSTER ADDSLOTSRANGE 0 16383"));
+    real_redis_give_slots(server, 0, 16383);
     await_ready();
     return tests_run();
 }

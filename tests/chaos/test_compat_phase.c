@@ -189,6 +189,7 @@ TEST(who_closes_with_a_take_in_doubt_is_waited_for) {
 }
 
 TEST(where_the_register_may_not_be_read_nothing_is_taken) {
+    NEEDS_SERVER(REAL_CHANNEL_RULES);
     run("ACL SETUSER u on >p ~chaos:* ~tidelock:{chaos:* &* +@all");
     char url[160];
     (void)snprintf(url, sizeof url, "redis://u:p@127.0.0.1:%d", real_redis_port(server));

@@ -159,6 +159,6 @@ TEST(a_slow_server_costs_time_and_nothing_else) {
 }
 
 int main(void) {
-    server = real_redis_start(&(real_redis_options){.config = "enable-debug-command yes"});
+    server = real_redis_start(&(real_redis_options){.debug = true});
     return tests_run();
 }

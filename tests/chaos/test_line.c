@@ -529,6 +529,7 @@ static tl_client *limited(const char *rules) {
 }
 
 TEST(where_nobody_may_be_told_all_have_their_turn) {
+    NEEDS_SERVER(REAL_CHANNEL_RULES);
     enum { WAITERS = 3 };
     static const char *const rules[] = {"-publish", "-pubsub", "-subscribe", "-publish -subscribe"};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {

@@ -133,6 +133,7 @@ static int thaw(void **state);
 /* A native take carries no limit: before what it may have done is undone the connection that holds it is ended on
  * the server, so that it can't come later. */
 TEST(a_native_take_held_up_on_its_way_has_its_connection_ended) {
+    NEEDS_SERVER(REAL_SEVEN); /* which tells of each CLIENT KILL */
     tl_lock *lock = make_lock(hasty_client_behind_gate(), KEY, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     release_hastily(lock, KEY); /* the counter has been raised: the next take is native */
@@ -149,6 +150,7 @@ TEST(a_native_take_held_up_on_its_way_has_its_connection_ended) {
 /* So it has when it is cancelled, which closes the connection without waiting. That the take was native is seen once
  * it is executed; on a busy machine it may be too late for that. */
 TEST_WITH(a_native_take_that_is_cancelled_has_its_connection_ended, arena_set_up, thaw) {
+    NEEDS_SERVER(REAL_SEVEN); /* which tells of each CLIENT KILL */
     tl_lock *lock = make_lock(hasty_client_behind_gate(), KEY, TTL_MS);
     bool native = false;
     for (int i = 0; i < 10 && !native; i++) {

@@ -28,10 +28,20 @@ static void must(real_redis *r, const char *command) {
     freeReplyObject(reply);
 }
 
-static void follow(real_redis *replica, real_redis *master) {
+static void follow_port(real_redis *replica, int port) {
     char command[64];
-    (void)snprintf(command, sizeof command, "REPLICAOF 127.0.0.1 %d", real_redis_port(master));
+    (void)snprintf(command, sizeof command, "%sOF 127.0.0.1 %d", real_server_replica(), port);
     must(replica, command);
+}
+
+static void follow(real_redis *replica, real_redis *master) {
+    follow_port(replica, real_redis_port(master));
+}
+
+static void promote(real_redis *r) {
+    char command[64];
+    (void)snprintf(command, sizeof command, "%sOF NO ONE", real_server_replica());
+    must(r, command);
 }
 
 static bool is_linked(real_redis *replica) {
@@ -43,7 +53,7 @@ static bool is_linked(real_redis *replica) {
 
 /* The first is the master, the second its replica. */
 static int set_up(void **state) {
-    must(first, "REPLICAOF NO ONE");
+    promote(first);
     server = first;
     if (arena_set_up(state))
         return -1;
@@ -77,7 +87,7 @@ static long long offset_of(real_redis *r) {
 static void fail_over(void) {
     real_redis *old = server, *new = server == first ? second : first;
     WAIT_FOR(SOON_MS, offset_of(new) == offset_of(old));
-    must(new, "REPLICAOF NO ONE");
+    promote(new);
     follow(old, new);
     proxy_lead_to(gate, real_redis_port(new));
     server = new;
@@ -140,6 +150,7 @@ static int inboxes(void) {
 
 /* Who still listens at the old master hears there what the new one says to nobody. */
 TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {
+    NEEDS_SERVER(REAL_SEVEN); /* whose replica links before the waiter has looked again */
     tl_lock *holder = make_lock(client_by_name(), KEY, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, TTL_MS), TL_FOREVER);
@@ -178,9 +189,9 @@ TEST(a_replica_that_does_not_know_the_lock_is_not_believed) {
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));
-    must(second, "REPLICAOF NO ONE");
+    promote(second);
     must(first, "FLUSHALL");
-    must(first, "REPLICAOF 127.0.0.1 1");
+    follow_port(first, 1);
     proxy_lead_to(gate, real_redis_port(second));
     server = second;
     assert_true(key_exists());
@@ -191,7 +202,7 @@ TEST(a_replica_that_does_not_know_the_lock_is_not_believed) {
 /* While the name still leads to what is a replica now, nothing is had, nor is the server stormed. */
 TEST(a_name_that_still_leads_to_the_replica_is_waited_for) {
     tl_lock *lock = by_hand(client_by_name(), TTL_MS);
-    must(second, "REPLICAOF NO ONE");
+    promote(second);
     follow(first, second);
     tl_err code = TL_EUNCERTAIN;
     for (int i = 0; i < 10 && code == TL_EUNCERTAIN;
@@ -236,10 +247,11 @@ static tl_lock *settled(real_redis *at) {
 /* The old master is cut off from the replica that takes over, and its holder from everything: what he has been given
  * since is not known there. Who asks there does so over a connection that was there before. */
 TEST(a_replica_that_takes_over_gives_nothing_that_another_may_hold) {
+    NEEDS_SERVER(REAL_RUN_ID);
     tl_lock *holder = settled(first), *next = by_hand(client_that_waits(second), QUIET_MS);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));
-    must(second, "REPLICAOF NO ONE");
+    promote(second);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     int64_t began = clock_ms();
     real_redis_freeze(first);
@@ -272,7 +284,7 @@ static tl_client *client_that_is_careful(void) {
 
 TEST(without_replicas_that_confirm_nothing_is_had_until_one_is_back) {
     tl_lock *lock = by_hand(client_that_is_careful(), TTL_MS);
-    must(second, "REPLICAOF NO ONE");
+    promote(second);
     said = (tl_error){0};
     for (int i = 0; i < 10 && !strstr(said.message, "too few replicas confirmed"); i++) {
         int64_t began = clock_ms(); /* again, if none of its tries was heard of in time */
@@ -299,11 +311,11 @@ TEST(a_holder_without_replicas_that_confirm_is_told_in_time) {
         TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
     lock_event again;
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    must(second, "REPLICAOF NO ONE");
+    promote(second);
     (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
     follow(second, first);
     WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
-    must(second, "REPLICAOF NO ONE");
+    promote(second);
     assert_int_equal(lock_events_await(events, TL_LOST, ttl_ms + SOON_MS).why, TL_LOST_EXPIRED);
     int64_t began = clock_ms();
     assert_free_soon();
@@ -314,6 +326,7 @@ TEST(a_holder_without_replicas_that_confirm_is_told_in_time) {
 
 /* Two masters in turn, each a replica while it is not; every write is on both before the turn. */
 TEST(nobody_holds_twice_over_failovers) {
+    NEEDS_SERVER(REAL_PAUSE_WRITES);
     tl_lock *locks[3];
     tl_client *shared = client_by_name();
     for (int i = 0; i < 3; i++)
@@ -325,7 +338,7 @@ TEST(nobody_holds_twice_over_failovers) {
         real_redis *old = server, *new = server == first ? second : first;
         must(old, "CLIENT PAUSE 10000 WRITE"); /* so that nothing is lost */
         WAIT_FOR(SOON_MS, offset_of(new) == offset_of(old));
-        must(new, "REPLICAOF NO ONE");
+        promote(new);
         follow(old, new);
         proxy_lead_to(gate, real_redis_port(new));
         must(old, "CLIENT UNPAUSE");

@@ -353,6 +353,7 @@ TEST(who_may_not_read_the_line_passes_it_by) {
 }
 
 int main(void) {
+    real_server_need(REAL_SEVEN);
     server = real_redis_start(NULL);
     return tests_run();
 }

@@ -11,6 +11,7 @@
 #include "protocol/quorum_renew.h"
 #include "protocol/quorum_settle.h"
 #include "real_redis.h"
+#include "real_server.h"
 #include "tests.h"
 #include "transport/conn.h"
 
@@ -336,6 +337,7 @@ TEST(with_three_of_five_killed_it_is_lost_in_time_and_nobody_gets_it) {
 
 /* Each forgets all. The holder has each vote for it anew; who contends gets nothing of a server that has forgotten. */
 TEST(all_may_be_restarted_empty_in_turn) {
+    NEEDS_SERVER(REAL_RUN_ID);
     const int64_t life_ms = clock_patient_ms(1500);
     have(&peers[0], life_ms, life_ms / 3); /* they are new, all of them */
     acquire(&peers[1], life_ms, life_ms, 60000);

@@ -294,6 +294,7 @@ TEST(with_three_of_five_killed_it_is_lost_in_time_and_nobody_gets_it) {
 
 /* Each forgets all. The holder has each vote for it anew; who contends gets nothing of a server that has forgotten. */
 TEST(all_may_be_restarted_empty_in_turn_under_load) {
+    NEEDS_SERVER(REAL_RUN_ID);
     lock_events *events = make_events();
     const int64_t quiet = clock_patient_ms(1500);
     tl_client *clients[CLIENTS];
@@ -326,6 +327,7 @@ TEST(all_may_be_restarted_empty_in_turn_under_load) {
 
 /* Some are killed and some stopped, one after the other, at random moments. */
 TEST(what_is_counted_while_servers_come_and_go_is_exact) {
+    NEEDS_SERVER(REAL_RUN_ID);
     const int64_t quiet = clock_patient_ms(1000);
     tl_client *clients[CLIENTS];
     tl_lock *contenders[CROWD];
@@ -479,6 +481,7 @@ TEST(a_wrong_password_on_some_is_told_when_no_majority_is_left) {
 }
 
 TEST(nothing_is_given_before_quiet_ms_unless_it_is_off) {
+    NEEDS_SERVER(REAL_RUN_ID);
     const int64_t quiet = clock_patient_ms(1500);
     tl_lock *other = make_lock(quorum_client(), "other", TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);

@@ -215,10 +215,12 @@ static void quiet_after_a_restart(void) {
 }
 
 FORGETFUL(after_a_restart_nothing_is_granted_for_as_long_as_asked) {
+    NEEDS_SERVER(REAL_RUN_ID);
     quiet_after_a_restart();
 }
 
 FAITHFUL(nor_after_one_that_seems_to_have_kept_the_data) {
+    NEEDS_SERVER(REAL_RUN_ID);
     quiet_after_a_restart();
 }
 
@@ -249,6 +251,7 @@ COUNTED(nobody_holds_twice_over_restarts_that_keep_the_data, with_faithful) {
 }
 
 COUNTED(nobody_holds_twice_over_a_restart_that_loses_the_data, with_forgetful) {
+    NEEDS_SERVER(REAL_RUN_ID);
     tl_lock *locks[3];
     for (int i = 0; i < 3; i++)
         locks[i] = make_lock(

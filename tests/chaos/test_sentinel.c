@@ -435,6 +435,7 @@ __attribute__((noreturn)) static void run_beside(FILE *said_there) {
 }
 
 int main(void) {
+    real_server_need(REAL_SEVEN);
     int status = 1, c;
     FILE *said_there = tmpfile();
     if (!said_there)

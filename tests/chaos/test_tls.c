@@ -243,6 +243,7 @@ int main(void) {
         print_message("TLS is not in this build\n");
         return 77;
     }
+    real_redis_need_tls();
     server = real_redis_start(NULL);
     make_certificates();
     present("server");

@@ -110,3 +110,8 @@ TEST(independent_servers_by_tls) {
     refuses_a_stranger();
     keeps_its_promises(any);
 }
+
+int main(void) {
+    real_redis_need_tls();
+    return tests_run();
+}

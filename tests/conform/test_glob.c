@@ -10,6 +10,7 @@
 #include "tests.h"
 #include "ground/glob.h"
 #include "real_redis.h"
+#include "real_server.h"
 
 #define SETS 5
 #define KEYS 100
@@ -80,6 +81,7 @@ static size_t compare(redisContext *c, const text keys[KEYS], const text *patter
 }
 
 TEST(the_server_names_what_fits) {
+    NEEDS_SERVER(REAL_GLOBS);
     static const char letters[] = "aabbc--]]^**\\[[?\xff";
     const char *runs = getenv("RUNS"), *seed = getenv("SEED");
     int each = runs ? atoi(runs) : 2000;

@@ -15,7 +15,6 @@ typedef struct {
     /** The array is EXEC's, and its items are to be compared as each of these asks. NULL: not. */
     const fake_likeness *items;
     size_t count;
-    bool any_words; /**< of errors only the first word must be equal */
 } fake_alikeness;
 
 bool fake_alike(const fake_alikeness *how, const tl_reply *a, const tl_reply *b);

@@ -15,6 +15,7 @@
 #include "clock_wait.h"
 #include "connect_from.h"
 #include "real_fleet_inside.h"
+#include "real_server.h"
 
 /* Addresses that connections are made from: 127.0.0.1 is any client's. */
 #define FIRST_FROM 2   /* a process's */
@@ -140,6 +141,7 @@ static void announce(const real_fleet *f, const real_node *node, char *to, size_
 /* What it announces is known before it is started, where the gate leads to, afterwards. */
 static void open_gates(const real_fleet *f, real_node *node, char *config, size_t size) {
     char lines[256];
+    real_server_need(REAL_SEVEN);
     node->from = FIRST_FROM + f->servers + f->sentinels;
     node->gate = proxy_start(0);
     node->bus = f->kind->has_bus ? proxy_start(0) : NULL;

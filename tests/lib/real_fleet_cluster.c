@@ -171,8 +171,8 @@ static void give_slots(real_fleet *f) {
     for (int i = 0; i < f->servers; i++)
         REAL_NODE_MUST(&f->node[i], "CLUSTER SET-CONFIG-EPOCH %d", i + 1);
     for (int i = 0; i < f->masters; i++)
-        REAL_NODE_MUST(&f->node[i], "CLUSTER ADDSLOTSRANGE %d %d", TL_SLOTS * i / f->masters,
-                       TL_SLOTS * (i + 1) / f->masters - 1);
+        real_redis_give_slots(f->node[i].redis, TL_SLOTS * i / f->masters,
+                              TL_SLOTS * (i + 1) / f->masters - 1);
 }
 
 static void meet(real_fleet *f) {

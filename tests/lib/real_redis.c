@@ -4,6 +4,8 @@
  */
 #include "real_redis.h"
 
+#include "real_server.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +25,7 @@
 #define SERVERS_MAX 32
 #define START_TRIES 5   /* a port may be taken between finding and binding it */
 #define ANSWER_MS 10000 /* until a started server has answered */
+#define BUS_APART 10000 /* a cluster's port for other nodes, where it can't be set */
 #define SKIP 77
 
 struct real_redis {
@@ -32,7 +35,7 @@ struct real_redis {
     char dir[128], socket[160], log[160], config_path[160];
     char url[256], unix_url[192];
     char *config, *password;
-    bool persist, sentinel, cluster, tls;
+    bool persist, sentinel, cluster, debug, tls;
     redisContext *context;
 };
 
@@ -80,7 +83,13 @@ static int free_port(void) {
 static void write_data(FILE *file, const real_redis *r) {
     fprintf(file, "save \"\"\nappendonly %s\nappendfsync always\n", r->persist ? "yes" : "no");
     if (r->cluster) {
-        fprintf(file, "cluster-enabled yes\ncluster-port %d\n", r->bus_port);
+        fprintf(file, "cluster-enabled yes\n");
+        if (real_server_has(REAL_SEVEN)) {
+            fprintf(file, "cluster-port %d\n", r->bus_port);
+        }
+    }
+    if (r->debug && real_server_has(REAL_SEVEN)) {
+        fprintf(file, "enable-debug-command yes\n");
     }
 }
 
@@ -263,6 +272,20 @@ static void make_certificates(void) {
     }
 }
 
+static void set_ports(real_redis *r) {
+    int port = free_port();
+    if (!r->cluster || real_server_has(REAL_SEVEN)) {
+        set_port(r, port);
+        r->bus_port = r->cluster ? free_port() : 0;
+        return;
+    }
+    while (port + BUS_APART > 65535) {
+        port = free_port();
+    }
+    set_port(r, port);
+    r->bus_port = port + BUS_APART;
+}
+
 static void launch(real_redis *r, bool any_port, bool loaded) {
     char path[512];
     if (!program(path, sizeof(path))) {
@@ -271,8 +294,7 @@ static void launch(real_redis *r, bool any_port, bool loaded) {
     }
     for (int i = 0; i < START_TRIES; i++) {
         if (any_port) {
-            set_port(r, free_port());
-            r->bus_port = r->cluster ? free_port() : 0;
+            set_ports(r);
             write_config(r);
         }
         spawn(r, path);
@@ -297,6 +319,7 @@ real_redis *real_redis_start(const real_redis_options *options) {
         r->persist = options->persist;
         r->sentinel = options->sentinel;
         r->cluster = options->cluster;
+        r->debug = options->debug;
         r->tls = options->tls;
     }
     enlist(r);
@@ -306,6 +329,18 @@ real_redis *real_redis_start(const real_redis_options *options) {
     make_dir(r);
     launch(r, true, true);
     return r;
+}
+
+void real_redis_need_tls(void) {
+    real_redis *r = real_redis_start(NULL);
+    redisReply *setting = real_redis_command(r, "CONFIG GET tls-port");
+    bool speaks = setting && setting->elements > 0;
+    freeReplyObject(setting);
+    real_redis_free(r);
+    if (!speaks) {
+        fprintf(stderr, "SKIP: this %s can't speak TLS\n", real_server_name());
+        exit(SKIP);
+    }
 }
 
 void real_redis_free(real_redis *r) {
@@ -449,6 +484,20 @@ long long real_redis_int(real_redis *r, const char *format, ...) {
     }
     freeReplyObject(reply);
     return v;
+}
+
+void real_redis_give_slots(real_redis *r, int first, int last) {
+    bool ok = true, ranges = real_server_has(REAL_SEVEN);
+    for (int slot = first; ok && slot <= last; slot = ranges ? last + 1 : slot + 1) {
+        redisReply *reply = ranges
+                                ? real_redis_command(r, "CLUSTER ADDSLOTSRANGE %d %d", first, last)
+                                : real_redis_command(r, "CLUSTER ADDSLOTS %d", slot);
+        ok = reply && reply->type == REDIS_REPLY_STATUS;
+        freeReplyObject(reply);
+    }
+    if (!ok) {
+        fail("slots %d to %d can't be given", first, last);
+    }
 }
 
 size_t real_redis_clients(real_redis *r) {

@@ -17,6 +17,7 @@ typedef struct {
     bool persist;         /**< append-only, every write on disk before its reply */
     bool sentinel;        /**< it is a Sentinel; what it watches is said by `config` */
     bool cluster;         /**< a node of a cluster, of which nothing is known yet */
+    bool debug;           /**< DEBUG may be used, where that has to be said */
     bool tls; /**< its port speaks TLS, also with other servers; it proves to be 127.0.0.1 */
 } real_redis_options;
 
@@ -24,6 +25,9 @@ typedef struct {
  *  the test program says so and exits with 77 (skipped). Any other failure ends it with 1.
  *  Call it from the main thread: the server dies with the thread that started it. */
 real_redis *real_redis_start(const real_redis_options *options);
+
+/** A server that can't speak TLS ends the test program as skipped. */
+void real_redis_need_tls(void);
 
 /** Kill it, and remove its directory. NULL is fine. At exit this is done for all that are left. */
 void real_redis_free(real_redis *r);
@@ -61,6 +65,9 @@ redisReply *real_redis_command(real_redis *r, const char *format, ...);
 
 /** The reply of such a command as a number: of an integer reply, or of a string. -1 otherwise. */
 long long real_redis_int(real_redis *r, const char *format, ...);
+
+/** Of a cluster: it has the slots from first to last, which nobody else has. */
+void real_redis_give_slots(real_redis *r, int first, int last);
 
 /** How many clients are connected by TCP; replicas and a master are none. */
 size_t real_redis_clients(real_redis *r);

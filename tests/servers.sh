@@ -1,0 +1,97 @@
+#!/bin/bash
+# make check-servers: `make check` on each server that Debian 12, its backports and Debian 13 offer, and on the programs in
+# SERVERS. The packages come from where apt gets Debian's from here, with what they need, and are only unpacked, below
+# build/servers. What can't be had is skipped with a line. The end is a line for each server.
+#
+#   make check-servers ONLY="conform chaos/test_line" SERVERS="/opt/redis-6.2/bin/redis-server"
+#   make check-servers DEBIAN=      the programs in SERVERS alone
+set -u
+cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-build} MAKE=${MAKE:-make}
+into=$PWD/$BUILD/servers
+# suite, package, other suites that it needs
+debian=${DEBIAN-'
+bookworm redis-server
+bookworm-backports valkey-server bookworm
+trixie redis-server
+trixie valkey-server
+'}
+mkdir -p "$into"
+
+# shellcheck disable=SC2016 # apt's own words
+archive() { # where Debian itself comes from, by apt's own configuration
+    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(SUITE) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
+        awk '$2 == "Debian" && $4 == "main" && $3 !~ /-/ { print $1; exit }'
+}
+
+# A world of apt's own for a suite: its lists, no installed packages, so that whatever a package needs comes with it.
+world() { # directory suites...
+    local dir=$1 from keys=/usr/share/keyrings/debian-archive-keyring.gpg suite
+    shift
+    from=$(archive)
+    [[ -n $from ]] || { echo "apt doesn't say where Debian's packages are" && return 1; }
+    [[ ! -r $keys ]] || keys="[signed-by=$keys] "
+    mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
+    for suite; do echo "deb ${keys}$from $suite main"; done >"$dir/sources.list"
+    options=(-o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$dir/lists"
+        -o "Dir::Cache=$dir/cache" -o Dir::State::status=/dev/null -o Debug::NoLocking=1 -o APT::Sandbox::User=root
+        -o "APT::Default-Release=$1" -o Acquire::Languages=none)
+    apt-get "${options[@]}" -qq update >"$dir/log" 2>&1 || { tail -n 1 "$dir/log" && return 1; }
+}
+
+# It runs with the C library that it was built for.
+wrap() { # directory, program
+    local dir=$1 loader libraries
+    loader=$(find "$dir" -name 'ld-linux*.so.*' -type f -print -quit)
+    libraries=$(find "$dir" -name 'lib*.so.*' -path '*/lib/*' -not -path '*/share/*' -printf '%h\n' | sort -u | tr '\n' ':')
+    printf '#!/bin/sh\nexec "%s" --library-path "%s" "%s" "$@"\n' "$loader" "${libraries%:}" "$dir/usr/bin/$2" \
+        >"$dir/redis-server" && chmod 755 "$dir/redis-server"
+}
+
+unpack() { # suite, package, other suites; says why it can't
+    local dir=$into/$1-$2 all
+    [[ ! -x $dir/redis-server ]] || return 0
+    command -v apt-get dpkg >/dev/null || { echo "there is no apt here" && return 1; }
+    rm -rf "$dir.tmp" && mkdir -p "$dir.tmp/apt" || return 1
+    world "$dir.tmp/apt" "$1" "${@:3}" || return 1
+    all=$(apt-get "${options[@]}" -s --no-install-recommends install "$2" 2>/dev/null | awk '/^Inst /{ print $2 }')
+    [[ -n $all ]] || { echo "$1 has no $2" && return 1; }
+    # Only what a program is made of.
+    all=$(grep -E "^(lib|$2\$|redis-|valkey-)" <<<"$all")
+    # shellcheck disable=SC2086 # words
+    (cd "$dir.tmp" && apt-get "${options[@]}" -qq download $all && for deb in *.deb; do dpkg -x "$deb" . && rm "$deb"; done) \
+        >"$dir.log" 2>&1 || { tail -n 1 "$dir.log" && return 1; }
+    rm -rf "$dir.tmp/apt" "$dir.log" "$dir" && mv "$dir.tmp" "$dir"
+    wrap "$dir" "$2"
+    "$dir/redis-server" --version >/dev/null 2>&1 || { echo "$2 of $1 does not run here" && rm -f "$dir/redis-server" && return 1; }
+}
+
+rows=() status=0
+check() { # name, program
+    local log=$into/$1.log
+    echo "==== $1: $("$2" --version 2>&1 | head -n 1)"
+    "$MAKE" --no-print-directory check-run REDIS_SERVER="$2" LOGS="$into/logs-$1" ONLY="${ONLY:-}" 2>&1 | tee "$log"
+    ((PIPESTATUS[0] == 0)) || status=1
+    rows+=("$(printf '%-32s %s' "$1" "$(tail -n 1 "$log")")")
+}
+
+while read -r suite package others; do
+    [[ -n $suite ]] || continue
+    # shellcheck disable=SC2086 # words
+    if why=$(unpack "$suite" "$package" $others); then
+        check "$suite-$package" "$into/$suite-$package/redis-server"
+    else
+        rows+=("$(printf '%-32s skipped: %s' "$suite-$package" "$why")")
+    fi
+done <<<"$debian"
+for program in ${SERVERS:-}; do
+    if version=$("$program" --version 2>/dev/null | sed -n 's/.* v=\([0-9.]*\).*/\1/p') && [[ -n $version ]]; then
+        check "given-$version" "$(realpath "$program")"
+    else
+        rows+=("$(printf '%-32s skipped: does not run here' "$program")")
+    fi
+done
+
+echo
+printf '%s\n' "${rows[@]}"
+exit $status
