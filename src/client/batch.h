@@ -5,13 +5,16 @@
 #define TL_BATCH_H
 
 #include "protocol/protocol.h"
+#include "wire/etcd.h"
 
 #define TL_BATCH_MAX 100 /**< locks in a request: larger ones make others wait on the server */
+#define TL_BATCH_ETCD_MAX TL_ETCD_OPS_MAX /**< the same on etcd: in a transaction */
 
 typedef struct {
     void *cookie;
     uint16_t ticket;
     size_t keys_end, own_end; /**< of its bytes in batch.keys and batch.own */
+    int64_t lease;            /**< on etcd: that it was built with */
 } tl_batch_member;
 
 /** Bytes that grow. */
@@ -28,7 +31,7 @@ typedef struct tl_batch {
     uint16_t slot;        /**< and whose keys it has; for who joins */
     unsigned count;
     unsigned asked; /**< being asked singly: how many of them have been */
-    tl_batch_member member[TL_BATCH_MAX];
+    tl_batch_member member[TL_BATCH_ETCD_MAX];
     tl_mono now;             /* when they were built */
     tl_mono by;              /* the earliest limit of any, */
     int64_t not_after;       /* and of any by the server's clock, */
@@ -40,6 +43,11 @@ typedef struct tl_batch {
     tl_batch_bytes head, tail;
     tl_batch_bytes *request; /* all of these in their order, for the members that are asked for */
     tl_batch_bytes behind;   /* the arguments of a second command, as WAIT is; the same for all */
+    /* on etcd, where `own` is all that there is of each: */
+    bool of_etcd;
+    unsigned ops;  /* comparisons */
+    int64_t lease; /* the highest of those that they were built with */
+    char lease_text[TL_INT_SIZE], seconds[TL_INT_SIZE];
 } tl_batch;
 
 /** `request` is a buffer that all batches share, as each needs it for a moment only. NULL: out of memory. */
@@ -48,7 +56,7 @@ void tl__batch_free(tl_batch *batch);
 void tl__batch_clear(tl_batch *batch);
 
 /** Can this send be joined to what is there? Of the same kind and instant, and in about as much of a
- *  hurry. */
+ *  hurry. (On etcd of the same lifetime, at whichever instant.) */
 bool tl__batch_fits(const tl_batch *batch, const tl_send *send, tl_mono now);
 
 /** Join it. false: out of memory, and nothing has changed. */
@@ -62,6 +70,13 @@ const tl_send *tl__batch_send_one(tl_batch *batch, unsigned i);
 /** Is this error of a request for many one that each of them would be answered with, too? Else it
  *  may be about one of them, or about asking for several keys at once. */
 bool tl__batch_is_everyones(tl_bytes error);
+
+/** Is it an error that may be about one of them alone, or about asking for many at once? */
+bool tl__batch_asks_singly(const tl_batch *batch, const tl_event *whole);
+
+/** On etcd: the part of both answers that is member i's, for which there is room in `items`. */
+void tl__batch_reply_of_etcd(const tl_batch *batch, const tl_event *whole, unsigned i,
+                             tl_reply ret[2], tl_reply items[TL_ETCD_JOINED + 1]);
 
 /** The part of the answer that is member i's: `ret`, whose items are put in `items`. */
 void tl__batch_reply(const tl_batch *batch, const tl_reply *whole, unsigned i, tl_reply *ret,

@@ -118,9 +118,27 @@ static tl_reply read_time(const tl_event *whole, tl_reply time[2]) {
     return first;
 }
 
+static void tell_all_of_etcd(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
+    tl_reply reply[2], items[TL_ETCD_JOINED + 1];
+    for (unsigned i = 0; i < batch->count; i++) {
+        tl_event e = *whole;
+        fetch_soon(batch, i + 2);
+        if (e.kind == TL_REPLY && e.count == 2) {
+            tl__batch_reply_of_etcd(batch, whole, i, reply, items);
+            e.reply = reply;
+        }
+        tell(k, batch, i, e, NULL);
+    }
+    give_batch(k, batch);
+}
+
 /* Others may go while one is told. */
 static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole, tl_node *node) {
     tl_reply reply[TL_COMMANDS_MAX], items[3], time[2], first = read_time(whole, time);
+    if (batch->of_etcd) {
+        tell_all_of_etcd(k, batch, whole);
+        return;
+    }
     for (unsigned i = 0; i < batch->count; i++) {
         tl_event e = *whole;
         fetch_soon(batch, i + 2);
@@ -266,13 +284,11 @@ void tl__keeper_joins_anew(tl_keeper *k) {
 
 void tl__keeper_deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole, tl_node *node) {
     static const char across[] = "CROSSSLOT";
-    const tl_reply *reply = whole->reply;
-    bool refused = whole->kind == TL_REPLY && reply->type == TL_REPLY_ERROR && batch->count > 1;
-    if (!refused || tl__batch_is_everyones(reply->text)) {
+    if (!tl__batch_asks_singly(batch, whole)) {
         tell_all(k, batch, whole, node);
         return;
     }
-    if (tl__bytes_has_word(reply->text, across))
+    if (!batch->of_etcd && tl__bytes_has_word(whole->reply->text, across))
         part(k, whole);
     begin_singly(k, batch);
 }

@@ -16,6 +16,8 @@
 #define TL_ETCD_TTL_MIN_MS 2000 /**< etcd grants no less, as it is set up usually */
 #define TL_ETCD_SUFFIX_SIZE 17  /**< hexadecimal, with its NUL */
 
+#define TL_ETCD_TOPIC_MAX 640 /**< who would listen to a longer one looks often instead */
+
 /** Whose key it is, and what its leases are called. */
 typedef struct {
     char suffix[TL_ETCD_SUFFIX_SIZE];
@@ -28,6 +30,11 @@ tl_etcd_id tl__etcd_id_draw(uint64_t random);
 /** Of a token. false: it is none. */
 bool tl__etcd_id_read(tl_etcd_id *ret, const tl_token *token);
 tl_token tl__etcd_token(const tl_etcd_id *id);
+
+/** The topic of the deletion of the key that a token is of, "REVISION K/SUFFIX"; n 0: it is too long, or the token of another kind. */
+tl_bytes tl__etcd_topic(char room[TL_ETCD_TOPIC_MAX], tl_bytes key, const tl_token *token);
+/** K, of such a topic. */
+tl_bytes tl__etcd_topic_key(tl_bytes topic);
 
 /** The lease of a request that is built now: higher than that of any before. `ahead`: see tl_proof. */
 int64_t tl__etcd_lease(const tl_etcd_id *id, int64_t ahead, tl_mono now);

@@ -120,6 +120,8 @@ static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
                             .fence = (uint64_t)a->id.revision,
                             .proof = {.held_by = 1 + TL_TOKEN,
                                       .lease_ahead = a->job.proof.lease_ahead,
+                                      .lease = a->under,
+                                      .changed = a->changed,
                                       .doubted = a->uncertain}};
     out->disarm = a->listening;
     return TL_END;
@@ -237,12 +239,15 @@ static bool prove(tl_etcd_acquisition *a, const tl_event *e) {
         return false;
     a->deadline = tl__etcd_deadline(a->asked, ms, e->server->drift_ppm);
     a->keep_at = tl__mono_add_ns(a->asked, ms * TL_NS_PER_MS / PARTS);
+    a->under = a->lease;
+    a->changed = tl__etcd_revision(&e->reply[e->count - 1]);
     return true;
 }
 
 /* The key is there, as far as is known, and has a lifetime of which we know nothing. */
 static void unproved(tl_etcd_acquisition *a) {
     a->deadline = a->keep_at = (tl_mono){0};
+    a->under = a->changed = 0;
 }
 
 /* Our key isn't there any more: it expired, or was deleted. */

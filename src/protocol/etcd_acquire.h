@@ -12,8 +12,6 @@
 #include "protocol/acquire.h"
 #include "protocol/etcd.h"
 
-#define TL_ETCD_TOPIC_MAX 640 /**< who would listen to a longer one looks often instead */
-
 typedef struct {
     tl_result result; /**< final at END or DETACH; code OK: held, with deadline and fence */
     tl_job job;
@@ -26,6 +24,8 @@ typedef struct {
     int64_t wait_ms, connect_ms;
     int64_t lease;       /**< of the request in flight */
     int64_t doubtful[2]; /**< leases of requests that went unanswered; 0: none */
+    int64_t under;       /**< the lease that the key is known to be under; 0: it isn't */
+    int64_t changed;     /**< when it was put there, a revision */
     int64_t behind;      /**< the revision of the key before ours; 0: it isn't known */
     uint64_t random;
     uint32_t attempts, failures;

@@ -273,22 +273,31 @@ typedef struct {
 
 /** What is known of a hold besides its deadline; all 0 where a protocol needs none of it. */
 typedef struct {
-    tl_mono cap;          /**< no keep asked before capped_until proves more than this */
+    union {
+        tl_mono cap;   /**< no keep asked before capped_until proves more than this */
+        int64_t lease; /**< on etcd: that the key is under, and no other key is; 0: not known */
+    };
     tl_mono capped_until; /**< ns 0: nothing is capped */
     union {
         int64_t proved_us;   /**< server time of the last take or keep that worked */
         int64_t lease_ahead; /**< on etcd: by how much its leases are numbered higher than by this
                                 host's clock alone */
     };
-    uint32_t
-        noted_s; /**< when a renewal was asked that wrote all that S has, in s from 1 on; 0: none was */
-    uint32_t noted_run; /**< and a part of the run of the server that did */
-    int64_t stamp_ms;   /**< the end that K's stamp told then; 0: K holds a token */
-    int32_t stood_ms;   /**< got past its own entry in line, of this lifetime; 0: not so */
-    uint8_t held_by;    /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
-    bool doubted;       /**< a request for it went unanswered: it may come yet */
-    bool unbound;       /**< S doesn't know of it before its first renewal */
-    bool elsewhere;     /**< taken by another handle, of which only the token is known */
+    union {
+        struct {
+            uint32_t
+                noted_s; /**< when a renewal was asked that wrote all that S has, in s from 1 on; 0: none was */
+            uint32_t noted_run; /**< and a part of the run of the server that did */
+        };
+        int64_t
+            changed; /**< on etcd: the revision that the key was written at last; 0: not known */
+    };
+    int64_t stamp_ms; /**< the end that K's stamp told then; 0: K holds a token */
+    int32_t stood_ms; /**< got past its own entry in line, of this lifetime; 0: not so */
+    uint8_t held_by;  /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
+    bool doubted;     /**< a request for it went unanswered: it may come yet */
+    bool unbound;     /**< S doesn't know of it before its first renewal */
+    bool elsewhere;   /**< taken by another handle, of which only the token is known */
 } tl_proof;
 
 /** What a machine is asked to do. Bytes outlive the machine, detached or not. */
@@ -319,7 +328,9 @@ typedef struct {
     tl_mono believed; /**< KEEP and DROP: the deadline so far */
     bool
         confirms; /**< KEEP: it counts only when the server is confirmed to be the one to ask, afterwards */
-    bool again; /**< TAKE: not the first with this token, so that an earlier one may have worked */
+    bool
+        again; /**< TAKE: not the first with this token, so that an earlier one may have worked. On etcd KEEP and DROP: the
+                     one before has failed, so that it may have */
 } tl_job;
 
 /** Is there anything that must confirm a take or a keep, behind it in the same request? */

@@ -46,6 +46,26 @@ tl_token tl__etcd_token(const tl_etcd_id *id) {
     return token;
 }
 
+tl_bytes tl__etcd_topic(char room[TL_ETCD_TOPIC_MAX], tl_bytes key, const tl_token *token) {
+    tl_etcd_id id;
+    if (!tl__etcd_id_read(&id, token))
+        return (tl_bytes){0};
+    size_t n = (size_t)snprintf(room, TL_ETCD_TOPIC_MAX, "%lld ", (long long)id.revision);
+    size_t suffix = strlen(id.suffix);
+    if (n + key.n + 1 + suffix > TL_ETCD_TOPIC_MAX)
+        return (tl_bytes){0};
+    memcpy(room + n, key.p, key.n);
+    room[n + key.n] = '/';
+    memcpy(room + n + key.n + 1, id.suffix, suffix);
+    return tl__bytes(room, n + key.n + 1 + suffix);
+}
+
+tl_bytes tl__etcd_topic_key(tl_bytes topic) {
+    const char *space = memchr(topic.p, ' ', topic.n), *slash = memrchr(topic.p, '/', topic.n);
+    return space && slash && slash > space ? tl__bytes(space + 1, (size_t)(slash - space - 1))
+                                           : (tl_bytes){0};
+}
+
 int64_t tl__etcd_lease(const tl_etcd_id *id, int64_t ahead, tl_mono now) {
     return tl__add_sat(id->base + now.ns / US, ahead);
 }
@@ -143,6 +163,7 @@ typedef struct {
     tl_try try; /* first */
     tl_etcd_id id;
     int64_t ahead;
+    int64_t lease;  /* of the renewal in flight, where it isn't joined with others */
     uint8_t rounds; /* renewals that met a lease higher than theirs */
 } attempt;
 
@@ -155,11 +176,14 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
     tl_bytes suffix = tl__bytes_of(a->id.suffix);
     a->try.asked = e->now;
     if (a->try.op == TL_RENEW) {
-        int64_t lease = tl__etcd_lease(&a->id, a->ahead, e->now);
-        tl__etcd_grant(send, lease, job->ttl_ms, out);
+        a->lease = tl__etcd_lease(&a->id, a->ahead, e->now);
+        tl__etcd_grant(send, a->lease, job->ttl_ms, out);
         tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
         tl__etcd_add_int(send, a->id.revision, out);
-        tl__etcd_add_int(send, lease, out);
+        tl__etcd_add_int(send, a->lease, out);
+        tl__etcd_add_int(send, job->again ? 0 : job->proof.changed, out);
+        send->command[0].each = TL_ETCD_KEEPS_EACH;
+        send->command[0].alike = (uint32_t)((job->ttl_ms + 999) / 1000);
     } else {
         tl__etcd_say(send, TL_LITERAL("DROP"), job->key, suffix);
         tl__etcd_add_int(send, a->id.revision, out);
@@ -195,14 +219,27 @@ static const tl_reply *last(const tl_event *e) {
     return &e->reply[e->count - 1];
 }
 
-/* Somebody else has renewed it, or a request of ours before. Higher then. */
+/* Somebody else has renewed it, or a request of ours before, or a key among those that it was joined with is gone. Higher
+ * then, and by itself. */
 static tl_status again(attempt *a, const tl_job *job, const tl_event *e, int64_t lease,
                        tl_out *out) {
     static const char words[] = "others renew it, too";
     a->ahead = tl__etcd_ahead(&a->id, lease, e->now);
+    a->try.alone = true;
     if (++a->rounds == ROUNDS_MAX || !tl__mono_before(e->now, a->try.by))
         return tl__try_fail(&a->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
     return ask(a, job, e, out);
+}
+
+/* It is there, under this lease. Of a joined one the answer tells which. */
+static void prove(attempt *a, const tl_job *job, const tl_event *e) {
+    tl_proof *proof = &a->try.result.proof;
+    int64_t joined;
+    bool is_joined = tl__reply_int(tl__reply_item(last(e), TL_ETCD_JOINED), &joined);
+    *proof = job->proof;
+    proof->lease = is_joined ? 0 : a->lease;
+    proof->lease_ahead = is_joined ? tl__etcd_ahead(&a->id, joined, e->now) : a->ahead;
+    proof->changed = tl__etcd_revision(last(e));
 }
 
 static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -212,8 +249,7 @@ static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_ou
     if (tl__etcd_succeeded(last(e)) && ms == 0)
         return tl__try_fail(&a->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
     if (tl__etcd_succeeded(last(e))) {
-        a->try.result.proof = job->proof;
-        a->try.result.proof.lease_ahead = a->ahead;
+        prove(a, job, e);
         return tl__try_held(&a->try, job, e, ms, (uint64_t)a->id.revision, out);
     }
     if (!tl__etcd_find(last(e), 0, 0, &mine))

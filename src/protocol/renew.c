@@ -66,6 +66,7 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
     r->rest.asking = true;
     r->rest.again = false;
     r->job.believed = r->result.deadline;
+    r->job.again = r->rest.failures > 0;
     tl__attempt_init(&r->attempt, r->job.protocol, TL_RENEW, ++r->rest.ticket,
                      tl__mono_min(by, end(r)));
     return tl__attempt_step(&r->attempt, &r->job, &start, out);

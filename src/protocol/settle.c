@@ -23,6 +23,7 @@ static void keep_words(tl_settle *s, const tl_event *e, tl_bytes words) {
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     s->next = TL_NEVER;
+    s->job.again = s->failures > 0;
     tl__attempt_init(&s->attempt, s->job.protocol, (tl_op)s->op, ++s->ticket, s->limit);
     tl_status status = tl__attempt_step(&s->attempt, &s->job, &start, out);
     out->until = s->limit;

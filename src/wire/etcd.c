@@ -43,6 +43,7 @@ static const struct row {
      "{'compare':[" CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}],"
      "'success':[{'request_range':{" BY_THEN "}},"
      "{'request_put':{" MINE ",'ignore_value':true,'lease':'#4'}}],'failure':[" SEE_MINE "]}"},
+    {"KEEPS", TL_ETCD_TXN, "kv/txn", NULL},
     {"DROP", TL_ETCD_TXN, "kv/txn",
      "{'compare':[" CREATED_THEN "],'success':[{'request_delete_range':{" MINE "}}],"
      "'failure':[" SEE_MINE "," FIRST "]}"},
@@ -177,6 +178,57 @@ static void put_body(writer *w, const char *t, const tl_command *c, tl_bytes pre
     }
 }
 
+/* The next argument of those in their encoded form, "$N" and so many bytes, each with a line's end. */
+static tl_bytes next_argument(tl_bytes *from) {
+    const char *line = from->n > 1 ? memchr(from->p, '\r', from->n) : NULL;
+    int64_t n = 0;
+    if (!line || !tl__bytes_to_int(tl__bytes(from->p + 1, (size_t)(line - from->p) - 1), &n))
+        return *from = (tl_bytes){0};
+    tl_bytes argument = tl__bytes(line + 2, (size_t)n);
+    size_t used = (size_t)(argument.p + argument.n + 2 - from->p);
+    *from = tl__bytes(from->p + used, from->n - used);
+    return argument;
+}
+
+/* The same of each lock, with commas between. `instead`: of those whose last change isn't known. */
+static void put_each(writer *w, const tl_command *keeps, tl_bytes prefix, const char *body,
+                     const char *instead) {
+    tl_bytes more = keeps->more;
+    for (unsigned i = 0; i < keeps->more_argc / TL_ETCD_KEEPS_EACH; i++) {
+        tl_command one = {.argc = 2 + TL_ETCD_KEEPS_EACH};
+        for (unsigned k = 0; k < TL_ETCD_KEEPS_EACH; k++)
+            one.argv[K + k] = next_argument(&more);
+        one.argv[K + TL_ETCD_KEEPS_EACH] = keeps->argv[1];
+        bool known = !tl__bytes_eq(one.argv[K + 3], TL_LITERAL("0"));
+        if (i > 0)
+            put_char(w, ',');
+        put_body(w, known ? body : instead, &one, prefix);
+    }
+}
+
+static void put_keeps(writer *w, const tl_command *c, tl_bytes prefix) {
+    static const char unchanged[] = "{" MINE
+                                    ",'target':'MOD','result':'EQUAL','mod_revision':'#4'}",
+                      older[] = CREATED_THEN ",{" MINE
+                                             ",'target':'LEASE','result':'LESS','lease':'#5'}",
+                      move[] = "{'request_put':{" MINE ",'ignore_value':true,'lease':'#5'}}",
+                      see[] = SEE_MINE;
+    put(w, TL_LITERAL("{\"compare\":["));
+    put_each(w, c, prefix, unchanged, older);
+    put(w, TL_LITERAL("],\"success\":["));
+    put_each(w, c, prefix, move, move);
+    put(w, TL_LITERAL("],\"failure\":["));
+    put_each(w, c, prefix, see, see);
+    put(w, TL_LITERAL("]}"));
+}
+
+static void put_row(writer *w, const struct row *row, const tl_command *c, tl_bytes prefix) {
+    if (row->body)
+        put_body(w, row->body, c, prefix);
+    else
+        put_keeps(w, c, prefix);
+}
+
 static void put_head(writer *w, const char *path, const tl_etcd_via *via, size_t length) {
     put(w, TL_LITERAL("POST /v3/"));
     put(w, tl__bytes_of(path));
@@ -203,9 +255,9 @@ size_t tl__etcd_encode(const tl_command *command, const tl_etcd_via *via, char *
     writer w = {.to = to, .size = size}, count = {0};
     if (!row)
         return 0;
-    put_body(&count, row->body, command, via->prefix);
+    put_row(&count, row, command, via->prefix);
     put_head(&w, row->path, via, count.used);
-    put_body(&w, row->body, command, via->prefix);
+    put_row(&w, row, command, via->prefix);
     return w.used;
 }
 
@@ -261,6 +313,12 @@ bool tl__etcd_is_definite(int code) {
     static const unsigned definite = 1U << 3 | 1U << 5 | 1U << 7 | 1U << 8 | 1U << 9 | 1U << 11 |
                                      1U << 16;
     return code >= 0 && code <= 16 && (definite >> code & 1);
+}
+
+bool tl__etcd_is_of_request(tl_bytes error) {
+    tl_bytes message;
+    int code = tl__etcd_error(error, &message);
+    return code == 3 || code == 7;
 }
 
 bool tl__etcd_asks_elsewhere(int code) {

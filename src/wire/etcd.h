@@ -12,6 +12,9 @@
  *     JOIN K suffix lease value   create K/suffix, behind the last; the last is told
  *     LOOK K suffix revision      the last two of K's that were created by then
  *     KEEP K suffix revision lease     K/suffix, created then, goes under this lease, if that is above its own; and LOOK
+ *     KEEPS lease, and of each lock K suffix revision changed    all of these keys go under this lease, or none does: those of
+ *                                 which it is known when they were changed last if they weren't since, the others as by KEEP;
+ *                                 or else each is told, in this order
  *     DROP K suffix revision      delete K/suffix, created then; or else it and the first of K's are told
  *     UNDO K suffix               delete K/suffix, whenever it was created
  *     SEE K most                  the first of K's
@@ -43,7 +46,8 @@ typedef enum {
 enum {
     TL_ETCD_SUCCEEDED,
     TL_ETCD_REVISION,
-    TL_ETCD_RESPONSES /**< the first of those behind */
+    TL_ETCD_RESPONSES, /**< the first of those behind */
+    TL_ETCD_JOINED     /**< of a renewal that was joined with others: the lease, INT */
 };
 
 enum { TL_ETCD_KEY, TL_ETCD_VALUE, TL_ETCD_CREATED, TL_ETCD_CHANGED, TL_ETCD_LEASE };
@@ -60,6 +64,9 @@ typedef struct {
 } tl_etcd_via;
 
 #define TL_ETCD_PREFIX_SIZE 256
+
+#define TL_ETCD_OPS_MAX 128 /**< comparisons in a transaction, as etcd is set up usually */
+#define TL_ETCD_KEEPS_EACH 4
 
 tl_etcd_kind tl__etcd_kind(const tl_command *command);
 
@@ -82,6 +89,9 @@ int tl__etcd_error(tl_bytes error, tl_bytes *ret_message);
 
 /** Was it certainly not executed? All else may have been, or may be yet. */
 bool tl__etcd_is_definite(int code);
+
+/** Certainly not, because of what is in it: another of its keys may be well? */
+bool tl__etcd_is_of_request(tl_bytes error);
 
 /** Is another member the one to ask, or has the login run out? */
 bool tl__etcd_asks_elsewhere(int code);

@@ -180,6 +180,95 @@ TEST(the_command_behind_is_behind_each_of_them) {
     tl__batch_free(b);
 }
 
+/* ---- on etcd ----------------------------------------------------------------------------------- */
+
+static tl_send of_etcd(const char *key, const char *lease, const char *changed, int64_t by_s) {
+    tl_send send = {.ticket = 7, .count = 2, .by = at(by_s)};
+    send.command[0] = (tl_command){
+        .form = TL_ARGV, .argc = 3, .each = TL_ETCD_KEEPS_EACH, .alike = 9};
+    const char *const words[2][6] = {{"GRANT", lease, "9"},
+                                     {"KEEP", key, "1f", "5", lease, changed}};
+    for (int i = 0; i < 3; i++)
+        send.command[0].argv[i] = tl__bytes_of(words[0][i]);
+    send.command[1] = (tl_command){.form = TL_ARGV, .argc = 6};
+    for (int i = 0; i < 6; i++)
+        send.command[1].argv[i] = tl__bytes_of(words[1][i]);
+    return send;
+}
+
+static tl_reply number(int64_t v) {
+    return (tl_reply){.type = TL_REPLY_INT, .integer = v};
+}
+
+TEST(renewals_on_etcd_are_one_transaction_under_a_lease_above_all_of_theirs) {
+    tl_batch *b = tl__batch_new(&request);
+    tl_send first = of_etcd("a", "100", "8", 20), second = of_etcd("bb", "90", "0", 15);
+    assert_true(tl__batch_add(b, &first, NULL, at(0)));
+    assert_true(tl__batch_fits(b, &second, at(1))); /* at another instant, too */
+    assert_true(tl__batch_add(b, &second, NULL, at(1)));
+    const tl_send *send = tl__batch_send(b);
+    assert_int_equal(send->by.ns, at(15).ns);
+    assert_true(tl__bytes_eq(send->command[0].argv[1], TL_LITERAL("101")));
+    assert_true(tl__bytes_eq(send->command[0].argv[2], TL_LITERAL("9")));
+    assert_true(tl__bytes_eq(send->command[1].argv[0], TL_LITERAL("KEEPS")));
+    assert_true(tl__bytes_eq(send->command[1].argv[1], TL_LITERAL("101")));
+    assert_true(tl__bytes_eq(send->command[1].more,
+                             TL_LITERAL("$1\r\na\r\n$2\r\n1f\r\n$1\r\n5\r\n$1\r\n8\r\n"
+                                        "$2\r\nbb\r\n$2\r\n1f\r\n$1\r\n5\r\n$1\r\n0\r\n")));
+    send = tl__batch_send_one(b, 1);
+    assert_true(tl__bytes_eq(send->command[1].argv[1], TL_LITERAL("90")));
+    assert_int_equal(send->command[1].more_argc, TL_ETCD_KEEPS_EACH);
+    tl_send longer = of_etcd("c", "1", "8", 20);
+    longer.command[0].alike = 10;
+    assert_false(tl__batch_fits(b, &longer, at(1)));
+    tl__batch_free(b);
+}
+
+/* So many comparisons etcd takes; of one whose last change isn't known there are two. */
+TEST(a_transaction_has_no_more_comparisons_than_etcd_takes) {
+    for (int known = 0; known < 2; known++) {
+        tl_batch *b = tl__batch_new(&request);
+        unsigned n = 0;
+        for (tl_send send = of_etcd("a", "1", known ? "8" : "0", 20);
+             n < 1000 && tl__batch_fits(b, &send, at(0)); n++)
+            assert_true(tl__batch_add(b, &send, NULL, at(0)));
+        assert_int_equal(n, known ? 128 : 64);
+        tl__batch_free(b);
+    }
+}
+
+TEST(each_of_a_transaction_is_told_its_own_key_and_the_lease) {
+    tl_batch *b = tl__batch_new(&request);
+    tl_send one = of_etcd("a", "100", "8", 20);
+    assert_true(tl__batch_add(b, &one, NULL, at(0)) && tl__batch_add(b, &one, NULL, at(0)));
+    tl_reply responses[] = {number(0), number(9), {.type = TL_REPLY_NIL}, number(4)};
+    tl_reply replies[] = {number(9), {.type = TL_REPLY_ARRAY, .items = responses, .count = 4}};
+    tl_event whole = {.kind = TL_REPLY, .reply = replies, .count = 2};
+    tl_reply own[2], items[TL_ETCD_JOINED + 1];
+    assert_false(tl__batch_asks_singly(b, &whole));
+    tl__batch_reply_of_etcd(b, &whole, 1, own, items);
+    assert_int_equal(own[1].count, TL_ETCD_JOINED + 1);
+    assert_int_equal(own[1].items[TL_ETCD_REVISION].integer, 9);
+    assert_int_equal(own[1].items[TL_ETCD_RESPONSES].integer, 4);
+    assert_int_equal(own[1].items[TL_ETCD_JOINED].integer, 101);
+    replies[1].count = 3;
+    tl__batch_reply_of_etcd(b, &whole, 1, own, items);
+    assert_int_equal(own[1].type, TL_REPLY_NIL);
+    static const struct {
+        const char *text;
+        bool singly;
+    } errors[] = {{"ETCD 3 too many operations", true},
+                  {"ETCD 7 permission denied", true},
+                  {"ETCD 14 no leader", false},
+                  {"ETCD 5 lease not found", false},
+                  {"ETCD 8 no space", false}};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        replies[1] = (tl_reply){.type = TL_REPLY_ERROR, .text = tl__bytes_of(errors[i].text)};
+        assert_int_equal(tl__batch_asks_singly(b, &whole), errors[i].singly);
+    }
+    tl__batch_free(b);
+}
+
 TEST(only_an_error_of_the_server_is_everyones) {
     static const char *const everyones[] = {"BUSY Redis is busy", "LOADING x", "READONLY x",
                                             "OOM command not allowed", "MISCONF x"};

@@ -499,6 +499,50 @@ TEST(a_renewal_is_a_new_lease_each_time_with_a_higher_number) {
     assert_true(arg(1, 4) > first);
 }
 
+/* It is joined with others where it is known when the key was changed last, and by itself where one of them is gone. */
+TEST(a_renewal_is_joined_by_the_last_change_and_by_itself_after_one_in_vain) {
+    renew();
+    assert_int_equal(f.out.send.command[0].each, TL_ETCD_KEEPS_EACH);
+    assert_int_equal(f.out.send.command[0].alike, 9);
+    assert_int_equal(arg(1, 5), 0);
+    answers(GRANTED, transaction(true, 6, NULL, NULL));
+    assert_int_equal(r.job.proof.lease, arg(1, 4));
+    later_ms(3000);
+    event(TL_TIMER);
+    assert_int_equal(arg(1, 5), 6);
+    int64_t first = arg(1, 4);
+    answers(GRANTED, transaction(false, 7, key(id.suffix, 5, first - 1), NULL));
+    assert_asks("GRANT", "KEEP");
+    assert_true(f.out.send.alone);
+    assert_true(arg(1, 4) >= first);
+    answers(GRANTED, "!14"); /* it may have been carried out, or will be */
+    event(TL_TIMER);
+    assert_false(f.out.send.alone);
+    assert_int_equal(arg(1, 5), 0);
+    answers(GRANTED, transaction(true, 9, NULL, NULL));
+    later_ms(3000);
+    event(TL_TIMER);
+    assert_int_equal(arg(1, 5), 9);
+}
+
+/* Which lease a joined one is under the answer tells: it is others', too, and the next must be higher. */
+TEST(a_joined_renewal_goes_above_the_lease_of_all) {
+    renew();
+    int64_t theirs = arg(1, 4) + INT64_C(1000000000000);
+    tl_reply items[] = {{.type = TL_REPLY_INT, .integer = 1},
+                        {.type = TL_REPLY_INT, .integer = 6},
+                        {.type = TL_REPLY_NIL},
+                        {.type = TL_REPLY_INT, .integer = theirs}};
+    tl_reply replies[] = {{.type = TL_REPLY_INT, .integer = 9},
+                          {.type = TL_REPLY_ARRAY, .items = items, .count = 4}};
+    give((tl_event){.kind = TL_REPLY, .reply = replies, .count = 2});
+    assert_int_equal(r.job.proof.lease, 0);
+    assert_int_equal(tl__ns_until(f.now, r.result.deadline) / 1000, TTL_MS * INT64_C(1000) * LEAST);
+    later_ms(3000);
+    event(TL_TIMER);
+    assert_true(arg(1, 4) > theirs);
+}
+
 TEST(a_renewal_whose_outcome_is_unknown_moves_no_deadline) {
     renew();
     tl_mono before = r.result.deadline;

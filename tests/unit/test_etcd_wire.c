@@ -81,6 +81,29 @@ TEST(a_keep_compares_the_revision_and_that_the_lease_is_higher) {
     assert_non_null(strstr(text, "\"max_create_revision\":\"5\""));
 }
 
+/* Of both the revisions are compared: of one the last, of the other the first, and the lease. */
+TEST(keeps_put_all_keys_under_one_lease_or_tell_each) {
+    tl_command c = {.form = TL_ARGV,
+                    .argc = 2,
+                    .argv = {TL_LITERAL("KEEPS"), TL_LITERAL("9")},
+                    .more_argc = 8,
+                    .more = TL_LITERAL("$1\r\na\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n7\r\n"
+                                       "$1\r\nb\r\n$1\r\n2\r\n$1\r\n6\r\n$1\r\n0\r\n")};
+    const tl_etcd_via via = {.host = TL_LITERAL("h:1")};
+    char text[2000];
+    size_t n = tl__etcd_encode(&c, &via, text, sizeof text);
+    assert_true(n < sizeof text);
+    text[n] = '\0';
+    assert_string_equal(
+        strstr(text, "\r\n\r\n") + 4,
+        "{\"compare\":[{\"key\":\"YS8x\",\"target\":\"MOD\",\"result\":\"EQUAL\",\"mod_revision\":\"7\"},"
+        "{\"key\":\"Yi8y\",\"target\":\"CREATE\",\"result\":\"EQUAL\",\"create_revision\":\"6\"},"
+        "{\"key\":\"Yi8y\",\"target\":\"LEASE\",\"result\":\"LESS\",\"lease\":\"9\"}],\"success\":["
+        "{\"request_put\":{\"key\":\"YS8x\",\"ignore_value\":true,\"lease\":\"9\"}},"
+        "{\"request_put\":{\"key\":\"Yi8y\",\"ignore_value\":true,\"lease\":\"9\"}}],\"failure\":["
+        "{\"request_range\":{\"key\":\"YS8x\"}},{\"request_range\":{\"key\":\"Yi8y\"}}]}");
+}
+
 TEST(keys_stand_below_the_prefix) {
     assert_non_null(strstr(body(SAY("SEE", "a", "1"), "t/"),
                            "\"key\":\"dC9hLw==\",\"range_end\":\"dC9hMA==\""));
