@@ -86,7 +86,9 @@
  * way of a. Who waits in the usual way always stands in line, also with others of its process, as with `fair`; nothing is passed on
  * within a process. Lifetimes are at least 2 s, and whole seconds in etcd; they end by the clock of the member that leads, whose rate drift_ppm bounds as
  * that of any server. They are renewed by new leases, never kept alive: what a leader says that was stopped and wakes harms nobody. Fencing numbers are create
- * revisions. Token locks alone, without no_fence, wait_replicas, wait_fsync and quiet_ms (TL_EINVALID). A take that went
+ * revisions. Up to 128 locks of one lifetime are renewed by one transaction; one that is gone costs the others nothing. A key that somebody
+ * deletes is noticed at once while up to 1000 locks of a client are held for more than half a second, and of the others at the next
+ * renewal. Token locks alone, without no_fence, wait_replicas, wait_fsync and quiet_ms (TL_EINVALID). A take that went
  * unanswered may leave a key behind for one lifetime, though it is undone where that can be. With etcd's auth user and password go in
  * the URL; a client certificate with a common name is refused by etcd's gateway then.
  *
@@ -105,7 +107,7 @@
  * five descriptors of its own at most; two for each server that it uses, in a cluster each master; one for each
  * thread that waits in a call; for such calls as many connections as are used at once, up to 68 to a server, in a cluster
  * up to 256 in all, or four to a master if that is more, and four more where a crowd shares them; two for each Sentinel; and up to 61 that
- * nodes of a cluster are asked over about others. What led to a master that has gone is closed. So 100 masters and one thread
+ * nodes of a cluster are asked over about others; of an etcd one, over which it hears that a held lock's key is deleted. What led to a master that has gone is closed. So 100 masters and one thread
  * that acquires locks on all of them in turn: 366 at most. Above RLIMIT_NOFILE calls fail with TL_ENOMEM or TL_EUNAVAILABLE.
  *
  * Locks of one client on one key that wait in the usual way (TL_RETRY_AUTO) line up within the

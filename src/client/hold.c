@@ -7,6 +7,7 @@
 
 #include "client/lock.h"
 #include "client/trace.h"
+#include "protocol/etcd.h"
 #include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
 
@@ -139,6 +140,38 @@ void tl__hold_init(tl_lock *lock) {
         lock->events->report = (tl_report){.call = tell, .owner = lock};
 }
 
+/* ---- on etcd: who deletes its key is heard ------------------------------------------------------ */
+
+/* The renewal that this leads to finds out whether it is so. */
+static void suspect(tl_place *place) {
+    tl_lock *lock = (tl_lock *)((char *)place - offsetof(tl_lock, place));
+    if (lock->task.at != 0)
+        tl__keeper_post(&lock->client->keeper, &lock->task, TL_WAKE_WOKEN);
+}
+
+static void deleted(tl_client *client, tl_bytes topic) {
+    tl__gate_show(&client->gate, tl__etcd_topic_key(topic), suspect);
+}
+
+/* It was there at the revision that the proof tells. */
+static void listen_to_key(const tl_lock *lock) {
+    char room[TL_ETCD_TOPIC_MAX];
+    if (!lock->client->members || lock->proof.changed == 0)
+        return;
+    tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
+    if (topic.n > 0)
+        tl__keeper_seen_in(&lock->client->keeper, topic, lock->proof.changed, deleted);
+}
+
+static void ignore_key(const tl_lock *lock) {
+    char room[TL_ETCD_TOPIC_MAX];
+    if (!lock->client->members || !lock->client->keeper.holds)
+        return;
+    tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
+    if (topic.n > 0)
+        tl__keeper_unseen_in(&lock->client->keeper, topic);
+}
+
 /* ---- renewals -------------------------------------------------------------------------------- */
 
 /* Make the machine of what is remembered of it. */
@@ -166,7 +199,10 @@ static void drop_renewal(tl_lock *lock) {
 /* Remember what it has come to. There is a renewal to be had: who keeps one has made the next before. */
 static void remember(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
+    bool changed = lock->proof.changed != k->step.job.proof.changed;
     lock->proof = k->step.job.proof;
+    if (changed)
+        listen_to_key(lock);
     lock->rest = k->step.rest;
     if (!lock->rest.asking)
         drop_renewal(lock);
@@ -213,6 +249,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
         remember(lock);
     if (status == TL_END) {
         drop_renewal(lock);
+        ignore_key(lock);
         atomic_store(&lock->deadline_ns, 0);
     }
     take_notes(lock, out);
@@ -246,6 +283,7 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     if (lock->events)
         lock->events->told = TL_HELD;
     lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);
+    listen_to_key(lock);
     if (lock->several) {
         const tl_ballots ballots = lock->votes->ballots;
         tl_job job = tl__lock_job(lock);
@@ -347,6 +385,7 @@ bool tl__hold_stop(tl_lock *lock) {
     bool left = !lock->manual_renew && lock->task.at != 0;
     tl__keeper_remove(k, &lock->task);
     drop_renewal(lock);
+    ignore_key(lock);
     if (lock->events)
         tl__keeper_withdraw(k, &lock->events->report);
     tl__keeper_await_told(k, lock);

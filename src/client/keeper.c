@@ -14,7 +14,7 @@
 #include "client/keeper_link.h"
 #include "ground/wait.h"
 
-#define OWN_FDS 4          /* without the fleet's */
+#define OWN_FDS 5          /* without the fleet's */
 #define REPORTS_MAX 64     /* told in one go */
 #define LOOK_AGAIN_MS 10   /* without memory to poll */
 #define LOG_AGAIN_MS 10000 /* a connection that comes and goes is logged no more often */
@@ -168,11 +168,13 @@ static void await(tl_keeper *k) {
         {.fd = k->timer, .events = POLLIN},
         {.fd = k->lent ? -1 : tl__conn_fd(k->conn), .events = tl__conn_events(k->conn)},
         {.fd = tl__wakeup_fd(k->wakeup), .events = tl__wakeup_events(k->wakeup)},
+        tl__keeper_holds_fd(k),
     };
     tl_mono next = tl__mono_min(tl__conn_until(k->conn), tl__wakeup_until(k->wakeup));
     next = tl__mono_min(next, tl__tasks_until(&k->tasks));
     next = tl__mono_min(next, tl__keeper_singly_until(k));
     next = tl__mono_min(next, tl__keeper_inbox_until(k));
+    next = tl__mono_min(next, tl__keeper_holds_until(k));
     next = tl__mono_min(next, tl__keeper_loop_until(k));
     next = tl__mono_min(next, tl__fleet_until(&k->client->fleet));
     bool all;
@@ -233,6 +235,8 @@ static void *keep(void *ctx) {
         tl__conn_drive(k->conn, tl__mono_now());
         tl__keeper_mind_loop(k, tl__conn_bytes(k->conn) != heard);
         tl__wakeup_drive(k->wakeup, tl__mono_now());
+        if (k->holds)
+            tl__wakeup_drive(k->holds, tl__mono_now());
         tl__links_drive(k);
         tl__keeper_expire_singly(k, tl__mono_now());
         tl__keeper_leave_inbox(k, tl__mono_now());
@@ -307,7 +311,8 @@ static tl_err make_connections(tl_keeper *k) {
     if (!k->wakeup)
         k->wakeup = tl__wakeup_new(&k->client->node.endpoint, &limits, k->client->attempt_ms,
                                    &wakes);
-    return k->conn && k->wakeup && tl__keeper_have_renewal(k) ? TL_OK : TL_ENOMEM;
+    bool all = !k->client->members || tl__keeper_make_holds(k, &limits);
+    return k->conn && k->wakeup && all && tl__keeper_have_renewal(k) ? TL_OK : TL_ENOMEM;
 }
 
 tl_err tl__keeper_ready(tl_keeper *k) {
@@ -377,6 +382,7 @@ void tl__keeper_close(tl_keeper *k, int64_t grace_ms) {
     tl__keeper_end_tasks(k);
     tl__links_free(k);
     tl__wakeup_free(k->wakeup);
+    tl__wakeup_free(k->holds);
     tl__conn_free(k->conn);
     free(k->fds);
     tl__keeper_free_spares(k);

@@ -119,8 +119,10 @@ typedef struct {
     tl_mono planned; /**< polling: it looks again by then */
     tl_conn *conn;
     tl_wakeup *wakeup;
-    struct tl_link *links; /**< to further nodes */
-    struct pollfd *fds;    /**< what is polled, where there are some; room for fds_room */
+    tl_wakeup *holds; /**< on etcd: tells when a key that is held is deleted, */
+    void (*deleted)(struct tl_client *client, tl_bytes topic); /**< to this */
+    struct tl_link *links;                                     /**< to further nodes */
+    struct pollfd *fds; /**< what is polled, where there are some; room for fds_room */
     unsigned fds_room;
     tl_listener *listeners;
     tl_inbox inbox;
@@ -225,6 +227,12 @@ void tl__keeper_follow_in(tl_keeper *keeper, tl_listener *listener, uint64_t run
 /** Of several independent servers: one listener for each, in their order. NULL: there are none. */
 void tl__keeper_listen_all_in(tl_keeper *keeper, tl_listener *listeners, tl_bytes topic);
 void tl__keeper_forget_all_in(tl_keeper *keeper, tl_listener *listeners);
+
+/** On etcd: the key of a hold was there at this revision; `deleted` is called with the topic when it is deleted after that, as
+ *  far as that is noticed. With the mutex held, all three. */
+void tl__keeper_seen_in(tl_keeper *keeper, tl_bytes topic, int64_t revision,
+                        void (*deleted)(struct tl_client *client, tl_bytes topic));
+void tl__keeper_unseen_in(tl_keeper *keeper, tl_bytes topic);
 
 /** An operation of the loop's begins; with the mutex held. */
 void tl__keeper_began(tl_keeper *keeper);

@@ -10,6 +10,7 @@
 #include "client/batch.h"
 #include "client/keeper.h"
 #include "client/node.h"
+#include "ground/wait.h"
 
 /** A request in flight. */
 typedef struct tl_exchange {
@@ -104,6 +105,11 @@ void tl__keeper_mind_loop(tl_keeper *keeper, bool heard);
 /** For the wake-ups; ctx is the keeper. */
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
+
+/** On etcd: what listens to the deletion of held keys. false: no memory. What of it is polled, and until when. */
+bool tl__keeper_make_holds(tl_keeper *keeper, const tl_conn_limits *limits);
+struct pollfd tl__keeper_holds_fd(const tl_keeper *keeper);
+tl_mono tl__keeper_holds_until(const tl_keeper *keeper);
 
 /** The same for those of a link, which ctx is. */
 void tl__keeper_on_link_woken(void *ctx, tl_bytes topic, tl_bytes payload);

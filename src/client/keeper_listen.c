@@ -305,3 +305,48 @@ tl_grant tl__keeper_grant(tl_keeper *k, const tl_listener *l) {
     tl__mutex_unlock(&k->posts_mutex);
     return grant;
 }
+
+/* ---- keys that are held, on etcd --------------------------------------------------------------- */
+
+static void on_deleted(void *ctx, tl_bytes topic, tl_bytes payload) {
+    const tl_keeper *k = ctx;
+    (void)payload;
+    k->deleted(k->client, topic);
+}
+
+/* Whether it is noticed or not, the renewals find out. */
+static void on_heard(void *ctx, tl_bytes topic, bool armed) {
+    (void)ctx, (void)topic, (void)armed;
+}
+
+bool tl__keeper_make_holds(tl_keeper *k, const tl_conn_limits *limits) {
+    const tl_wakeup_calls calls = {.woken = on_deleted, .armed = on_heard, .ctx = k};
+    if (!k->holds)
+        k->holds = tl__wakeup_new(&k->client->node.endpoint, limits, k->client->attempt_ms, &calls);
+    return k->holds != NULL;
+}
+
+struct pollfd tl__keeper_holds_fd(const tl_keeper *k) {
+    if (!k->holds)
+        return (struct pollfd){.fd = -1};
+    return (struct pollfd){.fd = tl__wakeup_fd(k->holds), .events = tl__wakeup_events(k->holds)};
+}
+
+tl_mono tl__keeper_holds_until(const tl_keeper *k) {
+    return k->holds ? tl__wakeup_until(k->holds) : TL_NEVER;
+}
+
+void tl__keeper_seen_in(tl_keeper *k, tl_bytes topic, int64_t revision,
+                        void (*deleted)(tl_client *client, tl_bytes topic)) {
+    k->deleted = deleted;
+    tl__wakeup_seen(k->holds, topic, revision, tl__mono_now());
+    tl_mono until = tl__wakeup_until(k->holds);
+    if (tl__mono_before(until, k->planned)) {
+        k->planned = until;
+        tl__keeper_wake(k);
+    }
+}
+
+void tl__keeper_unseen_in(tl_keeper *k, tl_bytes topic) {
+    tl__wakeup_forget(k->holds, topic, tl__mono_now());
+}

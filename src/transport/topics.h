@@ -10,12 +10,17 @@
 #include <stdint.h>
 
 #include "ground/bytes.h"
+#include "ground/clock.h"
 
 typedef struct tl_topic {
     struct tl_topic *chain;       /* of one bucket */
     struct tl_topic *next, *prev; /* all, the newest first */
     uint64_t hash;
-    uint64_t asked; /**< number of its SUBSCRIBE on this connection; 0: none */
+    uint64_t asked;   /**< number of its SUBSCRIBE on this connection; 0: none */
+    int64_t revision; /**< of etcd: seen at it; 0: only the name tells */
+    tl_mono since;    /**< of etcd, patient: to be asked for since then */
+    bool patient;     /**< of etcd: it isn't asked for at once */
+    bool compacted;   /**< of etcd, patient: what came after `revision` isn't kept any more */
     unsigned listeners;
     enum { TL_UNTOLD, TL_TOLD_ARMED, TL_TOLD_NOT } told;
     tl_bytes name;

@@ -255,6 +255,11 @@ tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
     return TL_OK;
 }
 
+void tl__wakeup_seen(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now) {
+    if (wakeup->watch)
+        tl__watch_seen(wakeup->watch, name, revision, now);
+}
+
 bool tl__wakeup_listens(const tl_wakeup *wakeup) {
     return wakeup->watch ? tl__watch_listens(wakeup->watch) : wakeup->topics.count > 0;
 }

@@ -47,6 +47,10 @@ void tl__wakeup_free(tl_wakeup *wakeup);
  *  then it is not listened to; only the first listener of a topic can fail. */
 tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
+/** On etcd: listen to a topic, some time, if it isn't listened to yet: it is known that nothing has come of it up to this
+ *  revision. Nothing happens if there are very many, or without memory for it. */
+void tl__wakeup_seen(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now);
+
 /** Is any topic listened to? */
 bool tl__wakeup_listens(const tl_wakeup *wakeup);
 

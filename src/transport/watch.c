@@ -31,7 +31,10 @@ struct tl_watch {
     char *token; /* kept for the next stream, until one fails */
     tl_backoff backoff;
     tl_mono began, by, retry_at;
-    bool stale; /* there is more to watch than this stream was asked for */
+    tl_mono asked_at; /* when a stream was asked for last */
+    tl_mono look_at;  /* a patient one may have to be asked for then */
+    bool wanted;      /* there is one that is to be asked for, or was */
+    bool stale;       /* there is more to watch than this stream was asked for */
     bool more;
 };
 
@@ -46,6 +49,7 @@ tl_watch *tl__watch_new(const tl_conn_limits *limits, const tl_wakeup_calls *cal
     w->connect_ms = limits->connect_ms;
     w->topics.seed = tl__random_seed();
     w->backoff.random = tl__random_seed();
+    w->look_at = TL_NEVER;
     tl__stream_init(&w->stream, &w->members->endpoint[0]);
     w->gateway = tl__gateway_new(w->members->prefix);
     if (w->gateway)
@@ -131,6 +135,7 @@ static void on_message(tl_watch *w, const tl_reply *message) {
         return;
     if (item(message, TL_WATCH_CANCELED)) {
         topic->asked = 0;
+        topic->compacted = topic->patient; /* who has seen it will see it again */
         tell(w, topic, false);
     } else if (item(message, TL_WATCH_DELETED) > 0) {
         w->calls.woken(w->calls.ctx, topic->name, (tl_bytes){0});
@@ -149,14 +154,15 @@ static tl_etcd_via via(const tl_watch *w) {
 }
 
 /* "REVISION KEY" */
-static tl_etcd_watched watched(tl_bytes name) {
+static tl_etcd_watched watched(const tl_topic *topic) {
+    tl_bytes name = topic->name;
     const char *space = memchr(name.p, ' ', name.n);
     size_t n = space ? (size_t)(space - name.p) : name.n;
     tl_etcd_watched ret = {
         .key = tl__bytes(name.p + n + (space != NULL), name.n - n - (space != NULL))};
     if (!tl__bytes_to_int(tl__bytes(name.p, n), &ret.revision))
         ret.revision = 0;
-    ret.revision++;
+    ret.revision = 1 + (topic->revision > ret.revision ? topic->revision : ret.revision);
     return ret;
 }
 
@@ -183,7 +189,7 @@ static bool say_watch(tl_watch *w) {
     if (!all)
         return false;
     for (tl_topic *topic = w->topics.first; topic; topic = topic->next) {
-        all[n++] = watched(topic->name);
+        all[n++] = watched(topic);
         topic->asked = n;
     }
     forget_bytes(w);
@@ -209,6 +215,7 @@ tl_err tl__watch_listen(tl_watch *watch, tl_bytes name, tl_mono now) {
     if (!topic)
         return TL_ENOMEM;
     topic->listeners++;
+    watch->wanted = true;
     if (!known && watch->state >= ASKING) /* else it will be asked for with the others */
         watch->stale = true;
     if (watch->state == DOWN && watch->topics.count == 1 && watch->backoff.failures == 0)
@@ -216,6 +223,29 @@ tl_err tl__watch_listen(tl_watch *watch, tl_bytes name, tl_mono now) {
     if (known && topic->told != TL_UNTOLD)
         tell(watch, topic, topic->told == TL_TOLD_ARMED);
     return TL_OK;
+}
+
+static void await_patient(tl_watch *w, tl_topic *topic, tl_mono now) {
+    topic->since = now;
+    w->look_at = tl__mono_min(w->look_at, tl__mono_add_ms(now, TL_WATCH_GATHER_MS));
+}
+
+void tl__watch_seen(tl_watch *watch, tl_bytes name, int64_t revision, tl_mono now) {
+    tl_topic *topic = tl__topics_find(&watch->topics, name);
+    if (!topic && watch->topics.count < TL_WATCH_SEEN_MAX) {
+        topic = tl__topics_add(&watch->topics, name);
+        if (!topic)
+            return;
+        topic->listeners = 1;
+        topic->patient = true;
+        await_patient(watch, topic, now);
+    }
+    if (!topic || revision <= topic->revision)
+        return;
+    topic->revision = revision;
+    if (topic->compacted)
+        await_patient(watch, topic, now);
+    topic->compacted = false;
 }
 
 void tl__watch_forget(tl_watch *watch, tl_bytes name) {
@@ -239,7 +269,7 @@ static void begin(tl_watch *w, tl_mono now) {
     }
     tl__gateway_reset(w->gateway);
     w->state = OPENING;
-    w->began = now;
+    w->began = w->asked_at = now;
     w->by = tl__mono_add_ms(now, w->connect_ms);
     tl__stream_open(&w->stream, now, w->connect_ms);
 }
@@ -315,14 +345,43 @@ static bool go_on(tl_watch *w, tl_mono now) {
     return w->state == UP || tl__mono_before(now, w->by);
 }
 
+/* When the one that has waited the longest is to be asked for. */
+static tl_mono patience_ends(const tl_watch *w) {
+    tl_mono oldest = TL_NEVER;
+    for (const tl_topic *topic = w->topics.first; topic; topic = topic->next)
+        if (topic->patient && topic->asked == 0 && !topic->compacted)
+            oldest = tl__mono_min(oldest, topic->since);
+    if (oldest.ns == TL_NEVER.ns)
+        return TL_NEVER;
+    int64_t pause_ms = (int64_t)w->topics.count * TL_WATCH_EACH_MS;
+    return tl__mono_max(tl__mono_add_ms(oldest, TL_WATCH_GATHER_MS),
+                        tl__mono_add_ms(w->asked_at, pause_ms));
+}
+
+/* Those that are held for a moment only come and go unheard. */
+static void mind_patient(tl_watch *w, tl_mono now) {
+    if (tl__mono_before(now, w->look_at))
+        return;
+    w->look_at = patience_ends(w);
+    if (tl__mono_before(now, w->look_at))
+        return;
+    w->look_at = TL_NEVER;
+    w->stale = w->state >= ASKING;
+    if (!w->wanted)
+        w->retry_at = now;
+    w->wanted = true;
+}
+
 void tl__watch_drive(tl_watch *watch, tl_mono now) {
     tl_watch *w = watch;
+    mind_patient(w, now);
+    w->wanted = w->wanted && w->topics.count > 0;
     bool elsewhere = w->member != atomic_load(&w->members->at);
-    if (w->state != DOWN && (w->topics.count == 0 || w->stale || elsewhere)) {
+    if (w->state != DOWN && (!w->wanted || w->stale || elsewhere)) {
         close_stream(w);
         w->retry_at = now;
     }
-    if (w->state == DOWN && w->topics.count > 0 && !tl__mono_before(now, w->retry_at))
+    if (w->state == DOWN && w->wanted && !tl__mono_before(now, w->retry_at))
         begin(w, now);
     if (w->state != DOWN && !go_on(w, now))
         lose(w, now);
@@ -343,10 +402,10 @@ short tl__watch_events(const tl_watch *watch) {
 tl_mono tl__watch_until(const tl_watch *watch) {
     const tl_mono at_once = {0};
     if (watch->state == DOWN)
-        return watch->topics.count > 0 ? watch->retry_at : TL_NEVER;
+        return tl__mono_min(watch->look_at, watch->wanted ? watch->retry_at : TL_NEVER);
     if (watch->more || watch->topics.count == 0 || watch->stale)
         return at_once;
     if (watch->state == OPENING)
         return tl__mono_min(watch->by, tl__stream_until(&watch->stream));
-    return watch->state == UP ? TL_NEVER : watch->by;
+    return watch->state == UP ? watch->look_at : watch->by;
 }

@@ -167,6 +167,84 @@ TEST(a_held_lock_outlives_its_lifetime_and_loses_it_when_its_key_goes) {
     tl_lock_free(a);
 }
 
+static void await_lost(const tl_lock *lock, int64_t ms) {
+    int64_t end = now_ms() + ms;
+    while (tl_lock_state(lock) != TL_LOST && now_ms() < end)
+        pause_ms(5);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+}
+
+static int64_t lost_after_ms(tl_lock *lock, const char *ctl) {
+    assert_non_null(real_etcd_ctl(etcd, ctl));
+    int64_t began = now_ms();
+    await_lost(lock, 20000);
+    return now_ms() - began;
+}
+
+/* A lifetime of which a third is long. */
+TEST(a_key_that_somebody_deletes_is_noticed_at_once) {
+    enum { LENGTHY_MS = 60000, WATCHED_MS = 1500 };
+    tl_lock *a = new_lock(client, "noticed", TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS)),
+            *b = new_lock(client, "noticed/b", TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS)),
+            *by_hand = new_lock(client, "noticed/c",
+                                TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS, .manual_renew = true));
+    acquire(b, 0);
+    acquire(by_hand, 0);
+    assert_int_equal(tl_lock_acquire(a, 0, NULL), TL_EBUSY); /* names nest */
+    pause_ms(WATCHED_MS);
+    assert_true(lost_after_ms(b, "del --prefix noticed/b/") < SOON_MS);
+    assert_true(lost_after_ms(by_hand, "del --prefix noticed/c/") < SOON_MS);
+    acquire(a, 0); /* deleted before there is a stream: from its revision on */
+    assert_true(lost_after_ms(a, "del --prefix noticed/") < SOON_MS);
+    acquire(a, 0);
+    pause_ms(WATCHED_MS);
+    char revoke[64];
+    const char *leases = real_etcd_ctl(etcd, "get --prefix noticed/ -w fields");
+    const char *lease = leases ? strstr(leases, "\"Lease\" : ") : NULL;
+    assert_non_null(lease);
+    (void)snprintf(revoke, sizeof revoke, "lease revoke %llx",
+                   strtoull(lease + strlen("\"Lease\" : "), NULL, 10));
+    assert_true(lost_after_ms(a, revoke) < SOON_MS);
+    tl_lock_free(a);
+    tl_lock_free(b);
+    tl_lock_free(by_hand);
+}
+
+static uint64_t revision(void) {
+    tl_lock *lock = plain("asks");
+    acquire(lock, 0);
+    uint64_t at = tl_lock_fence(lock);
+    release(lock);
+    tl_lock_free(lock);
+    return at;
+}
+
+/* Each transaction is a revision. One that is gone costs the others nothing. */
+TEST(many_locks_are_renewed_in_few_transactions_and_one_loses_alone) {
+    enum { N = 300, GONE = 17 };
+    static tl_lock *lock[N];
+    for (int i = 0; i < N; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "many%d", i);
+        lock[i] = plain(key);
+        acquire(lock[i], 0);
+    }
+    pause_ms(TTL_MS);
+    uint64_t before = revision();
+    pause_ms(2 * TTL_MS); /* six renewals of each */
+    uint64_t used = revision() - before;
+    assert_true(used > 6 && used < N);
+    assert_non_null(real_etcd_ctl(etcd, "del --prefix many17/"));
+    await_lost(lock[GONE], TTL_MS / 2);
+    for (int64_t end = now_ms() + TTL_MS; now_ms() < end; pause_ms(50))
+        for (int i = 0; i < N; i++)
+            assert_true(i == GONE || tl_lock_state(lock[i]) == TL_HELD);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(tl_lock_release(lock[i], NULL), i == GONE ? TL_EEXPIRED : TL_OK);
+        tl_lock_free(lock[i]);
+    }
+}
+
 TEST(a_lock_that_nobody_renews_expires_no_sooner_than_is_believed) {
     tl_lock *a = new_lock(client, "left", TL_LOCK_OPTIONS(.ttl_ms = 2000, .manual_renew = true));
     tl_lock *b = plain("left");

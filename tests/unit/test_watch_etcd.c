@@ -1,0 +1,223 @@
+/*
+ * The stream by which a client hears that a key which it holds is deleted, against a peer that the test plays: when it is
+ * opened, from which revision on, and what is told.
+ */
+#include "peer.h"
+
+#include "tests.h"
+
+#include "transport/gateway.h"
+#include "transport/wakeup.h"
+#include "transport/watch.h"
+
+#if TL_HAVE_JSON
+
+#define TOPIC TL_LITERAL("5 k/1f")
+#define OTHER TL_LITERAL("6 k/2f")
+
+static struct {
+    peer peer;
+    tl_members *members;
+    tl_wakeup *wakeup;
+    tl_mono now;
+    unsigned woken, disarmed;
+    char topic[64];
+} w;
+
+static void drive(void *near) {
+    (void)near;
+    tl__wakeup_drive(w.wakeup, w.now);
+}
+
+static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
+    (void)ctx, (void)payload;
+    w.woken++;
+    tl__bytes_print(w.topic, sizeof w.topic, topic);
+}
+
+static void on_armed(void *ctx, tl_bytes topic, bool armed) {
+    (void)ctx, (void)topic;
+    w.disarmed += !armed;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    tl_seeds seeds = {.etcd = true, .count = 1};
+    tl_endpoint like = {0};
+    memset(&w, 0, sizeof w);
+    peer_listen(&w.peer);
+    w.peer.drive = drive;
+    w.now = tl__mono_now();
+    (void)snprintf(seeds.seed[0].host, sizeof seeds.seed[0].host, "127.0.0.1");
+    seeds.seed[0].port = w.peer.port;
+    w.members = tl__members_new(&like, &seeds);
+    const tl_conn_limits limits = {.members = w.members, .connect_ms = 60000};
+    const tl_wakeup_calls calls = {.woken = on_woken, .armed = on_armed};
+    w.wakeup = tl__wakeup_new(&w.members->endpoint[0], &limits, 60000, &calls);
+    return w.wakeup == NULL;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    tl__wakeup_free(w.wakeup);
+    peer_close(&w.peer);
+    tl__members_free(w.members);
+    return 0;
+}
+
+TESTS_WITH(set_up, tear_down);
+
+static void pass_ms(int64_t ms) {
+    w.now = tl__mono_add_ms(w.now, ms);
+    tl__wakeup_drive(w.wakeup, w.now);
+}
+
+static void seen(tl_bytes topic, int64_t revision) {
+    tl__wakeup_seen(w.wakeup, topic, revision, w.now);
+}
+
+#define CREATE(key, revision, id)                                                                  \
+    "{\"create_request\":{\"key\":\"" key "\",\"start_revision\":\"" revision                      \
+    "\",\"filters\":[\"NOPUT\"],\"watch_id\":\"" id "\"}}\n"
+#define FIRST "ay8xZg=="  /* k/1f */
+#define SECOND "ay8yZg==" /* k/2f */
+
+/* A stream is opened, with this body. */
+static void expect_stream(const char *body) {
+    char text[1000];
+    (void)snprintf(
+        text, sizeof text,
+        "POST /v3/watch HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Type: application/json\r\n"
+        "Content-Length: %zu\r\nGrpc-Metadata-hasleader: true\r\n\r\n%s",
+        w.peer.port, strlen(body), body);
+    peer_accept(&w.peer);
+    peer_expect(&w.peer, text);
+    peer_send(&w.peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+}
+
+static void message(const char *json) {
+    char text[400];
+    (void)snprintf(text, sizeof text, "%zx\r\n%s\n\r\n", strlen(json) + 1, json);
+    peer_send(&w.peer, text);
+    for (int i = 0; i < 20; i++)
+        peer_turn(&w.peer, tl__mono_now());
+}
+
+static void assert_not_open(void) {
+    assert_int_equal(tl__wakeup_fd(w.wakeup), -1);
+}
+
+TEST(a_key_that_is_held_for_a_moment_opens_no_stream) {
+    for (int i = 0; i < 20; i++) {
+        seen(TOPIC, 5);
+        pass_ms(TL_WATCH_GATHER_MS / 2);
+        tl__wakeup_forget(w.wakeup, TOPIC, w.now);
+        assert_not_open();
+    }
+    pass_ms(TL_WATCH_GATHER_MS);
+    assert_not_open();
+    assert_int_equal(tl__wakeup_until(w.wakeup).ns, TL_NEVER.ns);
+}
+
+TEST(keys_are_asked_for_together_from_where_they_were_seen_last) {
+    seen(TOPIC, 5);
+    pass_ms(TL_WATCH_GATHER_MS - 1);
+    seen(OTHER, 9);
+    seen(TOPIC, 7);
+    assert_not_open();
+    assert_true(tl__ns_until(w.now, tl__wakeup_until(w.wakeup)) <= 1000000);
+    pass_ms(1);
+    expect_stream(CREATE(SECOND, "10", "1") CREATE(FIRST, "8", "2"));
+    message("{\"result\":{\"header\":{\"revision\":\"20\"},\"watch_id\":\"2\",\"created\":true}}");
+    assert_int_equal(w.woken, 0);
+    message(
+        "{\"result\":{\"header\":{\"revision\":\"21\"},\"watch_id\":\"2\",\"events\":[{\"type\":"
+        "\"DELETE\"}]}}");
+    assert_int_equal(w.woken, 1);
+    assert_string_equal(w.topic, "5 k/1f");
+    seen(OTHER, 22); /* it isn't asked for again for that */
+    pass_ms(10 * TL_WATCH_GATHER_MS);
+    peer_expect_silence(&w.peer);
+    tl__wakeup_forget(w.wakeup, TOPIC, w.now);
+    tl__wakeup_forget(w.wakeup, OTHER, w.now);
+    peer_expect_end(&w.peer);
+    assert_not_open();
+}
+
+/* One that is there already is asked for anew with the next, from a later revision on. */
+TEST(one_more_opens_the_next_stream) {
+    seen(TOPIC, 5);
+    pass_ms(TL_WATCH_GATHER_MS);
+    expect_stream(CREATE(FIRST, "6", "1"));
+    message("{\"result\":{\"header\":{\"revision\":\"20\"},\"watch_id\":\"1\",\"created\":true}}");
+    seen(TOPIC, 30);
+    seen(OTHER, 31);
+    pass_ms(TL_WATCH_GATHER_MS - 1);
+    peer_expect_silence(&w.peer);
+    pass_ms(1);
+    peer_expect_end(&w.peer);
+    expect_stream(CREATE(SECOND, "32", "1") CREATE(FIRST, "31", "2"));
+}
+
+/* What came after its revision isn't kept any more: it must be seen anew first. */
+TEST(one_that_was_compacted_away_is_asked_for_when_it_has_been_seen_later) {
+    seen(TOPIC, 5);
+    pass_ms(TL_WATCH_GATHER_MS);
+    expect_stream(CREATE(FIRST, "6", "1"));
+    message("{\"result\":{\"header\":{\"revision\":\"20\"},\"watch_id\":\"1\",\"created\":true}}");
+    message("{\"result\":{\"header\":{\"revision\":\"20\"},\"watch_id\":\"1\",\"canceled\":true,"
+            "\"compact_revision\":\"9\"}}");
+    assert_int_equal(w.woken, 0);
+    pass_ms(10 * TL_WATCH_GATHER_MS);
+    peer_expect_silence(&w.peer);
+    seen(TOPIC, 12);
+    pass_ms(TL_WATCH_GATHER_MS);
+    peer_expect_end(&w.peer);
+    expect_stream(CREATE(FIRST, "13", "1"));
+}
+
+TEST(a_stream_that_ends_is_opened_again) {
+    seen(TOPIC, 5);
+    pass_ms(TL_WATCH_GATHER_MS);
+    expect_stream(CREATE(FIRST, "6", "1"));
+    message("{\"error\":{\"grpc_code\":14,\"message\":\"no leader\"}}");
+    assert_not_open();
+    pass_ms(5000);
+    expect_stream(CREATE(FIRST, "6", "1"));
+}
+
+/* With many the streams follow each other more slowly, and there are never too many. */
+TEST(many_are_bounded) {
+    char name[32];
+    for (int i = 0; i < TL_WATCH_SEEN_MAX + 5; i++) {
+        (void)snprintf(name, sizeof name, "5 k/%d", i);
+        seen(tl__bytes_of(name), 5);
+    }
+    pass_ms(TL_WATCH_GATHER_MS);
+    peer_accept(&w.peer);
+    char body[4096];
+    size_t creates = 0;
+    tl_mono began = tl__mono_now();
+    for (char before = 0; creates < TL_WATCH_SEEN_MAX; peer_turn(&w.peer, began)) {
+        ssize_t n = recv(w.peer.stream, body, sizeof body, 0);
+        for (ssize_t i = 0; i < n; before = body[i++])
+            creates += body[i] == '\n' && before == '}';
+    }
+    peer_expect_silence(&w.peer);
+    tl__wakeup_forget(w.wakeup, TL_LITERAL("5 k/0"), w.now);
+    seen(OTHER, 6);
+    peer_send(&w.peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    message("{\"result\":{\"header\":{\"revision\":\"20\"},\"watch_id\":\"1\",\"created\":true}}");
+    pass_ms(TL_WATCH_GATHER_MS);
+    peer_expect_silence(&w.peer);
+    pass_ms(TL_WATCH_SEEN_MAX * TL_WATCH_EACH_MS);
+    peer_expect_end(&w.peer);
+}
+
+#else
+
+TEST(without_jansson_nothing_can_be_read) {
+    assert_false(tl__gateway_works());
+}
+
+#endif
