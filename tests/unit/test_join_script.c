@@ -129,10 +129,22 @@ TEST(a_place_is_kept_by_those_who_look) {
     assert_string_equal(again.place, first.place);
     assert_int_equal(again.before, 0);
     assert_int_equal(again.all, 2);
-    /* What it says of its place counts only where it doesn't stand. */
-    again = JOIN(OTHER, B, .place = "1");
-    assert_string_equal(again.place, second.place);
-    assert_int_equal(again.before, 1);
+    again = JOIN(TOKEN, A, .place = second.place); /* where it stands is better */
+    assert_string_equal(again.place, first.place);
+    assert_int_equal(again.before, 0);
+}
+
+TEST(a_late_repetition_costs_nobody_its_place) {
+    hold_by(THIRD);
+    joined first = join_in(TOKEN, A);
+    (void)SAY(L("DEL"), L(LINE));
+    joined other = join_in(OTHER, B);
+    joined late = join_in(TOKEN, A); /* as the first time, when it knew of no place */
+    assert_int_equal(late.before, 1);
+    joined again = JOIN(TOKEN, A, .place = first.place);
+    assert_string_equal(again.place, first.place);
+    assert_int_equal(again.before, 0);
+    assert_int_equal(JOIN(OTHER, B, .place = other.place).before, 1);
 }
 
 TEST(who_went_out_comes_back_to_its_place) {

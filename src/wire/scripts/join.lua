@@ -99,9 +99,9 @@ if text == token then -- set by a request that was held up: it counts for nothin
     found, text = false, false
 end
 local stands = redis.call('ZSCORE', L, entry)
-if stands then
+if stands and (tonumber(place) or math.huge) >= tonumber(stands) then
     place = stands
-else
+else -- or a repetition that was held up has put it further back than it was told
     if place == '' then
         local wrong
         place, wrong = draw(1, now, s[4])
