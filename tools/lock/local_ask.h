@@ -10,7 +10,7 @@
 
 typedef struct {
     tl_conn *conn;
-    tl_members *members; /**< of an etcd; else NULL */
+    tl_members *members;                            /**< of an etcd; else NULL */
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
     void *ctx;
     bool done, ok;

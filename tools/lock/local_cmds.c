@@ -351,7 +351,8 @@ static int demo(const server *s, const local_options *o, const operands *words) 
     if (o->json || o->format || o->force)
         return fail(STATUS_USAGE, "local demo: it takes no options");
     if (words->words < 2)
-        return fail(STATUS_USAGE, "local demo: say sentinel, cluster, quorum, etcd, status or stop");
+        return fail(STATUS_USAGE,
+                    "local demo: say sentinel, cluster, quorum, etcd, status or stop");
     int status = find_place(s, &l);
     return status ? status : local_demo(l.endpoint.dir, words->word[1]);
 }
