@@ -7,6 +7,7 @@
 #include "contest.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define CONTENDERS_MAX 16
@@ -14,8 +15,9 @@
 #define MARGIN_MS 40 /* no writing with less than this remaining: a thread can be held up */
 
 typedef struct {
-    int64_t from_us, until_us;
+    int64_t from_us, until_us, released_us;
     uint64_t fence;
+    int whose;
 } hold;
 
 typedef struct {
@@ -34,10 +36,10 @@ static atomic_bool ending;
 static atomic_int number; /* read, and written after a while: only the lock makes that right */
 static atomic_llong counted_us, pause_us; /* when last; the longest time between two */
 
-/* Until when this moment's look at the lock lets its holder believe in it. */
+/* Until when this moment's look at the lock lets its holder believe in it; 0: it doesn't. */
 static int64_t believed_until(const tl_lock *lock) {
-    int64_t now_us = clock_us();
-    return now_us + tl_lock_remaining_ms(lock) * 1000;
+    const int64_t now_us = clock_us(), remaining_ms = tl_lock_remaining_ms(lock);
+    return remaining_ms > 0 ? now_us + remaining_ms * 1000 : 0;
 }
 
 static void note_pause(void) {
@@ -67,6 +69,7 @@ static void hold_once(contender *c) {
     int64_t now_us = clock_us();
     (void)tl_lock_release(c->lock, NULL);
     h.until_us = h.until_us < now_us ? h.until_us : now_us;
+    h.released_us = now_us;
     if (h.until_us > h.from_us)
         c->hold[c->holds++] = h;
 }
@@ -145,12 +148,21 @@ static int by_begin(const void *a, const void *b) {
     return (x->from_us > y->from_us) - (x->from_us < y->from_us);
 }
 
+static void note_overlap(const hold *x, const hold *y, contest_result *ret) {
+    ret->overlap_us = (int)(x->until_us - y->from_us);
+    (void)snprintf(ret->who, sizeof ret->who,
+                   "%d for %lld us, released after %lld, then %d; the fence grew by %lld", x->whose,
+                   (long long)(x->until_us - x->from_us), (long long)(x->released_us - x->from_us),
+                   y->whose, (long long)(y->fence - x->fence));
+}
+
 static void compare_holds(hold *all, int n, contest_result *ret) {
     qsort(all, (size_t)n, sizeof *all, by_begin);
     for (int i = 1; i < n; i++) {
         const int64_t both_us = all[i - 1].until_us - all[i].from_us;
         ret->overlaps += both_us > 0;
-        ret->overlap_us = both_us > ret->overlap_us ? (int)both_us : ret->overlap_us;
+        if (both_us > ret->overlap_us)
+            note_overlap(&all[i - 1], &all[i], ret);
         ret->fences_back += all[i].fence <= all[i - 1].fence;
     }
 }
@@ -169,8 +181,10 @@ contest_result contest_tally(void) {
     assert_non_null(all);
     n = 0;
     for (int i = 0; i < contender_count; i++)
-        for (int k = 0; k < contenders[i]->holds; k++)
-            all[n++] = contenders[i]->hold[k];
+        for (int k = 0; k < contenders[i]->holds; k++) {
+            all[n] = contenders[i]->hold[k];
+            all[n++].whose = i;
+        }
     forget();
     compare_holds(all, n, &result);
     free(all);
@@ -179,7 +193,7 @@ contest_result contest_tally(void) {
 
 void contest_demand(const contest_result *result) {
     if (result->overlaps > 0)
-        fail_msg("two holders, for %d us", result->overlap_us);
+        fail_msg("two holders, for %d us: contender %s", result->overlap_us, result->who);
     if (result->fences_back > 0)
         fail_msg("a fence that is not greater than the one before");
     assert_int_equal(result->overwritten, 0);

@@ -28,7 +28,8 @@ typedef struct {
     int number;      /**< and how far it is */
     int overwritten; /**< another had counted while one was sure of the lock */
     int overlaps;    /**< two were sure of the lock at one moment, */
-    int overlap_us;  /**< for so long at most */
+    int overlap_us;  /**< for so long at most, */
+    char who[128];   /**< and which two that were */
     int fences_back; /**< a fence was not greater than the one before */
 } contest_result;
 
