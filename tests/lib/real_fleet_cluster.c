@@ -293,6 +293,17 @@ static bool is_moved(real_fleet *f) {
     return true;
 }
 
+/* With the latest epoch; and who still imports the slot would hear of no owner. */
+static void claim(real_fleet *f) {
+    for (int i = 0; i < f->servers; i++)
+        if (&f->node[i] != f->slot_to && real_node_is_running(&f->node[i]))
+            freeReplyObject(
+                real_redis_command(f->node[i].redis, "CLUSTER SETSLOT %d STABLE", f->slot));
+    freeReplyObject(real_redis_command(f->slot_to->redis, "CLUSTER BUMPEPOCH"));
+    freeReplyObject(real_redis_command(f->slot_to->redis, "CLUSTER SETSLOT %d NODE %s", f->slot,
+                                       f->slot_to->id));
+}
+
 /* On a busy machine a replica of the former owner may have been promoted meanwhile, by a later epoch than the one that the
  * new owner claims the slot with: then it claims it anew. */
 static void await_moved(real_fleet *f) {
@@ -303,9 +314,7 @@ static void await_moved(real_fleet *f) {
         if (clock_ms() - told_ms < CLAIM_MS)
             continue;
         told_ms = clock_ms();
-        freeReplyObject(real_redis_command(f->slot_to->redis, "CLUSTER BUMPEPOCH"));
-        freeReplyObject(real_redis_command(f->slot_to->redis, "CLUSTER SETSLOT %d NODE %s", f->slot,
-                                           f->slot_to->id));
+        claim(f);
     }
 }
 

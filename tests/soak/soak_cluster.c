@@ -23,7 +23,7 @@
 #define HOLD_MS 2 /* so that a round is no more holds than a contest remembers */
 #define TTL_MS clock_patient_ms(1000)
 #define QUIET_MS (3 * TTL_MS) /* the longest lifetime of those that have it */
-#define DOWN_MS 4000          /* a busy machine makes a node late without a fault */
+#define DOWN_MS 2000          /* a busy machine makes a node late without a fault */
 #define SERVICE_MS 120000     /* until it is there again, on a busy machine */
 #define KEY "{soak}number"
 #define HELD "{soak}held"
@@ -52,9 +52,10 @@ static tl_client *client_with(int64_t quiet_ms) {
     return make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .quiet_ms = quiet_ms));
 }
 
-/* Where nothing is forgotten it outlasts a CLUSTER FAILOVER that comes to nothing: so long clients may be paused. */
+/* Where nothing is forgotten it outlasts a CLUSTER FAILOVER that comes to nothing and is begun again: each time clients are
+ * paused for up to ten seconds. */
 static int64_t held_ms(cluster_harm harm) {
-    return harm == CLUSTER_FORGETS_NOTHING ? 15 * TTL_MS : QUIET_MS;
+    return harm == CLUSTER_FORGETS_NOTHING ? 40 * TTL_MS : QUIET_MS;
 }
 
 static void let_go(cluster_harm harm) {
