@@ -182,6 +182,8 @@ static void completed(tl_operation *op, const tl_out *out) {
         tl__gate_leave(&op->client->gate, &lock->place);
     if (op->does == EXTENDS && op->code == TL_OK)
         op->renewed = tl__hold_extended_in(lock, op->ttl_ms, &op->votes->machine.settle.ballots);
+    if (op->does == EXTENDS && op->code) /* what it has asked for may come yet */
+        lock->votes->ballots.doubted |= op->votes->machine.settle.ballots.doubted;
     if (op->code)
         (void)tl__lock_fail_by(lock, op->code, names[op->does],
                                op->does == ACQUIRES ? tl__lock_busy(lock, op->code, words) : words,

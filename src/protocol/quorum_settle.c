@@ -66,9 +66,27 @@ static bool is_settled(const tl_quorum_settlement *s, const tally *t) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void build(tl_quorum_settlement *s, unsigned i) {
+/* A vote that is asked for is no new hold, as in the renewal (quorum_renew.c). */
+static void build(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
     s->child = s->job;
     s->child.in_vain = s->ballots.doubted & 1U << i;
+    if (!s->plea[i].voting)
+        return;
+    s->child.again = true;
+    s->child.quiet_ms = 0;
+    s->child.fences = 1;
+    s->child.fence = tl__quorum_proposal(e->servers, s->ballots.count, e->now, s->job.fence);
+}
+
+/* Do others hold it by what they have said? Then nobody else can have it, and a vote that is missing may be asked for. */
+static bool is_believed(const tl_quorum_settlement *s, tl_mono now) {
+    return tl__mono_before(now, tl__ballots_deadline(&s->ballots));
+}
+
+/* What may have come already is found by asking to keep it. */
+static bool wants_vote(const tl_quorum_settlement *s, unsigned i, tl_mono now) {
+    return s->op == TL_RENEW && s->ballots.until[i].ns == 0 && !(s->ballots.doubted & 1U << i) &&
+           is_believed(s, now);
 }
 
 static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *out) {
@@ -77,8 +95,11 @@ static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *
     s->ticket += s->ticket == UINT16_MAX ? 2 : 1; /* never 0 */
     p->ticket = s->ticket;
     p->next = TL_NEVER;
-    build(s, i);
-    tl__attempt_init(&p->attempt, s->job.protocol, (tl_op)s->op, p->ticket, s->limit);
+    p->voting = wants_vote(s, i, e->now);
+    s->ballots.doubted |= (uint8_t)(p->voting << i);
+    build(s, i, e);
+    tl__attempt_init(&p->attempt, s->job.protocol, p->voting ? TL_ACQUIRE : (tl_op)s->op, p->ticket,
+                     s->limit);
     (void)tl__attempt_step(&p->attempt, &s->child, &start, out); /* it doesn't end here */
     out->send.to = (uint8_t)(1U << i);
 }
@@ -154,10 +175,16 @@ static void keep_words(tl_quorum_settlement *s, const tl_event *e, const char *w
     s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
 }
 
-/* What ran out before enough others had answered is asked for again. */
+/* What ran out before enough others had answered is asked for again; of no use is a vote where others hold it no more. */
 static void run_down(tl_quorum_settlement *s, const tl_event *e) {
     for (unsigned i = 0; i < s->ballots.count && s->op == TL_RENEW; i++) {
         tl_quorum_plea *p = &s->plea[i];
+        if (!p->done && p->voting && !is_believed(s, e->now)) {
+            p->done = true;
+            p->code = TL_ELOST;
+            p->ticket = 0;
+            p->next = TL_NEVER;
+        }
         if (!p->done || p->code != TL_OK || tl__mono_before(e->now, s->ballots.until[i]))
             continue;
         p->done = false;
@@ -197,16 +224,36 @@ static bool is_final(const tl_quorum_settlement *s, const tl_result *r, const tl
     return !tl__may_pass(r->code);
 }
 
+/* An extension: what it has come to at this server. true: there is more to ask it, at once. */
+static bool noted(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
+    tl_quorum_plea *p = &s->plea[i];
+    const tl_result *r = &p->attempt.result;
+    uint8_t bit = (uint8_t)(1U << i);
+    bool late = p->voting && !is_believed(s, e->now); /* others may have had it meanwhile */
+    if (p->voting && r->code == TL_EBUSY)
+        p->code = TL_ETAKEN;
+    if (r->code == TL_OK && late)
+        p->code = TL_ELOST; /* its vote is left to the release */
+    if (p->code == TL_OK)
+        s->ballots.until[i] = r->deadline;
+    else if (is_gone(p->code))
+        s->ballots.until[i] = (tl_mono){0};
+    if (p->code == TL_OK || (is_gone(p->code) && !late) || (p->voting && !late && !r->maybe))
+        s->ballots.doubted &= (uint8_t)~bit;
+    bool gone = r->code == TL_ELOST && r->why == TL_LOST_GONE;
+    return gone && !p->voting && wants_vote(s, i, e->now);
+}
+
 static void ended(tl_quorum_settlement *s, unsigned i, const tl_event *e, const tl_out *out) {
     tl_quorum_plea *p = &s->plea[i];
     const tl_result *r = &p->attempt.result;
     p->ticket = 0;
     if (is_final(s, r, e)) {
-        p->done = true;
         p->code = r->code;
-        if (s->op == TL_RENEW && (r->code == TL_OK || is_gone(r->code)))
-            s->ballots.until[i] = r->code == TL_OK ? r->deadline : (tl_mono){0};
-        if (!is_good(s, p) && !is_gone(p->code))
+        p->done = s->op == TL_RELEASE || !noted(s, i, e);
+        if (!p->done)
+            p->next = e->now;
+        else if (!is_good(s, p) && !is_gone(p->code))
             keep_words(s, e, out->words);
         return;
     }
@@ -222,7 +269,7 @@ static tl_status on_answer(tl_quorum_settlement *s, const tl_event *e, tl_out *o
             continue;
         tl_event mine = *e;
         mine.server = &e->servers[i];
-        build(s, i);
+        build(s, i, e);
         if (tl__attempt_step(&p->attempt, &s->child, &mine, out) == TL_END)
             ended(s, i, e, out);
         else

@@ -1,6 +1,6 @@
 /*
  * The machine that extends or releases a lock of a majority: asks all servers until a majority has answered, within one
- * attempt limit, and sees to the others.
+ * attempt limit, and sees to the others. An extension asks those for their vote who haven't given it, or have lost it.
  */
 #ifndef TL_QUORUM_SETTLE_H
 #define TL_QUORUM_SETTLE_H
@@ -12,6 +12,7 @@ typedef struct {
     tl_mono next;    /**< when to ask; TL_NEVER while a request is in flight, or when it is done */
     uint16_t ticket; /**< of the request in flight; 0: there is none */
     bool maybe;      /**< an earlier request may have taken effect */
+    bool voting;     /**< KEEP: it asks for a vote that isn't there */
     bool done;       /**< it has answered for good, `code`, or can't */
     tl_err code;
 } tl_quorum_plea;

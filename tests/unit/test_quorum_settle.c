@@ -202,6 +202,105 @@ TEST(an_extension_that_is_over_already_is_asked_for_again) {
     assert_true(tl__mono_before(feed_ms(20000), m.result.deadline));
 }
 
+/* A lock that nobody renews may stand at three of five; two of these die. */
+TEST(an_extension_asks_those_for_their_vote_who_have_none) {
+    static const int64_t three[] = {5000, 5000, 5000, 0, 0};
+    q_feed f;
+    begin_with(&f, 5, three, 0, TL_RENEW);
+    for (unsigned i = 0; i < 5; i++)
+        q_assert_asked(&f, i, i < 3 ? "keep" : "vote");
+    assert_string_equal(q_arg(&f, 3, 0), TOKEN);
+    assert_string_equal(q_arg(&f, 3, 8), "0"); /* whatever it has forgotten */
+    (void)q_refused(&f, 0);
+    (void)q_refused(&f, 1);
+    (void)q_kept(&f, 2, TTL_MS);
+    (void)q_voted(&f, 3, 1, TTL_MS);
+    assert_int_equal(f.status, TL_GO);
+    (void)q_voted(&f, 4, 1, TTL_MS);
+    while (f.status == TL_GO)
+        (void)q_await(&f);
+    ends(&f, TL_END, TL_OK);
+    assert_true(tl__mono_before(feed_ms(20000), m.result.deadline));
+    assert_int_equal(m.ballots.doubted, 0);
+}
+
+TEST(an_extension_asks_for_a_vote_that_is_gone_and_finds_another_s) {
+    for (int another = 0; another < 2; another++) {
+        q_feed f;
+        begin(&f, TL_RENEW);
+        (void)q_not_kept(&f, 0, -1);
+        q_assert_asked(&f, 0, "vote");
+        (void)q_kept(&f, 1, TTL_MS);
+        if (another)
+            (void)q_busy(&f, 0, "other", 500, false);
+        else
+            (void)q_voted(&f, 0, 1, TTL_MS);
+        (void)q_kept(&f, 2, TTL_MS);
+        ends(&f, TL_END, TL_OK);
+        assert_int_equal(m.ballots.until[0].ns > 0, !another);
+        assert_int_equal(m.ballots.doubted, 0);
+    }
+}
+
+/* Where a majority doesn't hold it without that vote another may have had it. */
+TEST(an_extension_asks_for_no_vote_where_too_few_hold_it) {
+    static const int64_t two[] = {5000, 5000, 0};
+    q_feed f;
+    begin_with(&f, N, two, 0, TL_RENEW);
+    q_assert_asked(&f, 2, "vote");
+    (void)q_not_kept(&f, 0, -1);
+    q_assert_asked(&f, 0, NULL);
+    (void)q_voted(&f, 2, 1, TTL_MS);
+    (void)q_kept(&f, 1, TTL_MS);
+    ends(&f, TL_END, TL_ELOST);
+    assert_int_equal(m.ballots.until[2].ns, 0);
+    assert_int_equal(m.ballots.doubted, 4); /* it may be there, and the release looks */
+}
+
+TEST(a_vote_that_comes_after_the_deadline_extends_nothing) {
+    static const int64_t two[] = {50, 50, 0};
+    q_feed f;
+    begin_with(&f, N, two, 0, TL_RENEW);
+    (void)q_kept(&f, 1, TTL_MS);
+    q_later(&f, 51);
+    (void)q_voted(&f, 2, 1, TTL_MS);
+    assert_int_equal(m.ballots.until[2].ns, 0);
+    (void)q_not_kept(&f, 0, -1);
+    ends(&f, TL_END, TL_ELOST);
+}
+
+/* Who adopts it doesn't know who has voted: that is found first. */
+TEST(an_adopted_lock_is_extended_where_it_is_and_then_asked_for_elsewhere) {
+    static const int64_t none[] = {0, 0, 0};
+    q_feed f;
+    begin_with(&f, N, none, 0, TL_RENEW);
+    for (unsigned i = 0; i < N; i++)
+        q_assert_asked(&f, i, "keep");
+    (void)q_kept(&f, 0, TTL_MS);
+    (void)q_kept(&f, 1, TTL_MS);
+    (void)q_not_kept(&f, 2, -1);
+    q_assert_asked(&f, 2, "vote");
+    (void)q_voted(&f, 2, 1, TTL_MS);
+    ends(&f, TL_END, TL_OK);
+    assert_true(m.ballots.until[2].ns > 0);
+}
+
+/* One that was in doubt may be there, and is there for the next extension. */
+TEST(a_vote_without_an_answer_is_kept_by_the_next_extension) {
+    static const int64_t two[] = {5000, 5000, 0};
+    q_feed f;
+    begin_with(&f, N, two, 0, TL_RENEW);
+    (void)q_kept(&f, 0, TTL_MS);
+    (void)q_kept(&f, 1, TTL_MS);
+    (void)q_await(&f);
+    ends(&f, TL_END, TL_OK);
+    assert_int_equal(m.ballots.doubted, 4);
+    begin_with(&f, N, two, 4, TL_RENEW);
+    q_assert_asked(&f, 2, "keep");
+    (void)q_kept(&f, 2, TTL_MS);
+    assert_int_equal(m.ballots.doubted, 0);
+}
+
 /* ---- looking ---------------------------------------------------------------------------------------- */
 
 static tl_quorum_look look;
