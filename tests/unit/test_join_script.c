@@ -202,6 +202,16 @@ TEST(a_look_claims_what_was_given_meanwhile) {
     S_HAS("fence", "1700000000000063");
 }
 
+/* Key by key, in a slot that was being moved, and was not believed then, perhaps as too few replicas had it: else the lock would
+ * be given to him once more when he has released it. */
+TEST(who_took_the_lock_by_himself_stands_in_line_no_more_when_he_looks) {
+    hold_by(TOKEN);
+    stand(TOKEN, A, FAIR, "5");
+    stand("another", B, FAIR, "6");
+    assert_int_equal(join_in(TOKEN, A).status, 1);
+    assert_int_equal(line_length(), 1);
+}
+
 TEST(a_look_that_comes_too_late_claims_nothing) {
     give_to(TOKEN, A);
     assert_int_equal(JOIN(TOKEN, A, .not_after = PAST).status, 1);

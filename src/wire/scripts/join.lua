@@ -83,8 +83,8 @@ if text and s[1] == token and (text == token or text == s[2]) then -- it was tol
     local left = math.max(becomes and 0 or redis.call('PTTL', K), tonumber(px))
     redis.call('HMSET', S, 'value', token, 'until', string.format('%.0f', math.max(till, now + left * 1000)),
                'claim', '', 'fence', string.format('%.0f', last))
+    near(redis.call('ZREM', L, entry)) -- it may have taken K by itself, in a slot that was being moved
     if becomes then
-        near(redis.call('ZREM', L, entry))
         redis.call('SET', K, token)
         text = token
     end
