@@ -684,21 +684,13 @@ void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply) {
 
 /* ---- key by key, in a slot that is open ------------------------------------------------------------ */
 
-/* K first, which is all that a server can judge: neither S nor what it has seen last can refuse it. */
-static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int key) {
+static void alone_counts(sim_world *w, uint32_t number, int key) {
     sim_token *t = &w->token[number];
-    if (m->has || number == 0) {
-        w->stats.reasked++;
-        return;
-    }
-    w->stats.alone_takes++;
     sim_check_count(w, key, number);
     sim_check_alone(w, key, number);
-    sim_check_in_time(w, m, m->asked, m->argv[3], 0, key);
     w->key[key].spent = w->key[key].spent == number ? 0 : w->key[key].spent;
     sim_check_promise(w, key, number);
     sim_line_given(w, number, 0, key);
-    check_prompt(w, m, key);
     w->key[key].holder = number;
     t->turn = ++w->key[key].turns;
     t->again = t->taken;
@@ -706,19 +698,76 @@ static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int
     t->bound = t->native = t->low = false;
 }
 
+/* Led on by an ASK of before the slot was moved to and fro: another may have K where its owner is. It is nobody's until the
+ * owner sends those who ask for it there. */
+static void came_late(sim_world *w, uint32_t number, int key) {
+    sim_key *k = &w->key[key];
+    w->stats.alone_late++;
+    k->late_fence = k->late == number ? k->late_fence : 0;
+    k->late = number;
+    sim_tell(w, "", key, "%s is token %u's at another node than its slot's", k->name,
+             (unsigned)number);
+}
+
+/* K first, which is all that a server can judge: neither S nor what it has seen last can refuse it. */
+static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int key) {
+    if (m->has || number == 0) {
+        w->stats.reasked++;
+        return;
+    }
+    w->stats.alone_takes++;
+    sim_check_in_time(w, m, m->asked, m->argv[3], 0, key);
+    if (sim_cluster_is_late(w, m->socket->server, m->argv[0])) {
+        came_late(w, number, key);
+        return;
+    }
+    alone_counts(w, number, key);
+    check_prompt(w, m, key);
+}
+
+static void bound_by(sim_world *w, uint32_t number, uint64_t first, int32_t fences, int key) {
+    sim_token *t = &w->token[number];
+    check_fence(w, key, first, false);
+    give_fence(t, first, fences);
+    t->taken_us = t->drawn_us;
+    t->bound = true;
+}
+
 /* Then a number, and S, from which on it counts, if K is still its own. */
 static void alone_bound(sim_world *w, const sim_request *m, uint32_t number) {
-    sim_token *t = &w->token[number];
     int key = sim_key_beside(w, m->argv[0]);
     int32_t fences = m->asked->fences > 1 ? m->asked->fences : 1;
     int64_t last = 0;
     (void)tl__bytes_to_int(m->argv[5], &last);
-    if (key < 0 || number == 0 || sim_token_number(w, sim_key_value(w, key)) != number)
+    if (key < 0 || number == 0)
         return;
-    check_fence(w, key, (uint64_t)(last - fences + 1), false);
-    give_fence(t, (uint64_t)(last - fences + 1), fences);
-    t->taken_us = t->drawn_us;
-    t->bound = true;
+    sim_key *k = &w->key[key];
+    if (sim_token_number(w, sim_key_value(w, key)) == number) {
+        bound_by(w, number, (uint64_t)(last - fences + 1), fences, key);
+    } else if (k->late == number) {
+        k->late_fence = (uint64_t)(last - fences + 1);
+        k->late_fences = fences;
+    }
+}
+
+/* By its late request the token has K where the slot is; or by another by now, and that was looked at then. */
+static void late_counts(sim_world *w, int key) {
+    sim_key *k = &w->key[key];
+    uint32_t number = k->late;
+    if (k->holder != number || !w->token[number].taken) {
+        alone_counts(w, number, key);
+        k->free_since = SIM_NEVER;
+        w->stats.late_counts++;
+    }
+    if (k->late_fence && !w->token[number].bound)
+        bound_by(w, number, k->late_fence, k->late_fences, key);
+    k->late = 0;
+}
+
+void sim_check_late(sim_world *w) {
+    for (int i = 0; i < w->cfg.keys; i++)
+        if (sim_cluster_late_counts(w, i))
+            late_counts(w, i);
 }
 
 static void alone_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
@@ -726,9 +775,12 @@ static void alone_executed(sim_world *w, const sim_request *m, const tl_reply *r
     int key = sim_key_named(w, m->argv[0]);
     uint32_t number = sim_token_number(w, m->argv[1]);
     (void)tl__reply_int(reply->type == TL_REPLY_ARRAY ? tl__reply_item(reply, 0) : reply, &status);
+    bool late = sim_cluster_is_late(w, m->socket->server, m->argv[0]);
+    if (late)
+        sim_cluster_came_late(w, m->argv[0]);
     if (m->script == TL_SCRIPT_NUMBER) /* by this server's clock */
         w->token[m->token].drawn_us = sim_server_us(w, &w->server[m->socket->server]);
-    if (m->script == TL_SCRIPT_BIND && status == 1)
+    if (m->script == TL_SCRIPT_BIND && status == 1 && !late)
         alone_bound(w, m, number);
     if (key < 0)
         return;

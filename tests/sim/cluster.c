@@ -4,6 +4,7 @@
  * one is dead, or goes on for a while; and who is cut off from whom.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "world.h"
 
@@ -46,6 +47,38 @@ static bool has(sim_world *w, int server, tl_bytes key) {
     return fake_redis_peek_expiry(w->server[server].r, 0, key) != -2;
 }
 
+/* Of an open slot: does its owner send those to the other node who ask for this key? */
+static bool sends_there(sim_world *w, const sim_slot *s, tl_bytes key) {
+    int owner = w->shard[s->owner].master;
+    return w->cluster.view[owner].exports[s - w->cluster.slot] == s->to && !has(w, owner, key);
+}
+
+/* NULL: it is none of these. */
+static bool *late_beside(sim_world *w, tl_bytes key) {
+    for (int i = 0; i < w->cfg.keys; i++) {
+        sim_key *k = &w->key[i];
+        const tl_bytes beside[] = {k->s, k->l, k->f};
+        for (size_t n = 0; n < sizeof beside / sizeof *beside; n++)
+            if (tl__bytes_eq(beside[n], key))
+                return &k->late_beside[n];
+    }
+    return NULL;
+}
+
+/* Is it there by a request that came late? */
+static bool came_late(sim_world *w, int to, tl_bytes key) {
+    int i = sim_key_named(w, key);
+    const bool *beside = i < 0 ? late_beside(w, key) : NULL;
+    tl_bytes value = {0};
+    if (i < 0)
+        return beside && *beside;
+    if (w->key[i].late == 0)
+        return false;
+    sim_server_set(w, to);
+    (void)fake_redis_peek(w->server[to].r, 0, key, &value);
+    return sim_token_number(w, value) == w->key[i].late;
+}
+
 int sim_home_of(sim_world *w, tl_bytes key) {
     if (!w->cfg.fleet)
         return w->shard[0].master;
@@ -55,7 +88,38 @@ int sim_home_of(sim_world *w, tl_bytes key) {
         return w->shard[shard_of_slot(number)].master;
     const sim_slot *s = &w->cluster.slot[i];
     int to = s->to == SIM_SLOT_NOBODY ? -1 : w->shard[s->to].master;
-    return to >= 0 && has(w, to, key) ? to : w->shard[s->owner].master;
+    bool there = to >= 0 && has(w, to, key) && (!came_late(w, to, key) || sends_there(w, s, key));
+    return there ? to : w->shard[s->owner].master;
+}
+
+bool sim_cluster_is_late(sim_world *w, int server, tl_bytes key) {
+    int i = slot_at(w, fake_redis_slot(key));
+    const sim_slot *s = &w->cluster.slot[i];
+    return i < w->cluster.slots && s->to != SIM_SLOT_NOBODY && w->shard[s->to].master == server &&
+           !sends_there(w, s, key);
+}
+
+void sim_cluster_came_late(sim_world *w, tl_bytes key) {
+    bool *beside = late_beside(w, key);
+    if (beside)
+        *beside = true;
+}
+
+/* Wherever the slot is now: what is there is the lock's. */
+static void counts(sim_world *w, tl_bytes key) {
+    bool *beside = late_beside(w, key);
+    if (beside)
+        *beside = false;
+}
+
+bool sim_cluster_late_counts(sim_world *w, int key) {
+    const sim_key *k = &w->key[key];
+    if (k->late == 0 || sim_token_number(w, sim_key_value(w, key)) != k->late)
+        return false;
+    int i = slot_at(w, fake_redis_slot(k->k)), to = SIM_SLOT_NOBODY;
+    if (i < w->cluster.slots)
+        to = w->cluster.slot[i].to;
+    return to == SIM_SLOT_NOBODY || sim_home_of(w, k->k) == w->shard[to].master;
 }
 
 /* ---- what a node says ---------------------------------------------------------------------------- */
@@ -152,15 +216,25 @@ const tl_reply *sim_cluster_say(sim_world *w, int server) {
 
 typedef struct {
     unsigned slot;
+    int server;
     int64_t n, wanted;
     tl_bytes key;
 } search;
 
 static void count_keys(void *ctx, tl_bytes key) {
     search *s = ctx;
-    s->n += fake_redis_slot(key) == s->slot;
+    s->n += fake_redis_slot(key) == s->slot && !came_late(sim_the_world, s->server, key);
 }
 
+/* Keys of the slot that the node has but for those that came late. */
+static int64_t count_there(sim_world *w, int to, unsigned number) {
+    search there = {.slot = number, .server = to};
+    sim_server_set(w, to);
+    fake_redis_each_key(w->server[to].r, 0, count_keys, &there);
+    return there.n;
+}
+
+/* Who has taken over as its owner, and doesn't know that it is open, may only until the other has any of its keys. */
 static bool may_serve(sim_world *w, int server, unsigned number) {
     int i = slot_at(w, number), shard = sim_shard_of(w, server);
     const sim_slot *s = &w->cluster.slot[i];
@@ -169,11 +243,7 @@ static bool may_serve(sim_world *w, int server, unsigned number) {
     if (shard != s->owner || s->to == SIM_SLOT_NOBODY ||
         w->cluster.view[server].exports[i] != SIM_SLOT_NOBODY)
         return shard == s->owner || shard == s->to;
-    search there = {.slot = number};
-    int to = w->shard[s->to].master;
-    sim_server_set(w, to);
-    fake_redis_each_key(w->server[to].r, 0, count_keys, &there);
-    return there.n == 0;
+    return count_there(w, w->shard[s->to].master, number) == 0;
 }
 
 /* It has the key as well as the other: it has written it when it didn't know that it had moved, or has taken over without
@@ -337,6 +407,7 @@ static void move_key(sim_world *w, int from, int to, tl_bytes key) {
         (void)fake_conn_command(there, expire, 3);
     (void)fake_conn_say(there, "EXEC");
     (void)ask(w, from, "DEL", key);
+    counts(w, key);
     w->stats.keys_moved++;
     sim_sockets_answer(w); /* whoever is told of events */
     sim_tell(w, "", SIM_ALL, "%.*s moves from server %d to server %d", (int)key.n, key.p, from, to);
@@ -397,6 +468,9 @@ static void close_slot(sim_world *w, sim_slot *s, int from, int to) {
     v->epoch[i] = s->epoch;
     v->imports[i] = false;
     v->exports[i] = SIM_SLOT_NOBODY;
+    for (int k = 0; k < w->cfg.keys; k++)
+        if (fake_redis_slot(w->key[k].k) == s->number)
+            memset(w->key[k].late_beside, 0, sizeof w->key[k].late_beside);
     w->stats.slots_closed++;
     sim_tell(w, "", SIM_ALL, "slot %u is server %d's", s->number, to);
     sim_put(w, w->now + sim_draw(w, 0, 3 * w->cfg.delay), SIM_RANK_NET, hear,

@@ -418,6 +418,8 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
         execute_wait(w, s, &m);
         return;
     }
+    if (w->cfg.fleet)
+        sim_check_late(w);
     if (m.is_script && (m.script == TL_SCRIPT_TAKE || m.script == TL_SCRIPT_JOIN))
         m.has = sim_check_has(w, &m);
     if (m.is_script && m.script == TL_SCRIPT_HOLD && w->cfg.fleet)

@@ -148,6 +148,8 @@
     X(cluster_down, "requests refused since the node has lost the others")                         \
     X(astray, "requests executed by a master that didn't know that the slot was open")             \
     X(alone_takes, "locks taken by requests of one key each")                                      \
+    X(alone_late, "of these, at a node that their slot's owner sent nobody to any more")           \
+    X(late_counts, "of these, that were the holder's afterwards")                                  \
     X(alone_keeps, "and renewed so")                                                               \
     X(alone_drops, "and given back so")
 

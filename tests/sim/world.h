@@ -449,6 +449,12 @@ typedef struct {
     sim_ns called;  /**< when the first in line was called to look */
     bool uncalled;  /**< its release couldn't call anybody in line, which is at another node */
     uint32_t spent; /**< number of the token that the server remembers as dropped */
+    uint32_t
+        late; /**< number of the token whose K is, by a request that came late, at the node that the open slot moves to: for
+                        nobody until the slot's owner sends those there who ask for it; 0: of none */
+    uint64_t late_fence;  /**< the first of its numbers that S was told of; 0: it wasn't */
+    int32_t late_fences;  /**< and how many */
+    bool late_beside[3];  /**< likewise its sidecar, its line, its counter */
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
     sim_ns shaken_until;  /**< a holder may find it gone at some servers of a quorum until then */
     uint32_t tries;       /**< requests about votes since it was released */
@@ -753,6 +759,12 @@ static inline int sim_master_of(const sim_world *w, int server) {
 }
 /** The master at which a key of a lock is, or would be. */
 int sim_home_of(sim_world *w, tl_bytes key);
+/** Is what that node sets there, behind an ASKING, not what the slot's owner sends anybody to? */
+bool sim_cluster_is_late(sim_world *w, int server, tl_bytes key);
+/** That node has executed such a request of this key, which isn't a lock's own. */
+void sim_cluster_came_late(sim_world *w, tl_bytes key);
+/** Is the lock's key by now of the token by whose late request it was set? */
+bool sim_cluster_late_counts(sim_world *w, int key);
 /** The same server at the present time, to look inside. */
 fake_redis *sim_store_of(sim_world *w, tl_bytes key);
 
@@ -924,6 +936,8 @@ void sim_check_found(sim_world *w, sim_request *m);
 /** What all of them are checked for: while another holds the key; by a client that was told no; after its sender's limit. And
  *  it is counted. */
 void sim_check_alone(sim_world *w, int key, uint32_t number);
+/** Before a command: what came late may count by now. */
+void sim_check_late(sim_world *w);
 void sim_check_promise(sim_world *w, int key, uint32_t number);
 void sim_check_in_time(sim_world *w, const sim_request *m, const sim_asked *asked, tl_bytes limit,
                        int64_t spare_ns, int key);
