@@ -105,7 +105,7 @@ real_fleet *real_fleet_new(const real_fleet_kind *kind, const real_fleet_options
     f->password = copy_of(f->options.password);
     f->sentinel_password = copy_of(f->options.sentinel_password);
     f->clients = REAL_FLEET_BOTH;
-    f->slot = -1;
+    f->slot = f->closed = -1;
     (void)snprintf(f->url, sizeof f->url, "%s", kind->scheme);
     return f;
 }

@@ -187,14 +187,31 @@ static void follow(real_fleet *f) {
         REAL_NODE_MUST(&f->node[i], "CLUSTER REPLICATE %s", f->node[i % f->masters].id);
 }
 
+/* To all others: who still imports a slot hears of no owner. */
+static void say_closed(const real_fleet *f, int slot, const real_node *but) {
+    for (int i = 0; i < f->servers; i++)
+        if (&f->node[i] != but && real_node_is_running(&f->node[i]))
+            freeReplyObject(
+                real_redis_command(f->node[i].redis, "CLUSTER SETSLOT %d STABLE", slot));
+}
+
+/* A busy machine's failovers may have left one open somewhere. */
+static void healing(real_fleet *f) {
+    if (f->slot < 0 && f->closed >= 0)
+        say_closed(f, f->closed, NULL);
+}
+
 static void healed(real_fleet *f) {
     if (f->slot >= 0)
         real_fleet_close_slot(f);
 }
 
 real_fleet *real_fleet_start_cluster(const real_fleet_options *options) {
-    static const real_fleet_kind kind = {
-        .scheme = "cluster", .has_bus = true, .is_whole = is_whole, .healed = healed};
+    static const real_fleet_kind kind = {.scheme = "cluster",
+                                         .has_bus = true,
+                                         .is_whole = is_whole,
+                                         .healing = healing,
+                                         .healed = healed};
     real_fleet *f = real_fleet_new(&kind, options);
     int replicas = f->options.replicas ? f->options.replicas : REPLICAS;
     f->masters = f->options.masters ? f->options.masters : MASTERS;
@@ -293,12 +310,9 @@ static bool is_moved(real_fleet *f) {
     return true;
 }
 
-/* With the latest epoch; and who still imports the slot would hear of no owner. */
-static void claim(real_fleet *f) {
-    for (int i = 0; i < f->servers; i++)
-        if (&f->node[i] != f->slot_to && real_node_is_running(&f->node[i]))
-            freeReplyObject(
-                real_redis_command(f->node[i].redis, "CLUSTER SETSLOT %d STABLE", f->slot));
+/* With the latest epoch. */
+static void claim(const real_fleet *f) {
+    say_closed(f, f->slot, f->slot_to);
     freeReplyObject(real_redis_command(f->slot_to->redis, "CLUSTER BUMPEPOCH"));
     freeReplyObject(real_redis_command(f->slot_to->redis, "CLUSTER SETSLOT %d NODE %s", f->slot,
                                        f->slot_to->id));
@@ -330,6 +344,7 @@ void real_fleet_close_slot(real_fleet *f) {
     if (moves)
         REAL_NODE_MUST(f->slot_from, "CLUSTER SETSLOT %d NODE %s", f->slot, f->slot_to->id);
     await_moved(f);
+    f->closed = f->slot;
     f->slot = -1;
 }
 

@@ -32,6 +32,7 @@ struct real_fleet {
     int masters; /* of a cluster */
     int clients; /* their side */
     int slot;    /* the open one, or -1, */
+    int closed;  /* the one that was open last, or -1 */
     real_node *slot_from, *slot_to;
     int doubles; /* keys that were at both */
 };

@@ -63,6 +63,7 @@ void soak_look_at_held(void) {
 
 bool soak_let_go(int *ret_why) {
     *ret_why = atomic_load(&lost_why);
+    (void)tl_lock_release(held, &said); /* which may be lost */
     drop_lock(held);
     return *ret_why != NOT_LOST;
 }
