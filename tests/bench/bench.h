@@ -154,5 +154,7 @@ void row_protocols(regime r);
 void row_skew(regime r);
 void row_waiting(regime r);
 void row_peers(regime r);
+void row_etcd(regime r);
+void row_etcd_peers(regime r);
 
 #endif

@@ -25,7 +25,9 @@ static const row rows[] = {
     {"protocols", EVERY, IN(ONE) | IN(DELAY), row_protocols},
     {"skew", EVERY, EVERY, row_skew},
     {"waiting", EVERY, IN(ONE) | IN(CROSS) | IN(DELAY), row_waiting},
+    {"etcd", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_etcd},
     {"peers", IN(CROSS) | IN(DELAY), IN(CROSS) | IN(DELAY), row_peers},
+    {"etcd-peers", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_etcd_peers},
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
@@ -75,9 +77,10 @@ static void run(const row *w, regime r) {
 
 int main(void) {
     static const char usual[] =
-        "pairs threads async renew local cli remaining machine protocols skew waiting";
+        "pairs threads async renew local cli remaining machine protocols skew waiting etcd";
     const char *wanted = env("BENCH", usual), *where = env("REGIME", NULL);
-    bool with_peers = strcmp(wanted, "peers") == 0; /* make bench-peers asks for it, nobody else */
+    bool with_peers = listed(wanted, "peers") ||
+                      listed(wanted, "etcd-peers"); /* by make bench-peers */
     if (!with_peers)
         check("BENCH", wanted, usual);
     check("REGIME", where ? where : "", "one cross free delay");

@@ -84,10 +84,10 @@ prepare_node() {
 }
 
 # No other toolchain than the one that is here is fetched.
-go_module() { # folder
+go_module() { # folder below $into, [where it is]
     export GOTOOLCHAIN=local GOFLAGS=-mod=readonly GOWORK=off
     needs go Go
-    cd "$from/$1" || exit 1
+    cd "${2:-$from/$1}" || exit 1
     at_least "go$(sed -n 's/^go //p' go.mod)" "$(go env GOVERSION)" Go
     fetch "Go's module proxy" "$into/$1/log" go mod download
     build "$into/$1/build.log" go build -o "$into/$1/peer" .

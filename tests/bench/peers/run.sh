@@ -18,6 +18,7 @@ redisson     java
 redis-py     python
 redlock      node
 rslock       rust
+etcd-mutex   go-etcd
 '
 goal=bench-peers from=$here/tests/bench/peers into=$here/build/bench-peers
 # shellcheck source=../../interop/fetch.sh
@@ -29,7 +30,18 @@ PREPARE_S=300 # rslock brings TLS along
 prepare_python() {
     "$python" -c 'import redis' 2>/dev/null || { echo "redis-py is absent (Debian: python3-redis)" && exit $SKIP; }
 }
+# The loop of the other Go peers, in a module of its own: what etcd's client brings along would change theirs.
+prepare_go-etcd() {
+    needs etcd etcd && needs etcdctl etcd
+    mkdir -p "$into/go-etcd/src"
+    cp "$from/go/loop.go" "$from"/go-etcd/* "$into/go-etcd/src" && go_module go-etcd "$into/go-etcd/src"
+}
 program_go() { program "$1" "$into/go/peer" "$1"; }
+# Not among those at Redis.
+program_go-etcd() {
+    program "$1" "$into/go-etcd/peer" "$1"
+    mkdir -p "$into/etcd" && mv "$into/bin/$1" "$into/etcd/$1"
+}
 program_java() { program "$1" java -XX:+UseSerialGC -Xmx1g -cp "$into/java/classes:$into/java/jars/*" Loop; }
 # The lock file leaves out what cargo calls its own registry: cargo says it.
 prepare_rust() {
@@ -49,7 +61,7 @@ program_rust() { program "$1" "$into/rust/target/release/peer"; }
 program_python() { program "$1" "$python" "$from/loop.py"; }
 
 check_wanted
-rm -rf "$into/bin"
+rm -rf "${into:?}/bin" "$into/etcd"
 for language in $(languages); do prepare "$language" & done
 wait
 while read -r name language; do
@@ -61,4 +73,7 @@ while read -r name language; do
     *) fail "$name: $(tail -n 1 "$work/$language.why")" ;;
     esac
 done <<<"$peers"
-BENCH=peers BENCH_PEERS=$into/bin BENCH_JSON=$here/${BUILD:-build}/bench-peers.json "$here/${BUILD:-build}/bench"
+rows=()
+if ls "$into/bin"/* >/dev/null 2>&1; then rows+=(peers); fi
+if wanted etcd-mutex go-etcd; then rows+=(etcd-peers); fi
+BENCH="${rows[*]:-peers}" BENCH_PEERS=$into/bin BENCH_ETCD=$into/etcd/etcd-mutex BENCH_JSON=$here/${BUILD:-build}/bench-peers.json "$here/${BUILD:-build}/bench"
