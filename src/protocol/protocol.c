@@ -120,13 +120,24 @@ bool tl__is_not_local(tl_bytes error) {
     return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
 }
 
+/* Who was let in before there was a password (below 6.0) must log in now, and a long request isn't even read:
+ * "ERR Protocol error: unauthenticated multibulk length". Still older servers have no code for it. */
+static bool is_no_login(tl_bytes error) {
+    static const char *const words[] = {"Protocol error: unauthenticated ",
+                                        "ERR operation not permitted", NULL};
+    for (const char *const *w = words; *w; w++)
+        if (memmem(error.p, error.n, *w, strlen(*w)))
+            return true;
+    return false;
+}
+
 tl_err tl__refusal(tl_bytes error) {
     static const char *const denied[] = {"NOAUTH", "NOPERM", "WRONGPASS", NULL};
     static const char *const passing[] = {"LOADING",    "BUSY",        "MASTERDOWN", "TRYAGAIN",
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
                                           "UNKILLABLE", "NOREPLICAS",  NULL};
     static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
-    if (has_code(error, denied) || tl__is_no_permission(error))
+    if (has_code(error, denied) || tl__is_no_permission(error) || is_no_login(error))
         return TL_EDENIED;
     if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1) ||
         tl__is_not_local(error))

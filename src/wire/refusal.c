@@ -155,6 +155,8 @@ tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
         words = TL_LITERAL("a key's slot has no master, or is being moved");
     if (starts(error, "WRONGPASS"))
         words = TL_LITERAL("WRONGPASS: wrong user or password");
+    if (has(error, "Protocol error: unauthenticated ") || has(error, "ERR operation not permitted"))
+        words = TL_LITERAL("NOAUTH: the server asks for a password");
     if (words.n == 0)
         words = TL_LITERAL("an error without text");
     tl__bytes_print(to, TL_REFUSAL_SIZE, words);

@@ -1355,6 +1355,8 @@ TEST(errors_are_told_apart_by_class) {
         bool maybe;
     } all[] = {
         {"NOAUTH Authentication required.", TL_EDENIED, false},
+        {"ERR Protocol error: unauthenticated multibulk length", TL_EDENIED, false},
+        {"ERR operation not permitted", TL_EDENIED, false},
         {"WRONGPASS invalid username-password pair or user is disabled.", TL_EDENIED, false},
         {"NOPERM this user has no permissions to run the 'evalsha' command", TL_EDENIED, false},
         {"LOADING Redis is loading the dataset in memory", TL_EUNAVAILABLE, false},
