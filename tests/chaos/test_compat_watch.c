@@ -112,6 +112,16 @@ static long long value(void) {
     return stamp;
 }
 
+/* The key's lifetime stays. */
+static void set_stamp(long long stamp) {
+    static const char script[] = "local t = redis.call('PTTL', KEYS[1]) "
+                                 "return redis.call('SET', KEYS[1], ARGV[1], 'PX', t)";
+    if (real_server_has(REAL_USERS))
+        ask("SET " KEY " %lld KEEPTTL", stamp);
+    else
+        freeReplyObject(real_redis_command(server, "EVAL %s 1 " KEY " %lld", script, stamp));
+}
+
 /* A lock that is told of changes takes a racing loser's stamp back as soon as it is there. The same one each
  * time: one that is too early was stolen. */
 static void await_told_again(tl_lock *lock) {
@@ -119,7 +129,7 @@ static void await_told_again(tl_lock *lock) {
     const long long losers = value() - 100;
     bool told = false;
     while (!told && clock_wait_more(&bound)) {
-        ask("SET " KEY " %lld KEEPTTL", losers);
+        set_stamp(losers);
         const clock_wait soon = clock_wait_begin(500);
         while (!told && clock_wait_more(&soon))
             told = value() != losers;
@@ -200,6 +210,8 @@ static void await_silence(void) {
 static void tell_something(void) {
     ask("PEXPIRE " KEY " 600000");
     ask("PERSIST " KEY);
+    freeReplyObject(
+        real_redis_command(server, "APPEND " KEY " %s", "")); /* that isn't told by all */
 }
 
 /* A legacy holder, and one who waits behind it and has fallen silent. */
@@ -264,7 +276,8 @@ TEST_IN(a_subscription_ends_with_the_last_interest, BY_EVENTS) {
         ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     }
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-    assert_in_range(count_of("client|tracking", "rejected_calls="), 1, 2); /* not each time */
+    if (real_server_has(REAL_SEVEN)) /* which counts them */
+        assert_in_range(count_of("client|tracking", "rejected_calls="), 1, 2); /* not each time */
     acquiring *waiter = waiting_silently(lock);
     tl_lock_cancel(lock);
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_ECANCELLED);
@@ -272,6 +285,7 @@ TEST_IN(a_subscription_ends_with_the_last_interest, BY_EVENTS) {
 }
 
 TEST_IN(events_are_left_where_tracking_is_had_again, BY_EVENTS) {
+    NEEDS_SERVER(REAL_CHANNEL_RULES);
     lock_events *events = make_events();
     (void)held(events);
     await_watched();
@@ -410,6 +424,7 @@ TEST_IN(untold_a_holder_finds_out_by_its_renewal, BY_NOTHING) {
 
 /* A refusal is enough, and what may be heard still is. */
 TEST_IN(where_their_channels_are_forbidden_all_else_goes_on, BY_NOTHING) {
+    NEEDS_SERVER(REAL_CHANNEL_RULES);
     char url[96];
     ask("CONFIG SET notify-keyspace-events " LETTERS);
     ask("ACL SETUSER limited reset on >word ~* +@all -client resetchannels &tidelock:*");

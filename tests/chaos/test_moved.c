@@ -237,6 +237,7 @@ static tl_client *client_that_waits(real_redis *at) {
 
 /* It is known to be the same server for long enough. */
 static tl_lock *settled(real_redis *at) {
+    NEEDS_SERVER(REAL_RUN_ID);
     tl_lock *lock = by_hand(client_that_waits(at), QUIET_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -247,7 +248,6 @@ static tl_lock *settled(real_redis *at) {
 /* The old master is cut off from the replica that takes over, and its holder from everything: what he has been given
  * since is not known there. Who asks there does so over a connection that was there before. */
 TEST(a_replica_that_takes_over_gives_nothing_that_another_may_hold) {
-    NEEDS_SERVER(REAL_RUN_ID);
     tl_lock *holder = settled(first), *next = by_hand(client_that_waits(second), QUIET_MS);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));

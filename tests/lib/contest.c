@@ -160,6 +160,11 @@ static void compare_holds(hold *all, int n, contest_result *ret) {
     qsort(all, (size_t)n, sizeof *all, by_begin);
     for (int i = 1; i < n; i++) {
         const int64_t both_us = all[i - 1].until_us - all[i].from_us;
+        if (both_us > 0)
+            print_message("%lld and %lld: held from %lld to %lld us, and from %lld to %lld\n",
+                          (long long)all[i - 1].fence, (long long)all[i].fence,
+                          (long long)all[i - 1].from_us, (long long)all[i - 1].until_us,
+                          (long long)all[i].from_us, (long long)all[i].until_us);
         ret->overlaps += both_us > 0;
         if (both_us > ret->overlap_us)
             note_overlap(&all[i - 1], &all[i], ret);

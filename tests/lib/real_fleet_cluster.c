@@ -8,6 +8,7 @@
 #include "clock_wait.h"
 #include "real_fleet.h"
 #include "real_fleet_inside.h"
+#include "real_server.h"
 #include "wire/keys.h"
 
 #define MASTERS 3
@@ -160,9 +161,11 @@ static void add_node(real_fleet *f) {
     const char *password = f->password;
     (void)snprintf(lines, sizeof lines,
                    "repl-diskless-sync-delay 0\ncluster-node-timeout %d\n"
-                   "cluster-allow-replica-migration no\ncluster-replica-validity-factor 0\n%s%s\n",
-                   f->options.down_ms ? f->options.down_ms : NODE_MS, password ? "masterauth " : "",
-                   password ? password : "");
+                   "%s\ncluster-%s-validity-factor 0\n%s%s\n",
+                   f->options.down_ms ? f->options.down_ms : NODE_MS,
+                   real_server_has(REAL_PAUSE_WRITES) ? "cluster-allow-replica-migration no"
+                                                      : "cluster-migration-barrier 100",
+                   real_server_replica(), password ? "masterauth " : "", password ? password : "");
     learn_id(real_fleet_add(f, false, lines));
 }
 

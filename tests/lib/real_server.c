@@ -32,6 +32,7 @@ static const struct {
     [REAL_USERS] = {60000, "users, or tracking"},
     [REAL_CHANNEL_RULES] = {60200, "users with channels, or tracking as of today"},
     [REAL_PAUSE_WRITES] = {60200, "CLIENT PAUSE WRITE, or a bind address that can be changed"},
+    [REAL_STOPS_SCRIPTS] = {60207, "min-replicas-to-write that stops scripts"},
     [REAL_SEVEN] = {70000, "what the test counts or sets up"},
 };
 

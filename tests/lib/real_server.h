@@ -17,6 +17,7 @@ typedef enum {
     REAL_CONNECTION_ID, /**< CLIENT ID, by which a connection is ended */
     REAL_USERS,         /**< users, and tracking */
     REAL_CHANNEL_RULES, /**< users, and channels that they may use; tracking */
+    REAL_STOPS_SCRIPTS, /**< min-replicas-to-write stops scripts, too */
     REAL_PAUSE_WRITES,  /**< CLIENT PAUSE WRITE; a bind address that can be changed */
     REAL_SEVEN, /**< counts by subcommand, a source address, rules for reading, a cluster's port, slow loading */
     REAL_ABILITIES
