@@ -27,6 +27,8 @@ MANDIR   ?= $(PREFIX)/share/man
 DOCDIR   ?= $(PREFIX)/share/doc/tidelock
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 BASHCOMP ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMP  ?= $(PREFIX)/share/zsh/vendor-completions
+FISHCOMP ?= $(PREFIX)/share/fish/vendor_completions.d
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 
@@ -77,6 +79,7 @@ SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
 MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,build/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))
 EXAMPLES := $(wildcard tools/examples/*.c) $(if $(COMPAT_ON),$(wildcard compat/examples/*.c))
+COMPLETION := $(patsubst %,$(BUILD)/completion/tidelock.%,bash zsh fish)
 MAN3     := $(BUILD)/man3/tidelock.3
 obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
@@ -120,7 +123,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
         format install uninstall clean FORCE
 
-all: lib tool man
+all: lib tool man $(if $(TOOL_SRC),$(COMPLETION))
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
 tool: $(if $(TOOL_SRC),$(BUILD)/tidelock)
 man: $(MAN) $(MAN3)
@@ -275,6 +278,16 @@ $(MAN3): tools/man/man3.awk $(HEADERS) $(EXAMPLES) $(BUILD)/list
 	$(Q)awk -v dir=$(@D) -v version=$(VERSION) -v date=$$(date -u -d @$${SOURCE_DATE_EPOCH:-$$(date +%s)} +%Y-%m-%d) \
 	    -f $< $(filter %/tidelock.h,$(HEADERS)) $(filter-out %/tidelock.h,$(HEADERS)) $(EXAMPLES)
 
+# Each shell's completion, with the table that the tool prints of its own options in it.
+$(BUILD)/completion/options: $(BUILD)/tidelock
+	@mkdir -p $(@D)
+	$(Q)$< help options >$@.tmp && mv $@.tmp $@
+$(BUILD)/completion/options.quoted: $(BUILD)/completion/options
+	$(Q)sed "s/[\\\\']/\\\\&/g" $< >$@
+$(COMPLETION): $(BUILD)/completion/tidelock.%: tools/completion/tidelock.% $(BUILD)/completion/options $(BUILD)/completion/options.quoted
+	$(call say,GEN $@)
+	$(Q)sed -e '/^@TABLE@$$/{r $(BUILD)/completion/options$(if $(filter fish,$*),.quoted)' -e 'd}' $< >$@.tmp && mv $@.tmp $@
+
 # ---- run ----------------------------------------------------------------------------------
 check-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
@@ -319,7 +332,7 @@ bench-readme:
 # ---- install ------------------------------------------------------------------------------
 D = $(DESTDIR)
 install: all
-	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(BASHCOMP)
+	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3
 	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/
 	$(Q)install -m 644 $(BUILD)/libtidelock.a $(D)$(LIBDIR)/
 	$(Q)install -m 755 $(BUILD)/$(SONAME) $(D)$(LIBDIR)/libtidelock.so.$(VERSION)
@@ -335,13 +348,16 @@ install: all
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
 	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
 	$(Q)install -m 644 $(MAN3:tidelock.3=*.3) $(D)$(MANDIR)/man3/
-	$(Q)cat tools/completion/tidelock.bash $(if $(COMPAT_ON),tools/completion/legacy.bash) >$(D)$(BASHCOMP)/tidelock
+	$(Q)install -d $(D)$(BASHCOMP) $(D)$(ZSHCOMP) $(D)$(FISHCOMP)
+	$(Q)install -m 644 $(BUILD)/completion/tidelock.bash $(D)$(BASHCOMP)/tidelock
+	$(Q)install -m 644 $(BUILD)/completion/tidelock.zsh $(D)$(ZSHCOMP)/_tidelock
+	$(Q)install -m 644 $(BUILD)/completion/tidelock.fish $(D)$(FISHCOMP)/tidelock.fish
 	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :
 uninstall:
 	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR)
 	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
 	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
 	    $(D)$(MANDIR)/man3/distribute_lock_util.3 $(D)$(BASHCOMP)/tidelock \
-	    $(D)$(UNITDIR)/tidelock-agent.service
+	    $(D)$(ZSHCOMP)/_tidelock $(D)$(FISHCOMP)/tidelock.fish $(D)$(UNITDIR)/tidelock-agent.service
 clean: ; $(Q)rm -rf build
 FORCE:

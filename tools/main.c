@@ -103,6 +103,71 @@ static void command_help(const command *c) {
     }
 }
 
+/* ---- for the completion of shells ------------------------------------------------------------- */
+
+static void line_of(const char *command, const char *after, int len, const char *words) {
+    printf("words\t%s\t%s\t", command, after);
+    for (int i = 0; i < len; i++)
+        putchar(words[i] == '|' ? ' ' : words[i]);
+    putchar('\n');
+}
+
+/* What may follow a command, in its usage: "a|b|c d|e", where d or e follow c; "| skew report FILE...". */
+static void print_words(const command *c) {
+    char after[32] = "-", other[32];
+    const char *at = c->usage;
+    int len = 0;
+
+    (void)snprintf(other, sizeof other, "| %s ", c->name);
+    const char *second = strstr(at, other);
+    if (second)
+        at = second + strlen(other);
+    for (; *at; at += len, at += strspn(at, " ")) {
+        len = (int)strcspn(at, " ");
+        if (!second && !memchr(at, '|', (size_t)len))
+            continue;
+        if (*at == '[')
+            continue;
+        line_of(c->name, after, len, at);
+        const char *last = at + len;
+        while (last > at && last[-1] != '|')
+            last--;
+        (void)snprintf(after, sizeof after, "%.*s", (int)(at + len - last), last);
+    }
+}
+
+/* All that can be typed, a line each: what completions are made from. */
+static int print_options(void) {
+    const help_topic *topic = FROM_LEGACY(legacy_dialects);
+
+    opt_values_fn more = topic ? topic->values : NULL;
+
+    opt_lines("-", global_options, more, stdout);
+    for (size_t i = 0; i < ROWS; i++) {
+        if (!rows[i])
+            continue;
+        printf("command\t%s\t%s\t%s\n", rows[i]->name, rows[i]->runs ? "runs" : "-", rows[i]->help);
+        print_words(rows[i]);
+        opt_lines(rows[i]->name, rows[i]->options, more, stdout);
+        if (rows[i]->legacy)
+            opt_lines(rows[i]->name, rows[i]->legacy->options, more, stdout);
+    }
+    if (topic)
+        printf("topic\t%s\t-\t%s\n", topic->name, topic->about);
+    return 0;
+}
+
+static const help_topic options_topic = {
+    .name = "options", .about = "all that can be typed, for programs", .print = print_options};
+
+static const help_topic *find_topic(const char *name) {
+    const help_topic *topic = FROM_LEGACY(legacy_dialects);
+
+    if (topic && strcmp(name, topic->name) == 0)
+        return topic;
+    return strcmp(name, options_topic.name) == 0 ? &options_topic : NULL;
+}
+
 static int help(const server *s, const void *options, const operands *words) {
     (void)s;
     (void)options;
@@ -110,9 +175,9 @@ static int help(const server *s, const void *options, const operands *words) {
         overview(stdout);
         return flushed();
     }
-    const help_topic *topic = FROM_LEGACY(legacy_dialects);
+    const help_topic *topic = find_topic(words->word[0]);
     const command *c = find_command(words->word[0]);
-    if (!c && topic && strcmp(words->word[0], topic->name) == 0) {
+    if (!c && topic) {
         int status = topic->print();
         return status ? status : flushed();
     }

@@ -36,6 +36,8 @@ check  scdoc            cmd:scdoc
 check  man-db           cmd:man
 check  groff-base       cmd:groff
 check  mandoc           cmd:mandoc
+check  zsh              cmd:zsh
+check  fish             cmd:fish
 check  procps           cmd:ps
 check  openssl          cmd:openssl
 check  python3-redis    python:redis

@@ -261,6 +261,38 @@ static void help_of(const opt *row, FILE *out) {
     opt_print(out, HELP_AT, row->help);
 }
 
+#define NUMBERS_MOST 10 /* of so many values each is named */
+
+/* What the help calls the value, without "[=" and "]", as words. */
+static void values_of(const opt *row, opt_values_fn more, FILE *out) {
+    const char *arg = row->arg ? row->arg : "-";
+
+    if (more && more(row->name, out))
+        return;
+    if (row->kind == OPT_NUMBER && row->max - row->min < NUMBERS_MOST) {
+        for (int n = row->min; n <= row->max; n++)
+            (void)fprintf(out, "%s%d", n > row->min ? " " : "", n);
+        return;
+    }
+    for (const char *p = arg; *p; p++)
+        if (!strchr("[=]", *p))
+            (void)fputc(*p == '|' ? ' ' : *p, out);
+}
+
+void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *out) {
+    for (const opt *row = table; row && row->name; row++) {
+        if (row->kind == OPT_HEADING)
+            continue;
+        char letter[3] = {'-', row->letter, '\0'};
+        (void)fprintf(out, "option\t%s\t%s\t--%s\t%s\t", command, letter, row->name,
+                      is_bare(row)      ? "none"
+                      : takes_none(row) ? "maybe"
+                                        : "needed");
+        values_of(row, more, out);
+        (void)fprintf(out, "\t%s\n", row->help);
+    }
+}
+
 void opt_help(const opt *table, FILE *out) {
     for (const opt *row = table; row && row->name; row++)
         if (row->kind != OPT_HEADING)

@@ -79,6 +79,13 @@ int opt_parse(const opt_tables *tables, int argc, char **argv, operands *ret);
 /** Print a table's part of the help. */
 void opt_help(const opt *table, FILE *out);
 
+/** Print values of an option that its table doesn't know; false: none. */
+typedef bool (*opt_values_fn)(const char *name, FILE *out);
+
+/** Print a line for each option of a table, for programs: "option", the command's name, the letter and the name as they
+ *  are typed, "none", "needed" or "maybe" (a value), the values, the help; tabs between them, "-" for nothing. more may be NULL. */
+void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *out);
+
 /** Print words of which the line has `at` columns already: broken between words, further lines
  *  indented by as much. */
 void opt_print(FILE *out, int at, const char *words);

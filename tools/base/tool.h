@@ -235,7 +235,8 @@ extern const opt_part legacy_lock_part, legacy_inspect_part, legacy_break_part;
 /** A topic of the help. */
 typedef struct {
     const char *name, *about;
-    int (*print)(void); /**< returns 0, or the exit status after a message */
+    int (*print)(void);   /**< returns 0, or the exit status after a message */
+    opt_values_fn values; /**< of options that the topic is about; NULL: there are none */
 } help_topic;
 extern const help_topic legacy_dialects;
 

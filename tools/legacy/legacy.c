@@ -171,5 +171,17 @@ static int list_dialects(void) {
     return 0;
 }
 
-const help_topic legacy_dialects = {
-    .name = "dialects", .about = "how legacy clients write locks", .print = list_dialects};
+static bool dialect_values(const char *name, FILE *out) {
+    tl_dialect_info d = {.size = sizeof d};
+
+    if (strcmp(name, "dialect") != 0)
+        return false;
+    for (unsigned i = 0; tl_dialect_at(i, EXAMPLE_MS, &d); i++)
+        (void)fprintf(out, "%s%s", i > 0 ? " " : "", d.name);
+    return true;
+}
+
+const help_topic legacy_dialects = {.name = "dialects",
+                                    .about = "how legacy clients write locks",
+                                    .print = list_dialects,
+                                    .values = dialect_values};

@@ -387,7 +387,7 @@ static int local_function(const server *s, const void *given, const operands *wo
 
 const command local_row = {
     .name = "local",
-    .usage = "[options] status|stop|demo KIND",
+    .usage = "[options] status|stop|demo sentinel|cluster|quorum|status|stop",
     .help = "look after this user's private server, used without a URL",
     .notes =
         "It is started when it is first needed. \"stop\" refuses while locks are held.\n"
