@@ -72,13 +72,13 @@ TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(T
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
 LUA_WITH := $(sort $(wildcard src/wire/scripts/with/*.lua))
 LUA      := $(sort $(wildcard src/wire/scripts/*.lua)) $(if $(COMPAT_ON),$(sort $(wildcard compat/scripts/*.lua)))
-HEADERS  := $(wildcard include/tidelock/*.h compat/distribute_lock_util.h)
+HEADERS  := $(wildcard include/tidelock/*.h include/tidelock/*.hpp compat/distribute_lock_util.h)
 HEADERS  := $(if $(COMPAT_ON),$(HEADERS),$(filter-out %/legacy.h compat/%,$(HEADERS)))
 VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h 2>/dev/null),0.1.0)
 SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
 MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,build/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))
-EXAMPLES := $(wildcard tools/examples/*.c) $(if $(COMPAT_ON),$(wildcard compat/examples/*.c))
+EXAMPLES := $(wildcard tools/examples/*.c tools/examples/*.cpp) $(if $(COMPAT_ON),$(wildcard compat/examples/*.c))
 COMPLETION := $(patsubst %,$(BUILD)/completion/tidelock.%,bash zsh fish)
 MAN3     := $(BUILD)/man3/tidelock.3
 obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -304,7 +304,7 @@ abi-run: $(BUILD)/libtidelock.so
 	$(call abi)
 abi-record-run: $(BUILD)/libtidelock.so
 	$(call abi,--record)
-format: ; @find include src compat tools tests -name '*.[ch]' -exec clang-format -i {} + 2>/dev/null || :
+format: ; @find include src compat tools tests \( -name '*.[ch]' -o -name '*.[ch]pp' \) -exec clang-format -i {} + 2>/dev/null || :
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')
 model-run:

@@ -32,6 +32,7 @@ build  libjansson-dev   header:jansson.h
 demo   redis-server     cmd:redis-server
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h
+check  g++              cmd:g++
 check  scdoc            cmd:scdoc
 check  man-db           cmd:man
 check  groff-base       cmd:groff

@@ -123,7 +123,7 @@
  * Time. Every duration is in milliseconds. Deadlines count time in suspend and never follow the
  * wall clock.
  *
- * Beside this header: inspect.h looks at locks, lists them, and removes a dead host's; legacy.h is for locks
+ * Beside this header: tidelock.hpp is for C++17; inspect.h looks at locks, lists them, and removes a dead host's; legacy.h is for locks
  * that are shared with clients which keep a time in the key.
  *
  * What it never does: print, exit, change signal handlers, or keep global state.

@@ -50,6 +50,17 @@ try() { # example, expected output
 }
 
 try simple $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
+# In C++, where its compiler is.
+cxx=g++
+if [[ ${CC:-cc} == clang* ]]; then cxx=clang++; fi
+if command -v $cxx >/dev/null; then
+    # shellcheck disable=SC2046
+    $cxx -std=c++17 "${flags[@]}" $(pkg-config --cflags tidelock) "$examples/guard.cpp" -o "$work/guard" $(pkg-config --libs tidelock) \
+        -pthread >"$out" 2>"$err" || fail "guard.cpp does not build"
+    run guard $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
+else
+    echo "guard: no $cxx here"
+fi
 try blocking $'held for the next @(10 s|while)\nstored 300\nreleased' # a second may have gone by
 try threads 'counted to 200'
 

@@ -35,7 +35,8 @@ lint() { # label, command...
 each() { [[ ${#list[@]} == 0 ]] || printf '%s\0' "${list[@]}" | xargs -0 "$@"; }
 
 format() {
-    list=("${all[@]}")
+    mapfile -t list < <(find include tools tests -name '*.[ch]pp' | sort)
+    list+=("${all[@]}")
     ! each clang-format --dry-run 2>&1 | sed -n 's/^\([^ :]*:[0-9]*\):.*clang-format-violations.*/\1: not laid out by .clang-format (make format does it)/p' |
         sort -u -t: -k1,1 | grep .
 }
@@ -65,6 +66,7 @@ header() {
         clang -std=c11 "${strict[@]}" -x c - <<<"#include <tidelock/${h##*/}>" &&
             clang++ -std=c++17 "${strict[@]}" -x c++ - <<<"#include <tidelock/${h##*/}>" || return 1
     done
+    clang++ -std=c++17 "${strict[@]}" -x c++ - <<<"#include <tidelock/tidelock.hpp>"
 }
 
 lint floors tests/lint/floors.sh

@@ -1,0 +1,360 @@
+/*
+ * tidelock for C++17: the locks of tidelock.h as Lockables, with errors as std::error_code. There is nothing to link
+ * but the C library.
+ *
+ *     tidelock::client client("redis://10.0.0.5");
+ *     tidelock::lock nightly(client, "jobs:nightly");
+ *     if (std::unique_lock held(nightly, 5s); held)
+ *         while (more_work() && nightly.remaining() > 0ms)
+ *             do_a_little_and_write_it(nightly.fence());
+ *
+ * What a lock promises, and what it rests on, is said in tidelock.h, whose words are meant here too.
+ *
+ * Unlike a std::mutex a lock object is a handle, which one thread uses at a time: each thread makes its own, with the same
+ * client and the same key. Then they line up within the process, as tidelock.h says under "Threads".
+ * A lock can be lost while it is held: then remaining() is 0, on_lost is called, and unlock() says so.
+ *
+ * Failures throw tidelock::error, which is a std::system_error; or they are told to the functions that take a
+ * std::error_code. That another holds the lock is none: the functions that try say false.
+ */
+#ifndef TIDELOCK_HPP
+#define TIDELOCK_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <tidelock/tidelock.h>
+
+namespace tidelock {
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/** The results of tl_err that are no success, with their numbers. */
+enum class errc {
+    busy = TL_EBUSY,
+    timed_out = TL_ETIMEDOUT,
+    cancelled = TL_ECANCELLED,
+    lost = TL_ELOST,
+    uncertain = TL_EUNCERTAIN,
+    unavailable = TL_EUNAVAILABLE,
+    clock = TL_ECLOCK,
+    invalid = TL_EINVALID,
+    no_memory = TL_ENOMEM,
+    denied = TL_EDENIED,
+    server = TL_ESERVER,
+    expired = TL_EEXPIRED,
+    taken = TL_ETAKEN,
+    unsupported = TL_EUNSUPPORTED
+};
+
+namespace detail {
+
+class category final : public std::error_category {
+  public:
+    const char *name() const noexcept override { return "tidelock"; }
+
+    std::string message(int value) const override {
+        switch (static_cast<tl_err>(value)) {
+        case TL_OK: return "success";
+        case TL_EBUSY: return "another holds the lock";
+        case TL_ETIMEDOUT: return "another held the lock until the wait ran out";
+        case TL_ECANCELLED: return "the wait was cancelled";
+        case TL_ELOST: return "the lock was lost";
+        case TL_EUNCERTAIN: return "a request went unanswered";
+        case TL_EUNAVAILABLE: return "the server was not reached";
+        case TL_ECLOCK: return "a clock is too far off";
+        case TL_EINVALID: return "the call or an option is wrong";
+        case TL_ENOMEM: return "out of memory, threads or descriptors";
+        case TL_EDENIED: return "the server refused";
+        case TL_ESERVER: return "the server's answer can't be right";
+        case TL_EEXPIRED: return "the lock had expired";
+        case TL_ETAKEN: return "another has taken the lock";
+        case TL_EUNSUPPORTED: return "the server lacks a command";
+        }
+        return "unknown result";
+    }
+
+    /** What it comes nearest to, for programs that compare with std::errc. */
+    std::error_condition default_error_condition(int value) const noexcept override {
+        switch (static_cast<tl_err>(value)) {
+        case TL_EBUSY: return std::errc::device_or_resource_busy;
+        case TL_ETIMEDOUT: return std::errc::timed_out;
+        case TL_ECANCELLED: return std::errc::operation_canceled;
+        case TL_EUNAVAILABLE: return std::errc::host_unreachable;
+        case TL_EINVALID: return std::errc::invalid_argument;
+        case TL_ENOMEM: return std::errc::not_enough_memory;
+        case TL_EDENIED: return std::errc::permission_denied;
+        case TL_EUNSUPPORTED: return std::errc::not_supported;
+        default: return std::error_condition(value, *this);
+        }
+    }
+};
+
+} // namespace detail
+
+inline const std::error_category &category() noexcept {
+    static const detail::category the_category;
+    return the_category;
+}
+
+inline std::error_code make_error_code(errc code) noexcept {
+    return {static_cast<int>(code), category()};
+}
+
+/** What failed, and why. what() begins with the message of tl_error. */
+class error : public std::system_error {
+  public:
+    explicit error(const tl_error &details)
+        : std::system_error(static_cast<int>(details.code), category(), details.message),
+          details_(details) {}
+
+    /** With the errno behind it, and what a TL_EINVALID is about. */
+    const tl_error &details() const noexcept { return details_; }
+
+  private:
+    tl_error details_;
+};
+
+/* ---- client ---------------------------------------------------------------------------------- */
+
+/** A client; it outlives its locks. Any thread may use it. What was moved from may only be destroyed or assigned to. */
+class client {
+  public:
+    /** No I/O: the server is reached when it is first needed. */
+    explicit client(const tl_client_options &options) {
+        tl_error details;
+        tl_client *handle;
+        if (tl_client_open(&options, &handle, &details))
+            throw error(details);
+        handle_.reset(handle);
+    }
+
+    explicit client(const std::string &url) : client(with_url(url.c_str())) {}
+
+    /** Ask the server for its time: proves that it can be reached and lets us in. */
+    void ping() {
+        tl_error details;
+        if (tl_client_ping(handle_.get(), &details))
+            throw error(details);
+    }
+
+    void ping(std::error_code &code) noexcept {
+        code.assign(tl_client_ping(handle_.get(), nullptr), category());
+    }
+
+    tl_stats stats() const {
+        tl_error details;
+        tl_stats ret = tl_stats();
+        ret.size = sizeof ret;
+        if (tl_client_stats(handle_.get(), &ret, &details))
+            throw error(details);
+        return ret;
+    }
+
+    /** For the functions of tidelock.h and inspect.h. It stays the client's own. */
+    tl_client *native_handle() const noexcept { return handle_.get(); }
+
+  private:
+    struct closer {
+        void operator()(tl_client *handle) const noexcept { tl_client_close(handle); }
+    };
+
+    static tl_client_options with_url(const char *url) {
+        tl_client_options options = TL_CLIENT_OPTIONS();
+        options.url = url;
+        return options;
+    }
+
+    std::unique_ptr<tl_client, closer> handle_;
+};
+
+/* ---- lock ------------------------------------------------------------------------------------ */
+
+/**
+ * A lock on a key, which is acquired and released again and again: a TimedLockable, for std::unique_lock, std::scoped_lock
+ * and std::lock. It is called tidelock::lock, as soon as it has a member of that name. Its destructor releases what is
+ * held, which blocks for attempt_ms at most. What was moved from may only be destroyed or assigned to.
+ */
+class mutex {
+  public:
+    /** Told that the lock is lost, on the client's own thread unless that has `dispatch`: tl_lock_options.on_event says what
+     *  may be done there. It must not throw. `event` is valid during the call. */
+    using lost_fn = std::function<void(const tl_lock_event &event)>;
+
+    /** Options: TL_LOCK_OPTIONS(), whose members are then set; its on_event is called, too. */
+    mutex(client &owner, std::string_view key, const tl_lock_options &options,
+          lost_fn on_lost = nullptr)
+        : listener_(on_lost ? new listener{std::move(on_lost), options.on_event, options.ctx}
+                            : nullptr) {
+        tl_lock_options o = options;
+        if (listener_) {
+            o.on_event = hear;
+            o.ctx = listener_.get();
+        }
+        tl_error details;
+        handle_.reset(tl_lock_new(owner.native_handle(), key.data(), key.size(), &o, &details));
+        if (!handle_)
+            throw error(details);
+    }
+
+    mutex(client &owner, std::string_view key, lost_fn on_lost = nullptr)
+        : mutex(owner, key, TL_LOCK_OPTIONS(), std::move(on_lost)) {}
+
+    mutex(mutex &&) noexcept = default;
+
+    mutex &operator=(mutex &&other) noexcept {
+        if (this != &other) {
+            handle_ = std::move(other.handle_); /* before what its callback looks at */
+            listener_ = std::move(other.listener_);
+        }
+        return *this;
+    }
+
+    /** Acquire, and wait for as long as it takes. */
+    void lock() {
+        tl_error details;
+        if (tl_lock_acquire(handle_.get(), TL_FOREVER, &details))
+            throw error(details);
+    }
+
+    void lock(std::error_code &code) noexcept {
+        code.assign(tl_lock_acquire(handle_.get(), TL_FOREVER, nullptr), category());
+    }
+
+    /** Try once. False: another holds it. */
+    bool try_lock() { return acquire(0); }
+
+    /** False without an error: another holds it. */
+    bool try_lock(std::error_code &code) noexcept { return acquire(0, code); }
+
+    /** Wait for that long at most, rounded up to milliseconds. False: another held it all the time. */
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
+        return acquire(to_ms(wait));
+    }
+
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &wait, std::error_code &code) {
+        return acquire(to_ms(wait), code);
+    }
+
+    /** The wait goes on if the clock was set back meanwhile. */
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &until) {
+        auto now = Clock::now();
+        bool held = acquire(to_ms(until - now));
+        while (!held && (now = Clock::now()) < until)
+            held = acquire(to_ms(until - now));
+        return held;
+    }
+
+    /** Release. Whatever is told, the lock is not held any more; only success says that it was ours until now.
+     *  std::unique_lock and its like don't look at it. */
+    std::error_code unlock() noexcept {
+        return {static_cast<int>(tl_lock_release(handle_.get(), nullptr)), category()};
+    }
+
+    /** Extend what is held to this lifetime from now on, and renew it with that. */
+    void extend(std::chrono::milliseconds ttl) {
+        tl_error details;
+        if (tl_lock_extend(handle_.get(), ttl.count(), &details))
+            throw error(details);
+    }
+
+    void extend(std::chrono::milliseconds ttl, std::error_code &code) noexcept {
+        code.assign(tl_lock_extend(handle_.get(), ttl.count(), nullptr), category());
+    }
+
+    /* Any thread may call the following, at any time while the lock exists and isn't moved. */
+
+    /** Make the wait that goes on, or else the next, end with errc::cancelled. */
+    void cancel() noexcept { tl_lock_cancel(handle_.get()); }
+
+    /** For so long the lock is certainly still ours; 0 when it is not. */
+    std::chrono::milliseconds remaining() const noexcept {
+        return std::chrono::milliseconds(tl_lock_remaining_ms(handle_.get()));
+    }
+
+    tl_state state() const noexcept { return tl_lock_state(handle_.get()); }
+
+    bool is_held() const noexcept { return remaining().count() > 0; }
+
+    /** The fencing number of the present or last hold; 0 before the first. */
+    std::uint64_t fence() const noexcept { return tl_lock_fence(handle_.get()); }
+
+    /** The token of the present or last hold; valid until the next. Not for other threads. */
+    std::string_view token() const noexcept { return tl_lock_token(handle_.get()); }
+
+    /** For the functions of tidelock.h. It stays the lock's own. */
+    tl_lock *native_handle() const noexcept { return handle_.get(); }
+
+  private:
+    struct listener {
+        lost_fn on_lost;
+        void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx);
+        void *ctx;
+    };
+
+    struct releaser {
+        void operator()(tl_lock *handle) const noexcept {
+            tl_state state = tl_lock_state(handle);
+            if (state == TL_HELD ||
+                state == TL_AT_RISK) /* one that is lost is another's, perhaps */
+                (void)tl_lock_release(handle, nullptr);
+            tl_lock_free(handle);
+        }
+    };
+
+    /* What throws here ends the program: there is no caller who could catch it. */
+    static void hear(tl_lock *lock, const tl_lock_event *event, void *ctx) noexcept {
+        const listener *l = static_cast<const listener *>(ctx);
+        if (l->on_event)
+            l->on_event(lock, event, l->ctx);
+        if (event->state == TL_LOST)
+            l->on_lost(*event);
+    }
+
+    bool acquire(std::int64_t wait_ms) {
+        tl_error details;
+        tl_err result = tl_lock_acquire(handle_.get(), wait_ms, &details);
+        if (result != TL_OK && result != TL_EBUSY && result != TL_ETIMEDOUT)
+            throw error(details);
+        return result == TL_OK;
+    }
+
+    bool acquire(std::int64_t wait_ms, std::error_code &code) noexcept {
+        tl_err result = tl_lock_acquire(handle_.get(), wait_ms, nullptr);
+        bool busy = result == TL_EBUSY || result == TL_ETIMEDOUT;
+        code.assign(busy ? TL_OK : result, category());
+        return result == TL_OK;
+    }
+
+    /* Rounded up; what is too long for the type is for ever, and what is over is one try. */
+    template <class Rep, class Period>
+    static std::int64_t to_ms(const std::chrono::duration<Rep, Period> &wait) {
+        using seconds = std::chrono::duration<long double>;
+        if (!(wait > wait.zero()))
+            return 0;
+        if (seconds(wait).count() >= 9e15L)
+            return TL_FOREVER;
+        auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(wait);
+        return ms.count() + (ms < wait);
+    }
+
+    std::unique_ptr<listener> listener_; /* outlives the handle */
+    std::unique_ptr<tl_lock, releaser> handle_;
+};
+
+using lock = mutex;
+
+} // namespace tidelock
+
+template <> struct std::is_error_code_enum<tidelock::errc> : std::true_type {};
+
+#endif

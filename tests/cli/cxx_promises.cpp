@@ -1,0 +1,248 @@
+/*
+ * What tidelock.hpp promises, on a real server: cxx_promises URL. It says what is wrong and ends with 1.
+ */
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
+
+#include <tidelock/inspect.h>
+#include <tidelock/tidelock.hpp>
+
+using namespace std::chrono_literals;
+using tidelock::errc;
+
+static int failures;
+static std::string url;
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            std::cout << __FILE__ << ':' << __LINE__ << ": " << #condition << '\n';                \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (false)
+
+/* The error that it throws, none if it throws nothing. */
+template <class F> static std::error_code thrown(F &&call) {
+    try {
+        call();
+    } catch (const tidelock::error &e) {
+        CHECK(e.code().value() == static_cast<int>(e.details().code));
+        CHECK(std::strstr(e.what(), e.details().message) == e.what());
+        return e.code();
+    }
+    return {};
+}
+
+/* ---- what is true when it compiles ------------------------------------------------------------- */
+
+static_assert(std::is_same_v<tidelock::lock, tidelock::mutex>);
+static_assert(!std::is_copy_constructible_v<tidelock::lock> &&
+              !std::is_copy_assignable_v<tidelock::lock>);
+static_assert(std::is_nothrow_move_constructible_v<tidelock::lock> &&
+              std::is_nothrow_move_assignable_v<tidelock::lock>);
+static_assert(!std::is_copy_constructible_v<tidelock::client>);
+static_assert(std::is_nothrow_move_constructible_v<tidelock::client> &&
+              std::is_nothrow_move_assignable_v<tidelock::client>);
+static_assert(std::is_base_of_v<std::system_error, tidelock::error>);
+static_assert(std::is_nothrow_copy_constructible_v<tidelock::error>);
+static_assert(noexcept(std::declval<tidelock::lock &>().unlock()) &&noexcept(
+                  std::declval<tidelock::lock &>().try_lock(std::declval<std::error_code &>()))
+                  &&noexcept(std::declval<tidelock::lock &>().fence()) &&noexcept(
+                      std::declval<tidelock::lock &>().remaining()) &&
+              !noexcept(std::declval<tidelock::lock &>().lock()));
+static_assert(std::is_error_code_enum_v<tidelock::errc>);
+
+/* ---- errors ------------------------------------------------------------------------------------- */
+
+static void errors() {
+    std::error_code busy = errc::busy;
+    CHECK(&busy.category() == &tidelock::category());
+    CHECK(std::string(busy.category().name()) == "tidelock");
+    CHECK(busy == std::errc::device_or_resource_busy);
+    CHECK(std::error_code(errc::timed_out) == std::errc::timed_out);
+    CHECK(std::error_code(errc::invalid) == std::errc::invalid_argument);
+    CHECK(std::error_code(errc::taken) != std::errc::timed_out);
+    for (int i = TL_OK; i <= TL_EUNSUPPORTED; i++)
+        CHECK(tidelock::category().message(i) != "unknown result");
+    CHECK(tidelock::category().message(1000) == "unknown result");
+    CHECK(thrown([] { tidelock::client("nonsense://"); }) == errc::invalid);
+    CHECK(thrown([] { tidelock::client(""); }) == errc::invalid);
+    tidelock::client nobody("unix:///nowhere/at/all");
+    CHECK(thrown([&] { nobody.ping(); }) == errc::unavailable);
+    std::error_code code;
+    nobody.ping(code);
+    CHECK(code == errc::unavailable);
+    CHECK(thrown([&] { tidelock::lock(nobody, ""); }) == errc::invalid);
+    tidelock::lock unreachable(nobody, "k");
+    CHECK(thrown([&] { unreachable.try_lock(); }) == errc::unavailable);
+    CHECK(!unreachable.try_lock(code) && code == errc::unavailable);
+    CHECK(unreachable.unlock() == errc::invalid);
+}
+
+/* ---- a Lockable -------------------------------------------------------------------------------- */
+
+static void lockable() {
+    tidelock::client client(url), others(url);
+    tidelock::lock lock(client, "cxx:k"), other(others, "cxx:k");
+    std::error_code code = errc::busy;
+    client.ping();
+    client.ping(code);
+    CHECK(!code);
+    CHECK(lock.fence() == 0 && lock.token().empty() && !lock.is_held() && lock.state() == TL_FREE);
+    lock.lock();
+    CHECK(lock.is_held() && lock.state() == TL_HELD && lock.remaining() > 1s && lock.fence() > 0);
+    CHECK(lock.token().size() == 36);
+    CHECK(!other.try_lock());
+    code = errc::lost;
+    CHECK(!other.try_lock(code) && !code);
+    CHECK(thrown([&] { lock.lock(); }) == errc::invalid); // it is held already
+    lock.lock(code);
+    CHECK(code == errc::invalid);
+    lock.extend(60s);
+    CHECK(lock.remaining() > 30s);
+    lock.extend(60s, code);
+    CHECK(!code);
+    std::uint64_t fence = lock.fence();
+    CHECK(!lock.unlock());
+    CHECK(!lock.is_held() && lock.state() == TL_FREE);
+    CHECK(lock.unlock() == errc::invalid);
+    CHECK(thrown([&] { lock.extend(60s); }) == errc::invalid);
+    CHECK(other.try_lock() && other.fence() > fence);
+    CHECK(!other.unlock());
+    tl_stats stats = client.stats();
+    CHECK(stats.acquires[TL_OK] == 1 && stats.acquires[TL_EINVALID] == 2);
+    tidelock::lock binary(client, std::string_view("a\0b", 3));
+    CHECK(binary.try_lock());
+    tl_lock_info info;
+    info.size = sizeof info;
+    CHECK(tl_client_look(client.native_handle(), "a\0b", 3, &info, nullptr) == TL_OK && info.held);
+    CHECK(!binary.unlock());
+}
+
+static void timed() {
+    tidelock::client client(url), others(url);
+    tidelock::lock lock(client, "cxx:timed"), other(others, "cxx:timed");
+    std::error_code code;
+    lock.lock();
+    auto begun = std::chrono::steady_clock::now();
+    CHECK(!other.try_lock_for(200ms));
+    CHECK(std::chrono::steady_clock::now() - begun >= 200ms);
+    CHECK(!other.try_lock_for(1us, code)); // rounded up to what may be too short for an answer
+    CHECK(!other.try_lock_for(-1h) && !other.try_lock_for(0.0s));
+    CHECK(!other.try_lock_for(50ms, code) && !code);
+    begun = std::chrono::steady_clock::now();
+    CHECK(!other.try_lock_until(begun + 200ms));
+    CHECK(std::chrono::steady_clock::now() >= begun + 200ms);
+    CHECK(!other.try_lock_until(std::chrono::system_clock::now() - 1h));
+    std::thread later([&] {
+        std::this_thread::sleep_for(200ms);
+        (void)lock.unlock();
+    });
+    CHECK(other.try_lock_for(std::chrono::hours(24 * 365 * 1000)));
+    later.join();
+    std::thread canceller([&] {
+        std::this_thread::sleep_for(200ms);
+        lock.cancel();
+    });
+    CHECK(thrown([&] { lock.lock(); }) == errc::cancelled);
+    canceller.join();
+    CHECK(!other.unlock());
+    CHECK(lock.try_lock_for(std::chrono::duration<double>(1e300)) && !lock.unlock());
+}
+
+static void standard_guards() {
+    tidelock::client client(url), others(url);
+    tidelock::lock a(client, "cxx:a"), b(client, "cxx:b"), a2(others, "cxx:a"), b2(others, "cxx:b");
+    {
+        std::unique_lock held(a);
+        CHECK(held.owns_lock() && a.is_held());
+        std::unique_lock<tidelock::lock> second(a2, std::try_to_lock);
+        CHECK(!second);
+        std::unique_lock third(a2, 100ms);
+        CHECK(!third);
+        held.unlock();
+        CHECK(third.try_lock_for(5s));
+    }
+    CHECK(!a2.is_held());
+    {
+        std::scoped_lock both(a, b);
+        CHECK(a.is_held() && b.is_held() && !b2.try_lock());
+    }
+    {
+        std::lock_guard one(a);
+        CHECK(a.is_held());
+    }
+    CHECK(!a.is_held() && !b.is_held());
+    std::thread other([&] {
+        for (int i = 0; i < 5; i++)
+            std::scoped_lock both(b2, a2);
+    });
+    for (int i = 0; i < 5; i++)
+        std::scoped_lock both(a, b);
+    other.join();
+}
+
+static void moved_and_destroyed() {
+    tidelock::client opened(url), others(url);
+    tidelock::client client = std::move(opened);
+    tidelock::lock probe(others, "cxx:m");
+    {
+        tidelock::lock first(client, "cxx:m");
+        first.lock();
+        tidelock::lock second = std::move(first);
+        CHECK(second.is_held() && !probe.try_lock());
+        tidelock::lock third(client, "cxx:m2");
+        third.lock();
+        third = std::move(second); // what it had is released
+        tidelock::lock again(others, "cxx:m2");
+        CHECK(again.try_lock() && !again.unlock());
+        CHECK(third.is_held() && !probe.try_lock());
+    } // and so is this
+    CHECK(probe.try_lock() && !probe.unlock());
+    client = tidelock::client(url);
+    client.ping();
+}
+
+/* ---- a loss ------------------------------------------------------------------------------------ */
+
+static void lost() {
+    static std::atomic<int> told, heard;
+    tidelock::client client(url), others(url);
+    tl_lock_options options = TL_LOCK_OPTIONS();
+    options.ttl_ms = 3000;
+    options.on_event = [](tl_lock *, const tl_lock_event *, void *ctx) {
+        ++*static_cast<std::atomic<int> *>(ctx);
+    };
+    options.ctx = &heard;
+    tidelock::lock made(client, "cxx:lost", options, [](const tl_lock_event &event) {
+        told += event.state == TL_LOST && event.why != TL_NOT_LOST ? 1 : 100;
+    });
+    tidelock::lock lock = std::move(made); // what is called back stays where it is
+    lock.lock();
+    CHECK(tl_client_break(others.native_handle(), "cxx:lost", 8, nullptr, nullptr) == TL_OK);
+    for (int i = 0; i < 1000 && told == 0; i++)
+        std::this_thread::sleep_for(20ms);
+    CHECK(told == 1 && heard >= 1);
+    CHECK(lock.state() == TL_LOST && !lock.is_held() && lock.remaining() == 0ms);
+    std::error_code code = lock.unlock();
+    CHECK(code == errc::expired || code == errc::taken);
+    lock.lock(); // to be had again
+    CHECK(lock.is_held() && !lock.unlock());
+}
+
+int main(int argc, char **argv) {
+    url = argc > 1 ? argv[1] : "";
+    errors();
+    lockable();
+    timed();
+    standard_guards();
+    moved_and_destroyed();
+    lost();
+    return failures > 0;
+}
