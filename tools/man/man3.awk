@@ -124,8 +124,9 @@ function define(directive, parts, name, value) {
     name = directive; sub(/^#define /, "", name); value = name
     sub(/[ (].*/, "", name)
     last_define = name
-    if (directive ~ /^#define [A-Z_]+\(/) { maker[last] = name; return }
-    sub(/^[A-Z_0-9]+ */, "", value)
+    if (directive ~ /^#define [A-Z_]+\(/ && pending == "") { maker[last] = name; return }
+    if (pending != "") { define_said[name] = pending; pending = "" }
+    sub(/^[A-Z_0-9]+(\([^)]*\))? */, "", value)
     define_of[++defines] = name
     define_in[name] = of
     define_value[name] = trim(value)
