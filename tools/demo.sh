@@ -354,7 +354,7 @@ scene_etcd() {
         return
     fi
     tell "$url"
-    tell "Three processes take a lock ten times each, and count in a file. Who comes again stands behind the others."
+    tell "Three processes acquire a lock ten times each, and count in a file. Who comes again stands behind the others."
     show "tools/examples/in_line.c, built: in_line $url jobs:etcd counter"
     "$examples/in_line" "$url" jobs:etcd "$work/counter" >"$work/turns" 2>"$work/err" &
     in_line=$!

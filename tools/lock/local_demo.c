@@ -337,6 +337,11 @@ static void write_config(const demo *d, int i, FILE *f) {
                          "cluster-node-timeout 2000\n");
 }
 
+/* Where a member is reached by the others. */
+static unsigned peer_port(const demo *d, int i) {
+    return d->port[i] + (unsigned)PORTS;
+}
+
 /* A shell's script that leaves a member running and its pid in a file before it begins. */
 static void write_start(const demo *d, int i, FILE *f) {
     (void)fprintf(f,
@@ -346,10 +351,9 @@ static void write_start(const demo *d, int i, FILE *f) {
                   "--advertise-client-urls http://127.0.0.1:%u --listen-peer-urls "
                   "http://127.0.0.1:%u --initial-advertise-peer-urls http://127.0.0.1:%u "
                   "--name m%d --data-dir data --logger zap --initial-cluster ",
-                  STATUS_NOT_FOUND, d->port[i], d->port[i], d->port[i] + PORTS, d->port[i] + PORTS,
-                  i);
+                  STATUS_NOT_FOUND, d->port[i], d->port[i], peer_port(d, i), peer_port(d, i), i);
     for (int k = 0; k < count_of(d); k++)
-        (void)fprintf(f, "%sm%d=http://127.0.0.1:%u", k ? "," : "", k, d->port[k] + PORTS);
+        (void)fprintf(f, "%sm%d=http://127.0.0.1:%u", k ? "," : "", k, peer_port(d, k));
     (void)fputs("' >>log 2>&1 </dev/null &\n"
                 "while [ ! -s pid ] && kill -0 $! 2>/dev/null; do sleep 0.05; done\n",
                 f);
