@@ -14,6 +14,8 @@
 #   make format                lay the sources out as lint wants them
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
+#   make deb                   Debian packages in build/deb
+#   make check-packages        build, install, use and purge them in chroots of Debian (SUITES="bookworm trixie")
 #
 # Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  JSON=0  CFLAGS  LDFLAGS
 #        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
@@ -121,7 +123,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
-        format install uninstall clean FORCE
+        format install uninstall deb deb-run check-packages clean FORCE
 
 all: lib tool man $(if $(TOOL_SRC),$(COMPLETION))
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
@@ -156,6 +158,11 @@ soak: ; $(NEED) check
 interop: ; $(NEED) demo
 	$(NEED) --try etcd
 	$(AGAIN) interop-run
+deb: ; $(NEED) deb
+	$(AGAIN) deb-run
+check-packages:
+	@tools/need.sh packages
+	@SUITES='$(SUITES)' tests/packages/run.sh
 abi: ; $(NEED) build
 	$(AGAIN) abi-run
 abi-record: ; $(NEED) build
@@ -163,7 +170,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check check-servers demo lint lint-run sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-servers demo lint lint-run sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -359,5 +366,6 @@ uninstall:
 	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
 	    $(D)$(MANDIR)/man3/distribute_lock_util.3 $(D)$(BASHCOMP)/tidelock \
 	    $(D)$(ZSHCOMP)/_tidelock $(D)$(FISHCOMP)/tidelock.fish $(D)$(UNITDIR)/tidelock-agent.service
+deb-run: ; @tools/packaging/deb.sh build/deb
 clean: ; $(Q)rm -rf build
 FORCE:

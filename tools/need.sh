@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
-#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony promtool etcd
+#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony promtool etcd deb packages
 #   tools/need.sh --try GROUP...   what can't be had is said, and is no failure
 #
 # CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
@@ -42,6 +42,7 @@ check  fish             cmd:fish
 check  procps           cmd:ps
 check  openssl          cmd:openssl
 check  python3-redis    python:redis
+check  python3-yaml     python:yaml
 etcd   etcd-server      cmd:etcd
 etcd   etcd-client      cmd:etcdctl
 check  default-jdk-headless cmd:javac
@@ -54,6 +55,10 @@ model  spin             cmd:spin
 model  gcc              cmd:cc
 valgrind valgrind       cmd:valgrind
 browser chromium        cmd:chromium
+deb    dpkg-dev         cmd:dpkg-buildpackage
+deb    debhelper        cmd:dh
+deb    scdoc            cmd:scdoc
+packages debootstrap    cmd:debootstrap
 chrony chrony           unpacked:usr/sbin/chronyd
 promtool prometheus     unpacked:usr/bin/promtool
 '
@@ -182,7 +187,7 @@ if [ "${1:-}" = -n ]; then only_say=1; shift; fi
 asked=$*
 groups=" $* "
 case $groups in *' check '*) groups="$groups demo etcd " ;; esac
-case $groups in *' demo '*) groups="$groups build " ;; esac
+case $groups in *' demo '* | *' deb '*) groups="$groups build " ;; esac
 # clang is needed by its own name, and its sanitizers come apart, in a package that has its version.
 case ${CC:-cc} in
 clang*)

@@ -3,7 +3,7 @@
 #
 #   awk -v dir=OUT -v version=V -v date=YYYY-MM-DD -f man3.awk HEADER... EXAMPLE.c...
 #
-# tidelock.h comes first. It reads comments as the house writes them:
+# tidelock.h comes first. Of a header of C++ the head is shown alone. It reads comments as the house writes them:
 #   /** ... */ before a declaration or a member, /**< ... */ behind it, /* ... */ at the top of a file or behind a struct;
 #   "name  text" a parameter, "returns  text", "TL_X, TL_Y  text" a result; "TL_X, TL_Y" alone: as tl_err says;
 #   four spaces: code; "  - text" an item; "  NAME  text" a word that is explained.
@@ -21,11 +21,13 @@ function squeeze(s) { gsub(/[ \t\n]+/, " ", s); return trim(s) }
 FNR == 1 {
     file = FILENAME
     base = file; sub(/.*\//, "", base)
-    is_example = file ~ /\.c$/
+    is_example = file ~ /\.c(pp)?$/
+    is_cxx = file ~ /\.hpp$/
     if (is_example) example_files[++examples] = base
     else begin_header()
 }
 is_example { example_text[base] = example_text[base] " " $0; next }
+is_cxx && head_of[of] != "" { next } # what comes behind its head is C++, which this can't read
 { read_line($0) }
 END {
     if (!failed) write_all()
@@ -542,6 +544,7 @@ function callback_page(name, i) {
 # tidelock.h is tidelock(3), inspect.h tidelock-inspect(3); one of another stem keeps it.
 function title_of(header, s) {
     s = header
+    if (s ~ /\.hpp$/) return s
     sub(/\.h$/, "", s)
     if (header == headers[1] || s ~ /_/) return s
     return "tidelock-" s

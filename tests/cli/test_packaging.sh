@@ -1,0 +1,106 @@
+#!/bin/bash
+# The examples of tools/packaging: units that systemd accepts, YAML that can be read, images with what they need; and what they
+# run does what they say, on a private server in place of theirs.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+examples=$here/tools/packaging/examples
+mkdir "$work/bin" && ln -s "$tidelock" "$work/bin/tidelock" # so they call it
+export PATH=$work/bin:$PATH
+
+# ---- what is in the files -------------------------------------------------------------------------
+# A line: file, what it is, then the words of a command, as Python quotes them for a shell.
+cat >"$work/read.py" <<'EOF'
+import shlex, sys, yaml
+compose = yaml.safe_load(open(sys.argv[1] + "/compose.yaml"))
+services = compose["services"]
+agents = [n for n, s in services.items() if s["command"][0] == "agent"]
+assert len(agents) == 3 and len({services[n]["hostname"] for n in agents}) == 3, agents
+assert all(services[n]["environment"]["TIDELOCK_URL"] == "redis://redis" for n in agents + ["worker"])
+for name, s in services.items():
+    print("compose", name, shlex.join(w.replace("$$", "$") for w in s["command"]), sep="\t")
+secret, job = yaml.safe_load_all(open(sys.argv[1] + "/cronjob.yaml"))
+assert job["kind"] == "CronJob"
+pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+container, = pod["containers"]
+for e in container["env"]:
+    ref = e["valueFrom"]["secretKeyRef"]
+    assert ref["name"] == secret["metadata"]["name"] and (ref["key"] in secret["stringData"] or ref["optional"]), e
+code, = job["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"]
+print("cronjob", "busy", code, sep="\t")
+print("cronjob", "run", shlex.join(container["args"]), sep="\t")
+EOF
+"$python" "$work/read.py" "$examples" >"$work/commands" 2>"$err" || fail "the YAML is not what it should be"
+words=() words_unit=()
+command_of() { # file, what; in $words
+    local line
+    line=$(awk -F'\t' -v f="$1" -v w="$2" '$1 == f && $2 == w { print $3 }' "$work/commands")
+    [[ $line ]] || fail "$1 has no command for $2"
+    eval "words=($line)"
+}
+
+# ---- compose ---------------------------------------------------------------------------------------
+command_of compose redis
+[[ ${words[0]} == redis-server ]] || fail "the server is ${words[0]}"
+redis-server --port 0 --unixsocket "$socket" --dir "$work" --loglevel warning "${words[@]:1}" >"$work/server.log" 2>&1 &
+server_pid=$!
+disown
+until_true 30 server_answers || fail "the server doesn't start: $(cat "$work/server.log")"
+export TIDELOCK_URL=unix://$socket
+[[ $(redis CONFIG GET appendonly) == *yes ]] || fail "the server doesn't keep its data"
+
+for host in host1 host2 host3; do
+    command_of compose $host
+    tidelock "${words[@]}" --name $host >"$work/agent.log" 2>&1 &
+done
+published() { [[ $(redis ZCARD '{tidelock:agents}') == 3 ]]; }
+until_true 30 published || fail "three agents publish $(redis ZCARD '{tidelock:agents}') clocks: $(cat "$work/agent.log")"
+
+command_of compose worker
+for i in 1 2 3; do tidelock "${words[@]}" >"$work/worker.$i" 2>&1 & done
+worked() { [[ $(cat "$work"/worker.? | grep -c '^working with fence [1-9]') -ge 2 ]]; }
+until_true 30 worked || fail "the workers say: $(cat "$work"/worker.?)"
+fences=$(cat "$work"/worker.? | sed -n 's/^working with fence //p')
+[[ $(sort -u <<<"$fences" | wc -l) == $(wc -l <<<"$fences") ]] || fail "two worked with one fence: $fences"
+
+# ---- the job of a cluster, and that of a timer -------------------------------------------------------
+command_of cronjob run
+expect 0 tidelock "${words[@]}"
+grep -q '^nightly, fence [1-9]' "$out" || fail "the job says: $(cat "$out")"
+command_of cronjob busy
+busy=${words[0]}
+[[ $(sed -n 's/^SuccessExitStatus=//p' "$examples/nightly.service") == "$busy" ]] || fail "the unit takes another status for busy"
+unit=$(sed -n 's/^ExecStart=\/usr\/bin\/tidelock //p' "$examples/nightly.service")
+eval "words_unit=(${unit//\$\$/\$})"
+expect 0 tidelock "${words_unit[@]}"
+grep -q '^nightly, fence [1-9]' "$out" || fail "the unit says: $(cat "$out")"
+command_of cronjob run
+redis SET jobs:nightly "another's" PX 60000 >/dev/null
+expect "$busy" tidelock "${words[@]}"
+expect "$busy" tidelock "${words_unit[@]}"
+
+if command -v systemd-analyze >/dev/null; then
+    mkdir "$work/units"
+    for unit in "$examples"/nightly.{service,timer} "$here/tools/tidelock-agent.service"; do
+        sed "s,/usr/bin/tidelock,$work/bin/tidelock,; s,@BINDIR@,$work/bin,; s,^Documentation=.*,," "$unit" >"$work/units/${unit##*/}"
+    done
+    systemd-analyze verify --recursive-errors=no "$work"/units/* >"$out" 2>&1 || fail "systemd refuses a unit: $(head -n 5 "$out")"
+    # shellcheck disable=SC2016
+    ! grep "$work/units" "$out" || fail "systemd has a word against a unit"
+fi
+
+# ---- the image ----------------------------------------------------------------------------------------
+# What is copied into it is enough to build the command, and what it builds is what it says.
+mkdir "$work/image"
+while read -r from to; do cp -r "$here/$from" "$work/image/$to" || fail "the image copies $from"; done < <(sed -n 's/^COPY \([^-].*\)/\1/p' "$examples/Dockerfile")
+made=$(sed -n 's/^RUN \(make .* tool\) &&.*/\1/p' "$examples/Dockerfile")
+[[ $made ]] || fail "the image makes no tool"
+(cd "$work/image" && env -u BUILD -u COMPAT -u SAN -u MAKEFLAGS bash -c "${made/make/make -n}") >"$out" 2>"$err" || fail "the image lacks something to build"
+grep -q -- '-o build/tidelock$' "$out" || fail "the image doesn't link the tool"
+# Its second stage has what the command is linked with, by the packages' names there (Debian 12).
+if grep -qs '^VERSION_ID="12"' /etc/os-release; then
+    for lib in $(ldd "$tidelock" | sed -n 's,.* => \(/[^ ]*\) .*,\1,p' | grep -E 'hiredis|jansson|libssl|uuid'); do
+        package=$(dpkg -S "$(realpath "$lib")" 2>/dev/null | sed 's/:.*//; s/t64$//') || continue
+        grep -q -- " $package\( \|$\)" "$examples/Dockerfile" || fail "the image lacks $package"
+    done
+fi
+exit 0

@@ -1,0 +1,117 @@
+#!/bin/bash
+# Debian packages of this tree, in a chroot of each release of Debian that is to have them: built twice, with that
+# release's own compiler and libraries, which must make the same bytes; looked over by lintian; installed in a chroot
+# that never saw the sources, used as their users would, and purged, which must leave nothing.
+#
+#   make check-packages [SUITES="bookworm trixie"]
+#
+# Needs root. The mirror is the one that this machine's apt uses. What debootstrap brings is kept in
+# build/packages/base-SUITE.tar; a chroot lives in a namespace of its own, so nothing of it outlives the run.
+set -uo pipefail
+cd "$(dirname "$0")/../.." || exit 1
+root=$PWD work=$PWD/build/packages
+read -ra suites <<<"${SUITES:-bookworm trixie}"
+passed=0 failed=0
+export LC_ALL=C
+mkdir -p "$work"
+[[ $(id -u) == 0 ]] || { echo "make check-packages: a chroot needs root" && exit 1; }
+
+# The mirror of the release that this machine runs; not of security updates and the like, which lack most packages.
+mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages' |
+    awk -v mine="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" '$2 == mine { print $1; exit }')
+[[ $mirror ]] || { echo "make check-packages: apt has no mirror of the release that runs here" && exit 1; }
+
+step() { # label, command...
+    local label=$1 start=$SECONDS
+    shift
+    if "$@" >"$work/step.log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok    $label ($((SECONDS - start)) s)"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  $label ($((SECONDS - start)) s)"
+        tail -n 40 "$work/step.log" | sed 's/^/      | /'
+        return 1
+    fi
+}
+
+base() { # suite
+    local at=$work/base-$1
+    [[ ! -e $at.tar ]] || return 0
+    rm -rf "$at"
+    debootstrap --variant=minbase "$1" "$at" "$mirror" && tar -C "$at" -cf "$at.tar.part" . && mv "$at.tar.part" "$at.tar"
+    local status=$?
+    rm -rf "$at"
+    return $status
+}
+
+# A fresh one; its services are never started.
+unpack() { # suite, where
+    rm -rf "$2"
+    mkdir -p "$2" && tar -C "$2" -xpf "$work/base-$1.tar" &&
+        printf '#!/bin/sh\nexit 101\n' >"$2/usr/sbin/policy-rc.d" && chmod 755 "$2/usr/sbin/policy-rc.d" &&
+        printf 'path-include=/usr/share/man/*\npath-include=/usr/share/doc/*\n' >"$2/etc/dpkg/dpkg.cfg.d/all-of-it"
+}
+
+# In namespaces of its own: its processes and mounts end with it.
+inside() { # chroot, script
+    unshare --mount --pid --fork --kill-child bash -c 'mount -t proc proc "$1/proc" && exec chroot "$1" /usr/bin/env -i \
+        PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        SOURCE_DATE_EPOCH="$3" JOBS="$4" bash -euc "$2"' inside "$1" "$2" "$when" "$(nproc)"
+}
+
+apt='apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0'
+
+build() { # chroot, where in it
+    mkdir -p "$1$2" &&
+        tar -C "$1$2" -xf "$work/source.tar" &&
+        inside "$1" "cd $2 && DEB_BUILD_OPTIONS=parallel=\$JOBS tools/packaging/deb.sh /root/out$2"
+}
+
+same() { # chroot, two folders in it
+    local names
+    names=$(cd "$1/root/out$2" && ls ./*.deb) && [[ $(wc -l <<<"$names") -ge 3 ]] || return 1
+    for deb in $names; do
+        cmp "$1/root/out$2/$deb" "$1/root/out$3/$deb" || return 1
+    done
+}
+
+use() { # chroot
+    cp tests/packages/use.sh "$1/root/" && inside "$1" 'cd /root && bash use.sh'
+}
+
+# What a chroot has, without what logs and caches of apt and dpkg are about.
+files() { (cd "$1" && find . -xdev -path ./proc -prune -o -path ./root -prune -o -path ./tmp -prune -o -path ./var/log -prune -o \
+    -path ./var/cache -prune -o -path ./var/lib/dpkg -prune -o -path ./var/lib/apt -prune -o -print | sort); }
+purged() { # chroot
+    files "$1" >"$work/before"
+    inside "$1" "$apt install /root/out/*.deb && $apt purge tidelock libtidelock-dev libtidelock0" || return 1
+    files "$1" >"$work/after"
+    diff "$work/before" "$work/after"
+}
+
+when=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y src/CHANGELOG.md)
+tar -C "$root" -cf "$work/source.tar" --exclude=./build --exclude=./.git . || exit 1
+for suite in "${suites[@]}"; do
+    maker=$work/maker-$suite user=$work/user-$suite
+    step "$suite: base" base "$suite" || continue
+    step "$suite: what building needs" unpack "$suite" "$maker" &&
+        step "$suite: compiler and libraries" inside "$maker" "$apt update && $apt install build-essential debhelper \
+            libhiredis-dev libjansson-dev libssl-dev pkgconf scdoc uuid-dev lintian" &&
+        step "$suite: build" build "$maker" /first &&
+        step "$suite: build elsewhere" build "$maker" /second/of/two &&
+        step "$suite: the same bytes" same "$maker" /first /second/of/two &&
+        step "$suite: lintian" inside "$maker" 'lintian --allow-root --fail-on error /root/out/first/*.changes' &&
+        sed 's/^/      | /' "$work/step.log" &&
+        unpack "$suite" "$user" && mkdir -p "$user/root/out" && cp "$maker"/root/out/first/{lib,}tidelock*_*.deb "$user/root/out/" &&
+        rm -f "$user"/root/out/*dbgsym* &&
+        step "$suite: what using needs" inside "$user" "$apt update && $apt install gcc libc6-dev pkgconf redis-server man-db \
+            libhiredis-dev libjansson-dev libssl-dev uuid-dev" &&
+        step "$suite: installed and purged" purged "$user" &&
+        step "$suite: installed" inside "$user" "$apt install /root/out/*.deb" &&
+        step "$suite: used" use "$user"
+    [[ ${KEEP:-} ]] || rm -rf "$maker" "$user"
+done
+
+echo "$passed passed, $failed failed"
+((failed == 0))
