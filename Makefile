@@ -283,7 +283,7 @@ $(MAN3): tools/man/man3.awk $(HEADERS) $(EXAMPLES) $(BUILD)/list
 	$(call say,MAN $(@D))
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)
 	$(Q)awk -v dir=$(@D) -v version=$(VERSION) -v date=$$(date -u -d @$${SOURCE_DATE_EPOCH:-$$(date +%s)} +%Y-%m-%d) \
-	    -f $< $(filter %/tidelock.h,$(HEADERS)) $(filter-out %/tidelock.h,$(filter %.h,$(HEADERS))) $(filter %.c,$(EXAMPLES))
+	    -f $< $(filter %/tidelock.h,$(HEADERS)) $(filter-out %/tidelock.h,$(HEADERS)) $(EXAMPLES)
 
 # Each shell's completion, with the table that the tool prints of its own options in it.
 $(BUILD)/completion/options: $(BUILD)/tidelock

@@ -24,7 +24,7 @@ for page in "$man"/man3/tl_*.3; do
     name=$(basename "$page" .3)
     grep -qx "$name" "$work/symbols" "$work/types" || fail "$name is no function and no type, but has a page"
 done
-for header in "$root$prefix"/include/tidelock/*.h; do
+for header in "$root$prefix"/include/tidelock/*.h*; do
     name=$(basename "$header" .h)
     case $name in inspect | legacy) name=tidelock-$name ;; esac
     [[ -s $man/man3/$name.3 ]] || fail "${header##*/} has no page"
