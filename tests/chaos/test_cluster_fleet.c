@@ -20,6 +20,7 @@ static real_fleet *fleet;
 /* ---- the set-up ------------------------------------------------------------------------------ */
 
 static int set_up(void **state) {
+    real_server_need(REAL_MOVES_KEYS);
     (void)state;
     if (!fleet)
         fleet = real_fleet_start_cluster(

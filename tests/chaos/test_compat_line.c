@@ -239,6 +239,7 @@ TEST(a_legacy_client_finds_the_key_free_that_is_kept_for_one_in_line) {
 }
 
 int main(void) {
+    real_server_need(REAL_LINE);
     server = real_redis_start(NULL);
     int failed = tests_run();
     real_redis_free(server);

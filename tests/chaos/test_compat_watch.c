@@ -483,6 +483,7 @@ static int stop(void **state) {
 }
 
 int main(void) {
+    real_server_need(REAL_SCAN);
     int failed = 0;
     if (real_server_shows_group(REAL_CHANNEL_RULES, "by_tracking"))
         failed += tests_run_group("by_tracking", BY_TRACKING, start_tracking, stop);

@@ -66,6 +66,7 @@ static int connections(long long *ids, int room) {
 
 /* Each by itself: the caller's, the one that renews, the one that listens. */
 TEST(any_one_connection_may_be_killed) {
+    NEEDS_SERVER(REAL_CONNECTION_ID);
     lock_events *events = make_events();
     tl_client *client = client_direct();
     tl_lock *holder = make_lock_with(
@@ -95,6 +96,7 @@ TEST(any_one_connection_may_be_killed) {
 }
 
 TEST(a_waiter_hears_of_the_release_after_its_connections_were_killed) {
+    NEEDS_SERVER(REAL_LINE);
     static const char *const kinds[] = {"pubsub", "normal"};
     tl_lock *holder = by_hand(client_direct(), TTL_MS), *lock = by_hand(client_direct(), TTL_MS);
     for (int i = 0; i < 4; i++) {
@@ -219,6 +221,7 @@ TEST(deleting_everything_loses_the_lock_and_frees_it) {
 }
 
 int main(void) {
+    real_server_need(REAL_SCAN);
     server = real_redis_start(NULL);
     return tests_run();
 }

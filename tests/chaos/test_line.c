@@ -635,6 +635,7 @@ TEST(a_crowd_of_processes_counts_exactly_while_its_connections_are_cut) {
 }
 
 int main(void) {
+    real_server_need(REAL_LINE);
     server = real_redis_start(NULL);
     return tests_run();
 }

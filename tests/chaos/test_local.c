@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "locks.h"
+#include "real_server.h"
 #include "runtime_dir.h"
 #include "tests.h"
 
@@ -369,6 +370,7 @@ static int clean_up(void **state) {
 TESTS_WITH(begin, clean_up);
 
 int main(void) {
+    real_server_need(REAL_SCAN);
     runtime_need_program();
     return tests_run();
 }

@@ -113,6 +113,7 @@ TEST(no_orphan_outlives_its_lifetime) {
 /* ---- late -------------------------------------------------------------------------------------- */
 
 TEST(a_request_held_up_on_its_way_takes_nothing_any_more) {
+    NEEDS_SERVER(REAL_LINE);
     tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     release_hastily(lock, KEY);

@@ -74,7 +74,7 @@ static int tear_down(void **state) {
 TESTS_WITH(set_up, tear_down);
 
 static long long offset_of(real_redis *r) {
-    static const char name[] = "master_repl_offset:";
+    static const char name[] = "repl_offset:"; /* a replica's own comes first */
     redisReply *info = real_redis_command(r, "INFO replication");
     const char *at = info ? strstr(info->str, name) : NULL;
     long long offset = at ? atoll(at + sizeof name - 1) : -1;
@@ -170,6 +170,7 @@ TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {
 /* A subscription at the old master says nothing of the failover; who gives the lock at the new one asks who listens
  * there. So who looks in line notices, and listens where it looks. */
 TEST(who_stands_in_line_comes_to_listen_at_the_new_master) {
+    NEEDS_SERVER(REAL_LINE);
     tl_lock *holder = by_hand(client_by_name(), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, TTL_MS), TL_FOREVER);
@@ -283,6 +284,7 @@ static tl_client *client_that_is_careful(void) {
 }
 
 TEST(without_replicas_that_confirm_nothing_is_had_until_one_is_back) {
+    NEEDS_SERVER(REAL_WAIT);
     tl_lock *lock = by_hand(client_that_is_careful(), TTL_MS);
     promote(second);
     said = (tl_error){0};
@@ -304,6 +306,7 @@ TEST(without_replicas_that_confirm_nothing_is_had_until_one_is_back) {
 }
 
 TEST(a_holder_without_replicas_that_confirm_is_told_in_time) {
+    NEEDS_SERVER(REAL_WAIT);
     const int64_t ttl_ms = 4 * BRIEF_MS; /* in a part of it a replica has to be in step again */
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
@@ -350,6 +353,7 @@ TEST(nobody_holds_twice_over_failovers) {
 }
 
 int main(void) {
+    real_server_need(REAL_SCAN);
     const real_redis_options quick = {.config = "repl-diskless-sync-delay 0"};
     first = real_redis_start(&quick);
     second = real_redis_start(&quick);

@@ -554,6 +554,7 @@ static void take_votes(int from, int count, const char *token) {
 #define SOME_TOKEN "0123456789abcdef0123456789abcdef"
 
 TEST(what_a_majority_holds_is_seen_once) {
+    NEEDS_SERVER(REAL_SCAN);
     tl_lock_info info = {.size = sizeof info};
     tl_client *client = quorum_client(), *another = quorum_client();
     ASSERT_RESULT(tl_client_ping(another, &said), TL_OK);
@@ -584,6 +585,7 @@ TEST(what_a_majority_holds_is_seen_once) {
 }
 
 TEST(what_fewer_hold_is_no_lock) {
+    NEEDS_SERVER(REAL_SCAN);
     tl_lock_info info = {.size = sizeof info};
     tl_client *client = quorum_client();
     take_votes(1, 2, SOME_TOKEN);

@@ -222,6 +222,7 @@ TEST(a_server_that_resets_every_connection_is_unavailable) {
 }
 
 int main(void) {
+    real_server_need(REAL_SCAN);
     server = real_redis_start(NULL);
     return tests_run();
 }

@@ -38,6 +38,13 @@ fail() {
     exit 1
 }
 
+# Skip all that follows unless redis-server is of this version of Redis. (Valkey is of 7.2.)
+needs_redis() { # version why
+    local version
+    version=$(redis-server --version | sed -n 's/^Redis .*v=\([0-9.]*\).*/\1/p')
+    [[ $(printf '%s\n' "$1" "${version:-7.2}" | sort -V | head -n 1) == "$1" ]] || { echo "Redis $version lacks $2: Redis $1" && exit 77; }
+}
+
 # ---- server -----------------------------------------------------------------------------------
 socket=$work/redis.sock
 redis() { redis-cli -s "$socket" "$@" 2>/dev/null; }

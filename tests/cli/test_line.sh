@@ -2,6 +2,7 @@
 # Who waits for a lock stands in line: run and lock --fair come in turn, check and inspect show who is there, and how many.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
+needs_redis 3.2 "the line"
 start_server
 
 # ---- refusals ---------------------------------------------------------------------------------

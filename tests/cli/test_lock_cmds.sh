@@ -2,6 +2,7 @@
 # lock, unlock, extend and check: a lock that a script keeps by its token.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
+needs_redis 3.2 "the line"
 start_server
 pttl() { redis PTTL "$1"; }
 

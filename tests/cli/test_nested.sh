@@ -2,6 +2,7 @@
 # A run within a run on the same lock would wait for itself: it is told so at once, and nobody else is.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
+needs_redis 2.8 "what local: starts"
 start_server
 already='acquire k: a tidelock run around this command holds it already'
 outer=("$tidelock" run k --)

@@ -46,6 +46,7 @@ static void come_in_order(conform *c, acquiring *const *a, int count, uint64_t f
 }
 
 CONFORM_OF(fair_waiters_come_in_the_order_of_their_joining, c, LINES) {
+    conform_needs_server(c, REAL_LINE);
     enum { WAITERS = 6 };
     tl_lock *holder = held(c);
     tl_client *clients[] = {conform_client(c), conform_client(c)};
@@ -57,6 +58,7 @@ CONFORM_OF(fair_waiters_come_in_the_order_of_their_joining, c, LINES) {
 }
 
 CONFORM_OF(processes_come_in_the_order_of_their_joining, c, LINES) {
+    conform_needs_server(c, REAL_LINE);
     enum { WAITERS = 5 };
     tl_lock *holder = held(c);
     acquiring *a[WAITERS];
@@ -67,6 +69,7 @@ CONFORM_OF(processes_come_in_the_order_of_their_joining, c, LINES) {
 }
 
 CONFORM_OF(who_waits_no_longer_stands_there_no_longer, c, LINES) {
+    conform_needs_server(c, REAL_LINE);
     tl_lock *holder = held(c);
     acquiring *a = join(c, conform_lock(c, conform_client(c), TTL_MS), 300, 1);
     acquiring *b = join(c, fair_lock(c, conform_client(c)), TL_FOREVER, 2);
@@ -135,6 +138,7 @@ static void work_all(worker *workers, int count, long long holds) {
 }
 
 CONFORM_OF(waiting_costs_few_requests_and_everybody_has_a_share, c, LINES) {
+    conform_needs_server(c, REAL_LINE);
     enum { WORKERS = 10, HOLDS = 600 };
     worker workers[WORKERS] = {{0}};
     for (int i = 0; i < WORKERS; i++)
@@ -153,6 +157,7 @@ CONFORM_OF(waiting_costs_few_requests_and_everybody_has_a_share, c, LINES) {
 }
 
 CONFORM_OF(threads_of_one_process_do_not_starve_another, c, LINES) {
+    conform_needs_server(c, REAL_LINE);
     enum { THREADS = 16, PASSES = 49 };
     worker workers[THREADS + 1] = {{0}};
     tl_client *crowd = conform_client(c);

@@ -135,6 +135,7 @@ static long long hold(conform *c, const char *not_after, const char *what) {
 }
 
 CONFORM_OF(a_request_past_its_limit_takes_and_keeps_nothing, c, CONFORM_NO_FENCE) {
+    conform_needs_server(c, REAL_LINE);
     static const char never[] = "4102444800000000", past[] = "1700000000000000";
     assert_int_equal(hold(c, past, "take"), -2);
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);

@@ -10,6 +10,7 @@
 
 #include "locks.h"
 #include "real_redis.h"
+#include "real_server.h"
 
 #define LIFE_MS 1500 /**< of every lock */
 #define SKEW_MS 150  /**< M */

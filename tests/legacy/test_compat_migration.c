@@ -49,6 +49,7 @@ TEST(a_fleet_goes_from_stamps_to_tokens_and_back_without_an_outage) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "worker") == 0)
         return worker_main(argc, argv);
+    real_server_need(REAL_SCAN);
     legacy_need_java();
     legacy_need_faketime();
     server = real_redis_start(NULL);

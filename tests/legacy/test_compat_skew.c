@@ -140,6 +140,7 @@ int main(void) {
         javas[i] = (service){.pid = -1, .wire = -1};
     legacy_need_java();
     legacy_need_faketime();
-    server = real_redis_start(&(real_redis_options){.config = "protected-mode no"});
+    server = real_redis_start(
+        &(real_redis_options){.config = real_server_has(REAL_LINE) ? "protected-mode no" : NULL});
     return tests_run();
 }

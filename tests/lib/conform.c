@@ -299,6 +299,11 @@ bool conform_has(const conform *c, unsigned need) {
     return !(c->row->lacks & need);
 }
 
+void conform_needs_server(const conform *c, real_server_ability what) {
+    if (c->kind->start == real_start)
+        NEEDS_SERVER(what);
+}
+
 tl_client *conform_client_with(conform *c, tl_client_options options) {
     tl_legacy_options legacy = options.legacy ? *options.legacy : TL_LEGACY_OPTIONS(0);
     options.protocol = c->protocol;

@@ -16,6 +16,7 @@
 
 #include "locks.h"
 #include "proxy.h"
+#include "real_server.h"
 #include "tests.h"
 
 typedef struct conform_kind conform_kind;
@@ -78,6 +79,8 @@ typedef struct {
 int conform_run(void);
 
 bool conform_has(const conform *c, unsigned need);
+/** Skip the test on a real server without this. */
+void conform_needs_server(const conform *c, real_server_ability what);
 
 /** A client of the row's protocol; all are freed after the test. */
 tl_client *conform_client(conform *c);

@@ -181,8 +181,11 @@ static void give_slots(real_fleet *f) {
 static void meet(real_fleet *f) {
     for (int i = 0; i < f->servers; i++)
         for (int k = i + 1; k < f->servers; k++)
-            REAL_NODE_MUST(&f->node[i], "CLUSTER MEET 127.0.0.1 %d %d", f->node[k].port,
-                           bus_port(&f->node[k]));
+            if (real_server_has(REAL_SEVEN))
+                REAL_NODE_MUST(&f->node[i], "CLUSTER MEET 127.0.0.1 %d %d", f->node[k].port,
+                               bus_port(&f->node[k]));
+            else
+                REAL_NODE_MUST(&f->node[i], "CLUSTER MEET 127.0.0.1 %d", f->node[k].port);
 }
 
 static void follow(real_fleet *f) {

@@ -25,6 +25,9 @@ static const struct {
     const char *what;
 } abilities[REAL_ABILITIES] = {
     [REAL_ANY] = {0, "anything"},
+    [REAL_SCAN] = {20812, "SCAN, PUBSUB or CLIENT KILL TYPE"},
+    [REAL_WAIT] = {30000, "WAIT"},
+    [REAL_MOVES_KEYS] = {40007, "MIGRATE with a password"},
     [REAL_LINE] = {30200, "a clock for scripts that write, and with it the line"},
     [REAL_RUN_ID] = {40000, "a history's name, which quiet_ms needs"},
     [REAL_GLOBS] = {50000, "globs as they are read today"},

@@ -11,8 +11,11 @@
 
 typedef enum {
     REAL_ANY,  /**< what every server has */
+    REAL_SCAN, /**< SCAN, CLIENT KILL by type, PUBSUB, a local: server */
+    REAL_WAIT, /**< WAIT */
     REAL_LINE, /**< a script that reads the clock before it writes, without which there is no line */
     REAL_RUN_ID,        /**< the run and the history of data, which quiet_ms compares */
+    REAL_MOVES_KEYS,    /**< a cluster whose keys are moved by a password */
     REAL_GLOBS,         /**< globs as they are read today */
     REAL_CONNECTION_ID, /**< CLIENT ID, by which a connection is ended */
     REAL_USERS,         /**< users, and tracking */
