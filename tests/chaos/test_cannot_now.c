@@ -199,7 +199,8 @@ static const fault faults[] = {
      .begin = have_enough_clients,
      .end = take_more_clients,
      .extended = TL_EUNAVAILABLE,
-     .released = TL_EUNAVAILABLE},
+     .released = TL_EUNAVAILABLE,
+     .needs = REAL_SCAN},
 };
 static const fault *present; /* begun and not ended */
 

@@ -125,6 +125,7 @@ TEST(it_is_acquired_renewed_and_released_at_all_servers) {
 }
 
 TEST(who_waits_is_told_of_the_release) {
+    NEEDS_SERVER(REAL_SCAN);
     tl_lock *holder = make_lock(quorum_client(), KEY, TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = acquiring_begin(make_lock(quorum_client(), KEY, TTL_MS), TL_FOREVER);
