@@ -60,9 +60,26 @@ uint32_t sim_token_new(sim_world *w, const sim_host *host, tl_token *ret) {
     return w->tokens;
 }
 
+/* "1000010000000000.17": on etcd it is the number that a key's suffix was made of. */
+static uint32_t number_of_suffix(const sim_world *w, tl_bytes text) {
+    uint64_t base = 0;
+    for (size_t i = 0; i < SIM_SUFFIX_DIGITS; i++) {
+        const char *digits = "0123456789abcdef";
+        const char *at = i < text.n && text.p[i] ? strchr(digits, text.p[i]) : NULL;
+        if (!at)
+            return 0;
+        base = base << 4 | (uint64_t)(at - digits);
+    }
+    uint64_t n = base << 4 >> (SIM_SUFFIX_SHIFT + 4);
+    return n <= w->tokens ? (uint32_t)n : 0;
+}
+
 uint32_t sim_token_number(const sim_world *w, tl_bytes text) {
     int64_t n;
     size_t start = sizeof TOKEN_START - 1;
+    if (w->cfg.members && text.n >= SIM_SUFFIX_DIGITS &&
+        (text.n == SIM_SUFFIX_DIGITS || text.p[SIM_SUFFIX_DIGITS] == '.'))
+        return number_of_suffix(w, text);
     if (text.n != TL_TOKEN_SIZE - 1 || memcmp(text.p, TOKEN_START, start) != 0)
         return 0;
     if (!tl__bytes_to_int(tl__bytes(text.p + start, last_digit(w) + 1 - start), &n) ||
@@ -75,8 +92,8 @@ uint32_t sim_token_number(const sim_world *w, tl_bytes text) {
 
 /* S knows a lock from its first renewal on, or from its take, where that has written it. */
 bool sim_check_bound(const sim_world *w, const sim_actor *a) {
-    if (w->cfg.voters)
-        return false; /* a server where it doesn't may be enough */
+    if (w->cfg.voters || w->cfg.members)
+        return false; /* a server where it doesn't may be enough; etcd has no S */
     const sim_lock *l = sim_lock_at(a);
     return sim_stamp_binds(w, a) && (w->cfg.cast[a->id].kind != SIM_TOKEN || !l || !l->handle ||
                                      w->token[sim_token_number(w, a->kind->value(a))].bound);
@@ -103,7 +120,7 @@ void sim_check_two(sim_world *w, const sim_actor *a) {
             continue; /* S doesn't bind for a plain client */
         if (sim_check_excludes(w, a->key, bound))
             sim_fail(w, a->key, "%s and %s both hold %s", a->name, b->name, w->key[a->key].name);
-        w->stats.overlaps += w->cfg.sentinel || w->cfg.fleet || w->cfg.voters;
+        w->stats.overlaps += w->cfg.sentinel || w->cfg.fleet || w->cfg.voters || w->cfg.members;
         if (w->whole)
             w->stats.legacy_two++;
         else
@@ -118,7 +135,9 @@ void sim_check_belief(sim_world *w, const sim_actor *a, tl_mono deadline) {
         sim_check_two(w, a);
     if (w->cfg.voters && a->kind->holds(w, a))
         sim_quorum_believed(w, sim_lock_at(a), deadline);
-    if ((w->cfg.stamps && !w->cfg.migrates) || w->cfg.voters || !w->whole ||
+    if (w->cfg.members && a->kind->holds(w, a))
+        sim_etcd_believed(w, sim_lock_at(a), deadline);
+    if ((w->cfg.stamps && !w->cfg.migrates) || w->cfg.voters || w->cfg.members || !w->whole ||
         !sim_check_strict(w, key) || !a->kind->holds(w, a))
         return;
     if (!tl__bytes_eq(sim_key_value(w, key), a->kind->value(a))) {
@@ -268,6 +287,8 @@ static void count_ended(sim_world *w, const sim_lock *l, tl_err code) {
 static bool is_its_own(sim_world *w, const sim_lock *l) {
     if (w->cfg.stamps)
         return sim_stamp_is_of(w, l->key, l->number);
+    if (w->cfg.members)
+        return sim_etcd_has(w, l->key, l->number);
     if (w->cfg.voters)
         return l->op == SIM_RELEASE ? sim_quorum_has(w, l)
                                     : sim_quorum_votes(w, l->key, l->number) > 0;
@@ -420,7 +441,7 @@ void sim_check_said(sim_world *w, const sim_lock *l, tl_err code, const char *wo
     if (elsewhere && !server)
         sim_fail(w, l->key, "%s is told %s of what is elsewhere: %s", who, tl_err_name(code),
                  words);
-    if ((denied || server) && !strstr(words, ":6379: "))
+    if ((denied || server) && !strstr(words, w->cfg.members ? ":2379: " : ":6379: "))
         sim_fail(w, l->key, "%s isn't told by which server: %s", who, words);
 }
 
@@ -432,6 +453,8 @@ void sim_check_ended(sim_world *w, sim_lock *l, tl_err code, bool asked) {
         sim_fail(w, l->key, "%s's operation outlasts its time limit", l->actor->name);
     if (w->cfg.voters)
         sim_quorum_ended(w, l, code, asked);
+    if (w->cfg.members)
+        sim_etcd_ended(w, l, code);
     if (l->op == SIM_ACQUIRE)
         ended_acquire(w, l, code, asked);
     else if (l->op == SIM_RELEASE)
@@ -449,7 +472,7 @@ void sim_check_cleaned(sim_world *w, const sim_host *h, const tl_job *job, tl_mo
     bool leaves = w->cfg.stamps && (plain || job->rules.strict); /* to run out */
     bool lacks = w->cfg.lacks || w->cfg.fault[SIM_DENY];
     if (tl__mono_before(sim_host_clock(w, h), limit) && !token->dropped && !leaves && !lacks &&
-        !refused && !w->cfg.voters)
+        !refused && !w->cfg.voters && !w->cfg.members)
         sim_fail(w, SIM_ALL, "cleaning up ends without a drop that was executed");
 }
 

@@ -879,6 +879,10 @@ void sim_check_key(sim_world *w, int key) {
         sim_quorum_changed(w, key);
         return;
     }
+    if (w->cfg.members) {
+        sim_etcd_check(w, key);
+        return;
+    }
     tl_bytes value = sim_key_value(w, key);
     if (w->cfg.stamps)
         sim_stamp_changed(w, key);
@@ -916,8 +920,11 @@ static void check_key_end(sim_world *w, int key) {
 void sim_check_end(sim_world *w) {
     for (int i = 0; i < w->cfg.keys; i++) {
         sim_check_key(w, i);
-        check_key_end(w, i);
+        if (!w->cfg.members)
+            check_key_end(w, i);
     }
+    if (w->cfg.members)
+        sim_etcd_end(w);
     for (int i = 0; i < w->cfg.hosts; i++)
         if (w->host[i].threads)
             sim_fail(w, SIM_ALL, "a thread of host %c never ends", w->host[i].name);

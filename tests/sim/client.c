@@ -79,7 +79,19 @@ static const char *url_of_quorum(const sim_world *w) {
     return url;
 }
 
+/* Any of its members leads to all. */
+static const char *url_of_etcd(const sim_world *w) {
+    static char url[160];
+    size_t n = (size_t)snprintf(url, sizeof url, "etcd://%s", w->cfg.users ? "me:secret@" : "");
+    for (int i = 0; i < w->cfg.members; i++)
+        n += (size_t)snprintf(url + n, sizeof url - n, "%s%s%d", i > 0 ? "," : "",
+                              w->cfg.by_name ? "q" : "10.0.0.", i + 1);
+    return url;
+}
+
 const char *sim_client_url(const sim_world *w) {
+    if (w->cfg.members)
+        return url_of_etcd(w);
     if (w->cfg.voters)
         return url_of_quorum(w);
     if (w->cfg.fleet)

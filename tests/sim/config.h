@@ -14,6 +14,7 @@
 #define SIM_SERVERS (1 + SIM_REPLICAS)
 #define SIM_SENTINELS 3
 #define SIM_VOTERS 7         /* of a quorum, at most */
+#define SIM_MEMBERS 5        /* of an etcd, at most */
 #define SIM_NODES SIM_VOTERS /* whatever can be connected to */
 #define SIM_SHARDS                                                                                 \
     3 /* masters of a cluster; their replicas are the servers behind them, in the same order */
@@ -55,7 +56,9 @@ _Static_assert(SIM_SERVERS + SIM_SENTINELS <= SIM_NODES, "and for Sentinels");
     X(MOVE, "move", 300, 3000)     /* a cluster's slots go elsewhere for a while */                \
     X(WITHHOLD, "withhold", 300, 3000) /* keys are forbidden for a while */                        \
     X(SWITCH, "switch", 200, 2000)     /* Sentinels have another take over */                      \
-    X(ASIDE, "aside", 200, 2000)       /* a Sentinel is down, or cut off from a host */
+    X(ASIDE, "aside", 200, 2000)       /* a Sentinel is down, or cut off from a host */            \
+    X(DOUBT, "doubt", 200, 2000)       /* errors of etcd for what may be executed later */         \
+    X(WEDGE, "wedge", 200, 2000)       /* a stream of etcd's watches goes silent for ever */
 
 #define SIM_FAULT_ENUM(upper, word, least, most) SIM_##upper,
 typedef enum { SIM_FAULTS(SIM_FAULT_ENUM) SIM_FAULT_COUNT } sim_fault;
@@ -178,6 +181,8 @@ typedef struct {
     int32_t dead;      /**< so many of them are dead for good */
     bool in_turn;      /**< they restart empty one after the other, quiet_ms apart */
     bool unused;       /**< nobody has ever asked them what quiet_ms is about */
+    int32_t members;   /**< so many members of an etcd; 0: there is none */
+    bool users;        /**< who asks it has to log in */
     bool
         stays; /**< a master that another takes over from lives on as its replica, and keeps its connections */
 } sim_config;
@@ -222,6 +227,9 @@ void sim_config_quorum(sim_config *config);
 bool sim_config_quorum_keeps(const sim_config *config);
 /** And fences increase: the servers' clocks tell more than a server that restarts empty forgets. */
 bool sim_config_quorum_orders(const sim_config *config);
+
+/** Make it one with an etcd. */
+void sim_config_etcd(sim_config *config);
 
 /** Make it one with stamps: legacy clients, and tidelock's that share their keys. */
 void sim_config_stamps(sim_config *config);

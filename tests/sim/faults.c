@@ -61,9 +61,10 @@ static void crash(sim_world *w) {
 }
 
 static int any_master(sim_world *w) {
-    return w->cfg.voters  ? sim_quorum_any(w)
-           : w->cfg.fleet ? sim_cluster_any(w)
-                          : w->shard[0].master;
+    return w->cfg.voters    ? sim_quorum_any(w)
+           : w->cfg.members ? sim_etcd_any(w)
+           : w->cfg.fleet   ? sim_cluster_any(w)
+                            : w->shard[0].master;
 }
 
 static void pause_server(sim_world *w) {
@@ -73,6 +74,8 @@ static void pause_server(sim_world *w) {
     if (until > s->busy_until)
         s->busy_until = until;
     sim_tell(w, "", SIM_ALL, "the server stops until %lld", (long long)(s->busy_until / SIM_MS));
+    if (w->cfg.members)
+        sim_etcd_stopped(w, (int)(s - w->server));
 }
 
 static void fork_host(sim_world *w) {
@@ -96,6 +99,10 @@ static void come_back(sim_world *w, void *who, uint32_t keep_data) {
 static void restart_server(sim_world *w, bool keep_data) {
     if (w->cfg.voters) {
         sim_quorum_restart(w, keep_data);
+        return;
+    }
+    if (w->cfg.members) {
+        sim_etcd_restart(w);
         return;
     }
     if (w->failing_over || !w->server[w->shard[0].master].up)
@@ -130,6 +137,10 @@ static void fail_over_quickly(sim_world *w) {
 
 static void flush(sim_world *w) {
     int master = any_master(w);
+    if (w->cfg.members) {
+        sim_etcd_compact(w);
+        return;
+    }
     w->stats.flushes++;
     sim_server_set(w, master);
     (void)fake_conn_say(w->server[master].runner, "SCRIPT FLUSH");
@@ -138,6 +149,8 @@ static void flush(sim_world *w) {
 
 static void room_again(sim_world *w, void *who, uint32_t server) {
     (void)who;
+    if (w->cfg.members)
+        fake_etcd_set_full(w->etcd.e, false);
     fake_redis_set_oom(w->server[server].r, false);
     w->full = false;
 }
@@ -146,6 +159,8 @@ static void oom(sim_world *w) {
     int server = any_master(w);
     w->stats.ooms++;
     w->full = true;
+    if (w->cfg.members)
+        fake_etcd_set_full(w->etcd.e, true);
     fake_redis_set_oom(w->server[server].r, true);
     sim_tell(w, "", SIM_ALL, "the server's memory is full");
     sim_put(w, w->now + draw_length(w), SIM_RANK_NET, room_again, w, (uint32_t)server);
@@ -157,6 +172,10 @@ static void delete_key(sim_world *w) {
     tl_bytes argv[] = {TL_LITERAL("DEL"), key->k};
     if (w->cfg.voters) {
         sim_quorum_delete(w, number);
+        return;
+    }
+    if (w->cfg.members) {
+        sim_etcd_delete(w, number);
         return;
     }
     if (!w->server[w->shard[0].master].up)
@@ -178,6 +197,10 @@ static void allow_again(sim_world *w, void *who, uint32_t which) {
 
 static void deny(sim_world *w) {
     int which = (int)sim_draw(w, 1, SIM_DENIABLE);
+    if (w->cfg.members) {
+        sim_etcd_forget_logins(w);
+        return;
+    }
     sim_server_deny(w, which, true);
     sim_put(w, w->now + draw_length(w), SIM_RANK_NET, allow_again, w, (uint32_t)which);
 }
@@ -216,6 +239,8 @@ static void switch_over(sim_world *w) {
         sim_switch_over(w);
     if (w->cfg.fleet)
         sim_cluster_switch(w);
+    if (w->cfg.members)
+        sim_etcd_transfer(w);
 }
 
 static void set_aside(sim_world *w) {
@@ -225,6 +250,18 @@ static void set_aside(sim_world *w) {
         sim_cluster_aside(w);
     if (w->cfg.voters)
         sim_quorum_aside(w);
+    if (w->cfg.members)
+        sim_etcd_aside(w);
+}
+
+static void doubt(sim_world *w) {
+    if (w->cfg.members)
+        sim_etcd_doubt(w, w->now + draw_length(w));
+}
+
+static void wedge(sim_world *w) {
+    if (w->cfg.members)
+        sim_etcd_wedge(w);
 }
 
 static void jump(sim_world *w) {
@@ -358,6 +395,8 @@ static void (*const strikes[SIM_FAULT_COUNT])(sim_world *w) = {
     [SIM_WITHHOLD] = withhold,
     [SIM_SWITCH] = switch_over,
     [SIM_ASIDE] = set_aside,
+    [SIM_DOUBT] = doubt,
+    [SIM_WEDGE] = wedge,
 };
 
 static void strike(sim_world *w, void *who, uint32_t fault);

@@ -30,6 +30,9 @@ static void print_stats(const sim_stats *s, double seconds) {
     if (s->maps > 0) {
         SIM_CLUSTER_STATS(PRINT)
     }
+    if (s->etcd_changes > 0) {
+        SIM_ETCD_STATS(PRINT)
+    }
     if (s->votes > 0) {
         SIM_QUORUM_STATS(PRINT)
     }

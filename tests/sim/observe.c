@@ -27,6 +27,9 @@ int __real_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
 int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
 void __real_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
 void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
+typedef void begins_on_etcd(tl_etcd_acquisition *a, const tl_job *job, const tl_retry *retry,
+                            int64_t wait_ms, int64_t connect_ms, uint64_t seed);
+begins_on_etcd __wrap_tl__etcd_acquire_init, __real_tl__etcd_acquire_init;
 tl_server __real_tl__node_server(tl_node *node, tl_mono now);
 tl_server __wrap_tl__node_server(tl_node *node, tl_mono now);
 
@@ -65,9 +68,31 @@ static bool read_votes(const tl_machine *m, machine *ret) {
     return true;
 }
 
+/* The same on etcd: what renews and releases there are the machines of a single server. */
+static bool read_etcd(const tl_machine *m, machine *ret) {
+    const tl_etcd_acquisition *e = m->state;
+    if (m->step == tl__lock_acquire_step) {
+        const tl_acquiring *a = m->state;
+        if (!a->on_etcd)
+            return false;
+        e = &a->etcd;
+        ret->detached = a->over;
+        ret->job = a->state == TL_ASKING ? &e->job : NULL;
+    } else if (m->step == tl__etcd_acquire_step) {
+        ret->detached = true;
+        ret->job = &e->job;
+    } else {
+        return false;
+    }
+    ret->result = &e->result;
+    ret->limit = e->limit;
+    ret->acquires = true;
+    return true;
+}
+
 static machine read_machine(const tl_machine *m) {
     machine r = {.result = m->state};
-    if (read_votes(m, &r))
+    if (read_votes(m, &r) || read_etcd(m, &r))
         return r;
     if (m->step == tl__lock_acquire_step || m->step == tl__acquire_step) {
         const tl_acquisition *a = m->state;
@@ -242,7 +267,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
     sim_lock *l = lock_of(w, h, m->job);
     uint32_t token = number_of(w, m->job, l);
     sim_lease acts = acts_by(w, m, l, token);
-    if (m->renews && !w->cfg.stamps && !w->cfg.voters &&
+    if (m->renews && !w->cfg.stamps && !w->cfg.voters && !w->cfg.members &&
         ((const tl_renew *)run->machine->state)->rest.ticket == 1)
         check_first_renewal(w, l, token);
     sim_asked asked = {.boot = h->booted,
@@ -346,11 +371,13 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
     bool had = first && m->acquires && m->result->code == TL_OK; /* and nothing is left */
     if (w->cfg.voters && status == TL_END && (cleans || had))
         sim_quorum_cleaned(w, m->job, m->releases, m->result->code == TL_OK);
+    if (w->cfg.members && status == TL_END && cleans)
+        sim_etcd_cleaned(w, m->job);
     sim_lock *l = first && m->acquires && m->result->code == TL_OK
                       ? lock_of(w, w->thread->host, m->job)
                       : NULL;
     tl_event informed = {.server = &w->thread->server};
-    if (l && !w->cfg.voters)
+    if (l && !w->cfg.voters && !w->cfg.members)
         sim_check_number(w, l, (uint32_t)(t - w->token), m->result->fence,
                          tl__try_server_us(&informed, e->now));
     if (first && !m->releases && m->result->code == TL_OK &&
@@ -399,6 +426,14 @@ void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t
     __real_tl__attempt_init(a, row, op, n, until);
     if (sim_the_world && sim_the_world->thread)
         sim_the_world->thread->begins = true;
+}
+
+/* So that a key on etcd tells whose it is. */
+void __wrap_tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, const tl_retry *retry,
+                                  int64_t wait_ms, int64_t connect_ms, uint64_t seed) {
+    uint64_t number = sim_token_number(sim_the_world, tl__token_bytes(&job->token));
+    __real_tl__etcd_acquire_init(a, job, retry, wait_ms, connect_ms, seed);
+    a->id = tl__etcd_id_draw(number << SIM_SUFFIX_SHIFT);
 }
 
 tl_server __wrap_tl__node_server(tl_node *node, tl_mono now) {
@@ -495,7 +530,7 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
             note_asked(w, run, &m, event, out);
         if (out->notes)
             note_notes(w, &m, out);
-        if (status == TL_END && m.acquires)
+        if (status == TL_END && m.acquires && !w->cfg.members)
             check_grant(w, &m, run->machine->state);
         if (status != TL_GO && !m.renews)
             note_end(w, &m, event, status, out, !was_detached);

@@ -50,7 +50,7 @@ static void fresh(sim_world *w, int i) {
         fake_redis_reset(r);
     else
         r = i == 0 ? fake_redis_new() : fake_redis_beside(w->server[0].r);
-    int64_t ppb = w->cfg.voters && i % 2 ? -w->cfg.server_ppb : w->cfg.server_ppb;
+    int64_t ppb = (w->cfg.voters || w->cfg.members) && i % 2 ? -w->cfg.server_ppb : w->cfg.server_ppb;
     int64_t behind_ns = i == 0 || i >= sim_servers(w) ? 0 : w->cfg.behind_us[i - 1] * 1000;
     *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, ppb}};
     fake_redis_set_started(r, sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms);
@@ -119,12 +119,14 @@ void sim_servers_reset(sim_world *w) {
     sim_sentinels_reset(w);
     sim_cluster_reset(w);
     sim_quorum_reset(w);
+    sim_etcd_reset(w);
 }
 
 void sim_servers_free(sim_world *w) {
     for (int i = 0; i < SIM_NODES; i++)
         fake_redis_free(w->server[i].r);
     sim_replicas_free(w);
+    sim_etcd_free(w);
 }
 
 /* Its connections end: the hosts hear of it, or find out by themselves. */
@@ -135,10 +137,9 @@ void sim_server_kill(sim_world *w, int server) {
     set_run_id(w, server);
     s->busy_until = 0;
     for (sim_socket *c = w->sockets; c; c = c->all) {
-        if (!c->host || c->server != server || !c->session)
+        if (!c->host || c->server != server || (!c->session && !c->etcd))
             continue;
-        fake_conn_close(c->session);
-        c->session = NULL;
+        sim_socket_hang_up(c);
         c->dead_up = c->dead_down = true; /* to those that are not told it is silent */
         if (sim_draw(w, 0, 3))
             sim_socket_reset(w, c);
@@ -158,10 +159,14 @@ void sim_server_start(sim_world *w, int server, bool keep_data) {
 /* ---- answers ------------------------------------------------------------------------------------- */
 
 void sim_server_answer(sim_socket *s, const tl_reply *reply) {
-    sim_world *w = s->w;
     size_t before = s->out.n;
     fake_resp_write(&s->out, reply);
     s->answered += s->out.n - before;
+    sim_server_answered(s);
+}
+
+void sim_server_answered(sim_socket *s) {
+    sim_world *w = s->w;
     if (s->listed)
         return;
     if (w->answer_count == sizeof w->answers / sizeof *w->answers)
@@ -189,6 +194,10 @@ static void push(void *ctx, const tl_reply *reply) {
 void sim_server_accept(sim_world *w, sim_socket *s) {
     static const fake_calls calls = {.push = push};
     char address[32];
+    if (w->cfg.members) {
+        sim_etcd_accept(w, s);
+        return;
+    }
     (void)snprintf(address, sizeof address, "10.0.1.%d:%d", s->host->id + 1, 30000 + s->fd);
     s->session = fake_redis_connect(w->server[s->server].r, &calls, s);
     fake_conn_set_address(s->session, address);
@@ -441,6 +450,10 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
 void sim_server_execute(sim_world *w, sim_socket *s) {
     static tl_bytes argv[FAKE_RESP_ARGS_MAX];
     size_t argc, used;
+    if (s->etcd) {
+        sim_etcd_execute(w, s);
+        return;
+    }
     if (s->server >= sim_servers(w)) {
         sim_sentinel_execute(w, s);
         return;

@@ -76,6 +76,8 @@ static const setting settings[] = {
     SETTING("dead", dead, 1),
     SETTING("in-turn", in_turn, 1),
     SETTING("unused", unused, 1),
+    SETTING("members", members, 1),
+    SETTING("users", users, 1),
     SETTING("lacks", lacks, 1),
     SETTING("events", events, 1),
     SETTING("cluster", cluster, 1),
@@ -293,6 +295,10 @@ static bool change(sim_config *c, const word *w) {
     }
     if (is(w, "quorum")) {
         sim_config_quorum(c);
+        return true;
+    }
+    if (is(w, "etcd")) {
+        sim_config_etcd(c);
         return true;
     }
     if (is(w, "same-clocks")) {

@@ -51,11 +51,17 @@ static sim_socket *new_socket(sim_world *w, sim_host *h) {
     return s;
 }
 
+void sim_socket_hang_up(sim_socket *s) {
+    fake_conn_close(s->session);
+    s->session = NULL;
+    fake_etcd_close(s->etcd);
+    s->etcd = NULL;
+}
+
 void sim_socket_let_go(sim_world *w, sim_socket *s) {
     if (--s->refs > 0)
         return;
-    fake_conn_close(s->session);
-    s->session = NULL;
+    sim_socket_hang_up(s);
     s->host = NULL;
     s->next = w->spare_socket;
     w->spare_socket = s;
@@ -91,10 +97,8 @@ void sim_socket_reset(sim_world *w, sim_socket *s) {
 static void closed(sim_world *w, void *who, uint32_t tag) {
     sim_socket *s = who;
     (void)tag;
-    if (s->epoch == w->server[s->server].epoch) {
-        fake_conn_close(s->session);
-        s->session = NULL;
-    }
+    if (s->epoch == w->server[s->server].epoch)
+        sim_socket_hang_up(s);
     sim_socket_let_go(w, s);
 }
 
@@ -252,7 +256,7 @@ ssize_t tl__socket_send(int fd, const char *from, size_t n) {
 /* Is it executed at all? What was sent before the client closed may be, long afterwards. */
 static bool is_lost(sim_world *w, sim_socket *s) {
     const sim_server *server = &w->server[s->server];
-    if (s->epoch != server->epoch || !server->up || !s->session || s->withheld ||
+    if (s->epoch != server->epoch || !server->up || (!s->session && !s->etcd) || s->withheld ||
         (s->fd < 0 && s->dropped))
         return true;
     if (w->now > s->never_after) { /* against what is assumed: it and what follows never come */

@@ -172,6 +172,23 @@
     X(same, "places of a URL refused, as another led to the same server")                          \
     X(tries_most, "requests about votes since a release, at most in a run (summed over runs)")
 
+/** With an etcd only. */
+#define SIM_ETCD_STATS(X)                                                                          \
+    X(etcd_changes, "changes of keys on etcd")                                                     \
+    X(etcd_waits, "keys put behind others'")                                                       \
+    X(etcd_expired, "keys whose lease ran out")                                                    \
+    X(etcd_orphans, "keys made by a request that came late, for nobody")                           \
+    X(etcd_elections, "times that another member led")                                             \
+    X(etcd_stale, "members that woke and called themselves the leader")                            \
+    X(etcd_unled, "times that no member led")                                                      \
+    X(etcd_pending, "requests that a member could not answer at once")                             \
+    X(etcd_timeouts, "of these, told as errors")                                                   \
+    X(etcd_doubts, "times that errors were told of what may be executed later")                    \
+    X(etcd_compactions, "times that the history was compacted")                                    \
+    X(etcd_wedges, "times that streams of watches went silent")                                    \
+    X(etcd_logins, "times that tokens of logins ran out")                                          \
+    X(etcd_apart, "times that members were cut off")
+
 /** With stamps only. */
 #define SIM_STAMP_STATS(X)                                                                         \
     X(stamp_takes, "stamps written without a script that acquired a lock")                         \
@@ -246,6 +263,7 @@ typedef struct {
     SIM_SENTINEL_STATS(SIM_STAT_FIELD)
     SIM_CLUSTER_STATS(SIM_STAT_FIELD)
     SIM_QUORUM_STATS(SIM_STAT_FIELD)
+    SIM_ETCD_STATS(SIM_STAT_FIELD)
     SIM_STAMP_STATS(SIM_STAT_FIELD)
     SIM_PHASE_STATS(SIM_STAT_FIELD)
     SIM_TOOL_STATS(SIM_STAT_FIELD)

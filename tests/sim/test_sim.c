@@ -121,6 +121,14 @@ TEST(votes_of_independent_servers_break_no_promise) {
     sim_stats_add(&stats, &own);
 }
 
+TEST(members_of_an_etcd_break_no_promise) {
+    sim_stats own = {0};
+    uint64_t seed = 0;
+    sim_result r = sim_run_many(world, 1, SEEDS / 8, "etcd", &own, &seed);
+    must_pass(r, seed, "etcd");
+    sim_stats_add(&stats, &own);
+}
+
 TEST(each_scenario_shows_what_it_says) {
     for (size_t i = 0; i < sim_scenario_count; i++) {
         const sim_scenario *s = &sim_scenarios[i];
@@ -143,6 +151,7 @@ TEST(everything_has_happened) {
     SIM_SENTINEL_STATS(HAPPENED)
     SIM_CLUSTER_STATS(HAPPENED)
     SIM_QUORUM_STATS(HAPPENED)
+    SIM_ETCD_STATS(HAPPENED)
 #ifdef TL_COMPAT
     SIM_STAMP_STATS(HAPPENED)
     SIM_PHASE_STATS(HAPPENED)

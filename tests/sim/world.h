@@ -16,6 +16,7 @@
 #include "client/lock.h"
 #include "clocks.h"
 #include "config.h"
+#include "fake_etcd.h"
 #include "fake_redis.h"
 #include "fake_resp.h"
 #include "fiber.h"
@@ -128,7 +129,8 @@ struct sim_socket {
     bool listed;        /**< in sim_world.answers */
     bool ended;         /**< the server has closed it in good order */
     bool raw;           /**< of a program that isn't tidelock's */
-    fake_conn *session; /**< at the server */
+    fake_conn *session; /**< at the server, */
+    fake_etcd_conn *etcd; /**< or at a member of an etcd */
     sim_tool *tool;     /**< that has opened it, in a run of it; NULL: something else */
     uint32_t tool_run;
     fake_buffer up, input, out, down,
@@ -406,6 +408,21 @@ typedef struct {
     sim_ns back[SIM_VOTERS];   /**< when it came back last; 0: it never died */
 } sim_quorum;
 
+/* ---- an etcd -------------------------------------------------------------------------------------- */
+
+typedef struct {
+    fake_etcd *e;
+    sim_ns cut[SIM_MEMBERS];    /**< it doesn't reach the others before */
+    bool catches[SIM_MEMBERS];  /**< it hears of the last changes soon */
+    bool votes;                 /**< who is to lead is looked at soon, */
+    bool ticks;                 /**< and which leases are over */
+    bool expires, by_hand;      /**< that is what changes keys just now */
+    sim_ns doubt_until;         /**< what is told as an error may be executed later */
+    sim_ns led;                 /**< since when it has been led; SIM_NEVER: it isn't */
+    uint32_t first[SIM_KEYS];   /**< number of the token whose key was created first; 0: none, */
+    sim_ns since[SIM_KEYS];     /**< since when */
+} sim_etcd;
+
 /* ---- servers and keys -------------------------------------------------------------------------- */
 
 typedef struct {
@@ -545,6 +562,7 @@ struct sim_world {
     sim_ns cut[SIM_HOSTS][SIM_NODES];        /**< nothing gets through before */
     sim_cluster cluster;
     sim_quorum quorum;
+    sim_etcd etcd;
     bool excludes; /**< no two locks may be held at once, though a failover forgets some */
     bool failing_over;
     int64_t died_showing; /**< the clock of the master that failed last */
@@ -635,6 +653,8 @@ void sim_sockets_answer(sim_world *w);
 /** The host is gone. */
 void sim_socket_abandon(sim_world *w, sim_socket *s);
 void sim_socket_let_go(sim_world *w, sim_socket *s);
+/** Its end at the server. */
+void sim_socket_hang_up(sim_socket *s);
 
 /* ---- link.c ------------------------------------------------------------------------------------ */
 
@@ -744,14 +764,17 @@ static inline int sim_shards(const sim_world *w) {
     return w->cfg.voters ? w->cfg.voters : w->cfg.fleet ? SIM_SHARDS : 1;
 }
 static inline int sim_servers(const sim_world *w) {
-    return w->cfg.voters ? w->cfg.voters : w->cfg.fleet ? 2 * SIM_SHARDS : w->cfg.replicas + 1;
+    return w->cfg.voters    ? w->cfg.voters
+           : w->cfg.members ? w->cfg.members
+           : w->cfg.fleet   ? 2 * SIM_SHARDS
+                            : w->cfg.replicas + 1;
 }
 static inline int sim_shard_of(const sim_world *w, int server) {
     return w->cfg.voters ? server : w->cfg.fleet ? server % SIM_SHARDS : 0;
 }
 /** Each server has an address of its own, which clients name or are told. */
 static inline bool sim_is_named(const sim_world *w) {
-    return w->cfg.sentinel || w->cfg.fleet || w->cfg.voters;
+    return w->cfg.sentinel || w->cfg.fleet || w->cfg.voters || w->cfg.members;
 }
 /** The master of its shard. */
 static inline int sim_master_of(const sim_world *w, int server) {
@@ -778,6 +801,7 @@ void sim_server_execute(sim_world *w, sim_socket *s);
 void sim_server_accept(sim_world *w, sim_socket *s);
 /** It answers, or says something by itself. */
 void sim_server_answer(sim_socket *s, const tl_reply *reply);
+void sim_server_answered(sim_socket *s); /**< it has been added to `out` */
 int64_t sim_server_us(const sim_world *w, const sim_server *server);
 /** Its time, to look inside. */
 void sim_server_set(sim_world *w, int server);
@@ -892,6 +916,38 @@ void sim_quorum_cleaned(sim_world *w, const tl_job *job, bool releases, bool acq
 void sim_quorum_changed(sim_world *w, int key);
 void sim_quorum_end(sim_world *w, int key);
 
+/* ---- etcd.c, check_etcd.c: members of an etcd ---------------------------------------------------------------- */
+
+void sim_etcd_reset(sim_world *w);
+void sim_etcd_free(sim_world *w);
+/** Somebody has connected; what has arrived is executed, as far as it may be. */
+void sim_etcd_accept(sim_world *w, sim_socket *s);
+void sim_etcd_execute(sim_world *w, sim_socket *s);
+/** Any of them; the leader in one of two. */
+int sim_etcd_any(sim_world *w);
+/** A member stops until its server's busy_until; dies, and comes back; is cut off; another leads. */
+void sim_etcd_stopped(sim_world *w, int member);
+void sim_etcd_restart(sim_world *w);
+void sim_etcd_aside(sim_world *w);
+void sim_etcd_transfer(sim_world *w);
+/** What befalls it all. */
+void sim_etcd_compact(sim_world *w);
+void sim_etcd_forget_logins(sim_world *w);
+void sim_etcd_doubt(sim_world *w, sim_ns until);
+void sim_etcd_wedge(sim_world *w);
+void sim_etcd_delete(sim_world *w, int key);
+
+/** A key has changed, by a request that came over this connection; NULL: by itself, or nobody knows. */
+void sim_etcd_changed(sim_world *w, const sim_socket *by, const fake_etcd_key *key);
+/** Is the key of that token there, of whichever revision? */
+bool sim_etcd_has(sim_world *w, int key, uint32_t number);
+void sim_etcd_believed(sim_world *w, const sim_lock *lock, tl_mono deadline);
+/** A lock was had, or not; a machine that cleans up has ended in time; the key may have changed hands; the end. */
+void sim_etcd_ended(sim_world *w, const sim_lock *lock, tl_err code);
+void sim_etcd_cleaned(sim_world *w, const tl_job *job);
+void sim_etcd_check(sim_world *w, int key);
+void sim_etcd_end(sim_world *w);
+
 /* ---- reach.c ----------------------------------------------------------------------------------------- */
 
 /** The slots of a cluster are elsewhere or on the way there, 1 to SIM_MOVES, or 0: here. */
@@ -916,6 +972,8 @@ void sim_tokens_reset(sim_world *w);
 uint32_t sim_token_new(sim_world *w, const sim_host *host, tl_token *ret);
 /** The number in a token's text; 0: it is none. */
 uint32_t sim_token_number(const sim_world *w, tl_bytes text);
+#define SIM_SUFFIX_DIGITS 16 /* of an etcd's key; its number is the one of its token, from this bit on */
+#define SIM_SUFFIX_SHIFT 36
 /** By its name, or by its sidecar's; -1. */
 int sim_key_named(const sim_world *w, tl_bytes k);
 int sim_key_beside(const sim_world *w, tl_bytes s);

@@ -1,0 +1,220 @@
+/*
+ * What must hold of locks on an etcd: who counts on one has the key that was created first, under a lease that no member
+ * may end before; fences are the revisions that keys were created at; nobody makes a key who was told no, but for a request that
+ * comes late; who is first hears of it; and nothing stays that no lease ends.
+ */
+#include "world.h"
+
+#define PROMPT_MS 1000 /* where nothing goes wrong who is first knows it by then, */
+#define PROMPT_TRIPS 60
+
+/* "jobs/1000010000000000" */
+static int key_of(sim_world *w, tl_bytes name, uint32_t *ret_number) {
+    size_t n = name.n > SIM_SUFFIX_DIGITS ? name.n - SIM_SUFFIX_DIGITS - 1 : 0;
+    *ret_number = sim_token_number(w, tl__bytes(name.p + (n ? n + 1 : 0), n ? SIM_SUFFIX_DIGITS : 0));
+    return *ret_number ? sim_key_named(w, tl__bytes(name.p, n)) : -1;
+}
+
+static bool find(sim_world *w, int key, uint32_t number, fake_etcd_key *ret) {
+    char name[64];
+    uint64_t base = (UINT64_C(1) << 60) + ((uint64_t)number << SIM_SUFFIX_SHIFT);
+    int n = snprintf(name, sizeof name, "%s/%llx", w->key[key].name, (unsigned long long)base);
+    return fake_etcd_find(w->etcd.e, tl__bytes(name, (size_t)n), ret);
+}
+
+/* The first of those who have or want the lock. */
+static uint32_t first_of(sim_world *w, int key, fake_etcd_key *ret) {
+    char prefix[32];
+    uint32_t number = 0;
+    int n = snprintf(prefix, sizeof prefix, "%s/", w->key[key].name);
+    if (fake_etcd_first(w->etcd.e, tl__bytes(prefix, (size_t)n), ret))
+        (void)key_of(w, ret->key, &number);
+    return number;
+}
+
+bool sim_etcd_has(sim_world *w, int key, uint32_t number) {
+    fake_etcd_key found;
+    return number && find(w, key, number, &found);
+}
+
+/* ---- beliefs ------------------------------------------------------------------------------------- */
+
+/* When, in true time, any member may end that lease first; SIM_NEVER: none does by itself. */
+static sim_ns end_of(sim_world *w, int64_t lease) {
+    sim_ns least = SIM_NEVER;
+    for (int i = 0; i < w->cfg.members; i++) {
+        int64_t ends = fake_etcd_ends(w->etcd.e, lease, i);
+        sim_clock theirs = sim_clock_from_here(w, &w->server[i].wall, 1);
+        sim_ns when = ends == INT64_MAX ? SIM_NEVER : sim_clock_when(&theirs, ends);
+        least = when < least ? when : least;
+    }
+    return least;
+}
+
+void sim_etcd_believed(sim_world *w, const sim_lock *l, tl_mono deadline) {
+    fake_etcd_key mine;
+    if (!w->whole || !sim_check_strict(w, l->key))
+        return;
+    if (!find(w, l->key, l->number, &mine)) {
+        sim_fail(w, l->key, "%s counts on %s, and has no key there", l->actor->name,
+                 w->key[l->key].name);
+        return;
+    }
+    sim_clock ours = sim_clock_from_here(w, &l->actor->host->boot, -1);
+    sim_ns end = sim_clock_when(&ours, deadline.ns), gone = end_of(w, mine.lease);
+    if (end > gone)
+        sim_fail(w, l->key, "%s counts on %s for %lld us longer than its lease lasts",
+                 l->actor->name, w->key[l->key].name, (long long)((end - gone + 999) / 1000));
+    if (mine.lease == 0)
+        sim_fail(w, l->key, "%s has a key that is under no lease", l->actor->name);
+}
+
+static void check_holder(sim_world *w, const sim_actor *a, uint32_t first) {
+    const sim_lock *l = sim_lock_at(a);
+    if (!a->kind->holds(w, a) || !w->whole || !sim_check_strict(w, a->key))
+        return;
+    uint32_t number = sim_token_number(w, a->kind->value(a));
+    if (number != first)
+        sim_fail(w, a->key, "%s holds %s, and the key of token %u was created before its own%s",
+                 a->name, w->key[a->key].name, (unsigned)first,
+                 sim_etcd_has(w, a->key, number) ? "" : ", which is gone");
+    (void)l;
+}
+
+/* Where nothing goes wrong. */
+static void check_prompt(sim_world *w, int key) {
+    sim_ns most = PROMPT_MS * SIM_MS + PROMPT_TRIPS * w->cfg.delay + 8 * w->cfg.late;
+    const sim_etcd *e = &w->etcd;
+    for (int i = 0; i < w->cfg.actors && w->calm_all_along && e->first[key]; i++) {
+        const sim_lock *l = sim_lock_at(&w->actor[i]);
+        bool waits = l && l->busy && l->op == SIM_ACQUIRE && l->drawn == e->first[key];
+        if (waits && w->actor[i].key == key && w->now - e->since[key] > most)
+            sim_fail(w, key, "%s is first at %s for %lld ms, and doesn't have it", l->actor->name,
+                     w->key[key].name, (long long)((w->now - e->since[key]) / SIM_MS));
+    }
+}
+
+void sim_etcd_check(sim_world *w, int key) {
+    fake_etcd_key found;
+    uint32_t first = first_of(w, key, &found);
+    if (w->etcd.first[key] != first) {
+        w->etcd.first[key] = first;
+        w->etcd.since[key] = w->now;
+    }
+    check_prompt(w, key);
+    for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
+        const sim_actor *a = &w->actor[i];
+        if (a->key != key)
+            continue;
+        if (a->kind->holds)
+            check_holder(w, a, first);
+        if (a->kind->check)
+            a->kind->check(w, &w->actor[i]);
+    }
+}
+
+/* ---- what members execute ------------------------------------------------------------------------ */
+
+/* Its key: it stands in line, or has the lock. */
+static void created(sim_world *w, const fake_etcd_key *k, uint32_t number, int key) {
+    sim_token *t = &w->token[number];
+    fake_etcd_key found;
+    uint32_t first = first_of(w, key, &found);
+    w->stats.etcd_waits += first != number;
+    if (t->promise == SIM_NOT_ACQUIRED && w->whole)
+        sim_fail(w, key, "token %u has a key of %s, and its client was told that it has none",
+                 (unsigned)number, w->key[key].name);
+    w->stats.etcd_orphans += t->promise == SIM_MOVED_ON;
+    if (t->taken && t->fences_before < SIM_FENCES)
+        t->fence_before[t->fences_before++] = t->fence;
+    t->again = t->taken;
+    t->taken = true;
+    t->fence = (uint64_t)k->created;
+    t->dropped = t->ours = false;
+    if (first == number && t->promise != SIM_MOVED_ON) {
+        sim_check_alone(w, key, number);
+        sim_check_count(w, key, number);
+    }
+}
+
+static void deleted(sim_world *w, uint32_t number, int key) {
+    sim_token *t = &w->token[number];
+    fake_etcd_key next;
+    t->dropped = true;
+    if (w->etcd.expires)
+        w->stats.etcd_expired++;
+    else if (!w->etcd.by_hand)
+        t->ours = true;
+    uint32_t first = first_of(w, key, &next);
+    if (first && first != w->etcd.first[key] && w->token[first].promise == SIM_ASKING)
+        sim_check_count(w, key, first);
+}
+
+void sim_etcd_changed(sim_world *w, const sim_socket *by, const fake_etcd_key *k) {
+    uint32_t number;
+    int key = key_of(w, k->key, &number);
+    w->stats.etcd_changes++;
+    sim_mark(w, (uint64_t)k->changed);
+    if (key < 0)
+        return;
+    sim_tell(w, "", key, "etcd, at revision %lld: the key of token %u %s, lease %llx%s",
+             (long long)k->changed, (unsigned)number,
+             k->deleted                 ? "is deleted"
+             : k->created == k->changed ? "is created"
+                                        : "is renewed",
+             (unsigned long long)k->lease, by && by->fd < 0 ? ", by a connection that is closed" : "");
+    if (k->deleted)
+        deleted(w, number, key);
+    else if (k->created == k->changed)
+        created(w, k, number, key);
+    else
+        w->stats.keeps++;
+    sim_check_key(w, key);
+}
+
+void sim_etcd_delete(sim_world *w, int number) {
+    sim_key *key = &w->key[number];
+    char prefix[32];
+    int n = snprintf(prefix, sizeof prefix, "%s/", key->name);
+    w->stats.deletes++;
+    key->deleted_until = key->shaken_until = w->now +
+                                             3 * sim_config_longest_ms(&w->cfg) * SIM_MS;
+    sim_tell(w, "", number, "somebody deletes %s by hand", key->name);
+    w->etcd.by_hand = true;
+    fake_etcd_delete(w->etcd.e, tl__bytes(prefix, (size_t)n));
+    w->etcd.by_hand = false;
+    sim_sockets_answer(w);
+}
+
+/* ---- what is told -------------------------------------------------------------------------------- */
+
+void sim_etcd_ended(sim_world *w, const sim_lock *l, tl_err code) {
+    bool ample = l->op_ms == TL_FOREVER || w->now - l->op_began < l->op_ms * SIM_MS / 2;
+    bool unknown = code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE;
+    if (w->calm_all_along && unknown && ample && (l->op == SIM_ACQUIRE || l->believed))
+        sim_fail(w, l->key, "%s is told %s, and nothing was wrong", l->actor->name,
+                 tl_err_name(code));
+}
+
+/* Nothing is left of it, but what a request makes that comes later still. */
+void sim_etcd_cleaned(sim_world *w, const tl_job *job) {
+    uint32_t number = sim_token_number(w, tl__token_bytes(&job->token));
+    int key = sim_key_named(w, job->key);
+    if (key >= 0 && w->whole && sim_etcd_has(w, key, number) && !w->token[number].again)
+        sim_fail(w, key, "cleaning up ends, and the key of token %u is still there",
+                 (unsigned)number);
+}
+
+void sim_etcd_end(sim_world *w) {
+    int64_t seconds, most = (sim_config_longest_ms(&w->cfg) + 999) / 1000;
+    for (size_t i = 0; fake_etcd_lease(w->etcd.e, i, &seconds); i++)
+        if (seconds > most)
+            sim_fail(w, SIM_ALL, "a lease of %lld s is left, which is longer than any lock's",
+                     (long long)seconds);
+    for (int i = 0; i < w->cfg.keys; i++) {
+        fake_etcd_key first;
+        if (first_of(w, i, &first) &&
+            (!first.lease || fake_etcd_ends(w->etcd.e, first.lease, 0) == 0))
+            sim_fail(w, i, "%s has a key that no lease will end", w->key[i].name);
+    }
+}
