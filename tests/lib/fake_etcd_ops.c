@@ -363,10 +363,10 @@ static etcd_error do_op(fake_etcd *e, const etcd_request *r, const json_t *op, i
     return error;
 }
 
-static bool changes(const json_t *ops) {
+static bool has_put(const json_t *ops) {
     bool any = false;
     for (size_t i = 0; i < json_array_size(ops); i++)
-        any = any || !json_object_get(json_array_get(ops, i), "request_range");
+        any = any || json_object_get(json_array_get(ops, i), "request_put");
     return any;
 }
 
@@ -381,7 +381,7 @@ static etcd_error transact(fake_etcd *e, const etcd_request *r) {
     if (json_array_size(compares) > OPS_MAX || json_array_size(ops) > OPS_MAX ||
         json_array_size(others) > OPS_MAX)
         return (etcd_error){3, "etcdserver: too many operations in txn request"};
-    if (s->full && (changes(ops) || changes(others))) /* of which it is asked before it is executed */
+    if (s->full && (has_put(ops) || has_put(others))) /* whichever is executed */
         return (etcd_error){8, "etcdserver: mvcc: database space exceeded"};
     etcd_error error = check_branch(e, ops);
     if (error.code)

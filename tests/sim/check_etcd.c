@@ -116,7 +116,8 @@ void sim_etcd_check(sim_world *w, int key) {
 /* ---- what members execute ------------------------------------------------------------------------ */
 
 /* Its key: it stands in line, or has the lock. */
-static void created(sim_world *w, const fake_etcd_key *k, uint32_t number, int key) {
+static void created(sim_world *w, const sim_socket *by, const fake_etcd_key *k, uint32_t number,
+                    int key) {
     sim_token *t = &w->token[number];
     fake_etcd_key found;
     uint32_t first = first_of(w, key, &found);
@@ -124,6 +125,7 @@ static void created(sim_world *w, const fake_etcd_key *k, uint32_t number, int k
     if (t->promise == SIM_NOT_ACQUIRED && w->whole)
         sim_fail(w, key, "token %u has a key of %s, and its client was told that it has none",
                  (unsigned)number, w->key[key].name);
+    t->orphan = !by || by->fd < 0; /* what undoes it may have overtaken it */
     w->stats.etcd_orphans += t->promise == SIM_MOVED_ON;
     if (t->taken && t->fences_before < SIM_FENCES)
         t->fence_before[t->fences_before++] = t->fence;
@@ -166,7 +168,7 @@ void sim_etcd_changed(sim_world *w, const sim_socket *by, const fake_etcd_key *k
     if (k->deleted)
         deleted(w, number, key);
     else if (k->created == k->changed)
-        created(w, k, number, key);
+        created(w, by, k, number, key);
     else
         w->stats.keeps++;
     sim_check_key(w, key);
@@ -200,7 +202,7 @@ void sim_etcd_ended(sim_world *w, const sim_lock *l, tl_err code) {
 void sim_etcd_cleaned(sim_world *w, const tl_job *job) {
     uint32_t number = sim_token_number(w, tl__token_bytes(&job->token));
     int key = sim_key_named(w, job->key);
-    if (key >= 0 && w->whole && sim_etcd_has(w, key, number) && !w->token[number].again)
+    if (key >= 0 && w->whole && sim_etcd_has(w, key, number) && !w->token[number].orphan)
         sim_fail(w, key, "cleaning up ends, and the key of token %u is still there",
                  (unsigned)number);
 }
