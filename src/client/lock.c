@@ -410,8 +410,10 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
     if (lock->several)
         return extend_votes(lock, ttl_ms, err);
-    if (lock->client->members)
+    if (lock->client->members) {
         tl__hold_raise(lock, ttl_ms);
+        job.least_ms = job.ttl_ms;
+    }
     job.ttl_ms = ttl_ms;
     tl_err code = settle(lock, TL_RENEW, &job, &s, &out);
     if (code == TL_ELOST)

@@ -130,7 +130,7 @@ tl_err tl__hold_watch(tl_lock *lock, uint64_t seed);
 /** tl__lock_job of what is held and may be renewed meanwhile. */
 tl_job tl__hold_job(tl_lock *lock);
 /** On etcd, before an extension is asked for: renewals last as long from now on, so that one which is carried out after it
- *  shortens nothing. */
+ *  shortens nothing. (An extension for less lasts as long as a renewal, for the same reason: tl_job.least_ms.) */
 void tl__hold_raise(tl_lock *lock, int64_t ttl_ms);
 /** An extension has proved this; the lifetime is lock->ttl_ms from now on. false: it is lost already. */
 bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result);

@@ -176,14 +176,15 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
     tl_bytes suffix = tl__bytes_of(a->id.suffix);
     a->try.asked = e->now;
     if (a->try.op == TL_RENEW) {
+        int64_t ms = job->ttl_ms > job->least_ms ? job->ttl_ms : job->least_ms;
         a->lease = tl__etcd_lease(&a->id, a->ahead, e->now);
-        tl__etcd_grant(send, a->lease, job->ttl_ms, out);
+        tl__etcd_grant(send, a->lease, ms, out);
         tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
         tl__etcd_add_int(send, a->id.revision, out);
         tl__etcd_add_int(send, a->lease, out);
         tl__etcd_add_int(send, job->again ? 0 : job->proof.changed, out);
         send->command[0].each = TL_ETCD_KEEPS_EACH;
-        send->command[0].alike = (uint32_t)((job->ttl_ms + 999) / 1000);
+        send->command[0].alike = (uint32_t)((ms + 999) / 1000);
     } else {
         tl__etcd_say(send, TL_LITERAL("DROP"), job->key, suffix);
         tl__etcd_add_int(send, a->id.revision, out);

@@ -243,6 +243,28 @@ TEST(many_locks_are_renewed_in_few_transactions_and_one_loses_alone) {
         assert_int_equal(tl_lock_release(lock[i], NULL), i == GONE ? TL_EEXPIRED : TL_OK);
         tl_lock_free(lock[i]);
     }
+/* The number behind the word in what etcdctl has said. */
+static long long number_behind(const char *text, const char *word) {
+    const char *at = text ? strstr(text, word) : NULL;
+    assert_non_null(at);
+    return strtoll(at + strlen(word), NULL, 10);
+}
+
+/* Before its answer is there, and if none comes, its holder counts on what it had. */
+TEST(an_extension_for_less_shortens_no_lease) {
+    char arguments[100];
+    tl_error err;
+    tl_lock *a = new_lock(client, "less", TL_LOCK_OPTIONS(.ttl_ms = 60000, .manual_renew = true));
+    acquire(a, 0);
+    if (tl_lock_extend(a, TTL_MS, &err))
+        fail_msg("%s", err.message);
+    assert_true(tl_lock_remaining_ms(a) <= TTL_MS);
+    long long lease = number_behind(real_etcd_ctl(etcd, "get --prefix less/ -w json"),
+                                    "\"lease\":");
+    (void)snprintf(arguments, sizeof arguments, "lease timetolive %llx", lease);
+    assert_int_equal(number_behind(real_etcd_ctl(etcd, arguments), "TTL("), 60);
+    release(a);
+    tl_lock_free(a);
 }
 
 TEST(a_lock_that_nobody_renews_expires_no_sooner_than_is_believed) {

@@ -617,6 +617,24 @@ TEST(a_release_without_an_answer_is_asked_again_and_counts) {
     assert_int_equal(s.result.code, TL_OK);
 }
 
+/* Until the answer comes its holder counts on what it had before. */
+TEST(an_extension_for_less_leaves_the_key_under_a_lease_of_as_much_as_before) {
+    job = held_job();
+    job.least_ms = 12000;
+    tl__settle_init(&s, &job, TL_RENEW, tl__mono_add_ms(f.now, 11000), 1);
+    f.machine = &s;
+    f.step = tl__settle_step;
+    event(TL_START);
+    assert_asks("GRANT", "KEEP");
+    assert_int_equal(arg(0, 2), 12);
+    tl_mono asked = f.now;
+    later_ms(100);
+    answers("{\"TTL\":\"12\"}", transaction(true, 50, NULL, NULL));
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(s.result.code, TL_OK);
+    assert_true(s.result.deadline.ns <= tl__mono_add_ms(asked, job.ttl_ms).ns);
+}
+
 TEST(a_token_of_another_kind_of_server_holds_nothing_here) {
     tl_job held = held_job();
     (void)snprintf(held.token.text, sizeof held.token.text, "123");
