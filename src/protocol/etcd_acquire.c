@@ -77,7 +77,6 @@ static tl_status ask(tl_etcd_acquisition *a, const tl_event *e, word word, tl_ou
         tl__etcd_add_int(send, a->lease, out);
     if (word == TRY || word == JOIN)
         tl__etcd_add(send, a->job.owner);
-    out->until = a->limit;
     return TL_GO;
 }
 
@@ -129,8 +128,10 @@ static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
+/* A request in flight ends by the limit: beyond that there is nothing to wait for but its end, which another thread may bring. */
 static tl_status stay(const tl_etcd_acquisition *a, tl_out *out) {
-    out->until = a->state == PAUSING ? tl__mono_min(a->next, a->limit) : a->limit;
+    if (a->state == PAUSING)
+        out->until = tl__mono_min(a->next, a->limit);
     return TL_GO;
 }
 

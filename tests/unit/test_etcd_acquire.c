@@ -434,6 +434,17 @@ TEST(a_place_that_is_too_long_to_listen_to_is_looked_at_often) {
     assert_true(tl__ms_until(f.now, f.out.until) <= 250);
 }
 
+/* Whoever drives the connection may be late; to be stepped at once, again and again, would be no use. */
+TEST(a_request_in_flight_is_waited_for_though_time_is_up) {
+    begin(500);
+    event(TL_TIMER);
+    assert_int_equal(f.out.until.ns, TL_NEVER.ns);
+    later_ms(600);
+    event(TL_TIMER);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(f.out.until.ns, TL_NEVER.ns);
+}
+
 /* ---- what is held ------------------------------------------------------------------------------ */
 
 static tl_renew r;
