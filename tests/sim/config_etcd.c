@@ -11,7 +11,7 @@
 #define TTL_LEAST_MS 4000 /* locks draw from half of it on: the least that there is on etcd */
 
 static void draw_times(sim_config *c, uint64_t *random) {
-    int64_t t = c->ttl_ms = sim_spread(random, TTL_LEAST_MS, 20000);
+    int64_t t = c->ttl_ms = sim_spread(random, TTL_LEAST_MS, 10000);
     c->delay = sim_spread(random, 30000, 20 * SIM_MS);
     int64_t trip_ms = 2 * c->delay / SIM_MS + 1;
     c->attempt_ms = sim_spread(random, 8 * trip_ms, 3000);
