@@ -385,9 +385,10 @@ static tl_status clean(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     if (!tl__mono_before(e->now, a->next))
         return undo(a, e, out);
     if ((e->kind == TL_REPLY || e->kind == TL_FAILED) && e->ticket == a->ticket) {
+        int64_t first = a->doubtful[0];
         if (is_undone(a, e, out))
             return TL_END;
-        bool more = e->kind == TL_REPLY && a->doubtful[0] != 0;
+        bool more = a->doubtful[0] != 0 && a->doubtful[0] != first;
         int64_t ms = more ? 0 : tl__backoff_ms(++a->failures, &a->random);
         a->next = tl__mono_add_ms(e->now, ms);
     }

@@ -434,6 +434,23 @@ TEST(a_place_that_is_too_long_to_listen_to_is_looked_at_often) {
     assert_true(tl__ms_until(f.now, f.out.until) <= 250);
 }
 
+TEST(who_cleans_up_doesnt_hammer_an_etcd_that_answers_errors) {
+    begin(TL_FOREVER);
+    event(TL_CANCEL);
+    detached(TL_ECANCELLED);
+    assert_asks("UNDO", "REVOKE");
+    for (int i = 0; i < 3; i++) {
+        answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_REVOKE},
+                  (const char *const[]){"{\"error\":\"no leader\",\"code\":14}",
+                                        "{\"error\":\"no leader\",\"code\":14}"},
+                  2);
+        assert_int_equal(f.status, TL_GO);
+        assert_true(f.now.ns < f.out.until.ns);
+        later_ms(5000);
+        event(TL_TIMER);
+    }
+}
+
 /* Whoever drives the connection may be late; to be stepped at once, again and again, would be no use. */
 TEST(a_request_in_flight_is_waited_for_though_time_is_up) {
     begin(500);
