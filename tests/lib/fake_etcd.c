@@ -131,7 +131,7 @@ static void send(fake_etcd_conn *c, const char *bytes, size_t n) {
 
 static int status_of(int code) {
     static const int statuses[17] = {[3] = 400, [4] = 504, [5] = 404,  [7] = 403, [8] = 429,
-                                     [9] = 400, [11] = 400, [12] = 501, [14] = 503, [16] = 401};
+                                     [9] = 412, [11] = 400, [12] = 501, [14] = 503, [16] = 401};
     return code == 0 ? 200 : statuses[code] ? statuses[code] : 500;
 }
 

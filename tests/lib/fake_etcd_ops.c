@@ -325,14 +325,25 @@ static bool holds(etcd_store *s, const json_t *c) {
     return all;
 }
 
+/* Whichever is executed. */
+static etcd_error check_form(etcd_store *s, const json_t *ops) {
+    for (size_t i = 0; i < json_array_size(ops); i++) {
+        const json_t *p = json_object_get(json_array_get(ops, i), "request_put");
+        for (size_t k = 0; p && k < json_array_size(ops); k++) {
+            const json_t *op = json_array_get(ops, k), *q = json_object_get(op, "request_put");
+            const json_t *d = json_object_get(op, "request_delete_range");
+            bool same = q && k < i && strcmp(word(p, "key"), word(q, "key")) == 0;
+            etcd_span span = etcd_span_of(s, d);
+            if (same || (d && etcd_span_has(&span, etcd_bytes(s, p, "key"))))
+                return (etcd_error){3, "etcdserver: duplicate key given in txn request"};
+        }
+    }
+    return fine;
+}
+
 static etcd_error check_branch(fake_etcd *e, const json_t *ops) {
     for (size_t i = 0; i < json_array_size(ops); i++) {
         const json_t *op = json_array_get(ops, i), *p = json_object_get(op, "request_put");
-        for (size_t k = 0; p && k < i; k++) {
-            const json_t *q = json_object_get(json_array_get(ops, k), "request_put");
-            if (q && strcmp(word(p, "key"), word(q, "key")) == 0)
-                return (etcd_error){3, "etcdserver: duplicate key given in txn request"};
-        }
         etcd_error error = p ? check_put(e, p) : fine;
         if (error.code)
             return error;
@@ -351,15 +362,18 @@ static etcd_error do_op(fake_etcd *e, const etcd_request *r, const json_t *op, i
                                                                     : "delete_range";
     if (!ask)
         ask = json_object_get(op, "request_delete_range");
-    etcd_say(to, "{\"response_%s\":{\"header\":{\"revision\":\"%lld\"}", name,
-             (long long)(name[0] == 'p' ? revision : e->store.revision));
+    fake_buffer said = {0};
     if (name[0] == 'r')
-        error = range(e, r, ask, INT64_MAX - 1, to);
+        error = range(e, r, ask, INT64_MAX - 1, &said);
     else if (name[0] == 'p')
-        put(e, ask, revision, to);
+        put(e, ask, revision, &said);
     else
-        delete_range(e, ask, revision, to);
+        delete_range(e, ask, revision, &said);
+    etcd_say(to, "{\"response_%s\":{\"header\":{\"revision\":\"%lld\"}", name,
+             (long long)e->store.revision);
+    fake_buffer_add(to, said.p ? said.p : "", said.n);
     etcd_say(to, "}}");
+    fake_buffer_free(&said);
     return error;
 }
 
@@ -381,9 +395,14 @@ static etcd_error transact(fake_etcd *e, const etcd_request *r) {
     if (json_array_size(compares) > OPS_MAX || json_array_size(ops) > OPS_MAX ||
         json_array_size(others) > OPS_MAX)
         return (etcd_error){3, "etcdserver: too many operations in txn request"};
+    etcd_error error = check_form(s, json_object_get(r->body, "success"));
+    if (!error.code)
+        error = check_form(s, json_object_get(r->body, "failure"));
+    if (error.code)
+        return error;
     if (s->full && (has_put(ops) || has_put(others))) /* whichever is executed */
         return (etcd_error){8, "etcdserver: mvcc: database space exceeded"};
-    etcd_error error = check_branch(e, ops);
+    error = check_branch(e, ops);
     if (error.code)
         return error;
     int64_t revision = s->revision + 1;
@@ -529,9 +548,8 @@ static void say_members(fake_etcd *e, const etcd_request *r) {
 
 static void say_alarms(fake_etcd *e, const etcd_request *r) {
     etcd_say(r->to, "{");
-    etcd_say_header(e, r->member, r->view, r->to);
     if (e->store.full)
-        etcd_say(r->to, ",\"alarms\":[{\"memberID\":\"1\",\"alarm\":\"NOSPACE\"}]");
+        etcd_say(r->to, "\"alarms\":[{\"memberID\":\"1\",\"alarm\":\"NOSPACE\"}]");
     etcd_say(r->to, "}");
 }
 
