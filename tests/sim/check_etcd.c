@@ -70,7 +70,6 @@ void sim_etcd_believed(sim_world *w, const sim_lock *l, tl_mono deadline) {
 }
 
 static void check_holder(sim_world *w, const sim_actor *a, uint32_t first) {
-    const sim_lock *l = sim_lock_at(a);
     if (!a->kind->holds(w, a) || !w->whole || !sim_check_strict(w, a->key))
         return;
     uint32_t number = sim_token_number(w, a->kind->value(a));
@@ -78,7 +77,6 @@ static void check_holder(sim_world *w, const sim_actor *a, uint32_t first) {
         sim_fail(w, a->key, "%s holds %s, and the key of token %u was created before its own%s",
                  a->name, w->key[a->key].name, (unsigned)first,
                  sim_etcd_has(w, a->key, number) ? "" : ", which is gone");
-    (void)l;
 }
 
 /* Where nothing goes wrong. */
@@ -115,6 +113,13 @@ void sim_etcd_check(sim_world *w, int key) {
 
 /* ---- what members execute ------------------------------------------------------------------------ */
 
+/* It is the first: so it has the lock. */
+static void given(sim_world *w, uint32_t number, int key) {
+    sim_check_count(w, key, number);
+    w->key[key].holder = number;
+    w->key[key].free_since = SIM_NEVER;
+}
+
 /* Its key: it stands in line, or has the lock. */
 static void created(sim_world *w, const sim_socket *by, const fake_etcd_key *k, uint32_t number,
                     int key) {
@@ -135,7 +140,7 @@ static void created(sim_world *w, const sim_socket *by, const fake_etcd_key *k, 
     t->dropped = t->ours = false;
     if (first == number && t->promise != SIM_MOVED_ON) {
         sim_check_alone(w, key, number);
-        sim_check_count(w, key, number);
+        given(w, number, key);
     }
 }
 
@@ -149,7 +154,7 @@ static void deleted(sim_world *w, uint32_t number, int key) {
         t->ours = true;
     uint32_t first = first_of(w, key, &next);
     if (first && first != w->etcd.first[key] && w->token[first].promise == SIM_ASKING)
-        sim_check_count(w, key, first);
+        given(w, first, key);
 }
 
 void sim_etcd_changed(sim_world *w, const sim_socket *by, const fake_etcd_key *k) {

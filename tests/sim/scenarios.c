@@ -121,6 +121,65 @@ static bool confirmed_is_kept(const sim_stats *s) {
     return s->switched > 0 && s->too_few > 0 && s->takes > 0 && s->overlaps == 0;
 }
 
+/* ---- an etcd ------------------------------------------------------------------------------------- */
+
+static bool in_line(const sim_stats *s) {
+    return s->takes > 0 && s->releases > 0 && s->etcd_waits > 0 && s->overlaps == 0 &&
+           s->fences_back == 0;
+}
+
+static bool line_is_calm(const sim_stats *s) {
+    return in_line(s) && s->woken > 0 && s->at_risk == 0 && s->etcd_timeouts == 0;
+}
+
+static bool killed_is_succeeded(const sim_stats *s) {
+    return in_line(s) && s->restarts > 0 && s->etcd_elections > 0 && s->saved > 0;
+}
+
+static bool woken_harms_nobody(const sim_stats *s) {
+    return in_line(s) && s->etcd_stale > 0 && s->etcd_timeouts > 0 && s->saved > 0;
+}
+
+static bool unled_is_lost(const sim_stats *s) {
+    return in_line(s) && s->etcd_unled > 0 && s->lost_expired > 0 && s->saved > 0;
+}
+
+static bool unled_is_told(const sim_stats *s) {
+    return s->takes == 0 && s->unavailable + s->uncertain > 0 && s->overlaps == 0;
+}
+
+static bool doubts_are_cleared(const sim_stats *s) {
+    return in_line(s) && s->etcd_doubts > 0 && s->etcd_orphans > 0 && s->cleaned > 0;
+}
+
+static bool compacted_is_looked_at(const sim_stats *s) {
+    return in_line(s) && s->etcd_compactions > 0 && s->disarmed > 0;
+}
+
+static bool logins_are_made_again(const sim_stats *s) {
+    return in_line(s) && s->etcd_logins > 0;
+}
+
+static bool wedged_is_looked_at(const sim_stats *s) {
+    return in_line(s) && s->etcd_wedges > 0 && s->at_risk == 0;
+}
+
+static bool dead_are_passed_over(const sim_stats *s) {
+    return in_line(s) && s->crashes > 0 && s->etcd_expired > 0 && s->takeovers > 0;
+}
+
+static bool rates_are_allowed_for(const sim_stats *s) {
+    return in_line(s) && s->slews > 0 && s->etcd_expired > 0;
+}
+
+static bool less_is_kept(const sim_stats *s) {
+    return in_line(s) && s->extends > 0 && s->lost_replies > 0;
+}
+
+#define ETCD                                                                                       \
+    "etcd off=all members=3 users=0 ttl=4000 hold=1500 idle=300 delay-us=1000 attempt=1000 "       \
+    "connect=4000 until=40000 by-name=0 "
+
 /* ---- a quorum ------------------------------------------------------------------------------------ */
 
 static bool all_is_calm(const sim_stats *s) {
@@ -816,6 +875,36 @@ const sim_scenario sim_scenarios[] = {
      QUORUM "twice=2 reset=10000 server-pause=200 cast=tA0tB0tC0", same_votes_once},
     {"quorum-deleted", "keys are deleted by hand at one server: holders get that vote again", 1, 60,
      QUORUM "delete=50 hold=8000 cast=tA0tB0tC0", deleted_is_given_again},
+    {"etcd", "an etcd of one, three or five members, and all that may go wrong with it", 1, 100,
+     "etcd", NULL},
+    {"etcd-calm", "nothing goes wrong: who is first in line has the lock at once", 1, 40,
+     ETCD "cast=tA0tB0tC0tD0tA0TB0", line_is_calm},
+    {"etcd-killed", "members die, the leader too, and come back: what is held stays held", 1, 40,
+     ETCD "restart=60 hold=6000 cast=tA0tB0tC0TA0", killed_is_succeeded},
+    {"etcd-woken",
+     "members stop, also for longer than a lease, and wake with requests queued: nobody is harmed", 1,
+     80, ETCD "server-pause=60 hold=6000 cast=tA0tB0tC0TA0", woken_harms_nobody},
+    {"etcd-alone", "two of three are dead or cut off for a while, with watches open", 1, 60,
+     ETCD "restart=25 aside=40 hold=6000 cast=tA0tB0tC0TA0", unled_is_lost},
+    {"etcd-two-down", "two of three are dead: nobody is given a lock, and all are told so", 1, 20,
+     ETCD "dead=2 cast=tA0tB0TC0", unled_is_told},
+    {"etcd-doubt", "errors of what is executed later: nothing is left behind, nobody is harmed", 1,
+     80, ETCD "doubt=60 cast=tA0tB0tC0TA0", doubts_are_cleared},
+    {"etcd-compacted", "the history is compacted between a key and the watch of it", 1, 60,
+     ETCD "flush=3 slow=20000 delay-us=5000 cast=tA0tB0tC0tD0", compacted_is_looked_at},
+    {"etcd-logins", "tokens of logins run out: who asks logs in again", 1, 40,
+     ETCD "users=1 deny=40 cast=tA0tB0tC0TA0", logins_are_made_again},
+    {"etcd-wedged", "streams of watches go silent: who waits looks now and then", 1, 40,
+     ETCD "wedge=30 cast=tA0tB0tC0tD0", wedged_is_looked_at},
+    {"etcd-rates", "clocks at either edge of the bound, and slewed: no lease ends too soon", 1, 40,
+     ETCD "drift-ppm=101500 slew=30 server-pause=150 hold=6000 cast=tA0tB0tC0TA0",
+     rates_are_allowed_for},
+    {"etcd-line", "many stand in line, and some of them die there", 1, 40,
+     ETCD "crash=150 hold=600 idle=100 cast=tA0tB0tC0tD0tA0tB0tC0tD0TA0", dead_are_passed_over},
+    {"etcd-for-less",
+     "extensions for less whose answers are lost: the key lasts as long as is believed", 1, 60,
+     ETCD "ttl=8000 lose-reply=60000 slow=60000 reset=20000 hold=6000 cast=tA0tB0tC0TA0",
+     less_is_kept},
     {"java-and-tokens", "on one key: Java throws, tokens wait, no two tokens", 1, 300,
      "cast=tA0tB0jC0jD0 level=458767 off=lossy,forget,quick,jump", java_meets_tokens},
     {"java-robs-tokens", "a late DEL takes a token away; its holder is told, S keeps others out", 1,
