@@ -85,7 +85,8 @@ static void check_prompt(sim_world *w, int key) {
     const sim_etcd *e = &w->etcd;
     for (int i = 0; i < w->cfg.actors && w->calm_all_along && e->first[key]; i++) {
         const sim_lock *l = sim_lock_at(&w->actor[i]);
-        bool waits = l && l->busy && l->op == SIM_ACQUIRE && l->drawn == e->first[key];
+        bool waits = l && l->busy && !l->loops && l->op == SIM_ACQUIRE &&
+                     l->drawn == e->first[key];
         if (waits && w->actor[i].key == key && w->now - e->since[key] > most)
             sim_fail(w, key, "%s is first at %s for %lld ms, and doesn't have it", l->actor->name,
                      w->key[key].name, (long long)((w->now - e->since[key]) / SIM_MS));
