@@ -53,9 +53,10 @@ static sim_ns end_of(sim_world *w, int64_t lease) {
 
 void sim_etcd_believed(sim_world *w, const sim_lock *l, tl_mono deadline) {
     fake_etcd_key mine;
+    uint32_t number = sim_token_number(w, tl__token_bytes(&l->handle->token));
     if (!w->whole || !sim_check_strict(w, l->key))
         return;
-    if (!find(w, l->key, l->number, &mine)) {
+    if (!find(w, l->key, number, &mine)) {
         sim_fail(w, l->key, "%s counts on %s, and has no key there", l->actor->name,
                  w->key[l->key].name);
         return;
@@ -77,6 +78,8 @@ static void check_holder(sim_world *w, const sim_actor *a, uint32_t first) {
         sim_fail(w, a->key, "%s holds %s, and the key of token %u was created before its own%s",
                  a->name, w->key[a->key].name, (unsigned)first,
                  sim_etcd_has(w, a->key, number) ? "" : ", which is gone");
+    else
+        sim_etcd_believed(w, sim_lock_at(a), sim_lock_deadline(sim_lock_at(a)));
 }
 
 /* Where nothing goes wrong. */

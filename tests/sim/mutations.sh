@@ -93,6 +93,26 @@ cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@6314 | s/^if 
 cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600@29 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
 cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/q->said >= q->replicas;/true;/
+# locks on an etcd
+etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@28 | s/tl__etcd_deadline(a->asked, ms/tl__etcd_deadline(e->now, ms/
+etcd-deadline-without-drift | protocol/protocol_etcd.c | etcd-rates | 400 | s/tl__rate_least_ns(ttl_ms \* TL_NS_PER_MS, drift_ppm)/ttl_ms * TL_NS_PER_MS + 0 * drift_ppm/
+etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
+etcd-try-blindly         | wire/etcd.c       | etcd | 400 | s/"{'compare':\[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],"/"{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"/
+etcd-join-again          | wire/etcd.c       | etcd | 2000@43 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
+etcd-first-unlooked      | protocol/etcd_acquire.c | etcd | 400 | s/    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind/    return false ? wait_behind/
+etcd-join-is-first       | protocol/etcd_acquire.c | etcd | 400 | s/    return a->word == JOIN \&\& tl__etcd_find(answer, 0, 0, &before) ? /    return false ? /
+etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@142 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
+etcd-left-behind         | protocol/etcd_acquire.c | etcd | 400 | s/^    if (!a->result.maybe)$/    if (true)/
+etcd-undone-unheard      | protocol/etcd_acquire.c | etcd | 2000 | s/    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)/    if (e->kind == TL_FAILED)/
+etcd-unanswered-is-none  | protocol/etcd_acquire.c | etcd | 2000 | /^static tl_status unanswered/,/^}/s/    if (e->maybe_sent)/    if (false)/
+etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@379 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
+etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
+etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
+etcd-renewal-shortens    | client/lock.c     | etcd | 2000@63 | s/^        tl__hold_raise(lock, ttl_ms);$//
+etcd-in-flight-spins     | protocol/etcd_acquire.c | etcd-crowd | 2000 | /^static tl_status stay/,/^}/s/    if (a->state == PAUSING)/    out->until = a->limit;\n&/
+etcd-watch-from-later    | transport/watch.c | etcd-calm | 200 | s/^    ret.revision++;/    ret.revision += 2;/
+etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if (item(message, TL_WATCH_DELETED) > 0) {/    } else if (false) {/
+etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/    return !tl__etcd_is_definite(code) || code == 16;/    return !tl__etcd_is_definite(code);/
 # votes of independent servers
 quorum-of-fewer          | protocol/quorum_acquire.c | quorum | 2000 | s/return tl__quorum_of(a->count);/return a->count \/ 2;/
 quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@20 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
