@@ -571,6 +571,15 @@ TEST(a_joined_renewal_goes_above_the_lease_of_all) {
     assert_true(arg(1, 4) > theirs);
 }
 
+/* An extension that was begun meanwhile has raised it. */
+TEST(a_renewal_lasts_no_longer_than_its_own_lease_whatever_the_lifetime_is_by_now) {
+    renew();
+    tl_mono asked = f.now;
+    r.job.ttl_ms = 9999;
+    answers(GRANTED, transaction(true, 6, NULL, NULL));
+    assert_int_equal(tl__ns_until(asked, r.result.deadline) / 1000, 9000 * INT64_C(1000) * LEAST);
+}
+
 TEST(a_renewal_whose_outcome_is_unknown_moves_no_deadline) {
     renew();
     tl_mono before = r.result.deadline;
