@@ -901,7 +901,7 @@ const sim_scenario sim_scenarios[] = {
      rates_are_allowed_for},
     {"etcd-line", "many stand in line, and some of them die there", 1, 40,
      ETCD "crash=150 hold=600 idle=100 cast=tA0tB0tC0tD0tA0tB0tC0tD0TA0", dead_are_passed_over},
-    {"etcd-crowd", "callers share a connection, and threads get the processor late", 1, 60,
+    {"etcd-crowd", "callers share a connection, and threads get the processor late", 181, 20,
      ETCD "starve=60000 slow=40000 crowds=1 own-clients=0 attempt=300 cast=tA0tA0tA0tA1tB0tB1", in_line},
     {"etcd-for-less",
      "extensions for less whose answers are lost: the key lasts as long as is believed", 1, 60,
