@@ -243,6 +243,8 @@ TEST(many_locks_are_renewed_in_few_transactions_and_one_loses_alone) {
         assert_int_equal(tl_lock_release(lock[i], NULL), i == GONE ? TL_EEXPIRED : TL_OK);
         tl_lock_free(lock[i]);
     }
+}
+
 /* The number behind the word in what etcdctl has said. */
 static long long number_behind(const char *text, const char *word) {
     const char *at = text ? strstr(text, word) : NULL;
