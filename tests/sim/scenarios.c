@@ -129,7 +129,7 @@ static bool in_line(const sim_stats *s) {
 }
 
 static bool line_is_calm(const sim_stats *s) {
-    return in_line(s) && s->woken > 0 && s->at_risk == 0 && s->etcd_timeouts == 0;
+    return in_line(s) && s->woken > 0 && s->lost_gone == 0 && s->etcd_timeouts == 0;
 }
 
 static bool killed_is_succeeded(const sim_stats *s) {
@@ -161,7 +161,7 @@ static bool logins_are_made_again(const sim_stats *s) {
 }
 
 static bool wedged_is_looked_at(const sim_stats *s) {
-    return in_line(s) && s->etcd_wedges > 0 && s->at_risk == 0;
+    return in_line(s) && s->etcd_wedges > 0 && s->lost_gone == 0;
 }
 
 static bool dead_are_passed_over(const sim_stats *s) {
