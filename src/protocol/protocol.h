@@ -326,7 +326,8 @@ typedef struct {
     tl_rules rules;
     tl_proof proof;   /**< KEEP and DROP: of the hold */
     tl_mono believed; /**< KEEP and DROP: the deadline so far */
-    int64_t least_ms; /**< KEEP, on etcd: what is believed meanwhile, so that the lease must last as long */
+    int64_t
+        least_ms; /**< KEEP, on etcd: what is believed meanwhile, so that the lease must last as long */
     bool
         confirms; /**< KEEP: it counts only when the server is confirmed to be the one to ask, afterwards */
     bool

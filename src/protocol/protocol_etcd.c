@@ -213,7 +213,8 @@ int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms) {
     int64_t s;
     if (grant->type != TL_REPLY_INT || !tl__reply_int(grant, &s) || s <= 0)
         return 0;
-    return s < (ttl_ms + 999) / 1000 ? s * 1000 : ttl_ms; /* which may be more by now than was asked for */
+    return s < (ttl_ms + 999) / 1000 ? s * 1000
+                                     : ttl_ms; /* which may be more by now than was asked for */
 }
 
 static const tl_reply *last(const tl_event *e) {

@@ -106,8 +106,8 @@ static void say(line *l, const char *path, const char *body, const char *token) 
     int n = snprintf(text, sizeof text,
                      "POST /v3/%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                      "%s%s%sContent-Length: %zu\r\n\r\n%s",
-                     path, token ? "Authorization: " : "", token ? token : "",
-                     token ? "\r\n" : "", strlen(body), body);
+                     path, token ? "Authorization: " : "", token ? token : "", token ? "\r\n" : "",
+                     strlen(body), body);
     assert_true((size_t)n < sizeof text);
     if (l->fd >= 0)
         assert_int_equal(send(l->fd, text, (size_t)n, MSG_NOSIGNAL), n);
@@ -153,8 +153,7 @@ static void level(json_t *v) {
     json_t *item;
     size_t i;
     if (json_is_array(v)) {
-        json_array_foreach(v, i, item)
-            level(item);
+        json_array_foreach(v, i, item) level(item);
         return;
     }
     if (!json_is_object(v))
@@ -169,8 +168,7 @@ static void level(json_t *v) {
     forget(header, "raft_term");
     if (json_object_size(header) == 0)
         forget(v, "header");
-    json_object_foreach(v, name, item)
-        level(item);
+    json_object_foreach(v, name, item) level(item);
 }
 
 static char *text_of(json_t *v) {
@@ -258,9 +256,9 @@ static const struct {
                "'request_range':{" C "}}]}"},
     {"kv/txn", "{'compare':[{" C "," CREATED ":'0'}],'success':[{'request_put':{" C "," V
                "}}],'failure':[{'request_range':{" C "}}]}"},
-    {"kv/txn", "{'compare':[{" C ",'target':'LEASE','result':'LESS','lease':'78'}],'success':[{"
-               "'request_put':{" C ",'ignore_value':true,'lease':'78'}},{'request_range':{" C
-               "}}]}"},
+    {"kv/txn",
+     "{'compare':[{" C ",'target':'LEASE','result':'LESS','lease':'78'}],'success':[{"
+     "'request_put':{" C ",'ignore_value':true,'lease':'78'}},{'request_range':{" C "}}]}"},
     {"kv/txn", "{'compare':[{" C ",'target':'LEASE','result':'GREATER','lease':'77'},{" A
                ",'target':'VALUE','result':'NOT_EQUAL'," V "}],'success':[{'request_range':{" A
                "}},{'request_delete_range':{" A "}},{'request_range':{" A "}}]}"},
@@ -378,7 +376,9 @@ TEST(and_so_it_does_at_random) {
     random_state = 7;
     open_both();
     for (unsigned i = 0; i < RANDOM_RUNS; i++) {
-        const char *path = below(12) == 0 ? "lease/grant" : below(12) == 0 ? "lease/revoke" : "kv/txn";
+        const char *path = below(12) == 0   ? "lease/grant"
+                           : below(12) == 0 ? "lease/revoke"
+                                            : "kv/txn";
         if (path[0] == 'k')
             any_transaction(text, sizeof text);
         else
@@ -403,11 +403,11 @@ static void note_message(json_t *told, json_t *message) {
         (void)json_object_set_new(told, id ? id : "0", list = json_array());
     if (json_object_get(result, "created"))
         (void)json_array_append_new(list, json_string("created"));
-    json_array_foreach(json_object_get(result, "events"), i, event)
-        (void)json_array_append(list, event);
+    json_array_foreach(json_object_get(result, "events"), i, event)(void)
+        json_array_append(list, event);
     if (json_object_get(result, "canceled"))
-        (void)json_array_append_new(list, json_pack("{s:O?}", "canceled at",
-                                                    json_object_get(result, "compact_revision")));
+        (void)json_array_append_new(
+            list, json_pack("{s:O?}", "canceled at", json_object_get(result, "compact_revision")));
 }
 
 static void take_messages(line *l, json_t *told) {
@@ -422,23 +422,29 @@ static void take_messages(line *l, json_t *told) {
 }
 
 TEST(watches_are_told_the_same) {
-    static const char *const changes[] = {
-        "{'success':[{'request_put':{" A "," W "}},{'request_delete_range':{" B "}}]}",
-        "{'success':[{'request_put':{" C "," W "}}]}",
-        "{'success':[{'request_delete_range':{" ALL "}}]}"};
+    static const char *const changes[] = {"{'success':[{'request_put':{" A "," W
+                                          "}},{'request_delete_range':{" B "}}]}",
+                                          "{'success':[{'request_put':{" C "," W "}}]}",
+                                          "{'success':[{'request_delete_range':{" ALL "}}]}"};
     char body[2048], text[1200];
     line real_watch, fake_watch;
     open_both();
     for (int i = 0; i < 3; i++) /* revisions 2, 3, 4 */
-        both("kv/put", quoted(i == 0 ? "{" A "," V "}" : i == 1 ? "{" B "," V "}" : "{" C "," V "}",
+        both("kv/put", quoted(i == 0   ? "{" A "," V "}"
+                              : i == 1 ? "{" B "," V "}"
+                                       : "{" C "," V "}",
                               body, sizeof body));
     both("kv/compaction", quoted("{'revision':'3'}", body, sizeof body));
-    static const char watches[] =
-        "{'create_request':{" A ",'start_revision':'4','filters':['NOPUT'],'watch_id':'1'}}\n"
-        "{'create_request':{" ALL ",'start_revision':'3','watch_id':'2','prev_kv':true}}\n"
-        "{'create_request':{" ALL ",'start_revision':'2','watch_id':'3'}}\n"
-        "{'create_request':{" B ",'start_revision':'1000','watch_id':'4'}}\n"
-        "{'create_request':{" C ",'start_revision':'5','watch_id':'5','filters':['NODELETE']}}\n";
+    static const char watches[] = "{'create_request':{" A
+                                  ",'start_revision':'4','filters':['NOPUT'],'watch_id':'1'}}\n"
+                                  "{'create_request':{" ALL
+                                  ",'start_revision':'3','watch_id':'2','prev_kv':true}}\n"
+                                  "{'create_request':{" ALL
+                                  ",'start_revision':'2','watch_id':'3'}}\n"
+                                  "{'create_request':{" B
+                                  ",'start_revision':'1000','watch_id':'4'}}\n"
+                                  "{'create_request':{" C
+                                  ",'start_revision':'5','watch_id':'5','filters':['NODELETE']}}\n";
     open_real(&real_watch);
     open_fake(&fake_watch);
     say(&real_watch, "watch", quoted(watches, text, sizeof text), NULL);

@@ -9,9 +9,9 @@
 #include "fake_etcd_inside.h"
 
 #define NS INT64_C(1000000000)
-#define OWN_MS 7000           /* no request waits for longer, whatever it says */
-#define CHUNKED_FROM 2048     /* a longer answer comes in chunks */
-#define ELECTION_NS NS        /* leases last for so long more when another leads */
+#define OWN_MS 7000       /* no request waits for longer, whatever it says */
+#define CHUNKED_FROM 2048 /* a longer answer comes in chunks */
+#define ELECTION_NS NS    /* leases last for so long more when another leads */
 #define NOBODY (-1)
 
 typedef struct {
@@ -130,7 +130,7 @@ static void send(fake_etcd_conn *c, const char *bytes, size_t n) {
 }
 
 static int status_of(int code) {
-    static const int statuses[17] = {[3] = 400, [4] = 504, [5] = 404,  [7] = 403, [8] = 429,
+    static const int statuses[17] = {[3] = 400, [4] = 504,  [5] = 404,  [7] = 403,  [8] = 429,
                                      [9] = 412, [11] = 400, [12] = 501, [14] = 503, [16] = 401};
     return code == 0 ? 200 : statuses[code] ? statuses[code] : 500;
 }
@@ -229,7 +229,8 @@ static void tell_watcher(fake_etcd_conn *c, watcher *w) {
     }
     for (size_t i = record_from(s, w->next); i < s->records && s->record[i].changed <= view; i++) {
         const etcd_record *r = &s->record[i];
-        if (!etcd_span_has(&w->span, s->name[r->key].name) || (r->deleted ? w->no_delete : w->no_put))
+        if (!etcd_span_has(&w->span, s->name[r->key].name) ||
+            (r->deleted ? w->no_delete : w->no_put))
             continue;
         if (n == 0)
             begin_message(c, w->id, b);
@@ -383,14 +384,13 @@ void fake_etcd_catch_up(fake_etcd *e, int member) {
 }
 
 /* Done by the leader; whoever was asked knows of it, and answers. */
-static void execute(fake_etcd *e, int member, etcd_kind kind, const json_t *body,
-                    fake_etcd_conn *c, void *by) {
+static void execute(fake_etcd *e, int member, etcd_kind kind, const json_t *body, fake_etcd_conn *c,
+                    void *by) {
     fake_buffer said = {0};
     int at = member == NOBODY ? e->leader : member;
     bool behind = fake_etcd_is_behind(e, at);
     int64_t before = e->store.revision;
-    const etcd_request r = {
-        .kind = kind, .member = at, .view = before, .body = body, .to = &said};
+    const etcd_request r = {.kind = kind, .member = at, .view = before, .body = body, .to = &said};
     e->member[at].view = before;
     e->by = by;
     etcd_error error = etcd_execute(e, &r);
@@ -481,7 +481,8 @@ void fake_etcd_elect(fake_etcd *e, int member) {
         entry *one = &e->entry[i];
         if (one->member == former && !is_live(e, former) && changes(one->kind) &&
             e->calls.choose(e->calls.ctx, 4) == 0)
-            *one = (entry){.member = NOBODY, .kind = one->kind, .body = one->body, .late = one->late};
+            *one = (entry){
+                .member = NOBODY, .kind = one->kind, .body = one->body, .late = one->late};
     }
     fake_etcd_catch_up(e, member);
     settle(e);
@@ -623,8 +624,8 @@ static etcd_error check_token(const fake_etcd *e, etcd_kind kind, tl_bytes token
     if (token.n == 0)
         return (etcd_error){3, "etcdserver: user name is empty"};
     if (token.n > sizeof begin - 1 && memcmp(token.p, begin, sizeof begin - 1) == 0)
-        (void)tl__bytes_to_int(
-            tl__bytes(token.p + sizeof begin - 1, token.n - (sizeof begin - 1)), &n);
+        (void)tl__bytes_to_int(tl__bytes(token.p + sizeof begin - 1, token.n - (sizeof begin - 1)),
+                               &n);
     return n > e->tokens_from && n <= e->tokens
                ? (etcd_error){0}
                : (etcd_error){16, "etcdserver: invalid auth token"};

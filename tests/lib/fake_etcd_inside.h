@@ -99,8 +99,8 @@ typedef struct {
 
 typedef struct {
     etcd_kind kind;
-    int member;      /**< that was asked, */
-    int64_t view;    /**< and has applied all up to this revision */
+    int member;   /**< that was asked, */
+    int64_t view; /**< and has applied all up to this revision */
     const json_t *body;
     fake_buffer *to; /**< the answer */
 } etcd_request;
@@ -119,7 +119,7 @@ struct fake_etcd {
     struct etcd_entry *entry; /**< what can't be executed yet, in order */
     size_t entries, entry_room;
     fake_etcd_conn *conns;
-    void *by; /**< whose request is executed */
+    void *by;    /**< whose request is executed */
     size_t told; /**< records that were told */
     fake_buffer scratch;
 };

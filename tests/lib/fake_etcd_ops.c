@@ -299,8 +299,8 @@ static bool holds_for(etcd_store *s, const json_t *c, const etcd_record *r) {
             return false;
         order = text_order(k->value, etcd_bytes(s, c, "value"));
     } else {
-        order = strcmp(target, "CREATE") == 0  ? order_of(k->created, etcd_int(c, "create_revision"))
-                : strcmp(target, "MOD") == 0   ? order_of(k->changed, etcd_int(c, "mod_revision"))
+        order = strcmp(target, "CREATE") == 0 ? order_of(k->created, etcd_int(c, "create_revision"))
+                : strcmp(target, "MOD") == 0  ? order_of(k->changed, etcd_int(c, "mod_revision"))
                 : strcmp(target, "LEASE") == 0 ? order_of(k->lease, etcd_int(c, "lease"))
                                                : order_of(k->version, etcd_int(c, "version"));
     }
@@ -529,9 +529,10 @@ static etcd_error authenticate(fake_etcd *e, const etcd_request *r) {
 static void say_status(fake_etcd *e, const etcd_request *r) {
     etcd_say(r->to, "{");
     etcd_say_header(e, r->member, r->view, r->to);
-    etcd_say(r->to, ",\"version\":\"3.4.30\",\"dbSize\":\"20480\",\"leader\":\"%d\","
-                    "\"raftIndex\":\"%lld\",\"raftTerm\":\"%d\",\"raftAppliedIndex\":\"%lld\","
-                    "\"dbSizeInUse\":\"16384\"}",
+    etcd_say(r->to,
+             ",\"version\":\"3.4.30\",\"dbSize\":\"20480\",\"leader\":\"%d\","
+             "\"raftIndex\":\"%lld\",\"raftTerm\":\"%d\",\"raftAppliedIndex\":\"%lld\","
+             "\"dbSizeInUse\":\"16384\"}",
              e->leader + 1, (long long)r->view, e->term, (long long)r->view);
 }
 
@@ -597,14 +598,20 @@ etcd_error etcd_execute(fake_etcd *e, const etcd_request *r) {
 }
 
 etcd_kind etcd_kind_of(tl_bytes path) {
-    static const char *const paths[] = {
-        [ETCD_RANGE] = "kv/range",          [ETCD_PUT] = "kv/put",
-        [ETCD_DELETE] = "kv/deleterange",   [ETCD_TXN] = "kv/txn",
-        [ETCD_COMPACT] = "kv/compaction",   [ETCD_GRANT] = "lease/grant",
-        [ETCD_REVOKE] = "lease/revoke",     [ETCD_TTL] = "lease/timetolive",
-        [ETCD_KEEP] = "lease/keepalive",    [ETCD_AUTH] = "auth/authenticate",
-        [ETCD_STATUS] = "maintenance/status", [ETCD_MEMBERS] = "cluster/member/list",
-        [ETCD_ALARM] = "maintenance/alarm", [ETCD_WATCH] = "watch"};
+    static const char *const paths[] = {[ETCD_RANGE] = "kv/range",
+                                        [ETCD_PUT] = "kv/put",
+                                        [ETCD_DELETE] = "kv/deleterange",
+                                        [ETCD_TXN] = "kv/txn",
+                                        [ETCD_COMPACT] = "kv/compaction",
+                                        [ETCD_GRANT] = "lease/grant",
+                                        [ETCD_REVOKE] = "lease/revoke",
+                                        [ETCD_TTL] = "lease/timetolive",
+                                        [ETCD_KEEP] = "lease/keepalive",
+                                        [ETCD_AUTH] = "auth/authenticate",
+                                        [ETCD_STATUS] = "maintenance/status",
+                                        [ETCD_MEMBERS] = "cluster/member/list",
+                                        [ETCD_ALARM] = "maintenance/alarm",
+                                        [ETCD_WATCH] = "watch"};
     for (size_t i = ETCD_RANGE; i <= ETCD_WATCH; i++)
         if (tl__bytes_eq(path, tl__bytes_of(paths[i])))
             return (etcd_kind)i;

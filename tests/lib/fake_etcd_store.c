@@ -145,7 +145,7 @@ void etcd_store_put(etcd_store *s, tl_bytes key, tl_bytes value, int64_t lease, 
                       .lease = lease});
 }
 
-static void delete(etcd_store *s, uint32_t name, int64_t revision) {
+static void delete (etcd_store *s, uint32_t name, int64_t revision) {
     add(s, name, (etcd_record){.changed = revision, .deleted = true});
 }
 

@@ -11,7 +11,8 @@
 /* "jobs/1000010000000000" */
 static int key_of(sim_world *w, tl_bytes name, uint32_t *ret_number) {
     size_t n = name.n > SIM_SUFFIX_DIGITS ? name.n - SIM_SUFFIX_DIGITS - 1 : 0;
-    *ret_number = sim_token_number(w, tl__bytes(name.p + (n ? n + 1 : 0), n ? SIM_SUFFIX_DIGITS : 0));
+    *ret_number = sim_token_number(w,
+                                   tl__bytes(name.p + (n ? n + 1 : 0), n ? SIM_SUFFIX_DIGITS : 0));
     return *ret_number ? sim_key_named(w, tl__bytes(name.p, n)) : -1;
 }
 
@@ -88,8 +89,7 @@ static void check_prompt(sim_world *w, int key) {
     const sim_etcd *e = &w->etcd;
     for (int i = 0; i < w->cfg.actors && w->calm_all_along && e->first[key]; i++) {
         const sim_lock *l = sim_lock_at(&w->actor[i]);
-        bool waits = l && l->busy && !l->loops && l->op == SIM_ACQUIRE &&
-                     l->drawn == e->first[key];
+        bool waits = l && l->busy && !l->loops && l->op == SIM_ACQUIRE && l->drawn == e->first[key];
         if (waits && w->actor[i].key == key && w->now - e->since[key] > most)
             sim_fail(w, key, "%s is first at %s for %lld ms, and doesn't have it", l->actor->name,
                      w->key[key].name, (long long)((w->now - e->since[key]) / SIM_MS));
@@ -173,7 +173,8 @@ void sim_etcd_changed(sim_world *w, const sim_socket *by, const fake_etcd_key *k
              k->deleted                 ? "is deleted"
              : k->created == k->changed ? "is created"
                                         : "is renewed",
-             (unsigned long long)k->lease, by && by->fd < 0 ? ", by a connection that is closed" : "");
+             (unsigned long long)k->lease,
+             by && by->fd < 0 ? ", by a connection that is closed" : "");
     if (k->deleted)
         deleted(w, number, key);
     else if (k->created == k->changed)
@@ -188,8 +189,7 @@ void sim_etcd_delete(sim_world *w, int number) {
     char prefix[32];
     int n = snprintf(prefix, sizeof prefix, "%s/", key->name);
     w->stats.deletes++;
-    key->deleted_until = key->shaken_until = w->now +
-                                             3 * sim_config_longest_ms(&w->cfg) * SIM_MS;
+    key->deleted_until = key->shaken_until = w->now + 3 * sim_config_longest_ms(&w->cfg) * SIM_MS;
     sim_tell(w, "", number, "somebody deletes %s by hand", key->name);
     w->etcd.by_hand = true;
     fake_etcd_delete(w->etcd.e, tl__bytes(prefix, (size_t)n));

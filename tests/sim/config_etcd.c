@@ -46,9 +46,8 @@ static void draw_members(sim_config *c, uint64_t *random) {
 
 /* Those that it has of its own, and none that break an assumption or are no concern of it. */
 static void draw_faults(sim_config *c, uint64_t *random) {
-    static const sim_fault none[] = {SIM_FAILOVER, SIM_LOSSY, SIM_QUICK,    SIM_JUMP,
-                                     SIM_FREEZE,   SIM_MOVE,  SIM_WITHHOLD, SIM_STEP,
-                                     SIM_FORGET,   SIM_BEYOND};
+    static const sim_fault none[] = {SIM_FAILOVER, SIM_LOSSY,    SIM_QUICK, SIM_JUMP,   SIM_FREEZE,
+                                     SIM_MOVE,     SIM_WITHHOLD, SIM_STEP,  SIM_FORGET, SIM_BEYOND};
     static const sim_fault own[] = {SIM_SERVER_PAUSE, SIM_RESTART, SIM_ASIDE, SIM_SWITCH,
                                     SIM_FLUSH,        SIM_DOUBT,   SIM_WEDGE, SIM_DENY};
     bool alone = sim_chance(random, 300000);

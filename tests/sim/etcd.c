@@ -203,7 +203,8 @@ static void mind(sim_world *w) {
 }
 
 int sim_etcd_any(sim_world *w) {
-    return sim_draw(w, 0, 1) ? fake_etcd_leader(w->etcd.e) : (int)sim_draw(w, 0, w->cfg.members - 1);
+    return sim_draw(w, 0, 1) ? fake_etcd_leader(w->etcd.e)
+                             : (int)sim_draw(w, 0, w->cfg.members - 1);
 }
 
 void sim_etcd_transfer(sim_world *w) {
@@ -291,8 +292,8 @@ void sim_etcd_aside(sim_world *w) {
         return;
     w->etcd.cut[any] = until;
     sim_put(w, until, SIM_RANK_NET, reach, w, 0);
-    sim_put(w, w->now + sim_draw(w, ELECTION_MS, 2 * ELECTION_MS) * SIM_MS, SIM_RANK_NET, orphan,
-            w, (uint32_t)any);
+    sim_put(w, w->now + sim_draw(w, ELECTION_MS, 2 * ELECTION_MS) * SIM_MS, SIM_RANK_NET, orphan, w,
+            (uint32_t)any);
     mind(w);
 }
 

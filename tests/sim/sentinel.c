@@ -27,9 +27,8 @@ int sim_node_at(const sim_world *w, const void *to) {
     if (at->sin_family != AF_INET || a >> 16 != 0x0a00)
         return SIM_NODES;
     bool second = w->cfg.voters && (a >> 8 & 255) == 3; /* of a server that has two */
-    uint32_t servers = (uint32_t)(w->cfg.fleet || w->cfg.voters || w->cfg.members
-                                      ? sim_servers(w)
-                                      : SIM_SERVERS);
+    uint32_t servers = (uint32_t)(w->cfg.fleet || w->cfg.voters || w->cfg.members ? sim_servers(w)
+                                                                                  : SIM_SERVERS);
     if (((a >> 8 & 255) == 0 || second) && last < servers)
         return (int)last;
     return (a >> 8 & 255) == 2 && last < SIM_SENTINELS ? (int)last + SIM_SERVERS : SIM_NODES;

@@ -50,7 +50,8 @@ static void fresh(sim_world *w, int i) {
         fake_redis_reset(r);
     else
         r = i == 0 ? fake_redis_new() : fake_redis_beside(w->server[0].r);
-    int64_t ppb = (w->cfg.voters || w->cfg.members) && i % 2 ? -w->cfg.server_ppb : w->cfg.server_ppb;
+    int64_t ppb = (w->cfg.voters || w->cfg.members) && i % 2 ? -w->cfg.server_ppb
+                                                             : w->cfg.server_ppb;
     int64_t behind_ns = i == 0 || i >= sim_servers(w) ? 0 : w->cfg.behind_us[i - 1] * 1000;
     *s = (sim_server){.r = r, .up = true, .wall = {EPOCH_NS - behind_ns, 0, ppb}};
     fake_redis_set_started(r, sim_server_us(w, s) - 1000000 * w->cfg.ttl_ms);

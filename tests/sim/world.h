@@ -131,7 +131,7 @@ struct sim_socket {
     bool raw;           /**< of a program that isn't tidelock's */
     fake_conn *session; /**< at the server, */
     fake_etcd_conn *etcd; /**< or at a member of an etcd */
-    sim_tool *tool;     /**< that has opened it, in a run of it; NULL: something else */
+    sim_tool *tool;       /**< that has opened it, in a run of it; NULL: something else */
     uint32_t tool_run;
     fake_buffer up, input, out, down,
         in; /**< in flight; at the server; answers; in flight; at the host */
@@ -412,15 +412,15 @@ typedef struct {
 
 typedef struct {
     fake_etcd *e;
-    sim_ns cut[SIM_MEMBERS];    /**< it doesn't reach the others before */
-    bool catches[SIM_MEMBERS];  /**< it hears of the last changes soon */
-    bool votes;                 /**< who is to lead is looked at soon, */
-    bool ticks;                 /**< and which leases are over */
-    bool expires, by_hand;      /**< that is what changes keys just now */
-    sim_ns doubt_until;         /**< what is told as an error may be executed later */
-    sim_ns led;                 /**< since when it has been led; SIM_NEVER: it isn't */
-    uint32_t first[SIM_KEYS];   /**< number of the token whose key was created first; 0: none, */
-    sim_ns since[SIM_KEYS];     /**< since when */
+    sim_ns cut[SIM_MEMBERS];   /**< it doesn't reach the others before */
+    bool catches[SIM_MEMBERS]; /**< it hears of the last changes soon */
+    bool votes;                /**< who is to lead is looked at soon, */
+    bool ticks;                /**< and which leases are over */
+    bool expires, by_hand;     /**< that is what changes keys just now */
+    sim_ns doubt_until;        /**< what is told as an error may be executed later */
+    sim_ns led;                /**< since when it has been led; SIM_NEVER: it isn't */
+    uint32_t first[SIM_KEYS];  /**< number of the token whose key was created first; 0: none, */
+    sim_ns since[SIM_KEYS];    /**< since when */
 } sim_etcd;
 
 /* ---- servers and keys -------------------------------------------------------------------------- */
@@ -972,7 +972,8 @@ void sim_tokens_reset(sim_world *w);
 uint32_t sim_token_new(sim_world *w, const sim_host *host, tl_token *ret);
 /** The number in a token's text; 0: it is none. */
 uint32_t sim_token_number(const sim_world *w, tl_bytes text);
-#define SIM_SUFFIX_DIGITS 16 /* of an etcd's key; its number is the one of its token, from this bit on */
+#define SIM_SUFFIX_DIGITS                                                                          \
+    16 /* of an etcd's key; its number is the one of its token, from this bit on */
 #define SIM_SUFFIX_SHIFT 36
 /** By its name, or by its sidecar's; -1. */
 int sim_key_named(const sim_world *w, tl_bytes k);
