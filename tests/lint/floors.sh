@@ -8,7 +8,7 @@ cd "${1:-$(dirname "$0")/../..}" || exit 1
 # below src, compat or tools. Nothing in src includes anything of compat. What stands in src, compat or tools itself is above all of its rooms.
 rooms='src/ground src/wire src/protocol compat/dialect compat/phase compat/stamp compat/auto
     src/transport/local src/transport src/client compat/runtime src compat'
-tool_rooms='tools/base tools/skew/judge tools/link tools/skew/show tools/lock tools/skew tools/doctor
+tool_rooms='tools/base tools/skew/judge tools/link tools/skew/show tools/lock tools/skew tools/doctor tools/bench
     tools/legacy tools/migrate tools'
 # What of the library the tool may use beside its public header; and of compat one file, in one place.
 for_tools='client/votes.h|ground/clock.h|ground/glob.h|ground/wait.h|wire/interval.h|wire/slots.h|transport/conn.h|transport/resolve.h'
@@ -38,7 +38,7 @@ done
 check_room() { # file:line included
     local file=${1%:*} mine=${1%/*} name=${2#?} root theirs=
     case $2 in
-    '<hiredis/'*) [[ $file == src/transport/resp.[ch] ]] || complain "$1" "hiredis stays in src/transport/resp" ;;
+    '<hiredis/'*) [[ $file == src/transport/resp.[ch] || $file == tools/bench/bench_bare.c ]] || complain "$1" "hiredis stays in src/transport/resp, and in tools/bench/bench_bare.c to be compared with" ;;
     '<openssl/'*) [[ $file == src/transport/tls.c ]] || complain "$1" "OpenSSL stays in src/transport/tls.c" ;;
     '<jansson.h'*) [[ $file == tools/base/js.[ch] || $file == src/transport/gateway.c ]] || complain "$1" "jansson stays in src/transport/gateway.c, and in tools/base/js.h for the tool" ;;
     '<uuid/'*) [[ $file == src/ground/@(token|random).c ]] || complain "$1" "libuuid stays in src/ground/token.c and random.c" ;;

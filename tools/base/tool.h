@@ -203,7 +203,7 @@ typedef struct {
 } command;
 
 extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspect_row, break_row,
-    local_row, skew_row, agent_row, doctor_row, migrate_row;
+    local_row, skew_row, agent_row, doctor_row, migrate_row, bench_row;
 
 /* ---- legacy clients --------------------------------------------------------------------------- */
 

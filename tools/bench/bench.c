@@ -1,0 +1,218 @@
+/*
+ * tidelock bench: what locks cost on this machine, with this server, and what limits them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/js.h"
+#include "bench/bench_measure.h"
+#include "link/link_open.h"
+
+#define PARTS 5
+#define SECONDS_MOST 600
+#define KEY_SIZE 96
+/* With the tag of what the link leads to in a cluster, so that the names beside a key can be removed there. */
+#define KEY_FORMAT "{tidelock:agents}:bench:%016" PRIx64
+
+typedef struct {
+    int seconds, format;
+    bool json;
+} bench_options;
+
+static const bench_options defaults = {.seconds = 5};
+
+static const opt table[] = {
+    {0, "seconds", OPT_NUMBER, offsetof(bench_options, seconds), "N",
+     "how long to measure in all (5)", 1, SECONDS_MOST},
+    {0, "json", OPT_FLAG, offsetof(bench_options, json), NULL, "one line of JSON", 0, 0},
+    {0, "format", OPT_CHOICE, offsetof(bench_options, format), "text|json", "json: as --json", 0,
+     0},
+    {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
+};
+
+typedef struct {
+    bench bench;
+    skew_link link; /* to remove what is left; conn NULL: it leads nowhere */
+    char key[KEY_SIZE], bare_key[KEY_SIZE + 8];
+} session;
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static const char *const limits[] = {[BENCH_CLIENT] = "client",
+                                     [BENCH_SERVER] = "server",
+                                     [BENCH_NETWORK] = "network",
+                                     [BENCH_WAITING] = "waiting"};
+
+static void print_times(const char *what, const bench_times *t) {
+    (void)printf("%-12s %9.1f us  (99 %% within %.1f us, %lld times)\n", what, t->p50, t->p99,
+                 (long long)t->count);
+}
+
+/* In one sentence. */
+static void print_limit(const bench_result *r) {
+    double all = r->client_us + r->waiting_us, server = r->server_us < 0 ? 0 : r->server_us;
+    double network = r->waiting_us > server ? r->waiting_us - server : 0;
+    int client = (int)(100 * r->client_us / all + 0.5), by_server = (int)(100 * server / all + 0.5),
+        by_network = (int)(100 * network / all + 0.5);
+    switch (bench_limit_of(r)) {
+    case BENCH_CLIENT:
+        (void)printf("What limits is this host's CPU: %d %% of a pair is work on this side.\n",
+                     client);
+        break;
+    case BENCH_SERVER:
+        (void)printf("What limits is the server's CPU: it computes for %d %% of a pair.\n",
+                     by_server);
+        break;
+    case BENCH_NETWORK:
+        (void)printf(
+            "What limits is the network, with both kernels: %d %% of a pair is neither work of "
+            "the server's (%d %%) nor of this side (%d %%).\n",
+            by_network, by_server, client);
+        break;
+    case BENCH_WAITING:
+        (void)printf("What limits is waiting for answers, %d %% of a pair; how much of that is the "
+                     "network's and how much the servers' can't be told here.\n",
+                     100 - client);
+        break;
+    }
+}
+
+static void print_text(const bench_result *r) {
+    print_times("round trip", &r->round_trip);
+    print_times("pair", &r->pair);
+    (void)printf("%-12s %9.0f a second", "pairs", r->pairs);
+    if (r->bare_pairs > 0)
+        (void)printf(", %.2f of what a bare hiredis loop does (%.0f)", r->pairs / r->bare_pairs,
+                     r->bare_pairs);
+    (void)putchar('\n');
+    print_times("renewal", &r->renewal);
+    print_times("hand-off", &r->hand_off);
+    print_limit(r);
+}
+
+static json_t *js_times(const bench_times *t) {
+    return json_pack("{s:f,s:f,s:f,s:I}", "p50", t->p50, "p99", t->p99, "mean", t->mean, "count",
+                     (json_int_t)t->count);
+}
+
+static json_t *js_real(double value, bool known) {
+    return known ? json_real(value) : json_null();
+}
+
+static int print_json(const bench_result *r) {
+    bool bare = r->bare_pairs > 0, server = r->server_us >= 0;
+    json_t *j = json_pack("{s:f}", "pairs_per_second", r->pairs);
+
+    js_set(&j, "bare_pairs_per_second", js_real(r->bare_pairs, bare));
+    js_set(&j, "share_of_bare", js_real(bare ? r->pairs / r->bare_pairs : 0, bare));
+    js_set(&j, "round_trip_us", js_times(&r->round_trip));
+    js_set(&j, "pair_us", js_times(&r->pair));
+    js_set(&j, "renewal_us", js_times(&r->renewal));
+    js_set(&j, "hand_off_us", js_times(&r->hand_off));
+    js_set(&j, "client_us_per_pair", json_real(r->client_us));
+    js_set(&j, "waiting_us_per_pair", json_real(r->waiting_us));
+    js_set(&j, "server_us_per_pair", js_real(r->server_us, server));
+    js_set(&j, "limit", js_text(limits[bench_limit_of(r)]));
+    return js_line(j, STDOUT_FILENO) ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
+                                     : 0;
+}
+
+static int tell(const bench_options *o, const bench_result *r) {
+    if (o->json || o->format)
+        return print_json(r);
+    print_text(r);
+    return 0;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool draw_keys(session *x) {
+    uint64_t drawn;
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        return false;
+    (void)snprintf(x->key, sizeof x->key, KEY_FORMAT, drawn);
+    (void)snprintf(x->bare_key, sizeof x->bare_key, "%s:bare", x->key);
+    return true;
+}
+
+/* What a lock of ours leaves beside its key would only expire. */
+static void remove_traces(session *x, const server *s) {
+    char beside[KEY_SIZE + 16];
+    const char *const words[] = {"DEL", beside, NULL};
+    if (!x->link.conn)
+        return;
+    (void)snprintf(beside, sizeof beside, "%s:tidelock", x->key);
+    if (link_follow(&x->link, s))
+        (void)skew_link_ask(&x->link, words, NULL, NULL);
+}
+
+/* Where there is one server to be asked. In a cluster a bare client would need to know where the slot is. */
+static void open_link(session *x, const server *s, bool several) {
+    if (several || link_open_quietly(&x->link, s))
+        x->link.conn = NULL;
+    if (x->link.conn && !server_by_cluster(s))
+        x->bench.bare = bench_bare_open(&x->link.endpoint, x->bare_key);
+}
+
+static int measure(session *x, const server *s, const bench_options *o) {
+    static char local[] = "local:";
+    static const server_care no_care = {.quiet_ms = TL_QUIET_OFF}; /* nobody else has our keys */
+    bench_result r;
+    server same = *s;
+    same.care = &no_care;
+    bool quorum = s->url && strstr(s->url, "+quorum://");
+    int status = server_open(&same, "bench", "bench", &x->bench.client);
+    same.url = s->url ? s->url : local; /* which has been said by now */
+    if (!status)
+        status = server_open(&same, "bench", "bench", &x->bench.other);
+    if (status)
+        return status;
+    if (tl_client_ping(x->bench.client, &x->bench.err)) /* which starts a private server, too */
+        return fail_as(s, &x->bench.err);
+    open_link(x, s, quorum || server_by_etcd(s));
+    bool ok = bench_measure(&x->bench, &r);
+    bench_bare_close(x->bench.bare);
+    remove_traces(x, s);
+    if (x->link.conn)
+        skew_link_close(&x->link);
+    if (x->bench.ended_by)
+        return STATUS_SIGNAL + x->bench.ended_by;
+    return ok ? tell(o, &r) : fail_as(s, &x->bench.err);
+}
+
+static int bench_command(const server *s, const void *options, const operands *words) {
+    const bench_options *o = options;
+    signals signals;
+    session x = {.bench = {.part_ms = o->seconds * 1000 / PARTS, .signals = &signals}};
+
+    (void)words;
+    x.bench.key = x.key;
+    if (!draw_keys(&x))
+        return fail(STATUS_INTERNAL, "no random bytes: %s", strerror(errno));
+    if (signals_begin(&signals))
+        return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
+    int status = measure(&x, s, o);
+    tl_client_close(x.bench.client);
+    tl_client_close(x.bench.other);
+    signals_end(&signals);
+    return status;
+}
+
+const command bench_row = {
+    .name = "bench",
+    .usage = "[options]",
+    .help = "measure what locks cost here, and what limits them",
+    .notes =
+        "It acquires locks of its own, by names that are drawn, and takes them away again; for so long it "
+        "keeps the server busy.\n"
+        "Exit: 0; 128 + n when signal n ended it; 64 wrong usage, 69 server not reached, 70 internal, 77 "
+        "refused, 78 bad configuration.\n",
+    .options = table,
+    .defaults = &defaults,
+    .size = sizeof defaults,
+    .function = bench_command,
+};

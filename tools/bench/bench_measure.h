@@ -1,0 +1,44 @@
+/*
+ * What tidelock bench measures, and what follows from it.
+ */
+#ifndef TIDELOCK_BENCH_MEASURE_H
+#define TIDELOCK_BENCH_MEASURE_H
+
+#include "base/signals.h"
+#include "base/tool.h"
+#include "bench/bench_bare.h"
+
+/** Durations in microseconds. */
+typedef struct {
+    int64_t count; /**< 0: none was measured */
+    double p50, p99, mean;
+} bench_times;
+
+typedef enum { BENCH_CLIENT, BENCH_SERVER, BENCH_NETWORK, BENCH_WAITING } bench_limit;
+
+typedef struct {
+    bench_times round_trip, pair, bare_pair, hand_off, renewal;
+    double pairs, bare_pairs; /**< a second; bare_pairs 0: not measured */
+    /* of a typical pair, us: */
+    double client_us;  /**< this side's part */
+    double waiting_us; /**< for answers; of that: */
+    double server_us;  /**< the server computes; negative: not known */
+} bench_result;
+
+typedef struct {
+    tl_client *client, *other;
+    const char *key;
+    bench_bare *bare; /**< NULL: none */
+    signals *signals;
+    int64_t part_ms; /**< how long each measurement takes */
+    tl_error err;
+    int ended_by; /**< a signal that ends it; 0: none */
+} bench;
+
+/** All of them. False: err says why not, or ended_by is set. */
+bool bench_measure(bench *b, bench_result *ret);
+
+/** What takes the largest part of a pair. */
+bench_limit bench_limit_of(const bench_result *r);
+
+#endif
