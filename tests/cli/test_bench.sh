@@ -54,7 +54,7 @@ redis -a secret CONFIG SET requirepass '' >/dev/null
 [[ $(redis DBSIZE) == 2 && $(redis -n 3 KEYS '*' | grep -vc '^tidelock:fence:') == 0 ]] || fail "it leaves: $(redis -n 3 KEYS '*')"
 
 # Ended half-way, it gives back what it holds.
-for after in 0.3 0.8 1.5; do
+for after in 0.3 1.5 2.8 3.6; do # in the middle of each measurement
     "$tidelock" bench --seconds 4 >"$out" 2>"$err" &
     pid=$!
     sleep $after
