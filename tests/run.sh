@@ -27,7 +27,7 @@ rm -rf "$logs"/*
 if [[ -z ${REDIS_SERVER:-} ]]; then
     unset REDIS_SERVER # so that a test sees whether another was asked for
 else
-    program=$(realpath -e -- "$REDIS_SERVER" 2>/dev/null) && what=$("$program" --version 2>/dev/null) ||
+    program=$(realpath -se -- "$REDIS_SERVER" 2>/dev/null) && what=$("$program" --version 2>/dev/null) ||
         { echo "REDIS_SERVER: '$REDIS_SERVER' is no server that runs here"; exit 1; }
     mkdir "$logs/server"
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$program" >"$logs/server/redis-server"

@@ -72,7 +72,7 @@ check() { # name, program
     echo "==== $1: $("$2" --version 2>&1 | head -n 1)"
     "$MAKE" --no-print-directory check-run REDIS_SERVER="$2" LOGS="$into/logs-$1" ONLY="${ONLY:-}" 2>&1 | tee "$log"
     ((PIPESTATUS[0] == 0)) || status=1
-    rows+=("$(printf '%-32s %s' "$1" "$(tail -n 1 "$log")")")
+    rows+=("$(printf '%-32s %s' "$1" "$(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1)")")
 }
 
 while read -r suite package others; do
@@ -86,7 +86,7 @@ while read -r suite package others; do
 done <<<"$debian"
 for program in ${SERVERS:-}; do
     if version=$("$program" --version 2>/dev/null | sed -n 's/.* v=\([0-9.]*\).*/\1/p') && [[ -n $version ]]; then
-        check "given-$version" "$(realpath "$program")"
+        check "given-$version" "$(realpath -s "$program")"
     else
         rows+=("$(printf '%-32s skipped: does not run here' "$program")")
     fi

@@ -46,11 +46,13 @@ program parts 'printf "[ RUN      ] a\n[  SKIPPED ] a\n"'
 run env -u REDIS_SERVER || fail "skipped is no failure"
 says 1 '1 passed, 0 failed, 2 skipped'
 
-# A server of another name comes first, and is told of; one that doesn't run is no server.
+# A server of another name comes first, by the name that was given (one program may be several), and is told of; one that
+# doesn't run is no server.
 program none 'redis-server --version | grep -q Moon'
-printf '#!/bin/sh\necho Moon server\n' >"$work/moon" && chmod 755 "$work/moon"
+printf '#!/bin/sh\necho "${0##*/} server"\n' >"$work/program" && chmod 755 "$work/program"
+ln -s program "$work/Moon"
 sources=(tests/unit/none.c)
-run env REDIS_SERVER="$work/moon" || fail "another server is not started"
+run env REDIS_SERVER="$work/Moon" || fail "another server is not started"
 grep -qx 'server: Moon server' "$work/out" || fail "it isn't told"
 says 1 '1 passed, 0 failed, 0 skipped'
 if run env REDIS_SERVER="$work/none"; then fail "a server that isn't there passes"; fi
