@@ -236,6 +236,7 @@ static void free_client(tl_client *client) {
     tl__waiters_free(client);
     tl__mutex_end(&client->mutex);
     tl__gate_end(&client->gate);
+    tl__leases_end(&client->leases);
     tl__process_unmark(client->here);
     free((char *)(uintptr_t)client->legacy.options.dialect);
     free(client);
@@ -254,6 +255,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     tl__mutex_init(&client->mutex);
     tl__node_init(&client->node, client);
+    tl__leases_init(&client->leases);
     bool memory = tl__gate_init(&client->gate);
     code = set_endpoint(client, &o, err);
     if (code)

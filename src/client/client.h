@@ -1,6 +1,6 @@
 /*
  * What a client is inside: options, its node, the local queue, and the keeper. Lock order: a share's mutex,
- * keeper.mutex, client.mutex, gate.mutex, keeper.posts_mutex, a waiter's mutex; none is held while blocking or during
+ * keeper.mutex, client.mutex, gate.mutex, keeper.posts_mutex, that of leases, a waiter's mutex; none is held while blocking or during
  * a callback of the caller's, but log and a retry's next, which may not call back.
  */
 #ifndef TL_CLIENT_H
@@ -12,6 +12,7 @@
 #include "client/fleet.h"
 #include "client/gate.h"
 #include "client/keeper.h"
+#include "client/leases.h"
 #include "client/node.h"
 #include "ground/thread.h"
 #include "protocol/protocol.h"
@@ -34,6 +35,7 @@ struct tl_client {
     tl_fleet fleet;
     tl_node node;
     tl_members *members; /**< of an etcd; NULL: it is no etcd */
+    tl_leases leases;    /**< of that */
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;

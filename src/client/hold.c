@@ -53,7 +53,9 @@ static void drop_in(tl_lock *lock) {
     }
     tl_job job = tl__lock_job(lock);
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms};
+    job.revoke = lock->client->members != NULL;
+    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms,
+                           .lease = job.revoke ? job.proof.lease : 0};
     tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
     const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,

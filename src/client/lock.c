@@ -322,6 +322,20 @@ static tl_err release_votes(tl_lock *lock, tl_error *err) {
     return code;
 }
 
+/* On etcd: the lease that it is under alone, for the next lock, where the client has use for it. Else it is revoked. */
+static tl_spare_lease lease_of(tl_lock *lock, tl_job *job) {
+    tl_client *c = lock->client;
+    tl_spare_lease spare = {0};
+    if (!c->members)
+        return spare;
+    if (!job->proof.doubted)
+        spare = (tl_spare_lease){job->proof.lease, job->ttl_ms, job->believed};
+    job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
+    if (job->revoke)
+        spare.lease = 0;
+    return spare;
+}
+
 static tl_err release(tl_lock *lock, tl_error *err) {
     tl_settle s;
     tl_out out;
@@ -332,7 +346,10 @@ static tl_err release(tl_lock *lock, tl_error *err) {
     if (lock->several)
         return release_votes(lock, err);
     tl_job job = tl__lock_job(lock);
+    const tl_spare_lease spare = lease_of(lock, &job);
     code = settle(lock, TL_RELEASE, &job, &s, &out);
+    if (code == TL_OK && !s.maybe)
+        tl__leases_give(&lock->client->leases, &spare);
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);
     return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;

@@ -145,6 +145,8 @@ static tl_status ask_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
     tl_job job = tl__lock_job(lock);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     m->state = TL_ASKING;
+    if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
+        job.spare = tl__leases_take(&c->leases, job.ttl_ms, e->now, e->server->drift_ppm);
     tl__etcd_acquire_init(&m->etcd, &job, &lock->terms->retry, m->wait_ms, c->connect_ms,
                           tl__client_seed(c));
     return tl__etcd_acquire_step(&m->etcd, &start, out);
@@ -302,6 +304,8 @@ static tl_status step_votes(tl_acquiring *m, tl_event *e, tl_out *out) {
 /* While it cleans up the lock may be gone. */
 static tl_status step_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
     tl_status status = tl__etcd_acquire_step(&m->etcd, e, out);
+    if (status != TL_GO && !m->over)
+        tl__leases_give(&m->lock->client->leases, &m->etcd.spare);
     m->over = m->over || status != TL_GO;
     return status;
 }

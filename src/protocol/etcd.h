@@ -43,6 +43,7 @@ int64_t tl__etcd_ahead(const tl_etcd_id *id, int64_t lease, tl_mono now);
 
 /** Add to a send: a lease for ttl_ms, and the transaction of this word that puts the key under it. */
 void tl__etcd_grant(tl_send *send, int64_t lease, int64_t ttl_ms, tl_out *out);
+void tl__etcd_revoke(tl_send *send, int64_t lease, tl_out *out);
 void tl__etcd_say(tl_send *send, tl_bytes word, tl_bytes key, tl_bytes suffix);
 void tl__etcd_add_int(tl_send *send, int64_t v, tl_out *out);
 void tl__etcd_add(tl_send *send, tl_bytes argument);
@@ -54,7 +55,7 @@ tl_err tl__etcd_refusal(tl_bytes error, tl_out *out);
 /** A key of an answer. false: there is no such key in it. */
 typedef struct {
     tl_bytes key, value;
-    int64_t created, lease;
+    int64_t created, changed, lease;
 } tl_etcd_found;
 /** Key i of a response of a transaction. */
 bool tl__etcd_find(const tl_reply *transaction, size_t response, size_t i, tl_etcd_found *ret);
@@ -68,6 +69,9 @@ int64_t tl__etcd_revision(const tl_reply *transaction);
 int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms);
 /** Until when a holder may believe a lease for ttl_ms, of which the grant was built at `asked`. */
 tl_mono tl__etcd_deadline(tl_mono asked, int64_t ttl_ms, int32_t drift_ppm);
+
+/** Is enough of a lease left for another key? */
+bool tl__etcd_is_worth(const tl_spare_lease *spare, tl_mono now, int32_t drift_ppm);
 
 /** Renewing and releasing; acquiring is etcd_acquire.h's. */
 extern const tl_protocol tl__protocol_etcd;

@@ -20,6 +20,7 @@ void tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, const tl_r
     a->random = seed ? seed : 1;
     a->id = tl__etcd_id_draw(tl__random_next(&a->random));
     a->job.proof = (tl_proof){0};
+    a->spare = job->spare;
 }
 
 static bool stands_in_line(const tl_etcd_acquisition *a) {
@@ -58,6 +59,20 @@ static word next_word(const tl_etcd_acquisition *a, const tl_event *e) {
     return tl__mono_before(e->now, a->keep_at) ? LOOK : KEEP;
 }
 
+/* Of the request that is built now: the spare one for a key that isn't there yet, or its own. Those that follow are higher. */
+static void choose_lease(tl_etcd_acquisition *a, const tl_event *e, word word) {
+    a->by_spare = (word == TRY || word == JOIN) &&
+                  tl__etcd_is_worth(&a->spare, e->now, e->server->drift_ppm);
+    if (a->by_spare) {
+        int64_t ahead = tl__etcd_ahead(&a->id, a->spare.lease, e->now);
+        if (ahead > a->job.proof.lease_ahead)
+            a->job.proof.lease_ahead = ahead;
+        a->lease = a->spare.lease;
+    } else {
+        a->lease = tl__etcd_lease(&a->id, a->job.proof.lease_ahead, e->now);
+    }
+}
+
 /* A request must not be cut short by the wait's limit alone: what it may have done would be in doubt. */
 static tl_status ask(tl_etcd_acquisition *a, const tl_event *e, word word, tl_out *out) {
     static const char *const names[] = {
@@ -67,8 +82,8 @@ static tl_status ask(tl_etcd_acquisition *a, const tl_event *e, word word, tl_ou
     a->state = ASKING;
     a->word = (uint8_t)word;
     a->asked = e->now;
-    a->lease = tl__etcd_lease(&a->id, a->job.proof.lease_ahead, e->now);
-    if (word != LOOK)
+    choose_lease(a, e, word);
+    if (word != LOOK && !a->by_spare)
         tl__etcd_grant(send, a->lease, a->job.ttl_ms, out);
     tl__etcd_say(send, tl__bytes_of(names[word]), a->job.key, tl__bytes_of(a->id.suffix));
     if (word == LOOK || word == KEEP)
@@ -98,6 +113,10 @@ static tl_status give_up(tl_etcd_acquisition *a, const tl_event *e, tl_err code,
     if (!a->result.maybe)
         return TL_END;
     a->state = CLEANING;
+    if (a->under != 0) { /* nothing will use it any more */
+        a->doubtful[1] = a->doubtful[0];
+        a->doubtful[0] = a->under;
+    }
     int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
     a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
     a->failures = 0;
@@ -158,6 +177,8 @@ static void doubt(tl_etcd_acquisition *a) {
     if (a->word == LOOK || a->word == KEEP) /* they create nothing */
         return;
     a->uncertain = true;
+    if (a->by_spare)
+        a->spare.lease = 0;
     a->doubtful[1] = a->doubtful[0];
     a->doubtful[0] = a->lease;
 }
@@ -233,15 +254,26 @@ static tl_status is_first(tl_etcd_acquisition *a, const tl_event *e, tl_out *out
     return run_out(a, e, out);
 }
 
-/* The lifetime that this request has granted to the key. false: etcd didn't say. */
+/* What the request in flight has told of its lease. lease 0: etcd didn't say. */
+static tl_spare_lease granted(const tl_etcd_acquisition *a, const tl_event *e) {
+    int64_t ms = a->by_spare ? 0 : tl__etcd_granted_ms(e->reply, a->job.ttl_ms);
+    tl_mono deadline = tl__etcd_deadline(a->asked, ms, e->server->drift_ppm);
+    return a->by_spare ? a->spare : (tl_spare_lease){ms > 0 ? a->lease : 0, ms, deadline};
+}
+
+/* The lifetime that this request has given to the key. false: etcd didn't say. */
 static bool prove(tl_etcd_acquisition *a, const tl_event *e) {
-    int64_t ms = tl__etcd_granted_ms(e->reply, a->job.ttl_ms);
-    if (ms == 0)
+    tl_spare_lease own = granted(a, e);
+    if (own.lease == 0)
         return false;
-    a->deadline = tl__etcd_deadline(a->asked, ms, e->server->drift_ppm);
-    a->keep_at = tl__mono_add_ns(a->asked, ms * TL_NS_PER_MS / PARTS);
-    a->under = a->lease;
+    int64_t left_ns = a->by_spare ? tl__ns_until(a->asked, own.deadline)
+                                  : own.ttl_ms * TL_NS_PER_MS;
+    a->deadline = own.deadline;
+    a->keep_at = tl__mono_add_ns(a->asked, left_ns / PARTS);
+    a->under = own.lease;
     a->changed = tl__etcd_revision(&e->reply[e->count - 1]);
+    if (a->by_spare)
+        a->spare.lease = 0;
     return true;
 }
 
@@ -289,6 +321,9 @@ static tl_status created(tl_etcd_acquisition *a, const tl_event *e, const tl_rep
 static tl_status not_created(tl_etcd_acquisition *a, const tl_event *e, const tl_reply *answer,
                              tl_out *out) {
     tl_etcd_found mine;
+    tl_spare_lease unused = granted(a, e);
+    if (unused.lease != 0 && unused.ttl_ms == a->job.ttl_ms)
+        a->spare = unused;
     if (!tl__etcd_find(answer, 0, 0, &mine))
         return busy(a, e, out);
     a->id.revision = mine.created;
@@ -335,6 +370,11 @@ static tl_status refused(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
     tl_err code = tl__etcd_refusal(answer->text, out);
     if (e->count > 1 && e->reply->type == TL_REPLY_ERROR) /* says why there is no lease */
         (void)tl__etcd_refusal(e->reply->text, out);
+    if (a->by_spare &&
+        code == TL_EUNAVAILABLE) { /* it may be gone; if it isn't that, the next tells */
+        a->spare.lease = 0;
+        return ask(a, e, (word)a->word, out);
+    }
     if (code == TL_EUNCERTAIN)
         doubt(a);
     tl__out_place(out, e->words);
@@ -356,11 +396,8 @@ static tl_status undo(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(
         out, ++a->ticket, tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->limit));
     tl__etcd_say(send, TL_LITERAL("UNDO"), a->job.key, tl__bytes_of(a->id.suffix));
-    if (a->doubtful[0] != 0) {
-        tl_command *c = tl__try_command(send);
-        tl__try_add(c, TL_LITERAL("REVOKE"));
-        tl__try_add(c, tl__out_int(out, a->doubtful[0]));
-    }
+    if (a->doubtful[0] != 0)
+        tl__etcd_revoke(send, a->doubtful[0], out);
     a->next = TL_NEVER;
     out->until = a->limit;
     return TL_GO;

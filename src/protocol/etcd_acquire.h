@@ -22,6 +22,8 @@ typedef struct {
     tl_mono keep_at;  /**< when the key is to be renewed next */
     tl_mono start, limit, next;
     int64_t wait_ms, connect_ms;
+    tl_spare_lease
+        spare; /**< that nothing is under, as far as is known; the driver's again when it has ended */
     int64_t lease;       /**< of the request in flight */
     int64_t doubtful[2]; /**< leases of requests that went unanswered; 0: none */
     int64_t under;       /**< the lease that the key is known to be under; 0: it isn't */
@@ -34,6 +36,7 @@ typedef struct {
     bool answered;  /**< etcd has told who holds the lock at least once */
     bool uncertain; /**< a request of ours may have created the key, or may yet */
     bool woken;     /**< since the request in flight was built */
+    bool by_spare;  /**< the request in flight has the spare lease */
     bool listening, armed;
     uint8_t absences; /**< in a row: nobody was there to connect to */
     uint8_t

@@ -300,6 +300,13 @@ typedef struct {
     bool elsewhere;   /**< taken by another handle, of which only the token is known */
 } tl_proof;
 
+/** On etcd: a lease that no key is under, of somebody's who has no use for it any more. */
+typedef struct {
+    int64_t lease; /**< 0: none */
+    int64_t ttl_ms;
+    tl_mono deadline; /**< until when a key that is put under it may be believed */
+} tl_spare_lease;
+
 /** What a machine is asked to do. Bytes outlive the machine, detached or not. */
 typedef struct {
     const struct tl_protocol *protocol;
@@ -330,6 +337,8 @@ typedef struct {
         least_ms; /**< KEEP, on etcd: what is believed meanwhile, so that the lease must last as long */
     bool
         confirms; /**< KEEP: it counts only when the server is confirmed to be the one to ask, afterwards */
+    tl_spare_lease spare; /**< TAKE, on etcd: to be used while two thirds of it are left */
+    bool revoke;          /**< DROP, on etcd: proof.lease, too, which nobody else will use */
     bool
         again; /**< TAKE: not the first with this token, so that an earlier one may have worked. On etcd KEEP and DROP: the
                      one before has failed, so that it may have */

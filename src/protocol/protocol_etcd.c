@@ -100,6 +100,12 @@ void tl__etcd_grant(tl_send *send, int64_t lease, int64_t ttl_ms, tl_out *out) {
     tl__try_add(c, tl__out_int(out, (ttl_ms + 999) / 1000));
 }
 
+void tl__etcd_revoke(tl_send *send, int64_t lease, tl_out *out) {
+    tl_command *c = tl__try_command(send);
+    tl__try_add(c, TL_LITERAL("REVOKE"));
+    tl__try_add(c, tl__out_int(out, lease));
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* gRPC's codes */
@@ -135,6 +141,7 @@ bool tl__etcd_find(const tl_reply *transaction, size_t response, size_t i, tl_et
     return tl__reply_text(tl__reply_item(key, TL_ETCD_KEY), &ret->key) &&
            tl__reply_text(tl__reply_item(key, TL_ETCD_VALUE), &ret->value) &&
            tl__reply_int(tl__reply_item(key, TL_ETCD_CREATED), &ret->created) &&
+           tl__reply_int(tl__reply_item(key, TL_ETCD_CHANGED), &ret->changed) &&
            tl__reply_int(tl__reply_item(key, TL_ETCD_LEASE), &ret->lease) && ret->created > 0;
 }
 
@@ -157,19 +164,29 @@ tl_mono tl__etcd_deadline(tl_mono asked, int64_t ttl_ms, int32_t drift_ppm) {
     return tl__mono_add_ns(asked, tl__rate_least_ns(ttl_ms * TL_NS_PER_MS, drift_ppm));
 }
 
+bool tl__etcd_is_worth(const tl_spare_lease *spare, tl_mono now, int32_t drift_ppm) {
+    int64_t whole_ns = tl__rate_least_ns(spare->ttl_ms * TL_NS_PER_MS, drift_ppm);
+    return spare->lease != 0 && tl__ns_until(now, spare->deadline) / 2 >= whole_ns / 3;
+}
+
 /* ---- renewing and releasing ------------------------------------------------------------------ */
 
 typedef struct {
     tl_try try; /* first */
     tl_etcd_id id;
     int64_t ahead;
-    int64_t lease;  /* of the renewal in flight, where it isn't joined with others */
-    uint8_t rounds; /* renewals that met a lease higher than theirs */
+    int64_t changed; /* when it was, for certain; 0: that isn't known */
+    uint8_t rounds;  /* renewals that met a lease higher than theirs */
 } attempt;
 
 _Static_assert(sizeof(attempt) <= TL_ATTEMPT_SIZE, "room for an attempt");
 
 #define ROUNDS_MAX 3
+
+/* Of the renewal in flight, where it isn't joined with others. */
+static int64_t lease_of(const attempt *a) {
+    return tl__etcd_lease(&a->id, a->ahead, a->try.asked);
+}
 
 static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->try.ticket, a->try.by);
@@ -177,17 +194,19 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
     a->try.asked = e->now;
     if (a->try.op == TL_RENEW) {
         int64_t ms = job->ttl_ms > job->least_ms ? job->ttl_ms : job->least_ms;
-        a->lease = tl__etcd_lease(&a->id, a->ahead, e->now);
-        tl__etcd_grant(send, a->lease, ms, out);
+        int64_t lease = lease_of(a);
+        tl__etcd_grant(send, lease, ms, out);
         tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
         tl__etcd_add_int(send, a->id.revision, out);
-        tl__etcd_add_int(send, a->lease, out);
-        tl__etcd_add_int(send, job->again ? 0 : job->proof.changed, out);
+        tl__etcd_add_int(send, lease, out);
+        tl__etcd_add_int(send, a->changed, out);
         send->command[0].each = TL_ETCD_KEEPS_EACH;
         send->command[0].alike = (uint32_t)((ms + 999) / 1000);
     } else {
         tl__etcd_say(send, TL_LITERAL("DROP"), job->key, suffix);
         tl__etcd_add_int(send, a->id.revision, out);
+        if (job->proof.lease != 0 && (job->revoke || job->again))
+            tl__etcd_revoke(send, job->proof.lease, out);
     }
     return TL_GO;
 }
@@ -195,6 +214,7 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
 static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
     a->ahead = job->proof.lease_ahead;
+    a->changed = job->again ? 0 : job->proof.changed;
     if (!tl__etcd_id_read(&a->id, &job->token)) /* that of another kind of server: no key has it */
         a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
     return ask(a, job, e, out);
@@ -222,13 +242,14 @@ static const tl_reply *last(const tl_event *e) {
 }
 
 /* Somebody else has renewed it, or a request of ours before, or a key among those that it was joined with is gone. Higher
- * then, and by itself. */
-static tl_status again(attempt *a, const tl_job *job, const tl_event *e, int64_t lease,
+ * then, by what it is now; and by itself in the end. */
+static tl_status again(attempt *a, const tl_job *job, const tl_event *e, const tl_etcd_found *mine,
                        tl_out *out) {
     static const char words[] = "others renew it, too";
-    a->ahead = tl__etcd_ahead(&a->id, lease, e->now);
-    a->try.alone = true;
-    if (++a->rounds == ROUNDS_MAX || !tl__mono_before(e->now, a->try.by))
+    a->ahead = tl__etcd_ahead(&a->id, mine->lease, e->now);
+    a->changed = mine->changed;
+    a->try.alone = ++a->rounds == ROUNDS_MAX - 1;
+    if (a->rounds == ROUNDS_MAX || !tl__mono_before(e->now, a->try.by))
         return tl__try_fail(&a->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
     return ask(a, job, e, out);
 }
@@ -239,7 +260,7 @@ static void prove(attempt *a, const tl_job *job, const tl_event *e) {
     int64_t joined;
     bool is_joined = tl__reply_int(tl__reply_item(last(e), TL_ETCD_JOINED), &joined);
     *proof = job->proof;
-    proof->lease = is_joined ? 0 : a->lease;
+    proof->lease = is_joined ? 0 : lease_of(a);
     proof->lease_ahead = is_joined ? tl__etcd_ahead(&a->id, joined, e->now) : a->ahead;
     proof->changed = tl__etcd_revision(last(e));
 }
@@ -256,28 +277,30 @@ static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_ou
     }
     if (!tl__etcd_find(last(e), 0, 0, &mine))
         return tl__try_not_renewed(&a->try, -1, out);
-    return mine.created == a->id.revision ? again(a, job, e, mine.lease, out)
+    return mine.created == a->id.revision ? again(a, job, e, &mine, out)
                                           : tl__try_not_renewed(&a->try, 0, out);
 }
 
+/* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. */
 static tl_status released(attempt *a, const tl_event *e, tl_out *out) {
     tl_etcd_found first;
-    if (tl__etcd_succeeded(last(e)))
+    if (tl__etcd_succeeded(e->reply))
         return TL_END;
-    return tl__try_not_released(&a->try, tl__etcd_find(last(e), 1, 0, &first) ? 0 : -1, out);
+    return tl__try_not_released(&a->try, tl__etcd_find(e->reply, 1, 0, &first) ? 0 : -1, out);
 }
 
-/* An error about the lease is the second answer's, too. */
+/* Of a renewal the second decides: an error about the lease is the transaction's, too. */
 static tl_status answered(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
-    unsigned expected = t->op == TL_RENEW ? 2 : 1;
-    if (e->count != expected)
+    bool renews = t->op == TL_RENEW;
+    if (e->count < 1 || e->count > 2 || (renews && e->count != 2))
         return tl__try_malformed(t, out);
-    if (last(e)->type == TL_REPLY_ERROR)
-        return refused_by(t, e, last(e)->text, out);
-    if (last(e)->type != TL_REPLY_ARRAY || tl__etcd_revision(last(e)) == 0)
+    const tl_reply *decides = renews ? last(e) : e->reply;
+    if (decides->type == TL_REPLY_ERROR)
+        return refused_by(t, e, decides->text, out);
+    if (decides->type != TL_REPLY_ARRAY || tl__etcd_revision(decides) == 0)
         return tl__try_malformed(t, out);
-    return t->op == TL_RENEW ? renewed(a, job, e, out) : released(a, e, out);
+    return renews ? renewed(a, job, e, out) : released(a, e, out);
 }
 
 const tl_protocol tl__protocol_etcd = {.name = "etcd",

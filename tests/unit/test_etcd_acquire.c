@@ -133,9 +133,10 @@ static const char *key(const char *suffix, int64_t created, int64_t lease) {
                         0};
         strcat(coded, four);
     }
-    (void)snprintf(to, sizeof room[0],
-                   "{\"key\":\"%s\",\"create_revision\":\"%lld\",\"lease\":\"%lld\"}", coded,
-                   (long long)created, (long long)lease);
+    (void)snprintf(
+        to, sizeof room[0],
+        "{\"key\":\"%s\",\"create_revision\":\"%lld\",\"mod_revision\":\"%lld\",\"lease\":\"%lld\"}",
+        coded, (long long)created, (long long)created, (long long)lease);
     return to;
 }
 
@@ -287,10 +288,62 @@ TEST(other_strategies_try_again_as_they_say) {
     later_ms(700);
     event(TL_TIMER);
     event(TL_REPLY);
-    assert_asks("GRANT", "TRY");
-    answers(GRANTED, none);
+    assert_asks("TRY", NULL); /* under the lease that is there already */
+    answer(TL_ETCD_TXN, none);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(m.result.code, TL_EBUSY);
+    assert_true(m.spare.lease != 0); /* for whoever is next */
+}
+
+#define SPARE INT64_C(3000000000000000000)
+
+static void begin_with_spare(int64_t wait_ms, int64_t left_ms) {
+    const tl_retry retry = {.kind = TL_RETRY_AUTO};
+    job = a_job();
+    job.spare = (tl_spare_lease){SPARE, TTL_MS, tl__mono_add_ms(f.now, left_ms)};
+    tl__etcd_acquire_init(&m, &job, &retry, wait_ms, CONNECT_MS, 42);
+    f.machine = &m;
+    f.step = tl__etcd_acquire_step;
+    event(TL_START);
+    event(TL_REPLY);
+}
+
+TEST(a_spare_lease_is_used_while_two_thirds_of_it_are_left) {
+    const int64_t whole_ms = (int64_t)TTL_MS * LEAST, enough_ms = whole_ms * 2 / 3 + 2;
+    begin_with_spare(0, enough_ms);
+    assert_asks("TRY", NULL);
+    assert_int_equal(arg(0, 3), SPARE);
+    later_ms(100);
+    answer(TL_ETCD_TXN, transaction(true, 5, NULL, NULL));
+    assert_int_equal(m.result.code, TL_OK);
+    assert_int_equal(tl__ms_until(f.now, m.result.deadline), enough_ms - 100); /* its own */
+    assert_true(m.result.proof.lease == SPARE);
+    assert_true(tl__etcd_lease(&m.id, m.result.proof.lease_ahead, f.now) > SPARE); /* and so on */
+    assert_int_equal(m.spare.lease, 0);
+    begin_with_spare(0, whole_ms * 2 / 3 - 10);
+    assert_asks("GRANT", "TRY");
+    answers(GRANTED, transaction(true, 5, NULL, NULL));
+    assert_held(5, 0);
+}
+
+TEST(a_spare_lease_that_is_gone_is_replaced_at_once) {
+    begin_with_spare(60000, 7000);
+    assert_asks("JOIN", NULL);
+    answer(TL_ETCD_TXN, "!5");
+    assert_asks("GRANT", "JOIN");
+    assert_true(arg(1, 3) != SPARE);
+    assert_int_equal(m.spare.lease, 0);
+}
+
+TEST(a_spare_lease_in_doubt_is_nobodys_any_more) {
+    begin_with_spare(0, 7000);
+    answer(TL_ETCD_TXN, "!14");
+    assert_int_equal(m.spare.lease, 0);
+    later_ms(ATTEMPT_MS);
+    event(TL_TIMER);
+    detached(TL_EUNCERTAIN);
+    assert_asks("UNDO", "REVOKE");
+    assert_true(arg(1, 1) == SPARE);
 }
 
 /* ---- in line ----------------------------------------------------------------------------------- */
@@ -388,16 +441,19 @@ TEST(without_a_stream_it_looks_often_and_from_a_later_revision) {
 
 TEST(who_gives_up_leaves_the_line) {
     stand_behind(4, 7);
+    int64_t lease = m.lease;
     later_ms(60000);
     event(TL_TIMER);
     detached(TL_ETIMEDOUT);
-    assert_asks("UNDO", NULL);
+    assert_asks("UNDO", "REVOKE");
     give((tl_event){.kind = TL_FAILED, .maybe_sent = true, .why = TL_EUNAVAILABLE});
     assert_int_equal(f.status, TL_GO);
     later_ms(100);
     event(TL_TIMER);
-    assert_asks("UNDO", NULL);
-    answer(TL_ETCD_TXN, transaction(true, 8, NULL, NULL));
+    assert_asks("UNDO", "REVOKE");
+    assert_int_equal(arg(1, 1), lease);
+    answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_REVOKE},
+              (const char *const[]){transaction(true, 8, NULL, NULL), "{\"header\":{}}"}, 2);
     assert_int_equal(f.status, TL_END);
 }
 
@@ -539,9 +595,13 @@ TEST(a_renewal_is_joined_by_the_last_change_and_by_itself_after_one_in_vain) {
     event(TL_TIMER);
     assert_int_equal(arg(1, 5), 6);
     int64_t first = arg(1, 4);
-    answers(GRANTED, transaction(false, 7, key(id.suffix, 5, first - 1), NULL));
-    assert_asks("GRANT", "KEEP");
-    assert_true(f.out.send.alone);
+    for (int i = 0; i < 2;
+         i++) { /* of those that it was joined with one was gone, or it was changed */
+        answers(GRANTED, transaction(false, 7, key(id.suffix, 5, first - 1), NULL));
+        assert_asks("GRANT", "KEEP");
+        assert_int_equal(arg(1, 5), 5); /* when the answer says that it was changed */
+        assert_int_equal(f.out.send.alone, i == 1);
+    }
     assert_true(arg(1, 4) >= first);
     answers(GRANTED, "!14"); /* it may have been carried out, or will be */
     event(TL_TIMER);
@@ -670,6 +730,25 @@ TEST(an_extension_for_less_leaves_the_key_under_a_lease_of_as_much_as_before) {
     assert_int_equal(f.status, TL_END);
     assert_int_equal(s.result.code, TL_OK);
     assert_true(s.result.deadline.ns <= tl__mono_add_ms(asked, job.ttl_ms).ns);
+}
+
+/* Where nothing else is under it, as far as is known. */
+TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
+    tl_job held = held_job();
+    held.proof.lease = 77;
+    settle(held);
+    answer(TL_ETCD_TXN, "!14");
+    event(TL_TIMER);
+    assert_asks("DROP", "REVOKE");
+    assert_int_equal(arg(1, 1), 77);
+    answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_REVOKE},
+              (const char *const[]){transaction(true, 6, NULL, NULL), "!14"}, 2);
+    assert_int_equal(s.result.code, TL_OK); /* the key is gone all the same */
+    job = held;
+    job.revoke = true;
+    tl__settle_init(&s, &job, TL_RELEASE, tl__mono_add_ms(f.now, 1000), 1);
+    event(TL_START);
+    assert_asks("DROP", "REVOKE");
 }
 
 TEST(a_token_of_another_kind_of_server_holds_nothing_here) {

@@ -1,0 +1,56 @@
+/*
+ * Spare leases of etcd. What is forgotten here expires by itself; it must never be told of one that a key may be under.
+ */
+#include "client/leases.h"
+
+#include "protocol/etcd.h"
+
+void tl__leases_init(tl_leases *leases) {
+    tl__mutex_init(&leases->mutex);
+}
+
+void tl__leases_end(tl_leases *leases) {
+    tl__mutex_end(&leases->mutex);
+}
+
+/* Without those of which too little is left. */
+static void sort_out(tl_leases *l, tl_mono now, int32_t drift_ppm) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < l->count; i++)
+        if (tl__etcd_is_worth(&l->of[i], now, drift_ppm))
+            l->of[n++] = l->of[i];
+    l->count = n;
+}
+
+tl_spare_lease tl__leases_take(tl_leases *leases, int64_t ttl_ms, tl_mono now, int32_t drift_ppm) {
+    tl_leases *l = leases;
+    tl_spare_lease taken = {0};
+    tl__mutex_lock(&l->mutex);
+    sort_out(l, now, drift_ppm);
+    for (unsigned i = 0; i < l->count; i++)
+        if (l->of[i].ttl_ms == ttl_ms) {
+            taken = l->of[i];
+            l->of[i] = l->of[--l->count];
+            break;
+        }
+    tl__mutex_unlock(&l->mutex);
+    return taken;
+}
+
+bool tl__leases_want(tl_leases *leases, const tl_spare_lease *spare, tl_mono now,
+                     int32_t drift_ppm) {
+    tl_leases *l = leases;
+    tl__mutex_lock(&l->mutex);
+    sort_out(l, now, drift_ppm);
+    bool wants = l->used && l->count < TL_LEASES_MAX && tl__etcd_is_worth(spare, now, drift_ppm);
+    l->used = true;
+    tl__mutex_unlock(&l->mutex);
+    return wants;
+}
+
+void tl__leases_give(tl_leases *leases, const tl_spare_lease *spare) {
+    tl__mutex_lock(&leases->mutex);
+    if (spare->lease != 0 && leases->count < TL_LEASES_MAX)
+        leases->of[leases->count++] = *spare;
+    tl__mutex_unlock(&leases->mutex);
+}
