@@ -18,7 +18,7 @@ static tl_answer failure(const tl_conn *c, const tl_slot *s, tl_err why, int sys
                        .generation = tl__conn_generation(c),
                        .native = s->native,
                        .id = c->id,
-                       .maybe_sent = !tl__slot_unsent(s) || s->effect,
+                       .maybe_sent = (!tl__slot_unsent(s) && !c->foreign) || s->effect,
                        .why = why,
                        .sys_errno = sys_errno,
                        .words = tl__bytes_of(words)};
@@ -93,6 +93,12 @@ void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
 
 void tl__conn_lose_stream(tl_conn *conn) {
     const tl_stream *s = &conn->stream;
+    char words[TL_STREAM_WORDS + 64];
+    if (conn->gateway && conn->state == TL_CONN_UP && !conn->served) {
+        (void)snprintf(words, sizeof words, "%s, without an answer: is it an etcd?", s->words);
+        lose(conn, s->why, s->sys_errno, s->absent, words, true);
+        return;
+    }
     lose(conn, s->why, s->sys_errno, s->absent, s->words, true);
 }
 
@@ -117,7 +123,9 @@ void tl__conn_lose_nonsense(tl_conn *conn, const char *what) {
     (void)snprintf(problem, sizeof problem, "this is no %s: %s",
                    conn->gateway ? "answer of etcd's JSON gateway" : "reply of a Redis server",
                    what);
+    conn->foreign = conn->gateway && !conn->served;
     tl__conn_lose_at_place(conn, TL_ESERVER, problem);
+    conn->foreign = false;
 }
 
 void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms) {

@@ -32,6 +32,7 @@ struct tl_conn {
     bool more;    /* perhaps there is more to read than poll shows */
     bool stale;   /* has been idle: look whether the server has closed before writing */
     bool served;  /* this connection has answered something */
+    bool foreign; /* it leads to no etcd: nothing that it was sent has been executed */
     bool leaving; /* the server isn't the one to ask any more: close after what was sent */
     bool held;    /* requests are queued only */
     bool freeing;

@@ -402,11 +402,40 @@ static bool read_root(tl_gateway *g, tl_etcd_kind kind, int status, const json_t
     return readers[kind](g, root, ret);
 }
 
+/* An answer of some other HTTP server, or of an etcd that doesn't have this path: then it has executed nothing. */
+static bool is_of_others(int status, const json_t *root) {
+    const char *message = json_string_value(json_object_get(root, "message"));
+    return status >= 300 && status < 500 &&
+           (!json_is_object(root) || (message && strcmp(message, "Not Found") == 0));
+}
+
+static int fail_of_others(tl_gateway *g, int status) {
+    g->problem = "of another server";
+    (void)snprintf(g->words, sizeof g->words, "HTTP status %d", status);
+    return -1;
+}
+
+#define DENIED 7 /* gRPC's */
+static const char common_name[] =
+    "etcd's gateway takes no client certificate with a common name (CN) while etcd's auth is on";
+
+/* It says so in plain text, before anybody is asked. */
+static bool is_of_common_name(int status, tl_bytes body) {
+    static const char says[] = "CommonName";
+    return status == 400 && body.n > 0 && memmem(body.p, body.n, says, sizeof says - 1);
+}
+
 int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body, tl_reply *ret) {
     json_error_t error;
     if (kind == TL_ETCD_NONE || (size_t)kind >= sizeof readers / sizeof *readers)
         return fail(g, "an answer to no request");
     json_t *root = body.n ? json_loadb(body.p, body.n, JSON_ALLOW_NUL, &error) : NULL;
+    if (is_of_others(status, root)) {
+        json_decref(root);
+        if (!is_of_common_name(status, body))
+            return fail_of_others(g, status);
+        return make_error(g, DENIED, common_name, ret) ? 1 : fail(g, g->problem);
+    }
     bool ok = (root || status != 200) ? read_root(g, kind, status, root, ret) : odd(g, "no JSON");
     json_decref(root);
     return ok ? 1 : fail(g, g->problem ? g->problem : "no JSON");

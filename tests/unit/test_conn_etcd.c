@@ -112,6 +112,30 @@ TEST(what_was_queued_before_the_login_is_said_with_its_token) {
     close_world(&e);
 }
 
+/* Nothing that it was sent has been executed; but what an etcd has answered badly may have been. */
+TEST(an_http_server_that_is_no_etcd_is_told_as_such) {
+    for (int served = 0; served < 2; served++) {
+        etcd_world e;
+        open_world(&e, "");
+        say_revoke(&e, 42);
+        peer_accept(&e.world.peer);
+        expect_revoke(&e, &e.world.peer, "", 42);
+        if (served) {
+            answer(&e.world.peer, 200, "{\"header\":{}}");
+            await_seen(&e, &e.world.peer, 1);
+            say_revoke(&e, 43);
+            expect_revoke(&e, &e.world.peer, "", 43);
+        }
+        answer(&e.world.peer, 404, "<html>404 page not found</html>");
+        await_seen(&e, &e.world.peer, served ? 2 : 1);
+        const seen *last = &e.world.log[served];
+        assert_int_equal(last->why, TL_ESERVER);
+        assert_int_equal(last->maybe_sent, served);
+        assert_non_null(strstr(last->text, "no answer of etcd's JSON gateway: HTTP status 404"));
+        close_world(&e);
+    }
+}
+
 TEST(a_refused_login_is_told_and_one_that_etcd_asks_for_no_token_goes_on) {
     etcd_world e;
     open_world(&e, "me");

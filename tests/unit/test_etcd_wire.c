@@ -305,6 +305,32 @@ TEST(an_error_has_its_code_whatever_the_form) {
     assert_true(tl__bytes_eq(r.text, TL_LITERAL("ETCD -1 HTTP status 502")));
 }
 
+/* Nor an etcd that is too old, or has its gateway turned off. */
+TEST(an_answer_of_another_http_server_is_none_of_etcds) {
+    static const struct {
+        int status;
+        const char *body;
+        bool etcds;
+    } rows[] = {
+        {404, "<html>404 page not found</html>", false},
+        {404, "", false},
+        {404, "{\"error\":\"Not Found\",\"message\":\"Not Found\",\"code\":5}", false},
+        {301, "", false},
+        {405, "[]", false},
+        {404, "{\"message\":\"etcdserver: requested lease not found\",\"code\":5}", true},
+        {503, "<html>busy</html>", true}}; /* of a proxy: whether it was executed isn't known */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tl_reply reply;
+        tl_gateway *g = tl__gateway_new((tl_bytes){0});
+        int got = tl__gateway_read(g, TL_ETCD_TXN, rows[i].status, tl__bytes_of(rows[i].body),
+                                   &reply);
+        assert_int_equal(got, rows[i].etcds ? 1 : -1);
+        if (!rows[i].etcds)
+            assert_non_null(strstr(tl__gateway_words(g), "HTTP status"));
+        tl__gateway_free(g);
+    }
+}
+
 TEST(what_is_malformed_is_refused_whole) {
     static const char *const bad[] = {
         "",
