@@ -38,8 +38,8 @@ typedef struct {
 
 struct real_etcd {
     unsigned count;
-    bool tls;
-    char dir[96], url[256], ca[128];
+    bool tls, mutual;
+    char dir[96], url[256], ca[128], cert[128], key[128];
     member of[REAL_ETCD_MAX];
 };
 
@@ -144,7 +144,8 @@ static void start_member(real_etcd *e, unsigned i, bool anew) {
     (void)snprintf(text[6], sizeof *text, "--initial-cluster-state=%s", anew ? "new" : "existing");
     (void)snprintf(text[7], sizeof *text, "--cert-file=%s/server.pem", e->dir);
     (void)snprintf(text[8], sizeof *text, "--key-file=%s/server.key", e->dir);
-    char cluster[600];
+    (void)snprintf(text[9], sizeof *text, "--trusted-ca-file=%s/ca.pem", e->dir);
+    char cluster[600], asks[] = "--client-cert-auth";
     (void)snprintf(cluster, sizeof cluster, "--initial-cluster=%s", all);
     char etcd[] = "etcd", quiet[] = "--logger=zap";
     char *argv[] = {etcd,
@@ -159,6 +160,8 @@ static void start_member(real_etcd *e, unsigned i, bool anew) {
                     quiet,
                     e->tls ? text[7] : NULL,
                     text[8],
+                    e->mutual ? text[9] : NULL,
+                    asks,
                     NULL};
     int log = open(m->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     m->pid = spawn(argv, log, true);
@@ -178,6 +181,8 @@ static bool answers(const real_etcd *e, unsigned i) {
                                             .connect_ms = 1000);
     if (e->tls)
         o.tls_ca_file = e->ca;
+    if (e->mutual)
+        o.tls_cert_file = e->cert, o.tls_key_file = e->key;
     if (tl_client_open(&o, &client, NULL))
         return false;
     bool yes = tl_client_ping(client, NULL) == TL_OK;
@@ -221,21 +226,24 @@ static void set_ports(real_etcd *e) {
 }
 
 static void make_certificates(real_etcd *e) {
-    char command[1024];
+    char command[1400];
     (void)snprintf(
         command, sizeof command,
         "cd %s && openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca "
         "2>/dev/null && openssl req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj "
         "/CN=etcd 2>/dev/null && printf 'subjectAltName=IP:127.0.0.1' >ext && openssl x509 -req -in "
         "server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out server.pem "
-        "2>/dev/null",
+        "2>/dev/null && openssl req -newkey rsa:2048 -nodes -keyout me.key -out me.csr -subj /CN=me 2>/dev/null && "
+        "openssl x509 -req -in me.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out me.pem 2>/dev/null",
         e->dir);
     if (system(command) != 0)
         fail("no certificates could be made");
     (void)snprintf(e->ca, sizeof e->ca, "%s/ca.pem", e->dir);
+    (void)snprintf(e->cert, sizeof e->cert, "%s/me.pem", e->dir);
+    (void)snprintf(e->key, sizeof e->key, "%s/me.key", e->dir);
 }
 
-static real_etcd *start(unsigned members, bool tls) {
+static real_etcd *start(unsigned members, bool tls, bool mutual) {
     need_programs();
     real_etcd *e = calloc(1, sizeof *e);
     const char *dir = getenv("TMPDIR");
@@ -243,6 +251,7 @@ static real_etcd *start(unsigned members, bool tls) {
         fail("%u members", members);
     e->count = members;
     e->tls = tls;
+    e->mutual = mutual;
     (void)snprintf(e->dir, sizeof e->dir, "%.60s/tidelock-etcd-XXXXXX", dir ? dir : "/tmp");
     if (!mkdtemp(e->dir))
         fail("%s: %s", e->dir, strerror(errno));
@@ -274,11 +283,15 @@ static real_etcd *start(unsigned members, bool tls) {
 }
 
 real_etcd *real_etcd_start(unsigned members) {
-    return start(members, false);
+    return start(members, false, false);
 }
 
 real_etcd *real_etcd_start_tls(unsigned members) {
-    return start(members, true);
+    return start(members, true, false);
+}
+
+real_etcd *real_etcd_start_mutual(unsigned members) {
+    return start(members, true, true);
 }
 
 void real_etcd_free(real_etcd *e) {
@@ -303,6 +316,14 @@ const char *real_etcd_url_of(const real_etcd *e, unsigned i) {
 
 const char *real_etcd_ca(const real_etcd *e) {
     return e->ca;
+}
+
+const char *real_etcd_cert(const real_etcd *e) {
+    return e->cert;
+}
+
+const char *real_etcd_key(const real_etcd *e) {
+    return e->key;
 }
 
 void real_etcd_kill(real_etcd *e, unsigned i) {
@@ -335,7 +356,7 @@ void real_etcd_thaw(real_etcd *e, unsigned i) {
 /* ---- etcdctl ----------------------------------------------------------------------------------- */
 
 static pid_t run_ctl(const real_etcd *e, const char *endpoints, const char *arguments, int out) {
-    char room[2048], where[512], cacert[160];
+    char room[2048], where[512], cacert[160], cert[160], key[160];
     char *argv[ARGUMENTS_MAX];
     int n = 0;
     (void)snprintf(room, sizeof room, "%s", arguments);
@@ -344,8 +365,12 @@ static pid_t run_ctl(const real_etcd *e, const char *endpoints, const char *argu
     static char etcdctl[] = "etcdctl";
     argv[n++] = etcdctl;
     argv[n++] = where;
+    (void)snprintf(cert, sizeof cert, "--cert=%s", e->cert);
+    (void)snprintf(key, sizeof key, "--key=%s", e->key);
     if (e->tls)
         argv[n++] = cacert;
+    if (e->mutual)
+        argv[n++] = cert, argv[n++] = key;
     char *rest;
     for (char *word = strtok_r(room, " ", &rest); word && n < ARGUMENTS_MAX - 1;
          word = strtok_r(NULL, " ", &rest))

@@ -17,6 +17,8 @@ typedef struct real_etcd real_etcd;
 real_etcd *real_etcd_start(unsigned members);
 /** The same with TLS for clients; the certificate proves to be 127.0.0.1. */
 real_etcd *real_etcd_start_tls(unsigned members);
+/** And with certificates of clients, too, one of which there is, of the common name "me". */
+real_etcd *real_etcd_start_mutual(unsigned members);
 
 /** Kill all, and remove their directories. NULL is fine. At exit this is done for all that are left. */
 void real_etcd_free(real_etcd *e);
@@ -26,6 +28,9 @@ const char *real_etcd_url(const real_etcd *e);
 const char *real_etcd_url_of(const real_etcd *e, unsigned member);
 /** Who signs the certificates: a path. */
 const char *real_etcd_ca(const real_etcd *e);
+/** A client's certificate, and its key: paths. */
+const char *real_etcd_cert(const real_etcd *e);
+const char *real_etcd_key(const real_etcd *e);
 
 /** Which member leads, as those that run say, in 20 s. */
 unsigned real_etcd_leader(const real_etcd *e);

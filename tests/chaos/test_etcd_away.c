@@ -1,0 +1,81 @@
+/*
+ * Locks on an etcd whose majority is away: killed, or stopped and woken, so that what was answered with an error is carried out
+ * after all.
+ */
+#include "etcd_faults.h"
+
+TEST(without_a_majority_a_lock_is_lost_by_its_deadline_and_nobody_gets_it_until_there_is_one) {
+    real_etcd *e = real_etcd_start(3);
+    tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = real_etcd_url(e), .attempt_ms = 1000));
+    tl_lock *lock = new_lock(c, "k", 4000), *waits = new_lock(c, "k", 4000);
+    told = 0;
+    acquire(lock, 0);
+    assert_int_equal(tl_lock_acquire_async(waits, TL_FOREVER, done, NULL, NULL), TL_OK);
+    pause_ms(500); /* with a watch open */
+    real_etcd_kill(e, 1);
+    real_etcd_kill(e, 2);
+    int64_t lost_by = now_ms() + 4000;
+    while (tl_lock_state(lock) != TL_LOST && now_ms() < lost_by)
+        pause_ms(10);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    tl_lock *tries = new_lock(c, "k", 4000);
+    assert_int_not_equal(tl_lock_acquire(tries, 0, NULL), TL_OK);
+    assert_int_equal(told, 0);
+    real_etcd_restart(e, 1);
+    await_told(20000);
+    assert_int_equal(told_code, TL_OK);
+    assert_true(tl_lock_fence(waits) > tl_lock_fence(lock));
+    real_etcd_restart(e, 2);
+    assert_int_equal(tl_lock_release(waits, NULL), TL_OK);
+    tl_lock_free(tries);
+    tl_lock_free(waits);
+    tl_lock_free(lock);
+    tl_client_close(c);
+    real_etcd_free(e);
+}
+
+/* How many keys there are below K/. */
+static unsigned contenders(const real_etcd *e, const char *key) {
+    char arguments[100];
+    (void)snprintf(arguments, sizeof arguments, "get --prefix --keys-only %s/", key);
+    const char *text = real_etcd_ctl(e, arguments);
+    unsigned n = 0;
+    for (; text && *text; text++)
+        n += *text == '/';
+    return n;
+}
+
+static void set_followers(real_etcd *e, unsigned leader, bool frozen) {
+    for (unsigned i = 0; i < 3; i++)
+        if (i != leader && frozen)
+            real_etcd_freeze(e, i);
+        else if (i != leader)
+            real_etcd_thaw(e, i);
+}
+
+/* The leader answers that it has failed, and carries it out when it has its followers back. */
+TEST(what_is_executed_after_its_error_is_undone_or_counts) {
+    real_etcd *e = real_etcd_start(3);
+    unsigned leader = real_etcd_leader(e);
+    tl_client *c = open_with(
+        TL_CLIENT_OPTIONS(.url = real_etcd_url_of(e, leader), .attempt_ms = 700));
+    tl_lock *lock = new_lock(c, "k", 30000), *other = new_lock(c, "k", 30000);
+    acquire(other, 0); /* so that there is a connection, and a lease to spare */
+    assert_int_equal(tl_lock_release(other, NULL), TL_OK);
+    set_followers(e, leader, true);
+    assert_int_equal(tl_lock_acquire(lock, 0, NULL), TL_EUNCERTAIN);
+    set_followers(e, leader, false);
+    acquire(other, 10000); /* long before a lifetime has passed */
+    set_followers(e, leader, true);
+    assert_int_equal(tl_lock_release(other, NULL), TL_EUNCERTAIN);
+    set_followers(e, leader, false);
+    acquire(lock, 10000);
+    assert_int_equal(contenders(e, "k"), 1);
+    assert_int_equal(tl_lock_release(lock, NULL), TL_OK);
+    assert_int_equal(contenders(e, "k"), 0);
+    tl_lock_free(lock);
+    tl_lock_free(other);
+    tl_client_close(c);
+    real_etcd_free(e);
+}
