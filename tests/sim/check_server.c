@@ -689,7 +689,6 @@ static void alone_counts(sim_world *w, uint32_t number, int key) {
     sim_check_count(w, key, number);
     sim_check_alone(w, key, number);
     w->key[key].spent = w->key[key].spent == number ? 0 : w->key[key].spent;
-    sim_check_promise(w, key, number);
     sim_line_given(w, number, 0, key);
     w->key[key].holder = number;
     t->turn = ++w->key[key].turns;
@@ -711,17 +710,19 @@ static void came_late(sim_world *w, uint32_t number, int key) {
 
 /* K first, which is all that a server can judge: neither S nor what it has seen last can refuse it. */
 static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int key) {
-    if (m->has || number == 0) {
+    const bool late = sim_cluster_is_late(w, m->socket->server, m->argv[0]);
+    if ((m->has && !late) || number == 0) {
         w->stats.reasked++;
         return;
     }
     w->stats.alone_takes++;
     sim_check_in_time(w, m, m->asked, m->argv[3], 0, key);
-    if (sim_cluster_is_late(w, m->socket->server, m->argv[0])) {
+    if (late) {
         came_late(w, number, key);
         return;
     }
     alone_counts(w, number, key);
+    sim_check_promise(w, key, number);
     check_prompt(w, m, key);
 }
 
@@ -756,6 +757,11 @@ static void late_counts(sim_world *w, int key) {
     uint32_t number = k->late;
     if (k->holder != number || !w->token[number].taken) {
         alone_counts(w, number, key);
+        /* Where it was given back there was none of it, as far as anybody could tell: it is left for a lifetime. */
+        if (w->token[number].promise == SIM_NOT_ACQUIRED)
+            w->stats.orphans++;
+        else
+            sim_check_promise(w, key, number);
         k->free_since = SIM_NEVER;
         w->stats.late_counts++;
     }

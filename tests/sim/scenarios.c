@@ -235,6 +235,10 @@ static bool moved_is_kept(const sim_stats *s) {
            s->alone_drops > 0 && s->lost_gone + s->lost_taken == 0 && s->fences_back == 0;
 }
 
+static bool late_is_nobodys(const sim_stats *s) {
+    return s->slots_closed > 0 && s->alone_late > 0 && s->late_counts > 0 && s->overlaps == 0;
+}
+
 static bool led_is_kept(const sim_stats *s) {
     return s->led > 0 && s->led == s->switched && s->slots_closed > 0 &&
            s->lost_gone + s->lost_taken == 0 && s->overlaps == 0 && s->fences_back == 0;
@@ -648,6 +652,10 @@ const sim_scenario sim_scenarios[] = {
      20, CLUSTER "move=100", moved_is_kept},
     {"cluster-line", "who stands in line when a slot is opened is called all the same", 1, 10,
      CLUSTER "ttl=6000 hold=600 idle=100 move=20 until=40000", moved_is_kept},
+    {"cluster-late",
+     "threads run late while slots move to and fro: a key at two nodes, where one is nobody's", 1,
+     80, CLUSTER "hold=300 idle=30 attempt=600 move=5 starve=100000 cast=tA0tB0tC0tD0",
+     late_is_nobodys},
     {"cluster-led", "replicas take over as is asked for, also while slots are open: nor here", 1,
      20, CLUSTER "move=200 switch=300 ways=16", led_is_kept},
     {"cluster-dies", "masters die, or are parted from the others and stop: quiet_ms T", 1, 20,
