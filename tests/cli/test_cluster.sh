@@ -16,7 +16,8 @@ expect 3 "$tidelock" --url $url skew --format nagios # a monitor is told in its 
 grep -q '^SKEW UNKNOWN - none of the 2 nodes' "$out" || fail "nagios: $(cat "$out")"
 start_server
 open_port
-expect_line 69 "127.0.0.1:$port is no node of a cluster: give its URL as redis://" "$tidelock" --url redis+cluster://127.0.0.1:"$port" skew
+expect_line 70 "127.0.0.1:$port is no node of a cluster: give its URL as redis://" "$tidelock" --url redis+cluster://127.0.0.1:"$port" skew
+expect_line 70 "127.0.0.1:$port is no node of a cluster: give its URL as redis://" "$tidelock" --url redis+cluster://127.0.0.1:"$port" doctor
 expect_line 64 'skew: --passive hears one server' "$tidelock" --url $url skew --passive
 expect_line 64 'skew: --publish' "$tidelock" --url $url skew --publish ns
 for c in status "init --keys x --phase 1 --yes" "advance --yes" "rollback --yes" sweep clients acl; do

@@ -439,5 +439,5 @@ int members_trouble(const members *m, char *to, size_t size) {
     else
         (void)snprintf(to, size, "none of the %u nodes in the URL leads to a cluster: %.170s",
                        m->count, who->words);
-    return who->status;
+    return who->stranger ? STATUS_INTERNAL : who->status; /* as the library's TL_ESERVER */
 }

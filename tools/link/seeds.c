@@ -48,11 +48,12 @@ static bool ask_node(question *q, skew_link *l) {
     q->status = l->status;
     if (!l->error)
         (void)snprintf(q->words, sizeof q->words, "%.230s", l->words);
-    else if (strstr(l->words, "cluster support disabled"))
+    else if (strstr(l->words, "cluster support disabled")) {
+        q->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
         (void)snprintf(q->words, sizeof q->words,
                        "%.120s is no node of a cluster: give its URL as redis://",
                        l->endpoint.label);
-    else
+    } else
         (void)snprintf(q->words, sizeof q->words, "%.120s: CLUSTER SLOTS: %.90s", l->endpoint.label,
                        l->words);
     return false;
