@@ -149,13 +149,8 @@ static void forget(json_t *object, const char *name) {
 
 /* Whatever lies inside: headers tell the revision alone; how long a lease has still is a matter of time. */
 static void level(json_t *v) {
-    const char *name;
-    json_t *item;
-    size_t i;
-    if (json_is_array(v)) {
-        json_array_foreach(v, i, item) level(item);
-        return;
-    }
+    for (size_t i = 0; i < json_array_size(v); i++)
+        level(json_array_get(v, i));
     if (!json_is_object(v))
         return;
     if (json_object_get(v, "grantedTTL"))
@@ -168,7 +163,8 @@ static void level(json_t *v) {
     forget(header, "raft_term");
     if (json_object_size(header) == 0)
         forget(v, "header");
-    json_object_foreach(v, name, item) level(item);
+    for (void *at = json_object_iter(v); at; at = json_object_iter_next(v, at))
+        level(json_object_iter_value(at));
 }
 
 static char *text_of(json_t *v) {
@@ -393,18 +389,18 @@ TEST(and_so_it_does_at_random) {
 
 /* By watch: what has been told, in order. How events are packed into messages is a matter of time. */
 static void note_message(json_t *told, json_t *message) {
-    json_t *result = json_object_get(message, "result"), *event;
+    json_t *result = json_object_get(message, "result");
     const char *id = json_string_value(json_object_get(result, "watch_id"));
     json_t *list = json_object_get(told, id ? id : "0");
-    size_t i;
     level(message);
     assert_non_null(result);
     if (!list)
         (void)json_object_set_new(told, id ? id : "0", list = json_array());
     if (json_object_get(result, "created"))
         (void)json_array_append_new(list, json_string("created"));
-    json_array_foreach(json_object_get(result, "events"), i, event)(void)
-        json_array_append(list, event);
+    json_t *events = json_object_get(result, "events");
+    for (size_t i = 0; i < json_array_size(events); i++)
+        (void)json_array_append(list, json_array_get(events, i));
     if (json_object_get(result, "canceled"))
         (void)json_array_append_new(
             list, json_pack("{s:O?}", "canceled at", json_object_get(result, "compact_revision")));

@@ -626,9 +626,9 @@ static etcd_error check_token(const fake_etcd *e, etcd_kind kind, tl_bytes token
     if (token.n > sizeof begin - 1 && memcmp(token.p, begin, sizeof begin - 1) == 0)
         (void)tl__bytes_to_int(tl__bytes(token.p + sizeof begin - 1, token.n - (sizeof begin - 1)),
                                &n);
-    return n > e->tokens_from && n <= e->tokens
-               ? (etcd_error){0}
-               : (etcd_error){16, "etcdserver: invalid auth token"};
+    if (n > e->tokens_from && n <= e->tokens)
+        return (etcd_error){0};
+    return (etcd_error){16, "etcdserver: invalid auth token"};
 }
 
 void fake_etcd_forget_tokens(fake_etcd *e) {
