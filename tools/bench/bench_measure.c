@@ -43,8 +43,9 @@ static bench_times times_of(samples *s) {
     if (s->count == 0)
         return t;
     qsort(s->ns, (size_t)s->kept, sizeof *s->ns, compare);
-    t.p50 = (double)s->ns[s->kept / 2] / NS_PER_US;
-    t.p99 = (double)s->ns[s->kept - 1 - (s->kept - 1) / 100] / NS_PER_US;
+    int64_t middle = s->kept / 2, within = s->kept - 1 - (s->kept - 1) / 100;
+    t.p50 = (double)s->ns[middle] / NS_PER_US;
+    t.p99 = (double)s->ns[within] / NS_PER_US;
     t.mean = (double)s->sum_ns / (double)s->count / NS_PER_US;
     return t;
 }
