@@ -106,7 +106,7 @@ for suite in "${suites[@]}"; do
         unpack "$suite" "$user" && mkdir -p "$user/root/out" && cp "$maker"/root/out/first/{lib,}tidelock*_*.deb "$user/root/out/" &&
         rm -f "$user"/root/out/*dbgsym* &&
         step "$suite: what using needs" inside "$user" "$apt update && $apt install gcc libc6-dev pkgconf redis-server man-db \
-            libhiredis-dev libjansson-dev libssl-dev uuid-dev" &&
+            libhiredis-dev libjansson-dev libssl-dev uuid-dev libzstd-dev zlib1g-dev" && # a static libcrypto wants the last two
         step "$suite: installed and purged" purged "$user" &&
         step "$suite: installed" inside "$user" "$apt install /root/out/*.deb" &&
         step "$suite: used" use "$user"
