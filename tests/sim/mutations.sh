@@ -110,8 +110,6 @@ etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@379 | /^static 
 etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
 etcd-renewal-shortens    | client/lock.c     | etcd | 2000@63 | s/^        tl__hold_raise(lock, ttl_ms);$//
-etcd-whole-seconds       | protocol/protocol_etcd.c | etcd-crowd | 2000@194 | s/    return s < (ttl_ms + 999) \/ 1000 ?/    return s < ttl_ms \/ 1000 ?/
-etcd-in-flight-spins     | protocol/etcd_acquire.c | etcd-crowd | 2000 | /^static tl_status stay/,/^}/s/    if (a->state == PAUSING)/    out->until = a->limit;\n&/
 etcd-watch-from-later    | transport/watch.c | etcd-calm | 200 | s/    ret.revision = 1 + (topic/    ret.revision = 2 + (topic/
 etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if (item(message, TL_WATCH_DELETED) > 0) {/    } else if (false) {/
 etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/    return !tl__etcd_is_definite(code) || code == 16;/    return !tl__etcd_is_definite(code);/
