@@ -226,8 +226,11 @@ static uint64_t epoch_in(const tl_reply *info) {
     return epoch;
 }
 
-/* It may have lost its place and got it back meanwhile, and what was answered be of before. */
+/* It may have lost its place and got it back meanwhile, and what was answered be of before. Who has left since he was asked
+ * about comes back only as one who serves slots again. */
 static void begin_anew(tl_cluster *c, tl_member *m) {
+    if (atomic_load(&m->site.generation) == 0)
+        return;
     (void)tl__site_lead(&m->site, &m->node.endpoint);
     if (c->home_at == m && atomic_load(&c->site.generation) != 0)
         (void)tl__site_lead(&c->site, &m->node.endpoint);
