@@ -72,6 +72,9 @@ if [[ $(redis ACL WHOAMI) == default ]]; then
 fi
 stop_server
 
+# A busy machine's servers elect another master now and then, in the middle of it.
+benched() { "$tidelock" --url "$url" bench --seconds 2 --json >"$out" 2>"$err" </dev/null || ! grep -q 'is the master now' "$err"; }
+
 # ---- the other kinds -----------------------------------------------------------------------------------
 expect 0 "$tidelock" --url "local:$work/private" bench --seconds 1 --json
 measured
@@ -80,7 +83,7 @@ TIDELOCK_URL=local:$work/private "$tidelock" local stop >/dev/null 2>&1
 for kind in sentinel cluster quorum etcd; do
     if [[ $kind == etcd ]] && ! command -v etcd >/dev/null; then echo "no etcd here" && continue; fi
     url=$(demo $kind 2>"$err") || fail "no $kind: $(cat "$err")"
-    expect 0 "$tidelock" --url "$url" bench --seconds 2 --json
+    until_true 40 benched || fail "$kind"
     measured
     if [[ $kind == sentinel ]]; then
         has 'j["share_of_bare"] > 0'
