@@ -151,7 +151,8 @@ static tl_node *redirected(tl_fleet *fleet, tl_node *node, const tl_redirect *re
 }
 
 static unsigned pooled(const tl_fleet *fleet) {
-    unsigned each = TL_POOLED_ALL / (atomic_load(&of(fleet)->serving) + 1);
+    uint64_t nodes = (uint64_t)atomic_load(&of(fleet)->serving) + 1;
+    unsigned each = (unsigned)(TL_POOLED_ALL / nodes);
     return each > TL_POOLED_MAX ? TL_POOLED_MAX : each < TL_POOLED_LEAST ? TL_POOLED_LEAST : each;
 }
 

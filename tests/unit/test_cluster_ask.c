@@ -1,0 +1,178 @@
+/*
+ * Whether a cluster's master still is one, by answers of its replica that the test gives when it likes. The cluster's thread
+ * doesn't run: the test drives it, and its clock stands still, so that no question ends for lateness.
+ */
+#include <limits.h>
+
+#include "peer.h"
+
+#include "client/client.h"
+#include "client/cluster_inside.h"
+
+#define MAPS_MS 51 /* the map is asked for no more often */
+
+typedef struct {
+    peer other; /* first; the other master, which tells the map */
+    peer replica;
+    uint16_t port; /* of the master that is asked about */
+    tl_client *client;
+    tl_mono now;
+} nodes;
+
+static void drive(void *near) {
+    nodes *n = near;
+    n->client->fleet.row->drive(&n->client->fleet, n->now);
+}
+
+static tl_cluster *cluster_of(const nodes *n) {
+    return n->client->fleet.state;
+}
+
+static tl_member *member_at(const nodes *n, uint16_t port) {
+    tl_cluster *c = cluster_of(n);
+    for (unsigned i = 0; i < atomic_load(&c->count); i++)
+        if (tl__member(c, i)->node.endpoint.port == port)
+            return tl__member(c, i);
+    fail_msg("no node at port %u is known", (unsigned)port);
+    return NULL;
+}
+
+static unsigned serving(const nodes *n) {
+    unsigned from = 0, count = 0;
+    while (n->client->fleet.row->next(&n->client->fleet, &from)) {
+        count++;
+        from++;
+    }
+    return count;
+}
+
+static void tell_map(nodes *n, const char *map) {
+    peer_accept(&n->other);
+    peer_expect(&n->other, "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n");
+    peer_send(&n->other, map);
+    while (cluster_of(n)->asking)
+        peer_turn(&n->other, tl__mono_now());
+}
+
+static void tell_two_masters(nodes *n) {
+    char map[512];
+    (void)snprintf(
+        map, sizeof map,
+        "*2\r\n"
+        "*4\r\n:0\r\n:8191\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
+        "*3\r\n:8192\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
+        (unsigned)n->port, (unsigned)n->replica.port, (unsigned)n->other.port);
+    tell_map(n, map);
+}
+
+/* By the next map the other has all slots. */
+static void tell_that_it_left(nodes *n) {
+    char map[256];
+    tl_cluster *c = cluster_of(n);
+    (void)snprintf(map, sizeof map, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
+                   (unsigned)n->other.port);
+    n->now = tl__mono_add_ms(n->now, MAPS_MS);
+    atomic_store(&c->knows, member_at(n, n->other.port));
+    atomic_store(&c->wanted, true);
+    tell_map(n, map);
+}
+
+static void open_nodes(nodes *n) {
+    char url[64];
+    peer unused;
+    *n = (nodes){.now = tl__mono_now()};
+    peer_listen(&n->other);
+    peer_listen(&n->replica);
+    peer_listen(&unused);
+    n->port = unused.port;
+    n->other.drive = n->replica.drive = drive;
+    n->other.near = n->replica.near = n;
+    (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", (unsigned)n->other.port);
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = url);
+    assert_int_equal(tl_client_open(&options, &n->client, NULL), TL_OK);
+    tell_two_masters(n);
+    peer_close(&unused);
+}
+
+static void close_nodes(nodes *n) {
+    tl_client_close(n->client);
+    peer_close(&n->other);
+    peer_close(&n->replica);
+}
+
+/* Somebody wants to know anew: the replica is asked. */
+static void ask(nodes *n) {
+    assert_false(tl__site_is_named(&member_at(n, n->port)->site, tl__mono_now()));
+    if (n->replica.stream < 0)
+        peer_accept(&n->replica);
+    char got[512] = "";
+    for (size_t at = 0; !strstr(got, "INFO\r\n");) {
+        ssize_t k = recv(n->replica.stream, got + at, sizeof got - 1 - at, 0);
+        at += k > 0 ? (size_t)k : 0;
+        peer_turn(&n->replica, tl__mono_now());
+    }
+    assert_non_null(strstr(got, "GET\r\n"));
+}
+
+static void answer(nodes *n, unsigned epoch) {
+    char text[256], info[64];
+    (void)snprintf(info, sizeof info, "cluster_my_epoch:%u\r\n", epoch);
+    (void)snprintf(text, sizeof text,
+                   "-MOVED 0 127.0.0.1:%u\r\n"
+                   "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
+                   "$%zu\r\n%s\r\n",
+                   (unsigned)n->port, strlen(info), info);
+    peer_send(&n->replica, text);
+    while (cluster_of(n)->questions > 0)
+        peer_turn(&n->replica, tl__mono_now());
+}
+
+TEST(a_master_with_another_epoch_than_before_is_led_to_anew) {
+    nodes n;
+    open_nodes(&n);
+    tl_member *m = member_at(&n, n.port);
+    assert_int_equal(serving(&n), 2);
+    uint32_t generation = atomic_load(&m->site.generation);
+    ask(&n);
+    answer(&n, 1);
+    ask(&n);
+    answer(&n, 1);
+    assert_int_equal(atomic_load(&m->site.generation), generation);
+    ask(&n);
+    answer(&n, 2);
+    assert_int_equal(atomic_load(&m->site.generation), generation + 1);
+    assert_int_equal(serving(&n), 2);
+    close_nodes(&n);
+}
+
+/* What is divided by how many serve would be divided by none, if it left more often than it came. */
+TEST(a_master_that_left_since_it_was_asked_about_is_not_led_to_by_the_answer) {
+    nodes n;
+    open_nodes(&n);
+    tl_member *m = member_at(&n, n.port);
+    ask(&n);
+    answer(&n, 1);
+    ask(&n);
+    tell_that_it_left(&n);
+    assert_int_equal(serving(&n), 1);
+    assert_true(m->question.open);
+    answer(&n, 2);
+    assert_int_equal(atomic_load(&m->site.generation), 0);
+    assert_int_equal(serving(&n), 1);
+    tell_that_it_left(&n);
+    assert_int_equal(atomic_load(&cluster_of(&n)->serving), 1);
+    close_nodes(&n);
+}
+
+/* However wrong the count were. */
+TEST(a_node_has_some_connections_however_many_serve) {
+    static const unsigned counts[] = {0, 1, TL_NODES_MAX, UINT_MAX};
+    nodes n;
+    open_nodes(&n);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        atomic_store(&cluster_of(&n)->serving, counts[i]);
+        assert_in_range(n.client->fleet.row->pooled(&n.client->fleet), TL_POOLED_LEAST,
+                        TL_POOLED_MAX);
+    }
+    close_nodes(&n);
+}
