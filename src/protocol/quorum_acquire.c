@@ -13,6 +13,7 @@
 #define KEEP_LEAST_MS 1 /* before those are asked again who voted for others */
 #define KEEP_MOST_MS 50
 #define PATIENCE 20 /* times */
+#define ROUNDS 3 /* of which one is the pause; and answers may take twice as long as the last did */
 
 enum { ASKING, PAUSING, CLEANING };
 
@@ -287,6 +288,13 @@ static bool goes_on(tl_quorum_acquisition *a, const tl_event *e) {
     return false;
 }
 
+/* Else the limit comes while votes are on their way, and what a majority has said would be in doubt again. */
+static bool has_time(const tl_quorum_acquisition *a, const tl_event *e) {
+    int64_t took = tl__ns_until(a->proposed, e->now), least = KEEP_LEAST_MS * TL_NS_PER_MS;
+    int64_t all = tl__mul_sat(took > least ? took : least, ROUNDS);
+    return tl__mono_before(tl__mono_add_ns(e->now, all), a->limit);
+}
+
 static int64_t poll_ms(tl_quorum_acquisition *a) {
     return tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
 }
@@ -339,7 +347,7 @@ static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) 
     tl__out_words(out, TL_LITERAL(words));
     if (a->wait_ms == TL_FOREVER)
         a->limit = TL_NEVER;
-    if (!by_one && goes_on(a, e))
+    if (!by_one && goes_on(a, e) && has_time(a, e))
         return keep_votes(a, e);
     bool told = by_one && announced && tl__quorum_bits(a->armed) >= majority(a);
     bool again = looks_again(a);
@@ -417,6 +425,7 @@ static void propose(tl_quorum_acquisition *a, const tl_event *e) {
     if (a->least > 0 || tl__quorum_bits(a->reached) < majority(a))
         return;
     a->least = tl__quorum_proposal(e->servers, a->count, e->now, a->seen);
+    a->proposed = e->now;
     if (a->wait_ms == 0 && !a->limited)
         a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->limited = true;

@@ -17,6 +17,7 @@ typedef struct {
     int64_t wait_ms, connect_ms;
     tl_mono start, limit; /**< no later than limit the caller gets its answer */
     tl_mono began;        /**< this round */
+    tl_mono proposed;     /**< when votes were asked for last */
     tl_mono grace;        /**< a majority has answered: for so long the others are waited for */
     tl_mono next;         /**< PAUSING: when to try again. CLEANING: what failed */
     tl_mono planned;      /**< `next` before an extra round */

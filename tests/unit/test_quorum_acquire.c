@@ -358,6 +358,37 @@ TEST(who_has_the_vote_of_the_first_server_keeps_it_and_asks_the_others_again) {
     assert_held(&f, number);
 }
 
+/* Two of three have said that others have their votes: that is known, and asked again so late it would be in doubt. */
+TEST(who_goes_on_asks_no_more_so_late_that_it_could_not_be_answered_by_the_limit) {
+    for (int exchange_ms = 90; exchange_ms < 110; exchange_ms++) {
+        q_feed f;
+        unsigned first = ranked(0, N), rounds = 0;
+        begin(&f, 0);
+        tl_mono limit = tl__mono_add_ms(f.now, ATTEMPT_MS);
+        for (; f.status == TL_GO && rounds < 50; rounds++) {
+            if (rounds > 0 && asked(&f, "vote") == 0)
+                (void)q_await(&f);
+            for (unsigned i = 0; i < N; i++)
+                if (f.at[i].open && f.at[i].script[0] == '\0')
+                    (void)q_reached(&f, i);
+            q_later(&f, exchange_ms);
+            bool late = !tl__mono_before(f.now, limit);
+            for (unsigned i = 0; late && i < N; i++)
+                if (f.status == TL_GO && f.at[i].open)
+                    (void)q_lost(&f, i);
+            if (late)
+                break;
+            if (rounds == 0)
+                (void)q_voted(&f, first, NUMBER, TTL_MS);
+            (void)q_busy(&f, ranked(1, N), OTHER, 5000, false);
+            (void)q_busy(&f, ranked(2, N), "a third", 5000, false);
+        }
+        assert_in_range(rounds, 8, 20); /* it has gone on for long */
+        assert_detached(&f, TL_EBUSY);
+        assert_true(tl__mono_before(f.now, limit));
+    }
+}
+
 TEST(who_has_another_vote_gives_it_back_silently_and_comes_with_a_new_token) {
     q_feed f;
     begin(&f, 1000);
