@@ -391,6 +391,7 @@ static void ended_acquire(sim_world *w, sim_lock *l, tl_err code, bool asked) {
     if (!asked)
         return;
     t->promise = t->maybe ? SIM_MOVED_ON : SIM_NOT_ACQUIRED;
+    t->cancelled = code == TL_ECANCELLED;
     if (t->maybe && !t->detached)
         sim_fail(w, l->key, "%s may have left a lock behind, and nobody cleans up", l->actor->name);
     w->stats.left_stamps += w->cfg.stamps && w->key[l->key].writer == l->number;

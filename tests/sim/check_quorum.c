@@ -207,6 +207,7 @@ static void voted(sim_world *w, const sim_request *m, const tl_reply *reply, int
                  (int)m->socket->server, (unsigned)number);
     sim_check_in_time(w, m, m->asked, m->argv[VOTE_NOT_AFTER], 0, key);
     w->stats.votes_late += t->promise == SIM_MOVED_ON;
+    w->stats.votes_cancelled += t->promise == SIM_MOVED_ON && t->cancelled;
     v->orphan = t->undone[m->socket->server] & form_of(token) ? number : 0;
     w->stats.votes_orphaned += v->orphan > 0;
     if (v->orphan == 0)

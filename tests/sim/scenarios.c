@@ -184,7 +184,7 @@ static bool less_is_kept(const sim_stats *s) {
 
 static bool all_is_calm(const sim_stats *s) {
     return s->takes > 0 && s->releases > 0 && s->votes_back > 0 && s->lost_kept == 0 &&
-           s->votes_late == 0 && s->fences_back == 0;
+           s->votes_late == s->votes_cancelled && s->fences_back == 0;
 }
 
 static bool two_are_spared(const sim_stats *s) {

@@ -161,7 +161,9 @@
     X(votes_refused, "votes refused, as another had it")                                           \
     X(votes_withheld, "votes withheld, as the server may have forgotten")                          \
     X(votes_late, "votes given after their client had moved on")                                   \
-    X(votes_orphaned, "of these, when what takes them back had overtaken them, and was forgotten") \
+    X(votes_cancelled, "of these, as it was told to stop")                                         \
+    X(votes_orphaned,                                                                              \
+      "votes given when what takes them back had overtaken them, and was forgotten")               \
     X(votes_back, "votes given back")                                                              \
     X(votes_kept, "votes renewed")                                                                 \
     X(shared, "locks had by some of the servers only")                                             \

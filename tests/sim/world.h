@@ -279,6 +279,7 @@ typedef struct {
     bool maybe, detached, ended; /**< as the machine that asked for it ended */
     bool goes_on;                /**< the machine that releases it, without its caller */
     bool passed;                 /**< to another lock of the process, who hasn't heard of it yet */
+    bool cancelled;              /**< the acquire that asked for it was */
     bool asks;                   /**< several servers, */
     bool refused;                /**< and by one of them */
     uint8_t freed;               /**< these have dropped it, a bit each */
