@@ -234,10 +234,19 @@ static void feed(tl_conn *c, const char *bytes, size_t n) {
         tl__resp_feed(c->resp, bytes, n);
 }
 
+/* This server is left: who only wants to know that it has been reached waits for the next, behind what was
+ * sent: the replies that are still to come are not his. */
+static void put_off_reached(tl_conn *c) {
+    for (size_t n = c->slots.count; n > 0 && c->slots.head->count == 0; n--)
+        tl__slots_put(&c->slots, tl__slots_cut(&c->slots, NULL));
+}
+
 /* The oldest request has all its replies. false: the connection is over. */
 static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
     c->leaving = c->leaving || asks_elsewhere(c, c->reply, s->count) || is_left_open(s, c->reply);
+    if (c->leaving)
+        put_off_reached(c);
     head_again(c);
     c->pinned = s->pin && s->pin->is_open(c->reply, s->count) ? s->pin : NULL;
     if (!again_by_text(c, s))

@@ -243,6 +243,34 @@ TEST(answers_belong_to_the_requests_in_their_order_and_nonsense_to_none) {
     close_world(&e);
 }
 
+/* Who only wants to reach a member stands between requests that were sent. */
+TEST(who_reaches_for_a_member_that_is_left_takes_no_answer_of_another) {
+    etcd_world e;
+    open_world(&e, "");
+    say_revoke(&e, 42);
+    tl_send reach = {.ticket = 1, .by = tl__mono_add_ms(e.world.now, LIMIT_MS)};
+    assert_int_equal(tl__conn_send(e.world.conn, &reach, &e.world, e.world.now), TL_OK);
+    say_revoke(&e, 43);
+    say_revoke(&e, 44);
+    peer_accept(&e.world.peer);
+    for (int lease = 42; lease <= 44; lease++)
+        expect_revoke(&e, &e.world.peer, "", lease);
+    answer(&e.world.peer, 503, "{\"message\":\"etcdserver: request timed out\",\"code\":14}");
+    await_seen(&e, &e.world.peer, 1);
+    answer(&e.world.peer, 404, "{\"message\":\"second\",\"code\":5}");
+    answer(&e.world.peer, 200, "{\"header\":{}}");
+    await_seen(&e, &e.world.peer, 3);
+    assert_int_equal(e.world.log[1].ticket, 43);
+    assert_string_equal(e.world.log[1].text, "ETCD 5 second");
+    assert_int_equal(e.world.log[2].ticket, 44);
+    assert_string_equal(e.world.log[2].text, "OK");
+    peer_accept(&e.second);
+    await_seen(&e, &e.second, 4);
+    assert_true(e.world.log[3].ok);
+    assert_int_equal(e.world.log[3].ticket, 1);
+    close_world(&e);
+}
+
 #else
 
 TEST(without_jansson_there_is_no_such_connection) {

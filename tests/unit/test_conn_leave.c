@@ -93,3 +93,33 @@ TEST(a_server_that_is_left_and_silent_costs_no_more_than_the_limit) {
     seen_failed(&w, 2, 2, true, TL_EUNAVAILABLE, "no reply");
     world_close(&w);
 }
+
+/* Who only wants to reach a server stands between requests that were sent. He has none of their replies. */
+TEST(who_reaches_for_a_server_that_is_left_takes_no_reply_of_another) {
+    for (int at_once = 0; at_once < 2; at_once++) {
+        conn_world w;
+        world_open(&w);
+        world_serve(&w);
+        world_ask(&w, 1, "GET k");
+        for (uint16_t ticket = 2; ticket <= 3; ticket++) {
+            tl_send reach = {.ticket = ticket, .by = tl__mono_add_ms(world_now(&w), LIMIT_MS)};
+            assert_int_equal(tl__conn_send(w.conn, &reach, &w, world_now(&w)), TL_OK);
+        }
+        world_ask(&w, 4, "GET k");
+        world_ask(&w, 5, "GET k");
+        peer_expect(&w.peer, GET_K GET_K GET_K);
+        peer_send(&w.peer, at_once ? "-READONLY no\r\n+four\r\n+five\r\n" : "-READONLY no\r\n");
+        world_await(&w, at_once ? 4 : 2);
+        if (!at_once)
+            peer_send(&w.peer, "+four\r\n+five\r\n");
+        world_await(&w, 4);
+        seen_ok(&w, 2, 4, "four");
+        seen_ok(&w, 3, 5, "five");
+        assert_non_null(strstr(w.down, "another server may be the master"));
+        world_login(&w); /* it is the next that they reach */
+        world_await(&w, 6);
+        seen_ok(&w, 4, 2, "");
+        seen_ok(&w, 5, 3, "");
+        world_close(&w);
+    }
+}
