@@ -221,6 +221,9 @@ TEST(renewals_on_etcd_are_one_transaction_under_a_lease_above_all_of_theirs) {
     tl_send longer = of_etcd("c", "1", "8", 20);
     longer.command[0].alike = 10;
     assert_false(tl__batch_fits(b, &longer, at(1)));
+    tl_send later = of_etcd("d", "1", "8", 25);
+    assert_true(tl__batch_add(b, &later, NULL, at(1)));
+    assert_int_equal(tl__batch_send(b)->by.ns, at(15).ns); /* the earliest of all */
     tl__batch_free(b);
 }
 

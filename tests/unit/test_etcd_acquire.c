@@ -211,6 +211,7 @@ TEST(a_try_takes_a_lease_and_creates_a_key_in_one_exchange) {
     later_ms(100);
     answers(GRANTED, transaction(true, 5, NULL, NULL));
     assert_held(5, 100); /* from the time when it was asked */
+    assert_false(m.result.proof.doubted);
 }
 
 TEST(the_lifetime_that_was_granted_counts_if_it_is_less_and_never_more) {
@@ -246,6 +247,7 @@ TEST(a_key_that_was_created_unheard_is_put_under_a_new_lease_before_it_counts) {
     assert_true(arg(1, 4) > lost);
     answers(GRANTED, transaction(true, 6, mine(4), NULL));
     assert_held(4, 0);
+    assert_true(m.result.proof.doubted); /* its lease isn't spared */
 }
 
 TEST(an_error_that_is_not_definite_leaves_a_doubt_which_is_cleared_up) {
@@ -293,6 +295,17 @@ TEST(other_strategies_try_again_as_they_say) {
     assert_int_equal(f.status, TL_END);
     assert_int_equal(m.result.code, TL_EBUSY);
     assert_true(m.spare.lease != 0); /* for whoever is next */
+}
+
+TEST(a_lease_for_less_than_was_asked_for_is_no_spare_one) {
+    begin_by(60000, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 700, .max_attempts = 2});
+    answers("{\"header\":{},\"TTL\":\"4\"}",
+            "{\"header\":{\"revision\":\"5\"},\"responses\":[{\"response_range\":{}}]}");
+    assert_int_equal(m.spare.lease, 0);
+    later_ms(700);
+    event(TL_TIMER);
+    event(TL_REPLY);
+    assert_asks("GRANT", "TRY");
 }
 
 #define SPARE INT64_C(3000000000000000000)

@@ -331,6 +331,19 @@ TEST(an_answer_of_another_http_server_is_none_of_etcds) {
     }
 }
 
+/* In plain text, and without a code. */
+TEST(a_certificate_with_a_common_name_is_denied_and_told_so) {
+    static const char body[] = "CommonName of client sending a request against gateway will be "
+                               "ignored and not used as expected";
+    tl_reply r = read_as(TL_ETCD_TXN, 400, body);
+    assert_int_equal(r.type, TL_REPLY_ERROR);
+    assert_non_null(memmem(r.text.p, r.text.n, "ETCD 7 ", 7));
+    assert_non_null(memmem(r.text.p, r.text.n, "common name", 11));
+    tl_gateway *g = tl__gateway_new((tl_bytes){0});
+    assert_int_equal(tl__gateway_read(g, TL_ETCD_TXN, 404, tl__bytes_of(body), &r), -1);
+    tl__gateway_free(g);
+}
+
 TEST(what_is_malformed_is_refused_whole) {
     static const char *const bad[] = {
         "",
@@ -343,6 +356,8 @@ TEST(what_is_malformed_is_refused_whole) {
         "{" HEADER ",\"responses\":[{\"response_range\":{\"kvs\":[{\"key\":\"dC9*\"}]}}]}",
         "{" HEADER
         ",\"responses\":[{\"response_range\":{\"kvs\":[{\"key\":\"YQ==\"}]}}]}", /* not below t/ */
+        "{" HEADER ",\"responses\":[{\"response_range\":{\"kvs\":[{\"key\":\"eC9hLzE=\"}]}}]}",
+        "{" HEADER ",\"responses\":[{\"response_range\":{\"kvs\":[{\"key\":\"dA==\"}]}}]}",
         "{" HEADER "} {"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         tl_reply r;
