@@ -296,6 +296,7 @@ TEST(a_thousand_pairs_leave_few_leases) {
     for (int i = 0; i < 5; i++)
         assert_int_equal(tl_lock_acquire(tries, 100, NULL), TL_ETIMEDOUT);
     release(lock[0]);
+    unsigned so_far = leases();
     for (int i = 0; i < 10; i++) { /* nor clients that acquire one lock, and go */
         tl_client *brief = open_url(real_etcd_url(etcd));
         tl_lock *once = new_lock(brief, "pair/a", TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS));
@@ -304,6 +305,7 @@ TEST(a_thousand_pairs_leave_few_leases) {
         tl_lock_free(once);
         tl_client_close(brief);
     }
+    assert_in_range(leases(), 0, so_far + 2);
     int64_t end = now_ms() +
                   5000; /* what those have left who gave up is revoked in the background */
     while (leases() >= before + TOO_MANY && now_ms() < end)
