@@ -103,7 +103,8 @@ fake_etcd_conn *fake_etcd_connect(fake_etcd *e, int member, void *ctx) {
     c->ctx = ctx;
     c->member = member;
     c->next = e->conns;
-    return e->conns = c;
+    e->conns = c;
+    return c;
 }
 
 void fake_etcd_close(fake_etcd_conn *c) {

@@ -52,9 +52,10 @@ tidy() {
 check() {
     list=("${sources[@]}")
     mkdir -p build/cppcheck
+    # An error that is told has been filled by the call that failed; of that no comment in the source can convince it with -j.
     each cppcheck -q -j "$JOBS" --cppcheck-build-dir=build/cppcheck --std=c11 --language=c --inline-suppr \
         --error-exitcode=1 --enable=warning,portability,performance --suppress=missingIncludeSystem \
-        --suppress=unmatchedSuppression --suppress=ctuPointerArith --library=posix -D_GNU_SOURCE -DTL_COMPAT=1 -Iinclude -Isrc \
+        --suppress=unmatchedSuppression --suppress=ctuPointerArith --suppress=ctuuninitvar:tools/link/lacking.c --library=posix -D_GNU_SOURCE -DTL_COMPAT=1 -Iinclude -Isrc \
         -I"$GEN" -Icompat -Itools -Ibuild/lint -Itests/lib -Itests/sim --template='{file}:{line}: {id}: {message}' 2>&1
 }
 

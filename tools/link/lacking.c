@@ -22,7 +22,6 @@ static bool ask_product(const server *s, char product[INFO_PRODUCT_SIZE]) {
 int fail_as(const server *s, const tl_error *err) {
     char product[INFO_PRODUCT_SIZE];
 
-    // cppcheck-suppress ctuuninitvar ; a call that has failed has filled it
     if (err->code == TL_EUNSUPPORTED && ask_product(s, product))
         return fail(status_of(err->code), "%s; this one is %s", err->message, product);
     return fail(status_of(err->code), "%s", err->message);
