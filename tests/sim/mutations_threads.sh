@@ -73,7 +73,7 @@ waiter-stays            | lock_acquire.c | cancelled | /^void tl__lock_close_wai
 free-lets-it-go-on      | lock.c | freed-while-it-waits | s/^        tl__async_abandon(lock);//
 free-is-watched         | lock.c | freed-while-lost | /^void tl_lock_free/,/^}/s/^        (void)tl__hold_stop(lock);//
 free-stays-in-front     | lock.c | freed-while-lost | /^void tl_lock_free/,/^}/s/^        tl__gate_leave(.*$//
-release-stays-in-front  | lock.c | release-to-one-who-waits | /^tl_err tl_lock_release(/,/^}/s/^    tl__gate_leave(.*$//
+release-stays-in-front  | lock.c | release-to-one-who-waits | /^static tl_err release(tl_lock/,/^}/s/^    tl__gate_leave(.*$//
 acquire-stays-in-front  | lock.c | time-is-up | /^static tl_err end_acquire/,/^}/s/^    tl__gate_leave(.*$//
 cancel-posts-nothing    | lock.c | only-cancelled | s/^        tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);/        ;/
 cancel-leaves-the-pool  | pool.c | pool-is-held | s/^    tl__cond_wake_all(&client->node.pooled_freed);//
