@@ -77,7 +77,7 @@ static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const
 static bool is_own_token(const tl_stamp_try *s, const tl_job *job,
                          const tl_sidecar_answer *answer) {
     if (!answer->value.p)
-        return s->drain && s->try.op == TL_ACQUIRE;
+        return s->drain && (s->try.op == TL_ACQUIRE || s->phase == EXPECTING);
     return tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
 }
 

@@ -368,6 +368,20 @@ TEST(drain_takes_a_stamp_when_it_is_free_and_writes_a_token) {
     assert_int_equal(result()->deadline.ns, feed_ms(T_MS).ns - DRIFT_OF(T_MS));
 }
 
+/* The usual take tells just when it was: what was asked for is a token. */
+TEST(drain_takes_back_what_a_racing_loser_overwrote_by_a_token) {
+    feed f;
+    knowing(&f, TL_RENEW, TL_PHASE_DRAIN);
+    const char *losers = text_of(START_MS + LEGACY_MS);
+    assert_int_equal(answer_keep(&f, 0, losers, -1), TL_GO);
+    feed_assert_asked(&f, "take");
+    assert_string_equal(feed_arg(&f, 7), TOKEN);
+    assert_string_equal(feed_arg(&f, 8) + 1, losers);
+    assert_int_equal(feed_just_taken(&f), TL_END);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->deadline.ns, feed_ms(T_MS).ns - DRIFT_OF(T_MS));
+}
+
 TEST(drain_honours_a_stamp_and_a_token) {
     feed f;
     knowing(&f, TL_ACQUIRE, TL_PHASE_DRAIN);
