@@ -814,7 +814,7 @@ static void after(const char *row, listener *b, const char *numbers) {
     hold_by(THIRD);
     stand(OTHER, B, numbers, "5");
     stand(TOKEN, A, numbers, "6");
-    (void)SAY(L("HSET"), L(S), L("row"), L(row));
+    (void)SAY(L("HSET"), L(S), L("row"), tl__bytes_of(row));
     assert_int_equal(release(THIRD), 1);
 }
 
