@@ -840,7 +840,7 @@ const sim_scenario sim_scenarios[] = {
      the_tools_race},
     {"tool-counts-lost",
      "the watch begins anew, then an answer with the counts is lost: MONITOR decides, read throughout",
-     5003305, 1, "migration hold=62", monitor_decides},
+     5014905, 400, "migration hold=62", monitor_decides},
     {"tool-stale",
      "who has looked before a colleague's step says where to go: the step after that isn't made",
      40000001, 20, "migration", the_step_is_meant},
