@@ -217,7 +217,7 @@ $(BUILD)/tests/tools.a: $(call obj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUI
 %.a:
 	$(call say,AR $@)
 	@mkdir -p $(@D)
-	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+	$(Q)rm -f $@.$$$$ && $(AR) rcs $@.$$$$ $(filter %.o,$^) && mv $@.$$$$ $@ # two tests may want it at once
 
 $(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
 	$(call say,LD $@)
