@@ -269,7 +269,7 @@ static void note_place(tl_acquisition *a, const tl_event *e, tl_out *out) {
 static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->answered = true;
     a->failures = 0;
-    a->unwanted = false;
+    a->unwanted = a->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
     lift_limit(a);
     keep_words(a, TL_LITERAL("another holds it"));
     tl__out_words(out, TL_LITERAL("another holds it"));
@@ -371,7 +371,8 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
         lift_limit(a);
     }
     keep_trouble(a, e, r->code, tl__bytes_of(out->words));
-    return r->hint.ns != TL_NEVER.ns ? withheld(a, e, out) : failed(a, e, r->code, out);
+    bool waits = r->hint.ns != TL_NEVER.ns && !is_final(r->code);
+    return waits ? withheld(a, e, out) : failed(a, e, r->code, out);
 }
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
@@ -452,8 +453,13 @@ static bool is_granted(const tl_acquisition *a) {
     return a->granted && a->attempt.result.server_us <= a->grant.at_us;
 }
 
+/* A request of ours that gives K back may still come. */
+static bool may_be_given_back(const tl_acquisition *a, const tl_event *e) {
+    return a->attempt.result.giving && tl__mono_before(e->now, a->attempt.result.hint);
+}
+
 static bool is_given(tl_acquisition *a, const tl_event *e) {
-    bool granted = is_granted(a);
+    bool granted = is_granted(a) && !may_be_given_back(a, e);
     tl_mono deadline;
     a->granted = false;
     if (!granted || !tl__line_believe(&a->grant, a->run, &a->job, e, &deadline))

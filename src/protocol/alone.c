@@ -33,6 +33,14 @@ void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out) {
     tl__try_add(c, job->sidecar);
 }
 
+/* A take's own, after which the token may have K again: past its time it does nothing, and it says until when. */
+static void send_back(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl__alone_send_free(a, job, out);
+    tl__try_add(&out->send.command[0], tl__out_int(out, tl__try_not_after_us(a, e, false)));
+    a->result.giving = true;
+    a->result.hint = a->by;
+}
+
 void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_LEAVE);
     c->nkeys = 1;
@@ -111,7 +119,7 @@ void tl__alone_send(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e
     case TL_ALONE_NUMBER: send_number(a, job, e, out); break;
     case TL_ALONE_BIND: send_bind(a, s, job, e, out); break;
     case TL_ALONE_AGAIN: tl__alone_send_hold(a, job, false, e, out); break;
-    case TL_ALONE_BACK: tl__alone_send_free(a, job, out); break;
+    case TL_ALONE_BACK: send_back(a, job, e, out); break;
     }
 }
 
@@ -153,6 +161,15 @@ static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
     return TL_END;
 }
 
+/* Where a server can't refuse what comes too late, nothing is given back that the token is to have again: it expires. */
+static tl_status binds_another(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+                               tl_out *out) {
+    if (a->bounded && a->result.checked)
+        return go_on(a, s, TL_ALONE_BACK, job, e, out);
+    a->result.announced = false;
+    return tl__try_busy(a, e, s->left_ms);
+}
+
 /* A request of before, which is still on its way, may have found K the token's while S didn't know of it, and have
  * deleted it. And what was led on by an ASK may have been executed long after it, when the slot had been moved to and fro
  * and was open anew: then another may have K at the node that has the slot, and S not know of him yet. So K is asked for
@@ -167,7 +184,7 @@ static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_e
         return tl__try_malformed(a, out);
     switch (status) {
     case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);
-    case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);
+    case 0: s->left_ms = left; return binds_another(a, s, job, e, out);
     case -1: return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(behind), out);
     case -2: return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL(spent), out);
     default: return tl__try_malformed(a, out);
@@ -185,9 +202,12 @@ static tl_status has_again(tl_try *a, tl_alone *s, const tl_job *job, const tl_e
                        : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
 }
 
+/* Past its time, or refused, it has stayed. */
 static tl_status is_back(tl_try *a, tl_alone *s, const tl_event *e) {
-    s->stage = TL_ALONE_KEY;
-    a->result.announced = false;
+    int64_t status;
+    if (tl__reply_int(e->reply, &status) && status >= -1)
+        s->stage = TL_ALONE_KEY;
+    a->result.giving = a->result.announced = false;
     return tl__try_busy(a, e, s->left_ms);
 }
 

@@ -351,15 +351,16 @@ static inline bool tl__job_waits(const tl_job *job) {
 
 /** What came of it; the first member of every machine and of every attempt. */
 typedef struct {
-    tl_err code;      /**< TAKE: OK, EBUSY. KEEP: OK, ELOST. DROP: OK, EEXPIRED, ETAKEN. All:
+    tl_err code;     /**< TAKE: OK, EBUSY. KEEP: OK, ELOST. DROP: OK, EEXPIRED, ETAKEN. All:
                            EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
-    tl_lost_why why;  /**< KEEP, ELOST */
-    bool maybe;       /**< not OK: a request may have taken effect, or may yet (EUNCERTAIN), or has
+    tl_lost_why why; /**< KEEP, ELOST */
+    bool maybe;      /**< not OK: a request may have taken effect, or may yet (EUNCERTAIN), or has
                            (any other code) */
-    bool checked;     /**< TAKE, answered: this server refuses requests that come too late */
-    bool announced;   /**< TAKE, EBUSY: the holder's release will be announced on the topic */
-    bool silent;      /**< TAKE, EBUSY: nothing is ever announced there */
-    bool polls;       /**< TAKE, EBUSY: the line stands still, or there is none: look again soon */
+    bool checked;    /**< TAKE, answered: this server refuses requests that come too late */
+    bool announced;  /**< TAKE, EBUSY: the holder's release will be announced on the topic */
+    bool silent;     /**< TAKE, EBUSY: nothing is ever announced there */
+    bool polls;      /**< TAKE, EBUSY: the line stands still, or there is none: look again soon */
+    bool giving; /**< TAKE, not OK: a request that gives the key back may come yet, until `hint` */
     tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
     tl_mono hint;     /**< TAKE, EBUSY: when the holder's time is up as far as is known now;
                            TL_NEVER when it isn't */

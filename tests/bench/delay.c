@@ -24,7 +24,7 @@
 
 #include "bench.h"
 
-#define DELAYS_MAX 2
+#define DELAYS_MAX 8
 #define ENDS_MAX 8192 /* two to a connection */
 #define READ_SIZE 65536
 #define SPIN_NS 100000 /* before something is due: a timer that wakes a core is later than that */

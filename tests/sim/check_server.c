@@ -721,6 +721,8 @@ static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int
         came_late(w, number, key);
         return;
     }
+    sim_key *k = &w->key[key];
+    k->late = k->late == number ? 0 : k->late; /* what its late request left is no more */
     alone_counts(w, number, key);
     sim_check_promise(w, key, number);
     check_prompt(w, m, key);

@@ -4,6 +4,33 @@
 #include "acquire_feed.h"
 #include "protocol/attempt.h"
 
+/* ---- one key at a time ----------------------------------------------------------------------- */
+
+/* It has K, which the sidecar doesn't let it have, and can't give it back for certain: too late, or from a server that
+ * heeds no limit. */
+TEST(who_is_told_busy_and_has_left_the_key_cleans_up) {
+    for (int checked = 0; checked < 2; checked++) {
+        feed f;
+        begin(&f, 0);
+        (void)feed_event(&f, (tl_event){.kind = TL_FAILED,
+                                        .ticket = f.last.ticket,
+                                        .sent = f.sent,
+                                        .why = TL_EELSEWHERE,
+                                        .redirect = TL_TRY_AGAIN,
+                                        .words = TL_LITERAL("the slot is on the move")});
+        feed_assert_asked(&f, "hold");
+        (void)feed_reply(&f, "[1 '" TOKEN "' 30000 %s %d]", feed_time(&f), checked);
+        (void)feed_reply(&f, "'700'");
+        (void)feed_reply(&f, "[0 900]");
+        if (checked)
+            (void)feed_reply(&f, "-2");
+        expect(&f, TL_DETACH, TL_EBUSY);
+        assert_true(m.result.maybe);
+        (void)feed_timer(&f);
+        feed_assert_asked(&f, "drop");
+    }
+}
+
 /* ---- uncertainty ----------------------------------------------------------------------------- */
 
 /* A take was lost at 100 ms; it may be executed until its attempt limit at 2000. */

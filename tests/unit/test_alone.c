@@ -121,6 +121,36 @@ TEST(a_sidecar_that_binds_another_gives_the_key_back) {
     assert_alone(&f, "free", KEY, false);
     assert_int_equal(feed_dropped(&f, 1), TL_END);
     expect(&f, TL_EBUSY, false);
+    assert_false(result()->giving);
+    assert_int_equal(feed_since(result()->hint), 901);
+}
+
+/* The token may have K again by then, when the request that went unanswered comes at last. */
+TEST(a_key_is_given_back_in_time_or_not_by_that_request) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)redirect(&f, TL_TRY_AGAIN);
+    (void)held(&f);
+    (void)feed_reply(&f, "'7'");
+    (void)feed_reply(&f, "[0 900]");
+    assert_alone(&f, "free", KEY, false);
+    const int64_t not_after = feed_arg_int(&f, 1);
+    assert_in_range(not_after, feed_server_us(ATTEMPT_MS) - 1000, feed_server_us(ATTEMPT_MS));
+    assert_int_equal(feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost"), TL_END);
+    expect(&f, TL_EUNCERTAIN, true);
+    assert_true(result()->giving);
+    assert_int_equal(feed_since(result()->hint), ATTEMPT_MS);
+    assert_int_equal(feed_since(result()->harmless), ATTEMPT_MS);
+}
+
+TEST(where_a_server_heeds_no_limit_nothing_is_given_back) {
+    feed f;
+    begin(&f, TL_ACQUIRE);
+    (void)redirect(&f, TL_TRY_AGAIN);
+    (void)feed_reply(&f, "[1 '" TOKEN "' %d %s 0]", TTL_MS, feed_time(&f));
+    (void)feed_reply(&f, "'7'");
+    assert_int_equal(feed_reply(&f, "[0 900]"), TL_END);
+    expect(&f, TL_EBUSY, true); /* K is its own, and is left */
     assert_int_equal(feed_since(result()->hint), 901);
 }
 

@@ -1,5 +1,5 @@
 /*
- * The scripts of one key each for an open slot: number.lua, bind.lua, unbind.lua, leave.lua.
+ * The scripts of one key each for an open slot: number.lua, bind.lua, unbind.lua, leave.lua, free.lua.
  */
 #include "script_feed.h"
 
@@ -66,6 +66,22 @@ TEST(a_token_that_was_dropped_binds_nobody) {
     (void)SAY(L("HSET"), L(S), L("spent"), L(TOKEN));
     assert_int_equal(status_of(bind(TOKEN, "500")), -2);
     S_HAS("token", NULL);
+}
+
+static int64_t freed(const char *not_after) {
+    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_FREE), L("1"), L(K), L(TOKEN), L(S),
+                         tl__bytes_of(not_after)));
+}
+
+TEST(what_comes_past_its_time_gives_nothing_back) {
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    fake_redis_set_time(server, NOW_US + 1000);
+    assert_int_equal(freed("1700000000000999"), -2);
+    holds("K", SAY(L("GET"), L(K)), TOKEN);
+    assert_int_equal(freed("1700000000001000"), 1);
+    assert_int_equal(freed("1700000000001000"), -1);
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    assert_int_equal(freed("0"), 1); /* no limit */
 }
 
 TEST(who_gives_up_binds_nobody_any_more_and_another_is_left) {

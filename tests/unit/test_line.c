@@ -296,6 +296,43 @@ TEST(also_when_it_was_told_so_while_its_look_was_in_flight) {
     looks_at(&f, 5100 + 18000);
 }
 
+static tl_status try_again(feed *f) {
+    return feed_event(f, (tl_event){.kind = TL_FAILED,
+                                    .ticket = f->last.ticket,
+                                    .sent = f->sent,
+                                    .why = TL_EELSEWHERE,
+                                    .redirect = TL_TRY_AGAIN,
+                                    .words = TL_LITERAL("the slot is on the move")});
+}
+
+/* While the slot was moved it had K, which S wouldn't let it have, and the request that gave K back went unanswered. Whatever
+ * it had by the same token now, that could take away. */
+TEST(who_may_have_given_the_key_back_has_it_by_no_way_before_that_is_over) {
+    feed f;
+    stand(&f, 0);
+    (void)feed_await(&f);
+    look(&f);
+    const int64_t asked_ms = feed_since(f.now);
+    (void)try_again(&f);
+    feed_assert_asked(&f, "hold");
+    char text[128];
+    (void)snprintf(text, sizeof text, "[1 '" TOKEN "' 30000 %s 1]", feed_time(&f));
+    (void)reply_from(&f, RUN, text);
+    (void)reply_from(&f, RUN, "'700'");
+    (void)reply_from(&f, RUN, "[0 900]");
+    feed_assert_asked(&f, "free");
+    assert_int_equal(feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost"), TL_GO);
+    assert_in_range(f.out.until.ns, feed_ms(asked_ms + ATTEMPT_MS).ns,
+                    feed_ms(asked_ms + ATTEMPT_MS + 10).ns);
+    feed_later(&f, 10);
+    assert_int_equal(granted(&f, feed_since(f.now)), TL_GO);
+    assert_int_equal(f.out.sends, 0);
+    assert_int_equal(feed_woken(&f), TL_GO);
+    assert_int_equal(f.out.sends, 0);
+    (void)feed_await(&f);
+    look(&f);
+}
+
 TEST(a_grant_to_one_that_waits_is_a_hold) {
     feed f;
     stand(&f, 2);

@@ -1,10 +1,18 @@
 -- Plain locks, which have no sidecar: delete K if it is still the token's, and say so to who waits.
 --
 -- KEYS  K
--- ARGV  token, the channel
--- Answers 1 deleted   0 another's   -1 absent
+-- ARGV  token, the channel, not_after (server us; 0 or none: no limit)
+-- Answers 1 deleted   0 another's   -1 absent   -2 past not_after
 --
 -- After the DEL nothing may fail: a forbidden channel must not hide that the lock is free.
+local not_after = tonumber(ARGV[3] or 0)
+if not_after > 0 and redis.replicate_commands then
+    redis.replicate_commands()
+    local time = redis.call('TIME')
+    if time[1] * 1000000 + time[2] > not_after then
+        return -2
+    end
+end
 -- with replica
 local found = redis.pcall('GET', KEYS[1])
 if found == ARGV[1] then
