@@ -20,6 +20,7 @@ typedef struct tl_topic {
     int64_t revision; /**< of etcd: seen at it; 0: only the name tells */
     tl_mono since;    /**< of etcd, patient: to be asked for since then */
     bool patient;     /**< of etcd: it isn't asked for at once */
+    bool from_now;    /**< of etcd: its stream tells of nothing before it was asked for */
     bool compacted;   /**< of etcd, patient: what came after `revision` isn't kept any more */
     unsigned listeners;
     enum { TL_UNTOLD, TL_TOLD_ARMED, TL_TOLD_NOT } told;

@@ -127,6 +127,35 @@ static int64_t item(const tl_reply *message, size_t i) {
     return tl__reply_int(tl__reply_item(message, i), &v) ? v : 0;
 }
 
+/* "REVISION KEY" */
+static tl_bytes key_of(const tl_topic *topic, int64_t *ret_revision) {
+    tl_bytes name = topic->name;
+    const char *space = memchr(name.p, ' ', name.n);
+    size_t n = space ? (size_t)(space - name.p) : name.n;
+    if (!tl__bytes_to_int(tl__bytes(name.p, n), ret_revision))
+        *ret_revision = 0;
+    return tl__bytes(name.p + n + (space != NULL), name.n - n - (space != NULL));
+}
+
+/* The first revision that it hasn't been told of. */
+static int64_t first_of(const tl_topic *topic) {
+    int64_t revision;
+    (void)key_of(topic, &revision);
+    return 1 + (topic->revision > revision ? topic->revision : revision);
+}
+
+/* It tells of what comes after this revision. Who has looked before that may have missed something, and looks again. */
+static void on_created(tl_watch *w, tl_topic *topic, int64_t revision) {
+    bool missed = topic->from_now && (revision <= 0 || revision >= first_of(topic));
+    if (missed)
+        topic->revision = revision;
+    topic->from_now = false;
+    if (topic->told != TL_TOLD_ARMED)
+        tell(w, topic, true);
+    if (missed)
+        w->calls.woken(w->calls.ctx, topic->name, (tl_bytes){0});
+}
+
 /* Of one that is canceled the revision isn't kept any more, by a compaction: its waiter looks, and asks for a later one. */
 static void on_message(tl_watch *w, const tl_reply *message) {
     tl_topic *topic = topic_of(w, item(message, TL_WATCH_ID));
@@ -139,8 +168,8 @@ static void on_message(tl_watch *w, const tl_reply *message) {
         tell(w, topic, false);
     } else if (item(message, TL_WATCH_DELETED) > 0) {
         w->calls.woken(w->calls.ctx, topic->name, (tl_bytes){0});
-    } else if (item(message, TL_WATCH_CREATED) && topic->told != TL_TOLD_ARMED) {
-        tell(w, topic, true);
+    } else if (item(message, TL_WATCH_CREATED)) {
+        on_created(w, topic, item(message, TL_WATCH_REVISION));
     }
 }
 
@@ -153,17 +182,13 @@ static tl_etcd_via via(const tl_watch *w) {
                          .timeout_ms = w->connect_ms};
 }
 
-/* "REVISION KEY" */
-static tl_etcd_watched watched(const tl_topic *topic) {
-    tl_bytes name = topic->name;
-    const char *space = memchr(name.p, ' ', name.n);
-    size_t n = space ? (size_t)(space - name.p) : name.n;
-    tl_etcd_watched ret = {
-        .key = tl__bytes(name.p + n + (space != NULL), name.n - n - (space != NULL))};
-    if (!tl__bytes_to_int(tl__bytes(name.p, n), &ret.revision))
-        ret.revision = 0;
-    ret.revision = 1 + (topic->revision > ret.revision ? topic->revision : ret.revision);
-    return ret;
+/* Etcd catches up with watches that begin in the past every 100 ms only. So a waiter's begins now; but for one that was told
+ * of already, which would have to look again whenever another comes. */
+static tl_etcd_watched watched(tl_topic *topic) {
+    int64_t revision;
+    topic->from_now = !topic->patient && topic->told != TL_TOLD_ARMED;
+    return (tl_etcd_watched){.key = key_of(topic, &revision),
+                             .revision = topic->from_now ? 0 : first_of(topic)};
 }
 
 static bool say_login(tl_watch *w) {
@@ -222,6 +247,8 @@ tl_err tl__watch_listen(tl_watch *watch, tl_bytes name, tl_mono now) {
         watch->retry_at = now;
     if (known && topic->told != TL_UNTOLD)
         tell(watch, topic, topic->told == TL_TOLD_ARMED);
+    if (known && topic->told == TL_TOLD_ARMED) /* what it may have missed isn't told twice */
+        watch->calls.woken(watch->calls.ctx, topic->name, (tl_bytes){0});
     return TL_OK;
 }
 

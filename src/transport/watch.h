@@ -2,7 +2,8 @@
  * Wake-ups from etcd: one stream of watches for all that a client's waiters wait for. A topic is "REVISION KEY": told is
  * the deletion of the key after that revision. For wakeup alone, whose calls these are.
  *
- * A stream can't be added to: where a topic is new the next is opened, with all of them, each from its revision on; so
+ * A stream can't be added to: where a topic is new the next is opened, with all of them. One that is new there is told of from
+ * now on, and its listeners are woken at once if something has happened since its revision; the others from where they were. So
  * nothing is missed meanwhile. It goes to the member that the client's requests go to.
  *
  * A topic that is only seen is patient: it is asked for when it has been one for TL_WATCH_GATHER_MS, together with others, and

@@ -75,8 +75,8 @@ size_t tl__etcd_encode(const tl_command *command, const tl_etcd_via *via, char *
 
 /** A stream of deletions: `count` keys, each from its revision on, under watch ids 1 and up. The same. */
 typedef struct {
-    tl_bytes key; /**< without the prefix */
-    int64_t revision;
+    tl_bytes key;     /**< without the prefix */
+    int64_t revision; /**< told from it on; 0: from now on */
 } tl_etcd_watched;
 size_t tl__etcd_encode_watch(const tl_etcd_watched *watched, size_t count, const tl_etcd_via *via,
                              char *to, size_t size);

@@ -261,8 +261,6 @@ static void row_pair(const bench *b) {
 
 /* ---- contending ------------------------------------------------------------------------------ */
 
-/* A watch that begins in the past, as all of these do, is caught up with every 100 ms only: where a client's turn comes
- * sooner than that, it is this that counts. */
 static void row_contend(const bench *b, int n, const char *goal) {
     static figures f[2];
     loopers ours = {etcd_crowd_open(b->url, "bench:line", n), NULL};

@@ -20,7 +20,7 @@ static struct {
     tl_members *members;
     tl_wakeup *wakeup;
     tl_mono now;
-    unsigned woken, disarmed;
+    unsigned woken, armed, disarmed;
     char topic[64];
 } w;
 
@@ -37,6 +37,7 @@ static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
 
 static void on_armed(void *ctx, tl_bytes topic, bool armed) {
     (void)ctx, (void)topic;
+    w.armed += armed;
     w.disarmed += !armed;
 }
 
@@ -185,6 +186,103 @@ TEST(a_stream_that_ends_is_opened_again) {
     assert_not_open();
     pass_ms(5000);
     expect_stream(CREATE(FIRST, "6", "1"));
+}
+
+/* ---- waiters ------------------------------------------------------------------------------------ */
+
+#define CREATED(id, revision)                                                                      \
+    "{\"result\":{\"header\":{\"revision\":\"" revision "\"},\"watch_id\":\"" id                    \
+    "\",\"created\":true}}"
+#define OF_NOTHING "{\"result\":{\"header\":{},\"watch_id\":\"1\",\"created\":true}}"
+
+static void listen_to(tl_bytes topic) {
+    assert_int_equal(tl__wakeup_listen(w.wakeup, topic, w.now), TL_OK);
+    pass_ms(0);
+}
+
+static void assert_told(unsigned armed, unsigned woken) {
+    assert_int_equal(w.armed, armed);
+    assert_int_equal(w.woken, woken);
+}
+
+TEST(who_waits_is_told_from_now_on) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    assert_told(0, 0);
+    message(CREATED("1", "5"));
+    assert_told(1, 0);
+    message("{\"result\":{\"header\":{\"revision\":\"6\"},\"watch_id\":\"1\",\"events\":[{\"type\":"
+            "\"DELETE\"}]}}");
+    assert_told(1, 1);
+}
+
+/* A member that is behind the others begins with what came before. */
+TEST(a_member_that_has_heard_less_has_missed_nothing) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(CREATED("1", "3"));
+    assert_told(1, 0);
+}
+
+TEST(what_came_between_is_looked_for) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(CREATED("1", "6"));
+    assert_told(1, 1);
+}
+
+TEST(who_is_not_told_from_when_on_looks) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(OF_NOTHING);
+    assert_told(1, 1);
+}
+
+/* Otherwise all of them would have to look whenever another comes. */
+TEST(those_that_have_been_told_go_on_from_there_on_the_next_stream) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(CREATED("1", "20"));
+    assert_told(1, 1);
+    listen_to(OTHER);
+    peer_expect_end(&w.peer);
+    expect_stream(CREATE(SECOND, "0", "1") CREATE(FIRST, "21", "2"));
+    message(CREATED("2", "30"));
+    assert_told(1, 1);
+    message(CREATED("1", "6"));
+    assert_told(2, 1);
+}
+
+TEST(one_that_was_not_told_yet_is_asked_for_from_now_on_again) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    listen_to(OTHER);
+    peer_expect_end(&w.peer);
+    expect_stream(CREATE(SECOND, "0", "1") CREATE(FIRST, "0", "2"));
+    message(CREATED("2", "6"));
+    assert_told(1, 1);
+    assert_string_equal(w.topic, "5 k/1f");
+}
+
+TEST(what_came_while_a_stream_was_lost_is_looked_for) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(CREATED("1", "5"));
+    message("{\"error\":{\"grpc_code\":14,\"message\":\"no leader\"}}");
+    assert_int_equal(w.disarmed, 1);
+    pass_ms(5000);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(CREATED("1", "9"));
+    assert_told(2, 1);
+}
+
+/* The deletion may have been told before. */
+TEST(another_that_listens_to_the_same_looks) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(CREATED("1", "5"));
+    listen_to(TOPIC);
+    assert_told(2, 1);
 }
 
 /* With many the streams follow each other more slowly, and there are never too many. */
