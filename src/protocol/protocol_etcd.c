@@ -265,6 +265,12 @@ static void prove(attempt *a, const tl_job *job, const tl_event *e) {
     proof->changed = tl__etcd_revision(last(e));
 }
 
+/* The key is gone. Of a joined one the answer doesn't tell whether others are there. */
+static tl_status gone(attempt *a, const tl_event *e, tl_out *out) {
+    tl_etcd_found first;
+    return tl__try_not_renewed(&a->try, tl__etcd_find(last(e), 1, 0, &first) ? 0 : -1, out);
+}
+
 static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char words[] = "etcd didn't say for how long";
     tl_etcd_found mine;
@@ -276,7 +282,7 @@ static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_ou
         return tl__try_held(&a->try, job, e, ms, (uint64_t)a->id.revision, out);
     }
     if (!tl__etcd_find(last(e), 0, 0, &mine))
-        return tl__try_not_renewed(&a->try, -1, out);
+        return gone(a, e, out);
     return mine.created == a->id.revision ? again(a, job, e, &mine, out)
                                           : tl__try_not_renewed(&a->try, 0, out);
 }

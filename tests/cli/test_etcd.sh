@@ -59,6 +59,13 @@ grep -q '^job ' "$out" || fail "$(cat "$out")"
 "$tidelock" unlock job "$token" >/dev/null || fail "not unlocked"
 "$tidelock" unlock job "$token" >/dev/null 2>&1
 [[ $? == 1 ]] || fail "unlocked twice"
+expect_line 1 'not held any more' "$tidelock" extend job "$token" --ttl 40s
+read -r other _ < <("$tidelock" lock job --ttl 20s) || fail "not locked again"
+for word in "$token" wrong-token; do
+    expect_line 2 'held by another' "$tidelock" unlock job "$word"
+    expect_line 2 'held by another' "$tidelock" extend job "$word" --ttl 40s
+done
+"$tidelock" unlock job "$other" >/dev/null || fail "it was another's"
 "$tidelock" check job >/dev/null || fail "it is free"
 
 # shellcheck disable=SC2016

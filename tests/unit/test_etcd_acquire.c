@@ -679,7 +679,21 @@ TEST(a_renewal_that_meets_a_higher_lease_goes_above_it) {
     assert_true(arg(1, 4) > higher); /* and stays there */
 }
 
+/* Ours isn't there, and another is the first. */
+static const char *gone_with_another(void) {
+    static char two[600];
+    (void)snprintf(two, sizeof two,
+                   "{\"header\":{\"revision\":\"6\"},\"responses\":[{\"response_range\":{}},"
+                   "{\"response_range\":{\"kvs\":[%s]}}]}",
+                   key("b", 6, 1));
+    return two;
+}
+
 TEST(a_renewal_that_finds_no_key_of_its_own_loses_the_lock) {
+    renew();
+    answers(GRANTED, gone_with_another());
+    assert_int_equal(r.result.code, TL_ELOST);
+    assert_int_equal(r.result.why, TL_LOST_TAKEN);
     renew();
     answers(GRANTED, transaction(false, 6, NULL, NULL));
     assert_int_equal(f.status, TL_END);
@@ -708,12 +722,7 @@ TEST(a_release_deletes_its_own_key_alone) {
     answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
     assert_int_equal(s.result.code, TL_EEXPIRED);
     settle(held_job());
-    static char two[600];
-    (void)snprintf(two, sizeof two,
-                   "{\"header\":{\"revision\":\"6\"},\"responses\":[{\"response_range\":{}},"
-                   "{\"response_range\":{\"kvs\":[%s]}}]}",
-                   key("b", 6, 1));
-    answer(TL_ETCD_TXN, two);
+    answer(TL_ETCD_TXN, gone_with_another());
     assert_int_equal(s.result.code, TL_ETAKEN);
 }
 
