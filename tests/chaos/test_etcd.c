@@ -167,6 +167,52 @@ TEST(an_extension_in_doubt_leaves_renewals_that_last_as_long) {
     real_etcd_free(e);
 }
 
+/* Is a lease of this number there? */
+static bool is_lease(const real_etcd *e, long long lease) {
+    char hex[32];
+    const char *text = real_etcd_ctl(e, "lease list");
+    (void)snprintf(hex, sizeof hex, "%llx", lease);
+    assert_non_null(text);
+    return strstr(text, hex) != NULL;
+}
+
+/* That the lock's key is under. */
+static long long lease_of_key(const real_etcd *e) {
+    static const char before[] = "\"Lease\" : ";
+    const char *text = real_etcd_ctl(e, "get --prefix k/ -w fields");
+    assert_non_null(text);
+    const char *at = strstr(text, before);
+    assert_non_null(at);
+    return strtoll(at + sizeof before - 1, NULL, 10);
+}
+
+/* Of what went unanswered nobody knows what is done yet: the lease isn't for the next lock, but revoked. */
+TEST(a_lock_that_was_taken_in_doubt_leaves_its_lease_to_nobody) {
+    real_etcd *e = real_etcd_start(1);
+    tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = real_etcd_url(e), .attempt_ms = 700));
+    tl_lock *lock = new_lock(c, "k", 120000);
+    acquire(lock, 0); /* a client spares none before its second release */
+    assert_int_equal(tl_lock_release(lock, NULL), TL_OK);
+    acquire(lock, 0);
+    long long lease = lease_of_key(e);
+    assert_int_equal(tl_lock_release(lock, NULL), TL_OK);
+    assert_true(is_lease(e, lease)); /* for the next */
+    told = 0;
+    real_etcd_freeze(e, 0);
+    assert_int_equal(tl_lock_acquire_async(lock, TL_FOREVER, done, NULL, NULL), TL_OK);
+    pause_ms(1000);
+    real_etcd_thaw(e, 0);
+    await_told(20000);
+    assert_int_equal(told_code, TL_OK);
+    lease = lease_of_key(e);
+    assert_true(is_lease(e, lease));
+    assert_int_equal(tl_lock_release(lock, NULL), TL_OK);
+    assert_false(is_lease(e, lease));
+    tl_lock_free(lock);
+    tl_client_close(c);
+    real_etcd_free(e);
+}
+
 /* A Redis server closes the connection: what it has done isn't known to us. */
 TEST(a_server_that_is_no_etcd_is_told_as_such) {
     real_redis *r = real_redis_start(&(real_redis_options){0});
