@@ -3,9 +3,11 @@
  */
 #include "protocol/ask.h"
 
+#include <errno.h>
+
 #include "protocol/look.h"
 
-#define HOPS_MAX 8 /* redirections */
+#define HOPS_MAX 8 /* redirections, and connections that were lost to a failover */
 
 enum { REACH = 1, QUESTION };
 enum { WAITERS = 10, FIRST_IN_LINE = 12 }; /* items of the answer of look.lua */
@@ -23,8 +25,16 @@ static tl_status fail(tl_ask *a, tl_err code, tl_bytes words, tl_out *out) {
     return TL_END;
 }
 
+static tl_status reach(tl_ask *a, const tl_event *e, tl_out *out) {
+    tl_mono by = tl__mono_add_ms(e->now, a->connect_ms);
+    a->ticket = REACH;
+    a->asking = false;
+    tl__out_send(out, REACH, tl__mono_min(by, a->limit));
+    return TL_GO;
+}
+
 static tl_status question(tl_ask *a, const tl_event *e, tl_out *out) {
-    tl_mono by = tl__mono_add_ms(e->now, a->attempt_ms);
+    tl_mono by = tl__mono_min(tl__mono_add_ms(e->now, a->attempt_ms), a->limit);
     a->ticket = QUESTION;
     tl_send *send = tl__out_send(out, QUESTION, by);
     send->alone = a->plain;
@@ -157,25 +167,40 @@ static tl_status redirected(tl_ask *a, const tl_event *e, tl_out *out) {
 }
 
 static bool is_redirected(const tl_ask *a, const tl_event *e) {
-    return e->why == TL_EELSEWHERE && a->ticket == QUESTION && e->ticket == QUESTION &&
-           a->hops < HOPS_MAX;
+    return e->why == TL_EELSEWHERE && a->ticket == QUESTION;
+}
+
+/* Where another takes a server's place that one's connections end with it, or before that is known. A question that was
+ * left without its answer so is put to the other, as it changes nothing; one whose time was up is not. */
+static bool is_interrupted(const tl_ask *a, const tl_event *e) {
+    if (a->ticket == REACH)
+        return e->why == TL_EELSEWHERE;
+    return e->maybe_sent && e->why == TL_EUNAVAILABLE && e->sys_errno != ETIMEDOUT &&
+           e->server->generation != 0;
+}
+
+static tl_status failed(tl_ask *a, const tl_event *e, tl_out *out) {
+    if (e->ticket != a->ticket)
+        return TL_GO;
+    bool again = a->hops < HOPS_MAX && tl__mono_before(e->now, a->limit);
+    if (again && is_redirected(a, e))
+        return redirected(a, e, out);
+    if (again && is_interrupted(a, e)) {
+        a->hops++;
+        return reach(a, e, out);
+    }
+    out->sys_errno = e->sys_errno;
+    return fail(a, tl__is_passing(e) ? TL_EUNAVAILABLE : e->why, e->words, out);
 }
 
 tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
     tl_ask *a = machine;
     switch (e->kind) {
     case TL_START:
-        a->ticket = REACH;
-        tl__out_send(out, REACH, tl__mono_add_ms(e->now, a->connect_ms));
-        return TL_GO;
+        a->limit = tl__mono_add_ms(tl__mono_add_ms(e->now, a->connect_ms), a->attempt_ms);
+        return reach(a, e, out);
     case TL_REPLY: return e->ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
-    case TL_FAILED:
-        if (is_redirected(a, e))
-            return redirected(a, e, out);
-        out->sys_errno = e->sys_errno;
-        return e->ticket == a->ticket
-                   ? fail(a, tl__is_passing(e) ? TL_EUNAVAILABLE : e->why, e->words, out)
-                   : TL_GO;
+    case TL_FAILED: return failed(a, e, out);
     case TL_CANCEL: return fail(a, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
     default: return TL_GO;
     }

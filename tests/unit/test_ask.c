@@ -1,6 +1,8 @@
 /*
  * Questions that change nothing: the server's time, and what a key holds.
  */
+#include <errno.h>
+
 #include "feed.h"
 
 #include "protocol/ask.h"
@@ -97,6 +99,90 @@ TEST(a_server_that_is_not_reached_is_told_as_it_was) {
     begin(&f, KEY);
     (void)feed_failed(&f, false, TL_EDENIED, "WRONGPASS");
     expect(&f, TL_EDENIED);
+}
+
+/* ---- failovers ------------------------------------------------------------------------------- */
+
+/* Behind Sentinels, or of a cluster. */
+static void ask_in_a_fleet(feed *f, const char *key) {
+    feed_init(f, &m, tl__ask_step);
+    f->server.generation = 1;
+    tl__ask_init(&m, tl__bytes_of(key), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    assert_int_equal(feed_start(f), TL_GO);
+    feed_at(f, 30);
+    (void)feed_reached(f);
+    feed_at(f, 40);
+}
+
+static tl_status cut_off(feed *f) {
+    return feed_failed(f, true, TL_EUNAVAILABLE, "another server is the master now");
+}
+
+TEST(a_question_that_a_failover_has_interrupted_is_asked_again) {
+    for (int i = 0; i < 2; i++) {
+        feed f;
+        ask_in_a_fleet(&f, i ? KEY : "");
+        assert_int_equal(cut_off(&f), TL_GO);
+        feed_assert_asked(&f, ""); /* of the other server that it is there */
+        assert_int_equal(feed_since(f.last.by), 40 + CONNECT_MS);
+        f.server.generation = 2;
+        feed_at(&f, 50);
+        (void)feed_reached(&f);
+        assert_int_equal(f.last.count, 1);
+        assert_int_equal(feed_since(f.last.by), 50 + ATTEMPT_MS);
+        if (i)
+            (void)feed_reply(&f, "['none' nil -2 nil nil nil nil nil %s]", feed_time(&f));
+        else
+            (void)feed_reply(&f, "[%s]", feed_time(&f));
+        expect(&f, TL_OK);
+    }
+}
+
+TEST(it_is_not_asked_again_beyond_its_limit) {
+    feed f;
+    ask_in_a_fleet(&f, KEY);
+    feed_at(&f, CONNECT_MS + ATTEMPT_MS / 2);
+    assert_int_equal(cut_off(&f), TL_GO);
+    assert_true(feed_since(f.last.by) <= CONNECT_MS + ATTEMPT_MS);
+    (void)feed_reached(&f);
+    assert_int_equal(feed_since(f.last.by), CONNECT_MS + ATTEMPT_MS);
+    feed_at(&f, CONNECT_MS + ATTEMPT_MS);
+    (void)cut_off(&f);
+    expect(&f, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "another server is the master now");
+}
+
+TEST(it_is_not_asked_again_for_ever) {
+    feed f;
+    int times = 0;
+    ask_in_a_fleet(&f, KEY);
+    for (; cut_off(&f) == TL_GO; times++)
+        (void)feed_reached(&f);
+    expect(&f, TL_EUNAVAILABLE);
+    assert_in_range(times, 2, 20);
+}
+
+TEST(a_question_whose_time_was_up_is_not_asked_again) {
+    feed f;
+    ask_in_a_fleet(&f, KEY);
+    (void)feed_event(&f, (tl_event){.kind = TL_FAILED,
+                                    .ticket = f.last.ticket,
+                                    .maybe_sent = true,
+                                    .why = TL_EUNAVAILABLE,
+                                    .sys_errno = ETIMEDOUT,
+                                    .words = TL_LITERAL("no reply")});
+    expect(&f, TL_EUNAVAILABLE);
+}
+
+TEST(who_waits_for_a_server_that_left_waits_for_the_other) {
+    feed f;
+    begin(&f, KEY);
+    feed_at(&f, 20);
+    assert_int_equal(feed_failed(&f, false, TL_EELSEWHERE, "left"), TL_GO);
+    feed_assert_asked(&f, "");
+    assert_int_equal(feed_since(f.last.by), 20 + CONNECT_MS);
+    (void)feed_reached(&f);
+    feed_assert_asked(&f, "look");
 }
 
 TEST(cancel_ends_it) {
