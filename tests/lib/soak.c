@@ -61,6 +61,10 @@ void soak_look_at_held(void) {
         fail_msg("nothing remains of a lock, and nobody was told that it is lost");
 }
 
+bool soak_is_lost(void) {
+    return atomic_load(&lost_why) != NOT_LOST;
+}
+
 bool soak_let_go(int *ret_why) {
     *ret_why = atomic_load(&lost_why);
     (void)tl_lock_release(held, &said); /* which may be lost */

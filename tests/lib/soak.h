@@ -24,6 +24,8 @@ void soak_print(const char *name, const soak_tally *tally);
 void soak_hold(tl_client *client, const char *key, int64_t ttl_ms, int64_t within_ms);
 /** Fails when nothing remains of it, and nobody was told that it is lost. */
 void soak_look_at_held(void);
+/** Has it been told that it is lost? */
+bool soak_is_lost(void);
 /** true: it was lost meanwhile, for the reason *ret_why. */
 bool soak_let_go(int *ret_why);
 
