@@ -5,6 +5,7 @@
  */
 #include "arena.h"
 
+#include "client/lock.h"
 #include "contest.h"
 
 #define SERVERS 5
@@ -390,6 +391,33 @@ static long connections(real_redis *r) {
 }
 
 /* The connection is the renewals', too: it outlives what one in haste has asked a slow server. */
+static bool is_doubted(const tl_lock *lock, int server) {
+    return lock->votes->ballots.doubted & 1U << server;
+}
+
+/* The last server has voted for another when it is acquired, and is asked for its vote by the extension. */
+TEST(what_an_extension_has_asked_for_in_vain_the_release_looks_for) {
+    const int last = SERVERS - 1;
+    tl_lock *lock = make_lock_with(hasty_client(), KEY,
+                                   TL_LOCK_OPTIONS(.ttl_ms = 4 * LIFE_MS, .manual_renew = true));
+    freeReplyObject(real_redis_command(servers[last], "SET " KEY " another"));
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    for (int i = 0; i < 20 && is_doubted(lock, last); i++) { /* it answered late */
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    }
+    assert_false(is_doubted(lock, last));
+    freeReplyObject(real_redis_command(servers[last], "DEL " KEY));
+    for (int i = 0; i < SERVERS; i++)
+        real_redis_freeze(servers[i]);
+    ASSERT_RESULT(tl_lock_extend(lock, 4 * LIFE_MS, &said), TL_EUNCERTAIN);
+    assert_true(is_doubted(lock, last));
+    for (int i = 0; i < SERVERS; i++)
+        real_redis_thaw(servers[i]);
+    (void)tl_lock_release(lock, &said);
+    WAIT_FOR(SOON_MS, voters(KEY) == 0);
+}
+
 TEST(who_waits_for_a_moment_ends_nobodys_connection) {
     lock_events *events = make_events();
     tl_client *client = quorum_client();

@@ -8,8 +8,12 @@
 
 #include "client/client.h"
 #include "client/cluster_inside.h"
+#include "client/keeper_inside.h"
 
-#define MAPS_MS 51 /* the map is asked for no more often */
+#define MAPS_MS 51   /* the map is asked for no more often */
+#define HEDGE_MS 100 /* then the other masters are asked, too */
+#define NEWS_MS 200  /* so long one of them may know nothing of an election */
+#define MANY 6       /* masters, so that not all others are asked about one at once */
 
 typedef struct {
     peer other; /* first; the other master, which tells the map */
@@ -174,5 +178,91 @@ TEST(a_node_has_some_connections_however_many_serve) {
         assert_in_range(n.client->fleet.row->pooled(&n.client->fleet), TL_POOLED_LEAST,
                         TL_POOLED_MAX);
     }
+    close_nodes(&n);
+}
+
+/* A voter may not know yet who has won: it is good for what was a while ago. */
+TEST(what_other_masters_say_counts_as_of_a_while_before_they_were_asked) {
+    nodes n;
+    open_nodes(&n);
+    tl_member *m = member_at(&n, n.port);
+    int maps = n.other.stream;
+    char got[512] = "";
+    assert_false(tl__site_is_named(&m->site, tl__mono_now()));
+    drive(&n); /* the replica is asked, and doesn't answer */
+    assert_true(m->question.open);
+    n.now = tl__mono_add_ms(tl__mono_now(), HEDGE_MS);
+    n.other.stream = -1;
+    peer_accept(&n.other);
+    for (size_t at = 0; !strstr(got, "GET\r\n");) {
+        ssize_t k = recv(n.other.stream, got + at, sizeof got - 1 - at, 0);
+        at += k > 0 ? (size_t)k : 0;
+        peer_turn(&n.other, tl__mono_now());
+    }
+    (void)snprintf(got, sizeof got, "-MOVED 0 127.0.0.1:%u\r\n", (unsigned)n.port);
+    peer_send(&n.other, got);
+    while (cluster_of(&n)->questions > 0)
+        peer_turn(&n.other, tl__mono_now());
+    tl_mono asked = m->question.began;
+    assert_true(tl__site_was_named(&m->site, tl__mono_add_ms(asked, -NEWS_MS)));
+    assert_false(tl__site_was_named(&m->site, tl__mono_add_ms(asked, 1 - NEWS_MS)));
+    (void)close(maps);
+    close_nodes(&n);
+}
+
+static void open_many(nodes *n) {
+    char url[64], map[1024];
+    peer unused[MANY];
+    size_t at = (size_t)snprintf(map, sizeof map, "*%d\r\n", MANY);
+    *n = (nodes){.now = tl__mono_now(), .replica = {.listener = -1, .stream = -1}};
+    peer_listen(&n->other);
+    n->other.drive = drive;
+    n->other.near = n;
+    (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", (unsigned)n->other.port);
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = url);
+    assert_int_equal(tl_client_open(&options, &n->client, NULL), TL_OK);
+    for (int i = 0; i < MANY; i++) {
+        peer_listen(&unused[i]);
+        n->port = i > 0 ? unused[i].port : n->other.port;
+        at += (size_t)snprintf(map + at, sizeof map - at,
+                               "*3\r\n:%d\r\n:%d\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n", i * 2000,
+                               i < MANY - 1 ? i * 2000 + 1999 : 16383, (unsigned)n->port);
+    }
+    tell_map(n, map);
+    for (int i = 0; i < MANY; i++)
+        peer_close(&unused[i]);
+}
+
+/* Some may not answer for long. If the same were asked each time, so few others might never be enough. */
+TEST(each_time_another_of_the_masters_is_asked_first) {
+    nodes n;
+    open_many(&n);
+    tl_cluster *c = cluster_of(&n);
+    tl_member *m = member_at(&n, n.port);
+    assert_int_equal(serving(&n), MANY);
+    for (int i = 1; i <= MANY; i++) {
+        unsigned asked = 0, most = 0;
+        assert_false(tl__site_is_named(&m->site, tl__mono_now()));
+        n.now = tl__mono_add_ms(tl__mono_now(), i * 10000); /* beyond the last one's limit */
+        drive(&n);
+        assert_false(m->question.open);
+        for (unsigned k = 0; k < atomic_load(&c->count); k++, most++)
+            asked += tl__member(c, k)->used.ns > 0;
+        assert_true(i > 1 || asked < most - 1);
+    }
+    for (unsigned k = 0; k < atomic_load(&c->count); k++)
+        assert_true(tl__member(c, k) == m || tl__member(c, k)->used.ns > 0);
+    close_nodes(&n);
+}
+
+/* Of several nodes: a new connection to one of them tells nothing of the others. */
+TEST(a_cluster_that_refuses_keys_of_one_slot_together_is_asked_so_no_more) {
+    nodes n;
+    open_nodes(&n);
+    tl_keeper *k = &n.client->keeper;
+    k->apart = true;
+    k->apart_run = 1;
+    tl__keeper_joins_anew(k);
+    assert_true(k->apart);
     close_nodes(&n);
 }
