@@ -80,7 +80,7 @@ static bool leaves_something(const tl_lock *lock, tl_lost_why why) {
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static const char *describe(const tl_lock_event *event, char words[DETAIL_SIZE]) {
+static const char *describe(const tl_lock_event *event, bool failover, char words[DETAIL_SIZE]) {
     switch (event->state) {
     case TL_AT_RISK: return "a renewal has failed";
     case TL_HELD: return "renewed again";
@@ -95,7 +95,7 @@ static const char *describe(const tl_lock_event *event, char words[DETAIL_SIZE])
                        "stolen by a client whose clock is at least %lld ms ahead",
                        (long long)event->thief_ahead_ms);
         return words;
-    case TL_LOST_GONE: return "its key is gone";
+    case TL_LOST_GONE: return failover ? "the failover lost it" : "its key is gone";
     case TL_LOST_MAX_HOLD: return "max_hold has passed";
     case TL_NOT_LOST: break;
     }
@@ -108,6 +108,7 @@ static void tell(tl_report *report) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
     tl_lock_event event = events->event;
+    bool failover = events->failover;
     bool over = event.state == events->told; /* since it was taken up to be told */
     events->told = event.state;
     tl__keeper_unlock(k);
@@ -115,8 +116,15 @@ static void tell(tl_report *report) {
         return;
     event.remaining_ms = tl_lock_remaining_ms(lock);
     char words[DETAIL_SIZE];
-    event.detail = describe(&event, words);
+    event.detail = describe(&event, failover, words);
     events->call(lock, &event, events->ctx);
+}
+
+/* Was the hold proved last, for so long, when another server was the one to ask? The one that is now has not had it then. */
+static bool is_of_former_server(const tl_lock *lock, tl_mono believed) {
+    const tl_site *site = tl__fleet_node(lock->client, tl__name_key(lock->name))->site;
+    int64_t lasts_ns = tl__rate_least_ns(lock->ttl_ms * TL_NS_PER_MS, lock->client->drift_ppm);
+    return site && believed.ns - lasts_ns < atomic_load(&site->first_ns);
 }
 
 /* What was over before it could be told is not told: of a risk and its end both, or neither. */
@@ -227,14 +235,16 @@ static bool stay(tl_task *task) {
     return tl__keeper_have_renewal(&LOCK_OF(task)->client->keeper);
 }
 
-/* What its step had to say. */
-static void take_notes(tl_lock *lock, const tl_out *out) {
+/* What its step had to say, and until when the hold was believed in before. */
+static void take_notes(tl_lock *lock, const tl_out *out, tl_mono believed) {
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
     tl__count_step(&lock->client->counts, out);
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
         atomic_store(&lock->state, (int)state);
+        if (lock->events)
+            lock->events->failover = state == TL_LOST && is_of_former_server(lock, believed);
         report(lock, state, &out->note[i]);
         if (state != TL_LOST)
             continue;
@@ -247,6 +257,7 @@ static void take_notes(tl_lock *lock, const tl_out *out) {
 /* After each step of the renewal, under keeper.mutex. */
 static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     tl_lock *lock = LOCK_OF(task);
+    const tl_mono believed = {atomic_load(&lock->deadline_ns)};
     if (lock->client->keeper.steps == task) /* else the client is being closed */
         remember(lock);
     if (status == TL_END) {
@@ -254,7 +265,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
         ignore_key(lock);
         atomic_store(&lock->deadline_ns, 0);
     }
-    take_notes(lock, out);
+    take_notes(lock, out, believed);
 }
 
 static tl_machine votes_machine(tl_task *task) {
@@ -264,8 +275,9 @@ static tl_machine votes_machine(tl_task *task) {
 
 static void votes_stepped(tl_task *task, const tl_out *out, tl_status status) {
     tl_lock *lock = LOCK_OF(task);
+    const tl_mono believed = {atomic_load(&lock->deadline_ns)};
     atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->votes->result.deadline.ns);
-    take_notes(lock, out);
+    take_notes(lock, out, believed);
 }
 
 /* Nobody overwrites a token. */

@@ -38,6 +38,7 @@ typedef struct {
     tl_lock *lock;
     tl_report report;
     tl_lock_event event; /**< the newest to report */
+    bool failover;       /**< and a failover has brought it about */
     tl_state told;       /**< the last that was */
 } tl_events;
 

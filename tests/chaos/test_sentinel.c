@@ -196,6 +196,37 @@ TEST_IN(a_holder_and_a_waiter_go_on_after_a_graceful_failover, FIRST) {
     assert_true(key_exists());
 }
 
+/* Its key is deleted at the replicas, as if they hadn't heard of it. */
+TEST_IN(what_did_not_come_along_is_lost_by_the_failover, FIRST) {
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        client_by_sentinels(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = FAILOVER_MS, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    must(server, "WAIT 2 5000");
+    for (int i = 0; i < real_fleet_servers(fleet); i++) {
+        real_redis *replica = real_fleet_server(fleet, i)->redis;
+        if (replica == server)
+            continue;
+        must(replica, "CONFIG SET replica-read-only no");
+        must(replica, "DEL " KEY);
+        must(replica, "CONFIG SET replica-read-only yes");
+    }
+    fail_over();
+    lock_event lost = lock_events_await(events, TL_LOST, FAILOVER_MS);
+    assert_int_equal(lost.why, TL_LOST_GONE);
+    assert_string_equal(lost.detail, "the failover lost it");
+    events = make_events(); /* what is deleted by hand is another matter */
+    lock = make_lock_with(
+        client_by_sentinels(), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = FAILOVER_MS, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
+    must(server, "DEL " KEY);
+    lost = lock_events_await(events, TL_LOST, FAILOVER_MS);
+    assert_int_equal(lost.why, TL_LOST_GONE);
+    assert_string_equal(lost.detail, "its key is gone");
+}
+
 /* ---- what a failover must not forget: quiet_ms ------------------------------------------------- */
 
 static tl_client *quiet_client(void) {

@@ -3,6 +3,7 @@
  */
 #include "locks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define OWNED_MAX 512
@@ -130,13 +131,16 @@ void lock_events_add(tl_lock *lock, const tl_lock_event *event, void *ctx) {
     int64_t now_us = clock_us();
     (void)lock;
     (void)pthread_mutex_lock(&e->mutex);
-    if (e->count < LOCK_EVENTS_MAX)
-        e->event[e->count++] = (lock_event){.state = event->state,
-                                            .why = event->why,
-                                            .remaining_ms = event->remaining_ms,
-                                            .at_us = now_us,
-                                            .stolen = event->stolen,
-                                            .thief_ahead_ms = event->thief_ahead_ms};
+    if (e->count < LOCK_EVENTS_MAX) {
+        lock_event *to = &e->event[e->count++];
+        *to = (lock_event){.state = event->state,
+                           .why = event->why,
+                           .remaining_ms = event->remaining_ms,
+                           .at_us = now_us,
+                           .stolen = event->stolen,
+                           .thief_ahead_ms = event->thief_ahead_ms};
+        (void)snprintf(to->detail, sizeof to->detail, "%s", event->detail);
+    }
     (void)pthread_mutex_unlock(&e->mutex);
 }
 
