@@ -66,7 +66,7 @@ static void overview(FILE *out) {
     const help_topic *topic = FROM_LEGACY(legacy_dialects);
 
     (void)fputs("usage: tidelock [--url URL] COMMAND ...\n\n"
-                "Locks that many hosts share, kept in Redis.\n\n",
+                "Locks that many hosts share, kept in Redis or etcd.\n\n",
                 out);
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i])

@@ -38,6 +38,13 @@ done
 grep -qE '^pairs +[0-9]+ a second, [0-9.]+ of what a bare hiredis loop does \([0-9]+\)$' "$out" || fail "no pairs: $(cat "$out")"
 grep -qE '^What limits is .*\.$' "$out" || fail "no limit: $(cat "$out")"
 [[ $(left) == 'mine ' ]] || fail "it leaves: $(left)"
+if [[ -w /dev/full ]]; then
+    for o in '' --json; do
+        # shellcheck disable=SC2086
+        "$tidelock" bench --seconds 1 $o >/dev/full 2>"$err"
+        [[ $? == 70 && $(<"$err") == "tidelock: bench: standard output: No space left on device" ]] || fail "$o into a full device: $(cat "$err")"
+    done
+fi
 expect 0 "$tidelock" bench --seconds 1 --json
 measured
 has 'abs(j["share_of_bare"] - j["pairs_per_second"] / j["bare_pairs_per_second"]) < 1e-6'

@@ -62,6 +62,7 @@ for shell in bash zsh fish; do
     offers 'tidelock help d' "${legacy:+dialects }doctor"
     offers 'tidelock local s' 'status stop'
     offers 'tidelock local demo s' 'sentinel status stop'
+    offers 'tidelock local demo ' 'cluster etcd quorum sentinel status stop'
     offers 'tidelock skew r' report
     offers 'tidelock skew --format n' nagios
     offers 'tidelock run --on-lost k' kill

@@ -117,6 +117,23 @@ assert_free k
 expect 0 "$tidelock" run --metrics /dev/stdout k -- true
 check "$out"
 grep -q '^tidelock_run_exit_status{key="k"} 0$' "$out" || fail "to a pipe: $(cat "$out")"
+for name in /dev/stdout /dev/fd/1 /proc/self/fd/1; do # a file behind it keeps what others have written to it, and will
+    (
+        echo before
+        "$tidelock" run --metrics $name k -- echo meanwhile
+        echo after
+    ) >"$out" 2>"$err" || fail "$name: $(cat "$err")"
+    [[ $(grep -vc '^#\|^tidelock_' "$out") == 3 && $(sed -n '1p;2p;$p' "$out" | xargs) == "before meanwhile after" ]] || fail "$name: $(cat "$out")"
+    grep -q '^tidelock_run_exit_status{key="k"} 0$' "$out" || fail "$name: $(cat "$out")"
+done
+expect_line 78 'run: --metrics /dev/fd/77: Bad file descriptor' "$tidelock" run --metrics /dev/fd/77 k -- touch "$work/ran"
+for fd in 3 4 5 6 7 8 9; do # none is a server's connection
+    "$tidelock" skew --slack 20s --metrics /dev/fd/$fd >"$out" 2>"$err" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+    [[ $? == 78 && $(<"$err") == "tidelock: --metrics /dev/fd/$fd: Bad file descriptor" ]] || fail "/dev/fd/$fd: $(cat "$err")"
+done
+expect_line 78 'run: --metrics .*Is a directory' "$tidelock" run --metrics "$work" k -- touch "$work/ran"
+expect_line 78 'run: --metrics: the name of the file is empty' "$tidelock" run --metrics '' k -- touch "$work/ran"
+[[ ! -e $work/ran ]] || fail "the command ran, though the file can't be written"
 
 # ---- skew ------------------------------------------------------------------------------------------------------
 file=$work/skew.prom

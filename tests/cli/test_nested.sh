@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 needs_redis 2.8 "what local: starts"
 start_server
-already='acquire k: a tidelock run around this command holds it already'
+already='acquire k: a tidelock run around this command holds it already; waiting for it would never end'
 outer=("$tidelock" run k --)
 
 expect_line 75 "$already" "${outer[@]}" "$tidelock" run k -- true

@@ -34,9 +34,45 @@ static int fill(FILE *out, void (*write)(const void *ctx, FILE *out), const void
     return why;
 }
 
+/* The descriptor that the path names if it is one that this process was given, else -1. */
+static int given_fd(const char *path) {
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t len = strlen(folders[i]);
+        char *end;
+        if (strncmp(path, folders[i], len) != 0 || path[len] < '0' || path[len] > '9')
+            continue;
+        errno = 0;
+        long fd = strtol(path + len, &end, 10);
+        return *end || errno || fd > INT_MAX ? -1 : (int)fd;
+    }
+    return -1;
+}
+
+/* Whatever is ours is closed on exec: a server's connection never gets a line. */
+static bool is_given(int fd) {
+    int flags = fcntl(fd, F_GETFD);
+    return flags >= 0 && !(flags & FD_CLOEXEC);
+}
+
+/* A copy, since the file behind it may have been written to, and will be: opened anew it would begin at its start. */
+static FILE *open_given(int fd) {
+    int copy = is_given(fd) ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+    if (!out && copy >= 0)
+        close(copy);
+    if (!out && copy < 0)
+        errno = EBADF;
+    return out;
+}
+
 bool outfile_is_plain(const char *path) {
     struct stat st;
-    return stat(path, &st) || S_ISREG(st.st_mode);
+    return given_fd(path) < 0 && (stat(path, &st) || S_ISREG(st.st_mode));
 }
 
 /* Where it is to be, and where it is filled until then. */
@@ -51,10 +87,25 @@ static bool find_places(places *p, const char *path) {
     return strlen(path) < sizeof p->place && n > 0 && (size_t)n < sizeof p->beside;
 }
 
+/* What is no regular file: 0, or why it can't be written to. The superuser may write to a directory, says access(). */
+static int why_not(const char *path) {
+    struct stat st;
+    int fd = given_fd(path);
+    if (fd >= 0)
+        return is_given(fd) ? 0 : EBADF;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return EISDIR;
+    return access(path, W_OK) ? errno : 0;
+}
+
 int outfile_check(const char *what, const char *path) {
     places p;
-    if (!outfile_is_plain(path))
-        return access(path, W_OK) ? complain(what, path, errno) : 0;
+    if (!*path)
+        return fail(STATUS_CONFIG, "%s: the name of the file is empty", what);
+    if (!outfile_is_plain(path)) {
+        int why = why_not(path);
+        return why ? complain(what, path, why) : 0;
+    }
     if (!find_places(&p, path))
         return fail(STATUS_USAGE, "%s: too long a path", what);
     int fd = open(p.beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -72,7 +123,8 @@ int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FIL
 
     if (plain && !find_places(&p, path))
         return ENAMETOOLONG;
-    FILE *out = plain ? fopen(p.beside, "wxe") : fopen(path, "we");
+    int given = given_fd(path);
+    FILE *out = plain ? fopen(p.beside, "wxe") : given < 0 ? fopen(path, "we") : open_given(given);
     if (!out)
         return errno;
     int why = fill(out, write, ctx);

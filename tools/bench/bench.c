@@ -52,6 +52,10 @@ static void print_times(const char *what, const bench_times *t) {
                  (long long)t->count);
 }
 
+static int unprinted(void) {
+    return fail(STATUS_INTERNAL, "bench: standard output: %s", strerror(errno));
+}
+
 /* In one sentence. */
 static void print_limit(const bench_result *r) {
     double all = r->client_us + r->waiting_us, server = r->server_us < 0 ? 0 : r->server_us;
@@ -81,7 +85,7 @@ static void print_limit(const bench_result *r) {
     }
 }
 
-static void print_text(const bench_result *r) {
+static int print_text(const bench_result *r) {
     print_times("round trip", &r->round_trip);
     print_times("pair", &r->pair);
     (void)printf("%-12s %9.0f a second", "pairs", r->pairs);
@@ -92,6 +96,7 @@ static void print_text(const bench_result *r) {
     print_times("renewal", &r->renewal);
     print_times("hand-off", &r->hand_off);
     print_limit(r);
+    return fflush(stdout) || ferror(stdout) ? unprinted() : 0;
 }
 
 static json_t *js_times(const bench_times *t) {
@@ -117,15 +122,7 @@ static int print_json(const bench_result *r) {
     js_set(&j, "waiting_us_per_pair", json_real(r->waiting_us));
     js_set(&j, "server_us_per_pair", js_real(r->server_us, server));
     js_set(&j, "limit", js_text(limits[bench_limit_of(r)]));
-    return js_line(j, STDOUT_FILENO) ? fail(STATUS_INTERNAL, "standard output: %s", strerror(errno))
-                                     : 0;
-}
-
-static int tell(const bench_options *o, const bench_result *r) {
-    if (o->json || o->format)
-        return print_json(r);
-    print_text(r);
-    return 0;
+    return js_line(j, STDOUT_FILENO) ? unprinted() : 0;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -181,7 +178,9 @@ static int measure(session *x, const server *s, const bench_options *o) {
         skew_link_close(&x->link);
     if (x->bench.ended_by)
         return STATUS_SIGNAL + x->bench.ended_by;
-    return ok ? tell(o, &r) : fail_as(s, &x->bench.err);
+    if (ok)
+        return o->json || o->format ? print_json(&r) : print_text(&r);
+    return fail_as(s, &x->bench.err);
 }
 
 static int bench_command(const server *s, const void *options, const operands *words) {

@@ -387,11 +387,11 @@ static int local_function(const server *s, const void *given, const operands *wo
 
 const command local_row = {
     .name = "local",
-    .usage = "[options] status|stop|demo sentinel|cluster|quorum|status|stop",
+    .usage = "[options] status|stop|demo sentinel|cluster|quorum|etcd|status|stop",
     .help = "look after this user's private server, used without a URL",
     .notes =
         "It is started when it is first needed. \"stop\" refuses while locks are held.\n"
-        "\"demo sentinel\" (or cluster, quorum, etcd) starts several servers on this host to try such a URL\n"
+        "\"demo sentinel\" (or cluster, quorum, etcd) starts several servers on this host to try such a URL "
         "with, and prints it; \"demo stop\" ends them, \"demo status\" shows them.\n"
         "Exit status: 0 it runs, or is stopped now; status: 1 it does not run.\n",
     .options = local_table,

@@ -77,7 +77,7 @@ bool nested_holds(tl_client *client, const char *key, tl_error *err) {
         *err = (tl_error){.code = TL_EBUSY};
         (void)snprintf(
             err->message, sizeof err->message,
-            "acquire %s: a tidelock run around this command holds it already; waiting for it would"
+            "acquire %s: a tidelock run around this command holds it already; waiting for it would "
             "never end",
             show_key(shown, key));
         return true;
