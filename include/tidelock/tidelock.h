@@ -257,9 +257,9 @@ typedef struct {
      *  lost, and when it is back [none]. */
     void (*log)(tl_log_level level, const char *line, void *ctx);
     void *log_ctx;
-    const char *tls_ca_file; /**< rediss: the authorities to trust, PEM [the system's] */
+    const char *tls_ca_file; /**< rediss:, etcds: the authorities to trust, PEM [the system's] */
     bool dispatch; /**< callbacks are made by tl_client_dispatch, not by the keeper [false] */
-    /* rediss: more of TLS. The files are read for each new connection; without rediss: these three
+    /* rediss:, etcds: more of TLS. The files are read for each new connection; with other URLs these three
      * and tls_ca_file are refused. */
     /** This side's certificate, for servers that ask for one, and behind it those between it and an
      *  authority that the server trusts, PEM; its key is needed too [none] */

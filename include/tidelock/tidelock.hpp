@@ -171,7 +171,7 @@ class client {
         return options;
     }
 
-    std::unique_ptr<tl_client, closer> handle_;
+    std::unique_ptr<tl_client, closer> handle_ = nullptr;
 };
 
 /* ---- lock ------------------------------------------------------------------------------------ */
@@ -348,7 +348,7 @@ class mutex {
     }
 
     std::unique_ptr<listener> listener_; /* outlives the handle */
-    std::unique_ptr<tl_lock, releaser> handle_;
+    std::unique_ptr<tl_lock, releaser> handle_ = nullptr;
 };
 
 using lock = mutex;

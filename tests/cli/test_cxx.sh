@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server
-flags=(-std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion -Werror -O1 -g "-I$here/include" -pthread)
+flags=(-std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Weffc++ -Wconversion -Werror -O1 -g "-I$here/include" -pthread)
 if [[ -n ${SAN:-} ]]; then flags+=("-fsanitize=$SAN" -fno-sanitize-recover=all); fi
 libs=$(pkg-config --libs hiredis uuid openssl jansson 2>/dev/null) || libs='-lhiredis -luuid -lssl -lcrypto -ljansson'
 libtidelock=$here/${BUILD:-build}/libtidelock.a
