@@ -29,7 +29,8 @@ MANDIR   ?= $(PREFIX)/share/man
 DOCDIR   ?= $(PREFIX)/share/doc/tidelock
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 BASHCOMP ?= $(PREFIX)/share/bash-completion/completions
-ZSHCOMP  ?= $(PREFIX)/share/zsh/vendor-completions
+# Where zsh looks: vendor's are Debian's, of packages, and below /usr alone.
+ZSHCOMP  ?= $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
 FISHCOMP ?= $(PREFIX)/share/fish/vendor_completions.d
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60

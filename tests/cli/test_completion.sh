@@ -94,3 +94,16 @@ for shell in bash zsh fish; do
     fi
 done
 ((tried > 0)) || fail "no shell was tried"
+
+# ---- where zsh looks, for packages and for make install by hand ---------------------------------------
+if command -v zsh >/dev/null; then
+    env -u COMPAT make -C "$here" -s --no-print-directory install DESTDIR="$root" PREFIX=/usr/local "${variant[@]}" >"$out" 2>"$err" ||
+        fail "make install: $(cat "$out")"
+    for prefix in /usr /usr/local; do
+        found=
+        for dir in $(zsh -fc 'print -l $fpath'); do
+            if [[ $dir == "$prefix"/* && -s $root$dir/_tidelock ]]; then found=$dir; fi
+        done
+        [[ $found ]] || fail "zsh looks in none of: $(cd "$root$prefix" && find . -name _tidelock)"
+    done
+fi
