@@ -52,7 +52,7 @@ static places *find_places(skew_link *l, const server *s) {
     } else if (p->seeds.etcd) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG,
                      "etcd: this asks Redis servers alone; on etcd there are run, lock, unlock, "
-                     "extend, check, inspect, break and doctor");
+                     "extend, check, inspect, break, doctor and bench");
     } else if (p->seeds.quorum) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(
