@@ -42,7 +42,8 @@ static const struct row {
     {"KEEP", TL_ETCD_TXN, "kv/txn",
      "{'compare':[" CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}],"
      "'success':[{'request_range':{" BY_THEN "}},"
-     "{'request_put':{" MINE ",'ignore_value':true,'lease':'#4'}}],'failure':[" SEE_MINE "," FIRST "]}"},
+     "{'request_put':{" MINE ",'ignore_value':true,'lease':'#4'}}],'failure':[" SEE_MINE "," FIRST
+     "]}"},
     {"KEEPS", TL_ETCD_TXN, "kv/txn", NULL},
     {"DROP", TL_ETCD_TXN, "kv/txn",
      "{'compare':[" CREATED_THEN "],'success':[{'request_delete_range':{" MINE "}}],"

@@ -467,6 +467,56 @@ TEST(watches_are_told_the_same) {
     close_both();
 }
 
+/* "REVISION": of the answer to one watch that begins now. */
+static int64_t begin_now(line *l) {
+    char text[200];
+    json_error_t at;
+    tl_bytes body;
+    say(l, "watch",
+        quoted("{'create_request':{" A ",'start_revision':'0','watch_id':'1'}}\n", text,
+               sizeof text),
+        NULL);
+    while (tl__http_line(&l->http, &body) == 0)
+        if (!hear_more(l, ANSWER_MS))
+            fail_msg("no watch is created");
+    json_t *message = json_loadb(body.p, body.n, 0, &at);
+    json_t *result = json_object_get(message, "result");
+    assert_true(json_is_true(json_object_get(result, "created")));
+    const char *revision = json_string_value(
+        json_object_get(json_object_get(result, "header"), "revision"));
+    int64_t n = revision ? atoll(revision) : 0;
+    json_decref(message);
+    return n;
+}
+
+/* The answer names the last revision of which nothing is told; all that comes later is. */
+TEST(a_watch_that_begins_now_says_when) {
+    char body[200];
+    line watch[2];
+    open_both();
+    open_real(&watch[0]);
+    open_fake(&watch[1]);
+    both("kv/put", quoted("{" A "," V "}", body, sizeof body)); /* revision 2 */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(begin_now(&watch[i]), 2);
+    both("kv/put", quoted("{" A "," W "}", body, sizeof body));
+    for (int i = 0; i < 2; i++) {
+        json_t *told = json_object();
+        while (json_object_size(told) == 0) {
+            take_messages(&watch[i], told);
+            if (json_object_size(told) == 0 && !hear_more(&watch[i], ANSWER_MS))
+                fail_msg("nothing is told");
+        }
+        char *text = text_of(told);
+        assert_non_null(strstr(text, "\"mod_revision\":\"3\""));
+        assert_null(strstr(text, "\"mod_revision\":\"2\""));
+        free(text);
+        json_decref(told);
+        close_line(&watch[i]);
+    }
+    close_both();
+}
+
 /* ---- leases, logins ---------------------------------------------------------------------------- */
 
 static int64_t now_ms(void) {

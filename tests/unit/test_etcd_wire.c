@@ -79,10 +79,12 @@ TEST(a_keep_compares_the_revision_and_that_the_lease_is_higher) {
         text, "{\"key\":\"YS8xZg==\",\"target\":\"LEASE\",\"result\":\"LESS\",\"lease\":\"78\"}"));
     assert_non_null(strstr(text, "\"ignore_value\":true,\"lease\":\"78\""));
     assert_non_null(strstr(text, "\"max_create_revision\":\"5\""));
-    assert_non_null(strstr( /* if it fails: ours, and who is the first */
-        text, "\"failure\":[{\"request_range\":{\"key\":\"YS8xZg==\"}},"
-              "{\"request_range\":{\"key\":\"YS8=\",\"range_end\":\"YTA=\",\"sort_target\":\"CREATE\","
-              "\"sort_order\":\"ASCEND\",\"limit\":\"1\"}}]}"));
+    assert_non_null(
+        strstr(/* if it fails: ours, and who is the first */
+               text,
+               "\"failure\":[{\"request_range\":{\"key\":\"YS8xZg==\"}},"
+               "{\"request_range\":{\"key\":\"YS8=\",\"range_end\":\"YTA=\",\"sort_target\":\"CREATE\","
+               "\"sort_order\":\"ASCEND\",\"limit\":\"1\"}}]}"));
 }
 
 /* Of both the revisions are compared: of one the last, of the other the first, and the lease. */

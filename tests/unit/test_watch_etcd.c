@@ -191,7 +191,7 @@ TEST(a_stream_that_ends_is_opened_again) {
 /* ---- waiters ------------------------------------------------------------------------------------ */
 
 #define CREATED(id, revision)                                                                      \
-    "{\"result\":{\"header\":{\"revision\":\"" revision "\"},\"watch_id\":\"" id                    \
+    "{\"result\":{\"header\":{\"revision\":\"" revision "\"},\"watch_id\":\"" id                   \
     "\",\"created\":true}}"
 #define OF_NOTHING "{\"result\":{\"header\":{},\"watch_id\":\"1\",\"created\":true}}"
 
