@@ -264,8 +264,11 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
                  (unsigned)number, k->name);
     t->native = true;
     t->since = w->now;
-    tl_bytes line = {0};
-    (void)fake_redis_peek_field(w->server[m->socket->server].r, 0, k->s, TL_LITERAL("line"), &line);
+    tl_bytes line = {0}, token = {0};
+    fake_redis *r = w->server[m->socket->server].r;
+    (void)fake_redis_peek_field(r, 0, k->s, TL_LITERAL("line"), &line);
+    (void)fake_redis_peek_field(r, 0, k->s, TL_LITERAL("token"), &token);
+    t->bound = t->bound && sim_token_number(w, token) == number; /* or S has told of others since */
     t->beside = line.n > 0;
     t->orphan = t->dropped || t->promise == SIM_MOVED_ON;
     t->low = fence <= k->fence;
