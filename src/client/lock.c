@@ -348,7 +348,7 @@ static tl_err release(tl_lock *lock, tl_error *err) {
     tl_job job = tl__lock_job(lock);
     const tl_spare_lease spare = lease_of(lock, &job);
     code = settle(lock, TL_RELEASE, &job, &s, &out);
-    if (code == TL_OK && !s.maybe)
+    if (code == TL_OK && !s.maybe && !s.job.again) /* asked again, it revokes the lease */
         tl__leases_give(&lock->client->leases, &spare);
     atomic_store(&lock->deadline_ns, 0);
     tl__gate_leave(&lock->client->gate, &lock->place);

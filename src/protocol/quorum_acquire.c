@@ -175,8 +175,11 @@ static tl_status end(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
     return TL_DETACH;
 }
 
+/* Others may have seen a majority for it, and sleep until that would expire: they are told. */
 static tl_status give_up(tl_quorum_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     abandon_all(a);
+    for (unsigned i = 0; i < a->count; i++)
+        a->voter[i].job.silent = false;
     a->result = (tl_result){.code = code};
     tl__out_words(out, tl__bytes_of(a->words));
     out->sys_errno = a->sys_errno;

@@ -110,7 +110,8 @@ etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@762 | /^static 
 etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
 etcd-renewal-shortens    | client/lock.c     | etcd | 2000@115 | s/^        tl__hold_raise(lock, ttl_ms);$//
-etcd-watch-from-later    | transport/watch.c | etcd-calm | 200 | s/    ret.revision = 1 + (topic/    ret.revision = 2 + (topic/
+etcd-spare-is-revoked    | client/lock.c     | etcd | 400@550017360 | s/ \&\& !s.job.again) / ) /
+etcd-watch-from-later    | transport/watch.c | etcd-calm | 200 | s/    return 1 + (topic->revision/    return 2 + (topic->revision/
 etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if (item(message, TL_WATCH_DELETED) > 0) {/    } else if (false) {/
 etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/    return !tl__etcd_is_definite(code) || code == 16;/    return !tl__etcd_is_definite(code);/
 # votes of independent servers
