@@ -72,6 +72,20 @@ for after in 0.3 1.5 2.8 3.6; do # in the middle of each measurement
 done
 [[ $(redis GET mine) == kept ]] || fail "it touched another's key"
 
+# Nor does a server that doesn't answer hold it up for long, and the signal is what ended it.
+"$tidelock" bench --seconds 40 >"$out" 2>"$err" &
+pid=$!
+sleep 1
+stop_server STOP
+sleep 0.3
+begun=$(now_ms)
+kill -TERM $pid
+wait_for $pid 20
+took=$(($(now_ms) - begun))
+kill -CONT "$server_pid"
+[[ $status == 143 && ! -s $out && ! -s $err ]] || fail "status $status after TERM, without an answer: $(cat "$out" "$err")"
+((took < 5000 * slow)) || fail "it took $took ms to end"
+
 # Who may not run scripts hears that in a line.
 redis ACL SETUSER poor on '>pw' '~*' '&*' +@all -@scripting >/dev/null
 if [[ $(redis ACL WHOAMI) == default ]]; then

@@ -172,8 +172,10 @@ static int measure(session *x, const server *s, const bench_options *o) {
         return fail_as(s, &x->bench.err);
     open_link(x, s, quorum || server_by_etcd(s));
     bool ok = bench_measure(&x->bench, &r);
+    bool answers = x->bench.err.code != TL_EUNAVAILABLE && x->bench.err.code != TL_EUNCERTAIN;
     bench_bare_close(x->bench.bare);
-    remove_traces(x, s);
+    if (ok || answers)
+        remove_traces(x, s);
     if (x->link.conn)
         skew_link_close(&x->link);
     if (x->bench.ended_by)
