@@ -273,9 +273,8 @@ bool bench_measure(bench *b, bench_result *ret) {
     *ret = (bench_result){.server_us = -1};
     b->err.code = p ? b->err.code : TL_ENOMEM;
     bool ok = lock && p && measure(b, lock, p, ret);
-    if (!ok)
-        (void)goes_on(
-            b); /* who has had enough of a server that doesn't answer is told no more of it */
+    if (!ok) /* who has had enough of a server that doesn't answer is told no more of it */
+        (void)goes_on(b);
     if (lock && tl_lock_state(lock) != TL_FREE)
         (void)tl_lock_release(lock, NULL);
     tl_lock_free(lock);
