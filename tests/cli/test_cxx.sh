@@ -1,5 +1,6 @@
 #!/bin/bash
 # tidelock.hpp: it compiles without a warning with each compiler that is here, and does what it promises.
+# timeout: 240
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server

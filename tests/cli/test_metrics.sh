@@ -86,10 +86,10 @@ is 'tidelock_run_state{key="k",state="unavailable"}' 1
 is 'tidelock_run_exit_status{key="k"}' 69
 
 # ---- a wait; rounds ---------------------------------------------------------------------------------------
-redis SET w another PX 700 >/dev/null
+redis SET w another PX 2000 >/dev/null
 expect 0 "$tidelock" run --metrics "$file" w -- true
 check "$file"
-between 'tidelock_run_waited_seconds{key="w"}' 0.2 60
+between 'tidelock_run_waited_seconds{key="w"}' 0.05 60
 is 'tidelock_waited_total{key="w"}' 1
 "$tidelock" run --forever --metrics "$file" f -- true &
 pid=$!
