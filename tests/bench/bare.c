@@ -22,11 +22,11 @@ static const char script[] =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 "
     "end";
 
-bare *bare_open(const char *key) {
+bare *bare_open_on(redisContext *c, const char *key) {
     bare *b = calloc(1, sizeof *b);
     if (!b)
         die("out of memory");
-    b->c = bench_connect();
+    b->c = c;
     redisReply *reply = redisCommand(b->c, "SCRIPT LOAD %s", script);
     if (!reply || reply->type != REDIS_REPLY_STRING)
         die("SCRIPT LOAD: %s", b->c->errstr);
@@ -35,6 +35,10 @@ bare *bare_open(const char *key) {
     (void)snprintf(b->token, sizeof b->token, TOKEN, (unsigned)getpid());
     freeReplyObject(reply);
     return b;
+}
+
+bare *bare_open(const char *key) {
+    return bare_open_on(bench_connect(), key);
 }
 
 void bare_close(bare *b) {

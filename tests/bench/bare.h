@@ -5,12 +5,15 @@
 #ifndef BARE_H
 #define BARE_H
 
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 
 typedef struct bare bare;
 
 /** Connects by the way of the regime. The key is copied. */
 bare *bare_open(const char *key);
+/** The same over a connection to any server, which is given away. */
+bare *bare_open_on(redisContext *c, const char *key);
 void bare_close(bare *b);
 /** Acquire and release; ends the program when either fails. */
 void bare_pair(bare *b);

@@ -11,6 +11,7 @@
 #include <tidelock/tidelock.h>
 
 #include "hist.h"
+#include "real_redis.h"
 
 #define ROUNDS_MAX 99
 #define CONTENDERS_MAX 12
@@ -55,6 +56,15 @@ void bench_flush(void);                 /**< forget all keys */
 const char *bench_describe(void);       /**< machine and versions, in a line */
 tl_client *bench_client(void);       /**< a client that has reached the server; tl_client_close */
 redisReply *bench_ask(const char *); /**< one command, beside the regime; freeReplyObject */
+
+/* ---- further servers, which a row has started ------------------------------------------------- */
+
+/** Where the regime has its server, or, one that doesn't serve what is measured, anywhere. */
+void bench_pin(const real_redis *r, bool serves);
+/** What delays a port as the regime's server is delayed; in DELAY alone. delay_free. */
+struct delay *bench_delay(int port);
+/** Whose CPU bench_server_cpu_ns tells from now on, in place of the benchmark's own server; with n 0 that again. */
+void bench_count_cpu_of(real_redis *const *r, int n);
 
 /* ---- taking turns ---------------------------------------------------------------------------- */
 
@@ -126,6 +136,7 @@ uint64_t allocations_stop(void);
 /** Requests that reach the server between these two: commands by MONITOR, but those that scripts make
  *  don't count, and a transaction, MULTI to EXEC, is one. Slows the server down. */
 void commands_start(void);
+void commands_start_at(real_redis *r); /**< the same of another server */
 uint64_t commands_stop(void);
 
 /** Calls of the C library that read, write, wait for or set a descriptor, by this process between
@@ -154,6 +165,7 @@ void row_protocols(regime r);
 void row_skew(regime r);
 void row_waiting(regime r);
 void row_peers(regime r);
+void row_fleets(regime r);
 void row_etcd(regime r);
 void row_etcd_peers(regime r);
 

@@ -109,13 +109,25 @@ uint64_t system_calls_stop(void) {
 /* ---- commands -------------------------------------------------------------------------------- */
 
 static redisContext *monitor;
+static real_redis *watched; /* NULL: the benchmark's own server */
 
-void commands_start(void) {
-    monitor = bench_connect_near();
+static void watch(void) {
     redisReply *reply = redisCommand(monitor, "MONITOR");
     if (!reply || reply->type != REDIS_REPLY_STATUS)
         die("MONITOR: %s", reply ? reply->str : monitor->errstr);
     freeReplyObject(reply);
+}
+
+void commands_start(void) {
+    watched = NULL;
+    monitor = bench_connect_near();
+    watch();
+}
+
+void commands_start_at(real_redis *r) {
+    watched = r;
+    monitor = real_redis_connect(r);
+    watch();
 }
 
 /* Does this line end a request? A line is: time [db address] "command" ... and a script's address is
@@ -136,7 +148,8 @@ static bool ends_request(const char *line, bool *in_transaction) {
 uint64_t commands_stop(void) {
     uint64_t count = 0;
     bool in_transaction = false;
-    freeReplyObject(bench_ask("ECHO end-of-the-count"));
+    static const char end[] = "ECHO end-of-the-count";
+    freeReplyObject(watched ? real_redis_command(watched, end) : bench_ask(end));
     for (bool more = true; more;) {
         redisReply *line = NULL;
         if (redisGetReply(monitor, (void **)&line) != REDIS_OK)

@@ -24,7 +24,7 @@
 
 #include "bench.h"
 
-#define DELAYS_MAX 8
+#define DELAYS_MAX 12
 #define ENDS_MAX 8192 /* two to a connection */
 #define READ_SIZE 65536
 #define SPIN_NS 100000 /* before something is due: a timer that wakes a core is later than that */
@@ -41,13 +41,12 @@ typedef struct chunk {
 } chunk;
 
 struct delay {
-    pid_t pid;
+    pid_t pid; /* 0: this one is free */
     int port;
     _Atomic int64_t *ns; /* shared with the process */
 };
 
 static struct delay made[DELAYS_MAX];
-static int made_n;
 
 /* What the process itself works with. */
 static struct {
@@ -219,11 +218,25 @@ __attribute__((noreturn)) static void serve(pid_t parent) {
 
 /* ---- from outside ---------------------------------------------------------------------------- */
 
+void delay_free(delay *it) {
+    if (!it || !it->pid)
+        return;
+    (void)kill(it->pid, SIGKILL);
+    (void)waitpid(it->pid, NULL, 0);
+    (void)munmap((void *)it->ns, sizeof *it->ns);
+    *it = (delay){0};
+}
+
 static void stop(void) {
-    for (int i = 0; i < made_n; i++) {
-        (void)kill(made[i].pid, SIGKILL);
-        (void)waitpid(made[i].pid, NULL, 0);
-    }
+    for (int i = 0; i < DELAYS_MAX; i++)
+        delay_free(&made[i]);
+}
+
+static delay *free_one(void) {
+    for (int i = 0; i < DELAYS_MAX; i++)
+        if (!made[i].pid)
+            return &made[i];
+    die("delay: more than %d of them", DELAYS_MAX);
 }
 
 static int listen_anywhere(void) {
@@ -241,10 +254,11 @@ delay *delay_start(int port) {
     const int access = PROT_READ | PROT_WRITE;
     // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
     void *page = mmap(NULL, sizeof *d.delay_ns, access, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    static bool registered;
     pid_t parent = getpid();
-    if (page == MAP_FAILED || made_n == DELAYS_MAX)
-        die("delay: %s", made_n == DELAYS_MAX ? "no more of them" : strerror(errno));
-    delay *it = &made[made_n];
+    if (page == MAP_FAILED)
+        die("delay: %s", strerror(errno));
+    delay *it = free_one();
     it->ns = d.delay_ns = page;
     d.server_port = port;
     it->port = listen_anywhere();
@@ -254,8 +268,9 @@ delay *delay_start(int port) {
     if (it->pid == 0)
         serve(parent);
     (void)close(d.listener);
-    if (made_n++ == 0)
+    if (!registered)
         (void)atexit(stop);
+    registered = true;
     return it;
 }
 

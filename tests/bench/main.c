@@ -25,6 +25,7 @@ static const row rows[] = {
     {"protocols", EVERY, IN(ONE) | IN(DELAY), row_protocols},
     {"skew", EVERY, EVERY, row_skew},
     {"waiting", EVERY, IN(ONE) | IN(CROSS) | IN(DELAY), row_waiting},
+    {"fleets", EVERY, IN(ONE) | IN(FREE) | IN(DELAY), row_fleets},
     {"etcd", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_etcd},
     {"peers", IN(CROSS) | IN(DELAY), IN(CROSS) | IN(DELAY), row_peers},
     {"etcd-peers", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_etcd_peers},
@@ -77,7 +78,7 @@ static void run(const row *w, regime r) {
 
 int main(void) {
     static const char usual[] =
-        "pairs threads async renew local cli remaining machine protocols skew waiting etcd";
+        "pairs threads async renew local cli remaining machine protocols skew waiting fleets etcd";
     const char *wanted = env("BENCH", usual), *where = env("REGIME", NULL);
     bool with_peers = listed(wanted, "peers") ||
                       listed(wanted, "etcd-peers"); /* by make bench-peers */

@@ -24,16 +24,18 @@
 /* A delay, and what its round trip was calibrated to. */
 typedef struct {
     delay *delay;
-    int64_t trip_ns;
+    int64_t trip_ns, each_ns; /* each: one way */
     char url[64];
 } way;
 
 static real_redis *server;
-static cpu_set_t all;
-static int core[2], cores; /* the first two that we may use; of how many */
+static cpu_set_t all, of_servers; /* that we may use; where the regime has its server */
+static int core[2], cores;        /* the first two that we may use; of how many */
 static regime present;
 static pid_t own; /* of the program; what it forks is another */
 static way usual, further;
+static real_redis *const *counted; /* whose CPU; where counted_n is 0, the server's */
+static int counted_n;
 static const struct timeval limit = {.tv_sec = 20};
 
 void die(const char *format, ...) {
@@ -76,11 +78,11 @@ static bool pin_task(pid_t task, const cpu_set_t *to) {
     return sched_setaffinity(task, sizeof *to, to) == 0;
 }
 
-/* All threads of the server. */
-static bool pin_server(const cpu_set_t *to) {
+/* All threads of a server. */
+static bool pin_server(const real_redis *r, const cpu_set_t *to) {
     char path[64];
     bool done = true;
-    (void)snprintf(path, sizeof path, "/proc/%ld/task", (long)real_redis_pid(server));
+    (void)snprintf(path, sizeof path, "/proc/%ld/task", (long)real_redis_pid(r));
     DIR *dir = opendir(path);
     if (!dir)
         return false;
@@ -100,7 +102,14 @@ static const char *pin(bool pinned, int server_core, int client_core) {
         CPU_SET(server_core, &s);
         CPU_SET(client_core, &c);
     }
-    return pin_server(&s) && pin_task(0, &c) ? NULL : "this machine does not let us choose cores";
+    of_servers = s;
+    return pin_server(server, &s) && pin_task(0, &c) ? NULL
+                                                     : "this machine does not let us choose cores";
+}
+
+void bench_pin(const real_redis *r, bool serves) {
+    if (!pin_server(r, serves ? &of_servers : &all))
+        die("a server can't be pinned");
 }
 
 /* ---- the delay ------------------------------------------------------------------------------- */
@@ -142,6 +151,7 @@ static void calibrate(way *w, int64_t trip_ns) {
         each += (trip_ns - trip[PINGS / 2]) / 2;
     }
     delay_set(w->delay, each);
+    w->each_ns = each;
     round_trips(connect_by(w), trip);
     double ms[] = {(double)trip[PINGS / 10] / MS, (double)trip[PINGS / 2] / MS,
                    (double)trip[PINGS * 9 / 10] / MS};
@@ -161,6 +171,12 @@ static void open_way(way *w, int64_t trip_ns) {
     (void)pin_task(0, &mine);
     (void)snprintf(w->url, sizeof w->url, "redis://127.0.0.1:%d", delay_port(w->delay));
     calibrate(w, trip_ns);
+}
+
+delay *bench_delay(int port) {
+    delay *d = delay_start(port);
+    delay_set(d, usual.each_ns);
+    return d;
 }
 
 int64_t bench_round_trip_ns(void) {
@@ -241,9 +257,21 @@ static int64_t cpu_ns(clockid_t clock) {
     return t.tv_sec * SECOND + t.tv_nsec;
 }
 
-int64_t bench_server_cpu_ns(void) {
+void bench_count_cpu_of(real_redis *const *r, int n) {
+    counted = r;
+    counted_n = n;
+}
+
+static int64_t cpu_of(const real_redis *r) {
     clockid_t clock;
-    return clock_getcpuclockid(real_redis_pid(server), &clock) == 0 ? cpu_ns(clock) : 0;
+    return clock_getcpuclockid(real_redis_pid(r), &clock) == 0 ? cpu_ns(clock) : 0;
+}
+
+int64_t bench_server_cpu_ns(void) {
+    int64_t ns = counted_n ? 0 : cpu_of(server);
+    for (int i = 0; i < counted_n; i++)
+        ns += cpu_of(counted[i]);
+    return ns;
 }
 
 int64_t bench_client_cpu_ns(void) {
