@@ -186,7 +186,7 @@ static void conclude(run *r) {
     } else if (r->result == TL_ELOST) {
         r->status = STATUS_LOST;
         say("%s: the lock %s%s%s%s", r->shown,
-            w->guard.for_loss ? "could not be renewed in time, so the command was ended"
+            w->guard.for_loss ? "could not be kept, so the command was ended"
                               : "was lost while the command ran",
             w->trouble[0] ? " (" : "", w->trouble, w->trouble[0] ? ")" : "");
     } else if (w->guard.term_sent) {
