@@ -84,12 +84,12 @@ cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@85 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@50 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
 cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@937 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
-cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return go_on(a, s, TL_ALONE_BACK, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
+cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return binds_another(a, s, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-not-once-more    | protocol/alone.c | cluster-late | 500@100 | s/case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);/case 1: return has_all(a, s, job);/
 cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@65 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
-cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 6000 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
+cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 6000@66 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
 cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200@81 | s/^    redis.pcall('PUBLISH'.*//
-cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000 | s/local set = called or redis.pcall(/local set = called or redis.call(/
+cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@57 | s/local set = called or redis.pcall(/local set = called or redis.call(/
 cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@7142 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
 cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600@29 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
@@ -97,46 +97,46 @@ cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/
 # locks on an etcd
 etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@26 | s/tl__etcd_deadline(a->asked, ms/tl__etcd_deadline(e->now, ms/
 etcd-deadline-without-drift | protocol/protocol_etcd.c | etcd-rates | 400 | s/tl__rate_least_ns(ttl_ms \* TL_NS_PER_MS, drift_ppm)/ttl_ms * TL_NS_PER_MS + 0 * drift_ppm/
-etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@142 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
+etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@160 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
 etcd-try-blindly         | wire/etcd.c       | etcd | 400 | s/"{'compare':\[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],"/"{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"/
 etcd-join-again          | wire/etcd.c       | etcd | 2000@43 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
 etcd-first-unlooked      | protocol/etcd_acquire.c | etcd | 400 | s/    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind/    return false ? wait_behind/
 etcd-join-is-first       | protocol/etcd_acquire.c | etcd | 400 | s/    return a->word == JOIN \&\& tl__etcd_find(answer, 0, 0, &before) ? /    return false ? /
-etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@74 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
+etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@302 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
 etcd-left-behind         | protocol/etcd_acquire.c | etcd | 400 | s/^    if (!a->result.maybe)$/    if (true)/
-etcd-undone-unheard      | protocol/etcd_acquire.c | etcd | 2000@50 | s/    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)/    if (e->kind == TL_FAILED)/
+etcd-undone-unheard      | protocol/etcd_acquire.c | etcd | 2000@68 | s/    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)/    if (e->kind == TL_FAILED)/
 etcd-unanswered-is-none  | protocol/etcd_acquire.c | etcd | 2000 | /^static tl_status unanswered/,/^}/s/    if (e->maybe_sent)/    if (false)/
-etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@762 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
+etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@680 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
 etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
 etcd-renewal-shortens    | client/lock.c     | etcd | 2000@115 | s/^        tl__hold_raise(lock, ttl_ms);$//
 etcd-spare-is-revoked    | client/lock.c     | etcd | 400@550017360 | s/ \&\& !s.job.again) / ) /
-etcd-watch-from-later    | transport/watch.c | etcd-calm | 200 | s/    return 1 + (topic->revision/    return 2 + (topic->revision/
+etcd-watch-from-later    | transport/watch.c | etcd | 3000@95 | s/    return 1 + (topic->revision/    return 2 + (topic->revision/
 etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if (item(message, TL_WATCH_DELETED) > 0) {/    } else if (false) {/
 etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/    return !tl__etcd_is_definite(code) || code == 16;/    return !tl__etcd_is_definite(code);/
 # votes of independent servers
 quorum-of-fewer          | protocol/quorum_acquire.c | quorum | 2000 | s/return tl__quorum_of(a->count);/return a->count \/ 2;/
-quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@20 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
+quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@119 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
 quorum-deadline-of-more  | protocol/quorum.c | quorum-two-down | 40 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count)]/
 quorum-number-of-fewer   | protocol/quorum.c | quorum | 2000 | s/same >= tl__quorum_of(count)/same >= 1/
 quorum-number-unraised   | protocol/quorum_acquire.c | quorum | 2000 | s/^    if (f.raise == 0)$/    if (true)/
 quorum-vote-whenever     | wire/scripts/vote.lua | quorum | 2000 | s/ and now > not_after then/ and false then/
-quorum-vote-though-spent | wire/scripts/vote.lua | quorum | 4000@227 | s/^if s\[5\] == token then/if false then/
+quorum-vote-though-spent | wire/scripts/vote.lua | quorum | 4000@414 | s/^if s\[5\] == token then/if false then/
 quorum-vote-blindly      | wire/scripts/vote.lua | quorum | 100 | s/^if found and not mine then/if false then/
 quorum-vote-ignores-s    | wire/scripts/vote.lua | quorum-deleted | 2000 | s/^if not mine and bound and .*/if false then/
 quorum-vote-not-quiet    | protocol/protocol_quorum.c | quorum-emptied | 200 | s/tl__try_add(c, tl__out_int(out, job->quiet_ms));/tl__try_add(c, tl__out_int(out, 0 * job->quiet_ms));/
 quorum-holder-withheld   | protocol/quorum_renew.c | quorum-in-turn | 60 | s/^    r->child.quiet_ms = 0;$//
 quorum-unvote-anybodys   | wire/scripts/unvote.lua | quorum | 2000 | s/^if mine then$/if found then/
-quorum-door-open         | protocol/voter.c,protocol/quorum_settle.c | quorum-late | 2000 | s/v->job.in_vain = v->doubted;/v->job.in_vain = false;/; s/s->child.in_vain = s->ballots.doubted . 1U << i;/s->child.in_vain = false;/
-quorum-doubt-ended       | protocol/voter.c | quorum-late | 2000@244 | s/    if (!v->doubted || (r->checked \&\& .*/    if (true)/
+quorum-door-open         | protocol/voter.c,protocol/quorum_settle.c | quorum-late | 2000@67 | s/v->job.in_vain = v->doubted;/v->job.in_vain = false;/; s/s->child.in_vain = s->ballots.doubted . 1U << i;/s->child.in_vain = false;/
+quorum-doubt-ended       | protocol/voter.c | quorum-late | 2000@71 | s/    if (!v->doubted || (r->checked \&\& .*/    if (true)/
 quorum-abandoned         | protocol/voter.c | quorum | 2000@20 | s/^        doubt(v, tl__attempt_harmless(&v->attempt));/        v->holds = false;/
 quorum-left-of-former    | protocol/quorum_acquire.c | quorum | 2000@38 | s/^    if (!is_left(a))$/    if (a->result.code == TL_OK || !is_left(a))/
 quorum-token-again       | protocol/quorum_acquire.c | quorum | 2000 | s/^        next_token(a);/        a->run++;/
 quorum-late-is-busy      | protocol/quorum_acquire.c | quorum | 2000 | s/^    run_down(a, e);$//
-quorum-late-extension    | protocol/quorum_settle.c | quorum | 4000@834 | s/^    run_down(s, e);$//
+quorum-late-extension    | protocol/quorum_settle.c | quorum | 4000@97 | s/^    run_down(s, e);$//
 quorum-all-go-on         | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/true;/
-quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@351 | s/        return t->good >= q;/        return t->good >= 1;/
-quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@351 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
+quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@353 | s/        return t->good >= q;/        return t->good >= 1;/
+quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@353 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
 quorum-lost-too-late     | protocol/quorum_renew.c | quorum-apart | 200 | s/-EARLY_NS/20 * EARLY_NS/
 quorum-gone-not-asked    | protocol/quorum_renew.c | quorum-in-turn | 60 | s/s->voting = r->ballots.until\[i\].ns == 0 .*/s->voting = false;/
 quorum-at-ease           | protocol/quorum_renew.c | quorum-two-down | 40 | s/^    at_risk(r, out);$//
