@@ -211,10 +211,14 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
     return TL_GO;
 }
 
+/* A joined one has the number of another's lease, perhaps, which may be higher than those that this hold will have next: did it
+ * come late, after one of these, it would be believed until later than its lease lasts. So it compares when the key was
+ * changed last; where that isn't known the key is renewed by itself, under a number of its own. */
 static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
     a->ahead = job->proof.lease_ahead;
-    a->changed = job->again ? 0 : job->proof.changed;
+    a->changed = job->proof.changed;
+    t->alone = a->changed == 0;
     if (!tl__etcd_id_read(&a->id, &job->token)) /* that of another kind of server: no key has it */
         a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
     return ask(a, job, e, out);

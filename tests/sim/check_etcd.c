@@ -141,7 +141,8 @@ static void created(sim_world *w, const sim_socket *by, const fake_etcd_key *k, 
     t->again = t->taken;
     t->taken = true;
     t->fence = (uint64_t)k->created;
-    t->dropped = t->ours = false;
+    t->dropped = false;
+    t->ours = t->ours && t->orphan; /* what a release has deleted before was its own */
     if (first == number && t->promise != SIM_MOVED_ON) {
         sim_check_alone(w, key, number);
         given(w, number, key);

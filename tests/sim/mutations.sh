@@ -97,7 +97,7 @@ cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/
 # locks on an etcd
 etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@26 | s/tl__etcd_deadline(a->asked, ms/tl__etcd_deadline(e->now, ms/
 etcd-deadline-without-drift | protocol/protocol_etcd.c | etcd-rates | 400 | s/tl__rate_least_ns(ttl_ms \* TL_NS_PER_MS, drift_ppm)/ttl_ms * TL_NS_PER_MS + 0 * drift_ppm/
-etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@160 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
+etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@515 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
 etcd-try-blindly         | wire/etcd.c       | etcd | 400 | s/"{'compare':\[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],"/"{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"/
 etcd-join-again          | wire/etcd.c       | etcd | 2000@43 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
 etcd-first-unlooked      | protocol/etcd_acquire.c | etcd | 400 | s/    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind/    return false ? wait_behind/
@@ -111,6 +111,7 @@ etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
 etcd-renewal-shortens    | client/lock.c     | etcd | 2000@115 | s/^        tl__hold_raise(lock, ttl_ms);$//
 etcd-spare-is-revoked    | client/lock.c     | etcd | 400@550017360 | s/ \&\& !s.job.again) / ) /
+etcd-joined-unknown      | protocol/protocol_etcd.c | etcd | 400@540126587 | s/    a->changed = job->proof.changed;/    a->changed = job->again ? 0 : job->proof.changed;/;s/^    t->alone = a->changed == 0;$//
 etcd-watch-from-later    | transport/watch.c | etcd | 3000@95 | s/    return 1 + (topic->revision/    return 2 + (topic->revision/
 etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if (item(message, TL_WATCH_DELETED) > 0) {/    } else if (false) {/
 etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/    return !tl__etcd_is_definite(code) || code == 16;/    return !tl__etcd_is_definite(code);/
