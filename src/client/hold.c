@@ -124,7 +124,7 @@ static void tell(tl_report *report) {
 static bool is_of_former_server(const tl_lock *lock, tl_mono believed) {
     const tl_site *site = tl__fleet_node(lock->client, tl__name_key(lock->name))->site;
     int64_t lasts_ns = tl__rate_least_ns(lock->ttl_ms * TL_NS_PER_MS, lock->client->drift_ppm);
-    return site && believed.ns - lasts_ns < atomic_load(&site->first_ns);
+    return site && tl__site_has_changed(site, tl__mono_add_ns(believed, -lasts_ns));
 }
 
 /* What was over before it could be told is not told: of a risk and its end both, or neither. */

@@ -311,6 +311,24 @@ TEST(who_was_asked_long_after_it_was_named_is_told_so) {
     close_site(&s);
 }
 
+/* It leads to whom the first of the Sentinels names, before most of them do: by then it has changed. */
+TEST(what_was_asked_of_another_server_is_known_for_that) {
+    site_world s;
+    open_site(&s);
+    lead(&s, &s.first);
+    tl_mono asked = world_now(&s.w);
+    assert_false(tl__site_has_changed(&s.site, asked));
+    tl__site_lose(&s.site, "m: a failover is in progress");
+    assert_true(tl__site_has_changed(&s.site, asked));
+    assert_true(tl__site_lead(&s.site, &s.second));
+    assert_true(tl__site_has_changed(&s.site, asked));
+    world_pass_ms(&s.w, 1);
+    tl__site_named(&s.site, world_now(&s.w));
+    assert_true(tl__site_has_changed(&s.site, asked));
+    assert_false(tl__site_has_changed(&s.site, world_now(&s.w)));
+    close_site(&s);
+}
+
 TEST(a_confirmation_is_by_a_question_asked_later) {
     site_world s;
     open_site(&s);
