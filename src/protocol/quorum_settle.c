@@ -167,9 +167,12 @@ static bool waits(tl_quorum_settlement *s, const tl_event *e) {
     return tl__mono_before(e->now, s->grace) && tl__mono_before(e->now, s->limit);
 }
 
-static void keep_words(tl_quorum_settlement *s, const tl_event *e, const char *words) {
-    if (s->words[0] && !tl__mono_before(e->now, s->limit))
+/* Those of a server that refuses it for good stay: the result may be what it said. */
+static void keep_words(tl_quorum_settlement *s, const tl_event *e, const char *words, bool final) {
+    bool late = !tl__mono_before(e->now, s->limit);
+    if (s->words[0] && !final && (late || s->final_words))
         return;
+    s->final_words = final;
     (void)snprintf(s->words, sizeof s->words, "no majority of the %u servers: %.150s",
                    (unsigned)s->ballots.count, words);
     s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
@@ -190,7 +193,7 @@ static void run_down(tl_quorum_settlement *s, const tl_event *e) {
         p->done = false;
         p->maybe = true;
         p->next = e->now;
-        keep_words(s, e, "confirmed too late");
+        keep_words(s, e, "confirmed too late", false);
     }
 }
 
@@ -254,11 +257,11 @@ static void ended(tl_quorum_settlement *s, unsigned i, const tl_event *e, const 
         if (!p->done)
             p->next = e->now;
         else if (!is_good(s, p) && !is_gone(p->code))
-            keep_words(s, e, out->words);
+            keep_words(s, e, out->words, true);
         return;
     }
     p->maybe = p->maybe || r->maybe || r->code == TL_OK;
-    keep_words(s, e, r->code == TL_OK ? "confirmed too late" : out->words);
+    keep_words(s, e, r->code == TL_OK ? "confirmed too late" : out->words, false);
     p->next = tl__mono_add_ms(e->now, tl__backoff_ms(++s->failures, &s->random));
 }
 

@@ -34,8 +34,9 @@ typedef struct {
     uint8_t voted; /**< a bit for each whose vote was good when it began */
     bool detached;
     bool in_time;              /**< DROP: first sent while the lock was still believed */
-    char words[TL_WORDS_SIZE]; /**< of the last failure */
+    char words[TL_WORDS_SIZE]; /**< of the last failure, or of the last refusal for good */
     int sys_errno;             /**< behind it, or 0 */
+    bool final_words;          /**< the latter */
 } tl_quorum_settlement;
 
 /** op: TL_RENEW or TL_RELEASE. */
