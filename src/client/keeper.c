@@ -304,8 +304,7 @@ static tl_err make_connections(tl_keeper *k) {
                              .armed = tl__keeper_on_armed,
                              .changed = k->watching ? k->watching->changed : NULL,
                              .ctx = k};
-    tl_conn_limits asks = limits;
-    asks.patience_ms = tl__keeper_patience_ms(k->client);
+    tl_conn_limits asks = tl__keeper_asks(k->client, limits);
     if (!k->conn)
         k->conn = tl__conn_new(&k->client->node.endpoint, &asks, &calls);
     if (!k->wakeup)

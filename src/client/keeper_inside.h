@@ -48,8 +48,8 @@ void tl__keeper_unhear(tl_task *task);
 /** Its machine has made a step: when it is due next, or that it has ended. false: that; it may be gone. */
 bool tl__keeper_stepped(tl_keeper *keeper, tl_task *task, const tl_out *out, tl_status status);
 
-/** limits.patience_ms of the connections by which requests go. */
-int64_t tl__keeper_patience_ms(const tl_client *client);
+/** Those of the connections by which requests go, from the limits of their node. */
+tl_conn_limits tl__keeper_asks(const tl_client *client, tl_conn_limits limits);
 
 /** For keeper_votes: an answer of one of several independent servers, as it is to a machine. */
 void tl__keeper_judge_run(tl_keeper *keeper, const tl_exchange *x, const tl_answer *answer,

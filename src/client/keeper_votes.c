@@ -20,8 +20,11 @@
 
 /* Of several servers each connection is everybody's, also of one who waits for a moment only: that he has no answer says
  * nothing of the server yet; and what is on its way to a slow one stays before what follows. */
-int64_t tl__keeper_patience_ms(const tl_client *client) {
-    return client->fleet.servers > 0 ? client->attempt_ms / 2 : 0;
+tl_conn_limits tl__keeper_asks(const tl_client *client, tl_conn_limits limits) {
+    bool several = client->fleet.servers > 0;
+    limits.patience_ms = several ? client->attempt_ms / 2 : 0;
+    limits.in_order = several;
+    return limits;
 }
 
 /* NULL: out of memory; then nothing was queued. */

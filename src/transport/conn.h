@@ -96,6 +96,7 @@ typedef struct {
     int64_t
         patience_ms; /**< shared: requests are written by the next drive only, and one whose own limit has passed
                               doesn't end the connection before the server has had it for so long; 0: it isn't */
+    bool in_order;   /**< a request is carried out before those sent behind it, or fails */
     bool subscriber; /**< tl__conn_say only, and every reply is a push */
     size_t
         line_most; /**< subscriber: replies are of one line, of which so many bytes are kept; 0: all */

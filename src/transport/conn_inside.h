@@ -50,6 +50,8 @@ struct tl_conn {
     uint64_t run;   /* of the server, if it was asked for */
     int64_t id;     /* of the present connection, if it was asked for */
     tl_raised raised[TL_RAISED_SETS][TL_RAISED_WAYS]; /* over the present connection */
+    uint64_t
+        texts; /* limits.in_order: scripts of which the present connection has been sent the text, by bits */
     tl_slots slots;
     tl_spot *spot;      /* limits.site: whom it led to last */
     tl_opened opened;   /* while it is up */

@@ -130,6 +130,34 @@ static bool write_slots(tl_conn *c) {
     return true;
 }
 
+_Static_assert(TL_SCRIPTS <= 64, "a bit for each");
+
+static uint64_t scripts_of(const tl_slot *s) {
+    uint64_t bits = 0;
+    for (size_t i = 0; s->scripts && i < s->count; i++)
+        if (s->command[i].form == TL_SCRIPT)
+            bits |= UINT64_C(1) << s->command[i].script;
+    return bits;
+}
+
+/* What carries requests out in their order has sent each script by its text first: if it weren't known, it would be
+ * carried out after what follows it. false: out of memory. */
+static bool know_scripts(tl_conn *c, tl_slot *s) {
+    uint64_t needed = scripts_of(s);
+    if ((needed & ~c->texts) == 0)
+        return true;
+    c->texts |= needed;
+    return s->by_text || tl__slot_by_text(s);
+}
+
+static bool know_queued_scripts(tl_conn *c) {
+    c->texts = 0;
+    bool known = true;
+    for (tl_slot *s = c->slots.head; known && s && c->limits.in_order; s = s->next)
+        known = know_scripts(c, s);
+    return known;
+}
+
 /* A slot with its request; NULL: out of memory. */
 static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, bool asking,
                           tl_mono by, tl_mono now) {
@@ -140,7 +168,8 @@ static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, 
     s->asking = asking;
     s->via = c->gateway ? &c->via : NULL;
     s->timeout_ms = c->gateway && by.ns != TL_NEVER.ns ? tl__ms_until(now, by) : 0;
-    if (tl__slot_fill(s, command, count))
+    if (tl__slot_fill(s, command, count) &&
+        (!c->limits.in_order || !tl__conn_up(c) || know_scripts(c, s)))
         return s;
     tl__slot_free(&c->slots, s);
     return NULL;
@@ -160,15 +189,38 @@ static bool is_noscript(const tl_reply *reply) {
            memcmp(reply->text.p, word, sizeof word - 1) == 0;
 }
 
-/* The server doesn't know the request's scripts: send it again by text? */
+/* Has anything been sent behind the oldest request? By now it has been carried out. */
+static bool is_overtaken(const tl_conn *c) {
+    const tl_slot *s = c->slots.head;
+    while (s && tl__slot_unsent(s) && s != c->slots.unsent)
+        s = s->next; /* it only wants to know that the server has been reached */
+    return s && !tl__slot_unsent(s);
+}
+
+/* The server doesn't know the request's scripts: send it again by text? true: it has been seen to. */
 static bool again_by_text(tl_conn *c, tl_slot *s) {
     size_t unknown = 0;
     for (size_t i = 0; i < s->count; i++)
         unknown += is_noscript(&c->reply[i]);
-    if (!s->scripts || s->by_text || s->given_up || unknown == 0 || !tl__slot_by_text(s))
+    if (!s->scripts || s->by_text || s->given_up || unknown == 0)
         return false;
-    s->effect = unknown < s->count; /* the request's other command was executed */
-    tl__conn_enqueue(c, s);
+    bool executed = unknown < s->count; /* the request's other command was */
+    c->texts = 0;                       /* perhaps it knows no other either */
+    if (c->limits.in_order && is_overtaken(c)) {
+        s->done = 0;
+        s->effect = executed;
+        tl__conn_refuse(c, s, TL_EUNAVAILABLE,
+                        "its scripts were removed: asked again by their text");
+        return true;
+    }
+    if (!tl__slot_by_text(s))
+        return false;
+    c->texts = scripts_of(s);
+    s->effect = executed;
+    if (c->limits.in_order)
+        put_first(c, s);
+    else
+        tl__conn_enqueue(c, s);
     return true;
 }
 
@@ -287,7 +339,7 @@ static void come_up(tl_conn *c, tl_mono received) {
     c->id = l->id;
     c->run = l->run;
     tl__conn_end_login(c);
-    if (c->gateway && !tl__conn_dress(c)) {
+    if (c->gateway ? !tl__conn_dress(c) : !know_queued_scripts(c)) {
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
         return;
     }

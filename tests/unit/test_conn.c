@@ -681,6 +681,69 @@ TEST(an_unknown_script_is_sent_by_text) {
     world_close(&w);
 }
 
+static void ask_script(conn_world *w, uint16_t ticket) {
+    tl_send send = script_send(ticket, tl__mono_add_ms(world_now(w), LIMIT_MS));
+    assert_int_equal(tl__conn_send(w->conn, &send, w, world_now(w)), TL_OK);
+}
+
+/* A release that overtakes what it is to undo leaves it behind. */
+TEST(in_order_a_script_goes_by_text_once_on_each_connection) {
+    conn_world w;
+    char hash[512], text[16384];
+    by_hash(hash, sizeof hash);
+    by_text(text, sizeof text);
+    world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .in_order = true});
+    for (size_t i = 0; i < 2; i++) {
+        w.seen = 0;
+        ask_script(&w, 1); /* while there is no connection */
+        ask_script(&w, 2);
+        world_login(&w);
+        peer_expect(&w.peer, text);
+        peer_expect(&w.peer, hash);
+        ask_script(&w, 3);
+        peer_expect(&w.peer, hash);
+        peer_send(&w.peer, ":1\r\n:2\r\n:3\r\n");
+        world_await(&w, 3);
+        peer_drop(&w.peer);
+        world_drive_until_down(&w, i + 1);
+    }
+    world_close(&w);
+}
+
+TEST(in_order_nothing_is_sent_again_behind_what_followed_it) {
+    conn_world w;
+    char hash[512], text[16384];
+    by_hash(hash, sizeof hash);
+    by_text(text, sizeof text);
+    world_open_with(&w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .in_order = true});
+    world_serve(&w);
+    ask_script(&w, 1);
+    peer_expect(&w.peer, text);
+    peer_send(&w.peer, ":1\r\n");
+    world_await(&w, 2);
+    ask_script(&w, 2); /* the server has forgotten its scripts */
+    peer_expect(&w.peer, hash);
+    peer_send(&w.peer, NOSCRIPT);
+    peer_expect(&w.peer, text);
+    peer_send(&w.peer, ":2\r\n");
+    world_await(&w, 3);
+    seen_ok(&w, 2, 2, ":2");
+    ask_script(&w, 3); /* and again, with something behind it */
+    world_ask(&w, 4, "GET k");
+    peer_expect(&w.peer, hash);
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, NOSCRIPT "+four\r\n");
+    world_await(&w, 5);
+    seen_failed(&w, 3, 3, false, TL_EUNAVAILABLE, "its scripts were removed");
+    seen_ok(&w, 4, 4, "four");
+    ask_script(&w, 5);
+    peer_expect(&w.peer, text);
+    peer_send(&w.peer, ":5\r\n");
+    world_await(&w, 6);
+    seen_ok(&w, 5, 5, ":5");
+    world_close(&w);
+}
+
 /* Where a redirection of a cluster has led: each command is preceded, and its answer is its own. */
 TEST(asking_goes_before_each_command_also_by_text) {
     static const char asking[] = "*1\r\n$6\r\nASKING\r\n";
