@@ -56,6 +56,20 @@ void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out) {
     tl__try_add(c, tl__token_bytes(&job->token));
 }
 
+/* What an ASK has led on may be executed long after it, when the slot has been moved to and fro and may be open anew. Then
+ * what is absent there may be where the slot is, and what was taken there another's where it is. So the node that has
+ * the slot is asked, too. */
+bool tl__alone_may_repeat(const tl_try *a, const tl_event *e) {
+    return a->asking && !a->again && tl__mono_before(e->now, a->by);
+}
+
+tl_status tl__alone_repeat(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    a->again = true;
+    a->asking = false;
+    a->hops = 0;
+    return a->row->send(a, job, e, out);
+}
+
 tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t status, left, checked;
     if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -2 || status > 1 ||
@@ -69,15 +83,19 @@ tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out
         return tl__try_too_late(a, out);
     if (status == 1)
         return tl__try_held(a, job, e, left, 0, out);
+    if (a->op == TL_RENEW && status == -1 && tl__alone_may_repeat(a, e))
+        return tl__alone_repeat(a, job, e, out);
     if (a->op == TL_RENEW)
         return tl__try_not_renewed(a, status, out);
     return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
 }
 
-tl_status tl__alone_freed(tl_try *a, const tl_event *e, tl_out *out) {
+tl_status tl__alone_freed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t status;
     if (!tl__reply_int(e->reply, &status) || status < -1 || status > 1)
         return tl__try_malformed(a, out);
+    if (status == -1 && tl__alone_may_repeat(a, e))
+        return tl__alone_repeat(a, job, e, out);
     return status == 1 ? TL_END : tl__try_not_released(a, status, out);
 }
 

@@ -15,9 +15,13 @@ void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out);
  *  nobody for it any more. */
 void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out);
 void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out);
-/** Their answers; each ends the attempt. */
+/** Their answers; each ends the attempt, or has the same asked once more. */
 tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
-tl_status tl__alone_freed(tl_try *a, const tl_event *e, tl_out *out);
+tl_status tl__alone_freed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+/** Was it answered where an ASK had led, and can be asked once more where the slot is? */
+bool tl__alone_may_repeat(const tl_try *a, const tl_event *e);
+/** It is. */
+tl_status tl__alone_repeat(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 
 /** How far a take of a lock with a fence has come. */
 typedef enum {

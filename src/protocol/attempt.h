@@ -21,6 +21,7 @@ typedef struct tl_try {
     bool reaches; /**< nothing has been asked but to reach the server */
     bool alone;   /**< what is asked has one key: see alone.h */
     bool asking;  /**< it goes where a redirection of the kind TL_ASK has led */
+    bool again;   /**< what was answered there is asked once more where the slot is: see alone.c */
     uint8_t hops; /**< redirections in a row */
     bool
         confirming; /**< it was answered well, and the server is being confirmed as the one to ask */

@@ -21,12 +21,13 @@ static void send_first(tl_try *a, const tl_job *job, tl_out *out) {
 
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     a->alone = true;
+    bool taking = a->op == TL_ACQUIRE && !a->again;
     if (a->op == TL_RELEASE)
         tl__alone_send_free(a, job, out);
-    else if (a->op == TL_ACQUIRE && !job->again)
+    else if (taking && !job->again)
         send_first(a, job, out);
     else
-        tl__alone_send_hold(a, job, a->op == TL_ACQUIRE, e, out);
+        tl__alone_send_hold(a, job, taking, e, out);
     return TL_GO;
 }
 
@@ -41,13 +42,33 @@ static tl_status first_answered(tl_try *a, const tl_job *job, const tl_event *e,
     return tl__try_held(a, job, e, job->ttl_ms, 0, out);
 }
 
-static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (a->op == TL_RELEASE)
-        return tl__alone_freed(a, e, out);
+static tl_status taken(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (e->reply->type == TL_REPLY_ARRAY)
         return tl__alone_held(a, job, e, out);
     return a->op == TL_ACQUIRE && !job->again ? first_answered(a, job, e, out)
                                               : tl__try_malformed(a, out);
+}
+
+/* Its own by what was answered first: what it has left by now is of no use. */
+static tl_status has_again(tl_try *a, const tl_event *e, tl_out *out) {
+    static const char gone[] = "the key was deleted meanwhile, or another holds it";
+    int64_t status;
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
+        return tl__try_malformed(a, out);
+    return status == 1 ? TL_END : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
+}
+
+static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char late[] = "no time is left to ask again";
+    if (a->op == TL_RELEASE)
+        return tl__alone_freed(a, job, e, out);
+    if (a->op == TL_ACQUIRE && a->again)
+        return has_again(a, e, out);
+    tl_status status = taken(a, job, e, out);
+    bool led = a->op == TL_ACQUIRE && a->asking && status == TL_END && a->result.code == TL_OK;
+    if (led && !tl__alone_may_repeat(a, e))
+        return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+    return led ? tl__alone_repeat(a, job, e, out) : status;
 }
 
 /* The first SET carries no limit. */
@@ -73,6 +94,10 @@ static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out
     return TL_END;
 }
 
+static bool leaves(const tl_try *a) {
+    return a->op == TL_ACQUIRE && a->again;
+}
+
 const tl_protocol tl__protocol_plain = {
     .name = "plain",
     .size = sizeof(tl_try),
@@ -82,4 +107,5 @@ const tl_protocol tl__protocol_plain = {
     .refused = refused,
     .who = {"tokens need", TL_INSTEAD},
     .outdated = outdated,
+    .leaves = leaves,
 };

@@ -371,7 +371,7 @@ static tl_status alone_answered(tl_try *a, const tl_job *job, const tl_event *e,
     if (drops_more(a))
         return drop_more(a, job, out);
     if (a->op == TL_RELEASE)
-        return tl__alone_freed(a, e, out);
+        return tl__alone_freed(a, job, e, out);
     a->result.proof = job->proof;
     return tl__alone_held(a, job, e, out);
 }

@@ -419,7 +419,7 @@ static void ended_release(sim_world *w, sim_lock *l, tl_err code) {
     bool refused = code == TL_EDENIED || code == TL_EUNSUPPORTED || /* it was not released */
                    (code == TL_ESERVER && w->cfg.cluster);
     /* A first SET without a fence can't be refused when it comes late. */
-    if (!unknown && !refused && w->whole && !t->again && !l->plain && is_its_own(w, l))
+    if (!unknown && !refused && !t->late && w->whole && !t->again && !l->plain && is_its_own(w, l))
         sim_fail(w, l->key, "%s has released its lock, but still holds it", l->actor->name);
 }
 

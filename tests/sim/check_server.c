@@ -675,16 +675,6 @@ static void plain_taken(sim_world *w, uint32_t number, int key) {
     t->taken = true;
 }
 
-void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply) {
-    int key = m->argc > 2 ? sim_key_named(w, m->argv[1]) : -1;
-    uint32_t number = m->argc > 2 ? sim_token_number(w, m->argv[2]) : 0;
-    if (key < 0 || number == 0)
-        return;
-    if (reply->type == TL_REPLY_STATUS)
-        plain_taken(w, number, key);
-    sim_check_key(w, key);
-}
-
 /* ---- key by key, in a slot that is open ------------------------------------------------------------ */
 
 static void alone_counts(sim_world *w, uint32_t number, int key) {
@@ -707,8 +697,22 @@ static void came_late(sim_world *w, uint32_t number, int key) {
     w->stats.alone_late++;
     k->late_fence = k->late == number ? k->late_fence : 0;
     k->late = number;
+    w->token[number].late = true;
     sim_tell(w, "", key, "%s is token %u's at another node than its slot's", k->name,
              (unsigned)number);
+}
+
+void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply) {
+    int key = m->argc > 2 ? sim_key_named(w, m->argv[1]) : -1;
+    uint32_t number = m->argc > 2 ? sim_token_number(w, m->argv[2]) : 0;
+    if (key < 0 || number == 0)
+        return;
+    bool takes = reply->type == TL_REPLY_STATUS;
+    if (takes && w->cfg.fleet && sim_cluster_is_late(w, m->socket->server, m->argv[1]))
+        came_late(w, number, key);
+    else if (takes)
+        plain_taken(w, number, key);
+    sim_check_key(w, key);
 }
 
 /* K first, which is all that a server can judge: neither S nor what it has seen last can refuse it. */
@@ -725,7 +729,8 @@ static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int
         return;
     }
     sim_key *k = &w->key[key];
-    k->late = k->late == number ? 0 : k->late; /* what its late request left is no more */
+    if (k->late == number && !sim_cluster_late_stays(w, key))
+        k->late = 0; /* what its late request left is no more */
     alone_counts(w, number, key);
     sim_check_promise(w, key, number);
     check_prompt(w, m, key);

@@ -87,9 +87,12 @@ int sim_home_of(sim_world *w, tl_bytes key) {
     if (i == w->cluster.slots)
         return w->shard[shard_of_slot(number)].master;
     const sim_slot *s = &w->cluster.slot[i];
-    int to = s->to == SIM_SLOT_NOBODY ? -1 : w->shard[s->to].master;
-    bool there = to >= 0 && has(w, to, key) && (!came_late(w, to, key) || sends_there(w, s, key));
-    return there ? to : w->shard[s->owner].master;
+    int from = w->shard[s->owner].master,
+        to = s->to == SIM_SLOT_NOBODY ? -1 : w->shard[s->to].master;
+    /* What came late may be the token's where the slot is, too, by now. */
+    bool late = to >= 0 && (came_late(w, to, key) || (w->whole && has(w, from, key)));
+    bool there = to >= 0 && has(w, to, key) && (!late || sends_there(w, s, key));
+    return there ? to : from;
 }
 
 bool sim_cluster_is_late(sim_world *w, int server, tl_bytes key) {
@@ -110,6 +113,13 @@ static void counts(sim_world *w, tl_bytes key) {
     bool *beside = late_beside(w, key);
     if (beside)
         *beside = false;
+}
+
+bool sim_cluster_late_stays(sim_world *w, int key) {
+    int i = slot_at(w, fake_redis_slot(w->key[key].k));
+    const sim_slot *s = &w->cluster.slot[i];
+    return i < w->cluster.slots && s->to != SIM_SLOT_NOBODY &&
+           came_late(w, w->shard[s->to].master, w->key[key].k);
 }
 
 bool sim_cluster_late_counts(sim_world *w, int key) {
@@ -234,6 +244,15 @@ static int64_t count_there(sim_world *w, int to, unsigned number) {
     return there.n;
 }
 
+static bool is_late_there(sim_world *w, const sim_slot *s) {
+    bool late = false;
+    for (int i = 0; i < w->cfg.keys; i++)
+        late = late || (fake_redis_slot(w->key[i].k) == s->number &&
+                        has(w, w->shard[s->to].master, w->key[i].k) &&
+                        sim_home_of(w, w->key[i].k) != w->shard[s->to].master);
+    return late;
+}
+
 /* Who has taken over as its owner, and doesn't know that it is open, may only until the other has any of its keys. */
 static bool may_serve(sim_world *w, int server, unsigned number) {
     int i = slot_at(w, number), shard = sim_shard_of(w, server);
@@ -243,7 +262,7 @@ static bool may_serve(sim_world *w, int server, unsigned number) {
     if (shard != s->owner || s->to == SIM_SLOT_NOBODY ||
         w->cluster.view[server].exports[i] != SIM_SLOT_NOBODY)
         return shard == s->owner || shard == s->to;
-    return count_there(w, w->shard[s->to].master, number) == 0;
+    return count_there(w, w->shard[s->to].master, number) == 0 || is_late_there(w, s);
 }
 
 /* It has the key as well as the other: it has written it when it didn't know that it had moved, or has taken over without

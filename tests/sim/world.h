@@ -302,17 +302,19 @@ typedef struct {
     int64_t drawn_us; /**< when a number was drawn that S isn't told of yet, likewise */
     bool native;      /**< taken by commands of which no script has judged the number */
     bool bound;       /**< S knows of it */
-    int32_t joined;   /**< it has stood in line, for so many fences */
-    int64_t ticket;   /**< as it was told */
-    uint64_t inbox;   /**< by which it is told */
-    sim_ns since;     /**< when it was taken by native commands, */
-    bool beside;      /**< while others stood in line */
-    sim_lease lease;  /**< by which it joined; */
-    int64_t boot;     /**< of its host then */
-    bool called;      /**< it was its turn, and S is kept for it: that was by the order */
-    bool low;         /**< which must not be believed: others had as large ones before */
-    bool orphan;      /**< taken for nobody, by such commands that were held up on their way */
-    bool killed;      /**< the connection over which it was asked for so is known to have ended */
+    bool
+        late; /**< a take of its came late, and has perhaps left K at a node that has the slot no more */
+    int32_t joined;  /**< it has stood in line, for so many fences */
+    int64_t ticket;  /**< as it was told */
+    uint64_t inbox;  /**< by which it is told */
+    sim_ns since;    /**< when it was taken by native commands, */
+    bool beside;     /**< while others stood in line */
+    sim_lease lease; /**< by which it joined; */
+    int64_t boot;    /**< of its host then */
+    bool called;     /**< it was its turn, and S is kept for it: that was by the order */
+    bool low;        /**< which must not be believed: others had as large ones before */
+    bool orphan;     /**< taken for nobody, by such commands that were held up on their way */
+    bool killed;     /**< the connection over which it was asked for so is known to have ended */
     uint64_t fence_back; /**< of the last of its takes by which its holder took it back */
     /* in line: check_line.c */
     bool waits;       /**< it stands there */
@@ -787,6 +789,8 @@ int sim_home_of(sim_world *w, tl_bytes key);
 bool sim_cluster_is_late(sim_world *w, int server, tl_bytes key);
 /** That node has executed such a request of this key, which isn't a lock's own. */
 void sim_cluster_came_late(sim_world *w, tl_bytes key);
+/** Is what such a request has set still there, beside what is where the slot is? */
+bool sim_cluster_late_stays(sim_world *w, int key);
 /** Is the lock's key by now of the token by whose late request it was set? */
 bool sim_cluster_late_counts(sim_world *w, int key);
 /** The same server at the present time, to look inside. */
