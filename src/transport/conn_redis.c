@@ -189,12 +189,22 @@ static bool is_noscript(const tl_reply *reply) {
            memcmp(reply->text.p, word, sizeof word - 1) == 0;
 }
 
-/* Has anything been sent behind the oldest request? By now it has been carried out. */
-static bool is_overtaken(const tl_conn *c) {
-    const tl_slot *s = c->slots.head;
-    while (s && tl__slot_unsent(s) && s != c->slots.unsent)
-        s = s->next; /* it only wants to know that the server has been reached */
-    return s && !tl__slot_unsent(s);
+static bool has_key(const tl_slot *s, tl_bytes key) {
+    bool has = false;
+    for (size_t i = 0; s->scripts && i < s->count; i++)
+        for (size_t k = 0; k < s->command[i].nkeys; k++)
+            has = has || tl__bytes_eq(s->command[i].argv[k], key);
+    return has;
+}
+
+/* Is anything of its keys behind it, the oldest request? It would be carried out first. */
+static bool is_overtaken(const tl_conn *c, const tl_slot *s) {
+    bool is = false;
+    for (const tl_slot *t = c->slots.head; t && !is; t = t->next)
+        for (size_t i = 0; i < s->count; i++)
+            for (size_t k = 0; k < s->command[i].nkeys; k++)
+                is = is || has_key(t, s->command[i].argv[k]);
+    return is;
 }
 
 /* The server doesn't know the request's scripts: send it again by text? true: it has been seen to. */
@@ -206,7 +216,7 @@ static bool again_by_text(tl_conn *c, tl_slot *s) {
         return false;
     bool executed = unknown < s->count; /* the request's other command was */
     c->texts = 0;                       /* perhaps it knows no other either */
-    if (c->limits.in_order && is_overtaken(c)) {
+    if (c->limits.in_order && is_overtaken(c, s)) {
         s->done = 0;
         s->effect = executed;
         tl__conn_refuse(c, s, TL_EUNAVAILABLE,
@@ -217,10 +227,7 @@ static bool again_by_text(tl_conn *c, tl_slot *s) {
         return false;
     c->texts = scripts_of(s);
     s->effect = executed;
-    if (c->limits.in_order)
-        put_first(c, s);
-    else
-        tl__conn_enqueue(c, s);
+    tl__conn_enqueue(c, s);
     return true;
 }
 

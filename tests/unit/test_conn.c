@@ -728,19 +728,26 @@ TEST(in_order_nothing_is_sent_again_behind_what_followed_it) {
     peer_send(&w.peer, ":2\r\n");
     world_await(&w, 3);
     seen_ok(&w, 2, 2, ":2");
-    ask_script(&w, 3); /* and again, with something behind it */
-    world_ask(&w, 4, "GET k");
+    ask_script(&w, 3); /* and again, with something of the same key behind it */
+    ask_script(&w, 4);
     peer_expect(&w.peer, hash);
-    peer_expect(&w.peer, GET_K);
-    peer_send(&w.peer, NOSCRIPT "+four\r\n");
+    peer_expect(&w.peer, hash);
+    peer_send(&w.peer, NOSCRIPT NOSCRIPT);
+    peer_expect(&w.peer, text);
+    peer_send(&w.peer, ":4\r\n");
     world_await(&w, 5);
     seen_failed(&w, 3, 3, false, TL_EUNAVAILABLE, "its scripts were removed");
-    seen_ok(&w, 4, 4, "four");
-    ask_script(&w, 5);
+    seen_ok(&w, 4, 4, ":4");
+    ask_script(&w, 5); /* what has none of its keys is not in its way */
+    world_ask(&w, 6, "GET k");
+    peer_expect(&w.peer, hash);
+    peer_expect(&w.peer, GET_K);
+    peer_send(&w.peer, NOSCRIPT "+six\r\n");
     peer_expect(&w.peer, text);
     peer_send(&w.peer, ":5\r\n");
-    world_await(&w, 6);
-    seen_ok(&w, 5, 5, ":5");
+    world_await(&w, 7);
+    seen_ok(&w, 5, 6, "six");
+    seen_ok(&w, 6, 5, ":5");
     world_close(&w);
 }
 
