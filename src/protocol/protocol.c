@@ -161,17 +161,16 @@ static tl_bytes unknown_name(tl_bytes error) {
     if (from == error.n)
         return TL_LITERAL("such command");
     const char *name = error.p + from + 1, *end = memchr(name, error.p[from], error.n - from - 1);
-    tl_bytes found = tl__bytes(name, end ? (size_t)(end - name) : 0);
-    return tl__bytes_eq(found, TL_LITERAL("EVALSHA")) ? TL_LITERAL("EVAL") : found;
+    return tl__bytes(name, end ? (size_t)(end - name) : 0);
 }
 
 /* The version of Redis that brought a command; NULL: it has always been there. */
 static const char *since(tl_bytes name) {
     static const struct {
         const char *name, *version;
-    } rows[] = {{"EVAL", "2.6"}, {"PEXPIRE", "2.6"}, {"PSETEX", "2.6"},
-                {"PTTL", "2.6"}, {"SCAN", "2.8"},    {"TIME", "2.6"},
-                {"WAIT", "3.0"}, {"WAITAOF", "7.2"}, {"WATCH", "2.2"}};
+    } rows[] = {{"EVAL", "2.6"},    {"EVALSHA", "2.6"}, {"PEXPIRE", "2.6"}, {"PSETEX", "2.6"},
+                {"PTTL", "2.6"},    {"SCAN", "2.8"},    {"TIME", "2.6"},    {"WAIT", "3.0"},
+                {"WAITAOF", "7.2"}, {"WATCH", "2.2"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (tl__bytes_eq(name, tl__bytes_of(rows[i].name)))
             return rows[i].version;
@@ -179,7 +178,7 @@ static const char *since(tl_bytes name) {
 }
 
 static bool is_eval(tl_bytes name) {
-    return tl__bytes_eq(name, TL_LITERAL("EVAL"));
+    return tl__bytes_eq(name, TL_LITERAL("EVAL")) || tl__bytes_eq(name, TL_LITERAL("EVALSHA"));
 }
 
 void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who) {

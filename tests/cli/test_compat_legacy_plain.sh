@@ -3,8 +3,8 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server --rename-command EVAL '' --rename-command EVALSHA '' --rename-command WATCH ''
-expect_line 77 'no EVAL, which listing keys needs: Redis 2.6 or newer.*; this one is Redis [0-9.]+$' "$tidelock" inspect
-expect_line 77 'no EVAL, which the bridge needs: .*protocol timestamp works there; this one is Redis [0-9.]+$' "$tidelock" lock --protocol bridge k
+expect_line 77 'no EVALSHA, which listing keys needs: Redis 2.6 or newer.*; this one is Redis [0-9.]+$' "$tidelock" inspect
+expect_line 77 'no EVALSHA, which the bridge needs: .*protocol timestamp works there; this one is Redis [0-9.]+$' "$tidelock" lock --protocol bridge k
 
 expect 0 "$tidelock" lock --protocol timestamp k
 read -r token fence <"$out"

@@ -10,7 +10,7 @@ missing() { [[ -n $1 ]] || fail "no pattern"; depth=2 expect_line 77 "$1" "$tide
 
 # Before 2.6: neither EVAL nor TIME.
 start_server --rename-command EVAL '' --rename-command EVALSHA '' --rename-command TIME ''
-eval_for() { echo "the server has no EVAL, which $1: Redis 2.6 or newer, not renamed${2:-}$this"; }
+eval_for() { echo "the server has no ${eval:-EVALSHA}, which $1: Redis 2.6 or newer, not renamed${2:-}$this"; }
 missing "$(eval_for 'tokens need' "$stamps")" run -n k -- touch "$work/ran"
 missing "$(eval_for 'tokens need' "$stamps")" run k -- touch "$work/ran"
 missing "$(eval_for 'tokens need' "$stamps")" run --forever k -- touch "$work/ran"
@@ -42,11 +42,31 @@ missing "$time" agent --once
 if [[ ${COMPAT:-1} != 0 ]]; then
     for word in status clients 'advance -y' 'rollback -y'; do
         # shellcheck disable=SC2086 # words
-        missing "$(eval_for 'phases need' "$stamps")" migrate $word
+        missing "$(eval=EVAL eval_for 'phases need' "$stamps")" migrate $word
     done
     expect 0 "$tidelock" migrate acl # which needs nothing
 fi
 stop_server
+
+# One of the two renamed: it is the one that is named, and the doctor has the same to say.
+for eval in EVALSHA EVAL; do
+    start_server --rename-command $eval ''
+    missing "$(eval_for 'tokens need' "$stamps")" lock k
+    missing "$(eval_for 'tokens need' "$stamps")" run k -- touch "$work/ran"
+    missing "$(eval_for 'looking at a lock needs' "$looks")" check k
+    missing "$(eval_for 'listing keys needs')" inspect
+    expect 2 "$tidelock" doctor
+    grep -q "has no $eval: it is renamed" "$out" || fail "the doctor doesn't find $eval: $(cat "$out")"
+    if [[ ${COMPAT:-1} != 0 ]]; then
+        expect 0 "$tidelock" lock --protocol timestamp k
+        expect 1 "$tidelock" check --protocol timestamp k
+        expect 1 "$tidelock" doctor --protocol timestamp
+        ! grep -q "has no $eval" "$out" || fail "the doctor wants $eval for what does without: $(cat "$out")"
+    fi
+    stop_server
+done
+unset eval
+[[ ! -e $work/ran ]] || fail "the command ran without a lock"
 
 # Before 2.8: no SCAN.
 start_server --rename-command SCAN ''

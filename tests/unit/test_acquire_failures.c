@@ -80,7 +80,7 @@ TEST(errors_that_will_not_pass_end_it_at_once) {
         {"NOPERM this user has no permissions to run the 'evalsha' command",
          "NOPERM: the user may not run 'evalsha': the permission +evalsha is missing", TL_EDENIED},
         {"ERR no such thing", "ERR no such thing", TL_ESERVER},
-        {"ERR unknown command 'EVALSHA', with args beginning with: '8f'", "no EVAL",
+        {"ERR unknown command 'EVALSHA', with args beginning with: '8f'", "no EVALSHA",
          TL_EUNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof final / sizeof *final; i++) {

@@ -1442,7 +1442,7 @@ TEST(what_the_server_lacks_is_named_with_its_version) {
         const char *text, *words;
     } all[] = {
         {"ERR unknown command 'EVALSHA'",
-         "the server has no EVAL, which tokens need: Redis 2.6 or newer, not renamed" INSTEAD},
+         "the server has no EVALSHA, which tokens need: Redis 2.6 or newer, not renamed" INSTEAD},
         {"ERR unknown command `EVAL`, with args beginning with: `return 1`, ",
          "the server has no EVAL, which tokens need: Redis 2.6 or newer, not renamed" INSTEAD},
         {"ERR unknown command 'GET'",

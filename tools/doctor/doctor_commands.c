@@ -29,7 +29,7 @@
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
 static const doctor_command commands[] = {
     {"EVAL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_FENCE, AS("return 1", "2", "K", "S")},
-    {"EVALSHA", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "every lock costs its whole script",
+    {"EVALSHA", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_FENCE,
      AS("0000000000000000000000000000000000000000", "2", "K", "S")},
     {"GET", NULL, 0, ALL, DOCTOR_NEEDED, NO_LOCK, AS("K")},
     {"SET", NULL, 0, SCRIPTS, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
@@ -99,7 +99,8 @@ const doctor_command *doctor_command_at(int i) {
 
 unsigned doctor_users(const doctor_facts *f) {
     const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
-    bool evals = f->present[0] != COMMAND_MISSING && !doctor_before(f, 2, 6, 0);
+    bool evals = f->present[0] != COMMAND_MISSING && f->present[1] != COMMAND_MISSING &&
+                 !doctor_before(f, 2, 6, 0); /* EVAL and EVALSHA: the rows' first */
 
     return (legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals)
                                               : DOCTOR_TOKEN | DOCTOR_LINE) |
