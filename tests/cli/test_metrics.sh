@@ -117,7 +117,8 @@ assert_free k
 expect 0 "$tidelock" run --metrics /dev/stdout k -- true
 check "$out"
 grep -q '^tidelock_run_exit_status{key="k"} 0$' "$out" || fail "to a pipe: $(cat "$out")"
-for name in /dev/stdout /dev/fd/1 /proc/self/fd/1; do # a file behind it keeps what others have written to it, and will
+cd "$work" || exit 1 # where a file called "-" would be
+for name in /dev/stdout /dev/fd/1 /proc/self/fd/1 -; do # a file behind it keeps what others have written to it, and will
     (
         echo before
         "$tidelock" run --metrics $name k -- echo meanwhile
@@ -131,6 +132,8 @@ for fd in 3 4 5 6 7 8 9; do # none is a server's connection
     "$tidelock" skew --slack 20s --metrics /dev/fd/$fd >"$out" 2>"$err" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
     [[ $? == 78 && $(<"$err") == "tidelock: --metrics /dev/fd/$fd: Bad file descriptor" ]] || fail "/dev/fd/$fd: $(cat "$err")"
 done
+"$tidelock" run --metrics - k -- touch "$work/ran" >&- 2>"$err"
+[[ $? == 78 && $(<"$err") == "tidelock: run: --metrics -: Bad file descriptor" ]] || fail "without standard output: $(cat "$err")"
 expect_line 78 'run: --metrics .*Is a directory' "$tidelock" run --metrics "$work" k -- touch "$work/ran"
 expect_line 78 'run: --metrics: the name of the file is empty' "$tidelock" run --metrics '' k -- touch "$work/ran"
 [[ ! -e $work/ran ]] || fail "the command ran, though the file can't be written"
@@ -149,6 +152,10 @@ check "$file"
 is tidelock_skew_verdict 3
 expect 78 "$tidelock" skew --slack 20s --metrics "$work/none/x"
 grep -q '^tidelock: --metrics .*No such file' "$err" || fail "$(cat "$err")"
+expect 0 "$tidelock" skew --slack 20s --metrics - --log -
+grep -q SAFE "$out" && grep -qx 'tidelock_skew_verdict 0' "$out" && grep -q '^{"at_ms":' "$out" || fail "to standard output: $(cat "$out")"
+expect 0 "$tidelock" skew --slack 20s --output -
+grep -q SAFE "$out" || fail "--output -: $(cat "$out")"
 expect_line 64 'skew report: takes' "$tidelock" skew report --metrics "$file" "$file"
 
 # ---- agent -------------------------------------------------------------------------------------------------------
@@ -163,6 +170,9 @@ between 'tidelock_agent_last_success_timestamp_seconds{host="one"}' "$before" "$
 between 'tidelock_agent_width_seconds{host="one"}' 0 60
 between 'tidelock_agent_offset_seconds{host="one",edge="lo"}' -60 0.001
 between 'tidelock_agent_offset_seconds{host="one",edge="hi"}' -0.001 60
+expect 0 "$tidelock" agent --once --name one --metrics -
+grep -qx 'tidelock_agent_up{host="one"} 1' "$out" || fail "to standard output: $(cat "$out")"
+[[ ! -e $work/- ]] || fail "there is a file called -"
 expect_line 78 'agent: --metrics .*No such file' "$tidelock" agent --once --name one --metrics "$work/none/x"
 expect_line 64 'leave --name' "$tidelock" agent --forget one --metrics "$file"
 

@@ -37,7 +37,7 @@ static int fill(FILE *out, void (*write)(const void *ctx, FILE *out), const void
 /* The descriptor that the path names if it is one that this process was given, else -1. */
 static int given_fd(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
-    if (strcmp(path, "/dev/stdout") == 0)
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
         return STDOUT_FILENO;
     if (strcmp(path, "/dev/stderr") == 0)
         return STDERR_FILENO;
@@ -60,13 +60,18 @@ static bool is_given(int fd) {
 }
 
 /* A copy, since the file behind it may have been written to, and will be: opened anew it would begin at its start. */
+static int copy_given(int fd) {
+    if (is_given(fd))
+        return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    errno = EBADF;
+    return -1;
+}
+
 static FILE *open_given(int fd) {
-    int copy = is_given(fd) ? fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    int copy = copy_given(fd);
     FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
     if (!out && copy >= 0)
         close(copy);
-    if (!out && copy < 0)
-        errno = EBADF;
     return out;
 }
 
@@ -193,7 +198,9 @@ static int append(int fd, const char *text, size_t len) {
 }
 
 int outfile_append(const char *what, const char *path, const char *text, size_t len) {
-    int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    static const int flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int given = given_fd(path);
+    int fd = given < 0 ? open(path, flags, 0666) : copy_given(given);
 
     if (fd < 0)
         return complain(what, path, errno);

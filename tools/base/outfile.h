@@ -10,7 +10,7 @@
 
 /** Have `write` fill a file beside path, and put it in its place: whoever reads it sees the old one or
  *  the new one. What is no regular file (a pipe, a device) is written to instead; so is /dev/stdout, or another
- *  name of a descriptor, whatever is behind it. Returns 0, or the exit
+ *  name of a descriptor, whatever is behind it, and standard output for "-". Returns 0, or the exit
  *  status after a message that begins with `what`. */
 int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
                     const void *ctx);
