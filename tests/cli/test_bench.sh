@@ -21,8 +21,8 @@ left() { redis KEYS '*' | grep -v '^tidelock:fence:' | sort | tr '\n' ' '; }
 expect_line 64 'seconds' "$tidelock" bench --seconds 0
 expect_line 64 'seconds' "$tidelock" bench --seconds 601
 expect_line 64 'too many' "$tidelock" bench k
-expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" bench
-expect_line 69 'refused' "$tidelock" --url redis://127.0.0.1:1 bench
+expect_line 69 '^tidelock: bench: .*no such file' "$tidelock" --url "unix://$work/none" bench
+expect_line 69 '^tidelock: bench: .*refused' "$tidelock" --url redis://127.0.0.1:1 bench
 
 # ---- one server ----------------------------------------------------------------------------------
 start_server

@@ -125,6 +125,16 @@ static int print_json(const bench_result *r) {
     return js_line(j, STDOUT_FILENO) ? unprinted() : 0;
 }
 
+/* The message says what was asked of the server. That it was a ping tells nobody anything. */
+static int fail_at(const server *s, const tl_error *err) {
+    static const char ping[] = "ping: ";
+    size_t skip = strncmp(err->message, ping, sizeof ping - 1) == 0 ? sizeof ping - 1 : 0;
+    tl_error ours = *err;
+    (void)snprintf(ours.message, sizeof ours.message, "bench: %.*s",
+                   (int)(sizeof ours.message - sizeof "bench: "), err->message + skip);
+    return fail_as(s, &ours);
+}
+
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static bool draw_keys(session *x) {
@@ -169,7 +179,7 @@ static int measure(session *x, const server *s, const bench_options *o) {
     if (status)
         return status;
     if (tl_client_ping(x->bench.client, &x->bench.err)) /* which starts a private server, too */
-        return fail_as(s, &x->bench.err);
+        return fail_at(s, &x->bench.err);
     open_link(x, s, quorum || server_by_etcd(s));
     bool ok = bench_measure(&x->bench, &r);
     bool answers = x->bench.err.code != TL_EUNAVAILABLE && x->bench.err.code != TL_EUNCERTAIN;
@@ -182,7 +192,7 @@ static int measure(session *x, const server *s, const bench_options *o) {
         return STATUS_SIGNAL + x->bench.ended_by;
     if (ok)
         return o->json || o->format ? print_json(&r) : print_text(&r);
-    return fail_as(s, &x->bench.err);
+    return fail_at(s, &x->bench.err);
 }
 
 static int bench_command(const server *s, const void *options, const operands *words) {
@@ -193,9 +203,9 @@ static int bench_command(const server *s, const void *options, const operands *w
     (void)words;
     x.bench.key = x.key;
     if (!draw_keys(&x))
-        return fail(STATUS_INTERNAL, "no random bytes: %s", strerror(errno));
+        return fail(STATUS_INTERNAL, "bench: no random bytes: %s", strerror(errno));
     if (signals_begin(&signals))
-        return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
+        return fail(STATUS_INTERNAL, "bench: signals: %s", strerror(errno));
     int status = measure(&x, s, o);
     tl_client_close(x.bench.client);
     tl_client_close(x.bench.other);
