@@ -11,11 +11,12 @@
  * What a lock promises, and what it rests on, is said in tidelock.h, whose words are meant here too.
  *
  * Unlike a std::mutex a lock object is a handle, which one thread uses at a time: each thread makes its own, with the same
- * client and the same key. Then they line up within the process, as tidelock.h says under "Threads".
- * A lock can be lost while it is held: then remaining() is 0, on_lost is called, and unlock() says so.
+ * client and the same key. They exclude each other as those of other processes do; tidelock.h says how they line up.
+ * A lock can be lost while it is held: then remaining() is 0, the function given as on_lost is called, and unlock()
+ * returns an error.
  *
- * Failures throw tidelock::error, which is a std::system_error; or they are told to the functions that take a
- * std::error_code. That another holds the lock is none: the functions that try say false.
+ * Failures throw tidelock::error, which is a std::system_error; the overloads that take a std::error_code set it instead.
+ * That another holds the lock is no failure: the functions that try return false.
  */
 #ifndef TIDELOCK_HPP
 #define TIDELOCK_HPP
@@ -35,7 +36,7 @@ namespace tidelock {
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/** The results of tl_err that are no success, with their numbers. */
+/** The results of tl_err but TL_OK, with the same numbers. */
 enum class errc {
     busy = TL_EBUSY,
     timed_out = TL_ETIMEDOUT,
@@ -67,12 +68,12 @@ class category final : public std::error_category {
         case TL_ECANCELLED: return "the wait was cancelled";
         case TL_ELOST: return "the lock was lost";
         case TL_EUNCERTAIN: return "a request went unanswered";
-        case TL_EUNAVAILABLE: return "the server was not reached";
+        case TL_EUNAVAILABLE: return "the server was not reached, or can't serve now";
         case TL_ECLOCK: return "a clock is too far off";
         case TL_EINVALID: return "the call or an option is wrong";
         case TL_ENOMEM: return "out of memory, threads or descriptors";
         case TL_EDENIED: return "the server refused";
-        case TL_ESERVER: return "the server's answer can't be right";
+        case TL_ESERVER: return "the server's answer can't be right, or it isn't of the URL's kind";
         case TL_EEXPIRED: return "the lock had expired";
         case TL_ETAKEN: return "another has taken the lock";
         case TL_EUNSUPPORTED: return "the server lacks a command";
@@ -80,7 +81,7 @@ class category final : public std::error_category {
         return "unknown result";
     }
 
-    /** What it comes nearest to, for programs that compare with std::errc. */
+    /** The std::errc that comes nearest, for programs that compare with that. */
     std::error_condition default_error_condition(int value) const noexcept override {
         switch (static_cast<tl_err>(value)) {
         case TL_EBUSY: return std::errc::device_or_resource_busy;
@@ -107,14 +108,14 @@ inline std::error_code make_error_code(errc code) noexcept {
     return {static_cast<int>(code), category()};
 }
 
-/** What failed, and why. what() begins with the message of tl_error. */
+/** A call that failed. what() begins with the message of its tl_error, which says why and what to do. */
 class error : public std::system_error {
   public:
     explicit error(const tl_error &details)
         : std::system_error(static_cast<int>(details.code), category(), details.message),
           details_(details) {}
 
-    /** With the errno behind it, and what a TL_EINVALID is about. */
+    /** The whole of it: the errno behind the failure, too, and what a TL_EINVALID is about. */
     const tl_error &details() const noexcept { return details_; }
 
   private:
@@ -123,10 +124,12 @@ class error : public std::system_error {
 
 /* ---- client ---------------------------------------------------------------------------------- */
 
-/** A client; it outlives its locks. Any thread may use it. What was moved from may only be destroyed or assigned to. */
+/** A client, which must outlive its locks. Any thread may use it. What was moved from may only be destroyed or assigned to.
+ *  Its destructor blocks for attempt_ms at most, while it cleans up after requests that went unanswered. */
 class client {
   public:
-    /** No I/O: the server is reached when it is first needed. */
+    /** Options begin as TL_CLIENT_OPTIONS(), and then their members are set. No I/O: the server is reached when it is first
+     *  needed. */
     explicit client(const tl_client_options &options) {
         tl_error details;
         tl_client *handle;
@@ -137,7 +140,7 @@ class client {
 
     explicit client(const std::string &url) : client(with_url(url.c_str())) {}
 
-    /** Ask the server for its time: proves that it can be reached and lets us in. */
+    /** Ask the server for its time: proves that it can be reached and that it lets us in. */
     void ping() {
         tl_error details;
         if (tl_client_ping(handle_.get(), &details))
@@ -148,6 +151,7 @@ class client {
         code.assign(tl_client_ping(handle_.get(), nullptr), category());
     }
 
+    /** What the client has done, in numbers. Not to be called from within tl_client_options.log. */
     tl_stats stats() const {
         tl_error details;
         tl_stats ret = tl_stats();
@@ -177,17 +181,19 @@ class client {
 /* ---- lock ------------------------------------------------------------------------------------ */
 
 /**
- * A lock on a key, which is acquired and released again and again: a TimedLockable, for std::unique_lock, std::scoped_lock
- * and std::lock. It is called tidelock::lock, as soon as it has a member of that name. Its destructor releases what is
- * held, which blocks for attempt_ms at most. What was moved from may only be destroyed or assigned to.
+ * A lock on a key, which can be acquired and released again and again: a TimedLockable, for std::unique_lock,
+ * std::scoped_lock and std::lock. Programs call it tidelock::lock; the class itself can't have that name, which is its
+ * member's. Its destructor releases what is held, which blocks for attempt_ms at most. What was moved from may only be
+ * destroyed or assigned to.
  */
 class mutex {
   public:
-    /** Told that the lock is lost, on the client's own thread unless that has `dispatch`: tl_lock_options.on_event says what
-     *  may be done there. It must not throw. `event` is valid during the call. */
+    /** Told that the lock is lost, on the client's own thread, or with the client's option `dispatch` within
+     *  tl_client_dispatch: "Threads" in tidelock.h says what may be done there. It must not throw. `event` is valid
+     *  during the call. */
     using lost_fn = std::function<void(const tl_lock_event &event)>;
 
-    /** Options: TL_LOCK_OPTIONS(), whose members are then set; its on_event is called, too. */
+    /** Options begin as TL_LOCK_OPTIONS(), and then their members are set. Their on_event is called too, before on_lost. */
     mutex(client &owner, std::string_view key, const tl_lock_options &options,
           lost_fn on_lost = nullptr)
         : listener_(on_lost ? new listener{std::move(on_lost), options.on_event, options.ctx}
@@ -233,7 +239,7 @@ class mutex {
     /** False without an error: another holds it. */
     bool try_lock(std::error_code &code) noexcept { return acquire(0, code); }
 
-    /** Wait for that long at most, rounded up to milliseconds. False: another held it all the time. */
+    /** Wait for that long at most, rounded up to milliseconds; 0 and less try once. False: another held it all the time. */
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
         return acquire(to_ms(wait));
@@ -254,13 +260,13 @@ class mutex {
         return held;
     }
 
-    /** Release. Whatever is told, the lock is not held any more; only success says that it was ours until now.
-     *  std::unique_lock and its like don't look at it. */
+    /** Release. Whatever is returned, the lock is not held any more; only success says that it was ours until now.
+     *  std::unique_lock and its like ignore what is returned: who needs to know asks remaining() before, or unlocks by hand. */
     std::error_code unlock() noexcept {
         return {static_cast<int>(tl_lock_release(handle_.get(), nullptr)), category()};
     }
 
-    /** Extend what is held to this lifetime from now on, and renew it with that. */
+    /** Extend the held lock to this lifetime from now, and renew it with that from then on. */
     void extend(std::chrono::milliseconds ttl) {
         tl_error details;
         if (tl_lock_extend(handle_.get(), ttl.count(), &details))
@@ -271,24 +277,28 @@ class mutex {
         code.assign(tl_lock_extend(handle_.get(), ttl.count(), nullptr), category());
     }
 
-    /* Any thread may call the following, at any time while the lock exists and isn't moved. */
+    /* Any thread may call these, from cancel() to fence(), at any time while the lock exists and isn't being moved. */
 
-    /** Make the wait that goes on, or else the next, end with errc::cancelled. */
+    /** Make the acquire that is running, or else the next one, fail with errc::cancelled. */
     void cancel() noexcept { tl_lock_cancel(handle_.get()); }
 
-    /** For so long the lock is certainly still ours; 0 when it is not. */
+    /** How long the lock is certainly still ours; 0 when it is not. */
     std::chrono::milliseconds remaining() const noexcept {
         return std::chrono::milliseconds(tl_lock_remaining_ms(handle_.get()));
     }
 
+    /** The state at this moment; TL_LOST as soon as the deadline has passed. */
     tl_state state() const noexcept { return tl_lock_state(handle_.get()); }
 
     bool is_held() const noexcept { return remaining().count() > 0; }
 
-    /** The fencing number of the present or last hold; 0 before the first. */
+    /** The fencing number of the present or last hold, larger for each later holder of the key; 0 before the first, and
+     *  with no_fence. */
     std::uint64_t fence() const noexcept { return tl_lock_fence(handle_.get()); }
 
-    /** The token of the present or last hold; valid until the next. Not for other threads. */
+    /* As with the rest of the lock one thread at a time may call these. */
+
+    /** The token of the present or last hold; valid until the next acquire. */
     std::string_view token() const noexcept { return tl_lock_token(handle_.get()); }
 
     /** For the functions of tidelock.h. It stays the lock's own. */
@@ -305,7 +315,7 @@ class mutex {
         void operator()(tl_lock *handle) const noexcept {
             tl_state state = tl_lock_state(handle);
             if (state == TL_HELD ||
-                state == TL_AT_RISK) /* one that is lost is another's, perhaps */
+                state == TL_AT_RISK) /* one that was lost may be another's by now */
                 (void)tl_lock_release(handle, nullptr);
             tl_lock_free(handle);
         }
@@ -335,7 +345,7 @@ class mutex {
         return result == TL_OK;
     }
 
-    /* Rounded up; what is too long for the type is for ever, and what is over is one try. */
+    /* Rounded up; what is too long for milliseconds is for ever, and what is already over is one try. */
     template <class Rep, class Period>
     static std::int64_t to_ms(const std::chrono::duration<Rep, Period> &wait) {
         using seconds = std::chrono::duration<long double>;
