@@ -273,10 +273,12 @@ $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)
 	$(call say,LD $@)
 	$(call link,$(OBSERVED) $(TEST_LIBS))
 
+# A page with tables says in its first line that it needs tbl, which scdoc leaves to who reads it.
 build/man/%: tools/man/%.scd
 	$(call say,MAN $@)
 	@mkdir -p $(@D)
-	$(Q)$(SCDOC) <$< >$@.tmp && mv $@.tmp $@
+	$(Q)$(SCDOC) <$< >$@.tmp
+	$(Q)if grep -q '^\.TS' $@.tmp; then sed -i "1s/^[^']/'\\\\\" t\n&/" $@.tmp; fi && mv $@.tmp $@
 
 # Of the library, from the comments of its headers: a page for each function and type, all by one run. Its date is
 # that of the other pages, which scdoc puts there.
