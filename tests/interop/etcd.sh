@@ -86,7 +86,7 @@ late_tidelock_leaves_peers() {
     expect 0 "$tidelock" break --yes $KEY
     peer_says 'ok ?*'
     value=${answer#ok }
-    expect 1 "$tidelock" extend $KEY "$token" -t ${LONG_MS}ms
+    expect 2 "$tidelock" extend $KEY "$token" -t ${LONG_MS}ms
     expect 2 "$tidelock" unlock $KEY "$token"
     first_is "$value" || fail "the peer's key is gone"
 }
