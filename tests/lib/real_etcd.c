@@ -343,8 +343,13 @@ void real_etcd_restart(real_etcd *e, unsigned i) {
         fail("a member doesn't answer after its restart");
 }
 
+/* The signal goes to one of its threads; until that runs, the others go on, and may confirm a write yet. */
 void real_etcd_freeze(real_etcd *e, unsigned i) {
-    kill(e->of[i].pid, SIGSTOP);
+    int status = 0;
+    pid_t pid = e->of[i].pid;
+    bool told = pid > 0 && kill(pid, SIGSTOP) == 0;
+    if (!told || waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status))
+        fail("a member can't be stopped");
     e->of[i].frozen = true;
 }
 
