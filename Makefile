@@ -5,6 +5,7 @@
 #   make check ONLY="unit conform/test_x"    some of the tests
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)
+#   make check ETCD=PATH       what starts an etcd on another one (or what ONLY names)
 #   make check-servers         the same on what this and the next Debian offer (SERVERS="further ones" ONLY=)
 #   make soak                  fleets of servers under mixed faults (SOAK_SECONDS=3600 SEED= SOAK="sentinel")
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
@@ -69,7 +70,8 @@ TESTS    := $(if $(COMPAT_ON),$(TESTS),$(call no_compat,$(TESTS)))
 FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 # Another server: what starts one, and of the command what is of locks alone.
 OTHER_ONLY := conform chaos legacy cli/test_lock_cmds cli/test_line cli/test_nested cli/test_break
-override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(MAKECMDGOALS)),$(OTHER_ONLY)))
+ETCD_ONLY := conform/test_etcd conform/test_fake_etcd chaos/test_etcd cli/test_etcd cli/test_local_demo cli/test_bench cli/test_examples
+override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(MAKECMDGOALS)),$(OTHER_ONLY)),$(if $(ETCD),$(ETCD_ONLY)))
 TESTS    := $(if $(REDIS_SERVER),$(filter-out %/test_etcd.c %/test_etcd.sh,$(TESTS)),$(TESTS))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
@@ -301,7 +303,7 @@ $(COMPLETION): $(BUILD)/completion/tidelock.%: tools/completion/tidelock.% $(BUI
 # ---- run ----------------------------------------------------------------------------------
 check-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
-	    REDIS_SERVER='$(REDIS_SERVER)' LOGS='$(LOGS)' tests/run.sh $(TESTS)
+	    REDIS_SERVER='$(REDIS_SERVER)' ETCD='$(ETCD)' LOGS='$(LOGS)' tests/run.sh $(TESTS)
 check-servers-run: all progs
 	+@BUILD=$(BUILD) MAKE='$(MAKE)' ONLY='$(ONLY)' SERVERS='$(SERVERS)' tests/servers.sh
 demo-run: all $(BUILD)/examples/in_line

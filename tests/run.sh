@@ -12,7 +12,8 @@
 # A file that skipped all counts as skipped, and so does each test that was skipped in a file which otherwise passed;
 # the end lists them all with their reasons.
 #
-# REDIS_SERVER=PATH runs that program wherever a test starts redis-server: it comes first on the PATH by this name.
+# REDIS_SERVER=PATH runs that program wherever a test starts redis-server: it comes first on the PATH by this name. ETCD=PATH
+# is the same for etcd, with the etcdctl that lies beside it, if one does.
 set -u
 BUILD=${BUILD:-build} SAN=${SAN:-} JOBS=${JOBS:-1} VALGRIND=${VALGRIND:-}
 export BUILD SAN TIDELOCK=$BUILD/tidelock
@@ -24,17 +25,28 @@ logs=${LOGS:-$BUILD/log}
 mkdir -p "$logs"
 rm -rf "$logs"/*
 
-if [[ -z ${REDIS_SERVER:-} ]]; then
-    unset REDIS_SERVER # so that a test sees whether another was asked for
-else
-    program=$(realpath -se -- "$REDIS_SERVER" 2>/dev/null) && what=$("$program" --version 2>/dev/null) ||
-        { echo "REDIS_SERVER: '$REDIS_SERVER' is no server that runs here"; exit 1; }
-    mkdir "$logs/server"
-    printf '#!/bin/sh\nexec "%s" "$@"\n' "$program" >"$logs/server/redis-server"
-    chmod 755 "$logs/server/redis-server"
-    PATH=$(realpath "$logs/server"):$PATH
-    echo "server: $what"
-fi
+stands_for() { # name, program
+    mkdir -p "$logs/server"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$2" >"$logs/server/$1"
+    chmod 755 "$logs/server/$1"
+}
+for asked in REDIS_SERVER ETCD; do
+    if [[ -z ${!asked:-} ]]; then
+        unset "$asked" # so that a test sees whether another was asked for
+        continue
+    fi
+    program=$(realpath -se -- "${!asked}" 2>/dev/null) && what=$("$program" --version 2>/dev/null) ||
+        { echo "$asked: '${!asked}' is no server that runs here"; exit 1; }
+    case $asked in
+    REDIS_SERVER) stands_for redis-server "$program" ;;
+    ETCD)
+        stands_for etcd "$program"
+        if [[ -x ${program%/*}/etcdctl ]]; then stands_for etcdctl "${program%/*}/etcdctl"; fi
+        ;;
+    esac
+    echo "server: ${what%%$'\n'*}"
+done
+if [[ -d $logs/server ]]; then PATH=$(realpath "$logs/server"):$PATH; fi
 
 # What a program is started by. ThreadSanitizer of older compilers cannot live with much address
 # randomisation.

@@ -466,8 +466,6 @@ static void row_commands(const bench *b) {
     const contender c[] = {{run, run_commands, NULL}, {ctl, run_commands, NULL}};
     double ms[2][ROUNDS_MAX];
     (void)snprintf(endpoint, sizeof endpoint, "127.0.0.1:%d", b->port);
-    if (setenv("ETCDCTL_API", "3", 1) != 0)
-        die("setenv: %s", strerror(errno));
     take_turns(c, 2, SLICE, SLICES, f);
     for (int i = 0; i < 2 * rounds; i++)
         ms[i / rounds][i % rounds] = 1000 / f[i / rounds].rate[i % rounds];

@@ -44,7 +44,7 @@ start_etcd() {
     export TIDELOCK_URL=etcd://127.0.0.1:$port
 }
 etcd_answers() { ctl endpoint health; }
-ctl() { ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$port" "$@" >"$work/ctl" 2>&1; }
+ctl() { etcdctl --endpoints "127.0.0.1:$port" "$@" >"$work/ctl" 2>&1; }
 start_etcd
 until_true 30 etcd_answers || fail "etcd did not start: $(cat "$work/etcd.log")"
 

@@ -171,10 +171,22 @@ static char *text_of(json_t *v) {
     return json_dumps(v, JSON_SORT_KEYS | JSON_COMPACT);
 }
 
+#define FAILED_PRECONDITION 9
+
+/* What etcd says otherwise from 3.5 on than 3.4, which the fake is like, and the client does not look at: its gateway gives
+ * gRPC's failed precondition the status 400 of HTTP, not 412; and it tells a revision with the alarms. */
+static int as_3_4(const char *path, json_t *v, int status) {
+    json_int_t code = json_integer_value(json_object_get(v, "code"));
+    if (strcmp(path, "maintenance/alarm") == 0)
+        forget(v, "header");
+    return status == 400 && code == FAILED_PRECONDITION ? 412 : status;
+}
+
 static void must_be_alike(const char *path, const char *body, json_t *a, int a_status, json_t *b,
                           int b_status) {
     level(a);
     level(b);
+    a_status = as_3_4(path, a, a_status);
     char *x = text_of(a), *y = text_of(b);
     if (strcmp(x, y) != 0 || a_status != b_status)
         fail_msg("%s %s\netcd: %d %s\nfake: %d %s", path, body, a_status, x, b_status, y);

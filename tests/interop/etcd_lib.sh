@@ -4,7 +4,7 @@
 ETCD_TIDELOCKS=3 ETCD_TURNS=10
 file=$work/counter
 
-ctl() { ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$port" "$@" 2>/dev/null; }
+ctl() { etcdctl --endpoints "127.0.0.1:$port" "$@" 2>/dev/null; }
 etcd_answers() { ctl endpoint health >/dev/null; }
 start_etcd() {
     local i peer

@@ -4,7 +4,7 @@
 here=$(cd "${0%/*}" && pwd)
 room=$(mktemp -d) || exit
 holder=
-export ETCDCTL_API=3 ETCDCTL_ENDPOINTS=127.0.0.1:$1
+export ETCDCTL_ENDPOINTS=127.0.0.1:$1
 lock=(setpriv --pdeathsig KILL etcdctl lock) # it is killed with us
 TRY_MS=2000 # one try: it knows only waiting, and takes some time to begin
 

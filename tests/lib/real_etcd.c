@@ -117,7 +117,6 @@ static pid_t spawn(char *const *argv, int out, bool quiet) {
     dup2(out >= 0 ? out : null, 1);
     if (quiet)
         dup2(out >= 0 ? out : null, 2);
-    setenv("ETCDCTL_API", "3", 1);
     unsetenv("ETCD_UNSUPPORTED_ARCH");
     setenv("ETCD_UNSUPPORTED_ARCH", "arm64", 1); /* elsewhere it says nothing */
     execvp(argv[0], argv);
@@ -422,8 +421,17 @@ const char *real_etcd_ctl(const real_etcd *e, const char *arguments) {
     return ctl_at(e, endpoints, arguments);
 }
 
-/* "endpoint, id, version, db size, is leader, ..." */
+/* The number behind the name, as a text; "": there is none. */
+static const char *number_of(const char *json, const char *name, char to[24]) {
+    const char *at = json ? strstr(json, name) : NULL;
+    to[0] = '\0';
+    if (at)
+        (void)sscanf(at + strlen(name), "%23[0-9]", to);
+    return to;
+}
+
 unsigned real_etcd_leader(const real_etcd *e) {
+    char member[24], leader[24];
     for (int64_t end = now_ms() + 20000; now_ms() < end; pause_ms(50)) {
         for (unsigned i = 0; i < e->count; i++) {
             char endpoint[64];
@@ -431,11 +439,9 @@ unsigned real_etcd_leader(const real_etcd *e) {
                 continue;
             (void)snprintf(endpoint, sizeof endpoint, "http%s://127.0.0.1:%d", e->tls ? "s" : "",
                            e->of[i].port);
-            const char *text = ctl_at(e, endpoint, "endpoint status --command-timeout=2s");
-            const char *at = text;
-            for (int comma = 0; at && comma < 4; comma++)
-                at = strchr(at, ','), at = at ? at + 1 : NULL;
-            if (at && strncmp(at, " true", 5) == 0)
+            const char *text = ctl_at(e, endpoint, "endpoint status -w json --command-timeout=2s");
+            (void)number_of(text, "\"member_id\":", member);
+            if (member[0] && strcmp(member, number_of(text, "\"leader\":", leader)) == 0)
                 return i;
         }
     }

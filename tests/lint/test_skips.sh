@@ -1,6 +1,6 @@
 #!/bin/bash
 # What was skipped is never counted as passed: tests/run.sh counts it apart, whole files and single tests, and says why;
-# and what REDIS_SERVER names is what tests start.
+# and what REDIS_SERVER and ETCD name is what tests start.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
@@ -56,6 +56,17 @@ run env REDIS_SERVER="$work/Moon" || fail "another server is not started"
 grep -qx 'server: Moon server' "$work/out" || fail "it isn't told"
 says 1 '1 passed, 0 failed, 0 skipped'
 if run env REDIS_SERVER="$work/none"; then fail "a server that isn't there passes"; fi
+
+# So it is with an etcd, and the etcdctl beside it goes with it; without one it is that of the system.
+program none 'etcd --version | grep -q Sun && etcdctl version | grep -q etcdctl'
+mkdir "$work/of-sun" "$work/bare"
+cp "$work/program" "$work/of-sun/Sun" && cp "$work/program" "$work/of-sun/etcdctl" && cp "$work/program" "$work/bare/Sun"
+run env ETCD="$work/of-sun/Sun" || fail "another etcd is not started"
+grep -qx 'server: Sun server' "$work/out" || fail "it isn't told"
+says 1 '1 passed, 0 failed, 0 skipped'
+program none 'etcd --version | grep -q Sun && [ "$(command -v etcdctl)" != "'"$work"'/log/server/etcdctl" ]'
+run env ETCD="$work/bare/Sun" || fail "an etcdctl is made up"
+if run env ETCD="$work/none"; then fail "an etcd that isn't there passes"; fi
 
 # Where all was skipped nothing has passed.
 program none 'exit 77'
