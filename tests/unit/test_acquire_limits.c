@@ -100,6 +100,22 @@ TEST(a_server_back_before_the_limit_says_busy_again) {
     expect(&f, TL_END, TL_ETIMEDOUT);
 }
 
+/* Told the time at the limit, as on a busy host, it has no time left to ask: what the server said last holds. */
+TEST(who_comes_too_late_to_ask_is_told_that_another_holds_it) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    f.server.drift_ppm = 100000;
+    f.server.anchor.at = feed_ms(-60000);
+    (void)feed_reached(&f);
+    assert_string_equal(f.last.command[0].argv[0].p, "TIME");
+    feed_at(&f, 1000);
+    (void)feed_reply(&f, "['1700005001' '0']");
+    expect(&f, TL_END, TL_ETIMEDOUT);
+    assert_string_equal(f.out.words, "another holds it");
+}
+
 TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     feed f;
     prepare(&f);
