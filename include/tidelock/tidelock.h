@@ -60,7 +60,8 @@
  * replica is attached or a master has been without replicas for repl-backlog-ttl (an hour). It is not heeded by
  * tl_lock_adopt, nor noticed if a virtual machine with the server goes back to a snapshot of its memory.
  *
- * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by the token protocol alone. Slots
+ * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by the token protocol alone (tl_lock_new:
+ * TL_EINVALID; a client with TL_BRIDGE or TL_TIMESTAMP looks at locks, one with TL_AUTO isn't opened). Slots
  * may be moved while locks are held and waited for: as long as one is open locks in it are renewed and released, and
  * acquired in several requests; who waits polls, in no order. With quiet_ms none is acquired there before the slot has moved.
  * While slots are moved to or from a master each of its failovers counts as one that loses the last writes, also one that

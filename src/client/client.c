@@ -171,10 +171,10 @@ static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_err
     client->protocol = client->members             ? &tl__protocol_etcd
                        : client->fleet.servers > 0 ? &tl__protocol_quorum
                                                    : tl__protocol_row(o->protocol);
-    if (client->protocol && client->protocol != &tl__protocol_token &&
-        tl__fleet_has_nodes(&client->fleet))
+    if (client->protocol && client->protocol->upkeep && tl__fleet_has_nodes(&client->fleet))
         return tl__fail(err, TL_EINVALID, 0,
-                        "protocol: with a URL that begins with redis+cluster:// it must be token");
+                        "protocol: with a URL that begins with redis+cluster:// it must be token: "
+                        "the phase would be on another node than the key");
     if (client->protocol)
         return TL_OK;
     return known ? tl__fail(err, TL_EINVALID, 0,

@@ -148,6 +148,26 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     return lock;
 }
 
+/* What a cluster can't have. Stamps: what has two keys is refused while their slot is being moved, and nothing asks for
+ * them one by one as for tokens; so a held one would be lost. */
+static tl_err check_nodes(const tl_client *client, tl_bytes key, tl_error *err) {
+    char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+    bool one_slot = true;
+    if (!tl__fleet_has_nodes(&client->fleet))
+        return TL_OK;
+    if (client->protocol != &tl__protocol_token)
+        return tl__fail(
+            err, TL_EINVALID, 0,
+            "protocol: with a URL that begins with redis+cluster:// it must be token: by this "
+            "one locks can be looked at there, but not acquired");
+    (void)tl__sidecar(sidecar, key, &one_slot);
+    if (!one_slot)
+        return tl__fail(
+            err, TL_EINVALID, 0,
+            "key: it has a '}' and no {tag}: what a lock needs beside it can't be in its slot of the cluster");
+    return TL_OK;
+}
+
 tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
                      const tl_lock_options *options, tl_error *err) {
     tl_lock_options o;
@@ -163,16 +183,8 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     if (read_options(&o, options, err) ||
         read_rules(client, &o, tl__bytes(key, key_len), &rules, err))
         return NULL;
-    bool one_slot = true;
-    char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
-    if (tl__fleet_has_nodes(&client->fleet))
-        (void)tl__sidecar(sidecar, tl__bytes(key, key_len), &one_slot);
-    if (!one_slot) {
-        tl__fail(
-            err, TL_EINVALID, 0,
-            "key: it has a '}' and no {tag}: what a lock needs beside it can't be in its slot of the cluster");
+    if (check_nodes(client, tl__bytes(key, key_len), err))
         return NULL;
-    }
     if (o.no_fence && !client->protocol->no_fence) {
         tl__fail(err, TL_EINVALID, 0,
                  client->fleet.servers > 0
