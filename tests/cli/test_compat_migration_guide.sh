@@ -15,14 +15,15 @@ def lines(text):
     return [line.strip() for block in blocks for line in block.splitlines()]
 there, back = open(guide + "/RUNBOOK.md").read().split("\n## The way back\n")
 there, end = there.split("\n## 6. The end\n")
+back, cluster = back.split("\n## In a Redis Cluster\n")
 settings = {"export TIDELOCK_URL=": url, "WATCH=": "1s", "LEASE=": "1s"}
 def ours(line):
     for name, value in settings.items():
         line = name + value if line.startswith(name) else line
     return line
-for name, text in (("there", there), ("end", end), ("back", back)):
+for name, text in (("there", there), ("end", end), ("back", back), ("cluster", cluster)):
     open("%s/%s" % (work, name), "w").write("".join(ours(l) + "\n" for l in lines(text)))
-assert len(lines(there)) >= 14 and len(lines(end)) >= 2 and len(lines(back)) >= 2
+assert len(lines(there)) >= 14 and len(lines(end)) >= 2 and len(lines(back)) >= 2 and len(lines(cluster)) >= 4
 # what the reader is told to set is there to be set, and what is used has been set
 assert {n.split()[-1] for n in settings} <= {l.split("=")[0].split()[-1] + "=" for l in lines(there)[:6]}
 PY
@@ -83,3 +84,15 @@ paste_lines "$work/end"
 [[ $phases =~ ^(1\ )+2\ 3\ 3\ 3\ $ ]] || fail "again: '$phases'"
 kill $service
 wait_for $service 20
+
+# A cluster, whose Java services are stopped first.
+url=$(TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo cluster 2>"$err") || fail "no cluster: $(cat "$err")"
+node=${url##*:}
+redis-cli -c -p "$node" SET jobs:old $(($(server_ms) - 600000)) >/dev/null
+while IFS= read -r line; do
+    line=${line/"TIDELOCK_URL=$TIDELOCK_URL"/TIDELOCK_URL=$url}
+    eval "$line" >"$out" 2>"$err" </dev/null || fail "cluster: status $?: $line: $(cat "$out")"
+done <"$work/cluster"
+grep -q '^1 removed, 0 free, 0 held$' "$out" || fail "not swept: $(cat "$out")"
+[[ $(redis-cli -c -p "$node" EXISTS jobs:old) == 0 ]] || fail "what Java left in the cluster is still there"
+TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo stop 2>"$err" || fail "the cluster isn't ended"

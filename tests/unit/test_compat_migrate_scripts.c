@@ -195,12 +195,20 @@ TEST(the_history_is_added_to) {
 }
 
 /* now_us: the server's time before it was sent. */
-static int64_t sweep(const char *now_us) {
-    const tl_bytes argv[] = {TL_LITERAL("EVAL"),  tl__bytes_of(migrate_sweep_script),
-                             TL_LITERAL("1"),     TL_LITERAL("jobs:a"),
-                             TL_LITERAL("7"),     TL_LITERAL("1700000000001"),
+static const tl_reply *ask_sweep(const char *now_us) {
+    const tl_bytes argv[] = {TL_LITERAL("EVAL"),
+                             tl__bytes_of(migrate_sweep_script),
+                             TL_LITERAL("2"),
+                             TL_LITERAL("jobs:a"),
+                             TL_LITERAL("tidelock:{jobs:a}"),
+                             TL_LITERAL("7"),
+                             TL_LITERAL("1700000000001"),
                              tl__bytes_of(now_us)};
-    const tl_reply *r = fake_conn_command(conn, argv, 7);
+    return fake_conn_command(conn, argv, 8);
+}
+
+static int64_t sweep(const char *now_us) {
+    const tl_reply *r = ask_sweep(now_us);
     if (r->type == TL_REPLY_ERROR)
         fail_msg("%.*s", (int)r->text.n, r->text.p);
     return r->integer;
@@ -219,6 +227,48 @@ TEST(a_stamp_is_swept_when_it_is_over) {
         if (is_old(ages[i])) /* by the time before, which is sooner */
             assert_int_equal(sweep("1700000000001001"), 1);
         assert_int_equal(fake_conn_say(conn, "EXISTS jobs:a")->integer, 0);
+        end();
+    }
+}
+
+/* A node that has but a part of what tells whether it is over removes nothing. */
+TEST(nothing_is_swept_while_its_slot_is_being_moved) {
+    for (size_t i = 0; i < AGES; i++) {
+        if (ages[i] < FAKE_LEVEL(3, 0, 0))
+            continue;
+        begin(ages[i]);
+        fake_redis_set_cluster(server, true);
+        say("SET jobs:a 7");
+        say("HMSET tidelock:{jobs:a} token t value 8 until 1800000000000000 fence 1");
+        fake_redis_move_slots(server, 0, 16383, FAKE_SLOTS_MIGRATING, "127.0.0.1:7001");
+        fake_redis_leave_keys(server, "tidelock:*");
+        fake_redis_set_time(server, NOW + 60 * S);
+        const tl_reply *r = ask_sweep("1700000060000000");
+        assert_int_equal(r->type, TL_REPLY_ERROR);
+        const char *want = ages[i] < FAKE_LEVEL(7, 0, 0) ? "ASK " : "TRYAGAIN ";
+        assert_memory_equal(r->text.p, want, strlen(want));
+        assert_int_equal(fake_conn_say(conn, "EXISTS jobs:a")->integer, 1);
+        fake_redis_leave_keys(server, NULL);
+        assert_int_equal(sweep("1700000060000000"), -1); /* what it didn't know */
+        end();
+    }
+}
+
+/* In a cluster a key of which no sidecar can stand in the same slot has none. */
+TEST(a_stamp_without_room_for_a_sidecar_is_swept_by_itself) {
+    for (size_t i = 0; i < AGES; i++) {
+        begin(ages[i]);
+        say("SET a}b 7");
+        fake_redis_set_time(server, NOW + 60 * S);
+        const tl_bytes argv[] = {TL_LITERAL("EVAL"),
+                                 tl__bytes_of(migrate_sweep_script),
+                                 TL_LITERAL("1"),
+                                 TL_LITERAL("a}b"),
+                                 TL_LITERAL("7"),
+                                 TL_LITERAL("1700000000001"),
+                                 TL_LITERAL("1700000060000000")};
+        assert_int_equal(fake_conn_command(conn, argv, 7)->integer, 1);
+        assert_int_equal(fake_conn_say(conn, "EXISTS a}b")->integer, 0);
         end();
     }
 }

@@ -20,7 +20,7 @@
 static const opt options[] = {
     {0, "namespace", OPT_TEXT, AT(name), "NS", "the namespace (default)", 0, 0},
     {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
-     "init: a glob of its locks' names, and of nothing else", 0, 0},
+     "init; sweep of a cluster: a glob of its locks' names, and of nothing else", 0, 0},
     {0, "phase", OPT_NUMBER, AT(phase), "N",
      "init: the phase to begin in; advance, rollback: the one to go to, and no other", 0,
      PHASES - 1},
@@ -134,7 +134,8 @@ enum {
     SWEEP_ONLY = 8,
     STATUS_ONLY = 16,
     REPORTS = 32,
-    MOVES = 64
+    MOVES = 64,
+    NO_PHASE = 128
 };
 
 static const struct {
@@ -146,9 +147,9 @@ static const struct {
     {"status", STATUS_ONLY | REPORTS, status},
     {"advance", STEP_ONLY | MOVES | ASKS, migrate_advance},
     {"rollback", MOVES | ASKS, migrate_rollback},
-    {"sweep", SWEEP_ONLY | REPORTS, migrate_sweep},
+    {"sweep", SWEEP_ONLY | REPORTS | NO_PHASE, migrate_sweep},
     {"clients", REPORTS, clients},
-    {"acl", 0, migrate_acl},
+    {"acl", NO_PHASE, migrate_acl},
 };
 #define WORDS (sizeof words_known / sizeof *words_known)
 
@@ -159,7 +160,7 @@ static int check_options(const char *word, unsigned takes, const migrate_options
         unsigned needs;
         const char *name, *whose;
     } all[] = {
-        {o->keys != NULL, INIT_ONLY, "--keys", "init"},
+        {o->keys != NULL, INIT_ONLY | SWEEP_ONLY, "--keys", "init, and sweep of a cluster"},
         {o->phase != MIGRATE_NOT_GIVEN, INIT_ONLY | MOVES, "--phase", "init, advance and rollback"},
         {o->lease_ms != MIGRATE_NOT_GIVEN, INIT_ONLY, "--lease", "init"},
         {o->again, INIT_ONLY, "--again", "init"},
@@ -199,10 +200,10 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
         return fail(STATUS_USAGE,
                     "migrate init: --keys PATTERN is missing: which keys are its locks?");
     if (o->keys && (!*o->keys || strlen(o->keys) >= MIGRATE_KEYS_SIZE))
-        return fail(STATUS_USAGE, "migrate init: --keys: 1 to %d bytes", MIGRATE_KEYS_SIZE - 1);
+        return fail(STATUS_USAGE, "migrate %s: --keys: 1 to %d bytes", word, MIGRATE_KEYS_SIZE - 1);
     const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
     if (flaw)
-        return fail(STATUS_USAGE, "migrate init: --keys: the pattern has a %s", flaw);
+        return fail(STATUS_USAGE, "migrate %s: --keys: the pattern has a %s", word, flaw);
     if (o->lease_ms != MIGRATE_NOT_GIVEN &&
         (o->lease_ms < MIGRATE_LEASE_LEAST_MS || o->lease_ms > MIGRATE_LEASE_MOST_MS))
         return fail(STATUS_USAGE, "migrate init: --lease: 1s to 10m");
@@ -213,10 +214,26 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
     return 0;
 }
 
+/* Which keys a sweep goes through is said once: by the register, or where there is none. */
+static int check_cluster(const char *word, unsigned takes, const migrate_options *o, bool cluster) {
+    if (cluster && (takes & NO_PHASE) && strcmp(o->name, defaults.name) != 0)
+        return fail(STATUS_USAGE, "migrate %s: --namespace: in a cluster there is none", word);
+    if (cluster && (takes & SWEEP_ONLY) && !o->keys)
+        return fail(STATUS_USAGE,
+                    "migrate sweep: --keys PATTERN is missing: in a cluster no register says "
+                    "which keys are locks");
+    if (!cluster && (takes & SWEEP_ONLY) && o->keys)
+        return fail(STATUS_USAGE,
+                    "migrate sweep: --keys is for a cluster: here the namespace's register has "
+                    "the keys");
+    return 0;
+}
+
 static int work_on(migrate_work *w, int (*function)(migrate_work *w)) {
+    bool reads = function != migrate_acl && !w->m.by_cluster; /* acl needs no scripts */
     if (signals_begin(&w->sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    int result = function == migrate_acl ? 0 : migrate_read(&w->m, &w->v); /* it needs no scripts */
+    int result = reads ? migrate_read(&w->m, &w->v) : 0;
     if (result == 0)
         result = function(w);
     if (result == 0)
@@ -242,7 +259,9 @@ static int migrate_function(const server *s, const void *given, const operands *
     if (result == 0)
         result = check_values(w.word, takes, w.o);
     if (result == 0)
-        result = migrate_link_open(&w.m, s, w.o->name, &w.o->legacy);
+        result = check_cluster(w.word, takes, w.o, server_by_cluster(s));
+    if (result == 0)
+        result = migrate_link_open(&w.m, s, w.word, !(takes & NO_PHASE), w.o->name, &w.o->legacy);
     if (result)
         return result;
     result = work_on(&w, words_known[i].function);

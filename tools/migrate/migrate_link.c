@@ -66,8 +66,9 @@ static bool ask_replication(migrate_link *m, replication *ret) {
 }
 
 #define INSTEAD                                                                                    \
-    "no client follows a phase in a cluster. Stop the legacy clients, wait until \"tidelock "      \
-    "inspect\" (redis+cluster://) shows no stamp any more, and lock by tokens"
+    "no client follows a phase in a cluster. Stop the legacy clients, remove what they left by "   \
+    "\"tidelock migrate sweep\" (redis+cluster://), and when no stamp is held any more lock by "   \
+    "tokens"
 
 static bool take_size(void *ctx, const tl_reply *reply) {
     int64_t *masters = ctx;
@@ -107,22 +108,29 @@ static int find_replicas(migrate_link *m) {
     return r.cluster || !r.sees ? refuse_node(m) : 0;
 }
 
-int migrate_link_open(migrate_link *m, const server *s, const char *name,
-                      const legacy_options *legacy) {
+/* In a cluster a phase is nowhere kept, and only what needs none goes through all of its nodes. */
+static int check_url(const server *s, const char *word, bool needs_phase) {
+    int status = server_need_url(s, "migrate");
+    if (status == 0 && needs_phase && server_by_cluster(s))
+        status = fail(s->from_env ? STATUS_CONFIG : STATUS_USAGE, "migrate %s: " INSTEAD, word);
+    return status;
+}
+
+int migrate_link_open(migrate_link *m, const server *s, const char *word, bool needs_phase,
+                      const char *name, const legacy_options *legacy) {
     *m = (migrate_link){.server = s, .name = name, .legacy = legacy};
+    m->by_cluster = server_by_cluster(s);
     (void)migrate_key(m->reg, name, "");
     (void)migrate_key(m->clients, name, ":clients");
     (void)migrate_key(m->log, name, ":log");
     tell_who(m);
     static const tl_needer phases = {"phases need", TL_INSTEAD};
-    int status = server_need_url(s, "migrate");
-    if (status == 0 && server_by_cluster(s))
-        status = fail(s->from_env ? STATUS_CONFIG : STATUS_USAGE, "migrate: " INSTEAD);
+    int status = check_url(s, word, needs_phase);
     status = status ? status : link_open(&m->link, s);
     if (status)
         return status;
     m->link.needer = &phases;
-    status = find_replicas(m);
+    status = m->by_cluster ? 0 : find_replicas(m);
     if (status)
         skew_link_close(&m->link);
     return status;

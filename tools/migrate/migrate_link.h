@@ -17,14 +17,16 @@ typedef struct {
     const legacy_options *legacy; /**< as given; its protocol means nothing */
     const char *name;             /**< the namespace's */
     char reg[MIGRATE_KEY_SIZE], clients[MIGRATE_KEY_SIZE], log[MIGRATE_KEY_SIZE];
-    int replicas;                      /**< that are connected */
-    char by[MIGRATE_BY_SIZE];          /**< "user@host pid 4711" */
+    bool by_cluster;          /**< no register counts; the link leads to one node of several */
+    int replicas;             /**< that are connected */
+    char by[MIGRATE_BY_SIZE]; /**< "user@host pid 4711" */
     char by_register[MIGRATE_BY_SIZE]; /**< "host pid user" */
 } migrate_link;
 
-/** Connects, and refuses a replica. Returns 0, or the exit status after a message. */
-int migrate_link_open(migrate_link *m, const server *s, const char *name,
-                      const legacy_options *legacy);
+/** Connects, and refuses a replica, and a cluster if the word needs a phase. Returns 0, or the exit status after a
+ *  message. */
+int migrate_link_open(migrate_link *m, const server *s, const char *word, bool needs_phase,
+                      const char *name, const legacy_options *legacy);
 void migrate_link_close(migrate_link *m);
 
 /** Read the namespace; v is ended with migrate_view_end, or read again. Returns 0, or the exit status

@@ -85,26 +85,27 @@ const char migrate_note_script[] =
     "redis.call('RPUSH', KEYS[2], '{\"at_us\":' .. ARGV[2] .. ',\"to_epoch\":' .. e .. ',' .. ARGV[1])\n"
     "return 1\n";
 
-/* KEYS K; ARGV its bytes, the server's clock in ms before which it is not free, the server's time
+/* KEYS K, and its sidecar S, which is left out where it is in another slot of a cluster: no tidelock client can have such
+ * a lock. ARGV K's bytes, the server's clock in ms before which it is not free, the server's time
  * us before this was sent: below 3.2, where a script that asks the TIME may write no more, that has
- * to do. Answers 1 removed, 0 it holds something else by now, -1 it is not free yet. */
+ * to do. Answers 1 removed, 0 it holds something else by now, -1 it is not free yet. Both are named as keys, so that a
+ * node which has only one of them, as their slot is being moved, refuses. */
 const char migrate_sweep_script[] =
-    "local K, now = KEYS[1], tonumber(ARGV[3])\n"
+    "local K, S, now = KEYS[1], KEYS[2], tonumber(ARGV[3])\n"
     "if redis.replicate_commands then\n"
     "    redis.replicate_commands()\n"
     "    local t = redis.call('TIME')\n"
     "    now = t[1] * 1000000 + t[2]\n"
     "end\n"
-    "local open, S = string.find(K, '{', 1, true), 'tidelock:{' .. K .. '}'\n"
-    "local close = open and string.find(K, '}', open + 1, true)\n"
-    "if close and close > open + 1 or string.find(K, '}', 1, true) then S = K .. ':tidelock' end\n"
     "if redis.pcall('GET', K) ~= ARGV[1] then return 0 end\n"
-    "local s = redis.call('HMGET', S, 'token', 'value', 'until')\n"
+    "local s = S and redis.call('HMGET', S, 'token', 'value', 'until') or {}\n"
     "local bound = s[1] and s[1] ~= ''\n"
     "if now < ARGV[2] * 1000 or bound and (tonumber(s[3] or 0) or 0) >= now then return -1 end\n"
     "redis.call('DEL', K)\n"
     "if bound and s[2] == ARGV[1] then\n"
     "    redis.call('HMSET', S, 'token', '', 'value', '', 'until', '0', 'spent', s[1])\n"
     "end\n"
-    "redis.pcall('PUBLISH', S, '')\n"
+    "if S then\n"
+    "    redis.pcall('PUBLISH', S, '')\n"
+    "end\n"
     "return 1\n";

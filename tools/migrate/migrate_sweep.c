@@ -1,7 +1,8 @@
 /*
  * migrate sweep: removes stamps that are over for everybody: their own clients' comparison has been true
  * for M + L on the server's clock. Each is deleted by a script that compares its exact bytes and asks the
- * TIME once more, so that one which was taken over meanwhile stays.
+ * TIME once more, so that one which was taken over meanwhile stays. In a cluster each is removed at the node that has
+ * its slot, by the clock of that one; no phase is needed for it, and none is known.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +13,10 @@
 #include "migrate/migrate.h"
 #include "migrate/migrate_scripts.h"
 #include "migrate/migrate_show.h"
+#include "wire/slots.h"
 
 #define MOST 100000
+#define TURNS_MOST 200 /* of a cluster's nodes, one after the other */
 
 typedef enum { HELD, ENDLESS, FREE, REMOVED, CHANGED } state;
 
@@ -21,6 +24,7 @@ typedef struct {
     char *key; /* with a zero byte behind it */
     size_t len;
     state state;
+    bool moves;                  /* FREE: it stays, as its slot is being moved */
     int64_t free_at_ms, left_ms; /* the server's clock; left: until then, from the scan */
     char value[64], who[160];
 } leftover;
@@ -29,7 +33,6 @@ typedef struct {
     leftover *list;
     size_t count, room;
     bool no_memory;
-    char now[24]; /* the server's time us, before anything is removed */
 } sweep;
 
 /* ---- looking ---------------------------------------------------------------------------------- */
@@ -91,30 +94,89 @@ static bool take_number(void *ctx, const tl_reply *reply) {
     return tl__reply_int(reply, ctx);
 }
 
-static int remove_one(migrate_work *w, const char *now, leftover *l) {
-    char at[24];
+/* Of a cluster: other nodes have the slots, */
+typedef struct {
+    unsigned away; /* of so many keys that were asked for; that of the first of them: */
+    char host[TL_HOST_SIZE];
+    uint16_t port;
+} elsewhere;
+
+/* False: it has failed otherwise. */
+static bool is_elsewhere(const migrate_work *w, elsewhere *e) {
+    const skew_link *k = &w->m.link;
+
+    if (!w->m.by_cluster || !k->error || k->elsewhere != TL_MOVED || k->to_port == 0)
+        return false;
+    if (e->away++ == 0) {
+        memcpy(e->host, k->to_host, sizeof e->host);
+        e->port = k->to_port;
+    }
+    return true;
+}
+
+static int remove_one(migrate_work *w, const char *now, leftover *l, elsewhere *e) {
+    char at[24], *name = malloc(l->len + TL_SIDECAR_EXTRA);
+    bool beside = true;
     int64_t got = 0;
 
+    if (!name)
+        return fail(STATUS_INTERNAL, "migrate sweep: out of memory");
+    tl_bytes sidecar = tl__sidecar(name, tl__bytes(l->key, l->len), &beside);
     (void)snprintf(at, sizeof at, "%lld", (long long)l->free_at_ms);
-    const tl_bytes words[] = {TL_LITERAL("EVAL"),     tl__bytes_of(migrate_sweep_script),
-                              TL_LITERAL("1"),        tl__bytes(l->key, l->len),
-                              tl__bytes_of(l->value), tl__bytes_of(at),
-                              tl__bytes_of(now)};
-    if (!skew_link_ask_bytes(&w->m.link, words, sizeof words / sizeof *words, take_number, &got))
-        return fail(w->m.link.status, "migrate sweep: %s", w->m.link.words);
-    l->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
-    return 0;
+    tl_bytes words[8] = {TL_LITERAL("EVAL"), tl__bytes_of(migrate_sweep_script), TL_LITERAL("1"),
+                         tl__bytes(l->key, l->len)};
+    size_t n = 4;
+    if (beside || !w->m.by_cluster) {
+        words[2] = TL_LITERAL("2");
+        words[n++] = sidecar;
+    }
+    words[n++] = tl__bytes_of(l->value);
+    words[n++] = tl__bytes_of(at);
+    words[n++] = tl__bytes_of(now);
+    bool ok = skew_link_ask_bytes(&w->m.link, words, n, take_number, &got);
+    free(name);
+    if (ok)
+        l->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
+    return ok || is_elsewhere(w, e) ? 0
+                                    : fail(w->m.link.status, "migrate sweep: %s", w->m.link.words);
+}
+
+/* Those that the node has which the link leads to. */
+static int remove_here(migrate_work *w, sweep *s, elsewhere *e) {
+    char now[24]; /* the server's time us, before anything is removed */
+    int64_t now_us = 0;
+    int status = migrate_server_time(&w->m, &now_us);
+
+    *e = (elsewhere){.away = 0};
+    (void)snprintf(now, sizeof now, "%lld", (long long)now_us);
+    for (size_t i = 0; i < s->count && status == 0 && !w->sig; i++) {
+        if (s->list[i].state == FREE)
+            status = remove_one(w, now, &s->list[i], e);
+        w->sig = signals_pause(&w->sigs, 0);
+    }
+    return status;
+}
+
+static int turn(migrate_work *w, const elsewhere *e) {
+    w->m.link.announced = true;
+    return skew_link_turn(&w->m.link, e->host, e->port)
+               ? 0
+               : fail(STATUS_INTERNAL, "migrate sweep: out of memory");
 }
 
 static int remove_all(migrate_work *w, sweep *s) {
-    int64_t now_us = 0;
-    int status = s->count > 0 ? migrate_server_time(&w->m, &now_us) : 0;
+    elsewhere e = {.away = 0};
+    int status = s->count > 0 ? remove_here(w, s, &e) : 0;
 
-    (void)snprintf(s->now, sizeof s->now, "%lld", (long long)now_us);
-    for (size_t i = 0; i < s->count && status == 0 && !w->sig; i++) {
-        if (s->list[i].state == FREE)
-            status = remove_one(w, s->now, &s->list[i]);
-        w->sig = signals_pause(&w->sigs, 0);
+    for (int i = 0; e.away > 0 && status == 0 && !w->sig; i++) {
+        if (i == TURNS_MOST)
+            return fail(STATUS_UNAVAILABLE,
+                        "migrate sweep: the cluster's nodes don't agree on who has %u keys: sweep "
+                        "again when they do",
+                        e.away);
+        status = turn(w, &e);
+        if (status == 0)
+            status = remove_here(w, s, &e);
     }
     return status;
 }
@@ -179,7 +241,7 @@ static int note(migrate_work *w, const sweep *s) {
 
     for (size_t i = 0; i < s->count; i++)
         removed += s->list[i].state == REMOVED;
-    if (removed == 0)
+    if (removed == 0 || w->m.by_cluster)
         return 0;
     (void)snprintf(c.by, sizeof c.by, "%s", w->m.by);
     (void)snprintf(c.evidence, sizeof c.evidence, "%lld stamps removed that were over", removed);
@@ -190,11 +252,12 @@ int migrate_sweep(migrate_work *w) {
     sweep s = {.list = NULL};
     bool whole = false;
 
-    if (!w->v.reg.readable)
+    const char *keys = w->m.by_cluster ? w->o->keys : w->v.reg.keys;
+    if (!w->m.by_cluster && !w->v.reg.readable)
         return fail(STATUS_REFUSED,
                     "migrate sweep: refused: namespace %s is not registered: tidelock migrate init",
                     w->v.name);
-    int status = migrate_scan(&w->m, w->v.reg.keys, true, &w->sigs, found, &s, &whole, &w->sig);
+    int status = migrate_scan(&w->m, keys, true, &w->sigs, found, &s, &whole, &w->sig);
     if (status == 0 && s.no_memory)
         status = fail(STATUS_INTERNAL, "migrate sweep: out of memory, or over %d stamps", MOST);
     if (status == 0 && !w->sig && !w->o->dry_run) {
