@@ -22,7 +22,8 @@ bool local_ask_open(local_line *l, const tl_endpoint *endpoint, bool sentinel) {
     tl_conn_limits limits = {.connect_ms = LOCAL_ANSWER_MS, .no_time = sentinel};
     tl_conn_calls calls = {.answer = answered, .ctx = l};
 
-    *l = (local_line){.conn = tl__conn_new(endpoint, &limits, &calls)};
+    *l = (local_line){.endpoint = *endpoint};
+    l->conn = tl__conn_new(&l->endpoint, &limits, &calls);
     return l->conn != NULL;
 }
 

@@ -10,7 +10,8 @@
 
 typedef struct {
     tl_conn *conn;
-    tl_members *members;                            /**< of an etcd; else NULL */
+    tl_endpoint endpoint; /**< not of an etcd: the connection leads there as long as it lives */
+    tl_members *members;  /**< of an etcd; else NULL */
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
     void *ctx;
     bool done, ok;
