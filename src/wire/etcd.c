@@ -284,10 +284,12 @@ size_t tl__etcd_encode_watch(const tl_etcd_watched *watched, size_t count, const
     const tl_etcd_via without_end = {.host = via->host, .token = via->token};
     put_watch(&counting, watched, count, via->prefix);
     put_head(&w, "watch", &without_end, counting.used);
-    /* A member that has no leader ends the stream: before the empty line. */
-    static const char leader[] = "Grpc-Metadata-hasleader: true\r\n\r\n";
+    /* Before the empty line. A member that has no leader ends the stream. And none is to be asked over this connection
+     * again: else the server, when the first watch is created, throws away what it hasn't read yet of the request, to be
+     * ready for the next, and of many watches the last are missing. */
+    static const char more[] = "Grpc-Metadata-hasleader: true\r\nConnection: close\r\n\r\n";
     w.used -= 2;
-    put(&w, tl__bytes_of(leader));
+    put(&w, tl__bytes_of(more));
     put_watch(&w, watched, count, via->prefix);
     return w.used;
 }

@@ -245,6 +245,25 @@ TEST(many_locks_are_renewed_in_few_transactions_and_one_loses_alone) {
     }
 }
 
+/* Long before a renewal: one request asks for all these watches, and etcd answers to the first before it has read the last. */
+TEST(of_many_locks_each_hears_at_once_that_its_key_is_deleted) {
+    enum { N = 900 };
+    static tl_lock *lock[N];
+    for (int i = 0; i < N; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof key, "each%d", i);
+        lock[i] = new_lock(client, key, TL_LOCK_OPTIONS(.ttl_ms = 40 * TTL_MS));
+        acquire(lock[i], 0);
+    }
+    pause_ms(TTL_MS); /* until they are watched */
+    assert_non_null(real_etcd_ctl(etcd, "del --prefix each"));
+    int64_t end = now_ms() + 2 * TTL_MS;
+    for (int i = 0; i < N; i++) {
+        await_lost(lock[i], end - now_ms());
+        tl_lock_free(lock[i]);
+    }
+}
+
 /* The number behind the word in what etcdctl has said. */
 static long long number_behind(const char *text, const char *word) {
     const char *at = text ? strstr(text, word) : NULL;

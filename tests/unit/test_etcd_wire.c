@@ -132,7 +132,7 @@ TEST(several_watches_are_one_body) {
     room[n] = '\0';
     const char *found = strstr(room, "\r\n\r\n");
     assert_non_null(found);
-    assert_non_null(strstr(room, "\r\nGrpc-Metadata-hasleader: true\r\n\r\n"));
+    assert_non_null(strstr(room, "\r\nGrpc-Metadata-hasleader: true\r\nConnection: close\r\n\r\n"));
     assert_null(strstr(room, "Grpc-Timeout")); /* it has no end */
     assert_string_equal(
         found + 4,

@@ -89,7 +89,7 @@ static void expect_stream(const char *body) {
     (void)snprintf(
         text, sizeof text,
         "POST /v3/watch HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nContent-Type: application/json\r\n"
-        "Content-Length: %zu\r\nGrpc-Metadata-hasleader: true\r\n\r\n%s",
+        "Content-Length: %zu\r\nGrpc-Metadata-hasleader: true\r\nConnection: close\r\n\r\n%s",
         w.peer.port, strlen(body), body);
     peer_accept(&w.peer);
     peer_expect(&w.peer, text);
