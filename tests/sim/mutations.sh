@@ -296,7 +296,7 @@ plain-sent-late          | compat/stamp/stamp_plain.c | plain-sent-late | 2000@3
 plain-late-del           | compat/stamp/stamp_plain.c | stamps | 60000@5087 | s/    if (!tl__mono_before(e->now, deadline))/    if (false)/; s/    if (!has_time_for_del(job, e, deadline))/    if (false)/
 plain-del-anybodys       | compat/stamp/stamp_plain.c | stamps | 20000@861 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, .*$/    bool same = true;/
 # phases: leases of clients
-phase-lease-unchecked    | compat/auto/protocol_auto.c,protocol/attempt.c | phase-missed | 3000 | s/    if (tl__lease_lasts(lease, e->now))$/    if (lease->until.ns)/; s/    if (!tl__mono_before(e->now, a->by))$/    if (false)/
+phase-lease-unchecked    | compat/auto/protocol_auto.c,protocol/attempt.c | phase-missed | 3000 | s/    if (tl__lease_lasts(lease, e->now))$/    if (lease->until.ns)/; s/    if (a->result.unasked)$/    if (false)/
 phase-take-ignores-lease | compat/auto/protocol_auto.c | phase-late-take | 300 | s/TL_PHASE_DRAIN, tl__mono_min(a->until, lease->until),/TL_PHASE_DRAIN, a->until,/
 phase-lease-from-receipt | compat/phase/phase.c | phase-late-take | 300@23 | s/^        asked, tl__rate_least_ns/        e->now, tl__rate_least_ns/
 phase-older-epoch        | compat/phase/phase.c | phase-undone | 100 | s/    if (known->epoch > read.epoch)/    if (false)/
