@@ -77,7 +77,7 @@ sentinel-any-one         | client/votes.c | sentinel-parted | 300 | s,v.majority
 sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
 sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # nodes of a cluster
-cluster-turn-forgotten   | client/driver.c | cluster | 14000@12411 | s/^        turn(d);$//
+cluster-turn-forgotten   | client/driver.c | cluster | 14000@4375 | s/^        turn(d);$//
 cluster-by-first-clock   | client/run.c | cluster | 6000 | s/tl__node_server(run->node, event->now)/tl__node_server(\&run->client->node, event->now)/
 cluster-former-not-left  | client/fleet_cluster.c | cluster | 40000@11622 | s/^            leave(c, atomic_load(&c->list\[i\]));/            ;/
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
@@ -86,11 +86,11 @@ cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@50 | s/a->as
 cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@937 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return binds_another(a, s, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-not-once-more    | protocol/alone.c | cluster-late | 500@100 | s/case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);/case 1: return has_all(a, s, job);/
-cluster-plain-not-again  | protocol/protocol_plain.c | cluster-late-plain | 500@14 | s/    return led ? tl__alone_repeat(a, job, e, out) : status;/    return status;/
+cluster-plain-not-again  | protocol/protocol_plain.c | cluster-late-plain | 500 | s/    return led ? tl__alone_repeat(a, job, e, out) : status;/    return status;/
 cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@65 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
 cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 6000@66 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
 cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200@81 | s/^    redis.pcall('PUBLISH'.*//
-cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@57 | s/local set = called or redis.pcall(/local set = called or redis.call(/
+cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@376 | s/local set = called or redis.pcall(/local set = called or redis.call(/
 cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@7142 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
 cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600@29 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
@@ -118,33 +118,33 @@ etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if
 etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/    return !tl__etcd_is_definite(code) || code == 16;/    return !tl__etcd_is_definite(code);/
 # votes of independent servers
 quorum-of-fewer          | protocol/quorum_acquire.c | quorum | 2000 | s/return tl__quorum_of(a->count);/return a->count \/ 2;/
-quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@119 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
+quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@35 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
 quorum-deadline-of-more  | protocol/quorum.c | quorum-two-down | 40 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count)]/
-quorum-number-of-fewer   | protocol/quorum.c | quorum | 2000 | s/same >= tl__quorum_of(count)/same >= 1/
+quorum-number-of-fewer   | protocol/quorum.c | quorum | 2000@20 | s/same >= tl__quorum_of(count)/same >= 1/
 quorum-number-unraised   | protocol/quorum_acquire.c | quorum | 2000 | s/^    if (f.raise == 0)$/    if (true)/
 quorum-vote-whenever     | wire/scripts/vote.lua | quorum | 2000 | s/ and now > not_after then/ and false then/
-quorum-vote-though-spent | wire/scripts/vote.lua | quorum | 4000@414 | s/^if s\[5\] == token then/if false then/
+quorum-vote-though-spent | wire/scripts/vote.lua | quorum | 4000@103 | s/^if s\[5\] == token then/if false then/
 quorum-vote-blindly      | wire/scripts/vote.lua | quorum | 100 | s/^if found and not mine then/if false then/
 quorum-vote-ignores-s    | wire/scripts/vote.lua | quorum-deleted | 2000 | s/^if not mine and bound and .*/if false then/
 quorum-vote-not-quiet    | protocol/protocol_quorum.c | quorum-emptied | 200 | s/tl__try_add(c, tl__out_int(out, job->quiet_ms));/tl__try_add(c, tl__out_int(out, 0 * job->quiet_ms));/
 quorum-holder-withheld   | protocol/quorum_renew.c | quorum-in-turn | 60 | s/^    r->child.quiet_ms = 0;$//
 quorum-unvote-anybodys   | wire/scripts/unvote.lua | quorum | 2000 | s/^if mine then$/if found then/
-quorum-door-open         | protocol/voter.c,protocol/quorum_settle.c | quorum-late | 2000@67 | s/v->job.in_vain = v->doubted;/v->job.in_vain = false;/; s/s->child.in_vain = s->ballots.doubted . 1U << i;/s->child.in_vain = false;/
-quorum-doubt-ended       | protocol/voter.c | quorum-late | 2000@71 | s/    if (!v->doubted || (r->checked \&\& .*/    if (true)/
-quorum-abandoned         | protocol/voter.c | quorum | 2000@20 | s/^        doubt(v, tl__attempt_harmless(&v->attempt));/        v->holds = false;/
-quorum-left-of-former    | protocol/quorum_acquire.c | quorum | 2000@38 | s/^    if (!is_left(a))$/    if (a->result.code == TL_OK || !is_left(a))/
+quorum-door-open         | protocol/voter.c,protocol/quorum_settle.c | quorum-late | 2000@71 | s/v->job.in_vain = v->doubted;/v->job.in_vain = false;/; s/s->child.in_vain = s->ballots.doubted . 1U << i;/s->child.in_vain = false;/
+quorum-doubt-ended       | protocol/voter.c | quorum-late | 2000@739 | s/    if (!v->doubted || (r->checked \&\& .*/    if (true)/
+quorum-abandoned         | protocol/voter.c | quorum | 2000@25 | s/^        doubt(v, tl__attempt_harmless(&v->attempt));/        v->holds = false;/
+quorum-left-of-former    | protocol/quorum_acquire.c | quorum | 2000@85 | s/^    if (!is_left(a))$/    if (a->result.code == TL_OK || !is_left(a))/
 quorum-token-again       | protocol/quorum_acquire.c | quorum | 2000 | s/^        next_token(a);/        a->run++;/
-quorum-late-is-busy      | protocol/quorum_acquire.c | quorum | 2000 | s/^    run_down(a, e);$//
-quorum-late-extension    | protocol/quorum_settle.c | quorum | 4000@97 | s/^    run_down(s, e);$//
+quorum-late-is-busy      | protocol/quorum_acquire.c | quorum | 2000@25 | s/^    run_down(a, e);$//
+quorum-late-extension    | protocol/quorum_settle.c | quorum | 4000@834 | s/^    run_down(s, e);$//
 quorum-overtaken         | client/keeper_votes.c | quorum | 40000@520100356 | s/limits.in_order = several;/limits.in_order = false;/
 quorum-all-go-on         | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/true;/
-quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@353 | s/        return t->good >= q;/        return t->good >= 1;/
-quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@353 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
+quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@356 | s/        return t->good >= q;/        return t->good >= 1;/
+quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@356 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
 quorum-lost-too-late     | protocol/quorum_renew.c | quorum-apart | 200 | s/-EARLY_NS/20 * EARLY_NS/
 quorum-gone-not-asked    | protocol/quorum_renew.c | quorum-in-turn | 60 | s/s->voting = r->ballots.until\[i\].ns == 0 .*/s->voting = false;/
 quorum-at-ease           | protocol/quorum_renew.c | quorum-two-down | 40 | s/^    at_risk(r, out);$//
 quorum-one-twice         | client/keeper_votes.c | quorum-twice | 200 | s/            return true;/            continue;/
-quorum-twice-unconnected | client/keeper_votes.c | quorum-twice | 4000@38 | s/^    if (run == 0)$/    if (false)/; s/i != index \&\& atomic_load/run != 0 \&\& i != index \&\& atomic_load/
+quorum-twice-unconnected | client/keeper_votes.c | quorum-twice | 4000 | s/^    if (run == 0)$/    if (false)/; s/i != index \&\& atomic_load/run != 0 \&\& i != index \&\& atomic_load/
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
