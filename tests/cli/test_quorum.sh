@@ -37,7 +37,7 @@ holders() {
     for p in "${port[@]}"; do [[ $(of "$p" EXISTS job) == 1 ]] && n=$((n + 1)); done
     echo $n
 }
-all_hold() { [[ $(holders) == 5 ]]; }
+a_majority_holds() { (($(holders) >= 3)); }
 none_holds() { [[ $(holders) == 0 ]]; }
 end_one() {
     of "$1" SHUTDOWN NOSAVE
@@ -53,7 +53,7 @@ first=$(sed -n 's/^fence //p' "$out")
 until_true 10 none_holds || fail "$(holders) hold what was released"
 
 read -r token _ < <("$tidelock" lock --ttl 20s job 2>"$err") || fail "lock"
-until_true 10 all_hold || fail "$(holders) of 5 hold it"
+a_majority_holds || fail "$(holders) of 5 hold it"
 expect 75 "$tidelock" run --no-wait job -- true
 expect 1 "$tidelock" check job
 expect 0 "$tidelock" inspect job
