@@ -90,6 +90,15 @@ tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out
     return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
 }
 
+/* Its own by what was answered first: what it has left by now is of no use. */
+tl_status tl__alone_has_again(tl_try *a, const tl_event *e, tl_out *out) {
+    static const char gone[] = "the key was deleted meanwhile, or another holds it";
+    int64_t status;
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
+        return tl__try_malformed(a, out);
+    return status == 1 ? TL_END : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
+}
+
 tl_status tl__alone_freed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t status;
     if (!tl__reply_int(e->reply, &status) || status < -1 || status > 1)
@@ -209,15 +218,10 @@ static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_e
     }
 }
 
-/* Ours by what was answered first: what it has left by now is of no use. */
-static tl_status has_again(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
-                           tl_out *out) {
-    static const char gone[] = "the key was deleted meanwhile, or another holds it";
-    int64_t status;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
-        return tl__try_malformed(a, out);
-    return status == 1 ? has_all(a, s, job)
-                       : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
+static tl_status has_all_again(tl_try *a, const tl_alone *s, const tl_job *job, const tl_event *e,
+                               tl_out *out) {
+    tl_status status = tl__alone_has_again(a, e, out);
+    return a->result.code == TL_OK ? has_all(a, s, job) : status;
 }
 
 /* Past its time, or refused, it has stayed. */
@@ -235,7 +239,7 @@ tl_status tl__alone_answered(tl_try *a, tl_alone *s, const tl_job *job, const tl
     case TL_ALONE_KEY: return has_key(a, s, job, e, out);
     case TL_ALONE_NUMBER: return has_number(a, s, job, e, out);
     case TL_ALONE_BIND: return has_bound(a, s, job, e, out);
-    case TL_ALONE_AGAIN: return has_again(a, s, job, e, out);
+    case TL_ALONE_AGAIN: return has_all_again(a, s, job, e, out);
     case TL_ALONE_BACK: return is_back(a, s, e);
     }
     return tl__try_malformed(a, out);

@@ -22,6 +22,8 @@ tl_status tl__alone_freed(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 bool tl__alone_may_repeat(const tl_try *a, const tl_event *e);
 /** It is. */
 tl_status tl__alone_repeat(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+/** A take that was answered well has asked once more, to keep: it ends well, or says that K isn't the token's. */
+tl_status tl__alone_has_again(tl_try *a, const tl_event *e, tl_out *out);
 
 /** How far a take of a lock with a fence has come. */
 typedef enum {

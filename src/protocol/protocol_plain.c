@@ -49,21 +49,12 @@ static tl_status taken(tl_try *a, const tl_job *job, const tl_event *e, tl_out *
                                               : tl__try_malformed(a, out);
 }
 
-/* Its own by what was answered first: what it has left by now is of no use. */
-static tl_status has_again(tl_try *a, const tl_event *e, tl_out *out) {
-    static const char gone[] = "the key was deleted meanwhile, or another holds it";
-    int64_t status;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
-        return tl__try_malformed(a, out);
-    return status == 1 ? TL_END : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
-}
-
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char late[] = "no time is left to ask again";
     if (a->op == TL_RELEASE)
         return tl__alone_freed(a, job, e, out);
     if (a->op == TL_ACQUIRE && a->again)
-        return has_again(a, e, out);
+        return tl__alone_has_again(a, e, out);
     tl_status status = taken(a, job, e, out);
     bool led = a->op == TL_ACQUIRE && a->asking && status == TL_END && a->result.code == TL_OK;
     if (led && !tl__alone_may_repeat(a, e))

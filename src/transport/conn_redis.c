@@ -3,6 +3,7 @@
  * and replies go to the oldest. It must never let a reply reach another request than its own, and
  * never wait.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "transport/conn_inside.h"
@@ -140,8 +141,8 @@ static uint64_t scripts_of(const tl_slot *s) {
     return bits;
 }
 
-/* What carries requests out in their order has sent each script by its text first: if it weren't known, it would be
- * carried out after what follows it. false: out of memory. */
+/* limits.in_order: each script goes by its text once on a connection, as one that the server doesn't know would be sent
+ * again, behind what has followed it. false: out of memory. */
 static bool know_scripts(tl_conn *c, tl_slot *s) {
     uint64_t needed = scripts_of(s);
     if ((needed & ~c->texts) == 0)
@@ -207,7 +208,7 @@ static bool is_overtaken(const tl_conn *c, const tl_slot *s) {
     return is;
 }
 
-/* The server doesn't know the request's scripts: send it again by text? true: it has been seen to. */
+/* The server doesn't know the request's scripts: send it again by text? true: that is done, or it was refused. */
 static bool again_by_text(tl_conn *c, tl_slot *s) {
     size_t unknown = 0;
     for (size_t i = 0; i < s->count; i++)
@@ -217,10 +218,12 @@ static bool again_by_text(tl_conn *c, tl_slot *s) {
     bool executed = unknown < s->count; /* the request's other command was */
     c->texts = 0;                       /* perhaps it knows no other either */
     if (c->limits.in_order && is_overtaken(c, s)) {
+        char words[TL_STREAM_WORDS];
+        (void)snprintf(words, sizeof words, "%s: its scripts were removed (SCRIPT FLUSH)",
+                       c->endpoint->label);
         s->done = 0;
         s->effect = executed;
-        tl__conn_refuse(c, s, TL_EUNAVAILABLE,
-                        "its scripts were removed: asked again by their text");
+        tl__conn_refuse(c, s, TL_EUNAVAILABLE, words);
         return true;
     }
     if (!tl__slot_by_text(s))

@@ -105,7 +105,7 @@ static inline bool tl__site_is(const tl_site *site, uint32_t generation) {
     return atomic_load(&site->generation) == generation;
 }
 
-/** A question that was asked then has confirmed where it led: does it lead elsewhere by now? */
+/** A question that was asked at `since` had confirmed where it led then: does it lead elsewhere by now? */
 static inline bool tl__site_has_changed(const tl_site *site, tl_mono since) {
     int64_t ns = atomic_load(&site->first_ns);
     return ns == 0 || since.ns < ns; /* nothing has confirmed it yet where it leads now */

@@ -187,6 +187,20 @@ TEST(an_extension_without_answers_is_uncertain) {
     assert_int_equal(feed_since(f.now), ATTEMPT_MS);
 }
 
+/* That another was not reached at first says nothing of why it was refused. */
+TEST(an_extension_that_is_refused_says_what_the_server_has_said) {
+    q_feed f;
+    begin(&f, TL_RENEW);
+    (void)q_say(&f, 0, "-NOPERM no\n");
+    (void)q_not_kept(&f, 2, 0);
+    (void)q_refused(&f, 1);
+    while (f.status == TL_GO && !f.at[1].open)
+        (void)q_await(&f);
+    (void)q_kept(&f, 1, TTL_MS);
+    ends(&f, TL_END, TL_EDENIED);
+    assert_non_null(strstr(f.out.words, "NOPERM"));
+}
+
 /* Two are confirmed for a moment, which has passed when a majority has been waited for. */
 TEST(an_extension_that_is_over_already_is_asked_for_again) {
     q_feed f;
