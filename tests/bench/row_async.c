@@ -1,12 +1,13 @@
 /*
- * Many locks on their way at a time, by one thread and its event loop, beside one blocking connection and
- * the same commands pipelined by hand.
+ * Many locks on their way at a time, by one thread and its event loop, beside one blocking connection, the same commands
+ * pipelined by hand with hiredis, and the limit.
  */
 #include <poll.h>
 #include <stdio.h>
 
 #include "bare.h"
 #include "bench.h"
+#include "hand.h"
 #include "raw.h"
 
 #define ROW "async"
@@ -111,7 +112,7 @@ static uint64_t bare_ones(void *ctx, int64_t until_ns, meter *m) {
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-enum { FENCE, PLAIN, BARE, FENCE_LIMIT, PLAIN_LIMIT, SIDES };
+enum { FENCE, PLAIN, BARE, FENCE_HAND, PLAIN_HAND, FENCE_LIMIT, PLAIN_LIMIT, SIDES };
 
 static double system_calls_of(const contender *c) {
     system_calls_start();
@@ -121,15 +122,18 @@ static double system_calls_of(const contender *c) {
 
 static void report_side(regime r, int size, bool fence, const contender *c, const figures *f) {
     static const char *const words[] = {"pairs a second", "client CPU a pair", "server CPU a pair",
-                                        "system calls a pair"};
+                                        "system calls a pair", "pairs beside hiredis by hand"};
     int ours = fence ? FENCE : PLAIN, limit = fence ? FENCE_LIMIT : PLAIN_LIMIT;
+    int hand = fence ? FENCE_HAND : PLAIN_HAND;
     bool has_goal = size == 64 && r != DELAY;
-    char what[4][64];
-    for (int i = 0; i < 4; i++)
+    char what[5][80];
+    for (int i = 0; i < 5; i++)
         (void)snprintf(what[i], sizeof what[i], "%d in flight%s: %s", size,
                        fence ? "" : " without fence", words[i]);
     report_within(&(label){ROW, what[0], "/s", r, has_goal ? ">= 0.95 of the limit" : NULL},
                   f[ours].rate, f[BARE].rate, f[limit].rate, rounds);
+    report(&(label){ROW, what[4], "/s", r, has_goal ? ">= 0.95" : NULL}, f[ours].rate, f[hand].rate,
+           rounds);
     report_within(&(label){ROW, what[1], "us", r, NULL}, f[ours].client_us, f[BARE].client_us,
                   r == ONE ? f[limit].client_us : NULL, rounds); /* elsewhere it spins */
     report_within(&(label){ROW, what[2], "us", r, NULL}, f[ours].server_us, f[BARE].server_us,
@@ -151,6 +155,8 @@ static void measure(regime r, int size) {
         c[i] = (contender){&loops[i], run, NULL};
     }
     c[BARE] = (contender){bare_open("bench:bare"), bare_ones, NULL};
+    for (int i = FENCE_HAND; i <= PLAIN_HAND; i++)
+        c[i] = (contender){hand_open(size, i == FENCE_HAND), hand_run, NULL};
     for (int i = FENCE_LIMIT; i < SIDES; i++)
         c[i] = (contender){raw_open(r, size, i == FENCE_LIMIT), raw_run, NULL};
     take_turns(c, SIDES, r == DELAY ? 2 * SLICE : SLICE, SLICES, f);
@@ -159,6 +165,8 @@ static void measure(regime r, int size) {
     for (int i = FENCE; i <= PLAIN; i++)
         close_loop(&loops[i]);
     bare_close(c[BARE].ctx);
+    for (int i = FENCE_HAND; i <= PLAIN_HAND; i++)
+        hand_close(c[i].ctx);
     for (int i = FENCE_LIMIT; i < SIDES; i++)
         raw_close(c[i].ctx);
 }

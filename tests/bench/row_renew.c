@@ -37,7 +37,7 @@ typedef struct {
     double latest; /* renewal, as a share of the lifetime */
     int lost;
     redisContext *probe;
-    double idle_server; /* CPU that the probe alone costs the server, a second */
+    double idle_server; /* CPU that the server uses while nobody asks, a second */
     costs of[SIDES];
 } held;
 
@@ -94,16 +94,21 @@ static int64_t own_cpu_ns(void) {
     return t.tv_sec * SECOND + t.tv_nsec;
 }
 
-/* Be another client, now and then, for the length of a round; with locks, look at them. */
 static void be_another(held *h, hist *hist) {
+    int64_t start = now_ns();
+    redisReply *reply = redisCommand(h->probe, "GET bench:probe");
+    if (!reply)
+        die("probe: %s", h->probe->errstr);
+    hist_add(hist, now_ns() - start);
+    freeReplyObject(reply);
+}
+
+/* Look at the locks, if there are any, for the length of a round; with `hist` be another client meanwhile, now and then. */
+static void pass(held *h, hist *hist) {
     int some = (int)(h->count / (h->cycle_ns / SWEEPS / NAP)) + 1;
     for (int64_t end = now_ns() + h->round_ns; now_ns() < end; nap(NAP)) {
-        int64_t start = now_ns();
-        redisReply *reply = redisCommand(h->probe, "GET bench:probe");
-        if (!reply)
-            die("probe: %s", h->probe->errstr);
-        hist_add(hist, now_ns() - start);
-        freeReplyObject(reply);
+        if (hist)
+            be_another(h, hist);
         if (h->locks[0])
             look_at_some(h, some);
     }
@@ -111,7 +116,7 @@ static void be_another(held *h, hist *hist) {
         look_at_some(h, h->count);
 }
 
-/* What was used by others than this thread and its commands, us a renewal. */
+/* What was used by others than this thread, us a renewal. */
 static void write_down(const held *h, const meter *m, int64_t own_ns, uint64_t renewed, int round,
                        costs *ret) {
     double n = renewed ? (double)renewed : 1, seconds = (double)m->ns / SECOND;
@@ -123,44 +128,37 @@ static void write_down(const held *h, const meter *m, int64_t own_ns, uint64_t r
 }
 
 static void find_idle(held *h) {
-    static hist unused;
     meter m = {0};
     meter_start(&m);
-    be_another(h, &unused);
+    pass(h, NULL);
     meter_stop(&m);
     h->idle_server = (double)m.server_ns / ((double)m.ns / SECOND);
 }
 
-static void round_of_ours(held *h, int round) {
+/* What it costs is measured while nobody else asks the server: what an occasional command costs it depends on what else
+ * keeps it awake, and is more than a renewal does. Then what another notices. */
+static void one_round(held *h, pipeline *p, int round, costs *ret) {
     static hist hist;
     meter m = {0};
     int64_t own = own_cpu_ns();
-    hist_clear(&hist);
-    h->renewed = 0;
+    uint64_t before = p ? pipeline_renewed(p) : h->renewed;
     meter_start(&m);
-    be_another(h, &hist);
+    pass(h, NULL);
     meter_stop(&m);
-    write_down(h, &m, own_cpu_ns() - own, h->renewed, round, &h->of[OURS]);
-    h->of[OURS].p99_us[round] = hist_us(&hist, 0.99);
+    uint64_t renewed = (p ? pipeline_renewed(p) : h->renewed) - before;
+    write_down(h, &m, own_cpu_ns() - own, renewed, round, ret);
+    hist_clear(&hist);
+    pass(h, &hist);
+    ret->p99_us[round] = hist_us(&hist, 0.99);
 }
 
 static void rounds_of_pipeline(held *h, int side, int from, int to) {
-    static hist hist;
     if (from == to)
         return;
     pipeline *p = pipeline_start(h->count, h->ttl_ms, h->cycle_ns,
                                  side == LIMIT ? PIPELINE_JOINED : 1);
-    for (int round = from; round < to; round++) {
-        meter m = {0};
-        int64_t own = own_cpu_ns();
-        uint64_t before = pipeline_renewed(p);
-        hist_clear(&hist);
-        meter_start(&m);
-        be_another(h, &hist);
-        meter_stop(&m);
-        write_down(h, &m, own_cpu_ns() - own, pipeline_renewed(p) - before, round, &h->of[side]);
-        h->of[side].p99_us[round] = hist_us(&hist, 0.99);
-    }
+    for (int round = from; round < to; round++)
+        one_round(h, p, round, &h->of[side]);
     pipeline_stop(p);
     bench_flush();
 }
@@ -168,9 +166,10 @@ static void rounds_of_pipeline(held *h, int side, int from, int to) {
 static void rounds_of_ours(held *h) {
     tl_client *client = bench_client();
     hold_all(h, client);
-    look_at_some(h, h->count);
+    for (int64_t end = now_ns() + h->cycle_ns; now_ns() < end;)
+        pass(h, NULL); /* a first renewal finds out more, and is paid for once */
     for (int round = 0; round < rounds; round++)
-        round_of_ours(h, round);
+        one_round(h, NULL, round, &h->of[OURS]);
     for (int i = 0; i < h->count; i++) {
         h->lost += tl_lock_state(h->locks[i]) == TL_LOST;
         tl_lock_free(h->locks[i]);

@@ -1,0 +1,160 @@
+/*
+ * Each key has one message on its way, the take and the release in turn; a token is a number and made anew for each
+ * take.
+ */
+#include "hand.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/keys.h"
+#include "wire/script.h"
+
+typedef struct {
+    char key[32], token[40], sidecar[32 + TL_SIDECAR_EXTRA], counter[TL_COUNTER_SIZE];
+    tl_bytes beside, counts;
+    bool held; /* or being taken: what is on its way is the take */
+} slot;
+
+struct hand {
+    redisContext *c;
+    int depth, on_way, first; /* first: whose reply is awaited, of `order` */
+    bool fence;
+    uint64_t tokens;
+    tl_bytes sha1;
+    slot slot[HAND_MOST];
+    slot *order[HAND_MOST]; /* a ring */
+};
+
+hand *hand_open(int depth, bool fence) {
+    hand *h = calloc(1, sizeof *h);
+    if (!h)
+        die("out of memory");
+    tl_script script = fence ? TL_SCRIPT_DROP : TL_SCRIPT_FREE;
+    tl_bytes text = tl__script_text(script);
+    h->c = bench_connect();
+    h->depth = depth;
+    h->fence = fence;
+    h->sha1 = tl__script_sha1(script);
+    redisReply *reply = redisCommand(h->c, "SCRIPT LOAD %b", text.p, text.n);
+    if (!reply || reply->type != REDIS_REPLY_STRING)
+        die("SCRIPT LOAD: %s", reply ? reply->str : h->c->errstr);
+    freeReplyObject(reply);
+    for (int i = 0; i < depth; i++) {
+        slot *s = &h->slot[i];
+        int n = snprintf(s->key, sizeof s->key, "bench:hand:%d:%d", fence, i);
+        tl_bytes key = {s->key, (size_t)n};
+        tl_slot_tag tag = tl__slot_tag(tl__hash_slot(key));
+        bool same;
+        s->beside = tl__sidecar(s->sidecar, key, &same);
+        s->counts = tl__counter(s->counter, &tag);
+    }
+    return h;
+}
+
+void hand_close(hand *h) {
+    redisFree(h->c);
+    free(h);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static void append(hand *h, int n, const tl_bytes *words) {
+    const char *argv[8];
+    size_t lengths[8];
+    for (int i = 0; i < n; i++) {
+        argv[i] = words[i].p;
+        lengths[i] = words[i].n;
+    }
+    if (redisAppendCommandArgv(h->c, n, argv, lengths) != REDIS_OK)
+        die("by hand: %s", h->c->errstr);
+}
+
+#define APPEND(h, ...)                                                                             \
+    append(h, (int)(sizeof((const tl_bytes[]){__VA_ARGS__}) / sizeof(tl_bytes)),                   \
+           (const tl_bytes[]){__VA_ARGS__})
+#define TEXT(s) ((tl_bytes){s, strlen(s)})
+
+static void send_take(hand *h, slot *s) {
+    (void)snprintf(s->token, sizeof s->token, "6f1c2d52-8a0b-4c57-9d3e-%012llu",
+                   (unsigned long long)++h->tokens);
+    if (h->fence)
+        APPEND(h, TL_LITERAL("MULTI"));
+    APPEND(h, TL_LITERAL("SET"), TEXT(s->key), TEXT(s->token), TL_LITERAL("NX"), TL_LITERAL("PX"),
+           TL_LITERAL("30000"));
+    if (h->fence) {
+        APPEND(h, TL_LITERAL("INCR"), s->counts);
+        APPEND(h, TL_LITERAL("HMGET"), s->beside, TL_LITERAL("token"), TL_LITERAL("until"),
+               TL_LITERAL("fence"), TL_LITERAL("line"));
+        APPEND(h, TL_LITERAL("EXEC"));
+    }
+}
+
+static void send_drop(hand *h, const slot *s) {
+    if (h->fence)
+        APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("2"), TEXT(s->key), s->beside,
+               TEXT(s->token));
+    else
+        APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("1"), TEXT(s->key), TEXT(s->token),
+               s->beside);
+}
+
+static void send_next(hand *h, slot *s) {
+    s->held = !s->held;
+    if (s->held)
+        send_take(h, s);
+    else
+        send_drop(h, s);
+    h->order[(h->first + h->on_way++) % HAND_MOST] = s;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static redisReply *next_reply(hand *h, int type) {
+    redisReply *reply = NULL;
+    if (redisGetReply(h->c, (void **)&reply) != REDIS_OK)
+        die("by hand: %s", h->c->errstr);
+    if (reply->type != type)
+        die("by hand: a reply of type %d: %s", reply->type, reply->str ? reply->str : "");
+    return reply;
+}
+
+static void read_take(hand *h) {
+    for (int i = 0; i < (h->fence ? 4 : 1); i++) /* OK, QUEUED three times */
+        freeReplyObject(next_reply(h, REDIS_REPLY_STATUS));
+    if (!h->fence)
+        return;
+    redisReply *all = next_reply(h, REDIS_REPLY_ARRAY);
+    if (all->elements != 3 || all->element[0]->type != REDIS_REPLY_STATUS)
+        die("by hand: a lock was not had");
+    freeReplyObject(all);
+}
+
+static void read_drop(hand *h) {
+    redisReply *reply = next_reply(h, REDIS_REPLY_INTEGER);
+    if (reply->integer != 1)
+        die("by hand: a lock was not given back");
+    freeReplyObject(reply);
+}
+
+uint64_t hand_run(void *ctx, int64_t until_ns, meter *m) {
+    hand *h = ctx;
+    uint64_t done = 0;
+    (void)m;
+    for (int i = 0; i < h->depth; i++)
+        send_next(h, &h->slot[i]);
+    while (h->on_way > 0) {
+        slot *s = h->order[h->first];
+        h->first = (h->first + 1) % HAND_MOST;
+        h->on_way--;
+        if (s->held)
+            read_take(h);
+        else
+            read_drop(h);
+        done += !s->held;
+        if (s->held || now_ns() < until_ns)
+            send_next(h, s);
+    }
+    return done;
+}
