@@ -177,6 +177,7 @@ typedef struct {
     int64_t ahead;
     int64_t changed; /* when it was, for certain; 0: that isn't known */
     uint8_t rounds;  /* renewals that met a lease higher than theirs */
+    bool frees;      /* a release that doesn't compare */
 } attempt;
 
 _Static_assert(sizeof(attempt) <= TL_ATTEMPT_SIZE, "room for an attempt");
@@ -203,15 +204,20 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
         send->command[0].each = TL_ETCD_KEEPS_EACH;
         send->command[0].alike = (uint32_t)((ms + 999) / 1000);
     } else {
-        tl__etcd_say(send, TL_LITERAL("DROP"), job->key, suffix);
-        tl__etcd_add_int(send, a->id.revision, out);
+        tl__etcd_say(send, a->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
+        if (!a->frees)
+            tl__etcd_add_int(send, a->id.revision, out);
         if (job->proof.lease != 0 && (job->revoke || job->again))
             tl__etcd_revoke(send, job->proof.lease, out);
     }
     return TL_GO;
 }
 
-/* A joined one has the number of another's lease, perhaps, which may be higher than those that this hold will have next: did it
+/* Nobody else has ever used the suffix of a hold that was acquired here: its key is deleted without a comparison, which costs
+ * the server less, and what it was is told. The key of another handle's may be somebody's next hold by now, as etcd's own
+ * Mutex has one for each lease.
+ *
+ * A joined one has the number of another's lease, perhaps, which may be higher than those that this hold will have next: did it
  * come late, after one of these, it would be believed until later than its lease lasts. So it compares when the key was
  * changed last; where that isn't known the key is renewed by itself, under a number of its own. */
 static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -219,7 +225,9 @@ static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_
     a->ahead = job->proof.lease_ahead;
     a->changed = job->proof.changed;
     t->alone = a->changed == 0;
-    if (!tl__etcd_id_read(&a->id, &job->token)) /* that of another kind of server: no key has it */
+    bool read = tl__etcd_id_read(&a->id, &job->token);
+    a->frees = t->op == TL_RELEASE && read && !job->proof.elsewhere && !job->again;
+    if (!read) /* that of another kind of server: no key has it */
         a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
     return ask(a, job, e, out);
 }
@@ -291,11 +299,21 @@ static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_ou
                                           : tl__try_not_renewed(&a->try, 0, out);
 }
 
-/* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. */
-static tl_status released(attempt *a, const tl_event *e, tl_out *out) {
+static bool has_freed(const attempt *a, const tl_event *e) {
+    tl_etcd_found was;
+    return a->frees && tl__etcd_find(e->reply, 0, 0, &was) && was.created == a->id.revision;
+}
+
+/* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. Whether another holds it, where the
+ * key was gone, the comparison tells. */
+static tl_status released(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_etcd_found first;
-    if (tl__etcd_succeeded(e->reply))
+    if (a->frees ? has_freed(a, e) : tl__etcd_succeeded(e->reply))
         return TL_END;
+    if (a->frees && tl__mono_before(e->now, a->try.by)) {
+        a->frees = false;
+        return ask(a, job, e, out);
+    }
     return tl__try_not_released(&a->try, tl__etcd_find(e->reply, 1, 0, &first) ? 0 : -1, out);
 }
 
@@ -310,7 +328,7 @@ static tl_status answered(tl_try *t, const tl_job *job, const tl_event *e, tl_ou
         return refused_by(t, e, decides->text, out);
     if (decides->type != TL_REPLY_ARRAY || tl__etcd_revision(decides) == 0)
         return tl__try_malformed(t, out);
-    return renews ? renewed(a, job, e, out) : released(a, e, out);
+    return renews ? renewed(a, job, e, out) : released(a, job, e, out);
 }
 
 const tl_protocol tl__protocol_etcd = {.name = "etcd",

@@ -218,18 +218,23 @@ static bool read_key(tl_gateway *g, const json_t *kv, tl_reply *ret) {
 }
 
 /* INT count, then the keys. */
-static bool read_range(tl_gateway *g, const json_t *range, tl_reply *ret) {
-    const json_t *kvs = json_object_get(range, "kvs");
+static bool read_keys(tl_gateway *g, const json_t *range, const char *count, const char *keys,
+                      tl_reply *ret) {
+    const json_t *kvs = json_object_get(range, keys);
     size_t n = json_array_size(kvs);
     tl_reply *item;
     if (!json_is_object(range) || (kvs && !json_is_array(kvs)))
         return odd(g, "a range that is none");
-    if (!make_array(g, n + 1, &item, ret) || !get_int(g, range, "count", &item[0]))
+    if (!make_array(g, n + 1, &item, ret) || !get_int(g, range, count, &item[0]))
         return false;
     for (size_t i = 0; i < n; i++)
         if (!read_key(g, json_array_get(kvs, i), &item[i + 1]))
             return false;
     return true;
+}
+
+static bool read_range(tl_gateway *g, const json_t *range, tl_reply *ret) {
+    return read_keys(g, range, "count", "kvs", ret);
 }
 
 static bool get_revision(tl_gateway *g, const json_t *root, tl_reply *ret) {
@@ -255,13 +260,24 @@ static bool read_transaction(tl_gateway *g, const json_t *root, tl_reply *ret) {
     return true;
 }
 
-static bool read_one_range(tl_gateway *g, const json_t *root, tl_reply *ret) {
+/* As a transaction of one request that succeeded. */
+static tl_reply *make_one(tl_gateway *g, const json_t *root, tl_reply *ret) {
     tl_reply *item;
     if (!make_array(g, TL_ETCD_RESPONSES + 1, &item, ret) ||
         !get_revision(g, root, &item[TL_ETCD_REVISION]))
-        return false;
+        return NULL;
     item[TL_ETCD_SUCCEEDED] = of_int(1);
-    return read_range(g, root, &item[TL_ETCD_RESPONSES]);
+    return &item[TL_ETCD_RESPONSES];
+}
+
+static bool read_one_range(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    tl_reply *one = make_one(g, root, ret);
+    return one && read_range(g, root, one);
+}
+
+static bool read_deleted(tl_gateway *g, const json_t *root, tl_reply *ret) {
+    tl_reply *one = make_one(g, root, ret);
+    return one && read_keys(g, root, "deleted", "prev_kvs", one);
 }
 
 static bool read_ttl(tl_gateway *g, const json_t *root, tl_reply *ret) {
@@ -356,9 +372,10 @@ static bool read_members(tl_gateway *g, const json_t *root, tl_reply *ret) {
 static bool (*const readers[])(tl_gateway *g, const json_t *root, tl_reply *ret) = {
     [TL_ETCD_GRANT] = read_granted,   [TL_ETCD_REVOKE] = read_revoked,
     [TL_ETCD_TTL] = read_ttl,         [TL_ETCD_TXN] = read_transaction,
-    [TL_ETCD_RANGE] = read_one_range, [TL_ETCD_AUTH] = read_token,
-    [TL_ETCD_STATUS] = read_status,   [TL_ETCD_ALARMS] = read_alarms,
-    [TL_ETCD_MEMBERS] = read_members, [TL_ETCD_WATCH] = read_watch};
+    [TL_ETCD_RANGE] = read_one_range, [TL_ETCD_FREE] = read_deleted,
+    [TL_ETCD_AUTH] = read_token,      [TL_ETCD_STATUS] = read_status,
+    [TL_ETCD_ALARMS] = read_alarms,   [TL_ETCD_MEMBERS] = read_members,
+    [TL_ETCD_WATCH] = read_watch};
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 

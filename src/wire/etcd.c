@@ -45,6 +45,7 @@ static const struct row {
      "{'request_put':{" MINE ",'ignore_value':true,'lease':'#4'}}],'failure':[" SEE_MINE "," FIRST
      "]}"},
     {"KEEPS", TL_ETCD_TXN, "kv/txn", NULL},
+    {"FREE", TL_ETCD_FREE, "kv/deleterange", "{" MINE ",'prev_kv':true}"},
     {"DROP", TL_ETCD_TXN, "kv/txn",
      "{'compare':[" CREATED_THEN "],'success':[{'request_delete_range':{" MINE "}}],"
      "'failure':[" SEE_MINE "," FIRST "]}"},

@@ -15,6 +15,7 @@
  *     KEEPS lease, and of each lock K suffix revision changed    all of these keys go under this lease, or none does: those of
  *                                 which it is known when they were changed last if they weren't since, the others as by KEEP;
  *                                 or else each is told, in this order
+ *     FREE K suffix               delete K/suffix, and tell what it was
  *     DROP K suffix revision      delete K/suffix, created then; or else it and the first of K's are told
  *     UNDO K suffix               delete K/suffix, whenever it was created
  *     SEE K most                  the first of K's
@@ -36,6 +37,7 @@ typedef enum {
     TL_ETCD_TXN, /**< ARRAY: 1 or 0, the revision, and for each request in it: of a range an ARRAY,
                      *   INT count and then keys; of others NIL. A key is an ARRAY as of tl_etcd_key_item */
     TL_ETCD_RANGE, /**< the same, as of a transaction of one range */
+    TL_ETCD_FREE,  /**< the same, of the keys that were deleted */
     TL_ETCD_AUTH,  /**< STRING */
     TL_ETCD_STATUS, /**< ARRAY: version, leader, member, bytes of data, 1 for a learner, bytes in use */
     TL_ETCD_ALARMS,  /**< ARRAY of ARRAY: member, which */

@@ -708,31 +708,60 @@ TEST(a_renewal_that_finds_no_key_of_its_own_loses_the_lock) {
     assert_int_equal(r.result.code, TL_ELOST);
 }
 
-static void settle(tl_job with) {
+static void settle(tl_job with, const char *first) {
     job = with;
     tl__settle_init(&s, &job, TL_RELEASE, tl__mono_add_ms(f.now, 1000), 1);
     f.machine = &s;
     f.step = tl__settle_step;
     event(TL_START);
-    assert_asks("DROP", NULL);
+    assert_asks(first, NULL);
 }
 
-TEST(a_release_deletes_its_own_key_alone) {
-    settle(held_job());
+/* What FREE answers: key NULL, nothing was there. */
+static const char *deleted(const char *key) {
+    static char text[512];
+    (void)snprintf(text, sizeof text, "{\"header\":{\"revision\":\"6\"}%s%s%s}",
+                   key ? ",\"deleted\":\"1\",\"prev_kvs\":[" : "", key ? key : "", key ? "]" : "");
+    return text;
+}
+
+TEST(a_release_deletes_its_own_key_and_asks_no_more) {
+    settle(held_job(), "FREE");
+    answer(TL_ETCD_FREE, deleted(key(id.suffix, 5, 1)));
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(s.result.code, TL_OK);
+}
+
+TEST(a_release_that_found_nothing_of_its_own_asks_whose_the_lock_is) {
+    settle(held_job(), "FREE");
+    answer(TL_ETCD_FREE, deleted(NULL));
+    assert_asks("DROP", NULL);
+    assert_int_equal(arg(0, 3), 5);
+    answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
+    assert_int_equal(s.result.code, TL_EEXPIRED);
+    settle(held_job(), "FREE");
+    answer(TL_ETCD_FREE, deleted(key(id.suffix, 6, 1))); /* created after it was lost */
+    assert_asks("DROP", NULL);
+    answer(TL_ETCD_TXN, gone_with_another());
+    assert_int_equal(s.result.code, TL_ETAKEN);
+}
+
+/* Its key may be somebody's next hold by now. */
+TEST(a_release_of_another_handle_s_hold_compares) {
+    tl_job adopted = held_job();
+    adopted.proof.elsewhere = true;
+    settle(adopted, "DROP");
     assert_int_equal(arg(0, 3), 5);
     answer(TL_ETCD_TXN, transaction(true, 6, NULL, NULL));
     assert_int_equal(s.result.code, TL_OK);
-    settle(held_job());
-    answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
-    assert_int_equal(s.result.code, TL_EEXPIRED);
-    settle(held_job());
+    settle(adopted, "DROP");
     answer(TL_ETCD_TXN, gone_with_another());
     assert_int_equal(s.result.code, TL_ETAKEN);
 }
 
 TEST(a_release_without_an_answer_is_asked_again_and_counts) {
-    settle(held_job());
-    answer(TL_ETCD_TXN, "!14");
+    settle(held_job(), "FREE");
+    answer(TL_ETCD_FREE, "!14");
     assert_int_equal(f.status, TL_GO);
     event(TL_TIMER);
     assert_asks("DROP", NULL);
@@ -762,8 +791,8 @@ TEST(an_extension_for_less_leaves_the_key_under_a_lease_of_as_much_as_before) {
 TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
     tl_job held = held_job();
     held.proof.lease = 77;
-    settle(held);
-    answer(TL_ETCD_TXN, "!14");
+    settle(held, "FREE");
+    answer(TL_ETCD_FREE, "!14");
     event(TL_TIMER);
     assert_asks("DROP", "REVOKE");
     assert_int_equal(arg(1, 1), 77);
@@ -774,13 +803,13 @@ TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
     job.revoke = true;
     tl__settle_init(&s, &job, TL_RELEASE, tl__mono_add_ms(f.now, 1000), 1);
     event(TL_START);
-    assert_asks("DROP", "REVOKE");
+    assert_asks("FREE", "REVOKE");
 }
 
 TEST(a_token_of_another_kind_of_server_holds_nothing_here) {
     tl_job held = held_job();
     (void)snprintf(held.token.text, sizeof held.token.text, "123");
-    settle(held);
+    settle(held, "DROP");
     answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
     assert_int_equal(s.result.code, TL_EEXPIRED);
 }
