@@ -486,7 +486,7 @@ CONFORM_OF(a_wait_behind_a_waiter_times_out, c, CONFORM_RUNTIME) {
     acquiring *a = acquiring_begin(first, TL_FOREVER);
     await_asleep(c, first, count);
     /* Without a fence it polls: among its questions of this time there is one that is answered. */
-    acquiring *b = begin_queued(second, first, clock_patient_ms(c->no_fence ? 1000 : 50));
+    acquiring *b = begin_queued(second, first, clock_patient_ms(c->no_fence ? 1000 : 250));
     ASSERT_RESULT(acquiring_end(b, SOON_MS), TL_ETIMEDOUT);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
