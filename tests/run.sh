@@ -9,8 +9,8 @@
 # ten times under valgrind). VALGRIND=1 runs the programs in valgrind, but not those that they start.
 # Folders that share nothing run JOBS at once, the others one file at a time.
 #
-# A file that skipped all counts as skipped, and so does each test that was skipped in a file which otherwise passed;
-# the end lists them all with their reasons.
+# A file that skipped all counts as skipped, and so does each test that was skipped in a file which otherwise passed, be it a
+# program or a script (part_skipped in tests/cli/lib.sh); the end lists them all with their reasons.
 #
 # REDIS_SERVER=PATH runs that program wherever a test starts redis-server: it comes first on the PATH by this name. ETCD=PATH
 # is the same for etcd, with the etcdctl that lies beside it, if one does.
@@ -111,7 +111,7 @@ report() { # source file
         local parts
         mapfile -t parts < <(parts_skipped "$name" <"$log.log")
         skips+=("${parts[@]}")
-        if ((${#parts[@]} > 0)) && ! grep -q '^\[       OK \]' "$log.log"; then
+        if [[ $1 != *.sh ]] && ((${#parts[@]} > 0)) && ! grep -q '^\[       OK \]' "$log.log"; then
             printf 'skip  %-44s %s\n' "$name" "all of its tests"
             return
         fi

@@ -102,7 +102,7 @@ measured
 has 'j["share_of_bare"] > 0'
 TIDELOCK_URL=local:$work/private "$tidelock" local stop >/dev/null 2>&1
 for kind in sentinel cluster quorum etcd; do
-    if [[ $kind == etcd ]] && ! command -v etcd >/dev/null; then echo "no etcd here" && continue; fi
+    if [[ $kind == etcd ]] && ! command -v etcd >/dev/null; then part_skipped etcd "there is no etcd (Debian: etcd-server)" && continue; fi
     url=$(demo $kind 2>"$err") || fail "no $kind: $(cat "$err")"
     until_true 40 benched || fail "$kind"
     measured

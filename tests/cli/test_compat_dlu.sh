@@ -34,6 +34,8 @@ expect 64 "$work/nightly"
 # As C++, where there is a compiler for it.
 if command -v c++ >/dev/null; then
     c++ -x c++ -fsyntax-only "${flags[@]}" "$root/opt/tidelock/share/doc/tidelock/examples/nightly.c" 2>"$err" || fail "it is no C++"
+else
+    part_skipped "nightly.c as C++" "there is no compiler for it"
 fi
 
 # Each piece of C in the guide is C.

@@ -54,7 +54,7 @@ offers_options_of() { # command
 tried=0
 mkdir "$work/some" && touch "$work/some/file"
 for shell in bash zsh fish; do
-    command -v $shell >/dev/null || continue
+    command -v $shell >/dev/null || { part_skipped $shell "it is not installed" && continue; }
     tried=$((tried + 1))
     offers 'tidelock ' "$commands"
     offers 'tidelock --url redis://x r' run

@@ -59,7 +59,7 @@ if command -v $cxx >/dev/null; then
         -pthread >"$out" 2>"$err" || fail "guard.cpp does not build"
     run guard $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
 else
-    echo "guard: no $cxx here"
+    part_skipped guard "no $cxx here"
 fi
 try blocking $'held for the next @(10 s|while)\nstored 300\nreleased' # a second may have gone by
 try threads 'counted to 200'
@@ -80,7 +80,7 @@ if command -v etcd >/dev/null; then
     in_line "$url"
     TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo stop || fail "the etcd was not ended"
 else
-    echo "in_line: no etcd here"
+    part_skipped "in_line on etcd" "there is no etcd (Debian: etcd-server)"
 fi
 try epoll $'round 1: held, fence *\nround 2: held, fence *\nround 3: held, fence *'
 
@@ -102,7 +102,7 @@ grep -q 'another holds it' "$err" || fail "simple does not say why"
 loop() { # example, the library's name for pkg-config
     local its
     its=$(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --cflags --libs "$2" 2>/dev/null) || {
-        echo "loop_$1: no $2 here"
+        part_skipped "loop_$1" "no $2 here"
         return 0
     }
     # shellcheck disable=SC2046,SC2086

@@ -46,6 +46,15 @@ program parts 'printf "[ RUN      ] a\n[  SKIPPED ] a\n"'
 run env -u REDIS_SERVER || fail "skipped is no failure"
 says 1 '1 passed, 0 failed, 2 skipped'
 
+# A script says what of it was skipped, and passes with the rest.
+printf '#!/bin/sh\n%s\n' 'printf "SKIP: it is new\n[  SKIPPED ] the moon\n"' >"$work/part.sh" && chmod 755 "$work/part.sh"
+program parts 'exit 77'
+sources=("../../../../../../../../../..$work/part.sh")
+run env -u REDIS_SERVER || fail "skipped is no failure"
+says 1 '1 passed, 0 failed, 1 skipped'
+grep -q 'part: the moon: it is new$' "$work/out" || fail "it isn't told"
+sources=(tests/unit/whole.c tests/unit/parts.c tests/unit/none.c)
+
 # A server of another name comes first, by the name that was given (one program may be several), and is told of; one that
 # doesn't run is no server.
 program none 'redis-server --version | grep -q Moon'
