@@ -4,21 +4,24 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server
-flags=(-std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Weffc++ -Wconversion -Werror -O1 -g "-I$here/include" -pthread)
+flags=(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Weffc++ -Wconversion -Werror -O1 -g "-I$here/include" -pthread)
 if [[ -n ${SAN:-} ]]; then flags+=("-fsanitize=$SAN" -fno-sanitize-recover=all); fi
 libs=$(pkg-config --libs hiredis uuid openssl jansson 2>/dev/null) || libs='-lhiredis -luuid -lssl -lcrypto -ljansson'
 libtidelock=$here/${BUILD:-build}/libtidelock.a
 
 found=0
 for cxx in g++ clang++; do
-    command -v $cxx >/dev/null || continue
+    command -v $cxx >/dev/null || { part_skipped $cxx "it is not installed" && continue; }
     # A build with sanitizers links only with the compiler that it was made by.
     own=g++
     if [[ ${CC:-cc} == clang* ]]; then own=clang++; fi
     if [[ -n ${SAN:-} && $cxx != "$own" ]]; then continue; fi
     found=1
+    for std in c++20 c++2b; do
+        $cxx -std=$std "${flags[@]}" -fsyntax-only "$here/tests/cli/cxx_promises.cpp" >"$out" 2>"$err" || fail "$cxx, $std: $(head -20 "$err")"
+    done
     # shellcheck disable=SC2086
-    $cxx "${flags[@]}" "$here/tests/cli/cxx_promises.cpp" "$libtidelock" $libs -lm -o "$work/promises" >"$out" 2>"$err" ||
+    $cxx -std=c++17 "${flags[@]}" "$here/tests/cli/cxx_promises.cpp" "$libtidelock" $libs -lm -o "$work/promises" >"$out" 2>"$err" ||
         fail "$cxx: $(head -20 "$err")"
     timeout $((60 * slow)) "$work/promises" "$TIDELOCK_URL" >"$out" 2>"$err" || fail "$cxx: status $?: $(cat "$out")"
     [[ ! -s $out && ! -s $err ]] || fail "$cxx: it prints $(cat "$out")"
