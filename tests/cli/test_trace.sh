@@ -37,3 +37,9 @@ for words in 'reply after .*; subscribes, waits for at most [0-9]* ms: another h
 done
 ! grep -q -e "$other" -e pass-phrase "$trace" || fail "the trace tells a secret"
 TIDELOCK_TRACE=$work/none/trace expect_line 78 'run: TIDELOCK_TRACE: .*/none/trace: No such file or directory' "$tidelock" run jobs -- true
+
+# As "-" it is standard error, and no file.
+cd "$work" || exit 1
+TIDELOCK_TRACE=- expect 0 "$tidelock" lock -t 1s dashed
+grep -q '^tidelock: .*: acquire dashed: .*sends take' "$err" || fail "-: nothing is told on stderr: $(cat "$err")"
+[[ ! -e $work/- ]] || fail "there is a file called -"

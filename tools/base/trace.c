@@ -1,6 +1,6 @@
 /*
  * Where what goes on with locks is told, a line for each step: the file that TIDELOCK_TRACE names, or
- * standard error for `run -vv`. Lines are told by threads that renew locks: they don't wait for a reader
+ * standard error for `run -vv` and for "-". Lines are told by threads that renew locks: they don't wait for a reader
  * of standard error, nor of a pipe, but for a file's disk.
  */
 #include "base/trace.h"
@@ -24,8 +24,9 @@ static bool on_stderr;
 int trace_begin(const char *who, bool to_stderr) {
     const char *name = getenv("TIDELOCK_TRACE");
 
-    on_stderr = on_stderr || to_stderr;
-    if (file >= 0 || !name || !*name)
+    bool dash = name && strcmp(name, "-") == 0;
+    on_stderr = on_stderr || to_stderr || dash;
+    if (file >= 0 || !name || !*name || dash)
         return 0;
     file = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     return file >= 0
