@@ -8,7 +8,7 @@ file=$work/run.prom
 
 promtool=$(command -v promtool)
 if [[ -z $promtool ]] && "$here/tools/need.sh" promtool >/dev/null 2>&1; then promtool=$here/build/prometheus/usr/bin/promtool; fi
-[[ -n $promtool && -x $promtool ]] || { promtool= && echo "promtool can't be had (Debian: prometheus): its check is left out"; }
+[[ -n $promtool && -x $promtool ]] || { promtool= && part_skipped "promtool's check" "it can't be had (Debian: prometheus)"; }
 
 check() { # file
     [[ -z $promtool ]] || "$promtool" check metrics <"$1" >"$work/promtool" 2>&1 ||
@@ -134,9 +134,48 @@ for fd in 3 4 5 6 7 8 9; do # none is a server's connection
 done
 "$tidelock" run --metrics - k -- touch "$work/ran" >&- 2>"$err"
 [[ $? == 78 && $(<"$err") == "tidelock: run: --metrics -: Bad file descriptor" ]] || fail "without standard output: $(cat "$err")"
+expect_line 0 'run: --metrics /dev/full: No space left on device' "$tidelock" run --metrics /dev/full k -- true
 expect_line 78 'run: --metrics .*Is a directory' "$tidelock" run --metrics "$work" k -- touch "$work/ran"
 expect_line 78 'run: --metrics: the name of the file is empty' "$tidelock" run --metrics '' k -- touch "$work/ran"
 [[ ! -e $work/ran ]] || fail "the command ran, though the file can't be written"
+
+# A named pipe that nobody reads, or nobody reads any more, ends neither a run nor a round.
+mkfifo "$work/pipe"
+expect_line 3 'run: --metrics .*/pipe: nobody reads it' timeout $((30 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
+cat "$work/pipe" >"$work/piped" &
+pid=$!
+expect 0 timeout $((30 * slow)) "$tidelock" run --metrics "$work/pipe" k -- true
+wait_for $pid 10
+check "$work/piped"
+exec 9<>"$work/pipe"
+full() { ! "$python" -c 'import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK), b"x" * 4096)' "$work/pipe" 2>"$err"; }
+until_true 20 full || fail "the pipe takes whatever is written"
+expect_line 3 "run: --metrics .*/pipe: who has it open doesn't read" timeout $((30 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
+exec 9>&-
+
+# Names with spaces, links; and what somebody with the same process id has left, as in containers, is in nobody's way.
+file="$work/a name.prom"
+expect 0 "$tidelock" run --metrics "$file" k -- true
+check "$file"
+ln -s "a name.prom" "$work/link.prom"
+expect 3 "$tidelock" run --metrics "$work/link.prom" k -- sh -c 'exit 3'
+is 'tidelock_run_exit_status{key="k"}' 3
+[[ -L $work/link.prom ]] || fail "a link was replaced"
+# shellcheck disable=SC2016
+expect 0 sh -c 'touch "$1.$$" "$1.$$.1" && exec "$2" run --metrics "$1" k -- true' sh "$work/left.prom" "$tidelock"
+file=$work/left.prom
+is 'tidelock_run_exit_status{key="k"}' 0
+[[ $(find "$work" -name 'left.prom.*' | wc -l) == 2 ]] || fail "what is left: $(ls "$work")"
+
+# Several at once to one file: in the end it is that of one of them, and whole.
+file=$work/many.prom pids=()
+for i in 1 2 3 4 5 6 7 8; do
+    "$tidelock" run --metrics "$file" "many$i" -- true 2>>"$work/many.err" &
+    pids+=($!)
+done
+for pid in "${pids[@]}"; do wait_for "$pid" 20; ((status == 0)) || fail "one of many ends with $status: $(cat "$work/many.err")"; done
+check "$file"
+[[ ! -s $work/many.err && $(grep -c '^tidelock_run_exit_status{key="many[1-8]"} 0$' "$file") == 1 ]] || fail "of many: $(cat "$work/many.err" "$file")"
 
 # ---- skew ------------------------------------------------------------------------------------------------------
 file=$work/skew.prom

@@ -15,11 +15,22 @@
 #include "base/outfile.h"
 #include "base/tool.h"
 
-#define LOCK_TRIES 200
-#define LOCK_PAUSE_MS 10
+#define TRIES 200 /* of what another keeps, or doesn't read */
+#define PAUSE_MS 10
+#define BESIDE_MAX 100 /* files that others of our process id have left, or write just now */
+
+const char *outfile_why(int why) {
+    return why == EPIPE         ? "nobody reads it"
+           : why == EWOULDBLOCK ? "who has it open doesn't read"
+                                : strerror(why);
+}
 
 static int complain(const char *what, const char *path, int why) {
-    return fail(STATUS_CONFIG, "%s %.200s: %s", what, path, strerror(why));
+    return fail(STATUS_CONFIG, "%s %.200s: %s", what, path, outfile_why(why));
+}
+
+static void pause_shortly(void) {
+    (void)poll(NULL, 0, PAUSE_MS);
 }
 
 /* ---- replacing ---------------------------------------------------------------------------------- */
@@ -85,11 +96,36 @@ typedef struct {
     char place[PATH_MAX], beside[PATH_MAX];
 } places;
 
-static bool find_places(places *p, const char *path) {
+static bool find_place(places *p, const char *path) {
+    if (strlen(path) >= sizeof p->place)
+        return false;
     if (!realpath(path, p->place)) /* a link stays one */
         (void)snprintf(p->place, sizeof p->place, "%s", path);
-    int n = snprintf(p->beside, sizeof p->beside, "%s.%lld", p->place, (long long)getpid());
-    return strlen(path) < sizeof p->place && n > 0 && (size_t)n < sizeof p->beside;
+    return true;
+}
+
+static bool name_beside(places *p, int nth) {
+    int n = snprintf(p->beside, sizeof p->beside, nth ? "%s.%lld.%d" : "%s.%lld", p->place,
+                     (long long)getpid(), nth);
+    return n > 0 && (size_t)n < sizeof p->beside;
+}
+
+/* A new file, or -1. Who was killed has left one, and in containers many a process has the same id. */
+static int open_beside(places *p, const char *path) {
+    if (!find_place(p, path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (int nth = 0; nth < BESIDE_MAX; nth++) {
+        if (!name_beside(p, nth)) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        int fd = open(p->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return -1;
 }
 
 /* What is no regular file: 0, or why it can't be written to. The superuser may write to a directory, says access(). */
@@ -111,33 +147,88 @@ int outfile_check(const char *what, const char *path) {
         int why = why_not(path);
         return why ? complain(what, path, why) : 0;
     }
-    if (!find_places(&p, path))
-        return fail(STATUS_USAGE, "%s: too long a path", what);
-    int fd = open(p.beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = open_beside(&p, path);
     if (fd < 0)
-        return complain(what, path, errno);
+        return errno == ENAMETOOLONG ? fail(STATUS_USAGE, "%s: too long a path", what)
+                                     : complain(what, path, errno);
     (void)unlink(p.beside);
     close(fd);
     return 0;
 }
 
-int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FILE *out),
-                            const void *ctx) {
+static int replace_plain(const char *path, void (*write)(const void *ctx, FILE *out),
+                         const void *ctx) {
     places p;
-    bool plain = outfile_is_plain(path);
+    int fd = open_beside(&p, path);
+    if (fd < 0)
+        return errno;
+    FILE *out = fdopen(fd, "w");
+    int why = out ? fill(out, write, ctx) : errno;
+    if (!out)
+        close(fd);
+    if (!why && rename(p.beside, p.place))
+        why = errno;
+    if (why)
+        (void)unlink(p.beside);
+    return why;
+}
 
-    if (plain && !find_places(&p, path))
-        return ENAMETOOLONG;
-    int given = given_fd(path);
-    FILE *out = plain ? fopen(p.beside, "wxe") : given < 0 ? fopen(path, "we") : open_given(given);
+/* A pipe or a device, which is never waited for without limit: nobody may read from the one. */
+static int open_special(const char *path) {
+    static const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    struct stat st;
+    int fd = open(path, flags);
+    for (int i = 0; fd < 0 && errno == ENXIO && i < TRIES; i++) {
+        pause_shortly();
+        fd = open(path, flags);
+    }
+    if (fd < 0 && errno == ENXIO && stat(path, &st) == 0)
+        errno = S_ISFIFO(st.st_mode) ? EPIPE : ENXIO;
+    return fd;
+}
+
+static int write_special(const char *path, const char *text, size_t len) {
+    int fd = open_special(path), why = fd < 0 ? errno : 0;
+    for (int tries = 0; !why && len > 0;) {
+        ssize_t n = write(fd, text, len);
+        if (n > 0) {
+            text += n;
+            len -= (size_t)n;
+            tries = 0;
+        } else if (n < 0 && errno == EWOULDBLOCK && ++tries < TRIES) {
+            pause_shortly();
+        } else if (n == 0 || errno != EINTR) {
+            why = n == 0 ? EIO : errno;
+        }
+    }
+    if (fd >= 0 && close(fd) && !why)
+        why = errno;
+    return why;
+}
+
+static int replace_special(const char *path, void (*write)(const void *ctx, FILE *out),
+                           const void *ctx) {
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
     if (!out)
         return errno;
     int why = fill(out, write, ctx);
-    if (plain && !why && rename(p.beside, p.place))
-        why = errno;
-    if (plain && why)
-        (void)unlink(p.beside);
+    if (!why)
+        why = write_special(path, text, len);
+    free(text);
     return why;
+}
+
+int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FILE *out),
+                            const void *ctx) {
+    int given = given_fd(path);
+    if (given >= 0) {
+        FILE *out = open_given(given);
+        return out ? fill(out, write, ctx) : errno;
+    }
+    return outfile_is_plain(path) ? replace_plain(path, write, ctx)
+                                  : replace_special(path, write, ctx);
 }
 
 int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
@@ -152,12 +243,12 @@ int outfile_replace(const char *what, const char *path, void (*write)(const void
 
 /* 0, or why not: EWOULDBLOCK when another keeps it all the time. */
 static int lock(int fd) {
-    for (int i = 0; i < LOCK_TRIES; i++) {
+    for (int i = 0; i < TRIES; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
             return 0;
         if (errno != EWOULDBLOCK && errno != EINTR)
             return errno;
-        (void)poll(NULL, 0, LOCK_PAUSE_MS);
+        pause_shortly();
     }
     return EWOULDBLOCK;
 }

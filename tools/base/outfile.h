@@ -10,14 +10,16 @@
 
 /** Have `write` fill a file beside path, and put it in its place: whoever reads it sees the old one or
  *  the new one. What is no regular file (a pipe, a device) is written to instead; so is /dev/stdout, or another
- *  name of a descriptor, whatever is behind it, and standard output for "-". Returns 0, or the exit
- *  status after a message that begins with `what`. */
+ *  name of a descriptor, whatever is behind it, and standard output for "-". A named pipe's reader is waited
+ *  for 2 s at most, and 2 s each time that it doesn't read. Returns 0, or the exit status after a message that begins
+ *  with `what`. */
 int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
                     const void *ctx);
 
-/** The same without a message: 0, or an errno. */
+/** The same without a message: 0, or an errno, of which outfile_why() says what it means here. */
 int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FILE *out),
                             const void *ctx);
+const char *outfile_why(int why);
 
 /** Could it be? Before there is anything to write; what is there stays. As outfile_replace. */
 int outfile_check(const char *what, const char *path);

@@ -206,7 +206,7 @@ static int write_metrics(agent *a) {
     int why = outfile_replace_quietly(path, put_metrics, a);
     bool told = a->unwritten;
     a->unwritten = why != 0;
-    return why && !told ? fail(STATUS_CONFIG, "agent: --metrics %.200s: %s", path, strerror(why))
+    return why && !told ? fail(STATUS_CONFIG, "agent: --metrics %.200s: %s", path, outfile_why(why))
            : why        ? STATUS_CONFIG
                         : 0;
 }
