@@ -76,7 +76,10 @@ static void overview(FILE *out) {
     (void)fputs("\n\"tidelock help COMMAND\" says more", out);
     if (topic)
         (void)fprintf(out, ", \"tidelock help %s\"\n%s", topic->name, topic->about);
-    (void)fputs(". Durations need a unit: 500ms 30s 5m 2h 1d.\n", out);
+    (void)fputs(". Durations need a unit: 500ms 30s 5m 2h 1d.\n"
+                "Exit status of every command, besides its own: 64 wrong usage, 69 server not\n"
+                "reached, 70 internal, 77 refused, 78 bad configuration.\n",
+                out);
 }
 
 /* Paragraphs of one line each; one that begins with a space has its own layout. */

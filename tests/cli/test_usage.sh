@@ -10,6 +10,7 @@ expect 0 "$tidelock" --version
 grep -qxE 'tidelock [0-9]+\.[0-9]+\.[0-9]+' "$out" || fail "version: $(cat "$out")"
 expect 0 "$tidelock" help
 for c in $commands; do grep -qE "^  $c " "$out" || fail "help does not name $c"; done
+for n in 64 69 70 77 78; do grep -qE "(^|[ ,:])$n [a-z]" "$out" || fail "help does not say what status $n is"; done
 expect 0 "$tidelock" --help
 for c in $commands; do
     expect 0 "$tidelock" help "$c"

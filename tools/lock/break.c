@@ -111,7 +111,7 @@ const command break_row = {
     .usage = "[options] KEY",
     .help = "remove a lock that another holds",
     .notes = "Exit status: 0 removed, 1 nobody held it or the answer was no, 2 the lock changed "
-             "hands meanwhile.\n",
+             "hands meanwhile; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -411,7 +411,7 @@ const command agent_row = {
     .usage = "[options]",
     .help = "publish how far this host's clock is from the server's",
     .notes =
-        "\"tidelock skew\" on any host then shows all hosts that do so, and misses those that cease to\n"
+        "\"tidelock skew\" on any host then shows all hosts that do so, and misses those that cease to "
         "for a day, unless they are forgotten.\n",
     .options = agent_table,
     .defaults = &agent_defaults,
