@@ -384,7 +384,7 @@ typedef struct {
 /**
  * Tell what the client has done. No I/O; any thread, but not from within `log`.
  *
- * ret_stats  its size set
+ * ret_stats  set its size before: tl_stats s = {.size = sizeof s}
  *
  * TL_EINVALID  its size can't be; or the client is used after fork
  */
@@ -551,9 +551,17 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
 void tl_lock_free(tl_lock *lock);
 
 /**
- * Acquire the lock.
+ * Acquire the lock. Then it is renewed in the background (but with manual_renew): work while
+ * tl_lock_remaining_ms is positive, hand tl_lock_fence to whatever the lock protects, and end with
+ * tl_lock_release. A lock that is lost meanwhile, which tl_lock_state and on_event tell, needs no
+ * release, and may be acquired again at once.
  *
- * wait_ms  0 tries once; TL_FOREVER waits without limit
+ * After any result but TL_OK nothing was acquired: don't work, and don't release. The same handle may
+ * try again whenever you like. It is of use after TL_EBUSY, TL_ETIMEDOUT, TL_EUNCERTAIN and
+ * TL_EUNAVAILABLE, which pass by themselves. TL_ECANCELLED is your own doing; after the others somebody
+ * has to mend what err names.
+ *
+ * wait_ms  how long to wait while another holds it: 0 tries once; TL_FOREVER waits without limit
  *
  * TL_OK            held; remaining, fence and token are set. Passed on by another lock of this
  *                  client, it has half of ttl_ms left at least, and is renewed from there
@@ -562,7 +570,7 @@ void tl_lock_free(tl_lock *lock);
  *                  TL_FOREVER: another handle holds it until it is released, and nobody could
  *                  release it: the program has no other thread, and the client no function to call
  * TL_ETIMEDOUT     another held it for all of wait_ms
- * TL_ECANCELLED    tl_lock_cancel was called
+ * TL_ECANCELLED    tl_lock_cancel was called, during this call or before it
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the
  *                  background, at the latest by the lock's expiry: treat the lock as not held
  * TL_EUNAVAILABLE  the server was not reached: within connect_ms when wait_ms is 0 or TL_FOREVER,
@@ -575,14 +583,18 @@ void tl_lock_free(tl_lock *lock);
  * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version
  *                  that has it, and the protocol that works there
  * TL_ESERVER, TL_ENOMEM
- * TL_EINVALID      the lock is already held; or the handle is used after fork
+ * TL_EINVALID      the handle holds it already, and still does; wait_ms is negative; or the handle is
+ *                  used after fork
  *
- * Blocks at most wait_ms; with wait_ms 0 at most connect_ms + attempt_ms.
+ * Blocks at most wait_ms; with wait_ms 0 at most connect_ms + attempt_ms of tl_client_options: 7 s
+ * unless they are set, 10 s with wait_fsync. tl_lock_acquire_async doesn't block.
  */
 tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
 
 /**
- * Release the lock. Whatever is returned, the lock is not held any more by this handle.
+ * Release the lock. Whatever is returned, the lock is not held any more by this handle, which may
+ * acquire it again or be freed. With TL_OK all that was done under it was protected; otherwise only
+ * what was done while tl_lock_remaining_ms was positive.
  *
  * TL_OK            it was ours until now
  * TL_EEXPIRED      it had expired or been deleted, and nobody has it
@@ -609,8 +621,10 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * TL_ETAKEN        no longer ours, and another has it; final
  * TL_ELOST         it had been lost before; final
  * TL_EUNCERTAIN    sent, no reply seen: count on the old deadline
- * TL_EUNAVAILABLE  not sent
- * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM, TL_EINVALID
+ * TL_EUNAVAILABLE  not sent: count on the old deadline, as after all that follow
+ * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
+ * TL_EINVALID      it is not held, was never or was released; ttl_ms can't be; or the handle is used
+ *                  after fork
  *
  * Blocks at most attempt_ms.
  */

@@ -53,6 +53,10 @@ for word in PARAMETERS 'RETURN VALUE' RESULTS THREADS FILES 'SEE ALSO' '#include
     'tl_err tl_lock_acquire(tl_lock \*lock, int64_t wait_ms, tl_error \*err);' TL_EUNCERTAIN TL_FOREVER; do
     grep -q -- "$word" "$out" || fail "tl_lock_acquire(3) lacks $word"
 done
+# And where to go on from there.
+for word in tl_lock_release tl_lock_remaining_ms tl_lock_fence tl_client_options tl_lock_acquire_async; do
+    sed -n '/^SEE ALSO/,$p' "$out" | grep -q "$word(3)" || fail "tl_lock_acquire(3) doesn't lead to $word(3)"
+done
 # What the header only lists is explained as tl_err explains it.
 grep -A 1 '^ *TL_ENOMEM$' "$out" | grep -q 'out of memory' || fail "tl_lock_acquire(3) doesn't explain TL_ENOMEM"
 shown tl_acquire
