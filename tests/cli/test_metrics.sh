@@ -195,6 +195,10 @@ expect 0 "$tidelock" skew --slack 20s --metrics - --log -
 grep -q SAFE "$out" && grep -qx 'tidelock_skew_verdict 0' "$out" && grep -q '^{"at_ms":' "$out" || fail "to standard output: $(cat "$out")"
 expect 0 "$tidelock" skew --slack 20s --output -
 grep -q SAFE "$out" || fail "--output -: $(cat "$out")"
+for option in metrics log output; do
+    expect 78 "$tidelock" skew --slack 20s --$option ''
+    [[ $(<"$err") == "tidelock: --$option: the name of the file is empty" ]] || fail "--$option '': $(cat "$err")"
+done
 expect_line 64 'skew report: takes' "$tidelock" skew report --metrics "$file" "$file"
 
 # ---- agent -------------------------------------------------------------------------------------------------------

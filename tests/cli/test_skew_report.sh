@@ -235,4 +235,7 @@ expect 1 "$tidelock" skew report --json "$work/real"
 story 'assert d["runs"] == 3 and d["skipped"] == 0 and d["hosts"][0]["instrument"] == "server", d
 p = d["hosts"][0]["drift_ppm"]
 assert p["lo"] <= 0 <= p["hi"] and u["state"] == "unknown", d'
+# So does what comes over a pipe.
+"$tidelock" skew report --json - <"$work/real" >"$out" 2>"$err" || [[ $? == 1 ]] || fail "from standard input"
+story 'assert d["runs"] == 3 and d["skipped"] == 0, d'
 exit 0

@@ -38,6 +38,9 @@ done
 ! grep -q -e "$other" -e pass-phrase "$trace" || fail "the trace tells a secret"
 TIDELOCK_TRACE=$work/none/trace expect_line 78 'run: TIDELOCK_TRACE: .*/none/trace: No such file or directory' "$tidelock" run jobs -- true
 
+mkfifo "$work/pipe"
+TIDELOCK_TRACE=$work/pipe expect_line 78 'run: TIDELOCK_TRACE: .*/pipe: nobody reads it' "$tidelock" run jobs -- true
+
 # As "-" it is standard error, and no file.
 cd "$work" || exit 1
 TIDELOCK_TRACE=- expect 0 "$tidelock" lock -t 1s dashed

@@ -139,10 +139,14 @@ static int why_not(const char *path) {
     return access(path, W_OK) ? errno : 0;
 }
 
+static int check_name(const char *what, const char *path) {
+    return *path ? 0 : fail(STATUS_CONFIG, "%s: the name of the file is empty", what);
+}
+
 int outfile_check(const char *what, const char *path) {
     places p;
-    if (!*path)
-        return fail(STATUS_CONFIG, "%s: the name of the file is empty", what);
+    if (check_name(what, path))
+        return STATUS_CONFIG;
     if (!outfile_is_plain(path)) {
         int why = why_not(path);
         return why ? complain(what, path, why) : 0;
@@ -233,6 +237,8 @@ int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FIL
 
 int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
                     const void *ctx) {
+    if (check_name(what, path))
+        return STATUS_CONFIG;
     int why = outfile_replace_quietly(path, write, ctx);
     if (why == ENAMETOOLONG)
         return fail(STATUS_USAGE, "%s: too long a path", what);
@@ -291,6 +297,8 @@ static int append(int fd, const char *text, size_t len) {
 int outfile_append(const char *what, const char *path, const char *text, size_t len) {
     static const int flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     int given = given_fd(path);
+    if (check_name(what, path))
+        return STATUS_CONFIG;
     int fd = given < 0 ? open(path, flags, 0666) : copy_given(given);
 
     if (fd < 0)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/moment.h"
+#include "base/outfile.h"
 #include "base/tool.h"
 
 #define LINE_SIZE 1024
@@ -29,9 +30,9 @@ int trace_begin(const char *who, bool to_stderr) {
     if (file >= 0 || !name || !*name || dash)
         return 0;
     file = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
-    return file >= 0
-               ? 0
-               : fail(STATUS_CONFIG, "%s: TIDELOCK_TRACE: %s: %s", who, name, strerror(errno));
+    return file >= 0 ? 0
+                     : fail(STATUS_CONFIG, "%s: TIDELOCK_TRACE: %s: %s", who, name,
+                            outfile_why(errno == ENXIO ? EPIPE : errno));
 }
 
 bool trace_wanted(void) {

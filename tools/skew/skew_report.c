@@ -68,14 +68,16 @@ static bool read_lines(skew_past *p, const char *file, FILE *in, reading *r) {
 
 static int read_file(skew_past *p, const char *file, char *room) {
     reading r = {.line = room};
-    FILE *in = fopen(file, "re");
+    bool given = strcmp(file, "-") == 0;
+    FILE *in = given ? stdin : fopen(file, "re");
 
     if (!in)
         return fail(STATUS_CONFIG, "%.200s: %s", file, strerror(errno));
     errno = 0;
     bool memory = read_lines(p, file, in, &r);
     int why = ferror(in) ? errno : 0;
-    (void)fclose(in);
+    if (!given)
+        (void)fclose(in);
     p->skipped += r.skipped;
     if (r.skipped > COMPLAINTS)
         say("%.200s: %lld lines skipped in all", file, (long long)r.skipped);
