@@ -28,10 +28,11 @@ static tl_err check_ttl(const tl_client *client, int64_t ttl_ms, tl_error *err) 
                         "grants no less",
                         TL_ETCD_TTL_MIN_MS, (long long)ttl_ms);
     if (client->quiet_ms > 0 && ttl_ms > client->quiet_ms)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "ttl: at most quiet_ms, which is %lld ms, not %lld: quiet_ms must last as "
-                        "long as any lock",
-                        (long long)client->quiet_ms, (long long)ttl_ms);
+        return tl__fail(
+            err, TL_EINVALID, 0,
+            "ttl: at most quiet_ms, which is %lld ms, not %lld: quiet_ms (--quiet) must "
+            "last as long as any lock",
+            (long long)client->quiet_ms, (long long)ttl_ms);
     return TL_OK;
 }
 
