@@ -90,6 +90,10 @@ else
     part_skipped units "there is no systemd-analyze (Debian: systemd)"
 fi
 
+# ---- the packages ---------------------------------------------------------------------------------------
+# What apt installs beside them without being asked starts no server on each host.
+! grep -E '^(Depends|Recommends):.*(redis|valkey|etcd)(-server)?( |,|$)' "$here/tools/packaging/debian/control" || fail "a package brings a server"
+
 # ---- the image ----------------------------------------------------------------------------------------
 # What is copied into it is enough to build the command, and what it builds is what it says.
 mkdir "$work/image"
