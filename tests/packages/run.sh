@@ -90,6 +90,40 @@ purged() { # chroot
     diff "$work/before" "$work/after"
 }
 
+# What docker build would do with the example's Dockerfile, each stage in a chroot of its own.
+image() { # folder of its stages
+    local file=tools/packaging/examples/Dockerfile at='' cwd user=root what rest from to entry command
+    while read -r what rest; do
+        case $what in
+        FROM)
+            [[ $rest == debian:12* ]] || { echo "no chroot for $rest" && return 1; }
+            at=$1/${rest##* } cwd=/
+            unpack bookworm "$at" || return 1
+            ;;
+        RUN) inside "$at" "cd $cwd; $rest" </dev/null || return 1 ;;
+        WORKDIR) cwd=$rest && mkdir -p "$at$cwd" ;;
+        COPY)
+            read -r from to <<<"$rest"
+            if [[ $from == --from=* ]]; then
+                from=$1/${from#--from=}${to%% *} to=${to#* }
+            fi
+            [[ $to == /* ]] || to=$cwd/$to
+            mkdir -p "$at$to" && if [[ -d $from ]]; then cp -a "$from/." "$at$to"; else cp -a "$from" "$at$to"; fi || return 1
+            ;;
+        USER) user=$rest ;;
+        ENTRYPOINT) entry=$("$python" -c 'import json, sys; print(*json.loads(sys.argv[1]))' "$rest") ;;
+        CMD) command=$("$python" -c 'import json, sys; print(*json.loads(sys.argv[1]))' "$rest") ;;
+        *) echo "what is $what?" && return 1 ;;
+        esac
+    done < <(sed -e :a -e '/\\$/N; s/\\\n//; ta' "$file" | grep -v '^#\|^$')
+    [[ $user != root ]] || { echo "it is run by root" && return 1; }
+    # shellcheck disable=SC2086 # words
+    chroot --userspec="$user" "$at" $entry $command | grep '^usage: tidelock' &&
+        chroot --userspec="$user" "$at" $entry --url redis://127.0.0.1:1 run -n k -- true
+    [[ $? == 69 ]]
+}
+
+python=$(command -v python3)
 when=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y src/CHANGELOG.md)
 tar -C "$root" -cf "$work/source.tar" --exclude=./build --exclude=./.git . || exit 1
 for suite in "${suites[@]}"; do
@@ -110,7 +144,8 @@ for suite in "${suites[@]}"; do
         step "$suite: installed and purged" purged "$user" &&
         step "$suite: installed" inside "$user" "$apt install /root/out/*.deb" &&
         step "$suite: used" use "$user"
-    [[ ${KEEP:-} ]] || rm -rf "$maker" "$user"
+    [[ $suite != bookworm ]] || step "$suite: the steps of the example's image" image "$work/image"
+    [[ ${KEEP:-} ]] || rm -rf "$maker" "$user" "$work/image"
 done
 
 echo "$passed passed, $failed failed"
