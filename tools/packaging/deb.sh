@@ -36,9 +36,9 @@ sed -i "s|@MAINTAINER@|$who|" debian/control
     echo
     echo " -- $who  $(date -u -R -d "@$when")"
 } >debian/changelog
-# The licence, as the format wants it: its first line, whose it is, and the rest as one paragraph.
+# The licence, as the format wants it: whose it is, with the year, its first line, and the rest as one paragraph.
 {
-    sed -n 's/^Copyright (c) /Copyright: /p' LICENSE
+    sed -n "s/^Copyright (c) /Copyright: $(date -u -d "@$when" +%Y) /p" LICENSE
     echo 'License: Expat'
     sed '1,/^Copyright/d' LICENSE | sed '1{/^$/d}; s/^$/./; s/^/ /'
 } >debian/license
