@@ -378,6 +378,7 @@ typedef struct {
     uint8_t owner;
     int to; /**< the shard that it is moved to; SIM_SLOT_NOBODY: it stays */
     uint32_t epoch;
+    sim_ns closed; /**< when it was moved last */
 } sim_slot;
 
 typedef struct {
@@ -677,10 +678,12 @@ typedef struct {
     tl_mono sent; /**< before its first byte left */
     sim_ns never_after;
     unsigned opened; /**< how often it has connected */
+    uint8_t node;    /**< of a cluster: which is asked first */
     tl_reply reply[4];
 } sim_raw;
 
-/** Ask, and wait for as many answers as there are commands, at most 4. NULL: none came in time. Valid until the next. */
+/** Ask, and wait for as many answers as there are commands, at most 4. NULL: none came in time. Valid until the next. In a cluster one
+ *  command, of one key. */
 const tl_reply *sim_raw_ask(sim_world *w, sim_raw *raw, const tl_command *commands, unsigned count,
                             int64_t limit_ms);
 void sim_raw_close(sim_raw *raw);
