@@ -205,7 +205,7 @@ $(GEN)/scripts.inc: $(LUA) $(LUA_WITH) $(BUILD)/list
 	$(Q)for f in $(LUA); do \
 	    if grep -Hn '^[[:space:]]*--\[=*\[' $$f; then echo "$$f: long comments are not stripped: use --" >&2; exit 1; fi; \
 	    name=$$(basename $$f .lua | tr - _); \
-	    awk -v dir=$$(dirname $$f) '/^-- with /{f = dir "/with/" $$3 ".lua"; while ((getline line < f) > 0) print line; close(f); next} 1' $$f | \
+	    awk -v dir=src/wire/scripts '/^-- with /{f = dir "/with/" $$3 ".lua"; while ((getline line < f) > 0) print line; close(f); next} 1' $$f | \
 	        sed '/^[[:space:]]*\(--.*\)\{0,1\}$$/d' >$(GEN)/$$name.lua; \
 	    echo "TL_SCRIPT_ROW($$(echo $$name | tr a-z A-Z), $$name,"; \
 	    sed 's/[\\"?]/\\&/g; s/^/    "/; s/$$/\\n"/' $(GEN)/$$name.lua; \

@@ -128,15 +128,6 @@ static tl_dlu *open_table(tl_client *client, tl_error *err) {
     return d;
 }
 
-/* A client that only looks at locks would open there, and each lock() fail: to who asks no more than "did I get it?" that
- * is another's lock. */
-static bool is_of_cluster(const char *url) {
-    static const char scheme[] = "+cluster://";
-    const char *end = url ? strstr(url, "://") : NULL;
-    size_t n = sizeof scheme - sizeof "://";
-    return end && (size_t)(end - url) > n && strncmp(end - n, scheme, sizeof scheme - 1) == 0;
-}
-
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
     union { /* of whatever version of the header they are */
         tl_client_options o;
@@ -148,11 +139,6 @@ tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
         memcpy(&copy, options, options->size);
     if (copy.o.protocol == TL_TOKEN)
         copy.o.protocol = TL_BRIDGE;
-    if (!odd && is_of_cluster(copy.o.url)) {
-        (void)fail(err, TL_EINVALID, "open", "locks",
-                   "in a cluster (redis+cluster://) none is acquired by stamps");
-        return NULL;
-    }
     if (tl_client_open(odd ? options : &copy.o, &client, err))
         return NULL;
     tl_dlu *d = open_table(client, err);

@@ -12,6 +12,7 @@
 
 #define GRACE_TIMES 10
 #define GRACE_MS INT64_C(3600000)
+#define NODES_GRACE_MS 2000 /* dialects of whole seconds free it so late */
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
@@ -30,8 +31,12 @@ int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e) {
     return job->rules.clock_skew_max_ms * (job->rules.strict || e->server->anchor.known ? 1 : 2);
 }
 
-int64_t tl__stamp_px_ms(const tl_job *job) {
+/* In a cluster what has been renewed or released key by key S may not know of, and who finds such a stamp waits for K's end. */
+int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms) {
     int64_t grace = job->ttl_ms * GRACE_TIMES;
+    if (job->rules.nodes)
+        return left_ms + job->rules.clock_skew_max_ms + job->rules.legacy_delay_max_ms +
+               NODES_GRACE_MS;
     return job->ttl_ms + (grace > GRACE_MS ? grace : GRACE_MS);
 }
 
@@ -214,7 +219,7 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     if (refuses(a, job, e, out))
         return TL_END;
     s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level & TL_LEVEL_BITS;
-    if (is_bridge(s))
+    if (is_bridge(s) || job->rules.nodes)
         s->level = TL_LEVEL_SCRIPT;
     if (s->level > TL_LEVEL_SCRIPT && never_quiet(a, job, out))
         return TL_END;
@@ -258,7 +263,8 @@ static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out
         return watch_answered(s, job, e, out);
     if (s->level == TL_LEVEL_PLAIN && is_error(e, "wrong kind of value"))
         return tl__stamp_plain_wrong_type(s, out);
-    if (s->level == TL_LEVEL_PLAIN || is_bridge(s) || !is_error(e, "unknown command"))
+    if (s->level == TL_LEVEL_PLAIN || is_bridge(s) || job->rules.nodes ||
+        !is_error(e, "unknown command"))
         return tl__attempt_refused(a, job, e, out);
     out->level = TL_LEVEL_WATCH;
     a->bounded = false;

@@ -1,7 +1,7 @@
 /*
  * What the protocols of stamps have in common: judging what K holds, and what an own stamp is worth.
  * stamp_script keeps a sidecar, by EVAL; stamp_watch does, by WATCH and MULTI; stamp_plain knows the
- * four commands of the legacy clients only.
+ * four commands of the legacy clients only. stamp_alone goes on for stamp_script while a cluster's slot is being moved.
  */
 #ifndef TL_STAMP_H
 #define TL_STAMP_H
@@ -28,17 +28,24 @@ typedef struct {
                       is expected */
     uint8_t rounds;
     /* stamp_watch */
-    bool timed;         /* the server tells its time */
-    bool owned;         /* a take has found itself the holder */
-    uint8_t exec;       /* which of the replies is that of EXEC */
-    int8_t status;      /* DROP: what it will have come to */
-    uint64_t read_hash; /* of the stamp that was found */
-    size_t read_n;
+    bool timed;    /* the server tells its time */
+    bool owned;    /* a take has found itself the holder */
+    uint8_t exec;  /* which of the replies is that of EXEC */
+    int8_t status; /* DROP: what it will have come to */
+    union {
+        uint64_t read_hash; /* of the stamp that was found */
+        int64_t from_ms;    /* stamp_alone: what K held when it was noted what it is to hold next */
+    };
+    union {
+        size_t read_n;
+        int64_t proved_ms; /* stamp_alone: what K held when that was told last */
+    };
     int64_t read_end_ms;
     /* stamp_plain, stamp_watch */
     tl_mono read_at; /* when our clock was read for the stamp that was sent */
     int64_t read_us; /* what it showed, at least */
     int64_t end_ms;  /* that stamp */
+    /* stamp_alone: read_end_ms is what S knew K to hold, end_ms what it is about to hold */
 } tl_stamp_try;
 
 _Static_assert(sizeof(tl_stamp_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
@@ -70,8 +77,8 @@ int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e);
  *  by then: so long before a stamp ends, who will be its next holder may have replaced it. Else 0. */
 int64_t tl__stamp_late_ms(const tl_rules *rules);
 
-/** K's own lifetime, which only collects garbage. */
-int64_t tl__stamp_px_ms(const tl_job *job);
+/** K's own lifetime, which only collects garbage, of a stamp that ends in left_ms. */
+int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms);
 
 /** What a holder takes back must not end before what it believes, or may yet come to believe: unlike
  *  a keep, a take can shorten. */
@@ -96,6 +103,13 @@ void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e
 bool tl__stamp_script_renews(const tl_stamp_try *s);
 tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                     tl_out *out);
+
+/** Key by key: of a keep or drop where try.alone is set. */
+void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
+tl_status tl__stamp_alone_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                   tl_out *out);
+/** Is it what K held when the hold was proved last? */
+bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value, tl_out *out);
 
 void tl__stamp_watch_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
 /** Does the server's answer say that it knows no WATCH, MULTI or EXEC? Then nothing has been done. */

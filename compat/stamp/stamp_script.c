@@ -24,7 +24,7 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
                               .binds = true};
     tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
                           .expect = TL_LITERAL(""),
-                          .px_ms = tl__stamp_px_ms(job),
+                          .px_ms = tl__stamp_px_ms(job, end_ms - now_ms),
                           .until_us = (end_ms + job->rules.clock_skew_max_ms) * 1000};
     if (s->drain)
         w = token;
@@ -38,7 +38,11 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
 
 void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     s->level = TL_LEVEL_SCRIPT;
-    if (s->try.op == TL_RELEASE)
+    if (job->rules.nodes && job->proof.unbound && s->try.op == TL_RELEASE)
+        s->try.alone = true; /* what K holds S hasn't been told of yet */
+    if (s->try.alone)
+        tl__stamp_alone_send(s, job, e, out);
+    else if (s->try.op == TL_RELEASE)
         tl__sidecar_send_release(&s->try, job, out);
     else
         write_stamp(s, job, e, (tl_bytes){0}, out);
@@ -152,6 +156,15 @@ static tl_status acquire_answered(tl_stamp_try *s, const tl_job *job, const tl_e
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
+/* It may have been renewed key by key by a request that went unanswered, while the slot was being moved. */
+static tl_status renew_alone(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    s->try.alone = true;
+    tl_server room;
+    tl_event informed = tl__try_informed(e, out, &room);
+    tl__stamp_alone_send(s, job, &informed, out);
+    return TL_GO;
+}
+
 static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer,
                              const tl_event *e, tl_out *out) {
     static const char words[] = "racing clients overwrite it again and again";
@@ -161,7 +174,11 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
     if (is_expected(s, answer->value))
         return tl__try_not_renewed(&s->try, 0, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
-    if (!tl__stamp_is_losers(job, &stamp, e))
+    bool own = job->rules.nodes && tl__stamp_alone_owns(job, answer->value, out);
+    bool losers = tl__stamp_is_losers(job, &stamp, e);
+    if (!own && !losers && job->rules.nodes)
+        return renew_alone(s, job, e, out);
+    if (!own && !losers)
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
     if (take_from(s, job, answer->value, e, out))
         return TL_GO;
@@ -212,6 +229,8 @@ static tl_status acquired(tl_stamp_try *s, const tl_job *job, const tl_event *e,
 
 tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                     tl_out *out) {
+    if (s->try.alone)
+        return tl__stamp_alone_answered(s, job, e, out);
     switch ((tl_op)s->try.op) {
     case TL_ACQUIRE: return acquired(s, job, e, out);
     case TL_RENEW: return renew_answered(s, job, e, out);

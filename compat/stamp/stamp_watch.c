@@ -231,7 +231,7 @@ static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event 
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
     tl_bytes value = new_stamp(s, job, e, least_ms, out);
     int64_t until_us = (s->end_ms + job->rules.clock_skew_max_ms) * 1000;
-    int64_t left_ms = tl__stamp_px_ms(job) + S_SPARE_MS;
+    int64_t left_ms = tl__stamp_px_ms(job, 0) + S_SPARE_MS;
     tl_send *send = begin(s, WRITING, &tl__pin_closes, out);
     tl_command *c = say(send, "HMSET", job->sidecar);
     tl__try_add(c, TL_LITERAL("value"));

@@ -173,8 +173,8 @@ static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_err
                                                    : tl__protocol_row(o->protocol);
     if (client->protocol && client->protocol->upkeep && tl__fleet_has_nodes(&client->fleet))
         return tl__fail(err, TL_EINVALID, 0,
-                        "protocol: with a URL that begins with redis+cluster:// it must be token: "
-                        "the phase would be on another node than the key");
+                        "protocol: with a URL that begins with redis+cluster:// it must be token, "
+                        "bridge or timestamp: the phase would be on another node than the key");
     if (client->protocol)
         return TL_OK;
     return known ? tl__fail(err, TL_EINVALID, 0,

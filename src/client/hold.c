@@ -55,6 +55,7 @@ static void drop_in(tl_lock *lock) {
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
     job.revoke = lock->client->members != NULL;
     job.proof = (tl_proof){.stood_ms = job.proof.stood_ms,
+                           .unbound = job.proof.unbound,
                            .lease = job.revoke ? job.proof.lease : 0};
     tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
     const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};
@@ -283,7 +284,7 @@ static void votes_stepped(tl_task *task, const tl_out *out, tl_status status) {
 /* Nobody overwrites a token. */
 static bool is_watched(const tl_lock *lock) {
     bool token = lock->proof.held_by == 1 + TL_TOKEN;
-    return lock->protocol->watching && !lock->terms->rules.strict && !token;
+    return lock->client->keeper.watching && !lock->terms->rules.strict && !token;
 }
 
 /* ---- beginning and ending -------------------------------------------------------------------- */

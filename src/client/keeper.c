@@ -353,7 +353,7 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->timer = tl__timer_open();
     k->ready = dispatch ? tl__wake_open() : -1;
     k->gather = dispatch ? tl__gather_open() : -1;
-    k->watching = client->protocol->watching;
+    k->watching = tl__fleet_has_nodes(&client->fleet) ? NULL : client->protocol->watching;
     k->watch = k->watching ? k->watching->begin(k) : NULL;
     bool loops = !dispatch ||
                  (k->ready >= 0 && k->gather >= 0 && tl__gather_add(k->gather, k->ready));

@@ -175,7 +175,7 @@ static void listen_to_topic(tl_keeper *k, tl_listener *l, tl_bytes key) {
         k->listeners = l->next;
         l->topic = (tl_bytes){0};
         l->hear(l, TL_WAKE_DISARMED);
-    } else if (key.n > 0) {
+    } else if (k->watching && key.n > 0) {
         l->key = key;
         k->watching->watch(k, key, &l->hears);
         k->watching->look_for(k, l);

@@ -142,11 +142,11 @@ uint64_t tl__client_seed(tl_client *client) {
 tl_conn_limits tl__node_limits(const tl_node *node) {
     const tl_client *client = node->client;
     bool lines = client->protocol->lines && !client->legacy.options.strict;
-    return (tl_conn_limits){
-        .site = node->site,
-        .members = client->members,
-        .connect_ms = client->connect_ms,
-        .no_time = client->legacy.options.strict,
-        .ask_run = lines || client->fleet.servers > 0,
-        .ask_id = lines || (client->protocol->watching && !client->legacy.options.strict)};
+    return (tl_conn_limits){.site = node->site,
+                            .members = client->members,
+                            .connect_ms = client->connect_ms,
+                            .no_time = client->legacy.options.strict,
+                            .ask_run = lines || client->fleet.servers > 0,
+                            .ask_id = lines ||
+                                      (client->keeper.watching && !client->legacy.options.strict)};
 }

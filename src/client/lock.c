@@ -87,6 +87,7 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes k
         client->protocol->rules(&client->legacy, o->legacy ? &legacy : NULL, key, ret, &o->ttl_ms,
                                 err))
         return TL_EINVALID;
+    ret->nodes = client->protocol->rules && tl__fleet_has_nodes(&client->fleet);
     if (client->upkeep && client->protocol->upkeep->of(client, key, &ret->of, err))
         return TL_EINVALID;
     if (o->ttl_ms == 0)
@@ -149,18 +150,17 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     return lock;
 }
 
-/* What a cluster can't have. Stamps: what has two keys is refused while their slot is being moved, and nothing asks for
- * them one by one as for tokens; so a held one would be lost. */
+/* What a cluster can't have. By the legacy clients' commands alone: one that an ASK has led on, and that comes late, makes a
+ * key where the slot isn't any more, and nothing beside it says that it doesn't count. */
 static tl_err check_nodes(const tl_client *client, tl_bytes key, tl_error *err) {
     char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
     bool one_slot = true;
     if (!tl__fleet_has_nodes(&client->fleet))
         return TL_OK;
-    if (client->protocol != &tl__protocol_token)
-        return tl__fail(
-            err, TL_EINVALID, 0,
-            "protocol: with a URL that begins with redis+cluster:// it must be token: by this "
-            "one locks can be looked at there, but not acquired");
+    if (client->legacy.options.strict)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "strict: with a URL that begins with redis+cluster:// locks can be looked "
+                        "at, but not acquired: that needs scripts there");
     (void)tl__sidecar(sidecar, key, &one_slot);
     if (!one_slot)
         return tl__fail(

@@ -320,8 +320,13 @@ static tl_status unconfirmed(tl_try *a, const tl_event *e, tl_out *out) {
 static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char moving[] =
         "the key's slot is being moved: with quiet_ms no lock is granted before that is done";
+    static const char stamps[] =
+        "the key's slot is being moved: by stamps no lock is acquired before that is done";
     bool open = e->redirect == TL_ASK || e->redirect == TL_TRY_AGAIN;
-    if (open && !a->alone && a->op == TL_ACQUIRE && job->quiet_ms > 0)
+    bool takes = open && !a->alone && a->op == TL_ACQUIRE;
+    if (takes && job->rules.dialect)
+        return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(stamps), out);
+    if (takes && job->quiet_ms > 0)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(moving), out);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     a->asking = a->alone && e->redirect == TL_ASK;

@@ -399,7 +399,7 @@ TEST(what_a_cluster_has_no_place_for_is_refused) {
     const tl_client_options legacy = TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
                                                        .protocol = TL_AUTO);
     ASSERT_RESULT(tl_client_open(&legacy, &none, &said), TL_EINVALID);
-    ASSERT_SAID("it must be token");
+    ASSERT_SAID("it must be token, bridge or timestamp");
 }
 
 TEST(what_is_no_cluster_says_so) {

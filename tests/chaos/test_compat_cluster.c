@@ -1,7 +1,12 @@
 /*
- * Stamps on a Redis Cluster: they are looked at, on whatever node, and none is acquired.
+ * Stamps on a Redis Cluster: services of the Java class, by SETNX, GET, GETSET and DEL alone, and ours share the locks, also while
+ * a slot is open for several lifetimes.
  */
 #include "arena.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "distribute_lock_util.h"
 #include "real_fleet.h"
@@ -74,15 +79,353 @@ TEST(stamps_on_all_nodes_of_a_cluster_are_read_as_their_clients_do) {
     assert_true(info.held && info.remaining_ms > LONG_AGO_MS - SOON_MS);
 }
 
-TEST(no_lock_is_acquired_by_stamps_in_a_cluster) {
-    static const tl_protocol_id ids[] = {TL_BRIDGE, TL_TIMESTAMP};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-        tl_client *client = make_client_with(
-            TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .protocol = ids[i]));
-        assert_null(tl_lock_new(client, "job", 3, NULL, &said));
-        assert_int_equal(said.code, TL_EINVALID);
-        ASSERT_SAID("it must be token: by this one locks can be looked at there, but not acquired");
+/* ---- a service of the Java class, by a cluster's client ------------------------------------------ */
+
+#define NODES 3
+#define HOPS 8
+#define M_MS 100
+#define L_MS 100
+
+typedef struct {
+    redisContext *at[NODES];
+    int first; /* asked first */
+    int64_t ttl_ms;
+} java;
+
+static java *new_java(int64_t ttl_ms) {
+    java *j = calloc(1, sizeof *j);
+    assert_non_null(j);
+    j->ttl_ms = ttl_ms;
+    for (int i = 0; i < NODES; i++) {
+        j->at[i] = redisConnect("127.0.0.1", real_fleet_server(fleet, i)->port);
+        assert_true(j->at[i] && !j->at[i]->err);
     }
+    return j;
+}
+
+static void free_java(java *j) {
+    for (int i = 0; i < NODES; i++)
+        redisFree(j->at[i]);
+    free(j);
+}
+
+static int64_t wall_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+/* "ASK 866 127.0.0.1:7000": whose it is. */
+static int led_to(const redisReply *reply) {
+    const char *port = reply->type == REDIS_REPLY_ERROR ? strrchr(reply->str, ':') : NULL;
+    bool led = port &&
+               (strncmp(reply->str, "ASK ", 4) == 0 || strncmp(reply->str, "MOVED ", 6) == 0);
+    for (int i = 0; led && i < NODES; i++)
+        if (real_fleet_server(fleet, i)->port == atoi(port + 1))
+            return i;
+    return -1;
+}
+
+/* Executed once at most, wherever it is led, and not later than is assumed of it; NULL: it wasn't. Nodes that don't agree yet
+ * on who has the slot lead in a circle. */
+static redisReply *java_ask(java *j, int64_t by_ms, const char *word, const char *key,
+                            const char *value) {
+    const char *argv[] = {word, key, value};
+    const struct timespec pause = {.tv_nsec = 1000000};
+    int at = j->first;
+    bool asking = false;
+    for (int hops = 1; wall_ms() < by_ms; hops++) {
+        if (asking)
+            freeReplyObject(redisCommand(j->at[at], "ASKING"));
+        redisReply *reply = redisCommandArgv(j->at[at], value ? 3 : 2, argv, NULL);
+        if (!reply || reply->type != REDIS_REPLY_ERROR)
+            return reply;
+        int to = led_to(reply);
+        asking = to >= 0 && strncmp(reply->str, "ASK ", 4) == 0;
+        at = to >= 0 ? to : at;
+        j->first = to >= 0 && !asking ? to : j->first;
+        freeReplyObject(reply);
+        if (hops % HOPS == 0)
+            (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static bool java_lock(java *j, const char *key, int64_t *ret_end_ms) {
+    char stamp[32], found[32] = "";
+    int64_t now_ms = wall_ms(), by_ms = now_ms + L_MS / 2;
+    *ret_end_ms = now_ms + j->ttl_ms;
+    (void)snprintf(stamp, sizeof stamp, "%lld", (long long)*ret_end_ms);
+    redisReply *reply = java_ask(j, by_ms, "SETNX", key, stamp);
+    bool had = reply && reply->integer == 1;
+    freeReplyObject(reply);
+    reply = had ? NULL : java_ask(j, by_ms, "GET", key, NULL);
+    if (reply && reply->type == REDIS_REPLY_STRING)
+        (void)snprintf(found, sizeof found, "%s", reply->str);
+    freeReplyObject(reply);
+    if (had || !found[0] || atoll(found) >= now_ms)
+        return had;
+    reply = java_ask(j, by_ms, "GETSET", key, stamp);
+    had = reply && reply->type == REDIS_REPLY_STRING && strcmp(reply->str, found) == 0;
+    freeReplyObject(reply);
+    return had;
+}
+
+static void java_release(java *j, const char *key, int64_t end_ms) {
+    freeReplyObject(java_ask(j, end_ms - 2 * M_MS - L_MS, "DEL", key, NULL));
+}
+
+/* ---- sharing locks with it ------------------------------------------------------------------------ */
+
+#define T_MS clock_patient_ms(3000) /* of everybody */
+#define JOB "{slot}job"
+
+static tl_client *ours_as(tl_protocol_id id) {
+    const tl_legacy_options legacy = TL_LEGACY_OPTIONS(.clock_skew_max_ms = 100,
+                                                       .legacy_delay_max_ms = L_MS,
+                                                       .legacy_ttl_min_ms = T_MS);
+    return make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .protocol = id,
+                                              .legacy = &legacy, .attempt_ms = SOON_MS,
+                                              .connect_ms = SOON_MS));
+}
+
+static tl_client *ours(void) {
+    return ours_as(TL_BRIDGE);
+}
+
+static tl_lock *told_of(tl_client *client, lock_events *events) {
+    return make_lock_with(client, JOB, TL_LOCK_OPTIONS(.on_event = lock_events_add, .ctx = events));
+}
+
+static real_node *another_master(void) {
+    for (int i = 0; i < NODES; i++)
+        if (real_fleet_server(fleet, i) != real_fleet_owner(fleet, JOB))
+            return real_fleet_server(fleet, i);
+    return NULL;
+}
+
+static void let_pass(int64_t ms) {
+    const clock_wait wait = clock_wait_begin(ms);
+    while (clock_wait_more(&wait)) {}
+}
+
+static void free_key(void) {
+    java *j = new_java(T_MS);
+    java_release(j, JOB, INT64_MAX);
+    java_release(j, "{slot}job:tidelock", INT64_MAX);
+    free_java(j);
+}
+
+TEST(a_java_service_and_ours_share_the_locks_of_a_cluster) {
+    static const tl_protocol_id ids[] = {TL_BRIDGE, TL_TIMESTAMP};
+    java *j = new_java(T_MS);
+    int64_t end_ms;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        tl_client *client = ours_as(ids[i]);
+        for (int k = 0; k < KEYS; k++) {
+            char key[16];
+            (void)snprintf(key, sizeof key, "job:%d", k);
+            tl_lock *lock = make_lock_with(client, key, TL_LOCK_OPTIONS(.ttl_ms = 0));
+            assert_true(java_lock(j, key, &end_ms));
+            ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+            java_release(j, key, end_ms);
+            ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+            assert_false(java_lock(j, key, &end_ms));
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+            assert_true(java_lock(j, key, &end_ms));
+            java_release(j, key, end_ms);
+        }
+    }
+    free_java(j);
+}
+
+/* Its holder has crashed: after M and L more it is ours. */
+TEST(a_dead_services_stamp_is_taken_over_in_a_cluster) {
+    java *j = new_java(T_MS);
+    tl_lock *lock = make_lock_with(ours(), "dead", TL_LOCK_OPTIONS(.ttl_ms = 0));
+    int64_t end_ms;
+    assert_true(java_lock(j, "dead", &end_ms));
+    ASSERT_RESULT(tl_lock_acquire(lock, T_MS + SOON_MS, &said), TL_OK);
+    assert_true(wall_ms() > end_ms);
+    assert_false(java_lock(j, "dead", &end_ms));
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    free_java(j);
+}
+
+/* ---- while the slot is open ------------------------------------------------------------------------ */
+
+/* So long that all of it is over but for renewals. Java never has the lock. */
+static void outlast(java *j, tl_lock *lock) {
+    const clock_wait wait = clock_wait_begin(2 * T_MS);
+    int64_t end_ms;
+    while (clock_wait_more(&wait)) {
+        assert_false(java_lock(j, JOB, &end_ms));
+        assert_true(tl_lock_remaining_ms(lock) > 0);
+    }
+}
+
+static void hold_in_open_slot(const char *first, const char *second) {
+    free_key();
+    java *j = new_java(T_MS);
+    lock_events *events = make_events();
+    tl_lock *lock = told_of(ours(), events);
+    int64_t end_ms;
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    real_fleet_open_slot(fleet, JOB, another_master());
+    if (first)
+        real_fleet_move_key(fleet, first);
+    outlast(j, lock);
+    if (second)
+        real_fleet_move_key(fleet, second);
+    outlast(j, lock);
+    ASSERT_RESULT(tl_lock_extend(lock, T_MS, &said), TL_OK);
+    assert_true(tl_lock_remaining_ms(lock) > T_MS / 2);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_true(java_lock(j, JOB, &end_ms)); /* at once, wherever the key is */
+    java_release(j, JOB, end_ms);
+    real_fleet_close_slot(fleet);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    free_java(j);
+}
+
+TEST(a_held_stamp_is_renewed_and_released_while_its_slot_is_open) {
+    hold_in_open_slot(NULL, JOB);
+    hold_in_open_slot("{slot}job:tidelock", NULL);
+    hold_in_open_slot(JOB, "{slot}job:tidelock");
+}
+
+TEST(what_was_renewed_in_an_open_slot_goes_on_when_it_has_moved) {
+    free_key();
+    java *j = new_java(T_MS);
+    lock_events *events = make_events();
+    tl_lock *lock = told_of(ours(), events);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    real_fleet_open_slot(fleet, JOB, another_master());
+    real_fleet_move_key(fleet, JOB);
+    outlast(j, lock);
+    real_fleet_close_slot(fleet);
+    outlast(j, lock);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    free_java(j);
+}
+
+TEST(none_is_acquired_while_its_slot_is_open_and_who_waits_has_it_afterwards) {
+    free_key();
+    tl_client *client = ours();
+    tl_lock *lock = told_of(client, make_events());
+    real_fleet_open_slot(fleet, JOB, another_master());
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("the key's slot is being moved: by stamps no lock is acquired before that is done");
+    real_fleet_close_slot(fleet);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+TEST(a_holder_is_told_of_a_loss_while_its_slot_is_open) {
+    free_key();
+    java *j = new_java(T_MS);
+    lock_events *events = make_events();
+    tl_lock *lock = told_of(ours(), events);
+    int64_t end_ms;
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    real_fleet_open_slot(fleet, JOB, another_master());
+    real_fleet_move_key(fleet, JOB);
+    let_pass(2 * M_MS);              /* else it may be a racing loser's */
+    java_release(j, JOB, INT64_MAX); /* of another's lock */
+    assert_true(java_lock(j, JOB, &end_ms));
+    lock_event event = lock_events_await(events, TL_LOST, T_MS);
+    assert_true(event.why == TL_LOST_TAKEN || event.why == TL_LOST_GONE);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+    (void)tl_lock_release(lock, &said);
+    assert_false(java_lock(j, JOB, &end_ms)); /* what it has is left alone */
+    java_release(j, JOB, end_ms);
+    real_fleet_close_slot(fleet);
+    free_java(j);
+}
+
+/* ---- all at once ------------------------------------------------------------------------------------ */
+
+#define TURNS_MS clock_patient_ms(6000)
+
+static atomic_int inside;
+static atomic_bool over;
+static atomic_int turns[2], twice;
+
+static void take_turn(int who) {
+    const struct timespec work = {.tv_nsec = 3000000};
+    atomic_fetch_add(&twice, atomic_fetch_add(&inside, 1) != 0);
+    (void)nanosleep(&work, NULL);
+    atomic_fetch_sub(&inside, 1);
+    atomic_fetch_add(&turns[who], 1);
+}
+
+static void *java_service(void *j) {
+    const struct timespec pause = {.tv_nsec = 2000000};
+    int64_t end_ms;
+    while (!atomic_load(&over)) {
+        if (java_lock(j, JOB, &end_ms)) {
+            take_turn(0);
+            java_release(j, JOB, end_ms);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static void *our_service(void *lock) {
+    tl_error err;
+    while (!atomic_load(&over)) {
+        if (tl_lock_acquire(lock, 1000, &err))
+            continue;
+        take_turn(1);
+        (void)tl_lock_release(lock, &err);
+    }
+    return NULL;
+}
+
+TEST(java_and_ours_take_turns_while_the_slot_goes_from_node_to_node) {
+    enum { EACH = 3 };
+    pthread_t thread[2 * EACH];
+    java *javas[EACH];
+    free_key();
+    atomic_store(&over, false);
+    for (int i = 0; i < EACH; i++) {
+        javas[i] = new_java(T_MS);
+        tl_lock *lock = told_of(ours(), make_events());
+        assert_int_equal(pthread_create(&thread[2 * i], NULL, java_service, javas[i]), 0);
+        assert_int_equal(pthread_create(&thread[2 * i + 1], NULL, our_service, lock), 0);
+    }
+    int moves = 0;
+    for (const clock_wait wait = clock_wait_begin(TURNS_MS); clock_wait_more(&wait); moves++) {
+        real_fleet_open_slot(fleet, JOB, another_master());
+        real_fleet_move_key(fleet, moves % 2 ? JOB : "{slot}job:tidelock");
+        real_fleet_close_slot(fleet);
+        let_pass(2 * L_MS); /* assumed: nobody is led on to where a slot was before */
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < 2 * EACH; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    for (int i = 0; i < EACH; i++)
+        free_java(javas[i]);
+    print_message("%d moves of the slot, %d turns of Java, %d of ours\n", moves,
+                  atomic_load(&turns[0]), atomic_load(&turns[1]));
+    assert_int_equal(atomic_load(&twice), 0);
+    assert_true(moves > 1 && atomic_load(&turns[0]) > 5 && atomic_load(&turns[1]) > 5);
+}
+
+/* ---- what isn't to be had, and the drop-in ----------------------------------------------------------- */
+
+TEST(without_scripts_no_lock_is_acquired_in_a_cluster) {
+    const tl_legacy_options strict = TL_LEGACY_OPTIONS(.strict = true);
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
+                                                           .protocol = TL_TIMESTAMP,
+                                                           .legacy = &strict));
+    assert_null(tl_lock_new(client, "job", 3, NULL, &said));
+    assert_int_equal(said.code, TL_EINVALID);
+    ASSERT_SAID("locks can be looked at, but not acquired: that needs scripts there");
 }
 
 TEST(no_client_follows_a_phase_in_a_cluster) {
@@ -90,14 +433,20 @@ TEST(no_client_follows_a_phase_in_a_cluster) {
                                                   .protocol = TL_AUTO);
     tl_client *none = NULL;
     ASSERT_RESULT(tl_client_open(&o, &none, &said), TL_EINVALID);
-    ASSERT_SAID("it must be token: the phase would be on another node than the key");
+    ASSERT_SAID("it must be token, bridge or timestamp: the phase would be on another node than");
 }
 
-TEST(the_drop_in_is_not_opened_on_a_cluster) {
-    assert_null(tl_dlu_open(real_fleet_url(fleet), &said));
-    assert_int_equal(said.code, TL_EINVALID);
-    ASSERT_SAID("none is acquired by stamps");
-    tl_dlu *alone = tl_dlu_open("redis://u:+cluster@127.0.0.1", &said);
-    assert_non_null(alone);
-    tl_dlu_close(alone);
+TEST(the_drop_in_locks_in_a_cluster) {
+    java *j = new_java(60000);
+    tl_dlu *locks = tl_dlu_open(real_fleet_url(fleet), &said);
+    int64_t end_ms;
+    assert_non_null(locks);
+    assert_true(tl_dlu_lock(locks, "nightly", &said));
+    assert_false(java_lock(j, "nightly", &end_ms));
+    assert_int_equal(tl_dlu_release(locks, "nightly", &said), TL_OK);
+    assert_true(java_lock(j, "nightly", &end_ms));
+    assert_false(tl_dlu_lock(locks, "nightly", &said));
+    java_release(j, "nightly", end_ms);
+    tl_dlu_close(locks);
+    free_java(j);
 }

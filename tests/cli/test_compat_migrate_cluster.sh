@@ -82,16 +82,20 @@ assert d["jobs:held"] == d["jobs:beside"] == "held", d
 assert set(d) - {"jobs:margin"} == {"jobs:held", "jobs:beside"}, d
 PY
 
-# Stamps are looked at by what is known of their clients, and no lock is acquired by them.
+# Stamps are looked at by what is known of their clients, and locks are acquired and released by them.
 expect_from 1 "$tidelock" check --protocol bridge jobs:held
 says '^held by a legacy client \(java\), free in '
 expect 0 "$tidelock" inspect --protocol bridge 'jobs:*'
 says '^jobs:held '
-for c in "run job -- true" "lock job" "unlock job t" "extend job t --ttl 60s"; do
-    # shellcheck disable=SC2086
-    expect_line 64 'protocol: with a URL that begins with redis.cluster:// it must be token: by this one' "$tidelock" ${c%% *} --protocol bridge ${c#* }
+expect_from 75 "$tidelock" run --protocol bridge --wait 0s jobs:held -- true
+for p in bridge timestamp; do
+    expect_from 1 "$tidelock" run --protocol $p job -- "$tidelock" check --protocol $p job
+    says '^held by tidelock on '
+    ! is_there job || fail "it is left: $p"
 done
-expect_line 78 'it must be token: the phase would be on another node' "$tidelock" run --protocol auto job -- true
+expect_line 64 'strict: with a URL that begins with redis.cluster:// locks can be looked at, but not acquired' \
+    "$tidelock" run --protocol timestamp --strict job -- true
+expect_line 78 'it must be token, bridge or timestamp: the phase would be on another node' "$tidelock" run --protocol auto job -- true
 
 # A master that doesn't answer: nobody may take its stamps for none.
 pid=$(of "$(owner jobs:held)" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')

@@ -88,7 +88,7 @@ TEST(each_script_has_a_name_a_text_and_a_sha1) {
         [TL_SCRIPT_UNVOTE] = "unvote",   [TL_SCRIPT_UNBIND] = "unbind", [TL_SCRIPT_VOTE] = "vote",
         [TL_SCRIPT_LEAVE] = "leave",
 #ifdef TL_COMPAT
-        [TL_SCRIPT_PHASE] = "phase",
+        [TL_SCRIPT_NOTE] = "note",       [TL_SCRIPT_PHASE] = "phase",   [TL_SCRIPT_SWAP] = "swap",
 #endif
     };
     for (int i = 0; i < TL_SCRIPTS; i++) {

@@ -1,0 +1,295 @@
+/*
+ * Stamps by requests of one key each, where K and S may be at two nodes: while a slot of a cluster is being moved no script
+ * of both is executed at either. A hold is renewed and released so; none is begun (follow() in protocol/attempt.c).
+ *
+ * Bytes alone prove nothing, here as elsewhere. So S is asked first, whose token does, and has noted what K is to hold
+ * next; then K is changed from what it held to that. A request that is late, lost or repeated, or of another of the holder's
+ * threads, notes nothing else before that was done: so K holds what is known to be the token's, or is another's. Neither
+ * script makes a key that isn't there, so that one which an ASK has led on, and which comes late, changes nothing.
+ */
+#include "protocol/alone.h"
+#include "stamp/stamp.h"
+
+#define S_LEAST_MS 3600000 /* S outlives a renewal by an hour, as in sidecar.c */
+#define STEP_MS 1000       /* a stamp of whole seconds, one later */
+#define SHORT_PARTS                                                                                \
+    4 /* a stamp that lacks more than such a part of its lifetime is renewed at once */
+
+/* From 8 on: it begins where another form has ended. */
+enum { NOTING = 8, SWAPPING, LOOKING };
+
+/* ---- stamps ------------------------------------------------------------------------------------ */
+
+static tl_bytes text_of(const tl_job *job, int64_t end_ms, tl_out *out) {
+    char text[TL_STAMP_SIZE];
+    if (end_ms == 0)
+        return (tl_bytes){0};
+    tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
+                                       text);
+    return tl__out_copy(out, value, (tl_bytes){0});
+}
+
+/* The end that a text tells which we have written; 0: we haven't. */
+static int64_t own_end_ms(const tl_job *job, tl_bytes text, const tl_event *e, tl_out *out) {
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, tl__stamp_now_us(job, e).hi / 1000);
+    bool own = stamp.kind == TL_STAMP_GOOD && tl__bytes_eq(text, text_of(job, stamp.end_ms, out));
+    return own ? stamp.end_ms : 0;
+}
+
+/* What K held last, as far as is known: by the last answer, or by S. */
+static int64_t held_ms(const tl_stamp_try *s) {
+    int64_t end_ms = s->read_end_ms > s->proved_ms ? s->read_end_ms : s->proved_ms;
+    return end_ms > s->from_ms ? end_ms : s->from_ms;
+}
+
+/* Later than that, so that the two can be told apart. */
+static int64_t next_ms(const tl_stamp_try *s, const tl_job *job, const tl_event *e) {
+    int64_t end_ms = tl__stamp_now_us(job, e).lo / 1000 + job->ttl_ms;
+    int64_t step_ms = job->rules.dialect->unit == TL_UNIT_MS ? 1 : STEP_MS;
+    int64_t least_ms = held_ms(s) + step_ms;
+    if (s->owned && least_ms < tl__stamp_least_end_ms(job, e))
+        least_ms = tl__stamp_least_end_ms(job, e);
+    return end_ms > least_ms ? end_ms : least_ms;
+}
+
+bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value, tl_out *out) {
+    return job->proof.stamp_ms != 0 && tl__bytes_eq(value, text_of(job, job->proof.stamp_ms, out));
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+static tl_command *say(tl_stamp_try *s, tl_script script, tl_bytes key, tl_out *out) {
+    tl_command *c = tl__try_script(tl__out_send(out, s->try.ticket, s->try.by), script);
+    c->nkeys = 1;
+    tl__try_add(c, key);
+    return c;
+}
+
+static void send_note(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_command *c = say(s, TL_SCRIPT_NOTE, job->sidecar, out);
+    tl__try_add(c, tl__token_bytes(&job->token));
+    if (s->try.op == TL_RELEASE)
+        return;
+    int64_t end_ms = next_ms(s, job, e);
+    tl__try_add(c, text_of(job, s->proved_ms, out));
+    tl__try_add(c, text_of(job, end_ms, out));
+    tl__try_add(c, text_of(job, s->end_ms, out));
+    tl__try_add(c, tl__out_int(out, (end_ms + job->rules.clock_skew_max_ms) * 1000));
+    tl__try_add(c, tl__out_int(out, S_LEAST_MS));
+}
+
+/* Until then by this server's clock nobody else's clock is past what K holds, whenever a request comes. */
+static int64_t delete_before_us(const tl_stamp_try *s, const tl_job *job, const tl_event *e) {
+    int64_t end_ms = held_ms(s);
+    return end_ms ? (end_ms - job->rules.clock_skew_max_ms) * 1000
+                  : tl__try_not_after_us(&s->try, e, true);
+}
+
+/* From what it may hold by what was proved, by S, and by what is noted; `more`: or from this, which is not ours. */
+static void send_swap(tl_stamp_try *s, const tl_job *job, tl_bytes more, const tl_event *e,
+                      tl_out *out) {
+    bool keeps = s->try.op == TL_RENEW;
+    const int64_t from[] = {s->proved_ms, s->read_end_ms, s->from_ms, s->end_ms};
+    tl_command *c = say(s, TL_SCRIPT_SWAP, job->key, out);
+    s->try.asked = e->now;
+    tl__try_add(c, keeps ? text_of(job, s->end_ms, out) : (tl_bytes){0});
+    int64_t left_ms = s->end_ms - tl__stamp_now_us(job, e).lo / 1000;
+    tl__try_add(c, tl__out_int(out, tl__stamp_px_ms(job, left_ms)));
+    tl__try_add(c, tl__out_int(out, keeps ? tl__try_not_after_us(&s->try, e, false)
+                                          : delete_before_us(s, job, e)));
+    tl__try_add(c, job->sidecar);
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        if (from[i] != 0 && (!keeps || from[i] < s->end_ms))
+            tl__try_add(c, text_of(job, from[i], out));
+    if (more.n > 0)
+        tl__try_add(c, tl__out_copy(out, more, (tl_bytes){0}));
+    if (keeps)
+        tl__try_add_wait(&out->send, job, out);
+}
+
+static void send_look(tl_stamp_try *s, const tl_job *job, tl_out *out) {
+    tl_command *c = tl__try_command(tl__out_send(out, s->try.ticket, s->try.by));
+    tl__try_add(c, TL_LITERAL("GET"));
+    tl__try_add(c, job->key);
+}
+
+void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    s->level = TL_LEVEL_SCRIPT;
+    if (s->phase < NOTING) {
+        s->phase = NOTING;
+        s->proved_ms = job->proof.stamp_ms;
+        s->read_end_ms = s->from_ms = s->end_ms = 0;
+        s->owned = false;
+    }
+    switch (s->phase) {
+    case NOTING: send_note(s, job, e, out); break;
+    case SWAPPING: send_swap(s, job, (tl_bytes){0}, e, out); break;
+    default: send_look(s, job, out); break;
+    }
+}
+
+/* ---- from one to the next ---------------------------------------------------------------------- */
+
+static bool is_late(tl_stamp_try *s, const tl_event *e, tl_out *out) {
+    static const char late[] = "no time is left to ask again";
+    bool is = !tl__mono_before(e->now, s->try.by);
+    if (is)
+        (void)tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+    return is;
+}
+
+/* Another key may be elsewhere. */
+static tl_status go_on(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl_event *e,
+                       tl_out *out) {
+    if (is_late(s, e, out))
+        return TL_END;
+    s->phase = phase;
+    s->try.asking = s->try.again = false;
+    s->try.hops = 0;
+    tl__stamp_alone_send(s, job, e, out);
+    return TL_GO;
+}
+
+/* Others change it under its hands. */
+static bool is_tired(tl_stamp_try *s, tl_out *out) {
+    static const char words[] = "racing clients overwrite it again and again";
+    bool is = ++s->rounds > TL_STAMP_ROUNDS;
+    if (is)
+        (void)tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+    return is;
+}
+
+/* ---- S ----------------------------------------------------------------------------------------- */
+
+/* S has been lost, or another had the lock and has released it: which, the whole form finds out, when the slot is whole. */
+static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    static const char words[] =
+        "the key's slot is being moved, and its sidecar doesn't know of the lock";
+    int64_t left_ms;
+    if (!tl__reply_int(tl__reply_item(e->reply, 1), &left_ms))
+        return tl__try_malformed(&s->try, out);
+    if (tl__alone_may_repeat(&s->try, e))
+        return tl__alone_repeat(&s->try, job, e, out);
+    if (s->try.op == TL_RELEASE)
+        return go_on(s, LOOKING, job, e, out);
+    if (left_ms >= 0)
+        return tl__try_not_renewed(&s->try, 0, out);
+    return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+}
+
+/* What was noted by a request that was held up, or of a hold before, says nothing: it may be replaced, as nobody who has
+ * been answered so writes it. */
+static tl_status noted(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    int64_t status;
+    tl_bytes value, from, next;
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < 0 || status > 1)
+        return tl__try_malformed(&s->try, out);
+    if (status == 0)
+        return is_unknown(s, job, e, out);
+    if (!tl__reply_text(tl__reply_item(e->reply, 1), &value) ||
+        !tl__reply_text(tl__reply_item(e->reply, 2), &from) ||
+        !tl__reply_text(tl__reply_item(e->reply, 3), &next))
+        return tl__try_malformed(&s->try, out);
+    s->read_end_ms = own_end_ms(job, value, e, out);
+    s->from_ms = own_end_ms(job, from, e, out);
+    s->end_ms = own_end_ms(job, next, e, out);
+    if (s->try.op == TL_RELEASE)
+        return go_on(s, SWAPPING, job, e, out);
+    bool short_of = s->owned && s->end_ms < tl__stamp_least_end_ms(job, e);
+    if (s->end_ms > held_ms(s) && !short_of)
+        return go_on(s, SWAPPING, job, e, out);
+    if (s->end_ms == 0)
+        return tl__try_malformed(&s->try, out);
+    return is_tired(s, out) ? TL_END : go_on(s, NOTING, job, e, out);
+}
+
+/* ---- K ----------------------------------------------------------------------------------------- */
+
+/* It was noted long ago, or for less: what was asked for is still to be had. */
+static bool is_short(const tl_stamp_try *s, const tl_job *job, int64_t server_us) {
+    int64_t wanted_ms = job->ttl_ms - job->ttl_ms / SHORT_PARTS;
+    return s->end_ms - server_us / 1000 < wanted_ms && s->rounds < TL_STAMP_ROUNDS;
+}
+
+static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_try *a = &s->try;
+    int64_t server_us;
+    if (!tl__reply_time(e->reply, 2, &server_us))
+        return tl__try_malformed(a, out);
+    if (is_short(s, job, server_us) && tl__mono_before(e->now, a->by)) {
+        s->rounds++;
+        s->proved_ms = s->end_ms;
+        return go_on(s, NOTING, job, e, out);
+    }
+    int64_t left_ms = s->end_ms - (server_us + 999) / 1000 - job->rules.clock_skew_max_ms -
+                      tl__stamp_late_ms(&job->rules);
+    if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
+        a->result.code != TL_OK)
+        return TL_END;
+    tl__stamp_prove(a, job, e, server_us, s->end_ms);
+    a->result.proof.unbound = true; /* S is told of it by the next */
+    return TL_END;
+}
+
+static tl_status absent(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    if (tl__alone_may_repeat(&s->try, e))
+        return tl__alone_repeat(&s->try, job, e, out);
+    return s->try.op == TL_RELEASE ? tl__try_not_released(&s->try, -1, out)
+                                   : tl__try_not_renewed(&s->try, -1, out);
+}
+
+/* What a racing loser has left is replaced by what ends late enough for what is believed. */
+static tl_status overwritten(tl_stamp_try *s, const tl_job *job, tl_bytes value, const tl_event *e,
+                             tl_out *out) {
+    int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000;
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_ms);
+    bool losers = value.p && tl__stamp_is_losers(job, &stamp, e);
+    if (s->try.op ==
+        TL_RELEASE) /* that stays where it is until it runs out, but the lock was ours */
+        return losers ? TL_END : tl__try_not_released(&s->try, 0, out);
+    if (!losers)
+        return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
+    if (is_tired(s, out) || is_late(s, e, out))
+        return TL_END;
+    s->owned = true;
+    if (s->end_ms < tl__stamp_least_end_ms(job, e))
+        return go_on(s, NOTING, job, e, out);
+    send_swap(s, job, value, e, out);
+    return TL_GO;
+}
+
+static tl_status swapped(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    int64_t status;
+    tl_bytes value = {0};
+    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -2 || status > 1)
+        return tl__try_malformed(&s->try, out);
+    (void)tl__reply_text(tl__reply_item(e->reply, 1), &value);
+    tl__out_time(out, e->reply, 2, e);
+    switch (status) {
+    case 1: return s->try.op == TL_RELEASE ? TL_END : renewed(s, job, e, out);
+    case 0: return overwritten(s, job, value, e, out);
+    case -1: return absent(s, job, e, out);
+    default: return tl__try_too_late(&s->try, out);
+    }
+}
+
+/* A release of before has told S, and may have deleted K or not: it isn't deleted by the same bytes a second time. What of
+ * it has stayed runs out. */
+static tl_status looked(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_bytes value = {0};
+    if (e->reply->type == TL_REPLY_NIL)
+        return absent(s, job, e, out);
+    (void)tl__reply_text(e->reply, &value);
+    if (tl__stamp_alone_owns(job, value, out) && tl__mono_before(e->now, job->believed))
+        return TL_END;
+    return overwritten(s, job, value, e, out);
+}
+
+tl_status tl__stamp_alone_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+                                   tl_out *out) {
+    switch (s->phase) {
+    case NOTING: return noted(s, job, e, out);
+    case SWAPPING: return swapped(s, job, e, out);
+    default: return looked(s, job, e, out);
+    }
+}
