@@ -817,6 +817,36 @@ static void alone_executed(sim_world *w, const sim_request *m, const tl_reply *r
     sim_check_key(w, key);
 }
 
+#ifdef TL_COMPAT
+/* Of a stamp: what S is told, and then K. A release is over for others from the first of them on. */
+static void stamp_alone_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
+    int64_t status = 0;
+    bool notes = m->script == TL_SCRIPT_NOTE, frees = !notes && m->argv[1].n == 0;
+    int key = notes ? sim_key_beside(w, m->argv[0]) : sim_key_named(w, m->argv[0]);
+    uint32_t number = notes ? sim_token_number(w, m->argv[1]) : m->token;
+    sim_token *t = &w->token[number];
+    (void)tl__reply_int(tl__reply_item(reply, 0), &status);
+    if (key < 0)
+        return;
+    t->dropped = t->dropped || (notes && m->argc == 2);
+    if (status == 1 && frees) {
+        w->stats.stamps_freed++;
+        if (t->turn == w->key[key].turns)
+            sim_check_released(w, key, number);
+        else if (w->whole)
+            sim_fail(w, key, "token %u deletes %s, which another has taken since", (unsigned)number,
+                     w->key[key].name);
+    } else if (status == 1 && !notes) {
+        w->stats.stamps_swapped++;
+        sim_check_in_time(w, m, m->asked, m->argv[3], spare_of(m->asked, m->asked->unsure_ns), key);
+        if (t->turn == 0 || t->promise == SIM_NOT_ACQUIRED || (t->dropped && t->ours))
+            sim_fail(w, key, "a stamp is renewed for token %u, which doesn't have %s",
+                     (unsigned)number, w->key[key].name);
+    }
+    sim_check_key(w, key);
+}
+#endif
+
 static void plain_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t status = 0;
     bool taking = m->argc > 4 && tl__bytes_eq(m->argv[4], TL_LITERAL("take"));
@@ -838,6 +868,12 @@ void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *repl
     }
     int key = m->argc > 0 ? sim_key_named(w, m->argv[0]) : -1;
     bool alone = m->nkeys == 1 && w->cfg.fleet;
+#ifdef TL_COMPAT
+    if (m->script == TL_SCRIPT_NOTE || m->script == TL_SCRIPT_SWAP) {
+        stamp_alone_executed(w, m, reply);
+        return;
+    }
+#endif
     if (alone)
         alone_executed(w, m, reply);
     if (key < 0 || alone)

@@ -483,6 +483,7 @@ static void close_slot(sim_world *w, sim_slot *s, int from, int to) {
     s->owner = (uint8_t)s->to;
     s->to = SIM_SLOT_NOBODY;
     s->epoch = ++w->cluster.epoch;
+    s->closed = w->now;
     v->owner[i] = s->owner;
     v->epoch[i] = s->epoch;
     v->imports[i] = false;
@@ -519,7 +520,9 @@ static void step(sim_world *w, void *who, uint32_t unused) {
 
 void sim_cluster_move(sim_world *w) {
     sim_slot *s = &w->cluster.slot[sim_draw(w, 0, w->cluster.slots - 1)];
-    if (s->to != SIM_SLOT_NOBODY)
+    /* Assumed where there are legacy clients: nothing of theirs is on its way for so long that the slot is opened again. */
+    bool soon = w->cfg.stamps && w->now < s->closed + w->cfg.lag_ms * SIM_MS;
+    if (s->to != SIM_SLOT_NOBODY || soon)
         return;
     s->to = (int)((s->owner + sim_draw(w, 1, SIM_SHARDS - 1)) % SIM_SHARDS);
     w->stats.moves++;

@@ -216,6 +216,8 @@ static inline int64_t sim_config_longest_ms(const sim_config *config) {
 
 /** Make it one with a Redis Cluster. */
 void sim_config_cluster(sim_config *config);
+/** And with stamps, which legacy clients of the cluster share. */
+void sim_config_cluster_stamps(sim_config *config);
 /** Of one: nothing that a node knows is lost; no two may hold a lock at once, whatever is. */
 bool sim_config_cluster_keeps(const sim_config *config);
 bool sim_config_cluster_excludes(const sim_config *config);

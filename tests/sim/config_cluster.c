@@ -126,3 +126,75 @@ bool sim_config_cluster_excludes(const sim_config *c) {
     bool confirmed = c->wait_replicas >= c->replicas && c->fault[SIM_MOVE] == 0;
     return loses_nothing(c) || quiet || confirmed;
 }
+
+/* ---- with stamps --------------------------------------------------------------------------------- */
+
+/* M is how far any legacy clock is from any server's: each of these keeps to a half. */
+static void draw_margins(sim_config *c, uint64_t *random) {
+    int64_t t = c->java_ttl_ms = c->ttl_ms = sim_spread(random, 600, 10000);
+    c->delay = sim_spread(random, 30000, t * (SIM_MS / 200));
+    c->lag_ms = sim_between(random, 10, 20) * (c->delay / SIM_MS + 1);
+    c->skew_ms = sim_spread(random, 2, t / 6);
+    while (c->lag_ms > 1 && 5 * c->skew_ms + 4 * c->lag_ms + 2 > 2 * t)
+        c->lag_ms /= 2;
+    int64_t trip_ms = 2 * c->delay / SIM_MS + 1;
+    c->attempt_ms = sim_spread(random, 12 * trip_ms, 2000);
+    c->connect_ms = sim_spread(random, 20 * trip_ms, 5000);
+    c->hold_ms = sim_spread(random, t / 10 + 1, 3 * t);
+    c->idle_ms = sim_spread(random, t / 20 + 1, t);
+    int64_t until_ms = 20 * t < 4000 ? 4000 : 20 * t > 60000 ? 60000 : 20 * t;
+    c->until = sim_between(random, until_ms / 2, until_ms) * SIM_MS;
+}
+
+static int64_t half_of(const sim_config *c, uint64_t *random) {
+    int64_t m = c->skew_ms / 2;
+    return sim_chance(random, 300000)   ? m
+           : sim_chance(random, 300000) ? -m
+                                        : sim_between(random, -m, m);
+}
+
+static void draw_legacy_clocks(sim_config *c, uint64_t *random) {
+    for (int i = 1; i < 2 * SIM_SHARDS; i++)
+        c->behind_us[i - 1] = half_of(c, random) * 1000 / 2;
+    c->wall_off_ms = c->skew_ms;
+    for (int i = 0; i < SIM_HOSTS; i++) {
+        c->wall_ppb[i] = c->server_ppb;
+        c->wall_offset_ms[i] = half_of(c, random);
+    }
+}
+
+static void draw_legacy_cast(sim_config *c, uint64_t *random) {
+    c->actors = 0;
+    c->hosts = (int)sim_between(random, 2, SIM_HOSTS);
+    c->keys = (int)sim_between(random, 1, 2);
+    c->one_slot = sim_chance(random, 300000);
+    for (int key = 0; key < c->keys; key++) {
+        for (int n = (int)sim_between(random, 1, 3); n > 0; n--)
+            c->cast[c->actors++] = (sim_cast){sim_chance(random, 300000) ? SIM_STAMP : SIM_BRIDGE,
+                                              (uint8_t)sim_between(random, 0, c->hosts - 1),
+                                              (uint8_t)key, false};
+        for (int n = (int)sim_between(random, 0, 2); n > 0 && c->actors < SIM_ACTORS; n--)
+            c->cast[c->actors++] = (sim_cast){
+                SIM_JAVA, (uint8_t)sim_between(random, 0, c->hosts - 1), (uint8_t)key, false};
+    }
+}
+
+void sim_config_cluster_stamps(sim_config *c) {
+    sim_config_cluster(c);
+    uint64_t random = c->seed ^ UINT64_C(0x6a617661);
+    c->stamps = c->one_java_key = true;
+    c->no_eval = c->no_time = c->plain_level = false;
+    draw_margins(c, &random);
+    draw_legacy_cast(c, &random);
+    draw_legacy_clocks(c, &random);
+    c->quiet_ms = c->wait_replicas = 0;
+    c->no_fence = c->fair = 0;
+    c->fault[SIM_STEP] = 0;
+    if (!sim_chance(&random, 200000))
+        c->fault[SIM_SWITCH] = 0;
+    if (!sim_chance(&random, 100000))
+        c->ways = 1 << SIM_LED, c->forgets_open = false;
+    c->java_slack_ms = 2 * c->skew_ms + c->lag_ms;
+    c->java_writes_ms = sim_chance(&random, 700000) ? c->java_ttl_ms : 0;
+    c->own_ttl_ms = 0;
+}

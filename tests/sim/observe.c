@@ -260,6 +260,15 @@ static uint8_t built_for(const sim_world *w, const tl_run *run, const tl_out *ou
                                   out->send.generation);
 }
 
+/* Those of a renewal that say nothing of how unsure their sender is of the server's clock. */
+static bool tells_clock(uint8_t script) {
+#ifdef TL_COMPAT
+    if (script == TL_SCRIPT_SWAP)
+        return false;
+#endif
+    return script != TL_SCRIPT_REFRESH;
+}
+
 static void note_asked(sim_world *w, const tl_run *run, const machine *m, const tl_event *e,
                        const tl_out *out) {
     sim_host *h = w->thread->host;
@@ -285,7 +294,7 @@ static void note_asked(sim_world *w, const tl_run *run, const machine *m, const 
     if (w->cfg.stamps)
         asked.never_after = sim_stamp_never_after(w, h, send);
     if (send->count > 0 && send->command[0].form == TL_SCRIPT &&
-        send->command[0].script == TL_SCRIPT_REFRESH)
+        !tells_clock(send->command[0].script))
         asked.unsure_ns = unsure_ns(w, e->now);
     for (int i = 0; i < send->count + send->native; i++) { /* either form */
         const tl_command *c = &send->command[i];

@@ -293,6 +293,10 @@ static bool change(sim_config *c, const word *w) {
         sim_config_cluster(c);
         return true;
     }
+    if (is(w, "cluster-stamps")) {
+        sim_config_cluster_stamps(c);
+        return true;
+    }
     if (is(w, "quorum")) {
         sim_config_quorum(c);
         return true;

@@ -103,7 +103,7 @@ static void stamp_taken(sim_world *w, const sim_request *m, int key) {
 static void getset(sim_world *w, const sim_request *m, int key) {
     const sim_key *k = &w->key[key];
     bool lost = k->stamp_ms > 0 &&
-                k->stamp_ms > sim_clock_read(&w->server[w->shard[0].master].wall, w->now) / SIM_MS;
+                k->stamp_ms > sim_clock_read(&w->server[m->socket->server].wall, w->now) / SIM_MS;
     w->stats.stamps_over += !lost;
     w->stats.undercuts += lost;
     if (!lost)
@@ -240,7 +240,7 @@ void sim_stamp_transacted(sim_world *w, const sim_request *exec_request, const t
 bool sim_stamp_is_of(sim_world *w, int key, uint32_t number) {
     const sim_key *k = &w->key[key];
     tl_bytes token = {0}, value = {0}, own = sim_key_value(w, key);
-    fake_redis *r = w->server[w->shard[0].master].r;
+    fake_redis *r = sim_store_of(w, k->s);
     if (!fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token) ||
         !fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("value"), &value))
         return false;
@@ -270,7 +270,7 @@ static void check_prompt(sim_world *w, int key) {
 /* S may bind longer than the stamp in K does, when its holder's was rightly taken over. */
 static sim_ns bound_until(sim_world *w, int key) {
     tl_bytes token = {0}, until = {0};
-    const sim_server *s = &w->server[w->shard[0].master];
+    const sim_server *s = &w->server[sim_home_of(w, w->key[key].s)];
     int64_t us = 0;
     (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("token"), &token);
     (void)fake_redis_peek_field(s->r, 0, w->key[key].s, TL_LITERAL("until"), &until);
@@ -305,7 +305,7 @@ void sim_stamp_changed(sim_world *w, int key) {
     if (value.n == 0)
         k->free_from = w->now;
     else if (stamp > 0)
-        k->free_from = sim_clock_when(&w->server[w->shard[0].master].wall,
+        k->free_from = sim_clock_when(&w->server[sim_home_of(w, k->k)].wall,
                                       (stamp + w->cfg.skew_ms + w->cfg.lag_ms + 2) * SIM_MS);
     sim_ns bound = bound_until(w, key);
     if (k->free_from != SIM_NEVER && bound > k->free_from)

@@ -209,6 +209,8 @@
     X(dialect_takes, "locks taken by legacy clients of another dialect than Java's")               \
     X(java_overwrites, "stamps that a legacy waiter overwrote at a mere poll")                     \
     X(stamps_promoted, "failovers with stamps")                                                    \
+    X(stamps_swapped, "stamps renewed by requests of one key each, in a cluster")                  \
+    X(stamps_freed, "and given back so")                                                           \
     X(stamps_too_few, "writes with stamps that too few replicas confirmed")                        \
     X(legacy_broken, "runs with an assumption about legacy clients broken on purpose")             \
     X(legacy_two, "two at once inside their validity, in those")

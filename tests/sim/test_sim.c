@@ -114,6 +114,19 @@ TEST(slots_that_move_and_masters_of_a_cluster_break_no_promise) {
     sim_stats_add(&stats, &own);
 }
 
+TEST(stamps_in_a_cluster_break_no_promise) {
+#ifdef TL_COMPAT
+    sim_stats own = {0};
+    uint64_t seed = 0;
+    sim_result r = sim_run_many(world, 1, SEEDS / 8, "cluster-stamps", &own, &seed);
+    must_pass(r, seed, "cluster-stamps");
+    sim_stats_add(&stats, &own);
+#else
+    print_message("SKIP: without compat\n");
+    skip();
+#endif
+}
+
 TEST(votes_of_independent_servers_break_no_promise) {
     sim_stats own = {0};
     uint64_t seed = 0;
