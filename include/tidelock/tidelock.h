@@ -46,8 +46,9 @@
  *     where the old master stops by itself, min-replicas-to-write as many as it has: by min-replicas-max-lag and 2 s;
  *     but one that was stopped (SIGSTOP, a paused machine) and wakes answers first what it was sent meanwhile. Else it
  *     isn't bounded.
- *   - wait_replicas is the number of all replicas that may take over: nothing is forgotten, also with quiet_ms 0. But a
- *     lock ends by the clock of the new master, earlier by as much as that is ahead.
+ *   - wait_replicas is the number of all replicas that may take over, of those that are away, too: a failover forgets
+ *     nothing, also with quiet_ms 0. But a lock ends by the clock of the new master, earlier by as much as that is ahead. And
+ *     a master that comes back without its last writes before another takes over has forgotten them all the same.
  *   - wait_fsync, and nobody takes over: a restart forgets nothing, nor does a loss of power, as far as the disk keeps
  *     what it says that it has written. With wait_replicas of all that may take over both are true.
  *   - Otherwise two can hold a lock at once for one lifetime, and nothing but the fencing number protects what they write.

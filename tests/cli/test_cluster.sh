@@ -55,10 +55,11 @@ for p in "${port[@]}"; do if leads "$p"; then masters+=("$p"); fi; done
 for p in "${masters[@]}"; do if has_agents "$p"; then home=$p; else others+=("$p"); fi; done
 a=${others[0]} b=${others[1]}
 id() { of "$1" CLUSTER MYID; }
-doctor_says() { # status pattern url...
+doctor_says() { # status pattern options or a URL...
     local want=$1 pattern=$2
     shift 2
-    depth=1 expect_from "$want" "$tidelock" "$@" doctor
+    if [[ ${1:-} != --url ]]; then set -- doctor "$@"; else set -- "$@" doctor; fi
+    depth=1 expect_from "$want" "$tidelock" "$@"
     grep -qE -- "$pattern" "$out" || depth=1 fail "doctor lacks '$pattern': $(cat "$out")"
 }
 
@@ -98,10 +99,9 @@ d = json.load(open(sys.argv[1]))
 assert sorted((n["role"] for n in d["nodes"])) == ["master"] * 3 + ["replica"] * 3, d["nodes"]
 assert [sorted(f["nodes"]) for f in d["findings"] if f["id"] == "quiet"] == [sorted(sys.argv[2:])], d["findings"]' \
     "$out" "${masters[@]/#/127.0.0.1:}" || fail "JSON: $(cat "$out")"
-for p in "${port[@]}"; do of "$p" CONFIG SET min-replicas-to-write 1 >/dev/null; done
-expect 0 "$tidelock" doctor --quiet 42s
+expect 0 "$tidelock" doctor --quiet 31s
 grep -q 'note .*failover: no two hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
-for p in "${port[@]}"; do of "$p" CONFIG SET min-replicas-to-write 0 >/dev/null; done
+doctor_says 2 'danger +replication: wait_replicas is 2, and the server has 1' --wait-replicas 2
 expect 0 "$tidelock" doctor --acl locker 'jobs:*'
 grep -q '^ACL SETUSER locker .* +role +cluster|slots +cluster|info +asking ' "$out" || fail "--acl: $(cat "$out")"
 
@@ -114,6 +114,7 @@ until_true 10 has_record "$home" || fail "the agent has published nothing: $(cat
 of "$a" CLUSTER SETSLOT "$slot" IMPORTING "$(id "$home")" >/dev/null
 of "$home" CLUSTER SETSLOT "$slot" MIGRATING "$(id "$a")" >/dev/null
 doctor_says 1 "warning +cluster: slot $slot is being moved from 127.0.0.1:$home to 127.0.0.1:$a"
+doctor_says 1 'failover: two may hold a lock at once .*wait_replicas 1 of 1' --wait-replicas 1 # nobody tells a replica of that
 mapfile -t keys < <(of "$home" CLUSTER GETKEYSINSLOT "$slot" 100)
 of "$home" MIGRATE 127.0.0.1 "$a" "" 0 5000 KEYS "${keys[@]}" >/dev/null
 for p in "$a" "$home" "$b"; do of "$p" CLUSTER SETSLOT "$slot" NODE "$(id "$a")" >/dev/null; done

@@ -195,15 +195,17 @@ promises() {
     proxy "${replicas[@]}" config:min-replicas-to-write=1 config:min-replicas-max-lag=10 info:min_slaves_good_slaves=2
     examine 1 "$through"
     found quiet warning 'is off, and there are replicas \| quiet_ms \(--quiet\) of 30'
-    found failover warning 'two may hold a lock .* \(quiet_ms 0, wait_replicas 0 of 2\) \| a redis.sentinel:// URL and quiet_ms of 31.0 s .*min-replicas-to-write 2 .*wait_replicas 2$'
+    found failover warning 'two may hold a lock .* \(quiet_ms 0, wait_replicas 0 of 2\) \| a redis.sentinel:// URL and quiet_ms of 31.0 s .*min-replicas-to-write 2, min-replicas-max-lag 10 and quiet_ms of 42.0 s; or wait_replicas 2$'
     examine 1 "$through" --quiet 30s
     found failover warning 'if the former master is dead, or cut off'
     not_found quiet warning
     examine 1 "$through" --wait-replicas 1
     found failover warning 'wait_replicas 1 of 2'
     examine 1 "$through" --wait-replicas 2 # nobody answers for the replicas' clocks
-    found failover note 'forgets nothing: all replicas that are here \(2\)'
+    found failover note 'forgets nothing: all replicas \(2\)'
     not_found quiet warning
+    examine 2 "$through" --wait-replicas 3
+    found replication danger 'wait_replicas is 3, and the server has 2'
     proxy "${replicas[@]}" config:min-replicas-to-write=2 config:min-replicas-max-lag=10 info:min_slaves_good_slaves=2
     examine 1 "$through" --quiet 41s
     found failover warning 'if the former master is dead.*\| quiet_ms of 42.0 s'

@@ -118,6 +118,8 @@ for c in "run -w 50s k -- true" "check k" inspect "extend k t --ttl 5s"; do
     at_once 70 "127.0.0.1:${sentinel[0]}: this is a Sentinel, which keeps no locks: give the URL of the master" "$tidelock" --url "redis://127.0.0.1:${sentinel[0]}" $c
 done
 TIDELOCK_SENTINEL_PASSWORD=wrong doctor_says 2 'a Sentinel lets nobody in|a Sentinel .*a password is given'
+of "$(of "$(named)" INFO replication | sed -n 's/^slave0:.*port=\([0-9]*\).*/\1/p')" SHUTDOWN NOSAVE >/dev/null 2>&1
+doctor_says 1 'replication: of 2 replicas that the Sentinels know of 1 are away'
 of "${sentinel[1]}" SENTINEL SET demo quorum 1 >/dev/null
 doctor_says 1 "sentinels: the quorum of 127.0.0.1:${sentinel[1]} is 1 of 3 Sentinels, less than a majority"
 of "${sentinel[1]}" SENTINEL SET demo quorum 2 >/dev/null

@@ -116,7 +116,9 @@ typedef struct {
     int64_t ttl_ms;    /**< and the longest lifetime of their locks */
     bool by_sentinels; /**< they find the server by its Sentinels, who say this: */
     sentinels heard;
-    bool by_cluster;   /**< it is a master of the cluster whose nodes their URL names */
+    bool by_cluster;   /**< it is a master of the cluster whose nodes their URL names, */
+    bool moving;       /**< from or to which slots are being moved; */
+    int64_t known;     /**< replicas that a cluster's nodes know of, also of those that are away */
     bool unasked;      /**< who name none, so that nothing else is known */
     int64_t sentinels; /**< that listen on the server; 0: none, or not known */
 } doctor_facts;

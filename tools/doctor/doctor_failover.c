@@ -21,14 +21,33 @@ bool doctor_stops_scripts(const doctor_facts *f) {
     return !doctor_before(f, 6, 0, 17);
 }
 
-static int64_t replicas_of(const doctor_facts *f) {
+static int64_t replicas_here(const doctor_facts *f) {
     int64_t n = 0;
     (void)doctor_info(f, "connected_slaves", &n);
     return n;
 }
 
+static int64_t replicas_known(const doctor_facts *f) {
+    int64_t most = f->known;
+    for (unsigned i = 0; f->by_sentinels && i < f->heard.count; i++)
+        if (f->heard.of[i].status == 0 && f->heard.of[i].replicas > most)
+            most = f->heard.of[i].replicas;
+    return most;
+}
+
+/* All that may take over: one that is away comes back with what it had, and may be promoted then. */
+static int64_t replicas_of(const doctor_facts *f) {
+    int64_t here = replicas_here(f), known = replicas_known(f);
+    return known > here ? known : here;
+}
+
 bool doctor_may_fail_over(const doctor_facts *f) {
     return f->by_sentinels || f->sentinels > 0 || replicas_of(f) > 0;
+}
+
+/* Its clients ask, after each answer, whether it is the master still. */
+static bool is_asked_about(const doctor_facts *f) {
+    return f->by_sentinels || f->by_cluster;
 }
 
 bool doctor_forgets(const doctor_facts *f) {
@@ -45,7 +64,7 @@ bool doctor_is_quiet(const doctor_facts *f) {
  * is stopped looks at its replicas only after it has answered what lay in its sockets. */
 static int64_t answers_ms(const doctor_facts *f) {
     int64_t least = 0, lag_s = 0, replicas = replicas_of(f);
-    if (f->by_sentinels)
+    if (is_asked_about(f))
         return NAMED_MS;
     if (!doctor_stops_scripts(f) || !doctor_number(f, CONFIG_MIN_REPLICAS, &least) ||
         !doctor_number(f, CONFIG_MIN_LAG, &lag_s) || lag_s == 0 || replicas == 0)
@@ -60,7 +79,7 @@ doctor_promise doctor_promised(const doctor_facts *f) {
         return !doctor_forgets(f)   ? DOCTOR_NEVER
                : doctor_is_quiet(f) ? DOCTOR_GENERAL
                                     : DOCTOR_FENCE;
-    if (replicas > 0 && f->care.wait_replicas >= replicas)
+    if (replicas > 0 && f->care.wait_replicas >= replicas && !f->moving)
         return DOCTOR_ALWAYS;
     if (!doctor_is_quiet(f))
         return DOCTOR_FENCE;
@@ -69,11 +88,18 @@ doctor_promise doctor_promised(const doctor_facts *f) {
 
 /* ---- findings --------------------------------------------------------------------------------------------- */
 
+/* By which clients ask that. */
+static const char *scheme(const doctor_facts *f) {
+    char mode[16] = "";
+
+    (void)doctor_info_text(f, "redis_mode", mode, sizeof mode);
+    return f->by_cluster || strcmp(mode, "cluster") == 0 ? "redis+cluster://" : "redis+sentinel://";
+}
+
 static void found_always(const doctor_facts *f, doctor_report *r) {
-    doctor_found(
-        r, "failover", DOCTOR_NOTE,
-        "a failover forgets nothing: all replicas that are here (%lld) confirm what is held",
-        (long long)replicas_of(f));
+    doctor_found(r, "failover", DOCTOR_NOTE,
+                 "a failover forgets nothing: all replicas (%lld) confirm what is held",
+                 (long long)replicas_of(f));
     doctor_why(r, "whoever takes over has it; but a lock then ends by that server's clock, earlier "
                   "by as much as it is ahead");
     doctor_fix(r, f->care.wait_fsync
@@ -93,50 +119,41 @@ static void found_general(const doctor_facts *f, int64_t late_ms, doctor_report 
         r, f->by_sentinels
                ? "an answer counts only while a majority of the Sentinels names the server; who "
                  "asks it by another URL doesn't know of that"
+           : f->by_cluster
+               ? "an answer counts only when each replica says afterwards that it is one still; "
+                 "where one doesn't answer, if the other masters hear of an election within 200 ms"
                : "it refuses writes without its replicas; but one that was stopped (SIGSTOP, a "
                  "paused machine) answers first what it was sent meanwhile");
-    doctor_fix(r, f->by_sentinels ? "a redis+sentinel:// URL in all clients"
-                                  : "a redis+sentinel:// URL in all clients has no such gap");
+    doctor_fix(r,
+               is_asked_about(f) ? "a %s URL in all clients"
+                                 : "a %s URL in all clients has no such gap",
+               scheme(f));
 }
 
 #define LAG_S 10
 
-/* Nobody tells its clients at once that a master isn't one any more. */
-static void fix_in_cluster(const doctor_facts *f, int64_t replicas, doctor_report *r) {
-    char quiet[DURATION_SHOWN];
-
-    if (doctor_stops_scripts(f))
-        doctor_fix(r,
-                   "min-replicas-to-write %lld and min-replicas-max-lag %d, and quiet_ms of %s in "
-                   "all clients; or wait_replicas %lld",
-                   (long long)replicas, LAG_S, show_ms(quiet, f->ttl_ms + (LAG_S + SPARE_S) * 1000),
-                   (long long)replicas);
-    else
-        doctor_fix(r, "wait_replicas %lld in all clients", (long long)replicas);
-}
-
 /* What this version knows of: quiet_ms from 4.0 on, wait_replicas from 3.0. */
 static void fix_to_general(const doctor_facts *f, doctor_report *r) {
     int64_t late_ms = answers_ms(f), replicas = replicas_of(f);
-    char quiet[DURATION_SHOWN], least[64] = "", wait[48] = "";
+    char quiet[DURATION_SHOWN], least[128] = "", wait[48] = "";
 
     if (doctor_stops_scripts(f) && replicas > 0)
-        (void)snprintf(least, sizeof least,
-                       ", or min-replicas-to-write %lld and min-replicas-max-lag 10",
-                       (long long)replicas);
+        (void)snprintf(
+            least, sizeof least,
+            "; or min-replicas-to-write %lld, min-replicas-max-lag %d and quiet_ms of %s",
+            (long long)replicas, LAG_S, show_ms(quiet, f->ttl_ms + (LAG_S + SPARE_S) * 1000));
     if (replicas > 0)
         (void)snprintf(wait, sizeof wait, "wait_replicas %lld", (long long)replicas);
     if (doctor_before(f, 4, 0, 0))
         doctor_fix(r, "%s%supgrade to 4.0 or newer", doctor_before(f, 3, 0, 0) ? "" : wait,
                    doctor_before(f, 3, 0, 0) || !*wait ? "" : ", or ");
-    else if (late_ms < 0 && f->by_cluster)
-        fix_in_cluster(f, replicas, r);
     else if (late_ms < 0)
-        doctor_fix(r, "a redis+sentinel:// URL and quiet_ms of %s in all clients%s%s%s",
-                   show_ms(quiet, f->ttl_ms + NAMED_MS), least, *wait ? ", or " : "", wait);
+        doctor_fix(r, "a %s URL and quiet_ms of %s in all clients%s%s%s", scheme(f),
+                   show_ms(quiet, f->ttl_ms + NAMED_MS), least, *wait ? "; or " : "", wait);
     else
-        doctor_fix(r, "quiet_ms of %s in all clients (the longest lifetime, and %lld s)",
-                   show_ms(quiet, f->ttl_ms + late_ms), (long long)late_ms / 1000);
+        doctor_fix(r, "quiet_ms of %s in all clients (the longest lifetime, and %lld s)%s%s",
+                   show_ms(quiet, f->ttl_ms + late_ms), (long long)late_ms / 1000,
+                   *wait && !f->moving ? "; or " : "", f->moving ? "" : wait);
 }
 
 static void found_dead(const doctor_facts *f, doctor_report *r) {
@@ -156,9 +173,41 @@ static void found_fence(const doctor_facts *f, doctor_report *r) {
                  "wait_replicas %d of %lld)",
                  (long long)f->care.quiet_ms, f->care.wait_replicas, (long long)replicas_of(f));
     doctor_why(r,
-               "what the new master hasn't got is given again; only the fencing number tells the "
-               "two apart");
+               f->moving && f->care.wait_replicas >= replicas_of(f)
+                   ? "slots are being moved, and the replica that takes over need not know: it "
+                     "takes what has left for absent, whatever wait_replicas is"
+                   : "what the new master hasn't got is given again; only the fencing number tells "
+                     "the two apart");
     fix_to_general(f, r);
+}
+
+/* A replica that is away is in no way now. */
+static void check_replicas(const doctor_facts *f, doctor_report *r) {
+    int64_t here, known = replicas_known(f);
+
+    if (!doctor_info(f, "connected_slaves", &here))
+        return;
+    if (f->care.wait_replicas > here) {
+        doctor_found(r, "replication", DOCTOR_DANGER,
+                     "wait_replicas is %d, and the server has %lld", f->care.wait_replicas,
+                     (long long)here);
+        doctor_why(r, "fewer than that can confirm a lock: none can be acquired, and held ones are "
+                      "lost");
+        doctor_fix(r, known >= f->care.wait_replicas
+                          ? "bring those back that are away"
+                          : "attach as many replicas, or a smaller wait_replicas in all clients");
+    }
+    if (f->by_sentinels && known > here) {
+        doctor_found(r, "replication", DOCTOR_WARNING,
+                     "of %lld replicas that the Sentinels know of %lld are away", (long long)known,
+                     (long long)(known - here));
+        doctor_why(r, "one that comes back while the master is away may take over with what it had "
+                      "then: locks since are forgotten");
+        doctor_fix(r,
+                   "start them; or, where they are gone for good, SENTINEL RESET %s on each "
+                   "Sentinel, one after the other",
+                   f->heard.master);
+    }
 }
 
 /* What there is that asks for quiet_ms; "": nothing. */
@@ -238,6 +287,7 @@ void doctor_check_failover(const doctor_facts *f, doctor_report *r) {
         return;
     check_quiet(f, r);
     check_fsync(f, r);
+    check_replicas(f, r);
     if (!doctor_may_fail_over(f))
         return;
     switch (doctor_promised(f)) {

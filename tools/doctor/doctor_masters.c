@@ -75,13 +75,35 @@ static void add_level(const visit *v, unsigned n, doctor_level level, doctor_rep
 
 /* ---- the masters ----------------------------------------------------------------------------- */
 
+/* Also those that are away. */
+static int64_t count_replicas(const members *m, const member *master) {
+    int64_t n = 0;
+    for (unsigned i = 0; i < m->count; i++) {
+        const member *x = &m->of[i];
+        n += !x->twice && !x->master && x->id[0] && strcmp(x->of, master->id) == 0;
+    }
+    return n;
+}
+
+/* From it or to it; one end may know alone. */
+static bool is_moving(const members *m, const member *x) {
+    bool moving = x->open > 0;
+    for (unsigned i = 0; i < m->count; i++)
+        for (unsigned k = 0; k < m->of[i].open && k < MEMBER_OPEN_MOST; k++)
+            moving = moving || strcmp(m->of[i].opened[k].other, x->id) == 0;
+    return moving;
+}
+
 static bool make_visit(visit *v, const members *m, unsigned which, const tl_endpoint *login,
                        const doctor_facts *as) {
     *v = (visit){.of = &m->of[which], .which = which, .like = {.endpoint = *login}};
     v->facts = malloc(sizeof *v->facts);
-    if (v->facts)
-        *v->facts = *as;
-    return v->facts != NULL;
+    if (!v->facts)
+        return false;
+    *v->facts = *as;
+    v->facts->moving = is_moving(m, v->of);
+    v->facts->known = count_replicas(m, v->of);
+    return true;
 }
 
 static void end_visits(visit *v, unsigned n) {

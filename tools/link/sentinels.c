@@ -46,15 +46,16 @@ static bool take_address(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-static int64_t quorum_of(const tl_reply *master) {
+/* 0: it isn't told. */
+static int64_t number_of(const tl_reply *master, const char *field) {
     tl_bytes name, value;
-    int64_t quorum = 0;
+    int64_t number = 0;
 
     for (size_t i = 0; i + 1 < master->count; i += 2)
-        if (tl__reply_text(&master->items[i], &name) && tl__bytes_eq(name, TL_LITERAL("quorum")) &&
+        if (tl__reply_text(&master->items[i], &name) && tl__bytes_eq(name, tl__bytes_of(field)) &&
             tl__reply_text(&master->items[i + 1], &value))
-            (void)tl__bytes_to_int(value, &quorum);
-    return quorum;
+            (void)tl__bytes_to_int(value, &number);
+    return number;
 }
 
 /* FNV-1a: only whether two are the same matters. */
@@ -75,7 +76,8 @@ static bool take_master(void *ctx, const tl_reply *reply) {
     if (reply->type != TL_REPLY_ARRAY ||
         !tl__vote_read(&q->vote, reply, &address, q->run_id[0] ? hash(q->run_id) : 0))
         return false;
-    q->all->of[q->which].quorum = quorum_of(reply);
+    q->all->of[q->which].quorum = number_of(reply, "quorum");
+    q->all->of[q->which].replicas = number_of(reply, "num-slaves");
     return true;
 }
 
