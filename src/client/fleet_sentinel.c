@@ -261,7 +261,7 @@ static void say_trouble(sentinels *all, const tl_verdict *v) {
                        "%s: the Sentinels know no master of this name; check the URL", name);
     else if (v->answered < v->majority)
         (void)snprintf(all->words, sizeof all->words,
-                       "%s: no majority of the Sentinels: %u of %u answer (%.120s)", name,
+                       "%s: no majority of the Sentinels: %u of %u answer (%.160s)", name,
                        v->answered, v->total, trouble(all));
     else
         (void)snprintf(all->words, sizeof all->words,

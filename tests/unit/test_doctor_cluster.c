@@ -142,6 +142,9 @@ TEST(a_node_with_another_password_is_named) {
     silence(0, STATUS_REFUSED, "10.0.0.1:6379: wrong user or password");
     assert_int_equal(check(), 1);
     says(0, "cluster", DOCTOR_DANGER, "10.0.0.1:6379 lets nobody in", "masterauth");
+    silence(0, STATUS_REFUSED, "connect 10.0.0.1:6379: TLS: the handshake failed: x");
+    check();
+    says(0, "cluster", DOCTOR_DANGER, "10.0.0.1:6379 lets nobody in: ", "--tls-name");
 }
 
 TEST(what_is_no_node_or_anothers_is_told) {

@@ -69,6 +69,10 @@ TEST(a_login_that_is_refused_is_not_an_outage) {
     silence(0, STATUS_REFUSED, "10.0.0.1:26379: wrong user or password");
     assert_int_equal(check(), 1);
     says(0, DOCTOR_WARNING, "wrong user or password", "TIDELOCK_SENTINEL_PASSWORD");
+    silence(0, STATUS_REFUSED,
+            "connect 10.0.0.1:26379: TLS: the server's certificate is not accepted: expired");
+    assert_int_equal(check(), 1);
+    says(0, DOCTOR_WARNING, "is not accepted", "--tls-name");
 }
 
 TEST(a_name_that_nobody_knows_is_a_danger_and_that_one_doesnt_a_warning) {

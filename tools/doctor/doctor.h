@@ -226,6 +226,12 @@ void doctor_check_failover(const doctor_facts *f, doctor_report *r);
 /** A number of a setting; false: it isn't known. */
 bool doctor_number(const doctor_facts *f, int which, int64_t *ret);
 
+/** Is it a certificate that was refused, rather than a login? These are the words of a connection. */
+bool doctor_is_of_tls(const char *words);
+#define DOCTOR_TLS_FIX                                                                             \
+    "each certificate must be for the host as it is in the URL, or as it is announced (or for "    \
+    "--tls-name, tls_server_name), and both sides' from authorities that the other trusts"
+
 /** What of their Sentinels keeps clients from a master, or keeps a failover from what it should be. */
 void doctor_check_sentinels(const sentinels *s, doctor_report *r);
 

@@ -151,7 +151,10 @@ static void check_silent(const view *v, unsigned i) {
 
     if (x->status == STATUS_REFUSED) {
         found_silent(v, x, needed, "%.100s lets nobody in: %.200s");
-        doctor_fix(v->r, "the same users and passwords on every node (requirepass or ACL, and "
+        doctor_fix(v->r, "%s",
+                   doctor_is_of_tls(x->words)
+                       ? DOCTOR_TLS_FIX
+                       : "the same users and passwords on every node (requirepass or ACL, and "
                          "masterauth): nodes don't tell each other of them");
     } else if (!x->id[0]) {
         found_silent(v, x, needed, "%.100s of the URL doesn't answer: %.200s");

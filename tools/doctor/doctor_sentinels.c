@@ -12,6 +12,10 @@
     "nobody knows which server to ask: no lock can be acquired, renewals don't count, and held "   \
     "locks are lost"
 
+bool doctor_is_of_tls(const char *words) {
+    return strstr(words, ": TLS: ") != NULL;
+}
+
 static void check_answers(const sentinels *s, doctor_report *r) {
     const tl_verdict *v = &s->verdict;
 
@@ -30,9 +34,12 @@ static void check_one(const sentinels *s, unsigned i, doctor_report *r) {
     if (x->status == STATUS_REFUSED) {
         doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel lets nobody in: %s", x->words);
         doctor_why(r, "its word doesn't count: with fewer than a majority no lock is acquired");
-        doctor_fix(r, "TIDELOCK_SENTINEL_USER and TIDELOCK_SENTINEL_PASSWORD (sentinel_user, "
-                      "sentinel_password) are the Sentinels' login; that in the URL is the "
-                      "master's");
+        doctor_fix(r, "%s",
+                   doctor_is_of_tls(x->words)
+                       ? DOCTOR_TLS_FIX
+                       : "TIDELOCK_SENTINEL_USER and TIDELOCK_SENTINEL_PASSWORD (sentinel_user, "
+                         "sentinel_password) are the Sentinels' login; that in the URL is the "
+                         "master's");
     } else if (x->status) {
         doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel doesn't answer: %s", x->words);
         doctor_why(r, "with fewer than a majority no lock is acquired, and there is no failover");

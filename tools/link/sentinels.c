@@ -113,6 +113,16 @@ static bool ask_for_master(question *q, skew_link *l) {
     return true;
 }
 
+/* An error of its own doesn't say whose it is. */
+static void say_why(sentinel *s, const skew_link *l) {
+    if (l->error && strncmp(l->words, "NOAUTH", 6) == 0)
+        (void)snprintf(s->words, sizeof s->words, "%.100s: the Sentinel asks for a password",
+                       s->label);
+    else
+        (void)snprintf(s->words, sizeof s->words, l->error ? "%.100s: %.130s" : "%.0s%.230s",
+                       s->label, l->words);
+}
+
 static void *ask_one(void *ctx) {
     static const char *const info[] = {"INFO", "server", NULL};
     question *q = ctx;
@@ -128,7 +138,9 @@ static void *ask_one(void *ctx) {
     bool ok = skew_link_ask(&l, info, take_info, q) || l.error; /* who may not, may do the rest */
     ok = ok && ask_for_master(q, &l);
     s->status = ok ? 0 : l.status;
-    (void)snprintf(s->words, sizeof s->words, "%s", ok ? "" : l.words);
+    s->words[0] = '\0';
+    if (!ok)
+        say_why(s, &l);
     q->all->vote[q->which] = ok ? q->vote : (tl_vote){.kind = TL_VOTE_NONE};
     skew_link_close(&l);
     return NULL;
@@ -206,7 +218,7 @@ int sentinels_trouble(const sentinels *s, char *to, size_t size) {
         (void)snprintf(to, size, "%s: the Sentinels know no master of this name; check the URL",
                        s->master);
     else if (v->answered < v->majority)
-        (void)snprintf(to, size, "%s: no majority of the Sentinels: %u of %u answer (%.150s)",
+        (void)snprintf(to, size, "%s: no majority of the Sentinels: %u of %u answer (%.160s)",
                        s->master, v->answered, v->total, who ? who->words : "no answer");
     else
         (void)snprintf(to, size, "%s: the Sentinels don't agree yet on who is the master",
