@@ -72,7 +72,9 @@ FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 OTHER_ONLY := conform chaos legacy cli/test_lock_cmds cli/test_line cli/test_nested cli/test_break
 ETCD_ONLY := conform/test_etcd conform/test_fake_etcd chaos/test_etcd cli/test_etcd cli/test_local_demo cli/test_bench cli/test_examples
 override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(MAKECMDGOALS)),$(OTHER_ONLY)),$(if $(ETCD),$(ETCD_ONLY)))
-TESTS    := $(if $(REDIS_SERVER),$(filter-out %/test_etcd.c %/test_etcd.sh,$(TESTS)),$(TESTS))
+# What starts no such server shows nothing of it, and doesn't count.
+of_etcd   = $(foreach t,$(1),$(if $(findstring /test_etcd,$(t))$(findstring /test_fake_etcd,$(t)),$(t)))
+TESTS    := $(if $(and $(REDIS_SERVER),$(if $(ETCD),,1)),$(filter-out $(call of_etcd,$(TESTS)),$(TESTS)),$(TESTS))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
 LUA_WITH := $(sort $(wildcard src/wire/scripts/with/*.lua))

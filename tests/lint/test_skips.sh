@@ -66,6 +66,13 @@ grep -qx 'server: Moon server' "$work/out" || fail "it isn't told"
 says 1 '1 passed, 0 failed, 0 skipped'
 if run env REDIS_SERVER="$work/none"; then fail "a server that isn't there passes"; fi
 
+# Of tests that start no such server none counts as passed on it.
+listed() { env -u MAKEFLAGS -u ONLY -u REDIS_SERVER -u ETCD make -s --no-print-directory --eval='listed: ; @printf "%s\n" $(TESTS)' listed "$@" 2>/dev/null; }
+listed REDIS_SERVER=x >"$work/out"
+grep -q conform/test_acquire "$work/out" && ! grep etcd "$work/out" || fail "an etcd's tests count for another Redis"
+listed >"$work/out"
+grep -q chaos/test_etcd_away "$work/out" || fail "an etcd's tests are not run"
+
 # So it is with an etcd, and the etcdctl beside it goes with it; without one it is that of the system.
 program none 'etcd --version | grep -q Sun && etcdctl version | grep -q etcdctl'
 mkdir "$work/of-sun" "$work/bare"
