@@ -16,6 +16,7 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
     int64_t least_ms = tl__stamp_least_end_ms(job, e);
     if (s->try.op == TL_RENEW && expect.n > 0 && end_ms < least_ms)
         end_ms = least_ms;
+    s->end_ms = end_ms;
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
                                        text);
     tl_sidecar_write token = {.value = tl__token_bytes(&job->token),
@@ -185,6 +186,15 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
     return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
 }
 
+/* K has stayed what it was, as S binds for longer than it would have become: a request was noted there, key by key, that has
+ * not changed K. */
+static bool is_behind(const tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer) {
+    if (!job->rules.nodes || s->phase == EXPECTING || answer->status != 1)
+        return false;
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, answer->server_us / 1000);
+    return stamp.kind == TL_STAMP_GOOD && stamp.end_ms < s->end_ms;
+}
+
 static tl_status renew_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                 tl_out *out) {
     tl_sidecar_answer answer;
@@ -192,6 +202,8 @@ static tl_status renew_answered(tl_stamp_try *s, const tl_job *job, const tl_eve
                                        : tl__sidecar_renewed(e, out, &answer);
     if (!sense)
         return tl__try_malformed(&s->try, out);
+    if (is_behind(s, job, &answer))
+        return renew_alone(s, job, e, out);
     switch (answer.status) {
     case 1: return held(s, job, &answer, e, out);
     case 0: return overwritten(s, job, &answer, e, out);

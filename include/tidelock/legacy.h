@@ -28,6 +28,13 @@
  *   - tl_lock_acquire can fail with TL_ECLOCK: clock_guard is TL_GUARD_REFUSE and a clock is too far
  *     off, or the clock shows a time before 2001-09-09, which no legacy client reads as one; and with
  *     TL_EDENIED (TL_AUTO): the register of the phase has gone, or gone back.
+ *
+ * In a Redis Cluster (redis+cluster:) locks are shared by TL_BRIDGE and TL_TIMESTAMP, by EVAL alone: with strict locks are looked
+ * at there, and tl_lock_new says TL_EINVALID; TL_AUTO isn't opened. M is how far a host's clock may be from that of any node, L
+ * counts with all that a legacy client is led about, and no slot is opened again sooner than L after it was moved: what an
+ * ASK has led on makes a key where its slot isn't any more. A change of the key is known by the next renewal or poll.
+ * While a slot is open a held lock is renewed, released and known to be lost, and none is acquired. A key ends by itself 2 s
+ * after its stamp is free for everybody.
  */
 #ifndef TIDELOCK_LEGACY_H
 #define TIDELOCK_LEGACY_H

@@ -61,10 +61,11 @@
  * replica is attached or a master has been without replicas for repl-backlog-ttl (an hour). It is not heeded by
  * tl_lock_adopt, nor noticed if a virtual machine with the server goes back to a snapshot of its memory.
  *
- * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by the token protocol alone (tl_lock_new:
- * TL_EINVALID; a client with TL_BRIDGE or TL_TIMESTAMP looks at locks, one with TL_AUTO isn't opened). Slots
+ * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by tokens, or by stamps (legacy.h says
+ * what is different there; a client with TL_AUTO isn't opened: TL_EINVALID). Slots
  * may be moved while locks are held and waited for: as long as one is open locks in it are renewed and released, and
- * acquired in several requests; who waits polls, in no order. With quiet_ms none is acquired there before the slot has moved.
+ * acquired in several requests; who waits polls, in no order. With quiet_ms, and by stamps, none is acquired there before the
+ * slot has moved (TL_EUNAVAILABLE).
  * While slots are moved to or from a master each of its failovers counts as one that loses the last writes, also one that
  * was asked for (CLUSTER FAILOVER), whatever wait_replicas is: the replica that takes over need not know that a slot is
  * open (Redis 7.0 doesn't tell it), and takes what has left for absent.

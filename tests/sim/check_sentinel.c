@@ -88,6 +88,18 @@ void sim_sentinel_forgotten(sim_world *w, const sim_request *m, const tl_reply *
     if (!m->is_script || reply->type == TL_REPLY_ERROR)
         return;
     w->stats.former_takes += gives(m, reply);
+#ifdef TL_COMPAT
+    if (m->script == TL_SCRIPT_SWAP) {
+        (void)tl__reply_int(tl__reply_item(reply, 0), &status);
+        w->token[m->token].ours = w->token[m->token].ours || (m->argv[1].n == 0 && status == 1);
+        return;
+    }
+    if (m->script == TL_SCRIPT_NOTE) {
+        sim_token *its = &w->token[sim_token_number(w, m->argv[1])];
+        its->dropped = its->dropped || m->argc == 2;
+        return;
+    }
+#endif
     bool drops = m->script == TL_SCRIPT_DROP || m->script == TL_SCRIPT_FREE;
     if (!drops)
         return;

@@ -195,6 +195,8 @@ void sim_config_tame(sim_config *c, uint64_t seed);
 void sim_config_worlds(sim_config *config);
 /** The same of those with stamps: other dialects; replicas that take over, and confirm. */
 void sim_config_stamps_worlds(sim_config *config);
+/** Of these the dialect, and who has an event loop. */
+void sim_config_stamps_others(sim_config *config);
 
 /** Is there a dialect of that number? */
 bool sim_dialect_is_known(int64_t number);

@@ -179,6 +179,25 @@ static void draw_legacy_cast(sim_config *c, uint64_t *random) {
     }
 }
 
+/* Without legacy clients, which know nothing of quiet_ms, replicas may take over with less than all. */
+static void draw_legacy_failovers(sim_config *c, uint64_t *random) {
+    bool among_us = sim_chance(random, 150000);
+    c->wait_replicas = 0;
+    if (among_us) {
+        for (int i = 0; i < c->actors; i++)
+            c->cast[i].kind = c->cast[i].kind == SIM_JAVA ? SIM_BRIDGE : c->cast[i].kind;
+        c->quiet_ms = sim_config_longest_ms(c) + SIM_COUNTS_MS;
+        return;
+    }
+    c->quiet_ms = 0;
+    if (!sim_chance(random, 200000))
+        c->fault[SIM_SWITCH] = 0;
+    if (!sim_chance(random, 100000)) {
+        c->ways = 1 << SIM_LED;
+        c->forgets_open = false;
+    }
+}
+
 void sim_config_cluster_stamps(sim_config *c) {
     sim_config_cluster(c);
     uint64_t random = c->seed ^ UINT64_C(0x6a617661);
@@ -187,14 +206,12 @@ void sim_config_cluster_stamps(sim_config *c) {
     draw_margins(c, &random);
     draw_legacy_cast(c, &random);
     draw_legacy_clocks(c, &random);
-    c->quiet_ms = c->wait_replicas = 0;
+    c->java_writes_ms = sim_chance(&random, 700000) ? c->java_ttl_ms : 0;
+    sim_config_stamps_others(c);
+    c->ttl_ms = c->java_ttl_ms;
+    draw_legacy_failovers(c, &random);
     c->no_fence = c->fair = 0;
     c->fault[SIM_STEP] = 0;
-    if (!sim_chance(&random, 200000))
-        c->fault[SIM_SWITCH] = 0;
-    if (!sim_chance(&random, 100000))
-        c->ways = 1 << SIM_LED, c->forgets_open = false;
     c->java_slack_ms = 2 * c->skew_ms + c->lag_ms;
-    c->java_writes_ms = sim_chance(&random, 700000) ? c->java_ttl_ms : 0;
     c->own_ttl_ms = 0;
 }

@@ -170,6 +170,11 @@ static void draw_loops(sim_config *c) {
     }
 }
 
+void sim_config_stamps_others(sim_config *c) {
+    draw_dialect(c);
+    draw_loops(c);
+}
+
 /* The level is another now, perhaps. */
 static void keep_reach(sim_config *c) {
     c->cluster = c->cluster && c->level >= FAKE_LEVEL(3, 0, 0);

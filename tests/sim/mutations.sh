@@ -83,7 +83,7 @@ cluster-former-not-left  | client/fleet_cluster.c | cluster | 40000@11622 | s/^ 
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@85 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@50 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
-cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@937 | s/if (open \&\& !a->alone \&\& a->op == TL_ACQUIRE \&\& job->quiet_ms > 0)/if (false)/
+cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@937 | s/if (takes \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return binds_another(a, s, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-not-once-more    | protocol/alone.c | cluster-late | 500@100 | s/case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);/case 1: return has_all(a, s, job);/
 cluster-plain-not-again  | protocol/protocol_plain.c | cluster-late-plain | 500 | s/    return led ? tl__alone_repeat(a, job, e, out) : status;/    return status;/
@@ -95,6 +95,15 @@ cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@7142 | s/^if 
 cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600@29 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
 cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/q->said >= q->replicas;/true;/
+# stamps in a cluster's open slot
+cluster-stamps-taken     | protocol/attempt.c | cluster-stamps-lossy | 600@122 | s/if (takes \&\& job->rules.dialect)/if (false)/
+cluster-stamps-noted-anew | compat/scripts/note.lua | cluster-stamps-lossy | 600 | s/^if next == .. or next == ARGV\[4\] then/if true then/
+cluster-stamps-whenever  | compat/scripts/swap.lua | cluster-stamps | 4000@1053 | s/^if late then/if false then/
+cluster-stamps-unknown   | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->read_end_ms = own_end_ms(job, value, e, out);/s->read_end_ms = 0;/
+cluster-stamps-noted-for-nothing | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->end_ms = own_end_ms(job, next, e, out);/s->end_ms = next_ms(s, job, e);/
+cluster-stamps-outlast   | compat/stamp/stamp.c | cluster-stamps | 4000 | s/^    if (job->rules.nodes)$/    if (false)/
+cluster-stamps-unresolved | compat/stamp/stamp_script.c | cluster-stamps-lossy | 600@298 | s/if (!own \&\& !losers \&\& job->rules.nodes)/if (false)/
+cluster-stamps-freed-twice | compat/stamp/stamp_alone.c | cluster-stamps-alike | 6000@296 | s/return go_on(s, LOOKING, job, e, out);/return go_on(s, SWAPPING, job, e, out);/
 # locks on an etcd
 etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@26 | s/tl__etcd_deadline(a->asked, ms/tl__etcd_deadline(e->now, ms/
 etcd-deadline-without-drift | protocol/protocol_etcd.c | etcd-rates | 400 | s/tl__rate_least_ns(ttl_ms \* TL_NS_PER_MS, drift_ppm)/ttl_ms * TL_NS_PER_MS + 0 * drift_ppm/

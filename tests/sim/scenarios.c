@@ -326,6 +326,12 @@ static bool java_robs_tokens(const sim_stats *s) {
 /* ---- stamps --------------------------------------------------------------------------------------- */
 #ifdef TL_COMPAT
 
+static bool open_stamps_are_kept(const sim_stats *s) {
+    return s->slots_closed > 0 && s->split > 0 && s->stamps_swapped > 0 && s->stamps_freed > 0 &&
+           s->java_takes > 0 && s->takes > 0 && s->lost_gone + s->lost_taken == 0 &&
+           s->overlaps + s->two_holders == 0;
+}
+
 static bool stamps_survive_failovers(const sim_stats *s) {
     return s->stamps_promoted > 0 && s->java_takes > 0 && s->takes > 0 && s->two_holders == 0 &&
            s->legacy_two == 0 && s->fences_back == 0;
@@ -596,6 +602,11 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "delay-us=500 late-us=100 no-fence=0 wait-replicas=0 one-slot=0 seeds=3 quiet=0 "              \
     "until=20000 forgets-open=0 cast=tA0tB0tC0tD0tA1TB1 "
 
+#define CLUSTER_STAMPS                                                                                        \
+    "cluster-stamps dialect=0 off=all level=458767 ttl=1200 java-ttl=1200 java-writes=1200 margin=60 lag=40 " \
+    "java-slack=160 hold=3000 idle=60 attempt=300 connect=2000 delay-us=500 late-us=100 seeds=3 "             \
+    "until=20000 forgets-open=0 quiet=0 same-clocks cast=bA0sB0jC0bD0sA1jB1 walls=30 "
+
 #define QUORUM                                                                                     \
     "quorum off=all level=458767 voters=5 same-clocks twice=0 unused=0 ttl=300 hold=300 idle=60 "  \
     "attempt=300 connect=2000 delay-us=500 late-us=100 quiet=600 until=8000 "
@@ -716,6 +727,21 @@ const sim_scenario sim_scenarios[] = {
 #ifdef TL_COMPAT
     {"stamps", "clients of every kind share keys with Java clients", 1, 1000, "stamps",
      stamps_are_shared},
+    {"cluster-stamps", "stamps and Java services in a Redis Cluster, as they are drawn", 1, 60,
+     "cluster-stamps", NULL},
+    {"cluster-stamps-moves", "the slots of stamps stay open for lifetimes: none is lost", 1, 20,
+     CLUSTER_STAMPS "move=100", open_stamps_are_kept},
+    {"cluster-stamps-lossy", "the same where answers are lost", 1, 40,
+     CLUSTER_STAMPS "move=100 lose-reply=10000 reset=5000 starve=2000", open_stamps_are_kept},
+    {"cluster-stamps-late",
+     "threads run late while slots move to and fro: no stamp is lost by that", 1, 60,
+     CLUSTER_STAMPS "own-ttl=1200 hold=1500 idle=30 attempt=600 move=4 starve=100000",
+     open_stamps_are_kept},
+    {"cluster-stamps-alike", "the same in whole seconds, where stamps of several are alike", 1, 40,
+     CLUSTER_STAMPS
+     "java-ttl=3000 ttl=3000 own-ttl=3000 java-writes=3000 hold=150 idle=15 dialect=12 "
+     "java-sleep=10 move=40 lose-reply=30000 reset=10000",
+     open_stamps_are_kept},
     {"stamps-slewed", "the same with stamps", 1, 150,
      "stamps drift-ppm=101500 slew=30 off=lossy,quick,jump,forget", slewing_harms_nobody},
     {"bridge-losers", "racing losers overwrite a holder's stamp: known, and taken back", 1, 150,

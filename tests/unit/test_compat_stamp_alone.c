@@ -285,6 +285,22 @@ TEST(what_may_have_been_renewed_key_by_key_is_found_out) {
     expect(&f, TL_OK, false);
 }
 
+/* S binds for longer than K would have become: for what was noted there, and K has not become. */
+TEST(what_the_sidecar_binds_for_is_what_the_key_becomes) {
+    begin(TL_RENEW);
+    (void)answer_keep(&f, 1, x(), 30000);
+    assert_alone("note", SIDECAR, false);
+    begin(TL_RENEW);
+    (void)answer_keep(&f, 1, text_of(server_ms(&f) + T_MS), 30000);
+    expect(&f, TL_OK, false);
+    assert_false(result()->proof.unbound);
+    prepare(&f, &tl__protocol_bridge, TL_RENEW); /* elsewhere it stays as it is */
+    feed_later(&f, LATER_MS);
+    (void)feed_start(&f);
+    (void)answer_keep(&f, 1, x(), 30000);
+    expect(&f, TL_OK, false);
+}
+
 /* ---- a drop ------------------------------------------------------------------------------------ */
 
 TEST(a_drop_unbinds_the_sidecar_and_then_deletes_by_all_that_is_its_own) {
