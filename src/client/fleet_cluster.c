@@ -288,6 +288,11 @@ static void read_error(cluster *c, tl_bytes error) {
     else if (tl__bytes_has_word(error, "NOAUTH"))
         (void)snprintf(words, sizeof words, "%s: the server asks for a password",
                        c->asked_at.label);
+    else if (tl__refusal(error) == TL_EUNSUPPORTED)
+        (void)snprintf(words, sizeof words,
+                       "%s has no CLUSTER: it is a Sentinel, older than Redis 3.0, or the command "
+                       "is renamed there",
+                       c->asked_at.label);
     else
         (void)snprintf(words, sizeof words, "%s: CLUSTER SLOTS: %s", c->asked_at.label, shown);
     failed(c, tl__refusal(error), tl__bytes_of(words));

@@ -34,10 +34,12 @@ at_once() { # status pattern command...
     (($(now_ms) - began < 15000 * slow)) || fail "only after $(($(now_ms) - began)) ms: $*"
 }
 open_port # a server that is no Sentinel
-for c in "run -w 50s k -- true" "check k" inspect; do
+for c in "run -w 50s k -- true" "check k" inspect skew "agent --once" "migrate status" bench; do
     # shellcheck disable=SC2086
     at_once 70 "m: no majority of the Sentinels: 0 of 1 answer .127.0.0.1:$port is no Sentinel.$" "$tidelock" --url redis+sentinel://127.0.0.1:"$port"/m $c
 done
+expect 2 "$tidelock" --url redis+sentinel://127.0.0.1:"$port"/m doctor
+grep -q "^warning  sentinels: 127.0.0.1:$port of the URL is no Sentinel" "$out" || fail "doctor: $(cat "$out")"
 TIDELOCK_SENTINEL_USER=u TIDELOCK_SENTINEL_PASSWORD=hunter2 expect 0 "$tidelock" run k -- \
     sh -c "! env | grep -q TIDELOCK_SENTINEL"
 if grep -q hunter2 "$out" "$err"; then fail "a secret is shown"; fi
@@ -117,6 +119,16 @@ for c in "run -w 50s k -- true" "check k" inspect "extend k t --ttl 5s"; do
     # shellcheck disable=SC2086
     at_once 70 "127.0.0.1:${sentinel[0]}: this is a Sentinel, which keeps no locks: give the URL of the master" "$tidelock" --url "redis://127.0.0.1:${sentinel[0]}" $c
 done
+for c in skew "agent --once" "migrate status"; do
+    # shellcheck disable=SC2086
+    at_once 70 "127.0.0.1:${sentinel[0]}: this is a Sentinel, which keeps no locks: give the URL of the master" "$tidelock" --url "redis://127.0.0.1:${sentinel[0]}" $c
+done
+for c in "run -w 50s k -- true" inspect skew "agent --once" doctor; do
+    # shellcheck disable=SC2086
+    at_once 77 "127.0.0.1:${sentinel[0]} has no CLUSTER: it is a Sentinel, older than Redis 3.0, or the command is renamed" "$tidelock" --url "redis+cluster://127.0.0.1:${sentinel[0]}" $c
+done
+doctor_says 2 '^danger +replica: this is a Sentinel' --url "redis://127.0.0.1:${sentinel[0]}"
+[[ $(grep -cE '^[a-z]+ +[a-z]+: ' "$out") == 1 ]] || fail "what doesn't matter is told: $(cat "$out")"
 TIDELOCK_SENTINEL_PASSWORD=wrong doctor_says 2 'a Sentinel lets nobody in|a Sentinel .*a password is given'
 of "$(of "$(named)" INFO replication | sed -n 's/^slave0:.*port=\([0-9]*\).*/\1/p')" SHUTDOWN NOSAVE >/dev/null 2>&1
 doctor_says 1 'replication: of 2 replicas that the Sentinels know of 1 are away'

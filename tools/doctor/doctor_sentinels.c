@@ -31,7 +31,12 @@ static void check_one(const sentinels *s, unsigned i, doctor_report *r) {
     const sentinel *x = &s->of[i];
     bool all_unknown = s->verdict.unknown == s->verdict.answered;
 
-    if (x->status == STATUS_REFUSED) {
+    if (x->stranger) {
+        doctor_found(r, "sentinels", DOCTOR_WARNING, "%.150s of the URL is no Sentinel", x->label);
+        doctor_why(r, "it knows no master: with fewer than a majority no lock is acquired");
+        doctor_fix(r, "name the Sentinels alone (port 26379, unless told otherwise); a server by "
+                      "itself is redis://HOST");
+    } else if (x->status == STATUS_REFUSED) {
         doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel lets nobody in: %s", x->words);
         doctor_why(r, "its word doesn't count: with fewer than a majority no lock is acquired");
         doctor_fix(r, "%s",

@@ -285,16 +285,20 @@ static void check_failover(const doctor_facts *f, int64_t replicas, doctor_repor
     check_lacking(f, good, least, r);
 }
 
+static bool is_sentinel(const doctor_facts *f) {
+    return info_is(f, "redis_mode", "sentinel") || info_is(f, "server_mode", "sentinel");
+}
+
+static void found_sentinel(doctor_report *r) {
+    doctor_found(r, "replica", DOCTOR_DANGER, "this is a Sentinel, which keeps no locks");
+    doctor_why(r, "no lock can be acquired here");
+    doctor_fix(r, "name the master in --url, or redis+sentinel://HOST/NAME");
+}
+
 static void check_copies(const doctor_facts *f, doctor_report *r) {
     int64_t replicas = 0, least = 0;
     char line[256], name[16];
 
-    if (info_is(f, "redis_mode", "sentinel") || info_is(f, "server_mode", "sentinel")) {
-        doctor_found(r, "replica", DOCTOR_DANGER, "this is a Sentinel, which keeps no locks");
-        doctor_why(r, "no lock can be acquired here");
-        doctor_fix(r, "name the master in --url");
-        return;
-    }
     if (info_is(f, "role", "slave")) {
         check_replica(f, r);
         return;
@@ -352,7 +356,9 @@ void doctor_check(const doctor_facts *f, doctor_report *r) {
     r->count = 0;
     if (f->by_sentinels)
         doctor_check_sentinels(&f->heard, r);
-    if (!f->unasked) {
+    if (!f->unasked && is_sentinel(f)) {
+        found_sentinel(r); /* nothing else of it matters to locks */
+    } else if (!f->unasked) {
         doctor_check_state(f, r);
         doctor_check_able(f, r);
     }

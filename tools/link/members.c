@@ -342,8 +342,11 @@ static void *ask_one(void *ctx) {
         return NULL;
     x->status = ask_all(v, &l) ? 0 : l.status;
     x->stranger = x->status && l.error && strstr(l.words, "cluster support disabled");
-    (void)snprintf(x->words, sizeof x->words, l.error ? "%.100s: %.130s" : "%.0s%.230s", x->label,
-                   x->status ? l.words : "");
+    if (x->status && l.lacks && strstr(l.words, " CLUSTER"))
+        (void)snprintf(x->words, sizeof x->words, LINK_NO_CLUSTER, x->label);
+    else
+        (void)snprintf(x->words, sizeof x->words, l.error ? "%.100s: %.130s" : "%.0s%.230s",
+                       x->label, x->status ? l.words : "");
     skew_link_close(&l);
     return NULL;
 }

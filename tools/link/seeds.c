@@ -53,7 +53,9 @@ static bool ask_node(question *q, skew_link *l) {
         (void)snprintf(q->words, sizeof q->words,
                        "%.120s is no node of a cluster: give its URL as redis://",
                        l->endpoint.label);
-    } else
+    } else if (l->lacks)
+        (void)snprintf(q->words, sizeof q->words, LINK_NO_CLUSTER, l->endpoint.label);
+    else
         (void)snprintf(q->words, sizeof q->words, "%.120s: CLUSTER SLOTS: %.90s", l->endpoint.label,
                        l->words);
     return false;

@@ -115,12 +115,19 @@ static bool ask_for_master(question *q, skew_link *l) {
 
 /* An error of its own doesn't say whose it is. */
 static void say_why(sentinel *s, const skew_link *l) {
-    if (l->error && strncmp(l->words, "NOAUTH", 6) == 0)
+    const char *label = l->endpoint.label;
+
+    s->stranger = l->lacks;
+    if (s->stranger)
+        s->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
+    if (s->stranger)
+        (void)snprintf(s->words, sizeof s->words, "%.100s is no Sentinel", label);
+    else if (l->error && strncmp(l->words, "NOAUTH", 6) == 0)
         (void)snprintf(s->words, sizeof s->words, "%.100s: the Sentinel asks for a password",
-                       s->label);
+                       label);
     else
-        (void)snprintf(s->words, sizeof s->words, l->error ? "%.100s: %.130s" : "%.0s%.230s",
-                       s->label, l->words);
+        (void)snprintf(s->words, sizeof s->words, l->error ? "%.100s: %.130s" : "%.0s%.230s", label,
+                       l->words);
 }
 
 static void *ask_one(void *ctx) {
@@ -210,6 +217,11 @@ static const sentinel *silent(const sentinels *s) {
     return NULL;
 }
 
+/* Nothing that waiting mends. */
+static bool is_final(int status) {
+    return status == STATUS_REFUSED || status == STATUS_INTERNAL;
+}
+
 int sentinels_trouble(const sentinels *s, char *to, size_t size) {
     const tl_verdict *v = &s->verdict;
     const sentinel *who = silent(s);
@@ -223,6 +235,6 @@ int sentinels_trouble(const sentinels *s, char *to, size_t size) {
     else
         (void)snprintf(to, size, "%s: the Sentinels don't agree yet on who is the master",
                        s->master);
-    return v->answered < v->majority && who && who->status == STATUS_REFUSED ? STATUS_REFUSED
-                                                                             : STATUS_UNAVAILABLE;
+    return v->answered < v->majority && who && is_final(who->status) ? who->status
+                                                                     : STATUS_UNAVAILABLE;
 }

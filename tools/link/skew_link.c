@@ -148,6 +148,23 @@ static bool ask(skew_link *l, const tl_bytes *words, size_t n,
     return l->ok;
 }
 
+#define IS_SENTINEL                                                                                \
+    "this is a Sentinel, which keeps no locks: give the URL of the master, or "                    \
+    "redis+sentinel://HOST/NAME" /* as the library says it */
+
+typedef struct {
+    char product[INFO_PRODUCT_SIZE], mode[16];
+} kind;
+
+static bool take_kind(void *ctx, const tl_reply *reply) {
+    kind *k = ctx;
+    tl_bytes info;
+    if (!tl__reply_text(reply, &info))
+        return false;
+    (void)info_field(info, "redis_mode", k->mode, sizeof k->mode);
+    return info_product(info, k->product);
+}
+
 static bool take_product(void *ctx, const tl_reply *reply) {
     tl_bytes info;
     return tl__reply_text(reply, &info) && info_product(info, ctx);
@@ -160,16 +177,23 @@ bool skew_link_product(skew_link *l, char product[INFO_PRODUCT_SIZE]) {
 
 /* Behind what the server lacks, which version it is of; all else is as that was answered. */
 static void add_product(skew_link *l) {
+    static const char *const info[] = {"INFO", NULL};
     const tl_needer *needer = l->needer;
-    char product[INFO_PRODUCT_SIZE], was[sizeof l->words];
+    kind k = {.mode = ""};
+    char was[sizeof l->words];
     int status = l->status;
 
     memcpy(was, l->words, sizeof was);
     l->needer = NULL;
-    bool known = skew_link_product(l, product);
-    (void)snprintf(l->words, sizeof l->words, known ? "%s; this one is %s" : "%s", was, product);
+    bool known = skew_link_ask(l, info, take_kind, &k);
+    bool sentinel = strcmp(k.mode, "sentinel") == 0;
+    if (sentinel)
+        (void)snprintf(l->words, sizeof l->words, "%.100s: " IS_SENTINEL, l->endpoint.label);
+    else
+        (void)snprintf(l->words, sizeof l->words, known ? "%s; this one is %s" : "%s", was,
+                       k.product);
     l->needer = needer;
-    l->status = status;
+    l->status = sentinel ? STATUS_INTERNAL : status; /* as the library's TL_ESERVER */
     l->ok = false;
     l->error = l->lacks = true;
 }

@@ -28,6 +28,11 @@ typedef struct {
         *needer; /**< NULL, or who asks: then what the server lacks is told with its version */
 } skew_link;
 
+/** Of a server that doesn't know CLUSTER; the library says the same. */
+#define LINK_NO_CLUSTER                                                                            \
+    "%.100s has no CLUSTER: it is a Sentinel, older than Redis 3.0, or the command is renamed "    \
+    "there"
+
 /** To l->endpoint, as link_open finds it. It neither connects nor blocks; nor do the two below. False: no memory. */
 bool skew_link_begin(skew_link *l);
 /** Go on with another server, logged in as with the one before. False: no memory. */
