@@ -93,6 +93,11 @@ for p in bridge timestamp; do
     says '^held by tidelock on '
     ! is_there job || fail "it is left: $p"
 done
+expect 0 "$tidelock" lock --protocol bridge job
+token=$(head -n 1 "$out")
+expect 0 "$tidelock" extend --protocol bridge job "${token%% *}" --ttl 60s
+expect 0 "$tidelock" unlock --protocol bridge job "${token%% *}"
+! is_there job || fail "it is left by unlock"
 expect_line 64 'strict: with a URL that begins with redis.cluster:// locks can be looked at, but not acquired' \
     "$tidelock" run --protocol timestamp --strict job -- true
 expect_line 78 'it must be token, bridge or timestamp: the phase would be on another node' "$tidelock" run --protocol auto job -- true

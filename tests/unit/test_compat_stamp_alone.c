@@ -84,6 +84,22 @@ TEST(nor_one_from_a_stamp_that_is_over) {
     expect(&f, TL_EUNAVAILABLE, false);
 }
 
+/* What WATCH has opened would have to be closed at the same node, and without either nothing can be renewed. */
+TEST(a_node_without_scripts_is_not_asked_otherwise) {
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
+    m.job.rules.nodes = true;
+    assert_int_equal(feed_start(&f), TL_GO);
+    feed_assert_asked(&f, "take");
+    assert_int_equal(feed_reply(&f, "-ERR unknown command 'EVALSHA'"), TL_END);
+    expect(&f, TL_EUNSUPPORTED, false);
+    assert_int_equal(f.out.level, 0);
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
+    m.job.rules.nodes = true;
+    f.server.level = TL_LEVEL_PLAIN; /* whatever is known of it */
+    assert_int_equal(feed_start(&f), TL_GO);
+    feed_assert_asked(&f, "take");
+}
+
 /* ---- a keep ------------------------------------------------------------------------------------ */
 
 TEST(a_keep_notes_what_is_to_follow_and_then_changes_the_key) {
