@@ -119,7 +119,7 @@ void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e,
         s->phase = NOTING;
         s->proved_ms = job->proof.stamp_ms;
         s->read_end_ms = s->from_ms = s->end_ms = 0;
-        s->owned = false;
+        s->owned = s->told = false;
     }
     switch (s->phase) {
     case NOTING: send_note(s, job, e, out); break;
@@ -238,7 +238,8 @@ static tl_status absent(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
                                    : tl__try_not_renewed(&s->try, -1, out);
 }
 
-/* What a racing loser has left is replaced by what ends late enough for what is believed. */
+/* What a racing loser has left is replaced by what ends late enough for what is believed. What isn't known may be by another
+ * of the holder's requests, as an extension, that has noted it since: so S is asked once more before it is called another's. */
 static tl_status overwritten(tl_stamp_try *s, const tl_job *job, tl_bytes value, const tl_event *e,
                              tl_out *out) {
     int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000;
@@ -247,8 +248,12 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, tl_bytes value,
     if (s->try.op ==
         TL_RELEASE) /* that stays where it is until it runs out, but the lock was ours */
         return losers ? TL_END : tl__try_not_released(&s->try, 0, out);
-    if (!losers)
+    if (!losers && s->told)
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
+    if (!losers) {
+        s->told = true;
+        return go_on(s, NOTING, job, e, out);
+    }
     if (is_tired(s, out) || is_late(s, e, out))
         return TL_END;
     s->owned = true;

@@ -221,7 +221,12 @@ TEST(what_is_short_is_followed_by_what_was_asked_for) {
 TEST(what_is_none_of_its_own_is_a_loss) {
     begin(TL_RENEW);
     (void)redirect(TL_TRY_AGAIN);
-    (void)noted(x(), x(), text_of(arg_int(2)));
+    const char *next = text_of(arg_int(2));
+    (void)noted(x(), x(), next);
+    assert_int_equal(swapped(0, text_of(X_MS + T_MS + 77)), TL_GO);
+    assert_alone("note", SIDECAR, false);
+    (void)noted(x(), x(), next);
+    assert_alone("swap", KEY, false);
     assert_int_equal(swapped(0, text_of(X_MS + T_MS + 77)), TL_END);
     expect_lost(&f, TL_LOST_TAKEN, true);
     begin(TL_RENEW);
@@ -229,6 +234,22 @@ TEST(what_is_none_of_its_own_is_a_loss) {
     (void)noted(x(), x(), text_of(arg_int(2)));
     assert_int_equal(swapped(-1, NULL), TL_END);
     expect_lost(&f, TL_LOST_GONE, false);
+}
+
+/* By an extension, that was asked for at the same time. */
+TEST(what_another_request_of_its_own_has_noted_since_is_no_loss) {
+    begin(TL_RENEW);
+    (void)redirect(TL_TRY_AGAIN);
+    const char *next = text_of(arg_int(2)), *others = text_of(X_MS + T_MS + 77);
+    (void)noted(x(), x(), next);
+    assert_int_equal(swapped(0, others), TL_GO);
+    assert_alone("note", SIDECAR, false);
+    (void)noted(x(), next, others);
+    assert_alone("swap", KEY, false);
+    assert_string_equal(arg(0), others);
+    (void)swapped(1, others);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.stamp_ms, X_MS + T_MS + 77);
 }
 
 /* It was over before the take, by its writer's clock: that it stands there is no loss. */
