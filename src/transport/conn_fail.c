@@ -62,7 +62,9 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
 /* Copies of all: an answer may lead to the next. */
 static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char *words, bool wait) {
     char copy[TL_STREAM_WORDS];
-    bool served = c->served;
+    bool led_on = c->state != TL_CONN_DOWN &&
+                  !tl__conn_is_current(c); /* no fault of the server's */
+    bool served = c->served || led_on;
     bool next = c->gateway && !c->freeing && tl__conn_pass_member(c);
     absent = absent && !next;
     (void)snprintf(copy, sizeof copy, "%s", words);

@@ -184,6 +184,30 @@ TEST(a_connection_ends_at_once_when_the_master_is_another) {
     close_site(&s);
 }
 
+/* No server has failed: who reaches for one, and what none has been sent of, waits for the next. */
+TEST(what_waits_for_a_login_waits_for_the_next_master) {
+    site_world s;
+    open_site(&s);
+    lead(&s, &s.first);
+    assert_int_equal(ask_for(&s, 1, NULL, 0, false), TL_OK);
+    assert_int_equal(ask_for(&s, 2, "GET k", 0, false), TL_OK);
+    world_drive(&s.w);
+    peer_accept(&s.w.peer);
+    peer_expect(&s.w.peer, ROLE_ASKED TIME_ASKED);
+    lead(&s, &s.second);
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 0);
+    peer_expect_end(&s.w.peer);
+    log_in(&s, MASTER); /* at once */
+    peer_expect(&s.w.peer, GET_K);
+    peer_send(&s.w.peer, "+OK\r\n");
+    world_await(&s.w, 2);
+    seen_ok(&s.w, 0, 1, "");
+    seen_ok(&s.w, 1, 2, "OK");
+    assert_int_equal(tl__conn_generation(s.w.conn), 2);
+    close_site(&s);
+}
+
 TEST(a_former_generation_is_not_taken_for_up) {
     site_world s;
     open_site(&s);
