@@ -407,6 +407,56 @@ TEST_IN(a_holder_cut_off_with_the_master_has_lost_before_another_acquires, FIRST
     munmap(b, sizeof *b);
 }
 
+/* ---- by URLs of servers: a master that stops by itself ------------------------------------------- */
+
+#define LAG_S 1
+#define STOPS_MS                                                                                   \
+    ((LAG_S + 2) * 1000) /* so long after it was cut off it may execute what it is sent */
+
+static tl_client *client_of(const real_node *node) {
+    char url[128];
+    (void)snprintf(url, sizeof url, "redis://:" MASTER_PASSWORD "@127.0.0.1:%d", node->port);
+    return make_client_with(TL_CLIENT_OPTIONS(.url = url, .quiet_ms = SHORT_MS + STOPS_MS,
+                                              .attempt_ms = SOON_MS, .connect_ms = FAILOVER_MS));
+}
+
+static void stop_without_replicas(real_node *master, int replicas) {
+    char least[64], lag[64];
+    (void)snprintf(least, sizeof least, "CONFIG SET min-replicas-to-write %d", replicas);
+    (void)snprintf(lag, sizeof lag, "CONFIG SET min-replicas-max-lag %d", LAG_S);
+    must(master->redis, lag);
+    must(master->redis, least);
+}
+
+/* It is cut off from all but its holder, who has no Sentinels to ask: it refuses writes itself, as its replicas are gone. */
+TEST_IN(a_master_that_stops_without_its_replicas_leaves_no_two_holders, BESIDE) {
+    real_node *former = real_fleet_master(fleet);
+    lock_events *events = make_events();
+    tl_lock *lock = make_lock_with(
+        client_of(former), KEY,
+        TL_LOCK_OPTIONS(.ttl_ms = SHORT_MS, .on_event = lock_events_add, .ctx = events));
+    stop_without_replicas(former, real_fleet_servers(fleet) - 1);
+    ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
+    must(former->redis, "WAIT 2 5000");
+    const int64_t parted_ms = clock_ms();
+    for (int i = 0; i < real_fleet_servers(fleet); i++)
+        if (real_fleet_server(fleet, i) != former)
+            real_fleet_part(fleet, real_fleet_server(fleet, i), 1);
+    for (int i = 0; i < SENTINELS; i++)
+        real_fleet_part(fleet, real_fleet_sentinel(fleet, i), 1);
+    (void)real_fleet_await_master(fleet, former);
+    acquiring *next = acquiring_begin(make_lock(client_of(real_fleet_master(fleet)), KEY, SHORT_MS),
+                                      FAILOVER_MS);
+    (void)lock_events_await(events, TL_LOST, FAILOVER_MS);
+    const int64_t lost_ms = clock_ms() - parted_ms;
+    if (atomic_load(&next->done))
+        fail_msg("two holders: the former master has answered for %d ms", (int)lost_ms);
+    ASSERT_RESULT(acquiring_end(next, FAILOVER_MS), TL_OK);
+    print_message("lost %d ms after the parting, acquired %d ms later\n", (int)lost_ms,
+                  (int)(clock_ms() - parted_ms - lost_ms));
+    stop_without_replicas(former, 0);
+}
+
 /* ---- Sentinels stopped: they lead no failover for half a minute afterwards --------------- */
 
 TEST_IN(one_named_sentinel_leads_to_the_others, FIRST) {
