@@ -131,7 +131,7 @@ doctor_says 2 '^danger +replica: this is a Sentinel' --url "redis://127.0.0.1:${
 [[ $(grep -cE '^[a-z]+ +[a-z]+: ' "$out") == 1 ]] || fail "what doesn't matter is told: $(cat "$out")"
 TIDELOCK_SENTINEL_PASSWORD=wrong doctor_says 2 'a Sentinel lets nobody in|a Sentinel .*a password is given'
 of "$(of "$(named)" INFO replication | sed -n 's/^slave0:.*port=\([0-9]*\).*/\1/p')" SHUTDOWN NOSAVE >/dev/null 2>&1
-doctor_says 1 'replication: of 2 replicas that the Sentinels know of 1 are away'
+doctor_says 1 'replication: the Sentinels know of 2 replicas, and the master has 1'
 of "${sentinel[1]}" SENTINEL SET demo quorum 1 >/dev/null
 doctor_says 1 "sentinels: the quorum of 127.0.0.1:${sentinel[1]} is 1 of 3 Sentinels, less than a majority"
 of "${sentinel[1]}" SENTINEL SET demo quorum 2 >/dev/null

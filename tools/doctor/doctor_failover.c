@@ -199,8 +199,8 @@ static void check_replicas(const doctor_facts *f, doctor_report *r) {
     }
     if (f->by_sentinels && known > here) {
         doctor_found(r, "replication", DOCTOR_WARNING,
-                     "of %lld replicas that the Sentinels know of %lld are away", (long long)known,
-                     (long long)(known - here));
+                     "the Sentinels know of %lld replicas, and the master has %lld",
+                     (long long)known, (long long)here);
         doctor_why(r, "one that comes back while the master is away may take over with what it had "
                       "then: locks since are forgotten");
         doctor_fix(r,
