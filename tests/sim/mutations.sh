@@ -68,8 +68,8 @@ native-ended-elsewhere   | protocol/acquire.c | | 40000@410 | s/ \&\& e->run != 
 first-renewal-late       | protocol/renew.c | | 20000@5169 | s/r->job.proof.unbound \&\& ns > FIRST_NS/false/
 # masters that Sentinels name
 sentinel-keep-unasked    | protocol/attempt.c | sentinel-wakes | 300 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
-sentinel-keep-asked-before | client/driver.c,client/keeper_run.c | sentinel-parted | 300@20 | s/send->count == 0 \&\& !send->confirm \&\& /send->count == 0 \&\& /
-sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300@29 | s/site->settles \&\& changed/false \&\& changed/
+sentinel-keep-asked-before | client/driver.c,client/keeper_run.c | sentinel-parted | 300@30 | s/send->count == 0 \&\& !send->confirm \&\& /send->count == 0 \&\& /
+sentinel-keep-at-once    | transport/site.c | sentinel-parted | 300@45 | s/site->settles \&\& changed/false \&\& changed/
 sentinel-take-whenever   | transport/site.c | sentinel-parted | 300 | s/now.ns - ns <= most_ns(site)/now.ns > 0/
 sentinel-any-server      | transport/conn_redis.c | sentinel-back | 300 | s/if (tl__conn_is_foreign(conn, send->generation) \&\& tl__conn_is_current(conn))/if (false)/; s/^    tl__conn_refuse_foreign(c);$//
 sentinel-switch-unheard  | client/fleet_sentinel.c | sentinel-back | 300 | s/^    tl__site_lose(&all->site, all->words);$//
@@ -83,11 +83,11 @@ cluster-former-not-left  | client/fleet_cluster.c | cluster | 40000@11622 | s/^ 
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@85 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@50 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
-cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@937 | s/if (takes \&\& job->quiet_ms > 0)/if (false)/
+cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@647 | s/if (takes \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return binds_another(a, s, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-not-once-more    | protocol/alone.c | cluster-late | 500@100 | s/case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);/case 1: return has_all(a, s, job);/
 cluster-plain-not-again  | protocol/protocol_plain.c | cluster-late-plain | 500 | s/    return led ? tl__alone_repeat(a, job, e, out) : status;/    return status;/
-cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@65 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
+cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@639 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
 cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 6000@66 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
 cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200@81 | s/^    redis.pcall('PUBLISH'.*//
 cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@376 | s/local set = called or redis.pcall(/local set = called or redis.call(/
