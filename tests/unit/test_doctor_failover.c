@@ -122,6 +122,24 @@ TEST(more_replicas_than_there_are_confirm_nothing) {
     says(DOCTOR_DANGER, "wait_replicas is 3, and the server has 0"); /* nobody could take over */
 }
 
+TEST(what_a_version_cannot_do_promises_nothing) {
+    facts.version = DOCTOR_VERSION(3, 2, 13);
+    facts.care.quiet_ms = 42000;
+    assert_int_equal(doctor_promised(&facts), DOCTOR_FENCE);
+    says(DOCTOR_DANGER, "quiet_ms needs Redis 4.0");
+    facts.care.wait_replicas = 2;
+    assert_int_equal(doctor_promised(&facts), DOCTOR_ALWAYS);
+    facts.version = DOCTOR_VERSION(2, 8, 24);
+    assert_int_equal(doctor_promised(&facts), DOCTOR_FENCE);
+    says(DOCTOR_DANGER, "wait_replicas needs WAIT");
+    facts.version = DOCTOR_VERSION(4, 0, 0);
+    facts.care.wait_replicas = 0;
+    assert_int_equal(doctor_promised(&facts), DOCTOR_DEAD);
+    assert_null(find("needs"));
+    facts.version = 0; /* not known */
+    assert_int_equal(doctor_promised(&facts), DOCTOR_DEAD);
+}
+
 TEST(while_slots_are_moved_replicas_that_confirm_are_no_promise) {
     facts.by_cluster = facts.moving = true;
     facts.care.wait_replicas = 2;

@@ -57,7 +57,13 @@ bool doctor_forgets(const doctor_facts *f) {
 }
 
 bool doctor_is_quiet(const doctor_facts *f) {
-    return f->care.quiet_ms > 0 && f->care.quiet_ms >= f->ttl_ms;
+    return !doctor_before(f, 4, 0, 0) && f->care.quiet_ms > 0 && f->care.quiet_ms >= f->ttl_ms;
+}
+
+/* All replicas have what is held, or will. */
+static bool is_confirmed(const doctor_facts *f) {
+    int64_t replicas = replicas_of(f);
+    return !doctor_before(f, 3, 0, 0) && replicas > 0 && f->care.wait_replicas >= replicas;
 }
 
 /* For so long after a promotion an answer of the former master may count still. -1: without limit. A master that
@@ -73,13 +79,13 @@ static int64_t answers_ms(const doctor_facts *f) {
 }
 
 doctor_promise doctor_promised(const doctor_facts *f) {
-    const int64_t replicas = replicas_of(f), late_ms = answers_ms(f);
+    const int64_t late_ms = answers_ms(f);
 
     if (!doctor_may_fail_over(f))
         return !doctor_forgets(f)   ? DOCTOR_NEVER
                : doctor_is_quiet(f) ? DOCTOR_GENERAL
                                     : DOCTOR_FENCE;
-    if (replicas > 0 && f->care.wait_replicas >= replicas && !f->moving)
+    if (is_confirmed(f) && !f->moving)
         return DOCTOR_ALWAYS;
     if (!doctor_is_quiet(f))
         return DOCTOR_FENCE;
@@ -173,7 +179,7 @@ static void found_fence(const doctor_facts *f, doctor_report *r) {
                  "wait_replicas %d of %lld)",
                  (long long)f->care.quiet_ms, f->care.wait_replicas, (long long)replicas_of(f));
     doctor_why(r,
-               f->moving && f->care.wait_replicas >= replicas_of(f)
+               f->moving && is_confirmed(f)
                    ? "slots are being moved, and the replica that takes over need not know: it "
                      "takes what has left for absent, whatever wait_replicas is"
                    : "what the new master hasn't got is given again; only the fencing number tells "
@@ -237,6 +243,28 @@ static void check_quiet(const doctor_facts *f, doctor_report *r) {
         show_ms(quiet, f->ttl_ms + (late_ms > 0 && doctor_may_fail_over(f) ? late_ms : 0)));
 }
 
+/* ---- what this version can't do ----------------------------------------------------------------------------- */
+
+static void check_age(const doctor_facts *f, doctor_report *r) {
+    if (f->care.quiet_ms > 0 && doctor_before(f, 4, 0, 0)) {
+        doctor_found(r, "quiet", DOCTOR_DANGER, "quiet_ms needs Redis 4.0, and this is %s",
+                     f->product);
+        doctor_why(r, "an older one doesn't tell a script what a replica comes from: no lock can "
+                      "be acquired");
+        doctor_fix(r, doctor_before(f, 3, 0, 0)
+                          ? "upgrade to 4.0 or newer; until then without quiet_ms"
+                          : "upgrade to 4.0 or newer; until then without quiet_ms, and with "
+                            "wait_replicas in its place");
+    }
+    if (f->care.wait_replicas > 0 && doctor_before(f, 3, 0, 0)) {
+        doctor_found(r, "replication", DOCTOR_DANGER,
+                     "wait_replicas needs WAIT, which came with Redis 3.0, and this is %s",
+                     f->product);
+        doctor_why(r, "no lock can be acquired");
+        doctor_fix(r, "upgrade to 4.0 or newer, which has quiet_ms, too");
+    }
+}
+
 /* ---- what must be on a disk -------------------------------------------------------------------------------- */
 
 #define EACH_SECOND_TTL_MS                                                                         \
@@ -285,6 +313,7 @@ void doctor_check_failover(const doctor_facts *f, doctor_report *r) {
 
     if (!doctor_info_text(f, "role", role, sizeof role) || strcmp(role, "master") != 0)
         return;
+    check_age(f, r);
     check_quiet(f, r);
     check_fsync(f, r);
     check_replicas(f, r);
