@@ -110,7 +110,7 @@ void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e,
 tl_status tl__stamp_alone_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                    tl_out *out);
 /** Is it what K held when the hold was proved last? */
-bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value, tl_out *out);
+bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value);
 
 void tl__stamp_watch_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
 /** Does the server's answer say that it knows no WATCH, MULTI or EXEC? Then nothing has been done. */

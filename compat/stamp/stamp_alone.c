@@ -20,20 +20,22 @@ enum { NOTING = 8, SWAPPING, LOOKING };
 
 /* ---- stamps ------------------------------------------------------------------------------------ */
 
+static tl_bytes write(const tl_job *job, int64_t end_ms, char to[TL_STAMP_SIZE]) {
+    return tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token), to);
+}
+
 static tl_bytes text_of(const tl_job *job, int64_t end_ms, tl_out *out) {
     char text[TL_STAMP_SIZE];
-    if (end_ms == 0)
-        return (tl_bytes){0};
-    tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
-                                       text);
-    return tl__out_copy(out, value, (tl_bytes){0});
+    return end_ms == 0 ? TL_LITERAL("")
+                       : tl__out_copy(out, write(job, end_ms, text), (tl_bytes){0});
 }
 
 /* The end that a text tells which we have written; 0: we haven't. */
-static int64_t own_end_ms(const tl_job *job, tl_bytes text, const tl_event *e, tl_out *out) {
+static int64_t own_end_ms(const tl_job *job, tl_bytes text, const tl_event *e) {
+    char own[TL_STAMP_SIZE];
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, tl__stamp_now_us(job, e).hi / 1000);
-    bool own = stamp.kind == TL_STAMP_GOOD && tl__bytes_eq(text, text_of(job, stamp.end_ms, out));
-    return own ? stamp.end_ms : 0;
+    bool is = stamp.kind == TL_STAMP_GOOD && tl__bytes_eq(text, write(job, stamp.end_ms, own));
+    return is ? stamp.end_ms : 0;
 }
 
 /* What K held last, as far as is known: by the last answer, or by S. */
@@ -52,8 +54,10 @@ static int64_t next_ms(const tl_stamp_try *s, const tl_job *job, const tl_event 
     return end_ms > least_ms ? end_ms : least_ms;
 }
 
-bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value, tl_out *out) {
-    return job->proof.stamp_ms != 0 && tl__bytes_eq(value, text_of(job, job->proof.stamp_ms, out));
+bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value) {
+    char own[TL_STAMP_SIZE];
+    int64_t end_ms = job->proof.stamp_ms;
+    return end_ms != 0 && tl__bytes_eq(value, write(job, end_ms, own));
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -92,7 +96,7 @@ static void send_swap(tl_stamp_try *s, const tl_job *job, tl_bytes more, const t
     const int64_t from[] = {s->proved_ms, s->read_end_ms, s->from_ms, s->end_ms};
     tl_command *c = say(s, TL_SCRIPT_SWAP, job->key, out);
     s->try.asked = e->now;
-    tl__try_add(c, keeps ? text_of(job, s->end_ms, out) : (tl_bytes){0});
+    tl__try_add(c, keeps ? text_of(job, s->end_ms, out) : TL_LITERAL(""));
     int64_t left_ms = s->end_ms - tl__stamp_now_us(job, e).lo / 1000;
     tl__try_add(c, tl__out_int(out, tl__stamp_px_ms(job, left_ms)));
     tl__try_add(c, tl__out_int(out, keeps ? tl__try_not_after_us(&s->try, e, false)
@@ -190,9 +194,9 @@ static tl_status noted(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         !tl__reply_text(tl__reply_item(e->reply, 2), &from) ||
         !tl__reply_text(tl__reply_item(e->reply, 3), &next))
         return tl__try_malformed(&s->try, out);
-    s->read_end_ms = own_end_ms(job, value, e, out);
-    s->from_ms = own_end_ms(job, from, e, out);
-    s->end_ms = own_end_ms(job, next, e, out);
+    s->read_end_ms = own_end_ms(job, value, e);
+    s->from_ms = own_end_ms(job, from, e);
+    s->end_ms = own_end_ms(job, next, e);
     if (s->try.op == TL_RELEASE)
         return go_on(s, SWAPPING, job, e, out);
     bool short_of = s->owned && s->end_ms < tl__stamp_least_end_ms(job, e);
@@ -285,7 +289,7 @@ static tl_status looked(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
     if (e->reply->type == TL_REPLY_NIL)
         return absent(s, job, e, out);
     (void)tl__reply_text(e->reply, &value);
-    if (tl__stamp_alone_owns(job, value, out) && tl__mono_before(e->now, job->believed))
+    if (tl__stamp_alone_owns(job, value) && tl__mono_before(e->now, job->believed))
         return TL_END;
     return overwritten(s, job, value, e, out);
 }

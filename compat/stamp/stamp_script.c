@@ -175,7 +175,7 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
     if (is_expected(s, answer->value))
         return tl__try_not_renewed(&s->try, 0, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
-    bool own = job->rules.nodes && tl__stamp_alone_owns(job, answer->value, out);
+    bool own = job->rules.nodes && tl__stamp_alone_owns(job, answer->value);
     bool losers = tl__stamp_is_losers(job, &stamp, e);
     if (!own && !losers && job->rules.nodes)
         return renew_alone(s, job, e, out);

@@ -99,8 +99,8 @@ cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/
 cluster-stamps-taken     | protocol/attempt.c | cluster-stamps-lossy | 600@122 | s/if (takes \&\& job->rules.dialect)/if (false)/
 cluster-stamps-noted-anew | compat/scripts/note.lua | cluster-stamps-lossy | 600 | s/^if next == .. or next == ARGV\[4\] then/if true then/
 cluster-stamps-whenever  | compat/scripts/swap.lua | cluster-stamps | 4000@1053 | s/^if late then/if false then/
-cluster-stamps-unknown   | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->read_end_ms = own_end_ms(job, value, e, out);/s->read_end_ms = 0;/
-cluster-stamps-noted-for-nothing | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->end_ms = own_end_ms(job, next, e, out);/s->end_ms = next_ms(s, job, e);/
+cluster-stamps-unknown   | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->read_end_ms = own_end_ms(job, value, e);/s->read_end_ms = 0;/
+cluster-stamps-noted-for-nothing | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->end_ms = own_end_ms(job, next, e);/s->end_ms = next_ms(s, job, e);/
 cluster-stamps-outlast   | compat/stamp/stamp.c | cluster-stamps | 4000 | s/^    if (job->rules.nodes)$/    if (false)/
 cluster-stamps-unresolved | compat/stamp/stamp_script.c | cluster-stamps-lossy | 600@298 | s/if (!own \&\& !losers \&\& job->rules.nodes)/if (false)/
 cluster-stamps-freed-twice | compat/stamp/stamp_alone.c | cluster-stamps-alike | 6000@296 | s/return go_on(s, LOOKING, job, e, out);/return go_on(s, SWAPPING, job, e, out);/
