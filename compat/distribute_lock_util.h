@@ -73,7 +73,7 @@ void tl_dlu_close(tl_dlu *dlu);
  *      TL_EBUSY         another holds it, or this handle does
  *      TL_EUNCERTAIN    no answer in time. If the request takes effect it is undone in the
  *                       background, at the latest by the lock's expiry
- *      TL_EUNAVAILABLE  the server was not reached
+ *      TL_EUNAVAILABLE  the server was not reached; or, in a cluster, the key's slot is being moved
  *      TL_EUNSUPPORTED  no EVAL there, which the bridge needs: choose TL_TIMESTAMP
  *      TL_ECLOCK        clock_guard is TL_GUARD_REFUSE, and a clock is too far off
  *      TL_EINVALID      the key can't be, or (TL_AUTO) no namespace has it; or after a fork

@@ -22,7 +22,7 @@ expect_line 64 'skew: --passive hears one server' "$tidelock" --url $url skew --
 expect_line 64 'skew: --publish' "$tidelock" --url $url skew --publish ns
 for c in status "init --keys x --phase 1 --yes" "advance --yes" "rollback --yes" clients; do
     # shellcheck disable=SC2086
-    expect_line 64 "migrate ${c%% *}: no client follows a phase in a cluster. Stop the legacy clients, remove what they left" "$tidelock" --url $url migrate $c
+    expect_line 64 "migrate ${c%% *}: no client follows a phase in a cluster, as nobody sees all of its masters at once. Stop the legacy clients, remove what they left" "$tidelock" --url $url migrate $c
 done
 TIDELOCK_URL=$url expect_line 78 'migrate status: no client follows a phase in a cluster' "$tidelock" migrate status
 # So it is for the locks, at once, whatever the wait.

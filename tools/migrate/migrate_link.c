@@ -66,9 +66,9 @@ static bool ask_replication(migrate_link *m, replication *ret) {
 }
 
 #define INSTEAD                                                                                    \
-    "no client follows a phase in a cluster. Stop the legacy clients, remove what they left by "   \
-    "\"tidelock migrate sweep\" (redis+cluster://), and when no stamp is held any more lock by "   \
-    "tokens"
+    "no client follows a phase in a cluster, as nobody sees all of its masters at once. Stop the " \
+    "legacy clients, remove what they left by \"tidelock migrate sweep\" (redis+cluster://), and " \
+    "when no stamp is held any more lock by tokens"
 
 static bool take_size(void *ctx, const tl_reply *reply) {
     int64_t *masters = ctx;
