@@ -242,7 +242,8 @@ static tl_status failed(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 /* What is wrong with a member is said with its place. */
 static tl_status answered_by(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_status status = answered(a, e, out);
-    if (status == TL_END && tl__is_of_server(a->result.code))
+    bool of_server = tl__is_of_server(a->result.code) || a->result.code == TL_EUNCERTAIN;
+    if (status == TL_END && of_server)
         tl__out_place(out, e->words);
     return status;
 }

@@ -237,6 +237,8 @@ static tl_status refused_by(tl_try *t, const tl_event *e, tl_bytes error, tl_out
     t->result.code = tl__etcd_refusal(error, out);
     t->result.maybe = t->result.code == TL_EUNCERTAIN;
     t->result.harmless = t->result.maybe ? TL_NEVER : e->now;
+    if (t->result.maybe)
+        tl__out_place(out, e->words); /* of the others everybody says where */
     return TL_END;
 }
 

@@ -54,7 +54,7 @@ static const struct row {
      "{" RANGE ",'sort_target':'CREATE','sort_order':'ASCEND','limit':'#2'}"},
     {"SCAN", TL_ETCD_RANGE, "kv/range",
      "{'key':'$a','range_end':'$z','min_create_revision':'#1','sort_target':'CREATE',"
-     "'sort_order':'ASCEND','limit':'#2'}"},
+     "'sort_order':'ASCEND','limit':'#2','keys_only':true}"},
     {"AUTH", TL_ETCD_AUTH, "auth/authenticate", "{'name':'%1','password':'%2'}"},
     {"STATUS", TL_ETCD_STATUS, "maintenance/status", "{}"},
     {"ALARMS", TL_ETCD_ALARMS, "maintenance/alarm", "{'action':'GET'}"},

@@ -35,18 +35,16 @@ fi
 free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 start_etcd() {
     port=$(free_port) peer=$(free_port)
-    ETCD_UNSUPPORTED_ARCH=arm64 etcd --name m0 --data-dir "$work/etcd" --logger zap \
+    ETCD_UNSUPPORTED_ARCH=arm64 etcd --name m0 --data-dir "$work/etcd.$port" --logger zap \
         --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
         --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
         --initial-cluster "m0=http://127.0.0.1:$peer" >"$work/etcd.log" 2>&1 &
-    server_pid=$!
-    disown
     export TIDELOCK_URL=etcd://127.0.0.1:$port
+    until_true 30 etcd_answers || fail "etcd did not start: $(cat "$work/etcd.log")"
 }
 etcd_answers() { ctl endpoint health; }
 ctl() { etcdctl --endpoints "127.0.0.1:$port" "$@" >"$work/ctl" 2>&1; }
 start_etcd
-until_true 30 etcd_answers || fail "etcd did not start: $(cat "$work/etcd.log")"
 
 read -r token fence < <("$tidelock" lock job --ttl 20s) || fail "not locked"
 [[ $token =~ ^[0-9a-f]{16}\.[0-9]+$ && $token == *."$fence" ]] || fail "an odd token: $token $fence"
@@ -90,3 +88,33 @@ grep -q 'etcd 3' "$out" && grep -q 'there is one member' "$out" || fail "$(cat "
     fail "odd JSON"
 "$tidelock" --url "etcd://127.0.0.1:$port,127.0.0.1:1" doctor >"$out"
 grep -q '127.0.0.1:1 could not be asked: .*refused' "$out" || fail "$(cat "$out")"
+
+# Large values of others are not read to find the locks.
+head -c 900000 /dev/zero | tr '\0' x >"$work/large"
+for i in $(seq 20); do ctl put "large/$i" <"$work/large" || fail "not put: $(cat "$work/ctl")"; done
+read -r _ _ < <("$tidelock" lock behind --ttl 20s) || fail "not locked behind large values"
+"$tidelock" inspect >"$out" 2>"$err" || fail "no list behind large values: $(cat "$err")"
+grep -q '^behind ' "$out" || fail "$(cat "$out")"
+
+# Another HTTP server: each command says which.
+http_port=$(free_port)
+"$python" - "$http_port" >"$work/http.log" 2>&1 <<'END' &
+import http.server, sys
+class Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(502 if self.headers["Host"].startswith("localhost") else 403)
+        self.send_header("Content-Length", "6")
+        self.end_headers()
+        self.wfile.write(b"<html>")
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
+END
+until_true 10 eval '[[ $("$tidelock" --url "etcd://127.0.0.1:$http_port" check no 2>&1) == *"HTTP status"* ]]'
+for c in "check no" "unlock no $token" "extend no $token --ttl 9s"; do
+    # shellcheck disable=SC2086
+    expect_line 70 "127.0.0.1:$http_port: this is no answer of etcd's JSON gateway: HTTP status 403" \
+        "$tidelock" --url "etcd://127.0.0.1:$http_port" $c
+    # shellcheck disable=SC2086
+    expect_line 69 "localhost:$http_port: HTTP status 502" "$tidelock" --url "etcd://localhost:$http_port" $c
+done
