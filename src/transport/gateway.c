@@ -289,12 +289,12 @@ static bool read_ttl(tl_gateway *g, const json_t *root, tl_reply *ret) {
 static bool read_status(tl_gateway *g, const json_t *root, tl_reply *ret) {
     tl_reply *item;
     const json_t *header = json_object_get(root, "header");
-    if (!make_array(g, 6, &item, ret))
+    if (!make_array(g, 7, &item, ret))
         return false;
     item[4] = get_flag(root, "isLearner");
     return get_text(g, root, "version", &item[0]) && get_int(g, root, "leader", &item[1]) &&
            get_int(g, header, "member_id", &item[2]) && get_int(g, root, "dbSize", &item[3]) &&
-           get_int(g, root, "dbSizeInUse", &item[5]);
+           get_int(g, root, "dbSizeInUse", &item[5]) && get_int(g, header, "cluster_id", &item[6]);
 }
 
 static bool read_alarm(tl_gateway *g, const json_t *alarm, tl_reply *ret) {

@@ -39,7 +39,7 @@ typedef enum {
     TL_ETCD_RANGE, /**< the same, as of a transaction of one range */
     TL_ETCD_FREE,  /**< the same, of the keys that were deleted */
     TL_ETCD_AUTH,  /**< STRING */
-    TL_ETCD_STATUS, /**< ARRAY: version, leader, member, bytes of data, 1 for a learner, bytes in use */
+    TL_ETCD_STATUS, /**< ARRAY: version, leader, member, bytes of data, 1 for a learner, bytes in use, cluster */
     TL_ETCD_ALARMS,  /**< ARRAY of ARRAY: member, which */
     TL_ETCD_MEMBERS, /**< ARRAY of ARRAY: member, name, a URL for clients */
     TL_ETCD_WATCH    /**< of a stream: ARRAY as of tl_etcd_watch_item */

@@ -96,7 +96,38 @@ read -r _ _ < <("$tidelock" lock behind --ttl 20s) || fail "not locked behind la
 "$tidelock" inspect >"$out" 2>"$err" || fail "no list behind large values: $(cat "$err")"
 grep -q '^behind ' "$out" || fail "$(cat "$out")"
 
-# Another HTTP server: each command says which.
+# Members of two: two could hold one lock.
+first=127.0.0.1:$port
+start_etcd
+"$tidelock" --url "etcd://$first,127.0.0.1:$port" doctor >"$out"
+[[ $? == 2 ]] || fail "the doctor is content with two etcds: $(cat "$out")"
+grep -q "^danger   url: 127.0.0.1:$port is of another etcd than $first" "$out" || fail "$(cat "$out")"
+
+# Who may not lock is told so by the doctor, and the one who may isn't.
+for u in root locker reader; do ctl user add $u:pw || fail "$(cat "$work/ctl")"; done
+for u in locker reader; do ctl role add $u; done
+ctl role grant-permission locker --prefix=true readwrite jobs/ && ctl role grant-permission reader --prefix=true read jobs/ &&
+    ctl user grant-role root root && ctl user grant-role locker locker && ctl user grant-role reader reader && ctl auth enable ||
+    fail "$(cat "$work/ctl")"
+doctor_as() { # status user options...
+    local want=$1 user=$2
+    shift 2
+    "$tidelock" --url "etcd://$user:pw@127.0.0.1:$port/jobs" doctor "$@" >"$out"
+    [[ $? == "$want" ]] || fail "$user: not status $want: $(cat "$out")"
+}
+doctor_as 1 locker k
+grep -q permissions "$out" && fail "$(cat "$out")"
+doctor_as 1 locker
+grep -q permissions "$out" && fail "$(cat "$out")"
+doctor_as 2 reader k
+grep -q '^danger   permissions: this user may not lock the key' "$out" || fail "$(cat "$out")"
+doctor_as 1 reader
+grep -q '^unseen   permissions: which keys' "$out" || fail "$(cat "$out")"
+"$tidelock" doctor >"$out"
+[[ $? == 2 ]] && grep -q '^danger   permissions: etcd wants a user' "$out" || fail "$(cat "$out")"
+expect_line 77 "127.0.0.1:$port: login: " "$tidelock" --url "etcd://locker:wrong@127.0.0.1:$port" doctor
+
+# Another HTTP server: each command says which, and the doctor gives the others' status.
 http_port=$(free_port)
 "$python" - "$http_port" >"$work/http.log" 2>&1 <<'END' &
 import http.server, sys
@@ -111,7 +142,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
 END
 until_true 10 eval '[[ $("$tidelock" --url "etcd://127.0.0.1:$http_port" check no 2>&1) == *"HTTP status"* ]]'
-for c in "check no" "unlock no $token" "extend no $token --ttl 9s"; do
+for c in "check no" "unlock no $token" "extend no $token --ttl 9s" doctor; do
     # shellcheck disable=SC2086
     expect_line 70 "127.0.0.1:$http_port: this is no answer of etcd's JSON gateway: HTTP status 403" \
         "$tidelock" --url "etcd://127.0.0.1:$http_port" $c

@@ -68,7 +68,7 @@ static int doctor_function(const server *s, const void *given, const operands *w
         status = legacy->take(s->legacy, &work->facts);
     work->facts.key = key;
     if (status == 0 && server_by_etcd(s)) {
-        status = doctor_etcd(s, o, &work->report);
+        status = doctor_etcd(s, o, key, &work->report);
         free(work);
         return status;
     }

@@ -264,7 +264,7 @@ typedef struct {
 int doctor_show(const doctor_options *o, const doctor_title *title, const doctor_report *r);
 
 /** The command, of an etcd. */
-int doctor_etcd(const server *s, const doctor_options *o, doctor_report *r);
+int doctor_etcd(const server *s, const doctor_options *o, const char *key, doctor_report *r);
 
 /** The command with a URL of a cluster. as: what is known of the clients. Returns the exit status. */
 int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, doctor_report *r);

@@ -7,22 +7,29 @@
 
 #include "doctor/doctor.h"
 #include "ground/wait.h"
+#include "protocol/etcd.h"
 
 #define LIMIT_MS 3000
+#define PERMISSION_DENIED 7 /* gRPC's */
 #define ALARMS_MOST 8
 #define MEMBERS_ALL 64 /* of a cluster; there should be no more than 7 */
+
+enum { STATUS, ALARMS, MEMBERS, RIGHTS, QUESTIONS }; /* their tickets */
 
 /* What a member has answered. */
 typedef struct {
     tl_endpoint endpoint; /* without its secrets, which `members` has */
     bool answered, learner;
-    char words[DOCTOR_WORDS_SIZE]; /* why not */
+    tl_err why;                    /* not, */
+    char words[DOCTOR_WORDS_SIZE]; /* and for a person */
     char version[32];
-    int64_t leader, id;
+    int64_t leader, id, cluster;
+    bool told_alarms;
     unsigned alarms;
     char alarm[ALARMS_MOST][32];
     int64_t ids[MEMBERS_ALL]; /* of all members, as it knows them */
     unsigned count;           /* 0: it didn't say */
+    bool nobody, denied;      /* the locks' keys to this user, who isn't known */
 } visit;
 
 typedef struct {
@@ -38,8 +45,13 @@ static void take_status(visit *v, const tl_reply *r) {
     if (!tl__reply_text(tl__reply_item(r, 0), &version) ||
         !tl__reply_int(tl__reply_item(r, 1), &v->leader) ||
         !tl__reply_int(tl__reply_item(r, 2), &v->id) ||
-        !tl__reply_int(tl__reply_item(r, 4), &learner))
+        !tl__reply_int(tl__reply_item(r, 4), &learner) ||
+        !tl__reply_int(tl__reply_item(r, 6), &v->cluster) || version.n == 0) {
+        v->why = TL_ESERVER;
+        (void)snprintf(v->words, sizeof v->words, "%s: this is no answer of etcd's JSON gateway",
+                       v->endpoint.label);
         return;
+    }
     tl__bytes_print(v->version, sizeof v->version, version);
     v->learner = learner == 1;
     v->answered = true;
@@ -47,6 +59,7 @@ static void take_status(visit *v, const tl_reply *r) {
 
 static void take_alarms(visit *v, const tl_reply *r) {
     tl_bytes text;
+    v->told_alarms = true;
     for (size_t i = 0; i < r->count && v->alarms < ALARMS_MOST; i++)
         if (tl__reply_text(tl__reply_item(&r->items[i], 1), &text))
             tl__bytes_print(v->alarm[v->alarms++], sizeof v->alarm[0], text);
@@ -57,35 +70,66 @@ static void take_members(visit *v, const tl_reply *r) {
         v->count += tl__reply_int(tl__reply_item(&r->items[i], 0), &v->ids[v->count]);
 }
 
-static void on_answer(void *ctx, const tl_answer *answer) {
-    asking *a = ctx;
-    static void (*const take[])(visit * v, const tl_reply *r) = {take_status, take_alarms,
-                                                                 take_members};
-    a->left--;
-    if (answer->ok && answer->reply->type == TL_REPLY_ARRAY) {
-        take[answer->ticket](a->v, answer->reply);
-    } else if (!a->v->answered) {
-        tl_bytes words = answer->ok ? answer->reply->text : answer->words;
-        tl__bytes_print(a->v->words, sizeof a->v->words, words);
+static void take_nothing(visit *v, const tl_reply *r) {
+    (void)v, (void)r;
+}
+
+/* An error of etcd's. It tells of the transaction what this user lacks. */
+static void take_error(visit *v, unsigned question, tl_bytes error) {
+    tl_out out = {0};
+    tl_bytes message;
+    int code = tl__etcd_error(error, &message);
+    tl_err err = tl__etcd_refusal(error, &out);
+    if (question == RIGHTS) {
+        v->denied = err == TL_EDENIED;
+        v->nobody = v->denied && code != PERMISSION_DENIED;
+    } else if (question == STATUS) {
+        v->why = err == TL_EUNCERTAIN ? TL_EUNAVAILABLE : err;
+        (void)snprintf(v->words, sizeof v->words, "%s: %.150s", v->endpoint.label, out.words);
     }
 }
 
-static void send_all(tl_conn *conn, asking *a) {
-    static const char *const words[] = {"STATUS", "ALARMS", "MEMBERS"};
+static void on_answer(void *ctx, const tl_answer *answer) {
+    asking *a = ctx;
+    static void (*const take[QUESTIONS])(visit * v, const tl_reply *r) = {
+        take_status, take_alarms, take_members, take_nothing};
+    a->left--;
+    if (answer->ok && answer->reply->type == TL_REPLY_ARRAY) {
+        take[answer->ticket](a->v, answer->reply);
+    } else if (answer->ok) {
+        take_error(a->v, (unsigned)answer->ticket, answer->reply->text);
+    } else if (!a->v->answered && !a->v->words[0]) {
+        a->v->why = answer->why;
+        tl__bytes_print(a->v->words, sizeof a->v->words, answer->words);
+    }
+}
+
+/* The last is a release of what nobody has, at a revision at which no key is created: it changes nothing, and is denied to
+ * whom a lock would be. */
+static void send_all(tl_conn *conn, asking *a, const char *key) {
+    const tl_command ask[QUESTIONS] = {
+        [STATUS] = {.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("STATUS")}},
+        [ALARMS] = {.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("ALARMS")}},
+        [MEMBERS] = {.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("MEMBERS")}},
+        [RIGHTS] = {
+            .form = TL_ARGV,
+            .argc = 4,
+            .argv = {TL_LITERAL("DROP"), tl__bytes_of(key), TL_LITERAL("none"), TL_LITERAL("1")}}};
     tl_mono now = tl__mono_now();
-    for (uint16_t i = 0; i < 3; i++) {
+    for (uint16_t i = 0; i < QUESTIONS; i++) {
         tl_send send = {.ticket = i, .count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
-        send.command[0] = (tl_command){
-            .form = TL_ARGV, .argc = 1, .argv = {tl__bytes_of(words[i])}};
+        send.command[0] = ask[i];
         a->left += tl__conn_send(conn, &send, NULL, now) == TL_OK;
     }
 }
 
 /* Within the limit of the questions. False: no memory. */
-static bool ask_member(visit *v, const tl_endpoint *login, const tl_seeds *seeds, unsigned which) {
+static bool ask_member(visit *v, const tl_endpoint *login, const tl_seeds *seeds, unsigned which,
+                       const char *key) {
     tl_seeds one = {.etcd = true, .count = 1};
     asking a = {.v = v};
     one.seed[0] = seeds->seed[which];
+    memcpy(one.prefix, seeds->prefix, sizeof one.prefix);
     tl_members *m = tl__members_new(login, &one);
     const tl_conn_limits limits = {.members = m, .connect_ms = LIMIT_MS};
     const tl_conn_calls calls = {.answer = on_answer, .ctx = &a};
@@ -93,7 +137,7 @@ static bool ask_member(visit *v, const tl_endpoint *login, const tl_seeds *seeds
     if (conn) {
         v->endpoint = m->endpoint[0];
         tl__endpoint_wipe(&v->endpoint);
-        send_all(conn, &a);
+        send_all(conn, &a, key ? key : "tidelock:doctor");
         while (a.left > 0) {
             struct pollfd fd = {.fd = tl__conn_fd(conn), .events = tl__conn_events(conn)};
             tl__wait(&fd, 1, tl__conn_until(conn));
@@ -108,6 +152,12 @@ static bool ask_member(visit *v, const tl_endpoint *login, const tl_seeds *seeds
 /* ---- what was found -------------------------------------------------------------------------- */
 
 static void check_alarms(const visit *v, doctor_report *r) {
+    if (!v->told_alarms && v->leader != 0) {
+        doctor_found(r, "alarm", DOCTOR_UNSEEN, "whether etcd has raised an alarm: %s didn't say",
+                     v->endpoint.label);
+        doctor_why(r, "with NOSPACE no lock is acquired or renewed");
+        doctor_fix(r, "a user who may ask, or: etcdctl alarm list");
+    }
     for (unsigned i = 0; i < v->alarms; i++) {
         bool full = strcmp(v->alarm[i], "NOSPACE") == 0;
         doctor_found(r, "alarm", DOCTOR_DANGER, "etcd has raised the alarm %s", v->alarm[i]);
@@ -165,20 +215,58 @@ static void check_members(const visit *v, unsigned n, const visit *said, doctor_
         unnamed += !is_named(v, n, said->ids[i]);
     for (unsigned i = 0; i < n; i++)
         away += !v[i].answered;
-    if (said->count == 1) {
+    if (said->count == 0 && said->leader != 0) {
+        doctor_found(r, "members", DOCTOR_UNSEEN, "which members there are: %s didn't say",
+                     said->endpoint.label);
+        doctor_why(r, "with a majority of the members away no lock is acquired or renewed");
+        doctor_fix(r, "a user who may ask, or: etcdctl member list");
+    } else if (said->count == 1) {
         doctor_found(r, "members", DOCTOR_WARNING, "there is one member");
         doctor_why(
             r, "while it is away, no lock is acquired or renewed; and its disk is the only one");
         doctor_fix(r, "three members, or five: etcdctl member add");
-    } else if (said->count % 2 == 0) {
+    } else if (said->count > 0 && said->count % 2 == 0) {
         doctor_found(r, "members", DOCTOR_NOTE, "there are %u members", said->count);
         doctor_why(r, "of an even number no more may be away than of one fewer");
+        doctor_fix(r, "one more, or one fewer");
     }
     if (unnamed > away) {
         doctor_found(r, "url", DOCTOR_NOTE, "the URL doesn't name %u of the %u members",
                      unnamed - away, said->count);
         doctor_why(r, "clients ask those alone that it names");
+        doctor_fix(r, "name all of them");
     }
+}
+
+/* Each member that answers must be of one etcd. */
+static void check_clusters(const visit *v, unsigned n, const visit *said, doctor_report *r) {
+    for (unsigned i = 0; i < n; i++) {
+        if (!v[i].answered || v[i].cluster == said->cluster)
+            continue;
+        doctor_found(r, "url", DOCTOR_DANGER, "%s is of another etcd than %s", v[i].endpoint.label,
+                     said->endpoint.label);
+        doctor_why(r, "two could hold one lock, each in an etcd of its own");
+        doctor_fix(r, "name the members of one etcd alone");
+    }
+}
+
+static void check_rights(const visit *v, const char *key, doctor_report *r) {
+    if (!v->denied)
+        return;
+    if (v->nobody) {
+        doctor_found(r, "permissions", DOCTOR_DANGER, "etcd wants a user and a password");
+        doctor_why(r, "no lock is acquired without");
+        doctor_fix(r, "etcd://USER:PASSWORD@HOST");
+        return;
+    }
+    doctor_found(r, "permissions", key ? DOCTOR_DANGER : DOCTOR_UNSEEN, "%s",
+                 key ? "this user may not lock the key" : "which keys this user may lock");
+    doctor_why(r,
+               key ? "its locks are refused"
+                   : "this user may use some keys only: whether those of locks are among them is "
+                     "not known");
+    doctor_fix(r, key ? "etcdctl role grant-permission --prefix=true ROLE readwrite PREFIX/KEY/"
+                      : "tidelock doctor KEY, with the key of a lock");
 }
 
 static const visit *any_answered(const visit *v, unsigned n) {
@@ -189,23 +277,25 @@ static const visit *any_answered(const visit *v, unsigned n) {
     return found;
 }
 
-static int judge(const visit *v, unsigned n, const doctor_options *o, doctor_report *r) {
+static int judge(const visit *v, unsigned n, const char *key, const doctor_options *o,
+                 doctor_report *r) {
     char product[48];
     const visit *said = any_answered(v, n);
     if (!said)
-        return fail(STATUS_UNAVAILABLE, "%s", v[0].words);
+        return fail(status_of(v[0].why), "%s", v[0].words);
     for (unsigned i = 0; i < n; i++)
         check_member(&v[i], r);
     check_alarms(said, r);
-    if (said->count > 0)
-        check_members(v, n, said, r);
+    check_rights(said, key, r);
+    check_clusters(v, n, said, r);
+    check_members(v, n, said, r);
     doctor_sort(r);
     (void)snprintf(product, sizeof product, "etcd %s", said->version);
     const doctor_title title = {.server = said->endpoint.label, .product = product};
     return doctor_show(o, &title, r);
 }
 
-int doctor_etcd(const server *s, const doctor_options *o, doctor_report *r) {
+int doctor_etcd(const server *s, const doctor_options *o, const char *key, doctor_report *r) {
     const tl_client_options how = server_login(s);
     tl_endpoint login;
     tl_seeds seeds;
@@ -222,9 +312,9 @@ int doctor_etcd(const server *s, const doctor_options *o, doctor_report *r) {
     visit *v = calloc(seeds.count, sizeof *v);
     bool memory = v != NULL;
     for (unsigned i = 0; memory && i < seeds.count; i++)
-        memory = ask_member(&v[i], &login, &seeds, i);
+        memory = ask_member(&v[i], &login, &seeds, i, key);
     tl__endpoint_wipe(&login);
-    int status = memory ? judge(v, seeds.count, o, r) : fail(STATUS_INTERNAL, "out of memory");
+    int status = memory ? judge(v, seeds.count, key, o, r) : fail(STATUS_INTERNAL, "out of memory");
     free(v);
     return status;
 }
