@@ -44,7 +44,8 @@ static void drop_votes_in(tl_lock *lock) {
 }
 
 /* Without a proof, so that a stamp without scripts is left to run out: the caller's own release may be
- * in flight, and the second of two DELs finds a successor's lock. */
+ * in flight, and the second of two DELs finds a successor's lock. On etcd it must be told whose the token was: the key of one
+ * from elsewhere may be a successor's, too. */
 static void drop_in(tl_lock *lock) {
     tl_settle s;
     if (lock->several) {
@@ -56,6 +57,7 @@ static void drop_in(tl_lock *lock) {
     job.revoke = lock->client->members != NULL;
     job.proof = (tl_proof){.stood_ms = job.proof.stood_ms,
                            .unbound = job.proof.unbound,
+                           .elsewhere = job.revoke && job.proof.elsewhere,
                            .lease = job.revoke ? job.proof.lease : 0};
     tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
     const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};

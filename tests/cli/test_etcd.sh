@@ -89,6 +89,18 @@ grep -q 'etcd 3' "$out" && grep -q 'there is one member' "$out" || fail "$(cat "
 "$tidelock" --url "etcd://127.0.0.1:$port,127.0.0.1:1" doctor >"$out"
 grep -q '127.0.0.1:1 could not be asked: .*refused' "$out" || fail "$(cat "$out")"
 
+# etcd's own Mutex has the same key for each hold under one lease: a token of a former hold takes nothing away from the next.
+ctl lease grant 60 && lease=$(sed -n 's/^lease \([0-9a-f]*\) .*/\1/p' "$work/ctl")
+mutex=again/1abcdefabcdefabc
+ctl put --lease="$lease" $mutex '' -w json && former=$(grep -o '"revision":[0-9]*' "$work/ctl" | cut -d: -f2)
+ctl del $mutex && ctl put --lease="$lease" $mutex '' || fail "$(cat "$work/ctl")"
+for c in extend unlock; do
+    args=()
+    if [[ $c == extend ]]; then args=(--ttl 9s); fi
+    expect_line 2 'held by another' "$tidelock" $c again "${mutex#*/}.$former" "${args[@]}"
+    "$tidelock" check again >/dev/null && fail "$c has deleted another's key"
+done
+
 # Large values of others are not read to find the locks.
 head -c 900000 /dev/zero | tr '\0' x >"$work/large"
 for i in $(seq 20); do ctl put "large/$i" <"$work/large" || fail "not put: $(cat "$work/ctl")"; done
