@@ -9,7 +9,8 @@
 #include "ground/glob.h"
 #include "protocol/look.h"
 
-#define AT_ONCE 50 /* keys of a step through all */
+#define AT_ONCE 50  /* keys of a step through all */
+#define AGAIN_MAX 2 /* other members that are asked */
 
 enum { REACH = 1, FIRST, SECOND }; /* exchanges, and their tickets */
 
@@ -25,7 +26,8 @@ static tl_status no_sense(tl_etcd_ask *a, tl_out *out) {
 
 static tl_send *ask(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     a->exchange++;
-    return tl__out_send(out, a->exchange, tl__mono_add_ms(e->now, a->attempt_ms));
+    tl_mono by = tl__mono_min(tl__mono_add_ms(e->now, a->attempt_ms), a->limit);
+    return tl__out_send(out, a->exchange, by);
 }
 
 static void add_see(tl_send *send, tl_bytes key, int64_t most, tl_out *out) {
@@ -202,10 +204,30 @@ static tl_status found(tl_etcd_ask *a, const tl_event *e) {
     return TL_END;
 }
 
+static tl_status reach(tl_etcd_ask *a, tl_mono by, tl_out *out) {
+    a->exchange = REACH;
+    tl__out_send(out, REACH, by);
+    return TL_GO;
+}
+
+/* A member can't serve, and the connection leads to another now. The first question changes nothing, and has told nobody
+ * anything yet. */
+static bool asks_another(tl_etcd_ask *a, const tl_event *e) {
+    return a->exchange == FIRST && tl__mono_before(e->now, a->limit) && a->again++ < AGAIN_MAX;
+}
+
+static bool is_elsewhere(const tl_event *e) {
+    tl_bytes message;
+    return e->count > 0 && e->reply->type == TL_REPLY_ERROR &&
+           tl__etcd_asks_elsewhere(tl__etcd_error(e->reply->text, &message));
+}
+
 static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     bool second = a->exchange == SECOND;
     if (a->exchange == REACH)
         return first(a, e, out);
+    if (is_elsewhere(e) && asks_another(a, e))
+        return reach(a, a->limit, out);
     if (e->count < 1)
         return no_sense(a, out);
     if (e->reply->type == TL_REPLY_ERROR && second && a->question == TL_ETCD_LOOKS)
@@ -233,8 +255,10 @@ static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 
 static tl_status failed(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     bool changes = a->exchange == SECOND && a->question == TL_ETCD_BREAKS;
+    if (e->maybe_sent && e->why == TL_EUNAVAILABLE && asks_another(a, e))
+        return reach(a, a->limit, out);
     out->sys_errno = e->sys_errno;
-    if (e->maybe_sent)
+    if (e->maybe_sent && (changes || e->why != TL_EDENIED))
         return fail(a, changes ? TL_EUNCERTAIN : TL_EUNAVAILABLE, e->words, out);
     return fail(a, e->why, e->words, out);
 }
@@ -252,9 +276,8 @@ tl_status tl__etcd_ask_step(void *machine, const tl_event *e, tl_out *out) {
     tl_etcd_ask *a = machine;
     switch (e->kind) {
     case TL_START:
-        a->exchange = REACH;
-        tl__out_send(out, REACH, tl__mono_add_ms(e->now, a->connect_ms));
-        return TL_GO;
+        a->limit = tl__mono_add_ms(tl__mono_add_ms(e->now, a->connect_ms), a->attempt_ms);
+        return reach(a, tl__mono_add_ms(e->now, a->connect_ms), out);
     case TL_REPLY: return e->ticket == a->exchange ? answered_by(a, e, out) : TL_GO;
     case TL_FAILED: return e->ticket == a->exchange ? failed(a, e, out) : TL_GO;
     case TL_CANCEL: return fail(a, TL_ECANCELLED, TL_LITERAL("cancelled"), out);

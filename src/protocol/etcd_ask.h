@@ -25,7 +25,8 @@ typedef struct {
     tl_found_fn found;
     const tl_lock_info *seen; /**< BREAKS: NULL: whatever is there */
     void *ctx;
-    uint8_t exchange;
+    tl_mono limit;
+    uint8_t exchange, again;
 } tl_etcd_ask;
 
 tl_status tl__etcd_ask_step(void *machine, const tl_event *event, tl_out *out);

@@ -96,7 +96,7 @@ void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
 void tl__conn_lose_stream(tl_conn *conn) {
     const tl_stream *s = &conn->stream;
     char words[TL_STREAM_WORDS + 64];
-    if (conn->gateway && conn->state == TL_CONN_UP && !conn->served) {
+    if (conn->gateway && conn->state == TL_CONN_UP && !conn->served && s->why == TL_EUNAVAILABLE) {
         (void)snprintf(words, sizeof words, "%s, without an answer: is it an etcd?", s->words);
         lose(conn, s->why, s->sys_errno, s->absent, words, true);
         return;

@@ -307,8 +307,11 @@ static bool read_member(tl_gateway *g, const json_t *member, tl_reply *ret) {
     tl_reply *item;
     const json_t *url = json_array_get(json_object_get(member, "clientURLs"), 0);
     const char *text = json_is_string(url) ? json_string_value(url) : "";
-    return make_array(g, 3, &item, ret) && get_int(g, member, "ID", &item[0]) &&
-           get_text(g, member, "name", &item[1]) && copy(g, text, strlen(text), &item[2]);
+    if (!make_array(g, 4, &item, ret))
+        return false;
+    item[3] = get_flag(member, "isLearner");
+    return get_int(g, member, "ID", &item[0]) && get_text(g, member, "name", &item[1]) &&
+           copy(g, text, strlen(text), &item[2]);
 }
 
 static bool read_list(tl_gateway *g, const json_t *list,

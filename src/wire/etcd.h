@@ -41,7 +41,7 @@ typedef enum {
     TL_ETCD_AUTH,  /**< STRING */
     TL_ETCD_STATUS, /**< ARRAY: version, leader, member, bytes of data, 1 for a learner, bytes in use, cluster */
     TL_ETCD_ALARMS,  /**< ARRAY of ARRAY: member, which */
-    TL_ETCD_MEMBERS, /**< ARRAY of ARRAY: member, name, a URL for clients */
+    TL_ETCD_MEMBERS, /**< ARRAY of ARRAY: member, name, a URL for clients, 1 for a learner */
     TL_ETCD_WATCH    /**< of a stream: ARRAY as of tl_etcd_watch_item */
 } tl_etcd_kind;
 

@@ -136,6 +136,11 @@ TEST(a_client_certificate_is_shown_and_is_no_user) {
     assert_int_equal(
         try_at(real_etcd_url(e), real_etcd_ca(e), NULL, "asks for a client certificate"),
         TL_EDENIED);
+    tl_error err;
+    c = open_with(TL_CLIENT_OPTIONS(.url = real_etcd_url(e), .tls_ca_file = real_etcd_ca(e)));
+    assert_int_equal(tl_client_ping(c, &err), TL_EDENIED);
+    assert_null(strstr(err.message, "is it an etcd"));
+    tl_client_close(c);
     assert_int_equal(try_at(real_etcd_url(e), real_etcd_ca(e), e, ""), TL_OK);
     assert_non_null(real_etcd_ctl(e, "user add root:secret"));
     assert_non_null(real_etcd_ctl(e, "user grant-role root root"));

@@ -161,3 +161,8 @@ for c in "check no" "unlock no $token" "extend no $token --ttl 9s" doctor; do
     # shellcheck disable=SC2086
     expect_line 69 "localhost:$http_port: HTTP status 502" "$tidelock" --url "etcd://localhost:$http_port" $c
 done
+# Where a member can't serve, questions are put to the next, as everything else is.
+export TIDELOCK_URL=etcd://localhost:$http_port,$first
+"$tidelock" check no >"$out" || fail "only one was asked: $(cat "$out")"
+"$tidelock" inspect >"$out" 2>"$err" || fail "only one was asked for a list: $(cat "$err")"
+expect_line 1 'nobody holds it' "$tidelock" break --yes no

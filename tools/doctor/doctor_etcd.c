@@ -27,7 +27,7 @@ typedef struct {
     bool told_alarms;
     unsigned alarms;
     char alarm[ALARMS_MOST][32];
-    int64_t ids[MEMBERS_ALL]; /* of all members, as it knows them */
+    int64_t ids[MEMBERS_ALL]; /* of all members but learners, as it knows them */
     unsigned count;           /* 0: it didn't say */
     bool nobody, denied;      /* the locks' keys to this user, who isn't known */
 } visit;
@@ -66,8 +66,12 @@ static void take_alarms(visit *v, const tl_reply *r) {
 }
 
 static void take_members(visit *v, const tl_reply *r) {
-    for (size_t i = 0; i < r->count && v->count < MEMBERS_ALL; i++)
-        v->count += tl__reply_int(tl__reply_item(&r->items[i], 0), &v->ids[v->count]);
+    for (size_t i = 0; i < r->count && v->count < MEMBERS_ALL; i++) {
+        int64_t learner = 0;
+        (void)tl__reply_int(tl__reply_item(&r->items[i], 3), &learner);
+        v->count += learner == 0 &&
+                    tl__reply_int(tl__reply_item(&r->items[i], 0), &v->ids[v->count]);
+    }
 }
 
 static void take_nothing(visit *v, const tl_reply *r) {
@@ -152,7 +156,7 @@ static bool ask_member(visit *v, const tl_endpoint *login, const tl_seeds *seeds
 /* ---- what was found -------------------------------------------------------------------------- */
 
 static void check_alarms(const visit *v, doctor_report *r) {
-    if (!v->told_alarms && v->leader != 0) {
+    if (!v->told_alarms && v->leader != 0 && !v->learner) {
         doctor_found(r, "alarm", DOCTOR_UNSEEN, "whether etcd has raised an alarm: %s didn't say",
                      v->endpoint.label);
         doctor_why(r, "with NOSPACE no lock is acquired or renewed");
@@ -176,7 +180,7 @@ static bool is_old(const char *version) {
     return sscanf(version, "%3d.%3d", &major, &minor) == 2 && major * 100 + minor < 304;
 }
 
-static void check_member(const visit *v, doctor_report *r) {
+static void check_member(const visit *v, bool alone, doctor_report *r) {
     const char *place = v->endpoint.label;
     if (!v->answered) {
         doctor_found(r, "member", DOCTOR_WARNING, "%s could not be asked: %.150s", place, v->words);
@@ -195,9 +199,10 @@ static void check_member(const visit *v, doctor_report *r) {
         doctor_fix(r, "start the other members, and mend the network between them");
     }
     if (v->learner) {
-        doctor_found(r, "learner", DOCTOR_WARNING,
+        doctor_found(r, "learner", alone ? DOCTOR_DANGER : DOCTOR_WARNING,
                      "%s is a learner, which carries out no transaction", place);
-        doctor_why(r, "requests that go there fail before they go elsewhere");
+        doctor_why(r, alone ? "no other member answers: no lock is acquired"
+                            : "requests that go there fail before they go elsewhere");
         doctor_fix(r, "take it out of the URL, or: etcdctl member promote");
     }
 }
@@ -215,7 +220,7 @@ static void check_members(const visit *v, unsigned n, const visit *said, doctor_
         unnamed += !is_named(v, n, said->ids[i]);
     for (unsigned i = 0; i < n; i++)
         away += !v[i].answered;
-    if (said->count == 0 && said->leader != 0) {
+    if (said->count == 0 && said->leader != 0 && !said->learner) {
         doctor_found(r, "members", DOCTOR_UNSEEN, "which members there are: %s didn't say",
                      said->endpoint.label);
         doctor_why(r, "with a majority of the members away no lock is acquired or renewed");
@@ -272,7 +277,8 @@ static void check_rights(const visit *v, const char *key, doctor_report *r) {
 static const visit *any_answered(const visit *v, unsigned n) {
     const visit *found = NULL;
     for (unsigned i = 0; i < n; i++)
-        if (v[i].answered && (!found || v[i].count > found->count))
+        if (v[i].answered && (!found || (found->learner && !v[i].learner) ||
+                              (found->learner == v[i].learner && v[i].count > found->count)))
             found = &v[i];
     return found;
 }
@@ -284,7 +290,7 @@ static int judge(const visit *v, unsigned n, const char *key, const doctor_optio
     if (!said)
         return fail(status_of(v[0].why), "%s", v[0].words);
     for (unsigned i = 0; i < n; i++)
-        check_member(&v[i], r);
+        check_member(&v[i], said->learner, r);
     check_alarms(said, r);
     check_rights(said, key, r);
     check_clusters(v, n, said, r);
