@@ -71,6 +71,11 @@ refused() { # pattern, URL options...
     shift
     for c in "run -w 20s k -- true" "check k" inspect "unlock k t" skew; do
         # shellcheck disable=SC2086
+        for _ in 1 2 3; do # a Sentinel that was too slow to say who is the master is asked again
+            "$tidelock" --url "$@" $c >/dev/null 2>&1
+            (($? == 69)) || break
+        done
+        # shellcheck disable=SC2086
         depth=1 expect_line 77 "$pattern" "$tidelock" --url "$@" $c
     done
 }
