@@ -108,8 +108,21 @@ read -r _ _ < <("$tidelock" lock behind --ttl 20s) || fail "not locked behind la
 "$tidelock" inspect >"$out" 2>"$err" || fail "no list behind large values: $(cat "$err")"
 grep -q '^behind ' "$out" || fail "$(cat "$out")"
 
+# A learner carries out nothing, and is no member that counts.
+first=127.0.0.1:$port learner=$(free_port) of_learner=$(free_port)
+ctl member add l0 --learner --peer-urls="http://127.0.0.1:$of_learner" || fail "$(cat "$work/ctl")"
+ETCD_UNSUPPORTED_ARCH=arm64 etcd --name l0 --data-dir "$work/learner" --logger zap --initial-cluster-state existing \
+    --listen-client-urls "http://127.0.0.1:$learner" --advertise-client-urls "http://127.0.0.1:$learner" \
+    --listen-peer-urls "http://127.0.0.1:$of_learner" --initial-advertise-peer-urls "http://127.0.0.1:$of_learner" \
+    --initial-cluster "m0=http://127.0.0.1:$peer,l0=http://127.0.0.1:$of_learner" >"$work/learner.log" 2>&1 &
+until_true 30 eval '"$tidelock" --url "etcd://127.0.0.1:$learner" doctor 2>/dev/null >"$out"; [[ $? == 2 ]]' ||
+    fail "the doctor finds a learner fine: $(cat "$out")"
+grep -q "^danger   learner: 127.0.0.1:$learner" "$out" || fail "$(cat "$out")"
+"$tidelock" --url "etcd://127.0.0.1:$learner,$first" doctor >"$out"
+grep -q "^warning  learner: 127.0.0.1:$learner" "$out" && grep -q 'there is one member' "$out" || fail "$(cat "$out")"
+"$tidelock" --url "etcd://127.0.0.1:$learner,$first" check no >/dev/null || fail "the learner alone was asked"
+
 # Members of two: two could hold one lock.
-first=127.0.0.1:$port
 start_etcd
 "$tidelock" --url "etcd://$first,127.0.0.1:$port" doctor >"$out"
 [[ $? == 2 ]] || fail "the doctor is content with two etcds: $(cat "$out")"
