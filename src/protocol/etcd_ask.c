@@ -217,9 +217,8 @@ static bool asks_another(tl_etcd_ask *a, const tl_event *e) {
 }
 
 static bool is_elsewhere(const tl_event *e) {
-    tl_bytes message;
     return e->count > 0 && e->reply->type == TL_REPLY_ERROR &&
-           tl__etcd_asks_elsewhere(tl__etcd_error(e->reply->text, &message));
+           tl__etcd_asks_elsewhere(e->reply->text);
 }
 
 static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {

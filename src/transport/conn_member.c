@@ -34,11 +34,10 @@ bool tl__conn_pass_member(tl_conn *conn) {
 }
 
 bool tl__conn_leaves_member(const tl_conn *conn, const tl_reply *reply, size_t count) {
-    tl_bytes message;
     bool leaves = tl__gateway_closes(conn->gateway);
     for (size_t i = 0; i < count; i++)
-        leaves = leaves || (reply[i].type == TL_REPLY_ERROR &&
-                            tl__etcd_asks_elsewhere(tl__etcd_error(reply[i].text, &message)));
+        leaves = leaves ||
+                 (reply[i].type == TL_REPLY_ERROR && tl__etcd_asks_elsewhere(reply[i].text));
     return leaves;
 }
 

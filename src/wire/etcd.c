@@ -325,6 +325,10 @@ bool tl__etcd_is_of_request(tl_bytes error) {
     return code == 3 || code == 7;
 }
 
-bool tl__etcd_asks_elsewhere(int code) {
-    return !tl__etcd_is_definite(code) || code == 16;
+bool tl__etcd_asks_elsewhere(tl_bytes error) {
+    static const char learner[] = "not supported for learner";
+    tl_bytes message;
+    int code = tl__etcd_error(error, &message);
+    return !tl__etcd_is_definite(code) || code == 16 ||
+           memmem(message.p, message.n, learner, sizeof learner - 1);
 }

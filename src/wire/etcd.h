@@ -95,7 +95,7 @@ bool tl__etcd_is_definite(int code);
 /** Certainly not, because of what is in it: another of its keys may be well? */
 bool tl__etcd_is_of_request(tl_bytes error);
 
-/** Is another member the one to ask, or has the login run out? */
-bool tl__etcd_asks_elsewhere(int code);
+/** Is another member the one to ask, or has the login run out? A learner's refusal is definite from 3.5 on. */
+bool tl__etcd_asks_elsewhere(tl_bytes error);
 
 #endif

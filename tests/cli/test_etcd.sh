@@ -121,6 +121,7 @@ grep -q "^danger   learner: 127.0.0.1:$learner" "$out" || fail "$(cat "$out")"
 "$tidelock" --url "etcd://127.0.0.1:$learner,$first" doctor >"$out"
 grep -q "^warning  learner: 127.0.0.1:$learner" "$out" && grep -q 'there is one member' "$out" || fail "$(cat "$out")"
 "$tidelock" --url "etcd://127.0.0.1:$learner,$first" check no >/dev/null || fail "the learner alone was asked"
+"$tidelock" --url "etcd://127.0.0.1:$learner,$first" run --wait 5s no -- true || fail "the learner alone was asked for a lock"
 
 # Members of two: two could hold one lock.
 start_etcd

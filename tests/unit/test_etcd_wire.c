@@ -153,6 +153,18 @@ TEST(what_says_for_certain_that_nothing_was_executed) {
     assert_int_equal(tl__etcd_error(TL_LITERAL("ERR"), &words), -1);
 }
 
+/* Definite or not: a learner refuses by 14 in 3.4, and by 9 later. */
+TEST(a_learner_and_one_without_a_leader_lead_to_another_member) {
+    static const char *const elsewhere[] = {"ETCD 14 etcdserver: rpc not supported for learner",
+                                            "ETCD 9 etcdserver: rpc not supported for learner",
+                                            "ETCD 14 no leader", "ETCD 16 invalid auth token",
+                                            "ETCD -1 HTTP status 502"};
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        assert_true(tl__etcd_asks_elsewhere(tl__bytes_of(elsewhere[i])));
+    assert_false(tl__etcd_asks_elsewhere(TL_LITERAL("ETCD 9 lease already exists")));
+    assert_false(tl__etcd_asks_elsewhere(TL_LITERAL("ETCD 7 permission denied")));
+}
+
 /* ---- answers ----------------------------------------------------------------------------------- */
 
 static tl_http http;
