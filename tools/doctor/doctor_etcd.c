@@ -120,8 +120,8 @@ static void send_all(tl_conn *conn, asking *a, const char *key) {
             .argc = 4,
             .argv = {TL_LITERAL("DROP"), tl__bytes_of(key), TL_LITERAL("none"), TL_LITERAL("1")}}};
     tl_mono now = tl__mono_now();
-    for (uint16_t i = 0; i < QUESTIONS; i++) {
-        tl_send send = {.ticket = i, .count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
+    for (int i = 0; i < QUESTIONS; i++) {
+        tl_send send = {.ticket = (uint16_t)i, .count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
         send.command[0] = ask[i];
         a->left += tl__conn_send(conn, &send, NULL, now) == TL_OK;
     }
