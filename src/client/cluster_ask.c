@@ -49,12 +49,18 @@ void tl__member_forget(tl_member *m, tl_mono now) {
     m->replicas = kept;
 }
 
-/* One of its slots. TL_SLOTS: it has none. */
-static unsigned slot_of(const tl_cluster *c, const tl_member *m) {
-    unsigned slot = 0;
-    while (slot < TL_SLOTS && atomic_load(&c->owner[slot]) != &m->node)
-        slot++;
-    return slot;
+/* One of its slots: the same for as long as it has that; at first its last, as slots are moved away from the first on. Of one
+ * that it was given lately not all others may have heard, so that they name whoever had it; and a replica that takes its place
+ * may not know of it, so that they go on naming this one. TL_SLOTS: it has none. */
+static unsigned slot_of(const tl_cluster *c, tl_member *m) {
+    for (unsigned i = 0; i < TL_SLOTS; i++) {
+        unsigned slot = TL_SLOTS - 1 - (m->about + i) % TL_SLOTS;
+        if (atomic_load(&c->owner[slot]) == &m->node) {
+            m->about = TL_SLOTS - 1 - slot;
+            return slot;
+        }
+    }
+    return TL_SLOTS;
 }
 
 /* ---- connections ----------------------------------------------------------------------------- */

@@ -43,8 +43,9 @@ typedef struct tl_member {
     /* who is asked about it: */
     tl_replica replica[TL_REPLICAS_MAX];
     unsigned replicas;
-    bool untold; /* there are others, whom nobody knows where to ask */
-    bool unsaid; /* last time not all of them answered */
+    bool untold;    /* there are others, whom nobody knows where to ask */
+    bool unsaid;    /* last time not all of them answered */
+    unsigned about; /* by which slot: so many before the last */
     tl_question question;
     tl_mono again; /* it isn't asked about before */
     tl_backoff backoff;

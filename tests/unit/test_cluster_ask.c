@@ -104,8 +104,24 @@ static void close_nodes(nodes *n) {
     peer_close(&n->replica);
 }
 
-/* Somebody wants to know anew: the replica is asked. */
-static void ask(nodes *n) {
+/* By the next map the master has the slots from 0 to that, and the other what is left. */
+static void tell_split(nodes *n, unsigned last) {
+    char map[512];
+    tl_cluster *c = cluster_of(n);
+    (void)snprintf(
+        map, sizeof map,
+        "*2\r\n"
+        "*4\r\n:0\r\n:%u\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
+        "*3\r\n:%u\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
+        last, (unsigned)n->port, (unsigned)n->replica.port, last + 1, (unsigned)n->other.port);
+    n->now = tl__mono_add_ms(n->now, MAPS_MS);
+    atomic_store(&c->knows, member_at(n, n->other.port));
+    atomic_store(&c->wanted, true);
+    tell_map(n, map);
+}
+
+/* Somebody wants to know anew: the replica is asked. Returns by which slot. */
+static unsigned ask(nodes *n) {
     assert_false(tl__site_is_named(&member_at(n, n->port)->site, tl__mono_now()));
     if (n->replica.stream < 0)
         peer_accept(&n->replica);
@@ -116,6 +132,9 @@ static void ask(nodes *n) {
         peer_turn(&n->replica, tl__mono_now());
     }
     assert_non_null(strstr(got, "GET\r\n"));
+    const char *key = strstr(got, "tidelock:"), *end = key ? strstr(key, "\r\n") : NULL;
+    assert_non_null(end);
+    return tl__hash_slot(tl__bytes(key, (size_t)(end - key)));
 }
 
 static void answer(nodes *n, unsigned epoch) {
@@ -165,6 +184,24 @@ TEST(a_master_that_left_since_it_was_asked_about_is_not_led_to_by_the_answer) {
     assert_int_equal(serving(&n), 1);
     tell_that_it_left(&n);
     assert_int_equal(atomic_load(&cluster_of(&n)->serving), 1);
+    close_nodes(&n);
+}
+
+/* A slot that it was given lately the others may know nothing of, nor its replica. */
+TEST(a_master_is_asked_about_by_a_slot_that_it_has_had_for_long) {
+    nodes n;
+    open_nodes(&n);
+    assert_int_equal(ask(&n), 8191);
+    answer(&n, 1);
+    tell_split(&n, 9000);
+    assert_int_equal(ask(&n), 8191);
+    answer(&n, 1);
+    tell_split(&n, 8000);
+    assert_int_equal(ask(&n), 8000);
+    answer(&n, 1);
+    tell_split(&n, 16000);
+    assert_int_equal(ask(&n), 8000);
+    answer(&n, 1);
     close_nodes(&n);
 }
 
