@@ -124,7 +124,7 @@ etcd-spare-is-revoked    | client/lock.c     | etcd | 400@550017360 | s/ \&\& !s
 etcd-joined-unknown      | protocol/protocol_etcd.c | etcd | 400@540126587 | s/    a->changed = job->proof.changed;/    a->changed = job->again ? 0 : job->proof.changed;/;s/^    t->alone = a->changed == 0;$//
 etcd-watch-from-later    | transport/watch.c | etcd | 3000@95 | s/    return 1 + (topic->revision/    return 2 + (topic->revision/
 etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if (item(message, TL_WATCH_DELETED) > 0) {/    } else if (false) {/
-etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/    return !tl__etcd_is_definite(code) || code == 16;/    return !tl__etcd_is_definite(code);/
+etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/is_definite(code) || code == 16 ||/is_definite(code) ||/
 # votes of independent servers
 quorum-of-fewer          | protocol/quorum_acquire.c | quorum | 2000 | s/return tl__quorum_of(a->count);/return a->count \/ 2;/
 quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@35 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
