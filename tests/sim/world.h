@@ -305,7 +305,8 @@ typedef struct {
     bool
         late; /**< a take of its came late, and has perhaps left K at a node that has the slot no more */
     int32_t joined;  /**< it has stood in line, for so many fences */
-    int64_t ticket;  /**< as it was told */
+    int64_t ticket;  /**< as it was told, */
+    int64_t first;   /**< and the first time, whether it heard of it or not; 0: it never was */
     uint64_t inbox;  /**< by which it is told */
     sim_ns since;    /**< when it was taken by native commands, */
     bool beside;     /**< while others stood in line */
