@@ -267,8 +267,7 @@ typedef struct {
     int32_t legacy_delay_max_ms;      /**< L */
     int64_t legacy_ttl_min_ms;
     bool strict;
-    bool
-        nodes; /**< keys are on several nodes, each on one: scripts alone, and key by key where a slot is open */
+    bool nodes;          /**< of a cluster: scripts alone, and key by key where a slot is open */
     uint8_t clock_guard; /**< a tl_clock_guard */
     const void *of; /**< what of the protocol's upkeep this key belongs to; NULL: it has none */
 } tl_rules;

@@ -303,7 +303,7 @@ static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_ou
 
 static bool has_freed(const attempt *a, const tl_event *e) {
     tl_etcd_found was;
-    return a->frees && tl__etcd_find(e->reply, 0, 0, &was) && was.created == a->id.revision;
+    return tl__etcd_find(e->reply, 0, 0, &was) && was.created == a->id.revision;
 }
 
 /* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. Whether another holds it, where the

@@ -19,7 +19,7 @@
  *     DROP K suffix revision      delete K/suffix, created then; or else it and the first of K's are told
  *     UNDO K suffix               delete K/suffix, whenever it was created
  *     SEE K most                  the first of K's
- *     SCAN revision most          keys that were created then or later, the oldest first
+ *     SCAN revision most          keys that were created then or later, the oldest first; without their values
  *     AUTH user password          a token
  *     STATUS, ALARMS, MEMBERS     of the member that is asked, of the cluster
  */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raw.h"
 #include "wire/keys.h"
-#include "wire/script.h"
 
 typedef struct {
     char key[32], token[40], sidecar[32 + TL_SIDECAR_EXTRA], counter[TL_COUNTER_SIZE];
@@ -32,15 +32,11 @@ hand *hand_open(int depth, bool fence) {
     if (!h)
         die("out of memory");
     tl_script script = fence ? TL_SCRIPT_DROP : TL_SCRIPT_FREE;
-    tl_bytes text = tl__script_text(script);
     h->c = bench_connect();
     h->depth = depth;
     h->fence = fence;
     h->sha1 = tl__script_sha1(script);
-    redisReply *reply = redisCommand(h->c, "SCRIPT LOAD %b", text.p, text.n);
-    if (!reply || reply->type != REDIS_REPLY_STRING)
-        die("SCRIPT LOAD: %s", reply ? reply->str : h->c->errstr);
-    freeReplyObject(reply);
+    raw_load(h->c, script);
     for (int i = 0; i < depth; i++) {
         slot *s = &h->slot[i];
         int n = snprintf(s->key, sizeof s->key, "bench:hand:%d:%d", fence, i);

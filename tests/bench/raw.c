@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 
 #include "wire/keys.h"
-#include "wire/script.h"
 
 #define TOKEN "6f1c2d52-8a0b-4c57-9d3e-%012d"
 #define ROOM 65536
@@ -66,11 +65,11 @@ static void add(slot *s, int which, char *text, int n) {
         add(s, which, text_, n_);                                                                  \
     } while (0)
 
-static void load(raw *w, tl_script script) {
+void raw_load(redisContext *c, tl_script script) {
     tl_bytes text = tl__script_text(script);
-    redisReply *reply = redisCommand(w->c, "SCRIPT LOAD %b", text.p, text.n);
+    redisReply *reply = redisCommand(c, "SCRIPT LOAD %b", text.p, text.n);
     if (!reply || reply->type != REDIS_REPLY_STRING)
-        die("SCRIPT LOAD: %s", reply ? reply->str : w->c->errstr);
+        die("SCRIPT LOAD: %s", reply ? reply->str : c->errstr);
     freeReplyObject(reply);
 }
 
@@ -98,7 +97,7 @@ static void make(slot *s, int number, bool fence) {
 
 raw *raw_open(regime r, int depth, bool fence) {
     raw *w = calloc(1, sizeof *w);
-    size_t most = 0;
+    size_t most = 1;
     if (!w)
         die("out of memory");
     w->c = bench_connect();
@@ -106,7 +105,7 @@ raw *raw_open(regime r, int depth, bool fence) {
     w->spins = r == CROSS || r == FREE;
     w->reply[TAKE] = fence ? &of_take : &of_plain_take;
     w->reply[DROP] = &of_drop;
-    load(w, fence ? TL_SCRIPT_DROP : TL_SCRIPT_FREE);
+    raw_load(w->c, fence ? TL_SCRIPT_DROP : TL_SCRIPT_FREE);
     for (int i = 0; i < depth; i++) {
         make(&w->slot[i], i, fence);
         most += w->slot[i].n[TAKE] > w->slot[i].n[DROP] ? w->slot[i].n[TAKE] : w->slot[i].n[DROP];

@@ -6,10 +6,14 @@
 #define RAW_H
 
 #include "bench.h"
+#include "wire/script.h"
 
 #define RAW_MOST 256 /* pairs on their way */
 
 typedef struct raw raw;
+
+/** Have the server know one of the library's scripts. */
+void raw_load(redisContext *c, tl_script script);
 
 /** Connects by the way of the regime, and has `depth` keys of its own. */
 raw *raw_open(regime r, int depth, bool fence);

@@ -265,14 +265,20 @@ static void outlast(java *j, tl_lock *lock) {
     }
 }
 
-static void hold_in_open_slot(const char *first, const char *second) {
+/* Ours, held, and its slot is open from then on. */
+static tl_lock *held_in_open_slot(lock_events *events) {
     free_key();
-    java *j = new_java(T_MS);
-    lock_events *events = make_events();
     tl_lock *lock = told_of(ours(), events);
-    int64_t end_ms;
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_fleet_open_slot(fleet, JOB, another_master());
+    return lock;
+}
+
+static void hold_in_open_slot(const char *first, const char *second) {
+    java *j = new_java(T_MS);
+    lock_events *events = make_events();
+    tl_lock *lock = held_in_open_slot(events);
+    int64_t end_ms;
     if (first)
         real_fleet_move_key(fleet, first);
     outlast(j, lock);
@@ -299,12 +305,9 @@ TEST(a_held_stamp_is_renewed_and_released_while_its_slot_is_open) {
 }
 
 TEST(what_was_renewed_in_an_open_slot_goes_on_when_it_has_moved) {
-    free_key();
     java *j = new_java(T_MS);
     lock_events *events = make_events();
-    tl_lock *lock = told_of(ours(), events);
-    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    real_fleet_open_slot(fleet, JOB, another_master());
+    tl_lock *lock = held_in_open_slot(events);
     real_fleet_move_key(fleet, JOB);
     outlast(j, lock);
     real_fleet_close_slot(fleet);
@@ -327,13 +330,10 @@ TEST(none_is_acquired_while_its_slot_is_open_and_who_waits_has_it_afterwards) {
 }
 
 TEST(a_holder_is_told_of_a_loss_while_its_slot_is_open) {
-    free_key();
     java *j = new_java(T_MS);
     lock_events *events = make_events();
-    tl_lock *lock = told_of(ours(), events);
+    tl_lock *lock = held_in_open_slot(events);
     int64_t end_ms;
-    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    real_fleet_open_slot(fleet, JOB, another_master());
     real_fleet_move_key(fleet, JOB);
     let_pass(2 * M_MS);              /* else it may be a racing loser's */
     java_release(j, JOB, INT64_MAX); /* of another's lock */

@@ -54,6 +54,16 @@ static void must_pass(sim_result r, uint64_t seed, const char *changes) {
              (unsigned long long)seed, changes);
 }
 
+/* Returns what happened in these runs. */
+static sim_stats pass_all(uint64_t first, uint64_t runs, const char *changes) {
+    sim_stats own = {0};
+    uint64_t seed = 0;
+    sim_result r = sim_run_many(world, first, runs, changes, &own, &seed);
+    must_pass(r, seed, changes);
+    sim_stats_add(&stats, &own);
+    return own;
+}
+
 TEST(seeds_break_no_promise) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         sim_config c;
@@ -71,12 +81,8 @@ TEST(seeds_break_no_promise) {
 /* Half of them: they are longer. */
 TEST(seeds_with_stamps_break_no_promise) {
 #ifdef TL_COMPAT
-    sim_stats own = {0};
-    uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 2, "stamps", &own, &seed);
-    must_pass(r, seed, "stamps");
+    sim_stats own = pass_all(1, SEEDS / 2, "stamps");
     assert_in_range(own.legacy_broken, SEEDS / 100, SEEDS / 25);
-    sim_stats_add(&stats, &own);
 #else
     print_message("SKIP: without compat\n");
     skip();
@@ -86,11 +92,7 @@ TEST(seeds_with_stamps_break_no_promise) {
 /* An eighth of them: these are longer still. */
 TEST(migrations_break_no_promise) {
 #ifdef TL_COMPAT
-    sim_stats own = {0};
-    uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 8, "migration", &own, &seed);
-    must_pass(r, seed, "migration");
-    sim_stats_add(&stats, &own);
+    (void)pass_all(1, SEEDS / 8, "migration");
 #else
     print_message("SKIP: without compat\n");
     skip();
@@ -99,28 +101,16 @@ TEST(migrations_break_no_promise) {
 
 /* And of these: a question to three Sentinels is six requests. */
 TEST(failovers_by_sentinels_break_no_promise) {
-    sim_stats own = {0};
-    uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 16, "sentinel", &own, &seed);
-    must_pass(r, seed, "sentinel");
-    sim_stats_add(&stats, &own);
+    (void)pass_all(1, SEEDS / 16, "sentinel");
 }
 
 TEST(slots_that_move_and_masters_of_a_cluster_break_no_promise) {
-    sim_stats own = {0};
-    uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 8, "cluster-fleet", &own, &seed);
-    must_pass(r, seed, "cluster-fleet");
-    sim_stats_add(&stats, &own);
+    (void)pass_all(1, SEEDS / 8, "cluster-fleet");
 }
 
 TEST(stamps_in_a_cluster_break_no_promise) {
 #ifdef TL_COMPAT
-    sim_stats own = {0};
-    uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 8, "cluster-stamps", &own, &seed);
-    must_pass(r, seed, "cluster-stamps");
-    sim_stats_add(&stats, &own);
+    (void)pass_all(1, SEEDS / 8, "cluster-stamps");
 #else
     print_message("SKIP: without compat\n");
     skip();
@@ -128,11 +118,7 @@ TEST(stamps_in_a_cluster_break_no_promise) {
 }
 
 TEST(votes_of_independent_servers_break_no_promise) {
-    sim_stats own = {0};
-    uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 8, "quorum", &own, &seed);
-    must_pass(r, seed, "quorum");
-    sim_stats_add(&stats, &own);
+    (void)pass_all(1, SEEDS / 8, "quorum");
 }
 
 /* The library speaks to none without jansson. */
@@ -143,25 +129,17 @@ static bool can_run(const char *changes) {
 TEST(members_of_an_etcd_break_no_promise) {
     if (!can_run("etcd"))
         skip();
-    sim_stats own = {0};
-    uint64_t seed = 0;
-    sim_result r = sim_run_many(world, 1, SEEDS / 8, "etcd", &own, &seed);
-    must_pass(r, seed, "etcd");
-    sim_stats_add(&stats, &own);
+    (void)pass_all(1, SEEDS / 8, "etcd");
 }
 
 TEST(each_scenario_shows_what_it_says) {
     for (size_t i = 0; i < sim_scenario_count; i++) {
         const sim_scenario *s = &sim_scenarios[i];
-        sim_stats own = {0};
-        uint64_t seed = 0;
         if (!can_run(s->changes))
             continue;
-        sim_result r = sim_run_many(world, s->seed, s->runs, s->changes, &own, &seed);
-        must_pass(r, seed, s->changes);
+        sim_stats own = pass_all(s->seed, s->runs, s->changes);
         if (s->expect && !s->expect(&own))
             fail_msg("%s: not to be seen: %s", s->name, s->says);
-        sim_stats_add(&stats, &own);
     }
 }
 
