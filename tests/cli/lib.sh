@@ -67,13 +67,26 @@ start_server() { # more options of redis-server
 }
 server_answers() { [[ -S $socket && -n $(redis PING) ]]; }
 
-# It listens on a port of 127.0.0.1 too, which comes into $port. What is free now may be another's in a moment.
-open_port() {
-    for _ in {1..20}; do
-        port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-        if [[ $(redis CONFIG SET port "$port") == OK ]]; then return; fi
+# A port of 127.0.0.1 that is this test's until it ends, into $claimed; tests/lib/ports.h tells why and how. 10000 above it, where
+# the bus of a cluster's node may be, nothing listens either.
+claim_port() {
+    local dir=/tmp/tidelock-ports-$UID descriptor
+    mkdir -p "$dir"
+    for _ in {1..1000}; do
+        claimed=$((10240 + (RANDOM * 32768 + RANDOM) % 9760))
+        exec {descriptor}>"$dir/$claimed"
+        if flock -n "$descriptor" && nothing_listens "$claimed" && nothing_listens $((claimed + 10000)); then return; fi
+        exec {descriptor}>&-
     done
-    depth=1 fail "no port for the server"
+    depth=1 fail "no port is free"
+}
+nothing_listens() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# The server of start_server listens on a port of 127.0.0.1 too, which comes into $port.
+open_port() {
+    claim_port
+    port=$claimed
+    [[ $(redis CONFIG SET port "$port") == OK ]] || depth=1 fail "the server can't listen on port $port"
 }
 
 stop_server() { # a signal, KILL unless told otherwise

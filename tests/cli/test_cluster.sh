@@ -126,8 +126,8 @@ wait_for $agent 10
 expect 0 "$tidelock" agent --forget steady
 
 # A master whose clock is off: whatever the others say, it is not safe.
-"$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])' >"$work/port"
-late=$(cat "$work/port")
+claim_port
+late=$claimed
 "$python" "$here/tests/cli/late_proxy.py" "$late" 5000000 "$b" >"$work/late" 2>&1 &
 wait_file "$work/late"
 expect 0 "$tidelock" agent --once --name other

@@ -32,9 +32,11 @@ if ! command -v etcd >/dev/null || ! command -v etcdctl >/dev/null; then
     part_skipped "a real one" "there is no etcd (Debian: etcd-server, etcd-client)"
     exit 0
 fi
-free_port() { "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 start_etcd() {
-    port=$(free_port) peer=$(free_port)
+    claim_port
+    port=$claimed
+    claim_port
+    peer=$claimed
     ETCD_UNSUPPORTED_ARCH=arm64 etcd --name m0 --data-dir "$work/etcd.$port" --logger zap \
         --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
         --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
@@ -109,7 +111,11 @@ read -r _ _ < <("$tidelock" lock behind --ttl 20s) || fail "not locked behind la
 grep -q '^behind ' "$out" || fail "$(cat "$out")"
 
 # A learner carries out nothing, and is no member that counts.
-first=127.0.0.1:$port learner=$(free_port) of_learner=$(free_port)
+first=127.0.0.1:$port
+claim_port
+learner=$claimed
+claim_port
+of_learner=$claimed
 ctl member add l0 --learner --peer-urls="http://127.0.0.1:$of_learner" || fail "$(cat "$work/ctl")"
 ETCD_UNSUPPORTED_ARCH=arm64 etcd --name l0 --data-dir "$work/learner" --logger zap --initial-cluster-state existing \
     --listen-client-urls "http://127.0.0.1:$learner" --advertise-client-urls "http://127.0.0.1:$learner" \
@@ -154,7 +160,8 @@ grep -q '^unseen   permissions: which keys' "$out" || fail "$(cat "$out")"
 expect_line 77 "127.0.0.1:$port: login: " "$tidelock" --url "etcd://locker:wrong@127.0.0.1:$port" doctor
 
 # Another HTTP server: each command says which, and the doctor gives the others' status.
-http_port=$(free_port)
+claim_port
+http_port=$claimed
 "$python" - "$http_port" >"$work/http.log" 2>&1 <<'END' &
 import http.server, sys
 class Answer(http.server.BaseHTTPRequestHandler):

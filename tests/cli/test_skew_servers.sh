@@ -5,24 +5,10 @@
 source "$(dirname "$0")/lib.sh"
 
 # ---- servers -----------------------------------------------------------------------------------------
-free_ports() { # how many; each with its bus port free, too
-    "$python" - "$1" <<'PY'
-import random, socket, sys
-ports, held = [], []
-while len(ports) < int(sys.argv[1]):
-    port = random.randrange(10000, 20000) # both below those that the system gives to clients
-    try:
-        for p in (port, port + 10000):
-            s = socket.socket()
-            s.bind(("127.0.0.1", p))
-            held.append(s)
-        ports.append(str(port))
-    except OSError:
-        pass
-print(*ports)
-PY
-}
-read -r -a port <<<"$(free_ports 9)"
+for _ in {1..9}; do
+    claim_port
+    port+=("$claimed")
+done
 at() { echo "127.0.0.1:${port[$1]}"; }
 rediss() { redis-cli -p "${port[$1]}" "${@:2}" 2>/dev/null; }
 pongs() { [[ $(rediss "$1" PING) == PONG || $(rediss "$1" PING) == *NOAUTH* ]]; }

@@ -32,11 +32,9 @@ signed() { # name, extension
 
 start_server --tls-cert-file server.pem --tls-key-file server.key --tls-ca-cert-file ca.pem --tls-auth-clients no
 open_tls_port() {
-    for _ in {1..20}; do
-        port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-        if [[ $(redis CONFIG SET tls-port "$port") == OK ]]; then return; fi
-    done
-    depth=1 fail "no port for TLS: is the server built with it?"
+    claim_port
+    port=$claimed
+    [[ $(redis CONFIG SET tls-port "$port") == OK ]] || depth=1 fail "no port for TLS: is the server built with it?"
 }
 open_tls_port
 unset TIDELOCK_URL

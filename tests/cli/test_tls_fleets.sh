@@ -27,19 +27,17 @@ start_tls() { # directory, certificate, more options...
     local dir=$1 certificate=$2
     shift 2
     mkdir -p "$dir"
-    for _ in {1..5}; do
-        port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-        printf '%s\n' "port 0" "tls-port $port" "bind 127.0.0.1" "dir $work/$dir" "tls-cert-file $work/$certificate.pem" \
-            "tls-key-file $work/$certificate.key" "tls-ca-cert-file $work/ca.pem" "tls-auth-clients no" "tls-replication yes" \
-            "$@" >"$dir/redis.conf"
-        if [[ $dir == sentinel* ]]; then redis-server "$work/$dir/redis.conf" --sentinel >>"$dir/log" 2>&1 & else redis-server "$work/$dir/redis.conf" >>"$dir/log" 2>&1 & fi
-        disown
-        until_true 10 answers "$port" "$!" && return
-    done
-    depth=1 fail "no server: $(tail -n 3 "$dir/log")"
+    claim_port
+    port=$claimed
+    printf '%s\n' "port 0" "tls-port $port" "bind 127.0.0.1" "dir $work/$dir" "tls-cert-file $work/$certificate.pem" \
+        "tls-key-file $work/$certificate.key" "tls-ca-cert-file $work/ca.pem" "tls-auth-clients no" "tls-replication yes" \
+        "$@" >"$dir/redis.conf"
+    if [[ $dir == sentinel* ]]; then redis-server "$work/$dir/redis.conf" --sentinel >>"$dir/log" 2>&1 & else redis-server "$work/$dir/redis.conf" >>"$dir/log" 2>&1 & fi
+    disown
+    until_true 30 answers "$port" || depth=1 fail "no server: $(tail -n 3 "$dir/log")"
 }
 cli() { redis-cli --tls --cacert "$work/ca.pem" --insecure -p "$@" 2>/dev/null; } # port words...
-answers() { ! kill -0 "$2" 2>/dev/null || [[ $(cli "$1" PING) =~ PONG|NOAUTH ]]; }
+answers() { [[ $(cli "$1" PING) =~ PONG|NOAUTH ]]; }
 whole=', tls_server_name\)\)?$' # to its end
 
 # ---- Sentinels --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "fake_tcp_inside.h"
+#include "ports.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -30,6 +31,7 @@ static void set_address(fake_tcp *t, const char *unix_path) {
     } else {
         struct sockaddr_in *in = (struct sockaddr_in *)&t->address;
         in->sin_family = AF_INET;
+        in->sin_port = htons((uint16_t)ports_claim());
         in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         t->address_size = sizeof(*in);
     }
@@ -53,7 +55,6 @@ fake_tcp *fake_tcp_start(const char *unix_path) {
     if (unix_path) {
         snprintf(t->url, sizeof(t->url), "unix:%s", unix_path);
     } else {
-        getsockname(t->listener, (struct sockaddr *)&t->address, &t->address_size);
         snprintf(t->url, sizeof(t->url), "redis://127.0.0.1:%d", fake_tcp_port(t));
     }
     if (t->wake < 0 || pthread_create(&t->thread, NULL, fake_tcp__serve, t) != 0) {

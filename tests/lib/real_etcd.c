@@ -4,7 +4,6 @@
  */
 #include "real_etcd.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -15,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <tidelock/tidelock.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "ports.h"
 #include "transport/gateway.h"
 
 #define CLUSTERS_MAX 8
@@ -77,17 +76,6 @@ static void need_programs(void) {
         return;
     printf("skipped: there is no %s\n", missing);
     exit(SKIP);
-}
-
-static int free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-        fail("no free port: %s", strerror(errno));
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 static int64_t now_ms(void) {
@@ -215,8 +203,8 @@ static void set_ports(real_etcd *e) {
     e->url[0] = '\0';
     for (unsigned i = 0; i < e->count; i++) {
         member *m = &e->of[i];
-        m->port = free_port();
-        m->peer_port = free_port();
+        m->port = ports_claim();
+        m->peer_port = ports_claim();
         (void)snprintf(m->url, sizeof m->url, "etcd%s://127.0.0.1:%d", e->tls ? "s" : "", m->port);
         (void)snprintf(m->log, sizeof m->log, "%s/m%u.log", e->dir, i);
         (void)snprintf(e->url + strlen(e->url), sizeof e->url - strlen(e->url), "%s%s",

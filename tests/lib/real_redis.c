@@ -4,9 +4,9 @@
  */
 #include "real_redis.h"
 
+#include "ports.h"
 #include "real_server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,19 +64,6 @@ static bool program(char *to, size_t size) {
         path += n;
     }
     return false;
-}
-
-static int free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
-        fail("no free port: %s", strerror(errno));
-    }
-    close(fd);
-    int port = ntohs(address.sin_port);
-    return port == 6379 ? free_port() : port;
 }
 
 static void write_data(FILE *file, const real_redis *r) {
@@ -273,14 +259,11 @@ static void make_certificates(void) {
 }
 
 static void set_ports(real_redis *r) {
-    int port = free_port();
+    int port = ports_claim();
     if (!r->cluster || real_server_has(REAL_SEVEN)) {
         set_port(r, port);
-        r->bus_port = r->cluster ? free_port() : 0;
+        r->bus_port = r->cluster ? ports_claim() : 0;
         return;
-    }
-    while (port + BUS_APART > 65535) {
-        port = free_port();
     }
     set_port(r, port);
     r->bus_port = port + BUS_APART;
