@@ -3,6 +3,7 @@
 #   make                       libraries and tool in build/
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
+#   make mutations             remove each guard, one at a time, and show that it is missed
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)
 #   make check ETCD=PATH       what starts an etcd on another one (or what ONLY names)
@@ -126,7 +127,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all lib tool man progs check check-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
+.PHONY: all lib tool man progs check check-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
         format install uninstall deb deb-run check-packages clean FORCE
 
@@ -152,6 +153,8 @@ bench: ; $(NEED) check
 	$(AGAIN) bench-run
 bench-peers: ; $(NEED) check
 	$(AGAIN) bench-peers-run
+mutations: ; $(NEED) check
+	$(AGAIN) mutations-run
 sim: ; $(NEED) check
 	$(AGAIN) sim-run
 model: ; $(NEED) model
@@ -175,7 +178,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check check-servers demo lint lint-run sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -319,6 +322,8 @@ abi-run: $(BUILD)/libtidelock.so
 abi-record-run: $(BUILD)/libtidelock.so
 	$(call abi,--record)
 format: ; @find include src compat tools tests \( -name '*.[ch]' -o -name '*.[ch]pp' \) -exec clang-format -i {} + 2>/dev/null || :
+mutations-run: all
+	+@status=0; for s in tests/sim/mutations.sh tests/sim/mutations_threads.sh; do BUILD=$(BUILD) JOBS=$(JOBS) CC='$(CC)' $$s || status=1; done; exit $$status
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')
 model-run:

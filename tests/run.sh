@@ -6,7 +6,7 @@
 # A .c file is run as $BUILD/tests/unit/test_a; a .sh file as it is, with BUILD and TIDELOCK set;
 # a fuzz target replays its corpus. Exit 77 is "skipped". Each runs under a time limit of 120 s,
 # or of N s with a line "timeout: N" among the file's first 15 (three times that under a sanitizer,
-# ten times under valgrind). VALGRIND=1 runs the programs in valgrind, but not those that they start.
+# ten times under valgrind); of the simulator's tests it is the time of the processor. VALGRIND=1 runs the programs in valgrind, but not those that they start.
 # Folders that share nothing run JOBS at once, the others one file at a time.
 #
 # A file that skipped all counts as skipped, and so does each test that was skipped in a file which otherwise passed, be it a
@@ -68,11 +68,20 @@ limit_of() {
     echo "$n"
 }
 
+# The simulator waits for nothing: its limit counts the time of the processor, and another ends what hangs all the same.
+computes() { # source file
+    local limit program=("${by[@]}" "$BUILD/tests/$(name_of "$1")")
+    limit=$(limit_of "$1")
+    if [[ $1 == *.sh ]]; then program=("./$1"); fi
+    (ulimit -t "$limit" && exec timeout -k 5 $((limit * 6)) "${program[@]}")
+}
+
 run_one() { # source file; leaves its exit status and its time in $logs
     local name log status start end
     name=$(name_of "$1") log=$logs/${name//\//.}
     start=$(date +%s%N)
     case $1 in
+    tests/sim/*) computes "$1" ;;
     *.sh) timeout -k 5 "$(limit_of "$1")" "./$1" ;;
     tests/fuzz/*)
         find "tests/fuzz/corpus/${name#fuzz/fuzz_}" -type f -print0 2>/dev/null | sort -z |
@@ -124,7 +133,7 @@ report() { # source file
         ;;
     *)
         failed=$((failed + 1))
-        case $status in 124 | 137) took="$took s (time limit)" ;; *) took="$took s (status $status)" ;; esac
+        case $status in 124 | 137 | 152) took="$took s (time limit)" ;; *) took="$took s (status $status)" ;; esac
         printf 'FAIL  %-44s %6s\n' "$name" "$took"
         what_failed <"$log.log" | tail -n 200 | sed 's/^/      | /'
         ;;

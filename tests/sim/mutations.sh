@@ -3,6 +3,7 @@
 # find a broken promise within the stated number of seeds. A row whose sed changes nothing fails too.
 #
 #   BUILD=build tests/sim/mutations.sh [NAME...]     JOBS=n at once
+#   EVERY=14 BUILD=build tests/sim/mutations.sh      a sample: the first row, and each 14th from there on
 #   RECORD=1 BUILD=build tests/sim/mutations.sh      write the seeds that were found into the rows below
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -351,6 +352,9 @@ generate() { # folder with those of src and of compat, file
     done >"$2"
 }
 
+# A run only computes. So what counts is the time of the processor: a busy machine changes nothing.
+within_limit() { (ulimit -t "${LIMIT:-300}" && exec "$@"); }
+
 try() { # name files scenario seeds sed
     local name=$1 files=$2 scenario=$3 seeds=$4 mine=$dir/$1 units=() file from out
     mkdir -p "$mine/wire/scripts/with" "$mine/scripts"
@@ -380,11 +384,11 @@ try() { # name files scenario seeds sed
     }
     local first=${seeds#*@}
     seeds=${seeds%@*}
-    if [[ $first == "$seeds" ]] || out=$(SHRINK=0 SCENARIO=$scenario RUNS=20 SEED=$first timeout ${LIMIT:-300} "$mine/run" 2>&1); then
-        out=$(SHRINK=0 SCENARIO=$scenario RUNS=$seeds SEED=1 timeout ${LIMIT:-300} "$mine/run" 2>&1)
+    if [[ $first == "$seeds" ]] || out=$(SHRINK=0 SCENARIO=$scenario RUNS=20 SEED=$first within_limit "$mine/run" 2>&1); then
+        out=$(SHRINK=0 SCENARIO=$scenario RUNS=$seeds SEED=1 within_limit "$mine/run" 2>&1)
         case $? in
         0) echo "FAIL  $name: not caught in $seeds seeds" && return 1 ;;
-        124) echo "FAIL  $name: not caught in 300 s" && return 1 ;;
+        152) echo "FAIL  $name: not caught in ${LIMIT:-300} s of processor time" && return 1 ;;
         esac
     fi
     if [[ $out == 'there is no scenario'* ]]; then
@@ -395,10 +399,12 @@ try() { # name files scenario seeds sed
 }
 
 "$CC" "${flags[@]}" -iquote "$BUILD/gen" -c tests/sim/main.c -o "$dir/main.o" || exit 1
-running=0
+running=0 row=-1
 while IFS='|' read -r name file scenario seeds expr; do
     name=${name// /} file=${file// /} scenario=${scenario// /} seeds=${seeds// /}
+    row=$((row + 1))
     if (($#)) && [[ " $* " != *" $name "* ]]; then continue; fi
+    if ((row % ${EVERY:-1} != 0)); then continue; fi
     if ((running >= JOBS)); then wait -n; running=$((running - 1)); fi
     { try "$name" "$file" "$scenario" "$seeds" "${expr# }" >"$dir/$name.out" 2>&1; } &
     running=$((running + 1))

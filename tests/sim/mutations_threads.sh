@@ -117,6 +117,9 @@ for package in lua5.1 uuid hiredis openssl jansson; do
     read -ra found < <(pkg-config --libs "$package" 2>/dev/null) && more+=("${found[@]}")
 done
 
+# A play only computes. So what counts is the time of the processor: a busy machine changes nothing.
+within_limit() { (ulimit -t 120 && exec timeout 1200 "$@"); }
+
 try() { # name file play sed
     local name=$1 file=$2 play=$3 mine=$dir/$1 out= crowd=0
     [[ $file != share.c ]] || crowd=1
@@ -132,10 +135,10 @@ try() { # name file play sed
         return 1
     }
     for play in ${PLAYS:-$play}; do
-        out=$(PLAY=$play CROWD=$crowd DRAWN=all timeout 120 "$mine/run" 2>&1)
+        out=$(PLAY=$play CROWD=$crowd DRAWN=all within_limit "$mine/run" 2>&1)
         case $? in
         0) continue ;;
-        124) out="ERROR: $play: it never ends" ;;
+        124 | 152) out="ERROR: $play: it never ends" ;;
         esac
         if [[ $out == *'there is no test'* ]]; then
             echo "FAIL  $name: there is no play $play"
