@@ -237,9 +237,9 @@ static uint64_t epoch_in(const tl_reply *info) {
 static void begin_anew(tl_cluster *c, tl_member *m) {
     if (atomic_load(&m->site.generation) == 0)
         return;
-    (void)tl__site_lead(&m->site, &m->node.endpoint);
+    (void)tl__site_lead(&m->site, &m->node.endpoint, TL_NO_EPOCH);
     if (c->home_at == m && atomic_load(&c->site.generation) != 0)
-        (void)tl__site_lead(&c->site, &m->node.endpoint);
+        (void)tl__site_lead(&c->site, &m->node.endpoint, TL_NO_EPOCH);
     m->question.generation = atomic_load(&m->site.generation);
 }
 

@@ -88,7 +88,7 @@ static bool serve(cluster *c, member *m) {
         return true;
     if (m->site.last == 0 && atomic_load(&c->known))
         m->site.last = 1;
-    if (!tl__site_lead(&m->site, &m->node.endpoint))
+    if (!tl__site_lead(&m->site, &m->node.endpoint, TL_NO_EPOCH))
         return false;
     atomic_fetch_add(&c->serving, 1);
     return true;
@@ -231,7 +231,7 @@ static void follow_home(cluster *c) {
     bool there = spot && m && spot->endpoint.port == m->node.endpoint.port &&
                  strcmp(spot->endpoint.host, m->node.endpoint.host) == 0;
     tl__spot_give(spot);
-    if (!m || (!there && !tl__site_lead(&c->site, &m->node.endpoint)))
+    if (!m || (!there && !tl__site_lead(&c->site, &m->node.endpoint, TL_NO_EPOCH)))
         return;
     c->home_at = m;
     c->astray = false;

@@ -273,14 +273,25 @@ static const tl_endpoint *led_to(const sentinels *all) {
     return all->site.spot ? &all->site.spot->endpoint : NULL;
 }
 
-static bool lead(sentinels *all, const tl_vote *master) {
+static bool leads_to(const sentinels *all, const tl_vote *master) {
     const tl_endpoint *now = led_to(all);
+    return now && now->port == master->port && strcmp(now->host, master->host) == 0;
+}
+
+/* By an epoch that is older than the one that it was named by: whoever says so hasn't heard of that, or all Sentinels were
+ * set up anew. The others may know better. */
+static bool is_older(const sentinels *all, const tl_vote *master) {
+    return leads_to(all, master) && master->epoch < all->site.spot->epoch;
+}
+
+/* The same server in another epoch is another master: there was one in between, of which nobody has told. */
+static bool lead(sentinels *all, const tl_vote *master) {
     tl_endpoint to;
-    if (now && now->port == master->port && strcmp(now->host, master->host) == 0)
+    if (leads_to(all, master) && all->site.spot->epoch == master->epoch)
         return true;
     if (!tl__endpoint_at(&to, &all->node->endpoint, tl__bytes_of(master->host), master->port))
         return false;
-    bool led = tl__site_lead(&all->site, &to);
+    bool led = tl__site_lead(&all->site, &to, master->epoch);
     if (led && all->site.last > 1)
         tl__log(all->node->client, TL_LOG_WARNING, "%s: the Sentinels name %s the master",
                 all->seeds.master, to.label);
@@ -299,7 +310,7 @@ static bool is_waiting(const sentinels *all) {
 static void conclude(sentinels *all, tl_mono now) {
     tl_verdict v = tl__votes_judge(all->vote, all->count, all->seeds.count);
     bool over = !is_waiting(all) || !tl__mono_before(now, all->by);
-    if (!v.sure && !over)
+    if (!over && (!v.sure || is_older(all, v.master)))
         return;
     all->asking = false;
     for (unsigned i = 0; i < all->count; i++)

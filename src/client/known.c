@@ -93,12 +93,14 @@ bool tl__node_learn(tl_node *node, tl_interval bracket, uint32_t generation, tl_
 }
 
 /* The first connection to a server that took the place of another. With the mutex held. */
-static bool is_next(tl_node *node, uint32_t generation) {
+static bool is_next(tl_node *node, uint32_t generation, int64_t epoch) {
     tl_server *server = &node->server;
     bool next = server->generation != generation, former = server->generation != 0;
     if (!next)
         return false;
     server->generation = generation;
+    server->has_epoch = epoch != TL_NO_EPOCH;
+    server->epoch = server->has_epoch ? epoch : 0;
     server->anchor.known = false;
     return former;
 }
@@ -112,7 +114,7 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
         return false;
     }
     tl_anchor *anchor = &node->server.anchor;
-    bool next = is_next(node, generation);
+    bool next = is_next(node, generation, tl__conn_epoch(conn));
     bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
     if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
         anchor->known = false;

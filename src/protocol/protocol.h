@@ -83,6 +83,8 @@ typedef struct {
 typedef struct {
     uint32_t
         generation; /**< grows with each server that takes the place of another; 0: not known, or never */
+    bool has_epoch; /**< it is named the master by a configuration, */
+    int64_t epoch;  /**< of this epoch */
     tl_anchor anchor;
     int32_t drift_ppm;
     uint8_t level; /**< what out->level has said of it since it was connected to; 0: nothing. Of

@@ -42,6 +42,16 @@ static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_
     tl__try_add(c, w->until_us > 0 ? tl__out_at(out, w->until_us) : px);
 }
 
+/* For how long nothing may be given; and by which epoch its server is the master, where somebody names it. */
+static void add_quiet(tl_command *c, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_bytes quiet = tl__out_int(out, job->quiet_ms);
+    if (e->server->has_epoch) {
+        quiet.n += tl__out_copy(out, TL_LITERAL(" "), (tl_bytes){0}).n; /* it stands behind it */
+        quiet.n += tl__out_int(out, e->server->epoch).n;
+    }
+    tl__try_add(c, quiet);
+}
+
 bool tl__sidecar_binds(const tl_job *job) {
     return job->bind || job->again;
 }
@@ -70,7 +80,7 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
         add_until(c, w, px, out);
     }
     if (quiet)
-        tl__try_add(c, tl__out_int(out, job->quiet_ms));
+        add_quiet(c, job, e, out);
     tl__try_add_wait(send, job, out);
 }
 
@@ -87,7 +97,7 @@ void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_o
     tl__try_add(c, job->inbox);
     tl__try_add(c, job->place > 0 ? tl__out_int(out, job->place) : TL_LITERAL(""));
     if (job->quiet_ms > 0)
-        tl__try_add(c, tl__out_int(out, job->quiet_ms));
+        add_quiet(c, job, e, out);
     tl__try_add_wait(send, job, out);
 }
 

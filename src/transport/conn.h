@@ -158,6 +158,8 @@ uint64_t tl__conn_run(const tl_conn *conn);
 
 /** Of the site, whom the connection leads to; 0: it has none, or has never led anywhere. */
 uint32_t tl__conn_generation(const tl_conn *conn);
+/** Of the configuration that names its server the master; TL_NO_EPOCH: there is none. */
+int64_t tl__conn_epoch(const tl_conn *conn);
 
 /** How many bytes were read, on all of its connections. */
 uint64_t tl__conn_bytes(const tl_conn *conn);

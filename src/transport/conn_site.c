@@ -79,6 +79,10 @@ uint32_t tl__conn_generation(const tl_conn *conn) {
     return conn->limits.site && conn->spot ? conn->spot->generation : 0;
 }
 
+int64_t tl__conn_epoch(const tl_conn *conn) {
+    return conn->limits.site && conn->spot ? conn->spot->epoch : TL_NO_EPOCH;
+}
+
 void tl__conn_refuse_foreign(tl_conn *conn) {
     static const char words[] = "the master has changed: asked for anew";
     tl_slot *s = conn->limits.site ? conn->slots.head : NULL, *before = NULL;

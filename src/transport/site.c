@@ -42,7 +42,7 @@ static tl_spot *put(tl_site *p, tl_spot *spot) {
     return was;
 }
 
-bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint) {
+bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch) {
     tl_spot *spot = malloc(sizeof *spot);
     if (!spot)
         return false;
@@ -50,6 +50,7 @@ bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint) {
     site->last = site->last == UINT32_MAX ? 1 : site->last + 1;
     atomic_init(&spot->refs, 1);
     spot->generation = site->last;
+    spot->epoch = epoch;
     spot->endpoint = *endpoint;
     tl_spot *was = put(site, spot);
     tl__mutex_unlock(&site->mutex);

@@ -16,6 +16,7 @@
 #include "transport/endpoint.h"
 
 #define TL_SITE_WORDS 240
+#define TL_NO_EPOCH (-1)
 #define TL_NAMED_MS                                                                                \
     1000 /**< who asks for a lock wants the master named no longer ago than this, whatever the clocks' rates */
 
@@ -23,6 +24,7 @@
 typedef struct {
     atomic_uint refs;
     uint32_t generation;
+    int64_t epoch; /**< TL_NO_EPOCH, or that of the configuration that names it the master */
     tl_endpoint endpoint;
 } tl_spot;
 
@@ -62,8 +64,9 @@ void tl__site_end(tl_site *site);
 
 /* For who finds out: */
 
-/** It leads there from now on: the next generation. false: no memory, nothing has changed. */
-bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint);
+/** It leads there from now on, by a configuration of this epoch: the next generation. false: no memory, nothing has
+ *  changed. */
+bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch);
 /** Nobody knows any more, or still, for this reason. */
 void tl__site_lose(tl_site *site, const char *words);
 /** The same, wherever it leads: why nothing more is known at present. */

@@ -10,8 +10,8 @@
 
 #define TOLD_MS 1 /* what has been read is acted upon so soon */
 
-bool __real_tl__site_lead(tl_site *site, const tl_endpoint *endpoint);
-bool __wrap_tl__site_lead(tl_site *site, const tl_endpoint *endpoint);
+bool __real_tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch);
+bool __wrap_tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch);
 
 /* ---- where clients are led ----------------------------------------------------------------------- */
 
@@ -23,8 +23,8 @@ static int server_of(tl_bytes label) {
     return i < SIM_NODES ? i : -1;
 }
 
-bool __wrap_tl__site_lead(tl_site *site, const tl_endpoint *endpoint) {
-    bool led = __real_tl__site_lead(site, endpoint);
+bool __wrap_tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch) {
+    bool led = __real_tl__site_lead(site, endpoint, epoch);
     int server = server_of(tl__bytes_of(endpoint->host));
     sim_host *h = sim_enter()->host;
     if (led && server >= 0)

@@ -39,7 +39,7 @@ static void close_site(site_world *s) {
 
 /* It leads there, and that has been confirmed just now. */
 static void lead(site_world *s, const tl_endpoint *to) {
-    assert_true(tl__site_lead(&s->site, to));
+    assert_true(tl__site_lead(&s->site, to, TL_NO_EPOCH));
     tl__site_named(&s->site, world_now(&s->w));
 }
 
@@ -344,7 +344,7 @@ TEST(what_was_asked_of_another_server_is_known_for_that) {
     assert_false(tl__site_has_changed(&s.site, asked));
     tl__site_lose(&s.site, "m: a failover is in progress");
     assert_true(tl__site_has_changed(&s.site, asked));
-    assert_true(tl__site_lead(&s.site, &s.second));
+    assert_true(tl__site_lead(&s.site, &s.second, TL_NO_EPOCH));
     assert_true(tl__site_has_changed(&s.site, asked));
     world_pass_ms(&s.w, 1);
     tl__site_named(&s.site, world_now(&s.w));

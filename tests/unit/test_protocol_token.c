@@ -1005,6 +1005,24 @@ TEST(the_script_is_told_for_how_long_nothing_may_be_given) {
     assert_int_equal(f.last.command[0].argc, 4 + 6);
 }
 
+/* Where Sentinels name the server: in which epoch. */
+TEST(the_script_is_told_by_which_epoch_its_server_is_the_master) {
+    for (int join = 0; join < 2; join++) {
+        feed f;
+        prepare(&f, TL_ACQUIRE, 60000);
+        m.job.quiet_ms = QUIET_MS;
+        m.job.join = join;
+        m.job.inbox = join ? TL_LITERAL("tidelock:inbox:me") : (tl_bytes){0};
+        f.server.has_epoch = true;
+        f.server.epoch = 0;
+        (void)feed_start(&f);
+        assert_string_equal(feed_arg(&f, join ? 7 : 10), "45000 0");
+        f.server.epoch = INT64_MAX;
+        (void)feed_start(&f);
+        assert_string_equal(feed_arg(&f, join ? 7 : 10), "45000 9223372036854775807");
+    }
+}
+
 static void withheld(bool join, int64_t left_ms) {
     feed f;
     quiet(&f, join);

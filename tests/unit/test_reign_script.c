@@ -159,6 +159,116 @@ TEST(a_cluster_has_one_for_each_slot) {
     given(say_take(TOKEN, TOKEN, QUIET));
 }
 
+/* ---- whether it has been the master all the time -------------------------------------------------- */
+
+#define E R ":epoch"
+#define IN(epoch) QUIET " " epoch
+
+/* The same run, with the same history, and another was the master in between. */
+TEST(a_master_that_is_named_in_a_later_epoch_gives_nothing_for_all_of_the_time) {
+    for (size_t way = 0; way < WAYS; way++) {
+        end_serving(NULL);
+        begin(NULL);
+        withheld_for(ways[way](OTHER, OTHER, IN("7")), QUIET_MS);
+        later(QUIET_MS);
+        given(say_take(THIRD, THIRD, IN("7")));
+        (void)SAY(L("DEL"), L(K), L(S), L(LINE));
+        withheld_for(ways[way](TOKEN, TOKEN, IN("9")), QUIET_MS);
+        K_HOLDS(NULL);
+        later(QUIET_MS - 1);
+        withheld_for(ways[way](TOKEN, TOKEN, IN("9")), 1);
+        later(1);
+        given(ways[way](TOKEN, TOKEN, IN("9")));
+    }
+}
+
+/* One that hasn't heard of the later epoch neither gets a lock nor takes time from those who have. */
+TEST(who_asks_by_an_older_epoch_waits_and_keeps_nobody_waiting) {
+    withheld_for(say_take(OTHER, OTHER, IN("9")), QUIET_MS);
+    later(10000);
+    for (size_t way = 0; way < WAYS; way++)
+        withheld_for(ways[way](THIRD, THIRD, IN("7")), QUIET_MS);
+    withheld_for(say_take(TOKEN, TOKEN, IN("9")), QUIET_MS - 10000);
+    later(QUIET_MS - 10000);
+    withheld_for(say_take(THIRD, THIRD, IN("7")), 10000);
+    (void)SAY(L("DEL"), L(LINE));
+    given(say_take(TOKEN, TOKEN, IN("9")));
+    K_HOLDS(TOKEN);
+}
+
+/* All Sentinels are new, and count from the beginning. */
+TEST(epochs_that_begin_anew_cost_one_wait) {
+    withheld_for(say_take(OTHER, OTHER, IN("50")), QUIET_MS);
+    later(QUIET_MS);
+    for (size_t way = 0; way < WAYS; way++) {
+        withheld_for(ways[way](TOKEN, TOKEN, way ? IN("0") : IN("3")), QUIET_MS);
+        later(QUIET_MS);
+        given(ways[way](TOKEN, TOKEN, way ? IN("0") : IN("3")));
+        (void)SAY(L("DEL"), L(K));
+    }
+    withheld_for(say_take(TOKEN, TOKEN, IN("50")), QUIET_MS); /* it has come to that again */
+}
+
+TEST(of_two_lower_epochs_the_higher_counts_while_somebody_asks_by_it) {
+    withheld_for(say_take(OTHER, OTHER, IN("50")), QUIET_MS);
+    withheld_for(say_take(OTHER, OTHER, IN("4")), QUIET_MS);
+    later(1000);
+    withheld_for(say_take(THIRD, THIRD, IN("3")), QUIET_MS);
+    withheld_for(say_take(OTHER, OTHER, IN("4")), QUIET_MS - 1000);
+    later(1000);
+    withheld_for(say_take(OTHER, OTHER, IN("5")), QUIET_MS);
+    later(QUIET_MS - 1);
+    withheld_for(say_take(THIRD, THIRD, IN("4")), QUIET_MS);
+    withheld_for(say_take(OTHER, OTHER, IN("5")), 1);
+    later(1); /* nobody comes back with 5 */
+    withheld_for(say_take(THIRD, THIRD, IN("4")), QUIET_MS);
+    later(QUIET_MS);
+    given(say_take(THIRD, THIRD, IN("4")));
+}
+
+static void epoch_is_gone(void) {
+    (void)SAY(L("DEL"), L(E));
+}
+
+static void epoch_is_nonsense(void) {
+    (void)SAY(L("SET"), L(E), L("7"));
+}
+
+static void epoch_is_of_another_kind(void) {
+    (void)SAY(L("DEL"), L(E));
+    (void)SAY(L("RPUSH"), L(E), L("nonsense"));
+}
+
+TEST(one_whose_epoch_is_not_known_gives_nothing) {
+    static void (*const changes[])(void) = {
+        epoch_is_gone,  epoch_is_nonsense, epoch_is_of_another_kind,
+        loses_its_data, clock_is_set_back, restarts};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        end_serving(NULL);
+        begin(NULL);
+        withheld_for(say_take(OTHER, OTHER, IN("7")), QUIET_MS);
+        later(QUIET_MS);
+        changes[i]();
+        withheld_for(say_take(TOKEN, TOKEN, IN("7")), QUIET_MS);
+        later(QUIET_MS);
+        given(say_take(TOKEN, TOKEN, IN("7")));
+    }
+}
+
+/* As clients of before do, and those whose URL names servers: they and the others leave each other's notes alone. */
+TEST(who_knows_no_epoch_is_not_kept_waiting_by_it) {
+    settle();
+    withheld_for(say_take(TOKEN, TOKEN, IN("7")), QUIET_MS);
+    given(say_take(OTHER, OTHER, QUIET));
+    (void)SAY(L("DEL"), L(K), L(S));
+    later(QUIET_MS / 2);
+    withheld_for(say_take(TOKEN, TOKEN, IN("7")), QUIET_MS / 2);
+    given(say_take(OTHER, OTHER, QUIET));
+    (void)SAY(L("DEL"), L(K), L(S));
+    later(QUIET_MS / 2);
+    given(say_take(TOKEN, TOKEN, IN("7")));
+}
+
 /* ---- what may be its own ---------------------------------------------------------------------------- */
 
 static void set_own(const char *value, bool bound) {

@@ -5,7 +5,7 @@
 --       its turn has come), not_after (server us; 0: no limit), owner, how many fencing numbers to reserve
 --       (1: only from the front of the line, as it is `fair`), the inbox by which it is told, its place in line as
 --       it was told ('': none); and perhaps for how many ms nothing may be given by a server that may have forgotten what
---       it gave last
+--       it gave last, and by which epoch it is the master, as take.lua has it
 -- Answers {status, K's value, ms left, first fence, TIME s, TIME us, its place in line, how many are before it,
 --          how many stand there, announced}; of those before it who share an inbox with another only one counts, where
 --          that makes it one of the first three

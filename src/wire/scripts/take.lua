@@ -5,7 +5,8 @@
 --       of the server's time us, owner ('': S is left to the first renewal); and where they differ from what
 --       is usual: how many fencing numbers to reserve (1), value for K (the token), what K must hold ('' nothing,
 --       '=BYTES' exactly these), how long S binds others ms or, with an '@', until what server time us (the
---       lifetime), for how many ms nothing may be given by a server that may have forgotten what it gave last
+--       lifetime), for how many ms nothing may be given by a server that may have forgotten what it gave last, and
+--       behind a space, where Sentinels name the server, the epoch of their configuration
 -- Answers TIME us, which is the fence too, in the usual case: the token has got it, and all its lifetime
 -- else    {status, K's value, ms left, last fence, TIME s, TIME us, was not_after checked, announced}
 --   status 1 the token holds it   0 another does   -1 past not_after   -2 this token was dropped
