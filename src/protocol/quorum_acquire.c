@@ -196,10 +196,19 @@ static bool is_doubtful(const tl_quorum_acquisition *a, tl_mono now) {
     return tl__quorum_bits(mask) >= majority(a);
 }
 
+static void say_held(tl_quorum_acquisition *a) {
+    static const char words[] = "another holds it";
+    a->sys_errno = 0;
+    tl__bytes_print(a->words, sizeof a->words, TL_LITERAL(words));
+}
+
+/* While another holds it one of the servers may have failed, or be without an answer: that is not why. */
 static tl_status run_out(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
     if (is_doubtful(a, e->now))
         return give_up(a, e, TL_EUNCERTAIN, out);
     bool held = a->answered && a->failures == 0;
+    if (held)
+        say_held(a);
     tl_err code = a->wait_ms == 0 ? TL_EBUSY : TL_ETIMEDOUT;
     return give_up(a, e, held ? code : TL_EUNAVAILABLE, out);
 }
@@ -341,13 +350,11 @@ static bool looks_again(const tl_quorum_acquisition *a) {
 
 /* A majority has answered, and hasn't voted for us. */
 static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
-    static const char words[] = "another holds it";
     bool announced = false, by_one = is_held(a, &announced);
     a->answered = true;
     a->failures = 0;
-    a->sys_errno = 0;
-    tl__bytes_print(a->words, sizeof a->words, TL_LITERAL(words));
-    tl__out_words(out, TL_LITERAL(words));
+    say_held(a);
+    tl__out_words(out, tl__bytes_of(a->words));
     if (a->wait_ms == TL_FOREVER)
         a->limit = TL_NEVER;
     if (!by_one && goes_on(a, e) && has_time(a, e))

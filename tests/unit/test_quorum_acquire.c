@@ -608,6 +608,27 @@ TEST(the_wait_ends_at_its_limit) {
     assert_true(feed_since(f.now) <= 101);
 }
 
+/* Two of three say all the time that another holds it; what befell the third is not why. */
+TEST(where_another_held_it_the_words_are_of_him_though_a_server_fails) {
+    q_feed f;
+    begin_of(&f, N, 100);
+    while (f.status == TL_GO) {
+        for (unsigned s = 0; s < 2 && f.status == TL_GO; s++)
+            if (f.at[s].open && strcmp(f.at[s].script, "") == 0)
+                (void)q_reached(&f, s);
+        for (unsigned s = 0; s < 2 && f.status == TL_GO; s++)
+            if (f.at[s].open)
+                (void)q_busy(&f, s, OTHER, 20000, false);
+        if (f.status == TL_GO)
+            (void)q_await(&f);
+        if (f.status == TL_GO && m.state == 1 && f.at[2].open)
+            (void)q_refused(&f, 2); /* when it isn't waited for any more */
+    }
+    assert_int_equal(m.result.code, TL_ETIMEDOUT);
+    assert_string_equal(f.out.words, "another holds it");
+    assert_int_equal(f.out.sys_errno, 0);
+}
+
 /* ---- servers that can't or don't ---------------------------------------------------------------- */
 
 TEST(nothing_is_had_without_a_majority_and_the_words_say_so) {
