@@ -50,6 +50,12 @@ typedef struct {
  * TL_TOKEN any stamp is held, and never let go; its dialect is a guess.
  */
 
+/*
+ * On etcd a lock K is a range of keys, and holders are its contenders: K/LEASE in hexadecimal under that lease, as etcd's own Mutex
+ * writes it, and what tidelock writes, with its owner as the value. Any other key below K blocks it as it would block the Mutex. Then
+ * held is true, protocol -1, and oddity says which key it is, or which lock below K's name: so a/b, while it is held, blocks a.
+ */
+
 /**
  * Look at a key without touching it. Blocks at most connect_ms + attempt_ms.
  *
@@ -118,7 +124,7 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
  * TL_OK          removed
  * TL_EEXPIRED    nobody held it
  * TL_ETAKEN      another holds it than the one that was seen; not removed
- * TL_EINVALID    the key holds something that is no lock; not removed
+ * TL_EINVALID    the key holds something that is no lock, or with seen NULL: on etcd, a key that is no contender comes first; not removed
  * TL_EUNCERTAIN  sent, no reply seen
  * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
  *

@@ -86,7 +86,7 @@
  * With etcd (etcd:, version 3.4 or later, with its JSON gateway) a majority of the members confirms each write, and no failover forgets
  * one: what is promised above needs no quiet_ms there. A lock K is the range of keys PREFIX/K/..., the one that was created first holds
  * it, as with etcd's own concurrency.Mutex and `etcdctl lock`, which stand in the same line; so names nest: whoever holds a/b is in the
- * way of a. Who waits in the usual way always stands in line, also with others of its process, as with `fair`; nothing is passed on
+ * way of a, and so is any other key below a, as it is for the Mutex; TL_EBUSY and TL_ETIMEDOUT name it then. Who waits in the usual way always stands in line, also with others of its process, as with `fair`; nothing is passed on
  * within a process. Lifetimes are at least 2 s, and whole seconds in etcd; they end by the clock of the member that leads, whose rate drift_ppm bounds as
  * that of any server. They are renewed by new leases, never kept alive: what a leader says that was stopped and wakes harms nobody. Fencing numbers are create
  * revisions. Up to 128 locks of one lifetime are renewed by one transaction; one that is gone costs the others nothing. A key that somebody

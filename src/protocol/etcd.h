@@ -65,6 +65,21 @@ bool tl__etcd_succeeded(const tl_reply *transaction);
 /** 0: it is malformed. */
 int64_t tl__etcd_revision(const tl_reply *transaction);
 
+/** Is it a contender of K's? That is K/LEASE in hexadecimal under that lease, as etcd's own Mutex writes it, or K/SUFFIX as tidelock
+ *  does, with its owner as the value. One that was read without its value is judged by the rest. Any other key
+ *  of the range blocks K all the same, as it blocks the Mutex, and is nobody's hold. */
+bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found);
+
+#define TL_ETCD_OBSTACLE 96 /**< what a tl_lock_info has room for */
+/** What such a key is, for a person. Of another lock the name alone: its key would tell the token. */
+void tl__etcd_obstacle(char to[TL_ETCD_OBSTACLE], tl_bytes k, const tl_etcd_found *found);
+/** The key of the lock whose contender a key seems to be; n 0: of none's. */
+tl_bytes tl__etcd_lock_of(const tl_etcd_found *found);
+/** What stands behind "K/"; n 0: it is none of K's range. */
+tl_bytes tl__etcd_suffix_of(tl_bytes key, tl_bytes k);
+/** Does it look like the key of a holder of tidelock's? */
+bool tl__etcd_is_ours(tl_bytes k, const tl_etcd_found *found);
+
 /** For how long a lease was granted, no longer than ttl_ms, by the answer to GRANT; 0: that isn't known. */
 int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms);
 /** Until when a holder may believe a lease for ttl_ms, of which the grant was built at `asked`. */

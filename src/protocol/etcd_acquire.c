@@ -183,21 +183,28 @@ static void doubt(tl_etcd_acquisition *a) {
     a->doubtful[0] = a->lease;
 }
 
-/* Etcd has answered, and another has it. */
-static void told_busy(tl_etcd_acquisition *a, tl_out *out) {
+/* Etcd has answered, and another has it, or this key is in the way. NULL: it isn't known which. */
+static void told_busy(tl_etcd_acquisition *a, const tl_etcd_found *before, tl_out *out) {
+    char obstacle[TL_ETCD_OBSTACLE];
+    tl_bytes words = TL_LITERAL("another holds it");
     a->answered = true;
     a->failures = 0;
     if (a->wait_ms == TL_FOREVER)
         a->limit = TL_NEVER;
-    keep_words(a, TL_LITERAL("another holds it"));
-    tl__out_words(out, TL_LITERAL("another holds it"));
+    if (before && !tl__etcd_contends(a->job.key, before)) {
+        tl__etcd_obstacle(obstacle, a->job.key, before);
+        words = tl__bytes_of(obstacle);
+    }
+    keep_words(a, words);
+    tl__out_words(out, words);
 }
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
 static tl_status busy(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     const tl_retry *r = &a->retry;
-    told_busy(a, out);
+    tl_etcd_found first;
+    told_busy(a, tl__etcd_find(&e->reply[e->count - 1], 1, 0, &first) ? &first : NULL, out);
     bool over = a->wait_ms == 0 || (r->max_attempts > 0 && a->attempts >= r->max_attempts);
     int64_t ms = over ? -1
                  : r->kind == TL_RETRY_AUTO
@@ -234,7 +241,7 @@ static void listen(tl_etcd_acquisition *a, const tl_etcd_found *before, int64_t 
 
 static tl_status wait_behind(tl_etcd_acquisition *a, const tl_event *e, const tl_etcd_found *before,
                              tl_out *out) {
-    told_busy(a, out);
+    told_busy(a, before, out);
     listen(a, before, tl__etcd_revision(&e->reply[e->count - 1]), out);
     int64_t ms = a->armed ? TL_LOOK_AGAIN_MS
                           : tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);

@@ -10,6 +10,7 @@
 #include "protocol/look.h"
 
 #define AT_ONCE 50  /* keys of a step through all */
+#define LISTED 100  /* keys of a lock that are told apart, without their values */
 #define AGAIN_MAX 2 /* other members that are asked */
 
 enum { REACH = 1, FIRST, SECOND }; /* exchanges, and their tickets */
@@ -32,6 +33,7 @@ static tl_send *ask(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 
 static void add_see(tl_send *send, tl_bytes key, int64_t most, tl_out *out) {
     tl__etcd_say(send, TL_LITERAL("SEE"), key, tl__out_int(out, most));
+    tl__etcd_add_int(send, LISTED, out);
 }
 
 static void add_ttl(tl_send *send, int64_t lease, tl_out *out) {
@@ -55,24 +57,38 @@ static tl_status first(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 
 /* ---- what a key says ------------------------------------------------------------------------- */
 
-/* What stands behind "K/". n 0: it is none of K's. */
-static tl_bytes suffix_of(tl_bytes key, tl_bytes k) {
-    if (key.n <= k.n + 1 || memcmp(key.p, k.p, k.n) != 0 || key.p[k.n] != '/')
-        return (tl_bytes){0};
-    return tl__bytes(key.p + k.n + 1, key.n - k.n - 1);
+/* So many of K's contenders are there, but for the first key, as far as these were listed. Of the others nobody can tell. */
+static int64_t count_behind(tl_bytes k, const tl_reply *answer) {
+    tl_etcd_found f;
+    int64_t n = tl__etcd_count(answer, 0) - 1;
+    for (size_t i = 1; tl__etcd_find(answer, 1, i, &f); i++)
+        n -= !tl__etcd_contends(k, &f);
+    return n > 0 ? n : 0;
 }
 
-static bool is_suffix(tl_bytes text) {
-    bool hex = text.n > 0 && text.n < TL_ETCD_SUFFIX_SIZE;
-    for (size_t i = 0; hex && i < text.n; i++)
-        hex = (text.p[i] >= '0' && text.p[i] <= '9') || (text.p[i] >= 'a' && text.p[i] <= 'f');
-    return hex;
+/* A key in the way of K, which may be another lock's: then its name would tell the token. */
+static void tell_obstacle(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k) {
+    tl_bytes lock = tl__etcd_lock_of(f);
+    info->protocol = -1;
+    tl__bytes_print(info->value, sizeof info->value,
+                    tl__etcd_suffix_of(lock.n > k.n ? lock : f->key, k));
+    tl__etcd_obstacle(info->oddity, k, f);
 }
+
+_Static_assert(sizeof((tl_lock_info *)0)->oddity == TL_ETCD_OBSTACLE, "it is told there");
 
 /* A holder of tidelock's has written who it is. */
-static void tell(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k, int64_t waiters) {
-    tl_bytes suffix = suffix_of(f->key, k);
+static void tell_holder(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k) {
     char shown[TL_ETCD_SUFFIX_SIZE + 8];
+    tl__bytes_print(shown, sizeof shown, tl__etcd_suffix_of(f->key, k));
+    (void)snprintf(info->value, sizeof info->value, "%s.%lld", shown, (long long)f->created);
+    info->by_tidelock = tl__etcd_is_ours(k, f);
+    info->guessed = !info->by_tidelock;
+    if (info->by_tidelock)
+        tl__look_owner(f->value, info->host, &info->pid, info->service);
+}
+
+static void tell(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k, int64_t waiters) {
     *info = (tl_lock_info){.size = sizeof *info,
                            .held = true,
                            .remaining_ms = -1,
@@ -83,11 +99,10 @@ static void tell(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k, int64_t
                            .free_at_ms = -1,
                            .waiters = waiters,
                            .in_line = waiters};
-    tl__bytes_print(shown, sizeof shown, suffix);
-    (void)snprintf(info->value, sizeof info->value, "%s.%lld", shown, (long long)f->created);
-    tl__look_owner(f->value, info->host, &info->pid, info->service);
-    info->by_tidelock = info->host[0] != '\0' && is_suffix(suffix);
-    info->guessed = !info->by_tidelock;
+    if (tl__etcd_contends(k, f))
+        tell_holder(info, f, k);
+    else
+        tell_obstacle(info, f, k);
 }
 
 static void tell_free(tl_lock_info *info) {
@@ -101,8 +116,11 @@ static void tell_free(tl_lock_info *info) {
 
 static void tell_line(const tl_etcd_ask *a, const tl_reply *answer) {
     tl_etcd_found f;
+    int64_t place = 0;
     for (uint32_t i = 1; i <= a->most && tl__etcd_find(answer, 0, i, &f); i++) {
-        tl_waiting w = {.size = sizeof w, .place = i, .waited_ms = -1, .fair = true};
+        if (!tl__etcd_contends(a->key, &f))
+            continue;
+        tl_waiting w = {.size = sizeof w, .place = ++place, .waited_ms = -1, .fair = true};
         tl__look_owner(f.value, w.host, &w.pid, w.service);
         a->told(&w, a->ctx);
     }
@@ -130,7 +148,7 @@ static tl_status looked(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
         tell_free(&a->info);
         return TL_END;
     }
-    tell(&a->info, &f, a->key, tl__etcd_count(e->reply, 0) - 1);
+    tell(&a->info, &f, a->key, count_behind(a->key, e->reply));
     tell_line(a, e->reply);
     if (f.lease == 0)
         return TL_END;
@@ -144,8 +162,13 @@ static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
         return fail(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
     if (a->seen && a->seen->fence != (uint64_t)f.created)
         return fail(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
+    if (!a->seen && !tl__etcd_contends(a->key, &f)) {
+        char obstacle[TL_ETCD_OBSTACLE];
+        tl__etcd_obstacle(obstacle, a->key, &f);
+        return fail(a, TL_EINVALID, tl__bytes_of(obstacle), out);
+    }
     tl_send *send = ask(a, e, out);
-    tl__etcd_say(send, TL_LITERAL("DROP"), a->key, suffix_of(f.key, a->key));
+    tl__etcd_say(send, TL_LITERAL("DROP"), a->key, tl__etcd_suffix_of(f.key, a->key));
     tl__etcd_add_int(send, f.created, out);
     return TL_GO;
 }
@@ -154,20 +177,15 @@ static tl_status broken(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_etcd_found f;
     if (tl__etcd_succeeded(e->reply))
         return TL_END;
-    return tl__etcd_find(e->reply, 1, 0, &f)
+    return tl__etcd_find(e->reply, 1, 0, &f) && tl__etcd_contends(a->key, &f)
                ? fail(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out)
                : fail(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
 }
 
 /* Could it stand in some lock's line? *ret is that lock's key. */
 static bool is_contender(const tl_etcd_ask *a, const tl_etcd_found *f, tl_bytes *ret) {
-    const char *slash = memrchr(f->key.p, '/', f->key.n);
-    if (!slash || slash == f->key.p || f->lease == 0)
-        return false;
-    size_t n = (size_t)(slash - f->key.p);
-    *ret = tl__bytes(f->key.p, n);
-    return n <= TL_KEY_MAX && is_suffix(tl__bytes(slash + 1, f->key.n - n - 1)) &&
-           tl__glob_fits(a->pattern, *ret);
+    *ret = tl__etcd_lock_of(f);
+    return ret->n > 0 && tl__glob_fits(a->pattern, *ret);
 }
 
 /* The first that may be a holder is asked about; what was created before it isn't looked at again. */
@@ -181,6 +199,8 @@ static tl_status scanned(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
         if (!is_contender(a, &f, &k))
             continue;
         tl_send *send = ask(a, e, out);
+        a->room_n = k.n;
+        memcpy(a->room, k.p, k.n);
         add_see(send, k, 1, out);
         add_ttl(send, f.lease, out);
         return TL_GO;
@@ -190,16 +210,27 @@ static tl_status scanned(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     return TL_END;
 }
 
-/* Who is in line behind another is none. */
+/* The first of K's contenders, by name and lease alone. */
+static bool find_contender(const tl_reply *answer, tl_bytes k, tl_etcd_found *ret) {
+    for (size_t i = 0; tl__etcd_find(answer, 1, i, ret); i++)
+        if (tl__etcd_contends(k, ret))
+            return true;
+    return false;
+}
+
+/* The contender that was asked about was the last one seen. Its lock is told of if it is the first of its contenders,
+ * with what is in the way, if anything is: those in line behind it would tell the same again. */
 static tl_status found(tl_etcd_ask *a, const tl_event *e) {
-    tl_etcd_found f;
+    tl_etcd_found f, first;
     tl_lock_info info;
-    tl_bytes k;
-    if (e->count < 2 || !tl__etcd_find(e->reply, 0, 0, &f) || !is_contender(a, &f, &k) ||
-        (uint64_t)f.created + 1 != a->cursor)
+    if (e->count < 2 || !tl__etcd_find(e->reply, 0, 0, &f))
         return TL_END;
-    tell(&info, &f, k, tl__etcd_count(e->reply, 0) - 1);
-    tell_left(&info, &e->reply[1]);
+    tl_bytes k = tl__bytes(a->room, a->room_n);
+    if (!find_contender(e->reply, k, &first) || (uint64_t)first.created + 1 != a->cursor)
+        return TL_END;
+    tell(&info, &f, k, count_behind(k, e->reply));
+    if (f.created == first.created)
+        tell_left(&info, &e->reply[1]);
     a->found(k.p, k.n, &info, a->ctx);
     return TL_END;
 }

@@ -27,6 +27,8 @@ typedef struct {
     void *ctx;
     tl_mono limit;
     uint8_t exchange, again;
+    char room[TL_KEY_MAX]; /**< SCANS: the lock of the key that is asked about */
+    size_t room_n;
 } tl_etcd_ask;
 
 tl_status tl__etcd_ask_step(void *machine, const tl_event *event, tl_out *out);

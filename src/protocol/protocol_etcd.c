@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "protocol/look.h"
+
 #define BASE (INT64_C(1) << 60) /* suffixes have 16 digits; leases stay below 2^63 */
 #define US INT64_C(1000)        /* ns */
 
@@ -150,6 +152,65 @@ int64_t tl__etcd_count(const tl_reply *transaction, size_t response) {
     return tl__reply_int(tl__reply_item(response_of(transaction, response), 0), &n) ? n : 0;
 }
 
+/* ---- what a key of a range is ---------------------------------------------------------------- */
+
+tl_bytes tl__etcd_suffix_of(tl_bytes key, tl_bytes k) {
+    if (key.n <= k.n + 1 || memcmp(key.p, k.p, k.n) != 0 || key.p[k.n] != '/')
+        return (tl_bytes){0};
+    return tl__bytes(key.p + k.n + 1, key.n - k.n - 1);
+}
+
+/* In hexadecimal, as "%x" writes it. 0: it is none. */
+static uint64_t number_of(tl_bytes text) {
+    uint64_t v = 0;
+    bool is = text.n > 0 && text.n < TL_ETCD_SUFFIX_SIZE && text.p[0] != '0';
+    for (size_t i = 0; is && i < text.n; i++) {
+        char c = text.p[i];
+        is = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+        v = v * 16 + (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return is ? v : 0;
+}
+
+static bool is_owner(tl_bytes value) {
+    char host[TL_LOOK_HOST], service[TL_LOOK_SERVICE];
+    int64_t pid = 0;
+    tl__look_owner(value, host, &pid, service);
+    return pid > 0;
+}
+
+bool tl__etcd_is_ours(tl_bytes k, const tl_etcd_found *found) {
+    uint64_t number = number_of(tl__etcd_suffix_of(found->key, k));
+    return number >= (uint64_t)BASE && number < 2 * (uint64_t)BASE && found->lease >= BASE &&
+           is_owner(found->value);
+}
+
+/* A token of the Mutex's that was adopted is under a lease of ours by now, and has no value. */
+bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found) {
+    uint64_t number = number_of(tl__etcd_suffix_of(found->key, k));
+    bool by_mutex = number != 0 && number == (uint64_t)found->lease;
+    bool adopted = number >= (uint64_t)BASE && number < 2 * (uint64_t)BASE &&
+                   found->lease >= BASE && found->value.n == 0;
+    return by_mutex || adopted || tl__etcd_is_ours(k, found);
+}
+
+tl_bytes tl__etcd_lock_of(const tl_etcd_found *found) {
+    const char *slash = memrchr(found->key.p, '/', found->key.n);
+    size_t n = slash ? (size_t)(slash - found->key.p) : 0;
+    tl_bytes k = tl__bytes(found->key.p, n);
+    return n > 0 && n <= TL_KEY_MAX && tl__etcd_contends(k, found) ? k : (tl_bytes){0};
+}
+
+void tl__etcd_obstacle(char to[TL_ETCD_OBSTACLE], tl_bytes k, const tl_etcd_found *found) {
+    static const char lock[] = "blocked by another lock below this name: ",
+                      key[] = "blocked by a key that is no contender: ";
+    tl_bytes other = tl__etcd_lock_of(found);
+    bool of_lock = other.n > k.n;
+    size_t n = (of_lock ? sizeof lock : sizeof key) - 1;
+    memcpy(to, of_lock ? lock : key, n);
+    tl__bytes_print(to + n, TL_ETCD_OBSTACLE - n, of_lock ? other : found->key);
+}
+
 bool tl__etcd_succeeded(const tl_reply *transaction) {
     int64_t n;
     return tl__reply_int(tl__reply_item(transaction, TL_ETCD_SUCCEEDED), &n) && n == 1;
@@ -279,10 +340,15 @@ static void prove(attempt *a, const tl_job *job, const tl_event *e) {
     proof->changed = tl__etcd_revision(last(e));
 }
 
-/* The key is gone. Of a joined one the answer doesn't tell whether others are there. */
-static tl_status gone(attempt *a, const tl_event *e, tl_out *out) {
+/* Ours isn't there: 0 if another's is the first by this answer, -1 if nobody is, or a key that is no contender. */
+static int64_t whose(const tl_job *job, const tl_reply *answer) {
     tl_etcd_found first;
-    return tl__try_not_renewed(&a->try, tl__etcd_find(last(e), 1, 0, &first) ? 0 : -1, out);
+    return tl__etcd_find(answer, 1, 0, &first) && tl__etcd_contends(job->key, &first) ? 0 : -1;
+}
+
+/* The key is gone. Of a joined one the answer doesn't tell whether others are there. */
+static tl_status gone(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    return tl__try_not_renewed(&a->try, whose(job, last(e)), out);
 }
 
 static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -296,7 +362,7 @@ static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_ou
         return tl__try_held(&a->try, job, e, ms, (uint64_t)a->id.revision, out);
     }
     if (!tl__etcd_find(last(e), 0, 0, &mine))
-        return gone(a, e, out);
+        return gone(a, job, e, out);
     return mine.created == a->id.revision ? again(a, job, e, &mine, out)
                                           : tl__try_not_renewed(&a->try, 0, out);
 }
@@ -309,14 +375,13 @@ static bool has_freed(const attempt *a, const tl_event *e) {
 /* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. Whether another holds it, where the
  * key was gone, the comparison tells. */
 static tl_status released(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_etcd_found first;
     if (a->frees ? has_freed(a, e) : tl__etcd_succeeded(e->reply))
         return TL_END;
     if (a->frees && tl__mono_before(e->now, a->try.by)) {
         a->frees = false;
         return ask(a, job, e, out);
     }
-    return tl__try_not_released(&a->try, tl__etcd_find(e->reply, 1, 0, &first) ? 0 : -1, out);
+    return tl__try_not_released(&a->try, whose(job, e->reply), out);
 }
 
 /* Of a renewal the second decides: an error about the lease is the transaction's, too. */

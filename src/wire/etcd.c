@@ -50,8 +50,10 @@ static const struct row {
      "{'compare':[" CREATED_THEN "],'success':[{'request_delete_range':{" MINE "}}],"
      "'failure':[" SEE_MINE "," FIRST "]}"},
     {"UNDO", TL_ETCD_TXN, "kv/txn", "{'success':[{'request_delete_range':{" MINE "}}]}"},
-    {"SEE", TL_ETCD_RANGE, "kv/range",
-     "{" RANGE ",'sort_target':'CREATE','sort_order':'ASCEND','limit':'#2'}"},
+    {"SEE", TL_ETCD_TXN, "kv/txn",
+     "{'success':[{'request_range':{" RANGE
+     ",'sort_target':'CREATE','sort_order':'ASCEND','limit':'#2'}},{'request_range':{" RANGE
+     ",'sort_target':'CREATE','sort_order':'ASCEND','limit':'#3','keys_only':true}}]}"},
     {"SCAN", TL_ETCD_RANGE, "kv/range",
      "{'key':'$a','range_end':'$z','min_create_revision':'#1','sort_target':'CREATE',"
      "'sort_order':'ASCEND','limit':'#2','keys_only':true}"},

@@ -18,7 +18,7 @@
  *     FREE K suffix               delete K/suffix, and tell what it was
  *     DROP K suffix revision      delete K/suffix, created then; or else it and the first of K's are told
  *     UNDO K suffix               delete K/suffix, whenever it was created
- *     SEE K most                  the first of K's
+ *     SEE K most more             the first of K's; and so many of them without their values
  *     SCAN revision most          keys that were created then or later, the oldest first; without their values
  *     AUTH user password          a token
  *     STATUS, ALARMS, MEMBERS     of the member that is asked, of the cluster

@@ -110,6 +110,46 @@ read -r _ _ < <("$tidelock" lock behind --ttl 20s) || fail "not locked behind la
 "$tidelock" inspect >"$out" 2>"$err" || fail "no list behind large values: $(cat "$err")"
 grep -q '^behind ' "$out" || fail "$(cat "$out")"
 
+# Names nest, and below a name may stand anything: it blocks, is told as what it is, and isn't removed with the lock.
+ctl put config/db host=10.0.0.7 || fail "$(cat "$work/ctl")"
+"$tidelock" check config >"$out" && fail "it is blocked"
+grep -qx 'blocked by a key that is no contender: config/db, never expires' "$out" || fail "$(cat "$out")"
+expect_line 75 'acquire config: blocked by a key that is no contender: config/db' "$tidelock" run -n config -- true
+expect_line 64 'config: not removed, since nobody holds it: it is blocked by .*: config/db, never expires; --force' \
+    "$tidelock" break --yes config
+ctl get config/db && grep -q 10.0.0.7 "$work/ctl" || fail "the data is gone"
+"$tidelock" run --wait 60s config -- true 2>"$err" &
+runner=$!
+until_true 10 eval '"$tidelock" inspect "confi*" >"$out" && grep -q "^config .*blocked by .*config/db" "$out"'
+"$tidelock" check --json config >"$out"
+"$python" - "$out" <<'END' || fail "$(cat "$out")"
+import json, sys
+j = json.load(open(sys.argv[1]))
+assert j["state"] == "held" and j["holder"] is None and j["protocol"] is None and j["in_line"] == 1 and "config/db" in j["oddity"], j
+END
+expect_line 0 'that key was removed; it was blocked by' "$tidelock" break --yes --force config
+wait $runner || fail "not acquired when nothing was in the way: $(cat "$err")"
+read -r token _ < <("$tidelock" lock a/b --ttl 20s) || fail "not locked"
+"$tidelock" check a >"$out" && fail "it is blocked"
+grep -q '^blocked by another lock below this name: a/b, expires in ' "$out" || fail "$(cat "$out")"
+expect_line 64 'a: not removed, .*another lock below this name: a/b' "$tidelock" break --yes a
+grep -q "${token%.*}" "$out" "$err" && fail "a token is shown"
+"$tidelock" unlock a/b "$token" || fail "a/b was removed"
+within='acquire a: a tidelock run around this command holds a/b, which is below it; waiting for it would never end'
+for c in "run a -- true" "run -w 10m a -- true" "lock -w 10m a" "run x -- $tidelock run a -- true"; do
+    # shellcheck disable=SC2086
+    expect_line 75 "$within" "$tidelock" run a/b -- "$tidelock" $c
+done
+odd=$'a b/\xff%"c'
+expect_line 75 'which is below it; waiting for it would never end' "$tidelock" run "$odd" -- "$tidelock" run "${odd%/*}" -- true
+for c in "run a -- $tidelock run a/b -- true" "run a/b -- $tidelock run a/ -- true" "run a/b -- $tidelock run b -- true"; do
+    # shellcheck disable=SC2086
+    "$tidelock" $c 2>"$err" || fail "$c: $(cat "$err")"
+done
+for held in 'af63dc4c8601ec8c:all:' 'af63dc4c8601ec8c:all:a/%' 'af63dc4c8601ec8c:all:a/%zz' :all:a/b af63dc4c8601ec8c:all; do
+    TIDELOCK_HELD=$held "$tidelock" run a -- true || fail "$held"
+done
+
 # A learner carries out nothing, and is no member that counts.
 first=127.0.0.1:$port
 claim_port

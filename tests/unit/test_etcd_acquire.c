@@ -232,6 +232,57 @@ TEST(who_tries_once_is_told_that_another_holds_it) {
     assert_int_equal(m.result.code, TL_EBUSY);
 }
 
+/* The first of K's range is this key. */
+static void assert_tried_and_told(const char *suffix, int64_t lease, const char *words) {
+    char busy[700];
+    (void)snprintf(busy, sizeof busy,
+                   "{\"header\":{\"revision\":\"5\"},\"responses\":[{\"response_range\":{}},"
+                   "{\"response_range\":{\"kvs\":[%s]}}]}",
+                   key(suffix, 4, lease));
+    begin(0);
+    answers(GRANTED, busy);
+    assert_int_equal(m.result.code, TL_EBUSY);
+    assert_string_equal(f.out.words, words);
+}
+
+TEST(what_is_in_the_way_and_no_contender_is_told_by_its_name_and_never_by_a_token) {
+    static const char key_in_way[] = "blocked by a key that is no contender: k/";
+    char words[100];
+    assert_tried_and_told("abc", 0xabc, "another holds it");
+    assert_tried_and_told("1abcdefabcdefabc", INT64_C(1) << 60, "another holds it");
+    assert_tried_and_told("7abcdefabcdefabc", INT64_C(0x7abcdefabcdefabc), "another holds it");
+    assert_tried_and_told("b/abc", 0xabc, "blocked by another lock below this name: k/b");
+    assert_tried_and_told("b/1abcdefabcdefabc", INT64_C(1) << 61,
+                          "blocked by another lock below this name: k/b");
+    static const struct {
+        const char *suffix;
+        int64_t lease;
+    } others[] = {{"db", 0},
+                  {"abc", 0},
+                  {"abc", 0xabd},
+                  {"0abc", 0xabc},
+                  {"ABC", 0xabc},
+                  {"1abcdefabcdefabc", 0xabc},
+                  {"2abcdefabcdefabc", INT64_C(1) << 61},
+                  {"abc/", 0xabc},
+                  {"b/abc", 0}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        (void)snprintf(words, sizeof words, "%s%s", key_in_way, others[i].suffix);
+        assert_tried_and_told(others[i].suffix, others[i].lease, words);
+    }
+}
+
+TEST(a_waiter_behind_such_a_key_is_told_so_when_its_time_is_up) {
+    begin(60000);
+    answers(GRANTED, transaction(true, 5, key("db", 4, 0), NULL));
+    assert_int_equal(f.status, TL_GO);
+    later_ms(60000);
+    event(TL_TIMER);
+    assert_int_equal(f.status, TL_DETACH);
+    assert_int_equal(m.result.code, TL_ETIMEDOUT);
+    assert_string_equal(f.out.words, "blocked by a key that is no contender: k/db");
+}
+
 TEST(a_key_that_was_created_unheard_is_put_under_a_new_lease_before_it_counts) {
     begin(0);
     int64_t lost = m.lease;
@@ -684,13 +735,17 @@ TEST(a_renewal_that_meets_a_higher_lease_goes_above_it) {
 }
 
 /* Ours isn't there, and another is the first. */
-static const char *gone_with_another(void) {
+static const char *gone_with(const char *suffix, int64_t lease) {
     static char two[600];
     (void)snprintf(two, sizeof two,
                    "{\"header\":{\"revision\":\"6\"},\"responses\":[{\"response_range\":{}},"
                    "{\"response_range\":{\"kvs\":[%s]}}]}",
-                   key("b", 6, 1));
+                   key(suffix, 6, lease));
     return two;
+}
+
+static const char *gone_with_another(void) {
+    return gone_with("b", 0xb);
 }
 
 TEST(a_renewal_that_finds_no_key_of_its_own_loses_the_lock) {
@@ -698,6 +753,10 @@ TEST(a_renewal_that_finds_no_key_of_its_own_loses_the_lock) {
     answers(GRANTED, gone_with_another());
     assert_int_equal(r.result.code, TL_ELOST);
     assert_int_equal(r.result.why, TL_LOST_TAKEN);
+    renew();
+    answers(GRANTED, gone_with("b", 1)); /* which is no contender */
+    assert_int_equal(r.result.code, TL_ELOST);
+    assert_int_equal(r.result.why, TL_LOST_GONE);
     renew();
     answers(GRANTED, transaction(false, 6, NULL, NULL));
     assert_int_equal(f.status, TL_END);
@@ -744,6 +803,10 @@ TEST(a_release_that_found_nothing_of_its_own_asks_whose_the_lock_is) {
     assert_asks("DROP", NULL);
     answer(TL_ETCD_TXN, gone_with_another());
     assert_int_equal(s.result.code, TL_ETAKEN);
+    settle(held_job(), "FREE");
+    answer(TL_ETCD_FREE, deleted(NULL));
+    answer(TL_ETCD_TXN, gone_with("db", 0));
+    assert_int_equal(s.result.code, TL_EEXPIRED);
 }
 
 /* Its key may be somebody's next hold by now. */

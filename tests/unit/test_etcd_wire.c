@@ -111,8 +111,11 @@ TEST(keeps_put_all_keys_under_one_lease_or_tell_each) {
 }
 
 TEST(keys_stand_below_the_prefix) {
-    assert_non_null(strstr(body(SAY("SEE", "a", "1"), "t/"),
-                           "\"key\":\"dC9hLw==\",\"range_end\":\"dC9hMA==\""));
+    const char *see = body(SAY("SEE", "a", "1", "100"), "t/");
+    assert_non_null(
+        strstr(see, "\"key\":\"dC9hLw==\",\"range_end\":\"dC9hMA==\","
+                    "\"sort_target\":\"CREATE\",\"sort_order\":\"ASCEND\",\"limit\":\"1\"}"));
+    assert_non_null(strstr(see, "\"limit\":\"100\",\"keys_only\":true}"));
     assert_non_null(
         strstr(body(SAY("SCAN", "1", "5"), "t/"), "\"key\":\"dC8=\",\"range_end\":\"dDA=\""));
     assert_non_null(

@@ -3,6 +3,7 @@
  * and who has it can release the lock.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/report.h"
 #include "base/tool.h"
@@ -42,6 +43,13 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
     else if (!legacy || !legacy->who(buf, HOLDER_SHOWN, info))
         (void)snprintf(buf, HOLDER_SHOWN, "a client that is not tidelock");
     return buf;
+}
+
+bool report_is_blocked(const tl_lock_info *info) {
+    static const char begin[] = "blocked by ";
+
+    return info->held && !info->by_tidelock && info->protocol < 0 &&
+           strncmp(info->oddity, begin, sizeof begin - 1) == 0;
 }
 
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {

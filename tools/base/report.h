@@ -16,6 +16,9 @@ json_t *report_holder(const tl_lock_info *info);
 #define HOLDER_SHOWN 400
 const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info);
 
+/** On etcd: nobody holds it, but a key that is none of its contenders is in the way; the oddity names it. */
+bool report_is_blocked(const tl_lock_info *info);
+
 /** When the lock ends, for people: "expires in 12.3 s". Returns buf. */
 #define REPORT_END 96
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info);

@@ -28,7 +28,7 @@ static const opt options[] = {
 /* What is to be removed, for people. The value of a lock is not shown: it is the holder's token. */
 typedef struct {
     tl_lock_info info;
-    bool is_lock;
+    bool is_lock, blocks; /* blocks: on etcd it is a key of another kind below the name */
     char key[KEY_SHOWN];
     char holds[HOLDER_SHOWN + sizeof((tl_lock_info *)0)->value]; /* "is held by ..." */
     char end[REPORT_END];
@@ -41,8 +41,11 @@ static void describe(victim *v, const char *key) {
     (void)show_key(v->key, key);
     (void)report_end(v->end, i);
     v->is_lock = i->by_tidelock || i->protocol >= 0; /* a token, or a stamp of some dialect */
+    v->blocks = report_is_blocked(i);
     if (v->is_lock)
         (void)snprintf(v->holds, sizeof v->holds, "held by %s", report_who(who, i));
+    else if (v->blocks)
+        (void)snprintf(v->holds, sizeof v->holds, "%s", i->oddity);
     else
         (void)snprintf(v->holds, sizeof v->holds, "\"%s\"%s%s%s", i->value,
                        i->oddity[0] ? " (" : "", i->oddity, i->oddity[0] ? ")" : "");
@@ -63,7 +66,10 @@ static bool confirmed(const victim *v) {
 
 static int broke(const server *s, tl_err code, const victim *v, const tl_error *err) {
     switch (code) {
-    case TL_OK: say("%s: removed; it was %s", v->key, v->holds); return STATUS_OK;
+    case TL_OK:
+        say(v->blocks ? "%s: that key was removed; it was %s" : "%s: removed; it was %s", v->key,
+            v->holds);
+        return STATUS_OK;
     case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: nobody holds it any more", v->key);
     case TL_ETAKEN:
         return fail(STATUS_ANOTHER, "%s: the lock changed hands meanwhile; not removed", v->key);
@@ -81,6 +87,11 @@ static int break_with(const server *s, tl_client *client, const char *key, const
     describe(&v, key);
     if (!v.info.held && !v.info.value[0])
         return fail(STATUS_NOTHING, "%s: nobody holds it", v.key);
+    if (v.blocks && !o->force)
+        return fail(STATUS_USAGE,
+                    "%s: not removed, since nobody holds it: it is %s, %s; --force removes that "
+                    "key all the same",
+                    v.key, v.holds, v.end);
     if (!v.is_lock && !o->force)
         return fail(STATUS_USAGE,
                     "%s: not removed, since it looks like no lock: %s, %s; --force "

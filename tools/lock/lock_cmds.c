@@ -129,7 +129,7 @@ static int lock_with(const server *where, tl_client *client, signals *s, const c
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
     if (!lock)
         return fail(status_of(err.code), "%s", err.message);
-    tl_err code = nested_holds(client, key, &err)
+    tl_err code = nested_holds(where, client, key, &err)
                       ? TL_EBUSY
                       : signals_acquire(s, lock, o->wait_ms == NOT_GIVEN ? 0 : o->wait_ms, &sig,
                                         &err);
@@ -238,13 +238,16 @@ static int check_as_text(const tl_lock_info *info, const report_line *line) {
         printf("\n");
         return fflush(stdout);
     }
-    printf("held by %s", report_who(who, info));
+    if (report_is_blocked(info))
+        printf("%s", info->oddity);
+    else
+        printf("held by %s", report_who(who, info));
     if (info->held_ms >= 0)
         printf(" for %s", show_ms(since, info->held_ms));
     printf(", %s", report_end(end, info));
     if (info->by_tidelock && info->fence)
         printf(", fence %llu", (unsigned long long)info->fence);
-    if (info->oddity[0])
+    if (info->oddity[0] && !report_is_blocked(info))
         printf(" (%s)", info->oddity);
     printf("\n");
     report_waiting(info, line, "");

@@ -9,6 +9,8 @@
 
 #include <tidelock/tidelock.h>
 
+#include "base/tool.h"
+
 #define NESTED_NAME "TIDELOCK_HELD"
 #define NESTED_ASSIGNS "TIDELOCK_HELD="
 
@@ -16,9 +18,9 @@
  *  free; NULL: no memory. */
 char *nested_value(const char *key, const char *token, uint64_t fence);
 
-/** Is the lock held, at this moment, by a run around this process? Who waits for it would wait for
+/** Is the lock held, at this moment, by a run around this process, or on etcd one below its name? Who waits for it would wait for
  *  itself. Then *err says so. Asks the server only where the environment names the key; false also
  *  when it doesn't answer. */
-bool nested_holds(tl_client *client, const char *key, tl_error *err);
+bool nested_holds(const server *s, tl_client *client, const char *key, tl_error *err);
 
 #endif

@@ -101,7 +101,7 @@ static bool acquire(run *r) {
     char took[DURATION_SHOWN];
     int64_t start = moment_ms();
 
-    if (nested_holds(r->client, r->key, &r->err))
+    if (nested_holds(r->server, r->client, r->key, &r->err))
         r->result = TL_EBUSY;
     else
         r->result = signals_acquire(&r->signals, r->lock, wait_limit(r->o), &r->cancelled_by,
