@@ -93,7 +93,7 @@
  * deletes is noticed at once while up to 1000 locks of a client are held for more than half a second, and of the others at the next
  * renewal. Token locks alone, without no_fence, wait_replicas, wait_fsync and quiet_ms (TL_EINVALID). A take that went
  * unanswered may leave a key behind for one lifetime, though it is undone where that can be. With etcd's auth user and password go in
- * the URL; a client certificate with a common name is refused by etcd's gateway then (TL_EDENIED). An HTTP server that is no
+ * the URL; a login that is over, as when users have changed, or auth was enabled only since, is made anew; a client certificate with a common name is refused by etcd's gateway then (TL_EDENIED). An HTTP server that is no
  * etcd is TL_ESERVER; one that closes the connection without an answer, as Redis does, TL_EUNAVAILABLE, or TL_EUNCERTAIN to who acquires.
  *
  * Ownership. The caller owns every handle: close what you opened, free what you made, locks before

@@ -128,7 +128,7 @@ tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
     tl__out_words(out, message);
     if (!tl__etcd_is_definite(code))
         return TL_EUNCERTAIN;
-    bool nobody = memmem(message.p, message.n, user, sizeof user - 1);
+    bool nobody = code == INVALID && memmem(message.p, message.n, user, sizeof user - 1);
     if (nobody)
         tl__out_words(out, TL_LITERAL("etcd wants a user and a password"));
     return code == DENIED || nobody ? TL_EDENIED : code == INVALID ? TL_ESERVER : TL_EUNAVAILABLE;

@@ -38,7 +38,7 @@ static void close_stream(tl_conn *c) {
     tl__conn_end_login(c);
     c->state = TL_CONN_DOWN;
     memset(c->raised, 0, sizeof c->raised);
-    c->broken = c->more = c->stale = c->served = c->leaving = false;
+    c->broken = c->more = c->stale = c->served = c->leaving = c->passes = false;
 }
 
 /* Queue again those of the list that can wait for the next connection; the others are left. */
@@ -65,7 +65,8 @@ static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char 
     bool led_on = c->state != TL_CONN_DOWN &&
                   !tl__conn_is_current(c); /* no fault of the server's */
     bool served = c->served || led_on;
-    bool next = c->gateway && !c->freeing && tl__conn_pass_member(c);
+    bool logs_in = c->leaving && !c->passes; /* with a gateway */
+    bool next = c->gateway && !c->freeing && !logs_in && tl__conn_pass_member(c);
     absent = absent && !next;
     (void)snprintf(copy, sizeof copy, "%s", words);
     (void)snprintf(c->words, sizeof c->words, "%s", copy);
@@ -110,7 +111,9 @@ void tl__conn_leave(tl_conn *conn) {
         if (!tl__slot_unsent(s))
             return;
     (void)snprintf(words, sizeof words, "%s: left, since another %s", conn->endpoint->label,
-                   conn->gateway ? "member may answer" : "server may be the master now");
+                   !conn->gateway ? "server may be the master now"
+                   : conn->passes ? "member may answer"
+                                  : "login is needed");
     tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
 }
 

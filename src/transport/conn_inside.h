@@ -33,6 +33,7 @@ struct tl_conn {
     bool stale;   /* has been idle: look whether the server has closed before writing */
     bool served;  /* this connection has answered something */
     bool foreign; /* it leads to no etcd: nothing that it was sent has been executed */
+    bool passes;  /* etcd: it is left for another member, not only to log in anew */
     bool leaving; /* the server isn't the one to ask any more: close after what was sent */
     bool held;    /* requests are queued only */
     bool freeing;
@@ -95,8 +96,8 @@ tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_e
 void tl__conn_forget_token(tl_conn *conn);
 /** It is up: what has been queued is said as this member and its token want it. */
 bool tl__conn_dress(tl_conn *conn);
-/** Is another member the one to ask, by these answers? */
-bool tl__conn_leaves_member(const tl_conn *conn, const tl_reply *reply, size_t count);
+/** Is another member the one to ask, or this one with a new login, by these answers? */
+bool tl__conn_leaves_member(tl_conn *conn, const tl_reply *reply, size_t count);
 /** The next answer, to the oldest request, as of tl__resp_next. */
 int tl__conn_next_answer(tl_conn *conn, tl_reply *ret);
 

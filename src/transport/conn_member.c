@@ -20,6 +20,7 @@ void tl__conn_lead_member(tl_conn *conn) {
         tl__stream_init(&conn->stream, endpoint);
         conn->endpoint = endpoint;
     }
+    tl__gateway_logs_in(conn->gateway, endpoint->user[0] != '\0');
     conn->via.host = tl__bytes_of(endpoint->label);
     conn->via.prefix = m->prefix;
 }
@@ -33,12 +34,16 @@ bool tl__conn_pass_member(tl_conn *conn) {
     return left;
 }
 
-bool tl__conn_leaves_member(const tl_conn *conn, const tl_reply *reply, size_t count) {
-    bool leaves = tl__gateway_closes(conn->gateway);
-    for (size_t i = 0; i < count; i++)
-        leaves = leaves ||
-                 (reply[i].type == TL_REPLY_ERROR && tl__etcd_asks_elsewhere(reply[i].text));
-    return leaves;
+bool tl__conn_leaves_member(tl_conn *conn, const tl_reply *reply, size_t count) {
+    bool closes = tl__gateway_closes(conn->gateway), leaves = false, logs_in = false;
+    for (size_t i = 0; i < count; i++) {
+        bool error = reply[i].type == TL_REPLY_ERROR;
+        bool wants_login = error && tl__etcd_wants_login(reply[i].text);
+        logs_in = logs_in || wants_login;
+        leaves = leaves || (error && !wants_login && tl__etcd_asks_elsewhere(reply[i].text));
+    }
+    conn->passes = conn->passes || closes || leaves;
+    return closes || leaves || logs_in;
 }
 
 int tl__conn_next_answer(tl_conn *conn, tl_reply *ret) {
@@ -106,8 +111,9 @@ tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_e
     }
     int code = tl__etcd_error(reply->text, &message);
     if (memmem(message.p, message.n, off, sizeof off - 1))
-        return TL_LOGIN_DONE; /* then nobody needs one */
-    *ret_why = tl__etcd_is_definite(code) ? TL_EDENIED : TL_EUNAVAILABLE;
+        return TL_LOGIN_DONE;                          /* then nobody needs one */
+    bool passes = tl__etcd_is_login_outdated(message); /* they changed while it was checked */
+    *ret_why = tl__etcd_is_definite(code) && !passes ? TL_EDENIED : TL_EUNAVAILABLE;
     tl__bytes_print(shown, sizeof shown, message);
     (void)snprintf(words, size, "%s: login: %s", conn->endpoint->label, shown);
     return TL_LOGIN_FAILED;

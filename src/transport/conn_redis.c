@@ -248,7 +248,7 @@ static void head_again(tl_conn *c) {
 }
 
 /* Do the replies say that another server is the one to ask? */
-static bool asks_elsewhere(const tl_conn *c, const tl_reply *reply, size_t count) {
+static bool asks_elsewhere(tl_conn *c, const tl_reply *reply, size_t count) {
     bool does = false;
     if (c->gateway)
         return tl__conn_leaves_member(c, reply, count);
@@ -306,7 +306,7 @@ static void put_off_reached(tl_conn *c) {
 /* The oldest request has all its replies. false: the connection is over. */
 static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
-    c->leaving = c->leaving || asks_elsewhere(c, c->reply, s->count) || is_left_open(s, c->reply);
+    c->leaving = asks_elsewhere(c, c->reply, s->count) || c->leaving || is_left_open(s, c->reply);
     if (c->leaving)
         put_off_reached(c);
     head_again(c);

@@ -28,6 +28,7 @@ struct tl_gateway {
     tl_http http;
     tl_bytes prefix;
     block *blocks;
+    bool logs_in;
     const char *problem;
     char words[WORDS_SIZE];
 };
@@ -59,6 +60,10 @@ void tl__gateway_free(tl_gateway *gateway) {
     tl__gateway_release(gateway);
     tl__http_free(&gateway->http);
     free(gateway);
+}
+
+void tl__gateway_logs_in(tl_gateway *gateway, bool does) {
+    gateway->logs_in = does;
 }
 
 void tl__gateway_reset(tl_gateway *gateway) {
@@ -392,6 +397,16 @@ static bool make_error(tl_gateway *g, int64_t code, const char *message, tl_repl
     return true;
 }
 
+#define INVALID 3 /* gRPC's */
+
+/* Of a request that may be well: users have changed since a token that carries its own date (JWT) was given; or etcd asked for no
+ * login when this connection was made, and does now. etcd says both with the code of a request that is wrong. */
+static bool is_login_over(const tl_gateway *g, tl_bytes message) {
+    static const char nobody[] = "user name is empty";
+    return tl__etcd_is_login_outdated(message) ||
+           (g->logs_in && memmem(message.p, message.n, nobody, sizeof nobody - 1));
+}
+
 /* {"error", "message", "code"} of an answer, {"error": {"message", "grpc_code"}} within a stream. */
 static bool read_error(tl_gateway *g, const json_t *root, int status, tl_reply *ret) {
     const json_t *inner = json_object_get(root, "error");
@@ -406,6 +421,8 @@ static bool read_error(tl_gateway *g, const json_t *root, int status, tl_reply *
         return false;
     if (code.integer < 0 || code.integer > 16)
         code.integer = -1;
+    if (code.integer == INVALID && message && is_login_over(g, tl__bytes_of(message)))
+        code.integer = TL_ETCD_UNAUTHENTICATED;
     return make_error(g, code.integer,
                       message                 ? message
                       : json_is_string(inner) ? json_string_value(inner)
@@ -496,6 +513,10 @@ tl_gateway *tl__gateway_new(tl_bytes prefix) {
 
 void tl__gateway_free(tl_gateway *gateway) {
     (void)gateway;
+}
+
+void tl__gateway_logs_in(tl_gateway *gateway, bool does) {
+    (void)gateway, (void)does;
 }
 
 void tl__gateway_reset(tl_gateway *gateway) {

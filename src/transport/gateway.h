@@ -15,6 +15,8 @@ bool tl__gateway_works(void);
 /** NULL: out of memory. prefix: what is taken off the keys; it outlives the gateway. */
 tl_gateway *tl__gateway_new(tl_bytes prefix);
 void tl__gateway_free(tl_gateway *gateway);
+/** Whoever asks has a user, and can log in: what etcd says of requests without one is told as of a login that is over. */
+void tl__gateway_logs_in(tl_gateway *gateway, bool does);
 
 /** As of tl_resp: for a new connection; bytes in; */
 void tl__gateway_reset(tl_gateway *gateway);

@@ -36,6 +36,8 @@ struct tl_watch {
     bool wanted;      /* there is one that is to be asked for, or was */
     bool stale;       /* there is more to watch than this stream was asked for */
     bool more;
+    bool
+        refused; /* a watch was: users have changed since the login, or the user may not read there */
 };
 
 /* ---- life -------------------------------------------------------------------------------------- */
@@ -95,19 +97,21 @@ static void close_stream(tl_watch *w) {
     tl__stream_close(&w->stream);
     forget_bytes(w);
     w->state = DOWN;
-    w->more = w->stale = false;
+    w->more = w->stale = w->refused = false;
     for (tl_topic *topic = w->topics.first; topic; topic = topic->next)
         topic->asked = 0;
 }
 
-/* The member isn't to be had, or has ended the stream: the next. */
+/* The member isn't to be had, or has ended the stream: the next; or this one, with another login. */
 static void lose(tl_watch *w, tl_mono now) {
+    bool stays = w->refused;
     tl_topic *topic;
     close_stream(w);
     forget_token(w); /* it may be what was wrong */
     if (tl__ns_until(w->began, now) >= LASTED_NS)
         tl__backoff_reset(&w->backoff);
-    tl__members_pass(w->members, w->member);
+    if (!stays)
+        tl__members_pass(w->members, w->member);
     w->retry_at = tl__mono_add_ns(now, tl__backoff_ns(&w->backoff));
     tl__topics_begin(&w->topics);
     while ((topic = tl__topics_walk(&w->topics)))
@@ -159,6 +163,7 @@ static void on_created(tl_watch *w, tl_topic *topic, int64_t revision) {
 /* Of one that is canceled the revision isn't kept any more, by a compaction: its waiter looks, and asks for a later one. */
 static void on_message(tl_watch *w, const tl_reply *message) {
     tl_topic *topic = topic_of(w, item(message, TL_WATCH_ID));
+    w->refused = item(message, TL_WATCH_CREATED) && item(message, TL_WATCH_CANCELED);
     w->state = UP;
     if (!topic)
         return;
@@ -338,6 +343,8 @@ static bool take_messages(tl_watch *w) {
             return false;
         on_message(w, &reply);
         tl__gateway_release(w->gateway);
+        if (w->refused)
+            return false;
     }
     return got >= 0;
 }

@@ -327,6 +327,19 @@ bool tl__etcd_is_of_request(tl_bytes error) {
     return code == 3 || code == 7;
 }
 
+bool tl__etcd_is_login_outdated(tl_bytes message) {
+    static const char old[] = "revision of auth store is old";
+    return memmem(message.p, message.n, old, sizeof old - 1) != NULL;
+}
+
+/* A token that isn't known (code 16 in etcd's own words) may be known to another member. */
+bool tl__etcd_wants_login(tl_bytes error) {
+    static const char unknown[] = "invalid auth token";
+    tl_bytes message;
+    return tl__etcd_error(error, &message) == TL_ETCD_UNAUTHENTICATED &&
+           !memmem(message.p, message.n, unknown, sizeof unknown - 1);
+}
+
 bool tl__etcd_asks_elsewhere(tl_bytes error) {
     static const char learner[] = "not supported for learner";
     tl_bytes message;

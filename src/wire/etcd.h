@@ -86,6 +86,8 @@ size_t tl__etcd_encode_watch(const tl_etcd_watched *watched, size_t count, const
 /* An error is told as ERROR "ETCD code message". Codes are gRPC's; -1: no gateway of etcd's has answered so. */
 #define TL_ETCD_ERROR "ETCD "
 
+#define TL_ETCD_UNAUTHENTICATED 16
+
 /** Take one apart. */
 int tl__etcd_error(tl_bytes error, tl_bytes *ret_message);
 
@@ -94,6 +96,11 @@ bool tl__etcd_is_definite(int code);
 
 /** Certainly not, because of what is in it: another of its keys may be well? */
 bool tl__etcd_is_of_request(tl_bytes error);
+
+/** Does the message say that users have changed since the login? */
+bool tl__etcd_is_login_outdated(tl_bytes message);
+/** Must whoever asked log in anew, at the same member? */
+bool tl__etcd_wants_login(tl_bytes error);
 
 /** Is another member the one to ask, or has the login run out? A learner's refusal is definite from 3.5 on. */
 bool tl__etcd_asks_elsewhere(tl_bytes error);

@@ -37,7 +37,8 @@ typedef struct {
 
 struct real_etcd {
     unsigned count;
-    bool tls, mutual;
+    bool tls, mutual, jwt;
+    unsigned quota; /* bytes; 0: as etcd has it */
     char dir[96], url[256], ca[128], cert[128], key[128];
     member of[REAL_ETCD_MAX];
 };
@@ -113,7 +114,7 @@ static pid_t spawn(char *const *argv, int out, bool quiet) {
 
 static void start_member(real_etcd *e, unsigned i, bool anew) {
     member *m = &e->of[i];
-    char text[12][256];
+    char text[14][256];
     const char *scheme = e->tls ? "https" : "http";
     char all[512] = "";
     for (unsigned k = 0; k < e->count; k++)
@@ -135,6 +136,12 @@ static void start_member(real_etcd *e, unsigned i, bool anew) {
     char cluster[600], asks[] = "--client-cert-auth";
     (void)snprintf(cluster, sizeof cluster, "--initial-cluster=%s", all);
     char etcd[] = "etcd", quiet[] = "--logger=zap";
+    if (e->jwt)
+        (void)snprintf(text[10], sizeof *text,
+                       "--auth-token=jwt,priv-key=%s/token.key,sign-method=HS256,ttl=10m", e->dir);
+    else
+        (void)snprintf(text[10], sizeof *text, "--auth-token=simple");
+    (void)snprintf(text[11], sizeof *text, "--quota-backend-bytes=%u", e->quota);
     char *argv[] = {etcd,
                     text[0],
                     text[1],
@@ -145,6 +152,8 @@ static void start_member(real_etcd *e, unsigned i, bool anew) {
                     text[6],
                     cluster,
                     quiet,
+                    text[10],
+                    text[11],
                     e->tls ? text[7] : NULL,
                     text[8],
                     e->mutual ? text[9] : NULL,
@@ -230,15 +239,31 @@ static void make_certificates(real_etcd *e) {
     (void)snprintf(e->key, sizeof e->key, "%s/me.key", e->dir);
 }
 
-static real_etcd *start(unsigned members, bool tls, bool mutual) {
+static void make_token_key(const real_etcd *e) {
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/token.key", e->dir);
+    FILE *f = fopen(path, "w");
+    if (!f || fputs("a secret of this test alone, with which tokens are signed", f) < 0 ||
+        fclose(f))
+        fail("%s: %s", path, strerror(errno));
+}
+
+typedef struct {
+    bool tls, mutual, jwt;
+    unsigned quota;
+} kind;
+
+static real_etcd *start(unsigned members, kind of) {
     need_programs();
     real_etcd *e = calloc(1, sizeof *e);
     const char *dir = getenv("TMPDIR");
     if (!e || members < 1 || members > REAL_ETCD_MAX)
         fail("%u members", members);
     e->count = members;
-    e->tls = tls;
-    e->mutual = mutual;
+    e->tls = of.tls;
+    e->mutual = of.mutual;
+    e->jwt = of.jwt;
+    e->quota = of.quota;
     (void)snprintf(e->dir, sizeof e->dir, "%.60s/tidelock-etcd-XXXXXX", dir ? dir : "/tmp");
     if (!mkdtemp(e->dir))
         fail("%s: %s", e->dir, strerror(errno));
@@ -252,8 +277,10 @@ static real_etcd *start(unsigned members, bool tls, bool mutual) {
         (void)atexit(end_all);
     registered = true;
     clusters[slot] = e;
-    if (tls)
+    if (e->tls)
         make_certificates(e);
+    if (e->jwt)
+        make_token_key(e);
     for (int tries = 0; tries < START_TRIES; tries++) {
         bool all = true;
         set_ports(e);
@@ -270,15 +297,23 @@ static real_etcd *start(unsigned members, bool tls, bool mutual) {
 }
 
 real_etcd *real_etcd_start(unsigned members) {
-    return start(members, false, false);
+    return start(members, (kind){.tls = false});
 }
 
 real_etcd *real_etcd_start_tls(unsigned members) {
-    return start(members, true, false);
+    return start(members, (kind){.tls = true});
 }
 
 real_etcd *real_etcd_start_mutual(unsigned members) {
-    return start(members, true, true);
+    return start(members, (kind){.tls = true, .mutual = true});
+}
+
+real_etcd *real_etcd_start_jwt(unsigned members) {
+    return start(members, (kind){.jwt = true});
+}
+
+real_etcd *real_etcd_start_small(unsigned members, unsigned bytes) {
+    return start(members, (kind){.quota = bytes});
 }
 
 void real_etcd_free(real_etcd *e) {

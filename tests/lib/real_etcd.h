@@ -20,6 +20,11 @@ real_etcd *real_etcd_start_tls(unsigned members);
 /** And with certificates of clients, too, one of which there is, of the common name "me". */
 real_etcd *real_etcd_start_mutual(unsigned members);
 
+/** Its tokens are JSON Web Tokens, which tell when users have changed since. */
+real_etcd *real_etcd_start_jwt(unsigned members);
+/** Kept data of this many bytes at most are its whole space. */
+real_etcd *real_etcd_start_small(unsigned members, unsigned bytes);
+
 /** Kill all, and remove their directories. NULL is fine. At exit this is done for all that are left. */
 void real_etcd_free(real_etcd *e);
 

@@ -161,6 +161,62 @@ TEST(a_refused_login_is_told_and_one_that_etcd_asks_for_no_token_goes_on) {
     close_world(&e);
 }
 
+/* The first is refused as if it were wrong: it is told as of a login that is over, and the next logs in, at the same member. */
+static void assert_logs_in_anew(const char *refusal, const char *first_token) {
+    char text[100];
+    etcd_world e;
+    open_world(&e, "me");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_login(&e.world.peer);
+    if (first_token[0])
+        answer(&e.world.peer, 200, "{\"token\":\"abc.7\"}");
+    else
+        answer(&e.world.peer, 412,
+               "{\"message\":\"etcdserver: authentication is not enabled\",\"code\":9}");
+    expect_revoke(&e, &e.world.peer, first_token, 42);
+    say_revoke(&e, 43); /* what was sent is waited for */
+    expect_revoke(&e, &e.world.peer, first_token, 43);
+    (void)snprintf(text, sizeof text, "{\"message\":\"etcdserver: %s\",\"code\":3}", refusal);
+    answer(&e.world.peer, 400, text);
+    answer(&e.world.peer, 200, "{\"header\":{}}");
+    await_seen(&e, &e.world.peer, 2);
+    (void)snprintf(text, sizeof text, "ETCD 16 etcdserver: %s", refusal);
+    assert_string_equal(e.world.log[0].text, text);
+    assert_true(e.world.log[1].ok);
+    say_revoke(&e, 44);
+    peer_accept(&e.world.peer);
+    expect_login(&e.world.peer);
+    answer(&e.world.peer, 200, "{\"token\":\"abc.8\"}");
+    expect_revoke(&e, &e.world.peer, "Authorization: abc.8\r\n", 44);
+    answer(&e.world.peer, 200, "{\"header\":{}}");
+    await_seen(&e, &e.world.peer, 3);
+    assert_int_equal(atomic_load(&e.members->at), 0);
+    close_world(&e);
+}
+
+TEST(a_login_that_users_have_changed_since_is_made_anew_at_the_same_member) {
+    assert_logs_in_anew("revision of auth store is old", "Authorization: abc.7\r\n");
+}
+
+TEST(a_member_that_asks_for_users_by_now_is_logged_in_to) {
+    assert_logs_in_anew("user name is empty", "");
+}
+
+TEST(without_a_user_there_is_nothing_to_log_in_with) {
+    etcd_world e;
+    open_world(&e, "");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_revoke(&e, &e.world.peer, "", 42);
+    answer(&e.world.peer, 400, "{\"message\":\"etcdserver: user name is empty\",\"code\":3}");
+    await_seen(&e, &e.world.peer, 1);
+    assert_string_equal(e.world.log[0].text, "ETCD 3 etcdserver: user name is empty");
+    say_revoke(&e, 43); /* over the same connection */
+    expect_revoke(&e, &e.world.peer, "", 43);
+    close_world(&e);
+}
+
 TEST(a_member_that_says_it_cannot_serve_is_left_for_the_next) {
     etcd_world e;
     open_world(&e, "");

@@ -323,6 +323,23 @@ TEST(a_definite_error_leaves_no_doubt) {
     assert_int_equal(m.result.code, TL_EDENIED);
 }
 
+/* The connection logs in anew: what is asked again over the next may work. */
+TEST(a_login_that_is_over_may_pass_and_none_at_all_does_not) {
+    tl_out out;
+    tl__out_clear(&out);
+    assert_int_equal(tl__etcd_refusal(TL_LITERAL("ETCD 16 etcdserver: user name is empty"), &out),
+                     TL_EUNAVAILABLE);
+    assert_int_equal(tl__etcd_refusal(TL_LITERAL("ETCD 3 etcdserver: user name is empty"), &out),
+                     TL_EDENIED);
+    begin(0);
+    answers(GRANTED, "!16");
+    assert_int_equal(f.status, TL_GO);
+    later_ms(500);
+    event(TL_TIMER);
+    event(TL_REPLY);
+    assert_asks("GRANT", "TRY");
+}
+
 TEST(a_lease_that_was_not_granted_holds_nothing) {
     begin(0);
     answers("!9", transaction(true, 5, NULL, NULL)); /* the lease is another's, as it seems */

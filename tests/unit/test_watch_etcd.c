@@ -188,6 +188,19 @@ TEST(a_stream_that_ends_is_opened_again) {
     expect_stream(CREATE(FIRST, "6", "1"));
 }
 
+/* As one with a login that users have changed since, which the next stream does without. */
+TEST(a_watch_that_is_refused_ends_the_stream) {
+    seen(TOPIC, 5);
+    pass_ms(TL_WATCH_GATHER_MS);
+    expect_stream(CREATE(FIRST, "6", "1"));
+    message("{\"result\":{\"header\":{},\"watch_id\":\"-1\",\"created\":true,\"canceled\":true,"
+            "\"cancel_reason\":\"etcdserver: revision of auth store is old\"}}");
+    assert_not_open();
+    assert_true(tl__ns_until(w.now, tl__wakeup_until(w.wakeup)) > 0); /* not at once */
+    pass_ms(5000);
+    expect_stream(CREATE(FIRST, "6", "1"));
+}
+
 /* ---- waiters ------------------------------------------------------------------------------------ */
 
 #define CREATED(id, revision)                                                                      \
