@@ -26,7 +26,7 @@ static tl_err open_upkeep(tl_client *client, tl_error *err) {
     if (!u)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     client->upkeep = u;
-    tl_token id = tl__token_draw(&client->random);
+    tl_token id = tl__token_draw();
     tl_err code = tl__namespaces_open(&client->legacy.options, tl__bytes_of(client->owner), &id,
                                       &u->namespaces, err);
     client->legacy.options.namespaces = NULL; /* the caller's */

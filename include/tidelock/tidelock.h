@@ -33,6 +33,12 @@
  *   - This host's CLOCK_BOOTTIME goes on. It does in suspend. It stands still while a virtual
  *     machine is paused, migrated or restored from a snapshot, and a holder there believes for
  *     longer by as much. Where that can happen let the fencing number protect what you write.
+ *   - An image of a process, or of a machine, that is started more than once (CRIU, a snapshot) was made while the process
+ *     held no lock, and acquired and released none. The copies share no connection: the platform closes those of before. And
+ *     the kernel gives each copy other random bytes. CRIU's kernel does; a virtual machine's does from Linux 5.18 on where
+ *     it has a VM Generation ID. Then each copy is a client of its own: a lock is one copy's, and no copy releases or
+ *     confirms anything of another's. Only places in a queue aren't promised: one copy may lose its own when another
+ *     dies. A client that follows a migration (TL_AUTO) is opened in the copy, unless CLOCK_BOOTTIME has gone on meanwhile.
  *
  * What a failover can promise, where a server comes back, or a replica takes over, without the last writes:
  *

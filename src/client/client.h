@@ -79,8 +79,9 @@ static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
 /** A clock is too far off, or a server is no other: say so, but not too often. */
 void tl__client_warn(tl_client *client, const char *words, tl_mono now);
 
-/** A fresh token; a seed for jitter. */
+/** A fresh token; a number as unique, where a key is named by one; a seed for jitter, which copies of the process share. */
 tl_token tl__client_token(tl_client *client);
+uint64_t tl__client_number(tl_client *client);
 uint64_t tl__client_seed(tl_client *client);
 
 /** NULL: no memory or descriptors. */

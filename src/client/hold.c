@@ -58,7 +58,8 @@ static void drop_in(tl_lock *lock) {
     job.proof = (tl_proof){.stood_ms = job.proof.stood_ms,
                            .unbound = job.proof.unbound,
                            .elsewhere = job.revoke && job.proof.elsewhere,
-                           .lease = job.revoke ? job.proof.lease : 0};
+                           .lease = job.revoke ? job.proof.lease : 0,
+                           .spared = job.proof.spared};
     tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
     const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,

@@ -127,11 +127,19 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
     return stepped || next;
 }
 
+/* Neither needs the mutex, as the kernel has the bytes. Recorded runs of the simulator have a switch of threads here. */
 tl_token tl__client_token(tl_client *client) {
     tl__mutex_lock(&client->mutex);
-    tl_token token = tl__token_draw(&client->random);
+    tl_token token = tl__token_draw();
     tl__mutex_unlock(&client->mutex);
     return token;
+}
+
+uint64_t tl__client_number(tl_client *client) {
+    tl__mutex_lock(&client->mutex);
+    uint64_t number = tl__random_seed();
+    tl__mutex_unlock(&client->mutex);
+    return number;
 }
 
 uint64_t tl__client_seed(tl_client *client) {

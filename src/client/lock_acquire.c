@@ -148,7 +148,7 @@ static tl_status ask_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
     if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
         job.spare = tl__leases_take(&c->leases, job.ttl_ms, e->now, e->server->drift_ppm);
     tl__etcd_acquire_init(&m->etcd, &job, &lock->terms->retry, m->wait_ms, c->connect_ms,
-                          tl__client_seed(c));
+                          tl__client_number(c));
     return tl__etcd_acquire_step(&m->etcd, &start, out);
 }
 

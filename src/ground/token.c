@@ -1,5 +1,7 @@
 /*
- * Tokens and seeds, of random bytes that are fetched ahead. It must never give out a byte twice.
+ * Tokens and seeds. A token's bytes come from the kernel at the moment they are wanted: what lies in memory ahead of that
+ * would be drawn by each copy of the process that is started from an image of it (CRIU, a virtual machine's snapshot), and
+ * such a copy can't be noticed as a forked child is. It must never give out a byte twice.
  */
 #include "ground/token.h"
 
@@ -12,19 +14,10 @@ static void fill(tl_random *random) {
     random->left = sizeof random->bytes;
 }
 
-static void draw(tl_random *random, void *to, size_t n) {
-    if (random->left < n)
-        fill(random);
-    uint8_t *from = random->bytes + (sizeof random->bytes - random->left);
-    memcpy(to, from, n);
-    memset(from, 0, n);
-    random->left -= n;
-}
-
-tl_token tl__token_draw(tl_random *random) {
-    uuid_t id = {0};
+tl_token tl__token_draw(void) {
+    uuid_t id;
     tl_token token;
-    draw(random, id, sizeof id);
+    tl__random_bytes(id, sizeof id);
     id[6] = (id[6] & 0x0f) | 0x40; /* version 4, of the usual kind */
     id[8] = (id[8] & 0x3f) | 0x80;
     uuid_unparse_lower(id, token.text);
@@ -33,11 +26,17 @@ tl_token tl__token_draw(tl_random *random) {
 
 uint64_t tl__random_draw(tl_random *random) {
     uint64_t seed;
-    draw(random, &seed, sizeof seed);
+    if (random->left < sizeof seed)
+        fill(random);
+    uint8_t *from = random->bytes + (sizeof random->bytes - random->left);
+    memcpy(&seed, from, sizeof seed);
+    memset(from, 0, sizeof seed);
+    random->left -= sizeof seed;
     return seed;
 }
 
 uint64_t tl__random_seed(void) {
-    tl_random random = {.left = 0};
-    return tl__random_draw(&random);
+    uint64_t seed;
+    tl__random_bytes(&seed, sizeof seed);
+    return seed;
 }

@@ -105,6 +105,11 @@ static tl_status begin_asking(tl_etcd_acquisition *a, const tl_event *e, tl_out 
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* That of the client's before isn't revoked: see tl_proof. A key that comes to be under it after all lasts no longer. */
+static bool is_spare(const tl_etcd_acquisition *a, int64_t lease) {
+    return lease != 0 && lease == a->job.spare.lease;
+}
+
 /* The caller gets `code`; what may have been left behind is deleted in the background. */
 static tl_status give_up(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->id.revision > 0};
@@ -113,7 +118,7 @@ static tl_status give_up(tl_etcd_acquisition *a, const tl_event *e, tl_err code,
     if (!a->result.maybe)
         return TL_END;
     a->state = CLEANING;
-    if (a->under != 0) { /* nothing will use it any more */
+    if (a->under != 0 && !is_spare(a, a->under)) { /* nothing will use it any more */
         a->doubtful[1] = a->doubtful[0];
         a->doubtful[0] = a->under;
     }
@@ -139,6 +144,7 @@ static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
                             .proof = {.held_by = 1 + TL_TOKEN,
                                       .lease_ahead = a->job.proof.lease_ahead,
                                       .lease = a->under,
+                                      .spared = is_spare(a, a->under),
                                       .changed = a->changed,
                                       .doubted = a->uncertain}};
     out->disarm = a->listening;
@@ -179,6 +185,8 @@ static void doubt(tl_etcd_acquisition *a) {
     a->uncertain = true;
     if (a->by_spare)
         a->spare.lease = 0;
+    if (is_spare(a, a->lease))
+        return;
     a->doubtful[1] = a->doubtful[0];
     a->doubtful[0] = a->lease;
 }

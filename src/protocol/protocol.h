@@ -295,12 +295,15 @@ typedef struct {
         int64_t
             changed; /**< on etcd: the revision that the key was written at last; 0: not known */
     };
-    int64_t stamp_ms; /**< the end that K's stamp told then; 0: K holds a token */
-    int32_t stood_ms; /**< got past its own entry in line, of this lifetime; 0: not so */
-    uint8_t held_by;  /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
-    bool doubted;     /**< a request for it went unanswered: it may come yet */
-    bool unbound;     /**< S doesn't know of it before its first renewal */
-    bool elsewhere;   /**< taken by another handle, of which only the token is known */
+    int64_t stamp_ms;   /**< the end that K's stamp told then; 0: K holds a token */
+    int32_t stood_ms;   /**< got past its own entry in line, of this lifetime; 0: not so */
+    uint8_t held_by;    /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
+    bool doubted;       /**< a request for it went unanswered: it may come yet */
+    bool unbound;       /**< S doesn't know of it before its first renewal */
+    bool elsewhere : 1; /**< taken by another handle, of which only the token is known */
+    bool
+        spared : 1; /**< on etcd: `lease` was a spare one. A copy of this process, from an image of its memory, has
+                      the same spare ones, and perhaps a key under it: it is left to expire */
 } tl_proof;
 
 /** On etcd: a lease that no key is under, of somebody's who has no use for it any more. */

@@ -268,7 +268,7 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
         tl__etcd_say(send, a->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
         if (!a->frees)
             tl__etcd_add_int(send, a->id.revision, out);
-        if (job->proof.lease != 0 && (job->revoke || job->again))
+        if (job->proof.lease != 0 && !job->proof.spared && (job->revoke || job->again))
             tl__etcd_revoke(send, job->proof.lease, out);
     }
     return TL_GO;
@@ -336,6 +336,7 @@ static void prove(attempt *a, const tl_job *job, const tl_event *e) {
     bool is_joined = tl__reply_int(tl__reply_item(last(e), TL_ETCD_JOINED), &joined);
     *proof = job->proof;
     proof->lease = is_joined ? 0 : lease_of(a);
+    proof->spared = false;
     proof->lease_ahead = is_joined ? tl__etcd_ahead(&a->id, joined, e->now) : a->ahead;
     proof->changed = tl__etcd_revision(last(e));
 }

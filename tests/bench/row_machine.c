@@ -108,8 +108,6 @@ static void exchange(theatre *t, int i, redisContext *c) {
     }
 }
 
-static tl_random ahead;
-
 static void rehearse(theatre *t) {
     static const char key[] = "bench:machine", sidecar[] = "tidelock:{bench:machine}";
     redisContext *c = bench_connect();
@@ -117,7 +115,7 @@ static void rehearse(theatre *t) {
                       .key = TL_LITERAL(key),
                       .sidecar = TL_LITERAL(sidecar),
                       .owner = TL_LITERAL("host 4711 bench"),
-                      .token = tl__token_draw(&ahead),
+                      .token = tl__token_draw(),
                       .ttl_ms = 30000,
                       .attempt_ms = ATTEMPT_MS};
     t->server.drift_ppm = 200;
@@ -196,7 +194,7 @@ static uint64_t parse_bare(void *ctx, int64_t until_ns, meter *m) {
 
 static uint64_t draw(void *ctx, int64_t until_ns, meter *m) {
     (void)ctx;
-    REPEAT((void)tl__token_draw(&ahead));
+    REPEAT((void)tl__token_draw());
 }
 
 /* ---- the guard against clocks that are off --------------------------------------------------- */
@@ -229,7 +227,7 @@ static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, 
                       .key = TL_LITERAL("bench:machine"),
                       .sidecar = TL_LITERAL("tidelock:{bench:machine}"),
                       .owner = TL_LITERAL("host 4711 bench"),
-                      .token = tl__token_draw(&ahead),
+                      .token = tl__token_draw(),
                       .attempt_ms = ATTEMPT_MS};
     if (g->job.protocol->rules(&legacy, NULL, g->job.key, &g->job.rules, &g->job.ttl_ms, &err))
         die("%s", err.message);

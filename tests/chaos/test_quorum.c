@@ -53,7 +53,6 @@ static real_redis *servers[SERVERS];
 static tl_endpoint endpoints[SERVERS];
 static peer peers[PEERS];
 static uint64_t last_fence;
-static tl_random randoms;
 static unsigned holds, requests, losses;
 
 /* ---- what must hold --------------------------------------------------------------------------------- */
@@ -239,7 +238,7 @@ static void acquire(peer *p, int64_t ttl_ms, int64_t quiet_ms, int64_t wait_ms) 
                       .ttl_ms = ttl_ms,
                       .attempt_ms = clock_patient_ms(500),
                       .quiet_ms = quiet_ms};
-    p->job.token = tl__token_draw(&randoms);
+    p->job.token = tl__token_draw();
     tl__quorum_acquire_init(&p->m.acquire, &p->job, SERVERS, &retry, wait_ms, 2000,
                             (uint64_t)tl__mono_now().ns);
     begin_machine(p, ACQUIRING);

@@ -68,9 +68,8 @@ void tl__random_bytes(void *to, size_t n) {
         ((unsigned char *)to)[i] = (unsigned char)(sim_random(&sim_the_world->random) >> 24);
 }
 
-tl_token tl__token_draw(tl_random *random) {
+tl_token tl__token_draw(void) {
     tl_token token;
-    (void)random;
     (void)sim_enter();
     (void)sim_token_new(sim_the_world, sim_the_world->thread->host, &token);
     sim_leave();
