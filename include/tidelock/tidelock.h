@@ -457,7 +457,9 @@ typedef struct {
     tl_state state;         /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
     tl_lost_why why;        /**< with LOST */
     int64_t remaining_ms;   /**< of the safe lifetime */
-    const char *detail;     /**< one line for a log; valid during the call */
+    const char *detail;     /**< one line for a log; valid during the call. AT_RISK, and LOST with
+                                 EXPIRED: it ends with the reason for which the renewals failed, as the
+                                 server or the connection gave it; of several servers, of each */
     bool stolen;            /**< LOST, TAKEN: by a legacy client whose clock runs ahead */
     int64_t thief_ahead_ms; /**< stolen: how far ahead of the server's clock, at least; exact to the
                                  time that it took to notice */

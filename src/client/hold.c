@@ -3,7 +3,9 @@
  * becomes of it. It must never report HELD, or time remaining, beyond the deadline that a machine
  * has proved.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "client/lock.h"
 #include "client/trace.h"
@@ -11,7 +13,6 @@
 #include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
 
-#define DETAIL_SIZE 96
 #define LOCK_OF(task) ((tl_lock *)((char *)(task)-offsetof(tl_lock, task)))
 
 static tl_machine machine(tl_task *task);
@@ -84,26 +85,49 @@ static bool leaves_something(const tl_lock *lock, tl_lost_why why) {
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static const char *describe(const tl_lock_event *event, bool failover, char words[DETAIL_SIZE]) {
-    switch (event->state) {
-    case TL_AT_RISK: return "a renewal has failed";
-    case TL_HELD: return "renewed again";
-    default: break;
+/* Why renewals have failed, of each server; nothing if that is not known. */
+static void describe_causes(const tl_causes *causes, char *to, size_t size) {
+    size_t n = 0;
+    *to = '\0';
+    for (unsigned i = 0; causes && i < TL_QUORUM_MAX; i++) {
+        const char *words = causes->of[i].words;
+        if (words[0] && n < size)
+            n += (size_t)snprintf(to + n, size - n, "%s%s", n ? "; " : ": ", words);
     }
+}
+
+static const char *lost_words(const tl_events *events, char words[TL_DETAIL_SIZE]) {
+    const tl_lock_event *event = &events->event;
     switch (event->why) {
-    case TL_LOST_EXPIRED: return "no renewal succeeded in time";
+    case TL_LOST_EXPIRED:
+        return events->lock->several ? "no majority of the servers renewed it in time"
+                                     : "no renewal succeeded in time";
     case TL_LOST_TAKEN:
         if (!event->stolen)
             return "another holds it";
-        (void)snprintf(words, DETAIL_SIZE,
+        (void)snprintf(words, TL_DETAIL_SIZE,
                        "stolen by a client whose clock is at least %lld ms ahead",
                        (long long)event->thief_ahead_ms);
         return words;
-    case TL_LOST_GONE: return failover ? "the failover lost it" : "its key is gone";
+    case TL_LOST_GONE: return events->failover ? "the failover lost it" : "its key is gone";
     case TL_LOST_MAX_HOLD: return "max_hold has passed";
     case TL_NOT_LOST: break;
     }
     return "";
+}
+
+/* Of the newest event. */
+static void describe(const tl_events *events, char words[TL_DETAIL_SIZE]) {
+    const tl_lock_event *event = &events->event;
+    char room[TL_DETAIL_SIZE], causes[TL_DETAIL_SIZE];
+    bool risk = event->state == TL_AT_RISK;
+    bool expired = event->state == TL_LOST && event->why == TL_LOST_EXPIRED;
+    const char *what = risk                      ? "a renewal has failed"
+                       : event->state == TL_HELD ? "renewed again"
+                                                 : lost_words(events, room);
+    describe_causes(risk || expired ? events->causes : NULL, causes, sizeof causes);
+    (void)snprintf(words, TL_DETAIL_SIZE, "%s%.*s", what, (int)(TL_DETAIL_SIZE - 1 - strlen(what)),
+                   causes);
 }
 
 static void tell(tl_report *report) {
@@ -112,15 +136,15 @@ static void tell(tl_report *report) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
     tl_lock_event event = events->event;
-    bool failover = events->failover;
+    char words[TL_DETAIL_SIZE];
+    describe(events, words);
     bool over = event.state == events->told; /* since it was taken up to be told */
     events->told = event.state;
     tl__keeper_unlock(k);
     if (over)
         return;
     event.remaining_ms = tl_lock_remaining_ms(lock);
-    char words[DETAIL_SIZE];
-    event.detail = describe(&event, failover, words);
+    event.detail = words;
     events->call(lock, &event, events->ctx);
 }
 
@@ -239,13 +263,48 @@ static bool stay(tl_task *task) {
     return tl__keeper_have_renewal(&LOCK_OF(task)->client->keeper);
 }
 
+static void forget_causes(tl_lock *lock) {
+    if (!lock->events)
+        return;
+    free(lock->events->causes);
+    lock->events->causes = NULL;
+}
+
+void tl__hold_free_events(tl_lock *lock) {
+    forget_causes(lock);
+    free(lock->events);
+}
+
+/* Near the deadline a renewal has a few ms only, in which not even a refusal may arrive: that there was no reply does not
+ * replace what was refused before. */
+static void note_cause(tl_lock *lock, const tl_out *out) {
+    tl_events *events = lock->events;
+    if (!events || !(out->missed || (out->renewed && events->causes)))
+        return;
+    if (!events->causes)
+        events->causes = calloc(1, sizeof *events->causes);
+    if (!events->causes)
+        return;
+    bool silent = out->sys_errno == ETIMEDOUT;
+    tl_cause *cause = &events->causes->of[out->renewal_of];
+    if (out->renewed)
+        cause->words[0] = '\0';
+    else if (out->words[0] && (!silent || cause->silent || !cause->words[0])) {
+        memcpy(cause->words, out->words, sizeof cause->words);
+        cause->silent = silent;
+    }
+}
+
 /* What its step had to say, and until when the hold was believed in before. */
 static void take_notes(tl_lock *lock, const tl_out *out, tl_mono believed) {
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
     tl__count_step(&lock->client->counts, out);
+    note_cause(lock, out);
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
+        if (state == TL_HELD)
+            forget_causes(lock);
         atomic_store(&lock->state, (int)state);
         if (lock->events)
             lock->events->failover = state == TL_LOST && is_of_former_server(lock, believed);
@@ -298,6 +357,7 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     int64_t max_ms = lock->terms->max_hold_ms;
     tl_mono hold = max_ms > 0 ? tl__mono_add_ms(tl__mono_now(), max_ms) : TL_NEVER;
     lock->task.watched = is_watched(lock) ? tl__name_key(lock->name) : (tl_bytes){0};
+    forget_causes(lock);
     if (lock->events)
         lock->events->told = TL_HELD;
     lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);

@@ -107,7 +107,7 @@ static void free_parts(tl_lock *lock) {
         tl__name_release(lock->name);
     if (lock->terms)
         tl__terms_free(lock->terms);
-    free(lock->events);
+    tl__hold_free_events(lock);
     if (lock->several)
         free(lock->votes);
     free(lock);

@@ -31,6 +31,18 @@ typedef struct {
     int64_t max_hold_ms;
 } tl_terms;
 
+/** Why the latest renewals did not count, of each server that was asked; made when the first of them fails. */
+typedef struct {
+    bool silent; /**< there was no reply in time */
+    char words[TL_WORDS_SIZE];
+} tl_cause;
+
+typedef struct {
+    tl_cause of[TL_QUORUM_MAX];
+} tl_causes;
+
+#define TL_DETAIL_SIZE 640 /**< of an event */
+
 /** Who wants to be told what becomes of the hold. All but the first two under keeper.mutex. */
 typedef struct {
     void (*call)(tl_lock *lock, const tl_lock_event *event, void *ctx);
@@ -39,7 +51,9 @@ typedef struct {
     tl_report report;
     tl_lock_event event; /**< the newest to report */
     bool failover;       /**< and a failover has brought it about */
-    tl_state told;       /**< the last that was */
+    tl_causes
+        *causes; /**< since it was HELD last; NULL: no renewal has failed, or there was no memory */
+    tl_state told; /**< the last that was */
 } tl_events;
 
 struct tl_operation;
@@ -118,9 +132,11 @@ tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, cons
 /** May an operation begin? TL_OK, or TL_EINVALID. */
 tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err);
 
-/* ---- hold.c: all but tl__hold_init and the queries take the keeper's mutex, or want it (_in) --- */
+/* ---- hold.c: all but tl__hold_init, tl__hold_free_events and the queries take the keeper's mutex, or want it (_in) --- */
 
 void tl__hold_init(tl_lock *lock);
+/** Of a lock that is not held, and is being freed. */
+void tl__hold_free_events(tl_lock *lock);
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
 /** HELD from now on, and watched over by the keeper, which is ready. TL_ENOMEM: FREE, and what was
  *  taken is dropped. */

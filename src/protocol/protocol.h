@@ -221,10 +221,13 @@ typedef struct {
     tl_kept kept;
     tl_note note[TL_NOTE_MAX];
     uint8_t notes;
-    bool renewed, missed;      /**< a renewal was confirmed; or it wasn't, for whatever reason */
-    char words[TL_WORDS_SIZE]; /**< END or DETACH, not OK: what went wrong, for a person */
-    int sys_errno;             /**< behind it, or 0 */
-    char scratch[TL_SCRATCH];  /**< where commands keep the text of their numbers */
+    bool renewed,
+        missed; /**< a renewal was confirmed; or it wasn't, for the reason that `words` has */
+    uint8_t renewal_of; /**< renewed, missed: which of several servers it was asked of; else 0 */
+    char words
+        [TL_WORDS_SIZE]; /**< END or DETACH, not OK, and missed: what went wrong, for a person */
+    int sys_errno;       /**< behind it, or 0 */
+    char scratch[TL_SCRATCH]; /**< where commands keep the text of their numbers */
     uint16_t scratch_used;
 } tl_out;
 
@@ -234,6 +237,7 @@ typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
 static inline void tl__out_clear(tl_out *out) {
     out->sends = out->notes = 0;
     out->renewed = out->missed = false;
+    out->renewal_of = 0;
     out->arm = out->disarm = out->has_bracket = out->keeps = out->clock_off = out->raised = false;
     out->until = TL_NEVER;
     out->slack_ns = 0;

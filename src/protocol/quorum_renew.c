@@ -137,6 +137,7 @@ static void kept(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *ou
     uint8_t bit = (uint8_t)(1U << i);
     tl_quorum_seat *s = &r->seat[i];
     out->renewed = true;
+    out->renewal_of = (uint8_t)i;
     r->ballots.until[i] = s->attempt.result.deadline;
     r->ballots.doubted &= (uint8_t)~bit;
     r->gone &= (uint8_t)~bit;
@@ -156,16 +157,23 @@ static void not_ours(tl_quorum_renewal *r, unsigned i, tl_lost_why why) {
     r->taken |= why == TL_LOST_TAKEN ? bit : 0;
 }
 
+static void taken(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
+    not_ours(r, i, TL_LOST_TAKEN);
+    tl__out_words(out, TL_LITERAL("another holds it"));
+    tl__out_place(out, e->words);
+}
+
 static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
     tl_quorum_seat *s = &r->seat[i];
     const tl_result *answer = &s->attempt.result;
     bool gone = answer->code == TL_ELOST && answer->why == TL_LOST_GONE;
     out->missed = true;
+    out->renewal_of = (uint8_t)i;
     at_risk(r, out);
     if (answer->code == TL_ELOST)
         not_ours(r, i, answer->why);
     else if (answer->code == TL_EBUSY)
-        not_ours(r, i, TL_LOST_TAKEN);
+        taken(r, i, e, out);
     else if (s->voting && !answer->maybe)
         r->ballots.doubted &= (uint8_t) ~(1U << i);
     s->failures++;

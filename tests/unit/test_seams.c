@@ -99,6 +99,93 @@ TEST(a_lock_is_lost_when_the_server_is_silent_for_its_lifetime) {
     end_of_client(lock, client);
 }
 
+typedef struct {
+    char at_risk[512], lost[512];
+} heard;
+
+static void note_details(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    heard *h = ctx;
+    (void)lock;
+    if (event->state == TL_AT_RISK)
+        (void)snprintf(h->at_risk, sizeof h->at_risk, "%s", event->detail);
+    else if (event->state == TL_LOST)
+        (void)snprintf(h->lost, sizeof h->lost, "%s", event->detail);
+    else
+        h->at_risk[0] = '\0';
+}
+
+static heard details; /* a coroutine's stack is small */
+
+static tl_lock *lock_that_tells(tl_client *client) {
+    details = (heard){{0}, {0}};
+    tl_lock *lock = make_lock(
+        client, &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = note_details, .ctx = &details));
+    assert_int_equal(tl_lock_acquire(lock, 0, &err), TL_OK);
+    return lock;
+}
+
+static void assert_lost_by(const char *words) {
+    static const char risk[] = "a renewal has failed: ", lost[] = "no renewal succeeded in time: ";
+    assert_int_equal(strncmp(details.at_risk, risk, strlen(risk)), 0);
+    assert_int_equal(strncmp(details.lost, lost, strlen(lost)), 0);
+    assert_non_null(strstr(details.lost, words));
+}
+
+TEST(a_loss_says_what_the_server_refused_its_renewals_for) {
+    world_begin(21);
+    tl_client *client = open_client();
+    tl_lock *lock = lock_that_tells(client);
+    fake_redis_deny(world.redis, "EVAL EVALSHA", FAKE_NOPERM);
+    world_sleep_ms(TTL_MS);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_lost_by("NOPERM");
+    assert_lost_by("+eval"); /* and what to do */
+    end_of_client(lock, client);
+}
+
+TEST(a_loss_says_that_the_server_was_silent) {
+    world_begin(22);
+    tl_client *client = open_client();
+    tl_lock *lock = lock_that_tells(client);
+    world.silent = true;
+    world_sleep_ms(TTL_MS);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_lost_by("no reply");
+    end_of_client(lock, client);
+}
+
+/* What it says last is what counts, but for the silence at the very end, when there is no time left to answer. */
+TEST(a_loss_says_what_was_refused_although_the_server_was_silent_afterwards) {
+    world_begin(23);
+    tl_client *client = open_client();
+    tl_lock *lock = lock_that_tells(client);
+    fake_redis_deny(world.redis, "EVAL EVALSHA", FAKE_NOPERM);
+    world_sleep_ms(TTL_MS / 2);
+    world.silent = true;
+    world_sleep_ms(TTL_MS / 2);
+    assert_int_equal(tl_lock_state(lock), TL_LOST);
+    assert_lost_by("NOPERM");
+    end_of_client(lock, client);
+}
+
+TEST(a_cause_that_has_passed_is_not_told_of_a_later_loss) {
+    world_begin(24);
+    tl_client *client = open_client();
+    tl_lock *lock = lock_that_tells(client);
+    fake_redis_deny(world.redis, "EVAL EVALSHA", FAKE_NOPERM);
+    world_sleep_ms(TTL_MS / 2);
+    assert_non_null(strstr(details.at_risk, "NOPERM"));
+    fake_redis_deny(world.redis, "EVAL EVALSHA", FAKE_ALLOW);
+    world_sleep_ms(TTL_MS);
+    assert_int_equal(tl_lock_state(lock), TL_HELD);
+    assert_string_equal(details.at_risk, "");
+    world.silent = true;
+    world_sleep_ms(TTL_MS);
+    assert_lost_by("no reply");
+    assert_null(strstr(details.lost, "NOPERM"));
+    end_of_client(lock, client);
+}
+
 /* They are renewed together once: so are they from then on, but for what each has in slack. */
 TEST(of_many_locks_that_are_due_at_a_time_each_request_goes_at_another_moment) {
     static tl_lock *lock[MANY];

@@ -156,10 +156,27 @@ static bool start(run *r, char **env) {
     return false;
 }
 
+/* Of a lock that is over before anybody has told why: the server refuses the release for the reason for which it refuses
+ * renewals, while the first of these may have failed only since the connection was lost. */
+static void note_refusal(run *r, tl_err code) {
+    char *trouble = r->watch.trouble, *cause = strstr(trouble, ": ");
+    size_t len = strlen(trouble);
+    bool known = cause && strstr(r->err.message, cause + 2);
+
+    if ((code == TL_EDENIED || code == TL_EUNAVAILABLE || code == TL_ESERVER ||
+         code == TL_EUNSUPPORTED) &&
+        !known)
+        (void)snprintf(trouble + len, sizeof r->watch.trouble - len, "%s%s", len ? "; " : "",
+                       r->err.message);
+}
+
 static void release(run *r) {
     bool lost = r->watch.guard.for_loss || tl_lock_state(r->lock) == TL_LOST;
     tl_err code = tl_lock_release(r->lock, &r->err);
 
+    watch_last_news(&r->watch);
+    if (lost)
+        note_refusal(r, code);
     if (lost || code == TL_EEXPIRED || code == TL_ETAKEN || code == TL_ELOST)
         r->result = TL_ELOST;
     else if (code != TL_OK)
@@ -231,6 +248,13 @@ static void write_metrics(const run *r) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+/* Why the lock was not acquired, or was lost; NULL: neither. */
+static const char *error_words(const run *r, bool had) {
+    if (had)
+        return r->result == TL_ELOST && r->watch.trouble[0] ? r->watch.trouble : NULL;
+    return r->result == TL_ECANCELLED ? NULL : r->err.message;
+}
+
 static void write_json(run *r) {
     tl_lock_info info = {.size = sizeof info};
     bool had = r->held_ms >= 0;
@@ -249,7 +273,7 @@ static void write_json(run *r) {
     js_set(&j, "held_ms", js_known(r->held_ms));
     js_set(&j, "exit_status", json_integer(r->status));
     js_set(&j, "signal", js_known(had && r->watch.child.ended_by ? r->watch.child.ended_by : -1));
-    js_set(&j, "error", js_text(had || r->result == TL_ECANCELLED ? NULL : r->err.message));
+    js_set(&j, "error", js_text(error_words(r, had)));
     if (js_line(j, r->o->json_fd))
         say("--json-fd: %s", strerror(errno));
 }

@@ -85,6 +85,10 @@ static void read_news(watch *w) {
         say_if_free("%s: lost: %s", w->key, detail);
 }
 
+void watch_last_news(watch *w) {
+    read_news(w);
+}
+
 /* ---- signals -------------------------------------------------------------------------------- */
 
 static void pass_on(watch *w, int sig) {

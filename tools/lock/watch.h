@@ -13,13 +13,15 @@
 #include "lock/child.h"
 #include "lock/guard.h"
 
+#define NEWS_DETAIL 640
+
 /** What the library's keeper thread reports, left here for the main thread. */
 typedef struct {
     pthread_mutex_t mutex;
     int fd; /**< an eventfd: there is something new */
     bool fresh;
     tl_lock_event event;
-    char detail[200];
+    char detail[NEWS_DETAIL];
 } news;
 
 /** Returns 0, or -1 and errno. */
@@ -39,12 +41,16 @@ typedef struct {
     bool verbose;
     child child;
     guard guard;
-    char trouble[200]; /**< what the library last said of a lock at risk or lost; "" nothing */
+    char trouble
+        [NEWS_DETAIL]; /**< what the library last said of a lock at risk or lost; "" nothing */
     int told_to_end;   /**< the signal that asked us to end, passed on; 0 none */
     bool continue_due; /**< the command is stopped and is to go on */
 } watch;
 
 /** Stay with the command, which was started, until it has ended. */
 void watch_command(watch *w);
+
+/** Take up what has been reported since, as when the release has ended the reports. */
+void watch_last_news(watch *w);
 
 #endif
