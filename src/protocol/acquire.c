@@ -372,9 +372,11 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
         a->unwanted = true;
         lift_limit(a);
     }
-    keep_trouble(a, e, r->code, tl__bytes_of(out->words));
-    bool waits = r->hint.ns != TL_NEVER.ns && !is_final(r->code);
-    return waits ? withheld(a, e, out) : failed(a, e, r->code, out);
+    /* Without memory for the reply it isn't known, and none can be had by asking again. */
+    tl_err code = e->kind == TL_FAILED && e->why == TL_ENOMEM ? TL_ENOMEM : r->code;
+    keep_trouble(a, e, code, tl__bytes_of(out->words));
+    bool waits = r->hint.ns != TL_NEVER.ns && !is_final(code);
+    return waits ? withheld(a, e, out) : failed(a, e, code, out);
 }
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */

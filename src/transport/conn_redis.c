@@ -439,6 +439,11 @@ static const char *nonsense(const tl_conn *c, tl_bytes heard) {
     return who ? who : tl__resp_words(c->resp);
 }
 
+static bool is_out_of_memory(const tl_conn *c) {
+    return c->gateway ? tl__gateway_is_out_of_memory(c->gateway)
+                      : tl__resp_is_out_of_memory(c->resp);
+}
+
 static bool read_replies(tl_conn *c) {
     char buffer[READ_SIZE];
     c->more = true;
@@ -459,6 +464,10 @@ static bool read_replies(tl_conn *c) {
         while ((result = next_reply(c, &reply)) > 0)
             if (!on_reply(c, &reply, received))
                 return false;
+        if (result < 0 && is_out_of_memory(c)) {
+            tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory for a reply");
+            return false;
+        }
         if (result < 0) {
             tl__conn_lose_nonsense(c, nonsense(c, tl__bytes(buffer, (size_t)n)));
             return false;

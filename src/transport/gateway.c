@@ -80,6 +80,10 @@ bool tl__gateway_closes(const tl_gateway *gateway) {
     return gateway->http.closes;
 }
 
+bool tl__gateway_is_out_of_memory(const tl_gateway *gateway) {
+    return gateway->problem == tl__http_no_memory;
+}
+
 const char *tl__gateway_words(const tl_gateway *gateway) {
     return gateway->words;
 }
@@ -93,7 +97,7 @@ static int fail(tl_gateway *g, const char *problem) {
 static void *take(tl_gateway *g, size_t n) {
     block *b = malloc(sizeof *b + n);
     if (!b) {
-        g->problem = "out of memory for an answer";
+        g->problem = tl__http_no_memory;
         return NULL;
     }
     b->next = g->blocks;
@@ -467,6 +471,8 @@ int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body
     if (kind == TL_ETCD_NONE || (size_t)kind >= sizeof readers / sizeof *readers)
         return fail(g, "an answer to no request");
     json_t *root = body.n ? json_loadb(body.p, body.n, JSON_ALLOW_NUL, &error) : NULL;
+    if (body.n && !root && json_error_code(&error) == json_error_out_of_memory)
+        return fail(g, tl__http_no_memory);
     if (is_of_others(status, root)) {
         json_decref(root);
         if (!is_of_common_name(status, body))
@@ -541,6 +547,11 @@ int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_byte
                      tl_reply *ret) {
     (void)gateway, (void)kind, (void)status, (void)body, (void)ret;
     return -1;
+}
+
+bool tl__gateway_is_out_of_memory(const tl_gateway *gateway) {
+    (void)gateway;
+    return false;
 }
 
 const char *tl__gateway_words(const tl_gateway *gateway) {

@@ -12,6 +12,8 @@
 #define ROOM_FIRST ((size_t)1024)
 #define CHUNK_LINE_MAX 256
 
+const char tl__http_no_memory[] = "out of memory for an answer";
+
 static bool fails(tl_http *h, const char *problem) {
     h->problem = problem;
     return false;
@@ -73,7 +75,7 @@ void tl__http_feed(tl_http *http, const char *bytes, size_t n) {
     if (http->in.n - http->at + n > TL_HTTP_BODY_MAX)
         (void)fails(http, "an answer of more than 16 MiB");
     else if (!append(&http->in, bytes, n))
-        (void)fails(http, "out of memory for an answer");
+        (void)fails(http, tl__http_no_memory);
 }
 
 /* ---- lines ------------------------------------------------------------------------------------- */
@@ -187,7 +189,7 @@ static bool take_body(tl_http *h) {
     if (h->body.n - h->given + n > TL_HTTP_BODY_MAX)
         return fails(h, "an answer of more than 16 MiB");
     if (!append(&h->body, at(&h->in, h->at), n))
-        return fails(h, "out of memory for an answer");
+        return fails(h, tl__http_no_memory);
     h->at += n;
     h->left -= n;
     return h->left == 0;

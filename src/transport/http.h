@@ -18,6 +18,9 @@ typedef struct {
     size_t n, size;
 } tl_http_buffer;
 
+/** The problem that is no fault of the bytes. */
+extern const char tl__http_no_memory[];
+
 /** Zeroed is valid. */
 typedef struct {
     tl_http_buffer in;   /* not parsed yet, from `at` on */

@@ -26,6 +26,8 @@ typedef struct chunk {
     _Alignas(ALIGN) char bytes[];
 } chunk;
 
+static const char no_memory[] = "out of memory for a reply";
+
 struct tl_resp {
     redisReader *reader;
     chunk *first, *current;
@@ -74,7 +76,7 @@ static void *take(tl_resp *r, size_t n) {
     n = (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     chunk *c = chunk_with(r, n);
     if (!c) {
-        r->problem = "out of memory for a reply";
+        r->problem = no_memory;
         return NULL;
     }
     r->current = c;
@@ -231,10 +233,16 @@ void tl__resp_feed(tl_resp *resp, const char *bytes, size_t n) {
                               n); /* its errors come back with the next reply */
 }
 
+bool tl__resp_is_out_of_memory(const tl_resp *resp) {
+    if (resp->problem) /* when a reply function refuses, hiredis takes it for want of memory */
+        return resp->problem == no_memory;
+    return !resp->reader || resp->reader->err == REDIS_ERR_OOM;
+}
+
 static int fail(tl_resp *r) {
-    const char *problem = r->problem  ? r->problem
-                          : r->reader ? r->reader->errstr
-                                      : "out of memory for a reply";
+    const char *problem = tl__resp_is_out_of_memory(r) ? no_memory
+                          : r->problem                 ? r->problem
+                                                       : r->reader->errstr;
     tl__bytes_print(r->words, sizeof r->words, tl__bytes_of(problem));
     return -1;
 }

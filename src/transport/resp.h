@@ -33,6 +33,9 @@ int tl__resp_next(tl_resp *resp, tl_reply *ret);
 /** What is wrong, printable. */
 const char *tl__resp_words(const tl_resp *resp);
 
+/** After -1: there was no memory for a reply, whatever it was. */
+bool tl__resp_is_out_of_memory(const tl_resp *resp);
+
 /** The replies given so far are not needed any more. Not between two calls of tl__resp_next of which
  *  the first returned 0. */
 void tl__resp_release(tl_resp *resp);

@@ -51,6 +51,19 @@ TEST(time_that_runs_out_in_doubt_is_uncertain) {
     assert_string_equal(f.out.words, "no reply in time");
 }
 
+/* A reply that there is no memory for may be that the lock is acquired. */
+TEST(without_memory_for_a_reply_the_wait_ends_and_what_it_may_have_acquired_is_dropped) {
+    feed f;
+    begin(&f, TL_FOREVER);
+    feed_at(&f, 100);
+    (void)feed_failed(&f, true, TL_ENOMEM, "out of memory for a reply");
+    expect(&f, TL_DETACH, TL_ENOMEM);
+    assert_true(m.result.maybe);
+    assert_string_equal(f.out.words, "out of memory for a reply");
+    (void)feed_timer(&f);
+    feed_assert_asked(&f, "drop");
+}
+
 TEST(busy_before_the_lost_request_is_harmless_leaves_the_doubt) {
     feed f;
     doubtful(&f, 2100);
