@@ -223,6 +223,14 @@ typedef enum {
 
 struct tl_legacy_options; /* see legacy.h */
 
+/** Who is logged in to. */
+typedef enum {
+    TL_PASSWORD_SERVER,  /**< each server that keeps locks */
+    TL_PASSWORD_SENTINEL /**< redis+sentinel: each Sentinel */
+} tl_password_for;
+
+#define TL_PASSWORD_SIZE 16385 /**< room for any password and its NUL */
+
 /** Which server, and how to reach it. Every member but size may stay 0 and then has the default in
  *  brackets. */
 typedef struct {
@@ -240,7 +248,7 @@ typedef struct {
                                   unix:///path[?db=N], local: or local:/directory for a private
                                   server of this user on this host, started when it is needed.
                                   "" is refused: it is likely a variable that isn't set [local:] */
-    const char *password;    /**< instead of one in the URL [none] */
+    const char *password;    /**< instead of one in the URL, at most 16384 bytes [none] */
     const char *service;     /**< the name that others see as this holder's [the program's name] */
     tl_protocol_id protocol; /**< [TL_TOKEN] */
     int64_t attempt_ms;      /**< limit of one request and its reply [2000; wait_fsync: 5000] */
@@ -293,11 +301,18 @@ typedef struct {
                           it takes up to two seconds: a ttl_ms of 15 s at least, or appendfsync
                           always. Needs Redis 7.2 (WAITAOF) with appendonly yes, else
                           TL_EUNSUPPORTED; appendfsync no never confirms [false] */
+    /** Asked for the password before each login, for passwords that change while locks are held, as access tokens
+     *  do: it writes one and its NUL to ret, which has `size` bytes, and returns true. When it returns false, the login
+     *  uses the password of the other options and the URL. From any thread, and from several at a time; it must not call
+     *  the library, and must return soon, since renewals wait for it [none] */
+    bool (*password_fn)(tl_password_for whose, char *ret, size_t size, void *ctx);
+    void *password_ctx; /**< of password_fn */
 } tl_client_options;
 
-#define TL_QUIET_OFF (-1)   /**< tl_client_options.quiet_ms: off, also where it isn't by default */
-#define TL_HAS_WAIT_FSYNC 1 /**< tl_client_options has wait_fsync */
-#define TL_HAS_SENTINEL 1   /**< tl_client_options has sentinel_user and sentinel_password */
+#define TL_QUIET_OFF (-1)    /**< tl_client_options.quiet_ms: off, also where it isn't by default */
+#define TL_HAS_WAIT_FSYNC 1  /**< tl_client_options has wait_fsync */
+#define TL_HAS_SENTINEL 1    /**< tl_client_options has sentinel_user and sentinel_password */
+#define TL_HAS_PASSWORD_FN 1 /**< tl_client_options has password_fn and password_ctx */
 
 /* Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ TL_CLIENT_OPTIONS() alone,
  * whose members are then set. TL_LOCK_OPTIONS, below, is the same. */

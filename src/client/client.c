@@ -113,7 +113,7 @@ static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_cl
     tl_err code = check_etcd(o, err);
     if (code)
         return code;
-    if (client->node.endpoint.password[0] && !client->node.endpoint.user[0])
+    if (tl__endpoint_has_password(&client->node.endpoint) && !client->node.endpoint.user[0])
         return tl__fail(err, TL_EINVALID, 0,
                         "password: etcd has none without a user: etcd://USER@HOST");
     client->members = tl__members_new(&client->node.endpoint, seeds);

@@ -431,25 +431,6 @@ static void want(void *ctx) {
     tl__wake_post(((const tl_fleet *)ctx)->wake);
 }
 
-static tl_err set_login(sentinels *all, const tl_client_options *o, tl_error *err) {
-    const struct {
-        const char *name, *text;
-        char *to;
-    } rows[] = {{"sentinel_user", o->sentinel_user, all->like.user},
-                {"sentinel_password", o->sentinel_password, all->like.password}};
-    all->like.db = 0;
-    explicit_bzero(all->like.user, sizeof all->like.user);
-    explicit_bzero(all->like.password, sizeof all->like.password);
-    for (unsigned i = 0; i < 2; i++) {
-        size_t n = rows[i].text ? strlen(rows[i].text) : 0;
-        if (n >= TL_SECRET_SIZE)
-            return tl__fail(err, TL_EINVALID, 0, "%s: longer than %d bytes", rows[i].name,
-                            TL_SECRET_SIZE - 1);
-        memcpy(rows[i].to, n ? rows[i].text : "", n + 1);
-    }
-    return TL_OK;
-}
-
 tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                                 const tl_client_options *options, tl_error *err) {
     static const tl_fleet_row row = {.fds = fds, .until = until, .drive = drive, .end = end};
@@ -467,7 +448,7 @@ tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *
     all->site.settles = options->quiet_ms > 0;
     fleet->row = &row;
     fleet->state = all;
-    tl_err code = set_login(all, options, err);
+    tl_err code = tl__endpoint_log_in_as(&all->like, options, err);
     for (unsigned i = 0; !code && i < seeds->count; i++)
         if (!is_known(all, tl__bytes_of(seeds->seed[i].host), seeds->seed[i].port) &&
             !add(all, all->count, tl__bytes_of(seeds->seed[i].host), seeds->seed[i].port, true))

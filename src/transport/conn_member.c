@@ -69,17 +69,19 @@ void tl__conn_forget_token(tl_conn *conn) {
 bool tl__conn_ask_token(tl_conn *conn) {
     tl_login *l = conn->login;
     const tl_endpoint *e = conn->endpoint;
+    tl__conn_forget_token(conn);
+    tl__login_clear(l);
+    if (!e->user[0])
+        return true;
+    tl_password password = tl__password_ask(e);
     const tl_command ask = {
         .form = TL_ARGV,
         .argc = 3,
-        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(e->user), tl__bytes_of(e->password)}};
-    tl__conn_forget_token(conn);
-    *l = (tl_login){0};
-    if (!e->user[0])
-        return true;
+        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(e->user), tl__bytes_of(password.text)}};
     const tl_etcd_via via = {.host = conn->via.host, .timeout_ms = conn->limits.connect_ms};
     l->steps = 1;
     l->size = tl__etcd_encode(&ask, &via, l->bytes, sizeof l->bytes);
+    tl__password_forget(&password);
     return l->size <= sizeof l->bytes;
 }
 

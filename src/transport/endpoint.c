@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ground/bytes.h"
@@ -13,7 +14,7 @@
 #include "transport/gateway.h"
 #include "transport/tls.h"
 
-#define URL_MAX 4096
+#define URL_MAX 65536 /* a password takes three bytes for each of its own, at most */
 #define PORT_DEFAULT 6379
 #define PORT_SENTINEL 26379
 #define PORT_ETCD 2379
@@ -24,6 +25,7 @@ typedef struct {
     tl_endpoint *to;
     tl_seeds *seeds; /* NULL: of one server */
     uint16_t port;   /* of a host without one */
+    tl_bytes login;  /* where user and password stand */
     const char *problem;
 } parse;
 
@@ -35,6 +37,12 @@ static bool bad(parse *p, const char *problem) {
 static bool starts(tl_bytes text, const char *with) {
     size_t n = strlen(with);
     return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+/* Of a scheme, whose letters may be capital ones. */
+static bool starts_as(tl_bytes text, const char *scheme) {
+    size_t n = strlen(scheme);
+    return text.n >= n && strncasecmp(text.p, scheme, n) == 0;
 }
 
 static tl_bytes after(tl_bytes text, size_t n) {
@@ -91,10 +99,10 @@ static bool number(tl_bytes text, int64_t max, int64_t *ret) {
 static bool parse_login(parse *p, tl_bytes text) {
     tl_bytes rest;
     tl_bytes user = cut(text, ":", &rest);
-    if (!decode(p, p->to->user, sizeof p->to->user, user, "the user name is too long"))
+    if (!decode(p, p->to->user, sizeof p->to->user, user, "the user name is longer than 511 bytes"))
         return false;
     return rest.n == 0 || decode(p, p->to->password, sizeof p->to->password, after(rest, 1),
-                                 "the password is too long");
+                                 "the password is longer than 16384 bytes");
 }
 
 /* Take off user and password, if any: up to the last '@' of the authority. */
@@ -104,9 +112,9 @@ static bool take_login(parse *p, tl_bytes *authority) {
         at--;
     if (at == 0)
         return true;
-    tl_bytes login = tl__bytes(authority->p, at - 1);
+    p->login = tl__bytes(authority->p, at - 1);
     *authority = after(*authority, at);
-    return parse_login(p, login);
+    return parse_login(p, p->login);
 }
 
 static bool parse_port(parse *p, tl_bytes text) {
@@ -155,8 +163,19 @@ static bool parse_name(parse *p, tl_bytes name) {
     return true;
 }
 
+/* An IPv6 address, perhaps with a port or a zone: nobody can tell which of its colons is the port's. */
+static bool is_bare_v6(tl_bytes text) {
+    unsigned colons = 0;
+    size_t n = 0;
+    while (n < text.n && (text.p[n] == ':' || text.p[n] == '.' || hex(text.p[n]) >= 0))
+        colons += text.p[n++] == ':';
+    return colons > 1 && (n == text.n || text.p[n] == '%');
+}
+
 static bool parse_host(parse *p, tl_bytes text) {
     tl_bytes rest;
+    if (is_bare_v6(text))
+        return bad(p, "an IPv6 address must be in brackets: write [::1] or [::1]:6379");
     if (text.n == 0 || text.p[0] != '[')
         return parse_name(p, cut(text, ":", &rest)) && parse_port(p, rest);
     tl_bytes inside = cut(after(text, 1), "]", &rest);
@@ -322,15 +341,31 @@ static bool with_tls(parse *p) {
 
 /* ---- independent servers ----------------------------------------------------------------------- */
 
-/* One user and password for all. What looks like another's would be taken for a part of a password. */
+/* Does any of the servers have a '@' before the path of its socket? */
+static bool has_login(tl_bytes servers) {
+    for (tl_bytes rest = servers, one, path; rest.n > 0; rest = after(rest, rest.n > 0)) {
+        one = cut(cut(rest, ",", &rest), "/", &path);
+        if (memchr(one.p, '@', one.n))
+            return true;
+    }
+    return false;
+}
+
+static const char one_login[] =
+    "one user and password, before the first server, are for all servers of a quorum (in a "
+    "password, write '@' as %40 and ',' as %2C)";
+
+/* One user and password for all. What looks like another's would be taken for a part of a password. The path of a first
+ * server's socket is none. */
 static bool take_one_login(parse *p, tl_bytes *text) {
     tl_bytes rest, login = cut(*text, "@", &rest);
-    if (rest.n == 0)
-        return true;
-    if (memchr(login.p, ',', login.n) || memchr(after(rest, 1).p, '@', rest.n - 1))
-        return bad(p, "one user and password, before the first server, are for all servers of a "
-                      "quorum (in a password, write '@' as %40 and ',' as %2C)");
-    return take_login(p, text);
+    if (rest.n == 0 || starts_as(*text, "unix:/"))
+        return rest.n == 0 || !has_login(*text) || bad(p, one_login);
+    if (memchr(login.p, ',', login.n) || has_login(after(rest, 1)))
+        return bad(p, one_login);
+    p->login = login;
+    *text = after(rest, 1);
+    return parse_login(p, login);
 }
 
 static bool is_named(const tl_seeds *s, const tl_endpoint *e) {
@@ -346,7 +381,7 @@ static bool is_named(const tl_seeds *s, const tl_endpoint *e) {
 static bool parse_member(parse *p, tl_bytes text) {
     tl_seeds *s = p->seeds;
     tl_bytes rest;
-    bool unix_socket = starts(text, "unix:");
+    bool unix_socket = starts_as(text, "unix:");
     tl_bytes one = cut(text, unix_socket ? "?#" : "/?#", &rest);
     p->to->host[0] = p->to->path[0] = '\0';
     if (rest.n > 0)
@@ -421,29 +456,37 @@ static bool parse_etcd(parse *p, tl_bytes text) {
     return true;
 }
 
+static const struct scheme {
+    const char *name;
+    bool (*parse)(parse *p, tl_bytes text);
+    tl_url_kind kind;
+    bool tls;
+} schemes[] = {{"unix:", parse_unix, TL_URL_ONE, false},
+               {"local:", parse_local, TL_URL_LOCAL, false},
+               {"redis://", parse_tcp, TL_URL_ONE, false},
+               {"rediss://", parse_tcp, TL_URL_ONE, true},
+               {"redis+sentinel://", parse_sentinel, TL_URL_SENTINELS, false},
+               {"rediss+sentinel://", parse_sentinel, TL_URL_SENTINELS, true},
+               {"redis+cluster://", parse_cluster, TL_URL_CLUSTER, false},
+               {"rediss+cluster://", parse_cluster, TL_URL_CLUSTER, true},
+               {"redis+quorum://", parse_quorum, TL_URL_QUORUM, false},
+               {"rediss+quorum://", parse_quorum, TL_URL_QUORUM, true},
+               {"etcd://", parse_etcd, TL_URL_ETCD, false},
+               {"etcds://", parse_etcd, TL_URL_ETCD, true}};
+
+static const struct scheme *scheme_of(tl_bytes url) {
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (starts_as(url, schemes[i].name))
+            return &schemes[i];
+    return NULL;
+}
+
 static bool parse_scheme(parse *p, tl_bytes url) {
-    static const struct {
-        const char *scheme;
-        bool (*parse)(parse *p, tl_bytes text);
-        bool tls;
-    } rows[] = {{"unix:", parse_unix, false},
-                {"local:", parse_local, false},
-                {"redis://", parse_tcp, false},
-                {"rediss://", parse_tcp, true},
-                {"redis+sentinel://", parse_sentinel, false},
-                {"rediss+sentinel://", parse_sentinel, true},
-                {"redis+cluster://", parse_cluster, false},
-                {"rediss+cluster://", parse_cluster, true},
-                {"redis+quorum://", parse_quorum, false},
-                {"rediss+quorum://", parse_quorum, true},
-                {"etcd://", parse_etcd, false},
-                {"etcds://", parse_etcd, true}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (starts(url, rows[i].scheme))
-            return (!rows[i].tls || with_tls(p)) &&
-                   rows[i].parse(p, after(url, strlen(rows[i].scheme)));
-    return bad(p, "it must begin with redis://, rediss://, redis+sentinel://, redis+cluster://, "
-                  "redis+quorum://, etcd://, unix:// or local:");
+    const struct scheme *scheme = scheme_of(url);
+    if (!scheme)
+        return bad(p, "it must begin with redis://, rediss://, redis+sentinel://, "
+                      "redis+cluster://, redis+quorum://, etcd://, unix:// or local:");
+    return (!scheme->tls || with_tls(p)) && scheme->parse(p, after(url, strlen(scheme->name)));
 }
 
 static bool all_printable(tl_bytes url) {
@@ -451,6 +494,18 @@ static bool all_printable(tl_bytes url) {
         if (url.p[i] <= ' ' || url.p[i] > '~')
             return false;
     return true;
+}
+
+static bool parse_url(parse *p, const char *url) {
+    tl_bytes text = tl__bytes_of(url ? url : "");
+    if (text.n == 0)
+        return bad(p, "it is empty: give a server's, or local: for locks of this host only");
+    if (text.n > URL_MAX)
+        return bad(p, "it is longer than 65536 bytes");
+    if (!all_printable(text))
+        return bad(p, "it has spaces, control or non-ASCII characters, which must be written as "
+                      "%XX");
+    return parse_scheme(p, text);
 }
 
 tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
@@ -463,13 +518,7 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const cha
     if (ret_seeds)
         memset(ret_seeds, 0, sizeof *ret_seeds);
     parse p = {.to = ret, .seeds = ret_seeds, .port = PORT_DEFAULT};
-    tl_bytes text = tl__bytes_of(url ? url : "");
-    bool ok = text.n == 0
-                  ? bad(&p, "it is empty: give a server's, or local: for locks of this host only")
-              : text.n > URL_MAX     ? bad(&p, "it is longer than 4096 bytes")
-              : !all_printable(text) ? bad(&p, "it has spaces, control or non-ASCII characters, "
-                                               "which must be written as %XX")
-                                     : parse_scheme(&p, text);
+    bool ok = parse_url(&p, url);
     if (ok && ret_seeds && ret_seeds->count > 0) {
         (void)snprintf(ret->label, sizeof ret->label, "%s",
                        ret_seeds->quorum    ? "the quorum"
@@ -485,6 +534,33 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const cha
     tl__endpoint_wipe(ret);
     memset(ret, 0, sizeof *ret);
     return tl__fail(err, TL_EINVALID, 0, "malformed URL: %s", p.problem);
+}
+
+/* ---- for who has the URL alone ------------------------------------------------------------------ */
+
+tl_url_kind tl__url_kind(const char *url, bool *ret_tls) {
+    const struct scheme *scheme = scheme_of(tl__bytes_of(url ? url : ""));
+    *ret_tls = scheme && scheme->tls;
+    return scheme ? scheme->kind : TL_URL_UNKNOWN;
+}
+
+/* Where one that is malformed may have a password. */
+static tl_bytes suspected_login(tl_bytes url) {
+    const char *slashes = memmem(url.p, url.n, "://", 3);
+    tl_bytes text = slashes ? after(url, (size_t)(slashes - url.p) + 3) : url;
+    size_t at = text.n;
+    while (at > 0 && text.p[at - 1] != '@')
+        at--;
+    return tl__bytes(text.p, at > 0 ? at - 1 : 0);
+}
+
+tl_bytes tl__url_login(const char *url) {
+    tl_endpoint endpoint = {.tls = false};
+    tl_seeds seeds = {.count = 0};
+    parse p = {.to = &endpoint, .seeds = &seeds, .port = PORT_DEFAULT};
+    bool ok = parse_url(&p, url);
+    tl__endpoint_wipe(&endpoint);
+    return ok ? p.login : suspected_login(tl__bytes_of(url ? url : ""));
 }
 
 /* ---- what the URL doesn't tell ----------------------------------------------------------------- */
@@ -528,6 +604,7 @@ tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options,
     const tl_client_options *o = options;
     if (add(e->password, sizeof e->password, "password", o->password, err))
         return TL_EINVALID;
+    e->source = (tl_password_source){.fn = o->password_fn, .ctx = o->password_ctx};
     if (add(e->ca_file, sizeof e->ca_file, "tls_ca_file", o->tls_ca_file, err) ||
         add(e->cert_file, sizeof e->cert_file, "tls_cert_file", o->tls_cert_file, err) ||
         add(e->key_file, sizeof e->key_file, "tls_key_file", o->tls_key_file, err) ||
@@ -555,6 +632,42 @@ void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_se
     memcpy(ret->path, seeds->seed[index].path, sizeof ret->path);
     ret->port = seeds->seed[index].port;
     make_label(ret);
+}
+
+/* ---- logins ------------------------------------------------------------------------------------ */
+
+tl_password tl__password_ask(const tl_endpoint *endpoint) {
+    const tl_password_source *source = &endpoint->source;
+    tl_password password = {.text = endpoint->password};
+    password.room = source->fn ? calloc(1, TL_PASSWORD_SIZE) : NULL;
+    if (password.room && source->fn(source->whose, password.room, TL_PASSWORD_SIZE, source->ctx))
+        password.text = password.room;
+    if (password.room)
+        password.room[TL_PASSWORD_SIZE - 1] = '\0';
+    return password;
+}
+
+void tl__password_forget(tl_password *password) {
+    if (password->room)
+        explicit_bzero(password->room, TL_PASSWORD_SIZE);
+    free(password->room);
+    *password = (tl_password){.text = ""};
+}
+
+void tl__endpoint_make_stranger(tl_endpoint *endpoint) {
+    tl__endpoint_wipe(endpoint);
+    endpoint->source = (tl_password_source){.fn = NULL};
+}
+
+tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, const tl_client_options *options,
+                              tl_error *err) {
+    tl__endpoint_wipe(endpoint);
+    endpoint->db = 0;
+    endpoint->source.whose = TL_PASSWORD_SENTINEL;
+    if (add(endpoint->user, sizeof endpoint->user, "sentinel_user", options->sentinel_user, err))
+        return TL_EINVALID;
+    return add(endpoint->password, sizeof endpoint->password, "sentinel_password",
+               options->sentinel_password, err);
 }
 
 void tl__endpoint_wipe(tl_endpoint *endpoint) {

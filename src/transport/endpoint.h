@@ -14,7 +14,14 @@
 #define TL_HOST_SIZE 256
 #define TL_PATH_SIZE 108 /**< of a unix socket */
 #define TL_FILE_SIZE 4096
-#define TL_SECRET_SIZE 512 /**< user name or password, with its NUL */
+#define TL_USER_SIZE 512 /**< user name, with its NUL */
+
+/** Who is asked for the password before each login: as tl_client_options has it. */
+typedef struct {
+    bool (*fn)(tl_password_for whose, char *ret, size_t size, void *ctx); /**< NULL: nobody */
+    void *ctx;
+    tl_password_for whose;
+} tl_password_source;
 
 typedef struct {
     bool tls;
@@ -23,8 +30,9 @@ typedef struct {
     char path[TL_PATH_SIZE];     /**< "" for TCP */
     char dir[TL_LOCAL_DIR_SIZE]; /**< of local:, "" otherwise */
     bool only_find;              /**< local: never start a server */
-    char user[TL_SECRET_SIZE];
-    char password[TL_SECRET_SIZE];
+    char user[TL_USER_SIZE];
+    char password[TL_PASSWORD_SIZE]; /**< where the source has none */
+    tl_password_source source;
     int32_t db;
     char ca_file[TL_FILE_SIZE], cert_file[TL_FILE_SIZE], key_file[TL_FILE_SIZE]; /**< or "" */
     char server_name[TL_HOST_SIZE]; /**< what the certificate must name; "": the host */
@@ -50,6 +58,23 @@ typedef struct {
         char path[TL_PATH_SIZE]; /**< "" for TCP; only of a quorum */
     } seed[TL_SEEDS_MAX];
 } tl_seeds;
+
+typedef enum {
+    TL_URL_UNKNOWN, /**< no scheme of ours */
+    TL_URL_ONE,     /**< one server: redis:, unix: */
+    TL_URL_LOCAL,
+    TL_URL_SENTINELS,
+    TL_URL_CLUSTER,
+    TL_URL_QUORUM,
+    TL_URL_ETCD
+} tl_url_kind;
+
+/** By its scheme alone, whatever follows; NULL: unknown. */
+tl_url_kind tl__url_kind(const char *url, bool *ret_tls);
+
+/** The bytes of a URL that are user and password, without the '@' behind them; n 0: there are none. Of one that is
+ *  malformed, whatever may have been meant for them. */
+tl_bytes tl__url_login(const char *url);
 
 /**
  * Parse what tl__endpoint_parse takes, for which seeds->count is then 0, or
@@ -80,12 +105,35 @@ void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_se
 tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err);
 
 /**
- * Add what a URL doesn't tell: the options password, tls_ca_file, tls_cert_file, tls_key_file and
+ * Add what a URL doesn't tell: the options password, password_fn, tls_ca_file, tls_cert_file, tls_key_file and
  * tls_server_name, each if it is given.
  *
  * TL_EINVALID  one is too long, or of use only with another or with rediss:; err says which
  */
 tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err);
+
+/** Does a login tell a password? */
+static inline bool tl__endpoint_has_password(const tl_endpoint *endpoint) {
+    return endpoint->password[0] || endpoint->source.fn;
+}
+
+/** The password for a login that begins now. */
+typedef struct {
+    const char *text; /**< "": none */
+    char *room;
+} tl_password;
+
+tl_password tl__password_ask(const tl_endpoint *endpoint);
+/** Overwrite what was made for it. */
+void tl__password_forget(tl_password *password);
+
+/** Forget user, password and source. */
+void tl__endpoint_make_stranger(tl_endpoint *endpoint);
+
+/** Another user's login at Sentinels: what the options say of them, either of which may be NULL, for whom the same source is asked
+ *  by TL_PASSWORD_SENTINEL. TL_EINVALID: one is too long; err says which. */
+tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, const tl_client_options *options,
+                              tl_error *err);
 
 /** Overwrite the secrets. */
 void tl__endpoint_wipe(tl_endpoint *endpoint);

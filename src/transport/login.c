@@ -26,11 +26,14 @@ static void say(tl_login *l, uint8_t step, const char *name, const char *first,
 
 void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks) {
     char db[TL_INT_SIZE];
-    *login = (tl_login){.serves = asks.time};
+    tl_password password = tl__password_ask(endpoint);
+    tl__login_clear(login);
+    login->serves = asks.time;
     if (endpoint->user[0])
-        say(login, AUTH, "AUTH", endpoint->user, endpoint->password);
-    else if (endpoint->password[0])
-        say(login, AUTH, "AUTH", endpoint->password, NULL);
+        say(login, AUTH, "AUTH", endpoint->user, password.text);
+    else if (password.text[0])
+        say(login, AUTH, "AUTH", password.text, NULL);
+    tl__password_forget(&password);
     if (endpoint->db)
         say(login, SELECT, "SELECT", tl__bytes_from_int(db, endpoint->db).p, NULL);
     if (asks.role)
@@ -44,7 +47,8 @@ void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks
 }
 
 void tl__login_wipe(tl_login *login) {
-    explicit_bzero(login->bytes, sizeof login->bytes);
+    explicit_bzero(login->bytes,
+                   login->size < sizeof login->bytes ? login->size : sizeof login->bytes);
 }
 
 bool tl__login_write(tl_login *login, tl_stream *stream) {
@@ -102,7 +106,7 @@ static const char *unavailable(tl_bytes error) {
 /* The problem, and the server's text, unless that may repeat a secret which the server was sent. */
 static tl_login_outcome quoted(const report *r, tl_err why, const char *problem, tl_bytes error) {
     char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
-    bool told = r->endpoint->user[0] || r->endpoint->password[0];
+    bool told = r->endpoint->user[0] || tl__endpoint_has_password(r->endpoint);
     (void)snprintf(both, sizeof both, "%s%s%.128s", problem, told ? "" : ": ",
                    told ? "" : tl__refusal_words(server, error).p);
     return failed(r, why, both);

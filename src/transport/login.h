@@ -8,27 +8,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "transport/endpoint.h"
 #include "transport/stream.h"
 #include "wire/interval.h"
 #include "wire/reply.h"
 
-#define TL_LOGIN_SIZE (2 * TL_SECRET_SIZE + 768)
+/* etcd is told a password as JSON, which takes two bytes for some of its own. */
+#define TL_LOGIN_SIZE (TL_USER_SIZE + 2 * TL_PASSWORD_SIZE + 768)
 #define TL_LOGIN_STEPS 6
 
 typedef struct {
-    char bytes[TL_LOGIN_SIZE]; /* `size` to be sent, `done` written; secrets: tl__login_wipe */
-    size_t size, done;
-    tl_mono sent; /* before the first byte was */
+    size_t size, done; /* of bytes: to be sent, written */
+    tl_mono sent;      /* before the first byte was */
     uint8_t step[TL_LOGIN_STEPS], steps, answered;
     bool serves;      /* the server is to keep locks: a Sentinel won't do */
     bool has_bracket; /* else the server doesn't know TIME */
     int64_t server_us;
-    tl_interval bracket; /* at the last reply */
-    uint64_t run;        /* of the server: a digest of its run_id; 0: unknown */
-    int64_t id;          /* the connection's, in the server's eyes; 0: unknown */
+    tl_interval bracket;       /* at the last reply */
+    uint64_t run;              /* of the server: a digest of its run_id; 0: unknown */
+    int64_t id;                /* the connection's, in the server's eyes; 0: unknown */
+    char bytes[TL_LOGIN_SIZE]; /* secrets: tl__login_wipe */
 } tl_login;
+
+/** As if nothing had been said; its bytes are left as they are. */
+static inline void tl__login_clear(tl_login *login) {
+    memset(login, 0, offsetof(tl_login, bytes));
+}
 
 /** What to ask besides being let in. */
 typedef struct {

@@ -9,12 +9,12 @@
 #include "ground/token.h"
 #include "transport/backoff.h"
 #include "transport/gateway.h"
+#include "transport/login.h"
 #include "transport/stream.h"
 #include "transport/topics.h"
 
 #define READ_SIZE 4096
-#define READS_MAX 16 /* in one drive */
-#define LOGIN_SIZE 2048
+#define READS_MAX 16                  /* in one drive */
 #define LASTED_NS INT64_C(1000000000) /* a stream that ended sooner isn't opened again at once */
 
 struct tl_watch {
@@ -198,15 +198,17 @@ static tl_etcd_watched watched(tl_topic *topic) {
 
 static bool say_login(tl_watch *w) {
     const tl_endpoint *e = w->stream.endpoint;
+    tl_password password = tl__password_ask(e);
     const tl_command ask = {
         .form = TL_ARGV,
         .argc = 3,
-        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(e->user), tl__bytes_of(e->password)}};
+        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(e->user), tl__bytes_of(password.text)}};
     const tl_etcd_via how = via(w);
-    w->bytes = malloc(LOGIN_SIZE);
-    w->size = w->bytes ? tl__etcd_encode(&ask, &how, w->bytes, LOGIN_SIZE) : 0;
+    w->bytes = malloc(TL_LOGIN_SIZE);
+    w->size = w->bytes ? tl__etcd_encode(&ask, &how, w->bytes, TL_LOGIN_SIZE) : 0;
+    tl__password_forget(&password);
     w->state = LOGIN;
-    if (w->size <= LOGIN_SIZE)
+    if (w->size <= TL_LOGIN_SIZE)
         return w->bytes != NULL;
     w->size = 0;
     return false;

@@ -57,11 +57,58 @@ echo >"$work/empty"
 expect_line 78 'empty' "$tidelock" run --url "$plain" --password-file "$work/empty" k -- true
 expect_line 78 'No such file' "$tidelock" run --url "$plain" --password-file "$work/none" k -- true
 expect_line 78 'directory' "$tidelock" run --url "$plain" --password-file "$work" k -- true
-head -c 5000 /dev/zero | tr '\0' x >"$work/big"
-expect_line 78 'too long' "$tidelock" run --url "$plain" --password-file "$work/big" k -- true
+head -c 16385 /dev/zero | tr '\0' x >"$work/big"
+expect_line 78 'longer than 16384 bytes' "$tidelock" run --url "$plain" --password-file "$work/big" k -- true
 printf 'hunter2\0rest\n' >"$work/zero"
 expect_line 78 'zero byte' "$tidelock" run --url "$plain" --password-file "$work/zero" k -- true
 quiet
+
+# ---- access tokens are long -------------------------------------------------------------------
+for n in 2000 16384; do
+    head -c $n /dev/zero | tr '\0' t >"$work/token"
+    redis ACL SETUSER tok reset on ">$(cat "$work/token")" '~*' '&*' '+@all' >/dev/null
+    expect 0 "$tidelock" run --url "redis://tok@127.0.0.1:$port" --password-file "$work/token" k -- true
+    TIDELOCK_URL="redis://tok:$(cat "$work/token")@127.0.0.1:$port" expect 0 "$tidelock" check k
+done
+
+# ---- a file that changes while a lock is held --------------------------------------------------
+redis ACL SETUSER rota on '>hunter2-1' '~*' '&*' '+@all' >/dev/null
+echo hunter2-1 >"$work/rotated"
+"$tidelock" --url "redis://rota@127.0.0.1:$port" --password-file "$work/rotated" run -t 5s kept -- sleep 60 2>"$err" &
+run=$!
+is_kept() { [[ -n $(redis GET kept) ]]; }
+logs_in_again() { # what for
+    redis CLIENT KILL USER rota >/dev/null
+    until_true 20 is_in || fail "$1: $(cat "$err")"
+}
+is_in() { redis CLIENT LIST | grep -q 'user=rota'; }
+until_true 20 is_kept || fail "the lock is not acquired"
+echo hunter2-2 >"$work/rotated"
+redis ACL SETUSER rota '>hunter2-2' '<hunter2-1' >/dev/null
+logs_in_again "the next password is not read"
+# One that is missing, or not written yet, is no password: that of before serves.
+rm "$work/rotated"
+logs_in_again "without the file the password of before is not used"
+grep -q 'warning: --password-file .*rotated: No such file.*; the password that it had is used' "$err" || fail "no line says that it is missing"
+: >"$work/rotated"
+logs_in_again "with an empty file the password of before is not used"
+kill $run
+wait_for $run 10
+[[ $status == 143 ]] || fail "the run that outlived a password ended with status $status"
+quiet
+# What can be read once only is not read again, nor waited for.
+expect 0 "$tidelock" --url "$plain" --password-file <(echo "$secret") run k -- true
+
+# ---- a '@' behind the login is none's ----------------------------------------------------------
+mkdir "$work/a@b"
+ln -s "$socket" "$work/a@b/r.sock"
+for url in "unix:$work/a@b/r.sock" "unix://$work/a@b/r.sock" "UNIX:$work/a@b/r.sock"; do
+    TIDELOCK_PASSWORD=$secret TIDELOCK_URL=$url expect 0 "$tidelock" run k -- printenv TIDELOCK_URL
+    grep -qxF "$url" "$out" || fail "the command sees $(cat "$out") instead of $url"
+    TIDELOCK_PASSWORD=$secret expect 0 "$tidelock" --url "$url" check k
+done
+TIDELOCK_URL="unix://ann:annpass7@$work/a@b/r.sock" expect 0 "$tidelock" run k -- printenv TIDELOCK_URL
+grep -qxF "unix://ann@$work/a@b/r.sock" "$out" || fail "the command sees $(cat "$out")"
 
 # ---- nothing is shown -------------------------------------------------------------------------
 # Neither in the list of processes nor in the environment of tidelock and of its command.

@@ -15,7 +15,7 @@
 static tl_resp *reader;
 
 static void make_secret(char *to, input *in) {
-    tl_bytes text = in_bytes(in, TL_SECRET_SIZE - 2);
+    tl_bytes text = in_bytes(in, TL_USER_SIZE - 2);
     size_t n = 0;
     if (text.n > 0)
         to[n++] = MARK;
@@ -62,7 +62,7 @@ static void feed_secret(char *to, size_t *n, const char *secret) {
 /* The rest of the input, with the secrets put in and nothing else that looks like one. What arrays
  * claim is kept small: fuzz_resp looks into that, and it is slow. */
 static void feed_answers(input *in, const tl_endpoint *e) {
-    static char text[ANSWERS_SIZE + TL_SECRET_SIZE];
+    static char text[ANSWERS_SIZE + TL_USER_SIZE];
     size_t n = 0, star = 0; /* where the last '*' was */
     while (in->n > 0 && n < ANSWERS_SIZE) {
         char c = (char)in_byte(in);

@@ -5,14 +5,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/tool.h"
 #include "base/trace.h"
+#include "transport/conn.h"
 
-#define PASSWORD_MAX 4096
+#define FILE_MAX                                                                                   \
+    (TL_PASSWORD_SIZE + 1)   /* of a password's file, what is read: a password and a line's end */
 #define QUIET_MAX_MS 3600000 /* as the library has it */
 
 const opt global_options[] = {
@@ -21,7 +26,9 @@ const opt global_options[] = {
      "redis+quorum://HOST,HOST,HOST, etcd://HOST,HOST, unix:///PATH, local: (TIDELOCK_URL)",
      0, 0},
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
-     "the server's password is the first line of FILE", 0, 0},
+     "the server's password is the first line of FILE, which is read again at each login", 0, 0},
+    {0, "sentinel-password-file", OPT_TEXT, offsetof(global_args, sentinel_password_file), "FILE",
+     "the same for Sentinels (TIDELOCK_SENTINEL_PASSWORD)", 0, 0},
     {0, "tls-ca", OPT_TEXT, offsetof(global_args, tls.ca), "FILE",
      "rediss, etcds: the authorities to trust (TIDELOCK_TLS_CA)", 0, 0},
     {0, "tls-cert", OPT_TEXT, offsetof(global_args, tls.cert), "FILE",
@@ -35,14 +42,12 @@ const opt global_options[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
-/* "user:password" of a URL: up to the last '@', so that a password with a stray '@' is inside. */
+/* "user:password" of a URL. */
 static char *userinfo(char *url, size_t *ret_len) {
-    char *scheme = strstr(url, "://");
-    char *begin = scheme ? scheme + 3 : url;
-    char *at = strrchr(begin, '@');
+    tl_bytes login = tl__url_login(url);
 
-    *ret_len = at ? (size_t)(at - begin) : 0;
-    return begin;
+    *ret_len = login.n;
+    return login.n > 0 ? url + (login.p - url) : url;
 }
 
 static bool has_password(char *url) {
@@ -122,14 +127,21 @@ static int take_url(const global_args *args, server *s) {
     return 0;
 }
 
-/* Up to size bytes of the file; the number read, or -1 and errno. */
-static ssize_t read_file(const char *path, char *buf, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+/* Up to size bytes of the file; the number read, or -1 and errno. *ret_lasts: it can be read again, as a pipe can't. */
+static ssize_t read_file(const char *path, char *buf, size_t size, bool again, bool *ret_lasts) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | (again ? O_NONBLOCK : 0));
     size_t len = 0;
     ssize_t n = 0;
+    struct stat is;
 
     if (fd < 0)
         return -1;
+    *ret_lasts = fstat(fd, &is) == 0 && S_ISREG(is.st_mode);
+    if (again && !*ret_lasts) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
     while (len < size) {
         n = read(fd, buf + len, size - len);
         if (n < 0 && errno == EINTR)
@@ -144,27 +156,116 @@ static ssize_t read_file(const char *path, char *buf, size_t size) {
     return n < 0 ? -1 : (ssize_t)len;
 }
 
-static int password_from_file(const char *path, char **ret) {
-    char buf[PASSWORD_MAX];
-    int status = 0;
-    ssize_t n = read_file(path, buf, sizeof buf);
+/* ---- passwords that change ------------------------------------------------------------------- */
 
-    if (n < 0)
-        return fail(STATUS_CONFIG, "--password-file %.200s: %s", path, strerror(errno));
+/* Shared by the copies of a server. */
+struct server_secret {
+    pthread_mutex_t mutex;
+    char *path, *sentinel_path; /* read again before each login; NULL: not */
+    char *last, *sentinel_last; /* what was in them */
+    bool told, sentinel_told;   /* that there is none any more */
+};
+
+static void wipe(char *text) {
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+/* A file's first line; NULL, and why. */
+static char *first_line(char buf[FILE_MAX], ssize_t n, const char **ret_problem) {
     const char *end = memchr(buf, '\n', (size_t)n);
     size_t len = end ? (size_t)(end - buf) : (size_t)n;
     if (len > 0 && buf[len - 1] == '\r')
         len--;
-    if (len == 0)
-        status = fail(STATUS_CONFIG, "--password-file %.200s: its first line is empty", path);
-    else if (!end && n == PASSWORD_MAX)
-        status = fail(STATUS_CONFIG, "--password-file %.200s: its first line is too long", path);
-    else if (memchr(buf, '\0', len))
-        status = fail(STATUS_CONFIG, "--password-file %.200s: a zero byte is in it", path);
-    else if (!(*ret = strndup(buf, len)))
-        status = fail(STATUS_INTERNAL, "out of memory");
-    explicit_bzero(buf, sizeof buf);
-    return status;
+    *ret_problem = len == 0                  ? "its first line is empty"
+                   : len >= TL_PASSWORD_SIZE ? "its first line is longer than 16384 bytes"
+                   : memchr(buf, '\0', len)  ? "a zero byte is in it"
+                                             : NULL;
+    return *ret_problem ? NULL : strndup(buf, len);
+}
+
+/* NULL, and why, which is NULL without memory. `again`: what would have to be waited for, as a pipe, isn't read. */
+static char *read_password(const char *path, bool again, bool *ret_lasts,
+                           const char **ret_problem) {
+    char *buf = malloc(FILE_MAX), *line = NULL;
+    ssize_t n = buf ? read_file(path, buf, FILE_MAX, again, ret_lasts) : -1;
+
+    *ret_problem = buf ? strerror(errno) : NULL;
+    if (n >= 0)
+        line = first_line(buf, n, ret_problem);
+    if (n > 0)
+        explicit_bzero(buf, (size_t)n);
+    free(buf);
+    return line;
+}
+
+/* Whoever replaces the file may do so in more than one step, and a mount may come and go: what it had serves until then. */
+static void read_again(const char *option, const char *path, char **last, bool *told) {
+    const char *problem;
+    bool lasts;
+    char *line = read_password(path, true, &lasts, &problem);
+
+    if (line) {
+        wipe(*last);
+        *last = line;
+    } else if (!*told) {
+        say_if_free("warning: %s %.200s: %s; the password that it had is used", option, path,
+                    problem ? problem : "out of memory");
+    }
+    *told = !line;
+}
+
+/* The library's password_fn. */
+static bool current_password(tl_password_for whose, char *ret, size_t size, void *ctx) {
+    struct server_secret *s = ctx;
+    bool sentinel = whose == TL_PASSWORD_SENTINEL;
+    const char *path = sentinel ? s->sentinel_path : s->path;
+
+    if (!path)
+        return false;
+    pthread_mutex_lock(&s->mutex);
+    if (sentinel)
+        read_again("--sentinel-password-file", path, &s->sentinel_last, &s->sentinel_told);
+    else
+        read_again("--password-file", path, &s->last, &s->told);
+    (void)snprintf(ret, size, "%s", sentinel ? s->sentinel_last : s->last);
+    pthread_mutex_unlock(&s->mutex);
+    return true;
+}
+
+static struct server_secret *secret_of(server *s) {
+    if (!s->secret && (s->secret = calloc(1, sizeof *s->secret)))
+        (void)pthread_mutex_init(&s->secret->mutex, NULL);
+    return s->secret;
+}
+
+static void forget_secret(struct server_secret *s) {
+    if (!s)
+        return;
+    (void)pthread_mutex_destroy(&s->mutex);
+    wipe(s->last);
+    wipe(s->sentinel_last);
+    free(s->path);
+    free(s->sentinel_path);
+    free(s);
+}
+
+static int password_from_file(const char *option, const char *path, char **ret, char **ret_path,
+                              char **ret_last) {
+    const char *problem;
+    bool lasts = false;
+    char *line = read_password(path, false, &lasts, &problem);
+
+    if (!line)
+        return problem ? fail(STATUS_CONFIG, "%s %.200s: %s", option, path, problem)
+                       : fail(STATUS_INTERNAL, "out of memory");
+    *ret = line;
+    if (!lasts)
+        return 0;
+    *ret_path = strdup(path);
+    *ret_last = strdup(line);
+    return *ret_path && *ret_last ? 0 : fail(STATUS_INTERNAL, "out of memory");
 }
 
 static int take_password(const global_args *args, server *s) {
@@ -178,12 +279,15 @@ static int take_password(const global_args *args, server *s) {
     if (status)
         return status;
     if (args->password_file || (args->url && s->url && has_password(s->url))) {
-        if (s->password)
-            explicit_bzero(s->password, strlen(s->password));
-        free(s->password);
+        wipe(s->password);
         s->password = NULL;
     }
-    return args->password_file ? password_from_file(args->password_file, &s->password) : 0;
+    if (!args->password_file)
+        return 0;
+    struct server_secret *secret = secret_of(s);
+    return secret ? password_from_file("--password-file", args->password_file, &s->password,
+                                       &secret->path, &secret->last)
+                  : fail(STATUS_INTERNAL, "out of memory");
 }
 
 /* ---- TLS ------------------------------------------------------------------------------------- */
@@ -211,14 +315,10 @@ static int check_tls(const server_tls *tls, int status) {
     return status ? status : check_file("--tls-key", tls->key);
 }
 
-static bool begins(const char *url, const char *with) {
-    return strncmp(url, with, strlen(with)) == 0;
-}
-
 /* ---- Sentinels ------------------------------------------------------------------------------- */
 
 /* The variables are not for what the command runs. */
-static int take_sentinel(server *s) {
+static int take_sentinel(const global_args *args, server *s) {
     char *user = NULL, *password = NULL;
     int status = from_env("TIDELOCK_SENTINEL_USER", &s->sentinel_user, &user);
     int second = from_env("TIDELOCK_SENTINEL_PASSWORD", &s->sentinel_password, &password);
@@ -227,19 +327,45 @@ static int take_sentinel(server *s) {
     if (password)
         explicit_bzero(password, strlen(password));
     (void)unsetenv("TIDELOCK_SENTINEL_PASSWORD");
-    return status ? status : second;
+    status = status ? status : second;
+    if (status || !args->sentinel_password_file)
+        return status;
+    wipe(s->sentinel_password);
+    s->sentinel_password = NULL;
+    if (!server_by_sentinels(s))
+        return fail(STATUS_USAGE, "--sentinel-password-file: only with a URL that begins with "
+                                  "redis+sentinel://");
+    struct server_secret *secret = secret_of(s);
+    return secret ? password_from_file("--sentinel-password-file", args->sentinel_password_file,
+                                       &s->sentinel_password, &secret->sentinel_path,
+                                       &secret->sentinel_last)
+                  : fail(STATUS_INTERNAL, "out of memory");
+}
+
+static bool is_kind(const server *s, tl_url_kind kind) {
+    bool tls;
+
+    return s->url && tl__url_kind(s->url, &tls) == kind;
 }
 
 bool server_by_sentinels(const server *s) {
-    return s->url && (begins(s->url, "redis+sentinel://") || begins(s->url, "rediss+sentinel://"));
+    return is_kind(s, TL_URL_SENTINELS);
 }
 
 bool server_by_cluster(const server *s) {
-    return s->url && (begins(s->url, "redis+cluster://") || begins(s->url, "rediss+cluster://"));
+    return is_kind(s, TL_URL_CLUSTER);
+}
+
+bool server_by_quorum(const server *s) {
+    return is_kind(s, TL_URL_QUORUM);
+}
+
+bool server_is_local(const server *s) {
+    return is_kind(s, TL_URL_LOCAL);
 }
 
 bool server_by_etcd(const server *s) {
-    return s->url && (begins(s->url, "etcd://") || begins(s->url, "etcds://"));
+    return is_kind(s, TL_URL_ETCD);
 }
 
 /* The variables are for all rediss: and etcds: URLs of this host; the options are for this URL. */
@@ -250,8 +376,10 @@ static int take_tls(const global_args *args, server *s) {
                         : a->key  ? "--tls-key"
                         : a->name ? "--tls-name"
                                   : NULL;
-    bool tls = s->url && (begins(s->url, "rediss") || begins(s->url, "etcds")) &&
-               strstr(s->url, "://");
+    bool tls = false;
+
+    if (s->url)
+        (void)tl__url_kind(s->url, &tls);
 
     if (typed && !tls)
         return fail(STATUS_USAGE, "%s: only with a URL that begins with rediss:// or etcds://",
@@ -272,7 +400,9 @@ tl_client_options server_login(const server *s) {
                              .tls_cert_file = s->tls.cert, .tls_key_file = s->tls.key,
                              .tls_server_name = s->tls.name,
                              .sentinel_user = sentinels ? s->sentinel_user : NULL,
-                             .sentinel_password = sentinels ? s->sentinel_password : NULL);
+                             .sentinel_password = sentinels ? s->sentinel_password : NULL,
+                             .password_fn = s->secret ? current_password : NULL,
+                             .password_ctx = s->secret);
 }
 
 int server_find(const global_args *args, server *ret) {
@@ -281,7 +411,7 @@ int server_find(const global_args *args, server *ret) {
     int second = take_password(args, ret);
 
     status = status ? status : second;
-    second = take_sentinel(ret);
+    second = take_sentinel(args, ret);
     status = status ? status : second;
     status = status ? status : take_tls(args, ret);
     if (status)
@@ -376,15 +506,10 @@ int server_open(const server *s, const char *who, const char *service, tl_client
 }
 
 void server_forget(server *s) {
-    if (s->url)
-        explicit_bzero(s->url, strlen(s->url));
-    if (s->password)
-        explicit_bzero(s->password, strlen(s->password));
-    if (s->sentinel_password)
-        explicit_bzero(s->sentinel_password, strlen(s->sentinel_password));
-    free(s->url);
-    free(s->password);
+    wipe(s->url);
+    wipe(s->password);
+    wipe(s->sentinel_password);
     free(s->sentinel_user);
-    free(s->sentinel_password);
+    forget_secret(s->secret);
     *s = (server){.url = NULL};
 }

@@ -88,6 +88,7 @@ typedef struct {
 typedef struct {
     const char *url;           /**< --url, into argv */
     const char *password_file; /**< --password-file */
+    const char *sentinel_password_file;
     server_tls tls;
     bool help, version;
 } global_args;
@@ -128,7 +129,9 @@ typedef struct {
     char *url;      /**< NULL: none was given; as a rule that means local: */
     char *password; /**< NULL: none apart from one in the URL */
     char *sentinel_user, *sentinel_password; /**< what Sentinels are told; NULL: nothing */
-    bool from_env;                           /**< the URL is TIDELOCK_URL */
+    struct server_secret
+        *secret;   /**< the files that passwords are read from again; NULL: none is */
+    bool from_env; /**< the URL is TIDELOCK_URL */
     server_tls tls;
     const void
         *legacy; /**< the values of the command's options about legacy clients; NULL: it has none */
@@ -169,6 +172,10 @@ int server_care_check(const char *who, const server_care *care, int64_t ttl_ms);
 bool server_by_sentinels(const server *s);
 /** Nodes of a cluster? */
 bool server_by_cluster(const server *s);
+/** Independent servers? */
+bool server_by_quorum(const server *s);
+/** Is it the private server, by its URL? */
+bool server_is_local(const server *s);
 /** Does the URL name members of an etcd? */
 bool server_by_etcd(const server *s);
 

@@ -171,7 +171,7 @@ static int measure(session *x, const server *s, const bench_options *o) {
     bench_result r;
     server same = *s;
     same.care = &no_care;
-    bool quorum = s->url && strstr(s->url, "+quorum://");
+    bool quorum = server_by_quorum(s);
     int status = server_open(&same, "bench", "bench", &x->bench.client);
     same.url = s->url ? s->url : local; /* which has been said by now */
     if (!status)

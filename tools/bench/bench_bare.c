@@ -39,9 +39,14 @@ static bool is_done(redisReply *reply) {
 }
 
 static bool log_in(redisContext *c, const tl_endpoint *e) {
-    if (e->user[0] && !is_done(redisCommand(c, "AUTH %s %s", e->user, e->password)))
-        return false;
-    if (!e->user[0] && e->password[0] && !is_done(redisCommand(c, "AUTH %s", e->password)))
+    tl_password password = tl__password_ask(e);
+    bool in = true;
+    if (e->user[0])
+        in = is_done(redisCommand(c, "AUTH %s %s", e->user, password.text));
+    else if (password.text[0])
+        in = is_done(redisCommand(c, "AUTH %s", password.text));
+    tl__password_forget(&password);
+    if (!in)
         return false;
     return e->db == 0 || is_done(redisCommand(c, "SELECT %d", (int)e->db));
 }

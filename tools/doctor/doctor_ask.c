@@ -411,7 +411,7 @@ bool doctor_ask_info(skew_link *l, doctor_facts *f) {
 }
 
 bool doctor_ask(skew_link *l, doctor_facts *f) {
-    f->no_password = !l->endpoint.password[0] && !l->endpoint.user[0];
+    f->no_password = !tl__endpoint_has_password(&l->endpoint) && !l->endpoint.user[0];
     if (!doctor_ask_info(l, f))
         return false;
     ask_config(l, f);

@@ -24,16 +24,6 @@ static void wipe(places *p) {
     free(p);
 }
 
-static bool set_secret(char to[TL_SECRET_SIZE], const char *text) {
-    size_t n = text ? strlen(text) : 0;
-
-    explicit_bzero(to, TL_SECRET_SIZE);
-    if (n >= TL_SECRET_SIZE)
-        return false;
-    memcpy(to, n ? text : "", n);
-    return true;
-}
-
 /* NULL: l->status and l->words say why. */
 static places *find_places(skew_link *l, const server *s) {
     const tl_client_options login = server_login(s);
@@ -63,9 +53,7 @@ static places *find_places(skew_link *l, const server *s) {
         (void)refuse(l, STATUS_CONFIG, err.message);
     } else {
         p->login = p->master;
-        p->login.db = 0;
-        if (set_secret(p->login.user, login.sentinel_user) &&
-            set_secret(p->login.password, login.sentinel_password))
+        if (tl__endpoint_log_in_as(&p->login, &login, &err) == TL_OK)
             return p;
         (void)refuse(l, STATUS_CONFIG,
                      "TIDELOCK_SENTINEL_USER, TIDELOCK_SENTINEL_PASSWORD: too long");

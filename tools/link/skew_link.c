@@ -105,10 +105,8 @@ bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *hos
                            bool stranger) {
     *l = (skew_link){.endpoint = other->endpoint};
     l->endpoint.db = 0;
-    if (stranger) {
-        memset(l->endpoint.user, 0, sizeof l->endpoint.user);
-        memset(l->endpoint.password, 0, sizeof l->endpoint.password);
-    }
+    if (stranger)
+        tl__endpoint_make_stranger(&l->endpoint);
     return skew_link_turn(l, host, port);
 }
 

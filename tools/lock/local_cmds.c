@@ -196,7 +196,7 @@ static int count_locks(local *l, local_line *to, tl_client *client) {
 /* The URL, where it is one of local:; TIDELOCK_URL may well name another server. */
 static int find_place(const server *s, local *l) {
     tl_error err;
-    bool is_local = s->url && strncmp(s->url, "local:", 6) == 0;
+    bool is_local = server_is_local(s);
 
     if (s->url && !is_local && !s->from_env)
         return fail(STATUS_USAGE, "local: the URL is not one of local:");

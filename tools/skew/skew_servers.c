@@ -235,7 +235,7 @@ static void *run_errand(void *ctx) {
         }
         visit_one(&e->visit);
         again = !again && !e->visit.found && e->link.status == STATUS_REFUSED &&
-                e->like->endpoint.password[0];
+                tl__endpoint_has_password(&e->like->endpoint);
         skew_link_close(&e->link);
     } while (again);
     return NULL;
