@@ -676,6 +676,10 @@ int64_t tl_lock_remaining_ms(const tl_lock *lock);
 /**
  * The fencing number of the present or last hold: larger for each later holder of the key, so that
  * whatever the lock protects can refuse an older one. 0 before the first. Below 2^53. Any thread.
+ *
+ * It is the server's time in us, or one more than the last. A server whose clock was ahead and is set right goes on from
+ * there: the numbers go on rising. Only until the clock has caught up, a failover that forgets the last writes may
+ * give some of them again, which else the clock prevents. `tidelock doctor KEY` says so.
  */
 uint64_t tl_lock_fence(const tl_lock *lock);
 

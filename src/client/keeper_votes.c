@@ -12,7 +12,7 @@
 #include "client/run.h"
 #include "client/trace.h"
 
-/* Ahead of most others by so much a server's clock says nothing of fencing numbers; behind by a day it doesn't vote. */
+/* Ahead of most others by so much a server's clock says nothing of fencing numbers. */
 #define APART_US INT64_C(43200000000)
 #define US_PER_HOUR INT64_C(3600000000)
 
@@ -110,7 +110,7 @@ void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now
         (void)snprintf(
             words, sizeof words,
             "%.60s: its clock is %lld h %s that of most servers of the quorum: set it, or "
-            "its vote counts for less, or not at all",
+            "its vote counts for less",
             fleet->server[i]->endpoint.label,
             (long long)((ahead < 0 ? -ahead : ahead) / US_PER_HOUR),
             ahead < 0 ? "behind" : "ahead of");

@@ -8,8 +8,8 @@
 #include "protocol/alone.h"
 #include "protocol/sidecar.h"
 
-#define BEHIND_US 1000000             /* a number is no further behind the server's clock */
-#define AHEAD_US INT64_C(86400000000) /* nor ahead of it */
+#define BEHIND_US 1000000            /* a number is no further behind the server's clock */
+#define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
 
 #define REFRESH_S 1800    /* then the long way: S lives for an hour from there */
 #define REFRESH_MS 600000 /* nor for longer ones, which are renewed seldom */
@@ -195,9 +195,10 @@ static int64_t bound_us(const tl_job *job, const tl_reply *s, tl_interval now) {
     return left >= 0 ? left + 1 : 0;
 }
 
-/* Not behind the clock, as after a failover that lost the last of them, and not behind what S tells. */
+/* Not behind the clock, as after a failover that lost the last of them, and not behind what S tells. It may be ahead of the
+ * clock, which may have been set back. */
 static bool is_good_number(int64_t last, const tl_reply *s, tl_interval now) {
-    return last >= now.lo - BEHIND_US && last <= now.hi + AHEAD_US && s->type == TL_REPLY_ARRAY &&
+    return last >= now.lo - BEHIND_US && last < FENCE_END && s->type == TL_REPLY_ARRAY &&
            last > number_of(tl__reply_item(s, S_FENCE));
 }
 

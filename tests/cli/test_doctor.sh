@@ -348,6 +348,35 @@ commands() {
     fi
 }
 
+# ---- the fencing counter of a key's slot --------------------------------------------------------------
+counter() {
+    start_server --appendonly yes --appendfsync always
+    expect 0 "$tidelock" run jobs:1 -- true
+    counter=$(redis --scan --pattern 'tidelock:fence:*')
+    [[ $counter ]] || fail "no counter"
+    examine 0 '' jobs:1
+    redis INCRBY "$counter" 172800000000 >/dev/null
+    expect 0 "$tidelock" run jobs:1 -- true # locks can be acquired all the same
+    examine 1 '' jobs:1
+    found fence warning "$counter is 4[78] h ahead of the server's clock .*don't delete the counter"
+    redis INCRBY "$counter" 8640000000000 >/dev/null
+    examine 1 '' jobs:1
+    found fence warning "$counter is 10[12] days ahead"
+    examine 0 '' # it is of the slot of jobs:1 alone
+    for wrong in 9007199254740991 x -7; do
+        redis SET "$counter" $wrong >/dev/null
+        expect_line 70 "$counter" "$tidelock" run jobs:1 -- true
+        examine 2 '' jobs:1
+        found fence danger "$counter (is at 2\^53|holds no number)"
+    done
+    redis DEL "$counter" >/dev/null
+    redis RPUSH "$counter" x >/dev/null
+    examine 2 '' jobs:1
+    found fence danger "$counter holds no number"
+    redis DEL "$counter" >/dev/null
+    examine 0 '' jobs:1
+}
+
 # ---- all at once --------------------------------------------------------------------------------------
 begin() { # part
     work=$work/$1 server_pid=
@@ -358,7 +387,7 @@ begin() { # part
     "$1"
 }
 pids=()
-for part in settings own_words copies promises permissions commands; do
+for part in settings own_words copies promises permissions commands counter; do
     (begin "$part") &
     pids+=($!)
 done

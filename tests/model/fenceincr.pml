@@ -16,6 +16,7 @@
  *   OLD              a client of an older version, which draws max(S's fence + 1, the clock) and knows no F
  *   BEHIND=n         how far behind the earliest edge of the client's anchor may be
  *   WIDE             the anchor says nothing
+ *   BACK=n           both clocks are n ahead of the true time, and are set right once
  * Broken on purpose, one guard each:
  *   NO_WINDOW        a script that was ever sent over this connection will do
  *   FROM_ANSWER      the window counts from the answer to the script
@@ -48,6 +49,12 @@
 #define BEHIND 1
 #endif
 
+#ifdef BACK
+#define CORRECTION BACK
+#else
+#define CORRECTION 0
+#endif
+
 #define FENCE 1 /* what is believed strictly increases in the order of drawing */
 #define LAG 2   /* and was at most W behind the server's clock when it was drawn */
 
@@ -57,8 +64,9 @@
 #define TOO_LOW 4
 #define NOT_ABOVE_S 5
 #define SURVIVED 6
+#define AHEAD 7
 
-#define LOWEST (0 - (W + LIMIT + BEHIND + 2 * SKEW + 3)) /* older numbers are all alike */
+#define LOWEST (0 - (W + LIMIT + BEHIND + 2 * SKEW + CORRECTION + 3)) /* older numbers are all alike */
 #define NOTHING (LOWEST - 1)
 #define NEVER (W + 1)
 
@@ -81,6 +89,9 @@ short last = NOTHING; /* what a client of this version drew last by INCR; its ke
 #endif
 byte master, outage;
 bool used; /* this microsecond had its draw */
+#ifdef BACK
+bool set_right;
+#endif
 
 /* connection c of a client leads to server c; since: ticks since the script, NEVER if none counts */
 #define CONN(me) (2 * (me) + to[me])
@@ -239,6 +250,7 @@ proctype crowd()
 #endif
            SET_S(master, F[master]);
            printf("[%d] %c (clock %d): somebody's script -> %d\n", hour, NAME(master), hour + CLOCK(master), hour + F[master]);
+           if :: F[master] > CLOCK(master) + 1 -> seen(AHEAD, "a number is drawn while F is ahead of the clock") :: else fi;
            claim(FENCE, F[master] > top, "a script's fence did not increase");
            drawn(F[master]) }
     od
@@ -283,6 +295,11 @@ proctype events()
            i = 0 }
 #ifdef OLD
     :: d_step { last != NOTHING && outage == 0 && S[master] < last -> S[master] = last; last = NOTHING } /* the first keep */
+#endif
+#ifdef BACK
+    :: d_step { !set_right ->
+           set_right = true; off[0] = off[0] - BACK; off[1] = off[1] - BACK;
+           printf("[%d] both clocks are set back by %d\n", hour, BACK) }
 #endif
 #ifdef DELETED
     :: d_step { F[master] != NOTHING -> F[master] = NOTHING; printf("[%d] somebody deletes F\n", hour) }

@@ -75,6 +75,8 @@ fenceincr          |fenceincr|                                     |safe   |numb
 fenceincr-failover |fenceincr|-DFAILOVER                           |safe   |and over failovers A, B, A …, while connections survive; two of them outlast the window
 fenceincr-wide     |fenceincr|-DFAILOVER -DWIDE                    |safe   |the same while the anchor says nothing: the window suffices
 fenceincr-deleted  |fenceincr|-DFAILOVER -DDELETED                 |safe   |F deleted by hand
+fenceincr-back     |fenceincr|-DBACK=3                           |safe   |clocks that were ahead are set right: numbers go on from F
+fenceincr-ahead    |fenceincr|-DBACK=3 -DONLY=NONE -DSEE=AHEAD   |happens|a number is drawn while F is ahead of the clock
 fenceincr-old      |fenceincr|-DOLD                                |safe   |beside a client that knows no F and draws from S
 long-fenceincr-old |fenceincr|-DOLD -DFAILOVER                     |safe   |the same over failovers
 long-fenceincr-two |fenceincr|-DN=2 -DFAILOVER                     |safe   |two clients in detail
@@ -93,6 +95,7 @@ fenceincr-no-edge* |fenceincr|-DDELETED -DNO_EDGE                  |fails  |F de
 fenceincr-no-s*    |fenceincr|-DOLD -DNO_S                         |fails  |the number not compared with S, beside a client that knows no F
 fenceincr-no-clock*|fenceincr|-DFAILOVER -DNO_CLOCK                |fails  |scripts draw F + 1 alone
 fenceincr-short*   |fenceincr|-DFAILOVER -DOUTAGE=1                |fails  |a failover no longer than the servers' clocks differ
+fenceincr-back-failover*|fenceincr|-DBACK=3 -DFAILOVER -DONLY=FENCE |fails|while F is ahead of the clock a failover loses writes, which the clock doesn't make up for
 fenceincr-twice*   |fenceincr|-DFAILOVER -DSKEW=0 -DOUTAGE=1       |fails  |two failovers within the window: the first server misses what the second gave
 line               |line  |                                        |safe   |join, look, grants, messages late or lost: one holder, nobody counts on more than its lease, what is finished stays so
 line-takes         |line  |-DTAKES                                 |safe   |the same where A begins with SET NX PX or a take by script

@@ -437,7 +437,7 @@ void sim_check_said(sim_world *w, const sim_lock *l, tl_err code, const char *wo
         sim_fail(w, l->key, "%s isn't told in one line what is wrong: %s", who, words);
     if (denied && !strstr(words, keys ? "one of the keys" : "NOPERM"))
         sim_fail(w, l->key, "%s isn't told what it may not do: %s", who, words);
-    if (server && !elsewhere && !by_force && !strstr(words, "a day ahead of the clock"))
+    if (server && !elsewhere && !by_force)
         sim_fail(w, l->key, "%s isn't told why it is refused: %s", who, words);
     if (elsewhere && !server)
         sim_fail(w, l->key, "%s is told %s of what is elsewhere: %s", who, tl_err_name(code),

@@ -86,10 +86,14 @@ TEST(where_s_may_not_be_written_k_stays_what_s_knows) {
 #define INBOX "tidelock:inbox:a"
 
 /* For 9 s. */
-static const tl_reply *say_first(const char *not_after) {
+static const tl_reply *say_numbered(const char *fence, const char *not_after) {
     return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S), L(NOW), L("3600000"),
-               L("owner"), L(TOKEN), L(TOKEN), L("9000"), L("9000"), L("8"),
+               L("owner"), L(TOKEN), L(TOKEN), L("9000"), L("9000"), tl__bytes_of(fence),
                tl__bytes_of(not_after), L(NOW));
+}
+
+static const tl_reply *say_first(const char *not_after) {
+    return say_numbered("8", not_after);
 }
 
 static int64_t keep_first(const char *not_after) {
@@ -107,6 +111,14 @@ TEST(it_is_written_down_by_the_first) {
     S_HAS("since", "8");
     S_HAS("owner", "owner");
     assert_int_equal(number_of(SAY(L("PTTL"), L(S))), 3600000);
+}
+
+/* The clock was ahead, and so is the counter: nobody has held it since tomorrow. */
+TEST(a_number_ahead_of_the_clock_does_not_tell_since_when) {
+    (void)SAY(L("DEL"), L(S));
+    (void)say_numbered("1700172800000000", "0");
+    S_HAS("fence", "1700172800000000");
+    S_HAS("since", NOW);
 }
 
 /* Its holder goes on to count on all that K has left. */

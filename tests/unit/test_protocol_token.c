@@ -450,7 +450,8 @@ TEST(a_time_that_cannot_be_right_brings_none) {
 
 #define OTHER "00000000-0000-4000-8000-0000000000bb"
 #define BEHIND_US 1000000
-#define AHEAD_US INT64_C(86400000000)
+#define FENCE_END (INT64_C(1) << 53)
+#define DAY_US INT64_C(86400000000)
 
 static void assert_words(const tl_command *c, const char *words) {
     char text[256] = "";
@@ -666,20 +667,23 @@ TEST(who_stands_in_line_is_left_to_the_script) {
     assert_left_to_the_script(&f);
 }
 
-TEST(a_number_far_from_the_clock_is_not_believed) {
-    const int64_t from_now[] = {-BEHIND_US - 1, AHEAD_US + 1, -FEED_SERVER_US, -FEED_SERVER_US - 7};
+/* Ahead of it is a counter whose server's clock has been set back. */
+TEST(a_number_behind_the_clock_or_beyond_the_last_is_not_believed) {
+    const int64_t from_now[] = {-BEHIND_US - 1, FENCE_END - FEED_SERVER_US, -FEED_SERVER_US,
+                                -FEED_SERVER_US - 7};
     for (size_t i = 0; i < sizeof from_now / sizeof *from_now; i++) {
         feed f;
         begin(&f, TL_ACQUIRE);
         (void)feed_native(&f, "+OK", clock_us(&f) + from_now[i], "nil nil nil nil");
         assert_left_to_the_script(&f);
     }
-    const int64_t near[] = {-BEHIND_US, 0, 1, AHEAD_US};
-    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+    const int64_t good[] = {-BEHIND_US, 0, 1, 2 * DAY_US, 3000 * DAY_US};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         feed f;
         begin(&f, TL_ACQUIRE);
-        (void)feed_native(&f, "+OK", clock_us(&f) + near[i], "nil nil nil nil");
+        (void)feed_native(&f, "+OK", clock_us(&f) + good[i], "nil nil nil nil");
         expect(&f, TL_OK, false);
+        assert_int_equal(result()->fence, clock_us(&f) + good[i]);
     }
 }
 

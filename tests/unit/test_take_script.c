@@ -228,7 +228,8 @@ TEST(a_number_is_above_all_before_and_not_behind_the_clock) {
 }
 
 TEST(a_counter_that_can_not_count_is_named) {
-    static const char *const wrong[] = {"x", "", "-5", "1e3", "1700086400000001"};
+    static const char *const wrong[] = {
+        "x", "", "-5", "1e3", "9007199254740991", "9223372036854775807"};
     for (size_t i = 0; i <= sizeof wrong / sizeof *wrong; i++) {
         begin_empty();
         if (i < sizeof wrong / sizeof *wrong)
@@ -240,16 +241,28 @@ TEST(a_counter_that_can_not_count_is_named) {
         assert_int_equal(r->type, TL_REPLY_ERROR);
         (void)snprintf(words, sizeof words, "%.*s", (int)r->text.n, r->text.p);
         assert_non_null(strstr(words, F));
-        assert_non_null(strstr(words, i == 4 ? "ahead" : "no number"));
+        assert_non_null(strstr(words, i == 4 || i == 5 ? "2^53" : "holds no number"));
         K_HOLDS(NULL);
         (void)SAY(L("DEL"), L(F));
         assert_int_equal(usual(TOKEN), 1);
         end();
     }
-    begin_empty();
-    (void)SAY(L("SET"), L(F), L("1700086400000000")); /* a day, no more */
-    assert_int_equal(usual(TOKEN), 1);
-    end();
+}
+
+/* The clock was two days ahead, or thirty years, and has been set right. */
+TEST(a_counter_ahead_of_the_clock_goes_on_from_there) {
+    static const char *const ahead[] = {"1700172800000000", "2646000000000000", "9007199254740900"};
+    for (size_t i = 0; i < sizeof ahead / sizeof *ahead; i++) {
+        int64_t was = 0;
+        begin_empty();
+        assert_true(tl__bytes_to_int(tl__bytes_of(ahead[i]), &was));
+        (void)SAY(L("SET"), L(F), tl__bytes_of(ahead[i]));
+        const tl_reply *r = say_usual(TOKEN, "0");
+        assert_int_equal(number_of(tl__reply_item(r, 0)), 1);
+        assert_int_equal(number_of(tl__reply_item(r, 3)), was + 1);
+        K_HOLDS(TOKEN);
+        end();
+    }
 }
 
 /* Its own native commands have set K: that is to be judged. */

@@ -126,12 +126,17 @@ TEST(what_comes_too_late_gets_nothing_but_what_it_has) {
     expect_vote(say_vote((asked){.not_after = "1699999999999999"}), 1, -1, 1);
 }
 
-TEST(a_day_ahead_is_no_proposal) {
+/* Another server's counter is ahead, whose clock has been set back: a majority must reach its number. */
+TEST(a_proposal_may_be_ahead_of_the_clock_and_ends_below_the_last_number) {
     char far[32];
-    (void)snprintf(far, sizeof far, "%lld", (long long)(NOW_US + DAY_US + 1));
-    const tl_reply *r = say_vote((asked){.least = far});
+    (void)snprintf(far, sizeof far, "%lld", (long long)(NOW_US + 40 * DAY_US));
+    expect_vote(say_vote((asked){.least = far}), 1, NOW_US + 40 * DAY_US, 0);
+    expect_vote(say_vote((asked){0}), 1, NOW_US + 40 * DAY_US + 1, 1);
+    (void)say_vote((asked){.token = OTHER});
+    (void)SAY(L("DEL"), L(K), L(F));
+    const tl_reply *r = say_vote((asked){.least = "9007199254740992"});
     assert_int_equal(r->type, TL_REPLY_ERROR);
-    assert_non_null(strstr(r->text.p, "a day ahead of the clock"));
+    assert_non_null(strstr(r->text.p, "2^53"));
     K_HOLDS(NULL);
     assert_int_equal(number_of(SAY(L("EXISTS"), L(F))), 0);
 }

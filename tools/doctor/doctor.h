@@ -9,6 +9,7 @@
 #include "link/link_open.h"
 #include "link/members.h"
 #include "skew/judge/skew_judge.h"
+#include "wire/keys.h"
 
 #define DOCTOR_KEY_MOST 1024
 
@@ -108,7 +109,10 @@ typedef struct {
     char script_why[DOCTOR_WORDS_SIZE];
     bool clock_watched, clock_stepped;
     char clock_why[DOCTOR_WORDS_SIZE];
-    int64_t now_us, agents_step_us;   /**< the server's clock; when an agent saw it set, 0 never */
+    int64_t now_us, agents_step_us; /**< the server's clock; when an agent saw it set, 0 never */
+    char counter[TL_COUNTER_SIZE +
+                 1]; /**< the fencing counter of the key's slot; "": it wasn't read */
+    int64_t counted; /**< its number, 0: there is none yet; -1: it holds no number */
     skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less its own */
     int servers;
     char servers_why[DOCTOR_WORDS_SIZE];

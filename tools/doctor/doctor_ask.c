@@ -396,6 +396,37 @@ static void ask_clocks(skew_link *l, doctor_facts *f) {
     ask_servers(l, f, &track, rate);
 }
 
+/* ---- the fencing counter ------------------------------------------------------------------------------ */
+
+static bool take_counter(void *ctx, const tl_reply *reply) {
+    doctor_facts *f = ctx;
+    tl_bytes text;
+
+    f->counted = 0;
+    if (reply->type == TL_REPLY_NIL)
+        return true;
+    if (!tl__reply_text(reply, &text) || !tl__bytes_to_int(text, &f->counted) || f->counted < 0)
+        f->counted = -1;
+    return true;
+}
+
+/* Of one key, since nobody knows the others. Another node's, or one that may not be read, is left out: what may not be read,
+ * the permissions tell. */
+static void ask_counter(skew_link *l, doctor_facts *f) {
+    const char *const get[] = {"GET", f->counter, NULL};
+
+    if (!f->key || !(doctor_users(f) & (DOCTOR_TOKEN | DOCTOR_STAMP)))
+        return;
+    tl_slot_tag tag = tl__slot_tag(tl__hash_slot(tl__bytes_of(f->key)));
+    f->counter[tl__counter(f->counter, &tag).n] = '\0';
+    if (skew_link_ask(l, get, take_counter, f))
+        return;
+    if (strncmp(l->words, "WRONGTYPE", 9) == 0)
+        f->counted = -1;
+    else
+        f->counter[0] = '\0';
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------------ */
 
 bool doctor_ask_info(skew_link *l, doctor_facts *f) {
@@ -420,5 +451,6 @@ bool doctor_ask(skew_link *l, doctor_facts *f) {
     ask_sentinels(l, f);
     ask_script(l, f);
     ask_clocks(l, f);
+    ask_counter(l, f);
     return true;
 }

@@ -253,6 +253,44 @@ static void check_clock(const doctor_facts *f, doctor_report *r) {
     }
 }
 
+/* ---- the fencing counter ------------------------------------------------------------------------------------ */
+
+#define AHEAD_US INT64_C(10000000) /* less may be the difference of two servers' clocks */
+#define FENCE_END (INT64_C(1) << 53)
+
+static void put_span(char to[32], int64_t us) {
+    int64_t s = us / 1000000;
+    if (s < 7200)
+        (void)snprintf(to, 32, "%lld s", (long long)s);
+    else if (s < 172800)
+        (void)snprintf(to, 32, "%lld h", (long long)(s / 3600));
+    else
+        (void)snprintf(to, 32, "%lld days", (long long)(s / 86400));
+}
+
+static void check_counter(const doctor_facts *f, doctor_report *r) {
+    int64_t ahead_us = f->counted - f->now_us;
+    char span[32];
+
+    if (!f->counter[0])
+        return;
+    if (f->counted < 0 || f->counted >= FENCE_END - 1) {
+        doctor_found(r, "fence", DOCTOR_DANGER, "the fencing counter %s %s", f->counter,
+                     f->counted < 0 ? "holds no number" : "is at 2^53: it has no next number");
+        doctor_why(r, "no lock of the key's slot can be acquired with a fence");
+        doctor_fix(r,
+                   "set it to the largest fencing number that was given for locks of this slot, as "
+                   "what they protect remembers it; if none does, DEL it");
+    } else if (f->clock_watched && ahead_us > AHEAD_US) {
+        put_span(span, ahead_us);
+        doctor_found(r, "fence", DOCTOR_WARNING,
+                     "the fencing counter %s is %s ahead of the server's clock", f->counter, span);
+        doctor_why(r, "the clock was ahead once. Fencing numbers go on rising, but until the clock "
+                      "has caught up a failover that loses writes may repeat some");
+        doctor_fix(r, "nothing, it passes; don't delete the counter: numbers would go back");
+    }
+}
+
 static void check_other_clock(const skew_host *h, doctor_report *r) {
     int64_t off = h->offset.lo > 0 ? h->offset.lo : h->offset.hi < 0 ? -h->offset.hi : 0;
 
@@ -355,6 +393,7 @@ void doctor_check_able(const doctor_facts *f, doctor_report *r) {
     check_allowed(f, r);
     check_clock(f, r);
     check_other_clocks(f, r);
+    check_counter(f, r);
     check_timeouts(f, r);
     check_clients(f, r);
     check_protection(f, r);

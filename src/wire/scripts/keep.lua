@@ -61,11 +61,13 @@ for i = 1, #KEYS / 2 do
             if tonumber(fence) < (tonumber(s[4] or 0) or 0) then
                 fence = s[4]
             end
+            -- Where no fence is known, or the counter is ahead of the clock, it tells nothing of when K was taken.
+            local since = fence ~= '0' and math.min(tonumber(fence), now) or now
             -- As long as K lasts, which its holder may count on, though this is for less.
             till = math.max(till, latest + redis.call('PTTL', K) * 1000)
             done = redis.pcall('HMSET', S, 'token', token, 'value', text, 'until', string.format('%.0f', till),
-                               'fence', fence, 'since', fence ~= '0' and fence or string.format('%.0f', now),
-                               'owner', ARGV[3], 'claim', '')
+                               'fence', fence, 'since', string.format('%.0f', since), 'owner', ARGV[3],
+                               'claim', '')
         elseif later or s[5] and s[5] ~= '' then
             done = redis.pcall('HMSET', S, 'value', text, 'until', string.format('%.0f', later and till or s[3]),
                                'claim', '')

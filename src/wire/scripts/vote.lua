@@ -12,7 +12,8 @@
 --   noted: of 1, K was the token's before; of 0, S knows the holder, whose release will be announced
 --
 -- The first number is by what all servers were told alike, not by the clock of each, unless that is half a day ahead of
--- it: so a majority of them gives the same one. With the same token again K is left as it is and F goes on, beyond what was proposed then: by that a number
+-- it: so a majority of them gives the same one. What they were told may be ahead of this clock, by any amount: another's
+-- counter is, and a majority must reach its number. With the same token again K is left as it is and F goes on, beyond what was proposed then: by that a number
 -- is raised where it is held. Below 3.2 the sender's ideas of the time count, as in take.
 local K, S, F = KEYS[1], KEYS[2], KEYS[3]
 local token, px, not_after, owner = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[6]
@@ -53,9 +54,6 @@ end
 local refused = withheld(time and now, ARGV[9] ~= '0' and ARGV[9] or nil, answer)
 if refused then
     return refused
-end
-if least > latest + 86400000000 then
-    return {err = 'ERR the fencing number that was proposed is a day ahead of the clock'}
 end
 local last, wrong = draw(numbers, math.max(least, latest - 43200000000), fence)
 if not last then
