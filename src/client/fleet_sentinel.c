@@ -31,6 +31,9 @@ typedef struct {
     bool seed;      /* the URL names it */
     unsigned asked; /* questions without an answer */
     bool waits;     /* the present one is among them */
+    bool asks_id;   /* and it asks who that is; */
+    bool asks_list; /* who else there is, */
+    bool listed;    /* as has been answered once */
     bool failed;    /* it left the last one unanswered, */
     tl_err why;     /* as these tell */
     char words[TL_SITE_WORDS];
@@ -46,7 +49,9 @@ typedef struct sentinels {
     tl_vote vote[SENTINELS_MAX];
     unsigned count;
     uint16_t question; /* the number of the present one */
+    unsigned total;    /* by which a master was sure; 0: none was */
     bool asking, learns;
+    bool nameless; /* one has answered whose run isn't told: all are asked who they are */
     bool suspects; /* one says that it has switched */
     tl_mono began, by;
     tl_mono again; /* not before */
@@ -149,8 +154,12 @@ static void ask_one(sentinels *all, unsigned i) {
     s->waits = false;
     (void)command(&send, "MASTER", name);
     (void)command(&send, "GET-MASTER-ADDR-BY-NAME", name);
-    if (all->learns)
+    s->asks_list = all->learns || (all->nameless && !s->listed);
+    if (s->asks_list)
         (void)command(&send, "SENTINELS", name);
+    s->asks_id = all->nameless || tl__conn_run(s->conn) == 0;
+    if (s->asks_id)
+        command(&send, "MYID", name)->argc = 2;
     if (s->asked >= ASKED_MAX || tl__conn_send(s->conn, &send, s, all->began))
         return;
     s->asked++;
@@ -206,6 +215,19 @@ static void read_error(sentinel *s, const tl_reply *reply) {
     failed(s, why, tl__bytes_of(words));
 }
 
+/* Who else there is, and who it is. */
+static void read_more(sentinel *s, tl_vote *vote, const tl_answer *answer) {
+    sentinels *all = s->of;
+    if (s->asks_id && answer->count > 2)
+        tl__vote_read_id(vote, &answer->reply[answer->count - 1]);
+    all->nameless = all->nameless || answer->run == 0;
+    if (s->asks_list && answer->count > 2) {
+        s->listed = answer->reply[2].type == TL_REPLY_ARRAY;
+        learn_of(all, &answer->reply[2]);
+    }
+    vote->alone = !s->listed;
+}
+
 static void on_answer(void *ctx, const tl_answer *answer) {
     sentinel *s = ctx;
     sentinels *all = s->of;
@@ -222,8 +244,7 @@ static void on_answer(void *ctx, const tl_answer *answer) {
         read_error(s, &answer->reply[0]);
     } else {
         s->failed = false;
-        if (all->learns && answer->count > 2)
-            learn_of(all, &answer->reply[2]);
+        read_more(s, vote, answer);
     }
 }
 
@@ -259,6 +280,8 @@ static void say_trouble(sentinels *all, const tl_verdict *v) {
     if (v->answered > 0 && v->unknown == v->answered)
         (void)snprintf(all->words, sizeof all->words,
                        "%s: the Sentinels know no master of this name; check the URL", name);
+    else if (v->answered < v->majority && v->nameless > 0)
+        (void)snprintf(all->words, sizeof all->words, "%s: %s", name, TL_NAMELESS);
     else if (v->answered < v->majority)
         (void)snprintf(all->words, sizeof all->words,
                        "%s: no majority of the Sentinels: %u of %u answer (%.160s)", name,
@@ -308,7 +331,7 @@ static bool is_waiting(const sentinels *all) {
 
 /* Once it is sure nobody else need answer. */
 static void conclude(sentinels *all, tl_mono now) {
-    tl_verdict v = tl__votes_judge(all->vote, all->count, all->seeds.count);
+    tl_verdict v = tl__votes_judge(all->vote, all->count, all->seeds.count, all->total);
     bool over = !is_waiting(all) || !tl__mono_before(now, all->by);
     if (!over && (!v.sure || is_older(all, v.master)))
         return;
@@ -318,6 +341,7 @@ static void conclude(sentinels *all, tl_mono now) {
             failed(all->list[i], TL_EUNAVAILABLE, TL_LITERAL("no answer in time"));
     bool led = v.master && lead(all, v.master);
     if (led && v.sure) {
+        all->total = v.total;
         tl__backoff_reset(&all->backoff);
         tl__site_named(&all->site, all->began);
         return;

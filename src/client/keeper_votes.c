@@ -45,8 +45,6 @@ static void write_all(tl_keeper *k, unsigned asked, tl_mono now) {
  * answered by, also while there is no connection to that: what it has voted for there lasts. */
 static bool is_anothers(tl_keeper *k, unsigned index, uint64_t run) {
     const tl_fleet *fleet = &k->client->fleet;
-    if (run == 0)
-        return false;
     for (unsigned i = 0; i < fleet->servers; i++)
         if (i != index && atomic_load(&fleet->server[i]->run) == run)
             return true;
@@ -54,17 +52,20 @@ static bool is_anothers(tl_keeper *k, unsigned index, uint64_t run) {
     return false;
 }
 
+/* One that doesn't say which it is may be the same as another, too. */
 static void judge(tl_keeper *k, unsigned index, uint64_t run, tl_event *e) {
-    static const char words[] =
-        "another server of the URL is the same: each vote must be another's";
+    static const char same[] = "another server of the URL is the same: each vote must be another's";
+    static const char nameless[] =
+        "it doesn't say which server it is, and might be another of the URL: allow its user INFO";
+    const char *words = run == 0 ? nameless : same;
     char line[TL_WORDS_SIZE];
     e->from = (uint8_t)index;
-    if (e->kind != TL_REPLY || !is_anothers(k, index, run))
+    if (e->kind != TL_REPLY || (run != 0 && !is_anothers(k, index, run)))
         return;
     e->maybe_sent = e->count > 0;
     e->kind = TL_FAILED;
-    e->why = TL_EINVALID;
-    e->words = TL_LITERAL(words);
+    e->why = run == 0 ? TL_EDENIED : TL_EINVALID;
+    e->words = tl__bytes_of(words);
     (void)snprintf(line, sizeof line, "%.100s: %s", k->client->fleet.server[index]->endpoint.label,
                    words);
     tl__client_warn(k->client, line, e->now);
@@ -145,8 +146,10 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
     tl_node *node = k->client->fleet.server[index];
     tl_conn *conn = tl__keeper_conn(k, node);
     tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
+    reached.from = (uint8_t)index;
     reached.run = conn ? tl__conn_run(conn) : 0;
-    judge(k, index, reached.run, &reached);
+    if (conn && tl__conn_up(conn)) /* else it hasn't said yet who it is */
+        judge(k, index, reached.run, &reached);
     if (reached.kind != TL_REPLY || (conn && send->count == 0 && tl__conn_lively(conn, now))) {
         *ret = reached;
         return true;

@@ -62,14 +62,69 @@ bool tl__vote_other(const tl_reply *item, tl_bytes *ret_host, uint16_t *ret_port
     return host && port && tl__reply_text(host, ret_host) && read_port(port, ret_port);
 }
 
+/* FNV-1a: only whether two are the same matters. */
+void tl__vote_read_id(tl_vote *vote, const tl_reply *reply) {
+    uint64_t id = UINT64_C(14695981039346656037);
+    tl_bytes text;
+    if (!tl__reply_text(reply, &text) || text.n == 0)
+        return;
+    for (size_t i = 0; i < text.n; i++)
+        id = (id ^ (unsigned char)text.p[i]) * UINT64_C(1099511628211);
+    vote->id = id;
+}
+
 /* ---- judging --------------------------------------------------------------------------------- */
 
+/* What they are told apart by: that which more of them tell. A run and an id can't be compared. */
+typedef struct {
+    const tl_vote *votes;
+    unsigned count;
+    bool by_id;
+    bool few; /* there are no more places than Sentinels: all are different */
+} ballot;
+
+static uint64_t name_of(const ballot *b, unsigned i) {
+    return b->by_id ? b->votes[i].id : b->votes[i].run;
+}
+
+static bool has_answered(const ballot *b, unsigned i) {
+    return b->votes[i].kind != TL_VOTE_NONE;
+}
+
+static unsigned known_by(const tl_vote *vote) {
+    return vote->kind == TL_VOTE_NAMED ? (unsigned)vote->others + 1 : 0;
+}
+
+static ballot ballot_of(const tl_vote *votes, unsigned count) {
+    ballot b = {.votes = votes, .count = count};
+    unsigned runs = 0, ids = 0, most = 0;
+    bool alone = false;
+    for (unsigned i = 0; i < count; i++) {
+        runs += has_answered(&b, i) && votes[i].run != 0;
+        ids += has_answered(&b, i) && votes[i].id != 0;
+        alone = alone || (has_answered(&b, i) && votes[i].alone);
+        most = known_by(&votes[i]) > most ? known_by(&votes[i]) : most;
+    }
+    b.by_id = ids > runs;
+    b.few = count == 1 || most == 0 || (count <= most && !alone);
+    return b;
+}
+
 /* The same Sentinel, by another of its addresses, has answered already. */
-static bool is_counted(const tl_vote *votes, unsigned i) {
-    for (unsigned k = 0; k < i; k++)
-        if (votes[k].kind != TL_VOTE_NONE && votes[k].run != 0 && votes[k].run == votes[i].run)
+static bool is_counted(const ballot *b, unsigned i) {
+    for (unsigned k = 0; name_of(b, i) != 0 && k < i; k++)
+        if (has_answered(b, k) && name_of(b, k) == name_of(b, i))
             return true;
     return false;
+}
+
+/* It may be one that has answered by another of its addresses. */
+static bool is_nameless(const ballot *b, unsigned i) {
+    return name_of(b, i) == 0 && !b->few;
+}
+
+static bool counts(const ballot *b, unsigned i) {
+    return has_answered(b, i) && !is_nameless(b, i) && !is_counted(b, i);
 }
 
 static bool names(const tl_vote *vote, const tl_vote *master) {
@@ -77,42 +132,42 @@ static bool names(const tl_vote *vote, const tl_vote *master) {
            strcmp(vote->host, master->host) == 0;
 }
 
-static unsigned count_named(const tl_vote *votes, unsigned n, const tl_vote *master) {
+static unsigned count_named(const ballot *b, const tl_vote *master) {
     unsigned count = 0;
-    for (unsigned i = 0; i < n; i++)
-        count += names(&votes[i], master) && !is_counted(votes, i);
+    for (unsigned i = 0; i < b->count; i++)
+        count += names(&b->votes[i], master) && counts(b, i);
     return count;
 }
 
 /* The latest; of several in one epoch the one that most of them name. */
-static const tl_vote *latest(const tl_vote *votes, unsigned n) {
+static const tl_vote *latest(const ballot *b) {
     const tl_vote *best = NULL;
-    for (unsigned i = 0; i < n; i++) {
-        const tl_vote *v = &votes[i];
+    for (unsigned i = 0; i < b->count; i++) {
+        const tl_vote *v = &b->votes[i];
         if (v->kind == TL_VOTE_NAMED &&
             (!best || v->epoch > best->epoch ||
-             (v->epoch == best->epoch && count_named(votes, n, v) > count_named(votes, n, best))))
+             (v->epoch == best->epoch && count_named(b, v) > count_named(b, best))))
             best = v;
     }
     return best;
 }
 
-tl_verdict tl__votes_judge(const tl_vote *votes, unsigned count, unsigned seeds) {
+tl_verdict tl__votes_judge(const tl_vote *votes, unsigned count, unsigned seeds, unsigned former) {
+    const ballot b = ballot_of(votes, count);
     tl_verdict v = {0};
-    unsigned doubles = 0;
+    unsigned named = seeds;
     for (unsigned i = 0; i < count; i++) {
-        bool answered = votes[i].kind != TL_VOTE_NONE, again = answered && is_counted(votes, i);
-        unsigned knows = votes[i].kind == TL_VOTE_NAMED ? (unsigned)votes[i].others + 1 : 0;
-        doubles += again;
-        v.answered += answered && !again;
-        v.unknown += votes[i].kind == TL_VOTE_UNKNOWN && !again;
-        v.total = knows > v.total ? knows : v.total;
+        named -= i < seeds && has_answered(&b, i) && is_counted(&b, i);
+        v.answered += counts(&b, i);
+        v.unknown += votes[i].kind == TL_VOTE_UNKNOWN && counts(&b, i);
+        v.nameless += has_answered(&b, i) && is_nameless(&b, i);
+        v.total = known_by(&votes[i]) > v.total ? known_by(&votes[i]) : v.total;
     }
-    seeds -= doubles < seeds ? doubles : seeds;
-    v.total = seeds > v.total ? seeds : v.total;
+    v.total = named > v.total ? named : v.total;
     v.total = v.answered > v.total ? v.answered : v.total;
+    v.total = former > v.total && v.answered < former / 2 + 1 ? former : v.total;
     v.majority = v.total / 2 + 1;
-    v.master = v.answered >= v.majority ? latest(votes, count) : NULL;
-    v.sure = v.master && count_named(votes, count, v.master) >= v.majority;
+    v.master = v.answered >= v.majority ? latest(&b) : NULL;
+    v.sure = v.master && count_named(&b, v.master) >= v.majority;
     return v;
 }

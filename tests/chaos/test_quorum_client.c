@@ -494,6 +494,20 @@ TEST(one_server_by_two_names_is_no_two_votes) {
     WAIT_FOR(SOON_MS, voters(KEY) == 0);
 }
 
+/* Two names may be one server's, where none may be asked which it is. */
+TEST(servers_that_do_not_say_who_they_are_have_no_vote) {
+    NEEDS_SERVER(REAL_SEVEN);
+    for (int i = 0; i < SERVERS; i++)
+        freeReplyObject(real_redis_command(servers[i], "ACL SETUSER default -info"));
+    tl_client *client = client_of("127.0.0.1", 0, "localhost", 0, "127.0.0.1", 1);
+    tl_err code = tl_lock_acquire(make_lock(client, KEY, TTL_MS), 0, &said);
+    for (int i = 0; i < SERVERS; i++)
+        freeReplyObject(real_redis_command(servers[i], "ACL SETUSER default +info"));
+    ASSERT_RESULT(code, TL_EDENIED);
+    ASSERT_SAID("allow its user INFO");
+    assert_int_equal(voters(KEY), 0);
+}
+
 TEST(a_wrong_password_on_some_is_told_when_no_majority_is_left) {
     tl_lock *one = make_lock(quorum_client(), KEY, TTL_MS);
     for (int i = 0; i < 3; i++) {

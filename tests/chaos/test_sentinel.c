@@ -57,8 +57,10 @@ static int set_up(void **state) {
 }
 
 static int tear_down(void **state) {
-    for (int i = 0; i < SENTINELS; i++)
+    for (int i = 0; i < SENTINELS; i++) {
         real_redis_thaw(sentinel(i));
+        freeReplyObject(real_redis_command(sentinel(i), "ACL SETUSER default +info"));
+    }
     for (int i = 0; i < real_fleet_servers(fleet); i++)
         real_redis_thaw(real_fleet_server(fleet, i)->redis);
     contest_abandon();
@@ -485,6 +487,27 @@ TEST_IN(fewer_than_a_majority_of_the_sentinels, FIRST) {
     real_redis_freeze(sentinel(2));
     ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, SENTINEL_PASSWORD), TL_EUNAVAILABLE);
     ASSERT_SAID(REAL_FLEET_NAME ": no majority of the Sentinels: 1 of 3 answer");
+}
+
+/* Its user may not run INFO, and the URL names it otherwise than it announces itself: it has two places. */
+TEST_IN(one_sentinel_by_two_names_is_no_majority, FIRST) {
+    NEEDS_SERVER(REAL_SEVEN);
+    char url[160];
+    for (int i = 0; i < SENTINELS; i++)
+        must(sentinel(i), "ACL SETUSER default -info");
+    (void)snprintf(url, sizeof url,
+                   "redis+sentinel://:" MASTER_PASSWORD
+                   "@localhost:%d,localhost:%d,localhost:%d/" REAL_FLEET_NAME,
+                   real_fleet_sentinel(fleet, 0)->port, real_fleet_sentinel(fleet, 1)->port,
+                   real_fleet_sentinel(fleet, 2)->port);
+    tl_lock *lock = by_hand(client_with(TL_CLIENT_OPTIONS(.url = url)), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    real_redis_freeze(sentinel(1));
+    real_redis_freeze(sentinel(2));
+    tl_err code = TL_OK;
+    WAIT_FOR(FAILOVER_MS, (code = tl_lock_extend(lock, TTL_MS, &said)) != TL_OK);
+    ASSERT_RESULT(code, TL_EUNCERTAIN);
+    ASSERT_SAID("no majority of the Sentinels: 1 of 3 answer");
 }
 
 /* The master is well, and says so; but whether it is still the master nobody can tell. */

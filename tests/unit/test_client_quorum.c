@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "client/client.h"
+#include "client/keeper_inside.h"
 #include "client/run.h"
 #include "tests.h"
 
@@ -56,4 +57,32 @@ TEST(clocks_that_are_apart_by_less_or_unknown_are_not) {
     assert_int_equal(lines, 0);
     compare((int[]){0, 0, 0, 13, 13}, 3);
     assert_int_equal(lines, 0);
+}
+
+/* ---- who is who ------------------------------------------------------------------------------ */
+
+static tl_event judge(tl_client *client, unsigned place, uint64_t run) {
+    const tl_exchange x = {.server = (uint8_t)place};
+    const tl_answer answer = {.ok = true, .count = 1, .run = run};
+    tl_event e = {.kind = TL_REPLY, .count = 1};
+    tl__keeper_judge_run(&client->keeper, &x, &answer, &e);
+    assert_int_equal(e.from, place);
+    return e;
+}
+
+TEST(a_vote_counts_of_a_server_that_is_known_to_be_another) {
+    tl_client *client;
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = "redis+quorum://a,b,c");
+    assert_int_equal(tl_client_open(&options, &client, NULL), TL_OK);
+    assert_int_equal(judge(client, 0, 7).kind, TL_REPLY);
+    assert_int_equal(judge(client, 1, 8).kind, TL_REPLY);
+    tl_event same = judge(client, 2, 7), nameless = judge(client, 2, 0);
+    assert_int_equal(same.kind, TL_FAILED);
+    assert_int_equal(same.why, TL_EINVALID);
+    assert_int_equal(nameless.kind, TL_FAILED);
+    assert_int_equal(nameless.why, TL_EDENIED);
+    assert_true(nameless.maybe_sent);
+    assert_non_null(memmem(nameless.words.p, nameless.words.n, "INFO", 4));
+    assert_int_equal(judge(client, 0, 7).kind, TL_REPLY);
+    tl_client_close(client);
 }

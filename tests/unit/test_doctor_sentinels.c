@@ -28,7 +28,7 @@ TESTS_WITH(set_up, NULL);
 
 static int check(void) {
     report.count = 0;
-    set.verdict = tl__votes_judge(set.vote, set.count, set.seeds);
+    set.verdict = tl__votes_judge(set.vote, set.count, set.seeds, 0);
     doctor_check_sentinels(&set, &report);
     return report.count;
 }
@@ -113,4 +113,22 @@ TEST(two_are_too_few) {
     set.vote[0].others = set.vote[1].others = 1;
     assert_int_equal(check(), 1);
     says(0, DOCTOR_WARNING, "there are two Sentinels", "run three");
+}
+
+/* Its user may ask neither, and the URL names them otherwise than they are announced. */
+TEST(sentinels_that_do_not_say_who_they_are_are_told_of) {
+    for (unsigned i = 0; i < 3; i++)
+        set.vote[i].run = 0;
+    assert_int_equal(check(), 0);
+    set.count = 6;
+    for (unsigned i = 3; i < 6; i++) {
+        set.of[i] = set.of[i - 3];
+        set.vote[i] = set.vote[i - 3];
+    }
+    assert_int_equal(check(), 1);
+    says(0, DOCTOR_DANGER, "6 of the places", "SENTINEL MYID");
+    for (unsigned i = 0; i < 5; i++)
+        set.vote[i].id = i % 3 + 1;
+    assert_int_equal(check(), 1);
+    says(0, DOCTOR_WARNING, "1 of the places", "SENTINEL MYID");
 }

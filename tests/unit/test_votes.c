@@ -21,14 +21,19 @@ static const tl_vote silent = {.kind = TL_VOTE_NONE};
 static const tl_vote ignorant = {.kind = TL_VOTE_UNKNOWN, .run = 9};
 
 /* "host", "host?" when it isn't sure, "" for nobody. */
-static void judged(const tl_vote *votes, unsigned n, unsigned seeds, const char *expected) {
+static void judged_after(unsigned former, const tl_vote *votes, unsigned n, unsigned seeds,
+                         const char *expected) {
     char said[TL_HOST_SIZE + 1];
-    tl_verdict v = tl__votes_judge(votes, n, seeds);
+    tl_verdict v = tl__votes_judge(votes, n, seeds, former);
     (void)snprintf(said, sizeof said, "%s%s", v.master ? v.master->host : "",
                    v.master && !v.sure ? "?" : "");
     assert_string_equal(said, expected);
     assert_true(!v.sure || v.master);
     assert_int_equal(v.majority, v.total / 2 + 1);
+}
+
+static void judged(const tl_vote *votes, unsigned n, unsigned seeds, const char *expected) {
+    judged_after(0, votes, n, seeds, expected);
 }
 
 TEST(a_majority_that_agrees_is_sure) {
@@ -72,9 +77,63 @@ TEST(one_sentinel_by_two_addresses_counts_once) {
     judged(alone, 2, 2, "a"); /* there is but that one */
 }
 
-TEST(two_whose_run_is_not_told_are_two) {
-    const tl_vote two[] = {vote(0, 7, 2, "a"), vote(0, 7, 2, "a"), silent};
+static tl_vote vote_by_id(uint64_t id, int64_t epoch, int32_t others, const char *host) {
+    tl_vote v = vote(0, epoch, others, host);
+    v.id = id;
+    return v;
+}
+
+/* Whose user may not run INFO. */
+TEST(one_sentinel_by_two_addresses_counts_once_by_its_id) {
+    const tl_vote twice[] = {vote_by_id(1, 7, 2, "a"), silent, silent, vote_by_id(1, 7, 2, "a"),
+                             silent},
+                  two[] = {vote_by_id(1, 7, 2, "a"), vote_by_id(2, 7, 2, "a"), silent,
+                           vote_by_id(1, 7, 2, "a"), silent};
+    judged(twice, 5, 3, "");
+    judged(two, 5, 3, "a");
+    assert_int_equal(tl__votes_judge(twice, 5, 3, 0).answered, 1);
+    assert_int_equal(tl__votes_judge(twice, 5, 3, 0).total, 3);
+}
+
+TEST(who_does_not_say_who_it_is_counts_while_it_must_be_another) {
+    tl_vote two[] = {vote(0, 7, 2, "a"), vote(0, 7, 2, "a"), silent, silent};
     judged(two, 3, 3, "a");
+    assert_int_equal(tl__votes_judge(two, 3, 3, 0).nameless, 0);
+    judged(two, 4, 3, ""); /* more places than Sentinels: both may be one */
+    assert_int_equal(tl__votes_judge(two, 4, 3, 0).nameless, 2);
+    assert_int_equal(tl__votes_judge(two, 4, 3, 0).answered, 0);
+    two[1].alone = true; /* the others may have places that aren't known */
+    judged(two, 3, 3, "");
+    const tl_vote alone = vote(0, 7, 0, "a");
+    judged(&alone, 1, 1, "a");
+}
+
+/* A run and an id can't be compared: by which more of them tell, the others are nameless. */
+TEST(those_that_tell_something_else_are_not_told_apart_from_the_rest) {
+    const tl_vote mixed[] = {vote(1, 7, 2, "a"), vote_by_id(5, 7, 2, "a"), silent, silent},
+                  ids[] = {vote(1, 7, 2, "a"), vote_by_id(5, 7, 2, "a"), vote_by_id(6, 7, 2, "a"),
+                           silent};
+    judged(mixed, 4, 3, "");
+    judged(ids, 4, 3, "a");
+    assert_int_equal(tl__votes_judge(ids, 4, 3, 0).nameless, 1);
+}
+
+/* The URL's own names are so many Sentinels, whatever they have forgotten. */
+TEST(one_that_was_reset_and_is_known_by_two_addresses_is_no_majority) {
+    const tl_vote reset[] = {vote(1, 7, 0, "a"), silent, silent, vote(1, 7, 0, "a"), silent};
+    judged(reset, 5, 3, "");
+    assert_int_equal(tl__votes_judge(reset, 5, 3, 0).total, 3);
+}
+
+/* It forgets the others for a time, also where the URL names it alone. */
+TEST(fewer_sentinels_than_before_are_believed_by_a_majority_of_those) {
+    const tl_vote reset[] = {vote(1, 7, 0, "a"), silent, silent},
+                  two[] = {vote(1, 7, 1, "a"), vote(2, 7, 1, "a"), silent};
+    judged_after(3, reset, 3, 1, "");
+    judged_after(5, two, 3, 1, "");
+    judged_after(3, two, 3, 1, "a");
+    assert_int_equal(tl__votes_judge(two, 3, 1, 3).total, 2);
+    judged_after(0, reset, 3, 1, "a");
 }
 
 TEST(an_address_is_host_and_port) {
@@ -87,7 +146,7 @@ TEST(who_knows_no_such_master_is_counted_and_names_nobody) {
     const tl_vote some[] = {ignorant, vote(2, 7, 2, "a"), vote(3, 7, 2, "a")};
     judged(some, 3, 3, "a");
     judged(&ignorant, 1, 1, "");
-    assert_int_equal(tl__votes_judge(&ignorant, 1, 1).unknown, 1);
+    assert_int_equal(tl__votes_judge(&ignorant, 1, 1, 0).unknown, 1);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -19,7 +19,20 @@ bool doctor_is_of_tls(const char *words) {
 static void check_answers(const sentinels *s, doctor_report *r) {
     const tl_verdict *v = &s->verdict;
 
-    if (v->answered >= v->majority)
+    if (v->nameless > 0) {
+        doctor_found(
+            r, "sentinels", v->answered < v->majority ? DOCTOR_DANGER : DOCTOR_WARNING,
+            "%u of the places that the URL and the Sentinels name don't say which Sentinel "
+            "is there",
+            v->nameless);
+        doctor_why(r, "their word doesn't count: one Sentinel by two addresses must not count "
+                      "twice, and there are more addresses than Sentinels");
+        doctor_fix(
+            r,
+            "allow the Sentinel user SENTINEL MYID (+sentinel|myid; before 6.2 INFO), or name the "
+            "Sentinels in the URL as they announce themselves");
+    }
+    if (v->answered >= v->majority || v->nameless > 0)
         return;
     doctor_found(r, "sentinels", DOCTOR_DANGER, "no majority of the Sentinels: %u of %u answer",
                  v->answered, v->total);

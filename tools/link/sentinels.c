@@ -31,6 +31,13 @@ static bool take_info(void *ctx, const tl_reply *reply) {
            (info_field(text, "run_id", q->run_id, sizeof q->run_id) || true);
 }
 
+static bool take_id(void *ctx, const tl_reply *reply) {
+    question *q = ctx;
+
+    tl__vote_read_id(&q->vote, reply);
+    return true;
+}
+
 static bool take_address(void *ctx, const tl_reply *reply) {
     question *q = ctx;
     tl_bytes host, port;
@@ -73,9 +80,12 @@ static bool take_master(void *ctx, const tl_reply *reply) {
                         {.type = TL_REPLY_STRING, .text = tl__bytes_of(q->port)}};
     tl_reply address = {.type = TL_REPLY_ARRAY, .items = part, .count = 2};
 
+    uint64_t id = q->vote.id;
+
     if (reply->type != TL_REPLY_ARRAY ||
         !tl__vote_read(&q->vote, reply, &address, q->run_id[0] ? hash(q->run_id) : 0))
         return false;
+    q->vote.id = id;
     q->all->of[q->which].quorum = number_of(reply, "quorum");
     q->all->of[q->which].replicas = number_of(reply, "num-slaves");
     return true;
@@ -105,11 +115,14 @@ static bool ask_for_master(question *q, skew_link *l) {
 
     if (!skew_link_ask(l, address, take_address, q))
         return false;
-    if (q->named && skew_link_ask(l, master, take_master, q))
-        return skew_link_ask(l, others, take_others, q);
+    if (q->named && skew_link_ask(l, master, take_master, q)) {
+        q->vote.alone = !skew_link_ask(l, others, take_others, q);
+        return !q->vote.alone || l->error; /* who may not, may do the rest */
+    }
     if (q->named && !(l->error && strstr(l->words, "No such master")))
         return false;
-    q->vote = (tl_vote){.kind = TL_VOTE_UNKNOWN, .run = q->run_id[0] ? hash(q->run_id) : 0};
+    q->vote.kind = TL_VOTE_UNKNOWN;
+    q->vote.run = q->run_id[0] ? hash(q->run_id) : 0;
     return true;
 }
 
@@ -131,7 +144,8 @@ static void say_why(sentinel *s, const skew_link *l) {
 }
 
 static void *ask_one(void *ctx) {
-    static const char *const info[] = {"INFO", "server", NULL};
+    static const char *const info[] = {"INFO", "server", NULL}, *const id[] = {"SENTINEL", "MYID",
+                                                                               NULL};
     question *q = ctx;
     sentinel *s = &q->all->of[q->which];
     skew_link l;
@@ -143,6 +157,7 @@ static void *ask_one(void *ctx) {
     }
     memcpy(s->label, l.endpoint.label, sizeof s->label);
     bool ok = skew_link_ask(&l, info, take_info, q) || l.error; /* who may not, may do the rest */
+    ok = ok && (skew_link_ask(&l, id, take_id, q) || l.error);  /* not before 6.2 */
     ok = ok && ask_for_master(q, &l);
     s->status = ok ? 0 : l.status;
     s->words[0] = '\0';
@@ -197,14 +212,14 @@ bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *see
     ret->seeds = ret->count;
     bool ok = ask_from(ret, 0, &like);
     unsigned asked = ret->seeds;
-    ret->verdict = tl__votes_judge(ret->vote, asked, ret->seeds);
+    ret->verdict = tl__votes_judge(ret->vote, ret->count, ret->seeds, 0);
     if (ok && (all || !ret->verdict.sure) && ret->count > asked) {
         unsigned to = ret->count;
         ok = ask_from(ret, asked, &like);
         asked = to;
     }
     ret->count = asked;
-    ret->verdict = tl__votes_judge(ret->vote, asked, ret->seeds);
+    ret->verdict = tl__votes_judge(ret->vote, asked, ret->seeds, 0);
     tl__endpoint_wipe(&like.endpoint);
     return ok;
 }
@@ -229,6 +244,8 @@ int sentinels_trouble(const sentinels *s, char *to, size_t size) {
     if (v->answered > 0 && v->unknown == v->answered)
         (void)snprintf(to, size, "%s: the Sentinels know no master of this name; check the URL",
                        s->master);
+    else if (v->answered < v->majority && v->nameless > 0)
+        (void)snprintf(to, size, "%s: " TL_NAMELESS, s->master);
     else if (v->answered < v->majority)
         (void)snprintf(to, size, "%s: no majority of the Sentinels: %u of %u answer (%.160s)",
                        s->master, v->answered, v->total, who ? who->words : "no answer");
