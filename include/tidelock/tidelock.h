@@ -67,6 +67,19 @@
  * replica is attached or a master has been without replicas for repl-backlog-ttl (an hour). It is not heeded by
  * tl_lock_adopt, nor noticed if a virtual machine with the server goes back to a snapshot of its memory.
  *
+ * A master that hung, or was cut off, while another took over may be the master again before it was made a replica: its run_id
+ * and master_replid are those of before, and it knows nothing of the locks that the other gave. With quiet_ms:
+ *
+ *   - redis+sentinel: it counts as another, by the epoch of the Sentinels' configuration, which each take brings along and the
+ *     server notes in tidelock:reign:epoch. So a time passes without need when a client first brings one. It rests on all
+ *     clients being of a version that does so, and on epochs that grow: Sentinels that are all set up anew count from 0 again.
+ *     Delete tidelock:reign* on all servers once they are.
+ *   - redis+cluster: a node becomes master as a replica alone, and has another history from then on: nothing more is needed. But
+ *     who gives slots back by hand to a node that has lost them (CLUSTER ADDSLOTS) deletes tidelock:reign* there before.
+ *   - redis: where a name or an address moves to another server and back: nothing tells, and two can hold a lock at once for one
+ *     lifetime. Whoever moves it back makes that server a replica of the other first, restarts it, or deletes tidelock:reign* there.
+ *   - redis+quorum, etcd: nobody takes over.
+ *
  * In a Redis Cluster (redis+cluster:) each lock is on the master that has its key's slot, by tokens, or by stamps (legacy.h says
  * what is different there; a client with TL_AUTO isn't opened: TL_EINVALID). Slots
  * may be moved while locks are held and waited for: as long as one is open locks in it are renewed and released, and
@@ -291,7 +304,8 @@ typedef struct {
      *  defaults; with TL_TOKEN it must be NULL] */
     const struct tl_legacy_options *legacy;
     /** redis+sentinel: what to log in to the Sentinels with, which is not what the URL and password log in to the
-     *  master with [none] */
+     *  master with [none]. Such a user needs SENTINEL MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS and MYID (before 6.2
+     *  INFO), SUBSCRIBE and the channel +switch-master */
     const char *sentinel_user;
     const char *sentinel_password;
     bool wait_fsync; /**< a take or a renewal counts only when it is in the append-only file on the

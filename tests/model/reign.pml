@@ -8,13 +8,18 @@
  * (run_id) of that server. Servers are told apart in R by both, and R is data like the lock's key K: it may be lost, late
  * or old like that. Clocks are equal here, and aren't set.
  *
+ * With UNFOLLOWED a server may be master again without having been a replica, as one that hung while the other took over:
+ * its run and its history are those of before. Then R also has the epoch in which it is the master, which the Sentinels know.
+ *
  * One client in detail; all others (`other`) take whenever the server gives, and believe for as long as it keeps.
  *
  *   T, Q                 the lifetime; quiet_ms
+ *   UNFOLLOWED           the former master is made a replica only by getting what the master has
  *   PROMOTIONS, RESTARTS which of them happen (both, in any number, if neither is given)
  * Broken on purpose, one guard each:
  *   RUN_ONLY             R names the run alone
  *   HISTORY_ONLY         R names the history alone
+ *   NO_EPOCH             R has no epoch
  *   UPTIME               no R: a server gives nothing for Q after a restart
  *   AT_LOGIN             whether it may give is asked once a connection, not in the script that takes
  *   OWN_COUNTS           who finds his own token at K believes it, whatever R says
@@ -54,6 +59,9 @@ typedef Data {
     byte left; /* for so long yet */
     byte r = NO_R;   /* R: which server wrote it, */
     bool former;     /* in a run that is over, */
+#ifdef UNFOLLOWED
+    bool moved;      /* and whoever has it now was a replica since; */
+#endif
     byte history;    /* so many promotions ago; */
     byte since       /* and so long ago, at most Q */
 }
@@ -75,8 +83,15 @@ byte theirs;   /* another does */
 
 #define M live[master]
 #define SAME_RUN (M.r == master && !M.former)
-#define SAME_HISTORY (M.r != NO_R && M.history == 0)
-#if defined RUN_ONLY
+#define SAME_EPOCH (M.r != NO_R && M.history == 0)
+#ifdef UNFOLLOWED
+#define SAME_HISTORY (M.r != NO_R && !M.moved)
+#else
+#define SAME_HISTORY SAME_EPOCH
+#endif
+#if defined UNFOLLOWED && !defined NO_EPOCH
+#define KNOWN (SAME_RUN && SAME_HISTORY && SAME_EPOCH)
+#elif defined RUN_ONLY
 #define KNOWN SAME_RUN
 #elif defined HISTORY_ONLY
 #define KNOWN SAME_HISTORY
@@ -97,11 +112,23 @@ inline copy(to, from)
     to.history = from.history; to.since = from.since
 }
 
+/* Who gets what the master has is its replica. */
+inline follow(d)
+{
+#ifdef UNFOLLOWED
+    d.moved = true;
+#endif
+    skip
+}
+
 inline note()
 {
     if
     :: KNOWN -> if :: M.since == Q -> asked[master] = true :: else fi
-    :: else -> M.r = master; M.former = false; M.history = 0; M.since = 0
+    :: else -> M.r = master; M.former = false; M.history = 0; M.since = 0;
+#ifdef UNFOLLOWED
+               M.moved = false
+#endif
     fi
 }
 
@@ -206,7 +233,7 @@ inline restarted(d)
 proctype events()
 {
     do
-    :: d_step { copy(live[1 - master], M); printf("[%d] the replica has all that the master has\n", hour) }
+    :: d_step { copy(live[1 - master], M); follow(live[1 - master]); printf("[%d] the replica has all that the master has\n", hour) }
 #ifdef PROMOTIONS
     :: d_step { true -> master = 1 - master; printf("[%d] server %d is master\n", hour, master);
            if :: M.r == master && !M.former && M.since == Q -> seen(BACK, "a server is master again") :: else fi;

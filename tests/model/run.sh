@@ -272,12 +272,14 @@ pairn-native-left* |pairn|-DNB=1 -DNJ=1 -DM=1 -DL=0 -DT=4 -DNATIVE -DONLY=CLEAN 
 reign-promotions   |reign|-DPROMOTIONS                                |safe   |quiet for T, any number of promotions, there and back: one holder
 reign-restarts     |reign|-DRESTARTS                                  |safe   |and of restarts, with old data or none
 reign              |reign|-DT=2                                       |safe   |and of both
+reign-unfollowed   |reign|-DUNFOLLOWED -DPROMOTIONS                   |safe   |and of promotions of a former master that was no replica since, by the epoch
 reign-withheld     |reign|-DONLY=NONE -DSEE=WITHHELD -DPROMOTIONS     |happens|a lock is withheld
 reign-back         |reign|-DONLY=NONE -DSEE=BACK -DPROMOTIONS         |happens|a server is master again, with what it noted itself
 reign-succeeded    |reign|-DONLY=NONE -DSEE=SUCCEEDED -DPROMOTIONS    |happens|another has the lock
 reign-found        |reign|-DONLY=NONE -DSEE=FOUND -DPROMOTIONS        |happens|a repeated take finds itself the holder
 reign-short*       |reign|-DQ=T-1 -DPROMOTIONS                        |fails  |quiet for less than T
 reign-run-only*    |reign|-DRUN_ONLY -DPROMOTIONS                     |fails  |the run alone: a server is master again, and knows itself
+reign-no-epoch*    |reign|-DUNFOLLOWED -DNO_EPOCH -DPROMOTIONS        |fails  |no epoch: a former master that was no replica since has its run and its history
 reign-history-only*|reign|-DHISTORY_ONLY -DRESTARTS                   |fails  |the history alone: a restart forgets what was not saved
 reign-uptime*      |reign|-DUPTIME -DPROMOTIONS                       |fails  |uptime alone: a promoted replica has long been up
 reign-at-login*    |reign|-DAT_LOGIN -DPROMOTIONS                     |fails  |asked when the connection is made, which outlasts two promotions
