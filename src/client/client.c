@@ -29,8 +29,9 @@
 #define DRIFT_PPM 101500
 #define DRIFT_MAX_PPM 500000
 #define LIMIT_MAX_MS 3600000
-#define CURSOR_BITS 54 /* of a server's cursor */
+#define CURSOR_BITS 53 /* of a server's cursor; above them stands the node's number */
 #define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
+_Static_assert(TL_NODES_MAX <= 1 << (64 - CURSOR_BITS), "room for a node's number");
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -411,9 +412,10 @@ static tl_err scan_nodes(tl_client *client, tl_scan *s, unsigned number, uint64_
     if (at != number)
         s->cursor = 0;
     code = ask(client, node, (tl_bytes){0}, s, tl__scan_step, "scan", err);
+    char label[TL_LABEL_SIZE];
     if (!code && s->cursor > CURSOR_MAX)
         code = tl__fail(err, TL_ESERVER, 0, "scan: %s: the server's cursor is too large",
-                        node->endpoint.label);
+                        tl__node_label(node, label));
     if (code)
         return code;
     at += s->cursor == 0;

@@ -74,6 +74,14 @@ static void hang_up(tl_cluster *c, unsigned i) {
     tl__conn_free(conn);
 }
 
+void tl__member_hang_up(tl_cluster *c, tl_member *m) {
+    unsigned i = 0;
+    while (i < c->witnesses && c->witness[i] != m)
+        i++;
+    if (i < c->witnesses)
+        hang_up(c, i);
+}
+
 /* Of those who have answered, the one that was asked longest ago. */
 static bool make_room(tl_cluster *c) {
     unsigned found = c->witnesses;
@@ -198,17 +206,19 @@ static void begin(tl_cluster *c, tl_member *m) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* Of a slot of m. One that executes a command there has it. */
-static opinion read_opinion(const tl_member *who, const tl_member *m, const tl_reply *reply) {
+/* Of a slot of m. One that executes a command there has it. It may name m as no node has before: then it is asked for the map,
+ * which tells who that is, and until then it doesn't agree. */
+static opinion read_opinion(tl_member *who, const tl_member *m, const tl_reply *reply) {
     if (reply->type != TL_REPLY_ERROR)
         return SAYS_MINE;
     tl_redirect r = tl__redirect_read(reply->text);
     if (r.kind != TL_MOVED || r.node.port == 0)
         return SAYS_NOTHING;
     tl_bytes host = r.node.host.n ? r.node.host : tl__bytes_of(who->node.endpoint.host);
-    bool its = r.node.port == m->node.endpoint.port &&
-               tl__bytes_eq(host, tl__bytes_of(m->node.endpoint.host));
-    return its ? SAYS_ITS : SAYS_OTHERS;
+    if (tl__member_is_called(m, host, r.node.port))
+        return SAYS_ITS;
+    tl__cluster_ask_whom(m->of, who, host, r.node.port);
+    return SAYS_OTHERS;
 }
 
 static bool is_replica(const tl_reply *role) {
@@ -243,8 +253,7 @@ static void begin_anew(tl_cluster *c, tl_member *m) {
     m->question.generation = atomic_load(&m->site.generation);
 }
 
-static void hear_replica(tl_cluster *c, tl_member *m, const tl_member *who,
-                         const tl_answer *answer) {
+static void hear_replica(tl_cluster *c, tl_member *m, tl_member *who, const tl_answer *answer) {
     tl_question *q = &m->question;
     opinion o = read_opinion(who, m, &answer->reply[0]);
     uint64_t epoch = epoch_in(&answer->reply[2]);
@@ -345,8 +354,12 @@ static void look(tl_cluster *c, tl_mono now) {
         tl_member *m = tl__member(c, i);
         bool wanted = atomic_load(&m->site.wanted) ||
                       (c->home_at == m && atomic_load(&c->site.wanted));
-        if (tl__site_doubted(&m->site))
+        if (tl__site_doubted(&m->site)) {
             atomic_store(&c->wanted, true);
+            bool noted = m->silent.ns != 0 && !tl__node_heard_since(&m->node, m->silent);
+            if (atomic_load(&m->site.generation) != 0 && !noted)
+                m->silent = now;
+        }
         if (!wanted || m->question.open)
             continue;
         if (atomic_load(&m->site.generation) == 0)

@@ -1,6 +1,6 @@
 /*
- * The inside of a cluster's fleet, for its two files: fleet_cluster, which node has a key; cluster_ask, whether that is
- * still so. By the keeper's thread, but where fleet_cluster says otherwise.
+ * The inside of a cluster's fleet, for its three files: fleet_cluster, which node has a key; cluster_nodes, which node is which;
+ * cluster_ask, whether one still is a master. By the keeper's thread, but where fleet_cluster says otherwise.
  */
 #ifndef TL_CLUSTER_INSIDE_H
 #define TL_CLUSTER_INSIDE_H
@@ -34,12 +34,26 @@ typedef struct {
     tl_mono began, by;
 } tl_question;
 
-/** A place, host and port. */
+#define TL_MEMBER_NAMES (1 + TL_NODE_OTHERS)
+
+/** A node of the cluster, which goes by its id wherever it is; where none is told, as before Redis 4.0, by its place. What
+ *  is never freed before the end is the seat: when nothing uses a former node any more the next may have it, and what was
+ *  built for the former one is of another generation. The names, the id and node.endpoint are written under client.mutex: by
+ *  the keeper's thread, or by any for a seat that is free. */
 typedef struct tl_member {
-    tl_node node; /* first */
+    tl_node node; /* first; its endpoint is the place that is asked */
     tl_site site;
     struct tl_cluster *of;
-    bool serves; /* by the last map it is a master with slots */
+    bool is_free;                /* nobody has the seat; under client.mutex */
+    char id[TL_NODE_ID_MAX + 1]; /* "": it isn't known */
+    uint16_t port;
+    char name[TL_MEMBER_NAMES][TL_HOST_SIZE]; /* hosts that nodes call its place by; "": none */
+    bool serves;                              /* by the last map it is a master with slots */
+    bool listed; /* as a replica of one that serves; while former ones are looked for */
+    char before[TL_HOST_SIZE]; /* where it was asked before it came to another place, */
+    uint16_t before_port;
+    tl_mono moved;  /* which it did then; ns 0: never */
+    tl_mono silent; /* a connection was lost then; ns 0: never. Has it answered since? */
     /* who is asked about it: */
     tl_replica replica[TL_REPLICAS_MAX];
     unsigned replicas;
@@ -67,6 +81,8 @@ typedef struct tl_cluster {
     _Atomic(tl_node *) owner[TL_SLOTS];
     _Atomic(tl_member *) list[TL_NODES_MAX]; /* each set once, under client.mutex */
     atomic_uint count;
+    unsigned vacant;     /* free seats; under client.mutex */
+    unsigned found;      /* behind which node by its id the next is looked for; under it, too */
     atomic_uint serving; /* how many of them are led to */
     atomic_bool wanted;  /* the map is */
     atomic_bool doubts;  /* some site is wanted */
@@ -102,7 +118,37 @@ static inline tl_member *tl__member(const tl_cluster *c, unsigned i) {
     return atomic_load(&c->list[i]);
 }
 
+static inline tl_mutex *tl__cluster_mutex(const tl_cluster *c) {
+    return &c->home->client->mutex;
+}
+
+/* fleet_cluster: */
+
+/** Some site is wanted; ctx is the cluster. Any thread, whatever it holds. */
+void tl__cluster_doubt(void *ctx);
+
+/* cluster_nodes, with client.mutex held but where it says otherwise: */
+
+/** Does a node that calls it so mean this one? Also without it. */
+bool tl__member_is_called(const tl_member *m, tl_bytes host, uint16_t port);
+/** Who is called so; NULL: nobody. */
+tl_member *tl__member_called(const tl_cluster *c, tl_bytes host, uint16_t port);
+/** The same, or a new one, at that place. NULL: no memory, or room. Any thread. */
+tl_member *tl__member_at(tl_cluster *c, tl_bytes host, uint16_t port);
+/** Who it is that a map tells of: by its id, else by its place, unless another is there by now. NULL: nobody known. */
+tl_member *tl__cluster_find(tl_cluster *c, const tl_slot_node *told);
+/** The same, or a new one, and learn what it is called and where it is. `all`: the map is to say all of masters; else one that
+ *  serves stays where it is. `beside`: room must be left for so many more. NULL: no memory, or room. */
+tl_member *tl__member_told(tl_cluster *c, const tl_slot_node *told, bool all, unsigned beside);
+/** If nobody is called so, `who`, which has named it, is asked for the map. Takes client.mutex. */
+void tl__cluster_ask_whom(tl_cluster *c, tl_member *who, tl_bytes host, uint16_t port);
+/** After a map, when whoever listened at a former node has been led away. Takes client.mutex. */
+void tl__cluster_forget_former(tl_cluster *c);
+
 /* cluster_ask: */
+
+/** It isn't asked about others there any more. */
+void tl__member_hang_up(tl_cluster *c, tl_member *m);
 
 /** A map has told of m's replica; those that no map has told of for long are forgotten. */
 void tl__member_learn(tl_member *m, tl_member *replica, tl_mono now);

@@ -12,7 +12,8 @@
 #include "protocol/quorum.h"
 
 #define TL_FLEET_FDS 64
-#define TL_NODES_MAX 1024 /**< places that a cluster's nodes are at in all of a client's life */
+#define TL_NODES_MAX                                                                               \
+    2048 /**< nodes of a cluster that a client knows at a time, former ones that something still uses among them */
 
 struct tl_fleet;
 
@@ -26,7 +27,8 @@ typedef struct {
     tl_node *(*node_of)(const struct tl_fleet *fleet, tl_bytes key);
     /** A node has answered so: learn of it. Whom an ASK has named; NULL: nobody. */
     tl_node *(*redirected)(struct tl_fleet *fleet, tl_node *node, const tl_redirect *redirect);
-    /** The next node that has keys, from number `from` on, which is set; NULL: there is no more. */
+    /** The next node that has keys, from number `from` on, which is set; NULL: there is no more. A number is below TL_NODES_MAX;
+     *  when its node has been forgotten another may have it. */
     tl_node *(*next)(struct tl_fleet *fleet, unsigned *from);
     /** How many connections callers may have to each of its nodes. */
     unsigned (*pooled)(const struct tl_fleet *fleet);

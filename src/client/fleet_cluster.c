@@ -1,6 +1,6 @@
 /*
- * The masters of a Redis Cluster, and which of them has a key's slot. A node is a place, host and port, and is never
- * forgotten; as long as it is a master its connections lead there, and end as soon as it isn't any more. What a node says of
+ * The masters of a Redis Cluster, and which of them has a key's slot; which node is which is cluster_nodes' matter. As long as
+ * one is a master its connections lead there, and end as soon as it isn't any more. What a node says of
  * a single slot (MOVED) is learned at once, by whoever is told; the whole is asked for by the keeper's thread, one node at a
  * time, when somebody has reason to doubt what is known.
  *
@@ -32,55 +32,13 @@ static void want(cluster *c) {
         tl__wake_post(c->fleet->wake);
 }
 
-static void doubt(void *ctx) {
+void tl__cluster_doubt(void *ctx) {
     cluster *c = ctx;
     if (!atomic_exchange(&c->doubts, true))
         tl__wake_post(c->fleet->wake);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
-
-static tl_mutex *mutex_of(cluster *c) {
-    return &c->home->client->mutex;
-}
-
-static member *new_member(cluster *c, const tl_endpoint *at) {
-    member *m = calloc(1, sizeof *m);
-    if (!m)
-        return NULL;
-    tl__node_init(&m->node, c->home->client);
-    m->node.endpoint = *at;
-    m->node.server.drift_ppm = c->home->server.drift_ppm;
-    tl__site_init(&m->site, doubt, c);
-    m->site.stays = true;
-    m->site.drift_ppm = m->node.server.drift_ppm;
-    m->site.settles = c->settles;
-    m->of = c;
-    m->backoff.random = tl__random_seed();
-    m->node.site = &m->site;
-    return m;
-}
-
-/* With the mutex held. NULL: no memory, or room. */
-static member *member_at(cluster *c, tl_bytes host, uint16_t port) {
-    tl_endpoint at;
-    unsigned n = atomic_load(&c->count);
-    for (unsigned i = 0; i < n; i++) {
-        member *m = atomic_load(&c->list[i]);
-        if (m->node.endpoint.port == port &&
-            tl__bytes_eq(tl__bytes_of(m->node.endpoint.host), host))
-            return m;
-    }
-    if (n == TL_NODES_MAX || !tl__endpoint_at(&at, &c->home->endpoint, host, port))
-        return NULL;
-    member *m = new_member(c, &at);
-    tl__endpoint_wipe(&at);
-    if (!m)
-        return NULL;
-    atomic_store(&c->list[n], m);
-    atomic_store(&c->count, n + 1);
-    return m;
-}
 
 /* One that comes later may be the successor of one of before: as if it had led elsewhere. */
 static bool serve(cluster *c, member *m) {
@@ -137,14 +95,14 @@ static tl_node *redirected(tl_fleet *fleet, tl_node *node, const tl_redirect *re
             want(c);
         return NULL;
     }
-    tl__mutex_lock(mutex_of(c));
-    member *m = member_at(c, tl__bytes_of(host), redirect->node.port);
+    tl__mutex_lock(tl__cluster_mutex(c));
+    member *m = tl__member_at(c, tl__bytes_of(host), redirect->node.port);
     bool led = m && serve(c, m);
     if (led && moved && atomic_exchange(&c->owner[redirect->slot], &m->node) != &m->node) {
         atomic_store(&c->moved, true);
         atomic_store(&c->knows, m);
     }
-    tl__mutex_unlock(mutex_of(c));
+    tl__mutex_unlock(tl__cluster_mutex(c));
     if (moved)
         want(c);
     return led && !moved ? &m->node : NULL;
@@ -168,16 +126,11 @@ static tl_node *next(tl_fleet *fleet, unsigned *from) {
 
 /* ---- the map --------------------------------------------------------------------------------- */
 
-static member *member_named(cluster *c, const tl_slot_node *node) {
-    tl_bytes host = node->host.n ? node->host : tl__bytes_of(c->asked_at.host);
-    return member_at(c, host, node->port);
-}
-
 /* All that it tells, or nothing for want of memory. With the mutex held. */
 static bool find_all(cluster *c, tl_node *ret[TL_SLOT_NODES_MAX]) {
     tl_slot_map *map = &c->map;
     for (unsigned i = 0; i < map->count; i++) {
-        member *m = member_named(c, &map->node[i]);
+        member *m = tl__member_told(c, &map->node[i], true, 0);
         if (!m || !serve(c, m))
             return false;
         m->serves = true;
@@ -186,18 +139,19 @@ static bool find_all(cluster *c, tl_node *ret[TL_SLOT_NODES_MAX]) {
     return true;
 }
 
-/* The replicas of those who are known to be masters. With the mutex held. */
+/* The replicas of those who are known to be masters. Masters have room left for all that a cluster has of them. With the mutex
+ * held. */
 static void learn_replicas(cluster *c, tl_mono now) {
     const tl_slot_map *map = &c->map;
     member *master[TL_SLOT_NODES_MAX] = {NULL};
     for (unsigned i = 0; i < map->count; i++) {
-        master[i] = member_named(c, &map->node[i]);
+        master[i] = tl__member_told(c, &map->node[i], false, 0);
         if (master[i])
             master[i]->untold = map->untold[i];
     }
     for (unsigned i = 0; i < map->replicas; i++) {
         member *m = master[map->master_of[i]],
-               *replica = m ? member_named(c, &map->replica[i]) : NULL;
+               *replica = m ? tl__member_told(c, &map->replica[i], false, TL_SLOT_NODES_MAX) : NULL;
         if (replica)
             tl__member_learn(m, replica, now);
         else if (m)
@@ -215,8 +169,7 @@ static member *any_member(cluster *c) {
     unsigned first = 0;
     for (unsigned i = 0; i < atomic_load(&c->count); i++) {
         member *m = tl__member(c, i);
-        if (m->serves && m->node.endpoint.port == c->asked_at.port &&
-            strcmp(m->node.endpoint.host, c->asked_at.host) == 0)
+        if (m->serves && tl__member_is_called(m, tl__bytes_of(c->asked_at.host), c->asked_at.port))
             return m;
     }
     return (member *)next(c->fleet, &first);
@@ -236,7 +189,7 @@ static void follow_home(cluster *c) {
     c->home_at = m;
     c->astray = false;
     if (atomic_load(&c->site.wanted))
-        doubt(c);
+        tl__cluster_doubt(c);
 }
 
 static bool use_map(cluster *c) {
@@ -244,7 +197,7 @@ static bool use_map(cluster *c) {
     unsigned n = atomic_load(&c->count);
     for (unsigned i = 0; i < n; i++)
         atomic_load(&c->list[i])->serves = false;
-    tl__mutex_lock(mutex_of(c));
+    tl__mutex_lock(tl__cluster_mutex(c));
     bool all = find_all(c, node);
     n = atomic_load(&c->count);
     for (unsigned i = 0; all && i < TL_SLOTS; i++)
@@ -254,7 +207,7 @@ static bool use_map(cluster *c) {
             leave(c, atomic_load(&c->list[i]));
     if (all)
         learn_replicas(c, tl__mono_now());
-    tl__mutex_unlock(mutex_of(c));
+    tl__mutex_unlock(tl__cluster_mutex(c));
     c->masters = all ? c->map.count : c->masters;
     if (all)
         atomic_store(&c->known, true);
@@ -270,11 +223,27 @@ static void failed(cluster *c, tl_err why, tl_bytes words) {
     tl__site_trouble(&c->site, c->words);
 }
 
-/* Of replicas alone: who only asks for these may ask a node that knows nothing new of masters. */
+/* Other masters than are known have slots: so more of them, or others, elect whoever takes another's place. */
+static bool has_other_masters(cluster *c) {
+    bool others = c->map.count != c->masters;
+    for (unsigned i = 0; i < c->map.count; i++) {
+        const member *m = tl__cluster_find(c, &c->map.node[i]);
+        others = others || !m || !m->serves;
+    }
+    return others;
+}
+
+/* Of replicas alone: who only asks for these may ask a node that knows nothing new of masters. Of what it says of those that
+ * there are more is believed at once, since the less have to agree the less it means; the rest is asked for. */
 static bool use_replicas(cluster *c) {
-    tl__mutex_lock(mutex_of(c));
+    tl__mutex_lock(tl__cluster_mutex(c));
+    bool others = has_other_masters(c);
     learn_replicas(c, tl__mono_now());
-    tl__mutex_unlock(mutex_of(c));
+    tl__mutex_unlock(tl__cluster_mutex(c));
+    if (c->map.count > c->masters)
+        c->masters = c->map.count;
+    if (others)
+        atomic_store(&c->wanted, true);
     return true;
 }
 
@@ -381,6 +350,7 @@ static void conclude(cluster *c, tl_mono now) {
     if (c->asked) {
         follow_home(c);
         tl__keeper_relocate(&c->home->client->keeper);
+        tl__cluster_forget_former(c);
         return;
     }
     if (c->turn % all == 0 && c->lasting)
@@ -465,7 +435,7 @@ tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *se
     c->backoff.random = tl__random_seed();
     atomic_store(&c->wanted, true);
     c->settles = options->quiet_ms > 0;
-    tl__site_init(&c->site, doubt, c);
+    tl__site_init(&c->site, tl__cluster_doubt, c);
     c->site.drift_ppm = options->drift_ppm;
     c->site.settles = c->settles;
     tl__site_trouble(&c->site, "no node of the cluster has been reached yet");

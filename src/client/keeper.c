@@ -266,9 +266,10 @@ void tl__keeper_log_lost(tl_keeper *k, tl_loss *loss, tl_bytes words) {
 }
 
 void tl__keeper_log_back(tl_keeper *k, tl_loss *loss, const tl_node *node, tl_mono now) {
+    char label[TL_LABEL_SIZE];
     if (loss->missed)
         tl__log(k->client, TL_LOG_WARNING, "%s: connected again after %lld ms",
-                node->endpoint.label, (long long)tl__ms_until(loss->at, now));
+                tl__node_label(node, label), (long long)tl__ms_until(loss->at, now));
     loss->missed = false;
 }
 

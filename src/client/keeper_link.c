@@ -45,8 +45,8 @@ static tl_link *new_link(tl_keeper *k, tl_node *node) {
     l->keeper = k;
     l->node = node;
     tl_conn_limits asks = tl__keeper_asks(k->client, limits);
-    l->conn = tl__conn_new(&node->endpoint, &asks, &calls);
-    l->wakeup = tl__wakeup_new(&node->endpoint, &limits, k->client->attempt_ms, &wakes);
+    l->conn = tl__conn_new(tl__node_face(node), &asks, &calls);
+    l->wakeup = tl__wakeup_new(tl__node_face(node), &limits, k->client->attempt_ms, &wakes);
     if (l->conn && l->wakeup)
         return l;
     free_link(l);

@@ -77,8 +77,10 @@ int64_t tl__node_mute_ms(tl_node *node, tl_mono since, tl_mono now) {
 }
 
 static void warn_of_step(tl_node *node) {
+    char label[TL_LABEL_SIZE];
     tl__log(node->client, TL_LOG_WARNING,
-            "%s: the server's clock has stepped, or another server answers", node->endpoint.label);
+            "%s: the server's clock has stepped, or another server answers",
+            tl__node_label(node, label));
 }
 
 bool tl__node_learn(tl_node *node, tl_interval bracket, uint32_t generation, tl_mono now) {

@@ -37,7 +37,8 @@ typedef struct tl_node {
     _Atomic(struct tl_link *)
         link; /**< the keeper's own connections to it; NULL: none yet, or those of the first node */
     tl_endpoint
-        endpoint;  /**< of a server that never changes; else what all of them have in common */
+        endpoint; /**< of a server that never changes; else what all of them have in common, but of a cluster's node where
+                       it is, or was last, which may change (fleet_cluster): see tl__node_face, tl__node_label */
     tl_site *site; /**< NULL: it never changes */
     atomic_uint borrowed,
         sharers;        /**< callers with a connection of their own, and with a shared one */
@@ -59,6 +60,11 @@ typedef struct tl_node {
 void tl__node_init(tl_node *node, struct tl_client *client);
 /** Nobody uses it any more. */
 void tl__node_end(tl_node *node);
+
+/** For a connection to it, as long as that isn't led anywhere yet. Any thread; never changes. */
+const tl_endpoint *tl__node_face(const tl_node *node);
+/** What it is called in messages. Any thread, whatever mutex it holds. Returns `label`. */
+const char *tl__node_label(const tl_node *node, char label[TL_LABEL_SIZE]);
 
 /* ---- what is known of it (known.c) ------------------------------------------------------------ */
 

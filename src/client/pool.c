@@ -37,7 +37,7 @@ static tl_pooled *new_pooled(tl_node *node) {
     tl_conn_limits limits = tl__node_limits(node);
     tl_conn_calls calls = {.answer = pooled_answer, .up = pooled_up, .ctx = pooled};
     pooled->node = node;
-    pooled->conn = tl__conn_new(&node->endpoint, &limits, &calls);
+    pooled->conn = tl__conn_new(tl__node_face(node), &limits, &calls);
     if (pooled->conn)
         return pooled;
     free(pooled);

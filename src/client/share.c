@@ -253,7 +253,7 @@ static tl_share *make(tl_node *node) {
     limits.patience_ms = node->client->attempt_ms;
     s->node = node;
     s->end = &s->first;
-    s->conn = tl__conn_new(&node->endpoint, &limits, &calls);
+    s->conn = tl__conn_new(tl__node_face(node), &limits, &calls);
     if (!s->conn) {
         free(s);
         return NULL;

@@ -12,6 +12,7 @@
 #include "transport/local/local.h"
 
 #define TL_HOST_SIZE 256
+#define TL_LABEL_SIZE (TL_HOST_SIZE + 16)
 #define TL_PATH_SIZE 108 /**< of a unix socket */
 #define TL_FILE_SIZE 4096
 #define TL_USER_SIZE 512 /**< user name, with its NUL */
@@ -36,8 +37,7 @@ typedef struct {
     int32_t db;
     char ca_file[TL_FILE_SIZE], cert_file[TL_FILE_SIZE], key_file[TL_FILE_SIZE]; /**< or "" */
     char server_name[TL_HOST_SIZE]; /**< what the certificate must name; "": the host */
-    char
-        label[TL_HOST_SIZE + 16]; /**< "host:port", the path or "local", for messages; no secrets */
+    char label[TL_LABEL_SIZE]; /**< "host:port", the path or "local", for messages; no secrets */
 } tl_endpoint;
 
 #define TL_SEEDS_MAX 16   /**< servers that a URL names */

@@ -124,6 +124,13 @@ tl_spot *tl__site_spot(tl_site *site, char *words, size_t size) {
     return spot;
 }
 
+void tl__site_label(tl_site *site, char *label, size_t size) {
+    tl__mutex_lock(&site->mutex);
+    if (site->spot)
+        (void)snprintf(label, size, "%s", site->spot->endpoint.label);
+    tl__mutex_unlock(&site->mutex);
+}
+
 tl_err tl__site_refusal(tl_site *site, tl_mono since, char *words, size_t size) {
     tl__mutex_lock(&site->mutex);
     bool covers = site->refusal != TL_OK && !tl__mono_before(site->refused, since);

@@ -86,6 +86,8 @@ bool tl__site_doubted(tl_site *site);
 tl_spot *tl__site_spot(tl_site *site, char *words, size_t size);
 /** Where it leads nowhere: is that so for good for who has wanted to know since then, as words tell? TL_OK: it isn't. */
 tl_err tl__site_refusal(tl_site *site, tl_mono since, char *words, size_t size);
+/** What the server is called where it leads; it stays as it is where it leads nowhere. */
+void tl__site_label(tl_site *site, char *label, size_t size);
 /** NULL is fine. */
 void tl__spot_give(tl_spot *spot);
 

@@ -91,18 +91,25 @@ tl_redirect tl__redirect_read(tl_bytes error) {
 
 /* ---- CLUSTER SLOTS ----------------------------------------------------------------------------- */
 
-/* Of what is told of a node besides its place, from 7.0 on: its address, where it is named otherwise. */
-static tl_bytes address(const tl_reply *node) {
+/* What is told of a node besides its place, from 7.0 on: its address or its host name, where it isn't named by that. */
+static tl_bytes further(const tl_reply *node, tl_bytes which) {
     const tl_reply *more = tl__reply_item(node, 3);
     tl_bytes name, value;
     for (size_t i = 0; more->type == TL_REPLY_ARRAY && i + 1 < more->count; i += 2)
-        if (tl__reply_text(&more->items[i], &name) && tl__bytes_eq(name, TL_LITERAL("ip")) &&
-            tl__reply_text(&more->items[i + 1], &value) && is_host(value))
+        if (tl__reply_text(&more->items[i], &name) && tl__bytes_eq(name, which) &&
+            tl__reply_text(&more->items[i + 1], &value) && is_host(value) && !is_nameless(value))
             return value;
     return (tl_bytes){0};
 }
 
-/* [host, port, ...]; the host may be nil or empty. */
+static tl_bytes id_of(const tl_reply *node) {
+    tl_bytes id;
+    bool told = tl__reply_text(tl__reply_item(node, 2), &id) && is_host(id) &&
+                id.n <= TL_NODE_ID_MAX;
+    return told ? id : (tl_bytes){0};
+}
+
+/* [host, port, id, [name, value, ...]]; the host may be nil or empty. */
 static bool read_node(const tl_reply *item, tl_slot_node *ret) {
     const tl_reply *host = tl__reply_item(item, 0);
     int64_t port;
@@ -112,22 +119,35 @@ static bool read_node(const tl_reply *item, tl_slot_node *ret) {
         (text.n > 0 && !is_host(text)) || !tl__reply_int(tl__reply_item(item, 1), &port) ||
         port < 0 || port > UINT16_MAX)
         return false;
+    tl_bytes address = further(item, TL_LITERAL("ip"));
     bool nameless = is_nameless(text);
     if (nameless)
-        text = address(item);
+        text = address;
     if (!nameless || text.n > 0)
-        *ret = (tl_slot_node){text, (uint16_t)port};
+        *ret = (tl_slot_node){.host = text,
+                              .port = (uint16_t)port,
+                              .id = id_of(item),
+                              .other = {address, further(item, TL_LITERAL("hostname"))}};
     return true;
 }
 
-/* Its index, new or not; TL_NOBODY: there is no more room. */
+static bool is_at(const tl_slot_node *a, const tl_slot_node *b) {
+    return a->port == b->port && tl__bytes_eq(a->host, b->host);
+}
+
+/* Its index, new or not; TL_NOBODY: there is no more room. An id that two of them have is worth nothing for the second. */
 static uint16_t add_node(tl_slot_map *map, const tl_slot_node *node) {
-    for (unsigned i = 0; i < map->count; i++)
-        if (map->node[i].port == node->port && tl__bytes_eq(map->node[i].host, node->host))
+    bool twice = false;
+    for (unsigned i = 0; i < map->count; i++) {
+        if (is_at(&map->node[i], node))
             return (uint16_t)i;
+        twice = twice || (node->id.n > 0 && tl__bytes_eq(map->node[i].id, node->id));
+    }
     if (map->count == TL_SLOT_NODES_MAX)
         return TL_NOBODY;
     map->node[map->count] = *node;
+    if (twice)
+        map->node[map->count].id = (tl_bytes){0};
     return (uint16_t)map->count++;
 }
 

@@ -9,12 +9,18 @@
 
 #define TL_SLOT_NODES_MAX 1000 /**< that a cluster should have, by its specification */
 #define TL_NODE_NAME_MAX 255   /**< bytes of a host */
+#define TL_NODE_ID_MAX 64      /**< bytes of what a node is called for good; Redis has 40 */
+#define TL_NODE_OTHERS 2
 #define TL_NOBODY UINT16_MAX
 
 /** host.n is 0: the host that was asked, with this port. port is 0: it isn't known where. */
 typedef struct {
     tl_bytes host;
     uint16_t port;
+    /* In a map, if it tells that: */
+    tl_bytes id; /**< which it keeps wherever it is; n 0: it isn't known, as before Redis 4.0 */
+    tl_bytes other
+        [TL_NODE_OTHERS]; /**< the same place by other names: its address, its host name; n 0: none */
 } tl_slot_node;
 
 /* ---- an error ---------------------------------------------------------------------------------- */
