@@ -179,6 +179,15 @@ static void give_up(tl_conn *c, tl_slot *s, tl_slot *before) {
     c->calls.answer(c->calls.ctx, &a);
 }
 
+tl_mono tl__conn_hurries_at(const tl_conn *conn) {
+    const tl_slot *s = conn->slots.head;
+    bool untried = conn->gateway && !conn->served && conn->state == TL_CONN_UP &&
+                   conn->passed + 1 < conn->limits.members->count;
+    if (!untried || !s || s->count == 0 || tl__slot_unsent(s) || s->by.ns == TL_NEVER.ns)
+        return TL_NEVER;
+    return tl__mono_add_ns(s->sent, tl__ns_until(s->sent, s->by) / 2);
+}
+
 /* When the connection is given up for want of a reply to its oldest request. */
 static tl_mono overdue_at(const tl_conn *c, const tl_slot *s) {
     if (c->limits.patience_ms == 0 || tl__slot_unsent(s))
@@ -191,7 +200,11 @@ void tl__conn_expire(tl_conn *conn, tl_mono now) {
     if (tl__mono_before(now, c->soonest))
         return;
     tl_slot *s = c->slots.head, *before = NULL;
-    c->soonest = TL_NEVER;
+    c->soonest = tl__conn_hurries_at(c);
+    if (c->soonest.ns != TL_NEVER.ns && !tl__mono_before(now, c->soonest)) {
+        tl__conn_lose_late(c, "no reply", tl__ms_until(s->sent, now));
+        return;
+    }
     while (s) {
         tl_slot *next = s->next;
         bool counts = !s->given_up || s == c->slots.head;

@@ -163,6 +163,10 @@ void tl__conn_lose_nonsense(tl_conn *conn, const char *what);
 /** "doing in limit_ms ms" */
 void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms);
 
+/** etcd: when a member that has answered nothing yet is left for one that wasn't tried yet, so that the time of the request is enough for both.
+ *  TL_NEVER: it isn't. */
+tl_mono tl__conn_hurries_at(const tl_conn *conn);
+
 /** Fail the requests whose limit has passed, and the connection if the oldest is among them. */
 void tl__conn_expire(tl_conn *conn, tl_mono now);
 

@@ -125,6 +125,8 @@ static bool write_slots(tl_conn *c) {
         if (n <= 0)
             return n == 0;
         tl__slots_written(&c->slots, (size_t)n, before);
+        if (c->gateway)
+            c->soonest = tl__mono_min(c->soonest, tl__conn_hurries_at(c));
         while (c->slots.head && c->slots.head->quiet && c->slots.head != c->slots.unsent)
             tl__slot_free(&c->slots, tl__slots_cut(&c->slots, NULL));
     }

@@ -4,6 +4,25 @@
  */
 #include "etcd_faults.h"
 
+/* Its system takes connections, and what is sent. */
+TEST(who_names_a_stopped_member_first_and_asks_once_is_served_by_another) {
+    real_etcd *e = real_etcd_start(3);
+    unsigned stopped = (real_etcd_leader(e) + 1) % 3;
+    real_etcd_freeze(e, stopped);
+    const tl_client_options o = TL_CLIENT_OPTIONS(.url = url_from(e, stopped), .attempt_ms = 4000);
+    tl_client *takes = open_with(o), *drops = open_with(o);
+    tl_lock *lock = new_lock(takes, "k", 60000), *same = new_lock(drops, "k", 60000);
+    acquire(lock, 0);
+    assert_int_equal(tl_lock_adopt(same, tl_lock_token(lock), NULL), TL_OK);
+    assert_int_equal(tl_lock_release(same, NULL), TL_OK);
+    tl_lock_free(same);
+    tl_lock_free(lock);
+    tl_client_close(takes);
+    tl_client_close(drops);
+    real_etcd_thaw(e, stopped);
+    real_etcd_free(e);
+}
+
 TEST(without_a_majority_a_lock_is_lost_by_its_deadline_and_nobody_gets_it_until_there_is_one) {
     real_etcd *e = real_etcd_start(3);
     tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = real_etcd_url(e), .attempt_ms = 1000));

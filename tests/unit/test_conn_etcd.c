@@ -184,6 +184,8 @@ static void assert_logs_in_anew(const char *refusal, const char *first_token) {
     (void)snprintf(text, sizeof text, "ETCD 16 etcdserver: %s", refusal);
     assert_string_equal(e.world.log[0].text, text);
     assert_true(e.world.log[1].ok);
+    peer_turn(&e.world.peer, tl__mono_now());
+    assert_int_equal(atomic_load(&e.members->at), 0);
     say_revoke(&e, 44);
     peer_accept(&e.world.peer);
     expect_login(&e.world.peer);
@@ -191,7 +193,6 @@ static void assert_logs_in_anew(const char *refusal, const char *first_token) {
     expect_revoke(&e, &e.world.peer, "Authorization: abc.8\r\n", 44);
     answer(&e.world.peer, 200, "{\"header\":{}}");
     await_seen(&e, &e.world.peer, 3);
-    assert_int_equal(atomic_load(&e.members->at), 0);
     close_world(&e);
 }
 
@@ -233,6 +234,50 @@ TEST(a_member_that_says_it_cannot_serve_is_left_for_the_next) {
     await_seen(&e, &e.second, 2);
     say_revoke(&e, 44); /* that was definite: it stays there */
     expect_revoke(&e, &e.second, "", 44);
+    close_world(&e);
+}
+
+static void pass_to(etcd_world *e, int64_t ms) {
+    e->world.now = tl__mono_add_ms(tl__mono_now(), ms);
+    tl__conn_drive(e->world.conn, e->world.now);
+}
+
+/* A stopped one: its system takes the connection, and what is sent. */
+TEST(a_member_that_has_never_answered_is_left_while_there_is_time_for_another) {
+    etcd_world e;
+    open_world(&e, "");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_revoke(&e, &e.world.peer, "", 42);
+    pass_to(&e, LIMIT_MS / 3);
+    assert_int_equal(e.world.seen, 0);
+    assert_true(tl__ns_until(e.world.now, tl__conn_until(e.world.conn)) <
+                LIMIT_MS / 2 * INT64_C(1000000));
+    pass_to(&e, LIMIT_MS / 2 + 1);
+    assert_int_equal(e.world.seen, 1);
+    assert_true(!e.world.log[0].ok && e.world.log[0].maybe_sent);
+    assert_non_null(strstr(e.world.log[0].text, "no reply in 3"));
+    say_revoke(&e, 43);
+    peer_accept(&e.second);
+    expect_revoke(&e, &e.second, "", 43);
+    e.world.now = tl__mono_add_ms(e.world.now, LIMIT_MS * 2 / 3); /* the last has all its time */
+    tl__conn_drive(e.world.conn, e.world.now);
+    assert_int_equal(e.world.seen, 1);
+    close_world(&e);
+}
+
+TEST(a_member_that_has_answered_is_given_all_the_time) {
+    etcd_world e;
+    open_world(&e, "");
+    say_revoke(&e, 42);
+    peer_accept(&e.world.peer);
+    expect_revoke(&e, &e.world.peer, "", 42);
+    answer(&e.world.peer, 200, "{\"header\":{}}");
+    await_seen(&e, &e.world.peer, 1);
+    say_revoke(&e, 43);
+    expect_revoke(&e, &e.world.peer, "", 43);
+    pass_to(&e, LIMIT_MS * 2 / 3);
+    assert_int_equal(e.world.seen, 1);
     close_world(&e);
 }
 
