@@ -111,7 +111,9 @@
  * revisions. Up to 128 locks of one lifetime are renewed by one transaction; one that is gone costs the others nothing. A key that somebody
  * deletes is noticed at once while up to 1000 locks of a client are held for more than half a second, and of the others at the next
  * renewal. Token locks alone, without no_fence, wait_replicas, wait_fsync and quiet_ms (TL_EINVALID). A take that went
- * unanswered may leave a key behind for one lifetime, though it is undone where that can be. With etcd's auth user and password go in
+ * unanswered may leave a key behind for one lifetime, though it is undone where that can be. An etcd
+ * without space (its alarm NOSPACE) grants no lease and puts no key: no lock is acquired or renewed there, each that is held is at risk, is lost by
+ * its deadline, and can be released; compact and defragment it, then disarm the alarm. With etcd's auth user and password go in
  * the URL; a login that is over, as when users have changed, or auth was enabled only since, is made anew; a client certificate with a common name is refused by etcd's gateway then (TL_EDENIED). An HTTP server that is no
  * etcd is TL_ESERVER; one that closes the connection without an answer, as Redis does, TL_EUNAVAILABLE, or TL_EUNCERTAIN to who acquires.
  *

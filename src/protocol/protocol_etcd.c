@@ -122,7 +122,7 @@ enum {
 };
 
 tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
-    static const char user[] = "user name is empty";
+    static const char user[] = "user name is empty", space[] = "database space exceeded";
     tl_bytes message;
     int code = tl__etcd_error(error, &message);
     tl__out_words(out, message);
@@ -131,6 +131,11 @@ tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
     bool nobody = code == INVALID && memmem(message.p, message.n, user, sizeof user - 1);
     if (nobody)
         tl__out_words(out, TL_LITERAL("etcd wants a user and a password"));
+    if (code == EXHAUSTED && memmem(message.p, message.n, space, sizeof space - 1))
+        tl__out_words(
+            out,
+            TL_LITERAL("etcd has no space left (NOSPACE), and grants and renews no lock: compact "
+                       "and defragment it, then disarm the alarm"));
     return code == DENIED || nobody ? TL_EDENIED : code == INVALID ? TL_ESERVER : TL_EUNAVAILABLE;
 }
 

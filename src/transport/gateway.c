@@ -401,10 +401,9 @@ static bool make_error(tl_gateway *g, int64_t code, const char *message, tl_repl
     return true;
 }
 
-#define INVALID 3 /* gRPC's */
-
 /* Of a request that may be well: users have changed since a token that carries its own date (JWT) was given; or etcd asked for no
- * login when this connection was made, and does now. etcd says both with the code of a request that is wrong. */
+ * login when this connection was made, and does now. etcd says both with the code of a request that is wrong, or of none where it has forgotten to give one; and before
+ * anything is executed. */
 static bool is_login_over(const tl_gateway *g, tl_bytes message) {
     static const char nobody[] = "user name is empty";
     return tl__etcd_is_login_outdated(message) ||
@@ -425,7 +424,7 @@ static bool read_error(tl_gateway *g, const json_t *root, int status, tl_reply *
         return false;
     if (code.integer < 0 || code.integer > 16)
         code.integer = -1;
-    if (code.integer == INVALID && message && is_login_over(g, tl__bytes_of(message)))
+    if (message && is_login_over(g, tl__bytes_of(message)))
         code.integer = TL_ETCD_UNAUTHENTICATED;
     return make_error(g, code.integer,
                       message                 ? message

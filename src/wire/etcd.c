@@ -328,8 +328,10 @@ bool tl__etcd_is_of_request(tl_bytes error) {
 }
 
 bool tl__etcd_is_login_outdated(tl_bytes message) {
-    static const char old[] = "revision of auth store is old";
-    return memmem(message.p, message.n, old, sizeof old - 1) != NULL;
+    static const char old[] = "revision of auth store is old", /* as it has been within etcd: */
+        inner[] = "revision in header is old";
+    return memmem(message.p, message.n, old, sizeof old - 1) ||
+           memmem(message.p, message.n, inner, sizeof inner - 1);
 }
 
 /* A token that isn't known (code 16 in etcd's own words) may be known to another member. */

@@ -5,6 +5,7 @@
 #include "tests.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "protocol/etcd_acquire.h"
@@ -88,13 +89,15 @@ static void assert_asks(const char *first, const char *second) {
         assert_string_equal(word(1), second);
 }
 
-/* The answers to what was asked last, in JSON; those that begin with '!' are errors of that code. */
+/* The answers to what was asked last, in JSON; those that begin with '!' are errors of that code, with words behind a space. */
 static void answer_of(const tl_etcd_kind *kinds, const char *const *json, uint8_t count) {
     tl_reply replies[2];
     for (unsigned i = 0; i < count; i++) {
         bool error = json[i][0] == '!';
         char text[200];
-        (void)snprintf(text, sizeof text, "{\"message\":\"words\",\"code\":%s}", json[i] + 1);
+        const char *space = error ? strchr(json[i], ' ') : NULL;
+        (void)snprintf(text, sizeof text, "{\"message\":\"%s\",\"code\":%d}",
+                       space ? space + 1 : "words", error ? atoi(json[i] + 1) : 0);
         assert_int_equal(tl__gateway_read(f.gateway, kinds[i], error ? 500 : 200,
                                           tl__bytes_of(error ? text : json[i]), &replies[i]),
                          1);
@@ -745,6 +748,35 @@ TEST(a_renewal_whose_outcome_is_unknown_moves_no_deadline) {
     answers("!9",
             transaction(true, 6, NULL, NULL)); /* under a lease that wasn't granted for this */
     assert_int_equal(r.result.deadline.ns, before.ns);
+}
+
+/* Without space neither is a lease granted nor a key put: no renewal counts, and the cause is told with what to do. */
+TEST(a_renewal_that_is_refused_says_why) {
+    static const struct {
+        const char *grant, *keep, *words;
+    } cases[] = {
+        {"!8 etcdserver: mvcc: database space exceeded",
+         "!8 etcdserver: mvcc: database space exceeded",
+         "etcd has no space left (NOSPACE), and grants and renews no lock: compact and defragment "
+         "it, then disarm the alarm"},
+        {GRANTED, "!8 etcdserver: mvcc: database space exceeded",
+         "etcd has no space left (NOSPACE)"},
+        {GRANTED, "!8 etcdserver: too many requests", "too many requests"},
+        {GRANTED, "!7 etcdserver: permission denied", "permission denied"},
+        {"!14 etcdserver: no leader", "!14 etcdserver: no leader", "no leader"},
+        {GRANTED, "!16 etcdserver: invalid auth token", "invalid auth token"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        renew();
+        tl_mono before = r.result.deadline;
+        answers(cases[i].grant, cases[i].keep);
+        assert_int_equal(r.result.deadline.ns, before.ns);
+        assert_int_equal(f.out.note[0].kind, TL_NOTE_AT_RISK);
+        assert_non_null(strstr(f.out.words, cases[i].words));
+    }
+    renew();
+    give((tl_event){.kind = TL_FAILED, .why = TL_EUNAVAILABLE, .words = TL_LITERAL("no reply")});
+    assert_string_equal(f.out.words, "no reply");
 }
 
 TEST(a_renewal_that_meets_a_higher_lease_goes_above_it) {

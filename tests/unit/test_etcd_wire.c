@@ -312,6 +312,22 @@ TEST(keys_and_values_are_base64_below_the_prefix) {
     assert_int_equal(int_at(key, TL_ETCD_LEASE), 9);
 }
 
+TEST(a_login_that_users_have_changed_since_is_over_whatever_the_code) {
+    static const char *const said[] = {
+        "{\"message\":\"etcdserver: revision of auth store is old\",\"code\":3}",
+        "{\"message\":\"auth: revision in header is old\",\"code\":2}",
+        "{\"code\":16,\"message\":\"etcdserver: revision of auth store is old\",\"details\":[]}"};
+    tl_gateway *g = tl__gateway_new((tl_bytes){0});
+    tl_reply r;
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        assert_int_equal(tl__gateway_read(g, TL_ETCD_TXN, 400, tl__bytes_of(said[i]), &r), 1);
+        assert_true(r.type == TL_REPLY_ERROR && tl__etcd_wants_login(r.text));
+    }
+    assert_false(tl__etcd_wants_login(TL_LITERAL("ETCD 16 etcdserver: invalid auth token")));
+    assert_false(tl__etcd_wants_login(TL_LITERAL("ETCD 7 etcdserver: permission denied")));
+    tl__gateway_free(g);
+}
+
 TEST(an_error_has_its_code_whatever_the_form) {
     tl_reply r = read_as(TL_ETCD_TXN, 404,
                          "{\"error\":\"no lease\",\"message\":\"no lease\",\"code\":5}");
