@@ -218,7 +218,12 @@ static bool put_in(tl_dlu *d, hold *h) {
     return free_for_us;
 }
 
+static void forget(void *h) {
+    free_hold(h);
+}
+
 bool tl_dlu_lock_wait(tl_dlu *d, const char *key, int64_t wait_ms, tl_error *err) {
+    tl_err code;
     if (!is_here(d)) {
         (void)fail(err, TL_EINVALID, "lock", key, "the handle belongs to the parent process");
         return false;
@@ -230,7 +235,10 @@ bool tl_dlu_lock_wait(tl_dlu *d, const char *key, int64_t wait_ms, tl_error *err
     hold *h = make_hold(d, key, err);
     if (!h)
         return false;
-    if (tl_lock_acquire(h->lock, wait_ms, err) == TL_OK) {
+    pthread_cleanup_push(forget, h); /* the thread may be cancelled while it waits */
+    code = tl_lock_acquire(h->lock, wait_ms, err);
+    pthread_cleanup_pop(0);
+    if (code == TL_OK) {
         if (put_in(d, h))
             return true;
         (void)tl_lock_release(h->lock, NULL);

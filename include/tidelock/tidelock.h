@@ -128,6 +128,10 @@
  * `dispatch` they run within tl_client_dispatch, on a thread of the caller's, and may call anything
  * but tl_client_dispatch and tl_client_close.
  *
+ * A thread that waits in tl_lock_acquire or tl_acquire may be cancelled (pthread_cancel, deferred as by default): the call ends
+ * as by tl_lock_cancel, what it has acquired at that moment is released, and then the thread ends. The handle and the client
+ * stay good for others. Nothing else here is a cancellation point: every other call returns first, after what it calls of the program.
+ *
  * Descriptors. A client has one thread, from the first lock on, and for a moment one for each host name that is looked up. It opens
  * five descriptors of its own at most; two for each server that it uses, in a cluster each master; one for each
  * thread that waits in a call; for such calls as many connections as are used at once, up to 68 to a server, in a cluster

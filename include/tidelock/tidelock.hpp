@@ -229,7 +229,7 @@ class mutex {
             throw error(details);
     }
 
-    void lock(std::error_code &code) noexcept {
+    void lock(std::error_code &code) {
         code.assign(tl_lock_acquire(handle_.get(), TL_FOREVER, nullptr), category());
     }
 
@@ -237,7 +237,7 @@ class mutex {
     bool try_lock() { return acquire(0); }
 
     /** False without an error: another holds it. */
-    bool try_lock(std::error_code &code) noexcept { return acquire(0, code); }
+    bool try_lock(std::error_code &code) { return acquire(0, code); }
 
     /** Wait for that long at most, rounded up to milliseconds; 0 and less try once. False: another held it all the time. */
     template <class Rep, class Period>
@@ -338,7 +338,7 @@ class mutex {
         return result == TL_OK;
     }
 
-    bool acquire(std::int64_t wait_ms, std::error_code &code) noexcept {
+    bool acquire(std::int64_t wait_ms, std::error_code &code) {
         tl_err result = tl_lock_acquire(handle_.get(), wait_ms, nullptr);
         bool busy = result == TL_EBUSY || result == TL_ETIMEDOUT;
         code.assign(busy ? TL_OK : result, category());

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "client/lock_acquire.h"
+#include "ground/cancel.h"
 #include "ground/error.h"
 #include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
@@ -348,6 +349,7 @@ static tl_err begun(const tl_lock *lock, tl_counted what, tl_err code) {
 
 tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx,
                              tl_error *err) {
+    TL_UNCANCELLED;
     return begun(lock, TL_COUNT_ACQUIRES, acquire(lock, wait_ms, done, ctx, err));
 }
 
@@ -378,21 +380,38 @@ static tl_err release(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) 
 }
 
 tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
+    TL_UNCANCELLED;
     return begun(lock, TL_COUNT_RELEASES, release(lock, done, ctx, err));
 }
 
 /* ---- several servers, for callers that block --------------------------------------------------- */
 
-/* The operation lives on where something is left to clean up. */
-static tl_err conclude(tl_operation *op, tl_votes_extension *ret, tl_error *err) {
+typedef struct {
+    tl_operation *op;
+    tl_lock *lock;
+    const int *cancel; /* whether the thread may be cancelled (ground/cancel); NULL: it may not */
+} caller;
+
+/* The keeper stays locked. */
+static void await_end(void *of) {
+    const caller *c = of;
+    tl_operation *op = c->op;
     tl_keeper *k = &op->client->keeper;
     tl__keeper_lock(k);
     while (!op->completed) {
         tl__keeper_unlock(k);
-        tl__waiter_await(op->waiter, TL_NEVER);
+        if (c->cancel)
+            tl__waiter_await_cancel(op->waiter, TL_NEVER, c->cancel);
+        else
+            tl__waiter_await(op->waiter, TL_NEVER);
         (void)tl__waiter_posts(op->waiter);
         tl__keeper_lock(k);
     }
+}
+
+/* The operation lives on where something is left to clean up. */
+static tl_err conclude(tl_operation *op, tl_votes_extension *ret, tl_error *err) {
+    tl_keeper *k = &op->client->keeper;
     tl_err code = op->code;
     if (code && err)
         *err = op->err;
@@ -405,7 +424,31 @@ static tl_err conclude(tl_operation *op, tl_votes_extension *ret, tl_error *err)
     return code;
 }
 
-static tl_err call(tl_lock *lock, does does, int64_t ms, tl_votes_extension *ret, tl_error *err) {
+/* What it has acquired all the same nobody would release. */
+static void thread_ends(void *of) {
+    caller *c = of;
+    tl_client *client = c->lock->client;
+    tl_waiter *waiter = c->op->waiter;
+    c->cancel = NULL;
+    tl__async_cancel(c->lock);
+    await_end(c);
+    tl_err code = conclude(c->op, NULL, NULL);
+    tl__waiter_give(client, waiter);
+    if (tl__count_call(&client->counts, TL_COUNT_ACQUIRES, code) == TL_OK)
+        (void)tl_lock_release(c->lock, NULL);
+}
+
+static void await_caller(tl_lock *lock, tl_operation *op, const int *cancel) {
+    caller c = {.op = op, .lock = lock, .cancel = cancel};
+    if (cancel)
+        tl__cancel_guard(await_end, thread_ends, &c);
+    else
+        await_end(&c);
+}
+
+/* cancel: for one who acquires. */
+static tl_err call(tl_lock *lock, does does, int64_t ms, const int *cancel, tl_votes_extension *ret,
+                   tl_error *err) {
     tl_waiter *waiter = tl__waiter_take(lock->client);
     tl_operation *op = waiter ? new_op(lock, NULL, NULL) : NULL;
     tl_err code = TL_ENOMEM;
@@ -417,7 +460,10 @@ static tl_err call(tl_lock *lock, does does, int64_t ms, tl_votes_extension *ret
         else
             init_settle(op, ms);
         code = start(op, err);
-        code = code ? code : conclude(op, ret, err);
+        if (code == TL_OK) {
+            await_caller(lock, op, cancel);
+            code = conclude(op, ret, err);
+        }
     } else {
         (void)tl__lock_fail(lock, code, names[does], "out of memory or descriptors", err);
     }
@@ -426,16 +472,16 @@ static tl_err call(tl_lock *lock, does does, int64_t ms, tl_votes_extension *ret
     return code;
 }
 
-tl_err tl__votes_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
-    return call(lock, ACQUIRES, wait_ms, NULL, err);
+tl_err tl__votes_acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
+    return call(lock, ACQUIRES, wait_ms, &cancel, NULL, err);
 }
 
 tl_err tl__votes_release(tl_lock *lock, tl_error *err) {
-    return call(lock, RELEASES, 0, NULL, err);
+    return call(lock, RELEASES, 0, NULL, NULL, err);
 }
 
 tl_err tl__votes_extend(tl_lock *lock, int64_t ttl_ms, tl_votes_extension *ret, tl_error *err) {
-    return call(lock, EXTENDS, ttl_ms, ret, err);
+    return call(lock, EXTENDS, ttl_ms, NULL, ret, err);
 }
 
 int tl_client_fd(const tl_client *client) {
@@ -443,6 +489,7 @@ int tl_client_fd(const tl_client *client) {
 }
 
 int tl_client_dispatch(tl_client *client) {
+    TL_UNCANCELLED;
     if (!tl__client_is_here(client) || client->keeper.ready < 0)
         return 0;
     return (int)tl__keeper_dispatch(&client->keeper);

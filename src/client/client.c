@@ -9,6 +9,7 @@
 
 #include "client/driver.h"
 #include "client/several.h"
+#include "ground/cancel.h"
 #include "ground/error.h"
 #include "ground/glob.h"
 #include "ground/options.h"
@@ -244,6 +245,7 @@ static void free_client(tl_client *client) {
 }
 
 tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, tl_error *err) {
+    TL_UNCANCELLED;
     tl_client_options o = {0};
     tl_err code = tl__options_read(&o, sizeof o, options, offsetof(tl_client_options, password),
                                    "tl_client_options", err);
@@ -288,6 +290,7 @@ fail:
 /* ---- closing --------------------------------------------------------------------------------- */
 
 void tl_client_close(tl_client *client) {
+    TL_UNCANCELLED;
     if (!client || !tl__client_is_here(client))
         return; /* in a forked child everything belongs to the parent */
     int saved = errno;
@@ -358,6 +361,7 @@ static tl_err ping(tl_client *client, const char *what, tl_error *err) {
 }
 
 tl_err tl_client_ping(tl_client *client, tl_error *err) {
+    TL_UNCANCELLED;
     tl_etcd_ask of_etcd = {.question = TL_ETCD_PING};
     if (client->members)
         return ask_etcd(client, &of_etcd, "ping", err);
@@ -366,12 +370,14 @@ tl_err tl_client_ping(tl_client *client, tl_error *err) {
 
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
                       tl_error *err) {
+    TL_UNCANCELLED;
     return tl_client_look_line(client, key, key_len, ret_info, 0, NULL, NULL, err);
 }
 
 tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
                            tl_lock_info *ret_info, uint32_t most, tl_waiting_fn told, void *ctx,
                            tl_error *err) {
+    TL_UNCANCELLED;
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
     if (tl__info_check(ret_info, "tl_lock_info", err))
@@ -426,6 +432,7 @@ static tl_err scan_nodes(tl_client *client, tl_scan *s, unsigned number, uint64_
 
 tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found_fn found,
                       void *ctx, tl_error *err) {
+    TL_UNCANCELLED;
     tl_scan s;
     tl_bytes glob = pattern ? tl__bytes_of(pattern) : TL_LITERAL("*");
     const char *flaw = tl__glob_flaw(glob);
@@ -453,6 +460,7 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
 
 tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
                        tl_error *err) {
+    TL_UNCANCELLED;
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
     char name[TL_KEY_MAX + TL_SIDECAR_EXTRA], line[sizeof name + TL_LINE_EXTRA], shown[64];

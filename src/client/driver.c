@@ -9,6 +9,7 @@
 
 #include "client/run.h"
 #include "client/share.h"
+#include "ground/cancel.h"
 #include "ground/wait.h"
 
 /* While it has a share, whoever runs a step has the share's mutex. */
@@ -19,6 +20,7 @@ typedef struct tl_drive {
     tl_pooled *pooled; /* while something is in flight, either this */
     tl_share *share;   /* or this */
     tl_sharer sharer;
+    const tl_on_cancel *on_cancel; /* NULL: the thread is not to be cancelled */
     bool shares, cancelled;
     tl_node *from; /* whose answer the next event is; NULL: nobody's */
     bool turns;    /* what was asked for last goes to another node than the connection leads to */
@@ -157,7 +159,11 @@ static void poll_pooled(tl_drive *d, tl_mono until) {
     struct pollfd fds[2] = {
         {.fd = tl__conn_fd(d->pooled->conn), .events = tl__conn_events(d->pooled->conn)},
         {.fd = d->waiter ? d->waiter->fd : -1, .events = POLLIN}};
+    if (d->on_cancel)
+        tl__cancel_back(&d->on_cancel->state);
     tl__wait(fds, 2, until);
+    if (d->on_cancel)
+        (void)tl__cancel_off();
     if (fds[1].revents)
         tl__waiter_drain(d->waiter);
 }
@@ -165,7 +171,10 @@ static void poll_pooled(tl_drive *d, tl_mono until) {
 static void await(tl_drive *d) {
     tl_mono until = d->out->until;
     if (!d->pooled) {
-        tl__waiter_await(d->waiter, until);
+        if (d->on_cancel)
+            tl__waiter_await_cancel(d->waiter, until, &d->on_cancel->state);
+        else
+            tl__waiter_await(d->waiter, until);
         return;
     }
     poll_pooled(d, tl__mono_min(until, tl__conn_until(d->pooled->conn)));
@@ -264,6 +273,37 @@ static void share(tl_drive *d) {
     turn(d);
 }
 
+static void run(void *drive) {
+    tl_drive *d = drive;
+    while (d->status == TL_GO) {
+        if (d->in_flight == 0)
+            give_pooled_back(d);
+        if (d->share)
+            share(d);
+        else
+            once(d);
+    }
+    leave_share(d);
+    give_pooled_back(d);
+}
+
+/* The thread was cancelled while it waited. */
+static void end_cancelled(void *drive) {
+    tl_drive *d = drive;
+    const tl_on_cancel *on_cancel = d->on_cancel;
+    d->on_cancel = NULL;
+    tl__waiter_post(d->waiter, TL_WAKE_CANCEL);
+    run(d);
+    on_cancel->end(on_cancel->ctx, d->status);
+}
+
+static void start(tl_drive *d) {
+    tl_event start = {.kind = TL_START, .now = tl__mono_now()};
+    d->run.listener = d->waiter ? &d->waiter->listener : NULL;
+    d->sharer = (tl_sharer){.answered = answered_shared, .waiter = d->waiter};
+    advance(d, &start);
+}
+
 tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
                     tl_out *out) {
     return tl__drive_at(client, NULL, machine, waiter, shares, out);
@@ -271,22 +311,24 @@ tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *wai
 
 tl_status tl__drive_at(tl_client *client, tl_node *node, const tl_machine *machine,
                        tl_waiter *waiter, bool shares, tl_out *out) {
-    tl_drive d = {
-        .run = {.client = client, .machine = machine}, .out = out, .shares = shares, .from = node};
-    tl_event start = {.kind = TL_START, .now = tl__mono_now()};
-    d.waiter = waiter;
-    d.run.listener = waiter ? &waiter->listener : NULL;
-    d.sharer = (tl_sharer){.answered = answered_shared, .waiter = waiter};
-    advance(&d, &start);
-    while (d.status == TL_GO) {
-        if (d.in_flight == 0)
-            give_pooled_back(&d);
-        if (d.share)
-            share(&d);
-        else
-            once(&d);
-    }
-    leave_share(&d);
-    give_pooled_back(&d);
+    tl_drive d = {.run = {.client = client, .machine = machine},
+                  .waiter = waiter,
+                  .out = out,
+                  .shares = shares,
+                  .from = node};
+    start(&d);
+    run(&d);
+    return d.status;
+}
+
+tl_status tl__drive_cancellable(tl_client *client, const tl_machine *machine, tl_waiter *waiter,
+                                bool shares, const tl_on_cancel *on_cancel, tl_out *out) {
+    tl_drive d = {.run = {.client = client, .machine = machine},
+                  .waiter = waiter,
+                  .out = out,
+                  .shares = shares,
+                  .on_cancel = on_cancel};
+    start(&d);
+    tl__cancel_guard(run, end_cancelled, &d);
     return d.status;
 }

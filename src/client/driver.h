@@ -11,7 +11,19 @@
  *  connection. */
 tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
                     tl_out *out);
-/** The same, at this node to begin with; NULL: the one that has the machine's key. */
+/** The thread may be cancelled (pthread_cancel) while it waits: then the machine is told TL_CANCEL and run to its end, end(ctx)
+ *  is called with its status, and the thread ends. `state` is what was in force before the call (ground/cancel). */
+typedef struct {
+    int state;
+    void (*end)(void *ctx, tl_status status);
+    void *ctx;
+} tl_on_cancel;
+
+/** The same for one who may be cancelled; there is a waiter. */
+tl_status tl__drive_cancellable(tl_client *client, const tl_machine *machine, tl_waiter *waiter,
+                                bool shares, const tl_on_cancel *on_cancel, tl_out *out);
+
+/** As tl__drive, at this node to begin with; NULL: the one that has the machine's key. */
 tl_status tl__drive_at(tl_client *client, tl_node *node, const tl_machine *machine,
                        tl_waiter *waiter, bool shares, tl_out *out);
 

@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
+#include "ground/cancel.h"
 #include "ground/wait.h"
 
 #define OWN_FDS 5          /* without the fleet's */
@@ -219,6 +220,7 @@ static bool is_over(tl_keeper *k) {
 
 static void *keep(void *ctx) {
     tl_keeper *k = ctx;
+    (void)tl__cancel_off(); /* a callback knows which thread this is */
     tl__keeper_lock(k);
     while (!is_over(k)) {
         tl__keeper_run_posts(k);

@@ -7,6 +7,7 @@
 #include "client/async.h"
 #include "client/driver.h"
 #include "client/lock_acquire.h"
+#include "ground/cancel.h"
 #include "ground/error.h"
 #include "ground/options.h"
 #include "protocol/etcd.h"
@@ -171,6 +172,7 @@ static tl_err check_nodes(const tl_client *client, tl_bytes key, tl_error *err) 
 
 tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
                      const tl_lock_options *options, tl_error *err) {
+    TL_UNCANCELLED;
     tl_lock_options o;
     tl_rules rules;
     if (!client || !tl__client_is_here(client)) {
@@ -210,6 +212,7 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
 }
 
 void tl_lock_free(tl_lock *lock) {
+    TL_UNCANCELLED;
     if (!lock)
         return;
     int saved = errno;
@@ -226,6 +229,7 @@ void tl_lock_free(tl_lock *lock) {
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
 void tl_lock_cancel(tl_lock *lock) {
+    TL_UNCANCELLED;
     tl_client *c = lock->client;
     if (!tl__client_is_here(c))
         return; /* the mutex may have been held at the fork, for ever */
@@ -265,44 +269,68 @@ static tl_err end_acquire(const tl_acquiring *m, const tl_out *out, tl_error *er
     return tl__lock_fail_by(lock, code, "acquire", words, sys_errno, err);
 }
 
-static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, tl_error *err) {
-    tl_client *c = lock->client;
+typedef struct {
+    tl_lock *lock;
+    tl_waiter *waiter;
     tl_acquiring m;
     tl_out out;
-    if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
-        return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
-    lock->token = tl__client_token(c);
-    tl__lock_acquire_init(&m, lock, wait_ms, &waiter->listener);
-    const tl_machine all = {&m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};
-    if (tl__drive(c, &all, waiter, may_share(lock), &out) == TL_DETACH) {
+} acquirer;
+
+static tl_err ran(acquirer *a, tl_status status, tl_error *err) {
+    if (status == TL_DETACH) {
         size_t size;
-        const tl_machine rest = tl__lock_acquire_rest(&m, &size);
-        tl__keeper_detach(&c->keeper, &rest, size, TL_TIMER, tl__name_hold(lock->name),
-                          tl__name_release);
+        const tl_machine rest = tl__lock_acquire_rest(&a->m, &size);
+        tl__keeper_detach(&a->lock->client->keeper, &rest, size, TL_TIMER,
+                          tl__name_hold(a->lock->name), tl__name_release);
     }
-    return end_acquire(&m, &out, err);
+    return end_acquire(&a->m, &a->out, err);
 }
 
-static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+/* Cancelled, the thread was told so as by tl_lock_cancel. What it has acquired all the same nobody would release. */
+static void thread_ends(void *ctx, tl_status status) {
+    acquirer *a = ctx;
+    tl_lock *lock = a->lock;
+    tl_err code = ran(a, status, NULL);
+    tl__lock_close_wait(lock);
+    tl__waiter_give(lock->client, a->waiter);
+    if (tl__count_call(&lock->client->counts, TL_COUNT_ACQUIRES, code) == TL_OK)
+        (void)tl_lock_release(lock, NULL);
+}
+
+static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, int cancel,
+                          tl_error *err) {
+    acquirer a = {.lock = lock, .waiter = waiter};
+    const tl_on_cancel on_cancel = {.state = cancel, .end = thread_ends, .ctx = &a};
     if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
-    return tl__votes_acquire(lock, wait_ms, err);
+    lock->token = tl__client_token(lock->client);
+    tl__lock_acquire_init(&a.m, lock, wait_ms, &waiter->listener);
+    const tl_machine all = {&a.m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};
+    return ran(
+        &a, tl__drive_cancellable(lock->client, &all, waiter, may_share(lock), &on_cancel, &a.out),
+        err);
 }
 
-static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
+    if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
+        return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
+    return tl__votes_acquire(lock, wait_ms, cancel, err);
+}
+
+static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
     tl_client *c = lock->client;
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
     if (lock->several)
-        return acquire_votes(lock, wait_ms, err);
+        return acquire_votes(lock, wait_ms, cancel, err);
     /* First of all: what is taken must have a keeper. */
     tl_waiter *waiter = tl__keeper_ready(&c->keeper) ? NULL : tl__waiter_take(c);
     if (!waiter)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory, threads or descriptors",
                              err);
     if (tl__lock_open_wait(lock, waiter)) {
-        code = run_acquire(lock, wait_ms, waiter, err);
+        code = run_acquire(lock, wait_ms, waiter, cancel, err);
         tl__lock_close_wait(lock);
     } else {
         code = tl__lock_fail(lock, TL_ECANCELLED, "acquire", "cancelled", err);
@@ -312,7 +340,9 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
 }
 
 tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
-    return tl__count_call(&lock->client->counts, TL_COUNT_ACQUIRES, acquire(lock, wait_ms, err));
+    TL_UNCANCELLED;
+    return tl__count_call(&lock->client->counts, TL_COUNT_ACQUIRES,
+                          acquire(lock, wait_ms, cancel, err));
 }
 
 /* ---- extending and releasing ----------------------------------------------------------------- */
@@ -369,6 +399,7 @@ static tl_err release(tl_lock *lock, tl_error *err) {
 }
 
 tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
+    TL_UNCANCELLED;
     return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, err));
 }
 
@@ -454,10 +485,12 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
 }
 
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
+    TL_UNCANCELLED;
     return tl__count_call(&lock->client->counts, TL_COUNT_EXTENDS, extend(lock, ttl_ms, err));
 }
 
 tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
+    TL_UNCANCELLED;
     size_t n = token ? strlen(token) : 0;
     if (tl__lock_check(lock, "adopt", err))
         return TL_EINVALID;

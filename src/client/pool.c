@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/client.h"
+#include "ground/cancel.h"
 #include "ground/wait.h"
 
 #define STALE_NS (100 * TL_NS_PER_MS) /* one idle for longer is looked at before use */
@@ -203,17 +204,44 @@ static void sleep_until(tl_mono until) {
         tl__wait(NULL, 0, until);
 }
 
-void tl__waiter_await(tl_waiter *w, tl_mono until) {
-    if (!w) {
-        sleep_until(until);
-        return;
-    }
-    tl__mutex_lock(&w->mutex);
-    w->sleeps = true;
-    while (!atomic_load(&w->flags) && tl__cond_wait_by(&w->posted, &w->mutex, until))
-        ;
+typedef struct {
+    tl_waiter *waiter;
+    tl_mono until;
+    const int *state; /* of cancellation; NULL: it is off */
+} nap;
+
+static void wake_up(void *of) {
+    tl_waiter *w = ((nap *)of)->waiter;
     w->sleeps = false;
     tl__mutex_unlock(&w->mutex);
+}
+
+/* Cancelled, the thread has the mutex again. */
+static void sleep_through(void *of) {
+    const nap *n = of;
+    tl_waiter *w = n->waiter;
+    tl__mutex_lock(&w->mutex);
+    w->sleeps = true;
+    if (n->state)
+        tl__cancel_back(n->state);
+    while (!atomic_load(&w->flags) && tl__cond_wait_by(&w->posted, &w->mutex, n->until))
+        ;
+    if (n->state)
+        (void)tl__cancel_off();
+    wake_up(of);
+}
+
+void tl__waiter_await(tl_waiter *w, tl_mono until) {
+    nap n = {.waiter = w, .until = until};
+    if (w)
+        sleep_through(&n);
+    else
+        sleep_until(until);
+}
+
+void tl__waiter_await_cancel(tl_waiter *w, tl_mono until, const int *state) {
+    nap n = {.waiter = w, .until = until, .state = state};
+    tl__cancel_guard(sleep_through, wake_up, &n);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------- */

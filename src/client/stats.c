@@ -2,6 +2,7 @@
  * Telling what has been counted (tl_client_stats).
  */
 #include "client/client.h"
+#include "ground/cancel.h"
 #include "ground/error.h"
 #include "ground/options.h"
 
@@ -92,6 +93,7 @@ static void tell_clocks(tl_stats *ret, tl_client *client) {
 }
 
 tl_err tl_client_stats(tl_client *client, tl_stats *ret_stats, tl_error *err) {
+    TL_UNCANCELLED;
     tl_stats stats = {.size = sizeof stats};
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "stats: the client belongs to the parent process");

@@ -10,6 +10,7 @@ table='
 clock   | src/ground/clock    | clock_gettime
 wait    | src/ground/wait     | ppoll eventfd timerfd_* epoll_* read write close
 threads | src/ground/thread   | pthread_* sched_yield sigfillset stat
+cancel  | src/ground/cancel   | pthread_setcancelstate pthread_register_cancel pthread_unregister_cancel pthread_unwind_next sigsetjmp
 sockets | src/ground/socket   | socket connect send recv shutdown getsockname getpeername getsockopt setsockopt poll close
 names   | src/ground/names    | getaddrinfo freeaddrinfo
 random  | src/ground/random   | getrandom uuid_generate_random
@@ -30,6 +31,7 @@ local   | src/transport/local/local_dir    | geteuid socket bind getsockopt
 local   | src/transport/local/local        | openat flock socket connect send recv poll close
 and a program of the public header alone, which has threads and a process of its own
 shim    | compat/distribute_lock_util      | pthread_mutex_* getpid syscall
+shim    | compat/distribute_lock_util src/simple | pthread_register_cancel pthread_unregister_cancel pthread_unwind_next sigsetjmp
 
 memory, which the rooms of step machines do without
 memory  | src/client/* src/transport/* compat/runtime/* compat/phase/phase_names compat/distribute_lock_util | malloc calloc realloc free strdup

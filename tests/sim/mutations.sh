@@ -106,18 +106,18 @@ cluster-stamps-outlast   | compat/stamp/stamp.c | cluster-stamps | 4000 | s/^   
 cluster-stamps-unresolved | compat/stamp/stamp_script.c | cluster-stamps-lossy | 600@298 | s/if (!own \&\& !losers \&\& job->rules.nodes)/if (false)/
 cluster-stamps-freed-twice | compat/stamp/stamp_alone.c | cluster-stamps-alike | 6000@296 | s/return go_on(s, LOOKING, job, e, out);/return go_on(s, SWAPPING, job, e, out);/
 # locks on an etcd
-etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@26 | s/tl__etcd_deadline(a->asked, ms/tl__etcd_deadline(e->now, ms/
+etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@52 | s/tl__etcd_deadline(a->asked, ms/tl__etcd_deadline(e->now, ms/
 etcd-deadline-without-drift | protocol/protocol_etcd.c | etcd-rates | 400 | s/tl__rate_least_ns(ttl_ms \* TL_NS_PER_MS, drift_ppm)/ttl_ms * TL_NS_PER_MS + 0 * drift_ppm/
 etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@515 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
 etcd-try-blindly         | wire/etcd.c       | etcd | 400 | s/"{'compare':\[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],"/"{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"/
-etcd-join-again          | wire/etcd.c       | etcd | 2000@43 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
+etcd-join-again          | wire/etcd.c       | etcd | 2000@7 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
 etcd-first-unlooked      | protocol/etcd_acquire.c | etcd | 400 | s/    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind/    return false ? wait_behind/
 etcd-join-is-first       | protocol/etcd_acquire.c | etcd | 400 | s/    return a->word == JOIN \&\& tl__etcd_find(answer, 0, 0, &before) ? /    return false ? /
-etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@302 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
+etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@573 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
 etcd-left-behind         | protocol/etcd_acquire.c | etcd | 400 | s/^    if (!a->result.maybe)$/    if (true)/
 etcd-undone-unheard      | protocol/etcd_acquire.c | etcd | 2000@68 | s/    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)/    if (e->kind == TL_FAILED)/
 etcd-unanswered-is-none  | protocol/etcd_acquire.c | etcd | 2000 | /^static tl_status unanswered/,/^}/s/    if (e->maybe_sent)/    if (false)/
-etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@680 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
+etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@1683 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
 etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
 etcd-renewal-shortens    | client/lock.c     | etcd | 2000@115 | s/^        tl__hold_raise(lock, ttl_ms);$//

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "choices.h"
+#include "ground/cancel.h"
 #include "ground/thread.h"
 #include "stage.h"
 
@@ -445,4 +446,19 @@ void tl__cond_wake_all(tl_cond *c) {
         sim_thread_ready(sim_the_world, t);
     }
     sim_leave();
+}
+
+/* ---- cancelling ------------------------------------------------------------------------------------ */
+
+int tl__cancel_off(void) {
+    return 0; /* nobody is cancelled here */
+}
+
+void tl__cancel_back(const int *was) {
+    (void)was;
+}
+
+void tl__cancel_guard(void (*work)(void *ctx), void (*undo)(void *ctx), void *ctx) {
+    (void)undo;
+    work(ctx);
 }

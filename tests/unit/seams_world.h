@@ -1,5 +1,5 @@
 /*
- * A small world in place of the system: all seven modules of src/ground that ask it for something, defined
+ * A small world in place of the system: all eight modules of src/ground that ask it for something, defined
  * anew. Threads are coroutines that one thread of the system runs, switched at each lock, wait, receive,
  * send and yield, in an order drawn from a seed; the clock moves when all of them wait; a socket ends at a fake
  * server in memory. So a run is the same wherever and whenever it is repeated.
@@ -18,6 +18,7 @@
 
 #include "fake_redis.h"
 #include "fake_resp.h"
+#include "ground/cancel.h"
 #include "ground/names.h"
 #include "ground/process.h"
 #include "ground/random.h"
@@ -291,6 +292,19 @@ unsigned tl__thread_count(void) {
     for (int i = 0; i < THREADS_MAX; i++)
         n += world.thread[i].used && !world.thread[i].over;
     return n;
+}
+
+int tl__cancel_off(void) {
+    return 0; /* nobody is cancelled here */
+}
+
+void tl__cancel_back(const int *was) {
+    (void)was;
+}
+
+void tl__cancel_guard(void (*work)(void *ctx), void (*undo)(void *ctx), void *ctx) {
+    (void)undo;
+    work(ctx);
 }
 
 /* The first byte of a mutex says whether it is held. */
