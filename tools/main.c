@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/tool.h"
 
 static int help(const server *s, const void *options, const operands *words);
@@ -287,24 +288,27 @@ static int run_command(const command *c, global_args *globals, int argc, char **
 
 /*
  * A descriptor 0, 1 or 2 that is closed would be given to a socket, and messages would be written
- * into it. What fills the gap is closed on exec, so that a command finds what we found.
+ * into it. What fills the gap can be neither read nor written, so that a token that can't be printed
+ * is noticed. It needs no file system but a root. It is closed on exec, so that a command finds what
+ * we found.
  */
-static void fill_gaps(void) {
+static int fill_gaps(void) {
     int fd;
 
     do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        fd = open("/", O_PATH | O_CLOEXEC);
     while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return STATUS_INTERNAL; /* there may be nowhere to say it */
+    close(fd);
+    return 0;
 }
 
-int main(int argc, char **argv) {
+static int tool(int argc, char **argv) {
     global_args globals = {.url = NULL};
     operands rest;
     opt_tables tables = {.filled = {{global_options, &globals}}, .stop_at_word = true};
 
-    fill_gaps();
     int status = opt_parse(&tables, argc > 0 ? argc - 1 : 0, argv + 1, &rest);
     if (status)
         return status;
@@ -322,4 +326,15 @@ int main(int argc, char **argv) {
                     strchr(rest.word[0], ':') ? "" : " ",
                     strchr(rest.word[0], ':') ? "" : rest.word[0]);
     return run_command(c, &globals, rest.words - 1, rest.word + 1);
+}
+
+#define LAST_WORDS_MS 1000 /* for what is still to be written, should nobody read stderr */
+
+int main(int argc, char **argv) {
+    int status = fill_gaps();
+
+    if (status == 0)
+        status = tool(argc, argv);
+    say_drain(LAST_WORDS_MS);
+    return signals_die(status);
 }

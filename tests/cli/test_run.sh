@@ -64,10 +64,20 @@ plain=$(signals_of env) || fail "$plain"
 [[ $ours == "$plain" ]] || fail "signals differ in the command: $ours instead of $plain"
 expect 0 env --ignore-signal=PIPE --ignore-signal=CHLD "$tidelock" run k -- grep ^SigIgn /proc/self/status
 [[ $(cut -f 2 "$out") == *11000 ]] || fail "ignored signals are not restored: $(cat "$out")"
-# A group of its own.
-expect 0 "$tidelock" run k -- sh -c 'ps -o pgid= -p $$; echo $$'
-read -r -d '' pgid pid <"$out"
-[[ $pgid == "$pid" ]] || fail "the command does not lead its process group"
+# It is in our process group and session, as without us; --new-session gives it one of its own, without a terminal.
+ids() { # command...: whether group and session are those of the one who asks
+    expect 0 "$@" sh -c 'ps -o pgid=,sid= -p $$'
+    read -r pgid sid <"$out"
+}
+ids env
+plain="$pgid $sid"
+expect 0 sh -c 'ps -o pgid= -p $$; exec "$@"' sh "$tidelock" run k -- sh -c 'ps -o pgid= -p $$'
+[[ $(uniq "$out" | wc -l) == 1 ]] || fail "the command is in another process group: $(cat "$out")"
+ids "$tidelock" run k --
+[[ $sid == "${plain#* }" ]] || fail "the command is in another session"
+expect 0 "$tidelock" run --new-session k -- sh -c 'ps -o pgid=,sid= -p $$; echo $$; ! (: >/dev/tty) 2>/dev/null'
+read -r pgid sid <"$out"
+[[ $pgid == "$sid" && $sid == $(tail -n 1 "$out") ]] || fail "--new-session: $(cat "$out")"
 # Closed standard descriptors do not upset anything.
 "$tidelock" run k -- true <&- >&- 2>&- || fail "closed descriptors: status $?"
 

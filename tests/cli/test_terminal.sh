@@ -1,6 +1,6 @@
 #!/bin/bash
-# run on a terminal: the command is in the foreground, Ctrl-C and Ctrl-Z reach it, and the terminal
-# is given back.
+# run on a terminal: the command is in the foreground, Ctrl-C and Ctrl-Z reach it, once, and the shell sees
+# what became of it as if tidelock weren't there.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server
@@ -64,27 +64,52 @@ if groups.group(1) != groups.group(2):
     sys.exit("the command is not in the foreground: %s" % groups.group(0))
 see("status 0")
 
-# Ctrl-C reaches the command; the shell has its terminal back.
-type_in("%s run k -- sh -c 'echo star''ted; exec sleep 60'; echo \"status $?\"\n" % tidelock)
+# Ctrl-C reaches the command, once. The shell has its terminal back, and a list or a loop goes no further.
+def ended(status):
+    type_in('echo "status $?"\n')
+    see("status %d" % status)
+type_in("%s run k -- sh -c 'echo star''ted; exec sleep 60'; echo went''on\n" % tidelock)
 see("started")
 type_in("\x03")
-see("status 130")
+ended(130)
+type_in("for i in 1 2 3; do %s run k -- sh -c 'echo star''ted; exec sleep 60'; done\n" % tidelock)
+see("started")
+type_in("\x03")
+ended(130)
+if "wenton" in screen or "started" in screen:
+    sys.exit("went on after Ctrl-C: %r" % screen)
+type_in("%s run k -- python3 -c 'import signal, time; signal.signal(2, lambda *a: print(\"in\" \"terrupt\", flush=True)); print(\"rea\" \"dy\", flush=True); time.sleep(1); print(\"do\" \"ne\")'; echo \"status $?\"\n" % tidelock)
+see("ready")
+type_in("\x03")
+see("interrupt")
+if "interrupt" in see("[^$]*done").group(0):
+    sys.exit("Ctrl-C reached the command twice")
+see("status 0")
 
-# Ctrl-C ends --forever, although only the command sees it.
-type_in("%s run --forever k -- sh -c 'echo star''ted; exec sleep 60'; echo \"status $?\"\n" % tidelock)
+# Ctrl-C ends --forever.
+type_in("%s run --forever k -- sh -c 'echo star''ted; exec sleep 60'\n" % tidelock)
 see("started")
 type_in("\x03")
-see("status 130")
+ended(130)
+
+# Ctrl-C also reaches a command that has left our process group, as timeout does.
+type_in("%s run k -- timeout 60 sh -c 'echo star''ted; exec sleep 60'\n" % tidelock)
+see("started")
+type_in("\x03")
+type_in("echo she''ll\n")
+see("shell")
 
 # Ctrl-C while it waits for the lock.
 type_in("%s run k -- sh -c 'echo star''ted; exec sleep 60' &\n" % tidelock)
 see("started")
-type_in("%s run k -- echo never; echo \"status $?\"\n" % tidelock)
+type_in("%s run k -- echo never; echo went''on\n" % tidelock)
 until(lambda: b'"waiters":1,' in asked("check", "--json", "k"), "nobody waits for the lock")
 type_in("\x03")
-see("status 130")
+ended(130)
 type_in("kill %1; wait; echo wai''ted\n")
 see("waited")
+if "wenton" in screen:
+    sys.exit("went on after Ctrl-C: %r" % screen)
 
 # Ctrl-Z stops both, fg continues both, and the command keeps the keyboard.
 type_in("%s run k -- sh -c 'echo pid $$; read word; echo \"got <$word>\"'; echo \"status $?\"\n" % tidelock)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -101,9 +102,13 @@ bool signals_ends(const signals *s, int sig) {
     abort();
 }
 
-void signals_stop(int sig, bool group) {
-    (void)sig, (void)group;
+void signals_stop(int sig) {
+    (void)sig;
     abort();
+}
+
+int signals_status(int sig) {
+    return STATUS_SIGNAL + sig;
 }
 
 tl_err signals_acquire(signals *s, tl_lock *lock, int64_t wait_ms, int *ret_signal, tl_error *err) {
@@ -169,6 +174,20 @@ void say_line(const char *line, size_t len) {
     count_words(&w->stats, text);
     sim_tell(w, t ? t->who : "", SIM_ALL, "%s", text);
     sim_leave();
+}
+
+/* Without the thread that writes for the real ones. */
+void say_if_free(const char *format, ...) {
+    char line[SAY_LINE_SIZE];
+    va_list args;
+    va_start(args, format);
+    size_t len = say_format(line, format, args);
+    va_end(args);
+    say_line(line, len);
+}
+
+void say_drain(int ms) {
+    (void)ms;
 }
 
 static void print(sim_tool *t, const char *from, size_t n) {

@@ -2,7 +2,6 @@
  * Messages for people: one line on stderr, made in one write so that lines of several processes
  * don't mix. What a server or a user put into a message can't reach the terminal as control bytes.
  */
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,17 +9,14 @@
 
 #include "base/tool.h"
 
-/* Small enough that a pipe with room for it takes it at once (PIPE_BUF). */
-#define LINE_SIZE 1024
-
-static size_t line(char buf[LINE_SIZE], const char *format, va_list args) {
+size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args) {
     static const char prefix[] = "tidelock: ";
     size_t len = sizeof prefix - 1;
 
     memcpy(buf, prefix, len);
-    int more = vsnprintf(buf + len, LINE_SIZE - len - 1, format, args);
+    int more = vsnprintf(buf + len, SAY_LINE_SIZE - len - 1, format, args);
     if (more > 0)
-        len += (size_t)more < LINE_SIZE - len - 1 ? (size_t)more : LINE_SIZE - len - 2;
+        len += (size_t)more < SAY_LINE_SIZE - len - 1 ? (size_t)more : SAY_LINE_SIZE - len - 2;
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)buf[i] < 0x20 || buf[i] == 0x7f)
             buf[i] = '?';
@@ -29,36 +25,26 @@ static size_t line(char buf[LINE_SIZE], const char *format, va_list args) {
 }
 
 void say(const char *format, ...) {
-    char buf[LINE_SIZE];
+    char buf[SAY_LINE_SIZE];
     va_list args;
 
     va_start(args, format);
-    size_t len = line(buf, format, args);
+    size_t len = say_format(buf, format, args);
     va_end(args);
+    say_drain(SAY_FOREVER);
     say_line(buf, len);
 }
 
 int fail(int status, const char *format, ...) {
-    char buf[LINE_SIZE];
+    char buf[SAY_LINE_SIZE];
     va_list args;
 
     va_start(args, format);
-    size_t len = line(buf, format, args);
+    size_t len = say_format(buf, format, args);
     va_end(args);
+    say_drain(SAY_FOREVER);
     say_line(buf, len);
     return status;
-}
-
-void say_if_free(const char *format, ...) {
-    char buf[LINE_SIZE];
-    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    va_list args;
-
-    va_start(args, format);
-    size_t len = line(buf, format, args);
-    va_end(args);
-    if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
-        say_line(buf, len);
 }
 
 const char *show_key(char buf[KEY_SHOWN], const char *key) {

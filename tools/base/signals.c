@@ -8,21 +8,86 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/signals.h"
 #include "base/tool.h"
 
-static const int read_here[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                SIGUSR2, SIGCHLD, SIGCONT, SIGTSTP};
+/*
+ * Each signal that the system has, but KILL and STOP. Those that no row names, real-time ones among
+ * them, are passed on. A fault of our own (SEGV and the like) still ends the process at once, blocked
+ * or not; what comes here was sent by kill(2).
+ */
+static const struct {
+    int sig;
+    signal_role role;
+} table[] = {
+    {SIGINT, SIGNAL_ENDING},   {SIGTERM, SIGNAL_ENDING},  {SIGHUP, SIGNAL_ENDING},
+    {SIGQUIT, SIGNAL_ENDING},  {SIGALRM, SIGNAL_ENDING},  {SIGVTALRM, SIGNAL_ENDING},
+    {SIGPROF, SIGNAL_ENDING},  {SIGXCPU, SIGNAL_ENDING},  {SIGPWR, SIGNAL_ENDING},
+    {SIGIO, SIGNAL_ENDING},    {SIGABRT, SIGNAL_ENDING},  {SIGSEGV, SIGNAL_ENDING},
+    {SIGBUS, SIGNAL_ENDING},   {SIGFPE, SIGNAL_ENDING},   {SIGILL, SIGNAL_ENDING},
+    {SIGTRAP, SIGNAL_ENDING},  {SIGSYS, SIGNAL_ENDING},   {SIGSTKFLT, SIGNAL_ENDING},
+    {SIGTSTP, SIGNAL_JOB},     {SIGTTIN, SIGNAL_JOB},     {SIGTTOU, SIGNAL_JOB},
+    {SIGPIPE, SIGNAL_IGNORED}, {SIGXFSZ, SIGNAL_IGNORED}, {SIGCHLD, SIGNAL_OURS},
+    {SIGCONT, SIGNAL_OURS},    {SIGUSR1, SIGNAL_PASSED},  {SIGUSR2, SIGNAL_PASSED},
+    {SIGWINCH, SIGNAL_PASSED}, {SIGURG, SIGNAL_PASSED},
+};
+
+signal_role signals_role(int sig) {
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].sig == sig)
+            return table[i].role;
+    return SIGNAL_PASSED;
+}
+
+/* What the terminal sends to the whole foreground process group, so that the command has it, too. */
+static bool is_of_terminals(int sig) {
+    switch (sig) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGWINCH: return true;
+    case SIGHUP: return getsid(0) != getpid(); /* a session's leader is told alone */
+    default: return false;
+    }
+}
+
+/*
+ * The C library keeps two signals to itself, and neither blocks nor changes them for anybody. Their
+ * default action would end us. The kernel's own call changes them; the struct is zero apart from its
+ * first member, the handler.
+ */
+#define KERNEL_ACTION_SIZE 64
+#define KERNEL_SET_SIZE 8
+static const int reserved[] = {32, 33};
+#define RESERVED (sizeof reserved / sizeof reserved[0])
+typedef struct {
+    void (*handler)(int);
+    char rest[KERNEL_ACTION_SIZE];
+} kernel_action;
+
+static void set_reserved(void (*from)(int), void (*to)(int)) {
+    for (size_t i = 0; i < RESERVED; i++) {
+        kernel_action now = {.handler = SIG_DFL}, then = {.handler = to};
+        if (syscall(SYS_rt_sigaction, reserved[i], NULL, &now, (size_t)KERNEL_SET_SIZE) == 0 &&
+            now.handler == from)
+            (void)syscall(SYS_rt_sigaction, reserved[i], &then, NULL, (size_t)KERNEL_SET_SIZE);
+    }
+}
 
 static void note_ignored(signals *s) {
     sigemptyset(&s->ignored);
-    for (size_t i = 0; i < sizeof read_here / sizeof read_here[0]; i++) {
+    for (int sig = 1; sig <= SIGRTMAX; sig++) {
         struct sigaction old;
-        if (sigaction(read_here[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
-            sigaddset(&s->ignored, read_here[i]);
+        if (sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+            sigaddset(&s->ignored, sig);
     }
 }
 
@@ -32,17 +97,15 @@ int signals_begin(signals *s) {
     sigset_t set;
 
     note_ignored(s);
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof read_here / sizeof read_here[0]; i++)
-        sigaddset(&set, read_here[i]);
+    sigfillset(&set);
     s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->fd < 0)
         return -1;
-    /* A background process that sets the terminal's foreground group would be stopped by TTOU. */
-    sigaddset(&set, SIGTTOU);
     sigprocmask(SIG_BLOCK, &set, &s->old_mask);
-    sigaction(SIGPIPE, &ignore, &s->old_pipe);
-    sigaction(SIGCHLD, &usual, &s->old_child); /* ignored, a child's status would be lost */
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL);
+    sigaction(SIGCHLD, &usual, NULL); /* ignored, a child's status would be lost */
+    set_reserved(SIG_DFL, SIG_IGN);
     return 0;
 }
 
@@ -52,40 +115,73 @@ void signals_end(signals *s) {
 }
 
 void signals_restore(const signals *s) {
-    sigaction(SIGPIPE, &s->old_pipe, NULL);
-    sigaction(SIGCHLD, &s->old_child, NULL);
+    static const int changed[] = {SIGPIPE, SIGXFSZ, SIGCHLD};
+
+    for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
+        bool ignored = sigismember(&s->ignored, changed[i]) == 1;
+        struct sigaction old = {.sa_handler = ignored ? SIG_IGN : SIG_DFL};
+        sigaction(changed[i], &old, NULL);
+    }
+    set_reserved(SIG_IGN, SIG_DFL);
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }
 
-int signals_next(signals *s) {
+int signals_next_from(signals *s, bool *ret_by_terminal) {
     struct signalfd_siginfo info;
 
     for (;;) {
         ssize_t n = read(s->fd, &info, sizeof info);
-        if (n == (ssize_t)sizeof info)
+        if (n == (ssize_t)sizeof info) {
+            *ret_by_terminal = info.ssi_code > 0 && is_of_terminals((int)info.ssi_signo);
             return (int)info.ssi_signo;
+        }
         if (n >= 0 || errno != EINTR)
             return 0;
     }
 }
 
-bool signals_ends(const signals *s, int sig) {
-    bool ends = sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGQUIT;
+int signals_next(signals *s) {
+    bool by_terminal;
 
-    return ends && !sigismember(&s->ignored, sig);
+    return signals_next_from(s, &by_terminal);
 }
 
-void signals_stop(int sig, bool group) {
+bool signals_ends(const signals *s, int sig) {
+    return signals_role(sig) == SIGNAL_ENDING && sigismember(&s->ignored, sig) != 1;
+}
+
+void signals_stop(int sig) {
     sigset_t set, old;
 
-    if (group)
-        (void)kill(0, sig);
-    else
-        (void)raise(sig);
+    (void)raise(sig);
     sigemptyset(&set);
     sigaddset(&set, sig);
     sigprocmask(SIG_UNBLOCK, &set, &old); /* stops here, and goes on after SIGCONT */
     sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+static int dies_of;
+
+int signals_status(int sig) {
+    dies_of = sig;
+    return STATUS_SIGNAL + sig;
+}
+
+int signals_die(int status) {
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    struct rlimit none = {0, 0};
+    sigset_t set;
+
+    if ((dies_of != SIGINT && dies_of != SIGQUIT) || status != STATUS_SIGNAL + dies_of)
+        return status;
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)prctl(PR_SET_DUMPABLE, 0); /* a core that goes to a program has no limit */
+    (void)sigaction(dies_of, &usual, NULL);
+    (void)raise(dies_of);
+    sigemptyset(&set);
+    sigaddset(&set, dies_of);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    return status;
 }
 
 /* Read what has come; the first that asks us to end, or 0. */
@@ -93,8 +189,8 @@ static int ending_signal(signals *s) {
     int sig;
 
     while ((sig = signals_next(s)) != 0) {
-        if (sig == SIGTSTP && !sigismember(&s->ignored, SIGTSTP))
-            signals_stop(SIGTSTP, false);
+        if (signals_role(sig) == SIGNAL_JOB && sigismember(&s->ignored, sig) != 1)
+            signals_stop(sig);
         else if (signals_ends(s, sig))
             return sig;
     }

@@ -5,6 +5,7 @@
 #ifndef TIDELOCK_TOOL_H
 #define TIDELOCK_TOOL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,8 +38,18 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** As say, and gives back status: `return fail(STATUS_USAGE, ...)`. */
 int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** As say, but drops the message rather than wait for whoever reads stderr. */
+/** A line with its prefix and its newline; small enough that a pipe takes it in one piece. Returns
+ *  its length. */
+#define SAY_LINE_SIZE 1024
+size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args);
+
+/** say_late.c: as say, but never waits. The message follows as soon as stderr takes it, and is
+ *  dropped when too many wait. */
 void say_if_free(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** say_late.c: wait until these messages are written, for ms at most (whole seconds). */
+#define SAY_FOREVER (-1)
+void say_drain(int ms);
 
 /** say_line.c: the line and its newline, to stderr as they are. */
 void say_line(const char *line, size_t len);

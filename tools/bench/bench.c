@@ -189,7 +189,7 @@ static int measure(session *x, const server *s, const bench_options *o) {
     if (x->link.conn)
         skew_link_close(&x->link);
     if (x->bench.ended_by)
-        return STATUS_SIGNAL + x->bench.ended_by;
+        return signals_status(x->bench.ended_by);
     if (ok)
         return o->json || o->format ? print_json(&r) : print_text(&r);
     return fail_at(s, &x->bench.err);

@@ -1,116 +1,88 @@
 /*
- * Starting the command and its life as a job: process group, terminal, stopping and continuing.
- * Between fork and exec only calls that are safe after a fork with threads are made.
+ * Tidelock's end of the link to the supervisor, and the terminal.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/tool.h"
 #include "lock/child.h"
 
-static bool own_group_in_front(int tty) {
-    return tty >= 0 && tcgetpgrp(tty) == getpgrp();
+static void lost_supervisor(child *c) {
+    if (c->seen.ended)
+        return;
+    /* The kernel kills the command then. What else it started is out of reach. */
+    c->seen.ended = c->seen.empty = true;
+    c->seen.ended_by = SIGKILL;
+    c->seen.exit_status = STATUS_SIGNAL + SIGKILL;
 }
 
-/* In the child. Never returns. */
-static void become(const child *c, const signals *s, pid_t parent, int report, char **argv,
-                   char **env) {
-    (void)setpgid(0, 0);
-    /* If the parent died before the call, nobody is left to send the signal. */
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-        _exit(STATUS_INTERNAL);
-    if (c->foreground)
-        (void)tcsetpgrp(c->tty, getpid());
-    signals_restore(s);
-    (void)execvpe(argv[0], argv, env);
-    int why = errno;
-    (void)!write(report, &why, sizeof why);
-    _exit(why == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
+static void ask(child *c, supervisor_request r) {
+    (void)send(c->link, &r, sizeof r, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-int child_start(child *c, const signals *s, char **argv, char **env) {
-    int report[2];
-    pid_t parent = getpid();
-
-    *c = (child){.pid = -1, .tty = -1, .failure = -1};
-    if (pipe2(report, O_CLOEXEC | O_NONBLOCK))
-        return -1;
+int child_start(child *c, const supervisor_plan *plan) {
+    *c = (child){.link = -1, .tty = -1};
     c->tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    c->foreground = own_group_in_front(c->tty);
-    c->pid = fork();
-    if (c->pid == 0)
-        become(c, s, parent, report[1], argv, env);
+    c->in_front = c->tty >= 0 && tcgetpgrp(c->tty) == getpgrp();
+    if (supervisor_start(plan, &c->link) == 0)
+        return 0;
     int why = errno;
-    close(report[1]);
-    c->failure = report[0];
-    if (c->pid < 0) {
-        c->foreground = false;
-        child_close(c);
-        errno = why;
-        return -1;
-    }
-    (void)setpgid(c->pid, c->pid); /* the child does so too: whoever comes first */
-    return 0;
+    child_close(c);
+    errno = why;
+    return -1;
 }
 
-void child_signal(const child *c, int sig) {
-    if (kill(-c->pid, sig) && !c->ended)
-        (void)kill(c->pid, sig);
+void child_signal(child *c, int sig, bool had_it) {
+    ask(c, (supervisor_request){.what = ASK_SIGNAL, .sig = sig, .had_it = had_it});
+}
+
+void child_end_all(child *c, int sig) {
+    ask(c, (supervisor_request){.what = ASK_ALL, .sig = sig});
+}
+
+void child_until(child *c, int64_t until_ms) {
+    ask(c, (supervisor_request){.what = ASK_UNTIL, .until_ms = until_ms});
 }
 
 void child_continue(child *c) {
-    if (own_group_in_front(c->tty) && !c->ended) {
-        (void)tcsetpgrp(c->tty, c->pid);
-        c->foreground = true;
-    }
-    c->stopped_by = 0;
-    child_signal(c, SIGCONT);
-}
-
-/* One change of its state; false when there is none to be had. */
-static bool collect_one(child *c) {
-    siginfo_t info = {.si_pid = 0};
-
-    if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) ||
-        info.si_pid == 0)
-        return false;
-    switch (info.si_code) {
-    case CLD_STOPPED:
-    case CLD_TRAPPED: c->stopped_by = info.si_status; return true;
-    case CLD_CONTINUED: c->stopped_by = 0; return true;
-    case CLD_EXITED: c->exit_status = info.si_status; break;
-    default: c->ended_by = info.si_status; c->exit_status = STATUS_SIGNAL + info.si_status;
-    }
-    c->ended = true;
-    if (read(c->failure, &c->start_failed, sizeof c->start_failed) != sizeof c->start_failed)
-        c->start_failed = 0;
-    return true;
+    c->seen.stopped_by = 0;
+    ask(c, (supervisor_request){.what = ASK_SIGNAL, .sig = SIGCONT});
 }
 
 void child_collect(child *c) {
-    while (!c->ended && collect_one(c))
-        ;
+    supervisor_report r;
+
+    for (;;) {
+        ssize_t n = recv(c->link, &r, sizeof r, MSG_DONTWAIT);
+        if (n == (ssize_t)sizeof r) {
+            c->seen = r;
+        } else if (n < 0 && errno == EINTR) {
+            continue;
+        } else {
+            if (n == 0 || errno != EAGAIN)
+                lost_supervisor(c);
+            return;
+        }
+    }
 }
 
-bool child_group_left(const child *c) {
-    return kill(-c->pid, 0) == 0 || errno == EPERM;
-}
+/* A command that is killed can't give back a terminal that it took for a group of its own. */
+static void restore_terminal(const child *c) {
+    pid_t now = c->in_front ? tcgetpgrp(c->tty) : -1;
 
-void child_take_terminal(child *c) {
-    if (c->foreground && tcgetpgrp(c->tty) == c->pid)
+    if (now > 0 && now != getpgrp() && kill(-now, 0) && errno == ESRCH)
         (void)tcsetpgrp(c->tty, getpgrp());
-    c->foreground = false;
 }
 
 void child_close(child *c) {
-    child_take_terminal(c);
+    if (c->link >= 0) {
+        ask(c, (supervisor_request){.what = ASK_LEAVE});
+        close(c->link);
+    }
+    restore_terminal(c);
     if (c->tty >= 0)
         close(c->tty);
-    if (c->failure >= 0)
-        close(c->failure);
-    c->tty = c->failure = -1;
+    c->link = c->tty = -1;
 }

@@ -1,46 +1,42 @@
 /*
- * The command that runs under the lock: a process group of its own, in the terminal's foreground
- * when we were there.
+ * The command that runs under the lock, and all that it starts. It is part of the caller's job, as it
+ * would be without tidelock: in the same process group, session and terminal.
  */
 #ifndef TIDELOCK_CHILD_H
 #define TIDELOCK_CHILD_H
 
 #include <stdbool.h>
-#include <sys/types.h>
+#include <stdint.h>
 
 #include "base/signals.h"
+#include "lock/supervisor.h"
 
 typedef struct {
-    pid_t pid;        /**< also its process group */
-    int tty;          /**< the controlling terminal; -1 none */
-    int failure;      /**< a pipe that tells why it could not be started */
-    bool foreground;  /**< the terminal is lent to its group */
-    bool ended;       /**< and its status known */
-    int stopped_by;   /**< it is stopped, by this signal; 0 it is not */
-    int exit_status;  /**< as a shell would say it: its own, or 128 + signal */
-    int ended_by;     /**< the signal that killed it, or 0 */
-    int start_failed; /**< the errno of exec; 0 it was started */
+    int link;               /**< to its supervisor, readable when child_collect has something */
+    int tty;                /**< the controlling terminal; -1 none */
+    bool in_front;          /**< our group had the terminal when it began */
+    supervisor_report seen; /**< what has become of it */
 } child;
 
-/** Start argv with the environment env. Returns 0, or -1 and errno. The main thread's business. */
-int child_start(child *c, const signals *s, char **argv, char **env);
+/** Start what the plan says. Returns 0, or -1 and errno. The main thread's business. */
+int child_start(child *c, const supervisor_plan *plan);
 
-/** Send a signal to its whole group. */
-void child_signal(const child *c, int sig);
+/** Pass a signal on to its process group, unless had_it: the terminal has done so. */
+void child_signal(child *c, int sig, bool had_it);
 
-/** Let it go on, in the foreground again if the terminal is ours to lend. */
+/** Send TERM or KILL to all that it started; what is stopped goes on, to notice. */
+void child_end_all(child *c, int sig);
+
+/** All that it started is to be killed then, whatever becomes of us. By moment_ms. */
+void child_until(child *c, int64_t until_ms);
+
+/** Let it go on. */
 void child_continue(child *c);
 
 /** Collect what has become of it, without waiting. */
 void child_collect(child *c);
 
-/** Whether anything is left of its group, after it has ended. */
-bool child_group_left(const child *c);
-
-/** Take the terminal back. */
-void child_take_terminal(child *c);
-
-/** Close what child_start opened; the terminal is taken back first. */
+/** Let go of what it left running, and give the terminal back to our group where nobody else can. */
 void child_close(child *c);
 
 #endif

@@ -332,7 +332,7 @@ static int rounds(list *l) {
     }
     if (status || !l->sig)
         return status;
-    return watching && l->sig == SIGINT ? STATUS_OK : STATUS_SIGNAL + l->sig;
+    return watching && l->sig == SIGINT ? STATUS_OK : signals_status(l->sig);
 }
 
 static int inspect_function(const server *s, const void *given, const operands *words) {

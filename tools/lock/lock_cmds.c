@@ -136,7 +136,7 @@ static int lock_with(const server *where, tl_client *client, signals *s, const c
     if (code == TL_OK)
         status = print_lock(where, client, key, lock, o);
     else if (code == TL_ECANCELLED)
-        status = STATUS_SIGNAL + sig;
+        status = signals_status(sig);
     else
         status = report_not_had(where, client, key, lock, &err, o);
     tl_lock_free(lock);

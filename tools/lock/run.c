@@ -26,7 +26,7 @@ typedef struct {
     int conflict_status, lost_mode, json_fd, format;
     const char *name, *metrics;
     int verbose;
-    bool no_wait, fair, forever, json;
+    bool no_wait, fair, forever, json, new_session;
     server_care care;
 } run_options;
 
@@ -52,6 +52,8 @@ static const opt options[] = {
      "what to do when the lock is lost (term)", 0, 0},
     {0, "max-hold", OPT_DURATION, AT(max_hold_ms), "D", "end the command after D", 0, 0},
     SERVER_CARE(AT(care)),
+    {0, "new-session", OPT_FLAG, AT(new_session), NULL,
+     "the command gets a session of its own, and no terminal", 0, 0},
     {0, "forever", OPT_FLAG, AT(forever), NULL, "when the command ends, lock and run again", 0, 0},
     {0, "json-fd", OPT_NUMBER, AT(json_fd), "N",
      "at the end write one line of JSON to descriptor N", 0, 1 << 20},
@@ -83,6 +85,7 @@ typedef struct {
     tl_err result; /* of the acquisition; of the lock later on */
     tl_error err;
     int cancelled_by;
+    int why; /* the command could not be started: an errno */
     int64_t waited_ms, held_ms;
     int status;
     bool stop; /* no further round */
@@ -118,8 +121,10 @@ static void not_acquired(run *r, tl_err before) {
 
     r->status = conflict ? r->o->conflict_status : status_of(r->result);
     if (r->result == TL_ECANCELLED) {
-        r->status = STATUS_SIGNAL + r->cancelled_by;
+        r->status = signals_status(r->cancelled_by);
         r->stop = true;
+    } else if (conflict && r->o->conflict_status == 0 && !r->o->verbose) {
+        /* The caller has said that this is no error. */
     } else if (conflict) {
         say("%s; see: tidelock check %s", r->err.message, r->shown);
     } else if (r->result != before) { /* an outage is reported once */
@@ -129,7 +134,8 @@ static void not_acquired(run *r, tl_err before) {
         r->stop = true;
 }
 
-/* The command is started, if the lock still lives: we may have been stopped since it was had. */
+/* The command is started, if the lock still lives: we may have been stopped since it was had. What is
+ * wrong is said once the lock is released: stderr may keep us waiting. */
 static bool start(run *r, char **env) {
     int64_t now = moment_ms();
 
@@ -146,13 +152,24 @@ static bool start(run *r, char **env) {
     };
     if (tl_lock_state(r->lock) == TL_LOST) {
         r->result = TL_ELOST;
-        r->status = fail(STATUS_LOST, "%s: the lock was lost before the command began", r->shown);
+        r->status = STATUS_LOST;
         return false;
     }
-    if (env && child_start(&r->watch.child, &r->signals, r->argv, env) == 0)
+    const supervisor_plan plan = {
+        .signals = &r->signals,
+        .argv = r->argv,
+        .env = env,
+        .new_session = r->o->new_session,
+        .until_ms = r->o->lost_mode == ON_LOST_CONTINUE
+                        ? INT64_MAX
+                        : now + tl_lock_remaining_ms(r->lock) - r->watch.guard.kill_lead_ms / 2,
+    };
+    errno = ENOMEM;
+    if (env && child_start(&r->watch.child, &plan) == 0)
         return true;
+    r->why = errno;
     r->result = TL_ENOMEM;
-    r->status = fail(STATUS_INTERNAL, "start a process: %s", strerror(env ? errno : ENOMEM));
+    r->status = STATUS_INTERNAL;
     return false;
 }
 
@@ -170,6 +187,13 @@ static void note_refusal(run *r, tl_err code) {
                        r->err.message);
 }
 
+static void not_started(const run *r) {
+    if (r->result == TL_ELOST)
+        say("%s: the lock was lost before the command began", r->shown);
+    else
+        say("start a process: %s", strerror(r->why));
+}
+
 static void release(run *r) {
     bool lost = r->watch.guard.for_loss || tl_lock_state(r->lock) == TL_LOST;
     tl_err code = tl_lock_release(r->lock, &r->err);
@@ -185,19 +209,23 @@ static void release(run *r) {
         say("%s: released", r->shown);
 }
 
-/* Ctrl-C on the terminal reaches the command alone, yet means --forever too. */
+/* Ctrl-C means --forever too, also where only a command with the terminal for itself has seen it. */
 static bool interrupted(const child *c) {
-    return c->foreground &&
-           (c->exit_status == STATUS_SIGNAL + SIGINT || c->exit_status == STATUS_SIGNAL + SIGQUIT);
+    int status = c->seen.exit_status;
+
+    return c->in_front && (status == STATUS_SIGNAL + SIGINT || status == STATUS_SIGNAL + SIGQUIT);
 }
 
 /* The messages that everybody gets, and the exit status. */
 static void conclude(run *r) {
     const watch *w = &r->watch;
-    const child *c = &w->child;
+    const supervisor_report *c = &w->child.seen;
 
-    r->status = c->exit_status;
-    if (c->start_failed) {
+    r->status = c->ended_by ? signals_status(c->ended_by) : c->exit_status;
+    if (c->no_process) {
+        r->result = TL_ENOMEM;
+        r->status = fail(STATUS_INTERNAL, "start a process: %s", strerror(c->start_failed));
+    } else if (c->start_failed) {
         say("%.200s: %s", r->argv[0], strerror(c->start_failed));
         r->stop = true;
     } else if (r->result == TL_ELOST) {
@@ -228,6 +256,7 @@ static void run_command(run *r) {
         conclude(r);
     } else {
         (void)tl_lock_release(r->lock, NULL);
+        not_started(r);
     }
     childenv_free(env);
 }
@@ -272,7 +301,8 @@ static void write_json(run *r) {
     js_set(&j, "waited_ms", json_integer(r->waited_ms));
     js_set(&j, "held_ms", js_known(r->held_ms));
     js_set(&j, "exit_status", json_integer(r->status));
-    js_set(&j, "signal", js_known(had && r->watch.child.ended_by ? r->watch.child.ended_by : -1));
+    js_set(&j, "signal",
+           js_known(had && r->watch.child.seen.ended_by ? r->watch.child.seen.ended_by : -1));
     js_set(&j, "error", js_text(error_words(r, had)));
     if (js_line(j, r->o->json_fd))
         say("--json-fd: %s", strerror(errno));
@@ -304,7 +334,7 @@ static void pause_between(run *r) {
         since = RESTART_MS;
     int sig = signals_pause(&r->signals, RESTART_MS - since);
     if (sig) {
-        r->status = STATUS_SIGNAL + sig;
+        r->status = signals_status(sig);
         r->stop = true;
     }
 }

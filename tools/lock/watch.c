@@ -11,8 +11,10 @@
 #include "base/tool.h"
 #include "lock/watch.h"
 
-/* How often to look whether the rest of an ended command's group is gone. */
-#define LINGER_MS 20
+/* How long after a KILL to wait for the end of all that the command started. */
+#define KILLED_MS 1000
+/* How long a program may take, from the terminal's TSTP, to stop itself by a STOP. */
+#define STOPPING_MS 5000
 /* The pause before a job that could not be stopped with us is continued. */
 #define NOT_STOPPED_MS 100
 
@@ -91,42 +93,57 @@ void watch_last_news(watch *w) {
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-static void pass_on(watch *w, int sig) {
+static void pass_on(watch *w, int sig, bool by_terminal) {
     if (signals_ends(w->signals, sig) && !w->told_to_end)
         w->told_to_end = sig;
-    if (w->child.ended)
+    if (signals_role(sig) == SIGNAL_JOB && sigismember(&w->signals->ignored, sig) != 1)
+        w->stop_asked = moment_ms();
+    if (w->child.seen.ended)
         return;
-    if (w->verbose)
+    if (w->verbose && !by_terminal)
         say_if_free("%s: signal %d passed on", w->key, sig);
-    child_signal(&w->child, sig);
+    child_signal(&w->child, sig, by_terminal);
 }
 
 static void read_signals(watch *w) {
+    bool by_terminal;
     int sig;
 
-    while ((sig = signals_next(w->signals)) != 0) {
-        if (sig == SIGCONT)
+    while ((sig = signals_next_from(w->signals, &by_terminal)) != 0) {
+        signal_role role = signals_role(sig);
+        if (sig == SIGCONT) {
             w->continue_due = true;
-        else if (sig != SIGCHLD)
-            pass_on(w, sig);
+            w->stop_asked = 0;
+        } else if (role != SIGNAL_OURS && role != SIGNAL_IGNORED) {
+            pass_on(w, sig, by_terminal);
+        }
     }
     child_collect(&w->child);
 }
 
+/* Is it our whole job that was stopped, and not the command alone by somebody's STOP? */
+static bool is_job_stopped(const watch *w) {
+    int sig = w->child.seen.stopped_by;
+    bool asked = w->stop_asked && moment_ms() - w->stop_asked < STOPPING_MS;
+
+    if (sig == 0 || w->child.seen.ended || w->continue_due)
+        return false;
+    return asked || (w->child.tty >= 0 && signals_role(sig) == SIGNAL_JOB);
+}
+
 /*
- * A job that was stopped from the terminal takes us along, as the shell expects. Whether the lock
- * survived is seen before the command may go on.
+ * A job that is stopped from the terminal stops as a whole, as the shell expects: the command first,
+ * and we once it has, so that a command that goes on in spite of it keeps its lock. The supervisor isn't
+ * stopped, and ends the command at the deadline. So what the shell continues has its lock still.
  */
 static void follow_stop(watch *w) {
-    int sig = w->child.stopped_by;
+    int sig = w->child.seen.stopped_by;
 
-    if (w->child.tty < 0 || w->child.ended || w->continue_due)
-        return;
-    if (sig != SIGTSTP && sig != SIGTTIN && sig != SIGTTOU)
+    if (!is_job_stopped(w))
         return;
     int64_t before = moment_ms();
-    child_take_terminal(&w->child);
-    signals_stop(sig, true);
+    w->stop_asked = 0;
+    signals_stop(signals_role(sig) == SIGNAL_JOB ? sig : SIGTSTP);
     if (moment_ms() == before) /* nobody would continue us: we are in an orphaned group */
         (void)poll(NULL, 0, NOT_STOPPED_MS);
     w->continue_due = true;
@@ -137,27 +154,55 @@ static void follow_stop(watch *w) {
 static void act(watch *w, guard_action action) {
     if (action == GUARD_NOTHING)
         return;
-    child_signal(&w->child, action == GUARD_KILL ? SIGKILL : SIGTERM);
-    child_signal(&w->child, SIGCONT); /* what is stopped must hear it */
+    if (action == GUARD_KILL)
+        w->killed_at = moment_ms();
+    child_end_all(&w->child, action == GUARD_KILL ? SIGKILL : SIGTERM);
     if (w->verbose)
         say_if_free("%s: %s sent to the command", w->key, action == GUARD_KILL ? "KILL" : "TERM");
 }
 
-/* The command has ended because we told it to: what it left of its group has the same grace. */
+/*
+ * The supervisor kills at half of our own lead, in case that we can't. It knows only what we have said
+ * last: so we look at the lock anew when half of what remained is over, for a renewal in between.
+ */
+static int64_t tell_deadline(watch *w, int64_t wake_ms) {
+    int64_t left = tl_lock_remaining_ms(w->lock);
+
+    if (w->guard.mode == ON_LOST_CONTINUE || w->child.seen.ended)
+        return wake_ms;
+    int64_t until = moment_ms() + left - w->guard.kill_lead_ms / 2;
+    if (until != w->until_ms)
+        child_until(&w->child, until);
+    w->until_ms = until;
+    return wake_ms > left / 2 ? left / 2 + 1 : wake_ms;
+}
+
+/* The supervisor was first: we were stopped, or the machine was busy. */
+static void note_expiry(watch *w) {
+    if (!w->child.seen.expired || w->guard.kill_sent)
+        return;
+    w->guard.for_loss = w->guard.kill_sent = true;
+    w->killed_at = moment_ms();
+}
+
+/* The command has ended because we told it to: all else that it started has the same grace. */
 static bool lingers(const watch *w) {
-    return w->guard.term_sent && !w->guard.kill_sent && child_group_left(&w->child);
+    if (w->child.seen.empty || !(w->guard.term_sent || w->guard.kill_sent))
+        return false;
+    return !w->killed_at || moment_ms() - w->killed_at < KILLED_MS;
 }
 
 static void wait_for_something(watch *w, int64_t wake_ms) {
     struct pollfd p[] = {{.fd = w->signals->fd, .events = POLLIN},
                          {.fd = w->news->fd, .events = POLLIN},
-                         {.fd = w->timer, .events = POLLIN}};
+                         {.fd = w->timer, .events = POLLIN},
+                         {.fd = w->child.link, .events = POLLIN}};
     uint64_t count;
 
-    if (w->child.ended && wake_ms > LINGER_MS)
-        wake_ms = LINGER_MS;
+    if (w->killed_at && wake_ms > KILLED_MS)
+        wake_ms = KILLED_MS;
     moment_timer_set(w->timer, wake_ms);
-    (void)poll(p, 3, -1);
+    (void)poll(p, 4, -1);
     if (p[2].revents)
         (void)!read(w->timer, &count, sizeof count);
 }
@@ -166,14 +211,15 @@ void watch_command(watch *w) {
     for (;;) {
         int64_t wake_ms;
         act(w, guard_step(&w->guard, moment_ms(), tl_lock_remaining_ms(w->lock), &wake_ms));
-        if (w->child.ended && !lingers(w))
+        if (w->child.seen.ended && !lingers(w))
             return;
         if (w->continue_due)
             child_continue(&w->child);
         w->continue_due = false;
-        wait_for_something(w, wake_ms);
+        wait_for_something(w, tell_deadline(w, wake_ms));
         read_news(w);
         read_signals(w);
+        note_expiry(w);
         follow_stop(w);
     }
 }

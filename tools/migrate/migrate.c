@@ -122,7 +122,7 @@ static int status(migrate_work *w) {
     if (result == 0 && !w->sig)
         result = show(w, look ? &locks : NULL, &h);
     free(h.list);
-    return result == 0 && w->sig ? STATUS_SIGNAL + w->sig : result;
+    return result == 0 && w->sig ? signals_status(w->sig) : result;
 }
 
 /* ---- words ------------------------------------------------------------------------------------ */

@@ -112,7 +112,7 @@ static int await_leases(migrate_work *w) {
     migrate_progress(NULL);
     if (status == 0 && w->sig)
         return fail(
-            STATUS_SIGNAL + w->sig,
+            signals_status(w->sig),
             "migrate init: registered; not all clients have read it yet: see migrate status");
     return status;
 }
@@ -167,13 +167,13 @@ int migrate_init(migrate_work *w) {
             "come back, 3 (token) where none ever will; see: tidelock help migrate");
     status = migrate_look(&w->m, &w->v, w->o->keys, &w->sigs, &locks, &w->sig);
     if (status || w->sig)
-        return w->sig ? STATUS_SIGNAL + w->sig : status;
+        return w->sig ? signals_status(w->sig) : status;
     migrate_judge_init(&w->v, phase, &locks, &blockers);
     if (blockers.count)
         return migrate_refuse(w->word, &blockers);
     status = migrate_tell_overlap(w, w->o->keys);
     if (status || w->sig)
-        return w->sig ? STATUS_SIGNAL + w->sig : status;
+        return w->sig ? signals_status(w->sig) : status;
     migrate_bunch all = locks.strays;
     if (all.count == 0)
         all = locks.tokens.count ? locks.tokens : locks.own;

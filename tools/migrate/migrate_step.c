@@ -49,7 +49,7 @@ static int scan(step *s) {
 
     s->next_scan_ms = now_ms +
                       (took_ms * SCANS_SHARE > SCANS_MS ? took_ms * SCANS_SHARE : SCANS_MS);
-    return status || s->w->sig ? (s->w->sig ? STATUS_SIGNAL + s->w->sig : status) : 0;
+    return status || s->w->sig ? (s->w->sig ? signals_status(s->w->sig) : status) : 0;
 }
 
 /* Who confirms late, or has died, is done with after three leases. */
@@ -154,7 +154,7 @@ static int await(step *s) {
         if (s->watches)
             migrate_watch_pause(&watch, &s->w->sigs, pause_ms);
         s->w->sig = signals_pause(&s->w->sigs, s->watches ? 0 : pause_ms);
-        status = s->w->sig ? STATUS_SIGNAL + s->w->sig : look(s, &watch);
+        status = s->w->sig ? signals_status(s->w->sig) : look(s, &watch);
     }
     migrate_progress(NULL);
     if (status == 0)
@@ -177,7 +177,7 @@ static int settle(step *s) {
     while (status == WAITS) {
         s->w->sig = signals_pause(&s->w->sigs, LOOK_MS);
         if (s->w->sig)
-            return STATUS_SIGNAL + s->w->sig;
+            return signals_status(s->w->sig);
         status = migrate_read(&s->w->m, &s->w->v);
         if (status == 0 && moment_ms() >= s->next_scan_ms)
             status = scan(s);
@@ -280,7 +280,7 @@ static int await_java(step *s) {
     }
     migrate_progress(NULL);
     if (s->w->sig)
-        return interrupted(s, STATUS_SIGNAL + s->w->sig);
+        return interrupted(s, signals_status(s->w->sig));
     if (status == 0)
         printf("namespace %s: no token is left: Java may start\n", s->w->v.name);
     return status;

@@ -268,5 +268,5 @@ int migrate_sweep(migrate_work *w) {
     if (status == 0)
         status = tell(w, &s, whole && !w->sig);
     forget(&s);
-    return status == 0 && w->sig ? STATUS_SIGNAL + w->sig : status;
+    return status == 0 && w->sig ? signals_status(w->sig) : status;
 }

@@ -74,5 +74,5 @@ int skew_watch_end(skew_watch *w, int status) {
     signals_end(&w->sigs);
     if (w->ended_by == 0 || w->ended_by == 'q' || w->ended_by == SIGINT)
         return status;
-    return STATUS_SIGNAL + w->ended_by;
+    return signals_status(w->ended_by);
 }

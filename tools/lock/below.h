@@ -1,0 +1,27 @@
+/*
+ * The processes below one: its children, theirs, and so on.
+ */
+#ifndef TIDELOCK_BELOW_H
+#define TIDELOCK_BELOW_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct {
+    pid_t pid, parent, group;
+    char state; /**< as in /proc: 'T' stopped, 'Z' ended */
+} below_process;
+
+typedef void (*below_fn)(void *ctx, const below_process *p);
+
+/**
+ * Call fn once for each process below root, and for those that they start meanwhile; parents before
+ * their children as a rule. fn may end them. False: /proc can't be read. Safe after a fork with
+ * threads; one caller in a process at a time.
+ */
+bool below_each(pid_t root, below_fn fn, void *ctx);
+
+/** The number, parent, group and state in a line of /proc/PID/stat. False: it isn't one. */
+bool below_parse(const char *stat, size_t n, below_process *ret);
+
+#endif

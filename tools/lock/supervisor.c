@@ -1,0 +1,295 @@
+/*
+ * The supervisor's own code runs in a fork of a process with threads: it makes only calls that are safe
+ * there. It holds none of tidelock's descriptors, and has a session of its own, so that neither a
+ * terminal nor a shell stops it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/tool.h"
+#include "lock/below.h"
+#include "lock/supervisor.h"
+
+#define NAME "tl-supervisor"
+#define KILL_AGAIN_MS 10
+#define ORPHANED_MS 60000 /* how long it tries to end all when tidelock is gone */
+
+/* The descriptors it keeps. */
+enum { FD_LINK, FD_TIMER, FD_FAILURE, FD_SIGNALS, FD_OTHERS };
+
+typedef struct {
+    pid_t self, command, group; /* the group: tidelock's */
+    int64_t until_ms;
+    bool killing, alone; /* alone: tidelock is gone */
+    bool ending;         /* the command was told to end; what it leaves is, too */
+    bool unsent;         /* a report */
+    supervisor_report report;
+} supervisor;
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+/* In the child. Never returns. */
+static void become(const supervisor_plan *plan, pid_t parent, int report) {
+    if (plan->new_session)
+        (void)setsid();
+    /* If the parent died before the call, nobody is left to send the signal. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+        _exit(STATUS_INTERNAL);
+    signals_restore(plan->signals);
+    (void)execvpe(plan->argv[0], plan->argv, plan->env);
+    int why = errno;
+    (void)!write(report, &why, sizeof why);
+    _exit(why == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
+}
+
+static void begin_command(supervisor *s, const supervisor_plan *plan, const int failure[2]) {
+    s->command = fork();
+    if (s->command == 0)
+        become(plan, s->self, failure[1]);
+    if (s->command < 0)
+        s->report = (supervisor_report){
+            .ended = true, .empty = true, .no_process = true, .start_failed = errno};
+}
+
+static void note_end(supervisor *s, const siginfo_t *info) {
+    supervisor_report *r = &s->report;
+
+    r->ended = true;
+    r->stopped_by = 0;
+    if (info->si_code != CLD_EXITED)
+        r->ended_by = info->si_status;
+    r->exit_status = info->si_status + (r->ended_by ? STATUS_SIGNAL : 0);
+    if (read(FD_FAILURE, &r->start_failed, sizeof r->start_failed) != sizeof r->start_failed)
+        r->start_failed = 0;
+}
+
+/* What has become of the command, and of orphans that have come to us. */
+static void collect(supervisor *s) {
+    siginfo_t info = {.si_pid = 0};
+    int failed;
+
+    while ((failed = waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG)) == 0 &&
+           info.si_pid != 0) {
+        if (info.si_pid == s->command) {
+            s->unsent = true;
+            if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED)
+                s->report.stopped_by = info.si_status;
+            else if (info.si_code == CLD_CONTINUED)
+                s->report.stopped_by = 0;
+            else
+                note_end(s, &info);
+        }
+        info.si_pid = 0;
+    }
+    if (failed && errno == ECHILD && !s->report.empty)
+        s->report.empty = s->unsent = true;
+}
+
+/* ---- signals ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    int sig;
+    pid_t group; /* that alone; 0: all */
+} delivery;
+
+static void deliver(void *ctx, const below_process *p) {
+    const delivery *d = ctx;
+
+    if (p->state == 'Z' || (d->group && p->group != d->group))
+        return;
+    if (d->sig == SIGCONT && p->state != 'T')
+        return; /* the shell continues its whole job: one CONT is enough */
+    (void)kill(p->pid, d->sig);
+}
+
+static void send_below(const supervisor *s, delivery d) {
+    if (!below_each(s->self, deliver, &d) && !s->report.ended)
+        (void)kill(s->command, d.sig);
+}
+
+static void pass_on(const supervisor *s, int sig, bool had_it) {
+    if (s->report.ended)
+        return;
+    pid_t group = getpgid(s->command);
+    if (had_it && group == s->group)
+        return;
+    /* No shell watches over another group: TSTP and its like have no effect there. */
+    if (group != s->group && signals_role(sig) == SIGNAL_JOB)
+        sig = SIGSTOP;
+    send_below(s, (delivery){.sig = sig, .group = group});
+}
+
+static void end_all(supervisor *s, int sig) {
+    s->ending = true;
+    if (sig == SIGKILL) {
+        s->killing = true; /* the loop does it, again and again */
+        return;
+    }
+    send_below(s, (delivery){.sig = sig});
+    send_below(s, (delivery){.sig = SIGCONT}); /* what is stopped must notice */
+}
+
+/* What an ended command leaves running is on its own, unless it was told to end. */
+static bool is_late(const supervisor *s) {
+    return !s->killing && (!s->report.ended || s->ending) && moment_ms() >= s->until_ms;
+}
+
+static void kill_all(const supervisor *s) {
+    if (!s->report.ended)
+        (void)kill(s->command, SIGKILL); /* at once, however many processes there are to look at */
+    send_below(s, (delivery){.sig = SIGKILL});
+}
+
+/* ---- tidelock --------------------------------------------------------------------------------- */
+
+static void obey(supervisor *s, const supervisor_request *r) {
+    switch (r->what) {
+    case ASK_SIGNAL: pass_on(s, r->sig, r->had_it); break;
+    case ASK_ALL: end_all(s, r->sig); break;
+    case ASK_UNTIL: s->until_ms = r->until_ms; break;
+    case ASK_LEAVE: _exit(0);
+    }
+}
+
+static void read_requests(supervisor *s) {
+    supervisor_request r;
+
+    for (;;) {
+        ssize_t n = recv(FD_LINK, &r, sizeof r, MSG_DONTWAIT);
+        if (n == (ssize_t)sizeof r) {
+            obey(s, &r);
+        } else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
+            s->alone = s->killing = true;
+            s->until_ms = moment_ms() + ORPHANED_MS;
+            return;
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+static void send_report(supervisor *s) {
+    if (!s->unsent || s->alone)
+        return;
+    ssize_t n = send(FD_LINK, &s->report, sizeof s->report, MSG_DONTWAIT | MSG_NOSIGNAL);
+    s->unsent = n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* ---- the loop --------------------------------------------------------------------------------- */
+
+static void wait_for_something(const supervisor *s) {
+    struct pollfd p[] = {{.fd = s->alone ? -1 : FD_LINK, .events = POLLIN},
+                         {.fd = FD_TIMER, .events = POLLIN},
+                         {.fd = FD_SIGNALS, .events = POLLIN}};
+    struct signalfd_siginfo child;
+    uint64_t count;
+    int64_t left = s->until_ms == INT64_MAX ? MOMENT_NEVER : s->until_ms - moment_ms();
+
+    if (s->unsent)
+        p[0].events |= POLLOUT;
+    if (s->killing && !s->report.empty)
+        left = KILL_AGAIN_MS;
+    else if (s->killing || (s->report.ended && !s->ending && !s->alone))
+        left = MOMENT_NEVER;
+    moment_timer_set(FD_TIMER, left < 0 ? 0 : left);
+    (void)poll(p, 3, -1);
+    if (p[1].revents)
+        (void)!read(FD_TIMER, &count, sizeof count);
+    if (p[2].revents)
+        (void)!read(FD_SIGNALS, &child, sizeof child);
+}
+
+static void serve(supervisor *s) {
+    for (;;) {
+        collect(s);
+        if (s->alone && (s->report.empty || moment_ms() >= s->until_ms))
+            _exit(0);
+        if (is_late(s))
+            s->killing = s->report.expired = s->unsent = true;
+        if (s->killing && !s->report.empty)
+            kill_all(s);
+        send_report(s);
+        wait_for_something(s);
+        if (!s->alone)
+            read_requests(s);
+    }
+}
+
+/* ---- the beginning ---------------------------------------------------------------------------- */
+
+static void close_others(void) {
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, FD_OTHERS, ~0U, 0) == 0)
+        return;
+#endif
+    long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = FD_OTHERS; fd < most; fd++)
+        close(fd);
+}
+
+/* Tidelock's command line is not ours: people, and pgrep, shall see one tidelock. */
+static void rename_self(char **argv) {
+    char *begin = program_invocation_name, *end = begin;
+
+    (void)prctl(PR_SET_NAME, NAME);
+    for (; *argv; argv++)
+        end = *argv + strlen(*argv);
+    if (end <= begin || (size_t)(end - begin) <= strlen(NAME))
+        return;
+    memset(begin, 0, (size_t)(end - begin));
+    memcpy(begin, NAME, strlen(NAME));
+}
+
+/* Never returns. */
+static void supervise(const supervisor_plan *plan, int link, int timer, const int failure[2]) {
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    supervisor s = {
+        .self = getpid(), .group = getpgrp(), .until_ms = plan->until_ms, .unsent = true};
+    sigset_t all;
+
+    sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL);
+    (void)sigaction(SIGCHLD, &usual, NULL); /* ends are to be collected */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    begin_command(&s, plan, failure);
+    (void)setsid();
+    rename_self(plan->argv);
+    sigemptyset(&all);
+    sigaddset(&all, SIGCHLD);
+    (void)dup2(link, FD_LINK);
+    (void)dup2(timer, FD_TIMER);
+    (void)dup2(failure[0], FD_FAILURE);
+    int fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd != FD_SIGNALS)
+        (void)dup2(fd, FD_SIGNALS);
+    close_others();
+    serve(&s);
+}
+
+int supervisor_start(const supervisor_plan *plan, int *ret_link) {
+    int link[2] = {-1, -1}, failure[2] = {-1, -1};
+    int timer = moment_timer();
+    pid_t pid = -1;
+
+    if (timer >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) == 0 &&
+        pipe2(failure, O_CLOEXEC | O_NONBLOCK) == 0)
+        pid = fork();
+    if (pid == 0)
+        supervise(plan, link[1], timer, failure);
+    int why = errno;
+    const int ours[] = {timer, link[1], failure[0], failure[1], pid < 0 ? link[0] : -1};
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (ours[i] >= 0)
+            close(ours[i]);
+    *ret_link = pid < 0 ? -1 : link[0];
+    errno = why;
+    return pid < 0 ? -1 : 0;
+}
