@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/signals.h"
@@ -126,12 +127,24 @@ void signals_restore(const signals *s) {
     sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 }
 
+/* Children of ours that have ended: supervisors, and as process 1 of a container any orphan. Those whose
+ * status is of interest are waited for where they are started, before the next signal is read. */
+static void reap(void) {
+    siginfo_t info;
+
+    do
+        info.si_pid = 0;
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0);
+}
+
 int signals_next_from(signals *s, bool *ret_by_terminal) {
     struct signalfd_siginfo info;
 
     for (;;) {
         ssize_t n = read(s->fd, &info, sizeof info);
         if (n == (ssize_t)sizeof info) {
+            if (info.ssi_signo == SIGCHLD)
+                reap();
             *ret_by_terminal = info.ssi_code > 0 && is_of_terminals((int)info.ssi_signo);
             return (int)info.ssi_signo;
         }
