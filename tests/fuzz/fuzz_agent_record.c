@@ -14,7 +14,9 @@ static void judge(const skew_record *r, int64_t now_us, int64_t stepped_us) {
     skew_record_judge(r, &at, 200, &h);
     MUST(h.instrument && h.status && memchr(h.detail, '\0', sizeof h.detail));
     MUST(h.missing == (strcmp(h.status, "missing") == 0) || !h.known);
-    MUST(h.known == (strcmp(h.status, "ok") == 0 || strcmp(h.status, "missing") == 0));
+    MUST(h.known == (strcmp(h.status, "ok") == 0 || strcmp(h.status, "missing") == 0 ||
+                     strcmp(h.status, "unsteady") == 0));
+    MUST(h.unsteady == r->unsteady);
     if (!h.known)
         return;
     MUST(!r->clash && r->at_us <= now_us && r->at_us >= stepped_us && h.age_ms >= 0);

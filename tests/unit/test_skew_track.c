@@ -200,7 +200,7 @@ TEST(evidence_from_before_a_step_is_void) {
 }
 
 /* Also when it is smaller than the exchange took, so that the bracket would not show it. */
-TEST(an_exchange_with_a_step_in_it_is_dropped) {
+TEST(of_an_exchange_with_a_step_in_it_the_end_counts) {
     static const int64_t steps[] = {-40 * MS, -3 * MS, 3 * MS, 40 * MS};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         track_world w = calm();
@@ -213,9 +213,12 @@ TEST(an_exchange_with_a_step_in_it_is_dropped) {
         w.now += 5 * MS;
         skew_reading received = look(&w, 50);
         skew_learn(&t, &sent, stamp, &received, RATE);
-        assert_false(t.known);
-        assert_int_equal(t.stamp_us, stamp); /* the server's clock is known all the same */
+        assert_true(t.known);
+        assert_int_equal(t.stamp_us, stamp);
         assert_int_equal(t.steps, 1);
+        assert_inside(&w, &t);
+        assert_in_range(t.offset.hi - t.offset.lo, 9000, 11000); /* as long as it took */
+        assert_in_range(t.set_by_us, llabs(steps[i]) / 1000, llabs(steps[i]) / 1000 + 5);
         exchange(&w, &t, US, US);
         assert_true(t.known);
         assert_int_equal(t.steps, 1);

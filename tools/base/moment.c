@@ -2,6 +2,7 @@
  * The tool's clocks, and its only timer: CLOCK_BOOTTIME, as the library's
  * deadlines, so that a laptop that slept past a deadline acts on it as soon as it wakes.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/timerfd.h>
 #include <sys/timex.h>
@@ -35,6 +36,35 @@ void moment_timer_set(int fd, int64_t in_ms) {
     }
     (void)timerfd_settime(fd, 0, &when, NULL);
 }
+
+/* ---- whoever sets the wall clock ----------------------------------------------------------------------- */
+
+#define NEVER_S 253402300800 /* the year 10000: what cancels this timer is what it is for */
+
+static bool arm(int fd) {
+    const struct itimerspec never = {.it_value = {.tv_sec = (time_t)NEVER_S}};
+    return timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) == 0;
+}
+
+int moment_set_begin(void) {
+    int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fd >= 0 && !arm(fd)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* ECANCELED is the news; whatever else it may be, except that there is none. */
+bool moment_set_seen(int fd) {
+    uint64_t times;
+    if (fd < 0 || (read(fd, &times, sizeof times) < 0 && (errno == EAGAIN || errno == EINTR)))
+        return false;
+    (void)arm(fd);
+    return true;
+}
+
+/* ---- all clocks ---------------------------------------------------------------------------------------- */
 
 static int64_t read_ns(clockid_t id) {
     struct timespec t = {0};

@@ -25,6 +25,11 @@ typedef struct {
 
 kernel_clock moment_kernel(void);
 
+/** A descriptor that is readable once somebody has set the wall clock, at once; -1: the kernel doesn't tell. */
+int moment_set_begin(void);
+/** Has it been set since this was asked last? */
+bool moment_set_seen(int fd);
+
 /** What follows from what adjtimex() says, or whoever stands in for it. */
 struct timex;
 kernel_clock moment_kernel_says(int (*ask)(struct timex *));

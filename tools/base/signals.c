@@ -210,16 +210,22 @@ static int ending_signal(signals *s) {
     return 0;
 }
 
-int signals_pause(signals *s, int64_t ms) {
+int signals_pause_or(signals *s, int fd, int64_t ms) {
     int64_t until = moment_ms() + ms;
     int sig = ending_signal(s);
+    bool ready = false;
 
-    for (int64_t left = ms; sig == 0 && left > 0; left = until - moment_ms()) {
-        struct pollfd p = {.fd = s->fd, .events = POLLIN};
-        (void)poll(&p, 1, left > 60000 ? 60000 : (int)left);
+    for (int64_t left = ms; sig == 0 && left > 0 && !ready; left = until - moment_ms()) {
+        struct pollfd p[] = {{.fd = s->fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+        (void)poll(p, 2, left > 60000 ? 60000 : (int)left);
+        ready = p[1].revents != 0;
         sig = ending_signal(s);
     }
     return sig;
+}
+
+int signals_pause(signals *s, int64_t ms) {
+    return signals_pause_or(s, -1, ms);
 }
 
 /* ---- acquire ------------------------------------------------------------------------------- */

@@ -57,6 +57,8 @@ int signals_die(int status);
 
 /** Wait so long for a signal that asks us to end; its number, or 0. */
 int signals_pause(signals *s, int64_t ms);
+/** The same, and no longer than until fd is readable (-1: it never is). */
+int signals_pause_or(signals *s, int fd, int64_t ms);
 
 /**
  * tl_lock_acquire that such a signal ends: TL_ECANCELLED, with the signal in ret_signal. The

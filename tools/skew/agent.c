@@ -5,16 +5,20 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/metrics.h"
 #include "base/outfile.h"
 #include "base/signals.h"
 #include "link/link_open.h"
+#include "skew/judge/skew_pace.h"
 #include "skew/skew_self.h"
 
 #define BURST 8       /* questions each time */
 #define BURST_MS 1000 /* at most */
-#define SPREAD 16     /* the part of --every by which a round may come earlier */
+#define LOOK_MS 500  /* how often to see whether the clock was set, where the kernel doesn't tell */
+#define SOON_MS 1000 /* what has only begun is looked at again, */
+#define SPREAD 16    /* the part of --every by which a round may come earlier */
 #define EVERY_LEAST_MS 100
 #define NAME_RULE "1 to 64 letters, digits and any of . _ : -"
 #define STATUS_NOT_THERE 1 /* of --forget */
@@ -58,6 +62,9 @@ typedef struct {
     int64_t success_us; /* when the last round succeeded, by the wall clock; 0: none has */
     bool unwritten;     /* the metrics, the last time */
     int32_t rate_ppm;   /* the greatest since the evidence was gathered */
+    int32_t slew_ppm;   /* what the kernel said of it in the last round */
+    skew_pace pace;
+    int set; /* readable when somebody has set the clock; -1: nobody tells */
 } agent;
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -141,6 +148,7 @@ static bool publish(agent *a, const kernel_clock *kernel) {
     skew_self_record(&a->track, kernel, a->server, &record);
     record.every_ms = a->options->every_ms;
     record.clash = a->clash > 0;
+    skew_pace_mark(&a->pace, a->track.at, &record);
     a->put_us[1] = a->put_us[0];
     a->put_us[0] = record.at_us;
     if (!put(a, &record))
@@ -222,6 +230,11 @@ static int count_round(agent *a, bool ok) {
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
+static void forget_server(agent *a) {
+    a->track.known = false;
+    skew_pace_forget(&a->pace);
+}
+
 /* What was measured against another server's clock says nothing of this one's. */
 static bool look_for_server(agent *a) {
     char server[SKEW_SERVER_SIZE];
@@ -229,9 +242,20 @@ static bool look_for_server(agent *a) {
     if (!skew_self_server(&a->link, server))
         return false;
     if (strcmp(server, a->server) != 0)
-        a->track.known = false;
+        forget_server(a);
     memcpy(a->server, server, sizeof server);
     return true;
+}
+
+/* A clock that runs wrong is told of once, and when it runs right again. */
+static void learn_pace(agent *a, int32_t bound_ppm) {
+    bool was = a->pace.wrong;
+    skew_pace_learn(&a->pace, &a->track, bound_ppm);
+    if (a->pace.wrong && !was)
+        say("agent: the clock of %s runs wrong: by up to %d ppm against the server's, round after round",
+            a->name, (int)skew_pace_ppm(&a->pace));
+    else if (was && !a->pace.wrong)
+        say("agent: the clock of %s runs as it should again", a->name);
 }
 
 static bool round_once(agent *a) {
@@ -242,10 +266,19 @@ static bool round_once(agent *a) {
     /* A correction that begins or ends between two rounds: the faster rate holds for the time between. */
     int32_t between = rate > a->rate_ppm ? rate : a->rate_ppm;
     a->rate_ppm = rate;
-    if (!look_for_server(a) || !skew_self_measure(&a->link, &a->track, &effort, between) ||
+    a->slew_ppm = kernel.slew_ppm;
+    /* Nor is it slower than it was seen to be. */
+    int32_t seen = skew_pace_ppm(&a->pace) > 0 ? skew_rate(SKEW_DRIFT_PPM, skew_pace_ppm(&a->pace))
+                                               : 0;
+    skew_track_round(&a->track);
+    if (!look_for_server(a) ||
+        !skew_self_measure(&a->link, &a->track, &effort, between > seen ? between : seen) ||
         !look_for_server(a))
         return false;
-    return !a->track.known || (look_for_clash(a) && publish(a, &kernel));
+    learn_pace(a, between);
+    /* By a single round nobody can tell a step from a clock that moves while it is read. */
+    bool doubtful = !a->track.known || (a->options->once && a->track.steps > 0);
+    return doubtful || (look_for_clash(a) && publish(a, &kernel));
 }
 
 #define HOPS 3 /* in a cluster whose slots are being moved */
@@ -258,7 +291,7 @@ static bool round_there(agent *a) {
         if (!link_follow(&a->link, a->where))
             return false;
         if (strcmp(label, a->link.endpoint.label) != 0)
-            a->track.known = false;
+            forget_server(a);
         if (round_once(a))
             return true;
         if (!link_leads_on(&a->link, a->where))
@@ -276,9 +309,32 @@ static int64_t pause_ms(const agent *a) {
     return every_ms - (int64_t)(drawn % (uint64_t)(every_ms / SPREAD + 1));
 }
 
+/* Was the clock set since the last round, or has its daemon begun to correct it? */
+static bool is_overtaken(agent *a) {
+    skew_reading now = skew_link_reading();
+    bool set = moment_set_seen(a->set);
+    return set || (a->track.has_reading && !skew_unbroken(&a->track, &now)) ||
+           moment_kernel().slew_ppm > a->slew_ppm;
+}
+
+/* Until then, or until what was published is true no more. True: it is to end. */
+static bool rest(agent *a, signals *s, int64_t until, bool *ret_early) {
+    int64_t left = until - moment_ms();
+    *ret_early = false;
+    do {
+        int64_t ms = left < 1 ? 1 : left < LOOK_MS ? left : LOOK_MS;
+        if (signals_pause_or(s, a->failing ? -1 : a->set, ms))
+            return true;
+        *ret_early = !a->failing && is_overtaken(a);
+        left = until - moment_ms();
+    } while (left > 0 && !*ret_early);
+    return false;
+}
+
 /* The signal that ends it. */
 static void serve(agent *a, signals *s) {
     int64_t next = moment_ms();
+    bool early = false, ends = false;
     do {
         bool ok = round_there(a);
         if (!ok && !a->failing)
@@ -287,12 +343,14 @@ static void serve(agent *a, signals *s) {
         else if (ok && a->failing)
             say("agent: the server replies again");
         (void)count_round(a, ok);
-        int64_t now = moment_ms();
-        next += pause_ms(a);
+        int64_t now = moment_ms(),
+                soon = now + (a->options->every_ms < SOON_MS ? a->options->every_ms : SOON_MS);
+        next += early ? 0 : pause_ms(a);
         next = next > now ? next : now;
-        if (signals_pause(s, next > now ? next - now : 1))
-            break;
-    } while (true);
+        bool wonders = ok && soon < next && (!a->track.known || skew_pace_wonders(&a->pace));
+        ends = rest(a, s, wonders ? soon : next, &early);
+        early = early || wonders;
+    } while (!ends);
     withdraw(a);
     a->failing = true; /* nobody measures any more, and the file stays */
     (void)write_metrics(a);
@@ -301,7 +359,7 @@ static void serve(agent *a, signals *s) {
 /* Whatever a retry can't mend ends it at the start. */
 static int start(agent *a) {
     if (a->link.conn && (round_once(a) || (link_leads_on(&a->link, a->where) && round_there(a))))
-        return a->track.known || !a->options->once
+        return (a->track.known && a->track.steps == 0) || !a->options->once
                    ? 0
                    : fail(STATUS_UNAVAILABLE,
                           "agent: the clock was set while it was measured; try again");
@@ -322,9 +380,12 @@ static int agent_run(agent *a) {
         return run_once(a);
     if (signals_begin(&s))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
+    a->set = moment_set_begin();
     int status = start(a);
     if (status == 0)
         serve(a, &s);
+    if (a->set >= 0)
+        close(a->set);
     return status;
 }
 
@@ -373,7 +434,7 @@ static int forget(const server *s, const opt_texts *names) {
 
 static int agent_command(const server *s, const void *options, const operands *words) {
     const agent_options *o = options;
-    agent a = {.options = o, .where = s, .rate_ppm = SKEW_DRIFT_PPM};
+    agent a = {.options = o, .where = s, .rate_ppm = SKEW_DRIFT_PPM, .set = -1};
 
     (void)words;
     if (o->forget.count)

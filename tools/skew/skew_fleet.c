@@ -200,6 +200,27 @@ static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
     }
 }
 
+/* What its agent has seen of this host's clock counts for what is measured now: that it runs wrong, and that it is set again
+ * and again, by as much as the record is wide. */
+static void heed_own(skew_fleet *f, const entry *x, const skew_record_at *at) {
+    skew_host *h = &f->hosts[0], told = {.known = false};
+
+    skew_record_judge(&x->record, at, SKEW_DRIFT_PPM, &told);
+    if (!h->known || !told.known || told.missing)
+        return;
+    if (told.unsteady) {
+        h->unsteady = true;
+        h->status = told.status;
+        (void)snprintf(h->detail, sizeof h->detail, "%s", told.detail);
+    }
+    if (told.slew_ppm > h->slew_ppm)
+        h->slew_ppm = told.slew_ppm;
+    if (x->record.steps > 0) {
+        h->offset.lo = told.offset.lo < h->offset.lo ? told.offset.lo : h->offset.lo;
+        h->offset.hi = told.offset.hi > h->offset.hi ? told.offset.hi : h->offset.hi;
+    }
+}
+
 static bool listen_to(skew_ear *ear, skew_link *l, const skew_effort *effort) {
     const skew_legacy_calls *legacy = FROM_LEGACY(skew_legacy);
 
@@ -244,6 +265,8 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
         /* the records were there before the last stamp: a later one is from before a step back */
         bool future = e->entry[i].sound && e->entry[i].record.at_us > track.stamp_us;
         at.now_us = future ? track.stamp_us : now_us;
+        if (is_own(f, &e->entry[i], id))
+            heed_own(f, &e->entry[i], &at);
         add_agent(f, &e->entry[i], &at, id);
     }
     f->missing = e->more;

@@ -116,14 +116,18 @@ static bool is_close(const skew_result *r, const skew_pair *p) {
 }
 
 /* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft.
- * What was last known of a host that is missing proves no safety. */
+ * What was last known of a host that is missing proves no safety, nor what a clock that runs wrong has shown. */
+static bool is_in_doubt(const skew_host *h) {
+    return h->missing || h->unsteady;
+}
+
 static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
     const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
     skew_verdict v = skew_judge_gap(p->gap, r->rule.slack_us);
     bool served = h->kind == SKEW_SERVED || t->kind == SKEW_SERVED;
     bool alone = (h->kind == SKEW_SERVED && !h->covered) || (t->kind == SKEW_SERVED && !t->covered);
 
-    if (v == SKEW_SAFE && (h->missing || t->missing || is_close(r, p)))
+    if (v == SKEW_SAFE && (is_in_doubt(h) || is_in_doubt(t) || is_close(r, p)))
         return SKEW_WARN;
     return alone || (served && v == SKEW_UNSAFE) ? SKEW_WARN : v;
 }
@@ -134,8 +138,8 @@ char skew_mark(const skew_result *r, const skew_pair *p) {
 
     if (p->verdict != SKEW_WARN)
         return p->verdict == SKEW_SAFE ? ' ' : '!';
-    return p->gap.hi > r->rule.slack_us || h->missing || t->missing || h->kind == SKEW_SERVED ||
-                   t->kind == SKEW_SERVED
+    return p->gap.hi > r->rule.slack_us || is_in_doubt(h) || is_in_doubt(t) ||
+                   h->kind == SKEW_SERVED || t->kind == SKEW_SERVED
                ? '?'
                : '~';
 }
@@ -179,7 +183,8 @@ static bool make_pairs(skew_result *r) {
 static int count_lacking(const skew_result *r) {
     int n = 0;
     for (int i = 0; i < r->host_count; i++)
-        n += skew_is_clock(r->hosts[i].kind) && skew_is_lacking(&r->hosts[i]);
+        n += skew_is_clock(r->hosts[i].kind) && skew_is_lacking(&r->hosts[i]) &&
+             !(r->hosts[i].known && r->hosts[i].unsteady);
     return n;
 }
 
@@ -205,7 +210,11 @@ static const skew_pair *surest(const skew_result *r) {
 static int want(const skew_host *h) {
     if (h->relative)
         return 4;
-    return !skew_is_lacking(h) ? 0 : h->missing ? 3 : h->known ? 1 : h->kind == SKEW_ASIDE ? 2 : 3;
+    return !skew_is_lacking(h)     ? 0
+           : h->missing            ? 3
+           : h->known              ? (h->unsteady ? 2 : 1)
+           : h->kind == SKEW_ASIDE ? 2
+                                   : 3;
 }
 
 static const skew_host *first_lacking(const skew_result *r) {

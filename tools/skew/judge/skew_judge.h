@@ -45,11 +45,13 @@ typedef struct {
     char name[SKEW_NAME_SIZE];
     const char *instrument; /**< "server", "agent", ... */
     skew_kind kind;
-    bool covered;  /**< SERVED: the host's own clock has a row too, and the two agree */
-    bool known;    /**< else offset means nothing */
-    bool self;     /**< the host that measures */
-    bool missing;  /**< it was to be heard of, and isn't: what is known of it may be true no more */
-    bool relative; /**< not known, but right up to what all such hosts are off by in common */
+    bool covered; /**< SERVED: the host's own clock has a row too, and the two agree */
+    bool known;   /**< else offset means nothing */
+    bool self;    /**< the host that measures */
+    bool missing; /**< it was to be heard of, and isn't: what is known of it may be true no more */
+    bool
+        unsteady; /**< its clock runs wrong, or is set again and again: what is known of it may be true no more */
+    bool relative;      /**< not known, but right up to what all such hosts are off by in common */
     tl_interval offset; /**< wall clock - server, us, at the moment of judging */
     int against;        /**< 1 + the number of the host that measured it; 0: the server was asked */
     tl_interval apart;  /**< against > 0: its clock - that host's, us, at the moment of judging */
@@ -115,9 +117,9 @@ int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_h
 tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
                          tl_interval gap);
 
-/** Does the host lack evidence: none at all, only old, or only the time that its daemon serves? */
+/** Does the host lack evidence: none at all, only old, of a clock that runs wrong, or only the time that its daemon serves? */
 static inline bool skew_is_lacking(const skew_host *h) {
-    return (!h->known && h->kind != SKEW_REMARK) || h->missing ||
+    return (!h->known && h->kind != SKEW_REMARK) || h->missing || h->unsteady ||
            (h->known && h->kind == SKEW_SERVED && !h->covered);
 }
 

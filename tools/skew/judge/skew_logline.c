@@ -119,7 +119,8 @@ static bool host_of(const json_t *v, skew_host *h) {
     h->kind = kind_of_line(json_object_get(v, "kind"));
     h->self = is_true(v, "self");
     h->missing = is_true(v, "missing");
-    h->status = h->missing ? "missing" : h->known ? "ok" : "unknown";
+    h->unsteady = js_is(json_object_get(v, "status"), "unsteady");
+    h->status = h->missing ? "missing" : h->unsteady ? "unsteady" : h->known ? "ok" : "unknown";
     if (!js_copy(json_object_get(v, "detail"), h->detail, sizeof h->detail))
         h->detail[0] = '\0';
     return true;

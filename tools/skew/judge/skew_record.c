@@ -10,6 +10,9 @@
 
 #define VERSION "2"
 #define NUMBERS 13
+#define CLASH 1
+#define UNSTEADY                                                                                   \
+    2 /* a flag that was not there before: who doesn't know it refuses the record, and counts on nothing */
 #define OFFSET_MOST                                                                                \
     (INT64_C(400) * 365 * 86400 * 1000000) /* us: from one end of what clocks show */
 #define PPB_MOST INT64_C(1000000000000)
@@ -33,7 +36,7 @@ void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *r) {
                    r->has_drift, (long long)r->drift_ppb.lo, (long long)r->drift_ppb.hi,
                    (long long)r->slew_ppm, (long long)r->samples, (long long)r->steps,
                    (long long)r->resumes, (long long)r->server_stepped_us, (long long)r->every_ms,
-                   r->clash, r->server);
+                   (r->clash ? CLASH : 0) | (r->unsteady ? UNSTEADY : 0), r->server);
 }
 
 /* The next word, and the rest behind its space. */
@@ -54,7 +57,7 @@ static bool plausible(const skew_record *r) {
            within(r->offset.lo, -OFFSET_MOST, OFFSET_MOST) &&
            within(r->offset.hi, -OFFSET_MOST, OFFSET_MOST) && r->drift_ppb.lo <= r->drift_ppb.hi &&
            within(r->drift_ppb.lo, -PPB_MOST, PPB_MOST) &&
-           within(r->drift_ppb.hi, -PPB_MOST, PPB_MOST) && within(r->slew_ppm, 0, 1000000) &&
+           within(r->drift_ppb.hi, -PPB_MOST, PPB_MOST) && within(r->slew_ppm, 0, SKEW_PPM_MOST) &&
            within(r->samples, 1, COUNT_MOST) && within(r->steps, 0, COUNT_MOST) &&
            within(r->resumes, 0, COUNT_MOST) && within(r->server_stepped_us, 0, STAMP_MOST) &&
            within(r->every_ms, 1, COUNT_MOST);
@@ -85,7 +88,8 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret) {
                          .resumes = v[9],
                          .server_stepped_us = v[10],
                          .every_ms = v[11],
-                         .clash = v[12] == 1};
+                         .clash = v[12] == CLASH || v[12] == (CLASH | UNSTEADY),
+                         .unsteady = v[12] == UNSTEADY || v[12] == (CLASH | UNSTEADY)};
     memcpy(ret->id, id.p, id.n);
     memcpy(ret->server, server.p, server.n);
     char again[SKEW_RECORD_SIZE];
@@ -125,12 +129,22 @@ void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t d
                                   drift_ppm + (int32_t)r->slew_ppm);
     (void)snprintf(h->detail, sizeof h->detail, "%lld steps, %lld resumes of its clock seen",
                    (long long)r->steps, (long long)r->resumes);
+    h->unsteady = r->unsteady;
+    if (r->unsteady) {
+        h->status = "unsteady";
+        (void)snprintf(
+            h->detail, sizeof h->detail,
+            "its clock runs wrong: by up to %lld ppm against the server's, round after round",
+            (long long)r->slew_ppm);
+    }
     h->missing = at->now_us > skew_record_end_us(r);
     if (h->missing) {
         h->status = "missing";
         (void)snprintf(h->detail, sizeof h->detail, "its agent has published nothing for %lld s",
                        (long long)(age_us / 1000000));
     }
+    if (r->unsteady && r->slew_ppm == SKEW_PPM_MOST)
+        refuse(h, "unsteady", "its clock runs so wrong that nothing can be said of it");
     if (r->clash)
         refuse(h, "clash", "two agents publish by this name: give one of them another (--name)");
     else if (strcmp(r->server, at->server) != 0)

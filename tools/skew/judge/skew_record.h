@@ -20,6 +20,8 @@
 #define SKEW_LEASE 3 /**< times every_ms: two rounds may fail before a host is missing */
 #define SKEW_EVERY_MOST_MS INT64_C(3600000)
 #define SKEW_REMEMBERED_MS INT64_C(86400000) /**< from the end of the lease on */
+#define SKEW_PPM_MOST                                                                              \
+    1000000 /**< slew_ppm: so fast or faster, and nothing follows from what was measured */
 #define SKEW_NAMES_MOST                                                                            \
     2000 /**< remembered; more than are looked at, so that none goes unnoticed */
 
@@ -35,6 +37,8 @@ typedef struct {
         server_stepped_us; /**< the server's clock when it was last seen to have stepped; 0 never */
     int64_t every_ms;
     bool clash; /**< another agent has been publishing by the same name */
+    bool
+        unsteady; /**< round after round the clock was where no clock may be: slew_ppm is what it was seen to do */
     char server
         [SKEW_SERVER_SIZE]; /**< whose clock `offset` is from: its run id; "-": it does not tell */
 } skew_record;

@@ -19,8 +19,18 @@ skew_reading skew_read(tl_mono before, int64_t wall_us, int64_t monotonic_ns, tl
 }
 
 static void forget(skew_track *t) {
-    t->known = false;
+    t->known = t->has_best = false;
     t->samples = 0;
+}
+
+void skew_track_round(skew_track *t) {
+    t->has_best = false;
+}
+
+/* By how much more one shows than the other, at most. */
+static int64_t apart(tl_interval a, tl_interval b) {
+    int64_t up = tl__add_sat(b.hi, -a.lo), down = tl__add_sat(a.hi, -b.lo);
+    return up > down ? up : down;
 }
 
 /* Does the reading agree with those before it? If not, all that was known is void. */
@@ -30,6 +40,8 @@ static bool agrees(skew_track *t, const skew_reading *r) {
     tl_interval slept = first ? r->slept : tl__interval_intersect(t->slept, r->slept);
     bool stepped = tl__interval_empty(wall), resumed = tl__interval_empty(slept);
 
+    if (stepped && apart(t->wall, r->wall) > t->set_by_us)
+        t->set_by_us = apart(t->wall, r->wall);
     t->has_reading = true;
     t->wall = stepped ? r->wall : wall;
     t->slept = resumed ? r->slept : slept;
@@ -50,6 +62,18 @@ static bracket bracket_of(const skew_reading *sent, int64_t first_us, int64_t la
     return (bracket){
         .lo = {tl__add_sat(sent->wall_us, -tl__add_sat(first_us, 1)), sent->before},
         .hi = {tl__add_sat(tl__add_sat(received->wall_us, 1), -last_us), sent->before},
+    };
+}
+
+/* Of an exchange in which the wall clock was set: by its end alone, and by how long it took on the deadline clock. */
+static bracket end_of(const skew_reading *sent, int64_t last_us, const skew_reading *received,
+                      int32_t rate_ppm) {
+    int64_t took_us = tl__ns_until(sent->before, received->after) / 1000 + 1;
+    took_us = tl__add_sat(took_us, tl__mul_sat(took_us, rate_ppm) / 1000000 + 1);
+    return (bracket){
+        .lo = {tl__add_sat(received->wall_us, -tl__add_sat(last_us, tl__add_sat(took_us, 1))),
+               received->before},
+        .hi = {tl__add_sat(tl__add_sat(received->wall_us, 1), -last_us), received->before},
     };
 }
 
@@ -102,12 +126,13 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
     bool whole = agrees(t, sent);
     whole = agrees(t, received) && whole;
     t->stamp_us = last_us; /* the server has answered, whatever was wrong with our own clock */
-    /* The first reading of a new beginning is sound by itself; a step in between spoils the bracket. */
-    if (!whole && (tl__interval_empty(tl__interval_intersect(sent->wall, received->wall)) ||
-                   tl__interval_empty(tl__interval_intersect(sent->slept, received->slept))))
+    /* The first reading of a new beginning is sound by itself; a suspend in between spoils the bracket, a step its begin. */
+    if (!whole && tl__interval_empty(tl__interval_intersect(sent->slept, received->slept)))
         return;
+    bool set = !whole && tl__interval_empty(tl__interval_intersect(sent->wall, received->wall));
     change_rate(t, rate_ppm);
-    bracket b = bracket_of(sent, first_us, last_us, received);
+    bracket b = set ? end_of(sent, last_us, received, rate_ppm)
+                    : bracket_of(sent, first_us, last_us, received);
     tl_interval offset = aged(&b.lo, &b.hi, received->after, rate_ppm);
     if (tl__interval_empty(offset)) { /* the stamps are further apart than the exchange took */
         t->server_steps++;
@@ -124,6 +149,11 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
         begin(t, &b, offset, received->after);
     t->at = received->after;
     t->samples++;
+    if (!t->has_best || offset.hi - offset.lo < t->best.hi - t->best.lo) {
+        t->has_best = true;
+        t->best = offset;
+        t->best_at = t->at;
+    }
 }
 
 int32_t skew_rate(int32_t drift_ppm, int32_t slew_ppm) {

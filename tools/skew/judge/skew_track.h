@@ -41,13 +41,22 @@ typedef struct {
     uint32_t resumes;          /**< from a suspend */
     uint32_t server_steps;     /**< contradictions that no step of our own explains */
     int64_t server_stepped_us; /**< the server's clock when the last of those was seen; 0 never */
+    int64_t
+        set_by_us; /**< by how much the host's clock was set at most, the largest since that was taken (0) */
+    tl_interval
+        best; /**< the narrowest bracket since skew_track_round, or the last step; as of best_at */
+    tl_mono best_at;
+    bool has_best;
 } skew_track;
+
+/** A new round begins, of which there is no bracket yet. */
+void skew_track_round(skew_track *t);
 
 /**
  * Learn from one answer: the server's stamp, between two readings of our clocks. rate_ppm bounds how
  * fast the two wall clocks may move against each other. A reading that shows a step or a resume
  * throws away what was known; a bracket that contradicts it does too, and counts as the server's
- * step. A step of the server that is smaller than the uncertainty can't be seen: it makes the
+ * step. Where the host's clock was set during the exchange, its end alone counts. A step of the server that is smaller than the uncertainty can't be seen: it makes the
  * interval wrong by no more than the step.
  */
 void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,

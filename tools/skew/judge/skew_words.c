@@ -235,8 +235,11 @@ static const char *advice_of_asked(const skew_host *h) {
 static const char *advice_of_clock(const skew_host *h) {
     if (h->relative && h->advice)
         return h->advice;
-    if (h->self)
+    if (h->self && !h->known)
         return "measure again when nobody sets the clock of %1$s";
+    if (h->known && h->unsteady)
+        return "mend the clock of %1$s, which gains or loses against the server's faster than any that is steered (there: "
+               "chronyc tracking, the clock source in dmesg); where all hosts are said to, that of the server";
     if (is(h, "clash"))
         return "give one of the agents that publish as %1$s another name (tidelock agent --name)";
     if (is(h, "void"))
@@ -282,6 +285,9 @@ static void explain_missing(skew_result *r, const skew_host *h) {
 static void explain_lacking(skew_result *r, const skew_host *h, int lacking) {
     if (h->relative)
         (void)snprintf(r->reason, sizeof r->reason, "%s", h->detail);
+    else if (h->known && h->unsteady)
+        (void)snprintf(r->reason, sizeof r->reason, "of %s nothing can be promised: %s", h->name,
+                       h->detail);
     else if (h->known)
         (void)snprintf(
             r->reason, sizeof r->reason,

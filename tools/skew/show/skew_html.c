@@ -135,9 +135,11 @@ static void put_row(FILE *out, const skew_host *h, const page_room *x, const ske
         page_between(out, h->offset, INT64_MAX);
         (void)fputs(" ms", out);
     }
-    if (h->missing || !h->known)
+    if (h->missing || h->unsteady || !h->known)
         (void)fprintf(out, "%s<b class=\"lack\">&ndash; %s</b>", h->known ? "<br>" : "",
-                      h->missing ? "missing" : "not measured");
+                      h->missing ? "missing"
+                      : h->known ? "runs wrong"
+                                 : "not measured");
     (void)fputs("</div>", out);
     (void)fputs("</div>\n", out);
 }

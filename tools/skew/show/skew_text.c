@@ -101,7 +101,7 @@ static void put_drift(const sheet *s, const skew_host *h) {
 
 /* By which instrument, and what is not as it should be. */
 static const char *origin(const skew_host *h, char buf[SKEW_DETAIL_SIZE + 64]) {
-    bool plain = h->known && h->kind == SKEW_CLOCK && !h->missing;
+    bool plain = h->known && h->kind == SKEW_CLOCK && !h->missing && !h->unsteady;
 
     if (h->self)
         (void)snprintf(buf, SKEW_DETAIL_SIZE + 64, "%s%s", h->known && !plain ? "" : "this host",
@@ -338,7 +338,7 @@ static void pick_hosts(sheet *s, int most) {
         pick(s, s->worst[0]->taker, most);
     }
     for (int i = 0; i < r->host_count; i++)
-        if (!r->hosts[i].known || r->hosts[i].missing)
+        if (!r->hosts[i].known || r->hosts[i].missing || r->hosts[i].unsteady)
             pick(s, i, most);
     for (size_t i = 0; i < r->pair_count && s->hosts < most; i++) {
         pick(s, s->worst[i]->holder, most);
