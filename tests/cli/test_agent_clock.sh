@@ -76,6 +76,23 @@ kill -CONT $a
 end_agents $a
 expect 0 "$tidelock" agent --forget again
 
+# What is measured now of this host counts its own agent's word: the clock is set to and fro.
+me=$("$python" -c 'import re, socket; print(re.sub("[^A-Za-z0-9._:-]", "_", socket.gethostname())[:64])')
+odd "$me" --every 10m -- ODD_CLOCK_SHIFT="$work/shift"
+a=$pid
+until_true 20 rounds "$me" 3 || fail "no rounds: $(cat "$work/$me.err")"
+shift_by -350000
+there() { [[ $(redis GET "{tidelock:agents}:$me" | cut -d' ' -f11) == "$1" ]]; }
+until_true 20 there 1 || fail "the step is not seen"
+shift_by 0
+until_true 20 there 2 || fail "the second step is not seen"
+expect 1 "$tidelock" skew --slack 200ms --json
+look
+"$python" -c 'import sys; sys.exit(not (float(sys.argv[1]) <= -349 and 349 <= float(sys.argv[2])))' "$(word "$me" 3)" "$(word "$me" 4)" ||
+    fail "its agent's word doesn't count: $(cat "$work/looked")"
+end_agents $a
+expect 0 "$tidelock" agent --forget "$me"
+
 # ---- clocks that run wrong ------------------------------------------------------------------------------------
 odd slow --every 500ms -- ODD_CLOCK_PPM=-20000 ODD_CLOCK_ALL=1
 a=$pid
@@ -86,7 +103,7 @@ c=$pid
 unsteady() { look && [[ $(word slow 2) == unsteady && $(word fast 2) == unsteady && $(word wall 2) == unsteady ]]; }
 until_true 30 unsteady || fail "not seen: $(cat "$work/looked" "$work"/{slow,fast,wall}.err)"
 expect 1 "$tidelock" skew --slack 55s
-grep -q '^WARN: of .* nothing can be promised: its clock runs wrong' "$out" || fail "the reason: $(cat "$out")"
+grep -q '^WARN: of .* nothing can be promised: its clock runs wrong, ' "$out" || fail "the reason: $(cat "$out")"
 grep -qE '^slow .* agent: its clock runs wrong' "$out" || fail "the row: $(cat "$out")"
 for name in slow fast wall; do grep -q 'runs wrong' "$work/$name.err" || fail "$name's agent says nothing"; done
 end_agents $a $b $c

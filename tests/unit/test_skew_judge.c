@@ -125,6 +125,30 @@ TEST(a_contradiction_makes_its_host_unknown_and_leaves_the_rest) {
     skew_result_end(&r);
 }
 
+/* However wide the slack, and however narrow its interval is just now. */
+TEST(a_clock_that_runs_wrong_is_never_safe_and_a_theft_all_the_same) {
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0), host("c", 0, 0)};
+    hosts[2].unsteady = true;
+    hosts[2].status = "unsteady";
+    (void)snprintf(hosts[2].detail, sizeof hosts[2].detail, "it gains");
+    skew_result r = with(hosts, 3);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_WARN);
+    assert_non_null(strstr(r.reason, "of c nothing can be promised: it gains"));
+    assert_non_null(strstr(r.advice[0], "mend the clock of c"));
+    for (size_t i = 0; i < r.pair_count; i++) {
+        bool concerns = r.pairs[i].holder == 2 || r.pairs[i].taker == 2;
+        assert_int_equal(r.pairs[i].verdict, concerns ? SKEW_WARN : SKEW_SAFE);
+        assert_int_equal(skew_mark(&r, &r.pairs[i]), concerns ? '?' : ' ');
+    }
+    skew_result_end(&r);
+    hosts[2].offset = (tl_interval){3000 * MS, 3000 * MS};
+    assert_int_equal(judged(&r), SKEW_UNSAFE);
+    hosts[2].offset = (tl_interval){0, 0};
+    hosts[2].unsteady = false;
+    assert_int_equal(judged(&r), SKEW_SAFE);
+}
+
 TEST(a_host_that_is_missing_is_never_safe_and_no_better_than_it_was) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 1, 2), host("c", 0, 0)};
     skew_result r = with(hosts, 3);

@@ -61,6 +61,7 @@ TEST(anything_else_is_refused) {
         "2 beef-12 1700000000000000 350010 349990 1 -1500 2500 0 8 1 2 0 10000 0 -", /* upside down */
         "2 beef-12 1700000000000000 349990 350010 2 -1500 2500 0 8 1 2 0 10000 0 -",
         "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 0 1 2 0 10000 0 -", /* no samples */
+        "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 4 run1",
         "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 -1 8 1 2 0 10000 0 -",
         "2 beef-12 01700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 -",
         "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 -0 8 1 2 0 10000 0 -",
@@ -123,6 +124,35 @@ TEST(a_clash_is_unknown) {
     r.clash = true;
     assert_false(judged(&r, NOW, 0).known);
     assert_string_equal(judged(&r, NOW, 0).status, "clash");
+}
+
+/* Whoever doesn't know of it refuses the record: a number that was never there. */
+TEST(a_clock_that_runs_wrong_is_told_and_widens_by_what_was_seen) {
+    char text[SKEW_RECORD_SIZE];
+    skew_record r = usual(), out;
+    r.unsteady = true;
+    r.slew_ppm = 2000;
+    skew_record_write(text, &r);
+    assert_string_equal(
+        text, "2 beef-12 1700000000000000 349990 350010 1 -1500 2500 2000 8 1 2 0 10000 2 run1");
+    assert_true(skew_record_read(text, strlen(text), &out));
+    assert_true(out.unsteady && !out.clash);
+    skew_host h = judged(&r, NOW + 10000000, 0);
+    assert_true(h.known && h.unsteady);
+    assert_string_equal(h.status, "unsteady");
+    assert_non_null(strstr(h.detail, "2000 ppm"));
+    assert_in_range(h.offset.hi, 350010 + 22000, 350010 + 22004);
+    assert_true(judged(&r, NOW + 40000000, 0).missing);
+    r.clash = true;
+    skew_record_write(text, &r);
+    assert_true(skew_record_read(text, strlen(text), &out));
+    assert_true(out.unsteady && out.clash);
+    assert_string_equal(judged(&out, NOW, 0).status, "clash");
+    r.clash = false;
+    r.slew_ppm = SKEW_PPM_MOST; /* it may be anywhere */
+    h = judged(&r, NOW, 0);
+    assert_false(h.known);
+    assert_string_equal(h.status, "unsteady");
 }
 
 /* After a failover or on a replica the offset is from a clock that isn't asked now. */

@@ -252,7 +252,7 @@ static void learn_pace(agent *a, int32_t bound_ppm) {
     bool was = a->pace.wrong;
     skew_pace_learn(&a->pace, &a->track, bound_ppm);
     if (a->pace.wrong && !was)
-        say("agent: the clock of %s runs wrong: by up to %d ppm against the server's, round after round",
+        say("agent: the clock of %s runs wrong, or is set again and again: by up to %d ppm against the server's",
             a->name, (int)skew_pace_ppm(&a->pace));
     else if (was && !a->pace.wrong)
         say("agent: the clock of %s runs as it should again", a->name);
@@ -275,7 +275,8 @@ static bool round_once(agent *a) {
         !skew_self_measure(&a->link, &a->track, &effort, between > seen ? between : seen) ||
         !look_for_server(a))
         return false;
-    learn_pace(a, between);
+    if (!a->options->once)
+        learn_pace(a, between);
     /* By a single round nobody can tell a step from a clock that moves while it is read. */
     bool doubtful = !a->track.known || (a->options->once && a->track.steps > 0);
     return doubtful || (look_for_clash(a) && publish(a, &kernel));

@@ -34,20 +34,35 @@ static void note_step(skew_pace *p, skew_track *t) {
     t->set_by_us = 0;
 }
 
-static void compare(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t bound_ppm) {
-    tl_interval moved = {tl__add_sat(t->best.lo, -p->offset.hi),
-                         tl__add_sat(t->best.hi, -p->offset.lo)};
-    int64_t may_us = over_ns / 1000000 * bound_ppm / 1000 + 1;
-    bool off = least(moved) > may_us || t->steps + t->server_steps != p->breaks;
-    int64_t ppb = ppb_out(most(moved), over_ns);
+static tl_interval moved(tl_interval from, tl_interval to) {
+    return (tl_interval){tl__add_sat(to.lo, -from.hi), tl__add_sat(to.hi, -from.lo)};
+}
 
-    p->off = off ? p->off + 1 : 0;
-    p->even = off ? 0 : p->even + 1;
-    if (off && ppb > p->ppb)
-        p->ppb = ppb;
-    p->wrong = p->wrong || p->off >= 2;
+/* Within a round, and over all rounds since it was off last: where brackets are wide a single one shows little. */
+static bool is_off(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t bound_ppm) {
+    int64_t may_us = over_ns / 1000000 * bound_ppm / 1000 + 1;
+    p->may_us = tl__add_sat(p->may_us, may_us);
+    return least(moved(p->offset, t->best)) > may_us ||
+           least(moved(p->from, t->best)) > p->may_us || t->steps + t->server_steps != p->breaks;
+}
+
+static void compare(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t bound_ppm) {
+    bool off = is_off(p, t, over_ns, bound_ppm);
+    int64_t ppb = ppb_out(most(moved(p->offset, t->best)), over_ns);
+
+    p->rounds++;
     p->blind = false;
-    if (!off && (!p->wrong || p->even >= SETTLED)) { /* it was a step, or is over */
+    if (off) {
+        p->wrong = p->wrong || (p->was_off && p->even <= SETTLED);
+        p->was_off = true;
+        p->even = 0;
+        p->ppb = ppb > p->ppb ? ppb : p->ppb;
+        p->from = t->best;
+        p->may_us = 0;
+        return;
+    }
+    p->even++;
+    if (!p->wrong || p->even > SETTLED) { /* it was a step, or is over */
         p->ppb = 0;
         p->wrong = false;
     }
@@ -62,13 +77,16 @@ void skew_pace_learn(skew_pace *p, skew_track *t, int32_t bound_ppm) {
     uint32_t breaks = t->steps + t->server_steps;
     if (breaks - p->seen >= RESTLESS) {
         p->blind = p->blind || p->ppb == 0;
-        p->wrong = true;
+        p->wrong = p->was_off = true;
+        p->even = 0;
     }
     p->seen = breaks;
     if (p->known && over_ns < SKEW_PACE_LEAST_MS * TL_NS_PER_MS)
         return;
     if (p->known)
         compare(p, t, over_ns, bound_ppm);
+    else
+        p->from = t->best;
     p->known = true;
     p->offset = t->best;
     p->at = t->best_at;
@@ -80,7 +98,7 @@ void skew_pace_forget(skew_pace *p) {
 }
 
 bool skew_pace_wonders(const skew_pace *p) {
-    return !p->known || (p->off == 0 && p->even == 0) || (p->off > 0 && !p->wrong);
+    return p->rounds == 0 || (p->was_off && p->even == 0 && !p->wrong);
 }
 
 /* The rate was seen on a clock that runs wrong itself: on the server's, by which records age, it may be more. */

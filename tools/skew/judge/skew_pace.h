@@ -20,14 +20,16 @@ typedef struct {
     bool known; /**< what the last round measured by itself: */
     tl_interval offset;
     tl_mono at;
-    uint32_t breaks; /**< what contradicted the evidence before then, */
-    uint32_t seen;   /**< and before the last round of all */
-    bool blind;      /**< it runs wrong within a single round, and by how much is not known yet */
-    uint32_t off;    /**< rounds in a row after which the clock was where no clock may be */
-    uint32_t even;   /**< rounds in a row in which it was not */
-    int64_t
-        ppb; /**< the fastest that it moved in rounds of the first kind, lately; 0: there were none */
-    bool wrong;      /**< round after round: it runs wrong */
+    uint32_t breaks;  /**< what contradicted the evidence before then, */
+    uint32_t seen;    /**< and before the last round of all */
+    bool blind;       /**< it runs wrong within a single round, and by how much is not known yet */
+    uint32_t rounds;  /**< that could be compared with the one before */
+    bool was_off;     /**< after one the clock was where no clock may be, */
+    uint32_t even;    /**< and for so many in a row since then, or from the first on, it was not; */
+    tl_interval from; /**< this was measured in that one, or in the first, */
+    int64_t may_us;   /**< and it may have moved so far since */
+    int64_t ppb; /**< the fastest that it moved in rounds of the first kind, lately; 0: in none */
+    bool wrong;  /**< once, and soon again */
     skew_set set[2]; /**< when it was set last, and before */
 } skew_pace;
 

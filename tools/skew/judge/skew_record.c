@@ -134,7 +134,7 @@ void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t d
         h->status = "unsteady";
         (void)snprintf(
             h->detail, sizeof h->detail,
-            "its clock runs wrong: by up to %lld ppm against the server's, round after round",
+            "its clock runs wrong, or is set again and again: by up to %lld ppm against the server's",
             (long long)r->slew_ppm);
     }
     h->missing = at->now_us > skew_record_end_us(r);
