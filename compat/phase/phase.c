@@ -39,9 +39,18 @@ static tl_err refuse(const tl_namespace *ns, tl_err code, const char *words, tl_
     return code;
 }
 
+/* The verdict on clocks is advice: whatever it is, the rest of the reply counts. */
+static void parse_clocks(const tl_reply *r, tl_lease *ret) {
+    int64_t worst_ms;
+    if (!tl__reply_int(r, &worst_ms) || worst_ms == -1)
+        return;
+    ret->clocks = worst_ms == -2 || worst_ms >= 0 ? TL_CLOCKS_UNSAFE : TL_CLOCKS_UNREADABLE;
+    ret->worst_ms = worst_ms < 0 ? -1 : worst_ms < INT32_MAX ? (int32_t)worst_ms : INT32_MAX;
+}
+
 /* What the reply says; false: it is malformed. */
 static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lease *ret) {
-    int64_t phase, lease_ms, worst_ms;
+    int64_t phase, lease_ms;
     const tl_reply *r = e->reply;
     if (!tl__reply_int(tl__reply_item(r, 0), &phase) ||
         !tl__reply_int(tl__reply_item(r, 1), &ret->epoch) ||
@@ -50,10 +59,7 @@ static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lea
         (phase == TL_PHASE_NONE ? ret->epoch != 0 : ret->epoch < 1))
         return false;
     tl__out_time(out, r, 3, e);
-    if (tl__reply_int(tl__reply_item(r, 5), &worst_ms) && worst_ms >= 0) {
-        ret->unsafe = true;
-        ret->worst_ms = worst_ms < INT32_MAX ? (int32_t)worst_ms : INT32_MAX;
-    }
+    parse_clocks(tl__reply_item(r, 5), ret);
     ret->phase = (int8_t)phase;
     ret->lease_ms = (int32_t)lease_ms;
     return true;
@@ -70,7 +76,8 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     }
     /* Without EVAL nobody can have made a register. */
     if (e->reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
-        return refuse(ns, TL_ESERVER, "its register is malformed", out);
+        return refuse(ns, TL_ESERVER, "its register can't be read; see `tidelock migrate status`",
+                      out);
     if (known->epoch > read.epoch && tl__mono_before(asked, known->told))
         return refuse(ns, TL_EUNAVAILABLE, "its phase has changed while it was being read", out);
     if (known->epoch > 0 && read.epoch == 0)

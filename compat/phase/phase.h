@@ -16,6 +16,8 @@
 
 enum { TL_PHASE_NONE = -1, TL_PHASE_TIMESTAMP, TL_PHASE_BRIDGE, TL_PHASE_DRAIN, TL_PHASE_TOKEN };
 
+enum { TL_CLOCKS_FINE, TL_CLOCKS_UNSAFE, TL_CLOCKS_UNREADABLE };
+
 /** Which phase of a migration a namespace is in, as its register told, and until when that counts. */
 typedef struct {
     int64_t epoch;    /**< grows with each change; 0: there is no register */
@@ -23,8 +25,8 @@ typedef struct {
     tl_mono told;     /**< when it was: who asked before may have been answered before, too */
     int32_t lease_ms; /**< how long it counted when it was read */
     int8_t phase;     /**< -1: there is no register */
-    bool unsafe;      /**< `tidelock skew` has published that clocks here are too far apart */
-    int32_t worst_ms; /**< unsafe: how far */
+    uint8_t clocks;   /**< what `tidelock skew` has published of them: TL_CLOCKS_ */
+    int32_t worst_ms; /**< TL_CLOCKS_UNSAFE: how far apart they are; -1: not known */
 } __attribute__((may_alias)) tl_lease;
 
 _Static_assert(sizeof(tl_lease) <= sizeof(tl_kept), "fits where it is kept");

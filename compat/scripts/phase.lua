@@ -5,8 +5,12 @@
 --       phase that it acts by where there is no register, the longest lease ms that it wants, for how
 --       long it may still act by what it was told before ms, which epoch and phase that was, the pattern
 --       of the names that it takes
--- Answers {phase (-1: there is no register), epoch, lease ms, TIME s, TIME us, the worst gap of clocks
---         in ms if that is UNSAFE (else -1)}
+-- Answers {phase (-1: there is no register, -2: it can't be read), epoch, lease ms, TIME s, TIME us, the worst
+--         gap of clocks in ms if that is UNSAFE (-1: it isn't, -2: how far isn't known, -3: V can't be read)}
+--
+-- A number in R or V is written as `tidelock` writes it: digits, without a sign or a leading zero, in its
+-- range. R is read as tools/legacy/migrate_record.c reads it, so that no client acts by what the tool refuses.
+-- V is advice: nothing that is in it ends this script.
 --
 -- A client's record is "epoch phase lease_ms seen_us version host pid service", a tab and its pattern, and
 -- void three leases after it was last seen. The lease there is the longest that the client may act by, since
@@ -23,10 +27,22 @@ if redis.replicate_commands then
     now = time[1] * 1000000 + time[2]
 end
 now = now or tonumber(ARGV[3])
-local r = call('HMGET', R, 'phase', 'epoch', 'lease_ms')
-local phase, epoch, lease = tonumber(r[1] or -1), tonumber(r[2] or 0), tonumber(ARGV[5])
-if r[3] then
-    lease = math.min(lease, tonumber(r[3]))
+local function whole(text, least, most)
+    local n = text and (text == '0' or string.match(text, '^[1-9]%d*$')) and tonumber(text)
+    return n and n >= least and n <= most and n
+end
+local fields, r = call('HGETALL', R), {keys = ''}
+for i = 1, #fields, 2 do
+    r[fields[i]] = fields[i + 1]
+end
+local phase, epoch = whole(r.phase, 0, 3), whole(r.epoch, 1, 1e12)
+local allowed, since = whole(r.lease_ms, 1, 600000), whole(r.since, 0, 9e15)
+local keys = #r.keys > 0 and #r.keys < 513 and not string.find(r.keys, '%z')
+local lease = tonumber(ARGV[5])
+if phase and epoch and allowed and since and keys then
+    lease = math.min(lease, allowed)
+else
+    phase, epoch = #fields > 0 and -2 or -1, 0
 end
 local longest = math.max(lease, tonumber(ARGV[6]))
 local by, acts = epoch, phase < 0 and tonumber(ARGV[4]) or phase
@@ -49,7 +65,16 @@ if call('HSET', C, id, record) == 1 then
         end
     end
 end
-local v = call('HMGET', KEYS[3], 'verdict', 'until', 'worst_ms')
-local worst = v[1] == 'UNSAFE' and tonumber(v[2] or 0) > now and tonumber(v[3] or 0) or -1
+local v = redis.pcall('HMGET', KEYS[3], 'verdict', 'until', 'worst_ms')
+local fine, worst = {SAFE = true, WARN = true, UNKNOWN = true}, -1
+if v.err then
+    worst = -3
+elseif (whole(v[2], 0, 9e15) or math.huge) <= now then
+    worst = -1
+elseif v[1] == 'UNSAFE' then
+    worst = whole(v[3], 0, 9e15) or -2
+elseif (v[1] or v[2] or v[3]) and not fine[v[1]] then
+    worst = -3
+end
 time = time or call('TIME')
 return {phase, epoch, lease, time[1], time[2], worst}

@@ -141,6 +141,25 @@ static bool clock_offset(const tl_event *e, tl_interval *ret) {
     return true;
 }
 
+/* Has `tidelock skew` published that the clocks of a namespace are too far apart? What can't be read may say so. */
+static bool is_said_unsafe(const tl_namespace *ns, const tl_lease *lease, tl_out *out) {
+    int n = (int)ns->name.n;
+    if (lease->clocks == TL_CLOCKS_UNREADABLE)
+        (void)snprintf(out->words_off, sizeof out->words_off,
+                       "what tidelock skew has published of the clocks of namespace %.*s can't be "
+                       "read: delete %.*s, and publish anew",
+                       n, ns->name.p, (int)ns->skew.n, ns->skew.p);
+    else if (lease->clocks == TL_CLOCKS_UNSAFE && lease->worst_ms < 0)
+        (void)snprintf(out->words_off, sizeof out->words_off,
+                       "clocks of namespace %.*s are too far apart: UNSAFE, says tidelock skew", n,
+                       ns->name.p);
+    else if (lease->clocks == TL_CLOCKS_UNSAFE)
+        (void)snprintf(out->words_off, sizeof out->words_off,
+                       "clocks of namespace %.*s are up to %d ms apart: UNSAFE, says tidelock skew",
+                       n, ns->name.p, lease->worst_ms);
+    return lease->clocks != TL_CLOCKS_FINE;
+}
+
 /* Are clocks for certain too far off for what M says of them? Then what to say of it is in out. */
 static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_rules *r = &job->rules;
@@ -156,12 +175,8 @@ static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
             "this host's clock is at least %lld ms %s the server's; clock_skew_max is %d ms",
             (long long)((off.lo > 0 ? off.lo : -off.hi) / 1000), off.lo > 0 ? "ahead of" : "behind",
             r->clock_skew_max_ms);
-    else if (lease && lease->unsafe && tl__mono_before(e->now, lease->until))
-        (void)snprintf(out->words_off, sizeof out->words_off,
-                       "clocks of namespace %.*s are up to %d ms apart: UNSAFE, says tidelock skew",
-                       (int)ns->name.n, ns->name.p, lease->worst_ms);
     else
-        return false;
+        return lease && tl__mono_before(e->now, lease->until) && is_said_unsafe(ns, lease, out);
     return true;
 }
 

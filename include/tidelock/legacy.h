@@ -84,9 +84,9 @@ typedef struct tl_legacy_options {
         fallback; /**< TL_AUTO, while a namespace has no register: TL_BRIDGE or TL_TIMESTAMP
                                   [TL_BRIDGE] */
     /** When this host's clock is provably further than clock_skew_max_ms from the server's, or (TL_AUTO)
-     *  `tidelock skew --publish` has found the namespace UNSAFE [TL_GUARD_WARN]. A server before 2.6
-     *  doesn't tell its time, and strict doesn't ask for it: then nothing is ever proved, and strict
-     *  refuses TL_GUARD_REFUSE. */
+     *  `tidelock skew --publish` has found the namespace UNSAFE, or what it published can't be read
+     *  [TL_GUARD_WARN]. A server before 2.6 doesn't tell its time, and strict doesn't ask for it: then nothing
+     *  is ever proved, and strict refuses TL_GUARD_REFUSE. */
     tl_clock_guard clock_guard;
     bool strict; /**< TL_TIMESTAMP: SETNX, GET, GETSET and DEL alone, whatever the server can */
 } tl_legacy_options;

@@ -28,7 +28,9 @@ static tl_client *client_by_phase(void) {
 }
 
 static void set_phase(int phase, int epoch) {
-    freeReplyObject(real_redis_command(server, "HMSET " PHASE " phase %d epoch %d", phase, epoch));
+    freeReplyObject(
+        real_redis_command(server, "HMSET " PHASE " phase %d epoch %d lease_ms %d since 1 keys *",
+                           phase, epoch, LEASE_MS));
 }
 
 /* Every client's record says that it has been told of this epoch. */

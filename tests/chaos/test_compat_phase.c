@@ -24,7 +24,9 @@ static tl_client *client_by_phase(const char *url) {
 }
 
 static void set_phase(int phase, int epoch) {
-    freeReplyObject(real_redis_command(server, "HMSET " PHASE " phase %d epoch %d", phase, epoch));
+    freeReplyObject(
+        real_redis_command(server, "HMSET " PHASE " phase %d epoch %d lease_ms %d since 1 keys *",
+                           phase, epoch, LEASE_MS));
 }
 
 static bool holds_token(const tl_lock *lock) {

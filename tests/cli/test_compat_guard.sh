@@ -38,7 +38,7 @@ redis HSET "tidelock:skew:$ns" verdict UNSAFE worst_ms 1350 until $soon >/dev/nu
 expect_line 77 'clocks of namespace default are up to 1350 ms apart' \
     "$tidelock" run --protocol auto --clock-guard refuse job -- false
 expect 0 "$tidelock" run --protocol bridge --clock-guard refuse job -- true
-redis HSET "tidelock:phase:$ns" phase 2 epoch 1 >/dev/null
+redis HSET "tidelock:phase:$ns" phase 2 epoch 1 lease_ms 30000 since 1 keys job >/dev/null
 expect 0 "$tidelock" run --protocol auto --clock-guard refuse job -- true
 redis HSET "tidelock:phase:$ns" phase 1 epoch 2 >/dev/null
 redis HSET "tidelock:skew:$ns" until 1 >/dev/null
@@ -46,6 +46,36 @@ expect 0 "$tidelock" run --protocol auto --clock-guard refuse job -- true
 redis HSET "tidelock:skew:$ns" until $soon verdict WARN >/dev/null
 expect 0 "$tidelock" run --protocol auto --clock-guard refuse job -- true
 [[ ! -s $err ]] || fail "$(cat "$err")"
+
+# What can't be read is advice still: it stops those alone who asked to be stopped. An UNSAFE stays one, by whatever number.
+unreadable() { # the warning
+    expect 0 "$tidelock" run --protocol auto --clock-guard off job -- true
+    [[ ! -s $err ]] || depth=1 fail "$(cat "$err")"
+    expect 0 "$tidelock" run --protocol auto job -- true
+    grep -q "warning: .*$1" "$err" || depth=1 fail "no warning: $(cat "$err")"
+    expect_line 77 "$1" "$tidelock" run --protocol auto --clock-guard refuse job -- false
+}
+for worst_ms in inf nan '' abc; do
+    redis HSET "tidelock:skew:$ns" until 99999999999999999 verdict UNSAFE worst_ms "$worst_ms" >/dev/null
+    unreadable 'clocks of namespace default are too far apart: UNSAFE'
+done
+redis HSET "tidelock:skew:$ns" until abc worst_ms 5 >/dev/null
+unreadable 'up to 5 ms apart'
+for make in 'SET x' 'RPUSH x' 'SADD x'; do
+    redis DEL "tidelock:skew:$ns" >/dev/null
+    redis "${make% x}" "tidelock:skew:$ns" x >/dev/null
+    unreadable "can.t be read: delete tidelock:skew:{default}"
+done
+redis DEL "tidelock:skew:$ns" >/dev/null
+
+# The register itself is no advice: what it says is read by one strict rule, by clients and by the command.
+for field in 'phase 2.9' 'phase 0x1' 'epoch 1e3' 'lease_ms -0' 'since x' 'keys '; do
+    redis HSET "tidelock:phase:$ns" phase 1 epoch 2 lease_ms 30000 since 1 keys job "${field% *}" "${field#* }" >/dev/null
+    expect 70 "$tidelock" run --protocol auto job -- false
+    grep -q 'its register can.t be read' "$err" || fail "$field: $(cat "$err")"
+    expect 77 "$tidelock" migrate advance --yes
+    grep -q 'can.t be read' "$err" || fail "$field: $(cat "$err")"
+done
 expect 64 "$tidelock" run --protocol auto --clock-guard maybe job -- true
 expect 64 "$tidelock" run --protocol bridge --namespace x job -- true
 expect 64 "$tidelock" run --protocol auto --namespace 'a b' job -- true

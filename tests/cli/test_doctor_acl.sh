@@ -112,7 +112,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     redis HSET 'tidelock:phase:{default}:clients' nobody nonsense >/dev/null
     use_locks --protocol auto
     redis DEL 'tidelock:phase:{default}:clients' >/dev/null
-    redis HSET 'tidelock:phase:{default}' phase 3 epoch 1 pattern 'jobs:*' lease_ms 30000 >/dev/null
+    redis HSET 'tidelock:phase:{default}' phase 3 epoch 1 keys 'jobs:*' lease_ms 30000 since 1 >/dev/null
     renew_locks --protocol auto --ttl 2400ms "${short[@]}"
     # Who goes by phases stands in no line, but gives way to those who do.
     expect 0 "$tidelock" lock --protocol auto "$key"

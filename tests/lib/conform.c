@@ -177,7 +177,9 @@ static int set_up(void **state) {
     conform *c = *state;
     (void)snprintf(c->key, sizeof c->key, "conform:%u", ++tests);
     if (c->row->phase) /* another test may have flushed it away */
-        conform_do(c, "HMSET tidelock:phase:{default} phase %d epoch 1", c->row->phase);
+        conform_do(c,
+                   "HMSET tidelock:phase:{default} phase %d epoch 1 lease_ms 30000 since 1 keys *",
+                   c->row->phase);
     return 0;
 }
 

@@ -75,7 +75,8 @@ static const char stepping[] =
     "if anew then top = math.max(top, epoch) end "
     "end "
     "redis.call('HMSET', KEYS[1], 'phase', to, 'epoch', string.format('%.0f', top + 1), "
-    "'lease_ms', ARGV[3], 'since', string.format('%.0f', now)) "
+    "'lease_ms', ARGV[3], 'since', string.format('%.0f', now), "
+    "'keys', redis.call('HGET', KEYS[1], 'keys') or '*') "
     "return 'done'";
 
 /* What is asked together. */

@@ -112,7 +112,7 @@ TEST(any_other_register_is_unreadable) {
         REG("epoch", "4", "keys", "j", "lease_ms", "30000", REST),
         REG("phase", "1", "epoch", "0", "keys", "j", "lease_ms", "30000", REST),
         REG("phase", "1", "epoch", "4", "keys", "", "lease_ms", "30000", REST),
-        REG("phase", "1", "epoch", "4", "keys", "j", "lease_ms", "999", REST),
+        REG("phase", "1", "epoch", "4", "keys", "j", "lease_ms", "0", REST),
         REG("phase", "1", "epoch", "4", "keys", "j", "lease_ms", "600001", REST),
         REG("phase", "1", "epoch", "4", "keys", "j", "lease_ms", "30000", "by", "x"),
         REG("phase", "1", "epoch", "4", "keys", "j", "lease_ms"),

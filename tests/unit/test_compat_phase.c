@@ -11,21 +11,21 @@
 #define REGISTER "tidelock:phase:{default}"
 
 static tl_namespaces *names;
-static tl_error said;
+static tl_error why;
 
 static tl_namespaces *open_names(tl_legacy_options o) {
     tl_namespaces *all = NULL;
     tl_token id;
     memcpy(id.text, ID, sizeof ID);
-    tl_err code = tl__namespaces_open(&o, TL_LITERAL(OWNER), &id, &all, &said);
+    tl_err code = tl__namespaces_open(&o, TL_LITERAL(OWNER), &id, &all, &why);
     assert_int_equal(code != TL_OK, all == NULL);
     return all;
 }
 
 static void refused(tl_legacy_options o, const char *words) {
     assert_null(open_names(o));
-    assert_int_equal(said.code, TL_EINVALID);
-    assert_non_null(strstr(said.message, words));
+    assert_int_equal(why.code, TL_EINVALID);
+    assert_non_null(strstr(why.message, words));
 }
 
 /* As the driver does it: a lease that was read is kept. */
@@ -694,11 +694,15 @@ TEST(who_holds_is_not_bothered_about_clocks) {
     }
 }
 
-static void unsafe_since(feed *f, int phase, tl_clock_guard guard) {
+static void said(feed *f, int phase, tl_clock_guard guard, const char *worst) {
     ready(f, TL_ACQUIRE);
     m.job.rules.clock_guard = (uint8_t)guard;
     (void)feed_start(f);
-    (void)feed_reply(f, "[%d 7 %d %s 1350]", phase, LEASE_MS, feed_time(f));
+    (void)feed_reply(f, "[%d 7 %d %s %s]", phase, LEASE_MS, feed_time(f), worst);
+}
+
+static void unsafe_since(feed *f, int phase, tl_clock_guard guard) {
+    said(f, phase, guard, "1350");
 }
 
 TEST(what_skew_has_published_counts_while_stamps_are_written) {
@@ -721,6 +725,30 @@ TEST(what_skew_has_published_counts_while_stamps_are_written) {
     (void)feed_start(&f);
     (void)feed_reply(&f, "[1 7 %d %s -1]", LEASE_MS, feed_time(&f));
     feed_assert_asked(&f, "take");
+}
+
+TEST(a_verdict_that_is_half_read_is_doubt_for_who_asked_to_refuse) {
+    static const struct {
+        const char *worst, *words;
+    } c[] = {
+        {"-2", "clocks of namespace default are too far apart: UNSAFE, says tidelock skew"},
+        {"-3", "of namespace default can't be read: delete tidelock:skew:{default}, and"},
+        {"9000000000000000", "are up to 2147483647 ms apart"},
+    };
+    feed f;
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        said(&f, TL_PHASE_BRIDGE, TL_GUARD_REFUSE, c[i].worst);
+        expect(&f, TL_ECLOCK, false);
+        if (!strstr(f.out.words, c[i].words))
+            fail_msg("%s", f.out.words);
+        said(&f, TL_PHASE_BRIDGE, TL_GUARD_WARN, c[i].worst);
+        assert_true(f.out.clock_off);
+        assert_non_null(strstr(f.out.words_off, c[i].words));
+        feed_assert_asked(&f, "take");
+        said(&f, TL_PHASE_BRIDGE, TL_GUARD_OFF, c[i].worst);
+        assert_false(f.out.clock_off);
+        feed_assert_asked(&f, "take");
+    }
 }
 
 /* ---- keeping a lease fresh ------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /*
  * Reading the register and the clients' records. A number is digits and in range, or the whole is
- * unreadable: what can't be read is doubt, and doubt holds a migration up.
+ * unreadable: what can't be read is doubt, and doubt holds a migration up. The register is read by the rule
+ * of compat/scripts/phase.lua, by which clients read it: change both.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +29,10 @@ const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char
 
 /* ---- the register ----------------------------------------------------------------------------- */
 
+/* Digits alone, and no zero before them: as compat/scripts/phase.lua reads it for clients. */
 static bool number(tl_bytes text, int64_t least, int64_t most, int64_t *ret) {
-    return tl__bytes_to_int(text, ret) && *ret >= least && *ret <= most;
+    bool plain = text.n == 1 || (text.n > 0 && text.p[0] != '-' && text.p[0] != '0');
+    return plain && tl__bytes_to_int(text, ret) && *ret >= least && *ret <= most;
 }
 
 /* One word of the text, which is moved on behind it and the blank. */
@@ -59,8 +62,8 @@ void migrate_register_read(const tl_reply *fields, migrate_register *ret) {
     *ret = (migrate_register){.there = fields->type == TL_REPLY_ARRAY && fields->count > 0};
     ret->readable = ret->there && number(register_field(fields, "phase"), 0, PHASES - 1, &phase) &&
                     number(register_field(fields, "epoch"), 1, EPOCH_MOST, &ret->epoch) &&
-                    number(register_field(fields, "lease_ms"), MIGRATE_LEASE_LEAST_MS,
-                           MIGRATE_LEASE_MOST_MS, &ret->lease_ms) &&
+                    number(register_field(fields, "lease_ms"), 1, MIGRATE_LEASE_MOST_MS,
+                           &ret->lease_ms) &&
                     number(register_field(fields, "since"), 0, US_MOST, &ret->since_us) &&
                     keys.n > 0 && keys.n < MIGRATE_KEYS_SIZE && !memchr(keys.p, '\0', keys.n);
     ret->phase = (int)phase;

@@ -16,7 +16,7 @@ const char *migrate_phase_name(int phase);
 #define MIGRATE_KEY_SIZE (MIGRATE_NAME_MAX + 32)
 #define MIGRATE_KEYS_SIZE 513
 #define MIGRATE_BY_SIZE 400
-#define MIGRATE_LEASE_LEAST_MS 1000
+#define MIGRATE_LEASE_LEAST_MS 1000 /**< that is given; one that was is read from 1 ms on */
 #define MIGRATE_LEASE_MOST_MS 600000
 #define MIGRATE_CLIENT_LEASE_MOST_MS                                                               \
     3600000              /**< what a client may want where no register says less */
