@@ -7,10 +7,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define BUCKETS_LEAST 16
@@ -20,10 +21,12 @@
 typedef struct hold {
     struct hold *next; /* of the same bucket */
     tl_lock *lock;
-    long thread;
+    uint64_t thread; /* of this_thread() */
     uint64_t hash;
     char key[];
 } hold;
+
+#define ANY_THREAD 0
 
 struct tl_dlu {
     tl_client *client;
@@ -45,6 +48,16 @@ static tl_err fail(tl_error *err, tl_err code, const char *what, const char *key
         if ((unsigned char)*p < ' ' || *p == 127)
             *p = '?';
     return code;
+}
+
+/* A number that no other thread of this process has, or ever had: the system gives the number of a thread that has
+ * ended to a later one, which could release the former's lock then. */
+static uint64_t this_thread(void) {
+    static _Atomic uint64_t threads = ANY_THREAD;
+    static _Thread_local uint64_t mine;
+    if (mine == 0)
+        mine = atomic_fetch_add(&threads, 1) + 1;
+    return mine;
 }
 
 /* ---- the table: with the mutex held ------------------------------------------------------------ */
@@ -128,6 +141,12 @@ static tl_dlu *open_table(tl_client *client, tl_error *err) {
     return d;
 }
 
+/* Left out is the same number: neither may become what the other means. A stamp in a fleet of tokens keeps all of them
+ * out for ever once its holder has crashed, and Java fails at a token. */
+static const char no_tokens[] =
+    "protocol: say which: TL_BRIDGE (as tl_dlu_open), TL_TIMESTAMP or TL_AUTO; tokens are not locked "
+    "by this drop-in: use tl_client_open and tl_lock";
+
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
     union { /* of whatever version of the header they are */
         tl_client_options o;
@@ -137,8 +156,13 @@ tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
     bool odd = options && (options->size < sizeof copy.o.size || options->size > sizeof copy);
     if (options && !odd)
         memcpy(&copy, options, options->size);
-    if (copy.o.protocol == TL_TOKEN)
+    bool says = options && options->size > offsetof(tl_client_options, protocol);
+    if (!says)
         copy.o.protocol = TL_BRIDGE;
+    else if (!odd && copy.o.protocol == TL_TOKEN) {
+        (void)fail(err, TL_EINVALID, "open", "locks", no_tokens);
+        return NULL;
+    }
     if (tl_client_open(odd ? options : &copy.o, &client, err))
         return NULL;
     tl_dlu *d = open_table(client, err);
@@ -148,7 +172,7 @@ tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
 }
 
 tl_dlu *tl_dlu_open(const char *url, tl_error *err) {
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = url);
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE);
     return tl_dlu_open_with(&o, err);
 }
 
@@ -183,7 +207,7 @@ static hold *make_hold(tl_dlu *d, const char *key, tl_error *err) {
     }
     memcpy(h->key, key, n + 1);
     h->hash = hash_of(key);
-    h->thread = syscall(SYS_gettid);
+    h->thread = this_thread();
     h->lock = tl_lock_new(d->client, key, n, &options, err);
     if (h->lock)
         return h;
@@ -254,14 +278,14 @@ bool tl_dlu_lock(tl_dlu *d, const char *key, tl_error *err) {
 
 /* ---- releasing --------------------------------------------------------------------------------- */
 
-static tl_err release(tl_dlu *d, const char *key, long thread, tl_error *err) {
+static tl_err release(tl_dlu *d, const char *key, uint64_t thread, tl_error *err) {
     hold *h = NULL;
     if (!is_here(d))
         return fail(err, TL_EINVALID, "release", key, "the handle belongs to the parent process");
     (void)pthread_mutex_lock(&d->mutex);
     hold **at = find(d, key, hash_of(key));
     bool held = *at != NULL;
-    if (held && (thread < 0 || (*at)->thread == thread))
+    if (held && (thread == ANY_THREAD || (*at)->thread == thread))
         h = take_out(d, at);
     (void)pthread_mutex_unlock(&d->mutex);
     if (!h)
@@ -276,11 +300,11 @@ static tl_err release(tl_dlu *d, const char *key, long thread, tl_error *err) {
 }
 
 tl_err tl_dlu_release(tl_dlu *d, const char *key, tl_error *err) {
-    return release(d, key, syscall(SYS_gettid), err);
+    return release(d, key, this_thread(), err);
 }
 
 tl_err tl_dlu_release_any(tl_dlu *d, const char *key, tl_error *err) {
-    return release(d, key, -1, err);
+    return release(d, key, ANY_THREAD, err);
 }
 
 int64_t tl_dlu_remaining_ms(tl_dlu *d, const char *key) {

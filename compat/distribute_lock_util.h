@@ -28,7 +28,7 @@
  * which is renewed while it is held, with a limit to that, max_hold_ms.
  *
  * A handle belongs to the process that opened it: after a fork the child has nothing of it, and opens
- * its own. It never prints, exits, or keeps global state. MIGRATION.md, in share/doc/tidelock, tells
+ * its own. It never prints or exits, and two handles share nothing. MIGRATION.md, in share/doc/tidelock, tells
  * the rest.
  */
 #ifndef TIDELOCK_DISTRIBUTE_LOCK_UTIL_H
@@ -53,8 +53,12 @@ typedef struct tl_dlu tl_dlu;
 tl_dlu *tl_dlu_open(const char *url, tl_error *err);
 
 /**
- * Make a handle with options of one's own, else as tl_dlu_open. The protocol is TL_BRIDGE unless they say TL_TIMESTAMP or
- * TL_AUTO; locks last legacy_ttl_min_ms. Options that leave no validity are refused here: TL_EINVALID.
+ * Make a handle with options of one's own, else as tl_dlu_open. They must say which protocol: TL_BRIDGE, TL_TIMESTAMP or
+ * TL_AUTO. TL_TOKEN, which is also what is there when nothing is said, is refused: the drop-in locks by stamps, or as the phase
+ * says, and a service that locks by tokens uses tl_client_open and tl_lock. Locks last legacy_ttl_min_ms. Options that leave no
+ * validity are refused here, too: TL_EINVALID.
+ *
+ * options  NULL is tl_dlu_open(NULL)
  */
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err);
 

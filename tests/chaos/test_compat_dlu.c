@@ -38,7 +38,8 @@ static const tl_legacy_options brief_strict = {.size = sizeof brief_strict,
                                                .strict = true};
 
 static tl_dlu *open_at(const char *url, bool short_lives) {
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .attempt_ms = clock_patient_ms(2000));
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .protocol = TL_BRIDGE,
+                                            .attempt_ms = clock_patient_ms(2000));
     if (short_lives)
         o.legacy = &brief;
     return tl_dlu_open_with(&o, NULL);

@@ -143,9 +143,20 @@ expect 75 "$tidelock" lock --protocol bridge old
 redis SET past $((now - 60000)) >/dev/null
 expect 1 "$tidelock" check past
 grep -q 'ended .* ago' "$out" || fail "check says: $(cat "$out")"
+grep -q '^clients with tokens never take a stamp over, so none .* remove it: tidelock break$' "$out" || fail "no advice: $(cat "$out")"
+expect 1 "$tidelock" check --json past
+grep -q '"advice":"clients with tokens never' "$out" || fail "no advice: $(cat "$out")"
+expect 1 "$tidelock" check old
+grep -q '^clients with tokens never .* they wait until its holder releases it$' "$out" || fail "no advice: $(cat "$out")"
 expect 75 "$tidelock" lock past
 expect 0 "$tidelock" check --protocol bridge past
 grep -q '^free (the stamp' "$out" || fail "check says: $(cat "$out")"
+! grep -q 'clients with tokens' "$out" || fail "check says: $(cat "$out")"
+expect 1 "$tidelock" check --protocol bridge old
+! grep -q 'clients with tokens' "$out" || fail "check says: $(cat "$out")"
+expect 0 "$tidelock" lock by-token
+expect 1 "$tidelock" check by-token
+[[ $(wc -l <"$out") == 1 ]] || fail "check says: $(cat "$out")"
 expect 0 "$tidelock" run --protocol bridge -n past -- sh -c 'redis-cli -s "$1" GET past' sh "$socket"
 is_ms "$(cat "$out")" || fail "the command found $(cat "$out")"
 assert_free past

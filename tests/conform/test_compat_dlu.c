@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -236,8 +238,9 @@ TEST(each_key_is_kept_apart) {
 
 typedef struct {
     tl_dlu *dlu;
-    bool locked;
+    bool locked, alike;
     tl_err release;
+    pid_t number;
 } other_thread;
 
 static void *lock_and_release(void *ctx) {
@@ -271,6 +274,43 @@ TEST(a_thread_releases_its_own_locks_only) {
     assert_int_equal(t.release, TL_OK);
     assert_false(exists(KEY));
     assert_int_equal(tl_dlu_remaining_ms(t.dlu, KEY), 0);
+}
+
+/* The next thread of this process, and of any other that is faster, is given the number behind this one. */
+static bool ask_for_next(pid_t number) {
+    FILE *f = fopen("/proc/sys/kernel/ns_last_pid", "w");
+    bool ok = f && fprintf(f, "%d", (int)number - 1) > 0;
+    return f && fclose(f) == 0 && ok;
+}
+
+static void *lock_and_end(void *ctx) {
+    other_thread *t = ctx;
+    t->number = (pid_t)syscall(SYS_gettid);
+    t->locked = tl_dlu_lock(t->dlu, KEY, NULL);
+    return NULL;
+}
+
+static void *release_if_alike(void *ctx) {
+    other_thread *t = ctx;
+    t->alike = (pid_t)syscall(SYS_gettid) == t->number;
+    if (t->alike)
+        t->release = tl_dlu_release(t->dlu, KEY, NULL);
+    return NULL;
+}
+
+TEST(a_thread_that_is_given_the_number_of_one_that_has_ended_is_another) {
+    other_thread t = {.dlu = open_one()};
+    on_another_thread(lock_and_end, &t);
+    assert_true(t.locked);
+    for (int i = 0; i < 100 && !t.alike && ask_for_next(t.number); i++)
+        on_another_thread(release_if_alike, &t);
+    if (!t.alike) {
+        print_message("SKIP: no thread can be given a number here: /proc/sys/kernel/ns_last_pid\n");
+        skip();
+    }
+    assert_int_equal(t.release, TL_EINVALID);
+    assert_true(exists(KEY));
+    ASSERT_RESULT(tl_dlu_release_any(t.dlu, KEY, &said), TL_OK);
 }
 
 /* How often the server was asked for a lock, by whatever level, or by the keeper to confirm one. */
@@ -382,6 +422,30 @@ TEST(many_keys_are_held_at_once) {
 }
 
 /* ---- what can't be ----------------------------------------------------------------------------- */
+
+/* Whoever means tokens would lock by a stamp, which no token client takes over once its holder has crashed. */
+TEST(a_protocol_must_be_said_and_be_none_of_tokens) {
+    tl_client_options o = options_of(0, 0);
+    const tl_legacy_options *const with[] = {&legacy, NULL};
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        o.protocol = TL_TOKEN;
+        o.legacy = with[i];
+        assert_null(tl_dlu_open_with(&o, &said));
+        assert_int_equal(said.code, TL_EINVALID);
+        ASSERT_SAID("protocol: say which: TL_BRIDGE");
+        ASSERT_SAID("use tl_client_open and tl_lock");
+        assert_null(tl_dlu_open_with(&o, NULL));
+    }
+    o = TL_CLIENT_OPTIONS(.url = "etcd://10.0.0.5");
+    assert_null(tl_dlu_open_with(&o, &said));
+    ASSERT_SAID("say which");
+    o = TL_CLIENT_OPTIONS(.url = real_redis_url(server));
+    o.size = offsetof(tl_client_options, protocol); /* so old that it can't say it */
+    ASSERT_LOCKS(open_with(&o), KEY);
+    tl_dlu *plain = handles[handle_count++] = tl_dlu_open(real_redis_url(server), &said);
+    assert_non_null(plain);
+    ASSERT_LOCKS(plain, OTHER);
+}
 
 TEST(options_that_leave_no_validity_are_refused_at_opening) {
     const tl_client_options o = options_of(3000, 1500);

@@ -135,6 +135,10 @@ static newer of(size_t i, size_t size) {
     newer n = {.byte = {0}};
     if (strcmp(given[i].name, "tl_client_options") == 0)
         n.client.url = URL;
+#ifdef TL_COMPAT
+    if (given[i].give == open_dlu)
+        n.client.protocol = TL_BRIDGE;
+#endif
     n.size = size;
     return n;
 }

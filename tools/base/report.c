@@ -65,6 +65,12 @@ const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {
     return buf;
 }
 
+const char *report_advice(const server *s, const tl_lock_info *info) {
+    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+
+    return legacy && server_protocol(s) == TL_TOKEN ? legacy->advice(info) : NULL;
+}
+
 const char *report_state(const tl_lock_info *info) {
     if (!info->held)
         return "free";

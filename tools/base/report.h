@@ -8,6 +8,7 @@
 #include <tidelock/tidelock.h>
 
 #include "base/js.h"
+#include "base/tool.h"
 
 /** What stands as "holder" in JSON: null when info is NULL or names nobody. */
 json_t *report_holder(const tl_lock_info *info);
@@ -22,6 +23,9 @@ bool report_is_blocked(const tl_lock_info *info);
 /** When the lock ends, for people: "expires in 12.3 s". Returns buf. */
 #define REPORT_END 96
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info);
+
+/** What to do about a lock that no client of this protocol takes over; NULL: nothing. */
+const char *report_advice(const server *s, const tl_lock_info *info);
 
 /** The first in line for a lock. */
 #define REPORT_LINE 20

@@ -246,6 +246,8 @@ typedef struct {
     /** Who holds a lock, and when it ends, for people. False: it isn't a legacy lock. */
     bool (*who)(char *buf, size_t size, const tl_lock_info *info);
     bool (*end)(char *buf, size_t size, const tl_lock_info *info);
+    /** What to do about it where all lock by tokens; NULL: nothing, it isn't a legacy lock. */
+    const char *(*advice)(const tl_lock_info *info);
 } legacy_locks_calls;
 extern const legacy_locks_calls legacy_locks;
 extern const opt_part legacy_lock_part, legacy_inspect_part, legacy_break_part;

@@ -146,12 +146,26 @@ static bool show_end(char *buf, size_t size, const tl_lock_info *info) {
     return true;
 }
 
+/* No client with tokens takes a stamp over, so one that is left behind keeps all of them out for ever. */
+static const char *advise(const tl_lock_info *info) {
+    bool stamp = info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP;
+
+    if (!info->held || !stamp)
+        return NULL;
+    if (info->stamp_left_ms >= 0)
+        return "clients with tokens never take a stamp over, also when it has ended: they wait until "
+               "its holder releases it";
+    return "clients with tokens never take a stamp over, so none of them gets this lock; where no "
+           "client with stamps is left (Java, the bridge, the drop-in), remove it: tidelock break";
+}
+
 const legacy_locks_calls legacy_locks = {.apply = apply,
                                          .ttl_ms = ttl_ms,
                                          .protocol = protocol_of,
                                          .protocol_name = name_of,
                                          .who = show_who,
-                                         .end = show_end};
+                                         .end = show_end,
+                                         .advice = advise};
 
 /* ---- dialects ------------------------------------------------------------------------------------- */
 

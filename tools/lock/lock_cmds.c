@@ -225,7 +225,7 @@ static int extend_function(const server *s, const void *given, const operands *w
 
 /* ---- check ---------------------------------------------------------------------------------- */
 
-static int check_as_text(const tl_lock_info *info, const report_line *line) {
+static int check_as_text(const tl_lock_info *info, const report_line *line, const char *advice) {
     char who[HOLDER_SHOWN];
     char since[DURATION_SHOWN];
     char end[REPORT_END];
@@ -251,7 +251,17 @@ static int check_as_text(const tl_lock_info *info, const report_line *line) {
         printf(" (%s)", info->oddity);
     printf("\n");
     report_waiting(info, line, "");
+    if (advice)
+        printf("%s\n", advice);
     return fflush(stdout);
+}
+
+static int check_as_json(const char *key, const tl_lock_info *info, const report_line *line,
+                         const char *advice) {
+    json_t *j = report_facts(key, strlen(key), info, line);
+
+    js_set(&j, "advice", js_text(advice));
+    return js_line(j, STDOUT_FILENO);
 }
 
 static int check_function(const server *s, const void *given, const operands *words) {
@@ -267,10 +277,11 @@ static int check_function(const server *s, const void *given, const operands *wo
         return status;
     tl_err code = tl_client_look_line(client, key, strlen(key), &info, REPORT_LINE, report_in_line,
                                       &line, &err);
+    const char *advice = report_advice(s, &info);
     if (code)
         status = fail_as(s, &err);
-    else if (wants_json(o) ? js_line(report_facts(key, strlen(key), &info, &line), STDOUT_FILENO)
-                           : check_as_text(&info, &line))
+    else if (wants_json(o) ? check_as_json(key, &info, &line, advice)
+                           : check_as_text(&info, &line, advice))
         status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
     else
         status = info.held ? STATUS_HELD : STATUS_FREE;
