@@ -140,6 +140,24 @@ int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_seeds 
     return 0;
 }
 
+int link_replicas(skew_link *l, const server *s, sentinel_replicas *ret) {
+    *l = (skew_link){.conn = NULL};
+    places *p = find_places(l, s);
+    sentinels *heard = p ? malloc(sizeof *heard) : NULL;
+    int status = p && !heard ? no_memory(l) : l->status;
+
+    if (heard && !sentinels_ask(heard, &p->login, &p->seeds, false))
+        status = no_memory(l);
+    else if (heard && sentinels_replicas(heard, &p->login, ret))
+        status = 0;
+    else if (heard)
+        status = refuse(l, STATUS_UNAVAILABLE, "no Sentinel says which replicas the master has");
+    free(heard);
+    if (p)
+        wipe(p);
+    return status;
+}
+
 /* ---- later ----------------------------------------------------------------------------------- */
 
 /* Whom they name now. False: l->status and l->words say why nobody is. */

@@ -20,6 +20,9 @@ int link_open_quietly(skew_link *l, const server *s);
  *  NULL. */
 int link_open_by(skew_link *l, const server *s, sentinels *ret);
 
+/** Of a URL of Sentinels: the replicas of the master that `l` leads to. Returns 0, or the exit status with words in l. */
+int link_replicas(skew_link *l, const server *s, sentinel_replicas *ret);
+
 /** Where several servers are named: how to log in to them. login and seeds are set by it; wipe login. Returns 0, or the exit
  *  status with words in l. */
 int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_seeds *ret_seeds);

@@ -224,6 +224,54 @@ bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *see
     return ok;
 }
 
+/* ---- replicas -------------------------------------------------------------------------------- */
+
+static bool is_listed(const sentinel_replicas *r, tl_bytes host, uint16_t port) {
+    for (unsigned i = 0; i < r->count; i++)
+        if (r->of[i].port == port && tl__bytes_eq(tl__bytes_of(r->of[i].host), host))
+            return true;
+    return false;
+}
+
+static bool take_replicas(void *ctx, const tl_reply *reply) {
+    sentinel_replicas *r = ctx;
+    tl_bytes host;
+    uint16_t port;
+
+    if (reply->type != TL_REPLY_ARRAY)
+        return false;
+    for (size_t i = 0; i < reply->count; i++) {
+        if (!tl__vote_other(&reply->items[i], &host, &port) || host.n >= TL_HOST_SIZE ||
+            is_listed(r, host, port))
+            continue;
+        r->more = r->more || r->count == SENTINELS_REPLICAS_MOST;
+        if (r->more)
+            break;
+        memcpy(r->of[r->count].host, host.p, host.n);
+        r->of[r->count].host[host.n] = '\0';
+        r->of[r->count++].port = port;
+    }
+    return true;
+}
+
+/* One that was added a moment ago may be known to some of them alone. */
+bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_replicas *ret) {
+    const char *const words[] = {"SENTINEL", "SLAVES", s->master, NULL};
+    skew_link like = {.endpoint = *login}, l;
+    bool told = false;
+
+    *ret = (sentinel_replicas){.count = 0};
+    for (unsigned i = 0; i < s->count; i++) {
+        if (s->of[i].status ||
+            !skew_link_open_beside(&l, &like, s->of[i].host, s->of[i].port, false))
+            continue;
+        told = skew_link_ask(&l, words, take_replicas, ret) || told;
+        skew_link_close(&l);
+    }
+    tl__endpoint_wipe(&like.endpoint);
+    return told;
+}
+
 /* Of those that don't answer, the first. */
 static const sentinel *silent(const sentinels *s) {
     for (unsigned i = 0; i < s->count; i++)

@@ -32,6 +32,21 @@ typedef struct {
  *  isn't sure otherwise. login: how they let us in, and its TLS. False: no memory. */
 bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *seeds, bool all);
 
+#define SENTINELS_REPLICAS_MOST 64
+
+/** The replicas of a master, those that are down included: each may become the master. */
+typedef struct {
+    unsigned count;
+    bool more; /**< there are others that did not fit */
+    struct {
+        char host[TL_HOST_SIZE];
+        uint16_t port;
+    } of[SENTINELS_REPLICAS_MOST];
+} sentinel_replicas;
+
+/** Ask those that have answered which replicas they know, each for 5 s at most. False: none of them says. */
+bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_replicas *ret);
+
 /** Why there is no sure master, in one line; returns the exit status that it means. */
 int sentinels_trouble(const sentinels *s, char *to, size_t size);
 

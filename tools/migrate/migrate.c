@@ -102,6 +102,7 @@ static int show(migrate_work *w, const migrate_locks *locks, const history *h) {
     migrate_watch_begin(&watch, &w->m, "", 0, &traffic);
     s.calls = watch.base;
     migrate_judge(&w->v, w->v.reg.phase + 1, locks, NULL, &s.next);
+    migrate_acl_judge(w, w->v.reg.phase, w->v.reg.phase + 1, &s.next);
     migrate_judge(&w->v, w->v.reg.phase - 1, locks, NULL, &s.back);
     if (!as_json(w)) {
         migrate_show_text(&s, stdout);

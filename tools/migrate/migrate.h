@@ -41,4 +41,8 @@ int migrate_rollback(migrate_work *w);
 int migrate_sweep(migrate_work *w); /* migrate_sweep.c */
 int migrate_acl(migrate_work *w);   /* migrate_acl.c */
 
+/** What ACLs have against going from one phase to another, put behind what is in `ret`: what the master denies legacy
+ *  clients, and a server that may become master does not. Asks nothing where no Sentinels are named. */
+void migrate_acl_judge(migrate_work *w, int from, int to, migrate_blockers *ret);
+
 #endif

@@ -1,6 +1,6 @@
 /*
- * migrate acl: prints how the server, or each of a cluster, can refuse what legacy clients lock by. It changes nothing: who may do
- * what is the administrator's to say.
+ * migrate acl: prints how the server, or each of a cluster or of Sentinels' set, can refuse what legacy clients lock by. It changes
+ * nothing: who may do what is the administrator's to say. And whether those that may become master refuse it as the master does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,24 +24,57 @@ typedef struct {
     int count, more;
 } users;
 
-/* "user NAME on ..." */
+/* ---- who may what ------------------------------------------------------------------------------ */
+
+static tl_bytes next_word(tl_bytes *text) {
+    const char *blank = text->n ? memchr(text->p, ' ', text->n) : NULL;
+    tl_bytes w = tl__bytes(text->p, blank ? (size_t)(blank - text->p) : text->n);
+
+    *text = tl__bytes(text->p + w.n + (blank != NULL), text->n - w.n - (blank != NULL));
+    return w;
+}
+
+static bool is_any_of(tl_bytes word, const char *const *names) {
+    for (; *names; names++)
+        if (tl__bytes_eq(word, tl__bytes_of(*names)))
+            return true;
+    return false;
+}
+
+/* Whether the rules of a user deny a command, for servers that can't be asked: what is said last counts. */
+static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
+    const char *const allow[] = {plus,       "+@all",  "allcommands", "+@write",
+                                 "+@string", "+@fast", NULL},
+                      *const deny[] = {minus,      "-@all",  "nocommands", "-@write",
+                                       "-@string", "-@fast", NULL};
+    bool denied = true;
+
+    while (rules.n > 0) {
+        tl_bytes w = next_word(&rules);
+        denied = is_any_of(w, deny) || (denied && !is_any_of(w, allow));
+    }
+    return denied;
+}
+
+/* "user NAME on RULE ..." */
 static bool take_users(void *ctx, const tl_reply *reply) {
     users *u = ctx;
-    char line[USER_SIZE + 16], name[USER_SIZE], on[8];
     tl_bytes text;
 
     for (size_t i = 0; i < reply->count; i++) {
         if (!tl__reply_text(&reply->items[i], &text))
             return false;
-        tl__bytes_print(line, sizeof line, text);
-        if (sscanf(line, "user %127s %7s", name, on) != 2)
+        if (!tl__bytes_eq(next_word(&text), TL_LITERAL("user")))
             continue;
         if (u->count == USERS_MOST) {
             u->more++;
             continue;
         }
-        u->list[u->count] = (user){.on = strcmp(on, "on") == 0};
-        memcpy(u->list[u->count++].name, name, sizeof name);
+        user *one = &u->list[u->count++];
+        tl__bytes_print(one->name, sizeof one->name, next_word(&text));
+        one->on = tl__bytes_eq(next_word(&text), TL_LITERAL("on"));
+        one->denied = rules_deny(text, "+setnx", "-setnx") &&
+                      rules_deny(text, "+getset", "-getset");
     }
     return reply->type == TL_REPLY_ARRAY;
 }
@@ -54,18 +87,34 @@ static bool take_verdict(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* From 7.0 on the server can be asked; before, nobody is known to be denied. */
-static bool is_denied(skew_link *l, const char *name) {
+/* From 7.0 on the server can be asked; before, what its rules seem to say stays. */
+static void ask_denied(skew_link *l, user *u) {
     static const char *const commands[] = {"SETNX", "GETSET"};
+    bool denied = true, both = true;
 
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        const char *const words[] = {"ACL", "DRYRUN", name, commands[i], "k", "v", NULL};
-        bool denied = false;
-        if (!skew_link_ask(l, words, take_verdict, &denied) || !denied)
-            return false;
+        const char *const words[] = {"ACL", "DRYRUN", u->name, commands[i], "k", "v", NULL};
+        if (!skew_link_ask(l, words, take_verdict, &denied))
+            return;
+        both = both && denied;
     }
+    u->denied = both;
+}
+
+/* False: l->words say why; l->lacks: the server has no ACL. */
+static bool ask_users(skew_link *l, users *ret) {
+    static const char *const words[] = {"ACL", "LIST", NULL};
+
+    *ret = (users){.count = 0};
+    if (!skew_link_ask(l, words, take_users, ret))
+        return false;
+    for (int i = 0; i < ret->count; i++)
+        if (ret->list[i].on)
+            ask_denied(l, &ret->list[i]);
     return true;
 }
+
+/* ---- printing ---------------------------------------------------------------------------------- */
 
 static void show_without_acl(void) {
     printf("# This server has no ACL (Redis 6 or newer). In its redis.conf, for everybody:\n"
@@ -90,35 +139,159 @@ static void show(const users *u) {
 
 /* Returns 0, or the exit status; l->words say why. */
 static int ask_and_show(skew_link *l) {
-    static const char *const words[] = {"ACL", "LIST", NULL};
-    users u = {.count = 0};
+    users u;
 
-    if (!skew_link_ask(l, words, take_users, &u)) {
-        if (!l->lacks)
-            return l->status;
-        show_without_acl();
+    if (ask_users(l, &u)) {
+        show(&u);
         return 0;
     }
-    for (int i = 0; i < u.count; i++)
-        u.list[i].denied = u.list[i].on && is_denied(l, u.list[i].name);
-    show(&u);
+    if (!l->lacks)
+        return l->status;
+    show_without_acl();
     return 0;
 }
 
-/* ---- a cluster, whose nodes have users of their own each ---------------------------------------- */
-
-static int show_node(const member *x, const skew_link *like) {
+/* Another server than the one that the link leads to. */
+static int show_beside(const skew_link *like, const char *host, uint16_t port, const char *label,
+                       const char *what) {
     skew_link l;
 
-    if (!skew_link_open_beside(&l, like, x->host, x->port, false))
+    if (!skew_link_open_beside(&l, like, host, port, false))
         return fail(STATUS_INTERNAL, "migrate acl: out of memory");
-    printf("# %s of the cluster:\n", x->label);
+    printf("# %s%s:\n", label ? label : l.endpoint.label, what);
     int status = ask_and_show(&l);
     if (status)
-        status = fail(status, "migrate acl: %s: %s", x->label, l.words);
+        status = fail(status, "migrate acl: %s: %s", label ? label : l.endpoint.label, l.words);
     skew_link_close(&l);
     return status;
 }
+
+/* ---- Sentinels, any of whose servers may be the master by tomorrow ------------------------------ */
+
+/* ACLs are not replicated. */
+static int show_set(migrate_work *w) {
+    const char *label = w->m.link.endpoint.label;
+    sentinel_replicas all;
+    skew_link by;
+
+    printf("# %s, the master:\n", label);
+    int worst = ask_and_show(&w->m.link);
+    if (worst)
+        worst = fail(worst, "migrate acl: %s: %s", label, w->m.link.words);
+    int status = link_replicas(&by, w->m.server, &all);
+    if (status)
+        return fail(status, "migrate acl: %s", by.words);
+    for (unsigned i = 0; i < all.count; i++) {
+        status = show_beside(&w->m.link, all.of[i].host, all.of[i].port, NULL,
+                             ", a replica, which may become master");
+        worst = worst ? worst : status;
+    }
+    if (all.more)
+        worst = fail(STATUS_UNAVAILABLE, "migrate acl: the master has more than %d replicas",
+                     SENTINELS_REPLICAS_MOST);
+    return worst;
+}
+
+static const user *find_user(const users *all, const char *name) {
+    for (int i = 0; i < all->count; i++)
+        if (strcmp(all->list[i].name, name) == 0)
+            return &all->list[i];
+    return NULL;
+}
+
+static bool denies_any(const users *all) {
+    for (int i = 0; i < all->count; i++)
+        if (all->list[i].on && all->list[i].denied)
+            return true;
+    return false;
+}
+
+static migrate_blocker *add(migrate_blockers *b) {
+    if (b->count < MIGRATE_BLOCKERS)
+        return &b->item[b->count++];
+    b->more++;
+    return NULL;
+}
+
+static void not_known(const char *who, const char *why, migrate_blockers *ret) {
+    migrate_blocker *b = add(ret);
+
+    if (!b)
+        return;
+    *b = (migrate_blocker){.passes = false};
+    (void)snprintf(b->what, sizeof b->what,
+                   "the master denies SETNX and GETSET to users, and whether others do that may "
+                   "become master is not known");
+    (void)snprintf(b->who, sizeof b->who, "%.100s: %.240s", who, why);
+    (void)snprintf(
+        b->todo, sizeof b->todo,
+        "let it answer; one that is gone for good the Sentinels forget by SENTINEL RESET");
+}
+
+/* One who may use them there, and can't at the master: denied, off, or not known. */
+static void judge_users(const users *master, const users *other, const char *label,
+                        migrate_blockers *ret) {
+    migrate_blocker *b = NULL;
+
+    for (int i = 0; i < other->count; i++) {
+        const user *there = &other->list[i], *here = find_user(master, there->name);
+        if (!there->on || there->denied || (here && here->on && !here->denied))
+            continue;
+        if (!b && !(b = add(ret)))
+            return;
+        size_t n = strlen(b->who);
+        if (n == 0) {
+            *b = (migrate_blocker){.passes = false};
+            (void)snprintf(
+                b->what, sizeof b->what,
+                "SETNX and GETSET are denied at the master, and not at %.100s, which may "
+                "become master: ACLs are not replicated",
+                label);
+        }
+        if (n < sizeof b->who / 2)
+            (void)snprintf(b->who + n, sizeof b->who - n, "%s%s", n ? ", " : "user ", there->name);
+    }
+    if (b)
+        (void)snprintf(b->todo, sizeof b->todo,
+                       "give that server the commands too: tidelock migrate acl");
+}
+
+static void judge_beside(migrate_work *w, const users *master, const char *host, uint16_t port,
+                         migrate_blockers *ret) {
+    users other;
+    skew_link l;
+
+    if (!skew_link_open_beside(&l, &w->m.link, host, port, false)) {
+        not_known(host, "out of memory", ret);
+        return;
+    }
+    if (ask_users(&l, &other))
+        judge_users(master, &other, l.endpoint.label, ret);
+    else
+        not_known(l.endpoint.label, l.words, ret);
+    skew_link_close(&l);
+}
+
+void migrate_acl_judge(migrate_work *w, int from, int to, migrate_blockers *ret) {
+    sentinel_replicas all;
+    skew_link by;
+    users master;
+
+    if (!server_by_sentinels(w->m.server) || !migrate_wants_watch(from, to))
+        return;
+    if (!ask_users(&w->m.link, &master) || !denies_any(&master))
+        return;
+    if (link_replicas(&by, w->m.server, &all)) {
+        not_known("the Sentinels", by.words, ret);
+        return;
+    }
+    if (all.more)
+        not_known("the Sentinels", "the master has more replicas than are asked", ret);
+    for (unsigned i = 0; i < all.count; i++)
+        judge_beside(w, &master, all.of[i].host, all.of[i].port, ret);
+}
+
+/* ---- a cluster, whose nodes have users of their own each ---------------------------------------- */
 
 /* Of the replicas, too: one may be a master by tomorrow. */
 static int show_nodes(const members *all, const skew_link *like) {
@@ -129,7 +302,7 @@ static int show_nodes(const members *all, const skew_link *like) {
         if (x->led_to[0] || x->twice)
             continue;
         int status = x->status ? fail(x->status, "migrate acl: not asked: %s", x->words)
-                               : show_node(x, like);
+                               : show_beside(like, x->host, x->port, x->label, " of the cluster");
         worst = worst ? worst : status;
     }
     if (all->more)
@@ -162,6 +335,11 @@ static int show_cluster(const server *s) {
 int migrate_acl(migrate_work *w) {
     if (w->m.by_cluster)
         return show_cluster(w->m.server);
+    if (server_by_sentinels(w->m.server))
+        return show_set(w);
     int status = ask_and_show(&w->m.link);
+    if (status == 0 && w->m.replicas > 0)
+        printf(
+            "# Each replica has users of its own: one that may become master needs these too.\n");
     return status ? fail(status, "migrate acl: %s", w->m.link.words) : 0;
 }

@@ -188,6 +188,14 @@ static int settle(step *s) {
     return status;
 }
 
+/* A master that refuses legacy clients may be replaced, at any moment, by a server that lets them lock. */
+static int check_users(const step *s) {
+    migrate_blockers b = {.count = 0};
+
+    migrate_acl_judge(s->w, s->from, s->to, &b);
+    return b.count ? migrate_refuse(s->w->word, &b) : 0;
+}
+
 /* ---- moving ----------------------------------------------------------------------------------- */
 
 static void summarise(const step *s, char *to, size_t size) {
@@ -341,6 +349,8 @@ static int take_step(migrate_work *w, int by) {
         status = scan(&s);
     if (status == 0)
         status = settle(&s);
+    if (status == 0)
+        status = check_users(&s);
     if (status == 0) {
         tell_others(&s);
         status = confirm_step(&s);
@@ -352,6 +362,8 @@ static int take_step(migrate_work *w, int by) {
         if (status == 0)
             status = await(&s);
     }
+    if (status == 0)
+        status = check_users(&s);
     if (status == 0)
         status = move(&s);
     if (by > 0 || s.to != PHASE_BRIDGE || s.epoch == epoch)
