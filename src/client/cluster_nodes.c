@@ -200,7 +200,8 @@ static bool is_to_move(const member *m, const tl_bytes name[TL_MEMBER_NAMES], ui
 static bool move(cluster *c, member *m, tl_bytes host, uint16_t port) {
     tl_endpoint at;
     bool moved = tl__endpoint_at(&at, &c->home->endpoint, host, port) &&
-                 (atomic_load(&m->site.generation) == 0 || tl__site_lead(&m->site, &at));
+                 (atomic_load(&m->site.generation) == 0 ||
+                  tl__site_lead(&m->site, &at, TL_NO_EPOCH));
     if (moved) {
         tl__member_hang_up(c, m);
         memcpy(m->before, m->node.endpoint.host, sizeof m->before);
