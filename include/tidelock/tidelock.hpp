@@ -250,14 +250,14 @@ class mutex {
         return acquire(to_ms(wait), code);
     }
 
-    /** The wait goes on if the clock was set back meanwhile. */
+    /** The wait goes on if the clock was set back meanwhile. False before that time: the retry strategy gave up. */
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &until) {
-        auto now = Clock::now();
-        bool held = acquire(to_ms(until - now));
-        while (!held && (now = Clock::now()) < until)
-            held = acquire(to_ms(until - now));
-        return held;
+        tl_err result;
+        do
+            result = acquire_for(to_ms(until - Clock::now()));
+        while (result == TL_ETIMEDOUT && Clock::now() < until);
+        return result == TL_OK;
     }
 
     /** Release. Whatever is returned, the lock is not held any more; only success says that it was ours until now.
@@ -330,13 +330,16 @@ class mutex {
             l->on_lost(*event);
     }
 
-    bool acquire(std::int64_t wait_ms) {
+    /* TL_OK, TL_EBUSY or TL_ETIMEDOUT. */
+    tl_err acquire_for(std::int64_t wait_ms) {
         tl_error details;
         tl_err result = tl_lock_acquire(handle_.get(), wait_ms, &details);
         if (result != TL_OK && result != TL_EBUSY && result != TL_ETIMEDOUT)
             throw error(details);
-        return result == TL_OK;
+        return result;
     }
+
+    bool acquire(std::int64_t wait_ms) { return acquire_for(wait_ms) == TL_OK; }
 
     bool acquire(std::int64_t wait_ms, std::error_code &code) {
         tl_err result = tl_lock_acquire(handle_.get(), wait_ms, nullptr);

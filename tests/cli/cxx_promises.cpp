@@ -140,6 +140,14 @@ static void timed() {
     CHECK(!other.try_lock_until(begun + 1s));
     CHECK(std::chrono::steady_clock::now() >= begun + 1s);
     CHECK(!other.try_lock_until(std::chrono::system_clock::now() - 1h));
+    tl_lock_options options = TL_LOCK_OPTIONS();
+    options.retry = TL_RETRY_FIXED;
+    options.retry_delay_ms = 10;
+    options.retry_max_attempts = 3;
+    tidelock::lock gives_up(others, "cxx:timed", options);
+    auto busy = others.stats().acquires[TL_EBUSY];
+    CHECK(!gives_up.try_lock_until(std::chrono::steady_clock::now() + 5s));
+    CHECK(others.stats().acquires[TL_EBUSY] == busy + 1); // as the strategy says, it isn't begun anew
     std::thread later([&] {
         std::this_thread::sleep_for(1s);
         (void)lock.unlock();
