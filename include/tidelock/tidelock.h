@@ -505,8 +505,11 @@ typedef struct {
     size_t size;    /**< sizeof(tl_lock_options); TL_LOCK_OPTIONS sets it */
     int64_t ttl_ms; /**< lifetime, 10..86400000 [30000]; legacy.h has the limits and the default
                               where the lock is shared with legacy clients */
-    int64_t max_hold_ms; /**< stop renewing so that the lock is lost by then [0: no limit] */
-    bool manual_renew;   /**< leave renewing to tl_lock_extend [false] */
+    int64_t
+        max_hold_ms; /**< the lock is lost by then, however long its lifetime: tl_lock_remaining_ms tells no more
+                              than this leaves. Its key stays for the rest of the lifetime, unless it is
+                              released, or the same handle acquires anew [0: no limit] */
+    bool manual_renew; /**< leave renewing to tl_lock_extend [false] */
     void (*on_event)(tl_lock *lock, const tl_lock_event *event, void *ctx); /**< keeper thread */
     void *ctx;                                                              /**< of on_event */
     tl_retry_kind retry;                                                    /**< [TL_RETRY_AUTO] */
@@ -632,7 +635,8 @@ void tl_lock_free(tl_lock *lock);
  *                  used after fork
  *
  * Blocks at most wait_ms; with wait_ms 0 at most connect_ms + attempt_ms of tl_client_options: 7 s
- * unless they are set, 10 s with wait_fsync. tl_lock_acquire_async doesn't block.
+ * unless they are set, 10 s with wait_fsync; and attempt_ms more after a hold that max_hold_ms has
+ * ended, whose key is removed first. tl_lock_acquire_async doesn't block.
  */
 tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
 
@@ -687,7 +691,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err);
 /** Make the acquire that is running, or else the next one, return TL_ECANCELLED. Any thread. */
 void tl_lock_cancel(tl_lock *lock);
 
-/** The state at this moment; LOST as soon as the deadline has passed. Any thread, no blocking. */
+/** The state at this moment; LOST as soon as the deadline, or max_hold_ms, has passed. Any thread, no blocking. */
 tl_state tl_lock_state(const tl_lock *lock);
 
 /** Milliseconds for which the lock is certainly still ours, 0 when it is not. Any thread. */

@@ -32,6 +32,24 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
     atomic_store(&lock->state, (int)state);
 }
 
+/* Of a lock that has a limit, and so terms of its own. */
+static void set_limit(const tl_lock *lock, int64_t ns) {
+    atomic_store(&((tl_terms *)(uintptr_t)lock->terms)->hold_ns, ns);
+}
+
+void tl__hold_limit(tl_lock *lock) {
+    int64_t max_ms = lock->terms->max_hold_ms;
+    if (max_ms > 0)
+        set_limit(lock, tl__mono_add_ms(tl__mono_now(), max_ms).ns);
+}
+
+/* Where renewing is left to the caller the token may have been passed on, as in leaves_something(). */
+bool tl__hold_outlived(const tl_lock *lock) {
+    tl_mono hold = {atomic_load(&lock->terms->hold_ns)};
+    return hold.ns != 0 && !lock->manual_renew && tl_lock_state(lock) == TL_LOST &&
+           !tl__mono_before(tl__mono_now(), hold);
+}
+
 /* ---- what is left over ----------------------------------------------------------------------- */
 
 static void drop_votes_in(tl_lock *lock) {
@@ -313,6 +331,8 @@ static void take_notes(tl_lock *lock, const tl_out *out, tl_mono believed) {
             continue;
         if (leaves_something(lock, out->note[i].why))
             drop_in(lock);
+        if (out->note[i].why != TL_LOST_MAX_HOLD && lock->terms->max_hold_ms > 0)
+            set_limit(lock, 0);
         tl__gate_leave(&lock->client->gate, &lock->place);
     }
 }
@@ -354,8 +374,9 @@ static bool is_watched(const tl_lock *lock) {
 /* Of the deadline that is published. */
 static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     tl_keeper *k = &lock->client->keeper;
-    int64_t max_ms = lock->terms->max_hold_ms;
-    tl_mono hold = max_ms > 0 ? tl__mono_add_ms(tl__mono_now(), max_ms) : TL_NEVER;
+    tl_mono hold = {atomic_load(&lock->terms->hold_ns)};
+    if (hold.ns == 0)
+        hold = TL_NEVER;
     lock->task.watched = is_watched(lock) ? tl__name_key(lock->name) : (tl_bytes){0};
     forget_causes(lock);
     if (lock->events)
@@ -388,6 +409,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
         lock->votes->ballots = *hold->ballots;
     if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
         (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
+    tl__hold_limit(lock);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
     if (watch_in(lock, seed) == TL_OK) {
         tl_mono now = hold->handed ? tl__mono_now() : hold->taken;

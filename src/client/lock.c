@@ -317,8 +317,25 @@ static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, int cancel, tl_error
     return tl__votes_acquire(lock, wait_ms, cancel, err);
 }
 
+static tl_err release(tl_lock *lock, tl_error *err);
+
+/* Else it would wait for a key of its own. Returns what is left of the wait. Where that is shorter than a release may take the
+ * key is removed in the background (tl__lock_begin_acquire). */
+static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
+    bool brief = wait_ms > 0 && wait_ms < lock->client->attempt_ms;
+    if (wait_ms < 0 || brief || !tl__hold_outlived(lock))
+        return wait_ms;
+    tl_mono began = tl__mono_now();
+    (void)release(lock, NULL);
+    if (wait_ms == 0 || wait_ms == TL_FOREVER)
+        return wait_ms;
+    int64_t left = tl__ms_until(tl__mono_now(), tl__mono_add_ms(began, wait_ms));
+    return left > 0 ? left : 1;
+}
+
 static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
     tl_client *c = lock->client;
+    wait_ms = release_outlived(lock, wait_ms);
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
@@ -419,6 +436,7 @@ static tl_err keep_adopted(tl_lock *lock, const tl_result *r, tl_error *err) {
     if (!lock->adopted) /* the keeper called it lost while we asked, and that is final */
         return tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     lock->adopted = false;
+    tl__hold_limit(lock);
     tl__hold_publish(lock, TL_HELD, r->deadline);
     if (tl__hold_watch(lock, tl__client_seed(lock->client)))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory", err);

@@ -29,6 +29,8 @@ typedef struct {
     tl_retry retry;
     tl_rules rules;
     int64_t max_hold_ms;
+    _Atomic int64_t
+        hold_ns; /**< it ends the hold then, if nothing has before; 0: it doesn't. Of terms of a lock's own alone */
 } tl_terms;
 
 /** Why the latest renewals did not count, of each server that was asked; made when the first of them fails. */
@@ -138,6 +140,10 @@ void tl__hold_init(tl_lock *lock);
 /** Of a lock that is not held, and is being freed. */
 void tl__hold_free_events(tl_lock *lock);
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
+/** Before it is published that it is held: its longest hold begins. */
+void tl__hold_limit(tl_lock *lock);
+/** Has max_hold_ms ended it, and is its key still there for the rest of the lifetime? */
+bool tl__hold_outlived(const tl_lock *lock);
 /** HELD from now on, and watched over by the keeper, which is ready. TL_ENOMEM: FREE, and what was
  *  taken is dropped. */
 tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed);

@@ -19,8 +19,9 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "wait: it must not be negative", err);
     if (tl__lock_is_held(lock))
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "this handle holds it already", err);
-    if (tl__hold_stop(lock))
-        tl__hold_undo(lock); /* it was lost a moment ago */
+    bool outlived = tl__hold_outlived(lock);
+    if (tl__hold_stop(lock) || outlived)
+        tl__hold_undo(lock); /* it was lost a moment ago, or its key is there still */
     tl__gate_leave(&lock->client->gate, &lock->place);
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
     lock->proof = (tl_proof){0};

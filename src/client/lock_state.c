@@ -65,19 +65,24 @@ void tl__terms_free(const tl_terms *terms) {
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
+/* By then it is over, whatever comes. */
+static tl_mono end_of(const tl_lock *lock) {
+    tl_mono deadline = {atomic_load(&lock->deadline_ns)}, hold = {atomic_load(&lock->terms->hold_ns)};
+    return hold.ns != 0 ? tl__mono_min(deadline, hold) : deadline;
+}
+
 int64_t tl_lock_remaining_ms(const tl_lock *lock) {
     int state = atomic_load(&lock->state);
     if (state == TL_FREE || state == TL_LOST || !tl__client_is_here(lock->client))
         return 0;
-    return tl__ms_until(tl__mono_now(), (tl_mono){atomic_load(&lock->deadline_ns)});
+    return tl__ms_until(tl__mono_now(), end_of(lock));
 }
 
 tl_state tl_lock_state(const tl_lock *lock) {
     tl_state state = (tl_state)atomic_load(&lock->state);
     if (state == TL_FREE || state == TL_LOST)
         return state;
-    tl_mono deadline = {atomic_load(&lock->deadline_ns)};
-    bool over = !tl__mono_before(tl__mono_now(), deadline) || !tl__client_is_here(lock->client);
+    bool over = !tl__mono_before(tl__mono_now(), end_of(lock)) || !tl__client_is_here(lock->client);
     return over ? TL_LOST : state;
 }
 

@@ -217,6 +217,23 @@ CONFORM_OF(a_hold_ends_by_its_longest_time, c, CONFORM_EXPIRY) {
     assert_int_equal(tl_lock_state(other), TL_HELD);
 }
 
+/* A holder that counts on what remains must not work longer than it may hold the lock; and it must not wait for its own key. */
+CONFORM_OF(what_remains_is_no_more_than_the_longest_hold_leaves, c, CONFORM_EXPIRY) {
+    const int64_t max_ms = 300;
+    lock_events *events = make_events();
+    tl_lock *lock = watched(c, conform_client(c), events,
+                            TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .max_hold_ms = max_ms));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+        assert_in_range(tl_lock_remaining_ms(lock), 0, max_ms);
+        (void)tl_lock_extend(lock, TTL_MS, &said);
+        assert_in_range(tl_lock_remaining_ms(lock), 0, max_ms);
+        WAIT_FOR(SOON_MS, lock_events_count_of(events, TL_LOST) > i);
+        assert_int_equal(tl_lock_remaining_ms(lock), 0);
+        assert_int_equal(tl_lock_state(lock), TL_LOST);
+    }
+}
+
 /* ---- what remains ------------------------------------------------------------------------------ */
 
 CONFORM_OF(remaining_is_never_more_than_the_servers_own, c, CONFORM_EXPIRY) {
