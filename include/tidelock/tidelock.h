@@ -155,7 +155,9 @@
  * Beside this header: tidelock.hpp is for C++17; inspect.h looks at locks, lists them, and removes a dead host's; legacy.h is for locks
  * that are shared with clients which keep a time in the key.
  *
- * What it never does: print, exit, change signal handlers, or keep global state.
+ * What it never does: print, exit, change signal handlers, or keep global state. With TLS it registers one function with
+ * atexit(): when the program exits its clients may be open. exit() then waits, at most 2 s, until no thread of theirs is in
+ * OpenSSL, before OpenSSL cleans up; what is asked for over TLS after that fails.
  */
 #ifndef TIDELOCK_H
 #define TIDELOCK_H

@@ -1,7 +1,7 @@
 /*
  * The only user of OpenSSL. It talks to the socket through a BIO of its own, since
  * OpenSSL's would let a lost peer raise SIGPIPE in the program. It must never hand out a byte of a
- * server that has not proved its name.
+ * server that has not proved its name, and no thread may be in OpenSSL when that cleans up as the program exits.
  */
 #include "transport/tls.h"
 
@@ -14,14 +14,19 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "ground/process.h"
 #include "ground/socket.h"
+#include "ground/wait.h"
 
 #define LAST_READS 16 /* of a connection that is over */
+#define EXIT_MS 2000  /* exit() waits for those in OpenSSL no longer than that */
+#define EXIT_LOOK_MS 1
 
 struct tl_tls {
     const tl_endpoint *endpoint;
@@ -37,6 +42,60 @@ struct tl_tls {
 bool tl__tls_built(void) {
     return true;
 }
+
+/* ---- the program's end ------------------------------------------------------------------------- */
+
+/* OpenSSL frees what it has in a function that exit() calls, whoever is in it by then: the keeper's thread, say, as it connects
+ * again. That function is registered when OpenSSL is used first, by us or by anybody before; ours is registered after that, and
+ * so is called before it. From then on nobody enters, and whoever is inside is waited for. What has not been freed by then
+ * stays, also where a client is closed after that, by a destructor of the program's.
+ *
+ * The process in the upper half, so that a forked child doesn't wait for threads of its parent; below whether it is over, and
+ * how many are inside. */
+#define OVER (UINT64_C(1) << 31)
+#define PROCESS (UINT64_MAX << 32)
+static _Atomic uint64_t gate;
+
+static bool enter(void) {
+    if (!(atomic_fetch_add(&gate, 1) & OVER))
+        return true;
+    (void)atomic_fetch_sub(&gate, 1);
+    return false;
+}
+
+static void leave(void) {
+    (void)atomic_fetch_sub(&gate, 1);
+}
+
+static uint64_t this_process(void) {
+    return (uint64_t)tl__process_this().pid << 32;
+}
+
+static void at_exit(void) {
+    tl_mono now = tl__mono_now(), end = tl__mono_add_ms(now, EXIT_MS);
+    uint64_t seen = atomic_fetch_or(&gate, OVER) | OVER;
+    bool ours = (seen & PROCESS) == this_process();
+    while (ours && seen % OVER > 0 && tl__mono_before(now, end)) {
+        tl__wait(NULL, 0, tl__mono_add_ms(now, EXIT_LOOK_MS));
+        now = tl__mono_now();
+        seen = atomic_load(&gate);
+    }
+}
+
+/* Before OpenSSL is used. Registered twice it does no harm. */
+static void watch_exit(void) {
+    static atomic_bool watched;
+    uint64_t me = this_process(), seen = atomic_load(&gate);
+    if ((seen & PROCESS) != me) /* the first, or a child: none of its threads is inside */
+        (void)atomic_compare_exchange_strong(&gate, &seen, me | (seen & OVER));
+    if (atomic_load(&watched))
+        return;
+    (void)OPENSSL_init_ssl(0, NULL);
+    (void)atexit(at_exit);
+    atomic_store(&watched, true);
+}
+
+static const char exiting[] = "the program exits";
 
 /* ---- the socket as a BIO ----------------------------------------------------------------------- */
 
@@ -235,7 +294,7 @@ static bool set_up(tl_tls *t, char *words, size_t size) {
     return load_authorities(t, words, size) && load_certificate(t, words, size);
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
+static tl_tls *make(const tl_endpoint *endpoint, char *words, size_t size) {
     tl_tls *t = calloc(1, sizeof *t);
     if (!t) {
         (void)snprintf(words, size, "TLS: out of memory");
@@ -251,14 +310,26 @@ tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
     return t;
 }
 
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
+    watch_exit();
+    if (!enter()) {
+        (void)snprintf(words, size, "TLS: %s", exiting);
+        return NULL;
+    }
+    tl_tls *t = make(endpoint, words, size);
+    leave();
+    return t;
+}
+
 void tl__tls_free(tl_tls *tls) {
-    if (!tls)
+    if (!tls || !enter())
         return;
     int saved = errno;
     tl__tls_end(tls);
     SSL_CTX_free(tls->context);
     BIO_meth_free(tls->method);
     free(tls);
+    leave();
     errno = saved;
 }
 
@@ -274,7 +345,7 @@ static bool expect_name(SSL *session, const char *host) {
     return SSL_set1_host(session, host) && SSL_set_tlsext_host_name(session, host);
 }
 
-bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
+static bool begin(tl_tls *tls, int fd, char *words, size_t size) {
     tl__tls_end(tls);
     ERR_clear_error();
     const tl_endpoint *e = tls->endpoint;
@@ -295,22 +366,44 @@ bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
     return true;
 }
 
+bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
+    if (!enter()) {
+        (void)snprintf(words, size, "TLS: %s", exiting);
+        return false;
+    }
+    bool begun = begin(tls, fd, words, size);
+    leave();
+    return begun;
+}
+
 void tl__tls_end(tl_tls *tls) {
+    if (!enter())
+        return;
     SSL_free(tls->session);
     tls->session = NULL;
     tls->sys_errno = 0;
     tls->eof = tls->asked = false;
+    leave();
 }
 
 /* ---- use --------------------------------------------------------------------------------------- */
 
-tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
-    ERR_clear_error();
-    return outcome_of(tls, SSL_do_handshake(tls->session), true, words, size);
+static tl_tls_outcome refused_entry(char *words, size_t size) {
+    (void)snprintf(words, size, "%s", exiting);
+    return TL_TLS_BROKEN;
 }
 
-tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
-                            size_t size) {
+tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
+    if (!enter())
+        return refused_entry(words, size);
+    ERR_clear_error();
+    tl_tls_outcome outcome = outcome_of(tls, SSL_do_handshake(tls->session), true, words, size);
+    leave();
+    return outcome;
+}
+
+static tl_tls_outcome read_some(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
+                                size_t size) {
     ERR_clear_error();
     int n = SSL_read(tls->session, to, room < INT_MAX ? (int)room : INT_MAX);
     if (n > 0)
@@ -318,12 +411,21 @@ tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, c
     return outcome_of(tls, n, false, words, size);
 }
 
+tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
+                            size_t size) {
+    if (!enter())
+        return refused_entry(words, size);
+    tl_tls_outcome outcome = read_some(tls, to, room, ret_n, words, size);
+    leave();
+    return outcome;
+}
+
 /* Nothing can be written any more: who turned us away has said so, perhaps, before it hung up. */
 static tl_tls_outcome why_broken(tl_tls *t, char *words, size_t size) {
     char rest[256], problem[192];
     size_t n;
     for (int i = 0; i < LAST_READS; i++) {
-        tl_tls_outcome outcome = tl__tls_read(t, rest, sizeof rest, &n, problem, sizeof problem);
+        tl_tls_outcome outcome = read_some(t, rest, sizeof rest, &n, problem, sizeof problem);
         if (outcome == TL_TLS_REFUSED)
             (void)snprintf(words, size, "%s", problem);
         if (outcome != TL_TLS_DONE)
@@ -332,8 +434,8 @@ static tl_tls_outcome why_broken(tl_tls *t, char *words, size_t size) {
     return TL_TLS_BROKEN;
 }
 
-tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
-                             size_t size) {
+static tl_tls_outcome write_some(tl_tls *tls, const char *from, size_t n, size_t *ret_n,
+                                 char *words, size_t size) {
     ERR_clear_error();
     int written = SSL_write(tls->session, from, n < INT_MAX ? (int)n : INT_MAX);
     if (written > 0)
@@ -342,8 +444,21 @@ tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *re
     return outcome == TL_TLS_BROKEN && tls->asked ? why_broken(tls, words, size) : outcome;
 }
 
+tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
+                             size_t size) {
+    if (!enter())
+        return refused_entry(words, size);
+    tl_tls_outcome outcome = write_some(tls, from, n, ret_n, words, size);
+    leave();
+    return outcome;
+}
+
 bool tl__tls_pending(const tl_tls *tls) {
-    return SSL_pending(tls->session) > 0;
+    if (!enter())
+        return false;
+    bool pending = SSL_pending(tls->session) > 0;
+    leave();
+    return pending;
 }
 
 #else /* no TLS in this build: the URL parser refuses rediss:, so nobody gets here */
