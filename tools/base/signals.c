@@ -163,6 +163,12 @@ bool signals_ends(const signals *s, int sig) {
     return signals_role(sig) == SIGNAL_ENDING && sigismember(&s->ignored, sig) != 1;
 }
 
+bool signals_continued(void) {
+    sigset_t set;
+
+    return sigpending(&set) == 0 && sigismember(&set, SIGCONT) == 1;
+}
+
 void signals_stop(int sig) {
     sigset_t set, old;
 

@@ -44,6 +44,9 @@ int signals_next_from(signals *s, bool *ret_by_terminal);
 /** Whether this signal asks us to end: its role, unless it was ignored at our start. */
 bool signals_ends(const signals *s, int sig);
 
+/** Whether a CONT has come that is still to be read. */
+bool signals_continued(void);
+
 /** Stop this process as the default action of TSTP, TTIN or TTOU would. */
 void signals_stop(int sig);
 

@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -70,6 +71,17 @@ static bool look(int proc, const char *pid, below_process *ret) {
     ssize_t got = read(fd, text, sizeof text);
     close(fd);
     return got > 0 && below_parse(text, (size_t)got, ret);
+}
+
+bool below_look(pid_t pid, below_process *ret) {
+    char name[NAME_SIZE];
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    (void)snprintf(name, sizeof name, "%ld", (long)pid);
+    bool seen = proc >= 0 && look(proc, name, ret);
+    if (proc >= 0)
+        close(proc);
+    return seen;
 }
 
 /* As getdents64(2) fills it. */

@@ -21,6 +21,9 @@ typedef void (*below_fn)(void *ctx, const below_process *p);
  */
 bool below_each(pid_t root, below_fn fn, void *ctx);
 
+/** Look at one. False: it isn't there, or /proc can't be read. */
+bool below_look(pid_t pid, below_process *ret);
+
 /** The number, parent, group and state in a line of /proc/PID/stat. False: it isn't one. */
 bool below_parse(const char *stat, size_t n, below_process *ret);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/tool.h"
+#include "lock/below.h"
 #include "lock/child.h"
 
 static void lost_supervisor(child *c) {
@@ -66,6 +67,26 @@ void child_collect(child *c) {
             return;
         }
     }
+}
+
+static void note_stopped(void *ctx, const below_process *p) {
+    bool *stopped = ctx;
+
+    *stopped = *stopped || p->state == 'T';
+}
+
+/* A shell that has just forked by vfork() can't stop before its child goes on, which is stopped. */
+bool child_is_stopped(const child *c) {
+    below_process now;
+    bool stopped = false;
+
+    if (c->seen.ended || c->seen.pid <= 0)
+        return false;
+    if (!below_look(c->seen.pid, &now))
+        return c->seen.stopped_by != 0;
+    if (now.state == 'D')
+        (void)below_each(c->seen.pid, note_stopped, &stopped);
+    return stopped || now.state == 'T';
 }
 
 /* A command that is killed can't give back a terminal that it took for a group of its own. */

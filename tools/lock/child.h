@@ -36,6 +36,9 @@ void child_continue(child *c);
 /** Collect what has become of it, without waiting. */
 void child_collect(child *c);
 
+/** Whether it is stopped at this moment. What was reported may be older than a shell's CONT. */
+bool child_is_stopped(const child *c);
+
 /** Let go of what it left running, and give the terminal back to our group where nobody else can. */
 void child_close(child *c);
 

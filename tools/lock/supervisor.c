@@ -54,6 +54,7 @@ static void begin_command(supervisor *s, const supervisor_plan *plan, const int 
     s->command = fork();
     if (s->command == 0)
         become(plan, s->self, failure[1]);
+    s->report.pid = s->command;
     if (s->command < 0)
         s->report = (supervisor_report){
             .ended = true, .empty = true, .no_process = true, .start_failed = errno};

@@ -30,6 +30,7 @@ typedef struct {
 
 /** How things are. Each report replaces the one before. */
 typedef struct {
+    pid_t pid;        /**< the command's */
     bool ended;       /**< the command, and its status is known */
     bool empty;       /**< nothing is left of what it started */
     bool expired;     /**< it was killed at the deadline that the supervisor knew */

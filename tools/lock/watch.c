@@ -15,6 +15,8 @@
 #define KILLED_MS 1000
 /* How long a program may take, from the terminal's TSTP, to stop itself by a STOP. */
 #define STOPPING_MS 5000
+/* And how often to look meanwhile. */
+#define STOP_LOOK_MS 50
 /* The pause before a job that could not be stopped with us is continued. */
 #define NOT_STOPPED_MS 100
 
@@ -121,14 +123,17 @@ static void read_signals(watch *w) {
     child_collect(&w->child);
 }
 
+/* Was our job told to stop a moment ago, and is its command still to do so? */
+static bool awaits_stop(const watch *w) {
+    return w->stop_asked && moment_ms() - w->stop_asked < STOPPING_MS;
+}
+
 /* Is it our whole job that was stopped, and not the command alone by somebody's STOP? */
 static bool is_job_stopped(const watch *w) {
     int sig = w->child.seen.stopped_by;
-    bool asked = w->stop_asked && moment_ms() - w->stop_asked < STOPPING_MS;
+    bool by_terminal = w->child.tty >= 0 && sig != 0 && signals_role(sig) == SIGNAL_JOB;
 
-    if (sig == 0 || w->child.seen.ended || w->continue_due)
-        return false;
-    return asked || (w->child.tty >= 0 && signals_role(sig) == SIGNAL_JOB);
+    return !w->continue_due && (awaits_stop(w) || by_terminal) && child_is_stopped(&w->child);
 }
 
 /*
@@ -143,7 +148,9 @@ static void follow_stop(watch *w) {
         return;
     int64_t before = moment_ms();
     w->stop_asked = 0;
-    signals_stop(signals_role(sig) == SIGNAL_JOB ? sig : SIGTSTP);
+    if (signals_continued()) /* in this moment; it is read in the next turn */
+        return;
+    signals_stop(sig && signals_role(sig) == SIGNAL_JOB ? sig : SIGTSTP);
     if (moment_ms() == before) /* nobody would continue us: we are in an orphaned group */
         (void)poll(NULL, 0, NOT_STOPPED_MS);
     w->continue_due = true;
@@ -201,6 +208,8 @@ static void wait_for_something(watch *w, int64_t wake_ms) {
 
     if (w->killed_at && wake_ms > KILLED_MS)
         wake_ms = KILLED_MS;
+    if (awaits_stop(w) && wake_ms > STOP_LOOK_MS)
+        wake_ms = STOP_LOOK_MS;
     moment_timer_set(w->timer, wake_ms);
     (void)poll(p, 4, -1);
     if (p[2].revents)
