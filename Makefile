@@ -351,7 +351,7 @@ bench-readme:
 # ---- install ------------------------------------------------------------------------------
 D = $(DESTDIR)
 install: all
-	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3
+	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(MANDIR)/man7
 	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/
 	$(Q)install -m 644 $(BUILD)/libtidelock.a $(D)$(LIBDIR)/
 	$(Q)install -m 755 $(BUILD)/$(SONAME) $(D)$(LIBDIR)/libtidelock.so.$(VERSION)
@@ -365,7 +365,7 @@ install: all
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
-	$(Q)$(if $(MAN),install -m 644 $(MAN) $(D)$(MANDIR)/man1/,:)
+	$(Q)$(if $(MAN),install -m 644 $(filter %.1,$(MAN)) $(D)$(MANDIR)/man1/ && install -m 644 $(filter %.7,$(MAN)) $(D)$(MANDIR)/man7/,:)
 	$(Q)install -m 644 $(MAN3:tidelock.3=*.3) $(D)$(MANDIR)/man3/
 	$(Q)install -d $(D)$(BASHCOMP) $(D)$(ZSHCOMP) $(D)$(FISHCOMP)
 	$(Q)install -m 644 $(BUILD)/completion/tidelock.bash $(D)$(BASHCOMP)/tidelock
@@ -375,7 +375,7 @@ install: all
 uninstall:
 	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR)
 	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
-	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
+	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man7/tidelock*.7 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
 	    $(D)$(MANDIR)/man3/distribute_lock_util.3 $(D)$(BASHCOMP)/tidelock \
 	    $(D)$(ZSHCOMP)/_tidelock $(D)$(FISHCOMP)/tidelock.fish $(D)$(UNITDIR)/tidelock-agent.service
 deb-run: ; @tools/packaging/deb.sh build/deb

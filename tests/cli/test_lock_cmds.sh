@@ -107,6 +107,18 @@ if [[ -w /dev/full ]]; then
     [[ $? == 70 ]] || fail "lock into a full device succeeds"
     assert_free k
 fi
+# Nor is one whose standard output is closed, whatever has its number since.
+for closed in '>&-' '<&- >&-' '<&- >&- 2>&-'; do
+    for json in '' --json; do
+        eval '"$tidelock" lock $json k' "$closed" 2>"$err"
+        [[ $? == 70 ]] || fail "lock $json $closed succeeds"
+        assert_free k
+    done
+done
+"$tidelock" lock k <&- 2>&- >"$out" || fail "lock <&- 2>&-: status $?"
+read -r token _ <"$out"
+[[ $(redis GET k) == "$token" ]] || fail "lock <&- 2>&- prints no token: $(cat "$out")"
+expect 0 "$tidelock" unlock k "$token"
 # A reader that is gone: the same.
 mkfifo "$work/gone"
 : <"$work/gone" &

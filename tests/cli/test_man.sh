@@ -33,7 +33,7 @@ done
 # ---- how they look -----------------------------------------------------------------------------
 (cd "$man" && mandoc -T lint -W warning man3/*.3 >"$out" 2>"$err") || fail "mandoc: $(head -n 5 "$out")"
 # scdoc writes paragraphs that are empty.
-(cd "$man" && mandoc -T lint -W warning man1/*.1) 2>&1 | grep -v 'skipping paragraph macro' >"$out" && fail "mandoc: $(head -n 5 "$out")"
+(cd "$man" && mandoc -T lint -W warning man1/*.1 man7/*.7) 2>&1 | grep -v 'skipping paragraph macro' >"$out" && fail "mandoc: $(head -n 5 "$out")"
 # A line of one long word can't be adjusted, as groff says from 1.23 on.
 groff -man -t -ww -W break -z -T utf8 "$man"/man?/*.? >"$out" 2>&1
 [[ ! -s $out ]] || fail "groff: $(head -n 3 "$out")"

@@ -80,6 +80,9 @@ read -r pgid sid <"$out"
 [[ $pgid == "$sid" && $sid == $(tail -n 1 "$out") ]] || fail "--new-session: $(cat "$out")"
 # Closed standard descriptors do not upset anything.
 "$tidelock" run k -- true <&- >&- 2>&- || fail "closed descriptors: status $?"
+# The command finds them closed, and nothing of ours in their place.
+"$tidelock" run k -- sh -c 'ls /proc/$$/fd >"$1" 3>&-' sh "$work/left" <&- >&- 2>&- || fail "status $?"
+! grep -qx '[0-2]' "$work/left" || fail "closed descriptors are open in the command: $(cat "$work/left")"
 
 # ---- JSON -------------------------------------------------------------------------------------
 json=$work/json

@@ -1,0 +1,134 @@
+/* The processes below one, which run ends when the lock is lost; and the table of signals. */
+#include "tests.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/signals.h"
+#include "lock/below.h"
+
+static below_process parsed(const char *text) {
+    below_process p = {0};
+    assert_true(below_parse(text, strlen(text), &p));
+    return p;
+}
+
+TEST(a_line_of_a_process_is_read_whatever_its_name_is) {
+    below_process p = parsed("4194303 (sh) S 1 4194302 7 0 -1");
+    assert_int_equal(p.pid, 4194303);
+    assert_int_equal(p.parent, 1);
+    assert_int_equal(p.group, 4194302);
+    assert_int_equal(p.state, 'S');
+    p = parsed("12 (a) R 3 4 (b) 5 6) T 77 88 9\n");
+    assert_int_equal(p.state, 'T');
+    assert_int_equal(p.parent, 77);
+    assert_int_equal(p.group, 88);
+}
+
+TEST(what_is_no_such_line_is_no_process) {
+    static const char *const wrong[] = {"",
+                                        "12",
+                                        "12 (sh",
+                                        "12 (sh)",
+                                        "12 (sh) S",
+                                        "(sh) S 1 2",
+                                        "12 (sh) S x 2",
+                                        "12 (sh) S 1",
+                                        "12 (sh) S 1 99999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        below_process p;
+        assert_false(below_parse(wrong[i], strlen(wrong[i]), &p));
+    }
+}
+
+typedef struct {
+    pid_t wanted[3];
+    int found[3], others;
+} seen;
+
+static void note(void *ctx, const below_process *p) {
+    seen *s = ctx;
+    bool known = false;
+    for (int i = 0; i < 3; i++)
+        if (s->wanted[i] == p->pid) {
+            s->found[i]++;
+            known = true;
+        }
+    s->others += !known;
+}
+
+/* A child, its child in another session, and that one's orphan, which comes to us. */
+TEST(all_below_a_process_is_found_once_and_nothing_else) {
+    int to[2];
+    seen s = {.others = 0};
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    assert_int_equal(pipe(to), 0);
+    pid_t stranger = fork();
+    if (stranger == 0) {
+        pause();
+        _exit(0);
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        pid_t in_session = fork();
+        if (in_session == 0) {
+            (void)setsid();
+            pid_t last = fork();
+            if (last > 0) {
+                pid_t all[2] = {getpid(), last};
+                (void)!write(to[1], all, sizeof all);
+            }
+        }
+        pause();
+        _exit(0);
+    }
+    s.wanted[0] = child;
+    assert_int_equal(read(to[0], &s.wanted[1], 2 * sizeof(pid_t)), 2 * sizeof(pid_t));
+    assert_true(below_each(child, note, &s));
+    assert_int_equal(s.found[0], 0); /* the root itself */
+    assert_int_equal(s.found[1], 1);
+    assert_int_equal(s.found[2], 1);
+    assert_int_equal(s.others, 0);
+    (void)kill(s.wanted[1], SIGKILL);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(waitpid(s.wanted[1], NULL, 0), s.wanted[1]);
+    s = (seen){.wanted = {stranger, s.wanted[2], -1}};
+    assert_true(below_each(getpid(), note, &s));
+    assert_int_equal(s.found[0], 1);
+    assert_int_equal(s.found[1], 1); /* the orphan */
+    (void)kill(s.wanted[0], SIGKILL);
+    (void)kill(s.wanted[1], SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0) {}
+    close(to[0]);
+    close(to[1]);
+}
+
+TEST(a_process_is_looked_at_by_its_number) {
+    below_process p;
+    assert_true(below_look(getpid(), &p));
+    assert_int_equal(p.pid, getpid());
+    assert_int_equal(p.parent, getppid());
+    assert_false(below_look(1 << 22, &p));
+}
+
+/* What ends a process by default must be passed on, or be a failing write's own: else the lock outlives it. */
+TEST(no_signal_that_ends_a_process_by_default_is_left_to_its_default) {
+    for (int sig = 1; sig <= SIGRTMAX; sig++) {
+        signal_role role = signals_role(sig);
+        if (sig >= SIGRTMIN)
+            assert_int_equal(role, SIGNAL_PASSED);
+        if (sig == SIGPIPE || sig == SIGXFSZ)
+            assert_int_equal(role, SIGNAL_IGNORED);
+        if (sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU)
+            assert_int_equal(role, SIGNAL_JOB);
+    }
+    static const int ends[] = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGVTALRM,
+                               SIGPROF, SIGXCPU, SIGPWR, SIGPOLL, SIGABRT, SIGSEGV,
+                               SIGBUS,  SIGFPE,  SIGILL, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        assert_int_equal(signals_role(ends[i]), SIGNAL_ENDING);
+}
