@@ -118,7 +118,7 @@ until_true() { # seconds command...
 # What was started in the background, with its status in $status.
 wait_for() { # pid seconds
     until_true "$2" gone "$1" || depth=1 fail "process $1 still runs after $2 s"
-    wait "$1" 2>/dev/null # the shell has words for each death by a signal
+    wait "$1"
     status=$?
 }
 # With all its threads: until the last has ended, a server's socket is there.

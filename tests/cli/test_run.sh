@@ -81,8 +81,8 @@ read -r pgid sid <"$out"
 # Closed standard descriptors do not upset anything.
 "$tidelock" run k -- true <&- >&- 2>&- || fail "closed descriptors: status $?"
 # The command finds them closed, and nothing of ours in their place.
-"$tidelock" run k -- sh -c 'ls /proc/$$/fd >"$1" 3>&-' sh "$work/left" <&- >&- 2>&- || fail "status $?"
-! grep -qx '[0-2]' "$work/left" || fail "closed descriptors are open in the command: $(cat "$work/left")"
+"$tidelock" run k -- sh -c 'for f in 0 1 2; do [ ! -e /proc/$$/fd/$f ] || exit 9; done' <&- >&- 2>&- ||
+    fail "closed descriptors are open in the command: status $?"
 
 # ---- JSON -------------------------------------------------------------------------------------
 json=$work/json
