@@ -377,6 +377,21 @@ counter() {
     examine 0 '' jobs:1
 }
 
+# ---- a server that doesn't tell its version ------------------------------------------------------------
+unnamed() {
+    start_server --appendonly yes --rename-command INFO ''
+    "$tidelock" doctor --json >"$out" 2>"$err"
+    if redis HELLO | grep -qx redis; then grep -q '"version":"[0-9]' "$out" || fail "HELLO is not asked: $(cat "$out")"; fi
+    ! grep -q 'take \\"rename-command WAITAOF' "$out" || fail "WAITAOF is called renamed: $(cat "$out")"
+    grep -q 'has no INFO: it is renamed' "$out" || fail "INFO is not called renamed: $(cat "$out")"
+    stop_server
+    start_server --appendonly yes --rename-command INFO '' --rename-command HELLO '' --rename-command WAIT ''
+    "$tidelock" doctor --json >"$out" 2>"$err"
+    grep -q 'has no WAIT: it is older than Redis 3.0, or the command is renamed' "$out" || fail "of WAIT: $(cat "$out")"
+    grep -q 'has no INFO: it is renamed' "$out" || fail "INFO is not called renamed: $(cat "$out")"
+    ! grep -q 'take \\"rename-command WAIT' "$out" || fail "WAIT is called renamed: $(cat "$out")"
+}
+
 # ---- all at once --------------------------------------------------------------------------------------
 begin() { # part
     work=$work/$1 server_pid=
@@ -387,7 +402,7 @@ begin() { # part
     "$1"
 }
 pids=()
-for part in settings own_words copies promises permissions commands counter; do
+for part in settings own_words copies promises permissions commands counter unnamed; do
     (begin "$part") &
     pids+=($!)
 done

@@ -109,6 +109,37 @@ static void learn_version(doctor_facts *f) {
     (void)info_product(tl__bytes_of(f->info), f->product);
 }
 
+/* The version by HELLO, which Redis has from 6.0 on: who may not ask INFO learns it all the same. */
+static bool take_hello(void *ctx, const tl_reply *reply) {
+    doctor_facts *f = ctx;
+    tl_bytes name = {0}, version = {0}, field, value;
+    char text[32];
+    int major = 0, minor = 0, patch = 0;
+
+    for (size_t i = 0; i + 1 < reply->count && reply->type == TL_REPLY_ARRAY; i += 2) {
+        if (!tl__reply_text(&reply->items[i], &field) ||
+            !tl__reply_text(&reply->items[i + 1], &value))
+            continue;
+        if (tl__bytes_eq(field, TL_LITERAL("server")))
+            name = value;
+        else if (tl__bytes_eq(field, TL_LITERAL("version")))
+            version = value;
+    }
+    tl__bytes_print(text, sizeof text, version);
+    if (!tl__bytes_eq(name, TL_LITERAL("redis")) ||
+        sscanf(text, "%2d.%2d.%2d", &major, &minor, &patch) < 2)
+        return false;
+    f->version = DOCTOR_VERSION(major, minor, patch);
+    (void)snprintf(f->product, sizeof f->product, "Redis %.20s", text);
+    return true;
+}
+
+static void ask_hello(skew_link *l, doctor_facts *f) {
+    static const char *const hello[] = {"HELLO", NULL};
+
+    (void)skew_link_ask(l, hello, take_hello, f);
+}
+
 /* ---- commands ----------------------------------------------------------------------------------------- */
 
 static bool take_present(void *ctx, const tl_reply *reply) {
@@ -438,6 +469,8 @@ bool doctor_ask_info(skew_link *l, doctor_facts *f) {
         keep_words(f->info_why, l);
     }
     learn_version(f);
+    if (f->version == 0)
+        ask_hello(l, f);
     return true;
 }
 

@@ -146,18 +146,36 @@ static void check_age(const doctor_facts *f, doctor_report *r) {
     doctor_fix(r, "upgrade to 6.0 or newer");
 }
 
-static void check_present(const doctor_facts *f, doctor_report *r) {
+/* Where the version isn't known, what is missing may have been renamed, or never have been there. */
+static void found_missing(const doctor_facts *f, const doctor_command *c, doctor_report *r) {
     char name[DOCTOR_COMMAND_SIZE];
+    doctor_level level = c->use == DOCTOR_NEEDED ? DOCTOR_DANGER : DOCTOR_WARNING;
+    int major = c->since / 100, minor = c->since % 100;
 
+    (void)doctor_command_name(c, name);
+    if (f->version > 0 || c->since == 0) {
+        doctor_found(r, "commands", level, "the server has no %s: it is renamed", name);
+        doctor_why(r, "%s", c->without);
+        doctor_fix(r, "take \"rename-command %s ...\" out of redis.conf, and restart", c->name);
+        return;
+    }
+    doctor_found(r, "commands", level,
+                 "the server has no %s: it is older than Redis %d.%d, or the command is renamed",
+                 name, major, minor);
+    doctor_why(r, "%s", c->without);
+    doctor_fix(
+        r,
+        "upgrade to %d.%d or newer; or, if redis.conf has \"rename-command %s ...\", take it "
+        "out, and restart",
+        major, minor, c->name);
+}
+
+static void check_present(const doctor_facts *f, doctor_report *r) {
     const doctor_command *c;
     for (int i = 0; (c = doctor_command_at(i)); i++) {
         if (f->present[i] != COMMAND_MISSING || !(c->who & doctor_users(f)) || is_older_than(f, c))
             continue;
-        (void)doctor_command_name(c, name);
-        doctor_found(r, "commands", c->use == DOCTOR_NEEDED ? DOCTOR_DANGER : DOCTOR_WARNING,
-                     "the server has no %s: it is renamed", name);
-        doctor_why(r, "%s", c->without);
-        doctor_fix(r, "take \"rename-command %s ...\" out of redis.conf, and restart", c->name);
+        found_missing(f, c, r);
     }
     if (f->present_why[0]) {
         doctor_found(r, "commands", DOCTOR_UNSEEN, "which commands the server has: %s",
