@@ -40,7 +40,7 @@ static void refuse_client(const tl_client_options *options, const char *about) {
     } while (0)
 
 CONFORM(a_clients_options_are_checked, c) {
-    static char long_text[5000];
+    static char long_text[20000];
     memset(long_text, 'x', sizeof long_text - 1);
     refuse_client(NULL, "options");
     refuse_client(&(tl_client_options){.url = URL}, "options");

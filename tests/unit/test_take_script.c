@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "protocol/protocol.h"
 #include "script_feed.h"
 
 #define EARLIER "1699999998000000" /* 2 s */
@@ -415,5 +416,47 @@ TEST(nothing_is_taken_too_late) {
     assert_int_equal(status_of(say_usual(TOKEN, PAST)), -1);
     K_HOLDS(NULL);
     assert_int_equal(status_of(say_usual(TOKEN, NOW)), 1);
+    end();
+}
+
+/* ---- who could not renew it -------------------------------------------------------------------- */
+
+static const tl_reply *take_as_usual(void) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+               L(TOKEN), L("4000"), L("0"), L(NOW), L(NOW), L(""));
+}
+
+static void assert_refused_with(const tl_reply *r, const char *words) {
+    assert_int_equal(r->type, TL_REPLY_ERROR);
+    assert_non_null(memmem(r->text.p, r->text.n, words, strlen(words)));
+    assert_false(tl__from_script(r->text)); /* nothing is left of it */
+    assert_int_equal(number_of(SAY(L("EXISTS"), L(K))), 0);
+    assert_int_equal(number_of(SAY(L("EXISTS"), L(S))), 0);
+}
+
+TEST(who_may_not_renew_a_lock_is_refused_it) {
+    static const struct {
+        const char *name, *words;
+    } rows[] = {{"PEXPIRE", "(pexpire)"}, {"PTTL", "(pttl)"}};
+    static const fake_denial denials[] = {FAKE_NOPERM, FAKE_RENAMED};
+    begin(NEW, "0");
+    (void)SAY(L("DEL"), L(S));
+    for (size_t i = 0; i < 4; i++) {
+        fake_redis_deny(server, rows[i / 2].name, denials[i % 2]);
+        assert_refused_with(take_as_usual(), rows[i / 2].words);
+        fake_redis_deny(server, rows[i / 2].name, FAKE_ALLOW);
+    }
+    assert_int_equal(status_of(take_as_usual()), 1);
+    K_HOLDS(TOKEN);
+    assert_int_equal(number_of(SAY(L("PTTL"), L(K))), 4000);
+    end();
+}
+
+/* After a write a server refuses no more in a script for want of memory. */
+TEST(that_it_is_asked_for_leaves_a_full_memory_refused) {
+    begin(NEW, "0");
+    (void)SAY(L("DEL"), L(S));
+    fake_redis_set_oom(server, true);
+    assert_refused_with(take_as_usual(), "OOM");
     end();
 }

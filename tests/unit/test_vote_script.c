@@ -55,6 +55,26 @@ static void later(int64_t ms) {
     fake_redis_set_time(server, NOW_US + ms * 1000);
 }
 
+/* ---- who could not renew it -------------------------------------------------------------------- */
+
+TEST(no_vote_is_given_to_who_may_not_renew_it) {
+    static const char *const rows[][2] = {{"PEXPIRE", "(pexpire)"}, {"PTTL", "(pttl)"}};
+    for (size_t i = 0; i < 2; i++) {
+        fake_redis_deny(server, rows[i][0], FAKE_NOPERM);
+        const tl_reply *r = say_vote((asked){0});
+        assert_int_equal(r->type, TL_REPLY_ERROR);
+        assert_non_null(memmem(r->text.p, r->text.n, rows[i][1], strlen(rows[i][1])));
+        assert_int_equal(number_of(SAY(L("EXISTS"), L(K))), 0);
+        fake_redis_deny(server, rows[i][0], FAKE_ALLOW);
+    }
+    fake_redis_set_oom(server, true);
+    const tl_reply *r = say_vote((asked){0});
+    assert_int_equal(r->type, TL_REPLY_ERROR);
+    assert_non_null(memmem(r->text.p, r->text.n, "OOM", 3));
+    fake_redis_set_oom(server, false);
+    expect_vote(say_vote((asked){0}), 1, -1, 0);
+}
+
 /* ---- voting ------------------------------------------------------------------------------------ */
 
 TEST(a_vote_has_the_number_that_was_proposed_and_leaves_the_sidecar_alone) {

@@ -154,6 +154,14 @@ fence, wrong = draw(numbers, now, fence)
 if wrong then
     return wrong
 end
+-- Behind a write that is refused where memory is full: after any other write no more is.
+-- with able
+if not found then
+    refused = unable(K, px)
+    if refused then
+        return refused
+    end
+end
 -- S first: should K then be refused, dropping the token mends it, but not the other way round
 if owner ~= '' or s[1] == token then
     redis.call('HMSET', S, 'token', token, 'value', value, 'until', string.format('%.0f', binds),

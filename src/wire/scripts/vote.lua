@@ -60,6 +60,14 @@ if not last then
     return wrong
 end
 fence = last
+-- Behind a write that is refused where memory is full: after any other write no more is.
+-- with able
+if not mine then
+    refused = unable(K, px)
+    if refused then
+        return refused
+    end
+end
 -- S first: should K then be refused, dropping the token mends it, but not the other way round
 if owner ~= '' or s[1] == token then
     local binds = latest + tonumber(px) * 1000
