@@ -16,7 +16,7 @@
 
 #define BURST 8       /* questions each time */
 #define BURST_MS 1000 /* at most */
-#define LOOK_MS 500  /* how often to see whether the clock was set, where the kernel doesn't tell */
+#define LOOK_MS 200  /* how often to see whether the clock was set, where the kernel doesn't tell */
 #define SOON_MS 1000 /* what has only begun is looked at again, */
 #define SPREAD 16    /* the part of --every by which a round may come earlier */
 #define EVERY_LEAST_MS 100
