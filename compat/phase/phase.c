@@ -39,6 +39,14 @@ static tl_err refuse(const tl_namespace *ns, tl_err code, const char *words, tl_
     return code;
 }
 
+/* What an operator has to set right. */
+static tl_err refuse_register(const tl_namespace *ns, tl_err code, const char *words, tl_out *out) {
+    char both[TL_WORDS_SIZE];
+    (void)snprintf(both, sizeof both, "%s; see `tidelock migrate status --namespace %.*s`", words,
+                   (int)ns->name.n, ns->name.p);
+    return refuse(ns, code, both, out);
+}
+
 /* The verdict on clocks is advice: whatever it is, the rest of the reply counts. */
 static void parse_clocks(const tl_reply *r, tl_lease *ret) {
     int64_t worst_ms;
@@ -76,17 +84,16 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     }
     /* Without EVAL nobody can have made a register. */
     if (e->reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
-        return refuse(ns, TL_ESERVER, "its register can't be read; see `tidelock migrate status`",
-                      out);
+        return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
     if (known->epoch > read.epoch && tl__mono_before(asked, known->told))
         return refuse(ns, TL_EUNAVAILABLE, "its phase has changed while it was being read", out);
     if (known->epoch > 0 && read.epoch == 0)
-        return refuse(ns, TL_EDENIED, "its register has gone; see `tidelock migrate status`", out);
+        return refuse_register(ns, TL_EDENIED, "its register has gone", out);
     if (known->epoch > read.epoch)
-        return refuse(ns, TL_EDENIED,
-                      "its register tells of an older epoch than before: the server has lost "
-                      "writes; see `tidelock migrate status`",
-                      out);
+        return refuse_register(ns, TL_EDENIED,
+                               "its register tells of an older epoch than before: the server has "
+                               "lost writes",
+                               out);
     read.until = tl__mono_add_ns(
         asked, tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, e->server->drift_ppm));
     read.told = e->now;

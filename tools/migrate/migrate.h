@@ -31,6 +31,10 @@ typedef struct {
 /** Say what is waited for, on a terminal alone; a NULL wipes it away. At most ten times a second. */
 void migrate_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** Where there is no terminal to show progress on: say in one line what is waited for, and how long at most, if that is more
+ *  than a moment. */
+void migrate_say_wait(const char *word, const char *what, int64_t most_ms);
+
 /** On a terminal, without --yes. Returns 0, or the exit status after a message. */
 int migrate_confirm(const migrate_work *w, const char *question);
 

@@ -125,7 +125,7 @@ static int look(step *s, migrate_watch *watch) {
 static int await(step *s) {
     int64_t watch_ms = s->w->o->watch_ms, monitor_ms = s->w->o->monitor_ms;
     migrate_watch watch = {.began_ms = 0};
-    bool watched = true;
+    bool watched = true, told = false;
     int status = 0;
 
     s->watches = migrate_wants_watch(s->from, s->to);
@@ -146,6 +146,13 @@ static int await(step *s) {
             break;
         if (left_ms <= 0)
             left_ms = LOOK_MS;
+        if (!told)
+            migrate_say_wait(s->w->word,
+                             still_ms >= lease_ms
+                                 ? "watching for legacy clients"
+                                 : "waiting for the leases of the phase before to end",
+                             left_ms);
+        told = true;
         migrate_progress(still_ms >= lease_ms
                              ? "watching for legacy clients: another %lld s"
                              : "waiting for the leases of the phase before to end: another %lld s",
@@ -241,8 +248,8 @@ static int interrupted(const step *s, int status) {
     return fail(
         status,
         "migrate %s: the phase has changed, but Java may not start yet: tidelock migrate status "
-        "says when",
-        s->w->word);
+        "--namespace %s says when",
+        s->w->word, s->w->v.name);
 }
 
 static void tell_java_waits(const step *s) {
@@ -259,7 +266,7 @@ static void tell_java_waits(const step *s) {
 
 /* Phase 2 may be acted in for a lease; what is taken by then lives until it is released. */
 static int await_java(step *s) {
-    bool told = false;
+    bool told = false, waits = false;
     int status = 0;
 
     s->watches = false;
@@ -273,6 +280,11 @@ static int await_java(step *s) {
             status = scan(s);
         if (status || (left_ms <= 0 && s->locks.tokens.count == 0 && s->locks.whole))
             break;
+        if (left_ms > 0 && !waits)
+            migrate_say_wait(s->w->word,
+                             "Java may not start yet: clients may act in phase 2 for a lease",
+                             left_ms);
+        waits = waits || left_ms > 0;
         if (left_ms > 0)
             migrate_progress(
                 "Java may not start yet: clients may act in phase 2 for another %lld s",

@@ -254,9 +254,14 @@ int migrate_sweep(migrate_work *w) {
 
     const char *keys = w->m.by_cluster ? w->o->keys : w->v.reg.keys;
     if (!w->m.by_cluster && !w->v.reg.readable)
-        return fail(STATUS_REFUSED,
-                    "migrate sweep: refused: namespace %s is not registered: tidelock migrate init",
-                    w->v.name);
+        return fail(
+            STATUS_REFUSED,
+            w->v.reg.there
+                ? "migrate sweep: refused: namespace %s has a register that can't be read: look "
+                  "at it: HGETALL tidelock:phase:{%s}"
+                : "migrate sweep: refused: namespace %s is not registered: tidelock migrate "
+                  "init --namespace %s",
+            w->v.name, w->v.name);
     int status = migrate_scan(&w->m, keys, true, &w->sigs, found, &s, &whole, &w->sig);
     if (status == 0 && s.no_memory)
         status = fail(STATUS_INTERNAL, "migrate sweep: out of memory, or over %d stamps", MOST);

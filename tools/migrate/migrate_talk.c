@@ -8,6 +8,7 @@
 #include "migrate/migrate.h"
 
 #define PROGRESS_MS 100
+#define MOMENT_MS 2000
 
 void migrate_progress(const char *format, ...) {
     static int64_t last_ms = 0;
@@ -24,6 +25,13 @@ void migrate_progress(const char *format, ...) {
         va_end(args);
     }
     (void)fflush(stderr);
+}
+
+void migrate_say_wait(const char *word, const char *what, int64_t most_ms) {
+    char most[DURATION_SHOWN];
+
+    if (most_ms > MOMENT_MS && !isatty(STDERR_FILENO))
+        say("migrate %s: %s, for %s at most", word, what, show_ms(most, most_ms));
 }
 
 int migrate_confirm(const migrate_work *w, const char *question) {
