@@ -284,7 +284,7 @@ TEST(who_may_not_look_at_the_lock_is_told_so) {
 }
 
 TEST(a_counter_that_can_not_count_is_named) {
-    static const char *const wrong[] = {"x", "-5", "1e3", "1700086400000001"};
+    static const char *const wrong[] = {"x", "-5", "1e3", "9007199254740991"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         (void)SAY(L("SET"), L(F), tl__bytes_of(wrong[i]));
         const tl_reply *r = say_join((join){.token = TOKEN, .inbox = A});
