@@ -174,6 +174,7 @@ typedef struct {
     int32_t ways;      /**< how it is taken over from; a bit each */
     int32_t seeds;     /**< how many of the Sentinels clients are told of */
     bool ends_conns;   /**< a server that changes its role ends its connections */
+    bool unfollowed;   /**< a former master is named again before it is made a replica */
     bool fleet;        /**< a cluster of several masters: config_cluster.c */
     bool forgets_open; /**< who takes over there doesn't know which slots are open */
     int32_t voters;    /**< so many independent servers, of which a majority counts; 0: no quorum */

@@ -25,7 +25,8 @@ deadline-by-one-clock    | protocol/attempt.c |        | 2000 | s/tl__rate_least
 replicas-unconfirmed     | protocol/attempt.c | failover-confirmed | 3000 | s/n >= job->wait_replicas)/n >= 0)/
 granted-after-restart    | wire/scripts/with/quiet.lua | restart-quiet | 400 | s,/ 1000 + wanted),/ 1000 + wanted / 100),
 granted-after-failover   | wire/scripts/with/quiet.lua | failover-quiet | 400 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
-reign-run-only           | wire/scripts/with/quiet.lua | sentinel-back | 3000 | s/, run \.\. '-' \.\. history$/, run/
+reign-run-only           | wire/scripts/with/quiet.lua | sentinel-back | 3000 | s/, run \.\. '-' \.\. history$/, run/; s/^    if epoch then$/    if false then/
+reign-no-epoch           | wire/scripts/with/quiet.lua | sentinel-unfollowed | 300 | s/^    if epoch then$/    if false then/
 # requests that come late
 limit-of-the-wait        | protocol/attempt.c |        | 1000@608 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
 limit-at-its-latest      | protocol/attempt.c |        | 5000@44 | s/ ? us.hi : us.lo;/ ? us.hi : us.hi;/
@@ -75,7 +76,7 @@ sentinel-take-whenever   | transport/site.c | sentinel-parted | 300 | s/now.ns -
 sentinel-any-server      | transport/conn_redis.c | sentinel-back | 300 | s/if (tl__conn_is_foreign(conn, send->generation) \&\& tl__conn_is_current(conn))/if (false)/; s/^    tl__conn_refuse_foreign(c);$//
 sentinel-switch-unheard  | client/fleet_sentinel.c | sentinel-back | 300 | s/^    tl__site_lose(&all->site, all->words);$//
 sentinel-any-one         | client/votes.c | sentinel-parted | 300 | s,v.majority = v.total / 2 + 1;,v.majority = 1;,
-sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
+sentinel-quiet-forgotten | wire/scripts/with/quiet.lua | sentinel-parted | 300 | s/since = same == reign and tonumber(since)/since = tonumber(since)/; s/^    if epoch then$/    if false then/
 sentinel-reply-of-another | transport/conn_redis.c | sentinel-wakes | 300 | s/^    return c->state == TL_CONN_UP .. !c->leaving .. c->slots.head .. c->slots.head->count == 0;/    return c->state == TL_CONN_UP \&\& !c->leaving \&\& c->slots.head \&\& c->slots.head->count == 0 \&\& tl__conn_is_named(c, c->now);/
 # nodes of a cluster
 cluster-turn-forgotten   | client/driver.c | cluster | 14000@4375 | s/^        turn(d);$//

@@ -184,6 +184,16 @@ void sim_replica_promote(sim_world *w, int server) {
             sim_replica_join(w, i);
 }
 
+/* It has never known that it was not the master: it goes on with what it has. */
+void sim_replica_return(sim_world *w, int server) {
+    sim_shard *h = &w->shard[sim_shard_of(w, server)];
+    fake_redis_on_write(w->server[h->master].r, NULL, NULL);
+    forget_log(w, h);
+    w->follows[h->master] = false;
+    h->master = server;
+    fake_redis_on_write(w->server[server].r, wrote, h);
+}
+
 /* ---- failing over ------------------------------------------------------------------------------ */
 
 /* No replica is ahead of its master, so that the time doesn't go forward by a failover: assumed. */

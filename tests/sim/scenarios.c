@@ -113,6 +113,10 @@ static bool switch_is_heard(const sim_stats *s) {
            s->overlaps == 0;
 }
 
+static bool unfollowed_is_another(const sim_stats *s) {
+    return s->unfollowed > 0 && s->takes > 0 && s->overlaps == 0;
+}
+
 static bool former_overlaps(const sim_stats *s) {
     return s->former_takes > 0 && s->overlaps > 0 && s->lost_taken + s->lost_gone > 0;
 }
@@ -654,6 +658,10 @@ const sim_scenario sim_scenarios[] = {
      SENTINEL "ways=8 switch=400 quiet=1600", parted_harms_nobody},
     {"sentinel-back", "it is led to be a replica, and promoted again: each switch is heard", 1, 20,
      SENTINEL "ways=16 switch=400 replicas=1 ends-conns=0 quiet=1600", switch_is_heard},
+    {"sentinel-unfollowed",
+     "it is stopped, or cut off, and named again before it was made a replica: quiet_ms T and a second",
+     1, 20, SENTINEL "ways=12 switch=200 replicas=1 unfollowed quiet=1600 until=40000",
+     unfollowed_is_another},
     {"sentinel-unquiet", "the same failovers without quiet_ms: a lock is given twice", 1, 12,
      SENTINEL "ways=30 switch=300 aside=600 quiet=0", former_overlaps},
     {"sentinel-confirmed", "all replicas confirm each lock: it is given once", 1, 12,

@@ -246,6 +246,39 @@ static void come_back(sim_world *w, void *who, uint32_t unused) {
                 demote, w, 0);
 }
 
+static void spread_news(sim_world *w);
+static int find_leader(sim_world *w);
+
+/* The former master goes on, and the present one dies before it was made a replica of that: it is named again. */
+static void name_again(sim_world *w, void *who, uint32_t unused) {
+    sim_switch *c = &w->change;
+    const int former = c->former, present = c->next, leader = find_leader(w);
+    const int64_t back_ns = sim_clock_read(&w->server[present].wall, w->now) -
+                            sim_clock_read(&w->server[former].wall, w->now);
+    (void)who, (void)unused;
+    if (w->server[former].busy_until > w->now || leader < 0) {
+        sim_put(w, w->now + 10 * SIM_MS, SIM_RANK_NET, name_again, w, 0);
+        return;
+    }
+    sim_server_kill(w, present);
+    w->went_back += back_ns > 0 ? back_ns : 0;
+    w->stats.there_and_back++;
+    w->stats.unfollowed++;
+    sim_replica_return(w, former);
+    w->shard[0].history++; /* whoever follows it from now on has another */
+    w->shard[0].promoted = w->now;
+    w->config_master[++w->config_epoch] = (uint8_t)former;
+    *c = (sim_switch){.on = true,
+                      .way = SIM_DIES,
+                      .former = (uint8_t)present,
+                      .next = (uint8_t)former,
+                      .leader = (uint8_t)leader};
+    sim_tell(w, "", SIM_ALL, "server %d dies; server %d, which was no replica, is named again",
+             present, former);
+    spread_news(w);
+    sim_put(w, w->now + SIM_MS + sim_draw_part(w, 0, 300), SIM_RANK_NET, come_back, w, 0);
+}
+
 /* Who leads knows first; who was cut off, last. */
 static void spread_news(sim_world *w) {
     uint32_t epoch = (uint32_t)w->config_epoch;
@@ -279,7 +312,9 @@ static void promote(sim_world *w, void *who, uint32_t unused) {
     sim_ns at = c->demoted > w->now ? c->demoted : w->now;
     sim_ns later = c->way == SIM_LED ? sim_draw_part(w, 0, 60)
                                      : sim_draw_part(w, 0, 150) + sim_draw(w, 0, 1200) * SIM_MS;
-    sim_put(w, at + later, SIM_RANK_NET, demote, w, 0);
+    bool again = w->cfg.unfollowed && w->config_epoch < SIM_SWITCHES;
+    sim_put(w, again ? at + sim_draw_part(w, 800, 1500) : at + later, SIM_RANK_NET,
+            again ? name_again : demote, w, 0);
 }
 
 /* It, perhaps one of the Sentinels, and some hosts, against the rest; some hosts reach all. */

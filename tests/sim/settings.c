@@ -70,6 +70,7 @@ static const setting settings[] = {
     SETTING("ways", ways, 1),
     SETTING("seeds", seeds, 1),
     SETTING("ends-conns", ends_conns, 1),
+    SETTING("unfollowed", unfollowed, 1),
     SETTING("forgets-open", forgets_open, 1),
     SETTING("voters", voters, 1),
     SETTING("twice", twice, 1),

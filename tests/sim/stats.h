@@ -129,6 +129,7 @@
     X(parted, "that is cut off, with some hosts")                                                  \
     X(led, "that is led to be a replica")                                                          \
     X(there_and_back, "of all these, back to the one before")                                      \
+    X(unfollowed, "of these, to one that was no replica in between")                               \
     X(asides, "times that a Sentinel was dead, or cut off from a host")                            \
     X(questions, "questions answered by Sentinels")                                                \
     X(switches_read, "switches that a client has heard of by a message")                           \

@@ -840,6 +840,7 @@ void sim_replica_join(sim_world *w, int server);
 /** Of a failover that begins: tells how the former master goes, and counts it. Until when it knows nothing of the promotion. */
 sim_ns sim_former_leaves(sim_world *w, sim_ns promoted);
 /** Another is the master: all but the former one follow it, and have what it has. */
+void sim_replica_return(sim_world *w, int server);
 void sim_replica_promote(sim_world *w, int server);
 
 /* ---- sentinel.c, check_sentinel.c: masters that others take over from -------------------------------- */
