@@ -25,7 +25,7 @@ deadline-by-one-clock    | protocol/attempt.c |        | 2000 | s/tl__rate_least
 replicas-unconfirmed     | protocol/attempt.c | failover-confirmed | 3000 | s/n >= job->wait_replicas)/n >= 0)/
 granted-after-restart    | wire/scripts/with/quiet.lua | restart-quiet | 400 | s,/ 1000 + wanted),/ 1000 + wanted / 100),
 granted-after-failover   | wire/scripts/with/quiet.lua | failover-quiet | 400 | s/since = same == reign and tonumber(since)/since = tonumber(since)/
-reign-run-only           | wire/scripts/with/quiet.lua | sentinel-back | 3000 | s/, run \.\. '-' \.\. history$/, run/; s/^    if epoch then$/    if false then/
+reign-run-only           | wire/scripts/with/quiet.lua | sentinel-back | 3000@990 | s/, run \.\. '-' \.\. history$/, run/; s/^    if epoch then$/    if false then/
 reign-no-epoch           | wire/scripts/with/quiet.lua | sentinel-unfollowed | 300 | s/^    if epoch then$/    if false then/
 # requests that come late
 limit-of-the-wait        | protocol/attempt.c |        | 1000@608 | s/tl__try_server_us(e, a->by);/tl__try_server_us(e, a->until);/
