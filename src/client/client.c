@@ -301,6 +301,38 @@ void tl_client_close(tl_client *client) {
     errno = saved;
 }
 
+/* ---- keys ------------------------------------------------------------------------------------- */
+
+tl_err tl__client_check_slot(const tl_client *client, tl_bytes key, tl_error *err) {
+    char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+    bool one_slot = true;
+    (void)tl__sidecar(sidecar, key, &one_slot);
+    if (one_slot || !tl__fleet_has_nodes(&client->fleet))
+        return TL_OK;
+    return tl__fail(
+        err, TL_EINVALID, 0,
+        "key: it has a '}' and no {tag}: what a lock needs beside it can't be in its slot "
+        "of the cluster");
+}
+
+/* Of one that is looked at, or broken. Strict clients look at the key alone. */
+static tl_err check_key(const tl_client *client, const void *key, size_t key_len, tl_error *err) {
+    if (!key || key_len == 0 || key_len > TL_KEY_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
+    return client->legacy.options.strict
+               ? TL_OK
+               : tl__client_check_slot(client, tl__bytes(key, key_len), err);
+}
+
+/* A pattern that means one key. */
+static bool is_one_key(tl_bytes glob) {
+    static const char special[] = "*?[\\";
+    bool one = true;
+    for (size_t i = 0; i < glob.n; i++)
+        one = one && !memchr(special, glob.p[i], sizeof special - 1);
+    return one;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 const char *tl_version(void) {
@@ -378,9 +410,7 @@ tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
                            tl_lock_info *ret_info, uint32_t most, tl_waiting_fn told, void *ctx,
                            tl_error *err) {
     TL_UNCANCELLED;
-    if (!key || key_len == 0 || key_len > TL_KEY_MAX)
-        return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
-    if (tl__info_check(ret_info, "tl_lock_info", err))
+    if (check_key(client, key, key_len, err) || tl__info_check(ret_info, "tl_lock_info", err))
         return TL_EINVALID;
     char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
     tl_ask a;
@@ -440,6 +470,8 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
         return tl__fail(err, TL_EINVALID, 0, "pattern: 1 to %d bytes, not %zu", TL_KEY_MAX, glob.n);
     if (flaw)
         return tl__fail(err, TL_EINVALID, 0, "pattern: it has a %s", flaw);
+    if (is_one_key(glob) && check_key(client, glob.p, glob.n, err))
+        return TL_EINVALID;
     tl__scan_init(&s, glob, *cursor & CURSOR_MAX, client->attempt_ms, client->connect_ms);
     s.legacy = &client->legacy;
     s.found = found;
@@ -461,8 +493,8 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
 tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
                        tl_error *err) {
     TL_UNCANCELLED;
-    if (!key || key_len == 0 || key_len > TL_KEY_MAX)
-        return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
+    if (check_key(client, key, key_len, err))
+        return TL_EINVALID;
     char name[TL_KEY_MAX + TL_SIDECAR_EXTRA], line[sizeof name + TL_LINE_EXTRA], shown[64];
     tl_lock_info known;
     if (seen && tl__options_read(&known, sizeof known, seen, offsetof(tl_lock_info, host),

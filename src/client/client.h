@@ -76,6 +76,9 @@ static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
     return tl__fleet_has_nodes(fleet) ? fleet->row->node_of(fleet, key) : &client->node;
 }
 
+/** TL_EINVALID: in a cluster what a lock of this key needs beside it can't be where the key is. */
+tl_err tl__client_check_slot(const tl_client *client, tl_bytes key, tl_error *err);
+
 /** A clock is too far off, or a server is no other: say so, but not too often. */
 void tl__client_warn(tl_client *client, const char *words, tl_mono now);
 

@@ -154,20 +154,13 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
 /* What a cluster can't have. By the legacy clients' commands alone: one that an ASK has led on, and that comes late, makes a
  * key where the slot isn't any more, and nothing beside it says that it doesn't count. */
 static tl_err check_nodes(const tl_client *client, tl_bytes key, tl_error *err) {
-    char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
-    bool one_slot = true;
     if (!tl__fleet_has_nodes(&client->fleet))
         return TL_OK;
     if (client->legacy.options.strict)
         return tl__fail(err, TL_EINVALID, 0,
                         "strict: with a URL that begins with redis+cluster:// locks can be looked "
                         "at, but not acquired: that needs scripts there");
-    (void)tl__sidecar(sidecar, key, &one_slot);
-    if (!one_slot)
-        return tl__fail(
-            err, TL_EINVALID, 0,
-            "key: it has a '}' and no {tag}: what a lock needs beside it can't be in its slot of the cluster");
-    return TL_OK;
+    return tl__client_check_slot(client, key, err);
 }
 
 tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,

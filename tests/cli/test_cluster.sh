@@ -69,6 +69,11 @@ expect 0 "$tidelock" inspect
 [[ $(grep -cE '^(one|two|three|four|five|six) ' "$out") == 6 ]] || fail "inspect: $(cat "$out")"
 for k in one two three four five six; do expect 0 "$tidelock" break $k --yes; done
 expect 0 "$tidelock" run -w 5s job -- true
+# No lock can have such a key: each command says the same of it.
+for c in lock check inspect "break --yes"; do
+    # shellcheck disable=SC2086
+    expect_line 64 "key: it has a '}' and no \{tag\}: " "$tidelock" $c 'a}b'
+done
 expect 0 "$tidelock" agent --once --name other
 expect 0 "$tidelock" skew
 for p in "${masters[@]}"; do grep -q "^127.0.0.1:$p " "$out" || fail "skew: $p is not measured: $(cat "$out")"; done

@@ -18,6 +18,7 @@ expect_line 64 'wait_replicas: not with' "$tidelock" run --url $nobody --wait-re
 expect_line 64 'wait_fsync: not with' "$tidelock" run --url $nobody --wait-fsync k -- true
 expect_line 64 'fair: not with' "$tidelock" run --url $nobody --fair k -- true
 expect_line 64 'at most quiet_ms, which is 30000 ms, not 31000: quiet_ms \(--quiet\) must last' "$tidelock" run --url $nobody --ttl 31s k -- true
+expect_line 69 'no majority of the 3' "$tidelock" run --url $nobody --quiet 0s --ttl 31s --no-wait k -- true # it is off
 expect_line 69 'no majority of the 3 servers: connect 127.0.0.1:.*refused' "$tidelock" run --url $nobody --no-wait k -- true
 
 # What asks one server.

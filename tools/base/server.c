@@ -467,7 +467,9 @@ int server_care_check(const char *who, const server_care *care, int64_t ttl_ms) 
 static void take_care(const server_care *care, tl_client_options *options) {
     if (!care)
         return;
-    options->quiet_ms = care->quiet_ms;
+    options->quiet_ms = care->quiet_ms == SERVER_NO_QUIET ? 0
+                        : care->quiet_ms == 0             ? TL_QUIET_OFF
+                                                          : care->quiet_ms;
     options->wait_replicas = care->wait_replicas;
     options->wait_fsync = care->wait_fsync;
 }

@@ -108,12 +108,14 @@ extern const opt global_options[];
 
 /** What a server may have forgotten that comes back or takes over: the library's options of these names. */
 typedef struct {
-    int64_t quiet_ms;  /**< 0: off */
+    int64_t quiet_ms;  /**< 0: off; SERVER_NO_QUIET: it isn't given */
     int wait_replicas; /**< 0: none */
     bool wait_fsync;
 } server_care;
 
-/** The rows of a command's table for the member `at` of its struct. */
+#define SERVER_NO_QUIET (-1)
+
+/** The rows of a command's table for the member `at` of its struct, whose default quiet_ms is SERVER_NO_QUIET. */
 #define SERVER_CARE(at)                                                                            \
     {0,                                                                                            \
      "quiet",                                                                                      \
@@ -121,7 +123,7 @@ typedef struct {
      (at) + offsetof(server_care, quiet_ms),                                                       \
      "D",                                                                                          \
      "acquire nothing from a server that restarted or took over less than D ago; not less than "   \
-     "any --ttl of all hosts, and the same for all of them (off)",                                 \
+     "any --ttl of all hosts, and the same for all of them; 0s: off (off; redis+quorum: 30s)",                                 \
      0,                                                                                            \
      0},                                                                                           \
         SERVER_CONFIRMED(at)

@@ -27,7 +27,8 @@ typedef struct {
     server_care care;
 } lock_options;
 
-static const lock_options defaults = {.ttl_ms = SERVER_NO_TTL, .wait_ms = NOT_GIVEN};
+static const lock_options defaults = {
+    .ttl_ms = SERVER_NO_TTL, .wait_ms = NOT_GIVEN, .care = {.quiet_ms = SERVER_NO_QUIET}};
 
 #define AT(member) offsetof(lock_options, member)
 static const opt lock_table[] = {

@@ -36,6 +36,7 @@ static const run_options defaults = {
     .max_hold_ms = NOT_GIVEN,
     .conflict_status = STATUS_BUSY,
     .json_fd = NOT_GIVEN,
+    .care = {.quiet_ms = SERVER_NO_QUIET},
 };
 
 #define AT(member) offsetof(run_options, member)
