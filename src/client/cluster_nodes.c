@@ -193,7 +193,7 @@ static bool is_to_move(const member *m, const tl_bytes name[TL_MEMBER_NAMES], ui
     bool there = false;
     for (unsigned i = 0; port == m->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
         there = there || is_text(m->node.endpoint.host, name[i]);
-    return !there || (is_silent(m) && !is_text(m->node.endpoint.host, name[0]));
+    return !there || (!is_text(m->node.endpoint.host, name[0]) && is_silent(m));
 }
 
 /* It is the next generation, as if another server had taken its place: nobody knows whether it has all that it had. */
