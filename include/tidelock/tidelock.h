@@ -617,7 +617,7 @@ void tl_lock_free(tl_lock *lock);
  *                  client, it has half of ttl_ms left at least, and is renewed from there
  * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy gave up). err says so when
  *                  that is another handle of this client, as it does with TL_ETIMEDOUT. With
- *                  TL_FOREVER: another handle holds it until it is released, and nobody could
+ *                  TL_FOREVER: another handle holds it, or on etcd a lock below its name, until it is released, and nobody could
  *                  release it: the program has no other thread, and the client no function to call
  * TL_ETIMEDOUT     another held it for all of wait_ms
  * TL_ECANCELLED    tl_lock_cancel was called, during this call or before it

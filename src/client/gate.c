@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BUCKETS 64
 /* For so long, at most, a process keeps passing a lock to its own. */
@@ -195,12 +196,24 @@ void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_place *place)) {
     tl__mutex_unlock(&gate->mutex);
 }
 
-bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front)) {
+static bool is_below(tl_bytes key, tl_bytes name) {
+    return key.n > name.n + 1 && key.p[name.n] == '/' && memcmp(key.p, name.p, name.n) == 0;
+}
+
+bool tl__gate_blocks(tl_gate *gate, const tl_place *place, bool below,
+                     bool (*so)(const tl_place *front)) {
     tl__mutex_lock(&gate->mutex);
     const tl_place *front = find(gate, place);
     bool is = front && so(front);
+    for (size_t i = 0; below && !is && i < gate->buckets; i++)
+        for (const tl_place *p = gate->bucket[i]; p && !is; p = p->next)
+            is = is_below(p->key, place->key) && so(p);
     tl__mutex_unlock(&gate->mutex);
     return is;
+}
+
+bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front)) {
+    return tl__gate_blocks(gate, place, false, so);
 }
 
 bool tl__gate_has_queue(tl_gate *gate, const tl_place *place) {

@@ -87,6 +87,10 @@ void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_place *place));
  *  `so` is called with the gate's mutex held. */
 bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front));
 
+/** The same, or with `below` of one at the front of a key that is this one, a slash, and more: on etcd it is in the way. */
+bool tl__gate_blocks(tl_gate *gate, const tl_place *place, bool below,
+                     bool (*so)(const tl_place *front));
+
 /** Is anybody behind the one at the front? */
 bool tl__gate_has_queue(tl_gate *gate, const tl_place *place);
 

@@ -292,10 +292,12 @@ static void thread_ends(void *ctx, tl_status status) {
 
 static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, int cancel,
                           tl_error *err) {
+    static const char below[] =
+        "this program holds a lock below its name, and would wait for itself";
     acquirer a = {.lock = lock, .waiter = waiter};
     const tl_on_cancel on_cancel = {.state = cancel, .end = thread_ends, .ctx = &a};
     if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
-        return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
+        return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, below), err);
     lock->token = tl__client_token(lock->client);
     tl__lock_acquire_init(&a.m, lock, wait_ms, &waiter->listener);
     const tl_machine all = {&a.m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};

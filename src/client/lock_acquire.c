@@ -63,10 +63,15 @@ static bool is_held_for_good(const tl_place *front) {
 }
 
 /* Other threads of the program may release what is held, and so may callbacks, of whichever lock. */
+static bool is_alone(tl_client *c) {
+    return atomic_load(&c->callers) == 0 && tl__thread_count() == THREADS_ALONE;
+}
+
 bool tl__lock_waits_for_itself(const tl_lock *lock) {
     tl_client *c = lock->client;
-    return tl__gate_front_is(&c->gate, &lock->place, is_held_for_good) &&
-           atomic_load(&c->callers) == 0 && tl__thread_count() == THREADS_ALONE;
+    if (c->members && is_alone(c)) /* names nest on etcd */
+        return tl__gate_blocks(&c->gate, &lock->place, true, is_held_for_good);
+    return tl__gate_front_is(&c->gate, &lock->place, is_held_for_good) && is_alone(c);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */

@@ -122,7 +122,7 @@ etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@1683 | /^static
 etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
 etcd-renewal-shortens    | client/lock.c     | etcd | 2000@115 | s/^        tl__hold_raise(lock, ttl_ms);$//
-etcd-spare-is-revoked    | client/lock.c,protocol/protocol_etcd.c | etcd | 400@550017360 | s/ \&\& !s.job.again) / ) /; s/ \&\& !job->proof.spared \&\& / \&\& /
+etcd-spare-is-revoked    | client/lock.c,protocol/protocol_etcd.c | etcd-refused-then-doubt | 2000@341 | s/ \&\& !s.job.again) / ) /; s/ \&\& !job->proof.spared \&\& / \&\& /
 etcd-joined-unknown      | protocol/protocol_etcd.c | etcd | 400@540126587 | s/    a->changed = job->proof.changed;/    a->changed = job->again ? 0 : job->proof.changed;/;s/^    t->alone = a->changed == 0;$//
 etcd-watch-from-later    | transport/watch.c | etcd | 3000@95 | s/    return 1 + (topic->revision/    return 2 + (topic->revision/
 etcd-deletion-unheard    | transport/watch.c | etcd-calm | 200 | s/    } else if (item(message, TL_WATCH_DELETED) > 0) {/    } else if (false) {/

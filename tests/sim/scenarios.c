@@ -164,6 +164,10 @@ static bool logins_are_made_again(const sim_stats *s) {
     return in_line(s) && s->etcd_logins > 0;
 }
 
+static bool refused_and_doubted(const sim_stats *s) {
+    return s->etcd_logins > 0 && s->etcd_doubts > 0 && s->releases > 0;
+}
+
 static bool wedged_is_looked_at(const sim_stats *s) {
     return in_line(s) && s->etcd_wedges > 0 && s->lost_gone == 0;
 }
@@ -940,6 +944,10 @@ const sim_scenario sim_scenarios[] = {
      ETCD "flush=3 slow=20000 delay-us=5000 cast=tA0tB0tC0tD0", compacted_is_looked_at},
     {"etcd-logins", "tokens of logins run out: who asks logs in again", 1, 40,
      ETCD "users=1 deny=40 cast=tA0tB0tC0TA0", logins_are_made_again},
+    {"etcd-refused-then-doubt",
+     "what was refused is asked again, and told as an error but executed later: no lease that is "
+     "being revoked is the next lock's",
+     1, 20, ETCD "users=1 hold=500 idle=100 doubt=150 deny=150 cast=tA0tB0", refused_and_doubted},
     {"etcd-wedged", "streams of watches go silent: who waits looks now and then", 1, 40,
      ETCD "wedge=30 cast=tA0tB0tC0tD0", wedged_is_looked_at},
     {"etcd-rates", "clocks at either edge of the bound, and slewed: no lease ends too soon", 1, 40,

@@ -364,3 +364,31 @@ TEST(a_gift_and_a_time_out_at_one_moment_agree) {
     }
     print_message("passed %d times of 200\n", passed);
 }
+
+/* ---- names that nest ---------------------------------------------------------------------------- */
+
+static bool is_there(const tl_place *front) {
+    return front->state == TL_FRONT;
+}
+
+static bool is_nobody(const tl_place *front) {
+    return front->state == TL_OUTSIDE;
+}
+
+TEST(a_name_is_blocked_by_those_below_it_where_names_nest_and_by_no_other) {
+    static const char *const others[] = {"a/", "ab/c", "b/a/c", "/a/b", "a-b", "A/b"};
+    tl_place asked = place_on("a"), below = place_on("a/b");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        tl_place other = place_on(others[i]);
+        assert_int_equal(tl__gate_enter(&gate, &other, NULL), TL_FRONT);
+        assert_false(tl__gate_blocks(&gate, &asked, true, is_there));
+        tl__gate_leave(&gate, &other);
+    }
+    assert_int_equal(tl__gate_enter(&gate, &below, NULL), TL_FRONT);
+    assert_true(tl__gate_blocks(&gate, &asked, true, is_there));
+    assert_false(tl__gate_blocks(&gate, &asked, true, is_nobody));
+    assert_false(tl__gate_blocks(&gate, &asked, false, is_there));
+    assert_true(tl__gate_blocks(&gate, &below, false, is_there));
+    tl__gate_leave(&gate, &below);
+    assert_false(tl__gate_blocks(&gate, &asked, true, is_there));
+}
