@@ -111,7 +111,7 @@ etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@52 | s/tl__etc
 etcd-deadline-without-drift | protocol/protocol_etcd.c | etcd-rates | 400 | s/tl__rate_least_ns(ttl_ms \* TL_NS_PER_MS, drift_ppm)/ttl_ms * TL_NS_PER_MS + 0 * drift_ppm/
 etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@515 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
 etcd-try-blindly         | wire/etcd.c       | etcd | 400 | s/"{'compare':\[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],"/"{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"/
-etcd-join-again          | wire/etcd.c       | etcd | 2000@7 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
+etcd-join-again          | wire/etcd.c       | etcd | 2000@49 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
 etcd-first-unlooked      | protocol/etcd_acquire.c | etcd | 400 | s/    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind/    return false ? wait_behind/
 etcd-join-is-first       | protocol/etcd_acquire.c | etcd | 400 | s/    return a->word == JOIN \&\& tl__etcd_find(answer, 0, 0, &before) ? /    return false ? /
 etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@573 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
@@ -121,7 +121,7 @@ etcd-unanswered-is-none  | protocol/etcd_acquire.c | etcd | 2000 | /^static tl_s
 etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@1683 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
 etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
-etcd-renewal-shortens    | client/lock.c     | etcd | 2000@115 | s/^        tl__hold_raise(lock, ttl_ms);$//
+etcd-renewal-shortens    | client/lock.c     | etcd | 2000@381 | s/^        tl__hold_raise(lock, ttl_ms);$//
 etcd-spare-is-revoked    | client/lock.c,protocol/protocol_etcd.c | etcd-refused-then-doubt | 2000@341 | s/ \&\& !s.job.again) / ) /; s/ \&\& !job->proof.spared \&\& / \&\& /
 etcd-joined-unknown      | protocol/protocol_etcd.c | etcd | 400@540126587 | s/    a->changed = job->proof.changed;/    a->changed = job->again ? 0 : job->proof.changed;/;s/^    t->alone = a->changed == 0;$//
 etcd-watch-from-later    | transport/watch.c | etcd | 3000@95 | s/    return 1 + (topic->revision/    return 2 + (topic->revision/
