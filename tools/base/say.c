@@ -1,6 +1,5 @@
 /*
- * Messages for people: one line on stderr, made in one write so that lines of several processes
- * don't mix. What a server or a user put into a message can't reach the terminal as control bytes.
+ * Messages for people: one line on stderr, after those that were left to say_late.c.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,21 +7,6 @@
 #include <unistd.h>
 
 #include "base/tool.h"
-
-size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args) {
-    static const char prefix[] = "tidelock: ";
-    size_t len = sizeof prefix - 1;
-
-    memcpy(buf, prefix, len);
-    int more = vsnprintf(buf + len, SAY_LINE_SIZE - len - 1, format, args);
-    if (more > 0)
-        len += (size_t)more < SAY_LINE_SIZE - len - 1 ? (size_t)more : SAY_LINE_SIZE - len - 2;
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)buf[i] < 0x20 || buf[i] == 0x7f)
-            buf[i] = '?';
-    buf[len++] = '\n';
-    return len;
-}
 
 void say(const char *format, ...) {
     char buf[SAY_LINE_SIZE];

@@ -74,11 +74,11 @@ void say_if_free(const char *format, ...) {
 }
 
 void say_drain(int ms) {
-    struct timespec until;
+    int64_t us = moment_wall_us() + (int64_t)ms * 1000;
+    struct timespec until = {.tv_sec = (time_t)(us / 1000000),
+                             .tv_nsec = (long)(us % 1000000) * 1000};
     int failed = 0;
 
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000;
     pthread_mutex_lock(&late.mutex);
     while (late.count > 0 && !failed)
         failed = ms == SAY_FOREVER ? pthread_cond_wait(&late.changed, &late.mutex)

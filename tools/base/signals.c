@@ -104,7 +104,6 @@ int signals_begin(signals *s) {
         return -1;
     sigprocmask(SIG_BLOCK, &set, &s->old_mask);
     sigaction(SIGPIPE, &ignore, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL);
     sigaction(SIGCHLD, &usual, NULL); /* ignored, a child's status would be lost */
     set_reserved(SIG_DFL, SIG_IGN);
     return 0;
@@ -116,7 +115,7 @@ void signals_end(signals *s) {
 }
 
 void signals_restore(const signals *s) {
-    static const int changed[] = {SIGPIPE, SIGXFSZ, SIGCHLD};
+    static const int changed[] = {SIGPIPE, SIGCHLD};
 
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
         bool ignored = sigismember(&s->ignored, changed[i]) == 1;

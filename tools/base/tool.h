@@ -38,7 +38,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** As say, and gives back status: `return fail(STATUS_USAGE, ...)`. */
 int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** A line with its prefix and its newline; small enough that a pipe takes it in one piece. Returns
+/** say_format.c: a line with its prefix and its newline; small enough that a pipe takes it in one piece. Returns
  *  its length. */
 #define SAY_LINE_SIZE 1024
 size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args);
@@ -47,7 +47,7 @@ size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args);
  *  dropped when too many wait. */
 void say_if_free(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** say_late.c: wait until these messages are written, for ms at most (whole seconds). */
+/** say_late.c: wait until these messages are written, for ms at most. */
 #define SAY_FOREVER (-1)
 void say_drain(int ms);
 

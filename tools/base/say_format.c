@@ -1,0 +1,23 @@
+/*
+ * A message as one line, made in one piece so that lines of several processes don't mix. What a server
+ * or a user put into it can't reach the terminal as control bytes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/tool.h"
+
+size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args) {
+    static const char prefix[] = "tidelock: ";
+    size_t len = sizeof prefix - 1;
+
+    memcpy(buf, prefix, len);
+    int more = vsnprintf(buf + len, SAY_LINE_SIZE - len - 1, format, args);
+    if (more > 0)
+        len += (size_t)more < SAY_LINE_SIZE - len - 1 ? (size_t)more : SAY_LINE_SIZE - len - 2;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)buf[i] < 0x20 || buf[i] == 0x7f)
+            buf[i] = '?';
+    buf[len++] = '\n';
+    return len;
+}
