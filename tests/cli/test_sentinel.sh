@@ -140,6 +140,11 @@ doctor_says 1 "sentinels: the Sentinel 127.0.0.1:${sentinel[2]} knows no master 
 of "${sentinel[2]}" SHUTDOWN NOSAVE >/dev/null
 doctor_says 1 "sentinels: a Sentinel doesn't answer: .*:${sentinel[2]}"
 expect 0 "$tidelock" run job -- true
+for p in "${sentinel[0]}" "${sentinel[1]}"; do of "$p" SENTINEL SET demo down-after-milliseconds 600000 >/dev/null; done
+of "$(named)" SHUTDOWN NOSAVE >/dev/null 2>&1
+if [[ ${COMPAT:-1} != 0 ]]; then
+    expect_line 69 'migrate: .*refused.*; a failover may be under way: try again' "$tidelock" migrate status
+fi
 of "${sentinel[1]}" SHUTDOWN NOSAVE >/dev/null
 doctor_says 2 'danger +sentinels: no majority of the Sentinels: 1 of 3 answer'
 expect_line 69 'no majority of the Sentinels: 1 of 3 answer' "$tidelock" migrate status

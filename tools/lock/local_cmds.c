@@ -19,7 +19,8 @@
 #define GONE_MS 10000 /* for its end */
 #define NAP_MS 20
 #define NAMED_MAX 3 /* holders that a refusal names */
-#define NAMED_SIZE 160
+#define NAMED_SIZE 240
+#define HOLDER_MOST 160 /* bytes of one of them */
 
 enum { STATUS_STOPPED = 1 }; /* of status */
 
@@ -150,8 +151,8 @@ static void name_holder(local *l, tl_bytes key, const tl_lock_info *info) {
     if (l->locks > NAMED_MAX)
         return;
     tl__bytes_print(shown, sizeof shown, key);
-    (void)snprintf(l->named + used, sizeof l->named - used, "%s%s by %.80s", used ? ", " : "",
-                   shown, report_who(who, info));
+    (void)snprintf(l->named + used, sizeof l->named - used, "%s%s by %.*s", used ? ", " : "", shown,
+                   HOLDER_MOST, report_who(who, info));
 }
 
 /* Each lock is counted once: by its sidecar, or by its own name when no tidelock client has it. */

@@ -95,11 +95,19 @@ static int refuse_node(migrate_link *m) {
                 m->link.words);
 }
 
+/* Sentinels go on naming a master that is dead until they have replaced it. */
+static int no_answer(const migrate_link *m) {
+    bool waits = link_is_led(m->server) && m->link.status == STATUS_UNAVAILABLE;
+
+    return fail(m->link.status, "migrate: %s%s", m->link.words,
+                waits ? "; a failover may be under way: try again when it is over" : "");
+}
+
 static int find_replicas(migrate_link *m) {
     replication r = {.replicas = 0};
 
     if (!ask_replication(m, &r))
-        return fail(m->link.status, "migrate: %s", m->link.words);
+        return no_answer(m);
     if (r.replica)
         return fail(STATUS_UNAVAILABLE,
                     "migrate: this is a replica, whose register may be old: ask its master, %s",
