@@ -143,7 +143,7 @@ expect 0 "$tidelock" run job -- true
 for p in "${sentinel[0]}" "${sentinel[1]}"; do of "$p" SENTINEL SET demo down-after-milliseconds 600000 >/dev/null; done
 of "$(named)" SHUTDOWN NOSAVE >/dev/null 2>&1
 if [[ ${COMPAT:-1} != 0 ]]; then
-    expect_line 69 'migrate: .*refused.*; a failover may be under way: try again' "$tidelock" migrate status
+    expect_line 69 'migrate: .*refused.*; a failover may be in progress: try again' "$tidelock" migrate status
 fi
 of "${sentinel[1]}" SHUTDOWN NOSAVE >/dev/null
 doctor_says 2 'danger +sentinels: no majority of the Sentinels: 1 of 3 answer'

@@ -100,7 +100,7 @@ static int no_answer(const migrate_link *m) {
     bool waits = link_is_led(m->server) && m->link.status == STATUS_UNAVAILABLE;
 
     return fail(m->link.status, "migrate: %s%s", m->link.words,
-                waits ? "; a failover may be under way: try again when it is over" : "");
+                waits ? "; a failover may be in progress: try again when it is over" : "");
 }
 
 static int find_replicas(migrate_link *m) {
