@@ -297,6 +297,14 @@ TEST(a_counter_that_can_not_count_is_named) {
     }
 }
 
+/* The server's clock was ahead, and has been set right. */
+TEST(a_counter_ahead_of_the_clock_is_no_reason_not_to_wait) {
+    (void)SAY(L("SET"), L(F), L("1700172800000000"));
+    hold_by(THIRD);
+    assert_int_equal(join_in(TOKEN, A).status, 0);
+    assert_int_equal(line_length(), 1);
+}
+
 /* ---- to whom it is given ----------------------------------------------------------------------- */
 
 TEST(a_lock_that_is_released_is_given_to_the_first_who_is_heard) {

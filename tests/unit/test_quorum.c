@@ -111,7 +111,7 @@ TEST(a_proposal_is_the_latest_that_any_clock_can_show_and_beyond_what_was_seen) 
     assert_int_equal(tl__quorum_proposal(f.server, 3, f.now, 0), 1);
 }
 
-/* The other servers would refuse what is a day ahead of their clocks. */
+/* Else the numbers of all servers would run ahead with it. */
 TEST(a_clock_that_is_far_ahead_of_the_others_proposes_nothing) {
     static const int64_t day = INT64_C(86400000000);
     q_feed f;
