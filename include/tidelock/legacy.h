@@ -25,6 +25,8 @@
  *   - A lifetime counts for M less; and until L after the take for no more than T - 2 M - L from the take. In the
  *     dialect ms-pipe it counts for M + L less, and at any time for no more than T - 2 M - 2 L from the
  *     renewal. tl_lock_extend obeys the same.
+ *   - While the server's memory is full (maxmemory, noeviction) no stamp is renewed, as that writes another one: a lock is
+ *     TL_LOST when its lifetime is over. A token, of which only the lifetime changes, is renewed all the same.
  *   - tl_lock_acquire can fail with TL_ECLOCK: clock_guard is TL_GUARD_REFUSE and a clock is too far
  *     off, or the clock shows a time before 2001-09-09, which no legacy client reads as one; and with
  *     TL_EDENIED (TL_AUTO): the register of the phase has gone, or gone back.

@@ -221,3 +221,16 @@ grep -qE 'lost: stolen by a client whose clock is at least (9[0-9]{4}|100[0-9]{3
 grep -qE 'k: the lock (was lost|could not be kept).*ahead' "$err" || fail "the last line says nothing of the clock"
 wait_for $brief 30
 [[ $status == 0 ]] || fail "a brief lock was not renewed in time: status $status, $(<"$work/brief")"
+
+# ---- a server without room ------------------------------------------------------------------------
+# A stamp is renewed by writing another one, which is refused; a token's lifetime alone changes. Both are released.
+expect 0 "$tidelock" lock -t 60s by-lifetime
+kept=$(cut -d' ' -f1 "$out")
+expect 0 "$tidelock" lock --protocol bridge by-stamp
+stamped=$(cut -d' ' -f1 "$out")
+redis CONFIG SET maxmemory 1 >/dev/null
+expect 0 "$tidelock" extend by-lifetime "$kept" --ttl 120s
+expect_line 69 'OOM' "$tidelock" extend --protocol bridge by-stamp "$stamped" --ttl 60s
+expect 0 "$tidelock" unlock --protocol bridge by-stamp "$stamped"
+expect 0 "$tidelock" unlock by-lifetime "$kept"
+redis CONFIG SET maxmemory 0 >/dev/null

@@ -83,6 +83,10 @@ time.sleep(60)' "$socket" "$work/held" &
     wait_file "$work/held"
     examine 2 ''
     found memory danger 'MB of maxmemory are used'
+    if "$tidelock" help | grep -q '^  migrate '; then
+        grep -q 'no lock can be acquired, and none that is shared with legacy clients (bridge, timestamp) be renewed' "$out" ||
+            fail "not what becomes of stamps: $(cat "$out")"
+    fi
     found persistence warning 'last snapshot'
     found maxclients warning '3[0-9] of 40 connections are in use'
     kill $holder

@@ -24,6 +24,7 @@ static bool memory_limit(const doctor_facts *f, int64_t *ret) {
 }
 
 static void check_memory(const doctor_facts *f, int64_t most, doctor_report *r) {
+    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
     int64_t used;
 
     if (most == 0 || !doctor_info(f, "used_memory", &used) || used <= most / 10 * 9)
@@ -31,7 +32,8 @@ static void check_memory(const doctor_facts *f, int64_t most, doctor_report *r) 
     doctor_found(r, "memory", used >= most ? DOCTOR_DANGER : DOCTOR_WARNING,
                  "%lld of %lld MB of maxmemory are used", (long long)(used >> 20),
                  (long long)(most >> 20));
-    doctor_why(r, "when it is full the server refuses to write: no lock can be acquired");
+    doctor_why(r, "when it is full the server refuses to write: no lock can be acquired%s",
+               legacy ? legacy->full : "");
     doctor_fix(r, "CONFIG SET maxmemory %lld, or delete something", 2 * (long long)most);
 }
 

@@ -159,13 +159,17 @@ static const char *advise(const tl_lock_info *info) {
            "client with stamps is left (Java, the bridge, the drop-in), remove it: tidelock break";
 }
 
-const legacy_locks_calls legacy_locks = {.apply = apply,
-                                         .ttl_ms = ttl_ms,
-                                         .protocol = protocol_of,
-                                         .protocol_name = name_of,
-                                         .who = show_who,
-                                         .end = show_end,
-                                         .advice = advise};
+const legacy_locks_calls legacy_locks = {
+    .apply = apply,
+    .ttl_ms = ttl_ms,
+    .protocol = protocol_of,
+    .protocol_name = name_of,
+    .who = show_who,
+    .end = show_end,
+    .advice = advise,
+    .full = ", and none that is shared with legacy clients (bridge, "
+            "timestamp) be renewed: it is lost when its lifetime is "
+            "over; tokens are renewed"};
 
 /* ---- dialects ------------------------------------------------------------------------------------- */
 
