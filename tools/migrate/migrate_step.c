@@ -122,6 +122,17 @@ static int look(step *s, migrate_watch *watch) {
     return status ? status : judge(s, s->watches);
 }
 
+static void tell_wait(const step *s, bool watching, int64_t left_ms, bool told) {
+    if (!told)
+        migrate_say_wait(s->w->word,
+                         watching ? "watching for legacy clients"
+                                  : "waiting for the leases of the phase before to end",
+                         left_ms);
+    migrate_progress(watching ? "watching for legacy clients: another %lld s"
+                              : "waiting for the leases of the phase before to end: another %lld s",
+                     (long long)((left_ms + 999) / 1000));
+}
+
 static int await(step *s) {
     int64_t watch_ms = s->w->o->watch_ms, monitor_ms = s->w->o->monitor_ms;
     migrate_watch watch = {.began_ms = 0};
@@ -146,17 +157,8 @@ static int await(step *s) {
             break;
         if (left_ms <= 0)
             left_ms = LOOK_MS;
-        if (!told)
-            migrate_say_wait(s->w->word,
-                             still_ms >= lease_ms
-                                 ? "watching for legacy clients"
-                                 : "waiting for the leases of the phase before to end",
-                             left_ms);
+        tell_wait(s, still_ms >= lease_ms, left_ms, told);
         told = true;
-        migrate_progress(still_ms >= lease_ms
-                             ? "watching for legacy clients: another %lld s"
-                             : "waiting for the leases of the phase before to end: another %lld s",
-                         (long long)((left_ms + 999) / 1000));
         int64_t pause_ms = left_ms < LOOK_MS ? left_ms : LOOK_MS;
         if (s->watches)
             migrate_watch_pause(&watch, &s->w->sigs, pause_ms);
