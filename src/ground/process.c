@@ -4,12 +4,26 @@
 #include "ground/process.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #define PAGE 4096
+
+/* A mark is a page, which the kernel wipes in a child. Kernels before 4.14 and some sandboxes can't: there a function that
+ * fork() calls in the child clears all marks. It is called by no child that is made otherwise (a bare clone). */
+typedef struct mark {
+    volatile unsigned char here; /* first */
+    bool listed;
+    struct mark *next;
+} mark;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static mark *marks;
+static bool watched;
 
 tl_process tl__process_this(void) {
     struct utsname names;
@@ -18,22 +32,61 @@ tl_process tl__process_this(void) {
     return p;
 }
 
-/* A page that the kernel wipes in the child. */
-const volatile unsigned char *tl__process_mark(void) {
-    // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
-    unsigned char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                               0);
-    if (page == MAP_FAILED)
-        return NULL;
-    if (madvise(page, PAGE, MADV_WIPEONFORK) != 0) {
-        (void)munmap(page, PAGE);
-        return NULL;
-    }
-    page[0] = 1;
-    return page;
+static void before_fork(void) {
+    (void)pthread_mutex_lock(&mutex);
 }
 
-void tl__process_unmark(const volatile unsigned char *mark) {
-    if (mark)
-        (void)munmap((void *)(uintptr_t)mark, PAGE);
+static void in_parent(void) {
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+static void in_child(void) {
+    for (mark *m = marks; m; m = m->next)
+        m->here = 0;
+    marks = NULL;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+/* False: no memory. */
+static bool list(mark *m) {
+    (void)pthread_mutex_lock(&mutex);
+    watched = watched || pthread_atfork(before_fork, in_parent, in_child) == 0;
+    bool listed = m->listed = watched;
+    m->next = marks;
+    if (listed)
+        marks = m;
+    (void)pthread_mutex_unlock(&mutex);
+    return listed;
+}
+
+static void take_out(mark *m) {
+    (void)pthread_mutex_lock(&mutex);
+    mark **at = &marks;
+    while (*at && *at != m)
+        at = &(*at)->next;
+    if (*at)
+        *at = m->next;
+    (void)pthread_mutex_unlock(&mutex);
+}
+
+const volatile unsigned char *tl__process_mark(void) {
+    // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
+    mark *m = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return NULL;
+    if (madvise(m, PAGE, MADV_WIPEONFORK) != 0 && !list(m)) {
+        (void)munmap(m, PAGE);
+        return NULL;
+    }
+    m->here = 1;
+    return &m->here;
+}
+
+void tl__process_unmark(const volatile unsigned char *here) {
+    mark *m = (mark *)(uintptr_t)here;
+    if (!m)
+        return;
+    if (m->listed)
+        take_out(m);
+    (void)munmap(m, PAGE);
 }

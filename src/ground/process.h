@@ -18,6 +18,6 @@ tl_process tl__process_this(void);
 /** A byte that isn't 0 but reads as 0 in a child that is forked from now on; NULL: no memory. */
 const volatile unsigned char *tl__process_mark(void);
 /** NULL is fine. */
-void tl__process_unmark(const volatile unsigned char *mark);
+void tl__process_unmark(const volatile unsigned char *here);
 
 #endif
