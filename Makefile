@@ -110,7 +110,7 @@ HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
 HAVE_JSON := $(if $(filter 0,$(JSON)),,$(filter jansson,$(HAS)))
 
 DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(HAVE_TLS),$(call pc,--libs,openssl,-lssl -lcrypto)) \
-            $(if $(HAVE_JSON),$(call pc,--libs,jansson,-ljansson)) $(call pc,--libs,uuid,-luuid) -pthread -lm
+            $(if $(HAVE_JSON),$(call pc,--libs,jansson,-ljansson)) $(call pc,--libs,uuid,-luuid) -pthread -ldl -lm
 TOOL_LIBS = $(call pc,--libs,jansson,-ljansson)
 TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
@@ -360,7 +360,7 @@ install: all
 	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
 	    -e 's|@REQUIRES@|$(filter hiredis uuid $(if $(HAVE_TLS),openssl) $(if $(HAVE_JSON),jansson),$(PKG))|' \
-	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) $(if $(HAVE_TLS),$(if $(filter openssl,$(PKG)),,-lssl -lcrypto)) $(if $(HAVE_JSON),$(if $(filter jansson,$(PKG)),,-ljansson)) -pthread -lm|' \
+	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) $(if $(HAVE_TLS),$(if $(filter openssl,$(PKG)),,-lssl -lcrypto)) $(if $(HAVE_JSON),$(if $(filter jansson,$(PKG)),,-ljansson)) -pthread -ldl -lm|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/

@@ -132,7 +132,10 @@
  * as by tl_lock_cancel, what it has acquired at that moment is released, and then the thread ends. The handle and the client
  * stay good for others. Nothing else here is a cancellation point: every other call returns first, after what it calls of the program.
  *
- * Descriptors. A client has one thread, from the first lock on, and for a moment one for each host name that is looked up. It opens
+ * Descriptors. A client has one thread, from the first lock on, and for a moment one for each host name that is looked up, whoever
+ * asks for it. One that hangs in the name service is not waited for when the client is closed: then the library stays loaded,
+ * also in a plug-in that is closed (dlclose). A thread that calls the library needs a stack of 256 KiB; the
+ * library's own have what the system gives a thread (RLIMIT_STACK). A client opens
  * five descriptors of its own at most; two for each server that it uses, in a cluster each master; one for each
  * thread that waits in a call; for such calls as many connections as are used at once, up to 68 to a server, in a cluster
  * up to 256 in all, or four to a master if that is more, and four more where a crowd shares them; two for each Sentinel; and up to 61 that

@@ -18,6 +18,7 @@
 #include "protocol/ask.h"
 #include "protocol/break.h"
 #include "protocol/scan.h"
+#include "transport/resolve.h"
 #include "wire/keys.h"
 
 #define ATTEMPT_MS 2000
@@ -130,6 +131,7 @@ static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_err
     tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &seeds, o->url, err);
     if (code)
         return tl__fail_about(err, code, TL_ABOUT_URL);
+    client->node.endpoint.lookups = client->lookups;
     code = tl__endpoint_add(&client->node.endpoint, o, err);
     if (code || seeds.master[0])
         return code ? code
@@ -235,6 +237,7 @@ static void free_client(tl_client *client) {
     tl__node_end(&client->node);
     tl__members_free(client->members);
     tl__fleet_end(&client->fleet); /* what Sentinels are asked over, and a cluster's other nodes */
+    tl__lookups_end(client->lookups);
     tl__waiters_free(client);
     tl__mutex_end(&client->mutex);
     tl__gate_end(&client->gate);
@@ -259,7 +262,8 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
     tl__mutex_init(&client->mutex);
     tl__node_init(&client->node, client);
     tl__leases_init(&client->leases);
-    bool memory = tl__gate_init(&client->gate);
+    client->lookups = tl__lookups_new();
+    bool memory = tl__gate_init(&client->gate) && client->lookups;
     code = set_endpoint(client, &o, err);
     if (code)
         goto fail;

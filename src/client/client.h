@@ -34,8 +34,9 @@ typedef struct tl_waiter {
 struct tl_client {
     tl_fleet fleet;
     tl_node node;
-    tl_members *members; /**< of an etcd; NULL: it is no etcd */
-    tl_leases leases;    /**< of that */
+    tl_members *members;        /**< of an etcd; NULL: it is no etcd */
+    tl_leases leases;           /**< of that */
+    struct tl_lookups *lookups; /**< of names, by all its connections */
     const tl_protocol *protocol;
     int64_t attempt_ms, connect_ms, quiet_ms;
     int32_t drift_ppm, wait_replicas, wait_replicas_ms;

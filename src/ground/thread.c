@@ -29,6 +29,10 @@ void tl__thread_join(tl_thread thread) {
     (void)pthread_join(thread.system, NULL);
 }
 
+void tl__thread_detach(tl_thread thread) {
+    (void)pthread_detach(thread.system);
+}
+
 tl_thread tl__thread_self(void) {
     return (tl_thread){pthread_self()};
 }

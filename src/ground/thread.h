@@ -27,6 +27,8 @@ typedef struct {
  *  joined; NULL: detached. Returns 0, or an errno. */
 int tl__thread_start(void *(*work)(void *), void *ctx, tl_thread *ret_thread);
 void tl__thread_join(tl_thread thread);
+/** Nobody will join it. */
+void tl__thread_detach(tl_thread thread);
 
 tl_thread tl__thread_self(void);
 bool tl__thread_is_self(tl_thread thread);

@@ -37,7 +37,8 @@ typedef struct {
     int32_t db;
     char ca_file[TL_FILE_SIZE], cert_file[TL_FILE_SIZE], key_file[TL_FILE_SIZE]; /**< or "" */
     char server_name[TL_HOST_SIZE]; /**< what the certificate must name; "": the host */
-    char label[TL_LABEL_SIZE]; /**< "host:port", the path or "local", for messages; no secrets */
+    char label[TL_LABEL_SIZE];  /**< "host:port", the path or "local", for messages; no secrets */
+    struct tl_lookups *lookups; /**< its client's, see resolve.h; NULL: it shares none */
 } tl_endpoint;
 
 #define TL_SEEDS_MAX 16   /**< servers that a URL names */

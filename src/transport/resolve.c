@@ -1,6 +1,6 @@
 /*
- * Asks for a name in a thread of its own, one for each lookup. What the two sides share is
- * a box that the last one to leave frees; the asker never waits for the thread.
+ * Asks for a name in a thread of its own, one for each name that is being looked up, however many ask. An asker never waits for the
+ * thread: what both have is freed by the last one to leave.
  */
 #include "transport/resolve.h"
 
@@ -10,21 +10,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/cancel.h"
 #include "ground/names.h"
+#include "ground/stay.h"
 #include "ground/thread.h"
 #include "ground/wait.h"
 #include "transport/endpoint.h"
 
 #define PORT_SIZE 6
 
-struct tl_resolve {
-    atomic_int holders; /* the asker and the thread */
-    atomic_bool done;   /* the rest has been written and stays as it is */
-    int fd;
+#define END_MS 50 /* how long a client that is closed waits for lookups */
+
+/* A thread, and what it has found. */
+typedef struct lookup {
+    tl_lookups *all;
+    struct lookup *next;
+    tl_resolve *first; /* those who ask, still */
+    unsigned holders;  /* these, and the thread until it has been joined */
+    bool done;         /* what follows below has been written and stays as it is */
+    tl_thread thread;
     char host[TL_HOST_SIZE], port[PORT_SIZE];
     int result, sys_errno; /* of the resolver */
     size_t count;
     tl_address address[TL_ADDRESS_MAX];
+} lookup;
+
+struct tl_resolve {
+    lookup *lookup;
+    tl_resolve *next;
+    atomic_bool done;
+    bool alone; /* its lookups are its own */
+    int fd;
+};
+
+struct tl_lookups {
+    tl_mutex mutex; /* for all of it, and what lookups have but the result */
+    tl_cond ended;  /* one has */
+    lookup *first;  /* whose threads have not been joined */
+    unsigned running;
+    bool closed; /* the last one that runs frees it */
 };
 
 static struct addrinfo hints_of(int flags) {
@@ -54,44 +78,156 @@ bool tl__resolve_numeric(const char *host, uint16_t port, tl_address *ret) {
     return n == 1;
 }
 
-static void leave(tl_resolve *r) {
-    if (atomic_fetch_sub(&r->holders, 1) > 1)
-        return;
-    tl__wake_close(r->fd);
-    free(r);
+/* ---- threads ----------------------------------------------------------------------------------- */
+
+tl_lookups *tl__lookups_new(void) {
+    tl_lookups *all = calloc(1, sizeof *all);
+    if (!all)
+        return NULL;
+    tl__mutex_init(&all->mutex);
+    tl__cond_init(&all->ended);
+    return all;
 }
 
-static void *look_up(void *box) {
-    tl_resolve *r = box;
+static void free_all(tl_lookups *all) {
+    tl__mutex_end(&all->mutex);
+    tl__cond_end(&all->ended);
+    free(all);
+}
+
+/* With the mutex. */
+static void leave(lookup *l) {
+    if (--l->holders == 0)
+        free(l);
+}
+
+static void look_up(lookup *l) {
     struct addrinfo hints = hints_of(0), *list = NULL;
-    r->result = tl__names_ask(r->host, r->port, &hints, &list);
-    r->sys_errno = errno;
-    if (r->result == 0 && list) {
-        r->count = keep(list, r->address, TL_ADDRESS_MAX);
+    l->result = tl__names_ask(l->host, l->port, &hints, &list);
+    l->sys_errno = errno;
+    if (l->result == 0 && list) {
+        l->count = keep(list, l->address, TL_ADDRESS_MAX);
         tl__names_free(list);
     }
-    atomic_store(&r->done, true);
-    tl__wake_post(r->fd);
-    leave(r);
+}
+
+static void *run(void *of) {
+    lookup *l = of;
+    tl_lookups *all = l->all;
+    (void)tl__cancel_off();
+    look_up(l);
+    tl__mutex_lock(&all->mutex);
+    l->done = true;
+    for (tl_resolve *r = l->first; r; r = r->next) {
+        atomic_store(&r->done, true);
+        tl__wake_post(r->fd);
+    }
+    all->running--;
+    bool closed = all->closed, last = all->running == 0;
+    if (closed)
+        leave(l); /* nobody joins it */
+    tl__cond_wake(&all->ended);
+    tl__mutex_unlock(&all->mutex);
+    if (closed && last)
+        free_all(all);
     return NULL;
 }
 
-tl_resolve *tl__resolve_start(const char *host, uint16_t port) {
-    tl_resolve *r = calloc(1, sizeof *r);
-    if (!r)
+/* Those that have ended. With the mutex, which none of them needs any more. */
+static void join_ended(tl_lookups *all) {
+    for (lookup **at = &all->first; *at;) {
+        lookup *l = *at;
+        if (!l->done) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        tl__thread_join(l->thread);
+        leave(l);
+    }
+}
+
+static void end(tl_lookups *all, tl_mono by) {
+    tl__mutex_lock(&all->mutex);
+    while (all->running > 0 && tl__cond_wait_by(&all->ended, &all->mutex, by))
+        ;
+    join_ended(all);
+    for (lookup *l = all->first; l; l = l->next)
+        tl__thread_detach(l->thread);
+    bool hangs = all->running > 0;
+    all->closed = true;
+    tl__mutex_unlock(&all->mutex);
+    if (hangs)
+        tl__stay_loaded();
+    else
+        free_all(all);
+}
+
+void tl__lookups_end(tl_lookups *all) {
+    if (all)
+        end(all, tl__mono_add_ms(tl__mono_now(), END_MS));
+}
+
+/* ---- asking ------------------------------------------------------------------------------------ */
+
+/* One that is being looked up; NULL: none is. */
+static lookup *find(const tl_lookups *all, const char *host, const char *port) {
+    lookup *l = all->first;
+    while (l && (l->done || strcmp(l->host, host) != 0 || strcmp(l->port, port) != 0))
+        l = l->next;
+    return l;
+}
+
+/* NULL and errno. */
+static lookup *begin(tl_lookups *all, const char *host, const char *port) {
+    lookup *l = calloc(1, sizeof *l);
+    if (!l)
         return NULL;
-    (void)snprintf(r->host, sizeof r->host, "%s", host);
-    (void)snprintf(r->port, sizeof r->port, "%u", (unsigned)port);
-    atomic_init(&r->holders, 2);
+    (void)snprintf(l->host, sizeof l->host, "%s", host);
+    (void)snprintf(l->port, sizeof l->port, "%s", port);
+    l->all = all;
+    l->holders = 1;
+    int result = tl__thread_start(run, l, &l->thread);
+    if (result != 0) {
+        free(l);
+        errno = result;
+        return NULL;
+    }
+    l->next = all->first;
+    all->first = l;
+    all->running++;
+    return l;
+}
+
+tl_resolve *tl__resolve_start(tl_lookups *lookups, const char *host, uint16_t port) {
+    const tl_mono at_once = {0};
+    char service[PORT_SIZE];
+    tl_lookups *all = lookups ? lookups : tl__lookups_new();
+    tl_resolve *r = all ? calloc(1, sizeof *r) : NULL;
+    (void)snprintf(service, sizeof service, "%u", (unsigned)port);
+    if (!r)
+        goto out;
+    r->alone = !lookups;
     r->fd = tl__wake_open();
     if (r->fd < 0)
         goto out;
-    int result = tl__thread_start(look_up, r, NULL);
-    if (result == 0)
+    tl__mutex_lock(&all->mutex);
+    join_ended(all);
+    lookup *l = r->lookup = find(all, host, service);
+    if (!l)
+        l = r->lookup = begin(all, host, service);
+    if (l) {
+        l->holders++;
+        r->next = l->first;
+        l->first = r;
+    }
+    tl__mutex_unlock(&all->mutex);
+    if (l)
         return r;
     tl__wake_close(r->fd);
-    errno = result;
 out:
+    if (all && !lookups)
+        end(all, at_once);
     free(r);
     return NULL;
 }
@@ -104,7 +240,7 @@ bool tl__resolve_done(const tl_resolve *resolve) {
     return atomic_load(&resolve->done);
 }
 
-static const char *problem_of(const tl_resolve *r) {
+static const char *problem_of(const lookup *r) {
     switch (r->result) {
     case 0:
     case EAI_NONAME: return "no such host";
@@ -117,7 +253,8 @@ static const char *problem_of(const tl_resolve *r) {
     }
 }
 
-int tl__resolve_errno(const tl_resolve *r) {
+int tl__resolve_errno(const tl_resolve *resolve) {
+    const lookup *r = resolve->lookup;
     switch (r->result) {
     case 0:
 #ifdef EAI_NODATA
@@ -132,16 +269,31 @@ int tl__resolve_errno(const tl_resolve *r) {
 }
 
 size_t tl__resolve_get(const tl_resolve *resolve, tl_address *ret, const char **ret_problem) {
-    if (resolve->count == 0)
-        *ret_problem = problem_of(resolve);
+    const lookup *l = resolve->lookup;
+    if (l->count == 0)
+        *ret_problem = problem_of(l);
     else
-        memcpy(ret, resolve->address, resolve->count * sizeof *ret);
-    return resolve->count;
+        memcpy(ret, l->address, l->count * sizeof *ret);
+    return l->count;
 }
 
 void tl__resolve_free(tl_resolve *resolve) {
+    if (!resolve)
+        return;
+    const tl_mono at_once = {0};
     int saved = errno;
-    if (resolve)
-        leave(resolve);
+    lookup *l = resolve->lookup;
+    tl_lookups *all = l->all;
+    tl__mutex_lock(&all->mutex);
+    tl_resolve **at = &l->first;
+    while (*at != resolve)
+        at = &(*at)->next;
+    *at = resolve->next;
+    leave(l);
+    tl__mutex_unlock(&all->mutex);
+    if (resolve->alone)
+        end(all, at_once);
+    tl__wake_close(resolve->fd);
+    free(resolve);
     errno = saved;
 }

@@ -247,7 +247,7 @@ static void begin_resolve(tl_stream *s) {
         s->resolve = NULL;
     }
     if (!s->resolve)
-        s->resolve = tl__resolve_start(s->endpoint->host, s->endpoint->port);
+        s->resolve = tl__resolve_start(s->endpoint->lookups, s->endpoint->host, s->endpoint->port);
     if (s->resolve)
         s->state = TL_STREAM_RESOLVING;
     else

@@ -120,6 +120,21 @@ TEST(a_lock_that_was_acquired_as_its_thread_was_cancelled_is_released) {
     }
 }
 
+/* As much as the header asks for. What overflows it meets the guard page. */
+TEST(a_small_stack_is_enough) {
+    tl_client *client = client_direct();
+    waiting w = {.lock = make_lock(client, KEY, TTL_MS), .wait_ms = SOON_MS};
+    pthread_attr_t attr;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, 256 * 1024), 0);
+    assert_int_equal(pthread_create(&thread, &attr, wait_for_it, &w), 0);
+    (void)pthread_attr_destroy(&attr);
+    WAIT_FOR(SOON_MS, tl_lock_state(w.lock) == TL_HELD);
+    cancel(thread);
+    ASSERT_RESULT(tl_lock_release(w.lock, &said), TL_OK);
+}
+
 static void look_for_a_cancellation(tl_log_level level, const char *line, void *ctx) {
     (void)level, (void)line, (void)ctx;
     pthread_testcancel();

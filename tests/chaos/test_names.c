@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 
 #include "arena.h"
 #include "names_as.h"
@@ -152,6 +153,32 @@ TEST(trying_once_with_an_unknown_name_is_over_at_once) {
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(by_hand(client_by_name(), TTL_MS), 0, &said), TL_EUNAVAILABLE);
     ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS);
+}
+
+#define CALLERS 20
+
+static void *ask_in_vain(void *client) {
+    (void)tl_client_ping(client, NULL);
+    (void)tl_client_ping(client, NULL);
+    return NULL;
+}
+
+/* However many connections there are, and also when those who asked first have given up. */
+TEST(a_name_that_hangs_is_looked_up_once) {
+    tl_client *client = client_by_name();
+    pthread_t caller[CALLERS];
+    int before = thread_count();
+    atomic_store(&hanging, true);
+    for (int i = 0; i < CALLERS; i++)
+        assert_int_equal(pthread_create(&caller[i], NULL, ask_in_vain, client), 0);
+    for (int i = 0; i < CALLERS; i++)
+        assert_int_equal(pthread_join(caller[i], NULL), 0);
+    assert_int_equal(atomic_load(&begun), 1);
+    assert_in_range(thread_count(), before, before + 1 + CALLERS / 2); /* some are just ending */
+    atomic_store(&hanging, false);
+    WAIT_FOR(SOON_MS, tl_client_ping(client, &said) == TL_OK);
+    drop_client(client);
+    WAIT_FOR(SOON_MS, thread_count() <= before); /* none is left when it is closed */
 }
 
 static void lose_the_name(bool hangs) {

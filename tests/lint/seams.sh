@@ -13,8 +13,9 @@ threads | src/ground/thread   | pthread_* sched_yield sigfillset stat
 cancel  | src/ground/cancel   | pthread_setcancelstate pthread_register_cancel pthread_unregister_cancel pthread_unwind_next sigsetjmp
 sockets | src/ground/socket   | socket connect send recv shutdown getsockname getpeername getsockopt setsockopt poll close
 names   | src/ground/names    | getaddrinfo freeaddrinfo
+stay    | src/ground/stay     | dladdr dlopen
 random  | src/ground/random   | getrandom uuid_generate_random
-process | src/ground/process  | uname getpid program_invocation_short_name mmap madvise munmap
+process | src/ground/process  | uname getpid program_invocation_short_name mmap madvise munmap pthread_atfork pthread_mutex_lock pthread_mutex_unlock
 
 libraries that only compute here; of files, OpenSSL reads certificates
 replies | src/transport/resp  | redisReader*

@@ -282,6 +282,16 @@ void tl__thread_join(tl_thread thread) {
     sim_leave();
 }
 
+void tl__thread_detach(tl_thread thread) {
+    sim_thread *t = (sim_thread *)(uintptr_t)thread.system;
+    (void)sim_enter();
+    if (t->state == SIM_OVER)
+        give_back(sim_the_world, t);
+    else
+        t->detached = true;
+    sim_leave();
+}
+
 tl_thread tl__thread_self(void) {
     return (tl_thread){(pthread_t)(uintptr_t)sim_the_world->thread};
 }

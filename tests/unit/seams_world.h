@@ -274,6 +274,12 @@ void tl__thread_join(tl_thread thread) {
     c->used = false;
 }
 
+void tl__thread_detach(tl_thread thread) {
+    coroutine *c = &world.thread[thread.system];
+    c->detached = true;
+    c->used = !c->over;
+}
+
 tl_thread tl__thread_self(void) {
     return (tl_thread){(pthread_t)(world.running - world.thread)};
 }

@@ -195,7 +195,7 @@ static void begin(asking *a, ntp_server *server, tl_mono now) {
     server->asked_at = now;
     if (tl__resolve_numeric(server->host, server->port, &a->address[0]))
         a->addresses = 1;
-    else if (!(a->resolve = tl__resolve_start(server->host, server->port)))
+    else if (!(a->resolve = tl__resolve_start(NULL, server->host, server->port)))
         give_up(a, strerror(errno));
 }
 

@@ -19,6 +19,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "ground/cancel.h"
+#include "ground/stay.h"
 #include "ground/thread.h"
 #include "ground/wait.h"
 #include "transport/local/local_inside.h"
@@ -183,6 +185,7 @@ static void leave(tl_local *l) {
 
 static void *work(void *box) {
     tl_local *l = box;
+    (void)tl__cancel_off();
     find_or_start(l);
     atomic_store(&l->done, true);
     tl__wake_post(l->fd);
@@ -224,6 +227,8 @@ const tl_local_problem *tl__local_problem(const tl_local *local) {
 
 void tl__local_free(tl_local *local) {
     int saved = errno;
+    if (local && !tl__local_done(local))
+        tl__stay_loaded(); /* the thread goes on, if the program closes what it is in */
     if (local)
         leave(local);
     errno = saved;
