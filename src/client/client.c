@@ -237,7 +237,7 @@ static void free_client(tl_client *client) {
     tl__node_end(&client->node);
     tl__members_free(client->members);
     tl__fleet_end(&client->fleet); /* what Sentinels are asked over, and a cluster's other nodes */
-    tl__lookups_end(client->lookups);
+    tl__lookups_end(client->lookups, client->keeper.close_by);
     tl__waiters_free(client);
     tl__mutex_end(&client->mutex);
     tl__gate_end(&client->gate);

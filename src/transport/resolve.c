@@ -163,9 +163,9 @@ static void end(tl_lookups *all, tl_mono by) {
         free_all(all);
 }
 
-void tl__lookups_end(tl_lookups *all) {
+void tl__lookups_end(tl_lookups *all, tl_mono by) {
     if (all)
-        end(all, tl__mono_add_ms(tl__mono_now(), END_MS));
+        end(all, tl__mono_min(by, tl__mono_add_ms(tl__mono_now(), END_MS)));
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */

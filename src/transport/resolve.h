@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ground/clock.h"
 #include "ground/socket.h"
 
 #define TL_ADDRESS_MAX 16 /**< addresses of a name that are tried */
@@ -20,9 +21,9 @@ typedef struct tl_lookups tl_lookups;
 
 /** NULL: no memory. */
 tl_lookups *tl__lookups_new(void);
-/** When nobody asks any more. Waits for a moment; a lookup that hangs for longer goes on by itself, and the code that it
+/** When nobody asks any more. Waits for a moment, until `by` at most; a lookup that hangs for longer goes on by itself, and the code that it
  *  runs stays loaded until the process ends. NULL is fine. */
-void tl__lookups_end(tl_lookups *lookups);
+void tl__lookups_end(tl_lookups *lookups, tl_mono by);
 
 /** The address that host spells out; false when it is a name. */
 bool tl__resolve_numeric(const char *host, uint16_t port, tl_address *ret);
