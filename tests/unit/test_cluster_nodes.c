@@ -117,7 +117,7 @@ static tl_member *tell_of(world *w, const char *host, unsigned port, const char 
     return member_of_slot(w, 0);
 }
 
-/* Some nodes prefer addresses, some host names. Each change of a place ends all that is under way there. */
+/* Some nodes prefer addresses, some host names. Each change of a place ends all that is in flight there. */
 TEST(a_node_is_the_same_by_its_address_and_by_its_host_name) {
     world w;
     open_world(&w);
