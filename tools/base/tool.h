@@ -123,7 +123,7 @@ typedef struct {
      (at) + offsetof(server_care, quiet_ms),                                                       \
      "D",                                                                                          \
      "acquire nothing from a server that restarted or took over less than D ago; not less than "   \
-     "any --ttl of all hosts, and the same for all of them; 0s: off (off; redis+quorum: 30s)",                                 \
+     "any --ttl of all hosts, and the same for all of them; 0s: off (off; redis+quorum: 30s)",     \
      0,                                                                                            \
      0},                                                                                           \
         SERVER_CONFIRMED(at)
