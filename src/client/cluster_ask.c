@@ -67,21 +67,6 @@ static unsigned slot_of(const tl_cluster *c, tl_member *m) {
 
 static void on_answer(void *ctx, const tl_answer *answer);
 
-static void hang_up(tl_cluster *c, unsigned i) {
-    tl_conn *conn = c->witness[i]->conn;
-    c->witness[i]->conn = NULL;
-    c->witness[i] = c->witness[--c->witnesses];
-    tl__conn_free(conn);
-}
-
-void tl__member_hang_up(tl_cluster *c, tl_member *m) {
-    unsigned i = 0;
-    while (i < c->witnesses && c->witness[i] != m)
-        i++;
-    if (i < c->witnesses)
-        hang_up(c, i);
-}
-
 /* Of those who have answered, the one that was asked longest ago. */
 static bool make_room(tl_cluster *c) {
     unsigned found = c->witnesses;
@@ -92,7 +77,7 @@ static bool make_room(tl_cluster *c) {
             found = i;
     if (found == c->witnesses)
         return false;
-    hang_up(c, found);
+    tl__cluster_hang_up(c, found);
     return true;
 }
 
@@ -112,7 +97,7 @@ static void close_idle(tl_cluster *c, tl_mono now) {
     for (unsigned i = c->witnesses; i > 0; i--)
         if (c->witness[i - 1]->asked == 0 &&
             !tl__mono_before(now, tl__mono_add_ms(c->witness[i - 1]->used, IDLE_MS)))
-            hang_up(c, i - 1);
+            tl__cluster_hang_up(c, i - 1);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -427,5 +412,5 @@ void tl__cluster_ask_drive(tl_cluster *c, tl_mono now) {
 
 void tl__cluster_ask_end(tl_cluster *c) {
     while (c->witnesses > 0)
-        hang_up(c, c->witnesses - 1);
+        tl__cluster_hang_up(c, c->witnesses - 1);
 }

@@ -122,10 +122,12 @@ static inline tl_mutex *tl__cluster_mutex(const tl_cluster *c) {
     return &c->home->client->mutex;
 }
 
-/* fleet_cluster: */
-
 /** Some site is wanted; ctx is the cluster. Any thread, whatever it holds. */
 void tl__cluster_doubt(void *ctx);
+
+/** What others were asked over is closed: the witness of this number; or m, if it is one. */
+void tl__cluster_hang_up(tl_cluster *c, unsigned index);
+void tl__member_hang_up(tl_cluster *c, tl_member *m);
 
 /* cluster_nodes, with client.mutex held but where it says otherwise: */
 
@@ -146,9 +148,6 @@ void tl__cluster_ask_whom(tl_cluster *c, tl_member *who, tl_bytes host, uint16_t
 void tl__cluster_forget_former(tl_cluster *c);
 
 /* cluster_ask: */
-
-/** It isn't asked about others there any more. */
-void tl__member_hang_up(tl_cluster *c, tl_member *m);
 
 /** A map has told of m's replica; those that no map has told of for long are forgotten. */
 void tl__member_learn(tl_member *m, tl_member *replica, tl_mono now);

@@ -21,6 +21,27 @@
 typedef tl_member member;
 typedef tl_cluster cluster;
 
+void tl__cluster_doubt(void *ctx) {
+    cluster *c = ctx;
+    if (!atomic_exchange(&c->doubts, true))
+        tl__wake_post(c->fleet->wake);
+}
+
+void tl__cluster_hang_up(tl_cluster *c, unsigned i) {
+    tl_conn *conn = c->witness[i]->conn;
+    c->witness[i]->conn = NULL;
+    c->witness[i] = c->witness[--c->witnesses];
+    tl__conn_free(conn);
+}
+
+void tl__member_hang_up(tl_cluster *c, tl_member *m) {
+    unsigned i = 0;
+    while (i < c->witnesses && c->witness[i] != m)
+        i++;
+    if (i < c->witnesses)
+        tl__cluster_hang_up(c, i);
+}
+
 /* ---- seats ----------------------------------------------------------------------------------- */
 
 static member *new_member(cluster *c) {

@@ -32,12 +32,6 @@ static void want(cluster *c) {
         tl__wake_post(c->fleet->wake);
 }
 
-void tl__cluster_doubt(void *ctx) {
-    cluster *c = ctx;
-    if (!atomic_exchange(&c->doubts, true))
-        tl__wake_post(c->fleet->wake);
-}
-
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* One that comes later may be the successor of one of before: as if it had led elsewhere. */
