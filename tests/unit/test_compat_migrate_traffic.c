@@ -16,6 +16,10 @@ int64_t moment_ms(void) {
     return now_ms;
 }
 
+int64_t moment_wall_us(void) {
+    return now_ms * 1000;
+}
+
 /* Each answer takes a second. */
 bool skew_link_ask(skew_link *l, const char *const *words,
                    bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
