@@ -389,7 +389,7 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
 typedef struct {
     tl_operation *op;
     tl_lock *lock;
-    const int *cancel; /* whether the thread may be cancelled (ground/cancel); NULL: it may not */
+    const tl_votes_cancel *cancel; /* NULL: the thread isn't cancelled */
 } caller;
 
 /* The keeper stays locked. */
@@ -401,7 +401,7 @@ static void await_end(void *of) {
     while (!op->completed) {
         tl__keeper_unlock(k);
         if (c->cancel)
-            tl__waiter_await_cancel(op->waiter, TL_NEVER, c->cancel);
+            tl__waiter_await_cancel(op->waiter, TL_NEVER, &c->cancel->state);
         else
             tl__waiter_await(op->waiter, TL_NEVER);
         (void)tl__waiter_posts(op->waiter);
@@ -429,16 +429,17 @@ static void thread_ends(void *of) {
     caller *c = of;
     tl_client *client = c->lock->client;
     tl_waiter *waiter = c->op->waiter;
+    tl_err (*undo)(tl_lock *, tl_error *) = c->cancel->release;
     c->cancel = NULL;
     tl__async_cancel(c->lock);
     await_end(c);
     tl_err code = conclude(c->op, NULL, NULL);
     tl__waiter_give(client, waiter);
     if (tl__count_call(&client->counts, TL_COUNT_ACQUIRES, code) == TL_OK)
-        (void)tl_lock_release(c->lock, NULL);
+        (void)undo(c->lock, NULL);
 }
 
-static void await_caller(tl_lock *lock, tl_operation *op, const int *cancel) {
+static void await_caller(tl_lock *lock, tl_operation *op, const tl_votes_cancel *cancel) {
     caller c = {.op = op, .lock = lock, .cancel = cancel};
     if (cancel)
         tl__cancel_guard(await_end, thread_ends, &c);
@@ -447,8 +448,8 @@ static void await_caller(tl_lock *lock, tl_operation *op, const int *cancel) {
 }
 
 /* cancel: for one who acquires. */
-static tl_err call(tl_lock *lock, does does, int64_t ms, const int *cancel, tl_votes_extension *ret,
-                   tl_error *err) {
+static tl_err call(tl_lock *lock, does does, int64_t ms, const tl_votes_cancel *cancel,
+                   tl_votes_extension *ret, tl_error *err) {
     tl_waiter *waiter = tl__waiter_take(lock->client);
     tl_operation *op = waiter ? new_op(lock, NULL, NULL) : NULL;
     tl_err code = TL_ENOMEM;
@@ -472,8 +473,9 @@ static tl_err call(tl_lock *lock, does does, int64_t ms, const int *cancel, tl_v
     return code;
 }
 
-tl_err tl__votes_acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
-    return call(lock, ACQUIRES, wait_ms, &cancel, NULL, err);
+tl_err tl__votes_acquire(tl_lock *lock, int64_t wait_ms, const tl_votes_cancel *cancel,
+                         tl_error *err) {
+    return call(lock, ACQUIRES, wait_ms, cancel, NULL, err);
 }
 
 tl_err tl__votes_release(tl_lock *lock, tl_error *err) {

@@ -17,7 +17,14 @@ void tl__async_abandon(struct tl_lock *lock);
 
 /* Of several servers, for callers that block: the keeper runs these, too, over the connections by which it renews, so that
  * what follows for the same lock can't overtake them. What they come to is that of the calls that block. */
-tl_err tl__votes_acquire(struct tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err);
+/** Of a thread that may be cancelled while it waits. */
+typedef struct {
+    int state; /**< as ground/cancel has it */
+    tl_err (*release)(struct tl_lock *lock,
+                      tl_error *err); /**< what it has acquired all the same */
+} tl_votes_cancel;
+tl_err tl__votes_acquire(struct tl_lock *lock, int64_t wait_ms, const tl_votes_cancel *cancel,
+                         tl_error *err);
 /** tl__hold_begin_release has said that it may be. */
 tl_err tl__votes_release(struct tl_lock *lock, tl_error *err);
 /** What else came of an extension. */

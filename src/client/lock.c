@@ -309,7 +309,8 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, int
 static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
     if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
-    return tl__votes_acquire(lock, wait_ms, cancel, err);
+    return tl__votes_acquire(lock, wait_ms,
+                             &(tl_votes_cancel){.state = cancel, .release = tl_lock_release}, err);
 }
 
 static tl_err release(tl_lock *lock, tl_error *err);
