@@ -393,8 +393,8 @@ TEST(a_racing_losers_stamp_is_no_robbery) {
 /* ---- lost replies ------------------------------------------------------------------------------ */
 
 TEST(a_lock_without_an_answer_is_undone) {
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = proxy_url(gate), .attempt_ms = ATTEMPT_MS,
-                                            .connect_ms = CONNECT_MS);
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = proxy_url(gate), .protocol = TL_BRIDGE,
+                                            .attempt_ms = ATTEMPT_MS, .connect_ms = CONNECT_MS);
     tl_dlu *d = handles[handle_count++] = tl_dlu_open_with(&o, &said);
     assert_non_null(d);
     take(d, OTHER); /* it is connected now */

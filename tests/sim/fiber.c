@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#define STACK_SIZE ((size_t)256 * 1024)
+#define STACK_SIZE ((size_t)1024 * 1024)
 #define STACKS 512
 
 static sim_fiber stacks[STACKS];

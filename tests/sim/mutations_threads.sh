@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-build} JOBS=${JOBS:-$(nproc)} CC=${CC:-cc} PLAYS=${PLAYS:-}
-MAKEFLAGS= make --no-print-directory CC="$CC" "$BUILD"/{tests/sim.a,tests/lib.a,libtidelock.a} >/dev/null || exit 1
+MAKEFLAGS= make --no-print-directory CC="$CC" "$BUILD"/{tests/sim.a,tests/lib.a,tests/tools.a,libtidelock.a} >/dev/null || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 
@@ -29,7 +29,7 @@ passed-while-held       | hold.c | hand-over | s/^    atomic_store(&lock->state,
 pass-while-watched      | hold.c | hand-over | s/^    (void)tl__hold_stop(lock);$//
 event-not-withdrawn     | hold.c | freed-while-lost | s/^    tl__keeper_await_told(k, lock);//
 over-as-it-is-told      | hold.c | told-late | s/^    if (over)$/    if (false)/
-lost-stays-in-front     | hold.c | lost-and-kept | /drop_in(lock);/{n;s/tl__gate_leave(&lock->client->gate, &lock->place);/(void)0;/}
+lost-stays-in-front     | hold.c | lost-and-kept | /drop_in(lock);/,/tl__gate_leave/s/tl__gate_leave(&lock->client->gate, &lock->place);/(void)0;/
 lost-leaves-its-rest    | hold.c | deleted-when-bound | s/        if (leaves_something(lock, out->note\[i\].why))/        if (false)/
 # without blocking
 end-after-loss          | async.c | acquired-anew | s/^        tl__keeper_report(&op->client->keeper, &op->report); .*$/        (void)0;/; s/^                               out->sys_errno, &op->err);/&\n    tl__keeper_report(\&op->client->keeper, \&op->report);/
@@ -61,7 +61,7 @@ share-next-not-woken    | share.c | extended-and-kept | s/^        tl__waiter_po
 share-next-goes-too     | share.c | apart | s/^    if (!s->poller \&\& s->looking == 0 \&\& s->first)/    if (polled \&\& !s->poller \&\& s->looking == 0 \&\& s->first)/; s/^    if (s->poller == sharer)$/    bool polled = s->poller == sharer;\n&/
 share-left-by-poller    | share.c | extended-and-kept | s/^    stop_polling(s, sharer);/    (void)0;/
 share-looks-for-ever    | share.c | extended-and-kept | s/^    s->looking--;/    (void)0;/
-share-forgets-nobody    | share.c | cancelled-alone | s/^        tl__conn_forget(s->conn, sharer);/        (void)0;/
+share-forgets-nobody    | share.c | cancelled-alone | s/^        tl__conn_forget(s->conn, sharer);/        sharer->answered = 0; sharer->waiter = 0;/
 # acquiring
 given-though-over       | lock_acquire.c | release-to-one-who-waits | s/m->turn.given && tl__mono_before(e->now, m->turn.hold.deadline);/m->turn.given;/
 quit-is-certain         | lock_acquire.c | time-is-up | s/    if (!tl__gate_quit(&m->lock->client->gate, &m->lock->place)) {/    if (!tl__gate_quit(\&m->lock->client->gate, \&m->lock->place) \&\& false) {/
