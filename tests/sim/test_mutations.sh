@@ -6,4 +6,4 @@ if [[ -n ${SAN:-} ]]; then
     echo "removes guards from the plain build only"
     exit 77
 fi
-EVERY=14 exec "$(dirname "$0")/mutations.sh"
+EVERY=6 exec "$(dirname "$0")/mutations.sh"
