@@ -137,7 +137,8 @@ TEST(what_leads_to_another_name_of_a_node_leads_to_that_node) {
     world w;
     open_world(&w);
     tl_member *m = tell_of(&w, "127.0.0.2", 7000, "one", "hostname", "one.example");
-    tl_redirect moved = {.kind = TL_MOVED, .slot = 9000, .node = {TL_LITERAL("one.example"), 7000}};
+    tl_redirect moved = {
+        .kind = TL_MOVED, .slot = 9000, .node = {.host = TL_LITERAL("one.example"), .port = 7000}};
     tl_fleet *fleet = &w.client->fleet;
     (void)fleet->row->redirected(fleet, &m->node, &moved);
     assert_ptr_equal(member_of_slot(&w, 9000), m);
