@@ -15,7 +15,7 @@ static void fill(tl_random *random) {
 }
 
 tl_token tl__token_draw(void) {
-    uuid_t id;
+    uuid_t id = {0};
     tl_token token;
     tl__random_bytes(id, sizeof id);
     id[6] = (id[6] & 0x0f) | 0x40; /* version 4, of the usual kind */

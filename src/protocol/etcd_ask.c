@@ -120,7 +120,8 @@ static void tell_line(const tl_etcd_ask *a, const tl_reply *answer) {
     for (uint32_t i = 1; i <= a->most && tl__etcd_find(answer, 0, i, &f); i++) {
         if (!tl__etcd_contends(a->key, &f))
             continue;
-        tl_waiting w = {.size = sizeof w, .place = ++place, .waited_ms = -1, .fair = true};
+        place++;
+        tl_waiting w = {.size = sizeof w, .place = place, .waited_ms = -1, .fair = true};
         tl__look_owner(f.value, w.host, &w.pid, w.service);
         a->told(&w, a->ctx);
     }

@@ -31,7 +31,7 @@ static bool claim(int port) {
         exit(1);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        return true;
+        return true; // cppcheck-suppress resourceLeak ; the descriptor is the claim
     (void)close(fd);
     return false;
 }
