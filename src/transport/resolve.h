@@ -23,7 +23,7 @@ typedef struct tl_lookups tl_lookups;
 tl_lookups *tl__lookups_new(void);
 /** When nobody asks any more. Waits for a moment, until `by` at most; a lookup that hangs for longer goes on by itself, and the code that it
  *  runs stays loaded until the process ends. NULL is fine. */
-void tl__lookups_end(tl_lookups *lookups, tl_mono by);
+void tl__lookups_end(tl_lookups *all, tl_mono by);
 
 /** The address that host spells out; false when it is a name. */
 bool tl__resolve_numeric(const char *host, uint16_t port, tl_address *ret);

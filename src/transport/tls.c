@@ -294,6 +294,13 @@ static bool set_up(tl_tls *t, char *words, size_t size) {
     return load_authorities(t, words, size) && load_certificate(t, words, size);
 }
 
+/* Without a session. */
+static void discard(tl_tls *t) {
+    SSL_CTX_free(t->context);
+    BIO_meth_free(t->method);
+    free(t);
+}
+
 static tl_tls *make(const tl_endpoint *endpoint, char *words, size_t size) {
     tl_tls *t = calloc(1, sizeof *t);
     if (!t) {
@@ -303,7 +310,7 @@ static tl_tls *make(const tl_endpoint *endpoint, char *words, size_t size) {
     t->endpoint = endpoint;
     ERR_clear_error();
     if (!set_up(t, words, size)) {
-        tl__tls_free(t);
+        discard(t);
         t = NULL;
     }
     ERR_clear_error();
@@ -326,9 +333,7 @@ void tl__tls_free(tl_tls *tls) {
         return;
     int saved = errno;
     tl__tls_end(tls);
-    SSL_CTX_free(tls->context);
-    BIO_meth_free(tls->method);
-    free(tls);
+    discard(tls);
     leave();
     errno = saved;
 }

@@ -855,7 +855,7 @@ const sim_scenario sim_scenarios[] = {
      late_is_refused},
     {"phase-overtaken",
      "while an attempt goes on another thread reads a later phase, for a lease that is over: it acts by its own",
-     1, 50, "migration", overtaken_is_kept},
+     101, 50, "migration", overtaken_is_kept},
     {"phase-answers-lost",
      "a take by token goes unanswered, and by stamp it finds itself the holder: with new fences",
      460, 1,
