@@ -290,8 +290,8 @@ static void thread_ends(void *ctx, tl_status status) {
         (void)tl_lock_release(lock, NULL);
 }
 
-static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, int cancel,
-                          tl_error *err) {
+static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, int64_t spent_ms, tl_waiter *waiter,
+                          int cancel, tl_error *err) {
     static const char below[] =
         "this program holds a lock below its name, and would wait for itself";
     acquirer a = {.lock = lock, .waiter = waiter};
@@ -300,6 +300,7 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, tl_waiter *waiter, int
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, below), err);
     lock->token = tl__client_token(lock->client);
     tl__lock_acquire_init(&a.m, lock, wait_ms, &waiter->listener);
+    a.m.spent_ms = spent_ms;
     const tl_machine all = {&a.m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};
     return ran(
         &a, tl__drive_cancellable(lock->client, &all, waiter, may_share(lock), &on_cancel, &a.out),
@@ -315,23 +316,24 @@ static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, int cancel, tl_error
 
 static tl_err release(tl_lock *lock, tl_error *err);
 
-/* Else it would wait for a key of its own. Returns what is left of the wait. Where that is shorter than a release may take the
- * key is removed in the background (tl__lock_begin_acquire). */
+/* Else it would wait for a key of its own. Returns how long that took. Where a release may take longer than there is time for, the
+ * key is removed in the background (tl__lock_begin_acquire), and a try may find it still. */
 static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
-    bool brief = wait_ms > 0 && wait_ms < lock->client->attempt_ms;
-    if (wait_ms < 0 || brief || !tl__hold_outlived(lock))
-        return wait_ms;
-    tl_mono began = tl__mono_now();
+    const tl_client *c = lock->client;
+    int64_t most = wait_ms != 0 ? wait_ms : lock->several ? 0 : c->connect_ms;
+    if (most < c->attempt_ms || !tl__hold_outlived(lock))
+        return 0;
+    tl_mono began = tl__mono_now(), now;
     (void)release(lock, NULL);
-    if (wait_ms == 0 || wait_ms == TL_FOREVER)
-        return wait_ms;
-    int64_t left = tl__ms_until(tl__mono_now(), tl__mono_add_ms(began, wait_ms));
-    return left > 0 ? left : 1;
+    now = tl__mono_now();
+    return tl__ns_until(began, now) / TL_NS_PER_MS + 1;
 }
 
 static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
     tl_client *c = lock->client;
-    wait_ms = release_outlived(lock, wait_ms);
+    int64_t spent_ms = release_outlived(lock, wait_ms);
+    if (wait_ms > 0 && wait_ms != TL_FOREVER)
+        wait_ms = wait_ms > spent_ms ? wait_ms - spent_ms : 1;
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
@@ -343,7 +345,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory, threads or descriptors",
                              err);
     if (tl__lock_open_wait(lock, waiter)) {
-        code = run_acquire(lock, wait_ms, waiter, cancel, err);
+        code = run_acquire(lock, wait_ms, spent_ms, waiter, cancel, err);
         tl__lock_close_wait(lock);
     } else {
         code = tl__lock_fail(lock, TL_ECANCELLED, "acquire", "cancelled", err);

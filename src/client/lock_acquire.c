@@ -129,6 +129,12 @@ static tl_status end(tl_acquiring *m, tl_err code, const char *words, tl_out *ou
 }
 
 /* Nothing is passed on within the process, nor does anybody stand in line. */
+/* Before it has waited for anything. */
+static int64_t first_connect_ms(const tl_acquiring *m) {
+    int64_t left = m->lock->client->connect_ms - m->spent_ms;
+    return left > 0 ? left : 1;
+}
+
 static tl_status ask_for_votes(tl_acquiring *m, const tl_event *e, int64_t wait_ms, tl_out *out) {
     const tl_lock *lock = m->lock;
     tl_client *c = lock->client;
@@ -153,7 +159,7 @@ static tl_status ask_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
     m->state = TL_ASKING;
     if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
         job.spare = tl__leases_take(&c->leases, job.ttl_ms, e->now, e->server->drift_ppm);
-    tl__etcd_acquire_init(&m->etcd, &job, &lock->terms->retry, m->wait_ms, c->connect_ms,
+    tl__etcd_acquire_init(&m->etcd, &job, &lock->terms->retry, m->wait_ms, first_connect_ms(m),
                           tl__client_number(c));
     return tl__etcd_acquire_step(&m->etcd, &start, out);
 }
@@ -181,7 +187,8 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
                                                                            : 1;
     m->state = TL_ASKING;
     tl__acquire_init(&m->ask, &job, &lock->terms->retry, wait_ms,
-                     m->queued ? connect_ms(lock, m->since) : c->connect_ms, tl__client_seed(c));
+                     m->queued ? connect_ms(lock, m->since) : first_connect_ms(m),
+                     tl__client_seed(c));
     if (lines && tl__keeper_hears(&c->keeper, job.key))
         tl__acquire_armed(&m->ask);
     return tl__acquire_step(&m->ask, &start, out);

@@ -31,6 +31,7 @@ typedef struct {
     bool called; /**< it is at the front, and TL_WAKE_WOKEN for that is yet to come */
     bool over;   /**< only cleaning up is left, if anything */
     int64_t wait_ms;
+    int64_t spent_ms; /**< of connect_ms, before it began */
     tl_mono since, limit;
 } tl_acquiring;
 
