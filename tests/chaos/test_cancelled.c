@@ -191,7 +191,21 @@ TEST(other_calls_come_to_their_end) {
         fail_msg("it ended in %s", last);
 }
 
+/* A thread that is cancelled within a call that ThreadSanitizer wraps never comes out of it for that: the locks that it takes
+ * as it ends aren't seen. */
+#if defined(__SANITIZE_THREAD__)
+#define SEES_LOCKS false
+#elif defined(__has_feature)
+#define SEES_LOCKS !__has_feature(thread_sanitizer)
+#else
+#define SEES_LOCKS true
+#endif
+
 int main(void) {
+    if (!SEES_LOCKS) {
+        (void)fputs("SKIP: ThreadSanitizer sees no locks of a thread that is cancelled\n", stderr);
+        return 77;
+    }
     server = real_redis_start(NULL);
     return tests_run();
 }
