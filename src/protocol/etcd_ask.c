@@ -168,8 +168,14 @@ static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
         tl__etcd_obstacle(obstacle, a->key, &f);
         return fail(a, TL_EINVALID, tl__bytes_of(obstacle), out);
     }
+    tl_bytes suffix = tl__etcd_suffix_of(f.key, a->key);
+    if (suffix.n > sizeof a->room)
+        return fail(a, TL_EINVALID, TL_LITERAL("the key in the way is too long to be removed"),
+                    out);
+    a->room_n = suffix.n; /* the answer goes before this is sent */
+    memcpy(a->room, suffix.p, suffix.n);
     tl_send *send = ask(a, e, out);
-    tl__etcd_say(send, TL_LITERAL("DROP"), a->key, tl__etcd_suffix_of(f.key, a->key));
+    tl__etcd_say(send, TL_LITERAL("DROP"), a->key, tl__bytes(a->room, a->room_n));
     tl__etcd_add_int(send, f.created, out);
     return TL_GO;
 }
@@ -202,7 +208,7 @@ static tl_status scanned(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
         tl_send *send = ask(a, e, out);
         a->room_n = k.n;
         memcpy(a->room, k.p, k.n);
-        add_see(send, k, 1, out);
+        add_see(send, tl__bytes(a->room, a->room_n), 1, out);
         add_ttl(send, f.lease, out);
         return TL_GO;
     }

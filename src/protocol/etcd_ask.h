@@ -27,7 +27,8 @@ typedef struct {
     void *ctx;
     tl_mono limit;
     uint8_t exchange, again;
-    char room[TL_KEY_MAX]; /**< SCANS: the lock of the key that is asked about */
+    char room
+        [TL_KEY_MAX]; /**< SCANS: the lock of the key that is asked about; BREAKS: what stands behind "K/" */
     size_t room_n;
 } tl_etcd_ask;
 
