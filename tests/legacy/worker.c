@@ -64,15 +64,18 @@ static void hold(worker *w, int64_t hold_ms) {
     }
 }
 
-/* Whether the lock was ours until the very release. */
+/* Whether the lock was ours until the very release. A worker that is frozen in between may reach the server after its time. */
 static void release(worker *w) {
     tl_error err;
-    int64_t left_ms = tl_lock_remaining_ms(w->lock);
+    int64_t end_us = until_us(w);
     tl_err code = tl_lock_release(w->lock, &err);
+    int64_t left_us = end_us - shared_us();
     if (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE)
         (void)printf("note slow release: %s\n", err.message);
-    else if (left_ms > 0 && code != TL_OK)
-        (void)printf("note released with %lld ms left: %s\n", (long long)left_ms, err.message);
+    else if (code != TL_OK && left_us > 0)
+        (void)printf("note released with %lld us left: %s\n", (long long)left_us, err.message);
+    else if (code != TL_OK)
+        (void)printf("note expired before it was released: %s\n", err.message);
 }
 
 static void turn(worker *w) {
