@@ -4,6 +4,7 @@
  *
  *   PLAY=name       only this one; with CHOICES="12:1 40:2" one run of it, with its story
  *   CROWD=1         with a client whose callers share a connection, as those of a crowd do
+ *   ALL=1           all orders with two or three switches; otherwise those with one, and fewer that are drawn
  *   THREADS=long    more of them: some minutes
  *   DRAWN=all       as many of these are drawn as of the others
  *   V=1             how many runs there were
@@ -60,6 +61,11 @@ static bool is_long(void) {
     return tier && strcmp(tier, "long") == 0;
 }
 
+static bool is_sample(void) {
+    const char *all = getenv("ALL");
+    return !is_long() && (!all || strcmp(all, "1") != 0);
+}
+
 static sim_result run(const sim_play *play, bool tell) {
     sim_config c;
     sim_stage_config(&c, play);
@@ -104,7 +110,7 @@ static void explain(const sim_play *play) {
 
 static void go_through(const sim_play *play) {
     unsigned most = is_long() ? play->all_long : play->all;
-    if ((SLOWER > 1 || crowd) && !is_long() && most > 1)
+    if ((SLOWER > 1 || crowd || is_sample()) && !is_long() && most > 1)
         most = 1;
     for (unsigned times = 0; times <= most; times++) {
         uint64_t runs = 0;
@@ -122,7 +128,7 @@ static void go_through(const sim_play *play) {
 }
 
 static void draw(const sim_play *play) {
-    bool few = crowd && !getenv("DRAWN"); /* it is shown without a crowd, too */
+    bool few = (crowd || is_sample()) && !getenv("DRAWN"); /* a crowd's plays are shown without it, too */
     unsigned runs = play->drawn / SLOWER / (few ? 4 : 1) * (is_long() ? 50 : 1);
     for (uint64_t seed = 1; seed <= runs; seed++) {
         sim_choices_draw(world->choices, seed, 2 + (unsigned)(seed % (TURNINGS_MAX - 1)));
