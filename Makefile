@@ -3,6 +3,7 @@
 #   make                       libraries and tool in build/
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
+#   make check ONLY=sim ALL=1  all that is simulated: make check takes a sample of it
 #   make mutations             remove each guard, one at a time, and show that it is missed
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)

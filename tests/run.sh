@@ -110,7 +110,7 @@ parts_skipped() { # name of the file
         /^\[  SKIPPED \] [^ 0-9]/ && !seen[$0]++ { sub(/^\[  SKIPPED \] /, ""); print file ": " $0 (why == "" ? "" : ": " why); why = "" }'
 }
 
-passed=0 failed=0 skips=()
+passed=0 failed=0 skips=() failures=()
 report() { # source file
     local name log status took
     name=$(name_of "$1") log=$logs/${name//\//.}
@@ -132,7 +132,7 @@ report() { # source file
         printf 'skip  %-44s %s\n' "$name" "$(sed -n '$s/^SKIP: //; $p' "$log.log")"
         ;;
     *)
-        failed=$((failed + 1))
+        failed=$((failed + 1)) failures+=("$name")
         case $status in 124 | 137 | 152) took="$took s (time limit)" ;; *) took="$took s (status $status)" ;; esac
         printf 'FAIL  %-44s %6s\n' "$name" "$took"
         what_failed <"$log.log" | tail -n 200 | sed 's/^/      | /'
@@ -140,11 +140,25 @@ report() { # source file
     esac
 }
 
-# unit first; then what else is pure; then, four times as many at a time, what mostly waits: the tool's, the
-# promises and the faults, each with a server of its own and generous bounds; then, one at a time, the
-# rest. The simulator computes for long: what waits goes on beside it. Of each kind what may take longest begins
+# What is wrong, in few lines: of a program each test that failed, what it expected and where; else the end of what was said.
+in_short() { # name of the file
+    local log=$logs/${1//\//.}.log
+    { awk '/^\[ RUN  / { test = $NF; why = "" }
+        /^ERROR: / || /^\[  ERROR   \] --- [^[]/ {
+            sub(/^ERROR: |^\[  ERROR   \] --- /, "")
+            why = why (why == "" ? "" : "; ") $0
+        }
+        match($0, /\[   LINE   \] --- [^ ]*:/) { where = substr($0, RSTART + 17, RLENGTH - 18) }
+        /^\[  FAILED  \] / && test != "" { print test ": " why " (" where ")"; test = "" }' "$log"
+        grep -v '^\[\|^ *$\|FAILED TEST' "$log" | tail -n 3; } | head -n 3 | cut -c1-300
+}
+
+# ---- which goes when --------------------------------------------------------------------------
+# unit first, with what else is pure: the quickest to tell of a fault. Then, side by side, the simulator, which computes for
+# long and has what time of the processor is left, and what mostly waits: the tool's, the promises and the faults, many at once,
+# each with a server of its own and generous bounds. Then, one at a time, the rest. Of each kind what may take longest begins
 # first, or it would be all that goes on in the end.
-pure=() long=() waiting=() faults=() alone=()
+pure=() long=() waiting=() alone=()
 mapfile -t sorted < <(for t in "$@"; do echo "$(limit_of "$t") $t"; done | sort -s -k1,1rn | cut -d' ' -f2-)
 for t in "${sorted[@]}"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
 for t in "${sorted[@]}"; do
@@ -152,37 +166,80 @@ for t in "${sorted[@]}"; do
     tests/unit/*) ;;
     tests/wire/* | tests/fuzz/* | tests/lint/* | tests/bench/*) pure+=("$t") ;;
     tests/sim/*) long+=("$t") ;;
-    tests/cli/*) waiting+=("$t") ;;
-    tests/conform/* | tests/chaos/*) faults+=("$t") ;;
+    tests/cli/* | tests/conform/* | tests/chaos/*) waiting+=("$t") ;;
     *) alone+=("$t") ;;
     esac
 done
 
-run_group() ( # how many at a time, source files...
-    most=$1 running=0
-    shift
-    for t in "$@"; do
-        if ((running >= most)); then wait -n; running=$((running - 1)); fi
-        run_one "$t" &
-        running=$((running + 1))
-    done
-    wait
-)
-report_group() { for t in "$@"; do report "$t"; done; }
+declare -A most=([pure]=$JOBS [long]=$JOBS [waiting]=$((JOBS * 4)) [alone]=1) busy=() lane_of=() pid_of=() began_at=()
+total=$# over=0 told_at=$SECONDS tick=
 
-run_group "$JOBS" "${pure[@]}"
-report_group "${pure[@]}"
-(renice -n 10 -p "$BASHPID" >/dev/null; run_group "$JOBS" "${long[@]}") &
-run_group $((JOBS * 4)) "${waiting[@]}" "${faults[@]}"
-report_group "${waiting[@]}" "${faults[@]}"
-wait
-report_group "${long[@]}"
-run_group 1 "${alone[@]}"
-report_group "${alone[@]}"
+begin() { # lane, source file
+    if [[ $1 == long ]]; then
+        (renice -n 10 -p "$BASHPID" >/dev/null; run_one "$2") &
+    else
+        run_one "$2" &
+    fi
+    pid_of[$2]=$! lane_of[$2]=$1 began_at[$2]=$SECONDS
+    busy[$1]=$((${busy[$1]:-0} + 1))
+}
+
+fill() { # lane
+    local -n files=$1
+    while ((${#files[@]} > 0 && ${busy[$1]:-0} < most[$1])); do
+        begin "$1" "${files[0]}"
+        files=("${files[@]:1}")
+    done
+}
+
+# Report what has ended; what was killed with its shell counts as killed.
+sweep() {
+    local t log
+    for t in "${!pid_of[@]}"; do
+        log=$(name_of "$t") log=$logs/${log//\//.}
+        if [[ ! -s $log.done ]]; then
+            if kill -0 "${pid_of[$t]}" 2>/dev/null; then continue; fi
+            [[ -s $log.done ]] || echo "137 $((SECONDS - began_at[$t])).00" >"$log.done"
+        fi
+        report "$t"
+        over=$((over + 1)) busy[${lane_of[$t]}]=$((${busy[${lane_of[$t]}]} - 1))
+        unset "pid_of[$t]"
+    done
+}
+
+# How far it is, now and then, and what it waits for.
+tell_progress() {
+    ((SECONDS - told_at >= 20)) || return
+    told_at=$SECONDS
+    for t in "${!pid_of[@]}"; do echo "$((SECONDS - began_at[$t])) $(name_of "$t")"; done | sort -rn | head -n 3 |
+        awk -v head="      $over of $total done, $failed failed; the longest that go on:" \
+            '{ s = s (NR > 1 ? "," : "") " " $2 " " $1 " s" } END { print head s }'
+}
+
+run_lanes() { # their names
+    local lane
+    while :; do
+        for lane in "$@"; do fill "$lane"; done
+        ((${#pid_of[@]} > 0)) || break
+        if [[ -z $tick ]] || ! kill -0 "$tick" 2>/dev/null; then sleep 5 >/dev/null 2>&1 & tick=$!; fi
+        wait -n # a test's end, or the tick, so that progress is told meanwhile
+        sweep
+        tell_progress
+    done
+}
+
+run_lanes pure
+run_lanes waiting long
+run_lanes alone
+kill "$tick" 2>/dev/null
 
 if ((${#skips[@]} > 0)); then
     echo "skipped:"
     printf '  %s\n' "${skips[@]}"
 fi
+for name in "${failures[@]}"; do
+    echo "failed: $name; alone: make check${SAN:+ SAN=$SAN}${VALGRIND:+ VALGRIND=$VALGRIND} ONLY=$name"
+    in_short "$name" | sed 's/^/  /'
+done
 echo "$passed passed, $failed failed, ${#skips[@]} skipped"
 ((failed == 0 && passed > 0))
