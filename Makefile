@@ -4,6 +4,7 @@
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
 #   make check ONLY=sim ALL=1  all that is simulated: make check takes a sample of it
+#   make check-flaky RUNS=20 LOAD=8   run tests again and again, beside busy processes: which fail now and then (ONLY=)
 #   make mutations             remove each guard, one at a time, and show that it is missed
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)
@@ -128,7 +129,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all lib tool man progs check check-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
+.PHONY: all lib tool man progs check check-run check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
         format install uninstall deb deb-run check-packages clean FORCE
 
@@ -143,6 +144,8 @@ AGAIN = +$(Q)$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j
 NEED  = @CC='$(notdir $(CC))' SAN=$(SAN) tools/need.sh
 check: ; $(NEED) check $(if $(filter 1,$(VALGRIND)),valgrind)
 	$(AGAIN) check-run
+check-flaky: ; $(NEED) check
+	$(AGAIN) check-flaky-run
 check-servers: ; $(NEED) check
 	$(AGAIN) check-servers-run
 demo: ; $(NEED) demo
@@ -179,7 +182,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-flaky check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -312,6 +315,8 @@ $(COMPLETION): $(BUILD)/completion/tidelock.%: tools/completion/tidelock.% $(BUI
 check-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
 	    REDIS_SERVER='$(REDIS_SERVER)' ETCD='$(ETCD)' LOGS='$(LOGS)' tests/run.sh $(TESTS)
+check-flaky-run: all progs
+	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) RUNS='$(RUNS)' LOAD='$(LOAD)' tests/flaky.sh $(TESTS)
 check-servers-run: all progs
 	+@BUILD=$(BUILD) MAKE='$(MAKE)' ONLY='$(ONLY)' SERVERS='$(SERVERS)' tests/servers.sh
 demo-run: all $(BUILD)/examples/in_line
