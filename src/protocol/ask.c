@@ -171,12 +171,13 @@ static bool is_redirected(const tl_ask *a, const tl_event *e) {
 }
 
 /* Where another takes a server's place that one's connections end with it, or before that is known. A question that was
- * left without its answer so is put to the other, as it changes nothing; one whose time was up is not. */
+ * left without its answer so is put to the other, as it changes nothing; one whose time was up is not. Of the other
+ * nothing may be known yet. */
 static bool is_interrupted(const tl_ask *a, const tl_event *e) {
     if (a->ticket == REACH)
         return e->why == TL_EELSEWHERE;
     return e->maybe_sent && e->why == TL_EUNAVAILABLE && e->sys_errno != ETIMEDOUT &&
-           e->server->generation != 0;
+           e->generation != 0;
 }
 
 static tl_status failed(tl_ask *a, const tl_event *e, tl_out *out) {

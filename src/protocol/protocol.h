@@ -169,8 +169,9 @@ typedef struct {
         *reply; /**< REPLY: `count` of them, valid during this call only. WATCHED, to a hold:
                                 what its key holds now, or an error */
     uint8_t count;
-    uint64_t run;        /**< REPLY: the run of the server that answered; 0: it isn't known */
-    uint32_t generation; /**< REPLY: and its generation; 0: there is but one */
+    uint64_t run; /**< REPLY: the run of the server that answered; 0: it isn't known */
+    uint32_t
+        generation; /**< REPLY, FAILED: of whom was asked; 0: no other can take its place, or nobody was */
     bool
         stale; /**< REPLY, native: too long after the counter was raised for its number to be believed */
     bool unnamed; /**< REPLY: the server wasn't named as the one to ask lately when it answered */

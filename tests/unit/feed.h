@@ -60,6 +60,7 @@ typedef struct {
     unsigned arms;
     const char *place; /* who replies, or NULL */
     uint64_t run;      /* which server replies; 0: not known */
+    uint32_t asked;    /* the generation of whom is asked; 0: no other takes its place */
     bool unnamed;      /* it wasn't named lately when it was asked */
     tl_reply items[FEED_ITEMS_MAX];
     size_t items_used;
@@ -188,6 +189,7 @@ static inline tl_status feed_failed(feed *f, bool maybe_sent, tl_err why, const 
     return feed_event(f, (tl_event){.kind = TL_FAILED,
                                     .ticket = f->last.ticket,
                                     .sent = f->sent,
+                                    .generation = f->asked,
                                     .maybe_sent = maybe_sent,
                                     .why = why,
                                     .words = tl__bytes_of(words)});

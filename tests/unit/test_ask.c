@@ -106,7 +106,7 @@ TEST(a_server_that_is_not_reached_is_told_as_it_was) {
 /* Behind Sentinels, or of a cluster. */
 static void ask_in_a_fleet(feed *f, const char *key) {
     feed_init(f, &m, tl__ask_step);
-    f->server.generation = 1;
+    f->asked = 1;
     tl__ask_init(&m, tl__bytes_of(key), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
     assert_int_equal(feed_start(f), TL_GO);
     feed_at(f, 30);
@@ -125,7 +125,7 @@ TEST(a_question_that_a_failover_has_interrupted_is_asked_again) {
         assert_int_equal(cut_off(&f), TL_GO);
         feed_assert_asked(&f, ""); /* of the other server that it is there */
         assert_int_equal(feed_since(f.last.by), 40 + CONNECT_MS);
-        f.server.generation = 2;
+        f.asked = 2;
         feed_at(&f, 50);
         (void)feed_reached(&f);
         assert_int_equal(f.last.count, 1);
