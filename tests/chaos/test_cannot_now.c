@@ -274,9 +274,10 @@ static bool is_held_up(const fault *f, tl_err code) {
     return !f->slow && open && strstr(said.message, "no reply");
 }
 
-/* So it is asked again, a few times. */
+/* So it is asked again, a few times; also where the answer to a second request, which is refused, hides the first one's lack
+ * of an answer. */
 static tl_err ask_again(const fault *f, tl_lock *lock, int64_t wait_ms, tl_err code) {
-    for (int i = 0; i < 10 && is_held_up(f, code); i++)
+    for (int i = 0; i < 10 && (is_held_up(f, code) || (!f->slow && code == TL_EUNCERTAIN)); i++)
         code = tl_lock_acquire(lock, wait_ms, &said);
     return code;
 }

@@ -40,12 +40,12 @@ expect 0 "$tidelock" run -n -E 0 k -- echo never
 [[ ! -s $out ]] || fail "the command ran without the lock"
 # What the caller has declared to be no error is not told, or cron mails it. Unless one asks.
 [[ ! -s $err ]] || fail "-E 0 says something"
-expect 0 "$tidelock" run -w 50ms -E 0 k -- echo never
+expect 0 "$tidelock" run -w 2s -E 0 k -- echo never
 [[ ! -s $err ]] || fail "-w -E 0 says something"
 expect_line 0 'another holds it' "$tidelock" run -v -n -E 0 k -- echo never
 quick 2500 75 k "$tidelock" run -w 1s k -- echo never
 ((took >= 1000)) || fail "-w 1s took $took ms"
-expect_line 9 k "$tidelock" run -w 100ms --conflict-exit-code=9 k -- echo never
+expect_line 9 k "$tidelock" run -w 2s --conflict-exit-code=9 k -- echo never
 expect 75 "$tidelock" run -n --json-fd 3 k -- true 3>"$work/json"
 json_has "$work/json" state busy
 json_has "$work/json" token None
