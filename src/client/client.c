@@ -128,7 +128,8 @@ static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_cl
 
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_seeds seeds;
-    tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &seeds, o->url, err);
+    tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &client->secret, &seeds, o->url,
+                                           err);
     if (code)
         return tl__fail_about(err, code, TL_ABOUT_URL);
     client->node.endpoint.lookups = client->lookups;
@@ -244,6 +245,7 @@ static void free_client(tl_client *client) {
     tl__leases_end(&client->leases);
     tl__process_unmark(client->here);
     free((char *)(uintptr_t)client->legacy.options.dialect);
+    tl__secret_wipe(&client->secret);
     free(client);
 }
 

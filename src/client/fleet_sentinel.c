@@ -42,7 +42,8 @@ typedef struct {
 typedef struct sentinels {
     tl_node *node;
     tl_site site;
-    tl_endpoint like; /* a Sentinel's, without the host */
+    tl_endpoint like; /* a Sentinel's, without the host, */
+    tl_secret secret; /* and the password there */
     tl_seeds seeds;
     int64_t limit_ms, connect_ms;
     sentinel *list[SENTINELS_MAX];
@@ -445,6 +446,7 @@ static void end(tl_fleet *fleet) {
         free_sentinel(all->list[i]);
     tl__site_end(&all->site);
     tl__endpoint_wipe(&all->like);
+    tl__secret_wipe(&all->secret);
     free(all);
     *fleet = (tl_fleet){.row = NULL};
 }
@@ -472,7 +474,7 @@ tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *
     all->site.settles = options->quiet_ms > 0;
     fleet->row = &row;
     fleet->state = all;
-    tl_err code = tl__endpoint_log_in_as(&all->like, options, err);
+    tl_err code = tl__endpoint_log_in_as(&all->like, &all->secret, options, err);
     for (unsigned i = 0; !code && i < seeds->count; i++)
         if (!is_known(all, tl__bytes_of(seeds->seed[i].host), seeds->seed[i].port) &&
             !add(all, all->count, tl__bytes_of(seeds->seed[i].host), seeds->seed[i].port, true))

@@ -23,9 +23,10 @@
 /* What is being done; `problem` is set by whoever finds one. */
 typedef struct {
     tl_endpoint *to;
-    tl_seeds *seeds; /* NULL: of one server */
-    uint16_t port;   /* of a host without one */
-    tl_bytes login;  /* where user and password stand */
+    tl_secret *secret; /* NULL: no password may be there */
+    tl_seeds *seeds;   /* NULL: of one server */
+    uint16_t port;     /* of a host without one */
+    tl_bytes login;    /* where user and password stand */
     const char *problem;
 } parse;
 
@@ -101,8 +102,12 @@ static bool parse_login(parse *p, tl_bytes text) {
     tl_bytes user = cut(text, ":", &rest);
     if (!decode(p, p->to->user, sizeof p->to->user, user, "the user name is longer than 511 bytes"))
         return false;
-    return rest.n == 0 || decode(p, p->to->password, sizeof p->to->password, after(rest, 1),
-                                 "the password is longer than 16384 bytes");
+    if (rest.n <= 1)
+        return true;
+    if (!p->secret)
+        return bad(p, "a password is of no use here");
+    return decode(p, p->secret->text, sizeof p->secret->text, after(rest, 1),
+                  "the password is longer than 16384 bytes");
 }
 
 /* Take off user and password, if any: up to the last '@' of the authority. */
@@ -439,7 +444,7 @@ static bool parse_etcd(parse *p, tl_bytes text) {
     p->port = PORT_ETCD;
     if (!take_login(p, &authority) || !parse_seeds(p, authority))
         return false;
-    if (p->to->user[0] == '\0' && p->to->password[0] != '\0')
+    if (p->to->user[0] == '\0' && tl__endpoint_password(p->to)[0] != '\0')
         return bad(p, "etcd has no password without a user: write etcd://USER:PASSWORD@HOST");
     p->seeds->etcd = true;
     if (rest.n <= 1)
@@ -508,16 +513,18 @@ static bool parse_url(parse *p, const char *url) {
     return parse_scheme(p, text);
 }
 
-tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err) {
-    return tl__endpoint_parse_seeds(ret, NULL, url, err);
+tl_err tl__endpoint_parse(tl_endpoint *ret, tl_secret *secret, const char *url, tl_error *err) {
+    return tl__endpoint_parse_seeds(ret, secret, NULL, url, err);
 }
 
-tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const char *url,
-                                tl_error *err) {
+tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_secret *secret, tl_seeds *ret_seeds,
+                                const char *url, tl_error *err) {
     memset(ret, 0, sizeof *ret);
+    tl__secret_wipe(secret);
+    ret->secret = secret;
     if (ret_seeds)
         memset(ret_seeds, 0, sizeof *ret_seeds);
-    parse p = {.to = ret, .seeds = ret_seeds, .port = PORT_DEFAULT};
+    parse p = {.to = ret, .secret = secret, .seeds = ret_seeds, .port = PORT_DEFAULT};
     bool ok = parse_url(&p, url);
     if (ok && ret_seeds && ret_seeds->count > 0) {
         (void)snprintf(ret->label, sizeof ret->label, "%s",
@@ -531,6 +538,7 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const cha
         make_label(ret);
         return TL_OK;
     }
+    tl__secret_wipe(secret);
     tl__endpoint_wipe(ret);
     memset(ret, 0, sizeof *ret);
     return tl__fail(err, TL_EINVALID, 0, "malformed URL: %s", p.problem);
@@ -555,11 +563,13 @@ static tl_bytes suspected_login(tl_bytes url) {
 }
 
 tl_bytes tl__url_login(const char *url) {
-    tl_endpoint endpoint = {.tls = false};
+    tl_secret secret = {.text = ""};
+    tl_endpoint endpoint = {.secret = &secret};
     tl_seeds seeds = {.count = 0};
-    parse p = {.to = &endpoint, .seeds = &seeds, .port = PORT_DEFAULT};
+    parse p = {.to = &endpoint, .secret = &secret, .seeds = &seeds, .port = PORT_DEFAULT};
     bool ok = parse_url(&p, url);
     tl__endpoint_wipe(&endpoint);
+    tl__secret_wipe(&secret);
     return ok ? p.login : suspected_login(tl__bytes_of(url ? url : ""));
 }
 
@@ -602,7 +612,7 @@ static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_err
 tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err) {
     tl_endpoint *e = endpoint;
     const tl_client_options *o = options;
-    if (add(e->password, sizeof e->password, "password", o->password, err))
+    if (add(e->secret->text, sizeof e->secret->text, "password", o->password, err))
         return TL_EINVALID;
     e->source = (tl_password_source){.fn = o->password_fn, .ctx = o->password_ctx};
     if (add(e->ca_file, sizeof e->ca_file, "tls_ca_file", o->tls_ca_file, err) ||
@@ -638,7 +648,7 @@ void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_se
 
 tl_password tl__password_ask(const tl_endpoint *endpoint) {
     const tl_password_source *source = &endpoint->source;
-    tl_password password = {.text = endpoint->password};
+    tl_password password = {.text = tl__endpoint_password(endpoint)};
     password.room = source->fn ? calloc(1, TL_PASSWORD_SIZE) : NULL;
     if (password.room && source->fn(source->whose, password.room, TL_PASSWORD_SIZE, source->ctx))
         password.text = password.room;
@@ -659,20 +669,27 @@ void tl__endpoint_make_stranger(tl_endpoint *endpoint) {
     endpoint->source = (tl_password_source){.fn = NULL};
 }
 
-tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, const tl_client_options *options,
-                              tl_error *err) {
+tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, tl_secret *secret,
+                              const tl_client_options *options, tl_error *err) {
     tl__endpoint_wipe(endpoint);
+    tl__secret_wipe(secret);
+    endpoint->secret = secret;
     endpoint->db = 0;
     endpoint->source.whose = TL_PASSWORD_SENTINEL;
     if (add(endpoint->user, sizeof endpoint->user, "sentinel_user", options->sentinel_user, err))
         return TL_EINVALID;
-    return add(endpoint->password, sizeof endpoint->password, "sentinel_password",
-               options->sentinel_password, err);
+    return add(secret->text, sizeof secret->text, "sentinel_password", options->sentinel_password,
+               err);
 }
 
 void tl__endpoint_wipe(tl_endpoint *endpoint) {
     if (!endpoint)
         return;
     explicit_bzero(endpoint->user, sizeof endpoint->user);
-    explicit_bzero(endpoint->password, sizeof endpoint->password);
+    endpoint->secret = NULL;
+}
+
+void tl__secret_wipe(tl_secret *secret) {
+    if (secret)
+        explicit_bzero(secret, sizeof *secret);
 }

@@ -24,6 +24,12 @@ typedef struct {
     tl_password_for whose;
 } tl_password_source;
 
+/** A password of a URL or of the options, once for all endpoints of that login. Whoever parses the URL has it, and lets it be
+ *  where it is, and wipes it, when none of them is used any more. */
+typedef struct {
+    char text[TL_PASSWORD_SIZE]; /**< "": none */
+} tl_secret;
+
 typedef struct {
     bool tls;
     char host[TL_HOST_SIZE]; /**< "" for a unix socket */
@@ -32,7 +38,8 @@ typedef struct {
     char dir[TL_LOCAL_DIR_SIZE]; /**< of local:, "" otherwise */
     bool only_find;              /**< local: never start a server */
     char user[TL_USER_SIZE];
-    char password[TL_PASSWORD_SIZE]; /**< where the source has none */
+    tl_secret
+        *secret; /**< where the source has none; NULL: nor has this. It isn't the endpoint's */
     tl_password_source source;
     int32_t db;
     char ca_file[TL_FILE_SIZE], cert_file[TL_FILE_SIZE], key_file[TL_FILE_SIZE]; /**< or "" */
@@ -84,13 +91,14 @@ tl_bytes tl__url_login(const char *url);
  *   redis+quorum://[user[:password]@]SERVER,SERVER,SERVER   3, 5 or 7, each host[:port] or unix:/path
  *   etcd://[user:password@]host[:port],host[:port],...[/prefix]   or etcds
  * and the same with rediss. User and password are the master's, or of each node or server; ret has no host.
+ * The password is put into secret; NULL: there must be none.
  *
  * TL_EINVALID  as for that
  */
-tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_seeds *ret_seeds, const char *url,
-                                tl_error *err);
+tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_secret *secret, tl_seeds *ret_seeds,
+                                const char *url, tl_error *err);
 
-/** The same login, files and database at another host: its name or address as text. false: too long. */
+/** The same login (by the same secret), files and database at another host: its name or address as text. false: too long. */
 bool tl__endpoint_at(tl_endpoint *ret, const tl_endpoint *like, tl_bytes host, uint16_t port);
 /** The same at one of those that a URL names, over a unix socket or not. */
 void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_seeds *seeds,
@@ -103,19 +111,24 @@ void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_se
  * TL_EINVALID  with a message that shows neither user nor password; also rediss: in a build without
  *              TLS
  */
-tl_err tl__endpoint_parse(tl_endpoint *ret, const char *url, tl_error *err);
+tl_err tl__endpoint_parse(tl_endpoint *ret, tl_secret *secret, const char *url, tl_error *err);
 
 /**
  * Add what a URL doesn't tell: the options password, password_fn, tls_ca_file, tls_cert_file, tls_key_file and
- * tls_server_name, each if it is given.
+ * tls_server_name, each if it is given: the password to the secret that the URL was parsed with.
  *
  * TL_EINVALID  one is too long, or of use only with another or with rediss:; err says which
  */
 tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err);
 
+/** The password where the source has none; "": there is none. */
+static inline const char *tl__endpoint_password(const tl_endpoint *endpoint) {
+    return endpoint->secret ? endpoint->secret->text : "";
+}
+
 /** Does a login tell a password? */
 static inline bool tl__endpoint_has_password(const tl_endpoint *endpoint) {
-    return endpoint->password[0] || endpoint->source.fn;
+    return tl__endpoint_password(endpoint)[0] || endpoint->source.fn;
 }
 
 /** The password for a login that begins now. */
@@ -131,12 +144,14 @@ void tl__password_forget(tl_password *password);
 /** Forget user, password and source. */
 void tl__endpoint_make_stranger(tl_endpoint *endpoint);
 
-/** Another user's login at Sentinels: what the options say of them, either of which may be NULL, for whom the same source is asked
- *  by TL_PASSWORD_SENTINEL. TL_EINVALID: one is too long; err says which. */
-tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, const tl_client_options *options,
-                              tl_error *err);
+/** Another user's login at Sentinels, with a secret of its own: what the options say of them, either of which may be NULL, for whom
+ *  the same source is asked by TL_PASSWORD_SENTINEL. TL_EINVALID: one is too long; err says which. */
+tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, tl_secret *secret,
+                              const tl_client_options *options, tl_error *err);
 
-/** Overwrite the secrets. */
+/** Overwrite the user, and leave the secret to the others. */
 void tl__endpoint_wipe(tl_endpoint *endpoint);
+/** Overwrite it: no endpoint with it is used any more. */
+void tl__secret_wipe(tl_secret *secret);
 
 #endif

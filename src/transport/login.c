@@ -122,7 +122,7 @@ static tl_login_outcome auth_error(const report *r, tl_bytes error) {
                       "redis://:PASSWORD@HOST");
     if (begins(error, "WRONGPASS"))
         return failed(r, TL_EDENIED,
-                      user && !r->endpoint->password[0]
+                      user && !tl__endpoint_password(r->endpoint)[0]
                           ? "login refused: WRONGPASS: wrong user or password (a password alone is "
                             "written redis://:PASSWORD@HOST)"
                           : "login refused: WRONGPASS: wrong user or password");

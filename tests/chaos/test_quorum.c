@@ -274,7 +274,7 @@ static int set_up(void **state) {
     last_fence = 0;
     for (unsigned i = 0; i < SERVERS; i++) {
         servers[i] = real_redis_start(NULL);
-        assert_int_equal(tl__endpoint_parse(&endpoints[i], real_redis_url(servers[i]), &err),
+        assert_int_equal(tl__endpoint_parse(&endpoints[i], NULL, real_redis_url(servers[i]), &err),
                          TL_OK);
     }
     for (unsigned i = 0; i < PEERS; i++)

@@ -48,7 +48,7 @@ static void write_url(char *to, size_t size, const tl_endpoint *e) {
     put(to, size, e->path[0] ? "unix://" : e->tls ? "rediss://" : "redis://");
     put_percent(to, size, e->user);
     put(to, size, ":");
-    put_percent(to, size, e->password);
+    put_percent(to, size, tl__endpoint_password(e));
     put(to, size, "@");
     if (e->path[0]) {
         put(to, size, "/");
@@ -66,8 +66,9 @@ static void write_url(char *to, size_t size, const tl_endpoint *e) {
 static bool same(const tl_endpoint *a, const tl_endpoint *b) {
     return a->tls == b->tls && strcmp(a->host, b->host) == 0 && a->port == b->port &&
            strcmp(a->path, b->path) == 0 && strcmp(a->dir, b->dir) == 0 &&
-           strcmp(a->user, b->user) == 0 && strcmp(a->password, b->password) == 0 &&
-           a->db == b->db && strcmp(a->ca_file, b->ca_file) == 0 && strcmp(a->label, b->label) == 0;
+           strcmp(a->user, b->user) == 0 &&
+           strcmp(tl__endpoint_password(a), tl__endpoint_password(b)) == 0 && a->db == b->db &&
+           strcmp(a->ca_file, b->ca_file) == 0 && strcmp(a->label, b->label) == 0;
 }
 
 static void check_fields(const tl_endpoint *e) {
@@ -76,10 +77,10 @@ static void check_fields(const tl_endpoint *e) {
     MUST(strnlen(e->dir, sizeof e->dir) < sizeof e->dir);
     MUST(!e->dir[0] || (e->dir[0] == '/' && strncmp(e->path, e->dir, strlen(e->dir)) == 0 &&
                         strcmp(e->path + strlen(e->dir), "/redis.sock") == 0));
-    MUST(!e->dir[0] || (!e->user[0] && !e->password[0] && e->db == 0));
+    MUST(!e->dir[0] || (!e->user[0] && !tl__endpoint_password(e)[0] && e->db == 0));
     MUST(!e->only_find);
     MUST(strnlen(e->user, sizeof e->user) < sizeof e->user);
-    MUST(strnlen(e->password, sizeof e->password) < sizeof e->password);
+    MUST(strnlen(e->secret->text, sizeof e->secret->text) < sizeof e->secret->text);
     MUST(e->ca_file[0] == '\0');
     MUST(e->db >= 0);
     MUST((e->host[0] == '\0') == (e->path[0] == '/'));
@@ -114,26 +115,28 @@ static void check_place(const tl_endpoint *e, const char *url) {
 static void check_accepted(const tl_endpoint *e, const char *url) {
     char again[URL_SIZE];
     tl_endpoint second;
+    tl_secret secret;
     check_fields(e);
     check_label(e);
     check_place(e, url);
     write_url(again, sizeof again, e);
-    MUST(tl__endpoint_parse(&second, again, NULL) == TL_OK);
+    MUST(tl__endpoint_parse(&second, &secret, again, NULL) == TL_OK);
     MUST(same(e, &second));
     tl__endpoint_wipe(&second);
-    MUST(second.user[0] == '\0' && second.password[0] == '\0');
+    tl__secret_wipe(&secret);
+    MUST(second.user[0] == '\0' && !second.secret && secret.text[0] == '\0');
 }
 
 static void check_refused(const tl_endpoint *e, const char *url, const tl_error *err) {
     static const char start[] = "malformed URL: ";
     tl_endpoint second;
+    tl_secret secret;
     MUST(err->code == TL_EINVALID);
     MUST(is_line(err->message, sizeof err->message));
     MUST(strncmp(err->message, start, strlen(start)) == 0 && err->message[strlen(start)]);
     MUST(!strstr(err->message, SECRET));
-    MUST(!e->host[0] && !e->path[0] && !e->dir[0] && !e->user[0] && !e->password[0] &&
-         !e->label[0]);
-    MUST(tl__endpoint_parse(&second, url, NULL) == TL_EINVALID);
+    MUST(!e->host[0] && !e->path[0] && !e->dir[0] && !e->user[0] && !e->secret && !e->label[0]);
+    MUST(tl__endpoint_parse(&second, &secret, url, NULL) == TL_EINVALID);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -149,10 +152,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     url[n] = '\0';
     tl_endpoint e;
+    tl_secret secret;
     tl_error err;
     memset(&e, 0xa5, sizeof e);
+    memset(&secret, 0xa5, sizeof secret);
     memset(&err, 0xa5, sizeof err);
-    if (tl__endpoint_parse(&e, size ? url : NULL, &err) == TL_OK)
+    if (tl__endpoint_parse(&e, &secret, size ? url : NULL, &err) == TL_OK)
         check_accepted(&e, url);
     else
         check_refused(&e, url, &err);

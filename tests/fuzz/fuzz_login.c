@@ -25,9 +25,11 @@ static void make_secret(char *to, input *in) {
 }
 
 static void make_endpoint(tl_endpoint *e, input *in) {
+    static tl_secret secret;
     memset(e, 0, sizeof *e);
+    e->secret = &secret;
     make_secret(e->user, in);
-    make_secret(e->password, in);
+    make_secret(secret.text, in);
     e->db = (int32_t)in_range(in, 0, INT32_MAX);
     (void)snprintf(e->host, sizeof e->host, "db1");
     (void)snprintf(e->label, sizeof e->label, "db1:6379");
@@ -42,12 +44,12 @@ static void check_said(const tl_login *l, const tl_endpoint *e, bool ask_run) {
     tl__resp_feed(reader, l->bytes, l->size);
     while (n <= TL_LOGIN_STEPS && tl__resp_next(reader, &command[n]) == 1)
         n++;
-    bool auth = e->user[0] || e->password[0];
+    bool auth = e->user[0] || e->secret->text[0];
     MUST(n == l->steps && n == 1u + auth + (e->db > 0) + ask_run);
     const tl_reply *last = &command[0].items[command[0].count - 1];
     if (auth)
-        MUST(tl__bytes_eq(last->text, tl__bytes_of(e->password)) ||
-             (!e->password[0] && last->text.n == 0));
+        MUST(tl__bytes_eq(last->text, tl__bytes_of(e->secret->text)) ||
+             (!e->secret->text[0] && last->text.n == 0));
     if (auth && e->user[0])
         MUST(command[0].count == 3 &&
              tl__bytes_eq(command[0].items[1].text, tl__bytes_of(e->user)));
@@ -71,9 +73,9 @@ static void feed_answers(input *in, const tl_endpoint *e) {
         if (c == 1)
             feed_secret(text, &n, e->user);
         else if (c == 2)
-            feed_secret(text, &n, e->password);
+            feed_secret(text, &n, e->secret->text);
         else if (c == 3) /* the head of a string that may be the password */
-            n += (size_t)snprintf(text + n, 32, "$%zu\r\n", strlen(e->password));
+            n += (size_t)snprintf(text + n, 32, "$%zu\r\n", strlen(e->secret->text));
         else if (!is_digit || star > n || n - star < DIGITS_MAX)
             text[n++] = (char)(c == MARK ? '-' : c);
     }

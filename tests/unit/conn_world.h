@@ -28,6 +28,7 @@ typedef struct {
 typedef struct {
     peer peer; /* first */
     tl_endpoint endpoint;
+    tl_secret secret;
     tl_conn *conn;
     tl_mono now; /* stands still but for world_pass_ms: a slow machine changes nothing */
     seen log[SEEN_MAX];
@@ -136,7 +137,7 @@ static inline void world_drive(void *ctx) {
 static inline void world_connect(conn_world *w, const char *url, const tl_conn_limits *limits) {
     tl_error err = {0};
     tl_conn_calls calls = {world_answer, world_up, world_down, world_push, w, NULL};
-    if (tl__endpoint_parse(&w->endpoint, url, &err))
+    if (tl__endpoint_parse(&w->endpoint, &w->secret, url, &err))
         fail_msg("%s: %s", url, err.message);
     w->now = tl__mono_now();
     w->conn = tl__conn_new(&w->endpoint, limits, &calls);

@@ -39,8 +39,8 @@ static void open_world(etcd_world *e, const char *user) {
         seeds.seed[i].port = i ? e->second.port : w->peer.port;
     }
     (void)snprintf(w->endpoint.user, sizeof w->endpoint.user, "%s", user);
-    (void)snprintf(w->endpoint.password, sizeof w->endpoint.password, "%s",
-                   user[0] ? "secret" : "");
+    (void)snprintf(w->secret.text, sizeof w->secret.text, "%s", user[0] ? "secret" : "");
+    w->endpoint.secret = &w->secret;
     e->members = tl__members_new(&w->endpoint, &seeds);
     assert_non_null(e->members);
     const tl_conn_limits limits = {.members = e->members, .connect_ms = CONNECT_MS};

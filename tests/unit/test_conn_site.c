@@ -26,9 +26,9 @@ static void open_site(site_world *s) {
     tl__site_init(&s->site, want, s);
     world_open_with(&s->w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .site = &s->site});
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)s->w.peer.port);
-    assert_int_equal(tl__endpoint_parse(&s->first, url, NULL), TL_OK);
+    assert_int_equal(tl__endpoint_parse(&s->first, NULL, url, NULL), TL_OK);
     (void)snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)s->w.peer.port);
-    assert_int_equal(tl__endpoint_parse(&s->second, url, NULL), TL_OK);
+    assert_int_equal(tl__endpoint_parse(&s->second, NULL, url, NULL), TL_OK);
 }
 
 static void close_site(site_world *s) {

@@ -12,10 +12,12 @@
 
 #include "transport/tls.h"
 
+static tl_secret secret; /* of the URL that was parsed last */
+
 static tl_endpoint parsed(const char *url) {
     tl_endpoint e;
     tl_error err = {0};
-    if (tl__endpoint_parse(&e, url, &err))
+    if (tl__endpoint_parse(&e, &secret, url, &err))
         fail_msg("%s: %s", url, err.message);
     return e;
 }
@@ -23,14 +25,14 @@ static tl_endpoint parsed(const char *url) {
 static void refused(const char *url, const char *words) {
     tl_endpoint e, empty = {0};
     tl_error err = {0};
-    if (tl__endpoint_parse(&e, url, &err) == TL_OK)
+    if (tl__endpoint_parse(&e, &secret, url, &err) == TL_OK)
         fail_msg("%s is accepted", url);
     assert_int_equal(err.code, TL_EINVALID);
     if (!strstr(err.message, words))
         fail_msg("%s: %s", url, err.message);
     assert_null(strchr(err.message, '\n'));
     assert_memory_equal(&e, &empty, sizeof e);
-    assert_int_equal(tl__endpoint_parse(&e, url, NULL), TL_EINVALID);
+    assert_int_equal(tl__endpoint_parse(&e, &secret, url, NULL), TL_EINVALID);
 }
 
 static void check_tcp(const char *url, const char *host, int port, int db, const char *label) {
@@ -61,14 +63,14 @@ TEST(tcp_forms) {
 static void check_login(const char *url, const char *user, const char *password) {
     tl_endpoint e = parsed(url);
     assert_string_equal(e.user, user);
-    assert_string_equal(e.password, password);
+    assert_string_equal(tl__endpoint_password(&e), password);
     assert_null(strstr(e.label, "secret"));
 }
 
 static tl_seeds seeds_of(const char *url, tl_endpoint *e) {
     tl_seeds seeds;
     tl_error err = {0};
-    if (tl__endpoint_parse_seeds(e, &seeds, url, &err))
+    if (tl__endpoint_parse_seeds(e, &secret, &seeds, url, &err))
         fail_msg("%s: %s", url, err.message);
     assert_string_equal(e->host, "");
     assert_string_equal(e->label, seeds.quorum    ? "the quorum"
@@ -82,7 +84,7 @@ static void refused_seeds(const char *url, const char *words) {
     tl_endpoint e;
     tl_seeds seeds;
     tl_error err = {0};
-    if (tl__endpoint_parse_seeds(&e, &seeds, url, &err) == TL_OK)
+    if (tl__endpoint_parse_seeds(&e, &secret, &seeds, url, &err) == TL_OK)
         fail_msg("%s is accepted", url);
     if (!strstr(err.message, words) || strchr(err.message, '\n'))
         fail_msg("%s: %s", url, err.message);
@@ -103,7 +105,7 @@ TEST(sentinel_forms) {
     s = seeds_of("redis+sentinel://me:secret@h/m%61ster/3", &e);
     assert_string_equal(s.master, "master");
     assert_string_equal(e.user, "me");
-    assert_string_equal(e.password, "secret");
+    assert_string_equal(tl__endpoint_password(&e), "secret");
     assert_int_equal(e.db, 3);
     s = seeds_of("redis+sentinel://h/m?db=4", &e);
     assert_int_equal(e.db, 4);
@@ -116,7 +118,7 @@ TEST(sentinel_forms) {
 TEST(a_url_of_one_server_has_no_seeds) {
     tl_endpoint e;
     tl_seeds seeds;
-    assert_int_equal(tl__endpoint_parse_seeds(&e, &seeds, "redis://h", NULL), TL_OK);
+    assert_int_equal(tl__endpoint_parse_seeds(&e, &secret, &seeds, "redis://h", NULL), TL_OK);
     assert_string_equal(seeds.master, "");
     assert_string_equal(e.host, "h");
 }
@@ -131,7 +133,7 @@ TEST(cluster_forms) {
     assert_string_equal(s.seed[1].host, "h2");
     assert_int_equal(s.seed[1].port, 7000);
     assert_string_equal(e.user, "me");
-    assert_string_equal(e.password, "secret");
+    assert_string_equal(tl__endpoint_password(&e), "secret");
     if (tl__tls_built()) {
         (void)seeds_of("rediss+cluster://h", &e);
         assert_true(e.tls);
@@ -159,7 +161,7 @@ TEST(quorum_forms) {
     assert_int_equal(s.seed[4].port, 7000);
     tl__endpoint_at_seed(&of, &e, &s, 1);
     assert_string_equal(of.label, "/run/a,b");
-    assert_string_equal(of.password, "secret");
+    assert_string_equal(tl__endpoint_password(&of), "secret");
     tl__endpoint_at_seed(&of, &e, &s, 3);
     assert_string_equal(of.label, "[::1]:7000");
     assert_string_equal(of.user, "me");
@@ -186,7 +188,7 @@ TEST(etcd_forms) {
     assert_int_equal(s.seed[1].port, 7000);
     assert_string_equal(s.prefix, "team/a/");
     assert_string_equal(e.user, "me");
-    assert_string_equal(e.password, "secret");
+    assert_string_equal(tl__endpoint_password(&e), "secret");
     s = seeds_of("etcd://h", &e);
     assert_string_equal(s.prefix, "");
     s = seeds_of("etcd://h/", &e);
@@ -256,9 +258,33 @@ TEST(an_endpoint_elsewhere_has_the_same_login) {
     tl_endpoint e = parsed("redis://me:secret@h/3"), to;
     assert_true(tl__endpoint_at(&to, &e, TL_LITERAL("::1"), 7000));
     assert_string_equal(to.label, "[::1]:7000");
-    assert_string_equal(to.password, "secret");
+    assert_string_equal(tl__endpoint_password(&to), "secret");
     assert_int_equal(to.db, 3);
     assert_false(tl__endpoint_at(&to, &e, (tl_bytes){0}, 1));
+}
+
+/* One of up to 16 KiB would be too much for each of a cluster's nodes. */
+TEST(endpoints_share_a_password_and_leave_it_to_whoever_has_it) {
+    tl_endpoint e = parsed("redis://me:secret@h"), to;
+    tl_seeds seeds = {.count = 1, .seed = {{.host = "i", .port = 1}}};
+    assert_true(sizeof e < TL_PASSWORD_SIZE);
+    assert_true(tl__endpoint_at(&to, &e, TL_LITERAL("i"), 1) && to.secret == &secret);
+    tl__endpoint_at_seed(&to, &e, &seeds, 0);
+    assert_ptr_equal(to.secret, &secret);
+    tl__endpoint_wipe(&to);
+    assert_string_equal(tl__endpoint_password(&to), "");
+    assert_string_equal(tl__endpoint_password(&e), "secret");
+    assert_int_equal(tl__endpoint_add(&e, &(tl_client_options){.password = "given"}, NULL), TL_OK);
+    assert_string_equal(secret.text, "given");
+}
+
+TEST(where_no_password_is_wanted_there_is_none) {
+    tl_endpoint e;
+    tl_error err = {0};
+    assert_int_equal(tl__endpoint_parse(&e, NULL, "redis://me:@h", NULL), TL_OK);
+    assert_false(tl__endpoint_has_password(&e));
+    assert_int_equal(tl__endpoint_parse(&e, NULL, "redis://me:secret@h", &err), TL_EINVALID);
+    assert_non_null(strstr(err.message, "a password is of no use here"));
 }
 
 TEST(user_and_password) {
@@ -350,7 +376,7 @@ TEST(servers_of_a_quorum_may_have_an_at_sign_in_their_paths) {
     assert_string_equal(s.seed[0].path, "/a@b");
     assert_string_equal(s.seed[2].path, "/e");
     s = seeds_of("redis+quorum://me:secret@unix:/a@b,h,i", &e);
-    assert_string_equal(e.password, "secret");
+    assert_string_equal(tl__endpoint_password(&e), "secret");
     assert_string_equal(s.seed[0].path, "/a@b");
     refused_seeds("redis+quorum://unix:/a,me:secret@h,i", "one user and password");
     refused_seeds("redis+quorum://me:secret@h,me:secret@i,j", "one user and password");
@@ -387,7 +413,8 @@ TEST(a_function_gives_each_login_the_password_of_then) {
     all[TL_PASSWORD_SERVER] = "second";
     check_password(&e, "second");
     tl_endpoint sentinel = e;
-    assert_int_equal(tl__endpoint_log_in_as(&sentinel, &o, &err), TL_OK);
+    tl_secret theirs;
+    assert_int_equal(tl__endpoint_log_in_as(&sentinel, &theirs, &o, &err), TL_OK);
     check_password(&sentinel, "theirs");
     assert_string_equal(sentinel.user, "");
     all[TL_PASSWORD_SERVER] = all[TL_PASSWORD_SENTINEL] = NULL;
@@ -456,7 +483,7 @@ TEST(tls_needs_a_build_with_it) {
     tl_endpoint e = parsed("rediss://me:secret@h:7000/2");
     assert_true(e.tls);
     assert_int_equal(e.port, 7000);
-    assert_string_equal(e.password, "secret");
+    assert_string_equal(tl__endpoint_password(&e), "secret");
 }
 
 TEST(malformed) {
@@ -511,7 +538,7 @@ TEST(malformed) {
     refused("unix:run/redis.sock", "begin with '/'");
     refused("unix:///a%00", "not 00");
     refused("unix:///a?x=1", "?db=");
-    assert_int_equal(tl__endpoint_parse(&(tl_endpoint){0}, NULL, NULL), TL_EINVALID);
+    assert_int_equal(tl__endpoint_parse(&(tl_endpoint){0}, &secret, NULL, NULL), TL_EINVALID);
 }
 
 TEST(too_long) {
@@ -530,7 +557,8 @@ TEST(too_long) {
     (void)snprintf(url, sizeof url, "local:/%.*s", 96, fill);
     refused(url, "96 bytes");
     (void)snprintf(url, sizeof url, "redis://%.*s:%.*s@h", 511, fill, 16384, fill);
-    assert_int_equal(strlen(parsed(url).password), 16384);
+    (void)parsed(url);
+    assert_int_equal(strlen(secret.text), 16384);
     (void)snprintf(url, sizeof url, "redis://%.*s@h", 512, fill);
     refused(url, "user name is longer than 511 bytes");
     (void)snprintf(url, sizeof url, "redis://:%.*s@h", 16385, fill);
@@ -570,15 +598,28 @@ TEST(no_message_shows_a_secret) {
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
         tl_endpoint e;
         tl_error err = {0};
-        assert_int_equal(tl__endpoint_parse(&e, urls[i], &err), TL_EINVALID);
+        assert_int_equal(tl__endpoint_parse(&e, &secret, urls[i], &err), TL_EINVALID);
         assert_null(strstr(err.message, "hunter"));
     }
 }
 
 TEST(wipe_leaves_no_secret) {
     tl_endpoint e = parsed("redis://me:hunter2@h");
+    tl_endpoint sentinel = e;
+    tl_secret theirs;
+    const tl_client_options o = {.sentinel_user = "me", .sentinel_password = "hunter2"};
+    assert_int_equal(tl__endpoint_log_in_as(&sentinel, &theirs, &o, NULL), TL_OK);
+    assert_string_equal(secret.text, "hunter2");
     tl__endpoint_wipe(&e);
-    assert_null(memmem(&e, sizeof e, "hunter2", 7));
+    tl__endpoint_wipe(&sentinel);
+    tl__secret_wipe(&secret);
+    tl__secret_wipe(&theirs);
     assert_null(memmem(&e, sizeof e, "me", 3));
+    assert_null(memmem(&sentinel, sizeof sentinel, "me", 3));
+    assert_null(memmem(&secret, sizeof secret, "hunter2", 7));
+    assert_null(memmem(&theirs, sizeof theirs, "hunter2", 7));
+    assert_int_equal(tl__endpoint_parse(&e, &secret, "redis://me:hunter2@h:x", NULL), TL_EINVALID);
+    assert_null(memmem(&secret, sizeof secret, "hunter2", 7));
     tl__endpoint_wipe(NULL);
+    tl__secret_wipe(NULL);
 }

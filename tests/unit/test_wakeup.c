@@ -62,7 +62,7 @@ static void open_world(wakeup_world *w) {
     tl_wakeup_calls calls = {.woken = on_woken, .armed = on_armed, .ctx = w};
     peer_listen(&w->peer);
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)w->peer.port);
-    assert_int_equal(tl__endpoint_parse(&w->endpoint, url, &err), TL_OK);
+    assert_int_equal(tl__endpoint_parse(&w->endpoint, NULL, url, &err), TL_OK);
     w->wakeup = tl__wakeup_new(&w->endpoint, &(tl_conn_limits){.connect_ms = CONNECT_MS},
                                ATTEMPT_MS, &calls);
     assert_non_null(w->wakeup);

@@ -186,8 +186,7 @@ static int measure(session *x, const server *s, const bench_options *o) {
     bench_bare_close(x->bench.bare);
     if (ok || answers)
         remove_traces(x, s);
-    if (x->link.conn)
-        skew_link_close(&x->link);
+    skew_link_close(&x->link);
     if (x->bench.ended_by)
         return signals_status(x->bench.ended_by);
     if (ok)

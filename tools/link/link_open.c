@@ -9,6 +9,7 @@
 
 typedef struct {
     tl_endpoint master, login; /* whose host is to come; how Sentinels let us in */
+    tl_secret secret, theirs;  /* of these */
     tl_seeds seeds;
 } places;
 
@@ -21,6 +22,8 @@ static int refuse(skew_link *l, int status, const char *words) {
 static void wipe(places *p) {
     tl__endpoint_wipe(&p->master);
     tl__endpoint_wipe(&p->login);
+    tl__secret_wipe(&p->secret);
+    tl__secret_wipe(&p->theirs);
     free(p);
 }
 
@@ -35,7 +38,8 @@ static places *find_places(skew_link *l, const server *s) {
         (void)refuse(l, STATUS_INTERNAL, "out of memory");
         return NULL;
     }
-    if (tl__endpoint_parse_seeds(&p->master, &p->seeds, s->url ? s->url : "local:", &err)) {
+    if (tl__endpoint_parse_seeds(&p->master, &p->secret, &p->seeds,
+                                 s->url ? s->url : "local:", &err)) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(l->words, sizeof l->words, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
                        err.message);
@@ -53,7 +57,7 @@ static places *find_places(skew_link *l, const server *s) {
         (void)refuse(l, STATUS_CONFIG, err.message);
     } else {
         p->login = p->master;
-        if (tl__endpoint_log_in_as(&p->login, &login, &err) == TL_OK)
+        if (tl__endpoint_log_in_as(&p->login, &p->theirs, &login, &err) == TL_OK)
             return p;
         (void)refuse(l, STATUS_CONFIG,
                      "TIDELOCK_SENTINEL_USER, TIDELOCK_SENTINEL_PASSWORD: too long");
@@ -70,6 +74,18 @@ static int no_memory(skew_link *l) {
     return refuse(l, STATUS_INTERNAL, "out of memory");
 }
 
+/* From now on it logs in as p says, for as long as it likes. */
+static bool take_login(skew_link *l, const places *p) {
+    if (!l->secret)
+        l->secret = malloc(sizeof *l->secret);
+    if (!l->secret)
+        return false;
+    *l->secret = p->secret;
+    l->endpoint = p->master;
+    l->endpoint.secret = l->secret;
+    return true;
+}
+
 /* To whom the Sentinels lead; nowhere, with their words, if they don't. */
 static int lead(skew_link *l, const sentinels *heard) {
     const tl_vote *m = heard->verdict.master;
@@ -84,8 +100,8 @@ static int open_by(skew_link *l, const server *s, sentinels *heard, bool all) {
     places *p = find_places(l, s);
     int status = p ? 0 : l->status;
 
-    if (status == 0)
-        l->endpoint = p->master;
+    if (status == 0 && !take_login(l, p))
+        status = no_memory(l);
     if (status == 0 && p->seeds.master[0])
         status = sentinels_ask(heard, &p->login, &p->seeds, all) ? lead(l, heard) : no_memory(l);
     else if (status == 0 && p->seeds.cluster)
@@ -123,18 +139,22 @@ int link_open_by(skew_link *l, const server *s, sentinels *ret) {
     *ret = (sentinels){.count = 0};
     int status = open_by(l, s, ret, true);
 
-    if (status && ret->count == 0)
-        return fail(status, "%s", l->words);
-    return 0;
+    if (status == 0 || ret->count > 0)
+        return 0;
+    skew_link_close(l);
+    return fail(status, "%s", l->words);
 }
 
-int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_seeds *ret_seeds) {
+int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_secret *ret_secret,
+                tl_seeds *ret_seeds) {
     *l = (skew_link){.conn = NULL};
     places *p = find_places(l, s);
 
     if (!p)
         return l->status;
     *ret_login = p->master;
+    *ret_secret = p->secret;
+    ret_login->secret = ret_secret;
     *ret_seeds = p->seeds;
     wipe(p);
     return 0;
@@ -166,7 +186,7 @@ static bool ask_again(skew_link *l, const server *s, sentinels *heard) {
     bool ok = p && sentinels_ask(heard, &p->login, &p->seeds, false);
 
     if (p && !l->conn) /* they named nobody before, and the login is to come */
-        l->endpoint = p->master;
+        ok = take_login(l, p) && ok;
     if (p && !ok)
         (void)no_memory(l);
     else if (ok && !heard->verdict.sure)
@@ -201,9 +221,10 @@ static bool follow_cluster(skew_link *l, const server *s) {
     if (l->conn && seeds_go_on(l, SKEW_INDEX_KEY))
         return true;
     places *p = find_places(l, s);
-    if (p && !l->conn)
-        l->endpoint = p->master;
-    bool ok = p && seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY);
+    bool ready = p && (l->conn || take_login(l, p));
+    if (p && !ready)
+        (void)no_memory(l);
+    bool ok = ready && seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY);
     if (p)
         wipe(p);
     return ok;

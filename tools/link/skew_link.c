@@ -2,6 +2,7 @@
  * Asking the server, and the clock around it. The clocks are read just before a request is handed over
  * and first thing when its answer is there: what lies between only widens the bracket.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/moment.h"
@@ -114,6 +115,9 @@ void skew_link_close(skew_link *l) {
     tl__conn_free(l->conn);
     l->conn = NULL;
     tl__endpoint_wipe(&l->endpoint);
+    tl__secret_wipe(l->secret);
+    free(l->secret);
+    l->secret = NULL;
 }
 
 static void await(skew_link *l) {

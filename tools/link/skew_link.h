@@ -11,6 +11,8 @@
 
 typedef struct {
     tl_endpoint endpoint;
+    tl_secret *
+        secret; /**< of the endpoint, its own until it is closed; NULL: it logs in as another, which outlives it */
     tl_conn *conn;
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
     void *ctx;
@@ -38,7 +40,7 @@ bool skew_link_begin(skew_link *l);
 /** Go on with another server, logged in as with the one before. False: no memory. */
 bool skew_link_turn(skew_link *l, const char *host, uint16_t port);
 
-/** Open one to another server, by the same login or, as a stranger, by none. False: no memory. */
+/** Open one to another server, by the same login or, as a stranger, by none, to be closed before the other is. False: no memory. */
 bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *host, uint16_t port,
                            bool stranger);
 

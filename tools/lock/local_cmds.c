@@ -202,7 +202,7 @@ static int find_place(const server *s, local *l) {
     if (s->url && !is_local && !s->from_env)
         return fail(STATUS_USAGE, "local: the URL is not one of local:");
     l->url = is_local ? s->url : NULL;
-    if (tl__endpoint_parse(&l->endpoint, is_local ? s->url : "local:", &err))
+    if (tl__endpoint_parse(&l->endpoint, NULL, is_local ? s->url : "local:", &err))
         return fail(is_local && !s->from_env ? STATUS_USAGE : STATUS_CONFIG, "%s", err.message);
     l->endpoint.only_find = true;
     return 0;

@@ -156,7 +156,7 @@ static bool open_line(const demo *d, int i, local_line *l) {
     char url[32];
     (void)snprintf(url, sizeof url, "%s://127.0.0.1:%u", d->kind->etcd ? "etcd" : "redis",
                    d->port[i]);
-    return !tl__endpoint_parse_seeds(&e, &seeds, url, &err) &&
+    return !tl__endpoint_parse_seeds(&e, NULL, &seeds, url, &err) &&
            (d->kind->etcd ? local_ask_open_etcd(l, &e, &seeds)
                           : local_ask_open(l, &e, is_sentinel(d, i)));
 }
@@ -558,7 +558,7 @@ static int can_speak(const demo *d) {
     tl_error err;
     char url[256];
     show_url(d, url);
-    return tl__endpoint_parse_seeds(&e, &seeds, url, &err)
+    return tl__endpoint_parse_seeds(&e, NULL, &seeds, url, &err)
                ? fail(STATUS_CONFIG, "local demo: %s", err.message)
                : 0;
 }

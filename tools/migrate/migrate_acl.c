@@ -314,10 +314,11 @@ static int show_nodes(const members *all, const skew_link *like) {
 static int show_cluster(const server *s) {
     kernel_clock kernel = moment_kernel();
     tl_endpoint login;
+    tl_secret secret;
     tl_seeds seeds;
     members all;
     skew_link l;
-    int status = link_places(&l, s, &login, &seeds);
+    int status = link_places(&l, s, &login, &secret, &seeds);
 
     if (status)
         return fail(status, "%s", l.words);
@@ -329,6 +330,7 @@ static int show_cluster(const server *s) {
     members_end(&all);
     tl__endpoint_wipe(&like.endpoint);
     tl__endpoint_wipe(&login);
+    tl__secret_wipe(&secret);
     return status;
 }
 
