@@ -29,8 +29,6 @@ typedef struct {
     tl_retry retry;
     tl_rules rules;
     int64_t max_hold_ms;
-    _Atomic int64_t
-        hold_ns; /**< it ends the hold then, if nothing has before; 0: it doesn't. Of terms of a lock's own alone */
 } tl_terms;
 
 /** Why the latest renewals did not count, of each server that was asked; made when the first of them fails. */
@@ -82,6 +80,7 @@ struct tl_lock {
 
     /* for any thread */
     _Atomic int64_t deadline_ns;
+    _Atomic int64_t hold_ns; /* max_hold_ms ends the hold then; 0: it doesn't */
     _Atomic uint64_t fence;
     atomic_int state;                  /* a tl_state, LOST not yet derived from the deadline */
     _Atomic(struct tl_operation *) op; /* what goes on without a caller that blocks */

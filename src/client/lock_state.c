@@ -67,8 +67,7 @@ void tl__terms_free(const tl_terms *terms) {
 
 /* By then it is over, whatever comes. */
 static tl_mono end_of(const tl_lock *lock) {
-    tl_mono deadline = {atomic_load(&lock->deadline_ns)},
-            hold = {atomic_load(&lock->terms->hold_ns)};
+    tl_mono deadline = {atomic_load(&lock->deadline_ns)}, hold = {atomic_load(&lock->hold_ns)};
     return hold.ns != 0 ? tl__mono_min(deadline, hold) : deadline;
 }
 
