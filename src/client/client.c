@@ -133,7 +133,7 @@ static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_err
     if (code)
         return tl__fail_about(err, code, TL_ABOUT_URL);
     client->node.endpoint.lookups = client->lookups;
-    code = tl__endpoint_add(&client->node.endpoint, o, err);
+    code = tl__endpoint_add(&client->node.endpoint, &client->files, o, err);
     if (code || seeds.master[0])
         return code ? code
                     : tl__fleet_open_sentinels(&client->fleet, &client->node, &seeds, o, err);

@@ -32,7 +32,8 @@ typedef struct tl_waiter {
 } tl_waiter;
 
 struct tl_client {
-    tl_secret secret; /**< the password at all of its servers; its Sentinels have another */
+    tl_secret secret;   /**< the password at all of its servers; its Sentinels have another */
+    tl_tls_files files; /**< of all, Sentinels among them */
     tl_fleet fleet;
     tl_node node;
     tl_members *members;        /**< of an etcd; NULL: it is no etcd */

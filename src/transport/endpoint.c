@@ -609,15 +609,18 @@ static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_err
     return TL_OK;
 }
 
-tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err) {
+tl_err tl__endpoint_add(tl_endpoint *endpoint, tl_tls_files *files,
+                        const tl_client_options *options, tl_error *err) {
     tl_endpoint *e = endpoint;
     const tl_client_options *o = options;
     if (add(e->secret->text, sizeof e->secret->text, "password", o->password, err))
         return TL_EINVALID;
     e->source = (tl_password_source){.fn = o->password_fn, .ctx = o->password_ctx};
-    if (add(e->ca_file, sizeof e->ca_file, "tls_ca_file", o->tls_ca_file, err) ||
-        add(e->cert_file, sizeof e->cert_file, "tls_cert_file", o->tls_cert_file, err) ||
-        add(e->key_file, sizeof e->key_file, "tls_key_file", o->tls_key_file, err) ||
+    *files = (tl_tls_files){.ca = ""};
+    e->files = files;
+    if (add(files->ca, sizeof files->ca, "tls_ca_file", o->tls_ca_file, err) ||
+        add(files->cert, sizeof files->cert, "tls_cert_file", o->tls_cert_file, err) ||
+        add(files->key, sizeof files->key, "tls_key_file", o->tls_key_file, err) ||
         add(e->server_name, sizeof e->server_name, "tls_server_name", o->tls_server_name, err) ||
         check_tls(e, o, err))
         return tl__fail_about(err, TL_EINVALID, TL_ABOUT_TLS);

@@ -30,6 +30,11 @@ typedef struct {
     char text[TL_PASSWORD_SIZE]; /**< "": none */
 } tl_secret;
 
+/** The files of certificates that the options name, kept in the same way. */
+typedef struct {
+    char ca[TL_FILE_SIZE], cert[TL_FILE_SIZE], key[TL_FILE_SIZE]; /**< or "" */
+} tl_tls_files;
+
 typedef struct {
     bool tls;
     char host[TL_HOST_SIZE]; /**< "" for a unix socket */
@@ -42,7 +47,7 @@ typedef struct {
         *secret; /**< where the source has none; NULL: nor has this. It isn't the endpoint's */
     tl_password_source source;
     int32_t db;
-    char ca_file[TL_FILE_SIZE], cert_file[TL_FILE_SIZE], key_file[TL_FILE_SIZE]; /**< or "" */
+    const tl_tls_files *files;      /**< NULL: none. They aren't the endpoint's either */
     char server_name[TL_HOST_SIZE]; /**< what the certificate must name; "": the host */
     char label[TL_LABEL_SIZE];  /**< "host:port", the path or "local", for messages; no secrets */
     struct tl_lookups *lookups; /**< its client's, see resolve.h; NULL: it shares none */
@@ -98,7 +103,7 @@ tl_bytes tl__url_login(const char *url);
 tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_secret *secret, tl_seeds *ret_seeds,
                                 const char *url, tl_error *err);
 
-/** The same login (by the same secret), files and database at another host: its name or address as text. false: too long. */
+/** The same login, by the same secret, files and database at another host: its name or address as text. false: too long. */
 bool tl__endpoint_at(tl_endpoint *ret, const tl_endpoint *like, tl_bytes host, uint16_t port);
 /** The same at one of those that a URL names, over a unix socket or not. */
 void tl__endpoint_at_seed(tl_endpoint *ret, const tl_endpoint *like, const tl_seeds *seeds,
@@ -115,11 +120,12 @@ tl_err tl__endpoint_parse(tl_endpoint *ret, tl_secret *secret, const char *url, 
 
 /**
  * Add what a URL doesn't tell: the options password, password_fn, tls_ca_file, tls_cert_file, tls_key_file and
- * tls_server_name, each if it is given: the password to the secret that the URL was parsed with.
+ * tls_server_name, each if it is given: the password to the secret that the URL was parsed with, the names of files to `files`.
  *
  * TL_EINVALID  one is too long, or of use only with another or with rediss:; err says which
  */
-tl_err tl__endpoint_add(tl_endpoint *endpoint, const tl_client_options *options, tl_error *err);
+tl_err tl__endpoint_add(tl_endpoint *endpoint, tl_tls_files *files,
+                        const tl_client_options *options, tl_error *err);
 
 /** The password where the source has none; "": there is none. */
 static inline const char *tl__endpoint_password(const tl_endpoint *endpoint) {

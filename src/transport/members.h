@@ -18,7 +18,7 @@ typedef struct {
     tl_endpoint endpoint[]; /**< `count` of them */
 } tl_members;
 
-/** like: login, files and TLS of each, by its secret, which is needed as long. NULL: out of memory. */
+/** like: login, files and TLS of each, by its secret and file names, which are needed as long. NULL: out of memory. */
 tl_members *tl__members_new(const tl_endpoint *like, const tl_seeds *seeds);
 void tl__members_free(tl_members *members);
 

@@ -43,6 +43,11 @@ bool tl__tls_built(void) {
     return true;
 }
 
+static const tl_tls_files *files_of(const tl_tls *t) {
+    static const tl_tls_files none;
+    return t->endpoint->files ? t->endpoint->files : &none;
+}
+
 /* ---- the program's end ------------------------------------------------------------------------- */
 
 /* OpenSSL frees what it has in a function that exit() calls, whoever is in it by then: the keeper's thread, say, as it connects
@@ -177,7 +182,7 @@ static bool is_turned_away(const tl_tls *t, char *words, size_t size) {
     int alert = ERR_GET_REASON(ERR_peek_last_error()) - SSL_AD_REASON_OFFSET;
     bool for_it = alert == SSL_AD_CERTIFICATE_REQUIRED ||
                   (alert >= SSL_AD_HANDSHAKE_FAILURE && alert <= SSL_AD_ACCESS_DENIED);
-    const char *file = t->endpoint->cert_file;
+    const char *file = files_of(t)->cert;
     if (!for_it || !t->asked)
         return false;
     if (file[0])
@@ -254,7 +259,7 @@ static bool bad_file(const char *what, const char *file, char *words, size_t siz
 }
 
 static bool load_authorities(tl_tls *t, char *words, size_t size) {
-    const char *file = t->endpoint->ca_file;
+    const char *file = files_of(t)->ca;
     if (!file[0] && !SSL_CTX_set_default_verify_paths(t->context)) {
         (void)snprintf(words, size, "TLS: the authorities of the system cannot be loaded: %s",
                        reason());
@@ -265,19 +270,19 @@ static bool load_authorities(tl_tls *t, char *words, size_t size) {
 }
 
 static bool load_certificate(tl_tls *t, char *words, size_t size) {
-    const tl_endpoint *e = t->endpoint;
-    if (!e->cert_file[0])
+    const tl_tls_files *f = files_of(t);
+    if (!f->cert[0])
         return true;
-    if (!SSL_CTX_use_certificate_chain_file(t->context, e->cert_file))
-        return bad_file("no certificate in", e->cert_file, words, size);
+    if (!SSL_CTX_use_certificate_chain_file(t->context, f->cert))
+        return bad_file("no certificate in", f->cert, words, size);
     SSL_CTX_set_default_passwd_cb(t->context, no_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(t->context, t);
-    if (SSL_CTX_use_PrivateKey_file(t->context, e->key_file, SSL_FILETYPE_PEM))
+    if (SSL_CTX_use_PrivateKey_file(t->context, f->key, SSL_FILETYPE_PEM))
         return true;
     if (!t->encrypted)
-        return bad_file("no key for the certificate in", e->key_file, words, size);
+        return bad_file("no key for the certificate in", f->key, words, size);
     (void)snprintf(words, size, "TLS: the key in %.100s has a passphrase: give one without",
-                   e->key_file);
+                   f->key);
     return false;
 }
 

@@ -68,7 +68,7 @@ static bool same(const tl_endpoint *a, const tl_endpoint *b) {
            strcmp(a->path, b->path) == 0 && strcmp(a->dir, b->dir) == 0 &&
            strcmp(a->user, b->user) == 0 &&
            strcmp(tl__endpoint_password(a), tl__endpoint_password(b)) == 0 && a->db == b->db &&
-           strcmp(a->ca_file, b->ca_file) == 0 && strcmp(a->label, b->label) == 0;
+           strcmp(a->label, b->label) == 0;
 }
 
 static void check_fields(const tl_endpoint *e) {
@@ -81,7 +81,7 @@ static void check_fields(const tl_endpoint *e) {
     MUST(!e->only_find);
     MUST(strnlen(e->user, sizeof e->user) < sizeof e->user);
     MUST(strnlen(e->secret->text, sizeof e->secret->text) < sizeof e->secret->text);
-    MUST(e->ca_file[0] == '\0');
+    MUST(!e->files);
     MUST(e->db >= 0);
     MUST((e->host[0] == '\0') == (e->path[0] == '/'));
     MUST((e->host[0] != '\0') == (e->port != 0));

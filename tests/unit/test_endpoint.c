@@ -263,19 +263,22 @@ TEST(an_endpoint_elsewhere_has_the_same_login) {
     assert_false(tl__endpoint_at(&to, &e, (tl_bytes){0}, 1));
 }
 
-/* One of up to 16 KiB would be too much for each of a cluster's nodes. */
-TEST(endpoints_share_a_password_and_leave_it_to_whoever_has_it) {
+/* A password of up to 16 KiB would be too much for each of a cluster's nodes. */
+TEST(endpoints_share_what_is_long_and_leave_it_to_whoever_has_it) {
     tl_endpoint e = parsed("redis://me:secret@h"), to;
     tl_seeds seeds = {.count = 1, .seed = {{.host = "i", .port = 1}}};
-    assert_true(sizeof e < TL_PASSWORD_SIZE);
+    tl_tls_files files;
+    assert_true(sizeof e < TL_FILE_SIZE);
     assert_true(tl__endpoint_at(&to, &e, TL_LITERAL("i"), 1) && to.secret == &secret);
     tl__endpoint_at_seed(&to, &e, &seeds, 0);
     assert_ptr_equal(to.secret, &secret);
     tl__endpoint_wipe(&to);
     assert_string_equal(tl__endpoint_password(&to), "");
     assert_string_equal(tl__endpoint_password(&e), "secret");
-    assert_int_equal(tl__endpoint_add(&e, &(tl_client_options){.password = "given"}, NULL), TL_OK);
+    assert_int_equal(tl__endpoint_add(&e, &files, &(tl_client_options){.password = "given"}, NULL),
+                     TL_OK);
     assert_string_equal(secret.text, "given");
+    assert_true(tl__endpoint_at(&to, &e, TL_LITERAL("i"), 1) && to.files == &files);
 }
 
 TEST(where_no_password_is_wanted_there_is_none) {
@@ -408,7 +411,7 @@ TEST(a_function_gives_each_login_the_password_of_then) {
                                  .password_ctx = all};
     tl_error err = {0};
     tl_endpoint e = parsed("redis://me@h");
-    assert_int_equal(tl__endpoint_add(&e, &o, &err), TL_OK);
+    assert_int_equal(tl__endpoint_add(&e, &(tl_tls_files){.ca = ""}, &o, &err), TL_OK);
     check_password(&e, "first");
     all[TL_PASSWORD_SERVER] = "second";
     check_password(&e, "second");

@@ -21,6 +21,7 @@ typedef struct {
     EVP_PKEY *key;
     X509 *certificate;
     char file[32], key_file[32];
+    tl_tls_files files;
 } secure;
 
 static FILE *make_file(char *name) {
@@ -78,8 +79,9 @@ static void open_secure(secure *s, const char *host, const char *names, long day
     peer_listen(&s->w.peer);
     (void)snprintf(url, sizeof url, "rediss://:hunter2@%s:%u", host, (unsigned)s->w.peer.port);
     world_connect(&s->w, url, &(tl_conn_limits){.connect_ms = CONNECT_MS});
+    s->w.endpoint.files = &s->files;
     if (trusted)
-        (void)snprintf(s->w.endpoint.ca_file, sizeof s->w.endpoint.ca_file, "%s", s->file);
+        (void)snprintf(s->files.ca, sizeof s->files.ca, "%s", s->file);
 }
 
 static void close_secure(secure *s) {
@@ -298,7 +300,7 @@ TEST(writing_to_a_lost_peer_raises_no_signal) {
 TEST(authorities_that_cannot_be_loaded_are_named) {
     secure s;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, false);
-    (void)snprintf(s.w.endpoint.ca_file, sizeof s.w.endpoint.ca_file, "/nowhere/ca.pem");
+    (void)snprintf(s.files.ca, sizeof s.files.ca, "/nowhere/ca.pem");
     world_ask(&s.w, 1, "GET k");
     peer_accept(&s.w.peer);
     world_await(&s.w, 1);
@@ -357,8 +359,8 @@ static void demand_certificate(SSL_CTX *context, const char *authorities, int ve
 }
 
 static void give_certificate(secure *s) {
-    (void)snprintf(s->w.endpoint.cert_file, sizeof s->w.endpoint.cert_file, "%s", s->file);
-    (void)snprintf(s->w.endpoint.key_file, sizeof s->w.endpoint.key_file, "%s", s->key_file);
+    (void)snprintf(s->files.cert, sizeof s->files.cert, "%s", s->file);
+    (void)snprintf(s->files.key, sizeof s->files.key, "%s", s->key_file);
 }
 
 TEST(a_certificate_opens) {
@@ -455,9 +457,9 @@ TEST(a_certificate_or_key_that_is_no_good_is_named) {
     check_files(&s, "no key for the certificate in ", s.key_file);
     write_key(&s, s.key, "hunter2"); /* nobody is asked for it */
     check_files(&s, "has a passphrase: give one without", s.key_file);
-    (void)snprintf(s.w.endpoint.cert_file, sizeof s.w.endpoint.cert_file, "/nowhere/c.pem");
+    (void)snprintf(s.files.cert, sizeof s.files.cert, "/nowhere/c.pem");
     check_files(&s, "No such file", "/nowhere/c.pem");
-    (void)snprintf(s.w.endpoint.cert_file, sizeof s.w.endpoint.cert_file, "%s", s.key_file);
+    (void)snprintf(s.files.cert, sizeof s.files.cert, "%s", s.key_file);
     check_files(&s, "no certificate in ", s.key_file);
     EVP_PKEY_free(other);
     close_secure(&s);

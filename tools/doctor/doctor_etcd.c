@@ -304,7 +304,7 @@ static int judge(const visit *v, unsigned n, const char *key, const doctor_optio
 int doctor_etcd(const server *s, const doctor_options *o, const char *key, doctor_report *r) {
     const tl_client_options how = server_login(s);
     tl_endpoint login;
-    tl_secret secret;
+    link_login own;
     tl_seeds seeds;
     tl_error err;
     int usage = s->url && !s->from_env ? STATUS_USAGE : STATUS_CONFIG;
@@ -313,10 +313,10 @@ int doctor_etcd(const server *s, const doctor_options *o, const char *key, docto
         return fail(STATUS_USAGE,
                     "doctor: --acl prints commands for Redis; on etcd a user needs readwrite "
                     "on the keys of the locks: etcdctl role grant-permission");
-    bool ok = tl__endpoint_parse_seeds(&login, &secret, &seeds, s->url, &err) == TL_OK &&
-              tl__endpoint_add(&login, &how, &err) == TL_OK;
+    bool ok = tl__endpoint_parse_seeds(&login, &own.secret, &seeds, s->url, &err) == TL_OK &&
+              tl__endpoint_add(&login, &own.files, &how, &err) == TL_OK;
     if (!ok) {
-        tl__secret_wipe(&secret);
+        tl__secret_wipe(&own.secret);
         return fail(usage, "%s", err.message);
     }
     visit *v = calloc(seeds.count, sizeof *v);
@@ -324,7 +324,7 @@ int doctor_etcd(const server *s, const doctor_options *o, const char *key, docto
     for (unsigned i = 0; memory && i < seeds.count; i++)
         memory = ask_member(&v[i], &login, &seeds, i, key);
     tl__endpoint_wipe(&login);
-    tl__secret_wipe(&secret);
+    tl__secret_wipe(&own.secret);
     int status = memory ? judge(v, seeds.count, key, o, r) : fail(STATUS_INTERNAL, "out of memory");
     free(v);
     return status;

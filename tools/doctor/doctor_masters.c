@@ -197,13 +197,13 @@ static int check(const members *m, const tl_endpoint *login, const doctor_option
 
 int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, doctor_report *r) {
     tl_endpoint login;
-    tl_secret secret;
+    link_login own;
     tl_seeds seeds;
     members m;
     skew_link l;
     kernel_clock kernel = moment_kernel();
     char words[240];
-    int status = link_places(&l, s, &login, &secret, &seeds);
+    int status = link_places(&l, s, &login, &own, &seeds);
 
     if (status)
         return fail(status, "%s", l.words);
@@ -216,6 +216,6 @@ int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, d
         status = o->acl ? put_acl(&m, &login, o, as) : check(&m, &login, o, as, r);
     members_end(&m);
     tl__endpoint_wipe(&login);
-    tl__secret_wipe(&secret);
+    tl__secret_wipe(&own.secret);
     return status;
 }

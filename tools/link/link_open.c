@@ -9,7 +9,8 @@
 
 typedef struct {
     tl_endpoint master, login; /* whose host is to come; how Sentinels let us in */
-    tl_secret secret, theirs;  /* of these */
+    link_login own;            /* of these, */
+    tl_secret theirs;          /* but Sentinels have another password */
     tl_seeds seeds;
 } places;
 
@@ -22,7 +23,7 @@ static int refuse(skew_link *l, int status, const char *words) {
 static void wipe(places *p) {
     tl__endpoint_wipe(&p->master);
     tl__endpoint_wipe(&p->login);
-    tl__secret_wipe(&p->secret);
+    tl__secret_wipe(&p->own.secret);
     tl__secret_wipe(&p->theirs);
     free(p);
 }
@@ -38,7 +39,7 @@ static places *find_places(skew_link *l, const server *s) {
         (void)refuse(l, STATUS_INTERNAL, "out of memory");
         return NULL;
     }
-    if (tl__endpoint_parse_seeds(&p->master, &p->secret, &p->seeds,
+    if (tl__endpoint_parse_seeds(&p->master, &p->own.secret, &p->seeds,
                                  s->url ? s->url : "local:", &err)) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(l->words, sizeof l->words, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
@@ -53,7 +54,7 @@ static places *find_places(skew_link *l, const server *s) {
             l->words, sizeof l->words,
             "redis+quorum: names several servers, and one is to be asked here: give it the "
             "URL of each, as redis://HOST");
-    } else if (tl__endpoint_add(&p->master, &login, &err)) {
+    } else if (tl__endpoint_add(&p->master, &p->own.files, &login, &err)) {
         (void)refuse(l, STATUS_CONFIG, err.message);
     } else {
         p->login = p->master;
@@ -74,15 +75,20 @@ static int no_memory(skew_link *l) {
     return refuse(l, STATUS_INTERNAL, "out of memory");
 }
 
-/* From now on it logs in as p says, for as long as it likes. */
+static void copy_login(tl_endpoint *ret, link_login *ret_own, const places *p) {
+    *ret_own = p->own;
+    *ret = p->master;
+    ret->secret = &ret_own->secret;
+    ret->files = &ret_own->files;
+}
+
+/* From now on it logs in as p says, whatever becomes of that. */
 static bool take_login(skew_link *l, const places *p) {
-    if (!l->secret)
-        l->secret = malloc(sizeof *l->secret);
-    if (!l->secret)
+    if (!l->own)
+        l->own = malloc(sizeof *l->own);
+    if (!l->own)
         return false;
-    *l->secret = p->secret;
-    l->endpoint = p->master;
-    l->endpoint.secret = l->secret;
+    copy_login(&l->endpoint, l->own, p);
     return true;
 }
 
@@ -145,16 +151,14 @@ int link_open_by(skew_link *l, const server *s, sentinels *ret) {
     return fail(status, "%s", l->words);
 }
 
-int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_secret *ret_secret,
+int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, link_login *ret_own,
                 tl_seeds *ret_seeds) {
     *l = (skew_link){.conn = NULL};
     places *p = find_places(l, s);
 
     if (!p)
         return l->status;
-    *ret_login = p->master;
-    *ret_secret = p->secret;
-    ret_login->secret = ret_secret;
+    copy_login(ret_login, ret_own, p);
     *ret_seeds = p->seeds;
     wipe(p);
     return 0;

@@ -23,9 +23,9 @@ int link_open_by(skew_link *l, const server *s, sentinels *ret);
 /** Of a URL of Sentinels: the replicas of the master that `l` leads to. Returns 0, or the exit status with words in l. */
 int link_replicas(skew_link *l, const server *s, sentinel_replicas *ret);
 
-/** Where several servers are named: how to log in to them. login, its secret and seeds are set by it; wipe the first two. Returns 0,
- *  or the exit status with words in l. */
-int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, tl_secret *ret_secret,
+/** Where several servers are named: how to log in to them. login, what of it is in own, and seeds are set by it; wipe login and
+ *  own->secret. Returns 0, or the exit status with words in l. */
+int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, link_login *ret_own,
                 tl_seeds *ret_seeds);
 
 /** Go on with another if the Sentinels, or the cluster's nodes, name another by now; with any other URL nothing is done. False:

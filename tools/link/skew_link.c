@@ -115,9 +115,10 @@ void skew_link_close(skew_link *l) {
     tl__conn_free(l->conn);
     l->conn = NULL;
     tl__endpoint_wipe(&l->endpoint);
-    tl__secret_wipe(l->secret);
-    free(l->secret);
-    l->secret = NULL;
+    if (l->own)
+        tl__secret_wipe(&l->own->secret);
+    free(l->own);
+    l->own = NULL;
 }
 
 static void await(skew_link *l) {

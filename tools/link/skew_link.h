@@ -9,10 +9,15 @@
 #include "skew/judge/skew_track.h"
 #include "transport/conn.h"
 
+/** What all endpoints of a login have in common. */
+typedef struct {
+    tl_secret secret;
+    tl_tls_files files;
+} link_login;
+
 typedef struct {
     tl_endpoint endpoint;
-    tl_secret *
-        secret; /**< of the endpoint, its own until it is closed; NULL: it logs in as another, which outlives it */
+    link_login *own; /**< until it is closed; NULL: it logs in as another, which outlives it */
     tl_conn *conn;
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
     void *ctx;

@@ -314,11 +314,11 @@ static int show_nodes(const members *all, const skew_link *like) {
 static int show_cluster(const server *s) {
     kernel_clock kernel = moment_kernel();
     tl_endpoint login;
-    tl_secret secret;
+    link_login own;
     tl_seeds seeds;
     members all;
     skew_link l;
-    int status = link_places(&l, s, &login, &secret, &seeds);
+    int status = link_places(&l, s, &login, &own, &seeds);
 
     if (status)
         return fail(status, "%s", l.words);
@@ -330,7 +330,7 @@ static int show_cluster(const server *s) {
     members_end(&all);
     tl__endpoint_wipe(&like.endpoint);
     tl__endpoint_wipe(&login);
-    tl__secret_wipe(&secret);
+    tl__secret_wipe(&own.secret);
     return status;
 }
 
