@@ -675,7 +675,7 @@ void tl__endpoint_make_stranger(tl_endpoint *endpoint) {
 tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, tl_secret *secret,
                               const tl_client_options *options, tl_error *err) {
     tl__endpoint_wipe(endpoint);
-    tl__secret_wipe(secret);
+    *secret = (tl_secret){.text = ""};
     endpoint->secret = secret;
     endpoint->db = 0;
     endpoint->source.whose = TL_PASSWORD_SENTINEL;
