@@ -654,6 +654,12 @@ const sim_scenario sim_scenarios[] = {
      "tame stays off=all failover=150 starve=10000 replicas=1 level=458767 ttl=1000 delay-us=1000 attempt=300 connect=600 late-us=100 "
      "wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 no-fence=0 cast=tA0tB0tC0tD0",
      repeated_in_vain},
+    {"failover-stays-late",
+     "the same where threads run late, and ask the old master again for what it has given them: it confirms nothing",
+     1, 40,
+     "tame stays off=all failover=60 pause=60 starve=100000 replicas=1 level=458767 ttl=300 delay-us=1000 attempt=2000 connect=600 "
+     "late-us=100 wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 no-fence=0 cast=tA0tB0tC0tD0",
+     repeated_in_vain},
     {"sentinel-dies", "Sentinels have another take over from a master that is dead: quiet_ms T", 1,
      10, SENTINEL "ways=1 switch=600 aside=600 quiet=600", dead_is_succeeded},
     {"sentinel-wakes", "the master is stopped, and wakes: what it then answers counts no more", 1,
