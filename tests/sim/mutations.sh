@@ -86,40 +86,40 @@ cluster-former-not-left  | client/fleet_cluster.c | cluster-wakes-quiet | 600 | 
 cluster-moved-unlearned  | client/fleet_cluster.c | cluster-moves | 300 | s/if (led \&\& moved \&\& atomic_exchange/if (false \&\& atomic_exchange/; s/^    if (moved)$/    if (false)/; s/if (moved || redirect->kind == TL_CLUSTER_DOWN)/if (false)/
 cluster-never-alone      | protocol/attempt.c | cluster-moves | 300@85 | s/a->alone = a->alone || open;/a->alone = false;/
 cluster-asking-forgotten | protocol/attempt.c | cluster-moves | 300@38 | s/a->asking = a->alone \&\& e->redirect == TL_ASK;/a->asking = false;/
-cluster-quiet-forgotten  | protocol/attempt.c | cluster-dies | 6000@647 | s/if (takes \&\& job->quiet_ms > 0)/if (false)/
+cluster-quiet-forgotten  | protocol/attempt.c | cluster-forgets-quiet | 600@23 | s/if (takes \&\& job->quiet_ms > 0)/if (false)/
 cluster-bound-to-another | protocol/alone.c | cluster | 6000@160 | s/case 0: s->left_ms = left; return binds_another(a, s, job, e, out);/case 0: s->left_ms = left; return has_all(a, s, job);/
 cluster-not-once-more    | protocol/alone.c | cluster-late | 500@65 | s/case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);/case 1: return has_all(a, s, job);/
 cluster-plain-not-again  | protocol/protocol_plain.c | cluster-late-plain | 500 | s/    return led ? tl__alone_repeat(a, job, e, out) : status;/    return status;/
-cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@639 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
-cluster-bound-for-nobody | protocol/protocol_token.c | cluster-moves | 6000@66 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
-cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200@81 | s/^    redis.pcall('PUBLISH'.*//
-cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@376 | s/local set = called or redis.pcall(/local set = called or redis.call(/
-cluster-stays-in-line    | wire/scripts/drop.lua | cluster | 40000@7142 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
+cluster-left-behind      | protocol/protocol_token.c | cluster | 6000@659 | s/->alone.stage > TL_ALONE_KEY/->alone.stage > 99/
+cluster-bound-for-nobody | protocol/protocol_token.c | cluster-quick | 600@72 | s/((token_try \*)a)->alone.gone++;/((token_try *)a)->alone.gone = TL_ALONE_LAST;/
+cluster-line-uncalled    | wire/scripts/leave.lua | cluster-line | 200@86 | s/^    redis.pcall('PUBLISH'.*//
+cluster-open-binds       | wire/scripts/with/grant.lua | cluster-line | 6000@54 | s/local set = called or redis.pcall(/local set = called or redis.call(/
+cluster-stays-in-line    | wire/scripts/drop.lua | cluster-late | 500@42 | s/^if ARGV\[2\] and ARGV\[2\] ~= .. then -- in.*/if false then/
 cluster-keep-unasked     | protocol/attempt.c | cluster-wakes-quiet | 600@29 | s/a->op == TL_RENEW ? job->confirms : e->unnamed/a->op != TL_RENEW \&\& e->unnamed/
 cluster-take-whenever    | transport/site.c | cluster-wakes-quiet | 600 | s/ns != 0 \&\& now.ns - ns <= most_ns(site)/true/; s/site->settles \&\& changed/false \&\& changed/
 cluster-any-replica      | client/cluster_ask.c | cluster-wakes-quiet | 600 | s/q->said >= q->replicas;/true;/
 # stamps in a cluster's open slot
-cluster-stamps-taken     | protocol/attempt.c | cluster-stamps-lossy | 600@122 | s/if (takes \&\& job->rules.dialect)/if (false)/
+cluster-stamps-taken     | protocol/attempt.c | cluster-stamps-lossy | 600@103 | s/if (takes \&\& job->rules.dialect)/if (false)/
 cluster-stamps-noted-anew | compat/scripts/note.lua | cluster-stamps-lossy | 600 | s/^if next == .. or next == ARGV\[4\] then/if true then/
 cluster-stamps-whenever  | compat/scripts/swap.lua | cluster-stamps | 4000@1053 | s/^if late then/if false then/
-cluster-stamps-unknown   | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->read_end_ms = own_end_ms(job, value, e);/s->read_end_ms = 0;/
+cluster-stamps-unknown   | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600@32 | s/s->read_end_ms = own_end_ms(job, value, e);/s->read_end_ms = 0;/
 cluster-stamps-noted-for-nothing | compat/stamp/stamp_alone.c | cluster-stamps-lossy | 600 | s/s->end_ms = own_end_ms(job, next, e);/s->end_ms = next_ms(s, job, e);/
 cluster-stamps-outlast   | compat/stamp/stamp.c | cluster-stamps | 4000 | s/^    if (job->rules.nodes)$/    if (false)/
-cluster-stamps-unresolved | compat/stamp/stamp_script.c | cluster-stamps-lossy | 600@298 | s/if (!own \&\& !losers \&\& job->rules.nodes)/if (false)/
+cluster-stamps-unresolved | compat/stamp/stamp_script.c | cluster-stamps-lossy | 600@24 | s/if (!own \&\& !losers \&\& job->rules.nodes)/if (false)/
 cluster-stamps-freed-twice | compat/stamp/stamp_alone.c | cluster-stamps-alike | 6000@296 | s/return go_on(s, LOOKING, job, e, out);/return go_on(s, SWAPPING, job, e, out);/
 # locks on an etcd
 etcd-deadline-from-answer | protocol/etcd_acquire.c | etcd | 2000@52 | s/tl__etcd_deadline(a->asked, ms/tl__etcd_deadline(e->now, ms/
 etcd-deadline-without-drift | protocol/protocol_etcd.c | etcd-rates | 400 | s/tl__rate_least_ns(ttl_ms \* TL_NS_PER_MS, drift_ppm)/ttl_ms * TL_NS_PER_MS + 0 * drift_ppm/
-etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@515 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
+etcd-keep-comes-late     | wire/etcd.c       | etcd | 4000@147 | s/CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}\],"/CREATED_THEN "],"/
 etcd-try-blindly         | wire/etcd.c       | etcd | 400 | s/"{'compare':\[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],"/"{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"/
 etcd-join-again          | wire/etcd.c       | etcd | 2000@49 | /"JOIN"/,/SEE_MINE/s/{'compare':\[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}\],/{/
 etcd-first-unlooked      | protocol/etcd_acquire.c | etcd | 400 | s/    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind/    return false ? wait_behind/
 etcd-join-is-first       | protocol/etcd_acquire.c | etcd | 400 | s/    return a->word == JOIN \&\& tl__etcd_find(answer, 0, 0, &before) ? /    return false ? /
-etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@573 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
+etcd-held-too-late       | protocol/etcd_acquire.c | etcd | 2000@265 | s/    if (left_ns > least_ns)/    if (left_ns > least_ns || true)/
 etcd-left-behind         | protocol/etcd_acquire.c | etcd | 400 | s/^    if (!a->result.maybe)$/    if (true)/
-etcd-undone-unheard      | protocol/etcd_acquire.c | etcd | 2000@68 | s/    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)/    if (e->kind == TL_FAILED)/
+etcd-undone-unheard      | protocol/etcd_acquire.c | etcd | 2000 | s/    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)/    if (e->kind == TL_FAILED)/
 etcd-unanswered-is-none  | protocol/etcd_acquire.c | etcd | 2000 | /^static tl_status unanswered/,/^}/s/    if (e->maybe_sent)/    if (false)/
-etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@1683 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
+etcd-cancel-forgets      | protocol/etcd_acquire.c | etcd | 2000@363 | /^static tl_status on_cancel/,/^}/s/    if (a->state == ASKING)/    if (false)/
 etcd-error-is-outcome    | wire/etcd.c       | etcd-doubt | 400 | s/1U << 3 | 1U << 5/1U << 2 | 1U << 4 | 1U << 14 | &/
 etcd-extension-shortens  | client/lock.c     | etcd-for-less | 400 | s/^        job.least_ms = job.ttl_ms;$//
 etcd-renewal-shortens    | client/lock.c     | etcd | 2000@381 | s/^        tl__hold_raise(lock, ttl_ms);$//
@@ -132,7 +132,7 @@ etcd-login-not-anew      | wire/etcd.c       | etcd-logins | 400 | s/is_definite
 quorum-of-fewer          | protocol/quorum_acquire.c | quorum | 2000 | s/return tl__quorum_of(a->count);/return a->count \/ 2;/
 quorum-deadline-of-fewer | protocol/quorum.c | quorum | 2000@35 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count) - 2]/
 quorum-deadline-of-more  | protocol/quorum.c | quorum-two-down | 40 | s/sorted\[tl__quorum_of(b->count) - 1\]/sorted[tl__quorum_of(b->count)]/
-quorum-number-of-fewer   | protocol/quorum.c | quorum | 2000@20 | s/same >= tl__quorum_of(count)/same >= 1/
+quorum-number-of-fewer   | protocol/quorum.c | quorum | 2000@23 | s/same >= tl__quorum_of(count)/same >= 1/
 quorum-number-unraised   | protocol/quorum_acquire.c | quorum | 2000 | s/^    if (f.raise == 0)$/    if (true)/
 quorum-vote-whenever     | wire/scripts/vote.lua | quorum | 2000 | s/ and now > not_after then/ and false then/
 quorum-vote-though-spent | wire/scripts/vote.lua | quorum | 4000@103 | s/^if s\[5\] == token then/if false then/
@@ -141,17 +141,17 @@ quorum-vote-ignores-s    | wire/scripts/vote.lua | quorum-deleted | 2000 | s/^if
 quorum-vote-not-quiet    | protocol/protocol_quorum.c | quorum-emptied | 200 | s/tl__try_add(c, tl__out_int(out, job->quiet_ms));/tl__try_add(c, tl__out_int(out, 0 * job->quiet_ms));/
 quorum-holder-withheld   | protocol/quorum_renew.c | quorum-in-turn | 60 | s/^    r->child.quiet_ms = 0;$//
 quorum-unvote-anybodys   | wire/scripts/unvote.lua | quorum | 2000 | s/^if mine then$/if found then/
-quorum-door-open         | protocol/voter.c,protocol/quorum_settle.c | quorum-late | 2000@71 | s/v->job.in_vain = v->doubted;/v->job.in_vain = false;/; s/s->child.in_vain = s->ballots.doubted . 1U << i;/s->child.in_vain = false;/
-quorum-doubt-ended       | protocol/voter.c | quorum-late | 2000@739 | s/    if (!v->doubted || (r->checked \&\& .*/    if (true)/
-quorum-abandoned         | protocol/voter.c | quorum | 2000@25 | s/^        doubt(v, tl__attempt_harmless(&v->attempt));/        v->holds = false;/
-quorum-left-of-former    | protocol/quorum_acquire.c | quorum | 2000@85 | s/^    if (!is_left(a))$/    if (a->result.code == TL_OK || !is_left(a))/
+quorum-door-open         | protocol/voter.c,protocol/quorum_settle.c | quorum-late | 2000@57 | s/v->job.in_vain = v->doubted;/v->job.in_vain = false;/; s/s->child.in_vain = s->ballots.doubted . 1U << i;/s->child.in_vain = false;/
+quorum-doubt-ended       | protocol/voter.c | quorum-late | 2000@533 | s/    if (!v->doubted || (r->checked \&\& .*/    if (true)/
+quorum-abandoned         | protocol/voter.c | quorum | 2000@38 | s/^        doubt(v, tl__attempt_harmless(&v->attempt));/        v->holds = false;/
+quorum-left-of-former    | protocol/quorum_acquire.c | quorum | 2000@103 | s/^    if (!is_left(a))$/    if (a->result.code == TL_OK || !is_left(a))/
 quorum-token-again       | protocol/quorum_acquire.c | quorum | 2000 | s/^        next_token(a);/        a->run++;/
 quorum-late-is-busy      | protocol/quorum_acquire.c | quorum | 2000@25 | s/^    run_down(a, e);$//
 quorum-late-extension    | protocol/quorum_settle.c | quorum | 4000@834 | s/^    run_down(s, e);$//
 quorum-overtaken         | client/keeper_votes.c | quorum | 40000@520100356 | s/limits.in_order = several;/limits.in_order = false;/
 quorum-all-go-on         | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/true;/
-quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@356 | s/        return t->good >= q;/        return t->good >= 1;/
-quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@356 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
+quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@120 | s/        return t->good >= q;/        return t->good >= 1;/
+quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@120 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/
 quorum-lost-too-late     | protocol/quorum_renew.c | quorum-apart | 200 | s/-EARLY_NS/20 * EARLY_NS/
 quorum-gone-not-asked    | protocol/quorum_renew.c | quorum-in-turn | 4 | s/s->voting = r->ballots.until\[i\].ns == 0 .*/s->voting = false;/
 quorum-at-ease           | protocol/quorum_renew.c | quorum-two-down | 40 | s/^    at_risk(r, out);$//
@@ -160,39 +160,39 @@ quorum-twice-unconnected | client/keeper_votes.c | quorum-twice | 4000 | s/^    
 # standing in line
 grant-blind-to-s         | wire/scripts/with/grant.lua | deleted-by-hand | 5000 | s/^    if bound then/    if false then/
 grant-without-lapse      | wire/scripts/with/grant.lua | | 20000 | s/^    if s\[4\] and s\[4\] ~= .. then/    if false then/
-grant-of-another-run     | protocol/line.c | | 20000@639 | s/ || grant->run != run ||$/ ||/
+grant-of-another-run     | protocol/line.c | | 20000@642 | s/ || grant->run != run ||$/ ||/
 grant-said-in-vain       | wire/scripts/with/grant.lua | failover-stays | 300 | s/^            heard\[inbox\] = .*/            heard[inbox] = true/; s/^            mute = not asks and type(redis.pcall(/            local said = asks or redis.pcall(/; s/ others)) \.\. K)) == 'table'/ others)) .. K)\n            mute = type(said) == 'table'/; /'grant /,/return token/s/if not mute then/if not mute and said ~= 0 then/
 grant-in-full            | protocol/line.c | | 5000 | s/left_us < lease_us \/ 2 || left_us > lease_us/false/; s/tl__mono_min(by_server, by_arrival)/by_arrival/
 leave-keeps-the-granted  | wire/scripts/drop.lua | | 2000 | s/^local mine = found and .*/local claim = redis.call('HGET', S, 'claim')\nlocal mine = found and (not claim or claim == '') and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))/
-native-keeps-beside-line | protocol/protocol_token.c | | 2000@30 | s/ || is_line(s) ||/ ||/
+native-keeps-beside-line | protocol/protocol_token.c | | 2000@120 | s/ || is_line(s) ||/ ||/
 grant-not-heard          | client/keeper_listen.c | | 8000@54 | s/kind == TL_LINE_GRANT \&\& tl__bytes_eq/false \&\& tl__bytes_eq/
 grant-in-flight-forgotten | protocol/acquire.c | | 100000@93625 | s/^    if (granted)/    if (false)/
 lapse-by-look-alone      | wire/scripts/with/grant.lua | | 8000@519 | s/^    if s\[4\] and s\[4\] ~= .. then/    if asker and s[4] and s[4] ~= '' then/
 line-polls               | protocol/acquire.c | | 8000@46 | s/    if (a->armed \&\& a->job.join \&\&/    if (false \&\&/
-line-serves-the-last     | wire/scripts/with/grant.lua | | 8000@48 | s/redis.call('ZRANGE', L, 0, 0)/redis.call('ZREVRANGE', L, 0, 0)/
+line-serves-the-last     | wire/scripts/with/grant.lua | | 8000@54 | s/redis.call('ZRANGE', L, 0, 0)/redis.call('ZREVRANGE', L, 0, 0)/
 line-forgets-places      | wire/scripts/join.lua | | 8000 | s/^    if place == .. then/    if true then/
 passed-beside-line       | client/lock_acquire.c | | 8000@219 | s/= a->result.waiting > 0 ? 0 : /= /
 passed-for-ever          | client/gate.c | | 8000@275 | s/tl__ns_until(hold->taken, now) < PASS_NS/true/
 late-look-told-the-last  | wire/scripts/join.lua | | 8000@22 | s/^    fence = last - ARGV\[5\] + 1/    fence = last/
-known-take-counts-back   | wire/scripts/take.lua | | 30000@126 | s/^    if numbers > 1 then/    if false then/
+known-take-counts-back   | wire/scripts/take.lua | | 30000@837 | s/^    if numbers > 1 then/    if false then/
 stamp-counts-back        | wire/scripts/take.lua | phase-answers-lost | 5000@2675 | s/^    if numbers > 1 then/    if numbers > 1 and value == token then/
-take-leaves-own-stamp    | wire/scripts/take.lua | phases | 4000@3326 | s/^    local becomes = .*/    local becomes = false/
+take-leaves-own-stamp    | wire/scripts/take.lua | phases | 4000@659 | s/^    local becomes = .*/    local becomes = false/
 line-sets-for-a-phase    | wire/scripts/with/grant.lua | phases | 3000 | s/called = called == '?' and not asks/called = false/
 # acquiring
 confirmed-too-late       | protocol/acquire.c |        | 3000@24 | s/r->code == TL_OK && tl__mono_before(e->now, r->deadline)/r->code == TL_OK/
-unanswered-is-forgotten  | protocol/acquire.c |        | 1000@30 | s/    a->uncertain = true;/    a->uncertain = false;/
-unwanted-is-forgotten    | protocol/acquire.c |        | 3000@193 | s/        a->unwanted = true;/        a->unwanted = false;/
-cancel-is-certain        | protocol/acquire.c |        | 2000@71 | s/    if (a->state == TAKING)/    if (false)/
+unanswered-is-forgotten  | protocol/acquire.c |        | 1000@23 | s/    a->uncertain = true;/    a->uncertain = false;/
+unwanted-is-forgotten    | protocol/acquire.c |        | 3000 | s/        a->unwanted = true;/        a->unwanted = false;/
+cancel-is-certain        | protocol/acquire.c |        | 2000@88 | s/    if (a->state == TAKING)/    if (false)/
 nobody-cleans-up         | protocol/acquire.c |        | 500  | s/    if (!a->result.maybe)/    if (true)/
-cleaning-does-nothing    | protocol/acquire.c |        | 1000@27 | s/        return drop(a, e, out);/        return TL_END;/
+cleaning-does-nothing    | protocol/acquire.c |        | 1000@39 | s/        return drop(a, e, out);/        return TL_END;/
 busy-ends-doubt          | protocol/acquire.c | stuck-requests | 40000@983 | s/ && !tl__mono_before(e->sent, a->harmless))/)/
-busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@5115 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
+busy-ends-doubt-on-old   | protocol/acquire.c |        | 40000@2091 | s/a->uncertain && a->attempt.result.checked && /a->uncertain \&\& /
 attempt-outlasts-wait    | protocol/attempt.c |        | 500  | s/tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until)/tl__mono_add_ms(e->now, job->attempt_ms)/
 for-ever-has-a-limit     | protocol/acquire.c |        | 500  | s/        a->limit = TL_NEVER;/        (void)a;/
 wait-without-limit       | protocol/acquire.c |        | 300  | s/        out->until = tl__mono_min(a->next, a->limit);/        out->until = a->next;/
 reach-without-limit      | protocol/acquire.c |        | 1000 | s/    tl__out_send(out, ++a->ticket, a->limit);/    tl__out_send(out, ++a->ticket, TL_NEVER);/
 wake-up-ignored          | protocol/acquire.c | prompt | 200  | s/        a->next = e->now;/        a->next = a->planned;/
-wake-up-while-asking     | protocol/acquire.c | prompt | 3000@2136 | s/^    a->woken = true;/    a->woken = false;/
+wake-up-while-asking     | protocol/acquire.c | prompt | 3000@600 | s/^    a->woken = true;/    a->woken = false;/
 # renewing
 lost-is-not-told         | protocol/renew.c  |        | 300  | s/    return !tl__mono_before(e->now, end(r));/    return false;/
 lost-is-told-late        | protocol/renew.c  |        | 300  | s/tl__mono_add_ns(r->result.deadline, -EARLY_NS)/r->result.deadline/
@@ -201,28 +201,28 @@ longest-hold-ignored     | protocol/renew.c  |        | 300  | s/, r->rest.hold)
 release-not-gone-on-with | protocol/settle.c |        | 500  | s/    if (s->op != TL_RELEASE)/    if (true)/
 released-though-expired  | protocol/settle.c |        | 2000@223 | s/ && s->maybe && s->in_time / \&\& s->maybe /
 extend-too-late          | protocol/settle.c |        | 3000@164 | s/return s->op == TL_RELEASE || .*/return true;/
-settle-without-limit     | protocol/settle.c |        | 500@70  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
+settle-without-limit     | protocol/settle.c |        | 500@136  | s/(tl_op)s->op, ++s->ticket, s->limit)/(tl_op)s->op, ++s->ticket, TL_NEVER)/
 # the local queue, and passing on within a process
 queue-forgets            | client/gate.c |        | 1000 | s/    if (front->last)$/    if (false)/
 queue-last-first         | client/gate.c |        | 1000@45 | s/    front->last = place;$/    front->last = front->first;/
 passed-beyond-reserve    | client/gate.c |        | 3000 | s/ || hold->passes == 0)/)/
 passed-with-same-fence   | client/gate.c |        | 1000 | s/        next.fence += next.fence != 0;//
-passed-when-over         | client/gate.c,client/lock_acquire.c |  | 20000@1757 | s/^           tl__ms_until(now, hold->deadline) >= .*//; s/^           tl__mono_before(now, hold->deadline);/           true;/; s/m->turn.given \&\& tl__mono_before(e->now, m->turn.hold.deadline)/m->turn.given/
-front-is-never-left      | client/lock.c |        | 1000@566 | s/^    tl__gate_leave(&lock->client->gate, &lock->place);//
+passed-when-over         | client/gate.c,client/lock_acquire.c |  | 20000@23 | s/^           tl__ms_until(now, hold->deadline) >= .*//; s/^           tl__mono_before(now, hold->deadline);/           true;/; s/m->turn.given \&\& tl__mono_before(e->now, m->turn.hold.deadline)/m->turn.given/
+front-is-never-left      | client/lock.c |        | 1000@275 | s/^    tl__gate_leave(&lock->client->gate, &lock->place);//
 # operations that don't block
-cancel-is-not-posted     | client/async.c |       | 3000@1145 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
+cancel-is-not-posted     | client/async.c |       | 3000@2038 | s/        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);/        ;/
 # the keeper
 lost-is-reported-late    | client/hold.c  |       | 1000 | s/^        report(lock, state, .*/        ;/
 timer-is-not-moved       | client/keeper_run.c |  | 1000 | s/    if (tl__mono_before(until, k->planned)) {/    if (false) {/
 told-of-what-it-was      | client/keeper_run.c | phases | 5000 | s/        if (!hold)$/        if (!hold || task->watched.n == 0)/
 step-at-login-forgotten  | client/keeper.c,client/pool.c |  | 30000@2324 | s/        k->rejudge = true;$/        ;/; s/        tl__keeper_rejudge(&pooled->node->client->keeper);/        ;/
 step-not-judged          | client/run.c   |       | 5000@261 | s/        run->in ? tl__keeper_rejudge_in.*/        ;/
-loop-lent-for-good       | client/keeper.c |      | 2000@1986 | s/^        tl__conn_drive(k->conn, tl__mono_now());/        if (!k->lent)\n            tl__conn_drive(k->conn, tl__mono_now());/
+loop-lent-for-good       | client/keeper.c |      | 2000@239 | s/^        tl__conn_drive(k->conn, tl__mono_now());/        if (!k->lent)\n            tl__conn_drive(k->conn, tl__mono_now());/
 loop-keeps-what-is-closed | client/keeper_loop.c | | 2000 | s/^    tl__gather_drop(k->gather, tl__conn_fd(k->conn));//
 loop-never-told-to-write | client/keeper_loop.c |  | 2000@792 | s/^    return k->lent ? k->look_at : TL_NEVER;/    (void)k;\n    return TL_NEVER;/; s/^        tl__keeper_ring(k);/        ;/
 # renewals in one request
-refresh-shortens         | wire/scripts/refresh.lua |   | 8000@143 | s/, px, 'GT')/, px)/; s/ and left < tonumber(px) then/ then/
-refresh-whenever         | wire/scripts/refresh.lua |   | 5000 | s/^if not_after > 0 and now > not_after then/if false then/
+refresh-shortens         | wire/scripts/refresh.lua |   | 8000@124 | s/, px, 'GT')/, px)/; s/ and left < tonumber(px) then/ then/
+refresh-whenever         | wire/scripts/refresh.lua |   | 5000@44 | s/^if not_after > 0 and now > not_after then/if false then/
 refresh-doesnt-bind      | wire/scripts/refresh.lua |   | 300  | s/ done = try('HSET', S, 'until', till)/ done = 0/
 refresh-odd-is-well      | protocol/protocol_token.c |  | 2000@65 | s/case TL_REFRESHED_NOT: return renew_long(a, job, e, out);/case TL_REFRESHED_NOT: return refreshed(a, job, e, out);/
 refresh-late-is-well     | protocol/protocol_token.c |  | 8000@72 | s/case TL_REFRESHED_LATE: return tl__try_too_late(a, out);/case TL_REFRESHED_LATE: return refreshed(a, job, e, out);/
@@ -230,15 +230,15 @@ exceptions-mixed         | client/batch.c |       | 20000@65 | s/if (n == (int64
 split-slot-is-everyones  | client/batch.c | slot-with-others | 3000@1169 | s/ \&\& !tl__bytes_has_word(error, "TRYAGAIN") \&\&/ \&\&/
 refusal-is-everyones     | client/batch.c | keys-of-others | 3000@2005 | s/return tl__refusal(error) == TL_EUNAVAILABLE .*/return true;/
 # refusals
-refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 10000@8977 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
+refused-in-older-words   | protocol/acquire.c | refused-at-its-limit | 10000@38 | s/!is_final(code) \&\& !tl__mono_before/!tl__mono_before/
 try-again-is-final       | protocol/protocol.c | slots-moved | 300 | s/, "TRYAGAIN",/,/
 keys-are-not-named       | wire/refusal.c | keys-withheld | 300 | s/has(error, " key")/false/
 permission-passes        | protocol/protocol.c | keys-withheld | 300 | s/"NOAUTH", "NOPERM", "WRONGPASS"/"NOAUTH", "WRONGPASS"/; s/ || tl__is_no_permission(error) || / || /
 moved-passes             | protocol/protocol.c | slots-elsewhere | 300 | s/"UNKILLABLE", "NOREPLICAS",/"UNKILLABLE", "NOREPLICAS", "MOVED", "ASK",/
 # connections
-pool-keeps-the-broken    | client/driver.c |      | 3000 | s/tl__pool_give(d->pooled, d->in_flight > 0)/tl__pool_give(d->pooled, false)/
+pool-keeps-the-broken    | client/driver.c |      | 3000@22 | s/tl__pool_give(d->pooled, d->in_flight > 0)/tl__pool_give(d->pooled, false)/
 login-counts-from-first  | transport/login.c | stamps | 20000 | s/^    if (login->has_bracket) .*/    if (login->has_bracket)/; s/tl__bracket(login->server_us, login->sent, received)/tl__bracket(login->server_us, received, received)/
-asked-though-too-late    | protocol/attempt.c | phases | 8000@324 | s/    if (a->result.unasked)$/    if (false)/
+asked-though-too-late    | protocol/attempt.c | phases | 8000@240 | s/    if (a->result.unasked)$/    if (false)/
 # clocks
 anchor-without-drift     | wire/interval.c   |        | 2000 | s/-lost_us(ns, drift_ppm)/0 * lost_us(ns, drift_ppm)/; s/, gained_us(ns, drift_ppm))/, 0 * gained_us(ns, drift_ppm))/
 bracket-without-drift    | wire/interval.c   |        | 5000@2187 | s/    bracket.hi = tl__add_sat.*/    (void)width_ns, (void)drift_ppm;/
@@ -249,21 +249,21 @@ free-without-m           | compat/stamp/stamp.c | bridge-to-the-end | 300 | s/fi
 free-at-once-plain       | compat/stamp/stamp.c | plain-to-the-end | 300 | s/first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms/first_free_ms/
 tokens-are-free          | compat/stamp/stamp.c,compat/stamp/stamp_script.c | stamps | 2000 | s/stamp->kind == TL_STAMP_GOOD \&\& free_from/free_from/; s/(answer->left_ms < 0 || answer->known)/true/
 # stamps: what a take or a keep is worth
-stamp-spares-no-m        | compat/stamp/stamp_script.c | bridge-losers | 1000 | s/ - now_ms - job->rules.clock_skew_max_ms;/ - now_ms;/
-stamp-is-full-on-retry   | compat/stamp/stamp_script.c | stamps | 40000@294 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
-stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@5112 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
-stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand-crowd | 4000@221 | s/tl__rate_most_ns(job->rules.legacy_delay_max_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
-stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@5112 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
-stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000@595 | s/bool over = a->op == TL_ACQUIRE/bool over = false/
+stamp-spares-no-m        | compat/stamp/stamp_script.c | bridge-losers | 1000@44 | s/ - now_ms - job->rules.clock_skew_max_ms;/ - now_ms;/
+stamp-is-full-on-retry   | compat/stamp/stamp_script.c | stamps | 40000@349 | s/int64_t left_ms = stamp.end_ms - now_ms - /int64_t left_ms = job->ttl_ms - /
+stamp-without-cap        | compat/stamp/stamp.c | bridge-by-hand | 20000@232 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+stamp-cap-lifted-early   | compat/stamp/stamp.c | bridge-by-hand-crowd | 4000@703 | s/tl__rate_most_ns(job->rules.legacy_delay_max_ms \* TL_NS_PER_MS, e->server->drift_ppm)/0/
+stamp-cap-without-l      | compat/stamp/stamp.c | bridge-by-hand | 20000@232 | s/(r->legacy_ttl_min_ms - r->legacy_delay_max_ms -/(r->legacy_ttl_min_ms -/
+stamp-over-stays         | compat/stamp/stamp_script.c | stamps | 5000@70 | s/bool over = a->op == TL_ACQUIRE/bool over = false/
 # stamps: overwritten, or stolen?
 every-stamp-is-a-losers  | compat/stamp/stamp.c | bridge-beyond-m | 100 | s/    return read_ms <= proved_ms;/    return true;/
 no-stamp-is-a-losers     | compat/stamp/stamp.c | stamps | 2000@179 | s/    return read_ms <= proved_ms;/    return false;/
 losers-without-m         | compat/stamp/stamp.c | stamps | 40000@4215 | s/    return read_ms <= proved_ms;/    return read_ms <= job->proof.proved_us \/ 1000;/
-losers-when-it-is-over   | compat/stamp/stamp.c | stamps | 8000@93 | s/ || !tl__mono_before(e->now, job->believed))/)/
+losers-when-it-is-over   | compat/stamp/stamp.c | stamps | 8000 | s/ || !tl__mono_before(e->now, job->believed))/)/
 # stamps: waiters that overwrite at each poll
 pipe-spares-no-l         | compat/stamp/stamp.c | pipe-far | 2000 | s/return rules->dialect->waiters_overwrite ? rules->legacy_delay_max_ms : 0;/return 0;/
 pipe-stamp-without-l     | compat/stamp/stamp_script.c | pipe-short | 20000@83 | s/    left_ms -= tl__stamp_late_ms(&job->rules);//
-pipe-watch-without-l     | compat/stamp/stamp_watch.c | pipe-watch-short | 20000@60 | s/    left_ms -= tl__stamp_late_ms(&job->rules);//
+pipe-watch-without-l     | compat/stamp/stamp_watch.c | pipe-watch-short | 20000@257 | s/    left_ms -= tl__stamp_late_ms(&job->rules);//
 pipe-cap-without-l       | compat/stamp/stamp.c | pipe-far | 2000 | s/ - tl__stamp_late_ms(r)) \*/) */
 pipe-cap-not-anew        | compat/stamp/stamp.c | pipe-far | 2000@44 | s/    if (fresh || job->rules.dialect->waiters_overwrite) {/    if (fresh) {/
 pipe-cap-of-the-take     | compat/stamp/stamp.c | pipe-far | 2000 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (fresh)/
@@ -275,16 +275,16 @@ pipe-robs-by-m           | compat/stamp/stamp.c | pipe-short-crowd | 20000@13034
 stamp-take-blindly       | wire/scripts/take.lua | stamps | 300  | s/^if expect == .. and found or .*then$/if false then/
 stamp-take-anybodys      | wire/scripts/take.lua | stamps | 500  | s/^if known and s\[1\] == token then/if known then/
 stamp-take-ignores-s     | wire/scripts/take.lua | bridge-late-del | 200 | s/^local other = .*/local other = false/
-stamp-take-whenever      | wire/scripts/take.lua | stamps | 1000@289 | s/ and now > not_after$/ and false/
-stamp-keep-anybodys      | wire/scripts/keep.lua | stamps | 3000@587 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
-stamp-keep-whatever      | wire/scripts/keep.lua | stamps | 6000@410 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
-stamp-keep-shortens      | wire/scripts/keep.lua | stamps | 5000@201 | s/local later = .*/local later = true/
+stamp-take-whenever      | wire/scripts/take.lua | stamps | 1000 | s/ and now > not_after$/ and false/
+stamp-keep-anybodys      | wire/scripts/keep.lua | stamps | 3000@294 | s/(text == token or noted and text == s\[2\])/(text == token or text == s[2])/
+stamp-keep-whatever      | wire/scripts/keep.lua | stamps | 6000@176 | s/(text == token or noted and text == s\[2\])/(text == token or noted)/
+stamp-keep-shortens      | wire/scripts/keep.lua | stamps | 5000@362 | s/local later = .*/local later = true/
 stamp-drop-whatever      | wire/scripts/drop.lua | stamps | 5000 | s/ and found == redis.call('HGET', S, 'value'))/)/
 # stamps: lifetimes
 own-lifetime-too-long    | compat/stamp/stamp_rules.c | bridge-equal-long | 8000@2471 | s/    if (ttl_ms > most)/    if (false)/
 own-lifetime-too-short   | compat/stamp/stamp_rules.c | bridge-short | 300 | s/    if (ttl_ms <= least)/    if (false)/
 # stamps by WATCH
-watch-without-s          | compat/stamp/stamp_watch.c | watch-late | 6000@5084 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->key);/
+watch-without-s          | compat/stamp/stamp_watch.c | watch-late | 6000@5121 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->key);/
 watch-without-k          | compat/stamp/stamp_watch.c | watch  | 1000 | s/tl__try_add(say(send, "WATCH", job->key), job->sidecar);/(void)say(send, "WATCH", job->sidecar);/
 watch-drop-untouched     | compat/stamp/stamp_watch.c | watch-late | 2000 | s/^    if (k->ours) {$/    if (!k->ours)\n        return tl__try_not_released(\&s->try, s->status, out);\n&/
 watch-drop-whatever      | compat/stamp/stamp_watch.c | watch-to-the-end | 1000 | s/^        if (k->same)$/        if (true)/
@@ -294,16 +294,16 @@ watch-take-ignores-s     | compat/stamp/stamp_watch.c | stamps | 20000@3137 | s/
 watch-not-known-again    | compat/stamp/stamp_watch.c | stamps | 3000@135 | s/^    if (k->ours && k->same)$/    if (false)/; s/s->owned = k->ours && k->same;/s->owned = false;/
 watch-spares-no-m        | compat/stamp/stamp_watch.c | watch-to-the-end | 1000@29 | s/ - tl__stamp_skew_ms(job, e);/;/
 watch-spares-m-once      | compat/stamp/stamp.c | watch-to-the-end | 3000 | s/e->server->anchor.known ? 1 : 2)/true ? 1 : 2)/
-watch-without-cap        | compat/stamp/stamp.c | watch-by-hand | 4000@804 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
+watch-without-cap        | compat/stamp/stamp.c | watch-by-hand | 4000@1866 | s/    if (!tl__mono_before(proof->capped_until, a->asked))/    if (false)/
 watch-keep-shortens      | compat/stamp/stamp_watch.c | stamps | 5000@3093 | s/end_ms > least_ms ? end_ms : least_ms/end_ms/
 watch-fence-by-clock     | compat/stamp/stamp_watch.c | stamps | 5000@448 | s/k->fence >= now_us.hi ? k->fence + 1 : now_us.hi/now_us.hi/
 watch-part-is-whole      | compat/stamp/stamp_watch.c | watch-parts | 1000 | s/^    const tl_reply \*wrong = exec->type == .*/    const tl_reply *wrong = NULL;/; s/exec->count != s->exec/false/
 watch-lost-exec-is-none  | compat/stamp/stamp.c | watch-late | 2000@45 | s/tl__stamp_watch_reads(s));/true);/
 # stamps without scripts
 plain-without-cap        | compat/stamp/stamp_plain.c | plain-races | 2000@49 | s/    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);//
-plain-loser-writes-short | compat/stamp/stamp_plain.c | stamps | 5000@2238 | s/(job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms)/job->ttl_ms/
+plain-loser-writes-short | compat/stamp/stamp_plain.c | stamps | 5000@79 | s/(job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms)/job->ttl_ms/
 plain-getset-is-ours     | compat/stamp/stamp_plain.c | plain-strict | 300 | s/stamp.end_ms == s->read_end_ms \&\& text.n == s->read_n \&\&/stamp.end_ms > 0 ||/
-plain-bytes-are-ours     | compat/stamp/stamp_plain.c | plain-same-moment | 600 | s/^    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))$/    if (tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))\n        return held(s, job, e, out);\n&/
+plain-bytes-are-ours     | compat/stamp/stamp_plain.c | plain-same-moment | 600@21 | s/^    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))$/    if (tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))\n        return held(s, job, e, out);\n&/
 plain-sent-late          | compat/stamp/stamp_plain.c | plain-sent-late | 2000@349 | s/    s->try.by = tl__mono_min(s->try.by, lag);/    (void)lag;/
 plain-late-del           | compat/stamp/stamp_plain.c | stamps | 60000@5087 | s/    if (!tl__mono_before(e->now, deadline))/    if (false)/; s/    if (!has_time_for_del(job, e, deadline))/    if (false)/
 plain-del-anybodys       | compat/stamp/stamp_plain.c | stamps | 20000@861 | s/^    bool same = tl__bytes_eq(text, own_stamp(job, .*$/    bool same = true;/
@@ -359,10 +359,19 @@ generate() { # folder with those of src and of compat, file
 within_limit() { (ulimit -S -t "${LIMIT:-300}" && exec "$@") 2>/dev/null; }
 
 # What the shipped code says of the seed that a row has found. A scenario that doesn't show has to be seen in as many seeds.
-unchanged() { # what was found, scenario, first seed, seeds
-    local seed=${1#seed } first=$3 runs=$4
-    if [[ $1 != *' does not show: '* ]]; then first=${seed%%:*} runs=1; fi
-    SHRINK=0 SCENARIO=$2 RUNS=$runs SEED=$first within_limit "$dir/unchanged" | grep -m1 '^seed'
+unchanged() {
+    local seed=${found#seed } first=$first runs=$runs
+    if [[ $found != *' does not show: '* ]]; then first=${seed%%:*} runs=1; fi
+    SHRINK=0 SCENARIO=$scenario RUNS=$runs SEED=$first within_limit "$dir/unchanged" | grep -am1 '^seed'
+}
+
+# Look for a seed in which what is changed fails, and what ships doesn't in the same way: then it sets `found`.
+search() {
+    local status=0
+    out=$(SHRINK=0 SCENARIO=$scenario RUNS=$runs SEED=$first within_limit "$mine/run") || status=$?
+    found=$(grep -am1 '^seed' <<<"$out")
+    if ((status == 1)) && [[ -n $found && $(unchanged) == "$found" ]]; then status=0; fi
+    return $status
 }
 
 try() { # name files scenario seeds sed
@@ -392,14 +401,13 @@ try() { # name files scenario seeds sed
         echo "FAIL  $name: doesn't compile"
         return 1
     }
-    local first=${seeds#*@} runs=20 status=0 found
+    local first=${seeds#*@} runs=20 status=0 found=
     seeds=${seeds%@*}
-    [[ $first == "$seeds" ]] || out=$(SHRINK=0 SCENARIO=$scenario RUNS=$runs SEED=$first within_limit "$mine/run") || status=$?
+    [[ $first == "$seeds" ]] || search || status=$?
     if ((status == 0)); then
         first=1 runs=$seeds
-        out=$(SHRINK=0 SCENARIO=$scenario RUNS=$runs SEED=$first within_limit "$mine/run") || status=$?
+        search || status=$?
     fi
-    found=$(grep -am1 '^seed' <<<"$out")
     case $status in
     0) echo "FAIL  $name: not caught in $seeds seeds" && return 1 ;;
     1) [[ -n $found ]] || { echo "FAIL  $name: $out" && return 1; } ;;
@@ -407,10 +415,6 @@ try() { # name files scenario seeds sed
     152) echo "FAIL  $name: not caught in ${LIMIT:-300} s of processor time" && return 1 ;;
     *) echo "FAIL  $name: ended by $status: $out" && return 1 ;;
     esac
-    if [[ $(unchanged "$found" "$scenario" "$first" "$runs") == "$found" ]]; then
-        echo "FAIL  $name: what ships does so too: $found"
-        return 1
-    fi
     echo "ok    $name: $found"
 }
 
