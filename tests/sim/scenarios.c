@@ -1044,6 +1044,10 @@ const sim_scenario sim_scenarios[] = {
      "off=all withhold=100 touches=0 level=458767 own-clients=0 hold=8000 ttl=3000 no-fence=0 "
      "late-us=0 delay-us=1000 wait-replicas=0 cast=tA0tA1tA2tB0tB1",
      others_are_kept},
+    {"keys-of-others-shared", "the same where callers share a connection", 1, 300,
+     "off=all withhold=100 touches=0 level=458767 own-clients=0 crowds=1 hold=8000 ttl=3000 no-fence=0 "
+     "late-us=0 delay-us=1000 wait-replicas=0 cast=tA0tA1tA2tB0tB1",
+     others_are_kept},
     {"sidecar-withheld", "a user may touch K, but not its sidecar: no lock is had", 1, 100,
      "off=all touches=1 level=458767 no-fence=0 cast=tA0tB0TC0tA1", nothing_is_had},
     {"machine-paused",
