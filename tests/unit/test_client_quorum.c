@@ -86,3 +86,25 @@ TEST(a_vote_counts_of_a_server_that_is_known_to_be_another) {
     assert_int_equal(judge(client, 0, 7).kind, TL_REPLY);
     tl_client_close(client);
 }
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+/* How a client of this URL asks, where its node has these limits. */
+static tl_conn_limits asks(const char *url) {
+    tl_client *client;
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = url, .attempt_ms = 300);
+    assert_int_equal(tl_client_open(&options, &client, NULL), TL_OK);
+    tl_conn_limits limits = tl__keeper_asks(client, (tl_conn_limits){.connect_ms = 700});
+    tl_client_close(client);
+    return limits;
+}
+
+/* A vote that was sent again behind the release that takes it back would stand there for a lifetime. */
+TEST(of_several_servers_what_is_asked_of_each_keeps_its_order_and_may_be_slow) {
+    tl_conn_limits several = asks("redis+quorum://a,b,c"), one = asks("redis://a");
+    assert_true(several.in_order);
+    assert_int_equal(several.patience_ms, 150);
+    assert_int_equal(several.connect_ms, 700);
+    assert_false(one.in_order);
+    assert_int_equal(one.patience_ms, 0);
+}
