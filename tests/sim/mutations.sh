@@ -148,7 +148,7 @@ quorum-left-of-former    | protocol/quorum_acquire.c | quorum | 2000@103 | s/^  
 quorum-token-again       | protocol/quorum_acquire.c | quorum | 2000 | s/^        next_token(a);/        a->run++;/
 quorum-late-is-busy      | protocol/quorum_acquire.c | quorum | 2000@25 | s/^    run_down(a, e);$//
 quorum-late-extension    | protocol/quorum_settle.c | quorum | 4000@834 | s/^    run_down(s, e);$//
-quorum-overtaken         | client/keeper_votes.c | quorum | 40000@520100356 | s/limits.in_order = several;/limits.in_order = false;/
+quorum-overtaken         | client/keeper_votes.c | quorum-flushed | 40000@8636 | s/limits.in_order = several;/limits.in_order = false;/
 quorum-all-go-on         | protocol/quorum_acquire.c | quorum-calm | 200 | s/is_vote(a, v, e->now) \&\& a->patience > 0;/true;/
 quorum-released-by-fewer | protocol/quorum_settle.c | quorum | 2000@120 | s/        return t->good >= q;/        return t->good >= 1;/
 quorum-extended-by-fewer | protocol/quorum_settle.c | quorum | 2000@120 | s/        return t->good >= q;/        return t->good >= (s->op == TL_RENEW ? 1 : q);/

@@ -904,6 +904,8 @@ const sim_scenario sim_scenarios[] = {
 #endif
     {"quorum", "three, five or seven independent servers, and all that may go wrong with them", 1,
      100, "quorum", NULL},
+    {"quorum-flushed", "the same where servers lose their scripts all the time", 1, 30,
+     "quorum flush=40", NULL},
     {"quorum-calm",
      "nothing goes wrong: each gets it soon, and few requests about votes are needed", 1, 40,
      QUORUM "twice=0 cast=tA0tB0tC0tD0tA0TB0", all_is_calm},
