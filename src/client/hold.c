@@ -33,14 +33,14 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
 }
 
 void tl__hold_limit(tl_lock *lock) {
-    int64_t max_ms = lock->terms->max_hold_ms;
-    if (max_ms > 0)
-        atomic_store(&lock->hold_ns, tl__mono_add_ms(tl__mono_now(), max_ms).ns);
+    const tl_terms *t = lock->terms;
+    if (t->hold_ns)
+        atomic_store(t->hold_ns, tl__mono_add_ms(tl__mono_now(), t->max_hold_ms).ns);
 }
 
 /* Where renewing is left to the caller the token may have been passed on, as in leaves_something(). */
 bool tl__hold_outlived(const tl_lock *lock) {
-    tl_mono hold = {atomic_load(&lock->hold_ns)};
+    tl_mono hold = tl__lock_hold_end(lock);
     return hold.ns != 0 && !lock->manual_renew && tl_lock_state(lock) == TL_LOST &&
            !tl__mono_before(tl__mono_now(), hold);
 }
@@ -326,8 +326,8 @@ static void take_notes(tl_lock *lock, const tl_out *out, tl_mono believed) {
             continue;
         if (leaves_something(lock, out->note[i].why))
             drop_in(lock);
-        if (out->note[i].why != TL_LOST_MAX_HOLD)
-            atomic_store(&lock->hold_ns, 0);
+        if (out->note[i].why != TL_LOST_MAX_HOLD && lock->terms->hold_ns)
+            atomic_store(lock->terms->hold_ns, 0);
         tl__gate_leave(&lock->client->gate, &lock->place);
     }
 }
@@ -369,7 +369,7 @@ static bool is_watched(const tl_lock *lock) {
 /* Of the deadline that is published. */
 static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     tl_keeper *k = &lock->client->keeper;
-    tl_mono hold = {atomic_load(&lock->hold_ns)};
+    tl_mono hold = tl__lock_hold_end(lock);
     if (hold.ns == 0)
         hold = TL_NEVER;
     lock->task.watched = is_watched(lock) ? tl__name_key(lock->name) : (tl_bytes){0};

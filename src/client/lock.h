@@ -29,6 +29,8 @@ typedef struct {
     tl_retry retry;
     tl_rules rules;
     int64_t max_hold_ms;
+    _Atomic int64_t *
+        hold_ns; /**< the hold ends then, if nothing has ended it before; 0: it doesn't. NULL: without max_hold_ms */
 } tl_terms;
 
 /** Why the latest renewals did not count, of each server that was asked; made when the first of them fails. */
@@ -80,7 +82,6 @@ struct tl_lock {
 
     /* for any thread */
     _Atomic int64_t deadline_ns;
-    _Atomic int64_t hold_ns; /* max_hold_ms ends the hold then; 0: it doesn't */
     _Atomic uint64_t fence;
     atomic_int state;                  /* a tl_state, LOST not yet derived from the deadline */
     _Atomic(struct tl_operation *) op; /* what goes on without a caller that blocks */
@@ -118,6 +119,11 @@ static inline tl_bytes tl__name_sidecar(const tl_name *name) {
 /** Terms of its own, or the shared ones. NULL: no memory */
 const tl_terms *tl__terms_new(const tl_terms *of);
 void tl__terms_free(const tl_terms *terms);
+/** When max_hold_ms ends the hold; 0: it doesn't. Any thread */
+static inline tl_mono tl__lock_hold_end(const tl_lock *lock) {
+    _Atomic int64_t *hold_ns = lock->terms->hold_ns;
+    return (tl_mono){hold_ns ? atomic_load(hold_ns) : 0};
+}
 
 tl_job tl__lock_job(const tl_lock *lock);
 void tl__lock_fill_job(tl_job *ret, const tl_lock *lock);

@@ -43,6 +43,12 @@ void tl__name_release(void *hold) {
 
 static const tl_terms usual;
 
+/* What one lock alone has, and what changes of it. */
+typedef struct {
+    tl_terms terms; /* the first */
+    _Atomic int64_t hold_ns;
+} own_terms;
+
 static bool is_usual(const tl_terms *t) {
     const tl_retry *r = &t->retry;
     return r->kind == TL_RETRY_AUTO && r->delay_ms == 0 && r->max_delay_ms == 0 &&
@@ -52,10 +58,12 @@ static bool is_usual(const tl_terms *t) {
 const tl_terms *tl__terms_new(const tl_terms *of) {
     if (is_usual(of))
         return &usual;
-    tl_terms *terms = malloc(sizeof *terms);
-    if (terms)
-        *terms = *of;
-    return terms;
+    own_terms *own = calloc(1, sizeof *own);
+    if (!own)
+        return NULL;
+    own->terms = *of;
+    own->terms.hold_ns = of->max_hold_ms > 0 ? &own->hold_ns : NULL;
+    return &own->terms;
 }
 
 void tl__terms_free(const tl_terms *terms) {
@@ -67,7 +75,7 @@ void tl__terms_free(const tl_terms *terms) {
 
 /* By then it is over, whatever comes. */
 static tl_mono end_of(const tl_lock *lock) {
-    tl_mono deadline = {atomic_load(&lock->deadline_ns)}, hold = {atomic_load(&lock->hold_ns)};
+    tl_mono deadline = {atomic_load(&lock->deadline_ns)}, hold = tl__lock_hold_end(lock);
     return hold.ns != 0 ? tl__mono_min(deadline, hold) : deadline;
 }
 
