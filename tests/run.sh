@@ -152,6 +152,7 @@ in_short() { # name of the file
             why = why (why == "" ? "" : "; ") $0
         }
         match($0, /\[   LINE   \] --- [^ ]*:/) { where = substr($0, RSTART + 17, RLENGTH - 18) }
+        /^\[       OK \]|^\[  SKIPPED \]/ { test = "" }
         /^\[  FAILED  \] / && test != "" { print test ": " why " (" where ")"; test = "" }' "$log"
         grep -v '^\[\|^ *$\|FAILED TEST' "$log" | tail -n 3; } | head -n 3 | cut -c1-300
 }
@@ -238,7 +239,7 @@ kill "$tick" 2>/dev/null
 
 if ((${#skips[@]} > 0)); then
     echo "skipped:"
-    printf '  %s\n' "${skips[@]}"
+    printf '  %s\n' "${skips[@]}" | sort
 fi
 for name in "${failures[@]}"; do
     echo "failed: $name; alone: make check${SAN:+ SAN=$SAN}${VALGRIND:+ VALGRIND=$VALGRIND} ONLY=$name"

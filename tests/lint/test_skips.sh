@@ -36,9 +36,9 @@ SKIP: it is day
 END'
 run env -u REDIS_SERVER || fail "skipped is no failure"
 says 5 'skipped:
-  unit/whole: there is no moon
   unit/parts: a: it is day
   unit/parts: c
+  unit/whole: there is no moon
 2 passed, 0 failed, 3 skipped'
 
 # A file all of whose tests were skipped has passed nothing.
