@@ -363,7 +363,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     }
     if (r->code == TL_EBUSY)
         return busy(a, e, out);
-    if (r->unasked && a->answered && !tl__mono_before(e->now, a->limit))
+    if (r->late && a->answered && !tl__mono_before(e->now, a->limit))
         return run_out(a, e, out); /* no failure of the server's: what it said last holds */
     bool killable = e->kind == TL_FAILED && e->maybe_sent && note_native(a, e);
     if (r->maybe && r->code == TL_EUNCERTAIN)

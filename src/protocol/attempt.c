@@ -90,6 +90,7 @@ tl_status tl__try_malformed(tl_try *a, tl_out *out) {
 
 tl_status tl__try_too_late(tl_try *a, tl_out *out) {
     static const char words[] = "the request reached the server too late";
+    a->result.late = true;
     return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
 }
 
@@ -237,8 +238,8 @@ tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room)
 static tl_status was_told_time(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char late[] = "no time is left to ask";
     a->timing = false;
-    a->result.unasked = !tl__mono_before(e->now, a->by);
-    if (a->result.unasked)
+    a->result.late = !tl__mono_before(e->now, a->by);
+    if (a->result.late)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
     tl__out_time(out, e->reply, 0, e);
     if (!out->has_bracket)

@@ -381,7 +381,9 @@ typedef struct {
     tl_proof proof;   /**< TAKE and KEEP, OK */
     bool stamp_is_token; /**< TAKE, OK: proof.stamp_ms, as text, is the only token that there is */
     bool last;           /**< EUNCERTAIN: asking again could do harm */
-    bool unasked; /**< EUNAVAILABLE: the limit had passed when the server could have been asked */
+    bool
+        late; /**< EUNAVAILABLE: no failure of the server's: the limit had passed when it could have been asked, or when
+                    the request came there */
     int64_t
         place; /**< TAKE, in line: its place; how many are before it, and how many stand there */
     int32_t before, waiting;

@@ -97,7 +97,7 @@ lose STOP polite
 grace_is() { # least most
     [[ -n $(term) ]] || { echo "no TERM before the KILL" && return; }
     local grace=$(($(alive) - $(term)))
-    ((grace > $1 && grace < $2)) || echo "between TERM and KILL were $grace ms, not $1 to $2"
+    ((grace > $1 && grace < $2)) || echo "between TERM and KILL were $grace ms, not $1 to $2; the KILL came $((end - $(alive))) ms before the end that was seen"
 }
 grace_of_loss() { grace_is $((ttl / 4 - 400)) $((ttl / 4 + 100)); }
 check=grace_of_loss

@@ -100,6 +100,19 @@ TEST(a_server_back_before_the_limit_says_busy_again) {
     expect(&f, TL_END, TL_ETIMEDOUT);
 }
 
+/* Nor is one that came there after the limit, on a busy host or server: it was refused. */
+TEST(who_comes_too_late_to_the_server_is_told_that_another_holds_it) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    feed_at(&f, 1000);
+    (void)feed_too_late(&f);
+    expect(&f, TL_END, TL_ETIMEDOUT);
+    assert_string_equal(f.out.words, "another holds it");
+}
+
 /* Told the time at the limit, as on a busy host, it has no time left to ask: what the server said last holds. */
 TEST(who_comes_too_late_to_ask_is_told_that_another_holds_it) {
     feed f;
