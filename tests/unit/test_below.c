@@ -1,6 +1,7 @@
 /* The processes below one, which run ends when the lock is lost; and the table of signals. */
 #include "tests.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/signals.h"
+#include "base/tool.h"
 #include "lock/below.h"
 
 static below_process parsed(const char *text) {
@@ -61,7 +63,7 @@ static void note(void *ctx, const below_process *p) {
 }
 
 /* A child, its child in another session, and that one's orphan, which comes to us. */
-TEST(all_below_a_process_is_found_once_and_nothing_else) {
+static void find_all(bool lists) {
     int to[2];
     seen s = {.others = 0};
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -87,7 +89,7 @@ TEST(all_below_a_process_is_found_once_and_nothing_else) {
     }
     s.wanted[0] = child;
     assert_int_equal(read(to[0], &s.wanted[1], 2 * sizeof(pid_t)), 2 * sizeof(pid_t));
-    assert_true(below_each(child, note, &s));
+    assert_true(below_each_by(lists, child, INT64_MAX, note, &s));
     assert_int_equal(s.found[0], 0); /* the root itself */
     assert_int_equal(s.found[1], 1);
     assert_int_equal(s.found[2], 1);
@@ -97,7 +99,7 @@ TEST(all_below_a_process_is_found_once_and_nothing_else) {
     assert_int_equal(waitpid(child, NULL, 0), child);
     assert_int_equal(waitpid(s.wanted[1], NULL, 0), s.wanted[1]);
     s = (seen){.wanted = {stranger, s.wanted[2], -1}};
-    assert_true(below_each(getpid(), note, &s));
+    assert_true(below_each_by(lists, getpid(), INT64_MAX, note, &s));
     assert_int_equal(s.found[0], 1);
     assert_int_equal(s.found[1], 1); /* the orphan */
     (void)kill(s.wanted[0], SIGKILL);
@@ -105,6 +107,69 @@ TEST(all_below_a_process_is_found_once_and_nothing_else) {
     while (waitpid(-1, NULL, 0) > 0) {}
     close(to[0]);
     close(to[1]);
+}
+
+TEST(all_below_a_process_is_found_once_and_nothing_else) {
+    find_all(true);
+}
+
+TEST(all_are_found_where_the_kernel_keeps_no_lists_of_children) {
+    find_all(false);
+}
+
+static void *fork_one(void *child) {
+    *(pid_t *)child = fork();
+    if (*(pid_t *)child == 0) {
+        pause();
+        _exit(0);
+    }
+    (void)pause();
+    return NULL;
+}
+
+/* A thread that is not the first has children of its own. */
+TEST(the_children_of_each_thread_are_found) {
+    int to[2];
+    assert_int_equal(pipe(to), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        pid_t grandchild = 0;
+        (void)pthread_create(&thread, NULL, fork_one, &grandchild);
+        while (__atomic_load_n(&grandchild, __ATOMIC_SEQ_CST) == 0)
+            (void)usleep(1000);
+        (void)!write(to[1], &grandchild, sizeof grandchild);
+        (void)pause();
+        _exit(0);
+    }
+    seen s = {.others = 0};
+    assert_int_equal(read(to[0], &s.wanted[0], sizeof(pid_t)), sizeof(pid_t));
+    assert_true(below_each(child, INT64_MAX, note, &s));
+    assert_int_equal(s.found[0], 1);
+    assert_int_equal(s.others, 0);
+    (void)kill(child, SIGKILL);
+    (void)kill(s.wanted[0], SIGKILL);
+    while (waitpid(-1, NULL, 0) > 0) {}
+    close(to[0]);
+    close(to[1]);
+}
+
+/* So that what is due then isn't late for the sake of what is looked at. */
+TEST(a_walk_ends_at_its_moment) {
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    for (int lists = 0; lists <= 1; lists++) {
+        seen s = {.wanted = {child}};
+        assert_true(below_each_by(lists, getpid(), moment_ms(), note, &s));
+        assert_int_equal(s.found[0] + s.others, 0);
+        assert_true(below_each_by(lists, getpid(), INT64_MAX, note, &s));
+        assert_int_equal(s.found[0], 1);
+    }
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 TEST(a_process_is_looked_at_by_its_number) {

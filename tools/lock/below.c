@@ -3,28 +3,39 @@
  * process that was forked with threads must not do.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/tool.h"
 #include "lock/below.h"
 
 #define PID_LIMIT (1 << 22) /* the kernel's own limit */
 #define PASSES_MAX 64       /* each finds what was started during the one before */
+#define QUEUE_MAX                                                                                  \
+    65536 /* processes below one; where there are more, all of the machine's are looked at */
 #define STAT_SIZE 1024
 #define NAME_SIZE 24
 
-static unsigned char found[PID_LIMIT / 8];
+typedef unsigned char pid_set[PID_LIMIT / 8];
 
-static bool is_found(pid_t pid) {
-    return pid >= 0 && pid < PID_LIMIT && found[pid / 8] & (1U << (pid % 8));
+static pid_set found, queued;
+
+static bool is_noted(const pid_set set, pid_t pid) {
+    return pid >= 0 && pid < PID_LIMIT && set[pid / 8] & (1U << (pid % 8));
 }
 
-static void note(pid_t pid) {
+static void note(pid_set set, pid_t pid) {
     if (pid >= 0 && pid < PID_LIMIT)
-        found[pid / 8] |= (unsigned char)(1U << (pid % 8));
+        set[pid / 8] |= (unsigned char)(1U << (pid % 8));
+}
+
+static void forget(pid_set set, pid_t pid) {
+    if (pid >= 0 && pid < PID_LIMIT)
+        set[pid / 8] &= (unsigned char)~(1U << (pid % 8));
 }
 
 /* Skips blanks, then reads a number below 2^31; NULL: there is none. */
@@ -93,45 +104,197 @@ typedef struct {
     char name[];
 } entry;
 
-/* Once through /proc. Returns how many were new; below 0: it can't be read. */
-static int pass(int proc, below_fn fn, void *ctx) {
-    static union {
-        entry first;
-        char bytes[32768];
-    } list;
-    below_process p;
-    int fresh = 0;
-    long n;
+typedef union {
+    entry first;
+    char bytes[32768];
+} entries;
 
-    while ((n = syscall(SYS_getdents64, proc, &list, sizeof list)) > 0) {
-        for (long at = 0; at < n;) {
-            const entry *e = (const void *)(list.bytes + at);
-            at += e->size;
-            if (e->name[0] < '1' || e->name[0] > '9' || !look(proc, e->name, &p))
-                continue;
-            if (!is_found(p.parent) || is_found(p.pid))
-                continue;
-            note(p.pid);
-            fresh++;
-            fn(ctx, &p);
-        }
-    }
-    return n < 0 ? -1 : fresh;
+static bool is_number(const entry *e) {
+    return e->name[0] >= '1' && e->name[0] <= '9';
 }
 
-bool below_each(pid_t root, below_fn fn, void *ctx) {
-    int fresh = 0;
+/* One walk: those for whom fn was called are found. */
+typedef struct {
+    int proc;
+    int64_t until_ms;
+    below_fn fn;
+    void *ctx;
+    int fresh;     /* found in this pass */
+    size_t queued; /* by the lists alone */
+} walk;
 
+static bool is_over(const walk *w) {
+    return w->until_ms != MOMENT_NEVER && moment_ms() >= w->until_ms;
+}
+
+static void find(walk *w, const below_process *p) {
+    note(found, p->pid);
+    w->fresh++;
+    w->fn(w->ctx, p);
+}
+
+/* ---- by the kernel's lists of children ---------------------------------------------------------- */
+
+/* In the order in which they are met, root first: each pass asks all of them for their children. */
+static pid_t queue[QUEUE_MAX];
+
+static const char *name_of(pid_t pid, char text[NAME_SIZE]) {
+    char *at = text + NAME_SIZE - 1;
+
+    *at = '\0';
+    do
+        *--at = (char)('0' + pid % 10);
+    while ((pid /= 10) > 0);
+    return at;
+}
+
+static void meet(walk *w, pid_t pid) {
+    char name[NAME_SIZE];
+    below_process p;
+
+    if (is_noted(queued, pid) || w->queued == QUEUE_MAX)
+        return;
+    note(queued, pid);
+    queue[w->queued++] = pid;
+    if (!is_noted(found, pid) && look(w->proc, name_of(pid, name), &p))
+        find(w, &p);
+}
+
+/* "12 345 " of any length, read piece by piece. */
+static void meet_children(walk *w, int list) {
+    char text[512];
+    pid_t pid = 0;
+    ssize_t n;
+
+    while ((n = read(list, text, sizeof text)) > 0)
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] >= '0' && text[i] <= '9' && pid < PID_LIMIT) {
+                pid = pid * 10 + (text[i] - '0');
+            } else {
+                if (pid > 0)
+                    meet(w, pid);
+                pid = 0;
+            }
+        }
+}
+
+/* Each thread has a list of its own. */
+static void ask(walk *w, pid_t pid) {
+    static entries threads;
+    char name[NAME_SIZE], path[NAME_SIZE + sizeof "/children"];
+    const char *digits = name_of(pid, name);
+    size_t n = strlen(digits);
+    long got;
+
+    memcpy(path, digits, n);
+    memcpy(path + n, "/task", sizeof "/task");
+    int tasks = openat(w->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (tasks >= 0 && (got = syscall(SYS_getdents64, tasks, &threads, sizeof threads)) > 0)
+        for (long at = 0; at < got;) {
+            const entry *e = (const void *)(threads.bytes + at);
+            at += e->size;
+            n = strlen(e->name);
+            if (!is_number(e) || n >= NAME_SIZE)
+                continue;
+            memcpy(path, e->name, n);
+            memcpy(path + n, "/children", sizeof "/children");
+            int list = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+            if (list < 0)
+                continue;
+            meet_children(w, list);
+            close(list);
+        }
+    if (tasks >= 0)
+        close(tasks);
+}
+
+/* False: there are more than have room. */
+static bool pass_lists(walk *w, pid_t root) {
+    w->queued = 1;
+    queue[0] = root;
+    note(queued, root);
+    for (size_t i = 0; i < w->queued && !is_over(w); i++)
+        ask(w, queue[i]);
+    for (size_t i = 0; i < w->queued; i++)
+        forget(queued, queue[i]);
+    return w->queued < QUEUE_MAX;
+}
+
+static bool has_lists(int proc) {
+    int list = openat(proc, "thread-self/children", O_RDONLY | O_CLOEXEC);
+
+    if (list >= 0)
+        close(list);
+    return list >= 0;
+}
+
+/* ---- by all processes ----------------------------------------------------------------------------- */
+
+/* Once through /proc. False: it can't be read. */
+static bool pass_all(walk *w) {
+    static entries list;
+    below_process p;
+    long n;
+
+    if (lseek(w->proc, 0, SEEK_SET) < 0)
+        return false;
+    while ((n = syscall(SYS_getdents64, w->proc, &list, sizeof list)) > 0) {
+        for (long at = 0; at < n && !is_over(w);) {
+            const entry *e = (const void *)(list.bytes + at);
+            at += e->size;
+            if (is_number(e) && look(w->proc, e->name, &p) && is_noted(found, p.parent) &&
+                !is_noted(found, p.pid))
+                find(w, &p);
+        }
+    }
+    return n == 0;
+}
+
+bool below_each(pid_t root, int64_t until_ms, below_fn fn, void *ctx) {
+    return below_each_by(true, root, until_ms, fn, ctx);
+}
+
+bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *ctx) {
+    walk w = {.until_ms = until_ms, .fn = fn, .ctx = ctx};
+    bool read = true;
+
+    w.proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w.proc < 0)
+        return false;
+    lists = lists && has_lists(w.proc);
     memset(found, 0, sizeof found);
-    note(root);
-    for (int i = 0; i < PASSES_MAX; i++) {
-        int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (proc < 0)
-            return false;
-        fresh = pass(proc, fn, ctx);
-        close(proc);
-        if (fresh <= 0)
+    note(found, root);
+    for (int i = 0; i < PASSES_MAX && read; i++) {
+        w.fresh = 0;
+        if (lists)
+            lists = pass_lists(&w, root);
+        if (!lists)
+            read = pass_all(&w);
+        if (w.fresh == 0 || is_over(&w))
             break;
     }
-    return fresh >= 0;
+    close(w.proc);
+    return read;
+}
+
+/* ---- ending them -------------------------------------------------------------------------------- */
+
+typedef struct {
+    int sig;
+    pid_t told;
+} ending;
+
+static void end_one(void *ctx, const below_process *p) {
+    const ending *e = ctx;
+
+    if (p->state == 'Z')
+        return;
+    if (p->pid != e->told)
+        (void)kill(p->pid, e->sig);
+    if (p->state == 'T')
+        (void)kill(p->pid, SIGCONT);
+}
+
+bool below_end(pid_t root, int64_t until_ms, int sig, pid_t told) {
+    return below_each(root, until_ms, end_one, &(ending){sig, told});
 }

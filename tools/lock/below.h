@@ -5,6 +5,7 @@
 #define TIDELOCK_BELOW_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 typedef struct {
@@ -16,10 +17,19 @@ typedef void (*below_fn)(void *ctx, const below_process *p);
 
 /**
  * Call fn once for each process below root, and for those that they start meanwhile; parents before
- * their children as a rule. fn may end them. False: /proc can't be read. Safe after a fork with
- * threads; one caller in a process at a time.
+ * their children as a rule. fn may end them. It takes as long as there are processes below root; where the
+ * kernel keeps no lists of children, as there are on the machine. It ends at until_ms, a moment, whoever
+ * is left then. False: /proc can't be read. Safe after a fork with threads; one caller in a process at a time.
  */
-bool below_each(pid_t root, below_fn fn, void *ctx);
+bool below_each(pid_t root, int64_t until_ms, below_fn fn, void *ctx);
+/** The same; without the kernel's lists if they aren't wanted. */
+bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *ctx);
+
+/**
+ * Send sig, TERM or KILL, to each process below root but `told`, which has had it (0: none has), and CONT to those that
+ * are stopped, so that they notice. As below_each() otherwise.
+ */
+bool below_end(pid_t root, int64_t until_ms, int sig, pid_t told);
 
 /** Look at one. False: it isn't there, or /proc can't be read. */
 bool below_look(pid_t pid, below_process *ret);

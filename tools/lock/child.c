@@ -27,7 +27,9 @@ int child_start(child *c, const supervisor_plan *plan) {
     *c = (child){.link = -1, .tty = -1};
     c->tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     c->in_front = c->tty >= 0 && tcgetpgrp(c->tty) == getpgrp();
-    if (supervisor_start(plan, &c->link) == 0)
+    c->until_ms = plan->until_ms;
+    c->supervisor = supervisor_start(plan, &c->link);
+    if (c->supervisor > 0)
         return 0;
     int why = errno;
     child_close(c);
@@ -40,10 +42,14 @@ void child_signal(child *c, int sig, bool had_it) {
 }
 
 void child_end_all(child *c, int sig) {
-    ask(c, (supervisor_request){.what = ASK_ALL, .sig = sig});
+    bool left = !(c->seen.ended && c->seen.empty);
+    int64_t until_ms = sig == SIGKILL ? MOMENT_NEVER : c->until_ms;
+    bool had_it = left && below_end(c->supervisor, until_ms, sig, 0);
+    ask(c, (supervisor_request){.what = ASK_ALL, .sig = sig, .had_it = had_it});
 }
 
 void child_until(child *c, int64_t until_ms) {
+    c->until_ms = until_ms;
     ask(c, (supervisor_request){.what = ASK_UNTIL, .until_ms = until_ms});
 }
 
@@ -85,7 +91,7 @@ bool child_is_stopped(const child *c) {
     if (!below_look(c->seen.pid, &now))
         return c->seen.stopped_by != 0;
     if (now.state == 'D')
-        (void)below_each(c->seen.pid, note_stopped, &stopped);
+        (void)below_each(c->seen.pid, MOMENT_NEVER, note_stopped, &stopped);
     return stopped || now.state == 'T';
 }
 

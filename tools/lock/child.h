@@ -13,6 +13,8 @@
 
 typedef struct {
     int link;               /**< to its supervisor, readable when child_collect has something */
+    pid_t supervisor;       /**< its number */
+    int64_t until_ms;       /**< the last that was told by child_until */
     int tty;                /**< the controlling terminal; -1 none */
     bool in_front;          /**< our group had the terminal when it began */
     supervisor_report seen; /**< what has become of it */

@@ -112,7 +112,7 @@ static void deliver(void *ctx, const below_process *p) {
 }
 
 static void send_below(const supervisor *s, delivery d) {
-    if (!below_each(s->self, deliver, &d) && !s->report.ended)
+    if (!below_each(s->self, s->until_ms, deliver, &d) && !s->report.ended)
         (void)kill(s->command, d.sig);
 }
 
@@ -128,14 +128,21 @@ static void pass_on(const supervisor *s, int sig, bool had_it) {
     send_below(s, (delivery){.sig = sig, .group = group});
 }
 
-static void end_all(supervisor *s, int sig) {
+/* The command at once, however many processes there are to look at. */
+static void end_now(const supervisor *s, int64_t until_ms, int sig) {
+    pid_t told = s->report.ended ? 0 : s->command;
+
+    if (told)
+        (void)kill(told, sig);
+    (void)below_end(s->self, until_ms, sig, told);
+}
+
+static void end_all(supervisor *s, int sig, bool had_it) {
     s->ending = true;
-    if (sig == SIGKILL) {
+    if (sig == SIGKILL)
         s->killing = true; /* the loop does it, again and again */
-        return;
-    }
-    send_below(s, (delivery){.sig = sig});
-    send_below(s, (delivery){.sig = SIGCONT}); /* what is stopped must notice */
+    else if (!had_it)
+        end_now(s, s->until_ms, sig);
 }
 
 /* What an ended command leaves running is on its own, unless it was told to end. */
@@ -143,18 +150,12 @@ static bool is_late(const supervisor *s) {
     return !s->killing && (!s->report.ended || s->ending) && moment_ms() >= s->until_ms;
 }
 
-static void kill_all(const supervisor *s) {
-    if (!s->report.ended)
-        (void)kill(s->command, SIGKILL); /* at once, however many processes there are to look at */
-    send_below(s, (delivery){.sig = SIGKILL});
-}
-
 /* ---- tidelock --------------------------------------------------------------------------------- */
 
 static void obey(supervisor *s, const supervisor_request *r) {
     switch (r->what) {
     case ASK_SIGNAL: pass_on(s, r->sig, r->had_it); break;
-    case ASK_ALL: end_all(s, r->sig); break;
+    case ASK_ALL: end_all(s, r->sig, r->had_it); break;
     case ASK_UNTIL: s->until_ms = r->until_ms; break;
     case ASK_LEAVE: _exit(0);
     }
@@ -216,7 +217,7 @@ static void serve(supervisor *s) {
         if (is_late(s))
             s->killing = s->report.expired = s->unsent = true;
         if (s->killing && !s->report.empty)
-            kill_all(s);
+            end_now(s, MOMENT_NEVER, SIGKILL);
         send_report(s);
         wait_for_something(s);
         if (!s->alone)
@@ -275,7 +276,7 @@ static void supervise(const supervisor_plan *plan, int link, int timer, const in
     serve(&s);
 }
 
-int supervisor_start(const supervisor_plan *plan, int *ret_link) {
+pid_t supervisor_start(const supervisor_plan *plan, int *ret_link) {
     int link[2] = {-1, -1}, failure[2] = {-1, -1};
     int timer = moment_timer();
     pid_t pid = -1;
@@ -292,5 +293,5 @@ int supervisor_start(const supervisor_plan *plan, int *ret_link) {
             close(ours[i]);
     *ret_link = pid < 0 ? -1 : link[0];
     errno = why;
-    return pid < 0 ? -1 : 0;
+    return pid;
 }

@@ -3,6 +3,9 @@
  * leaves its parent, its process group or its session: so it knows what to end, and nothing else is
  * there. It ends all of it at the lock's deadline by itself, should tidelock be stopped, and at once
  * when tidelock is gone.
+ *
+ * Tidelock ends it too, and first: the supervisor has a session of its own, and where the kernel gives each session a share of
+ * the processor (autogroup) it was seen to wait for a second on a busy machine.
  */
 #ifndef TIDELOCK_SUPERVISOR_H
 #define TIDELOCK_SUPERVISOR_H
@@ -24,7 +27,8 @@ typedef enum {
 typedef struct {
     supervisor_ask what;
     int sig;
-    bool had_it;      /**< the terminal has sent sig to our process group already */
+    bool
+        had_it; /**< SIGNAL: the terminal has sent it to our process group already; ALL: tidelock to all of them */
     int64_t until_ms; /**< by moment_ms; INT64_MAX: none */
 } supervisor_request;
 
@@ -50,8 +54,8 @@ typedef struct {
 
 /**
  * Start the supervisor, and it the command. Requests go to the descriptor *ret_link, reports come from
- * it, each in one piece; its end means that the supervisor is gone. Returns 0, or -1 and errno.
+ * it, each in one piece; its end means that the supervisor is gone. Returns its number, or -1 and errno.
  */
-int supervisor_start(const supervisor_plan *plan, int *ret_link);
+pid_t supervisor_start(const supervisor_plan *plan, int *ret_link);
 
 #endif
