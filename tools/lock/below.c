@@ -139,13 +139,13 @@ static void find(walk *w, const below_process *p) {
 static pid_t queue[QUEUE_MAX];
 
 static const char *name_of(pid_t pid, char text[NAME_SIZE]) {
-    char *at = text + NAME_SIZE - 1;
+    size_t at = NAME_SIZE - 1;
 
-    *at = '\0';
+    text[at] = '\0';
     do
-        *--at = (char)('0' + pid % 10);
-    while ((pid /= 10) > 0);
-    return at;
+        text[--at] = (char)('0' + pid % 10);
+    while ((pid /= 10) > 0 && at > 0);
+    return text + at;
 }
 
 static void meet(walk *w, pid_t pid) {
@@ -255,13 +255,13 @@ bool below_each(pid_t root, int64_t until_ms, below_fn fn, void *ctx) {
 }
 
 bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *ctx) {
-    walk w = {.until_ms = until_ms, .fn = fn, .ctx = ctx};
+    int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    walk w = {.proc = proc, .until_ms = until_ms, .fn = fn, .ctx = ctx};
     bool read = true;
 
-    w.proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (w.proc < 0)
+    if (proc < 0)
         return false;
-    lists = lists && has_lists(w.proc);
+    lists = lists && has_lists(proc);
     memset(found, 0, sizeof found);
     note(found, root);
     for (int i = 0; i < PASSES_MAX && read; i++) {
@@ -273,7 +273,7 @@ bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *
         if (w.fresh == 0 || is_over(&w))
             break;
     }
-    close(w.proc);
+    close(proc);
     return read;
 }
 
