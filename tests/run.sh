@@ -6,9 +6,9 @@
 # A .c file is run as $BUILD/tests/unit/test_a; a .sh file as it is, with BUILD and TIDELOCK set;
 # a fuzz target replays its corpus. Exit 77 is "skipped". Each is meant to end within 120 s, or
 # within N s with a line "timeout: N" among the file's first 15 (three times that under a sanitizer,
-# ten times under valgrind). Of the simulator's tests that is a limit on the time of the processor; the
-# others, which wait, are ended after five times as long, since a busy machine makes them slow. VALGRIND=1 runs the programs in valgrind, but not those that they start.
-# Folders that share nothing run JOBS at once, the others one file at a time.
+# ten times under valgrind). For the simulator's tests that is a limit on the time of the processor. The
+# others wait, and a busy machine makes them slow: they are ended after five times as long.
+# VALGRIND=1 runs the programs in valgrind, but not those that they start.
 #
 # A file that skipped all counts as skipped, and so does each test that was skipped in a file which otherwise passed, be it a
 # program or a script (part_skipped in tests/cli/lib.sh); the end lists them all with their reasons.
@@ -18,6 +18,7 @@
 set -u
 BUILD=${BUILD:-build} SAN=${SAN:-} JOBS=${JOBS:-1} VALGRIND=${VALGRIND:-}
 export BUILD SAN TIDELOCK=$BUILD/tidelock
+(($# > 0)) || { echo "no test has this name: ONLY takes folders of tests/ and how files in them begin, as in ONLY=\"unit cli/test_run\""; exit 1; }
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 # A child may start threads though one of an earlier test was still ending at the fork.

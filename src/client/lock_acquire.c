@@ -128,13 +128,13 @@ static tl_status end(tl_acquiring *m, tl_err code, const char *words, tl_out *ou
     return TL_END;
 }
 
-/* Nothing is passed on within the process, nor does anybody stand in line. */
-/* Before it has waited for anything. */
+/* How long the server may take to be reached, by one that has not waited for its turn. */
 static int64_t first_connect_ms(const tl_acquiring *m) {
     int64_t left = m->lock->client->connect_ms - m->spent_ms;
     return left > 0 ? left : 1;
 }
 
+/* Nothing is passed on within the process, nor does anybody stand in line. */
 static tl_status ask_for_votes(tl_acquiring *m, const tl_event *e, int64_t wait_ms, tl_out *out) {
     const tl_lock *lock = m->lock;
     tl_client *c = lock->client;

@@ -105,6 +105,20 @@ check=grace_of_loss
 lose STOP deaf
 json_has "$work/json" signal 9
 
+# Tidelock ends the command itself: its supervisor may be given no processor for a while. Here it is stopped for longer than all lasts.
+begin deaf
+supervisor=$(ps -o ppid= -p "$(worker)" | tr -d ' ')
+[[ $(</proc/"$supervisor"/comm) == tl-supervisor ]] || fail "the command's parent is '$(</proc/"$supervisor"/comm)'"
+kill -STOP "$supervisor"
+stop_server STOP
+until_true 20 gone "$(worker)" || fail "the command outlives the lock while its supervisor is stopped"
+[[ -n $(term) ]] || fail "no TERM while the supervisor is stopped"
+kill -CONT "$supervisor"
+wait_for "$run" 30
+[[ $status == 74 ]] || fail "status $status after the supervisor was stopped"
+stop_server CONT
+until_true 10 is_free k || fail "the lock outlives its lifetime"
+
 # What the command leaves of its group is killed before the deadline as well.
 ttl=2000 within=(sh -c '"$@" & wait' sh) check=:
 lose STOP deaf

@@ -176,6 +176,8 @@ static void meet_children(walk *w, int list) {
                 pid = 0;
             }
         }
+    if (pid > 0)
+        meet(w, pid);
 }
 
 /* Each thread has a list of its own. */

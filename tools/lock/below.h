@@ -17,9 +17,10 @@ typedef void (*below_fn)(void *ctx, const below_process *p);
 
 /**
  * Call fn once for each process below root, and for those that they start meanwhile; parents before
- * their children as a rule. fn may end them. It takes as long as there are processes below root; where the
- * kernel keeps no lists of children, as there are on the machine. It ends at until_ms, a moment, whoever
- * is left then. False: /proc can't be read. Safe after a fork with threads; one caller in a process at a time.
+ * their children as a rule. fn may end them. The time that it takes grows with the number of processes below
+ * root, or of the machine's where the kernel keeps no lists of children. It ends at until_ms (by moment_ms;
+ * MOMENT_NEVER: no limit), even if some are left. False: /proc can't be read. Safe after a fork with threads;
+ * one caller in a process at a time.
  */
 bool below_each(pid_t root, int64_t until_ms, below_fn fn, void *ctx);
 /** The same; without the kernel's lists if they aren't wanted. */

@@ -41,10 +41,16 @@ void child_signal(child *c, int sig, bool had_it) {
     ask(c, (supervisor_request){.what = ASK_SIGNAL, .sig = sig, .had_it = had_it});
 }
 
+/* If it has ended, and somebody has reaped it, its number may be another's. */
+static bool is_supervisor_there(const child *c) {
+    below_process p;
+
+    return below_look(c->supervisor, &p) && p.parent == getpid();
+}
+
 void child_end_all(child *c, int sig) {
-    bool left = !(c->seen.ended && c->seen.empty);
     int64_t until_ms = sig == SIGKILL ? MOMENT_NEVER : c->until_ms;
-    bool had_it = left && below_end(c->supervisor, until_ms, sig, 0);
+    bool had_it = is_supervisor_there(c) && below_end(c->supervisor, until_ms, sig, 0);
     ask(c, (supervisor_request){.what = ASK_ALL, .sig = sig, .had_it = had_it});
 }
 

@@ -4,8 +4,8 @@
  * there. It ends all of it at the lock's deadline by itself, should tidelock be stopped, and at once
  * when tidelock is gone.
  *
- * Tidelock ends it too, and first: the supervisor has a session of its own, and where the kernel gives each session a share of
- * the processor (autogroup) it was seen to wait for a second on a busy machine.
+ * Tidelock ends all of it, too, and first. The supervisor has a session of its own. Linux gives each session a share of the
+ * processor (autogroup), and on a busy machine the supervisor was seen to wait for more than a second.
  */
 #ifndef TIDELOCK_SUPERVISOR_H
 #define TIDELOCK_SUPERVISOR_H
