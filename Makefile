@@ -3,9 +3,11 @@
 #   make                       libraries and tool in build/
 #   make demo | check | lint   install what they need (tools/need.sh), then run
 #   make check ONLY="unit conform/test_x"    some of the tests
-#   make check ONLY=sim ALL=1  all that is simulated: make check takes a sample of it
+#   make check ALL=1           all of it: make check takes a sample of what plays many worlds, and leaves out what says so
+#   make check-all             and each guard that is removed, and tests under sanitizers; LONG=1 takes hours
 #   make check-flaky RUNS=20 LOAD=8   run tests again and again, beside busy processes: which fail now and then (ONLY=)
-#   make mutations             remove each guard, one at a time, and show that it is missed
+#   make mutations             remove each guard, one at a time, and show which test misses it (SEARCH=1 GUARDS="names")
+#   make lint DEEP=1           the house rules; with DEEP=1 the analyzer follows all paths that it can, and all tests are looked at
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)
 #   make check ETCD=PATH       what starts an etcd on another one (or what ONLY names)
@@ -78,6 +80,9 @@ override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(M
 # What starts no such server shows nothing of it, and doesn't count.
 of_etcd   = $(foreach t,$(1),$(if $(findstring /test_etcd,$(t))$(findstring /test_fake_etcd,$(t)),$(t)))
 TESTS    := $(if $(and $(REDIS_SERVER),$(if $(ETCD),,1)),$(filter-out $(call of_etcd,$(TESTS)),$(TESTS)),$(TESTS))
+# What says "Only in make check-all" in its first comment is run by that, or where ONLY names it.
+LATER    := $(shell grep -lm1 'Only in make check-all' $(wildcard tests/*/test_*.c tests/*/test_*.sh))
+TESTS    := $(if $(ONLY)$(filter 1,$(ALL)),$(TESTS),$(filter-out $(LATER),$(TESTS)))
 TESTS    := $(if $(ONLY),$(foreach o,$(ONLY),$(filter tests/$(o)%,$(TESTS))),$(TESTS))
 PROGS    := $(patsubst %.c,$(BUILD)/%,$(filter %.c,$(TESTS)))
 LUA_WITH := $(sort $(wildcard src/wire/scripts/with/*.lua))
@@ -129,7 +134,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all lib tool man progs check check-run check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
+.PHONY: all lib tool man progs check check-run check-all check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
         format install uninstall deb deb-run check-packages clean FORCE
 
@@ -144,6 +149,7 @@ AGAIN = +$(Q)$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j
 NEED  = @CC='$(notdir $(CC))' SAN=$(SAN) tools/need.sh
 check: ; $(NEED) check $(if $(filter 1,$(VALGRIND)),valgrind)
 	$(AGAIN) check-run
+check-all: ; @LONG='$(LONG)' tests/all.sh
 check-flaky: ; $(NEED) check
 	$(AGAIN) check-flaky-run
 check-servers: ; $(NEED) check
@@ -182,7 +188,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check check-flaky check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-all check-flaky check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -208,20 +214,13 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) $(OPT) -MMD -MP -c $< -o $@
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
-# A row for each Lua script. `-- with NAME` puts with/NAME.lua there. Lines that are blank or only comment are left out;
-# the text in the row and the text under the SHA1 are the same bytes, because both come from the same file.
-$(GEN)/scripts.inc: $(LUA) $(LUA_WITH) $(BUILD)/list
+# A row for each Lua script, and for each guard in one: src/wire/scripts/rows.sh says how.
+$(GEN)/scripts.inc: WITHOUT =
+$(GEN)/scripts_without.inc: WITHOUT = --without
+$(GEN)/scripts.inc $(GEN)/scripts_without.inc: src/wire/scripts/rows.sh $(LUA) $(LUA_WITH) $(BUILD)/list
 	$(call say,GEN $@)
-	@mkdir -p $(@D); rm -f $@.tmp; touch $@.tmp
-	$(Q)for f in $(LUA); do \
-	    if grep -Hn '^[[:space:]]*--\[=*\[' $$f; then echo "$$f: long comments are not stripped: use --" >&2; exit 1; fi; \
-	    name=$$(basename $$f .lua | tr - _); \
-	    awk -v dir=src/wire/scripts '/^-- with /{f = dir "/with/" $$3 ".lua"; while ((getline line < f) > 0) print line; close(f); next} 1' $$f | \
-	        sed '/^[[:space:]]*\(--.*\)\{0,1\}$$/d' >$(GEN)/$$name.lua; \
-	    echo "TL_SCRIPT_ROW($$(echo $$name | tr a-z A-Z), $$name,"; \
-	    sed 's/[\\"?]/\\&/g; s/^/    "/; s/$$/\\n"/' $(GEN)/$$name.lua; \
-	    echo "    , \"$$(sha1sum <$(GEN)/$$name.lua | cut -c1-40)\")"; \
-	done >>$@.tmp && mv $@.tmp $@
+	@mkdir -p $(@D)
+	$(Q)$< $(WITHOUT) $(@D) $(LUA) >$@.tmp && mv $@.tmp $@
 
 $(BUILD)/libtidelock.a: $(call obj,$(LIB_SRC)) $(BUILD)/list
 $(BUILD)/tests/lib.a: $(call obj,$(TLIB_SRC)) $(BUILD)/list
@@ -275,6 +274,38 @@ $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(findstring f
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
+# The same with guards that TL_WITHOUT removes (src/ground/guard.h): for tests/guards.sh alone.
+GUARDED := $(BUILD)/guarded
+gobj     = $(patsubst %.c,$(GUARDED)/obj/%.o,$(1))
+$(GUARDED)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc $(GEN)/scripts_without.inc
+	$(call say,GUARD $<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -O1 -g0 $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) -DTL_GUARDS -MMD -MP -c $< -o $@
+-include $(shell find $(GUARDED)/obj -name '*.d' 2>/dev/null)
+$(GUARDED)/libtidelock.a: $(call gobj,$(LIB_SRC)) $(BUILD)/list
+$(GUARDED)/tools.a: $(call gobj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUILD)/list
+GUARDED_LIB := $(BUILD)/tests/lib.a $(GUARDED)/tools.a $(GUARDED)/libtidelock.a
+$(GUARDED)/sim: $(call gobj,$(SIM_SRC)) $(GUARDED_LIB)
+	$(call say,LD $@)
+	$(call link,$(OBSERVED) $(TEST_LIBS))
+# A few of its files with guards, for a sample.
+$(GUARDED)/sample/list: FORCE ; $(call stamp,$(GUARDED_SRC))
+$(GUARDED)/sample/tests/%: $(BUILD)/obj/tests/%.o $(call gobj,$(GUARDED_SRC)) $(TEST_LIB) $(GUARDED)/sample/list
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
+$(GUARDED)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(call gobj,$(filter-out tests/sim/main.c,$(SIM_SRC))) $(GUARDED_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(OBSERVED) $(TEST_LIBS))
+$(GUARDED)/tests/legacy/test_%: $(BUILD)/obj/tests/legacy/test_%.o $(BUILD)/tests/legacy.a $(GUARDED_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
+$(GUARDED)/tests/%: $(BUILD)/obj/tests/%.o $(GUARDED_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(TEST_LIBS))
 $(BUILD)/examples/%: tools/examples/%.c $(BUILD)/libtidelock.a
 	$(call say,LD $@)
 	@mkdir -p $(@D)
@@ -322,16 +353,16 @@ check-servers-run: all progs
 demo-run: all $(BUILD)/examples/in_line
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
-lint-run: $(GEN)/scripts.inc $(BUILD)/libtidelock.a tool
-	@GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1)' JOBS=$(JOBS) tests/lint/run.sh
+lint-run: $(GEN)/scripts.inc $(GEN)/scripts_without.inc $(BUILD)/libtidelock.a tool
+	@DEEP=$(DEEP) GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1)' JOBS=$(JOBS) tests/lint/run.sh
 abi = @CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) BREAKING=$(BREAKING) tests/lint/abi.sh $(1) . $(BUILD)/libtidelock.so tests/lint/abi.txt
 abi-run: $(BUILD)/libtidelock.so
 	$(call abi)
 abi-record-run: $(BUILD)/libtidelock.so
 	$(call abi,--record)
 format: ; @find include src compat tools tests \( -name '*.[ch]' -o -name '*.[ch]pp' \) -exec clang-format -i {} + 2>/dev/null || :
-mutations-run: all
-	+@status=0; for s in tests/sim/mutations.sh tests/sim/mutations_threads.sh; do BUILD=$(BUILD) JOBS=$(JOBS) CC='$(CC)' $$s || status=1; done; exit $$status
+mutations-run: $(GUARDED)/sim
+	+@BUILD=$(BUILD) JOBS=$(JOBS) CC='$(CC)' SEARCH=$(SEARCH) tests/guards.sh $(GUARDS)
 sim-run: $(if $(wildcard tests/sim/main.c),$(BUILD)/sim)
 	@$(if $^,RUNS='$(RUNS)' SEED='$(SEED)' $(BUILD)/sim,echo 'make sim: there is no tests/sim/main.c yet')
 model-run:

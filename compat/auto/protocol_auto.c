@@ -4,6 +4,7 @@
  * that it was taken with, but that a stamp becomes a token in the phases that write tokens. The
  * protocols themselves are those of the fixed ones, run inside.
  */
+#include "ground/guard.h"
 #include "phase/phase.h"
 #include "stamp/stamp.h"
 
@@ -39,8 +40,9 @@ static tl_status act(tl_try *a, const tl_job *job, const tl_lease *lease, const 
                                               [TL_PHASE_DRAIN] = &tl__protocol_bridge,
                                               [TL_PHASE_TOKEN] = &tl__protocol_token};
     int phase = phase_of(lease, &job->rules);
-    return become(a, rows[phase], phase == TL_PHASE_DRAIN, tl__mono_min(a->until, lease->until),
-                  job, e, out);
+    return become(a, rows[phase], phase == TL_PHASE_DRAIN,
+                  GUARD(take_within_lease) ? tl__mono_min(a->until, lease->until) : a->until, job,
+                  e, out);
 }
 
 /* Nothing has been asked for but a number: whatever happened, no lock can have been taken. */
@@ -76,7 +78,8 @@ static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 /* Dropping is the same for all that have a token. What a take without an answer has left behind may have
  * been said without scripts, where there are none. */
 static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    uint8_t speaks = job->proof.held_by ? job->proof.held_by - 1 : TL_TIMESTAMP;
+    uint8_t left_by = GUARD(drops_without_scripts) ? TL_TIMESTAMP : TL_BRIDGE;
+    uint8_t speaks = job->proof.held_by ? job->proof.held_by - 1 : left_by;
     return become(a, row_of(speaks), false, a->until, job, e, out);
 }
 
@@ -87,7 +90,7 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     if (a->op == TL_RENEW && job->proof.held_by)
         return keep(a, job, e, out);
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
-    if (tl__lease_lasts(lease, e->now))
+    if (GUARD(lease_lasts) ? tl__lease_lasts(lease, e->now) : lease->until.ns != 0)
         return act(a, job, lease, e, out);
     tl__phase_send(tl__namespace_for(&job->rules), a->ticket, a->by, e, out);
     return TL_GO;
@@ -100,8 +103,10 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
  * by what is its phase by then. */
 static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
     const tl_lease *lease = tl__lease_of(server, tl__namespace_for(rules)->index);
-    return lease->until.ns != 0 && tl__mono_before(now, lease->until) &&
-           phase_of(lease, rules) == TL_PHASE_TOKEN && tl__protocol_token.lines(server, rules, now);
+    return (!GUARD(queue_under_lease) ||
+            (lease->until.ns != 0 && tl__mono_before(now, lease->until))) &&
+           (!GUARD(queue_in_token_phase) || phase_of(lease, rules) == TL_PHASE_TOKEN) &&
+           tl__protocol_token.lines(server, rules, now);
 }
 
 const tl_protocol tl__protocol_auto = {.name = "auto",

@@ -5,6 +5,7 @@
 #include "dialect/dialect.h"
 
 #include "ground/clock.h"
+#include "ground/guard.h"
 
 #define DIGITS_MAX 18
 #define SECONDS_MAX (INT64_MAX / 1000 - 1)
@@ -196,8 +197,10 @@ tl_stamp tl__dialect_read(const tl_dialect *d, tl_bytes text, int64_t now_ms) {
     }
     if (!read_times(d, tl__dialect_number(d, text), &stamp))
         return (tl_stamp){.kind = TL_STAMP_NOT_A_STAMP};
-    if (!tl__dialect_likely(stamp.end_ms, now_ms))
+    if (GUARD(likely_time) && !tl__dialect_likely(stamp.end_ms, now_ms))
         return (tl_stamp){.kind = TL_STAMP_UNLIKELY};
+    if (!GUARD(held_for_all_readers))
+        stamp.first_free_ms = stamp.end_ms;
     stamp.kind = TL_STAMP_GOOD;
     stamp.written_ms = stamp.end_ms - d->plus_ms;
     return stamp;

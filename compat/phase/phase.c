@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
+
 #define PARTS 3 /* read again at a third of the lease */
 #define LAST 4  /* act by it while more than a quarter is left */
 
@@ -52,7 +54,9 @@ static void parse_clocks(const tl_reply *r, tl_lease *ret) {
     int64_t worst_ms;
     if (!tl__reply_int(r, &worst_ms) || worst_ms == -1)
         return;
-    ret->clocks = worst_ms == -2 || worst_ms >= 0 ? TL_CLOCKS_UNSAFE : TL_CLOCKS_UNREADABLE;
+    ret->clocks = (GUARD(unsafe_without_number) && worst_ms == -2) || worst_ms >= 0
+                      ? TL_CLOCKS_UNSAFE
+                      : TL_CLOCKS_UNREADABLE;
     ret->worst_ms = worst_ms < 0 ? -1 : worst_ms < INT32_MAX ? (int32_t)worst_ms : INT32_MAX;
 }
 
@@ -85,17 +89,19 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     /* Without EVAL nobody can have made a register. */
     if (e->reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
         return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
-    if (known->epoch > read.epoch && tl__mono_before(asked, known->told))
+    if (GUARD(asked_before_change) && known->epoch > read.epoch &&
+        tl__mono_before(asked, known->told))
         return refuse(ns, TL_EUNAVAILABLE, "its phase has changed while it was being read", out);
-    if (known->epoch > 0 && read.epoch == 0)
+    if (GUARD(no_older_epoch) && known->epoch > 0 && read.epoch == 0)
         return refuse_register(ns, TL_EDENIED, "its register has gone", out);
-    if (known->epoch > read.epoch)
+    if (GUARD(no_older_epoch) && known->epoch > read.epoch)
         return refuse_register(ns, TL_EDENIED,
                                "its register tells of an older epoch than before: the server has "
                                "lost writes",
                                out);
     read.until = tl__mono_add_ns(
-        asked, tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, e->server->drift_ppm));
+        GUARD(phase_lease_from_request) ? asked : e->now,
+        tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, e->server->drift_ppm));
     read.told = e->now;
     out->keeps = true;
     out->keeps_at = ns->index;

@@ -30,6 +30,7 @@ if not ARGV[2] then
     redis.call('HMSET', S, 'token', '', 'spent', token)
     return {1, s[2] or '', from, next}
 end
+-- without noted_stamp_stays: if true then
 if next == '' or next == ARGV[4] then
     from, next = ARGV[2], ARGV[3]
     redis.call('HMSET', S, 'next', token .. ' ' .. from .. ' ' .. next)

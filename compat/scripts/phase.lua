@@ -28,6 +28,7 @@ if redis.replicate_commands then
 end
 now = now or tonumber(ARGV[3])
 local function whole(text, least, most)
+    -- without plain_numbers: local n = text and tonumber(text)
     local n = text and (text == '0' or string.match(text, '^[1-9]%d*$')) and tonumber(text)
     return n and n >= least and n <= most and n
 end
@@ -44,8 +45,10 @@ if phase and epoch and allowed and since and keys then
 else
     phase, epoch = #fields > 0 and -2 or -1, 0
 end
+-- without former_lease_counts: local longest = lease
 local longest = math.max(lease, tonumber(ARGV[6]))
 local by, acts = epoch, phase < 0 and tonumber(ARGV[4]) or phase
+-- without refuser_confirms_not: if false then
 if tonumber(ARGV[7]) > epoch then
     by, acts, longest = tonumber(ARGV[7]), tonumber(ARGV[8]), math.max(1000, tonumber(ARGV[6]))
 end
@@ -54,6 +57,8 @@ local record = string.format('%.0f %.0f %.0f %.0f %s\t%s', by, acts, longest, no
 local known = call('HGET', C, id)
 local l, seen = string.match(known or '', '^%d+ %d+ (%d+) (%d+) ')
 if l and tonumber(l) > longest and seen + 1000 * l > now then
+    -- without former_lease_counts:
+    -- without longer_record_stays:
     record = known
 end
 if call('HSET', C, id, record) == 1 then
@@ -65,6 +70,7 @@ if call('HSET', C, id, record) == 1 then
         end
     end
 end
+-- without verdict_is_advice: local v = redis.call('HMGET', KEYS[3], 'verdict', 'until', 'worst_ms')
 local v = redis.pcall('HMGET', KEYS[3], 'verdict', 'until', 'worst_ms')
 local fine, worst = {SAFE = true, WARN = true, UNKNOWN = true}, -1
 if v.err then

@@ -28,6 +28,7 @@ end
 if text and value ~= '' and text == value then
     status = 1
 end
+-- without swap_in_time: if false then
 if late then
     status = -2
 elseif status == 1 and value == '' then

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
 #include "phase/phase.h"
 
 #define GRACE_TIMES 10
@@ -17,24 +18,26 @@
 /* ---- judging --------------------------------------------------------------------------------- */
 
 tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
-    if (!job->rules.strict && e->server->anchor.known)
+    if ((!job->rules.strict || !GUARD(strict_own_clock)) && e->server->anchor.known)
         return tl__try_server_us(e, e->now);
     int64_t us = e->now.ns / 1000 + e->server->wall_us;
     return (tl_interval){us, us};
 }
 
 int64_t tl__stamp_late_ms(const tl_rules *rules) {
-    return rules->dialect->waiters_overwrite ? rules->legacy_delay_max_ms : 0;
+    return GUARD(late_waiters) && rules->dialect->waiters_overwrite ? rules->legacy_delay_max_ms
+                                                                    : 0;
 }
 
 int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e) {
-    return job->rules.clock_skew_max_ms * (job->rules.strict || e->server->anchor.known ? 1 : 2);
+    return job->rules.clock_skew_max_ms *
+           (job->rules.strict || e->server->anchor.known || !GUARD(two_clocks_skew) ? 1 : 2);
 }
 
 /* In a cluster what has been renewed or released key by key S may not know of, and who finds such a stamp waits for K's end. */
 int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms) {
     int64_t grace = job->ttl_ms * GRACE_TIMES;
-    if (job->rules.nodes)
+    if (GUARD(cluster_stamps_expire) && job->rules.nodes)
         return left_ms + job->rules.clock_skew_max_ms + job->rules.legacy_delay_max_ms +
                NODES_GRACE_MS;
     return job->ttl_ms + (grace > GRACE_MS ? grace : GRACE_MS);
@@ -53,25 +56,31 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
                      int64_t end_ms) {
     tl_proof *proof = &a->result.proof;
     *proof = job->proof;
-    bool fresh = a->op == TL_ACQUIRE || proof->proved_us == 0; /* 0: adopted, who knows how soon */
-    if (fresh || job->rules.dialect->waiters_overwrite) {      /* any poll may leave such a stamp */
+    /* 0: adopted, who knows how soon */
+    bool fresh = a->op == TL_ACQUIRE || (GUARD(adopted_lock_capped) && proof->proved_us == 0);
+    /* Where waiters overwrite, any poll may leave such a stamp. */
+    if (fresh || (GUARD(cap_set_anew) && job->rules.dialect->waiters_overwrite)) {
         proof->cap = tl__stamp_cap(job, a->asked, e);
         proof->capped_until = tl__mono_add_ns(
-            e->now,
-            tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS, e->server->drift_ppm));
+            e->now, GUARD(cap_outlasts_delay) *
+                        tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS,
+                                         e->server->drift_ppm));
     }
     proof->proved_us = proved_us;
     proof->stamp_ms = end_ms;
-    if (!tl__mono_before(proof->capped_until, a->asked))
+    if (GUARD(losers_cap) &&
+        (GUARD(renewal_capped) ? !tl__mono_before(proof->capped_until, a->asked) : fresh))
         a->result.deadline = tl__mono_min(a->result.deadline, proof->cap);
 }
 
 static int64_t free_from(const tl_rules *rules, const tl_stamp *stamp) {
-    return stamp->first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms;
+    return stamp->first_free_ms + GUARD(free_after_skew) * rules->clock_skew_max_ms +
+           GUARD(free_after_delay) * rules->legacy_delay_max_ms;
 }
 
 bool tl__stamp_is_free(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms) {
-    return stamp->kind == TL_STAMP_GOOD && free_from(rules, stamp) < now_ms;
+    return (stamp->kind == TL_STAMP_GOOD || !GUARD(only_known_stamps_end)) &&
+           free_from(rules, stamp) < now_ms;
 }
 
 tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms,
@@ -89,18 +98,20 @@ static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_
     int64_t others_ms = proved_ms - 2 * (int64_t)r->clock_skew_max_ms - r->legacy_delay_max_ms +
                         r->legacy_ttl_min_ms;
     int64_t least_ms = job->proof.stamp_ms < others_ms ? job->proof.stamp_ms : others_ms;
-    return read_ms + r->legacy_delay_max_ms >= least_ms;
+    return read_ms + (GUARD(delay_counts_once) ? 1 : 2) * r->legacy_delay_max_ms >= least_ms;
 }
 
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e) {
     const tl_rules *r = &job->rules;
-    if (stamp->kind != TL_STAMP_GOOD || !tl__mono_before(e->now, job->believed))
+    if (stamp->kind != TL_STAMP_GOOD || !GUARD(losers_stamp) ||
+        (GUARD(losers_while_held) && !tl__mono_before(e->now, job->believed)))
         return false;
     int64_t read_ms = stamp->written_ms - r->legacy_ttl_min_ms; /* what its writer's clock showed */
-    int64_t proved_ms = job->proof.proved_us / 1000 + tl__stamp_skew_ms(job, e);
+    int64_t proved_ms = job->proof.proved_us / 1000 +
+                        GUARD(losers_spared_skew) * tl__stamp_skew_ms(job, e);
     if (r->dialect->waiters_overwrite)
-        return !may_have_expired(job, read_ms, proved_ms);
-    return read_ms <= proved_ms;
+        return !GUARD(thiefs_stamp) || !may_have_expired(job, read_ms, proved_ms);
+    return !GUARD(thiefs_stamp) || read_ms <= proved_ms;
 }
 
 tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
@@ -115,8 +126,9 @@ tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, 
 
 tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
     const tl_rules *r = &job->rules;
-    int64_t ns = (r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
-                  2 * (int64_t)r->clock_skew_max_ms - tl__stamp_late_ms(r)) *
+    int64_t ns = (r->legacy_ttl_min_ms - GUARD(cap_spares_delay) * r->legacy_delay_max_ms -
+                  GUARD(cap_spares_skew) * 2 * (int64_t)r->clock_skew_max_ms -
+                  GUARD(cap_spares_waiters) * tl__stamp_late_ms(r)) *
                  TL_NS_PER_MS;
     return tl__mono_add_ns(asked, tl__rate_least_ns(ns, e->server->drift_ppm));
 }
@@ -194,7 +206,7 @@ static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out
     tl_stamp_try *s = (tl_stamp_try *)a;
     if (a->op != TL_ACQUIRE || s->drain)
         return false;
-    if (is_unreadable(job, e)) {
+    if (GUARD(clock_after_2001) && is_unreadable(job, e)) {
         (void)tl__try_fail(a, TL_ECLOCK, false, TL_LITERAL(early), out);
         return true;
     }
@@ -226,14 +238,17 @@ static bool is_bridge(const tl_stamp_try *s) {
 
 /* Ends a take without a script, which alone can ask who the server is in the same moment. */
 static bool never_quiet(tl_try *a, const tl_job *job, tl_out *out) {
-    return a->op == TL_ACQUIRE && job->quiet_ms > 0 && tl__try_never_quiet(a, false, out) == TL_END;
+    return GUARD(quiet_needs_scripts) && a->op == TL_ACQUIRE && job->quiet_ms > 0 &&
+           tl__try_never_quiet(a, false, out) == TL_END;
 }
 
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_stamp_try *s = (tl_stamp_try *)a;
     if (refuses(a, job, e, out))
         return TL_END;
-    s->level = job->rules.strict ? TL_LEVEL_PLAIN : e->server->level & TL_LEVEL_BITS;
+    s->level = job->rules.strict
+                   ? TL_LEVEL_PLAIN
+                   : e->server->level & (GUARD(levels_apart) ? TL_LEVEL_BITS : UINT8_MAX);
     if (is_bridge(s) || job->rules.nodes)
         s->level = TL_LEVEL_SCRIPT;
     if (s->level > TL_LEVEL_SCRIPT && never_quiet(a, job, out))
@@ -293,7 +308,8 @@ static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out
 static bool reads(const tl_try *a) {
     const tl_stamp_try *s = (const tl_stamp_try *)a;
     return (s->level == TL_LEVEL_PLAIN && tl__stamp_plain_reads(s)) ||
-           (s->level == TL_LEVEL_WATCH && tl__stamp_watch_reads(s));
+           (s->level == TL_LEVEL_WATCH &&
+            (tl__stamp_watch_reads(s) || !GUARD(lost_exec_uncertain)));
 }
 
 /* An attempt that found the lock its own, and that it is renewing unless the answer says otherwise. */
@@ -309,7 +325,8 @@ bool tl__stamp_unchanged(const tl_job *job, tl_bytes value) {
     if (job->proof.stamp_ms == 0)
         return tl__bytes_eq(value, tl__token_bytes(&job->token));
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, job->proof.proved_us / 1000);
-    return stamp.kind == TL_STAMP_GOOD && stamp.end_ms == job->proof.stamp_ms;
+    return GUARD(own_renewal_known) && stamp.kind == TL_STAMP_GOOD &&
+           stamp.end_ms == job->proof.stamp_ms;
 }
 
 const tl_protocol tl__protocol_timestamp = {.name = "timestamp",

@@ -7,6 +7,7 @@
  * threads, notes nothing else before that was done: so K holds what is known to be the token's, or is another's. Neither
  * script makes a key that isn't there, so that one which an ASK has led on, and which comes late, changes nothing.
  */
+#include "ground/guard.h"
 #include "protocol/alone.h"
 #include "stamp/stamp.h"
 
@@ -85,8 +86,8 @@ static void send_note(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
 /* Until then by this server's clock nobody else's clock is past what K holds, whenever a request comes. */
 static int64_t delete_before_us(const tl_stamp_try *s, const tl_job *job, const tl_event *e) {
     int64_t end_ms = held_ms(s);
-    return end_ms ? (end_ms - job->rules.clock_skew_max_ms) * 1000
-                  : tl__try_not_after_us(&s->try, e, true);
+    return end_ms && GUARD(deleted_before_end) ? (end_ms - job->rules.clock_skew_max_ms) * 1000
+                                               : tl__try_not_after_us(&s->try, e, true);
 }
 
 /* From what it may hold by what was proved, by S, and by what is noted; `more`: or from this, which is not ours. */
@@ -175,7 +176,7 @@ static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *
     if (tl__alone_may_repeat(&s->try, e))
         return tl__alone_repeat(&s->try, job, e, out);
     if (s->try.op == TL_RELEASE)
-        return go_on(s, LOOKING, job, e, out);
+        return go_on(s, GUARD(repeated_release_looks) ? LOOKING : SWAPPING, job, e, out);
     if (left_ms >= 0)
         return tl__try_not_renewed(&s->try, 0, out);
     return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
@@ -194,9 +195,9 @@ static tl_status noted(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         !tl__reply_text(tl__reply_item(e->reply, 2), &from) ||
         !tl__reply_text(tl__reply_item(e->reply, 3), &next))
         return tl__try_malformed(&s->try, out);
-    s->read_end_ms = own_end_ms(job, value, e);
+    s->read_end_ms = GUARD(sidecars_stamp_replaced) ? own_end_ms(job, value, e) : 0;
     s->from_ms = own_end_ms(job, from, e);
-    s->end_ms = own_end_ms(job, next, e);
+    s->end_ms = GUARD(writes_noted_stamp) ? own_end_ms(job, next, e) : next_ms(s, job, e);
     if (s->try.op == TL_RELEASE)
         return go_on(s, SWAPPING, job, e, out);
     bool short_of = s->owned && s->end_ms < tl__stamp_least_end_ms(job, e);

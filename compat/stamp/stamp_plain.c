@@ -6,6 +6,8 @@
  */
 #include "stamp/stamp.h"
 
+#include "ground/guard.h"
+
 enum { SETNX, GET, GETSET, LOOK, COMPARE, DEL, LEAVE };
 
 static int64_t now_ms(const tl_job *job, const tl_event *e) {
@@ -40,8 +42,11 @@ static void send_stamp(tl_stamp_try *s, uint8_t phase, const tl_job *job, const 
     s->phase = phase;
     s->read_at = e->now;
     s->read_us = now_us.lo;
-    s->end_ms = (now_us.hi + 999) / 1000 + (job->ttl_ms > legacy_ms ? job->ttl_ms : legacy_ms);
-    s->try.by = tl__mono_min(s->try.by, lag);
+    s->end_ms = ((GUARD(stamp_from_latest) ? now_us.hi : now_us.lo) + 999) / 1000 +
+                (job->ttl_ms > legacy_ms || !GUARD(writes_legacy_lifetime) ? job->ttl_ms
+                                                                           : legacy_ms);
+    if (GUARD(stamp_sent_soon))
+        s->try.by = tl__mono_min(s->try.by, lag);
     say(s, phase == SETNX ? "SETNX" : "GETSET", job, own_stamp(job, s->end_ms, out), out);
 }
 
@@ -55,8 +60,8 @@ static void send_get(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl
 /* The end that our stamp tells. Of one that was taken elsewhere, in a dialect that names its writer, it
  * is what K says: the token proves that it is ours. */
 static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
-    bool by_token = job->proof.elsewhere && job->proof.stamp_ms == 0 &&
-                    job->rules.dialect->shape != TL_SHAPE_BARE;
+    bool by_token = GUARD(token_proves_stamp) && job->proof.elsewhere && job->proof.stamp_ms == 0 &&
+                    (job->rules.dialect->shape != TL_SHAPE_BARE || !GUARD(number_proves_nothing));
     return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : job->proof.stamp_ms;
 }
 
@@ -110,7 +115,7 @@ static tl_status busy(tl_stamp_try *s, tl_mono hint) {
 static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_try *a = &s->try;
     a->asked = s->read_at;
-    int64_t left_ms = job->ttl_ms - job->rules.clock_skew_max_ms;
+    int64_t left_ms = job->ttl_ms - GUARD(spares_skew) * job->rules.clock_skew_max_ms;
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
         a->result.code != TL_OK)
         return TL_END;
@@ -118,7 +123,8 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
                                  .capped_until = TL_NEVER,
                                  .proved_us = s->read_us,
                                  .stamp_ms = s->end_ms};
-    a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);
+    if (GUARD(losers_cap))
+        a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);
     a->result.stamp_is_token = job->rules.dialect->shape == TL_SHAPE_BARE;
     return TL_END;
 }
@@ -155,6 +161,8 @@ static tl_status get_answered(tl_stamp_try *s, const tl_job *job, const tl_event
     if (!tl__reply_text(e->reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    if (!GUARD(bytes_prove_nothing) && tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))
+        return held(s, job, e, out);
     if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))
         return busy(s, tl__stamp_free_at(&job->rules, &stamp, now_ms(job, e), e));
     s->read_end_ms = stamp.end_ms;
@@ -172,8 +180,9 @@ static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_ev
     if (!tl__reply_text(e->reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
-    if (stamp.kind == TL_STAMP_GOOD && stamp.end_ms == s->read_end_ms && text.n == s->read_n &&
-        tl__stamp_hash(text) == s->read_hash)
+    if (stamp.kind == TL_STAMP_GOOD &&
+        (!GUARD(getset_compares) || (stamp.end_ms == s->read_end_ms && text.n == s->read_n &&
+                                     tl__stamp_hash(text) == s->read_hash)))
         return held(s, job, e, out);
     /* Another was faster, and K now has our stamp for his lock. */
     tl_stamp ours = tl__dialect_read(job->rules.dialect, own_stamp(job, s->end_ms, out),
@@ -191,7 +200,8 @@ static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_even
     if (!tl__reply_text(e->reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
-    bool same = tl__bytes_eq(text, own_stamp(job, own_end_ms(job, &stamp), out));
+    bool same = !GUARD(del_compares) ||
+                tl__bytes_eq(text, own_stamp(job, own_end_ms(job, &stamp), out));
     if (!same && !tl__stamp_is_losers(job, &stamp, e))
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms(job, e), out);
     if (job->believed.ns == 0) /* taken elsewhere: it is to be extended, and that can't be done */
@@ -212,18 +222,18 @@ static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_e
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
     int64_t end_ms = own_end_ms(job, &stamp);
-    bool same = tl__bytes_eq(text, own_stamp(job, end_ms, out));
+    bool same = !GUARD(del_compares) || tl__bytes_eq(text, own_stamp(job, end_ms, out));
     if (!same && tl__stamp_is_losers(job, &stamp, e))
         return TL_END; /* ours until now; what stands there runs out */
     if (!same)
         return tl__try_not_released(&s->try, 0, out);
     tl_mono deadline = believed(job, e, end_ms);
-    if (!tl__mono_before(e->now, deadline))
+    if (GUARD(del_in_time) && !tl__mono_before(e->now, deadline))
         return tl__try_not_released(&s->try, -1, out);
-    if (!has_time_for_del(job, e, deadline))
+    if (GUARD(del_in_time) && !has_time_for_del(job, e, deadline))
         return TL_END;
     s->phase = DEL;
-    s->try.result.last = true;
+    s->try.result.last = GUARD(del_sent_once);
     say(s, "DEL", job, (tl_bytes){0}, out);
     return TL_GO;
 }

@@ -5,6 +5,7 @@
  */
 #include "ground/error.h"
 #include "ground/glob.h"
+#include "ground/guard.h"
 #include "stamp/stamp.h"
 
 #define CLOCK_SKEW_MAX_MS 1000
@@ -63,19 +64,20 @@ static tl_err check_lifetime(const tl_rules *r, int64_t ttl_ms, tl_error *err) {
     int64_t m = r->clock_skew_max_ms, l = r->legacy_delay_max_ms, least = 2 * m + 2 * l;
     int64_t most = 2 * r->legacy_ttl_min_ms - 3 * m - 2 * l;
     int64_t legacy_least = 3 * m + 2 * l; /* from there on it is a lifetime, too */
-    if (r->legacy_ttl_min_ms <= 2 * m + l || (ttl_ms == r->legacy_ttl_min_ms && ttl_ms > most))
+    if (GUARD(shortest_legacy_lifetime) &&
+        (r->legacy_ttl_min_ms <= 2 * m + l || (ttl_ms == r->legacy_ttl_min_ms && ttl_ms > most)))
         return tl__fail(err, TL_EINVALID, 0,
                         "legacy_ttl_min: %lld ms leave no validity with clock_skew_max %lld ms and "
                         "legacy_delay_max %lld ms: at least %lld",
                         (long long)r->legacy_ttl_min_ms, (long long)m, (long long)l,
                         (long long)legacy_least);
-    if (ttl_ms <= least)
+    if (GUARD(shortest_lifetime) && ttl_ms <= least)
         return tl__fail(
             err, TL_EINVALID, 0,
             "ttl: more than %lld ms with clock_skew_max %lld ms and legacy_delay_max %lld ms, "
             "not %lld",
             (long long)least, (long long)m, (long long)l, (long long)ttl_ms);
-    if (ttl_ms > most) /* else equal bytes could be another's stamp */
+    if (GUARD(longest_lifetime) && ttl_ms > most) /* else equal bytes could be another's stamp */
         return tl__fail(
             err, TL_EINVALID, 0,
             "ttl: at most %lld ms with legacy_ttl_min %lld ms, clock_skew_max %lld ms and "

@@ -5,6 +5,8 @@
  */
 #include "stamp/stamp.h"
 
+#include "ground/guard.h"
+
 enum { FIRST, EXPECTING, RENEWING };
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -14,7 +16,7 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
     char text[TL_STAMP_SIZE];
     int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000, end_ms = now_ms + job->ttl_ms;
     int64_t least_ms = tl__stamp_least_end_ms(job, e);
-    if (s->try.op == TL_RENEW && expect.n > 0 && end_ms < least_ms)
+    if (GUARD(taken_back_for_long) && s->try.op == TL_RENEW && expect.n > 0 && end_ms < least_ms)
         end_ms = least_ms;
     s->end_ms = end_ms;
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
@@ -23,13 +25,14 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
                               .expect = TL_LITERAL(""),
                               .px_ms = end_ms - now_ms,
                               .binds = true};
-    tl_sidecar_write w = {.value = tl__out_copy(out, value, (tl_bytes){0}),
-                          .expect = TL_LITERAL(""),
-                          .px_ms = tl__stamp_px_ms(job, end_ms - now_ms),
-                          .until_us = (end_ms + job->rules.clock_skew_max_ms) * 1000};
+    tl_sidecar_write w = {
+        .value = tl__out_copy(out, value, (tl_bytes){0}),
+        .expect = TL_LITERAL(""),
+        .px_ms = tl__stamp_px_ms(job, end_ms - now_ms),
+        .until_us = (end_ms + GUARD(binds_for_skew) * job->rules.clock_skew_max_ms) * 1000};
     if (s->drain)
         w = token;
-    if (expect.n > 0)
+    if (GUARD(expects_same_stamp) && expect.n > 0)
         w.expect = tl__out_copy(out, TL_LITERAL("="), expect);
     if ((s->try.op == TL_ACQUIRE && s->phase != RENEWING) || expect.n > 0)
         tl__sidecar_send_acquire(&s->try, job, &w, e, out);
@@ -51,7 +54,8 @@ void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e
 
 /* Does K still hold what this attempt has just asked for? Then it was S that refused. */
 static bool is_expected(const tl_stamp_try *s, tl_bytes value) {
-    return s->phase == EXPECTING && value.n == s->read_n && tl__stamp_hash(value) == s->read_hash;
+    return GUARD(refusal_is_no_change) && s->phase == EXPECTING && value.n == s->read_n &&
+           tl__stamp_hash(value) == s->read_hash;
 }
 
 /* false: it has been tried often enough, or it is too late. */
@@ -90,25 +94,28 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
                       const tl_event *e, tl_out *out) {
     tl_try *a = &s->try;
     int64_t now_ms = (answer->server_us + 999) / 1000;
-    if (is_own_token(s, job, answer)) /* no stamp any more, and no clock counts */
+    bool is_token = is_own_token(s, job, answer); /* no stamp any more, and no clock counts */
+    if (GUARD(token_is_no_stamp) && is_token)
         return tl__try_held(a, job, e, answer->left_ms, answer->fence, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
     if (stamp.kind != TL_STAMP_GOOD || answer->server_us <= 0)
         return tl__try_malformed(a, out);
-    int64_t left_ms = stamp.end_ms - now_ms - job->rules.clock_skew_max_ms;
-    left_ms -= tl__stamp_late_ms(&job->rules);
+    int64_t left_ms = GUARD(found_stamp_counts) ? stamp.end_ms - now_ms : job->ttl_ms;
+    left_ms -= GUARD(spares_skew) * job->rules.clock_skew_max_ms;
+    left_ms -= GUARD(spares_late_waiters) * tl__stamp_late_ms(&job->rules);
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, answer->fence, out) != TL_END ||
         a->result.code != TL_OK)
         return TL_END;
     tl__stamp_prove(a, job, e, answer->server_us, stamp.end_ms);
     /* Ours, but over: nothing ends such a stamp, so that each further take would find the same. */
-    bool over = a->op == TL_ACQUIRE && !tl__mono_before(e->now, a->result.deadline);
+    bool over = GUARD(expired_take_renewed) && a->op == TL_ACQUIRE &&
+                !tl__mono_before(e->now, a->result.deadline);
     return over && ask_again(s, RENEWING, job, (tl_bytes){0}, e, out) ? TL_GO : TL_END;
 }
 
 /* A stamp with a lifetime of its own that S knows nothing of is held while that lasts. */
 static bool is_free(const tl_job *job, const tl_sidecar_answer *answer, const tl_stamp *stamp) {
-    return (answer->left_ms < 0 || answer->known) &&
+    return (answer->left_ms < 0 || answer->known || !GUARD(only_known_stamps_end)) &&
            tl__stamp_is_free(&job->rules, stamp, answer->server_us / 1000);
 }
 
@@ -135,7 +142,7 @@ static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
     if (!tl__sidecar_renewed(e, out, &answer))
         return tl__try_malformed(&s->try, out);
     answer.fence = s->try.result.fence;
-    if (answer.status == 1 && job->quiet_ms > 0)
+    if (GUARD(no_quiet_renewal) && answer.status == 1 && job->quiet_ms > 0)
         return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(again), out);
     if (answer.status == 1)
         return held(s, job, &answer, e, out);
@@ -177,7 +184,7 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
     bool own = job->rules.nodes && tl__stamp_alone_owns(job, answer->value);
     bool losers = tl__stamp_is_losers(job, &stamp, e);
-    if (!own && !losers && job->rules.nodes)
+    if (GUARD(asks_sidecar_again) && !own && !losers && job->rules.nodes)
         return renew_alone(s, job, e, out);
     if (!own && !losers)
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
@@ -202,7 +209,7 @@ static tl_status renew_answered(tl_stamp_try *s, const tl_job *job, const tl_eve
                                        : tl__sidecar_renewed(e, out, &answer);
     if (!sense)
         return tl__try_malformed(&s->try, out);
-    if (is_behind(s, job, &answer))
+    if (GUARD(behind_sidecar) && is_behind(s, job, &answer))
         return renew_alone(s, job, e, out);
     switch (answer.status) {
     case 1: return held(s, job, &answer, e, out);
@@ -235,7 +242,7 @@ bool tl__stamp_script_renews(const tl_stamp_try *s) {
 /* Got past its own entry in line, of a phase before. */
 static tl_status acquired(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_status status = acquire_answered(s, job, e, out);
-    s->try.result.proof.stood_ms = job->stands ? job->ttl_ms : 0;
+    s->try.result.proof.stood_ms = GUARD(leaves_old_queue) && job->stands ? job->ttl_ms : 0;
     return status;
 }
 

@@ -12,6 +12,8 @@
  */
 #include "stamp/stamp.h"
 
+#include "ground/guard.h"
+
 #define S_SPARE_MS INT64_C(1800000) /* as take.lua: S outlives K's hour by this */
 #define S_LEAST_S 3600              /* S outlives its last use by an hour */
 #define FENCE_END (INT64_C(1) << 53)
@@ -77,7 +79,9 @@ static void read_both(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
     s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
     s->timed = e->server->anchor.known;
     tl_send *send = begin(s, READING, &tl__pin_opens, out);
-    tl__try_add(say(send, "WATCH", job->key), job->sidecar);
+    tl_command *watch = say(send, "WATCH", GUARD(watches_key) ? job->key : job->sidecar);
+    if (GUARD(watches_sidecar))
+        tl__try_add(watch, job->sidecar);
     (void)say(send, "GET", job->key);
     (void)say(send, "TTL", job->key);
     tl_command *c = say(send, "HMGET", job->sidecar);
@@ -140,7 +144,7 @@ static const tl_reply *trouble(const tl_stamp_try *s, const tl_event *e) {
             return r;
     }
     const tl_reply *multi = &e->reply[GOT_MORE + s->timed];
-    return multi->type == TL_REPLY_ERROR ? multi : NULL;
+    return GUARD(no_write_without_multi) && multi->type == TL_REPLY_ERROR ? multi : NULL;
 }
 
 static int64_t number(const tl_reply *array, size_t i) {
@@ -164,7 +168,8 @@ static bool understand(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
     if (ttl >= 0)
         ret->left_ms = tl__mul_sat(ttl + 1, 1000);
     ret->bound = token.n > 0;
-    ret->ours = tl__bytes_eq(token, tl__token_bytes(&job->token));
+    ret->ours = (ret->bound && !GUARD(sidecar_has_token)) ||
+                tl__bytes_eq(token, tl__token_bytes(&job->token));
     ret->same = ret->bound && has_value && ret->value.p && tl__bytes_eq(ret->value, bound);
     ret->empty = !has_value;
     for (size_t i = 0; i <= S_FENCE; i++)
@@ -196,8 +201,9 @@ static tl_bytes new_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e,
     char text[TL_STAMP_SIZE];
     tl_interval now_us = tl__stamp_now_us(job, e);
     int64_t end_ms = now_us.lo / 1000 + job->ttl_ms;
-    tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms > least_ms ? end_ms : least_ms,
-                                       tl__token_bytes(&job->token), text);
+    tl_bytes value = tl__dialect_write(
+        job->rules.dialect, end_ms > least_ms || !GUARD(keeps_later_end) ? end_ms : least_ms,
+        tl__token_bytes(&job->token), text);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_us.hi / 1000);
     s->read_us = now_us.lo;
     s->end_ms = stamp.end_ms;
@@ -209,7 +215,7 @@ static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, co
                        tl_command *c, tl_out *out) {
     tl_interval now_us = tl__stamp_now_us(job, e);
     int64_t more = job->fences > 1 ? job->fences - 1 : 0;
-    int64_t fence = k->fence >= now_us.hi ? k->fence + 1 : now_us.hi;
+    int64_t fence = GUARD(watch_fence_grows) && k->fence >= now_us.hi ? k->fence + 1 : now_us.hi;
     s->try.result.fence = (uint64_t)fence;
     tl__try_add(c, TL_LITERAL("token"));
     tl__try_add(c, tl__token_bytes(&job->token));
@@ -269,7 +275,9 @@ static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
     tl_try *a = &s->try;
     int64_t now_ms = k->now_us / 1000;
     a->result.announced = k->same;
-    s->owned = k->ours && k->same; /* anew each time: another may have had it since the last look */
+    /* Anew each time: another may have had it since the last look. */
+    s->owned = GUARD(own_stamp_known) &&
+               ((k->ours && k->same) || (s->owned && !GUARD(repeat_judged_anew)));
     if (s->owned)
         return take_again(s, job, e, k, out);
     if (k->there) {
@@ -277,13 +285,13 @@ static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
         bool strange = !k->value.p || stamp.kind != TL_STAMP_GOOD || (k->left_ms >= 0 && !k->same);
         if (strange)
             return tl__try_busy(a, e, k->left_ms);
-        if (!tl__stamp_is_free(&job->rules, &stamp, now_ms)) {
+        if (GUARD(live_stamp_holds) && !tl__stamp_is_free(&job->rules, &stamp, now_ms)) {
             a->result.code = TL_EBUSY;
             a->result.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
             return TL_END;
         }
     }
-    if (k->bound && !k->ours && k->until_us >= k->now_us) {
+    if (GUARD(sidecar_binds) && k->bound && !k->ours && k->until_us >= k->now_us) {
         a->result.announced = true;
         return tl__try_busy(a, e, (k->until_us - k->now_us) / 1000 + 1);
     }
@@ -297,7 +305,7 @@ static tl_status keep(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
     if (!k->value.p)
         return tl__try_not_renewed(&s->try, 0, out);
     tl_stamp stamp = stamp_of(job, k);
-    if (k->ours && k->same)
+    if (GUARD(own_stamp_known) && k->ours && (k->same || !GUARD(renewal_compares_stamp)))
         return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
     if (!k->ours || !tl__stamp_is_losers(job, &stamp, e))
         return tl__stamp_stolen(&s->try, job, &stamp, k->now_us / 1000, out);
@@ -319,8 +327,10 @@ static tl_status drop(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
     s->status = drop_status(job, e, k);
     s->try.asked = e->now;
     tl_send *send = begin(s, WRITING, &tl__pin_closes, out);
+    if (!k->ours && !GUARD(release_touches_sidecar))
+        return tl__try_not_released(&s->try, s->status, out);
     if (k->ours) {
-        if (k->same)
+        if (k->same || !GUARD(release_compares_stamp))
             (void)say(send, "DEL", job->key);
         tl__try_add(say(send, "HDEL", job->sidecar), TL_LITERAL("token"));
         end(s, send);
@@ -376,8 +386,9 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
         tl__out_time(out, time, 0, e);
         proved_us = server_us;
     }
-    int64_t left_ms = s->end_ms - (server_us + 999) / 1000 - tl__stamp_skew_ms(job, e);
-    left_ms -= tl__stamp_late_ms(&job->rules);
+    int64_t left_ms = s->end_ms - (server_us + 999) / 1000 -
+                      GUARD(spares_skew) * tl__stamp_skew_ms(job, e);
+    left_ms -= GUARD(spares_late_waiters) * tl__stamp_late_ms(&job->rules);
     uint64_t fence = a->result.fence;
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, fence, out) == TL_END &&
         a->result.code == TL_OK)
@@ -404,16 +415,18 @@ static tl_status dropped(tl_stamp_try *s, const tl_event *e, tl_out *out) {
 static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     static const tl_reply none = {.type = TL_REPLY_INT};
     const tl_reply *exec = s->exec < e->count ? &e->reply[s->exec] : &none;
-    if (exec->type == TL_REPLY_NIL)
+    if (GUARD(nil_exec_did_nothing) && exec->type == TL_REPLY_NIL)
         return raced(s, job, e, out);
     if (exec->type == TL_REPLY_ERROR) { /* nothing has been executed; why, the first one tells */
         const tl_reply *first = first_error(e->reply, s->exec);
         return refused(s, first ? first : exec, false, out);
     }
-    const tl_reply *wrong = exec->type == TL_REPLY_ARRAY ? left_out(s, e) : NULL;
+    const tl_reply *wrong = GUARD(whole_transaction) && exec->type == TL_REPLY_ARRAY
+                                ? left_out(s, e)
+                                : NULL;
     if (wrong)
         return refused(s, wrong, true, out);
-    if (exec->type != TL_REPLY_ARRAY || exec->count != s->exec)
+    if (exec->type != TL_REPLY_ARRAY || (GUARD(whole_transaction) && exec->count != s->exec))
         return tl__try_malformed(&s->try, out);
     return s->try.op == TL_RELEASE ? dropped(s, e, out) : held(s, job, e, out);
 }

@@ -12,6 +12,7 @@
 #include "client/lock_acquire.h"
 #include "ground/cancel.h"
 #include "ground/error.h"
+#include "ground/guard.h"
 #include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
 
@@ -99,7 +100,8 @@ static tl_operation *new_op(tl_lock *lock, tl_done_fn done, void *ctx) {
 
 /* When its machine has ended and nobody is to be told any more. */
 static void let_go(tl_operation *op) {
-    if (!op->over || !(op->told || !op->lock))
+    if ((GUARD(operation_until_its_end) && !op->over) ||
+        (GUARD(operation_until_reported) && !(op->told || !op->lock)))
         return;
     atomic_fetch_sub(&op->client->callers, 1);
     tl__name_release(op->name);
@@ -169,7 +171,7 @@ static void completed(tl_operation *op, const tl_out *out) {
         count(op);
         return;
     }
-    if (!op->waiter)
+    if (!op->waiter && GUARD(end_before_loss))
         tl__keeper_report(&op->client->keeper, &op->report); /* before what befalls the hold */
     if (op->does == ACQUIRES && op->code == TL_OK && acquired(op)) {
         op->code = TL_ENOMEM;
@@ -177,9 +179,10 @@ static void completed(tl_operation *op, const tl_out *out) {
     }
     if (op->does == RELEASES)
         tl__hold_publish(lock, TL_FREE, (tl_mono){0});
-    if (op->does == ACQUIRES)
+    if (op->does == ACQUIRES && GUARD(cancel_spent_async))
         (void)tl__lock_was_cancelled(lock);
-    if (op->does == RELEASES || (op->does == ACQUIRES && op->code))
+    if ((op->does == RELEASES && GUARD(async_release_leaves_front)) ||
+        (op->does == ACQUIRES && op->code && GUARD(async_failure_leaves_front)))
         tl__gate_leave(&op->client->gate, &lock->place);
     if (op->does == EXTENDS && op->code == TL_OK)
         op->renewed = tl__hold_extended_in(lock, op->ttl_ms, &op->votes->machine.settle.ballots);
@@ -189,6 +192,8 @@ static void completed(tl_operation *op, const tl_out *out) {
         (void)tl__lock_fail_by(lock, op->code, names[op->does],
                                op->does == ACQUIRES ? tl__lock_busy(lock, op->code, words) : words,
                                out->sys_errno, &op->err);
+    if (!op->waiter && !GUARD(end_before_loss))
+        tl__keeper_report(&op->client->keeper, &op->report);
     count(op);
     if (op->waiter)
         tl__waiter_post(op->waiter, TL_WAKE_ANSWERED);
@@ -196,9 +201,9 @@ static void completed(tl_operation *op, const tl_out *out) {
 
 /* Closing the client waits a while for it. */
 static void linger(tl_operation *op) {
-    if (!op->lingers)
+    if (!op->lingers && GUARD(close_awaits_operation))
         op->client->keeper.detached++;
-    op->lingers = true;
+    op->lingers = GUARD(close_awaits_operation);
 }
 
 /* After each step, under keeper.mutex. */
@@ -221,7 +226,8 @@ static void tell(tl_report *report) {
     tl_lock *lock = op->lock;
     tl_keeper *k = &op->client->keeper;
     tl_err code = op->code;
-    atomic_store(&lock->op, NULL); /* from here on the lock may begin another */
+    if (GUARD(callback_may_begin_next))
+        atomic_store(&lock->op, NULL); /* from here on the lock may begin another */
     op->done(lock, code, code ? &op->err : NULL, op->ctx);
     tl__keeper_lock(k);
     op->told = true;
@@ -235,7 +241,7 @@ void tl__async_cancel(tl_lock *lock) {
         return;
     tl__keeper_lock(k);
     tl_operation *op = atomic_load(&lock->op);
-    if (op && op->does == ACQUIRES && !op->completed)
+    if (GUARD(cancel_ends_operation) && op && op->does == ACQUIRES && !op->completed)
         tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);
     tl__keeper_unlock(k);
 }
@@ -243,11 +249,14 @@ void tl__async_cancel(tl_lock *lock) {
 /* Without its lock it can only end, or clean up. True: it has acquired, and nobody was told. */
 static bool cut_off(tl_operation *op) {
     tl_keeper *k = &op->client->keeper;
-    if (op->does == ACQUIRES && !op->completed)
+    if (GUARD(free_cancels_acquire) && op->does == ACQUIRES && !op->completed)
         tl__keeper_tell(k, &op->task, TL_CANCEL);
-    tl__keeper_unreport(k, &op->report);
-    bool holds = op->does == ACQUIRES && op->completed && op->code == TL_OK;
-    op->lock = NULL;
+    if (GUARD(freed_is_not_called))
+        tl__keeper_unreport(k, &op->report);
+    bool holds = GUARD(free_releases_acquired) && op->does == ACQUIRES && op->completed &&
+                 op->code == TL_OK;
+    if (GUARD(freed_lock_forgotten))
+        op->lock = NULL;
     if (!op->over)
         linger(op);
     let_go(op);
@@ -257,7 +266,8 @@ static bool cut_off(tl_operation *op) {
 void tl__async_abandon(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
-    tl__keeper_await_told(k, lock);
+    if (GUARD(free_awaits_done))
+        tl__keeper_await_told(k, lock);
     tl_operation *op = atomic_load(&lock->op);
     bool holds = op && cut_off(op);
     atomic_store(&lock->op, NULL);
@@ -300,7 +310,8 @@ static tl_err start(tl_operation *op, tl_error *err) {
     if (!code) {
         tl__keeper_lock(k);
         atomic_store(&lock->op, op); /* from here on a cancel is posted */
-        bool cancelled = op->does == ACQUIRES && tl__lock_was_cancelled(lock);
+        bool cancelled = GUARD(cancel_before_start) && op->does == ACQUIRES &&
+                         tl__lock_was_cancelled(lock);
         code = tl__keeper_add(k, &op->task, cancelled ? TL_CANCEL : TL_START);
         tl__keeper_began(k);
         tl__keeper_unlock(k);

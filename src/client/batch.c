@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "ground/bytes.h"
+#include "ground/guard.h"
 
 #define ROOM 512
 #define OWN_MAX ((size_t)96 << 10) /* of a transaction's keys, each of which is in it three times */
@@ -57,7 +58,9 @@ static unsigned ops_of(const tl_send *send) {
 
 static bool fits_transaction(const tl_batch *b, const tl_send *send) {
     size_t n = send->command[1].argv[MINE].n;
-    return b->of_etcd && b->count < TL_BATCH_ETCD_MAX && b->ops + ops_of(send) <= TL_ETCD_OPS_MAX &&
+    return b->of_etcd &&
+           (!GUARD(fits_transaction) ||
+            (b->count < TL_BATCH_ETCD_MAX && b->ops + ops_of(send) <= TL_ETCD_OPS_MAX)) &&
            b->own.n + n <= OWN_MAX && send->command[0].alike == b->send.command[0].alike;
 }
 
@@ -122,8 +125,8 @@ static int64_t limit_of(tl_bytes not_after) {
 
 /* Is it no sooner, as the texts alone show? Of as many digits, none of them a sign, the later is the greater text. */
 static bool is_no_sooner(tl_bytes limit, tl_bytes than) {
-    return limit.n == than.n && limit.n > 0 && than.p[0] >= '1' && than.p[0] <= '9' &&
-           memcmp(limit.p, than.p, limit.n) >= 0;
+    return (limit.n == than.n || !GUARD(longer_limit_is_later)) && limit.n > 0 &&
+           than.p[0] >= '1' && than.p[0] <= '9' && memcmp(limit.p, than.p, limit.n) >= 0;
 }
 
 /* The sooner limits count for all. The one by our clock and the one by the server's may be of
@@ -136,7 +139,7 @@ static bool keep_tail(tl_batch *b, const tl_send *send) {
     if (b->tail.n > 0 && is_no_sooner(tail[0], tl__bytes(b->limit, b->limit_n)))
         return true;
     int64_t not_after = limit_of(tail[0]);
-    if (b->tail.n > 0 && not_after >= b->not_after)
+    if (GUARD(soonest_limit_counts) && b->tail.n > 0 && not_after >= b->not_after)
         return true;
     b->tail.n = 0;
     b->not_after = not_after;
@@ -256,8 +259,10 @@ const tl_send *tl__batch_send_one(tl_batch *b, unsigned i) {
 
 /* What passes for one will for all; but keys on the move between nodes are there singly. */
 bool tl__batch_is_everyones(tl_bytes error) {
-    return tl__refusal(error) == TL_EUNAVAILABLE && !tl__bytes_has_word(error, "TRYAGAIN") &&
-           !tl__is_not_local(error);
+    return !GUARD(refusal_of_one_key) ||
+           (tl__refusal(error) == TL_EUNAVAILABLE &&
+            (!tl__bytes_has_word(error, "TRYAGAIN") || !GUARD(split_slot_asks_singly)) &&
+            !tl__is_not_local(error));
 }
 
 bool tl__batch_asks_singly(const tl_batch *b, const tl_event *whole) {
@@ -266,7 +271,7 @@ bool tl__batch_asks_singly(const tl_batch *b, const tl_event *whole) {
     const tl_reply *decides = &whole->reply[b->of_etcd ? whole->count - 1 : 0];
     if (decides->type != TL_REPLY_ERROR)
         return false;
-    return b->of_etcd ? tl__etcd_is_of_request(decides->text)
+    return b->of_etcd ? GUARD(one_etcd_keys_refusal) && tl__etcd_is_of_request(decides->text)
                       : !tl__batch_is_everyones(decides->text);
 }
 
@@ -283,7 +288,7 @@ void tl__batch_reply_of_etcd(const tl_batch *b, const tl_event *whole, unsigned 
     }
     for (unsigned k = 0; k < TL_ETCD_RESPONSES; k++)
         items[k] = ret[1].items[k];
-    items[TL_ETCD_RESPONSES] = ret[1].items[TL_ETCD_RESPONSES + i];
+    items[TL_ETCD_RESPONSES] = ret[1].items[TL_ETCD_RESPONSES + GUARD(own_etcd_response) * i];
     items[TL_ETCD_JOINED] = (tl_reply){.type = TL_REPLY_INT, .integer = b->lease + 1};
     ret[1].items = items;
     ret[1].count = TL_ETCD_JOINED + 1;
@@ -296,7 +301,7 @@ static const tl_reply *exception(const tl_reply *whole, unsigned i) {
         int64_t n;
         if (!tl__reply_int(&whole->items[at], &n) || n == 0)
             return &whole->items[at];
-        if (n == (int64_t)i + 1)
+        if (n == (int64_t)i + (GUARD(exception_by_number) ? 1 : 2))
             return &own;
     }
     return NULL;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "client/cluster_inside.h"
+#include "ground/guard.h"
 
 #define HEDGE_MS 100 /* then the masters are asked, too */
 #define NEWS_MS 200  /* so long a master may know nothing of the election that it has voted in */
@@ -54,7 +55,7 @@ void tl__member_forget(tl_member *m, tl_mono now) {
  * may not know of it, so that they go on naming this one. TL_SLOTS: it has none. */
 static unsigned slot_of(const tl_cluster *c, tl_member *m) {
     for (unsigned i = 0; i < TL_SLOTS; i++) {
-        unsigned slot = TL_SLOTS - 1 - (m->about + i) % TL_SLOTS;
+        unsigned slot = TL_SLOTS - 1 - (GUARD(long_held_slot) * m->about + i) % TL_SLOTS;
         if (atomic_load(&c->owner[slot]) == &m->node) {
             m->about = TL_SLOTS - 1 - slot;
             return slot;
@@ -159,7 +160,7 @@ static void ask_masters(tl_cluster *c, tl_member *m, tl_mono now) {
         q->needed = 0;
     else if (n == 2)
         q->needed = 1;
-    c->first += c->questions == 1;
+    c->first += GUARD(silent_not_always_first) && c->questions == 1;
     q->first = c->first;
     q->tried = q->asked = 0;
     ask_more_masters(c, m, now);
@@ -203,7 +204,7 @@ static opinion read_opinion(tl_member *who, const tl_member *m, const tl_reply *
     if (tl__member_is_called(m, host, r.node.port))
         return SAYS_ITS;
     tl__cluster_ask_whom(m->of, who, host, r.node.port);
-    return SAYS_OTHERS;
+    return GUARD(unknown_name_disagrees) ? SAYS_OTHERS : SAYS_ITS;
 }
 
 static bool is_replica(const tl_reply *role) {
@@ -230,7 +231,7 @@ static uint64_t epoch_in(const tl_reply *info) {
 /* It may have lost its place and got it back meanwhile, and what was answered be of before. Who has left since he was asked
  * about comes back only as one who serves slots again. */
 static void begin_anew(tl_cluster *c, tl_member *m) {
-    if (atomic_load(&m->site.generation) == 0)
+    if (GUARD(left_is_not_led_to) && atomic_load(&m->site.generation) == 0)
         return;
     (void)tl__site_lead(&m->site, &m->node.endpoint, TL_NO_EPOCH);
     if (c->home_at == m && atomic_load(&c->site.generation) != 0)
@@ -303,7 +304,8 @@ static void say_trouble(tl_cluster *c, tl_member *m, bool against) {
 /* false: it goes on. */
 static bool conclude(tl_cluster *c, tl_member *m, tl_mono now) {
     tl_question *q = &m->question;
-    bool all = q->replicas > 0 && !m->untold && q->said >= q->replicas;
+    bool all = q->replicas > 0 && !m->untold &&
+               (q->said >= q->replicas || !GUARD(every_replica_says));
     bool most = q->masters && q->agree >= q->needed, late = !tl__mono_before(now, q->by);
     if (!q->against && !all && !most && !late) {
         if (!q->masters && !tl__mono_before(now, tl__mono_add_ms(q->began, HEDGE_MS)))
@@ -323,7 +325,9 @@ static bool conclude(tl_cluster *c, tl_member *m, tl_mono now) {
     tl__backoff_reset(&m->backoff);
     if (!all && q->replicas > 0)
         m->again = tl__mono_add_ms(q->began, AGAIN_MS);
-    name(c, m, all || q->replicas == 0 ? q->began : tl__mono_add_ms(q->began, -NEWS_MS));
+    name(c, m,
+         all || q->replicas == 0 ? q->began
+                                 : tl__mono_add_ms(q->began, -GUARD(news_takes_time) * NEWS_MS));
     return true;
 }
 

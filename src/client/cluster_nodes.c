@@ -10,6 +10,7 @@
 
 #include "client/cluster_inside.h"
 #include "client/keeper_link.h"
+#include "ground/guard.h"
 
 #define SILENT_MS                                                                                  \
     1000 /* unreachable for so long by the name that is used, a node is asked by another */
@@ -161,7 +162,7 @@ member *tl__cluster_find(cluster *c, const tl_slot_node *told) {
     names_of(c, told, name);
     for (unsigned i = 0; !m && i < TL_MEMBER_NAMES; i++) {
         m = tl__member_called(c, name[i], told->port);
-        if (m && m->id[0] && told->id.n > 0)
+        if (GUARD(other_id_is_another) && m && m->id[0] && told->id.n > 0)
             m = NULL;
     }
     return m;
@@ -182,7 +183,7 @@ static void call(cluster *c, member *m, const tl_bytes name[TL_MEMBER_NAMES], ui
         if (other && other != m && !all && atomic_load(&other->site.generation) != 0)
             continue;
         for (unsigned k = 0; other && other != m && k < TL_MEMBER_NAMES; k++)
-            if (is_text(other->name[k], name[i]))
+            if (GUARD(place_is_one_nodes) && is_text(other->name[k], name[i]))
                 other->name[k][0] = '\0';
         if (other != m)
             tl__bytes_print(m->name[i], sizeof m->name[i], name[i]);
@@ -191,7 +192,8 @@ static void call(cluster *c, member *m, const tl_bytes name[TL_MEMBER_NAMES], ui
 
 /* A connection was lost, or not to be had, a while ago, and it hasn't answered since. */
 static bool is_silent(const member *m) {
-    return m->silent.ns != 0 && !tl__node_heard_since(&m->node, m->silent) &&
+    return GUARD(silent_name_is_changed) && m->silent.ns != 0 &&
+           !tl__node_heard_since(&m->node, m->silent) &&
            tl__ms_until(m->silent, tl__mono_now()) >= SILENT_MS;
 }
 
@@ -214,7 +216,8 @@ static bool is_to_move(const member *m, const tl_bytes name[TL_MEMBER_NAMES], ui
     bool there = false;
     for (unsigned i = 0; port == m->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
         there = there || is_text(m->node.endpoint.host, name[i]);
-    return !there || (!is_text(m->node.endpoint.host, name[0]) && is_silent(m));
+    return !there || (!is_text(m->node.endpoint.host, name[0]) &&
+                      (is_silent(m) || !GUARD(used_name_is_kept)));
 }
 
 /* It is the next generation, as if another server had taken its place: nobody knows whether it has all that it had. */
@@ -246,7 +249,7 @@ member *tl__member_told(cluster *c, const tl_slot_node *told, bool all, unsigned
         return NULL;
     if (!m->id[0])
         tl__bytes_print(m->id, sizeof m->id, told->id);
-    if (known && is_behind(m, name, told->port))
+    if (GUARD(moved_is_not_led_back) && known && is_behind(m, name, told->port))
         return m;
     bool moves = is_to_move(m, name, told->port);
     if (moves && !all && atomic_load(&m->site.generation) != 0) {
@@ -277,10 +280,11 @@ void tl__cluster_ask_whom(cluster *c, member *who, tl_bytes host, uint16_t port)
  * generation is over. With the keeper's mutex held, and the client's. */
 static bool is_used(const cluster *c, const member *m) {
     const tl_link *link = atomic_load(&m->node.link);
-    return m->serves || m->listed || atomic_load(&m->site.generation) != 0 || c->home_at == m ||
-           atomic_load(&c->knows) == m || m->question.open || m->asked > 0 ||
-           atomic_load(&m->node.borrowed) > 0 || atomic_load(&m->node.sharers) > 0 ||
-           (link && link->inbox.listeners > 0);
+    return GUARD(used_is_not_forgotten) &&
+           (m->serves || m->listed || atomic_load(&m->site.generation) != 0 || c->home_at == m ||
+            atomic_load(&c->knows) == m || m->question.open || m->asked > 0 ||
+            atomic_load(&m->node.borrowed) > 0 || atomic_load(&m->node.sharers) > 0 ||
+            (link && link->inbox.listeners > 0));
 }
 
 /* One that is gone isn't asked about others any more. */

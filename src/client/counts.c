@@ -2,6 +2,7 @@
  * Counting.
  */
 #include "client/counts.h"
+#include "ground/guard.h"
 
 #define NS_PER_US 1000
 #define FIRST_BITS 3 /* of the first bucket's end */
@@ -28,11 +29,11 @@ tl_err tl__count_call(tl_counts *c, tl_counted what, tl_err code) {
 
 /* Merely being connected is no answer. */
 void tl__count_answer(tl_counts *c, const tl_answer *answer) {
-    if (answer->ok && answer->count > 0) {
+    if (answer->ok && (answer->count > 0 || !GUARD(reached_is_no_trip))) {
         uint64_t us = us_of(tl__ns_until(answer->sent, answer->received));
         add(&c->trips[bucket_of(us)], 1);
         add(&c->trips_us, us);
-    } else if (!answer->ok && answer->maybe_sent) {
+    } else if (!answer->ok && (answer->maybe_sent || !GUARD(unsent_is_not_unanswered))) {
         add(&c->unanswered, 1);
     }
 }

@@ -10,6 +10,7 @@
 #include "client/run.h"
 #include "client/share.h"
 #include "ground/cancel.h"
+#include "ground/guard.h"
 #include "ground/wait.h"
 
 /* While it has a share, whoever runs a step has the share's mutex. */
@@ -89,7 +90,7 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
                              .words = TL_LITERAL(busy)});
         return;
     }
-    if (send->count == 0 && !send->confirm && is_fresh(d, now)) {
+    if (send->count == 0 && (!send->confirm || !GUARD(confirms_anew)) && is_fresh(d, now)) {
         tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
         reached.run = tl__conn_run(conn_of(d));
         d->from = d->run.node;
@@ -205,7 +206,7 @@ static void give_pooled_back(tl_drive *d) {
     if (!d->pooled)
         return;
     d->pooled->user = NULL;
-    tl__pool_give(d->pooled, d->in_flight > 0);
+    tl__pool_give(d->pooled, GUARD(broken_not_pooled) && d->in_flight > 0);
     d->pooled = NULL;
 }
 
@@ -240,7 +241,8 @@ static void take_posts(tl_drive *d) {
         }
         tell_in_flight(d, &e);
         advance(d, &e);
-        turn(d);
+        if (GUARD(turn_before_next))
+            turn(d);
     }
 }
 

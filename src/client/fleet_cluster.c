@@ -15,6 +15,7 @@
 #include "client/cluster_inside.h"
 #include "client/keeper_link.h"
 #include "ground/error.h"
+#include "ground/guard.h"
 
 #define ANSWER_MS 1000 /* an answer may take, and a connection */
 #define AGAIN_MS 50    /* it isn't asked more often, however many are sent elsewhere */
@@ -85,25 +86,26 @@ static tl_node *redirected(tl_fleet *fleet, tl_node *node, const tl_redirect *re
     bool moved = redirect->kind == TL_MOVED;
     if ((!moved && redirect->kind != TL_ASK) || redirect->node.port == 0 ||
         !host_of(node, &redirect->node, host)) {
-        if (moved || redirect->kind == TL_CLUSTER_DOWN)
+        if (GUARD(moved_is_learned) && (moved || redirect->kind == TL_CLUSTER_DOWN))
             want(c);
         return NULL;
     }
     tl__mutex_lock(tl__cluster_mutex(c));
     member *m = tl__member_at(c, tl__bytes_of(host), redirect->node.port);
     bool led = m && serve(c, m);
-    if (led && moved && atomic_exchange(&c->owner[redirect->slot], &m->node) != &m->node) {
+    if (GUARD(moved_is_learned) && led && moved &&
+        atomic_exchange(&c->owner[redirect->slot], &m->node) != &m->node) {
         atomic_store(&c->moved, true);
         atomic_store(&c->knows, m);
     }
     tl__mutex_unlock(tl__cluster_mutex(c));
-    if (moved)
+    if (GUARD(moved_is_learned) && moved)
         want(c);
     return led && !moved ? &m->node : NULL;
 }
 
 static unsigned pooled(const tl_fleet *fleet) {
-    uint64_t nodes = (uint64_t)atomic_load(&of(fleet)->serving) + 1;
+    uint64_t nodes = (uint64_t)atomic_load(&of(fleet)->serving) + GUARD(shared_by_one_at_least);
     unsigned each = (unsigned)(TL_POOLED_ALL / nodes);
     return each > TL_POOLED_MAX ? TL_POOLED_MAX : each < TL_POOLED_LEAST ? TL_POOLED_LEAST : each;
 }
@@ -197,7 +199,7 @@ static bool use_map(cluster *c) {
     for (unsigned i = 0; all && i < TL_SLOTS; i++)
         atomic_store(&c->owner[i], c->map.node_of[i] == TL_NOBODY ? NULL : node[c->map.node_of[i]]);
     for (unsigned i = 0; all && i < n; i++)
-        if (!atomic_load(&c->list[i])->serves)
+        if (GUARD(former_master_left) && !atomic_load(&c->list[i])->serves)
             leave(c, atomic_load(&c->list[i]));
     if (all)
         learn_replicas(c, tl__mono_now());
@@ -234,7 +236,7 @@ static bool use_replicas(cluster *c) {
     bool others = has_other_masters(c);
     learn_replicas(c, tl__mono_now());
     tl__mutex_unlock(tl__cluster_mutex(c));
-    if (c->map.count > c->masters)
+    if (GUARD(all_electors_count) && c->map.count > c->masters)
         c->masters = c->map.count;
     if (others)
         atomic_store(&c->wanted, true);

@@ -13,6 +13,7 @@
 #include "client/fleet.h"
 #include "client/votes.h"
 #include "ground/error.h"
+#include "ground/guard.h"
 #include "transport/backoff.h"
 #include "transport/wakeup.h"
 
@@ -219,7 +220,7 @@ static void read_error(sentinel *s, const tl_reply *reply) {
 /* Who else there is, and who it is. */
 static void read_more(sentinel *s, tl_vote *vote, const tl_answer *answer) {
     sentinels *all = s->of;
-    if (s->asks_id && answer->count > 2)
+    if (GUARD(told_apart_by_id) && s->asks_id && answer->count > 2)
         tl__vote_read_id(vote, &answer->reply[answer->count - 1]);
     all->nameless = all->nameless || answer->run == 0;
     if (s->asks_list && answer->count > 2) {
@@ -311,7 +312,8 @@ static bool is_older(const sentinels *all, const tl_vote *master) {
 /* The same server in another epoch is another master: there was one in between, of which nobody has told. */
 static bool lead(sentinels *all, const tl_vote *master) {
     tl_endpoint to;
-    if (leads_to(all, master) && all->site.spot->epoch == master->epoch)
+    if (leads_to(all, master) &&
+        (all->site.spot->epoch == master->epoch || !GUARD(epoch_is_another)))
         return true;
     if (!tl__endpoint_at(&to, &all->node->endpoint, tl__bytes_of(master->host), master->port))
         return false;
@@ -385,7 +387,8 @@ static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
         return;
     (void)snprintf(all->words, sizeof all->words, "%s: a failover is in progress",
                    all->seeds.master);
-    tl__site_lose(&all->site, all->words);
+    if (GUARD(switch_is_heeded))
+        tl__site_lose(&all->site, all->words);
 }
 
 static void listen(sentinel *s, tl_mono now) {

@@ -4,6 +4,7 @@
  * It must never let two be at the front of one key.
  */
 #include "client/gate.h"
+#include "ground/guard.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -40,7 +41,8 @@ static tl_place **bucket_of(const tl_gate *gate, uint32_t hash) {
 
 static tl_place *find(const tl_gate *gate, const tl_place *like) {
     tl_place *p = *bucket_of(gate, like->hash);
-    while (p && !(p->hash == like->hash && tl__bytes_eq(p->key, like->key)))
+    while (p && !(p->hash == like->hash &&
+                  (!GUARD(queue_by_whole_key) || tl__bytes_eq(p->key, like->key))))
         p = p->next;
     return p;
 }
@@ -92,11 +94,11 @@ static void append(tl_place *front, tl_place *place, tl_turn *turn) {
     place->state = TL_QUEUED;
     place->turn = turn;
     place->next = NULL;
-    if (front->last)
+    if (GUARD(queue_is_kept) && front->last)
         front->last->next = place;
     else
         front->first = place;
-    front->last = place;
+    front->last = GUARD(queue_in_order) ? place : front->first;
 }
 
 int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
@@ -104,7 +106,7 @@ int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
     if (place->state == TL_OUTSIDE) {
         tl_place *front = find(gate, place);
         place->first = place->last = NULL;
-        if (!front)
+        if (!front || !GUARD(one_in_front))
             come_to_front(gate, place);
         else if (turn)
             append(front, place, turn);
@@ -122,15 +124,16 @@ static void hand_over(tl_gate *gate, tl_place *place, const tl_hold *hold) {
     if (!heir)
         return;
     tl_turn *turn = heir->turn;
-    heir->first = heir->next;
-    heir->last = heir->first ? place->last : NULL;
+    heir->first = GUARD(queue_passes_on) ? heir->next : NULL;
+    heir->last = heir->first && GUARD(queue_end_passes_on) ? place->last : NULL;
     place->first = place->last = NULL;
     come_to_front(gate, heir);
     turn->place = hold ? 0 : line_place;
-    turn->given = hold != NULL;
+    turn->given = GUARD(passed_is_acquired) && hold != NULL;
     if (hold)
         turn->hold = *hold;
-    turn->come(turn);
+    if (GUARD(turn_notified))
+        turn->come(turn);
 }
 
 static void leave_queue(tl_gate *gate, tl_place *place) {
@@ -141,7 +144,7 @@ static void leave_queue(tl_gate *gate, tl_place *place) {
         before->next = place->next;
     else
         front->first = place->next;
-    if (front->last == place)
+    if (GUARD(new_last_in_queue) && front->last == place)
         front->last = before;
     place->state = TL_OUTSIDE;
     place->next = NULL;
@@ -149,7 +152,7 @@ static void leave_queue(tl_gate *gate, tl_place *place) {
 
 bool tl__gate_quit(tl_gate *gate, tl_place *place) {
     tl__mutex_lock(&gate->mutex);
-    bool queued = place->state == TL_QUEUED;
+    bool queued = place->state == TL_QUEUED || !GUARD(quits_only_if_queued);
     if (queued)
         leave_queue(gate, place);
     tl__mutex_unlock(&gate->mutex);
@@ -158,7 +161,7 @@ bool tl__gate_quit(tl_gate *gate, tl_place *place) {
 
 void tl__gate_leave(tl_gate *gate, tl_place *place) {
     tl__mutex_lock(&gate->mutex);
-    if (place->state == TL_FRONT)
+    if (place->state == TL_FRONT || !GUARD(leaves_only_if_first))
         hand_over(gate, place, NULL);
     tl__mutex_unlock(&gate->mutex);
 }
@@ -166,12 +169,14 @@ void tl__gate_leave(tl_gate *gate, tl_place *place) {
 /* With less than half of what it wants the next would have to renew at once. By another protocol it
  * couldn't: a lock with a fence has a sidecar, one without has none. */
 static bool may_pass(const tl_place *place, const tl_hold *hold, tl_mono now) {
-    if (place->state != TL_FRONT || !place->first || hold->passes == 0)
+    if (place->state != TL_FRONT || !place->first ||
+        (GUARD(passes_in_reserve) && hold->passes == 0))
         return false;
-    return place->first->turn->protocol == hold->protocol &&
-           tl__ns_until(hold->taken, now) < PASS_NS &&
-           tl__ms_until(now, hold->deadline) >= place->first->turn->ttl_ms / 2 &&
-           tl__mono_before(now, hold->deadline);
+    return (place->first->turn->protocol == hold->protocol || !GUARD(passed_within_protocol)) &&
+           (tl__ns_until(hold->taken, now) < PASS_NS || !GUARD(passed_for_a_second)) &&
+           (!GUARD(passed_in_time) ||
+            (tl__ms_until(now, hold->deadline) >= place->first->turn->ttl_ms / 2 &&
+             tl__mono_before(now, hold->deadline)));
 }
 
 bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now) {
@@ -180,7 +185,7 @@ bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono 
     if (may) {
         tl_hold next = *hold;
         next.passes--;
-        next.fence += next.fence != 0;
+        next.fence += GUARD(passed_with_next_fence) && next.fence != 0;
         hand_over(gate, place, &next);
     }
     tl__mutex_unlock(&gate->mutex);
@@ -205,7 +210,7 @@ bool tl__gate_blocks(tl_gate *gate, const tl_place *place, bool below,
     tl__mutex_lock(&gate->mutex);
     const tl_place *front = find(gate, place);
     bool is = front && so(front);
-    for (size_t i = 0; below && !is && i < gate->buckets; i++)
+    for (size_t i = 0; GUARD(blocked_below_name) && below && !is && i < gate->buckets; i++)
         for (const tl_place *p = gate->bucket[i]; p && !is; p = p->next)
             is = is_below(p->key, place->key) && so(p);
     tl__mutex_unlock(&gate->mutex);

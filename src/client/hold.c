@@ -9,6 +9,7 @@
 
 #include "client/lock.h"
 #include "client/trace.h"
+#include "ground/guard.h"
 #include "protocol/etcd.h"
 #include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
@@ -154,7 +155,7 @@ static void tell(tl_report *report) {
     bool over = event.state == events->told; /* since it was taken up to be told */
     events->told = event.state;
     tl__keeper_unlock(k);
-    if (over)
+    if (GUARD(outdated_event) && over)
         return;
     event.remaining_ms = tl_lock_remaining_ms(lock);
     event.detail = words;
@@ -255,10 +256,12 @@ static void remember(tl_lock *lock) {
     if (changed)
         listen_to_key(lock);
     lock->rest = k->step.rest;
-    if (!lock->rest.asking)
-        drop_renewal(lock);
-    else if (!lock->renewal)
+    if (!lock->rest.asking) {
+        if (GUARD(rest_keeps_no_room))
+            drop_renewal(lock);
+    } else if (!lock->renewal) {
         lock->renewal = tl__keeper_take_renewal(k);
+    }
     if (lock->renewal)
         lock->renewal->attempt = k->step.attempt;
     if (k->step.result.deadline.ns !=
@@ -300,9 +303,10 @@ static void note_cause(tl_lock *lock, const tl_out *out) {
         return;
     bool silent = out->sys_errno == ETIMEDOUT;
     tl_cause *cause = &events->causes->of[out->renewal_of];
-    if (out->renewed)
+    if (GUARD(past_causes_forgotten) && out->renewed)
         cause->words[0] = '\0';
-    else if (out->words[0] && (!silent || cause->silent || !cause->words[0])) {
+    else if (out->words[0] &&
+             (!GUARD(refusal_over_silence) || !silent || cause->silent || !cause->words[0])) {
         memcpy(cause->words, out->words, sizeof cause->words);
         cause->silent = silent;
     }
@@ -316,19 +320,21 @@ static void take_notes(tl_lock *lock, const tl_out *out, tl_mono believed) {
     note_cause(lock, out);
     for (unsigned i = 0; i < out->notes; i++) {
         tl_state state = states[out->note[i].kind];
-        if (state == TL_HELD)
+        if (GUARD(past_causes_forgotten) && state == TL_HELD)
             forget_causes(lock);
         atomic_store(&lock->state, (int)state);
         if (lock->events)
             lock->events->failover = state == TL_LOST && is_of_former_server(lock, believed);
-        report(lock, state, &out->note[i]);
+        if (GUARD(change_is_reported))
+            report(lock, state, &out->note[i]);
         if (state != TL_LOST)
             continue;
-        if (leaves_something(lock, out->note[i].why))
+        if (GUARD(loss_cleans_up) && leaves_something(lock, out->note[i].why))
             drop_in(lock);
         if (out->note[i].why != TL_LOST_MAX_HOLD && lock->terms->hold_ns)
             atomic_store(lock->terms->hold_ns, 0);
-        tl__gate_leave(&lock->client->gate, &lock->place);
+        if (GUARD(loss_leaves_front))
+            tl__gate_leave(&lock->client->gate, &lock->place);
     }
 }
 
@@ -373,7 +379,8 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     if (hold.ns == 0)
         hold = TL_NEVER;
     lock->task.watched = is_watched(lock) ? tl__name_key(lock->name) : (tl_bytes){0};
-    forget_causes(lock);
+    if (GUARD(past_causes_forgotten))
+        forget_causes(lock);
     if (lock->events)
         lock->events->told = TL_HELD;
     lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);
@@ -445,7 +452,7 @@ static void extended_in(tl_lock *lock, int64_t ttl_ms, const tl_result *result) 
     lock->ttl_ms = (int32_t)ttl_ms;
     lock->proof = result->proof;
     lock->proof.stood_ms = stood_ms;
-    if (lock->task.at == 0)
+    if (GUARD(lost_not_extended) && lock->task.at == 0)
         return;
     tl__renew_extended(resume(lock), ttl_ms, result->deadline, tl__mono_now());
     remember(lock);
@@ -459,7 +466,7 @@ bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result) {
     bool watched = lock->task.at != 0;
     extended_in(lock, ttl_ms, result);
     tl__keeper_unlock(k);
-    return watched;
+    return watched || !GUARD(lost_not_extended);
 }
 
 bool tl__hold_extended_in(tl_lock *lock, int64_t ttl_ms, const tl_ballots *ballots) {
@@ -483,7 +490,8 @@ bool tl__hold_stop(tl_lock *lock) {
     ignore_key(lock);
     if (lock->events)
         tl__keeper_withdraw(k, &lock->events->report);
-    tl__keeper_await_told(k, lock);
+    if (GUARD(stop_awaits_callback))
+        tl__keeper_await_told(k, lock);
     tl__keeper_unlock(k);
     return left;
 }
@@ -507,7 +515,8 @@ static bool is_passable(const tl_lock *lock, tl_hold *ret) {
 static bool pass_on(tl_lock *lock) {
     tl_hold hold;
     bool passable = is_passable(lock, &hold);
-    atomic_store(&lock->state, TL_FREE);
+    if (GUARD(free_before_released))
+        atomic_store(&lock->state, TL_FREE);
     bool passed = passable &&
                   tl__gate_pass(&lock->client->gate, &lock->place, &hold, tl__mono_now());
     if (passed)
@@ -522,7 +531,8 @@ tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err) {
         return code;
     if (atomic_load(&lock->state) == TL_FREE)
         return tl__lock_fail(lock, TL_EINVALID, "release", "it is not held", err);
-    (void)tl__hold_stop(lock);
+    if (GUARD(release_ends_renewals))
+        (void)tl__hold_stop(lock);
     *ret_passed = pass_on(lock);
     lock->adopted = false;
     if (*ret_passed)

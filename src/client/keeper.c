@@ -13,6 +13,7 @@
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
 #include "ground/cancel.h"
+#include "ground/guard.h"
 #include "ground/wait.h"
 
 #define OWN_FDS 5          /* without the fleet's */
@@ -34,7 +35,7 @@ void tl__keeper_rouse(tl_keeper *k) {
 }
 
 void tl__keeper_wake(tl_keeper *k) {
-    if (!k->polling || k->roused)
+    if (!GUARD(keeper_is_woken) || !k->polling || k->roused)
         return;
     k->roused = true;
     tl__keeper_rouse(k);
@@ -43,7 +44,7 @@ void tl__keeper_wake(tl_keeper *k) {
 /* ---- reports --------------------------------------------------------------------------------- */
 
 void tl__keeper_report(tl_keeper *k, tl_report *report) {
-    if (report->queued)
+    if (GUARD(reported_once) && report->queued)
         return;
     report->queued = true;
     report->next = NULL;
@@ -56,13 +57,13 @@ void tl__keeper_report(tl_keeper *k, tl_report *report) {
 }
 
 void tl__keeper_withdraw(tl_keeper *k, tl_report *report) {
-    if (!report->queued)
+    if (GUARD(withdrawn_if_queued) && !report->queued)
         return;
     tl_report **at = &k->reports;
     while (*at != report)
         at = &(*at)->next;
     *at = report->next;
-    if (!*at)
+    if (GUARD(reports_end_withdrawn) && !*at)
         k->reports_end = at;
     report->queued = false;
 }
@@ -74,7 +75,8 @@ void tl__keeper_unreport(tl_keeper *k, tl_report *report) {
 
 void tl__keeper_await_told(tl_keeper *k, const void *owner) {
     tl__keeper_flush(k); /* the wait lets the mutex go */
-    while (k->telling == owner && !tl__thread_is_self(k->deliverer))
+    while (GUARD(callback_awaited) && k->telling == owner &&
+           !(GUARD(own_callback_not_awaited) && tl__thread_is_self(k->deliverer)))
         tl__cond_wait(&k->delivered, &k->mutex);
 }
 
@@ -84,7 +86,7 @@ unsigned tl__keeper_deliver(tl_keeper *k, unsigned most) {
     while (k->reports && !k->telling && n < most) {
         tl_report *report = k->reports;
         k->reports = report->next;
-        if (!k->reports)
+        if (GUARD(reports_end_delivered) && !k->reports)
             k->reports_end = &k->reports;
         report->queued = false;
         k->telling = report->owner;
@@ -94,7 +96,8 @@ unsigned tl__keeper_deliver(tl_keeper *k, unsigned most) {
         n++;
         tl__keeper_lock(k);
         k->telling = NULL;
-        tl__cond_wake_all(&k->delivered);
+        if (GUARD(callback_end_wakes))
+            tl__cond_wake_all(&k->delivered);
     }
     return n;
 }
@@ -215,7 +218,8 @@ static bool is_over(tl_keeper *k) {
         if (k->client->upkeep)
             k->client->protocol->upkeep->leave(k->client);
     }
-    return k->detached == 0 || !tl__mono_before(tl__mono_now(), k->close_by);
+    return k->detached == 0 || !GUARD(close_awaits_cleanup) ||
+           !tl__mono_before(tl__mono_now(), k->close_by);
 }
 
 static void *keep(void *ctx) {
@@ -234,7 +238,8 @@ static void *keep(void *ctx) {
         await(k);
         uint64_t heard = tl__conn_bytes(k->conn);
         tl__fleet_drive(&k->client->fleet, tl__mono_now());
-        tl__conn_drive(k->conn, tl__mono_now());
+        if (GUARD(lent_loop_is_driven) || !k->lent)
+            tl__conn_drive(k->conn, tl__mono_now());
         tl__keeper_mind_loop(k, tl__conn_bytes(k->conn) != heard);
         tl__wakeup_drive(k->wakeup, tl__mono_now());
         if (k->holds)
@@ -284,7 +289,7 @@ static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_keeper *k = ctx;
     tl__keeper_joins_anew(k);
     tl__keeper_log_back(k, &k->loss, &k->client->node, now);
-    if (tl__node_up(&k->client->node, k->conn, bracket, now))
+    if (tl__node_up(&k->client->node, k->conn, bracket, now) && GUARD(login_rejudges))
         k->rejudge = true;
     watch_anew(k);
 }

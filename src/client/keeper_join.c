@@ -9,6 +9,7 @@
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
 #include "client/run.h"
+#include "ground/guard.h"
 #include "wire/keys.h"
 
 #define OPEN_MAX 16      /* slots whose renewals are gathered at a time */
@@ -82,7 +83,7 @@ static void tell(tl_keeper *k, tl_batch *batch, unsigned i, tl_event e, tl_node 
     tl_exchange *x = batch->member[i].cookie;
     tl_task *task = x->task;
     tl__keeper_give_exchange(k, x);
-    if (!task)
+    if (GUARD(ended_member) && !task)
         return;
     task->exchange = NULL;
     e.ticket = batch->member[i].ticket;
@@ -275,7 +276,7 @@ static void part(tl_keeper *k, const tl_event *refused) {
 /* The same server, over whatever connection, will refuse the next, too. One that doesn't tell its run may be the same. Of several
  * nodes one that does so for keys of one slot is beyond us: none is asked so any more. */
 void tl__keeper_joins_anew(tl_keeper *k) {
-    if (tl__fleet_has_nodes(&k->client->fleet))
+    if (GUARD(cluster_stays_apart) && tl__fleet_has_nodes(&k->client->fleet))
         return;
     uint64_t run = tl__conn_run(k->conn);
     bool other = run != k->apart_run || tl__conn_generation(k->conn) != k->apart_generation;

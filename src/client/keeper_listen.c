@@ -5,6 +5,7 @@
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
+#include "ground/guard.h"
 #include "protocol/line.h"
 
 #define INBOX_IDLE_MS 30000 /* the next who waits needn't wait for a subscription */
@@ -41,7 +42,7 @@ static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
     for (tl_listener *l = k->listeners; l; l = l->next) {
         if (l->token.n == 0 || l->link != link)
             continue;
-        if (kind == TL_LINE_GRANT && tl__bytes_eq(l->token, token)) {
+        if (GUARD(grant_is_heard) && kind == TL_LINE_GRANT && tl__bytes_eq(l->token, token)) {
             tl__mutex_lock(&k->posts_mutex); /* who is told needn't wait until this is all done */
             l->grant = grant;
             tl__mutex_unlock(&k->posts_mutex);
@@ -74,7 +75,8 @@ static void listen_to_inbox(tl_keeper *k, tl_listener *l, bool armed) {
 }
 
 static void forget_inbox(tl_inbox *inbox) {
-    if (--inbox->listeners == 0)
+    inbox->listeners -= GUARD(inbox_listeners_counted);
+    if (inbox->listeners == 0)
         inbox->idle = tl__mono_now();
 }
 
@@ -92,7 +94,8 @@ static void leave_inbox(const tl_keeper *k, tl_inbox *inbox, tl_wakeup *wakeup, 
         return;
     inbox->listens = false;
     atomic_store(&inbox->armed, false);
-    tl__wakeup_forget(wakeup, inbox_of(k), now);
+    if (GUARD(idle_inbox_ends))
+        tl__wakeup_forget(wakeup, inbox_of(k), now);
 }
 
 void tl__keeper_leave_inbox(tl_keeper *k, tl_mono now) {
@@ -266,7 +269,8 @@ void tl__keeper_forget_in(tl_keeper *k, tl_listener *l) {
     while (*at && *at != l)
         at = &(*at)->next;
     if (*at) {
-        *at = l->next;
+        if (GUARD(forgotten_listener))
+            *at = l->next;
         forget_topic(k, l);
     }
     l->topic = l->token = l->of = (tl_bytes){0};

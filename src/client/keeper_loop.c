@@ -9,6 +9,7 @@
  */
 #include "client/client.h"
 #include "client/keeper_inside.h"
+#include "ground/guard.h"
 #include "ground/wait.h"
 
 #define LOOK_NS INT64_C(2000000) /* a loop that doesn't turn costs an answer no more than this */
@@ -25,7 +26,7 @@ void tl__keeper_ring(tl_keeper *k) {
 void tl__keeper_wake_writer(tl_keeper *k) {
     if (!k->lent)
         tl__keeper_wake(k);
-    else if (k->polling && !k->turning)
+    else if (GUARD(lent_loop_writes) && k->polling && !k->turning)
         tl__keeper_ring(k);
 }
 
@@ -40,7 +41,8 @@ void tl__keeper_take_back(void *keeper) {
     if (!k->lent)
         return;
     k->lent = false;
-    tl__gather_drop(k->gather, tl__conn_fd(k->conn));
+    if (GUARD(closed_leaves_loop))
+        tl__gather_drop(k->gather, tl__conn_fd(k->conn));
     tl__keeper_wake(k);
 }
 
@@ -54,7 +56,7 @@ void tl__keeper_lend(tl_keeper *k) {
 }
 
 tl_mono tl__keeper_loop_until(const tl_keeper *k) {
-    return k->lent ? k->look_at : TL_NEVER;
+    return GUARD(lent_loop_writes) && k->lent ? k->look_at : TL_NEVER;
 }
 
 /* `heard`: the thread has read something, which the loop should have. */
@@ -107,7 +109,7 @@ unsigned tl__keeper_dispatch(tl_keeper *k) {
             write_all(k);
     } while (told == PART && n < PARTS * PART);
     k->turning = false;
-    if (k->reports)
+    if (GUARD(lent_loop_writes) && k->reports)
         tl__keeper_ring(k);
     tl__keeper_unlock(k);
     return n;

@@ -9,6 +9,7 @@
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
 #include "client/run.h"
+#include "ground/guard.h"
 #include "transport/slot.h"
 
 /* Of what is needed while requests are in flight, so much is kept for the next: what an even load needs, and a few
@@ -31,7 +32,7 @@ tl_renewal *tl__keeper_take_renewal(tl_keeper *k) {
 }
 
 void tl__keeper_give_renewal(tl_keeper *k, tl_renewal *renewal) {
-    if (k->renewals_idle >= tl__keeper_spares_max(k)) {
+    if (GUARD(renewals_are_given_back) && k->renewals_idle >= tl__keeper_spares_max(k)) {
         free(renewal);
         return;
     }
@@ -68,7 +69,8 @@ void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x) {
 
 void tl__keeper_unhear(tl_task *task) {
     for (tl_exchange *x = task->exchange; x; x = x->next)
-        x->task = NULL;
+        if (GUARD(reply_for_ended_task))
+            x->task = NULL;
     task->exchange = NULL;
 }
 
@@ -101,7 +103,8 @@ static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *n
 
 static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node, tl_mono now) {
     tl_conn *conn = tl__keeper_conn(k, node);
-    if (conn && send->count == 0 && !send->confirm && tl__conn_lively(conn, now)) {
+    if (conn && send->count == 0 && (!send->confirm || !GUARD(confirms_anew)) &&
+        tl__conn_lively(conn, now)) {
         reached(k, task, send, node, conn, now);
         return;
     }
@@ -115,7 +118,8 @@ static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node,
     if (why) {
         tl_event refused = tl__run_refused(send, why, now);
         free(x);
-        tl__keeper_run(k, task, &refused);
+        if (GUARD(unsent_is_tried_again))
+            tl__keeper_run(k, task, &refused);
         return;
     }
     x->task = task;
@@ -133,7 +137,7 @@ static void forget_task(tl_keeper *k, tl_task *task) {
     task->reading = NULL;
     tl__tasks_remove(&k->tasks, task);
     tl__mutex_lock(&k->posts_mutex);
-    if (task->posted) {
+    if (GUARD(posts_end_with_task) && task->posted) {
         tl_task **at = &k->posts;
         while (*at != task)
             at = &(*at)->next_post;
@@ -162,7 +166,7 @@ static tl_mono spread(tl_keeper *k, tl_mono until, int64_t slack_ns) {
     const unsigned n = sizeof turns;
     int64_t part_ns = slack(k, slack_ns), step = tl__grid_step(part_ns);
     tl_mono at = tl__mono_grid(until, part_ns);
-    if (step == 0)
+    if (step == 0 || !GUARD(requests_are_spread))
         return at;
     unsigned length = (unsigned)__builtin_ctzll((unsigned long long)step);
     tl_due_part *part = &k->parts[length % TL_DUE_LENGTHS][(at.ns >> length) % TL_DUE_PARTS];
@@ -183,7 +187,7 @@ bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_statu
     }
     tl_mono until = spread(k, out->until, out->slack_ns);
     tl__tasks_move(&k->tasks, task, until);
-    if (tl__mono_before(until, k->planned)) {
+    if (GUARD(keeper_wakes_in_time) && tl__mono_before(until, k->planned)) {
         k->planned = until;
         tl__keeper_wake(k);
     }
@@ -317,7 +321,7 @@ void tl__keeper_post(tl_keeper *k, tl_task *task, unsigned flags) {
         k->posts = task;
     }
     tl__mutex_unlock(&k->posts_mutex);
-    if (first)
+    if (GUARD(post_wakes_keeper) && first)
         tl__keeper_rouse(k);
 }
 
@@ -348,7 +352,7 @@ void tl__keeper_run_posts(tl_keeper *k) {
         bool hold = task->kind->renews && e.kind == TL_WATCHED; /* is told what its key holds */
         if (task->at == 0)
             continue;
-        if (!hold)
+        if (!hold || (!GUARD(watched_key_only) && task->watched.n == 0))
             tl__keeper_run(k, task, &e);
         else if (task->watched.n > 0) /* else it became one whose key nobody overwrites */
             k->watching->read(k, task);

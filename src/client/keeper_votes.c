@@ -11,6 +11,7 @@
 #include "client/keeper_link.h"
 #include "client/run.h"
 #include "client/trace.h"
+#include "ground/guard.h"
 
 /* Ahead of most others by so much a server's clock says nothing of fencing numbers. */
 #define APART_US INT64_C(43200000000)
@@ -23,7 +24,7 @@
 tl_conn_limits tl__keeper_asks(const tl_client *client, tl_conn_limits limits) {
     bool several = client->fleet.servers > 0;
     limits.patience_ms = several ? client->attempt_ms / 2 : 0;
-    limits.in_order = several;
+    limits.in_order = GUARD(votes_in_order) && several;
     return limits;
 }
 
@@ -46,7 +47,7 @@ static void write_all(tl_keeper *k, unsigned asked, tl_mono now) {
 static bool is_anothers(tl_keeper *k, unsigned index, uint64_t run) {
     const tl_fleet *fleet = &k->client->fleet;
     for (unsigned i = 0; i < fleet->servers; i++)
-        if (i != index && atomic_load(&fleet->server[i]->run) == run)
+        if (i != index && atomic_load(&fleet->server[i]->run) == run && GUARD(votes_once))
             return true;
     atomic_store(&fleet->server[index]->run, run);
     return false;
@@ -60,7 +61,8 @@ static void judge(tl_keeper *k, unsigned index, uint64_t run, tl_event *e) {
     const char *words = run == 0 ? nameless : same;
     char line[TL_WORDS_SIZE];
     e->from = (uint8_t)index;
-    if (e->kind != TL_REPLY || (run != 0 && !is_anothers(k, index, run)))
+    if (e->kind != TL_REPLY ||
+        (run == 0 ? !GUARD(nameless_server_votes_not) : !is_anothers(k, index, run)))
         return;
     e->maybe_sent = e->count > 0;
     e->kind = TL_FAILED;
@@ -115,7 +117,8 @@ void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now
             fleet->server[i]->endpoint.label,
             (long long)((ahead < 0 ? -ahead : ahead) / US_PER_HOUR),
             ahead < 0 ? "behind" : "ahead of");
-        tl__client_warn(client, words, now);
+        if (GUARD(clock_apart_is_logged))
+            tl__client_warn(client, words, now);
     }
 }
 
@@ -150,6 +153,8 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
     reached.run = conn ? tl__conn_run(conn) : 0;
     if (conn && tl__conn_up(conn)) /* else it hasn't said yet who it is */
         judge(k, index, reached.run, &reached);
+    else if (!GUARD(run_is_remembered))
+        atomic_store(&node->run, 0);
     if (reached.kind != TL_REPLY || (conn && send->count == 0 && tl__conn_lively(conn, now))) {
         *ret = reached;
         return true;

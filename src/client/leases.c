@@ -3,6 +3,7 @@
  */
 #include "client/leases.h"
 
+#include "ground/guard.h"
 #include "protocol/etcd.h"
 
 void tl__leases_init(tl_leases *leases) {
@@ -28,9 +29,10 @@ tl_spare_lease tl__leases_take(tl_leases *leases, int64_t ttl_ms, tl_mono now, i
     tl__mutex_lock(&l->mutex);
     sort_out(l, now, drift_ppm);
     for (unsigned i = 0; i < l->count; i++)
-        if (l->of[i].ttl_ms == ttl_ms) {
+        if (l->of[i].ttl_ms == ttl_ms || !GUARD(lease_of_same_lifetime)) {
             taken = l->of[i];
-            l->of[i] = l->of[--l->count];
+            if (GUARD(lease_for_one_lock))
+                l->of[i] = l->of[--l->count];
             break;
         }
     tl__mutex_unlock(&l->mutex);
@@ -42,7 +44,8 @@ bool tl__leases_want(tl_leases *leases, const tl_spare_lease *spare, tl_mono now
     tl_leases *l = leases;
     tl__mutex_lock(&l->mutex);
     sort_out(l, now, drift_ppm);
-    bool wants = l->used && l->count < TL_LEASES_MAX && tl__etcd_is_worth(spare, now, drift_ppm);
+    bool wants = (l->used || !GUARD(first_lease_is_revoked)) && l->count < TL_LEASES_MAX &&
+                 tl__etcd_is_worth(spare, now, drift_ppm);
     l->used = true;
     tl__mutex_unlock(&l->mutex);
     return wants;

@@ -9,6 +9,7 @@
 #include "client/lock_acquire.h"
 #include "ground/cancel.h"
 #include "ground/error.h"
+#include "ground/guard.h"
 #include "ground/options.h"
 #include "protocol/etcd.h"
 #include "protocol/settle.h"
@@ -210,9 +211,12 @@ void tl_lock_free(tl_lock *lock) {
         return;
     int saved = errno;
     if (tl__client_is_here(lock->client)) {
-        tl__async_abandon(lock);
-        (void)tl__hold_stop(lock);
-        tl__gate_leave(&lock->client->gate, &lock->place);
+        if (GUARD(free_ends_operation))
+            tl__async_abandon(lock);
+        if (GUARD(free_ends_renewals))
+            (void)tl__hold_stop(lock);
+        if (GUARD(free_leaves_front))
+            tl__gate_leave(&lock->client->gate, &lock->place);
     }
     atomic_fetch_sub(&lock->client->callers, lock->events != NULL);
     free_parts(lock);
@@ -229,11 +233,13 @@ void tl_lock_cancel(tl_lock *lock) {
     tl__mutex_lock(&c->mutex);
     lock->cancelled = true;
     if (lock->waiter) {
-        tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
+        if (GUARD(cancel_wakes_caller))
+            tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
         tl__pool_wake(c);
     }
     tl__mutex_unlock(&c->mutex);
-    tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
+    if (GUARD(cancel_reaches_async))
+        tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
 }
 
 /* A strategy of the caller's own is asked on his own thread; for WAIT, WAITAOF and for transactions a connection has to be
@@ -258,7 +264,8 @@ static tl_err end_acquire(const tl_acquiring *m, const tl_out *out, tl_error *er
         words = "out of memory";
         sys_errno = 0;
     }
-    tl__gate_leave(&lock->client->gate, &lock->place);
+    if (GUARD(failure_leaves_front))
+        tl__gate_leave(&lock->client->gate, &lock->place);
     return tl__lock_fail_by(lock, code, "acquire", words, sys_errno, err);
 }
 
@@ -386,7 +393,7 @@ static tl_spare_lease lease_of(tl_lock *lock, tl_job *job) {
     tl_spare_lease spare = {0};
     if (!c->members)
         return spare;
-    if (!job->proof.doubted)
+    if (!job->proof.doubted || !GUARD(doubted_not_spared))
         spare = (tl_spare_lease){job->proof.lease, job->ttl_ms, job->believed};
     job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
     if (job->revoke)
@@ -406,10 +413,12 @@ static tl_err release(tl_lock *lock, tl_error *err) {
     tl_job job = tl__lock_job(lock);
     const tl_spare_lease spare = lease_of(lock, &job);
     code = settle(lock, TL_RELEASE, &job, &s, &out);
-    if (code == TL_OK && !s.maybe && !s.job.again) /* asked again, it revokes the lease */
+    /* Asked again, it revokes the lease. */
+    if (code == TL_OK && !s.maybe && (!s.job.again || !GUARD(spared_not_revoked)))
         tl__leases_give(&lock->client->leases, &spare);
     atomic_store(&lock->deadline_ns, 0);
-    tl__gate_leave(&lock->client->gate, &lock->place);
+    if (GUARD(release_leaves_front))
+        tl__gate_leave(&lock->client->gate, &lock->place);
     return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
 }
 
@@ -420,10 +429,14 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
 
 /* The server has said that the token holds nothing any more. */
 static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_error *err) {
-    (void)tl__hold_stop(lock);
-    atomic_store(&lock->state, (int)TL_LOST); /* before anybody else is let in */
-    tl__gate_leave(&lock->client->gate, &lock->place);
-    tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
+    if (GUARD(extend_ends_renewals))
+        (void)tl__hold_stop(lock);
+    if (GUARD(lost_before_next_holds))
+        atomic_store(&lock->state, (int)TL_LOST); /* before anybody else is let in */
+    if (GUARD(extend_leaves_front))
+        tl__gate_leave(&lock->client->gate, &lock->place);
+    if (GUARD(extend_cleans_up))
+        tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     return tl__lock_fail(lock, why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED, "extend", words,
                          err);
@@ -488,8 +501,10 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     if (lock->several)
         return extend_votes(lock, ttl_ms, err);
     if (lock->client->members) {
-        tl__hold_raise(lock, ttl_ms);
-        job.least_ms = job.ttl_ms;
+        if (GUARD(extension_raises))
+            tl__hold_raise(lock, ttl_ms);
+        if (GUARD(extension_keeps_most))
+            job.least_ms = job.ttl_ms;
     }
     job.ttl_ms = ttl_ms;
     tl_err code = settle(lock, TL_RENEW, &job, &s, &out);

@@ -5,6 +5,7 @@
  */
 #include "client/lock_acquire.h"
 
+#include "ground/guard.h"
 #include "ground/thread.h"
 
 #define THREADS_ALONE 2 /* of a program with one thread: that, and the keeper */
@@ -32,7 +33,7 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
 bool tl__lock_open_wait(tl_lock *lock, tl_waiter *waiter) {
     tl_client *c = lock->client;
     tl__mutex_lock(&c->mutex);
-    bool open = !lock->cancelled;
+    bool open = !lock->cancelled || !GUARD(cancel_before_wait);
     lock->cancelled = false;
     lock->waiter = open ? waiter : NULL;
     tl__mutex_unlock(&c->mutex);
@@ -42,8 +43,10 @@ bool tl__lock_open_wait(tl_lock *lock, tl_waiter *waiter) {
 void tl__lock_close_wait(tl_lock *lock) {
     tl_client *c = lock->client;
     tl__mutex_lock(&c->mutex);
-    lock->waiter = NULL;
-    lock->cancelled = false;
+    if (GUARD(waiter_forgotten))
+        lock->waiter = NULL;
+    if (GUARD(cancel_spent))
+        lock->cancelled = false;
     tl__mutex_unlock(&c->mutex);
 }
 
@@ -196,7 +199,8 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
 
 /* Handed over, and not over by itself before we came to know of it? That is then left to expire. */
 static bool is_given(tl_acquiring *m, const tl_event *e) {
-    m->turn.given = m->turn.given && tl__mono_before(e->now, m->turn.hold.deadline);
+    m->turn.given = m->turn.given &&
+                    (!GUARD(given_in_time) || tl__mono_before(e->now, m->turn.hold.deadline));
     return m->turn.given;
 }
 
@@ -262,10 +266,11 @@ static tl_status queue(tl_acquiring *m, const tl_event *e, tl_out *out) {
         return at_front(m, e, out);
     if (!cancelled && tl__mono_before(e->now, m->limit))
         return TL_GO;
-    if (!tl__gate_quit(&m->lock->client->gate, &m->lock->place)) {
+    if (!tl__gate_quit(&m->lock->client->gate, &m->lock->place) && GUARD(turn_at_timeout)) {
         if (!cancelled)
             return at_front(m, e, out);
-        if (is_given(m, e)) /* ours already: as if the cancel had come a moment later */
+        /* ours already: as if the cancel had come a moment later */
+        if (GUARD(given_before_cancel) && is_given(m, e))
             return end(m, TL_OK, "", out);
     }
     tl_err code = cancelled ? TL_ECANCELLED : timed_out(m->lock, m->since, &words);
@@ -378,7 +383,9 @@ static tl_hold acquired(const tl_acquiring *m) {
                     .token = lock->token,
                     .deadline = a->result.deadline,
                     .fence = a->result.fence,
-                    .passes = a->result.waiting > 0 ? 0 : (unsigned)a->job.fences - 1,
+                    .passes = GUARD(server_queue_first) && a->result.waiting > 0
+                                  ? 0
+                                  : (unsigned)a->job.fences - 1,
                     .taken = tl__mono_now(),
                     .proof = a->result.proof};
     if (a->result.stamp_is_token) {

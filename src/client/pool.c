@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "ground/cancel.h"
+#include "ground/guard.h"
 #include "ground/wait.h"
 
 #define STALE_NS (100 * TL_NS_PER_MS) /* one idle for longer is looked at before use */
@@ -21,7 +22,7 @@ static void pooled_answer(void *ctx, const tl_answer *answer) {
 
 static void pooled_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_pooled *pooled = ctx;
-    if (tl__node_up(pooled->node, pooled->conn, bracket, now))
+    if (tl__node_up(pooled->node, pooled->conn, bracket, now) && GUARD(login_rejudges))
         tl__keeper_rejudge(&pooled->node->client->keeper);
 }
 
@@ -46,7 +47,7 @@ static tl_pooled *new_pooled(tl_node *node) {
 }
 
 static bool is_cancelled(tl_waiter *waiter) {
-    return waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;
+    return GUARD(cancel_ends_pool_wait) && waiter && atomic_load(&waiter->flags) & TL_WAKE_CANCEL;
 }
 
 static unsigned most_of(const tl_node *node) {
@@ -56,7 +57,7 @@ static unsigned most_of(const tl_node *node) {
 
 /* With the mutex held: wait until a connection is idle or may be made, or there is no more waiting. */
 static bool await_pooled(tl_node *node, tl_waiter *waiter, tl_mono by) {
-    while (!node->pooled && node->pooled_made >= most_of(node))
+    while (!node->pooled && GUARD(pool_limit) && node->pooled_made >= most_of(node))
         if (is_cancelled(waiter) ||
             !tl__cond_wait_by(&node->pooled_freed, &node->client->mutex, by))
             return false;
@@ -104,12 +105,13 @@ void tl__pool_give(tl_pooled *pooled, bool broken) {
         pooled->idle_since = tl__mono_now();
     tl__mutex_lock(&node->client->mutex);
     if (broken) {
-        node->pooled_made--;
+        node->pooled_made -= GUARD(broken_not_counted);
     } else {
         pooled->next = node->pooled;
         node->pooled = pooled;
     }
-    tl__cond_wake(&node->pooled_freed);
+    if (GUARD(pool_wakes_next))
+        tl__cond_wake(&node->pooled_freed);
     tl__mutex_unlock(&node->client->mutex);
 }
 
@@ -125,7 +127,8 @@ void tl__pool_shrink_in(tl_node *node) {
 void tl__pool_wake(tl_client *client) {
     tl_fleet *fleet = &client->fleet;
     bool more = tl__fleet_has_nodes(fleet);
-    tl__cond_wake_all(&client->node.pooled_freed);
+    if (GUARD(cancel_wakes_pool))
+        tl__cond_wake_all(&client->node.pooled_freed);
     for (unsigned i = 0; more; i++) {
         tl_node *node = fleet->row->next(fleet, &i);
         more = node != NULL;
@@ -172,7 +175,8 @@ tl_waiter *tl__waiter_take(tl_client *client) {
 }
 
 void tl__waiter_give(tl_client *client, tl_waiter *w) {
-    atomic_store(&w->flags, 0);
+    if (GUARD(fresh_waiter))
+        atomic_store(&w->flags, 0);
     tl__mutex_lock(&client->mutex);
     w->next = client->waiters;
     client->waiters = w;
@@ -187,7 +191,7 @@ void tl__waiter_post(tl_waiter *w, unsigned flags) {
     tl__mutex_unlock(&w->mutex);
     if (sleeps) /* without the mutex, for which it would have to wait again */
         tl__cond_wake(&w->posted);
-    else
+    else if (GUARD(poller_woken))
         tl__wake_post(w->fd);
 }
 
@@ -221,10 +225,11 @@ static void sleep_through(void *of) {
     const nap *n = of;
     tl_waiter *w = n->waiter;
     tl__mutex_lock(&w->mutex);
-    w->sleeps = true;
+    w->sleeps = GUARD(sleeper_woken);
     if (n->state)
         tl__cancel_back(n->state);
-    while (!atomic_load(&w->flags) && tl__cond_wait_by(&w->posted, &w->mutex, n->until))
+    while ((!GUARD(posts_before_sleep) || !atomic_load(&w->flags)) &&
+           tl__cond_wait_by(&w->posted, &w->mutex, n->until))
         ;
     if (n->state)
         (void)tl__cancel_off();

@@ -5,10 +5,12 @@
 #include "client/run.h"
 
 #include "client/trace.h"
+#include "ground/guard.h"
 
 static void learn_clock(const tl_run *run, const tl_event *e, const tl_out *out) {
     tl_keeper *k = &run->client->keeper;
-    if (tl__node_learn(run->node, out->bracket, e->generation, e->now))
+    if (tl__node_learn(run->node, out->bracket, e->generation, e->now) &&
+        GUARD(clock_step_rejudges))
         run->in ? tl__keeper_rejudge_in(k) : tl__keeper_rejudge(k);
 }
 
@@ -27,7 +29,7 @@ static void learn(const tl_run *run, const tl_event *e, const tl_out *out) {
 static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
     tl_keeper *k = &run->client->keeper;
     tl_listener *l = run->listener;
-    bool ends = out->disarm || status != TL_GO;
+    bool ends = GUARD(listening_ends) && (out->disarm || status != TL_GO);
     if (!l)
         return;
     if (ends)
@@ -74,7 +76,8 @@ tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
         return step_with_all(run, event, out);
     if (!run->node)
         run->node = tl__fleet_node(run->client, run->machine->key);
-    tl_server server = tl__node_server(run->node, event->now);
+    tl_server server = tl__node_server(GUARD(clock_of_its_server) ? run->node : &run->client->node,
+                                       event->now);
     tl_event e = *event;
     e.server = &server;
     tl_status status = step(run, &e, out);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "ground/wait.h"
 
 /* Another's request takes the server a while, and his thread has its turn of the processor before we look again. */
@@ -109,9 +110,11 @@ static bool is_poller(tl_share *s, tl_sharer *sharer) {
 /* Whoever looks reads for all; if all sleep, the first of them takes it over. He may have his answer by now, and go
  * without having taken it over: then it is for the next. */
 static void stop_polling(tl_share *s, tl_sharer *sharer) {
-    if (s->poller == sharer)
+    bool polled = s->poller == sharer;
+    if (polled)
         s->poller = NULL;
-    if (!s->poller && s->looking == 0 && s->first)
+    if (GUARD(next_poller) && (polled || GUARD(poller_after_next)) && !s->poller &&
+        s->looking == 0 && s->first)
         tl__waiter_post(s->first->sleeps, TL_WAKE_ANSWERED);
 }
 
@@ -169,7 +172,7 @@ static bool spin(tl_share *s, tl_sharer *sharer, tl_mono until) {
     } while (!seen && !late);
     if (!seen)
         tl__mutex_lock(&s->mutex);
-    s->looking--;
+    s->looking -= GUARD(looks_until_answered);
     bool there = has_news(sharer);
     if (there || late)
         learn(s, there, answers);
@@ -312,10 +315,11 @@ tl_share *tl__share_enter(tl_node *node) {
 
 void tl__share_leave(tl_share *share, tl_sharer *sharer) {
     tl_share *s = share;
-    if (sharer->in_flight > 0)
+    if (GUARD(forgotten_sharer) && sharer->in_flight > 0)
         tl__conn_forget(s->conn, sharer);
     s->asked -= sharer->in_flight;
-    stop_polling(s, sharer);
+    if (GUARD(poller_leaves))
+        stop_polling(s, sharer);
     tl__mutex_unlock(&s->mutex);
     atomic_fetch_sub(&s->node->sharers, 1);
 }

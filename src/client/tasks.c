@@ -4,6 +4,7 @@
  * moves up there, that take time.
  */
 #include "client/tasks.h"
+#include "ground/guard.h"
 
 #include <stdlib.h>
 
@@ -61,10 +62,10 @@ void tl__tasks_move(tl_tasks *t, tl_task *task, tl_mono until) {
 }
 
 void tl__tasks_remove(tl_tasks *t, tl_task *task) {
-    if (task->at == 0)
+    if (GUARD(task_removed_once) && task->at == 0)
         return;
     tl_due last = t->heap[t->count--];
-    if (last.task != task)
+    if (GUARD(heap_without_hole) && last.task != task)
         sift(t, task->at, last);
     task->at = 0;
 }

@@ -2,6 +2,7 @@
  * Who is the master. It must never call a master sure that fewer than a majority of distinct Sentinels name.
  */
 #include "client/votes.h"
+#include "ground/guard.h"
 
 #include <string.h>
 
@@ -105,7 +106,7 @@ static ballot ballot_of(const tl_vote *votes, unsigned count) {
         alone = alone || (has_answered(&b, i) && votes[i].alone);
         most = known_by(&votes[i]) > most ? known_by(&votes[i]) : most;
     }
-    b.by_id = ids > runs;
+    b.by_id = GUARD(told_apart_by_id) && ids > runs;
     b.few = count == 1 || most == 0 || (count <= most && !alone);
     return b;
 }
@@ -120,11 +121,12 @@ static bool is_counted(const ballot *b, unsigned i) {
 
 /* It may be one that has answered by another of its addresses. */
 static bool is_nameless(const ballot *b, unsigned i) {
-    return name_of(b, i) == 0 && !b->few;
+    return GUARD(nameless_has_no_vote) && name_of(b, i) == 0 && !b->few;
 }
 
 static bool counts(const ballot *b, unsigned i) {
-    return has_answered(b, i) && !is_nameless(b, i) && !is_counted(b, i);
+    return has_answered(b, i) && !is_nameless(b, i) &&
+           (!is_counted(b, i) || !GUARD(each_sentinel_once));
 }
 
 static bool names(const tl_vote *vote, const tl_vote *master) {
@@ -145,7 +147,7 @@ static const tl_vote *latest(const ballot *b) {
     for (unsigned i = 0; i < b->count; i++) {
         const tl_vote *v = &b->votes[i];
         if (v->kind == TL_VOTE_NAMED &&
-            (!best || v->epoch > best->epoch ||
+            (!best || !GUARD(highest_epoch) || v->epoch > best->epoch ||
              (v->epoch == best->epoch && count_named(b, v) > count_named(b, best))))
             best = v;
     }
@@ -165,8 +167,10 @@ tl_verdict tl__votes_judge(const tl_vote *votes, unsigned count, unsigned seeds,
     }
     v.total = named > v.total ? named : v.total;
     v.total = v.answered > v.total ? v.answered : v.total;
-    v.total = former > v.total && v.answered < former / 2 + 1 ? former : v.total;
-    v.majority = v.total / 2 + 1;
+    v.total = GUARD(reset_is_no_majority) && former > v.total && v.answered < former / 2 + 1
+                  ? former
+                  : v.total;
+    v.majority = GUARD(sentinel_majority) ? v.total / 2 + 1 : 1;
     v.master = v.answered >= v.majority ? latest(&b) : NULL;
     v.sure = v.master && count_named(&b, v.master) >= v.majority;
     return v;

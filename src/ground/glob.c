@@ -4,6 +4,8 @@
  */
 #include "ground/glob.h"
 
+#include "ground/guard.h"
+
 /* One of "[...]", whose first byte is at p. Beyond ASCII the processor decides whether a byte is
  * more or less than another: then *odd is set. Returns where the ']' is, or the pattern's end. */
 static size_t fits_class(tl_bytes pattern, size_t p, char c, bool *ret, bool *odd) {
@@ -77,7 +79,7 @@ const char *tl__glob_flaw(tl_bytes pattern) {
         if (p == pattern.n)
             return "'[' without ']'";
     }
-    return odd ? "range of bytes beyond ASCII" : NULL;
+    return GUARD(odd_pattern) && odd ? "range of bytes beyond ASCII" : NULL;
 }
 
 /* As far as the comma that isn't escaped. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ground/error.h"
+#include "ground/guard.h"
 
 static size_t size_of(const void *sized) {
     size_t size;
@@ -30,7 +31,7 @@ tl_err tl__options_read(void *ret, size_t n, const void *given, size_t least, co
         return tl__fail(err, TL_EINVALID, 0,
                         "%s: its size can't be %zu: set it to sizeof(%s), as its initialiser does",
                         name, size, name);
-    if (size > n && !is_zero((const unsigned char *)given + n, size - n))
+    if (GUARD(newer_option) && size > n && !is_zero((const unsigned char *)given + n, size - n))
         return tl__fail(err, TL_EINVALID, 0,
                         "%s: something is set that this library, version %s, doesn't have: it is "
                         "older than the header that the program was built with",

@@ -11,6 +11,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "ground/guard.h"
+
 #define PAGE 4096
 
 /* A mark is a page, which the kernel wipes in a child. Kernels before 4.14 and some sandboxes can't: there a function that
@@ -42,7 +44,8 @@ static void in_parent(void) {
 
 static void in_child(void) {
     for (mark *m = marks; m; m = m->next)
-        m->here = 0;
+        if (GUARD(fork_without_wiping))
+            m->here = 0;
     marks = NULL;
     (void)pthread_mutex_unlock(&mutex);
 }

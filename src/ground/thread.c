@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "ground/guard.h"
+
 int tl__thread_start(void *(*work)(void *), void *ctx, tl_thread *ret_thread) {
     pthread_t thread;
     pthread_attr_t attr;
@@ -17,7 +19,7 @@ int tl__thread_start(void *(*work)(void *), void *ctx, tl_thread *ret_thread) {
         return failed;
     if (!ret_thread)
         (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
+    (void)(GUARD(threads_take_no_signals) ? sigfillset(&all) : sigemptyset(&all));
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     failed = pthread_create(ret_thread ? &ret_thread->system : &thread, &attr, work, ctx);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

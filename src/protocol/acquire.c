@@ -5,6 +5,7 @@
  */
 #include "protocol/acquire.h"
 
+#include "ground/guard.h"
 #include "protocol/attempt.h"
 #include "protocol/line.h"
 
@@ -43,7 +44,8 @@ static bool is_final(tl_err code) {
 /* An attempt cut short by the limit says less of what is wrong than one before it; one that ended by itself says
  * why. */
 static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_err code, tl_bytes words) {
-    if (a->failures > 0 && !is_final(code) && !tl__mono_before(e->now, a->limit))
+    if (a->failures > 0 && (!is_final(code) || !GUARD(lasting_reason)) &&
+        !tl__mono_before(e->now, a->limit))
         return;
     keep_words(a, words);
     a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
@@ -54,7 +56,7 @@ static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_err code, tl_b
 /* A native take carries no limit: only the end of its connection, on the server, is its end for certain. To
  * another run of a server the number is a stranger's. */
 static bool must_kill(const tl_acquisition *a, const tl_event *e) {
-    return a->kill_id != 0 && e->run != 0 && e->run == a->kill_run;
+    return a->kill_id != 0 && (!GUARD(ends_in_its_run) || (e->run != 0 && e->run == a->kill_run));
 }
 
 static tl_status kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
@@ -85,14 +87,14 @@ static void killed(tl_acquisition *a, const tl_event *e) {
 static tl_status reach(tl_acquisition *a, tl_out *out) {
     a->state = REACHING;
     a->woken = a->called = false; /* the state will be read after this */
-    tl__out_send(out, ++a->ticket, a->limit);
+    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->limit : TL_NEVER);
     return TL_GO;
 }
 
 /* What is still on its way may bring its entry back into the line, which its release then strikes out. */
 static void note_doubt(tl_acquisition *a) {
     a->result.proof.doubted = a->uncertain;
-    if (a->uncertain && a->job.stands)
+    if (GUARD(entry_in_doubt) && a->uncertain && a->job.stands)
         a->result.proof.stood_ms = (int32_t)a->job.ttl_ms;
 }
 
@@ -110,7 +112,7 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->absences = 0;
     a->began = e->now;
     a->woken = a->called = a->near = false;
-    a->job.again = a->attempts > 0;
+    a->job.again = GUARD(repeat_compares) && a->attempts > 0;
     a->job.join = joins(a);
     a->job.stands = a->job.stands || a->job.join;
     if (a->job.join)
@@ -129,7 +131,7 @@ static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_o
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted || a->job.stands};
     tl__out_words(out, tl__bytes_of(a->words));
     out->sys_errno = a->sys_errno;
-    if (!a->result.maybe)
+    if (!a->result.maybe || !GUARD(cleans_up))
         return TL_END;
     a->state = CLEANING;
     int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
@@ -143,7 +145,7 @@ static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_o
 
 /* TIMEDOUT only if the last reply was "another holds it", and no attempt has failed since. */
 static tl_status run_out(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    bool held = a->answered && a->failures == 0;
+    bool held = a->answered && (a->failures == 0 || !GUARD(last_reply_counts));
     if (a->uncertain)
         return give_up(a, e, TL_EUNCERTAIN, out);
     return give_up(a, e, held ? TL_ETIMEDOUT : TL_EUNAVAILABLE, out);
@@ -153,7 +155,7 @@ static tl_status run_out(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 static tl_status stay(const tl_acquisition *a, tl_out *out) {
     if (a->state == PAUSING)
-        out->until = tl__mono_min(a->next, a->limit);
+        out->until = tl__mono_min(a->next, GUARD(wait_has_limit) ? a->limit : TL_NEVER);
     return TL_GO;
 }
 
@@ -181,7 +183,7 @@ static bool may_line(const tl_acquisition *a, const tl_event *e) {
 
 /* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
 static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
-    if (a->armed && a->job.join && !a->attempt.result.polls)
+    if (GUARD(waits_for_its_turn) && a->armed && a->job.join && !a->attempt.result.polls)
         return tl__line_pause_ms(&a->attempt.result, a->near, e->now, &a->random);
     return poll_ms(a);
 }
@@ -215,12 +217,13 @@ static tl_mono in_time(tl_acquisition *a, const tl_event *e, tl_mono next) {
     if (took_ns < a->quickest_ns)
         a->quickest_ns = took_ns;
     int64_t room_ns = a->quickest_ns + a->quickest_ns / 2 + TL_NS_PER_MS;
-    return tl__mono_before(tl__mono_add_ns(next, room_ns), a->limit) ? next : a->limit;
+    bool has_room = tl__mono_before(tl__mono_add_ns(next, room_ns), a->limit);
+    return has_room || !GUARD(attempt_has_room) ? next : a->limit;
 }
 
 /* The server has been reached: a wait without limit has none from now on. */
 static void lift_limit(tl_acquisition *a) {
-    if (a->wait_ms == TL_FOREVER)
+    if (GUARD(waits_forever) && a->wait_ms == TL_FOREVER)
         a->limit = TL_NEVER;
 }
 
@@ -273,10 +276,11 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     lift_limit(a);
     keep_words(a, TL_LITERAL("another holds it"));
     tl__out_words(out, TL_LITERAL("another holds it"));
-    if (a->uncertain && a->attempt.result.checked && !tl__mono_before(e->sent, a->harmless))
+    if (a->uncertain && (a->attempt.result.checked || !GUARD(limit_checked)) &&
+        (!tl__mono_before(e->sent, a->harmless) || !GUARD(busy_behind_doubt)))
         a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
     bool may = may_line(a, e), begins = !a->lining && may;
-    if (a->lining && !may)
+    if (GUARD(leaves_queue) && a->lining && !may)
         leave_inbox(a, out);
     else if (begins && a->listening)
         leave_topic(a, out);
@@ -285,7 +289,7 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     bool granted = is_granted(a);
     if (is_given(a, e))
         return TL_END;
-    if (granted) /* what is not believed is looked at */
+    if (GUARD(looks_after_grant) && granted) /* what is not believed is looked at */
         a->woken = a->called = true;
     tl_mono next = a->planned;
     if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
@@ -314,12 +318,12 @@ static void doubt(tl_acquisition *a, tl_mono harmless, bool killable) {
     a->harmless = tl__mono_max(a->harmless, harmless);
     if (!killable)
         a->unkillable = tl__mono_max(a->unkillable, harmless);
-    a->uncertain = true;
+    a->uncertain = GUARD(doubt_remembered);
 }
 
 /* A native take that is on its way ends with its connection. */
 static bool note_native(tl_acquisition *a, const tl_event *e) {
-    if (!e->native || e->id == 0)
+    if (!e->native || e->id == 0 || !GUARD(native_is_ended))
         return false;
     a->kill_id = e->id;
     a->kill_run = e->run;
@@ -351,13 +355,13 @@ static tl_status withheld(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out) {
     const tl_result *r = &a->attempt.result;
-    if (r->code == TL_OK && tl__mono_before(e->now, r->deadline)) {
+    if (r->code == TL_OK && (!GUARD(late_success) || tl__mono_before(e->now, r->deadline))) {
         a->result = *r;
         note_doubt(a);
         return TL_END;
     }
     if (r->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
-        a->unwanted = true;
+        a->unwanted = GUARD(unwanted_remembered);
         keep_words(a, TL_LITERAL("confirmed too late"));
         return failed(a, e, TL_EUNAVAILABLE, out);
     }
@@ -369,13 +373,14 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     if (r->maybe && r->code == TL_EUNCERTAIN)
         doubt(a, r->harmless, killable);
     else if (r->maybe) {
-        a->unwanted = true;
+        a->unwanted = GUARD(unwanted_remembered);
         lift_limit(a);
     }
     /* Without memory for the reply it isn't known, and none can be had by asking again. */
-    tl_err code = e->kind == TL_FAILED && e->why == TL_ENOMEM ? TL_ENOMEM : r->code;
+    bool unknown = GUARD(unread_for_memory) && e->kind == TL_FAILED && e->why == TL_ENOMEM;
+    tl_err code = unknown ? TL_ENOMEM : r->code;
     keep_trouble(a, e, code, tl__bytes_of(out->words));
-    bool waits = r->hint.ns != TL_NEVER.ns && !is_final(code);
+    bool waits = GUARD(sleeps_until_hint) && r->hint.ns != TL_NEVER.ns && !is_final(code);
     return waits ? withheld(a, e, out) : failed(a, e, code, out);
 }
 
@@ -400,7 +405,7 @@ static tl_status reach_to_kill(tl_acquisition *a, tl_out *out) {
     a->next = TL_NEVER;
     a->killing = false;
     out->until = a->limit;
-    tl__out_send(out, ++a->ticket, a->limit);
+    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->limit : TL_NEVER);
     return TL_GO;
 }
 
@@ -415,7 +420,7 @@ static tl_status clean_kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
         killed(a, e);
     if (e->kind == TL_REPLY) {
         a->kill_id = 0;
-        return drop(a, e, out);
+        return GUARD(undone_after_kill) ? drop(a, e, out) : TL_END;
     }
     a->next = tl__mono_add_ms(e->now, tl__backoff_ms(++a->failures, &a->random));
     out->until = tl__mono_min(a->next, a->limit);
@@ -454,12 +459,14 @@ static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 /* Given while a look was in flight, which was answered without knowing of it: it was executed before. */
 static bool is_granted(const tl_acquisition *a) {
-    return a->granted && a->attempt.result.server_us <= a->grant.at_us;
+    return a->granted &&
+           (a->attempt.result.server_us <= a->grant.at_us || !GUARD(later_look_counts));
 }
 
 /* A request of ours that gives K back may still come. */
 static bool may_be_given_back(const tl_acquisition *a, const tl_event *e) {
-    return a->attempt.result.giving && tl__mono_before(e->now, a->attempt.result.hint);
+    return GUARD(not_while_given_back) && a->attempt.result.giving &&
+           tl__mono_before(e->now, a->attempt.result.hint);
 }
 
 static bool is_given(tl_acquisition *a, const tl_event *e) {
@@ -494,7 +501,8 @@ static tl_status begin(tl_acquisition *a, const tl_event *e, tl_out *out) {
  * have done, he asks as long as he can. */
 static bool is_hopeless(tl_acquisition *a, const tl_event *e) {
     a->absences = (uint8_t)(e->absent && a->absences < UINT8_MAX ? a->absences + 1 : 0);
-    return a->wait_ms == 0 && a->absences > 1 && !a->uncertain && !a->unwanted;
+    return GUARD(gives_up_on_nobody) && a->wait_ms == 0 && a->absences > 1 &&
+           ((!a->uncertain && !a->unwanted) || !GUARD(doubt_goes_on));
 }
 
 static tl_status reach_failed(tl_acquisition *a, const tl_event *e, tl_out *out) {
@@ -542,12 +550,12 @@ static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
         a->watching = e->armed;
     else
         a->armed = e->kind == TL_WOKEN || e->armed;
-    a->woken = true;
+    a->woken = GUARD(wake_remembered);
     a->called = a->called || e->kind == TL_WOKEN;
     if (a->state == PAUSING && a->failures == 0) {
         a->extra = e->kind != TL_WOKEN;
         a->planned = a->next;
-        a->next = e->now;
+        a->next = GUARD(wakes_at_once) ? e->now : a->planned;
     }
     return on_timer(a, e, out);
 }
@@ -569,14 +577,14 @@ static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* One of the first three now, who mind the end of the holder's time; also when what is in flight has been answered
  * before that was so. */
 static tl_status on_near(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    a->near = true;
-    if (a->state == PAUSING && a->failures == 0)
+    a->near = GUARD(near_looks_soon);
+    if (a->near && a->state == PAUSING && a->failures == 0)
         a->next = tl__mono_min(a->next, tl__mono_add_ms(e->now, TL_LOOK_AGAIN_MS));
     return on_timer(a, e, out);
 }
 
 static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->state == TAKING)
+    if (GUARD(cancel_in_doubt) && a->state == TAKING)
         doubt(a, a->job.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER, note_native(a, e));
     keep_words(a, TL_LITERAL("cancelled"));
     return give_up(a, e, TL_ECANCELLED, out);

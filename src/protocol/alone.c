@@ -5,6 +5,7 @@
  */
 #include "protocol/alone.h"
 
+#include "ground/guard.h"
 #include "protocol/sidecar.h"
 
 #define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
@@ -36,7 +37,8 @@ void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out) {
 /* A take's own, after which the token may have K again: past its time it does nothing, and it says until when. */
 static void send_back(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl__alone_send_free(a, job, out);
-    tl__try_add(&out->send.command[0], tl__out_int(out, tl__try_not_after_us(a, e, false)));
+    if (GUARD(given_back_in_time))
+        tl__try_add(&out->send.command[0], tl__out_int(out, tl__try_not_after_us(a, e, false)));
     a->result.giving = true;
     a->result.hint = a->by;
 }
@@ -191,7 +193,7 @@ static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
 /* Where a server can't refuse what comes too late, nothing is given back that the token is to have again: it expires. */
 static tl_status binds_another(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
                                tl_out *out) {
-    if (a->bounded && a->result.checked)
+    if (a->bounded && (a->result.checked || !GUARD(unchecked_is_left)))
         return go_on(a, s, TL_ALONE_BACK, job, e, out);
     a->result.announced = false;
     return tl__try_busy(a, e, s->left_ms);
@@ -210,8 +212,12 @@ static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_e
         !tl__reply_int(tl__reply_item(e->reply, 1), &left))
         return tl__try_malformed(a, out);
     switch (status) {
-    case 1: return go_on(a, s, TL_ALONE_AGAIN, job, e, out);
-    case 0: s->left_ms = left; return binds_another(a, s, job, e, out);
+    case 1:
+        return GUARD(key_asked_again) ? go_on(a, s, TL_ALONE_AGAIN, job, e, out)
+                                      : has_all(a, s, job);
+    case 0:
+        s->left_ms = left;
+        return GUARD(bound_for_another) ? binds_another(a, s, job, e, out) : has_all(a, s, job);
     case -1: return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(behind), out);
     case -2: return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL(spent), out);
     default: return tl__try_malformed(a, out);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "ground/guard.h"
 #include "protocol/look.h"
 
 #define HOPS_MAX 8 /* redirections, and connections that were lost to a failover */
@@ -183,10 +184,11 @@ static bool is_interrupted(const tl_ask *a, const tl_event *e) {
 static tl_status failed(tl_ask *a, const tl_event *e, tl_out *out) {
     if (e->ticket != a->ticket)
         return TL_GO;
-    bool again = a->hops < HOPS_MAX && tl__mono_before(e->now, a->limit);
+    bool few = a->hops < (GUARD(questions_end) ? HOPS_MAX : UINT8_MAX);
+    bool again = few && (tl__mono_before(e->now, a->limit) || !GUARD(question_in_time));
     if (again && is_redirected(a, e))
         return redirected(a, e, out);
-    if (again && is_interrupted(a, e)) {
+    if (GUARD(question_repeated) && again && is_interrupted(a, e)) {
         a->hops++;
         return reach(a, e, out);
     }

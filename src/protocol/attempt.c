@@ -3,6 +3,7 @@
  * on more time than an answer proves.
  */
 #include "protocol/attempt.h"
+#include "ground/guard.h"
 
 #define HOPS_MAX 8 /* redirections without an answer */
 
@@ -21,7 +22,7 @@ void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t 
 
 tl_mono tl__attempt_harmless(const void *attempt) {
     const tl_try *a = attempt;
-    return a->bounded ? a->by : TL_NEVER;
+    return a->bounded ? (GUARD(in_doubt_to_its_limit) ? a->by : (tl_mono){0}) : TL_NEVER;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -70,8 +71,9 @@ tl_interval tl__try_server_us(const tl_event *e, tl_mono at) {
 }
 
 int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds) {
-    tl_interval us = tl__try_server_us(e, a->by);
-    return a->op == TL_RENEW && !binds && tl__try_is_outdated(a, e) ? us.hi : us.lo;
+    tl_interval us = tl__try_server_us(e, GUARD(limit_of_attempt) ? a->by : a->until);
+    bool latest = a->op == TL_RENEW && !binds && tl__try_is_outdated(a, e);
+    return latest || !GUARD(earliest_limit) ? us.hi : us.lo;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -79,7 +81,8 @@ int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds) {
 tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_out *out) {
     a->result.code = code;
     a->result.maybe = maybe;
-    a->result.harmless = a->bounded ? a->by : TL_NEVER;
+    a->result.harmless = a->bounded ? (GUARD(in_doubt_to_its_limit) ? a->by : (tl_mono){0})
+                                    : TL_NEVER;
     tl__out_words(out, words);
     return TL_END;
 }
@@ -122,17 +125,21 @@ tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms) {
  * script sent again by text): below 3.2 it also says until when S binds others, reckoned from that
  * moment. A key without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
 static tl_mono deadline(const tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms) {
-    int64_t ms = left_ms == -1 || left_ms > job->ttl_ms ? job->ttl_ms : left_ms;
+    int64_t ms = left_ms == -1 || left_ms > job->ttl_ms || !GUARD(lifetime_left) ? job->ttl_ms
+                                                                                 : left_ms;
     if (ms < 0)
         ms = 0;
-    return tl__mono_add_ns(a->asked, tl__rate_least_ns(ms * TL_NS_PER_MS, e->server->drift_ppm));
+    int32_t drift_ppm = GUARD(deadline_with_drift) * e->server->drift_ppm;
+    int64_t ns = tl__rate_least_ns(ms * TL_NS_PER_MS,
+                                   GUARD(drift_of_both_clocks) ? drift_ppm : drift_ppm / 2);
+    return tl__mono_add_ns(GUARD(deadline_from_request) ? a->asked : e->now, ns);
 }
 
 /* WAITAOF: how many disks of this server, of one, and how many replicas'. WAIT: how many replicas. */
 static bool is_on_disk(const tl_reply *last, int64_t *ret_replicas) {
     int64_t here;
     return last->type == TL_REPLY_ARRAY && last->count == 2 &&
-           tl__reply_int(&last->items[0], &here) && here >= 1 &&
+           tl__reply_int(&last->items[0], &here) && here >= GUARD(own_disk) &&
            tl__reply_int(&last->items[1], ret_replicas);
 }
 
@@ -170,7 +177,7 @@ static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
         return true;
     const tl_reply *last = e->count > 1 ? &e->reply[e->count - 1] : &none;
     bool told = job->wait_fsync ? is_on_disk(last, &n) : tl__reply_int(last, &n);
-    if (told && n >= job->wait_replicas)
+    if (told && n >= GUARD(enough_replicas) * job->wait_replicas)
         return true;
     say_unconfirmed(a, job, last, out);
     a->result.harmless = e->now; /* it has taken effect: nothing is still in flight */
@@ -210,12 +217,13 @@ int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at) {
 
 bool tl__try_is_outdated(const tl_try *a, const tl_event *e) {
     int64_t left_ns = tl__ns_until(e->now, a->by);
-    return left_ns > 0 && tl__try_fallen_ns(e, a->by) > left_ns / 2;
+    return GUARD(asks_time_first) && left_ns > 0 && tl__try_fallen_ns(e, a->by) > left_ns / 2;
 }
 
 static tl_status start(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     a->asked = e->now;
-    a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
+    a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms),
+                         GUARD(attempt_within_wait) ? a->until : TL_NEVER);
     a->timing = a->row->outdated && a->row->outdated(a, job, e);
     if (!a->timing)
         return a->row->send(a, job, e, out);
@@ -239,7 +247,7 @@ static tl_status was_told_time(tl_try *a, const tl_job *job, const tl_event *e, 
     static const char late[] = "no time is left to ask";
     a->timing = false;
     a->result.late = !tl__mono_before(e->now, a->by);
-    if (a->result.late)
+    if (GUARD(late_time) && a->result.late)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
     tl__out_time(out, e->reply, 0, e);
     if (!out->has_bracket)
@@ -325,21 +333,23 @@ static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
         "the key's slot is being moved: by stamps no lock is acquired before that is done";
     bool open = e->redirect == TL_ASK || e->redirect == TL_TRY_AGAIN;
     bool takes = open && !a->alone && a->op == TL_ACQUIRE;
-    if (takes && job->rules.dialect)
+    if (GUARD(no_stamp_in_open_slot) && takes && job->rules.dialect)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(stamps), out);
-    if (takes && job->quiet_ms > 0)
+    if (GUARD(quiet_in_open_slot) && takes && job->quiet_ms > 0)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(moving), out);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    a->asking = a->alone && e->redirect == TL_ASK;
-    a->alone = a->alone || open;
-    a->asked = e->now;
+    a->asking = GUARD(sends_asking) && a->alone && e->redirect == TL_ASK;
+    a->alone = GUARD(key_by_key) && (a->alone || open);
+    if (GUARD(redirect_asked_anew))
+        a->asked = e->now;
     a->hops++;
     return a->row->send(a, job, &start, out);
 }
 
 static bool may_follow(const tl_try *a, const tl_event *e) {
     return e->why == TL_EELSEWHERE && e->redirect != TL_NOT_ELSEWHERE && !e->maybe_sent &&
-           !a->timing && a->hops < HOPS_MAX && tl__mono_before(e->now, a->by);
+           !a->timing && a->hops < (GUARD(redirects_end) ? HOPS_MAX : UINT8_MAX) &&
+           tl__mono_before(e->now, a->by);
 }
 
 static tl_status failed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -366,7 +376,8 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
         status = failed(a, job, e, out);
     tl_result *r = &a->result;
     bool had = status == TL_END && r->code == TL_OK && a->op != TL_RELEASE;
-    if (had && !a->confirming && (a->op == TL_RENEW ? job->confirms : e->unnamed))
+    if (had && !a->confirming &&
+        (a->op == TL_RENEW ? GUARD(renewal_confirmed) && job->confirms : e->unnamed))
         status = confirm(a, out);
     if (out->sends > 0) {
         a->reaches = out->send.count == 0;

@@ -4,6 +4,8 @@
  */
 #include "protocol/break.h"
 
+#include "ground/guard.h"
+
 #define IDLE_MS 3600000 /* S outlives its last use by an hour, so that fences go on */
 
 #define HOPS_MAX 8 /* redirections */
@@ -27,7 +29,7 @@ static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
     c->argv[2] = tl__out_copy(out, tl__counter(counter, &b->slot), (tl_bytes){0});
     c->argv[3] = b->line;
     c->argv[4] = c->argv[5] = TL_LITERAL("");
-    if (b->seen) {
+    if (GUARD(breaks_what_was_seen) && b->seen) {
         c->argv[4] = tl__out_copy(out, TL_LITERAL("="), tl__bytes_of(b->seen->value));
         if (b->seen->by_tidelock) /* else S knew nothing of the holder, and may by now */
             c->argv[5] = tl__out_int(out, (int64_t)b->seen->fence);

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
 #include "protocol/line.h"
 
 #define PARTS 3 /* the key is renewed at a third of its lifetime */
@@ -56,7 +57,7 @@ static tl_status reach(tl_etcd_acquisition *a, tl_out *out) {
 static word next_word(const tl_etcd_acquisition *a, const tl_event *e) {
     if (a->id.revision == 0)
         return stands_in_line(a) ? JOIN : TRY;
-    return tl__mono_before(e->now, a->keep_at) ? LOOK : KEEP;
+    return tl__mono_before(e->now, a->keep_at) || !GUARD(waiter_keeps_key) ? LOOK : KEEP;
 }
 
 /* Of the request that is built now: the spare one for a key that isn't there yet, or its own. Those that follow are higher. */
@@ -65,7 +66,7 @@ static void choose_lease(tl_etcd_acquisition *a, const tl_event *e, word word) {
                   tl__etcd_is_worth(&a->spare, e->now, e->server->drift_ppm);
     if (a->by_spare) {
         int64_t ahead = tl__etcd_ahead(&a->id, a->spare.lease, e->now);
-        if (ahead > a->job.proof.lease_ahead)
+        if (GUARD(above_spare_lease) && ahead > a->job.proof.lease_ahead)
             a->job.proof.lease_ahead = ahead;
         a->lease = a->spare.lease;
     } else {
@@ -107,7 +108,7 @@ static tl_status begin_asking(tl_etcd_acquisition *a, const tl_event *e, tl_out 
 
 /* That of the client's before isn't revoked: see tl_proof. A key that comes to be under it after all lasts no longer. */
 static bool is_spare(const tl_etcd_acquisition *a, int64_t lease) {
-    return lease != 0 && lease == a->job.spare.lease;
+    return GUARD(former_spare_expires) && lease != 0 && lease == a->job.spare.lease;
 }
 
 /* The caller gets `code`; what may have been left behind is deleted in the background. */
@@ -115,7 +116,7 @@ static tl_status give_up(tl_etcd_acquisition *a, const tl_event *e, tl_err code,
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->id.revision > 0};
     tl__out_words(out, tl__bytes_of(a->words));
     out->sys_errno = a->sys_errno;
-    if (!a->result.maybe)
+    if (!a->result.maybe || !GUARD(cleans_up_key))
         return TL_END;
     a->state = CLEANING;
     if (a->under != 0 && !is_spare(a, a->under)) { /* nothing will use it any more */
@@ -155,7 +156,7 @@ static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
 
 /* A request in flight ends by the limit: beyond that there is nothing to wait for but its end, which another thread may bring. */
 static tl_status stay(const tl_etcd_acquisition *a, tl_out *out) {
-    if (a->state == PAUSING)
+    if (a->state == PAUSING || !GUARD(waits_without_steps))
         out->until = tl__mono_min(a->next, a->limit);
     return TL_GO;
 }
@@ -183,7 +184,7 @@ static void doubt(tl_etcd_acquisition *a) {
     if (a->word == LOOK || a->word == KEEP) /* they create nothing */
         return;
     a->uncertain = true;
-    if (a->by_spare)
+    if (GUARD(doubted_not_spared) && a->by_spare)
         a->spare.lease = 0;
     if (is_spare(a, a->lease))
         return;
@@ -231,7 +232,8 @@ static void listen(tl_etcd_acquisition *a, const tl_etcd_found *before, int64_t 
                    tl_out *out) {
     if (a->behind == before->created)
         return;
-    a->topic_at ^= 1;
+    if (GUARD(topic_is_kept))
+        a->topic_at ^= 1;
     char *topic = a->topic[a->topic_at];
     int n = snprintf(topic, sizeof a->topic[0], "%lld ", (long long)revision);
     out->disarm = a->listening;
@@ -261,7 +263,7 @@ static tl_status wait_behind(tl_etcd_acquisition *a, const tl_event *e, const tl
 static tl_status is_first(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     int64_t left_ns = tl__ns_until(e->now, a->deadline);
     int64_t least_ns = a->word == LOOK ? a->job.ttl_ms * TL_NS_PER_MS / 2 : 0;
-    if (left_ns > least_ns)
+    if (left_ns > least_ns || !GUARD(key_held_in_time))
         return held(a, out);
     if (tl__mono_before(e->now, a->limit))
         return ask(a, e, KEEP, out);
@@ -272,7 +274,8 @@ static tl_status is_first(tl_etcd_acquisition *a, const tl_event *e, tl_out *out
 /* What the request in flight has told of its lease. lease 0: etcd didn't say. */
 static tl_spare_lease granted(const tl_etcd_acquisition *a, const tl_event *e) {
     int64_t ms = a->by_spare ? 0 : tl__etcd_granted_ms(e->reply, a->job.ttl_ms);
-    tl_mono deadline = tl__etcd_deadline(a->asked, ms, e->server->drift_ppm);
+    tl_mono deadline = tl__etcd_deadline(GUARD(lease_from_request) ? a->asked : e->now, ms,
+                                         e->server->drift_ppm);
     return a->by_spare ? a->spare : (tl_spare_lease){ms > 0 ? a->lease : 0, ms, deadline};
 }
 
@@ -283,7 +286,8 @@ static bool prove(tl_etcd_acquisition *a, const tl_event *e) {
         return false;
     int64_t left_ns = a->by_spare ? tl__ns_until(a->asked, own.deadline)
                                   : own.ttl_ms * TL_NS_PER_MS;
-    a->deadline = own.deadline;
+    a->deadline = GUARD(spare_keeps_deadline) ? own.deadline
+                                              : tl__mono_add_ms(a->asked, own.ttl_ms);
     a->keep_at = tl__mono_add_ns(a->asked, left_ns / PARTS);
     a->under = own.lease;
     a->changed = tl__etcd_revision(&e->reply[e->count - 1]);
@@ -314,8 +318,9 @@ static tl_status judge(tl_etcd_acquisition *a, const tl_event *e, const tl_reply
     tl_etcd_found mine, before;
     if (!tl__etcd_find(answer, 0, 0, &mine) || mine.created != a->id.revision)
         return begin_anew(a, e, out);
-    return tl__etcd_find(answer, 0, 1, &before) ? wait_behind(a, e, &before, out)
-                                                : is_first(a, e, out);
+    return GUARD(waits_behind_older) && tl__etcd_find(answer, 0, 1, &before)
+               ? wait_behind(a, e, &before, out)
+               : is_first(a, e, out);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -328,8 +333,9 @@ static tl_status created(tl_etcd_acquisition *a, const tl_event *e, const tl_rep
         unproved(a);
         return ask(a, e, KEEP, out);
     }
-    return a->word == JOIN && tl__etcd_find(answer, 0, 0, &before) ? wait_behind(a, e, &before, out)
-                                                                   : is_first(a, e, out);
+    return GUARD(joined_looks_before) && a->word == JOIN && tl__etcd_find(answer, 0, 0, &before)
+               ? wait_behind(a, e, &before, out)
+               : is_first(a, e, out);
 }
 
 /* The key was there, or K had others. */
@@ -337,7 +343,7 @@ static tl_status not_created(tl_etcd_acquisition *a, const tl_event *e, const tl
                              tl_out *out) {
     tl_etcd_found mine;
     tl_spare_lease unused = granted(a, e);
-    if (unused.lease != 0 && unused.ttl_ms == a->job.ttl_ms)
+    if (unused.lease != 0 && (unused.ttl_ms == a->job.ttl_ms || !GUARD(spare_of_same_lifetime)))
         a->spare = unused;
     if (!tl__etcd_find(answer, 0, 0, &mine))
         return busy(a, e, out);
@@ -398,7 +404,7 @@ static tl_status refused(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
 }
 
 static tl_status unanswered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->maybe_sent)
+    if (GUARD(doubts_unanswered) && e->maybe_sent)
         doubt(a);
     keep_trouble(a, e, e->why, e->words);
     return failed(a, e, e->maybe_sent ? TL_EUNCERTAIN : e->why, out);
@@ -420,7 +426,7 @@ static tl_status undo(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
 
 /* That there was no such key, or no such lease, is as good. */
 static bool is_undone(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->kind != TL_REPLY || e->reply->type == TL_REPLY_ERROR)
+    if (e->kind != TL_REPLY || (GUARD(undo_is_confirmed) && e->reply->type == TL_REPLY_ERROR))
         return false;
     bool revoked = e->count < 2 || e->reply[1].type != TL_REPLY_ERROR ||
                    tl__etcd_refusal(e->reply[1].text, out) != TL_EUNCERTAIN;
@@ -440,7 +446,7 @@ static tl_status clean(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
         int64_t first = a->doubtful[0];
         if (is_undone(a, e, out))
             return TL_END;
-        bool more = a->doubtful[0] != 0 && a->doubtful[0] != first;
+        bool more = a->doubtful[0] != 0 && (a->doubtful[0] != first || !GUARD(undone_before_more));
         int64_t ms = more ? 0 : tl__backoff_ms(++a->failures, &a->random);
         a->next = tl__mono_add_ms(e->now, ms);
     }
@@ -492,7 +498,8 @@ static tl_status on_timer(tl_etcd_acquisition *a, const tl_event *e, tl_out *out
 /* The one before us has gone, or nobody will tell any more: look, unless it is etcd that is away. */
 static tl_status on_wake(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     a->armed = e->kind == TL_WOKEN || e->armed;
-    if (!a->armed) /* what was wanted may not be kept any more: from a later revision, then */
+    /* What was wanted may not be kept any more: from a later revision, then. */
+    if (GUARD(compacted_asks_later) && !a->armed)
         a->behind = 0;
     a->woken = a->woken || e->kind == TL_WOKEN;
     if (a->state == PAUSING && a->failures == 0) {
@@ -503,7 +510,7 @@ static tl_status on_wake(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
 }
 
 static tl_status on_cancel(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->state == ASKING)
+    if (GUARD(doubts_cancelled) && a->state == ASKING)
         doubt(a);
     keep_words(a, TL_LITERAL("cancelled"));
     return give_up(a, e, TL_ECANCELLED, out);

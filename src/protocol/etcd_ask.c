@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "ground/glob.h"
+#include "ground/guard.h"
 #include "protocol/look.h"
 
 #define AT_ONCE 50  /* keys of a step through all */
@@ -70,8 +71,9 @@ static int64_t count_behind(tl_bytes k, const tl_reply *answer) {
 static void tell_obstacle(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k) {
     tl_bytes lock = tl__etcd_lock_of(f);
     info->protocol = -1;
-    tl__bytes_print(info->value, sizeof info->value,
-                    tl__etcd_suffix_of(lock.n > k.n ? lock : f->key, k));
+    tl__bytes_print(
+        info->value, sizeof info->value,
+        tl__etcd_suffix_of(lock.n > k.n && GUARD(token_is_not_told) ? lock : f->key, k));
     tl__etcd_obstacle(info->oddity, k, f);
 }
 
@@ -161,9 +163,9 @@ static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_etcd_found f;
     if (!tl__etcd_find(e->reply, 0, 0, &f))
         return fail(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
-    if (a->seen && a->seen->fence != (uint64_t)f.created)
+    if (GUARD(removes_what_was_seen) && a->seen && a->seen->fence != (uint64_t)f.created)
         return fail(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
-    if (!a->seen && !tl__etcd_contends(a->key, &f)) {
+    if (GUARD(unseen_is_not_removed) && !a->seen && !tl__etcd_contends(a->key, &f)) {
         char obstacle[TL_ETCD_OBSTACLE];
         tl__etcd_obstacle(obstacle, a->key, &f);
         return fail(a, TL_EINVALID, tl__bytes_of(obstacle), out);

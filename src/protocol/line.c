@@ -4,6 +4,8 @@
  */
 #include "protocol/line.h"
 
+#include "ground/guard.h"
+
 #define FIRST 3         /* so many look at the end of the holder's time */
 #define BEHIND_MS 15000 /* the others, and a second later for each place, */
 #define MOST_MS 60000   /* up to this */
@@ -53,19 +55,20 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
 
 bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
                       tl_mono *ret_deadline) {
-    if (job->bind || tl__job_waits(job) || job->quiet_ms > 0 || run == 0 || grant->run != run ||
+    if ((GUARD(grant_is_enough) && (job->bind || tl__job_waits(job) || job->quiet_ms > 0)) ||
+        run == 0 || (GUARD(grant_of_this_run) && grant->run != run) ||
         grant->lease_ms > TL_TTL_MAX_MS || !e->server->anchor.known)
         return false;
     int64_t latest = tl__anchor_server_time(&e->server->anchor, e->now, e->server->drift_ppm).hi;
     int64_t lease_us = grant->lease_ms * 1000;
     int64_t left_us = tl__add_sat(grant->at_us, lease_us) - latest;
-    if (left_us < lease_us / 2 || left_us > lease_us)
+    if (GUARD(grant_by_server_time) && (left_us < lease_us / 2 || left_us > lease_us))
         return false;
     tl_mono by_server = tl__mono_add_ns(e->now,
                                         tl__rate_least_ns(left_us * 1000, e->server->drift_ppm));
     tl_mono by_arrival = tl__mono_add_ns(grant->arrived,
                                          tl__rate_least_ns(lease_us * 1000, e->server->drift_ppm));
-    *ret_deadline = tl__mono_min(by_server, by_arrival);
+    *ret_deadline = GUARD(grant_by_server_time) ? tl__mono_min(by_server, by_arrival) : by_arrival;
     return tl__mono_before(e->now, *ret_deadline);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
 #include "wire/refusal.h"
 
 #define BACKOFF_MIN_MS 20
@@ -88,7 +89,7 @@ bool tl__is_unknown_command(tl_bytes error) {
 bool tl__from_script(tl_bytes error) {
     static const char mark[] = "@user_script", old[] = "Error running script"; /* as 2.6 has it */
     return memmem(error.p, error.n, mark, sizeof mark - 1) != NULL ||
-           memmem(error.p, error.n, old, sizeof old - 1) != NULL;
+           (GUARD(script_of_2_6) && memmem(error.p, error.n, old, sizeof old - 1) != NULL);
 }
 
 static bool is_unknown_in_script(tl_bytes error) {
@@ -102,7 +103,7 @@ static bool is_unknown_in_script(tl_bytes error) {
 static bool has_code(tl_bytes error, const char *const *codes) {
     static const char abort[] = "EXECABORT";
     bool aborts = error.n >= sizeof abort - 1 && memcmp(error.p, abort, sizeof abort - 1) == 0;
-    bool wrapped = aborts || tl__from_script(error);
+    bool wrapped = GUARD(code_within_script) && (aborts || tl__from_script(error));
     size_t dash = error.n && error.p[0] == '-'; /* below 2.8, of what a script passes on */
     error = tl__bytes(error.p + dash, error.n - dash);
     for (; *codes; codes++) {
@@ -113,6 +114,11 @@ static bool has_code(tl_bytes error, const char *const *codes) {
             return true;
     }
     return false;
+}
+
+static bool is_code(tl_bytes error, const char *code) {
+    const char *const codes[] = {code, NULL};
+    return has_code(error, codes);
 }
 
 bool tl__is_not_local(tl_bytes error) {
@@ -137,13 +143,20 @@ tl_err tl__refusal(tl_bytes error) {
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
                                           "UNKILLABLE", "NOREPLICAS",  NULL};
     static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
-    if (has_code(error, denied) || tl__is_no_permission(error) || is_no_login(error))
+    if (!GUARD(try_again_passes) && is_code(error, "TRYAGAIN"))
+        return TL_ESERVER;
+    if (!GUARD(permission_is_denied) && tl__is_no_permission(error))
+        return TL_ESERVER;
+    if (!GUARD(moved_is_lasting) && (is_code(error, "MOVED") || is_code(error, "ASK")))
+        return TL_EUNAVAILABLE;
+    if (has_code(error, denied) || tl__is_no_permission(error) ||
+        (GUARD(login_is_denied) && is_no_login(error)))
         return TL_EDENIED;
     if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1) ||
         tl__is_not_local(error))
         return TL_EUNAVAILABLE;
     bool lacks = tl__is_unknown_command(error) || is_unknown_in_script(error);
-    return lacks ? TL_EUNSUPPORTED : TL_ESERVER;
+    return GUARD(lacking_is_named) && lacks ? TL_EUNSUPPORTED : TL_ESERVER;
 }
 
 bool tl__is_of_server(tl_err code) {

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
 #include "protocol/look.h"
 
 #define BASE (INT64_C(1) << 60) /* suffixes have 16 digits; leases stay below 2^63 */
@@ -69,11 +70,12 @@ tl_bytes tl__etcd_topic_key(tl_bytes topic) {
 }
 
 int64_t tl__etcd_lease(const tl_etcd_id *id, int64_t ahead, tl_mono now) {
-    return tl__add_sat(id->base + now.ns / US, ahead);
+    return tl__add_sat(id->base + GUARD(lease_grows_with_time) * (now.ns / US), ahead);
 }
 
 int64_t tl__etcd_ahead(const tl_etcd_id *id, int64_t lease, tl_mono now) {
-    int64_t above = lease > 0 ? tl__add_sat(lease, 1) : 0; /* numbers of others may be any */
+    /* Numbers of others may be any. */
+    int64_t above = GUARD(above_higher_lease) && lease > 0 ? tl__add_sat(lease, 1) : 0;
     int64_t ahead = above - tl__etcd_lease(id, 0, now);
     return ahead > 0 ? ahead : 0;
 }
@@ -125,13 +127,15 @@ tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
     static const char user[] = "user name is empty", space[] = "database space exceeded";
     tl_bytes message;
     int code = tl__etcd_error(error, &message);
-    tl__out_words(out, message);
+    if (GUARD(refusal_says_why))
+        tl__out_words(out, message);
     if (!tl__etcd_is_definite(code))
         return TL_EUNCERTAIN;
     bool nobody = code == INVALID && memmem(message.p, message.n, user, sizeof user - 1);
     if (nobody)
         tl__out_words(out, TL_LITERAL("etcd wants a user and a password"));
-    if (code == EXHAUSTED && memmem(message.p, message.n, space, sizeof space - 1))
+    if (GUARD(nospace_is_explained) && code == EXHAUSTED &&
+        memmem(message.p, message.n, space, sizeof space - 1))
         tl__out_words(
             out,
             TL_LITERAL("etcd has no space left (NOSPACE), and grants and renews no lock: compact "
@@ -196,7 +200,7 @@ bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found) {
     bool by_mutex = number != 0 && number == (uint64_t)found->lease;
     bool adopted = number >= (uint64_t)BASE && number < 2 * (uint64_t)BASE &&
                    found->lease >= BASE && found->value.n == 0;
-    return by_mutex || adopted || tl__etcd_is_ours(k, found);
+    return by_mutex || adopted || tl__etcd_is_ours(k, found) || !GUARD(only_contenders_hold);
 }
 
 tl_bytes tl__etcd_lock_of(const tl_etcd_found *found) {
@@ -210,7 +214,7 @@ void tl__etcd_obstacle(char to[TL_ETCD_OBSTACLE], tl_bytes k, const tl_etcd_foun
     static const char lock[] = "blocked by another lock below this name: ",
                       key[] = "blocked by a key that is no contender: ";
     tl_bytes other = tl__etcd_lock_of(found);
-    bool of_lock = other.n > k.n;
+    bool of_lock = GUARD(token_is_not_told) && other.n > k.n;
     size_t n = (of_lock ? sizeof lock : sizeof key) - 1;
     memcpy(to, of_lock ? lock : key, n);
     tl__bytes_print(to + n, TL_ETCD_OBSTACLE - n, of_lock ? other : found->key);
@@ -227,12 +231,14 @@ int64_t tl__etcd_revision(const tl_reply *transaction) {
 }
 
 tl_mono tl__etcd_deadline(tl_mono asked, int64_t ttl_ms, int32_t drift_ppm) {
-    return tl__mono_add_ns(asked, tl__rate_least_ns(ttl_ms * TL_NS_PER_MS, drift_ppm));
+    return tl__mono_add_ns(
+        asked, tl__rate_least_ns(ttl_ms * TL_NS_PER_MS, GUARD(lease_less_drift) * drift_ppm));
 }
 
 bool tl__etcd_is_worth(const tl_spare_lease *spare, tl_mono now, int32_t drift_ppm) {
     int64_t whole_ns = tl__rate_least_ns(spare->ttl_ms * TL_NS_PER_MS, drift_ppm);
-    return spare->lease != 0 && tl__ns_until(now, spare->deadline) / 2 >= whole_ns / 3;
+    return spare->lease != 0 &&
+           (tl__ns_until(now, spare->deadline) / 2 >= whole_ns / 3 || !GUARD(spare_lasts_long));
 }
 
 /* ---- renewing and releasing ------------------------------------------------------------------ */
@@ -260,7 +266,8 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
     tl_bytes suffix = tl__bytes_of(a->id.suffix);
     a->try.asked = e->now;
     if (a->try.op == TL_RENEW) {
-        int64_t ms = job->ttl_ms > job->least_ms ? job->ttl_ms : job->least_ms;
+        int64_t ms = job->ttl_ms > job->least_ms || !GUARD(extension_keeps_most) ? job->ttl_ms
+                                                                                 : job->least_ms;
         int64_t lease = lease_of(a);
         tl__etcd_grant(send, lease, ms, out);
         tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
@@ -273,7 +280,8 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
         tl__etcd_say(send, a->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
         if (!a->frees)
             tl__etcd_add_int(send, a->id.revision, out);
-        if (job->proof.lease != 0 && !job->proof.spared && (job->revoke || job->again))
+        if (job->proof.lease != 0 && (!job->proof.spared || !GUARD(spared_not_revoked)) &&
+            (job->revoke || job->again) && GUARD(unused_is_revoked))
             tl__etcd_revoke(send, job->proof.lease, out);
     }
     return TL_GO;
@@ -289,10 +297,11 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
 static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
     a->ahead = job->proof.lease_ahead;
-    a->changed = job->proof.changed;
-    t->alone = a->changed == 0;
+    a->changed = job->again && !GUARD(joins_what_is_known) ? 0 : job->proof.changed;
+    t->alone = GUARD(joins_what_is_known) && a->changed == 0;
     bool read = tl__etcd_id_read(&a->id, &job->token);
-    a->frees = t->op == TL_RELEASE && read && !job->proof.elsewhere && !job->again;
+    a->frees = t->op == TL_RELEASE && read &&
+               (!job->proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
     if (!read) /* that of another kind of server: no key has it */
         a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
     return ask(a, job, e, out);
@@ -312,9 +321,11 @@ static tl_status refused_by(tl_try *t, const tl_event *e, tl_bytes error, tl_out
 int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms) {
     int64_t s;
     if (grant->type != TL_REPLY_INT || !tl__reply_int(grant, &s) || s <= 0)
-        return 0;
-    return s < (ttl_ms + 999) / 1000 ? s * 1000
-                                     : ttl_ms; /* which may be more by now than was asked for */
+        return GUARD(untold_is_nothing) ? 0 : ttl_ms;
+    bool less = GUARD(own_lease_only) && s < (ttl_ms + 999) / 1000;
+    return less || !GUARD(no_more_than_asked)
+               ? s * 1000
+               : ttl_ms; /* which may be more by now than was asked for */
 }
 
 static const tl_reply *last(const tl_event *e) {
@@ -328,7 +339,7 @@ static tl_status again(attempt *a, const tl_job *job, const tl_event *e, const t
     static const char words[] = "others renew it, too";
     a->ahead = tl__etcd_ahead(&a->id, mine->lease, e->now);
     a->changed = mine->changed;
-    a->try.alone = ++a->rounds == ROUNDS_MAX - 1;
+    a->try.alone = ++a->rounds == ROUNDS_MAX - 1 && GUARD(alone_in_the_end);
     if (a->rounds == ROUNDS_MAX || !tl__mono_before(e->now, a->try.by))
         return tl__try_fail(&a->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
     return ask(a, job, e, out);
@@ -340,16 +351,21 @@ static void prove(attempt *a, const tl_job *job, const tl_event *e) {
     int64_t joined;
     bool is_joined = tl__reply_int(tl__reply_item(last(e), TL_ETCD_JOINED), &joined);
     *proof = job->proof;
-    proof->lease = is_joined ? 0 : lease_of(a);
+    proof->lease = GUARD(joined_not_spared) && is_joined ? 0 : lease_of(a);
     proof->spared = false;
-    proof->lease_ahead = is_joined ? tl__etcd_ahead(&a->id, joined, e->now) : a->ahead;
+    proof->lease_ahead = GUARD(above_joined_lease) && is_joined
+                             ? tl__etcd_ahead(&a->id, joined, e->now)
+                             : a->ahead;
     proof->changed = tl__etcd_revision(last(e));
 }
 
 /* Ours isn't there: 0 if another's is the first by this answer, -1 if nobody is, or a key that is no contender. */
 static int64_t whose(const tl_job *job, const tl_reply *answer) {
     tl_etcd_found first;
-    return tl__etcd_find(answer, 1, 0, &first) && tl__etcd_contends(job->key, &first) ? 0 : -1;
+    return GUARD(says_another_holds) && tl__etcd_find(answer, 1, 0, &first) &&
+                   tl__etcd_contends(job->key, &first)
+               ? 0
+               : -1;
 }
 
 /* The key is gone. Of a joined one the answer doesn't tell whether others are there. */

@@ -3,6 +3,7 @@
  * scripts that compare the token keep and release it. It must never take K for its own on a SET that
  * was answered nil: only comparing what K holds tells.
  */
+#include "ground/guard.h"
 #include "protocol/alone.h"
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -35,9 +36,10 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
 
 static tl_status first_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_bytes text;
-    if (e->reply->type == TL_REPLY_NIL)
+    if (GUARD(refused_set) && e->reply->type == TL_REPLY_NIL)
         return tl__try_busy(a, e, -1);
-    if (!tl__reply_text(e->reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
+    if (GUARD(refused_set) &&
+        (!tl__reply_text(e->reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK"))))
         return tl__try_malformed(a, out);
     return tl__try_held(a, job, e, job->ttl_ms, 0, out);
 }
@@ -59,7 +61,7 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
     bool led = a->op == TL_ACQUIRE && a->asking && status == TL_END && a->result.code == TL_OK;
     if (led && !tl__alone_may_repeat(a, e))
         return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
-    return led ? tl__alone_repeat(a, job, e, out) : status;
+    return GUARD(plain_asked_again) && led ? tl__alone_repeat(a, job, e, out) : status;
 }
 
 /* The first SET carries no limit. */

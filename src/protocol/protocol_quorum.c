@@ -3,6 +3,7 @@
  * from the token protocol in how K is acquired: always by the script `vote`, with a fencing number that all servers were
  * told alike. What a vote is worth the machines of quorum_*.c say.
  */
+#include "ground/guard.h"
 #include "protocol/quorum.h"
 #include "protocol/sidecar.h"
 
@@ -34,7 +35,7 @@ static void send_vote(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
     tl__try_add(c, tl__out_int(out, job->fences > 1 ? job->fences : 1));
     tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
-    tl__try_add(c, tl__out_int(out, job->quiet_ms));
+    tl__try_add(c, tl__out_int(out, GUARD(vote_waits_quiet) * job->quiet_ms));
 }
 
 static void send_unvote(tl_try *a, const tl_job *job, tl_out *out) {

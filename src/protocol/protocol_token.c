@@ -5,6 +5,7 @@
  * file says what to send and what an answer means; it must never count on more time than the answer proves, nor
  * on a fencing number that may be behind another's.
  */
+#include "ground/guard.h"
 #include "protocol/alone.h"
 #include "protocol/sidecar.h"
 
@@ -77,8 +78,8 @@ static tl_sidecar_write usual(const tl_job *job) {
 /* A first take alone may be native: a token that was asked for before may be held already. What it says is
  * judged by the server's clock. Whether the server has forgotten what it gave last, a script alone can ask. */
 static bool may_be_native(const tl_job *job, const tl_event *e) {
-    return !job->bind && !job->again && job->quiet_ms == 0 && e->server->anchor.known &&
-           !(e->server->level & LEVEL_SCRIPTS);
+    return !job->bind && !job->again && (job->quiet_ms == 0 || !GUARD(quiet_by_script)) &&
+           e->server->anchor.known && !(e->server->level & LEVEL_SCRIPTS);
 }
 
 /* The line first, where its entry would be given K which nobody waits for by it any more, and where others wait to hear of it:
@@ -97,7 +98,8 @@ static bool drops_more(const tl_try *a) {
 
 /* Whatever was answered: K is given up in any case. */
 static tl_status drop_more(tl_try *a, const tl_job *job, tl_out *out) {
-    ((token_try *)a)->alone.gone++;
+    tl_alone *alone = &((token_try *)a)->alone;
+    alone->gone = (uint8_t)(GUARD(unbound_before_freed) ? alone->gone + 1 : TL_ALONE_LAST);
     a->asking = false;
     a->hops = 0;
     send_drop_alone(a, job, out);
@@ -122,7 +124,7 @@ static uint32_t seconds(tl_mono t) {
 static bool may_refresh(const tl_job *job, const tl_event *e) {
     return job->proof.noted_s != 0 && job->ttl_ms <= REFRESH_MS &&
            !(e->server->level & LEVEL_NO_REFRESH) &&
-           seconds(e->now) - job->proof.noted_s < REFRESH_S;
+           (seconds(e->now) - job->proof.noted_s < REFRESH_S || !GUARD(long_way_again));
 }
 
 static void renew(tl_try *a, const tl_job *job, const tl_sidecar_write *write, const tl_event *e,
@@ -198,8 +200,9 @@ static int64_t bound_us(const tl_job *job, const tl_reply *s, tl_interval now) {
 /* Not behind the clock, as after a failover that lost the last of them, and not behind what S tells. It may be ahead of the
  * clock, which may have been set back. */
 static bool is_good_number(int64_t last, const tl_reply *s, tl_interval now) {
-    return last >= now.lo - BEHIND_US && last < FENCE_END && s->type == TL_REPLY_ARRAY &&
-           last > number_of(tl__reply_item(s, S_FENCE));
+    return (last >= now.lo - BEHIND_US || !GUARD(number_by_clock)) && last < FENCE_END &&
+           s->type == TL_REPLY_ARRAY &&
+           (last > number_of(tl__reply_item(s, S_FENCE)) || !GUARD(number_above_sidecar));
 }
 
 static bool is_line(const tl_reply *s) {
@@ -256,10 +259,13 @@ static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e
     if (!is_text(set, TL_LITERAL("OK")))
         return tl__try_malformed(a, out);
     ((token_try *)a)->set = true;
-    if (e->stale || !e->server->anchor.known || left_us > 0 || is_line(s) ||
+    if ((GUARD(native_in_its_window) && e->stale) || !e->server->anchor.known ||
+        (GUARD(native_unbound) && left_us > 0) || (GUARD(no_native_past_queue) && is_line(s)) ||
         !is_good_number(last, s, now))
         return ask_script(a, job, e, out);
     a->result.proof.unbound = true;
+    if (!GUARD(raised_by_scripts))
+        tl__sidecar_raised(job, out);
     return tl__try_held(a, job, e, job->ttl_ms,
                         (uint64_t)(last - (job->fences > 1 ? job->fences - 1 : 0)), out);
 }
@@ -326,14 +332,14 @@ static tl_status renew_long(tl_try *a, const tl_job *job, const tl_event *e, tl_
 }
 
 static tl_status never_refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    out->level = e->server->level | LEVEL_NO_REFRESH;
+    out->level = e->server->level | GUARD(refused_way_is_left) * LEVEL_NO_REFRESH;
     return renew_long(a, job, e, out);
 }
 
 /* All of the lifetime, as it has become longer by that. Another server than the one where S was written may have K and
  * an older S: of whom it tells is to be seen. */
 static tl_status refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (job->proof.noted_run != (uint32_t)e->run)
+    if (GUARD(refreshed_in_its_run) && job->proof.noted_run != (uint32_t)e->run)
         return renew_long(a, job, e, out);
     a->result.proof.noted_s = job->proof.noted_s;
     a->result.proof.noted_run = job->proof.noted_run;
@@ -343,8 +349,10 @@ static tl_status refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_o
 static tl_status refresh_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     switch (tl__sidecar_refreshed(e, out)) {
     case TL_REFRESHED: return refreshed(a, job, e, out);
-    case TL_REFRESHED_NOT: return renew_long(a, job, e, out);
-    case TL_REFRESHED_LATE: return tl__try_too_late(a, out);
+    case TL_REFRESHED_NOT:
+        return GUARD(odd_renewed_long) ? renew_long(a, job, e, out) : refreshed(a, job, e, out);
+    case TL_REFRESHED_LATE:
+        return GUARD(late_refresh) ? tl__try_too_late(a, out) : refreshed(a, job, e, out);
     case TL_REFRESHED_NEVER: return never_refreshed(a, job, e, out);
     case TL_REFRESHED_MALFORMED: break;
     }
@@ -417,7 +425,8 @@ static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
 }
 
 static bool leaves(const tl_try *a) {
-    return ((const token_try *)a)->set || ((const token_try *)a)->alone.stage > TL_ALONE_KEY;
+    return ((const token_try *)a)->set ||
+           (GUARD(key_left_behind) && ((const token_try *)a)->alone.stage > TL_ALONE_KEY);
 }
 
 const tl_protocol tl__protocol_token = {

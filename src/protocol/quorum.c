@@ -4,6 +4,8 @@
  */
 #include "protocol/quorum.h"
 
+#include "ground/guard.h"
+
 #define GRACE_PARTS 4
 #define GRACE_LEAST_NS 200000
 #define GRACE_MOST_NS 50000000
@@ -31,7 +33,8 @@ tl_mono tl__ballots_deadline(const tl_ballots *b) {
     for (unsigned i = 0; i < b->count; i++)
         sorted[i] = b->until[i].ns;
     sort(sorted, b->count);
-    return (tl_mono){sorted[tl__quorum_of(b->count) - 1]};
+    return (tl_mono){sorted[tl__quorum_of(b->count) - 1 + !GUARD(majority_suffices) -
+                            !GUARD(majority_is_needed)]};
 }
 
 tl_mono tl__quorum_grace(tl_mono began, tl_mono now) {
@@ -50,7 +53,7 @@ tl_mono tl__quorum_free_at(const tl_mono *free, unsigned count) {
 }
 
 uint64_t tl__quorum_proposal(const tl_server *servers, unsigned count, tl_mono now, uint64_t seen) {
-    int64_t edge[TL_QUORUM_MAX], most = (int64_t)seen + 1;
+    int64_t edge[TL_QUORUM_MAX], most = GUARD(proposal_beyond_seen) * (int64_t)seen + 1;
     unsigned known = 0;
     for (unsigned i = 0; i < count; i++)
         if (servers[i].anchor.known)
@@ -58,7 +61,8 @@ uint64_t tl__quorum_proposal(const tl_server *servers, unsigned count, tl_mono n
                 tl__anchor_server_time(&servers[i].anchor, now, servers[i].drift_ppm).hi;
     sort(edge, known);
     for (unsigned i = 0; i < known; i++)
-        if (edge[i] > most && edge[i] <= edge[known / 2] + OUTLIER_US)
+        if (GUARD(proposal_beyond_clocks) && edge[i] > most &&
+            (edge[i] <= edge[known / 2] + OUTLIER_US || !GUARD(wrong_clock_is_ignored)))
             most = edge[i];
     return (uint64_t)most;
 }
@@ -69,7 +73,7 @@ tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count) {
         unsigned same = 0;
         for (unsigned j = 0; j < count; j++)
             same += numbers[j] == numbers[i];
-        if (numbers[i] > 0 && same >= tl__quorum_of(count))
+        if (numbers[i] > 0 && (same >= tl__quorum_of(count) || !GUARD(number_of_majority)))
             return (tl_quorum_fence){numbers[i], 0};
         if (numbers[i] > fence.number)
             fence.number = numbers[i];

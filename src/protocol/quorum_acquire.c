@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
 #include "protocol/line.h"
 
 #define KEEP_LEAST_MS 1 /* before those are asked again who voted for others */
@@ -36,7 +37,7 @@ void tl__quorum_acquire_init(tl_quorum_acquisition *a, const tl_job *job, unsign
 }
 
 static unsigned majority(const tl_quorum_acquisition *a) {
-    return tl__quorum_of(a->count);
+    return GUARD(more_than_half) ? tl__quorum_of(a->count) : a->count / 2;
 }
 
 /* The servers in the order that all agree on for this key. */
@@ -72,7 +73,7 @@ static tl_quorum_fence fence(const tl_quorum_acquisition *a, tl_mono now) {
 static void next_token(tl_quorum_acquisition *a) {
     static const char digits[] = "0123456789abcdef";
     char *end = a->job.token.text + strlen(a->job.token.text);
-    bool carry = true;
+    bool carry = GUARD(token_is_new);
     for (char *at = end - 1; carry && at >= end - 6; at--) {
         const char *d = memchr(digits, *at, 16);
         carry = !d || d == digits + 15;
@@ -85,7 +86,7 @@ static void give_back(tl_quorum_acquisition *a) {
     bool any = false;
     for (unsigned i = 0; i < a->count; i++)
         any = any || (a->voter[i].holds && a->voter[i].run == a->run);
-    if (any)
+    if (GUARD(others_give_back) && any)
         next_token(a);
     a->keeping = false;
     a->patience = PATIENCE;
@@ -105,7 +106,7 @@ static tl_mono ask_by(const tl_quorum_acquisition *a, const tl_event *e) {
 
 /* One request, if this server is to be asked anything now. */
 static bool ask(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_out *out) {
-    if (v->doing != TL_VOTER_IDLE || a->skipped & bit(v))
+    if ((GUARD(one_request_each) && v->doing != TL_VOTER_IDLE) || a->skipped & bit(v))
         return false;
     if (is_stale(a, v))
         tl__voter_drop(v, ++a->ticket, ask_by(a, e), e, out);
@@ -121,7 +122,7 @@ static bool ask(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_out
 }
 
 static bool may_ask(tl_quorum_acquisition *a, const tl_voter *v) {
-    if (v->doing != TL_VOTER_IDLE || a->skipped & bit(v))
+    if ((GUARD(one_request_each) && v->doing != TL_VOTER_IDLE) || a->skipped & bit(v))
         return false;
     return is_stale(a, v) ||
            (a->state == ASKING && a->wanted & bit(v) && (a->least > 0 || !(a->reached & bit(v))));
@@ -165,7 +166,7 @@ static tl_status end(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
     a->state = CLEANING;
     out->sends = 0;
     out->until = TL_NEVER;
-    if (!is_left(a))
+    if (!is_left(a) || (a->result.code == TL_OK && !GUARD(former_taken_back)))
         return TL_END;
     int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->servers->drift_ppm);
     a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
@@ -179,7 +180,7 @@ static tl_status end(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
 static tl_status give_up(tl_quorum_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     abandon_all(a);
     for (unsigned i = 0; i < a->count; i++)
-        a->voter[i].job.silent = false;
+        a->voter[i].job.silent = !GUARD(given_up_is_told);
     a->result = (tl_result){.code = code};
     tl__out_words(out, tl__bytes_of(a->words));
     out->sys_errno = a->sys_errno;
@@ -207,7 +208,7 @@ static tl_status run_out(tl_quorum_acquisition *a, const tl_event *e, tl_out *ou
     if (is_doubtful(a, e->now))
         return give_up(a, e, TL_EUNCERTAIN, out);
     bool held = a->answered && a->failures == 0;
-    if (held)
+    if (GUARD(held_is_the_reason) && held)
         say_held(a);
     tl_err code = a->wait_ms == 0 ? TL_EBUSY : TL_ETIMEDOUT;
     return give_up(a, e, held ? code : TL_EUNAVAILABLE, out);
@@ -295,7 +296,7 @@ static bool goes_on(tl_quorum_acquisition *a, const tl_event *e) {
     for (unsigned rank = 0; rank < a->count; rank++) {
         const tl_voter *v = ranked(a, rank);
         if (a->replied & bit(v))
-            return is_vote(a, v, e->now) && a->patience > 0;
+            return (is_vote(a, v, e->now) && a->patience > 0) || !GUARD(one_goes_on);
     }
     return false;
 }
@@ -304,7 +305,7 @@ static bool goes_on(tl_quorum_acquisition *a, const tl_event *e) {
 static bool has_time(const tl_quorum_acquisition *a, const tl_event *e) {
     int64_t took = tl__ns_until(a->proposed, e->now), least = KEEP_LEAST_MS * TL_NS_PER_MS;
     int64_t all = tl__mul_sat(took > least ? took : least, ROUNDS);
-    return tl__mono_before(tl__mono_add_ns(e->now, all), a->limit);
+    return tl__mono_before(tl__mono_add_ns(e->now, all), a->limit) || !GUARD(has_time_for_votes);
 }
 
 static int64_t poll_ms(tl_quorum_acquisition *a) {
@@ -420,7 +421,7 @@ static void wait_a_moment(tl_quorum_acquisition *a, const tl_event *e) {
 /* A majority is there. It counts with a number that a majority has. */
 static tl_status have_majority(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
     tl_quorum_fence f = fence(a, e->now);
-    if (f.raise == 0)
+    if (f.raise == 0 || !GUARD(number_is_raised))
         return held(a, e, f.number, out);
     a->raising = true;
     a->least = f.number;
@@ -457,7 +458,8 @@ static void run_down(tl_quorum_acquisition *a, const tl_event *e) {
 }
 
 static tl_status count(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
-    run_down(a, e);
+    if (GUARD(late_vote_not_busy))
+        run_down(a, e);
     unsigned mine = votes(a, e->now), q = majority(a);
     bool over = a->wanted == 0 || !tl__mono_before(e->now, a->grace);
     if (tl__quorum_bits(mine) >= q && (over || a->raising))
@@ -482,7 +484,8 @@ static void note_vote(tl_quorum_acquisition *a, tl_voter *v, tl_voter_end end) {
         return;
     a->wanted &= (uint8_t)~bit(v);
     a->replied |= (uint8_t)bit(v);
-    a->reached |= (uint8_t)bit(v);
+    if (GUARD(answered_is_reached))
+        a->reached |= (uint8_t)bit(v);
     if (end == TL_VOTER_VOTED && v->number > a->seen)
         a->seen = v->number;
 }

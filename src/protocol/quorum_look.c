@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
+
 #define TICKETS 16 /* of one server's machine, which uses the first few */
 
 void tl__quorum_look_init(tl_quorum_look *l, const tl_ask *ask, unsigned count) {
@@ -62,7 +64,7 @@ static void judge(tl_quorum_look *l) {
     l->info = *best;
     l->info.waiters = waiters;
     l->votes = votes_for(l, best);
-    if (l->votes >= tl__quorum_of(l->count)) {
+    if (l->votes >= tl__quorum_of(l->count) || !GUARD(held_by_majority)) {
         l->info.remaining_ms = remaining_ms(l, best);
         return;
     }

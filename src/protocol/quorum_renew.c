@@ -5,6 +5,8 @@
  */
 #include "protocol/quorum_renew.h"
 
+#include "ground/guard.h"
+
 #define EARLY_NS 1000000     /* LOST is said 1 ms early, so that a late timer is still in time */
 #define PARTS 3              /* renew at, and wait for an answer no longer than, a third */
 #define SLACK_PARTS 256      /* a renewal may be late by this part of what is left then */
@@ -21,7 +23,9 @@ void tl__quorum_renew_init(tl_quorum_renewal *r, const tl_job *job, const tl_bal
 }
 
 static tl_mono end(const tl_quorum_renewal *r) {
-    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -EARLY_NS), r->hold);
+    return tl__mono_min(
+        tl__mono_add_ns(r->result.deadline, GUARD(lost_is_early) ? -EARLY_NS : 20 * EARLY_NS),
+        r->hold);
 }
 
 static bool is_over(const tl_quorum_renewal *r, const tl_event *e) {
@@ -72,7 +76,8 @@ static void build(tl_quorum_renewal *r, const tl_quorum_seat *s, const tl_event 
     if (!s->voting)
         return;
     r->child.again = true;
-    r->child.quiet_ms = 0;
+    if (GUARD(holder_not_withheld))
+        r->child.quiet_ms = 0;
     r->child.fences = 1;
     r->child.fence = tl__quorum_proposal(e->servers, r->ballots.count, e->now, r->job.fence);
 }
@@ -83,7 +88,7 @@ static void ask(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out
     tl_mono by = tl__mono_add_ns(e->now, share < limit ? share : limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = &e->servers[i]};
     unsigned bit = 1U << i;
-    s->voting = r->ballots.until[i].ns == 0 && !(r->ballots.doubted & bit);
+    s->voting = GUARD(gone_is_asked) && r->ballots.until[i].ns == 0 && !(r->ballots.doubted & bit);
     s->next = TL_NEVER;
     s->again = false;
     r->ticket += r->ticket == UINT16_MAX ? 2 : 1; /* never 0 */
@@ -151,7 +156,8 @@ static void kept(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *ou
 /* Where K is nobody's the vote is asked for again, at once. */
 static void not_ours(tl_quorum_renewal *r, unsigned i, tl_lost_why why) {
     uint8_t bit = (uint8_t)(1U << i);
-    r->ballots.until[i] = (tl_mono){0};
+    if (GUARD(lost_vote_is_not_counted))
+        r->ballots.until[i] = (tl_mono){0};
     r->ballots.doubted &= (uint8_t)~bit;
     r->gone |= why == TL_LOST_GONE ? bit : 0;
     r->taken |= why == TL_LOST_TAKEN ? bit : 0;
@@ -169,7 +175,8 @@ static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *
     bool gone = answer->code == TL_ELOST && answer->why == TL_LOST_GONE;
     out->missed = true;
     out->renewal_of = (uint8_t)i;
-    at_risk(r, out);
+    if (GUARD(missed_at_risk))
+        at_risk(r, out);
     if (answer->code == TL_ELOST)
         not_ours(r, i, answer->why);
     else if (answer->code == TL_EBUSY)
@@ -194,7 +201,7 @@ static int whose(const tl_quorum_renewal *r, const tl_event *e) {
  * a majority of others has been there all the time. */
 static tl_status on_answer(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
     int i = whose(r, e);
-    if (is_over(r, e))
+    if (GUARD(late_answer_is_nothing) && is_over(r, e))
         return over(r, e, out);
     if (i < 0)
         return go_on(r, e, out);
@@ -227,7 +234,8 @@ void tl__quorum_renew_extended(tl_quorum_renewal *r, int64_t ttl_ms, const tl_ba
     uint8_t doubted = r->ballots.doubted; /* what it has asked for since the extension began */
     r->job.ttl_ms = ttl_ms;
     r->ballots = *ballots;
-    r->ballots.doubted |= doubted;
+    if (GUARD(doubt_outlasts_extension))
+        r->ballots.doubted |= doubted;
     r->result.deadline = tl__ballots_deadline(ballots);
     r->mended = r->mended || r->at_risk;
     r->at_risk = false;

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
+
 void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl_ballots *ballots,
                             tl_op op, uint64_t seed) {
     *s = (tl_quorum_settlement){
@@ -60,8 +62,9 @@ static tally count(const tl_quorum_settlement *s) {
 static bool is_settled(const tl_quorum_settlement *s, const tally *t) {
     unsigned q = tl__quorum_of(s->ballots.count), voted = tl__quorum_bits(s->voted);
     if (t->good >= q || s->op == TL_RENEW)
-        return t->good >= q;
-    return s->in_time && t->good + t->not_ours >= q && t->lost + q <= voted;
+        return t->good >= (GUARD(extended_by_majority) ? q : 1);
+    return s->in_time && (t->good + t->not_ours >= q || !GUARD(majority_is_free)) &&
+           (t->lost + q <= voted || !GUARD(majority_had_it));
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -69,7 +72,7 @@ static bool is_settled(const tl_quorum_settlement *s, const tally *t) {
 /* A vote that is asked for is no new hold, as in the renewal (quorum_renew.c). */
 static void build(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
     s->child = s->job;
-    s->child.in_vain = s->ballots.doubted & 1U << i;
+    s->child.in_vain = GUARD(door_is_shut) ? s->ballots.doubted & 1U << i : false;
     if (!s->plea[i].voting)
         return;
     s->child.again = true;
@@ -85,8 +88,8 @@ static bool is_believed(const tl_quorum_settlement *s, tl_mono now) {
 
 /* What may have come already is found by asking to keep it. */
 static bool wants_vote(const tl_quorum_settlement *s, unsigned i, tl_mono now) {
-    return s->op == TL_RENEW && s->ballots.until[i].ns == 0 && !(s->ballots.doubted & 1U << i) &&
-           is_believed(s, now);
+    return GUARD(extension_asks_missing) && s->op == TL_RENEW && s->ballots.until[i].ns == 0 &&
+           !(s->ballots.doubted & 1U << i) && is_believed(s, now);
 }
 
 static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *out) {
@@ -199,7 +202,8 @@ static void run_down(tl_quorum_settlement *s, const tl_event *e) {
 
 /* Is it decided? A majority that is extended must still be good for something. */
 static tl_status judge(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
-    run_down(s, e);
+    if (GUARD(late_vote_asked_again))
+        run_down(s, e);
     tally t = count(s);
     unsigned q = tl__quorum_of(s->ballots.count), rest = s->ballots.count - q;
     if (s->detached && t.undecided == 0)
@@ -232,7 +236,8 @@ static bool noted(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
     tl_quorum_plea *p = &s->plea[i];
     const tl_result *r = &p->attempt.result;
     uint8_t bit = (uint8_t)(1U << i);
-    bool late = p->voting && !is_believed(s, e->now); /* others may have had it meanwhile */
+    /* Others may have had it meanwhile. */
+    bool late = GUARD(late_vote_is_left) && p->voting && !is_believed(s, e->now);
     if (p->voting && r->code == TL_EBUSY)
         p->code = TL_ETAKEN;
     if (r->code == TL_OK && late)

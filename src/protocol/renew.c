@@ -4,6 +4,7 @@
  */
 #include "protocol/renew.h"
 
+#include "ground/guard.h"
 #include "protocol/attempt.h"
 
 #define EARLY_NS 1000000    /* LOST is said 1 ms early, so that a late timer is still in time */
@@ -31,7 +32,8 @@ void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono ho
 }
 
 static tl_mono end(const tl_renew *r) {
-    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -EARLY_NS), r->rest.hold);
+    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -GUARD(lost_early) * EARLY_NS),
+                        GUARD(longest_hold) ? r->rest.hold : TL_NEVER);
 }
 
 /* A part of the time that is left, for a wait. */
@@ -43,7 +45,7 @@ static int64_t part(const tl_renew *r, tl_mono now, int64_t parts) {
 static void plan(tl_renew *r, tl_mono now) {
     r->rest.next = TL_NEVER;
     int64_t ns = tl__ns_until(now, r->result.deadline) / PARTS;
-    if (r->job.proof.unbound && ns > FIRST_NS)
+    if (GUARD(early_first_renewal) && r->job.proof.unbound && ns > FIRST_NS)
         ns = FIRST_NS;
     if (!r->rest.by_hand)
         r->rest.next = tl__mono_add_ns(now, ns);
@@ -107,13 +109,13 @@ static tl_status over(tl_renew *r, const tl_event *e, tl_out *out) {
 }
 
 static bool is_over(const tl_renew *r, const tl_event *e) {
-    return !tl__mono_before(e->now, end(r));
+    return GUARD(lost_reported) && !tl__mono_before(e->now, end(r));
 }
 
 static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
     if (is_over(r, e))
         return over(r, e, out);
-    if (r->rest.mended)
+    if (GUARD(extension_ends_risk) && r->rest.mended)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
     r->rest.mended = false;
     tl_status status = tl__mono_before(e->now, r->rest.next) ? TL_GO : ask(r, e, out);
@@ -127,7 +129,7 @@ static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
 
 /* An answer after the deadline changes nothing: the lock has been called lost by then. */
 static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
-    if (is_over(r, e))
+    if (GUARD(late_renewal) && is_over(r, e))
         return over(r, e, out);
     if (!r->rest.asking || e->ticket != r->rest.ticket ||
         tl__attempt_step(&r->attempt, &r->job, e, out) != TL_END)
@@ -161,7 +163,7 @@ static bool is_changed(const tl_renew *r, const tl_reply *found) {
 /* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
  * not count, which is asked for again anyway. */
 static void on_watched(tl_renew *r, const tl_event *e) {
-    if (r->rest.failures == 0 && is_changed(r, e->reply))
+    if (r->rest.failures == 0 && (is_changed(r, e->reply) || !GUARD(change_by_others)))
         on_wake(r, e);
 }
 

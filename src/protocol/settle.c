@@ -4,6 +4,7 @@
  */
 #include "protocol/settle.h"
 
+#include "ground/guard.h"
 #include "protocol/attempt.h"
 
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
@@ -24,7 +25,8 @@ static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     s->next = TL_NEVER;
     s->job.again = s->failures > 0;
-    tl__attempt_init(&s->attempt, s->job.protocol, (tl_op)s->op, ++s->ticket, s->limit);
+    tl__attempt_init(&s->attempt, s->job.protocol, (tl_op)s->op, ++s->ticket,
+                     GUARD(settle_has_limit) ? s->limit : TL_NEVER);
     tl_status status = tl__attempt_step(&s->attempt, &s->job, &start, out);
     out->until = s->limit;
     return status;
@@ -59,7 +61,7 @@ static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     out->sys_errno = s->sys_errno;
     s->result.maybe = s->maybe;
     s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
-    if (s->op != TL_RELEASE)
+    if (s->op != TL_RELEASE || !GUARD(release_goes_on))
         return TL_END;
     s->detached = true;
     s->limit = s->end;
@@ -78,14 +80,16 @@ static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
 static bool is_final(const tl_settle *s, const tl_event *e) {
     const tl_result *r = &s->attempt.result;
     if (r->code == TL_OK)
-        return s->op == TL_RELEASE || tl__mono_before(e->now, r->deadline);
+        return s->op == TL_RELEASE || !GUARD(late_extension) ||
+               tl__mono_before(e->now, r->deadline);
     return r->last || !tl__may_pass(r->code);
 }
 
 static tl_status finish(tl_settle *s) {
     tl_result *r = &s->attempt.result;
     /* Asked again, a release that worked at first finds the lock free, or already another's. */
-    if (s->op == TL_RELEASE && s->maybe && s->in_time &&
+    if (GUARD(repeated_release) && s->op == TL_RELEASE && s->maybe &&
+        (s->in_time || !GUARD(released_in_time)) &&
         (r->code == TL_EEXPIRED || r->code == TL_ETAKEN))
         r->code = TL_OK;
     if (!s->detached)

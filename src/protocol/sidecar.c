@@ -4,6 +4,8 @@
  */
 #include "protocol/sidecar.h"
 
+#include "ground/guard.h"
+
 #define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
 #define KEEP_EACH 5                  /* arguments of keep.lua for each lock */
 #define KEEP_HEAD 3                  /* and before them */
@@ -31,7 +33,8 @@ static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_ou
 
 /* Its lifetime, as an entry of the line has it: with a mark that says that it is only called. */
 static tl_bytes lined_px(const tl_job *job, int64_t ttl_ms, tl_out *out) {
-    tl_bytes mark = job->protocol->called ? TL_LITERAL("?") : TL_LITERAL("");
+    tl_bytes mark = GUARD(called_by_phase) && job->protocol->called ? TL_LITERAL("?")
+                                                                    : TL_LITERAL("");
     tl_bytes px = tl__out_int(out, ttl_ms);
     px.n += tl__out_copy(out, mark, (tl_bytes){0}).n; /* what is copied stands behind it */
     return px;
@@ -45,7 +48,7 @@ static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_
 /* For how long nothing may be given; and by which epoch its server is the master, where somebody names it. */
 static void add_quiet(tl_command *c, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_bytes quiet = tl__out_int(out, job->quiet_ms);
-    if (e->server->has_epoch) {
+    if (GUARD(epoch_is_sent) && e->server->has_epoch) {
         quiet.n += tl__out_copy(out, TL_LITERAL(" "), (tl_bytes){0}).n; /* it stands behind it */
         quiet.n += tl__out_int(out, e->server->epoch).n;
     }
@@ -67,8 +70,8 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
     tl__try_add(c, tl__token_bytes(&job->token));
     tl__try_add(c, px);
     tl__try_add(c, tl__out_int(out, not_after));
-    tl__try_add(c, tl__out_int(out, now.lo));
-    tl__try_add(c, tl__out_int(out, now.hi));
+    tl__try_add(c, tl__out_int(out, GUARD(takes_by_earliest) ? now.lo : now.hi));
+    tl__try_add(c, tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo));
     tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
     bool quiet = a->op == TL_ACQUIRE && job->quiet_ms > 0; /* a keep's holder believes already */
     bool odd = w->until_us > 0 || w->expect.n > 0 || quiet;
@@ -130,7 +133,7 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
     add_until(c, w, px, out);
     tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
     tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, w->binds)));
-    tl__try_add(c, tl__out_int(out, now.hi));
+    tl__try_add(c, tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo));
     tl__try_add_wait(send, job, out);
 }
 

@@ -3,6 +3,8 @@
  */
 #include "protocol/voter.h"
 
+#include "ground/guard.h"
+
 void tl__voter_init(tl_voter *v, const tl_job *job, unsigned index) {
     *v = (tl_voter){.job = *job, .index = (uint8_t)index, .hint = TL_NEVER};
     v->job.protocol = &tl__protocol_quorum;
@@ -49,7 +51,7 @@ void tl__voter_ask(tl_voter *v, uint16_t ticket, const tl_token *token, uint32_t
 }
 
 void tl__voter_drop(tl_voter *v, uint16_t ticket, tl_mono until, const tl_event *e, tl_out *out) {
-    v->job.in_vain = v->doubted;
+    v->job.in_vain = GUARD(door_is_shut) && v->doubted;
     v->until = (tl_mono){0};
     v->doing = TL_VOTER_DROPPING;
     begin(v, TL_RELEASE, ticket, until, e, out);
@@ -62,7 +64,8 @@ static void was_busy(tl_voter *v, const tl_event *e) {
     v->until = (tl_mono){0};
     v->holder = tl__quorum_holder(&v->attempt, &kept);
     v->announced = r->announced;
-    if (!v->doubted || (r->checked && !tl__mono_before(e->sent, v->harmless)))
+    if (!GUARD(doubt_stays) || !v->doubted ||
+        (r->checked && !tl__mono_before(e->sent, v->harmless)))
         v->holds = v->doubted = false;
 }
 
@@ -79,7 +82,9 @@ static tl_voter_end voted(tl_voter *v, const tl_event *e) {
         uint64_t least = v->job.fence;
         (void)tl__quorum_holder(&v->attempt, &kept);
         /* Held all the time, and the counter is beyond what was proposed: so that is its own. */
-        v->number = kept && v->number > 0 && v->number <= least ? least : r->fence;
+        v->number = GUARD(raised_is_its_own) && kept && v->number > 0 && v->number <= least
+                        ? least
+                        : r->fence;
         v->until = r->deadline;
         return TL_VOTER_VOTED;
     }
@@ -131,7 +136,7 @@ bool tl__voter_answer(tl_voter *v, const tl_event *e, tl_out *out, tl_voter_end 
 }
 
 void tl__voter_abandon(tl_voter *v) {
-    if (v->doing == TL_VOTER_VOTING)
+    if (GUARD(abandoned_in_doubt) && v->doing == TL_VOTER_VOTING)
         doubt(v, tl__attempt_harmless(&v->attempt));
     v->doing = TL_VOTER_IDLE;
 }

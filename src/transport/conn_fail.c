@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "transport/conn_inside.h"
 
 static tl_answer failure(const tl_conn *c, const tl_slot *s, tl_err why, int sys_errno,
@@ -37,7 +38,8 @@ static void close_stream(tl_conn *c) {
     tl__stream_close(&c->stream);
     tl__conn_end_login(c);
     c->state = TL_CONN_DOWN;
-    memset(c->raised, 0, sizeof c->raised);
+    if (GUARD(raised_by_connection))
+        memset(c->raised, 0, sizeof c->raised);
     c->broken = c->more = c->stale = c->served = c->leaving = c->passes = false;
 }
 
@@ -47,7 +49,8 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
     while (list) {
         tl_slot *s = list;
         list = s->next;
-        bool pinned = (s->pin && s->pin->closes) || s->here; /* to the connection that is over */
+        bool pinned = (s->pin && s->pin->closes) ||
+                      (GUARD(native_is_not_moved) && s->here); /* to the connection that is over */
         if (tl__slot_unsent(s) && !s->effect && !s->quiet && !s->given_up && !pinned) {
             tl__conn_enqueue(c, s);
             continue;
@@ -62,7 +65,7 @@ static tl_slot *requeue(tl_conn *c, tl_slot *list) {
 /* Copies of all: an answer may lead to the next. */
 static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char *words, bool wait) {
     char copy[TL_STREAM_WORDS];
-    bool led_on = c->state != TL_CONN_DOWN &&
+    bool led_on = GUARD(login_goes_on) && c->state != TL_CONN_DOWN &&
                   !tl__conn_is_current(c); /* no fault of the server's */
     bool served = c->served || led_on;
     bool logs_in = c->leaving && !c->passes; /* with a gateway */
@@ -128,7 +131,8 @@ void tl__conn_lose_nonsense(tl_conn *conn, const char *what) {
     (void)snprintf(problem, sizeof problem, "this is no %s: %s",
                    conn->gateway ? "answer of etcd's JSON gateway" : "reply of a Redis server",
                    what);
-    conn->foreign = conn->gateway && !conn->served;
+    conn->foreign = GUARD(stranger_did_nothing) && conn->gateway &&
+                    (!conn->served || !GUARD(etcd_may_have_done));
     tl__conn_lose_at_place(conn, TL_ESERVER, problem);
     conn->foreign = false;
 }
@@ -181,8 +185,8 @@ static void give_up(tl_conn *c, tl_slot *s, tl_slot *before) {
 
 tl_mono tl__conn_hurries_at(const tl_conn *conn) {
     const tl_slot *s = conn->slots.head;
-    bool untried = conn->gateway && !conn->served && conn->state == TL_CONN_UP &&
-                   conn->passed + 1 < conn->limits.members->count;
+    bool untried = GUARD(untried_member_hurries) && conn->gateway && !conn->served &&
+                   conn->state == TL_CONN_UP && conn->passed + 1 < conn->limits.members->count;
     if (!untried || !s || s->count == 0 || tl__slot_unsent(s) || s->by.ns == TL_NEVER.ns)
         return TL_NEVER;
     return tl__mono_add_ns(s->sent, tl__ns_until(s->sent, s->by) / 2);
@@ -209,7 +213,8 @@ void tl__conn_expire(tl_conn *conn, tl_mono now) {
         tl_slot *next = s->next;
         bool counts = !s->given_up || s == c->slots.head;
         bool late = counts && !tl__mono_before(now, s->by);
-        bool pinned = s->pin && s->pin->closes; /* without it a transaction stays open */
+        bool pinned = GUARD(unwritten_close_ends) && s->pin &&
+                      s->pin->closes; /* without it a transaction stays open */
         bool ends = s == c->slots.head && (!tl__slot_unsent(s) || pinned || s->given_up);
         if (late && ends && !tl__mono_before(now, overdue_at(c, s))) {
             tl__conn_lose_late(c, tl__slot_unsent(s) ? "not sent" : "no reply", limit_ms_of(s));

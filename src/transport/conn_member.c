@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "transport/conn_inside.h"
 
 #define TOKEN_MAX 8192
@@ -38,9 +39,11 @@ bool tl__conn_leaves_member(tl_conn *conn, const tl_reply *reply, size_t count) 
     bool closes = tl__gateway_closes(conn->gateway), leaves = false, logs_in = false;
     for (size_t i = 0; i < count; i++) {
         bool error = reply[i].type == TL_REPLY_ERROR;
-        bool wants_login = error && tl__etcd_wants_login(reply[i].text);
+        bool wants_login = GUARD(login_is_made_anew) && error &&
+                           tl__etcd_wants_login(reply[i].text);
         logs_in = logs_in || wants_login;
-        leaves = leaves || (error && !wants_login && tl__etcd_asks_elsewhere(reply[i].text));
+        leaves = leaves || (GUARD(unfit_member_is_left) && error && !wants_login &&
+                            tl__etcd_asks_elsewhere(reply[i].text));
     }
     conn->passes = conn->passes || closes || leaves;
     return closes || leaves || logs_in;
@@ -123,7 +126,7 @@ tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_e
 
 bool tl__conn_dress(tl_conn *conn) {
     for (tl_slot *s = conn->slots.head; s; s = s->next)
-        if (!tl__slot_dress(s))
+        if (GUARD(request_gets_token) && !tl__slot_dress(s))
             return false;
     return true;
 }

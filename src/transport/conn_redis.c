@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "transport/conn_inside.h"
 
 #define QUEUE_MAX 16384  /* requests outstanding */
@@ -82,7 +83,7 @@ void tl__conn_answer(tl_conn *conn, tl_slot *slot, tl_answer answer) {
 
 /* Is what a script has raised at `at` no further behind the clock at `now` than INCR may be? */
 static bool lately(tl_mono at, tl_mono now) {
-    return tl__ns_until(at, now) < TL_RAISED_MS * TL_NS_PER_MS;
+    return tl__ns_until(at, now) < TL_RAISED_MS * TL_NS_PER_MS || !GUARD(native_in_its_window);
 }
 
 static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
@@ -97,7 +98,8 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
                        .generation = tl__conn_generation(c),
                        .maybe_sent = true,
                        .native = s->native,
-                       .stale = s->native && !lately(s->raised, received),
+                       .stale = GUARD(late_native_is_stale) && s->native &&
+                                !lately(s->raised, received),
                        .unnamed = tl__conn_is_unnamed(c, received),
                        .words = tl__bytes_of(c->endpoint->label)};
 }
@@ -108,7 +110,7 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
  * when the generation was over; and what is
  * pinned has the connection to itself. */
 static bool has_to_write(const tl_conn *c) {
-    bool pinned = c->pinned || c->slots.pin;
+    bool pinned = GUARD(pin_holds_others_back) && (c->pinned || c->slots.pin);
     return c->slots.unsent && !pinned && tl__conn_is_current(c) &&
            !(c->leaving && tl__slot_unsent(c->slots.unsent));
 }
@@ -219,7 +221,7 @@ static bool again_by_text(tl_conn *c, tl_slot *s) {
         return false;
     bool executed = unknown < s->count; /* the request's other command was */
     c->texts = 0;                       /* perhaps it knows no other either */
-    if (c->limits.in_order && is_overtaken(c, s)) {
+    if (GUARD(overtaken_is_refused) && c->limits.in_order && is_overtaken(c, s)) {
         char words[TL_STREAM_WORDS];
         (void)snprintf(words, sizeof words, "%s: its scripts were removed (SCRIPT FLUSH)",
                        c->endpoint->label);
@@ -255,7 +257,8 @@ static bool asks_elsewhere(tl_conn *c, const tl_reply *reply, size_t count) {
     if (c->gateway)
         return tl__conn_leaves_member(c, reply, count);
     for (size_t i = 0; i < count; i++)
-        does = does || (reply[i].type == TL_REPLY_ERROR && tl__asks_elsewhere(reply[i].text));
+        does = does || (GUARD(wrong_server_is_left) && reply[i].type == TL_REPLY_ERROR &&
+                        tl__asks_elsewhere(reply[i].text));
     return does;
 }
 
@@ -309,7 +312,7 @@ static void put_off_reached(tl_conn *c) {
 static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
     c->leaving = asks_elsewhere(c, c->reply, s->count) || c->leaving || is_left_open(s, c->reply);
-    if (c->leaving)
+    if (GUARD(reached_is_put_off) && c->leaving)
         put_off_reached(c);
     head_again(c);
     c->pinned = s->pin && s->pin->is_open(c->reply, s->count) ? s->pin : NULL;
@@ -325,7 +328,8 @@ static bool complete(tl_conn *c, tl_mono received) {
 
 /* Is the oldest request one that only wants to know that the server has been reached? */
 static bool has_reached(const tl_conn *c) {
-    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0;
+    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0 &&
+           (GUARD(waits_beside_queue) || tl__conn_is_named(c, c->now));
 }
 
 /* Where the server is still to be named they wait beside the queue: what others have asked behind them is sent and
@@ -349,7 +353,8 @@ static void come_up(tl_conn *c, tl_mono received) {
     tl_interval bracket = l->bracket;
     bool known = l->has_bracket;
     c->id = l->id;
-    c->run = l->run;
+    if (GUARD(run_of_this_login) || l->run)
+        c->run = l->run;
     tl__conn_end_login(c);
     if (c->gateway ? !tl__conn_dress(c) : !know_queued_scripts(c)) {
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
@@ -359,7 +364,8 @@ static void come_up(tl_conn *c, tl_mono received) {
     tl__conn_opened(c);
     if (c->calls.up)
         c->calls.up(c->calls.ctx, known ? &bracket : NULL, received);
-    tl__conn_refuse_foreign(c);
+    if (GUARD(foreign_is_refused))
+        tl__conn_refuse_foreign(c);
 }
 
 static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
@@ -400,7 +406,7 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
     }
     answer_reached(c);
     tl_slot *s = c->slots.head;
-    if (!s || !tl__slot_is_asked(s)) {
+    if (!s || (GUARD(no_reply_unasked) && !tl__slot_is_asked(s))) {
         tl__conn_lose_nonsense(c, "a reply without a request");
         return false;
     }
@@ -466,7 +472,7 @@ static bool read_replies(tl_conn *c) {
         while ((result = next_reply(c, &reply)) > 0)
             if (!on_reply(c, &reply, received))
                 return false;
-        if (result < 0 && is_out_of_memory(c)) {
+        if (GUARD(no_memory_is_no_fault) && result < 0 && is_out_of_memory(c)) {
             tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory for a reply");
             return false;
         }
@@ -509,14 +515,14 @@ void tl__conn_write(tl_conn *conn, tl_mono now) {
 static tl_raised *raised_set(tl_conn *c, tl_slot_tag slot) {
     unsigned char a = (unsigned char)slot.text[0], b = (unsigned char)slot.text[1],
                   d = (unsigned char)slot.text[2];
-    return c->raised[(a * 31U + b * 7U + d) % TL_RAISED_SETS];
+    return c->raised[GUARD(raised_by_slot) * (a * 31U + b * 7U + d) % TL_RAISED_SETS];
 }
 
 /* NULL: it isn't known to have been. */
 static const tl_raised *raised_at(tl_conn *c, tl_slot_tag slot) {
     const tl_raised *set = raised_set(c, slot);
     for (int i = 0; i < TL_RAISED_WAYS; i++)
-        if (memcmp(set[i].slot.text, slot.text, sizeof slot.text) == 0)
+        if (memcmp(set[i].slot.text, slot.text, sizeof slot.text) == 0 || !GUARD(raised_by_slot))
             return &set[i];
     return NULL;
 }
@@ -524,7 +530,7 @@ static const tl_raised *raised_at(tl_conn *c, tl_slot_tag slot) {
 /* In place of what was known of this slot, or of the one that was raised longest ago. */
 void tl__conn_raised(tl_conn *conn, tl_slot_tag slot, tl_mono sent) {
     tl_raised *set = raised_set(conn, slot), *to = set;
-    for (int i = 0; i < TL_RAISED_WAYS; i++) {
+    for (int i = 0; i < (GUARD(raised_for_a_crowd) ? TL_RAISED_WAYS : 1); i++) {
         if (memcmp(set[i].slot.text, slot.text, sizeof slot.text) == 0) {
             to = &set[i];
             break;
@@ -544,9 +550,11 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     bool closes = send->pin && send->pin->closes;
     bool confirms = send->confirm && conn->limits.site;
     bool here = send->here || confirms;
-    if (conn->freeing || (closes && !conn->pinned) || (here && !tl__conn_up(conn)))
+    if (conn->freeing ||
+        (GUARD(bound_to_connection) && ((closes && !conn->pinned) || (here && !tl__conn_up(conn)))))
         return TL_EUNAVAILABLE;
-    if (tl__conn_is_foreign(conn, send->generation) && tl__conn_is_current(conn))
+    if (GUARD(foreign_is_refused) && tl__conn_is_foreign(conn, send->generation) &&
+        tl__conn_is_current(conn))
         return TL_EELSEWHERE;
     const tl_raised *raised = goes_native(conn, send, now);
     bool native = raised != NULL;
@@ -555,7 +563,7 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     if (!s)
         return TL_ENOMEM;
     s->native = native;
-    s->raised = native ? raised->at : now;
+    s->raised = native && GUARD(window_to_the_answer) ? raised->at : now;
     s->here = native || send->here;
     s->cookie = cookie;
     s->ticket = send->ticket;
@@ -588,7 +596,8 @@ void tl__conn_forget(tl_conn *conn, const void *cookie) {
         }
         s = next;
     }
-    tl__conn_forget_naming(conn, cookie);
+    if (GUARD(forgotten_while_naming))
+        tl__conn_forget_naming(conn, cookie);
 }
 
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "ground/guard.h"
 #include "transport/conn_inside.h"
 
 #define LOOK_MS 5  /* where the server is not known yet, look so often */
@@ -27,7 +28,7 @@ bool tl__conn_lead(tl_conn *conn) {
     if (!site)
         return true;
     tl_spot *was = conn->spot, *spot = tl__site_spot(site, conn->words, sizeof conn->words);
-    if (!spot && tl__site_is_left(site)) {
+    if (GUARD(left_is_not_awaited) && !spot && tl__site_is_left(site)) {
         char words[TL_STREAM_WORDS];
         (void)snprintf(words, sizeof words, "%s: %.*s", conn->endpoint->label, TL_SITE_WORDS,
                        conn->words);
@@ -104,7 +105,8 @@ void tl__conn_refuse_foreign(tl_conn *conn) {
  * may have answered late. That it is named is looked at before whether it is still the one. */
 bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono received) {
     const tl_site *site = conn->limits.site;
-    return site && !(tl__site_was_fresh(site, received) && tl__conn_is_current(conn));
+    return GUARD(late_reply_unnamed) && site &&
+           !(tl__site_was_fresh(site, received) && tl__conn_is_current(conn));
 }
 
 void tl__conn_await_name(tl_conn *conn, tl_slot *slot) {
@@ -118,8 +120,9 @@ void tl__conn_await_name(tl_conn *conn, tl_slot *slot) {
 }
 
 static bool is_named(const tl_conn *c, const tl_slot *s) {
-    bool named = s->confirms ? tl__site_is_confirmed(c->limits.site, s->queued, c->now)
-                             : tl__conn_is_named(c, c->now);
+    bool named = s->confirms && GUARD(confirmed_after_reply)
+                     ? tl__site_is_confirmed(c->limits.site, s->queued, c->now)
+                     : tl__conn_is_named(c, c->now);
     return named && tl__conn_is_current(c);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "wire/command.h"
 #include "wire/refusal.h"
 
@@ -106,7 +107,8 @@ static const char *unavailable(tl_bytes error) {
 /* The problem, and the server's text, unless that may repeat a secret which the server was sent. */
 static tl_login_outcome quoted(const report *r, tl_err why, const char *problem, tl_bytes error) {
     char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
-    bool told = r->endpoint->user[0] || tl__endpoint_has_password(r->endpoint);
+    bool told = GUARD(secret_is_not_quoted) &&
+                (r->endpoint->user[0] || tl__endpoint_has_password(r->endpoint));
     (void)snprintf(both, sizeof both, "%s%s%.128s", problem, told ? "" : ": ",
                    told ? "" : tl__refusal_words(server, error).p);
     return failed(r, why, both);
@@ -199,13 +201,13 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
     case ROLE:
         if (!tl__reply_text(tl__reply_item(reply, 0), &text))
             return failed(r, TL_ESERVER, "malformed reply to ROLE");
-        if (!tl__bytes_eq(text, TL_LITERAL("master")))
+        if (GUARD(replica_is_refused) && !tl__bytes_eq(text, TL_LITERAL("master")))
             return failed(r, TL_EUNAVAILABLE, "it is a replica, and was named as the master");
         break;
     case RUN:
         if (!tl__reply_text(reply, &text))
             break;
-        if (l->serves && has(text, "redis_mode:sentinel"))
+        if (GUARD(sentinel_keeps_no_locks) && l->serves && has(text, "redis_mode:sentinel"))
             return failed(r, TL_ESERVER,
                           "this is a Sentinel, which keeps no locks: give the URL of the master, "
                           "or redis+sentinel://HOST/NAME");
@@ -242,6 +244,7 @@ tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
     if (login->answered < login->steps)
         return TL_LOGIN_MORE;
     if (login->has_bracket) /* what counts from now on was read in the whole of the exchange */
-        login->bracket = tl__bracket(login->server_us, login->sent, received);
+        login->bracket = tl__bracket(
+            login->server_us, GUARD(login_counts_from_send) ? login->sent : received, received);
     return TL_LOGIN_DONE;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "ground/socket.h"
 #include "wire/interval.h"
 
@@ -133,7 +134,8 @@ void tl__site_label(tl_site *site, char *label, size_t size) {
 
 tl_err tl__site_refusal(tl_site *site, tl_mono since, char *words, size_t size) {
     tl__mutex_lock(&site->mutex);
-    bool covers = site->refusal != TL_OK && !tl__mono_before(site->refused, since);
+    bool covers = site->refusal != TL_OK &&
+                  (!tl__mono_before(site->refused, since) || !GUARD(refused_since_asked));
     tl_err why = covers ? site->refusal : TL_OK;
     if (covers)
         (void)snprintf(words, size, "%s", site->words);
@@ -183,7 +185,7 @@ bool tl__site_is_named(tl_site *site, tl_mono since) {
 bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now) {
     tl_mono first = {atomic_load(&site->first_ns)};
     bool changed = atomic_load(&site->generation) > 1; /* what is held may be the former server's */
-    if (site->settles && changed && first.ns != 0)
+    if (GUARD(new_master_settles) && site->settles && changed && first.ns != 0)
         since = tl__mono_max(since, tl__mono_add_ms(first, TL_NAMED_MS));
     return !tl__mono_before(now, since) && tl__site_is_named(site, since);
 }
@@ -195,7 +197,7 @@ static int64_t most_ns(const tl_site *site) {
 
 bool tl__site_was_fresh(const tl_site *site, tl_mono now) {
     int64_t ns = atomic_load(&site->named_ns);
-    return ns != 0 && now.ns - ns <= most_ns(site);
+    return (ns != 0 && now.ns - ns <= most_ns(site)) || !GUARD(master_named_lately);
 }
 
 bool tl__site_is_fresh(tl_site *site, tl_mono now) {

@@ -3,6 +3,7 @@
  * caller's is touched after tl__slot_fill, and nothing is allocated once the spares are warm.
  */
 #include "transport/slot.h"
+#include "ground/guard.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -113,7 +114,8 @@ static bool encode(tl_slot *s, const tl_command *command) {
         .form = TL_ARGV, .argc = 1, .argv = {{"ASKING", sizeof "ASKING" - 1}}};
     s->size = s->done = 0;
     for (size_t i = 0; i < s->count; i++) {
-        if ((s->asking && !encode_one(s, &asking)) || !encode_one(s, &command[i]))
+        if ((GUARD(asking_before_each) && s->asking && !encode_one(s, &asking)) ||
+            !encode_one(s, &command[i]))
             return false;
         s->end[i] = s->size;
     }

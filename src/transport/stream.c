@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "ground/guard.h"
 #include "ground/socket.h"
 
 #define UNIX_AGAIN_MS 10
@@ -330,7 +331,10 @@ static void go_on_securing(tl_stream *s) {
     case TL_TLS_BROKEN: fail(s, TL_EUNAVAILABLE, "connect ", place, problem); break;
     case TL_TLS_NONSENSE: fail(s, TL_ESERVER, "connect ", place, problem); break;
     case TL_TLS_UNTRUSTED:
-    case TL_TLS_REFUSED: fail(s, TL_EDENIED, "connect ", place, problem); break;
+    case TL_TLS_REFUSED:
+        fail(s, GUARD(certificate_is_final) ? TL_EDENIED : TL_EUNAVAILABLE, "connect ", place,
+             problem);
+        break;
     }
 }
 
@@ -361,7 +365,10 @@ static ssize_t tls_result(tl_stream *s, tl_tls_outcome outcome, size_t n, const 
     case TL_TLS_WANT_READ:
     case TL_TLS_WANT_WRITE: return 0;
     case TL_TLS_CLOSED: return lost(s, 0);
-    case TL_TLS_REFUSED: fail(s, TL_EDENIED, "connect ", s->endpoint->label, problem); return -1;
+    case TL_TLS_REFUSED:
+        fail(s, GUARD(certificate_is_final) ? TL_EDENIED : TL_EUNAVAILABLE, "connect ",
+             s->endpoint->label, problem);
+        return -1;
     default: fail(s, TL_EUNAVAILABLE, "", s->endpoint->label, problem); return -1;
     }
 }

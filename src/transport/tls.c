@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ground/guard.h"
 #include "ground/process.h"
 #include "ground/socket.h"
 #include "ground/wait.h"
@@ -62,7 +63,7 @@ static const tl_tls_files *files_of(const tl_tls *t) {
 static _Atomic uint64_t gate;
 
 static bool enter(void) {
-    if (!(atomic_fetch_add(&gate, 1) & OVER))
+    if (!(atomic_fetch_add(&gate, 1) & OVER) || !GUARD(no_tls_after_exit))
         return true;
     (void)atomic_fetch_sub(&gate, 1);
     return false;
@@ -80,7 +81,7 @@ static void at_exit(void) {
     tl_mono now = tl__mono_now(), end = tl__mono_add_ms(now, EXIT_MS);
     uint64_t seen = atomic_fetch_or(&gate, OVER) | OVER;
     bool ours = (seen & PROCESS) == this_process();
-    while (ours && seen % OVER > 0 && tl__mono_before(now, end)) {
+    while (GUARD(exit_awaits_tls) && ours && seen % OVER > 0 && tl__mono_before(now, end)) {
         tl__wait(NULL, 0, tl__mono_add_ms(now, EXIT_LOOK_MS));
         now = tl__mono_now();
         seen = atomic_load(&gate);
@@ -451,7 +452,9 @@ static tl_tls_outcome write_some(tl_tls *tls, const char *from, size_t n, size_t
     if (written > 0)
         *ret_n = (size_t)written;
     tl_tls_outcome outcome = outcome_of(tls, written, false, words, size);
-    return outcome == TL_TLS_BROKEN && tls->asked ? why_broken(tls, words, size) : outcome;
+    return GUARD(refusal_before_break) && outcome == TL_TLS_BROKEN && tls->asked
+               ? why_broken(tls, words, size)
+               : outcome;
 }
 
 tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,

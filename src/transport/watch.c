@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "ground/token.h"
 #include "transport/backoff.h"
 #include "transport/gateway.h"
@@ -145,12 +146,13 @@ static tl_bytes key_of(const tl_topic *topic, int64_t *ret_revision) {
 static int64_t first_of(const tl_topic *topic) {
     int64_t revision;
     (void)key_of(topic, &revision);
-    return 1 + (topic->revision > revision ? topic->revision : revision);
+    return 1 + !GUARD(watch_from_next) + (topic->revision > revision ? topic->revision : revision);
 }
 
 /* It tells of what comes after this revision. Who has looked before that may have missed something, and looks again. */
 static void on_created(tl_watch *w, tl_topic *topic, int64_t revision) {
-    bool missed = topic->from_now && (revision <= 0 || revision >= first_of(topic));
+    bool missed = GUARD(missed_is_looked_up) && topic->from_now &&
+                  (revision <= 0 || revision >= first_of(topic));
     if (missed)
         topic->revision = revision;
     topic->from_now = false;
@@ -171,7 +173,7 @@ static void on_message(tl_watch *w, const tl_reply *message) {
         topic->asked = 0;
         topic->compacted = topic->patient; /* who has seen it will see it again */
         tell(w, topic, false);
-    } else if (item(message, TL_WATCH_DELETED) > 0) {
+    } else if (GUARD(deletion_heard) && item(message, TL_WATCH_DELETED) > 0) {
         w->calls.woken(w->calls.ctx, topic->name, (tl_bytes){0});
     } else if (item(message, TL_WATCH_CREATED)) {
         on_created(w, topic, item(message, TL_WATCH_REVISION));
@@ -191,7 +193,7 @@ static tl_etcd_via via(const tl_watch *w) {
  * of already, which would have to look again whenever another comes. */
 static tl_etcd_watched watched(tl_topic *topic) {
     int64_t revision;
-    topic->from_now = !topic->patient && topic->told != TL_TOLD_ARMED;
+    topic->from_now = GUARD(watch_begins_now) && !topic->patient && topic->told != TL_TOLD_ARMED;
     return (tl_etcd_watched){.key = key_of(topic, &revision),
                              .revision = topic->from_now ? 0 : first_of(topic)};
 }
@@ -276,7 +278,8 @@ void tl__watch_seen(tl_watch *watch, tl_bytes name, int64_t revision, tl_mono no
     }
     if (!topic || revision <= topic->revision)
         return;
-    topic->revision = revision;
+    if (GUARD(watch_from_what_was_seen))
+        topic->revision = revision;
     if (topic->compacted)
         await_patient(watch, topic, now);
     topic->compacted = false;
@@ -345,7 +348,7 @@ static bool take_messages(tl_watch *w) {
             return false;
         on_message(w, &reply);
         tl__gateway_release(w->gateway);
-        if (w->refused)
+        if (GUARD(refused_watch_ends) && w->refused)
             return false;
     }
     return got >= 0;

@@ -9,6 +9,15 @@
 
 #include <string.h>
 
+#include "ground/guard.h"
+
+/* A part of a template; where the guard is removed, the other. */
+#ifdef TL_GUARDS
+#define WHERE(guard, part, instead) "<" #guard ">" part "|" instead ">"
+#else
+#define WHERE(guard, part, instead) part
+#endif
+
 #define K 1 /* which argument is what */
 #define SUFFIX 2
 
@@ -22,6 +31,11 @@
     RANGE ",'max_create_revision':'#3','sort_target':'CREATE','sort_order':'DESCEND','limit':'2'"
 #define SEE_MINE "{'request_range':{" MINE "}}"
 #define PUT "{'request_put':{" MINE ",'value':'@4','lease':'#3'}}"
+#define ABSENT(keys) "{" keys ",'target':'CREATE','result':'EQUAL','create_revision':'0'}"
+#define ALL_ABSENT WHERE(GUARD(try_sees_others), ABSENT(RANGE), ABSENT(MINE))
+#define MINE_ABSENT WHERE(GUARD(joins_once), ABSENT(MINE), "")
+#define UNDER_LESS                                                                                 \
+    WHERE(GUARD(lease_only_grows), ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}", "")
 #define CREATED_THEN "{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'#3'}"
 
 static const struct row {
@@ -33,15 +47,12 @@ static const struct row {
     {"REVOKE", TL_ETCD_REVOKE, "lease/revoke", "{'ID':'#1'}"},
     {"TTL", TL_ETCD_TTL, "lease/timetolive", "{'ID':'#1'}"},
     {"TRY", TL_ETCD_TXN, "kv/txn",
-     "{'compare':[{" RANGE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"
-     "'success':[" PUT "],'failure':[" SEE_MINE "," FIRST "]}"},
+     "{'compare':[" ALL_ABSENT "],'success':[" PUT "],'failure':[" SEE_MINE "," FIRST "]}"},
     {"JOIN", TL_ETCD_TXN, "kv/txn",
-     "{'compare':[{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'0'}],"
-     "'success':[" LAST "," PUT "],'failure':[" SEE_MINE "]}"},
+     "{'compare':[" MINE_ABSENT "],'success':[" LAST "," PUT "],'failure':[" SEE_MINE "]}"},
     {"LOOK", TL_ETCD_RANGE, "kv/range", "{" BY_THEN "}"},
     {"KEEP", TL_ETCD_TXN, "kv/txn",
-     "{'compare':[" CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}],"
-     "'success':[{'request_range':{" BY_THEN "}},"
+     "{'compare':[" CREATED_THEN UNDER_LESS "],'success':[{'request_range':{" BY_THEN "}},"
      "{'request_put':{" MINE ",'ignore_value':true,'lease':'#4'}}],'failure':[" SEE_MINE "," FIRST
      "]}"},
     {"KEEPS", TL_ETCD_TXN, "kv/txn", NULL},
@@ -164,6 +175,17 @@ static void put_text(writer *w, tl_bytes b) {
     }
 }
 
+#ifdef TL_GUARDS
+/* Of "<GUARD(...)>part|instead>" what is left out begins here: where that ends. */
+static const char *choose(const char *t) {
+    char name[32] = "";
+    if (*t == '|')
+        return strchr(t, '>');
+    memcpy(name, t + 7, strcspn(t + 7, ")"));
+    return strchr(t, tl__guard(name) ? '>' : '|');
+}
+#endif
+
 static void put_body(writer *w, const char *t, const tl_command *c, tl_bytes prefix) {
     for (; *t; t++) {
         size_t n = t[0] ? (size_t)(t[1] - '0') : 0;
@@ -172,6 +194,11 @@ static void put_body(writer *w, const char *t, const tl_command *c, tl_bytes pre
         case '$': put_key(w, *++t, c, prefix); break;
         case '#': put(w, c->argv[n]), t++; break;
         case '%': put_text(w, c->argv[n]), t++; break;
+#ifdef TL_GUARDS
+        case '<':
+        case '|': t = choose(t); break;
+        case '>': break;
+#endif
         case '@':
             put_64(w, c->argv[n]);
             end_64(w);
@@ -203,7 +230,8 @@ static void put_each(writer *w, const tl_command *keeps, tl_bytes prefix, const 
         for (unsigned k = 0; k < TL_ETCD_KEEPS_EACH; k++)
             one.argv[K + k] = next_argument(&more);
         one.argv[K + TL_ETCD_KEEPS_EACH] = keeps->argv[1];
-        bool known = !tl__bytes_eq(one.argv[K + 3], TL_LITERAL("0"));
+        bool known = !GUARD(compares_known_change) ||
+                     !tl__bytes_eq(one.argv[K + 3], TL_LITERAL("0"));
         if (i > 0)
             put_char(w, ',');
         put_body(w, known ? body : instead, &one, prefix);
@@ -218,7 +246,8 @@ static void put_keeps(writer *w, const tl_command *c, tl_bytes prefix) {
                       move[] = "{'request_put':{" MINE ",'ignore_value':true,'lease':'#5'}}",
                       see[] = SEE_MINE;
     put(w, TL_LITERAL("{\"compare\":["));
-    put_each(w, c, prefix, unchanged, older);
+    if (GUARD(each_is_compared))
+        put_each(w, c, prefix, unchanged, older);
     put(w, TL_LITERAL("],\"success\":["));
     put_each(w, c, prefix, move, move);
     put(w, TL_LITERAL("],\"failure\":["));
@@ -318,7 +347,7 @@ int tl__etcd_error(tl_bytes error, tl_bytes *ret_message) {
 bool tl__etcd_is_definite(int code) {
     static const unsigned definite = 1U << 3 | 1U << 5 | 1U << 7 | 1U << 8 | 1U << 9 | 1U << 11 |
                                      1U << 16;
-    return code >= 0 && code <= 16 && (definite >> code & 1);
+    return code >= 0 && code <= 16 && (definite >> code & 1 || !GUARD(definite_error));
 }
 
 bool tl__etcd_is_of_request(tl_bytes error) {
@@ -346,6 +375,6 @@ bool tl__etcd_asks_elsewhere(tl_bytes error) {
     static const char learner[] = "not supported for learner";
     tl_bytes message;
     int code = tl__etcd_error(error, &message);
-    return !tl__etcd_is_definite(code) || code == 16 ||
-           memmem(message.p, message.n, learner, sizeof learner - 1);
+    return !tl__etcd_is_definite(code) || (GUARD(unknown_token_elsewhere) && code == 16) ||
+           (GUARD(learner_is_left) && memmem(message.p, message.n, learner, sizeof learner - 1));
 }

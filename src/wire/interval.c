@@ -3,6 +3,8 @@
  */
 #include "wire/interval.h"
 
+#include "ground/guard.h"
+
 #define NS_PER_US 1000
 #define MILLION INT64_C(1000000)
 
@@ -15,8 +17,9 @@ static int64_t ceil_us(int64_t ns) {
 }
 
 tl_interval tl__bracket(int64_t server_us, tl_mono sent, tl_mono received) {
-    return (tl_interval){tl__add_sat(server_us, -ceil_us(received.ns)),
-                         tl__add_sat(server_us, 1 - floor_us(sent.ns))};
+    return (tl_interval){
+        tl__add_sat(server_us, -ceil_us((GUARD(bracket_from_receipt) ? received : sent).ns)),
+        tl__add_sat(server_us, 1 - floor_us(sent.ns))};
 }
 
 tl_interval tl__interval_intersect(tl_interval a, tl_interval b) {
@@ -67,7 +70,7 @@ static int64_t lost_us(int64_t duration_ns, int32_t drift_ppm) {
 }
 
 static tl_interval offset_at(tl_interval offset, tl_mono from, tl_mono to, int32_t drift_ppm) {
-    int64_t ns = tl__ns_until(from, to);
+    int64_t ns = GUARD(anchor_with_drift) * tl__ns_until(from, to);
     return (tl_interval){tl__add_sat(offset.lo, -lost_us(ns, drift_ppm)),
                          tl__add_sat(offset.hi, gained_us(ns, drift_ppm))};
 }
@@ -76,7 +79,8 @@ static tl_interval offset_at(tl_interval offset, tl_mono from, tl_mono to, int32
  * Until the reply came its clock may have gained on ours; the lower edge has that time to spare. */
 static tl_interval at_receipt(tl_interval bracket, int32_t drift_ppm) {
     int64_t width_ns = tl__mul_sat(tl__add_sat(bracket.hi, -bracket.lo), NS_PER_US);
-    bracket.hi = tl__add_sat(bracket.hi, gained_us(width_ns, drift_ppm));
+    if (GUARD(bracket_with_drift))
+        bracket.hi = tl__add_sat(bracket.hi, gained_us(width_ns, drift_ppm));
     return bracket;
 }
 
@@ -100,7 +104,7 @@ bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono received, 
 
 bool tl__anchor_renew(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm) {
     bool stepped = tl__anchor_learn(anchor, bracket, received, drift_ppm);
-    anchor->known = false;
+    anchor->known = !GUARD(new_clock_alone);
     (void)tl__anchor_learn(anchor, bracket, received, drift_ppm);
     return stepped;
 }

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
 #include "wire/script.h"
 
 #define NAME_MAX 32 /* of a command, with its subcommand */
@@ -93,7 +94,7 @@ static tl_bytes called_at_end(tl_bytes error) {
 
 static tl_bytes command_in(tl_bytes error) {
     tl_bytes name = name_at(after(error, " run the '"), '\''); /* from 6.0; in scripts from 7.2 */
-    if (name.n == 0)
+    if (GUARD(command_in_script) && name.n == 0)
         name = called_in_script(error);
     return name.n ? name : called_at_end(error);
 }
@@ -117,7 +118,7 @@ static tl_bytes of_permission(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (has(error, "channel"))
         words =
             "the user may not access one of the channels: the permission &*tidelock* is missing";
-    else if (has(error, " key"))
+    else if (GUARD(keys_are_named) && has(error, " key"))
         words = "the user may not access one of the keys: a lock needs its own and ~*tidelock*";
     else if (command.n > 0)
         return tl__refusal_of_command(to, command);

@@ -3,6 +3,8 @@
  */
 #include "wire/slots.h"
 
+#include "ground/guard.h"
+
 /* ---- places ------------------------------------------------------------------------------------ */
 
 static bool is_host(tl_bytes host) {
@@ -41,7 +43,8 @@ static tl_slot_node read_place(tl_bytes text) {
     tl_bytes host = tl__bytes(text.p, (size_t)(colon - text.p));
     tl_bytes port = tl__bytes(colon + 1, text.n - host.n - 1);
     host = without_brackets(host);
-    if ((host.n > 0 && !is_host(host)) || is_nameless(host) || !read_port(port, &node.port))
+    if ((GUARD(whole_place) && host.n > 0 && !is_host(host)) || is_nameless(host) ||
+        !read_port(port, &node.port))
         return (tl_slot_node){0};
     node.host = host;
     return node;
@@ -63,7 +66,7 @@ static void read_rest(tl_redirect *r, tl_bytes rest) {
     if (!tl__bytes_to_int(number, &slot) || slot < 0 || slot >= TL_SLOTS)
         return;
     tl_slot_node node = read_place(tl__bytes(space + 1, rest.n - number.n - 1));
-    if (node.port == 0)
+    if (GUARD(whole_redirection) && node.port == 0)
         return;
     r->slot = (uint16_t)slot;
     r->node = node;
@@ -153,7 +156,7 @@ static uint16_t add_node(tl_slot_map *map, const tl_slot_node *node) {
 
 static bool give(tl_slot_map *map, int64_t first, int64_t last, uint16_t node) {
     for (int64_t slot = first; slot <= last; slot++) {
-        if (map->node_of[slot] != TL_NOBODY)
+        if (GUARD(one_master_a_slot) && map->node_of[slot] != TL_NOBODY)
             return false;
         map->node_of[slot] = node;
     }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static tests_entry entries[TESTS_MAX];
 static size_t count;
@@ -40,6 +41,11 @@ int tests_run_group(const char *group, unsigned marks, CMFixtureFunction set_up,
     if (only)
         cmocka_set_test_filter(only);
     return _cmocka_run_group_tests(group, units, n, set_up, tear_down);
+}
+
+bool tests_whole(void) {
+    const char *all = getenv("ALL");
+    return all && strcmp(all, "1") == 0;
 }
 
 int tests_run(void) {

@@ -14,6 +14,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -93,6 +94,8 @@ const tests_entry *tests_all(size_t *ret_count);
 
 /** All of them. For a main(): 0 when all passed. */
 int tests_run(void);
+/** ALL=1 in the environment: what plays many worlds or orders plays all of them, and not the sample of `make check`. */
+bool tests_whole(void);
 /** Those with one of these marks; 0 for all. set_up and tear_down are done once; either may be NULL. */
 int tests_run_group(const char *group, unsigned marks, CMFixtureFunction set_up,
                     CMFixtureFunction tear_down);

@@ -11,7 +11,7 @@ rooms='src/ground src/wire src/protocol compat/dialect compat/phase compat/stamp
 tool_rooms='tools/base tools/skew/judge tools/link tools/skew/show tools/lock tools/skew tools/doctor tools/bench
     tools/legacy tools/migrate tools'
 # What of the library the tool may use beside its public header; and of compat one file, in one place.
-for_tools='client/votes.h|ground/clock.h|ground/glob.h|ground/wait.h|protocol/etcd.h|wire/interval.h|wire/keys.h|wire/slots.h|transport/conn.h|transport/resolve.h'
+for_tools='client/votes.h|ground/clock.h|ground/glob.h|ground/guard.h|ground/wait.h|protocol/etcd.h|wire/interval.h|wire/keys.h|wire/slots.h|transport/conn.h|transport/resolve.h'
 for_stamps='tools/legacy/skew_stamp.c dialect/dialect.h'
 
 status=0
@@ -43,7 +43,7 @@ check_room() { # file:line included
     '<jansson.h'*) [[ $file == tools/base/js.[ch] || $file == src/transport/gateway.c ]] || complain "$1" "jansson stays in src/transport/gateway.c, and in tools/base/js.h for the tool" ;;
     '<uuid/'*) [[ $file == src/ground/@(token|random).c ]] || complain "$1" "libuuid stays in src/ground/token.c and random.c" ;;
     esac
-    [[ $2 == '"'* && $name != scripts.inc ]] || return
+    [[ $2 == '"'* && $name != scripts*.inc ]] || return
     if [[ $file == */examples/* ]]; then complain "$1" "an example includes installed headers only" && return; fi
     for root in src compat tools; do
         if [[ -e $root/$name ]]; then theirs=$root/$name; fi

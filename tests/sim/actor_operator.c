@@ -12,6 +12,8 @@
 
 #include <stdio.h>
 
+#include "ground/guard.h"
+
 #define RUN_ID 40
 #define NOWHERE (-1)
 
@@ -40,7 +42,7 @@ static operator_actor *self(const sim_actor *a) {
 
 /* The register, the longest lease of those that may act, how many of these show another epoch or a later
  * one, what stands on the locks' keys, how many records there are, since when the register is as it is,
- * what time it is, and which server this. */
+ * what time it is, and which server this. ARGV: which check is left out, '' none. */
 static const char reading[] =
     "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] "
     "local r = redis.call('HMGET', KEYS[1], 'phase', 'epoch', 'lease_ms', 'since') "
@@ -48,7 +50,8 @@ static const char reading[] =
     "local ahead = 0 "
     "for i = 2, #all, 2 do "
     "local epoch, l, seen = string.match(all[i], '^(%d+) %d+ (%d+) (%d+) ') "
-    "if now <= seen + 3000 * l then most = math.max(most, l) if epoch ~= e then old = old + 1 end "
+    "if now <= seen + 3000 * l then "
+    "if ARGV[1] ~= 'confirmed' then most = math.max(most, l) if epoch ~= e then old = old + 1 end end "
     "if tonumber(epoch) > tonumber(e) then ahead = ahead + 1 end end "
     "end "
     "local n = {0, 0} "
@@ -58,26 +61,37 @@ static const char reading[] =
     "tonumber(r[4] or 0), now, string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')}";
 
 /* ARGV: the epoch that it must have, the new phase, the lease, whether it is made anew, the server that was
- * judged, until when it may be carried out. */
+ * judged, until when it may be carried out, and which check is left out: '' none. */
 static const char stepping[] =
     "if redis.replicate_commands then redis.replicate_commands() end "
     "redis.call('HDEL', KEYS[1], '-') "
-    "local want, to, anew = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1' "
-    "if (redis.call('HGET', KEYS[1], 'epoch') or '0') ~= want then return 'epoch' end "
+    "local want, to, anew, omits = ARGV[1], tonumber(ARGV[2]), ARGV[4] == '1', ARGV[7] "
+    "local epoch = omits == 'epoch' and want or redis.call('HGET', KEYS[1], 'epoch') or '0' "
+    "if epoch ~= want then return 'epoch' end "
     "if string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') ~= ARGV[5] then return 'server' end "
     "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] "
     "if now > tonumber(ARGV[6]) then return 'late' end "
     "local all, top = redis.call('HGETALL', KEYS[2]), tonumber(want) "
     "for i = 2, #all, 2 do "
     "local epoch, acts, l, seen = string.match(all[i], '^(%d+) (%d+) (%d+) (%d+) ') "
-    "if now <= seen + 3000 * l and (anew and math.abs(acts - to) > 1 or "
-    "not anew and epoch ~= want) then return 'client' end "
+    "local early = not anew and omits ~= 'epoch' and omits ~= 'confirmed' and epoch ~= want "
+    "local two = anew and omits ~= 'phase' and math.abs(acts - to) > 1 "
+    "if now <= seen + 3000 * l and (early or two) then return 'client' end "
     "if anew then top = math.max(top, epoch) end "
     "end "
     "redis.call('HMSET', KEYS[1], 'phase', to, 'epoch', string.format('%.0f', top + 1), "
     "'lease_ms', ARGV[3], 'since', string.format('%.0f', now), "
     "'keys', redis.call('HGET', KEYS[1], 'keys') or '*') "
     "return 'done'";
+
+/* The check that is left out: none, unless a guard is removed. */
+static tl_bytes omitted(void) {
+    if (!GUARD(step_by_epoch))
+        return TL_LITERAL("epoch");
+    if (!GUARD(step_confirmed))
+        return TL_LITERAL("confirmed");
+    return GUARD(no_step_of_two) ? TL_LITERAL("") : TL_LITERAL("phase");
+}
 
 /* What is asked together. */
 typedef struct {
@@ -104,15 +118,16 @@ static void add_wait(sim_world *w, question *to, char room[2][TL_INT_SIZE]) {
 }
 
 static const tl_reply *read_register(sim_world *w, sim_actor *a) {
-    tl_bytes argv[5 + SIM_KEYS] = {TL_LITERAL("EVAL"), TL_LITERAL(reading), TL_LITERAL(""),
+    tl_bytes argv[6 + SIM_KEYS] = {TL_LITERAL("EVAL"), TL_LITERAL(reading), TL_LITERAL(""),
                                    TL_LITERAL(SIM_REGISTER), TL_LITERAL(SIM_REGISTER ":clients")};
     char count[TL_INT_SIZE];
     question what = {.count = 0};
     argv[2] = tl__bytes_from_int(count, 2 + w->cfg.keys);
     for (int i = 0; i < w->cfg.keys; i++)
         argv[5 + i] = w->key[i].k;
+    argv[5 + w->cfg.keys] = omitted();
     self(a)->asked = sim_host_clock(w, a->host);
-    add(&what, argv, (uint8_t)(5 + w->cfg.keys));
+    add(&what, argv, (uint8_t)(6 + w->cfg.keys));
     return send(w, a, &what);
 }
 
@@ -153,7 +168,8 @@ static void send_step(sim_world *w, sim_actor *a) {
                        tl__bytes_from_int(lease, w->cfg.lease_ms),
                        o->anew ? TL_LITERAL("1") : TL_LITERAL("0"),
                        tl__bytes_of(o->run_id),
-                       tl__bytes_from_int(until, o->until_us)};
+                       tl__bytes_from_int(until, o->until_us),
+                       omitted()};
     question what = {.count = 0};
     sim_tell(w, a->name, SIM_ALL, "makes phase %lld of epoch %lld%s", (long long)o->to,
              (long long)o->epoch, o->anew ? ", anew" : "");
@@ -191,7 +207,8 @@ static void make_step(sim_world *w, sim_actor *a, int64_t now_us, int64_t phase,
     sim_ns until = sim_clock_when(&slow, (o->until_us + 1) * 1000);
     if (w->migration.steps_until < until)
         w->migration.steps_until = until;
-    if (w->cfg.replicas > 0) { /* looks through the keys: another server may be master then */
+    /* It looks through the keys: another server may be master then. */
+    if (GUARD(step_replicated) && w->cfg.replicas > 0) {
         sim_sleep(w, sim_draw(w, 0, w->cfg.attempt_ms * (SIM_MS / 2)));
         if (w->calm || !settle(w, a) || w->calm)
             return;
@@ -227,7 +244,7 @@ static bool let_begin(sim_world *w, const operator_actor *o, const view *v, int6
     for (int kind = 0; kind < SIM_KIND_COUNT; kind++) {
         if (!stopped[kind] || !may_begin(v, (sim_kind)kind, to))
             continue;
-        stopped[kind] = w->cfg.replicas > 0 && o->has != v->epoch;
+        stopped[kind] = GUARD(service_after_replicas) && w->cfg.replicas > 0 && o->has != v->epoch;
         lacks = lacks || stopped[kind];
     }
     return lacks;
@@ -261,11 +278,11 @@ static void notice(sim_world *w, sim_actor *a, const view *v, tl_mono now) {
     o->gen = o->raw.opened;
     (void)snprintf(o->run_id, sizeof o->run_id, "%.*s", (int)v->run_id.n, v->run_id.p);
     o->has = same ? o->has : 0;
-    if (known && same)
+    if (known && (same || !GUARD(wait_at_one_server)))
         return;
     w->stats.seen_anew += known;
     o->epoch = v->epoch;
-    o->seen = now;
+    o->seen = GUARD(wait_from_answer) ? now : o->asked;
     o->on = sim_draw(w, 0, 9) < 7;
     o->pauses_ms = sim_draw(w, 0, 3) ? 0 : sim_draw(w, 0, 6 * w->cfg.lease_ms);
 }
@@ -283,7 +300,7 @@ static bool is_seen(const operator_actor *o, const view *v) {
     int64_t wait_ms = v->lease_ms + v->lease_ms / 1000 + 1;
     bool wants_wait = v->clients > 0 || v->now_us - v->since_us < wait_ms * 1000;
     bool seen = !tl__mono_before(o->asked, tl__mono_add_ms(o->seen, wait_ms));
-    return seen || !wants_wait;
+    return seen || !wants_wait || !GUARD(waits_for_leases);
 }
 
 static void decide(sim_world *w, sim_actor *a, const view *v, tl_mono now) {

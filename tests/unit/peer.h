@@ -19,7 +19,8 @@
 #include "tests.h"
 #include "ground/clock.h"
 
-#define PEER_WAIT_MS 60000
+/* Where a guard is removed the wait is often in vain, and nothing else is at stake. */
+#define PEER_WAIT_MS (getenv("TL_WITHOUT") ? 2000 : 60000)
 
 typedef struct {
     int listener, stream;

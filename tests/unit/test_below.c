@@ -117,9 +117,15 @@ TEST(all_are_found_where_the_kernel_keeps_no_lists_of_children) {
     find_all(false);
 }
 
+/* So that a test that fails leaves nobody. */
+static void die_with_parent(void) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 static void *fork_one(void *child) {
     *(pid_t *)child = fork();
     if (*(pid_t *)child == 0) {
+        die_with_parent();
         pause();
         _exit(0);
     }
@@ -135,6 +141,7 @@ TEST(the_children_of_each_thread_are_found) {
     if (child == 0) {
         pthread_t thread;
         pid_t grandchild = 0;
+        die_with_parent();
         (void)pthread_create(&thread, NULL, fork_one, &grandchild);
         while (__atomic_load_n(&grandchild, __ATOMIC_SEQ_CST) == 0)
             (void)usleep(1000);
@@ -158,6 +165,7 @@ TEST(the_children_of_each_thread_are_found) {
 TEST(a_walk_ends_at_its_moment) {
     pid_t child = fork();
     if (child == 0) {
+        die_with_parent();
         pause();
         _exit(0);
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/js.h"
+#include "ground/guard.h"
 
 #define FORM (JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15))
 #define EXACT INT64_C(1000000000000000) /* thousandths that 15 digits can tell */
@@ -63,7 +64,7 @@ json_t *js_known(int64_t value) {
 static double unit(int64_t thousandths, bool up) {
     int64_t whole = thousandths / 1000, rest = thousandths % 1000;
 
-    if (llabs(thousandths) < EXACT)
+    if (llabs(thousandths) < EXACT || !GUARD(json_edges_outward))
         return (double)thousandths / 1000;
     return (double)(whole + (up && rest > 0) - (!up && rest < 0));
 }
@@ -76,14 +77,14 @@ json_t *js_interval(bool known, tl_interval thousandths) {
 }
 
 void js_append(json_t **to, json_t *value) {
-    if (json_array_append_new(*to, value) == 0)
+    if (json_array_append_new(*to, value) == 0 || !GUARD(json_is_whole))
         return;
     json_decref(*to);
     *to = NULL;
 }
 
 void js_set(json_t **to, const char *name, json_t *value) {
-    if (json_object_set_new(*to, name, value) == 0)
+    if (json_object_set_new(*to, name, value) == 0 || !GUARD(json_is_whole))
         return;
     json_decref(*to);
     *to = NULL;
@@ -123,7 +124,7 @@ int js_line(json_t *value, int fd) {
     char *text = json_dumps(value, FORM);
     int result = -1, saved;
 
-    if (text && has_controls(text)) {
+    if (GUARD(json_controls_no_terminal) && text && has_controls(text)) {
         free(text);
         text = json_dumps(value, FORM | JSON_ENSURE_ASCII);
     }
@@ -171,14 +172,14 @@ static const char *beyond_bounds(const char *text, size_t len) {
             continue;
         } else if (c == '[' || c == '{') {
             values++;
-            if (++depth > JS_DEPTH_MOST)
+            if (++depth > JS_DEPTH_MOST && GUARD(json_depth))
                 return "it is nested too deep";
         } else if (c == ']' || c == '}') {
             depth--;
         } else if (c == ',') {
             values++;
         }
-        if (values > JS_VALUES_MOST)
+        if (GUARD(json_values) && values > JS_VALUES_MOST)
             return "it has too many values";
     }
     return NULL;
@@ -191,7 +192,9 @@ json_t *js_read(const char *text, size_t len, const char **ret_why) {
     *ret_why = beyond_bounds(text, len);
     if (*ret_why)
         return NULL;
-    value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    value = json_loadb(text, len,
+                       (GUARD(json_members_once) ? JSON_REJECT_DUPLICATES : 0) | JSON_DECODE_ANY,
+                       &error);
     if (value)
         return value;
     switch (json_error_code(&error)) {
@@ -234,5 +237,5 @@ bool js_thousandths(const json_t *value, int64_t *ret) {
     if (!json_is_real(value) || fabs(real) > (double)INT64_MAX / 1001)
         return false;
     *ret = whole == real ? (int64_t)whole * 1000 : llround(real * 1000);
-    return whole == real || (double)*ret / 1000 == real;
+    return whole == real || !GUARD(json_edge_exact) || (double)*ret / 1000 == real;
 }

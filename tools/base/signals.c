@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/signals.h"
+#include "ground/guard.h"
 #include "base/tool.h"
 
 /*
@@ -41,7 +42,7 @@ static const struct {
 
 signal_role signals_role(int sig) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (table[i].sig == sig)
+        if (GUARD(signals_have_roles) && table[i].sig == sig)
             return table[i].role;
     return SIGNAL_PASSED;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "doctor/doctor.h"
 
 #define LEAST 3 /* masters: with fewer, one that is gone leaves no majority to choose another */
@@ -31,7 +32,8 @@ void doctor_owners(const members *m, uint16_t ret[TL_SLOTS]) {
         ret[slot] = TL_NOBODY;
         for (unsigned i = 0; i < m->count; i++)
             if (answers(&m->of[i]) && m->of[i].owner[slot] == i &&
-                (ret[slot] == TL_NOBODY || m->of[i].epoch > m->of[ret[slot]].epoch))
+                (ret[slot] == TL_NOBODY ||
+                 (GUARD(later_claim_counts) && m->of[i].epoch > m->of[ret[slot]].epoch)))
                 ret[slot] = (uint16_t)i;
         for (unsigned i = 0; i < m->count && ret[slot] == TL_NOBODY; i++)
             if (answers(&m->of[i]) && m->of[i].owner[slot] != TL_NOBODY &&
@@ -149,7 +151,7 @@ static void check_silent(const view *v, unsigned i) {
     const member *x = &v->m->of[i];
     bool needed = v->slots[i] > 0;
 
-    if (x->status == STATUS_REFUSED) {
+    if (GUARD(refusal_is_no_outage) && x->status == STATUS_REFUSED) {
         found_silent(v, x, needed, "%.100s lets nobody in: %.200s");
         doctor_fix(v->r, "%s",
                    doctor_is_of_tls(x->words)
@@ -159,7 +161,7 @@ static void check_silent(const view *v, unsigned i) {
     } else if (!x->id[0]) {
         found_silent(v, x, needed, "%.100s of the URL doesn't answer: %.200s");
         doctor_fix(v->r, "start it, or take it out of the URL");
-    } else if (x->linked > 0 && !x->failing) {
+    } else if (GUARD(hidden_node_found) && x->linked > 0 && !x->failing) {
         found_silent(
             v, x, needed,
             "%.100s, which other nodes are connected to, can't be reached from here: %.200s");
@@ -183,9 +185,9 @@ static void check_answers(const view *v) {
         const member *x = &v->m->of[i];
         if (x->twice || x->status == 0)
             continue;
-        if (x->led_to[0])
+        if (GUARD(misled_client_found) && x->led_to[0])
             check_led(v, x);
-        else if (x->stranger)
+        else if (GUARD(no_cluster_node_found) && x->stranger)
             check_stranger(v, x);
         else
             check_silent(v, i);
@@ -210,7 +212,7 @@ static void check_known(const view *v) {
         return;
     for (unsigned i = 0; i < v->m->count; i++) {
         const member *x = &v->m->of[i];
-        if (!answers(x) || x->named > 0)
+        if (!GUARD(foreign_node_found) || !answers(x) || x->named > 0)
             continue;
         doctor_found(v->r, "cluster", DOCTOR_DANGER, "no other node knows %.150s of the URL",
                      x->label);
@@ -274,7 +276,7 @@ static void found_open(const view *v, const member *x) {
     const char *there = other >= 0 ? v->m->of[other].label : o->other;
     char what[64];
 
-    if (is_told(v, o, other))
+    if (GUARD(move_told_once) && is_told(v, o, other))
         return;
     (void)snprintf(what, sizeof what, x->open > 1 ? "slots %u and %u more are" : "slot %u is",
                    o->slot, x->open - 1);

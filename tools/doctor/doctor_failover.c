@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "ground/guard.h"
 #include "doctor/doctor.h"
 
 #define NAMED_MS 1000 /* as TL_NAMED_MS of the library */
@@ -38,7 +39,7 @@ static int64_t replicas_known(const doctor_facts *f) {
 /* All that may take over: one that is away comes back with what it had, and may be promoted then. */
 static int64_t replicas_of(const doctor_facts *f) {
     int64_t here = replicas_here(f), known = replicas_known(f);
-    return known > here ? known : here;
+    return GUARD(absent_replica_counts) && known > here ? known : here;
 }
 
 bool doctor_may_fail_over(const doctor_facts *f) {
@@ -85,11 +86,13 @@ doctor_promise doctor_promised(const doctor_facts *f) {
         return !doctor_forgets(f)   ? DOCTOR_NEVER
                : doctor_is_quiet(f) ? DOCTOR_GENERAL
                                     : DOCTOR_FENCE;
-    if (is_confirmed(f) && !f->moving)
+    if (is_confirmed(f) && (!f->moving || !GUARD(moving_slot_unknown)))
         return DOCTOR_ALWAYS;
     if (!doctor_is_quiet(f))
         return DOCTOR_FENCE;
-    return late_ms >= 0 && f->care.quiet_ms >= f->ttl_ms + late_ms ? DOCTOR_GENERAL : DOCTOR_DEAD;
+    return late_ms >= 0 && f->care.quiet_ms >= f->ttl_ms + GUARD(late_answers_count) * late_ms
+               ? DOCTOR_GENERAL
+               : DOCTOR_DEAD;
 }
 
 /* ---- findings --------------------------------------------------------------------------------------------- */
@@ -147,7 +150,8 @@ static void fix_to_general(const doctor_facts *f, doctor_report *r) {
         (void)snprintf(
             least, sizeof least,
             "; or min-replicas-to-write %lld, min-replicas-max-lag %d and quiet_ms of %s",
-            (long long)replicas, LAG_S, show_ms(quiet, f->ttl_ms + (LAG_S + SPARE_S) * 1000));
+            (long long)replicas, LAG_S,
+            show_ms(quiet, f->ttl_ms + GUARD(advice_suffices) * (LAG_S + SPARE_S) * 1000));
     if (replicas > 0)
         (void)snprintf(wait, sizeof wait, "wait_replicas %lld", (long long)replicas);
     if (doctor_before(f, 4, 0, 0))
@@ -159,7 +163,8 @@ static void fix_to_general(const doctor_facts *f, doctor_report *r) {
     else
         doctor_fix(r, "quiet_ms of %s in all clients (the longest lifetime, and %lld s)%s%s",
                    show_ms(quiet, f->ttl_ms + late_ms), (long long)late_ms / 1000,
-                   *wait && !f->moving ? "; or " : "", f->moving ? "" : wait);
+                   *wait && !f->moving ? "; or " : "",
+                   f->moving && GUARD(advice_suits_moving) ? "" : wait);
 }
 
 static void found_dead(const doctor_facts *f, doctor_report *r) {

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "ground/guard.h"
 #include "doctor/doctor.h"
 
 #define LEAST 3 /* with fewer, one that is gone leaves no majority */
@@ -13,13 +14,13 @@
     "locks are lost"
 
 bool doctor_is_of_tls(const char *words) {
-    return strstr(words, ": TLS: ") != NULL;
+    return GUARD(tls_is_no_login) && strstr(words, ": TLS: ") != NULL;
 }
 
 static void check_answers(const sentinels *s, doctor_report *r) {
     const tl_verdict *v = &s->verdict;
 
-    if (v->nameless > 0) {
+    if (GUARD(nameless_sentinel_found) && v->nameless > 0) {
         doctor_found(
             r, "sentinels", v->answered < v->majority ? DOCTOR_DANGER : DOCTOR_WARNING,
             "%u of the places that the URL and the Sentinels name don't say which Sentinel "
@@ -32,7 +33,7 @@ static void check_answers(const sentinels *s, doctor_report *r) {
             "allow the Sentinel user SENTINEL MYID (+sentinel|myid; before 6.2 INFO), or name the "
             "Sentinels in the URL as they announce themselves");
     }
-    if (v->answered >= v->majority || v->nameless > 0)
+    if (!GUARD(lost_majority_found) || v->answered >= v->majority || v->nameless > 0)
         return;
     doctor_found(r, "sentinels", DOCTOR_DANGER, "no majority of the Sentinels: %u of %u answer",
                  v->answered, v->total);
@@ -49,7 +50,7 @@ static void check_one(const sentinels *s, unsigned i, doctor_report *r) {
         doctor_why(r, "it knows no master: with fewer than a majority no lock is acquired");
         doctor_fix(r, "name the Sentinels alone (port 26379, unless told otherwise); a server by "
                       "itself is redis://HOST");
-    } else if (x->status == STATUS_REFUSED) {
+    } else if (GUARD(refusal_is_no_outage) && x->status == STATUS_REFUSED) {
         doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel lets nobody in: %s", x->words);
         doctor_why(r, "its word doesn't count: with fewer than a majority no lock is acquired");
         doctor_fix(r, "%s",
@@ -66,7 +67,8 @@ static void check_one(const sentinels *s, unsigned i, doctor_report *r) {
                                 : "start it; or, where it is gone for good, SENTINEL RESET %s "
                                   "on the others, one after the other",
                    s->master);
-    } else if (s->vote[i].kind == TL_VOTE_UNKNOWN && !all_unknown) {
+    } else if (GUARD(unknowing_sentinel_found) && s->vote[i].kind == TL_VOTE_UNKNOWN &&
+               !all_unknown) {
         doctor_found(r, "sentinels", DOCTOR_WARNING, "the Sentinel %s knows no master %s", x->label,
                      s->master);
         doctor_why(r, "its word counts for no master, as if it didn't answer");
@@ -75,7 +77,8 @@ static void check_one(const sentinels *s, unsigned i, doctor_report *r) {
 }
 
 static void check_name(const sentinels *s, doctor_report *r) {
-    if (s->verdict.answered == 0 || s->verdict.unknown < s->verdict.answered)
+    if (!GUARD(unknown_name_found) || s->verdict.answered == 0 ||
+        s->verdict.unknown < s->verdict.answered)
         return;
     doctor_found(r, "sentinels", DOCTOR_DANGER, "the Sentinels know no master %s", s->master);
     doctor_why(r, "no lock can be acquired");
@@ -94,7 +97,7 @@ static void check_agreement(const sentinels *s, doctor_report *r) {
 
     for (unsigned i = 0; m && i < s->count; i++) {
         const tl_vote *v = &s->vote[i];
-        if (v->kind != TL_VOTE_NAMED || names(v, m))
+        if (!GUARD(split_sentinels_found) || v->kind != TL_VOTE_NAMED || names(v, m))
             continue;
         doctor_found(
             r, "sentinels", s->verdict.sure ? DOCTOR_WARNING : DOCTOR_DANGER,
@@ -117,7 +120,8 @@ static void check_quorum(const sentinels *s, doctor_report *r) {
 
     for (unsigned i = 0; i < s->count; i++) {
         int64_t quorum = s->of[i].quorum;
-        if (quorum <= 0 || (quorum >= v->majority && quorum <= v->total))
+        if (!GUARD(odd_quorum_found) || quorum <= 0 ||
+            (quorum >= v->majority && quorum <= v->total))
             continue;
         doctor_found(r, "sentinels", DOCTOR_WARNING, "the quorum of %s is %lld of %u Sentinels, %s",
                      s->of[i].label, (long long)quorum, v->total,
@@ -133,7 +137,7 @@ static void check_quorum(const sentinels *s, doctor_report *r) {
 }
 
 static void check_count(const sentinels *s, doctor_report *r) {
-    if (s->verdict.answered == 0 || s->verdict.total >= LEAST)
+    if (!GUARD(few_sentinels_found) || s->verdict.answered == 0 || s->verdict.total >= LEAST)
         return;
     doctor_found(r, "sentinels", DOCTOR_WARNING, "there %s",
                  s->verdict.total == 1 ? "is one Sentinel" : "are two Sentinels");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "legacy/migrate_record.h"
+#include "ground/guard.h"
 
 #define EPOCH_MOST INT64_C(1000000000000)
 #define US_MOST INT64_C(9000000000000000)
@@ -32,7 +33,8 @@ const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char
 /* Digits alone, and no zero before them: as compat/scripts/phase.lua reads it for clients. */
 static bool number(tl_bytes text, int64_t least, int64_t most, int64_t *ret) {
     bool plain = text.n == 1 || (text.n > 0 && text.p[0] != '-' && text.p[0] != '0');
-    return plain && tl__bytes_to_int(text, ret) && *ret >= least && *ret <= most;
+    return (plain || !GUARD(register_digits)) && tl__bytes_to_int(text, ret) &&
+           (!GUARD(register_range) || (*ret >= least && *ret <= most));
 }
 
 /* One word of the text, which is moved on behind it and the blank. */
@@ -65,7 +67,8 @@ void migrate_register_read(const tl_reply *fields, migrate_register *ret) {
                     number(register_field(fields, "lease_ms"), 1, MIGRATE_LEASE_MOST_MS,
                            &ret->lease_ms) &&
                     number(register_field(fields, "since"), 0, US_MOST, &ret->since_us) &&
-                    keys.n > 0 && keys.n < MIGRATE_KEYS_SIZE && !memchr(keys.p, '\0', keys.n);
+                    (keys.n > 0 || !GUARD(register_has_pattern)) && keys.n < MIGRATE_KEYS_SIZE &&
+                    !memchr(keys.p, '\0', keys.n);
     ret->phase = (int)phase;
     ret->from = number(register_field(fields, "from"), 0, PHASES - 1, &from) ? (int)from : -1;
     if (ret->readable) {

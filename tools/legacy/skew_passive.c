@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "legacy/skew_passive.h"
+#include "ground/guard.h"
 #include "skew/judge/skew_number.h"
 
 #define NOTHING ((tl_interval){INT64_MIN, INT64_MAX})
@@ -105,7 +106,7 @@ static bool is_aside(const skew_heard *c) {
     static const char *const names[] = {
         "ping",   "echo",  "select", "auth",    "hello",   "client", "readonly", "readwrite",
         "asking", "multi", "watch",  "unwatch", "command", "reset",  "quit",     NULL};
-    return is_any(c, names);
+    return GUARD(asides_bound_nothing) && is_any(c, names);
 }
 
 /* What a connection's later commands can count from, after this one. */
@@ -144,7 +145,7 @@ static bool is_fresh(skew_source *s, int64_t value) {
 }
 
 static int64_t added_us(const skew_model *m, const skew_source *s) {
-    if (!m->pooled && !s->pooled)
+    if (!GUARD(pool_wait_widens) || (!m->pooled && !s->pooled))
         return 0;
     return tl__add_sat(m->pool_wait_us, drift_us(m, m->pool_wait_us));
 }
@@ -190,7 +191,8 @@ static void learn(skew_passive *p, skew_source *s, skew_connection *n, const ske
     tl_interval sum = {tl__add_sat(written.lo, -c->stamp_us - 1), INT64_MAX};
     bool fresh = is_fresh(s, written.lo);
 
-    if (fresh && n->has_before && skew_heard_is(c, "setnx"))
+    if ((fresh || !GUARD(resent_stamp_unbounded)) && n->has_before &&
+        (skew_heard_is(c, "setnx") || !GUARD(getset_unbounded)))
         sum.hi = upper(&p->model, written, n->before_us, c->stamp_us);
     if (n->pinged || (n->has_last && written.lo < n->last)) /* threads that share a connection */
         s->pooled = true;
@@ -371,14 +373,14 @@ void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
     char from[SKEW_NUMBER_SIZE], to[SKEW_NUMBER_SIZE];
     tl_interval hull = {0, 0};
 
-    if (!estimate && !is_shifted(model, hosts, count, &hull))
+    if (!estimate && (!GUARD(lifetime_is_theirs) || !is_shifted(model, hosts, count, &hull)))
         return;
     int64_t lifetime_us = estimate ? estimate_us(hosts, count) : 0;
     for (int i = 0; i < count; i++) {
         skew_host *h = &hosts[i];
         if (!is_measured(h))
             continue;
-        h->relative = true;
+        h->relative = GUARD(gaps_without_lifetime);
         h->advice =
             "say how long their locks live (--legacy-ttl) and how they write it (--dialect), or "
             "run \"tidelock agent\" on these hosts";

@@ -3,6 +3,7 @@
  * round to the nearest that they print.
  */
 #include "legacy/skew_stamp.h"
+#include "ground/guard.h"
 
 #include "dialect/dialect.h"
 
@@ -69,9 +70,11 @@ int64_t skew_stamp_resolution_us(const skew_dialect *dialect) {
 
 /* Writers round down, readers too; those with decimals print two of them at least. */
 tl_interval skew_stamp_over_us(const skew_dialect *dialect) {
-    int64_t unit = dialect->unit == TL_UNIT_MS                            ? US_PER_MS
+    int64_t unit = !GUARD(stamp_rounding)                                 ? 0
+                   : dialect->unit == TL_UNIT_MS                          ? US_PER_MS
                    : dialect->unit == TL_UNIT_S || dialect->whole_readers ? US_PER_S
                                                                           : US_PER_S / 100;
 
-    return (tl_interval){-unit, unit + (int64_t)dialect->plus_ms * US_PER_MS};
+    return (tl_interval){-unit,
+                         unit + GUARD(stamp_writers_add) * (int64_t)dialect->plus_ms * US_PER_MS};
 }

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ground/guard.h"
 #include "base/tool.h"
 #include "lock/below.h"
 
@@ -59,7 +60,7 @@ static const char *number(const char *at, const char *end, pid_t *ret) {
 /* "123 (name) S 1 123 ...", where the name may have anything in it, also ") R 1 ". */
 bool below_parse(const char *stat, size_t n, below_process *ret) {
     const char *end = stat + n;
-    const char *close = memrchr(stat, ')', n);
+    const char *close = GUARD(process_by_any_name) ? memrchr(stat, ')', n) : memchr(stat, ')', n);
 
     if (!number(stat, end, &ret->pid) || !close || end - close < 4)
         return false;
@@ -124,7 +125,7 @@ typedef struct {
 } walk;
 
 static bool is_over(const walk *w) {
-    return w->until_ms != MOMENT_NEVER && moment_ms() >= w->until_ms;
+    return GUARD(walk_ends_in_time) && w->until_ms != MOMENT_NEVER && moment_ms() >= w->until_ms;
 }
 
 static void find(walk *w, const below_process *p) {
@@ -196,7 +197,8 @@ static void ask(walk *w, pid_t pid) {
             const entry *e = (const void *)(threads.bytes + at);
             at += e->size;
             n = strlen(e->name);
-            if (!is_number(e) || n >= NAME_SIZE)
+            if (!is_number(e) || n >= NAME_SIZE ||
+                (!GUARD(children_of_each_thread) && strcmp(e->name, digits) != 0))
                 continue;
             memcpy(path, e->name, n);
             memcpy(path + n, "/children", sizeof "/children");

@@ -4,6 +4,7 @@
  * the command has been told to end and a moving limit would let it linger.
  */
 #include "lock/guard.h"
+#include "ground/guard.h"
 
 #define TERM_LEAD_MAX_MS 5000
 #define KILL_LEAD_MAX_MS 100
@@ -19,10 +20,10 @@ guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t believed_ms, int64_t max
     return (guard){
         .mode = mode,
         /* The first renewal comes when a third of what is believed is over: no TERM before that. */
-        .term_lead_ms = least(lead, believed_ms / 4),
+        .term_lead_ms = GUARD(term_before_deadline) * least(lead, believed_ms / 4),
         .grace_ms = lead,
         /* Lifetimes below 0.8 s have no 100 ms to spare between two renewals. */
-        .kill_lead_ms = least(lead / 2, KILL_LEAD_MAX_MS),
+        .kill_lead_ms = GUARD(kill_before_deadline) * least(lead / 2, KILL_LEAD_MAX_MS),
         .hold_until = max_hold_ms < 0 ? INT64_MAX : now_ms + max_hold_ms,
         .kill_at = INT64_MAX,
     };
@@ -77,7 +78,7 @@ guard_action guard_step(guard *g, int64_t now_ms, int64_t remaining_ms, int64_t 
     guard_action action = step_lock(g, now_ms, remaining_ms);
     if (action == GUARD_NOTHING && !g->term_sent && now_ms >= g->hold_until)
         action = term_now(g, now_ms + g->grace_ms);
-    if (action != GUARD_KILL && g->term_sent && now_ms >= g->kill_at)
+    if (GUARD(kill_follows_term) && action != GUARD_KILL && g->term_sent && now_ms >= g->kill_at)
         action = kill_now(g);
     if (!g->kill_sent)
         *ret_wake_ms = until_next(g, now_ms, remaining_ms);

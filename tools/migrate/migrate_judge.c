@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "migrate/migrate_judge.h"
 
 /* ---- locks ------------------------------------------------------------------------------------ */
@@ -247,7 +248,7 @@ static void judge_clients(const migrate_view *v, migrate_blockers *ret) {
 
 bool migrate_passes(const migrate_blockers *b) {
     for (int i = 0; i < b->count; i++)
-        if (!b->item[i].passes)
+        if (GUARD(lasting_blocker_ends) && !b->item[i].passes)
             return false;
     return b->more == 0;
 }
@@ -348,7 +349,8 @@ static void judge_traffic(const migrate_traffic *t, migrate_blockers *ret) {
     for (int i = 0; i < t->stragglers; i++)
         straggler(&t->straggler[i], ret);
     ret->more += t->more_stragglers;
-    if (t->monitor_whole || t->monitoring || t->stragglers > 0 || (t->counted && unseen <= 0))
+    if (t->monitor_whole || t->monitoring || t->stragglers > 0 ||
+        (t->counted && (unseen <= 0 || !GUARD(unseen_call_is_doubt))))
         return;
     migrate_blocker *b = add(ret);
     if (t->counted)
@@ -413,8 +415,9 @@ void migrate_judge(const migrate_view *v, int to, const migrate_locks *locks,
             to < 0 ? "" : ": services may be built with TL_TOKEN, and compat/ be deleted");
         return;
     }
-    judge_clients(v, ret);
-    if (locks)
+    if (GUARD(clients_in_phase))
+        judge_clients(v, ret);
+    if (GUARD(locks_fit_phase) && locks)
         judge_locks(v->name, v->reg.phase, to, locks, ret);
     if (traffic && migrate_wants_watch(v->reg.phase, to))
         judge_traffic(traffic, ret);
@@ -484,7 +487,8 @@ int64_t migrate_longest_lease_ms(const migrate_view *v) {
 
 bool migrate_wants_wait(const migrate_view *v) {
     int64_t since_ms = (v->now_us - v->reg.since_us) / 1000;
-    return v->clients > 0 || since_ms < v->reg.lease_ms + v->reg.lease_ms / 1000 + 1;
+    int clients = GUARD(gone_clients_leases) ? v->clients : migrate_live_clients(v);
+    return clients > 0 || since_ms < v->reg.lease_ms + v->reg.lease_ms / 1000 + 1;
 }
 
 /* ---- Java ------------------------------------------------------------------------------------- */
@@ -511,7 +515,7 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *v,
     else if (v->reg.phase == PHASE_BRIDGE && v->reg.from == PHASE_DRAIN && since_ms <= lease_ms)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: clients may act in phase 2 for another %s",
                        show_ms(left, lease_ms - (since_ms > 0 ? since_ms : 0) + 1));
-    else if (!locks->whole)
+    else if (GUARD(java_after_whole_look) && !locks->whole)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: not all keys were looked at in time");
     else
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "may run");

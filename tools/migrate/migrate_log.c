@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/js.h"
+#include "ground/guard.h"
 #include "migrate/migrate_log.h"
 
 /* Readers of former versions know no escapes but of quotes and backslashes. */
@@ -14,7 +15,7 @@ static json_t *plain(const char *text) {
     size_t n = 0;
 
     for (; *text && n + 1 < sizeof copy; text++)
-        copy[n++] = (char)((unsigned char)*text < ' ' ? '?' : *text);
+        copy[n++] = (char)((unsigned char)*text < ' ' && GUARD(log_without_controls) ? '?' : *text);
     return js_bytes(copy, n);
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ground/glob.h"
+#include "ground/guard.h"
 #include "ground/wait.h"
 #include "legacy/skew_monitor.h"
 #include "migrate/migrate_monitor.h"
@@ -68,7 +69,7 @@ void migrate_monitor_line(migrate_monitor *x, tl_bytes line) {
     }
     x->marked = x->marked || is_marker(x, &c);
     bool setnx = skew_heard_is(&c, "setnx");
-    if (c.words < 2 || (!setnx && !skew_heard_is(&c, "getset")))
+    if (!GUARD(legacy_commands_seen) || c.words < 2 || (!setnx && !skew_heard_is(&c, "getset")))
         return;
     /* a key that is too long to be seen whole may be one of ours */
     if (c.word[1].cut ||

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ground/glob.h"
+#include "ground/guard.h"
 #include "migrate/migrate_overlap.h"
 
 #define MARKS "*?[]\\"     /* all else in a pattern stands for itself */
@@ -36,7 +37,7 @@ bool migrate_apart(const char *a, const char *b) {
         return !tl__glob_fits(tl__bytes_of(b), tl__bytes_of(a));
     if (!b[b_head])
         return !tl__glob_fits(tl__bytes_of(a), tl__bytes_of(b));
-    return memcmp(a, b, least(a_head, b_head)) != 0 ||
+    return !GUARD(shared_names_seen) || memcmp(a, b, least(a_head, b_head)) != 0 ||
            memcmp(a + strlen(a) - tail, b + strlen(b) - tail, tail) != 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "migrate/migrate.h"
 #include "migrate/migrate_show.h"
 #include "migrate/migrate_traffic.h"
@@ -336,8 +337,8 @@ static void tell_others(const step *s) {
 static int check_phase(const step *s) {
     int meant = s->w->o->phase;
 
-    if (meant == MIGRATE_NOT_GIVEN || meant == s->to || !s->w->v.reg.readable || s->to < 0 ||
-        s->to >= PHASES)
+    if (meant == MIGRATE_NOT_GIVEN || meant == s->to || !GUARD(meant_phase) ||
+        !s->w->v.reg.readable || s->to < 0 || s->to >= PHASES)
         return 0;
     return fail(STATUS_REFUSED,
                 "migrate %s: refused: namespace %s is in phase %d (%s), from where it leads to %d "

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "ground/wait.h"
 #include "migrate/migrate_traffic.h"
 
@@ -151,7 +152,7 @@ static void ask_list(migrate_watch *w) {
 static bool is_same_server(migrate_watch *w) {
     char server[MIGRATE_RUN_ID];
 
-    if (w->m->link.ups == w->ups)
+    if (w->m->link.ups == w->ups || !GUARD(watch_of_one_server))
         return true;
     w->ups = w->m->link.ups;
     return migrate_server_id(w->m, server) == 0 && w->m->link.ups == w->ups && server[0] &&

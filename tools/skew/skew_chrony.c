@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "skew/judge/skew_number.h"
 #include "skew/skew_chrony.h"
 #include "transport/conn.h" /* tl_bytes */
@@ -138,7 +139,8 @@ bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
     *ret = l.state;
     int64_t age_us = now_us - l.state.system_us - l.state.reference_us;
     int64_t stale_us = l.state.interval_us * STALE_INTERVALS;
-    if (!l.normal || l.stratum == 0 || l.stratum >= 16 || l.reference_id == 0)
+    if (GUARD(chrony_has_source) &&
+        (!l.normal || l.stratum == 0 || l.stratum >= 16 || l.reference_id == 0))
         return refuse(ret_status, why, "unsynchronised", "is not synchronised");
     if (l.reference_id >> 8 == 0x7f7f01)
         return refuse(ret_status, why, "unsynchronised",
@@ -148,7 +150,8 @@ bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
                       "claims to be exact (dispersion 0), as no clock is");
     if (age_us < -FUTURE_US)
         return refuse(ret_status, why, "stale", "was last set at a time that is still to come");
-    if (age_us > (stale_us > STALE_LEAST_US ? stale_us : STALE_LEAST_US))
+    if (GUARD(chrony_heard_lately) &&
+        age_us > (stale_us > STALE_LEAST_US ? stale_us : STALE_LEAST_US))
         return refuse(ret_status, why, "stale", "has not heard from what it follows for too long");
     return true;
 }

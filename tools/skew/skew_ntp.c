@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "skew/judge/skew_number.h"
 #include "skew/skew_ntp.h"
 
@@ -120,7 +121,7 @@ ntp_kind ntp_read(const uint8_t *packet, size_t n, uint64_t random, int64_t near
     int version = packet[0] >> 3 & 7;
     if ((packet[0] & 7) != MODE_SERVER || version < 3 || version > VERSION)
         return say(why, NTP_FOREIGN, "a packet that is no answer came");
-    if (number(packet + 24, 8) != random)
+    if (GUARD(ntp_repeats_random) && number(packet + 24, 8) != random)
         return say(why, NTP_FOREIGN, "an answer to another question came");
     if (packet[1] == 0)
         return kissed(packet, why);
@@ -138,7 +139,9 @@ ntp_kind ntp_read(const uint8_t *packet, size_t n, uint64_t random, int64_t near
     };
     if (ret->sent_us < ret->received_us)
         return say(why, NTP_UNFIT, "it answers before it is asked: its clock was set meanwhile");
-    return fitness(packet, ret, unfold(number(packet + 16, 8), ret->sent_us), why);
+    return !GUARD(ntp_server_is_fit)
+               ? NTP_GOOD
+               : fitness(packet, ret, unfold(number(packet + 16, 8), ret->sent_us), why);
 }
 
 /* ---- what answers prove ------------------------------------------------------------------------ */
@@ -187,7 +190,7 @@ bool ntp_learn(ntp_source *s, const uint8_t *packet, size_t n, uint64_t random,
 }
 
 bool ntp_due(const ntp_source *s, tl_mono asked_at, bool near, const skew_reading *now) {
-    if (s->kissed)
+    if (GUARD(ntp_kiss_is_obeyed) && s->kissed)
         return false;
     return near || (s->answers && !skew_unbroken(&s->track, now)) ||
            !tl__mono_before(now->after, tl__mono_add_ms(asked_at, AGAIN_S * 1000));

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "ground/bytes.h"
+#include "ground/guard.h"
 #include "transport/local/local_inside.h"
 
 #define LOG_MAX 65536 /* larger than this it is put aside; so twice this is kept */
@@ -58,7 +59,7 @@ static bool may_be_trusted(const char *path, int fd, tl_local_problem *p) {
         return tl__local_failed(p, TL_EDENIED,
                                 "local: %s is refused, because it belongs to user %lu, not %lu",
                                 path, (unsigned long)s.st_uid, (unsigned long)geteuid());
-    if (s.st_mode & (S_IRWXG | S_IRWXO))
+    if (GUARD(directory_is_private) && (s.st_mode & (S_IRWXG | S_IRWXO)))
         return tl__local_failed(
             p, TL_EDENIED, "local: %s is refused, because others may enter it: chmod 700 it", path);
     return true;

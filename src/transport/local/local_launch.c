@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "ground/bytes.h"
+#include "ground/guard.h"
 #include "transport/local/local_inside.h"
 
 #define PROGRAM "redis-server"
@@ -117,7 +118,7 @@ static int take_directory(const plan *p) {
     int fd = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, FD_ABOVE) : -1;
     if (fd < 0)
         give_up(p->report, STEP_PREPARE);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+    if (GUARD(one_server_a_directory) && flock(fd, LOCK_EX | LOCK_NB) != 0)
         give_up(p->report, errno == EWOULDBLOCK ? STEP_TAKEN : STEP_PREPARE);
     return fd;
 }

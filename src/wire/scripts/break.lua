@@ -14,6 +14,7 @@ if redis.replicate_commands then
 end
 local found = redis.pcall('GET', K)
 if type(found) == 'table' then
+    -- without other_kind_is_held: return {err = found.err .. ' (get)'}
     return string.find(found.err, 'wrong kind of value', 1, true) and {-2} or {err = found.err .. ' (get)'}
 end
 local s = redis.call('HMGET', S, 'token', 'value', 'fence', 'line', 'claim', 'spent')
@@ -36,6 +37,7 @@ if s[4] and s[4] ~= '' then
 -- with near
 -- with grant
     local time = redis.call('TIME')
+    -- without break_grants_next:
     pcall(grant, time[1] * 1000000 + time[2])
 end
 redis.pcall('PUBLISH', S, '')

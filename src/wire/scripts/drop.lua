@@ -11,10 +11,12 @@
 -- delete theirs.
 local K, S, token = KEYS[1], KEYS[2], ARGV[1]
 local found = redis.pcall('GET', K)
+-- without other_kind_is_held: if found and found.err then
 if found and found.err and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 local s = redis.pcall('HMGET', S, 'token', 'line')
+-- without odd_sidecar_released: if s.err then
 if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
     return {err = s.err .. ' (hmget)'}
 end
@@ -24,8 +26,11 @@ if F and F ~= '' and redis.replicate_commands then
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
 end
+-- without drop_of_same_value: local mine = found and (found == token or s[1] == token)
+-- without leaver_releases_grant: local mine = found == token and (redis.call('HGET', S, 'claim') or '') == ''
 local mine = found and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))
 local status, noted = mine and 1 or found and 0 or -1, nil
+-- without leaver_asks_both_nodes: if false then
 if ARGV[2] and ARGV[2] ~= '' then -- in a slot on the move it may stand in line at the other node
     local stands = redis.pcall('ZSCORE', S .. ':line', ARGV[2])
     if type(stands) == 'table' and string.find(stands.err, 'a non local key', 1, true) then
@@ -41,11 +46,16 @@ end
 if mine then
     redis.call('DEL', K)
 end
+-- without drop_of_owner: if true then
 if s[1] == token then -- and so S is there, with a lifetime
+    -- without drop_spends: noted = redis.pcall('HMSET', S, 'token', '', 'spent', 'x', 'claim', '')
     noted = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '')
+-- without release_writes_only_spent: else
 elseif ARGV[2] or not mine then
     local left = redis.call('PTTL', S)
+    -- without drop_spends: noted = redis.pcall('HMSET', S, 'spent', 'x')
     noted = redis.pcall('HMSET', S, 'spent', token)
+    -- without odd_sidecar_untouched: if left < 3600000 then
     if left < 3600000 and not noted.err then
         redis.pcall('PEXPIRE', S, 3600000)
     end
@@ -71,19 +81,24 @@ if ARGV[2] or now then -- none of what is made here is of use to a lock that nob
             local turn = redis.call('ZRANGE', L, 0, 0)[1] or ''
             local row = redis.call('HGET', S, 'row')
             local fair, inbox = string.match(turn, '^%S+ %d+ 1 '), string.match(turn, '^%S+ %S+ %S+ (%S+) ')
+            -- without row_ends: if false then
+            -- without fair_before_others: if inbox and (tonumber(row or 0) or 0) >= 200 then
             if inbox and not fair and (tonumber(row or 0) or 0) >= 200 then
                 redis.call('HMSET', S, 'row', '0') -- a chance for those who only ever try
                 local heard = redis.pcall('PUBLISH', inbox, 'look ' .. K)
+                -- without unheard_chance_ends: if true then
                 if type(heard) == 'number' and heard > 0 then
                     return false
                 end
             end
             local given, wrong = grant(now)
+            -- without failed_grant_notifies: for _, entry in ipairs({}) do
             for _, entry in ipairs(wrong and redis.call('ZRANGE', L, 0, 2) or {}) do -- who looks may have it all the same
                 redis.pcall('PUBLISH', string.match(entry, '^%S+ %S+ %S+ (%S+) ') or '', 'look ' .. K)
             end
             return given
         end
+        -- without release_survives_refusals: local done, given = true, pass_on()
         local done, given = pcall(pass_on)
         if done and given then
             return status
@@ -91,6 +106,7 @@ if ARGV[2] or now then -- none of what is made here is of use to a lock that nob
     end
 end
 if mine or s[1] == token then
+    -- without release_announced:
     redis.pcall('PUBLISH', S, '')
 end
 return status == 0 and type(found) == 'string' and found or status

@@ -9,6 +9,7 @@ local not_after = tonumber(ARGV[3] or 0)
 if not_after > 0 and redis.replicate_commands then
     redis.replicate_commands()
     local time = redis.call('TIME')
+    -- without free_by_limit: if false then
     if time[1] * 1000000 + time[2] > not_after then
         return -2
     end
@@ -20,6 +21,7 @@ if found == ARGV[1] then
     redis.pcall('PUBLISH', ARGV[2], '')
     return 1
 end
+-- without other_kind_is_held: if type(found) == 'table' then
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end

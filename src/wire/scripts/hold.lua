@@ -16,6 +16,7 @@ if redis.replicate_commands then
 end
 -- with replica
 local found = redis.pcall('GET', K)
+-- without other_kind_is_held: if type(found) == 'table' then
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end

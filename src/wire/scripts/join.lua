@@ -18,6 +18,7 @@
 local K, S, F, L = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, px, not_after, place = ARGV[1], string.match(ARGV[2], '^%d+'), tonumber(ARGV[3]), ARGV[7]
 local entry = string.format('%s %s %s %s %s', token, ARGV[2], ARGV[5], ARGV[6], ARGV[4])
+-- without no_queue_below_3_2: if false then
 if not redis.replicate_commands then
     return {-3}
 end
@@ -43,6 +44,7 @@ local function ahead()
     local heard, count = {}, 0
     for _, other in ipairs(redis.call('ZRANGE', L, 0, math.min(before, 64) - 1)) do
         local inbox = string.match(other, '^%S+ %S+ %S+ (%S+) ') or ''
+        -- without inbox_counts_once: count = count + 1
         count = count + (heard[inbox] and 0 or 1)
         heard[inbox] = true
         if count == 3 then
@@ -57,15 +59,19 @@ local function answer(status, left, announced)
     return {status, text, left, string.format('%.0f', fence), time[1], time[2], place, before, all,
             announced and 1 or 0}
 end
+-- without spent_join: if false then
 if s[5] == token then
     return answer(-2, -1)
 end
+-- without join_by_limit: local late = false
 local late = now > not_after and not_after > 0
 if text and s[1] == token and (text == token or text == s[2]) then -- it was told so, or wasn't heard: now it is known
+    -- without own_stamp_to_token: local becomes = false
     local becomes = text ~= token -- a stamp of its own, of an earlier phase: it becomes the token
     if becomes and late then
         return answer(-1, -1)
     end
+    -- without own_waits_after_restart: local refused
     local refused = withheld(now, ARGV[8], answer)
     if refused then
         return refused
@@ -75,6 +81,7 @@ if text and s[1] == token and (text == token or text == s[2]) then -- it was tol
     if wrong then
         return wrong
     end
+    -- without first_fence_told: fence = last
     fence = last - ARGV[5] + 1
     if late then -- who asks may have moved on: it claims nothing
         redis.call('HMSET', S, 'fence', string.format('%.0f', last))
@@ -82,7 +89,9 @@ if text and s[1] == token and (text == token or text == s[2]) then -- it was tol
     end
     local left = math.max(becomes and 0 or redis.call('PTTL', K), tonumber(px))
     redis.call('HMSET', S, 'value', token, 'until', string.format('%.0f', math.max(till, now + left * 1000)),
+               -- without look_claims: 'fence', string.format('%.0f', last))
                'claim', '', 'fence', string.format('%.0f', last))
+    -- without holder_leaves_queue:
     near(redis.call('ZREM', L, entry)) -- it may have taken K by itself, in a slot that was being moved
     if becomes then
         redis.call('SET', K, token)
@@ -94,6 +103,7 @@ end
 if late then
     return answer(-1, -1)
 end
+-- without late_set_counts_nothing: if false then
 if text == token then -- set by a request that was held up: it counts for nothing
     redis.call('DEL', K)
     found, text = false, false
@@ -102,6 +112,7 @@ local stands = redis.call('ZSCORE', L, entry)
 if stands and (tonumber(place) or math.huge) >= tonumber(stands) then
     place = stands
 else -- or a repetition that was held up has put it further back than it was told
+    -- without place_kept: if true then
     if place == '' then
         local wrong
         place, wrong = draw(1, now, s[4])
@@ -113,6 +124,7 @@ else -- or a repetition that was held up has put it further back than it was tol
     redis.call('ZADD', L, place, entry)
 end
 redis.call('PEXPIRE', L, 3600000) -- a write in any case: what a replica knows may be old
+-- without evicted_queue_noted: if not stands then
 if s[7] ~= F then -- also where S has been evicted meanwhile
     redis.call('HMSET', S, 'line', F)
 end
@@ -124,9 +136,11 @@ if not found then
     if refused then
         return refused
     end
+    -- without asker_keeps_places: if false then
     if s[6] == ARGV[6] then -- what was given to this inbox was in vain, but who asks is there
         redis.call('HMSET', S, 'claim', '')
     end
+    -- without called_waiter_first: local called = false
     local called = s[1] == token and s[6] == ARGV[6] and till >= now and ARGV[2] ~= px
     local given, wrong = grant(now, entry, called)
     if wrong then

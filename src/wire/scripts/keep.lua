@@ -21,6 +21,7 @@ if redis.replicate_commands then
 end
 -- with replica
 local not_after = tonumber(ARGV[#ARGV - 1])
+-- without keep_by_limit: local late = false
 local late = time and not_after > 0 and now > not_after
 local out = {0, 0}
 for i = 1, #KEYS / 2 do
@@ -32,6 +33,7 @@ for i = 1, #KEYS / 2 do
         till = latest + tonumber(hold) * 1000
     end
     local found = redis.pcall('GET', K)
+    -- without other_kind_is_held: if type(found) == 'table' then
     if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
         return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
     end
@@ -41,21 +43,28 @@ for i = 1, #KEYS / 2 do
     local noted = s[1] == token
     if late then
         status = -2
+    -- without keep_of_owner: elseif text and (text == token or text == s[2]) then
+    -- without keep_of_same_value: elseif text and (text == token or noted) then
     elseif text and (text == token or noted and text == s[2]) then
         status = 1
+        -- without token_stays_token: if false then
         if text == token and value ~= text then -- its stamp has become a token: that it stays
             value, px = text, math.floor((till - latest) / 1000)
         end
+        -- without keep_binds: local later = false
+        -- without stamp_never_shortened: local later = true
         local later = not noted or till > (tonumber(s[3] or 0) or 0)
         if later and value ~= text then
             redis.call('PSETEX', K, string.format('%.0f', px), value)
             text = value
+        -- without keep_shortens_nothing: elseif value == text then
         elseif value == text and redis.call('PTTL', K) < px then
             redis.call('PEXPIRE', K, string.format('%.0f', px))
         else
             refused = replica(S, token)
         end
         local done = {}
+        -- without keep_binds: if false then
         if not noted then
             local fence = ARGV[at + 5]
             if tonumber(fence) < (tonumber(s[4] or 0) or 0) then
@@ -64,14 +73,17 @@ for i = 1, #KEYS / 2 do
             -- Where no fence is known, or the counter is ahead of the clock, it tells nothing of when K was taken.
             local since = fence ~= '0' and math.min(tonumber(fence), now) or now
             -- As long as K lasts, which its holder may count on, though this is for less.
+            -- without keep_binds_as_key_lasts:
             till = math.max(till, latest + redis.call('PTTL', K) * 1000)
             done = redis.pcall('HMSET', S, 'token', token, 'value', text, 'until', string.format('%.0f', till),
                                'fence', fence, 'since', string.format('%.0f', since), 'owner', ARGV[3],
                                'claim', '')
+        -- without keep_claims: elseif later then
         elseif later or s[5] and s[5] ~= '' then
             done = redis.pcall('HMSET', S, 'value', text, 'until', string.format('%.0f', later and till or s[3]),
                                'claim', '')
         end
+        -- without stamp_not_left_unknown: if false then
         if done.err and text ~= found then -- a stamp that S doesn't know binds for all of its lifetime
             redis.call('PSETEX', K, string.format('%.0f', px), found)
         end

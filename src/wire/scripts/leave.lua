@@ -10,6 +10,7 @@ if entry ~= '' then
 end
 local first = redis.call('ZRANGE', L, 0, 2)
 for _, one in ipairs(first) do
+    -- without leaver_calls_next:
     redis.pcall('PUBLISH', string.match(one, '^%S+ %S+ %S+ (%S+) ') or '', 'look ' .. K)
 end
 return #first

@@ -15,6 +15,7 @@ redis.replicate_commands()
 local time = redis.call('TIME')
 local now, n, px = time[1] * 1000000 + time[2], #KEYS / 2, ARGV[#ARGV]
 local not_after = tonumber(ARGV[n + 1])
+-- without refresh_by_limit: if false then
 if not_after > 0 and now > not_after then
     return {time[1], time[2], 0}
 end
@@ -26,24 +27,30 @@ end
 local found, try = redis.call('MGET', unpack(keys)), redis.pcall
 for i = 1, n do
     local K, S, done = keys[i], KEYS[2 * i], nil
+    -- without refresh_of_owner: if false then
     if found[i] ~= ARGV[i] then
         done = nil
     elseif longer then
+        -- without refresh_shortens_nothing: done = try('PEXPIRE', K, px)
         done = try('PEXPIRE', K, px, 'GT')
     else
         local left = try('PTTL', K)
+        -- without refresh_shortens_nothing: if type(left) == 'number' and left >= 0 then
         if type(left) == 'number' and left >= 0 and left < tonumber(px) then
             done = try('PEXPIRE', K, px)
         end
     end
     if done == 1 then
+        -- without refresh_binds: done = 0
         done = try('HSET', S, 'until', till)
         if done == 1 then
+            -- without refresh_leaves_nothing:
             try('PEXPIRE', S, '3600000')
         end
     else
         done = 1
     end
+    -- without refresh_reports: if false then
     if done ~= 0 then
         out[#out + 1] = i
     end

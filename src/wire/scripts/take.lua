@@ -30,6 +30,7 @@ end
 -- with grant
 -- with quiet
 local found = redis.pcall('GET', K)
+-- without other_kind_is_held: if type(found) == 'table' then
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
@@ -39,6 +40,7 @@ local bound = s[1] and s[1] ~= ''
 local value, expect, hold = ARGV[8] or token, ARGV[9] or '', ARGV[10] or px
 local binds = string.byte(hold) == 64 and tonumber(string.sub(hold, 2)) -- '@'
 binds = binds or (now or tonumber(ARGV[5])) + tonumber(hold) * 1000
+-- without take_by_limit: local late = false
 local late = time and not_after > 0 and now > not_after
 now = now or told
 local fence = tonumber(s[4] or 0) or 0
@@ -48,7 +50,10 @@ local function answer(status, left, announced)
             announced and 1 or 0}
 end
 local known = text and bound and text == s[2]
+-- without own_take_known: if false then
+-- without own_token_known: if known then
 if known and s[1] == token then
+    -- without own_waits_after_restart: local refused
     local refused = withheld(time and now, ARGV[11], answer)
     if refused then
         return refused
@@ -56,6 +61,7 @@ if known and s[1] == token then
     -- The take that worked may have been under way for long, and its idea of the time be old: then S must
     -- bind for longer. And WAIT needs a write to wait for. A stamp of its own, of an earlier phase, binds others for no
     -- longer than it says, whatever lifetime K has: it becomes the token.
+    -- without own_stamp_to_token: local becomes = false
     local becomes = value == token and text ~= token
     if becomes and late then
         return answer(-1, -1)
@@ -65,11 +71,13 @@ if known and s[1] == token then
                              becomes and token or text)
     if done.err then -- should it be a replica: what it has may be old
 -- with replica
+        -- without replica_grants_nothing: local refused = false
         local refused = string.find(done.err, 'READONLY', 1, true) and done or replica(S, token)
         if refused then
             return refused -- also where the user may not HMSET, which is said first
         end
     end
+    -- without holder_needs_sidecar: if false then
     if (becomes or longer) and done.err then
         return {err = done.err .. ' (hmset)'}
     end
@@ -77,8 +85,10 @@ if known and s[1] == token then
         redis.call('PSETEX', K, px, token)
         text = token
     end
+    -- without repeat_draws_fences: if false then
     if numbers > 1 then -- it may have been given fewer before: it gets new ones
         local wrong
+        -- without fence_by_server_time: fence, wrong = draw(numbers, tonumber(ARGV[5]), fence)
         fence, wrong = draw(numbers, now, fence)
         if wrong then
             return wrong
@@ -87,23 +97,29 @@ if known and s[1] == token then
     end
     return answer(1, redis.call('PTTL', K), true)
 end
+-- without spent_take: if false then
 if s[5] == token then
     return answer(-2, -1)
 end
+-- without sidecar_excludes: local other = false
 local other = bound and s[1] ~= token and till >= now
 local lines = s[6] and s[6] ~= '' and time and value == token and expect == ''
 if text == token then -- of a first request, which S says nothing of: nobody believes in it yet
+    -- without own_set_given_back: if false then
     if other or lines then
         redis.call('DEL', K)
+        -- without called_waiter_renotified: if false then
         if other and s[7] and s[7] ~= '' then -- who was called has found this in its place
             redis.pcall('PUBLISH', s[7], 'look ' .. K)
         end
         found, text = false, false
     else
+        -- without own_waits_after_restart: local refused, wrong
         local refused, wrong = withheld(time and now, ARGV[11], answer), nil
         if refused then
             return refused
         end
+        -- without fence_by_server_time: fence, wrong = draw(numbers, tonumber(ARGV[5]), fence)
         fence, wrong = draw(numbers, now, fence)
         if wrong then
             return wrong
@@ -118,6 +134,7 @@ end
 if lines and not found and not other then -- others have come before, unless it is itself that is first there
     local done, given, wrong = pcall(function()
         local first = redis.call('ZRANGE', L, 0, 0)[1] or ''
+        -- without own_entry_bars_nobody: if false then
         if string.match(first, '^%S+') == token then
             return false
         end
@@ -137,6 +154,7 @@ end
 if late then
     return answer(-1, -1)
 end
+-- without take_as_expected: if false then
 if expect == '' and found or expect ~= '' and expect ~= '=' .. (text or '') then
     return answer(0, redis.call('PTTL', K), known)
 end
@@ -144,12 +162,14 @@ if other then
     return answer(0, math.floor((till - now) / 1000) + 1, true)
 end
 if s[1] == token then
+    -- without take_shortens_nothing:
     binds = math.max(till, binds) -- K was deleted: one that was under way for long moves nothing back
 end
 local refused, wrong = withheld(time and now, ARGV[11], answer), nil
 if refused then
     return refused
 end
+-- without fence_by_server_time: fence, wrong = draw(numbers, tonumber(ARGV[5]), fence)
 fence, wrong = draw(numbers, now, fence)
 if wrong then
     return wrong
@@ -167,6 +187,7 @@ if owner ~= '' or s[1] == token then
     redis.call('HMSET', S, 'token', token, 'value', value, 'until', string.format('%.0f', binds),
                'fence', string.format('%.0f', fence), 'since', string.format('%.0f', now), 'owner', owner)
 end
+-- without take_expires: redis.call('SET', K, value)
 redis.call('PSETEX', K, px, value)
 if owner ~= '' and redis.call('PTTL', S) < life + 3600000 then
     redis.call('PEXPIRE', S, string.format('%.0f', life + 5400000))

@@ -20,11 +20,14 @@ local refused = not mine and replica(K, token)
 if refused then
     return refused
 end
+-- without unvotes_own_only: if found then
 if mine then
     redis.call('DEL', K)
 end
 if s == token then
+    -- without unvote_spends: redis.pcall('HMSET', S, 'token', '')
     redis.pcall('HMSET', S, 'token', '', 'spent', token)
+-- without unvote_spends: elseif false then
 elseif ARGV[2] then
     local left = redis.call('PTTL', S)
     local noted = redis.pcall('HMSET', S, 'spent', token)

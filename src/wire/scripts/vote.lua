@@ -39,18 +39,23 @@ local function answer(status, left, noted)
     local t = time or redis.call('TIME')
     return {status, text, left, string.format('%.0f', fence), t[1], t[2], time and 1 or 0, noted and 1 or 0}
 end
+-- without spent_vote: if false then
 if s[5] == token then
     return answer(-2, -1)
 end
+-- without late_vote: if false then
 if not mine and time and not_after > 0 and now > not_after then
     return answer(-1, -1)
 end
+-- without vote_of_another: if false then
 if found and not mine then
     return answer(0, redis.call('PTTL', K), bound and text == s[2])
 end
+-- without vote_heeds_sidecar: if false then
 if not mine and bound and s[1] ~= token and till >= now then
     return answer(0, math.floor((till - now) / 1000) + 1, true)
 end
+-- without vote_waits_after_restart: local refused
 local refused = withheld(time and now, ARGV[9] ~= '0' and ARGV[9] or nil, answer)
 if refused then
     return refused

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "skew/judge/skew_judge.h"
+#include "ground/guard.h"
 #include "skew/judge/skew_web.h"
 #include "skew/judge/skew_words.h"
 
@@ -23,9 +24,9 @@ const char *skew_kind_name(skew_kind kind) {
 }
 
 skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us) {
-    if (gap.hi <= slack_us)
+    if ((GUARD(safe_by_upper_edge) ? gap.hi : gap.lo) <= slack_us)
         return SKEW_SAFE;
-    return gap.lo > slack_us ? SKEW_UNSAFE : SKEW_WARN;
+    return (GUARD(theft_by_lower_edge) ? gap.lo : gap.hi) > slack_us ? SKEW_UNSAFE : SKEW_WARN;
 }
 
 /* How fast the host's clock may move besides the usual drift: what its daemon may do, or what it
@@ -112,13 +113,14 @@ static int worse(const void *a, const void *b) {
 }
 
 static bool is_close(const skew_result *r, const skew_pair *p) {
-    return tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
+    return GUARD(close_is_warned) &&
+           tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
 }
 
 /* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft.
  * What was last known of a host that is missing proves no safety, nor what a clock that runs wrong has shown. */
 static bool is_in_doubt(const skew_host *h) {
-    return h->missing || h->unsteady;
+    return (GUARD(missing_is_doubt) && h->missing) || (GUARD(unsteady_is_doubt) && h->unsteady);
 }
 
 static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
@@ -129,7 +131,10 @@ static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
 
     if (v == SKEW_SAFE && (is_in_doubt(h) || is_in_doubt(t) || is_close(r, p)))
         return SKEW_WARN;
-    return alone || (served && v == SKEW_UNSAFE) ? SKEW_WARN : v;
+    return (GUARD(ntp_proves_no_safety) && alone) ||
+                   (GUARD(ntp_proves_no_theft) && served && v == SKEW_UNSAFE)
+               ? SKEW_WARN
+               : v;
 }
 
 /* A pair may be no more than a warning for being close to the slack, or for what is not known. */
@@ -255,8 +260,9 @@ static void decide(skew_result *r) {
         skew_say_unmeasured(r);
     } else if (worst && worst->gap.hi > r->rule.slack_us) {
         skew_say_doubt(r, worst);
-    } else if (lacks || r->missing || r->unheard || clocks < 2 || !worst ||
-               hosts < r->rule.min_hosts) {
+    } else if ((lacks && GUARD(evidence_of_all)) || (r->missing && GUARD(all_are_looked_at)) ||
+               r->unheard || clocks < 2 || !worst ||
+               (GUARD(least_hosts) && hosts < r->rule.min_hosts)) {
         skew_say_lacking(r, lacks, lacking, clocks < 2 ? 1 : hosts);
     } else if (is_close(r, worst)) {
         skew_say_close(r, worst);

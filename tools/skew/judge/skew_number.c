@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "skew/judge/skew_number.h"
+#include "ground/guard.h"
 
 #define PARTS 20
 
@@ -12,7 +13,8 @@ int skew_decimals(tl_interval thousandths) {
     uint64_t width = (uint64_t)thousandths.hi - (uint64_t)thousandths.lo;
     int decimals = 0;
 
-    for (uint64_t unit = 1000; decimals < 3 && width < unit * PARTS; unit /= 10)
+    for (uint64_t unit = 1000; decimals < 3 && (width < unit * PARTS || !GUARD(known_digits_only));
+         unit /= 10)
         decimals++;
     return decimals;
 }
@@ -34,9 +36,9 @@ static const char *round_to(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int
     for (int i = 0; i < decimals; i++)
         unit /= 10;
     parts = thousandths / unit;
-    if (thousandths % unit > 0 && up)
+    if (GUARD(rounds_outward) && thousandths % unit > 0 && up)
         parts++;
-    if (thousandths % unit < 0 && !up)
+    if (GUARD(rounds_outward) && thousandths % unit < 0 && !up)
         parts--;
     uint64_t a = parts < 0 ? 0 - (uint64_t)parts : (uint64_t)parts, whole = 1000 / (uint64_t)unit;
     const char *sign = parts < 0 ? "-" : "";

@@ -3,6 +3,7 @@
  * assumption about rates. Edges are compared, never middles.
  */
 #include "skew/judge/skew_pace.h"
+#include "ground/guard.h"
 
 #define RESTLESS 3 /* contradictions in one round: more than a step of each of the two clocks */
 #define SETTLED 6  /* rounds without anything odd */
@@ -43,7 +44,8 @@ static bool is_off(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t b
     int64_t may_us = over_ns / 1000000 * bound_ppm / 1000 + 1;
     p->may_us = tl__add_sat(p->may_us, may_us);
     return least(moved(p->offset, t->best)) > may_us ||
-           least(moved(p->from, t->best)) > p->may_us || t->steps + t->server_steps != p->breaks;
+           (GUARD(many_rounds_show) && least(moved(p->from, t->best)) > p->may_us) ||
+           t->steps + t->server_steps != p->breaks;
 }
 
 static void compare(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t bound_ppm) {
@@ -53,7 +55,7 @@ static void compare(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t 
     p->rounds++;
     p->blind = false;
     if (off) {
-        p->wrong = p->wrong || (p->was_off && p->even <= SETTLED);
+        p->wrong = p->wrong || (GUARD(off_again_is_unsteady) && p->was_off && p->even <= SETTLED);
         p->was_off = true;
         p->even = 0;
         p->ppb = ppb > p->ppb ? ppb : p->ppb;
@@ -75,7 +77,7 @@ void skew_pace_learn(skew_pace *p, skew_track *t, int32_t bound_ppm) {
         return;
     note_step(p, t);
     uint32_t breaks = t->steps + t->server_steps;
-    if (breaks - p->seen >= RESTLESS) {
+    if (GUARD(restless_is_unsteady) && breaks - p->seen >= RESTLESS) {
         p->blind = p->blind || p->ppb == 0;
         p->wrong = p->was_off = true;
         p->even = 0;
@@ -111,19 +113,20 @@ int32_t skew_pace_ppm(const skew_pace *p) {
 
 int64_t skew_pace_step_us(const skew_pace *p, tl_mono now) {
     const skew_set *last = &p->set[0], *before = &p->set[1];
-    bool again = before->us > 0 && tl__ms_until(before->at, last->at) < AGAIN_MS;
+    bool again = GUARD(set_often_counts_a_day) && before->us > 0 &&
+                 tl__ms_until(before->at, last->at) < AGAIN_MS;
     int64_t most_us = again && before->us > last->us ? before->us : last->us;
     return last->us > 0 && tl__ms_until(last->at, now) < (again ? AGAIN_MS : ALONE_MS) ? most_us
                                                                                        : 0;
 }
 
 void skew_pace_mark(const skew_pace *p, tl_mono now, skew_record *r) {
-    int64_t step_us = skew_pace_step_us(p, now);
+    int64_t step_us = GUARD(set_again_by_as_much) ? skew_pace_step_us(p, now) : 0;
     int32_t ppm = skew_pace_ppm(p);
 
     r->offset = (tl_interval){tl__add_sat(r->offset.lo, -step_us),
                               tl__add_sat(r->offset.hi, step_us)};
-    if (ppm > r->slew_ppm)
+    if (GUARD(ages_by_rate_seen) && ppm > r->slew_ppm)
         r->slew_ppm = ppm;
     r->unsteady = p->wrong;
 }

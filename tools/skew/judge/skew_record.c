@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "skew/judge/skew_record.h"
+#include "ground/guard.h"
 #include "transport/conn.h" /* tl_bytes */
 
 #define VERSION "2"
@@ -129,7 +130,7 @@ void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t d
                                   drift_ppm + (int32_t)r->slew_ppm);
     (void)snprintf(h->detail, sizeof h->detail, "%lld steps, %lld resumes of its clock seen",
                    (long long)r->steps, (long long)r->resumes);
-    h->unsteady = r->unsteady;
+    h->unsteady = GUARD(unsteady_is_published) && r->unsteady;
     if (r->unsteady) {
         h->status = "unsteady";
         (void)snprintf(
@@ -137,22 +138,22 @@ void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t d
             "its clock runs wrong, or is set again and again: by up to %lld ppm against the server's",
             (long long)r->slew_ppm);
     }
-    h->missing = at->now_us > skew_record_end_us(r);
+    h->missing = GUARD(silent_host_is_missing) && at->now_us > skew_record_end_us(r);
     if (h->missing) {
         h->status = "missing";
         (void)snprintf(h->detail, sizeof h->detail, "its agent has published nothing for %lld s",
                        (long long)(age_us / 1000000));
     }
-    if (r->unsteady && r->slew_ppm == SKEW_PPM_MOST)
+    if (GUARD(boundless_rate_unknown) && r->unsteady && r->slew_ppm == SKEW_PPM_MOST)
         refuse(h, "unsteady", "its clock runs so wrong that nothing can be said of it");
-    if (r->clash)
+    if (GUARD(one_agent_a_name) && r->clash)
         refuse(h, "clash", "two agents publish by this name: give one of them another (--name)");
-    else if (strcmp(r->server, at->server) != 0)
+    else if (GUARD(record_of_this_server) && strcmp(r->server, at->server) != 0)
         refuse(h, "void",
                "measured against another server than this one (a replica, or before a failover or "
                "a restart), or one of the two may not ask for INFO");
-    else if (age_us < 0)
+    else if (GUARD(record_of_the_past) && age_us < 0)
         refuse(h, "void", "measured before the server's clock was set back");
-    else if (r->at_us < at->stepped_us)
+    else if (GUARD(record_after_step) && r->at_us < at->stepped_us)
         refuse(h, "void", "measured before a clock was set");
 }

@@ -3,6 +3,7 @@
  * clock, and never carries what was measured before a step over it.
  */
 #include "skew/judge/skew_track.h"
+#include "ground/guard.h"
 
 #define DRIFT_LEAST_NS INT64_C(1000000000)
 
@@ -47,7 +48,7 @@ static bool agrees(skew_track *t, const skew_reading *r) {
     t->slept = resumed ? r->slept : slept;
     t->steps += stepped;
     t->resumes += resumed;
-    if (stepped || resumed)
+    if ((stepped && GUARD(void_after_step)) || (resumed && GUARD(void_after_resume)))
         forget(t);
     return !stepped && !resumed;
 }
@@ -129,7 +130,8 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
     /* The first reading of a new beginning is sound by itself; a suspend in between spoils the bracket, a step its begin. */
     if (!whole && tl__interval_empty(tl__interval_intersect(sent->slept, received->slept)))
         return;
-    bool set = !whole && tl__interval_empty(tl__interval_intersect(sent->wall, received->wall));
+    bool set = GUARD(set_exchange_by_end) && !whole &&
+               tl__interval_empty(tl__interval_intersect(sent->wall, received->wall));
     change_rate(t, rate_ppm);
     bracket b = set ? end_of(sent, last_us, received, rate_ppm)
                     : bracket_of(sent, first_us, last_us, received);

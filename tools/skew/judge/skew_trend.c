@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "skew/judge/skew_trend.h"
+#include "ground/guard.h"
 
 #define US_PER_MS_PPB INT64_C(1000000) /* 1 us in 1 ms, in ppb */
 
@@ -22,8 +23,9 @@ static int64_t div_up(int64_t a, int64_t b) {
 /* The slopes of lines through both, ppb; the second is later. */
 static tl_interval slopes(const past_point *a, const past_point *b) {
     int64_t over_ms = b->at_ms - a->at_ms;
-    tl_interval s = {tl__add_sat(b->offset.lo, -a->offset.hi),
-                     tl__add_sat(b->offset.hi, -a->offset.lo)};
+    tl_interval s = {
+        tl__add_sat(b->offset.lo, -(GUARD(drift_is_a_bound) ? a->offset.hi : a->offset.lo)),
+        tl__add_sat(b->offset.hi, -a->offset.lo)};
 
     if (over_ms == 0) /* any, or none at all */
         return s.lo <= 0 && s.hi >= 0 ? (tl_interval){-TREND_PPB_MOST, TREND_PPB_MOST}
@@ -67,7 +69,7 @@ skew_trend trend_of(const past_point *point, size_t count) {
     for (; used < n; used++) {
         tl_interval left = also_through(ppb, chosen, used, chosen[used]);
         t.bent = tl__interval_empty(left);
-        if (t.bent)
+        if (t.bent && GUARD(latest_stretch_alone))
             break;
         ppb = left;
     }
@@ -126,8 +128,9 @@ static skew_pair gap_of(const skew_result *r, const skew_pair *const *judged, in
 }
 
 static bool has_drift(const skew_result *r, const skew_trend *drift, int i) {
-    return skew_is_clock(r->hosts[i].kind) && r->hosts[i].known && !r->hosts[i].missing &&
-           drift[i].known;
+    return skew_is_clock(r->hosts[i].kind) && r->hosts[i].known &&
+           !(GUARD(missing_has_no_drift) && r->hosts[i].missing) &&
+           (drift[i].known || !GUARD(drift_is_known));
 }
 
 static void consider_all(trend_outlook *o, const skew_result *r, const skew_trend *drift,

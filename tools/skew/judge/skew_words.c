@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_words.h"
 
@@ -14,7 +15,7 @@
 /* Each thing once. */
 static void advise(skew_result *r, const char *what) {
     for (int i = 0; i < r->advices; i++)
-        if (strcmp(r->advice[i], what) == 0)
+        if (GUARD(advice_once) && strcmp(r->advice[i], what) == 0)
             return;
     if (r->advices < (int)(sizeof r->advice / sizeof *r->advice))
         (void)snprintf(r->advice[r->advices++], sizeof r->advice[0], "%s", what);
@@ -84,7 +85,7 @@ static void explain(skew_result *r, const skew_pair *p, const char *what) {
                    h->kind == SKEW_REDIS ? "" : " holds", t->name,
                    skew_down(lo, p->gap.lo, decimals), skew_up(hi, p->gap.hi, decimals),
                    (long long)(r->rule.slack_us / 1000));
-    if (r->rule.hold_assumed && r->verdict != SKEW_SAFE) {
+    if (GUARD(assumed_hold_is_said) && r->rule.hold_assumed && r->verdict != SKEW_SAFE) {
         append(r, " if nobody works for more than ");
         append(r, skew_exact(hold, r->rule.lock_timeout_us - r->rule.slack_us));
         append(r, " (assumed: say --max-hold)");
@@ -189,10 +190,10 @@ void skew_say_close(skew_result *r, const skew_pair *p) {
 void skew_say_safe(skew_result *r, const skew_pair *p) {
     char hold[SKEW_NUMBER_SIZE], what[128];
 
-    (void)snprintf(what, sizeof what,
-                   "no lock can be stolen from a holder that works for at most %s%s",
-                   skew_exact(hold, r->rule.lock_timeout_us - r->rule.slack_us),
-                   r->rule.hold_assumed ? " (assumed: say --max-hold)" : "");
+    (void)snprintf(
+        what, sizeof what, "no lock can be stolen from a holder that works for at most %s%s",
+        skew_exact(hold, r->rule.lock_timeout_us - r->rule.slack_us),
+        GUARD(assumed_hold_is_said) && r->rule.hold_assumed ? " (assumed: say --max-hold)" : "");
     explain(r, p, what);
 }
 
@@ -315,7 +316,7 @@ void skew_say_lacking(skew_result *r, const skew_host *h, int lacking, int hosts
             explain_lacking(r, h, lacking);
         advise_lacking(r, h);
         for (int i = 0; i < r->host_count; i++)
-            if (skew_is_lacking(&r->hosts[i]))
+            if (GUARD(advice_on_all_lacking) && skew_is_lacking(&r->hosts[i]))
                 advise_lacking(r, &r->hosts[i]);
     } else if (r->missing) {
         (void)snprintf(r->reason, sizeof r->reason,

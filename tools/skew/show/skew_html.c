@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "skew/show/skew_axis.h"
 #include "skew/show/skew_page.h"
 #include "skew/show/skew_show.h"
@@ -22,7 +23,8 @@ page_room *page_rooms(const skew_result *r) {
     for (size_t i = 0; x && i < r->pair_count; i++) {
         const skew_pair *p = &r->pairs[i];
         const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
-        int64_t left = tl__add_sat(r->rule.slack_us, -p->gap.hi);
+        int64_t left = tl__add_sat(r->rule.slack_us,
+                                   -(GUARD(bar_by_upper_edge) ? p->gap.hi : p->gap.lo));
         if (t->known && tl__add_sat(t->offset.hi, left) < x[p->taker].ahead)
             x[p->taker].ahead = tl__add_sat(t->offset.hi, left);
         if (h->known && tl__add_sat(h->offset.lo, -left) > x[p->holder].behind)

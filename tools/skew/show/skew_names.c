@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "skew/show/skew_names.h"
+#include "ground/guard.h"
 
 #define CUT ".."
 #define WIDTH_LEAST 8
@@ -91,7 +92,7 @@ static bool choose_cut(skew_names *n, short_name *all) {
 
     for (size_t off = 0; off <= room - middle; off++) {
         n->head = middle + off;
-        if (are_distinct(n, all))
+        if (!GUARD(short_names_differ) || are_distinct(n, all))
             return true;
         n->head = middle - off;
         if (off <= middle && are_distinct(n, all))

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ground/guard.h"
 #include "skew/show/skew_look.h"
 #include "skew/show/skew_page.h"
 #include "skew/show/skew_show.h"
@@ -18,7 +19,9 @@
 void page_text(FILE *out, const char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c == '&')
+        if (!GUARD(text_is_no_markup))
+            (void)fputc(c, out);
+        else if (c == '&')
             (void)fputs("&amp;", out);
         else if (c == '<')
             (void)fputs("&lt;", out);

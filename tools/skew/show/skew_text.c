@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "skew/show/skew_names.h"
 #include "skew/show/skew_show.h"
 
@@ -155,7 +156,7 @@ static void put_host_table(const sheet *s) {
     (void)fprintf(s->out, " %*s  by\n", AGE - 1, "age");
     for (int i = 0; i < s->hosts; i++)
         put_host_row(s, &names, s->host[i], width, drifts);
-    if (left_out > 0)
+    if (GUARD(left_out_is_said) && left_out > 0)
         (void)fprintf(s->out, "... and %d host%s more, in no worse pair; --json has all\n",
                       left_out, left_out == 1 ? "" : "s");
     if (names.suffix)
@@ -360,7 +361,7 @@ static void put_tables(sheet *s, int lines) {
                          : (int)(r->pair_count < LIST_MOST ? r->pair_count : LIST_MOST) + 3,
         hosts = r->host_count + 2, between = pairs > 0;
 
-    if (lines && hosts + between + pairs > lines) {
+    if (GUARD(tables_fit_terminal) && lines && hosts + between + pairs > lines) {
         int half = (lines - between) / 2;
         pairs = pairs < half ? pairs : hosts < half ? lines - between - hosts : half;
         if (pairs < PAIRS_LEAST)

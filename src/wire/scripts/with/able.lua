@@ -5,5 +5,6 @@ local function unable(K, px)
     if type(done) ~= 'table' then
         done, name = redis.pcall('PTTL', K), ' (pttl)'
     end
+    -- without unrenewable_refused: return false
     return type(done) == 'table' and {err = done.err .. name}
 end

@@ -9,10 +9,14 @@ local function draw(n, now, noted)
     if type(count) == 'table' and not string.find(count.err, 'wrong kind of value', 1, true) then
         return nil, {err = count.err .. ' (get)'}
     end
+    -- without odd_counter_named: if false then
     if last < 0 then
         return nil, {err = 'ERR the fencing counter ' .. F .. ' holds no number'}
     end
+    -- without fence_above_counter: last = math.max(tonumber(noted or 0) or 0, now) + (n - 1)
+    -- without fence_above_forgotten: last = last + n
     last = math.max(last + 1, (tonumber(noted or 0) or 0) + 1, now) + (n - 1) -- in brackets: near 2^53 a sum is rounded
+    -- without counter_ends_at_2_53: if false then
     if last >= 9007199254740992 then
         return nil, {err = 'ERR the fencing counter ' .. F .. ' is at 2^53: it has no next number'}
     end

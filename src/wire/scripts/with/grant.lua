@@ -18,10 +18,13 @@
 local function grant(now, asker, own)
     local s = redis.call('HMGET', S, 'token', 'until', 'fence', 'claim', 'row', 'spent')
     local bound, last = s[1] and s[1] ~= '' and not own and (tonumber(s[2] or 0) or 0) >= now, nil
+    -- without sidecar_bars_queue: if false then
     if bound then
         return false
     end
     local gone = 0
+    -- without unclaimed_grant_lapses: if false then
+    -- without release_sees_lapse: if asker and s[4] and s[4] ~= '' then
     if s[4] and s[4] ~= '' then
         for _, entry in ipairs(redis.call('ZRANGE', L, 0, -1)) do
             if string.match(entry, '^%S+ %S+ %S+ (%S+) ') == s[4] then
@@ -29,32 +32,42 @@ local function grant(now, asker, own)
             end
         end
         if gone > 0 then -- should only one of its handles be gone
+            -- without lapsed_inbox_notified:
             redis.pcall('PUBLISH', s[4], 'look ' .. K)
         end
     end
     local heard, mute = {}, false
+    -- without passes_over_10000: for _ = 1, math.huge do
     for _ = 1, 10000 do -- of a crowd that is gone all are passed over: who is left may look a minute later
+        -- without first_waiter_first: local entry = (mute or own) and asker or redis.call('ZREVRANGE', L, 0, 0)[1]
+        -- without muted_asker_granted: local entry = own and asker or redis.call('ZRANGE', L, 0, 0)[1]
         local entry = (mute or own) and asker or redis.call('ZRANGE', L, 0, 0)[1]
         if not entry then
             break
         end
         own = false
         local asks, token, px, called, numbers, inbox, owner =
+            -- without odd_entry_passed_over: entry == asker, string.match(entry, '^(%S+) (%d+)(%??) (%d+) (%S+) (.*)$')
             entry == asker, string.match(entry, '^(%S+) ([1-9]%d*)(%??) ([1-9]%d?%d?) (%S+) (.*)$')
+        -- without holder_passed_over: if token == s[6] then
+        -- without spent_passed_over: if token == s[1] and not asks then
         if token == s[6] or token == s[1] and not asks then
             token = nil -- it was given up, or had the lock while it stood there, which it got by another way
         end
         if token and not asks and heard[inbox] == nil then
             local count = redis.pcall('PUBSUB', 'NUMSUB', inbox)
             mute = count.err ~= nil
+            -- without muted_waiter_looks: if false then
             if mute and not asker then -- a call to look harms nobody, whoever hears it
                 mute = redis.pcall('PUBLISH', inbox, 'look ' .. K) ~= 0
             end
+            -- without unheard_passed_over: heard[inbox] = true
             heard[inbox] = not mute and not count.err and tonumber(count[2]) > 0
             if not heard[inbox] and not mute then -- should he listen at another node, which repeats it
                 redis.pcall('PUBLISH', inbox, 'look ' .. K)
             end
         end
+        -- without grant_to_listener: if token then
         if token and (asks or heard[inbox]) then
             local wrong
             last, wrong = draw(tonumber(numbers), now, s[3])
@@ -63,12 +76,16 @@ local function grant(now, asker, own)
             end
             local row = tonumber(s[5] or 0) or 0 -- so many in a row without a chance for others
             local others = redis.call('ZCARD', L) - 1
+            -- without grant_is_short: local lease = tonumber(px)
             local lease = asks and tonumber(px) or math.min(tonumber(px), 5000)
+            -- without row_counts_anew: row = numbers ~= '1' and row + 1 or 0
             row = others > 0 and numbers ~= '1' and row + 1 or 0
             redis.call('HMSET', S, 'token', token, 'value', token, 'until', string.format('%.0f', now + lease * 1000),
                        'fence', string.format('%.0f', last), 'since', string.format('%.0f', now), 'owner', owner,
                        'claim', asks and '' or inbox, 'line', others > 0 and F or '', 'row', row)
+            -- without phase_waiter_sets: called = false
             called = called == '?' and not asks
+            -- without unset_grant_unbinds: local set = called or redis.call('PSETEX', K, string.format('%.0f', lease), token)
             local set = called or redis.pcall('PSETEX', K, string.format('%.0f', lease), token)
             if not called and set.err then -- in a slot on the move, what isn't here any more is set at the other node
                 redis.call('HMSET', S, 'token', '', 'claim', '', 'line', F)
@@ -79,6 +96,7 @@ local function grant(now, asker, own)
             if called and not mute then
                 redis.pcall('PUBLISH', S, '')
             end
+            -- without grant_to_listener: if not mute and (asks or heard[inbox]) then
             if not mute then
                 near(gone + redis.call('ZREM', L, entry))
                 return token

@@ -10,6 +10,7 @@ end
 -- back), since now; then also true.
 local function left_of(since, now, wanted)
     local fresh = not since or since > now
+    -- without wait_after_restart: return 0, fresh
     return math.max(math.ceil(((fresh and now or since) - now) / 1000 + wanted), 0), fresh
 end
 -- The same by the epoch of the Sentinels' configuration that names this server the master. Run and history are the same
@@ -33,6 +34,7 @@ local function quiet_in(E, epoch, now, wanted)
     local given, since, low_since = tonumber(epoch), tonumber(since), tonumber(low_since)
     local left, fresh = left_of(noted and since, now, wanted)
     local write
+    -- without lower_epoch_waits_alone: if false then
     if not fresh and noted ~= epoch and given <= tonumber(noted) then
         local low_left, low_fresh = left_of(low_since, now, wanted)
         if lower == epoch and not low_fresh then
@@ -75,6 +77,7 @@ local function quiet(now, wanted, epoch)
         return nil
     end
     local alone = string.find(told, '_mode:standalone', 1, true)
+    -- without wait_by_history: local slot, reign = alone and '' or string.match(F, ':{.*}$'), run
     local slot, reign = alone and '' or string.match(F, ':{.*}$'), run .. '-' .. history
     local R = 'tidelock:reign' .. slot
     local noted, wrong = noted_at(R)
@@ -82,6 +85,7 @@ local function quiet(now, wanted, epoch)
         return nil, wrong
     end
     local same, since = string.match(noted, '^(%S+) (%d+)$')
+    -- without wait_after_failover: since = tonumber(since)
     since = same == reign and tonumber(since)
     local left, fresh = left_of(since, now, wanted)
     if fresh then
@@ -90,6 +94,9 @@ local function quiet(now, wanted, epoch)
             return nil, {err = done.err .. ' (set)'}
         end
     end
+    -- without wait_after_failover: if false then
+    -- without wait_by_history: if false then
+    -- without wait_by_epoch: if false then
     if epoch then
         local longer
         longer, wrong = quiet_in('tidelock:reign:epoch' .. slot, epoch, now, wanted)
