@@ -40,6 +40,7 @@ check  mandoc           cmd:mandoc
 check  zsh              cmd:zsh
 check  fish             cmd:fish
 check  procps           cmd:ps
+check  jq               cmd:jq
 check  openssl          cmd:openssl
 check  python3-redis    python:redis
 check  python3-yaml     python:yaml

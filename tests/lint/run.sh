@@ -16,7 +16,8 @@ if [[ -d compat ]]; then
     ln -sf ../../../compat/distribute_lock_util.h build/lint/tidelock/
 fi
 read -ra extra <<<"${CPPFLAGS:-} ${LUA_CPPFLAGS:--I/usr/include/lua5.1}"
-flags=(-std=c11 -D_GNU_SOURCE -Wall -Wextra -Iinclude -iquote src -iquote "$GEN" "${compat[@]}"
+# With guards that can be removed, or it would find conditions that are always true.
+flags=(-std=c11 -D_GNU_SOURCE -DTL_GUARDS -Wall -Wextra -Iinclude -iquote src -iquote "$GEN" "${compat[@]}"
     -iquote tools -iquote tests/lib -iquote tests/sim "${extra[@]}")
 
 lint() { # label, command...
@@ -41,21 +42,37 @@ format() {
         sort -u -t: -k1,1 | grep .
 }
 
-# What it found is on stdout; stderr only counts what it left out. Only what ships: it is slow, and
-# the tests are run under sanitizers instead.
+# Only what ships: it is slow, and the tests are run under sanitizers instead. Its analyzer follows few paths at first
+# (DEEP=1: all that it can, in ten times as long). A file is looked at again when it has changed, or a header that it includes,
+# or how it is looked at: build/lint/tidy has what was well.
+deep=(-Xclang -analyzer-config -Xclang mode=shallow)
+if [[ -n ${DEEP:-} ]]; then deep=(); fi
+tidy_one() { # flags..., file
+    local file=${*: -1} with=("${@:1:$#-1}") stamp said
+    stamp=build/lint/tidy/$( (echo "${with[*]}"; clang-tidy --version; cat .clang-tidy
+        clang "${with[@]}" -MM "$file" | tr -d '\\\n' | sed 's/^[^:]*://' | xargs cat) | sha256sum | cut -c1-40)
+    if [[ -e $stamp ]]; then return; fi
+    # What it found is on stdout; stderr only counts what it left out.
+    said=$(clang-tidy --quiet "$file" -- "${with[@]}" 2>/dev/null) && [[ -z $said ]] && touch "$stamp" && return
+    echo "$said"
+    return 1
+}
+export -f tidy_one
 tidy() {
     list=("${shipped[@]}")
+    mkdir -p build/lint/tidy
     # shellcheck disable=SC2016
-    each -n 1 -P "$JOBS" bash -c 'clang-tidy --quiet "${@: -1}" -- "${@:1:$#-1}" 2>/dev/null' tidy "${flags[@]}"
+    each -n 1 -P "$JOBS" bash -c 'tidy_one "$@"' tidy "${flags[@]}" "${deep[@]}"
 }
 
 check() {
     list=("${sources[@]}")
+    if [[ -z ${DEEP:-} ]]; then mapfile -t list < <(printf '%s\n' "${sources[@]}" | grep -v '^tests/[^ls]'); fi # but lib, legacy and sim
     mkdir -p build/cppcheck
     # An error that is told has been filled by the call that failed; of that no comment in the source can convince it with -j.
     each cppcheck -q -j "$JOBS" --cppcheck-build-dir=build/cppcheck --std=c11 --language=c --inline-suppr \
         --error-exitcode=1 --enable=warning,portability,performance --suppress=missingIncludeSystem \
-        --suppress=unmatchedSuppression --suppress=ctuPointerArith --suppress=ctuuninitvar:tools/link/lacking.c --library=posix -D_GNU_SOURCE -DTL_COMPAT=1 -Iinclude -Isrc \
+        --suppress=unmatchedSuppression --suppress=ctuPointerArith --suppress=ctuuninitvar:tools/link/lacking.c --library=posix -D_GNU_SOURCE -DTL_GUARDS -DTL_COMPAT=1 -Iinclude -Isrc \
         -I"$GEN" -Icompat -Itools -Ibuild/lint -Itests/lib -Itests/sim --template='{file}:{line}: {id}: {message}' 2>&1
 }
 

@@ -104,9 +104,11 @@ static int lead(skew_link *l, const sentinels *heard) {
 static int open_by(skew_link *l, const server *s, sentinels *heard, bool all) {
     *l = (skew_link){.conn = NULL};
     places *p = find_places(l, s);
-    int status = p ? 0 : l->status;
+    int status = 0;
 
-    if (status == 0 && !take_login(l, p))
+    if (!p)
+        return l->status;
+    if (!take_login(l, p))
         status = no_memory(l);
     if (status == 0 && p->seeds.master[0])
         status = sentinels_ask(heard, &p->login, &p->seeds, all) ? lead(l, heard) : no_memory(l);
@@ -114,8 +116,7 @@ static int open_by(skew_link *l, const server *s, sentinels *heard, bool all) {
         status = seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY) ? 0 : l->status;
     else if (status == 0 && !skew_link_begin(l))
         status = no_memory(l);
-    if (p)
-        wipe(p);
+    wipe(p);
     return status;
 }
 
