@@ -80,8 +80,8 @@ computes() { # source file
     (ulimit -t "$limit" && exec timeout -k 5 $((limit * 6)) "${program[@]}")
 }
 
-run_one() { # source file; leaves its exit status and its time in $logs
-    local name log status start end
+run_one() { # source file; leaves in $logs its exit status, its time, and that of the processor
+    local name log status start end cpu
     name=$(name_of "$1") log=$logs/${name//\//.}
     start=$(date +%s%N)
     case $1 in
@@ -95,7 +95,11 @@ run_one() { # source file; leaves its exit status and its time in $logs
     esac >"$log.log" 2>&1 </dev/null
     status=$?
     end=$(date +%s%N)
-    printf '%s %d.%02d\n' $status $(((end - start) / 1000000000)) $(((end - start) / 10000000 % 100)) >"$log.done"
+    # What the shell's children have taken, as "0m1.234s 0m0.567s" in the second line.
+    times >"$log.times" # in this shell: another has no children
+    cpu=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, "[ms]"); s += t[1] * 60 + t[2] } printf "%.2f", s }' "$log.times")
+    rm -f "$log.times"
+    printf '%s %d.%02d %s\n' $status $(((end - start) / 1000000000)) $(((end - start) / 10000000 % 100)) "$cpu" >"$log.done"
 }
 
 # A log without the tests that passed and said nothing: of hundreds, they hide the one that failed.
@@ -116,9 +120,9 @@ parts_skipped() { # name of the file
 
 passed=0 failed=0 skips=() failures=()
 report() { # source file
-    local name log status took
+    local name log status took cpu
     name=$(name_of "$1") log=$logs/${name//\//.}
-    read -r status took <"$log.done"
+    read -r status took cpu <"$log.done"
     case $status in
     0)
         local parts
@@ -129,7 +133,7 @@ report() { # source file
             return
         fi
         passed=$((passed + 1))
-        printf 'ok    %-44s %6s s%s\n' "$name" "$took" "$( ((${#parts[@]} == 0)) || echo ", ${#parts[@]} skipped")"
+        printf 'ok    %-44s %6s s, processor %6s s%s\n' "$name" "$took" "${cpu:-?}" "$( ((${#parts[@]} == 0)) || echo ", ${#parts[@]} skipped")"
         ;;
     77)
         skips+=("$name: $(sed -n '$s/^SKIP: //; $p' "$log.log")")
@@ -161,7 +165,7 @@ in_short() { # name of the file
 # ---- which goes when --------------------------------------------------------------------------
 # unit first, with what else is pure: the quickest to tell of a fault. Then, side by side, the simulator, which computes for
 # long and has what time of the processor is left, and what mostly waits: the tool's, the promises and the faults, many at once,
-# each with a server of its own and generous bounds. Then, one at a time, the rest. Of each kind what may take longest begins
+# each with a server of its own and generous bounds; and, one at a time, the rest. Of each kind what may take longest begins
 # first, or it would be all that goes on in the end.
 pure=() long=() waiting=() alone=()
 mapfile -t sorted < <(for t in "$@"; do echo "$(limit_of "$t") $t"; done | sort -s -k1,1rn | cut -d' ' -f2-)
@@ -176,7 +180,7 @@ for t in "${sorted[@]}"; do
     esac
 done
 
-declare -A most=([pure]=$JOBS [long]=$JOBS [waiting]=$((JOBS * 4)) [alone]=1) busy=() lane_of=() pid_of=() began_at=()
+declare -A most=([pure]=$JOBS [long]=$JOBS [waiting]=$((JOBS * 6)) [alone]=1) busy=() lane_of=() pid_of=() began_at=()
 total=$# over=0 told_at=$SECONDS tick=
 
 begin() { # lane, source file
@@ -234,8 +238,7 @@ run_lanes() { # their names
 }
 
 run_lanes pure
-run_lanes waiting long
-run_lanes alone
+run_lanes waiting long alone
 kill "$tick" 2>/dev/null
 
 if ((${#skips[@]} > 0)); then

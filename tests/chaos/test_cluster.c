@@ -1,6 +1,8 @@
 /*
  * A server that is a cluster's node refuses to be asked for keys of several slots at once: its locks are
  * renewed one by one, and in time, and it isn't asked so again.
+ *
+ * timeout: 180
  */
 #include "arena.h"
 

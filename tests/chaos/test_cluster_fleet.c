@@ -1,5 +1,7 @@
 /*
  * Locks on a Redis Cluster, found from its URL: whole slots and open ones, masters that are killed and replaced.
+ *
+ * timeout: 180
  */
 #include "arena.h"
 
@@ -197,7 +199,7 @@ static void begin_contest(int64_t life_ms, int64_t quiet_ms) {
                               .connect_ms = MOVE_MS, .quiet_ms = quiet_ms));
     for (int i = 0; i < CROWD; i++)
         contenders[i] = make_lock(clients[i % CLIENTS], WANTED, life_ms);
-    contest_start(contenders, CROWD, SOON_MS, 1);
+    contest_start(contenders, CROWD, SOON_MS, 3);
 }
 
 static void await_counted(int more) {

@@ -1,6 +1,8 @@
 /*
  * Locks on a real etcd of one member: its history compacted, the member restarted; users, passwords and certificates; and on
  * servers that are none.
+ *
+ * timeout: 180
  */
 #include "etcd_faults.h"
 #include "real_redis.h"

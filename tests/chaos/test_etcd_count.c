@@ -1,5 +1,7 @@
 /*
  * Locks on an etcd of three members, which are killed, stopped and woken: those who hold one are counted.
+ *
+ * timeout: 180
  */
 #include <pthread.h>
 

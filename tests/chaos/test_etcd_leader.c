@@ -1,5 +1,7 @@
 /*
  * Locks on an etcd of three members whose leader is killed, or stopped and woken. `make soak SOAK=etcd` does so for longer.
+ *
+ * timeout: 180
  */
 #include "etcd_faults.h"
 

@@ -72,9 +72,9 @@ static void has_turn(acquiring *a) {
 
 /* One after the other, in whichever order, and no two at once. */
 static void all_have_turns(acquiring *const *a, int count, int64_t bound_ms) {
-    const int64_t until_ms = clock_ms() + bound_ms;
+    const clock_wait bound = clock_wait_begin(bound_ms);
     for (int left = count, i = 0; left > 0; i = (i + 1) % count) {
-        if (clock_ms() > until_ms)
+        if (i == 0 && !clock_wait_more(&bound))
             fail_msg("%d of %d wait in vain", left, count);
         if (!a[i]->running || !atomic_load(&a[i]->done))
             continue;

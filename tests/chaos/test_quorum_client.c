@@ -308,7 +308,7 @@ TEST(all_may_be_restarted_empty_in_turn_under_load) {
     ASSERT_RESULT(tl_lock_acquire(one, 10 * quiet, &said), TL_OK); /* they are new, all of them */
     for (int i = 0; i < CROWD; i++)
         contenders[i] = make_lock(clients[i % CLIENTS], "counted", quiet / 2);
-    contest_start(contenders, CROWD, 10 * quiet, 1);
+    contest_start(contenders, CROWD, 10 * quiet, 5);
     WAIT_FOR(SOON_MS, contest_counted() > 20);
     for (int i = 0; i < SERVERS; i++) {
         int before = contest_counted();
@@ -338,7 +338,7 @@ TEST(what_is_counted_while_servers_come_and_go_is_exact) {
             TL_CLIENT_OPTIONS(.quiet_ms = quiet, .attempt_ms = clock_patient_ms(200)));
     for (int i = 0; i < CROWD; i++)
         contenders[i] = make_lock(clients[i % CLIENTS], KEY, quiet);
-    contest_start(contenders, CROWD, 10 * quiet, 1);
+    contest_start(contenders, CROWD, 10 * quiet, 5);
     WAIT_FOR(SOON_MS + 2 * quiet, contest_counted() > 20);
     for (int i = 0; i < 8; i++) {
         real_redis *victim = servers[(i * 3) % SERVERS];

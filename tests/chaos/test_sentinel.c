@@ -1,5 +1,7 @@
 /*
  * A master, two replicas and three Sentinels, each with a password of its own kind; and what befalls them.
+ *
+ * timeout: 180
  */
 #include <poll.h>
 #include <signal.h>

@@ -105,13 +105,18 @@ local_servers() {
 # ---- time -------------------------------------------------------------------------------------
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
-# Until the command succeeds; fails after so many seconds.
+# A pause without a process: nothing ever comes on this descriptor.
+exec {nothing}<> <(:)
+nap() { read -rt "$1" -u "$nothing" _; }
+
+# Until the command succeeds, which is looked at less and less often; fails after so many seconds.
 until_true() { # seconds command...
-    local end=$((SECONDS + $1 * slow + 1))
+    local end=$((SECONDS + $1 * slow + 1)) hundredths=1
     shift
     until "$@"; do
         ((SECONDS < end)) || return 1
-        sleep 0.02
+        nap "0.0$hundredths" || :
+        ((hundredths >= 5)) || hundredths=$((hundredths + 1))
     done
 }
 

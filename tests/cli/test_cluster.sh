@@ -1,7 +1,7 @@
 #!/bin/bash
 # URLs that name nodes of a cluster: each command of the tool works through a real one, over all of its masters, or says in a
 # line why it doesn't; and what is wrong with one is told.
-# timeout: 120
+# timeout: 180
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 unset TIDELOCK_URL

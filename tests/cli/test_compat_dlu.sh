@@ -35,7 +35,7 @@ expect 64 "$work/nightly"
 if command -v c++ >/dev/null; then
     c++ -x c++ -fsyntax-only "${flags[@]}" "$root/opt/tidelock/share/doc/tidelock/examples/nightly.c" 2>"$err" || fail "it is no C++"
 else
-    part_skipped "nightly.c as C++" "there is no compiler for it"
+    part_skipped "nightly.c as C++" "c++ is not installed (Debian: g++)"
 fi
 
 # Each piece of C in the guide is C.

@@ -8,7 +8,7 @@ faketime=
 for f in /usr/lib/faketime/libfaketime.so.1 /usr/lib/*-linux-gnu*/faketime/libfaketime.so.1; do
     if [[ -e $f ]]; then faketime=$f; fi
 done
-[[ -n $faketime ]] || { echo "libfaketime is not installed" && exit 77; }
+[[ -n $faketime ]] || { echo "libfaketime is not installed (Debian: libfaketime)" && exit 77; }
 # A sanitizer wants to be first in a process, and so does libfaketime.
 [[ -z ${SAN:-} ]] || { echo "not under a sanitizer" && exit 77; }
 start_server

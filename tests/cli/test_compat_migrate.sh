@@ -1,4 +1,5 @@
 #!/bin/bash
+# timeout: 180
 # migrate: each step waits and is refused as it must, names who and what to do, and has a way back.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # migrate through a cluster: sweep removes what is over for everybody on all masters, and nothing else; acl tells of each
 # node's users; whatever needs a phase is refused (test_cluster).
-# timeout: 120
+# timeout: 180
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 demo() { TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo "$@"; }

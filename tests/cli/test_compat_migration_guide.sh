@@ -2,7 +2,7 @@
 # compat/RUNBOOK.md: its lines, pasted one after the other into a shell as they stand there (but for the server, the namespace and
 # its keys, and for how long they wait), lead services that hold locks from the first C service to tokens, and back, without a
 # refusal. The names are others than the page's, so that no line is left which has a name of its own.
-# timeout: 120
+# timeout: 180
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/migrate.sh"

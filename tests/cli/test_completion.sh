@@ -1,6 +1,7 @@
 #!/bin/bash
 # Completion in bash, zsh and fish, in each that is installed, as make install brings it: commands, options and
 # values that the tool's tables have, and no others; a command behind "--" is completed as a command.
+# Only in make check-all: it is about shells, not locks.
 # timeout: 240
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
@@ -54,7 +55,7 @@ offers_options_of() { # command
 tried=0
 mkdir "$work/some" && touch "$work/some/file"
 for shell in bash zsh fish; do
-    command -v $shell >/dev/null || { part_skipped $shell "it is not installed" && continue; }
+    command -v $shell >/dev/null || { part_skipped $shell "$shell is not installed (Debian: $shell)" && continue; }
     tried=$((tried + 1))
     offers 'tidelock ' "$commands"
     offers 'tidelock --url redis://x r' run

@@ -1,6 +1,7 @@
 #!/bin/bash
 # doctor: what it says of servers of other versions, as old_redis.py has them: nothing that they don't know is advised, all of them can
 # be run so that it is content, and what min-replicas-to-write is worth depends on the version.
+# Only in make check-all: it is about servers of the past.
 # timeout: 300
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"

@@ -59,7 +59,7 @@ if command -v $cxx >/dev/null; then
         -pthread >"$out" 2>"$err" || fail "guard.cpp does not build"
     run guard $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\ndone'
 else
-    part_skipped guard "no $cxx here"
+    part_skipped guard "$cxx is not installed (Debian: g++, clang)"
 fi
 try blocking $'held for the next @(10 s|while)\nstored 300\nreleased' # a second may have gone by
 try threads 'counted to 200'
@@ -99,10 +99,10 @@ done
 grep -q 'another holds it' "$err" || fail "simple does not say why"
 
 # Without the sysroot, which those libraries are not in.
-loop() { # example, the library's name for pkg-config
+loop() { # example, the library's name for pkg-config, its package
     local its
     its=$(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --cflags --libs "$2" 2>/dev/null) || {
-        part_skipped "loop_$1" "no $2 here"
+        part_skipped "loop_$1" "$2 is not installed (Debian: $3)"
         return 0
     }
     # shellcheck disable=SC2046,SC2086
@@ -110,7 +110,7 @@ loop() { # example, the library's name for pkg-config
     run "loop_$1" $'held\nreleased'
 }
 if [[ ${SAN:-} != *thread* ]]; then # their own code is not built for it
-    loop uv libuv
-    loop event libevent
-    loop glib glib-2.0
+    loop uv libuv libuv1-dev
+    loop event libevent libevent-dev
+    loop glib glib-2.0 libglib2.0-dev
 fi

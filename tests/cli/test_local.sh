@@ -1,4 +1,5 @@
 #!/bin/bash
+# timeout: 180
 # The command finds or starts a private server, and local looks after it. Which server that is when no URL
 # is given is the matter of test_local_default.
 # shellcheck source-path=SCRIPTDIR

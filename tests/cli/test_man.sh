@@ -1,6 +1,7 @@
 #!/bin/bash
 # The manual pages that `make install` brings: each function of the library and each type that its headers declare has a
 # page; the pages say all that the headers' comments say, and neither groff nor mandoc has a word against any of them.
+# Only in make check-all: it is about pages.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -115,7 +115,7 @@ give() { # box
     cd "$work/there" || fail "no directory"
     while IFS= read -r line; do
         if [[ $line == *"| jq "* ]] && ! command -v jq >/dev/null; then
-            part_skipped "${1##*/}: $line" "there is no jq"
+            part_skipped "${1##*/}: $line" "jq is not installed (Debian: jq)"
             continue
         fi
         status=0

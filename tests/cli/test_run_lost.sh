@@ -108,7 +108,8 @@ json_has "$work/json" signal 9
 # Tidelock ends the command itself: its supervisor may be given no processor for a while. Here it is stopped for longer than all lasts.
 begin deaf
 supervisor=$(ps -o ppid= -p "$(worker)" | tr -d ' ')
-[[ $(</proc/"$supervisor"/comm) == tl-supervisor ]] || fail "the command's parent is '$(</proc/"$supervisor"/comm)'"
+named() { [[ $(</proc/"$1"/comm) == tl-supervisor ]]; } # which it is once it goes on after it has begun the command
+until_true 20 named "$supervisor" || fail "the command's parent is '$(</proc/"$supervisor"/comm)'"
 kill -STOP "$supervisor"
 stop_server STOP
 until_true 20 gone "$(worker)" || fail "the command outlives the lock while its supervisor is stopped"

@@ -159,7 +159,7 @@ begin() { # shell: its pid is in the variable of this name
 }
 shells=()
 for shell in bash dash zsh; do
-    if command -v $shell >/dev/null; then begin $shell && shells+=($shell); else part_skipped "$shell" "not installed"; fi
+    if command -v $shell >/dev/null; then begin $shell && shells+=($shell); else part_skipped "$shell" "$shell is not installed (Debian: $shell)"; fi
 done
 for shell in "${shells[@]}"; do
     wait "${!shell}" || fail "status $?: $(cat "$work/$shell.out")"

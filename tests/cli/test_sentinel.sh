@@ -1,7 +1,7 @@
 #!/bin/bash
 # URLs that name Sentinels: what is wrong with one is told in a line, the Sentinels' login reaches nobody else, and each
 # command of the tool works through a real set, also after a failover, or says why it doesn't.
-# timeout: 120
+# timeout: 180
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 unset TIDELOCK_URL

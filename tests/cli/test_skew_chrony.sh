@@ -1,11 +1,12 @@
 #!/bin/bash
+# timeout: 180
 # skew beside real chronyd hosts: each on an address of its own, port 123, in a network of our own where the
 # machine allows that, else on other ports of the loopback. None may touch a clock (-x), and all are fed by
 # a chronyd that is told an offset. The programs are those that are installed here, else of the unpacked package. Time is served 250 ms off, and nobody is SAFE for what a daemon says.
 # shellcheck source-path=SCRIPTDIR
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 if [[ -z ${TIDELOCK_TEST_NET:-} ]]; then
-    "$here/tools/need.sh" chrony >/dev/null 2>&1 || { echo "chrony's package can't be had" && exit 77; }
+    "$here/tools/need.sh" chrony >/dev/null 2>&1 || { echo "chronyd can not be unpacked (Debian: chrony)" && exit 77; }
     export TIDELOCK_TEST_NET=shared
     for how in -n -Urn; do
         if unshare $how true 2>/dev/null; then TIDELOCK_TEST_NET=own exec unshare $how "$0" "$@"; fi

@@ -6,7 +6,7 @@
 source "$(dirname "$0")/lib.sh"
 if [[ -n ${SAN:-} ]]; then echo "the pages are the same without sanitizers" && exit 77; fi
 chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
-[[ -n $chromium ]] || { echo "chromium is not installed: tools/need.sh browser" && exit 77; }
+[[ -n $chromium ]] || { echo "chromium is not installed (Debian: chromium; tools/need.sh browser)" && exit 77; }
 
 # A report on 24 hosts with long names, one of them missing, besides those of golden/.
 golden=$here/tests/unit/golden

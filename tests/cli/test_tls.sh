@@ -12,7 +12,7 @@ if "$tidelock" --url rediss://127.0.0.1:1 check k 2>&1 | grep -q 'not in this bu
     expect_line 64 'rediss: .TLS. is not in this build.*libssl-dev' "$tidelock" --url rediss://127.0.0.1 check k
     exit 0
 fi
-command -v openssl >/dev/null || { echo "openssl is not installed" && exit 77; }
+command -v openssl >/dev/null || { echo "openssl is not installed (Debian: openssl)" && exit 77; }
 
 # ---- certificates: an authority's, for the server and for a client; and one of nobody's ---------
 cd "$work" || exit 1

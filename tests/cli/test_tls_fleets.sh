@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 if "$tidelock" --url rediss://127.0.0.1:1 check k 2>&1 | grep -q 'not in this build'; then
     echo "this library is built without TLS" && exit 77
 fi
-command -v openssl >/dev/null || { echo "openssl is not installed" && exit 77; }
+command -v openssl >/dev/null || { echo "openssl is not installed (Debian: openssl)" && exit 77; }
 needs_redis 7.0 "names that a cluster's nodes announce"
 unset TIDELOCK_URL
 cd "$work" || exit 1

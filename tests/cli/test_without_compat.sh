@@ -1,6 +1,7 @@
 #!/bin/bash
 # A checkout whose folder compat/ was deleted builds, and neither library, tool, help, completion nor man pages know
 # anything of the migration: what is listed here.
+# Only in make check-all: it builds everything once more.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 if [[ ${VALGRIND:-} == 1 ]]; then echo "there is nothing for valgrind to see" && exit 77; fi

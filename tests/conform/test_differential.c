@@ -4,6 +4,7 @@
  *
  *   SEED=n RUNS=n   the first seed (default 1), and how many sequences (default 40)
  *   TRACE=1         print each command and both replies
+ * Only in make check-all: it is about the fake server of the tests.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /*
  * Locks on a real etcd: the promises of the header, and one line with `etcdctl lock`.
+ *
+ * timeout: 180
  */
 #include "tests.h"
 
@@ -16,7 +18,7 @@
 #include "clock_wait.h"
 #include "real_etcd.h"
 
-#define TTL_MS clock_patient_ms(3000)
+#define TTL_MS clock_patient_ms(5000)
 #define LEAST_MS clock_patient_ms(2000)
 #define LEAST 9 / 11 /* of a lifetime */
 

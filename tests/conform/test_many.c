@@ -1,5 +1,7 @@
 /*
  * Conformance: many locks held at once are renewed in a few requests, each in time.
+ *
+ * timeout: 180
  */
 #include "conform.h"
 

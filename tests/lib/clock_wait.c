@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#define NAP_NS 500000
+#define NAP_LEAST_US 200
+#define NAP_MOST_US 5000
 #define VALGRIND_FACTOR 5
 #if defined(__has_feature)
 #define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
@@ -34,12 +35,15 @@ int64_t clock_patient_ms(int64_t ms) {
 }
 
 clock_wait clock_wait_begin(int64_t bound_ms) {
-    return (clock_wait){clock_ms() + bound_ms};
+    int64_t now_us = clock_us();
+    return (clock_wait){now_us, now_us / 1000 + bound_ms};
 }
 
 bool clock_wait_more(const clock_wait *wait) {
-    if (clock_ms() >= wait->until_ms)
+    int64_t now_us = clock_us(), nap_us = (now_us - wait->since_us) / 16;
+    if (now_us / 1000 >= wait->until_ms)
         return false;
-    (void)nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    nap_us = nap_us < NAP_LEAST_US ? NAP_LEAST_US : nap_us > NAP_MOST_US ? NAP_MOST_US : nap_us;
+    (void)nanosleep(&(struct timespec){.tv_nsec = (long)nap_us * 1000}, NULL);
     return true;
 }

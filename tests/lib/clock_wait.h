@@ -27,11 +27,11 @@ int64_t clock_us(void);
 int64_t clock_patient_ms(int64_t ms);
 
 typedef struct {
-    int64_t until_ms;
+    int64_t since_us, until_ms;
 } clock_wait;
 
 clock_wait clock_wait_begin(int64_t bound_ms);
-/** Naps for a moment; false when the bound has passed. */
+/** Naps for a moment, which grows with what has been waited, to 5 ms; false when the bound has passed. */
 bool clock_wait_more(const clock_wait *wait);
 
 /** The condition becomes true within bound_ms, or the test fails. */

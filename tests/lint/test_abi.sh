@@ -1,6 +1,7 @@
 #!/bin/bash
 # The library is what the record of its interface says; and each change that an old program would notice is shown to
 # be refused, in copies of the headers and in a library of empty functions. make abi-record accepts additions alone.
+# Only in make check-all: it is about changes to come.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 lint=$PWD/tests/lint/abi.sh recorded=$PWD/tests/lint/abi.txt library=${BUILD:-build}/libtidelock.so

@@ -4,9 +4,8 @@
  *
  *   PLAY=name       only this one; with CHOICES="12:1 40:2" one run of it, with its story
  *   CROWD=1         with a client whose callers share a connection, as those of a crowd do
- *   ALL=1           all orders with two or three switches; otherwise those with one, and fewer that are drawn
- *   THREADS=long    more of them: some minutes
- *   DRAWN=all       as many of these are drawn as of the others
+ *   ALL=1           all orders with two or three switches; otherwise those with one, of each sixth play, and fewer that are drawn
+ *   ALL=long        more of them: some minutes
  *   V=1             how many runs there were
  *
  * timeout: 300
@@ -31,12 +30,14 @@
 #endif
 
 #define PLAYS_MAX 128
+#define EACH 6         /* of the plays, in a sample */
 #define TURNINGS_MAX 9 /* of a run that is drawn */
 
 /* Each play, and each among callers that share. */
 typedef struct {
     const sim_play *play;
     bool crowd;
+    unsigned number;
 } showing;
 
 static sim_world *world;
@@ -57,13 +58,12 @@ static int tear_down(void **state) {
 }
 
 static bool is_long(void) {
-    const char *tier = getenv("THREADS");
-    return tier && strcmp(tier, "long") == 0;
+    const char *all = getenv("ALL");
+    return all && strcmp(all, "long") == 0;
 }
 
 static bool is_sample(void) {
-    const char *all = getenv("ALL");
-    return !is_long() && (!all || strcmp(all, "1") != 0);
+    return !is_long() && !tests_whole();
 }
 
 static sim_result run(const sim_play *play, bool tell) {
@@ -128,9 +128,7 @@ static void go_through(const sim_play *play) {
 }
 
 static void draw(const sim_play *play) {
-    bool few = (crowd || is_sample()) &&
-               !getenv("DRAWN"); /* a crowd's plays are shown without it, too */
-    unsigned runs = play->drawn / SLOWER / (few ? 4 : 1) * (is_long() ? 50 : 1);
+    unsigned runs = play->drawn / SLOWER / (is_sample() ? 8 : 1) * (is_long() ? 50 : 1);
     for (uint64_t seed = 1; seed <= runs; seed++) {
         sim_choices_draw(world->choices, seed, 2 + (unsigned)(seed % (TURNINGS_MAX - 1)));
         if (run(play, false).failed)
@@ -150,7 +148,8 @@ static void test_play(void **state) {
             fail_msg("%s: %s", play->name, r.what);
         return;
     }
-    go_through(play);
+    if (!is_sample() || s->number % EACH == 0)
+        go_through(play);
     draw(play);
 }
 
@@ -178,7 +177,7 @@ int main(void) {
             continue;
         (void)snprintf(names[i], sizeof names[i], "%s_in_a_crowd", name);
         for (unsigned k = 0; k < 2; k++) {
-            all[2 * i + k] = (showing){sim_plays[i], k == 1};
+            all[2 * i + k] = (showing){sim_plays[i], k == 1, i};
             if (k == 1 && sim_plays[i]->by_pool)
                 continue;
             if (!crowds || (*crowds == '1') == (k == 1))
