@@ -93,7 +93,7 @@ grep -q '127.0.0.1:1 could not be asked: .*refused' "$out" || fail "$(cat "$out"
 
 # etcd's own Mutex has the same key for each hold under one lease: a token of a former hold takes nothing away from the next.
 ctl lease grant 60 && lease=$(sed -n 's/^lease \([0-9a-f]*\) .*/\1/p' "$work/ctl")
-mutex=again/1abcdefabcdefabc
+mutex=again/$(printf %x "0x$lease") # as it names its key
 ctl put --lease="$lease" $mutex '' -w json && former=$(grep -o '"revision":[0-9]*' "$work/ctl" | cut -d: -f2)
 ctl del $mutex && ctl put --lease="$lease" $mutex '' || fail "$(cat "$work/ctl")"
 for c in extend unlock; do

@@ -128,7 +128,8 @@ static void go_through(const sim_play *play) {
 }
 
 static void draw(const sim_play *play) {
-    unsigned runs = play->drawn / SLOWER / (is_sample() ? 8 : 1) * (is_long() ? 50 : 1);
+    bool few = crowd && !getenv("PLAY"); /* a crowd's plays are shown without it, too */
+    unsigned runs = play->drawn / SLOWER / (is_sample() ? 8 : few ? 4 : 1) * (is_long() ? 50 : 1);
     for (uint64_t seed = 1; seed <= runs; seed++) {
         sim_choices_draw(world->choices, seed, 2 + (unsigned)(seed % (TURNINGS_MAX - 1)));
         if (run(play, false).failed)
