@@ -23,10 +23,14 @@ static tl_client *client_by_phase(const char *url) {
     return client_with_limits(url, SOON_MS, SOON_MS);
 }
 
-static void set_phase(int phase, int epoch) {
+static void set_phase_for(int phase, int epoch, int lease_ms) {
     freeReplyObject(
         real_redis_command(server, "HMSET " PHASE " phase %d epoch %d lease_ms %d since 1 keys *",
-                           phase, epoch, LEASE_MS));
+                           phase, epoch, lease_ms));
+}
+
+static void set_phase(int phase, int epoch) {
+    set_phase_for(phase, epoch, LEASE_MS);
 }
 
 static bool holds_token(const tl_lock *lock) {
@@ -87,7 +91,7 @@ TEST(a_lease_is_kept_fresh_and_a_change_is_confirmed) {
 }
 
 TEST(under_a_lease_a_pair_is_two_commands) {
-    set_phase(1, 1);
+    set_phase_for(1, 1, 100 * LEASE_MS); /* it is not made anew while these are on their way */
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server),
                                                            .protocol = TL_AUTO,
                                                            .attempt_ms = SOON_MS));
