@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/** Always true in what ships: `if (GUARD(late_reply) && is_late(r))` costs nothing. The libraries that `make guards`
+/** Always true in what ships: `if (GUARD(late_reply) && is_late(r))` costs nothing. The libraries that `make mutations`
     builds ask TL_WITHOUT=late_reply in the environment, which makes this guard false there, and no other. */
 #ifdef TL_GUARDS
 #define GUARD(name) tl__guard(#name)
