@@ -119,6 +119,10 @@ rows | sed 's/ *|.*//' | sort >"$dir/named"
 status=0 want=()
 while read -r name; do echo "FAIL  $name: has two rows" && status=1; done < <(uniq -d "$dir/named")
 while read -r name; do echo "FAIL  $name: has a row, and stands nowhere in the code" && status=1; done < <(comm -13 "$dir/marked" <(sort -u "$dir/named"))
+while read -r name; do echo "FAIL  $name: its row doesn't say what it keeps" && status=1; done < <(rows | sed -n 's/ *| *? *|.*//p')
+for name; do
+    grep -qx "$name" "$dir/named" || { echo "no guard has the name '$name': $table has them all" && exit 1; }
+done
 mapfile -t unnamed < <(comm -23 "$dir/marked" <(sort -u "$dir/named"))
 if [[ -z ${SEARCH:-} ]]; then
     for name in "${unnamed[@]}"; do echo "FAIL  $name: stands in $(places | sed -n "s/^$name //p" | head -n 1), and has no row" && status=1; done

@@ -16,7 +16,7 @@ if [[ -d compat ]]; then
     ln -sf ../../../compat/distribute_lock_util.h build/lint/tidelock/
 fi
 read -ra extra <<<"${CPPFLAGS:-} ${LUA_CPPFLAGS:--I/usr/include/lua5.1}"
-# With guards that can be removed, or it would find conditions that are always true.
+# With guards that can be removed: else it would find conditions that are always true.
 flags=(-std=c11 -D_GNU_SOURCE -DTL_GUARDS -Wall -Wextra -Iinclude -iquote src -iquote "$GEN" "${compat[@]}"
     -iquote tools -iquote tests/lib -iquote tests/sim "${extra[@]}")
 
