@@ -147,18 +147,18 @@ stop_server CONT
 until_true 10 is_free k || fail "the lock outlives its lifetime"
 
 # ---- a short outage is nothing to the command, even when a renewal is due meanwhile -------------
-ttl=9000
+ttl=30000 # on a busy machine the outage of a second lasts for several
 begin polite
 left() { redis PTTL k; }
 # At a third of what may be believed, which is 0.82 of the lifetime.
 nearly_due() { (($(left) < ttl * 73 / 100 + 300)); }
 renewed() { (($(left) > ttl * 73 / 100 + 500)); }
-until_true 10 nearly_due || fail "the lock does not age"
+until_true 30 nearly_due || fail "the lock does not age"
 stop_server STOP
 sleep 1
 stop_server CONT
-until_true 10 renewed || fail "no renewal after an outage of 1 s of 9 s"
-! gone $run || fail "an outage of 1 s of 9 s ended the command"
+until_true 20 renewed || fail "no renewal after an outage of 1 s of 30 s"
+! gone $run || fail "an outage of 1 s of 30 s ended the command"
 # Of a connection that is lost and comes back the operator is told, unasked.
 redis CLIENT KILL TYPE normal >/dev/null
 for words in 'the connection under 1 held lock is lost: ' '.*: connected again after '; do
