@@ -100,58 +100,10 @@ static void c_is_free(void) {
 
 /* ---- hand-over ------------------------------------------------------------------------------------- */
 
-static const sim_play hand_over = {
-    .name = "hand-over",
-    .before = make_two,
-    .thread = {use_a, use_b},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
-static const sim_play hand_over_again = {
-    .name = "hand-over-again",
-    .before = make_two,
-    .thread = {use_a_twice, use_b_twice},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 4000,
-};
-
 static void make_three(void) {
     make_two();
     play_make(C, 0, 0, false, NULL);
 }
-
-static const sim_play three = {
-    .name = "three",
-    .before = make_three,
-    .thread = {use_a, use_b, use_c},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 4000,
-};
-
-static const sim_play release_to_one_who_waits = {
-    .name = "release-to-one-who-waits",
-    .before = hold_a,
-    .thread = {release_a, use_b},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 /* ---- waits that end -------------------------------------------------------------------------------- */
 
@@ -168,18 +120,6 @@ static void try_b(void) {
     if (code == TL_OK)
         released(B, play_release(B));
 }
-
-static const sim_play time_is_up = {
-    .name = "time-is-up",
-    .before = hold_a,
-    .thread = {release_a_in_time, try_b},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 static struct {
     bool began, ended; /* b's acquire */
@@ -225,34 +165,10 @@ static void cancelled_once(void) {
         released(B, play_release(B));
 }
 
-static const sim_play cancelled = {
-    .name = "cancelled",
-    .before = hold_a_and_note,
-    .thread = {release_a, acquire_b, cancel_b},
-    .after = cancelled_once,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void make_and_note(void) {
     memset(&order, 0, sizeof order);
     make_three();
 }
-
-static const sim_play cancelled_alone = {
-    .name = "cancelled-alone",
-    .before = make_and_note,
-    .thread = {acquire_b, cancel_b},
-    .after = cancelled_once,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 static void release_a_soon(void) {
     play_sleep(SIM_MS);
@@ -264,36 +180,12 @@ static void cancel_b_soon(void) {
     cancel_b();
 }
 
-static const sim_play cancelled_as_it_is_given = {
-    .name = "cancelled-as-it-is-given",
-    .before = hold_a_and_note,
-    .thread = {release_a_soon, acquire_b, cancel_b_soon},
-    .after = cancelled_once,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 /* Nobody releases what it waits for. */
 static void only_a_cancel_ends_it(void) {
     one_of(B, play_lock(B)->code, BIT(TL_ECANCELLED));
     released(A, play_release(A));
     c_is_free();
 }
-
-static const sim_play only_cancelled = {
-    .name = "only-cancelled",
-    .before = hold_a_and_note,
-    .thread = {acquire_b, cancel_b},
-    .after = only_a_cancel_ends_it,
-    .stop = {SHORT},
-    .within = 400 * SIM_MS,
-    .all = 3,
-    .all_long = 3,
-    .drawn = 500,
-};
 
 /* ---- without blocking -------------------------------------------------------------------------------- */
 
@@ -312,18 +204,6 @@ static void c_is_free_unless_b_was_had(void) {
     released(C, play_release(C));
 }
 
-static const sim_play freed_while_it_waits = {
-    .name = "freed-while-it-waits",
-    .before = hold_a_and_begin_b,
-    .thread = {release_a, free_b},
-    .after = c_is_free_unless_b_was_had,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void hold_a_and_b_and_c_wait(void) {
     hold_a_and_begin_b();
     (void)play_acquire_async(C, TL_FOREVER);
@@ -335,18 +215,6 @@ static void c_has_it(void) {
     if (play_lock(C)->code == TL_OK)
         released(C, play_release(C));
 }
-
-static const sim_play freed_before_another = {
-    .name = "freed-before-another",
-    .before = hold_a_and_b_and_c_wait,
-    .thread = {release_a, free_b},
-    .after = c_has_it,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 /* The last in the queue goes, and another comes. */
 static void release_when_had(int lock) {
@@ -379,18 +247,6 @@ static void all_have_ended(void) {
     one_of(D, code, BIT(TL_OK));
 }
 
-static const sim_play last_in_the_queue_goes = {
-    .name = "last-in-the-queue-goes",
-    .before = hold_a_and_make_four,
-    .thread = {cancel_c, use_d, release_a},
-    .after = all_have_ended,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 /* Who tries once doesn't queue. */
 static void try_b_once(void) {
     tl_err code = play_acquire(B, 0);
@@ -398,18 +254,6 @@ static void try_b_once(void) {
     if (code == TL_OK)
         released(B, play_release(B));
 }
-
-static const sim_play tried_once = {
-    .name = "tried-once",
-    .before = make_three,
-    .thread = {use_a, try_b_once},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 1000,
-};
 
 static void b_ends_somehow(void) {
     play_await(B, 0);
@@ -428,34 +272,10 @@ static void just_cancel_b(void) {
     play_cancel(B);
 }
 
-static const sim_play cancelled_async = {
-    .name = "cancelled-async",
-    .before = hold_a_and_begin_b,
-    .thread = {release_a, just_cancel_b},
-    .after = b_ends_somehow,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void only_a_cancel_ends_b(void) {
     play_await(B, 0);
     only_a_cancel_ends_it();
 }
-
-static const sim_play only_cancelled_async = {
-    .name = "only-cancelled-async",
-    .before = hold_a_and_begin_b,
-    .thread = {just_cancel_b},
-    .after = only_a_cancel_ends_b,
-    .stop = {SHORT},
-    .within = 400 * SIM_MS,
-    .all = 3,
-    .all_long = 3,
-    .drawn = 500,
-};
 
 /* The one who asks the server for both of them goes. */
 static void two_wait_for_another_client(void) {
@@ -477,18 +297,6 @@ static void c_has_it_after_all(void) {
     one_of(C, play_lock(C)->code, BIT(TL_OK));
     released(C, play_release(C));
 }
-
-static const sim_play cancelled_in_front = {
-    .name = "cancelled-in-front",
-    .before = two_wait_for_another_client,
-    .thread = {just_cancel_b, release_a},
-    .after = c_has_it_after_all,
-    .stop = {SHORT},
-    .within = 600 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 500,
-};
 
 /* What is told later must still be told. */
 static void c_is_told(void) {
@@ -514,34 +322,10 @@ static void begin_b(void) {
         released(B, play_release(B));
 }
 
-static const sim_play cancelled_as_it_begins = {
-    .name = "cancelled-as-it-begins",
-    .before = make_and_note,
-    .thread = {begin_b, cancel_b},
-    .after = cancelled_once,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void release_async_and_free_a(void) {
     one_of(A, play_release_async(A), BIT(TL_OK));
     play_free(A);
 }
-
-static const sim_play freed_while_it_is_released = {
-    .name = "freed-while-it-is-released",
-    .before = hold_a,
-    .thread = {release_async_and_free_a, use_b},
-    .after = c_is_told,
-    .stop = {SHORT, LONG},
-    .within = 400 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 /* From the callbacks: acquired, released, acquired again, released. */
 static void next_of_chain(int lock) {
@@ -590,18 +374,6 @@ static void chains_have_ended(void) {
     c_is_free();
 }
 
-static const sim_play chains = {
-    .name = "chains",
-    .before = make_chain_of_keeper,
-    .thread = {chain_a, chain_b},
-    .after = chains_have_ended,
-    .stop = {SHORT, LONG},
-    .within = 600 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 3000,
-};
-
 /* One thread dispatches; the other only begins. */
 static bool chain_goes_on(int lock) {
     const sim_play_lock *l = play_lock(lock);
@@ -622,18 +394,6 @@ static void chains_of_loop_have_ended(void) {
     play_must(play_held_up() || (play_lock(A)->done == 4 && play_lock(B)->done == 4),
               "not all ends are told");
 }
-
-static const sim_play dispatched = {
-    .name = "dispatched",
-    .before = make_chain_of_loop,
-    .thread = {dispatch_both, only_begin_b},
-    .after = chains_of_loop_have_ended,
-    .stop = {SHORT, LONG},
-    .within = 600 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 3000,
-};
 
 /* ---- against what the keeper does --------------------------------------------------------------------- */
 
@@ -675,19 +435,6 @@ static void c_is_free_later(void) {
     one_of(C, play_release(C), BIT(TL_OK));
 }
 
-static const sim_play extended_while_lost = {
-    .name = "extended-while-lost",
-    .before = a_with_events,
-    .thread = {extend_a, delete_a_at_renewal},
-    .after = c_is_free_later,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .spoilt = true,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void extend_a_only(void) {
     play_sleep_to_renewal(A);
     tl_err code = play_extend(A, 1000);
@@ -696,34 +443,10 @@ static void extend_a_only(void) {
         released(A, play_release(A));
 }
 
-static const sim_play extended_while_renewed = {
-    .name = "extended-while-renewed",
-    .before = a_with_events,
-    .thread = {extend_a_only, use_b},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void release_a_at_renewal(void) {
     play_sleep_to_renewal(A);
     released(A, play_release(A));
 }
-
-static const sim_play released_while_renewed = {
-    .name = "released-while-renewed",
-    .before = a_with_events,
-    .thread = {release_a_at_renewal, use_b},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 #define HOLD_MS 20
 
@@ -744,52 +467,16 @@ static void release_a_when_lost(void) {
     one_of(A, play_release(A), GONE);
 }
 
-static const sim_play released_while_lost = {
-    .name = "released-while-lost",
-    .before = hold_a_for_a_while,
-    .thread = {release_a_when_lost, use_b},
-    .after = c_is_free_later,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void extend_a_when_lost(void) {
     play_sleep(HOLD_MS * SIM_MS - 1500 * US);
     one_of(A, play_extend(A, 1000), GONE);
     play_sleep(50 * SIM_MS);
 }
 
-static const sim_play extended_when_lost = {
-    .name = "extended-when-lost",
-    .before = hold_a_for_a_while,
-    .thread = {extend_a_when_lost, use_b},
-    .after = c_is_free_later,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 1000,
-};
-
 static void free_a_when_lost(void) {
     play_sleep(HOLD_MS * SIM_MS - 200 * US);
     play_free(A);
 }
-
-static const sim_play freed_while_lost = {
-    .name = "freed-while-lost",
-    .before = hold_a_for_a_while,
-    .thread = {free_a_when_lost, use_b},
-    .after = c_is_free_later,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 /* From its own callback: it is lost, and acquired anew at once. */
 static void acquire_anew(int lock) {
@@ -812,36 +499,11 @@ static void wait_for_loss_of_a(void) {
         one_of(A, play_release(A), GONE);
 }
 
-static const sim_play acquired_anew = {
-    .name = "acquired-anew",
-    .before = hold_a_for_a_while_and_anew,
-    .thread = {wait_for_loss_of_a, use_b},
-    .after = NULL,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 3000,
-};
-
 static void hold_a_by_hand(void) {
     const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = HOLD_MS, .manual_renew = true);
     with_events(&o);
     play_lock(A)->on_event = pause_in_event;
 }
-
-static const sim_play released_while_it_expires = {
-    .name = "released-while-it-expires",
-    .before = hold_a_by_hand,
-    .thread = {release_a_when_lost, use_b},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 600 * SIM_MS,
-    .spoilt = true, /* the server's clock may be slower */
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 /* Its key is deleted while another waits for it. */
 static void a_is_lost(void) {
@@ -855,19 +517,6 @@ static void use_b_in_the_end(void) {
     one_of(B, play_acquire(B, TL_FOREVER), BIT(TL_OK));
     one_of(B, play_release(B), GONE | BIT(TL_EUNCERTAIN) | BIT(TL_EUNAVAILABLE));
 }
-
-static const sim_play deleted_while_another_waits = {
-    .name = "deleted-while-another-waits",
-    .before = a_with_events,
-    .thread = {a_is_lost, use_b_in_the_end, delete_a},
-    .after = c_is_free_later,
-    .stop = {SHORT},
-    .within = 3500 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 1000,
-};
 
 /* Two renewals in one request, and one of the two goes. */
 static void hold_two_keys(void) {
@@ -890,18 +539,6 @@ static void extend_b_at_renewal(void) {
     one_of(B, code, BIT(TL_OK) | (play_held_up() ? GONE : 0));
 }
 
-static const sim_play one_of_two_renewed_goes = {
-    .name = "one-of-two-renewed-goes",
-    .before = hold_two_keys,
-    .thread = {free_a_at_renewal, extend_b_at_renewal},
-    .after = NULL,
-    .stop = {SHORT, LONG},
-    .within = 1500 * SIM_MS,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void step(void) {
     play_sleep_to_renewal(A);
     play_step_clock(200 * SIM_MS);
@@ -914,19 +551,6 @@ static void free_a_after_a_step(void) {
     play_free(A);
 }
 
-static const sim_play freed_when_the_clock_steps = {
-    .name = "freed-when-the-clock-steps",
-    .before = hold_two_keys,
-    .thread = {step, free_a_after_a_step},
-    .after = NULL,
-    .stop = {SHORT, LONG},
-    .within = 3000 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 1000,
-};
-
 /* Nobody lets go of what is lost. */
 static void do_nothing(void) {
     play_sleep((HOLD_MS + 40) * SIM_MS);
@@ -938,18 +562,6 @@ static void loss_is_told(void) {
     c_is_free();
 }
 
-static const sim_play lost_and_kept = {
-    .name = "lost-and-kept",
-    .before = hold_a_for_a_while,
-    .thread = {do_nothing, use_b},
-    .after = loss_is_told,
-    .stop = {SHORT, LONG},
-    .within = 1300 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 1000,
-};
-
 /* While nobody else gives the keeper anything to do. */
 static void hold_a_alone_for_a_while(void) {
     const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = 1000, .max_hold_ms = HOLD_MS);
@@ -959,18 +571,6 @@ static void hold_a_alone_for_a_while(void) {
     one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
 }
 
-static const sim_play lost_alone = {
-    .name = "lost-alone",
-    .before = hold_a_alone_for_a_while,
-    .thread = {do_nothing},
-    .after = NULL,
-    .stop = {SHORT, LONG},
-    .within = 100 * SIM_MS,
-    .all = 3,
-    .all_long = 3,
-    .drawn = 500,
-};
-
 /* Nothing binds before its first renewal, which finds that it has gone: another has it as soon, while who is to tell of
  * it is held up. */
 static void loss_is_told_soon(void) {
@@ -979,19 +579,6 @@ static void loss_is_told_soon(void) {
 }
 
 /* One that is extended is given up by nobody who has called it lost before. */
-static const sim_play deleted_and_kept = {
-    .name = "deleted-and-kept",
-    .before = a_with_events,
-    .thread = {delete_a, use_b_in_the_end},
-    .after = loss_is_told_soon,
-    .stop = {SHORT},
-    .within = 800 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 500,
-};
-
 /* Its first renewal has bound it: the key that is gone is nobody's, until who has lost it gives up what is left. */
 static void delete_a_when_bound(void) {
     play_sleep_to_renewal(A);
@@ -999,37 +586,11 @@ static void delete_a_when_bound(void) {
     play_delete(0);
 }
 
-static const sim_play deleted_when_bound = {
-    .name = "deleted-when-bound",
-    .before = a_with_events,
-    .thread = {delete_a_when_bound, use_b_in_the_end},
-    .after = loss_is_told_soon,
-    .stop = {SHORT},
-    .within = 1000 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 500,
-};
-
 static void extend_a_and_keep_it(void) {
     play_sleep_to_renewal(A);
     tl_err code = play_extend(A, 1000);
     one_of(A, code, GONE);
 }
-
-static const sim_play extended_and_kept = {
-    .name = "extended-and-kept",
-    .before = a_with_events,
-    .thread = {extend_a_and_keep_it, use_b_in_the_end, delete_a_at_renewal},
-    .after = c_is_free_later,
-    .stop = {SHORT},
-    .within = 1200 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 500,
-};
 
 /* Its connection is cut, and whoever is to dispatch is late: of a risk and its end both are told, or neither. */
 static void hold_a_with_a_loop(void) {
@@ -1063,38 +624,12 @@ static void lost_is_told(void) {
     play_dispatch(0, SIM_MS);
 }
 
-static const sim_play lost_at_risk = {
-    .name = "lost-at-risk",
-    .before = hold_a_with_a_loop_for_a_while,
-    .thread = {dispatch_once, cut_at_renewal},
-    .after = lost_is_told,
-    .stop = {SHORT},
-    .within = 1500 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 500,
-};
-
 static void dispatch_late(void) {
     for (int i = 0; i < 6; i++) {
         play_sleep(100 * SIM_MS);
         play_dispatch(0, 100 * SIM_MS);
     }
 }
-
-static const sim_play told_late = {
-    .name = "told-late",
-    .before = hold_a_with_a_loop,
-    .thread = {dispatch_late, cut_at_renewal},
-    .after = NULL,
-    .stop = {SHORT, LONG},
-    .within = 2500 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 500,
-};
 
 /* ---- two clients ------------------------------------------------------------------------------------- */
 
@@ -1107,18 +642,6 @@ static void make_two_clients(void) {
     (void)play_ping(1);
 }
 
-static const sim_play two_clients = {
-    .name = "two-clients",
-    .before = make_two_clients,
-    .thread = {use_a, use_b},
-    .after = c_is_free,
-    .stop = {SHORT, LONG},
-    .within = 600 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 3000,
-};
-
 /* Who has waited is forgotten at once, and the inbox a while after the last of them. */
 static void nobody_listens(void) {
     c_is_free();
@@ -1128,18 +651,6 @@ static void nobody_listens(void) {
     for (int i = 0; i < 2; i++)
         play_must(!play_hears_inbox(i), "client %d listens to its inbox for ever", i);
 }
-
-static const sim_play two_clients_again = {
-    .name = "two-clients-again",
-    .before = make_two_clients,
-    .thread = {use_a_twice, use_b_twice},
-    .after = nobody_listens,
-    .stop = {SHORT},
-    .within = 1200 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 static void hold_a_of_two_clients(void) {
     make_two_clients();
@@ -1158,19 +669,6 @@ static void c_of_second_is_free(void) {
     released(C, play_release(C));
 }
 
-static const sim_play closed_while_another_waits = {
-    .name = "closed-while-another-waits",
-    .before = hold_a_of_two_clients,
-    .thread = {release_and_close, use_b},
-    .after = c_of_second_is_free,
-    .stop = {SHORT, LONG},
-    .within = 600 * SIM_MS,
-    .to_the_end = false,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 3000,
-};
-
 /* No answer comes, and the machine is left to clean up while its client is closed. */
 static void acquire_without_answer(void) {
     tl_err code = play_acquire(A, 20);
@@ -1185,20 +683,6 @@ static void lose_replies(void) {
     play_sleep(100 * US);
     play_lose_replies();
 }
-
-static const sim_play closed_while_it_cleans_up = {
-    .name = "closed-while-it-cleans-up",
-    .before = make_two_clients,
-    .thread = {acquire_without_answer, use_b_in_the_end, lose_replies},
-    .after = c_of_second_is_free,
-    .stop = {SHORT},
-    .within = 3000 * SIM_MS,
-    .spoilt = true,
-    .by_pool = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 static void make_by_name(void) {
     open_one();
@@ -1220,35 +704,9 @@ static void open_another(void) {
     play_close(1);
 }
 
-static const sim_play closed_while_a_name_is_asked = {
-    .name = "closed-while-a-name-is-asked",
-    .before = make_by_name,
-    .thread = {acquire_and_close, open_another},
-    .stop = {SHORT},
-    .within = 1500 * SIM_MS,
-    .by_name = true,
-    .spoilt = true,
-    .all = 2,
-    .all_long = 2,
-    .drawn = 2000,
-};
-
 static void a_is_released_somehow(void) {
     one_of(A, play_release(A), ~0U);
 }
-
-static const sim_play cut_while_it_waits = {
-    .name = "cut-while-it-waits",
-    .before = hold_a_of_two_clients,
-    .thread = {a_is_released_somehow, use_b_in_the_end, play_cut},
-    .after = c_of_second_is_free,
-    .stop = {SHORT},
-    .within = 3000 * SIM_MS,
-    .spoilt = true,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 2000,
-};
 
 /* ---- the pool ------------------------------------------------------------------------------------------ */
 
@@ -1263,20 +721,6 @@ static void take_b(void) {
     if (code == TL_OK)
         released(B, play_release(B));
 }
-
-static const sim_play pool_is_empty = {
-    .name = "pool-is-empty",
-    .before = make_three,
-    .thread = {just_cancel_b, take_b, ping},
-    .again = 64,
-    .after = c_is_free,
-    .stop = {SHORT},
-    .within = 600 * SIM_MS,
-    .by_pool = true,
-    .all = 0,
-    .all_long = 1,
-    .drawn = 60,
-};
 
 /* All connections are busy, and one who waits for one is cancelled. */
 static void ping_in_vain(void) {
@@ -1304,20 +748,6 @@ static void wait_for_connection(void) {
     play_sleep(10 * SIM_MS);
     one_of(B, play_acquire(B, TL_FOREVER), BIT(TL_ECANCELLED));
 }
-
-static const sim_play pool_is_held = {
-    .name = "pool-is-held",
-    .before = make_two,
-    .thread = {lose_replies_for_long, cancel_b_at_once, wait_for_connection, ping_in_vain},
-    .again = 64,
-    .after = c_is_free,
-    .within = 1500 * SIM_MS,
-    .spoilt = true,
-    .by_pool = true,
-    .all = 0,
-    .all_long = 1,
-    .drawn = 60,
-};
 
 /* At a shared connection: one looks for his answer while another sleeps, and then nobody looks any more. */
 static void make_apart(void) {
@@ -1348,64 +778,111 @@ static void use_c_soon(void) {
     use_soon(C, 100 * US);
 }
 
-static const sim_play apart = {
-    .name = "apart",
-    .before = make_apart,
-    .thread = {use_a_soon, use_b_soon, use_c_soon},
-    .stop = {60 * US, 150 * US},
-    .within = 100 * SIM_MS,
-    .all = 1,
-    .all_long = 2,
-    .drawn = 4000,
-};
+/* ---- the plays --------------------------------------------------------------------------------------- */
 
-const sim_play *const sim_plays[] = {
-    &hand_over,
-    &hand_over_again,
-    &three,
-    &release_to_one_who_waits,
-    &time_is_up,
-    &cancelled,
-    &cancelled_alone,
-    &freed_while_it_waits,
-    &freed_before_another,
-    &cancelled_async,
-    &cancelled_as_it_begins,
-    &freed_while_it_is_released,
-    &chains,
-    &dispatched,
-    &extended_while_lost,
-    &extended_while_renewed,
-    &released_while_renewed,
-    &released_while_lost,
-    &freed_while_lost,
-    &acquired_anew,
-    &released_while_it_expires,
-    &deleted_while_another_waits,
-    &one_of_two_renewed_goes,
-    &freed_when_the_clock_steps,
-    &two_clients,
-    &closed_while_another_waits,
-    &closed_while_it_cleans_up,
-    &closed_while_a_name_is_asked,
-    &cut_while_it_waits,
-    &cancelled_as_it_is_given,
-    &only_cancelled,
-    &only_cancelled_async,
-    &cancelled_in_front,
-    &extended_when_lost,
-    &two_clients_again,
-    &lost_at_risk,
-    &lost_alone,
-    &lost_and_kept,
-    &deleted_and_kept,
-    &deleted_when_bound,
-    &extended_and_kept,
-    &apart,
-    &told_late,
-    &last_in_the_queue_goes,
-    &tried_once,
-    &pool_is_empty,
-    &pool_is_held,
+/* What comes before and after; how long one is held up, and how long it takes otherwise; all runs with at most so many switches,
+ * and in a long test, and how many are drawn; then the threads. */
+#define PLAY(name, before, after, stop, longer_stop, within, all, all_long, drawn, traits, ...)    \
+    {                                                                                              \
+        name, before, {__VA_ARGS__}, after, {stop, longer_stop}, within, all, all_long, drawn,     \
+            traits                                                                                 \
+    }
+
+const sim_play sim_plays[] = {
+    PLAY("hand-over", make_two, c_is_free, SHORT, LONG, 400 * SIM_MS, 2, 2, 2000, 0, use_a, use_b),
+    PLAY("hand-over-again", make_two, c_is_free, SHORT, LONG, 400 * SIM_MS, 1, 2, 4000, 0,
+         use_a_twice, use_b_twice),
+    PLAY("three", make_three, c_is_free, SHORT, LONG, 400 * SIM_MS, 1, 2, 4000, 0, use_a, use_b,
+         use_c),
+    PLAY("release-to-one-who-waits", hold_a, c_is_free, SHORT, LONG, 400 * SIM_MS, 2, 2, 2000, 0,
+         release_a, use_b),
+    PLAY("time-is-up", hold_a, c_is_free, SHORT, LONG, 400 * SIM_MS, 2, 2, 2000, 0,
+         release_a_in_time, try_b),
+    PLAY("cancelled", hold_a_and_note, cancelled_once, SHORT, LONG, 400 * SIM_MS, 2, 2, 2000, 0,
+         release_a, acquire_b, cancel_b),
+    PLAY("cancelled-alone", make_and_note, cancelled_once, SHORT, LONG, 400 * SIM_MS, 2, 2, 2000, 0,
+         acquire_b, cancel_b),
+    PLAY("freed-while-it-waits", hold_a_and_begin_b, c_is_free_unless_b_was_had, SHORT, LONG,
+         400 * SIM_MS, 2, 2, 2000, 0, release_a, free_b),
+    PLAY("freed-before-another", hold_a_and_b_and_c_wait, c_has_it, SHORT, LONG, 400 * SIM_MS, 2, 2,
+         2000, 0, release_a, free_b),
+    PLAY("cancelled-async", hold_a_and_begin_b, b_ends_somehow, SHORT, LONG, 400 * SIM_MS, 2, 2,
+         2000, 0, release_a, just_cancel_b),
+    PLAY("cancelled-as-it-begins", make_and_note, cancelled_once, SHORT, LONG, 400 * SIM_MS, 2, 2,
+         2000, 0, begin_b, cancel_b),
+    PLAY("freed-while-it-is-released", hold_a, c_is_told, SHORT, LONG, 400 * SIM_MS, 1, 2, 2000, 0,
+         release_async_and_free_a, use_b),
+    PLAY("chains", make_chain_of_keeper, chains_have_ended, SHORT, LONG, 600 * SIM_MS, 1, 2, 3000,
+         0, chain_a, chain_b),
+    PLAY("dispatched", make_chain_of_loop, chains_of_loop_have_ended, SHORT, LONG, 600 * SIM_MS, 1,
+         2, 3000, 0, dispatch_both, only_begin_b),
+    PLAY("extended-while-lost", a_with_events, c_is_free_later, SHORT, LONG, 1500 * SIM_MS, 2, 2,
+         2000, PLAY_SPOILT, extend_a, delete_a_at_renewal),
+    PLAY("extended-while-renewed", a_with_events, c_is_free, SHORT, LONG, 1500 * SIM_MS, 1, 2, 2000,
+         0, extend_a_only, use_b),
+    PLAY("released-while-renewed", a_with_events, c_is_free, SHORT, LONG, 1500 * SIM_MS, 2, 2, 2000,
+         0, release_a_at_renewal, use_b),
+    PLAY("released-while-lost", hold_a_for_a_while, c_is_free_later, SHORT, LONG, 1500 * SIM_MS, 2,
+         2, 2000, 0, release_a_when_lost, use_b),
+    PLAY("freed-while-lost", hold_a_for_a_while, c_is_free_later, SHORT, LONG, 1500 * SIM_MS, 1, 2,
+         2000, 0, free_a_when_lost, use_b),
+    PLAY("acquired-anew", hold_a_for_a_while_and_anew, NULL, SHORT, LONG, 1500 * SIM_MS, 1, 2, 3000,
+         0, wait_for_loss_of_a, use_b),
+    PLAY("released-while-it-expires", hold_a_by_hand, c_is_free, SHORT, LONG, 600 * SIM_MS, 1, 2,
+         2000, PLAY_SPOILT, release_a_when_lost, use_b), /* the server's clock may be slower */
+    PLAY("deleted-while-another-waits", a_with_events, c_is_free_later, SHORT, 0, 3500 * SIM_MS, 1,
+         2, 1000, PLAY_SPOILT, a_is_lost, use_b_in_the_end, delete_a),
+    PLAY("one-of-two-renewed-goes", hold_two_keys, NULL, SHORT, LONG, 1500 * SIM_MS, 2, 2, 2000, 0,
+         free_a_at_renewal, extend_b_at_renewal),
+    PLAY("freed-when-the-clock-steps", hold_two_keys, NULL, SHORT, LONG, 3000 * SIM_MS, 1, 2, 1000,
+         PLAY_SPOILT, step, free_a_after_a_step),
+    PLAY("two-clients", make_two_clients, c_is_free, SHORT, LONG, 600 * SIM_MS, 1, 2, 3000, 0,
+         use_a, use_b),
+    PLAY("closed-while-another-waits", hold_a_of_two_clients, c_of_second_is_free, SHORT, LONG,
+         600 * SIM_MS, 1, 2, 3000, 0, release_and_close, use_b),
+    PLAY("closed-while-it-cleans-up", make_two_clients, c_of_second_is_free, SHORT, 0,
+         3000 * SIM_MS, 1, 2, 2000, PLAY_BY_POOL | PLAY_SPOILT, acquire_without_answer,
+         use_b_in_the_end, lose_replies),
+    PLAY("closed-while-a-name-is-asked", make_by_name, NULL, SHORT, 0, 1500 * SIM_MS, 2, 2, 2000,
+         PLAY_BY_NAME | PLAY_SPOILT, acquire_and_close, open_another),
+    PLAY("cut-while-it-waits", hold_a_of_two_clients, c_of_second_is_free, SHORT, 0, 3000 * SIM_MS,
+         1, 2, 2000, PLAY_SPOILT, a_is_released_somehow, use_b_in_the_end, play_cut),
+    PLAY("cancelled-as-it-is-given", hold_a_and_note, cancelled_once, SHORT, LONG, 400 * SIM_MS, 2,
+         2, 2000, 0, release_a_soon, acquire_b, cancel_b_soon),
+    PLAY("only-cancelled", hold_a_and_note, only_a_cancel_ends_it, SHORT, 0, 400 * SIM_MS, 3, 3,
+         500, 0, acquire_b, cancel_b),
+    PLAY("only-cancelled-async", hold_a_and_begin_b, only_a_cancel_ends_b, SHORT, 0, 400 * SIM_MS,
+         3, 3, 500, 0, just_cancel_b),
+    PLAY("cancelled-in-front", two_wait_for_another_client, c_has_it_after_all, SHORT, 0,
+         600 * SIM_MS, 2, 2, 500, 0, just_cancel_b, release_a),
+    PLAY("extended-when-lost", hold_a_for_a_while, c_is_free_later, SHORT, LONG, 1500 * SIM_MS, 1,
+         2, 1000, 0, extend_a_when_lost, use_b),
+    PLAY("two-clients-again", make_two_clients, nobody_listens, SHORT, 0, 1200 * SIM_MS, 1, 2, 2000,
+         0, use_a_twice, use_b_twice),
+    PLAY("lost-at-risk", hold_a_with_a_loop_for_a_while, lost_is_told, SHORT, 0, 1500 * SIM_MS, 1,
+         2, 500, PLAY_SPOILT, dispatch_once, cut_at_renewal),
+    PLAY("lost-alone", hold_a_alone_for_a_while, NULL, SHORT, LONG, 100 * SIM_MS, 3, 3, 500, 0,
+         do_nothing),
+    PLAY("lost-and-kept", hold_a_for_a_while, loss_is_told, SHORT, LONG, 1300 * SIM_MS, 1, 2, 1000,
+         0, do_nothing, use_b),
+    PLAY("deleted-and-kept", a_with_events, loss_is_told_soon, SHORT, 0, 800 * SIM_MS, 1, 2, 500,
+         PLAY_SPOILT, delete_a, use_b_in_the_end),
+    PLAY("deleted-when-bound", a_with_events, loss_is_told_soon, SHORT, 0, 1000 * SIM_MS, 1, 2, 500,
+         PLAY_SPOILT, delete_a_when_bound, use_b_in_the_end),
+    PLAY("extended-and-kept", a_with_events, c_is_free_later, SHORT, 0, 1200 * SIM_MS, 1, 2, 500,
+         PLAY_SPOILT, extend_a_and_keep_it, use_b_in_the_end, delete_a_at_renewal),
+    PLAY("apart", make_apart, NULL, 60 * US, 150 * US, 100 * SIM_MS, 1, 2, 4000, 0, use_a_soon,
+         use_b_soon, use_c_soon),
+    PLAY("told-late", hold_a_with_a_loop, NULL, SHORT, LONG, 2500 * SIM_MS, 1, 2, 500, PLAY_SPOILT,
+         dispatch_late, cut_at_renewal),
+    PLAY("last-in-the-queue-goes", hold_a_and_make_four, all_have_ended, SHORT, LONG, 400 * SIM_MS,
+         1, 2, 2000, 0, cancel_c, use_d, release_a),
+    PLAY("tried-once", make_three, c_is_free, SHORT, LONG, 400 * SIM_MS, 1, 2, 1000, 0, use_a,
+         try_b_once),
+    PLAY("pool-is-empty", make_three, c_is_free, SHORT, 0, 600 * SIM_MS, 0, 1, 60,
+         PLAY_CROWD | PLAY_BY_POOL, just_cancel_b, take_b, ping),
+    PLAY("pool-is-held", make_two, c_is_free, 0, 0, 1500 * SIM_MS, 0, 1, 60,
+         PLAY_CROWD | PLAY_BY_POOL | PLAY_SPOILT, lose_replies_for_long, cancel_b_at_once,
+         wait_for_connection, ping_in_vain),
 };
 const unsigned sim_play_count = sizeof sim_plays / sizeof *sim_plays;

@@ -6,7 +6,7 @@
 
 #include "stage.h"
 
-extern const sim_play *const sim_plays[];
+extern const sim_play sim_plays[];
 extern const unsigned sim_play_count;
 
 #endif

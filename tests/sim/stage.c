@@ -136,7 +136,7 @@ static void look_at_key(sim_world *w, int key) {
     if (!holder)
         return;
     look_at_fence(w, holder);
-    if (!stage.play->spoilt &&
+    if (!(stage.play->traits & PLAY_SPOILT) &&
         !tl__bytes_eq(sim_key_value(w, key), tl__token_bytes(&holder->handle->token)))
         sim_fail(w, SIM_ALL, "%c is held, but the server doesn't know", holder->name);
 }
@@ -208,8 +208,9 @@ void play_pause(const char *where) {
 }
 
 void play_open(int i, bool dispatch) {
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = stage.play->by_name ? "redis://server"
-                                                                       : "redis://10.0.0.1",
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = stage.play->traits & PLAY_BY_NAME
+                                                       ? "redis://server"
+                                                       : "redis://10.0.0.1",
                                             .service = "play", .attempt_ms = ATTEMPT_MS,
                                             .connect_ms = CONNECT_MS, .drift_ppm = 100,
                                             .dispatch = dispatch);
@@ -217,8 +218,8 @@ void play_open(int i, bool dispatch) {
     (void)enter("tl_client_open", -1);
     tl_err code = tl_client_open(&o, &stage.client[i], &err);
     play_must(code == TL_OK, "a client is refused");
-    if (stage.w->cfg.crowds || stage.play->by_pool)
-        stage.client[i]->crowd = stage.play->by_pool ? UINT_MAX : 0;
+    if (stage.w->cfg.crowds || stage.play->traits & PLAY_BY_POOL)
+        stage.client[i]->crowd = stage.play->traits & PLAY_BY_POOL ? UINT_MAX : 0;
     leave("tl_client_open", -1, code);
 }
 
@@ -501,7 +502,7 @@ void sim_stage_config(sim_config *c, const sim_play *play) {
                       .level = FAKE_LEVEL(7, 0, 15),
                       .hosts = 1,
                       .keys = SIM_KEYS,
-                      .by_name = play->by_name};
+                      .by_name = play->traits & PLAY_BY_NAME};
 }
 
 static unsigned count_parts(const sim_play *play) {
@@ -538,7 +539,7 @@ static void *perform(void *ctx) {
     tl_thread thread[SIM_PLAY_THREADS];
     sim_world *w = stage.w;
     const sim_play *play = stage.play;
-    unsigned n = count_parts(play) + play->again;
+    unsigned n = count_parts(play) + (play->traits & PLAY_CROWD ? 64 : 0);
     (void)ctx;
     play->before();
     stage.began = w->now;
@@ -547,7 +548,7 @@ static void *perform(void *ctx) {
         (void)tl__thread_start(act, (void *)(uintptr_t)(i + 1), &thread[i]);
     for (unsigned i = 0; i < n; i++)
         tl__thread_join(thread[i]);
-    sim_choices_on(w->choices, play->to_the_end);
+    sim_choices_on(w->choices, false);
     check_time();
     if (play->after)
         play->after();

@@ -14,20 +14,23 @@
 #define SIM_PLAY_CLIENTS 2
 #define SIM_PLAY_LOCKS 72
 
+enum {
+    PLAY_CROWD = 1,   /**< 64 threads more like the last one */
+    PLAY_BY_NAME = 2, /**< the server's name is looked up */
+    PLAY_BY_POOL = 4, /**< it is about pooled connections: it says nothing of a crowd */
+    PLAY_SPOILT = 8,  /**< somebody deletes keys, cuts connections or loses replies in it */
+};
+
 typedef struct sim_play {
     const char *name;
     void (*before)(void);                 /**< opens, makes, warms up */
     void (*thread[SIM_PLAY_PARTS])(void); /**< NULL: none */
-    unsigned again;                       /**< so many threads more like the last one */
     void (*after)(void);                  /**< results; then what is left is freed and closed */
     sim_ns stop[2];                       /**< how long one may be held up; 0: it isn't */
     sim_ns within;                        /**< it takes no longer, but for being held up */
-    bool to_the_end;                      /**< what frees and closes is chosen, too */
-    bool by_name;                         /**< the server's name is looked up */
-    bool by_pool;           /**< it is about pooled connections: it says nothing of a crowd */
-    bool spoilt;            /**< somebody deletes keys, cuts connections or loses replies in it */
     unsigned all, all_long; /**< all runs with at most so many switches; and in a long test */
     unsigned drawn;         /**< runs that are drawn */
+    unsigned traits;
 } sim_play;
 
 /** A lock as the play sees it. */

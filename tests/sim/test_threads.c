@@ -161,9 +161,9 @@ static void test_repeated(void **state) {
     for (unsigned i = 0; i < sim_play_count; i++)
         for (uint64_t seed = 1; seed <= 20; seed++) {
             sim_choices_draw(world->choices, seed, 4);
-            sim_result a = run(sim_plays[i], false);
+            sim_result a = run(&sim_plays[i], false);
             sim_choices_print(world->choices, text);
-            sim_result b = run_as(sim_plays[i], text, true);
+            sim_result b = run_as(&sim_plays[i], text, true);
             assert_true(a.hash == b.hash && a.at == b.at);
         }
 }
@@ -173,13 +173,13 @@ int main(void) {
     static showing all[2 * PLAYS_MAX];
     static char names[PLAYS_MAX][64];
     for (unsigned i = 0; i < sim_play_count && i < PLAYS_MAX; i++) {
-        const char *name = sim_plays[i]->name;
+        const char *name = sim_plays[i].name;
         if (only && strcmp(only, name) != 0)
             continue;
         (void)snprintf(names[i], sizeof names[i], "%s_in_a_crowd", name);
         for (unsigned k = 0; k < 2; k++) {
-            all[2 * i + k] = (showing){sim_plays[i], k == 1, i};
-            if (k == 1 && sim_plays[i]->by_pool)
+            all[2 * i + k] = (showing){&sim_plays[i], k == 1, i};
+            if (k == 1 && (sim_plays[i].traits & PLAY_BY_POOL))
                 continue;
             if (!crowds || (*crowds == '1') == (k == 1))
                 tests_add((tests_entry){
