@@ -38,7 +38,8 @@ BASHCOMP ?= $(PREFIX)/share/bash-completion/completions
 # Where zsh looks: vendor's are Debian's, of packages, and below /usr alone.
 ZSHCOMP  ?= $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
 FISHCOMP ?= $(PREFIX)/share/fish/vendor_completions.d
-JOBS     ?= $(shell nproc)
+# Thrice the processors: beside other work, few jobs would get a small share of them.
+JOBS     ?= $(shell expr 3 \* $$(nproc))
 FUZZ_SECONDS ?= 60
 
 Q := $(if $(filter 1,$(V)),,@)

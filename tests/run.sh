@@ -164,9 +164,9 @@ in_short() { # name of the file
 
 # ---- which goes when --------------------------------------------------------------------------
 # unit first, with what else is pure: the quickest to tell of a fault. Then, side by side, the simulator, which computes for
-# long and has what time of the processor is left, and what mostly waits: the tool's, the promises and the faults, many at once,
-# each with a server of its own and generous bounds; and, one at a time, the rest. Of each kind what may take longest begins
-# first, or it would be all that goes on in the end.
+# long, and what mostly waits: the tool's, the promises and the faults, many at once, each with a server of its own and generous
+# bounds; and, one at a time, the rest. Of each kind what may take longest begins first, or it would be all that goes on in the
+# end.
 pure=() long=() waiting=() alone=()
 mapfile -t sorted < <(for t in "$@"; do echo "$(limit_of "$t") $t"; done | sort -s -k1,1rn | cut -d' ' -f2-)
 for t in "${sorted[@]}"; do case $t in tests/unit/*) pure+=("$t") ;; esac; done
@@ -180,15 +180,11 @@ for t in "${sorted[@]}"; do
     esac
 done
 
-declare -A most=([pure]=$JOBS [long]=$JOBS [waiting]=$((JOBS * 6)) [alone]=1) busy=() lane_of=() pid_of=() began_at=()
+declare -A most=([pure]=$JOBS [long]=$JOBS [waiting]=$((JOBS * 2)) [alone]=1) busy=() lane_of=() pid_of=() began_at=()
 total=$# over=0 told_at=$SECONDS tick=
 
 begin() { # lane, source file
-    if [[ $1 == long ]]; then
-        (renice -n 10 -p "$BASHPID" >/dev/null; run_one "$2") &
-    else
-        run_one "$2" &
-    fi
+    run_one "$2" &
     pid_of[$2]=$! lane_of[$2]=$1 began_at[$2]=$SECONDS
     busy[$1]=$((${busy[$1]:-0} + 1))
 }
