@@ -133,14 +133,6 @@ tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
     return tl__mono_add_ns(asked, tl__rate_least_ns(ns, e->server->drift_ppm));
 }
 
-/* FNV-1a: with the length and the time that a stamp tells, as good as its bytes. */
-uint64_t tl__stamp_hash(tl_bytes text) {
-    uint64_t h = 14695981039346656037U;
-    for (size_t i = 0; i < text.n; i++)
-        h = (h ^ (unsigned char)text.p[i]) * 1099511628211U;
-    return h;
-}
-
 /* ---- the guard ------------------------------------------------------------------------------- */
 
 /* This host's wall clock less the server's, in us; false: not known. */

@@ -95,8 +95,6 @@ tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e);
 /** See tl_protocol. */
 bool tl__stamp_unchanged(const tl_job *job, tl_bytes value);
 
-uint64_t tl__stamp_hash(tl_bytes text);
-
 /* ---- the levels: what to send, and what an answer means ----------------------------------- */
 
 void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);

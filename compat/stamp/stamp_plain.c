@@ -167,7 +167,7 @@ static tl_status get_answered(tl_stamp_try *s, const tl_job *job, const tl_event
         return busy(s, tl__stamp_free_at(&job->rules, &stamp, now_ms(job, e), e));
     s->read_end_ms = stamp.end_ms;
     s->read_n = text.n;
-    s->read_hash = tl__stamp_hash(text);
+    s->read_hash = tl__bytes_hash(0, text);
     send_stamp(s, GETSET, job, e, out);
     return TL_GO;
 }
@@ -182,7 +182,7 @@ static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_ev
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
     if (stamp.kind == TL_STAMP_GOOD &&
         (!GUARD(getset_compares) || (stamp.end_ms == s->read_end_ms && text.n == s->read_n &&
-                                     tl__stamp_hash(text) == s->read_hash)))
+                                     tl__bytes_hash(0, text) == s->read_hash)))
         return held(s, job, e, out);
     /* Another was faster, and K now has our stamp for his lock. */
     tl_stamp ours = tl__dialect_read(job->rules.dialect, own_stamp(job, s->end_ms, out),

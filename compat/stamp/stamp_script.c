@@ -55,7 +55,7 @@ void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e
 /* Does K still hold what this attempt has just asked for? Then it was S that refused. */
 static bool is_expected(const tl_stamp_try *s, tl_bytes value) {
     return GUARD(refusal_is_no_change) && s->phase == EXPECTING && value.n == s->read_n &&
-           tl__stamp_hash(value) == s->read_hash;
+           tl__bytes_hash(0, value) == s->read_hash;
 }
 
 /* false: it has been tried often enough, or it is too late. */
@@ -76,7 +76,7 @@ static bool ask_again(tl_stamp_try *s, uint8_t phase, const tl_job *job, tl_byte
 static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const tl_event *e,
                       tl_out *out) {
     s->read_n = expect.n;
-    s->read_hash = tl__stamp_hash(expect);
+    s->read_hash = tl__bytes_hash(0, expect);
     return ask_again(s, EXPECTING, job, expect, e, out);
 }
 

@@ -27,9 +27,7 @@ void tl__gate_end(tl_gate *gate) {
 }
 
 uint32_t tl__gate_hash(tl_bytes key) {
-    uint64_t h = 14695981039346656037U;
-    for (size_t i = 0; i < key.n; i++)
-        h = (h ^ (unsigned char)key.p[i]) * 1099511628211U;
+    uint64_t h = tl__bytes_hash(0, key);
     return (uint32_t)(h ^ h >> 32);
 }
 

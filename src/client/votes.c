@@ -63,15 +63,11 @@ bool tl__vote_other(const tl_reply *item, tl_bytes *ret_host, uint16_t *ret_port
     return host && port && tl__reply_text(host, ret_host) && read_port(port, ret_port);
 }
 
-/* FNV-1a: only whether two are the same matters. */
+/* Only whether two are the same matters. */
 void tl__vote_read_id(tl_vote *vote, const tl_reply *reply) {
-    uint64_t id = UINT64_C(14695981039346656037);
     tl_bytes text;
-    if (!tl__reply_text(reply, &text) || text.n == 0)
-        return;
-    for (size_t i = 0; i < text.n; i++)
-        id = (id ^ (unsigned char)text.p[i]) * UINT64_C(1099511628211);
-    vote->id = id;
+    if (tl__reply_text(reply, &text) && text.n > 0)
+        vote->id = tl__bytes_hash(0, text);
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */

@@ -64,6 +64,13 @@ tl_bytes tl__bytes_from_int(char *buffer, int64_t v) {
     return tl__bytes(p, (size_t)(end - p));
 }
 
+uint64_t tl__bytes_hash(uint64_t seed, tl_bytes text) {
+    uint64_t h = seed ^ UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < text.n; i++)
+        h = (h ^ (unsigned char)text.p[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
 void tl__bytes_print(char *to, size_t size, tl_bytes from) {
     if (size == 0)
         return;

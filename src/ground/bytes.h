@@ -35,6 +35,10 @@ bool tl__bytes_to_int(tl_bytes text, int64_t *ret);
 /** Write v as decimal text into buffer of TL_INT_SIZE; returns it as bytes. */
 tl_bytes tl__bytes_from_int(char *buffer, int64_t v);
 
+/** FNV-1a of text, begun with the seed; seed 0: as it is published. The same on each machine; not for texts that an attacker
+ * chooses, unless the seed is secret. */
+uint64_t tl__bytes_hash(uint64_t seed, tl_bytes text);
+
 /** Copy into a C string of `size`, cut to fit, with control bytes and bytes over 126 as '?'. */
 void tl__bytes_print(char *to, size_t size, tl_bytes from);
 

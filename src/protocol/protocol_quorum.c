@@ -64,11 +64,9 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* FNV-1a; never 0. */
+/* Never 0. */
 static uint64_t number_for(tl_bytes text) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < text.n; i++)
-        hash = (hash ^ (uint8_t)text.p[i]) * UINT64_C(0x100000001b3);
+    uint64_t hash = tl__bytes_hash(0, text);
     return hash ? hash : 1;
 }
 

@@ -175,16 +175,17 @@ static tl_login_outcome on_error(const report *r, uint8_t step, tl_bytes error) 
     return step == AUTH ? auth_error(r, error) : other_error(r, step, error);
 }
 
-/* 40 hexadecimal digits, drawn as the server starts: FNV-1a of them. */
+/* A hash of 40 hexadecimal digits, drawn as the server starts; 0: there are none. */
 static uint64_t run_in(tl_bytes info) {
     static const char name[] = "run_id:";
     const char *at = memmem(info.p, info.n, name, sizeof name - 1), *end = info.p + info.n;
-    uint64_t run = 14695981039346656037U;
+    size_t n = 0;
     if (!at)
         return 0;
-    for (at += sizeof name - 1; at < end && *at != '\r' && *at != '\n'; at++)
-        run = (run ^ (unsigned char)*at) * 1099511628211U;
-    return run;
+    at += sizeof name - 1;
+    while (at + n < end && at[n] != '\r' && at[n] != '\n')
+        n++;
+    return tl__bytes_hash(0, tl__bytes(at, n));
 }
 
 static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,

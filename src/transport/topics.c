@@ -8,9 +8,7 @@
 #define BUCKETS_MIN 16
 
 static uint64_t hash_of(const tl_topics *t, tl_bytes name) {
-    uint64_t h = t->seed ^ UINT64_C(0xcbf29ce484222325); /* FNV-1a, seeded */
-    for (size_t i = 0; i < name.n; i++)
-        h = (h ^ (unsigned char)name.p[i]) * UINT64_C(0x100000001b3);
+    uint64_t h = tl__bytes_hash(t->seed, name);
     return h ^ (h >> 32);
 }
 

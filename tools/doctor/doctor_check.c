@@ -339,14 +339,10 @@ static void check_other_clocks(const doctor_facts *f, doctor_report *r) {
 
 /* ---- connections ---------------------------------------------------------------------------------------------- */
 
-static bool setting(const doctor_facts *f, int which, int64_t *ret) {
-    return f->config[which].known && tl__bytes_to_int(tl__bytes_of(f->config[which].text), ret);
-}
-
 static void check_timeouts(const doctor_facts *f, doctor_report *r) {
     int64_t v;
 
-    if (setting(f, CONFIG_TIMEOUT, &v) && v > 0) {
+    if (doctor_number(f, CONFIG_TIMEOUT, &v) && v > 0) {
         doctor_found(r, "timeout", DOCTOR_WARNING,
                      "the server closes connections that are idle for %lld s", (long long)v);
         doctor_why(r,
@@ -354,7 +350,7 @@ static void check_timeouts(const doctor_facts *f, doctor_report *r) {
                    "full");
         doctor_fix(r, "CONFIG SET timeout 0");
     }
-    if (setting(f, CONFIG_KEEPALIVE, &v) && v == 0) {
+    if (doctor_number(f, CONFIG_KEEPALIVE, &v) && v == 0) {
         doctor_found(r, "tcp-keepalive", DOCTOR_WARNING,
                      "the server never asks whether a silent client is still there");
         doctor_why(r, "connections of hosts that died stay for ever, and count towards maxclients");
@@ -365,7 +361,7 @@ static void check_timeouts(const doctor_facts *f, doctor_report *r) {
 static void check_clients(const doctor_facts *f, doctor_report *r) {
     int64_t most, now;
 
-    if (!setting(f, CONFIG_MAXCLIENTS, &most) && !doctor_info(f, "maxclients", &most))
+    if (!doctor_number(f, CONFIG_MAXCLIENTS, &most) && !doctor_info(f, "maxclients", &most))
         return;
     if (most == 0) /* before 2.6: no limit but the system's */
         return;

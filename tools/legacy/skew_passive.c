@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "legacy/skew_passive.h"
+#include "ground/bytes.h"
 #include "ground/guard.h"
 #include "skew/judge/skew_number.h"
 
@@ -44,16 +45,10 @@ void skew_passive_end(skew_passive *p) {
 
 /* ---- who -------------------------------------------------------------------------------------- */
 
-static uint32_t hash(const char *text) {
-    uint32_t h = 2166136261;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 16777619;
-    return h;
-}
-
 /* Its place, perhaps a free one; NULL: the table is as full as it may be. */
 static skew_connection *connection_of(skew_passive *p, const char *client) {
-    uint32_t at = hash(client) % (uint32_t)p->connections_max;
+    uint32_t at = (uint32_t)(tl__bytes_hash(0, tl__bytes_of(client)) %
+                             (uint64_t)p->connections_max);
 
     while (p->connection[at].client[0] && strcmp(p->connection[at].client, client) != 0)
         at = (at + 1) % (uint32_t)p->connections_max;

@@ -65,13 +65,9 @@ static int64_t number_of(const tl_reply *master, const char *field) {
     return number;
 }
 
-/* FNV-1a: only whether two are the same matters. */
+/* Only whether two are the same matters. */
 static uint64_t hash(const char *text) {
-    uint64_t h = UINT64_C(14695981039346656037);
-
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-    return h;
+    return tl__bytes_hash(0, tl__bytes_of(text));
 }
 
 static bool take_master(void *ctx, const tl_reply *reply) {

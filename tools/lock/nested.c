@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/tool.h"
+#include "ground/bytes.h"
 #include "lock/nested.h"
 
 #define HELD_MAX 32768 /* longer than that it isn't passed on: nobody nests so deep */
@@ -16,11 +17,7 @@
 #define ALL_SIZE (24 + sizeof ALL + 3 * (size_t)TL_KEY_MAX) /* of such a word */
 
 static unsigned long long hash_of(const char *key) {
-    unsigned long long h = 14695981039346656037U;
-
-    for (; *key; key++)
-        h = (h ^ (unsigned char)*key) * 1099511628211U;
-    return h;
+    return tl__bytes_hash(0, tl__bytes_of(key));
 }
 
 /* " HASH:all:KEY" with each byte that might not pass as two digits behind a '%'; "" for a key that is below no other. */

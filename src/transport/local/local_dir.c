@@ -126,9 +126,7 @@ static bool place_of(const char *path, struct stat *ret_in, uint64_t *ret_name) 
     if (!is_default(path) && name) {
         if (name > path)
             (void)snprintf(in, sizeof in, "%.*s", (int)(name - path), path);
-        *ret_name = 14695981039346656037U;
-        for (; *name; name++)
-            *ret_name = (*ret_name ^ (unsigned char)*name) * 1099511628211U;
+        *ret_name = tl__bytes_hash(0, tl__bytes_of(name));
     }
     return stat(in, ret_in) == 0;
 }
