@@ -295,6 +295,13 @@ static void set_right(sim_world *w, sim_actor *a, const view *v) {
         make_step(w, a, v->now_us, to, true);
 }
 
+/* Beside tokens alone a stamp that somebody left would lie on its key for ever. */
+static void begin_register(sim_world *w, sim_actor *a, const view *v) {
+    int64_t to = w->cfg.plan ? sim_phase_next(w, -1, true) : sim_draw(w, 0, 1);
+    if (to != 3 || v->stamps == 0)
+        make_step(w, a, v->now_us, to, true);
+}
+
 /* Has it been seen for long enough, if there may be anybody who acts by what was before? */
 static bool is_seen(const operator_actor *o, const view *v) {
     int64_t wait_ms = v->lease_ms + v->lease_ms / 1000 + 1;
@@ -308,8 +315,7 @@ static void decide(sim_world *w, sim_actor *a, const view *v, tl_mono now) {
     notice(w, a, v, now);
     if (v->phase < 0 || v->ahead > 0) {
         if (v->phase < 0)
-            make_step(w, a, v->now_us,
-                      w->cfg.plan ? sim_phase_next(w, -1, true) : sim_draw(w, 0, 1), true);
+            begin_register(w, a, v);
         else
             set_right(w, a, v);
         return;

@@ -17,8 +17,9 @@ sim_client *sim_client_of(sim_world *w, const tl_client *handle) {
     return NULL;
 }
 
+/* One that is being closed acquires nothing any more. */
 bool sim_client_follows(const sim_client *c) {
-    return c->handle && c->kind == SIM_AUTO;
+    return c->handle && c->users > 0 && c->kind == SIM_AUTO;
 }
 
 static void log_line(tl_log_level level, const char *line, void *ctx) {
