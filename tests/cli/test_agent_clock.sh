@@ -53,8 +53,8 @@ until_true 20 rounds told $((before + 1)) || fail "the kernel's word is not hear
 kill -STOP $b
 shift_by 350000
 printf x >"$work/news"
-# Of the step 350 ms are seen, and as much again may follow.
-counts() { look && "$python" -c 'import sys; sys.exit(not (float(sys.argv[2]) <= 0 and 690 <= float(sys.argv[3]) <= 1400))' x "$(word "$1" 3)" "$(word "$1" 4)"; }
+# Of the step 350 ms are seen, and as much again may follow, with what a slow answer leaves open.
+counts() { look && "$python" -c 'import sys; sys.exit(not (float(sys.argv[2]) <= 0 and 690 <= float(sys.argv[3]) <= 5000))' x "$(word "$1" 3)" "$(word "$1" 4)"; }
 until_true 20 counts told || fail "the step doesn't count: $(cat "$work/looked" "$work/told.err")"
 [[ $(word verdict 2) == WARN ]] || fail "the verdict: $(cat "$work/looked")"
 kill -CONT $b # the kernel tells it nothing: it looks by itself
@@ -102,13 +102,17 @@ odd slow --every 500ms -- ODD_CLOCK_PPM=-20000 ODD_CLOCK_ALL=1
 a=$pid
 odd fast --every 1s -- ODD_CLOCK_PPM=83000 ODD_CLOCK_ALL=1
 b=$pid
-odd wall --every 1s -- ODD_CLOCK_PPM=2000
+odd wall --every 1s -- ODD_CLOCK_PPM=10000
 c=$pid
 unsteady() { look && [[ $(word slow 2) == unsteady && $(word fast 2) == unsteady && $(word wall 2) == unsteady ]]; }
-until_true 30 unsteady || fail "not seen: $(cat "$work/looked" "$work"/{slow,fast,wall}.err)"
-expect 1 "$tidelock" skew --slack 55s
-grep -q '^WARN: of .* nothing can be promised: its clock runs wrong, ' "$out" || fail "the reason: $(cat "$out")"
-grep -qE '^slow .* agent: its clock runs wrong' "$out" || fail "the row: $(cat "$out")"
+until_true 120 unsteady || fail "not seen: $(cat "$work/looked" "$work"/{slow,fast,wall}.err)"
+# While none of them is late, or it would be missing.
+is_told() {
+    "$tidelock" skew --slack 55s >"$out" 2>"$err"
+    [[ $? == 1 ]] && grep -q '^WARN: of .* nothing can be promised: its clock runs wrong, ' "$out" &&
+        grep -qE '^slow .* agent: its clock runs wrong' "$out"
+}
+until_true 60 is_told || fail "the reason, the row: $(cat "$out")"
 for name in slow fast wall; do grep -q 'runs wrong' "$work/$name.err" || fail "$name's agent says nothing"; done
 end_agents $a $b $c
 exit 0
