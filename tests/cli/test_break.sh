@@ -15,14 +15,14 @@ for kind in "SADD set x" "HSET hash f v"; do
 done
 
 # A lock of tidelock's: its holder finds it lost, and the next fence is larger.
-"$tidelock" run -v -t 3s k -- sleep 60 2>"$work/run" &
+"$tidelock" run -v -t 10s k -- sleep 1000 2>"$work/run" &
 run=$!
 is_known() { [[ $(redis HGET 'tidelock:{k}' token) ]]; } # from its first renewal on
 until_true 10 is_known || fail "no lock"
 expect_line 0 'k: removed; it was held by sleep on .* \(pid [0-9]+\)' "$tidelock" break -y k
 [[ $(redis HGET 'tidelock:{k}' broken) =~ ^$(uname -n)\ [0-9]+\ tidelock$ ]] || fail "broken: $(redis HGET 'tidelock:{k}' broken)"
 fence=$(redis HGET 'tidelock:{k}' fence)
-expect 0 "$tidelock" lock k
+expect 0 "$tidelock" lock -t 10m k
 read -r token fence2 <"$out"
 ((fence2 > fence)) || fail "the fence does not grow: $fence, $fence2"
 wait_for $run 40
@@ -30,11 +30,11 @@ wait_for $run 40
 expect 0 "$tidelock" unlock k "$token"
 
 # One whose key was deleted, and which binds all the same.
-expect 0 "$tidelock" lock k
+expect 0 "$tidelock" lock -t 10m k
 redis DEL k >/dev/null
 expect 75 "$tidelock" lock k
 expect 0 "$tidelock" break --yes k
-expect 0 "$tidelock" lock k
+expect 0 "$tidelock" lock -t 10m k
 expect 0 "$tidelock" break --yes k
 assert_free k
 
@@ -55,7 +55,7 @@ for value in "hello world" 42 1.5 abc-def "$(printf 'caf\xc3\xa9 \001 %0100d' 7)
         "$tidelock" break --yes other
     assert_held other
 done
-redis SET other 'hello world' PX 100000 >/dev/null
+redis SET other 'hello world' PX 600000 >/dev/null
 expect_line 64 'no lock: "hello world", expires in [0-9]' "$tidelock" break --yes other
 expect_line 64 'no terminal.*--yes' "$tidelock" break --force other
 expect_line 0 'other: removed; it was "hello world"' "$tidelock" break --yes --force other
@@ -64,7 +64,7 @@ redis SADD set y >/dev/null
 expect_line 64 'no string: it is no lock' "$tidelock" break --yes --force set
 assert_held set
 if [[ ${COMPAT:-1} != 0 ]]; then
-    redis SET old $(($(now_ms) + 40000)) >/dev/null
+    redis SET old $(($(now_ms) + 600000)) >/dev/null
     expect_line 0 'legacy client' "$tidelock" break --yes --protocol bridge old
     assert_free old
     redis SET old $(($(now_ms) - 9000000)) >/dev/null
@@ -98,7 +98,7 @@ sys.stdout.write(seen.decode())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 PY
 ask=("$python" "$work/ask.py" "$tidelock" "$socket") # answer, and what another takes before it
-expect 0 "$tidelock" lock -t 60s k
+expect 0 "$tidelock" lock -t 10m k
 expect 1 "${ask[@]}" n ''
 grep -q 'not removed' "$out" || fail "no: $(cat "$out")"
 assert_held k
@@ -108,7 +108,7 @@ expect 2 "${ask[@]}" y another
 grep -q 'changed hands meanwhile' "$out" || fail "another: $(cat "$out")"
 [[ $(redis GET k) == another ]] || fail "another's lock was removed"
 redis DEL k 'tidelock:{k}' >/dev/null
-expect 0 "$tidelock" lock -t 60s k
+expect 0 "$tidelock" lock -t 10m k
 expect 0 "${ask[@]}" y ''
 assert_free k
 redis SET k 'hello world' >/dev/null

@@ -17,12 +17,12 @@ read -ra libs <<<"$(pkg-config --libs tidelock)"
     fail "the example does not build"
 
 # All of it, and the lock is given back.
-printf 'one\ntwo\n' | timeout 60 "$work/nightly" "$TIDELOCK_URL" jobs:nightly >"$out" 2>"$err" || fail "status $?"
+printf 'one\ntwo\n' | timeout $run_limit "$work/nightly" "$TIDELOCK_URL" jobs:nightly >"$out" 2>"$err" || fail "status $?"
 [[ $(<"$out") == $'one\ntwo' && ! -s $err ]] || fail "it says: $(<"$out")"
 assert_free jobs:nightly
 
 # What a Java service holds is not touched.
-stamp=$(($(now_ms) + 60000))
+stamp=$(($(now_ms) + 600000))
 [[ $(redis SETNX jobs:nightly $stamp) == 1 ]] || fail "SETNX"
 expect 75 "$work/nightly" "$TIDELOCK_URL" jobs:nightly
 grep -q '^nightly: acquire jobs:nightly: another holds it$' "$err" || fail "it does not say why"

@@ -33,7 +33,7 @@ expect 0 "${shifted[@]}" FAKETIME=+40s "$tidelock" run job -- true
 [[ ! -s $err ]] || fail "a token needs no clock: $(cat "$err")"
 
 # What has been published counts where stamps are written, and while it is fresh.
-ns='{default}' soon=$(($(now_ms) * 1000 + 60000000))
+ns='{default}' soon=$(($(now_ms) * 1000 + 3600000000))
 redis HSET "tidelock:skew:$ns" verdict UNSAFE worst_ms 1350 until $soon >/dev/null
 expect_line 77 'clocks of namespace default are up to 1350 ms apart' \
     "$tidelock" run --protocol auto --clock-guard refuse job -- false

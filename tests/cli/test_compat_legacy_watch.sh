@@ -20,16 +20,18 @@ expect 0 "$tidelock" unlock --protocol timestamp k "$token"
 assert_free k
 expect_line 1 'not held' "$tidelock" unlock --protocol timestamp k "$token"
 
-# It is renewed: the command outlives the lifetime.
-expect 0 "$tidelock" run --protocol timestamp --legacy-ttl-min 5s --clock-skew-max 500ms k -- sleep 5.5
+# It is renewed: the command sees a later stamp.
+expect 0 "$tidelock" run --protocol timestamp --legacy-ttl-min 12s --clock-skew-max 500ms k -- \
+    sh -c 'was=$(redis-cli -s "$1" GET k); until [ "$(redis-cli -s "$1" GET k)" -gt "$was" ]; do sleep 0.05; done' sh "$socket"
 assert_free k
 
-# Frozen while somebody waits, who looks each 5 s: the server isn't reached, as it is called by the other protocols.
+# Frozen while somebody waits, who looks each 5 s: the server isn't reached, as it is called by the other protocols. It is frozen
+# before the last look, however late that is.
 expect 0 "$tidelock" lock --protocol timestamp k
 looks() { redis INFO commandstats | sed -n 's/^cmdstat_watch:calls=\([0-9]*\),.*/\1/p'; }
 before=$(looks)
 waits() { (($(looks) > before)); }
-"$tidelock" run -w 7s --protocol timestamp k -- echo never >"$out" 2>"$err" &
+"$tidelock" run -w 12s --protocol timestamp k -- echo never >"$out" 2>"$err" &
 waiter=$!
 until_true 10 waits || fail "nobody waits"
 stop_server STOP

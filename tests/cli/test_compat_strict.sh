@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 "$tidelock" help run | grep -q -e --protocol || { echo "this build has no compat" && exit 77; }
 strict=(--protocol timestamp --strict)
 start_server
-redis SETNX held $(($(now_ms) + 60000)) >/dev/null
+redis SETNX held $(($(now_ms) + 600000)) >/dev/null
 redis SET old $(($(now_ms) - 60000)) >/dev/null
 
 redis-cli -s "$socket" MONITOR >"$work/monitor" 2>&1 &

@@ -42,7 +42,7 @@ use_locks() { # options of the protocol
     token=$(cut -d' ' -f1 "$out")
     expect 75 "$tidelock" run -n "$@" "$key" -- true
     expect 1 "$tidelock" check "$@" "$key"
-    "$tidelock" run -w 30s "$@" "$key" -- touch "$work/had$keys" 2>"$work/waits" &
+    "$tidelock" run -w 10m "$@" "$key" -- touch "$work/had$keys" 2>"$work/waits" &
     local waiter=$!
     if [[ " $* " != *" --strict "* ]]; then # it listens for the release
         waits() { redis PUBSUB CHANNELS | grep -q tidelock; }
@@ -64,16 +64,34 @@ use_locks() { # options of the protocol
     grep -q "^$key " "$out" || fail "inspect doesn't list $key: $(cat "$out")"
     expect 0 "$tidelock" break -y "$@" "$key"
 }
-renew_locks() { # options
+# A command that goes on until its lock has been renewed so often: its stamp, or the end of its token, is a later one.
+cat >"$work/renewed" <<'SH'
+#!/bin/sh
+ask() { redis-cli -s "$1" "$2" "$TIDELOCK_KEY"; }
+end() {
+    stamp=$(ask "$1" GET)
+    case $stamp in *[!0-9]*) ask "$1" PTTL ;; *) echo "$stamp" ;; esac
+}
+was=$(end "$1") times=0
+while [ $times -lt "$2" ]; do
+    sleep 0.05
+    now=$(end "$1")
+    if [ "$now" -gt "$was" ]; then times=$((times + 1)); fi
+    was=$now
+done
+SH
+renew_locks() { # times, options
+    local times=$1
+    shift
     fresh
-    expect 0 "$tidelock" run "$@" "$key" -- sleep 2
+    expect 0 "$tidelock" run "$@" "$key" -- sh "$work/renewed" "$socket" "$times"
 }
 
 # Tokens; keys with a tag, whose sidecar is another one; another database.
 prefix=jobs:
 make_user 'jobs:*'
 use_locks
-renew_locks --ttl 1500ms
+renew_locks 2 --ttl 10s # the first tells who holds it
 nothing_refused
 nothing_unused unsubscribe
 expect 77 "$tidelock" lock other
@@ -98,12 +116,12 @@ grep -q '^ACL .* +select$' "$out" || fail "another database: $(cat "$out")"
 
 # Stamps.
 if [[ ${COMPAT:-1} != 0 ]]; then
-    short=(--clock-skew-max 100ms --legacy-ttl-min 2s)
+    short=(--clock-skew-max 100ms --legacy-ttl-min 10s)
     prefix=jobs:
     for protocol in bridge timestamp; do
         make_user 'jobs:*' --protocol $protocol
         use_locks --protocol $protocol
-        renew_locks --protocol $protocol "${short[@]}"
+        renew_locks 1 --protocol $protocol "${short[@]}"
         nothing_refused
         nothing_unused zrem # asked of a server that doesn't know the lock any more
     done
@@ -113,11 +131,11 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     use_locks --protocol auto
     redis DEL 'tidelock:phase:{default}:clients' >/dev/null
     redis HSET 'tidelock:phase:{default}' phase 3 epoch 1 keys 'jobs:*' lease_ms 30000 since 1 >/dev/null
-    renew_locks --protocol auto --ttl 2400ms "${short[@]}"
+    renew_locks 2 --protocol auto --ttl 9s "${short[@]}"
     # Who goes by phases stands in no line, but gives way to those who do.
     expect 0 "$tidelock" lock --protocol auto "$key"
     token=$(cut -d' ' -f1 "$out")
-    "$tidelock" --url "$admin" run -w 30s "$key" -- true &
+    "$tidelock" --url "$admin" run -w 10m "$key" -- true &
     waiter=$!
     stands() { (($(redis ZCARD "tidelock:{$key}:line") == 1)); }
     until_true 10 stands || fail "nobody stands in line"
