@@ -8,6 +8,7 @@ unset TIDELOCK_URL
 demo() { TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo "$@"; }
 url=$(demo sentinel 2>"$err") || fail "no set of servers: $(cat "$err")"
 export TIDELOCK_URL=$url
+keep_masters "$url"
 of() { redis-cli -p "$@" 2>/dev/null; } # port words...
 first=$(grep -oE '127\.0\.0\.1:[0-9]+' <<<"$url" | head -n 1)
 master=$(of "${first#*:}" SENTINEL GET-MASTER-ADDR-BY-NAME demo | tail -n 1)
