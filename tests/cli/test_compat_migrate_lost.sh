@@ -6,9 +6,9 @@ source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/migrate.sh"
 start_server
 
-expect 0 migrate init --keys 'jobs:*' --phase 3 --lease 1s --yes
+expect 0 migrate init --keys 'jobs:*' --phase 3 --lease 3s --yes
 redis HSET "$register" epoch 7 >/dev/null
-"$tidelock" run --protocol auto --namespace 'jobs:*=default' jobs:mine -- sleep 100 2>"$work/service" &
+"$tidelock" run --protocol auto --namespace 'jobs:*=default' jobs:mine -- sleep 1000 2>"$work/service" &
 service=$!
 is_in() { migrate clients | grep -qE "^  $1 +sleep on .*: epoch $2, phase 3 \(token\), seen [^,]* ago, version [^,]*$"; }
 follows() { until_true 20 is_in "$@" || depth=1 fail "not $1: $(migrate clients; cat "$work/service")"; }
@@ -19,8 +19,8 @@ redis DEL "$register" >/dev/null
 follows ahead 7
 expect 0 migrate status
 grep -q 'tidelock migrate init --namespace default --keys PATTERN --phase 3, where its clients were' "$out" || fail "gone: $(cat "$out")"
-expect_refused 'acts in phase 3 \(token\), which is no neighbour of 1' migrate init --keys 'jobs:*' --phase 1 --lease 1s --yes
-expect 0 migrate init --keys 'jobs:*' --phase 3 --lease 1s --yes
+expect_refused 'acts in phase 3 \(token\), which is no neighbour of 1' migrate init --keys 'jobs:*' --phase 1 --lease 3s --yes
+expect 0 migrate init --keys 'jobs:*' --phase 3 --lease 3s --yes
 in_phase 3 8
 follows confirmed 8
 

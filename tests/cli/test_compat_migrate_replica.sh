@@ -30,6 +30,8 @@ kill -STOP $replica
 expect_line 69 'nothing has changed: only 0 of 1 replicas have the present epoch after 3 s' migrate advance --yes
 in_phase 0 5
 kill -CONT $replica
+goes_on() { [[ -n $(on_replica PING) ]]; }
+until_true 10 goes_on || fail "the replica does not go on"
 expect 0 migrate advance --yes
 [[ $(on_replica HGET "$register" epoch) == 6 ]] || fail "epoch 6 is not there"
 

@@ -47,7 +47,7 @@ PY
 # Services that follow the phase: one acquires its lock again and again, one keeps it, one was killed, and some have ended
 # before there was a register. Java has crashed.
 export socket register
-auto=(--protocol auto --namespace 'cron:[a-z]*=nights' --clock-skew-max 300ms --legacy-delay-max 100ms --legacy-ttl-min 5s -t 3s)
+auto=(--protocol auto --namespace 'cron:[a-z]*=nights' --clock-skew-max 300ms --legacy-delay-max 100ms --legacy-ttl-min 12s -t 10s)
 "$tidelock" run "${auto[@]}" --forever cron:mine -- sh -c "redis-cli -s '$socket' GET cron:mine >>'$work/held'; sleep 1.5" 2>"$work/service" &
 service=$!
 "$tidelock" run "${auto[@]}" cron:long -- sleep 1000 2>"$work/long.err" &
@@ -121,6 +121,7 @@ paste_lines "$work/gone"
 (
     export TIDELOCK_URL=local:$work/tidelock
     url=$("$tidelock" local demo sentinel 2>"$err") || fail "no set: $(cat "$err")"
+    keep_masters "$url"
     TIDELOCK_URL=$url expect 0 "$tidelock" migrate init --namespace "$NS" --keys "$KEYS" --phase 1 --yes
     while IFS= read -r line; do
         line=${line/"TIDELOCK_URL=redis://127.0.0.1:$port"/TIDELOCK_URL=$url}
@@ -132,6 +133,7 @@ paste_lines "$work/gone"
 
 # A cluster, whose Java services are stopped first.
 url=$(TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo cluster 2>"$err") || fail "no cluster: $(cat "$err")"
+keep_masters "$url"
 node=${url##*:}
 redis-cli -c -p "$node" SET cron:old $(($(server_ms) - 600000)) >/dev/null
 while IFS= read -r line; do
