@@ -87,9 +87,9 @@ listen() { # status most host=offset... -- options...; again, while there is too
         shift
     done
     shift
-    for try in {1..20}; do
+    for try in {1..100}; do
         rm -f "$work/log"
-        timeout -k 5 60 "$tidelock" skew "$@" --log "$work/log" >"$out" 2>"$err" </dev/null
+        timeout -k 5 $run_limit "$tidelock" skew "$@" --log "$work/log" >"$out" 2>"$err" </dev/null
         got=$?
         "$python" "$work/check.py" "$work/log" "$most" "${truth[@]}" 2>>"$err"
         checked=$?
