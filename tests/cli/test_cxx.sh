@@ -25,7 +25,7 @@ for cxx in g++ clang++; do
     # shellcheck disable=SC2086
     $cxx -std=c++17 "${flags[@]}" "$here/tests/cli/cxx_promises.cpp" "$libtidelock" $libs -lm -o "$work/promises" >"$out" 2>"$err" ||
         fail "$cxx: $(head -20 "$err")"
-    timeout $((60 * slow)) "$work/promises" "$TIDELOCK_URL" >"$out" 2>"$err" || fail "$cxx: status $?: $(cat "$out")"
+    timeout $run_limit "$work/promises" "$TIDELOCK_URL" >"$out" 2>"$err" || fail "$cxx: status $?: $(cat "$out")"
     [[ ! -s $out && ! -s $err ]] || fail "$cxx: it prints $(cat "$out")"
     [[ $(redis KEYS '*cxx:?' | grep -c '^cxx') == 0 ]] || fail "$cxx: a lock is left: $(redis KEYS '*')"
 done
