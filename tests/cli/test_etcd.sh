@@ -44,23 +44,23 @@ start_etcd() {
     export TIDELOCK_URL=etcd://127.0.0.1:$port
     until_true 30 etcd_answers || fail "etcd did not start: $(cat "$work/etcd.log")"
 }
-etcd_answers() { ctl endpoint health; }
-ctl() { etcdctl --endpoints "127.0.0.1:$port" "$@" >"$work/ctl" 2>&1; }
+etcd_answers() { etcdctl --endpoints "127.0.0.1:$port" endpoint health >"$work/ctl" 2>&1; }
+ctl() { etcdctl --endpoints "127.0.0.1:$port" --dial-timeout 60s --command-timeout 60s "$@" >"$work/ctl" 2>&1; }
 start_etcd
 
-read -r token fence < <("$tidelock" lock job --ttl 20s) || fail "not locked"
+read -r token fence < <("$tidelock" lock job --ttl 10m) || fail "not locked"
 [[ $token =~ ^[0-9a-f]{16}\.[0-9]+$ && $token == *."$fence" ]] || fail "an odd token: $token $fence"
 expect_line 75 'another holds it' "$tidelock" lock job
 "$tidelock" check job >"$out" && fail "it is held"
 grep -q "held by tidelock on .* expires in .* fence $fence" "$out" || fail "$(cat "$out")"
 "$tidelock" inspect >"$out" || fail "no list"
 grep -q '^job ' "$out" || fail "$(cat "$out")"
-"$tidelock" extend job "$token" --ttl 40s >/dev/null || fail "not extended"
+"$tidelock" extend job "$token" --ttl 20m >/dev/null || fail "not extended"
 "$tidelock" unlock job "$token" >/dev/null || fail "not unlocked"
 "$tidelock" unlock job "$token" >/dev/null 2>&1
 [[ $? == 1 ]] || fail "unlocked twice"
 expect_line 1 'not held any more' "$tidelock" extend job "$token" --ttl 40s
-read -r other _ < <("$tidelock" lock job --ttl 20s) || fail "not locked again"
+read -r other _ < <("$tidelock" lock job --ttl 10m) || fail "not locked again"
 for word in "$token" wrong-token; do
     expect_line 2 'held by another' "$tidelock" unlock job "$word"
     expect_line 2 'held by another' "$tidelock" extend job "$word" --ttl 40s
@@ -73,12 +73,18 @@ done
 [[ $(cat "$out") -gt $fence ]] || fail "the fence went back: $(cat "$out")"
 
 # One line with etcdctl lock, and a command whose lock is broken.
-ctl lock --ttl 5 shared sleep 2 &
-until_true 10 eval '! "$tidelock" check shared >/dev/null'
-"$tidelock" run --wait 20s shared -- true || fail "not behind etcdctl"
-"$tidelock" run --ttl 3s broken -- sleep 20 2>"$err" &
+is_held() { "$tidelock" check "$1" >"$work/checked" 2>&1; (($? == 1)); }
+is_waited_for() { is_held "$1" && grep -q " in line" "$work/checked"; }
+etcdctl --endpoints "127.0.0.1:$port" lock --ttl 60 shared -- sh -c "until [ -e '$work/go' ]; do sleep 0.05; done" >"$work/lock" 2>&1 &
+until_true 10 is_held shared || fail "etcdctl has no lock: $(cat "$work/lock" "$work/checked")"
+"$tidelock" run --wait 10m shared -- test -e "$work/go" &
 runner=$!
-until_true 10 eval '! "$tidelock" check broken >/dev/null'
+until_true 10 is_waited_for shared || fail "nobody waits: $(cat "$work/checked")"
+touch "$work/go"
+wait $runner || fail "not behind etcdctl"
+"$tidelock" run --ttl 10s broken -- sleep 1000 2>"$err" &
+runner=$!
+until_true 10 is_held broken || fail "not held: $(cat "$work/checked")"
 "$tidelock" break --yes broken 2>/dev/null || fail "not broken"
 wait $runner
 [[ $? == 74 ]] || fail "its loss was not told"
@@ -92,7 +98,7 @@ grep -q 'etcd 3' "$out" && grep -q 'there is one member' "$out" || fail "$(cat "
 grep -q '127.0.0.1:1 could not be asked: .*refused' "$out" || fail "$(cat "$out")"
 
 # etcd's own Mutex has the same key for each hold under one lease: a token of a former hold takes nothing away from the next.
-ctl lease grant 60 && lease=$(sed -n 's/^lease \([0-9a-f]*\) .*/\1/p' "$work/ctl")
+ctl lease grant 600 && lease=$(sed -n 's/^lease \([0-9a-f]*\) .*/\1/p' "$work/ctl")
 mutex=again/$(printf %x "0x$lease") # as it names its key
 ctl put --lease="$lease" $mutex '' -w json && former=$(grep -o '"revision":[0-9]*' "$work/ctl" | cut -d: -f2)
 ctl del $mutex && ctl put --lease="$lease" $mutex '' || fail "$(cat "$work/ctl")"
@@ -106,7 +112,7 @@ done
 # Large values of others are not read to find the locks.
 head -c 900000 /dev/zero | tr '\0' x >"$work/large"
 for i in $(seq 20); do ctl put "large/$i" <"$work/large" || fail "not put: $(cat "$work/ctl")"; done
-read -r _ _ < <("$tidelock" lock behind --ttl 20s) || fail "not locked behind large values"
+read -r _ _ < <("$tidelock" lock behind --ttl 10m) || fail "not locked behind large values"
 "$tidelock" inspect >"$out" 2>"$err" || fail "no list behind large values: $(cat "$err")"
 grep -q '^behind ' "$out" || fail "$(cat "$out")"
 
@@ -118,9 +124,9 @@ expect_line 75 'acquire config: blocked by a key that is no contender: config/db
 expect_line 64 'config: not removed, since nobody holds it: it is blocked by .*: config/db, never expires; --force' \
     "$tidelock" break --yes config
 ctl get config/db && grep -q 10.0.0.7 "$work/ctl" || fail "the data is gone"
-"$tidelock" run --wait 60s config -- true 2>"$err" &
+"$tidelock" run --wait 10m config -- true 2>"$err" &
 runner=$!
-until_true 10 eval '"$tidelock" inspect "confi*" >"$out" && grep -q "^config .*blocked by .*config/db" "$out"'
+until_true 10 eval '"$tidelock" inspect "confi*" >"$out" && grep -q "^config .*blocked by .*config/db" "$out"' || fail "nobody waits: $(cat "$out")"
 "$tidelock" check --json config >"$out"
 "$python" - "$out" <<'END' || fail "$(cat "$out")"
 import json, sys
@@ -129,7 +135,7 @@ assert j["state"] == "held" and j["holder"] is None and j["protocol"] is None an
 END
 expect_line 0 'that key was removed; it was blocked by' "$tidelock" break --yes --force config
 wait $runner || fail "not acquired when nothing was in the way: $(cat "$err")"
-read -r token _ < <("$tidelock" lock a/b --ttl 20s) || fail "not locked"
+read -r token _ < <("$tidelock" lock a/b --ttl 10m) || fail "not locked"
 "$tidelock" check a >"$out" && fail "it is blocked"
 grep -q '^blocked by another lock below this name: a/b, expires in ' "$out" || fail "$(cat "$out")"
 expect_line 64 'a: not removed, .*another lock below this name: a/b' "$tidelock" break --yes a
@@ -161,13 +167,13 @@ ETCD_UNSUPPORTED_ARCH=arm64 etcd --name l0 --data-dir "$work/learner" --logger z
     --listen-client-urls "http://127.0.0.1:$learner" --advertise-client-urls "http://127.0.0.1:$learner" \
     --listen-peer-urls "http://127.0.0.1:$of_learner" --initial-advertise-peer-urls "http://127.0.0.1:$of_learner" \
     --initial-cluster "m0=http://127.0.0.1:$peer,l0=http://127.0.0.1:$of_learner" >"$work/learner.log" 2>&1 &
-until_true 30 eval '"$tidelock" --url "etcd://127.0.0.1:$learner" doctor 2>/dev/null >"$out"; [[ $? == 2 ]]' ||
+until_true 30 eval '"$tidelock" --url "etcd://127.0.0.1:$learner" doctor 2>/dev/null >"$out"; [[ $? == 2 ]] && grep -q "^danger   learner: " "$out"' ||
     fail "the doctor finds a learner fine: $(cat "$out")"
 grep -q "^danger   learner: 127.0.0.1:$learner" "$out" || fail "$(cat "$out")"
 "$tidelock" --url "etcd://127.0.0.1:$learner,$first" doctor >"$out"
 grep -q "^warning  learner: 127.0.0.1:$learner" "$out" && grep -q 'there is one member' "$out" || fail "$(cat "$out")"
 "$tidelock" --url "etcd://127.0.0.1:$learner,$first" check no >/dev/null || fail "the learner alone was asked"
-"$tidelock" --url "etcd://127.0.0.1:$learner,$first" run --wait 5s no -- true || fail "the learner alone was asked for a lock"
+"$tidelock" --url "etcd://127.0.0.1:$learner,$first" run --wait 10m no -- true || fail "the learner alone was asked for a lock"
 
 # Members of two: two could hold one lock.
 start_etcd
@@ -214,7 +220,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"<html>")
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
 END
-until_true 10 eval '[[ $("$tidelock" --url "etcd://127.0.0.1:$http_port" check no 2>&1) == *"HTTP status"* ]]'
+until_true 10 eval '[[ $("$tidelock" --url "etcd://127.0.0.1:$http_port" check no 2>&1) == *"HTTP status"* ]]' || fail "it does not answer: $(cat "$work/http.log")"
 for c in "check no" "unlock no $token" "extend no $token --ttl 9s" doctor; do
     # shellcheck disable=SC2086
     expect_line 70 "127.0.0.1:$http_port: this is no answer of etcd's JSON gateway: HTTP status 403" \
