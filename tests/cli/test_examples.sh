@@ -37,7 +37,7 @@ build() { # example
 }
 
 run() { # example, expected output as a pattern
-    timeout $((30 * slow)) "$work/$1" "$TIDELOCK_URL" "example:$1" >"$out" 2>"$err" || fail "$1 ends with $?"
+    timeout $((120 * slow)) "$work/$1" "$TIDELOCK_URL" "example:$1" >"$out" 2>"$err" || fail "$1 ends with $?"
     # shellcheck disable=SC2053
     [[ $(<"$out") == $2 ]] || fail "$1 says: $(<"$out")"
     [[ ! -s $err ]] || fail "$1 complains"
@@ -66,7 +66,7 @@ try threads 'counted to 200'
 
 # Three processes in one line, at Redis and at an etcd.
 in_line() { # URL
-    timeout $((60 * slow)) "$work/in_line" "$1" example:line "$work/counter" >"$out" 2>"$err" || fail "in_line ends with $?"
+    timeout $((240 * slow)) "$work/in_line" "$1" example:line "$work/counter" >"$out" 2>"$err" || fail "in_line ends with $?"
     [[ $(tail -n 1 "$out") == 'counted to 30' && $(cut -d ' ' -f 1 "$work/counter") == 30 ]] || fail "in_line says: $(<"$out")"
     [[ $(grep -cE '^process [123], turn +([1-9]|10), fence [0-9]+: [0-9]+$' "$out") == 30 ]] || fail "in_line says: $(<"$out")"
     for who in 1 2 3; do [[ $(grep -c "^process $who, " "$out") == 10 ]] || fail "in_line's turns: $(<"$out")"; done
@@ -91,7 +91,7 @@ LD_LIBRARY_PATH= run simple $'step 1, fence *\nstep 2, fence *\nstep 3, fence *\
 # A lock that is held elsewhere is waited for, and not had. (Its last look may begin too late to be answered.)
 redis SET example:simple "another's" >/dev/null
 for _ in 1 2 3; do
-    timeout $((30 * slow)) "$work/simple" "$TIDELOCK_URL" example:simple >"$out" 2>"$err" &&
+    timeout $((120 * slow)) "$work/simple" "$TIDELOCK_URL" example:simple >"$out" 2>"$err" &&
         fail "simple took another's lock"
     [[ $(redis GET example:simple) == "another's" ]] || fail "simple touched another's lock"
     grep -q 'no reply in' "$err" || break

@@ -73,7 +73,7 @@ has_waiters() { # key number
 }
 waiting=()
 for key in jobs:a jobs:a jobs:redlock; do
-    "$tidelock" lock --wait 60s "$key" >/dev/null 2>&1 &
+    "$tidelock" lock --wait 10m "$key" >/dev/null 2>&1 &
     waiting+=($!)
 done
 until_true $((20 * slow)) has_waiters jobs:a 2 || fail "two wait: $(cat "$work/waiters")"
@@ -95,7 +95,7 @@ grep -q '"key":"z\\u0000y"' "$out" || fail "a key with a zero byte: $(cat "$out"
 # ---- stamps -----------------------------------------------------------------------------------
 if [[ ${COMPAT:-1} != 0 ]]; then
     now=$(now_ms)
-    expect 0 "$tidelock" lock --protocol bridge old:bridge
+    expect 0 "$tidelock" lock -t 110s --protocol bridge old:bridge
     redis SET old:java $((now + 600000)) >/dev/null
     redis SET old:over $((now - 7200000)) >/dev/null
     redis SET old:ago $((now - 864000000)) >/dev/null
@@ -143,7 +143,7 @@ heeding_int() { exec "$python" -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])' "$@"; }
 for sig in INT TERM; do
-    expect 0 "$tidelock" lock -t 60s watched
+    expect 0 "$tidelock" lock -t 10m watched
     read -r token fence <"$out"
     : >"$work/watch"
     heeding_int "$tidelock" inspect --watch=50ms watched >"$work/watch" 2>"$err" &

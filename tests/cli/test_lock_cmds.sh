@@ -15,9 +15,9 @@ read -r token fence rest <"$out"
 expect 75 "$tidelock" lock k
 [[ ! -s $out && $(wc -l <"$err") == 1 ]] || fail "a busy lock prints: $(cat "$out" "$err")"
 start=$(now_ms)
-expect 75 "$tidelock" lock -w 500ms k
+expect 75 "$tidelock" lock -w 2s k
 took=$(($(now_ms) - start))
-((took >= 450 && took < 20000 * slow)) || fail "lock -w 500ms took $took ms"
+((took >= 1950)) || fail "lock -w 2s took $took ms"
 [[ $(redis GET k) == "$token" ]] || fail "a refused lock changed the key"
 
 # ---- check ------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ expect 0 "$tidelock" check free-one --json
 json_has "$out" state free
 json_has "$out" holder None
 json_has "$out" remaining_ms None
-redis SET foreign 'secret-token' PX 60000 >/dev/null
+redis SET foreign 'secret-token' PX 600000 >/dev/null
 expect 1 "$tidelock" check foreign
 grep -q 'not tidelock' "$out" || fail "check of a foreign lock says: $(cat "$out")"
 ! grep -q secret-token "$out" || fail "check shows a foreign token"
@@ -115,7 +115,7 @@ for closed in '>&-' '<&- >&-' '<&- >&- 2>&-'; do
         assert_free k
     done
 done
-"$tidelock" lock k <&- 2>&- >"$out" || fail "lock <&- 2>&-: status $?"
+"$tidelock" lock -t 10m k <&- 2>&- >"$out" || fail "lock <&- 2>&-: status $?"
 read -r token _ <"$out"
 [[ $(redis GET k) == "$token" ]] || fail "lock <&- 2>&- prints no token: $(cat "$out")"
 expect 0 "$tidelock" unlock k "$token"
@@ -145,9 +145,7 @@ wait_for $run 10
 # ---- no server --------------------------------------------------------------------------------
 stop_server
 expect_line 69 . "$tidelock" lock -w 300ms k
-for c in "lock k" "unlock k t" "extend k t --ttl 1s" "check k"; do
-    start=$(now_ms)
+for c in "lock k" "unlock k t" "extend k t --ttl 1s" "check k"; do # each ends by itself, or expect_line ends it
     # shellcheck disable=SC2086
     expect_line 69 . "$tidelock" $c
-    (($(now_ms) - start < 9000 * slow)) || fail "$c with the server down took $(($(now_ms) - start)) ms"
 done

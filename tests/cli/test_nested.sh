@@ -28,7 +28,7 @@ expect_line 75 'a tidelock run around this command holds it already' "$tidelock"
 # What the environment says of a lock that is over keeps nobody from it, and makes nobody its holder.
 "${outer[@]}" sh -c 'echo "$TIDELOCK_HELD"' >"$work/held"
 TIDELOCK_HELD=$(cat "$work/held") expect 0 "$tidelock" run k -- true
-expect 0 "$tidelock" lock -t 1m k
+expect 0 "$tidelock" lock -t 10m k
 read -r token _ <"$out"
 TIDELOCK_HELD=$(cat "$work/held") expect_line 75 'acquire k: another holds it' "$tidelock" run -n k -- true
 expect 0 "$tidelock" unlock k "$token"

@@ -28,7 +28,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
         missing "$(eval_for 'the bridge needs' "$stamps")" run --protocol $protocol k -- true
         missing "$(eval_for 'looking at a lock needs' "$looks")" check --protocol $protocol k
     done
-    expect 0 "$tidelock" lock --protocol timestamp k
+    expect 0 "$tidelock" lock -t 110s --protocol timestamp k
     expect 1 "$tidelock" check --protocol timestamp k
     missing "$(eval_for 'removing a lock needs')" break -y --protocol timestamp k
     assert_held k
@@ -58,7 +58,7 @@ for eval in EVALSHA EVAL; do
     expect 2 "$tidelock" doctor
     grep -q "has no $eval: it is renamed" "$out" || fail "the doctor doesn't find $eval: $(cat "$out")"
     if [[ ${COMPAT:-1} != 0 ]]; then
-        expect 0 "$tidelock" lock --protocol timestamp k
+        expect 0 "$tidelock" lock -t 110s --protocol timestamp k
         expect 1 "$tidelock" check --protocol timestamp k
         expect 1 "$tidelock" doctor --protocol timestamp
         ! grep -q "has no $eval" "$out" || fail "the doctor wants $eval for what does without: $(cat "$out")"

@@ -74,7 +74,7 @@ eval "words_unit=(${unit//\$\$/\$})"
 expect 0 tidelock "${words_unit[@]}"
 grep -q '^nightly, fence [1-9]' "$out" || fail "the unit says: $(cat "$out")"
 command_of cronjob run
-redis SET jobs:nightly "another's" PX 60000 >/dev/null
+redis SET jobs:nightly "another's" PX 600000 >/dev/null
 expect "$busy" tidelock "${words[@]}"
 expect "$busy" tidelock "${words_unit[@]}"
 

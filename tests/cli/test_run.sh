@@ -29,8 +29,8 @@ grep -qE '^tidelock: k: acquired \(fence [0-9]+\) after ' "$err" || fail "-v doe
 grep -q '^tidelock: k: released' "$err" || fail "-v does not say that the lock is released"
 
 # ---- what the command sees --------------------------------------------------------------------
-expect 0 "$tidelock" run -t 7s 'jobs:nightly' -- sh -c 'env; redis-cli -s "$1" GET jobs:nightly' sh "$socket"
-for line in TIDELOCK_KEY=jobs:nightly TIDELOCK_TTL_MS=7000; do
+expect 0 "$tidelock" run -t 70s 'jobs:nightly' -- sh -c 'env; redis-cli -s "$1" GET jobs:nightly' sh "$socket"
+for line in TIDELOCK_KEY=jobs:nightly TIDELOCK_TTL_MS=70000; do
     grep -qx "$line" "$out" || fail "the command does not see $line"
 done
 token=$(sed -n 's/^TIDELOCK_TOKEN=//p' "$out")
@@ -86,7 +86,7 @@ read -r pgid sid <"$out"
 
 # ---- JSON -------------------------------------------------------------------------------------
 json=$work/json
-expect 5 "$tidelock" run -t 9s --json-fd 3 'a"b\c' -- sh -c 'echo out; echo "$TIDELOCK_TOKEN" >"$1"; exit 5' sh "$work/token" 3>"$json"
+expect 5 "$tidelock" run -t 90s --json-fd 3 'a"b\c' -- sh -c 'echo out; echo "$TIDELOCK_TOKEN" >"$1"; exit 5' sh "$work/token" 3>"$json"
 [[ $(cat "$out") == out && $(wc -l <"$json") == 1 ]] || fail "JSON and output mix"
 "$python" -m json.tool <"$json" >/dev/null || fail "not JSON: $(cat "$json")"
 json_has "$json" key 'a"b\c'

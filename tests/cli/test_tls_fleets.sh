@@ -60,7 +60,7 @@ other=$port
 sentinel_with address 127.0.0.1 "$other"
 c=$port
 runs() { # URL options...
-    depth=1 expect 0 "$tidelock" --url "$@" run -w 20s k -- true
+    depth=1 expect 0 "$tidelock" --url "$@" run -w 50s k -- true
 }
 export TIDELOCK_SENTINEL_PASSWORD=spw
 runs rediss+sentinel://:mpw@localhost:"$a"/m

@@ -27,9 +27,9 @@ expect 0 "$tidelock" run jobs -- true
 export TIDELOCK_TRACE=$trace
 TIDELOCK_TRACE='' expect 0 "$tidelock" run jobs -- true
 [[ ! -e $trace ]] || fail "an empty name made a file"
-expect 0 "$tidelock" lock -t 30s jobs
+expect 0 "$tidelock" lock -t 10m jobs
 read -r other _ <"$out"
-expect 75 "$tidelock" run -w 300ms jobs -- true
+expect 75 "$tidelock" run -w 2s jobs -- true
 expect 0 "$tidelock" unlock jobs "$other"
 [[ $(stat -c %a "$trace") == 600 ]] || fail "others may read the trace"
 for words in 'reply after .*; subscribes, waits for at most [0-9]* ms: another holds it' 'TL_ETIMEDOUT, and goes on to undo .*: another holds it'; do
