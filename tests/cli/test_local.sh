@@ -35,7 +35,7 @@ TIDELOCK_URL=local:here expect_line 78 'only a directory' "$tidelock" local stat
 TIDELOCK_URL=local:here expect_line 78 'TIDELOCK_URL.*only a directory' "$tidelock" run k -- true
 
 # ---- a command under a lock -----------------------------------------------------------------
-expect 0 "$tidelock" run job -- echo done
+expect 0 "$tidelock" run -w 1m job -- echo done
 [[ $(cat "$out") == "done" ]] || fail "the command printed: $(cat "$out")"
 pid=$(server)
 [[ -n $pid ]] || fail "no server runs"
@@ -74,7 +74,7 @@ expect 0 "$tidelock" run -n job -- true
 # ---- the starter's end is not the server's ----------------------------------------------------
 # A session of its own, whose processes are all killed, as when a terminal is closed.
 "$tidelock" local stop
-setsid "$tidelock" run long -- sleep 100 &
+setsid "$tidelock" run long -- sleep 1000 &
 pgid=$!
 until_true 10 eval '"$tidelock" check long >/dev/null; [[ $? == 1 ]]' || fail "the lock is not held"
 pid=$(server)
@@ -109,7 +109,9 @@ none_runs || fail "a server runs after stop"
 # ---- crashes ----------------------------------------------------------------------------------
 expect 0 "$tidelock" lock -t 10m crash
 read -r token _ <"$out"
-kill -KILL "$(server)"
+pid=$(server)
+kill -KILL "$pid"
+until_true 30 gone "$pid" || fail "the server outlives a KILL" # until then it may accept a connection
 expect 75 "$tidelock" run -n crash -- true
 expect 0 "$tidelock" unlock crash "$token"
 
@@ -122,8 +124,8 @@ expect 0 "$tidelock" local stop --force
 none_runs || fail "the frozen server still runs"
 
 # ---- another directory, another server --------------------------------------------------------
-expect 0 "$tidelock" lock k
-expect 0 "$tidelock" --url "local:$work/other/" lock k
+expect 0 "$tidelock" lock -w 1m -t 10m k
+expect 0 "$tidelock" --url "local:$work/other/" lock -w 1m -t 10m k
 expect 0 "$tidelock" --url "local:$work/other" local stop --force
 [[ -S $socket ]] || fail "the wrong server was stopped"
 TIDELOCK_PASSWORD=x expect_line 77 'local: a password is given, but the server asks for none' "$tidelock" run k -- true
