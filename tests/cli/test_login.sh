@@ -8,11 +8,7 @@ start_server --requirepass "$secret"
 redis ACL SETUSER ann on '>annpass7' '~*' '&*' '+@all' >/dev/null
 plain=unix://$socket
 # The form with a user and a password needs a port to listen on.
-port=
-for try in 1 2 3 4 5 6 7 8 9; do
-    port=$((20000 + (RANDOM + try) % 30000))
-    [[ $(redis CONFIG SET port $port) == OK ]] && break
-done
+open_port
 quiet() { ! grep -qE 'hunter2|annpass|wrongpass' "$out" "$err" || depth=1 fail "a secret is shown"; }
 
 # ---- who gets in ------------------------------------------------------------------------------
@@ -74,7 +70,7 @@ done
 # ---- a file that changes while a lock is held --------------------------------------------------
 redis ACL SETUSER rota on '>hunter2-1' '~*' '&*' '+@all' >/dev/null
 echo hunter2-1 >"$work/rotated"
-"$tidelock" --url "redis://rota@127.0.0.1:$port" --password-file "$work/rotated" run -t 5s kept -- sleep 60 2>"$err" &
+"$tidelock" --url "redis://rota@127.0.0.1:$port" --password-file "$work/rotated" run -t 12s kept -- sleep 600 2>"$err" &
 run=$!
 is_kept() { [[ -n $(redis GET kept) ]]; }
 logs_in_again() { # what for
@@ -113,7 +109,7 @@ grep -qxF "unix://ann@$work/a@b/r.sock" "$out" || fail "the command sees $(cat "
 # ---- nothing is shown -------------------------------------------------------------------------
 # Neither in the list of processes nor in the environment of tidelock and of its command.
 TIDELOCK_PASSWORD=$secret TIDELOCK_URL="redis://ann:annpass7@127.0.0.1:$port" "$tidelock" run -v \
-    --url "redis://:$secret@127.0.0.1:$port/0" k -- sh -c 'env >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 60' sh "$work/env" \
+    --url "redis://:$secret@127.0.0.1:$port/0" k -- sh -c 'env >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 600' sh "$work/env" \
     >"$out" 2>"$err" &
 run=$!
 wait_file "$work/env"
