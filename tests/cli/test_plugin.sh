@@ -44,12 +44,14 @@ int main(int argc, char **argv) {
     if (!use)
         return puts(dlerror()), 1;
     int code = use("redis://name.example:1");
+    for (int i = 0; i < 60000 && !atomic_load(&asked); i++) /* its thread may not have come to it yet */
+        (void)poll(NULL, 0, 1);
     if (!atomic_load(&asked))
         return printf("no name was asked for: %d\n", code), 1;
     if (dlclose(plugin))
         return puts(dlerror()), 1;
     atomic_store(&goes_on, 1);
-    for (int i = 0; i < 20000 && threads() > 1; i++)
+    for (int i = 0; i < 60000 && threads() > 1; i++)
         (void)poll(NULL, 0, 1);
     return printf("%u thread\n", threads()), 0;
 }
