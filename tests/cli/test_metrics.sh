@@ -12,9 +12,12 @@ if [[ -z $promtool && -x $here/build/prometheus/usr/bin/promtool ]]; then promto
 if [[ -z $promtool && ${ALL:-} == 1 ]] && "$here/tools/need.sh" promtool >/dev/null 2>&1; then promtool=$here/build/prometheus/usr/bin/promtool; fi
 [[ -n $promtool && -x $promtool ]] || { promtool= && part_skipped "promtool's check" "promtool is not installed (Debian: prometheus; ALL=1 unpacks it)"; }
 
-check() { # file
+check_text() { # file
     [[ -z $promtool ]] || "$promtool" check metrics <"$1" >"$work/promtool" 2>&1 ||
         depth=1 fail "promtool: $(cat "$work/promtool")"
+}
+check() { # file, which nobody writes meanwhile
+    depth=1 check_text "$1"
     [[ $(find "$work" -maxdepth 1 -name "$(basename "$1").*") == "" ]] || depth=1 fail "something is left beside ${1##*/}"
 }
 value() { # name and labels, exactly
@@ -76,7 +79,7 @@ expect 0 "$tidelock" run -n -E 0 --metrics "$file" k -- true # no success, whate
 is 'tidelock_run_last_success_timestamp_seconds{key="k"}' "$success"
 redis DEL k >/dev/null
 
-expect 74 "$tidelock" run -t 3s --metrics "$file" k -- sh -c "redis-cli -s '$socket' SET k thief >/dev/null; exec sleep 50"
+expect 74 "$tidelock" run -t 10s --metrics "$file" k -- sh -c "redis-cli -s '$socket' SET k thief >/dev/null; exec sleep 600"
 check "$file"
 is 'tidelock_run_state{key="k",state="lost"}' 1
 is 'tidelock_losses_total{key="k",cause="taken"}' 1
@@ -88,8 +91,16 @@ is 'tidelock_run_state{key="k",state="unavailable"}' 1
 is 'tidelock_run_exit_status{key="k"}' 69
 
 # ---- a wait; rounds ---------------------------------------------------------------------------------------
-redis SET w another PX 2000 >/dev/null
-expect 0 "$tidelock" run --metrics "$file" w -- true
+expect 0 "$tidelock" lock -t 10m w
+read -r token _ <"$out"
+"$tidelock" run --metrics "$file" w -- true &
+pid=$!
+waits() { (($(redis ZCARD 'tidelock:{w}:line') == 1)); }
+until_true 30 waits || fail "it does not wait"
+nap 0.1 # which is to be seen in the time
+expect 0 "$tidelock" unlock w "$token"
+wait_for $pid 30
+[[ $status == 0 ]] || fail "after a wait: status $status"
 check "$file"
 between 'tidelock_run_waited_seconds{key="w"}' 0.05 60
 is 'tidelock_waited_total{key="w"}' 1
@@ -143,16 +154,18 @@ expect_line 78 'run: --metrics: the name of the file is empty' "$tidelock" run -
 
 # A named pipe that nobody reads, or nobody reads any more, ends neither a run nor a round.
 mkfifo "$work/pipe"
-expect_line 3 'run: --metrics .*/pipe: nobody reads it' timeout $((30 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
+expect_line 3 'run: --metrics .*/pipe: nobody reads it' timeout $((50 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
 cat "$work/pipe" >"$work/piped" &
 pid=$!
-expect 0 timeout $((30 * slow)) "$tidelock" run --metrics "$work/pipe" k -- true
+exec 9>"$work/pipe" # this waits for the reader
+expect 0 timeout $((50 * slow)) "$tidelock" run --metrics "$work/pipe" k -- true
+exec 9>&-
 wait_for $pid 10
 check "$work/piped"
 exec 9<>"$work/pipe"
 full() { ! "$python" -c 'import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK), b"x" * 4096)' "$work/pipe" 2>"$err"; }
 until_true 20 full || fail "the pipe takes whatever is written"
-expect_line 3 "run: --metrics .*/pipe: who has it open doesn't read" timeout $((30 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
+expect_line 3 "run: --metrics .*/pipe: who has it open doesn't read" timeout $((50 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
 exec 9>&-
 
 # Names with spaces, links; and what somebody with the same process id has left, as in containers, is in nobody's way.
@@ -181,7 +194,7 @@ check "$file"
 
 # ---- skew ------------------------------------------------------------------------------------------------------
 file=$work/skew.prom
-expect 0 "$tidelock" agent --once --name two --every 1m # one host alone is nothing to be sure of
+expect 0 "$tidelock" agent --once --name two --every 10m # one host alone is nothing to be sure of
 expect 0 "$tidelock" skew --slack 20s --metrics "$file"
 check "$file"
 is tidelock_skew_verdict 0
@@ -228,7 +241,7 @@ until_true 20 rounds || fail "agent: $(cat "$file" "$work/agent.err")"
 stop_server STOP
 fails() { (($(number 'tidelock_agent_rounds_failed_total{host="one"}') >= 1)); }
 until_true 30 fails || fail "agent without a server: $(cat "$file" "$work/agent.err")"
-check "$file"
+check_text "$file"
 is 'tidelock_agent_up{host="one"}' 0
 kill -CONT "$server_pid"
 is_up() { [[ $(value 'tidelock_agent_up{host="one"}') == 1 ]]; }
