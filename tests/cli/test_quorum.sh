@@ -53,26 +53,26 @@ first=$(sed -n 's/^fence //p' "$out")
 ((first > 0)) || fail "no fence: $(cat "$out")"
 until_true 10 none_holds || fail "$(holders) hold what was released"
 
-read -r token _ < <("$tidelock" lock --ttl 20s job 2>"$err") || fail "lock"
+read -r token _ < <("$tidelock" lock --quiet 0s --ttl 10m job 2>"$err") || fail "lock"
 a_majority_holds || fail "$(holders) of 5 hold it"
 expect 75 "$tidelock" run --no-wait job -- true
 expect 1 "$tidelock" check job
 expect 0 "$tidelock" inspect job
 expect 0 "$tidelock" inspect
 (($(grep -c '^job ' "$out") == 1)) || fail "inspect lists: $(cat "$out")"
-expect 0 "$tidelock" extend job "$token" --ttl 25s
+expect 0 "$tidelock" extend job "$token" --ttl 30s
 
 # Two of five are enough to lose for nothing.
 end_one "${port[1]}"
 end_one "${port[4]}"
-expect 0 "$tidelock" extend job "$token" --ttl 25s
+expect 0 "$tidelock" extend job "$token" --ttl 30s
 expect 75 "$tidelock" run --no-wait job -- true
 expect 0 "$tidelock" inspect job
 expect 0 "$tidelock" unlock job "$token"
 until_true 10 none_holds || fail "$(holders) hold what was unlocked"
 
 # Who is held up by a vote of somebody's finds out by whom.
-of "${port[0]}" SET job another PX 60000 >/dev/null
+of "${port[0]}" SET job another PX 600000 >/dev/null
 expect 0 "$tidelock" check job
 grep -q '^free (no majority of the 5 servers holds it, but 1 does)$' "$out" || fail "check says: $(cat "$out")"
 of "${port[0]}" DEL job >/dev/null
@@ -81,7 +81,7 @@ expect 0 "$tidelock" run job -- sh -c 'echo "fence $TIDELOCK_FENCE"'
 (($(sed -n 's/^fence //p' "$out") > first)) || fail "a fence fell: $first, $(cat "$out")"
 
 # Removed by hand at all that are left.
-"$tidelock" run --on-lost kill --ttl 3s job -- sleep 60 >/dev/null 2>&1 &
+"$tidelock" run --on-lost kill --ttl 10s job -- sleep 600 >/dev/null 2>&1 &
 holder=$!
 held() { ! "$tidelock" check job >/dev/null; }
 until_true 10 held || fail "it isn't held"
