@@ -21,10 +21,11 @@ PY
 
 begin() { # command...: under the lock, in the background; $run is the pid
     rm -f "$work/log"
-    "$tidelock" run -t 5s k -- "$@" >"$out" 2>"$err" &
+    "$tidelock" run -t "$ttl" k -- "$@" >"$out" 2>"$err" &
     run=$!
     wait_file "$work/log"
 }
+ttl=1m
 heard() { grep -qx "$1" "$work/log"; }
 
 for s in INT TERM HUP QUIT; do
@@ -45,32 +46,33 @@ kill -TERM $run
 wait_for $run 10
 
 # A command with no handler dies of the signal: 128 + n, and the lock is free.
-begin sh -c 'echo >"$1"; exec sleep 60' sh "$work/log"
+begin sh -c 'echo >"$1"; exec sleep 600' sh "$work/log"
 kill -TERM $run
 wait_for $run 10
 [[ $status == 143 ]] || fail "TERM to tidelock: status $status"
 assert_free k
 
 # The whole group hears it.
-begin sh -c 'sleep 61 & echo $! >"$1"; wait' sh "$work/log"
+begin sh -c 'sleep 601 & echo $! >"$1"; wait' sh "$work/log"
 inner=$(cat "$work/log")
 kill -TERM $run
 wait_for $run 10
 until_true 5 gone "$inner" || fail "a process of the command's group did not get the signal"
 
 # kill -9 of tidelock takes the command along, and the lock ends with its lifetime.
-begin sh -c 'echo $$ >"$1"; exec sleep 60' sh "$work/log"
+ttl=12s
+begin sh -c 'echo $$ >"$1"; exec sleep 600' sh "$work/log"
 inner=$(cat "$work/log")
 assert_held k
 disown $run
 kill -KILL $run
 until_true 5 gone "$inner" || fail "the command outlives tidelock"
 assert_held k
-until_true 10 is_free k || fail "the lock outlives its lifetime"
+until_true 30 is_free k || fail "the lock outlives its lifetime"
 
 # A command that is stopped from outside keeps the lock: only a terminal's job takes us along.
 rm -f "$work/log"
-setsid "$tidelock" run -t 3s k -- sh -c 'echo $$ >"$1"; exec sleep 60' sh "$work/log" &
+setsid "$tidelock" run -t 10s k -- sh -c 'echo $$ >"$1"; exec sleep 600' sh "$work/log" &
 run=$!
 wait_file "$work/log"
 inner=$(cat "$work/log")
@@ -84,7 +86,7 @@ see_renewals() { # two: the first may have been on its way
 }
 kill -STOP "$inner"
 until_true 10 is_stopped "$inner" || fail "STOP does not stop the command"
-until_true 20 see_renewals || fail "the lock of a command that was stopped is not renewed"
+until_true 60 see_renewals || fail "the lock of a command that was stopped is not renewed"
 is_stopped "$inner" || fail "the command goes on by itself"
 ! is_stopped $run || fail "tidelock stopped with its command"
 kill -CONT "$inner"

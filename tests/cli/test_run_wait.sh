@@ -19,21 +19,17 @@ waits() { (($(redis ZCARD 'tidelock:{k}:line') == 1)); }
 await_waiter() { until_true 20 waits || depth=1 fail "nobody waits"; }
 nobody_waits() { ! waits; }
 
-# What a busy machine adds to the time differs: of three runs the quickest counts, and a fault is in each.
-quick() { # most ms, status, pattern, command...
-    local most=$1 start # and leaves it in $took
-    shift
-    for _ in 1 2 3; do
-        start=$(now_ms)
-        expect_line "$@"
-        took=$(($(now_ms) - start))
-        ((took >= most)) || return 0
-    done
-    depth=1 fail "it took $took ms: ${*:3:8}"
+# It ends by itself, far sooner than one that hangs. By how much later than it is to, on a clock of its own: unit/test_acquire_wait.
+ends() { # status, pattern, command...
+    local start # and leaves in $took how long it took
+    start=$(now_ms)
+    depth=1 expect_line "$@"
+    took=$(($(now_ms) - start))
+    ((took < 45000 * slow)) || depth=1 fail "it took $took ms: ${*:3:8}"
 }
 
 # ---- busy -------------------------------------------------------------------------------------
-hold k 60
+hold k 600
 expect_line 75 k "$tidelock" run -n k -- echo never
 expect_line 9 k "$tidelock" run -n -E 9 k -- echo never
 expect 0 "$tidelock" run -n -E 0 k -- echo never
@@ -43,8 +39,8 @@ expect 0 "$tidelock" run -n -E 0 k -- echo never
 expect 0 "$tidelock" run -w 2s -E 0 k -- echo never
 [[ ! -s $err ]] || fail "-w -E 0 says something"
 expect_line 0 'another holds it' "$tidelock" run -v -n -E 0 k -- echo never
-quick 2500 75 k "$tidelock" run -w 1s k -- echo never
-((took >= 1000)) || fail "-w 1s took $took ms"
+ends 75 k "$tidelock" run -w 2s k -- echo never
+((took >= 2000)) || fail "-w 2s took $took ms"
 expect_line 9 k "$tidelock" run -w 2s --conflict-exit-code=9 k -- echo never
 expect 75 "$tidelock" run -n --json-fd 3 k -- true 3>"$work/json"
 json_has "$work/json" state busy
@@ -64,22 +60,16 @@ wait_for $waiter 10
 [[ $status == 0 && -s $work/had ]] || fail "the waiter did not get the lock: status $status"
 
 # ---- a signal while waiting -------------------------------------------------------------------
-hold k 60
+hold k 600
 for s in TERM:143 HUP:129 INT:130 QUIT:131; do
-    for _ in 1 2 3; do # the quickest counts, see above
-        # A shell ignores INT and QUIT for its background jobs: set them back.
-        env --default-signal=INT,QUIT "$tidelock" run k -- echo never >"$out" 2>"$err" &
-        waiter=$!
-        await_waiter
-        start=$(now_ms)
-        kill "-${s%:*}" $waiter
-        wait_for $waiter 30
-        took=$(($(now_ms) - start))
-        [[ $status == "${s#*:}" ]] || fail "SIG${s%:*} while waiting: status $status"
-        until_true 10 nobody_waits || fail "one that was told to stop still stands in line"
-        ((took >= 1500)) || break
-    done
-    ((took < 1500)) || fail "SIG${s%:*} while waiting took $took ms"
+    # A shell ignores INT and QUIT for its background jobs: set them back.
+    env --default-signal=INT,QUIT "$tidelock" run k -- echo never >"$out" 2>"$err" &
+    waiter=$!
+    await_waiter
+    kill "-${s%:*}" $waiter
+    wait_for $waiter 30
+    [[ $status == "${s#*:}" ]] || fail "SIG${s%:*} while waiting: status $status"
+    until_true 10 nobody_waits || fail "one that was told to stop still stands in line"
 done 2>/dev/null # the shell has words for a death by QUIT
 # What was ignored at the start stays ignored, as for nohup.
 env --ignore-signal=HUP "$tidelock" run k -- sh -c 'echo had >"$1"' sh "$work/nohup" &
@@ -97,17 +87,17 @@ expect 0 "$tidelock" run -n k -- true
 
 # ---- no server --------------------------------------------------------------------------------
 stop_server
-quick 2500 69 . "$tidelock" run -w 500ms k -- echo never
-quick 8000 69 . "$tidelock" run k -- echo never
-quick 2500 69 . "$tidelock" run -n k -- echo never
-quick 2500 69 'refused' "$tidelock" run -n --url redis://127.0.0.1:1 k -- echo never
-quick 2500 69 'no such file' "$tidelock" run -n --url "unix://$work/nothing" k -- echo never
+ends 69 . "$tidelock" run -w 500ms k -- echo never
+ends 69 . "$tidelock" run k -- echo never
+ends 69 . "$tidelock" run -n k -- echo never
+ends 69 'refused' "$tidelock" run -n --url redis://127.0.0.1:1 k -- echo never
+ends 69 'no such file' "$tidelock" run -n --url "unix://$work/nothing" k -- echo never
 expect_line 69 'connect' "$tidelock" run -w 500ms --url redis://127.0.0.1:1 k -- echo never
 expect 69 "$tidelock" run -w 300ms --json-fd 3 k -- true 3>"$work/json"
 json_has "$work/json" state unavailable
 json_has "$work/json" exit_status 69
 # A signal ends that wait too.
-"$tidelock" run k -- echo never 2>/dev/null &
+"$tidelock" run -w 10m k -- echo never 2>/dev/null &
 waiter=$!
 sleep 0.3
 kill -TERM $waiter
