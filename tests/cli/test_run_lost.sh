@@ -30,8 +30,8 @@ is_at_work() { grep -qs '^alive' "$work/log"; }
 began() { is_at_work || gone "$run"; }
 
 # Nobody keeps a promise of 100 ms on a processor that is taken away for longer. So tidelock and the worker share one:
-# what holds up tidelock holds up the worker, whose log shows it, or ends early. Then, and only then, all is done once
-# more: what is wrong each time is no accident.
+# what holds up tidelock holds up the worker, whose log shows it, or ends early. Then, and only then, when the worker ended
+# tells nothing of tidelock; that it ended, and how, does. The moments themselves are asserted where time is data: unit/test_guard.
 shared=()
 if command -v taskset >/dev/null; then
     shared=(taskset -c "$("$python" -c 'import os; print(min(os.sched_getaffinity(0)))')")
@@ -64,27 +64,23 @@ begun=: ended=: check=:
 lose() { # STOP or KILL, manner options...
     local how=$1 end stop_at words
     shift
-    for _ in 1 2 3 4 5; do
-        begin "$@"
-        $begun
-        end=$(($(now_ms) + $(redis PTTL k)))
-        stop_server "$how"
-        stop_at=$(now_ms) # what renewed the lock was sent before
-        until_true 30 gone "$(worker)" || depth=1 fail "the command outlives the lock"
-        $ended
-        wait_for "$run" 30
-        [[ $status == 74 ]] || depth=1 fail "status $status"
-        json_has "$work/json" state lost
-        json_has "$work/json" exit_status 74
-        if [[ $how == KILL ]]; then start_server; else stop_server CONT; fi
-        until_true 10 is_free k || depth=1 fail "the lock outlives its lifetime"
-        words=
-        (($(alive) - stop_at < ttl)) || words="the command lived $(($(alive) - stop_at)) ms, longer than $ttl"
-        words=${words:-$($check)}
-        [[ -n $words ]] || return
-        held_up $((end - 100)) || break
-    done
-    depth=1 fail "$words"
+    begin "$@"
+    $begun
+    end=$(($(now_ms) + $(redis PTTL k)))
+    stop_server "$how"
+    stop_at=$(now_ms) # what renewed the lock was sent before
+    until_true 30 gone "$(worker)" || depth=1 fail "the command outlives the lock"
+    $ended
+    wait_for "$run" 30
+    [[ $status == 74 ]] || depth=1 fail "status $status"
+    json_has "$work/json" state lost
+    json_has "$work/json" exit_status 74
+    if [[ $how == KILL ]]; then start_server; else stop_server CONT; fi
+    until_true 10 is_free k || depth=1 fail "the lock outlives its lifetime"
+    words=
+    (($(alive) - stop_at < ttl)) || words="the command lived $(($(alive) - stop_at)) ms, longer than $ttl"
+    words=${words:-$($check)}
+    [[ -z $words ]] || held_up $((end - 100)) || depth=1 fail "$words"
 }
 
 # ---- the server stops: the last renewal may be ttl/3 old, so ttl is the longest ---------------
@@ -93,27 +89,27 @@ was_told() { [[ -n $(term) ]] || echo "no TERM before the end"; }
 check=was_told
 lose STOP polite
 
-# Deaf to TERM: KILL comes before the deadline.
-grace_is() { # least most
+# Deaf to TERM: KILL comes before the deadline, and leaves some time for what TERM has begun.
+has_grace() { # least
     [[ -n $(term) ]] || { echo "no TERM before the KILL" && return; }
     local grace=$(($(alive) - $(term)))
-    ((grace > $1 && grace < $2)) || echo "between TERM and KILL were $grace ms, not $1 to $2; the KILL came $((end - $(alive))) ms before the end that was seen"
+    ((grace > $1)) || echo "between TERM and KILL were $grace ms, not $1; the KILL came $((end - $(alive))) ms before the end that was seen"
 }
-# The moments themselves are asserted where time is data: unit/test_guard.
-grace_of_loss() { grace_is $((ttl / 4 - 400)) $((ttl / 4 + 400)); }
+grace_of_loss() { has_grace $((ttl / 4 - 400)); }
 check=grace_of_loss
 lose STOP deaf
 json_has "$work/json" signal 9
 
 # Tidelock ends the command itself: its supervisor may be given no processor for a while. Here it is stopped for longer than all lasts.
 begin deaf
+end=$(($(now_ms) + $(redis PTTL k)))
 supervisor=$(ps -o ppid= -p "$(worker)" | tr -d ' ')
 named() { [[ $(</proc/"$1"/comm) == tl-supervisor ]]; } # which it is once it goes on after it has begun the command
 until_true 20 named "$supervisor" || fail "the command's parent is '$(</proc/"$supervisor"/comm)'"
 kill -STOP "$supervisor"
 stop_server STOP
 until_true 20 gone "$(worker)" || fail "the command outlives the lock while its supervisor is stopped"
-[[ -n $(term) ]] || fail "no TERM while the supervisor is stopped"
+[[ -n $(term) ]] || held_up $((end - 100)) || fail "no TERM while the supervisor is stopped"
 kill -CONT "$supervisor"
 wait_for "$run" 30
 [[ $status == 74 ]] || fail "status $status after the supervisor was stopped"
@@ -121,7 +117,7 @@ stop_server CONT
 until_true 10 is_free k || fail "the lock outlives its lifetime"
 
 # What the command leaves of its group is killed before the deadline as well.
-ttl=2000 within=(sh -c '"$@" & wait' sh) check=:
+within=(sh -c '"$@" & wait' sh) check=:
 lose STOP deaf
 within=()
 
@@ -147,29 +143,38 @@ stop_server CONT
 until_true 10 is_free k || fail "the lock outlives its lifetime"
 
 # ---- a short outage is nothing to the command, even when a renewal is due meanwhile -------------
-ttl=30000 # on a busy machine the outage of a second lasts for several
-begin polite
+# The first renewal is due at a third of what may be believed, which is 0.82 of the lifetime. On a busy machine the outage
+# lasts for several seconds more, of which there are eight.
+ttl=30000 told=$work/told
+begin polite -vv
 left() { redis PTTL k; }
-# At a third of what may be believed, which is 0.82 of the lifetime.
-nearly_due() { (($(left) < ttl * 73 / 100 + 300)); }
-renewed() { (($(left) > ttl * 73 / 100 + 500)); }
-until_true 30 nearly_due || fail "the lock does not age"
+renewed() { # since the look before
+    local before=$left
+    left=$(left)
+    ((before > 0 && left > before))
+}
+renewals() { grep -c ': renew k: .*sends ' "$told"; }
 stop_server STOP
+sent=$(renewals)
+is_sent() { (($(renewals) > sent)); }
+until_true 30 is_sent || fail "no renewal is sent while the server is stopped: $(cat "$told")"
 sleep 1
 stop_server CONT
+left=1
 until_true 20 renewed || fail "no renewal after an outage of 1 s of 30 s"
 ! gone $run || fail "an outage of 1 s of 30 s ended the command"
 # Of a connection that is lost and comes back the operator is told, unasked.
 redis CLIENT KILL TYPE normal >/dev/null
 for words in 'the connection under 1 held lock is lost: ' '.*: connected again after '; do
-    until_true 10 grep -q "^tidelock: warning: $words" "$err" || fail "no line says '$words': $(cat "$err")"
+    until_true 10 grep -q "^tidelock: warning: $words" "$told" || fail "no line says '$words': $(cat "$told")"
 done
 kill -TERM $run
 wait_for $run 30
 [[ $status == 3 ]] || fail "after an outage: status $status"
+told=$err
 
 # ---- the key is deleted, or taken by another: at once ----------------------------------------
-ttl=1500
+ttl=10000 # of which a renewal tells after a third
 for taken in DEL SET; do
     begin polite
     if [[ $taken == DEL ]]; then redis DEL k >/dev/null; else redis SET k another PX 600000 >/dev/null; fi
@@ -186,7 +191,7 @@ grep -q 'lost' "$err" || fail "nothing is said of the loss"
 
 # ---- what might keep tidelock from its duty ---------------------------------------------------
 # Nobody reads its stderr, which the command has filled.
-ttl=2000 told=$work/stuck within=(sh -c 'yes >&2 & echo $! >"$0"; exec "$@"' "$work/flood") check=:
+ttl=4000 told=$work/stuck within=(sh -c 'yes >&2 & echo $! >"$0"; exec "$@"' "$work/flood") check=:
 mkfifo "$told"
 exec 9<>"$told"
 reader=
@@ -203,11 +208,12 @@ one_reads() { # once the command has ended
 begun=none_reads ended=one_reads
 lose STOP deaf -v
 # Nor does what is said of a connection keep the lock from being renewed.
-ttl=4000
+ttl=12000
 begin polite
 none_reads
 for _ in 1 2; do # the first renewal makes the connection
-    until_true 10 nearly_due && until_true 10 renewed || fail "no renewal while nobody reads stderr"
+    left=0
+    until_true 20 renewed || fail "no renewal while nobody reads stderr"
     redis CLIENT KILL TYPE normal >/dev/null
 done
 one_reads
@@ -218,6 +224,7 @@ kill $reader
 exec 9>&-
 begun=: ended=: told=$err within=()
 # It was stopped itself, for longer than the lifetime: the command ends as soon as it goes on.
+ttl=4000
 begin polite
 kill -STOP $run
 until_true 10 is_free k || fail "the lock of one that is stopped outlives its lifetime"
@@ -226,34 +233,24 @@ wait_for $run 30
 [[ $status == 74 ]] || fail "stopped itself: status $status"
 
 # ---- the longest hold -------------------------------------------------------------------------
-ttl=4000
-hold() { # manner; what is wrong $check says
-    local words
-    for _ in 1 2 3 4 5; do
-        begin "$1" --max-hold 500ms
-        wait_for $run 30
-        assert_free k
-        words=$($check)
-        [[ -n $words ]] || return
-        held_up $(($(first) + 1500)) || break
-    done
-    depth=1 fail "--max-hold: $words"
+# It has to be long enough for a worker to begin. When it is over: unit/test_guard; here that it is, in which order, and that the
+# lock is free then.
+ttl=20000
+hold() { # manner, status
+    begin "$1" --max-hold 3s
+    wait_for $run 30
+    assert_free k
+    [[ $status == "$2" && -n $(term) ]] || held_up $(($(first) + 3000)) || fail "--max-hold: status $status of a $1 command, TERM '$(term)'"
 }
-was_told_in_time() {
-    [[ $status == 3 && -n $(term) ]] || { echo "status $status, TERM '$(term)'" && return; }
-    (($(term) - $(first) < 800)) || echo "TERM after $(($(term) - $(first))) ms instead of 500"
-}
-check=was_told_in_time
-hold polite
+hold polite 3
 grep -q 'max-hold' "$err" || fail "nothing is said of --max-hold"
 json_has "$work/json" state free
-grace_of_hold() { if [[ $status == 137 ]]; then grace_is 700 1300; else echo "status $status of a deaf command"; fi; }
-check=grace_of_hold
-hold deaf
+hold deaf 137
+(($(alive) - $(term) > 700)) || held_up $(($(first) + 3000)) || fail "between TERM and KILL were $(($(alive) - $(term))) ms"
 expect 143 "$tidelock" run --max-hold 300ms k -- sleep 60
 expect 0 "$tidelock" run --max-hold 20s k -- true
 
 # ---- the server dies, for good ----------------------------------------------------------------
-ttl=2000 check=:
+ttl=4000 check=:
 lose KILL polite
 exit 0
