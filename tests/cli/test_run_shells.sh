@@ -17,7 +17,7 @@ if pid == 0:
     os.execvp(argv[0], argv)
 
 screen = ""
-def see(pattern, seconds=20):
+def see(pattern, seconds=60):
     global screen
     end = time.time() + seconds * slow
     while True:
@@ -37,7 +37,7 @@ def state(process):
             return f.read().rsplit(") ", 1)[1].split()[0]
     except OSError:
         return "gone"
-def until(what, text, seconds=20):
+def until(what, text, seconds=60):
     end = time.time() + seconds * slow
     while not what():
         if time.time() > end:
@@ -60,7 +60,7 @@ def script(text):
 
 type_in("stty -echo; echo rea''dy\n")
 see("ready")
-for who in ("flock %s/file" % work, "%s run -t 30s %s --" % (tidelock, shell)):
+for who in ("flock %s/file" % work, "%s run -t 10m %s --" % (tidelock, shell)):
     ours = "flock" not in who.split()[0]
     # Ctrl-C ends a script, and a loop at the prompt.
     for typed in (script("%s sh -c 'echo pid $$; exec sleep 600'\necho went on\n" % who),
@@ -110,31 +110,34 @@ for who in ("flock %s/file" % work, "%s run -t 30s %s --" % (tidelock, shell)):
     see("got <word>")
     prompt()
     # Stopped, then continued in the background.
-    type_in("%s sh -c 'echo pid $$; sleep 1; echo fin''ished'\n" % who)
+    go = work + ("/go-ours" if ours else "/go")
+    type_in("%s sh -c 'echo pid $$; until [ -e %s ]; do sleep 0.05; done; echo fin''ished'\n" % (who, go))
     command = see(r"pid (\d+)\s").group(1)
     type_in("\x1a")
     until(lambda: stopped(command), "Ctrl-Z doesn't stop the command")
     prompt()
     type_in("bg\n")
+    open(go, "w").close()
     see("finished")
     type_in("wait\n")
     prompt()
 
 # Stopped for longer than the lifetime: the command is ended when the lock is, and never goes on.
-type_in("%s run -t 2s %s -- sh -c 'echo pid $$; sleep 2; echo ran on'; echo \"ended $?\"\n" % (tidelock, shell))
+type_in("%s run -t 10s %s -- sh -c 'echo pid $$; until [ -e %s/go-on ]; do sleep 0.05; done; echo ran on'; echo \"ended $?\"\n" % (tidelock, shell, work))
 command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 until(lambda: stopped(command), "Ctrl-Z doesn't stop the command")
 until(free, "a stopped job keeps its lock")
 if stopped(command):
     sys.exit("%s: the lock is free while the stopped command could go on" % shell)
+open(work + "/go-on", "w").close()
 type_in("fg; echo \"after $?\"\n")
 see("after 74")
 if "ran on" in screen:
     sys.exit("%s: the command ran on without the lock" % shell)
 
 # --new-session: no terminal, and Ctrl-Z and Ctrl-C still mean it.
-type_in("%s run --new-session -t 30s %s -- sh -c 'echo pid $$; exec sleep 600'\n" % (tidelock, shell))
+type_in("%s run --new-session -t 10m %s -- sh -c 'echo pid $$; exec sleep 600'\n" % (tidelock, shell))
 command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 until(lambda: stopped(command), "--new-session: Ctrl-Z doesn't stop the command")
@@ -154,7 +157,7 @@ until(free, "the lock outlives a hang-up")
 PY
 begin() { # shell: its pid is in the variable of this name
     mkdir "$work/$1"
-    timeout -k 5 $((90 * slow)) "$python" "$work/shells.py" "$1" "$tidelock" "$work/$1" $slow >"$work/$1.out" 2>&1 &
+    timeout -k 5 $((500 * slow)) "$python" "$work/shells.py" "$1" "$tidelock" "$work/$1" $slow >"$work/$1.out" 2>&1 &
     printf -v "$1" %s $!
 }
 shells=()

@@ -15,7 +15,7 @@ if pid == 0:
     os.execvp("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
 
 screen = ""
-def see(pattern, seconds=10):
+def see(pattern, seconds=60):
     """Wait for the pattern; return its match, and forget the screen up to it."""
     global screen
     end = time.time() + seconds * slow
@@ -44,7 +44,7 @@ def both(one, other):
     return see(one).group(1), found.group(2)
 def asked(*words):
     return subprocess.run([tidelock, *words], stdout=subprocess.PIPE).stdout
-def until(what, text, seconds=10):
+def until(what, text, seconds=60):
     end = time.time() + seconds * slow
     while not what():
         if time.time() > end:
@@ -68,17 +68,17 @@ see("status 0")
 def ended(status):
     type_in('echo "status $?"\n')
     see("status %d" % status)
-type_in("%s run k -- sh -c 'echo star''ted; exec sleep 60'; echo went''on\n" % tidelock)
+type_in("%s run k -- sh -c 'echo star''ted; exec sleep 600'; echo went''on\n" % tidelock)
 see("started")
 type_in("\x03")
 ended(130)
-type_in("for i in 1 2 3; do %s run k -- sh -c 'echo star''ted; exec sleep 60'; done\n" % tidelock)
+type_in("for i in 1 2 3; do %s run k -- sh -c 'echo star''ted; exec sleep 600'; done\n" % tidelock)
 see("started")
 type_in("\x03")
 ended(130)
 if "wenton" in screen or "started" in screen:
     sys.exit("went on after Ctrl-C: %r" % screen)
-type_in("%s run k -- python3 -c 'import signal, time; signal.signal(2, lambda *a: print(\"in\" \"terrupt\", flush=True)); print(\"rea\" \"dy\", flush=True); time.sleep(1); print(\"do\" \"ne\")'; echo \"status $?\"\n" % tidelock)
+type_in("%s run k -- python3 -c 'import signal, time; n = []; signal.signal(2, lambda *a: (n.append(1), print(\"in\" \"terrupt\", flush=True))); print(\"rea\" \"dy\", flush=True); [time.sleep(0.02) for _ in iter(lambda: bool(n), True)]; time.sleep(1); print(\"do\" \"ne\")'; echo \"status $?\"\n" % tidelock)
 see("ready")
 type_in("\x03")
 see("interrupt")
@@ -87,20 +87,20 @@ if "interrupt" in see("[^$]*done").group(0):
 see("status 0")
 
 # Ctrl-C ends --forever.
-type_in("%s run --forever k -- sh -c 'echo star''ted; exec sleep 60'\n" % tidelock)
+type_in("%s run --forever k -- sh -c 'echo star''ted; exec sleep 600'\n" % tidelock)
 see("started")
 type_in("\x03")
 ended(130)
 
 # Ctrl-C also reaches a command that has left our process group, as timeout does.
-type_in("%s run k -- timeout 60 sh -c 'echo star''ted; exec sleep 60'\n" % tidelock)
+type_in("%s run k -- timeout 600 sh -c 'echo star''ted; exec sleep 600'\n" % tidelock)
 see("started")
 type_in("\x03")
 type_in("echo she''ll\n")
 see("shell")
 
 # Ctrl-C while it waits for the lock.
-type_in("%s run k -- sh -c 'echo star''ted; exec sleep 60' &\n" % tidelock)
+type_in("%s run k -- sh -c 'echo star''ted; exec sleep 600' &\n" % tidelock)
 see("started")
 type_in("%s run k -- echo never; echo went''on\n" % tidelock)
 until(lambda: b'"waiters":1,' in asked("check", "--json", "k"), "nobody waits for the lock")
@@ -112,7 +112,7 @@ if "wenton" in screen:
     sys.exit("went on after Ctrl-C: %r" % screen)
 
 # Ctrl-Z stops both, fg continues both, and the command keeps the keyboard.
-type_in("%s run k -- sh -c 'echo pid $$; read word; echo \"got <$word>\"'; echo \"status $?\"\n" % tidelock)
+type_in("%s run -t 10m k -- sh -c 'echo pid $$; read word; echo \"got <$word>\"'; echo \"status $?\"\n" % tidelock)
 command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 see("status 148|Stopped")
@@ -126,7 +126,7 @@ type_in("echo \"status $?\"\n")
 see("status 0")
 
 # Stopped for longer than the lifetime: the lock is lost, and the command does not run on.
-type_in("%s run -t 2s k -- sh -c 'echo pid $$; read word; echo ran on'; echo \"status $?\"\n" % tidelock)
+type_in("%s run -t 10s k -- sh -c 'echo pid $$; read word; echo ran on'; echo \"status $?\"\n" % tidelock)
 command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 see("status 148|Stopped")
@@ -137,7 +137,7 @@ if "ran on" in screen:
     sys.exit("the command ran on without the lock")
 
 # A stopped job that is killed takes its command along.
-type_in("%s run k -- sh -c 'echo pid $$; exec sleep 60'\n" % tidelock)
+type_in("%s run -t 10m k -- sh -c 'echo pid $$; exec sleep 600'\n" % tidelock)
 command = see(r"pid (\d+)\s").group(1)
 type_in("\x1a")
 see("Stopped")
@@ -145,7 +145,7 @@ type_in("kill %1\n")
 until(lambda: not os.path.exists("/proc/" + command), "the command outlives a killed job")
 
 # In the background it does not take the terminal; reading there stops it, until fg.
-type_in("%s run k -- sh -c 'echo pid $$; read word; echo \"got <$word>\"' &\necho job $!\n" % tidelock)
+type_in("%s run -t 10m k -- sh -c 'echo pid $$; read word; echo \"got <$word>\"' &\necho job $!\n" % tidelock)
 job, command = both(r"job (\d+)\s", r"pid (\d+)\s")
 until(lambda: state(command) == "T" and state(job) == "T", "reading in the background did not stop it")
 type_in("echo she''ll\n")
@@ -160,5 +160,5 @@ see("got <third>")
 type_in("exit\n")
 os.waitpid(pid, 0)
 PY
-timeout -k 5 $((90 * slow)) "$python" "$work/terminal.py" "$tidelock" "$work" $slow >"$out" 2>"$err" ||
+timeout -k 5 $((500 * slow)) "$python" "$work/terminal.py" "$tidelock" "$work" $slow >"$out" 2>"$err" ||
     fail "terminal: status $?: $(cat "$out")"
