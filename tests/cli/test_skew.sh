@@ -28,7 +28,7 @@ agent() { # name offset options...
 }
 agent near +0.003
 agent exact +0
-expect 0 "$tidelock" skew
+expect 0 "$tidelock" skew --slack 20s
 grep -q '^SAFE: ' "$out" || fail "a fleet of one time: $(cat "$out")"
 
 # Under load the uncertainty grows: what is further apart here leaves it more than a second.
@@ -97,18 +97,22 @@ grep -qE '^tidelock_skew_offset_seconds\{host="behind",instrument="agent",edge="
 expect_line 78 'no-such-dir' "$tidelock" skew --output "$work/no-such-dir/x"
 
 # ---- more than one sample ------------------------------------------------------------------------
-# It tells a drift when its samples are a second apart: a machine that stood still for the rest of the time has
-# no more than one or two.
-for _ in 1 2 3 4 5; do
+# It tells a drift when its samples are a second apart: on a machine that stood still for the rest of the time there are no more
+# than one or two, and the next look has more.
+drifts() {
     expect 0 "$tidelock" skew --for 1500ms --slack 20s --json
-    grep -q "\"name\":\"$me\",[^}]*},\"drift_ppm\":null" "$out" || break
-done
-"$python" - "$out" "$me" <<'PY' || fail "--for: $(head -c 600 "$out")"
+    "$python" - "$out" "$me" <<'PY'
 import json, sys
 h = [h for h in json.load(open(sys.argv[1]))["hosts"] if h["name"] == sys.argv[2]][0]
 d = h["drift_ppm"]
-assert h["samples"] > 3 and d["lo"] <= 0 <= d["hi"], h  # one clock
+assert d is None or d["lo"] <= 0 <= d["hi"], h  # one clock
+sys.exit(0 if d and h["samples"] > 3 else 9)
 PY
+    local came=$?
+    ((came != 1)) || fail "--for: $(head -c 600 "$out")"
+    return $came
+}
+until_true 60 drifts || fail "--for tells no drift: $(head -c 600 "$out")"
 expect 0 "$tidelock" skew --samples 1 --slack 20s --json
 
 # ---- records that are not to be believed -----------------------------------------------------------
@@ -144,11 +148,11 @@ grep -q '"name":"near","instrument":"agent","offset_ms":null,[^}]*"status":"void
 
 # ---- leases ---------------------------------------------------------------------------------------
 expect 0 "$tidelock" agent --forget near --forget ahead --forget behind
-expect 0 "$tidelock" skew --json # who was retired is not missing: test_skew_missing.sh is about those who are
+expect 0 "$tidelock" skew --slack 20s --json # who was retired is not missing: test_skew_missing.sh is about those who are
 [[ $(grep -o '"instrument":"agent"' "$out" | wc -l) == 1 ]] || fail "forgotten hosts count: $(cat "$out")"
 # This host's own agent adds nothing, and takes nothing away; another host of our name does.
 expect 0 "$tidelock" agent --once --every 10m
-expect 0 "$tidelock" skew --json
+expect 0 "$tidelock" skew --slack 20s --json
 [[ $(grep -o "\"name\":\"$me\"" "$out" | wc -l) == 1 ]] || fail "our own record counts: $(cat "$out")"
 # Our agent and we contradict each other: a clock was set, and it may have been the server's.
 read -r -a words <<<"$(redis GET "{tidelock:agents}:$me")"
@@ -163,7 +167,7 @@ grep -q "\"name\":\"$me\",[^}]*\"status\":\"clash\"" "$out" || fail "a host of o
 # ---- the server's clock is set while it is asked; another server takes over -------------------------
 redis FLUSHALL >/dev/null
 agent near +0.003
-expect 0 "$tidelock" skew
+expect 0 "$tidelock" skew --slack 20s
 proxy() { # what it changes; its URL comes into $through
     rm -f "$work/port"
     "$python" "$here/tests/cli/doctor_proxy.py" "$socket" "$work/port" "$@" &
@@ -190,7 +194,7 @@ lasting() { # name, then the environment of an agent
     local name=$1
     shift
     env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 "$@" \
-        "$tidelock" agent -v --every 200ms --name "$name" 2>"$work/$name.err" &
+        "$tidelock" agent -v --every 1s --name "$name" 2>"$work/$name.err" &
 }
 set_clock +0.350
 lasting moving FAKETIME_TIMESTAMP_FILE="$work/clock" FAKETIME_NO_CACHE=1
@@ -203,9 +207,9 @@ racing=$!
 expect_line 69 'the clock was set while it was measured' env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 \
     FAKETIME='+0 x3' "$tidelock" agent --once --name once
 rounds() { (($(grep -c ' us from the server' "$work/$1.err") >= $2)); }
-until_true 20 rounds moving 3 && until_true 20 rounds drifting 3 || fail "no rounds: $(cat "$work/moving.err" "$work/drifting.err")"
+until_true 60 rounds moving 2 && until_true 60 rounds drifting 2 || fail "no rounds: $(cat "$work/moving.err" "$work/drifting.err")"
 started=$(date +%s%6N)
-# Their leases are 600 ms: a look finds both, unless the machine has held them up.
+# Their leases are 3 s: a look finds both, unless the machine has held them up.
 both_known() {
     "$tidelock" skew --json >"$out" 2>"$err"
     record=$(redis GET '{tidelock:agents}:drifting' | cut -d' ' -f3-5)
@@ -216,7 +220,7 @@ sys.exit(hosts["moving"]["status"] != "ok" or hosts["drifting"]["status"] != "un
 PY
 }
 offsets() { # ms of moving; drifting's clock is ahead by 1/2000 of its age, which is known to the time that starting it took
-    until_true 20 both_known || depth=1 fail "one of the two is unknown: $(head -c 1500 "$out")"
+    until_true 60 both_known || depth=1 fail "one of the two is unknown: $(head -c 1500 "$out")"
     "$python" - "$out" "$1" "$began" "$started" "$record" <<'PY' ||
 import json, sys
 hosts = {h["name"]: h for h in json.load(open(sys.argv[1]))["hosts"]}
@@ -232,11 +236,12 @@ PY
 }
 offsets 350
 set_clock -0.650
-before=$(grep -c ' us from the server' "$work/moving.err")
-until_true 20 rounds moving $((before + 2)) || fail "it goes on no more: $(cat "$work/moving.err")"
-second=$(grep ' us from the server' "$work/moving.err" | sed -n "$((before + 2))p")
+behind() { grep ' us from the server' "$work/moving.err" | grep ' is -[0-9]\{6,\} to '; }
+twice_behind() { (($(behind | wc -l) >= 2)); }
+until_true 60 twice_behind || fail "it goes on no more: $(cat "$work/moving.err")"
+second=$(behind | sed -n 2p)
 [[ $second =~ is\ (-[0-9]+)\ to\ (-?[0-9]+)\ us ]] &&
-    ((BASH_REMATCH[1] <= -1650000 && BASH_REMATCH[2] >= 350000 && BASH_REMATCH[2] < 800000)) || # it may be set by as much again
+    ((BASH_REMATCH[1] <= -1650000 && BASH_REMATCH[2] >= 350000 && BASH_REMATCH[2] < 1300000)) || # it may be set by as much again
     fail "two periods after the step: $second"
 (($(redis GET '{tidelock:agents}:moving' | cut -d' ' -f11) >= 1)) || fail "no step is told: $(redis GET '{tidelock:agents}:moving')"
 offsets -650
