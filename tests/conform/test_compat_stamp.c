@@ -165,13 +165,13 @@ static void meet(tl_lock *lock, const tl_lock_event *event, void *ctx) {
 CONFORM_STAMPS(who_is_robbed_is_told_how_far_the_thiefs_clock_is_ahead, c, 0) {
     static thief t;
     memset(&t, 0, sizeof t);
-    tl_lock *lock = conform_lock_with(c, conform_client(c),
-                                      TL_LOCK_OPTIONS(.ttl_ms = 3000, .on_event = meet, .ctx = &t));
+    tl_lock *lock = conform_lock_with(
+        c, conform_client(c), TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = meet, .ctx = &t));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     set_stamp(c, wall_ms() + AHEAD_MS + legacy_ms(c));
     WAIT_FOR(SOON_MS, t.lost);
     assert_true(t.stolen);
-    assert_in_range(t.thief_ahead_ms, AHEAD_MS - 3000 - SLACK_MS, AHEAD_MS + SLACK_MS);
+    assert_in_range(t.thief_ahead_ms, AHEAD_MS - TTL_MS - SLACK_MS, AHEAD_MS + SLACK_MS);
     assert_int_equal(tl_lock_state(lock), TL_LOST);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     assert_true(stamp_in(c) > wall_ms() + legacy_ms(c));

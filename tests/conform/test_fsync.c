@@ -10,7 +10,7 @@
 #include "tests.h"
 
 #define KEY "jobs:nightly"
-#define TTL_MS clock_patient_ms(3000)
+#define TTL_MS 30000
 #define MANY 20
 
 static fake_tcp *server;
@@ -42,11 +42,11 @@ static tl_client *client_on_disk(int32_t replicas) {
                                               .wait_replicas = replicas));
 }
 
-/* The limit may cut short the last of the looks, which then can't say: again, a few times. */
+/* The limit may cut short the last of the looks, which then can't say: again, each time for twice as long. */
 static void refused(tl_lock *lock, tl_err want, const char *words) {
     tl_err code = TL_EUNCERTAIN;
-    for (int i = 0; i < 10 && code == TL_EUNCERTAIN; i++)
-        code = tl_lock_acquire(lock, 300, &said);
+    for (int64_t ms = 300; ms <= SOON_MS && code == TL_EUNCERTAIN; ms *= 2)
+        code = tl_lock_acquire(lock, ms, &said);
     ASSERT_RESULT(code, want);
     ASSERT_SAID(words);
 }
@@ -72,9 +72,11 @@ TEST(what_the_disk_has_is_held_and_each_take_is_confirmed) {
     uint64_t natively = fake_tcp_count(server, "set"), before = fake_tcp_count(server, "waitaof");
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     assert_int_equal(fake_tcp_count(server, "set") - natively, 1);
-    assert_int_equal(fake_tcp_count(server, "waitaof") - before, 1);
+    /* Where the machine is slow, a renewal is confirmed, too. */
+    assert_in_range(fake_tcp_count(server, "waitaof") - before, 1, 2);
+    before = fake_tcp_count(server, "waitaof");
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
-    assert_true(fake_tcp_count(server, "waitaof") - before >= 2);
+    assert_true(fake_tcp_count(server, "waitaof") > before);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_int_equal(fake_tcp_count(server, "wait"), 0);
 }
@@ -110,14 +112,14 @@ TEST(a_holder_whose_renewals_the_disk_has_not_is_told_in_time) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_on_disk(0), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = LASTING_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     disks(true, false, 0);
-    (void)lock_events_await(events, TL_AT_RISK, 2 * TTL_MS);
+    (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
     disks(true, true, 0);
-    WAIT_FOR(SOON_MS, tl_lock_state(lock) == TL_HELD);
+    ASSERT_GOES_ON(lock);
     disks(true, false, 0);
-    lock_event lost = lock_events_await(events, TL_LOST, 2 * TTL_MS);
+    lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.remaining_ms, 0);
 }
 
@@ -127,12 +129,12 @@ TEST(many_renewals_are_confirmed_by_one) {
     for (int i = 0; i < MANY; i++) {
         char key[32];
         (void)snprintf(key, sizeof key, "many:%d", i);
-        lock[i] = make_lock(client, key, TTL_MS);
+        lock[i] = make_lock(client, key, LASTING_MS);
         ASSERT_RESULT(tl_lock_acquire(lock[i], SOON_MS, &said), TL_OK);
     }
     disks(true, false, 0);
     for (int i = 0; i < MANY; i++) /* what is joined isn't confirmed for anyone */
-        WAIT_FOR(2 * TTL_MS, tl_lock_state(lock[i]) != TL_HELD);
+        WAIT_FOR(SOON_MS, tl_lock_state(lock[i]) != TL_HELD);
     disks(true, true, 0);
     uint64_t before = fake_tcp_count(server, "waitaof");
     for (int i = 0; i < MANY; i++)

@@ -18,8 +18,8 @@
 #define SKIP 77
 /* Stamps: with the least margins and the longest legacy lifetime any lifetime of our own will do, and is
  * believed but for some ms. Strict writes the legacy lifetime, which so is shorter; and it gives its
- * requests no longer than the lag, which so is longer. */
-#define STRICT_LAG_MS 990
+ * requests no longer than the lag, which so is longer, and releases only what lasts for longer than a request may take. */
+#define STRICT_LAG_MS 10000
 #define STAMPS_LACK (CONFORM_GARBAGE | CONFORM_NO_FENCE | CONFORM_RUNTIME)
 #define SCRIPTS_LACK (STAMPS_LACK | CONFORM_NO_SCRIPTS)
 #define STRICT_LACKS                                                                               \
@@ -315,6 +315,8 @@ tl_client *conform_client_with(conform *c, tl_client_options options) {
         legacy.legacy_ttl_min_ms = c->row->strict ? STRICT_TTL_MS : TL_TTL_MAX_MS;
     }
     legacy.strict = c->row->strict;
+    if (c->row->strict && !options.attempt_ms)
+        options.attempt_ms = STRICT_LAG_MS;
     options.legacy = c->row->stamps || c->row->phase ? &legacy : NULL;
     if (!options.url)
         options.url = c->url;

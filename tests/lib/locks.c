@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define OWNED_MAX 512
-#define ATTEMPT_MS 2000 /* the default of the public header */
 
 /* Not on the stack of a test, which a failure leaves while threads still look at them. */
 static tl_client *clients[OWNED_MAX];
@@ -22,8 +21,10 @@ tl_error said;
 
 tl_client *make_client_with(tl_client_options options) {
     assert_true(client_count < OWNED_MAX);
-    if (options.attempt_ms == 0 && clock_patient_ms(1) > 1)
-        options.attempt_ms = clock_patient_ms(ATTEMPT_MS);
+    if (options.attempt_ms == 0)
+        options.attempt_ms = SOON_MS;
+    if (options.connect_ms == 0)
+        options.connect_ms = SOON_MS;
     ASSERT_RESULT(tl_client_open(&options, &clients[client_count], &said), TL_OK);
     return clients[client_count++];
 }
@@ -47,6 +48,12 @@ tl_lock *make_lock_with(tl_client *client, const char *key, tl_lock_options opti
 
 tl_lock *make_lock(tl_client *client, const char *key, int64_t ttl_ms) {
     return make_lock_with(client, key, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms));
+}
+
+uint64_t renewals_of(tl_client *client) {
+    tl_stats s = {.size = sizeof s};
+    ASSERT_RESULT(tl_client_stats(client, &s, &said), TL_OK);
+    return s.renewals;
 }
 
 void drop_lock(tl_lock *lock) {
@@ -107,7 +114,7 @@ void locks__said(const char *words, const char *file, int line) {
 
 tl_err acquire_to_limit(tl_lock *lock, int64_t wait_ms) {
     tl_err code = TL_EUNCERTAIN;
-    for (int i = 0; i < 10 && (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE); i++) {
+    for (; wait_ms <= SOON_MS && (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE); wait_ms *= 2) {
         int64_t began = clock_ms();
         code = tl_lock_acquire(lock, wait_ms, &said);
         ASSERT_TOOK(began, wait_ms - 1, wait_ms);
