@@ -25,7 +25,7 @@
 
 #define CLUSTERS_MAX 8
 #define START_TRIES 5
-#define ANSWER_MS 30000
+#define ANSWER_MS 60000
 #define ARGUMENTS_MAX 40
 #define SKIP 77
 #define MEMORY "/dev/shm"
@@ -176,8 +176,8 @@ static bool has_died(member *m) {
 
 static bool answers(const real_etcd *e, unsigned i) {
     tl_client *client;
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = e->of[i].url, .attempt_ms = 1000,
-                                            .connect_ms = 1000);
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = e->of[i].url, .attempt_ms = 5000,
+                                            .connect_ms = 5000);
     if (e->tls)
         o.tls_ca_file = e->ca;
     if (e->mutual)
@@ -440,7 +440,7 @@ static const char *ctl_at(const real_etcd *e, const char *endpoints, const char 
     (void)snprintf(name, sizeof name, "%s/out", e->dir);
     int out = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), status = 1;
     pid_t pid = run_ctl(e, endpoints, arguments, out), ended = 0;
-    for (int64_t end = now_ms() + 20000; now_ms() < end && ended == 0; pause_ms(5))
+    for (int64_t end = now_ms() + ANSWER_MS; now_ms() < end && ended == 0; pause_ms(5))
         ended = waitpid(pid, &status, WNOHANG);
     if (ended == 0) {
         kill(pid, SIGKILL);
@@ -469,14 +469,14 @@ static const char *number_of(const char *json, const char *name, char to[24]) {
 
 unsigned real_etcd_leader(const real_etcd *e) {
     char member[24], leader[24];
-    for (int64_t end = now_ms() + 20000; now_ms() < end; pause_ms(50)) {
+    for (int64_t end = now_ms() + ANSWER_MS; now_ms() < end; pause_ms(50)) {
         for (unsigned i = 0; i < e->count; i++) {
             char endpoint[64];
             if (e->of[i].pid <= 0 || e->of[i].frozen)
                 continue;
             (void)snprintf(endpoint, sizeof endpoint, "http%s://127.0.0.1:%d", e->tls ? "s" : "",
                            e->of[i].port);
-            const char *text = ctl_at(e, endpoint, "endpoint status -w json --command-timeout=2s");
+            const char *text = ctl_at(e, endpoint, "endpoint status -w json --command-timeout=10s");
             (void)number_of(text, "\"member_id\":", member);
             if (member[0] && strcmp(member, number_of(text, "\"leader\":", leader)) == 0)
                 return i;

@@ -98,7 +98,7 @@ void real_fleet_join(real_fleet *f);
 /** Whom more than half of all Sentinels name, of those that run, and who says himself that he is a master. NULL: nobody. */
 real_node *real_fleet_master(real_fleet *f);
 
-/** Wait until that is another than this one; how long it took, in ms. It ends the program after 30 s, as all that is waited for
+/** Wait until that is another than this one; how long it took, in ms. It ends the program after 240 s, as all that is waited for
  *  here. */
 int64_t real_fleet_await_master(real_fleet *f, const real_node *former);
 

@@ -11,7 +11,7 @@
 
 #define REAL_NODES_MAX 16
 #define REAL_CONFIG_SIZE 2048
-#define REAL_WHOLE_MS 60000 /* until a fleet is whole, on a busy machine */
+#define REAL_WHOLE_MS 240000 /* until a fleet is whole, however busy the machine */
 
 typedef struct {
     const char *scheme;                 /**< of the URL, behind redis+ */

@@ -23,7 +23,8 @@
 
 #define SERVERS_MAX 32
 #define START_TRIES 5   /* a port may be taken between finding and binding it */
-#define ANSWER_MS 10000 /* until a started server has answered */
+#define ANSWER_MS 60000 /* until a started server has answered */
+#define ASK_S 5         /* until it is asked anew, while it starts */
 #define BUS_APART 10000 /* a cluster's port for other nodes, where it can't be set */
 #define SKIP 77
 
@@ -40,7 +41,7 @@ struct real_redis {
 
 static real_redis *servers[SERVERS_MAX];
 static char certificates[128], ca[160]; /* of all servers with TLS; "" before the first */
-static const struct timeval limit = {.tv_sec = 5};
+static const struct timeval limit = {.tv_sec = 30};
 
 /* The test program ends: without a server there is nothing to test. */
 __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...) {
@@ -152,10 +153,11 @@ static bool has_died(real_redis *r) {
 
 /* Any answer will do, except that it is still loading, if that matters. */
 static bool answers(const real_redis *r, bool loaded) {
-    redisContext *context = redisConnectUnixWithTimeout(r->socket, (struct timeval){.tv_sec = 1});
+    redisContext *context = redisConnectUnixWithTimeout(r->socket,
+                                                        (struct timeval){.tv_sec = ASK_S});
     redisReply *reply = NULL;
     if (context && !context->err) {
-        redisSetTimeout(context, (struct timeval){.tv_sec = 1});
+        redisSetTimeout(context, (struct timeval){.tv_sec = ASK_S});
         reply = redisCommand(context, "PING");
     }
     bool loading = reply && reply->type == REDIS_REPLY_ERROR &&

@@ -56,11 +56,11 @@ void real_redis_restart(real_redis *r);
 /** As restart, but on return it may still be loading its data. */
 void real_redis_restart_loading(real_redis *r);
 
-/** A new connection, logged in; 5 s limit on everything. Close with redisFree. */
+/** A new connection, logged in; 30 s limit on everything, which only what hangs reaches. Close with redisFree. */
 redisContext *real_redis_connect(const real_redis *r);
 
 /** One command, as redisCommand, on a connection of its own that it makes anew when lost. The
- *  reply is the caller's (freeReplyObject). NULL: no reply within 5 s. */
+ *  reply is the caller's (freeReplyObject). NULL: no reply within 30 s. */
 redisReply *real_redis_command(real_redis *r, const char *format, ...);
 
 /** The reply of such a command as a number: of an integer reply, or of a string. -1 otherwise. */
