@@ -17,6 +17,8 @@
 #include "tests.h"
 #include "wire/slots.h"
 
+#define DOWN_MS 4000 /* nobody is replaced because the machine has stopped him for a while */
+
 static real_fleet *fleet;
 
 static int64_t began_ms;
@@ -50,8 +52,11 @@ static void write_to(real_node *node, const char *key) {
 
 /* The master, one Sentinel and the clients are on one side, all others on the other. */
 TEST(sentinels_replace_a_master_that_is_parted_from_most_of_them) {
-    const real_fleet_options options = {
-        .gates = true, .tls = true, .password = "pw", .sentinel_password = "spw"};
+    const real_fleet_options options = {.gates = true,
+                                        .tls = true,
+                                        .down_ms = DOWN_MS,
+                                        .password = "pw",
+                                        .sentinel_password = "spw"};
     began_ms = clock_ms();
     fleet = real_fleet_start_sentinels(&options);
     print_time("three Sentinels with gates, TLS and passwords started");
@@ -189,7 +194,7 @@ static void replace_a_master_twice(void) {
 }
 
 TEST(a_cluster_keeps_a_slot_open_and_replaces_a_master) {
-    const real_fleet_options options = {.gates = true, .down_ms = 500};
+    const real_fleet_options options = {.gates = true, .down_ms = DOWN_MS};
     began_ms = clock_ms();
     fleet = real_fleet_start_cluster(&options);
     print_time("a cluster with gates started");
