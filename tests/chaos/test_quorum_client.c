@@ -533,7 +533,7 @@ TEST(nothing_is_given_before_quiet_ms_unless_it_is_off) {
     ASSERT_RESULT(tl_lock_acquire(one, 10 * quiet, &said), TL_OK);
     ASSERT_TOOK(began, quiet, quiet);
     tl_client *client = make_client_with(
-        TL_CLIENT_OPTIONS(.url = quorum_url, .attempt_ms = SOON_MS, .connect_ms = SOON_MS));
+        TL_CLIENT_OPTIONS(.url = quorum_url, .attempt_ms = 5000, .connect_ms = SOON_MS)); /* sooner */
     tl_lock *late = make_lock(client, "late",
                               1000); /* by default 30 s, which these are not there yet */
     tl_err code = tl_lock_acquire(late, 0, &said);
