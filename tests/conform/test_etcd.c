@@ -5,10 +5,12 @@
  */
 #include "tests.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <tidelock/inspect.h>
 #include <tidelock/tidelock.h>
@@ -18,9 +20,11 @@
 #include "clock_wait.h"
 #include "real_etcd.h"
 
-#define TTL_MS clock_patient_ms(5000)
-#define LEAST_MS clock_patient_ms(2000)
-#define LEAST 9 / 11 /* of a lifetime */
+#define TTL_MS 30000
+#define LASTING_MS clock_patient_ms(10000) /* a renewal saves it, whoever is stopped for seconds */
+#define WATCHED_MS 1500                    /* until there is a stream, most likely */
+#define FLOOR_MS 5000 /* after so long who waits and isn't told looks by himself */
+#define LEAST 9 / 11  /* of a lifetime */
 
 static real_etcd *etcd;
 static tl_client *client;
@@ -38,8 +42,8 @@ static void pause_ms(long ms) {
 static tl_client *open_url(const char *url) {
     tl_client *c;
     tl_error err;
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .service = "conform",
-                                            .attempt_ms = clock_patient_ms(4000));
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .service = "conform", .attempt_ms = SOON_MS,
+                                            .connect_ms = SOON_MS);
     if (tl_client_open(&o, &c, &err))
         fail_msg("%s", err.message);
     return c;
@@ -85,6 +89,20 @@ static void release(tl_lock *lock) {
         fail_msg("%s", err.message);
 }
 
+/* What isn't to be had. The limit may cut short the last look, which then can't say: it waits anew, each time for twice as long. */
+static void assert_times_out(tl_lock *lock, int64_t ms) {
+    tl_err code = TL_EUNCERTAIN;
+    for (; ms <= SOON_MS && (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE); ms *= 2)
+        code = tl_lock_acquire(lock, ms, NULL);
+    assert_int_equal(code, TL_ETIMEDOUT);
+}
+
+static uint64_t renewals(void) {
+    tl_stats s = {.size = sizeof s};
+    assert_int_equal(tl_client_stats(client, &s, NULL), TL_OK);
+    return s.renewals;
+}
+
 /* How many keys there are below K/. */
 static unsigned contenders(const char *key) {
     char arguments[200];
@@ -98,10 +116,7 @@ static unsigned contenders(const char *key) {
 }
 
 static void await_contenders(const char *key, unsigned count) {
-    int64_t end = now_ms() + 10000;
-    while (contenders(key) != count && now_ms() < end)
-        pause_ms(20);
-    assert_int_equal(contenders(key), count);
+    WAIT_FOR(SOON_MS, contenders(key) == count);
 }
 
 /* ---- one lock ---------------------------------------------------------------------------------- */
@@ -125,17 +140,15 @@ TEST(a_lock_is_held_by_one_and_then_by_the_next_with_a_larger_fence) {
 
 /* It tells no time: nothing is known of its clock. */
 TEST(what_was_done_is_counted) {
-    tl_lock *a = plain("counted"), *b = plain("counted");
+    tl_lock *a = new_lock(client, "counted", TL_LOCK_OPTIONS(.ttl_ms = LASTING_MS)),
+            *b = plain("counted");
     tl_stats s = {.size = sizeof s};
     acquire(a, 0);
     assert_int_equal(tl_lock_acquire(b, 0, NULL), TL_EBUSY);
-    assert_int_equal(tl_lock_extend(a, TTL_MS, NULL), TL_OK);
-    const clock_wait bound = clock_wait_begin(2 * TTL_MS);
-    do
-        assert_int_equal(tl_client_stats(client, &s, NULL), TL_OK);
-    while (s.renewals == 0 && clock_wait_more(&bound));
+    assert_int_equal(tl_lock_extend(a, LASTING_MS, NULL), TL_OK);
+    WAIT_FOR(SOON_MS, renewals() > 0);
     release(a);
-    acquire(b, 1000);
+    acquire(b, SOON_MS);
     release(b);
     assert_int_equal(tl_client_stats(client, &s, NULL), TL_OK);
     assert_true(s.renewals >= 1);
@@ -152,40 +165,27 @@ TEST(what_was_done_is_counted) {
 }
 
 TEST(a_held_lock_outlives_its_lifetime_and_loses_it_when_its_key_goes) {
-    tl_lock *a = plain("kept");
+    tl_lock *a = new_lock(client, "kept", TL_LOCK_OPTIONS(.ttl_ms = LASTING_MS));
     acquire(a, 0);
-    for (int64_t end = now_ms() + 2 * TTL_MS; now_ms() < end; pause_ms(50)) {
-        assert_int_equal(tl_lock_state(a), TL_HELD);
+    for (int64_t end = now_ms() + LASTING_MS + 500; now_ms() < end; pause_ms(50))
         assert_true(tl_lock_remaining_ms(a) > 0);
-    }
     assert_int_equal(contenders("kept"), 1);
     assert_non_null(real_etcd_ctl(etcd, "del --prefix kept/"));
-    int64_t end = now_ms() + TTL_MS;
-    while (tl_lock_state(a) != TL_LOST && now_ms() < end)
-        pause_ms(10);
-    assert_int_equal(tl_lock_state(a), TL_LOST);
+    WAIT_FOR(SOON_MS, tl_lock_state(a) == TL_LOST);
     assert_int_equal(tl_lock_remaining_ms(a), 0);
     assert_int_equal(tl_lock_release(a, NULL), TL_EEXPIRED);
     tl_lock_free(a);
 }
 
-static void await_lost(const tl_lock *lock, int64_t ms) {
-    int64_t end = now_ms() + ms;
-    while (tl_lock_state(lock) != TL_LOST && now_ms() < end)
-        pause_ms(5);
-    assert_int_equal(tl_lock_state(lock), TL_LOST);
-}
-
-static int64_t lost_after_ms(tl_lock *lock, const char *ctl) {
+/* Long before it is renewed. */
+static void is_lost_by(const tl_lock *lock, const char *ctl) {
     assert_non_null(real_etcd_ctl(etcd, ctl));
-    int64_t began = now_ms();
-    await_lost(lock, 20000);
-    return now_ms() - began;
+    WAIT_FOR(SOON_MS, tl_lock_state(lock) == TL_LOST);
 }
 
-/* A lifetime of which a third is long. */
+/* A lifetime of which a third is longer than anything here may take. */
 TEST(a_key_that_somebody_deletes_is_noticed_at_once) {
-    enum { LENGTHY_MS = 60000, WATCHED_MS = 1500 };
+    enum { LENGTHY_MS = 300000 };
     tl_lock *a = new_lock(client, "noticed", TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS)),
             *b = new_lock(client, "noticed/b", TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS)),
             *by_hand = new_lock(client, "noticed/c",
@@ -194,10 +194,10 @@ TEST(a_key_that_somebody_deletes_is_noticed_at_once) {
     acquire(by_hand, 0);
     assert_int_equal(tl_lock_acquire(a, 0, NULL), TL_EBUSY); /* names nest */
     pause_ms(WATCHED_MS);
-    assert_true(lost_after_ms(b, "del --prefix noticed/b/") < SOON_MS);
-    assert_true(lost_after_ms(by_hand, "del --prefix noticed/c/") < SOON_MS);
+    is_lost_by(b, "del --prefix noticed/b/");
+    is_lost_by(by_hand, "del --prefix noticed/c/");
     acquire(a, 0); /* deleted before there is a stream: from its revision on */
-    assert_true(lost_after_ms(a, "del --prefix noticed/") < SOON_MS);
+    is_lost_by(a, "del --prefix noticed/");
     acquire(a, 0);
     pause_ms(WATCHED_MS);
     char revoke[64];
@@ -206,7 +206,7 @@ TEST(a_key_that_somebody_deletes_is_noticed_at_once) {
     assert_non_null(lease);
     (void)snprintf(revoke, sizeof revoke, "lease revoke %llx",
                    strtoull(lease + strlen("\"Lease\" : "), NULL, 10));
-    assert_true(lost_after_ms(a, revoke) < SOON_MS);
+    is_lost_by(a, revoke);
     tl_lock_free(a);
     tl_lock_free(b);
     tl_lock_free(by_hand);
@@ -223,24 +223,23 @@ static uint64_t revision(void) {
 
 /* Each transaction is a revision. One that is gone costs the others nothing. */
 TEST(many_locks_are_renewed_in_few_transactions_and_one_loses_alone) {
-    enum { N = 300, GONE = 17 };
+    enum { N = 300, GONE = 17, LIFE_MS = 20000 };
     static tl_lock *lock[N];
     for (int i = 0; i < N; i++) {
         char key[16];
         (void)snprintf(key, sizeof key, "many%d", i);
-        lock[i] = new_lock(client, key, TL_LOCK_OPTIONS(.ttl_ms = 4 * TTL_MS));
+        lock[i] = new_lock(client, key, TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS));
         acquire(lock[i], 0);
     }
-    pause_ms(TTL_MS);
-    uint64_t before = revision();
-    pause_ms(3 * TTL_MS); /* two renewals of each, or three */
+    uint64_t before = revision(), renewed = renewals();
+    WAIT_FOR(SOON_MS, renewals() >= renewed + 2 * N); /* two renewals of each */
     uint64_t used = revision() - before;
     assert_true(used > 3 && used < N);
-    assert_non_null(real_etcd_ctl(etcd, "del --prefix many17/"));
-    await_lost(lock[GONE], 2 * TTL_MS); /* at once: the next test */
-    for (int64_t end = now_ms() + TTL_MS; now_ms() < end; pause_ms(50))
-        for (int i = 0; i < N; i++)
-            assert_true(i == GONE || tl_lock_state(lock[i]) != TL_LOST);
+    is_lost_by(lock[GONE], "del --prefix many17/"); /* at once: the next test */
+    renewed = renewals();
+    WAIT_FOR(SOON_MS, renewals() >= renewed + N - 1);
+    for (int i = 0; i < N; i++)
+        assert_true(i == GONE || tl_lock_state(lock[i]) != TL_LOST);
     for (int i = 0; i < N; i++) {
         assert_int_equal(tl_lock_release(lock[i], NULL), i == GONE ? TL_EEXPIRED : TL_OK);
         tl_lock_free(lock[i]);
@@ -249,19 +248,19 @@ TEST(many_locks_are_renewed_in_few_transactions_and_one_loses_alone) {
 
 /* Long before a renewal: one request asks for all these watches, and etcd answers to the first before it has read the last. */
 TEST(of_many_locks_each_hears_at_once_that_its_key_is_deleted) {
-    enum { N = 900 };
+    enum { N = 900, LENGTHY_MS = 200000, MOMENT_MS = 5000 };
     static tl_lock *lock[N];
     for (int i = 0; i < N; i++) {
         char key[16];
         (void)snprintf(key, sizeof key, "each%d", i);
-        lock[i] = new_lock(client, key, TL_LOCK_OPTIONS(.ttl_ms = 40 * TTL_MS));
+        lock[i] = new_lock(client, key, TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS));
         acquire(lock[i], 0);
     }
-    pause_ms(TTL_MS); /* until they are watched */
+    pause_ms(MOMENT_MS); /* until they are watched */
     assert_non_null(real_etcd_ctl(etcd, "del --prefix each"));
-    int64_t end = now_ms() + 2 * TTL_MS;
+    const int64_t began = now_ms();
     for (int i = 0; i < N; i++) {
-        await_lost(lock[i], end - now_ms());
+        WAIT_FOR(began + SOON_MS - now_ms(), tl_lock_state(lock[i]) == TL_LOST);
         tl_lock_free(lock[i]);
     }
 }
@@ -315,23 +314,20 @@ TEST(a_thousand_pairs_leave_few_leases) {
     for (int i = 0; i < N / 10; i++) /* nor do those in vain */
         assert_int_equal(tl_lock_acquire(tries, 0, NULL), TL_EBUSY);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(tl_lock_acquire(tries, 100, NULL), TL_ETIMEDOUT);
+        assert_times_out(tries, 100);
     release(lock[0]);
     unsigned so_far = leases();
     for (int i = 0; i < 10; i++) { /* nor clients that acquire one lock, and go */
         tl_client *brief = open_url(real_etcd_url(etcd));
         tl_lock *once = new_lock(brief, "pair/a", TL_LOCK_OPTIONS(.ttl_ms = LENGTHY_MS));
-        acquire(once, 1000);
+        acquire(once, SOON_MS);
         release(once);
         tl_lock_free(once);
         tl_client_close(brief);
     }
     assert_in_range(leases(), 0, so_far + 2);
-    int64_t end = now_ms() +
-                  5000; /* what those have left who gave up is revoked in the background */
-    while (leases() >= before + TOO_MANY && now_ms() < end)
-        pause_ms(50);
-    assert_in_range(leases(), 0, before + TOO_MANY);
+    WAIT_FOR(SOON_MS, /* what those have left who gave up is revoked in the background */
+             leases() < before + TOO_MANY);
     for (int i = 0; i < 2; i++)
         tl_lock_free(lock[i]);
     tl_lock_free(tries);
@@ -341,11 +337,14 @@ TEST(a_lock_that_nobody_renews_expires_no_sooner_than_is_believed) {
     tl_lock *a = new_lock(client, "left", TL_LOCK_OPTIONS(.ttl_ms = 2000, .manual_renew = true));
     tl_lock *b = plain("left");
     acquire(a, 0);
-    while (tl_lock_remaining_ms(a) > 0) {
-        assert_int_equal(tl_lock_acquire(b, 0, NULL), TL_EBUSY);
+    tl_err code;
+    while ((code = tl_lock_acquire(b, 0, NULL)) == TL_EBUSY && tl_lock_remaining_ms(a) > 0)
         pause_ms(20);
+    assert_int_equal(tl_lock_remaining_ms(a), 0);
+    if (code != TL_OK) {
+        assert_int_equal(code, TL_EBUSY);
+        acquire(b, SOON_MS);
     }
-    acquire(b, 10000);
     assert_int_equal(tl_lock_state(a), TL_LOST);
     assert_true(tl_lock_fence(b) > tl_lock_fence(a));
     release(b);
@@ -357,13 +356,13 @@ TEST(an_extension_lasts_and_a_token_is_adopted_by_another_process_of_it) {
     tl_lock *a = new_lock(client, "adopted",
                           TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
     acquire(a, 0);
-    assert_int_equal(tl_lock_extend(a, 10000, NULL), TL_OK);
-    assert_true(tl_lock_remaining_ms(a) > 10000 * LEAST - 1000);
+    assert_int_equal(tl_lock_extend(a, 2 * TTL_MS, NULL), TL_OK);
+    assert_true(tl_lock_remaining_ms(a) > 2 * TTL_MS * LEAST - SLACK_MS);
     tl_client *other = open_url(real_etcd_url(etcd));
     tl_lock *b = new_lock(other, "adopted", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
     assert_int_equal(tl_lock_adopt(b, tl_lock_token(a), NULL), TL_OK);
-    assert_int_equal(tl_lock_extend(b, 20000, NULL), TL_OK);
-    assert_true(tl_lock_remaining_ms(b) > 20000 * LEAST - 1000);
+    assert_int_equal(tl_lock_extend(b, 4 * TTL_MS, NULL), TL_OK);
+    assert_true(tl_lock_remaining_ms(b) > 4 * TTL_MS * LEAST - SLACK_MS);
     release(b);
     assert_int_equal(tl_lock_release(a, NULL), TL_EEXPIRED);
     assert_int_equal(tl_lock_adopt(b, "no-such-token", NULL), TL_OK);
@@ -384,10 +383,9 @@ TEST(keys_of_any_bytes_and_the_longest_are_locks_of_their_own) {
     assert_true(odd && lengthy && again);
     acquire(odd, 0);
     acquire(lengthy, 0);
-    assert_int_equal(tl_lock_acquire(again, TTL_MS, NULL),
-                     TL_ETIMEDOUT); /* a busy etcd takes long for such a key */
+    assert_times_out(again, 2000);
     release(lengthy);
-    acquire(again, 1000);
+    acquire(again, SOON_MS);
     release(again);
     release(odd);
     tl_lock_free(odd);
@@ -430,9 +428,7 @@ static void done(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
 }
 
 static void await_arrived(int count) {
-    int64_t end = now_ms() + 10000;
-    while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) < count && now_ms() < end)
-        pause_ms(2);
+    WAIT_FOR(SOON_MS, __atomic_load_n(&arrived, __ATOMIC_SEQ_CST) >= count);
     assert_int_equal(__atomic_load_n(&arrived, __ATOMIC_SEQ_CST), count);
 }
 
@@ -456,7 +452,7 @@ TEST(who_waits_gets_it_in_order_and_at_once) {
         assert_int_equal(w[i].code, TL_OK);
         release(w[i].lock);
     }
-    assert_true(now_ms() - began < N * 1000);
+    assert_true(now_ms() - began < N * FLOOR_MS); /* who looks by himself takes longer */
     for (int i = 0; i < N; i++)
         tl_lock_free(w[i].lock);
     tl_lock_free(holder);
@@ -481,7 +477,7 @@ TEST(who_gives_up_leaves_the_line_to_those_behind) {
     assert_int_equal(w[1].code, TL_OK);
     release(third);
     assert_int_equal(tl_lock_acquire(holder, 0, NULL), TL_OK);
-    assert_int_equal(tl_lock_acquire(second, 200, NULL), TL_ETIMEDOUT);
+    assert_times_out(second, 200);
     await_contenders("quits", 1);
     release(holder);
     tl_lock_free(holder);
@@ -490,13 +486,14 @@ TEST(who_gives_up_leaves_the_line_to_those_behind) {
 }
 
 TEST(a_waiter_outlives_its_lifetime_in_line) {
+    const int64_t life_ms = clock_patient_ms(6000);
     tl_lock *a = plain("patient"),
-            *b = new_lock(client, "patient", TL_LOCK_OPTIONS(.ttl_ms = LEAST_MS));
+            *b = new_lock(client, "patient", TL_LOCK_OPTIONS(.ttl_ms = life_ms));
     waiting w = {.lock = b};
     arrived = 0;
     acquire(a, 0);
     assert_int_equal(tl_lock_acquire_async(b, TL_FOREVER, done, &w, NULL), TL_OK);
-    pause_ms(5 * LEAST_MS / 2);
+    pause_ms(life_ms * 5 / 4);
     assert_int_equal(contenders("patient"), 2);
     release(a);
     await_arrived(1);
@@ -521,7 +518,7 @@ TEST(three_processes_count_to_thirty) {
             tl_lock *lock = new_lock(mine, "count", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
             for (int i = 0; i < 10; i++) {
                 int n = 0;
-                if (tl_lock_acquire(lock, 20000, NULL) || pread(fd, &n, sizeof n, 0) < 0)
+                if (tl_lock_acquire(lock, 120000, NULL) || pread(fd, &n, sizeof n, 0) < 0)
                     _exit(1);
                 pause_ms(5);
                 n++;
@@ -545,29 +542,46 @@ TEST(three_processes_count_to_thirty) {
     unlink(path);
 }
 
+static tl_lock_info look_at(const char *key) {
+    tl_lock_info info = {.size = sizeof info};
+    assert_int_equal(tl_client_look(client, key, strlen(key), &info, NULL), TL_OK);
+    return info;
+}
+
+/* etcdctl holds it until somebody writes to the pipe that its command reads. */
 TEST(etcdctl_waits_behind_us_and_we_behind_it) {
+    char dir[] = "/tmp/tidelock-pipe-XXXXXX", fifo[64], command[128];
     tl_lock *a = plain("both");
+    waiting w = {.lock = a};
+    int status, end = -1;
+    arrived = 0;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+    (void)snprintf(command, sizeof command, "lock --ttl=60 both cat %s", fifo);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
     acquire(a, 0);
-    pid_t ctl = real_etcd_ctl_start(etcd, "lock --ttl=5 both sleep 2");
+    pid_t ctl = real_etcd_ctl_start(etcd, command);
     await_contenders("both", 2);
     pause_ms(300);
     assert_int_equal(waitpid(ctl, NULL, WNOHANG), 0);
+    assert_true(look_at("both").by_tidelock);
     release(a);
-    tl_lock_info info = {.size = sizeof info};
-    int64_t end = now_ms() + 5000;
-    do {
-        assert_int_equal(tl_client_look(client, "both", 4, &info, NULL), TL_OK);
-    } while (!info.held && now_ms() < end);
+    WAIT_FOR(SOON_MS, (end = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) >= 0); /* it is read */
+    tl_lock_info info = look_at("both");
     assert_true(info.held);
     assert_false(info.by_tidelock);
     assert_int_equal(tl_lock_acquire(a, 0, NULL), TL_EBUSY);
-    int64_t began = now_ms();
-    acquire(a, 10000);
-    assert_true(now_ms() - began > 500); /* not before etcdctl's command has ended */
-    int status;
+    assert_int_equal(tl_lock_acquire_async(a, TL_FOREVER, done, &w, NULL), TL_OK);
+    await_contenders("both", 2);
+    assert_int_equal(__atomic_load_n(&arrived, __ATOMIC_SEQ_CST), 0);
+    (void)close(end); /* its command ends */
+    await_arrived(1);
+    assert_int_equal(w.code, TL_OK);
     waitpid(ctl, &status, 0);
     release(a);
     tl_lock_free(a);
+    (void)unlink(fifo);
+    (void)rmdir(dir);
 }
 
 /* ---- looking ----------------------------------------------------------------------------------- */
@@ -632,10 +646,7 @@ TEST(a_broken_lock_is_lost_and_only_the_one_that_was_seen_is_broken) {
     assert_int_equal(tl_client_break(client, "broken", 6, &info, NULL), TL_ETAKEN);
     assert_int_equal(tl_client_look(client, "broken", 6, &info, NULL), TL_OK);
     assert_int_equal(tl_client_break(client, "broken", 6, &info, NULL), TL_OK);
-    int64_t end = now_ms() + TTL_MS;
-    while (tl_lock_state(a) != TL_LOST && now_ms() < end)
-        pause_ms(10);
-    assert_int_equal(tl_lock_state(a), TL_LOST);
+    WAIT_FOR(SOON_MS, tl_lock_state(a) == TL_LOST);
     tl_lock_free(a);
 }
 
@@ -676,7 +687,7 @@ TEST(nobody_there_is_told_within_the_limit) {
     tl_lock *lock = new_lock(c, "k", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
     int64_t began = now_ms();
     assert_int_equal(tl_lock_acquire(lock, 0, &err), TL_EUNAVAILABLE);
-    assert_true(now_ms() - began < 2500);
+    assert_true(now_ms() - began < 2000 + SLACK_MS);
     assert_non_null(strstr(err.message, "127.0.0.1"));
     tl_lock_free(lock);
     tl_client_close(c);

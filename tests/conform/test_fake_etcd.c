@@ -19,8 +19,8 @@
 #include "real_etcd.h"
 #include "transport/http.h"
 
-#define ANSWER_MS 20000
-#define LEASE_S 2
+#define ANSWER_MS 60000
+#define LEASE_S 6 /* so that it is there when its key is put */
 #define RANDOM_RUNS 400
 #define MESSAGES_MAX 64
 
@@ -239,7 +239,8 @@ static const struct {
     {"kv/put", "{" B "," V ",'lease':'77'}"},
     {"lease/grant", "{'ID':'77','TTL':'1000'}"},
     {"lease/grant", "{'ID':'77','TTL':'1000'}"},
-    {"lease/grant", "{'ID':'78','TTL':'1'}"},
+    {"lease/grant", "{'ID':'78','TTL':'1000'}"},
+    {"lease/grant", "{'ID':'80','TTL':'1'}"},
     {"lease/grant", "{'ID':'79','TTL':'9000000001'}"},
     {"kv/put", "{" B "," V ",'lease':'77'}"},
     {"kv/put", "{" B ",'ignore_value':true,'lease':'78'}"},
@@ -547,10 +548,11 @@ static bool is_there(line *l, const char *body) {
 }
 
 TEST(a_lease_ends_no_sooner_than_it_says_and_takes_its_keys_along) {
-    char body[400], range[100];
+    char body[400], range[100], grant[60];
     open_both();
     int64_t asked = now_ms();
-    both("lease/grant", quoted("{'ID':'9','TTL':'2'}", body, sizeof body));
+    (void)snprintf(grant, sizeof grant, "{'ID':'9','TTL':'%d'}", LEASE_S);
+    both("lease/grant", quoted(grant, body, sizeof body));
     both("kv/put", quoted("{" A "," V ",'lease':'9'}", body, sizeof body));
     (void)quoted("{" A "}", range, sizeof range);
     while (is_there(&to_real, range) && now_ms() < asked + ANSWER_MS)
