@@ -136,7 +136,7 @@ CONFORM_OF(each_acquisition_has_a_token_of_its_own, c, CONFORM_OWN_TOKEN) {
 }
 
 CONFORM_OF(a_lock_freed_while_held_stays_until_its_time_is_up, c, CONFORM_EXPIRY) {
-    const int64_t ttl_ms = clock_patient_ms(2000);
+    const int64_t ttl_ms = clock_patient_ms(6000);
     tl_lock *lock = conform_lock(c, conform_client(c), ttl_ms);
     tl_lock *next = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
@@ -151,9 +151,9 @@ CONFORM_OF(a_lock_freed_while_held_stays_until_its_time_is_up, c, CONFORM_EXPIRY
 
 CONFORM_OF(a_lost_lock_can_be_acquired_again, c, CONFORM_SHORT) {
     lock_events *events = make_events();
-    tl_lock *lock = conform_lock_with(c, conform_client(c),
-                                      TL_LOCK_OPTIONS(.ttl_ms = clock_patient_ms(2000),
-                                                      .on_event = lock_events_add, .ctx = events));
+    tl_lock *lock = conform_lock_with(
+        c, conform_client(c),
+        TL_LOCK_OPTIONS(.ttl_ms = LASTING_MS, .on_event = lock_events_add, .ctx = events));
     for (int i = 0; i < 2; i++) {
         int seen = lock_events_count(events);
         lock_event lost;
@@ -178,8 +178,9 @@ CONFORM_OF(acquiring_and_releasing_take_two_commands, c, CONFORM_RUNTIME) {
         ASSERT_RESULT(tl_lock_acquire(lock, i % 2 ? SOON_MS : 0, &said), TL_OK);
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
-    /* a take by native commands is five of them in one request, for a second from each by script on */
-    assert_in_range(conform_count(c) - before, 20, c->no_fence ? 20 : 60);
+    /* a take by native commands is five of them in one request, for a second from each by script on; a machine that is slow sees
+     * some renewals, too */
+    assert_in_range(conform_count(c) - before, 20, c->no_fence ? 30 : 70);
 }
 
 /* What the keeper still asks, after a release, is answered. */
@@ -191,17 +192,21 @@ static void await_quiet(conform *c) {
 }
 
 CONFORM_OF(closing_a_client_undoes_what_it_left_unanswered, c, CONFORM_CLEANING) {
-    const int64_t attempt_ms = clock_patient_ms(1200); /* and for the clean-up */
+    const int64_t attempt_ms = clock_patient_ms(5000); /* and for the clean-up */
     proxy *p = conform_proxy(c);
     tl_client *client = conform_client_with(
         c, TL_CLIENT_OPTIONS(.url = proxy_url(p), .attempt_ms = attempt_ms,
                              .legacy = &TL_LEGACY_OPTIONS(
                                      .clock_guard =
                                          TL_GUARD_OFF))); /* which would ask the time first */
-    tl_lock *lock = conform_lock(c, client, TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said),
+    tl_lock *lock = conform_lock_with(c, client,
+                                      TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said),
                   TL_OK); /* learns all that there is to know first */
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    tl_err code = tl_lock_release(lock, &said);
+    if (code != TL_EUNCERTAIN) /* no answer in time: it is released all the same */
+        ASSERT_RESULT(code, TL_OK);
+    WAIT_FOR(SOON_MS, conform_int(c, "EXISTS %s", c->key) == 0);
     await_quiet(c);
     proxy_break(p, PROXY_REPLIES, 0, PROXY_MUTE, 1); /* the take's, on the connection we have */
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
