@@ -961,7 +961,7 @@ static real_redis *begin_node(twin_world *w) {
     real_redis *alone = w->real;
     w->real = start_node();
     real_only(w, "CLUSTER ADDSLOTSRANGE 0 16383");
-    int64_t until = wall_us() + 20000000;
+    int64_t until = wall_us() + 120000000;
     while (!cluster_is_up(w->real)) {
         assert_true(wall_us() < until);
     }
@@ -1032,7 +1032,7 @@ static void begin_migrating(twin_world *w, migration *m) {
     snprintf(m->where, sizeof(m->where), "127.0.0.1:%d", real_redis_port(m->node));
     snprintf(line, sizeof(line), "CLUSTER MEET 127.0.0.1 %d", real_redis_port(m->node));
     real_only(w, line);
-    int64_t until = wall_us() + 20000000;
+    int64_t until = wall_us() + 120000000;
     while (!knows(w->real, m->there) || !knows(m->node, m->here) || !cluster_is_up(m->node)) {
         assert_true(wall_us() < until);
     }

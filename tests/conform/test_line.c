@@ -71,10 +71,19 @@ CONFORM_OF(processes_come_in_the_order_of_their_joining, c, LINES) {
 CONFORM_OF(who_waits_no_longer_stands_there_no_longer, c, LINES) {
     conform_needs_server(c, REAL_LINE);
     tl_lock *holder = held(c);
-    acquiring *a = join(c, conform_lock(c, conform_client(c), TTL_MS), 300, 1);
-    acquiring *b = join(c, fair_lock(c, conform_client(c)), TL_FOREVER, 2);
-    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_ETIMEDOUT);
-    WAIT_FOR(SOON_MS, length(c) == 1);
+    acquiring *b = join(c, fair_lock(c, conform_client(c)), TL_FOREVER, 1);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    tl_err code = TL_OK;
+    bool stood = false;
+    /* Its limit may come before it stands there, or cut its last look short: then it waits for twice as long. */
+    for (int64_t ms = 300; ms <= SOON_MS && (!stood || code != TL_ETIMEDOUT); ms *= 2) {
+        acquiring *a = acquiring_begin(lock, ms);
+        WAIT_FOR(2 * SOON_MS, (stood = length(c) == 2) || atomic_load(&a->done));
+        code = acquiring_end(a, 2 * SOON_MS);
+        assert_true(code == TL_ETIMEDOUT || code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE);
+        WAIT_FOR(SOON_MS, length(c) == 1);
+    }
+    assert_true(stood && code == TL_ETIMEDOUT);
     tl_lock_cancel(b->lock);
     ASSERT_RESULT(acquiring_end(b, SOON_MS), TL_ECANCELLED);
     WAIT_FOR(SOON_MS, length(c) == 0);
@@ -85,13 +94,18 @@ CONFORM_OF(who_waits_no_longer_stands_there_no_longer, c, LINES) {
 
 /* ---- how much it costs, and whom ---------------------------------------------------------------- */
 
+#define PASSES 49
+/* Those that are passed on, one hold, and what two round trips bring in before it stands there. */
+#define OTHERS_JUST (11 * (PASSES + 1))
+
 typedef struct {
     tl_lock *lock;
     pthread_t thread;
     atomic_bool *stop;
     atomic_int *inside; /* who holds it now */
     atomic_llong *holds;
-    long long others_most; /* holds of others while it waited, at most */
+    long long others_most; /* holds of others while it waited, at most, */
+    int beyond;            /* and how often more than is just */
     int done, faults;
 } worker;
 
@@ -105,8 +119,10 @@ static void *work(void *ctx) {
         }
         w->faults += atomic_fetch_add(w->inside, 1) != 0;
         long long others = atomic_fetch_add(w->holds, 1) - before;
-        if (w->done > 2) /* it has its inbox by then */
+        if (w->done > 2) { /* it has its inbox by then */
             w->others_most = others > w->others_most ? others : w->others_most;
+            w->beyond += others > OTHERS_JUST;
+        }
         w->done++;
         (void)sched_yield();
         w->faults += atomic_fetch_sub(w->inside, 1) != 1;
@@ -145,7 +161,9 @@ CONFORM_OF(waiting_costs_few_requests_and_everybody_has_a_share, c, LINES) {
         workers[i].lock = i % 3 == 0 ? fair_lock(c, conform_client(c))
                                      : conform_lock(c, conform_client(c), TTL_MS);
     uint64_t before = conform_count(c);
+    const int64_t began = clock_ms();
     work_all(workers, WORKERS, HOLDS);
+    const uint64_t seconds = (uint64_t)(clock_ms() - began) / 1000;
     uint64_t asked = conform_count(c) - before;
     int holds = 0;
     for (int i = 0; i < WORKERS; i++) {
@@ -153,22 +171,25 @@ CONFORM_OF(waiting_costs_few_requests_and_everybody_has_a_share, c, LINES) {
         assert_true(workers[i].done > 0);
     }
     /* a joining and a release; renewals, logins and looks of a slow machine are on top */
-    assert_in_range(asked, 2 * (uint64_t)holds - WORKERS, 3 * (uint64_t)holds + 20 * WORKERS);
+    assert_in_range(asked, 2 * (uint64_t)holds - WORKERS,
+                    3 * (uint64_t)holds + 20 * WORKERS + seconds * WORKERS);
 }
 
 CONFORM_OF(threads_of_one_process_do_not_starve_another, c, LINES) {
     conform_needs_server(c, REAL_LINE);
-    enum { THREADS = 16, PASSES = 49 };
+    enum { THREADS = 16 };
     worker workers[THREADS + 1] = {{0}};
     tl_client *crowd = conform_client(c);
     for (int i = 0; i < THREADS; i++)
         workers[i].lock = conform_lock(c, crowd, TTL_MS);
     workers[THREADS].lock = conform_lock(c, conform_client(c), TTL_MS);
     work_all(workers, THREADS + 1, 3000);
-    /* those that are passed on, one hold, and what two round trips bring in before it stands there, as long as they
-     * are on a slow machine; starved it would see nearly all of them pass */
-    assert_true(workers[THREADS].done > 10);
-    assert_in_range(workers[THREADS].others_most, 0, 11 * (PASSES + 1));
+    /* A machine that stops it before it stands there lets more of them pass, now and then; starved it would see nearly all of them
+     * pass. */
+    const worker *one = &workers[THREADS];
+    print_message("%d holds, past it %lld at most\n", one->done, one->others_most);
+    assert_true(one->done > 10);
+    assert_true(one->beyond <= one->done / 4);
 }
 
 CONFORM_MAIN

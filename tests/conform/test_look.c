@@ -88,7 +88,7 @@ CONFORM(a_foreign_lock_is_shown_as_such, c) {
     if (c->row->strict) /* their commands tell no lifetime */
         assert_int_equal(info.remaining_ms, -1);
     else
-        assert_in_range(info.remaining_ms, 10000, 20000);
+        assert_in_range(info.remaining_ms, 1, 20000);
     assert_string_equal(info.host, "");
     assert_int_equal(info.pid, 0);
     assert_int_equal(info.held_ms, -1);
@@ -131,7 +131,7 @@ CONFORM(a_key_of_another_type_is_held, c) {
 }
 
 CONFORM_OF(a_deleted_key_is_held_while_its_holder_may_work, c, CONFORM_FENCE) {
-    const int64_t ttl_ms = clock_patient_ms(2000);
+    const int64_t ttl_ms = clock_patient_ms(6000);
     tl_client *client = conform_client(c);
     proxy *p = conform_proxy(c);
     tl_client *behind = conform_client_with(c,

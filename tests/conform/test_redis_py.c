@@ -104,10 +104,10 @@ TEST(redis_py_is_kept_out_by_ours) {
     tl_lock *lock = lock_of_ours(TTL_MS);
     for (int i = 0; i < 3; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-        py("acquire 10000 0", "no");
-        py("acquire 10000 100", "no");
+        py("acquire 60000 0", "no");
+        py("acquire 60000 100", "no");
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-        py("acquire 10000 0", "yes");
+        py("acquire 60000 0", "yes");
         py("release", "ok");
     }
 }
@@ -115,7 +115,7 @@ TEST(redis_py_is_kept_out_by_ours) {
 TEST(ours_is_kept_out_by_redis_py) {
     tl_lock *lock = lock_of_ours(TTL_MS);
     for (int i = 0; i < 3; i++) {
-        py("acquire 10000 0", "yes");
+        py("acquire 60000 0", "yes");
         ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
         ASSERT_RESULT(acquire_to_limit(lock, 200), TL_ETIMEDOUT);
         /* its place in line is given up in the background, and who only tries is behind whoever stands there */
@@ -128,13 +128,13 @@ TEST(ours_is_kept_out_by_redis_py) {
 
 TEST(each_waits_for_the_other) {
     tl_lock *lock = lock_of_ours(TTL_MS);
-    py("acquire 10000 0", "yes");
+    py("acquire 60000 0", "yes");
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
-    py("extend 20000", "ok");
+    py("extend 70000", "ok");
     assert_false(atomic_load(&waiter->done));
     py("release", "ok");
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
-    py_say("acquire 10000 5000");
+    py_say("acquire 60000 60000");
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     py_answers("yes");
@@ -155,7 +155,7 @@ TEST(an_expired_lock_of_redis_py_is_ours_and_stays_ours) {
     py("acquire 200 0", "yes");
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     py("release", "LockNotOwnedError");
-    py("acquire 10000 0", "no");
+    py("acquire 60000 0", "no");
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
@@ -164,7 +164,7 @@ TEST(an_expired_lock_of_ours_is_redis_pys_and_stays_so) {
     tl_lock *lock = make_lock_with(make_client(real_redis_url(server)), KEY,
                                    TL_LOCK_OPTIONS(.ttl_ms = 500, .manual_renew = true));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    py("acquire 10000 5000", "yes");
+    py("acquire 60000 60000", "yes");
     assert_int_equal(tl_lock_remaining_ms(lock), 0);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_ETAKEN);
     py("release", "ok");

@@ -6,7 +6,7 @@
 
 #define TTL_MS 30000
 #define SHORT_MS 250                    /* to be waited for */
-#define BRIEF_MS clock_patient_ms(2000) /* to be met, and then waited for */
+#define BRIEF_MS clock_patient_ms(6000) /* to be met, and then waited for */
 
 static tl_lock *by_hand(conform *c, tl_client *client, int64_t ttl_ms) {
     return conform_lock_with(c, client, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .manual_renew = true));

@@ -29,17 +29,31 @@ static void await_silence(conform *c, int64_t silence_ms) {
     }
 }
 
+/* How long it has taken since then, or the least so far. */
+static int64_t woken_after_us(acquiring *waiter, int64_t since_us, int64_t least_us) {
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    int64_t us = waiter->ended_us - since_us;
+    return us < least_us ? us : least_us;
+}
+
 /* ---- being told -------------------------------------------------------------------------------- */
 
 CONFORM_OF(a_waiter_is_woken_by_the_release_and_does_not_poll, c, CONFORM_FENCE) {
     tl_lock *holder = held_by_another(c, TTL_MS);
-    acquiring *waiter = acquiring_begin(conform_lock(c, conform_client(c), TTL_MS), TL_FOREVER);
-    await_silence(c, 3 * POLL_MS); /* it has armed itself, and looked again */
-    assert_false(atomic_load(&waiter->done));
-    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
-    int64_t released_us = clock_us();
-    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
-    assert_true(waiter->ended_us - released_us < FLOOR_MS * 1000 / 2);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    int64_t least_us = INT64_MAX;
+    /* Anew, if the machine has stopped somebody for as long as one waits who isn't told. */
+    for (int i = 0; i < 10 && least_us >= FLOOR_MS * 1000 / 2; i++) {
+        if (i > 0)
+            ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+        acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+        await_silence(c, 3 * POLL_MS); /* it has armed itself, and looked again */
+        assert_false(atomic_load(&waiter->done));
+        ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+        least_us = woken_after_us(waiter, clock_us(), least_us);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+    assert_true(least_us < FLOOR_MS * 1000 / 2);
 }
 
 CONFORM_OF(a_release_at_any_moment_is_not_missed, c, CONFORM_SIDECAR) {
@@ -47,17 +61,20 @@ CONFORM_OF(a_release_at_any_moment_is_not_missed, c, CONFORM_SIDECAR) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     /* who stands in line behind one that S knows at once asks once, from the second time on */
     bool in_line = c->row->phase == 3;
+    const int moments = in_line ? 2 : 4;
+    int64_t least_us[4] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
     for (int i = 0; i < 40; i++) { /* take, subscribe, look again */
         ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
         uint64_t before = conform_count(c);
         acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
-        WAIT_FOR(SOON_MS, conform_count(c) >= before + (uint64_t)(i % (in_line ? 2 : 4)));
-        int64_t release_us = clock_us();
+        WAIT_FOR(SOON_MS, conform_count(c) >= before + (uint64_t)(i % moments));
         ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
-        ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
-        assert_true(waiter->ended_us - release_us < FLOOR_MS * 1000 / 2);
+        least_us[i % moments] = woken_after_us(waiter, clock_us(), least_us[i % moments]);
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
+    /* A busy machine may be late at times, but not each time at the same moment. */
+    for (int i = 0; i < moments; i++)
+        assert_true(least_us[i] < FLOOR_MS * 1000 / 2);
 }
 
 enum { WAITERS = 6 };
@@ -83,7 +100,7 @@ CONFORM(waiters_get_it_one_after_the_other, c) {
     }
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     for (int served = 0; served < WAITERS; served++) {
-        WAIT_FOR(FLOOR_MS + SLACK_MS, holding(waiters, &first) > 0);
+        WAIT_FOR(SOON_MS, holding(waiters, &first) > 0);
         assert_int_equal(holding(waiters, &first), 1);
         ASSERT_RESULT(acquiring_end(first, SOON_MS), TL_OK);
         ASSERT_RESULT(tl_lock_release(first->lock, &said), TL_OK);
@@ -104,12 +121,12 @@ CONFORM_OF(a_waiter_gets_a_lock_that_expires, c, CONFORM_EXPIRY) {
 
 CONFORM(a_foreign_lock_is_waited_for, c) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
-    conform_do(c, "SET %s foreign PX 2000", c->key);
+    conform_do(c, "SET %s foreign PX 5000", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
     int64_t began = clock_ms();
     long long left = conform_int(c, "PTTL %s", c->key);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_OK);
-    ASSERT_TOOK(began, left, 2000);
+    ASSERT_TOOK(began, left > 0 ? left : 0, 5000);
 }
 
 CONFORM(a_foreign_lock_without_lifetime_is_waited_for, c) {
