@@ -533,9 +533,8 @@ TEST(nothing_is_given_before_quiet_ms_unless_it_is_off) {
     ASSERT_RESULT(tl_lock_acquire(one, 10 * quiet, &said), TL_OK);
     ASSERT_TOOK(began, quiet, quiet);
     tl_client *client = make_client_with(
-        TL_CLIENT_OPTIONS(.url = quorum_url, .attempt_ms = 5000, .connect_ms = SOON_MS)); /* sooner */
-    tl_lock *late = make_lock(client, "late",
-                              1000); /* by default 30 s, which these are not there yet */
+        TL_CLIENT_OPTIONS(.url = quorum_url, .attempt_ms = 5000, .connect_ms = SOON_MS));
+    tl_lock *late = make_lock(client, "late", 1000); /* by default 30 s, for which it doesn't try */
     tl_err code = tl_lock_acquire(late, 0, &said);
     assert_true(code == TL_EBUSY || code == TL_EUNAVAILABLE);
     assert_null(tl_lock_new(client, "longer", 6, &TL_LOCK_OPTIONS(.ttl_ms = 30001), &said));
