@@ -388,7 +388,7 @@ TEST(waiting_for_ones_own_lock_ends_with_it) {
 }
 
 TEST(a_late_release_leaves_the_successors_lock) {
-    tl_dlu *a = open_short(), *b = open_one();
+    tl_dlu *a = open_short(), *b = open_brief(60000, SHORT_SKEW_MS);
     lock_at_last(a, KEY);
     WAIT_FOR(SOON_MS, tl_dlu_lock(b, KEY, NULL));
     long long stamp = real_redis_int(server, "GET " KEY);
