@@ -16,6 +16,7 @@
 
 #define KEY "chaos:key"
 #define TTL_MS 30000
+#define AGES_MS 600000 /**< one that nobody renews, and no test outlasts */
 #define ATTEMPT_MS clock_patient_ms(300)
 #define CONNECT_MS clock_patient_ms(400)
 #define BRIEF_MS clock_patient_ms(1200) /**< a lifetime that is waited out */

@@ -7,7 +7,12 @@
 #include "client/lock.h"
 #include "contest.h"
 
-TESTS_WITH(arena_set_up, arena_tear_down);
+static int end_contest(void **state) {
+    contest_abandon();
+    return arena_tear_down(state);
+}
+
+TESTS_WITH(arena_set_up, end_contest);
 
 #define LINE "tidelock:{" KEY "}:line"
 #define FLOOR_MS 5000 /* who stands among the first looks so often, told or not */
@@ -57,22 +62,56 @@ static acquiring *join(tl_lock *lock, int n) {
     return a;
 }
 
+/* Those of a process that is gone stand there, at this place. They are passed over at once; but so many that who joins behind
+ * them looks by itself after a minute only: what it knows sooner it has been told. */
+#define GONE 100
+static void stand_gone_at(const void *line, size_t n, long long place) {
+    char score[24], entries[GONE][64];
+    const char *argv[2 + 2 * GONE] = {"ZADD", line};
+    size_t lengths[2 + 2 * GONE] = {strlen("ZADD"), n};
+    (void)snprintf(score, sizeof score, "%lld", place);
+    for (size_t i = 0; i < GONE; i++) {
+        (void)snprintf(entries[i], sizeof entries[i],
+                       "gone-%lld-%zu 30000 1 tidelock:inbox:gone host 1 gone", place, i);
+        argv[2 + 2 * i] = score;
+        argv[3 + 2 * i] = entries[i];
+        lengths[2 + 2 * i] = strlen(score);
+        lengths[3 + 2 * i] = strlen(entries[i]);
+    }
+    redisContext *context = real_redis_connect(server);
+    redisReply *reply = redisCommandArgv(context, 2 + 2 * GONE, argv, lengths);
+    assert_true(reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == GONE);
+    freeReplyObject(reply);
+    redisFree(context);
+}
+
+static void stand_gone(void) {
+    stand_gone_at(LINE, strlen(LINE), 1);
+}
+
+/* What is left of the present hold is so much, as if its lifetime were over then. */
+static void cut_short(int64_t ms) {
+    static const char script[] =
+        "redis.replicate_commands() local t = redis.call('TIME') "
+        "redis.call('HSET', KEYS[2], 'until', string.format('%.0f', t[1] * 1000000 + t[2] + ARGV[1] * 1000)) "
+        "return redis.call('PEXPIRE', KEYS[1], ARGV[1])";
+    assert_int_equal(
+        real_redis_int(server, "EVAL %s 2 " KEY " tidelock:{" KEY "} %lld", script, (long long)ms),
+        1);
+}
+
 static void release(tl_lock *lock) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-/* By a message or a look of its own, not by the looks of one who was told nothing. */
-#define ASSERT_PROMPT(a, since_us) assert_true((a)->ended_us - (since_us) < FLOOR_MS * 1000 / 2)
-
+/* Sooner than one looks who was told nothing behind those who are gone. */
 static void has_turn(acquiring *a) {
-    int64_t since_us = clock_us();
-    ASSERT_RESULT(acquiring_end(a, 2 * SOON_MS), TL_OK);
-    ASSERT_PROMPT(a, since_us);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
 }
 
 /* One after the other, in whichever order, and no two at once. */
-static void all_have_turns(acquiring *const *a, int count, int64_t bound_ms) {
-    const clock_wait bound = clock_wait_begin(bound_ms);
+static void all_have_turns(acquiring *const *a, int count) {
+    clock_wait bound = clock_wait_begin(2 * SOON_MS);
     for (int left = count, i = 0; left > 0; i = (i + 1) % count) {
         if (i == 0 && !clock_wait_more(&bound))
             fail_msg("%d of %d wait in vain", left, count);
@@ -83,6 +122,7 @@ static void all_have_turns(acquiring *const *a, int count, int64_t bound_ms) {
             assert_true(i == j || tl_lock_remaining_ms(a[j]->lock) == 0);
         release(a[i]->lock);
         left--;
+        bound = clock_wait_begin(2 * SOON_MS);
     }
 }
 
@@ -91,7 +131,7 @@ static void all_have_turns(acquiring *const *a, int count, int64_t bound_ms) {
 TEST(turns_come_as_the_server_saw_them_over_processes_and_threads) {
     enum { CLIENTS = 3, WAITERS = 9 };
     tl_client *clients[CLIENTS];
-    tl_lock *locks[WAITERS], *holder = held(TTL_MS);
+    tl_lock *locks[WAITERS], *holder = held(AGES_MS);
     acquiring *a[WAITERS];
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = client_direct();
@@ -115,7 +155,7 @@ TEST(turns_come_as_the_server_saw_them_over_processes_and_threads) {
 TEST(a_process_stands_there_once_and_so_another_has_its_turn) {
     enum { WAITERS = 6 };
     tl_client *one = client_direct();
-    tl_lock *locks[WAITERS], *holder = held(TTL_MS), *other = waiter_of(client_direct());
+    tl_lock *locks[WAITERS], *holder = held(AGES_MS), *other = waiter_of(client_direct());
     acquiring *a[WAITERS];
     locks[0] = waiter_of(one);
     a[0] = join(locks[0], 1);
@@ -124,6 +164,8 @@ TEST(a_process_stands_there_once_and_so_another_has_its_turn) {
         a[i] = acquiring_begin(locks[i], TL_FOREVER);
     }
     acquiring *b = join(other, 2);
+    for (int i = 1; i < WAITERS; i++)
+        WAIT_FOR(SOON_MS, is_queued(locks[i]));
     assert_int_equal(length(), 2);
     release(holder);
     has_turn(a[0]);
@@ -132,12 +174,12 @@ TEST(a_process_stands_there_once_and_so_another_has_its_turn) {
     for (int i = 1; i < WAITERS; i++)
         assert_false(atomic_load(&a[i]->done));
     release(other);
-    all_have_turns(&a[1], WAITERS - 1, SOON_MS);
+    all_have_turns(&a[1], WAITERS - 1);
 }
 
 TEST(who_gives_up_hands_its_place_to_the_next_of_its_process) {
     tl_client *one = client_direct();
-    tl_lock *holder = held(TTL_MS), *first = waiter_of(one), *second = waiter_of(one);
+    tl_lock *holder = held(AGES_MS), *first = waiter_of(one), *second = waiter_of(one);
     tl_lock *other = waiter_of(client_direct());
     acquiring *a = join(first, 1), *b = acquiring_begin(second, TL_FOREVER);
     acquiring *c = join(other, 2);
@@ -156,41 +198,40 @@ TEST(who_gives_up_hands_its_place_to_the_next_of_its_process) {
 
 TEST(a_crashed_holder_costs_its_lifetime) {
     tl_lock *next = waiter_of(client_direct());
-    int64_t began_us = clock_us();
-    (void)held(BRIEF_MS); /* nobody renews it */
-    acquiring *a = join(next, 1);
-    ASSERT_RESULT(acquiring_end(a, BRIEF_MS + SOON_MS), TL_OK);
-    assert_true(a->ended_us - began_us < (BRIEF_MS + FLOOR_MS / 2) * 1000);
+    tl_lock *holder = held(BRIEF_MS); /* nobody renews it */
+    has_turn(acquiring_begin(next, TL_FOREVER));
+    assert_int_equal(tl_lock_remaining_ms(holder), 0);
 }
 
-/* Who was far behind when it looked last wouldn't look for 18 s. */
+/* Who was far behind when it looked last wouldn't look for a minute. */
 TEST(a_crashed_holder_costs_little_more_for_one_who_has_moved_up) {
     enum { BEFORE = 3 };
-    tl_lock *holder = held(TTL_MS), *locks[BEFORE], *next = waiter_of(client_direct());
+    tl_lock *holder = held(AGES_MS), *locks[BEFORE], *next = waiter_of(client_direct());
     acquiring *a[BEFORE];
+    stand_gone();
     for (int i = 0; i < BEFORE; i++) {
-        locks[i] = i < BEFORE - 1 ? waiter_of(client_direct()) : by_hand(client_direct(), BRIEF_MS);
-        a[i] = join(locks[i], i + 1);
+        locks[i] = i < BEFORE - 1 ? waiter_of(client_direct()) : by_hand(client_direct(), AGES_MS);
+        a[i] = join(locks[i], GONE + i + 1);
     }
-    acquiring *b = join(next, BEFORE + 1);
-    int64_t since_us = clock_us();
+    acquiring *b = join(next, GONE + BEFORE + 1);
     for (int i = 0; i < BEFORE; i++) {
         release(i == 0 ? holder : locks[i - 1]);
         has_turn(a[i]);
     }
-    ASSERT_RESULT(acquiring_end(b, 4 * FLOOR_MS), TL_OK); /* nobody renews the last */
-    assert_true(b->ended_us - since_us < 2 * FLOOR_MS * 1000);
+    cut_short(BRIEF_MS); /* nobody renews the last */
+    has_turn(b);
 }
 
-/* One of the first three looks every 5 s, and the one who has come to be the third is told so: the others not. */
+/* One of the first three looks every 5 s, others after a minute, and the one who has come to be the third is told so: the others not. */
 TEST(who_moves_up_wakes_none_of_the_crowd_behind_it) {
     enum { CROWD = 24 };
     tl_client *one = client_direct();
-    tl_lock *holder = held(TTL_MS), *locks[CROWD];
+    tl_lock *holder = held(AGES_MS), *locks[CROWD];
     acquiring *a[CROWD];
+    stand_gone(); /* so that nobody looks meanwhile who isn't told to */
     for (int i = 0; i < CROWD; i++) {
         locks[i] = fair_of(one);
-        a[i] = join(locks[i], i + 1);
+        a[i] = join(locks[i], GONE + i + 1);
     }
     release(holder);
     has_turn(a[0]);
@@ -199,7 +240,7 @@ TEST(who_moves_up_wakes_none_of_the_crowd_behind_it) {
     while (clock_wait_more(&looks)) {}
     assert_false(has_executed("evalsha", CROWD / 2)); /* a renewal or two, and what three look */
     release(locks[0]);
-    all_have_turns(&a[1], CROWD - 1, SOON_MS);
+    all_have_turns(&a[1], CROWD - 1);
 }
 
 /* How many a server sends messages to. */
@@ -220,9 +261,10 @@ static void crash(void) {
 }
 
 TEST(a_crashed_process_in_line_costs_nothing) {
-    tl_lock *holder = held(TTL_MS), *gone = waiter_of(client_behind_gate());
+    tl_lock *holder = held(AGES_MS), *gone = waiter_of(client_behind_gate());
     tl_lock *next = waiter_of(client_direct());
-    acquiring *a = join(gone, 1), *b = join(next, 2);
+    stand_gone();
+    acquiring *a = join(gone, GONE + 1), *b = join(next, GONE + 2);
     crash();
     WAIT_FOR(SOON_MS, inboxes() == 1);
     release(holder);
@@ -234,29 +276,27 @@ TEST(a_crashed_process_in_line_costs_nothing) {
 }
 
 TEST(waiters_of_one_dead_process_at_the_front_do_not_hide_the_end_of_the_holder) {
-    enum { GONE = 4 };
+    enum { DEAD = 48 }; /* if each counted, the next would look after a minute */
     tl_client *dead = client_behind_gate();
-    tl_lock *holder = by_hand(client_direct(), 2 * BRIEF_MS), *next = waiter_of(client_direct());
-    acquiring *a[GONE];
-    ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
-    for (int i = 0; i < GONE; i++)
+    acquiring *a[DEAD];
+    (void)held(AGES_MS);
+    for (int i = 0; i < DEAD; i++)
         a[i] = join(fair_of(dead), i + 1);
-    acquiring *b = join(next, GONE + 1);
+    tl_lock *next = waiter_of(client_direct());
+    acquiring *b = join(next, DEAD + 1);
     crash();
-    ASSERT_RESULT(acquiring_end(b, 2 * BRIEF_MS + SOON_MS), TL_OK);
+    cut_short(BRIEF_MS);
+    has_turn(b);
     proxy_heal(gate);
     release(next);
-    all_have_turns(a, GONE, 4 * SOON_MS);
+    all_have_turns(a, DEAD);
 }
 
 TEST(a_crowd_that_is_gone_is_passed_over_at_once) {
-    tl_lock *holder = held(TTL_MS), *next = waiter_of(client_direct());
-    for (int i = 0; i < 200; i++) {
-        char entry[128];
-        (void)snprintf(entry, sizeof entry, "token-%d 30000 1 tidelock:inbox:gone host 1 gone", i);
-        freeReplyObject(real_redis_command(server, "ZADD %s %d %s", LINE, i + 1, entry));
-    }
-    acquiring *a = join(next, 201);
+    tl_lock *holder = held(AGES_MS), *next = waiter_of(client_direct());
+    stand_gone_at(LINE, strlen(LINE), 1);
+    stand_gone_at(LINE, strlen(LINE), 2);
+    acquiring *a = join(next, 2 * GONE + 1);
     release(holder);
     has_turn(a);
     release(next);
@@ -265,9 +305,10 @@ TEST(a_crowd_that_is_gone_is_passed_over_at_once) {
 
 /* After many grants in a row the lock is left free for a moment, and the first in line is called to look. */
 TEST(a_call_to_look_that_nobody_hears_is_followed_by_a_grant) {
-    tl_lock *holder = held(TTL_MS), *next = waiter_of(client_direct());
-    acquiring *a = join(next, 1);
-    freeReplyObject(real_redis_command(server, "ZADD " LINE " 1 %s",
+    tl_lock *holder = held(AGES_MS), *next = waiter_of(client_direct());
+    stand_gone();
+    acquiring *a = join(next, GONE + 1);
+    freeReplyObject(real_redis_command(server, "ZADD " LINE " 0 %s",
                                        "token-gone 30000 64 tidelock:inbox:gone host 1 gone"));
     run("HSET tidelock:{" KEY "} row 1000");
     release(holder);
@@ -276,14 +317,12 @@ TEST(a_call_to_look_that_nobody_hears_is_followed_by_a_grant) {
 
 /* Its connections stay open: the server still counts on it. */
 TEST(a_dead_host_costs_one_grant_and_has_its_turn_when_it_is_back) {
-    tl_lock *holder = held(TTL_MS), *next = waiter_of(client_direct());
+    tl_lock *holder = held(AGES_MS), *next = waiter_of(client_direct());
     tl_lock *silent = make_lock(client_behind_gate(), KEY, BRIEF_MS);
     acquiring *a = join(silent, 1), *b = join(next, 2);
     proxy_stop(gate);
     release(holder);
-    int64_t since_us = clock_us();
-    ASSERT_RESULT(acquiring_end(b, BRIEF_MS + 2 * SOON_MS), TL_OK);
-    assert_true(b->ended_us - since_us < (BRIEF_MS + FLOOR_MS) * 1000);
+    ASSERT_RESULT(acquiring_end(b, BRIEF_MS + SOON_MS), TL_OK);
     proxy_heal(gate); /* the message comes now, and is not believed */
     const clock_wait a_while = clock_wait_begin(300);
     while (clock_wait_more(&a_while))
@@ -294,7 +333,7 @@ TEST(a_dead_host_costs_one_grant_and_has_its_turn_when_it_is_back) {
 }
 
 TEST(a_client_that_closes_leaves_the_line) {
-    tl_lock *holder = held(TTL_MS), *next = waiter_of(client_direct());
+    tl_lock *holder = held(AGES_MS), *next = waiter_of(client_direct());
     tl_client *closing = client_direct();
     tl_lock *lock = waiter_of(closing);
     acquiring *a = join(lock, 1), *b = join(next, 2);
@@ -309,41 +348,49 @@ TEST(a_client_that_closes_leaves_the_line) {
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-static void message_is_lost(proxy_fault fault, int64_t most_ms) {
-    tl_lock *holder = held(TTL_MS), *lock = waiter_of(client_behind_gate());
+static long long last_place(void) {
+    redisReply *entries = real_redis_command(server, "ZRANGE " LINE " -1 -1 WITHSCORES");
+    assert_int_equal(entries->elements, 2);
+    long long place = atoll(entries->element[1]->str);
+    freeReplyObject(entries);
+    return place;
+}
+
+/* Between it and the next stand those who are gone: so the next looks after a minute only, and not when it is over what
+ * nobody has heard of, and whose turn it is comes by itself. */
+static void message_is_lost(proxy_fault fault) {
+    tl_lock *holder = held(AGES_MS), *lock = waiter_of(client_behind_gate());
     tl_lock *next = waiter_of(client_direct());
-    acquiring *a = join(lock, 1), *b = join(next, 2);
-    /* What nobody has heard of is over after as long as passes between two looks: so the next comes in time. */
-    const clock_wait a_while = clock_wait_begin(1000);
-    while (clock_wait_more(&a_while)) {}
+    const int before = length();
+    acquiring *a = join(lock, before + 1);
+    stand_gone_at(LINE, strlen(LINE), last_place() + 1);
+    acquiring *b = join(next, before + 1 + GONE + 1);
     proxy_break(gate, PROXY_REPLIES, 0, fault, 1); /* the next that comes is the message */
     release(holder);
-    int64_t since_us = clock_us();
-    ASSERT_RESULT(acquiring_end(a, FLOOR_MS + 2 * SOON_MS), TL_OK);
-    assert_true(a->ended_us - since_us < most_ms * 1000);
+    has_turn(a);
     assert_false(atomic_load(&b->done));
     assert_belief_is_true(lock);
     release(lock);
     has_turn(b);
 }
 
+/* Before what is over, and before it would look by itself. */
 TEST(a_message_that_breaks_its_connection_is_found_at_once) {
-    message_is_lost(PROXY_RESET, FLOOR_MS / 2);
+    stand_gone();
+    message_is_lost(PROXY_RESET);
 }
 
 TEST(a_message_that_is_swallowed_is_found_by_a_look) {
-    message_is_lost(PROXY_MUTE, FLOOR_MS + SLACK_MS);
+    message_is_lost(PROXY_MUTE);
 }
 
 /* By then the grant is over; who looks is alive, whatever its inbox is worth. */
 TEST(a_grant_that_passed_unheard_is_given_anew_to_who_looks) {
-    tl_lock *holder = held(TTL_MS), *lock = make_lock(client_behind_gate(), KEY, BRIEF_MS);
+    tl_lock *holder = held(AGES_MS), *lock = make_lock(client_behind_gate(), KEY, BRIEF_MS);
     acquiring *a = join(lock, 1);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, 1);
     release(holder);
-    int64_t since_us = clock_us();
-    ASSERT_RESULT(acquiring_end(a, 3 * FLOOR_MS), TL_OK);
-    assert_true(clock_us() - since_us < (FLOOR_MS + SLACK_MS) * 1000);
+    has_turn(a);
     assert_belief_is_true(lock);
 }
 
@@ -351,7 +398,8 @@ TEST(a_release_beside_a_lost_subscription_is_not_missed) {
     tl_lock *holder = waiter_of(client_direct()), *lock = waiter_of(client_direct());
     for (int i = 0; i < 40; i++) {
         ASSERT_RESULT(tl_lock_acquire(holder, 2 * SOON_MS, &said), TL_OK);
-        acquiring *a = join(lock, 1);
+        stand_gone();
+        acquiring *a = join(lock, GONE + 1);
         if (i % 2)
             run("CLIENT KILL TYPE pubsub");
         release(holder);
@@ -401,7 +449,7 @@ TEST(a_message_from_another_server_is_not_believed) {
     char token[64], inbox[128];
     assert_int_equal(sscanf(entries->element[0]->str, "%63s %*s %*s %127s", token, inbox), 2);
     freeReplyObject(entries);
-    tl_lock *holder = held(TTL_MS);
+    tl_lock *holder = held(AGES_MS);
     proxy_lead_to(gate, real_redis_port(server));
     freeReplyObject(real_redis_command(former, "CLIENT KILL TYPE normal SKIPME yes"));
     /* This is answered by a look, at the server that it leads to now; after that it knows where it stands. */
@@ -429,13 +477,14 @@ TEST(a_message_from_another_server_is_not_believed) {
 TEST(a_grant_of_a_lock_with_a_zero_byte_in_its_name_is_understood) {
     static const char key[] = "\0chaos", line[] = "tidelock:{\0chaos}:line";
     tl_lock *holder = make_lock_n(client_direct(), key, sizeof key - 1,
-                                  TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+                                  TL_LOCK_OPTIONS(.ttl_ms = AGES_MS, .manual_renew = true));
     tl_lock *next = make_lock_n(client_direct(), key, sizeof key - 1,
                                 TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
     ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+    stand_gone_at(line, sizeof line - 1, 1);
     acquiring *a = acquiring_begin(next, TL_FOREVER);
     WAIT_FOR(SOON_MS, inboxes() == 1);
-    WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD %b", line, sizeof line - 1) == 1);
+    WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD %b", line, sizeof line - 1) == GONE + 1);
     release(holder);
     has_turn(a);
 }
@@ -444,7 +493,7 @@ TEST(a_grant_of_a_lock_with_a_zero_byte_in_its_name_is_understood) {
 
 TEST(a_key_deleted_by_hand_is_given_to_nobody_beside_its_holder) {
     for (int granted = 0; granted <= 1; granted++) {
-        tl_lock *first = held(TTL_MS), *holder = first, *second = waiter_of(client_direct());
+        tl_lock *first = held(AGES_MS), *holder = first, *second = waiter_of(client_direct());
         tl_lock *next = waiter_of(client_direct());
         if (granted) {
             acquiring *a = join(second, 1);
@@ -465,10 +514,11 @@ TEST(a_key_deleted_by_hand_is_given_to_nobody_beside_its_holder) {
 }
 
 TEST(a_lock_that_is_broken_goes_to_the_next) {
-    (void)held(TTL_MS);
+    (void)held(AGES_MS);
     tl_client *client = client_direct();
     tl_lock *next = waiter_of(client_direct());
-    acquiring *a = join(next, 1);
+    stand_gone();
+    acquiring *a = join(next, GONE + 1);
     ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), NULL, &said), TL_OK);
     has_turn(a);
 }
@@ -482,7 +532,7 @@ TEST(a_server_that_comes_back_empty_starves_nobody) {
         a[i] = join(locks[i], i + 1);
     }
     real_redis_restart(server);
-    all_have_turns(a, 3, 4 * SOON_MS);
+    all_have_turns(a, 3);
 }
 
 /* ---- others ------------------------------------------------------------------------------------ */
@@ -511,13 +561,14 @@ TEST(one_who_only_ever_tries_has_a_turn_among_those_in_line) {
     contest_start(locks, WAITERS, 10 * SOON_MS, 0);
     WAIT_FOR(SOON_MS, contest_counted() > 0);
     bool has = false;
-    int64_t until_ms = clock_ms() + 8 * SOON_MS;
+    const int64_t until_ms = clock_ms() + 8 * SOON_MS;
     while (!has && clock_ms() < until_ms) {
         redisReply *reply = real_redis_command(server, "SET " KEY " foreign NX PX 300");
         has = reply && reply->type == REDIS_REPLY_STATUS;
         freeReplyObject(reply);
     }
-    assert_true(has);
+    if (!has)
+        fail_msg("the others had it %d times meanwhile", contest_counted());
     contest_end();
 }
 
@@ -549,17 +600,17 @@ TEST(where_nobody_may_be_told_all_have_their_turn) {
         if (i < 2)
             WAIT_FOR(SOON_MS, length() == 2 + WAITERS);
         release(holder);
-        all_have_turns(a, WAITERS, WAITERS * (FLOOR_MS + SLACK_MS) + SOON_MS);
+        all_have_turns(a, WAITERS);
         run("DEL " KEY " " LINE);
     }
 }
 
 TEST(a_lock_that_its_caller_renews_is_had_for_all_its_lifetime) {
-    tl_lock *holder = held(TTL_MS), *lock = by_hand(client_direct(), TTL_MS);
+    tl_lock *holder = held(AGES_MS), *lock = by_hand(client_direct(), AGES_MS);
     acquiring *a = join(lock, 1);
     release(holder);
     has_turn(a);
-    assert_true(tl_lock_remaining_ms(lock) > BELIEVED_MS(TTL_MS) - SLACK_MS);
+    assert_true(tl_lock_remaining_ms(lock) > BELIEVED_MS(AGES_MS) - SOON_MS);
     assert_belief_is_true(lock);
 }
 
@@ -580,17 +631,18 @@ static void over(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
 TEST(those_who_wait_without_blocking_have_their_turns) {
     enum { WAITERS = 3 };
     static outcome outcomes[WAITERS];
-    tl_lock *holder = held(TTL_MS), *locks[WAITERS];
+    tl_lock *holder = held(AGES_MS), *locks[WAITERS];
+    stand_gone();
     for (int i = 0; i < WAITERS; i++) {
         outcomes[i] = (outcome){.code = TL_EBUSY};
         locks[i] = i == 2 ? waiter_of(client_direct()) : fair_of(client_direct());
         ASSERT_RESULT(tl_lock_acquire_async(locks[i], TL_FOREVER, over, &outcomes[i], &said),
                       TL_OK);
-        WAIT_FOR(SOON_MS, length() == i + 1);
+        WAIT_FOR(SOON_MS, length() == GONE + i + 1);
     }
     release(holder);
     for (int i = 0; i < WAITERS; i++) {
-        WAIT_FOR(FLOOR_MS / 2, atomic_load(&outcomes[i].done));
+        WAIT_FOR(SOON_MS, atomic_load(&outcomes[i].done));
         assert_int_equal(outcomes[i].code, TL_OK);
         assert_true(i == WAITERS - 1 || !atomic_load(&outcomes[i + 1].done));
         release(locks[i]);
@@ -600,7 +652,7 @@ TEST(those_who_wait_without_blocking_have_their_turns) {
 TEST(a_lock_freed_while_it_waits_leaves_the_line) {
     static outcome o;
     o = (outcome){.code = TL_EBUSY};
-    tl_lock *holder = held(TTL_MS), *next = waiter_of(client_direct());
+    tl_lock *holder = held(AGES_MS), *next = waiter_of(client_direct());
     tl_client *closing = client_direct();
     tl_lock *lock = waiter_of(closing);
     ASSERT_RESULT(tl_lock_acquire_async(lock, TL_FOREVER, over, &o, &said), TL_OK);
