@@ -15,8 +15,8 @@
 #include "real_redis.h"
 #include "tests.h"
 
-#define TTL_MS 60000
-#define LIMIT_S 60
+#define TTL_MS 600000
+#define LIMIT_S 300
 
 tl_process tl__process_this(void) {
     return (tl_process){.host = "image", .pid = 7, .program = "copied"};
@@ -34,7 +34,7 @@ void tl__process_unmark(const volatile unsigned char *mark) {
 static tl_client *client_of(const char *url) {
     tl_client *client = NULL;
     tl_error err = {0};
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .attempt_ms = 10000, .connect_ms = 20000);
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = url, .attempt_ms = 30000, .connect_ms = 30000);
     if (tl_client_open(&o, &client, &err))
         fail_msg("%s", err.message);
     (void)tl__client_seed(client); /* so that there are bytes that were fetched ahead */

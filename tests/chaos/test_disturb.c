@@ -25,7 +25,7 @@ TESTS_WITH(arena_set_up, end_contest);
 /* ---- killed connections ------------------------------------------------------------------------ */
 
 TEST(calls_survive_killed_connections) {
-    tl_lock *lock = by_hand(client_direct(), TTL_MS);
+    tl_lock *lock = by_hand(client_direct(), AGES_MS);
     for (int i = 0; i < 10; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, i % 2 ? SOON_MS : 0, &said), TL_OK);
         kill_connections("normal");
@@ -41,7 +41,7 @@ TEST(calls_survive_killed_connections) {
 TEST(a_holder_keeps_its_lock_when_its_connections_are_killed) {
     tl_lock *lock = make_lock(client_direct(), KEY, KEPT_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    for (int i = 1; i <= 4; i++) {
+    for (int i = 1; i <= 3; i++) {
         forget_executed();
         WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* renewed */
         kill_connections("normal");
@@ -72,7 +72,7 @@ TEST(any_one_connection_may_be_killed) {
     tl_lock *holder = make_lock_with(
         client, KEY,
         TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
-    tl_lock *other = by_hand(client_direct(), TTL_MS), *lock = make_lock(client, "other", TTL_MS);
+    tl_lock *other = by_hand(client_direct(), AGES_MS), *lock = make_lock(client, "other", TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     tl_lock *there = make_lock(client_direct(), "other", TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(there, 0, &said), TL_OK);
@@ -98,9 +98,10 @@ TEST(any_one_connection_may_be_killed) {
 TEST(a_waiter_hears_of_the_release_after_its_connections_were_killed) {
     NEEDS_SERVER(REAL_LINE);
     static const char *const kinds[] = {"pubsub", "normal"};
-    tl_lock *holder = by_hand(client_direct(), TTL_MS), *lock = by_hand(client_direct(), TTL_MS);
+    tl_lock *holder = by_hand(client_direct(), AGES_MS), *lock = by_hand(client_direct(), AGES_MS);
     for (int i = 0; i < 4; i++) {
         ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+        stand_gone();
         forget_executed();
         acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
         WAIT_FOR(SOON_MS, has_executed("zadd", 1)); /* it listens, and stands in line */
@@ -109,9 +110,7 @@ TEST(a_waiter_hears_of_the_release_after_its_connections_were_killed) {
         kill_connections(kinds[i % 2]);
         WAIT_FOR(SOON_MS, has_executed("subscribe", 1)); /* it listens again */
         ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
-        int64_t began = clock_ms();
-        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
-        ASSERT_TOOK(began, 0, 1000);
+        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK); /* it would look much later */
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
 }
@@ -171,7 +170,7 @@ TEST(scripts_may_be_forgotten_while_holding_and_waiting) {
         client_direct(), KEY,
         TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    acquiring *waiter = acquiring_begin(by_hand(client_direct(), TTL_MS), TL_FOREVER);
+    acquiring *waiter = acquiring_begin(by_hand(client_direct(), AGES_MS), TL_FOREVER);
     for (int i = 0; i < FLUSHES; i++) {
         forget_scripts();
         forget_executed();
@@ -192,13 +191,17 @@ TEST(nobody_holds_twice_while_scripts_are_forgotten) {
     for (int i = 0; i < 4; i++)
         locks[i] = make_lock(i % 2 ? shared : hasty_client_direct(), KEY, 2000);
     contest_start(locks, 4, 3000, 1);
-    int counted = contest_counted();
-    const clock_wait limit = clock_wait_begin(2 * SOON_MS);
+    const int first = contest_counted();
+    int counted = first;
+    clock_wait limit = clock_wait_begin(2 * SOON_MS);
     bool enough = false; /* hand-offs within the process count too, and need no script */
     while (!enough && clock_wait_more(&limit)) {
         for (int k = 0; k < 10; k++)
             forget_scripts();
-        enough = contest_counted() >= counted + 100 && has_executed("eval", 10);
+        enough = contest_counted() >= first + 100 && has_executed("eval", 10);
+        if (contest_counted() > counted)
+            limit = clock_wait_begin(2 * SOON_MS);
+        counted = contest_counted();
     }
     assert_true(enough);
     contest_end();
@@ -211,7 +214,7 @@ TEST(deleting_everything_loses_the_lock_and_frees_it) {
     tl_lock *lock = make_lock_with(
         client_direct(), KEY,
         TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
-    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    tl_lock *next = by_hand(client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
     freeReplyObject(real_redis_command(server, "FLUSHALL"));

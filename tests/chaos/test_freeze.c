@@ -15,7 +15,7 @@ TESTS_WITH(arena_set_up, thaw);
 
 static tl_lock *held(tl_client *client, const char *key) {
     tl_lock *lock = make_lock_with(client, key,
-                                   TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .manual_renew = true));
+                                   TL_LOCK_OPTIONS(.ttl_ms = AGES_MS, .manual_renew = true));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     return lock;
 }
@@ -77,7 +77,7 @@ TEST(a_holder_is_told_before_its_deadline) {
     tl_lock *lock = make_lock_with(
         hasty_client_direct(), KEY,
         TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
-    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    tl_lock *next = by_hand(client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_freeze(server);
@@ -118,10 +118,10 @@ TEST(nobody_holds_twice_when_a_server_goes_on) {
 }
 
 TEST(a_waiter_goes_on_waiting) {
-    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    tl_lock *holder = by_hand(client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     forget_executed();
-    acquiring *waiter = acquiring_begin(by_hand(hasty_client_direct(), TTL_MS), TL_FOREVER);
+    acquiring *waiter = acquiring_begin(by_hand(hasty_client_direct(), AGES_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
     real_redis_freeze(server);
     const clock_wait stopped = clock_wait_begin(ATTEMPT_MS + CONNECT_MS);
@@ -138,7 +138,7 @@ TEST(a_slow_server_costs_time_and_nothing_else) {
     lock_events *events = make_events();
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server)));
     tl_lock *lock = make_lock_with(
-        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = 6000, .on_event = lock_events_add, .ctx = events));
+        client, KEY, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = lock_events_add, .ctx = events));
     redisContext *slow = real_redis_connect(server);
     tl_err codes[3] = {TL_OK, TL_OK, TL_OK};
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
@@ -148,7 +148,7 @@ TEST(a_slow_server_costs_time_and_nothing_else) {
         (void)redisAppendCommand(slow, "DEBUG SLEEP 0.1");
         while (!done && redisBufferWrite(slow, &done) == REDIS_OK) {}
         codes[i] = i == 0   ? tl_lock_acquire(lock, 0, &said)
-                   : i == 1 ? tl_lock_extend(lock, 6000, &said)
+                   : i == 1 ? tl_lock_extend(lock, TTL_MS, &said)
                             : tl_lock_release(lock, &said);
         ASSERT_TOOK(began, 0, 100);
     }

@@ -62,33 +62,6 @@ static acquiring *join(tl_lock *lock, int n) {
     return a;
 }
 
-/* Those of a process that is gone stand there, at this place. They are passed over at once; but so many that who joins behind
- * them looks by itself after a minute only: what it knows sooner it has been told. */
-#define GONE 100
-static void stand_gone_at(const void *line, size_t n, long long place) {
-    char score[24], entries[GONE][64];
-    const char *argv[2 + 2 * GONE] = {"ZADD", line};
-    size_t lengths[2 + 2 * GONE] = {strlen("ZADD"), n};
-    (void)snprintf(score, sizeof score, "%lld", place);
-    for (size_t i = 0; i < GONE; i++) {
-        (void)snprintf(entries[i], sizeof entries[i],
-                       "gone-%lld-%zu 30000 1 tidelock:inbox:gone host 1 gone", place, i);
-        argv[2 + 2 * i] = score;
-        argv[3 + 2 * i] = entries[i];
-        lengths[2 + 2 * i] = strlen(score);
-        lengths[3 + 2 * i] = strlen(entries[i]);
-    }
-    redisContext *context = real_redis_connect(server);
-    redisReply *reply = redisCommandArgv(context, 2 + 2 * GONE, argv, lengths);
-    assert_true(reply && reply->type == REDIS_REPLY_INTEGER && reply->integer == GONE);
-    freeReplyObject(reply);
-    redisFree(context);
-}
-
-static void stand_gone(void) {
-    stand_gone_at(LINE, strlen(LINE), 1);
-}
-
 /* What is left of the present hold is so much, as if its lifetime were over then. */
 static void cut_short(int64_t ms) {
     static const char script[] =
