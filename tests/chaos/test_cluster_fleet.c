@@ -10,7 +10,8 @@
 
 #define PASSWORD "of-the-cluster"
 #define LIFE_MS clock_patient_ms(1500)
-#define HELD "{slot}held" /* in the slot of */
+#define KEEP_MS clock_patient_ms(10000) /* a lifetime that must last, on a busy machine */
+#define HELD "{slot}held"               /* in the slot of */
 #define WANTED "{slot}wanted"
 #define SLOT_KEY WANTED
 #define MOVE_MS 60000 /* until everybody knows who has a slot, on a busy machine */
@@ -44,6 +45,12 @@ static tl_client *client_of_cluster(void) {
                                               .connect_ms = MOVE_MS));
 }
 
+/* With an end to what a stopped node is asked for. */
+static tl_client *client_in_doubt(void) {
+    return make_client_with(
+        TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .attempt_ms = 3000, .connect_ms = MOVE_MS));
+}
+
 static real_redis *owner(const char *key) {
     real_node *node = NULL;
     WAIT_FOR(MOVE_MS, (node = real_fleet_owner(fleet, key)) != NULL);
@@ -69,7 +76,19 @@ static void let_pass(int64_t ms) {
 static tl_lock *renewed(tl_client *client, const char *key, lock_events *events) {
     return make_lock_with(
         client, key,
-        TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = KEEP_MS, .on_event = lock_events_add, .ctx = events));
+}
+
+static uint64_t renewals(tl_client *client) {
+    tl_stats stats = {.size = sizeof stats};
+    ASSERT_RESULT(tl_client_stats(client, &stats, &said), TL_OK);
+    return stats.renewals;
+}
+
+/* In the background, so many more. */
+static void await_renewals(tl_client *client, uint64_t more) {
+    const uint64_t before = renewals(client);
+    WAIT_FOR(KEEP_MS + SOON_MS, renewals(client) >= before + more);
 }
 
 /* ---- well ------------------------------------------------------------------------------------ */
@@ -91,7 +110,7 @@ TEST(locks_of_many_slots_are_kept_found_and_released) {
         locks[i] = renewed(client, key, events);
         ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
     }
-    let_pass(LIFE_MS + LIFE_MS / 4);
+    await_renewals(client, 2 * MANY);
     uint64_t cursor = 0;
     int found = 0;
     do
@@ -121,7 +140,6 @@ static long long scripts_run(const real_node *node) {
 
 /* Half of them in one slot, the others each in its own, at the same and at other nodes. */
 TEST(renewals_of_one_slot_are_joined_and_a_bad_key_fails_alone) {
-    enum { ROUNDS = 3 };
     lock_events *events = make_events();
     tl_client *client = client_of_cluster();
     tl_lock *locks[MANY], *bad = make_lock(client, "{slot}bad", LIFE_MS);
@@ -131,11 +149,10 @@ TEST(renewals_of_one_slot_are_joined_and_a_bad_key_fails_alone) {
         locks[i] = renewed(client, key, events);
         ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
     }
-    let_pass(LIFE_MS);
+    await_renewals(client, MANY);
     const real_node *node = real_fleet_owner(fleet, SLOT_KEY);
     long long scripts = scripts_run(node), renewed = calls_of(node, "pexpire");
-    const clock_wait rounds = clock_wait_begin(ROUNDS * LIFE_MS / 3);
-    while (clock_wait_more(&rounds)) {}
+    await_renewals(client, MANY);
     scripts = scripts_run(node) - scripts;
     renewed = calls_of(node, "pexpire") - renewed;
     print_message("%lld scripts for %lld renewals of %d locks of a slot and %d others\n", scripts,
@@ -144,16 +161,16 @@ TEST(renewals_of_one_slot_are_joined_and_a_bad_key_fails_alone) {
     ASSERT_RESULT(tl_lock_acquire(bad, 0, &said), TL_OK);
     freeReplyObject(real_redis_command(node->redis, "DEL {slot}bad {slot}bad:tidelock"));
     freeReplyObject(real_redis_command(node->redis, "HSET {slot}bad f v"));
-    WAIT_FOR(2 * LIFE_MS, tl_lock_state(bad) == TL_LOST);
+    WAIT_FOR(2 * LIFE_MS + SOON_MS, tl_lock_state(bad) == TL_LOST);
     for (int i = 0; i < MANY; i++)
         ASSERT_GOES_ON(locks[i]);
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 
 TEST(a_waiter_is_told_by_the_node_of_its_key) {
-    tl_lock *holder = by_hand(client_of_cluster(), TTL_MS);
+    tl_lock *holder = by_hand(client_of_cluster(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    acquiring *waiter = acquiring_begin(by_hand(client_of_cluster(), TTL_MS), TL_FOREVER);
+    acquiring *waiter = acquiring_begin(by_hand(client_of_cluster(), AGES_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, real_redis_int(owner(KEY), "ZCARD tidelock:{" KEY "}:line") == 1);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
@@ -171,15 +188,16 @@ static bool hears_of_lines(real_redis *node) {
 
 TEST(a_holder_and_a_waiter_follow_a_slot_that_has_moved) {
     lock_events *events = make_events();
-    tl_lock *holder = renewed(client_of_cluster(), SLOT_KEY, events);
+    tl_client *client = client_of_cluster();
+    tl_lock *holder = renewed(client, SLOT_KEY, events);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    tl_lock *next = make_lock(client_of_cluster(), SLOT_KEY, LIFE_MS);
+    tl_lock *next = make_lock(client_of_cluster(), SLOT_KEY, KEEP_MS);
     acquiring *waiter = acquiring_begin(next, TL_FOREVER);
     WAIT_FOR(SOON_MS, real_redis_int(owner(SLOT_KEY), "ZCARD " SLOT_KEY ":tidelock:line") == 1);
     real_fleet_open_slot(fleet, SLOT_KEY, another_master(SLOT_KEY));
-    assert_false(hears_of_lines(another_master(SLOT_KEY)->redis));
+    WAIT_FOR(SOON_MS, !hears_of_lines(another_master(SLOT_KEY)->redis)); /* of former clients */
     real_fleet_close_slot(fleet);
-    let_pass(LIFE_MS);
+    await_renewals(client, 1);
     WAIT_FOR(2 * SOON_MS, hears_of_lines(owner(SLOT_KEY)));
     ASSERT_GOES_ON(holder);
     assert_false(atomic_load(&waiter->done));
@@ -195,7 +213,7 @@ static void begin_contest(int64_t life_ms, int64_t quiet_ms) {
     tl_client *clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = make_client_with(
-            TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .attempt_ms = clock_patient_ms(500),
+            TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .attempt_ms = clock_patient_ms(5000),
                               .connect_ms = MOVE_MS, .quiet_ms = quiet_ms));
     for (int i = 0; i < CROWD; i++)
         contenders[i] = make_lock(clients[i % CLIENTS], WANTED, life_ms);
@@ -211,20 +229,22 @@ static void await_counted(int more) {
 TEST(a_slot_that_stays_open_costs_no_held_lock_and_others_go_on) {
     lock_events *events = make_events();
     tl_client *client = client_of_cluster();
-    tl_lock *held = renewed(client, HELD, events), *new = make_lock(client, "{slot}new", LIFE_MS);
+    tl_lock *held = renewed(client, HELD, events), *new = make_lock(client, "{slot}new", KEEP_MS);
     ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(held);
     begin_contest(LIFE_MS, 0);
     await_counted(20);
     real_fleet_open_slot(fleet, SLOT_KEY, another_master(SLOT_KEY));
     real_fleet_move_key(fleet, HELD);
-    const clock_wait wait = clock_wait_begin(3 * LIFE_MS);
-    while (clock_wait_more(&wait))
+    const uint64_t before = renewals(client);
+    for (clock_wait wait = clock_wait_begin(KEEP_MS + SOON_MS); renewals(client) == before;) {
         real_fleet_move_key(fleet, WANTED ":tidelock"); /* wherever it has just been written */
+        assert_true(clock_wait_more(&wait));
+    }
     await_counted(5);
     ASSERT_RESULT(tl_lock_acquire(new, SOON_MS, &said), TL_OK);
     assert_true(tl_lock_fence(new) > fence);
-    ASSERT_RESULT(tl_lock_extend(new, 2 * LIFE_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(new, 2 * KEEP_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(new, &said), TL_OK);
     ASSERT_GOES_ON(held);
     real_fleet_close_slot(fleet);
@@ -246,7 +266,7 @@ TEST(two_failovers_that_lose_nothing_keep_the_count) {
     lock_events *events = make_events();
     tl_lock *held = make_lock_with(
         client_of_cluster(), HELD,
-        TL_LOCK_OPTIONS(.ttl_ms = 4 * LIFE_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = 2 * KEEP_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
     begin_contest(LIFE_MS, 0);
     for (int i = 0; i < 2; i++) {
@@ -282,8 +302,10 @@ TEST(a_master_that_is_killed_is_followed_and_with_quiet_ms_nobody_holds_twice) {
 
 TEST(a_holder_whose_lock_did_not_come_along_is_told_before_its_deadline) {
     lock_events *events = make_events();
-    tl_lock *lock = renewed(client_of_cluster(), HELD, events);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    tl_lock *lock = make_lock_with(
+        client_in_doubt(), HELD,
+        TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_redis_freeze(real_fleet_owner(fleet, HELD)->redis);
     lock_event lost = lock_events_await(events, TL_LOST, MOVE_MS);
     assert_true(lost.why == TL_LOST_EXPIRED || lost.why == TL_LOST_GONE);
@@ -341,10 +363,10 @@ TEST(what_a_former_master_answers_when_it_wakes_does_not_count) {
     ASSERT_RESULT(tl_lock_acquire(first, SOON_MS, &said), TL_OK);
     WAIT_FOR(SOON_MS,
              real_redis_int(owner(HELD), "EXISTS {slot}first:tidelock") == 1); /* renewed */
-    ASSERT_RESULT(tl_lock_acquire(held, SOON_MS, &said), TL_OK);
     real_node *former = real_fleet_owner(fleet, HELD);
-    freeReplyObject(real_redis_command(former->redis, "WAIT 1 5000"));
     long long keeps = scripts_run(former);
+    ASSERT_RESULT(tl_lock_acquire(held, SOON_MS, &said), TL_OK);
+    freeReplyObject(real_redis_command(former->redis, "WAIT 1 5000"));
     long long takes = calls_of(former, "set");
     real_redis_freeze(former->redis);
     acquiring *taker = acquiring_begin(late, LONG_MS);
@@ -354,8 +376,8 @@ TEST(what_a_former_master_answers_when_it_wakes_does_not_count) {
         ASSERT_RESULT(tl_lock_acquire(others[i], MOVE_MS, &said), TL_OK);
     real_redis_thaw(former->redis);
     assert_loses(held, events);
-    assert_true(scripts_run(former) > keeps);
-    assert_true(calls_of(former, "set") > takes);
+    WAIT_FOR(SOON_MS, scripts_run(former) > keeps);
+    WAIT_FOR(SOON_MS, calls_of(former, "set") > takes);
     let_pass(500);
     assert_false(atomic_load(&taker->done));
     for (int i = 0; i < 2; i++)
@@ -368,7 +390,9 @@ TEST(what_a_former_master_answers_when_it_wakes_does_not_count) {
 TEST(a_replica_that_is_down_costs_no_lock_and_nobody_else_no_promise) {
     WAIT_FOR(MOVE_MS, all_replicas_are_told_of());
     lock_events *events = make_events();
-    tl_client *client = client_of_cluster();
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
+                                                           .attempt_ms = 10000,
+                                                           .connect_ms = MOVE_MS));
     tl_lock *held = renewed(client, HELD, events), *by_call = make_lock(client, WANTED, LONG_MS);
     ASSERT_RESULT(tl_lock_acquire(held, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(by_call, SOON_MS, &said), TL_OK);
@@ -376,13 +400,15 @@ TEST(a_replica_that_is_down_costs_no_lock_and_nobody_else_no_promise) {
     const real_node *replica = real_fleet_replica(fleet, mine);
     real_redis_freeze(replica->redis);
     ASSERT_RESULT(tl_lock_extend(by_call, LONG_MS, &said), TL_OK);
-    let_pass(2 * LIFE_MS);
+    await_renewals(client, 2);
     ASSERT_GOES_ON(held);
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    tl_lock *hasty = make_lock(client_in_doubt(), "{slot}hasty", LONG_MS);
+    WAIT_FOR(SOON_MS, tl_lock_acquire(hasty, 0, &said) == TL_OK);
     for (int i = 0; i < real_fleet_servers(fleet); i++)
         if (real_fleet_server(fleet, i) != mine && real_fleet_server(fleet, i) != replica)
             real_redis_freeze(real_fleet_server(fleet, i)->redis);
-    ASSERT_RESULT(tl_lock_extend(by_call, LONG_MS, &said), TL_EUNCERTAIN);
+    ASSERT_RESULT(tl_lock_extend(hasty, LONG_MS, &said), TL_EUNCERTAIN);
     ASSERT_SAID("neither its replicas nor enough of the other masters say");
     (void)lock_events_await(events, TL_LOST, MOVE_MS);
 }
@@ -391,7 +417,7 @@ TEST(a_replica_that_is_down_costs_no_lock_and_nobody_else_no_promise) {
 
 static tl_err ping(const char *url) {
     tl_client *client = make_client_with(
-        TL_CLIENT_OPTIONS(.url = url, .attempt_ms = ATTEMPT_MS, .connect_ms = CONNECT_MS));
+        TL_CLIENT_OPTIONS(.url = url, .attempt_ms = SOON_MS, .connect_ms = SOON_MS));
     return tl_client_ping(client, &said);
 }
 
@@ -421,10 +447,10 @@ TEST(a_slot_that_nobody_has_is_told) {
     real_redis_give_slots(half, 0, 8191);
     (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", real_redis_port(half));
     tl_client *client = make_client_with(
-        TL_CLIENT_OPTIONS(.url = url, .attempt_ms = ATTEMPT_MS, .connect_ms = SOON_MS));
+        TL_CLIENT_OPTIONS(.url = url, .attempt_ms = 3000, .connect_ms = SOON_MS));
     WAIT_FOR(SOON_MS, tl_client_ping(client, &said) == TL_OK);
     tl_lock *there = make_lock(client, "{b}", TTL_MS), *nowhere = make_lock(client, "{a}", TTL_MS);
     WAIT_FOR(SOON_MS, tl_lock_acquire(there, 0, &said) == TL_OK);
-    ASSERT_RESULT(tl_lock_acquire(nowhere, 0, &said), TL_EUNAVAILABLE);
+    WAIT_FOR(SOON_MS, tl_lock_acquire(nowhere, 0, &said) == TL_EUNAVAILABLE);
     ASSERT_SAID("CLUSTERDOWN");
 }
