@@ -8,20 +8,20 @@
 TEST(a_leader_that_is_killed_takes_no_lock_along) {
     real_etcd *e = real_etcd_start(3);
     unsigned leader = real_etcd_leader(e);
-    tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = url_from(e, leader)));
+    tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = url_from(e, leader), .attempt_ms = 2000));
     tl_client *other = open_with(TL_CLIENT_OPTIONS(.url = url_from(e, (leader + 1) % 3)));
-    tl_lock *lock = new_lock(c, "k", 6000), *next = new_lock(other, "k", 6000);
+    tl_lock *lock = new_lock(c, "k", 15000), *next = new_lock(other, "k", 15000);
     acquire(lock, 0);
     uint64_t fence = tl_lock_fence(lock);
     real_etcd_kill(e, leader);
-    assert_held_for(lock, other, "k", 9000);
+    assert_held_for(lock, other, "k", 17000);
     assert_int_not_equal(tl_lock_acquire(next, 0, NULL), TL_OK);
     assert_int_equal(tl_lock_release(lock, NULL), TL_OK);
-    acquire(next, 10000);
+    acquire(next, ENOUGH_MS);
     assert_true(tl_lock_fence(next) > fence);
     assert_int_equal(tl_lock_release(next, NULL), TL_OK);
     real_etcd_restart(e, leader);
-    acquire(lock, 10000);
+    acquire(lock, ENOUGH_MS);
     assert_int_equal(tl_lock_release(lock, NULL), TL_OK);
     tl_lock_free(lock);
     tl_lock_free(next);
@@ -31,9 +31,8 @@ TEST(a_leader_that_is_killed_takes_no_lock_along) {
 }
 
 TEST(a_leader_that_is_stopped_for_longer_than_a_lifetime_and_woken_harms_nobody) {
-    enum { ROUNDS = 2, TTL_MS = 6000 };
+    enum { TTL_MS = 15000 };
     real_etcd *e = real_etcd_start(3);
-    for (int i = 0; i < ROUNDS; i++)
-        etcd_stop_and_wake_the_leader(e, TTL_MS);
+    etcd_stop_and_wake_the_leader(e, TTL_MS);
     real_etcd_free(e);
 }

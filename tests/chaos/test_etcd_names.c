@@ -11,10 +11,10 @@ TEST(a_program_of_one_thread_is_told_that_it_would_wait_for_itself) {
 #endif
     real_etcd *e = real_etcd_start(1);
     tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = real_etcd_url(e)));
-    tl_lock *outer = new_lock(c, "a/b", 20000), *inner = new_lock(c, "a", 20000);
+    tl_lock *outer = new_lock(c, "a/b", 60000), *inner = new_lock(c, "a", 60000);
     tl_error err;
     acquire(outer, 0);
-    (void)alarm(60); /* it would be for ever */
+    (void)alarm(300); /* it would be for ever */
     assert_int_equal(tl_lock_acquire(inner, TL_FOREVER, &err), TL_EBUSY);
     (void)alarm(0);
     assert_non_null(strstr(err.message, "acquire a: this program holds a lock below its name"));

@@ -27,9 +27,14 @@ static inline void pause_ms(long ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
+#define ENOUGH_MS 60000 /* a bound that only what hangs reaches, however busy the machine */
+
+/* Its limits are reached by faults alone, where they aren't given. */
 static inline tl_client *open_with(tl_client_options o) {
     tl_client *c;
     tl_error err;
+    o.attempt_ms = o.attempt_ms ? o.attempt_ms : ENOUGH_MS / 2;
+    o.connect_ms = o.connect_ms ? o.connect_ms : ENOUGH_MS / 2;
     if (tl_client_open(&o, &c, &err))
         fail_msg("%s", err.message);
     return c;
@@ -46,6 +51,16 @@ static inline void acquire(tl_lock *lock, int64_t wait_ms) {
     tl_error err;
     if (tl_lock_acquire(lock, wait_ms, &err))
         fail_msg("%s", err.message);
+}
+
+/* By the keeper. A renewal may fail, as long as the lock is held. */
+static inline void await_renewal(const tl_lock *lock) {
+    int64_t end = now_ms() + ENOUGH_MS, left = tl_lock_remaining_ms(lock);
+    for (; now_ms() < end && tl_lock_remaining_ms(lock) <= left; pause_ms(10)) {
+        left = tl_lock_remaining_ms(lock);
+        assert_int_not_equal(tl_lock_state(lock), TL_LOST);
+    }
+    assert_true(now_ms() < end);
 }
 
 /* All members, this one first: so that requests go there. */
@@ -76,12 +91,13 @@ static inline void assert_held_for(tl_lock *lock, tl_client *looks, const char *
  * was queued is carried out, or answered, when it is woken, and harms nobody. */
 static inline void etcd_stop_and_wake_the_leader(real_etcd *e, int64_t ttl_ms) {
     unsigned leader = real_etcd_leader(e);
-    tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = url_from(e, leader)));
+    tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = url_from(e, leader), .attempt_ms = 2000));
     tl_client *tries = open_with(
         TL_CLIENT_OPTIONS(.url = real_etcd_url_of(e, leader), .attempt_ms = 500));
-    tl_client *looks = open_with(TL_CLIENT_OPTIONS(.url = url_from(e, (leader + 1) % 3)));
+    tl_client *looks = open_with(
+        TL_CLIENT_OPTIONS(.url = url_from(e, (leader + 1) % 3), .attempt_ms = 2000));
     tl_lock *lock = new_lock(c, "k", ttl_ms), *other = new_lock(tries, "k", ttl_ms);
-    acquire(lock, 10000);
+    acquire(lock, ENOUGH_MS);
     real_etcd_freeze(e, leader);
     for (int64_t end = now_ms() + ttl_ms + 1500; now_ms() < end;) {
         assert_int_not_equal(tl_lock_acquire(other, 0, NULL), TL_OK); /* queued there */

@@ -406,6 +406,9 @@ static pid_t run_ctl(const real_etcd *e, const char *endpoints, const char *argu
     static char etcdctl[] = "etcdctl";
     argv[n++] = etcdctl;
     argv[n++] = where;
+    static char limits[][32] = {"--command-timeout=30s", "--dial-timeout=30s"};
+    argv[n++] = limits[0];
+    argv[n++] = limits[1];
     (void)snprintf(cert, sizeof cert, "--cert=%s", e->cert);
     (void)snprintf(key, sizeof key, "--key=%s", e->key);
     if (e->tls)
@@ -476,7 +479,7 @@ unsigned real_etcd_leader(const real_etcd *e) {
                 continue;
             (void)snprintf(endpoint, sizeof endpoint, "http%s://127.0.0.1:%d", e->tls ? "s" : "",
                            e->of[i].port);
-            const char *text = ctl_at(e, endpoint, "endpoint status -w json --command-timeout=10s");
+            const char *text = ctl_at(e, endpoint, "endpoint status -w json --command-timeout=2s");
             (void)number_of(text, "\"member_id\":", member);
             if (member[0] && strcmp(member, number_of(text, "\"leader\":", leader)) == 0)
                 return i;

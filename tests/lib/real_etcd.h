@@ -37,7 +37,7 @@ const char *real_etcd_ca(const real_etcd *e);
 const char *real_etcd_cert(const real_etcd *e);
 const char *real_etcd_key(const real_etcd *e);
 
-/** Which member leads, as those that run say, in 20 s. */
+/** Which member leads, as those that run say, in 60 s. */
 unsigned real_etcd_leader(const real_etcd *e);
 
 void real_etcd_kill(real_etcd *e, unsigned member); /**< SIGKILL, and wait until it is gone */
@@ -47,7 +47,7 @@ void real_etcd_freeze(real_etcd *e, unsigned member); /**< SIGSTOP */
 void real_etcd_thaw(real_etcd *e, unsigned member);   /**< SIGCONT */
 
 /** etcdctl with these arguments, divided by spaces, to the members that run: its standard output, cut to 4095 bytes and valid
- *  until the next. NULL: it has failed, or not ended within 20 s. */
+ *  until the next. NULL: it has failed, or not ended within 60 s. */
 const char *real_etcd_ctl(const real_etcd *e, const char *arguments);
 /** Start it: a process, to be waited for or killed. */
 pid_t real_etcd_ctl_start(const real_etcd *e, const char *arguments);
