@@ -32,7 +32,7 @@ static tl_lock *watched(tl_client *client, lock_events *events, int64_t ttl_ms) 
 }
 
 static acquiring *a_waiter(tl_client *client, int64_t wait_ms) {
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     for (;;) {
         forget_executed();
         acquiring *waiter = acquiring_begin(lock, wait_ms);
@@ -54,7 +54,7 @@ static acquiring *a_waiter(tl_client *client, int64_t wait_ms) {
 FORGETFUL(trying_once_where_nobody_listens_is_over_at_once) {
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = real_redis_url(server), .connect_ms = 60000));
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     real_redis_kill(server);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
@@ -65,7 +65,7 @@ FORGETFUL(trying_once_where_nobody_listens_is_over_at_once) {
 
 FORGETFUL(a_server_that_is_down_is_unavailable_in_time) {
     tl_client *client = hasty_client_direct();
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     real_redis_kill(server);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
@@ -87,7 +87,7 @@ FORGETFUL(a_server_that_is_down_is_unavailable_in_time) {
 FORGETFUL(a_wait_begun_while_the_server_is_down_gets_the_lock) {
     tl_client *client = hasty_client_direct();
     real_redis_kill(server);
-    acquiring *waiter = acquiring_begin(by_hand(client, TTL_MS), 60000);
+    acquiring *waiter = acquiring_begin(by_hand(client, AGES_MS), 60000);
     const clock_wait a_moment = clock_wait_begin(200);
     while (clock_wait_more(&a_moment))
         assert_false(atomic_load(&waiter->done));
@@ -108,11 +108,11 @@ FORGETFUL(a_holder_is_told_before_its_deadline) {
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_EUNAVAILABLE);
     ASSERT_TOOK(began, 0, ATTEMPT_MS);
-    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_EINVALID);
+    ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), TL_EINVALID);
 }
 
 FAITHFUL(a_release_while_the_server_is_down_is_done_when_it_is_back) {
-    tl_lock *lock = by_hand(hasty_client_direct(), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_redis_kill(server);
     int64_t began = clock_ms();
@@ -128,13 +128,13 @@ FAITHFUL(a_release_while_the_server_is_down_is_done_when_it_is_back) {
 
 FAITHFUL(a_lock_survives_a_restart_that_keeps_the_data) {
     lock_events *events = make_events();
-    tl_lock *lock = watched(client_direct(), events, 5 * BRIEF_MS);
-    tl_lock *other = by_hand(client_direct(), TTL_MS);
+    tl_lock *lock = watched(client_direct(), events, SAFE_MS);
+    tl_lock *other = by_hand(client_direct(), AGES_MS);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_restart(server);
     assert_true(key_exists());
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
-    ASSERT_RESULT(tl_lock_extend(lock, 2 * BRIEF_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, 10 * BRIEF_MS, &said), TL_OK);
     assert_belief_is_true(lock);
     forget_executed();
     WAIT_FOR(SOON_MS, has_executed("evalsha", 1)); /* the keeper, on a new connection */
@@ -146,8 +146,8 @@ FAITHFUL(a_lock_survives_a_restart_that_keeps_the_data) {
 
 FORGETFUL(a_lock_lost_by_a_restart_is_found_out) {
     lock_events *events = make_events();
-    tl_lock *lock = watched(client_direct(), events, 4 * BRIEF_MS);
-    tl_lock *next = by_hand(client_direct(), TTL_MS);
+    tl_lock *lock = watched(client_direct(), events, SAFE_MS);
+    tl_lock *next = by_hand(client_direct(), AGES_MS);
     uint64_t fence = tl_lock_fence(lock);
     real_redis_restart(server);
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
@@ -160,7 +160,7 @@ FORGETFUL(a_lock_lost_by_a_restart_is_found_out) {
 }
 
 FAITHFUL(a_waiter_waits_through_a_restart_that_keeps_the_data) {
-    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    tl_lock *holder = by_hand(client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = a_waiter(client_direct(), TL_FOREVER);
     real_redis_restart(server);
@@ -173,23 +173,34 @@ FAITHFUL(a_waiter_waits_through_a_restart_that_keeps_the_data) {
 }
 
 FORGETFUL(a_waiter_gets_what_a_restart_has_freed) {
-    tl_lock *holder = by_hand(client_direct(), TTL_MS);
+    tl_lock *holder = by_hand(client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     acquiring *waiter = a_waiter(client_direct(), TL_FOREVER);
     real_redis_restart(server);
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
     (void)tl_lock_release(holder, &said); /* it knows nothing of the restart */
-    ASSERT_RESULT(tl_lock_extend(waiter->lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(waiter->lock, AGES_MS, &said), TL_OK);
 }
 
 FAITHFUL(a_wait_through_an_outage_ends_at_its_limit) {
-    tl_lock *holder = by_hand(hasty_client_direct(), TTL_MS);
+    tl_lock *holder = by_hand(hasty_client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
     acquiring *waiter = a_waiter(hasty_client_direct(), 700);
     real_redis_kill(server);
+    const int64_t killed_us = clock_us();
     tl_err code = acquiring_end(waiter, SOON_MS);
-    assert_true(code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN);
+    if (waiter->ended_us <= killed_us) /* a busy machine was too late with the outage */
+        assert_true(code == TL_ETIMEDOUT || code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN);
+    else
+        assert_true(code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN);
     ASSERT_WAITED(waiter, 700, 700);
+}
+
+/* On a busy machine so short a lifetime may be over by now. */
+static void release_in_time_or_not(tl_lock *lock) {
+    tl_err code = tl_lock_release(lock, &said);
+    if (code != TL_EEXPIRED)
+        ASSERT_RESULT(code, TL_OK);
 }
 
 /* Nor is anything believed that is there already: it may be older than what was lost. */
@@ -200,9 +211,9 @@ static void quiet_after_a_restart(void) {
                                                            .quiet_ms = quiet_ms));
     tl_lock *lock = make_lock(client, KEY, quiet_ms);
     ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK); /* it is known from now on */
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    release_in_time_or_not(lock);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK); /* it is known from now on */
+    release_in_time_or_not(lock);
     int64_t restarted = clock_ms();
     real_redis_restart(server);
     tl_err code = tl_lock_acquire(lock, quiet_ms / 2, &said);
@@ -211,7 +222,7 @@ static void quiet_after_a_restart(void) {
         ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
     ASSERT_TOOK(restarted, quiet_ms, quiet_ms + SOON_MS);
     assert_belief_is_true(lock);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    release_in_time_or_not(lock);
 }
 
 FORGETFUL(after_a_restart_nothing_is_granted_for_as_long_as_asked) {

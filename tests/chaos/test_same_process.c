@@ -36,7 +36,8 @@ typedef struct {
 } pair;
 
 static bool open_pair(pair *p, tl_lock_options options) {
-    tl_client_options co = TL_CLIENT_OPTIONS(.url = real_redis_unix_url(server));
+    tl_client_options co = TL_CLIENT_OPTIONS(.url = real_redis_unix_url(server),
+                                             .attempt_ms = LONG_MS, .connect_ms = LONG_MS);
     options.ttl_ms = options.max_hold_ms ? 10 * options.max_hold_ms : LONG_MS;
     if (tl_client_open(&co, &p->client, &p->err))
         return false;

