@@ -44,7 +44,7 @@ static void denied(tl_err code, const char *words) {
 static void free_for_another(void) {
     char url[64];
     (void)snprintf(url, sizeof url, "%s/3", real_redis_url(server));
-    tl_lock *next = by_hand(client_at(url), TTL_MS);
+    tl_lock *next = by_hand(client_at(url), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
     drop_lock(next);
@@ -58,11 +58,11 @@ TEST(what_logging_in_needs_is_named) {
     } cases[] = {{"-time", "+time"}, {"-select", "+select"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tl_client *client = client_limited(cases[i].rules);
-        tl_lock *lock = by_hand(client, TTL_MS);
+        tl_lock *lock = by_hand(client, AGES_MS);
         int64_t began = clock_ms();
         denied(tl_client_ping(client, &said), cases[i].words);
         denied(tl_lock_acquire(lock, 0, &said), cases[i].words);
-        denied(tl_lock_acquire(lock, 2000, &said), cases[i].words);
+        denied(tl_lock_acquire(lock, SOON_MS, &said), cases[i].words);
         ASSERT_TOOK(began, 0, 0);
         set_rules("+@all"); /* the same handles work when it is given */
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
@@ -81,11 +81,11 @@ TEST(without_info_a_server_that_may_have_restarted_grants_nothing) {
     ASSERT_TOOK(began, 0, 0);
     set_rules("+@all");
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK); /* the same handle */
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    (void)tl_lock_release(lock, &said); /* on a busy machine it may be over already */
     drop_lock(lock);
     drop_client(client);
     client = client_limited_with("-info", TL_CLIENT_OPTIONS(.quiet_ms = 0));
-    ASSERT_RESULT(tl_lock_acquire(by_hand(client, TTL_MS), SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(by_hand(client, AGES_MS), SOON_MS, &said), TL_OK);
 }
 
 /* ---- on a connection --------------------------------------------------------------------------- */
@@ -129,10 +129,10 @@ static void judge(size_t i, int who, tl_err code) {
 
 static void learn_scripts(void) {
     tl_client *client = client_limited("+@all");
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     tl_lock_info info = {.size = sizeof info};
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), TL_OK);
     ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     drop_lock(lock);
@@ -144,13 +144,13 @@ TEST(each_permission_that_taking_needs_is_asked_for) {
     learn_scripts();
     for (size_t i = 0; i < NEEDS; i++) {
         tl_client *client = client_limited("+@all");
-        tl_lock *lock = by_hand(client, TTL_MS);
+        tl_lock *lock = by_hand(client, AGES_MS);
         print_message("  %s\n", needs[i].rules);
         freeReplyObject(real_redis_command(server, "FLUSHALL")); /* S is to get a lifetime */
         ASSERT_RESULT(tl_client_ping(client, &said), TL_OK);
         set_rules(needs[i].rules);
         int64_t began = clock_ms();
-        tl_err code = tl_lock_acquire(lock, 2000, &said);
+        tl_err code = tl_lock_acquire(lock, SOON_MS, &said);
         judge(i, TAKE, code);
         ASSERT_TOOK(began, 0, 0);
         assert_int_equal(tl_lock_state(lock), code ? TL_FREE : TL_HELD);
@@ -168,12 +168,14 @@ TEST(each_permission_that_taking_needs_is_asked_for) {
 TEST(each_permission_that_a_holder_needs_is_asked_for) {
     for (size_t i = 0; i < NEEDS; i++) {
         tl_client *client = client_limited("+@all");
-        tl_lock *lock = by_hand(client, KEPT_MS);
+        /* Without HMSET its release leaves it to its lifetime, which is waited out. */
+        bool waits = strcmp(needs[i].rules, "-hmset") == 0;
+        tl_lock *lock = by_hand(client, waits ? 4 * KEPT_MS : SAFE_MS);
         tl_lock_info info = {.size = sizeof info};
         print_message("  %s\n", needs[i].rules);
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
         set_rules(needs[i].rules);
-        judge(i, EXTEND, tl_lock_extend(lock, 2 * TTL_MS, &said));
+        judge(i, EXTEND, tl_lock_extend(lock, 2 * AGES_MS, &said));
         assert_int_equal(tl_lock_state(lock), TL_HELD); /* as far as is known */
         judge(i, LOOK, tl_client_look(client, KEY, strlen(KEY), &info, &said));
         judge(i, RELEASE, tl_lock_release(lock, &said));
@@ -183,17 +185,24 @@ TEST(each_permission_that_a_holder_needs_is_asked_for) {
         drop_client(client);
         if (needs[i].needed_by & RELEASE)
             freeReplyObject(real_redis_command(server, "FLUSHALL"));
-        free_for_another(); /* without HMSET: when the lifetime is over */
+        free_for_another();
     }
 }
 
 /* A release that was denied leaves the lock to its lifetime, no longer. */
 TEST(a_lock_whose_release_was_denied_is_free_when_its_lifetime_is_over) {
     tl_lock *lock = make_lock(client_limited("+@all"), KEY, BRIEF_MS);
-    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    set_rules("-del");
-    int64_t began = clock_ms();
-    denied(tl_lock_release(lock, &said), "+del ");
+    tl_err code = TL_EEXPIRED;
+    int64_t began = 0;
+    for (int i = 0; i < 20 && code == TL_EEXPIRED;
+         i++) { /* it was over already, on a busy machine */
+        set_rules("+@all");
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        set_rules("-del");
+        began = clock_ms();
+        code = tl_lock_release(lock, &said);
+    }
+    denied(code, "+del ");
     free_for_another();
     ASSERT_TOOK(began, 0, BRIEF_MS);
 }
@@ -220,7 +229,7 @@ TEST(a_holder_whose_permission_comes_back_in_time_goes_on) {
     lock_events *events = make_events();
     tl_lock *lock = make_lock_with(
         client_limited("+@all"), KEY,
-        TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
+        TL_LOCK_OPTIONS(.ttl_ms = SAFE_MS, .on_event = lock_events_add, .ctx = events));
     lock_event again;
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     set_rules("-evalsha");
@@ -233,9 +242,9 @@ TEST(a_holder_whose_permission_comes_back_in_time_goes_on) {
 /* ---- the scripts' text, and replicas ----------------------------------------------------------- */
 
 TEST(without_eval_a_script_that_is_not_known_is_denied) {
-    tl_lock *lock = by_hand(client_limited("-eval"), TTL_MS);
+    tl_lock *lock = by_hand(client_limited("-eval"), AGES_MS);
     run("SCRIPT FLUSH");
-    denied(tl_lock_acquire(lock, 2000, &said), "+eval ");
+    denied(tl_lock_acquire(lock, SOON_MS, &said), "+eval ");
     set_rules("+@all");
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
 }
@@ -243,11 +252,14 @@ TEST(without_eval_a_script_that_is_not_known_is_denied) {
 TEST(without_wait_a_lock_that_replicas_must_confirm_is_not_had) {
     tl_client *client = client_limited_with(
         "-wait", TL_CLIENT_OPTIONS(.wait_replicas = 1, .wait_replicas_ms = 50));
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     tl_err code = TL_EUNCERTAIN;
-    for (int i = 0; i < 10 && code == TL_EUNCERTAIN; i++) /* the limit may cut the last try short */
+    said = (tl_error){0};
+    for (int i = 0; i < 20 && !strstr(said.message, "replicas");
+         i++) /* no try was heard of in time */
         code = tl_lock_acquire(lock, 300, &said);
-    ASSERT_RESULT(code, TL_EUNAVAILABLE);
+    if (code != TL_EUNCERTAIN) /* the limit may cut the last try short */
+        ASSERT_RESULT(code, TL_EUNAVAILABLE);
     ASSERT_SAID("replicas");
     free_for_another();
 }
@@ -266,8 +278,8 @@ TEST(without_subscribe_a_waiter_still_gets_the_lock) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         char url[64];
         (void)snprintf(url, sizeof url, "%s/3", real_redis_url(server));
-        tl_lock *holder = by_hand(client_at(url), TTL_MS);
-        tl_lock *lock = by_hand(client_limited(rules[i]), TTL_MS);
+        tl_lock *holder = by_hand(client_at(url), AGES_MS);
+        tl_lock *lock = by_hand(client_limited(rules[i]), AGES_MS);
         ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
         run("ACL LOG RESET");
         acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
@@ -286,7 +298,7 @@ TEST(without_subscribe_a_waiter_still_gets_the_lock) {
 TEST(who_may_not_run_the_transaction_has_it_done_by_the_script) {
     static const char *const rules[] = {"-multi", "-incr", "-exec", "-multi -exec -incr -incrby"};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        tl_lock *lock = make_lock(client_limited(rules[i]), KEY, KEPT_MS);
+        tl_lock *lock = make_lock(client_limited(rules[i]), KEY, SAFE_MS);
         uint64_t fence = 0;
         print_message("  %s\n", rules[i]);
         for (int n = 0; n < 4; n++) {
@@ -316,8 +328,9 @@ TEST(who_may_not_stand_in_line_waits_all_the_same) {
     char url[64];
     (void)snprintf(url, sizeof url, "%s/3", real_redis_url(server));
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        tl_lock *holder = by_hand(client_at(url), TTL_MS), *other = by_hand(client_at(url), TTL_MS);
-        tl_lock *lock = make_lock(client_limited(rules[i]), KEY, KEPT_MS);
+        tl_lock *holder = by_hand(client_at(url), AGES_MS),
+                *other = by_hand(client_at(url), AGES_MS);
+        tl_lock *lock = make_lock(client_limited(rules[i]), KEY, SAFE_MS);
         print_message("  %s\n", rules[i]);
         for (int turn = 0; turn < 2; turn++) {
             ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
@@ -346,7 +359,7 @@ TEST(who_may_not_stand_in_line_waits_all_the_same) {
 TEST(who_may_not_read_the_line_passes_it_by) {
     static const char script[] = "redis.call('SELECT', 3) "
                                  "return redis.call('HSET', 'tidelock:{" KEY "}', 'line', 'F')";
-    tl_lock *lock = by_hand(client_limited("-@sortedset"), TTL_MS);
+    tl_lock *lock = by_hand(client_limited("-@sortedset"), AGES_MS);
     freeReplyObject(real_redis_command(server, "EVAL %s 0", script));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);

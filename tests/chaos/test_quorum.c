@@ -53,6 +53,7 @@ static real_redis *servers[SERVERS];
 static tl_endpoint endpoints[SERVERS];
 static peer peers[PEERS];
 static uint64_t last_fence;
+static int64_t attempt_ms; /* of all that is asked */
 static unsigned holds, requests, losses;
 
 /* ---- what must hold --------------------------------------------------------------------------------- */
@@ -220,7 +221,7 @@ static void pass(int64_t ms) {
 
 /* It ends, or has an answer that is final: who has acquired, and takes back what is left of votes, holds it when that is over. */
 static void settle(const peer *p, state s) {
-    tl_mono end = tl__mono_add_ms(tl__mono_now(), clock_patient_ms(20000));
+    tl_mono end = tl__mono_add_ms(tl__mono_now(), 4 * SOON_MS);
     while (p->state == s && !(p->detached && !(s == ACQUIRING && p->code == TL_OK))) {
         assert_true(tl__mono_before(tl__mono_now(), end));
         turn(end);
@@ -236,7 +237,7 @@ static void acquire(peer *p, int64_t ttl_ms, int64_t quiet_ms, int64_t wait_ms) 
                       .slot = tl__slot_tag(tl__hash_slot(TL_LITERAL(KEY))),
                       .owner = TL_LITERAL("host 1 test"),
                       .ttl_ms = ttl_ms,
-                      .attempt_ms = clock_patient_ms(500),
+                      .attempt_ms = attempt_ms,
                       .quiet_ms = quiet_ms};
     p->job.token = tl__token_draw();
     tl__quorum_acquire_init(&p->m.acquire, &p->job, SERVERS, &retry, wait_ms, 2000,
@@ -253,7 +254,7 @@ static void release(peer *p) {
 }
 
 static void have(peer *p, int64_t ttl_ms, int64_t quiet_ms) {
-    acquire(p, ttl_ms, quiet_ms, clock_patient_ms(10000));
+    acquire(p, ttl_ms, quiet_ms, 2 * SOON_MS);
     settle(p, ACQUIRING);
     assert_int_equal(p->state, HOLDING);
 }
@@ -272,6 +273,7 @@ static int set_up(void **state) {
     (void)state;
     tl_error err;
     last_fence = 0;
+    attempt_ms = SOON_MS;
     for (unsigned i = 0; i < SERVERS; i++) {
         servers[i] = real_redis_start(NULL);
         assert_int_equal(tl__endpoint_parse(&endpoints[i], NULL, real_redis_url(servers[i]), &err),
@@ -280,7 +282,7 @@ static int set_up(void **state) {
     for (unsigned i = 0; i < PEERS; i++)
         for (unsigned j = 0; j < SERVERS; j++) {
             link *l = &peers[i].links[j];
-            const tl_conn_limits limits = {.connect_ms = 1000};
+            const tl_conn_limits limits = {.connect_ms = SOON_MS};
             const tl_conn_calls calls = {.answer = answered, .up = up, .ctx = l};
             *l = (link){.of = &peers[i], .index = j};
             l->conn = tl__conn_new(&endpoints[j], &limits, &calls);
@@ -307,28 +309,48 @@ TESTS_WITH(set_up, tear_down);
 
 /* ---- what happens ------------------------------------------------------------------------------------------ */
 
+/* It is asked of all servers that it be renewed, and is. */
+static void renew(peer *p) {
+    const tl_mono before = p->deadline;
+    const clock_wait wait = clock_wait_begin(SOON_MS);
+    for (uint8_t i = 0; i < SERVERS; i++)
+        run(p, (tl_event){.kind = TL_WOKEN, .from = i});
+    while (p->state == HOLDING && !tl__mono_before(before, p->deadline)) {
+        assert_true(clock_wait_more(&wait));
+        turn(tl__mono_add_ms(tl__mono_now(), 20));
+    }
+    assert_int_equal(p->state, HOLDING);
+}
+
+#define SAFE_MS clock_patient_ms(30000) /* whatever stands still for seconds */
+
 TEST(two_of_five_may_be_killed) {
-    have(&peers[0], 3000, 0);
+    have(&peers[0], SAFE_MS, 0);
     real_redis_kill(servers[1]);
     real_redis_kill(servers[3]);
-    pass(1500); /* a renewal at least */
-    assert_int_equal(peers[0].state, HOLDING);
-    acquire(&peers[1], 3000, 0, 0);
+    renew(&peers[0]);
+    acquire(&peers[1], SAFE_MS, 0, 0);
     settle(&peers[1], ACQUIRING);
     assert_int_equal(peers[1].code, TL_EBUSY);
     give(&peers[0]);
-    have(&peers[2], 3000, 0);
+    have(&peers[2], SAFE_MS, 0);
     give(&peers[2]);
 }
 
 TEST(with_three_of_five_killed_it_is_lost_in_time_and_nobody_gets_it) {
-    have(&peers[0], 1000, 0);
+    const clock_wait limit = clock_wait_begin(2 * SOON_MS);
+    attempt_ms = clock_patient_ms(500);
+    do { /* until it isn't over as soon as it is had, on a busy machine */
+        assert_true(clock_wait_more(&limit));
+        acquire(&peers[0], 1000, 0, SOON_MS);
+        settle(&peers[0], ACQUIRING);
+    } while (peers[0].state != HOLDING);
     tl_mono killed = tl__mono_now();
     for (unsigned i = 0; i < 3; i++)
         real_redis_kill(servers[i]);
     settle(&peers[0], HOLDING);
     assert_int_equal(peers[0].code, TL_ELOST);
-    assert_true(tl__ms_until(killed, tl__mono_now()) <= 1000 + clock_patient_ms(1000));
+    assert_true(tl__ms_until(killed, tl__mono_now()) <= 1000 + SLACK_MS);
     acquire(&peers[1], 1000, 0, 300);
     settle(&peers[1], ACQUIRING);
     assert_int_not_equal(peers[1].code, TL_OK);
@@ -337,22 +359,25 @@ TEST(with_three_of_five_killed_it_is_lost_in_time_and_nobody_gets_it) {
 /* Each forgets all. The holder has each vote for it anew; who contends gets nothing of a server that has forgotten. */
 TEST(all_may_be_restarted_empty_in_turn) {
     NEEDS_SERVER(REAL_RUN_ID);
-    const int64_t life_ms = clock_patient_ms(1500);
-    have(&peers[0], life_ms, life_ms / 3); /* they are new, all of them */
-    acquire(&peers[1], life_ms, life_ms, 60000);
+    have(&peers[0], SAFE_MS, 0);
+    acquire(&peers[1], SAFE_MS, SAFE_MS, 20 * SOON_MS);
     for (unsigned i = 0; i < SERVERS; i++) {
         real_redis_kill(servers[i]);
         real_redis_restart(servers[i]);
         assert_int_equal(real_redis_int(servers[i], "DBSIZE"), 0);
-        pass(life_ms * 2 / 3);
-        assert_int_equal(peers[0].state, HOLDING);
-        assert_int_equal(real_redis_int(servers[i], "EXISTS %s", KEY), 1);
+        const clock_wait wait = clock_wait_begin(SOON_MS);
+        while (real_redis_int(servers[i], "EXISTS %s", KEY) != 1) {
+            assert_true(clock_wait_more(&wait));
+            renew(&peers[0]);
+        }
     }
     assert_int_equal(peers[1].state, ACQUIRING);
     give(&peers[0]);
+    assert_int_equal(peers[1].state, ACQUIRING);
+    run(&peers[1], (tl_event){.kind = TL_CANCEL});
     settle(&peers[1], ACQUIRING);
-    assert_int_equal(peers[1].state, HOLDING);
-    give(&peers[1]);
+    have(&peers[2], SAFE_MS, clock_patient_ms(1000)); /* who waits for less has it sooner */
+    give(&peers[2]);
 }
 
 /* By a server that is stopped with the vote in its sockets; false: it was asked too soon or too late for that. */
@@ -372,17 +397,18 @@ static bool is_held_in_doubt(void) {
 
 /* The vote is carried out when all is over, and leaves nothing. */
 TEST(a_vote_that_is_carried_out_after_its_release_leaves_nothing) {
+    attempt_ms = clock_patient_ms(500);
     for (unsigned i = 0; i < 3; i++) {
-        const clock_wait wait = clock_wait_begin(20000);
+        const clock_wait wait = clock_wait_begin(4 * SOON_MS);
         while (!is_held_in_doubt())
             assert_true(clock_wait_more(&wait));
         release(&peers[0]);
         settle(&peers[0], RELEASING);
-        assert_int_equal(peers[0].code, TL_OK);
+        assert_true(peers[0].code == TL_OK || peers[0].code == TL_EUNCERTAIN); /* in haste */
         if (i > 0)
-            pass(400); /* longer than an attempt: the connection is another by then */
+            pass(600); /* longer than an attempt: the connection is another by then */
         real_redis_thaw(servers[2]);
-        tl_mono end = tl__mono_add_ms(tl__mono_now(), clock_patient_ms(5000));
+        tl_mono end = tl__mono_add_ms(tl__mono_now(), 2 * SOON_MS);
         while (peers[0].state != IDLE && tl__mono_before(tl__mono_now(), end))
             turn(end);
         assert_int_equal(peers[0].state, IDLE);
@@ -393,13 +419,15 @@ TEST(a_vote_that_is_carried_out_after_its_release_leaves_nothing) {
 
 TEST(twenty_get_it_one_after_the_other_while_the_first_server_is_stopped) {
     unsigned asked = requests, left = PEERS;
-    have(&peers[0], 10000, 0);
+    have(&peers[0], SAFE_MS, 0);
     give(&peers[0]);
+    attempt_ms = clock_patient_ms(500);
     real_redis_freeze(servers[first()]);
-    tl_mono began = tl__mono_now(), end = tl__mono_add_ms(began, clock_patient_ms(60000));
+    tl_mono began = tl__mono_now(), end = tl__mono_add_ms(began, 2 * SOON_MS);
     for (unsigned i = 0; i < PEERS; i++)
-        acquire(&peers[i], 10000, 0, clock_patient_ms(60000));
+        acquire(&peers[i], SAFE_MS, 0, 20 * SOON_MS);
     while (left > 0) {
+        const unsigned before = left;
         assert_true(tl__mono_before(tl__mono_now(), end));
         turn(end);
         for (unsigned i = 0; i < PEERS; i++)
@@ -410,6 +438,8 @@ TEST(twenty_get_it_one_after_the_other_while_the_first_server_is_stopped) {
                 left--;
                 peers[i].code = TL_OK;
             }
+        if (left < before)
+            end = tl__mono_add_ms(tl__mono_now(), 2 * SOON_MS);
     }
     print_message("20 in %lld ms, %u requests\n", (long long)tl__ms_until(began, tl__mono_now()),
                   requests - asked);

@@ -128,7 +128,10 @@ TEST(a_password_that_is_asked_for_no_more_is_not_missed) {
 TEST(a_waiter_that_may_not_come_back_is_denied) {
     tl_lock *holder = by_hand(client_direct(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
-    acquiring *waiter = acquiring_begin(by_hand(client_direct(), AGES_MS), TL_FOREVER);
+    tl_client *theirs = make_client_with(
+        TL_CLIENT_OPTIONS(.url = real_redis_url(server),
+                          .attempt_ms = 3000)); /* for so long it asks as it closes */
+    acquiring *waiter = acquiring_begin(by_hand(theirs, AGES_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
     ask_for_password();
     cut_connections();

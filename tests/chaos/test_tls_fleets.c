@@ -38,7 +38,7 @@ static tl_client *client_with_ca(const char *ca) {
                                               .attempt_ms = SOON_MS, .connect_ms = FOLLOW_MS));
 }
 
-/* `victim` dies, and is needed no more. */
+/* `victim` dies, and isn't needed. */
 static void keeps_its_promises(real_node *(*victim)(void)) {
     tl_client *client = client_with_ca(real_redis_ca()), *other = client_with_ca(real_redis_ca());
     tl_lock *held[KEYS];
@@ -57,10 +57,12 @@ static void keeps_its_promises(real_node *(*victim)(void)) {
     ASSERT_RESULT(tl_lock_release(held[0], &said), TL_OK);
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
     assert_true(tl_lock_fence(waiter->lock) > fence);
-    real_redis_kill(victim()->redis);
+    real_node *dead = victim();
+    real_redis_kill(dead->redis);
     tl_lock *after = make_lock(other, "tls:after", LIFE_MS);
     WAIT_FOR(FOLLOW_MS, tl_lock_acquire(after, LIFE_MS, &said) == TL_OK);
     ASSERT_RESULT(tl_lock_release(after, &said), TL_OK);
+    real_fleet_restart(fleet, dead); /* clients ask as they close */
 }
 
 static void refuses_a_stranger(void) {
