@@ -19,7 +19,7 @@
 #define FREE_MS (LIFE_MS + SKEW_MS + LAG_MS) /**< an orphan is free by then */
 #define LEASE_MS 1000                        /**< on a phase */
 #define TURN_MS 300                          /**< limit of a request */
-#define LATE_MS 10000                        /**< by how much a loaded machine may be late */
+#define LATE_MS 60000                        /**< by how much a loaded machine may be late */
 
 /** Clients of our own, for these rules. */
 tl_client_options legacy_client(const char *url, tl_protocol_id protocol, bool strict);

@@ -380,7 +380,7 @@ static void go_on(referee *r) {
         return;
     if (step_is_done(r))
         next_step(r);
-    else if (shared_us() - r->step_us > 6 * LATE_MS * INT64_C(1000))
+    else if (shared_us() - r->step_us > 2 * LATE_MS * INT64_C(1000))
         fail_of_tool(r, *r->course);
 }
 

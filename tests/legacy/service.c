@@ -39,6 +39,7 @@ tl_client_options legacy_client(const char *url, tl_protocol_id protocol, bool s
                                .legacy_delay_max_ms = LAG_MS, .legacy_ttl_min_ms = LIFE_MS,
                                .phase_lease_ms = protocol == TL_AUTO ? LEASE_MS : 0);
     return TL_CLIENT_OPTIONS(.url = url, .protocol = protocol, .attempt_ms = TURN_MS,
+                             .connect_ms = LATE_MS,
                              .legacy = protocol == TL_TOKEN ? NULL : &legacy);
 }
 

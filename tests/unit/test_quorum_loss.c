@@ -13,7 +13,7 @@
 
 #define SERVERS 3
 #define TTL_MS 3000
-#define LIMIT_MS 10000
+#define LIMIT_MS 60000
 #define KEY "jobs:42"
 
 typedef struct {
