@@ -96,13 +96,6 @@ static inline void run(const char *command) {
     freeReplyObject(reply);
 }
 
-/** How often locks of this client have been renewed in the background. */
-static inline int renewals(tl_client *client) {
-    tl_stats stats = {.size = sizeof stats};
-    ASSERT_RESULT(tl_client_stats(client, &stats, &said), TL_OK);
-    return (int)stats.renewals;
-}
-
 static inline bool key_exists(void) {
     return real_redis_int(server, "EXISTS " KEY) == 1;
 }

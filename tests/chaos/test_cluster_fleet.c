@@ -79,16 +79,10 @@ static tl_lock *renewed(tl_client *client, const char *key, lock_events *events)
         TL_LOCK_OPTIONS(.ttl_ms = KEEP_MS, .on_event = lock_events_add, .ctx = events));
 }
 
-static uint64_t renewals(tl_client *client) {
-    tl_stats stats = {.size = sizeof stats};
-    ASSERT_RESULT(tl_client_stats(client, &stats, &said), TL_OK);
-    return stats.renewals;
-}
-
 /* In the background, so many more. */
 static void await_renewals(tl_client *client, uint64_t more) {
-    const uint64_t before = renewals(client);
-    WAIT_FOR(KEEP_MS + SOON_MS, renewals(client) >= before + more);
+    const uint64_t before = renewals_of(client);
+    WAIT_FOR(KEEP_MS + SOON_MS, renewals_of(client) >= before + more);
 }
 
 /* ---- well ------------------------------------------------------------------------------------ */
@@ -236,8 +230,8 @@ TEST(a_slot_that_stays_open_costs_no_held_lock_and_others_go_on) {
     await_counted(20);
     real_fleet_open_slot(fleet, SLOT_KEY, another_master(SLOT_KEY));
     real_fleet_move_key(fleet, HELD);
-    const uint64_t before = renewals(client);
-    for (clock_wait wait = clock_wait_begin(KEEP_MS + SOON_MS); renewals(client) == before;) {
+    const uint64_t before = renewals_of(client);
+    for (clock_wait wait = clock_wait_begin(KEEP_MS + SOON_MS); renewals_of(client) == before;) {
         real_fleet_move_key(fleet, WANTED ":tidelock"); /* wherever it has just been written */
         assert_true(clock_wait_more(&wait));
     }

@@ -48,8 +48,8 @@ static tl_lock *held(tl_client *client, lock_events *events) {
 
 /* The connections that it takes to be killed are there once it has been renewed: within a second of the acquire. */
 static void await_renewal(tl_client *client) {
-    const int before = renewals(client);
-    WAIT_FOR(SOON_MS, renewals(client) > before);
+    const uint64_t before = renewals_of(client);
+    WAIT_FOR(SOON_MS, renewals_of(client) > before);
 }
 
 /* Another lock of the client is held until it has been renewed, over a connection that is there again. One that was asked for

@@ -115,7 +115,7 @@ TEST(it_is_acquired_renewed_and_released_at_all_servers) {
     WAIT_FOR(SOON_MS, voters(KEY) == SERVERS);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     ASSERT_SAID("another holds it");
-    WAIT_FOR(SOON_MS, renewals(client) >= SERVERS);
+    WAIT_FOR(SOON_MS, renewals_of(client) >= SERVERS);
     ASSERT_GOES_ON(one);
     assert_int_equal(voters(KEY), SERVERS);
     uint64_t fence = tl_lock_fence(one);
@@ -183,7 +183,7 @@ TEST(a_lock_is_extended_and_adopted_by_its_token) {
     assert_int_equal(tl_lock_remaining_ms(heir), 0);
     drop_lock(one);
     ASSERT_RESULT(tl_lock_extend(heir, 2 * LOST_IN_MS, &said), TL_OK);
-    WAIT_FOR(SOON_MS, renewals(another) >= SERVERS);
+    WAIT_FOR(SOON_MS, renewals_of(another) >= SERVERS);
     ASSERT_RESULT(tl_lock_extend(heir, LIFE_MS, &said), TL_OK);
     ASSERT_GOES_ON(heir);
     ASSERT_RESULT(tl_lock_adopt(heir, "x", &said), TL_EINVALID);
@@ -677,7 +677,7 @@ TEST(a_lock_is_removed_at_all_servers_and_its_holder_finds_it_lost) {
     tl_lock *one = kept(theirs, LIFE_MS, events), *other = make_lock(client, KEY, LIFE_MS);
     ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), NULL, &said), TL_EEXPIRED);
     ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
-    WAIT_FOR(SOON_MS, renewals(theirs) >= SERVERS); /* noted by now */
+    WAIT_FOR(SOON_MS, renewals_of(theirs) >= SERVERS); /* noted by now */
     ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
     ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), &info, &said), TL_OK);
     assert_int_equal(voters(KEY), 0);

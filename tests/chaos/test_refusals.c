@@ -208,11 +208,11 @@ TEST(who_is_logged_in_keeps_the_lock_when_the_password_changes) {
     tl_lock *lock = make_lock(client, KEY, SAFE_MS);
     tl_lock *other = make_lock(client, "chaos:other", SAFE_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
-    WAIT_FOR(SOON_MS, renewals(client) >= 1);
+    WAIT_FOR(SOON_MS, renewals_of(client) >= 1);
     ask_for_password();
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_OK);
-    const int before = renewals(client);
-    WAIT_FOR(SOON_MS, renewals(client) > before); /* over the same connection, within a second */
+    const uint64_t before = renewals_of(client);
+    WAIT_FOR(SOON_MS, renewals_of(client) > before); /* over the same connection, within a second */
     ASSERT_GOES_ON(lock);
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);

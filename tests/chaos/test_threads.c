@@ -185,7 +185,7 @@ TEST(many_locks_are_kept_by_one_client) {
             TL_LOCK_OPTIONS(.ttl_ms = SAFE_MS, .on_event = lock_events_add, .ctx = events));
         ASSERT_RESULT(tl_lock_acquire(locks[i], 0, &said), TL_OK);
     }
-    WAIT_FOR(SOON_MS, renewals(client) >= LOCKS);
+    WAIT_FOR(SOON_MS, renewals_of(client) >= LOCKS);
     for (int i = 0; i < LOCKS; i++)
         ASSERT_GOES_ON(locks[i]);
     for (int i = 0; i < LOCKS; i++)

@@ -118,7 +118,7 @@ TEST(a_lock_goes_from_one_to_another) {
     ASSERT_RESULT(tl_lock_acquire(next, 0, &said), TL_EBUSY);
     acquiring *waiter = acquiring_begin(next, TL_FOREVER);
     WAIT_FOR(SOON_MS, has_executed("subscribe", 1));
-    WAIT_FOR(SOON_MS, renewals(client) >= 1);
+    WAIT_FOR(SOON_MS, renewals_of(client) >= 1);
     ASSERT_GOES_ON(holder);
     uint64_t fence = tl_lock_fence(holder);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
@@ -191,13 +191,13 @@ TEST(a_servers_new_certificate_costs_nothing) {
         client, KEY,
         TL_LOCK_OPTIONS(.ttl_ms = SAFE_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
-    WAIT_FOR(SOON_MS, renewals(client) >= 1);
+    WAIT_FOR(SOON_MS, renewals_of(client) >= 1);
     present("renewed");
     cut_connections();
     (void)connected(client);
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
-    const int before = renewals(client);
-    WAIT_FOR(SOON_MS, renewals(client) > before); /* on another connection, within a second */
+    const uint64_t before = renewals_of(client);
+    WAIT_FOR(SOON_MS, renewals_of(client) > before); /* on another connection, within a second */
     ASSERT_GOES_ON(lock);
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);

@@ -49,7 +49,7 @@ static void keeps_its_promises(real_node *(*victim)(void)) {
         WAIT_FOR(FOLLOW_MS, tl_lock_acquire(held[i], 0, &said) == TL_OK);
     }
     acquiring *waiter = acquiring_begin(make_lock(other, "tls:0", LIFE_MS), TL_FOREVER);
-    WAIT_FOR(SOON_MS, renewals(client) >= KEYS);
+    WAIT_FOR(SOON_MS, renewals_of(client) >= KEYS);
     for (int i = 0; i < KEYS; i++)
         ASSERT_GOES_ON(held[i]);
     uint64_t fence = tl_lock_fence(held[0]);
