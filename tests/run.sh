@@ -180,7 +180,7 @@ for t in "${sorted[@]}"; do
     esac
 done
 
-declare -A most=([pure]=$JOBS [long]=$JOBS [waiting]=$((JOBS * 2)) [alone]=1) busy=() lane_of=() pid_of=() began_at=()
+declare -A most=([pure]=$JOBS [long]=$JOBS [waiting]=$((JOBS * 3)) [alone]=1) busy=() lane_of=() pid_of=() began_at=()
 total=$# over=0 told_at=$SECONDS tick=
 
 begin() { # lane, source file

@@ -170,7 +170,7 @@ TEST(each_permission_that_a_holder_needs_is_asked_for) {
         tl_client *client = client_limited("+@all");
         /* Without HMSET its release leaves it to its lifetime, which is waited out. */
         bool waits = strcmp(needs[i].rules, "-hmset") == 0;
-        tl_lock *lock = by_hand(client, waits ? 4 * KEPT_MS : SAFE_MS);
+        tl_lock *lock = by_hand(client, waits ? KEPT_MS : SAFE_MS);
         tl_lock_info info = {.size = sizeof info};
         print_message("  %s\n", needs[i].rules);
         ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
