@@ -60,9 +60,8 @@ void tl__conn_opened(tl_conn *conn) {
 }
 
 void tl__conn_closed(tl_conn *conn) {
-    if (conn->limits.site && conn->state != TL_CONN_DOWN && !conn->freeing &&
-        tl__conn_is_current(conn))
-        tl__site_doubt(conn->limits.site);
+    if (conn->limits.site && conn->spot && conn->state != TL_CONN_DOWN && !conn->freeing)
+        tl__site_doubt(conn->limits.site, conn->spot->generation);
     if (conn->limits.site)
         tl__site_closed(conn->limits.site, &conn->opened);
 }

@@ -49,6 +49,8 @@ bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch) {
         return false;
     tl__mutex_lock(&site->mutex);
     site->last = site->last == UINT32_MAX ? 1 : site->last + 1;
+    if (GUARD(past_doubt_is_over))
+        atomic_store(&site->doubted, false);
     atomic_init(&spot->refs, 1);
     spot->generation = site->last;
     spot->epoch = epoch;
@@ -108,20 +110,28 @@ static void want(tl_site *p, bool anew) {
         p->want(p->ctx);
 }
 
-void tl__site_doubt(tl_site *site) {
-    want(site, !atomic_exchange(&site->doubted, true));
+void tl__site_doubt(tl_site *site, uint32_t generation) {
+    tl__mutex_lock(&site->mutex);
+    bool is = site->spot && site->spot->generation == generation;
+    bool anew = is && !atomic_exchange(&site->doubted, true);
+    tl__mutex_unlock(&site->mutex);
+    if (is)
+        want(site, anew);
 }
 
 tl_spot *tl__site_spot(tl_site *site, char *words, size_t size) {
     tl__mutex_lock(&site->mutex);
     tl_spot *spot = site->spot;
-    if (spot)
+    bool anew = false;
+    if (spot) {
         atomic_fetch_add(&spot->refs, 1);
-    else
+    } else {
         (void)snprintf(words, size, "%s", site->words);
+        anew = !atomic_exchange(&site->doubted, true);
+    }
     tl__mutex_unlock(&site->mutex);
     if (!spot)
-        tl__site_doubt(site);
+        want(site, anew);
     return spot;
 }
 

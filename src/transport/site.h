@@ -103,8 +103,8 @@ static inline bool tl__site_is_left(const tl_site *site) {
     return site->stays && atomic_load(&site->left);
 }
 
-/** It may lead elsewhere by now: find out. */
-void tl__site_doubt(tl_site *site);
+/** A connection of this generation was lost: if it leads there still, find out whether another server is the one by now. */
+void tl__site_doubt(tl_site *site, uint32_t generation);
 
 static inline bool tl__site_is(const tl_site *site, uint32_t generation) {
     return atomic_load(&site->generation) == generation;

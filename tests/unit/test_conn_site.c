@@ -472,3 +472,26 @@ TEST(a_confirmation_ends_with_its_connection) {
     assert_int_equal(ask_for(&s, 2, NULL, 1, true), TL_EUNAVAILABLE);
     close_site(&s);
 }
+
+/* ---- doubts ---------------------------------------------------------------------------------- */
+
+/* One who finds that it leads nowhere wants to know more. Once it leads somewhere that is no reason to lead elsewhere. */
+TEST(a_doubt_of_before_says_nothing_against_the_next_server) {
+    site_world s;
+    char words[TL_SITE_WORDS];
+    open_site(&s);
+    assert_null(tl__site_spot(&s.site, words, sizeof words));
+    assert_int_equal(s.wants, 1);
+    lead(&s, &s.first);
+    assert_false(tl__site_doubted(&s.site));
+    tl_spot *spot = tl__site_spot(&s.site, words, sizeof words);
+    assert_non_null(spot);
+    tl__site_doubt(&s.site, spot->generation);
+    assert_true(tl__site_doubted(&s.site));
+    lead(&s, &s.second);
+    tl__site_doubt(&s.site,
+                   spot->generation); /* it was closed a moment before, and that comes late */
+    assert_false(tl__site_doubted(&s.site));
+    tl__spot_give(spot);
+    close_site(&s);
+}
