@@ -726,13 +726,15 @@ static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int
         w->stats.reasked++;
         return;
     }
+    sim_key *k = &w->key[key];
     w->stats.alone_takes++;
     sim_check_in_time(w, m, m->asked, m->argv[3], 0, key);
+    if (k->late == number && !m->has)
+        k->late_fence = 0; /* K had gone: the number for what is taken now is still to come */
     if (late) {
         came_late(w, number, key);
         return;
     }
-    sim_key *k = &w->key[key];
     if (k->late == number && !sim_cluster_late_stays(w, key))
         k->late = 0; /* what its late request left is no more */
     alone_counts(w, number, key);
