@@ -78,7 +78,7 @@ claim_port() {
     local dir=/tmp/tidelock-ports-$UID descriptor
     mkdir -p "$dir"
     for _ in {1..1000}; do
-        claimed=$((10240 + (RANDOM * 32768 + RANDOM) % 9760))
+        claimed=$((12800 + (RANDOM * 32768 + RANDOM) % 7200))
         exec {descriptor}>"$dir/$claimed"
         if flock -n "$descriptor" && nothing_listens "$claimed" && nothing_listens $((claimed + 10000)); then return; fi
         exec {descriptor}>&-

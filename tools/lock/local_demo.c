@@ -13,12 +13,14 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +31,10 @@
 #define MASTER "demo" /* what the Sentinels call it */
 #define NOTES "servers"
 #define LEADERLESS "without leader"
+/* From 20000 to 22759, and BUS above each the one for its peers: below 32768, where Linux begins to give ports to clients. */
 #define PORT_FIRST 20000
-#define PORTS 10000 /* and as many above them, for the cluster's own connections */
+#define PORTS 2760
+#define BUS 10000
 #define READY_MS 10000
 #define WHOLE_MS 30000 /* until all know each other */
 #define END_MS 5000
@@ -298,7 +302,7 @@ static int take_port(int port) {
 }
 
 static bool is_free(int port) {
-    int fd = take_port(port), above = take_port(port + PORTS);
+    int fd = take_port(port), above = take_port(port + BUS);
     if (fd >= 0)
         close(fd);
     if (above >= 0)
@@ -306,11 +310,25 @@ static bool is_free(int port) {
     return fd >= 0 && above >= 0;
 }
 
+/* Until this process ends no other demo that begins takes this port, which nobody has before the server listens. */
+static bool claim_port(int port) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int n = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "tidelock-demo-%d", port);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&at, size) == 0)
+        return true; // cppcheck-suppress resourceLeak ; the descriptor is the claim
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
 static int choose_ports(demo *d) {
-    int n = 0, from = (int)(((long)getpid() * 37) % (PORTS - NODES_MAX));
+    int n = 0, from = (int)(((long)getpid() * 37) % PORTS);
     for (int i = 0; i < PORTS && n < count_of(d); i++) {
         int port = PORT_FIRST + (from + i) % PORTS;
-        if (is_free(port))
+        if (claim_port(port) && is_free(port))
             d->port[n++] = (uint16_t)port;
     }
     return n == count_of(d) ? 0 : fail(STATUS_UNAVAILABLE, "local demo: no free ports");
@@ -339,7 +357,7 @@ static void write_config(const demo *d, int i, FILE *f) {
 
 /* Where a member is reached by the others. */
 static unsigned peer_port(const demo *d, int i) {
-    return d->port[i] + (unsigned)PORTS;
+    return d->port[i] + (unsigned)BUS;
 }
 
 /* A shell's script that leaves a member running and its pid in a file before it begins. */
