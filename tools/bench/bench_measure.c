@@ -75,10 +75,11 @@ static bool slice(bench *b, tl_lock *lock, bool (*once)(bench *b, tl_lock *lock)
 
 static bool part(bench *b, tl_lock *lock, bool (*once)(bench *b, tl_lock *lock), samples *s) {
     tl_mono end = tl__mono_add_ms(tl__mono_now(), b->part_ms);
-    bool ok = true;
+    bool ok;
     memset(s, 0, sizeof *s);
-    while (ok && tl__mono_before(tl__mono_now(), end))
+    do
         ok = slice(b, lock, once, SLICE_MS, s);
+    while (ok && tl__mono_before(tl__mono_now(), end));
     return ok;
 }
 
@@ -129,9 +130,10 @@ static bool our_pair(bench *b, tl_lock *lock, pairs *p) {
 static bool our_slice(bench *b, tl_lock *lock, pairs *p) {
     int64_t cpu = b->bare ? bench_bare_cpu_us(b->bare) : -1;
     tl_mono end = tl__mono_add_ms(tl__mono_now(), SLICE_MS);
-    bool ok = true;
-    while (ok && tl__mono_before(tl__mono_now(), end))
+    bool ok;
+    do
         ok = our_pair(b, lock, p);
+    while (ok && tl__mono_before(tl__mono_now(), end));
     int64_t after = cpu < 0 ? -1 : bench_bare_cpu_us(b->bare);
     p->server_known = p->server_known && after >= cpu && cpu >= 0;
     p->server_us += after - cpu;
@@ -156,11 +158,14 @@ static double rate_of(const samples *s) {
 
 /* What is typical: a moment in which this machine did something else says nothing of locks. */
 static bool measure_pairs(bench *b, tl_lock *lock, pairs *p, bench_result *ret) {
-    tl_mono end = tl__mono_add_ms(tl__mono_now(), 2 * b->part_ms);
     bool ok = pair(b, lock); /* it is connected, and the scripts are there, from now on */
+    tl_mono end = tl__mono_add_ms(tl__mono_now(), 2 * b->part_ms);
     p->server_known = b->bare != NULL;
-    while (ok && tl__mono_before(tl__mono_now(), end))
+    while (ok) {
         ok = our_slice(b, lock, p) && (!b->bare || bare_slice(b, p));
+        if (!tl__mono_before(tl__mono_now(), end))
+            break;
+    }
     if (!ok)
         return false;
     ret->pairs = rate_of(&p->ours);
