@@ -91,6 +91,10 @@ bool doctor_info_text(const doctor_facts *f, const char *name, char *to, size_t 
     return info_field(tl__bytes_of(f->info), name, to, size);
 }
 
+bool doctor_number(const doctor_facts *f, int which, int64_t *ret) {
+    return f->config[which].known && tl__bytes_to_int(tl__bytes_of(f->config[which].text), ret);
+}
+
 bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret) {
     char text[32];
 

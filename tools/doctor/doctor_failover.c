@@ -12,10 +12,6 @@
 
 /* ---- what there is ---------------------------------------------------------------------------------------- */
 
-bool doctor_number(const doctor_facts *f, int which, int64_t *ret) {
-    return f->config[which].known && tl__bytes_to_int(tl__bytes_of(f->config[which].text), ret);
-}
-
 bool doctor_stops_scripts(const doctor_facts *f) {
     if (!doctor_before(f, 6, 2, 0))
         return !doctor_before(f, 6, 2, 7);
