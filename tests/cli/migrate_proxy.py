@@ -8,8 +8,9 @@ import os, select, signal, socket, sys
 
 there, here, what = sys.argv[1], sys.argv[2], sys.argv[3].split(":")
 listener = socket.socket(socket.AF_UNIX)
-listener.bind(here)
+listener.bind(here + ".new")
 listener.listen(16)
+os.rename(here + ".new", here) # whoever finds it can connect
 other, first, made = {}, None, 0
 
 def connect():
