@@ -180,6 +180,15 @@ static inline void stand_gone(void) {
     stand_gone_at(line, sizeof line - 1, 1);
 }
 
+/** Does the key hold this lock's own token? */
+static inline bool holds_token_of(const tl_lock *lock) {
+    redisReply *reply = real_redis_command(server, "GET " KEY);
+    bool is = reply && reply->type == REDIS_REPLY_STRING &&
+              strcmp(reply->str, tl_lock_token(lock)) == 0;
+    freeReplyObject(reply);
+    return is;
+}
+
 /** The lock is free for another, soon. */
 static inline void assert_free_soon(void) {
     tl_lock *next = by_hand(client_direct(), TTL_MS);

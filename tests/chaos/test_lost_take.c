@@ -8,15 +8,6 @@
 
 TESTS_WITH(arena_set_up, arena_tear_down);
 
-/* The key holds this lock's own token. */
-static bool holds_token_of(const tl_lock *lock) {
-    redisReply *reply = real_redis_command(server, "GET " KEY);
-    bool is = reply && reply->type == REDIS_REPLY_STRING &&
-              strcmp(reply->str, tl_lock_token(lock)) == 0;
-    freeReplyObject(reply);
-    return is;
-}
-
 /* ---- once -------------------------------------------------------------------------------------- */
 
 static void had_after_all(proxy_fault fault, int64_t wait_ms, int64_t least_ms) {

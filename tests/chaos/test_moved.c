@@ -148,14 +148,6 @@ static int inboxes(void) {
     return count;
 }
 
-static bool holds_token_of(const tl_lock *lock) {
-    redisReply *reply = real_redis_command(server, "GET " KEY);
-    bool is = reply && reply->type == REDIS_REPLY_STRING &&
-              strcmp(reply->str, tl_lock_token(lock)) == 0;
-    freeReplyObject(reply);
-    return is;
-}
-
 /* Who still listens at the old master hears there what the new one says to nobody. On a busy machine the failover may take
  * so long that who waits has looked at the new master by itself: then it has the lock there. */
 TEST(a_message_that_a_replica_repeats_gives_nobody_a_lock) {

@@ -310,7 +310,8 @@ static bool is_free(int port) {
     return fd >= 0 && above >= 0;
 }
 
-/* Until this process ends no other demo that begins takes this port, which nobody has before the server listens. */
+/* Reserve a port against other demos that start: it looks free to them until the server listens. The reservation ends with
+ * this process. */
 static bool claim_port(int port) {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int n = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "tidelock-demo-%d", port);
