@@ -267,6 +267,7 @@ TEST(with_two_of_five_killed_it_is_held_and_acquired) {
     tl_lock *one = kept(quorum_client(), LIFE_MS, events);
     tl_lock *other = make_lock(quorum_client(), KEY, LIFE_MS);
     ASSERT_RESULT(tl_lock_acquire(one, 0, &said), TL_OK);
+    WAIT_FOR(SOON_MS, voters(KEY) == SERVERS);
     real_redis_kill(servers[1]);
     real_redis_kill(servers[3]);
     WAIT_FOR(SOON_MS, tl_lock_state(one) == TL_AT_RISK);
@@ -310,6 +311,7 @@ TEST(all_may_be_restarted_empty_in_turn_under_load) {
     /* That lasts though a server needs seconds to be there again; nobody else wants it. */
     tl_lock *one = kept(quorum_client(), 4 * LOST_IN_MS, events);
     ASSERT_RESULT(tl_lock_acquire(one, SOON_MS, &said), TL_OK);
+    WAIT_FOR(SOON_MS, voters(KEY) == SERVERS); /* not only at the majority that answered first */
     for (int i = 0; i < CROWD; i++)
         contenders[i] = make_lock(clients[i % CLIENTS], "counted", quiet / 2);
     contest_start(contenders, CROWD, 10 * quiet, 5);
