@@ -41,7 +41,7 @@ threaded="conform chaos unit/test_conn unit/test_wakeup unit/test_fake_tcp unit/
 # replaced; chaos/test_fork, as a child that ends without freeing its parent's memory counts as a leak; the two
 # test_local, since valgrind ends with a program that can't be executed.
 many="unit/test_conn unit/test_wakeup unit/test_fake_tcp unit/test_gate unit/test_tls conform/test_queue conform/test_async
-    conform/test_many conform/test_no_fence conform/test_simple chaos/test_threads chaos/test_loops chaos/test_queue_down
+    conform/test_many conform/test_simple chaos/test_threads chaos/test_loops chaos/test_queue_down
     chaos/test_lost_take chaos/test_lost_answer chaos/test_cut chaos/test_login_cut chaos/test_disturb chaos/test_scarce
     chaos/test_names chaos/test_permissions chaos/test_refusals chaos/test_compat_watch"
 quick="-O1 -g" # to build

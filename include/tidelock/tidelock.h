@@ -98,7 +98,7 @@
  * away; TL_AT_RISK from the first that fails, lost no later than the majority's votes end, and at once when a majority has
  * said that it holds nothing. Fencing numbers increase. A server that lost the key gets it again. quiet_ms is on there unless
  * told otherwise: when all are restarted empty one after the other, at least that far apart, what is held stays held, and nobody
- * else gets it. Token locks alone, without fair, no_fence, wait_replicas and wait_fsync (TL_EINVALID); nobody stands in line and
+ * else gets it. Token locks alone, without fair, wait_replicas and wait_fsync (TL_EINVALID); nobody stands in line and
  * nothing is passed on within a process: who waits is told by a majority of the servers, and asks again. The token of a lock may
  * change in its last digits while it is being acquired. All that is asked the keeper's thread asks, retry_next too.
  *
@@ -110,7 +110,7 @@
  * that of any server. They are renewed by new leases, never kept alive: what a leader says that was stopped and wakes harms nobody. Fencing numbers are create
  * revisions. Up to 128 locks of one lifetime are renewed by one transaction; one that is gone costs the others nothing. A key that somebody
  * deletes is noticed at once while up to 1000 locks of a client are held for more than half a second, and of the others at the next
- * renewal. Token locks alone, without no_fence, wait_replicas, wait_fsync and quiet_ms (TL_EINVALID). A take that went
+ * renewal. Token locks alone, without wait_replicas, wait_fsync and quiet_ms (TL_EINVALID). A take that went
  * unanswered may leave a key behind for one lifetime, though it is undone where that can be. An etcd
  * without space (its alarm NOSPACE) grants no lease and puts no key: no lock is acquired or renewed there, each that is held is at risk, is lost by
  * its deadline, and can be released; compact and defragment it, then disarm the alarm. With etcd's auth user and password go in
@@ -526,7 +526,6 @@ typedef struct {
      *  for tl_lock_acquire_async and with redis+quorum:; must neither block nor call the library. */
     int64_t (*retry_next)(uint32_t attempts, int64_t waited_ms, void *ctx);
     void *retry_ctx;
-    bool no_fence; /**< without fencing number, for less work at the server: below [false] */
     const struct tl_legacy_options *legacy; /**< `dialect` alone, for this key [the client's] */
     bool
         fair; /**< wait in the order in which the server saw who waits, over all hosts and threads; needs
@@ -536,7 +535,7 @@ typedef struct {
 #define TL_HAS_FAIR 1 /**< tl_lock_options has `fair` */
 
 /*
- * Waiting, with TL_TOKEN and a fence, or with TL_AUTO while the phase is that of tokens, from Redis 3.2 on: who waits
+ * Waiting, with TL_TOKEN, or with TL_AUTO while the phase is that of tokens, from Redis 3.2 on: who waits
  * stands in line at the server, which gives the lock to the next when it is released. By default a process stands
  * there once for all that wait in it: they come in turn by process. Within one the lock is passed on, 49 times and for
  * a second at most, if no other stood there when the process was given it. With `fair` each waiter stands there by
@@ -545,7 +544,7 @@ typedef struct {
  * `SET NX` doesn't.
  *   - Clients that only try `SET NX` again and again get no turn while a line lasts but after each 200 grants
  *     without `fair`; while only fair ones wait, none at all.
- *   - Below 3.2, for locks without a fence, and for a user who lacks the permission to stand in line (`tidelock
+ *   - Below 3.2, and for a user who lacks the permission to stand in line (`tidelock
  *     doctor` tells), who waits listens for the release, or asks again and again: whoever is first then has it, and
  *     anybody may starve. `fair` is no error there.
  *
@@ -554,20 +553,6 @@ typedef struct {
  * a key that is deleted by hand or evicted is not given to others of tidelock before the holder's time is up; until
  * then it is free at once. With manual_renew, and with TL_AUTO, it is noted from the start. A first request that is
  * held up on its way, beyond the acquire it belongs to, may still set the key for nobody: for one lifetime at most.
- */
-
-/*
- * no_fence: the key alone is the lock: SET NX PX takes it, scripts that compare the token renew and
- * release it. It excludes everybody as any lock does, those with a fence included. Needs Redis 2.6.12.
- * What it lacks:
- *   - tl_lock_fence() is 0: nothing protects what the lock protects from a holder that is too late;
- *   - a key that is deleted by hand or evicted is free at once, for everybody; and a holder with a
- *     fence whose key was deleted is not protected from those who take without;
- *   - its release wakes those who wait, but they can't know that it will, and look again every 50 to
- *     250 ms all the same;
- *   - tl_client_look() (inspect.h) tells the token, but neither who holds it nor since when;
- *   - a first request that is held up on its way, beyond the acquire it belongs to, may still take the
- *     lock for nobody: for one lifetime at most.
  */
 
 #ifdef __cplusplus

@@ -292,8 +292,7 @@ class mutex {
 
     bool is_held() const noexcept { return remaining().count() > 0; }
 
-    /** The fencing number of the present or last hold, larger for each later holder of the key; 0 before the first, and
-     *  with no_fence. */
+    /** The fencing number of the present or last hold, larger for each later holder of the key; 0 before the first. */
     std::uint64_t fence() const noexcept { return tl_lock_fence(handle_.get()); }
 
     /* As with the rest of the lock one thread at a time may call these. */

@@ -164,14 +164,12 @@ void tl__gate_leave(tl_gate *gate, tl_place *place) {
     tl__mutex_unlock(&gate->mutex);
 }
 
-/* With less than half of what it wants the next would have to renew at once. By another protocol it
- * couldn't: a lock with a fence has a sidecar, one without has none. */
+/* With less than half of what it wants the next would have to renew at once. */
 static bool may_pass(const tl_place *place, const tl_hold *hold, tl_mono now) {
     if (place->state != TL_FRONT || !place->first ||
         (GUARD(passes_in_reserve) && hold->passes == 0))
         return false;
-    return (place->first->turn->protocol == hold->protocol || !GUARD(passed_within_protocol)) &&
-           (tl__ns_until(hold->taken, now) < PASS_NS || !GUARD(passed_for_a_second)) &&
+    return (tl__ns_until(hold->taken, now) < PASS_NS || !GUARD(passed_for_a_second)) &&
            (!GUARD(passed_in_time) ||
             (tl__ms_until(now, hold->deadline) >= place->first->turn->ttl_ms / 2 &&
              tl__mono_before(now, hold->deadline)));

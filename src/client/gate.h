@@ -15,7 +15,6 @@
 
 /** A hold as it passes from one lock to the next. */
 typedef struct {
-    const tl_protocol *protocol; /**< by which it was taken */
     tl_token token;
     tl_mono deadline;
     uint64_t fence;  /**< the present holder's; 0: the lock has none */
@@ -31,7 +30,6 @@ typedef struct {
 /** Whoever stands in the queue. */
 typedef struct tl_turn {
     int64_t ttl_ms;                     /**< the lifetime it wants */
-    const tl_protocol *protocol;        /**< by which it would acquire the lock, and renews it */
     void (*come)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
     int64_t place; /**< in line: of the one before it, which has given up; 0: none */
     bool given;    /**< with a hold: then it doesn't ask the server */
@@ -75,9 +73,8 @@ bool tl__gate_quit(tl_gate *gate, tl_place *place);
 void tl__gate_leave(tl_gate *gate, tl_place *place);
 
 /** At the front with a hold that is over for its owner: hand it to the next, who comes to the front
- *  with the next fencing number. false: nobody waits, or one of another protocol (with a fence, where
- *  this has none), or it has been passed on for long enough while other processes may wait, or too
- *  little of it is left. */
+ *  with the next fencing number. false: nobody waits, or it has been passed on for long enough while other processes may
+ *  wait, or too little of it is left. */
 bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
 
 /** Have `see` look at the one at the front of a key, if there is one, with the gate's mutex held. */

@@ -500,8 +500,7 @@ bool tl__hold_stop(tl_lock *lock) {
 static bool is_passable(const tl_lock *lock, tl_hold *ret) {
     if (lock->adopted || atomic_load(&lock->state) != TL_HELD)
         return false;
-    *ret = (tl_hold){.protocol = lock->protocol,
-                     .token = lock->token,
+    *ret = (tl_hold){.token = lock->token,
                      .deadline = {atomic_load(&lock->deadline_ns)},
                      .fence = atomic_load(&lock->fence),
                      .passes = lock->passes,

@@ -55,9 +55,6 @@ static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_e
                         "nobody stands in line at several servers");
     if (!client->members && (!client->protocol->lines || client->protocol->called))
         return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
-    if (o->no_fence)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "fair: who has no fence stands in no line; leave no_fence out");
     if (o->retry != TL_RETRY_AUTO || o->retry_max_attempts > 0)
         return tl__fail(err, TL_EINVALID, 0,
                         "fair: needs TL_RETRY_AUTO without retry_max_attempts");
@@ -130,7 +127,6 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     if (!lock)
         return NULL;
     lock->client = client;
-    lock->protocol = o->no_fence ? client->protocol->no_fence : client->protocol;
     lock->name = tl__name_new(key.p, key.n);
     lock->terms = tl__terms_new(&terms);
     lock->several = client->fleet.servers > 0;
@@ -182,21 +178,6 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         return NULL;
     if (check_nodes(client, tl__bytes(key, key_len), err))
         return NULL;
-    if (o.no_fence && !client->protocol->no_fence) {
-        tl__fail(err, TL_EINVALID, 0,
-                 client->fleet.servers > 0
-                     ? "no_fence: not with a URL that begins with redis+quorum://: votes have one"
-                 : client->members
-                     ? "no_fence: not with a URL that begins with etcd://: each lock has one"
-                     : "no_fence: needs protocol token");
-        return NULL;
-    }
-    if (o.no_fence && client->quiet_ms > 0) {
-        tl__fail(err, TL_EINVALID, 0,
-                 "no_fence: without a fence the server isn't asked who it is, as quiet_ms needs; "
-                 "leave one of the two out");
-        return NULL;
-    }
     if (o.fair && check_fair(client, &o, err))
         return NULL;
     tl_lock *lock = new_lock(client, tl__bytes(key, key_len), &o, &rules);
@@ -245,9 +226,9 @@ void tl_lock_cancel(tl_lock *lock) {
 /* A strategy of the caller's own is asked on his own thread; for WAIT, WAITAOF and for transactions a connection has to be
  * one's own. */
 static bool may_share(const tl_lock *lock) {
-    bool plain = lock->protocol == &tl__protocol_token || lock->protocol == &tl__protocol_plain;
-    return plain && lock->terms->retry.kind != TL_RETRY_CUSTOM &&
-           lock->client->wait_replicas == 0 && !lock->client->wait_fsync;
+    return lock->client->protocol == &tl__protocol_token &&
+           lock->terms->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0 &&
+           !lock->client->wait_fsync;
 }
 
 /* What it came to, on the caller's thread. */
@@ -492,9 +473,9 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     if (never_renewed(&job))
         return tl__lock_fail(lock, TL_EINVALID, "extend", never_renewed(&job), err);
     tl_rules rules;
-    if (lock->protocol->rules &&
-        lock->protocol->rules(&lock->client->legacy, NULL, tl__name_key(lock->name), &rules,
-                              &ttl_ms, err))
+    if (lock->client->protocol->rules &&
+        lock->client->protocol->rules(&lock->client->legacy, NULL, tl__name_key(lock->name), &rules,
+                                      &ttl_ms, err))
         return TL_EINVALID;
     if (tl__keeper_ready(&lock->client->keeper))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);

@@ -63,7 +63,6 @@ struct tl_operation;
 /** There may be very many: what is wanted only while a request is in flight is elsewhere, see tl_renewal. */
 struct tl_lock {
     tl_client *client;
-    const tl_protocol *protocol;
     tl_name *name;
     const tl_terms *terms;
     tl_events *events; /* NULL: nobody */

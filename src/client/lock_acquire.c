@@ -88,7 +88,7 @@ static void come(tl_turn *turn) {
 void tl__lock_acquire_init(tl_acquiring *m, tl_lock *lock, int64_t wait_ms, tl_listener *listener) {
     *m = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
     m->on_etcd = lock->client->members != NULL;
-    m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .protocol = lock->protocol, .come = come};
+    m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .come = come};
 }
 
 static tl_node *node_of(const tl_lock *lock) {
@@ -179,7 +179,7 @@ static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
         return ask_etcd(m, e, out);
     if (m->votes)
         return ask_for_votes(m, e, wait_ms, out);
-    bool lines = lock->protocol->lines && m->wait_ms != 0 &&
+    bool lines = c->protocol->lines && m->wait_ms != 0 &&
                  lock->terms->retry.kind == TL_RETRY_AUTO && lock->terms->retry.max_attempts == 0;
     job.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
     job.fair = lock->fair;
@@ -365,22 +365,19 @@ static tl_hold acquired(const tl_acquiring *m) {
     if (m->turn.given)
         return m->turn.hold;
     if (m->on_etcd)
-        return (tl_hold){.protocol = lock->protocol,
-                         .token = tl__etcd_token(&m->etcd.id),
+        return (tl_hold){.token = tl__etcd_token(&m->etcd.id),
                          .deadline = m->etcd.result.deadline,
                          .fence = m->etcd.result.fence,
                          .taken = tl__mono_now(),
                          .proof = m->etcd.result.proof};
     if (m->votes)
-        return (tl_hold){.protocol = lock->protocol,
-                         .token = m->votes->job.token,
+        return (tl_hold){.token = m->votes->job.token,
                          .deadline = m->votes->result.deadline,
                          .fence = m->votes->result.fence,
                          .taken = tl__mono_now(),
                          .proof = m->votes->result.proof,
                          .ballots = &m->votes->ballots};
-    tl_hold hold = {.protocol = lock->protocol,
-                    .token = lock->token,
+    tl_hold hold = {.token = lock->token,
                     .deadline = a->result.deadline,
                     .fence = a->result.fence,
                     .passes = GUARD(server_queue_first) && a->result.waiting > 0

@@ -124,7 +124,7 @@ static void fill_client(tl_job *ret, const tl_client *c) {
 void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     const tl_name *name = lock->name;
     int32_t stood_ms = lock->proof.stood_ms;
-    ret->protocol = lock->protocol;
+    ret->protocol = lock->client->protocol;
     ret->key = tl__name_key(name);
     ret->sidecar = tl__name_sidecar(name);
     ret->line = tl__name_line(name);

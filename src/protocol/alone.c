@@ -1,5 +1,5 @@
 /*
- * Locks by requests of one key each. A take with a fence is several: K, then a number, which is drawn while K is
+ * Locks by requests of one key each. An acquire is several: K, then a number, which is drawn while K is
  * held, so that numbers rise; then S, which may bind another; then K again. An attempt that ends between them leaves
  * K, and must say so. Nobody stands in line by these: who waits looks again and again.
  */

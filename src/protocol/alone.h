@@ -1,6 +1,6 @@
 /*
- * A lock by requests of one key each. Plain locks have but one; and where a cluster's slot is being moved, no script of
- * two keys is executed before all of it has moved, as they may be at two nodes.
+ * A lock by requests of one key each. Where a cluster's slot is being moved, no script of two keys is executed before
+ * all of it has moved, as they may be at two nodes.
  */
 #ifndef TL_ALONE_H
 #define TL_ALONE_H
@@ -25,7 +25,7 @@ tl_status tl__alone_repeat(tl_try *a, const tl_job *job, const tl_event *e, tl_o
 /** A take that was answered well has asked once more, to keep: it ends well, or says that K isn't the token's. */
 tl_status tl__alone_has_again(tl_try *a, const tl_event *e, tl_out *out);
 
-/** How far a take of a lock with a fence has come. */
+/** How far an acquire has come. */
 typedef enum {
     TL_ALONE_KEY,
     TL_ALONE_NUMBER,

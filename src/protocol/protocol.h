@@ -455,7 +455,6 @@ typedef struct tl_protocol {
     bool (*reads)(const struct tl_try *a);
     /** NULL, or: does an attempt that fails now leave something behind in any case? */
     bool (*leaves)(const struct tl_try *a);
-    const struct tl_protocol *no_fence; /**< for locks that need no fence; NULL: it has no such */
     /** NULL, or for a protocol of stamps: what holds for this key (n 0: whatever key), from what
      *  the client's options say and those of the lock (NULL: nothing). Sets *ttl_ms if it is 0, and says
      *  whether it leaves any validity. TL_EINVALID */
@@ -476,7 +475,7 @@ typedef struct tl_protocol {
     const tl_upkeep *upkeep; /**< NULL: none */
 } tl_protocol;
 
-extern const tl_protocol tl__protocol_token, tl__protocol_plain;
+extern const tl_protocol tl__protocol_token;
 extern const tl_protocol tl__protocol_timestamp, tl__protocol_bridge,
     tl__protocol_auto; /* ../compat */
 

@@ -440,5 +440,4 @@ const tl_protocol tl__protocol_token = {
     .outdated = outdated,
     .leaves = leaves,
     .lines = lines,
-    .no_fence = &tl__protocol_plain,
 };

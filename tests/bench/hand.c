@@ -20,26 +20,23 @@ typedef struct {
 struct hand {
     redisContext *c;
     int depth, on_way, first; /* first: whose reply is awaited, of `order` */
-    bool fence;
     uint64_t tokens;
     tl_bytes sha1;
     slot slot[HAND_MOST];
     slot *order[HAND_MOST]; /* a ring */
 };
 
-hand *hand_open(int depth, bool fence) {
+hand *hand_open(int depth) {
     hand *h = calloc(1, sizeof *h);
     if (!h)
         die("out of memory");
-    tl_script script = fence ? TL_SCRIPT_DROP : TL_SCRIPT_FREE;
     h->c = bench_connect();
     h->depth = depth;
-    h->fence = fence;
-    h->sha1 = tl__script_sha1(script);
-    raw_load(h->c, script);
+    h->sha1 = tl__script_sha1(TL_SCRIPT_DROP);
+    raw_load(h->c, TL_SCRIPT_DROP);
     for (int i = 0; i < depth; i++) {
         slot *s = &h->slot[i];
-        int n = snprintf(s->key, sizeof s->key, "bench:hand:%d:%d", fence, i);
+        int n = snprintf(s->key, sizeof s->key, "bench:hand:%d", i);
         tl_bytes key = {s->key, (size_t)n};
         tl_slot_tag tag = tl__slot_tag(tl__hash_slot(key));
         bool same;
@@ -75,25 +72,18 @@ static void append(hand *h, int n, const tl_bytes *words) {
 static void send_take(hand *h, slot *s) {
     (void)snprintf(s->token, sizeof s->token, "6f1c2d52-8a0b-4c57-9d3e-%012llu",
                    (unsigned long long)++h->tokens);
-    if (h->fence)
-        APPEND(h, TL_LITERAL("MULTI"));
+    APPEND(h, TL_LITERAL("MULTI"));
     APPEND(h, TL_LITERAL("SET"), TEXT(s->key), TEXT(s->token), TL_LITERAL("NX"), TL_LITERAL("PX"),
            TL_LITERAL("30000"));
-    if (h->fence) {
-        APPEND(h, TL_LITERAL("INCR"), s->counts);
-        APPEND(h, TL_LITERAL("HMGET"), s->beside, TL_LITERAL("token"), TL_LITERAL("until"),
-               TL_LITERAL("fence"), TL_LITERAL("line"));
-        APPEND(h, TL_LITERAL("EXEC"));
-    }
+    APPEND(h, TL_LITERAL("INCR"), s->counts);
+    APPEND(h, TL_LITERAL("HMGET"), s->beside, TL_LITERAL("token"), TL_LITERAL("until"),
+           TL_LITERAL("fence"), TL_LITERAL("line"));
+    APPEND(h, TL_LITERAL("EXEC"));
 }
 
 static void send_drop(hand *h, const slot *s) {
-    if (h->fence)
-        APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("2"), TEXT(s->key), s->beside,
-               TEXT(s->token));
-    else
-        APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("1"), TEXT(s->key), TEXT(s->token),
-               s->beside);
+    APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("2"), TEXT(s->key), s->beside,
+           TEXT(s->token));
 }
 
 static void send_next(hand *h, slot *s) {
@@ -117,10 +107,8 @@ static redisReply *next_reply(hand *h, int type) {
 }
 
 static void read_take(hand *h) {
-    for (int i = 0; i < (h->fence ? 4 : 1); i++) /* OK, QUEUED three times */
+    for (int i = 0; i < 4; i++) /* OK, QUEUED three times */
         freeReplyObject(next_reply(h, REDIS_REPLY_STATUS));
-    if (!h->fence)
-        return;
     redisReply *all = next_reply(h, REDIS_REPLY_ARRAY);
     if (all->elements != 3 || all->element[0]->type != REDIS_REPLY_STATUS)
         die("by hand: a lock was not had");

@@ -12,7 +12,7 @@
 typedef struct hand hand;
 
 /** Has `depth` keys of its own. */
-hand *hand_open(int depth, bool fence);
+hand *hand_open(int depth);
 void hand_close(hand *h);
 /** A contender's run: ctx is the hand. */
 uint64_t hand_run(void *ctx, int64_t until_ns, meter *m);

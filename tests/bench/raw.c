@@ -27,7 +27,7 @@ typedef struct {
 static const lines of_take = {
     12,
     {"+OK", "+QUEUED", "+QUEUED", "+QUEUED", "*3", "+OK", ":", "*4", "$-1", "$-1", "$-1", "$-1"}};
-static const lines of_plain_take = {1, {"+OK"}}, of_drop = {1, {":1"}};
+static const lines of_drop = {1, {":1"}};
 
 typedef struct {
     char *text[2]; /* TAKE, DROP */
@@ -73,29 +73,24 @@ void raw_load(redisContext *c, tl_script script) {
     freeReplyObject(reply);
 }
 
-static void make(slot *s, int number, bool fence) {
+static void make(slot *s, int number) {
     char key[32], token[40], sidecar[32 + TL_SIDECAR_EXTRA], counter[TL_COUNTER_SIZE];
-    tl_bytes k = {key, (size_t)snprintf(key, sizeof key, "bench:raw:%d:%d", fence, number)};
+    tl_bytes k = {key, (size_t)snprintf(key, sizeof key, "bench:raw:%d", number)};
     bool same;
     tl_bytes beside = tl__sidecar(sidecar, k, &same);
     tl_slot_tag tag = tl__slot_tag(tl__hash_slot(k));
     tl_bytes counts = tl__counter(counter, &tag);
-    tl_bytes sha1 = tl__script_sha1(fence ? TL_SCRIPT_DROP : TL_SCRIPT_FREE);
+    tl_bytes sha1 = tl__script_sha1(TL_SCRIPT_DROP);
     (void)snprintf(token, sizeof token, TOKEN, number);
-    if (fence)
-        ADD(s, TAKE, "MULTI");
+    ADD(s, TAKE, "MULTI");
     ADD(s, TAKE, "SET %s %s NX PX 30000", key, token);
-    if (fence) {
-        ADD(s, TAKE, "INCR %b", counts.p, counts.n);
-        ADD(s, TAKE, "HMGET %b token until fence line", beside.p, beside.n);
-        ADD(s, TAKE, "EXEC");
-        ADD(s, DROP, "EVALSHA %b 2 %s %b %s", sha1.p, sha1.n, key, beside.p, beside.n, token);
-    } else {
-        ADD(s, DROP, "EVALSHA %b 1 %s %s %b", sha1.p, sha1.n, key, token, beside.p, beside.n);
-    }
+    ADD(s, TAKE, "INCR %b", counts.p, counts.n);
+    ADD(s, TAKE, "HMGET %b token until fence line", beside.p, beside.n);
+    ADD(s, TAKE, "EXEC");
+    ADD(s, DROP, "EVALSHA %b 2 %s %b %s", sha1.p, sha1.n, key, beside.p, beside.n, token);
 }
 
-raw *raw_open(regime r, int depth, bool fence) {
+raw *raw_open(regime r, int depth) {
     raw *w = calloc(1, sizeof *w);
     size_t most = 1;
     if (!w)
@@ -103,11 +98,11 @@ raw *raw_open(regime r, int depth, bool fence) {
     w->c = bench_connect();
     w->depth = depth;
     w->spins = r == CROSS || r == FREE;
-    w->reply[TAKE] = fence ? &of_take : &of_plain_take;
+    w->reply[TAKE] = &of_take;
     w->reply[DROP] = &of_drop;
-    raw_load(w->c, fence ? TL_SCRIPT_DROP : TL_SCRIPT_FREE);
+    raw_load(w->c, TL_SCRIPT_DROP);
     for (int i = 0; i < depth; i++) {
-        make(&w->slot[i], i, fence);
+        make(&w->slot[i], i);
         most += w->slot[i].n[TAKE] > w->slot[i].n[DROP] ? w->slot[i].n[TAKE] : w->slot[i].n[DROP];
     }
     w->to_send = malloc(most);

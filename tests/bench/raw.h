@@ -16,7 +16,7 @@ typedef struct raw raw;
 void raw_load(redisContext *c, tl_script script);
 
 /** Connects by the way of the regime, and has `depth` keys of its own. */
-raw *raw_open(regime r, int depth, bool fence);
+raw *raw_open(regime r, int depth);
 void raw_close(raw *w);
 /** A contender's run: ctx is the raw. It spins where it has a core to itself. */
 uint64_t raw_run(void *ctx, int64_t until_ns, meter *m);

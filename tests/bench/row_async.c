@@ -78,17 +78,16 @@ static uint64_t run(void *ctx, int64_t until_ns, meter *m) {
     return l->done;
 }
 
-static void open_loop(loop *l, int size, bool fence) {
+static void open_loop(loop *l, int size) {
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url(), .dispatch = true);
-    const tl_lock_options lock_options = TL_LOCK_OPTIONS(.no_fence = !fence);
     tl_error err;
     if (tl_client_open(&options, &l->client, &err) || tl_client_ping(l->client, &err))
         die("%s", err.message);
     l->size = size;
     for (int i = 0; i < size; i++) {
         char key[32];
-        int n = snprintf(key, sizeof key, "bench:async:%d:%d", fence, i);
-        l->flight[i] = (flight){l, tl_lock_new(l->client, key, (size_t)n, &lock_options, &err)};
+        int n = snprintf(key, sizeof key, "bench:async:%d", i);
+        l->flight[i] = (flight){l, tl_lock_new(l->client, key, (size_t)n, NULL, &err)};
         if (!l->flight[i].lock)
             die("%s", err.message);
     }
@@ -112,7 +111,7 @@ static uint64_t bare_ones(void *ctx, int64_t until_ns, meter *m) {
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-enum { FENCE, PLAIN, BARE, FENCE_HAND, PLAIN_HAND, FENCE_LIMIT, PLAIN_LIMIT, SIDES };
+enum { OURS, BARE, HAND, LIMIT, SIDES };
 
 static double system_calls_of(const contender *c) {
     system_calls_start();
@@ -120,55 +119,44 @@ static double system_calls_of(const contender *c) {
     return (double)system_calls_stop() / n;
 }
 
-static void report_side(regime r, int size, bool fence, const contender *c, const figures *f) {
+static void report_all(regime r, int size, const contender *c, const figures *f) {
     static const char *const words[] = {"pairs a second", "client CPU a pair", "server CPU a pair",
                                         "system calls a pair", "pairs beside hiredis by hand"};
-    int ours = fence ? FENCE : PLAIN, limit = fence ? FENCE_LIMIT : PLAIN_LIMIT;
-    int hand = fence ? FENCE_HAND : PLAIN_HAND;
     bool has_goal = size == 64 && r != DELAY;
     char what[5][80];
     for (int i = 0; i < 5; i++)
-        (void)snprintf(what[i], sizeof what[i], "%d in flight%s: %s", size,
-                       fence ? "" : " without fence", words[i]);
+        (void)snprintf(what[i], sizeof what[i], "%d in flight: %s", size, words[i]);
     report_within(&(label){ROW, what[0], "/s", r, has_goal ? ">= 0.95 of the limit" : NULL},
-                  f[ours].rate, f[BARE].rate, f[limit].rate, rounds);
-    report(&(label){ROW, what[4], "/s", r, has_goal ? ">= 0.95" : NULL}, f[ours].rate, f[hand].rate,
+                  f[OURS].rate, f[BARE].rate, f[LIMIT].rate, rounds);
+    report(&(label){ROW, what[4], "/s", r, has_goal ? ">= 0.95" : NULL}, f[OURS].rate, f[HAND].rate,
            rounds);
-    report_within(&(label){ROW, what[1], "us", r, NULL}, f[ours].client_us, f[BARE].client_us,
-                  r == ONE ? f[limit].client_us : NULL, rounds); /* elsewhere it spins */
-    report_within(&(label){ROW, what[2], "us", r, NULL}, f[ours].server_us, f[BARE].server_us,
-                  f[limit].server_us, rounds);
-    double mine = system_calls_of(&c[ours]), bare = system_calls_of(&c[BARE]);
+    report_within(&(label){ROW, what[1], "us", r, NULL}, f[OURS].client_us, f[BARE].client_us,
+                  r == ONE ? f[LIMIT].client_us : NULL, rounds); /* elsewhere it spins */
+    report_within(&(label){ROW, what[2], "us", r, NULL}, f[OURS].server_us, f[BARE].server_us,
+                  f[LIMIT].server_us, rounds);
+    double mine = system_calls_of(&c[OURS]), bare = system_calls_of(&c[BARE]);
     label calls = {ROW, what[3], "counted", r, has_goal ? "<= 0.3 counted" : NULL};
     if (r == ONE)
-        report_three(&calls, mine, bare, system_calls_of(&c[limit]));
+        report_three(&calls, mine, bare, system_calls_of(&c[LIMIT]));
     else
         report_two(&calls, mine, bare);
 }
 
 static void measure(regime r, int size) {
     static figures f[SIDES];
-    static loop loops[2];
+    static loop mine;
     contender c[SIDES];
-    for (int i = FENCE; i <= PLAIN; i++) {
-        open_loop(&loops[i], size, i == FENCE);
-        c[i] = (contender){&loops[i], run, NULL};
-    }
+    open_loop(&mine, size);
+    c[OURS] = (contender){&mine, run, NULL};
     c[BARE] = (contender){bare_open("bench:bare"), bare_ones, NULL};
-    for (int i = FENCE_HAND; i <= PLAIN_HAND; i++)
-        c[i] = (contender){hand_open(size, i == FENCE_HAND), hand_run, NULL};
-    for (int i = FENCE_LIMIT; i < SIDES; i++)
-        c[i] = (contender){raw_open(r, size, i == FENCE_LIMIT), raw_run, NULL};
+    c[HAND] = (contender){hand_open(size), hand_run, NULL};
+    c[LIMIT] = (contender){raw_open(r, size), raw_run, NULL};
     take_turns(c, SIDES, r == DELAY ? 2 * SLICE : SLICE, SLICES, f);
-    report_side(r, size, true, c, f);
-    report_side(r, size, false, c, f);
-    for (int i = FENCE; i <= PLAIN; i++)
-        close_loop(&loops[i]);
+    report_all(r, size, c, f);
+    close_loop(&mine);
     bare_close(c[BARE].ctx);
-    for (int i = FENCE_HAND; i <= PLAIN_HAND; i++)
-        hand_close(c[i].ctx);
-    for (int i = FENCE_LIMIT; i < SIDES; i++)
-        raw_close(c[i].ctx);
+    hand_close(c[HAND].ctx);
+    raw_close(c[LIMIT].ctx);
 }
 
 void row_async(regime r) {

@@ -1,6 +1,5 @@
 /*
- * Acquire and release by one thread, uncontended, with and without a fence, beside bare hiredis and beside
- * the same commands without a library.
+ * Acquire and release by one thread, uncontended, beside bare hiredis and beside the same commands without a library.
  */
 #include <stdio.h>
 #include <string.h>
@@ -45,19 +44,16 @@ static uint64_t bare_ones(void *ctx, int64_t until_ns, meter *m) {
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static const char *rate_goal(regime r, bool fence) {
-    return r == DELAY ? NULL
-           : r == ONE ? (fence ? ">= 0.85" : ">= 1.15, never below 1.00")
-           : fence    ? ">= 1.2, >= 0.95 of the limit"
-                      : ">= 2.2, >= 0.95 of the limit";
+static const char *rate_goal(regime r) {
+    return r == DELAY ? NULL : r == ONE ? ">= 0.85" : ">= 1.2, >= 0.95 of the limit";
 }
 
 static const char *cpu_goal(regime r) {
     return r == DELAY ? "<= 1.2" : r == ONE ? NULL : "<= 1.1";
 }
 
-static const char *server_goal(regime r, bool fence) {
-    return fence && r != DELAY ? "<= 1.35" : NULL;
+static const char *server_goal(regime r) {
+    return r != DELAY ? "<= 1.35" : NULL;
 }
 
 /* How long a pair takes, in round trips of 5 ms. */
@@ -70,23 +66,18 @@ static void report_trips(const char *what, const figures *const side[3]) {
                   rounds);
 }
 
-static void report_figures(regime r, bool fence, const figures *f, const figures *base,
-                           const figures *limit) {
-    static const char *const words[] = {"pairs a second", "pairs a second of core time",
-                                        "time of a pair", "client CPU a pair", "server CPU a pair"};
-    char what[5][48];
-    for (int i = 0; i < 5; i++)
-        (void)snprintf(what[i], sizeof what[i], "%s: %s", fence ? "fence" : "no fence", words[i]);
-    report_within(&(label){ROW, what[0], "/s", r, rate_goal(r, fence)}, f->rate, base->rate,
+static void report_figures(regime r, const figures *f, const figures *base, const figures *limit) {
+    report_within(&(label){ROW, "pairs a second", "/s", r, rate_goal(r)}, f->rate, base->rate,
                   limit->rate, rounds);
     if (r == ONE)
-        report_within(&(label){ROW, what[1], "/s", r, rate_goal(r, fence)}, f->core_rate,
-                      base->core_rate, limit->core_rate, rounds);
+        report_within(&(label){ROW, "pairs a second of core time", "/s", r, rate_goal(r)},
+                      f->core_rate, base->core_rate, limit->core_rate, rounds);
     if (r == DELAY)
-        report_trips(what[2], (const figures *const[]){f, base, limit});
-    report_within(&(label){ROW, what[3], "us", r, cpu_goal(r)}, f->client_us, base->client_us,
-                  r == ONE || r == DELAY ? limit->client_us : NULL, rounds); /* else it spins */
-    report_within(&(label){ROW, what[4], "us", r, server_goal(r, fence)}, f->server_us,
+        report_trips("time of a pair", (const figures *const[]){f, base, limit});
+    report_within(&(label){ROW, "client CPU a pair", "us", r, cpu_goal(r)}, f->client_us,
+                  base->client_us, r == ONE || r == DELAY ? limit->client_us : NULL,
+                  rounds); /* else it spins */
+    report_within(&(label){ROW, "server CPU a pair", "us", r, server_goal(r)}, f->server_us,
                   base->server_us, limit->server_us, rounds);
 }
 
@@ -108,20 +99,18 @@ static void bare_one(void *b) {
     bare_pair(b);
 }
 
-static void report_counts(bool fence, tl_lock *lock, bare *b) {
-    report_two(&(label){ROW, fence ? "fence: requests a pair" : "no fence: requests a pair",
-                        "counted", ONE, "2"},
-               commands_of(pair, lock), commands_of(bare_one, b));
-    report_two(&(label){ROW, fence ? "fence: allocations a pair" : "no fence: allocations a pair",
-                        "counted", ONE, "0"},
-               allocations_of(pair, lock), allocations_of(bare_one, b));
+static void report_counts(tl_lock *lock, bare *b) {
+    report_two(&(label){ROW, "requests a pair", "counted", ONE, "2"}, commands_of(pair, lock),
+               commands_of(bare_one, b));
+    report_two(&(label){ROW, "allocations a pair", "counted", ONE, "0"}, allocations_of(pair, lock),
+               allocations_of(bare_one, b));
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-static tl_lock *make(tl_client *client, const char *key, const tl_lock_options *options) {
+static tl_lock *make(tl_client *client, const char *key) {
     tl_error err;
-    tl_lock *lock = tl_lock_new(client, key, strlen(key), options, &err);
+    tl_lock *lock = tl_lock_new(client, key, strlen(key), NULL, &err);
     if (!lock)
         die("%s", err.message);
     return lock;
@@ -148,7 +137,7 @@ static void row_trace(void) {
         options.trace = i == 2;
         if (tl_client_open(&options, &client[i], &err))
             die("%s", err.message);
-        lock[i] = make(client[i], keys[i], NULL);
+        lock[i] = make(client[i], keys[i]);
         c[i] = (contender){lock[i], ours, NULL};
     }
     take_turns(c, 3, SLICE, SLICES, f);
@@ -162,38 +151,28 @@ static void row_trace(void) {
     }
 }
 
-enum { FENCE, PLAIN, BARE, FENCE_LIMIT, PLAIN_LIMIT, SIDES };
+enum { OURS, BARE, LIMIT, SIDES };
 
 static void report_all(regime r, const contender *c, const figures *f) {
-    report_figures(r, true, &f[FENCE], &f[BARE], &f[FENCE_LIMIT]);
-    report_figures(r, false, &f[PLAIN], &f[BARE], &f[PLAIN_LIMIT]);
-    report(&(label){ROW, "fence beside no fence", "/s", r, ">= 0.85"},
-           r == ONE ? f[FENCE].core_rate : f[FENCE].rate,
-           r == ONE ? f[PLAIN].core_rate : f[PLAIN].rate, rounds);
+    report_figures(r, &f[OURS], &f[BARE], &f[LIMIT]);
     if (r != ONE)
         return;
-    report_counts(true, c[FENCE].ctx, c[BARE].ctx);
-    report_counts(false, c[PLAIN].ctx, c[BARE].ctx);
+    report_counts(c[OURS].ctx, c[BARE].ctx);
     row_trace();
 }
 
 void row_pairs(regime r) {
     static figures f[SIDES];
-    const tl_lock_options no_fence = TL_LOCK_OPTIONS(.no_fence = true);
     tl_client *client = bench_client();
     contender c[SIDES] = {
-        [FENCE] = {make(client, "bench:ours", NULL), ours, NULL},
-        [PLAIN] = {make(client, "bench:plain", &no_fence), ours, NULL},
+        [OURS] = {make(client, "bench:ours"), ours, NULL},
         [BARE] = {bare_open("bench:bare"), bare_ones, NULL},
-        [FENCE_LIMIT] = {raw_open(r, 1, true), raw_run, NULL},
-        [PLAIN_LIMIT] = {raw_open(r, 1, false), raw_run, NULL},
+        [LIMIT] = {raw_open(r, 1), raw_run, NULL},
     };
     take_turns(c, SIDES, r == DELAY ? LONG_SLICE : SLICE, SLICES, f);
     report_all(r, c, f);
-    tl_lock_free(c[FENCE].ctx);
-    tl_lock_free(c[PLAIN].ctx);
+    tl_lock_free(c[OURS].ctx);
     bare_close(c[BARE].ctx);
-    raw_close(c[FENCE_LIMIT].ctx);
-    raw_close(c[PLAIN_LIMIT].ctx);
+    raw_close(c[LIMIT].ctx);
     tl_client_close(client);
 }

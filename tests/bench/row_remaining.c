@@ -82,8 +82,8 @@ static void pause_ms(int64_t ms) {
     (void)nanosleep(&t, NULL);
 }
 
-static void hold_all(tl_client *client, tl_lock **locks, bool fence) {
-    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .no_fence = !fence);
+static void hold_all(tl_client *client, tl_lock **locks) {
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
     tl_error err;
     for (int i = 0; i < LOCKS; i++) {
         char key[32];
@@ -99,7 +99,7 @@ static void measure_held(regime r, tl_client *client) {
     if (!locks)
         die("out of memory");
     double before = heap();
-    hold_all(client, locks, true);
+    hold_all(client, locks);
     report_one(&(label){ROW, "memory of a held lock, 16-byte key", "bytes", r, "<= 512"},
                (heap() - before) / LOCKS);
     pause_ms(TTL_MS / 3); /* each has been renewed once: all is warm */
@@ -147,11 +147,10 @@ static double memory_of_keys(void) {
     return bytes;
 }
 
-static void measure_server(regime r, bool fence, double plain_bytes) {
+static void measure_server(regime r, double plain_bytes) {
     static const char *const words[] = {"server's memory of a held lock",
                                         "server's memory, once renewed",
                                         "server's memory, once released"};
-    char what[3][64];
     double used[3];
     tl_lock **locks = calloc(LOCKS, sizeof(tl_lock *));
     tl_client *client = bench_client();
@@ -159,7 +158,7 @@ static void measure_server(regime r, bool fence, double plain_bytes) {
     if (!locks)
         die("out of memory");
     double before = server_memory();
-    hold_all(client, locks, fence);
+    hold_all(client, locks);
     used[0] = (server_memory() - before) / LOCKS;
     pause_ms(TTL_MS / 3);
     used[1] = (server_memory() - before) / LOCKS;
@@ -170,8 +169,7 @@ static void measure_server(regime r, bool fence, double plain_bytes) {
     }
     used[2] = (server_memory() - before) / LOCKS;
     for (int i = 0; i < 3; i++) {
-        (void)snprintf(what[i], sizeof what[i], "%s%s", words[i], fence ? "" : ", without fence");
-        label l = {ROW, what[i], "bytes", r, NULL};
+        label l = {ROW, words[i], "bytes", r, NULL};
         if (i < 2)
             report_three(&l, used[i], plain_bytes, plain_bytes);
         else
@@ -190,6 +188,5 @@ void row_remaining(regime r) {
     bench_flush();
     double bytes = memory_of_keys();
     bench_flush();
-    measure_server(r, true, bytes);
-    measure_server(r, false, bytes);
+    measure_server(r, bytes);
 }

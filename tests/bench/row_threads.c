@@ -34,19 +34,17 @@ static const char *goal_of(regime r, int size) {
     return r == FREE ? ">= 2.3" : ">= 2.1";
 }
 
-/* Ours with and without a fence, as many bare connections, and the limits of both. */
-enum { FENCE, PLAIN, BARE, FENCE_LIMIT, PLAIN_LIMIT, SIDES };
+/* Ours, as many bare connections, and the limit. */
+enum { OURS, BARE, LIMIT, SIDES };
 
-static void report_side(regime r, int size, bool fence, const figures *f) {
-    const figures *ours = &f[fence ? FENCE : PLAIN], *bare = &f[BARE];
-    const figures *limit = &f[fence ? FENCE_LIMIT : PLAIN_LIMIT];
+static void report_all(regime r, int size, const figures *f) {
+    const figures *ours = &f[OURS], *bare = &f[BARE], *limit = &f[LIMIT];
     char what[6][48];
     static const char *const words[] = {"pairs a second",    "p50 of a pair",
                                         "p99 of a pair",     "client CPU a pair",
                                         "server CPU a pair", "pairs a second of core time"};
     for (int i = 0; i < 6; i++)
-        (void)snprintf(what[i], sizeof what[i], "%d%s: %s", size, fence ? "" : " without fence",
-                       words[i]);
+        (void)snprintf(what[i], sizeof what[i], "%d: %s", size, words[i]);
     report_within(&(label){ROW, what[0], "/s", r, goal_of(r, size)}, ours->rate, bare->rate,
                   limit->rate, rounds);
     if (r == ONE)
@@ -60,13 +58,12 @@ static void report_side(regime r, int size, bool fence, const figures *f) {
                   limit->server_us, rounds);
 }
 
-static void make(crew *c, tl_client *client, bool fence) {
-    const tl_lock_options options = TL_LOCK_OPTIONS(.no_fence = !fence);
+static void make(crew *c, tl_client *client) {
     tl_error err;
     for (int i = 0; i < c->size; i++) {
         char key[32];
-        int n = snprintf(key, sizeof key, "bench:ours:%d:%d", fence, i);
-        c->ctx[i] = tl_lock_new(client, key, (size_t)n, &options, &err);
+        int n = snprintf(key, sizeof key, "bench:ours:%d", i);
+        c->ctx[i] = tl_lock_new(client, key, (size_t)n, NULL, &err);
         if (!c->ctx[i])
             die("%s", err.message);
     }
@@ -85,29 +82,23 @@ static void measure(regime r, int size) {
     static hist hists[BARE + 1];
     crew crews[BARE + 1];
     contender c[SIDES];
-    tl_client *client[BARE]; /* one each: what they learn of their callers is of their own */
+    tl_client *client = bench_client();
     for (int i = 0; i <= BARE; i++) {
         crews[i] = (crew){
             .size = size, .operation = i == BARE ? bare_one : pair, .hist = &hists[i]};
         c[i] = (contender){&crews[i], crew_run, &hists[i]};
     }
-    for (int i = 0; i < BARE; i++)
-        make(&crews[i], client[i] = bench_client(), i == FENCE);
+    make(&crews[OURS], client);
     make_bare(&crews[BARE]);
-    for (int i = FENCE_LIMIT; i < SIDES; i++)
-        c[i] = (contender){raw_open(r, size, i == FENCE_LIMIT), raw_run, NULL};
+    c[LIMIT] = (contender){raw_open(r, size), raw_run, NULL};
     take_turns(c, SIDES, size > 16 ? LONG_SLICE : SLICE, SLICES, f);
-    report_side(r, size, true, f);
-    report_side(r, size, false, f);
+    report_all(r, size, f);
     for (int i = 0; i < size; i++) {
-        tl_lock_free(crews[FENCE].ctx[i]);
-        tl_lock_free(crews[PLAIN].ctx[i]);
+        tl_lock_free(crews[OURS].ctx[i]);
         bare_close(crews[BARE].ctx[i]);
     }
-    for (int i = 0; i < BARE; i++)
-        tl_client_close(client[i]);
-    for (int i = FENCE_LIMIT; i < SIDES; i++)
-        raw_close(c[i].ctx);
+    tl_client_close(client);
+    raw_close(c[LIMIT].ctx);
 }
 
 void row_threads(regime r) {

@@ -566,8 +566,6 @@ TEST(what_votes_have_not_is_refused) {
     client = quorum_client();
     assert_null(tl_lock_new(client, KEY, strlen(KEY), &TL_LOCK_OPTIONS(.fair = true), &said));
     ASSERT_SAID("fair: not with");
-    assert_null(tl_lock_new(client, KEY, strlen(KEY), &TL_LOCK_OPTIONS(.no_fence = true), &said));
-    ASSERT_SAID("no_fence: not with");
 }
 
 /* ---- looking at locks ------------------------------------------------------------------------ */

@@ -22,7 +22,6 @@ advice() { # what no server of this version knows is in no line
     at_least 2.8 || finds_no 'CONFIG REWRITE'
     at_least 6 || finds_no 'ACL|acl|SETUSER|users'
     at_least 5 || finds_no 'min-replicas|replica-read-only|REPLICAOF'
-    finds_no 'without a fence'
 }
 
 replicas='info:connected_slaves=1'

@@ -180,7 +180,7 @@ CONFORM_OF(acquiring_and_releasing_take_two_commands, c, CONFORM_RUNTIME) {
     }
     /* a take by native commands is five of them in one request, for a second from each by script on; a machine that is slow sees
      * some renewals, too */
-    assert_in_range(conform_count(c) - before, 20, c->no_fence ? 30 : 70);
+    assert_in_range(conform_count(c) - before, 20, 70);
 }
 
 /* What the keeper still asks, after a release, is answered. */
@@ -224,15 +224,15 @@ CONFORM_OF(closing_a_client_undoes_what_it_left_unanswered, c, CONFORM_CLEANING)
 
 static void hold_and_release(conform *c, const void *key, size_t n) {
     tl_client *mine = conform_client(c), *theirs = conform_client(c);
-    tl_lock *lock = make_lock_n(mine, key, n, TL_LOCK_OPTIONS(.no_fence = c->no_fence));
-    tl_lock *other = make_lock_n(theirs, key, n, TL_LOCK_OPTIONS(.no_fence = c->no_fence));
+    tl_lock *lock = make_lock_n(mine, key, n, TL_LOCK_OPTIONS(0));
+    tl_lock *other = make_lock_n(theirs, key, n, TL_LOCK_OPTIONS(0));
     tl_lock_info info = {.size = sizeof info};
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
     assert_int_equal(conform_int(c, "EXISTS %b", key, n), 1);
     ASSERT_RESULT(tl_lock_extend(lock, 40000, &said), TL_OK); /* which tells who has it */
     ASSERT_RESULT(tl_client_look(theirs, key, n, &info, &said), TL_OK);
-    assert_true(info.held && info.by_tidelock == !c->no_fence);
+    assert_true(info.held && info.by_tidelock);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     assert_int_equal(conform_int(c, "EXISTS %b", key, n), 0);
     (void)locks_clean_up(NULL);

@@ -670,12 +670,9 @@ TEST(what_etcd_has_no_use_for_is_refused_in_one_line) {
     refused(&TL_CLIENT_OPTIONS(.url = "etcd://:x@127.0.0.1"), "no password without a user");
     refused(&TL_CLIENT_OPTIONS(.url = "etcd://127.0.0.1/a?db=1"), "only /PREFIX may follow");
     tl_error err;
-    const tl_lock_options brief = TL_LOCK_OPTIONS(.ttl_ms = 1999),
-                          bare = TL_LOCK_OPTIONS(.no_fence = true);
+    const tl_lock_options brief = TL_LOCK_OPTIONS(.ttl_ms = 1999);
     assert_null(tl_lock_new(client, "k", 1, &brief, &err));
     assert_non_null(strstr(err.message, "at least 2000 ms"));
-    assert_null(tl_lock_new(client, "k", 1, &bare, &err));
-    assert_non_null(strstr(err.message, "no_fence: not with"));
 }
 
 TEST(nobody_there_is_told_within_the_limit) {

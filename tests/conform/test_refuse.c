@@ -177,11 +177,8 @@ CONFORM(a_lock_that_quiet_ms_does_not_cover_is_refused, c) {
     tl_client *client = make_client_with(
         TL_CLIENT_OPTIONS(.url = URL, .quiet_ms = TTL_MS, .attempt_ms = 100, .connect_ms = 100));
     const tl_lock_options longer = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS + 1),
-                          just = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS),
-                          plain = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .no_fence = true);
+                          just = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
     assert_null(tl_lock_new(client, "k", 1, &longer, &said));
-    assert_one_clear_line("quiet_ms");
-    assert_null(tl_lock_new(client, "k", 1, &plain, &said));
     assert_one_clear_line("quiet_ms");
     tl_lock *lock = tl_lock_new(client, "k", 1, &just, &said);
     assert_non_null(lock);

@@ -87,8 +87,7 @@ CONFORM_OF(an_extension_is_counted, c, CONFORM_RENEWAL) {
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK);
     conform_do(c, "DEL %s", c->key);
-    if (c->row->stamps || !c->no_fence) /* what binds it outlasts the key */
-        conform_do(c, "SET %s another", c->key);
+    conform_do(c, "SET %s another", c->key); /* what binds it outlasts the key */
     tl_err code = tl_lock_extend(lock, TTL_MS, &said);
     assert_true(code == TL_ETAKEN || code == TL_EEXPIRED || code == TL_ELOST);
     tl_stats s = stats_of(client);

@@ -181,7 +181,7 @@ CONFORM_OF(cancel_ends_a_wait, c, CONFORM_SIDECAR) {
     (void)held_by_another(c, TTL_MS);
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
-    await_silence(c, c->no_fence ? 10 : POLL_MS); /* between two looks, if it has any */
+    await_silence(c, POLL_MS); /* between two looks, if it has any */
     int64_t began = clock_ms();
     tl_lock_cancel(lock);
     ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_ECANCELLED);

@@ -20,7 +20,7 @@
  * believed but for some ms. Strict writes the legacy lifetime, which so is shorter; and it gives its
  * requests no longer than the lag, which so is longer, and releases only what lasts for longer than a request may take. */
 #define STRICT_LAG_MS 10000
-#define STAMPS_LACK (CONFORM_GARBAGE | CONFORM_NO_FENCE | CONFORM_RUNTIME)
+#define STAMPS_LACK (CONFORM_GARBAGE | CONFORM_RUNTIME)
 #define SCRIPTS_LACK (STAMPS_LACK | CONFORM_NO_SCRIPTS)
 #define STRICT_LACKS                                                                               \
     (CONFORM_FENCE | CONFORM_RENEWAL | CONFORM_EXPIRY | CONFORM_SIDECAR | CONFORM_CLEANING |       \
@@ -132,7 +132,6 @@ static const conform_kind kinds[] = {
 
 static const conform_row rows[] = {
     {.name = "token", .protocol = TL_TOKEN},
-    {.name = "token without fence", .protocol = TL_TOKEN, .no_fence = true, .lacks = CONFORM_FENCE},
 #ifdef TL_COMPAT
     {.name = "bridge", .protocol = TL_BRIDGE, .stamps = true, .lacks = SCRIPTS_LACK},
     {.name = "timestamp", .protocol = TL_TIMESTAMP, .stamps = true, .lacks = SCRIPTS_LACK},
@@ -144,11 +143,11 @@ static const conform_row rows[] = {
     {.name = "auto, draining",
      .protocol = TL_AUTO,
      .phase = 2,
-     .lacks = CONFORM_NO_FENCE | CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
+     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
     {.name = "auto, tokens",
      .protocol = TL_AUTO,
      .phase = 3,
-     .lacks = CONFORM_NO_FENCE | CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
+     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
 #endif
 };
 
@@ -158,7 +157,6 @@ static const conform_row rows[] = {
 static const char *const reasons[CONFORM_NEEDS] = {
     "it has no fence",
     "K's lifetime only collects garbage",
-    "it has no locks without a fence",
     "without EVAL nothing is renewed or extended",
     "without EVAL a key that wasn't released is held for the legacy lifetime at least",
     "without EVAL no release is announced: who waits polls",
@@ -221,7 +219,7 @@ static void close_server(conform *c) {
 static int run_row(const conform_kind *kind, const conform_row *row) {
     static char names[TESTS_MAX][NAME_SIZE];
     struct CMUnitTest units[TESTS_MAX] = {0};
-    conform c = {.protocol = row->protocol, .no_fence = row->no_fence, .row = row, .kind = kind};
+    conform c = {.protocol = row->protocol, .row = row, .kind = kind};
     size_t count, n = 0;
     const tests_entry *tests = tests_all(&count);
     for (size_t i = 0; i < count; i++) {
@@ -328,7 +326,6 @@ tl_client *conform_client(conform *c) {
 }
 
 tl_lock *conform_lock_with(conform *c, tl_client *client, tl_lock_options options) {
-    options.no_fence = c->no_fence;
     return make_lock_with(client, c->key, options);
 }
 

@@ -23,20 +23,19 @@ typedef struct conform_kind conform_kind;
 
 /** What a test needs of a row, as bits; of a row that lacks it the test isn't asked, and it is said why. */
 enum {
-    CONFORM_FENCE = 1,       /**< a fencing number, and S that tells of the holder */
-    CONFORM_GARBAGE = 2,     /**< K's own lifetime is the lock's */
-    CONFORM_NO_FENCE = 4,    /**< locks without a fence */
-    CONFORM_RENEWAL = 8,     /**< a lock that is renewed or extended */
-    CONFORM_EXPIRY = 16,     /**< a key is free when our lifetime is over */
-    CONFORM_SIDECAR = 32,    /**< a release that is announced */
-    CONFORM_CLEANING = 64,   /**< whatever a lost request left is removed */
-    CONFORM_OWN_TOKEN = 128, /**< no two holds have one token */
-    CONFORM_ONE_STEP = 256,  /**< one command releases */
-    CONFORM_NO_SCRIPTS = 512,
-    CONFORM_SHORT = 1024,  /**< lifetimes below 2 s */
-    CONFORM_RUNTIME = 2048 /**< of the runtime: it is the same for each protocol, one shows it */
+    CONFORM_FENCE = 1,      /**< a fencing number, and S that tells of the holder */
+    CONFORM_GARBAGE = 2,    /**< K's own lifetime is the lock's */
+    CONFORM_RENEWAL = 4,    /**< a lock that is renewed or extended */
+    CONFORM_EXPIRY = 8,     /**< a key is free when our lifetime is over */
+    CONFORM_SIDECAR = 16,   /**< a release that is announced */
+    CONFORM_CLEANING = 32,  /**< whatever a lost request left is removed */
+    CONFORM_OWN_TOKEN = 64, /**< no two holds have one token */
+    CONFORM_ONE_STEP = 128, /**< one command releases */
+    CONFORM_NO_SCRIPTS = 256,
+    CONFORM_SHORT = 512,   /**< lifetimes below 2 s */
+    CONFORM_RUNTIME = 1024 /**< of the runtime: it is the same for each protocol, one shows it */
 };
-#define CONFORM_NEEDS 12
+#define CONFORM_NEEDS 11
 
 #define STRICT_TTL_MS 60000 /**< the legacy lifetime of a strict row; else TL_TTL_MAX_MS */
 
@@ -44,14 +43,13 @@ enum {
 typedef struct {
     const char *name;
     tl_protocol_id protocol;
-    bool no_fence, stamps, strict;
+    bool stamps, strict;
     int phase; /**< TL_AUTO: of its namespace */
     unsigned lacks;
 } conform_row;
 
 typedef struct {
     tl_protocol_id protocol;
-    bool no_fence; /**< the row's locks have no fence */
     const conform_row *row;
     const conform_kind *kind;
     void *server;
@@ -91,11 +89,6 @@ tl_lock *conform_lock_with(conform *c, tl_client *client, tl_lock_options option
 
 /** A proxy before the server, from now to the end of the test. */
 proxy *conform_proxy(conform *c);
-
-/** Is the later of two holders' fencing numbers as promised? Where locks have none, both are 0. */
-static inline bool conform_fence_rises(const conform *c, uint64_t later, uint64_t earlier) {
-    return c->no_fence ? later == 0 : later > earlier;
-}
 
 /** Ask the server, past tidelock: a command's number, -1 when it is none. */
 long long conform_int(conform *c, const char *format, ...);

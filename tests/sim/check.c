@@ -195,7 +195,7 @@ void sim_check_refused(sim_world *w, const sim_lock *l) {
         return; /* they are, of others that are followed */
     bool noted = fake_redis_peek_field(sim_store_of(w, w->key[l->key].s), 0, w->key[l->key].s,
                                        TL_LITERAL("token"), &token);
-    if (there && noted && !l->plain && !w->cfg.stays && /* it may have asked a former master */
+    if (there && noted && !w->cfg.stays && /* it may have asked a former master */
         sim_in_reach(w, l->key, w->now - w->cfg.attempt_ms * SIM_MS))
         sim_fail(w, l->key, "%s is at risk, as its neighbours' keys are out of reach",
                  l->actor->name);
@@ -301,7 +301,7 @@ void sim_check_number(sim_world *w, const sim_lock *l, uint32_t number, uint64_t
                       tl_interval now) {
     const sim_token *t = &w->token[number];
     bool its = t->taken && fence >= t->fence && fence < t->fence + t->reserved;
-    if (!its || l->plain || w->cfg.stamps)
+    if (!its || w->cfg.stamps)
         return;
     w->stats.natives_believed += t->native;
     w->stats.fences_back += t->low;
@@ -331,7 +331,7 @@ static bool was_given(const sim_token *t, uint64_t fence) {
 static void check_fence(sim_world *w, sim_lock *l, const sim_token *t) {
     sim_key *key = &w->key[l->key];
     uint64_t f = l->fence;
-    if (!(w->whole || sim_config_orders(&w->cfg)) || l->plain || sim_stamp_is_plain(w, l))
+    if (!(w->whole || sim_config_orders(&w->cfg)) || sim_stamp_is_plain(w, l))
         return;
     if (w->whole && !w->cfg.voters && !was_given(t, f))
         sim_fail(w, l->key, "%s has a fence that the server never gave", l->actor->name);
@@ -418,8 +418,7 @@ static void ended_release(sim_world *w, sim_lock *l, tl_err code) {
                  l->actor->name);
     bool refused = code == TL_EDENIED || code == TL_EUNSUPPORTED || /* it was not released */
                    (code == TL_ESERVER && w->cfg.cluster);
-    /* A first SET without a fence can't be refused when it comes late. */
-    if (!unknown && !refused && !t->late && w->whole && !t->again && !l->plain && is_its_own(w, l))
+    if (!unknown && !refused && !t->late && w->whole && !t->again && is_its_own(w, l))
         sim_fail(w, l->key, "%s has released its lock, but still holds it", l->actor->name);
 }
 

@@ -29,8 +29,7 @@ static sim_ns trips(const sim_world *w) {
 }
 
 static bool is_promised(const sim_world *w) {
-    return w->calm_all_along && !w->cfg.stamps && w->cfg.no_fence == 0 &&
-           w->cfg.level >= FAKE_LEVEL(3, 2, 0);
+    return w->calm_all_along && !w->cfg.stamps && w->cfg.level >= FAKE_LEVEL(3, 2, 0);
 }
 
 /* The token for which a lock stands in line now; NULL: it doesn't. */
@@ -169,7 +168,7 @@ void sim_line_passed(sim_world *w, const sim_lock *l) {
                  PASSES);
     if (l->fair)
         sim_fail(w, l->key, "%s is to be fair, and passes the lock on", l->actor->name);
-    if (!is_promised(w) || l->plain)
+    if (!is_promised(w))
         return;
     if (w->now - t->given > most)
         sim_fail(w, l->key, "%s passes on what the process has had for %lld ms", l->actor->name,

@@ -661,24 +661,6 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
         sim_line_stands(w, m, number, key);
 }
 
-/* A lock without a fence: no sidecar, and no fence to compare. */
-static void plain_taken(sim_world *w, uint32_t number, int key) {
-    sim_token *t = &w->token[number];
-    if (t->taken && w->key[key].holder == number) {
-        w->stats.reasked++;
-        return;
-    }
-    sim_check_count(w, key, number);
-    if (sim_check_strict(w, key))
-        sim_check_alone(w, key, number);
-    sim_check_promise(w, key, number);
-    w->key[key].free_since = SIM_NEVER;
-    w->key[key].holder = number;
-    w->stats.plain_locks++;
-    t->turn = ++w->key[key].turns;
-    t->taken = true;
-}
-
 /* ---- key by key, in a slot that is open ------------------------------------------------------------ */
 
 static void alone_counts(sim_world *w, uint32_t number, int key) {
@@ -704,19 +686,6 @@ static void came_late(sim_world *w, uint32_t number, int key) {
     w->token[number].late = true;
     sim_tell(w, "", key, "%s is token %u's at another node than its slot's", k->name,
              (unsigned)number);
-}
-
-void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply) {
-    int key = m->argc > 2 ? sim_key_named(w, m->argv[1]) : -1;
-    uint32_t number = m->argc > 2 ? sim_token_number(w, m->argv[2]) : 0;
-    if (key < 0 || number == 0)
-        return;
-    bool takes = reply->type == TL_REPLY_STATUS;
-    if (takes && w->cfg.fleet && sim_cluster_is_late(w, m->socket->server, m->argv[1]))
-        came_late(w, number, key);
-    else if (takes)
-        plain_taken(w, number, key);
-    sim_check_key(w, key);
 }
 
 /* K first, which is all that a server can judge: neither S nor what it has seen last can refuse it. */
@@ -853,20 +822,6 @@ static void stamp_alone_executed(sim_world *w, const sim_request *m, const tl_re
 }
 #endif
 
-static void plain_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
-    int64_t status = 0;
-    bool taking = m->argc > 4 && tl__bytes_eq(m->argv[4], TL_LITERAL("take"));
-    if (m->script == TL_SCRIPT_HOLD && taking && tl__reply_int(tl__reply_item(reply, 0), &status) &&
-        status == 1)
-        plain_taken(w, sim_token_number(w, m->argv[1]), key);
-    sim_token *t = &w->token[sim_token_number(w, m->argv[1])];
-    if (m->script == TL_SCRIPT_FREE && tl__reply_int(reply, &status)) {
-        t->dropped = true;
-        t->ours = t->ours || status == 1;
-    }
-    sim_check_key(w, key);
-}
-
 void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *reply) {
     if (w->cfg.voters) {
         sim_quorum_executed(w, m, reply);
@@ -896,8 +851,6 @@ void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *repl
         granted(w, m, key);
         break;
     case TL_SCRIPT_JOIN: joined(w, m, reply, key); break;
-    case TL_SCRIPT_HOLD:
-    case TL_SCRIPT_FREE: plain_executed(w, m, reply, key); return;
     default: break;
     }
     sim_check_key(w, key);
@@ -917,8 +870,7 @@ static void check_own(sim_world *w, const sim_actor *a, tl_bytes value) {
         sim_fail(w, a->key, "%s holds %s, but the server doesn't know", a->name, key->name);
     const sim_token *other = &w->token[sim_token_number(w, value)];
     if (w->whole && sim_lock_at(a) && other != w->token && sim_check_bound(w, a) &&
-        (other->promise == SIM_HAD || !other->native) &&
-        (w->cfg.no_fence == 0 || sim_check_strict(w, a->key)))
+        (other->promise == SIM_HAD || !other->native))
         sim_fail(w, a->key, "%s holds %s, but another's token stands there", a->name, key->name);
 }
 

@@ -36,8 +36,8 @@ static tl_protocol_id protocol_of(sim_kind kind) {
 
 /* Where it can be had by all, and no shorter than any lock; and users who may do little are not to have it. */
 static int64_t quiet_ms(const sim_config *f, sim_kind kind) {
-    bool can = f->level >= FAKE_LEVEL(4, 0, 0) && !f->no_eval && f->no_fence == 0 &&
-               f->lacks == 0 && kind != SIM_STRICT;
+    bool can = f->level >= FAKE_LEVEL(4, 0, 0) && !f->no_eval && f->lacks == 0 &&
+               kind != SIM_STRICT;
     int64_t least, longest = sim_config_longest_ms(f);
     if (f->stamps)
         sim_config_lifetimes(f, &least, &longest);

@@ -143,7 +143,6 @@ static void draw_threads(sim_config *c, uint64_t *random) {
     c->own_clients = sim_chance(random, 500000) ? 300000 : 0;
     for (int i = 0; i < c->actors; i++)
         c->cast[i].loops = c->cast[i].kind == SIM_TOKEN && sim_chance(random, 250000);
-    c->no_fence = sim_chance(random, 100000) ? (uint32_t)sim_between(random, 1, 10) * 100000 : 0;
 }
 
 /* A few runs show what the assumptions are for. Drawn last: all others stay what they are. */

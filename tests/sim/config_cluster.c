@@ -83,8 +83,6 @@ static void draw_promise(sim_config *c, uint64_t *random) {
     c->wait_replicas_ms = all ? (int32_t)sim_between(random, 4 * c->delay / SIM_MS + 1,
                                                      c->attempt_ms)
                               : 0;
-    if (c->quiet_ms > 0 || !led)
-        c->no_fence = 0;
     if (c->quiet_ms > 0 && sim_chance(random, 500000))
         c->quiet_ms += SIM_COUNTS_MS;
 }
@@ -121,7 +119,7 @@ bool sim_config_cluster_tells_soon(const sim_config *c) {
 
 bool sim_config_cluster_excludes(const sim_config *c) {
     bool wakes = c->fault[SIM_SWITCH] && c->ways >> SIM_WAKES & 1;
-    bool quiet = c->quiet_ms >= sim_config_longest_ms(c) && c->no_fence == 0 &&
+    bool quiet = c->quiet_ms >= sim_config_longest_ms(c) &&
                  (!wakes || sim_config_cluster_tells_soon(c));
     bool confirmed = c->wait_replicas >= c->replicas && c->fault[SIM_MOVE] == 0;
     return loses_nothing(c) || quiet || confirmed;
@@ -210,7 +208,7 @@ void sim_config_cluster_stamps(sim_config *c) {
     sim_config_stamps_others(c);
     c->ttl_ms = c->java_ttl_ms;
     draw_legacy_failovers(c, &random);
-    c->no_fence = c->fair = 0;
+    c->fair = 0;
     c->fault[SIM_STEP] = 0;
     c->java_slack_ms = 2 * c->skew_ms + c->lag_ms;
     c->own_ttl_ms = 0;

@@ -72,7 +72,7 @@ void sim_config_etcd(sim_config *c) {
     draw_faults(c, &random);
     if (sim_chance(&random, 80000)) /* nothing goes wrong */
         memset(c->fault, 0, sizeof c->fault);
-    c->no_fence = c->fair = 0;
+    c->fair = 0;
     c->slow_clock = c->cluster = c->mute = false;
     c->ahead_us = c->lacks = c->touches = c->slots = c->events = 0;
 }

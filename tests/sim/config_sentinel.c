@@ -44,8 +44,6 @@ static void draw_promise(sim_config *c, uint64_t *random) {
     c->wait_replicas_ms = all ? (int32_t)sim_between(random, 4 * c->delay / SIM_MS + 1,
                                                      c->attempt_ms)
                               : 0;
-    if (c->quiet_ms > 0)
-        c->no_fence = 0;
 }
 
 static void draw_servers(sim_config *c, uint64_t *random) {
@@ -95,7 +93,7 @@ bool sim_config_excludes(const sim_config *c) {
     bool confirmed = c->replicas > 0 && c->wait_replicas >= c->replicas;
     if (c->fleet)
         return sim_config_cluster_excludes(c);
-    return c->sentinel && ((c->quiet_ms >= needed && c->no_fence == 0) || confirmed);
+    return c->sentinel && (c->quiet_ms >= needed || confirmed);
 }
 
 bool sim_config_orders(const sim_config *c) {

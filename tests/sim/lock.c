@@ -75,9 +75,8 @@ static void draw_retry(sim_world *w, tl_lock_options *o) {
     o->retry_next = own_delay;
 }
 
-static bool may_be_fair(const sim_world *w, const sim_lock *l, const tl_lock_options *o) {
-    return w->cfg.fair && !w->cfg.stamps && !l->plain && o->retry == TL_RETRY_AUTO &&
-           o->retry_max_attempts == 0;
+static bool may_be_fair(const sim_world *w, const tl_lock_options *o) {
+    return w->cfg.fair && !w->cfg.stamps && o->retry == TL_RETRY_AUTO && o->retry_max_attempts == 0;
 }
 
 void sim_lock_make(sim_world *w, sim_lock *l) {
@@ -88,9 +87,8 @@ void sim_lock_make(sim_world *w, sim_lock *l) {
                                          : sim_draw(w, w->cfg.ttl_ms / 2, w->cfg.ttl_ms);
     o.manual_renew = l->manual_renew = sim_draw(w, 0, 9) == 0 || w->cfg.by_hand;
     o.max_hold_ms = l->max_hold_ms = sim_draw(w, 0, 9) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
-    o.no_fence = l->plain = !w->cfg.stamps && sim_chance(&w->random, w->cfg.no_fence);
     draw_retry(w, &o);
-    o.fair = l->fair = may_be_fair(w, l, &o) && sim_chance(&w->random, w->cfg.fair);
+    o.fair = l->fair = may_be_fair(w, &o) && sim_chance(&w->random, w->cfg.fair);
     l->retry = o.retry;
     l->retry_max = o.retry_max_attempts;
     const sim_key *key = &w->key[l->key];

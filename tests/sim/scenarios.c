@@ -602,12 +602,12 @@ static bool the_tool_sets_right(const sim_stats *s) {
 /* Locks of 300 ms at most, but that they are extended to 600; so quiet_ms is to be 600, or 1600. */
 #define SENTINEL                                                                                    \
     "sentinel off=all level=458767 ttl=300 hold=900 idle=60 attempt=200 connect=2000 delay-us=500 " \
-    "late-us=100 no-fence=0 wait-replicas=0 replicas=2 seeds=3 "                                    \
+    "late-us=100 wait-replicas=0 replicas=2 seeds=3 "                                               \
     "until=20000 cast=tA0tB0tC0tD0tA1TB1 "
 
 #define CLUSTER                                                                                    \
     "cluster-fleet off=all level=458767 ttl=300 hold=900 idle=60 attempt=200 connect=2000 "        \
-    "delay-us=500 late-us=100 no-fence=0 wait-replicas=0 one-slot=0 seeds=3 quiet=0 "              \
+    "delay-us=500 late-us=100 wait-replicas=0 one-slot=0 seeds=3 quiet=0 "                         \
     "until=20000 forgets-open=0 cast=tA0tB0tC0tD0tA1TB1 "
 
 #define CLUSTER_STAMPS                                                                                        \
@@ -652,13 +652,13 @@ const sim_scenario sim_scenarios[] = {
      "the old master becomes a replica, and repeats to those who listen there what the new one says: it is given once",
      1, 100,
      "tame stays off=all failover=150 starve=10000 replicas=1 level=458767 ttl=1000 delay-us=1000 attempt=300 connect=600 late-us=100 "
-     "wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 no-fence=0 cast=tA0tB0tC0tD0",
+     "wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 cast=tA0tB0tC0tD0",
      repeated_in_vain},
     {"failover-stays-late",
      "the same where threads run late, and ask the old master again for what it has given them: it confirms nothing",
      1, 40,
      "tame stays off=all failover=60 pause=60 starve=100000 replicas=1 level=458767 ttl=300 delay-us=1000 attempt=2000 connect=600 "
-     "late-us=100 wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 no-fence=0 cast=tA0tB0tC0tD0",
+     "late-us=100 wait-replicas=0 quiet=0 hold=150 idle=30 until=20000 own-clients=0 cast=tA0tB0tC0tD0",
      repeated_in_vain},
     {"sentinel-dies", "Sentinels have another take over from a master that is dead: quiet_ms T", 1,
      10, SENTINEL "ways=1 switch=600 aside=600 quiet=600", dead_is_succeeded},
@@ -685,10 +685,6 @@ const sim_scenario sim_scenarios[] = {
      "threads run late while slots move to and fro: a key at two nodes, where one is nobody's", 1,
      80, CLUSTER "hold=300 idle=30 attempt=600 move=5 starve=100000 cast=tA0tB0tC0tD0",
      late_is_nobodys},
-    {"cluster-late-plain", "the same without fences: it is asked for once more where the slot is",
-     1, 80,
-     CLUSTER "hold=300 idle=30 attempt=600 move=5 starve=100000 no-fence=1000000 cast=tA0tB0tC0tD0",
-     late_is_nobodys},
     {"cluster-quick",
      "slots move all the time, and locks are held for moments only: none stays bound for nobody",
      61, 20, CLUSTER "ttl=2000 hold=60 idle=10 move=10 until=10000 cast=tA0tB0tC0", moved_is_kept},
@@ -712,11 +708,11 @@ const sim_scenario sim_scenarios[] = {
      "a replica without the last writes takes over, and gives nothing for a lifetime: a lock is given once",
      1, 150,
      "tame lossy=150 ttl=300 delay-us=500 attempt=200 replicas=1 level=458767 wait-replicas=0 quiet=600 "
-     "no-fence=0 cast=tA0tB0tC0 off=quick,jump,forget",
+     "cast=tA0tB0tC0 off=quick,jump,forget",
      quiet_helps_failover},
     {"restart-quiet", "the same, but nothing is granted until it is up for a lifetime", 1, 200,
      "tame forget=300 ttl=300 delay-us=500 attempt=200 level=458767 wait-replicas=0 quiet=600 "
-     "no-fence=0 cast=tA0tB0tC0 off=lossy,quick,jump",
+     "cast=tA0tB0tC0 off=lossy,quick,jump",
      quiet_helps},
     {"java-alone", "Java clients whose clocks agree, nothing stops, one key each: no theft", 1, 150,
      "off=all straight-walls one-java-key=1 java-ttl=60000 ttl=1000 hold=2000 until=60000 "
@@ -1020,7 +1016,7 @@ const sim_scenario sim_scenarios[] = {
      "off=all deny=100 lacks=0 cast=tA0tB0tC0pD0", forbidden_is_endured},
     {"cluster", "a cluster's node refuses renewals of several keys at once: they are asked apart",
      1, 200,
-     "off=all cluster=1 level=458767 own-clients=0 hold=8000 ttl=3000 no-fence=0 delay-us=1000 "
+     "off=all cluster=1 level=458767 own-clients=0 hold=8000 ttl=3000 delay-us=1000 "
      "cast=tA0tA1tB0tB1tA0",
      asks_apart},
     {"slots-moved",
@@ -1033,7 +1029,7 @@ const sim_scenario sim_scenarios[] = {
     {"slot-with-others",
      "some keys of a slot have left, and their neighbours' renewals are asked for apart: they are kept",
      1, 300,
-     "off=all move=100 cluster=1 one-slot=1 level=458767 own-clients=0 hold=8000 ttl=3000 no-fence=0 "
+     "off=all move=100 cluster=1 one-slot=1 level=458767 own-clients=0 hold=8000 ttl=3000 "
      "late-us=0 delay-us=1000 wait-replicas=0 cast=tA0tA1tA2tB0tB1",
      others_are_kept},
     {"refused-at-its-limit", "who is refused just when its time is up is told what by", 1063, 1,
@@ -1043,15 +1039,15 @@ const sim_scenario sim_scenarios[] = {
     {"keys-of-others",
      "the keys of one lock are forbidden: the others' renewals are asked for apart, and kept", 1,
      300,
-     "off=all withhold=100 touches=0 level=458767 own-clients=0 hold=8000 ttl=3000 no-fence=0 "
+     "off=all withhold=100 touches=0 level=458767 own-clients=0 hold=8000 ttl=3000 "
      "late-us=0 delay-us=1000 wait-replicas=0 cast=tA0tA1tA2tB0tB1",
      others_are_kept},
     {"keys-of-others-shared", "the same where callers share a connection", 1, 300,
-     "off=all withhold=100 touches=0 level=458767 own-clients=0 crowds=1 hold=8000 ttl=3000 no-fence=0 "
+     "off=all withhold=100 touches=0 level=458767 own-clients=0 crowds=1 hold=8000 ttl=3000 "
      "late-us=0 delay-us=1000 wait-replicas=0 cast=tA0tA1tA2tB0tB1",
      others_are_kept},
     {"sidecar-withheld", "a user may touch K, but not its sidecar: no lock is had", 1, 100,
-     "off=all touches=1 level=458767 no-fence=0 cast=tA0tB0TC0tA1", nothing_is_had},
+     "off=all touches=1 level=458767 cast=tA0tB0TC0tA1", nothing_is_had},
     {"machine-paused",
      "a virtual machine is paused, its clocks too: it believes for longer, and is told; fences hold",
      1, 200, "off=all freeze=300 cast=tA0tB0tC0", paused_is_told},

@@ -381,8 +381,6 @@ static void check(sim_world *w, sim_socket *s, const sim_request *m, const tl_re
         sim_check_erred(w, m);
     else if (w->cfg.stamps && !m->is_script)
         sim_stamp_executed(w, m, r);
-    else if (!m->is_script && is_word(m->argv[0], "SET"))
-        sim_check_set(w, m, r);
     if (!w->cfg.migrates)
         return;
     int before = w->migration.phase;

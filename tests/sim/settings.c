@@ -54,7 +54,6 @@ static const setting settings[] = {
     SETTING("by-name", by_name, 1),
     SETTING("switches", switches, 1),
     SETTING("own-clients", own_clients, 1),
-    SETTING("no-fence", no_fence, 1),
     SETTING("fair", fair, 1),
     SETTING("own-lease", own_lease_ms, 1),
     SETTING("plan", plan, 1),

@@ -63,9 +63,6 @@ bool sim_stamp_by_own_clock(const sim_world *w) {
 
 bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
     sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
-    const sim_lock *l = sim_lock_at(a);
-    if (l && l->plain)
-        return false;
     bool sidecar = !w->cfg.no_eval ||
                    (sim_stamp_watches(w) && (w->legacy || !sim_stamp_by_own_clock(w)));
     return kind == SIM_TOKEN || kind == SIM_AUTO ||

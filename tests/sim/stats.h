@@ -52,7 +52,6 @@
     X(passed, "locks passed on within a process")                                                  \
     X(handed, "of these, locks that were told so")                                                 \
     X(overtaken, "holds that came before a waiter's, at most in a run (summed over runs)")         \
-    X(plain_locks, "locks taken without a fence")                                                  \
     X(refreshed, "renewals the short way")                                                         \
     X(refreshed_not, "that had to go the long one")                                                \
     X(joined, "renewals in a request with others")                                                 \

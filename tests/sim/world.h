@@ -230,7 +230,7 @@ struct sim_lock {
     sim_client *client;
     sim_actor *actor;
     uint8_t key;
-    bool strict, plain; /**< plain: without a fence */
+    bool strict;
     bool fair;
     int64_t ttl_ms, max_hold_ms;
     tl_retry_kind retry;
@@ -1030,8 +1030,6 @@ bool sim_check_transacted(sim_world *w, const sim_request *m, const tl_reply *ex
 bool sim_check_fenced(const sim_world *w);
 /** Does S keep all others who go by it from the key of this actor, should it be deleted? */
 bool sim_check_bound(const sim_world *w, const sim_actor *a);
-/** A plain SET has been executed. */
-void sim_check_set(sim_world *w, const sim_request *m, const tl_reply *reply);
 /** To be called whenever a key may have changed hands. */
 void sim_check_key(sim_world *w, int key);
 /** Has nobody the right to touch a holder's key, so that it must hold the holder's value? */

@@ -192,52 +192,6 @@ TEST(who_was_led_to_a_node_that_has_the_slot_no_more_is_not_the_holder) {
     expect(&f, TL_EUNAVAILABLE, true);
 }
 
-TEST(nor_is_one_without_a_fence) {
-    for (int again = 0; again < 2; again++)
-        for (int kept = 0; kept < 2; kept++) {
-            feed f;
-            memset(&m, 0x5a, sizeof m);
-            m.job = feed_job();
-            m.job.protocol = &tl__protocol_plain;
-            m.job.again = again;
-            feed_init(&f, &m, one_step);
-            tl__attempt_init(&m.attempt, m.job.protocol, TL_ACQUIRE, TICKET, feed_ms(60000));
-            (void)feed_start(&f);
-            (void)redirect(&f, TL_ASK);
-            assert_true(f.last.asking);
-            tl_mono sent = f.sent;
-            assert_int_equal(again ? held(&f) : feed_reply(&f, "+OK"), TL_GO);
-            assert_alone(&f, "hold", KEY, false);
-            assert_string_equal(f.last.command[0].argv[4].p, "keep");
-            feed_later(&f, 50);
-            (void)(kept ? held(&f) : feed_reply(&f, "[0 'x' 500 %s 1]", feed_time(&f)));
-            assert_int_equal(f.status, TL_END);
-            expect(&f, kept ? TL_OK : TL_EUNAVAILABLE, !kept);
-            if (kept) /* what it was answered first counts */
-                assert_true(result()->deadline.ns <= sent.ns + FEED_LEAST_OF(TTL_MS));
-        }
-}
-
-/* What may have been taken is given back, whatever becomes of the question. */
-TEST(one_without_a_fence_that_is_not_told_leaves_the_key) {
-    feed f;
-    memset(&m, 0x5a, sizeof m);
-    m.job = feed_job();
-    m.job.protocol = &tl__protocol_plain;
-    feed_init(&f, &m, one_step);
-    tl__attempt_init(&m.attempt, m.job.protocol, TL_ACQUIRE, TICKET, feed_ms(60000));
-    (void)feed_start(&f);
-    (void)redirect(&f, TL_ASK);
-    assert_int_equal(feed_reply(&f, "+OK"), TL_GO);
-    assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED,
-                                               .ticket = f.last.ticket,
-                                               .sent = f.sent,
-                                               .why = TL_EUNAVAILABLE,
-                                               .words = TL_LITERAL("cut")}),
-                     TL_END);
-    assert_true(result()->maybe);
-}
-
 /* One of before that is still on its way may have deleted K, which S didn't know of. */
 TEST(who_has_asked_before_makes_sure_of_the_key_in_the_end) {
     for (int kept = 0; kept < 2; kept++) {

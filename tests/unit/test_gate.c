@@ -235,15 +235,6 @@ TEST(a_hold_passes_only_while_fencing_numbers_are_reserved) {
     assert_true(passes(hold, 0, TTL_MS));
 }
 
-/* Those behind have no protocol here. */
-TEST(a_hold_passes_only_to_one_of_its_protocol) {
-    tl_hold hold = fresh_hold();
-    hold.protocol = &tl__protocol_plain;
-    assert_false(passes(hold, 0, TTL_MS));
-    hold.protocol = NULL;
-    assert_true(passes(hold, 0, TTL_MS));
-}
-
 TEST(nobody_is_passed_to_from_outside_or_without_a_queue) {
     tl_place a = place_on("k"), b = place_on("k");
     tl_hold hold = fresh_hold();

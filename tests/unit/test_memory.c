@@ -201,10 +201,6 @@ TEST(warm_handles_allocate_nothing_however_often_they_are_acquired_renewed_and_r
     assert_nothing_allocated(&TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
 }
 
-TEST(without_a_fence_nothing_either) {
-    assert_nothing_allocated(&TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .no_fence = true));
-}
-
 TEST(with_a_callback_nothing_either) {
     assert_nothing_allocated(
         &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = note, .max_hold_ms = 10 * TTL_MS));

@@ -321,13 +321,12 @@ static bool is_stamps(const wire *w, const char *text) {
 #endif
 
 static void do_protocol(wire *w, const char *text) {
-    if (strcmp(text, "plain") == 0)
-        w->job.protocol = &tl__protocol_plain;
 #ifdef TL_COMPAT
-    else if (strcmp(text, "auto") == 0 && is_stamps(w, "bridge"))
+    if (strcmp(text, "auto") == 0 && is_stamps(w, "bridge"))
         be_auto(w);
+    else
 #endif
-    else if (!is_stamps(w, text))
+        if (!is_stamps(w, text))
         complain(w, "there is no such protocol");
 }
 

@@ -295,7 +295,7 @@ static void check_counter(const doctor_facts *f, doctor_report *r) {
     if (f->counted < 0 || f->counted >= FENCE_END - 1) {
         doctor_found(r, "fence", DOCTOR_DANGER, "the fencing counter %s %s", f->counter,
                      f->counted < 0 ? "holds no number" : "is at 2^53: it has no next number");
-        doctor_why(r, "no lock of the key's slot can be acquired with a fence");
+        doctor_why(r, "no lock of the key's slot can be acquired");
         doctor_fix(r,
                    "set it to the largest fencing number that was given for locks of this slot, as "
                    "what they protect remembers it; if none does, DEL it");

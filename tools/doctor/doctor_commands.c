@@ -16,7 +16,6 @@
 #define ALL (SCRIPTS | STRICT | WATCHING | PHASES)
 #define WAITERS (SCRIPTS | WATCHING) /* who listen for a release */
 
-#define NO_FENCE "no lock with a fence can be acquired"
 #define NO_LOCK "no lock can be acquired"
 #define NO_LOOK "\"tidelock check\" and \"inspect\" can't look at keys"
 
@@ -28,8 +27,8 @@
 
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
 static const doctor_command commands[] = {
-    {"EVAL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_FENCE, AS("return 1", "2", "K", "S")},
-    {"EVALSHA", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_FENCE,
+    {"EVAL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_LOCK, AS("return 1", "2", "K", "S")},
+    {"EVALSHA", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_LOCK,
      AS("0000000000000000000000000000000000000000", "2", "K", "S")},
     {"GET", NULL, 0, ALL, DOCTOR_NEEDED, NO_LOCK, AS("K")},
     {"SET", NULL, 0, SCRIPTS, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
@@ -37,8 +36,8 @@ static const doctor_command commands[] = {
     {"PTTL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "nobody knows when a lock ends", AS("K")},
     {"PEXPIRE", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "no lock can be renewed", AS("K", "1")},
     {"DEL", NULL, 0, ALL, DOCTOR_NEEDED, "no lock can be released", AS("K")},
-    {"HMGET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f")},
-    {"HMSET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_FENCE, AS("S", "f", "v")},
+    {"HMGET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_LOCK, AS("S", "f")},
+    {"HMSET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_LOCK, AS("S", "f", "v")},
     {"TIME", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "the server's clock stays unknown", NULL},
     {"ROLE", NULL, 208, DOCTOR_SENTINEL | DOCTOR_CLUSTER, DOCTOR_NEEDED,
      "who finds the server by others' word isn't sure that it is a master, and acquires nothing",

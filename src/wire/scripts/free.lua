@@ -1,4 +1,4 @@
--- Plain locks, which have no sidecar: delete K if it is still the token's, and say so to who waits.
+-- K alone, where no script may ask for K and S together: delete K if it is still the token's, and say so to who waits.
 --
 -- KEYS  K
 -- ARGV  token, the channel, not_after (server us; 0 or none: no limit)

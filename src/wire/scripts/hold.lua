@@ -1,4 +1,4 @@
--- Plain locks, which have no sidecar: take K again with the same token, or keep it.
+-- K alone, where no script may ask for K and S together: take K for a token, or keep it.
 --
 -- KEYS  K
 -- ARGV  token, lifetime ms, not_after (server us; 0: no limit), 'take' (set K if it is absent) or 'keep'
