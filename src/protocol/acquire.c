@@ -36,15 +36,10 @@ static void keep_words(tl_acquisition *a, tl_bytes words) {
     a->sys_errno = 0;
 }
 
-/* It will be the same next time: what the caller is told. */
-static bool is_final(tl_err code) {
-    return tl__is_lasting(code) || code == TL_ENOMEM || code == TL_ECLOCK;
-}
-
 /* An attempt cut short by the limit says less of what is wrong than one before it; one that ended by itself says
  * why. */
 static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_err code, tl_bytes words) {
-    if (a->failures > 0 && (!is_final(code) || !GUARD(lasting_reason)) &&
+    if (a->failures > 0 && (!tl__is_final(code) || !GUARD(lasting_reason)) &&
         !tl__mono_before(e->now, a->limit))
         return;
     keep_words(a, words);
@@ -333,7 +328,7 @@ static bool note_native(tl_acquisition *a, const tl_event *e) {
 /* No answer, or one that may pass: try again with the same token, at once if a first request got
  * lost, since it may have taken effect. */
 static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    if (is_final(code))
+    if (tl__is_final(code))
         return give_up(a, e, code, out);
     a->failures++;
     int64_t pause = a->failures == 1 && code == TL_EUNCERTAIN
@@ -380,7 +375,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     bool unknown = GUARD(unread_for_memory) && e->kind == TL_FAILED && e->why == TL_ENOMEM;
     tl_err code = unknown ? TL_ENOMEM : r->code;
     keep_trouble(a, e, code, tl__bytes_of(out->words));
-    bool waits = GUARD(sleeps_until_hint) && r->hint.ns != TL_NEVER.ns && !is_final(code);
+    bool waits = GUARD(sleeps_until_hint) && r->hint.ns != TL_NEVER.ns && !tl__is_final(code);
     return waits ? withheld(a, e, out) : failed(a, e, code, out);
 }
 

@@ -33,13 +33,9 @@ static void keep_words(tl_etcd_acquisition *a, tl_bytes words) {
     a->sys_errno = 0;
 }
 
-static bool is_final(tl_err code) {
-    return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID || code == TL_ENOMEM;
-}
-
 /* One cut short by the limit says less of what is wrong than one before it. */
 static void keep_trouble(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_bytes words) {
-    if (a->failures > 0 && !is_final(code) && !tl__mono_before(e->now, a->limit))
+    if (a->failures > 0 && !tl__is_final(code) && !tl__mono_before(e->now, a->limit))
         return;
     keep_words(a, words);
     a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
@@ -169,7 +165,7 @@ static tl_status pause_until(tl_etcd_acquisition *a, tl_mono next, tl_out *out) 
 
 /* No answer, or one that may pass. */
 static tl_status failed(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    if (is_final(code))
+    if (tl__is_final(code))
         return give_up(a, e, code, out);
     if (!tl__mono_before(e->now, a->limit))
         return run_out(a, e, out);

@@ -508,6 +508,11 @@ static inline bool tl__is_lasting(tl_err code) {
            code == TL_EUNSUPPORTED;
 }
 
+/** Of a failed attempt to acquire: is it told at once, since it will be the same next time? */
+static inline bool tl__is_final(tl_err code) {
+    return tl__is_lasting(code) || code == TL_ENOMEM || code == TL_ECLOCK;
+}
+
 /** Is this the server's fault, so that a message should name it? */
 bool tl__is_of_server(tl_err code);
 

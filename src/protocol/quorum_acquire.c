@@ -379,17 +379,13 @@ static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) 
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static bool is_final(tl_err code) {
-    return tl__is_lasting(code) || code == TL_ENOMEM || code == TL_ECLOCK;
-}
-
 /* Words of one server, and how many there are. */
 static void keep_trouble(tl_quorum_acquisition *a, const tl_event *e, tl_err code,
                          const tl_out *out) {
     a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
     (void)snprintf(a->words, sizeof a->words, "no majority of the %u servers: %.150s",
                    (unsigned)a->count, out->words);
-    if (is_final(code))
+    if (tl__is_final(code))
         a->why = code;
 }
 
@@ -495,7 +491,7 @@ static void note_failure(tl_quorum_acquisition *a, tl_voter *v, const tl_event *
     a->wanted &= (uint8_t)~bit(v);
     a->replied &= (uint8_t)~bit(v);
     a->skipped |= (uint8_t)(is_stale(a, v) ? bit(v) : 0);
-    a->denied |= (uint8_t)(is_final(code) ? bit(v) : 0);
+    a->denied |= (uint8_t)(tl__is_final(code) ? bit(v) : 0);
     a->absences = (uint8_t)(e->absent ? a->absences + (a->absences < 200) : 0);
     keep_trouble(a, e, code, out);
 }

@@ -326,6 +326,18 @@ TEST(a_definite_error_leaves_no_doubt) {
     assert_int_equal(m.result.code, TL_EDENIED);
 }
 
+/* As at any other server: also who waits is told at once. */
+TEST(what_will_be_the_same_next_time_is_told_at_once) {
+    static const tl_err final[] = {TL_EDENIED, TL_ESERVER,      TL_EINVALID,
+                                   TL_ENOMEM,  TL_EUNSUPPORTED, TL_ECLOCK};
+    for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
+        begin(10000);
+        give((tl_event){.kind = TL_FAILED, .why = final[i], .words = TL_LITERAL("no")});
+        assert_int_equal(f.status, TL_END);
+        assert_int_equal(m.result.code, final[i]);
+    }
+}
+
 /* The connection logs in anew: what is asked again over the next may work. */
 TEST(a_login_that_is_over_may_pass_and_none_at_all_does_not) {
     tl_out out;
