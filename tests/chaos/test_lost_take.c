@@ -80,10 +80,10 @@ TEST(a_waiter_that_is_always_reset_is_uncertain_and_cleans_up) {
 }
 
 TEST(cancel_cleans_up_too) {
-    /* What is cleaned up begins when the request's limit is over. */
-    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = proxy_url(gate),
-                                                           .attempt_ms = clock_patient_ms(2000),
-                                                           .connect_ms = SOON_MS));
+    /* What is cleaned up begins when the request's limit is over, or that of a login whose reply was lost, too. */
+    const int64_t limit_ms = clock_patient_ms(2000);
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = proxy_url(gate), .attempt_ms = limit_ms, .connect_ms = limit_ms));
     tl_lock *lock = by_hand(connected(client), AGES_MS);
     proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, PROXY_ALL);
     acquiring *a = acquiring_begin(lock, TL_FOREVER);
