@@ -23,17 +23,21 @@ static int set_up(void **state) {
 
 TESTS_WITH(set_up, end_serving);
 
-/* Of a client that mistakes its lock for a stamp, and has it end then. */
-static void keep_as_stamp(const char *until_us) {
+/* Of a client that mistakes its lock for a stamp, and has it end then: what is answered. */
+static int64_t status_of_keep(const char *until_us) {
     char hold[32] = "@";
     (void)strncat(hold, until_us, sizeof hold - 2);
     const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S),
                             L("1700000000000000"), L("3600000"), L("owner"), L(TOKEN), L(STAMP),
                             L("3600000"), tl__bytes_of(hold), L("7"), L("0"),
                             L("1700000000000000"));
-    int64_t status = 0;
+    int64_t status = -9;
     assert_true(tl__reply_int(tl__reply_item(tl__reply_item(r, 2), 0), &status));
-    assert_int_equal(status, 1);
+    return status;
+}
+
+static void keep_as_stamp(const char *until_us) {
+    assert_int_equal(status_of_keep(until_us), 1);
 }
 
 static void assert_token_lasts(int64_t ms) {
@@ -53,6 +57,15 @@ TEST(it_lasts_no_longer_than_a_later_stamp_would) {
 TEST(an_earlier_stamp_leaves_it_as_it_is) {
     keep_as_stamp("1700000003000000");
     assert_token_lasts(TOKEN_MS);
+}
+
+/* S names the token still: whoever overwrote K told it nothing. */
+TEST(what_another_has_written_is_not_extended) {
+    int64_t left = 0;
+    (void)SAY(L("PSETEX"), L(K), L("4000"), L("another"));
+    assert_int_equal(status_of_keep("1700000009000000"), 0);
+    assert_true(tl__reply_int(SAY(L("PTTL"), L(K)), &left));
+    assert_int_equal(left, TOKEN_MS);
 }
 
 /* Late, on its way since before a later one. */
