@@ -1,8 +1,7 @@
 #!/bin/bash
 # Each counter-example of the models that concerns what is simulated has its row in README.md, and
 # what the row names is there, as a scenario with something to be seen (test_sim runs them all), or
-# as a guard of ../guards.txt (make mutations removes it), or as a unit test; "none" says why. What isn't simulated yet says "later", with the name that its
-# scenario or guard will have; once there is one, "later" isn't true any more.
+# as a guard of ../guards.txt (make mutations removes it), or as a unit test; "none" says why.
 set -u
 cd "$(dirname "$0")" || exit 1
 status=0
@@ -11,7 +10,7 @@ complain() {
     status=1
 }
 
-rows=$(sed -n 's/^| `\([a-z-]*\)` | \(later: \)\?\(scenario\|guard\) `\([a-z0-9_-]*\)`.*/\1 \3 \4 \2/p
+rows=$(sed -n 's/^| `\([a-z-]*\)` | \(scenario\|guard\) `\([a-z0-9_-]*\)`.*/\1 \2 \3/p
     s/^| `\([a-z-]*\)` | `\(unit\/[a-z_]*\)` `\([a-z_]*\)`.*/\1 \2 \3/p
     s/^| `\([a-z-]*\)` | \(none\): .*/\1 \2 -/p' README.md)
 [[ -n $rows ]] || complain "README.md has no rows of traces"
@@ -29,11 +28,9 @@ scenario() {
     awk -v name="    {\"$1\"," '/^    \{"/ { on = index($0, name) == 1 } /^};/ { on = 0 } on' scenarios.c
 }
 
-while read -r trace kind name later; do
+while read -r trace kind name; do
     [[ -e ../model/traces/$trace.txt ]] || complain "$trace: in README.md, but there is no such trace"
-    case $kind$later in
-    scenariolater:) [[ -z $(scenario "$name") ]] || complain "$trace: scenario $name is there, not later" ;;
-    guardlater:) ! grep -q "^$name  *|" ../guards.txt || complain "$trace: guard $name is there, not later" ;;
+    case $kind in
     scenario)
         text=$(scenario "$name")
         [[ -n $text ]] || complain "$trace: there is no scenario $name"
