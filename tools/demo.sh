@@ -328,8 +328,8 @@ scene_skew() {
         agents+=($!)
     done
     for host in "${agents[@]}"; do wait "$host" || wrong "an agent failed: $(cat "$work/err")"; done
-    show "tidelock skew --lock-timeout 60s --max-hold 59800ms"
-    said=$("$tidelock" skew --lock-timeout 60s --max-hold 59800ms)
+    show "tidelock skew --lock-timeout 60s --longest-hold 59800ms"
+    said=$("$tidelock" skew --lock-timeout 60s --longest-hold 59800ms)
     (($? == 2)) || wrong "the exit status should be 2: $said"
     sed '/^UNSAFE: /,$d; s/^/   /' <<<"$said"
     [[ $said == *$'\n'"UNSAFE: "*"the clock of db1 is "* ]] || wrong "it should name db1: $said"

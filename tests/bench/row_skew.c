@@ -110,9 +110,7 @@ static void report_interval(regime r, skew_link *l) {
 
 static skew_host hosts[FLEET_MOST];
 static skew_pair pairs[HOSTS * HOSTS];
-static const skew_rule rule = {.lock_timeout_us = 60000000,
-                               .slack_us = 1000000,
-                               .warn_percent = 50,
+static const skew_rule rule = {SKEW_HOLD(60000000, 59000000), .warn_percent = 50,
                                .drift_ppm = SKEW_DRIFT_PPM};
 
 static void judge_all(int n) {

@@ -132,7 +132,7 @@ grep -q '"reason":"MODEL-MISMATCH: .* wrong by -2[0-9]*\.[0-9]* to -1[0-9]*\.' "
 listen 1 0 "${wrong[@]}" -- --passive=500ms --json --dialect php-s
 listen 1 0 127.0.0.2=relative 127.0.0.3=relative -- --passive=500ms --json --legacy-ttl auto
 grep -q 'the lifetime seems to be 60[0-9]\{3\} ms' "$out" || fail "auto: $(cat "$out")"
-listen 0 200 127.0.0.2=350 -- --warn 100% --passive=500ms --json --lock-timeout 60s --keys 'lock:*.2' --max-hold 59s
+listen 0 200 127.0.0.2=350 -- --warn 100% --passive=500ms --json --lock-timeout 60s --keys 'lock:*.2' --longest-hold 59s
 listen 0 200 "${both[@]}" -- --warn 100% --passive=500ms --json --pool-wait 20ms
 none
 

@@ -42,7 +42,7 @@ expect 0 "$tidelock" skew --slack 20s --json
 import json, sys
 d, me = json.load(open(sys.argv[1])), sys.argv[2]
 truth = {"ahead": 3500.0, "behind": -1200.0, "near": 3.0, "exact": 0.0, me: 0.0}
-assert list(d) == ["verdict", "reason", "lock_timeout_ms", "max_hold_ms", "max_hold_assumed", "slack_ms", "warn_percent", "hosts", "pairs",
+assert list(d) == ["verdict", "reason", "lock_timeout_ms", "longest_hold_ms", "longest_hold_assumed", "slack_ms", "warn_percent", "hosts", "pairs",
                    "worst", "advice"], list(d)
 assert (d["lock_timeout_ms"], d["slack_ms"], d["verdict"], d["advice"]) == (60000, 20000, "SAFE", [])
 hosts = {h["name"]: h for h in d["hosts"]}
@@ -74,10 +74,10 @@ grep -q "^WARN: a theft can't be ruled out: when behind holds" "$out" || fail "s
 expect 1 "$tidelock" skew --slack 7s
 grep -q '^WARN: little slack is left' "$out" || fail "over half: $(cat "$out")"
 expect 0 "$tidelock" skew --slack 7s --warn 100%
-expect 2 "$tidelock" skew --lock-timeout 60s --max-hold 59900ms --json
+expect 2 "$tidelock" skew --lock-timeout 60s --longest-hold 59900ms --json
 json_has "$out" slack_ms 100
 json_has "$out" verdict UNSAFE
-expect 2 "$tidelock" skew --max-hold 61s --json # longer than the lock lives
+expect 2 "$tidelock" skew --longest-hold 61s --json # longer than the lock lives
 json_has "$out" slack_ms -1000
 expect 1 "$tidelock" skew --no-agents
 
@@ -252,7 +252,7 @@ wait $load $moving $drifting $racing 2>/dev/null
 # ---- wrong usage, and no server ---------------------------------------------------------------------
 expect_line 64 'say seconds' "$tidelock" skew --lock-timeout 60
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 0s
-expect_line 64 'leave one out' "$tidelock" skew --slack 1s --max-hold 2s
+expect_line 64 'leave one out' "$tidelock" skew --slack 1s --longest-hold 2s
 expect_line 64 'leave one out' "$tidelock" skew --samples 5 --for 2s
 expect_line 64 '--slack' "$tidelock" skew --slack 61s
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 500ms

@@ -30,21 +30,21 @@ PY
 # ---- what SAFE assumes -----------------------------------------------------------------------------------
 expect 0 "$tidelock" agent --once --every 10m --name app1
 expect 0 "$tidelock" skew
-says '^SAFE: no lock can be stolen from a holder that works for at most 59 s \(assumed: say --max-hold\): '
+says '^SAFE: no lock can be stolen from a holder that works for at most 59 s \(assumed: say --longest-hold\): '
 expect 0 "$tidelock" skew --format nagios
-says '^SKEW OK - .*59 s \(assumed: say --max-hold\)'
+says '^SKEW OK - .*59 s \(assumed: say --longest-hold\)'
 expect 0 "$tidelock" skew --json
-json_has "$out" max_hold_assumed True
-json_has "$out" max_hold_ms 59000
+json_has "$out" longest_hold_assumed True
+json_has "$out" longest_hold_ms 59000
 expect 0 "$tidelock" skew --format prometheus
-says '^tidelock_skew_max_hold_assumed 1$'
-for given in '--max-hold 55s' '--slack 5s'; do
+says '^tidelock_skew_longest_hold_assumed 1$'
+for given in '--longest-hold 55s' '--slack 5s'; do
     # shellcheck disable=SC2086
     expect 0 "$tidelock" skew $given
     says '^SAFE: no lock can be stolen from a holder that works for at most 55 s: '
     # shellcheck disable=SC2086
     expect 0 "$tidelock" skew $given --json
-    json_has "$out" max_hold_assumed False
+    json_has "$out" longest_hold_assumed False
 done
 
 # ---- a bad host whose agent dies --------------------------------------------------------------------------

@@ -42,9 +42,7 @@ static inline void four_hosts(skew_host *hosts) {
 }
 
 static inline skew_result judged(skew_host *hosts, int n, int64_t slack_ms) {
-    skew_result r = {.rule = {.lock_timeout_us = 60000000,
-                              .slack_us = slack_ms * 1000,
-                              .warn_percent = 50,
+    skew_result r = {.rule = {SKEW_HOLD(60000000, 60000000 - slack_ms * 1000), .warn_percent = 50,
                               .drift_ppm = 200},
                      .hosts = hosts,
                      .host_count = n,

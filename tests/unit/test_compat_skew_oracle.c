@@ -75,7 +75,7 @@ static int64_t over_from(const tl_dialect *d, int64_t stamp_us, const clock_of *
 static bool is_stolen(const skew_rule *rule, const tl_dialect *d, const clock_of *holder,
                       const clock_of *taker) {
     int64_t taken = measured_us = NOW + draw(S);
-    int64_t hold = rule->lock_timeout_us - rule->slack_us;
+    int64_t hold = rule->longest_hold_us;
     int64_t ends = taken + hold - hold / 1000 * holder->ppb / 1000000;
     int64_t stamp = stamp_of(d, shows(holder, taken), rule->lock_timeout_us, draw(2));
     int64_t over = over_from(d, stamp, taker, draw(2));
@@ -135,15 +135,13 @@ static void play(uint64_t seed, tally *seen, int verdicts[4]) {
     int64_t lifetime = 1 + draw(120000);
     if (d->unit != TL_UNIT_MS)
         lifetime = lifetime / 1000 * 1000 + 1000;
-    skew_result r = {.rule = {.lock_timeout_us = lifetime * MS,
-                              .warn_percent = 100,
-                              .drift_ppm = (int32_t)draw(400),
-                              .resolution_us = -over.lo,
+    int64_t slack = draw(5 * S);
+    slack = slack < lifetime * MS ? slack : lifetime * MS - 1;
+    skew_result r = {.rule = {SKEW_HOLD(lifetime * MS, lifetime * MS - slack), .warn_percent = 100,
+                              .drift_ppm = (int32_t)draw(400), .resolution_us = -over.lo,
                               .late_us = over.hi},
                      .hosts = hosts,
                      .host_count = 2 + (int)draw(HOSTS_MAX - 1)};
-    int64_t slack = draw(5 * S);
-    r.rule.slack_us = slack < r.rule.lock_timeout_us ? slack : r.rule.lock_timeout_us - 1;
     make_fleet(&r, hosts, clocks);
     assert_true(skew_judge(&r));
     assert_int_equal(r.pair_count, (size_t)r.host_count * (size_t)(r.host_count - 1));

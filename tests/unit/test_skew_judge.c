@@ -33,12 +33,10 @@ static skew_host unknown(const char *name) {
 }
 /* 60 s, of which the holder works 59; nothing drifts. */
 static skew_result with(skew_host *hosts, int n) {
-    return (skew_result){.rule = {.lock_timeout_us = 60000 * MS,
-                                  .slack_us = 1000 * MS,
-                                  .warn_percent = 50,
-                                  .drift_ppm = 0},
-                         .hosts = hosts,
-                         .host_count = n};
+    return (skew_result){
+        .rule = {SKEW_HOLD(60000 * MS, 59000 * MS), .warn_percent = 50, .drift_ppm = 0},
+        .hosts = hosts,
+        .host_count = n};
 }
 static skew_verdict judged(skew_result *r) {
     assert_true(skew_judge(r));
@@ -218,7 +216,7 @@ TEST(what_is_assumed_of_holders_is_said) {
         skew_result_end(&r);
         r.rule.hold_assumed = true;
         assert_true(skew_judge(&r));
-        assert_non_null(strstr(r.reason, "59 s (assumed: say --max-hold)"));
+        assert_non_null(strstr(r.reason, "59 s (assumed: say --longest-hold)"));
         skew_result_end(&r);
     }
 }
@@ -490,7 +488,7 @@ TEST(a_clock_that_was_seen_to_move_widens_by_that) {
 TEST(a_holder_that_works_longer_than_the_lifetime_is_unsafe) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
-    r.rule.slack_us = -10000 * MS;
+    r.rule = (skew_rule){SKEW_HOLD(60000 * MS, 70000 * MS), .warn_percent = 50};
     assert_int_equal(judged(&r), SKEW_UNSAFE);
 }
 
@@ -529,10 +527,10 @@ static void one_scenario(uint64_t seed, int *seen) {
     int64_t truth[HOSTS_MAX];
     int n = 2 + (int)draw(HOSTS_MAX - 1);
     skew_result r = with(hosts, n);
-    r.rule.lock_timeout_us = (1 + draw(120000)) * MS;
-    r.rule.slack_us = draw(5) == 0 ? -draw(1000 * MS) : draw(3000 * MS);
+    int64_t life = (1 + draw(120000)) * MS;
+    int64_t slack = draw(5) == 0 ? -draw(1000 * MS) : draw(3000 * MS);
+    r.rule = (skew_rule){SKEW_HOLD(life, life - slack), .warn_percent = 100};
     r.rule.drift_ppm = (int32_t)draw(500);
-    r.rule.warn_percent = 100;
     int64_t wide = 1 + draw(draw(3) ? 500 : 500 * MS), far = 1 + draw(4000 * MS);
     for (int i = 0; i < n; i++) {
         truth[i] = draw(far) - far / 2;
@@ -593,17 +591,16 @@ TEST(the_advice_helps) {
         const char *last = r.advice[r.advices - 1];
         assert_non_null(strstr(r.advice[r.advices - 2], "of b first"));
         int found = sscanf(last,
-                           "until then let no holder work for more than %lld ms (--max-hold), "
+                           "until then let no holder work for more than %lld ms (--longest-hold), "
                            "or let the locks live for %lld",
                            &hold, &life);
         assert_int_equal(found, 2);
         skew_result_end(&r);
         skew_result shorter = with(hosts, 2), longer = with(hosts, 2);
-        shorter.rule.drift_ppm = longer.rule.drift_ppm = 200;
-        shorter.rule.warn_percent = longer.rule.warn_percent = 100;
-        shorter.rule.slack_us = shorter.rule.lock_timeout_us - hold * MS;
-        longer.rule.slack_us += life * MS - longer.rule.lock_timeout_us;
-        longer.rule.lock_timeout_us = life * MS;
+        shorter.rule = (skew_rule){SKEW_HOLD(60000 * MS, hold * MS), .warn_percent = 100,
+                                   .drift_ppm = 200};
+        longer.rule = (skew_rule){SKEW_HOLD(life * MS, 59000 * MS), .warn_percent = 100,
+                                  .drift_ppm = 200};
         assert_true(skew_judge(&shorter) && skew_judge(&longer));
         assert_int_equal(shorter.pairs[0].verdict, SKEW_SAFE);
         assert_int_equal(longer.pairs[0].verdict, SKEW_SAFE);

@@ -111,10 +111,9 @@ static skew_trend steady(int64_t lo, int64_t hi) {
 }
 
 static trend_outlook ahead_of(skew_host *hosts, int n, const skew_trend *drift, int64_t slack_us) {
-    skew_result r = {
-        .rule = {.lock_timeout_us = 60000000, .slack_us = slack_us, .warn_percent = 100},
-        .hosts = hosts,
-        .host_count = n};
+    skew_result r = {.rule = {SKEW_HOLD(60000000, 60000000 - slack_us), .warn_percent = 100},
+                     .hosts = hosts,
+                     .host_count = n};
     assert_true(skew_judge(&r));
     trend_outlook o = trend_look_ahead(&r, drift);
     skew_result_end(&r);
@@ -185,7 +184,7 @@ TEST(the_outlook_by_hand) {
 TEST(pairs_that_the_line_leaves_out) {
     skew_host hosts[] = {host("a", 0), host("b", 0), host("c", 5000)};
     skew_trend drift[] = {steady(0, 0), steady(50000, 50000), steady(0, 0)};
-    skew_result r = {.rule = {.lock_timeout_us = 60000000, .slack_us = 11101, .warn_percent = 100},
+    skew_result r = {.rule = {SKEW_HOLD(60000000, 59988899), .warn_percent = 100},
                      .hosts = hosts,
                      .host_count = 3};
     assert_true(skew_judge(&r));

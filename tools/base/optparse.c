@@ -281,7 +281,7 @@ static void values_of(const opt *row, opt_values_fn more, FILE *out) {
 
 void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *out) {
     for (const opt *row = table; row && row->name; row++) {
-        if (row->kind == OPT_HEADING)
+        if (row->kind == OPT_HEADING || row->help == OPT_FORMER)
             continue;
         char letter[3] = {'-', row->letter, '\0'};
         (void)fprintf(out, "option\t%s\t%s\t--%s\t%s\t", command, letter, row->name,
@@ -295,8 +295,8 @@ void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *
 
 void opt_help(const opt *table, FILE *out) {
     for (const opt *row = table; row && row->name; row++)
-        if (row->kind != OPT_HEADING)
-            help_of(row, out);
-        else
+        if (row->kind == OPT_HEADING)
             (void)fprintf(out, "%s%s\n", row == table ? "" : "\n", row->help);
+        else if (row->help != OPT_FORMER)
+            help_of(row, out);
 }

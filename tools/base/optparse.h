@@ -23,6 +23,8 @@ typedef enum {
 } opt_kind;
 
 #define OPT_TEXTS_MAX 32
+#define OPT_FORMER                                                                                 \
+    NULL /**< the name that the option of the same offset had; taken for one release more */
 
 typedef struct {
     int count;
@@ -34,10 +36,11 @@ typedef struct {
     char letter; /**< 0: none */
     const char *name;
     opt_kind kind;
-    size_t offset;    /**< of the value in the struct */
-    const char *arg;  /**< what the help calls the value, or the words of a CHOICE */
-    const char *help; /**< one sentence; the help breaks it into lines */
-    int min, max;     /**< of a NUMBER */
+    size_t offset;   /**< of the value in the struct */
+    const char *arg; /**< what the help calls the value, or the words of a CHOICE */
+    const char
+        *help;    /**< one sentence; the help breaks it into lines. OPT_FORMER: it is not shown */
+    int min, max; /**< of a NUMBER */
 } opt;
 
 /** A table of one room's, for a command of another's. */

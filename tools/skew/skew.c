@@ -37,7 +37,7 @@
 enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML };
 
 typedef struct {
-    int64_t lock_timeout_ms, max_hold_ms, slack_ms, for_ms, watch_ms, stale_ms;
+    int64_t lock_timeout_ms, longest_hold_ms, slack_ms, for_ms, watch_ms, stale_ms;
     int samples, format;
     const char *warn, *output, *log, *metrics;
     bool no_agents, json;
@@ -48,8 +48,9 @@ typedef struct {
 static const opt skew_table[] = {
     {0, "lock-timeout", OPT_DURATION, offsetof(skew_options, lock_timeout_ms), "D",
      "lifetime of the locks (60s)", 0, 0},
-    {0, "max-hold", OPT_DURATION, offsetof(skew_options, max_hold_ms), "D",
+    {0, "longest-hold", OPT_DURATION, offsetof(skew_options, longest_hold_ms), "D",
      "the longest that a holder works under one; assumed: the lifetime less 1s", 0, 0},
+    {0, "max-hold", OPT_DURATION, offsetof(skew_options, longest_hold_ms), "D", OPT_FORMER, 0, 0},
     {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
      "instead: the lifetime less the longest hold", 0, 0},
     {0, "warn", OPT_TEXT, offsetof(skew_options, warn), "P%",
@@ -89,7 +90,7 @@ static const opt skew_table[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
-                                           .max_hold_ms = UNSET,
+                                           .longest_hold_ms = UNSET,
                                            .slack_ms = UNSET,
                                            .for_ms = UNSET,
                                            .watch_ms = UNSET,
@@ -110,26 +111,27 @@ static int parse_warn(const char *text, int32_t *ret) {
 }
 
 static int make_rule(const skew_options *o, skew_rule *ret) {
-    int64_t slack_ms = MARGIN_MS;
+    int64_t hold_ms = o->lock_timeout_ms - MARGIN_MS;
 
     if (o->lock_timeout_ms < 1 || o->lock_timeout_ms > LIFETIME_MOST_MS)
         return fail(STATUS_USAGE, "skew: --lock-timeout: 1ms to 1d");
-    if (o->max_hold_ms != UNSET && o->slack_ms != UNSET)
-        return fail(STATUS_USAGE, "skew: --max-hold and --slack say the same twice: leave one out");
-    if ((o->max_hold_ms != UNSET && o->max_hold_ms > LIFETIME_MOST_MS) ||
+    if (o->longest_hold_ms != UNSET && o->slack_ms != UNSET)
+        return fail(STATUS_USAGE,
+                    "skew: --longest-hold and --slack say the same twice: leave one out");
+    if ((o->longest_hold_ms != UNSET && o->longest_hold_ms > LIFETIME_MOST_MS) ||
         (o->slack_ms != UNSET && o->slack_ms > o->lock_timeout_ms))
-        return fail(STATUS_USAGE, "skew: --max-hold: at most 1d; --slack: at most the lifetime");
-    if (o->max_hold_ms != UNSET)
-        slack_ms = o->lock_timeout_ms - o->max_hold_ms;
+        return fail(STATUS_USAGE,
+                    "skew: --longest-hold: at most 1d; --slack: at most the lifetime");
+    if (o->longest_hold_ms != UNSET)
+        hold_ms = o->longest_hold_ms;
     else if (o->slack_ms != UNSET)
-        slack_ms = o->slack_ms;
-    else if (slack_ms > o->lock_timeout_ms)
-        return fail(STATUS_USAGE, "skew: --lock-timeout is under 1s: say --max-hold or --slack");
-    *ret = (skew_rule){.lock_timeout_us = o->lock_timeout_ms * 1000,
-                       .slack_us = slack_ms * 1000,
-                       .hold_assumed = o->max_hold_ms == UNSET && o->slack_ms == UNSET,
-                       .min_hosts = o->roll.min_hosts,
-                       .drift_ppm = SKEW_DRIFT_PPM};
+        hold_ms = o->lock_timeout_ms - o->slack_ms;
+    else if (hold_ms < 0)
+        return fail(STATUS_USAGE,
+                    "skew: --lock-timeout is under 1s: say --longest-hold or --slack");
+    *ret = (skew_rule){SKEW_HOLD(o->lock_timeout_ms * 1000, hold_ms * 1000),
+                       .hold_assumed = o->longest_hold_ms == UNSET && o->slack_ms == UNSET,
+                       .min_hosts = o->roll.min_hosts, .drift_ppm = SKEW_DRIFT_PPM};
     return parse_warn(o->warn, &ret->warn_percent);
 }
 
@@ -481,7 +483,7 @@ static int read_logs(const skew_options *o, const void *legacy_options, const op
     const skew_legacy_calls *legacy = legacy_of(legacy_options);
     const skew_options *d = &skew_defaults;
 
-    if (o->lock_timeout_ms != d->lock_timeout_ms || o->max_hold_ms != UNSET ||
+    if (o->lock_timeout_ms != d->lock_timeout_ms || o->longest_hold_ms != UNSET ||
         o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
         o->warn != d->warn || o->log || o->metrics || o->no_agents || o->roll.expect.count ||
         o->roll.min_hosts || o->roll.no_self || o->asked.ntp.count || o->asked.chrony ||

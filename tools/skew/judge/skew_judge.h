@@ -68,7 +68,8 @@ typedef struct {
 
 typedef struct {
     int64_t lock_timeout_us; /**< T */
-    int64_t slack_us;        /**< T less the longest time that a holder works; may be negative */
+    int64_t longest_hold_us; /**< the longest time that a holder works */
+    int64_t slack_us;        /**< T less that; may be negative */
     bool hold_assumed;       /**< nobody has said how long holders work */
     int min_hosts;           /**< so many are to be measured; 0: nothing is said */
     int32_t warn_percent;    /**< of the slack */
@@ -76,6 +77,11 @@ typedef struct {
     int64_t resolution_us;   /**< by so much a stamp may be over too early; 0: 1 ms */
     int64_t late_us;         /**< or too late, if that is more */
 } skew_rule;
+
+/** The first three of a rule, in us. */
+#define SKEW_HOLD(lock_timeout, longest_hold)                                                      \
+    .lock_timeout_us = (lock_timeout), .longest_hold_us = (longest_hold),                          \
+    .slack_us = (lock_timeout) - (longest_hold)
 
 typedef struct {
     int holder, taker; /**< numbers of hosts */

@@ -87,8 +87,8 @@ static void explain(skew_result *r, const skew_pair *p, const char *what) {
                    (long long)(r->rule.slack_us / 1000));
     if (GUARD(assumed_hold_is_said) && r->rule.hold_assumed && r->verdict != SKEW_SAFE) {
         append(r, " if nobody works for more than ");
-        append(r, skew_exact(hold, r->rule.lock_timeout_us - r->rule.slack_us));
-        append(r, " (assumed: say --max-hold)");
+        append(r, skew_exact(hold, r->rule.longest_hold_us));
+        append(r, " (assumed: say --longest-hold)");
     }
     size_t n = strlen(r->reason);
     (void)snprintf(r->reason + n, sizeof r->reason - n, " (by %s, %s old, and %s, %s old)",
@@ -139,12 +139,12 @@ static void advise_until(skew_result *r) {
     else if (lacks > 0)
         (void)snprintf(
             text, sizeof text,
-            "until then let no holder work for more than %lld ms (--max-hold), or let the "
+            "until then let no holder work for more than %lld ms (--longest-hold), or let the "
             "locks live for %lld ms",
             (long long)hold_ms, (long long)longer_ms);
     else
         (void)snprintf(text, sizeof text,
-                       "until then let no holder work for more than %lld ms (--max-hold)",
+                       "until then let no holder work for more than %lld ms (--longest-hold)",
                        (long long)hold_ms);
     advise(r, text);
 }
@@ -192,8 +192,9 @@ void skew_say_safe(skew_result *r, const skew_pair *p) {
 
     (void)snprintf(
         what, sizeof what, "no lock can be stolen from a holder that works for at most %s%s",
-        skew_exact(hold, r->rule.lock_timeout_us - r->rule.slack_us),
-        GUARD(assumed_hold_is_said) && r->rule.hold_assumed ? " (assumed: say --max-hold)" : "");
+        skew_exact(hold, r->rule.longest_hold_us),
+        GUARD(assumed_hold_is_said) && r->rule.hold_assumed ? " (assumed: say --longest-hold)"
+                                                            : "");
     explain(r, p, what);
 }
 
