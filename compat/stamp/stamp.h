@@ -31,7 +31,7 @@ typedef struct {
     bool timed;    /* the server tells its time */
     bool owned;    /* a take has found itself the holder */
     uint8_t exec;  /* which of the replies is that of EXEC */
-    int8_t status; /* DROP: what it will have come to */
+    int8_t status; /* RELEASE: what it will have come to */
     bool told;     /* stamp_alone: what was found was looked for in S, too */
     union {
         uint64_t read_hash; /* of the stamp that was found */

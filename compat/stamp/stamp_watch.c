@@ -14,7 +14,7 @@
 
 #include "ground/guard.h"
 
-#define S_SPARE_MS INT64_C(1800000) /* as take.lua: S outlives K's hour by this */
+#define S_SPARE_MS INT64_C(1800000) /* as acquire.lua: S outlives K's hour by this */
 #define S_LEAST_S 3600              /* S outlives its last use by an hour */
 #define FENCE_END (INT64_C(1) << 53)
 

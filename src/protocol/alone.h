@@ -40,7 +40,7 @@ typedef enum { TL_ALONE_LINE, TL_ALONE_SIDECAR, TL_ALONE_LAST } tl_alone_drop;
 /** What it has come to; K is the token's from TL_ALONE_NUMBER on. */
 typedef struct {
     uint8_t stage;
-    uint8_t gone;    /**< DROP: how far it has come, a tl_alone_drop */
+    uint8_t gone;    /**< RELEASE: how far it has come, a tl_alone_drop */
     uint64_t last;   /**< of the fencing numbers */
     int64_t left_ms; /**< TL_ALONE_BACK: for so long S binds another */
 } tl_alone;

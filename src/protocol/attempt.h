@@ -16,7 +16,7 @@ typedef struct tl_try {
     tl_mono by;             /**< no answer by then: failed */
     uint16_t ticket;
     uint8_t op;
-    bool bounded; /**< TAKE: the request says until when it may take effect, `by` */
+    bool bounded; /**< ACQUIRE: the request says until when it may take effect, `by` */
     bool timing;  /**< the server's time is being asked for first */
     bool reaches; /**< nothing has been asked but to reach the server */
     bool alone;   /**< what is asked has one key: see alone.h */
@@ -68,7 +68,7 @@ void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out);
 tl_interval tl__try_server_us(const tl_event *e, tl_mono at);
 
 /** Until when the server may carry the request out, us; 0: without limit. It is the earliest that
- *  the server's clock can show at `by`. But a KEEP that doesn't `bind` itself to it touches only
+ *  the server's clock can show at `by`. But a RENEW that doesn't `bind` itself to it touches only
  *  what is still ours, and does no worse when it is late than to prolong a dead holder's lock once:
  *  where that earliest has fallen back too far it has until the latest, rather than being refused
  *  although it comes in time. */
@@ -95,7 +95,7 @@ tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms);
 /** Ours, and K has left_ms, as of PTTL: if the replicas have confirmed it. */
 tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t left_ms,
                        uint64_t fence, tl_out *out);
-/** KEEP and DROP that found K another's (status 0) or absent (-1). */
+/** RENEW and RELEASE that found K another's (status 0) or absent (-1). */
 tl_status tl__try_not_renewed(tl_try *a, int64_t status, tl_out *out);
 tl_status tl__try_not_released(tl_try *a, int64_t status, tl_out *out);
 

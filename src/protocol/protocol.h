@@ -327,31 +327,32 @@ typedef struct {
     tl_token token;
     int64_t ttl_ms;
     int64_t attempt_ms;
-    int64_t quiet_ms; /**< TAKE: so long after a restart or a failover nothing is given; 0: off */
+    int64_t
+        quiet_ms; /**< ACQUIRE: so long after a restart or a failover nothing is given; 0: off */
     int32_t wait_replicas, wait_replicas_ms;
     bool wait_fsync; /**< it counts once it is on disk, here and at these replicas */
     tl_bytes
-        inbox; /**< TAKE: by which it is told when its turn in line has come; n 0: it stands in none */
-    int64_t place;  /**< TAKE: in line, as the server told; 0: none */
-    bool join;      /**< TAKE: stand in line, or look how far it has come */
-    bool stands;    /**< DROP: it may stand in line */
+        inbox; /**< ACQUIRE: by which it is told when its turn in line has come; n 0: it stands in none */
+    int64_t place;  /**< ACQUIRE: in line, as the server told; 0: none */
+    bool join;      /**< ACQUIRE: stand in line, or look how far it has come */
+    bool stands;    /**< RELEASE: it may stand in line */
     bool fair;      /**< it takes its turn in line whatever happens */
-    int32_t fences; /**< TAKE: how many fencing numbers to reserve; 0 as 1 */
-    bool in_vain;   /**< DROP: of what may be, or may yet be, where a take went unanswered */
-    bool bind;      /**< TAKE: S is to bind others from the take on, not from the first renewal */
-    bool silent;    /**< DROP, of a vote: nobody is told */
-    uint64_t fence; /**< KEEP: for S, should it not be known there. A vote: the least to draw */
+    int32_t fences; /**< ACQUIRE: how many fencing numbers to reserve; 0 as 1 */
+    bool in_vain;   /**< RELEASE: of what may be, or may yet be, where a take went unanswered */
+    bool bind;   /**< ACQUIRE: S is to bind others from the take on, not from the first renewal */
+    bool silent; /**< RELEASE, of a vote: nobody is told */
+    uint64_t fence; /**< RENEW: for S, should it not be known there. A vote: the least to draw */
     tl_rules rules;
-    tl_proof proof;   /**< KEEP and DROP: of the hold */
-    tl_mono believed; /**< KEEP and DROP: the deadline so far */
+    tl_proof proof;   /**< RENEW and RELEASE: of the hold */
+    tl_mono believed; /**< RENEW and RELEASE: the deadline so far */
     int64_t
-        least_ms; /**< KEEP, on etcd: what is believed meanwhile, so that the lease must last as long */
+        least_ms; /**< RENEW, on etcd: what is believed meanwhile, so that the lease must last as long */
     bool
-        confirms; /**< KEEP: it counts only when the server is confirmed to be the one to ask, afterwards */
-    tl_spare_lease spare; /**< TAKE, on etcd: to be used while two thirds of it are left */
-    bool revoke;          /**< DROP, on etcd: proof.lease, too, which nobody else will use */
+        confirms; /**< RENEW: it counts only when the server is confirmed to be the one to ask, afterwards */
+    tl_spare_lease spare; /**< ACQUIRE, on etcd: to be used while two thirds of it are left */
+    bool revoke;          /**< RELEASE, on etcd: proof.lease, too, which nobody else will use */
     bool
-        again; /**< TAKE: not the first with this token, so that an earlier one may have worked. On etcd KEEP and DROP: the
+        again; /**< ACQUIRE: not the first with this token, so that an earlier one may have worked. On etcd RENEW and RELEASE: the
                      one before has failed, so that it may have */
 } tl_job;
 
@@ -362,33 +363,35 @@ static inline bool tl__job_waits(const tl_job *job) {
 
 /** What came of it; the first member of every machine and of every attempt. */
 typedef struct {
-    tl_err code;     /**< TAKE: OK, EBUSY. KEEP: OK, ELOST. DROP: OK, EEXPIRED, ETAKEN. All:
+    tl_err code;     /**< ACQUIRE: OK, EBUSY. RENEW: OK, ELOST. RELEASE: OK, EEXPIRED, ETAKEN. All:
                            EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
-    tl_lost_why why; /**< KEEP, ELOST */
+    tl_lost_why why; /**< RENEW, ELOST */
     bool maybe;      /**< not OK: a request may have taken effect, or may yet (EUNCERTAIN), or has
                            (any other code) */
-    bool checked;    /**< TAKE, answered: this server refuses requests that come too late */
-    bool announced;  /**< TAKE, EBUSY: the holder's release will be announced on the topic */
-    bool silent;     /**< TAKE, EBUSY: nothing is ever announced there */
-    bool polls;      /**< TAKE, EBUSY: the line stands still, or there is none: look again soon */
-    bool giving; /**< TAKE, not OK: a request that gives the key back may come yet, until `hint` */
-    tl_mono deadline; /**< TAKE and KEEP, OK: ours until then */
-    tl_mono hint;     /**< TAKE, EBUSY: when the holder's time is up as far as is known now;
+    bool checked;    /**< ACQUIRE, answered: this server refuses requests that come too late */
+    bool announced;  /**< ACQUIRE, EBUSY: the holder's release will be announced on the topic */
+    bool silent;     /**< ACQUIRE, EBUSY: nothing is ever announced there */
+    bool polls; /**< ACQUIRE, EBUSY: the line stands still, or there is none: look again soon */
+    bool
+        giving; /**< ACQUIRE, not OK: a request that gives the key back may come yet, until `hint` */
+    tl_mono deadline; /**< ACQUIRE and RENEW, OK: ours until then */
+    tl_mono hint;     /**< ACQUIRE, EBUSY: when the holder's time is up as far as is known now;
                            TL_NEVER when it isn't */
     tl_mono harmless; /**< maybe: after this a request still in flight is refused by a server that
                            checks; TL_NEVER when it carries no limit */
-    uint64_t fence;   /**< TAKE, OK: the first of those reserved */
-    tl_proof proof;   /**< TAKE and KEEP, OK */
-    bool stamp_is_token; /**< TAKE, OK: proof.stamp_ms, as text, is the only token that there is */
-    bool last;           /**< EUNCERTAIN: asking again could do harm */
+    uint64_t fence;   /**< ACQUIRE, OK: the first of those reserved */
+    tl_proof proof;   /**< ACQUIRE and RENEW, OK */
+    bool
+        stamp_is_token; /**< ACQUIRE, OK: proof.stamp_ms, as text, is the only token that there is */
+    bool last;          /**< EUNCERTAIN: asking again could do harm */
     bool
         late; /**< EUNAVAILABLE: no failure of the server's: the limit had passed when it could have been asked, or when
                     the request came there */
     int64_t
-        place; /**< TAKE, in line: its place; how many are before it, and how many stand there */
+        place; /**< ACQUIRE, in line: its place; how many are before it, and how many stand there */
     int32_t before, waiting;
-    int64_t server_us; /**< TAKE, in line: the server's time then */
-    bool stolen;       /**< KEEP, ELOST: by a client whose clock was thief_ahead_ms ahead */
+    int64_t server_us; /**< ACQUIRE, in line: the server's time then */
+    bool stolen;       /**< RENEW, ELOST: by a client whose clock was thief_ahead_ms ahead */
     int64_t thief_ahead_ms;
 } tl_result;
 

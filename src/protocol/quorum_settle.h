@@ -12,20 +12,20 @@ typedef struct {
     tl_mono next;    /**< when to ask; TL_NEVER while a request is in flight, or when it is done */
     uint16_t ticket; /**< of the request in flight; 0: there is none */
     bool maybe;      /**< an earlier request may have taken effect */
-    bool voting;     /**< KEEP: it asks for a vote that isn't there */
+    bool voting;     /**< RENEW: it asks for a vote that isn't there */
     bool done;       /**< it has answered for good, `code`, or can't */
     tl_err code;
 } tl_quorum_plea;
 
 typedef struct {
-    tl_result result;   /**< final at END or DETACH: the codes of KEEP or DROP */
-    tl_ballots ballots; /**< KEEP, OK: as they are then */
+    tl_result result;   /**< final at END or DETACH: the codes of RENEW or RELEASE */
+    tl_ballots ballots; /**< RENEW, OK: as they are then */
     tl_job job;
     tl_job child; /**< of the request that is being built or read */
     tl_quorum_plea plea[TL_QUORUM_MAX];
     tl_mono began;
     tl_mono limit; /**< the caller gets its answer by then */
-    tl_mono end;   /**< DROP, detached: no use in trying longer */
+    tl_mono end;   /**< RELEASE, detached: no use in trying longer */
     tl_mono grace; /**< a majority has answered: for so long the others are waited for */
     uint64_t random;
     uint32_t failures;
@@ -33,7 +33,7 @@ typedef struct {
     uint8_t op;
     uint8_t voted; /**< a bit for each whose vote was good when it began */
     bool detached;
-    bool in_time;              /**< DROP: first sent while the lock was still believed */
+    bool in_time;              /**< RELEASE: first sent while the lock was still believed */
     char words[TL_WORDS_SIZE]; /**< of the last failure, or of the last refusal for good */
     int sys_errno;             /**< behind it, or 0 */
     bool final_words;          /**< the latter */

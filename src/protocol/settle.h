@@ -7,12 +7,12 @@
 #include "protocol/protocol.h"
 
 typedef struct {
-    tl_result result; /**< final at END or DETACH: the codes of KEEP or DROP */
+    tl_result result; /**< final at END or DETACH: the codes of RENEW or RELEASE */
     tl_job job;
     tl_attempt attempt;
     tl_mono believed; /**< until when the caller believed the lock */
     tl_mono limit;    /**< the caller gets its answer by then */
-    tl_mono end;      /**< DROP, detached: no use in trying longer */
+    tl_mono end;      /**< RELEASE, detached: no use in trying longer */
     tl_mono next;     /**< when to ask again; TL_NEVER while a request is in flight */
     uint64_t random;
     uint32_t failures;
@@ -20,7 +20,7 @@ typedef struct {
     uint8_t op;
     bool detached;
     bool maybe;                /**< an earlier request may have taken effect */
-    bool in_time;              /**< DROP: first sent while the lock was still believed */
+    bool in_time;              /**< RELEASE: first sent while the lock was still believed */
     char words[TL_WORDS_SIZE]; /**< of the last failure */
     int sys_errno;             /**< behind it, or 0 */
 } tl_settle;

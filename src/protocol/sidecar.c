@@ -7,7 +7,7 @@
 #include "ground/guard.h"
 
 #define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
-#define KEEP_EACH 5                  /* arguments of keep.lua for each lock */
+#define KEEP_EACH 5                  /* arguments of renew.lua for each lock */
 #define KEEP_HEAD 3                  /* and before them */
 #define IDLE_MS 3600000 /* S outlives a renewal by an hour; the other scripts know it */
 
@@ -62,7 +62,7 @@ bool tl__sidecar_binds(const tl_job *job) {
 void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
                               const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = whole(send, TL_SCRIPT_TAKE, job, out);
+    tl_command *c = whole(send, TL_SCRIPT_ACQUIRE, job, out);
     tl_interval now = tl__try_server_us(e, e->now);
     int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
@@ -119,7 +119,7 @@ tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out) {
 void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
                             const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = script(send, TL_SCRIPT_KEEP, job);
+    tl_command *c = script(send, TL_SCRIPT_RENEW, job);
     tl_interval now = tl__try_server_us(e, e->now);
     c->each = KEEP_EACH;
     c->head = KEEP_HEAD;
@@ -150,7 +150,7 @@ void tl__sidecar_send_refresh(tl_try *a, const tl_job *job, const tl_event *e, t
 }
 
 void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_DROP, job);
+    tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_RELEASE, job);
     tl__try_add(c, tl__token_bytes(&job->token));
     if (job->in_vain || job->proof.doubted || job->stands)
         tl__try_add(c, job->stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));

@@ -10,10 +10,10 @@
 typedef struct {
     tl_bytes value; /**< for K */
     tl_bytes
-        expect;    /**< TAKE: what K must hold, as the script wants it: nothing, or '=' and bytes */
-    int64_t px_ms; /**< K's lifetime */
+        expect; /**< ACQUIRE: what K must hold, as the script wants it: nothing, or '=' and bytes */
+    int64_t px_ms;    /**< K's lifetime */
     int64_t until_us; /**< server time until when S binds others; 0: for px_ms */
-    bool binds;       /**< KEEP: must not be carried out after its limit */
+    bool binds;       /**< RENEW: must not be carried out after its limit */
 } tl_sidecar_write;
 
 /** An answer of take or keep. */
@@ -22,8 +22,8 @@ typedef struct {
     tl_bytes value; /**< what K holds; p NULL: nothing, or no string */
     int64_t left_ms;
     int64_t server_us; /**< the server's TIME */
-    uint64_t fence;    /**< TAKE: the first of those reserved */
-    bool known;        /**< TAKE: S knows K's value */
+    uint64_t fence;    /**< ACQUIRE: the first of those reserved */
+    bool known;        /**< ACQUIRE: S knows K's value */
 } tl_sidecar_answer;
 
 /** Is S written by the take already? A first one by script may leave it to the first renewal; where an earlier one

@@ -7,7 +7,7 @@
 
 #include "ground/bytes.h"
 
-/** TL_SCRIPT_TAKE and so on, one for each file; those of ../compat come last. */
+/** TL_SCRIPT_ACQUIRE and so on, one for each file; those of ../compat come last. */
 typedef enum {
 #define TL_SCRIPT_ROW(upper, name, text, sha1) TL_SCRIPT_##upper,
 #include "scripts.inc"

@@ -32,8 +32,8 @@ hand *hand_open(int depth) {
         die("out of memory");
     h->c = bench_connect();
     h->depth = depth;
-    h->sha1 = tl__script_sha1(TL_SCRIPT_DROP);
-    raw_load(h->c, TL_SCRIPT_DROP);
+    h->sha1 = tl__script_sha1(TL_SCRIPT_RELEASE);
+    raw_load(h->c, TL_SCRIPT_RELEASE);
     for (int i = 0; i < depth; i++) {
         slot *s = &h->slot[i];
         int n = snprintf(s->key, sizeof s->key, "bench:hand:%d", i);

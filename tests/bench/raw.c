@@ -80,7 +80,7 @@ static void make(slot *s, int number) {
     tl_bytes beside = tl__sidecar(sidecar, k, &same);
     tl_slot_tag tag = tl__slot_tag(tl__hash_slot(k));
     tl_bytes counts = tl__counter(counter, &tag);
-    tl_bytes sha1 = tl__script_sha1(TL_SCRIPT_DROP);
+    tl_bytes sha1 = tl__script_sha1(TL_SCRIPT_RELEASE);
     (void)snprintf(token, sizeof token, TOKEN, number);
     ADD(s, TAKE, "MULTI");
     ADD(s, TAKE, "SET %s %s NX PX 30000", key, token);
@@ -100,7 +100,7 @@ raw *raw_open(regime r, int depth) {
     w->spins = r == CROSS || r == FREE;
     w->reply[TAKE] = &of_take;
     w->reply[DROP] = &of_drop;
-    raw_load(w->c, TL_SCRIPT_DROP);
+    raw_load(w->c, TL_SCRIPT_RELEASE);
     for (int i = 0; i < depth; i++) {
         make(&w->slot[i], i);
         most += w->slot[i].n[TAKE] > w->slot[i].n[DROP] ? w->slot[i].n[TAKE] : w->slot[i].n[DROP];

@@ -9,9 +9,9 @@ trace=$work/trace
 
 expect 0 "$tidelock" run -vv jobs -- sh -c 'echo "$TIDELOCK_TOKEN"'
 token=$(cat "$out")
-for words in 'acquire jobs: begins; reaches for the server, within [0-9]* ms' 'acquire jobs: the server is reached; sends take, within 2000 ms' \
+for words in 'acquire jobs: begins; reaches for the server, within [0-9]* ms' 'acquire jobs: the server is reached; sends acquire, within 2000 ms' \
     'acquire jobs: reply after [0-9.]* ms: .*; OK, for [0-9]* ms, fence [0-9]*' 'renew jobs: begins; waits for at most [0-9]* ms' \
-    'release jobs: begins; sends drop, within 2000 ms' 'release jobs: reply after [0-9.]* ms: 1; TL_OK'; do
+    'release jobs: begins; sends release, within 2000 ms' 'release jobs: reply after [0-9.]* ms: 1; TL_OK'; do
     grep -q "^tidelock: .*: $words$" "$err" || fail "-vv: no line says '$words': $(cat "$err")"
 done
 [[ -n $token ]] || fail "no token"
@@ -44,5 +44,5 @@ TIDELOCK_TRACE=$work/pipe expect_line 78 'run: TIDELOCK_TRACE: .*/pipe: nobody r
 # As "-" it is standard error, and no file.
 cd "$work" || exit 1
 TIDELOCK_TRACE=- expect 0 "$tidelock" lock -t 1s dashed
-grep -q '^tidelock: .*: acquire dashed: .*sends take' "$err" || fail "-: nothing is told on stderr: $(cat "$err")"
+grep -q '^tidelock: .*: acquire dashed: .*sends acquire' "$err" || fail "-: nothing is told on stderr: $(cat "$err")"
 [[ ! -e $work/- ]] || fail "there is a file called -"

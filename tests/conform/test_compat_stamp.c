@@ -200,8 +200,8 @@ static long long status_of_take(conform *c, const char *value, const char *expec
     redisReply *r = redisCommand(c->context,
                                  "EVAL %s 4 %s tidelock:{%s} tidelock:fence:{0} tidelock:{%s}:line "
                                  "token 30000 0 1600000000000000 1600000000000000 owner 1 %s %s %s",
-                                 tl__script_text(TL_SCRIPT_TAKE).p, c->key, c->key, c->key, value,
-                                 expect, until);
+                                 tl__script_text(TL_SCRIPT_ACQUIRE).p, c->key, c->key, c->key,
+                                 value, expect, until);
     long long status = r && r->type == REDIS_REPLY_ARRAY ? r->element[0]->integer : -9;
     freeReplyObject(r);
     return status;

@@ -254,8 +254,8 @@ static const struct {
     const char *keys, *kinds;
     size_t micros;
 } shipped[TL_SCRIPTS] = {
-    [TL_SCRIPT_TAKE] = {"2", "tlnnno", 5},      [TL_SCRIPT_KEEP] = {"2", "nlttllnn", 1},
-    [TL_SCRIPT_DROP] = {"2", "t", SIZE_MAX},    [TL_SCRIPT_LOOK] = {"2", "", 9},
+    [TL_SCRIPT_ACQUIRE] = {"2", "tlnnno", 5},   [TL_SCRIPT_RENEW] = {"2", "nlttllnn", 1},
+    [TL_SCRIPT_RELEASE] = {"2", "t", SIZE_MAX}, [TL_SCRIPT_LOOK] = {"2", "", 9},
     [TL_SCRIPT_HOLD] = {"1", "tlnh", 4},        [TL_SCRIPT_FREE] = {"1", "to", SIZE_MAX},
     [TL_SCRIPT_VOTE] = {"3", "tlnnno1p0", 5},   [TL_SCRIPT_UNVOTE] = {"2", "t", SIZE_MAX},
     [TL_SCRIPT_BREAK] = {"2", "enol", SIZE_MAX}}; /* and scan.lua has no keys of its own */
@@ -294,7 +294,7 @@ TEST_ON(shipped_scripts_are_answered_as_redis_does, twin_world *w) {
                 say(w, 1, FAKE_LIKE_EXACT, meddling[fake_workload_draw(&w->workload, 8)]);
             } else {
                 tl_script script = (tl_script)fake_workload_draw(&w->workload, TL_SCRIPTS);
-                both_shipped(w, shipped[script].keys ? script : TL_SCRIPT_TAKE);
+                both_shipped(w, shipped[script].keys ? script : TL_SCRIPT_ACQUIRE);
             }
             say(w, 1, FAKE_LIKE_TIMES, "PTTL lock");
             say(w, 1, FAKE_LIKE_ANY_PAIRS, "HGETALL tidelock:{lock}");

@@ -142,9 +142,9 @@ static inline bool says(const fuzz_world *w, const tl_event *e, size_t at, int64
         return false;
     if (e->native)
         return native_says(w, e, at, ret);
-    if (is_script(&w->asked, TL_SCRIPT_DROP))
+    if (is_script(&w->asked, TL_SCRIPT_RELEASE))
         return at == 0 && tl__reply_int(e->reply, ret);
-    if (is_script(&w->asked, TL_SCRIPT_TAKE) && e->reply->type == TL_REPLY_STRING) {
+    if (is_script(&w->asked, TL_SCRIPT_ACQUIRE) && e->reply->type == TL_REPLY_STRING) {
         int64_t fence;
         if (!tl__reply_int(e->reply, &fence) || fence <= 0 || fence >= INT64_C(1) << 53)
             return false;
@@ -153,14 +153,14 @@ static inline bool says(const fuzz_world *w, const tl_event *e, size_t at, int64
     }
     if (is_script(&w->asked, TL_SCRIPT_REFRESH))
         return refresh_says(w, e, at, ret);
-    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_KEEP) ? tl__reply_item(e->reply, 2)
-                                                             : e->reply;
+    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_RENEW) ? tl__reply_item(e->reply, 2)
+                                                              : e->reply;
     return tl__reply_int(tl__reply_item(r, at), ret);
 }
 
 static inline bool has_status(const fuzz_world *w, const tl_event *e, int64_t status) {
     int64_t v;
-    if (is_script(&w->asked, TL_SCRIPT_DROP) && e->kind == TL_REPLY && e->count > 0 &&
+    if (is_script(&w->asked, TL_SCRIPT_RELEASE) && e->kind == TL_REPLY && e->count > 0 &&
         e->reply->type == TL_REPLY_STRING)
         return status == 0; /* what K holds instead */
     return says(w, e, 0, &v) && v == status;
@@ -193,7 +193,7 @@ static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
 
 /* With quiet_ms a take by script alone is believed. */
 static inline bool is_unasked(const fuzz_world *w, const tl_event *e) {
-    return w->job.quiet_ms > 0 && (e->native || !is_script(&w->asked, TL_SCRIPT_TAKE));
+    return w->job.quiet_ms > 0 && (e->native || !is_script(&w->asked, TL_SCRIPT_ACQUIRE));
 }
 
 #endif

@@ -51,7 +51,7 @@ static inline void check_send(fuzz_world *w, const tl_send *send) {
         note_written(w, send);
 #endif
     check_ticket(w, send);
-    MUST(send->count <= 2 && (send->native == 0 || is_script(send, TL_SCRIPT_TAKE)));
+    MUST(send->count <= 2 && (send->native == 0 || is_script(send, TL_SCRIPT_ACQUIRE)));
     MUST(send->native <= TL_COMMANDS_MAX && send->count + send->native <= TL_COMMANDS_BOTH);
     for (uint8_t i = 0; i < send->count + send->native; i++)
         check_command(w, &send->command[i]);
@@ -104,7 +104,7 @@ static inline void check_words(const fuzz_world *w) {
 
 /* Does it say that K, taken before, is no longer ours? */
 static inline bool says_not_kept(const fuzz_world *w, const tl_event *e) {
-    return is_script(&w->asked, TL_SCRIPT_KEEP) && (has_status(w, e, 0) || has_status(w, e, -1));
+    return is_script(&w->asked, TL_SCRIPT_RENEW) && (has_status(w, e, 0) || has_status(w, e, -1));
 }
 
 static inline bool is_refusal(tl_err code) {
@@ -140,7 +140,7 @@ static inline void check_acquired(const fuzz_world *w, const tl_event *e) {
     MUST(w->status == TL_END);
     if (e->native)
         check_native(w, e);
-    MUST(is_script(&w->asked, TL_SCRIPT_TAKE) && has_status(w, e, 1));
+    MUST(is_script(&w->asked, TL_SCRIPT_ACQUIRE) && has_status(w, e, 1));
     MUST(says(w, e, 3, &fence) && fence > 0 && r->fence == (uint64_t)fence);
     MUST(r->fence < UINT64_C(1) << 53);
     MUST(is_confirmed(w, e) && !is_unasked(w, e));
@@ -345,8 +345,8 @@ static inline void note_doubt(fuzz_world *w, const tl_event *e) {
     if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
         return;
     note_killed(w, e);
-    bool take = is_script(&w->asked, TL_SCRIPT_TAKE);
-    bool renews = w->kind == ACQUIRE && is_script(&w->asked, TL_SCRIPT_KEEP);
+    bool take = is_script(&w->asked, TL_SCRIPT_ACQUIRE);
+    bool renews = w->kind == ACQUIRE && is_script(&w->asked, TL_SCRIPT_RENEW);
     bool harmless = renews || is_kill(w) || (reads_only(w) && e->kind == TL_FAILED);
     bool unanswered = (e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL;
     int64_t checked = 0;

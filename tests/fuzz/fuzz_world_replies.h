@@ -144,8 +144,8 @@ static inline tl_reply native_reply(fuzz_world *w, const tl_command *c) {
 }
 
 static inline tl_reply reply_to(fuzz_world *w, const tl_command *c) {
-    static const char *const shapes[TL_SCRIPTS] = {[TL_SCRIPT_TAKE] = "svlftbb",
-                                                   [TL_SCRIPT_KEEP] = "t[svl",
+    static const char *const shapes[TL_SCRIPTS] = {[TL_SCRIPT_ACQUIRE] = "svlftbb",
+                                                   [TL_SCRIPT_RENEW] = "t[svl",
                                                    [TL_SCRIPT_HOLD] = "svltb",
                                                    [TL_SCRIPT_LOOK] = "vvlvfffvt"};
     if (in_byte(&w->in) % 4 == 3)
@@ -156,11 +156,11 @@ static inline tl_reply reply_to(fuzz_world *w, const tl_command *c) {
     if (w->stamps && word_of(c) != NO_WORD)
         return plain_reply(w, word_of(c));
 #endif
-    if (c->form == TL_SCRIPT && (c->script == TL_SCRIPT_DROP || c->script == TL_SCRIPT_FREE)) {
+    if (c->form == TL_SCRIPT && (c->script == TL_SCRIPT_RELEASE || c->script == TL_SCRIPT_FREE)) {
         int64_t status = in_byte(&w->in) % 5 - 2;
         return status == 0 && in_byte(&w->in) % 2 ? value(w) : number(status);
     }
-    if (c->form == TL_SCRIPT && c->script == TL_SCRIPT_TAKE && in_byte(&w->in) % 2)
+    if (c->form == TL_SCRIPT && c->script == TL_SCRIPT_ACQUIRE && in_byte(&w->in) % 2)
         return digits(w, tl__add_sat(w->offset_us, w->now.ns / 1000));
     if (c->form == TL_SCRIPT && c->script == TL_SCRIPT_REFRESH) {
         static const char *const kinds[] = {"t", "t", "tb", "b"};

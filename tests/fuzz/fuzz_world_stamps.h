@@ -149,9 +149,10 @@ static inline void check_plain(const fuzz_world *w, const tl_send *send, int las
 static inline void check_scripts(const fuzz_world *w, const tl_send *send) {
     const tl_command *c = &send->command[0];
     MUST(!w->job.rules.strict && c->form == TL_SCRIPT);
-    MUST(c->script == TL_SCRIPT_TAKE || c->script == TL_SCRIPT_KEEP || c->script == TL_SCRIPT_DROP);
+    MUST(c->script == TL_SCRIPT_ACQUIRE || c->script == TL_SCRIPT_RENEW ||
+         c->script == TL_SCRIPT_RELEASE);
     MUST(w->server.level != TL_LEVEL_PLAIN || w->job.protocol == &tl__protocol_bridge);
-    MUST(c->script != TL_SCRIPT_TAKE || w->kind != DROP);
+    MUST(c->script != TL_SCRIPT_ACQUIRE || w->kind != DROP);
     if (send->count == 2)
         MUST(send->command[1].form == TL_ARGV &&
              tl__bytes_eq(send->command[1].argv[0],
@@ -284,8 +285,8 @@ static inline void note_written(fuzz_world *w, const tl_send *send) {
     if (send->count == 0)
         return;
     tl_bytes v = {0};
-    if (c->form == TL_SCRIPT && (c->script == TL_SCRIPT_TAKE || c->script == TL_SCRIPT_KEEP))
-        v = c->argc > 11 ? c->argv[c->script == TL_SCRIPT_TAKE ? 11 : 6] : v;
+    if (c->form == TL_SCRIPT && (c->script == TL_SCRIPT_ACQUIRE || c->script == TL_SCRIPT_RENEW))
+        v = c->argc > 11 ? c->argv[c->script == TL_SCRIPT_ACQUIRE ? 11 : 6] : v;
     else if (c->form == TL_ARGV && c->argc == 3)
         v = c->argv[2];
     if (v.n == 0 || v.n > sizeof w->written)
@@ -296,18 +297,18 @@ static inline void note_written(fuzz_world *w, const tl_send *send) {
 
 /* What K holds, by the answer of a script. */
 static inline bool value_in(const fuzz_world *w, const tl_event *e, tl_bytes *ret) {
-    if (is_script(&w->asked, TL_SCRIPT_DROP))
+    if (is_script(&w->asked, TL_SCRIPT_RELEASE))
         return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_STRING &&
                tl__reply_text(e->reply, ret);
-    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_KEEP) ? tl__reply_item(e->reply, 2)
-                                                             : e->reply;
+    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_RENEW) ? tl__reply_item(e->reply, 2)
+                                                              : e->reply;
     return e->kind == TL_REPLY && e->count > 0 && tl__reply_text(tl__reply_item(r, 1), ret);
 }
 
 /* No deadline may be later than this answer proves. */
 static inline tl_mono latest_stamp(const fuzz_world *w, const tl_event *e) {
     const tl_rules *r = &w->job.rules;
-    bool keeps = is_script(&w->asked, TL_SCRIPT_KEEP);
+    bool keeps = is_script(&w->asked, TL_SCRIPT_RENEW);
     int64_t server_us = 0, ttl_ms = w->job.ttl_ms, m = r->clock_skew_max_ms;
     int64_t late_ms = r->dialect->waiters_overwrite ? r->legacy_delay_max_ms : 0;
     tl_mono cap = tl__mono_add_ms(w->asked_at,
@@ -334,9 +335,9 @@ static inline bool says_lost(const fuzz_world *w, const tl_event *e, bool taken)
     if (is_plain(w))
         return taken ? is_wrong_type(e) || (is_text(e, &text) && !is_own(w, text)) : is_nil(e);
     if (has_status(w, e, -1))
-        return !taken && is_script(&w->asked, TL_SCRIPT_KEEP);
+        return !taken && is_script(&w->asked, TL_SCRIPT_RENEW);
     /* To a keep, what has no value is of another type. */
-    bool there = value_in(w, e, &text) || is_script(&w->asked, TL_SCRIPT_KEEP);
+    bool there = value_in(w, e, &text) || is_script(&w->asked, TL_SCRIPT_RENEW);
     return has_status(w, e, 0) && there == taken;
 }
 
@@ -348,8 +349,8 @@ static inline void check_stamp_acquired(const fuzz_world *w, const tl_event *e) 
         MUST(has_taken(w, e) && r->fence == 0);
     } else {
         bool moved_on = is_script(&w->asked,
-                                  TL_SCRIPT_KEEP); /* a take that was over when it came */
-        MUST((moved_on || is_script(&w->asked, TL_SCRIPT_TAKE)) && has_status(w, e, 1));
+                                  TL_SCRIPT_RENEW); /* a take that was over when it came */
+        MUST((moved_on || is_script(&w->asked, TL_SCRIPT_ACQUIRE)) && has_status(w, e, 1));
         MUST(moved_on || (says(w, e, 3, &fence) && r->fence == (uint64_t)fence));
         MUST(r->fence > 0 && r->fence < UINT64_C(1) << 53);
     }

@@ -256,7 +256,7 @@ static void dropped(sim_world *w, const sim_request *m, const tl_reply *reply, i
     (void)snprintf(v->dropped, sizeof v->dropped, "%.*s", (int)token.n, token.p);
     w->key[key].tries += m->script == TL_SCRIPT_UNVOTE && w->key[key].free_since != SIM_NEVER;
     w->stats.votes_back += ours && m->script == TL_SCRIPT_UNVOTE;
-    if (!ours || m->script != TL_SCRIPT_DROP)
+    if (!ours || m->script != TL_SCRIPT_RELEASE)
         return;
     t->freed |= (uint8_t)(1U << server);
     t->ours = true;
@@ -294,8 +294,8 @@ void sim_quorum_executed(sim_world *w, const sim_request *m, const tl_reply *rep
     switch (m->script) {
     case TL_SCRIPT_VOTE: vote_executed(w, m, reply, key); break;
     case TL_SCRIPT_UNVOTE:
-    case TL_SCRIPT_DROP: dropped(w, m, reply, key); break;
-    case TL_SCRIPT_KEEP: kept(w, m, reply, key); break;
+    case TL_SCRIPT_RELEASE: dropped(w, m, reply, key); break;
+    case TL_SCRIPT_RENEW: kept(w, m, reply, key); break;
     default: break;
     }
     sim_check_key(w, key);

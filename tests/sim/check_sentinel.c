@@ -76,7 +76,7 @@ static void keeps_executed(sim_world *w, const sim_request *m, const tl_reply *r
 
 static bool gives(const sim_request *m, const tl_reply *reply) {
     int64_t status = 0;
-    bool takes = m->script == TL_SCRIPT_TAKE || m->script == TL_SCRIPT_JOIN;
+    bool takes = m->script == TL_SCRIPT_ACQUIRE || m->script == TL_SCRIPT_JOIN;
     return takes && (reply->type == TL_REPLY_STRING ||
                      (tl__reply_int(tl__reply_item(reply, 0), &status) && status == 1));
 }
@@ -100,7 +100,7 @@ void sim_sentinel_forgotten(sim_world *w, const sim_request *m, const tl_reply *
         return;
     }
 #endif
-    bool drops = m->script == TL_SCRIPT_DROP || m->script == TL_SCRIPT_FREE;
+    bool drops = m->script == TL_SCRIPT_RELEASE || m->script == TL_SCRIPT_FREE;
     if (!drops)
         return;
     (void)tl__reply_int(reply, &status);
@@ -115,7 +115,7 @@ void sim_sentinel_executed(sim_world *w, const sim_request *m, const tl_reply *r
     check_built_for(w, m, m->asked);
     for (unsigned i = 0; exec && s->multi && i < s->queued; i++)
         check_built_for(w, m, s->command[i].asked);
-    if (m->is_script && (m->script == TL_SCRIPT_KEEP || m->script == TL_SCRIPT_REFRESH))
+    if (m->is_script && (m->script == TL_SCRIPT_RENEW || m->script == TL_SCRIPT_REFRESH))
         keeps_executed(w, m, reply);
     if (sim_server_is_former(w, s->server))
         sim_sentinel_forgotten(w, m, reply);

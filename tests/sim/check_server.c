@@ -3,7 +3,7 @@
  */
 #include "world.h"
 
-#define KEEP_HEAD 3 /* arguments of keep.lua before those of each lock */
+#define KEEP_HEAD 3 /* arguments of renew.lua before those of each lock */
 #define ENTRY_MAX 512
 #define MOVED_TRIPS                                                                                \
     60 /* for a few requests that are led on, each with a connection and a script anew */
@@ -154,8 +154,8 @@ static bool has_own_stamp(sim_world *w, const sim_request *m, uint32_t number, t
     tl_bytes token = {0}, stamp = {0};
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token);
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("value"), &stamp);
-    return m->script == TL_SCRIPT_TAKE && takes_stamp(m) && sim_token_number(w, token) == number &&
-           tl__bytes_eq(stamp, value);
+    return m->script == TL_SCRIPT_ACQUIRE && takes_stamp(m) &&
+           sim_token_number(w, token) == number && tl__bytes_eq(stamp, value);
 }
 
 bool sim_check_has(sim_world *w, const sim_request *m) {
@@ -215,7 +215,7 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
     sim_token *t = &w->token[number];
     bool same = is_among((uint64_t)fence, t->fence, t->reserved) ||
                 is_among((uint64_t)fence, t->fence_back, t->reserved_back);
-    bool takes = m->script == TL_SCRIPT_TAKE;
+    bool takes = m->script == TL_SCRIPT_ACQUIRE;
     bool known = takes && m->has && t->bound && m->fences < 2; /* it is told what S knows */
     if ((t->taken && same) || known) {
         w->stats.reasked++;
@@ -372,7 +372,7 @@ static void note_kept(sim_world *w, uint32_t number, int key) {
 
 /* Arguments before those of each lock. */
 size_t sim_check_heads(const sim_request *m) {
-    return m->script == TL_SCRIPT_KEEP ? KEEP_HEAD : 0;
+    return m->script == TL_SCRIPT_RENEW ? KEEP_HEAD : 0;
 }
 
 size_t sim_check_own_words(const sim_request *m, size_t i, tl_bytes ret[SIM_OWN_WORDS]) {
@@ -504,8 +504,8 @@ uint64_t sim_check_claim(sim_world *w, const sim_request *m) {
     tl_bytes claim = {0}, token = {0};
     int key = m->is_script && m->argc > m->nkeys ? sim_key_named(w, m->argv[0]) : -1;
     bool joins = m->is_script && m->script == TL_SCRIPT_JOIN && m->argc > 9;
-    bool drops = m->is_script && m->script == TL_SCRIPT_DROP;
-    if (key < 0 || (!joins && !drops && m->script != TL_SCRIPT_TAKE))
+    bool drops = m->is_script && m->script == TL_SCRIPT_RELEASE;
+    if (key < 0 || (!joins && !drops && m->script != TL_SCRIPT_ACQUIRE))
         return 0;
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("claim"), &claim);
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token);
@@ -840,13 +840,13 @@ void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *repl
     if (key < 0 || alone)
         return;
     switch (m->script) {
-    case TL_SCRIPT_TAKE:
+    case TL_SCRIPT_ACQUIRE:
         take_executed(w, m, reply, key);
         granted(w, m, key);
         break;
-    case TL_SCRIPT_KEEP:
+    case TL_SCRIPT_RENEW:
     case TL_SCRIPT_REFRESH: renewal_executed(w, m, reply); return;
-    case TL_SCRIPT_DROP:
+    case TL_SCRIPT_RELEASE:
         drop_executed(w, m, reply, key);
         granted(w, m, key);
         break;

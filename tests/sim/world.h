@@ -757,7 +757,7 @@ void sim_lock_actor_check(sim_world *w, sim_actor *a);
 /** A hash of a command's words, as both sides see it. */
 /** What isn't a request's own, at its end, where it may have been joined with others'. */
 static inline size_t sim_joined_tail(uint8_t script) {
-    return script == TL_SCRIPT_KEEP ? TL_JOIN_TAIL : script == TL_SCRIPT_REFRESH;
+    return script == TL_SCRIPT_RENEW ? TL_JOIN_TAIL : script == TL_SCRIPT_REFRESH;
 }
 uint64_t sim_hash_words(bool is_script, uint8_t script, const tl_bytes *argv, size_t argc);
 const sim_asked *sim_asked_by(const sim_host *host, int64_t boot, uint64_t hash);

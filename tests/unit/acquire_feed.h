@@ -29,7 +29,7 @@ static inline void begin(feed *f, int64_t wait_ms) {
     prepare(f);
     go(f, wait_ms);
     assert_int_equal(feed_reached(f), TL_GO);
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
 }
 
 /* The pause is over: reach the server, and take again. */
@@ -38,7 +38,7 @@ static inline void again(feed *f) {
     feed_assert_asked(f, "");
     assert_int_equal(f->out.sends, 1);
     assert_int_equal(feed_reached(f), TL_GO);
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
 }
 
 static inline void expect(const feed *f, tl_status status, tl_err code) {

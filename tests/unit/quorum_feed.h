@@ -180,13 +180,13 @@ static inline tl_status q_withheld(q_feed *f, unsigned i, int64_t left_ms) {
 }
 
 static inline tl_status q_kept(q_feed *f, unsigned i, int64_t left_ms) {
-    assert_string_equal(f->at[i].script, "keep");
+    assert_string_equal(f->at[i].script, "renew");
     return q_say(f, i, "[%s [1 'x' %lld]]", q_time(f), (long long)left_ms);
 }
 
 /* status 0 another's, -1 absent. */
 static inline tl_status q_not_kept(q_feed *f, unsigned i, int status) {
-    assert_string_equal(f->at[i].script, "keep");
+    assert_string_equal(f->at[i].script, "renew");
     return q_say(f, i, "[%s [%d nil -1]]", q_time(f), status);
 }
 

@@ -66,7 +66,7 @@ TEST(confirmed_too_late_is_not_had) {
     (void)feed_await(&f);
     expect(&f, TL_DETACH, TL_EUNCERTAIN); /* and what it may have left behind is dropped */
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
 }
 
 TEST(confirmed_too_late_is_given_back) {
@@ -81,7 +81,7 @@ TEST(confirmed_too_late_is_given_back) {
     expect(&f, TL_DETACH, TL_EUNAVAILABLE);
     assert_string_equal(f.out.words, "confirmed too late");
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
 }
 
 /* The server may have been another's replica by then, and not know it. */
@@ -107,7 +107,7 @@ TEST(what_was_asked_long_after_the_master_was_named_counts_when_it_is_named_anew
             (void)feed_timer(&f); /* and gives back what may be its own */
             expect(&f, TL_DETACH, TL_EUNAVAILABLE);
             (void)feed_await(&f);
-            feed_assert_asked(&f, "drop");
+            feed_assert_asked(&f, "release");
         }
     }
 }

@@ -27,7 +27,7 @@ TEST(who_is_told_busy_and_has_left_the_key_cleans_up) {
         expect(&f, TL_DETACH, TL_EBUSY);
         assert_true(m.result.maybe);
         (void)feed_timer(&f);
-        feed_assert_asked(&f, "drop");
+        feed_assert_asked(&f, "release");
     }
 }
 
@@ -61,7 +61,7 @@ TEST(without_memory_for_a_reply_the_wait_ends_and_what_it_may_have_acquired_is_d
     assert_true(m.result.maybe);
     assert_string_equal(f.out.words, "out of memory for a reply");
     (void)feed_timer(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
 }
 
 TEST(busy_before_the_lost_request_is_harmless_leaves_the_doubt) {
@@ -210,7 +210,7 @@ TEST(cancelled_with_a_take_under_way_drops_it) {
     assert_true(m.result.maybe);
     assert_int_equal(f.out.until.ns, f.now.ns);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_int_equal(f.status, TL_GO);
     (void)feed_dropped(&f, 1);
     assert_int_equal(f.status, TL_END);
@@ -236,7 +236,7 @@ static void cleaning(feed *f) {
     (void)feed_cancel(f);
     assert_int_equal(f->status, TL_DETACH);
     (void)feed_timer(f);
-    feed_assert_asked(f, "drop");
+    feed_assert_asked(f, "release");
     assert_string_equal(feed_arg(f, 0), TOKEN);
     assert_int_equal(feed_since(f->last.by), 10 + ATTEMPT_MS);
 }
@@ -266,7 +266,7 @@ TEST(the_clean_up_is_tried_again_with_growing_pauses) {
             (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
         feed_assert_waits_between(&f, 1000 + i * 1000 + most[i] / 2, 1000 + i * 1000 + most[i]);
         (void)feed_await(&f);
-        feed_assert_asked(&f, "drop");
+        feed_assert_asked(&f, "release");
         assert_int_equal(f.out.sends, 1);
     }
     (void)feed_dropped(&f, 1);
@@ -283,7 +283,7 @@ TEST(the_clean_up_begins_with_a_small_pause_whatever_failed_before) {
     }
     (void)feed_cancel(&f);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     (void)feed_refused(&f);
     assert_in_range(tl__ms_until(f.now, f.out.until), 10, 20);
 }
@@ -352,7 +352,7 @@ TEST(a_native_take_that_is_cancelled_has_its_connection_ended_before_it_is_undon
             assert_int_equal(strtol(f.last.command[0].argv[3].p, NULL, 10), 7);
             (void)feed_reply_to(&f, m.ticket, "1");
         }
-        feed_assert_asked(&f, "drop");
+        feed_assert_asked(&f, "release");
         (void)feed_dropped(&f, 1);
         assert_int_equal(f.status, TL_END);
     }

@@ -110,7 +110,7 @@ TEST(an_error_within_the_script_is_cleaned_up_after) {
     (void)feed_reply(&f, "-ERR Error running script (call to f_1): @user_script:9: wrong");
     expect(&f, TL_DETACH, TL_ESERVER);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
 }
 
 TEST(a_malformed_answer_ends_it_and_is_cleaned_up_after) {
@@ -199,7 +199,7 @@ TEST(too_few_replicas_to_the_end_give_the_lock_back_unavailable) {
     expect(&f, TL_DETACH, TL_EUNAVAILABLE); /* every request was answered: nothing is uncertain */
     assert_string_equal(f.out.words, "too few replicas confirmed the lock in time");
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
 }
 
 #define QUIET_MS 30000
@@ -252,7 +252,7 @@ static void in_vain(int64_t wait_ms, bool at_once) {
     expect(&f, TL_DETACH, TL_EUNAVAILABLE);
     assert_non_null(strstr(f.out.words, "quiet_ms"));
     (void)feed_await(&f); /* what it found may be its own */
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
 }
 
 TEST(who_has_not_the_time_for_that_is_told_that_the_server_is_unavailable) {

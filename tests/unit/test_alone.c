@@ -46,7 +46,7 @@ TEST(what_has_moved_is_built_anew_for_the_other_node) {
     f.server.anchor.offset.lo += 5000; /* the other's clock is another */
     f.server.anchor.offset.hi += 5000;
     assert_int_equal(redirect(&f, TL_MOVED), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_false(f.last.alone || f.last.asking);
     assert_int_equal(feed_arg_int(&f, 3), feed_server_us(100) + 5000 - 20);
     assert_int_equal(feed_taken(&f, TTL_MS), TL_END);

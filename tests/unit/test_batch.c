@@ -25,7 +25,7 @@ static tl_send member(const char *key, const char *own, const char *not_after, i
     tl_send send = {.ticket = 7, .count = 1, .by = at(by_ms)};
     tl_command *c = &send.command[0];
     *c = (tl_command){
-        .form = TL_SCRIPT, .script = TL_SCRIPT_KEEP, .nkeys = 1, .each = 1, .head = 3};
+        .form = TL_SCRIPT, .script = TL_SCRIPT_RENEW, .nkeys = 1, .each = 1, .head = 3};
     const char *const words[] = {key, "lo", "idle", "who", own, not_after, "hi"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         c->argv[c->argc++] = tl__bytes_of(words[i]);
@@ -292,7 +292,7 @@ TEST(a_send_of_another_instant_or_hurry_or_kind_is_not_joined) {
     tl_batch *b = joined(1);
     tl_send like = member("k", "x", "1", 20), hasty = member("k", "x", "1", 9),
             slow = member("k", "x", "1", 41), other = like, with_wait = like;
-    other.command[0].script = TL_SCRIPT_DROP;
+    other.command[0].script = TL_SCRIPT_RELEASE;
     with_wait.count = 2;
     assert_true(tl__batch_fits(b, &like, at(0)));
     assert_false(tl__batch_fits(b, &like, at(1)));

@@ -81,14 +81,17 @@ TEST(the_size_needed_is_told_and_nothing_is_written_past_the_end) {
 
 TEST(each_script_has_a_name_a_text_and_a_sha1) {
     const char *const names[TL_SCRIPTS] = {
-        [TL_SCRIPT_BIND] = "bind",       [TL_SCRIPT_NUMBER] = "number", [TL_SCRIPT_BREAK] = "break",
-        [TL_SCRIPT_DROP] = "drop",       [TL_SCRIPT_FREE] = "free",     [TL_SCRIPT_HOLD] = "hold",
-        [TL_SCRIPT_JOIN] = "join",       [TL_SCRIPT_KEEP] = "keep",     [TL_SCRIPT_LOOK] = "look",
-        [TL_SCRIPT_REFRESH] = "refresh", [TL_SCRIPT_SCAN] = "scan",     [TL_SCRIPT_TAKE] = "take",
-        [TL_SCRIPT_UNVOTE] = "unvote",   [TL_SCRIPT_UNBIND] = "unbind", [TL_SCRIPT_VOTE] = "vote",
-        [TL_SCRIPT_LEAVE] = "leave",
+        [TL_SCRIPT_BIND] = "bind",     [TL_SCRIPT_NUMBER] = "number",
+        [TL_SCRIPT_BREAK] = "break",   [TL_SCRIPT_RELEASE] = "release",
+        [TL_SCRIPT_FREE] = "free",     [TL_SCRIPT_HOLD] = "hold",
+        [TL_SCRIPT_JOIN] = "join",     [TL_SCRIPT_RENEW] = "renew",
+        [TL_SCRIPT_LOOK] = "look",     [TL_SCRIPT_REFRESH] = "refresh",
+        [TL_SCRIPT_SCAN] = "scan",     [TL_SCRIPT_ACQUIRE] = "acquire",
+        [TL_SCRIPT_UNVOTE] = "unvote", [TL_SCRIPT_UNBIND] = "unbind",
+        [TL_SCRIPT_VOTE] = "vote",     [TL_SCRIPT_LEAVE] = "leave",
 #ifdef TL_COMPAT
-        [TL_SCRIPT_NOTE] = "note",       [TL_SCRIPT_PHASE] = "phase",   [TL_SCRIPT_SWAP] = "swap",
+        [TL_SCRIPT_NOTE] = "note",     [TL_SCRIPT_PHASE] = "phase",
+        [TL_SCRIPT_SWAP] = "swap",
 #endif
     };
     for (int i = 0; i < TL_SCRIPTS; i++) {

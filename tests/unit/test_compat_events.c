@@ -44,7 +44,7 @@ TEST(what_it_has_written_itself_leads_to_nothing) {
     assert_int_equal(f.out.sends, 0);
     assert_int_equal(f.out.until.ns, due.ns);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     int64_t end_ms = START_MS + feed_since(f.now) + T_MS;
     kept(&f, end_ms);
     due = f.out.until;
@@ -63,7 +63,7 @@ TEST(whatever_else_is_asked_about_at_once) {
         tl_job job;
         hold(&f, &tl__protocol_timestamp, &job);
         show(&f, i < count ? others[i] : stamp(START_MS + T_MS + 1));
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
     }
 }
 
@@ -88,7 +88,7 @@ TEST(what_is_seen_while_it_asks_is_asked_about_again) {
     show(&f, "nil");
     assert_int_equal(f.out.sends, 0);
     (void)feed_reply(&f, "[%s [1 '%lld' %d]]", feed_time(&f), (long long)(end_ms + 1), GRACE_MS);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
 }
 
 /* Its own change, that too few replicas have: the next attempt has its time. */
@@ -121,5 +121,5 @@ TEST(where_it_holds_a_token_that_is_what_it_knows) {
     show(&f, "'" TOKEN "'");
     assert_int_equal(f.out.sends, 0);
     show(&f, stamp(START_MS + T_MS));
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
 }

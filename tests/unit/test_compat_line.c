@@ -80,7 +80,7 @@ static void begin_by_phase(feed *f, int phase) {
     prepare_by_phase(f, false);
     know(f, phase, 7);
     start(f);
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
 }
 
 static tl_status joined(feed *f, int status, int before) {
@@ -163,7 +163,7 @@ TEST(who_knows_the_phase_begins_in_line_and_who_does_not_reads_it_first) {
     start(&f);
     feed_assert_asked(&f, "phase");
     (void)feed_reply(&f, "[3 7 30000 %s -1]", feed_time(&f));
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_busy(&f, 20000, true);
     go_on(&f);
     feed_assert_asked(&f, "join");
@@ -174,7 +174,7 @@ TEST(who_gives_up_takes_its_entry_out_by_the_same_words) {
     stand(&f);
     assert_int_equal(feed_cancel(&f), TL_DETACH);
     (void)feed_timer(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_string_equal(feed_arg(&f, 1), ENTRY);
     assert_int_equal(feed_dropped(&f, 0), TL_END);
 }
@@ -188,7 +188,7 @@ TEST(in_phases_with_stamps_nobody_stands_in_line) {
         (void)feed_busy(&f, 20000, true);
         assert_true(listens_to(&f, SIDECAR));
         go_on(&f);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
     }
 }
 
@@ -199,7 +199,7 @@ TEST(when_the_phase_comes_that_has_a_line_the_wait_goes_on_there) {
     assert_true(listens_to(&f, SIDECAR));
     know(&f, TL_PHASE_TOKEN, 8);
     go_on(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_busy(&f, 20000, true);
     assert_true(f.out.disarm); /* in place of what it listened to */
     assert_true(listens_to(&f, INBOX));
@@ -213,7 +213,7 @@ static void go_back(feed *f, int phase) {
     stand(f);
     know(f, phase, 8);
     go_on(f);
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
     (void)feed_busy(f, 20000, true);
     assert_true(f->out.disarm);
     feed_assert_waits_between(f, feed_since(f->now) + 50, feed_since(f->now) + 250);
@@ -224,7 +224,7 @@ TEST(when_the_phase_goes_back_the_wait_goes_on_as_before) {
         feed f;
         go_back(&f, phase);
         go_on(&f);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
         (void)feed_busy(&f, 20000, true);
         assert_true(listens_to(&f, SIDECAR));
         know(&f, TL_PHASE_TOKEN, 9); /* and returns to its place */
@@ -243,7 +243,7 @@ TEST(what_it_has_left_in_line_goes_with_the_wait) {
         go_back(&f, phase);
         assert_int_equal(feed_cancel(&f), TL_DETACH);
         (void)feed_timer(&f);
-        feed_assert_asked(&f, "drop");
+        feed_assert_asked(&f, "release");
         assert_string_equal(feed_arg(&f, 1), ENTRY);
     }
 }
@@ -293,17 +293,17 @@ TEST(a_server_that_can_have_no_line_has_scripts_for_stamps_all_the_same) {
     go_on(&f);
     feed_assert_asked(&f, "join");
     (void)feed_reply(&f, "[-3]");
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_int_equal(f.server.level & TL_LEVEL_BITS, TL_LEVEL_UNKNOWN);
     (void)feed_busy(&f, 20000, true);
     assert_true(f.out.disarm);
     go_on(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_busy(&f, 20000, true);
     assert_true(listens_to(&f, SIDECAR));
     know(&f, TL_PHASE_TIMESTAMP, 8);
     go_on(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     for (uint8_t level = TL_LEVEL_UNKNOWN; level <= TL_LEVEL_PLAIN; level++) {
         begin_by_phase(&f, TL_PHASE_TOKEN);
         f.server.level = level;

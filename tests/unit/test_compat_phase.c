@@ -69,9 +69,9 @@ static void knowing(feed *f, tl_op op, int phase) {
 static const char *writes(const feed *f) {
     if (f->last.command[0].form == TL_ARGV)
         return "plain";
-    if (f->last.command[0].script == TL_SCRIPT_KEEP)
+    if (f->last.command[0].script == TL_SCRIPT_RENEW)
         return strcmp(feed_arg(f, 4), TOKEN) == 0 ? "token" : "stamp";
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
     return f->last.command[0].argc <= 11 || strcmp(feed_arg(f, 7), TOKEN) == 0 ? "token" : "stamp";
 }
 
@@ -190,7 +190,7 @@ TEST(the_fallback_may_be_the_timestamp_protocol) {
     assert_int_equal(feed_arg_int(&f, 3), TL_PHASE_TIMESTAMP);
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'"); /* so nobody can have made a register */
     assert_int_equal(tl__lease_of(&f.server, 0)->phase, TL_PHASE_NONE);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'");
     assert_string_equal(writes(&f), "plain");
 }
@@ -202,7 +202,7 @@ TEST(under_a_lease_nothing_is_read) {
         know(&f, TL_PHASE_TOKEN, 7);
         feed_at(&f, ms);
         (void)feed_start(&f);
-        feed_assert_asked(&f, ms < LEASE_MS - LEASE_MS / 4 ? "take" : "phase");
+        feed_assert_asked(&f, ms < LEASE_MS - LEASE_MS / 4 ? "acquire" : "phase");
     }
 }
 
@@ -357,7 +357,7 @@ TEST(drain_takes_a_stamp_when_it_is_free_and_writes_a_token) {
     assert_string_equal(writes(&f), "token");
     const char *old = text_of(START_MS - M_MS - L_MS - 2);
     assert_int_equal(answer_take(&f, 0, old, -1, false), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_string_equal(feed_arg(&f, 7), TOKEN);
     assert_string_equal(feed_arg(&f, 8) + 1, old);
     assert_int_equal(feed_arg_int(&f, 1), T_MS);
@@ -374,7 +374,7 @@ TEST(drain_takes_back_what_a_racing_loser_overwrote_by_a_token) {
     knowing(&f, TL_RENEW, TL_PHASE_DRAIN);
     const char *losers = text_of(START_MS + LEGACY_MS);
     assert_int_equal(answer_keep(&f, 0, losers, -1), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_string_equal(feed_arg(&f, 7), TOKEN);
     assert_string_equal(feed_arg(&f, 8) + 1, losers);
     assert_int_equal(feed_just_taken(&f), TL_END);
@@ -402,7 +402,7 @@ TEST(a_held_stamp_becomes_a_token) {
             m.job.proof.held_by = 1 + by;
             know(&f, phase, 7);
             (void)feed_start(&f);
-            feed_assert_asked(&f, "keep");
+            feed_assert_asked(&f, "renew");
             bool drains = phase >= TL_PHASE_DRAIN;
             assert_string_equal(writes(&f), drains ? "token" : "stamp");
             const char *value = drains ? TOKEN : text_of(START_MS + T_MS + 1);
@@ -428,7 +428,7 @@ TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
         (void)feed_start(&f);
         assert_string_equal(f.last.command[0].argv[0].p, "TIME");
         assert_int_equal(feed_reply(&f, "['1700005000' '0']"), TL_GO);
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
         assert_string_equal(writes(&f), "token");
         int64_t least_ms = wide ? ATTEMPT_MS / 3 : ATTEMPT_MS * 9 / 11;
         assert_in_range(feed_arg_int(&f, 8), feed_server_us(least_ms) - 1,
@@ -458,7 +458,7 @@ TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 5), 10000);
     (void)answer_keep(&f, 0, text_of(START_MS + LEGACY_MS - 300), -1);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_in_range(feed_arg_int(&f, 1), CAP_MS + M_MS, CAP_MS + M_MS + 100);
     assert_int_equal(feed_arg_int(&f, 9), feed_arg_int(&f, 1));
 }
@@ -471,7 +471,7 @@ TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
     (void)feed_start(&f);
     const char *losers = text_of(START_MS + LEGACY_MS - 300);
     assert_int_equal(answer_keep(&f, 0, losers, -1), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_string_equal(feed_arg(&f, 7), TOKEN);
     assert_string_equal(feed_arg(&f, 8) + 1, losers);
     assert_int_equal(answer_take(&f, 1, TOKEN, T_MS, true), TL_END);
@@ -486,7 +486,7 @@ TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
     know(&f, TL_PHASE_DRAIN, 7);
     feed_at(&f, LEASE_MS - LEASE_MS / 4);
     (void)feed_start(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_string_equal(writes(&f), "stamp");
 }
 
@@ -519,7 +519,7 @@ TEST(a_token_stays_a_token_whatever_the_phase) {
         m.job.proof = (tl_proof){.held_by = 1 + TL_TOKEN};
         know(&f, phase, 7);
         (void)feed_start(&f);
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
         assert_string_equal(writes(&f), "token");
         (void)feed_kept(&f, T_MS);
         expect(&f, TL_OK, false);
@@ -533,7 +533,7 @@ TEST(a_keep_never_waits_for_a_register) {
         ready(&f, TL_RENEW);
         m.job.proof.held_by = 1 + by;
         (void)feed_start(&f);
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
     }
 }
 
@@ -545,7 +545,7 @@ TEST(a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes) {
         (void)feed_start(&f);
         feed_assert_asked(&f, "phase");
         (void)answer_phase(&f, phase, 7, LEASE_MS);
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
         assert_string_equal(writes(&f), phase >= TL_PHASE_DRAIN ? "token" : "stamp");
     }
 }
@@ -556,7 +556,7 @@ TEST(a_drop_needs_no_phase) {
         ready(&f, TL_RELEASE);
         m.job.proof.held_by = (uint8_t)(1 + by);
         (void)feed_start(&f);
-        feed_assert_asked(&f, "drop");
+        feed_assert_asked(&f, "release");
         assert_int_equal(answer_drop(&f, 1, NULL), TL_END);
         expect(&f, TL_OK, false);
     }
@@ -607,7 +607,7 @@ TEST(a_clock_that_is_off_for_certain_is_warned_of_or_refused) {
         take_with_clock(&f, both[i], TL_GUARD_WARN, M_MS * 1000 + 2001);
         assert_true(f.out.clock_off);
         assert_non_null(strstr(f.out.words_off, "at least 1000 ms ahead of"));
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
         take_with_clock(&f, both[i], TL_GUARD_REFUSE, M_MS * 1000 + 2001);
         expect(&f, TL_ECLOCK, false);
         assert_int_equal(f.sends, 0);
@@ -616,7 +616,7 @@ TEST(a_clock_that_is_off_for_certain_is_warned_of_or_refused) {
         assert_non_null(strstr(f.out.words, "behind"));
         take_with_clock(&f, both[i], TL_GUARD_OFF, 3600000000);
         assert_false(f.out.clock_off);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
     }
 }
 
@@ -624,7 +624,7 @@ TEST(what_is_not_certain_is_not_refused) {
     for (int64_t us = -M_MS * 1000; us <= M_MS * 1000 + 2000; us += 1000) {
         feed f;
         take_with_clock(&f, &tl__protocol_bridge, TL_GUARD_REFUSE, us);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
         assert_false(f.out.clock_off);
     }
     feed f;
@@ -633,7 +633,7 @@ TEST(what_is_not_certain_is_not_refused) {
     f.server.wall_us = FEED_OFFSET_US + 3600000000;
     f.server.anchor.known = false;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
 }
 
 /* A step of a clock since the server's was looked at is seen before the next take. */
@@ -646,7 +646,7 @@ TEST(the_guard_asks_for_the_time_when_it_was_told_long_ago) {
     f.server.anchor.at = feed_ms(-2750); /* which leave half of M */
     f.server.wall_us = FEED_OFFSET_US + (M_MS + 500) * 1000;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     f.server.anchor.at = feed_ms(-2751);
     tl__attempt_init(&m.attempt, m.job.protocol, TL_ACQUIRE, TICKET, feed_ms(60000));
     (void)feed_start(&f);
@@ -713,18 +713,18 @@ TEST(what_skew_has_published_counts_while_stamps_are_written) {
         assert_non_null(strstr(f.out.words, "namespace default are up to 1350 ms apart"));
         unsafe_since(&f, phase, TL_GUARD_WARN);
         assert_true(f.out.clock_off);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
     }
     for (int phase = TL_PHASE_DRAIN; phase <= TL_PHASE_TOKEN; phase++) {
         unsafe_since(&f, phase, TL_GUARD_REFUSE);
         assert_false(f.out.clock_off);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
     }
     ready(&f, TL_ACQUIRE);
     m.job.rules.clock_guard = TL_GUARD_REFUSE;
     (void)feed_start(&f);
     (void)feed_reply(&f, "[1 7 %d %s -1]", LEASE_MS, feed_time(&f));
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
 }
 
 TEST(a_verdict_that_is_half_read_is_doubt_for_who_asked_to_refuse) {
@@ -744,10 +744,10 @@ TEST(a_verdict_that_is_half_read_is_doubt_for_who_asked_to_refuse) {
         said(&f, TL_PHASE_BRIDGE, TL_GUARD_WARN, c[i].worst);
         assert_true(f.out.clock_off);
         assert_non_null(strstr(f.out.words_off, c[i].words));
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
         said(&f, TL_PHASE_BRIDGE, TL_GUARD_OFF, c[i].worst);
         assert_false(f.out.clock_off);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
     }
 }
 

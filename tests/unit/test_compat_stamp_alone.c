@@ -73,13 +73,13 @@ TEST(no_take_is_led_on) {
     }
     begin(TL_ACQUIRE);
     assert_int_equal(redirect(TL_MOVED), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
 }
 
 TEST(nor_one_from_a_stamp_that_is_over) {
     begin(TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(server_ms(&f) - 5000), -1, false);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_int_equal(redirect(TL_TRY_AGAIN), TL_END);
     expect(&f, TL_EUNAVAILABLE, false);
 }
@@ -89,7 +89,7 @@ TEST(a_node_without_scripts_is_not_asked_otherwise) {
     prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     m.job.rules.nodes = true;
     assert_int_equal(feed_start(&f), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_int_equal(feed_reply(&f, "-ERR unknown command 'EVALSHA'"), TL_END);
     expect(&f, TL_EUNSUPPORTED, false);
     assert_int_equal(f.out.level, 0);
@@ -97,7 +97,7 @@ TEST(a_node_without_scripts_is_not_asked_otherwise) {
     m.job.rules.nodes = true;
     f.server.level = TL_LEVEL_PLAIN; /* whatever is known of it */
     assert_int_equal(feed_start(&f), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
 }
 
 /* ---- a keep ------------------------------------------------------------------------------------ */
@@ -305,7 +305,7 @@ TEST(a_request_that_came_too_late_renews_nothing) {
 TEST(what_was_renewed_key_by_key_becomes_the_sidecars_again) {
     begin(TL_RENEW);
     (void)answer_keep(&f, 0, x(), 30000);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_string_equal(feed_arg(&f, 8) + 1, x());
     assert_false(f.last.alone);
 }
@@ -386,7 +386,7 @@ TEST(a_drop_of_what_the_sidecar_wasnt_told_of_begins_key_by_key) {
     prepare(&f, &tl__protocol_bridge, TL_RELEASE);
     m.job.rules.nodes = true;
     assert_int_equal(feed_start(&f), TL_GO);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
 }
 
 TEST(malformed_answers_are_told) {

@@ -61,7 +61,7 @@ TEST(a_server_that_turns_out_to_have_none_is_refused_too) {
     prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     m.job.quiet_ms = T_MS;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     f.sends = 0;
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'");
     refuses_quiet(&f);

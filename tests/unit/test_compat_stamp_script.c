@@ -21,7 +21,7 @@ static void begin_with_ttl(feed *f, int64_t ttl_ms) {
 
 /* The last send takes K from exactly this. */
 static void assert_takes_from(const feed *f, const char *value) {
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
     assert_int_equal(feed_arg(f, 8)[0], '=');
     assert_string_equal(feed_arg(f, 8) + 1, value);
 }
@@ -33,7 +33,7 @@ TEST(take_expects_nothing_and_writes_the_end_of_the_lifetime) {
         feed f;
         prepare(&f, both[i], TL_ACQUIRE);
         assert_int_equal(feed_start(&f), TL_GO);
-        feed_assert_asked(&f, "take");
+        feed_assert_asked(&f, "acquire");
         assert_string_equal(feed_arg(&f, 0), TOKEN);
         assert_int_equal(feed_arg_int(&f, 7), START_MS + T_MS);
         assert_string_equal(feed_arg(&f, 8), "");
@@ -86,7 +86,7 @@ TEST(keep_writes_a_later_stamp_and_says_who_we_are) {
     feed_at(&f, 10000);
     f.server.anchor.at = f.now;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_string_equal(feed_arg(&f, 3), TOKEN);
     assert_int_equal(feed_arg_int(&f, 4), START_MS + 10000 + T_MS);
     assert_int_equal(feed_arg_int(&f, 5), T_MS + GRACE_MS);
@@ -96,7 +96,7 @@ TEST(keep_writes_a_later_stamp_and_says_who_we_are) {
 TEST(drop_says_the_token_alone) {
     feed f;
     begin(&f, TL_RELEASE);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_string_equal(feed_arg(&f, 0), TOKEN);
 }
 
@@ -141,7 +141,7 @@ TEST(an_older_stamp_is_worth_what_it_has_left_never_a_lifetime) {
     begin_with_ttl(&f, 30000);
     (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
     assert_int_equal(f.status, TL_GO); /* over already: it is moved on */
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     (void)answer_keep(&f, 1, text_of(START_MS + 30000), 60000);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(29000).ns - DRIFT_OF(29000));
@@ -155,7 +155,7 @@ TEST(with_quiet_ms_a_stamp_is_believed_by_a_take_alone) {
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 10), T_MS);
     (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), 60000);
     expect(&f, TL_EUNAVAILABLE, true);
 }
@@ -166,7 +166,7 @@ TEST(a_stamp_that_is_not_given_yet_is_not_believed) {
     m.job.quiet_ms = T_MS;
     (void)feed_start(&f);
     (void)answer_take(&f, 0, text_of(START_MS - 60000), -1, false);
-    feed_assert_asked(&f, "take"); /* in the place of one that is over */
+    feed_assert_asked(&f, "acquire"); /* in the place of one that is over */
     assert_int_equal(feed_arg_int(&f, 10), T_MS);
     (void)feed_withheld(&f, 700);
     expect(&f, TL_EUNAVAILABLE, true);
@@ -179,9 +179,9 @@ TEST(what_a_holder_takes_back_is_asked_for_without_quiet_ms) {
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
     m.job.quiet_ms = T_MS;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     (void)answer_keep(&f, 0, text_of(START_MS + LEGACY_MS - 1), 60000);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_int_equal(f.last.command[0].argc, 4 + 10);
 }
 
@@ -428,7 +428,7 @@ static void begin_renewing(feed *f) {
     begin(f, TL_ACQUIRE);
     (void)answer_take(f, 1, text_of(START_MS + M_MS), GRACE_MS, true);
     assert_int_equal(f->status, TL_GO);
-    feed_assert_asked(f, "keep");
+    feed_assert_asked(f, "renew");
 }
 
 TEST(a_take_that_finds_its_own_stamp_over_renews_it) {
@@ -866,7 +866,7 @@ TEST(the_bridge_asks_by_script_whatever_is_known) {
     prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     f.server.level = TL_LEVEL_PLAIN;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
 }
 
 TEST(other_errors_do_not_tell_the_level) {
@@ -896,7 +896,7 @@ TEST(the_keeper_takes_a_losers_stamp_back_without_a_word) {
     tl__renew_init(&r, &job, job.believed, TL_NEVER, false, 1);
     (void)feed_start(&f);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     (void)answer_keep(&f, 0, legacy_stamp(0), -1);
     assert_takes_from(&f, legacy_stamp(0));
     int64_t asked_ms = feed_since(f.now);
@@ -906,7 +906,7 @@ TEST(the_keeper_takes_a_losers_stamp_back_without_a_word) {
     assert_in_range(feed_since(r.result.deadline), asked_ms + T_MS - M_MS - 20,
                     asked_ms + T_MS - M_MS);
     (void)feed_await(&f); /* the next begins as a keep again */
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
 }
 
 TEST(the_keeper_names_the_thiefs_clock) {

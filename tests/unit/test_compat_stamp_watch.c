@@ -356,7 +356,7 @@ TEST(a_transaction_has_no_time_limit_after_a_script_either) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
     assert_int_equal(feed_start(&f), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA'");
     assert_reads(&f, true);
     (void)FIND(&f, NULL);
@@ -563,7 +563,7 @@ TEST(strict_and_the_bridge_never_watch) {
     prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
     f.server.level = TL_LEVEL_WATCH;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */

@@ -623,7 +623,7 @@ TEST(a_large_reply_comes_whole_and_a_huge_one_does_not) {
 static tl_send script_send(uint16_t ticket, tl_mono by) {
     tl_send send = {.ticket = ticket, .count = 1, .by = by};
     send.command[0] = (tl_command){
-        .form = TL_SCRIPT, .script = TL_SCRIPT_DROP, .nkeys = 2, .argc = 3};
+        .form = TL_SCRIPT, .script = TL_SCRIPT_RELEASE, .nkeys = 2, .argc = 3};
     send.command[0].argv[0] = TL_LITERAL("k");
     send.command[0].argv[1] = TL_LITERAL("");
     send.command[0].argv[2] = TL_LITERAL("a\r\nb");
@@ -634,11 +634,11 @@ static tl_send script_send(uint16_t ticket, tl_mono by) {
 
 static void by_hash(char *to, size_t size) {
     (void)snprintf(to, size, "*6\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n" SCRIPT_TAIL,
-                   tl__script_sha1(TL_SCRIPT_DROP).p);
+                   tl__script_sha1(TL_SCRIPT_RELEASE).p);
 }
 
 static void by_text(char *to, size_t size) {
-    tl_bytes text = tl__script_text(TL_SCRIPT_DROP);
+    tl_bytes text = tl__script_text(TL_SCRIPT_RELEASE);
     (void)snprintf(to, size, "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%.*s\r\n" SCRIPT_TAIL, text.n,
                    (int)text.n, text.p);
 }
@@ -837,10 +837,10 @@ TEST(large_scripts_arguments_survive) {
     send.command[0].argv[0] = tl__bytes(key, n);
     assert_int_equal(tl__conn_send(w.conn, &send, &w, world_now(&w)), TL_OK);
     memset(key, 'x', n);
-    tl_bytes text = tl__script_text(TL_SCRIPT_DROP);
+    tl_bytes text = tl__script_text(TL_SCRIPT_RELEASE);
     (void)snprintf(head, sizeof head,
                    "*6\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n$1\r\n2\r\n$300000\r\n",
-                   tl__script_sha1(TL_SCRIPT_DROP).p);
+                   tl__script_sha1(TL_SCRIPT_RELEASE).p);
     memset(key, 'K', n);
     for (int i = 0; i < 2; i++) {
         peer_expect(&w.peer, head);

@@ -74,7 +74,7 @@ static void end_hold(void) {
 }
 
 static int64_t release(const char *token) {
-    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("4"), L(K), L(S), L(F),
+    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F),
                          L(LINE), tl__bytes_of(token)));
 }
 
@@ -377,7 +377,7 @@ TEST(who_gives_up_moves_the_fourth_up) {
     listener l[6];
     stand_six(l, 0);
     holds("the answer",
-          SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("4"), L(K), L(S), L(F), L(LINE),
+          SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F), L(LINE),
               L("t1"), L("t1 9000 1 i1 owner")),
           THIRD);
     assert_int_equal(line_length(), 5);

@@ -213,7 +213,7 @@ static void begin_lining(feed *f, bool armed) {
         tl__acquire_armed(&m);
     assert_int_equal(feed_start(f), TL_GO);
     (void)feed_reached(f);
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
     (void)feed_busy(f, 20000, true);
     assert_true(f->out.arm);
     assert_int_equal(f->out.armed, armed);
@@ -244,7 +244,7 @@ TEST(nobody_joins_before_its_inbox_is_heard) {
     begin_lining(&f, false);
     assert_int_equal(feed_await(&f), TL_GO);
     (void)feed_reached(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_busy(&f, 20000, true);
     (void)feed_armed(&f, true);
     look(&f);
@@ -479,12 +479,12 @@ TEST(a_server_that_can_have_no_line_is_waited_for_as_before) {
     assert_int_equal(feed_reply(&f, "[-3]"), TL_GO);
     assert_true(f.out.level != 0);
     f.server.level = f.out.level;
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_busy(&f, 20000, true);
     assert_true(f.out.disarm);
     assert_int_equal(feed_await(&f), TL_GO);
     (void)feed_reached(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_busy(&f, 20000, true);
     assert_true(f.out.arm);
     assert_true(tl__bytes_eq(f.out.topic, TL_LITERAL(SIDECAR)));
@@ -498,7 +498,7 @@ TEST(where_there_is_no_line_it_looks_again_soon_though_it_listens) {
     (void)feed_woken(&f);
     look(&f);
     assert_int_equal(feed_reply(&f, "[-3]"), TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     (void)feed_busy(&f, 20000, true);
     feed_assert_waits_between(&f, 100 + 50, 100 + 250);
 }
@@ -512,7 +512,7 @@ static void refused_in_line(feed *f) {
     assert_int_equal(feed_reply(f, "-NOPERM this user has no permissions"), TL_GO);
     assert_true(f->out.level != 0);
     f->server.level = f->out.level;
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
 }
 
 /* Its entry would be given the lock when its turn comes, for nobody. */
@@ -524,7 +524,7 @@ TEST(who_may_look_no_more_leaves_the_line_when_it_gives_up) {
     assert_int_equal(feed_cancel(&f), TL_DETACH);
     assert_int_equal(m.result.code, TL_ECANCELLED);
     (void)feed_timer(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_string_equal(feed_arg(&f, 1), TOKEN " 30000 50 " INBOX " " OWNER);
     assert_int_equal(feed_dropped(&f, 0), TL_END);
 }
@@ -551,7 +551,7 @@ TEST(who_gives_up_leaves_the_line) {
     assert_int_equal(feed_cancel(&f), TL_DETACH);
     assert_int_equal(m.result.code, TL_ECANCELLED);
     (void)feed_timer(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_string_equal(feed_arg(&f, 0), TOKEN);
     assert_string_equal(feed_arg(&f, 1), TOKEN " 30000 50 " INBOX " " OWNER);
     assert_int_equal(feed_dropped(&f, 0), TL_END);
@@ -566,10 +566,10 @@ TEST(who_gives_up_with_a_look_in_flight_leaves_twice) {
     tl_mono harmless = f.last.by;
     assert_int_equal(feed_cancel(&f), TL_DETACH);
     (void)feed_timer(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_int_equal(feed_dropped(&f, 0), TL_GO);
     assert_true(f.out.until.ns >= harmless.ns);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_int_equal(feed_dropped(&f, 0), TL_END);
 }

@@ -69,7 +69,7 @@ TEST(the_servers_words_are_those_of_its_time) {
 TEST(who_takes_it_finds_it_held) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
-        expect_status(ASK(TL_SCRIPT_TAKE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN), L("5000"),
+        expect_status(ASK(TL_SCRIPT_ACQUIRE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN), L("5000"),
                           L("0"), L("1700000000000000"), L("1700000000000000"), L("me")),
                       0);
         expect_status(ASK(TL_SCRIPT_HOLD, "1", L(K), L(TOKEN), L("5000"), L("0"), L("take")), 0);
@@ -80,13 +80,13 @@ TEST(who_takes_it_finds_it_held) {
 TEST(who_held_it_finds_it_anothers) {
     for (size_t i = 0; i < LEVELS; i++) {
         begin(levels[i]);
-        const tl_reply *r = ASK(TL_SCRIPT_KEEP, "2", L(K), L(S), L("1700000000000000"),
+        const tl_reply *r = ASK(TL_SCRIPT_RENEW, "2", L(K), L(S), L("1700000000000000"),
                                 L("3600000"), L("me"), L(TOKEN), L(TOKEN), L("5000"), L("5000"),
                                 L("7"), L("0"), L("1700000000000000"));
         assert_int_equal(r->type, TL_REPLY_ARRAY);
         expect_status(tl__reply_item(r, 2), 0);
         expect_status(ASK(TL_SCRIPT_HOLD, "1", L(K), L(TOKEN), L("5000"), L("0"), L("keep")), 0);
-        expect_status(ASK(TL_SCRIPT_DROP, "2", L(K), L(S), L(TOKEN)), 0);
+        expect_status(ASK(TL_SCRIPT_RELEASE, "2", L(K), L(S), L(TOKEN)), 0);
         expect_status(ASK(TL_SCRIPT_FREE, "1", L(K), L(TOKEN), L(S)), 0);
         end();
     }

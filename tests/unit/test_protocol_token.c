@@ -23,7 +23,7 @@ static void begin(feed *f, tl_op op) {
 TEST(take_says_all_that_the_script_needs) {
     feed f;
     begin(&f, TL_ACQUIRE);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_int_equal(f.last.ticket, TICKET);
     assert_int_equal(f.last.count, 1);
     const tl_command *c = &f.last.command[0];
@@ -47,7 +47,7 @@ TEST(a_take_that_is_to_bind_at_once_names_its_owner) {
     prepare(&f, TL_ACQUIRE, 60000);
     m.job.bind = true;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_string_equal(feed_arg(&f, 5), OWNER);
     assert_int_equal(f.last.native, 0);
 }
@@ -58,7 +58,7 @@ TEST(a_repeated_take_names_its_owner_at_once) {
     prepare(&f, TL_ACQUIRE, 60000);
     m.job.again = true;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_string_equal(feed_arg(&f, 5), OWNER);
 }
 
@@ -67,7 +67,7 @@ TEST(keep_says_all_that_the_script_needs) {
     prepare(&f, TL_RENEW, 60000);
     m.job.fence = 77;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_int_equal(f.last.count, 1);
     assert_int_equal(f.last.command[0].argc, 12);
     assert_int_equal(feed_arg_int(&f, 0), feed_server_us(0));
@@ -85,7 +85,7 @@ TEST(keep_says_all_that_the_script_needs) {
 TEST(drop_says_all_that_the_script_needs) {
     feed f;
     begin(&f, TL_RELEASE);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_int_equal(f.last.count, 1);
     assert_int_equal(f.last.command[0].nkeys, 2);
     assert_int_equal(f.last.command[0].argc, 3);
@@ -136,7 +136,7 @@ TEST(a_take_asks_for_the_time_first_when_it_was_told_long_ago) {
     feed f;
     /* the earliest falls back by 2/11 of what passes: with 3.5 s and the 2 s of the attempt by 1 s, half of these */
     begin_outdated(&f, TL_ACQUIRE, 3500);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     begin_outdated(&f, TL_ACQUIRE, 3501);
     assert_string_equal(f.last.command[0].argv[0].p, "TIME");
     assert_int_equal(f.last.command[0].argc, 1);
@@ -145,7 +145,7 @@ TEST(a_take_asks_for_the_time_first_when_it_was_told_long_ago) {
     feed_at(&f, 10);
     (void)feed_reply(&f, "['1700005000' '10000']");
     assert_int_equal(f.status, TL_GO);
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_int_equal(feed_arg_int(&f, 3), feed_server_us(10));
     /* known to the 10 ms of that exchange, and 2/11 of what is left to the limit are 361.8 ms */
     assert_int_equal(feed_arg_int(&f, 2), feed_server_us(ATTEMPT_MS) - 361819);
@@ -188,7 +188,7 @@ TEST(a_keep_is_given_until_the_latest_when_the_time_was_told_long_ago) {
     begin_outdated(&f, TL_RENEW, 3500);
     assert_int_equal(feed_arg_int(&f, 8), feed_server_us(ATTEMPT_MS) - 1000000);
     begin_outdated(&f, TL_RENEW, 7000);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_int_equal(feed_arg_int(&f, 8),
                      feed_server_us(ATTEMPT_MS) + 2000000); /* 9 s * 11/9 - 9 s */
 }
@@ -478,7 +478,7 @@ static int64_t clock_us(const feed *f) {
 /* The script is asked, with the same token, for what is left of the asker's time. */
 static void assert_left_to_the_script(const feed *f) {
     assert_int_equal(f->status, TL_GO);
-    feed_assert_asked(f, "take");
+    feed_assert_asked(f, "acquire");
     assert_int_equal(f->last.native, 0);
     assert_int_equal(f->last.ticket, TICKET);
     assert_string_equal(feed_arg(f, 0), TOKEN);
@@ -986,7 +986,7 @@ static void quiet(feed *f, bool join) {
     if (join)
         m.job.inbox = TL_LITERAL("tidelock:inbox:me");
     (void)feed_start(f);
-    feed_assert_asked(f, join ? "join" : "take");
+    feed_assert_asked(f, join ? "join" : "acquire");
     feed_at(f, 50);
 }
 
@@ -1080,7 +1080,7 @@ TEST(who_cannot_stand_in_line_is_asked_for_all_the_same) {
     feed f;
     quiet(&f, true);
     (void)feed_reply(&f, "[-3]");
-    feed_assert_asked(&f, "take");
+    feed_assert_asked(&f, "acquire");
     assert_int_equal(feed_arg_int(&f, 10), QUIET_MS);
 }
 
@@ -1200,7 +1200,7 @@ TEST(what_is_odd_about_it_the_long_way_finds_out_in_the_same_attempt) {
     begin_noted(&f, 1);
     feed_at(&f, 500);
     assert_int_equal(feed_refreshed(&f, false), TL_GO);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_int_equal(feed_since(f.last.by), 500 + ATTEMPT_MS);
     (void)feed_kept(&f, TTL_MS);
     expect(&f, TL_OK, false);
@@ -1229,7 +1229,7 @@ TEST(what_another_run_of_the_server_says_is_not_all) {
         feed_assert_asked(&f, "refresh");
         assert_int_equal(feed_refreshed(&f, true), run == 77 ? TL_END : TL_GO);
         if (run != 77)
-            feed_assert_asked(&f, "keep");
+            feed_assert_asked(&f, "renew");
     }
 }
 
@@ -1256,12 +1256,12 @@ TEST(the_long_way_comes_back_in_time) {
     begin_noted(&f, 30 * MINUTE - 1000);
     feed_assert_asked(&f, "refresh");
     begin_noted(&f, 30 * MINUTE);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     prepare(&f, TL_RENEW, 60 * MINUTE);
     m.job.proof.noted_s = second_of(-1);
     m.job.ttl_ms = 10 * MINUTE + 1;
     (void)feed_start(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
 }
 
 TEST(a_server_that_has_no_short_way_is_not_asked_for_it_again) {
@@ -1272,14 +1272,14 @@ TEST(a_server_that_has_no_short_way_is_not_asked_for_it_again) {
         feed f;
         begin_noted(&f, 1);
         assert_int_equal(feed_reply(&f, "%s", never[i]), TL_GO);
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
         assert_int_not_equal(f.out.level, 0);
         uint8_t level = f.out.level;
         prepare(&f, TL_RENEW, 60000);
         m.job.proof.noted_s = second_of(-1);
         f.server.level = level;
         (void)feed_start(&f);
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
     }
 }
 
@@ -1292,7 +1292,7 @@ TEST(what_is_refused_of_one_lock_is_asked_for_the_long_way) {
         feed f;
         begin_noted(&f, 1);
         assert_int_equal(feed_reply(&f, "%s", refused[i]), TL_GO);
-        feed_assert_asked(&f, "keep");
+        feed_assert_asked(&f, "renew");
         assert_int_equal(f.out.level, 0);
     }
 }

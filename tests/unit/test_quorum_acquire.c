@@ -186,7 +186,7 @@ TEST(two_replies_that_are_lost_may_be_a_majority) {
     assert_int_equal(f.status, TL_DETACH);
     assert_int_equal(m.result.code, TL_EUNCERTAIN);
     (void)q_timer(&f);
-    assert_int_equal(asked(&f, "drop") & 6, 6);
+    assert_int_equal(asked(&f, "release") & 6, 6);
     assert_string_equal(q_arg(&f, 1, 1), ""); /* the door is shut behind what may come yet */
 }
 
@@ -197,7 +197,7 @@ TEST(what_may_be_there_is_taken_back_until_each_server_has_said_so) {
     (void)q_event(&f, (tl_event){.kind = TL_CANCEL});
     assert_detached(&f, TL_ECANCELLED);
     (void)q_timer(&f);
-    assert_int_equal(asked(&f, "drop"),
+    assert_int_equal(asked(&f, "release"),
                      7); /* also of those that haven't answered; others, who wait, are told */
     assert_int_equal(f.at[0].argc - f.at[0].nkeys, 1);
     assert_int_equal(f.at[1].argc - f.at[1].nkeys, 2);
@@ -205,7 +205,7 @@ TEST(what_may_be_there_is_taken_back_until_each_server_has_said_so) {
     assert_int_equal(q_say(&f, 1, "-1"), TL_GO);
     assert_int_equal(q_fail(&f, 2, true, TL_EUNAVAILABLE), TL_GO);
     (void)q_await(&f);
-    assert_int_equal(asked(&f, "drop"), 4);
+    assert_int_equal(asked(&f, "release"), 4);
     assert_int_equal(q_say(&f, 2, "0"), TL_END);
 }
 

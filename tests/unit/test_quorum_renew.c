@@ -39,7 +39,7 @@ static void begin(q_feed *f) {
 static void due(q_feed *f) {
     (void)q_await(f);
     for (unsigned i = 0; i < f->count; i++)
-        q_assert_asked(f, i, "keep");
+        q_assert_asked(f, i, "renew");
 }
 
 static void assert_lost(const q_feed *f, tl_lost_why why) {
@@ -114,7 +114,7 @@ TEST(it_is_at_risk_below_all_and_held_when_all_have_answered) {
         (void)q_kept(&f, (bad + 1) % N, TTL_MS);
         (void)q_fail(&f, bad, true, TL_EUNAVAILABLE);
         q_assert_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
-        q_assert_asked(&f, bad, "keep"); /* again, at once */
+        q_assert_asked(&f, bad, "renew"); /* again, at once */
         (void)q_kept(&f, (bad + 2) % N, TTL_MS);
         assert_int_equal(f.notes, 0);
         (void)q_refused(&f, bad);
@@ -273,13 +273,13 @@ TEST(a_vote_that_is_in_doubt_is_looked_for) {
     q_feed f;
     begin_with(&f, N, two, 2, TL_NEVER, false);
     (void)q_await(&f);
-    q_assert_asked(&f, 1, "keep");
+    q_assert_asked(&f, 1, "renew");
     (void)q_not_kept(&f, 1, -1);
     q_assert_asked(&f, 1, "vote");
     (void)q_fail(&f, 1, true, TL_EUNAVAILABLE);
     assert_int_equal(m.ballots.doubted, 2);
     (void)q_await(&f);
-    q_assert_asked(&f, 1, "keep");
+    q_assert_asked(&f, 1, "renew");
     (void)q_kept(&f, 1, TTL_MS);
     assert_int_equal(m.ballots.doubted, 0);
     assert_true(m.ballots.until[1].ns > 0);
@@ -292,10 +292,10 @@ TEST(a_clock_that_has_stepped_is_asked_at_once) {
     begin(&f);
     (void)q_called(&f, 1);
     q_assert_asked(&f, 0, NULL);
-    q_assert_asked(&f, 1, "keep");
+    q_assert_asked(&f, 1, "renew");
     (void)q_called(&f, 1); /* again, while it is asked */
     (void)q_kept(&f, 1, TTL_MS);
-    q_assert_asked(&f, 1, "keep");
+    q_assert_asked(&f, 1, "renew");
 }
 
 /* It may come after a release: then the door must be shut behind it. */
@@ -311,7 +311,7 @@ TEST(a_vote_that_is_on_its_way_is_in_doubt_also_after_an_extension) {
     (void)q_timer(&f);
     assert_int_equal(m.ballots.doubted, 4);
     (void)q_await(&f);
-    q_assert_asked(&f, 2, "keep");
+    q_assert_asked(&f, 2, "renew");
 }
 
 TEST(an_extension_by_hand_counts_and_what_is_in_flight_does_not) {

@@ -27,7 +27,7 @@ static void begin(q_feed *f, tl_op op) {
     static const int64_t all[] = {5000, 5000, 5000};
     begin_with(f, N, all, 0, op);
     for (unsigned i = 0; i < N; i++)
-        q_assert_asked(f, i, op == TL_RELEASE ? "drop" : "keep");
+        q_assert_asked(f, i, op == TL_RELEASE ? "release" : "renew");
 }
 
 static void ends(const q_feed *f, tl_status status, tl_err code) {
@@ -58,7 +58,7 @@ TEST(a_majority_has_released_and_the_other_is_seen_to_in_the_background) {
     ends(&f, TL_DETACH, TL_OK);
     assert_true(feed_since(f.now) <= 1);
     (void)q_timer(&f);
-    q_assert_asked(&f, 1, "drop");
+    q_assert_asked(&f, 1, "release");
     (void)q_fail(&f, 1, true, TL_EUNAVAILABLE);
     (void)q_await(&f);
     (void)q_say(&f, 1, "1");
@@ -209,7 +209,7 @@ TEST(an_extension_that_is_over_already_is_asked_for_again) {
     q_later(&f, 21);
     (void)q_kept(&f, 2, TTL_MS);
     assert_int_equal(f.status, TL_GO);
-    q_assert_asked(&f, 1, "keep");
+    q_assert_asked(&f, 1, "renew");
     (void)q_kept(&f, 1, TTL_MS);
     (void)q_await(&f);
     ends(&f, TL_END, TL_OK);
@@ -222,7 +222,7 @@ TEST(an_extension_asks_those_for_their_vote_who_have_none) {
     q_feed f;
     begin_with(&f, 5, three, 0, TL_RENEW);
     for (unsigned i = 0; i < 5; i++)
-        q_assert_asked(&f, i, i < 3 ? "keep" : "vote");
+        q_assert_asked(&f, i, i < 3 ? "renew" : "vote");
     assert_string_equal(q_arg(&f, 3, 0), TOKEN);
     assert_string_equal(q_arg(&f, 3, 8), "0"); /* whatever it has forgotten */
     (void)q_refused(&f, 0);
@@ -289,7 +289,7 @@ TEST(an_adopted_lock_is_extended_where_it_is_and_then_asked_for_elsewhere) {
     q_feed f;
     begin_with(&f, N, none, 0, TL_RENEW);
     for (unsigned i = 0; i < N; i++)
-        q_assert_asked(&f, i, "keep");
+        q_assert_asked(&f, i, "renew");
     (void)q_kept(&f, 0, TTL_MS);
     (void)q_kept(&f, 1, TTL_MS);
     (void)q_not_kept(&f, 2, -1);
@@ -310,7 +310,7 @@ TEST(a_vote_without_an_answer_is_kept_by_the_next_extension) {
     ends(&f, TL_END, TL_OK);
     assert_int_equal(m.ballots.doubted, 4);
     begin_with(&f, N, two, 4, TL_RENEW);
-    q_assert_asked(&f, 2, "keep");
+    q_assert_asked(&f, 2, "renew");
     (void)q_kept(&f, 2, TTL_MS);
     assert_int_equal(m.ballots.doubted, 0);
 }

@@ -90,10 +90,11 @@ TEST(within_a_script_the_command_is_that_of_the_line) {
     static const struct {
         tl_script script;
         const char *call, *name;
-    } calls[] = {{TL_SCRIPT_TAKE, "call('HMSET'", "hmset"}, {TL_SCRIPT_TAKE, "call('SET'", "set"},
-                 {TL_SCRIPT_KEEP, "call('PTTL'", "pttl"},   {TL_SCRIPT_DROP, "call('DEL'", "del"},
-                 {TL_SCRIPT_LOOK, "call('TYPE'", "type"},   {TL_SCRIPT_HOLD, "call('TIME'", "time"},
-                 {TL_SCRIPT_SCAN, "call('SCAN'", "scan"}};
+    } calls[] = {
+        {TL_SCRIPT_ACQUIRE, "call('HMSET'", "hmset"}, {TL_SCRIPT_ACQUIRE, "call('SET'", "set"},
+        {TL_SCRIPT_RENEW, "call('PTTL'", "pttl"},     {TL_SCRIPT_RELEASE, "call('DEL'", "del"},
+        {TL_SCRIPT_LOOK, "call('TYPE'", "type"},      {TL_SCRIPT_HOLD, "call('TIME'", "time"},
+        {TL_SCRIPT_SCAN, "call('SCAN'", "scan"}};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         char error[300], words[TL_REFUSAL_SIZE];
         tl_bytes sha1 = tl__script_sha1(calls[i].script);
@@ -140,7 +141,7 @@ TEST(a_key_of_another_type_is_told_by_what_it_may_be) {
         error, sizeof error,
         "WRONGTYPE Operation against a key holding the wrong kind of value script: %.40s, on "
         "@user_script:%d.",
-        tl__script_sha1(TL_SCRIPT_TAKE).p, line_with(TL_SCRIPT_TAKE, "call('HMGET'", 0));
+        tl__script_sha1(TL_SCRIPT_ACQUIRE).p, line_with(TL_SCRIPT_ACQUIRE, "call('HMGET'", 0));
     says(
         error,
         "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another type "

@@ -31,7 +31,7 @@ static void later(int64_t ms) {
 /* ---- asking ------------------------------------------------------------------------------------- */
 
 static const tl_reply *say_take(const char *token, const char *value, const char *quiet) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K), L(S), L(F), L(LINE),
                tl__bytes_of(token), L("4000"), L("0"), L(NOW), L(NOW), L("owner"), L("1"),
                tl__bytes_of(value), L(""), L("4000"), tl__bytes_of(quiet));
 }

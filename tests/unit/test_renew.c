@@ -28,7 +28,7 @@ static void due(feed *f) {
     (void)feed_await(f);
     assert_int_equal(f->out.sends, 1);
     if (!feed_refreshes(f))
-        feed_assert_asked(f, "keep");
+        feed_assert_asked(f, "renew");
 }
 
 static void expect_note(const feed *f, tl_note_kind kind, tl_lost_why why) {
@@ -104,7 +104,7 @@ TEST(the_first_failure_puts_it_at_risk_and_is_tried_again_at_once) {
     (void)feed_lost(&f);
     expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
     assert_int_equal(f.out.sends, 1);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
 }
 
@@ -266,7 +266,7 @@ TEST(an_answer_after_the_deadline_does_not_bring_it_back) {
     begin(&f);
     feed_at(&f, TTL_MS - 100);
     (void)feed_timer(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     feed_at(&f, TTL_MS + 10); /* the program had been stopped meanwhile */
     (void)feed_kept(&f, TTL_MS);
     expect_lost(&f, TL_LOST_EXPIRED);
@@ -419,7 +419,7 @@ TEST(woken_renews_at_once) {
     feed_at(&f, 5);
     (void)feed_woken(&f);
     assert_int_equal(f.out.sends, 1);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     (void)feed_kept(&f, 12000); /* its time had run ahead */
     assert_int_equal(m.result.deadline.ns, f.sent.ns + 12000 * MS - FEED_LOSS_OF(12000));
 }
@@ -448,7 +448,7 @@ TEST(woken_with_a_renewal_under_way_is_not_forgotten_when_extended) {
     tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
     (void)feed_timer(&f);
     assert_int_equal(f.out.sends, 1);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
 }
 
 TEST(woken_judges_a_lock_renewed_by_hand_too) {
@@ -580,7 +580,7 @@ TEST(a_keep_that_is_not_confirmed_changes_nothing) {
     (void)feed_failed(&f, false, TL_EUNAVAILABLE, "m: no majority of the Sentinels");
     expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
     assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns);
-    feed_assert_asked(&f, "keep"); /* anew */
+    feed_assert_asked(&f, "renew"); /* anew */
 }
 
 TEST(a_lock_that_no_majority_confirms_is_lost_by_its_deadline) {
@@ -612,7 +612,7 @@ TEST(what_another_server_is_to_be_asked_is_no_risk_at_first) {
     uint16_t before = f.last.ticket;
     (void)feed_failed(&f, false, TL_EELSEWHERE, "another server is the master now");
     assert_int_equal(f.out.notes, 0);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_int_not_equal(f.last.ticket, before);
     (void)feed_failed(&f, false, TL_EELSEWHERE, "another server is the master now");
     expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);

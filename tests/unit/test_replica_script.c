@@ -62,7 +62,7 @@ static const tl_reply *ask(tl_script script, const char *nkeys, const tl_bytes *
         sizeof((const tl_bytes[]){__VA_ARGS__}) / sizeof(tl_bytes))
 
 static const tl_reply *keep(void) {
-    return ASK(TL_SCRIPT_KEEP, "2", L(K), L(S), L("1700000000000000"), L("3600000"), L("me"),
+    return ASK(TL_SCRIPT_RENEW, "2", L(K), L(S), L("1700000000000000"), L("3600000"), L("me"),
                L(TOKEN), L(TOKEN), L("5000"), L("5000"), L("7"), L("0"), L("1700000000000000"));
 }
 
@@ -71,7 +71,7 @@ static const tl_reply *refresh(void) {
 }
 
 static const tl_reply *drop(void) {
-    return ASK(TL_SCRIPT_DROP, "4", L(K), L(S), L(F), L(LINE), L(TOKEN));
+    return ASK(TL_SCRIPT_RELEASE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN));
 }
 
 static const tl_reply *hold(void) {
@@ -85,7 +85,7 @@ static const tl_reply *release_plain(void) {
 static const struct {
     const char *name;
     const tl_reply *(*ask)(void);
-} scripts[] = {{"keep", keep}, {"drop", drop}, {"hold", hold}, {"free", release_plain}};
+} scripts[] = {{"renew", keep}, {"release", drop}, {"hold", hold}, {"free", release_plain}};
 #define SCRIPTS (sizeof scripts / sizeof *scripts)
 
 /* Also where it is its own, and lasts for longer than is asked for. */
@@ -105,7 +105,7 @@ TEST(a_replica_confirms_nothing) {
 }
 
 static const tl_reply *take(void) {
-    return ASK(TL_SCRIPT_TAKE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN), L("5000"), L("0"),
+    return ASK(TL_SCRIPT_ACQUIRE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN), L("5000"), L("0"),
                L("1700000000000000"), L("1700000000000000"), L("me"));
 }
 

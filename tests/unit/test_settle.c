@@ -14,7 +14,7 @@ static void begin_believing(feed *f, tl_op op, tl_mono believed) {
     feed_init(f, &m, tl__settle_step);
     tl__settle_init(&m, &job, op, believed, 42);
     assert_int_equal(feed_start(f), TL_GO);
-    feed_assert_asked(f, op == TL_RENEW ? "keep" : "drop");
+    feed_assert_asked(f, op == TL_RENEW ? "renew" : "release");
     assert_int_equal(feed_since(f->last.by), ATTEMPT_MS);
 }
 
@@ -62,7 +62,7 @@ TEST(extend_after_a_lost_reply_asks_again_at_once) {
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
     feed_assert_waits_until(&f, 100);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "keep");
+    feed_assert_asked(&f, "renew");
     assert_int_equal(feed_since(f.last.by), ATTEMPT_MS); /* one limit for all */
     feed_at(&f, 150);
     (void)feed_kept(&f, TTL_MS);
@@ -234,7 +234,7 @@ TEST(a_release_takes_the_entry_out_of_the_line) {
     feed_init(&f, &m, tl__settle_step);
     tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
     assert_int_equal(feed_start(&f), TL_GO);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_non_null(strstr(feed_arg(&f, 1), TOKEN " 400 50 inbox "));
     (void)feed_dropped(&f, 1);
     expect(&f, TL_END, TL_OK);
@@ -249,7 +249,7 @@ TEST(a_release_without_an_answer_goes_on_in_the_background) {
     assert_int_equal(feed_since(f.now), ATTEMPT_MS);
     assert_int_equal(f.out.until.ns, f.now.ns);
     (void)feed_await(&f);
-    feed_assert_asked(&f, "drop");
+    feed_assert_asked(&f, "release");
     assert_int_equal(feed_since(f.last.by), 2 * ATTEMPT_MS);
     (void)feed_dropped(&f, 1);
     assert_int_equal(f.status, TL_END);

@@ -5,13 +5,13 @@
 --       its turn has come), not_after (server us; 0: no limit), owner, how many fencing numbers to reserve
 --       (1: only from the front of the line, as it is `fair`), the inbox by which it is told, its place in line as
 --       it was told ('': none); and perhaps for how many ms nothing may be given by a server that may have forgotten what
---       it gave last, and by which epoch it is the master, as take.lua has it
+--       it gave last, and by which epoch it is the master, as acquire.lua has it
 -- Answers {status, K's value, ms left, first fence, TIME s, TIME us, its place in line, how many are before it,
 --          how many stand there, announced}; of those before it who share an inbox with another only one counts, where
 --          that makes it one of the first three
 --   status 1 the token holds it   0 another does   -1 past not_after   -2 this token was dropped
 --   -3 below 3.2, where a script that has read the clock may not write: there is no line
---   -4, -5 as take.lua, with the ms that are left: it stands in line, and doesn't hold what may be its own
+--   -4, -5 as acquire.lua, with the ms that are left: it stands in line, and doesn't hold what may be its own
 --
 -- The place is by when the server saw it first: a number of the fencing counter, which no other has. An entry
 -- has "TOKEN LIFETIME NUMBERS INBOX OWNER"; the line lasts for an hour from the last who came.

@@ -1,12 +1,12 @@
--- Extend locks that S knows of, all to the same lifetime: the short way of keep.lua, which writes only what changes.
+-- Renew locks that S knows of, all to the same lifetime: the short way of renew.lua, which writes only what changes.
 --
 -- KEYS  K, S for each lock
 -- ARGV  the token of each; then not_after (server us; 0: no limit) and the lifetime of K ms
--- Answers {TIME s, TIME us, and the numbers, from 1, of those that were not extended}, which keep.lua is to see; 0 among
+-- Answers {TIME s, TIME us, and the numbers, from 1, of those that were not extended}, which renew.lua is to see; 0 among
 --   them: none was, it is past not_after. {0} alone: below 3.2, where a script that has read the clock may not write
 --
 -- It says that a lock was extended only where K held the token, its lifetime became longer by that, and S had told until
--- when it binds, which moves along with it. Whatever else there is keep.lua finds out, for that lock alone: also why
+-- when it binds, which moves along with it. Whatever else there is renew.lua finds out, for that lock alone: also why
 -- something was refused. An S that is made here by mistake tells no token, and goes away by itself.
 if not redis.replicate_commands then
     return {0}

@@ -1,4 +1,4 @@
--- Extend locks that are still the sender's; never create one, never shorten one.
+-- Renew locks that are still the sender's; never create one, never shorten one.
 --
 -- KEYS  K, S for each lock
 -- ARGV  the sender's earliest idea of the server's time us, shortest lifetime of S ms, owner; then for each
@@ -6,7 +6,7 @@
 --       server us), fence; last not_after (server us; 0: no limit) and the sender's latest idea of the
 --       server's time
 -- Answers {TIME s, TIME us, {status, K's value, ms left} for each lock}
---   status 1 kept   0 another's   -1 absent   -2 past not_after
+--   status 1 renewed   0 another's   -1 absent   -2 past not_after
 --
 -- A token that was set without S is written there by the first of these. A request that was delayed on its
 -- way can arrive after a later one: hence nothing moves back. It can also arrive after its sender has died:

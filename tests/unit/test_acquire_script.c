@@ -28,7 +28,7 @@ static void end(void) {
 
 /* For 4 s, by the sender's idea of the time. */
 static const tl_reply *say_take(const char *token, const char *told) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K), L(S), L(F), L(LINE),
                tl__bytes_of(token), L("4000"), L("0"), tl__bytes_of(told), tl__bytes_of(told),
                L("owner"));
 }
@@ -69,7 +69,7 @@ TEST(a_late_take_of_the_same_token_moves_nothing_back) {
 #define STAMP "1700000001000"
 
 static const tl_reply *take_by(const char *not_after) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K), L(S), L(F), L(LINE),
                L(TOKEN), L("4000"), tl__bytes_of(not_after), L(NOW), L(NOW), L("owner"));
 }
 
@@ -131,9 +131,9 @@ TEST(a_take_that_reserves_more_than_the_one_before_gets_new_numbers) {
         int64_t last = 0;
         begin(levels[i], "1700000001000000");
         (void)SAY(L("PSETEX"), L(K), L("9000"), L(TOKEN));
-        const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S),
-                                    L(F), L(LINE), L(TOKEN), L("4000"), L("0"), L(NOW), L(NOW),
-                                    L("owner"), L("64"));
+        const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K),
+                                    L(S), L(F), L(LINE), L(TOKEN), L("4000"), L("0"), L(NOW),
+                                    L(NOW), L("owner"), L("64"));
         assert_int_equal(status_of(reply), 1);
         assert_true(tl__reply_int(tl__reply_item(reply, 3), &last));
         assert_int_equal(last, NOW_US + 63); /* the first is above S's 7 and not behind the clock */
@@ -147,7 +147,7 @@ TEST(a_stamp_that_is_taken_again_gets_new_numbers_where_more_are_reserved) {
     begin(NEW, "1700000001000000");
     (void)SAY(L("HSET"), L(S), L("value"), L(STAMP));
     (void)SAY(L("PSETEX"), L(K), L("9000"), L(STAMP));
-    const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S),
+    const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K), L(S),
                                 L(F), L(LINE), L(TOKEN), L("4000"), L("0"), L(NOW), L(NOW),
                                 L("owner"), L("64"), L("1700000004000"), L(""),
                                 L("@1700000004001"));
@@ -179,7 +179,7 @@ static void begin_empty(void) {
 }
 
 static const tl_reply *say_usual(const char *token, const char *not_after) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K), L(S), L(F), L(LINE),
                tl__bytes_of(token), L("4000"), tl__bytes_of(not_after), L(NOW), L(NOW), L(""));
 }
 
@@ -359,7 +359,7 @@ TEST(who_was_called_takes_it_in_another_phase_too) {
         listener a;
         begin_called(&a);
         assert_int_equal(usual(TOKEN), 0);
-        const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S),
+        const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K), L(S),
                                 L(F), L(LINE), L(OTHER), L("4000"), L("0"), L(NOW), L(NOW),
                                 L("owner"), L("64"), stamp ? L("1700000004000") : L(OTHER), L(""),
                                 L("@1700000004000500"));
@@ -422,7 +422,7 @@ TEST(nothing_is_taken_too_late) {
 /* ---- who could not renew it -------------------------------------------------------------------- */
 
 static const tl_reply *take_as_usual(void) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_TAKE), L("4"), L(K), L(S), L(F), L(LINE),
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("4"), L(K), L(S), L(F), L(LINE),
                L(TOKEN), L("4000"), L("0"), L(NOW), L(NOW), L(""));
 }
 

@@ -1,4 +1,4 @@
--- Take a lock: set K when it holds what is expected, unless another tidelock client is bound to it.
+-- Acquire a lock: set K when it holds what is expected, unless another tidelock client is bound to it.
 --
 -- KEYS  K, S (the sidecar), F (the fencing counter of K's slot), L (the line)
 -- ARGV  token, lifetime of K ms, not_after (server us; 0: no limit), the sender's earliest and latest idea

@@ -1,4 +1,4 @@
--- Give a lock up: if K is still the token's, hand it to the next in line, or delete it.
+-- Release a lock: if K is still the token's, hand it to the next in line, or delete it.
 --
 -- KEYS  K, S; the line and the counter, of the same slot, only where S says in `line` that others stand in line
 -- ARGV  token; and from one of whom a request may still be on its way, its entry in the line ('': it was in none)

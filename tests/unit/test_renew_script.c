@@ -27,7 +27,7 @@ TESTS_WITH(set_up, end_serving);
 static int64_t status_of_keep(const char *until_us) {
     char hold[32] = "@";
     (void)strncat(hold, until_us, sizeof hold - 2);
-    const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S),
+    const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RENEW), L("2"), L(K), L(S),
                             L("1700000000000000"), L("3600000"), L("owner"), L(TOKEN), L(STAMP),
                             L("3600000"), tl__bytes_of(hold), L("7"), L("0"),
                             L("1700000000000000"));
@@ -85,7 +85,7 @@ TEST(where_s_may_not_be_written_k_stays_what_s_knows) {
     (void)SAY(L("PSETEX"), L(K), L("4000"), L("1700000004000"));
     (void)SAY(L("HSET"), L(S), L("value"), L("1700000004000"));
     fake_redis_deny(server, "HMSET", FAKE_NOPERM);
-    const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S),
+    const tl_reply *r = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RENEW), L("2"), L(K), L(S),
                             L("1700000000000000"), L("3600000"), L("owner"), L(TOKEN), L(STAMP),
                             L("3600000"), L("@1700000009000000"), L("7"), L("0"),
                             L("1700000000000000"));
@@ -100,9 +100,9 @@ TEST(where_s_may_not_be_written_k_stays_what_s_knows) {
 
 /* For 9 s. */
 static const tl_reply *say_numbered(const char *fence, const char *not_after) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_KEEP), L("2"), L(K), L(S), L(NOW), L("3600000"),
-               L("owner"), L(TOKEN), L(TOKEN), L("9000"), L("9000"), tl__bytes_of(fence),
-               tl__bytes_of(not_after), L(NOW));
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RENEW), L("2"), L(K), L(S), L(NOW),
+               L("3600000"), L("owner"), L(TOKEN), L(TOKEN), L("9000"), L("9000"),
+               tl__bytes_of(fence), tl__bytes_of(not_after), L(NOW));
 }
 
 static const tl_reply *say_first(const char *not_after) {

@@ -16,7 +16,7 @@ static int set_up(void **state) {
 TESTS_WITH(set_up, end_serving);
 
 static const tl_reply *drop(void) {
-    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("2"), L(K), L(S), L(TOKEN));
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K), L(S), L(TOKEN));
 }
 
 static bool is_there(void) {
@@ -77,7 +77,7 @@ static void note_write(void *ctx, uint64_t unit, int db, const tl_bytes *argv, s
 
 /* From one of whom a request may still be on its way: its entry in the line, or none. */
 static int64_t drop_in_vain(const char *entry) {
-    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("4"), L(K), L(S), L(F),
+    return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F),
                          L(LINE), L(TOKEN), tl__bytes_of(entry)));
 }
 
@@ -275,8 +275,8 @@ TEST(who_gives_up_where_the_line_has_left_asks_key_by_key) {
     for (size_t i = 0; i < 2; i++) {
         (void)SAY(L("SET"), L(K), tl__bytes_of(k[i]));
         begin_to_move(LINE);
-        const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_DROP), L("2"), L(K), L(S),
-                                    L(TOKEN), L(ENTRY(TOKEN, A)));
+        const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K),
+                                    L(S), L(TOKEN), L(ENTRY(TOKEN, A)));
         holds("reply", &(tl_reply){.type = TL_REPLY_STRING, .text = reply->text},
               "TRYAGAIN the line is at another node");
         K_HOLDS(k[i]);
