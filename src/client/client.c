@@ -7,17 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/driver.h"
-#include "client/several.h"
+#include "client/backend.h"
 #include "ground/cancel.h"
 #include "ground/error.h"
 #include "ground/glob.h"
 #include "ground/options.h"
 #include "ground/process.h"
-#include "protocol/etcd_ask.h"
-#include "protocol/ask.h"
-#include "protocol/break.h"
-#include "protocol/scan.h"
 #include "transport/resolve.h"
 #include "wire/keys.h"
 
@@ -25,15 +20,11 @@
 #define ATTEMPT_FSYNC_MS                                                                           \
     5000 /* a file that is synced each second takes up to two, and half of it is theirs */
 #define CONNECT_MS 5000
-#define QUORUM_QUIET_MS 30000 /* as long as a lock lives that isn't told otherwise */
 /* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and
  * by adjtime(); what is left is for the crystal. */
 #define DRIFT_PPM 101500
 #define DRIFT_MAX_PPM 500000
 #define LIMIT_MAX_MS 3600000
-#define CURSOR_BITS 53 /* of a server's cursor; above them stands the node's number */
-#define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
-_Static_assert(TL_NODES_MAX <= 1 << (64 - CURSOR_BITS), "room for a node's number");
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -79,87 +70,30 @@ static void write_owner(tl_client *client, const char *service) {
     client->owner_n = (uint16_t)strlen(client->owner);
 }
 
-/* What the votes of independent servers can't be had with. */
-static tl_err check_quorum(const tl_client_options *o, tl_error *err) {
-    const char *given = o->wait_replicas > 0 ? "wait_replicas"
-                        : o->wait_fsync      ? "wait_fsync"
-                                             : NULL;
-    if (given)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "%s: not with a URL that begins with redis+quorum://: a majority of the "
-                        "servers is what confirms there, and quiet_ms what outlasts a restart",
-                        given);
-    if (o->protocol != TL_TOKEN)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "protocol: with a URL that begins with redis+quorum:// it must be token");
-    return TL_OK;
-}
-
-/* What etcd has no use for, or does in its own way. */
-static tl_err check_etcd(const tl_client_options *o, tl_error *err) {
-    static const char raft[] = "a majority of the members confirms each write, and forgets none";
-    const char *given = o->wait_replicas > 0 ? "wait_replicas"
-                        : o->wait_fsync      ? "wait_fsync"
-                        : o->quiet_ms > 0    ? "quiet_ms"
-                                             : NULL;
-    if (given)
-        return tl__fail(err, TL_EINVALID, 0, "%s: not with a URL that begins with etcd://: %s",
-                        given, raft);
-    if (o->protocol != TL_TOKEN)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "protocol: with a URL that begins with etcd:// it must be token");
-    return TL_OK;
-}
-
-static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
-                           tl_error *err) {
-    tl_err code = check_etcd(o, err);
-    if (code)
-        return code;
-    if (tl__endpoint_has_password(&client->node.endpoint) && !client->node.endpoint.user[0])
-        return tl__fail(err, TL_EINVALID, 0,
-                        "password: etcd has none without a user: etcd://USER@HOST");
-    client->members = tl__members_new(&client->node.endpoint, seeds);
-    if (!client->members)
-        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
-    client->node.endpoint = client->members->endpoint[0];
-    return TL_OK;
-}
-
 static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
     tl_seeds seeds;
+    const tl_backend *backend = client->backend = tl__backend_of(o->url);
     tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &client->secret, &seeds, o->url,
                                            err);
     if (code)
         return tl__fail_about(err, code, TL_ABOUT_URL);
     client->node.endpoint.lookups = client->lookups;
     code = tl__endpoint_add(&client->node.endpoint, &client->files, o, err);
-    if (code || seeds.master[0])
-        return code ? code
-                    : tl__fleet_open_sentinels(&client->fleet, &client->node, &seeds, o, err);
-    if (seeds.etcd)
-        code = open_members(client, &seeds, o, err);
-    if (seeds.quorum)
-        code = tl__fleet_open_quorum(&client->fleet, &client->node, &seeds, o, err);
-    if (!code && seeds.quorum)
-        code = check_quorum(o, err);
-    if (seeds.cluster)
-        code = tl__fleet_open_cluster(&client->fleet, &client->node, &seeds, o, err);
-    if (code)
-        return code;
-    if (o->sentinel_user || o->sentinel_password)
-        return tl__fail(err, TL_EINVALID, 0,
+    if (!code && backend->open)
+        code = backend->open(client, &seeds, o, err);
+    if (!code && (o->sentinel_user || o->sentinel_password) && !backend->sentinel_login)
+        code = tl__fail(err, TL_EINVALID, 0,
                         "sentinel_user, sentinel_password: only with a URL that begins with "
                         "redis+sentinel://");
-    return TL_OK;
+    return code;
 }
 
 static void set_numbers(tl_client *client, const tl_client_options *o) {
     client->attempt_ms = o->attempt_ms;
     client->connect_ms = o->connect_ms;
-    client->quiet_ms = o->quiet_ms == TL_QUIET_OFF                     ? 0
-                       : o->quiet_ms == 0 && client->fleet.servers > 0 ? QUORUM_QUIET_MS
-                                                                       : o->quiet_ms;
+    client->quiet_ms = o->quiet_ms == TL_QUIET_OFF ? 0
+                       : o->quiet_ms == 0          ? client->backend->quiet_ms
+                                                   : o->quiet_ms;
     client->drift_ppm = o->drift_ppm;
     client->node.server.drift_ppm = o->drift_ppm;
     client->wait_replicas = o->wait_replicas;
@@ -173,13 +107,8 @@ static void set_numbers(tl_client *client, const tl_client_options *o) {
 
 static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_error *err) {
     bool known = o->protocol == TL_BRIDGE || o->protocol == TL_TIMESTAMP || o->protocol == TL_AUTO;
-    client->protocol = client->members             ? &tl__protocol_etcd
-                       : client->fleet.servers > 0 ? &tl__protocol_quorum
-                                                   : tl__protocol_row(o->protocol);
-    if (client->protocol && client->protocol->upkeep && tl__fleet_has_nodes(&client->fleet))
-        return tl__fail(err, TL_EINVALID, 0,
-                        "protocol: with a URL that begins with redis+cluster:// it must be token, "
-                        "bridge or timestamp: the phase would be on another node than the key");
+    client->protocol = client->backend->protocol ? client->backend->protocol
+                                                 : tl__protocol_row(o->protocol);
     if (client->protocol)
         return TL_OK;
     return known ? tl__fail(err, TL_EINVALID, 0,
@@ -309,25 +238,13 @@ void tl_client_close(tl_client *client) {
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-tl_err tl__client_check_slot(const tl_client *client, tl_bytes key, tl_error *err) {
-    char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
-    bool one_slot = true;
-    (void)tl__sidecar(sidecar, key, &one_slot);
-    if (one_slot || !tl__fleet_has_nodes(&client->fleet))
-        return TL_OK;
-    return tl__fail(
-        err, TL_EINVALID, 0,
-        "key: it has a '}' and no {tag}: what a lock needs beside it can't be in its slot "
-        "of the cluster");
-}
-
-/* Of one that is looked at, or broken. Strict clients look at the key alone. */
+/* Of one that is looked at, or broken. */
 static tl_err check_key(const tl_client *client, const void *key, size_t key_len, tl_error *err) {
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
-    return client->legacy.options.strict
-               ? TL_OK
-               : tl__client_check_slot(client, tl__bytes(key, key_len), err);
+    return client->backend->check_key
+               ? client->backend->check_key(client, tl__bytes(key, key_len), true, err)
+               : TL_OK;
 }
 
 /* A pattern that means one key. */
@@ -345,65 +262,9 @@ const char *tl_version(void) {
     return TL_VERSION;
 }
 
-/* Run a machine that asks once: of a key, or at a node. */
-static tl_err ask(tl_client *client, tl_node *node, tl_bytes key, void *state, tl_step step,
-                  const char *what, tl_error *err) {
-    const tl_machine machine = {.state = state, .step = step, .does = what, .key = key};
-    const tl_result *result = state;
-    tl_out out;
-    if (!tl__client_is_here(client))
-        return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
-    (void)tl__drive_at(client, node, &machine, NULL, false, &out);
-    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
-                        : TL_OK;
-}
-
-/* The same of etcd. */
-static tl_err ask_etcd(tl_client *client, tl_etcd_ask *a, const char *what, tl_error *err) {
-    a->attempt_ms = client->attempt_ms;
-    a->connect_ms = client->connect_ms;
-    return ask(client, NULL, a->key, a, tl__etcd_ask_step, what, err);
-}
-
-static tl_err look_at_etcd(tl_client *client, tl_bytes key, const tl_ask *how, tl_lock_info *ret,
-                           tl_error *err) {
-    tl_etcd_ask a = {.question = TL_ETCD_LOOKS,
-                     .key = key,
-                     .told = how->told,
-                     .most = how->most,
-                     .ctx = how->ctx};
-    tl_err code = ask_etcd(client, &a, "look", err);
-    if (!code)
-        *ret = a.info;
-    return code;
-}
-
-static tl_err scan_etcd(tl_client *client, const tl_scan *how, uint64_t *cursor, tl_error *err) {
-    tl_etcd_ask a = {.question = TL_ETCD_SCANS,
-                     .pattern = how->pattern,
-                     .cursor = *cursor,
-                     .found = how->found,
-                     .ctx = how->ctx};
-    if (*cursor > INT64_MAX)
-        return tl__fail(err, TL_EINVALID, 0, "scan: such a cursor was never given");
-    tl_err code = ask_etcd(client, &a, "scan", err);
-    if (!code)
-        *cursor = a.cursor;
-    return code;
-}
-
-static tl_err ping(tl_client *client, const char *what, tl_error *err) {
-    tl_ask a;
-    tl__ask_init(&a, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
-    return ask(client, NULL, (tl_bytes){0}, &a, tl__ask_step, what, err);
-}
-
 tl_err tl_client_ping(tl_client *client, tl_error *err) {
     TL_UNCANCELLED;
-    tl_etcd_ask of_etcd = {.question = TL_ETCD_PING};
-    if (client->members)
-        return ask_etcd(client, &of_etcd, "ping", err);
-    return client->fleet.servers > 0 ? tl__several_ping(client, err) : ping(client, "ping", err);
+    return client->backend->ping(client, err);
 }
 
 tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_lock_info *ret_info,
@@ -430,40 +291,10 @@ tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
     a.legacy = &client->legacy;
     a.plain = client->legacy.options.strict;
     a.may_get = client->legacy.protocol == TL_TIMESTAMP;
-    if (client->fleet.servers > 0)
-        a.most = 0; /* nobody stands in line there */
-    tl_err code = client->members             ? look_at_etcd(client, k, &a, &a.info, err)
-                  : client->fleet.servers > 0 ? tl__several_look(client, &a, &a.info, err)
-                                              : ask(client, NULL, k, &a, tl__ask_step, "look", err);
+    tl_err code = client->backend->look(client, &a, err);
     if (!code)
         tl__info_write(ret_info, &a.info, sizeof a.info);
     return code;
-}
-
-/* Of several nodes: a step of one, whose number stands in the upper bits of the cursor. */
-static tl_err scan_nodes(tl_client *client, tl_scan *s, unsigned number, uint64_t *cursor,
-                         tl_error *err) {
-    tl_fleet *fleet = &client->fleet;
-    unsigned at = number;
-    tl_node *node = fleet->row->next(fleet, &at);
-    tl_err code = node ? TL_OK : ping(client, "scan", err); /* nobody is known before */
-    node = node || code ? node : fleet->row->next(fleet, &at);
-    if (code || !node)
-        return code ? code
-                    : tl__fail(err, TL_EUNAVAILABLE, 0, "scan: no node of the cluster is known");
-    if (at != number)
-        s->cursor = 0;
-    code = ask(client, node, (tl_bytes){0}, s, tl__scan_step, "scan", err);
-    char label[TL_LABEL_SIZE];
-    if (!code && s->cursor > CURSOR_MAX)
-        code = tl__fail(err, TL_ESERVER, 0, "scan: %s: the server's cursor is too large",
-                        tl__node_label(node, label));
-    if (code)
-        return code;
-    at += s->cursor == 0;
-    bool more = fleet->row->next(fleet, &at) != NULL;
-    *cursor = more ? (uint64_t)at << CURSOR_BITS | s->cursor : 0;
-    return TL_OK;
 }
 
 tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, tl_found_fn found,
@@ -478,22 +309,11 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
         return tl__fail(err, TL_EINVALID, 0, "pattern: it has a %s", flaw);
     if (is_one_key(glob) && check_key(client, glob.p, glob.n, err))
         return TL_EINVALID;
-    tl__scan_init(&s, glob, *cursor & CURSOR_MAX, client->attempt_ms, client->connect_ms);
+    tl__scan_init(&s, glob, 0, client->attempt_ms, client->connect_ms);
     s.legacy = &client->legacy;
     s.found = found;
     s.ctx = ctx;
-    if (client->members)
-        return scan_etcd(client, &s, cursor, err);
-    if (client->fleet.servers > 0)
-        return tl__several_scan(client, &s, cursor, err);
-    unsigned number = (unsigned)(*cursor >> CURSOR_BITS);
-    if (tl__fleet_has_nodes(&client->fleet))
-        return scan_nodes(client, &s, number, cursor, err);
-    s.cursor = *cursor;
-    tl_err code = ask(client, NULL, (tl_bytes){0}, &s, tl__scan_step, "scan", err);
-    if (!code)
-        *cursor = s.cursor;
-    return code;
+    return client->backend->scan(client, &s, cursor, err);
 }
 
 tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
@@ -514,11 +334,7 @@ tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const
     b.sidecar = tl__sidecar(name, b.key, NULL);
     b.line = tl__line(line, b.sidecar);
     b.slot = tl__slot_tag(tl__hash_slot(b.key));
-    tl_etcd_ask a = {.question = TL_ETCD_BREAKS, .key = b.key, .seen = b.seen};
-    tl_err code = client->members ? ask_etcd(client, &a, "break", err)
-                  : client->fleet.servers > 0
-                      ? tl__several_break(client, &b, err)
-                      : ask(client, NULL, b.key, &b, tl__break_step, "break", err);
+    tl_err code = client->backend->remove(client, &b, err);
     tl__bytes_print(shown, sizeof shown, b.key);
     if (!code)
         tl__log(client, TL_LOG_INFO, "%s: the lock was removed by %s", shown, client->owner);

@@ -34,6 +34,7 @@ typedef struct tl_waiter {
 struct tl_client {
     tl_secret secret;   /**< the password at all of its servers; its Sentinels have another */
     tl_tls_files files; /**< of all, Sentinels among them */
+    const struct tl_backend *backend;
     tl_fleet fleet;
     tl_node node;
     tl_members *members;        /**< of an etcd; NULL: it is no etcd */
@@ -78,9 +79,6 @@ static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
     const tl_fleet *fleet = &client->fleet;
     return tl__fleet_has_nodes(fleet) ? fleet->row->node_of(fleet, key) : &client->node;
 }
-
-/** TL_EINVALID: in a cluster what a lock of this key needs beside it can't be where the key is. */
-tl_err tl__client_check_slot(const tl_client *client, tl_bytes key, tl_error *err);
 
 /** A clock is too far off, or a server is no other: say so, but not too often. */
 void tl__client_warn(tl_client *client, const char *words, tl_mono now);

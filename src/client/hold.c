@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "client/backend.h"
 #include "client/lock.h"
 #include "client/trace.h"
 #include "ground/guard.h"
@@ -113,9 +114,7 @@ static void describe_causes(const tl_causes *causes, char *to, size_t size) {
 static const char *lost_words(const tl_events *events, char words[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
     switch (event->why) {
-    case TL_LOST_EXPIRED:
-        return events->lock->several ? "no majority of the servers renewed it in time"
-                                     : "no renewal succeeded in time";
+    case TL_LOST_EXPIRED: return events->lock->client->backend->expired;
     case TL_LOST_TAKEN:
         if (!event->stolen)
             return "another holds it";

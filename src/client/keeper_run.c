@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "client/backend.h"
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
@@ -148,15 +149,11 @@ static void forget_task(tl_keeper *k, tl_task *task) {
     tl__mutex_unlock(&k->posts_mutex);
 }
 
-static unsigned batch_max(const tl_keeper *k) {
-    return k->client->members ? TL_BATCH_ETCD_MAX : TL_BATCH_MAX;
-}
-
 /* Of very many locks those that are due within the slack of one would be many requests at once, for which all others
  * wait at the server. Each is due once in a cycle that is CYCLE_SLACKS times the slack. */
 static int64_t slack(const tl_keeper *k, int64_t ns) {
-    int64_t due = k->tasks.count / CYCLE_SLACKS;
-    return due > batch_max(k) ? ns / due * batch_max(k) : ns;
+    int64_t due = k->tasks.count / CYCLE_SLACKS, most = k->client->backend->joined_most;
+    return due > most ? ns / due * most : ns;
 }
 
 /* Many are due in the same part of the time. So each request's worth of those that were acquired close together, or renewed
@@ -172,7 +169,7 @@ static tl_mono spread(tl_keeper *k, tl_mono until, int64_t slack_ns) {
     tl_due_part *part = &k->parts[length % TL_DUE_LENGTHS][(at.ns >> length) % TL_DUE_PARTS];
     if (part->at.ns != at.ns)
         *part = (tl_due_part){.at = at};
-    unsigned turn = part->count++ / batch_max(k);
+    unsigned turn = part->count++ / k->client->backend->joined_most;
     int64_t later = step / n * (turn / n * n + turns[turn % n]);
     return tl__mono_add_ns(at, later % (slack_ns - step + 1));
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "client/async.h"
+#include "client/backend.h"
 #include "client/driver.h"
 #include "client/lock_acquire.h"
 #include "ground/cancel.h"
@@ -21,14 +22,15 @@
 
 /* Who may have forgotten a lock must be waited for as long as its holder may believe in it. */
 static tl_err check_ttl(const tl_client *client, int64_t ttl_ms, tl_error *err) {
+    const tl_backend *backend = client->backend;
     if (ttl_ms < TL_TTL_MIN_MS || ttl_ms > TL_TTL_MAX_MS)
         return tl__fail(err, TL_EINVALID, 0, "ttl: %d to %d ms, not %lld", TL_TTL_MIN_MS,
                         TL_TTL_MAX_MS, (long long)ttl_ms);
-    if (client->members && ttl_ms < TL_ETCD_TTL_MIN_MS)
+    if (ttl_ms < backend->ttl_least_ms)
         return tl__fail(err, TL_EINVALID, 0,
-                        "ttl: at least %d ms with a URL that begins with etcd://, not %lld: etcd "
-                        "grants no less",
-                        TL_ETCD_TTL_MIN_MS, (long long)ttl_ms);
+                        "ttl: at least %lld ms with a URL that begins with %s, not %lld: %s",
+                        (long long)backend->ttl_least_ms, backend->scheme, (long long)ttl_ms,
+                        backend->ttl_why);
     if (client->quiet_ms > 0 && ttl_ms > client->quiet_ms)
         return tl__fail(
             err, TL_EINVALID, 0,
@@ -49,11 +51,12 @@ static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
 }
 
 static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_error *err) {
-    if (client->fleet.servers > 0)
+    tl_line_kind line = client->backend->line;
+    if (line == TL_LINE_NEVER)
         return tl__fail(err, TL_EINVALID, 0,
-                        "fair: not with a URL that begins with redis+quorum://: "
-                        "nobody stands in line at several servers");
-    if (!client->members && (!client->protocol->lines || client->protocol->called))
+                        "fair: not with a URL that begins with %s: nobody stands in line there",
+                        client->backend->scheme);
+    if (line == TL_LINE_BY_PROTOCOL && (!client->protocol->lines || client->protocol->called))
         return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
     if (o->retry != TL_RETRY_AUTO || o->retry_max_attempts > 0)
         return tl__fail(err, TL_EINVALID, 0,
@@ -148,18 +151,6 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     return lock;
 }
 
-/* What a cluster can't have. By the legacy clients' commands alone: one that an ASK has led on, and that comes late, makes a
- * key where the slot isn't any more, and nothing beside it says that it doesn't count. */
-static tl_err check_nodes(const tl_client *client, tl_bytes key, tl_error *err) {
-    if (!tl__fleet_has_nodes(&client->fleet))
-        return TL_OK;
-    if (client->legacy.options.strict)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "strict: with a URL that begins with redis+cluster:// locks can be looked "
-                        "at, but not acquired: that needs scripts there");
-    return tl__client_check_slot(client, key, err);
-}
-
 tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
                      const tl_lock_options *options, tl_error *err) {
     TL_UNCANCELLED;
@@ -176,7 +167,8 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     if (read_options(&o, options, err) ||
         read_rules(client, &o, tl__bytes(key, key_len), &rules, err))
         return NULL;
-    if (check_nodes(client, tl__bytes(key, key_len), err))
+    if (client->backend->check_key &&
+        client->backend->check_key(client, tl__bytes(key, key_len), false, err))
         return NULL;
     if (o.fair && check_fair(client, &o, err))
         return NULL;

@@ -5,6 +5,7 @@
  */
 #include "client/lock_acquire.h"
 
+#include "client/backend.h"
 #include "ground/guard.h"
 #include "ground/thread.h"
 
@@ -72,7 +73,7 @@ static bool is_alone(tl_client *c) {
 
 bool tl__lock_waits_for_itself(const tl_lock *lock) {
     tl_client *c = lock->client;
-    if (c->members && is_alone(c)) /* names nest on etcd */
+    if (c->backend->names_nest && is_alone(c))
         return tl__gate_blocks(&c->gate, &lock->place, true, is_held_for_good);
     return tl__gate_front_is(&c->gate, &lock->place, is_held_for_good) && is_alone(c);
 }
@@ -251,9 +252,7 @@ const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
 static tl_err timed_out(const tl_lock *lock, tl_mono since, const char **words) {
     tl_client *c = lock->client;
     bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) || mute_ms(lock, since) == 0;
-    *words = held               ? "another holds it"
-             : c->fleet.servers ? "no majority of the servers was reached"
-                                : "the server was not reached";
+    *words = held ? "another holds it" : c->backend->unreached;
     *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;
     return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;
 }

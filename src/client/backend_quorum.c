@@ -1,12 +1,11 @@
 /*
- * Questions to several independent servers. What is asked of all at once the renewal thread asks, over its connections;
- * what is asked of one after the other the caller's thread does, over those that callers borrow.
+ * Several independent servers, of which a majority counts. What is asked of all at once the renewal thread asks, over its
+ * connections; what is asked of one after the other the caller's thread does, over those that callers borrow.
  */
-#include "client/several.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/backend.h"
 #include "client/driver.h"
 #include "client/keeper_inside.h"
 #include "ground/error.h"
@@ -15,6 +14,24 @@
 
 #define CURSOR_BITS 54 /* of a server's cursor */
 #define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
+#define QUIET_MS 30000 /* as long as a lock lives that isn't told otherwise */
+
+/* What their votes can't be had with. */
+static tl_err open_quorum(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
+                          tl_error *err) {
+    const char *given = o->wait_replicas > 0 ? "wait_replicas"
+                        : o->wait_fsync      ? "wait_fsync"
+                                             : NULL;
+    if (given)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "%s: not with a URL that begins with redis+quorum://: a majority of the "
+                        "servers is what confirms there, and quiet_ms what outlasts a restart",
+                        given);
+    if (o->protocol != TL_TOKEN)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "protocol: with a URL that begins with redis+quorum:// it must be token");
+    return tl__fleet_open_quorum(&client->fleet, &client->node, seeds, o, err);
+}
 
 /* ---- of all at once -------------------------------------------------------------------------- */
 
@@ -73,8 +90,8 @@ static tl_err run(tl_client *client, inquiry *q, tl_error *err) {
                    : TL_OK;
 }
 
-static tl_err look(tl_client *client, const tl_ask *ask, const char *does, tl_quorum_look *l,
-                   tl_error *err) {
+static tl_err run_look(tl_client *client, const tl_ask *ask, const char *does, tl_quorum_look *l,
+                       tl_error *err) {
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", does);
     tl__quorum_look_init(l, ask, client->fleet.servers);
@@ -82,18 +99,20 @@ static tl_err look(tl_client *client, const tl_ask *ask, const char *does, tl_qu
     return run(client, &q, err);
 }
 
-tl_err tl__several_ping(tl_client *client, tl_error *err) {
+static tl_err ping(tl_client *client, tl_error *err) {
     tl_quorum_look l;
     tl_ask ask;
     tl__ask_init(&ask, (tl_bytes){0}, (tl_bytes){0}, client->attempt_ms, client->connect_ms);
-    return look(client, &ask, "ping", &l, err);
+    return run_look(client, &ask, "ping", &l, err);
 }
 
-tl_err tl__several_look(tl_client *client, const tl_ask *ask, tl_lock_info *ret, tl_error *err) {
+/* Nobody stands in line there. */
+static tl_err look(tl_client *client, tl_ask *ask, tl_error *err) {
     tl_quorum_look l;
-    tl_err code = look(client, ask, "look", &l, err);
+    ask->most = 0;
+    tl_err code = run_look(client, ask, "look", &l, err);
     if (!code)
-        *ret = l.info;
+        ask->info = l.info;
     return code;
 }
 
@@ -131,11 +150,11 @@ static tl_err judge(const tl_client *client, const broken *b, tl_error *err) {
                           : tl__fail(err, TL_EEXPIRED, 0, "break: nobody holds it");
 }
 
-/* Its token is spent where it has been removed: a holder who finds a vote missing can't have it back. */
-tl_err tl__several_break(tl_client *client, const tl_break *b, tl_error *err) {
+/* Of what was seen the value alone counts: each server draws its own fencing numbers. A token is spent where it has been removed: a holder who finds a vote missing can't have it back. */
+static tl_err remove_lock(tl_client *client, tl_break *b, tl_error *err) {
     broken sum = {0};
     tl_lock_info seen;
-    tl_err code = tl__several_ping(client, err);
+    tl_err code = ping(client, err);
     if (code)
         return code;
     if (b->seen) {
@@ -206,16 +225,15 @@ static tl_err tell(tl_client *client, unsigned index, const tl_scan *s, const fi
     for (const found *one = f->first; one && !code; one = one->next) {
         char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
         tl_bytes key = tl__bytes(one->key, one->n);
-        tl_lock_info info;
         tl_ask ask;
         tl__ask_init(&ask, key, tl__sidecar(name, key, NULL), client->attempt_ms,
                      client->connect_ms);
         ask.legacy = s->legacy;
         if (is_told(client, index, &ask, &deaf))
             continue;
-        code = tl__several_look(client, &ask, &info, err);
-        if (!code && (info.held || info.oddity[0]))
-            s->found(one->key, one->n, &info, s->ctx);
+        code = look(client, &ask, err);
+        if (!code && (ask.info.held || ask.info.oddity[0]))
+            s->found(one->key, one->n, &ask.info, s->ctx);
     }
     return code;
 }
@@ -229,7 +247,7 @@ static void free_finds(finds *f) {
 
 /* A step of one server, whose number stands in the upper bits of the cursor. One that fails is left out while there is a
  * majority without it. */
-tl_err tl__several_scan(tl_client *client, const tl_scan *s, uint64_t *cursor, tl_error *err) {
+static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *err) {
     unsigned index = (unsigned)(*cursor >> CURSOR_BITS);
     finds f = {.end = &f.first};
     tl_scan one = *s;
@@ -245,7 +263,7 @@ tl_err tl__several_scan(tl_client *client, const tl_scan *s, uint64_t *cursor, t
         code = tl__fail(err, TL_ESERVER, 0, "scan: the server's cursor is too large");
     if (code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN) {
         one.cursor = 0;
-        code = tl__several_ping(client, err);
+        code = ping(client, err);
     } else if (!code) {
         code = tell(client, index, s, &f, err);
     }
@@ -256,3 +274,18 @@ tl_err tl__several_scan(tl_client *client, const tl_scan *s, uint64_t *cursor, t
     *cursor = index < client->fleet.servers ? (uint64_t)index << CURSOR_BITS | one.cursor : 0;
     return TL_OK;
 }
+
+const tl_backend tl__backend_quorum = {
+    .scheme = "redis+quorum://",
+    .protocol = &tl__protocol_quorum,
+    .quiet_ms = QUIET_MS,
+    .line = TL_LINE_NEVER,
+    .joined_most = TL_BATCH_MAX,
+    .unreached = "no majority of the servers was reached",
+    .expired = "no majority of the servers renewed it in time",
+    .open = open_quorum,
+    .ping = ping,
+    .look = look,
+    .scan = scan,
+    .remove = remove_lock,
+};

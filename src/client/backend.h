@@ -1,0 +1,64 @@
+/*
+ * The kinds of servers that keep locks, a row for each: what a client does there in a way of its own. Nothing outside the rows
+ * asks which kind it is.
+ */
+#ifndef TL_BACKEND_H
+#define TL_BACKEND_H
+
+#include <tidelock/inspect.h>
+
+#include "client/client.h"
+#include "protocol/ask.h"
+#include "protocol/break.h"
+#include "protocol/scan.h"
+
+/** Who waits for a lock there stands in a line ... */
+typedef enum {
+    TL_LINE_BY_PROTOCOL, /**< if the protocol has one */
+    TL_LINE_ALWAYS,
+    TL_LINE_NEVER
+} tl_line_kind;
+
+typedef struct tl_backend {
+    const char *scheme;          /**< how its URLs begin: for messages */
+    const tl_protocol *protocol; /**< by which it keeps locks; NULL: by that of the options */
+    int64_t quiet_ms;            /**< unless the options say otherwise */
+    int64_t ttl_least_ms;        /**< of a lock; 0: as of any */
+    const char *ttl_why;         /**< and why */
+    tl_line_kind line;
+    bool names_nest;      /**< who holds a/b is in the way of a */
+    bool sentinel_login;  /**< the options sentinel_user and sentinel_password are of use */
+    unsigned joined_most; /**< locks that one request renews at most: renewals are spread by that */
+    const char *unreached; /**< for who had to wait: nobody could be asked; */
+    const char *expired;   /**< for who has lost a lock: it was not renewed in time */
+    /** As a client is opened, behind its first node's endpoint: refuse what of the options can't be had there, and set up who
+     *  is asked. NULL: all can be, and that node is. TL_EINVALID, TL_ENOMEM */
+    tl_err (*open)(tl_client *client, const tl_seeds *seeds, const tl_client_options *options,
+                   tl_error *err);
+    /** NULL, or: can a lock with this key be had, or (looks) be looked at? TL_EINVALID */
+    tl_err (*check_key)(const tl_client *client, tl_bytes key, bool looks, tl_error *err);
+    /* The calls of the public header, whose arguments have been checked. */
+    tl_err (*ping)(tl_client *client, tl_error *err);
+    /** ask: as tl__ask_init made it, and with what the client says of legacy locks; its info is the answer. */
+    tl_err (*look)(tl_client *client, tl_ask *ask, tl_error *err);
+    /** scan: but for the cursor, which is the row's own. */
+    tl_err (*scan)(tl_client *client, tl_scan *scan, uint64_t *cursor, tl_error *err);
+    tl_err (*remove)(tl_client *client, tl_break *b, tl_error *err);
+} tl_backend;
+
+extern const tl_backend tl__backend_server, tl__backend_sentinel, tl__backend_cluster,
+    tl__backend_quorum, tl__backend_etcd;
+
+/** The row for a URL, whatever follows its scheme. */
+const tl_backend *tl__backend_of(const char *url);
+
+/* What rows have in common where a key has one server (backend_server.c). */
+#define TL_BACKEND_OF_ONE                                                                          \
+    .joined_most = TL_BATCH_MAX, .unreached = "the server was not reached",                        \
+    .expired = "no renewal succeeded in time"
+tl_err tl__server_reach(tl_client *client, const char *what, tl_error *err);
+tl_err tl__server_ping(tl_client *client, tl_error *err);
+tl_err tl__server_look(tl_client *client, tl_ask *ask, tl_error *err);
+tl_err tl__server_remove(tl_client *client, tl_break *b, tl_error *err);
+
+#endif

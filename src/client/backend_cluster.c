@@ -1,0 +1,70 @@
+/*
+ * The nodes of a Redis Cluster, of which each key has its own.
+ */
+#include "client/backend.h"
+#include "client/inquire.h"
+#include "ground/error.h"
+#include "wire/keys.h"
+
+#define CURSOR_BITS 53 /* of a server's cursor; above them stands the node's number */
+#define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
+_Static_assert(TL_NODES_MAX <= 1 << (64 - CURSOR_BITS), "room for a node's number");
+
+static tl_err open_cluster(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
+                           tl_error *err) {
+    const tl_protocol *protocol = tl__protocol_row(o->protocol);
+    if (protocol && protocol->upkeep)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "protocol: with a URL that begins with redis+cluster:// it must be token, "
+                        "bridge or timestamp: the phase would be on another node than the key");
+    return tl__fleet_open_cluster(&client->fleet, &client->node, seeds, o, err);
+}
+
+/* By the legacy clients' commands alone: one that an ASK has led on, and that comes late, makes a key where the slot isn't any
+ * more, and nothing beside it says that it doesn't count. Who looks so looks at the key alone. */
+static tl_err check_key(const tl_client *client, tl_bytes key, bool looks, tl_error *err) {
+    char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+    bool one_slot = true, strict = client->legacy.options.strict;
+    if (strict && looks)
+        return TL_OK;
+    if (strict)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "strict: with a URL that begins with redis+cluster:// locks can be looked "
+                        "at, but not acquired: that needs scripts there");
+    (void)tl__sidecar(sidecar, key, &one_slot);
+    return one_slot
+               ? TL_OK
+               : tl__fail(err, TL_EINVALID, 0,
+                          "key: it has a '}' and no {tag}: what a lock needs beside it can't be in "
+                          "its slot of the cluster");
+}
+
+/* A step of one node, whose number stands in the upper bits of the cursor. */
+static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *err) {
+    tl_fleet *fleet = &client->fleet;
+    unsigned number = (unsigned)(*cursor >> CURSOR_BITS), at = number;
+    tl_node *node = fleet->row->next(fleet, &at);
+    tl_err code = node ? TL_OK : tl__server_reach(client, "scan", err); /* nobody is known before */
+    node = node || code ? node : fleet->row->next(fleet, &at);
+    if (code || !node)
+        return code ? code
+                    : tl__fail(err, TL_EUNAVAILABLE, 0, "scan: no node of the cluster is known");
+    s->cursor = at == number ? *cursor & CURSOR_MAX : 0;
+    code = tl__inquire(client, node, (tl_bytes){0}, s, tl__scan_step, "scan", err);
+    char label[TL_LABEL_SIZE];
+    if (!code && s->cursor > CURSOR_MAX)
+        code = tl__fail(err, TL_ESERVER, 0, "scan: %s: the server's cursor is too large",
+                        tl__node_label(node, label));
+    if (code)
+        return code;
+    at += s->cursor == 0;
+    bool more = fleet->row->next(fleet, &at) != NULL;
+    *cursor = more ? (uint64_t)at << CURSOR_BITS | s->cursor : 0;
+    return TL_OK;
+}
+
+const tl_backend tl__backend_cluster = {
+    TL_BACKEND_OF_ONE,      .scheme = "redis+cluster://", .open = open_cluster,
+    .check_key = check_key, .ping = tl__server_ping,      .look = tl__server_look,
+    .scan = scan,           .remove = tl__server_remove,
+};

@@ -1,0 +1,100 @@
+/*
+ * The members of an etcd, of which any is asked.
+ */
+#include <errno.h>
+
+#include "client/backend.h"
+#include "client/inquire.h"
+#include "ground/error.h"
+#include "protocol/etcd.h"
+#include "protocol/etcd_ask.h"
+
+/* What etcd has no use for, or does in its own way. */
+static tl_err check_options(const tl_client *client, const tl_client_options *o, tl_error *err) {
+    static const char raft[] = "a majority of the members confirms each write, and forgets none";
+    const char *given = o->wait_replicas > 0 ? "wait_replicas"
+                        : o->wait_fsync      ? "wait_fsync"
+                        : o->quiet_ms > 0    ? "quiet_ms"
+                                             : NULL;
+    if (given)
+        return tl__fail(err, TL_EINVALID, 0, "%s: not with a URL that begins with etcd://: %s",
+                        given, raft);
+    if (o->protocol != TL_TOKEN)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "protocol: with a URL that begins with etcd:// it must be token");
+    if (tl__endpoint_has_password(&client->node.endpoint) && !client->node.endpoint.user[0])
+        return tl__fail(err, TL_EINVALID, 0,
+                        "password: etcd has none without a user: etcd://USER@HOST");
+    return TL_OK;
+}
+
+static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
+                           tl_error *err) {
+    tl_err code = check_options(client, o, err);
+    if (code)
+        return code;
+    client->members = tl__members_new(&client->node.endpoint, seeds);
+    if (!client->members)
+        return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
+    client->node.endpoint = client->members->endpoint[0];
+    return TL_OK;
+}
+
+static tl_err ask(tl_client *client, tl_etcd_ask *a, const char *what, tl_error *err) {
+    a->attempt_ms = client->attempt_ms;
+    a->connect_ms = client->connect_ms;
+    return tl__inquire(client, NULL, a->key, a, tl__etcd_ask_step, what, err);
+}
+
+static tl_err ping(tl_client *client, tl_error *err) {
+    tl_etcd_ask a = {.question = TL_ETCD_PING};
+    return ask(client, &a, "ping", err);
+}
+
+static tl_err look(tl_client *client, tl_ask *how, tl_error *err) {
+    tl_etcd_ask a = {.question = TL_ETCD_LOOKS,
+                     .key = how->key,
+                     .told = how->told,
+                     .most = how->most,
+                     .ctx = how->ctx};
+    tl_err code = ask(client, &a, "look", err);
+    if (!code)
+        how->info = a.info;
+    return code;
+}
+
+static tl_err scan(tl_client *client, tl_scan *how, uint64_t *cursor, tl_error *err) {
+    tl_etcd_ask a = {.question = TL_ETCD_SCANS,
+                     .pattern = how->pattern,
+                     .cursor = *cursor,
+                     .found = how->found,
+                     .ctx = how->ctx};
+    if (*cursor > INT64_MAX)
+        return tl__fail(err, TL_EINVALID, 0, "scan: such a cursor was never given");
+    tl_err code = ask(client, &a, "scan", err);
+    if (!code)
+        *cursor = a.cursor;
+    return code;
+}
+
+static tl_err remove_lock(tl_client *client, tl_break *b, tl_error *err) {
+    tl_etcd_ask a = {.question = TL_ETCD_BREAKS, .key = b->key, .seen = b->seen};
+    return ask(client, &a, "break", err);
+}
+
+const tl_backend tl__backend_etcd = {
+    .scheme = "etcd://",
+    .protocol = &tl__protocol_etcd,
+    .ttl_least_ms = TL_ETCD_TTL_MIN_MS,
+    .ttl_why = "etcd grants no less",
+    .line = TL_LINE_ALWAYS,
+    .names_nest = true,
+    .joined_most = TL_BATCH_ETCD_MAX,
+    .unreached = "the server was not reached",
+    .expired = "no renewal succeeded in time",
+    .open = open_members,
+    .ping = ping,
+    .look = look,
+    .scan = scan,
+    .remove = remove_lock,
+};
