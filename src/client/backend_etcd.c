@@ -40,6 +40,58 @@ static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_cl
     return TL_OK;
 }
 
+/* ---- acquiring ------------------------------------------------------------------------------- */
+
+/* The line there is everybody's, of this process, too. */
+static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
+                              int64_t connect_ms, tl_out *out) {
+    const tl_lock *lock = m->lock;
+    tl_client *c = lock->client;
+    if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
+        job->spare = tl__leases_take(&c->leases, job->ttl_ms, start->now, start->server->drift_ppm);
+    tl__etcd_acquire_init(&m->etcd, job, &lock->terms->retry, wait_ms, connect_ms,
+                          tl__client_number(c));
+    return tl__etcd_acquire_step(&m->etcd, start, out);
+}
+
+/* While it cleans up the lock may be gone. */
+static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
+    tl_status status = tl__etcd_acquire_step(&m->etcd, e, out);
+    if (status != TL_GO && !m->over)
+        tl__leases_give(&m->lock->client->leases, &m->etcd.spare);
+    m->over = m->over || status != TL_GO;
+    return status;
+}
+
+static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
+    *ret_size = sizeof m->etcd;
+    return (tl_machine){&m->etcd, tl__etcd_acquire_step, "acquire", tl__name_key(m->lock->name)};
+}
+
+static tl_hold held(const tl_acquiring *m) {
+    return (tl_hold){.token = tl__etcd_token(&m->etcd.id),
+                     .deadline = m->etcd.result.deadline,
+                     .fence = m->etcd.result.fence,
+                     .taken = tl__mono_now(),
+                     .proof = m->etcd.result.proof};
+}
+
+static bool answered(const tl_acquiring *m) {
+    return m->etcd.answered;
+}
+
+static const tl_asker asker = {
+    .ask = begin_asking,
+    .step = step,
+    .rest = rest,
+    .held = held,
+    .answered = answered,
+    .was_heard = tl__server_was_heard,
+    .mute_ms = tl__server_mute_ms,
+};
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
 static tl_err ask(tl_client *client, tl_etcd_ask *a, const char *what, tl_error *err) {
     a->attempt_ms = client->attempt_ms;
     a->connect_ms = client->connect_ms;
@@ -93,6 +145,7 @@ const tl_backend tl__backend_etcd = {
     .unreached = "the server was not reached",
     .expired = "no renewal succeeded in time",
     .open = open_members,
+    .asker = &asker,
     .ping = ping,
     .look = look,
     .scan = scan,

@@ -33,6 +33,101 @@ static tl_err open_quorum(tl_client *client, const tl_seeds *seeds, const tl_cli
     return tl__fleet_open_quorum(&client->fleet, &client->node, seeds, o, err);
 }
 
+/* ---- acquiring ------------------------------------------------------------------------------- */
+
+/* Nothing is passed on within the process, nor does anybody stand in line. */
+static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
+                              int64_t connect_ms, tl_out *out) {
+    tl_client *c = m->lock->client;
+    job->inbox = (tl_bytes){0};
+    job->fences = 1;
+    tl__quorum_acquire_init(m->votes, job, c->fleet.servers, &m->lock->terms->retry, wait_ms,
+                            connect_ms, tl__client_seed(c));
+    return tl__quorum_acquire_step(m->votes, start, out);
+}
+
+/* Something that a server has told, as an event. */
+static bool take_news(tl_news *news, tl_event *e) {
+    unsigned any = news->armed | news->disarmed | news->woken;
+    if (!any)
+        return false;
+    e->from = (uint8_t)__builtin_ctz(any);
+    uint8_t bit = (uint8_t)(1U << e->from);
+    e->armed = news->armed & bit;
+    e->kind = (news->armed | news->disarmed) & bit ? TL_ARMED : TL_WOKEN;
+    uint8_t *told = e->armed ? &news->armed : e->kind == TL_ARMED ? &news->disarmed : &news->woken;
+    *told &= (uint8_t)~bit;
+    return true;
+}
+
+static bool has_news(const tl_news *news) {
+    return news->armed | news->disarmed | news->woken;
+}
+
+/* WOKEN says that there is news, or that it is at the front, which it knows. */
+static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
+    tl_quorum_acquisition *a = m->votes;
+    if (e->kind == TL_WOKEN || e->kind == TL_TIMER) {
+        e->kind = TL_TIMER;
+        (void)take_news(m->news, e);
+    }
+    tl_status status = tl__quorum_acquire_step(a, e, out);
+    if (status == TL_GO && has_news(m->news))
+        out->until = e->now;
+    if (!m->over)
+        m->ask.result = a->result;
+    m->over = m->over || status != TL_GO;
+    return status;
+}
+
+/* The keeper runs all of it: nothing is handed over to it. */
+static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
+    *ret_size = sizeof *m->votes;
+    return (tl_machine){m->votes, tl__quorum_acquire_step, "acquire", tl__name_key(m->lock->name)};
+}
+
+static tl_hold held(const tl_acquiring *m) {
+    return (tl_hold){.token = m->votes->job.token,
+                     .deadline = m->votes->result.deadline,
+                     .fence = m->votes->result.fence,
+                     .taken = tl__mono_now(),
+                     .proof = m->votes->result.proof,
+                     .ballots = &m->votes->ballots};
+}
+
+static bool answered(const tl_acquiring *m) {
+    return m->votes->answered;
+}
+
+/* A majority. */
+static bool was_heard(tl_client *client, tl_bytes key, tl_mono since) {
+    unsigned heard = 0;
+    (void)key;
+    for (unsigned i = 0; i < client->fleet.servers; i++)
+        heard += tl__node_heard_since(client->fleet.server[i], since);
+    return heard >= tl__quorum_of(client->fleet.servers);
+}
+
+/* For so long no majority has answered. */
+static int64_t mute_ms(tl_client *client, tl_bytes key, tl_mono since) {
+    tl_mono mute[TL_QUORUM_MAX], now = tl__mono_now();
+    (void)key;
+    for (unsigned i = 0; i < client->fleet.servers; i++)
+        mute[i].ns = tl__node_mute_ms(client->fleet.server[i], since, now);
+    return tl__quorum_free_at(mute, client->fleet.servers).ns;
+}
+
+static const tl_asker asker = {
+    .queues = true,
+    .ask = begin_asking,
+    .step = step,
+    .rest = rest,
+    .held = held,
+    .answered = answered,
+    .was_heard = was_heard,
+    .mute_ms = mute_ms,
+};
+
 /* ---- of all at once -------------------------------------------------------------------------- */
 
 /* A machine that the keeper runs, and its caller who waits. */
@@ -284,6 +379,7 @@ const tl_backend tl__backend_quorum = {
     .unreached = "no majority of the servers was reached",
     .expired = "no majority of the servers renewed it in time",
     .open = open_quorum,
+    .asker = &asker,
     .ping = ping,
     .look = look,
     .scan = scan,

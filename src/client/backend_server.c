@@ -3,6 +3,97 @@
  */
 #include "client/backend.h"
 #include "client/inquire.h"
+#include "ground/guard.h"
+
+/* ---- acquiring ------------------------------------------------------------------------------- */
+
+static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
+                              int64_t connect_ms, tl_out *out) {
+    tl_lock *lock = m->lock;
+    tl_client *c = lock->client;
+    const tl_retry *retry = &lock->terms->retry;
+    bool lines = c->protocol->lines && m->wait_ms != 0 && retry->kind == TL_RETRY_AUTO &&
+                 retry->max_attempts == 0;
+    job->inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
+    job->fair = lock->fair;
+    job->join = lines && (lock->fair || lock->contended);
+    job->place = m->turn.place;
+    job->fences = lock->fair                                                ? 1
+                  : m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES
+                                                                            : 1;
+    tl__acquire_init(&m->ask, job, retry, wait_ms, connect_ms, tl__client_seed(c));
+    if (lines && tl__keeper_hears(&c->keeper, job->key))
+        tl__acquire_armed(&m->ask);
+    return tl__acquire_step(&m->ask, start, out);
+}
+
+/* For the next who acquires it: whether to begin in line; and where this one has stood, in vain. */
+static void learn(tl_acquiring *m) {
+    const tl_result *r = &m->ask.result;
+    m->lock->contended = m->ask.answered || r->waiting > 0;
+    if (r->code != TL_OK)
+        m->lock->place.place = m->ask.job.place;
+}
+
+static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
+    if (e->kind == TL_WOKEN && m->called) { /* of its turn, which it had found out before */
+        m->called = false;
+        e->kind = TL_TIMER;
+    }
+    tl_status status = tl__acquire_step(&m->ask, e, out);
+    if (status != TL_GO && !m->over) /* while it cleans up the lock may be gone */
+        learn(m);
+    m->over = m->over || status != TL_GO;
+    return status;
+}
+
+static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
+    *ret_size = sizeof m->ask;
+    return (tl_machine){&m->ask, tl__acquire_step, "acquire", tl__name_key(m->lock->name)};
+}
+
+static tl_hold held(const tl_acquiring *m) {
+    const tl_acquisition *a = &m->ask;
+    tl_hold hold = {.token = m->lock->token,
+                    .deadline = a->result.deadline,
+                    .fence = a->result.fence,
+                    .passes = GUARD(server_queue_first) && a->result.waiting > 0
+                                  ? 0
+                                  : (unsigned)a->job.fences - 1,
+                    .taken = tl__mono_now(),
+                    .proof = a->result.proof};
+    if (a->result.stamp_is_token) {
+        char text[TL_INT_SIZE];
+        tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp_ms);
+        memcpy(hold.token.text, token.p, token.n + 1);
+    }
+    return hold;
+}
+
+static bool answered(const tl_acquiring *m) {
+    return m->ask.answered;
+}
+
+bool tl__server_was_heard(tl_client *client, tl_bytes key, tl_mono since) {
+    return tl__node_heard_since(tl__fleet_node(client, key), since);
+}
+
+int64_t tl__server_mute_ms(tl_client *client, tl_bytes key, tl_mono since) {
+    return tl__node_mute_ms(tl__fleet_node(client, key), since, tl__mono_now());
+}
+
+const tl_asker tl__server_asker = {
+    .queues = true,
+    .ask = begin_asking,
+    .step = step,
+    .rest = rest,
+    .held = held,
+    .answered = answered,
+    .was_heard = tl__server_was_heard,
+    .mute_ms = tl__server_mute_ms,
+};
+
+/* ---- questions ------------------------------------------------------------------------------- */
 
 tl_err tl__server_reach(tl_client *client, const char *what, tl_error *err) {
     tl_ask a;

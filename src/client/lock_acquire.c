@@ -88,41 +88,17 @@ static void come(tl_turn *turn) {
 
 void tl__lock_acquire_init(tl_acquiring *m, tl_lock *lock, int64_t wait_ms, tl_listener *listener) {
     *m = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
-    m->on_etcd = lock->client->members != NULL;
+    m->asker = lock->client->backend->asker;
     m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .come = come};
 }
 
-static tl_node *node_of(const tl_lock *lock) {
-    return tl__fleet_node(lock->client, tl__name_key(lock->name));
-}
-
-/* Of several servers a majority. */
-static bool was_heard(const tl_lock *lock, tl_mono since) {
-    const tl_fleet *fleet = &lock->client->fleet;
-    unsigned heard = 0;
-    if (fleet->servers == 0)
-        return tl__node_heard_since(node_of(lock), since);
-    for (unsigned i = 0; i < fleet->servers; i++)
-        heard += tl__node_heard_since(fleet->server[i], since);
-    return heard >= tl__quorum_of(fleet->servers);
-}
-
-/* For how long a question has been without an answer; of several servers for how long no majority has given one. */
-static int64_t mute_ms(const tl_lock *lock, tl_mono since) {
-    const tl_fleet *fleet = &lock->client->fleet;
-    tl_mono mute[TL_QUORUM_MAX], now = tl__mono_now();
-    if (fleet->servers == 0)
-        return tl__node_mute_ms(node_of(lock), since, now);
-    for (unsigned i = 0; i < fleet->servers; i++)
-        mute[i].ns = tl__node_mute_ms(fleet->server[i], since, now);
-    return tl__quorum_free_at(mute, fleet->servers).ns;
-}
-
 /* How long to try to reach the server, for one that has waited since then. */
-static int64_t connect_ms(const tl_lock *lock, tl_mono since) {
-    if (was_heard(lock, since))
+static int64_t connect_ms(const tl_acquiring *m) {
+    tl_client *c = m->lock->client;
+    tl_bytes key = tl__name_key(m->lock->name);
+    if (m->asker->was_heard(c, key, m->since))
         return TL_FOREVER; /* it was there: an outage is waited out */
-    int64_t left = lock->client->connect_ms - mute_ms(lock, since);
+    int64_t left = c->connect_ms - m->asker->mute_ms(c, key, m->since);
     return left > 0 ? left : 1;
 }
 
@@ -138,64 +114,16 @@ static int64_t first_connect_ms(const tl_acquiring *m) {
     return left > 0 ? left : 1;
 }
 
-/* Nothing is passed on within the process, nor does anybody stand in line. */
-static tl_status ask_for_votes(tl_acquiring *m, const tl_event *e, int64_t wait_ms, tl_out *out) {
-    const tl_lock *lock = m->lock;
-    tl_client *c = lock->client;
-    tl_job job = tl__lock_job(lock);
-    tl_event start = *e;
-    start.kind = TL_START;
-    job.inbox = (tl_bytes){0};
-    job.fences = 1;
-    m->state = TL_ASKING;
-    tl__quorum_acquire_init(m->votes, &job, c->fleet.servers, &lock->terms->retry, wait_ms,
-                            m->queued ? connect_ms(lock, m->since) : c->connect_ms,
-                            tl__client_seed(c));
-    return tl__quorum_acquire_step(m->votes, &start, out);
-}
-
-/* The line there is everybody's, of this process, too. */
-static tl_status ask_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
-    const tl_lock *lock = m->lock;
-    tl_client *c = lock->client;
-    tl_job job = tl__lock_job(lock);
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    m->state = TL_ASKING;
-    if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
-        job.spare = tl__leases_take(&c->leases, job.ttl_ms, e->now, e->server->drift_ppm);
-    tl__etcd_acquire_init(&m->etcd, &job, &lock->terms->retry, m->wait_ms, first_connect_ms(m),
-                          tl__client_number(c));
-    return tl__etcd_acquire_step(&m->etcd, &start, out);
-}
-
 /* Outside or at the front: ask the server. */
 static tl_status ask(tl_acquiring *m, const tl_event *e, tl_out *out) {
-    tl_lock *lock = m->lock;
-    tl_client *c = lock->client;
-    tl_job job = tl__lock_job(lock);
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    tl_job job = tl__lock_job(m->lock);
+    const tl_event start = {
+        .kind = TL_START, .now = e->now, .server = e->server, .servers = e->servers};
     int64_t left = tl__ms_until(e->now, m->limit);
     int64_t wait_ms = !m->queued || m->wait_ms == TL_FOREVER ? m->wait_ms : left > 0 ? left : 1;
-    if (m->on_etcd)
-        return ask_etcd(m, e, out);
-    if (m->votes)
-        return ask_for_votes(m, e, wait_ms, out);
-    bool lines = c->protocol->lines && m->wait_ms != 0 &&
-                 lock->terms->retry.kind == TL_RETRY_AUTO && lock->terms->retry.max_attempts == 0;
-    job.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
-    job.fair = lock->fair;
-    job.join = lines && (lock->fair || lock->contended);
-    job.place = m->turn.place;
-    job.fences = lock->fair                                                ? 1
-                 : m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES
-                                                                           : 1;
     m->state = TL_ASKING;
-    tl__acquire_init(&m->ask, &job, &lock->terms->retry, wait_ms,
-                     m->queued ? connect_ms(lock, m->since) : first_connect_ms(m),
-                     tl__client_seed(c));
-    if (lines && tl__keeper_hears(&c->keeper, job.key))
-        tl__acquire_armed(&m->ask);
-    return tl__acquire_step(&m->ask, &start, out);
+    return m->asker->ask(m, &job, &start, wait_ms, m->queued ? connect_ms(m) : first_connect_ms(m),
+                         out);
 }
 
 /* Handed over, and not over by itself before we came to know of it? That is then left to expire. */
@@ -217,7 +145,7 @@ static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
 static bool stands_in_queue(tl_acquiring *m) {
     const tl_lock *lock = m->lock;
     const tl_retry *retry = &lock->terms->retry;
-    bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0 && !m->on_etcd;
+    bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0 && m->asker->queues;
     if (m->wait_ms > 0 && (!patient || lock->fair))
         return false;
     return tl__gate_enter(&lock->client->gate, &m->lock->place, m->wait_ms > 0 ? &m->turn : NULL) ==
@@ -249,9 +177,11 @@ const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
 }
 
 /* Nobody holds the lock here, and a question to the server is left without an answer: who knows? */
-static tl_err timed_out(const tl_lock *lock, tl_mono since, const char **words) {
+static tl_err timed_out(const tl_acquiring *m, const char **words) {
+    const tl_lock *lock = m->lock;
     tl_client *c = lock->client;
-    bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) || mute_ms(lock, since) == 0;
+    bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
+                m->asker->mute_ms(c, tl__name_key(lock->name), m->since) == 0;
     *words = held ? "another holds it" : c->backend->unreached;
     *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;
     return held ? TL_ETIMEDOUT : TL_EUNAVAILABLE;
@@ -272,59 +202,8 @@ static tl_status queue(tl_acquiring *m, const tl_event *e, tl_out *out) {
         if (GUARD(given_before_cancel) && is_given(m, e))
             return end(m, TL_OK, "", out);
     }
-    tl_err code = cancelled ? TL_ECANCELLED : timed_out(m->lock, m->since, &words);
+    tl_err code = cancelled ? TL_ECANCELLED : timed_out(m, &words);
     return end(m, code, words, out);
-}
-
-/* For the next who acquires it: whether to begin in line; and where this one has stood, in vain. */
-static void learn(tl_acquiring *m) {
-    const tl_result *r = &m->ask.result;
-    m->lock->contended = m->ask.answered || r->waiting > 0;
-    if (r->code != TL_OK)
-        m->lock->place.place = m->ask.job.place;
-}
-
-/* Something that a server has told, as an event. */
-static bool take_news(tl_news *news, tl_event *e) {
-    unsigned any = news->armed | news->disarmed | news->woken;
-    if (!any)
-        return false;
-    e->from = (uint8_t)__builtin_ctz(any);
-    uint8_t bit = (uint8_t)(1U << e->from);
-    e->armed = news->armed & bit;
-    e->kind = (news->armed | news->disarmed) & bit ? TL_ARMED : TL_WOKEN;
-    uint8_t *told = e->armed ? &news->armed : e->kind == TL_ARMED ? &news->disarmed : &news->woken;
-    *told &= (uint8_t)~bit;
-    return true;
-}
-
-static bool has_news(const tl_news *news) {
-    return news->armed | news->disarmed | news->woken;
-}
-
-/* WOKEN says that there is news, or that it is at the front, which it knows. */
-static tl_status step_votes(tl_acquiring *m, tl_event *e, tl_out *out) {
-    tl_quorum_acquisition *a = m->votes;
-    if (e->kind == TL_WOKEN || e->kind == TL_TIMER) {
-        e->kind = TL_TIMER;
-        (void)take_news(m->news, e);
-    }
-    tl_status status = tl__quorum_acquire_step(a, e, out);
-    if (status == TL_GO && has_news(m->news))
-        out->until = e->now;
-    if (!m->over)
-        m->ask.result = a->result;
-    m->over = m->over || status != TL_GO;
-    return status;
-}
-
-/* While it cleans up the lock may be gone. */
-static tl_status step_etcd(tl_acquiring *m, const tl_event *e, tl_out *out) {
-    tl_status status = tl__etcd_acquire_step(&m->etcd, e, out);
-    if (status != TL_GO && !m->over)
-        tl__leases_give(&m->lock->client->leases, &m->etcd.spare);
-    m->over = m->over || status != TL_GO;
-    return status;
 }
 
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out) {
@@ -334,69 +213,19 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
         return begin(m, &e, out);
     if (m->state == TL_QUEUING)
         return queue(m, &e, out);
-    if (m->votes)
-        return step_votes(m, &e, out);
-    if (m->on_etcd)
-        return step_etcd(m, &e, out);
-    if (e.kind == TL_WOKEN && m->called) { /* of its turn, which it had found out before */
-        m->called = false;
-        e.kind = TL_TIMER;
-    }
-    tl_status status = tl__acquire_step(&m->ask, &e, out);
-    if (status != TL_GO && !m->over) /* while it cleans up the lock may be gone */
-        learn(m);
-    m->over = m->over || status != TL_GO;
-    return status;
+    return m->asker->step(m, &e, out);
 }
 
 /* ---- after ----------------------------------------------------------------------------------- */
 
 tl_machine tl__lock_acquire_rest(tl_acquiring *m, size_t *ret_size) {
-    tl_bytes key = tl__name_key(m->lock->name);
-    *ret_size = m->on_etcd ? sizeof m->etcd : sizeof m->ask;
-    return m->on_etcd ? (tl_machine){&m->etcd, tl__etcd_acquire_step, "acquire", key}
-                      : (tl_machine){&m->ask, tl__acquire_step, "acquire", key};
-}
-
-static tl_hold acquired(const tl_acquiring *m) {
-    const tl_lock *lock = m->lock;
-    const tl_acquisition *a = &m->ask;
-    if (m->turn.given)
-        return m->turn.hold;
-    if (m->on_etcd)
-        return (tl_hold){.token = tl__etcd_token(&m->etcd.id),
-                         .deadline = m->etcd.result.deadline,
-                         .fence = m->etcd.result.fence,
-                         .taken = tl__mono_now(),
-                         .proof = m->etcd.result.proof};
-    if (m->votes)
-        return (tl_hold){.token = m->votes->job.token,
-                         .deadline = m->votes->result.deadline,
-                         .fence = m->votes->result.fence,
-                         .taken = tl__mono_now(),
-                         .proof = m->votes->result.proof,
-                         .ballots = &m->votes->ballots};
-    tl_hold hold = {.token = lock->token,
-                    .deadline = a->result.deadline,
-                    .fence = a->result.fence,
-                    .passes = GUARD(server_queue_first) && a->result.waiting > 0
-                                  ? 0
-                                  : (unsigned)a->job.fences - 1,
-                    .taken = tl__mono_now(),
-                    .proof = a->result.proof};
-    if (a->result.stamp_is_token) {
-        char text[TL_INT_SIZE];
-        tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp_ms);
-        memcpy(hold.token.text, token.p, token.n + 1);
-    }
-    return hold;
+    return m->asker->rest(m, ret_size);
 }
 
 tl_hold tl__lock_acquired(const tl_acquiring *m) {
-    tl_hold hold = acquired(m);
-    bool answered = m->on_etcd ? m->etcd.answered : m->votes ? m->votes->answered : m->ask.answered;
+    tl_hold hold = m->turn.given ? m->turn.hold : m->asker->held(m);
     hold.asked = m->since;
     hold.handed = m->turn.given;
-    hold.waited = m->queued || answered;
+    hold.waited = m->queued || m->asker->answered(m);
     return hold;
 }

@@ -15,12 +15,33 @@ typedef struct {
     uint8_t armed, disarmed, woken;
 } tl_news;
 
-typedef struct {
+struct tl_acquiring;
+
+/** How a lock is acquired at a kind of server: its row is client.backend->asker. */
+typedef struct tl_asker {
+    bool queues; /**< who waits in the usual way stands in the local queue first */
+    /** Begin to ask. job: as for any machine of the lock; start: the first event. */
+    tl_status (*ask)(struct tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
+                     int64_t connect_ms, tl_out *out);
+    /** A step after that. Once it is over the lock may be gone. */
+    tl_status (*step)(struct tl_acquiring *m, tl_event *e, tl_out *out);
+    /** The machine that goes on after TL_DETACH, and how large it is. */
+    tl_machine (*rest)(struct tl_acquiring *m, size_t *ret_size);
+    /** It has ended with TL_OK: the hold, but for what the queue knows of it. */
+    tl_hold (*held)(const struct tl_acquiring *m);
+    /** Has it been told that another holds the lock? */
+    bool (*answered)(const struct tl_acquiring *m);
+    /** Has whoever is asked about the key answered since then; and for how long has a question been without an answer? */
+    bool (*was_heard)(tl_client *client, tl_bytes key, tl_mono since);
+    int64_t (*mute_ms)(tl_client *client, tl_bytes key, tl_mono since);
+} tl_asker;
+
+typedef struct tl_acquiring {
     union { /* first: it has the result */
         tl_acquisition ask;
         tl_etcd_acquisition etcd;
     };
-    bool on_etcd;
+    const tl_asker *asker;
     tl_quorum_acquisition *votes; /**< in its place, of several servers; NULL: of one */
     tl_news *news;                /**< with it */
     tl_lock *lock;

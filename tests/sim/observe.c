@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "client/lock_acquire.h"
+#include "client/backend.h"
 #include "client/run.h"
 #include "protocol/attempt.h"
 #include "protocol/quorum_settle.h"
@@ -73,7 +73,7 @@ static bool read_etcd(const tl_machine *m, machine *ret) {
     const tl_etcd_acquisition *e = m->state;
     if (m->step == tl__lock_acquire_step) {
         const tl_acquiring *a = m->state;
-        if (!a->on_etcd)
+        if (a->asker != tl__backend_etcd.asker)
             return false;
         e = &a->etcd;
         ret->detached = a->over;
