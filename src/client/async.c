@@ -81,12 +81,12 @@ static void add_votes(tl_operation *op) {
 
 static tl_operation *new_op(tl_lock *lock, tl_done_fn done, void *ctx) {
     static const tl_task_kind kind = {.machine = machine, .stepped = stepped};
-    tl_operation *op = calloc(1, lock->several ? sizeof(op_with_votes) : sizeof *op);
+    tl_operation *op = calloc(1, tl__lock_has_votes(lock) ? sizeof(op_with_votes) : sizeof *op);
     if (!op)
         return NULL;
     op->task = (tl_task){.kind = &kind, .listener = &op->listener};
     op->listener.hear = hear;
-    if (lock->several)
+    if (tl__lock_has_votes(lock))
         add_votes(op);
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;

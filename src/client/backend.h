@@ -37,7 +37,8 @@ typedef struct tl_backend {
                    tl_error *err);
     /** NULL, or: can a lock with this key be had, or (looks) be looked at? TL_EINVALID */
     tl_err (*check_key)(const tl_client *client, tl_bytes key, bool looks, tl_error *err);
-    const tl_asker *asker; /**< how a lock is acquired */
+    const tl_asker *asker;   /**< how a lock is acquired, */
+    const tl_holder *holder; /**< and held */
     /* The calls of the public header, whose arguments have been checked. */
     tl_err (*ping)(tl_client *client, tl_error *err);
     /** ask: as tl__ask_init made it, and with what the client says of legacy locks; its info is the answer. */
@@ -55,9 +56,10 @@ const tl_backend *tl__backend_of(const char *url);
 
 /* What rows have in common where a key has one server (backend_server.c). */
 #define TL_BACKEND_OF_ONE                                                                          \
-    .asker = &tl__server_asker, .joined_most = TL_BATCH_MAX,                                       \
+    .asker = &tl__server_asker, .holder = &tl__server_holder, .joined_most = TL_BATCH_MAX,         \
     .unreached = "the server was not reached", .expired = "no renewal succeeded in time"
 extern const tl_asker tl__server_asker;
+extern const tl_holder tl__server_holder;
 bool tl__server_was_heard(tl_client *client, tl_bytes key, tl_mono since);
 int64_t tl__server_mute_ms(tl_client *client, tl_bytes key, tl_mono since);
 tl_err tl__server_reach(tl_client *client, const char *what, tl_error *err);

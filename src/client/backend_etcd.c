@@ -2,10 +2,12 @@
  * The members of an etcd, of which any is asked.
  */
 #include <errno.h>
+#include <stddef.h>
 
 #include "client/backend.h"
 #include "client/inquire.h"
 #include "ground/error.h"
+#include "ground/guard.h"
 #include "protocol/etcd.h"
 #include "protocol/etcd_ask.h"
 
@@ -90,6 +92,78 @@ static const tl_asker asker = {
     .mute_ms = tl__server_mute_ms,
 };
 
+/* ---- holding --------------------------------------------------------------------------------- */
+
+/* It must be told whose the token was: the key of one from elsewhere may be a successor's, too. */
+static void drop(tl_lock *lock) {
+    tl_job job = tl__lock_job(lock);
+    job.revoke = true;
+    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms,
+                           .unbound = job.proof.unbound,
+                           .elsewhere = job.proof.elsewhere,
+                           .lease = job.proof.lease,
+                           .spared = job.proof.spared};
+    tl__hold_drop_in(lock, &job);
+}
+
+/* The renewal that this leads to finds out whether it is so. */
+static void suspect(tl_place *place) {
+    tl_lock *lock = (tl_lock *)((char *)place - offsetof(tl_lock, place));
+    if (lock->task.at != 0)
+        tl__keeper_post(&lock->client->keeper, &lock->task, TL_WAKE_WOKEN);
+}
+
+static void deleted(tl_client *client, tl_bytes topic) {
+    tl__gate_show(&client->gate, tl__etcd_topic_key(topic), suspect);
+}
+
+/* It was there at the revision that the proof tells. */
+static void listen(const tl_lock *lock) {
+    char room[TL_ETCD_TOPIC_MAX];
+    if (lock->proof.changed == 0)
+        return;
+    tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
+    if (topic.n > 0)
+        tl__keeper_seen_in(&lock->client->keeper, topic, lock->proof.changed, deleted);
+}
+
+static void ignore(const tl_lock *lock) {
+    char room[TL_ETCD_TOPIC_MAX];
+    if (!lock->client->keeper.holds)
+        return;
+    tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
+    if (topic.n > 0)
+        tl__keeper_unseen_in(&lock->client->keeper, topic);
+}
+
+/* The lease that it is under alone, for the next lock, where the client has use for it. Else it is revoked. */
+static tl_spare_lease spare_of(tl_lock *lock, tl_job *job) {
+    tl_client *c = lock->client;
+    tl_spare_lease spare = {0};
+    if (!job->proof.doubted || !GUARD(doubted_not_spared))
+        spare = (tl_spare_lease){job->proof.lease, job->ttl_ms, job->believed};
+    job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
+    if (job->revoke)
+        spare.lease = 0;
+    return spare;
+}
+
+static void extend(tl_lock *lock, tl_job *job, int64_t ttl_ms) {
+    if (GUARD(extension_raises))
+        tl__hold_raise(lock, ttl_ms);
+    if (GUARD(extension_keeps_most))
+        job->least_ms = job->ttl_ms;
+}
+
+static const tl_holder holder = {
+    .kind = &tl__hold_kind,
+    .listen = listen,
+    .ignore = ignore,
+    .drop = drop,
+    .spare = spare_of,
+    .extend = extend,
+};
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 static tl_err ask(tl_client *client, tl_etcd_ask *a, const char *what, tl_error *err) {
@@ -146,6 +220,7 @@ const tl_backend tl__backend_etcd = {
     .expired = "no renewal succeeded in time",
     .open = open_members,
     .asker = &asker,
+    .holder = &holder,
     .ping = ping,
     .look = look,
     .scan = scan,

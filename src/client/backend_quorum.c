@@ -3,6 +3,7 @@
  * connections; what is asked of one after the other the caller's thread does, over those that callers borrow.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "client/backend.h"
@@ -10,6 +11,7 @@
 #include "client/keeper_inside.h"
 #include "ground/error.h"
 #include "protocol/quorum_look.h"
+#include "protocol/quorum_settle.h"
 #include "wire/keys.h"
 
 #define CURSOR_BITS 54 /* of a server's cursor */
@@ -127,6 +129,41 @@ static const tl_asker asker = {
     .was_heard = was_heard,
     .mute_ms = mute_ms,
 };
+
+/* ---- holding --------------------------------------------------------------------------------- */
+
+static tl_machine renewal(tl_task *task) {
+    tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
+    return (tl_machine){lock->votes, tl__quorum_renew_step, "renew", tl__name_key(lock->name)};
+}
+
+static void renewal_stepped(tl_task *task, const tl_out *out, tl_status status) {
+    tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
+    const tl_mono believed = {atomic_load(&lock->deadline_ns)};
+    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->votes->result.deadline.ns);
+    tl__hold_noted(lock, out, believed);
+}
+
+static const tl_task_kind hold_kind = {
+    .renews = true, .votes = true, .machine = renewal, .stepped = renewal_stepped};
+
+static void begin_hold(tl_lock *lock, tl_mono hold, uint64_t seed) {
+    const tl_ballots ballots = lock->votes->ballots;
+    tl_job job = tl__lock_job(lock);
+    tl__quorum_renew_init(lock->votes, &job, &ballots, hold, lock->manual_renew, seed);
+}
+
+static void drop(tl_lock *lock) {
+    tl_quorum_settlement s;
+    tl_job job = tl__lock_job(lock);
+    tl__quorum_settle_init(&s, &job, &lock->votes->ballots, TL_RELEASE,
+                           tl__client_seed(lock->client));
+    const tl_machine machine = {&s, tl__quorum_settle_step, "release", tl__name_key(lock->name)};
+    tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
+                         tl__name_hold(lock->name), tl__name_release);
+}
+
+static const tl_holder holder = {.kind = &hold_kind, .begin = begin_hold, .drop = drop};
 
 /* ---- of all at once -------------------------------------------------------------------------- */
 
@@ -380,6 +417,7 @@ const tl_backend tl__backend_quorum = {
     .expired = "no majority of the servers renewed it in time",
     .open = open_quorum,
     .asker = &asker,
+    .holder = &holder,
     .ping = ping,
     .look = look,
     .scan = scan,

@@ -93,6 +93,18 @@ const tl_asker tl__server_asker = {
     .mute_ms = tl__server_mute_ms,
 };
 
+/* ---- holding --------------------------------------------------------------------------------- */
+
+/* Without a proof, so that a stamp without scripts is left to run out: the caller's own release may be in flight, and the
+ * second of two DELs finds a successor's lock. */
+static void drop(tl_lock *lock) {
+    tl_job job = tl__lock_job(lock);
+    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms, .unbound = job.proof.unbound};
+    tl__hold_drop_in(lock, &job);
+}
+
+const tl_holder tl__server_holder = {.kind = &tl__hold_kind, .drop = drop};
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 tl_err tl__server_reach(tl_client *client, const char *what, tl_error *err) {

@@ -11,8 +11,6 @@
 #include "client/lock.h"
 #include "client/trace.h"
 #include "ground/guard.h"
-#include "protocol/etcd.h"
-#include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
 
 #define LOCK_OF(task) ((tl_lock *)((char *)(task)-offsetof(tl_lock, task)))
@@ -21,13 +19,8 @@ static tl_machine machine(tl_task *task);
 static bool stay(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 
-static tl_machine votes_machine(tl_task *task);
-static void votes_stepped(tl_task *task, const tl_out *out, tl_status status);
-
-static const tl_task_kind kind = {
+const tl_task_kind tl__hold_kind = {
     .renews = true, .machine = machine, .stay = stay, .stepped = stepped};
-static const tl_task_kind votes_kind = {
-    .renews = true, .votes = true, .machine = votes_machine, .stepped = votes_stepped};
 
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
     atomic_store(&lock->deadline_ns, deadline.ns);
@@ -49,37 +42,17 @@ bool tl__hold_outlived(const tl_lock *lock) {
 
 /* ---- what is left over ----------------------------------------------------------------------- */
 
-static void drop_votes_in(tl_lock *lock) {
-    tl_quorum_settlement s;
-    tl_job job = tl__lock_job(lock);
-    tl__quorum_settle_init(&s, &job, &lock->votes->ballots, TL_RELEASE,
-                           tl__client_seed(lock->client));
-    const tl_machine machine = {&s, tl__quorum_settle_step, "release", tl__name_key(lock->name)};
+void tl__hold_drop_in(tl_lock *lock, const tl_job *job) {
+    tl_settle s;
+    tl_mono believed = {atomic_load(&lock->deadline_ns)};
+    tl__settle_init(&s, job, TL_RELEASE, believed, tl__client_seed(lock->client));
+    const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
                          tl__name_hold(lock->name), tl__name_release);
 }
 
-/* Without a proof, so that a stamp without scripts is left to run out: the caller's own release may be
- * in flight, and the second of two DELs finds a successor's lock. On etcd it must be told whose the token was: the key of one
- * from elsewhere may be a successor's, too. */
-static void drop_in(tl_lock *lock) {
-    tl_settle s;
-    if (lock->several) {
-        drop_votes_in(lock);
-        return;
-    }
-    tl_job job = tl__lock_job(lock);
-    tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    job.revoke = lock->client->members != NULL;
-    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms,
-                           .unbound = job.proof.unbound,
-                           .elsewhere = job.revoke && job.proof.elsewhere,
-                           .lease = job.revoke ? job.proof.lease : 0,
-                           .spared = job.proof.spared};
-    tl__settle_init(&s, &job, TL_RELEASE, believed, tl__client_seed(lock->client));
-    const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};
-    tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
-                         tl__name_hold(lock->name), tl__name_release);
+static const tl_holder *holder_of(const tl_lock *lock) {
+    return lock->client->backend->holder;
 }
 
 void tl__hold_undo(tl_lock *lock) {
@@ -87,7 +60,7 @@ void tl__hold_undo(tl_lock *lock) {
     if (tl__keeper_ready(k))
         return; /* it expires by itself */
     tl__keeper_lock(k);
-    drop_in(lock);
+    holder_of(lock)->drop(lock);
     tl__keeper_unlock(k);
 }
 
@@ -186,41 +159,9 @@ static void report(tl_lock *lock, tl_state state, const tl_note *note) {
 }
 
 void tl__hold_init(tl_lock *lock) {
-    lock->task.kind = lock->several ? &votes_kind : &kind;
+    lock->task.kind = holder_of(lock)->kind;
     if (lock->events)
         lock->events->report = (tl_report){.call = tell, .owner = lock};
-}
-
-/* ---- on etcd: who deletes its key is heard ------------------------------------------------------ */
-
-/* The renewal that this leads to finds out whether it is so. */
-static void suspect(tl_place *place) {
-    tl_lock *lock = (tl_lock *)((char *)place - offsetof(tl_lock, place));
-    if (lock->task.at != 0)
-        tl__keeper_post(&lock->client->keeper, &lock->task, TL_WAKE_WOKEN);
-}
-
-static void deleted(tl_client *client, tl_bytes topic) {
-    tl__gate_show(&client->gate, tl__etcd_topic_key(topic), suspect);
-}
-
-/* It was there at the revision that the proof tells. */
-static void listen_to_key(const tl_lock *lock) {
-    char room[TL_ETCD_TOPIC_MAX];
-    if (!lock->client->members || lock->proof.changed == 0)
-        return;
-    tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
-    if (topic.n > 0)
-        tl__keeper_seen_in(&lock->client->keeper, topic, lock->proof.changed, deleted);
-}
-
-static void ignore_key(const tl_lock *lock) {
-    char room[TL_ETCD_TOPIC_MAX];
-    if (!lock->client->members || !lock->client->keeper.holds)
-        return;
-    tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
-    if (topic.n > 0)
-        tl__keeper_unseen_in(&lock->client->keeper, topic);
 }
 
 /* ---- renewals -------------------------------------------------------------------------------- */
@@ -240,11 +181,21 @@ static tl_renew *resume(tl_lock *lock) {
 }
 
 static void drop_renewal(tl_lock *lock) {
-    if (lock->several)
+    if (tl__lock_has_votes(lock))
         return;
     if (lock->renewal)
         tl__keeper_give_renewal(&lock->client->keeper, lock->renewal);
     lock->renewal = NULL;
+}
+
+static void listen(const tl_lock *lock) {
+    if (holder_of(lock)->listen)
+        holder_of(lock)->listen(lock);
+}
+
+static void ignore(const tl_lock *lock) {
+    if (holder_of(lock)->ignore)
+        holder_of(lock)->ignore(lock);
 }
 
 /* Remember what it has come to. There is a renewal to be had: who keeps one has made the next before. */
@@ -253,7 +204,7 @@ static void remember(tl_lock *lock) {
     bool changed = lock->proof.changed != k->step.job.proof.changed;
     lock->proof = k->step.job.proof;
     if (changed)
-        listen_to_key(lock);
+        listen(lock);
     lock->rest = k->step.rest;
     if (!lock->rest.asking) {
         if (GUARD(rest_keeps_no_room))
@@ -311,8 +262,7 @@ static void note_cause(tl_lock *lock, const tl_out *out) {
     }
 }
 
-/* What its step had to say, and until when the hold was believed in before. */
-static void take_notes(tl_lock *lock, const tl_out *out, tl_mono believed) {
+void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed) {
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
     tl__count_step(&lock->client->counts, out);
@@ -329,7 +279,7 @@ static void take_notes(tl_lock *lock, const tl_out *out, tl_mono believed) {
         if (state != TL_LOST)
             continue;
         if (GUARD(loss_cleans_up) && leaves_something(lock, out->note[i].why))
-            drop_in(lock);
+            holder_of(lock)->drop(lock);
         if (out->note[i].why != TL_LOST_MAX_HOLD && lock->terms->hold_ns)
             atomic_store(lock->terms->hold_ns, 0);
         if (GUARD(loss_leaves_front))
@@ -345,22 +295,10 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
         remember(lock);
     if (status == TL_END) {
         drop_renewal(lock);
-        ignore_key(lock);
+        ignore(lock);
         atomic_store(&lock->deadline_ns, 0);
     }
-    take_notes(lock, out, believed);
-}
-
-static tl_machine votes_machine(tl_task *task) {
-    tl_lock *lock = LOCK_OF(task);
-    return (tl_machine){lock->votes, tl__quorum_renew_step, "renew", tl__name_key(lock->name)};
-}
-
-static void votes_stepped(tl_task *task, const tl_out *out, tl_status status) {
-    tl_lock *lock = LOCK_OF(task);
-    const tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->votes->result.deadline.ns);
-    take_notes(lock, out, believed);
+    tl__hold_noted(lock, out, believed);
 }
 
 /* Nobody overwrites a token. */
@@ -383,12 +321,9 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     if (lock->events)
         lock->events->told = TL_HELD;
     lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);
-    listen_to_key(lock);
-    if (lock->several) {
-        const tl_ballots ballots = lock->votes->ballots;
-        tl_job job = tl__lock_job(lock);
-        tl__quorum_renew_init(lock->votes, &job, &ballots, hold, lock->manual_renew, seed);
-    }
+    listen(lock);
+    if (holder_of(lock)->begin)
+        holder_of(lock)->begin(lock, hold, seed);
     return tl__keeper_add(k, &lock->task, TL_START);
 }
 
@@ -406,7 +341,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->proof = hold->proof;
     lock->taken = hold->taken;
     atomic_store(&lock->fence, hold->fence);
-    if (lock->several)
+    if (hold->ballots)
         lock->votes->ballots = *hold->ballots;
     if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
         (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
@@ -419,7 +354,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
         return TL_OK;
     }
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
-    drop_in(lock);
+    holder_of(lock)->drop(lock);
     return TL_ENOMEM;
 }
 
@@ -486,7 +421,7 @@ bool tl__hold_stop(tl_lock *lock) {
     bool left = !lock->manual_renew && lock->task.at != 0;
     tl__keeper_remove(k, &lock->task);
     drop_renewal(lock);
-    ignore_key(lock);
+    ignore(lock);
     if (lock->events)
         tl__keeper_withdraw(k, &lock->events->report);
     if (GUARD(stop_awaits_callback))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/backend.h"
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
@@ -318,7 +319,7 @@ static tl_err make_connections(tl_keeper *k) {
     if (!k->wakeup)
         k->wakeup = tl__wakeup_new(&k->client->node.endpoint, &limits, k->client->attempt_ms,
                                    &wakes);
-    bool all = !k->client->members || tl__keeper_make_holds(k, &limits);
+    bool all = !k->client->backend->holder->listen || tl__keeper_make_holds(k, &limits);
     return k->conn && k->wakeup && all && tl__keeper_have_renewal(k) ? TL_OK : TL_ENOMEM;
 }
 

@@ -391,7 +391,7 @@ void tl__keeper_detach_in(tl_keeper *k, const tl_machine *machine, size_t size, 
         return;
     }
     memcpy(d->state, machine->state, size);
-    d->task.kind = k->client->fleet.servers > 0 ? &kind_of_votes : &kind_of_task;
+    d->task.kind = k->client->backend->holder->kind->votes ? &kind_of_votes : &kind_of_task;
     d->machine = *machine;
     d->machine.state = d->state;
     d->keeper = k;

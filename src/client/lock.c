@@ -110,7 +110,7 @@ static void free_parts(tl_lock *lock) {
     if (lock->terms)
         tl__terms_free(lock->terms);
     tl__hold_free_events(lock);
-    if (lock->several)
+    if (tl__lock_has_votes(lock))
         free(lock->votes);
     free(lock);
 }
@@ -132,12 +132,12 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     lock->client = client;
     lock->name = tl__name_new(key.p, key.n);
     lock->terms = tl__terms_new(&terms);
-    lock->several = client->fleet.servers > 0;
-    if (lock->several)
-        lock->votes = calloc(1, sizeof *lock->votes);
     lock->events = o->on_event ? new_events(lock, o) : NULL;
-    if (!lock->name || !lock->terms || (o->on_event && !lock->events) ||
-        (lock->several && !lock->votes)) {
+    tl__hold_init(lock);
+    bool votes = tl__lock_has_votes(lock);
+    if (votes)
+        lock->votes = calloc(1, sizeof *lock->votes);
+    if (!lock->name || !lock->terms || (o->on_event && !lock->events) || (votes && !lock->votes)) {
         free_parts(lock);
         return NULL;
     }
@@ -147,7 +147,6 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     lock->manual_renew = o->manual_renew;
     key = tl__name_key(lock->name); /* ours from here on */
     lock->place = (tl_place){.key = key, .hash = tl__gate_hash(key)};
-    tl__hold_init(lock);
     return lock;
 }
 
@@ -300,7 +299,7 @@ static tl_err release(tl_lock *lock, tl_error *err);
  * key is removed in the background (tl__lock_begin_acquire), and a try may find it still. */
 static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
     const tl_client *c = lock->client;
-    int64_t most = wait_ms != 0 ? wait_ms : lock->several ? 0 : c->connect_ms;
+    int64_t most = wait_ms != 0 ? wait_ms : tl__lock_has_votes(lock) ? 0 : c->connect_ms;
     if (most < c->attempt_ms || !tl__hold_outlived(lock))
         return 0;
     tl_mono began = tl__mono_now(), now;
@@ -317,7 +316,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err)
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
-    if (lock->several)
+    if (tl__lock_has_votes(lock))
         return acquire_votes(lock, wait_ms, cancel, err);
     /* First of all: what is taken must have a keeper. */
     tl_waiter *waiter = tl__keeper_ready(&c->keeper) ? NULL : tl__waiter_take(c);
@@ -360,20 +359,6 @@ static tl_err release_votes(tl_lock *lock, tl_error *err) {
     return code;
 }
 
-/* On etcd: the lease that it is under alone, for the next lock, where the client has use for it. Else it is revoked. */
-static tl_spare_lease lease_of(tl_lock *lock, tl_job *job) {
-    tl_client *c = lock->client;
-    tl_spare_lease spare = {0};
-    if (!c->members)
-        return spare;
-    if (!job->proof.doubted || !GUARD(doubted_not_spared))
-        spare = (tl_spare_lease){job->proof.lease, job->ttl_ms, job->believed};
-    job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
-    if (job->revoke)
-        spare.lease = 0;
-    return spare;
-}
-
 static tl_err release(tl_lock *lock, tl_error *err) {
     tl_settle s;
     tl_out out;
@@ -381,10 +366,11 @@ static tl_err release(tl_lock *lock, tl_error *err) {
     tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code || passed)
         return code;
-    if (lock->several)
+    if (tl__lock_has_votes(lock))
         return release_votes(lock, err);
     tl_job job = tl__lock_job(lock);
-    const tl_spare_lease spare = lease_of(lock, &job);
+    const tl_holder *holder = lock->client->backend->holder;
+    const tl_spare_lease spare = holder->spare ? holder->spare(lock, &job) : (tl_spare_lease){0};
     code = settle(lock, TL_RELEASE, &job, &s, &out);
     /* Asked again, it revokes the lease. */
     if (code == TL_OK && !s.maybe && (!s.job.again || !GUARD(spared_not_revoked)))
@@ -471,14 +457,10 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
         return TL_EINVALID;
     if (tl__keeper_ready(&lock->client->keeper))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
-    if (lock->several)
+    if (tl__lock_has_votes(lock))
         return extend_votes(lock, ttl_ms, err);
-    if (lock->client->members) {
-        if (GUARD(extension_raises))
-            tl__hold_raise(lock, ttl_ms);
-        if (GUARD(extension_keeps_most))
-            job.least_ms = job.ttl_ms;
-    }
+    if (lock->client->backend->holder->extend)
+        lock->client->backend->holder->extend(lock, &job, ttl_ms);
     job.ttl_ms = ttl_ms;
     tl_err code = settle(lock, TL_RENEW, &job, &s, &out);
     if (code == TL_ELOST)
@@ -511,7 +493,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     lock->proof = (tl_proof){.elsewhere = true};
     if (!tl__bytes_to_int(tl__bytes(token, n), &lock->proof.stamp_ms))
         lock->proof.stamp_ms = 0;
-    if (lock->several) /* who has it isn't known */
+    if (tl__lock_has_votes(lock)) /* who has it isn't known */
         lock->votes->ballots = (tl_ballots){.count = (uint8_t)lock->client->fleet.servers};
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     lock->adopted = true;

@@ -69,7 +69,6 @@ struct tl_lock {
     int32_t ttl_ms;
     bool manual_renew;
     bool fair;
-    bool several;   /* independent servers, of which a majority holds it */
     bool adopted;   /* a token from elsewhere that no answer has confirmed yet */
     bool contended; /* it had to wait the last time, or others stood in line */
     uint8_t passes; /* how often this hold may pass on yet within the process */
@@ -92,10 +91,33 @@ struct tl_lock {
     tl_task task;
     tl_rest rest;
     union {
-        tl_renewal *renewal;      /* the one in flight; NULL: none is */
-        tl_quorum_renewal *votes; /* several: what the servers hold, and what renews it */
+        tl_renewal *renewal; /* the one in flight; NULL: none is */
+        tl_quorum_renewal
+            *votes; /* tl__lock_has_votes: what the servers hold, and what renews it */
     };
 };
+
+/** Is it held by votes of independent servers, which the keeper alone asks? */
+static inline bool tl__lock_has_votes(const tl_lock *lock) {
+    return lock->task.kind->votes;
+}
+
+/** What a kind of server does with a hold in its own way: its row is client.backend->holder. All but `spare` and `extend` with
+ *  keeper.mutex held. */
+typedef struct tl_holder {
+    const tl_task_kind *kind; /**< how the keeper renews it */
+    /** NULL, or: make its machine, of a hold that lasts until `hold` at most. */
+    void (*begin)(tl_lock *lock, tl_mono hold, uint64_t seed);
+    /** NULL, or: have oneself told when its key is deleted; and no more. */
+    void (*listen)(const tl_lock *lock);
+    void (*ignore)(const tl_lock *lock);
+    /** Give back, in the background, what may be left of it. */
+    void (*drop)(tl_lock *lock);
+    /** NULL, or: of a release that begins, what the client may keep of it if it works. */
+    tl_spare_lease (*spare)(tl_lock *lock, tl_job *job);
+    /** NULL, or: an extension begins. */
+    void (*extend)(tl_lock *lock, tl_job *job, int64_t ttl_ms);
+} tl_holder;
 
 /* ---- lock_state.c ---------------------------------------------------------------------------- */
 
@@ -141,6 +163,12 @@ tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err);
 /* ---- hold.c: all but tl__hold_init, tl__hold_free_events and the queries take the keeper's mutex, or want it (_in) --- */
 
 void tl__hold_init(tl_lock *lock);
+/** How the keeper renews by the machine of renew.h. */
+extern const tl_task_kind tl__hold_kind;
+/** A step of its renewal has said this of it; it was believed in until then before. */
+void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed);
+/** By the machine of settle.h: for tl_holder.drop. */
+void tl__hold_drop_in(tl_lock *lock, const tl_job *job);
 /** Of a lock that is not held, and is being freed. */
 void tl__hold_free_events(tl_lock *lock);
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);

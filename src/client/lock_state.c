@@ -130,8 +130,7 @@ void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     ret->line = tl__name_line(name);
     ret->slot = name->slot;
     ret->token = lock->token;
-    ret->bind = lock->manual_renew ||
-                (lock->client->protocol != &tl__protocol_token && !lock->several);
+    ret->bind = lock->manual_renew || !ret->protocol->binds_late;
     ret->fence = atomic_load(&lock->fence);
     ret->ttl_ms = lock->ttl_ms;
     ret->stands = stood_ms > 0;

@@ -469,6 +469,7 @@ typedef struct tl_protocol {
     bool (*lines)(const tl_server *server, const tl_rules *rules, tl_mono now);
     /** Those in line are called when it is their turn, and acquire the lock: nobody may do it for them. */
     bool called;
+    bool binds_late; /**< S is told of a hold by its first renewal; false: by the take */
     bool reads_wall; /**< it wants tl_server.wall_us */
     /** How a holder, or who waits for one, is told at once when K changes; NULL: it isn't. */
     const struct tl_watching *watching;

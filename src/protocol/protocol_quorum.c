@@ -123,4 +123,5 @@ const tl_protocol tl__protocol_quorum = {
     .answered = answered,
     .who = {"tokens need", NULL},
     .outdated = outdated,
+    .binds_late = true,
 };

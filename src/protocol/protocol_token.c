@@ -440,4 +440,5 @@ const tl_protocol tl__protocol_token = {
     .outdated = outdated,
     .leaves = leaves,
     .lines = lines,
+    .binds_late = true,
 };
