@@ -1,6 +1,7 @@
 /*
- * The kinds of servers that keep locks, a row for each: what a client does there in a way of its own. Nothing outside the rows
- * asks which kind it is.
+ * The kinds of servers that keep locks, a row for each: what a client does there in a way of its own. Other files call the
+ * row. Some still ask by themselves: whether keys are on several nodes (tl__fleet_has_nodes), whether a lock has votes
+ * (tl__lock_has_votes), and known.c and trace.c.
  */
 #ifndef TL_BACKEND_H
 #define TL_BACKEND_H
@@ -12,9 +13,9 @@
 #include "protocol/break.h"
 #include "protocol/scan.h"
 
-/** Who waits for a lock there stands in a line ... */
+/** Do waiters queue at the server? */
 typedef enum {
-    TL_LINE_BY_PROTOCOL, /**< if the protocol has one */
+    TL_LINE_BY_PROTOCOL, /**< if the protocol has a queue there */
     TL_LINE_ALWAYS,
     TL_LINE_NEVER
 } tl_line_kind;
@@ -22,20 +23,20 @@ typedef enum {
 typedef struct tl_backend {
     const char *scheme;          /**< how its URLs begin: for messages */
     const tl_protocol *protocol; /**< by which it keeps locks; NULL: by that of the options */
-    int64_t quiet_ms;            /**< unless the options say otherwise */
-    int64_t ttl_least_ms;        /**< of a lock; 0: as of any */
-    const char *ttl_why;         /**< and why */
+    int64_t quiet_ms;            /**< of a client whose options have quiet_ms 0 */
+    int64_t ttl_least_ms;        /**< the shortest lifetime of a lock; 0: as everywhere */
+    const char *ttl_why;         /**< and why, for messages */
     tl_line_kind line;
-    bool names_nest;      /**< who holds a/b is in the way of a */
+    bool names_nest;      /**< the holder of a/b keeps others from a */
     bool sentinel_login;  /**< the options sentinel_user and sentinel_password are of use */
     unsigned joined_most; /**< locks that one request renews at most: renewals are spread by that */
-    const char *unreached; /**< for who had to wait: nobody could be asked; */
-    const char *expired;   /**< for who has lost a lock: it was not renewed in time */
-    /** As a client is opened, behind its first node's endpoint: refuse what of the options can't be had there, and set up who
-     *  is asked. NULL: all can be, and that node is. TL_EINVALID, TL_ENOMEM */
+    const char *unreached; /**< message: a wait has ended, and no server replied */
+    const char *expired;   /**< message: a lock is lost, as it was not renewed in time */
+    /** A client is being opened, and its first node's endpoint is set: reject options that are not supported there, and set up
+     *  the servers. NULL: there is nothing to do. TL_EINVALID, TL_ENOMEM */
     tl_err (*open)(tl_client *client, const tl_seeds *seeds, const tl_client_options *options,
                    tl_error *err);
-    /** NULL, or: can a lock with this key be had, or (looks) be looked at? TL_EINVALID */
+    /** NULL: every key will do. Or: can a lock with this key be acquired, or (looks) be looked at? TL_EINVALID */
     tl_err (*check_key)(const tl_client *client, tl_bytes key, bool looks, tl_error *err);
     const tl_asker *asker;   /**< how a lock is acquired, */
     const tl_holder *holder; /**< and held */

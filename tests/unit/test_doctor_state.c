@@ -1,28 +1,13 @@
 /*
  * What the doctor says becomes of a lock in a server: evicted, forgotten in a restart, lost in a failover, refused.
  */
-#include <string.h>
-
-#include "doctor/doctor.h"
-#include "tests.h"
-
-static doctor_facts facts;
-static doctor_report report;
+#include "doctor_findings.h"
 
 /* Nothing is wrong with this one. */
 #define MEMORY "maxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
 #define KEPT "aof_enabled:1\r\naof_last_write_status:ok\r\nrdb_last_bgsave_status:ok\r\n"
 #define MASTER "role:master\r\nconnected_slaves:0\r\n"
 #define WELL "redis_mode:standalone\r\nuptime_in_seconds:5000\r\n" MEMORY KEPT MASTER
-
-static void info(const char *text) {
-    (void)snprintf(facts.info, sizeof facts.info, "%s", text);
-}
-
-static void set(int which, const char *text) {
-    facts.config[which].known = true;
-    (void)snprintf(facts.config[which].text, sizeof facts.config[which].text, "%s", text);
-}
 
 static int set_up(void **state) {
     (void)state;
@@ -41,39 +26,6 @@ TESTS_WITH(set_up, NULL);
 static void check(void) {
     report.count = 0;
     doctor_check_state(&facts, &report);
-}
-
-static const doctor_finding *find(const char *what) {
-    for (int i = 0; i < report.count; i++)
-        if (strstr(report.finding[i].what, what))
-            return &report.finding[i];
-    return NULL;
-}
-
-/* This is found, of this level. */
-static const doctor_finding *says(const char *id, doctor_level level, const char *what) {
-    check();
-    const doctor_finding *x = find(what);
-    if (!x)
-        fail_msg("not found: %s", what);
-    assert_string_equal(x->id, id);
-    if (x->level != level)
-        fail_msg("%s: %s, not %s", what, doctor_level_name(x->level), doctor_level_name(level));
-    assert_true(x->why[0] && x->fix[0]);
-    return x;
-}
-
-/* And nothing else is. */
-static const doctor_finding *says_only(const char *id, doctor_level level, const char *what) {
-    const doctor_finding *x = says(id, level, what);
-    assert_int_equal(report.count, 1);
-    return x;
-}
-
-static void says_nothing(void) {
-    check();
-    if (report.count > 0)
-        fail_msg("%s", report.finding[0].what);
 }
 
 TEST(nothing_is_found_where_nothing_is_wrong) {
