@@ -2,32 +2,20 @@
  * Acquiring and releasing without blocking. The keeper runs the same machines as a caller
  * that blocks would, behind the same local queue; the result is told like an event of the lock. An
  * operation must be told exactly once, unless its lock is freed first, and outlive whatever its
- * machine has left to clean up.
+ * machine has left to clean up. Where the keeper alone asks (tl_runner.asks_all) it runs those of callers that block, too.
  */
 #include "client/async.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "client/backend.h"
 #include "client/lock_acquire.h"
 #include "ground/cancel.h"
 #include "ground/error.h"
 #include "ground/guard.h"
-#include "protocol/quorum_settle.h"
-#include "protocol/settle.h"
 
 typedef enum { ACQUIRES, RELEASES, EXTENDS } does;
-
-/* What it has of several servers. */
-typedef struct {
-    tl_listener listener[TL_QUORUM_MAX];
-    tl_news news;
-    union {
-        tl_result result;
-        tl_quorum_acquisition acquire;
-        tl_quorum_settlement settle;
-    } machine;
-} votes;
 
 typedef struct tl_operation {
     tl_task task;
@@ -44,13 +32,9 @@ typedef struct tl_operation {
     bool completed, lingers, over, told;
     tl_err code;
     tl_error err;
-    votes *votes;   /* of several servers: it has the machine; NULL: of one */
     int64_t ttl_ms; /* EXTENDS */
-    union {
-        tl_result result; /* of either */
-        tl_acquiring acquire;
-        tl_settle settle;
-    } machine;
+    /* Begins with its result. ACQUIRES: a tl_acquiring, and behind it what tl_asker.room says; else that of tl_settling. */
+    _Alignas(max_align_t) unsigned char machine[];
 } tl_operation;
 
 #define OP_OF(pointer, member) ((tl_operation *)((char *)(pointer)-offsetof(tl_operation, member)))
@@ -60,34 +44,23 @@ typedef struct tl_operation {
 static tl_machine machine(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 static void hear(tl_listener *listener, unsigned flags);
-static void hear_one(tl_listener *listener, unsigned flags);
 static void tell(tl_report *report);
 
-/* In one piece: a pointer back from `votes` is a matter of arithmetic. */
-typedef struct {
-    tl_operation op; /* first */
-    votes votes;
-} op_with_votes;
-
-static void add_votes(tl_operation *op) {
-    static const tl_task_kind kind = {.votes = true, .machine = machine, .stepped = stepped};
-    op->votes = &((op_with_votes *)op)->votes;
-    op->task = (tl_task){.kind = &kind, .listener = op->votes->listener};
-    for (unsigned i = 0; i < TL_QUORUM_MAX; i++) {
-        op->votes->listener[i].hear = hear_one;
-        op->votes->listener[i].server = (uint8_t)i;
-    }
+static const tl_settling *settling_of(const tl_operation *op) {
+    return op->client->backend->holder->settling;
 }
 
-static tl_operation *new_op(tl_lock *lock, tl_done_fn done, void *ctx) {
+static tl_operation *new_op(tl_lock *lock, does does, tl_done_fn done, void *ctx) {
     static const tl_task_kind kind = {.machine = machine, .stepped = stepped};
-    tl_operation *op = calloc(1, tl__lock_has_votes(lock) ? sizeof(op_with_votes) : sizeof *op);
+    const tl_backend *backend = lock->client->backend;
+    tl_operation *op = calloc(1, sizeof *op + (does == ACQUIRES
+                                                   ? sizeof(tl_acquiring) + backend->asker->room
+                                                   : backend->holder->settling->size));
     if (!op)
         return NULL;
-    op->task = (tl_task){.kind = &kind, .listener = &op->listener};
+    op->task.kind = &kind;
     op->listener.hear = hear;
-    if (tl__lock_has_votes(lock))
-        add_votes(op);
+    op->does = does;
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
     op->client = lock->client;
@@ -113,16 +86,12 @@ static const char *const names[] = {
 
 static tl_machine machine(tl_task *task) {
     tl_operation *op = OP_OF(task, task);
-    tl_machine m = {&op->machine, tl__lock_acquire_step, names[op->does], tl__name_key(op->name)};
-    if (op->does == ACQUIRES)
-        return m;
-    m.state = op->votes ? (void *)&op->votes->machine : &op->machine;
-    m.step = op->votes ? tl__quorum_settle_step : tl__settle_step;
-    return m;
+    tl_step step = op->does == ACQUIRES ? tl__lock_acquire_step : settling_of(op)->step;
+    return (tl_machine){op->machine, step, names[op->does], tl__name_key(op->name)};
 }
 
 static const tl_result *result_of(const tl_operation *op) {
-    return op->votes && op->does != ACQUIRES ? &op->votes->machine.result : &op->machine.result;
+    return (const tl_result *)op->machine;
 }
 
 static void hear(tl_listener *listener, unsigned flags) {
@@ -130,28 +99,10 @@ static void hear(tl_listener *listener, unsigned flags) {
     tl__keeper_post(&op->client->keeper, &op->task, flags);
 }
 
-static void forget_armed(tl_news *news, uint8_t bit) {
-    news->armed &= (uint8_t)~bit;
-    news->disarmed &= (uint8_t)~bit;
-}
-
-/* Of one of several servers: its machine is given that when the thread looks after posts. */
-static void hear_one(tl_listener *listener, unsigned flags) {
-    votes *v = (votes *)((char *)(listener - listener->server) - offsetof(votes, listener));
-    tl_operation *op = (tl_operation *)((char *)v - offsetof(op_with_votes, votes));
-    uint8_t bit = (uint8_t)(1U << listener->server);
-    if (flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED))
-        forget_armed(&v->news, bit); /* the newest counts */
-    v->news.armed |= flags & TL_WAKE_ARMED ? bit : 0;
-    v->news.disarmed |= flags & TL_WAKE_DISARMED ? bit : 0;
-    v->news.woken |= flags & TL_WAKE_WOKEN ? bit : 0;
-    tl__keeper_post(&op->client->keeper, &op->task, TL_WAKE_WOKEN);
-}
-
 /* ---- results --------------------------------------------------------------------------------- */
 
 static tl_err acquired(tl_operation *op) {
-    tl_hold hold = tl__lock_acquired(&op->machine.acquire);
+    tl_hold hold = tl__lock_acquired((const tl_acquiring *)op->machine);
     return tl__hold_begin_in(op->lock, &hold, tl__client_seed(op->client));
 }
 
@@ -184,10 +135,8 @@ static void completed(tl_operation *op, const tl_out *out) {
     if ((op->does == RELEASES && GUARD(async_release_leaves_front)) ||
         (op->does == ACQUIRES && op->code && GUARD(async_failure_leaves_front)))
         tl__gate_leave(&op->client->gate, &lock->place);
-    if (op->does == EXTENDS && op->code == TL_OK)
-        op->renewed = tl__hold_extended_in(lock, op->ttl_ms, &op->votes->machine.settle.ballots);
-    if (op->does == EXTENDS && op->code) /* what it has asked for may come yet */
-        lock->votes->ballots.doubted |= op->votes->machine.settle.ballots.doubted;
+    if (op->does == EXTENDS)
+        op->renewed = settling_of(op)->extended(lock, op->ttl_ms, op->machine);
     if (op->code)
         (void)tl__lock_fail_by(lock, op->code, names[op->does],
                                op->does == ACQUIRES ? tl__lock_busy(lock, op->code, words) : words,
@@ -281,11 +230,10 @@ void tl__async_abandon(tl_lock *lock) {
 /* ---- beginning ------------------------------------------------------------------------------- */
 
 static void init_acquire(tl_operation *op, int64_t wait_ms) {
-    tl_acquiring *m = &op->machine.acquire;
+    tl_acquiring *m = (tl_acquiring *)op->machine;
     op->lock->token = tl__client_token(op->client);
     tl__lock_acquire_init(m, op->lock, wait_ms, &op->listener);
-    if (op->votes)
-        tl__lock_acquire_votes(m, &op->votes->machine.acquire, &op->votes->news);
+    op->task.listener = m->asker->attach ? m->asker->attach(m, m + 1, &op->task) : &op->listener;
 }
 
 /* ttl_ms 0: it releases. */
@@ -296,8 +244,7 @@ static void init_settle(tl_operation *op, int64_t ttl_ms) {
     tl_job job = tl__lock_job(lock);
     op->ttl_ms = ttl_ms;
     job.ttl_ms = ttl_ms ? ttl_ms : job.ttl_ms;
-    tl__quorum_settle_init(&op->votes->machine.settle, &job, &lock->votes->ballots,
-                           ttl_ms ? TL_RENEW : TL_RELEASE, seed);
+    settling_of(op)->init(op->machine, lock, &job, ttl_ms ? TL_RENEW : TL_RELEASE, seed);
     tl__keeper_unlock(&op->client->keeper);
 }
 
@@ -346,7 +293,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx
         return code;
     if (!done)
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "no function to call", err);
-    tl_operation *op = new_op(lock, done, ctx);
+    tl_operation *op = new_op(lock, ACQUIRES, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
     init_acquire(op, wait_ms);
@@ -368,25 +315,18 @@ static tl_err release(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) 
     bool passed = false;
     if (!done)
         return tl__lock_fail(lock, TL_EINVALID, "release", "no function to call", err);
-    tl_operation *op = new_op(lock, done, ctx);
+    tl_operation *op = new_op(lock, RELEASES, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "release", "out of memory", err);
-    tl_mono believed = {atomic_load(&lock->deadline_ns)};
     tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code) {
         op->over = op->told = true;
         let_go(op);
         return code;
     }
-    op->does = RELEASES;
     if (passed)
         return tell_only(op);
-    tl_job job = tl__lock_job(lock);
-    if (op->votes)
-        init_settle(op, 0);
-    else
-        tl__settle_init(&op->machine.settle, &job, TL_RELEASE, believed,
-                        tl__client_seed(op->client));
+    init_settle(op, 0);
     return start(op, err);
 }
 
@@ -395,12 +335,12 @@ tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error
     return begun(lock, TL_COUNT_RELEASES, release(lock, done, ctx, err));
 }
 
-/* ---- several servers, for callers that block --------------------------------------------------- */
+/* ---- for callers that block --------------------------------------------------------------------- */
 
 typedef struct {
     tl_operation *op;
     tl_lock *lock;
-    const tl_votes_cancel *cancel; /* NULL: the thread isn't cancelled */
+    const tl_operation_cancel *cancel; /* NULL: the thread isn't cancelled */
 } caller;
 
 /* The keeper stays locked. */
@@ -421,13 +361,13 @@ static void await_end(void *of) {
 }
 
 /* The operation lives on where something is left to clean up. */
-static tl_err conclude(tl_operation *op, tl_votes_extension *ret, tl_error *err) {
+static tl_err conclude(tl_operation *op, tl_operation_extended *ret, tl_error *err) {
     tl_keeper *k = &op->client->keeper;
     tl_err code = op->code;
     if (code && err)
         *err = op->err;
     if (ret)
-        *ret = (tl_votes_extension){.renewed = op->renewed, .why = result_of(op)->why};
+        *ret = (tl_operation_extended){.renewed = op->renewed, .result = *result_of(op)};
     atomic_store(&op->lock->op, NULL);
     op->told = true;
     let_go(op);
@@ -450,7 +390,7 @@ static void thread_ends(void *of) {
         (void)undo(c->lock, NULL);
 }
 
-static void await_caller(tl_lock *lock, tl_operation *op, const tl_votes_cancel *cancel) {
+static void await_caller(tl_lock *lock, tl_operation *op, const tl_operation_cancel *cancel) {
     caller c = {.op = op, .lock = lock, .cancel = cancel};
     if (cancel)
         tl__cancel_guard(await_end, thread_ends, &c);
@@ -459,14 +399,13 @@ static void await_caller(tl_lock *lock, tl_operation *op, const tl_votes_cancel 
 }
 
 /* cancel: for one who acquires. */
-static tl_err call(tl_lock *lock, does does, int64_t ms, const tl_votes_cancel *cancel,
-                   tl_votes_extension *ret, tl_error *err) {
+static tl_err call(tl_lock *lock, does does, int64_t ms, const tl_operation_cancel *cancel,
+                   tl_operation_extended *ret, tl_error *err) {
     tl_waiter *waiter = tl__waiter_take(lock->client);
-    tl_operation *op = waiter ? new_op(lock, NULL, NULL) : NULL;
+    tl_operation *op = waiter ? new_op(lock, does, NULL, NULL) : NULL;
     tl_err code = TL_ENOMEM;
     if (op) {
         op->waiter = waiter;
-        op->does = does;
         if (does == ACQUIRES)
             init_acquire(op, ms);
         else
@@ -484,16 +423,17 @@ static tl_err call(tl_lock *lock, does does, int64_t ms, const tl_votes_cancel *
     return code;
 }
 
-tl_err tl__votes_acquire(tl_lock *lock, int64_t wait_ms, const tl_votes_cancel *cancel,
-                         tl_error *err) {
+tl_err tl__operation_acquire(tl_lock *lock, int64_t wait_ms, const tl_operation_cancel *cancel,
+                             tl_error *err) {
     return call(lock, ACQUIRES, wait_ms, cancel, NULL, err);
 }
 
-tl_err tl__votes_release(tl_lock *lock, tl_error *err) {
+tl_err tl__operation_release(tl_lock *lock, tl_error *err) {
     return call(lock, RELEASES, 0, NULL, NULL, err);
 }
 
-tl_err tl__votes_extend(tl_lock *lock, int64_t ttl_ms, tl_votes_extension *ret, tl_error *err) {
+tl_err tl__operation_extend(tl_lock *lock, int64_t ttl_ms, tl_operation_extended *ret,
+                            tl_error *err) {
     return call(lock, EXTENDS, ttl_ms, NULL, ret, err);
 }
 

@@ -15,25 +15,23 @@ void tl__async_cancel(struct tl_lock *lock);
  *  is called. */
 void tl__async_abandon(struct tl_lock *lock);
 
-/* Of several servers, for callers that block: the keeper runs these, too, over the connections by which it renews, so that
- * what follows for the same lock can't overtake them. What they come to is that of the calls that block. */
+/* For callers that block, where tl_runner.asks_all: the keeper runs these, too, over the connections by which it renews, so
+ * that what follows for the same lock can't overtake them. */
 /** Of a thread that may be cancelled while it waits. */
 typedef struct {
     int state; /**< as ground/cancel has it */
     tl_err (*release)(struct tl_lock *lock,
                       tl_error *err); /**< what it has acquired all the same */
-} tl_votes_cancel;
-tl_err tl__votes_acquire(struct tl_lock *lock, int64_t wait_ms, const tl_votes_cancel *cancel,
-                         tl_error *err);
+} tl_operation_cancel;
+tl_err tl__operation_acquire(struct tl_lock *lock, int64_t wait_ms,
+                             const tl_operation_cancel *cancel, tl_error *err);
 /** tl__hold_begin_release has said that it may be. */
-tl_err tl__votes_release(struct tl_lock *lock, tl_error *err);
-/** What else came of an extension. */
+tl_err tl__operation_release(struct tl_lock *lock, tl_error *err);
 typedef struct {
-    bool
-        renewed; /**< OK: the keeper watches over it all the time, and knows; else it is only noted */
-    tl_lost_why why; /**< TL_ELOST */
-} tl_votes_extension;
-tl_err tl__votes_extend(struct tl_lock *lock, int64_t ttl_ms, tl_votes_extension *ret,
-                        tl_error *err);
+    bool renewed; /**< OK: its renewals go on, and know; false: it is only noted */
+    tl_result result;
+} tl_operation_extended;
+tl_err tl__operation_extend(struct tl_lock *lock, int64_t ttl_ms, tl_operation_extended *ret,
+                            tl_error *err);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * The kinds of servers that keep locks, a row for each: what a client does there in a way of its own. Other files call the
- * row. Some still ask by themselves: whether keys are on several nodes (tl__fleet_has_nodes), whether a lock has votes
- * (tl__lock_has_votes), and known.c and trace.c.
+ * row, and never ask which kind it is.
  */
 #ifndef TL_BACKEND_H
 #define TL_BACKEND_H
 
 #include <tidelock/inspect.h>
 
+#include "client/keeper_inside.h"
 #include "client/lock_acquire.h"
 #include "protocol/ask.h"
 #include "protocol/break.h"
@@ -27,7 +27,10 @@ typedef struct tl_backend {
     int64_t ttl_least_ms;        /**< the shortest lifetime of a lock; 0: as everywhere */
     const char *ttl_why;         /**< and why, for messages */
     tl_line_kind line;
-    bool names_nest;      /**< the holder of a/b keeps others from a */
+    bool names_nest; /**< the holder of a/b keeps others from a */
+    bool
+        slotted; /**< keys are on several nodes by their slots: a request is for keys of one slot alone */
+    bool watches;         /**< changes of a key can be watched, if the protocol wants that */
     bool sentinel_login;  /**< the options sentinel_user and sentinel_password are of use */
     unsigned joined_most; /**< locks that one request renews at most: renewals are spread by that */
     const char *unreached; /**< message: a wait has ended, and no server replied */
@@ -38,8 +41,9 @@ typedef struct tl_backend {
                    tl_error *err);
     /** NULL: every key will do. Or: can a lock with this key be acquired, or (looks) be looked at? TL_EINVALID */
     tl_err (*check_key)(const tl_client *client, tl_bytes key, bool looks, tl_error *err);
-    const tl_asker *asker;   /**< how a lock is acquired, */
-    const tl_holder *holder; /**< and held */
+    const tl_asker *asker;          /**< how a lock is acquired, */
+    const tl_holder *holder;        /**< and held */
+    const struct tl_runner *runner; /**< how the keeper runs tasks */
     /* The calls of the public header, whose arguments have been checked. */
     tl_err (*ping)(tl_client *client, tl_error *err);
     /** ask: as tl__ask_init made it, and with what the client says of legacy locks; its info is the answer. */
@@ -57,8 +61,9 @@ const tl_backend *tl__backend_of(const char *url);
 
 /* What rows have in common where a key has one server (backend_server.c). */
 #define TL_BACKEND_OF_ONE                                                                          \
-    .asker = &tl__server_asker, .holder = &tl__server_holder, .joined_most = TL_BATCH_MAX,         \
-    .unreached = "the server was not reached", .expired = "no renewal succeeded in time"
+    .asker = &tl__server_asker, .holder = &tl__server_holder, .runner = &tl__runner_of_one,        \
+    .joined_most = TL_BATCH_MAX, .unreached = "the server was not reached",                        \
+    .expired = "no renewal succeeded in time"
 extern const tl_asker tl__server_asker;
 extern const tl_holder tl__server_holder;
 bool tl__server_was_heard(tl_client *client, tl_bytes key, tl_mono since);

@@ -64,7 +64,13 @@ static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *er
 }
 
 const tl_backend tl__backend_cluster = {
-    TL_BACKEND_OF_ONE,      .scheme = "redis+cluster://", .open = open_cluster,
-    .check_key = check_key, .ping = tl__server_ping,      .look = tl__server_look,
-    .scan = scan,           .remove = tl__server_remove,
+    .scheme = "redis+cluster://",
+    .slotted = true,
+    .open = open_cluster,
+    .check_key = check_key,
+    .ping = tl__server_ping,
+    .look = tl__server_look,
+    .scan = scan,
+    .remove = tl__server_remove,
+    TL_BACKEND_OF_ONE,
 };

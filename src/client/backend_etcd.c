@@ -157,6 +157,7 @@ static void extend(tl_lock *lock, tl_job *job, int64_t ttl_ms) {
 
 static const tl_holder holder = {
     .kind = &tl__hold_kind,
+    .settling = &tl__hold_settling,
     .listen = listen,
     .ignore = ignore,
     .drop = drop,
@@ -221,6 +222,7 @@ const tl_backend tl__backend_etcd = {
     .open = open_members,
     .asker = &asker,
     .holder = &holder,
+    .runner = &tl__runner_of_one,
     .ping = ping,
     .look = look,
     .scan = scan,

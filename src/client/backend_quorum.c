@@ -10,7 +10,9 @@
 #include "client/driver.h"
 #include "client/keeper_inside.h"
 #include "ground/error.h"
+#include "protocol/quorum_acquire.h"
 #include "protocol/quorum_look.h"
+#include "protocol/quorum_renew.h"
 #include "protocol/quorum_settle.h"
 #include "wire/keys.h"
 
@@ -37,19 +39,62 @@ static tl_err open_quorum(tl_client *client, const tl_seeds *seeds, const tl_cli
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
+/* What the servers have told by their topics, and has not been given to the machine yet: a bit for each. Under keeper.mutex. */
+typedef struct {
+    uint8_t armed, disarmed, woken;
+} news;
+
+/* What an acquire has beside tl_acquiring. */
+typedef struct {
+    tl_quorum_acquisition machine;
+    tl_listener listener[TL_QUORUM_MAX];
+    news news;
+    tl_keeper *keeper;
+    tl_task *task;
+} votes;
+
+static votes *votes_of(const tl_acquiring *m) {
+    return m->room;
+}
+
+/* The machine is given that when the thread looks after posts. Of being armed or not the newest counts. */
+static void hear(tl_listener *listener, unsigned flags) {
+    votes *v = (votes *)((char *)(listener - listener->server) - offsetof(votes, listener));
+    uint8_t bit = (uint8_t)(1U << listener->server);
+    if (flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)) {
+        v->news.armed &= (uint8_t)~bit;
+        v->news.disarmed &= (uint8_t)~bit;
+    }
+    v->news.armed |= flags & TL_WAKE_ARMED ? bit : 0;
+    v->news.disarmed |= flags & TL_WAKE_DISARMED ? bit : 0;
+    v->news.woken |= flags & TL_WAKE_WOKEN ? bit : 0;
+    tl__keeper_post(v->keeper, v->task, TL_WAKE_WOKEN);
+}
+
+static tl_listener *attach(tl_acquiring *m, void *room, tl_task *task) {
+    votes *v = m->room = room;
+    v->keeper = &m->lock->client->keeper;
+    v->task = task;
+    for (unsigned i = 0; i < TL_QUORUM_MAX; i++) {
+        v->listener[i].hear = hear;
+        v->listener[i].server = (uint8_t)i;
+    }
+    return v->listener;
+}
+
 /* Nothing is passed on within the process, nor does anybody stand in line. */
 static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
                               int64_t connect_ms, tl_out *out) {
     tl_client *c = m->lock->client;
     job->inbox = (tl_bytes){0};
     job->fences = 1;
-    tl__quorum_acquire_init(m->votes, job, c->fleet.servers, &m->lock->terms->retry, wait_ms,
-                            connect_ms, tl__client_seed(c));
-    return tl__quorum_acquire_step(m->votes, start, out);
+    tl__quorum_acquire_init(&votes_of(m)->machine, job, c->fleet.servers, &m->lock->terms->retry,
+                            wait_ms, connect_ms, tl__client_seed(c));
+    return tl__quorum_acquire_step(&votes_of(m)->machine, start, out);
 }
 
 /* Something that a server has told, as an event. */
-static bool take_news(tl_news *news, tl_event *e) {
+static bool take_news(news *news, tl_event *e) {
     unsigned any = news->armed | news->disarmed | news->woken;
     if (!any)
         return false;
@@ -62,19 +107,20 @@ static bool take_news(tl_news *news, tl_event *e) {
     return true;
 }
 
-static bool has_news(const tl_news *news) {
+static bool has_news(const news *news) {
     return news->armed | news->disarmed | news->woken;
 }
 
 /* WOKEN says that there is news, or that it is at the front, which it knows. */
 static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
-    tl_quorum_acquisition *a = m->votes;
+    tl_quorum_acquisition *a = &votes_of(m)->machine;
+    news *news = &votes_of(m)->news;
     if (e->kind == TL_WOKEN || e->kind == TL_TIMER) {
         e->kind = TL_TIMER;
-        (void)take_news(m->news, e);
+        (void)take_news(news, e);
     }
     tl_status status = tl__quorum_acquire_step(a, e, out);
-    if (status == TL_GO && has_news(m->news))
+    if (status == TL_GO && has_news(news))
         out->until = e->now;
     if (!m->over)
         m->ask.result = a->result;
@@ -84,21 +130,23 @@ static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
 
 /* The keeper runs all of it: nothing is handed over to it. */
 static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
-    *ret_size = sizeof *m->votes;
-    return (tl_machine){m->votes, tl__quorum_acquire_step, "acquire", tl__name_key(m->lock->name)};
+    *ret_size = sizeof votes_of(m)->machine;
+    return (tl_machine){&votes_of(m)->machine, tl__quorum_acquire_step, "acquire",
+                        tl__name_key(m->lock->name)};
 }
 
 static tl_hold held(const tl_acquiring *m) {
-    return (tl_hold){.token = m->votes->job.token,
-                     .deadline = m->votes->result.deadline,
-                     .fence = m->votes->result.fence,
+    const tl_quorum_acquisition *a = &votes_of(m)->machine;
+    return (tl_hold){.token = a->job.token,
+                     .deadline = a->result.deadline,
+                     .fence = a->result.fence,
                      .taken = tl__mono_now(),
-                     .proof = m->votes->result.proof,
-                     .ballots = &m->votes->ballots};
+                     .proof = a->result.proof,
+                     .ballots = &a->ballots};
 }
 
 static bool answered(const tl_acquiring *m) {
-    return m->votes->answered;
+    return votes_of(m)->machine.answered;
 }
 
 /* A majority. */
@@ -121,6 +169,8 @@ static int64_t mute_ms(tl_client *client, tl_bytes key, tl_mono since) {
 
 static const tl_asker asker = {
     .queues = true,
+    .room = sizeof(votes),
+    .attach = attach,
     .ask = begin_asking,
     .step = step,
     .rest = rest,
@@ -132,38 +182,81 @@ static const tl_asker asker = {
 
 /* ---- holding --------------------------------------------------------------------------------- */
 
+/* What the servers hold, and what renews it. */
+static tl_quorum_renewal *hold_of(const tl_lock *lock) {
+    return lock->room;
+}
+
 static tl_machine renewal(tl_task *task) {
     tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
-    return (tl_machine){lock->votes, tl__quorum_renew_step, "renew", tl__name_key(lock->name)};
+    return (tl_machine){hold_of(lock), tl__quorum_renew_step, "renew", tl__name_key(lock->name)};
 }
 
 static void renewal_stepped(tl_task *task, const tl_out *out, tl_status status) {
     tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
     const tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : lock->votes->result.deadline.ns);
+    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : hold_of(lock)->result.deadline.ns);
     tl__hold_noted(lock, out, believed);
 }
 
 static const tl_task_kind hold_kind = {
-    .renews = true, .votes = true, .machine = renewal, .stepped = renewal_stepped};
+    .renews = true, .machine = renewal, .stepped = renewal_stepped};
 
 static void begin_hold(tl_lock *lock, tl_mono hold, uint64_t seed) {
-    const tl_ballots ballots = lock->votes->ballots;
+    const tl_ballots ballots = hold_of(lock)->ballots;
     tl_job job = tl__lock_job(lock);
-    tl__quorum_renew_init(lock->votes, &job, &ballots, hold, lock->manual_renew, seed);
+    tl__quorum_renew_init(hold_of(lock), &job, &ballots, hold, lock->manual_renew, seed);
 }
+
+static void vote(tl_lock *lock, const tl_ballots *ballots) {
+    const tl_ballots unknown = {.count = (uint8_t)lock->client->fleet.servers};
+    hold_of(lock)->ballots = ballots ? *ballots : unknown;
+}
+
+static void init_settle(void *machine, const tl_lock *lock, const tl_job *job, tl_op op,
+                        uint64_t seed) {
+    tl__quorum_settle_init(machine, job, &hold_of(lock)->ballots, op, seed);
+}
+
+/* What a failed one has asked for may come yet. */
+static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
+    const tl_quorum_settlement *s = machine;
+    tl_quorum_renewal *hold = hold_of(lock);
+    if (s->result.code) {
+        hold->ballots.doubted |= s->ballots.doubted;
+        return false;
+    }
+    lock->ttl_ms = (int32_t)ttl_ms;
+    if (lock->task.at == 0) {
+        hold->ballots = s->ballots;
+        return false;
+    }
+    tl__quorum_renew_extended(hold, ttl_ms, &s->ballots, tl__mono_now());
+    tl__hold_publish(lock, TL_HELD, hold->result.deadline);
+    tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
+    return true;
+}
+
+static const tl_settling settling = {.size = sizeof(tl_quorum_settlement),
+                                     .step = tl__quorum_settle_step,
+                                     .init = init_settle,
+                                     .extended = extended};
 
 static void drop(tl_lock *lock) {
     tl_quorum_settlement s;
     tl_job job = tl__lock_job(lock);
-    tl__quorum_settle_init(&s, &job, &lock->votes->ballots, TL_RELEASE,
-                           tl__client_seed(lock->client));
+    init_settle(&s, lock, &job, TL_RELEASE, tl__client_seed(lock->client));
     const tl_machine machine = {&s, tl__quorum_settle_step, "release", tl__name_key(lock->name)};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
                          tl__name_hold(lock->name), tl__name_release);
 }
 
-static const tl_holder holder = {.kind = &hold_kind, .begin = begin_hold, .drop = drop};
+static const tl_holder holder = {.kind = &hold_kind,
+                                 .settling = &settling,
+                                 .room = sizeof(tl_quorum_renewal),
+                                 .vote = vote,
+                                 .begin = begin_hold,
+                                 .drop = drop};
 
 /* ---- of all at once -------------------------------------------------------------------------- */
 
@@ -201,7 +294,7 @@ static void await(tl_keeper *k, const inquiry *q) {
 }
 
 static tl_err run(tl_client *client, inquiry *q, tl_error *err) {
-    static const tl_task_kind kind = {.votes = true, .machine = machine, .stepped = stepped};
+    static const tl_task_kind kind = {.machine = machine, .stepped = stepped};
     tl_keeper *k = &client->keeper;
     q->task.kind = &kind;
     q->waiter = tl__keeper_ready(k) ? NULL : tl__waiter_take(client);
@@ -418,6 +511,7 @@ const tl_backend tl__backend_quorum = {
     .open = open_quorum,
     .asker = &asker,
     .holder = &holder,
+    .runner = &tl__runner_of_votes,
     .ping = ping,
     .look = look,
     .scan = scan,

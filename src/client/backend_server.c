@@ -103,7 +103,8 @@ static void drop(tl_lock *lock) {
     tl__hold_drop_in(lock, &job);
 }
 
-const tl_holder tl__server_holder = {.kind = &tl__hold_kind, .drop = drop};
+const tl_holder tl__server_holder = {
+    .kind = &tl__hold_kind, .settling = &tl__hold_settling, .drop = drop};
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
@@ -139,12 +140,23 @@ static tl_err open_sentinels(tl_client *client, const tl_seeds *seeds, const tl_
 }
 
 const tl_backend tl__backend_server = {
-    TL_BACKEND_OF_ONE,       .scheme = "redis://", .ping = tl__server_ping,
-    .look = tl__server_look, .scan = scan,         .remove = tl__server_remove,
+    .scheme = "redis://",
+    .watches = true,
+    .ping = tl__server_ping,
+    .look = tl__server_look,
+    .scan = scan,
+    .remove = tl__server_remove,
+    TL_BACKEND_OF_ONE,
 };
 
 const tl_backend tl__backend_sentinel = {
-    TL_BACKEND_OF_ONE,      .scheme = "redis+sentinel://", .sentinel_login = true,
-    .open = open_sentinels, .ping = tl__server_ping,       .look = tl__server_look,
-    .scan = scan,           .remove = tl__server_remove,
+    .scheme = "redis+sentinel://",
+    .sentinel_login = true,
+    .watches = true,
+    .open = open_sentinels,
+    .ping = tl__server_ping,
+    .look = tl__server_look,
+    .scan = scan,
+    .remove = tl__server_remove,
+    TL_BACKEND_OF_ONE,
 };

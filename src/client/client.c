@@ -192,6 +192,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     tl__mutex_init(&client->mutex);
     tl__node_init(&client->node, client);
+    tl__fleet_init(&client->fleet, &client->node);
     tl__leases_init(&client->leases);
     client->lookups = tl__lookups_new();
     bool memory = tl__gate_init(&client->gate) && client->lookups;

@@ -76,8 +76,7 @@ static inline bool tl__client_is_here(const tl_client *client) {
 
 /** The node that has the key, as far as is known. */
 static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
-    const tl_fleet *fleet = &client->fleet;
-    return tl__fleet_has_nodes(fleet) ? fleet->row->node_of(fleet, key) : &client->node;
+    return client->fleet.row->node_of(&client->fleet, key);
 }
 
 /** A clock is too far off, or a server is no other: say so, but not too often. */

@@ -1,6 +1,5 @@
 /*
- * The servers of a client: who says which of them a key is on, and for how long. A row for each kind of URL; the
- * row of one server has nothing to do, and no state.
+ * The servers of a client: who says which of them a key is on, and for how long. A row for each kind of URL.
  *
  * What there is to do is done by the keeper's thread, under its mutex, beside its own connections.
  */
@@ -22,26 +21,33 @@ typedef struct {
     unsigned (*fds)(const struct tl_fleet *fleet, struct pollfd *ret);
     tl_mono (*until)(const struct tl_fleet *fleet);
     void (*drive)(struct tl_fleet *fleet, tl_mono now);
+    /** NULL: there is nothing to free. Nobody uses it any more. */
     void (*end)(struct tl_fleet *fleet);
-    /** NULL: all keys are on the client's first node. The rest is for rows that have it, for any thread: */
+    /* What follows any thread may call. */
+    /** Which node has the key, as far as is known. Of several independent servers each has it: the first. */
     tl_node *(*node_of)(const struct tl_fleet *fleet, tl_bytes key);
-    /** A node has answered so: learn of it. Whom an ASK has named; NULL: nobody. */
+    /** NULL: no node redirects. Or: a node has answered so: learn of it. The node that an ASK has named; NULL: none. */
     tl_node *(*redirected)(struct tl_fleet *fleet, tl_node *node, const tl_redirect *redirect);
     /** The next node that has keys, from number `from` on, which is set; NULL: there is no more. A number is below TL_NODES_MAX;
      *  when its node has been forgotten another may have it. */
     tl_node *(*next)(struct tl_fleet *fleet, unsigned *from);
-    /** How many connections callers may have to each of its nodes. */
+    /** How many connections callers may have to each of its nodes. NULL: TL_POOLED_MAX */
     unsigned (*pooled)(const struct tl_fleet *fleet);
 } tl_fleet_row;
 
 typedef struct tl_fleet {
-    const tl_fleet_row *row; /**< all NULL for one server */
+    const tl_fleet_row *row;
     void *state;
-    int wake; /**< the keeper's */
-    unsigned
-        servers; /**< that are independent, and of which a majority counts; 0: they are no such */
-    tl_node *server[TL_QUORUM_MAX]; /**< all of them; the client's first node is the first */
+    int wake;         /**< the keeper's */
+    unsigned servers; /**< 1; or those that are independent, and of which a majority counts */
+    tl_node *server[TL_QUORUM_MAX]; /**< the first is the client's own node */
 } tl_fleet;
+
+/** One server, and what a fleet is before it is opened as another kind. */
+void tl__fleet_init(tl_fleet *fleet, tl_node *node);
+/* For rows whose servers never change, or of which one takes another's place. */
+tl_node *tl__fleet_first(const tl_fleet *fleet, tl_bytes key);
+tl_node *tl__fleet_server(tl_fleet *fleet, unsigned *from);
 
 /** Of a URL that names Sentinels: what may be set is. wake: an eventfd by which the thread is woken that drives it.
  *  TL_ENOMEM */
@@ -56,27 +62,22 @@ tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *se
 tl_err tl__fleet_open_quorum(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                              const tl_client_options *options, tl_error *err);
 
-/** Are keys on several nodes, each on one? */
-static inline bool tl__fleet_has_nodes(const tl_fleet *fleet) {
-    return fleet->row && fleet->row->node_of;
-}
-
 static inline unsigned tl__fleet_fds(const tl_fleet *fleet, struct pollfd *ret) {
-    return fleet->row && fleet->row->fds ? fleet->row->fds(fleet, ret) : 0;
+    return fleet->row->fds ? fleet->row->fds(fleet, ret) : 0;
 }
 
 static inline tl_mono tl__fleet_until(const tl_fleet *fleet) {
-    return fleet->row && fleet->row->fds ? fleet->row->until(fleet) : TL_NEVER;
+    return fleet->row->fds ? fleet->row->until(fleet) : TL_NEVER;
 }
 
 static inline void tl__fleet_drive(tl_fleet *fleet, tl_mono now) {
-    if (fleet->row && fleet->row->fds)
+    if (fleet->row->fds)
         fleet->row->drive(fleet, now);
 }
 
 /** Nobody uses it any more. */
 static inline void tl__fleet_end(tl_fleet *fleet) {
-    if (fleet->row)
+    if (fleet->row->end)
         fleet->row->end(fleet);
 }
 

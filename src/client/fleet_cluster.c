@@ -406,7 +406,6 @@ static void end(tl_fleet *fleet) {
     tl__site_end(&c->site);
     tl__endpoint_wipe(&c->asked_at);
     free(c);
-    *fleet = (tl_fleet){.row = NULL};
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

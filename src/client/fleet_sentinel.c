@@ -462,7 +462,12 @@ static void want(void *ctx) {
 
 tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                                 const tl_client_options *options, tl_error *err) {
-    static const tl_fleet_row row = {.fds = fds, .until = until, .drive = drive, .end = end};
+    static const tl_fleet_row row = {.fds = fds,
+                                     .until = until,
+                                     .drive = drive,
+                                     .end = end,
+                                     .node_of = tl__fleet_first,
+                                     .next = tl__fleet_server};
     sentinels *all = calloc(1, sizeof *all);
     if (!all)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");

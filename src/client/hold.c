@@ -181,8 +181,6 @@ static tl_renew *resume(tl_lock *lock) {
 }
 
 static void drop_renewal(tl_lock *lock) {
-    if (tl__lock_has_votes(lock))
-        return;
     if (lock->renewal)
         tl__keeper_give_renewal(&lock->client->keeper, lock->renewal);
     lock->renewal = NULL;
@@ -341,8 +339,8 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->proof = hold->proof;
     lock->taken = hold->taken;
     atomic_store(&lock->fence, hold->fence);
-    if (hold->ballots)
-        lock->votes->ballots = *hold->ballots;
+    if (holder_of(lock)->vote && hold->ballots)
+        holder_of(lock)->vote(lock, hold->ballots);
     if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
         (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
     tl__hold_limit(lock);
@@ -381,38 +379,38 @@ void tl__hold_raise(tl_lock *lock, int64_t ttl_ms) {
 }
 
 /* Its place in line is of the take, and no renewal knows of it. */
-static void extended_in(tl_lock *lock, int64_t ttl_ms, const tl_result *result) {
+static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
+    const tl_result *result = machine;
     int32_t stood_ms = lock->proof.stood_ms;
+    if (result->code)
+        return false;
     lock->ttl_ms = (int32_t)ttl_ms;
     lock->proof = result->proof;
     lock->proof.stood_ms = stood_ms;
     if (GUARD(lost_not_extended) && lock->task.at == 0)
-        return;
+        return false;
     tl__renew_extended(resume(lock), ttl_ms, result->deadline, tl__mono_now());
     remember(lock);
     atomic_store(&lock->state, (int)TL_HELD);
     tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
+    return true;
 }
 
-bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result) {
+static void init_settle(void *machine, const tl_lock *lock, const tl_job *job, tl_op op,
+                        uint64_t seed) {
+    (void)lock;
+    tl__settle_init(machine, job, op, job->believed, seed);
+}
+
+const tl_settling tl__hold_settling = {
+    .size = sizeof(tl_settle), .step = tl__settle_step, .init = init_settle, .extended = extended};
+
+bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
     tl_keeper *k = &lock->client->keeper;
     tl__keeper_lock(k);
-    bool watched = lock->task.at != 0;
-    extended_in(lock, ttl_ms, result);
+    bool renewed = holder_of(lock)->settling->extended(lock, ttl_ms, machine);
     tl__keeper_unlock(k);
-    return watched || !GUARD(lost_not_extended);
-}
-
-bool tl__hold_extended_in(tl_lock *lock, int64_t ttl_ms, const tl_ballots *ballots) {
-    lock->ttl_ms = (int32_t)ttl_ms;
-    if (lock->task.at == 0) {
-        lock->votes->ballots = *ballots;
-        return false;
-    }
-    tl__quorum_renew_extended(lock->votes, ttl_ms, ballots, tl__mono_now());
-    tl__hold_publish(lock, TL_HELD, lock->votes->result.deadline);
-    tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
-    return true;
+    return renewed;
 }
 
 bool tl__hold_stop(tl_lock *lock) {
@@ -420,7 +418,8 @@ bool tl__hold_stop(tl_lock *lock) {
     tl__keeper_lock(k);
     bool left = !lock->manual_renew && lock->task.at != 0;
     tl__keeper_remove(k, &lock->task);
-    drop_renewal(lock);
+    if (holder_of(lock)->room == 0)
+        drop_renewal(lock);
     ignore(lock);
     if (lock->events)
         tl__keeper_withdraw(k, &lock->events->report);

@@ -129,7 +129,6 @@ static void run_due(tl_keeper *k) {
 /* Every lock is renewed now, at all of its servers. A task can end itself here, but no other. */
 static void rejudge(tl_keeper *k) {
     tl_event woken = {.kind = TL_WOKEN, .now = tl__mono_now()};
-    unsigned servers = k->client->fleet.servers;
     uint32_t n = 0;
     k->rejudge = false;
     tl_task **all = malloc((k->tasks.count + (size_t)1) * sizeof(tl_task *));
@@ -138,7 +137,7 @@ static void rejudge(tl_keeper *k) {
     for (uint32_t i = 1; i <= k->tasks.count; i++)
         if (k->tasks.heap[i].task->kind->renews)
             all[n++] = k->tasks.heap[i].task;
-    for (woken.from = 0; woken.from == 0 || woken.from < servers; woken.from++)
+    for (woken.from = 0; woken.from < k->client->fleet.servers; woken.from++)
         for (uint32_t i = 0; i < n; i++)
             if (all[i]->at != 0)
                 tl__keeper_run(k, all[i], &woken);
@@ -313,7 +312,7 @@ static tl_err make_connections(tl_keeper *k) {
                              .armed = tl__keeper_on_armed,
                              .changed = k->watching ? k->watching->changed : NULL,
                              .ctx = k};
-    tl_conn_limits asks = tl__keeper_asks(k->client, limits);
+    tl_conn_limits asks = tl__keeper_limits(k, limits);
     if (!k->conn)
         k->conn = tl__conn_new(&k->client->node.endpoint, &asks, &calls);
     if (!k->wakeup)
@@ -362,7 +361,7 @@ tl_err tl__keeper_init(tl_keeper *k, tl_client *client, bool dispatch) {
     k->timer = tl__timer_open();
     k->ready = dispatch ? tl__wake_open() : -1;
     k->gather = dispatch ? tl__gather_open() : -1;
-    k->watching = tl__fleet_has_nodes(&client->fleet) ? NULL : client->protocol->watching;
+    k->watching = client->backend->watches ? client->protocol->watching : NULL;
     k->watch = k->watching ? k->watching->begin(k) : NULL;
     bool loops = !dispatch ||
                  (k->ready >= 0 && k->gather >= 0 && tl__gather_add(k->gather, k->ready));

@@ -40,20 +40,34 @@ unsigned tl__keeper_deliver(tl_keeper *keeper, unsigned most);
 void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event);
 /** The same of an answer, by this node; NULL: the one that has the task's key. */
 void tl__keeper_run_at(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node);
-/** The same of a task that asks several independent servers, by the one that event->from tells. */
-void tl__keeper_run_votes(tl_keeper *keeper, tl_task *task, const tl_event *event);
+
+/** How the tasks of a client are run: its row is client.backend->runner. */
+typedef struct tl_runner {
+    /** A machine asks all servers of the URL, over the keeper's connections. So the keeper runs the machines of callers that
+     *  block, too, and each server must say which it is. */
+    bool asks_all;
+    /** NULL, or: what else limits the connections by which requests go. */
+    void (*limit)(const struct tl_client *client, tl_conn_limits *limits);
+    /** One step of a task, as tl__keeper_run_at. */
+    void (*run)(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node);
+    /** NULL, or: an answer, as it is to a machine. */
+    void (*judge)(tl_keeper *keeper, const tl_exchange *x, const tl_answer *answer, tl_event *e);
+    /** A task's listener listens no longer. NULL: it has none. */
+    void (*forget)(tl_keeper *keeper, tl_listener *listener);
+} tl_runner;
+
+extern const tl_runner tl__runner_of_one;   /**< keeper_run: a machine asks one server */
+extern const tl_runner tl__runner_of_votes; /**< keeper_votes */
+/** That of the keeper's client. */
+const tl_runner *tl__keeper_runner(const tl_keeper *keeper);
 
 /** What is in flight goes unheard. */
 void tl__keeper_unhear(tl_task *task);
 /** Its machine has made a step: when it is due next, or that it has ended. false: that; it may be gone. */
 bool tl__keeper_stepped(tl_keeper *keeper, tl_task *task, const tl_out *out, tl_status status);
 
-/** Those of the connections by which requests go, from the limits of their node. */
-tl_conn_limits tl__keeper_asks(const tl_client *client, tl_conn_limits limits);
-
-/** For keeper_votes: an answer of one of several independent servers, as it is to a machine. */
-void tl__keeper_judge_run(tl_keeper *keeper, const tl_exchange *x, const tl_answer *answer,
-                          tl_event *e);
+/** Those of the connections by which requests go. */
+tl_conn_limits tl__keeper_limits(const tl_keeper *keeper, tl_conn_limits of_node);
 
 /** Give the tasks what has been posted to them. */
 void tl__keeper_run_posts(tl_keeper *keeper);

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "client/backend.h"
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
@@ -61,8 +62,7 @@ static tl_batch *batch_for(tl_keeper *k, tl_node *node, uint16_t slot, const tl_
 
 bool tl__keeper_join(tl_keeper *k, tl_node *node, const tl_send *send, tl_exchange *member,
                      tl_mono now) {
-    bool several = tl__fleet_has_nodes(&k->client->fleet);
-    uint16_t slot = several ? tl__hash_slot(send->command[0].argv[0]) : 0;
+    uint16_t slot = k->client->backend->slotted ? tl__hash_slot(send->command[0].argv[0]) : 0;
     tl_batch *batch = batch_for(k, node, slot, send, now);
     return batch && tl__batch_add(batch, send, member, now);
 }
@@ -276,7 +276,7 @@ static void part(tl_keeper *k, const tl_event *refused) {
 /* The same server, over whatever connection, will refuse the next, too. One that doesn't tell its run may be the same. Of several
  * nodes one that does so for keys of one slot is beyond us: none is asked so any more. */
 void tl__keeper_joins_anew(tl_keeper *k) {
-    if (GUARD(cluster_stays_apart) && tl__fleet_has_nodes(&k->client->fleet))
+    if (GUARD(cluster_stays_apart) && k->client->backend->slotted)
         return;
     uint64_t run = tl__conn_run(k->conn);
     bool other = run != k->apart_run || tl__conn_generation(k->conn) != k->apart_generation;

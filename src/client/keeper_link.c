@@ -44,7 +44,7 @@ static tl_link *new_link(tl_keeper *k, tl_node *node) {
         .woken = tl__keeper_on_link_woken, .armed = tl__keeper_on_link_armed, .ctx = l};
     l->keeper = k;
     l->node = node;
-    tl_conn_limits asks = tl__keeper_asks(k->client, limits);
+    tl_conn_limits asks = tl__keeper_limits(k, limits);
     l->conn = tl__conn_new(tl__node_face(node), &asks, &calls);
     l->wakeup = tl__wakeup_new(tl__node_face(node), &limits, k->client->attempt_ms, &wakes);
     if (l->conn && l->wakeup)

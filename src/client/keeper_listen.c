@@ -107,9 +107,11 @@ void tl__keeper_leave_link_inbox(tl_link *link, tl_mono now) {
 }
 
 bool tl__keeper_hears(const tl_keeper *k, tl_bytes key) {
-    const tl_link *link = atomic_load(&tl__fleet_node(k->client, key)->link);
-    bool first = !tl__fleet_has_nodes(&k->client->fleet);
-    return link ? atomic_load(&link->inbox.armed) : first && atomic_load(&k->inbox.armed);
+    tl_node *node = tl__fleet_node(k->client, key);
+    const tl_link *link = atomic_load(&node->link);
+    if (node == &k->client->node)
+        return atomic_load(&k->inbox.armed);
+    return link && atomic_load(&link->inbox.armed);
 }
 
 static void relocate(tl_keeper *k, tl_listener *l);
@@ -189,8 +191,6 @@ static void listen_to_topic(tl_keeper *k, tl_listener *l, tl_bytes key) {
  * repeated. */
 static tl_link *link_for(tl_keeper *k, const tl_listener *l) {
     bool ok;
-    if (!tl__fleet_has_nodes(&k->client->fleet))
-        return NULL;
     return tl__keeper_link(k, tl__fleet_node(k->client, l->of.n ? l->of : l->topic), &ok);
 }
 

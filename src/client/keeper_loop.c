@@ -7,7 +7,6 @@
  * Lent or not, all of it is under the keeper's mutex. The thread polls the connection only while it isn't lent, so that
  * nobody closes a descriptor that another waits for.
  */
-#include "client/backend.h"
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "ground/guard.h"
@@ -82,7 +81,7 @@ static void write_all(tl_keeper *k) {
 
 /* A loop that begins the next operation as soon as one has ended is worth lending to. */
 void tl__keeper_began(tl_keeper *k) {
-    if (k->lent || k->busy || k->told_at.ns == 0 || k->client->backend->holder->kind->votes)
+    if (k->lent || k->busy || k->told_at.ns == 0 || tl__keeper_runner(k)->asks_all)
         return; /* a loop is lent one connection, not several */
     k->busy = tl__ns_until(k->told_at, tl__mono_now()) < LOOK_NS;
     if (k->busy)

@@ -192,12 +192,7 @@ bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_statu
     return true;
 }
 
-/* One step, and what it asks for. The task may be gone afterwards. */
-void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
-    if (task->kind->votes) {
-        tl__keeper_run_votes(k, task, event);
-        return;
-    }
+static void run_one(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
     tl_machine machine = task->kind->machine(task);
     tl_run run = {.client = k->client,
                   .machine = &machine,
@@ -210,6 +205,27 @@ void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_no
         tl__conn_raised(tl__keeper_conn(k, run.node), out.slot, event->sent);
     if (tl__keeper_stepped(k, task, &out, status) && out.sends > 0)
         ask(k, task, &out.send, run.node, event->now);
+}
+
+static void forget_listener(tl_keeper *k, tl_listener *listener) {
+    if (listener)
+        tl__keeper_forget_in(k, listener);
+}
+
+const tl_runner tl__runner_of_one = {.run = run_one, .forget = forget_listener};
+
+const tl_runner *tl__keeper_runner(const tl_keeper *k) {
+    return k->client->backend->runner;
+}
+
+tl_conn_limits tl__keeper_limits(const tl_keeper *k, tl_conn_limits limits) {
+    if (tl__keeper_runner(k)->limit)
+        tl__keeper_runner(k)->limit(k->client, &limits);
+    return limits;
+}
+
+void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
+    tl__keeper_runner(k)->run(k, task, event, node);
 }
 
 void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
@@ -255,8 +271,8 @@ void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     tl_event e = tl__run_answered(&node, answer, x->alone);
     if (task && !reads)
         take_out(task, x);
-    if (task && task->kind->votes)
-        tl__keeper_judge_run(k, x, answer, &e);
+    if (task && tl__keeper_runner(k)->judge)
+        tl__keeper_runner(k)->judge(k, x, answer, &e);
     tl__keeper_give_exchange(k, x);
     if (listener) {
         k->watching->looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
@@ -301,10 +317,7 @@ void tl__keeper_tell(tl_keeper *k, tl_task *task, tl_event_kind kind) {
 
 void tl__keeper_remove(tl_keeper *k, tl_task *task) {
     tl__keeper_unhear(task);
-    if (task->kind->votes)
-        tl__keeper_forget_all_in(k, task->listener);
-    else if (task->listener)
-        tl__keeper_forget_in(k, task->listener);
+    tl__keeper_runner(k)->forget(k, task->listener);
     forget_task(k, task);
 }
 
@@ -381,17 +394,14 @@ static void detached_stepped(tl_task *task, const tl_out *out, tl_status status)
 
 void tl__keeper_detach_in(tl_keeper *k, const tl_machine *machine, size_t size, tl_event_kind kind,
                           void *hold, void (*release)(void *hold)) {
-    static const tl_task_kind kind_of_task = {.machine = detached_machine,
-                                              .stepped = detached_stepped};
-    static const tl_task_kind kind_of_votes = {
-        .votes = true, .machine = detached_machine, .stepped = detached_stepped};
+    static const tl_task_kind detached = {.machine = detached_machine, .stepped = detached_stepped};
     detached_task *d = calloc(1, sizeof *d + size);
     if (!d) {
         release(hold);
         return;
     }
     memcpy(d->state, machine->state, size);
-    d->task.kind = k->client->backend->holder->kind->votes ? &kind_of_votes : &kind_of_task;
+    d->task.kind = &detached;
     d->machine = *machine;
     d->machine.state = d->state;
     d->keeper = k;

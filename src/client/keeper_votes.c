@@ -19,13 +19,11 @@
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* Of several servers each connection is everybody's, also of one who waits for a moment only: that he has no answer says
+/* Each connection is everybody's, also of one who waits for a moment only: that he has no answer says
  * nothing of the server yet; and what is on its way to a slow one stays before what follows. */
-tl_conn_limits tl__keeper_asks(const tl_client *client, tl_conn_limits limits) {
-    bool several = client->fleet.servers > 0;
-    limits.patience_ms = several ? client->attempt_ms / 2 : 0;
-    limits.in_order = GUARD(votes_in_order) && several;
-    return limits;
+static void limit(const tl_client *client, tl_conn_limits *limits) {
+    limits->patience_ms = client->attempt_ms / 2;
+    limits->in_order = GUARD(votes_in_order);
 }
 
 /* NULL: out of memory; then nothing was queued. */
@@ -73,8 +71,7 @@ static void judge(tl_keeper *k, unsigned index, uint64_t run, tl_event *e) {
     tl__client_warn(k->client, line, e->now);
 }
 
-void tl__keeper_judge_run(tl_keeper *k, const tl_exchange *x, const tl_answer *answer,
-                          tl_event *e) {
+static void judge_answer(tl_keeper *k, const tl_exchange *x, const tl_answer *answer, tl_event *e) {
     judge(k, x->server, answer->run, e);
 }
 
@@ -168,20 +165,21 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
     return true;
 }
 
-void tl__keeper_run_votes(tl_keeper *k, tl_task *task, const tl_event *event) {
+static void run(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
     tl_event e = *event;
     unsigned asked = 0;
+    (void)node; /* event->from tells */
     for (bool more = true; more;) {
         tl_machine machine = task->kind->machine(task);
-        tl_run run = {.client = k->client,
+        tl_run one = {.client = k->client,
                       .machine = &machine,
                       .listener = task->listener,
                       .in = true,
-                      .votes = true,
+                      .all = true,
                       .node = k->client->fleet.server[e.from]};
         tl_event next = {.kind = TL_TIMER, .now = e.now};
         tl_out out;
-        tl_status status = tl__run_step(&run, &e, &out);
+        tl_status status = tl__run_step(&one, &e, &out);
         if (!tl__keeper_stepped(k, task, &out, status))
             break;
         asked |= out.sends > 0 ? out.send.to : 0;
@@ -191,3 +189,11 @@ void tl__keeper_run_votes(tl_keeper *k, tl_task *task, const tl_event *event) {
     }
     write_all(k, asked, e.now);
 }
+
+const tl_runner tl__runner_of_votes = {
+    .asks_all = true,
+    .limit = limit,
+    .run = run,
+    .judge = judge_answer,
+    .forget = tl__keeper_forget_all_in,
+};

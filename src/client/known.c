@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "client/backend.h"
 #include "client/client.h"
 
 #define WARN_AGAIN_MS 60000
@@ -175,7 +176,7 @@ tl_conn_limits tl__node_limits(const tl_node *node) {
                             .members = client->members,
                             .connect_ms = client->connect_ms,
                             .no_time = client->legacy.options.strict,
-                            .ask_run = lines || client->fleet.servers > 0,
+                            .ask_run = lines || client->backend->runner->asks_all,
                             .ask_id = lines ||
                                       (client->keeper.watching && !client->legacy.options.strict)};
 }

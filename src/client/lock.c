@@ -89,7 +89,7 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes k
         client->protocol->rules(&client->legacy, o->legacy ? &legacy : NULL, key, ret, &o->ttl_ms,
                                 err))
         return TL_EINVALID;
-    ret->nodes = client->protocol->rules && tl__fleet_has_nodes(&client->fleet);
+    ret->nodes = client->protocol->rules && client->backend->slotted;
     if (client->upkeep && client->protocol->upkeep->of(client, key, &ret->of, err))
         return TL_EINVALID;
     if (o->ttl_ms == 0)
@@ -110,8 +110,8 @@ static void free_parts(tl_lock *lock) {
     if (lock->terms)
         tl__terms_free(lock->terms);
     tl__hold_free_events(lock);
-    if (tl__lock_has_votes(lock))
-        free(lock->votes);
+    if (lock->client->backend->holder->room > 0)
+        free(lock->room);
     free(lock);
 }
 
@@ -134,10 +134,10 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     lock->terms = tl__terms_new(&terms);
     lock->events = o->on_event ? new_events(lock, o) : NULL;
     tl__hold_init(lock);
-    bool votes = tl__lock_has_votes(lock);
-    if (votes)
-        lock->votes = calloc(1, sizeof *lock->votes);
-    if (!lock->name || !lock->terms || (o->on_event && !lock->events) || (votes && !lock->votes)) {
+    size_t room = client->backend->holder->room;
+    lock->room = room > 0 ? calloc(1, room) : NULL;
+    if (!lock->name || !lock->terms || (o->on_event && !lock->events) ||
+        (room > 0 && !lock->room)) {
         free_parts(lock);
         return NULL;
     }
@@ -286,11 +286,15 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, int64_t spent_ms, tl_w
         err);
 }
 
-static tl_err acquire_votes(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
+static bool keeper_asks(const tl_lock *lock) {
+    return lock->client->backend->runner->asks_all;
+}
+
+static tl_err acquire_by_keeper(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
     if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
-    return tl__votes_acquire(lock, wait_ms,
-                             &(tl_votes_cancel){.state = cancel, .release = tl_lock_release}, err);
+    return tl__operation_acquire(
+        lock, wait_ms, &(tl_operation_cancel){.state = cancel, .release = tl_lock_release}, err);
 }
 
 static tl_err release(tl_lock *lock, tl_error *err);
@@ -299,7 +303,7 @@ static tl_err release(tl_lock *lock, tl_error *err);
  * key is removed in the background (tl__lock_begin_acquire), and a try may find it still. */
 static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
     const tl_client *c = lock->client;
-    int64_t most = wait_ms != 0 ? wait_ms : tl__lock_has_votes(lock) ? 0 : c->connect_ms;
+    int64_t most = wait_ms != 0 ? wait_ms : keeper_asks(lock) ? 0 : c->connect_ms;
     if (most < c->attempt_ms || !tl__hold_outlived(lock))
         return 0;
     tl_mono began = tl__mono_now(), now;
@@ -316,8 +320,8 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err)
     tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
     if (code)
         return code;
-    if (tl__lock_has_votes(lock))
-        return acquire_votes(lock, wait_ms, cancel, err);
+    if (keeper_asks(lock))
+        return acquire_by_keeper(lock, wait_ms, cancel, err);
     /* First of all: what is taken must have a keeper. */
     tl_waiter *waiter = tl__keeper_ready(&c->keeper) ? NULL : tl__waiter_take(c);
     if (!waiter)
@@ -352,33 +356,29 @@ static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, tl_settle *s, t
     return s->result.code;
 }
 
-static tl_err release_votes(tl_lock *lock, tl_error *err) {
-    tl_err code = tl__votes_release(lock, err);
-    atomic_store(&lock->deadline_ns, 0);
-    tl__gate_leave(&lock->client->gate, &lock->place);
-    return code;
+static tl_err release_here(tl_lock *lock, tl_error *err) {
+    tl_settle s;
+    tl_out out;
+    tl_job job = tl__lock_job(lock);
+    const tl_holder *holder = lock->client->backend->holder;
+    const tl_spare_lease spare = holder->spare ? holder->spare(lock, &job) : (tl_spare_lease){0};
+    tl_err code = settle(lock, TL_RELEASE, &job, &s, &out);
+    /* Asked again, it revokes the lease. */
+    if (code == TL_OK && !s.maybe && (!s.job.again || !GUARD(spared_not_revoked)))
+        tl__leases_give(&lock->client->leases, &spare);
+    return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
 }
 
 static tl_err release(tl_lock *lock, tl_error *err) {
-    tl_settle s;
-    tl_out out;
     bool passed = false;
     tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code || passed)
         return code;
-    if (tl__lock_has_votes(lock))
-        return release_votes(lock, err);
-    tl_job job = tl__lock_job(lock);
-    const tl_holder *holder = lock->client->backend->holder;
-    const tl_spare_lease spare = holder->spare ? holder->spare(lock, &job) : (tl_spare_lease){0};
-    code = settle(lock, TL_RELEASE, &job, &s, &out);
-    /* Asked again, it revokes the lease. */
-    if (code == TL_OK && !s.maybe && (!s.job.again || !GUARD(spared_not_revoked)))
-        tl__leases_give(&lock->client->leases, &spare);
+    code = keeper_asks(lock) ? tl__operation_release(lock, err) : release_here(lock, err);
     atomic_store(&lock->deadline_ns, 0);
     if (GUARD(release_leaves_front))
         tl__gate_leave(&lock->client->gate, &lock->place);
-    return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
+    return code;
 }
 
 tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
@@ -387,7 +387,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
 }
 
 /* The server has said that the token holds nothing any more. */
-static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_error *err) {
+static tl_err extend_lost(tl_lock *lock, tl_lost_why why, tl_error *err) {
     if (GUARD(extend_ends_renewals))
         (void)tl__hold_stop(lock);
     if (GUARD(lost_before_next_holds))
@@ -397,39 +397,37 @@ static tl_err extend_lost(tl_lock *lock, tl_lost_why why, const char *words, tl_
     if (GUARD(extend_cleans_up))
         tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
-    return tl__lock_fail(lock, why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED, "extend", words,
-                         err);
+    tl_err code = why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED;
+    if (err)
+        err->code = code;
+    return code;
 }
 
 /* Nobody watches over it: one that was adopted is held from now on. */
-static tl_err keep_adopted(tl_lock *lock, const tl_result *r, tl_error *err) {
+static tl_err keep_adopted(tl_lock *lock, tl_mono deadline, tl_error *err) {
     if (!lock->adopted) /* the keeper called it lost while we asked, and that is final */
         return tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     lock->adopted = false;
     tl__hold_limit(lock);
-    tl__hold_publish(lock, TL_HELD, r->deadline);
+    tl__hold_publish(lock, TL_HELD, deadline);
     if (tl__hold_watch(lock, tl__client_seed(lock->client)))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory", err);
     return TL_OK;
 }
 
-static tl_err extended(tl_lock *lock, int64_t ttl_ms, const tl_result *r, tl_error *err) {
-    return tl__hold_extended(lock, ttl_ms, r) ? TL_OK : keep_adopted(lock, r, err);
-}
-
-static tl_err extend_votes(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
-    tl_votes_extension e;
-    tl_err code = tl__votes_extend(lock, ttl_ms, &e, err);
-    if (code == TL_ELOST)
-        return extend_lost(lock, e.why,
-                           e.why == TL_LOST_TAKEN
-                               ? "another holds it"
-                               : "a majority of the servers doesn't hold it any more",
-                           err);
+static tl_err extend_here(tl_lock *lock, tl_job *job, int64_t ttl_ms, tl_operation_extended *ret,
+                          tl_error *err) {
+    tl_settle s;
+    tl_out out;
+    if (lock->client->backend->holder->extend)
+        lock->client->backend->holder->extend(lock, job, ttl_ms);
+    job->ttl_ms = ttl_ms;
+    tl_err code = settle(lock, TL_RENEW, job, &s, &out);
+    *ret = (tl_operation_extended){.result = s.result};
     if (code)
-        return code;
-    const tl_result r = {.deadline = tl__ballots_deadline(&lock->votes->ballots)};
-    return e.renewed ? TL_OK : keep_adopted(lock, &r, err);
+        return tl__lock_fail_by(lock, code, "extend", out.words, out.sys_errno, err);
+    ret->renewed = tl__hold_extended(lock, ttl_ms, &s);
+    return TL_OK;
 }
 
 /* Why it can't be, if it was acquired without scripts; NULL: it can. */
@@ -439,8 +437,7 @@ static const char *never_renewed(const tl_job *job) {
 }
 
 static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
-    tl_settle s;
-    tl_out out;
+    tl_operation_extended e;
     if (tl__lock_check(lock, "extend", err) || check_ttl(lock->client, ttl_ms, err))
         return TL_EINVALID;
     if (!lock->adopted && !tl__lock_is_held(lock))
@@ -457,17 +454,11 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
         return TL_EINVALID;
     if (tl__keeper_ready(&lock->client->keeper))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory or threads", err);
-    if (tl__lock_has_votes(lock))
-        return extend_votes(lock, ttl_ms, err);
-    if (lock->client->backend->holder->extend)
-        lock->client->backend->holder->extend(lock, &job, ttl_ms);
-    job.ttl_ms = ttl_ms;
-    tl_err code = settle(lock, TL_RENEW, &job, &s, &out);
+    tl_err code = keeper_asks(lock) ? tl__operation_extend(lock, ttl_ms, &e, err)
+                                    : extend_here(lock, &job, ttl_ms, &e, err);
     if (code == TL_ELOST)
-        return extend_lost(lock, s.result.why, out.words, err);
-    if (code)
-        return tl__lock_fail_by(lock, code, "extend", out.words, out.sys_errno, err);
-    return extended(lock, ttl_ms, &s.result, err);
+        return extend_lost(lock, e.result.why, err);
+    return code || e.renewed ? code : keep_adopted(lock, e.result.deadline, err);
 }
 
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
@@ -493,8 +484,8 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     lock->proof = (tl_proof){.elsewhere = true};
     if (!tl__bytes_to_int(tl__bytes(token, n), &lock->proof.stamp_ms))
         lock->proof.stamp_ms = 0;
-    if (tl__lock_has_votes(lock)) /* who has it isn't known */
-        lock->votes->ballots = (tl_ballots){.count = (uint8_t)lock->client->fleet.servers};
+    if (lock->client->backend->holder->vote)
+        lock->client->backend->holder->vote(lock, NULL);
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     lock->adopted = true;
     return TL_OK;

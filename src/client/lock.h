@@ -9,7 +9,6 @@
 #include "client/client.h"
 #include "client/gate.h"
 #include "protocol/acquire.h"
-#include "protocol/quorum_renew.h"
 #include "protocol/renew.h"
 #include "wire/keys.h"
 
@@ -92,20 +91,29 @@ struct tl_lock {
     tl_rest rest;
     union {
         tl_renewal *renewal; /* the one in flight; NULL: none is */
-        tl_quorum_renewal
-            *votes; /* tl__lock_has_votes: what the servers hold, and what renews it */
+        void *room;          /* tl_holder.room: what it has there all the time */
     };
 };
 
-/** Is it held by votes of independent servers, which the keeper alone asks? */
-static inline bool tl__lock_has_votes(const tl_lock *lock) {
-    return lock->task.kind->votes;
-}
+/** How a hold is released and extended at a kind of server. */
+typedef struct {
+    size_t size; /**< of the machine, which begins with its result */
+    tl_step step;
+    /** op: TL_RELEASE or TL_RENEW, which extends. With keeper.mutex held. */
+    void (*init)(void *machine, const tl_lock *lock, const tl_job *job, tl_op op, uint64_t seed);
+    /** An extension has ended, with TL_OK or not: what the hold learns by it. true: its renewals go on, and know. With
+     *  keeper.mutex held. */
+    bool (*extended)(tl_lock *lock, int64_t ttl_ms, const void *machine);
+} tl_settling;
 
 /** What a kind of server does with a hold in its own way: its row is client.backend->holder. All but `spare` and `extend` with
  *  keeper.mutex held. */
 typedef struct tl_holder {
     const tl_task_kind *kind; /**< how the keeper renews it */
+    const tl_settling *settling;
+    size_t room; /**< so many bytes a lock has all the time, and no tl_renewal; 0: none */
+    /** NULL, or: note whose votes it has; NULL: that isn't known, of a token from elsewhere. */
+    void (*vote)(tl_lock *lock, const tl_ballots *ballots);
     /** NULL, or: make its machine, of a hold that lasts until `hold` at most. */
     void (*begin)(tl_lock *lock, tl_mono hold, uint64_t seed);
     /** NULL, or: have oneself told when its key is deleted; and no more. */
@@ -187,10 +195,10 @@ tl_job tl__hold_job(tl_lock *lock);
 /** On etcd, before an extension is asked for: renewals last as long from now on, so that one which is carried out after it
  *  shortens nothing. (An extension for less lasts as long as a renewal, for the same reason: tl_job.least_ms.) */
 void tl__hold_raise(tl_lock *lock, int64_t ttl_ms);
-/** An extension has proved this; the lifetime is lock->ttl_ms from now on. false: it is lost already. */
-bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const tl_result *result);
-/** The same by several servers, with the mutex held. */
-bool tl__hold_extended_in(tl_lock *lock, int64_t ttl_ms, const tl_ballots *ballots);
+/** How the machine of settle.h releases and extends. */
+extern const tl_settling tl__hold_settling;
+/** An extension has ended by `machine` with TL_OK. false: the hold is lost already, or nobody renews it. */
+bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const void *machine);
 /** True when something of the hold may be left over that nobody has dropped. */
 bool tl__hold_stop(tl_lock *lock);
 /** In the background: make sure that nothing of a hold which is over stands in anyone's way. */

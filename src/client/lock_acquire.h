@@ -7,19 +7,16 @@
 
 #include "client/lock.h"
 #include "protocol/etcd_acquire.h"
-#include "protocol/quorum_acquire.h"
-
-/** What several servers have told by their topics, and has not been given to the machine yet: a bit for each. Under
- *  keeper.mutex. */
-typedef struct {
-    uint8_t armed, disarmed, woken;
-} tl_news;
 
 struct tl_acquiring;
 
 /** How a lock is acquired at a kind of server: its row is client.backend->asker. */
 typedef struct tl_asker {
     bool queues; /**< who waits in the usual way stands in the local queue first */
+    size_t
+        room; /**< so many bytes of its own the machine of an operation has, at tl_acquiring.room */
+    /** NULL, or: make that ready for the task that runs the machine. The listener of the task, or listeners. */
+    tl_listener *(*attach)(struct tl_acquiring *m, void *room, tl_task *task);
     /** Begin to ask. job: as for any machine of the lock; start: the first event. */
     tl_status (*ask)(struct tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
                      int64_t connect_ms, tl_out *out);
@@ -42,8 +39,7 @@ typedef struct tl_acquiring {
         tl_etcd_acquisition etcd;
     };
     const tl_asker *asker;
-    tl_quorum_acquisition *votes; /**< in its place, of several servers; NULL: of one */
-    tl_news *news;                /**< with it */
+    void *room; /**< tl_asker.room: its machine first */
     tl_lock *lock;
     tl_listener *listener; /**< who is told when it is its turn, by TL_WAKE_WOKEN */
     tl_turn turn;
@@ -70,12 +66,6 @@ bool tl__lock_waits_for_itself(const tl_lock *lock);
  *  TL_START: it was cancelled before. After TL_DETACH it is only `ask` that goes on. */
 void tl__lock_acquire_init(tl_acquiring *machine, tl_lock *lock, int64_t wait_ms,
                            tl_listener *listener);
-/** After it, of several servers: what else it is, which lasts as long. */
-static inline void tl__lock_acquire_votes(tl_acquiring *machine, tl_quorum_acquisition *votes,
-                                          tl_news *news) {
-    machine->votes = votes;
-    machine->news = news;
-}
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out);
 
 /** What goes on after TL_DETACH, and how large it is. */

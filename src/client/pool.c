@@ -52,7 +52,7 @@ static bool is_cancelled(tl_waiter *waiter) {
 
 static unsigned most_of(const tl_node *node) {
     const tl_fleet *fleet = &node->client->fleet;
-    return tl__fleet_has_nodes(fleet) ? fleet->row->pooled(fleet) : TL_POOLED_MAX;
+    return fleet->row->pooled ? fleet->row->pooled(fleet) : TL_POOLED_MAX;
 }
 
 /* With the mutex held: wait until a connection is idle or may be made, or there is no more waiting. */
@@ -126,15 +126,12 @@ void tl__pool_shrink_in(tl_node *node) {
 
 void tl__pool_wake(tl_client *client) {
     tl_fleet *fleet = &client->fleet;
-    bool more = tl__fleet_has_nodes(fleet);
+    unsigned at = 0;
     if (GUARD(cancel_wakes_pool))
         tl__cond_wake_all(&client->node.pooled_freed);
-    for (unsigned i = 0; more; i++) {
-        tl_node *node = fleet->row->next(fleet, &i);
-        more = node != NULL;
-        if (node)
+    for (tl_node *node; (node = fleet->row->next(fleet, &at)); at++)
+        if (node != &client->node)
             tl__cond_wake_all(&node->pooled_freed);
-    }
 }
 
 /* ---- waiters --------------------------------------------------------------------------------- */

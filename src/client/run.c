@@ -52,7 +52,7 @@ static tl_status step(const tl_run *run, const tl_event *e, tl_out *out) {
 }
 
 /* What it asks of a server is built by that one's clock. */
-static tl_status step_with_all(tl_run *run, const tl_event *event, tl_out *out) {
+static tl_status step_with_all(const tl_run *run, const tl_event *event, tl_out *out) {
     const tl_fleet *fleet = &run->client->fleet;
     tl_server all[TL_QUORUM_MAX];
     tl_event e = *event;
@@ -72,7 +72,7 @@ static tl_status step_with_all(tl_run *run, const tl_event *event, tl_out *out) 
 }
 
 tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
-    if (run->votes)
+    if (run->all)
         return step_with_all(run, event, out);
     if (!run->node)
         run->node = tl__fleet_node(run->client, run->machine->key);
@@ -103,7 +103,7 @@ static tl_redirect redirection(const tl_answer *answer) {
 static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_event *ret) {
     static const char words[] = "another node of the cluster has the key";
     tl_fleet *fleet = &(*node)->client->fleet;
-    tl_redirect r = tl__fleet_has_nodes(fleet) ? redirection(answer) : (tl_redirect){0};
+    tl_redirect r = fleet->row->redirected ? redirection(answer) : (tl_redirect){0};
     if (r.kind == TL_NOT_ELSEWHERE)
         return false;
     tl_node *named = fleet->row->redirected(fleet, *node, &r);

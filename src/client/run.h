@@ -15,8 +15,8 @@ typedef struct {
     tl_listener *listener; /**< for its topic; NULL: it never listens */
     bool in;               /**< the keeper's mutex is held */
     bool
-        votes; /**< it asks all of several independent servers: node is the one that the event comes from,
-                              or any, `in` is true, and there is a listener for each of them, or none */
+        all; /**< it asks all of several independent servers: node is the one that the event comes from, or any, `in` is
+                   true, and there is a listener for each of them, or none */
     tl_node *
         node; /**< that the event comes from; NULL: the one that has the machine's key, which is set. Whatever the
                         step asks for is built by its clock, and for it alone */

@@ -77,15 +77,10 @@ static void tell_clock(tl_stats *ret, const tl_node *node, tl_interval wall, tl_
 
 static void tell_clocks(tl_stats *ret, tl_client *client) {
     tl_fleet *fleet = &client->fleet;
-    bool nodes = tl__fleet_has_nodes(fleet);
-    unsigned servers = fleet->servers > 0 ? fleet->servers : 1, at = 0;
+    unsigned at = 0;
     tl_mono now;
     tl_interval wall = wall_offset(&now);
-    tl__mutex_lock(&client->mutex);
-    for (unsigned i = 0; !nodes && i < servers; i++)
-        tell_clock(ret, fleet->servers > 0 ? fleet->server[i] : &client->node, wall, now);
-    tl__mutex_unlock(&client->mutex);
-    for (tl_node *node; nodes && (node = fleet->row->next(fleet, &at)); at++) {
+    for (tl_node *node; (node = fleet->row->next(fleet, &at)); at++) {
         tl__mutex_lock(&client->mutex);
         tell_clock(ret, node, wall, now);
         tl__mutex_unlock(&client->mutex);

@@ -22,7 +22,6 @@ struct tl_task;
 /** What all tasks of a kind have in common. Nothing here may block or call back. */
 typedef struct {
     bool renews; /**< a hold: to be renewed when the server's clock has stepped */
-    bool votes;  /**< it asks several independent servers: listener is one for each, or NULL */
     /** Its machine, ready for a step. */
     tl_machine (*machine)(struct tl_task *task);
     /** NULL, or: it has asked, and its machine must be there when the answer comes. false: no memory; then it
@@ -35,10 +34,11 @@ typedef struct {
 /** A machine that the keeper runs. Owned by whoever starts it; all under keeper.mutex but the posts. */
 typedef struct tl_task {
     const tl_task_kind *kind;
-    struct tl_listener *listener; /**< for its topic; NULL: it never listens */
-    tl_bytes watched;             /**< the key whose changes it wants to be woken by; n 0: none */
-    struct tl_exchange
-        *exchange; /**< the one in flight; where it votes all of them, one behind the other */
+    struct tl_listener *
+        listener; /**< for its topic, or of several independent servers one for each; NULL: it never listens */
+    tl_bytes watched; /**< the key whose changes it wants to be woken by; n 0: none */
+    struct tl_exchange *
+        exchange; /**< the one in flight; of several independent servers all of them, one behind the other */
     struct tl_exchange *reading; /**< of what is watched, in flight */
     uint32_t at;                 /**< place in the heap, from 1; 0: not there */
     bool read_again;             /**< after `reading`: there has been a change meanwhile */

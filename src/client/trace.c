@@ -160,17 +160,16 @@ static told decision_told(const tl_result *r, const tl_out *out, tl_status statu
 
 static void say(tl_client *client, const tl_node *node, tl_bytes key, const char *does,
                 const char *came, const char *led_to) {
-    char name[KEY_SHOWN + 1];
+    char name[KEY_SHOWN + 1], label[TL_LABEL_SIZE];
     tl__bytes_print(name, sizeof name, key);
-    tl__log(client, TL_LOG_DEBUG, "%s: %s%s%s: %s%s%s", node->endpoint.label, does,
+    tl__log(client, TL_LOG_DEBUG, "%s: %s%s%s: %s%s%s", tl__node_label(node, label), does,
             name[0] ? " " : "", name, came, led_to[0] ? "; " : "", led_to);
 }
 
 void tl__trace_step(tl_client *client, const tl_node *node, const tl_machine *machine,
                     const tl_event *e, const tl_out *out, tl_status status) {
     told came = event_told(e), led_to = decision_told(machine->state, out, status, e->now);
-    const tl_node *who = client->fleet.servers > 0 ? node : &client->node;
-    say(client, who, machine->key, machine->does, came.text, led_to.text);
+    say(client, node, machine->key, machine->does, came.text, led_to.text);
 }
 
 void tl__trace(tl_client *client, tl_bytes key, const char *does, const char *what) {

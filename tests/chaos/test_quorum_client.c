@@ -6,6 +6,7 @@
 #include "arena.h"
 
 #include "client/lock.h"
+#include "protocol/quorum_renew.h"
 #include "contest.h"
 
 #define SERVERS 5
@@ -397,7 +398,8 @@ static long connections(real_redis *r) {
 
 /* The connection is the renewals', too: it outlives what one in haste has asked a slow server. */
 static bool is_doubted(const tl_lock *lock, int server) {
-    return lock->votes->ballots.doubted & 1U << server;
+    const tl_quorum_renewal *hold = lock->room;
+    return hold->ballots.doubted & 1U << server;
 }
 
 /* The last server has voted for another when it is acquired, and is asked for its vote by the extension. */

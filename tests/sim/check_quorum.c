@@ -7,6 +7,7 @@
 #include "world.h"
 
 #include "client/lock_acquire.h"
+#include "protocol/quorum_acquire.h"
 #include "protocol/quorum_renew.h"
 
 #define PROMPT_MS 1000 /* a released lock lies free for no longer, */
@@ -136,9 +137,9 @@ static void acquired(sim_world *w, const tl_quorum_acquisition *a) {
 
 void sim_quorum_counts(sim_world *w, const tl_machine *m, tl_status status) {
     if (m->step == tl__lock_acquire_step) {
-        const tl_acquiring *a = m->state;
-        if (a->votes && status != TL_GO && a->votes->result.code == TL_OK)
-            acquired(w, a->votes);
+        const tl_quorum_acquisition *a = ((const tl_acquiring *)m->state)->room; /* first in it */
+        if (a && status != TL_GO && a->result.code == TL_OK)
+            acquired(w, a);
     } else if (m->step == tl__quorum_renew_step && status == TL_GO) {
         const tl_quorum_renewal *r = m->state;
         int key = sim_key_named(w, r->job.key);
@@ -148,7 +149,7 @@ void sim_quorum_counts(sim_world *w, const tl_machine *m, tl_status status) {
 }
 
 void sim_quorum_believed(sim_world *w, const sim_lock *l, tl_mono deadline) {
-    const tl_ballots *b = &l->handle->votes->ballots;
+    const tl_ballots *b = &((const tl_quorum_renewal *)l->handle->room)->ballots;
     check_ballots(w, l->key, tl__token_bytes(&l->handle->token), b);
     check_deadline(w, l->key, b, deadline);
 }
@@ -304,7 +305,7 @@ void sim_quorum_executed(sim_world *w, const sim_request *m, const tl_reply *rep
 /* ---- what is told -------------------------------------------------------------------------------- */
 
 void sim_quorum_had(sim_world *w, const sim_lock *l) {
-    const tl_ballots *b = &l->handle->votes->ballots;
+    const tl_ballots *b = &((const tl_quorum_renewal *)l->handle->room)->ballots;
     unsigned live = tl__ballots_live(b, sim_host_clock(w, w->thread->host));
     w->stats.shared += live < b->count;
 }

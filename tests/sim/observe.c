@@ -9,6 +9,8 @@
 #include "client/backend.h"
 #include "client/run.h"
 #include "protocol/attempt.h"
+#include "protocol/quorum_acquire.h"
+#include "protocol/quorum_renew.h"
 #include "protocol/quorum_settle.h"
 #include "protocol/settle.h"
 
@@ -47,10 +49,11 @@ typedef struct {
 static bool read_votes(const tl_machine *m, machine *ret) {
     if (m->step == tl__lock_acquire_step) {
         const tl_acquiring *a = m->state;
-        if (!a->votes)
+        const tl_quorum_acquisition *asks = a->room; /* first in it */
+        if (!asks)
             return false;
-        ret->job = a->state == TL_ASKING ? &a->votes->job : NULL;
-        ret->limit = a->votes->limit;
+        ret->job = a->state == TL_ASKING ? &asks->job : NULL;
+        ret->limit = asks->limit;
         ret->acquires = true;
         ret->detached = a->over;
     } else if (m->step == tl__quorum_settle_step) {

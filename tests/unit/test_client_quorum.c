@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "client/backend.h"
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/run.h"
@@ -65,7 +66,7 @@ static tl_event judge(tl_client *client, unsigned place, uint64_t run) {
     const tl_exchange x = {.server = (uint8_t)place};
     const tl_answer answer = {.ok = true, .count = 1, .run = run};
     tl_event e = {.kind = TL_REPLY, .count = 1};
-    tl__keeper_judge_run(&client->keeper, &x, &answer, &e);
+    client->backend->runner->judge(&client->keeper, &x, &answer, &e);
     assert_int_equal(e.from, place);
     return e;
 }
@@ -94,7 +95,7 @@ static tl_conn_limits asks(const char *url) {
     tl_client *client;
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = url, .attempt_ms = 300);
     assert_int_equal(tl_client_open(&options, &client, NULL), TL_OK);
-    tl_conn_limits limits = tl__keeper_asks(client, (tl_conn_limits){.connect_ms = 700});
+    tl_conn_limits limits = tl__keeper_limits(&client->keeper, (tl_conn_limits){.connect_ms = 700});
     tl_client_close(client);
     return limits;
 }

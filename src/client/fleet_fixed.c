@@ -1,6 +1,6 @@
 /*
- * Independent servers, of which a majority counts. Each is a node like any, which never changes: there is nobody to ask
- * who they are, and nothing to follow.
+ * Servers that never change: one, or independent ones of which a majority counts. There is nobody to ask who they are,
+ * and nothing to follow.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,20 +8,37 @@
 #include "client/client.h"
 #include "ground/error.h"
 
+tl_node *tl__fleet_first(const tl_fleet *fleet, tl_bytes key) {
+    (void)key;
+    return fleet->server[0];
+}
+
+tl_node *tl__fleet_server(tl_fleet *fleet, unsigned *from) {
+    return *from < fleet->servers ? fleet->server[*from] : NULL;
+}
+
+void tl__fleet_init(tl_fleet *fleet, tl_node *node) {
+    static const tl_fleet_row row = {.node_of = tl__fleet_first, .next = tl__fleet_server};
+    *fleet = (tl_fleet){.row = &row, .servers = 1, .server = {node}};
+}
+
+/* ---- several --------------------------------------------------------------------------------- */
+
 /* The first is the client's own. */
 static void end(tl_fleet *fleet) {
     for (unsigned i = 1; i < fleet->servers; i++) {
         tl__node_end(fleet->server[i]);
         free(fleet->server[i]);
     }
-    *fleet = (tl_fleet){.row = NULL};
 }
 
 tl_err tl__fleet_open_quorum(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                              const tl_client_options *options, tl_error *err) {
-    static const tl_fleet_row row = {.end = end};
+    static const tl_fleet_row row = {
+        .end = end, .node_of = tl__fleet_first, .next = tl__fleet_server};
     tl_endpoint like = node->endpoint;
     fleet->row = &row;
+    fleet->servers = 0;
     for (unsigned i = 0; i < seeds->count; i++) {
         tl_node *n = i == 0 ? node : calloc(1, sizeof *n);
         if (!n)
