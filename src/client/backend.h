@@ -30,9 +30,8 @@ typedef struct tl_backend {
     bool names_nest; /**< the holder of a/b keeps others from a */
     bool
         slotted; /**< keys are on several nodes by their slots: a request is for keys of one slot alone */
-    bool watches;         /**< changes of a key can be watched, if the protocol wants that */
-    bool sentinel_login;  /**< the options sentinel_user and sentinel_password are of use */
-    unsigned joined_most; /**< locks that one request renews at most: renewals are spread by that */
+    bool watches;          /**< changes of a key can be watched, if the protocol wants that */
+    bool sentinel_login;   /**< the options sentinel_user and sentinel_password are of use */
     const char *unreached; /**< message: a wait has ended, and no server replied */
     const char *expired;   /**< message: a lock is lost, as it was not renewed in time */
     /** A client is being opened, and its first node's endpoint is set: reject options that are not supported there, and set up
@@ -43,7 +42,8 @@ typedef struct tl_backend {
     tl_err (*check_key)(const tl_client *client, tl_bytes key, bool looks, tl_error *err);
     const tl_asker *asker;          /**< how a lock is acquired, */
     const tl_holder *holder;        /**< and held */
-    const struct tl_runner *runner; /**< how the keeper runs tasks */
+    const struct tl_runner *runner; /**< how the keeper runs tasks, */
+    const tl_joiner *joiner;        /**< and joins renewals */
     /* The calls of the public header, whose arguments have been checked. */
     tl_err (*ping)(tl_client *client, tl_error *err);
     /** ask: as tl__ask_init made it, and with what the client says of legacy locks; its info is the answer. */
@@ -53,8 +53,19 @@ typedef struct tl_backend {
     tl_err (*remove)(tl_client *client, tl_break *b, tl_error *err);
 } tl_backend;
 
-extern const tl_backend tl__backend_server, tl__backend_sentinel, tl__backend_cluster,
-    tl__backend_quorum, tl__backend_etcd;
+/** All rows, by the kinds of URLs: tl__backend_server for TL_URL_ONE, and so on. */
+#define TL_BACKENDS(ROW)                                                                           \
+    ROW(TL_URL_UNKNOWN, server)                                                                    \
+    ROW(TL_URL_ONE, server)                                                                        \
+    ROW(TL_URL_LOCAL, server)                                                                      \
+    ROW(TL_URL_SENTINELS, sentinel)                                                                \
+    ROW(TL_URL_CLUSTER, cluster)                                                                   \
+    ROW(TL_URL_QUORUM, quorum)                                                                     \
+    ROW(TL_URL_ETCD, etcd)
+
+#define TL_DECLARE(kind, name) extern const tl_backend tl__backend_##name;
+TL_BACKENDS(TL_DECLARE)
+#undef TL_DECLARE
 
 /** The row for a URL, whatever follows its scheme. */
 const tl_backend *tl__backend_of(const char *url);
@@ -62,7 +73,7 @@ const tl_backend *tl__backend_of(const char *url);
 /* What rows have in common where a key has one server (backend_server.c). */
 #define TL_BACKEND_OF_ONE                                                                          \
     .asker = &tl__server_asker, .holder = &tl__server_holder, .runner = &tl__runner_of_one,        \
-    .joined_most = TL_BATCH_MAX, .unreached = "the server was not reached",                        \
+    .joiner = &tl__joiner_of_scripts, .unreached = "the server was not reached",                   \
     .expired = "no renewal succeeded in time"
 extern const tl_asker tl__server_asker;
 extern const tl_holder tl__server_holder;

@@ -10,6 +10,7 @@
 #include "ground/guard.h"
 #include "protocol/etcd.h"
 #include "protocol/etcd_ask.h"
+#include "protocol/settle.h"
 
 /* What etcd has no use for, or does in its own way. */
 static tl_err check_options(const tl_client *client, const tl_client_options *o, tl_error *err) {
@@ -137,15 +138,20 @@ static void ignore(const tl_lock *lock) {
 }
 
 /* The lease that it is under alone, for the next lock, where the client has use for it. Else it is revoked. */
-static tl_spare_lease spare_of(tl_lock *lock, tl_job *job) {
+static void release(tl_lock *lock, tl_job *job) {
     tl_client *c = lock->client;
     tl_spare_lease spare = {0};
     if (!job->proof.doubted || !GUARD(doubted_not_spared))
         spare = (tl_spare_lease){job->proof.lease, job->ttl_ms, job->believed};
     job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
-    if (job->revoke)
-        spare.lease = 0;
-    return spare;
+    job->spare = job->revoke ? (tl_spare_lease){0} : spare;
+}
+
+/* Asked again, it revokes the lease. */
+static void released(tl_lock *lock, const void *machine) {
+    const tl_settle *s = machine;
+    if (s->result.code == TL_OK && !s->maybe && (!s->job.again || !GUARD(spared_not_revoked)))
+        tl__leases_give(&lock->client->leases, &s->job.spare);
 }
 
 static void extend(tl_lock *lock, tl_job *job, int64_t ttl_ms) {
@@ -161,7 +167,8 @@ static const tl_holder holder = {
     .listen = listen,
     .ignore = ignore,
     .drop = drop,
-    .spare = spare_of,
+    .release = release,
+    .released = released,
     .extend = extend,
 };
 
@@ -216,7 +223,7 @@ const tl_backend tl__backend_etcd = {
     .ttl_why = "etcd grants no less",
     .line = TL_LINE_ALWAYS,
     .names_nest = true,
-    .joined_most = TL_BATCH_ETCD_MAX,
+    .joiner = &tl__joiner_of_etcd,
     .unreached = "the server was not reached",
     .expired = "no renewal succeeded in time",
     .open = open_members,

@@ -4,9 +4,6 @@
  * keys, head, for each lock its own, tail. Head and tail hold ideas of the time, so only sends built
  * at one instant are joined. The tail begins with until when the server may carry it out; it is
  * that of the send which may be carried out for the shortest.
- *
- * On etcd it is a lease, and one transaction that puts all keys under it, or none: its number is higher than those that the
- * sends were built with. A renewal that is asked singly has the one that it was built with.
  */
 #include "client/batch.h"
 
@@ -16,12 +13,11 @@
 #include "ground/guard.h"
 
 #define ROOM 512
-#define OWN_MAX ((size_t)96 << 10) /* of a transaction's keys, each of which is in it three times */
 
-tl_batch *tl__batch_new(tl_batch_bytes *request) {
+tl_batch *tl__batch_new(const tl_joiner *joiner, tl_batch_bytes *request) {
     tl_batch *b = calloc(1, sizeof *b);
     if (b)
-        b->request = request;
+        *b = (tl_batch){.joiner = joiner, .request = request};
     return b;
 }
 
@@ -39,41 +35,41 @@ void tl__batch_free(tl_batch *b) {
 void tl__batch_clear(tl_batch *b) {
     b->count = b->asked = 0;
     b->keys.n = b->own.n = b->head.n = b->tail.n = b->behind.n = 0;
-    b->of_etcd = false;
     b->ops = 0;
     b->lease = 0;
 }
 
-static bool is_of_etcd(const tl_send *send) {
-    return send->command[0].form == TL_ARGV;
-}
-
-/* As protocol_etcd builds it: GRANT lease seconds; KEEP K suffix revision lease changed. */
-enum { LEASE = 1, SECONDS, MINE = 1, OF_KEEP = 4, CHANGED = 5 };
-
-/* One where it is known when the key was changed last. */
-static unsigned ops_of(const tl_send *send) {
-    return tl__bytes_eq(send->command[1].argv[CHANGED], TL_LITERAL("0")) ? 2 : 1;
-}
-
-static bool fits_transaction(const tl_batch *b, const tl_send *send) {
-    size_t n = send->command[1].argv[MINE].n;
-    return b->of_etcd &&
-           (!GUARD(fits_transaction) ||
-            (b->count < TL_BATCH_ETCD_MAX && b->ops + ops_of(send) <= TL_ETCD_OPS_MAX)) &&
-           b->own.n + n <= OWN_MAX && send->command[0].alike == b->send.command[0].alike;
-}
-
 bool tl__batch_fits(const tl_batch *b, const tl_send *send, tl_mono now) {
-    if (b->count == 0)
-        return true;
-    const tl_command *c = &send->command[0], *of = &b->send.command[0];
     int64_t left = tl__ns_until(now, send->by), whole = tl__ns_until(now, b->by);
-    if (is_of_etcd(send))
-        return fits_transaction(b, send) && left / 2 <= whole && whole / 2 <= left;
+    return b->count == 0 ||
+           (b->joiner->fits(b, send, now) && left / 2 <= whole && whole / 2 <= left);
+}
+
+bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
+    return b->joiner->add(b, send, cookie, now);
+}
+
+const tl_send *tl__batch_send(tl_batch *b) {
+    return b->joiner->send(b, 0, b->count);
+}
+
+const tl_send *tl__batch_send_one(tl_batch *b, unsigned i) {
+    const tl_send *send = b->joiner->send(b, i, 1);
+    b->send.ticket = b->member[i].ticket;
+    return send;
+}
+
+tl_batch_refusal tl__batch_refused(const tl_batch *b, const tl_event *whole) {
+    return whole->kind != TL_REPLY || b->count < 2 ? TL_BATCH_ALL : b->joiner->refused(b, whole);
+}
+
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+static bool fits(const tl_batch *b, const tl_send *send, tl_mono now) {
+    const tl_command *c = &send->command[0], *of = &b->send.command[0];
     return b->count < TL_BATCH_MAX && now.ns == b->now.ns && c->script == of->script &&
            c->each == of->each && c->alike == of->alike && send->count == b->send.count &&
-           send->generation == b->send.generation && left / 2 <= whole && whole / 2 <= left;
+           send->generation == b->send.generation;
 }
 
 static bool reserve(tl_batch_bytes *to, size_t more) {
@@ -89,7 +85,7 @@ static bool reserve(tl_batch_bytes *to, size_t more) {
 }
 
 /* Encoded. */
-static bool append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
+bool tl__batch_append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
     size_t before = to->n;
     for (size_t i = 0; i < count; i++) {
         size_t n = tl__argument_encode(argv[i], to->p ? to->p + to->n : NULL, to->room - to->n);
@@ -112,9 +108,10 @@ static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
     b->nkeys = c->nkeys;
     b->now = now;
     b->by = send->by;
-    if (send->count > 1 && !append(&b->behind, send->command[1].argv, send->command[1].argc))
+    if (send->count > 1 &&
+        !tl__batch_append(&b->behind, send->command[1].argv, send->command[1].argc))
         return false;
-    return append(&b->head, c->argv + c->nkeys, c->head);
+    return tl__batch_append(&b->head, c->argv + c->nkeys, c->head);
 }
 
 /* Of the server's time; 0 stands for no limit. */
@@ -145,43 +142,14 @@ static bool keep_tail(tl_batch *b, const tl_send *send) {
     b->not_after = not_after;
     b->limit_n = (uint8_t)(tail[0].n < sizeof b->limit ? tail[0].n : 0);
     memcpy(b->limit, tail[0].p, b->limit_n);
-    return append(&b->tail, tail, TL_JOIN_TAIL);
+    return tl__batch_append(&b->tail, tail, TL_JOIN_TAIL);
 }
 
-static void first_key(tl_batch *b, const tl_send *send, tl_mono now) {
-    const tl_bytes *argv = send->command[0].argv;
-    tl__batch_clear(b);
-    b->send = *send;
-    b->of_etcd = true;
-    b->now = now;
-    b->by = send->by;
-    tl__bytes_print(b->seconds, sizeof b->seconds, argv[SECONDS]);
-}
-
-static bool add_key(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
-    const tl_bytes *argv = send->command[1].argv;
-    const tl_bytes mine[TL_ETCD_KEEPS_EACH] = {argv[MINE], argv[MINE + 1], argv[MINE + 2],
-                                               argv[CHANGED]};
-    int64_t lease;
-    if (b->count == 0)
-        first_key(b, send, now);
-    if (!tl__bytes_to_int(argv[OF_KEEP], &lease) || !append(&b->own, mine, TL_ETCD_KEEPS_EACH))
-        return false;
-    b->by = tl__mono_min(b->by, send->by);
-    b->lease = lease > b->lease ? lease : b->lease;
-    b->ops += ops_of(send);
-    b->member[b->count++] = (tl_batch_member){cookie, send->ticket, .own_end = b->own.n,
-                                              .lease = lease};
-    return true;
-}
-
-bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
+static bool add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
     const tl_command *c = &send->command[0];
-    if (is_of_etcd(send))
-        return add_key(b, send, cookie, now);
     size_t keys = b->keys.n, own = b->own.n;
-    if ((b->count == 0 && !first(b, send, now)) || !append(&b->keys, c->argv, c->nkeys) ||
-        !append(&b->own, c->argv + c->nkeys + c->head, c->each) || !keep_tail(b, send)) {
+    if ((b->count == 0 && !first(b, send, now)) || !tl__batch_append(&b->keys, c->argv, c->nkeys) ||
+        !tl__batch_append(&b->own, c->argv + c->nkeys + c->head, c->each) || !keep_tail(b, send)) {
         b->keys.n = keys;
         b->own.n = own;
         return false;
@@ -199,34 +167,12 @@ static bool put(tl_batch_bytes *to, const char *from, size_t n) {
     return true;
 }
 
-static const tl_send *transaction_for(tl_batch *b, unsigned first, unsigned count) {
-    size_t from = first > 0 ? b->member[first - 1].own_end : 0;
-    int64_t lease = count > 1 ? b->lease + 1 : b->member[first].lease;
-    tl_bytes text = tl__bytes_from_int(b->lease_text, lease);
-    b->send.count = 2;
-    b->send.command[0] = (tl_command){
-        .form = TL_ARGV,
-        .argc = 3,
-        .alike = b->send.command[0].alike,
-        .argv = {TL_LITERAL("GRANT"), text, tl__bytes_of(b->seconds)}};
-    b->send.command[1] = (tl_command){
-        .form = TL_ARGV,
-        .argc = 2,
-        .argv = {TL_LITERAL("KEEPS"), text},
-        .more_argc = (uint16_t)(count * TL_ETCD_KEEPS_EACH),
-        .more = tl__bytes(b->own.p + from, b->member[first + count - 1].own_end - from)};
-    b->send.by = b->by;
-    return &b->send;
-}
-
 /* For `count` members, from `first` on. */
 static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
     const tl_batch_member *last = &b->member[first + count - 1];
     size_t keys = first > 0 ? b->member[first - 1].keys_end : 0;
     size_t own = first > 0 ? b->member[first - 1].own_end : 0;
     tl_command *c = &b->send.command[0];
-    if (b->of_etcd)
-        return transaction_for(b, first, count);
     b->request->n = 0;
     if (!put(b->request, b->keys.p + keys, last->keys_end - keys) ||
         !put(b->request, b->head.p, b->head.n) ||
@@ -247,16 +193,6 @@ static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
     return &b->send;
 }
 
-const tl_send *tl__batch_send(tl_batch *b) {
-    return send_for(b, 0, b->count);
-}
-
-const tl_send *tl__batch_send_one(tl_batch *b, unsigned i) {
-    const tl_send *send = send_for(b, i, 1);
-    b->send.ticket = b->member[i].ticket;
-    return send;
-}
-
 /* What passes for one will for all; but keys on the move between nodes are there singly. */
 bool tl__batch_is_everyones(tl_bytes error) {
     return !GUARD(refusal_of_one_key) ||
@@ -265,33 +201,12 @@ bool tl__batch_is_everyones(tl_bytes error) {
             !tl__is_not_local(error));
 }
 
-bool tl__batch_asks_singly(const tl_batch *b, const tl_event *whole) {
-    if (whole->kind != TL_REPLY || b->count < 2)
-        return false;
-    const tl_reply *decides = &whole->reply[b->of_etcd ? whole->count - 1 : 0];
-    if (decides->type != TL_REPLY_ERROR)
-        return false;
-    return b->of_etcd ? GUARD(one_etcd_keys_refusal) && tl__etcd_is_of_request(decides->text)
-                      : !tl__batch_is_everyones(decides->text);
-}
-
-/* Its own response, as if it had asked alone, and the lease. */
-void tl__batch_reply_of_etcd(const tl_batch *b, const tl_event *whole, unsigned i, tl_reply ret[2],
-                             tl_reply items[TL_ETCD_JOINED + 1]) {
-    ret[0] = whole->reply[0];
-    ret[1] = whole->reply[whole->count - 1];
-    if (ret[1].type != TL_REPLY_ARRAY || b->count < 2)
-        return;
-    if (ret[1].count != TL_ETCD_RESPONSES + b->count) {
-        ret[1] = (tl_reply){.type = TL_REPLY_NIL};
-        return;
-    }
-    for (unsigned k = 0; k < TL_ETCD_RESPONSES; k++)
-        items[k] = ret[1].items[k];
-    items[TL_ETCD_RESPONSES] = ret[1].items[TL_ETCD_RESPONSES + GUARD(own_etcd_response) * i];
-    items[TL_ETCD_JOINED] = (tl_reply){.type = TL_REPLY_INT, .integer = b->lease + 1};
-    ret[1].items = items;
-    ret[1].count = TL_ETCD_JOINED + 1;
+/* One of a cluster's nodes that refuses keys of several slots, though they are of one, does so always. */
+static tl_batch_refusal refused(const tl_batch *b, const tl_event *whole) {
+    (void)b;
+    if (whole->reply->type != TL_REPLY_ERROR || tl__batch_is_everyones(whole->reply->text))
+        return TL_BATCH_ALL;
+    return tl__bytes_has_word(whole->reply->text, "CROSSSLOT") ? TL_BATCH_NEVER : TL_BATCH_SINGLY;
 }
 
 /* Is i among the exceptions? As if it had asked alone: NULL: it isn't; or the first number that is none. */
@@ -324,3 +239,36 @@ void tl__batch_reply(const tl_batch *b, const tl_reply *whole, unsigned i, tl_re
         items[2] = *own;
     *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = own ? 3 : 2};
 }
+
+static tl_reply as_number(const tl_reply *item) {
+    int64_t v;
+    return tl__reply_int(item, &v) ? (tl_reply){.type = TL_REPLY_INT, .integer = v} : *item;
+}
+
+/* The server's time is the same for all: its text is read once, and each is given the numbers. An answer of nothing but
+ * that, which all are well with, is itself what each is given. */
+static void read_time(const tl_reply *first, tl_batch_part *p) {
+    p->whole = *first;
+    for (size_t i = 0; i < 2; i++)
+        p->time[i] = as_number(tl__reply_item(first, i));
+    if (first->type == TL_REPLY_ARRAY && first->count == 2)
+        p->whole.items = p->time;
+}
+
+static const tl_reply *part(const tl_batch *b, const tl_event *whole, unsigned i,
+                            tl_batch_part *p) {
+    if (i == 0)
+        read_time(whole->reply, p);
+    memcpy(p->reply, whole->reply, whole->count * sizeof *p->reply);
+    tl__batch_reply(b, &p->whole, i, &p->reply[0], p->items);
+    if (p->reply[0].items == p->items)
+        memcpy(p->items, p->time, sizeof p->time);
+    return p->reply;
+}
+
+const tl_joiner tl__joiner_of_scripts = {.most = TL_BATCH_MAX,
+                                         .fits = fits,
+                                         .add = add,
+                                         .send = send_for,
+                                         .refused = refused,
+                                         .part = part};

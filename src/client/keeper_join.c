@@ -32,7 +32,7 @@ static void give_batch(tl_keeper *k, tl_batch *batch) {
 static tl_batch *take_batch(tl_keeper *k) {
     tl_batch *batch = k->spare_batches;
     if (!batch)
-        return tl__batch_new(&k->request);
+        return tl__batch_new(k->client->backend->joiner, &k->request);
     k->spare_batches = batch->next;
     k->batches_spared--;
     return batch;
@@ -103,53 +103,14 @@ static void tell_unsent(tl_keeper *k, tl_batch *batch, unsigned i, tl_mono now, 
     tell(k, batch, i, failed, NULL);
 }
 
-static tl_reply as_number(const tl_reply *item) {
-    int64_t v;
-    return tl__reply_int(item, &v) ? (tl_reply){.type = TL_REPLY_INT, .integer = v} : *item;
-}
-
-/* The server's time is the same for all: its text is read once, and each is given the numbers. An answer of nothing but
- * that, which all are well with, is itself what each is given. */
-static tl_reply read_time(const tl_event *whole, tl_reply time[2]) {
-    tl_reply first = whole->kind == TL_REPLY ? whole->reply[0] : (tl_reply){.type = TL_REPLY_NIL};
-    for (size_t i = 0; i < 2; i++)
-        time[i] = as_number(tl__reply_item(&first, i));
-    if (first.type == TL_REPLY_ARRAY && first.count == 2)
-        first.items = time;
-    return first;
-}
-
-static void tell_all_of_etcd(tl_keeper *k, tl_batch *batch, const tl_event *whole) {
-    tl_reply reply[2], items[TL_ETCD_JOINED + 1];
-    for (unsigned i = 0; i < batch->count; i++) {
-        tl_event e = *whole;
-        fetch_soon(batch, i + 2);
-        if (e.kind == TL_REPLY && e.count == 2) {
-            tl__batch_reply_of_etcd(batch, whole, i, reply, items);
-            e.reply = reply;
-        }
-        tell(k, batch, i, e, NULL);
-    }
-    give_batch(k, batch);
-}
-
 /* Others may go while one is told. */
 static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole, tl_node *node) {
-    tl_reply reply[TL_COMMANDS_MAX], items[3], time[2], first = read_time(whole, time);
-    if (batch->of_etcd) {
-        tell_all_of_etcd(k, batch, whole);
-        return;
-    }
+    tl_batch_part room;
     for (unsigned i = 0; i < batch->count; i++) {
         tl_event e = *whole;
         fetch_soon(batch, i + 2);
-        if (e.kind == TL_REPLY) {
-            memcpy(reply, whole->reply, whole->count * sizeof *reply);
-            tl__batch_reply(batch, &first, i, &reply[0], items);
-            if (reply[0].items == items)
-                memcpy(items, time, sizeof time);
-            e.reply = reply;
-        }
+        if (e.kind == TL_REPLY)
+            e.reply = batch->joiner->part(batch, whole, i, &room);
         tell(k, batch, i, e, node);
     }
     give_batch(k, batch);
@@ -284,14 +245,13 @@ void tl__keeper_joins_anew(tl_keeper *k) {
 }
 
 void tl__keeper_deal_out(tl_keeper *k, tl_batch *batch, const tl_event *whole, tl_node *node) {
-    static const char across[] = "CROSSSLOT";
-    if (!tl__batch_asks_singly(batch, whole)) {
-        tell_all(k, batch, whole, node);
-        return;
-    }
-    if (!batch->of_etcd && tl__bytes_has_word(whole->reply->text, across))
+    tl_batch_refusal refusal = tl__batch_refused(batch, whole);
+    if (refusal == TL_BATCH_NEVER)
         part(k, whole);
-    begin_singly(k, batch);
+    if (refusal == TL_BATCH_ALL)
+        tell_all(k, batch, whole, node);
+    else
+        begin_singly(k, batch);
 }
 
 void tl__keeper_free_batches(tl_keeper *k) {

@@ -152,7 +152,7 @@ static void forget_task(tl_keeper *k, tl_task *task) {
 /* Of very many locks those that are due within the slack of one would be many requests at once, for which all others
  * wait at the server. Each is due once in a cycle that is CYCLE_SLACKS times the slack. */
 static int64_t slack(const tl_keeper *k, int64_t ns) {
-    int64_t due = k->tasks.count / CYCLE_SLACKS, most = k->client->backend->joined_most;
+    int64_t due = k->tasks.count / CYCLE_SLACKS, most = k->client->backend->joiner->most;
     return due > most ? ns / due * most : ns;
 }
 
@@ -169,7 +169,7 @@ static tl_mono spread(tl_keeper *k, tl_mono until, int64_t slack_ns) {
     tl_due_part *part = &k->parts[length % TL_DUE_LENGTHS][(at.ns >> length) % TL_DUE_PARTS];
     if (part->at.ns != at.ns)
         *part = (tl_due_part){.at = at};
-    unsigned turn = part->count++ / k->client->backend->joined_most;
+    unsigned turn = part->count++ / k->client->backend->joiner->most;
     int64_t later = step / n * (turn / n * n + turns[turn % n]);
     return tl__mono_add_ns(at, later % (slack_ns - step + 1));
 }

@@ -12,7 +12,6 @@
 #include "ground/error.h"
 #include "ground/guard.h"
 #include "ground/options.h"
-#include "protocol/etcd.h"
 #include "protocol/settle.h"
 #include "wire/keys.h"
 
@@ -345,27 +344,34 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
 
 /* ---- extending and releasing ----------------------------------------------------------------- */
 
-static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, tl_settle *s, tl_out *out) {
+/* Room for a machine that settles. */
+typedef union {
+    tl_result result;
+    tl_settle largest;
+} settlement;
+
+static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, settlement *s, tl_out *out) {
     tl_client *c = lock->client;
-    tl__settle_init(s, job, op, job->believed, tl__client_seed(c));
-    const tl_machine machine = {s, tl__settle_step, op == TL_RELEASE ? "release" : "extend",
+    const tl_settling *settling = c->backend->holder->settling;
+    settling->init(s, lock, job, op, tl__client_seed(c));
+    const tl_machine machine = {s, settling->step, op == TL_RELEASE ? "release" : "extend",
                                 tl__name_key(lock->name)};
     if (tl__drive(c, &machine, NULL, may_share(lock), out) == TL_DETACH)
-        tl__keeper_detach(&c->keeper, &machine, sizeof *s, TL_TIMER, tl__name_hold(lock->name),
+        tl__keeper_detach(&c->keeper, &machine, settling->size, TL_TIMER, tl__name_hold(lock->name),
                           tl__name_release);
     return s->result.code;
 }
 
 static tl_err release_here(tl_lock *lock, tl_error *err) {
-    tl_settle s;
+    settlement s;
     tl_out out;
     tl_job job = tl__lock_job(lock);
     const tl_holder *holder = lock->client->backend->holder;
-    const tl_spare_lease spare = holder->spare ? holder->spare(lock, &job) : (tl_spare_lease){0};
+    if (holder->release)
+        holder->release(lock, &job);
     tl_err code = settle(lock, TL_RELEASE, &job, &s, &out);
-    /* Asked again, it revokes the lease. */
-    if (code == TL_OK && !s.maybe && (!s.job.again || !GUARD(spared_not_revoked)))
-        tl__leases_give(&lock->client->leases, &spare);
+    if (holder->released)
+        holder->released(lock, &s);
     return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
 }
 
@@ -417,7 +423,7 @@ static tl_err keep_adopted(tl_lock *lock, tl_mono deadline, tl_error *err) {
 
 static tl_err extend_here(tl_lock *lock, tl_job *job, int64_t ttl_ms, tl_operation_extended *ret,
                           tl_error *err) {
-    tl_settle s;
+    settlement s;
     tl_out out;
     if (lock->client->backend->holder->extend)
         lock->client->backend->holder->extend(lock, job, ttl_ms);

@@ -97,17 +97,18 @@ struct tl_lock {
 
 /** How a hold is released and extended at a kind of server. */
 typedef struct {
-    size_t size; /**< of the machine, which begins with its result */
+    size_t
+        size; /**< of the machine, which begins with its result; at most sizeof(tl_settle), but where tl_runner.asks_all */
     tl_step step;
-    /** op: TL_RELEASE or TL_RENEW, which extends. With keeper.mutex held. */
+    /** op: TL_RELEASE or TL_RENEW, which extends. Where tl_runner.asks_all with keeper.mutex held. */
     void (*init)(void *machine, const tl_lock *lock, const tl_job *job, tl_op op, uint64_t seed);
     /** An extension has ended, with TL_OK or not: what the hold learns by it. true: its renewals go on, and know. With
      *  keeper.mutex held. */
     bool (*extended)(tl_lock *lock, int64_t ttl_ms, const void *machine);
 } tl_settling;
 
-/** What a kind of server does with a hold in its own way: its row is client.backend->holder. All but `spare` and `extend` with
- *  keeper.mutex held. */
+/** What a kind of server does with a hold in its own way: its row is client.backend->holder. All but `release`, `released` and
+ *  `extend` with keeper.mutex held. */
 typedef struct tl_holder {
     const tl_task_kind *kind; /**< how the keeper renews it */
     const tl_settling *settling;
@@ -121,8 +122,9 @@ typedef struct tl_holder {
     void (*ignore)(const tl_lock *lock);
     /** Give back, in the background, what may be left of it. */
     void (*drop)(tl_lock *lock);
-    /** NULL, or: of a release that begins, what the client may keep of it if it works. */
-    tl_spare_lease (*spare)(tl_lock *lock, tl_job *job);
+    /** NULL, or: a release begins that the caller's thread runs; and it has ended. */
+    void (*release)(tl_lock *lock, tl_job *job);
+    void (*released)(tl_lock *lock, const void *machine);
     /** NULL, or: an extension begins. */
     void (*extend)(tl_lock *lock, tl_job *job, int64_t ttl_ms);
 } tl_holder;

@@ -349,7 +349,7 @@ typedef struct {
         least_ms; /**< RENEW, on etcd: what is believed meanwhile, so that the lease must last as long */
     bool
         confirms; /**< RENEW: it counts only when the server is confirmed to be the one to ask, afterwards */
-    tl_spare_lease spare; /**< ACQUIRE, on etcd: to be used while two thirds of it are left */
+    tl_spare_lease spare; /**< on etcd. ACQUIRE: to be used while two thirds of it are left; RELEASE: the client keeps it if that works */
     bool revoke;          /**< RELEASE, on etcd: proof.lease, too, which nobody else will use */
     bool
         again; /**< ACQUIRE: not the first with this token, so that an earlier one may have worked. On etcd RENEW and RELEASE: the

@@ -35,7 +35,7 @@ static tl_send member(const char *key, const char *own, const char *not_after, i
 static tl_batch_bytes request;
 
 static tl_batch *joined(int count) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
     static int cookies[TL_BATCH_MAX];
     for (int i = 0; i < count; i++) {
         tl_send send = member(i == 0 ? "a" : "b", i == 0 ? "x" : "y", i == 0 ? "20" : "10",
@@ -66,7 +66,7 @@ TEST(keys_and_own_arguments_line_up_and_the_earliest_limit_counts) {
  * bound to the earliest. */
 TEST(each_of_both_limits_is_the_earliest_of_any) {
     for (int swapped = 0; swapped < 2; swapped++) {
-        tl_batch *b = tl__batch_new(&request);
+        tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
         tl_send bound = member("a", "x", "20", 20), other = member("b", "y", "30", 15);
         assert_true(tl__batch_add(b, swapped ? &other : &bound, NULL, at(0)));
         assert_true(tl__batch_add(b, swapped ? &bound : &other, NULL, at(0)));
@@ -85,7 +85,7 @@ TEST(the_sooner_limit_counts_though_its_text_is_the_greater) {
         {"20", "9", "$1\r\n9\r\n"},   {"9", "20", "$1\r\n9\r\n"},   {"21", "20", "$2\r\n20\r\n"},
         {"20", "21", "$2\r\n20\r\n"}, {"20", "00", "$2\r\n20\r\n"}, {"-3", "20", "$2\r\n20\r\n"}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        tl_batch *b = tl__batch_new(&request);
+        tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
         for (int k = 0; k < 2; k++) {
             tl_send send = member("a", "x", limits[i][k], 20);
             assert_true(tl__batch_add(b, &send, NULL, at(0)));
@@ -99,7 +99,7 @@ TEST(the_sooner_limit_counts_though_its_text_is_the_greater) {
 }
 
 TEST(no_limit_is_the_latest_of_all) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
     tl_send without = member("a", "x", "0", 10), with = member("b", "y", "20", 15);
     assert_true(tl__batch_add(b, &without, NULL, at(0)));
     assert_true(tl__batch_add(b, &with, NULL, at(0)));
@@ -111,7 +111,7 @@ TEST(no_limit_is_the_latest_of_all) {
 
 /* A key that no memory is enough for. */
 TEST(one_that_could_not_be_joined_leaves_nothing_of_itself) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
     tl_send huge = member("a", "x", "5", 5), send = member("a", "x", "20", 20);
     huge.command[0].argv[0].n = SIZE_MAX / 8;
     assert_false(tl__batch_add(b, &huge, NULL, at(0)));
@@ -127,7 +127,7 @@ TEST(one_that_could_not_be_joined_leaves_nothing_of_itself) {
 }
 
 TEST(the_command_behind_is_kept_whole) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
     char number[] = "3";
     tl_send send = member("a", "x", "20", 20);
     send.count = 2;
@@ -167,7 +167,7 @@ TEST(one_alone_asks_for_its_own_key_by_the_limit_of_all) {
 }
 
 TEST(the_command_behind_is_behind_each_of_them) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
     tl_send send = member("a", "x", "20", 20);
     send.count = 2;
     send.command[1] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("WAIT")}};
@@ -201,7 +201,7 @@ static tl_reply number(int64_t v) {
 }
 
 TEST(renewals_on_etcd_are_one_transaction_under_a_lease_above_all_of_theirs) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_etcd, &request);
     tl_send first = of_etcd("a", "100", "8", 20), second = of_etcd("bb", "90", "0", 15);
     assert_true(tl__batch_add(b, &first, NULL, at(0)));
     assert_true(tl__batch_fits(b, &second, at(1))); /* at another instant, too */
@@ -230,7 +230,7 @@ TEST(renewals_on_etcd_are_one_transaction_under_a_lease_above_all_of_theirs) {
 /* So many comparisons etcd takes; of one whose last change isn't known there are two. */
 TEST(a_transaction_has_no_more_comparisons_than_etcd_takes) {
     for (int known = 0; known < 2; known++) {
-        tl_batch *b = tl__batch_new(&request);
+        tl_batch *b = tl__batch_new(&tl__joiner_of_etcd, &request);
         unsigned n = 0;
         for (tl_send send = of_etcd("a", "1", known ? "8" : "0", 20);
              n < 1000 && tl__batch_fits(b, &send, at(0)); n++)
@@ -241,14 +241,14 @@ TEST(a_transaction_has_no_more_comparisons_than_etcd_takes) {
 }
 
 TEST(each_of_a_transaction_is_told_its_own_key_and_the_lease) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_etcd, &request);
     tl_send one = of_etcd("a", "100", "8", 20);
     assert_true(tl__batch_add(b, &one, NULL, at(0)) && tl__batch_add(b, &one, NULL, at(0)));
     tl_reply responses[] = {number(0), number(9), {.type = TL_REPLY_NIL}, number(4)};
     tl_reply replies[] = {number(9), {.type = TL_REPLY_ARRAY, .items = responses, .count = 4}};
     tl_event whole = {.kind = TL_REPLY, .reply = replies, .count = 2};
     tl_reply own[2], items[TL_ETCD_JOINED + 1];
-    assert_false(tl__batch_asks_singly(b, &whole));
+    assert_false(tl__batch_refused(b, &whole));
     tl__batch_reply_of_etcd(b, &whole, 1, own, items);
     assert_int_equal(own[1].count, TL_ETCD_JOINED + 1);
     assert_int_equal(own[1].items[TL_ETCD_REVISION].integer, 9);
@@ -267,7 +267,7 @@ TEST(each_of_a_transaction_is_told_its_own_key_and_the_lease) {
                   {"ETCD 8 no space", false}};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         replies[1] = (tl_reply){.type = TL_REPLY_ERROR, .text = tl__bytes_of(errors[i].text)};
-        assert_int_equal(tl__batch_asks_singly(b, &whole), errors[i].singly);
+        assert_int_equal(tl__batch_refused(b, &whole), errors[i].singly);
     }
     tl__batch_free(b);
 }
@@ -342,7 +342,7 @@ static tl_send brief(const char *key, uint32_t alike) {
 }
 
 static tl_batch *briefly(int count) {
-    tl_batch *b = tl__batch_new(&request);
+    tl_batch *b = tl__batch_new(&tl__joiner_of_scripts, &request);
     for (int i = 0; i < count; i++) {
         tl_send send = brief("k", 5);
         assert_true(tl__batch_fits(b, &send, at(0)));
