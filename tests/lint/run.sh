@@ -90,6 +90,7 @@ header() {
 lint floors tests/lint/floors.sh
 lint words tests/lint/words.sh
 lint names tests/lint/names.sh
+lint kinds tests/lint/kinds.sh
 lint seams tests/lint/seams.sh . "$BUILD/obj"
 lint circles tests/lint/circles.sh "$BUILD/obj"
 lint header header
