@@ -11,7 +11,7 @@
 
 #include "client/client.h"
 #include "client/fleet.h"
-#include "client/votes.h"
+#include "client/sentinel_view.h"
 #include "ground/error.h"
 #include "ground/guard.h"
 #include "transport/backoff.h"
@@ -48,7 +48,7 @@ typedef struct sentinels {
     tl_seeds seeds;
     int64_t limit_ms, connect_ms;
     sentinel *list[SENTINELS_MAX];
-    tl_vote vote[SENTINELS_MAX];
+    tl_sentinel_view view[SENTINELS_MAX];
     unsigned count;
     uint16_t question; /* the number of the present one */
     unsigned total;    /* by which a master was sure; 0: none was */
@@ -117,7 +117,7 @@ static bool add(sentinels *all, unsigned at, tl_bytes host, uint16_t port, bool 
         return false;
     s->seed = seed;
     all->list[at] = s;
-    all->vote[at] = (tl_vote){.kind = TL_VOTE_NONE};
+    all->view[at] = (tl_sentinel_view){.kind = TL_VIEW_NONE};
     all->count += at == all->count;
     return true;
 }
@@ -126,8 +126,8 @@ static void learn_of(sentinels *all, const tl_reply *others) {
     tl_bytes host;
     uint16_t port;
     for (size_t i = 0; others->type == TL_REPLY_ARRAY && i < others->count; i++)
-        if (tl__vote_other(&others->items[i], &host, &port) && !is_known(all, host, port) &&
-            all->count < SENTINELS_MAX)
+        if (tl__sentinel_view_other(&others->items[i], &host, &port) &&
+            !is_known(all, host, port) && all->count < SENTINELS_MAX)
             (void)add(all, all->count, host, port, false);
 }
 
@@ -152,7 +152,7 @@ static void ask_one(sentinels *all, unsigned i) {
     sentinel *s = all->list[i];
     tl_bytes name = tl__bytes_of(all->seeds.master);
     tl_send send = {.ticket = all->question, .by = all->by};
-    all->vote[i] = (tl_vote){.kind = TL_VOTE_NONE};
+    all->view[i] = (tl_sentinel_view){.kind = TL_VIEW_NONE};
     s->waits = false;
     (void)command(&send, "MASTER", name);
     (void)command(&send, "GET-MASTER-ADDR-BY-NAME", name);
@@ -218,16 +218,16 @@ static void read_error(sentinel *s, const tl_reply *reply) {
 }
 
 /* Who else there is, and who it is. */
-static void read_more(sentinel *s, tl_vote *vote, const tl_answer *answer) {
+static void read_more(sentinel *s, tl_sentinel_view *view, const tl_answer *answer) {
     sentinels *all = s->of;
     if (GUARD(told_apart_by_id) && s->asks_id && answer->count > 2)
-        tl__vote_read_id(vote, &answer->reply[answer->count - 1]);
+        tl__sentinel_view_read_id(view, &answer->reply[answer->count - 1]);
     all->nameless = all->nameless || answer->run == 0;
     if (s->asks_list && answer->count > 2) {
         s->listed = answer->reply[2].type == TL_REPLY_ARRAY;
         learn_of(all, &answer->reply[2]);
     }
-    vote->alone = !s->listed;
+    view->alone = !s->listed;
 }
 
 static void on_answer(void *ctx, const tl_answer *answer) {
@@ -235,18 +235,18 @@ static void on_answer(void *ctx, const tl_answer *answer) {
     sentinels *all = s->of;
     if (!all)
         return;
-    tl_vote *vote = &all->vote[index_of(s)];
+    tl_sentinel_view *view = &all->view[index_of(s)];
     s->asked--;
     if (!all->asking || answer->ticket != all->question)
         return;
     s->waits = false;
     if (!answer->ok) {
         failed(s, answer->why, answer->words);
-    } else if (!tl__vote_read(vote, &answer->reply[0], &answer->reply[1], answer->run)) {
+    } else if (!tl__sentinel_view_read(view, &answer->reply[0], &answer->reply[1], answer->run)) {
         read_error(s, &answer->reply[0]);
     } else {
         s->failed = false;
-        read_more(s, vote, answer);
+        read_more(s, view, answer);
     }
 }
 
@@ -270,20 +270,20 @@ static const char *trouble(const sentinels *all) {
 }
 
 /* Do those that refuse, as for a wrong password, leave fewer than a majority? */
-static bool is_refused(const sentinels *all, const tl_verdict *v) {
+static bool is_refused(const sentinels *all, const tl_sentinel_verdict *v) {
     unsigned refuse = 0;
     for (unsigned i = 0; i < all->count; i++)
         refuse += all->list[i]->failed && tl__is_lasting(all->list[i]->why);
     return refuse > v->total - v->majority;
 }
 
-static void say_trouble(sentinels *all, const tl_verdict *v) {
+static void say_trouble(sentinels *all, const tl_sentinel_verdict *v) {
     const char *name = all->seeds.master;
     if (v->answered > 0 && v->unknown == v->answered)
         (void)snprintf(all->words, sizeof all->words,
                        "%s: the Sentinels know no master of this name; check the URL", name);
     else if (v->answered < v->majority && v->nameless > 0)
-        (void)snprintf(all->words, sizeof all->words, "%s: %s", name, TL_NAMELESS);
+        (void)snprintf(all->words, sizeof all->words, "%s: %s", name, TL_SENTINELS_NAMELESS);
     else if (v->answered < v->majority)
         (void)snprintf(all->words, sizeof all->words,
                        "%s: no majority of the Sentinels: %u of %u answer (%.160s)", name,
@@ -298,19 +298,19 @@ static const tl_endpoint *led_to(const sentinels *all) {
     return all->site.spot ? &all->site.spot->endpoint : NULL;
 }
 
-static bool leads_to(const sentinels *all, const tl_vote *master) {
+static bool leads_to(const sentinels *all, const tl_sentinel_view *master) {
     const tl_endpoint *now = led_to(all);
     return now && now->port == master->port && strcmp(now->host, master->host) == 0;
 }
 
 /* By an epoch that is older than the one that it was named by: whoever says so hasn't heard of that, or all Sentinels were
  * set up anew. The others may know better. */
-static bool is_older(const sentinels *all, const tl_vote *master) {
+static bool is_older(const sentinels *all, const tl_sentinel_view *master) {
     return leads_to(all, master) && master->epoch < all->site.spot->epoch;
 }
 
 /* The same server in another epoch is another master: there was one in between, of which nobody has told. */
-static bool lead(sentinels *all, const tl_vote *master) {
+static bool lead(sentinels *all, const tl_sentinel_view *master) {
     tl_endpoint to;
     if (leads_to(all, master) &&
         (all->site.spot->epoch == master->epoch || !GUARD(epoch_is_another)))
@@ -334,7 +334,8 @@ static bool is_waiting(const sentinels *all) {
 
 /* Once it is sure nobody else need answer. */
 static void conclude(sentinels *all, tl_mono now) {
-    tl_verdict v = tl__votes_judge(all->vote, all->count, all->seeds.count, all->total);
+    tl_sentinel_verdict v = tl__sentinel_views_judge(all->view, all->count, all->seeds.count,
+                                                     all->total);
     bool over = !is_waiting(all) || !tl__mono_before(now, all->by);
     if (!over && (!v.sure || is_older(all, v.master)))
         return;

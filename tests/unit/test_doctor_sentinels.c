@@ -17,9 +17,9 @@ static int set_up(void **state) {
     for (unsigned i = 0; i < 3; i++) {
         set.of[i] = (sentinel){.port = (uint16_t)(26379 + i), .quorum = 2};
         (void)snprintf(set.of[i].label, sizeof set.of[i].label, "10.0.0.%u:26379", i + 1);
-        set.vote[i] = (tl_vote){
-            .kind = TL_VOTE_NAMED, .run = i + 1, .epoch = 4, .others = 2, .port = 6379};
-        (void)snprintf(set.vote[i].host, sizeof set.vote[i].host, "10.0.0.9");
+        set.view[i] = (tl_sentinel_view){
+            .kind = TL_VIEW_NAMED, .run = i + 1, .epoch = 4, .others = 2, .port = 6379};
+        (void)snprintf(set.view[i].host, sizeof set.view[i].host, "10.0.0.9");
     }
     return 0;
 }
@@ -28,13 +28,13 @@ TESTS_WITH(set_up, NULL);
 
 static int check(void) {
     report.count = 0;
-    set.verdict = tl__votes_judge(set.vote, set.count, set.seeds, 0);
+    set.verdict = tl__sentinel_views_judge(set.view, set.count, set.seeds, 0);
     doctor_check_sentinels(&set, &report);
     return report.count;
 }
 
 static void silence(unsigned i, int status, const char *words) {
-    set.vote[i] = (tl_vote){.kind = TL_VOTE_NONE};
+    set.view[i] = (tl_sentinel_view){.kind = TL_VIEW_NONE};
     set.of[i].status = status;
     (void)snprintf(set.of[i].words, sizeof set.of[i].words, "%s", words);
 }
@@ -76,22 +76,22 @@ TEST(a_login_that_is_refused_is_not_an_outage) {
 }
 
 TEST(a_name_that_nobody_knows_is_a_danger_and_that_one_doesnt_a_warning) {
-    set.vote[1] = (tl_vote){.kind = TL_VOTE_UNKNOWN, .run = 2};
+    set.view[1] = (tl_sentinel_view){.kind = TL_VIEW_UNKNOWN, .run = 2};
     assert_int_equal(check(), 1);
     says(0, DOCTOR_WARNING, "10.0.0.2:26379 knows no master main", "have it watch main");
-    set.vote[0] = (tl_vote){.kind = TL_VOTE_UNKNOWN, .run = 1};
-    set.vote[2] = (tl_vote){.kind = TL_VOTE_UNKNOWN, .run = 3};
+    set.view[0] = (tl_sentinel_view){.kind = TL_VIEW_UNKNOWN, .run = 1};
+    set.view[2] = (tl_sentinel_view){.kind = TL_VIEW_UNKNOWN, .run = 3};
     assert_int_equal(check(), 1);
     says(0, DOCTOR_DANGER, "the Sentinels know no master main", "check the name");
 }
 
 TEST(who_names_another_is_told_of) {
-    (void)snprintf(set.vote[2].host, sizeof set.vote[2].host, "10.0.0.8");
-    set.vote[2].epoch = 3;
+    (void)snprintf(set.view[2].host, sizeof set.view[2].host, "10.0.0.8");
+    set.view[2].epoch = 3;
     assert_int_equal(check(), 1);
     says(0, DOCTOR_WARNING, "10.0.0.3:26379 names 10.0.0.8:6379, and the latest",
          "sentinel announce-ip");
-    set.vote[2].epoch = 5; /* a failover that the others haven't heard of */
+    set.view[2].epoch = 5; /* a failover that the others haven't heard of */
     assert_int_equal(check(), 1);
     says(0, DOCTOR_DANGER, "10.0.0.1:26379 names 10.0.0.9:6379", "passes in seconds");
 }
@@ -110,7 +110,7 @@ TEST(a_quorum_is_a_majority_and_no_more_than_there_are) {
 
 TEST(two_are_too_few) {
     set.seeds = set.count = 2;
-    set.vote[0].others = set.vote[1].others = 1;
+    set.view[0].others = set.view[1].others = 1;
     assert_int_equal(check(), 1);
     says(0, DOCTOR_WARNING, "there are two Sentinels", "run three");
 }
@@ -118,17 +118,17 @@ TEST(two_are_too_few) {
 /* Its user may ask neither, and the URL names them otherwise than they are announced. */
 TEST(sentinels_that_do_not_say_who_they_are_are_told_of) {
     for (unsigned i = 0; i < 3; i++)
-        set.vote[i].run = 0;
+        set.view[i].run = 0;
     assert_int_equal(check(), 0);
     set.count = 6;
     for (unsigned i = 3; i < 6; i++) {
         set.of[i] = set.of[i - 3];
-        set.vote[i] = set.vote[i - 3];
+        set.view[i] = set.view[i - 3];
     }
     assert_int_equal(check(), 1);
     says(0, DOCTOR_DANGER, "6 of the places", "SENTINEL MYID");
     for (unsigned i = 0; i < 5; i++)
-        set.vote[i].id = i % 3 + 1;
+        set.view[i].id = i % 3 + 1;
     assert_int_equal(check(), 1);
     says(0, DOCTOR_WARNING, "1 of the places", "SENTINEL MYID");
 }

@@ -18,7 +18,7 @@ bool doctor_is_of_tls(const char *words) {
 }
 
 static void check_answers(const sentinels *s, doctor_report *r) {
-    const tl_verdict *v = &s->verdict;
+    const tl_sentinel_verdict *v = &s->verdict;
 
     if (GUARD(nameless_sentinel_found) && v->nameless > 0) {
         doctor_found(
@@ -67,7 +67,7 @@ static void check_one(const sentinels *s, unsigned i, doctor_report *r) {
                                 : "start it; or, where it is gone for good, SENTINEL RESET %s "
                                   "on the others, one after the other",
                    s->master);
-    } else if (GUARD(unknowing_sentinel_found) && s->vote[i].kind == TL_VOTE_UNKNOWN &&
+    } else if (GUARD(unknowing_sentinel_found) && s->view[i].kind == TL_VIEW_UNKNOWN &&
                !all_unknown) {
         doctor_found(r, "sentinels", DOCTOR_WARNING, "the Sentinel %s knows no master %s", x->label,
                      s->master);
@@ -86,18 +86,18 @@ static void check_name(const sentinels *s, doctor_report *r) {
                   "that there are");
 }
 
-static bool names(const tl_vote *v, const tl_vote *master) {
-    return v->kind == TL_VOTE_NAMED && v->port == master->port &&
+static bool names(const tl_sentinel_view *v, const tl_sentinel_view *master) {
+    return v->kind == TL_VIEW_NAMED && v->port == master->port &&
            strcmp(v->host, master->host) == 0;
 }
 
 /* The first that names another than the one that counts. */
 static void check_agreement(const sentinels *s, doctor_report *r) {
-    const tl_vote *m = s->verdict.master;
+    const tl_sentinel_view *m = s->verdict.master;
 
     for (unsigned i = 0; m && i < s->count; i++) {
-        const tl_vote *v = &s->vote[i];
-        if (!GUARD(split_sentinels_found) || v->kind != TL_VOTE_NAMED || names(v, m))
+        const tl_sentinel_view *v = &s->view[i];
+        if (!GUARD(split_sentinels_found) || v->kind != TL_VIEW_NAMED || names(v, m))
             continue;
         doctor_found(
             r, "sentinels", s->verdict.sure ? DOCTOR_WARNING : DOCTOR_DANGER,
@@ -116,7 +116,7 @@ static void check_agreement(const sentinels *s, doctor_report *r) {
 }
 
 static void check_quorum(const sentinels *s, doctor_report *r) {
-    const tl_verdict *v = &s->verdict;
+    const tl_sentinel_verdict *v = &s->verdict;
 
     for (unsigned i = 0; i < s->count; i++) {
         int64_t quorum = s->of[i].quorum;

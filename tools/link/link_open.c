@@ -94,7 +94,7 @@ static bool take_login(skew_link *l, const places *p) {
 
 /* To whom the Sentinels lead; nowhere, with their words, if they don't. */
 static int lead(skew_link *l, const sentinels *heard) {
-    const tl_vote *m = heard->verdict.master;
+    const tl_sentinel_view *m = heard->verdict.master;
 
     if (!heard->verdict.sure)
         return l->status = sentinels_trouble(heard, l->words, sizeof l->words);
@@ -201,7 +201,7 @@ static bool ask_again(skew_link *l, const server *s, sentinels *heard) {
     return ok && heard->verdict.sure;
 }
 
-static bool is_at(const skew_link *l, const tl_vote *m) {
+static bool is_at(const skew_link *l, const tl_sentinel_view *m) {
     return l->endpoint.port == m->port && strcmp(l->endpoint.host, m->host) == 0;
 }
 

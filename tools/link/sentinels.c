@@ -16,7 +16,7 @@ typedef struct {
     char host[TL_HOST_SIZE]; /* the master's, */
     char port[8];
     bool named;
-    tl_vote vote;
+    tl_sentinel_view view;
     unsigned others; /* whom it knows beside itself */
     sentinel other[SENTINELS_MOST];
 } question;
@@ -34,7 +34,7 @@ static bool take_info(void *ctx, const tl_reply *reply) {
 static bool take_id(void *ctx, const tl_reply *reply) {
     question *q = ctx;
 
-    tl__vote_read_id(&q->vote, reply);
+    tl__sentinel_view_read_id(&q->view, reply);
     return true;
 }
 
@@ -76,12 +76,12 @@ static bool take_master(void *ctx, const tl_reply *reply) {
                         {.type = TL_REPLY_STRING, .text = tl__bytes_of(q->port)}};
     tl_reply address = {.type = TL_REPLY_ARRAY, .items = part, .count = 2};
 
-    uint64_t id = q->vote.id;
+    uint64_t id = q->view.id;
 
     if (reply->type != TL_REPLY_ARRAY ||
-        !tl__vote_read(&q->vote, reply, &address, q->run_id[0] ? hash(q->run_id) : 0))
+        !tl__sentinel_view_read(&q->view, reply, &address, q->run_id[0] ? hash(q->run_id) : 0))
         return false;
-    q->vote.id = id;
+    q->view.id = id;
     q->all->of[q->which].quorum = number_of(reply, "quorum");
     q->all->of[q->which].replicas = number_of(reply, "num-slaves");
     return true;
@@ -93,7 +93,7 @@ static bool take_others(void *ctx, const tl_reply *reply) {
     uint16_t port;
 
     for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
-        if (q->others < SENTINELS_MOST && tl__vote_other(&reply->items[i], &host, &port) &&
+        if (q->others < SENTINELS_MOST && tl__sentinel_view_other(&reply->items[i], &host, &port) &&
             host.n < TL_HOST_SIZE) {
             sentinel *s = &q->other[q->others++];
             memcpy(s->host, host.p, host.n);
@@ -112,13 +112,13 @@ static bool ask_for_master(question *q, skew_link *l) {
     if (!skew_link_ask(l, address, take_address, q))
         return false;
     if (q->named && skew_link_ask(l, master, take_master, q)) {
-        q->vote.alone = !skew_link_ask(l, others, take_others, q);
-        return !q->vote.alone || l->error; /* who may not, may do the rest */
+        q->view.alone = !skew_link_ask(l, others, take_others, q);
+        return !q->view.alone || l->error; /* who may not, may do the rest */
     }
     if (q->named && !(l->error && strstr(l->words, "No such master")))
         return false;
-    q->vote.kind = TL_VOTE_UNKNOWN;
-    q->vote.run = q->run_id[0] ? hash(q->run_id) : 0;
+    q->view.kind = TL_VIEW_UNKNOWN;
+    q->view.run = q->run_id[0] ? hash(q->run_id) : 0;
     return true;
 }
 
@@ -159,7 +159,7 @@ static void *ask_one(void *ctx) {
     s->words[0] = '\0';
     if (!ok)
         say_why(s, &l);
-    q->all->vote[q->which] = ok ? q->vote : (tl_vote){.kind = TL_VOTE_NONE};
+    q->all->view[q->which] = ok ? q->view : (tl_sentinel_view){.kind = TL_VIEW_NONE};
     skew_link_close(&l);
     return NULL;
 }
@@ -208,14 +208,14 @@ bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *see
     ret->seeds = ret->count;
     bool ok = ask_from(ret, 0, &like);
     unsigned asked = ret->seeds;
-    ret->verdict = tl__votes_judge(ret->vote, ret->count, ret->seeds, 0);
+    ret->verdict = tl__sentinel_views_judge(ret->view, ret->count, ret->seeds, 0);
     if (ok && (all || !ret->verdict.sure) && ret->count > asked) {
         unsigned to = ret->count;
         ok = ask_from(ret, asked, &like);
         asked = to;
     }
     ret->count = asked;
-    ret->verdict = tl__votes_judge(ret->vote, asked, ret->seeds, 0);
+    ret->verdict = tl__sentinel_views_judge(ret->view, asked, ret->seeds, 0);
     tl__endpoint_wipe(&like.endpoint);
     return ok;
 }
@@ -237,7 +237,7 @@ static bool take_replicas(void *ctx, const tl_reply *reply) {
     if (reply->type != TL_REPLY_ARRAY)
         return false;
     for (size_t i = 0; i < reply->count; i++) {
-        if (!tl__vote_other(&reply->items[i], &host, &port) || host.n >= TL_HOST_SIZE ||
+        if (!tl__sentinel_view_other(&reply->items[i], &host, &port) || host.n >= TL_HOST_SIZE ||
             is_listed(r, host, port))
             continue;
         r->more = r->more || r->count == SENTINELS_REPLICAS_MOST;
@@ -282,14 +282,14 @@ static bool is_final(int status) {
 }
 
 int sentinels_trouble(const sentinels *s, char *to, size_t size) {
-    const tl_verdict *v = &s->verdict;
+    const tl_sentinel_verdict *v = &s->verdict;
     const sentinel *who = silent(s);
 
     if (v->answered > 0 && v->unknown == v->answered)
         (void)snprintf(to, size, "%s: the Sentinels know no master of this name; check the URL",
                        s->master);
     else if (v->answered < v->majority && v->nameless > 0)
-        (void)snprintf(to, size, "%s: " TL_NAMELESS, s->master);
+        (void)snprintf(to, size, "%s: " TL_SENTINELS_NAMELESS, s->master);
     else if (v->answered < v->majority)
         (void)snprintf(to, size, "%s: no majority of the Sentinels: %u of %u answer (%.160s)",
                        s->master, v->answered, v->total, who ? who->words : "no answer");

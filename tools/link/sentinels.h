@@ -4,7 +4,7 @@
 #ifndef TIDELOCK_SENTINELS_H
 #define TIDELOCK_SENTINELS_H
 
-#include "client/votes.h"
+#include "client/sentinel_view.h"
 #include "link/skew_link.h"
 
 #define SENTINELS_MOST (2 * TL_SEEDS_MAX)
@@ -24,8 +24,8 @@ typedef struct {
     char master[TL_MASTER_SIZE];
     unsigned seeds, count; /**< named by the URL, and with those that they know of */
     sentinel of[SENTINELS_MOST];
-    tl_vote vote[SENTINELS_MOST];
-    tl_verdict verdict;
+    tl_sentinel_view view[SENTINELS_MOST];
+    tl_sentinel_verdict verdict;
 } sentinels;
 
 /** Ask those that the URL names, each for 5 s at most, all at once; and those that they know of if `all`, or if it

@@ -1,7 +1,7 @@
 /*
  * Who is the master. It must never call a master sure that fewer than a majority of distinct Sentinels name.
  */
-#include "client/votes.h"
+#include "client/sentinel_view.h"
 #include "ground/guard.h"
 
 #include <string.h>
@@ -38,12 +38,13 @@ static bool is_no_such_master(const tl_reply *reply) {
             memmem(reply->text.p, reply->text.n, words, sizeof words - 1));
 }
 
-bool tl__vote_read(tl_vote *ret, const tl_reply *master, const tl_reply *address, uint64_t run) {
+bool tl__sentinel_view_read(tl_sentinel_view *ret, const tl_reply *master, const tl_reply *address,
+                            uint64_t run) {
     int64_t others;
     tl_bytes host;
-    *ret = (tl_vote){.run = run};
+    *ret = (tl_sentinel_view){.run = run};
     if (is_no_such_master(address) || is_no_such_master(master)) {
-        ret->kind = TL_VOTE_UNKNOWN;
+        ret->kind = TL_VIEW_UNKNOWN;
         return true;
     }
     if (!number(field(master, "config-epoch"), INT64_MAX, &ret->epoch) ||
@@ -54,112 +55,113 @@ bool tl__vote_read(tl_vote *ret, const tl_reply *master, const tl_reply *address
         return false;
     memcpy(ret->host, host.p, host.n);
     ret->others = (int32_t)others;
-    ret->kind = TL_VOTE_NAMED;
+    ret->kind = TL_VIEW_NAMED;
     return true;
 }
 
-bool tl__vote_other(const tl_reply *item, tl_bytes *ret_host, uint16_t *ret_port) {
+bool tl__sentinel_view_other(const tl_reply *item, tl_bytes *ret_host, uint16_t *ret_port) {
     const tl_reply *host = field(item, "ip"), *port = field(item, "port");
     return host && port && tl__reply_text(host, ret_host) && read_port(port, ret_port);
 }
 
 /* Only whether two are the same matters. */
-void tl__vote_read_id(tl_vote *vote, const tl_reply *reply) {
+void tl__sentinel_view_read_id(tl_sentinel_view *view, const tl_reply *reply) {
     tl_bytes text;
     if (tl__reply_text(reply, &text) && text.n > 0)
-        vote->id = tl__bytes_hash(0, text);
+        view->id = tl__bytes_hash(0, text);
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
 /* What they are told apart by: that which more of them tell. A run and an id can't be compared. */
 typedef struct {
-    const tl_vote *votes;
+    const tl_sentinel_view *views;
     unsigned count;
     bool by_id;
     bool few; /* there are no more places than Sentinels: all are different */
-} ballot;
+} view_set;
 
-static uint64_t name_of(const ballot *b, unsigned i) {
-    return b->by_id ? b->votes[i].id : b->votes[i].run;
+static uint64_t name_of(const view_set *set, unsigned i) {
+    return set->by_id ? set->views[i].id : set->views[i].run;
 }
 
-static bool has_answered(const ballot *b, unsigned i) {
-    return b->votes[i].kind != TL_VOTE_NONE;
+static bool has_answered(const view_set *set, unsigned i) {
+    return set->views[i].kind != TL_VIEW_NONE;
 }
 
-static unsigned known_by(const tl_vote *vote) {
-    return vote->kind == TL_VOTE_NAMED ? (unsigned)vote->others + 1 : 0;
+static unsigned known_by(const tl_sentinel_view *view) {
+    return view->kind == TL_VIEW_NAMED ? (unsigned)view->others + 1 : 0;
 }
 
-static ballot ballot_of(const tl_vote *votes, unsigned count) {
-    ballot b = {.votes = votes, .count = count};
+static view_set set_of(const tl_sentinel_view *views, unsigned count) {
+    view_set set = {.views = views, .count = count};
     unsigned runs = 0, ids = 0, most = 0;
     bool alone = false;
     for (unsigned i = 0; i < count; i++) {
-        runs += has_answered(&b, i) && votes[i].run != 0;
-        ids += has_answered(&b, i) && votes[i].id != 0;
-        alone = alone || (has_answered(&b, i) && votes[i].alone);
-        most = known_by(&votes[i]) > most ? known_by(&votes[i]) : most;
+        runs += has_answered(&set, i) && views[i].run != 0;
+        ids += has_answered(&set, i) && views[i].id != 0;
+        alone = alone || (has_answered(&set, i) && views[i].alone);
+        most = known_by(&views[i]) > most ? known_by(&views[i]) : most;
     }
-    b.by_id = GUARD(told_apart_by_id) && ids > runs;
-    b.few = count == 1 || most == 0 || (count <= most && !alone);
-    return b;
+    set.by_id = GUARD(told_apart_by_id) && ids > runs;
+    set.few = count == 1 || most == 0 || (count <= most && !alone);
+    return set;
 }
 
 /* The same Sentinel, by another of its addresses, has answered already. */
-static bool is_counted(const ballot *b, unsigned i) {
-    for (unsigned k = 0; name_of(b, i) != 0 && k < i; k++)
-        if (has_answered(b, k) && name_of(b, k) == name_of(b, i))
+static bool is_counted(const view_set *set, unsigned i) {
+    for (unsigned k = 0; name_of(set, i) != 0 && k < i; k++)
+        if (has_answered(set, k) && name_of(set, k) == name_of(set, i))
             return true;
     return false;
 }
 
 /* It may be one that has answered by another of its addresses. */
-static bool is_nameless(const ballot *b, unsigned i) {
-    return GUARD(nameless_has_no_vote) && name_of(b, i) == 0 && !b->few;
+static bool is_nameless(const view_set *set, unsigned i) {
+    return GUARD(nameless_has_no_vote) && name_of(set, i) == 0 && !set->few;
 }
 
-static bool counts(const ballot *b, unsigned i) {
-    return has_answered(b, i) && !is_nameless(b, i) &&
-           (!is_counted(b, i) || !GUARD(each_sentinel_once));
+static bool counts(const view_set *set, unsigned i) {
+    return has_answered(set, i) && !is_nameless(set, i) &&
+           (!is_counted(set, i) || !GUARD(each_sentinel_once));
 }
 
-static bool names(const tl_vote *vote, const tl_vote *master) {
-    return vote->kind == TL_VOTE_NAMED && vote->port == master->port &&
-           strcmp(vote->host, master->host) == 0;
+static bool names(const tl_sentinel_view *view, const tl_sentinel_view *master) {
+    return view->kind == TL_VIEW_NAMED && view->port == master->port &&
+           strcmp(view->host, master->host) == 0;
 }
 
-static unsigned count_named(const ballot *b, const tl_vote *master) {
+static unsigned count_named(const view_set *set, const tl_sentinel_view *master) {
     unsigned count = 0;
-    for (unsigned i = 0; i < b->count; i++)
-        count += names(&b->votes[i], master) && counts(b, i);
+    for (unsigned i = 0; i < set->count; i++)
+        count += names(&set->views[i], master) && counts(set, i);
     return count;
 }
 
 /* The latest; of several in one epoch the one that most of them name. */
-static const tl_vote *latest(const ballot *b) {
-    const tl_vote *best = NULL;
-    for (unsigned i = 0; i < b->count; i++) {
-        const tl_vote *v = &b->votes[i];
-        if (v->kind == TL_VOTE_NAMED &&
+static const tl_sentinel_view *latest(const view_set *set) {
+    const tl_sentinel_view *best = NULL;
+    for (unsigned i = 0; i < set->count; i++) {
+        const tl_sentinel_view *v = &set->views[i];
+        if (v->kind == TL_VIEW_NAMED &&
             (!best || !GUARD(highest_epoch) || v->epoch > best->epoch ||
-             (v->epoch == best->epoch && count_named(b, v) > count_named(b, best))))
+             (v->epoch == best->epoch && count_named(set, v) > count_named(set, best))))
             best = v;
     }
     return best;
 }
 
-tl_verdict tl__votes_judge(const tl_vote *votes, unsigned count, unsigned seeds, unsigned former) {
-    const ballot b = ballot_of(votes, count);
-    tl_verdict v = {0};
+tl_sentinel_verdict tl__sentinel_views_judge(const tl_sentinel_view *views, unsigned count,
+                                             unsigned seeds, unsigned former) {
+    const view_set set = set_of(views, count);
+    tl_sentinel_verdict v = {0};
     unsigned named = seeds;
     for (unsigned i = 0; i < count; i++) {
-        named -= i < seeds && has_answered(&b, i) && is_counted(&b, i);
-        v.answered += counts(&b, i);
-        v.unknown += votes[i].kind == TL_VOTE_UNKNOWN && counts(&b, i);
-        v.nameless += has_answered(&b, i) && is_nameless(&b, i);
-        v.total = known_by(&votes[i]) > v.total ? known_by(&votes[i]) : v.total;
+        named -= i < seeds && has_answered(&set, i) && is_counted(&set, i);
+        v.answered += counts(&set, i);
+        v.unknown += views[i].kind == TL_VIEW_UNKNOWN && counts(&set, i);
+        v.nameless += has_answered(&set, i) && is_nameless(&set, i);
+        v.total = known_by(&views[i]) > v.total ? known_by(&views[i]) : v.total;
     }
     v.total = named > v.total ? named : v.total;
     v.total = v.answered > v.total ? v.answered : v.total;
@@ -167,7 +169,7 @@ tl_verdict tl__votes_judge(const tl_vote *votes, unsigned count, unsigned seeds,
                   ? former
                   : v.total;
     v.majority = GUARD(sentinel_majority) ? v.total / 2 + 1 : 1;
-    v.master = v.answered >= v.majority ? latest(&b) : NULL;
-    v.sure = v.master && count_named(&b, v.master) >= v.majority;
+    v.master = v.answered >= v.majority ? latest(&set) : NULL;
+    v.sure = v.master && count_named(&set, v.master) >= v.majority;
     return v;
 }
