@@ -21,7 +21,7 @@ static struct {
     char name[FLEET_MOST][SKEW_NAME_SIZE], text[FLEET_MOST][SKEW_RECORD_SIZE];
 } f;
 
-void fleet_make(skew_link *l, int hosts) {
+void fleet_make(server_link *l, int hosts) {
     const skew_effort effort = {.samples = SAMPLES, .for_ms = 1000};
     kernel_clock kernel = moment_kernel();
     skew_track track = {.known = false};

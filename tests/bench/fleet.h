@@ -4,14 +4,14 @@
 #ifndef FLEET_H
 #define FLEET_H
 
-#include "link/skew_link.h"
+#include "link/server_link.h"
 #include "skew/judge/skew_judge.h"
 
 #define FLEET_MOST SKEW_HOSTS_MAX
 
 /** Measure this host over the link, and make the records that so many agents would publish of hosts
  *  whose clocks are up to 20 ms from its. */
-void fleet_make(skew_link *l, int hosts);
+void fleet_make(server_link *l, int hosts);
 
 /** Put those records where agents put theirs. */
 void fleet_publish(void);

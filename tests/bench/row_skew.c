@@ -21,7 +21,7 @@
 #define PERIODS 10 /* of an agent, for each figure */
 #define LOOKS 5    /* of a watch */
 
-static void link_to_server(skew_link *l) {
+static void link_to_server(server_link *l) {
     const server s = {.url = (char *)bench_url()};
     if (link_open(l, &s))
         die("skew: no link to %s", bench_url());
@@ -39,24 +39,24 @@ static bool take_moment(void *ctx, const tl_reply *reply) {
 }
 
 /* How long a question for the TIME is in flight; at_ns: when the answer was there. */
-static int64_t exchange_ns(skew_link *l, int64_t *at_ns) {
+static int64_t exchange_ns(server_link *l, int64_t *at_ns) {
     static const char *const words[] = {"TIME", NULL};
     int64_t sent = now_ns();
-    if (!skew_link_ask(l, words, take_moment, at_ns))
+    if (!link_ask(l, words, take_moment, at_ns))
         die("skew: %s", l->words);
     return *at_ns - sent;
 }
 
 /* Half of what the interval is wide, and what the least of exchanges that took turns with the samples
  * would have it be at most: half of that, 1 us, and the drift since. */
-static width measure(skew_link *l) {
+static width measure(server_link *l) {
     kernel_clock kernel = moment_kernel();
     int32_t rate = skew_self_rate(&kernel);
     skew_track track = {.known = false};
     int64_t least = INT64_MAX, least_at = 0, at;
     (void)exchange_ns(l, &at); /* what was in flight before is over */
     for (int i = 0; i < SAMPLES; i++) {
-        if (!skew_link_sample(l, &track, rate))
+        if (!skew_sample(l, &track, rate))
             die("skew: %s", l->words);
         int64_t took = exchange_ns(l, &at);
         least_at = took < least ? at : least_at;
@@ -64,14 +64,14 @@ static width measure(skew_link *l) {
     }
     if (!track.known)
         die("skew: a clock was set meanwhile");
-    tl_interval offset = skew_offset(&track, skew_link_reading().after, rate);
+    tl_interval offset = skew_offset(&track, skew_reading_now().after, rate);
     double drift_us = (double)(now_ns() - least_at) / 1e9 * rate;
     return (width){.half_us = (double)(offset.hi - offset.lo) / 2,
                    .bound_us = (double)least / 2000 + 1 + drift_us};
 }
 
 /* `n` measurements; returns the medians. */
-static width measure_some(skew_link *l, int n) {
+static width measure_some(server_link *l, int n) {
     double half[ROUNDS_MAX], bound[ROUNDS_MAX];
     for (int i = 0; i < n; i++) {
         width w = measure(l);
@@ -81,7 +81,7 @@ static width measure_some(skew_link *l, int n) {
     return (width){median(half, n), median(bound, n)};
 }
 
-static void report_interval(regime r, skew_link *l) {
+static void report_interval(regime r, server_link *l) {
     double idle[ROUNDS_MAX], idle_bound[ROUNDS_MAX], busy[ROUNDS_MAX], busy_bound[ROUNDS_MAX];
     double share[ROUNDS_MAX];
     int n = r == DELAY ? 3 : 25;
@@ -176,7 +176,7 @@ static uint64_t read_alone(void *ctx, int64_t until_ns, meter *m) {
     return n;
 }
 
-static void report_matrix(regime r, skew_link *l) {
+static void report_matrix(regime r, server_link *l) {
     static figures f[3];
     const contender c[] = {
         {NULL, judge_tightened, NULL}, {NULL, judge_untightened, NULL}, {NULL, read_alone, NULL}};
@@ -293,7 +293,7 @@ static void report_watch(regime r) {
 /* ---- the row --------------------------------------------------------------------------------- */
 
 void row_skew(regime r) {
-    skew_link l;
+    server_link l;
     link_to_server(&l);
     report_interval(r, &l);
     if (r == ONE) {
@@ -305,5 +305,5 @@ void row_skew(regime r) {
         report_command(r);
         report_watch(r);
     }
-    skew_link_close(&l);
+    link_close(&l);
 }

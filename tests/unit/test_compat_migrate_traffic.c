@@ -21,8 +21,8 @@ int64_t moment_wall_us(void) {
 }
 
 /* Each answer takes a second. */
-bool skew_link_ask(skew_link *l, const char *const *words,
-                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+bool link_ask(server_link *l, const char *const *words,
+              bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     bool server = words[1] && strcmp(words[1], "server") == 0;
     const char *text = strcmp(words[0], "INFO") != 0 ? NULL : server ? run_id : counts;
     now_ms += 1000;
@@ -34,7 +34,7 @@ bool skew_link_ask(skew_link *l, const char *const *words,
     return take(ctx, &reply);
 }
 
-bool link_is_named(skew_link *l, const server *s) {
+bool link_is_named(server_link *l, const server *s) {
     (void)l;
     (void)s;
     return true;

@@ -9,8 +9,8 @@
 
 #define NODES 6 /* three masters, and a replica of each behind them */
 
-static members all;
-static member node[MEMBERS_MOST];
+static cluster_survey all;
+static cluster_node node[CLUSTER_NODES_MOST];
 static doctor_report report;
 
 /* As if each had an id of one letter. */
@@ -34,7 +34,7 @@ static void tells(unsigned who, const char *const slots[NODES / 2], const char *
     free(node[who].owner);
     node[who].owner = NULL;
     node[who].open = 0;
-    assert_true(members_learn(&all, who, tl__bytes(text, n)));
+    assert_true(cluster_survey_learn(&all, who, tl__bytes(text, n)));
 }
 
 /* All are well, as far as a test doesn't change it. */
@@ -42,9 +42,9 @@ static int set_up(void **state) {
     (void)state;
     memset(&report, 0, sizeof report);
     memset(node, 0, sizeof node);
-    all = (members){.of = node, .count = NODES, .answered = NODES};
+    all = (cluster_survey){.of = node, .count = NODES, .answered = NODES};
     for (unsigned i = 0; i < NODES; i++) {
-        node[i] = (member){.port = 6379, .asked = true, .ok = true, .coverage = "no"};
+        node[i] = (cluster_node){.port = 6379, .asked = true, .ok = true, .coverage = "no"};
         (void)snprintf(node[i].id, sizeof node[i].id, "%s", ids[i]);
         (void)snprintf(node[i].host, sizeof node[i].host, "10.0.0.%u", i + 1);
         (void)snprintf(node[i].label, sizeof node[i].label, "10.0.0.%u:6379", i + 1);
@@ -59,7 +59,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    for (unsigned i = 0; i < MEMBERS_MOST; i++)
+    for (unsigned i = 0; i < CLUSTER_NODES_MOST; i++)
         free(node[i].owner);
     return 0;
 }
@@ -127,7 +127,7 @@ TEST(an_address_that_only_nodes_reach_is_told_from_a_node_that_is_gone) {
 
 TEST(where_clients_are_led_to_is_looked_at_too) {
     all.count = NODES + 1;
-    node[NODES] = (member){.port = 1, .asked = true, .led_to = "b"};
+    node[NODES] = (cluster_node){.port = 1, .asked = true, .led_to = "b"};
     (void)snprintf(node[NODES].label, sizeof node[NODES].label, "192.0.2.1:6379");
     silence(NODES, STATUS_UNAVAILABLE, "connect 192.0.2.1:6379: no answer");
     assert_int_equal(check(), 1);
@@ -149,7 +149,7 @@ TEST(a_node_with_another_password_is_named) {
 
 TEST(what_is_no_node_or_anothers_is_told) {
     all.count = NODES + 1;
-    node[NODES] = (member){.port = 1, .asked = true, .seed = true, .stranger = true};
+    node[NODES] = (cluster_node){.port = 1, .asked = true, .seed = true, .stranger = true};
     (void)snprintf(node[NODES].label, sizeof node[NODES].label, "10.0.0.9:6379");
     silence(NODES, STATUS_UNAVAILABLE, "x");
     assert_int_equal(check(), 1);
@@ -245,7 +245,7 @@ TEST(half_of_a_line_is_no_node) {
                                "j :0@0 master,noaddr - 0 0 9 disconnected 3\n";
     free(node[0].owner);
     node[0].owner = NULL;
-    assert_true(members_learn(&all, 0, tl__bytes(text, sizeof text - 1)));
+    assert_true(cluster_survey_learn(&all, 0, tl__bytes(text, sizeof text - 1)));
     assert_int_equal(all.count, NODES + 1);
     assert_string_equal(node[NODES].id, "j");
     assert_int_equal(node[NODES].port, 0);

@@ -36,7 +36,7 @@ static const opt table[] = {
 
 typedef struct {
     bench bench;
-    skew_link link; /* to remove what is left; conn NULL: it leads nowhere */
+    server_link link; /* to remove what is left; conn NULL: it leads nowhere */
     char key[KEY_SIZE], bare_key[KEY_SIZE + 8];
 } session;
 
@@ -154,7 +154,7 @@ static void remove_traces(session *x, const server *s) {
         return;
     (void)snprintf(beside, sizeof beside, "%s:tidelock", x->key);
     if (link_follow(&x->link, s))
-        (void)skew_link_ask(&x->link, words, NULL, NULL);
+        (void)link_ask(&x->link, words, NULL, NULL);
 }
 
 /* Where there is one server to be asked. In a cluster a bare client would need to know where the slot is. */
@@ -186,7 +186,7 @@ static int measure(session *x, const server *s, const bench_options *o) {
     bench_bare_close(x->bench.bare);
     if (ok || answers)
         remove_traces(x, s);
-    skew_link_close(&x->link);
+    link_close(&x->link);
     if (x->bench.ended_by)
         return signals_status(x->bench.ended_by);
     if (ok)

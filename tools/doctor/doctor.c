@@ -23,7 +23,7 @@ static const doctor_options defaults = {.ttl_ms = SERVER_TTL_MS};
 
 /* ---- the command ---------------------------------------------------------------------------------------------- */
 
-static int examine(skew_link *l, const doctor_options *o, doctor_facts *f, doctor_report *r) {
+static int examine(server_link *l, const doctor_options *o, doctor_facts *f, doctor_report *r) {
     char server[TL_HOST_SIZE + 16];
     doctor_title title = {.server = server, .product = f->product};
 
@@ -47,7 +47,7 @@ static int doctor_function(const server *s, const void *given, const operands *w
     const char *key = words->words ? words->word[0] : NULL;
     const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
     const doctor_options *o = given;
-    skew_link link;
+    server_link link;
 
     if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
         return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
@@ -84,7 +84,7 @@ static int doctor_function(const server *s, const void *given, const operands *w
         server_say_local(s);
         work->facts.db = link.endpoint.db;
         status = examine(&link, o, &work->facts, &work->report);
-        skew_link_close(&link);
+        link_close(&link);
     }
     free(work);
     return status;

@@ -7,7 +7,7 @@
 #define TIDELOCK_DOCTOR_H
 
 #include "link/link_open.h"
-#include "link/members.h"
+#include "doctor/cluster_survey.h"
 #include "skew/judge/skew_judge.h"
 #include "wire/keys.h"
 
@@ -129,8 +129,8 @@ typedef struct {
 
 /** Ask what the server is; and all of it. Both change nothing. False: l->status and l->words say
  *  why nothing can be said. */
-bool doctor_ask_info(skew_link *l, doctor_facts *f);
-bool doctor_ask(skew_link *l, doctor_facts *f);
+bool doctor_ask_info(server_link *l, doctor_facts *f);
+bool doctor_ask(server_link *l, doctor_facts *f);
 
 /** Is the server known to be older than that? */
 bool doctor_before(const doctor_facts *f, int major, int minor, int patch);
@@ -164,7 +164,8 @@ typedef struct {
     const char *id; /**< one word, for machines */
     doctor_level level;
     char what[320], why[320], fix[320];
-    uint8_t at[(MEMBERS_MOST + 7) / 8]; /**< of a cluster: a bit for each node that it is true of */
+    uint8_t at[(CLUSTER_NODES_MOST + 7) /
+               8]; /**< of a cluster: a bit for each node that it is true of */
 } doctor_finding;
 
 #define DOCTOR_FINDINGS                                                                            \
@@ -240,13 +241,13 @@ bool doctor_is_of_tls(const char *words);
 void doctor_check_sentinels(const sentinels *s, doctor_report *r);
 
 /** What is wrong with a cluster, beside what is with each of its masters. */
-void doctor_check_cluster(const members *m, doctor_report *r);
+void doctor_check_cluster(const cluster_survey *m, doctor_report *r);
 /** Of each slot who has it: number of a node, that says so itself or doesn't answer; TL_NOBODY. */
-void doctor_owners(const members *m, uint16_t ret[TL_SLOTS]);
+void doctor_owners(const cluster_survey *m, uint16_t ret[TL_SLOTS]);
 
 /** Ask each master of a cluster, many at once, and add what is found, once for all of which it is true. as: what the clients
  *  do; login: how nodes let us in. False: no memory. */
-bool doctor_check_masters(const members *m, const tl_endpoint *login, const doctor_facts *as,
+bool doctor_check_masters(const cluster_survey *m, const tl_endpoint *login, const doctor_facts *as,
                           doctor_report *r);
 
 typedef struct {
@@ -263,7 +264,7 @@ enum { DOCTOR_FINE, DOCTOR_WARNINGS, DOCTOR_DANGEROUS };
 /** What stands above the findings. of: NULL, or the cluster that they are about. Returns the exit status. */
 typedef struct {
     const char *server, *product;
-    const members *of;
+    const cluster_survey *of;
 } doctor_title;
 int doctor_show(const doctor_options *o, const doctor_title *title, const doctor_report *r);
 

@@ -31,12 +31,12 @@ const char *const doctor_config_name[CONFIGS] = {
     [CONFIG_TIMEOUT] = "timeout",
 };
 
-static void keep_words(char to[DOCTOR_WORDS_SIZE], const skew_link *l) {
+static void keep_words(char to[DOCTOR_WORDS_SIZE], const server_link *l) {
     (void)snprintf(to, DOCTOR_WORDS_SIZE, "%s", l->words);
 }
 
 /* Answers that are errors are words too; a connection that fails is not. */
-static bool is_refusal(const skew_link *l) {
+static bool is_refusal(const server_link *l) {
     return l->lacks || strncmp(l->words, "NOPERM", 6) == 0 || strncmp(l->words, "ERR", 3) == 0 ||
            strncmp(l->words, "DENIED", 6) == 0;
 }
@@ -74,13 +74,13 @@ static const char *old_name(int i) {
                                     : NULL;
 }
 
-static void ask_config(skew_link *l, doctor_facts *f) {
+static void ask_config(server_link *l, doctor_facts *f) {
     for (int i = 0; i < CONFIGS && !f->config_why[0]; i++) {
         const char *const words[] = {"CONFIG", "GET", doctor_config_name[i], NULL};
         const char *const again[] = {"CONFIG", "GET", old_name(i), NULL};
-        bool ok = skew_link_ask(l, words, take_setting, &f->config[i]);
+        bool ok = link_ask(l, words, take_setting, &f->config[i]);
         if (ok && !f->config[i].known && old_name(i))
-            ok = skew_link_ask(l, again, take_setting, &f->config[i]);
+            ok = link_ask(l, again, take_setting, &f->config[i]);
         if (!ok)
             keep_words(f->config_why, l);
         f->config_lacks = !ok && l->lacks;
@@ -138,10 +138,10 @@ static bool take_hello(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-static void ask_hello(skew_link *l, doctor_facts *f) {
+static void ask_hello(server_link *l, doctor_facts *f) {
     static const char *const hello[] = {"HELLO", NULL};
 
-    (void)skew_link_ask(l, hello, take_hello, f);
+    (void)link_ask(l, hello, take_hello, f);
 }
 
 /* ---- commands ----------------------------------------------------------------------------------------- */
@@ -158,18 +158,18 @@ static bool take_present(void *ctx, const tl_reply *reply) {
 
 /* Before 2.8.13, which has no COMMAND: without the words that it needs a command does nothing, and
  * who doesn't know it says so. */
-static void try_present(skew_link *l, doctor_facts *f, int i) {
+static void try_present(server_link *l, doctor_facts *f, int i) {
     const doctor_command *c = doctor_command_at(i);
     const char *const words[] = {c->name, NULL};
 
     if (c->sub || (!c->as && strcmp(c->name, "UNSUBSCRIBE") == 0))
         return;
-    (void)skew_link_ask(l, words, NULL, NULL);
+    (void)link_ask(l, words, NULL, NULL);
     if (l->lacks || l->error || l->ok)
         f->present[i] = l->lacks ? COMMAND_MISSING : COMMAND_OK;
 }
 
-static void ask_present(skew_link *l, doctor_facts *f) {
+static void ask_present(server_link *l, doctor_facts *f) {
     const doctor_command *c;
     bool asks = true;
 
@@ -177,7 +177,7 @@ static void ask_present(skew_link *l, doctor_facts *f) {
         const char *const words[] = {"COMMAND", "INFO", c->name, NULL};
         if (c->sub && doctor_before(f, c->since / 100, c->since % 100, 0))
             f->present[i] = COMMAND_MISSING;
-        else if (asks && !skew_link_ask(l, words, take_present, &f->present[i])) {
+        else if (asks && !link_ask(l, words, take_present, &f->present[i])) {
             asks = !(l->lacks && doctor_before(f, 2, 8, 13));
             if (asks)
                 keep_words(f->present_why, l);
@@ -233,11 +233,11 @@ static bool take_flags(void *ctx, const tl_reply *reply) {
     return reply->type == TL_REPLY_ARRAY;
 }
 
-static void ask_flags(skew_link *l, doctor_facts *f) {
+static void ask_flags(server_link *l, doctor_facts *f) {
     const char *const words[] = {"ACL", "GETUSER", f->user, NULL};
     freedom all = {.channels = doctor_before(f, 6, 2, 0)}; /* which knows none */
 
-    if (!skew_link_ask(l, words, take_flags, &all))
+    if (!link_ask(l, words, take_flags, &all))
         keep_words(f->allowed_why, l);
     else if (!all.commands || !all.keys || !all.channels)
         (void)snprintf(f->allowed_why, sizeof f->allowed_why,
@@ -277,7 +277,7 @@ static const char *word_for(const char *as, const names *n) {
     }
 }
 
-static void ask_dryruns(skew_link *l, doctor_facts *f) {
+static void ask_dryruns(server_link *l, doctor_facts *f) {
     const doctor_command *c;
     names all;
 
@@ -290,19 +290,19 @@ static void ask_dryruns(skew_link *l, doctor_facts *f) {
         if (!(c->who & doctor_users(f)) ||
             doctor_before(f, c->since / 100, c->since % 100, 0)) /* which it doesn't know */
             continue;
-        if (skew_link_ask(l, words, take_dryrun, f->denied[i]))
+        if (link_ask(l, words, take_dryrun, f->denied[i]))
             f->allowed[i] = f->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;
         else if (f->present[i] != COMMAND_MISSING)
             keep_words(f->allowed_why, l);
     }
 }
 
-static void ask_allowed(skew_link *l, doctor_facts *f) {
+static void ask_allowed(server_link *l, doctor_facts *f) {
     static const char *const whoami[] = {"ACL", "WHOAMI", NULL};
 
     if (doctor_before(f, 6, 0, 0)) /* which has no users */
         return;
-    if (!skew_link_ask(l, whoami, take_name, f))
+    if (!link_ask(l, whoami, take_name, f))
         keep_words(f->allowed_why, l);
     else if (doctor_before(f, 7, 0, 0))
         ask_flags(l, f);
@@ -317,19 +317,19 @@ static bool take_listeners(void *ctx, const tl_reply *reply) {
 }
 
 /* They tell each other of themselves through the servers that they watch. */
-static void ask_sentinels(skew_link *l, doctor_facts *f) {
+static void ask_sentinels(server_link *l, doctor_facts *f) {
     static const char *const words[] = {"PUBSUB", "NUMSUB", "__sentinel__:hello", NULL};
 
-    if (!skew_link_ask(l, words, take_listeners, &f->sentinels))
+    if (!link_ask(l, words, take_listeners, &f->sentinels))
         f->sentinels = 0;
 }
 
 /* ---- scripts ------------------------------------------------------------------------------------------- */
 
-static void ask_script(skew_link *l, doctor_facts *f) {
+static void ask_script(server_link *l, doctor_facts *f) {
     static const char *const words[] = {"EVAL", "return 1", "0", NULL};
 
-    f->script_ok = skew_link_ask(l, words, NULL, NULL);
+    f->script_ok = link_ask(l, words, NULL, NULL);
     if (!f->script_ok)
         keep_words(f->script_why, l);
 }
@@ -368,16 +368,16 @@ static bool take_record(void *ctx, const tl_reply *reply) {
 }
 
 /* Has any agent seen the server's clock being set? */
-static void ask_agents(skew_link *l, doctor_facts *f) {
+static void ask_agents(server_link *l, doctor_facts *f) {
     static const char *const names[] = {"ZREVRANGE", SKEW_INDEX_KEY, "0", "199", NULL};
     agents *a = calloc(1, sizeof *a);
 
-    if (a && skew_link_ask(l, names, take_agents, a))
+    if (a && link_ask(l, names, take_agents, a))
         for (int i = 0; i < a->count; i++) {
             char key[SKEW_KEY_SIZE];
             skew_record_key(key, a->name[i]);
             const char *const get[] = {"GET", key, NULL};
-            if (skew_link_ask(l, get, take_record, a) && a->sound &&
+            if (link_ask(l, get, take_record, a) && a->sound &&
                 a->record.server_stepped_us > f->agents_step_us)
                 f->agents_step_us = a->record.server_stepped_us;
         }
@@ -386,7 +386,7 @@ static void ask_agents(skew_link *l, doctor_facts *f) {
 
 static void judge_servers(doctor_facts *f, const skew_servers *s, const skew_track *track,
                           int32_t rate) {
-    skew_reading now = skew_link_reading();
+    skew_reading now = skew_reading_now();
     tl_interval own = {0, 0};
 
     if (track->known)
@@ -397,7 +397,7 @@ static void judge_servers(doctor_facts *f, const skew_servers *s, const skew_tra
                               &f->server[f->servers++]);
 }
 
-static void ask_servers(skew_link *l, doctor_facts *f, const skew_track *track, int32_t rate) {
+static void ask_servers(server_link *l, doctor_facts *f, const skew_track *track, int32_t rate) {
     skew_servers s = {.count = 0};
 
     if (f->by_cluster) /* whose nodes have been asked, all of them once */
@@ -413,7 +413,7 @@ static void ask_servers(skew_link *l, doctor_facts *f, const skew_track *track, 
     skew_servers_end(&s);
 }
 
-static void ask_clocks(skew_link *l, doctor_facts *f) {
+static void ask_clocks(server_link *l, doctor_facts *f) {
     static const skew_effort effort = {
         .samples = 100000, .for_ms = WATCH_MS, .pause_ms = WATCH_PAUSE_MS};
     skew_track track = {.known = false};
@@ -447,14 +447,14 @@ static bool take_counter(void *ctx, const tl_reply *reply) {
 
 /* Of one key, since nobody knows the others. Another node's, or one that may not be read, is left out: what may not be read,
  * the permissions tell. */
-static void ask_counter(skew_link *l, doctor_facts *f) {
+static void ask_counter(server_link *l, doctor_facts *f) {
     const char *const get[] = {"GET", f->counter, NULL};
 
     if (!f->key || !(doctor_users(f) & (DOCTOR_TOKEN | DOCTOR_STAMP)))
         return;
     tl_slot_tag tag = tl__slot_tag(tl__hash_slot(tl__bytes_of(f->key)));
     f->counter[tl__counter(f->counter, &tag).n] = '\0';
-    if (skew_link_ask(l, get, take_counter, f))
+    if (link_ask(l, get, take_counter, f))
         return;
     if (strncmp(l->words, "WRONGTYPE", 9) == 0)
         f->counted = -1;
@@ -464,10 +464,10 @@ static void ask_counter(skew_link *l, doctor_facts *f) {
 
 /* ---- all of it ------------------------------------------------------------------------------------------ */
 
-bool doctor_ask_info(skew_link *l, doctor_facts *f) {
+bool doctor_ask_info(server_link *l, doctor_facts *f) {
     static const char *const info[] = {"INFO", NULL};
 
-    if (!skew_link_ask(l, info, take_info, f)) {
+    if (!link_ask(l, info, take_info, f)) {
         if (!is_refusal(l))
             return false;
         keep_words(f->info_why, l);
@@ -478,7 +478,7 @@ bool doctor_ask_info(skew_link *l, doctor_facts *f) {
     return true;
 }
 
-bool doctor_ask(skew_link *l, doctor_facts *f) {
+bool doctor_ask(server_link *l, doctor_facts *f) {
     f->no_password = !tl__endpoint_has_password(&l->endpoint) && !l->endpoint.user[0];
     if (!doctor_ask_info(l, f))
         return false;

@@ -14,20 +14,20 @@
 #define LIST_SIZE 120
 
 typedef struct {
-    const members *m;
+    const cluster_survey *m;
     doctor_report *r;
     uint16_t owner[TL_SLOTS];
-    unsigned slots[MEMBERS_MOST];
+    unsigned slots[CLUSTER_NODES_MOST];
 } view;
 
-static bool answers(const member *x) {
+static bool answers(const cluster_node *x) {
     return x->status == 0 && !x->twice;
 }
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Of two that claim one, the later; what nobody claims, others may know to be of one that is silent. */
-void doctor_owners(const members *m, uint16_t ret[TL_SLOTS]) {
+void doctor_owners(const cluster_survey *m, uint16_t ret[TL_SLOTS]) {
     for (unsigned slot = 0; slot < TL_SLOTS; slot++) {
         ret[slot] = TL_NOBODY;
         for (unsigned i = 0; i < m->count; i++)
@@ -116,14 +116,14 @@ static void check_state(const view *v) {
 
 /* ---- nodes that don't answer ------------------------------------------------------------------- */
 
-static void check_stranger(const view *v, const member *x) {
+static void check_stranger(const view *v, const cluster_node *x) {
     doctor_found(v->r, "cluster", DOCTOR_WARNING, "%.150s of the URL is no node of a cluster",
                  x->label);
     doctor_why(v->r, "who asks it first loses time");
     doctor_fix(v->r, "take it out of the URL");
 }
 
-static void found_silent(const view *v, const member *x, bool needed, const char *what) {
+static void found_silent(const view *v, const cluster_node *x, bool needed, const char *what) {
     doctor_found(v->r, "cluster", needed ? DOCTOR_DANGER : DOCTOR_WARNING, what, x->label,
                  x->words[0] ? x->words : "nobody knows where it is");
     doctor_why(v->r, "%s",
@@ -133,8 +133,8 @@ static void found_silent(const view *v, const member *x, bool needed, const char
                            : "if it takes over, locks in its slots can't be had");
 }
 
-static void check_led(const view *v, const member *x) {
-    int node = member_of_id(v->m, x->led_to);
+static void check_led(const view *v, const cluster_node *x) {
+    int node = cluster_survey_find(v->m, x->led_to);
     bool needed = node >= 0 && v->slots[node] > 0;
 
     doctor_found(v->r, "cluster", needed ? DOCTOR_DANGER : DOCTOR_WARNING,
@@ -148,7 +148,7 @@ static void check_led(const view *v, const member *x) {
 }
 
 static void check_silent(const view *v, unsigned i) {
-    const member *x = &v->m->of[i];
+    const cluster_node *x = &v->m->of[i];
     bool needed = v->slots[i] > 0;
 
     if (GUARD(refusal_is_no_outage) && x->status == STATUS_REFUSED) {
@@ -182,7 +182,7 @@ static void check_silent(const view *v, unsigned i) {
 
 static void check_answers(const view *v) {
     for (unsigned i = 0; i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         if (x->twice || x->status == 0)
             continue;
         if (GUARD(misled_client_found) && x->led_to[0])
@@ -198,7 +198,7 @@ static void check_all(const view *v) {
     if (!v->m->more)
         return;
     doctor_found(v->r, "cluster", DOCTOR_WARNING, "only %d nodes of the cluster were looked at",
-                 MEMBERS_MOST);
+                 CLUSTER_NODES_MOST);
     doctor_why(v->r, "it has more: what is wrong with the others is not told here");
     doctor_fix(v->r,
                "redis-cli --cluster check %.150s, and the doctor for each of the others by "
@@ -211,7 +211,7 @@ static void check_known(const view *v) {
     if (v->m->answered < 2)
         return;
     for (unsigned i = 0; i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         if (!GUARD(foreign_node_found) || !answers(x) || x->named > 0)
             continue;
         doctor_found(v->r, "cluster", DOCTOR_DANGER, "no other node knows %.150s of the URL",
@@ -224,7 +224,7 @@ static void check_known(const view *v) {
 
 /* ---- of one mind? ------------------------------------------------------------------------------ */
 
-static unsigned differences(const view *v, const member *x, unsigned *ret_first) {
+static unsigned differences(const view *v, const cluster_node *x, unsigned *ret_first) {
     unsigned n = 0;
     for (unsigned slot = 0; slot < TL_SLOTS; slot++)
         if (x->owner[slot] != v->owner[slot] && n++ == 0)
@@ -241,7 +241,7 @@ static void check_agreement(const view *v) {
     unsigned first = 0, n;
 
     for (unsigned i = 0; i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         if (!answers(x) || (x->named == 0 && v->m->answered > 1) ||
             (n = differences(v, x, &first)) == 0)
             continue;
@@ -263,16 +263,16 @@ static void check_agreement(const view *v) {
 
 /* The other end says the same. */
 static bool is_told(const view *v, const open_slot *o, int from) {
-    const member *x = from >= 0 ? &v->m->of[from] : NULL;
-    for (unsigned i = 0; x && answers(x) && i < x->open && i < MEMBER_OPEN_MOST; i++)
+    const cluster_node *x = from >= 0 ? &v->m->of[from] : NULL;
+    for (unsigned i = 0; x && answers(x) && i < x->open && i < NODE_OPEN_MOST; i++)
         if (x->opened[i].slot == o->slot && x->opened[i].leaves)
             return !o->leaves;
     return false;
 }
 
-static void found_open(const view *v, const member *x) {
+static void found_open(const view *v, const cluster_node *x) {
     const open_slot *o = &x->opened[0];
-    int other = member_of_id(v->m, o->other);
+    int other = cluster_survey_find(v->m, o->other);
     const char *there = other >= 0 ? v->m->of[other].label : o->other;
     char what[64];
 
@@ -299,10 +299,10 @@ static void check_open(const view *v) {
 
 /* ---- who takes over ---------------------------------------------------------------------------- */
 
-static unsigned replicas(const view *v, const member *master) {
+static unsigned replicas(const view *v, const cluster_node *master) {
     unsigned n = 0;
     for (unsigned i = 0; i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         n += !x->twice && !x->master && !x->failing && x->id[0] && strcmp(x->of, master->id) == 0;
     }
     return n;
@@ -312,7 +312,7 @@ static void check_replicas(const view *v) {
     bool found = false;
 
     for (unsigned i = 0; i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         if (v->slots[i] == 0 || !x->id[0] || replicas(v, x) > 0)
             continue;
         if (!found) {
@@ -348,7 +348,7 @@ static void check_coverage(const view *v) {
     bool found = false, unseen = false;
 
     for (unsigned i = 0; i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         unseen = unseen || (answers(x) && !x->coverage[0]);
         if (!answers(x) || strcmp(x->coverage, "yes") != 0)
             continue;
@@ -372,10 +372,10 @@ static void check_coverage(const view *v) {
 /* ---- versions and clocks ----------------------------------------------------------------------- */
 
 static void check_versions(const view *v) {
-    const member *first = NULL;
+    const cluster_node *first = NULL;
 
     for (unsigned i = 0; i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         if (!answers(x) || !x->product[0])
             continue;
         if (first && strcmp(first->product, x->product) != 0) {
@@ -397,8 +397,8 @@ static int by_number(const void *a, const void *b) {
 }
 
 /* The middle of all, which one clock that is off doesn't move. */
-static bool find_middle(const members *m, int64_t *ret) {
-    int64_t of[MEMBERS_MOST];
+static bool find_middle(const cluster_survey *m, int64_t *ret) {
+    int64_t of[CLUSTER_NODES_MOST];
     size_t n = 0;
 
     for (unsigned i = 0; i < m->count; i++)
@@ -411,7 +411,7 @@ static bool find_middle(const members *m, int64_t *ret) {
     return true;
 }
 
-static void found_apart(const view *v, const member *x, int64_t off_us, bool ahead) {
+static void found_apart(const view *v, const cluster_node *x, int64_t off_us, bool ahead) {
     doctor_found(v->r, "cluster-clock", off_us > APART_DANGER_US ? DOCTOR_DANGER : DOCTOR_WARNING,
                  "the clock of %.150s is %lld ms %s most nodes' at least", x->label,
                  (long long)(off_us / 1000), ahead ? "ahead of" : "behind");
@@ -430,7 +430,7 @@ static void check_clocks(const view *v) {
     bool known = find_middle(v->m, &middle);
 
     for (unsigned i = 0; known && i < v->m->count; i++) {
-        const member *x = &v->m->of[i];
+        const cluster_node *x = &v->m->of[i];
         if (!answers(x) || !x->track.known)
             continue;
         /* the offset is this host's clock less the node's */
@@ -452,7 +452,7 @@ static void check_clocks(const view *v) {
 
 /* ---- all ----------------------------------------------------------------------------------------- */
 
-void doctor_check_cluster(const members *m, doctor_report *r) {
+void doctor_check_cluster(const cluster_survey *m, doctor_report *r) {
     view v = {.m = m, .r = r};
 
     doctor_owners(m, v.owner);

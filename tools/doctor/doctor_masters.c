@@ -10,9 +10,9 @@
 #include "skew/skew_self.h"
 
 typedef struct {
-    const member *of;
+    const cluster_node *of;
     unsigned which;
-    skew_link like;
+    server_link like;
     doctor_facts *facts;
     bool asked;
     char words[DOCTOR_WORDS_SIZE]; /* why not */
@@ -20,14 +20,14 @@ typedef struct {
 
 static void *ask_one(void *ctx) {
     visit *v = ctx;
-    skew_link l;
+    server_link l;
 
     (void)snprintf(v->words, sizeof v->words, "out of memory");
-    if (!skew_link_open_beside(&l, &v->like, v->of->host, v->of->port, false))
+    if (!link_open_beside(&l, &v->like, v->of->host, v->of->port, false))
         return NULL;
     v->asked = doctor_ask(&l, v->facts);
     (void)snprintf(v->words, sizeof v->words, "%s", v->asked ? "" : l.words);
-    skew_link_close(&l);
+    link_close(&l);
     return NULL;
 }
 
@@ -76,25 +76,25 @@ static void add_level(const visit *v, unsigned n, doctor_level level, doctor_rep
 /* ---- the masters ----------------------------------------------------------------------------- */
 
 /* Also those that are away. */
-static int64_t count_replicas(const members *m, const member *master) {
+static int64_t count_replicas(const cluster_survey *m, const cluster_node *master) {
     int64_t n = 0;
     for (unsigned i = 0; i < m->count; i++) {
-        const member *x = &m->of[i];
+        const cluster_node *x = &m->of[i];
         n += !x->twice && !x->master && x->id[0] && strcmp(x->of, master->id) == 0;
     }
     return n;
 }
 
 /* From it or to it; one end may know alone. */
-static bool is_moving(const members *m, const member *x) {
+static bool is_moving(const cluster_survey *m, const cluster_node *x) {
     bool moving = x->open > 0;
     for (unsigned i = 0; i < m->count; i++)
-        for (unsigned k = 0; k < m->of[i].open && k < MEMBER_OPEN_MOST; k++)
+        for (unsigned k = 0; k < m->of[i].open && k < NODE_OPEN_MOST; k++)
             moving = moving || strcmp(m->of[i].opened[k].other, x->id) == 0;
     return moving;
 }
 
-static bool make_visit(visit *v, const members *m, unsigned which, const tl_endpoint *login,
+static bool make_visit(visit *v, const cluster_survey *m, unsigned which, const tl_endpoint *login,
                        const doctor_facts *as) {
     *v = (visit){.of = &m->of[which], .which = which, .like = {.endpoint = *login}};
     v->facts = malloc(sizeof *v->facts);
@@ -121,9 +121,9 @@ static bool has_slots(const uint16_t owner[TL_SLOTS], unsigned which) {
     return false;
 }
 
-bool doctor_check_masters(const members *m, const tl_endpoint *login, const doctor_facts *as,
+bool doctor_check_masters(const cluster_survey *m, const tl_endpoint *login, const doctor_facts *as,
                           doctor_report *r) {
-    visit *v = calloc(MEMBERS_MOST, sizeof *v);
+    visit *v = calloc(CLUSTER_NODES_MOST, sizeof *v);
     doctor_report *one = calloc(1, sizeof *one);
     uint16_t owner[TL_SLOTS];
     unsigned n = 0;
@@ -144,29 +144,29 @@ bool doctor_check_masters(const members *m, const tl_endpoint *login, const doct
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static const member *first_master(const members *m) {
-    const member *any = NULL;
+static const cluster_node *first_master(const cluster_survey *m) {
+    const cluster_node *any = NULL;
     for (unsigned i = 0; i < m->count; i++)
         if (m->of[i].status == 0 && !m->of[i].twice && (!any || (m->of[i].master && !any->master)))
             any = &m->of[i];
     return any;
 }
 
-static int put_acl(const members *m, const tl_endpoint *login, const doctor_options *o,
+static int put_acl(const cluster_survey *m, const tl_endpoint *login, const doctor_options *o,
                    doctor_facts *as) {
-    const member *x = first_master(m);
-    skew_link like = {.endpoint = *login}, l;
+    const cluster_node *x = first_master(m);
+    server_link like = {.endpoint = *login}, l;
 
-    if (!skew_link_open_beside(&l, &like, x->host, x->port, false))
+    if (!link_open_beside(&l, &like, x->host, x->port, false))
         return fail(STATUS_INTERNAL, "out of memory");
     int status = doctor_ask_info(&l, as) ? doctor_acl(as, o->acl, as->key)
                                          : fail(l.status, "%s", l.words);
-    skew_link_close(&l);
+    link_close(&l);
     tl__endpoint_wipe(&like.endpoint);
     return status;
 }
 
-static void put_title(const members *m, char *to, size_t size) {
+static void put_title(const cluster_survey *m, char *to, size_t size) {
     unsigned masters = 0, replicas = 0;
 
     for (unsigned i = 0; i < m->count; i++)
@@ -178,7 +178,7 @@ static void put_title(const members *m, char *to, size_t size) {
                    first_master(m)->label, masters, replicas);
 }
 
-static int check(const members *m, const tl_endpoint *login, const doctor_options *o,
+static int check(const cluster_survey *m, const tl_endpoint *login, const doctor_options *o,
                  const doctor_facts *as, doctor_report *r) {
     char title[TL_HOST_SIZE + 80];
     doctor_title t = {.server = title, .product = first_master(m)->product, .of = m};
@@ -199,8 +199,8 @@ int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, d
     tl_endpoint login;
     link_login own;
     tl_seeds seeds;
-    members m;
-    skew_link l;
+    cluster_survey m;
+    server_link l;
     kernel_clock kernel = moment_kernel();
     char words[240];
     int status = link_places(&l, s, &login, &own, &seeds);
@@ -208,13 +208,13 @@ int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, d
     if (status)
         return fail(status, "%s", l.words);
     as->by_cluster = true;
-    if (!members_ask(&m, &login, &seeds, skew_self_rate(&kernel)))
+    if (!cluster_survey_ask(&m, &login, &seeds, skew_self_rate(&kernel)))
         status = fail(STATUS_INTERNAL, "out of memory");
-    else if (m.answered == 0 && (status = members_trouble(&m, words, sizeof words)))
+    else if (m.answered == 0 && (status = cluster_survey_trouble(&m, words, sizeof words)))
         status = fail(status, "%s", words);
     else
         status = o->acl ? put_acl(&m, &login, o, as) : check(&m, &login, o, as, r);
-    members_end(&m);
+    cluster_survey_end(&m);
     tl__endpoint_wipe(&login);
     tl__secret_wipe(&own.secret);
     return status;

@@ -28,7 +28,7 @@ static const char *state_name(int status) {
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* The nodes that it is true of. */
-static void show_places(const doctor_finding *x, const members *m) {
+static void show_places(const doctor_finding *x, const cluster_survey *m) {
     const char *before = "         at: ";
     for (unsigned i = 0; m && i < m->count; i++)
         if (doctor_is_at(x, i)) {
@@ -56,7 +56,7 @@ static int show_text(const doctor_title *t, const doctor_report *r) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static json_t *places(const doctor_finding *x, const members *m) {
+static json_t *places(const doctor_finding *x, const cluster_survey *m) {
     json_t *list = json_array();
     for (unsigned i = 0; i < m->count; i++)
         if (doctor_is_at(x, i))
@@ -64,7 +64,7 @@ static json_t *places(const doctor_finding *x, const members *m) {
     return list;
 }
 
-static json_t *findings(const doctor_report *r, const members *m) {
+static json_t *findings(const doctor_report *r, const cluster_survey *m) {
     json_t *list = json_array();
 
     for (int i = 0; i < r->count; i++) {
@@ -84,11 +84,11 @@ static json_t *version(const char *product) {
     return js_text(number ? number + 1 : NULL);
 }
 
-static json_t *nodes(const members *m) {
+static json_t *nodes(const cluster_survey *m) {
     json_t *list = json_array();
 
     for (unsigned i = 0; i < m->count; i++) {
-        const member *x = &m->of[i];
+        const cluster_node *x = &m->of[i];
         if (!x->twice && !x->led_to[0])
             js_append(&list, json_pack("{s:o, s:o, s:o}", "server", js_text(x->label), "role",
                                        js_text(!x->id[0]   ? NULL

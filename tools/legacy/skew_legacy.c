@@ -176,7 +176,7 @@ static bool publishes(const void *options) {
     return ((const skew_legacy_options *)options)->publish;
 }
 
-static int publish(const void *options, skew_link *l, const skew_result *r, int64_t every_ms) {
+static int publish(const void *options, server_link *l, const skew_result *r, int64_t every_ms) {
     return skew_publish(l, ((const skew_legacy_options *)options)->publish, r, every_ms);
 }
 

@@ -120,15 +120,15 @@ static bool take_backlog(void *ctx, const tl_reply *reply) {
 }
 
 /* CLIENT LIST for one client alone is known from 6.2 on. */
-static bool look(ear *e, skew_link *l) {
+static bool look(ear *e, server_link *l) {
     char id[TL_INT_SIZE];
     backlog b = {.id = tl__conn_id(e->conn)};
     const char *one[] = {"CLIENT", "LIST", "ID", NULL, NULL};
     static const char *const all[] = {"CLIENT", "LIST", NULL};
 
     one[3] = tl__bytes_from_int(id, b.id).p;
-    e->by_id = e->by_id && b.id > 0 && skew_link_ask(l, one, take_backlog, &b);
-    if (!e->by_id && !skew_link_ask(l, all, take_backlog, &b)) {
+    e->by_id = e->by_id && b.id > 0 && link_ask(l, one, take_backlog, &b);
+    if (!e->by_id && !link_ask(l, all, take_backlog, &b)) {
         char why[sizeof l->words];
         (void)snprintf(why, sizeof why, "%s", l->words);
         fail_with(e, l->status,
@@ -177,7 +177,7 @@ static bool reach(ear *e) {
 }
 
 /* It looks first: a process that was stopped finds out before it takes in what has piled up. */
-static void listen_on(ear *e, skew_link *l, const skew_effort *effort) {
+static void listen_on(ear *e, server_link *l, const skew_effort *effort) {
     int64_t began_ms = moment_ms(), until_ms = began_ms + e->x->options.for_ms;
 
     for (int64_t now_ms = began_ms; !e->failed && now_ms < until_ms; now_ms = moment_ms()) {
@@ -193,7 +193,7 @@ static void listen_on(ear *e, skew_link *l, const skew_effort *effort) {
     e->x->bytes = (int64_t)tl__conn_bytes(e->conn);
 }
 
-bool skew_listen_run(skew_listen *x, skew_link *l, const skew_effort *effort) {
+bool skew_listen_run(skew_listen *x, server_link *l, const skew_effort *effort) {
     tl_conn_limits limits = {.connect_ms = BEGIN_MS,
                              .ask_id = true,
                              .no_time = true,

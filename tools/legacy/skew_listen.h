@@ -33,6 +33,6 @@ void skew_listen_end(skew_listen *x);
 
 /** Listen; the link serves to look after the server meanwhile. Blocks for options.for_ms and some limits of
  *  5 s at most, or until effort->go_on says so. False: l->status and l->words say why. */
-bool skew_listen_run(skew_listen *x, skew_link *l, const skew_effort *effort);
+bool skew_listen_run(skew_listen *x, server_link *l, const skew_effort *effort);
 
 #endif

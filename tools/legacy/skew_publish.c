@@ -26,7 +26,7 @@ static bool take_any(void *ctx, const tl_reply *reply) {
     return reply->type != TL_REPLY_ERROR;
 }
 
-int skew_publish(skew_link *l, const char *name, const skew_result *r, int64_t every_ms) {
+int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t every_ms) {
     static const char script[] =
         "local now = tonumber(ARGV[5]) -- servers below 3.2 write nothing once they were asked\n"
         "if redis.replicate_commands then\n"
@@ -50,7 +50,7 @@ int skew_publish(skew_link *l, const char *name, const skew_result *r, int64_t e
     const char *const words[] = {"EVAL", script, "1", key, skew_verdict_name(r->verdict),
                                  worst,  valid,  by,  now, r->reason,
                                  NULL};
-    if (skew_link_ask(l, words, take_any, NULL))
+    if (link_ask(l, words, take_any, NULL))
         return 0;
     return fail(l->status, "--publish: %s", l->words);
 }

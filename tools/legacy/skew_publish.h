@@ -5,7 +5,7 @@
 #ifndef TIDELOCK_SKEW_PUBLISH_H
 #define TIDELOCK_SKEW_PUBLISH_H
 
-#include "link/skew_link.h"
+#include "link/server_link.h"
 #include "skew/judge/skew_judge.h"
 
 /** How long a verdict is believed, ms; a watch's is for three of its rounds, if that is longer. */
@@ -15,6 +15,6 @@
 int64_t skew_publish_worst_ms(const skew_result *r);
 
 /** Write the verdict for a namespace, by the server's clock. Returns 0, or the exit status after a message. */
-int skew_publish(skew_link *l, const char *name, const skew_result *r, int64_t every_ms);
+int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t every_ms);
 
 #endif

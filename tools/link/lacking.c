@@ -10,12 +10,12 @@
 
 /* The library knows no version: a connection of our own asks. Silent when it can't be had. */
 static bool ask_product(const server *s, char product[INFO_PRODUCT_SIZE]) {
-    skew_link l;
+    server_link l;
 
     if (link_open_quietly(&l, s))
         return false;
-    bool ok = skew_link_product(&l, product);
-    skew_link_close(&l);
+    bool ok = link_product(&l, product);
+    link_close(&l);
     return ok;
 }
 

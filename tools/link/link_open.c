@@ -14,7 +14,7 @@ typedef struct {
     tl_seeds seeds;
 } places;
 
-static int refuse(skew_link *l, int status, const char *words) {
+static int refuse(server_link *l, int status, const char *words) {
     l->status = status;
     (void)snprintf(l->words, sizeof l->words, "%s", words);
     return status;
@@ -29,7 +29,7 @@ static void wipe(places *p) {
 }
 
 /* NULL: l->status and l->words say why. */
-static places *find_places(skew_link *l, const server *s) {
+static places *find_places(server_link *l, const server *s) {
     const tl_client_options login = server_login(s);
     bool own = s->url && !s->from_env;
     places *p = calloc(1, sizeof *p);
@@ -71,7 +71,7 @@ bool link_is_led(const server *s) {
     return server_by_sentinels(s) || server_by_cluster(s);
 }
 
-static int no_memory(skew_link *l) {
+static int no_memory(server_link *l) {
     return refuse(l, STATUS_INTERNAL, "out of memory");
 }
 
@@ -83,7 +83,7 @@ static void copy_login(tl_endpoint *ret, link_login *ret_own, const places *p) {
 }
 
 /* From now on it logs in as p says, whatever becomes of that. */
-static bool take_login(skew_link *l, const places *p) {
+static bool take_login(server_link *l, const places *p) {
     if (!l->own)
         l->own = malloc(sizeof *l->own);
     if (!l->own)
@@ -93,16 +93,16 @@ static bool take_login(skew_link *l, const places *p) {
 }
 
 /* To whom the Sentinels lead; nowhere, with their words, if they don't. */
-static int lead(skew_link *l, const sentinels *heard) {
+static int lead(server_link *l, const sentinels *heard) {
     const tl_sentinel_view *m = heard->verdict.master;
 
     if (!heard->verdict.sure)
         return l->status = sentinels_trouble(heard, l->words, sizeof l->words);
-    return skew_link_turn(l, m->host, m->port) ? 0 : no_memory(l);
+    return link_turn(l, m->host, m->port) ? 0 : no_memory(l);
 }
 
-static int open_by(skew_link *l, const server *s, sentinels *heard, bool all) {
-    *l = (skew_link){.conn = NULL};
+static int open_by(server_link *l, const server *s, sentinels *heard, bool all) {
+    *l = (server_link){.conn = NULL};
     places *p = find_places(l, s);
     int status = 0;
 
@@ -114,47 +114,47 @@ static int open_by(skew_link *l, const server *s, sentinels *heard, bool all) {
         status = sentinels_ask(heard, &p->login, &p->seeds, all) ? lead(l, heard) : no_memory(l);
     else if (status == 0 && p->seeds.cluster)
         status = seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY) ? 0 : l->status;
-    else if (status == 0 && !skew_link_begin(l))
+    else if (status == 0 && !link_begin(l))
         status = no_memory(l);
     wipe(p);
     return status;
 }
 
-int link_open_quietly(skew_link *l, const server *s) {
+int link_open_quietly(server_link *l, const server *s) {
     sentinels *heard = malloc(sizeof *heard);
     int status;
 
     if (heard) {
         status = open_by(l, s, heard, false);
     } else {
-        *l = (skew_link){.conn = NULL};
+        *l = (server_link){.conn = NULL};
         status = no_memory(l);
     }
     free(heard);
     if (status)
-        skew_link_close(l);
+        link_close(l);
     return status;
 }
 
-int link_open(skew_link *l, const server *s) {
+int link_open(server_link *l, const server *s) {
     int status = link_open_quietly(l, s);
 
     return status ? fail(status, "%s", l->words) : 0;
 }
 
-int link_open_by(skew_link *l, const server *s, sentinels *ret) {
+int link_open_by(server_link *l, const server *s, sentinels *ret) {
     *ret = (sentinels){.count = 0};
     int status = open_by(l, s, ret, true);
 
     if (status == 0 || ret->count > 0)
         return 0;
-    skew_link_close(l);
+    link_close(l);
     return fail(status, "%s", l->words);
 }
 
-int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, link_login *ret_own,
+int link_places(server_link *l, const server *s, tl_endpoint *ret_login, link_login *ret_own,
                 tl_seeds *ret_seeds) {
-    *l = (skew_link){.conn = NULL};
+    *l = (server_link){.conn = NULL};
     places *p = find_places(l, s);
 
     if (!p)
@@ -165,8 +165,8 @@ int link_places(skew_link *l, const server *s, tl_endpoint *ret_login, link_logi
     return 0;
 }
 
-int link_replicas(skew_link *l, const server *s, sentinel_replicas *ret) {
-    *l = (skew_link){.conn = NULL};
+int link_replicas(server_link *l, const server *s, sentinel_replicas *ret) {
+    *l = (server_link){.conn = NULL};
     places *p = find_places(l, s);
     sentinels *heard = p ? malloc(sizeof *heard) : NULL;
     int status = p && !heard ? no_memory(l) : l->status;
@@ -186,7 +186,7 @@ int link_replicas(skew_link *l, const server *s, sentinel_replicas *ret) {
 /* ---- later ----------------------------------------------------------------------------------- */
 
 /* Whom they name now. False: l->status and l->words say why nobody is. */
-static bool ask_again(skew_link *l, const server *s, sentinels *heard) {
+static bool ask_again(server_link *l, const server *s, sentinels *heard) {
     places *p = find_places(l, s);
     bool ok = p && sentinels_ask(heard, &p->login, &p->seeds, false);
 
@@ -201,17 +201,17 @@ static bool ask_again(skew_link *l, const server *s, sentinels *heard) {
     return ok && heard->verdict.sure;
 }
 
-static bool is_at(const skew_link *l, const tl_sentinel_view *m) {
+static bool is_at(const server_link *l, const tl_sentinel_view *m) {
     return l->endpoint.port == m->port && strcmp(l->endpoint.host, m->host) == 0;
 }
 
-static bool again(skew_link *l, const server *s, bool follows) {
+static bool again(server_link *l, const server *s, bool follows) {
     if (!server_by_sentinels(s))
         return true;
     sentinels *heard = malloc(sizeof *heard);
     bool ok = heard ? ask_again(l, s, heard) : no_memory(l) == 0;
     if (ok && !is_at(l, heard->verdict.master)) {
-        ok = follows && skew_link_turn(l, heard->verdict.master->host, heard->verdict.master->port);
+        ok = follows && link_turn(l, heard->verdict.master->host, heard->verdict.master->port);
         if (follows && !ok)
             (void)no_memory(l);
         else if (!ok)
@@ -222,7 +222,7 @@ static bool again(skew_link *l, const server *s, bool follows) {
 }
 
 /* By the node that was asked last, as long as it answers; then by all of the URL. */
-static bool follow_cluster(skew_link *l, const server *s) {
+static bool follow_cluster(server_link *l, const server *s) {
     if (l->conn && seeds_go_on(l, SKEW_INDEX_KEY))
         return true;
     places *p = find_places(l, s);
@@ -235,14 +235,14 @@ static bool follow_cluster(skew_link *l, const server *s) {
     return ok;
 }
 
-bool link_follow(skew_link *l, const server *s) {
+bool link_follow(server_link *l, const server *s) {
     return server_by_cluster(s) ? follow_cluster(l, s) : again(l, s, true);
 }
 
-bool link_leads_on(const skew_link *l, const server *s) {
+bool link_leads_on(const server_link *l, const server *s) {
     return server_by_cluster(s) && l->elsewhere == TL_MOVED;
 }
 
-bool link_is_named(skew_link *l, const server *s) {
+bool link_is_named(server_link *l, const server *s) {
     return again(l, s, false);
 }

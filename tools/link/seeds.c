@@ -9,7 +9,7 @@
 #include "link/seeds.h"
 
 typedef struct {
-    const skew_link *like;
+    const server_link *like;
     const char *host;
     uint16_t port, slot;
     tl_slot_map map;
@@ -40,10 +40,10 @@ static bool take_slots(void *ctx, const tl_reply *reply) {
 }
 
 /* What it says of the slot, or why not, in words that name it. */
-static bool ask_node(question *q, skew_link *l) {
+static bool ask_node(question *q, server_link *l) {
     static const char *const slots[] = {"CLUSTER", "SLOTS", NULL};
     q->served = false;
-    if (skew_link_ask(l, slots, take_slots, q))
+    if (link_ask(l, slots, take_slots, q))
         return true;
     q->status = l->status;
     if (!l->error)
@@ -63,21 +63,21 @@ static bool ask_node(question *q, skew_link *l) {
 
 static void *ask_one(void *ctx) {
     question *q = ctx;
-    skew_link l;
+    server_link l;
 
-    if (!skew_link_open_beside(&l, q->like, q->host, q->port, false)) {
+    if (!link_open_beside(&l, q->like, q->host, q->port, false)) {
         q->status = STATUS_INTERNAL;
         (void)snprintf(q->words, sizeof q->words, "out of memory");
         return NULL;
     }
     (void)ask_node(q, &l);
-    skew_link_close(&l);
+    link_close(&l);
     return NULL;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static void ask_all(question *q, const tl_seeds *seeds, const skew_link *like, uint16_t slot) {
+static void ask_all(question *q, const tl_seeds *seeds, const server_link *like, uint16_t slot) {
     for (unsigned i = 0; i < seeds->count; i++) {
         q[i].like = like;
         q[i].host = seeds->seed[i].host;
@@ -118,7 +118,7 @@ static const question *worst(const question *q, unsigned n) {
     return found;
 }
 
-static void tell(skew_link *l, const question *q, unsigned n, uint16_t slot) {
+static void tell(server_link *l, const question *q, unsigned n, uint16_t slot) {
     const question *who = worst(q, n);
     unsigned answered = 0;
     for (unsigned i = 0; i < n; i++)
@@ -138,9 +138,9 @@ static void tell(skew_link *l, const question *q, unsigned n, uint16_t slot) {
                        who ? who->words : "no answer");
 }
 
-static bool turn(skew_link *l, const char *host, uint16_t port) {
+static bool turn(server_link *l, const char *host, uint16_t port) {
     l->elsewhere = TL_NOT_ELSEWHERE;
-    if (skew_link_turn(l, host, port))
+    if (link_turn(l, host, port))
         return true;
     l->status = STATUS_INTERNAL;
     (void)snprintf(l->words, sizeof l->words, "out of memory");
@@ -154,8 +154,8 @@ static bool is_seed(const tl_seeds *seeds, const char *host, uint16_t port) {
     return false;
 }
 
-bool seeds_lead(skew_link *l, const tl_endpoint *login, const tl_seeds *seeds, const char *key) {
-    skew_link like = {.endpoint = *login};
+bool seeds_lead(server_link *l, const tl_endpoint *login, const tl_seeds *seeds, const char *key) {
+    server_link like = {.endpoint = *login};
     question *q = calloc(TL_SEEDS_MAX, sizeof *q);
     uint16_t slot = tl__hash_slot(tl__bytes_of(key));
 
@@ -178,7 +178,7 @@ bool seeds_lead(skew_link *l, const tl_endpoint *login, const tl_seeds *seeds, c
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
-bool seeds_go_on(skew_link *l, const char *key) {
+bool seeds_go_on(server_link *l, const char *key) {
     char host[TL_HOST_SIZE];
     uint16_t port = l->to_port;
 

@@ -11,7 +11,7 @@
 typedef struct {
     sentinels *all;
     unsigned which;
-    const skew_link *like;
+    const server_link *like;
     char run_id[64];
     char host[TL_HOST_SIZE]; /* the master's, */
     char port[8];
@@ -103,16 +103,16 @@ static bool take_others(void *ctx, const tl_reply *reply) {
 }
 
 /* NIL is of a name that it doesn't know, as is an error of the next question. */
-static bool ask_for_master(question *q, skew_link *l) {
+static bool ask_for_master(question *q, server_link *l) {
     const char *name = q->all->master;
     const char *const address[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name, NULL},
                       *const master[] = {"SENTINEL", "MASTER", name, NULL},
                       *const others[] = {"SENTINEL", "SENTINELS", name, NULL};
 
-    if (!skew_link_ask(l, address, take_address, q))
+    if (!link_ask(l, address, take_address, q))
         return false;
-    if (q->named && skew_link_ask(l, master, take_master, q)) {
-        q->view.alone = !skew_link_ask(l, others, take_others, q);
+    if (q->named && link_ask(l, master, take_master, q)) {
+        q->view.alone = !link_ask(l, others, take_others, q);
         return !q->view.alone || l->error; /* who may not, may do the rest */
     }
     if (q->named && !(l->error && strstr(l->words, "No such master")))
@@ -123,7 +123,7 @@ static bool ask_for_master(question *q, skew_link *l) {
 }
 
 /* An error of its own doesn't say whose it is. */
-static void say_why(sentinel *s, const skew_link *l) {
+static void say_why(sentinel *s, const server_link *l) {
     const char *label = l->endpoint.label;
 
     s->stranger = l->lacks;
@@ -144,23 +144,23 @@ static void *ask_one(void *ctx) {
                                                                                NULL};
     question *q = ctx;
     sentinel *s = &q->all->of[q->which];
-    skew_link l;
+    server_link l;
 
-    if (!skew_link_open_beside(&l, q->like, s->host, s->port, false)) {
+    if (!link_open_beside(&l, q->like, s->host, s->port, false)) {
         s->status = STATUS_INTERNAL;
         (void)snprintf(s->words, sizeof s->words, "out of memory");
         return NULL;
     }
     memcpy(s->label, l.endpoint.label, sizeof s->label);
-    bool ok = skew_link_ask(&l, info, take_info, q) || l.error; /* who may not, may do the rest */
-    ok = ok && (skew_link_ask(&l, id, take_id, q) || l.error);  /* not before 6.2 */
+    bool ok = link_ask(&l, info, take_info, q) || l.error; /* who may not, may do the rest */
+    ok = ok && (link_ask(&l, id, take_id, q) || l.error);  /* not before 6.2 */
     ok = ok && ask_for_master(q, &l);
     s->status = ok ? 0 : l.status;
     s->words[0] = '\0';
     if (!ok)
         say_why(s, &l);
     q->all->view[q->which] = ok ? q->view : (tl_sentinel_view){.kind = TL_VIEW_NONE};
-    skew_link_close(&l);
+    link_close(&l);
     return NULL;
 }
 
@@ -179,7 +179,7 @@ static void add(sentinels *all, const sentinel *s) {
 }
 
 /* Those from..count, and then those that they told of are behind them. */
-static bool ask_from(sentinels *all, unsigned from, const skew_link *like) {
+static bool ask_from(sentinels *all, unsigned from, const server_link *like) {
     unsigned n = all->count - from;
     question *q = calloc(n > 0 ? n : 1, sizeof *q);
 
@@ -196,7 +196,7 @@ static bool ask_from(sentinels *all, unsigned from, const skew_link *like) {
 }
 
 bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *seeds, bool all) {
-    skew_link like = {.endpoint = *login};
+    server_link like = {.endpoint = *login};
 
     *ret = (sentinels){.count = 0};
     memcpy(ret->master, seeds->master, sizeof ret->master);
@@ -253,16 +253,15 @@ static bool take_replicas(void *ctx, const tl_reply *reply) {
 /* One that was added a moment ago may be known to some of them alone. */
 bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_replicas *ret) {
     const char *const words[] = {"SENTINEL", "SLAVES", s->master, NULL};
-    skew_link like = {.endpoint = *login}, l;
+    server_link like = {.endpoint = *login}, l;
     bool told = false;
 
     *ret = (sentinel_replicas){.count = 0};
     for (unsigned i = 0; i < s->count; i++) {
-        if (s->of[i].status ||
-            !skew_link_open_beside(&l, &like, s->of[i].host, s->of[i].port, false))
+        if (s->of[i].status || !link_open_beside(&l, &like, s->of[i].host, s->of[i].port, false))
             continue;
-        told = skew_link_ask(&l, words, take_replicas, ret) || told;
-        skew_link_close(&l);
+        told = link_ask(&l, words, take_replicas, ret) || told;
+        link_close(&l);
     }
     tl__endpoint_wipe(&like.endpoint);
     return told;

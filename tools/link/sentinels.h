@@ -5,7 +5,7 @@
 #define TIDELOCK_SENTINELS_H
 
 #include "client/sentinel_view.h"
-#include "link/skew_link.h"
+#include "link/server_link.h"
 
 #define SENTINELS_MOST (2 * TL_SEEDS_MAX)
 

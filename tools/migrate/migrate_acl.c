@@ -7,7 +7,7 @@
 
 #include "base/moment.h"
 #include "link/link_open.h"
-#include "link/members.h"
+#include "doctor/cluster_survey.h"
 #include "migrate/migrate.h"
 #include "skew/skew_self.h"
 
@@ -88,13 +88,13 @@ static bool take_verdict(void *ctx, const tl_reply *reply) {
 }
 
 /* From 7.0 on the server can be asked; before, what its rules seem to say stays. */
-static void ask_denied(skew_link *l, user *u) {
+static void ask_denied(server_link *l, user *u) {
     static const char *const commands[] = {"SETNX", "GETSET"};
     bool denied = true, both = true;
 
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         const char *const words[] = {"ACL", "DRYRUN", u->name, commands[i], "k", "v", NULL};
-        if (!skew_link_ask(l, words, take_verdict, &denied))
+        if (!link_ask(l, words, take_verdict, &denied))
             return;
         both = both && denied;
     }
@@ -102,11 +102,11 @@ static void ask_denied(skew_link *l, user *u) {
 }
 
 /* False: l->words say why; l->lacks: the server has no ACL. */
-static bool ask_users(skew_link *l, users *ret) {
+static bool ask_users(server_link *l, users *ret) {
     static const char *const words[] = {"ACL", "LIST", NULL};
 
     *ret = (users){.count = 0};
-    if (!skew_link_ask(l, words, take_users, ret))
+    if (!link_ask(l, words, take_users, ret))
         return false;
     for (int i = 0; i < ret->count; i++)
         if (ret->list[i].on)
@@ -138,7 +138,7 @@ static void show(const users *u) {
 }
 
 /* Returns 0, or the exit status; l->words say why. */
-static int ask_and_show(skew_link *l) {
+static int ask_and_show(server_link *l) {
     users u;
 
     if (ask_users(l, &u)) {
@@ -152,17 +152,17 @@ static int ask_and_show(skew_link *l) {
 }
 
 /* Another server than the one that the link leads to. */
-static int show_beside(const skew_link *like, const char *host, uint16_t port, const char *label,
+static int show_beside(const server_link *like, const char *host, uint16_t port, const char *label,
                        const char *what) {
-    skew_link l;
+    server_link l;
 
-    if (!skew_link_open_beside(&l, like, host, port, false))
+    if (!link_open_beside(&l, like, host, port, false))
         return fail(STATUS_INTERNAL, "migrate acl: out of memory");
     printf("# %s%s:\n", label ? label : l.endpoint.label, what);
     int status = ask_and_show(&l);
     if (status)
         status = fail(status, "migrate acl: %s: %s", label ? label : l.endpoint.label, l.words);
-    skew_link_close(&l);
+    link_close(&l);
     return status;
 }
 
@@ -172,7 +172,7 @@ static int show_beside(const skew_link *like, const char *host, uint16_t port, c
 static int show_set(migrate_work *w) {
     const char *label = w->m.link.endpoint.label;
     sentinel_replicas all;
-    skew_link by;
+    server_link by;
 
     printf("# %s, the master:\n", label);
     int worst = ask_and_show(&w->m.link);
@@ -259,9 +259,9 @@ static void judge_users(const users *master, const users *other, const char *lab
 static void judge_beside(migrate_work *w, const users *master, const char *host, uint16_t port,
                          migrate_blockers *ret) {
     users other;
-    skew_link l;
+    server_link l;
 
-    if (!skew_link_open_beside(&l, &w->m.link, host, port, false)) {
+    if (!link_open_beside(&l, &w->m.link, host, port, false)) {
         not_known(host, "out of memory", ret);
         return;
     }
@@ -269,12 +269,12 @@ static void judge_beside(migrate_work *w, const users *master, const char *host,
         judge_users(master, &other, l.endpoint.label, ret);
     else
         not_known(l.endpoint.label, l.words, ret);
-    skew_link_close(&l);
+    link_close(&l);
 }
 
 void migrate_acl_judge(migrate_work *w, int from, int to, migrate_blockers *ret) {
     sentinel_replicas all;
-    skew_link by;
+    server_link by;
     users master;
 
     if (!server_by_sentinels(w->m.server) || !migrate_wants_watch(from, to))
@@ -294,11 +294,11 @@ void migrate_acl_judge(migrate_work *w, int from, int to, migrate_blockers *ret)
 /* ---- a cluster, whose nodes have users of their own each ---------------------------------------- */
 
 /* Of the replicas, too: one may be a master by tomorrow. */
-static int show_nodes(const members *all, const skew_link *like) {
+static int show_nodes(const cluster_survey *all, const server_link *like) {
     int worst = 0;
 
     for (unsigned i = 0; i < all->count; i++) {
-        const member *x = &all->of[i];
+        const cluster_node *x = &all->of[i];
         if (x->led_to[0] || x->twice)
             continue;
         int status = x->status ? fail(x->status, "migrate acl: not asked: %s", x->words)
@@ -307,7 +307,7 @@ static int show_nodes(const members *all, const skew_link *like) {
     }
     if (all->more)
         worst = fail(STATUS_UNAVAILABLE, "migrate acl: the cluster has more than %d nodes",
-                     MEMBERS_MOST);
+                     CLUSTER_NODES_MOST);
     return worst;
 }
 
@@ -316,18 +316,18 @@ static int show_cluster(const server *s) {
     tl_endpoint login;
     link_login own;
     tl_seeds seeds;
-    members all;
-    skew_link l;
+    cluster_survey all;
+    server_link l;
     int status = link_places(&l, s, &login, &own, &seeds);
 
     if (status)
         return fail(status, "%s", l.words);
-    skew_link like = {.endpoint = login};
-    if (!members_ask(&all, &login, &seeds, skew_self_rate(&kernel)))
+    server_link like = {.endpoint = login};
+    if (!cluster_survey_ask(&all, &login, &seeds, skew_self_rate(&kernel)))
         status = fail(STATUS_INTERNAL, "migrate acl: out of memory");
     else
         status = show_nodes(&all, &like);
-    members_end(&all);
+    cluster_survey_end(&all);
     tl__endpoint_wipe(&like.endpoint);
     tl__endpoint_wipe(&login);
     tl__secret_wipe(&own.secret);

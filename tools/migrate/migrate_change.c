@@ -60,7 +60,7 @@ static int confirm(migrate_link *m) {
                     m->link.endpoint.label, m->link.words, m->name);
     if (m->replicas == 0)
         return 0;
-    if (!skew_link_ask(&m->link, words, take_count, &got))
+    if (!link_ask(&m->link, words, take_count, &got))
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: changed, so don't repeat it, but it is not known whether the replicas "
@@ -106,7 +106,7 @@ int migrate_server_id(migrate_link *m, char ret_id[MIGRATE_RUN_ID]) {
     static const char *const info[] = {"INFO", "server", NULL};
 
     ret_id[0] = '\0';
-    bool ok = skew_link_ask(&m->link, info, take_run_id, ret_id);
+    bool ok = link_ask(&m->link, info, take_run_id, ret_id);
     return ok || m->link.status == STATUS_REFUSED ? 0 : m->link.status;
 }
 
@@ -131,8 +131,7 @@ static int settle_present(migrate_link *m) {
 
     if (m->replicas == 0)
         return 0;
-    if (!skew_link_ask(&m->link, touch, NULL, NULL) ||
-        !skew_link_ask(&m->link, wait, take_count, &got))
+    if (!link_ask(&m->link, touch, NULL, NULL) || !link_ask(&m->link, wait, take_count, &got))
         return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
     if (got < m->replicas)
         return fail(STATUS_UNAVAILABLE,
@@ -152,7 +151,7 @@ typedef struct {
 int migrate_server_time(migrate_link *m, int64_t *ret_us) {
     const char *const time[] = {"TIME", NULL};
 
-    if (skew_link_ask(&m->link, time, take_time, ret_us))
+    if (link_ask(&m->link, time, take_time, ret_us))
         return 0;
     return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
 }
@@ -174,7 +173,7 @@ static int take_permission(migrate_link *m, unsigned ups, permission *ret) {
                    (long long)now_us, (long long)getpid());
     const char *const words[] = {"PSETEX", ret->permit, number(life, STEP_MS), ret->permitted,
                                  NULL};
-    if (!skew_link_ask(&m->link, words, NULL, NULL))
+    if (!link_ask(&m->link, words, NULL, NULL))
         return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
     return same_connection(m, ups);
 }
@@ -235,7 +234,7 @@ int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *
                                  p.run_id,
                                  p.permitted,
                                  NULL};
-    bool ok = skew_link_ask(&m->link, words, take_outcome, &o);
+    bool ok = link_ask(&m->link, words, take_outcome, &o);
     free(line);
     if (!ok)
         return fail(m->link.status,
@@ -258,7 +257,7 @@ int migrate_note(migrate_link *m, const migrate_change *entry) {
         return status ? status : fail(STATUS_INTERNAL, "migrate: out of memory");
     const char *const words[] = {"EVAL", migrate_note_script, "2", m->reg, m->log,
                                  line,   number(at, now_us),  NULL};
-    bool ok = skew_link_ask(&m->link, words, NULL, NULL);
+    bool ok = link_ask(&m->link, words, NULL, NULL);
     free(line);
     return ok ? 0 : fail(m->link.status, "migrate: %s", m->link.words);
 }

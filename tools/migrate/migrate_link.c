@@ -61,8 +61,8 @@ static bool ask_replication(migrate_link *m, replication *ret) {
     static const char *const section[] = {"INFO", "replication", NULL};
     static const char *const all[] = {"INFO", NULL};
 
-    ret->sees = skew_link_ask(&m->link, all, take_replication, ret);
-    return ret->sees || (m->link.error && skew_link_ask(&m->link, section, take_replication, ret));
+    ret->sees = link_ask(&m->link, all, take_replication, ret);
+    return ret->sees || (m->link.error && link_ask(&m->link, section, take_replication, ret));
 }
 
 #define INSTEAD                                                                                    \
@@ -84,7 +84,7 @@ static int refuse_node(migrate_link *m) {
     static const char *const words[] = {"CLUSTER", "INFO", NULL};
     int64_t masters = 0;
 
-    if (skew_link_ask(&m->link, words, take_size, &masters))
+    if (link_ask(&m->link, words, take_size, &masters))
         return masters == 1 ? 0
                             : fail(STATUS_REFUSED,
                                    "migrate: this is a node of a cluster, and the locks of other "
@@ -140,12 +140,12 @@ int migrate_link_open(migrate_link *m, const server *s, const char *word, bool n
     m->link.needer = &phases;
     status = m->by_cluster ? 0 : find_replicas(m);
     if (status)
-        skew_link_close(&m->link);
+        link_close(&m->link);
     return status;
 }
 
 void migrate_link_close(migrate_link *m) {
-    skew_link_close(&m->link);
+    link_close(&m->link);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ int migrate_read(migrate_link *m, migrate_view *v) {
 
     migrate_view_end(v);
     v->name = m->name;
-    if (skew_link_ask(&m->link, words, take_view, v))
+    if (link_ask(&m->link, words, take_view, v))
         return 0;
     migrate_view_end(v);
     return fail(m->link.status, "migrate: %s", m->link.words);
@@ -212,7 +212,7 @@ int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_chang
     const char *const words[] = {"LRANGE", m->log, "0", "-1", NULL};
     teller t = {each, ctx};
 
-    if (skew_link_ask(&m->link, words, take_history, &t))
+    if (link_ask(&m->link, words, take_history, &t))
         return 0;
     return fail(m->link.status, "migrate: %s", m->link.words);
 }

@@ -7,12 +7,12 @@
 
 #include "base/signals.h"
 #include "legacy/legacy.h"
-#include "link/skew_link.h"
+#include "link/server_link.h"
 #include "migrate/migrate_judge.h"
 #include "migrate/migrate_log.h"
 
 typedef struct {
-    skew_link link;
+    server_link link;
     const server *server;
     const legacy_options *legacy; /**< as given; its protocol means nothing */
     const char *name;             /**< the namespace's */

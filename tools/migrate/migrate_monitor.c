@@ -172,7 +172,7 @@ void migrate_monitor_end(migrate_monitor *x, migrate_link *m) {
     if (!x->conn)
         return;
     int64_t calls = x->seen->calls;
-    bool asked = skew_link_ask(&m->link, words, NULL, NULL);
+    bool asked = link_ask(&m->link, words, NULL, NULL);
     for (int64_t left = BEGIN_MS; asked && !x->failed && !x->marked && left > 0;
          left = until_ms - moment_ms())
         drive(x, NULL, left);

@@ -88,7 +88,7 @@ static int list(migrate_work *w, registers *r) {
 
     (void)snprintf(r->cursor, sizeof r->cursor, "0");
     do {
-        if (!skew_link_ask(&w->m.link, words, take_page, r))
+        if (!link_ask(&w->m.link, words, take_page, r))
             return fail(w->m.link.status, "migrate %s: %s", w->word, w->m.link.words);
         w->sig = signals_pause(&w->sigs, 0);
     } while (strcmp(r->cursor, "0") != 0 && !w->sig);
@@ -107,7 +107,7 @@ static int tell_one(migrate_work *w, const char *keys, const char *name) {
 
     if (strcmp(name, w->m.name) == 0)
         return 0;
-    if (!skew_link_ask(&w->m.link, words, take_register, &other))
+    if (!link_ask(&w->m.link, words, take_register, &other))
         return fail(w->m.link.status, "migrate %s: %s: %s", w->word, key, w->m.link.words);
     if (other.readable && !migrate_apart(keys, other.keys))
         say("migrate %s: note: some name may fit both %.100s and %.100s, the keys of namespace %s in "

@@ -103,7 +103,7 @@ typedef struct {
 
 /* False: it has failed otherwise. */
 static bool is_elsewhere(const migrate_work *w, elsewhere *e) {
-    const skew_link *k = &w->m.link;
+    const server_link *k = &w->m.link;
 
     if (!w->m.by_cluster || !k->error || k->elsewhere != TL_MOVED || k->to_port == 0)
         return false;
@@ -133,7 +133,7 @@ static int remove_one(migrate_work *w, const char *now, leftover *l, elsewhere *
     words[n++] = tl__bytes_of(l->value);
     words[n++] = tl__bytes_of(at);
     words[n++] = tl__bytes_of(now);
-    bool ok = skew_link_ask_bytes(&w->m.link, words, n, take_number, &got);
+    bool ok = link_ask_bytes(&w->m.link, words, n, take_number, &got);
     free(name);
     if (ok)
         l->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
@@ -159,7 +159,7 @@ static int remove_here(migrate_work *w, sweep *s, elsewhere *e) {
 
 static int turn(migrate_work *w, const elsewhere *e) {
     w->m.link.announced = true;
-    return skew_link_turn(&w->m.link, e->host, e->port)
+    return link_turn(&w->m.link, e->host, e->port)
                ? 0
                : fail(STATUS_INTERNAL, "migrate sweep: out of memory");
 }

@@ -140,12 +140,12 @@ static int64_t ask_calls(migrate_link *m) {
     static const char *const words[] = {"INFO", "commandstats", NULL};
     int64_t calls = -1;
 
-    return skew_link_ask(&m->link, words, take_calls, &calls) ? calls : -1;
+    return link_ask(&m->link, words, take_calls, &calls) ? calls : -1;
 }
 
 static void ask_list(migrate_watch *w) {
     static const char *const words[] = {"CLIENT", "LIST", NULL};
-    (void)skew_link_ask(&w->m->link, words, take_list, w);
+    (void)link_ask(&w->m->link, words, take_list, w);
 }
 
 /* By a new connection too, as long as it is the same process: it has counted on. */

@@ -51,7 +51,7 @@ typedef struct {
     const agent_options *options;
     const server *where;
     char name[SKEW_NAME_SIZE], key[SKEW_KEY_SIZE], id[SKEW_ID_SIZE];
-    skew_link link;
+    server_link link;
     skew_track track;
     char server[SKEW_SERVER_SIZE]; /* that the track is of */
     bool published;                /* at least once */
@@ -98,7 +98,7 @@ static bool look_for_clash(agent *a) {
     const char *const words[] = {"GET", a->key, NULL};
     found f = {.there = false};
 
-    if (!skew_link_ask(&a->link, words, take_record, &f))
+    if (!link_ask(&a->link, words, take_record, &f))
         return false;
     bool other = f.there && !is_ours(a, &f.record) &&
                  skew_record_end_us(&f.record) >= a->track.stamp_us;
@@ -123,8 +123,8 @@ static bool keep_index(agent *a, int64_t at_us, int64_t kept_ms) {
     const char *const keep[] = {"PEXPIRE", SKEW_INDEX_KEY, kept, NULL},
                       *const prune[] = {"ZREMRANGEBYSCORE", SKEW_INDEX_KEY, "-inf", past, NULL},
                       *const bound[] = {"ZREMRANGEBYRANK", SKEW_INDEX_KEY, "0", oldest, NULL};
-    return skew_link_ask(&a->link, keep, NULL, NULL) &&
-           skew_link_ask(&a->link, prune, NULL, NULL) && skew_link_ask(&a->link, bound, NULL, NULL);
+    return link_ask(&a->link, keep, NULL, NULL) && link_ask(&a->link, prune, NULL, NULL) &&
+           link_ask(&a->link, bound, NULL, NULL);
 }
 
 static bool put(agent *a, const skew_record *record) {
@@ -138,7 +138,7 @@ static bool put(agent *a, const skew_record *record) {
     const char *const add[] = {"ZADD", SKEW_INDEX_KEY, until, a->name, NULL}, *const set[] = {
                                                                                   "PSETEX", a->key,
                                                                                   kept, text, NULL};
-    return skew_link_ask(&a->link, add, NULL, NULL) && skew_link_ask(&a->link, set, NULL, NULL) &&
+    return link_ask(&a->link, add, NULL, NULL) && link_ask(&a->link, set, NULL, NULL) &&
            keep_index(a, record->at_us, kept_ms);
 }
 
@@ -166,7 +166,7 @@ static void withdraw(agent *a) {
     const char *const get[] = {"GET", a->key, NULL};
     found f = {.there = false};
 
-    if (!a->published || !skew_link_ask(&a->link, get, take_record, &f) || !f.there ||
+    if (!a->published || !link_ask(&a->link, get, take_record, &f) || !f.there ||
         !is_ours(a, &f.record))
         return;
     f.record.every_ms = 1;
@@ -312,7 +312,7 @@ static int64_t pause_ms(const agent *a) {
 
 /* Was the clock set since the last round, or has its daemon begun to correct it? */
 static bool is_overtaken(agent *a) {
-    skew_reading now = skew_link_reading();
+    skew_reading now = skew_reading_now();
     bool set = moment_set_seen(a->set);
     return set || (a->track.has_reading && !skew_unbroken(&a->track, &now)) ||
            moment_kernel().slew_ppm > a->slew_ppm;
@@ -392,7 +392,7 @@ static int agent_run(agent *a) {
 
 /* ---- hosts that were retired ------------------------------------------------------------------- */
 
-static int forget_one(skew_link *l, const char *name, int64_t now_us) {
+static int forget_one(server_link *l, const char *name, int64_t now_us) {
     char key[SKEW_KEY_SIZE];
     found f = {.there = false};
     int64_t known = 0, gone = 0;
@@ -400,8 +400,8 @@ static int forget_one(skew_link *l, const char *name, int64_t now_us) {
     skew_record_key(key, name);
     const char *const get[] = {"GET", key, NULL}, *const del[] = {"DEL", key, NULL},
                       *const rem[] = {"ZREM", SKEW_INDEX_KEY, name, NULL};
-    if (!skew_link_ask(l, get, take_record, &f) || !skew_link_ask(l, rem, take_count, &known) ||
-        !skew_link_ask(l, del, take_count, &gone))
+    if (!link_ask(l, get, take_record, &f) || !link_ask(l, rem, take_count, &known) ||
+        !link_ask(l, del, take_count, &gone))
         return fail(l->status, "%s", l->words);
     if (known + gone == 0)
         return fail(STATUS_NOT_THERE,
@@ -412,7 +412,7 @@ static int forget_one(skew_link *l, const char *name, int64_t now_us) {
 }
 
 static int forget(const server *s, const opt_texts *names) {
-    skew_link link;
+    server_link link;
     skew_track track = {.known = false};
 
     for (int i = 0; i < names->count; i++)
@@ -423,13 +423,13 @@ static int forget(const server *s, const opt_texts *names) {
     if (status)
         return status;
     link.needer = &skew_needer;
-    if (!skew_link_sample(&link, &track, SKEW_DRIFT_PPM))
+    if (!skew_sample(&link, &track, SKEW_DRIFT_PPM))
         status = fail(link.status, "%s", link.words);
     for (int i = 0; i < names->count && (status == 0 || status == STATUS_NOT_THERE); i++) {
         int one = forget_one(&link, names->text[i], track.stamp_us);
         status = one ? one : status;
     }
-    skew_link_close(&link);
+    link_close(&link);
     return status;
 }
 
@@ -464,7 +464,7 @@ static int agent_command(const server *s, const void *options, const operands *w
         return fail(status, "%s", a.link.words);
     a.link.needer = &skew_needer;
     status = agent_run(&a);
-    skew_link_close(&a.link);
+    link_close(&a.link);
     return status;
 }
 

@@ -191,7 +191,7 @@ typedef struct {
     skew_effort effort;
     const void *legacy_options;
     const skew_legacy_calls *legacy; /* NULL: none */
-    skew_link link;
+    server_link link;
     skew_more more;
     skew_watch watch;
     bool watching;
@@ -346,7 +346,7 @@ static int unmeasured(session *x) {
          stays = x->format == FORMAT_PROMETHEUS || x->format == FORMAT_HTML;
 
     r.verdict = SKEW_UNKNOWN;
-    r.at_ms = skew_link_reading().wall_us / 1000;
+    r.at_ms = skew_reading_now().wall_us / 1000;
     (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.words);
     if (goes_on)
         return report(x, &r);
@@ -473,7 +473,7 @@ static int run(session *x, const server *s) {
         status = watch_rounds(x);
         status = skew_watch_end(&x->watch, status);
     }
-    skew_link_close(&x->link);
+    link_close(&x->link);
     skew_more_end(&x->more);
     return status;
 }

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "link/skew_link.h"
+#include "skew/skew_sample.h"
 #include "skew/skew_chrony.h"
 
 #define LIMIT_MS 5000
@@ -122,7 +122,7 @@ static void look(chrony_report *r, int fd, pid_t pid) {
     bool whole = read_all(fd, text, sizeof text, &used, limit);
     int status = collect(pid, whole, limit);
 
-    r->at = skew_link_reading();
+    r->at = skew_reading_now();
     if (!whole && used == sizeof text)
         fail_with(r, "unreadable", "chronyc says something that is not understood");
     else if (!whole || status < 0)

@@ -22,7 +22,7 @@ typedef struct {
     bool (*listens)(const void *options); /**< are legacy clients to be measured? */
     skew_ear *(*begin)(const void *options, const skew_rule *rule); /**< NULL: no memory */
     /** Listen; the link serves to look after the server meanwhile. False: l->status and l->words say why. */
-    bool (*listen)(skew_ear *ear, skew_link *l, const skew_effort *effort);
+    bool (*listen)(skew_ear *ear, server_link *l, const skew_effort *effort);
     /** Add the hosts that were heard, as skew_passive_hosts does. */
     int (*hosts)(const skew_ear *ear, int64_t now_us, int64_t stepped_us, skew_host *hosts,
                  int count, bool *ret_missing);
@@ -32,7 +32,7 @@ typedef struct {
     void (*tell)(const skew_ear *ear, skew_result *r);
     void (*end)(skew_ear *ear); /**< NULL is fine */
     bool (*publishes)(const void *options);
-    int (*publish)(const void *options, skew_link *l, const skew_result *r, int64_t every_ms);
+    int (*publish)(const void *options, server_link *l, const skew_result *r, int64_t every_ms);
 } skew_legacy_calls;
 extern const skew_legacy_calls skew_legacy;
 extern const opt_part skew_legacy_part;

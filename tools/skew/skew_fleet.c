@@ -75,7 +75,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
-static bool read_batch(skew_link *l, entries *e) {
+static bool read_batch(server_link *l, entries *e) {
     char key[ASK_MOST][SKEW_KEY_SIZE];
     const char *words[ASK_MOST + 2] = {"MGET"};
 
@@ -83,17 +83,17 @@ static bool read_batch(skew_link *l, entries *e) {
         skew_record_key(key[i], e->entry[e->at + i].name);
         words[i + 1] = key[i];
     }
-    return skew_link_ask(l, words, take_records, e);
+    return link_ask(l, words, take_records, e);
 }
 
 /* Those that publish come before those that have ceased to, should there be too many. */
-static bool read_agents(skew_link *l, entries *e, int64_t now_us) {
+static bool read_agents(server_link *l, entries *e, int64_t now_us) {
     char since[TL_INT_SIZE];
     const char *const names[] = {
         "ZREVRANGEBYSCORE", SKEW_INDEX_KEY, "+inf", since, "LIMIT", "0", MOST, NULL};
 
     (void)snprintf(since, sizeof since, "%lld", (long long)(now_us - SKEW_REMEMBERED_MS * 1000));
-    if (!skew_link_ask(l, names, take_names, e))
+    if (!link_ask(l, names, take_names, e))
         return false;
     qsort(e->entry, (size_t)e->count, sizeof *e->entry, by_name);
     for (e->at = 0; e->at < e->count; e->at += ASK_MOST)
@@ -127,7 +127,7 @@ static void add_self(skew_fleet *f, const skew_track *t, const kernel_clock *ker
                    t->server_steps ? "; the server's clock was set meanwhile" : "");
     if (!t->known)
         return;
-    tl_mono now = skew_link_reading().after;
+    tl_mono now = skew_reading_now().after;
     h->age_ms = tl__ms_until(t->at, now);
     h->offset = skew_offset(t, now, skew_self_rate(kernel));
     h->has_drift = skew_drift(t, &h->drift_ppb);
@@ -135,7 +135,7 @@ static void add_self(skew_fleet *f, const skew_track *t, const kernel_clock *ker
 
 /* No earlier than the server's clock now. */
 static int64_t server_now_us(const skew_fleet *f, const skew_track *t) {
-    skew_reading now = skew_link_reading();
+    skew_reading now = skew_reading_now();
     return t->known ? tl__add_sat(now.wall_us + 1, -f->hosts[0].offset.lo) : t->stamp_us;
 }
 
@@ -221,7 +221,7 @@ static void heed_own(skew_fleet *f, const entry *x, const skew_record_at *at) {
     }
 }
 
-static bool listen_to(skew_ear *ear, skew_link *l, const skew_effort *effort) {
+static bool listen_to(skew_ear *ear, server_link *l, const skew_effort *effort) {
     const skew_legacy_calls *legacy = FROM_LEGACY(skew_legacy);
 
     return !ear || !legacy || legacy->listen(ear, l, effort);
@@ -236,7 +236,7 @@ static void add_heard(skew_fleet *f, const skew_ear *ear, int64_t now_us, int64_
     f->missing = f->missing || missing;
 }
 
-static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
+static bool measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
                     skew_ear *ear, entries *e) {
     skew_track track = {.known = false};
     kernel_clock kernel = moment_kernel();
@@ -250,7 +250,7 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
     kernel_clock later = moment_kernel(); /* a correction may have begun, or ended, since */
     if (later.slew_ppm > kernel.slew_ppm)
         kernel = later;
-    if (!skew_link_sample(l, &track, skew_self_rate(&kernel)) || !skew_self_server(l, last))
+    if (!skew_sample(l, &track, skew_self_rate(&kernel)) || !skew_self_server(l, last))
         return false;
     bool same = strcmp(server, last) == 0; /* else another has taken over meanwhile */
     skew_record_at at = {.server = last,
@@ -274,7 +274,7 @@ static bool measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool
     return true;
 }
 
-bool skew_fleet_measure(skew_fleet *f, skew_link *l, const skew_effort *effort, bool agents,
+bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
                         skew_ear *ear) {
     entries e = {.entry = calloc(SKEW_HOSTS_MAX, sizeof *e.entry)};
 

@@ -37,10 +37,10 @@ static bool take_cluster(void *ctx, const tl_reply *reply) {
 }
 
 /* By whatever URL: a cluster's node alone doesn't judge all locks. One that may not say so is taken for a server. */
-static bool ask_servers(skew_more *m, skew_link *l, int32_t rate_ppm) {
+static bool ask_servers(skew_more *m, server_link *l, int32_t rate_ppm) {
     static const char *const info[] = {"INFO", "cluster", NULL};
 
-    if (!m->by_cluster && !skew_link_ask(l, info, take_cluster, &m->by_cluster) && !l->error)
+    if (!m->by_cluster && !link_ask(l, info, take_cluster, &m->by_cluster) && !l->error)
         return false;
     m->servers.by_cluster = m->by_cluster;
     m->servers.only_masters = !m->asked->servers;
@@ -48,13 +48,13 @@ static bool ask_servers(skew_more *m, skew_link *l, int32_t rate_ppm) {
 }
 
 /* First the question that may show that nothing can be measured. */
-bool skew_more_gather(skew_more *m, skew_link *l) {
+bool skew_more_gather(skew_more *m, server_link *l) {
     static const char *const time[] = {"TIME", NULL};
     kernel_clock kernel = moment_kernel();
     int32_t rate_ppm = skew_self_rate(&kernel);
     bool any = m->ntp.count > 0 || m->asked->chrony;
 
-    if (any && !skew_link_ask(l, time, NULL, NULL))
+    if (any && !link_ask(l, time, NULL, NULL))
         return false;
     if (m->ntp.count > 0)
         ntp_servers_ask(&m->ntp, rate_ppm);
@@ -115,7 +115,7 @@ static void add_ntp(const skew_more *m, const moment_of *at, skew_fleet *f) {
 void skew_more_add(const skew_more *m, skew_fleet *f) {
     kernel_clock kernel = moment_kernel();
     tl_interval own = f->hosts[0].offset;
-    moment_of at = {.now = skew_link_reading(),
+    moment_of at = {.now = skew_reading_now(),
                     .rate_ppm = skew_self_rate(&kernel),
                     .own = f->hosts[0].known ? &own : NULL};
     skew_host *h;
@@ -130,7 +130,7 @@ void skew_more_add(const skew_more *m, skew_fleet *f) {
     add_ntp(m, &at, f);
 }
 
-void skew_more_add_server(const skew_link *l, skew_fleet *f) {
+void skew_more_add_server(const server_link *l, skew_fleet *f) {
     skew_host *h = new_row(f, "");
 
     if (h)

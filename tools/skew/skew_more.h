@@ -32,12 +32,12 @@ int skew_more_begin(skew_more *m, const skew_asked *asked);
 void skew_more_end(skew_more *m);
 
 /** Ask all instruments. False: l->status and l->words say why nothing can be measured. */
-bool skew_more_gather(skew_more *m, skew_link *l);
+bool skew_more_gather(skew_more *m, server_link *l);
 
 /** Add their rows to a fleet that has been measured. */
 void skew_more_add(const skew_more *m, skew_fleet *f);
 
 /** Add the row of the link's own server, which all is measured against. */
-void skew_more_add_server(const skew_link *l, skew_fleet *f);
+void skew_more_add_server(const server_link *l, skew_fleet *f);
 
 #endif

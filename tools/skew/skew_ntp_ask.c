@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "link/skew_link.h"
+#include "skew/skew_sample.h"
 #include "skew/skew_ntp_ask.h"
 #include "transport/resolve.h"
 
@@ -125,7 +125,7 @@ static void ask(asking *a) {
         return;
     }
     ntp_ask(packet, q->random);
-    q->sent = skew_link_reading();
+    q->sent = skew_reading_now();
     q->open = send(a->fd, packet, sizeof packet, MSG_NOSIGNAL) == (ssize_t)sizeof packet;
     a->next = tl__mono_add_ms(tl__mono_now(), PACE_MS);
     if (!q->open && errno != EAGAIN && errno != ECONNREFUSED)
@@ -167,7 +167,7 @@ static void hear(asking *a, int32_t rate_ppm) {
 
     for (int i = 0; i < PACKETS_AT_ONCE && !a->done; i++) {
         ssize_t n = recv(a->fd, packet, sizeof packet, 0);
-        skew_reading received = skew_link_reading();
+        skew_reading received = skew_reading_now();
         if (n >= 0)
             take(a, packet, (size_t)n, &received, rate_ppm);
         else if (errno == EINTR)
@@ -259,7 +259,7 @@ static void ask_all(asking *a, int count, int32_t rate_ppm) {
 
 void ntp_servers_ask(ntp_servers *s, int32_t rate_ppm) {
     asking *a = calloc((size_t)s->count + 1, sizeof *a);
-    skew_reading now = skew_link_reading();
+    skew_reading now = skew_reading_now();
     int n = 0;
 
     for (int i = 0; i < s->count; i++) {

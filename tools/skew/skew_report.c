@@ -7,7 +7,7 @@
 
 #include "base/outfile.h"
 #include "base/tool.h"
-#include "link/skew_link.h"
+#include "skew/skew_sample.h"
 #include "skew/show/skew_story.h"
 #include "skew/skew_report.h"
 
@@ -130,7 +130,7 @@ static int tell_story(skew_past *p, skew_report_format format, const char *outpu
         return fail(SKEW_UNKNOWN, "skew report: no line of \"tidelock skew --log\" is in there");
     int status = past_settle(p) && story_begin(&s, p) ? 0 : fail(STATUS_INTERNAL, "out of memory");
     if (status == 0) {
-        s.made_ms = skew_link_reading().wall_us / 1000;
+        s.made_ms = skew_reading_now().wall_us / 1000;
         s.good_ms = good_ms ? good_ms : s.good_ms;
         status = put(&s, format, output);
     }

@@ -55,26 +55,26 @@ static bool take_run_id(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-bool skew_self_server(skew_link *l, char server[SKEW_SERVER_SIZE]) {
+bool skew_self_server(server_link *l, char server[SKEW_SERVER_SIZE]) {
     static const char *const words[] = {"INFO", "server", NULL};
 
     (void)snprintf(server, SKEW_SERVER_SIZE, "-");
-    return skew_link_ask(l, words, take_run_id, server) || l->error;
+    return link_ask(l, words, take_run_id, server) || l->error;
 }
 
-bool skew_self_measure(skew_link *l, skew_track *track, const skew_effort *effort,
+bool skew_self_measure(server_link *l, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm) {
     static const char *const time[] = {"TIME", NULL};
     int64_t begun, until;
 
-    if (!skew_link_ask(l, time, NULL, NULL)) /* to be connected, so that no bracket holds that */
+    if (!link_ask(l, time, NULL, NULL)) /* to be connected, so that no bracket holds that */
         return false;
     begun = moment_ms();
     until = begun + effort->for_ms;
     for (int i = 0; i < effort->samples && (i == 0 || moment_ms() < until); i++) {
         if (i > 0 && effort->pause_ms > 0)
             (void)poll(NULL, 0, (int)effort->pause_ms);
-        if (!skew_link_sample(l, track, rate_ppm))
+        if (!skew_sample(l, track, rate_ppm))
             return false;
         if (effort->go_on && !effort->go_on(effort->ctx, moment_ms() - begun))
             break;

@@ -5,7 +5,7 @@
 #define TIDELOCK_SKEW_SELF_H
 
 #include "base/moment.h"
-#include "link/skew_link.h"
+#include "skew/skew_sample.h"
 #include "skew/judge/skew_record.h"
 
 /** The host's name, with '_' for what skew_name_ok refuses. */
@@ -15,7 +15,7 @@ void skew_self_name(char name[SKEW_NAME_SIZE]);
 void skew_self_id(char id[SKEW_ID_SIZE]);
 
 /** Which server answers: its run id, or "-" when it does not tell. False: l->status and l->words say why. */
-bool skew_self_server(skew_link *l, char server[SKEW_SERVER_SIZE]);
+bool skew_self_server(server_link *l, char server[SKEW_SERVER_SIZE]);
 
 /** How long and how often to measure: until `samples` are there, or for_ms have passed with one. */
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
 } skew_effort;
 
 /** Measure; the first question also connects. False: l->status and l->words say why. */
-bool skew_self_measure(skew_link *l, skew_track *track, const skew_effort *effort,
+bool skew_self_measure(server_link *l, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm);
 
 /** What the track and the kernel say, as a record that is as old as the last sample. Only for a track

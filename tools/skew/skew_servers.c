@@ -39,7 +39,7 @@ void skew_servers_end(skew_servers *s) {
 /* ---- one server ---------------------------------------------------------------------------------- */
 
 typedef struct {
-    skew_link *link;
+    server_link *link;
     const skew_servers *all;
     int32_t rate_ppm;
     redis_server *server;
@@ -53,7 +53,7 @@ typedef struct {
 static bool take_info(void *ctx, const tl_reply *reply) {
     visit *v = ctx;
     tl_bytes text;
-    v->received = skew_link_reading();
+    v->received = skew_reading_now();
     return tl__reply_text(reply, &text) && info_read(text.p, text.n, &v->info);
 }
 
@@ -109,8 +109,8 @@ static bool take_lists(void *ctx, const tl_reply *reply) {
 static bool ask_sentinel(visit *v) {
     const char *const replicas[] = {"SENTINEL", "SLAVES", v->info.master, NULL},
                       *const sentinels[] = {"SENTINEL", "SENTINELS", v->info.master, NULL};
-    return !v->info.master[0] || (skew_link_ask(v->link, replicas, take_lists, v) &&
-                                  skew_link_ask(v->link, sentinels, take_lists, v));
+    return !v->info.master[0] || (link_ask(v->link, replicas, take_lists, v) &&
+                                  link_ask(v->link, sentinels, take_lists, v));
 }
 
 /* A Sentinel has no TIME, but says it in its INFO from Redis 7 on. */
@@ -118,8 +118,8 @@ static bool sample_sentinel(visit *v) {
     static const char *const words[] = {"INFO", "server", NULL};
     redis_info known = v->info;
     for (int i = 0; i < SAMPLES && known.time_us >= 0; i++) {
-        skew_reading sent = skew_link_reading();
-        if (!skew_link_ask(v->link, words, take_info, v))
+        skew_reading sent = skew_reading_now();
+        if (!link_ask(v->link, words, take_info, v))
             return false;
         if (v->info.time_us >= 0)
             skew_learn(&v->server->track, &sent, v->info.time_us, &v->received, v->rate_ppm);
@@ -133,7 +133,7 @@ static bool sample_sentinel(visit *v) {
 
 static bool sample(visit *v) {
     for (int i = 0; i < SAMPLES; i++)
-        if (!skew_link_sample(v->link, &v->server->track, v->rate_ppm))
+        if (!skew_sample(v->link, &v->server->track, v->rate_ppm))
             return false;
     return true;
 }
@@ -144,15 +144,15 @@ static bool ask_nodes(visit *v) {
 
     if (!v->info.cluster)
         return true;
-    if (!v->all->only_masters && !skew_link_ask(v->link, nodes, take_nodes, v))
+    if (!v->all->only_masters && !link_ask(v->link, nodes, take_nodes, v))
         return false;
-    return !v->all->by_cluster || skew_link_ask(v->link, slots, take_slots, v);
+    return !v->all->by_cluster || link_ask(v->link, slots, take_slots, v);
 }
 
 static bool look(visit *v) {
     static const char *const info[] = {"INFO", NULL};
 
-    if (!skew_link_ask(v->link, info, take_info, v))
+    if (!link_ask(v->link, info, take_info, v))
         return false;
     v->found = true;
     v->server->sentinel = v->info.sentinel;
@@ -216,8 +216,8 @@ static void learn(skew_servers *s, const visit *v) {
 
 typedef struct {
     visit visit;
-    skew_link link;
-    const skew_link *like; /* how to log in */
+    server_link link;
+    const server_link *like; /* how to log in */
 } errand;
 
 /* A Sentinel may have no password where the servers have one. */
@@ -228,7 +228,7 @@ static void *run_errand(void *ctx) {
 
     e->visit.link = &e->link;
     do {
-        if (!skew_link_open_beside(&e->link, e->like, s->place.host, s->place.port, again)) {
+        if (!link_open_beside(&e->link, e->like, s->place.host, s->place.port, again)) {
             s->status = "unknown";
             (void)snprintf(s->why, sizeof s->why, "out of memory");
             break;
@@ -236,13 +236,13 @@ static void *run_errand(void *ctx) {
         visit_one(&e->visit);
         again = !again && !e->visit.found && e->link.status == STATUS_REFUSED &&
                 tl__endpoint_has_password(&e->like->endpoint);
-        skew_link_close(&e->link);
+        link_close(&e->link);
     } while (again);
     return NULL;
 }
 
 /* Everyone from..count; whom they tell of is the next wave. */
-static bool send_wave(skew_servers *s, int from, const skew_link *l, int32_t rate_ppm) {
+static bool send_wave(skew_servers *s, int from, const server_link *l, int32_t rate_ppm) {
     int to = s->count;
     errand *e = calloc(AT_ONCE, sizeof *e);
 
@@ -266,7 +266,7 @@ static bool send_wave(skew_servers *s, int from, const skew_link *l, int32_t rat
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
 /* From a Sentinel on to the only master that it watches. */
-static bool follow_sentinel(skew_servers *s, skew_link *l, const redis_info *info) {
+static bool follow_sentinel(skew_servers *s, server_link *l, const redis_info *info) {
     redis_place sentinel = {.port = l->endpoint.port};
 
     memcpy(sentinel.host, l->endpoint.host, sizeof sentinel.host);
@@ -279,14 +279,14 @@ static bool follow_sentinel(skew_servers *s, skew_link *l, const redis_info *inf
     }
     if (sentinel.host[0])
         places_add(&s->given, sentinel.host, strlen(sentinel.host), sentinel.port);
-    if (skew_link_turn(l, info->peers.place[0].host, info->peers.place[0].port))
+    if (link_turn(l, info->peers.place[0].host, info->peers.place[0].port))
         return true;
     l->status = STATUS_INTERNAL;
     (void)snprintf(l->words, sizeof l->words, "out of memory");
     return false;
 }
 
-static bool ask_first(skew_servers *s, skew_link *l, int32_t rate_ppm, visit *v) {
+static bool ask_first(skew_servers *s, server_link *l, int32_t rate_ppm, visit *v) {
     static const char *const info[] = {"INFO", NULL};
     redis_server *first = &s->server[0];
 
@@ -294,8 +294,7 @@ static bool ask_first(skew_servers *s, skew_link *l, int32_t rate_ppm, visit *v)
     s->count = 1;
     s->more = s->unserved = false;
     *v = (visit){.link = l, .all = s, .server = first, .rate_ppm = rate_ppm};
-    if (!skew_link_ask(l, info, take_info, v) ||
-        (v->info.sentinel && !follow_sentinel(s, l, &v->info)))
+    if (!link_ask(l, info, take_info, v) || (v->info.sentinel && !follow_sentinel(s, l, &v->info)))
         return false;
     *v = (visit){.link = l, .all = s, .server = first, .rate_ppm = rate_ppm};
     if (!look(v))
@@ -321,7 +320,7 @@ static void add_unserved(skew_servers *s) {
     (void)snprintf(x->why, sizeof x->why, "some node knows no master of some slots");
 }
 
-bool skew_servers_ask(skew_servers *s, skew_link *l, int32_t rate_ppm) {
+bool skew_servers_ask(skew_servers *s, server_link *l, int32_t rate_ppm) {
     visit *v = calloc(1, sizeof *v);
     bool ok = v && ask_first(s, l, rate_ppm, v);
 

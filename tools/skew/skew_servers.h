@@ -6,7 +6,7 @@
 #ifndef TIDELOCK_SKEW_SERVERS_H
 #define TIDELOCK_SKEW_SERVERS_H
 
-#include "link/skew_link.h"
+#include "skew/skew_sample.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_topology.h"
 
@@ -37,7 +37,7 @@ void skew_servers_end(skew_servers *s);
 
 /** Find them, and measure each. A link to a Sentinel is turned to the master that it watches. False:
  *  l->status and l->words say why. */
-bool skew_servers_ask(skew_servers *s, skew_link *l, int32_t rate_ppm);
+bool skew_servers_ask(skew_servers *s, server_link *l, int32_t rate_ppm);
 
 /** Fill the row of one at the reading `now`. own is this host's clock less the first server's, or NULL when
  *  unknown; this host is the first of the rows. */

@@ -1,12 +1,11 @@
 /*
- * One connection to the server for the measurements: a question at a time, each with a limit.
+ * The tool's own connection to a server: a question at a time, each with a limit.
  */
-#ifndef TIDELOCK_SKEW_LINK_H
-#define TIDELOCK_SKEW_LINK_H
+#ifndef TIDELOCK_SERVER_LINK_H
+#define TIDELOCK_SERVER_LINK_H
 
 #include "base/infotext.h"
 #include "base/tool.h"
-#include "skew/judge/skew_track.h"
 #include "transport/conn.h"
 
 /** What all endpoints of a login have in common. */
@@ -33,7 +32,7 @@ typedef struct {
     char words[240];
     const tl_needer
         *needer; /**< NULL, or who asks: then what the server lacks is told with its version */
-} skew_link;
+} server_link;
 
 /** Of a server that doesn't know CLUSTER; the library says the same. */
 #define LINK_NO_CLUSTER                                                                            \
@@ -41,35 +40,26 @@ typedef struct {
     "there"
 
 /** To l->endpoint, as link_open finds it. It neither connects nor blocks; nor do the two below. False: no memory. */
-bool skew_link_begin(skew_link *l);
+bool link_begin(server_link *l);
 /** Go on with another server, logged in as with the one before. False: no memory. */
-bool skew_link_turn(skew_link *l, const char *host, uint16_t port);
+bool link_turn(server_link *l, const char *host, uint16_t port);
 
 /** Open one to another server, by the same login or, as a stranger, by none, to be closed before the other is. False: no memory. */
-bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *host, uint16_t port,
-                           bool stranger);
+bool link_open_beside(server_link *l, const server_link *other, const char *host, uint16_t port,
+                      bool stranger);
 
-void skew_link_close(skew_link *l);
+void link_close(server_link *l);
 
 /** Ask with the words of a command, up to a NULL, and give the answer to take (may be NULL), for 5 s at
  *  most. False: l->status and l->words say why. */
-bool skew_link_ask(skew_link *l, const char *const *words,
-                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+bool link_ask(server_link *l, const char *const *words,
+              bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 /** The same with `n` words (TL_ARGV_MAX at most) of any bytes. */
-bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
-                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+bool link_ask_bytes(server_link *l, const tl_bytes *words, size_t n,
+                    bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 /** What the server is, as info_product; false: it doesn't say. */
-bool skew_link_product(skew_link *l, char product[INFO_PRODUCT_SIZE]);
-
-/** Whoever measures clocks. */
-extern const tl_needer skew_needer;
-
-/** Ask the server's TIME, and learn from it. */
-bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm);
-
-/** This host's clocks now. */
-skew_reading skew_link_reading(void);
+bool link_product(server_link *l, char product[INFO_PRODUCT_SIZE]);
 
 #endif

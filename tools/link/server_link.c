@@ -1,13 +1,11 @@
 /*
- * Asking the server, and the clock around it. The clocks are read just before a request is handed over
- * and first thing when its answer is there: what lies between only widens the bracket.
+ * Asking the server, a question at a time.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/moment.h"
 #include "ground/wait.h"
-#include "link/skew_link.h"
+#include "link/server_link.h"
 
 #define LIMIT_MS 5000
 
@@ -18,7 +16,7 @@ static int status_of_error(tl_bytes text) {
 }
 
 /* What a cluster's node says of another, for people. */
-static void take_redirect(skew_link *l, tl_bytes error) {
+static void take_redirect(server_link *l, tl_bytes error) {
     tl_redirect r = tl__redirect_read(error);
     tl_bytes host = r.node.host.n ? r.node.host : tl__bytes_of(l->endpoint.host);
 
@@ -43,13 +41,13 @@ static void take_redirect(skew_link *l, tl_bytes error) {
 }
 
 /* An address that isn't the user's own. */
-static void blame_cluster(skew_link *l) {
+static void blame_cluster(server_link *l) {
     size_t n = strlen(l->words);
     (void)snprintf(l->words + n, sizeof l->words - n, " (an address that the cluster announces)");
 }
 
 static void answered(void *ctx, const tl_answer *answer) {
-    skew_link *l = ctx;
+    server_link *l = ctx;
     bool error = answer->ok && answer->reply->type == TL_REPLY_ERROR;
 
     l->done = true;
@@ -72,13 +70,13 @@ static void answered(void *ctx, const tl_answer *answer) {
 }
 
 static void connected(void *ctx, const tl_interval *bracket, tl_mono now) {
-    skew_link *l = ctx;
+    server_link *l = ctx;
     (void)bracket;
     (void)now;
     l->ups++;
 }
 
-static bool connect_to(skew_link *l) {
+static bool connect_to(server_link *l) {
     tl_conn_limits limits = {.connect_ms = LIMIT_MS};
     tl_conn_calls calls = {.answer = answered, .up = connected, .ctx = l};
 
@@ -87,11 +85,11 @@ static bool connect_to(skew_link *l) {
     return l->conn != NULL;
 }
 
-bool skew_link_begin(skew_link *l) {
+bool link_begin(server_link *l) {
     return connect_to(l);
 }
 
-bool skew_link_turn(skew_link *l, const char *host, uint16_t port) {
+bool link_turn(server_link *l, const char *host, uint16_t port) {
     tl_endpoint *e = &l->endpoint;
 
     e->path[0] = e->dir[0] = '\0';
@@ -102,16 +100,16 @@ bool skew_link_turn(skew_link *l, const char *host, uint16_t port) {
     return connect_to(l);
 }
 
-bool skew_link_open_beside(skew_link *l, const skew_link *other, const char *host, uint16_t port,
-                           bool stranger) {
-    *l = (skew_link){.endpoint = other->endpoint};
+bool link_open_beside(server_link *l, const server_link *other, const char *host, uint16_t port,
+                      bool stranger) {
+    *l = (server_link){.endpoint = other->endpoint};
     l->endpoint.db = 0;
     if (stranger)
         tl__endpoint_make_stranger(&l->endpoint);
-    return skew_link_turn(l, host, port);
+    return link_turn(l, host, port);
 }
 
-void skew_link_close(skew_link *l) {
+void link_close(server_link *l) {
     tl__conn_free(l->conn);
     l->conn = NULL;
     tl__endpoint_wipe(&l->endpoint);
@@ -121,7 +119,7 @@ void skew_link_close(skew_link *l) {
     l->own = NULL;
 }
 
-static void await(skew_link *l) {
+static void await(server_link *l) {
     while (!l->done) {
         struct pollfd p = {.fd = tl__conn_fd(l->conn), .events = tl__conn_events(l->conn)};
         tl__wait(&p, 1, tl__conn_until(l->conn));
@@ -129,7 +127,7 @@ static void await(skew_link *l) {
     }
 }
 
-static bool ask(skew_link *l, const tl_bytes *words, size_t n,
+static bool ask(server_link *l, const tl_bytes *words, size_t n,
                 bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_mono now = tl__mono_now();
     tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
@@ -173,13 +171,13 @@ static bool take_product(void *ctx, const tl_reply *reply) {
     return tl__reply_text(reply, &info) && info_product(info, ctx);
 }
 
-bool skew_link_product(skew_link *l, char product[INFO_PRODUCT_SIZE]) {
+bool link_product(server_link *l, char product[INFO_PRODUCT_SIZE]) {
     static const char *const words[] = {"INFO", NULL};
-    return skew_link_ask(l, words, take_product, product);
+    return link_ask(l, words, take_product, product);
 }
 
 /* Behind what the server lacks, which version it is of; all else is as that was answered. */
-static void add_product(skew_link *l) {
+static void add_product(server_link *l) {
     static const char *const info[] = {"INFO", NULL};
     const tl_needer *needer = l->needer;
     kind k = {.mode = ""};
@@ -188,7 +186,7 @@ static void add_product(skew_link *l) {
 
     memcpy(was, l->words, sizeof was);
     l->needer = NULL;
-    bool known = skew_link_ask(l, info, take_kind, &k);
+    bool known = link_ask(l, info, take_kind, &k);
     bool sentinel = strcmp(k.mode, "sentinel") == 0;
     if (sentinel)
         (void)snprintf(l->words, sizeof l->words, "%.100s: " IS_SENTINEL, l->endpoint.label);
@@ -201,8 +199,8 @@ static void add_product(skew_link *l) {
     l->error = l->lacks = true;
 }
 
-bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
-                         bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+bool link_ask_bytes(server_link *l, const tl_bytes *words, size_t n,
+                    bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     bool ok = ask(l, words, n, take, ctx);
 
     if (l->lacks && l->needer)
@@ -210,8 +208,8 @@ bool skew_link_ask_bytes(skew_link *l, const tl_bytes *words, size_t n,
     return ok;
 }
 
-bool skew_link_ask(skew_link *l, const char *const *words,
-                   bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
+bool link_ask(server_link *l, const char *const *words,
+              bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_bytes argv[TL_ARGV_MAX];
     size_t n = 0;
 
@@ -222,36 +220,5 @@ bool skew_link_ask(skew_link *l, const char *const *words,
         (void)snprintf(l->words, sizeof l->words, "%s: more arguments than fit", words[0]);
         return false;
     }
-    return skew_link_ask_bytes(l, argv, n, take, ctx);
-}
-
-/* ---- the clock ------------------------------------------------------------------------------- */
-
-skew_reading skew_link_reading(void) {
-    moments m = moment_all();
-    return skew_read((tl_mono){m.before_ns}, m.wall_us, m.monotonic_ns, (tl_mono){m.after_ns});
-}
-
-typedef struct {
-    skew_reading received;
-    int64_t stamp_us;
-} stamped;
-
-static bool take_time(void *ctx, const tl_reply *reply) {
-    stamped *s = ctx;
-    s->received = skew_link_reading();
-    return reply->type == TL_REPLY_ARRAY && tl__reply_time(reply, 0, &s->stamp_us);
-}
-
-const tl_needer skew_needer = {"measuring clocks needs", NULL};
-
-bool skew_link_sample(skew_link *l, skew_track *track, int32_t rate_ppm) {
-    static const char *const words[] = {"TIME", NULL};
-    stamped s;
-    skew_reading sent = skew_link_reading();
-
-    if (!skew_link_ask(l, words, take_time, &s))
-        return false;
-    skew_learn(track, &sent, s.stamp_us, &s.received, rate_ppm);
-    return true;
+    return link_ask_bytes(l, argv, n, take, ctx);
 }

@@ -6,20 +6,20 @@
 #include <string.h>
 
 #include "base/at_once.h"
-#include "link/members.h"
+#include "doctor/cluster_survey.h"
 #include "skew/judge/skew_topology.h"
 
 #define SAMPLES 8
-#define WAVES (MEMBERS_MOST / AT_ONCE + 4)
+#define WAVES (CLUSTER_NODES_MOST / AT_ONCE + 4)
 
-int member_of_id(const members *m, const char *id) {
+int cluster_survey_find(const cluster_survey *m, const char *id) {
     for (unsigned i = 0; i < m->count; i++)
         if (id[0] && !m->of[i].twice && strcmp(m->of[i].id, id) == 0)
             return (int)i;
     return -1;
 }
 
-static void name(member *x) {
+static void name(cluster_node *x) {
     if (x->port)
         (void)snprintf(x->label, sizeof x->label, strchr(x->host, ':') ? "[%s]:%u" : "%s:%u",
                        x->host, (unsigned)x->port);
@@ -28,28 +28,28 @@ static void name(member *x) {
 }
 
 /* Without a place it has no port. */
-static member *add(members *m, const char *host, uint16_t port) {
-    if (m->count == MEMBERS_MOST) {
+static cluster_node *add(cluster_survey *m, const char *host, uint16_t port) {
+    if (m->count == CLUSTER_NODES_MOST) {
         m->more = true;
         return NULL;
     }
-    member *x = &m->of[m->count++];
-    *x = (member){.port = port};
+    cluster_node *x = &m->of[m->count++];
+    *x = (cluster_node){.port = port};
     (void)snprintf(x->host, sizeof x->host, "%s", host);
     name(x);
     return x;
 }
 
 typedef struct {
-    char id[MEMBER_ID_SIZE];
+    char id[NODE_ID_SIZE];
     redis_place place;
-} member_place;
+} node_place;
 
 /* ---- what a node says of all ----------------------------------------------------------------- */
 
 /* A line of CLUSTER NODES: ID IP:PORT@BUS[,NAME] FLAGS MASTER PING PONG EPOCH LINK SLOTS... */
 typedef struct {
-    char id[MEMBER_ID_SIZE], of[MEMBER_ID_SIZE];
+    char id[NODE_ID_SIZE], of[NODE_ID_SIZE];
     redis_place place; /* port 0: not known */
     tl_bytes flags;
     int64_t epoch;
@@ -72,10 +72,10 @@ static bool has_flag(tl_bytes flags, const char *flag) {
     return false;
 }
 
-static bool copy_id(char to[MEMBER_ID_SIZE], tl_bytes id) {
-    if (id.n >= MEMBER_ID_SIZE)
+static bool copy_id(char to[NODE_ID_SIZE], tl_bytes id) {
+    if (id.n >= NODE_ID_SIZE)
         return false;
-    tl__bytes_print(to, MEMBER_ID_SIZE, id);
+    tl__bytes_print(to, NODE_ID_SIZE, id);
     return true;
 }
 
@@ -96,7 +96,7 @@ static bool read_line(tl_bytes text, line *ret) {
            tl__bytes_to_int(epoch, &ret->epoch);
 }
 
-static bool is_there(const members *m, const char *host, uint16_t port) {
+static bool is_there(const cluster_survey *m, const char *host, uint16_t port) {
     for (unsigned i = 0; i < m->count; i++)
         if (m->of[i].port == port && strcmp(m->of[i].host, host) == 0)
             return true;
@@ -104,22 +104,22 @@ static bool is_there(const members *m, const char *host, uint16_t port) {
 }
 
 /* It was asked by the URL's name for it; clients go where nodes say that it is. */
-static void learn_place(members *m, const char *id, const redis_place *place) {
-    member *x = place->port && !is_there(m, place->host, place->port)
-                    ? add(m, place->host, place->port)
-                    : NULL;
+static void learn_place(cluster_survey *m, const char *id, const redis_place *place) {
+    cluster_node *x = place->port && !is_there(m, place->host, place->port)
+                          ? add(m, place->host, place->port)
+                          : NULL;
     if (x)
         memcpy(x->led_to, id, sizeof x->led_to);
 }
 
 /* Whom the line is about, new or not. A seed that hasn't answered is known by its place alone. */
-static member *find(members *m, const line *l) {
-    int i = member_of_id(m, l->id);
+static cluster_node *find(cluster_survey *m, const line *l) {
+    int i = cluster_survey_find(m, l->id);
     if (i >= 0) {
         learn_place(m, l->id, &l->place);
         return &m->of[i];
     }
-    member *x = NULL;
+    cluster_node *x = NULL;
     for (unsigned k = 0; k < m->count && !x; k++)
         if (!m->of[k].id[0] && m->of[k].port == l->place.port &&
             strcmp(m->of[k].host, l->place.host) == 0)
@@ -135,7 +135,7 @@ static member *find(members *m, const line *l) {
 }
 
 /* "[5461->-ID]" leaves, "[5461-<-ID]" comes. */
-static void learn_open(member *x, tl_bytes word) {
+static void learn_open(cluster_node *x, tl_bytes word) {
     open_slot o = {.leaves = false};
     tl_bytes rest = tl__bytes(word.p + 1, word.n - (word.n > 1) - (word.n > 2)),
              number = next(&rest, '-');
@@ -145,12 +145,12 @@ static void learn_open(member *x, tl_bytes word) {
         return;
     o.slot = (uint16_t)slot;
     o.leaves = rest.p[0] == '>';
-    if (x->open < MEMBER_OPEN_MOST)
+    if (x->open < NODE_OPEN_MOST)
         x->opened[x->open] = o;
     x->open++;
 }
 
-static void learn_slots(member *by, member *x, uint16_t number, tl_bytes slots) {
+static void learn_slots(cluster_node *by, cluster_node *x, uint16_t number, tl_bytes slots) {
     while (slots.n) {
         tl_bytes word = next(&slots, ' '), last = word, first = next(&last, '-');
         int64_t from, to;
@@ -169,15 +169,15 @@ static void learn_slots(member *by, member *x, uint16_t number, tl_bytes slots) 
 }
 
 /* What clients are told goes before what nodes tell each other. */
-static void use_place(line *l, const member_place *led, unsigned leds) {
+static void use_place(line *l, const node_place *led, unsigned leds) {
     for (unsigned i = 0; i < leds; i++)
         if (strcmp(led[i].id, l->id) == 0)
             l->place = led[i].place;
 }
 
-static void learn_of(members *m, unsigned who, const line *l) {
+static void learn_of(cluster_survey *m, unsigned who, const line *l) {
     bool self = has_flag(l->flags, "myself");
-    member *by = &m->of[who], *x = self ? by : find(m, l);
+    cluster_node *by = &m->of[who], *x = self ? by : find(m, l);
 
     if (!x || has_flag(l->flags, "handshake"))
         return;
@@ -195,8 +195,9 @@ static void learn_of(members *m, unsigned who, const line *l) {
     learn_slots(by, x, (uint16_t)(x - m->of), l->slots);
 }
 
-static bool learn(members *m, unsigned who, tl_bytes text, const member_place *led, unsigned leds) {
-    member *by = &m->of[who];
+static bool learn(cluster_survey *m, unsigned who, tl_bytes text, const node_place *led,
+                  unsigned leds) {
+    cluster_node *by = &m->of[who];
     line l;
 
     by->owner = malloc(TL_SLOTS * sizeof *by->owner);
@@ -212,18 +213,18 @@ static bool learn(members *m, unsigned who, tl_bytes text, const member_place *l
     return true;
 }
 
-bool members_learn(members *m, unsigned who, tl_bytes text) {
+bool cluster_survey_learn(cluster_survey *m, unsigned who, tl_bytes text) {
     return learn(m, who, text, NULL, 0);
 }
 
 /* Who it is; one that is in the list already, by another address, is there twice. */
-static void learn_self(members *m, unsigned who, tl_bytes text) {
-    member *x = &m->of[who];
+static void learn_self(cluster_survey *m, unsigned who, tl_bytes text) {
+    cluster_node *x = &m->of[who];
     line l;
 
     while (text.n)
         if (read_line(next(&text, '\n'), &l) && has_flag(l.flags, "myself")) {
-            int same = member_of_id(m, l.id);
+            int same = cluster_survey_find(m, l.id);
             x->twice = strcmp(x->led_to, l.id) == 0;
             if (x->twice)
                 return;
@@ -240,12 +241,12 @@ static void learn_self(members *m, unsigned who, tl_bytes text) {
 /* ---- one of them ----------------------------------------------------------------------------- */
 
 typedef struct {
-    members *all;
+    cluster_survey *all;
     unsigned which;
-    const skew_link *like;
+    const server_link *like;
     int32_t rate_ppm;
-    char *nodes;       /* CLUSTER NODES; NULL: it hasn't answered */
-    member_place *led; /* CLUSTER SLOTS: where clients are led to */
+    char *nodes;     /* CLUSTER NODES; NULL: it hasn't answered */
+    node_place *led; /* CLUSTER SLOTS: where clients are led to */
     unsigned leds;
 } visit;
 
@@ -253,11 +254,11 @@ typedef struct {
 static void take_place(visit *v, const tl_reply *node) {
     tl_bytes host = {0}, id;
     int64_t port;
-    if (!tl__reply_text(tl__reply_item(node, 2), &id) || v->leds == MEMBERS_MOST ||
+    if (!tl__reply_text(tl__reply_item(node, 2), &id) || v->leds == CLUSTER_NODES_MOST ||
         !tl__reply_int(tl__reply_item(node, 1), &port) || port < 1 || port > UINT16_MAX)
         return;
     (void)tl__reply_text(tl__reply_item(node, 0), &host);
-    member_place *p = &v->led[v->leds];
+    node_place *p = &v->led[v->leds];
     if (host.n >= sizeof p->place.host || tl__bytes_eq(host, TL_LITERAL("?")) ||
         !copy_id(p->id, id))
         return;
@@ -271,7 +272,7 @@ static void take_place(visit *v, const tl_reply *node) {
 
 static bool take_slots(void *ctx, const tl_reply *reply) {
     visit *v = ctx;
-    v->led = calloc(MEMBERS_MOST, sizeof *v->led);
+    v->led = calloc(CLUSTER_NODES_MOST, sizeof *v->led);
     for (size_t i = 0; v->led && reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
         for (size_t k = 2; k < reply->items[i].count; k++)
             take_place(v, &reply->items[i].items[k]);
@@ -288,7 +289,7 @@ static bool take_nodes(void *ctx, const tl_reply *reply) {
 }
 
 static bool take_state(void *ctx, const tl_reply *reply) {
-    member *x = ctx;
+    cluster_node *x = ctx;
     char state[16] = "";
     tl_bytes text;
     if (!tl__reply_text(reply, &text) || !info_field(text, "cluster_state", state, sizeof state))
@@ -298,13 +299,13 @@ static bool take_state(void *ctx, const tl_reply *reply) {
 }
 
 static bool take_info(void *ctx, const tl_reply *reply) {
-    member *x = ctx;
+    cluster_node *x = ctx;
     tl_bytes text;
     return tl__reply_text(reply, &text) && info_product(text, x->product);
 }
 
 static bool take_coverage(void *ctx, const tl_reply *reply) {
-    member *x = ctx;
+    cluster_node *x = ctx;
     tl_bytes text;
     if (reply->type == TL_REPLY_ARRAY && tl__reply_text(tl__reply_item(reply, 1), &text))
         tl__bytes_print(x->coverage, sizeof x->coverage, text);
@@ -312,33 +313,32 @@ static bool take_coverage(void *ctx, const tl_reply *reply) {
 }
 
 /* What may be denied is left open; the rest is of the cluster. */
-static bool ask_all(visit *v, skew_link *l) {
+static bool ask_all(visit *v, server_link *l) {
     static const char
         *const nodes[] = {"CLUSTER", "NODES", NULL},
                *const slots[] = {"CLUSTER", "SLOTS", NULL},
                *const state[] = {"CLUSTER", "INFO", NULL}, *const info[] = {"INFO", "server", NULL},
                *const coverage[] = {"CONFIG", "GET", "cluster-require-full-coverage", NULL};
-    member *x = &v->all->of[v->which];
+    cluster_node *x = &v->all->of[v->which];
 
-    if (!skew_link_ask(l, nodes, take_nodes, v) || !skew_link_ask(l, slots, take_slots, v) ||
-        !skew_link_ask(l, state, take_state, x) ||
-        (!skew_link_ask(l, info, take_info, x) && !l->error) ||
-        (!skew_link_ask(l, coverage, take_coverage, x) && !l->error))
+    if (!link_ask(l, nodes, take_nodes, v) || !link_ask(l, slots, take_slots, v) ||
+        !link_ask(l, state, take_state, x) || (!link_ask(l, info, take_info, x) && !l->error) ||
+        (!link_ask(l, coverage, take_coverage, x) && !l->error))
         return false;
     for (int i = 0; i < SAMPLES; i++)
-        if (!skew_link_sample(l, &x->track, v->rate_ppm))
+        if (!skew_sample(l, &x->track, v->rate_ppm))
             return l->error;
     return true;
 }
 
 static void *ask_one(void *ctx) {
     visit *v = ctx;
-    member *x = &v->all->of[v->which];
-    skew_link l;
+    cluster_node *x = &v->all->of[v->which];
+    server_link l;
 
     x->status = STATUS_INTERNAL;
     (void)snprintf(x->words, sizeof x->words, "out of memory");
-    if (!skew_link_open_beside(&l, v->like, x->host, x->port, false))
+    if (!link_open_beside(&l, v->like, x->host, x->port, false))
         return NULL;
     x->status = ask_all(v, &l) ? 0 : l.status;
     x->stranger = x->status && l.error && strstr(l.words, "cluster support disabled");
@@ -347,13 +347,13 @@ static void *ask_one(void *ctx) {
     else
         (void)snprintf(x->words, sizeof x->words, l.error ? "%.100s: %.130s" : "%.0s%.230s",
                        x->label, x->status ? l.words : "");
-    skew_link_close(&l);
+    link_close(&l);
     return NULL;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static bool learn_all(members *m, const visit *v, unsigned n) {
+static bool learn_all(cluster_survey *m, const visit *v, unsigned n) {
     bool ok = true;
 
     for (unsigned i = 0; i < n; i++)
@@ -366,7 +366,8 @@ static bool learn_all(members *m, const visit *v, unsigned n) {
 }
 
 /* As many as there is room for, from the ones on that aren't asked. *ret_n 0: all are. */
-static bool send_some(members *m, const skew_link *like, int32_t rate_ppm, unsigned *ret_n) {
+static bool send_some(cluster_survey *m, const server_link *like, int32_t rate_ppm,
+                      unsigned *ret_n) {
     visit v[AT_ONCE];
     unsigned n = 0;
 
@@ -385,11 +386,11 @@ static bool send_some(members *m, const skew_link *like, int32_t rate_ppm, unsig
     return ok;
 }
 
-static void conclude(members *m, int32_t rate_ppm) {
-    skew_reading now = skew_link_reading();
+static void conclude(cluster_survey *m, int32_t rate_ppm) {
+    skew_reading now = skew_reading_now();
     m->answered = 0;
     for (unsigned i = 0; i < m->count; i++) {
-        member *x = &m->of[i];
+        cluster_node *x = &m->of[i];
         if (!x->asked && !x->status)
             x->status = STATUS_UNAVAILABLE;
         m->answered += x->status == 0 && !x->twice;
@@ -399,17 +400,18 @@ static void conclude(members *m, int32_t rate_ppm) {
     }
 }
 
-bool members_ask(members *ret, const tl_endpoint *login, const tl_seeds *seeds, int32_t rate_ppm) {
-    skew_link like = {.endpoint = *login};
+bool cluster_survey_ask(cluster_survey *ret, const tl_endpoint *login, const tl_seeds *seeds,
+                        int32_t rate_ppm) {
+    server_link like = {.endpoint = *login};
     unsigned n = 1;
     bool ok;
 
-    *ret = (members){.of = calloc(MEMBERS_MOST, sizeof *ret->of)};
+    *ret = (cluster_survey){.of = calloc(CLUSTER_NODES_MOST, sizeof *ret->of)};
     ok = ret->of != NULL;
     for (unsigned i = 0; ok && i < seeds->count; i++) {
-        member *x = is_there(ret, seeds->seed[i].host, seeds->seed[i].port)
-                        ? NULL
-                        : add(ret, seeds->seed[i].host, seeds->seed[i].port);
+        cluster_node *x = is_there(ret, seeds->seed[i].host, seeds->seed[i].port)
+                              ? NULL
+                              : add(ret, seeds->seed[i].host, seeds->seed[i].port);
         if (x)
             x->seed = true;
     }
@@ -421,15 +423,15 @@ bool members_ask(members *ret, const tl_endpoint *login, const tl_seeds *seeds, 
     return ok;
 }
 
-void members_end(members *m) {
+void cluster_survey_end(cluster_survey *m) {
     for (unsigned i = 0; m->of && i < m->count; i++)
         free(m->of[i].owner);
     free(m->of);
-    *m = (members){.of = NULL};
+    *m = (cluster_survey){.of = NULL};
 }
 
-int members_trouble(const members *m, char *to, size_t size) {
-    const member *who = m->of;
+int cluster_survey_trouble(const cluster_survey *m, char *to, size_t size) {
+    const cluster_node *who = m->of;
 
     for (unsigned i = 0; i < m->count; i++)
         if (m->of[i].status == STATUS_REFUSED && who->status != STATUS_REFUSED)

@@ -1,0 +1,35 @@
+/*
+ * Asking the server's time, and the clocks around it. They are read just before a request is handed over
+ * and first thing when its answer is there: what lies between only widens the bracket.
+ */
+#include "base/moment.h"
+#include "skew/skew_sample.h"
+
+const tl_needer skew_needer = {"measuring clocks needs", NULL};
+
+skew_reading skew_reading_now(void) {
+    moments m = moment_all();
+    return skew_read((tl_mono){m.before_ns}, m.wall_us, m.monotonic_ns, (tl_mono){m.after_ns});
+}
+
+typedef struct {
+    skew_reading received;
+    int64_t stamp_us;
+} stamped;
+
+static bool take_time(void *ctx, const tl_reply *reply) {
+    stamped *s = ctx;
+    s->received = skew_reading_now();
+    return reply->type == TL_REPLY_ARRAY && tl__reply_time(reply, 0, &s->stamp_us);
+}
+
+bool skew_sample(server_link *link, skew_track *track, int32_t rate_ppm) {
+    static const char *const time[] = {"TIME", NULL};
+    stamped s;
+    skew_reading sent = skew_reading_now();
+
+    if (!link_ask(link, time, take_time, &s))
+        return false;
+    skew_learn(track, &sent, s.stamp_us, &s.received, rate_ppm);
+    return true;
+}

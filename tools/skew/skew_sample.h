@@ -1,0 +1,19 @@
+/*
+ * One measurement of this host's clock against a server's.
+ */
+#ifndef TIDELOCK_SKEW_SAMPLE_H
+#define TIDELOCK_SKEW_SAMPLE_H
+
+#include "link/server_link.h"
+#include "skew/judge/skew_track.h"
+
+/** For a link by which clocks are measured: what a server must support. */
+extern const tl_needer skew_needer;
+
+/** Ask the server's TIME, and learn from it. False: link->status and link->words say why. */
+bool skew_sample(server_link *link, skew_track *track, int32_t rate_ppm);
+
+/** This host's clocks now. */
+skew_reading skew_reading_now(void);
+
+#endif
