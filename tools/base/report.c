@@ -21,7 +21,7 @@ json_t *report_holder(const tl_lock_info *info) {
 }
 
 const char *protocol_name(int protocol) {
-    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
 
     if (protocol == TL_TOKEN)
         return "token";
@@ -29,7 +29,7 @@ const char *protocol_name(int protocol) {
 }
 
 const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
-    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
 
     if (info->by_tidelock)
         (void)snprintf(buf, HOLDER_SHOWN, "%s on %s (pid %lld)",
@@ -53,7 +53,7 @@ bool report_is_blocked(const tl_lock_info *info) {
 }
 
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {
-    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
     char left[DURATION_SHOWN];
 
     if (legacy && legacy->end(buf, REPORT_END, info))
@@ -66,7 +66,7 @@ const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {
 }
 
 const char *report_advice(const server *s, const tl_lock_info *info) {
-    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
 
     return legacy && server_protocol(s) == TL_TOKEN ? legacy->advice(info) : NULL;
 }

@@ -441,12 +441,12 @@ int server_need_url(const server *s, const char *who) {
 }
 
 /* What the command's options about legacy clients mean; NULL: it has none. */
-static const legacy_locks_calls *legacy_of(const server *s) {
+static const legacy_locks_hooks *legacy_of(const server *s) {
     return s->legacy ? FROM_LEGACY(legacy_locks) : NULL;
 }
 
 int64_t server_ttl_ms(const server *s, int64_t given_ms) {
-    const legacy_locks_calls *legacy = legacy_of(s);
+    const legacy_locks_hooks *legacy = legacy_of(s);
 
     if (given_ms != SERVER_NO_TTL)
         return given_ms;
@@ -475,13 +475,13 @@ static void take_care(const server_care *care, tl_client_options *options) {
 }
 
 int server_protocol(const server *s) {
-    const legacy_locks_calls *legacy = legacy_of(s);
+    const legacy_locks_hooks *legacy = legacy_of(s);
 
     return legacy ? legacy->protocol(s->legacy) : TL_TOKEN;
 }
 
 int server_open(const server *s, const char *who, const char *service, tl_client **ret_client) {
-    const legacy_locks_calls *legacy = legacy_of(s);
+    const legacy_locks_hooks *legacy = legacy_of(s);
     tl_error err;
     tl_client_options options = server_login(s);
     options.url = s->url;

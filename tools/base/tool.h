@@ -251,8 +251,8 @@ typedef struct {
     /** What to do about it where all lock by tokens; NULL: nothing, it isn't a legacy lock. */
     const char *(*advice)(const tl_lock_info *info);
     const char *full; /**< what becomes of them while the server's memory is full */
-} legacy_locks_calls;
-extern const legacy_locks_calls legacy_locks;
+} legacy_locks_hooks;
+extern const legacy_locks_hooks legacy_locks;
 extern const opt_part legacy_lock_part, legacy_inspect_part, legacy_break_part;
 
 /** A topic of the help. */

@@ -45,7 +45,7 @@ typedef struct {
 
 static int doctor_function(const server *s, const void *given, const operands *words) {
     const char *key = words->words ? words->word[0] : NULL;
-    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+    const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     const doctor_options *o = given;
     server_link link;
 

@@ -202,8 +202,8 @@ typedef struct {
     const char *instead;                                   /**< of what needs scripts */
     void (*put_keys)(const doctor_facts *f, unsigned who); /**< for --acl, beside the locks' */
     void (*put_channels)(const doctor_facts *f, unsigned who, const char *pattern);
-} doctor_legacy_calls;
-extern const doctor_legacy_calls doctor_legacy;
+} doctor_legacy_hooks;
+extern const doctor_legacy_hooks doctor_legacy;
 extern const opt_part doctor_legacy_part;
 
 /** What a restart or a failover can promise with such a server and such clients. */

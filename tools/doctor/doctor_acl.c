@@ -52,7 +52,7 @@ static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) 
 }
 
 static void put_rule(const doctor_facts *f, const char *user, const char *pattern) {
-    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+    const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     unsigned who = doctor_users(f) & ~(unsigned)(DOCTOR_SENTINEL | DOCTOR_CLUSTER);
     bool channels = !doctor_before(f, 6, 2, 0); /* before, there is no permission for them */
 

@@ -62,7 +62,7 @@ bool doctor_is_at(const doctor_finding *f, unsigned node) {
 
 /* What else there is for a server without scripts. */
 static const char *instead(void) {
-    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+    const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     return legacy ? legacy->instead : "";
 }
 
@@ -71,7 +71,7 @@ static void found_version(const doctor_facts *f, doctor_report *r, doctor_level 
 }
 
 static void check_version(const doctor_facts *f, doctor_report *r) {
-    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+    const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
 
     if (legacy && legacy->check_age(f, r))
         return;

@@ -89,7 +89,7 @@ static const doctor_command commands[] = {
 #define COMMANDS ((int)(sizeof commands / sizeof commands[0]))
 
 const doctor_command *doctor_command_at(int i) {
-    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+    const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
 
     if (i < COMMANDS)
         return &commands[i];
@@ -97,7 +97,7 @@ const doctor_command *doctor_command_at(int i) {
 }
 
 unsigned doctor_users(const doctor_facts *f) {
-    const doctor_legacy_calls *legacy = FROM_LEGACY(doctor_legacy);
+    const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     bool evals = f->present[0] != COMMAND_MISSING && f->present[1] != COMMAND_MISSING &&
                  !doctor_before(f, 2, 6, 0); /* EVAL and EVALSHA: the rows' first */
 

@@ -24,7 +24,7 @@ static bool memory_limit(const doctor_facts *f, int64_t *ret) {
 }
 
 static void check_memory(const doctor_facts *f, int64_t most, doctor_report *r) {
-    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks);
+    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
     int64_t used;
 
     if (most == 0 || !doctor_info(f, "used_memory", &used) || used <= most / 10 * 9)

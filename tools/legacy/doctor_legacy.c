@@ -136,7 +136,7 @@ static void put_channels(const doctor_facts *f, unsigned who, const char *patter
         printf(" &__redis__:invalidate &__keyspace@%ld__:%s", f->db, pattern);
 }
 
-const doctor_legacy_calls doctor_legacy = {
+const doctor_legacy_hooks doctor_legacy = {
     .take = take,
     .command_at = command_at,
     .users = users,

@@ -159,7 +159,7 @@ static const char *advise(const tl_lock_info *info) {
            "client with stamps is left (Java, the bridge, the drop-in), remove it: tidelock break";
 }
 
-const legacy_locks_calls legacy_locks = {
+const legacy_locks_hooks legacy_locks = {
     .apply = apply,
     .ttl_ms = ttl_ms,
     .protocol = protocol_of,

@@ -131,39 +131,39 @@ static int check(const void *options, skew_rule *rule) {
 
 /* ---- listening -------------------------------------------------------------------------------- */
 
-static skew_ear *begin(const void *options, const skew_rule *rule) {
+static skew_listen *begin(const void *options, const skew_rule *rule) {
     skew_listen_options made;
-    skew_listen *ear = malloc(sizeof *ear);
+    skew_listen *listening = malloc(sizeof *listening);
 
-    if (ear && make(options, rule->lock_timeout_us / 1000, &made) == 0 &&
-        skew_listen_begin(ear, &made))
-        return ear;
-    free(ear);
+    if (listening && make(options, rule->lock_timeout_us / 1000, &made) == 0 &&
+        skew_listen_begin(listening, &made))
+        return listening;
+    free(listening);
     return NULL;
 }
 
-static void end(skew_ear *ear) {
-    if (ear)
-        skew_listen_end(ear);
-    free(ear);
+static void end(skew_listen *listening) {
+    if (listening)
+        skew_listen_end(listening);
+    free(listening);
 }
 
-static int hosts_of(const skew_ear *ear, int64_t now_us, int64_t stepped_us, skew_host *hosts,
-                    int count, bool *ret_missing) {
-    return skew_passive_hosts(&ear->passive, now_us, stepped_us, hosts, count, ret_missing);
+static int hosts_of(const skew_listen *listening, int64_t now_us, int64_t stepped_us,
+                    skew_host *hosts, int count, bool *ret_missing) {
+    return skew_passive_hosts(&listening->passive, now_us, stepped_us, hosts, count, ret_missing);
 }
 
-static void judge(const skew_ear *ear, skew_host *hosts, int count) {
-    skew_passive_judge(&ear->options.model, hosts, count);
+static void judge(const skew_listen *listening, skew_host *hosts, int count) {
+    skew_passive_judge(&listening->options.model, hosts, count);
 }
 
-static void tell(const skew_ear *ear, skew_result *r) {
-    r->cost = ear->words;
-    if (ear->aborted) {
+static void tell(const skew_listen *listening, skew_result *r) {
+    r->cost = listening->words;
+    if (listening->aborted) {
         r->unheard = "listening was given up before its time, so some commands were not seen";
         r->unheard_advice =
             "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead";
-    } else if (ear->passive.sources == 0) {
+    } else if (listening->passive.sources == 0) {
         r->unheard = "no legacy client acquired a lock during --passive";
         r->unheard_advice =
             "listen for longer (--passive=1m), or where there are none leave --passive out";
@@ -190,7 +190,7 @@ static const char *not_in_cluster(const void *options) {
                : NULL;
 }
 
-const skew_legacy_calls skew_legacy = {.check = check,
+const skew_legacy_hooks skew_legacy = {.check = check,
                                        .any = any,
                                        .not_in_cluster = not_in_cluster,
                                        .listens = listens,

@@ -21,7 +21,7 @@ typedef struct {
     bool by_id; /* the server can list one client */
     int breaks, status;
     char words[240];
-} ear;
+} monitor_link;
 
 bool skew_listen_begin(skew_listen *x, const skew_listen_options *options) {
     *x = (skew_listen){.options = *options};
@@ -44,7 +44,7 @@ static bool is_wanted(const skew_listen *x, const skew_heard *c) {
     return tl__glob_fits(tl__bytes_of(x->options.keys), tl__bytes(c->word[1].bytes, c->word[1].n));
 }
 
-static void hear(skew_listen *x, tl_bytes line) {
+static void take_line(skew_listen *x, tl_bytes line) {
     skew_heard c;
     tl_interval written = {0, 0};
     skew_stamp_kind kind = SKEW_NO_STAMP;
@@ -62,7 +62,7 @@ static void hear(skew_listen *x, tl_bytes line) {
 
 /* ---- the connection --------------------------------------------------------------------------- */
 
-static void fail_with(ear *e, int status, const char *what, tl_bytes words) {
+static void fail_with(monitor_link *e, int status, const char *what, tl_bytes words) {
     char text[200];
 
     tl__bytes_print(text, sizeof text, words);
@@ -72,7 +72,7 @@ static void fail_with(ear *e, int status, const char *what, tl_bytes words) {
 }
 
 static void heard(void *ctx, const tl_reply *reply) {
-    ear *e = ctx;
+    monitor_link *e = ctx;
 
     if (reply->type == TL_REPLY_ERROR)
         fail_with(e, STATUS_REFUSED, "MONITOR is refused: ", reply->text);
@@ -82,10 +82,10 @@ static void heard(void *ctx, const tl_reply *reply) {
     else if (tl__bytes_eq(reply->text, TL_LITERAL("OK")))
         e->began = true;
     else
-        hear(e->x, reply->text);
+        take_line(e->x, reply->text);
 }
 
-static void ask(ear *e) {
+static void ask(monitor_link *e) {
     tl_command c = {.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("MONITOR")}};
 
     if (tl__conn_say(e->conn, &c, tl__mono_now()) != TL_OK)
@@ -94,7 +94,7 @@ static void ask(ear *e) {
 
 /* What is missed meanwhile makes no edge wrong: it may only be missing. */
 static void lost(void *ctx, tl_bytes words) {
-    ear *e = ctx;
+    monitor_link *e = ctx;
 
     skew_passive_missed(&e->x->passive);
     if (!e->began || ++e->breaks > BREAKS_MOST)
@@ -120,7 +120,7 @@ static bool take_backlog(void *ctx, const tl_reply *reply) {
 }
 
 /* CLIENT LIST for one client alone is known from 6.2 on. */
-static bool look(ear *e, server_link *l) {
+static bool look(monitor_link *e, server_link *l) {
     char id[TL_INT_SIZE];
     backlog b = {.id = tl__conn_id(e->conn)};
     const char *one[] = {"CLIENT", "LIST", "ID", NULL, NULL};
@@ -154,7 +154,7 @@ static void count_cost(skew_listen *x) {
 
 /* ---- listening -------------------------------------------------------------------------------- */
 
-static void wait_until(ear *e, int64_t until_ms) {
+static void wait_until(monitor_link *e, int64_t until_ms) {
     struct pollfd p = {.fd = tl__conn_fd(e->conn), .events = tl__conn_events(e->conn)};
     int64_t ms = tl__ms_until(tl__mono_now(), tl__conn_until(e->conn));
     int64_t left_ms = until_ms - moment_ms();
@@ -165,7 +165,7 @@ static void wait_until(ear *e, int64_t until_ms) {
     tl__conn_drive(e->conn, tl__mono_now());
 }
 
-static bool reach(ear *e) {
+static bool reach(monitor_link *e) {
     int64_t until_ms = moment_ms() + BEGIN_MS;
 
     ask(e);
@@ -177,7 +177,7 @@ static bool reach(ear *e) {
 }
 
 /* It looks first: a process that was stopped finds out before it takes in what has piled up. */
-static void listen_on(ear *e, server_link *l, const skew_effort *effort) {
+static void listen_on(monitor_link *e, server_link *l, const skew_effort *effort) {
     int64_t began_ms = moment_ms(), until_ms = began_ms + e->x->options.for_ms;
 
     for (int64_t now_ms = began_ms; !e->failed && now_ms < until_ms; now_ms = moment_ms()) {
@@ -199,7 +199,7 @@ bool skew_listen_run(skew_listen *x, server_link *l, const skew_effort *effort) 
                              .no_time = true,
                              .subscriber = true,
                              .line_most = LINE_MOST};
-    ear e = {.x = x, .by_id = true};
+    monitor_link e = {.x = x, .by_id = true};
     tl_conn_calls calls = {.down = lost, .push = heard, .ctx = &e};
 
     e.conn = tl__conn_new(&l->endpoint, &limits, &calls);

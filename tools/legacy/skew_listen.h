@@ -6,7 +6,7 @@
 #define TIDELOCK_SKEW_LISTEN_H
 
 #include "legacy/skew_passive.h"
-#include "skew/skew_ear.h"
+#include "skew/legacy_hooks.h"
 
 #define SKEW_BACKLOG_MOST (1 << 20) /**< bytes that the server may keep for us */
 #define SKEW_LISTEN_WORDS 160
@@ -18,21 +18,21 @@ typedef struct {
     skew_model model;
 } skew_listen_options;
 
-typedef struct skew_ear {
+struct skew_listen {
     skew_listen_options options;
     skew_passive passive;
     int64_t took_ms, commands, bytes, backlog_most;
     int64_t strange;               /**< lines that are none of MONITOR's */
     bool aborted;                  /**< the backlog was too long */
     char words[SKEW_LISTEN_WORDS]; /**< what it has cost */
-} skew_listen;
+};
 
 /** Returns false when there is no memory. */
-bool skew_listen_begin(skew_listen *x, const skew_listen_options *options);
-void skew_listen_end(skew_listen *x);
+bool skew_listen_begin(skew_listen *listening, const skew_listen_options *options);
+void skew_listen_end(skew_listen *listening);
 
 /** Listen; the link serves to look after the server meanwhile. Blocks for options.for_ms and some limits of
  *  5 s at most, or until effort->go_on says so. False: l->status and l->words say why. */
-bool skew_listen_run(skew_listen *x, server_link *l, const skew_effort *effort);
+bool skew_listen_run(skew_listen *listening, server_link *l, const skew_effort *effort);
 
 #endif

@@ -246,7 +246,7 @@ static void fill(char cells[COLUMNS][CELL], const row *r) {
 }
 
 static void print_row(char cells[COLUMNS][CELL], const int width[COLUMNS]) {
-    const legacy_locks_calls *legacy = FROM_LEGACY(legacy_locks); /* which alone have a dialect */
+    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks); /* which alone have a dialect */
 
     for (int c = 0; c < COLUMNS - 1; c++)
         if (c != DIALECT || legacy)

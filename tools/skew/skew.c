@@ -12,11 +12,11 @@
 #include "base/outfile.h"
 #include "link/link_open.h"
 #include "skew/show/skew_show.h"
-#include "skew/skew_ear.h"
+#include "skew/legacy_hooks.h"
 #include "skew/skew_fleet.h"
-#include "skew/skew_more.h"
+#include "skew/instruments.h"
 #include "skew/skew_report.h"
-#include "skew/skew_roll.h"
+#include "skew/expected_hosts.h"
 #include "skew/skew_watch.h"
 
 #define UNSET INT64_MIN
@@ -41,8 +41,8 @@ typedef struct {
     int samples, format;
     const char *warn, *output, *log, *metrics;
     bool no_agents, json;
-    skew_roll roll;
-    skew_asked asked;
+    expected_hosts expected;
+    instrument_options instruments;
 } skew_options;
 
 static const opt skew_table[] = {
@@ -59,20 +59,20 @@ static const opt skew_table[] = {
      "questions to the server (32, in 1 s at most)", 1, 100000},
     {0, "for", OPT_DURATION, offsetof(skew_options, for_ms), "D", "measure this host for so long",
      0, 0},
-    {0, "expect", OPT_TEXTS, offsetof(skew_options, roll.expect), "HOST,...",
+    {0, "expect", OPT_TEXTS, offsetof(skew_options, expected.expect), "HOST,...",
      "the hosts that must be measured; again and again", 0, 0},
-    {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, roll.min_hosts), "N",
+    {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, expected.min_hosts), "N",
      "so many hosts must be measured", 1, SKEW_HOSTS_MAX},
-    {0, "no-self", OPT_FLAG, offsetof(skew_options, roll.no_self), NULL,
+    {0, "no-self", OPT_FLAG, offsetof(skew_options, expected.no_self), NULL,
      "this host acquires none of these locks: leave its clock out", 0, 0},
     {0, "no-agents", OPT_FLAG, offsetof(skew_options, no_agents), NULL, "only this host", 0, 0},
-    {0, "ntp", OPT_TEXTS, offsetof(skew_options, asked.ntp), "HOST[:PORT]",
+    {0, "ntp", OPT_TEXTS, offsetof(skew_options, instruments.ntp), "HOST[:PORT]",
      "also the time that HOST serves; again and again", 0, 0},
-    {0, "chrony", OPT_MAYBE, offsetof(skew_options, asked.chrony), "[=SOCKET]",
+    {0, "chrony", OPT_MAYBE, offsetof(skew_options, instruments.chrony), "[=SOCKET]",
      "also what chronyd believes of this host's clock", 0, 0},
-    {0, "kernel", OPT_FLAG, offsetof(skew_options, asked.kernel), NULL,
+    {0, "kernel", OPT_FLAG, offsetof(skew_options, instruments.kernel), NULL,
      "also what the kernel says of it", 0, 0},
-    {0, "servers", OPT_MAYBE, offsetof(skew_options, asked.servers), "[=HOST:PORT,...]",
+    {0, "servers", OPT_MAYBE, offsetof(skew_options, instruments.servers), "[=HOST:PORT,...]",
      "also the clocks of all Redis servers that may take over", 0, 0},
     {0, "format", OPT_CHOICE, offsetof(skew_options, format), "text|json|nagios|prometheus|html",
      "how to say it", 0, 0},
@@ -131,17 +131,17 @@ static int make_rule(const skew_options *o, skew_rule *ret) {
                     "skew: --lock-timeout is under 1s: say --longest-hold or --slack");
     *ret = (skew_rule){SKEW_HOLD(o->lock_timeout_ms * 1000, hold_ms * 1000),
                        .hold_assumed = o->longest_hold_ms == UNSET && o->slack_ms == UNSET,
-                       .min_hosts = o->roll.min_hosts, .drift_ppm = SKEW_DRIFT_PPM};
+                       .min_hosts = o->expected.min_hosts, .drift_ppm = SKEW_DRIFT_PPM};
     return parse_warn(o->warn, &ret->warn_percent);
 }
 
 /* What legacy clients add, for a command that was given their options; NULL: nothing. */
-static const skew_legacy_calls *legacy_of(const void *options) {
+static const skew_legacy_hooks *legacy_of(const void *options) {
     return options ? FROM_LEGACY(skew_legacy) : NULL;
 }
 
 static bool listens(const void *legacy_options) {
-    const skew_legacy_calls *legacy = legacy_of(legacy_options);
+    const skew_legacy_hooks *legacy = legacy_of(legacy_options);
     return legacy && legacy->listens(legacy_options);
 }
 
@@ -149,10 +149,10 @@ static int check_roll(const skew_options *o, const void *legacy) {
     char self[SKEW_NAME_SIZE];
 
     skew_self_name(self);
-    if (o->roll.no_self && o->no_agents && !listens(legacy))
+    if (o->expected.no_self && o->no_agents && !listens(legacy))
         return fail(STATUS_USAGE,
                     "skew: --no-self and --no-agents leave no host to judge: drop one of them");
-    return skew_roll_check(&o->roll, self);
+    return expected_hosts_check(&o->expected, self);
 }
 
 static int check_stale(const skew_options *o) {
@@ -190,9 +190,9 @@ typedef struct {
     skew_rule rule;
     skew_effort effort;
     const void *legacy_options;
-    const skew_legacy_calls *legacy; /* NULL: none */
+    const skew_legacy_hooks *legacy; /* NULL: none */
     server_link link;
-    skew_more more;
+    instruments instruments;
     skew_watch watch;
     bool watching;
     int rounds;
@@ -361,15 +361,15 @@ static bool publishes(const session *x) {
     return x->legacy && x->legacy->publishes(x->legacy_options);
 }
 
-static int judge(session *x, const skew_fleet *f, const skew_ear *ear) {
+static int judge(session *x, const skew_fleet *f, const skew_listen *listening) {
     skew_result r = begin_result(x);
 
     r.hosts = f->hosts;
     r.host_count = f->count;
     r.missing = f->missing;
     r.at_ms = f->at_ms;
-    if (ear && x->legacy)
-        x->legacy->tell(ear, &r);
+    if (listening && x->legacy)
+        x->legacy->tell(listening, &r);
     if (!skew_judge(&r)) {
         skew_result_end(&r);
         return fail(STATUS_INTERNAL, "out of memory");
@@ -383,12 +383,12 @@ static int judge(session *x, const skew_fleet *f, const skew_ear *ear) {
 
 #define HOPS 3 /* in a cluster whose slots are being moved: each time all is measured anew */
 
-static bool gather(session *x, skew_fleet *f, skew_ear *ear) {
+static bool gather(session *x, skew_fleet *f, skew_listen *listening) {
     for (int i = 0; i < HOPS; i++) {
         if (!link_follow(&x->link, x->where))
             return false;
-        if (skew_more_gather(&x->more, &x->link) &&
-            skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, ear))
+        if (instruments_ask(&x->instruments, &x->link) &&
+            skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, listening))
             return true;
         if (!link_leads_on(&x->link, x->where))
             return false;
@@ -396,34 +396,34 @@ static bool gather(session *x, skew_fleet *f, skew_ear *ear) {
     return false;
 }
 
-static bool measure(session *x, skew_fleet *f, skew_ear *ear) {
-    if (!gather(x, f, ear))
+static bool measure(session *x, skew_fleet *f, skew_listen *listening) {
+    if (!gather(x, f, listening))
         return false;
-    skew_more_add(&x->more, f);
-    if (ear && x->legacy)
-        x->legacy->judge(ear, f->hosts, f->count);
-    skew_roll_call(&x->o->roll, f);
-    if (publishes(x) && !x->o->asked.servers)
-        skew_more_add_server(&x->link, f);
+    instruments_add(&x->instruments, f);
+    if (listening && x->legacy)
+        x->legacy->judge(listening, f->hosts, f->count);
+    expected_hosts_apply(&x->o->expected, f);
+    if (publishes(x) && !x->o->instruments.servers)
+        instruments_add_server(&x->link, f);
     return true;
 }
 
 static int measure_and_judge(session *x) {
     skew_fleet fleet;
-    skew_ear *ear = NULL;
-    bool listening = listens(x->legacy_options);
+    skew_listen *listening = NULL;
+    bool wanted = listens(x->legacy_options);
     x->begun_ms = moment_ms();
-    if (listening && x->legacy)
-        ear = x->legacy->begin(x->legacy_options, &x->rule);
+    if (wanted && x->legacy)
+        listening = x->legacy->begin(x->legacy_options, &x->rule);
 
-    bool room = skew_fleet_begin(&fleet) && (ear || !listening);
-    bool measured = room && measure(x, &fleet, ear);
+    bool room = skew_fleet_begin(&fleet) && (listening || !wanted);
+    bool measured = room && measure(x, &fleet, listening);
     hide_progress(x);
-    int status = measured ? judge(x, &fleet, ear)
+    int status = measured ? judge(x, &fleet, listening)
                  : room   ? unmeasured(x)
                           : fail(STATUS_INTERNAL, "out of memory");
     if (x->legacy)
-        x->legacy->end(ear);
+        x->legacy->end(listening);
     skew_fleet_end(&fleet);
     return status;
 }
@@ -452,8 +452,8 @@ static int check_cluster(const session *x, const server *s) {
 static int run(session *x, const server *s) {
     int status = check_cluster(x, s);
 
-    x->more.by_cluster = server_by_cluster(s);
-    status = status ? status : skew_more_begin(&x->more, &x->o->asked);
+    x->instruments.by_cluster = server_by_cluster(s);
+    status = status ? status : instruments_begin(&x->instruments, &x->o->instruments);
 
     if (status)
         return status;
@@ -463,7 +463,7 @@ static int run(session *x, const server *s) {
                      ? unmeasured(x)
                      : fail(status, "%s", x->link.words);
     if (status) {
-        skew_more_end(&x->more);
+        instruments_end(&x->instruments);
         return status;
     }
     x->link.needer = &skew_needer;
@@ -474,20 +474,21 @@ static int run(session *x, const server *s) {
         status = skew_watch_end(&x->watch, status);
     }
     link_close(&x->link);
-    skew_more_end(&x->more);
+    instruments_end(&x->instruments);
     return status;
 }
 
 /* What a report has no use for was meant for something else. */
 static int read_logs(const skew_options *o, const void *legacy_options, const operands *words) {
-    const skew_legacy_calls *legacy = legacy_of(legacy_options);
+    const skew_legacy_hooks *legacy = legacy_of(legacy_options);
     const skew_options *d = &skew_defaults;
 
     if (o->lock_timeout_ms != d->lock_timeout_ms || o->longest_hold_ms != UNSET ||
         o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
-        o->warn != d->warn || o->log || o->metrics || o->no_agents || o->roll.expect.count ||
-        o->roll.min_hosts || o->roll.no_self || o->asked.ntp.count || o->asked.chrony ||
-        o->asked.servers || o->asked.kernel || (legacy && legacy->any(legacy_options)))
+        o->warn != d->warn || o->log || o->metrics || o->no_agents || o->expected.expect.count ||
+        o->expected.min_hosts || o->expected.no_self || o->instruments.ntp.count ||
+        o->instruments.chrony || o->instruments.servers || o->instruments.kernel ||
+        (legacy && legacy->any(legacy_options)))
         return fail(STATUS_USAGE,
                     "skew report: takes --format, --json, --output and --stale-after only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)

@@ -221,23 +221,24 @@ static void heed_own(skew_fleet *f, const entry *x, const skew_record_at *at) {
     }
 }
 
-static bool listen_to(skew_ear *ear, server_link *l, const skew_effort *effort) {
-    const skew_legacy_calls *legacy = FROM_LEGACY(skew_legacy);
+static bool listen_to(skew_listen *listening, server_link *l, const skew_effort *effort) {
+    const skew_legacy_hooks *legacy = FROM_LEGACY(skew_legacy);
 
-    return !ear || !legacy || legacy->listen(ear, l, effort);
+    return !listening || !legacy || legacy->listen(listening, l, effort);
 }
 
-static void add_heard(skew_fleet *f, const skew_ear *ear, int64_t now_us, int64_t stepped_us) {
-    const skew_legacy_calls *legacy = FROM_LEGACY(skew_legacy);
+static void add_heard(skew_fleet *f, const skew_listen *listening, int64_t now_us,
+                      int64_t stepped_us) {
+    const skew_legacy_hooks *legacy = FROM_LEGACY(skew_legacy);
     bool missing = false;
 
-    if (ear && legacy)
-        f->count = legacy->hosts(ear, now_us, stepped_us, f->hosts, f->count, &missing);
+    if (listening && legacy)
+        f->count = legacy->hosts(listening, now_us, stepped_us, f->hosts, f->count, &missing);
     f->missing = f->missing || missing;
 }
 
 static bool measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
-                    skew_ear *ear, entries *e) {
+                    skew_listen *listening, entries *e) {
     skew_track track = {.known = false};
     kernel_clock kernel = moment_kernel();
     char id[SKEW_ID_SIZE], server[SKEW_SERVER_SIZE], last[SKEW_SERVER_SIZE];
@@ -245,7 +246,7 @@ static bool measure(skew_fleet *f, server_link *l, const skew_effort *effort, bo
     skew_self_id(id);
     if (!skew_self_server(l, server) ||
         !skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
-        !listen_to(ear, l, effort) || (agents && !read_agents(l, e, track.stamp_us)))
+        !listen_to(listening, l, effort) || (agents && !read_agents(l, e, track.stamp_us)))
         return false;
     kernel_clock later = moment_kernel(); /* a correction may have begun, or ended, since */
     if (later.slew_ppm > kernel.slew_ppm)
@@ -270,12 +271,12 @@ static bool measure(skew_fleet *f, server_link *l, const skew_effort *effort, bo
         add_agent(f, &e->entry[i], &at, id);
     }
     f->missing = e->more;
-    add_heard(f, ear, now_us, at.stepped_us);
+    add_heard(f, listening, now_us, at.stepped_us);
     return true;
 }
 
 bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
-                        skew_ear *ear) {
+                        skew_listen *listening) {
     entries e = {.entry = calloc(SKEW_HOSTS_MAX, sizeof *e.entry)};
 
     f->count = 0;
@@ -284,7 +285,7 @@ bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort
         (void)snprintf(l->words, sizeof l->words, "out of memory");
         return false;
     }
-    bool ok = measure(f, l, effort, agents, ear, &e);
+    bool ok = measure(f, l, effort, agents, listening, &e);
     free(e.entry);
     return ok;
 }

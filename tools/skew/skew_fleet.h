@@ -4,7 +4,7 @@
 #ifndef TIDELOCK_SKEW_FLEET_H
 #define TIDELOCK_SKEW_FLEET_H
 
-#include "skew/skew_ear.h"
+#include "skew/legacy_hooks.h"
 
 typedef struct {
     skew_host *hosts; /**< SKEW_HOSTS_MAX of room */
@@ -22,6 +22,6 @@ void skew_fleet_end(skew_fleet *f);
  *  told not to), and judge all by one moment of the server's clock; of the clients' lifetime that remains
  *  to be done. False: l->status and l->words say why. */
 bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
-                        skew_ear *ear);
+                        skew_listen *listening);
 
 #endif

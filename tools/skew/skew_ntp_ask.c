@@ -162,7 +162,7 @@ static void refused(asking *a, int why) {
         (void)snprintf(a->source->why, sizeof a->source->why, "%s", text);
 }
 
-static void hear(asking *a, int32_t rate_ppm) {
+static void receive(asking *a, int32_t rate_ppm) {
     uint8_t packet[PACKET_SIZE];
 
     for (int i = 0; i < PACKETS_AT_ONCE && !a->done; i++) {
@@ -251,7 +251,7 @@ static void ask_all(asking *a, int count, int32_t rate_ppm) {
         until = limit;
         for (int i = 0; i < count; i++) {
             if (!a[i].done && a[i].fd >= 0)
-                hear(&a[i], rate_ppm);
+                receive(&a[i], rate_ppm);
             until = tl__mono_min(until, drive(&a[i], now));
         }
     } while (tl__mono_before(now, limit) && wait_for_any(a, count, until));

@@ -1,9 +1,9 @@
 /*
- * The roll-call. Names are compared as they are published, byte by byte.
+ * Which hosts are missing. Names are compared as they are published, byte by byte.
  */
 #include <string.h>
 
-#include "skew/skew_roll.h"
+#include "skew/expected_hosts.h"
 #include "ground/guard.h"
 
 /* The next name of a list; false at its end. *at is moved behind its comma. */
@@ -17,7 +17,7 @@ static bool next_name(const char **at, char name[SKEW_NAME_SIZE]) {
     return true;
 }
 
-static int check_list(const skew_roll *roll, const char *list, const char *self) {
+static int check_list(const expected_hosts *expected, const char *list, const char *self) {
     char name[SKEW_NAME_SIZE];
 
     if (!*list || list[strlen(list) - 1] == ',')
@@ -28,7 +28,7 @@ static int check_list(const skew_roll *roll, const char *list, const char *self)
             return fail(
                 STATUS_USAGE,
                 "skew: --expect: a host's name: 1 to 64 letters, digits and any of . _ : -");
-        if (roll->no_self && strcmp(name, self) == 0)
+        if (expected->no_self && strcmp(name, self) == 0)
             return fail(STATUS_USAGE,
                         "skew: --expect names %s, which is this host, and --no-self leaves it out",
                         self);
@@ -36,11 +36,11 @@ static int check_list(const skew_roll *roll, const char *list, const char *self)
     return 0;
 }
 
-int skew_roll_check(const skew_roll *roll, const char *self) {
+int expected_hosts_check(const expected_hosts *expected, const char *self) {
     int status = 0;
 
-    for (int i = 0; i < roll->expect.count && status == 0; i++)
-        status = check_list(roll, roll->expect.text[i], self);
+    for (int i = 0; i < expected->expect.count && status == 0; i++)
+        status = check_list(expected, expected->expect.text[i], self);
     return status;
 }
 
@@ -63,16 +63,16 @@ static void add_missing(skew_fleet *f, const char *name) {
                    "it is expected, and no agent publishes by that name");
 }
 
-void skew_roll_call(const skew_roll *roll, skew_fleet *f) {
+void expected_hosts_apply(const expected_hosts *expected, skew_fleet *f) {
     char name[SKEW_NAME_SIZE];
 
-    if (roll->no_self) {
+    if (expected->no_self) {
         f->hosts[0].kind = SKEW_REMARK;
         (void)snprintf(f->hosts[0].detail, sizeof f->hosts[0].detail,
                        "this host, which acquires none of these locks (--no-self)");
     }
-    for (int i = 0; i < roll->expect.count; i++)
-        for (const char *at = roll->expect.text[i]; next_name(&at, name);)
+    for (int i = 0; i < expected->expect.count; i++)
+        for (const char *at = expected->expect.text[i]; next_name(&at, name);)
             if (GUARD(expected_is_missed) && !is_there(f, name))
                 add_missing(f, name);
 }

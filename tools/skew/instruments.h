@@ -2,8 +2,8 @@
  * The instruments that are asked for by name: NTP, chrony, the kernel, the servers. They are asked first
  * and judged after this host was measured, as most of them measure against this host.
  */
-#ifndef TIDELOCK_SKEW_MORE_H
-#define TIDELOCK_SKEW_MORE_H
+#ifndef TIDELOCK_INSTRUMENTS_H
+#define TIDELOCK_INSTRUMENTS_H
 
 #include "skew/skew_chrony.h"
 #include "skew/skew_fleet.h"
@@ -16,28 +16,28 @@ typedef struct {
     const char *chrony;  /**< NULL: not asked for; "": where chronyc finds it */
     const char *servers; /**< NULL: not asked for; else further places, with commas between */
     bool kernel;
-} skew_asked;
+} instrument_options;
 
 typedef struct {
-    const skew_asked *asked;
+    const instrument_options *options;
     bool
         by_cluster; /**< the locks go by the clocks of several masters: all of these are asked, whatever was */
     ntp_servers ntp;
     chrony_report chrony;
     skew_servers servers;
-} skew_more;
+} instruments;
 
 /** Checks what was asked for; no I/O. Returns 0, or the exit status after a message. */
-int skew_more_begin(skew_more *m, const skew_asked *asked);
-void skew_more_end(skew_more *m);
+int instruments_begin(instruments *m, const instrument_options *options);
+void instruments_end(instruments *m);
 
 /** Ask all instruments. False: l->status and l->words say why nothing can be measured. */
-bool skew_more_gather(skew_more *m, server_link *l);
+bool instruments_ask(instruments *m, server_link *l);
 
 /** Add their rows to a fleet that has been measured. */
-void skew_more_add(const skew_more *m, skew_fleet *f);
+void instruments_add(const instruments *m, skew_fleet *f);
 
 /** Add the row of the link's own server, which all is measured against. */
-void skew_more_add_server(const server_link *l, skew_fleet *f);
+void instruments_add_server(const server_link *l, skew_fleet *f);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * The roll-call: whoever is expected and isn't among the hosts that acquire locks has a row that says so, and where
+ * An expected host that isn't among the hosts that acquire locks has a row that says so, and where
  * no row is free the result still lacks something.
  */
 #include "skew_faces.h"
 
-#include "skew/skew_roll.h"
+#include "skew/expected_hosts.h"
 
 static skew_host hosts[SKEW_HOSTS_MAX];
 
@@ -17,16 +17,16 @@ static skew_fleet fleet_of(int n) {
     return (skew_fleet){.hosts = hosts, .count = n};
 }
 
-static skew_roll expecting(const char *names) {
-    skew_roll roll = {.min_hosts = 0};
-    roll.expect.text[roll.expect.count++] = names;
-    return roll;
+static expected_hosts expecting(const char *names) {
+    expected_hosts expected = {.min_hosts = 0};
+    expected.expect.text[expected.expect.count++] = names;
+    return expected;
 }
 
 TEST(who_is_not_there_is_missing_once) {
-    skew_roll roll = expecting("app1,db1,db1,db2");
+    expected_hosts expected = expecting("app1,db1,db1,db2");
     skew_fleet f = fleet_of(2);
-    skew_roll_call(&roll, &f);
+    expected_hosts_apply(&expected, &f);
     assert_int_equal(f.count, 4);
     assert_false(hosts[1].missing);
     assert_string_equal(hosts[2].name, "db1");
@@ -40,21 +40,21 @@ TEST(who_is_not_there_is_missing_once) {
 TEST(a_row_that_is_no_host_of_locks_is_nobody) {
     static const skew_kind kinds[] = {SKEW_SERVED, SKEW_REDIS, SKEW_ASIDE, SKEW_REMARK};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        skew_roll roll = expecting("app1");
+        expected_hosts expected = expecting("app1");
         skew_fleet f = fleet_of(2);
         hosts[1].kind = kinds[i];
-        skew_roll_call(&roll, &f);
+        expected_hosts_apply(&expected, &f);
         assert_int_equal(f.count, 3);
         assert_true(hosts[2].missing);
     }
 }
 
 TEST(where_no_row_is_free_the_result_lacks_something) {
-    skew_roll there = expecting("app1,app999"), absent = expecting("db1");
+    expected_hosts there = expecting("app1,app999"), absent = expecting("db1");
     skew_fleet f = fleet_of(SKEW_HOSTS_MAX);
-    skew_roll_call(&there, &f);
+    expected_hosts_apply(&there, &f);
     assert_false(f.missing);
-    skew_roll_call(&absent, &f);
+    expected_hosts_apply(&absent, &f);
     assert_int_equal(f.count, SKEW_HOSTS_MAX);
     assert_true(f.missing);
 }

@@ -5,23 +5,23 @@
 #include <strings.h>
 
 #include "skew/skew_kernel.h"
-#include "skew/skew_more.h"
+#include "skew/instruments.h"
 
-static bool asks_servers(const skew_more *m) {
-    return m->asked->servers || m->by_cluster;
+static bool asks_servers(const instruments *m) {
+    return m->options->servers || m->by_cluster;
 }
 
-int skew_more_begin(skew_more *m, const skew_asked *asked) {
-    *m = (skew_more){.asked = asked, .by_cluster = m->by_cluster};
-    int status = ntp_servers_begin(&m->ntp, &asked->ntp);
+int instruments_begin(instruments *m, const instrument_options *options) {
+    *m = (instruments){.options = options, .by_cluster = m->by_cluster};
+    int status = ntp_servers_begin(&m->ntp, &options->ntp);
     if (status == 0)
-        status = skew_servers_begin(&m->servers, asked->servers ? asked->servers : "");
+        status = skew_servers_begin(&m->servers, options->servers ? options->servers : "");
     if (status)
-        skew_more_end(m);
+        instruments_end(m);
     return status;
 }
 
-void skew_more_end(skew_more *m) {
+void instruments_end(instruments *m) {
     ntp_servers_end(&m->ntp);
     skew_servers_end(&m->servers);
 }
@@ -37,29 +37,29 @@ static bool take_cluster(void *ctx, const tl_reply *reply) {
 }
 
 /* By whatever URL: a cluster's node alone doesn't judge all locks. One that may not say so is taken for a server. */
-static bool ask_servers(skew_more *m, server_link *l, int32_t rate_ppm) {
+static bool ask_servers(instruments *m, server_link *l, int32_t rate_ppm) {
     static const char *const info[] = {"INFO", "cluster", NULL};
 
     if (!m->by_cluster && !link_ask(l, info, take_cluster, &m->by_cluster) && !l->error)
         return false;
     m->servers.by_cluster = m->by_cluster;
-    m->servers.only_masters = !m->asked->servers;
+    m->servers.only_masters = !m->options->servers;
     return !asks_servers(m) || skew_servers_ask(&m->servers, l, rate_ppm);
 }
 
 /* First the question that may show that nothing can be measured. */
-bool skew_more_gather(skew_more *m, server_link *l) {
+bool instruments_ask(instruments *m, server_link *l) {
     static const char *const time[] = {"TIME", NULL};
     kernel_clock kernel = moment_kernel();
     int32_t rate_ppm = skew_self_rate(&kernel);
-    bool any = m->ntp.count > 0 || m->asked->chrony;
+    bool any = m->ntp.count > 0 || m->options->chrony;
 
     if (any && !link_ask(l, time, NULL, NULL))
         return false;
     if (m->ntp.count > 0)
         ntp_servers_ask(&m->ntp, rate_ppm);
-    if (m->asked->chrony)
-        chrony_ask(&m->chrony, m->asked->chrony);
+    if (m->options->chrony)
+        chrony_ask(&m->chrony, m->options->chrony);
     return ask_servers(m, l, rate_ppm);
 }
 
@@ -92,7 +92,7 @@ typedef struct {
     char name[SKEW_NAME_SIZE];
 } moment_of;
 
-static void add_servers(const skew_more *m, const moment_of *at, skew_fleet *f) {
+static void add_servers(const instruments *m, const moment_of *at, skew_fleet *f) {
     for (int i = 0; i < m->servers.count; i++) {
         skew_host *h = m->servers.server[i].twice ? NULL : new_row(f, "");
         if (h)
@@ -101,7 +101,7 @@ static void add_servers(const skew_more *m, const moment_of *at, skew_fleet *f) 
     f->missing = f->missing || m->servers.more;
 }
 
-static void add_ntp(const skew_more *m, const moment_of *at, skew_fleet *f) {
+static void add_ntp(const instruments *m, const moment_of *at, skew_fleet *f) {
     for (int i = 0; i < m->ntp.count; i++) {
         const ntp_server *s = &m->ntp.server[i];
         skew_host *h = new_row(f, s->name);
@@ -112,7 +112,7 @@ static void add_ntp(const skew_more *m, const moment_of *at, skew_fleet *f) {
     }
 }
 
-void skew_more_add(const skew_more *m, skew_fleet *f) {
+void instruments_add(const instruments *m, skew_fleet *f) {
     kernel_clock kernel = moment_kernel();
     tl_interval own = f->hosts[0].offset;
     moment_of at = {.now = skew_reading_now(),
@@ -123,14 +123,14 @@ void skew_more_add(const skew_more *m, skew_fleet *f) {
     (void)snprintf(at.name, sizeof at.name, "%s", f->hosts[0].name);
     if (asks_servers(m))
         add_servers(m, &at, f);
-    if (m->asked->chrony && (h = new_row(f, at.name)))
+    if (m->options->chrony && (h = new_row(f, at.name)))
         chrony_judge(&m->chrony, &at.now, at.own, h);
-    if (m->asked->kernel && (h = new_row(f, at.name)))
+    if (m->options->kernel && (h = new_row(f, at.name)))
         kernel_judge(&kernel, h);
     add_ntp(m, &at, f);
 }
 
-void skew_more_add_server(const server_link *l, skew_fleet *f) {
+void instruments_add_server(const server_link *l, skew_fleet *f) {
     skew_host *h = new_row(f, "");
 
     if (h)

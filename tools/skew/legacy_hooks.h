@@ -2,14 +2,14 @@
  * What tools/legacy adds to tidelock skew: an instrument that listens to legacy clients, and telling a
  * namespace's clients the verdict.
  */
-#ifndef TIDELOCK_SKEW_EAR_H
-#define TIDELOCK_SKEW_EAR_H
+#ifndef TIDELOCK_LEGACY_HOOKS_H
+#define TIDELOCK_LEGACY_HOOKS_H
 
 #include "skew/judge/skew_judge.h"
 #include "skew/skew_self.h"
 
 /** A round of listening. */
-typedef struct skew_ear skew_ear;
+typedef struct skew_listen skew_listen;
 
 /** `options` are the values of skew_legacy_part. */
 typedef struct {
@@ -20,21 +20,21 @@ typedef struct {
         const void *
             options); /**< why they can't be had where locks are on several servers; NULL: they can */
     bool (*listens)(const void *options); /**< are legacy clients to be measured? */
-    skew_ear *(*begin)(const void *options, const skew_rule *rule); /**< NULL: no memory */
+    skew_listen *(*begin)(const void *options, const skew_rule *rule); /**< NULL: no memory */
     /** Listen; the link serves to look after the server meanwhile. False: l->status and l->words say why. */
-    bool (*listen)(skew_ear *ear, server_link *l, const skew_effort *effort);
+    bool (*listen)(skew_listen *listening, server_link *l, const skew_effort *effort);
     /** Add the hosts that were heard, as skew_passive_hosts does. */
-    int (*hosts)(const skew_ear *ear, int64_t now_us, int64_t stepped_us, skew_host *hosts,
+    int (*hosts)(const skew_listen *listening, int64_t now_us, int64_t stepped_us, skew_host *hosts,
                  int count, bool *ret_missing);
     /** With all hosts there: can what was heard be believed? */
-    void (*judge)(const skew_ear *ear, skew_host *hosts, int count);
-    /** What it has cost, and what was not heard. The result then refers to the ear. */
-    void (*tell)(const skew_ear *ear, skew_result *r);
-    void (*end)(skew_ear *ear); /**< NULL is fine */
+    void (*judge)(const skew_listen *listening, skew_host *hosts, int count);
+    /** What it has cost, and what was not heard. The result then refers to `listening`. */
+    void (*tell)(const skew_listen *listening, skew_result *r);
+    void (*end)(skew_listen *listening); /**< NULL is fine */
     bool (*publishes)(const void *options);
     int (*publish)(const void *options, server_link *l, const skew_result *r, int64_t every_ms);
-} skew_legacy_calls;
-extern const skew_legacy_calls skew_legacy;
+} skew_legacy_hooks;
+extern const skew_legacy_hooks skew_legacy;
 extern const opt_part skew_legacy_part;
 
 #endif

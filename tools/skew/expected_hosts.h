@@ -1,8 +1,8 @@
 /*
  * Which hosts must be there: by name, by number, and whether this one counts. Pure.
  */
-#ifndef TIDELOCK_SKEW_ROLL_H
-#define TIDELOCK_SKEW_ROLL_H
+#ifndef TIDELOCK_EXPECTED_HOSTS_H
+#define TIDELOCK_EXPECTED_HOSTS_H
 
 #include "base/optparse.h"
 #include "skew/skew_fleet.h"
@@ -12,13 +12,13 @@ typedef struct {
     opt_texts expect; /**< names, with commas between */
     int min_hosts;    /**< 0: nothing is said */
     bool no_self;     /**< this host acquires no locks */
-} skew_roll;
+} expected_hosts;
 
 /** Returns 0, or the exit status after a message. */
-int skew_roll_check(const skew_roll *roll, const char *self);
+int expected_hosts_check(const expected_hosts *expected, const char *self);
 
 /** Of hosts that were measured: this one is in no pair if it acquires no locks, and whoever is
  *  expected and isn't there gets a row. */
-void skew_roll_call(const skew_roll *roll, skew_fleet *f);
+void expected_hosts_apply(const expected_hosts *expected, skew_fleet *f);
 
 #endif
