@@ -79,8 +79,8 @@ static void learn_from(skew_passive *p, const skew_heard *c, uint8_t choice) {
 
 static void check_hosts(const skew_passive *p) {
     static skew_host hosts[HOSTS];
-    bool missing;
-    int count = skew_passive_hosts(p, p->last_us, 0, hosts, 0, &missing);
+    bool more;
+    int count = skew_passive_hosts(p, p->last_us, 0, hosts, 0, &more);
     MUST(count >= 0 && count <= HOSTS);
     skew_passive_judge(&p->model, hosts, count);
     for (int i = 0; i < count; i++) {

@@ -138,7 +138,7 @@ static void play(uint64_t seed, tally *seen, int verdicts[4]) {
     int64_t slack = draw(5 * S);
     slack = slack < lifetime * MS ? slack : lifetime * MS - 1;
     skew_result r = {.rule = {SKEW_HOLD(lifetime * MS, lifetime * MS - slack), .warn_percent = 100,
-                              .drift_ppm = (int32_t)draw(400), .resolution_us = -over.lo,
+                              .drift_ppm = (int32_t)draw(400), .early_us = -over.lo,
                               .late_us = over.hi},
                      .hosts = hosts,
                      .host_count = 2 + (int)draw(HOSTS_MAX - 1)};

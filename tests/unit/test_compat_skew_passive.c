@@ -35,9 +35,9 @@ static void stamps(const char *host, int port, const char *command, int64_t at, 
 }
 
 static void conclude(int64_t at) {
-    bool missing;
-    count = skew_passive_hosts(&p, T0 + at, 0, hosts, 0, &missing);
-    assert_false(missing);
+    bool more;
+    count = skew_passive_hosts(&p, T0 + at, 0, hosts, 0, &more);
+    assert_false(more);
     skew_passive_judge(&p.model, hosts, count);
 }
 
@@ -297,15 +297,15 @@ TEST(rounding_doesnt_add_up) {
 }
 
 TEST(after_a_step_of_the_server_all_is_void) {
-    bool missing;
+    bool more;
     begin(usual);
     says("a", 1, "get", 0);
     stamps("a", 1, "setnx", 2 * MS, MS);
-    count = skew_passive_hosts(&p, T0 + 10 * MS, T0 + 5 * MS, hosts, 0, &missing);
+    count = skew_passive_hosts(&p, T0 + 10 * MS, T0 + 5 * MS, hosts, 0, &more);
     assert_status("a", "void");
-    count = skew_passive_hosts(&p, T0 + 10 * MS, T0 + MS, hosts, 0, &missing);
+    count = skew_passive_hosts(&p, T0 + 10 * MS, T0 + MS, hosts, 0, &more);
     assert_status("a", "ok");
-    count = skew_passive_hosts(&p, T0, 0, hosts, 0, &missing); /* measured in the future */
+    count = skew_passive_hosts(&p, T0, 0, hosts, 0, &more); /* measured in the future */
     assert_status("a", "void");
     says("a", 1, "get", MS); /* backwards */
     conclude(10 * MS);
@@ -401,7 +401,7 @@ TEST(poor_evidence_doesnt_hide_a_wrong_lifetime) {
 }
 
 TEST(another_instrument_that_agrees_backs_them) {
-    bool missing;
+    bool more;
     for (int i = 0; i < 3; i++) {
         begin(usual);
         sound("a", 0, 5 * S);
@@ -410,7 +410,7 @@ TEST(another_instrument_that_agrees_backs_them) {
                                .kind = i == 2 ? SKEW_ASIDE : SKEW_CLOCK, /* what it believes */
                                .known = true,
                                .offset = {i ? 5 * S : 0, i ? 5 * S : 0}};
-        count = skew_passive_hosts(&p, T0 + 2 * MS, 0, hosts, 1, &missing);
+        count = skew_passive_hosts(&p, T0 + 2 * MS, 0, hosts, 1, &more);
         skew_passive_judge(&p.model, hosts, count);
         assert_status("a", i == 1 ? "ok" : "model-mismatch");
         assert_true(hosts[0].known);
@@ -445,16 +445,16 @@ TEST(a_lifetime_that_is_estimated_is_told_and_not_believed) {
 
 TEST(more_hosts_and_connections_than_fit_are_missing) {
     char name[16];
-    bool missing;
+    bool more;
     begin(usual);
     for (int i = 0; i <= SKEW_HOSTS_MAX; i++) {
         (void)snprintf(name, sizeof name, "h%d", i);
         sound(name, 2 * i * MS, 0);
     }
-    count = skew_passive_hosts(&p, T0 + 5 * S, 0, hosts, 0, &missing);
+    count = skew_passive_hosts(&p, T0 + 5 * S, 0, hosts, 0, &more);
     assert_int_equal(count, SKEW_HOSTS_MAX);
-    assert_true(missing);
-    assert_int_equal(skew_passive_hosts(&p, T0 + 5 * S, 0, hosts, SKEW_HOSTS_MAX, &missing),
+    assert_true(more);
+    assert_int_equal(skew_passive_hosts(&p, T0 + 5 * S, 0, hosts, SKEW_HOSTS_MAX, &more),
                      SKEW_HOSTS_MAX);
     begin(usual);
     for (int i = 0; i < 2 * SKEW_CONNECTIONS_MAX; i++)

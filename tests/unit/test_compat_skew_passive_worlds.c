@@ -170,7 +170,7 @@ static void check_gaps(int64_t t) {
 static int64_t known, doubted, widths[3];
 
 static void play(uint64_t seed) {
-    bool missing, wrong;
+    bool more, wrong;
     seed_played = seed;
     seed_begin(seed);
     wrong = draw(4) == 0;
@@ -188,7 +188,7 @@ static void play(uint64_t seed) {
                            done[i].written);
     }
     int64_t t = (executions ? done[executions - 1].at : 0) + draw(2 * S);
-    count = skew_passive_hosts(&p, server_at(t), 0, hosts, 0, &missing);
+    count = skew_passive_hosts(&p, server_at(t), 0, hosts, 0, &more);
     skew_passive_judge(&m, hosts, count);
     for (int i = 0; i < count; i++) {
         const skew_host *h = &hosts[i];

@@ -33,7 +33,7 @@ TEST(who_is_not_there_is_missing_once) {
     assert_string_equal(hosts[3].name, "db2");
     assert_true(hosts[2].missing && hosts[3].missing);
     assert_false(hosts[2].known || hosts[3].known);
-    assert_false(f.missing);
+    assert_false(f.more);
 }
 
 /* What a daemon or a server says is not the clock that locks go by. */
@@ -53,8 +53,8 @@ TEST(where_no_row_is_free_the_result_lacks_something) {
     expected_hosts there = expecting("app1,app999"), absent = expecting("db1");
     skew_fleet f = fleet_of(SKEW_HOSTS_MAX);
     expected_hosts_apply(&there, &f);
-    assert_false(f.missing);
+    assert_false(f.more);
     expected_hosts_apply(&absent, &f);
     assert_int_equal(f.count, SKEW_HOSTS_MAX);
-    assert_true(f.missing);
+    assert_true(f.more);
 }

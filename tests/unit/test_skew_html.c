@@ -25,7 +25,7 @@ static skew_host agent(const char *name, int64_t lo, int64_t hi) {
 static skew_result result_of(skew_host *hosts, int n, int64_t slack_ms) {
     skew_result r = judged(hosts, n, slack_ms);
     (void)snprintf(r.server, sizeof r.server, "redis-a.example.com:6379");
-    r.good_ms = 900000;
+    r.stale_after_ms = 900000;
     return r;
 }
 
@@ -118,7 +118,7 @@ TEST(it_names_the_server_and_the_time_for_people_and_machines) {
     lacks(text, "http-equiv=\"refresh\"");
     assert_true(strstr(text, "<h1>") < strstr(text, "<section>")); /* the verdict first */
     free(text);
-    r.again_ms = 2000; /* by a watch: not so often that nobody could read it */
+    r.watch_ms = 2000; /* by a watch: not so often that nobody could read it */
     text = page_of(&r);
     has(text, "<meta http-equiv=\"refresh\" content=\"30\">");
     free(text);

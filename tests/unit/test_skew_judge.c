@@ -89,7 +89,7 @@ TEST(missing_evidence_is_never_safe) {
     assert_int_equal(judged(&r), SKEW_WARN);
     r = with(hosts, 2);
     assert_int_equal(judged(&r), SKEW_SAFE);
-    r.missing = true;
+    r.more = true;
     assert_int_equal(judged(&r), SKEW_WARN);
     r = with(hosts, 1);
     assert_int_equal(judged(&r), SKEW_WARN);
@@ -214,7 +214,7 @@ TEST(what_is_assumed_of_holders_is_said) {
         assert_true(skew_judge(&r));
         assert_null(strstr(r.reason, "assumed"));
         skew_result_end(&r);
-        r.rule.hold_assumed = true;
+        r.rule.longest_hold_assumed = true;
         assert_true(skew_judge(&r));
         assert_non_null(strstr(r.reason, "59 s (assumed: say --longest-hold)"));
         skew_result_end(&r);
@@ -435,7 +435,7 @@ TEST(stamps_of_whole_seconds_widen_gaps_by_one) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
     int64_t usual = skew_widening_us(&r.rule, &hosts[0], &hosts[1]);
-    r.rule.resolution_us = 1000 * MS;
+    r.rule.early_us = 1000 * MS;
     assert_int_equal(skew_widening_us(&r.rule, &hosts[0], &hosts[1]), usual + 999 * MS);
 }
 

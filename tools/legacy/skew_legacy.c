@@ -123,7 +123,7 @@ static int check(const void *options, skew_rule *rule) {
 
     if (status == 0 && made.dialect) {
         tl_interval over = skew_stamp_over_us(made.dialect);
-        rule->resolution_us = -over.lo;
+        rule->early_us = -over.lo;
         rule->late_us = over.hi;
     }
     return status;
@@ -149,8 +149,8 @@ static void end(skew_listen *listening) {
 }
 
 static int hosts_of(const skew_listen *listening, int64_t now_us, int64_t stepped_us,
-                    skew_host *hosts, int count, bool *ret_missing) {
-    return skew_passive_hosts(&listening->passive, now_us, stepped_us, hosts, count, ret_missing);
+                    skew_host *hosts, int count, bool *ret_more) {
+    return skew_passive_hosts(&listening->passive, now_us, stepped_us, hosts, count, ret_more);
 }
 
 static void judge(const skew_listen *listening, skew_host *hosts, int count) {
@@ -176,8 +176,8 @@ static bool publishes(const void *options) {
     return ((const skew_legacy_options *)options)->publish;
 }
 
-static int publish(const void *options, server_link *l, const skew_result *r, int64_t every_ms) {
-    return skew_publish(l, ((const skew_legacy_options *)options)->publish, r, every_ms);
+static int publish(const void *options, server_link *l, const skew_result *r, int64_t watch_ms) {
+    return skew_publish(l, ((const skew_legacy_options *)options)->publish, r, watch_ms);
 }
 
 static const char *not_in_cluster(const void *options) {

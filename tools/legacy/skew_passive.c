@@ -280,11 +280,11 @@ static void add(const skew_passive *p, const skew_source *s, int64_t now_us, int
 }
 
 int skew_passive_hosts(const skew_passive *p, int64_t now_us, int64_t stepped_us, skew_host *hosts,
-                       int count, bool *ret_missing) {
-    *ret_missing = p->full;
+                       int count, bool *ret_more) {
+    *ret_more = p->full;
     for (int i = 0; i < p->sources; i++) {
         if (count == SKEW_HOSTS_MAX) {
-            *ret_missing = true;
+            *ret_more = true;
             break;
         }
         add(p, &p->source[i], now_us, stepped_us, &hosts[count++]);

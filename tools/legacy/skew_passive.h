@@ -79,9 +79,9 @@ bool skew_is_take(const skew_heard *c);
 
 /** Add a host for each source that has sent stamps, as of now_us of the server, whose clock was last seen
  *  to have stepped at stepped_us (0: never); to `hosts`, of which there are `count`. Returns how many
- *  there are then; *ret_missing: not all have found room. */
+ *  there are then; *ret_more: not all have found room. */
 int skew_passive_hosts(const skew_passive *p, int64_t now_us, int64_t stepped_us, skew_host *hosts,
-                       int count, bool *ret_missing);
+                       int count, bool *ret_more);
 
 /** With all hosts there: is the lifetime one that can be believed? If not, or if it is only estimated,
  *  offsets of passive hosts become relative. */

@@ -26,7 +26,7 @@ static bool take_any(void *ctx, const tl_reply *reply) {
     return reply->type != TL_REPLY_ERROR;
 }
 
-int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t every_ms) {
+int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t watch_ms) {
     static const char script[] =
         "local now = tonumber(ARGV[5]) -- servers below 3.2 write nothing once they were asked\n"
         "if redis.replicate_commands then\n"
@@ -38,7 +38,7 @@ int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t
         "redis.call('HMSET', KEYS[1], 'verdict', ARGV[1], 'worst_ms', ARGV[2], 'at', at(0),\n"
         "           'until', at(ARGV[3]), 'by', ARGV[4], 'reason', ARGV[6])\n"
         "return 1\n";
-    int64_t for_ms = every_ms > SKEW_PUBLISHED_MS / ROUNDS ? every_ms * ROUNDS : SKEW_PUBLISHED_MS;
+    int64_t for_ms = watch_ms > SKEW_PUBLISHED_MS / ROUNDS ? watch_ms * ROUNDS : SKEW_PUBLISHED_MS;
     char key[128], worst[24], valid[24], by[SKEW_NAME_SIZE + 24], host[SKEW_NAME_SIZE], now[24];
 
     skew_self_name(host);

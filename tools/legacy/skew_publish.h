@@ -15,6 +15,6 @@
 int64_t skew_publish_worst_ms(const skew_result *r);
 
 /** Write the verdict for a namespace, by the server's clock. Returns 0, or the exit status after a message. */
-int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t every_ms);
+int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t watch_ms);
 
 #endif

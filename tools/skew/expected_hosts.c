@@ -53,7 +53,7 @@ static bool is_there(const skew_fleet *f, const char *name) {
 
 static void add_missing(skew_fleet *f, const char *name) {
     if (f->count == SKEW_HOSTS_MAX) {
-        f->missing = true;
+        f->more = true;
         return;
     }
     skew_host *h = &f->hosts[f->count++];

@@ -67,7 +67,7 @@ bool instruments_ask(instruments *m, server_link *l) {
 
 static skew_host *new_row(skew_fleet *f, const char *name) {
     if (f->count == SKEW_HOSTS_MAX) {
-        f->missing = true;
+        f->more = true;
         return NULL;
     }
     skew_host *h = &f->hosts[f->count++];
@@ -98,7 +98,7 @@ static void add_servers(const instruments *m, const moment_of *at, skew_fleet *f
         if (h)
             skew_server_judge(&m->servers, i, &at->now, at->own, at->rate_ppm, h);
     }
-    f->missing = f->missing || m->servers.more;
+    f->more = f->more || m->servers.more;
 }
 
 static void add_ntp(const instruments *m, const moment_of *at, skew_fleet *f) {

@@ -25,14 +25,14 @@ typedef struct {
     bool (*listen)(skew_listen *listening, server_link *l, const skew_effort *effort);
     /** Add the hosts that were heard, as skew_passive_hosts does. */
     int (*hosts)(const skew_listen *listening, int64_t now_us, int64_t stepped_us, skew_host *hosts,
-                 int count, bool *ret_missing);
+                 int count, bool *ret_more);
     /** With all hosts there: can what was heard be believed? */
     void (*judge)(const skew_listen *listening, skew_host *hosts, int count);
     /** What it has cost, and what was not heard. The result then refers to `listening`. */
     void (*tell)(const skew_listen *listening, skew_result *r);
     void (*end)(skew_listen *listening); /**< NULL is fine */
     bool (*publishes)(const void *options);
-    int (*publish)(const void *options, server_link *l, const skew_result *r, int64_t every_ms);
+    int (*publish)(const void *options, server_link *l, const skew_result *r, int64_t watch_ms);
 } skew_legacy_hooks;
 extern const skew_legacy_hooks skew_legacy;
 extern const opt_part skew_legacy_part;

@@ -37,7 +37,7 @@
 enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_NAGIOS, FORMAT_PROMETHEUS, FORMAT_HTML };
 
 typedef struct {
-    int64_t lock_timeout_ms, longest_hold_ms, slack_ms, for_ms, watch_ms, stale_ms;
+    int64_t lock_timeout_ms, longest_hold_ms, slack_ms, for_ms, watch_ms, stale_after_ms;
     int samples, format;
     const char *warn, *output, *log, *metrics;
     bool no_agents, json;
@@ -79,7 +79,7 @@ static const opt skew_table[] = {
     {0, "json", OPT_FLAG, offsetof(skew_options, json), NULL, "as --format json", 0, 0},
     {0, "output", OPT_TEXT, offsetof(skew_options, output), "FILE",
      "write to FILE, which is replaced at once", 0, 0},
-    {0, "stale-after", OPT_DURATION, offsetof(skew_options, stale_ms), "D",
+    {0, "stale-after", OPT_DURATION, offsetof(skew_options, stale_after_ms), "D",
      "when a page of --format html calls itself stale (15m; with --watch three rounds)", 0, 0},
     {0, "watch", OPT_EVERY, offsetof(skew_options, watch_ms), "[=D]",
      "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
@@ -94,7 +94,7 @@ static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
                                            .slack_ms = UNSET,
                                            .for_ms = UNSET,
                                            .watch_ms = UNSET,
-                                           .stale_ms = UNSET,
+                                           .stale_after_ms = UNSET,
                                            .warn = "50%"};
 
 /* ---- options ---------------------------------------------------------------------------------- */
@@ -111,7 +111,8 @@ static int parse_warn(const char *text, int32_t *ret) {
 }
 
 static int make_rule(const skew_options *o, skew_rule *ret) {
-    int64_t hold_ms = o->lock_timeout_ms - MARGIN_MS;
+    bool assumed = o->longest_hold_ms == UNSET && o->slack_ms == UNSET;
+    int64_t hold_ms = o->longest_hold_ms, slack_ms = assumed ? MARGIN_MS : o->slack_ms;
 
     if (o->lock_timeout_ms < 1 || o->lock_timeout_ms > LIFETIME_MOST_MS)
         return fail(STATUS_USAGE, "skew: --lock-timeout: 1ms to 1d");
@@ -122,16 +123,19 @@ static int make_rule(const skew_options *o, skew_rule *ret) {
         (o->slack_ms != UNSET && o->slack_ms > o->lock_timeout_ms))
         return fail(STATUS_USAGE,
                     "skew: --longest-hold: at most 1d; --slack: at most the lifetime");
-    if (o->longest_hold_ms != UNSET)
-        hold_ms = o->longest_hold_ms;
-    else if (o->slack_ms != UNSET)
-        hold_ms = o->lock_timeout_ms - o->slack_ms;
-    else if (hold_ms < 0)
+    if (assumed && o->lock_timeout_ms < MARGIN_MS)
         return fail(STATUS_USAGE,
                     "skew: --lock-timeout is under 1s: say --longest-hold or --slack");
-    *ret = (skew_rule){SKEW_HOLD(o->lock_timeout_ms * 1000, hold_ms * 1000),
-                       .hold_assumed = o->longest_hold_ms == UNSET && o->slack_ms == UNSET,
-                       .min_hosts = o->expected.min_hosts, .drift_ppm = SKEW_DRIFT_PPM};
+    if (hold_ms == UNSET) /* one of the two is given, the other follows from it */
+        hold_ms = o->lock_timeout_ms - slack_ms;
+    else
+        slack_ms = o->lock_timeout_ms - hold_ms;
+    *ret = (skew_rule){.lock_timeout_us = o->lock_timeout_ms * 1000,
+                       .longest_hold_us = hold_ms * 1000,
+                       .slack_us = slack_ms * 1000,
+                       .longest_hold_assumed = assumed,
+                       .min_hosts = o->expected.min_hosts,
+                       .drift_ppm = SKEW_DRIFT_PPM};
     return parse_warn(o->warn, &ret->warn_percent);
 }
 
@@ -156,11 +160,11 @@ static int check_roll(const skew_options *o, const void *legacy) {
 }
 
 static int check_stale(const skew_options *o) {
-    if (o->stale_ms == UNSET)
+    if (o->stale_after_ms == UNSET)
         return 0;
     if (o->json || o->format != FORMAT_HTML)
         return fail(STATUS_USAGE, "skew: --stale-after needs --format html");
-    if (o->stale_ms < STALE_LEAST_MS || o->stale_ms > STALE_MOST_MS)
+    if (o->stale_after_ms < STALE_LEAST_MS || o->stale_after_ms > STALE_MOST_MS)
         return fail(STATUS_USAGE, "skew: --stale-after: 1m to 30d");
     return 0;
 }
@@ -321,9 +325,9 @@ static int report(session *x, const skew_result *r) {
 /* ---- the command ------------------------------------------------------------------------------ */
 
 /* For how long the page may be believed: until some rounds have not come. */
-static int64_t good_ms(const session *x) {
-    if (x->o->stale_ms != UNSET)
-        return x->o->stale_ms;
+static int64_t stale_after(const session *x) {
+    if (x->o->stale_after_ms != UNSET)
+        return x->o->stale_after_ms;
     if (!x->watching)
         return STALE_MS;
     int64_t rounds = tl__mul_sat(x->o->watch_ms + moment_ms() - x->begun_ms, STALE_ROUNDS);
@@ -332,8 +336,8 @@ static int64_t good_ms(const session *x) {
 
 static skew_result begin_result(const session *x) {
     skew_result r = {.rule = x->rule,
-                     .good_ms = good_ms(x),
-                     .again_ms = x->watching && x->o->output ? x->o->watch_ms : 0};
+                     .stale_after_ms = stale_after(x),
+                     .watch_ms = x->watching && x->o->output ? x->o->watch_ms : 0};
 
     (void)snprintf(r.server, sizeof r.server, "%s", x->link.endpoint.label);
     return r;
@@ -366,7 +370,7 @@ static int judge(session *x, const skew_fleet *f, const skew_listen *listening) 
 
     r.hosts = f->hosts;
     r.host_count = f->count;
-    r.missing = f->missing;
+    r.more = f->more;
     r.at_ms = f->at_ms;
     if (listening && x->legacy)
         x->legacy->tell(listening, &r);
@@ -498,7 +502,7 @@ static int read_logs(const skew_options *o, const void *legacy_options, const op
                        : o->format == FORMAT_HTML ? SKEW_REPORT_HTML
                        : o->format                ? SKEW_REPORT_JSON
                                                   : SKEW_REPORT_TEXT,
-                       o->output, o->stale_ms == UNSET ? 0 : o->stale_ms);
+                       o->output, o->stale_after_ms == UNSET ? 0 : o->stale_after_ms);
 }
 
 static int skew_command(const server *s, const void *options, const operands *words) {

@@ -230,11 +230,11 @@ static bool listen_to(skew_listen *listening, server_link *l, const skew_effort 
 static void add_heard(skew_fleet *f, const skew_listen *listening, int64_t now_us,
                       int64_t stepped_us) {
     const skew_legacy_hooks *legacy = FROM_LEGACY(skew_legacy);
-    bool missing = false;
+    bool more = false;
 
     if (listening && legacy)
-        f->count = legacy->hosts(listening, now_us, stepped_us, f->hosts, f->count, &missing);
-    f->missing = f->missing || missing;
+        f->count = legacy->hosts(listening, now_us, stepped_us, f->hosts, f->count, &more);
+    f->more = f->more || more;
 }
 
 static bool measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
@@ -270,7 +270,7 @@ static bool measure(skew_fleet *f, server_link *l, const skew_effort *effort, bo
             heed_own(f, &e->entry[i], &at);
         add_agent(f, &e->entry[i], &at, id);
     }
-    f->missing = e->more;
+    f->more = e->more;
     add_heard(f, listening, now_us, at.stepped_us);
     return true;
 }

@@ -9,7 +9,7 @@
 typedef struct {
     skew_host *hosts; /**< SKEW_HOSTS_MAX of room */
     int count;
-    bool missing;  /**< there are more than fit */
+    bool more;     /**< there are more than fit */
     int64_t at_ms; /**< the server's clock at the end of it */
     char self[SKEW_NAME_SIZE];
 } skew_fleet;

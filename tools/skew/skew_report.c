@@ -123,7 +123,7 @@ static int put(const skew_story *s, skew_report_format format, const char *outpu
 }
 
 static int tell_story(skew_past *p, skew_report_format format, const char *output,
-                      int64_t good_ms) {
+                      int64_t stale_after_ms) {
     skew_story s = {.past = NULL};
 
     if (p->runs == 0)
@@ -131,7 +131,7 @@ static int tell_story(skew_past *p, skew_report_format format, const char *outpu
     int status = past_settle(p) && story_begin(&s, p) ? 0 : fail(STATUS_INTERNAL, "out of memory");
     if (status == 0) {
         s.made_ms = skew_reading_now().wall_us / 1000;
-        s.good_ms = good_ms ? good_ms : s.good_ms;
+        s.stale_after_ms = stale_after_ms ? stale_after_ms : s.stale_after_ms;
         status = put(&s, format, output);
     }
     story_end(&s);
@@ -139,14 +139,14 @@ static int tell_story(skew_past *p, skew_report_format format, const char *outpu
 }
 
 int skew_report(char *const *file, int files, skew_report_format format, const char *output,
-                int64_t good_ms) {
+                int64_t stale_after_ms) {
     skew_past p = {.run = NULL};
 
     if (files == 0)
         return fail(STATUS_USAGE, "skew report: FILE is missing: skew report FILE...");
     int status = read_files(&p, file, files);
     if (status == 0)
-        status = tell_story(&p, format, output, good_ms);
+        status = tell_story(&p, format, output, stale_after_ms);
     past_end(&p);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "skew/judge/skew_web.h"
 #include "skew/judge/skew_words.h"
 
-#define RESOLUTION_US 1000 /* most stamps count in milliseconds */
+#define EARLY_US 1000 /* most stamps count in milliseconds */
 
 const char *skew_verdict_name(skew_verdict v) {
     static const char *const names[] = {"SAFE", "WARN", "UNSAFE", "UNKNOWN"};
@@ -44,13 +44,12 @@ static int64_t extra_ppm(const skew_rule *rule, const skew_host *h) {
 int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b) {
     int64_t ppm = rule->drift_ppm + extra_ppm(rule, a) + extra_ppm(rule, b);
     int64_t by = tl__mul_sat(rule->lock_timeout_us / 1000 + 1, ppm) / 1000 + 1;
-    return tl__add_sat(by, rule->resolution_us ? rule->resolution_us : RESOLUTION_US);
+    return tl__add_sat(by, rule->early_us ? rule->early_us : EARLY_US);
 }
 
 tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
                          tl_interval gap) {
-    int64_t by = skew_widening_us(rule, a, b),
-            early = rule->resolution_us ? rule->resolution_us : RESOLUTION_US,
+    int64_t by = skew_widening_us(rule, a, b), early = rule->early_us ? rule->early_us : EARLY_US,
             more = rule->late_us > early ? rule->late_us - early : 0;
 
     return (tl_interval){tl__add_sat(tl__add_sat(gap.lo, -by), -more), tl__add_sat(gap.hi, by)};
@@ -260,7 +259,7 @@ static void decide(skew_result *r) {
         skew_say_unmeasured(r);
     } else if (worst && worst->gap.hi > r->rule.slack_us) {
         skew_say_doubt(r, worst);
-    } else if ((lacks && GUARD(evidence_of_all)) || (r->missing && GUARD(all_are_looked_at)) ||
+    } else if ((lacks && GUARD(evidence_of_all)) || (r->more && GUARD(all_are_looked_at)) ||
                r->unheard || clocks < 2 || !worst ||
                (GUARD(least_hosts) && hosts < r->rule.min_hosts)) {
         skew_say_lacking(r, lacks, lacking, clocks < 2 ? 1 : hosts);

@@ -68,14 +68,15 @@ typedef struct {
 
 typedef struct {
     int64_t lock_timeout_us; /**< T */
-    int64_t longest_hold_us; /**< the longest time that a holder works */
-    int64_t slack_us;        /**< T less that; may be negative */
-    bool hold_assumed;       /**< nobody has said how long holders work */
-    int min_hosts;           /**< so many are to be measured; 0: nothing is said */
-    int32_t warn_percent;    /**< of the slack */
-    int32_t drift_ppm;       /**< bound on the drift between two clocks that nobody corrects */
-    int64_t resolution_us;   /**< by so much a stamp may be over too early; 0: 1 ms */
-    int64_t late_us;         /**< or too late, if that is more */
+    int64_t
+        longest_hold_us; /**< the longest time that a holder works; 0: not known, as of a log's line */
+    int64_t slack_us;    /**< T less that; may be negative */
+    bool longest_hold_assumed; /**< nobody has said how long holders work */
+    int min_hosts;             /**< so many are to be measured; 0: nothing is said */
+    int32_t warn_percent;      /**< of the slack */
+    int32_t drift_ppm;         /**< bound on the drift between two clocks that nobody corrects */
+    int64_t early_us;          /**< by so much a stamp may be over too early; 0: 1 ms */
+    int64_t late_us;           /**< or too late, if that is more */
 } skew_rule;
 
 /** The first three of a rule, in us. */
@@ -94,10 +95,10 @@ typedef struct {
     skew_rule rule;
     skew_host *hosts; /**< the caller's */
     int host_count;
-    bool missing;     /**< the caller knows of evidence that is not there: hosts that had no room */
-    int64_t at_ms;    /**< when, on the server's clock; 0: not known */
-    int64_t good_ms;  /**< it counts for so long from then on; 0: not known */
-    int64_t again_ms; /**< the next one takes its place after so long; 0: nobody promises one */
+    bool more;              /**< there are more hosts than fit */
+    int64_t at_ms;          /**< when, on the server's clock; 0: not known */
+    int64_t stale_after_ms; /**< it counts for so long from then on; 0: not known */
+    int64_t watch_ms;       /**< a watch replaces it after so long; 0: it is of no watch */
     /** The server that was asked, "host:port" or the like, without secrets; "": not known. */
     char server[SKEW_PLACE_SIZE];
     /** Evidence that the caller looked for and didn't find, and what to do about it; NULL: none. */
@@ -129,7 +130,7 @@ static inline bool skew_is_lacking(const skew_host *h) {
            (h->known && h->kind == SKEW_SERVED && !h->covered);
 }
 
-/** Fill pairs, verdict, reason and advice from rule, hosts and missing. Hosts whose evidence
+/** Fill pairs, verdict, reason and advice from rule, hosts and more. Hosts whose evidence
  *  contradicts itself become unknown. False: no memory. */
 bool skew_judge(skew_result *r);
 void skew_result_end(skew_result *r);

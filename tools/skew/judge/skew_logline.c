@@ -57,13 +57,15 @@ bool logline_head(const json_t *line, skew_result *r, const char **ret_why) {
         *ret_why = "its rounding of stamps is malformed";
     if (*ret_why)
         return false;
-    /* As by --slack. Lines of before have another name for what was assumed. */
+    /* The longest hold is left out: what a report says goes by the slack. Older lines have another name for what was assumed. */
     r->rule = (skew_rule){
-        SKEW_HOLD(lifetime * 1000, (lifetime - slack) * 1000),
-        .hold_assumed = is_true(line, "longest_hold_assumed") || is_true(line, "max_hold_assumed"),
+        .lock_timeout_us = lifetime * 1000,
+        .slack_us = slack * 1000,
+        .longest_hold_assumed = is_true(line, "longest_hold_assumed") ||
+                                is_true(line, "max_hold_assumed"),
         .warn_percent = number(line, "warn_percent", 0, 100, &warn) ? (int32_t)warn : WARN_USUAL,
         .drift_ppm = SKEW_DRIFT_PPM,
-        .resolution_us = early,
+        .early_us = early,
         .late_us = late};
     return true;
 }

@@ -85,7 +85,7 @@ static void explain(skew_result *r, const skew_pair *p, const char *what) {
                    h->kind == SKEW_REDIS ? "" : " holds", t->name,
                    skew_down(lo, p->gap.lo, decimals), skew_up(hi, p->gap.hi, decimals),
                    (long long)(r->rule.slack_us / 1000));
-    if (GUARD(assumed_hold_is_said) && r->rule.hold_assumed && r->verdict != SKEW_SAFE) {
+    if (GUARD(assumed_hold_is_said) && r->rule.longest_hold_assumed && r->verdict != SKEW_SAFE) {
         append(r, " if nobody works for more than ");
         append(r, skew_exact(hold, r->rule.longest_hold_us));
         append(r, " (assumed: say --longest-hold)");
@@ -190,11 +190,12 @@ void skew_say_close(skew_result *r, const skew_pair *p) {
 void skew_say_safe(skew_result *r, const skew_pair *p) {
     char hold[SKEW_NUMBER_SIZE], what[128];
 
-    (void)snprintf(
-        what, sizeof what, "no lock can be stolen from a holder that works for at most %s%s",
-        skew_exact(hold, r->rule.longest_hold_us),
-        GUARD(assumed_hold_is_said) && r->rule.hold_assumed ? " (assumed: say --longest-hold)"
-                                                            : "");
+    (void)snprintf(what, sizeof what,
+                   "no lock can be stolen from a holder that works for at most %s%s",
+                   skew_exact(hold, r->rule.longest_hold_us),
+                   GUARD(assumed_hold_is_said) && r->rule.longest_hold_assumed
+                       ? " (assumed: say --longest-hold)"
+                       : "");
     explain(r, p, what);
 }
 
@@ -319,7 +320,7 @@ void skew_say_lacking(skew_result *r, const skew_host *h, int lacking, int hosts
         for (int i = 0; i < r->host_count; i++)
             if (GUARD(advice_on_all_lacking) && skew_is_lacking(&r->hosts[i]))
                 advise_lacking(r, &r->hosts[i]);
-    } else if (r->missing) {
+    } else if (r->more) {
         (void)snprintf(r->reason, sizeof r->reason,
                        "there are more hosts than the %d that were looked at", r->host_count);
         advise(r, "forget those that were retired: tidelock agent --forget HOST");

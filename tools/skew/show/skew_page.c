@@ -86,22 +86,22 @@ const char *page_class(skew_verdict v) {
 
 /* For those who read the page by program. */
 static void put_meta(FILE *out, const skew_result *r) {
-    int64_t stale_ms = r->at_ms + r->good_ms;
+    int64_t stale_at_ms = r->at_ms + r->stale_after_ms;
 
     (void)fprintf(out, "<meta name=\"tidelock-verdict\" content=\"%s\">",
                   skew_verdict_name(r->verdict));
     if (r->at_ms)
         (void)fprintf(out, "<meta name=\"tidelock-at-ms\" content=\"%lld\">", (long long)r->at_ms);
-    if (r->at_ms && r->good_ms)
+    if (r->at_ms && r->stale_after_ms)
         (void)fprintf(out, "<meta name=\"tidelock-stale-at-ms\" content=\"%lld\">",
-                      (long long)stale_ms);
+                      (long long)stale_at_ms);
     if (r->server[0]) {
         (void)fputs("<meta name=\"tidelock-server\" content=\"", out);
         page_text(out, r->server);
         (void)fputs("\">", out);
     }
-    if (r->again_ms) {
-        long long s = (r->again_ms + 999) / 1000;
+    if (r->watch_ms) {
+        long long s = (r->watch_ms + 999) / 1000;
         (void)fprintf(out, "<meta http-equiv=\"refresh\" content=\"%lld\">",
                       s > AGAIN_LEAST_S ? s : AGAIN_LEAST_S);
     }
@@ -110,7 +110,7 @@ static void put_meta(FILE *out, const skew_result *r) {
 /* Hidden until the script finds it true; true from the start where old data make the page. */
 static void put_stale(FILE *out, const skew_result *r, int64_t made_ms) {
     char age[SKEW_SPAN_SIZE];
-    bool old = r->at_ms && r->good_ms && made_ms > r->at_ms + r->good_ms;
+    bool old = r->at_ms && r->stale_after_ms && made_ms > r->at_ms + r->stale_after_ms;
 
     (void)fprintf(out,
                   "<div id=\"stale\" role=\"alert\"%s><b>Stale:</b> "
@@ -138,15 +138,15 @@ void page_begin(FILE *out, const skew_result *r, const char *what, int64_t made_
     page_text(out, r->server);
     (void)fprintf(out, "</title><style>%s</style></head>\n<body>%s<main", skew_look_style,
                   skew_look_symbols);
-    if (r->at_ms && r->good_ms)
+    if (r->at_ms && r->stale_after_ms)
         (void)fprintf(out, " data-at=\"%lld\" data-good=\"%lld\"", (long long)r->at_ms,
-                      (long long)r->good_ms);
+                      (long long)r->stale_after_ms);
     (void)fputs(">\n", out);
     put_stale(out, r, made_ms);
 }
 
 void page_end(FILE *out, const skew_result *r) {
-    bool ages = r->at_ms && r->good_ms;
+    bool ages = r->at_ms && r->stale_after_ms;
 
     (void)fprintf(out,
                   "<p class=\"dim\">Made by tidelock skew. All times are UTC. Figures are rounded "
@@ -215,9 +215,9 @@ static void put_facts(FILE *out, const skew_result *r, int lacking) {
         page_time(out, r->at_ms);
         (void)fputs("<span id=\"age\"></span></dd></div>", out);
     }
-    if (r->at_ms && r->good_ms) {
+    if (r->at_ms && r->stale_after_ms) {
         (void)fputs("<div><dt>Stale after</dt><dd>", out);
-        page_time(out, r->at_ms + r->good_ms);
+        page_time(out, r->at_ms + r->stale_after_ms);
         (void)fputs("</dd></div>", out);
     }
     for (int i = 0; i < r->host_count; i++)

@@ -51,11 +51,11 @@ static json_t *head_json(const skew_result *r, bool logged) {
     js_set(&j, "reason", js_text(r->reason));
     js_set(&j, "lock_timeout_ms", json_integer(rule->lock_timeout_us / 1000));
     js_set(&j, "longest_hold_ms", json_integer(rule->longest_hold_us / 1000));
-    js_set(&j, "longest_hold_assumed", json_boolean(rule->hold_assumed));
+    js_set(&j, "longest_hold_assumed", json_boolean(rule->longest_hold_assumed));
     js_set(&j, "slack_ms", json_integer(rule->slack_us / 1000));
     js_set(&j, "warn_percent", json_integer(rule->warn_percent));
     if (logged) {
-        js_set(&j, "early_us", json_integer(rule->resolution_us));
+        js_set(&j, "early_us", json_integer(rule->early_us));
         js_set(&j, "late_us", json_integer(rule->late_us));
     }
     if (logged && r->server[0])
@@ -191,7 +191,7 @@ void skew_show_prometheus(const skew_result *r, FILE *out) {
     put_metric(out, "lock_timeout_seconds", "Lifetime of the locks.", r->rule.lock_timeout_us);
     put_metric(out, "slack_seconds", "Lifetime less the longest hold.", r->rule.slack_us);
     head(out, "longest_hold_assumed", "1 if the longest hold is assumed, not given.");
-    (void)fprintf(out, "tidelock_skew_longest_hold_assumed %d\n", r->rule.hold_assumed);
+    (void)fprintf(out, "tidelock_skew_longest_hold_assumed %d\n", r->rule.longest_hold_assumed);
     put_presence(out, r);
     head(out, "offset_seconds", "The host's clock less the server's, bounds.");
     for (int i = 0; i < r->host_count; i++) {

@@ -7,9 +7,9 @@
 #include "skew/show/skew_show.h"
 #include "skew/show/skew_story.h"
 
-#define PAUSES 101  /* between runs, of which the middle one is what is usual */
-#define GOOD_RUNS 3 /* that may be missing */
-#define GOOD_LEAST_MS INT64_C(900000)
+#define PAUSES 101   /* between runs, of which the middle one is what is usual */
+#define STALE_RUNS 3 /* that may be missing */
+#define STALE_LEAST_MS INT64_C(900000)
 
 static int find_last(const skew_result *last, const past_host *h) {
     for (int i = 0; i < last->host_count; i++)
@@ -49,21 +49,21 @@ static int by_length(const void *a, const void *b) {
 }
 
 /* Until some runs have not come, going by how they came so far. */
-static int64_t good_for(const skew_past *p) {
+static int64_t stale_after(const skew_past *p) {
     int64_t pause[PAUSES];
     size_t n = 0;
 
     for (size_t i = p->runs; i > 1 && n < PAUSES; i--)
         pause[n++] = p->run[i - 1].at_ms - p->run[i - 2].at_ms;
     if (n == 0)
-        return GOOD_LEAST_MS;
+        return STALE_LEAST_MS;
     qsort(pause, n, sizeof *pause, by_length);
-    int64_t good = tl__mul_sat(pause[n / 2], GOOD_RUNS);
-    return good > GOOD_LEAST_MS ? good : GOOD_LEAST_MS;
+    int64_t pauses = tl__mul_sat(pause[n / 2], STALE_RUNS);
+    return pauses > STALE_LEAST_MS ? pauses : STALE_LEAST_MS;
 }
 
 bool story_begin(skew_story *s, const skew_past *past) {
-    *s = (skew_story){.past = past, .good_ms = good_for(past)};
+    *s = (skew_story){.past = past, .stale_after_ms = stale_after(past)};
     s->drift = calloc(past->hosts + 1, sizeof *s->drift);
     s->last_of = calloc(past->hosts + 1, sizeof *s->last_of);
     if (!s->drift || !s->last_of)

@@ -14,8 +14,8 @@ typedef struct {
     skew_trend *drift; /**< of each of past->host */
     int *last_of;      /**< of each of past->host: its number among the latest run's hosts, or -1 */
     trend_outlook outlook;
-    int64_t good_ms; /**< a page of it counts for so long from the latest run on */
-    int64_t made_ms; /**< the wall clock when it is told; 0: not known */
+    int64_t stale_after_ms; /**< a page of it counts for so long from the latest run on */
+    int64_t made_ms;        /**< the wall clock when it is told; 0: not known */
 } skew_story;
 
 /** Work out what past, which is settled, has to tell. False: no memory. */

@@ -156,7 +156,7 @@ static void put_outlook(const skew_story *s, FILE *out) {
 void story_html(const skew_story *s, FILE *out) {
     skew_result last = s->past->last;
 
-    last.good_ms = s->good_ms;
+    last.stale_after_ms = s->stale_after_ms;
     page_begin(out, &last, "clocks and locks over time", s->made_ms);
     page_verdict(out, &last);
     put_outlook(s, out);
