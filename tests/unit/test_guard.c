@@ -11,9 +11,9 @@
 static guard g;
 static int64_t now_ms, wake_ms;
 
-static void begin(on_lost mode, int64_t max_hold_ms) {
+static void begin(on_lost_mode on_lost, int64_t max_hold_ms) {
     now_ms = BEGAN_MS;
-    g = guard_begin(mode, TTL_MS, TTL_MS, max_hold_ms, now_ms);
+    g = guard_begin(on_lost, TTL_MS, TTL_MS, max_hold_ms, now_ms);
 }
 
 static guard_action at(int64_t ms, int64_t remaining_ms) {

@@ -13,18 +13,18 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
+guard guard_begin(on_lost_mode on_lost, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
                   int64_t now_ms) {
     int64_t lead = least(ttl_ms / 4, TERM_LEAD_MAX_MS);
 
     return (guard){
-        .mode = mode,
+        .on_lost = on_lost,
         /* The first renewal comes when a third of what is believed is over: no TERM before that. */
         .term_lead_ms = GUARD(term_before_deadline) * least(lead, believed_ms / 4),
         .grace_ms = lead,
         /* Lifetimes below 0.8 s have no 100 ms to spare between two renewals. */
         .kill_lead_ms = GUARD(kill_before_deadline) * least(lead / 2, KILL_LEAD_MAX_MS),
-        .hold_until = max_hold_ms < 0 ? INT64_MAX : now_ms + max_hold_ms,
+        .max_hold_until = max_hold_ms < 0 ? INT64_MAX : now_ms + max_hold_ms,
         .kill_at = INT64_MAX,
     };
 }
@@ -44,13 +44,13 @@ static guard_action term_now(guard *g, int64_t kill_at) {
 
 /* What the lock demands, apart from --max-hold. */
 static guard_action step_lock(guard *g, int64_t now_ms, int64_t remaining_ms) {
-    if (g->mode == ON_LOST_CONTINUE)
+    if (g->on_lost == ON_LOST_CONTINUE)
         return GUARD_NOTHING;
     if (remaining_ms <= g->kill_lead_ms) {
         g->for_loss = true;
         return kill_now(g);
     }
-    if (g->mode == ON_LOST_TERM && !g->for_loss && remaining_ms <= g->term_lead_ms) {
+    if (g->on_lost == ON_LOST_TERM && !g->for_loss && remaining_ms <= g->term_lead_ms) {
         g->for_loss = true;
         return term_now(g, now_ms + remaining_ms - g->kill_lead_ms);
     }
@@ -60,12 +60,12 @@ static guard_action step_lock(guard *g, int64_t now_ms, int64_t remaining_ms) {
 static int64_t until_next(const guard *g, int64_t now_ms, int64_t remaining_ms) {
     int64_t wake = INT64_MAX;
 
-    if (g->mode != ON_LOST_CONTINUE)
+    if (g->on_lost != ON_LOST_CONTINUE)
         wake = remaining_ms - g->kill_lead_ms;
-    if (g->mode == ON_LOST_TERM && !g->for_loss)
+    if (g->on_lost == ON_LOST_TERM && !g->for_loss)
         wake = least(wake, remaining_ms - g->term_lead_ms);
-    if (!g->term_sent && g->hold_until != INT64_MAX)
-        wake = least(wake, g->hold_until - now_ms);
+    if (!g->term_sent && g->max_hold_until != INT64_MAX)
+        wake = least(wake, g->max_hold_until - now_ms);
     if (g->term_sent)
         wake = least(wake, g->kill_at - now_ms);
     return wake < 0 ? 0 : wake;
@@ -76,7 +76,7 @@ guard_action guard_step(guard *g, int64_t now_ms, int64_t remaining_ms, int64_t 
     if (g->kill_sent)
         return GUARD_NOTHING;
     guard_action action = step_lock(g, now_ms, remaining_ms);
-    if (action == GUARD_NOTHING && !g->term_sent && now_ms >= g->hold_until)
+    if (action == GUARD_NOTHING && !g->term_sent && now_ms >= g->max_hold_until)
         action = term_now(g, now_ms + g->grace_ms);
     if (GUARD(kill_follows_term) && action != GUARD_KILL && g->term_sent && now_ms >= g->kill_at)
         action = kill_now(g);

@@ -7,23 +7,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_CONTINUE } on_lost;
+typedef enum { ON_LOST_TERM, ON_LOST_KILL, ON_LOST_CONTINUE } on_lost_mode;
 typedef enum { GUARD_NOTHING, GUARD_TERM, GUARD_KILL } guard_action;
 
 typedef struct {
-    on_lost mode;
-    int64_t term_lead_ms; /**< TERM so long before the deadline */
-    int64_t kill_lead_ms; /**< KILL so long before it */
-    int64_t grace_ms;     /**< KILL so long after the TERM that --max-hold brings */
-    int64_t hold_until;   /**< the moment at which --max-hold is over; INT64_MAX: no limit */
-    int64_t kill_at;      /**< the moment of the KILL that follows a TERM */
+    on_lost_mode on_lost;
+    int64_t term_lead_ms;   /**< TERM so long before the deadline */
+    int64_t kill_lead_ms;   /**< KILL so long before it */
+    int64_t grace_ms;       /**< KILL so long after the TERM that --max-hold brings */
+    int64_t max_hold_until; /**< the moment at which --max-hold is over; INT64_MAX: no limit */
+    int64_t kill_at;        /**< the moment of the KILL that follows a TERM */
     bool term_sent, kill_sent;
     bool for_loss; /**< the command was told to end because the lock was lost, or was about to be */
 } guard;
 
 /** believed_ms: what remains of the lock now, which with stamps is a good deal less than ttl_ms.
  *  max_hold_ms below 0: no limit. */
-guard guard_begin(on_lost mode, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
+guard guard_begin(on_lost_mode on_lost, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
                   int64_t now_ms);
 
 /**

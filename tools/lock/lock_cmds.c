@@ -70,16 +70,16 @@ static int check_ttl(const char *who, int64_t ttl_ms) {
 
 static json_t *lock_json(const server *s, const char *key, tl_lock *lock, tl_err code,
                          const tl_lock_info *holder) {
-    bool had = code == TL_OK;
+    bool acquired = code == TL_OK;
     json_t *j = json_pack("{s:o}", "key", js_text(key));
 
     js_set(&j, "protocol", js_text(protocol_name(server_protocol(s))));
     js_set(&j, "state", js_text(state_of(code)));
-    js_set(&j, "token", js_text(had ? tl_lock_token(lock) : NULL));
-    js_set(&j, "fence", had ? json_integer((int64_t)tl_lock_fence(lock)) : json_null());
+    js_set(&j, "token", js_text(acquired ? tl_lock_token(lock) : NULL));
+    js_set(&j, "fence", acquired ? json_integer((int64_t)tl_lock_fence(lock)) : json_null());
     js_set(&j, "holder", report_holder(holder));
     js_set(&j, "remaining_ms",
-           js_known(had      ? tl_lock_remaining_ms(lock)
+           js_known(acquired ? tl_lock_remaining_ms(lock)
                     : holder ? holder->remaining_ms
                              : -1));
     js_set(&j, "waiters", json_null());
@@ -106,8 +106,8 @@ static int print_lock(const server *s, tl_client *client, const char *key, tl_lo
     return fail(STATUS_INTERNAL, "lock: standard output: %s; the lock is released", strerror(why));
 }
 
-static int report_not_had(const server *s, tl_client *client, const char *key, tl_lock *lock,
-                          const tl_error *err, const lock_options *o) {
+static int report_not_acquired(const server *s, tl_client *client, const char *key, tl_lock *lock,
+                               const tl_error *err, const lock_options *o) {
     tl_lock_info info = {.size = sizeof info};
     bool busy = err->code == TL_EBUSY || err->code == TL_ETIMEDOUT;
 
@@ -139,7 +139,7 @@ static int lock_with(const server *where, tl_client *client, signals *s, const c
     else if (code == TL_ECANCELLED)
         status = signals_status(sig);
     else
-        status = report_not_had(where, client, key, lock, &err, o);
+        status = report_not_acquired(where, client, key, lock, &err, o);
     tl_lock_free(lock);
     return status;
 }

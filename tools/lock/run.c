@@ -23,7 +23,7 @@
 
 typedef struct {
     int64_t ttl_ms, wait_ms, max_hold_ms;
-    int conflict_status, lost_mode, json_fd, format;
+    int conflict_exit_code, on_lost, json_fd, format;
     const char *name, *metrics;
     int verbose;
     bool no_wait, fair, forever, json, new_session;
@@ -34,7 +34,7 @@ static const run_options defaults = {
     .ttl_ms = SERVER_NO_TTL,
     .wait_ms = NOT_GIVEN,
     .max_hold_ms = NOT_GIVEN,
-    .conflict_status = STATUS_BUSY,
+    .conflict_exit_code = STATUS_BUSY,
     .json_fd = NOT_GIVEN,
     .care = {.quiet_ms = SERVER_NO_QUIET},
 };
@@ -47,9 +47,9 @@ static const opt options[] = {
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once", 0, 0},
     {0, "fair", OPT_FLAG, AT(fair), NULL, "wait in the order in which the server saw who waits", 0,
      0},
-    {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_status), "N",
+    {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_exit_code), "N",
      "exit status when the lock was not had in time (75)", 0, 255},
-    {0, "on-lost", OPT_CHOICE, AT(lost_mode), "term|kill|continue",
+    {0, "on-lost", OPT_CHOICE, AT(on_lost), "term|kill|continue",
      "what to do when the lock is lost (term)", 0, 0},
     {0, "max-hold", OPT_DURATION, AT(max_hold_ms), "D", "end the command after D", 0, 0},
     SERVER_CARE(AT(care)),
@@ -120,11 +120,11 @@ static bool acquire(run *r) {
 static void not_acquired(run *r, tl_err before) {
     bool conflict = r->result == TL_EBUSY || r->result == TL_ETIMEDOUT;
 
-    r->status = conflict ? r->o->conflict_status : status_of(r->result);
+    r->status = conflict ? r->o->conflict_exit_code : status_of(r->result);
     if (r->result == TL_ECANCELLED) {
         r->status = signals_status(r->cancelled_by);
         r->stop = true;
-    } else if (conflict && r->o->conflict_status == 0 && !r->o->verbose) {
+    } else if (conflict && r->o->conflict_exit_code == 0 && !r->o->verbose) {
         /* The caller has said that this is no error. */
     } else if (conflict) {
         say("%s; see: tidelock check %s", r->err.message, r->shown);
@@ -148,8 +148,8 @@ static bool start(run *r, char **env) {
         .timer = r->timer,
         .key = r->shown,
         .verbose = r->o->verbose > 0,
-        .guard = guard_begin((on_lost)r->o->lost_mode, r->o->ttl_ms, tl_lock_remaining_ms(r->lock),
-                             r->o->max_hold_ms, now),
+        .guard = guard_begin((on_lost_mode)r->o->on_lost, r->o->ttl_ms,
+                             tl_lock_remaining_ms(r->lock), r->o->max_hold_ms, now),
     };
     if (tl_lock_state(r->lock) == TL_LOST) {
         r->result = TL_ELOST;
@@ -161,7 +161,7 @@ static bool start(run *r, char **env) {
         .argv = r->argv,
         .env = env,
         .new_session = r->o->new_session,
-        .until_ms = r->o->lost_mode == ON_LOST_CONTINUE
+        .until_ms = r->o->on_lost == ON_LOST_CONTINUE
                         ? INT64_MAX
                         : now + tl_lock_remaining_ms(r->lock) - r->watch.guard.kill_lead_ms / 2,
     };
@@ -240,7 +240,7 @@ static void conclude(run *r) {
     }
     if (r->o->verbose)
         say("%s: the command ended with status %d", r->shown, c->exit_status);
-    if (w->told_to_end)
+    if (w->end_asked)
         r->stop = true;
 }
 
@@ -268,7 +268,7 @@ static void run_command(run *r) {
 static void write_metrics(const run *r) {
     const run_ending ending = {.key = r->key,
                                .state = r->result == TL_OK ? "free" : state_of(r->result),
-                               .status = r->status,
+                               .exit_status = r->status,
                                .waited_ms = r->waited_ms,
                                .held_ms = r->held_ms,
                                .ended_us = moment_wall_us(),
@@ -279,23 +279,23 @@ static void write_metrics(const run *r) {
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 /* Why the lock was not acquired, or was lost; NULL: neither. */
-static const char *error_words(const run *r, bool had) {
-    if (had)
+static const char *error_message(const run *r, bool acquired) {
+    if (acquired)
         return r->result == TL_ELOST && r->watch.trouble[0] ? r->watch.trouble : NULL;
     return r->result == TL_ECANCELLED ? NULL : r->err.message;
 }
 
 static void write_json(run *r) {
     tl_lock_info info = {.size = sizeof info};
-    bool had = r->held_ms >= 0;
+    bool acquired = r->held_ms >= 0;
     bool busy = r->result == TL_EBUSY || r->result == TL_ETIMEDOUT;
     bool looked = busy && tl_client_look(r->client, r->key, strlen(r->key), &info, NULL) == TL_OK;
     json_t *j = json_pack("{s:o}", "key", js_text(r->key));
 
     js_set(&j, "protocol", js_text(protocol_name(server_protocol(r->server))));
     js_set(&j, "state", js_text(r->result == TL_OK ? "free" : state_of(r->result)));
-    js_set(&j, "token", js_text(had ? tl_lock_token(r->lock) : NULL));
-    js_set(&j, "fence", had ? json_integer((int64_t)tl_lock_fence(r->lock)) : json_null());
+    js_set(&j, "token", js_text(acquired ? tl_lock_token(r->lock) : NULL));
+    js_set(&j, "fence", acquired ? json_integer((int64_t)tl_lock_fence(r->lock)) : json_null());
     js_set(&j, "holder", report_holder(looked ? &info : NULL));
     js_set(&j, "remaining_ms", js_known(looked && info.held ? info.remaining_ms : -1));
     js_set(&j, "waiters", json_null());
@@ -303,8 +303,8 @@ static void write_json(run *r) {
     js_set(&j, "held_ms", js_known(r->held_ms));
     js_set(&j, "exit_status", json_integer(r->status));
     js_set(&j, "signal",
-           js_known(had && r->watch.child.seen.ended_by ? r->watch.child.seen.ended_by : -1));
-    js_set(&j, "error", js_text(error_words(r, had)));
+           js_known(acquired && r->watch.child.seen.ended_by ? r->watch.child.seen.ended_by : -1));
+    js_set(&j, "error", js_text(error_message(r, acquired)));
     if (js_line(j, r->o->json_fd))
         say("--json-fd: %s", strerror(errno));
 }

@@ -70,7 +70,7 @@ static void put_state(const metrics *m, const run_ending *e) {
     metrics_head(m, "run_state", "gauge", "1 at the state that the last run ended in.");
     metrics_int(m, "run_state", &state, 1);
     metrics_head(m, "run_exit_status", "gauge", "Exit status of the last run.");
-    metrics_int(m, "run_exit_status", NULL, e->status);
+    metrics_int(m, "run_exit_status", NULL, e->exit_status);
 }
 
 static void put_times(const metrics *m, const writing *w) {
@@ -101,7 +101,7 @@ static void put(const void *ctx, FILE *out) {
 
 int run_metrics_write(const char *path, const run_ending *e) {
     writing w = {.ending = e, .stats = {.size = sizeof w.stats}};
-    bool well = e->status == 0 && e->held_ms >= 0;
+    bool well = e->exit_status == 0 && e->held_ms >= 0;
     (void)tl_client_stats(e->client, &w.stats, NULL); /* it can't fail here */
     w.success_us = well ? e->ended_us : former_success(path, e->key);
     return outfile_replace("run: --metrics", path, put, &w);

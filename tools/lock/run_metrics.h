@@ -12,7 +12,7 @@
 typedef struct {
     const char *key;
     const char *state; /**< as JSON says it */
-    int status;        /**< the exit status */
+    int exit_status;
     int64_t waited_ms;
     int64_t held_ms;  /**< negative: the lock was not had */
     int64_t ended_us; /**< by the wall clock */

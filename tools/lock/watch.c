@@ -96,8 +96,8 @@ void watch_last_news(watch *w) {
 /* ---- signals -------------------------------------------------------------------------------- */
 
 static void pass_on(watch *w, int sig, bool by_terminal) {
-    if (signals_ends(w->signals, sig) && !w->told_to_end)
-        w->told_to_end = sig;
+    if (signals_ends(w->signals, sig) && !w->end_asked)
+        w->end_asked = sig;
     if (signals_role(sig) == SIGNAL_JOB && sigismember(&w->signals->ignored, sig) != 1)
         w->stop_asked = moment_ms();
     if (w->child.seen.ended)
@@ -175,7 +175,7 @@ static void act(watch *w, guard_action action) {
 static int64_t tell_deadline(watch *w, int64_t wake_ms) {
     int64_t left = tl_lock_remaining_ms(w->lock);
 
-    if (w->guard.mode == ON_LOST_CONTINUE || w->child.seen.ended)
+    if (w->guard.on_lost == ON_LOST_CONTINUE || w->child.seen.ended)
         return wake_ms;
     int64_t until = moment_ms() + left - w->guard.kill_lead_ms / 2;
     if (until != w->until_ms)

@@ -43,7 +43,7 @@ typedef struct {
     guard guard;
     char trouble
         [NEWS_DETAIL];  /**< what the library last said of a lock at risk or lost; "" nothing */
-    int told_to_end;    /**< the signal that asked us to end, passed on; 0 none */
+    int end_asked;      /**< the signal that asked us to end, passed on; 0 none */
     int64_t stop_asked; /**< when our job was told to stop, by moment_ms; 0 it was not */
     int64_t until_ms;   /**< the deadline that the supervisor knows */
     int64_t killed_at;  /**< when KILL was sent; 0 it was not */
