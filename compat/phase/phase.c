@@ -90,7 +90,7 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     if (e->reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
         return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
     if (GUARD(asked_before_change) && known->epoch > read.epoch &&
-        tl__mono_before(asked, known->told))
+        tl__mono_before(asked, known->reported))
         return refuse(ns, TL_EUNAVAILABLE, "its phase has changed while it was being read", out);
     if (GUARD(no_older_epoch) && known->epoch > 0 && read.epoch == 0)
         return refuse_register(ns, TL_EDENIED, "its register has gone", out);
@@ -102,7 +102,7 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
     read.until = tl__mono_add_ns(
         GUARD(phase_lease_from_request) ? asked : e->now,
         tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, e->server->drift_ppm));
-    read.told = e->now;
+    read.reported = e->now;
     out->keeps = true;
     out->keeps_at = ns->index;
     *(tl_lease *)&out->kept = read;

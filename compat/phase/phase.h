@@ -22,7 +22,7 @@ enum { TL_CLOCKS_FINE, TL_CLOCKS_UNSAFE, TL_CLOCKS_UNREADABLE };
 typedef struct {
     int64_t epoch;    /**< grows with each change; 0: there is no register */
     tl_mono until;    /**< ns 0: nothing is known */
-    tl_mono told;     /**< when it was: who asked before may have been answered before, too */
+    tl_mono reported; /**< when it was: who asked before may have been answered before, too */
     int32_t lease_ms; /**< how long it counted when it was read */
     int8_t phase;     /**< -1: there is no register */
     uint8_t clocks;   /**< what `tidelock skew` has published of them: TL_CLOCKS_ */

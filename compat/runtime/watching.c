@@ -31,7 +31,7 @@ static void leave_events(tl_keeper *k);
 static void anew(tl_keeper *k);
 
 /* What isn't armed although the connection is up has been refused. */
-static void hear(tl_listener *listener, unsigned flags) {
+static void on_wake(tl_listener *listener, unsigned flags) {
     tl_keeper *k = ((tl_watch *)((char *)listener - offsetof(tl_watch, changes)))->keeper;
     if (!(flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)))
         return;
@@ -184,7 +184,7 @@ static void leave_events(tl_keeper *k) {
 static void begin(tl_keeper *k) {
     if (k->watch->watched++ > 0 || k->watch->watches || k->watch->refused)
         return;
-    k->watch->changes.hear = hear;
+    k->watch->changes.hear = on_wake;
     if (k->watch->changes.topic.n > 0)
         anew(k);
     else

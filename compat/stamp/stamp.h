@@ -28,11 +28,11 @@ typedef struct {
                       is expected */
     uint8_t rounds;
     /* stamp_watch */
-    bool timed;    /* the server tells its time */
-    bool owned;    /* a take has found itself the holder */
-    uint8_t exec;  /* which of the replies is that of EXEC */
-    int8_t status; /* RELEASE: what it will have come to */
-    bool told;     /* stamp_alone: what was found was looked for in S, too */
+    bool timed;         /* the server tells its time */
+    bool owned;         /* a take has found itself the holder */
+    uint8_t exec;       /* which of the replies is that of EXEC */
+    int8_t status;      /* RELEASE: what it will have come to */
+    bool sidecar_asked; /* stamp_alone: what was found was looked for in S, too */
     union {
         uint64_t read_hash; /* of the stamp that was found */
         int64_t from_ms;    /* stamp_alone: what K held when it was noted what it is to hold next */

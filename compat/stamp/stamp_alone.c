@@ -124,7 +124,7 @@ void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e,
         s->phase = NOTING;
         s->proved_ms = job->proof.stamp_ms;
         s->read_end_ms = s->from_ms = s->end_ms = 0;
-        s->owned = s->told = false;
+        s->owned = s->sidecar_asked = false;
     }
     switch (s->phase) {
     case NOTING: send_note(s, job, e, out); break;
@@ -253,10 +253,10 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, tl_bytes value,
     if (s->try.op ==
         TL_RELEASE) /* that stays where it is until it runs out, but the lock was ours */
         return losers ? TL_END : tl__try_not_released(&s->try, 0, out);
-    if (!losers && s->told)
+    if (!losers && s->sidecar_asked)
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
     if (!losers) {
-        s->told = true;
+        s->sidecar_asked = true;
         return go_on(s, NOTING, job, e, out);
     }
     if (is_tired(s, out) || is_late(s, e, out))

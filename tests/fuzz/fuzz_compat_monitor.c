@@ -95,7 +95,7 @@ static void check_hosts(const skew_passive *p) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const skew_model model = {
-        .lifetime_us = 60000000, .pool_wait_us = 5000, .rate_ppm = 200};
+        .legacy_ttl_us = 60000000, .pool_wait_us = 5000, .rate_ppm = 200};
     skew_passive p;
     skew_heard c;
 

@@ -227,7 +227,7 @@ TEST(a_lease_counts_from_before_the_question_less_the_drift) {
     assert_int_equal(tl__lease_of(&f.server, 0)->until.ns,
                      feed_ms(5 + 10000).ns - FEED_LOSS_OF(10000));
     assert_int_equal(tl__lease_of(&f.server, 0)->lease_ms, 10000);
-    assert_int_equal(tl__lease_of(&f.server, 0)->told.ns, feed_ms(1000).ns);
+    assert_int_equal(tl__lease_of(&f.server, 0)->reported.ns, feed_ms(1000).ns);
 }
 
 TEST(an_answer_after_the_lease_is_not_acted_by) {
@@ -270,7 +270,7 @@ TEST(what_was_asked_before_a_change_is_no_proof_that_writes_were_lost) {
         ready(&f, TL_ACQUIRE);
         (void)feed_start(&f);
         know(&f, TL_PHASE_DRAIN, 7);
-        ((tl_lease *)&f.server.kept[0])->told = feed_ms(1);
+        ((tl_lease *)&f.server.kept[0])->reported = feed_ms(1);
         feed_at(&f, 2);
         (void)answer_phase(&f, epoch ? TL_PHASE_BRIDGE : TL_PHASE_NONE, epoch, LEASE_MS);
         expect(&f, TL_EUNAVAILABLE, false);
@@ -278,7 +278,7 @@ TEST(what_was_asked_before_a_change_is_no_proof_that_writes_were_lost) {
         assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
         ready(&f, TL_ACQUIRE);
         know(&f, TL_PHASE_DRAIN, 7);
-        ((tl_lease *)&f.server.kept[0])->told = feed_ms(1);
+        ((tl_lease *)&f.server.kept[0])->reported = feed_ms(1);
         feed_at(&f, LEASE_MS);
         (void)feed_start(&f);
         assert_int_equal(feed_arg_int(&f, 6), 7);

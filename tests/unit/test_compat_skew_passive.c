@@ -5,7 +5,7 @@
 
 #include "passive_feed.h"
 
-static const skew_model usual = {.lifetime_us = T, .pool_wait_us = WAIT, .rate_ppm = 0};
+static const skew_model usual = {.legacy_ttl_us = T, .pool_wait_us = WAIT, .rate_ppm = 0};
 
 static int forget(void **state) {
     (void)state;
@@ -428,7 +428,7 @@ TEST(stamps_of_another_dialect_are_a_mismatch) {
 
 TEST(a_lifetime_that_is_estimated_is_told_and_not_believed) {
     skew_model m = usual;
-    m.lifetime_us = SKEW_LIFETIME_UNKNOWN;
+    m.legacy_ttl_us = SKEW_LIFETIME_UNKNOWN;
     begin(m);
     sound("a", 0, 20 * MS);
     sound("b", MS, -10 * MS);

@@ -174,7 +174,7 @@ static void play(uint64_t seed) {
     seed_played = seed;
     seed_begin(seed);
     wrong = draw(4) == 0;
-    skew_model m = {.lifetime_us = T, .pool_wait_us = WAIT, .rate_ppm = RATE};
+    skew_model m = {.legacy_ttl_us = T, .pool_wait_us = WAIT, .rate_ppm = RATE};
     lifetime = wrong ? T + (draw(2) ? 1 : -1) * (3 * S + draw(50 * S)) : T;
     make_world();
     assert_true(skew_passive_begin(&p, &m));

@@ -161,9 +161,9 @@ static ssize_t read_file(const char *path, char *buf, size_t size, bool again, b
 /* Shared by the copies of a server. */
 struct server_secret {
     pthread_mutex_t mutex;
-    char *path, *sentinel_path; /* read again before each login; NULL: not */
-    char *last, *sentinel_last; /* what was in them */
-    bool told, sentinel_told;   /* that there is none any more */
+    char *path, *sentinel_path;       /* read again before each login; NULL: not */
+    char *last, *sentinel_last;       /* what was in them */
+    bool reported, sentinel_reported; /* that there is none any more */
 };
 
 static void wipe(char *text) {
@@ -201,7 +201,7 @@ static char *read_password(const char *path, bool again, bool *ret_lasts,
 }
 
 /* Whoever replaces the file may do so in more than one step, and a mount may come and go: what it had serves until then. */
-static void read_again(const char *option, const char *path, char **last, bool *told) {
+static void read_again(const char *option, const char *path, char **last, bool *reported) {
     const char *problem;
     bool lasts;
     char *line = read_password(path, true, &lasts, &problem);
@@ -209,11 +209,11 @@ static void read_again(const char *option, const char *path, char **last, bool *
     if (line) {
         wipe(*last);
         *last = line;
-    } else if (!*told) {
+    } else if (!*reported) {
         say_if_free("warning: %s %.200s: %s; the password that it had is used", option, path,
                     problem ? problem : "out of memory");
     }
-    *told = !line;
+    *reported = !line;
 }
 
 /* The library's password_fn. */
@@ -226,9 +226,9 @@ static bool current_password(tl_password_for whose, char *ret, size_t size, void
         return false;
     pthread_mutex_lock(&s->mutex);
     if (sentinel)
-        read_again("--sentinel-password-file", path, &s->sentinel_last, &s->sentinel_told);
+        read_again("--sentinel-password-file", path, &s->sentinel_last, &s->sentinel_reported);
     else
-        read_again("--password-file", path, &s->last, &s->told);
+        read_again("--password-file", path, &s->last, &s->reported);
     (void)snprintf(ret, size, "%s", sentinel ? s->sentinel_last : s->last);
     pthread_mutex_unlock(&s->mutex);
     return true;

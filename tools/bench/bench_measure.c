@@ -185,10 +185,10 @@ typedef struct {
     _Atomic int64_t at_ns;
     tl_err code;
     tl_error err;
-} told;
+} notified;
 
 static void tell(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
-    told *t = ctx;
+    notified *t = ctx;
     (void)lock;
     t->code = code;
     if (err)
@@ -204,7 +204,8 @@ static void nap(int64_t ms) {
 }
 
 /* How long it is from the release to the other's hold; the other then has it. */
-static bool hand_off(bench *b, tl_lock *from, tl_lock *to, told *t, int64_t queue_ms, samples *s) {
+static bool hand_off(bench *b, tl_lock *from, tl_lock *to, notified *t, int64_t queue_ms,
+                     samples *s) {
     struct pollfd fd = {.fd = t->fd, .events = POLLIN};
     atomic_store(&t->at_ns, 0);
     if (tl_lock_acquire_async(to, HAND_OFF_MS + queue_ms, tell, t, &b->err))
@@ -223,7 +224,8 @@ static bool hand_off(bench *b, tl_lock *from, tl_lock *to, told *t, int64_t queu
     return ok && goes_on(b);
 }
 
-static bool hand_offs(bench *b, tl_lock *one, tl_lock *two, told *t, int64_t queue_ms, samples *s) {
+static bool hand_offs(bench *b, tl_lock *one, tl_lock *two, notified *t, int64_t queue_ms,
+                      samples *s) {
     tl_mono end = tl__mono_add_ms(tl__mono_now(), b->part_ms);
     memset(s, 0, sizeof *s);
     if (tl_lock_acquire(one, 0, &b->err))
@@ -236,7 +238,7 @@ static bool hand_offs(bench *b, tl_lock *one, tl_lock *two, told *t, int64_t que
 
 static bool measure_hand_offs(bench *b, tl_lock *lock, samples *s, bench_result *ret) {
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
-    told t = {.fd = tl__wake_open()};
+    notified t = {.fd = tl__wake_open()};
     int64_t queue_ms = QUEUE_MS + (int64_t)(5 * ret->round_trip.p99 / 1000);
     tl_lock *other = t.fd < 0 ? NULL
                               : tl_lock_new(b->other, b->key, strlen(b->key), &options, &b->err);

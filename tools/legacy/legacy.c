@@ -58,7 +58,7 @@ static int64_t given(int64_t ms) {
 }
 
 static int apply(const char *who, const void *options, tl_client_options *client) {
-    static tl_legacy_options told; /* which the library copies */
+    static tl_legacy_options made; /* which the library copies */
     const legacy_options *o = options;
     int protocol = o->protocol;
     bool stamps = o->dialect || o->legacy_ttl_min_ms != LEGACY_NOT_GIVEN ||
@@ -88,12 +88,12 @@ static int apply(const char *who, const void *options, tl_client_options *client
     client->protocol = (tl_protocol_id)protocol;
     if (protocol == TL_TOKEN)
         return 0;
-    told = TL_LEGACY_OPTIONS(.clock_skew_max_ms = given(o->clock_skew_max_ms),
+    made = TL_LEGACY_OPTIONS(.clock_skew_max_ms = given(o->clock_skew_max_ms),
                              .legacy_delay_max_ms = given(o->legacy_delay_max_ms),
                              .legacy_ttl_min_ms = given(o->legacy_ttl_min_ms),
                              .dialect = o->dialect, .namespaces = o->namespaces,
                              .clock_guard = (tl_clock_guard)o->clock_guard, .strict = o->strict);
-    client->legacy = &told;
+    client->legacy = &made;
     return 0;
 }
 

@@ -99,22 +99,22 @@ static int check_values(const skew_legacy_options *o) {
 /* Whoever isn't to be measured leaves the others out, too, but for the dialect: stamps are compared however
  * clocks are measured. ret->dialect is NULL when nothing is said of it. */
 static int make(const skew_legacy_options *o, int64_t lock_timeout_ms, skew_listen_options *ret) {
-    bool told = o->pool_wait_ms != NOT_GIVEN;
+    bool given = o->pool_wait_ms != NOT_GIVEN;
     int status = check_values(o);
 
     if (status || (!listens(o) && !o->dialect))
         return status;
     *ret = (skew_listen_options){
-        .for_ms = o->passive_ms,
+        .passive_ms = o->passive_ms,
         .keys = o->keys,
         .dialect = skew_stamp_dialect(o->dialect),
-        .model = {.pool_wait_us = (told ? o->pool_wait_ms : POOL_WAIT_MS) * 1000,
-                  .pooled = told,
+        .model = {.pool_wait_us = (given ? o->pool_wait_ms : POOL_WAIT_MS) * 1000,
+                  .pooled = given,
                   .rate_ppm = SKEW_DRIFT_PPM}};
     if (!ret->dialect)
         return fail(STATUS_USAGE, "skew: --dialect: unknown name; see: tidelock help dialects");
     ret->model.unit_us = skew_stamp_resolution_us(ret->dialect);
-    return parse_lifetime(o->legacy_ttl, lock_timeout_ms, &ret->model.lifetime_us);
+    return parse_lifetime(o->legacy_ttl, lock_timeout_ms, &ret->model.legacy_ttl_us);
 }
 
 static int check(const void *options, skew_rule *rule) {

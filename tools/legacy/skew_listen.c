@@ -178,7 +178,7 @@ static bool reach(monitor_link *e) {
 
 /* It looks first: a process that was stopped finds out before it takes in what has piled up. */
 static void listen_on(monitor_link *e, server_link *l, const skew_effort *effort) {
-    int64_t began_ms = moment_ms(), until_ms = began_ms + e->x->options.for_ms;
+    int64_t began_ms = moment_ms(), until_ms = began_ms + e->x->options.passive_ms;
 
     for (int64_t now_ms = began_ms; !e->failed && now_ms < until_ms; now_ms = moment_ms()) {
         int64_t next_ms = now_ms + LOOK_MS < until_ms ? now_ms + LOOK_MS : until_ms;

@@ -12,7 +12,7 @@
 #define SKEW_LISTEN_WORDS 160
 
 typedef struct {
-    int64_t for_ms;
+    int64_t passive_ms;
     const char *keys; /**< a glob of the locks' keys; NULL: any */
     const skew_dialect *dialect;
     skew_model model;
@@ -31,7 +31,7 @@ struct skew_listen {
 bool skew_listen_begin(skew_listen *listening, const skew_listen_options *options);
 void skew_listen_end(skew_listen *listening);
 
-/** Listen; the link serves to look after the server meanwhile. Blocks for options.for_ms and some limits of
+/** Listen; the link serves to look after the server meanwhile. Blocks for options.passive_ms and some limits of
  *  5 s at most, or until effort->go_on says so. False: l->status and l->words say why. */
 bool skew_listen_run(skew_listen *listening, server_link *l, const skew_effort *effort);
 

@@ -275,8 +275,8 @@ static void add(const skew_passive *p, const skew_source *s, int64_t now_us, int
     if (!h->known)
         return;
     tl_interval sum = sum_at(&p->model, s, now_us + 1);
-    h->offset = (tl_interval){tl__add_sat(sum.lo, -p->model.lifetime_us),
-                              tl__add_sat(sum.hi, -p->model.lifetime_us)};
+    h->offset = (tl_interval){tl__add_sat(sum.lo, -p->model.legacy_ttl_us),
+                              tl__add_sat(sum.hi, -p->model.legacy_ttl_us)};
 }
 
 int skew_passive_hosts(const skew_passive *p, int64_t now_us, int64_t stepped_us, skew_host *hosts,
@@ -364,7 +364,7 @@ static int64_t estimate_us(const skew_host *hosts, int count) {
 }
 
 void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
-    bool estimate = model->lifetime_us == SKEW_LIFETIME_UNKNOWN;
+    bool estimate = model->legacy_ttl_us == SKEW_LIFETIME_UNKNOWN;
     char from[SKEW_NUMBER_SIZE], to[SKEW_NUMBER_SIZE];
     tl_interval hull = {0, 0};
 

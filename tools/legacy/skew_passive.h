@@ -23,11 +23,11 @@
 
 /** What is known, or assumed, of the clients. */
 typedef struct {
-    int64_t lifetime_us;  /**< of their locks; LIFETIME_UNKNOWN: to be estimated */
-    int64_t pool_wait_us; /**< from reading the clock to having a connection of a pool, at most */
-    bool pooled;          /**< all of them have pools; else where it shows */
-    int64_t unit_us;      /**< of their stamps; 0: 1 ms */
-    int32_t rate_ppm;     /**< how fast their clocks and the server's may part */
+    int64_t legacy_ttl_us; /**< of their locks; LIFETIME_UNKNOWN: to be estimated */
+    int64_t pool_wait_us;  /**< from reading the clock to having a connection of a pool, at most */
+    bool pooled;           /**< all of them have pools; else where it shows */
+    int64_t unit_us;       /**< of their stamps; 0: 1 ms */
+    int32_t rate_ppm;      /**< how fast their clocks and the server's may part */
 } skew_model;
 
 typedef struct {

@@ -254,17 +254,17 @@ static bool take_replicas(void *ctx, const tl_reply *reply) {
 bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_replicas *ret) {
     const char *const words[] = {"SENTINEL", "SLAVES", s->master, NULL};
     server_link like = {.endpoint = *login}, l;
-    bool told = false;
+    bool answered = false;
 
     *ret = (sentinel_replicas){.count = 0};
     for (unsigned i = 0; i < s->count; i++) {
         if (s->of[i].status || !link_open_beside(&l, &like, s->of[i].host, s->of[i].port, false))
             continue;
-        told = link_ask(&l, words, take_replicas, ret) || told;
+        answered = link_ask(&l, words, take_replicas, ret) || answered;
         link_close(&l);
     }
     tl__endpoint_wipe(&like.endpoint);
-    return told;
+    return answered;
 }
 
 /* Of those that don't answer, the first. */

@@ -285,7 +285,7 @@ bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *
 
 typedef struct {
     int sig;
-    pid_t told;
+    pid_t signalled;
 } ending;
 
 static void end_one(void *ctx, const below_process *p) {
@@ -293,12 +293,12 @@ static void end_one(void *ctx, const below_process *p) {
 
     if (p->state == 'Z')
         return;
-    if (p->pid != e->told)
+    if (p->pid != e->signalled)
         (void)kill(p->pid, e->sig);
     if (p->state == 'T')
         (void)kill(p->pid, SIGCONT);
 }
 
-bool below_end(pid_t root, int64_t until_ms, int sig, pid_t told) {
-    return below_each(root, until_ms, end_one, &(ending){sig, told});
+bool below_end(pid_t root, int64_t until_ms, int sig, pid_t signalled) {
+    return below_each(root, until_ms, end_one, &(ending){sig, signalled});
 }

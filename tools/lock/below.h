@@ -27,10 +27,10 @@ bool below_each(pid_t root, int64_t until_ms, below_fn fn, void *ctx);
 bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *ctx);
 
 /**
- * Send sig, TERM or KILL, to each process below root but `told`, which has had it (0: none has), and CONT to those that
+ * Send sig, TERM or KILL, to each process below root but `signalled`, which has had it (0: none has), and CONT to those that
  * are stopped, so that they notice. As below_each() otherwise.
  */
-bool below_end(pid_t root, int64_t until_ms, int sig, pid_t told);
+bool below_end(pid_t root, int64_t until_ms, int sig, pid_t signalled);
 
 /** Look at one. False: it isn't there, or /proc can't be read. */
 bool below_look(pid_t pid, below_process *ret);

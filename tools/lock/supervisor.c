@@ -130,11 +130,11 @@ static void pass_on(const supervisor *s, int sig, bool had_it) {
 
 /* The command at once, however many processes there are to look at. */
 static void end_now(const supervisor *s, int64_t until_ms, int sig) {
-    pid_t told = s->report.ended ? 0 : s->command;
+    pid_t signalled = s->report.ended ? 0 : s->command;
 
-    if (told)
-        (void)kill(told, sig);
-    (void)below_end(s->self, until_ms, sig, told);
+    if (signalled)
+        (void)kill(signalled, sig);
+    (void)below_end(s->self, until_ms, sig, signalled);
 }
 
 static void end_all(supervisor *s, int sig, bool had_it) {

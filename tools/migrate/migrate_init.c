@@ -99,17 +99,17 @@ static int unread(const migrate_view *v) {
 static int await_leases(migrate_work *w) {
     int64_t lease_ms = migrate_longest_lease_ms(&w->v);
     int64_t until_ms = moment_ms() + lease_ms + lease_ms / 1000 + 1;
-    bool told = false;
+    bool reported = false;
     int status = 0;
 
     for (int64_t left = 1; left > 0 && !w->sig; left = until_ms - moment_ms()) {
         status = migrate_read(&w->m, &w->v);
         if (status || unread(&w->v) == 0)
             break;
-        if (!told)
+        if (!reported)
             migrate_say_wait(w->word, "registered; waiting until all clients have read it",
                              until_ms - moment_ms());
-        told = true;
+        reported = true;
         migrate_progress("registered; %d clients have not read it yet, which takes %lld s at most",
                          unread(&w->v), (long long)((until_ms - moment_ms() + 999) / 1000));
         w->sig = signals_pause(&w->sigs, left < LOOK_MS ? left : LOOK_MS);

@@ -123,8 +123,8 @@ static int look(step *s, migrate_watch *watch) {
     return status ? status : judge(s, s->watches);
 }
 
-static void tell_wait(const step *s, bool watching, int64_t left_ms, bool told) {
-    if (!told)
+static void tell_wait(const step *s, bool watching, int64_t left_ms, bool reported) {
+    if (!reported)
         migrate_say_wait(s->w->word,
                          watching ? "watching for legacy clients"
                                   : "waiting for the leases of the phase before to end",
@@ -137,7 +137,7 @@ static void tell_wait(const step *s, bool watching, int64_t left_ms, bool told) 
 static int await(step *s) {
     int64_t watch_ms = s->w->o->watch_ms, monitor_ms = s->w->o->monitor_ms;
     migrate_watch watch = {.began_ms = 0};
-    bool watched = true, told = false;
+    bool watched = true, reported = false;
     int status = 0;
 
     s->watches = migrate_wants_watch(s->from, s->to);
@@ -158,8 +158,8 @@ static int await(step *s) {
             break;
         if (left_ms <= 0)
             left_ms = LOOK_MS;
-        tell_wait(s, still_ms >= lease_ms, left_ms, told);
-        told = true;
+        tell_wait(s, still_ms >= lease_ms, left_ms, reported);
+        reported = true;
         int64_t pause_ms = left_ms < LOOK_MS ? left_ms : LOOK_MS;
         if (s->watches)
             migrate_watch_pause(&watch, &s->w->sigs, pause_ms);
@@ -269,7 +269,7 @@ static void tell_java_waits(const step *s) {
 
 /* Phase 2 may be acted in for a lease; what is taken by then lives until it is released. */
 static int await_java(step *s) {
-    bool told = false, waits = false;
+    bool reported = false, waits = false;
     int status = 0;
 
     s->watches = false;
@@ -292,9 +292,9 @@ static int await_java(step *s) {
             migrate_progress(
                 "Java may not start yet: clients may act in phase 2 for another %lld s",
                 (long long)((left_ms + 999) / 1000));
-        else if (!told)
+        else if (!reported)
             tell_java_waits(s);
-        told = told || left_ms <= 0;
+        reported = reported || left_ms <= 0;
         int64_t pause_ms = left_ms > 0 ? LOOK_MS : s->next_scan_ms - moment_ms();
         s->w->sig = signals_pause(&s->w->sigs,
                                   left_ms > 0 && left_ms < pause_ms ? left_ms : pause_ms);

@@ -212,11 +212,12 @@ static int write_metrics(agent *a) {
     if (!path)
         return 0;
     int why = outfile_replace_quietly(path, put_metrics, a);
-    bool told = a->unwritten;
+    bool reported = a->unwritten;
     a->unwritten = why != 0;
-    return why && !told ? fail(STATUS_CONFIG, "agent: --metrics %.200s: %s", path, outfile_why(why))
-           : why        ? STATUS_CONFIG
-                        : 0;
+    return why && !reported
+               ? fail(STATUS_CONFIG, "agent: --metrics %.200s: %s", path, outfile_why(why))
+           : why ? STATUS_CONFIG
+                 : 0;
 }
 
 static int count_round(agent *a, bool ok) {

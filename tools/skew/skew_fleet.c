@@ -203,21 +203,21 @@ static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
 /* What its agent has seen of this host's clock counts for what is measured now: that it runs wrong, and that it is set again
  * and again, by as much as the record is wide. */
 static void heed_own(skew_fleet *f, const entry *x, const skew_record_at *at) {
-    skew_host *h = &f->hosts[0], told = {.known = false};
+    skew_host *h = &f->hosts[0], published = {.known = false};
 
-    skew_record_judge(&x->record, at, SKEW_DRIFT_PPM, &told);
-    if (!h->known || !told.known || told.missing)
+    skew_record_judge(&x->record, at, SKEW_DRIFT_PPM, &published);
+    if (!h->known || !published.known || published.missing)
         return;
-    if (told.unsteady) {
+    if (published.unsteady) {
         h->unsteady = true;
-        h->status = told.status;
-        (void)snprintf(h->detail, sizeof h->detail, "%s", told.detail);
+        h->status = published.status;
+        (void)snprintf(h->detail, sizeof h->detail, "%s", published.detail);
     }
-    if (told.slew_ppm > h->slew_ppm)
-        h->slew_ppm = told.slew_ppm;
+    if (published.slew_ppm > h->slew_ppm)
+        h->slew_ppm = published.slew_ppm;
     if (x->record.steps > 0) {
-        h->offset.lo = told.offset.lo < h->offset.lo ? told.offset.lo : h->offset.lo;
-        h->offset.hi = told.offset.hi > h->offset.hi ? told.offset.hi : h->offset.hi;
+        h->offset.lo = published.offset.lo < h->offset.lo ? published.offset.lo : h->offset.lo;
+        h->offset.hi = published.offset.hi > h->offset.hi ? published.offset.hi : h->offset.hi;
     }
 }
 
