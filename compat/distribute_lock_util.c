@@ -37,13 +37,13 @@ struct tl_dlu {
 };
 
 static tl_err fail(tl_error *err, tl_err code, const char *what, const char *key,
-                   const char *words) {
+                   const char *message) {
     if (!err)
         return code;
     size_t n = strnlen(key, KEY_SHOWN);
     *err = (tl_error){.code = code};
     (void)snprintf(err->message, sizeof err->message, "%s %.*s%s: %s", what, (int)n, key,
-                   key[n] ? "..." : "", words);
+                   key[n] ? "..." : "", message);
     for (char *p = err->message; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 127)
             *p = '?';

@@ -11,7 +11,7 @@
 #include "base/signals.h"
 #include "base/tool.h"
 
-static int help(const server *s, const void *options, const operands *words);
+static int help(const server *s, const void *options, const operands *args);
 
 static const opt no_options[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
 
@@ -21,7 +21,7 @@ static const command help_row = {
     .help = "about a command or a topic",
     .options = no_options,
     .local = true,
-    .words_max = 1,
+    .args_max = 1,
     .function = help,
 };
 
@@ -120,10 +120,10 @@ static void command_help(const command *c) {
 
 /* ---- for the completion of shells ------------------------------------------------------------- */
 
-static void line_of(const char *command, const char *after, int len, const char *words) {
+static void line_of(const char *command, const char *after, int len, const char *choices) {
     printf("words\t%s\t%s\t", command, after);
     for (int i = 0; i < len; i++)
-        putchar(words[i] == '|' ? ' ' : words[i]);
+        putchar(choices[i] == '|' ? ' ' : choices[i]);
     putchar('\n');
 }
 
@@ -183,15 +183,15 @@ static const help_topic *find_topic(const char *name) {
     return strcmp(name, options_topic.name) == 0 ? &options_topic : NULL;
 }
 
-static int help(const server *s, const void *options, const operands *words) {
+static int help(const server *s, const void *options, const operands *args) {
     (void)s;
     (void)options;
-    if (words->words == 0) {
+    if (args->count == 0) {
         overview(stdout);
         return flushed();
     }
-    const help_topic *topic = find_topic(words->word[0]);
-    const command *c = find_command(words->word[0]);
+    const help_topic *topic = find_topic(args->word[0]);
+    const command *c = find_command(args->word[0]);
     if (!c && topic) {
         int status = topic->print();
         return status ? status : flushed();
@@ -203,9 +203,9 @@ static int help(const server *s, const void *options, const operands *words) {
 }
 
 /* The first word of the usage that was not given; what is in brackets need not be. */
-static const char *missing(const command *c, const operands *words, int *ret_len) {
+static const char *missing(const command *c, const operands *args, int *ret_len) {
     const char *at = c->usage;
-    int left = words->words;
+    int left = args->count;
 
     for (;; at += *ret_len, at += strspn(at, " ")) {
         *ret_len = (int)strcspn(at, " ");
@@ -215,31 +215,31 @@ static const char *missing(const command *c, const operands *words, int *ret_len
     }
 }
 
-static int check_words(const command *c, const operands *words) {
+static int check_args(const command *c, const operands *args) {
     int len = 0;
 
-    if (words->words < c->words_min || (c->runs && (!words->command || !words->command[0]))) {
-        const char *word = missing(c, words, &len);
+    if (args->count < c->args_min || (c->runs && (!args->command || !args->command[0]))) {
+        const char *word = missing(c, args, &len);
         return fail(STATUS_USAGE, "%s: %.*s is missing: tidelock %s %s", c->name, len, word,
                     c->name, c->usage);
     }
-    if (words->words > c->words_max)
+    if (args->count > c->args_max)
         return fail(STATUS_USAGE, "%s: too many arguments: tidelock %s %s", c->name, c->name,
                     c->usage);
     return 0;
 }
 
 static int call(const command *c, const global_args *globals, const void *options,
-                const void *legacy, const operands *words) {
+                const void *legacy, const operands *args) {
     server s = {.url = NULL};
     int status = c->local ? 0 : server_find(globals, &s);
 
     if (status)
         return status;
     s.legacy = legacy;
-    status = check_words(c, words);
+    status = check_args(c, args);
     if (status == 0)
-        status = c->function(&s, options, words);
+        status = c->function(&s, options, args);
     server_forget(&s);
     return status;
 }
@@ -255,7 +255,7 @@ static void *make_room(const void *defaults, size_t size) {
 
 static int run_with(const command *c, global_args *globals, int argc, char **argv, void *options,
                     void *legacy) {
-    operands words;
+    operands args;
     opt_tables tables = {.who = c->name, .runs = c->runs};
     int n = 0;
 
@@ -263,13 +263,13 @@ static int run_with(const command *c, global_args *globals, int argc, char **arg
     if (c->legacy)
         tables.filled[n++] = (opt_filled){c->legacy->options, legacy};
     tables.filled[n] = (opt_filled){global_options, globals};
-    int status = opt_parse(&tables, argc, argv, &words);
+    int status = opt_parse(&tables, argc, argv, &args);
     if (status)
         return status;
     if (globals->version)
         return version();
     if (!globals->help)
-        return call(c, globals, options, legacy, &words);
+        return call(c, globals, options, legacy, &args);
     command_help(c);
     return flushed();
 }
@@ -314,18 +314,18 @@ static int tool(int argc, char **argv) {
         return status;
     if (globals.version)
         return version();
-    if (rest.words == 0 && globals.help) {
+    if (rest.count == 0 && globals.help) {
         overview(stdout);
         return flushed();
     }
-    if (rest.words == 0)
+    if (rest.count == 0)
         return fail(STATUS_USAGE, "no command was given; see: tidelock help");
     const command *c = find_command(rest.word[0]);
     if (!c)
         return fail(STATUS_USAGE, "unknown command%s%.40s; see: tidelock help",
                     strchr(rest.word[0], ':') ? "" : " ",
                     strchr(rest.word[0], ':') ? "" : rest.word[0]);
-    return run_command(c, &globals, rest.words - 1, rest.word + 1);
+    return run_command(c, &globals, rest.count - 1, rest.word + 1);
 }
 
 #define LAST_WORDS_MS 1000 /* for what is still to be written, should nobody read stderr */

@@ -38,7 +38,7 @@ static size_t digits_in(tl_bytes text) {
 static const char *odd_text(tl_bytes text) {
     static const struct {
         char first;
-        const char *words;
+        const char *message;
     } starts[] = {
         {'"', "in quotation marks: written through a JSON serialiser"},
         {'+', "a number with a sign"},
@@ -51,7 +51,7 @@ static const char *odd_text(tl_bytes text) {
         return NULL;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         if (text.p[0] == starts[i].first)
-            return starts[i].words;
+            return starts[i].message;
     if ((unsigned char)text.p[text.n - 1] <= ' ')
         return "spaces around a number";
     if (memchr(text.p, 'e', text.n) || memchr(text.p, 'E', text.n))
@@ -59,9 +59,9 @@ static const char *odd_text(tl_bytes text) {
     return digits == text.n ? "two numbers run together: it never expires" : NULL;
 }
 
-static bool is_word(tl_bytes text, const char *const *words) {
-    for (; *words; words++)
-        if (text.n == strlen(*words) && strncasecmp(text.p, *words, text.n) == 0)
+static bool is_word(tl_bytes text, const char *const *list) {
+    for (; *list; list++)
+        if (text.n == strlen(*list) && strncasecmp(text.p, *list, text.n) == 0)
             return true;
     return false;
 }

@@ -35,16 +35,17 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
     tl__try_add(c, ns->pattern);
 }
 
-static tl_err refuse(const tl_namespace *ns, tl_err code, const char *words, tl_out *out) {
+static tl_err refuse(const tl_namespace *ns, tl_err code, const char *message, tl_out *out) {
     (void)snprintf(out->words, sizeof out->words, "namespace %.*s: %s", (int)ns->name.n, ns->name.p,
-                   words);
+                   message);
     return code;
 }
 
 /* What an operator has to set right. */
-static tl_err refuse_register(const tl_namespace *ns, tl_err code, const char *words, tl_out *out) {
+static tl_err refuse_register(const tl_namespace *ns, tl_err code, const char *message,
+                              tl_out *out) {
     char both[TL_WORDS_SIZE];
-    (void)snprintf(both, sizeof both, "%s; see `tidelock migrate status --namespace %.*s`", words,
+    (void)snprintf(both, sizeof both, "%s; see `tidelock migrate status --namespace %.*s`", message,
                    (int)ns->name.n, ns->name.p);
     return refuse(ns, code, both, out);
 }

@@ -83,7 +83,7 @@ static inline const tl_namespace *tl__namespace_for(const tl_rules *rules) {
 void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const tl_event *e,
                     tl_out *out);
 
-/** What the answer to a request built at `asked` says, kept in out. TL_OK; else with words in
+/** What the answer to a request built at `asked` says, kept in out. TL_OK; else with a message in
  *  out: TL_EDENIED, when the register tells of an older epoch than the server's did before, or has
  *  gone; TL_EUNAVAILABLE, when it may only have been asked before the one that told of the newer;
  *  TL_ESERVER and what tl__refusal says. */

@@ -44,13 +44,13 @@ static void on_wake(tl_listener *listener, unsigned flags) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static tl_send *ask(const tl_keeper *k, tl_send *send, const char *const *words, size_t count) {
+static tl_send *ask(const tl_keeper *k, tl_send *send, const char *const *request, size_t count) {
     tl_mono now = tl__mono_now();
     *send = (tl_send){.count = 1, .by = tl__mono_add_ms(now, k->client->attempt_ms)};
     tl_command *c = &send->command[0];
     *c = (tl_command){.form = TL_ARGV};
     for (size_t i = 0; i < count; i++)
-        c->argv[c->argc++] = tl__bytes_of(words[i]);
+        c->argv[c->argc++] = tl__bytes_of(request[i]);
     return send;
 }
 
@@ -72,17 +72,17 @@ static void anew(tl_keeper *k) {
         go_by_events(k);
         return;
     }
-    const char *const words[] = {
+    const char *const request[] = {
         "CLIENT", "TRACKING", "ON", "REDIRECT", tl__bytes_from_int(id, number).p, "NOLOOP"};
     tl_send send;
-    (void)tl__keeper_send_own(k, ask(k, &send, words, sizeof words / sizeof *words),
+    (void)tl__keeper_send_own(k, ask(k, &send, request, sizeof request / sizeof *request),
                               (tl_exchange){.watch = true});
 }
 
 static tl_exchange *get(tl_keeper *k, tl_bytes key, tl_exchange what) {
-    static const char *const words[] = {"GET"};
+    static const char *const request[] = {"GET"};
     tl_send send;
-    (void)ask(k, &send, words, 1);
+    (void)ask(k, &send, request, 1);
     send.command[0].argv[send.command[0].argc++] = key;
     return tl__keeper_send_own(k, &send, what);
 }

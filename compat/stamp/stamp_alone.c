@@ -157,10 +157,10 @@ static tl_status go_on(tl_stamp_try *s, uint8_t phase, const tl_job *job, const 
 
 /* Others change it under its hands. */
 static bool is_tired(tl_stamp_try *s, tl_out *out) {
-    static const char words[] = "racing clients overwrite it again and again";
+    static const char message[] = "racing clients overwrite it again and again";
     bool is = ++s->rounds > TL_STAMP_ROUNDS;
     if (is)
-        (void)tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+        (void)tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
     return is;
 }
 
@@ -168,7 +168,7 @@ static bool is_tired(tl_stamp_try *s, tl_out *out) {
 
 /* S has been lost, or another had the lock and has released it: which, the whole form finds out, when the slot is whole. */
 static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const char words[] =
+    static const char message[] =
         "the key's slot is being moved, and its sidecar doesn't know of the lock";
     int64_t left_ms;
     if (!tl__reply_int(tl__reply_item(e->reply, 1), &left_ms))
@@ -179,7 +179,7 @@ static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *
         return go_on(s, GUARD(repeated_release_looks) ? LOOKING : SWAPPING, job, e, out);
     if (left_ms >= 0)
         return tl__try_not_renewed(&s->try, 0, out);
-    return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+    return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
 }
 
 /* What was noted by a request that was held up, or of a hold before, says nothing: it may be replaced, as nobody who has

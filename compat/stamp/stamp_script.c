@@ -175,7 +175,7 @@ static tl_status renew_alone(tl_stamp_try *s, const tl_job *job, const tl_event 
 
 static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answer *answer,
                              const tl_event *e, tl_out *out) {
-    static const char words[] = "racing clients overwrite it again and again";
+    static const char message[] = "racing clients overwrite it again and again";
     int64_t now_ms = answer->server_us / 1000;
     if (!answer->value.p) /* to a keep: a key of another type, or it would have said -1 */
         return tl__try_not_renewed(&s->try, s->phase == EXPECTING ? -1 : 0, out);
@@ -190,7 +190,7 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, const tl_sideca
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
     if (take_from(s, job, answer->value, e, out))
         return TL_GO;
-    return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+    return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
 }
 
 /* K has stayed what it was, as S binds for longer than it would have become: a request was noted there, key by key, that has

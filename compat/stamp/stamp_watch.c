@@ -105,9 +105,9 @@ bool tl__stamp_watch_reads(const tl_stamp_try *s) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static bool is_refused(const tl_reply *reply, const char *words) {
+static bool is_refused(const tl_reply *reply, const char *text) {
     return reply->type == TL_REPLY_ERROR &&
-           memmem(reply->text.p, reply->text.n, words, strlen(words));
+           memmem(reply->text.p, reply->text.n, text, strlen(text));
 }
 
 static bool is_unknown(const tl_reply *reply) {
@@ -368,14 +368,14 @@ static tl_status judge(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
 
 /* Others have touched K or S: nothing has been done. */
 static tl_status raced(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const char words[] = "others write to it again and again";
+    static const char message[] = "others write to it again and again";
     if (++s->rounds <= TL_STAMP_ROUNDS && tl__mono_before(e->now, s->try.until)) {
         read_both(s, job, e, out);
         return TL_GO;
     }
     if (s->try.op == TL_ACQUIRE && !s->owned)
         return tl__try_busy(&s->try, e, -1);
-    return tl__try_fail(&s->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
+    return tl__try_fail(&s->try, TL_EUNAVAILABLE, false, TL_LITERAL(message), out);
 }
 
 static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {

@@ -28,9 +28,9 @@ void fleet_make(server_link *l, int hosts) {
     char server[SKEW_SERVER_SIZE];
     skew_record own;
     if (!skew_self_server(l, server))
-        die("skew: %s", l->words);
+        die("skew: %s", l->message);
     if (!skew_self_measure(l, &track, &effort, skew_self_rate(&kernel)) || !track.known)
-        die("skew: %s", track.known ? l->words : "the clock was set meanwhile");
+        die("skew: %s", track.known ? l->message : "the clock was set meanwhile");
     skew_self_record(&track, &kernel, server, &own);
     f.hosts = hosts;
     f.at_us = own.at_us;

@@ -43,7 +43,7 @@ static int64_t exchange_ns(server_link *l, int64_t *at_ns) {
     static const char *const words[] = {"TIME", NULL};
     int64_t sent = now_ns();
     if (!link_ask(l, words, take_moment, at_ns))
-        die("skew: %s", l->words);
+        die("skew: %s", l->message);
     return *at_ns - sent;
 }
 
@@ -57,7 +57,7 @@ static width measure(server_link *l) {
     (void)exchange_ns(l, &at); /* what was in flight before is over */
     for (int i = 0; i < SAMPLES; i++) {
         if (!skew_sample(l, &track, rate))
-            die("skew: %s", l->words);
+            die("skew: %s", l->message);
         int64_t took = exchange_ns(l, &at);
         least_at = took < least ? at : least_at;
         least = took < least ? took : least;

@@ -140,8 +140,8 @@ static void check_values(const arguments *a, const values *v) {
 /* The words are arguments that were given, in their order, and the command is the tail. */
 static void check_operands(const arguments *a, const opt_tables *t, const operands *o) {
     int last = -1;
-    MUST(o->words >= 0 && o->words <= a->argc);
-    for (int i = 0; i < o->words; i++) {
+    MUST(o->count >= 0 && o->count <= a->argc);
+    for (int i = 0; i < o->count; i++) {
         int at = place(a, o->word[i]);
         MUST(at > last && at < a->argc);
         last = at;

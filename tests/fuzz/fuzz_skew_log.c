@@ -16,7 +16,7 @@
 #include "skew/judge/skew_past.h"
 #include "skew/judge/skew_trend.h"
 #include "skew/judge/skew_web.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 #include "skew/show/skew_axis.h"
 #include "skew/show/skew_chart.h"
 #include "skew/show/skew_look.h"
@@ -65,7 +65,7 @@ static void check_page(const skew_story *s) {
 
 static void check_story(const skew_past *p) {
     skew_story s;
-    char words[STORY_WORDS], *text = NULL;
+    char message[STORY_MESSAGE], *text = NULL;
     const char *why;
     size_t len = 0;
 
@@ -73,7 +73,7 @@ static void check_story(const skew_past *p) {
     for (size_t i = 0; i < p->hosts; i++)
         MUST(!s.drift[i].known || s.drift[i].ppb.lo <= s.drift[i].ppb.hi);
     MUST(s.outlook.latest_ms < 0 || s.outlook.latest_ms >= s.outlook.earliest_ms);
-    MUST(strlen(story_outlook(&s, words)) > 0);
+    MUST(strlen(story_outlook(&s, message)) > 0);
     FILE *out = open_memstream(&text, &len);
     MUST(out);
     story_json(&s, out);

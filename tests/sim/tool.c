@@ -246,13 +246,13 @@ static int call(const char *url, int argc, char **argv) {
     char where[64];
     (void)snprintf(where, sizeof where, "%s", url);
     server s = {.url = where};
-    operands words;
+    operands args;
     void *options = malloc(migrate_row.size);
     memcpy(options, migrate_row.defaults, migrate_row.size);
     opt_tables tables = {.who = migrate_row.name, .filled = {{migrate_row.options, options}}};
-    int status = opt_parse(&tables, argc, argv, &words);
+    int status = opt_parse(&tables, argc, argv, &args);
     if (status == 0)
-        status = migrate_row.function(&s, options, &words);
+        status = migrate_row.function(&s, options, &args);
     free(options);
     return status;
 }

@@ -21,10 +21,10 @@ int64_t moment_wall_us(void) {
 }
 
 /* Each answer takes a second. */
-bool link_ask(server_link *l, const char *const *words,
+bool link_ask(server_link *l, const char *const *request,
               bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
-    bool server = words[1] && strcmp(words[1], "server") == 0;
-    const char *text = strcmp(words[0], "INFO") != 0 ? NULL : server ? run_id : counts;
+    bool server = request[1] && strcmp(request[1], "server") == 0;
+    const char *text = strcmp(request[0], "INFO") != 0 ? NULL : server ? run_id : counts;
     now_ms += 1000;
     if (!text) {
         l->status = STATUS_UNAVAILABLE;

@@ -14,7 +14,7 @@
 #include "skew/judge/skew_number.h"
 #include "legacy/skew_stamp.h"
 #include "skew/judge/skew_web.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 
 #define MS INT64_C(1000)
 #define S INT64_C(1000000)

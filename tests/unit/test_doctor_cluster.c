@@ -72,10 +72,10 @@ static int check(void) {
     return report.count;
 }
 
-static void silence(unsigned i, int status, const char *words) {
+static void silence(unsigned i, int status, const char *message) {
     node[i].status = status;
     all.answered--;
-    (void)snprintf(node[i].words, sizeof node[i].words, "%s", words);
+    (void)snprintf(node[i].message, sizeof node[i].message, "%s", message);
 }
 
 static void says(int i, const char *id, doctor_level level, const char *what, const char *fix) {

@@ -33,10 +33,10 @@ static int check(void) {
     return report.count;
 }
 
-static void silence(unsigned i, int status, const char *words) {
+static void silence(unsigned i, int status, const char *message) {
     set.view[i] = (tl_sentinel_view){.kind = TL_VIEW_NONE};
     set.of[i].status = status;
-    (void)snprintf(set.of[i].words, sizeof set.of[i].words, "%s", words);
+    (void)snprintf(set.of[i].message, sizeof set.of[i].message, "%s", message);
 }
 
 static void says(int i, doctor_level level, const char *what, const char *fix) {

@@ -7,7 +7,7 @@
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_order.h"
 #include "skew/judge/skew_web.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 #include "skew/show/skew_axis.h"
 #include "skew/show/skew_look.h"
 #include "skew/show/skew_names.h"

@@ -10,7 +10,7 @@
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 
 #define MS INT64_C(1000)
 

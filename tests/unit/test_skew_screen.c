@@ -5,7 +5,7 @@
 
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 #include "skew/show/skew_names.h"
 #include "skew/show/skew_show.h"
 

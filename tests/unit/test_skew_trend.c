@@ -9,7 +9,7 @@
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_trend.h"
 #include "skew/judge/skew_web.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 
 #define AT INT64_C(1795300000000)
 #define MINUTE INT64_C(60000)

@@ -187,7 +187,7 @@ static int letters(const opt_tables *t, int argc, char **argv, int *at) {
 
 /* "run -- KEY -- COMMAND" is how a key that begins with '-' is given. */
 static bool key_follows(const operands *ret, int argc, char **argv, int at) {
-    return ret->words == 0 && at + 2 < argc && strcmp(argv[at + 2], "--") == 0;
+    return ret->count == 0 && at + 2 < argc && strcmp(argv[at + 2], "--") == 0;
 }
 
 /* A command has one word, its key: a second one is likely the command that it should run. */
@@ -214,11 +214,11 @@ int opt_parse(const opt_tables *t, int argc, char **argv, operands *ret) {
         } else if (!options || argv[i][0] != '-' || argv[i][1] == '\0') {
             if (t->stop_at_word) {
                 ret->word = argv + i;
-                ret->words = argc - i;
+                ret->count = argc - i;
                 return 0;
             }
-            status = t->runs && ret->words == 1 ? second_word(t, argc, argv, i) : 0;
-            ret->word[ret->words++] = argv[i];
+            status = t->runs && ret->count == 1 ? second_word(t, argc, argv, i) : 0;
+            ret->word[ret->count++] = argv[i];
         } else {
             status = argv[i][1] == '-' ? long_option(t, argc, argv, &i)
                                        : letters(t, argc, argv, &i);
@@ -231,18 +231,18 @@ int opt_parse(const opt_tables *t, int argc, char **argv, operands *ret) {
 
 #define HELP_AT 30 /* the column where the help of an option begins */
 
-void opt_print(FILE *out, int at, const char *words) {
+void opt_print(FILE *out, int at, const char *text) {
     int used = at;
 
-    while (*words) {
-        int len = (int)strcspn(words, " ");
+    while (*text) {
+        int len = (int)strcspn(text, " ");
         if (used > at && used + 1 + len > OPT_COLUMNS) {
             (void)fprintf(out, "\n%*s", at, "");
             used = at;
         }
-        used += fprintf(out, "%s%.*s", used > at ? " " : "", len, words);
-        words += len;
-        words += strspn(words, " ");
+        used += fprintf(out, "%s%.*s", used > at ? " " : "", len, text);
+        text += len;
+        text += strspn(text, " ");
     }
     (void)fputc('\n', out);
 }

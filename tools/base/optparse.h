@@ -55,7 +55,7 @@ typedef struct {
 /** What is left when the options are taken out. */
 typedef struct {
     char **word;
-    int words;
+    int count;
     char **command; /**< what follows "--", with its final NULL; NULL when there was no "--" */
 } operands;
 
@@ -89,8 +89,8 @@ typedef bool (*opt_values_fn)(const char *name, FILE *out);
  *  are typed, "none", "needed" or "maybe" (a value), the values, the help; tabs between them, "-" for nothing. more may be NULL. */
 void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *out);
 
-/** Print words of which the line has `at` columns already: broken between words, further lines
+/** Print a text of which the line has `at` columns already: broken between words, further lines
  *  indented by as much. */
-void opt_print(FILE *out, int at, const char *words);
+void opt_print(FILE *out, int at, const char *text);
 
 #endif

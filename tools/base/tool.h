@@ -218,8 +218,8 @@ typedef struct {
     const opt_part *legacy; /**< FROM_LEGACY(...), whose values are in the server; NULL: none */
     bool runs;              /**< takes "-- COMMAND [ARG...]" */
     bool local;             /**< needs no server */
-    int words_min, words_max;
-    int (*function)(const server *s, const void *options, const operands *words);
+    int args_min, args_max;
+    int (*function)(const server *s, const void *options, const operands *args);
 } command;
 
 extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspect_row, break_row,

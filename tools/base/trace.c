@@ -39,7 +39,7 @@ bool trace_wanted(void) {
     return file >= 0 || on_stderr;
 }
 
-static void tell_file(const char *words) {
+static void tell_file(const char *message) {
     char text[LINE_SIZE], date[32];
     int64_t us = moment_all().wall_us;
     time_t seconds = (time_t)(us / 1000000);
@@ -49,7 +49,7 @@ static void tell_file(const char *words) {
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts) == 0)
         date[0] = '\0';
     int n = snprintf(text, sizeof text, "%s.%06dZ %ld %s\n", date, (int)(us % 1000000),
-                     (long)getpid(), words);
+                     (long)getpid(), message);
     if (n >= (int)sizeof text) {
         n = (int)sizeof text - 1;
         text[n - 1] = '\n';
@@ -58,9 +58,9 @@ static void tell_file(const char *words) {
                  (size_t)n); /* one write, so that several processes' lines stay whole */
 }
 
-void trace_tell(const char *words) {
+void trace_tell(const char *message) {
     if (file >= 0)
-        tell_file(words);
+        tell_file(message);
     if (on_stderr)
-        say_if_free("%s", words);
+        say_if_free("%s", message);
 }

@@ -12,6 +12,6 @@ int trace_begin(const char *who, bool to_stderr);
 bool trace_wanted(void);
 
 /** One line, from any thread. */
-void trace_tell(const char *words);
+void trace_tell(const char *message);
 
 #endif

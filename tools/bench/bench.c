@@ -149,12 +149,12 @@ static bool draw_keys(session *x) {
 /* What a lock of ours leaves beside its key would only expire. */
 static void remove_traces(session *x, const server *s) {
     char beside[KEY_SIZE + 16];
-    const char *const words[] = {"DEL", beside, NULL};
+    const char *const request[] = {"DEL", beside, NULL};
     if (!x->link.conn)
         return;
     (void)snprintf(beside, sizeof beside, "%s:tidelock", x->key);
     if (link_follow(&x->link, s))
-        (void)link_ask(&x->link, words, NULL, NULL);
+        (void)link_ask(&x->link, request, NULL, NULL);
 }
 
 /* Where there is one server to be asked. In a cluster a bare client would need to know where the slot is. */
@@ -194,12 +194,12 @@ static int measure(session *x, const server *s, const bench_options *o) {
     return fail_at(s, &x->bench.err);
 }
 
-static int bench_command(const server *s, const void *options, const operands *words) {
+static int bench_command(const server *s, const void *options, const operands *args) {
     const bench_options *o = options;
     signals signals;
     session x = {.bench = {.part_ms = o->seconds * 1000 / PARTS, .signals = &signals}};
 
-    (void)words;
+    (void)args;
     x.bench.key = x.key;
     if (!draw_keys(&x))
         return fail(STATUS_INTERNAL, "bench: no random bytes: %s", strerror(errno));

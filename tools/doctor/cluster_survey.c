@@ -230,7 +230,7 @@ static void learn_self(cluster_survey *m, unsigned who, tl_bytes text) {
                 return;
             if (x->led_to[0] || (x->id[0] && strcmp(x->id, l.id) != 0)) {
                 x->status = STATUS_UNAVAILABLE;
-                (void)snprintf(x->words, sizeof x->words, "%.150s is another node", x->label);
+                (void)snprintf(x->message, sizeof x->message, "%.150s is another node", x->label);
                 return;
             }
             x->twice = same >= 0 && same != (int)who;
@@ -337,16 +337,16 @@ static void *ask_one(void *ctx) {
     server_link l;
 
     x->status = STATUS_INTERNAL;
-    (void)snprintf(x->words, sizeof x->words, "out of memory");
+    (void)snprintf(x->message, sizeof x->message, "out of memory");
     if (!link_open_beside(&l, v->like, x->host, x->port, false))
         return NULL;
     x->status = ask_all(v, &l) ? 0 : l.status;
-    x->stranger = x->status && l.error && strstr(l.words, "cluster support disabled");
-    if (x->status && l.lacks && strstr(l.words, " CLUSTER"))
-        (void)snprintf(x->words, sizeof x->words, LINK_NO_CLUSTER, x->label);
+    x->stranger = x->status && l.error && strstr(l.message, "cluster support disabled");
+    if (x->status && l.lacks && strstr(l.message, " CLUSTER"))
+        (void)snprintf(x->message, sizeof x->message, LINK_NO_CLUSTER, x->label);
     else
-        (void)snprintf(x->words, sizeof x->words, l.error ? "%.100s: %.130s" : "%.0s%.230s",
-                       x->label, x->status ? l.words : "");
+        (void)snprintf(x->message, sizeof x->message, l.error ? "%.100s: %.130s" : "%.0s%.230s",
+                       x->label, x->status ? l.message : "");
     link_close(&l);
     return NULL;
 }
@@ -440,9 +440,9 @@ int cluster_survey_trouble(const cluster_survey *m, char *to, size_t size) {
         (void)snprintf(to, size, "%.150s is no node of a cluster: give its URL as redis://",
                        who->label);
     else if (m->count == 1)
-        (void)snprintf(to, size, "%s", who->words);
+        (void)snprintf(to, size, "%s", who->message);
     else
         (void)snprintf(to, size, "none of the %u nodes in the URL leads to a cluster: %.170s",
-                       m->count, who->words);
+                       m->count, who->message);
     return who->stranger ? STATUS_INTERNAL : who->status; /* as the library's TL_ESERVER */
 }

@@ -27,9 +27,9 @@ typedef struct {
         [NODE_ID_SIZE]; /**< no node of its own, but where clients are led to for this one; "": it is one */
     bool twice;         /**< the same node is in the list already */
     bool asked;
-    int status;      /**< 0: it has answered; else why not, as the exit status that it means, */
-    char words[240]; /**< and in words */
-    bool stranger;   /**< it is no cluster's node */
+    int status;        /**< 0: it has answered; else why not, as the exit status that it means, */
+    char message[240]; /**< and for people */
+    bool stranger;     /**< it is no cluster's node */
     /* As it says itself, or where it doesn't, as others do: */
     bool master;
     char of[NODE_ID_SIZE]; /**< whose replica it is */

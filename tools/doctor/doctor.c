@@ -29,10 +29,10 @@ static int examine(server_link *l, const doctor_options *o, doctor_facts *f, doc
 
     if (o->acl)
         return l->conn && doctor_ask_info(l, f) ? doctor_acl(f, o->acl, f->key)
-                                                : fail(l->status, "%s", l->words);
+                                                : fail(l->status, "%s", l->message);
     f->unasked = !l->conn;
     if (l->conn && !doctor_ask(l, f))
-        return fail(l->status, "%s", l->words);
+        return fail(l->status, "%s", l->message);
     doctor_check(f, r);
     (void)snprintf(server, sizeof server, "%s", l->conn ? l->endpoint.label : f->heard.master);
     return doctor_show(o, &title, r);
@@ -43,8 +43,8 @@ typedef struct {
     doctor_report report;
 } doctor_work;
 
-static int doctor_function(const server *s, const void *given, const operands *words) {
-    const char *key = words->words ? words->word[0] : NULL;
+static int doctor_function(const server *s, const void *given, const operands *args) {
+    const char *key = args->count ? args->word[0] : NULL;
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     const doctor_options *o = given;
     server_link link;
@@ -103,6 +103,6 @@ const command doctor_row = {
     .defaults = &defaults,
     .size = sizeof defaults,
     .legacy = FROM_LEGACY(doctor_legacy_part),
-    .words_max = 1,
+    .args_max = 1,
     .function = doctor_function,
 };

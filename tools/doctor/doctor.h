@@ -16,7 +16,7 @@
 /* ---- facts ----------------------------------------------------------------------------------------- */
 
 #define DOCTOR_INFO_SIZE 65536
-#define DOCTOR_WORDS_SIZE 240
+#define DOCTOR_MESSAGE_SIZE 240
 #define DOCTOR_SERVERS 20
 
 /** Parameters that are asked for; none is a secret. */
@@ -93,29 +93,29 @@ typedef struct {
     char clients[128];      /**< the register's clients */
     long db;
     char info[DOCTOR_INFO_SIZE]; /**< "": denied; lines end in \r\n */
-    char info_why[DOCTOR_WORDS_SIZE];
+    char info_why[DOCTOR_MESSAGE_SIZE];
     int version; /**< DOCTOR_VERSION of the Redis that it is or is like; 0: not known */
     char product[INFO_PRODUCT_SIZE]; /**< "Redis 2.4.18" */
     doctor_setting config[CONFIGS];
-    char config_why[DOCTOR_WORDS_SIZE]; /**< "": it could be asked for */
-    bool config_lacks;                  /**< CONFIG is renamed */
+    char config_why[DOCTOR_MESSAGE_SIZE]; /**< "": it could be asked for */
+    bool config_lacks;                    /**< CONFIG is renamed */
     doctor_can present[DOCTOR_COMMANDS], allowed[DOCTOR_COMMANDS];
-    char present_why[DOCTOR_WORDS_SIZE], allowed_why[DOCTOR_WORDS_SIZE];
-    char denied[DOCTOR_COMMANDS][DOCTOR_WORDS_SIZE]; /**< what the server said */
-    const char *key;                                 /**< NULL: none in particular */
-    char user[128];                                  /**< "": not known */
-    bool no_password;                                /**< we were let in without one */
+    char present_why[DOCTOR_MESSAGE_SIZE], allowed_why[DOCTOR_MESSAGE_SIZE];
+    char denied[DOCTOR_COMMANDS][DOCTOR_MESSAGE_SIZE]; /**< what the server said */
+    const char *key;                                   /**< NULL: none in particular */
+    char user[128];                                    /**< "": not known */
+    bool no_password;                                  /**< we were let in without one */
     bool script_ok;
-    char script_why[DOCTOR_WORDS_SIZE];
+    char script_why[DOCTOR_MESSAGE_SIZE];
     bool clock_watched, clock_stepped;
-    char clock_why[DOCTOR_WORDS_SIZE];
+    char clock_why[DOCTOR_MESSAGE_SIZE];
     int64_t now_us, agents_step_us; /**< the server's clock; when an agent saw it set, 0 never */
     char counter[TL_COUNTER_SIZE +
                  1]; /**< the fencing counter of the key's slot; "": it wasn't read */
     int64_t counted; /**< its number, 0: there is none yet; -1: it holds no number */
     skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less its own */
     int servers;
-    char servers_why[DOCTOR_WORDS_SIZE];
+    char servers_why[DOCTOR_MESSAGE_SIZE];
     server_care care;  /**< what the clients do, as we are told, */
     int64_t ttl_ms;    /**< and the longest lifetime of their locks */
     bool by_sentinels; /**< they find the server by its Sentinels, who say this: */
@@ -127,7 +127,7 @@ typedef struct {
     int64_t sentinels; /**< that listen on the server; 0: none, or not known */
 } doctor_facts;
 
-/** Ask what the server is; and all of it. Both change nothing. False: l->status and l->words say
+/** Ask what the server is; and all of it. Both change nothing. False: l->status and l->message say
  *  why nothing can be said. */
 bool doctor_ask_info(server_link *l, doctor_facts *f);
 bool doctor_ask(server_link *l, doctor_facts *f);
@@ -231,8 +231,8 @@ void doctor_check_failover(const doctor_facts *f, doctor_report *r);
 /** A number of a setting; false: it isn't known. */
 bool doctor_number(const doctor_facts *f, int which, int64_t *ret);
 
-/** Is it a certificate that was refused, rather than a login? These are the words of a connection. */
-bool doctor_is_of_tls(const char *words);
+/** Is it a certificate that was refused, rather than a login? message: of a connection. */
+bool doctor_is_of_tls(const char *message);
 #define DOCTOR_TLS_FIX                                                                             \
     "each certificate must be for the host as it is in the URL, or as it is announced (or for "    \
     "--tls-name, tls_server_name), and both sides' from authorities that the other trusts"

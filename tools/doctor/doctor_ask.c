@@ -31,14 +31,14 @@ const char *const doctor_config_name[CONFIGS] = {
     [CONFIG_TIMEOUT] = "timeout",
 };
 
-static void keep_words(char to[DOCTOR_WORDS_SIZE], const server_link *l) {
-    (void)snprintf(to, DOCTOR_WORDS_SIZE, "%s", l->words);
+static void keep_message(char to[DOCTOR_MESSAGE_SIZE], const server_link *l) {
+    (void)snprintf(to, DOCTOR_MESSAGE_SIZE, "%s", l->message);
 }
 
 /* Answers that are errors are words too; a connection that fails is not. */
 static bool is_refusal(const server_link *l) {
-    return l->lacks || strncmp(l->words, "NOPERM", 6) == 0 || strncmp(l->words, "ERR", 3) == 0 ||
-           strncmp(l->words, "DENIED", 6) == 0;
+    return l->lacks || strncmp(l->message, "NOPERM", 6) == 0 ||
+           strncmp(l->message, "ERR", 3) == 0 || strncmp(l->message, "DENIED", 6) == 0;
 }
 
 /* ---- INFO, CONFIG ----------------------------------------------------------------------------------- */
@@ -76,13 +76,13 @@ static const char *old_name(int i) {
 
 static void ask_config(server_link *l, doctor_facts *f) {
     for (int i = 0; i < CONFIGS && !f->config_why[0]; i++) {
-        const char *const words[] = {"CONFIG", "GET", doctor_config_name[i], NULL};
+        const char *const request[] = {"CONFIG", "GET", doctor_config_name[i], NULL};
         const char *const again[] = {"CONFIG", "GET", old_name(i), NULL};
-        bool ok = link_ask(l, words, take_setting, &f->config[i]);
+        bool ok = link_ask(l, request, take_setting, &f->config[i]);
         if (ok && !f->config[i].known && old_name(i))
             ok = link_ask(l, again, take_setting, &f->config[i]);
         if (!ok)
-            keep_words(f->config_why, l);
+            keep_message(f->config_why, l);
         f->config_lacks = !ok && l->lacks;
     }
 }
@@ -160,11 +160,11 @@ static bool take_present(void *ctx, const tl_reply *reply) {
  * who doesn't know it says so. */
 static void try_present(server_link *l, doctor_facts *f, int i) {
     const doctor_command *c = doctor_command_at(i);
-    const char *const words[] = {c->name, NULL};
+    const char *const request[] = {c->name, NULL};
 
     if (c->sub || (!c->as && strcmp(c->name, "UNSUBSCRIBE") == 0))
         return;
-    (void)link_ask(l, words, NULL, NULL);
+    (void)link_ask(l, request, NULL, NULL);
     if (l->lacks || l->error || l->ok)
         f->present[i] = l->lacks ? COMMAND_MISSING : COMMAND_OK;
 }
@@ -174,13 +174,13 @@ static void ask_present(server_link *l, doctor_facts *f) {
     bool asks = true;
 
     for (int i = 0; (c = doctor_command_at(i)) && !f->present_why[0]; i++) {
-        const char *const words[] = {"COMMAND", "INFO", c->name, NULL};
+        const char *const request[] = {"COMMAND", "INFO", c->name, NULL};
         if (c->sub && doctor_before(f, c->since / 100, c->since % 100, 0))
             f->present[i] = COMMAND_MISSING;
-        else if (asks && !link_ask(l, words, take_present, &f->present[i])) {
+        else if (asks && !link_ask(l, request, take_present, &f->present[i])) {
             asks = !(l->lacks && doctor_before(f, 2, 8, 13));
             if (asks)
-                keep_words(f->present_why, l);
+                keep_message(f->present_why, l);
         }
         if (!asks && f->present[i] == COMMAND_UNSEEN)
             try_present(l, f, i);
@@ -209,7 +209,7 @@ static bool take_dryrun(void *ctx, const tl_reply *reply) {
         return false;
     denied[0] = '\0';
     if (!tl__bytes_eq(text, TL_LITERAL("OK")))
-        tl__bytes_print(denied, DOCTOR_WORDS_SIZE, text);
+        tl__bytes_print(denied, DOCTOR_MESSAGE_SIZE, text);
     return true;
 }
 
@@ -234,11 +234,11 @@ static bool take_flags(void *ctx, const tl_reply *reply) {
 }
 
 static void ask_flags(server_link *l, doctor_facts *f) {
-    const char *const words[] = {"ACL", "GETUSER", f->user, NULL};
+    const char *const request[] = {"ACL", "GETUSER", f->user, NULL};
     freedom all = {.channels = doctor_before(f, 6, 2, 0)}; /* which knows none */
 
-    if (!link_ask(l, words, take_flags, &all))
-        keep_words(f->allowed_why, l);
+    if (!link_ask(l, request, take_flags, &all))
+        keep_message(f->allowed_why, l);
     else if (!all.commands || !all.keys || !all.channels)
         (void)snprintf(f->allowed_why, sizeof f->allowed_why,
                        "it may not do everything, and %s does not tell what", f->product);
@@ -283,17 +283,17 @@ static void ask_dryruns(server_link *l, doctor_facts *f) {
 
     name_keys(&all, f);
     for (int i = 0; (c = doctor_command_at(i)) && !f->allowed_why[0]; i++) {
-        const char *words[12] = {"ACL", "DRYRUN", f->user, c->name, c->sub};
+        const char *request[12] = {"ACL", "DRYRUN", f->user, c->name, c->sub};
         int n = c->sub ? 5 : 4;
         for (int a = 0; c->as && c->as[a]; a++)
-            words[n++] = word_for(c->as[a], &all);
+            request[n++] = word_for(c->as[a], &all);
         if (!(c->who & doctor_users(f)) ||
             doctor_before(f, c->since / 100, c->since % 100, 0)) /* which it doesn't know */
             continue;
-        if (link_ask(l, words, take_dryrun, f->denied[i]))
+        if (link_ask(l, request, take_dryrun, f->denied[i]))
             f->allowed[i] = f->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;
         else if (f->present[i] != COMMAND_MISSING)
-            keep_words(f->allowed_why, l);
+            keep_message(f->allowed_why, l);
     }
 }
 
@@ -303,7 +303,7 @@ static void ask_allowed(server_link *l, doctor_facts *f) {
     if (doctor_before(f, 6, 0, 0)) /* which has no users */
         return;
     if (!link_ask(l, whoami, take_name, f))
-        keep_words(f->allowed_why, l);
+        keep_message(f->allowed_why, l);
     else if (doctor_before(f, 7, 0, 0))
         ask_flags(l, f);
     else
@@ -318,20 +318,20 @@ static bool take_listeners(void *ctx, const tl_reply *reply) {
 
 /* They tell each other of themselves through the servers that they watch. */
 static void ask_sentinels(server_link *l, doctor_facts *f) {
-    static const char *const words[] = {"PUBSUB", "NUMSUB", "__sentinel__:hello", NULL};
+    static const char *const request[] = {"PUBSUB", "NUMSUB", "__sentinel__:hello", NULL};
 
-    if (!link_ask(l, words, take_listeners, &f->sentinels))
+    if (!link_ask(l, request, take_listeners, &f->sentinels))
         f->sentinels = 0;
 }
 
 /* ---- scripts ------------------------------------------------------------------------------------------- */
 
 static void ask_script(server_link *l, doctor_facts *f) {
-    static const char *const words[] = {"EVAL", "return 1", "0", NULL};
+    static const char *const request[] = {"EVAL", "return 1", "0", NULL};
 
-    f->script_ok = link_ask(l, words, NULL, NULL);
+    f->script_ok = link_ask(l, request, NULL, NULL);
     if (!f->script_ok)
-        keep_words(f->script_why, l);
+        keep_message(f->script_why, l);
 }
 
 /* ---- clocks -------------------------------------------------------------------------------------------- */
@@ -409,7 +409,7 @@ static void ask_servers(server_link *l, doctor_facts *f, const skew_track *track
     if (skew_servers_ask(&s, l, rate))
         judge_servers(f, &s, track, rate);
     else
-        keep_words(f->servers_why, l);
+        keep_message(f->servers_why, l);
     skew_servers_end(&s);
 }
 
@@ -422,7 +422,7 @@ static void ask_clocks(server_link *l, doctor_facts *f) {
 
     f->clock_watched = skew_self_measure(l, &track, &effort, rate);
     if (!f->clock_watched) {
-        keep_words(f->clock_why, l);
+        keep_message(f->clock_why, l);
         return;
     }
     f->clock_stepped = track.server_steps > 0;
@@ -456,7 +456,7 @@ static void ask_counter(server_link *l, doctor_facts *f) {
     f->counter[tl__counter(f->counter, &tag).n] = '\0';
     if (link_ask(l, get, take_counter, f))
         return;
-    if (strncmp(l->words, "WRONGTYPE", 9) == 0)
+    if (strncmp(l->message, "WRONGTYPE", 9) == 0)
         f->counted = -1;
     else
         f->counter[0] = '\0';
@@ -470,7 +470,7 @@ bool doctor_ask_info(server_link *l, doctor_facts *f) {
     if (!link_ask(l, info, take_info, f)) {
         if (!is_refusal(l))
             return false;
-        keep_words(f->info_why, l);
+        keep_message(f->info_why, l);
     }
     learn_version(f);
     if (f->version == 0)

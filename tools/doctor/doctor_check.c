@@ -94,8 +94,8 @@ static void check_version(const doctor_facts *f, doctor_report *r) {
     }
 }
 
-static bool says(const char *words, const char *what) {
-    return strstr(words, what) != NULL;
+static bool says(const char *message, const char *what) {
+    return strstr(message, what) != NULL;
 }
 
 static void check_scripts(const doctor_facts *f, doctor_report *r) {

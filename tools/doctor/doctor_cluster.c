@@ -125,7 +125,7 @@ static void check_stranger(const view *v, const cluster_node *x) {
 
 static void found_silent(const view *v, const cluster_node *x, bool needed, const char *what) {
     doctor_found(v->r, "cluster", needed ? DOCTOR_DANGER : DOCTOR_WARNING, what, x->label,
-                 x->words[0] ? x->words : "nobody knows where it is");
+                 x->message[0] ? x->message : "nobody knows where it is");
     doctor_why(v->r, "%s",
                needed      ? "locks in its slots can't be acquired, and held ones are lost"
                : !x->id[0] ? "who asks it first loses time"
@@ -139,7 +139,7 @@ static void check_led(const view *v, const cluster_node *x) {
 
     doctor_found(v->r, "cluster", needed ? DOCTOR_DANGER : DOCTOR_WARNING,
                  "the cluster leads clients to %.100s for %.60s, where it isn't to be had: %.130s",
-                 x->label, node >= 0 ? v->m->of[node].label : x->led_to, x->words);
+                 x->label, node >= 0 ? v->m->of[node].label : x->led_to, x->message);
     doctor_why(v->r, "%s",
                needed ? "locks in its slots can't be acquired, and held ones are lost"
                       : "if it takes over, locks in its slots can't be had");
@@ -154,7 +154,7 @@ static void check_silent(const view *v, unsigned i) {
     if (GUARD(refusal_is_no_outage) && x->status == STATUS_REFUSED) {
         found_silent(v, x, needed, "%.100s lets nobody in: %.200s");
         doctor_fix(v->r, "%s",
-                   doctor_is_of_tls(x->words)
+                   doctor_is_of_tls(x->message)
                        ? DOCTOR_TLS_FIX
                        : "the same users and passwords on every node (requirepass or ACL, and "
                          "masterauth): nodes don't tell each other of them");

@@ -20,8 +20,8 @@ enum { STATUS, ALARMS, MEMBERS, RIGHTS, QUESTIONS }; /* their tickets */
 typedef struct {
     tl_endpoint endpoint; /* without its secrets, which `members` has */
     bool answered, learner;
-    tl_err why;                    /* not, */
-    char words[DOCTOR_WORDS_SIZE]; /* and for a person */
+    tl_err why;                        /* not, */
+    char message[DOCTOR_MESSAGE_SIZE]; /* and for a person */
     char version[32];
     int64_t leader, id, cluster;
     bool told_alarms;
@@ -48,8 +48,8 @@ static void take_status(visit *v, const tl_reply *r) {
         !tl__reply_int(tl__reply_item(r, 4), &learner) ||
         !tl__reply_int(tl__reply_item(r, 6), &v->cluster) || version.n == 0) {
         v->why = TL_ESERVER;
-        (void)snprintf(v->words, sizeof v->words, "%s: this is no answer of etcd's JSON gateway",
-                       v->endpoint.label);
+        (void)snprintf(v->message, sizeof v->message,
+                       "%s: this is no answer of etcd's JSON gateway", v->endpoint.label);
         return;
     }
     tl__bytes_print(v->version, sizeof v->version, version);
@@ -89,7 +89,7 @@ static void take_error(visit *v, unsigned question, tl_bytes error) {
         v->nobody = v->denied && code != PERMISSION_DENIED;
     } else if (question == STATUS) {
         v->why = err == TL_EUNCERTAIN ? TL_EUNAVAILABLE : err;
-        (void)snprintf(v->words, sizeof v->words, "%s: %.150s", v->endpoint.label, out.words);
+        (void)snprintf(v->message, sizeof v->message, "%s: %.150s", v->endpoint.label, out.words);
     }
 }
 
@@ -102,9 +102,9 @@ static void on_answer(void *ctx, const tl_answer *answer) {
         take[answer->ticket](a->v, answer->reply);
     } else if (answer->ok) {
         take_error(a->v, (unsigned)answer->ticket, answer->reply->text);
-    } else if (!a->v->answered && !a->v->words[0]) {
+    } else if (!a->v->answered && !a->v->message[0]) {
         a->v->why = answer->why;
-        tl__bytes_print(a->v->words, sizeof a->v->words, answer->words);
+        tl__bytes_print(a->v->message, sizeof a->v->message, answer->words);
     }
 }
 
@@ -183,7 +183,8 @@ static bool is_old(const char *version) {
 static void check_member(const visit *v, bool alone, doctor_report *r) {
     const char *place = v->endpoint.label;
     if (!v->answered) {
-        doctor_found(r, "member", DOCTOR_WARNING, "%s could not be asked: %.150s", place, v->words);
+        doctor_found(r, "member", DOCTOR_WARNING, "%s could not be asked: %.150s", place,
+                     v->message);
         doctor_why(r, "with a majority of the members away no lock is acquired or renewed");
         doctor_fix(r, "start it, or take it out of the URL");
         return;
@@ -288,7 +289,7 @@ static int judge(const visit *v, unsigned n, const char *key, const doctor_optio
     char product[48];
     const visit *said = any_answered(v, n);
     if (!said)
-        return fail(status_of(v[0].why), "%s", v[0].words);
+        return fail(status_of(v[0].why), "%s", v[0].message);
     for (unsigned i = 0; i < n; i++)
         check_member(&v[i], said->learner, r);
     check_alarms(said, r);

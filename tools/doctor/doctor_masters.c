@@ -15,18 +15,18 @@ typedef struct {
     server_link like;
     doctor_facts *facts;
     bool asked;
-    char words[DOCTOR_WORDS_SIZE]; /* why not */
+    char message[DOCTOR_MESSAGE_SIZE]; /* why not */
 } visit;
 
 static void *ask_one(void *ctx) {
     visit *v = ctx;
     server_link l;
 
-    (void)snprintf(v->words, sizeof v->words, "out of memory");
+    (void)snprintf(v->message, sizeof v->message, "out of memory");
     if (!link_open_beside(&l, &v->like, v->of->host, v->of->port, false))
         return NULL;
     v->asked = doctor_ask(&l, v->facts);
-    (void)snprintf(v->words, sizeof v->words, "%s", v->asked ? "" : l.words);
+    (void)snprintf(v->message, sizeof v->message, "%s", v->asked ? "" : l.message);
     link_close(&l);
     return NULL;
 }
@@ -55,7 +55,7 @@ static void add_finding(doctor_report *to, const doctor_finding *x, unsigned nod
 
 static void found_unasked(const visit *v, doctor_report *one) {
     one->count = 0;
-    doctor_found(one, "cluster", DOCTOR_UNSEEN, "a master could not be asked: %s", v->words);
+    doctor_found(one, "cluster", DOCTOR_UNSEEN, "a master could not be asked: %s", v->message);
     doctor_why(one, "what endangers the locks in its slots is not known");
     doctor_fix(one, "again, when it answers");
 }
@@ -160,7 +160,7 @@ static int put_acl(const cluster_survey *m, const tl_endpoint *login, const doct
     if (!link_open_beside(&l, &like, x->host, x->port, false))
         return fail(STATUS_INTERNAL, "out of memory");
     int status = doctor_ask_info(&l, as) ? doctor_acl(as, o->acl, as->key)
-                                         : fail(l.status, "%s", l.words);
+                                         : fail(l.status, "%s", l.message);
     link_close(&l);
     tl__endpoint_wipe(&like.endpoint);
     return status;
@@ -202,16 +202,16 @@ int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, d
     cluster_survey m;
     server_link l;
     kernel_clock kernel = moment_kernel();
-    char words[240];
+    char message[240];
     int status = link_places(&l, s, &login, &own, &seeds);
 
     if (status)
-        return fail(status, "%s", l.words);
+        return fail(status, "%s", l.message);
     as->by_cluster = true;
     if (!cluster_survey_ask(&m, &login, &seeds, skew_self_rate(&kernel)))
         status = fail(STATUS_INTERNAL, "out of memory");
-    else if (m.answered == 0 && (status = cluster_survey_trouble(&m, words, sizeof words)))
-        status = fail(status, "%s", words);
+    else if (m.answered == 0 && (status = cluster_survey_trouble(&m, message, sizeof message)))
+        status = fail(status, "%s", message);
     else
         status = o->acl ? put_acl(&m, &login, o, as) : check(&m, &login, o, as, r);
     cluster_survey_end(&m);

@@ -13,8 +13,8 @@
     "nobody knows which server to ask: no lock can be acquired, renewals don't count, and held "   \
     "locks are lost"
 
-bool doctor_is_of_tls(const char *words) {
-    return GUARD(tls_is_no_login) && strstr(words, ": TLS: ") != NULL;
+bool doctor_is_of_tls(const char *message) {
+    return GUARD(tls_is_no_login) && strstr(message, ": TLS: ") != NULL;
 }
 
 static void check_answers(const sentinels *s, doctor_report *r) {
@@ -51,16 +51,16 @@ static void check_one(const sentinels *s, unsigned i, doctor_report *r) {
         doctor_fix(r, "name the Sentinels alone (port 26379, unless told otherwise); a server by "
                       "itself is redis://HOST");
     } else if (GUARD(refusal_is_no_outage) && x->status == STATUS_REFUSED) {
-        doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel lets nobody in: %s", x->words);
+        doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel lets nobody in: %s", x->message);
         doctor_why(r, "its word doesn't count: with fewer than a majority no lock is acquired");
         doctor_fix(r, "%s",
-                   doctor_is_of_tls(x->words)
+                   doctor_is_of_tls(x->message)
                        ? DOCTOR_TLS_FIX
                        : "TIDELOCK_SENTINEL_USER and TIDELOCK_SENTINEL_PASSWORD (sentinel_user, "
                          "sentinel_password) are the Sentinels' login; that in the URL is the "
                          "master's");
     } else if (x->status) {
-        doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel doesn't answer: %s", x->words);
+        doctor_found(r, "sentinels", DOCTOR_WARNING, "a Sentinel doesn't answer: %s", x->message);
         doctor_why(r, "with fewer than a majority no lock is acquired, and there is no failover");
         doctor_fix(r,
                    i < s->seeds ? "start it, or take it out of the URL"

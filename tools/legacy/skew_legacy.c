@@ -158,7 +158,7 @@ static void judge(const skew_listen *listening, skew_host *hosts, int count) {
 }
 
 static void tell(const skew_listen *listening, skew_result *r) {
-    r->cost = listening->words;
+    r->cost = listening->message;
     if (listening->aborted) {
         r->unheard = "listening was given up before its time, so some commands were not seen";
         r->unheard_advice =

@@ -20,7 +20,7 @@ typedef struct {
     bool began, failed;
     bool by_id; /* the server can list one client */
     int breaks, status;
-    char words[240];
+    char message[240];
 } monitor_link;
 
 bool skew_listen_begin(skew_listen *x, const skew_listen_options *options) {
@@ -62,13 +62,13 @@ static void take_line(skew_listen *x, tl_bytes line) {
 
 /* ---- the connection --------------------------------------------------------------------------- */
 
-static void fail_with(monitor_link *e, int status, const char *what, tl_bytes words) {
+static void fail_with(monitor_link *e, int status, const char *what, tl_bytes message) {
     char text[200];
 
-    tl__bytes_print(text, sizeof text, words);
+    tl__bytes_print(text, sizeof text, message);
     e->failed = true;
     e->status = status;
-    (void)snprintf(e->words, sizeof e->words, "%s%s", what, text);
+    (void)snprintf(e->message, sizeof e->message, "%s%s", what, text);
 }
 
 static void heard(void *ctx, const tl_reply *reply) {
@@ -93,12 +93,12 @@ static void ask(monitor_link *e) {
 }
 
 /* What is missed meanwhile makes no edge wrong: it may only be missing. */
-static void lost(void *ctx, tl_bytes words) {
+static void lost(void *ctx, tl_bytes message) {
     monitor_link *e = ctx;
 
     skew_passive_missed(&e->x->passive);
     if (!e->began || ++e->breaks > BREAKS_MOST)
-        fail_with(e, STATUS_UNAVAILABLE, "MONITOR: ", words);
+        fail_with(e, STATUS_UNAVAILABLE, "MONITOR: ", message);
     else if (!e->failed)
         ask(e);
 }
@@ -129,8 +129,8 @@ static bool look(monitor_link *e, server_link *l) {
     one[3] = tl__bytes_from_int(id, b.id).p;
     e->by_id = e->by_id && b.id > 0 && link_ask(l, one, take_backlog, &b);
     if (!e->by_id && !link_ask(l, all, take_backlog, &b)) {
-        char why[sizeof l->words];
-        (void)snprintf(why, sizeof why, "%s", l->words);
+        char why[sizeof l->message];
+        (void)snprintf(why, sizeof why, "%s", l->message);
         fail_with(e, l->status,
                   "what MONITOR costs can't be watched: CLIENT LIST: ", tl__bytes_of(why));
         return false;
@@ -143,7 +143,7 @@ static bool look(monitor_link *e, server_link *l) {
 
 static void count_cost(skew_listen *x) {
     (void)snprintf(
-        x->words, sizeof x->words,
+        x->message, sizeof x->message,
         "MONITOR %s %lld.%lld s: %lld commands, %lld kB; the server kept %lld kB of them "
         "at most",
         x->aborted ? "was given up, as the server kept too much, after" : "ran for",
@@ -211,7 +211,7 @@ bool skew_listen_run(skew_listen *x, server_link *l, const skew_effort *effort) 
     count_cost(x);
     if (e.failed) {
         l->status = e.status;
-        (void)snprintf(l->words, sizeof l->words, "%s", e.words);
+        (void)snprintf(l->message, sizeof l->message, "%s", e.message);
     }
     return !e.failed;
 }

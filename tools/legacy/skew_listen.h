@@ -9,7 +9,7 @@
 #include "skew/legacy_hooks.h"
 
 #define SKEW_BACKLOG_MOST (1 << 20) /**< bytes that the server may keep for us */
-#define SKEW_LISTEN_WORDS 160
+#define SKEW_LISTEN_MESSAGE 160
 
 typedef struct {
     int64_t passive_ms;
@@ -22,9 +22,9 @@ struct skew_listen {
     skew_listen_options options;
     skew_passive passive;
     int64_t took_ms, commands, bytes, backlog_most;
-    int64_t strange;               /**< lines that are none of MONITOR's */
-    bool aborted;                  /**< the backlog was too long */
-    char words[SKEW_LISTEN_WORDS]; /**< what it has cost */
+    int64_t strange;                   /**< lines that are none of MONITOR's */
+    bool aborted;                      /**< the backlog was too long */
+    char message[SKEW_LISTEN_MESSAGE]; /**< what it has cost */
 };
 
 /** Returns false when there is no memory. */
@@ -32,7 +32,7 @@ bool skew_listen_begin(skew_listen *listening, const skew_listen_options *option
 void skew_listen_end(skew_listen *listening);
 
 /** Listen; the link serves to look after the server meanwhile. Blocks for options.passive_ms and some limits of
- *  5 s at most, or until effort->go_on says so. False: l->status and l->words say why. */
+ *  5 s at most, or until effort->go_on says so. False: l->status and l->message say why. */
 bool skew_listen_run(skew_listen *listening, server_link *l, const skew_effort *effort);
 
 #endif

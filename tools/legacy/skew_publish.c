@@ -47,10 +47,10 @@ int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t
     (void)snprintf(valid, sizeof valid, "%lld", (long long)for_ms);
     (void)snprintf(by, sizeof by, "%s %lld", host, (long long)getpid());
     (void)snprintf(now, sizeof now, "%lld000", (long long)r->at_ms);
-    const char *const words[] = {"EVAL", script, "1", key, skew_verdict_name(r->verdict),
-                                 worst,  valid,  by,  now, r->reason,
-                                 NULL};
-    if (link_ask(l, words, take_any, NULL))
+    const char *const request[] = {"EVAL", script, "1", key, skew_verdict_name(r->verdict),
+                                   worst,  valid,  by,  now, r->reason,
+                                   NULL};
+    if (link_ask(l, request, take_any, NULL))
         return 0;
-    return fail(l->status, "--publish: %s", l->words);
+    return fail(l->status, "--publish: %s", l->message);
 }

@@ -14,9 +14,9 @@ typedef struct {
     tl_seeds seeds;
 } places;
 
-static int refuse(server_link *l, int status, const char *words) {
+static int refuse(server_link *l, int status, const char *message) {
     l->status = status;
-    (void)snprintf(l->words, sizeof l->words, "%s", words);
+    (void)snprintf(l->message, sizeof l->message, "%s", message);
     return status;
 }
 
@@ -28,7 +28,7 @@ static void wipe(places *p) {
     free(p);
 }
 
-/* NULL: l->status and l->words say why. */
+/* NULL: l->status and l->message say why. */
 static places *find_places(server_link *l, const server *s) {
     const tl_client_options login = server_login(s);
     bool own = s->url && !s->from_env;
@@ -42,7 +42,7 @@ static places *find_places(server_link *l, const server *s) {
     if (tl__endpoint_parse_seeds(&p->master, &p->own.secret, &p->seeds,
                                  s->url ? s->url : "local:", &err)) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
-        (void)snprintf(l->words, sizeof l->words, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
+        (void)snprintf(l->message, sizeof l->message, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
                        err.message);
     } else if (p->seeds.etcd) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG,
@@ -51,7 +51,7 @@ static places *find_places(server_link *l, const server *s) {
     } else if (p->seeds.quorum) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(
-            l->words, sizeof l->words,
+            l->message, sizeof l->message,
             "redis+quorum: names several servers, and one is to be asked here: give it the "
             "URL of each, as redis://HOST");
     } else if (tl__endpoint_add(&p->master, &p->own.files, &login, &err)) {
@@ -97,7 +97,7 @@ static int lead(server_link *l, const sentinels *heard) {
     const tl_sentinel_view *m = heard->verdict.master;
 
     if (!heard->verdict.sure)
-        return l->status = sentinels_trouble(heard, l->words, sizeof l->words);
+        return l->status = sentinels_trouble(heard, l->message, sizeof l->message);
     return link_turn(l, m->host, m->port) ? 0 : no_memory(l);
 }
 
@@ -139,7 +139,7 @@ int link_open_quietly(server_link *l, const server *s) {
 int link_open(server_link *l, const server *s) {
     int status = link_open_quietly(l, s);
 
-    return status ? fail(status, "%s", l->words) : 0;
+    return status ? fail(status, "%s", l->message) : 0;
 }
 
 int link_open_by(server_link *l, const server *s, sentinels *ret) {
@@ -149,7 +149,7 @@ int link_open_by(server_link *l, const server *s, sentinels *ret) {
     if (status == 0 || ret->count > 0)
         return 0;
     link_close(l);
-    return fail(status, "%s", l->words);
+    return fail(status, "%s", l->message);
 }
 
 int link_places(server_link *l, const server *s, tl_endpoint *ret_login, link_login *ret_own,
@@ -185,7 +185,7 @@ int link_replicas(server_link *l, const server *s, sentinel_replicas *ret) {
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
-/* Whom they name now. False: l->status and l->words say why nobody is. */
+/* Whom they name now. False: l->status and l->message say why nobody is. */
 static bool ask_again(server_link *l, const server *s, sentinels *heard) {
     places *p = find_places(l, s);
     bool ok = p && sentinels_ask(heard, &p->login, &p->seeds, false);
@@ -195,7 +195,7 @@ static bool ask_again(server_link *l, const server *s, sentinels *heard) {
     if (p && !ok)
         (void)no_memory(l);
     else if (ok && !heard->verdict.sure)
-        l->status = sentinels_trouble(heard, l->words, sizeof l->words);
+        l->status = sentinels_trouble(heard, l->message, sizeof l->message);
     if (p)
         wipe(p);
     return ok && heard->verdict.sure;

@@ -17,7 +17,7 @@ typedef struct {
     char owner[TL_HOST_SIZE];
     uint16_t owner_port;
     int status; /* 0: it has answered */
-    char words[240];
+    char message[240];
 } question;
 
 /* ---- one of them ----------------------------------------------------------------------------- */
@@ -47,17 +47,17 @@ static bool ask_node(question *q, server_link *l) {
         return true;
     q->status = l->status;
     if (!l->error)
-        (void)snprintf(q->words, sizeof q->words, "%.230s", l->words);
-    else if (strstr(l->words, "cluster support disabled")) {
+        (void)snprintf(q->message, sizeof q->message, "%.230s", l->message);
+    else if (strstr(l->message, "cluster support disabled")) {
         q->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
-        (void)snprintf(q->words, sizeof q->words,
+        (void)snprintf(q->message, sizeof q->message,
                        "%.120s is no node of a cluster: give its URL as redis://",
                        l->endpoint.label);
     } else if (l->lacks)
-        (void)snprintf(q->words, sizeof q->words, LINK_NO_CLUSTER, l->endpoint.label);
+        (void)snprintf(q->message, sizeof q->message, LINK_NO_CLUSTER, l->endpoint.label);
     else
-        (void)snprintf(q->words, sizeof q->words, "%.120s: CLUSTER SLOTS: %.90s", l->endpoint.label,
-                       l->words);
+        (void)snprintf(q->message, sizeof q->message, "%.120s: CLUSTER SLOTS: %.90s",
+                       l->endpoint.label, l->message);
     return false;
 }
 
@@ -67,7 +67,7 @@ static void *ask_one(void *ctx) {
 
     if (!link_open_beside(&l, q->like, q->host, q->port, false)) {
         q->status = STATUS_INTERNAL;
-        (void)snprintf(q->words, sizeof q->words, "out of memory");
+        (void)snprintf(q->message, sizeof q->message, "out of memory");
         return NULL;
     }
     (void)ask_node(q, &l);
@@ -126,16 +126,16 @@ static void tell(server_link *l, const question *q, unsigned n, uint16_t slot) {
     l->error = false;
     l->status = answered == 0 && who ? who->status : STATUS_UNAVAILABLE;
     if (answered > 0)
-        (void)snprintf(l->words, sizeof l->words,
+        (void)snprintf(l->message, sizeof l->message,
                        "slot %u of the cluster has no master: \"tidelock doctor\" says what is "
                        "wrong",
                        (unsigned)slot);
     else if (n == 1 && who)
-        (void)snprintf(l->words, sizeof l->words, "%s", who->words);
+        (void)snprintf(l->message, sizeof l->message, "%s", who->message);
     else
-        (void)snprintf(l->words, sizeof l->words,
+        (void)snprintf(l->message, sizeof l->message,
                        "none of the %u nodes in the URL leads to a cluster: %.170s", n,
-                       who ? who->words : "no answer");
+                       who ? who->message : "no answer");
 }
 
 static bool turn(server_link *l, const char *host, uint16_t port) {
@@ -143,7 +143,7 @@ static bool turn(server_link *l, const char *host, uint16_t port) {
     if (link_turn(l, host, port))
         return true;
     l->status = STATUS_INTERNAL;
-    (void)snprintf(l->words, sizeof l->words, "out of memory");
+    (void)snprintf(l->message, sizeof l->message, "out of memory");
     return false;
 }
 
@@ -161,7 +161,7 @@ bool seeds_lead(server_link *l, const tl_endpoint *login, const tl_seeds *seeds,
 
     if (!q) {
         l->status = STATUS_INTERNAL;
-        (void)snprintf(l->words, sizeof l->words, "out of memory");
+        (void)snprintf(l->message, sizeof l->message, "out of memory");
         return false;
     }
     ask_all(q, seeds, &like, slot);

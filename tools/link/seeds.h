@@ -8,7 +8,7 @@
 #include "wire/slots.h"
 
 /** Turn the link to the node that has the key's slot, as most of the seeds say, which are asked all at once; login: how they
- *  let us in, and its TLS. False: l->status and l->words say why there is none. */
+ *  let us in, and its TLS. False: l->status and l->message say why there is none. */
 bool seeds_lead(server_link *l, const tl_endpoint *login, const tl_seeds *seeds, const char *key);
 
 /** The same by what the link was told last (MOVED), else by what its node says now; it stays where it is if that has the

@@ -115,7 +115,7 @@ static bool ask_for_master(question *q, server_link *l) {
         q->view.alone = !link_ask(l, others, take_others, q);
         return !q->view.alone || l->error; /* who may not, may do the rest */
     }
-    if (q->named && !(l->error && strstr(l->words, "No such master")))
+    if (q->named && !(l->error && strstr(l->message, "No such master")))
         return false;
     q->view.kind = TL_VIEW_UNKNOWN;
     q->view.run = q->run_id[0] ? hash(q->run_id) : 0;
@@ -130,13 +130,13 @@ static void say_why(sentinel *s, const server_link *l) {
     if (s->stranger)
         s->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
     if (s->stranger)
-        (void)snprintf(s->words, sizeof s->words, "%.100s is no Sentinel", label);
-    else if (l->error && strncmp(l->words, "NOAUTH", 6) == 0)
-        (void)snprintf(s->words, sizeof s->words, "%.100s: the Sentinel asks for a password",
+        (void)snprintf(s->message, sizeof s->message, "%.100s is no Sentinel", label);
+    else if (l->error && strncmp(l->message, "NOAUTH", 6) == 0)
+        (void)snprintf(s->message, sizeof s->message, "%.100s: the Sentinel asks for a password",
                        label);
     else
-        (void)snprintf(s->words, sizeof s->words, l->error ? "%.100s: %.130s" : "%.0s%.230s", label,
-                       l->words);
+        (void)snprintf(s->message, sizeof s->message, l->error ? "%.100s: %.130s" : "%.0s%.230s",
+                       label, l->message);
 }
 
 static void *ask_one(void *ctx) {
@@ -148,7 +148,7 @@ static void *ask_one(void *ctx) {
 
     if (!link_open_beside(&l, q->like, s->host, s->port, false)) {
         s->status = STATUS_INTERNAL;
-        (void)snprintf(s->words, sizeof s->words, "out of memory");
+        (void)snprintf(s->message, sizeof s->message, "out of memory");
         return NULL;
     }
     memcpy(s->label, l.endpoint.label, sizeof s->label);
@@ -156,7 +156,7 @@ static void *ask_one(void *ctx) {
     ok = ok && (link_ask(&l, id, take_id, q) || l.error);  /* not before 6.2 */
     ok = ok && ask_for_master(q, &l);
     s->status = ok ? 0 : l.status;
-    s->words[0] = '\0';
+    s->message[0] = '\0';
     if (!ok)
         say_why(s, &l);
     q->all->view[q->which] = ok ? q->view : (tl_sentinel_view){.kind = TL_VIEW_NONE};
@@ -252,7 +252,7 @@ static bool take_replicas(void *ctx, const tl_reply *reply) {
 
 /* One that was added a moment ago may be known to some of them alone. */
 bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_replicas *ret) {
-    const char *const words[] = {"SENTINEL", "SLAVES", s->master, NULL};
+    const char *const request[] = {"SENTINEL", "SLAVES", s->master, NULL};
     server_link like = {.endpoint = *login}, l;
     bool answered = false;
 
@@ -260,7 +260,7 @@ bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_r
     for (unsigned i = 0; i < s->count; i++) {
         if (s->of[i].status || !link_open_beside(&l, &like, s->of[i].host, s->of[i].port, false))
             continue;
-        answered = link_ask(&l, words, take_replicas, ret) || answered;
+        answered = link_ask(&l, request, take_replicas, ret) || answered;
         link_close(&l);
     }
     tl__endpoint_wipe(&like.endpoint);
@@ -291,7 +291,7 @@ int sentinels_trouble(const sentinels *s, char *to, size_t size) {
         (void)snprintf(to, size, "%s: " TL_SENTINELS_NAMELESS, s->master);
     else if (v->answered < v->majority)
         (void)snprintf(to, size, "%s: no majority of the Sentinels: %u of %u answer (%.160s)",
-                       s->master, v->answered, v->total, who ? who->words : "no answer");
+                       s->master, v->answered, v->total, who ? who->message : "no answer");
     else
         (void)snprintf(to, size, "%s: the Sentinels don't agree yet on who is the master",
                        s->master);

@@ -14,7 +14,7 @@ typedef struct {
     uint16_t port;
     char label[TL_HOST_SIZE + 16];
     int status; /**< 0: it has answered; else why not, as the exit status that it means, */
-    char words[240];
+    char message[240];
     bool stranger;    /**< it is no Sentinel */
     int64_t quorum;   /**< how many must find the master down; 0: not told */
     int64_t replicas; /**< of the master, that it knows, also of those that are away */

@@ -24,17 +24,17 @@ static void take_redirect(server_link *l, tl_bytes error) {
     l->to_port = host.n < sizeof l->to_host ? r.node.port : 0;
     tl__bytes_print(l->to_host, sizeof l->to_host, l->to_port ? host : (tl_bytes){0});
     if (r.kind == TL_MOVED)
-        (void)snprintf(l->words, sizeof l->words,
+        (void)snprintf(l->message, sizeof l->message,
                        "%.100s is a node of a cluster, of which another has these keys (%.60s:%u): "
                        "redis+cluster:// leads there",
                        l->endpoint.label, l->to_host, (unsigned)l->to_port);
     else if (r.kind == TL_ASK || r.kind == TL_TRY_AGAIN)
-        (void)snprintf(l->words, sizeof l->words,
+        (void)snprintf(l->message, sizeof l->message,
                        "%.100s: the slot of these keys is being moved to another node of the "
                        "cluster: try again when that is done",
                        l->endpoint.label);
     else if (r.kind == TL_CLUSTER_DOWN)
-        (void)snprintf(l->words, sizeof l->words,
+        (void)snprintf(l->message, sizeof l->message,
                        "%.100s: CLUSTERDOWN: the cluster is down, or the slot of these keys has no "
                        "master: \"tidelock doctor\" says why",
                        l->endpoint.label);
@@ -42,8 +42,9 @@ static void take_redirect(server_link *l, tl_bytes error) {
 
 /* An address that isn't the user's own. */
 static void blame_cluster(server_link *l) {
-    size_t n = strlen(l->words);
-    (void)snprintf(l->words + n, sizeof l->words - n, " (an address that the cluster announces)");
+    size_t n = strlen(l->message);
+    (void)snprintf(l->message + n, sizeof l->message - n,
+                   " (an address that the cluster announces)");
 }
 
 static void answered(void *ctx, const tl_answer *answer) {
@@ -56,17 +57,17 @@ static void answered(void *ctx, const tl_answer *answer) {
     l->status = !answer->ok ? status_of(answer->why)
                 : error     ? status_of_error(answer->reply->text)
                             : STATUS_UNAVAILABLE;
-    tl_bytes words = !answer->ok ? answer->words
-                     : error     ? answer->reply->text
-                                 : TL_LITERAL("malformed reply from the server");
-    tl__bytes_print(l->words, sizeof l->words, words);
+    tl_bytes message = !answer->ok ? answer->words
+                       : error     ? answer->reply->text
+                                   : TL_LITERAL("malformed reply from the server");
+    tl__bytes_print(l->message, sizeof l->message, message);
     if (error)
         take_redirect(l, answer->reply->text);
     else if (!answer->ok && l->announced)
         blame_cluster(l);
     l->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
     if (l->lacks)
-        tl__lacks(l->words, sizeof l->words, answer->reply->text, l->needer);
+        tl__lacks(l->message, sizeof l->message, answer->reply->text, l->needer);
 }
 
 static void connected(void *ctx, const tl_interval *bracket, tl_mono now) {
@@ -127,7 +128,7 @@ static void await(server_link *l) {
     }
 }
 
-static bool ask(server_link *l, const tl_bytes *words, size_t n,
+static bool ask(server_link *l, const tl_bytes *request, size_t n,
                 bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_mono now = tl__mono_now();
     tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
@@ -135,14 +136,14 @@ static bool ask(server_link *l, const tl_bytes *words, size_t n,
 
     c->form = TL_ARGV;
     for (size_t i = 0; i < n && i < TL_ARGV_MAX; i++)
-        c->argv[c->argc++] = words[i];
+        c->argv[c->argc++] = request[i];
     l->take = take;
     l->ctx = ctx;
     l->done = l->ok = l->error = l->lacks = false;
     l->elsewhere = TL_NOT_ELSEWHERE;
     if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
         l->status = STATUS_INTERNAL;
-        (void)snprintf(l->words, sizeof l->words, "out of memory");
+        (void)snprintf(l->message, sizeof l->message, "out of memory");
         return false;
     }
     await(l);
@@ -172,8 +173,8 @@ static bool take_product(void *ctx, const tl_reply *reply) {
 }
 
 bool link_product(server_link *l, char product[INFO_PRODUCT_SIZE]) {
-    static const char *const words[] = {"INFO", NULL};
-    return link_ask(l, words, take_product, product);
+    static const char *const request[] = {"INFO", NULL};
+    return link_ask(l, request, take_product, product);
 }
 
 /* Behind what the server lacks, which version it is of; all else is as that was answered. */
@@ -181,17 +182,17 @@ static void add_product(server_link *l) {
     static const char *const info[] = {"INFO", NULL};
     const tl_needer *needer = l->needer;
     kind k = {.mode = ""};
-    char was[sizeof l->words];
+    char was[sizeof l->message];
     int status = l->status;
 
-    memcpy(was, l->words, sizeof was);
+    memcpy(was, l->message, sizeof was);
     l->needer = NULL;
     bool known = link_ask(l, info, take_kind, &k);
     bool sentinel = strcmp(k.mode, "sentinel") == 0;
     if (sentinel)
-        (void)snprintf(l->words, sizeof l->words, "%.100s: " IS_SENTINEL, l->endpoint.label);
+        (void)snprintf(l->message, sizeof l->message, "%.100s: " IS_SENTINEL, l->endpoint.label);
     else
-        (void)snprintf(l->words, sizeof l->words, known ? "%s; this one is %s" : "%s", was,
+        (void)snprintf(l->message, sizeof l->message, known ? "%s; this one is %s" : "%s", was,
                        k.product);
     l->needer = needer;
     l->status = sentinel ? STATUS_INTERNAL : status; /* as the library's TL_ESERVER */
@@ -199,25 +200,25 @@ static void add_product(server_link *l) {
     l->error = l->lacks = true;
 }
 
-bool link_ask_bytes(server_link *l, const tl_bytes *words, size_t n,
+bool link_ask_bytes(server_link *l, const tl_bytes *request, size_t n,
                     bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
-    bool ok = ask(l, words, n, take, ctx);
+    bool ok = ask(l, request, n, take, ctx);
 
     if (l->lacks && l->needer)
         add_product(l);
     return ok;
 }
 
-bool link_ask(server_link *l, const char *const *words,
+bool link_ask(server_link *l, const char *const *request,
               bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_bytes argv[TL_ARGV_MAX];
     size_t n = 0;
 
-    for (; n < TL_ARGV_MAX && words[n]; n++)
-        argv[n] = tl__bytes_of(words[n]);
-    if (n == TL_ARGV_MAX && words[n]) {
+    for (; n < TL_ARGV_MAX && request[n]; n++)
+        argv[n] = tl__bytes_of(request[n]);
+    if (n == TL_ARGV_MAX && request[n]) {
         l->status = STATUS_INTERNAL;
-        (void)snprintf(l->words, sizeof l->words, "%s: more arguments than fit", words[0]);
+        (void)snprintf(l->message, sizeof l->message, "%s: more arguments than fit", request[0]);
         return false;
     }
     return link_ask_bytes(l, argv, n, take, ctx);

@@ -29,7 +29,7 @@ typedef struct {
     uint16_t to_port;           /**< 0: it isn't said */
     bool announced;             /**< the address is one that a cluster's nodes tell of */
     int status;                 /**< not ok: the exit status that it means */
-    char words[240];
+    char message[240];
     const tl_needer
         *needer; /**< NULL, or who asks: then what the server lacks is told with its version */
 } server_link;
@@ -51,12 +51,12 @@ bool link_open_beside(server_link *l, const server_link *other, const char *host
 void link_close(server_link *l);
 
 /** Ask with the words of a command, up to a NULL, and give the answer to take (may be NULL), for 5 s at
- *  most. False: l->status and l->words say why. */
-bool link_ask(server_link *l, const char *const *words,
+ *  most. False: l->status and l->message say why. */
+bool link_ask(server_link *l, const char *const *request,
               bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 /** The same with `n` words (TL_ARGV_MAX at most) of any bytes. */
-bool link_ask_bytes(server_link *l, const tl_bytes *words, size_t n,
+bool link_ask_bytes(server_link *l, const tl_bytes *request, size_t n,
                     bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 /** What the server is, as info_product; false: it doesn't say. */

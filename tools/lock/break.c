@@ -103,7 +103,7 @@ static int break_with(const server *s, tl_client *client, const char *key, const
     return broke(s, code, &v, &err);
 }
 
-static int break_function(const server *s, const void *given, const operands *words) {
+static int break_function(const server *s, const void *given, const operands *args) {
     const break_options *o = given;
     tl_client *client;
 
@@ -112,7 +112,7 @@ static int break_function(const server *s, const void *given, const operands *wo
     int status = server_open(s, "break", NULL, &client);
     if (status)
         return status;
-    status = break_with(s, client, words->word[0], o);
+    status = break_with(s, client, args->word[0], o);
     tl_client_close(client);
     return status;
 }
@@ -127,7 +127,7 @@ const command break_row = {
     .defaults = &defaults,
     .size = sizeof defaults,
     .legacy = FROM_LEGACY(legacy_break_part),
-    .words_min = 1,
-    .words_max = 1,
+    .args_min = 1,
+    .args_max = 1,
     .function = break_function,
 };

@@ -335,9 +335,9 @@ static int rounds(list *l) {
     return watching && l->sig == SIGINT ? STATUS_OK : signals_status(l->sig);
 }
 
-static int inspect_function(const server *s, const void *given, const operands *words) {
+static int inspect_function(const server *s, const void *given, const operands *args) {
     const inspect_options *o = given;
-    list l = {.o = o, .pattern = words->words ? words->word[0] : NULL, .server = s};
+    list l = {.o = o, .pattern = args->count ? args->word[0] : NULL, .server = s};
     signals sigs;
 
     if (o->watch_ms == 0)
@@ -365,6 +365,6 @@ const command inspect_row = {
     .defaults = &defaults,
     .size = sizeof defaults,
     .legacy = FROM_LEGACY(legacy_inspect_part),
-    .words_max = 1,
+    .args_max = 1,
     .function = inspect_function,
 };

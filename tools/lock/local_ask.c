@@ -11,11 +11,11 @@ static void answered(void *ctx, const tl_answer *answer) {
     l->done = true;
     l->ok = answer->ok && answer->reply->type != TL_REPLY_ERROR &&
             (!l->take || l->take(l->ctx, answer->reply));
-    tl_bytes words = !answer->ok ? answer->words
-                     : answer->reply->type == TL_REPLY_ERROR
-                         ? answer->reply->text
-                         : TL_LITERAL("malformed reply from the server");
-    tl__bytes_print(l->words, sizeof l->words, words);
+    tl_bytes message = !answer->ok ? answer->words
+                       : answer->reply->type == TL_REPLY_ERROR
+                           ? answer->reply->text
+                           : TL_LITERAL("malformed reply from the server");
+    tl__bytes_print(l->message, sizeof l->message, message);
 }
 
 bool local_ask_open(local_line *l, const tl_endpoint *endpoint, bool sentinel) {
@@ -57,20 +57,20 @@ static void await(local_line *l) {
     }
 }
 
-bool local_ask(local_line *l, const char *const *words,
+bool local_ask(local_line *l, const char *const *request,
                bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_mono now = tl__mono_now();
     tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LOCAL_ANSWER_MS)};
     tl_command *c = &send.command[0];
 
     c->form = TL_ARGV;
-    for (; *words; words++)
-        c->argv[c->argc++] = tl__bytes_of(*words);
+    for (; *request; request++)
+        c->argv[c->argc++] = tl__bytes_of(*request);
     l->take = take;
     l->ctx = ctx;
     l->done = l->ok = false;
     if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
-        (void)snprintf(l->words, sizeof l->words, "out of memory");
+        (void)snprintf(l->message, sizeof l->message, "out of memory");
         return false;
     }
     await(l);

@@ -15,7 +15,7 @@ typedef struct {
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
     void *ctx;
     bool done, ok;
-    char words[240]; /**< not ok: why */
+    char message[240]; /**< not ok: why */
 } local_line;
 
 /** Neither connects nor blocks. sentinel: it is one, which knows no TIME. false: out of memory. */
@@ -24,8 +24,8 @@ bool local_ask_open(local_line *l, const tl_endpoint *endpoint, bool sentinel);
 bool local_ask_open_etcd(local_line *l, const tl_endpoint *login, const tl_seeds *seeds);
 void local_ask_close(local_line *l);
 
-/** The words of a command, up to a NULL; the answer goes to `take`, which may be NULL. */
-bool local_ask(local_line *l, const char *const *words,
+/** request: the words of a command, up to a NULL; the answer goes to `take`, which may be NULL. */
+bool local_ask(local_line *l, const char *const *request,
                bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 #endif

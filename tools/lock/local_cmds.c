@@ -180,10 +180,10 @@ static int count_locks(local *l, local_line *to, tl_client *client) {
     do {
         char cursor[TL_INT_SIZE];
         memcpy(cursor, b.cursor, sizeof cursor);
-        const char *const words[] = {"SCAN", cursor, "COUNT", "1000", NULL};
-        if (!local_ask(to, words, take_batch, &b)) {
+        const char *const request[] = {"SCAN", cursor, "COUNT", "1000", NULL};
+        if (!local_ask(to, request, take_batch, &b)) {
             batch_clear(&b);
-            return fail(STATUS_UNAVAILABLE, "local: %s", to->words);
+            return fail(STATUS_UNAVAILABLE, "local: %s", to->message);
         }
         for (size_t i = 0; ok && i < b.count; i++)
             ok = count_lock(l, client, tl__bytes(b.name[i], b.len[i]), &err);
@@ -233,7 +233,7 @@ static int ask_all(local *l, local_line *to) {
 
     if (!local_ask(to, info, take_info, l) || !local_ask(to, size, take_count, l))
         return fail(STATUS_UNAVAILABLE, "%s (pid %lld; \"tidelock local stop --force\" kills it)",
-                    to->words, (long long)l->pid);
+                    to->message, (long long)l->pid);
     if (tl_client_open(&options, &client, &err))
         return fail(status_of(err.code), "%s", err.message);
     int status = count_locks(l, to, client);
@@ -323,7 +323,7 @@ static int stop_by_force(local *l, local_line *to) {
         return await_end(l);
     }
     return kill_it(l) ? await_end(l)
-                      : fail(STATUS_UNAVAILABLE, "%s, and its pid is not known", to->words);
+                      : fail(STATUS_UNAVAILABLE, "%s, and its pid is not known", to->message);
 }
 
 static int stop(local *l, local_line *to, bool force) {
@@ -347,29 +347,29 @@ static int stop(local *l, local_line *to, bool force) {
 /* ---- the row --------------------------------------------------------------------------------- */
 
 /* Beside the directory of the private server, which it has nothing to do with. */
-static int demo(const server *s, const local_options *o, const operands *words) {
+static int demo(const server *s, const local_options *o, const operands *args) {
     local l = {.dir = -1};
     if (o->json || o->format || o->force)
         return fail(STATUS_USAGE, "local demo: it takes no options");
-    if (words->words < 2)
+    if (args->count < 2)
         return fail(STATUS_USAGE,
                     "local demo: say sentinel, cluster, quorum, etcd, status or stop");
     int status = find_place(s, &l);
-    return status ? status : local_demo(l.endpoint.dir, words->word[1]);
+    return status ? status : local_demo(l.endpoint.dir, args->word[1]);
 }
 
-static int local_function(const server *s, const void *given, const operands *words) {
+static int local_function(const server *s, const void *given, const operands *args) {
     const local_options *o = given;
-    const char *what = words->word[0];
+    const char *what = args->word[0];
     bool stops = strcmp(what, "stop") == 0;
     local l;
     local_line to;
 
     if (strcmp(what, "demo") == 0)
-        return demo(s, o, words);
+        return demo(s, o, args);
     if (!stops && strcmp(what, "status") != 0)
         return fail(STATUS_USAGE, "local: say status, stop or demo");
-    if (words->words > 1)
+    if (args->count > 1)
         return fail(STATUS_USAGE, "local %s: too many arguments", what);
     if (stops ? o->json || o->format : o->force)
         return fail(STATUS_USAGE, "local %s: %s is not for this", what,
@@ -397,7 +397,7 @@ const command local_row = {
         "Exit status: 0 it runs, or is stopped now; status: 1 it does not run.\n",
     .options = local_table,
     .size = sizeof(local_options),
-    .words_min = 1,
-    .words_max = 2,
+    .args_min = 1,
+    .args_max = 2,
     .function = local_function,
 };

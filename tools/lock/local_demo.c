@@ -165,12 +165,12 @@ static bool open_line(const demo *d, int i, local_line *l) {
                           : local_ask_open(l, &e, is_sentinel(d, i)));
 }
 
-static bool ask(const demo *d, int i, const char *const *words,
+static bool ask(const demo *d, int i, const char *const *request,
                 bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     local_line l;
     if (!open_line(d, i, &l))
         return false;
-    bool ok = local_ask(&l, words, take, ctx);
+    bool ok = local_ask(&l, request, take, ctx);
     local_ask_close(&l);
     return ok;
 }
@@ -203,13 +203,13 @@ static bool take_status(void *ctx, const tl_reply *reply) {
 
 /* "": no answer */
 static const char *role_of(const demo *d, int i, char room[16]) {
-    static const char *const words[] = {"ROLE", NULL}, *const status[] = {"STATUS", NULL};
+    static const char *const request[] = {"ROLE", NULL}, *const status[] = {"STATUS", NULL};
     room[0] = '\0';
     if (d->kind->etcd)
         return ask(d, i, status, take_status, room) ? room : "";
     if (is_sentinel(d, i))
         return answers(d, i) ? "Sentinel" : "";
-    if (!ask(d, i, words, take_role, room))
+    if (!ask(d, i, request, take_role, room))
         return "";
     return strcmp(room, "slave") == 0 ? "replica" : room;
 }
@@ -252,7 +252,7 @@ static pid_t pid_of(const demo *d, int i) {
 }
 
 static void end_one(const demo *d, int i) {
-    static const char *const words[] = {"SHUTDOWN", "NOSAVE", NULL};
+    static const char *const request[] = {"SHUTDOWN", "NOSAVE", NULL};
     pid_t pid = pid_of(d, i);
     if (pid == 0)
         return;
@@ -261,7 +261,7 @@ static void end_one(const demo *d, int i) {
         (void)kill(pid,
                    SIGKILL); /* nothing is kept; told to end, a leader looks for another first */
     else
-        (void)ask(d, i, words, NULL, NULL);
+        (void)ask(d, i, request, NULL, NULL);
     for (int ms = 0; pid_of(d, i) == pid && ms < END_MS; ms += NAP_MS)
         (void)poll(NULL, 0, NAP_MS);
     if (pid_of(d, i) == pid)
@@ -535,9 +535,9 @@ static int let_vote(const demo *d) {
         "local run, history = string.match(t, '\\nrun_id:(%x+)'), string.match(t, "
         "'\\nmaster_replid:(%x+)') "
         "return redis.call('SET', 'tidelock:reign', run .. '-' .. history .. ' 1')";
-    static const char *const words[] = {"EVAL", script, "0", NULL};
+    static const char *const request[] = {"EVAL", script, "0", NULL};
     for (int i = 0; d->kind->quorum && i < count_of(d); i++)
-        if (!ask(d, i, words, NULL, NULL))
+        if (!ask(d, i, request, NULL, NULL))
             return fail(STATUS_UNAVAILABLE, "local demo: 127.0.0.1:%u doesn't take its first key",
                         d->port[i]);
     return 0;

@@ -144,7 +144,7 @@ static int lock_with(const server *where, tl_client *client, signals *s, const c
     return status;
 }
 
-static int lock_function(const server *s, const void *given, const operands *words) {
+static int lock_function(const server *s, const void *given, const operands *args) {
     const lock_options *o = given;
     tl_client *client;
     signals sigs;
@@ -165,7 +165,7 @@ static int lock_function(const server *s, const void *given, const operands *wor
     to.care = &o->care;
     status = server_open(&to, "lock", NULL, &client);
     if (status == 0) {
-        status = lock_with(s, client, &sigs, words->word[0], o);
+        status = lock_with(s, client, &sigs, args->word[0], o);
         tl_client_close(client);
     }
     signals_end(&sigs);
@@ -208,12 +208,12 @@ static int by_token(const server *s, const char *who, char *const *word, int64_t
     return status;
 }
 
-static int unlock_function(const server *s, const void *given, const operands *words) {
+static int unlock_function(const server *s, const void *given, const operands *args) {
     (void)given;
-    return by_token(s, "unlock", words->word, 0);
+    return by_token(s, "unlock", args->word, 0);
 }
 
-static int extend_function(const server *s, const void *given, const operands *words) {
+static int extend_function(const server *s, const void *given, const operands *args) {
     const lock_options *o = given;
 
     if (o->ttl_ms == SERVER_NO_TTL)
@@ -221,7 +221,7 @@ static int extend_function(const server *s, const void *given, const operands *w
     int status = check_ttl("extend", o->ttl_ms);
     server to = *s;
     to.care = &o->care;
-    return status ? status : by_token(&to, "extend", words->word, o->ttl_ms);
+    return status ? status : by_token(&to, "extend", args->word, o->ttl_ms);
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */
@@ -265,11 +265,11 @@ static int check_as_json(const char *key, const tl_lock_info *info, const report
     return js_line(j, STDOUT_FILENO);
 }
 
-static int check_function(const server *s, const void *given, const operands *words) {
+static int check_function(const server *s, const void *given, const operands *args) {
     const lock_options *o = given;
     tl_lock_info info = {.size = sizeof info};
     report_line line = {.count = 0};
-    const char *key = words->word[0];
+    const char *key = args->word[0];
     tl_error err;
     tl_client *client;
 
@@ -302,8 +302,8 @@ const command lock_row = {
     .defaults = &defaults,
     .size = sizeof(lock_options),
     .legacy = FROM_LEGACY(legacy_lock_part),
-    .words_min = 1,
-    .words_max = 1,
+    .args_min = 1,
+    .args_max = 1,
     .function = lock_function,
 };
 
@@ -317,8 +317,8 @@ const command unlock_row = {
     .defaults = &defaults,
     .size = sizeof(lock_options),
     .legacy = FROM_LEGACY(legacy_lock_part),
-    .words_min = 2,
-    .words_max = 2,
+    .args_min = 2,
+    .args_max = 2,
     .function = unlock_function,
 };
 
@@ -332,8 +332,8 @@ const command extend_row = {
     .defaults = &defaults,
     .size = sizeof(lock_options),
     .legacy = FROM_LEGACY(legacy_lock_part),
-    .words_min = 2,
-    .words_max = 2,
+    .args_min = 2,
+    .args_max = 2,
     .function = extend_function,
 };
 
@@ -346,7 +346,7 @@ const command check_row = {
     .defaults = &defaults,
     .size = sizeof(lock_options),
     .legacy = FROM_LEGACY(legacy_lock_part),
-    .words_min = 1,
-    .words_max = 1,
+    .args_min = 1,
+    .args_max = 1,
     .function = check_function,
 };

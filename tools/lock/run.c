@@ -414,9 +414,9 @@ static int check_options(const server *s, const run_options *o) {
     return status || !o->metrics ? status : outfile_check("run: --metrics", o->metrics);
 }
 
-static int run_function(const server *s, const void *given, const operands *words) {
+static int run_function(const server *s, const void *given, const operands *args) {
     run_options o = *(const run_options *)given;
-    run r = {.o = &o, .server = s, .key = words->word[0], .argv = words->command, .timer = -1};
+    run r = {.o = &o, .server = s, .key = args->word[0], .argv = args->command, .timer = -1};
 
     o.ttl_ms = server_ttl_ms(s, o.ttl_ms);
     r.signals.fd = r.news.fd = -1;
@@ -449,7 +449,7 @@ const command run_row = {
     .size = sizeof defaults,
     .legacy = FROM_LEGACY(legacy_lock_part),
     .runs = true,
-    .words_min = 1,
-    .words_max = 1,
+    .args_min = 1,
+    .args_max = 1,
     .function = run_function,
 };

@@ -244,8 +244,8 @@ static int work_on(migrate_work *w, int (*function)(migrate_work *w)) {
     return result;
 }
 
-static int migrate_function(const server *s, const void *given, const operands *words) {
-    migrate_work w = {.o = given, .word = words->word[0]};
+static int migrate_function(const server *s, const void *given, const operands *args) {
+    migrate_work w = {.o = given, .word = args->word[0]};
     size_t i = 0;
 
     while (i < WORDS && strcmp(words_known[i].name, w.word) != 0)
@@ -286,7 +286,7 @@ const command migrate_row = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,
-    .words_min = 1,
-    .words_max = 1,
+    .args_min = 1,
+    .args_max = 1,
     .function = migrate_function,
 };

@@ -93,20 +93,20 @@ static void ask_denied(server_link *l, user *u) {
     bool denied = true, both = true;
 
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        const char *const words[] = {"ACL", "DRYRUN", u->name, commands[i], "k", "v", NULL};
-        if (!link_ask(l, words, take_verdict, &denied))
+        const char *const request[] = {"ACL", "DRYRUN", u->name, commands[i], "k", "v", NULL};
+        if (!link_ask(l, request, take_verdict, &denied))
             return;
         both = both && denied;
     }
     u->denied = both;
 }
 
-/* False: l->words say why; l->lacks: the server has no ACL. */
+/* False: l->message say why; l->lacks: the server has no ACL. */
 static bool ask_users(server_link *l, users *ret) {
-    static const char *const words[] = {"ACL", "LIST", NULL};
+    static const char *const request[] = {"ACL", "LIST", NULL};
 
     *ret = (users){.count = 0};
-    if (!link_ask(l, words, take_users, ret))
+    if (!link_ask(l, request, take_users, ret))
         return false;
     for (int i = 0; i < ret->count; i++)
         if (ret->list[i].on)
@@ -137,7 +137,7 @@ static void show(const users *u) {
            "# The way back: ACL SETUSER NAME +setnx +getset\n");
 }
 
-/* Returns 0, or the exit status; l->words say why. */
+/* Returns 0, or the exit status; l->message say why. */
 static int ask_and_show(server_link *l) {
     users u;
 
@@ -161,7 +161,7 @@ static int show_beside(const server_link *like, const char *host, uint16_t port,
     printf("# %s%s:\n", label ? label : l.endpoint.label, what);
     int status = ask_and_show(&l);
     if (status)
-        status = fail(status, "migrate acl: %s: %s", label ? label : l.endpoint.label, l.words);
+        status = fail(status, "migrate acl: %s: %s", label ? label : l.endpoint.label, l.message);
     link_close(&l);
     return status;
 }
@@ -177,10 +177,10 @@ static int show_set(migrate_work *w) {
     printf("# %s, the master:\n", label);
     int worst = ask_and_show(&w->m.link);
     if (worst)
-        worst = fail(worst, "migrate acl: %s: %s", label, w->m.link.words);
+        worst = fail(worst, "migrate acl: %s: %s", label, w->m.link.message);
     int status = link_replicas(&by, w->m.server, &all);
     if (status)
-        return fail(status, "migrate acl: %s", by.words);
+        return fail(status, "migrate acl: %s", by.message);
     for (unsigned i = 0; i < all.count; i++) {
         status = show_beside(&w->m.link, all.of[i].host, all.of[i].port, NULL,
                              ", a replica, which may become master");
@@ -268,7 +268,7 @@ static void judge_beside(migrate_work *w, const users *master, const char *host,
     if (ask_users(&l, &other))
         judge_users(master, &other, l.endpoint.label, ret);
     else
-        not_known(l.endpoint.label, l.words, ret);
+        not_known(l.endpoint.label, l.message, ret);
     link_close(&l);
 }
 
@@ -282,7 +282,7 @@ void migrate_acl_judge(migrate_work *w, int from, int to, migrate_blockers *ret)
     if (!ask_users(&w->m.link, &master) || !denies_any(&master))
         return;
     if (link_replicas(&by, w->m.server, &all)) {
-        not_known("the Sentinels", by.words, ret);
+        not_known("the Sentinels", by.message, ret);
         return;
     }
     if (all.more)
@@ -301,7 +301,7 @@ static int show_nodes(const cluster_survey *all, const server_link *like) {
         const cluster_node *x = &all->of[i];
         if (x->led_to[0] || x->twice)
             continue;
-        int status = x->status ? fail(x->status, "migrate acl: not asked: %s", x->words)
+        int status = x->status ? fail(x->status, "migrate acl: not asked: %s", x->message)
                                : show_beside(like, x->host, x->port, x->label, " of the cluster");
         worst = worst ? worst : status;
     }
@@ -321,7 +321,7 @@ static int show_cluster(const server *s) {
     int status = link_places(&l, s, &login, &own, &seeds);
 
     if (status)
-        return fail(status, "%s", l.words);
+        return fail(status, "%s", l.message);
     server_link like = {.endpoint = login};
     if (!cluster_survey_ask(&all, &login, &seeds, skew_self_rate(&kernel)))
         status = fail(STATUS_INTERNAL, "migrate acl: out of memory");
@@ -343,5 +343,5 @@ int migrate_acl(migrate_work *w) {
     if (status == 0 && w->m.replicas > 0)
         printf(
             "# Each replica has users of its own: one that may become master needs these too.\n");
-    return status ? fail(status, "migrate acl: %s", w->m.link.words) : 0;
+    return status ? fail(status, "migrate acl: %s", w->m.link.message) : 0;
 }

@@ -49,7 +49,7 @@ static bool take_count(void *ctx, const tl_reply *reply) {
 /* A failover now would bring the old register back, and clients would refuse to lock. */
 static int confirm(migrate_link *m) {
     char count[NUMBER_SIZE];
-    const char *const words[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
+    const char *const request[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
     int64_t got = 0;
 
     if (!link_is_named(&m->link, m->server))
@@ -57,15 +57,15 @@ static int confirm(migrate_link *m) {
                     "migrate: changed at %s, but the Sentinels are not sure that it is the master "
                     "still (%.120s); whether it lasts is shown by: tidelock migrate status "
                     "--namespace %s",
-                    m->link.endpoint.label, m->link.words, m->name);
+                    m->link.endpoint.label, m->link.message, m->name);
     if (m->replicas == 0)
         return 0;
-    if (!link_ask(&m->link, words, take_count, &got))
+    if (!link_ask(&m->link, request, take_count, &got))
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: changed, so don't repeat it, but it is not known whether the replicas "
             "have it: %s",
-            m->link.words);
+            m->link.message);
     if (got < m->replicas)
         return fail(
             STATUS_UNAVAILABLE,
@@ -115,7 +115,7 @@ static int take_server(migrate_link *m, unsigned ups, char run_id[MIGRATE_RUN_ID
     int status = migrate_server_id(m, run_id);
 
     if (status)
-        return fail(status, "migrate: nothing has changed: %s", m->link.words);
+        return fail(status, "migrate: nothing has changed: %s", m->link.message);
     return same_connection(m, ups);
 }
 
@@ -132,7 +132,7 @@ static int settle_present(migrate_link *m) {
     if (m->replicas == 0)
         return 0;
     if (!link_ask(&m->link, touch, NULL, NULL) || !link_ask(&m->link, wait, take_count, &got))
-        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.message);
     if (got < m->replicas)
         return fail(STATUS_UNAVAILABLE,
                     "migrate: nothing has changed: only %lld of %d replicas have the present epoch "
@@ -153,7 +153,7 @@ int migrate_server_time(migrate_link *m, int64_t *ret_us) {
 
     if (link_ask(&m->link, time, take_time, ret_us))
         return 0;
-    return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    return fail(m->link.status, "migrate: nothing has changed: %s", m->link.message);
 }
 
 static int take_permission(migrate_link *m, unsigned ups, permission *ret) {
@@ -171,10 +171,10 @@ static int take_permission(migrate_link *m, unsigned ups, permission *ret) {
     int64_t limit_us = now_us + STEP_MS * INT64_C(1000);
     (void)snprintf(ret->permitted, sizeof ret->permitted, "%lld %lld %lld", (long long)limit_us,
                    (long long)now_us, (long long)getpid());
-    const char *const words[] = {"PSETEX", ret->permit, number(life, STEP_MS), ret->permitted,
-                                 NULL};
-    if (!link_ask(&m->link, words, NULL, NULL))
-        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.words);
+    const char *const request[] = {"PSETEX", ret->permit, number(life, STEP_MS), ret->permitted,
+                                   NULL};
+    if (!link_ask(&m->link, request, NULL, NULL))
+        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.message);
     return same_connection(m, ups);
 }
 
@@ -218,29 +218,29 @@ int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *
         return fail(STATUS_INTERNAL, "migrate: out of memory");
     if (move->epoch > 0)
         (void)number(epoch, move->epoch);
-    const char *const words[] = {"EVAL",
-                                 migrate_change_script,
-                                 "4",
-                                 m->reg,
-                                 m->clients,
-                                 m->log,
-                                 p.permit,
-                                 epoch,
-                                 number(phase, move->phase),
-                                 m->by_register,
-                                 line,
-                                 move->keys ? move->keys : "",
-                                 number(lease, move->lease_ms),
-                                 p.run_id,
-                                 p.permitted,
-                                 NULL};
-    bool ok = link_ask(&m->link, words, take_outcome, &o);
+    const char *const request[] = {"EVAL",
+                                   migrate_change_script,
+                                   "4",
+                                   m->reg,
+                                   m->clients,
+                                   m->log,
+                                   p.permit,
+                                   epoch,
+                                   number(phase, move->phase),
+                                   m->by_register,
+                                   line,
+                                   move->keys ? move->keys : "",
+                                   number(lease, move->lease_ms),
+                                   p.run_id,
+                                   p.permitted,
+                                   NULL};
+    bool ok = link_ask(&m->link, request, take_outcome, &o);
     free(line);
     if (!ok)
         return fail(m->link.status,
                     "migrate: %s; whether the register has changed is shown by: tidelock migrate "
                     "status --namespace %s",
-                    m->link.words, m->name);
+                    m->link.message, m->name);
     if (strcmp(o.word, "done") != 0)
         return refused(m, &o);
     (void)tl__bytes_to_int(tl__bytes_of(o.first), ret_epoch);
@@ -255,9 +255,9 @@ int migrate_note(migrate_link *m, const migrate_change *entry) {
 
     if (!line)
         return status ? status : fail(STATUS_INTERNAL, "migrate: out of memory");
-    const char *const words[] = {"EVAL", migrate_note_script, "2", m->reg, m->log,
-                                 line,   number(at, now_us),  NULL};
-    bool ok = link_ask(&m->link, words, NULL, NULL);
+    const char *const request[] = {"EVAL", migrate_note_script, "2", m->reg, m->log,
+                                   line,   number(at, now_us),  NULL};
+    bool ok = link_ask(&m->link, request, NULL, NULL);
     free(line);
-    return ok ? 0 : fail(m->link.status, "migrate: %s", m->link.words);
+    return ok ? 0 : fail(m->link.status, "migrate: %s", m->link.message);
 }

@@ -81,25 +81,25 @@ static bool take_size(void *ctx, const tl_reply *reply) {
 
 /* What is looked at through one of several masters leaves out the keys of the others, and who uses these. */
 static int refuse_node(migrate_link *m) {
-    static const char *const words[] = {"CLUSTER", "INFO", NULL};
+    static const char *const request[] = {"CLUSTER", "INFO", NULL};
     int64_t masters = 0;
 
-    if (link_ask(&m->link, words, take_size, &masters))
+    if (link_ask(&m->link, request, take_size, &masters))
         return masters == 1 ? 0
                             : fail(STATUS_REFUSED,
                                    "migrate: this is a node of a cluster, and the locks of other "
                                    "nodes would be overlooked: " INSTEAD);
-    if (m->link.error && strstr(m->link.words, "cluster support disabled"))
+    if (m->link.error && strstr(m->link.message, "cluster support disabled"))
         return 0;
     return fail(m->link.status, "migrate: whether this is a node of a cluster: CLUSTER INFO: %s",
-                m->link.words);
+                m->link.message);
 }
 
 /* Sentinels go on naming a master that is dead until they have replaced it. */
 static int no_answer(const migrate_link *m) {
     bool waits = link_is_led(m->server) && m->link.status == STATUS_UNAVAILABLE;
 
-    return fail(m->link.status, "migrate: %s%s", m->link.words,
+    return fail(m->link.status, "migrate: %s%s", m->link.message,
                 waits ? "; a failover may be in progress: try again when it is over" : "");
 }
 
@@ -173,14 +173,14 @@ int migrate_read(migrate_link *m, migrate_view *v) {
     static const char script[] =
         "local t = redis.call('TIME') "
         "return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2]), t[1], t[2]}";
-    const char *const words[] = {"EVAL", script, "2", m->reg, m->clients, NULL};
+    const char *const request[] = {"EVAL", script, "2", m->reg, m->clients, NULL};
 
     migrate_view_end(v);
     v->name = m->name;
-    if (link_ask(&m->link, words, take_view, v))
+    if (link_ask(&m->link, request, take_view, v))
         return 0;
     migrate_view_end(v);
-    return fail(m->link.status, "migrate: %s", m->link.words);
+    return fail(m->link.status, "migrate: %s", m->link.message);
 }
 
 void migrate_view_end(migrate_view *v) {
@@ -209,12 +209,12 @@ static bool take_history(void *ctx, const tl_reply *reply) {
 }
 
 int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_change *c), void *ctx) {
-    const char *const words[] = {"LRANGE", m->log, "0", "-1", NULL};
+    const char *const request[] = {"LRANGE", m->log, "0", "-1", NULL};
     teller t = {each, ctx};
 
-    if (link_ask(&m->link, words, take_history, &t))
+    if (link_ask(&m->link, request, take_history, &t))
         return 0;
-    return fail(m->link.status, "migrate: %s", m->link.words);
+    return fail(m->link.status, "migrate: %s", m->link.message);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------- */

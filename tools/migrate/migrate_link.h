@@ -48,7 +48,7 @@ typedef struct {
  *  confirm it. *ret_epoch: the new one. Returns 0, or the exit status after a message. */
 int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *ret_epoch);
 
-/** Which process of which server answers; "" where it may not be asked. Returns 0, or the exit status; m->link.words
+/** Which process of which server answers; "" where it may not be asked. Returns 0, or the exit status; m->link.message
  *  say why. */
 #define MIGRATE_RUN_ID 41
 int migrate_server_id(migrate_link *m, char ret_id[MIGRATE_RUN_ID]);

@@ -15,10 +15,10 @@
 #define BEGIN_MS 5000
 #define LINE_MOST 4096 /* as much of a line as is looked at */
 
-static void give_up(migrate_monitor *x, const char *what, tl_bytes words) {
+static void give_up(migrate_monitor *x, const char *what, tl_bytes message) {
     char text[64];
 
-    tl__bytes_print(text, sizeof text, words);
+    tl__bytes_print(text, sizeof text, message);
     if (!x->failed)
         (void)snprintf(x->seen->monitor_why, sizeof x->seen->monitor_why, "MONITOR %s%s", what,
                        text);
@@ -92,8 +92,8 @@ static void heard(void *ctx, const tl_reply *reply) {
         migrate_monitor_line(x, reply->text);
 }
 
-static void lost(void *ctx, tl_bytes words) {
-    give_up(ctx, "was lost: ", words);
+static void lost(void *ctx, tl_bytes message) {
+    give_up(ctx, "was lost: ", message);
 }
 
 static void drive(migrate_monitor *x, signals *sigs, int64_t most_ms) {
@@ -166,13 +166,13 @@ void migrate_monitor_cost(migrate_monitor *x, tl_bytes list) {
 }
 
 void migrate_monitor_end(migrate_monitor *x, migrate_link *m) {
-    const char *const words[] = {"ECHO", x->marker, NULL};
+    const char *const request[] = {"ECHO", x->marker, NULL};
     int64_t until_ms = moment_ms() + BEGIN_MS;
 
     if (!x->conn)
         return;
     int64_t calls = x->seen->calls;
-    bool asked = link_ask(&m->link, words, NULL, NULL);
+    bool asked = link_ask(&m->link, request, NULL, NULL);
     for (int64_t left = BEGIN_MS; asked && !x->failed && !x->marked && left > 0;
          left = until_ms - moment_ms())
         drive(x, NULL, left);

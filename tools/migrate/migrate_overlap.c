@@ -83,13 +83,13 @@ static bool take_page(void *ctx, const tl_reply *reply) {
 
 /* The keys that are locks have just been listed in the same way. */
 static int list(migrate_work *w, registers *r) {
-    const char *const words[] = {"SCAN",  r->cursor, "MATCH", "tidelock:phase:{*}",
-                                 "COUNT", "1000",    NULL};
+    const char *const request[] = {"SCAN",  r->cursor, "MATCH", "tidelock:phase:{*}",
+                                   "COUNT", "1000",    NULL};
 
     (void)snprintf(r->cursor, sizeof r->cursor, "0");
     do {
-        if (!link_ask(&w->m.link, words, take_page, r))
-            return fail(w->m.link.status, "migrate %s: %s", w->word, w->m.link.words);
+        if (!link_ask(&w->m.link, request, take_page, r))
+            return fail(w->m.link.status, "migrate %s: %s", w->word, w->m.link.message);
         w->sig = signals_pause(&w->sigs, 0);
     } while (strcmp(r->cursor, "0") != 0 && !w->sig);
     return 0;
@@ -102,13 +102,13 @@ static bool take_register(void *ctx, const tl_reply *reply) {
 
 static int tell_one(migrate_work *w, const char *keys, const char *name) {
     char key[MIGRATE_KEY_SIZE];
-    const char *const words[] = {"HGETALL", migrate_key(key, name, ""), NULL};
+    const char *const request[] = {"HGETALL", migrate_key(key, name, ""), NULL};
     migrate_register other;
 
     if (strcmp(name, w->m.name) == 0)
         return 0;
-    if (!link_ask(&w->m.link, words, take_register, &other))
-        return fail(w->m.link.status, "migrate %s: %s: %s", w->word, key, w->m.link.words);
+    if (!link_ask(&w->m.link, request, take_register, &other))
+        return fail(w->m.link.status, "migrate %s: %s: %s", w->word, key, w->m.link.message);
     if (other.readable && !migrate_apart(keys, other.keys))
         say("migrate %s: note: some name may fit both %.100s and %.100s, the keys of namespace %s in "
             "phase %d (%s): it would follow two phases, and Java fails at the tokens of one where "

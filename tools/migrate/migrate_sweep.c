@@ -123,22 +123,23 @@ static int remove_one(migrate_work *w, const char *now, leftover *l, elsewhere *
         return fail(STATUS_INTERNAL, "migrate sweep: out of memory");
     tl_bytes sidecar = tl__sidecar(name, tl__bytes(l->key, l->len), &beside);
     (void)snprintf(at, sizeof at, "%lld", (long long)l->free_at_ms);
-    tl_bytes words[8] = {TL_LITERAL("EVAL"), tl__bytes_of(migrate_sweep_script), TL_LITERAL("1"),
-                         tl__bytes(l->key, l->len)};
+    tl_bytes request[8] = {TL_LITERAL("EVAL"), tl__bytes_of(migrate_sweep_script), TL_LITERAL("1"),
+                           tl__bytes(l->key, l->len)};
     size_t n = 4;
     if (beside || !w->m.by_cluster) {
-        words[2] = TL_LITERAL("2");
-        words[n++] = sidecar;
+        request[2] = TL_LITERAL("2");
+        request[n++] = sidecar;
     }
-    words[n++] = tl__bytes_of(l->value);
-    words[n++] = tl__bytes_of(at);
-    words[n++] = tl__bytes_of(now);
-    bool ok = link_ask_bytes(&w->m.link, words, n, take_number, &got);
+    request[n++] = tl__bytes_of(l->value);
+    request[n++] = tl__bytes_of(at);
+    request[n++] = tl__bytes_of(now);
+    bool ok = link_ask_bytes(&w->m.link, request, n, take_number, &got);
     free(name);
     if (ok)
         l->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
-    return ok || is_elsewhere(w, e) ? 0
-                                    : fail(w->m.link.status, "migrate sweep: %s", w->m.link.words);
+    return ok || is_elsewhere(w, e)
+               ? 0
+               : fail(w->m.link.status, "migrate sweep: %s", w->m.link.message);
 }
 
 /* Those that the node has which the link leads to. */

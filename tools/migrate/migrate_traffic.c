@@ -72,9 +72,9 @@ static void value_of(tl_bytes line, const char *name, char *to, size_t size) {
     }
 }
 
-static bool is_one(const char *word, const char *const *words) {
-    for (; *words; words++)
-        if (strcmp(word, *words) == 0)
+static bool is_one(const char *word, const char *const *list) {
+    for (; *list; list++)
+        if (strcmp(word, *list) == 0)
             return true;
     return false;
 }
@@ -137,15 +137,15 @@ static bool take_list(void *ctx, const tl_reply *reply) {
 /* ---- watching --------------------------------------------------------------------------------- */
 
 static int64_t ask_calls(migrate_link *m) {
-    static const char *const words[] = {"INFO", "commandstats", NULL};
+    static const char *const request[] = {"INFO", "commandstats", NULL};
     int64_t calls = -1;
 
-    return link_ask(&m->link, words, take_calls, &calls) ? calls : -1;
+    return link_ask(&m->link, request, take_calls, &calls) ? calls : -1;
 }
 
 static void ask_list(migrate_watch *w) {
-    static const char *const words[] = {"CLIENT", "LIST", NULL};
-    (void)link_ask(&w->m->link, words, take_list, w);
+    static const char *const request[] = {"CLIENT", "LIST", NULL};
+    (void)link_ask(&w->m->link, request, take_list, w);
 }
 
 /* By a new connection too, as long as it is the same process: it has counted on. */

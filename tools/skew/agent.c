@@ -95,10 +95,10 @@ static bool is_ours(const agent *a, const skew_record *r) {
 /* Another agent of our name, and not merely one that we follow, or that has gone. It is told of for
  * as long as a record lasts: one of the two may be late, and the other then finds its own. */
 static bool look_for_clash(agent *a) {
-    const char *const words[] = {"GET", a->key, NULL};
+    const char *const request[] = {"GET", a->key, NULL};
     found f = {.there = false};
 
-    if (!link_ask(&a->link, words, take_record, &f))
+    if (!link_ask(&a->link, request, take_record, &f))
         return false;
     bool other = f.there && !is_ours(a, &f.record) &&
                  skew_record_end_us(&f.record) >= a->track.stamp_us;
@@ -340,7 +340,7 @@ static void serve(agent *a, signals *s) {
     do {
         bool ok = round_there(a);
         if (!ok && !a->failing)
-            say("agent: %s; it tries again every %lld ms", a->link.words,
+            say("agent: %s; it tries again every %lld ms", a->link.message,
                 (long long)a->options->every_ms);
         else if (ok && a->failing)
             say("agent: the server replies again");
@@ -366,7 +366,7 @@ static int start(agent *a) {
                    : fail(STATUS_UNAVAILABLE,
                           "agent: the clock was set while it was measured; try again");
     bool lasting = a->link.status != STATUS_UNAVAILABLE;
-    return lasting || a->options->once ? fail(a->link.status, "%s", a->link.words) : 0;
+    return lasting || a->options->once ? fail(a->link.status, "%s", a->link.message) : 0;
 }
 
 /* A round that can't be told of is no success. */
@@ -403,7 +403,7 @@ static int forget_one(server_link *l, const char *name, int64_t now_us) {
                       *const rem[] = {"ZREM", SKEW_INDEX_KEY, name, NULL};
     if (!link_ask(l, get, take_record, &f) || !link_ask(l, rem, take_count, &known) ||
         !link_ask(l, del, take_count, &gone))
-        return fail(l->status, "%s", l->words);
+        return fail(l->status, "%s", l->message);
     if (known + gone == 0)
         return fail(STATUS_NOT_THERE,
                     "agent: host %s is unknown; \"tidelock skew\" lists the known ones", name);
@@ -425,7 +425,7 @@ static int forget(const server *s, const opt_texts *names) {
         return status;
     link.needer = &skew_needer;
     if (!skew_sample(&link, &track, SKEW_DRIFT_PPM))
-        status = fail(link.status, "%s", link.words);
+        status = fail(link.status, "%s", link.message);
     for (int i = 0; i < names->count && (status == 0 || status == STATUS_NOT_THERE); i++) {
         int one = forget_one(&link, names->text[i], track.stamp_us);
         status = one ? one : status;
@@ -434,11 +434,11 @@ static int forget(const server *s, const opt_texts *names) {
     return status;
 }
 
-static int agent_command(const server *s, const void *options, const operands *words) {
+static int agent_command(const server *s, const void *options, const operands *args) {
     const agent_options *o = options;
     agent a = {.options = o, .where = s, .rate_ppm = SKEW_DRIFT_PPM, .set = -1};
 
-    (void)words;
+    (void)args;
     if (o->forget.count)
         return o->name || o->once || o->metrics || o->every_ms != agent_defaults.every_ms
                    ? fail(STATUS_USAGE,
@@ -462,7 +462,7 @@ static int agent_command(const server *s, const void *options, const operands *w
     status = link_open_quietly(&a.link,
                                s); /* Sentinels that are away may come back, as a server may */
     if (status && (status != STATUS_UNAVAILABLE || !link_is_led(s)))
-        return fail(status, "%s", a.link.words);
+        return fail(status, "%s", a.link.message);
     a.link.needer = &skew_needer;
     status = agent_run(&a);
     link_close(&a.link);

@@ -31,7 +31,7 @@ typedef struct {
 int instruments_begin(instruments *m, const instrument_options *options);
 void instruments_end(instruments *m);
 
-/** Ask all instruments. False: l->status and l->words say why nothing can be measured. */
+/** Ask all instruments. False: l->status and l->message say why nothing can be measured. */
 bool instruments_ask(instruments *m, server_link *l);
 
 /** Add their rows to a fleet that has been measured. */

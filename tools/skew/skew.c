@@ -351,14 +351,14 @@ static int unmeasured(session *x) {
 
     r.verdict = SKEW_UNKNOWN;
     r.at_ms = skew_reading_now().wall_us / 1000;
-    (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.words);
+    (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.message);
     if (goes_on)
         return report(x, &r);
     if (stays && x->o->output) /* no old file goes on saying "safe" */
         (void)put_out(x, &r);
     (void)put_metrics(x, &r);
     (void)put_log(x, &r);
-    return fail(x->link.status, "%s", x->link.words);
+    return fail(x->link.status, "%s", x->link.message);
 }
 
 static bool publishes(const session *x) {
@@ -446,11 +446,11 @@ static int watch_rounds(session *x) {
 
 /* What hears, or tells, one server would leave out the other masters. */
 static int check_cluster(const session *x, const server *s) {
-    const char *words = x->legacy && server_by_cluster(s)
-                            ? x->legacy->not_in_cluster(x->legacy_options)
-                            : NULL;
+    const char *why = x->legacy && server_by_cluster(s)
+                          ? x->legacy->not_in_cluster(x->legacy_options)
+                          : NULL;
 
-    return words ? fail(STATUS_USAGE, "skew: %s", words) : 0;
+    return why ? fail(STATUS_USAGE, "skew: %s", why) : 0;
 }
 
 static int run(session *x, const server *s) {
@@ -465,7 +465,7 @@ static int run(session *x, const server *s) {
     if (status == 0 && (status = link_open_quietly(&x->link, s)))
         status = link_is_led(s) && status != STATUS_USAGE && status != STATUS_CONFIG
                      ? unmeasured(x)
-                     : fail(status, "%s", x->link.words);
+                     : fail(status, "%s", x->link.message);
     if (status) {
         instruments_end(&x->instruments);
         return status;
@@ -483,7 +483,7 @@ static int run(session *x, const server *s) {
 }
 
 /* What a report has no use for was meant for something else. */
-static int read_logs(const skew_options *o, const void *legacy_options, const operands *words) {
+static int read_logs(const skew_options *o, const void *legacy_options, const operands *args) {
     const skew_legacy_hooks *legacy = legacy_of(legacy_options);
     const skew_options *d = &skew_defaults;
 
@@ -497,7 +497,7 @@ static int read_logs(const skew_options *o, const void *legacy_options, const op
                     "skew report: takes --format, --json, --output and --stale-after only");
     if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
         return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
-    return skew_report(words->word + 1, words->words - 1,
+    return skew_report(args->word + 1, args->count - 1,
                        o->json                    ? SKEW_REPORT_JSON
                        : o->format == FORMAT_HTML ? SKEW_REPORT_HTML
                        : o->format                ? SKEW_REPORT_JSON
@@ -505,7 +505,7 @@ static int read_logs(const skew_options *o, const void *legacy_options, const op
                        o->output, o->stale_after_ms == UNSET ? 0 : o->stale_after_ms);
 }
 
-static int skew_command(const server *s, const void *options, const operands *words) {
+static int skew_command(const server *s, const void *options, const operands *args) {
     const skew_options *o = options;
     session x = {.o = o,
                  .where = s,
@@ -516,9 +516,9 @@ static int skew_command(const server *s, const void *options, const operands *wo
 
     if (status)
         return status;
-    if (words->words && strcmp(words->word[0], "report") == 0)
-        return read_logs(o, s->legacy, words);
-    if (words->words)
+    if (args->count && strcmp(args->word[0], "report") == 0)
+        return read_logs(o, s->legacy, args);
+    if (args->count)
         return fail(
             STATUS_USAGE,
             "skew: too many arguments; to tell what logs say: tidelock skew report FILE...");
@@ -549,6 +549,6 @@ const command skew_row = {
     .defaults = &skew_defaults,
     .size = sizeof(skew_options),
     .legacy = FROM_LEGACY(skew_legacy_part),
-    .words_max = 65,
+    .args_max = 65,
     .function = skew_command,
 };

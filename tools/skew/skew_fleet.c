@@ -77,13 +77,13 @@ static int by_name(const void *a, const void *b) {
 
 static bool read_batch(server_link *l, entries *e) {
     char key[ASK_MOST][SKEW_KEY_SIZE];
-    const char *words[ASK_MOST + 2] = {"MGET"};
+    const char *request[ASK_MOST + 2] = {"MGET"};
 
     for (int i = 0; i < ASK_MOST && e->at + i < e->count; i++) {
         skew_record_key(key[i], e->entry[e->at + i].name);
-        words[i + 1] = key[i];
+        request[i + 1] = key[i];
     }
-    return link_ask(l, words, take_records, e);
+    return link_ask(l, request, take_records, e);
 }
 
 /* Those that publish come before those that have ceased to, should there be too many. */
@@ -282,7 +282,7 @@ bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort
     f->count = 0;
     if (!e.entry) {
         l->status = STATUS_INTERNAL;
-        (void)snprintf(l->words, sizeof l->words, "out of memory");
+        (void)snprintf(l->message, sizeof l->message, "out of memory");
         return false;
     }
     bool ok = measure(f, l, effort, agents, listening, &e);

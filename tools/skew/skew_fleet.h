@@ -20,7 +20,7 @@ void skew_fleet_end(skew_fleet *f);
 
 /** Measure this host, listen to legacy clients (unless NULL), read the agents' records (unless
  *  told not to), and judge all by one moment of the server's clock; of the clients' lifetime that remains
- *  to be done. False: l->status and l->words say why. */
+ *  to be done. False: l->status and l->message say why. */
 bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
                         skew_listen *listening);
 

@@ -10,7 +10,7 @@
 /** For a link by which clocks are measured: what a server must support. */
 extern const tl_needer skew_needer;
 
-/** Ask the server's TIME, and learn from it. False: link->status and link->words say why. */
+/** Ask the server's TIME, and learn from it. False: link->status and link->message say why. */
 bool skew_sample(server_link *link, skew_track *track, int32_t rate_ppm);
 
 /** This host's clocks now. */

@@ -56,10 +56,10 @@ static bool take_run_id(void *ctx, const tl_reply *reply) {
 }
 
 bool skew_self_server(server_link *l, char server[SKEW_SERVER_SIZE]) {
-    static const char *const words[] = {"INFO", "server", NULL};
+    static const char *const request[] = {"INFO", "server", NULL};
 
     (void)snprintf(server, SKEW_SERVER_SIZE, "-");
-    return link_ask(l, words, take_run_id, server) || l->error;
+    return link_ask(l, request, take_run_id, server) || l->error;
 }
 
 bool skew_self_measure(server_link *l, skew_track *track, const skew_effort *effort,

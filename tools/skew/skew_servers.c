@@ -115,11 +115,11 @@ static bool ask_sentinel(visit *v) {
 
 /* A Sentinel has no TIME, but says it in its INFO from Redis 7 on. */
 static bool sample_sentinel(visit *v) {
-    static const char *const words[] = {"INFO", "server", NULL};
+    static const char *const request[] = {"INFO", "server", NULL};
     redis_info known = v->info;
     for (int i = 0; i < SAMPLES && known.time_us >= 0; i++) {
         skew_reading sent = skew_reading_now();
-        if (!link_ask(v->link, words, take_info, v))
+        if (!link_ask(v->link, request, take_info, v))
             return false;
         if (v->info.time_us >= 0)
             skew_learn(&v->server->track, &sent, v->info.time_us, &v->received, v->rate_ppm);
@@ -169,7 +169,7 @@ static void visit_one(visit *v) {
     if (!look(v)) {
         s->track.known = false;
         s->status = v->link->status == STATUS_REFUSED ? "refused" : "silent";
-        (void)snprintf(s->why, sizeof s->why, "%.150s", v->link->words);
+        (void)snprintf(s->why, sizeof s->why, "%.150s", v->link->message);
     }
 }
 
@@ -272,7 +272,7 @@ static bool follow_sentinel(skew_servers *s, server_link *l, const redis_info *i
     memcpy(sentinel.host, l->endpoint.host, sizeof sentinel.host);
     if (info->masters != 1 || info->peers.count != 1) {
         l->status = STATUS_USAGE;
-        (void)snprintf(l->words, sizeof l->words,
+        (void)snprintf(l->message, sizeof l->message,
                        "this Sentinel watches %d masters: give the URL of one of them",
                        info->masters);
         return false;
@@ -282,7 +282,7 @@ static bool follow_sentinel(skew_servers *s, server_link *l, const redis_info *i
     if (link_turn(l, info->peers.place[0].host, info->peers.place[0].port))
         return true;
     l->status = STATUS_INTERNAL;
-    (void)snprintf(l->words, sizeof l->words, "out of memory");
+    (void)snprintf(l->message, sizeof l->message, "out of memory");
     return false;
 }
 
@@ -337,7 +337,7 @@ bool skew_servers_ask(skew_servers *s, server_link *l, int32_t rate_ppm) {
     }
     if (!v || (!ok && s->count > 1)) {
         l->status = STATUS_INTERNAL;
-        (void)snprintf(l->words, sizeof l->words, "out of memory");
+        (void)snprintf(l->message, sizeof l->message, "out of memory");
     }
     free(v);
     return ok;

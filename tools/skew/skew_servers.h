@@ -36,7 +36,7 @@ int skew_servers_begin(skew_servers *s, const char *places);
 void skew_servers_end(skew_servers *s);
 
 /** Find them, and measure each. A link to a Sentinel is turned to the master that it watches. False:
- *  l->status and l->words say why. */
+ *  l->status and l->message say why. */
 bool skew_servers_ask(skew_servers *s, server_link *l, int32_t rate_ppm);
 
 /** Fill the row of one at the reading `now`. own is this host's clock less the first server's, or NULL when

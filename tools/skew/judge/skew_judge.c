@@ -9,7 +9,7 @@
 #include "skew/judge/skew_judge.h"
 #include "ground/guard.h"
 #include "skew/judge/skew_web.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 
 #define EARLY_US 1000 /* most stamps count in milliseconds */
 

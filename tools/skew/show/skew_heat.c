@@ -95,7 +95,7 @@ static void put_words(const heat *m, int row, int column, const skew_pair *p, FI
         page_number(out, skew_up(buf, p->gap.hi, decimals));
         (void)fputs(" ms ahead, ", out);
     }
-    page_text(out, page_kind_of(m->r, p).words);
+    page_text(out, page_kind_of(m->r, p).message);
 }
 
 static void put_cell(const heat *m, int row, int column, FILE *out) {

@@ -154,14 +154,14 @@ void page_end(FILE *out, const skew_result *r) {
                   ages ? "<script>" : "", ages ? skew_look_script : "", ages ? "</script>" : "");
 }
 
-void page_open(FILE *out, const char *heading, const char *words) {
+void page_open(FILE *out, const char *heading, const char *text) {
     (void)fputs("<section><h2>", out);
     page_text(out, heading);
     (void)fputs("</h2>\n", out);
-    if (!words)
+    if (!text)
         return;
     (void)fputs("<p class=\"dim\">", out);
-    page_text(out, words);
+    page_text(out, text);
     (void)fputs("</p>\n", out);
 }
 
@@ -291,7 +291,7 @@ static void put_pair_row(FILE *out, const skew_result *r, const skew_pair *p) {
     (void)fputs(" ms</td><td><b>", out);
     page_sign(out, p->verdict);
     (void)fputc(' ', out);
-    page_text(out, page_kind_of(r, p).words);
+    page_text(out, page_kind_of(r, p).message);
     (void)fputs("</b></td></tr>\n", out);
 }
 

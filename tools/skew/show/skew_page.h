@@ -47,12 +47,12 @@ void page_sign(FILE *out, skew_verdict v);
 const char *page_class(skew_verdict v);
 
 /** A section up to page_close, with a heading and, unless NULL, a sentence below. */
-void page_open(FILE *out, const char *heading, const char *words);
+void page_open(FILE *out, const char *heading, const char *text);
 void page_close(FILE *out);
 
-/** What a pair is: its class of style, the mark that says the same without colour, and words. */
+/** What a pair is: its class of style, the mark that says the same without colour, and a message. */
 typedef struct {
-    const char *look, *mark, *words; /* the mark is markup */
+    const char *look, *mark, *message; /* the mark is markup */
 } page_kind;
 page_kind page_kind_of(const skew_result *r, const skew_pair *p);
 

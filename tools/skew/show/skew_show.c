@@ -105,14 +105,14 @@ void skew_show_log(const skew_result *r, FILE *out) {
 /* ---- Nagios ----------------------------------------------------------------------------------- */
 
 void skew_show_nagios(const skew_result *r, FILE *out) {
-    static const char *const words[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+    static const char *const names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
     int known = 0, missing = 0;
 
     for (int i = 0; i < r->host_count; i++) {
         known += r->hosts[i].known && !r->hosts[i].missing;
         missing += r->hosts[i].missing;
     }
-    (void)fprintf(out, "SKEW %s - ", words[r->verdict]);
+    (void)fprintf(out, "SKEW %s - ", names[r->verdict]);
     for (const char *c = r->reason; *c; c++)
         (void)fputc(*c == '|' ? '/' : *c, out); /* which begins the performance data */
     (void)fprintf(out, " | hosts=%d measured=%d missing=%d", r->host_count, known, missing);

@@ -155,59 +155,59 @@ size_t story_changes(const skew_story *s, size_t *change, size_t most) {
     return n;
 }
 
-/* ---- words ---------------------------------------------------------------------------------------- */
+/* ---- the outlook ---------------------------------------------------------------------------------- */
 
 bool story_earliest_known(const skew_story *s) {
     const trend_outlook *o = &s->outlook;
     return o->earliest_ms >= 0 && (o->earliest_ms == 0 || o->unknown == 0);
 }
 
-static void drifting(const skew_story *s, char buf[STORY_WORDS]) {
+static void drifting(const skew_story *s, char buf[STORY_MESSAGE]) {
     const trend_outlook *o = &s->outlook;
     char first[SKEW_SPAN_SIZE], last[SKEW_SPAN_SIZE], until[SKEW_SPAN_SIZE + 32] = "perhaps never";
 
     if (o->latest_ms >= 0)
         (void)snprintf(until, sizeof until, "in %s at the latest", skew_span(last, o->latest_ms));
-    (void)snprintf(buf, STORY_WORDS,
+    (void)snprintf(buf, STORY_MESSAGE,
                    "in %s at the earliest, %s, if the clocks go on drifting as they did (first "
                    "when %s holds and %s takes)",
                    skew_span(first, o->earliest_ms), until, s->past->last.hosts[o->holder].name,
                    s->past->last.hosts[o->taker].name);
 }
 
-static void in_doubt(const skew_story *s, char buf[STORY_WORDS]) {
+static void in_doubt(const skew_story *s, char buf[STORY_MESSAGE]) {
     char last[SKEW_SPAN_SIZE];
 
     if (s->outlook.latest_ms < 0)
-        (void)snprintf(buf, STORY_WORDS,
+        (void)snprintf(buf, STORY_MESSAGE,
                        "a theft can't be ruled out now; when one will be possible is not foreseen");
     else
         (void)snprintf(
-            buf, STORY_WORDS,
+            buf, STORY_MESSAGE,
             "a theft can't be ruled out now, and is possible in %s at the latest, if the clocks go on "
             "drifting as they did",
             skew_span(last, s->outlook.latest_ms));
 }
 
-const char *story_outlook(const skew_story *s, char buf[STORY_WORDS]) {
+const char *story_outlook(const skew_story *s, char buf[STORY_MESSAGE]) {
     const trend_outlook *o = &s->outlook;
     size_t n;
 
     switch (o->state) {
-    case TREND_UNSAFE: (void)snprintf(buf, STORY_WORDS, "it is unsafe now"); break;
+    case TREND_UNSAFE: (void)snprintf(buf, STORY_MESSAGE, "it is unsafe now"); break;
     case TREND_DOUBT: in_doubt(s, buf); break;
     case TREND_DRIFTING: drifting(s, buf); break;
     case TREND_STEADY:
-        (void)snprintf(buf, STORY_WORDS, "not foreseen: no clocks drift apart towards it");
+        (void)snprintf(buf, STORY_MESSAGE, "not foreseen: no clocks drift apart towards it");
         break;
     case TREND_UNKNOWN:
-        (void)snprintf(buf, STORY_WORDS,
+        (void)snprintf(buf, STORY_MESSAGE,
                        "unknown: the drift of two clocks at least is needed; log more runs");
         break;
     }
     n = strlen(buf);
     if (o->state != TREND_UNSAFE && o->unknown > 0 && o->state != TREND_UNKNOWN)
-        (void)snprintf(buf + n, STORY_WORDS - n,
+        (void)snprintf(buf + n, STORY_MESSAGE - n,
                        "; but nothing is known of where %d of the clocks go, among them that of %s",
                        o->unknown, s->past->last.hosts[o->one_unknown].name);
     return buf;

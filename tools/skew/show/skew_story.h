@@ -47,8 +47,8 @@ void story_run_buckets(const skew_story *s, story_bucket *bucket, int buckets);
 skew_verdict story_worse(skew_verdict a, skew_verdict b);
 
 /** When it will be unsafe, as a sentence without an end. */
-#define STORY_WORDS 512
-const char *story_outlook(const skew_story *s, char buf[STORY_WORDS]);
+#define STORY_MESSAGE 512
+const char *story_outlook(const skew_story *s, char buf[STORY_MESSAGE]);
 /** May earliest_ms be told as a bound? Not when there are clocks of which nothing is known. */
 bool story_earliest_known(const skew_story *s);
 

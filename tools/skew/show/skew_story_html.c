@@ -136,12 +136,12 @@ static void put_gaps(const skew_story *s, FILE *out) {
 /* ---- the page ---------------------------------------------------------------------------------------- */
 
 static void put_outlook(const skew_story *s, FILE *out) {
-    char words[STORY_WORDS];
+    char message[STORY_MESSAGE];
     const skew_past *p = s->past;
 
     page_open(out, "Time to unsafe", NULL);
     (void)fputs("<p>", out);
-    page_text(out, story_outlook(s, words));
+    page_text(out, story_outlook(s, message));
     (void)fprintf(out, ".</p>\n<p class=\"dim\">From %zu run%s, the latest at ", p->runs,
                   p->runs == 1 ? "" : "s");
     page_time(out, p->run[p->runs - 1].at_ms);

@@ -13,7 +13,7 @@
 static json_t *outlook_json(const skew_story *s) {
     const trend_outlook *o = &s->outlook;
     const skew_host *hosts = s->past->last.hosts;
-    char words[STORY_WORDS];
+    char message[STORY_MESSAGE];
     json_t *j = json_pack("{s:s}", "state", trend_state_name(o->state));
 
     js_set(&j, "earliest_ms", story_earliest_known(s) ? json_integer(o->earliest_ms) : json_null());
@@ -21,7 +21,7 @@ static json_t *outlook_json(const skew_story *s) {
     js_set(&j, "holder", js_text(o->holder < 0 ? NULL : hosts[o->holder].name));
     js_set(&j, "taker", js_text(o->taker < 0 ? NULL : hosts[o->taker].name));
     js_set(&j, "unknown_hosts", json_integer(o->unknown));
-    js_set(&j, "detail", js_text(story_outlook(s, words)));
+    js_set(&j, "detail", js_text(story_outlook(s, message)));
     return j;
 }
 

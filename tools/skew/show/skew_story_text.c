@@ -72,7 +72,7 @@ static void put_host(const skew_story *s, size_t i, int width, FILE *out) {
 
 void story_text(const skew_story *s, FILE *out) {
     const skew_past *p = s->past;
-    char from[SKEW_TIME_SIZE], to[SKEW_TIME_SIZE], words[STORY_WORDS];
+    char from[SKEW_TIME_SIZE], to[SKEW_TIME_SIZE], message[STORY_MESSAGE];
     int width = longest_name(p);
 
     (void)fprintf(out, "%zu run%s, from %s to %s", p->runs, p->runs == 1 ? "" : "s",
@@ -88,7 +88,7 @@ void story_text(const skew_story *s, FILE *out) {
                   "drift, ppm", "over", "by");
     for (size_t i = 0; i < p->hosts; i++)
         put_host(s, i, width, out);
-    (void)fprintf(out, "\nTime to unsafe: %s.\n", story_outlook(s, words));
+    (void)fprintf(out, "\nTime to unsafe: %s.\n", story_outlook(s, message));
     (void)fprintf(out, "\n%s: %s\n", skew_verdict_name(p->last.verdict), p->last.reason);
     for (int i = 0; i < p->last.advices; i++)
         (void)fprintf(out, "- %s\n", p->last.advice[i]);

@@ -1,8 +1,8 @@
 /*
- * Why a verdict is what it is, and what to do about it, in words. Pure.
+ * Why a verdict is what it is, and what to do about it. Pure.
  */
-#ifndef TIDELOCK_SKEW_WORDS_H
-#define TIDELOCK_SKEW_WORDS_H
+#ifndef TIDELOCK_SKEW_REASON_H
+#define TIDELOCK_SKEW_REASON_H
 
 #include "skew/judge/skew_judge.h"
 

@@ -1,5 +1,5 @@
 /*
- * The words of a verdict. Whatever it is, hosts that are missing are named in it; and a slack that
+ * The reason of a verdict, and what to do. Whatever it is, hosts that are missing are named in it; and a slack that
  * rests on what nobody has said is told as that.
  */
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "ground/guard.h"
 #include "skew/judge/skew_number.h"
-#include "skew/judge/skew_words.h"
+#include "skew/judge/skew_reason.h"
 
 #define OLD_MS 30000 /* evidence: agents publish every ten seconds unless told otherwise */
 #define NAMED_MOST 3 /* of the hosts that are missing */
