@@ -80,7 +80,7 @@ static tl_hold held(const tl_acquiring *m) {
 }
 
 static bool answered(const tl_acquiring *m) {
-    return m->etcd.answered;
+    return m->etcd.retry.answered;
 }
 
 static const tl_asker asker = {

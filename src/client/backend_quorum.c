@@ -146,7 +146,7 @@ static tl_hold held(const tl_acquiring *m) {
 }
 
 static bool answered(const tl_acquiring *m) {
-    return votes_of(m)->machine.answered;
+    return votes_of(m)->machine.retry.answered;
 }
 
 /* A majority. */

@@ -30,7 +30,7 @@ static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *star
 /* For the next who acquires it: whether to begin in line; and where this one has stood, in vain. */
 static void learn(tl_acquiring *m) {
     const tl_result *r = &m->ask.result;
-    m->lock->contended = m->ask.answered || r->waiting > 0;
+    m->lock->contended = m->ask.retry.answered || r->waiting > 0;
     if (r->code != TL_OK)
         m->lock->place.place = m->ask.job.place;
 }
@@ -71,7 +71,7 @@ static tl_hold held(const tl_acquiring *m) {
 }
 
 static bool answered(const tl_acquiring *m) {
-    return m->ask.answered;
+    return m->ask.retry.answered;
 }
 
 bool tl__server_was_heard(tl_client *client, tl_bytes key, tl_mono since) {

@@ -9,41 +9,12 @@
 #include "protocol/attempt.h"
 #include "protocol/line.h"
 
-#define DELAY_MS 100
-#define DELAY_MAX_MS 5000
-
-enum { REACHING, KILLING, TAKING, PAUSING, CLEANING };
-
 void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
                       int64_t connect_ms, uint64_t seed) {
-    *a = (tl_acquisition){.job = *job,
-                          .retry = *retry,
-                          .wait_ms = wait_ms,
-                          .connect_ms = connect_ms,
-                          .quickest_ns = INT64_MAX};
-    a->random = seed ? seed : 1;
+    *a = (tl_acquisition){.job = *job, .retry = tl__retry_init(retry, wait_ms, connect_ms, seed)};
     a->job.proof = (tl_proof){0}; /* of an earlier hold, if of any */
     a->lining = job->join;
     a->job.believed = (tl_mono){0};
-}
-
-static bool wait_is_open(const tl_acquisition *a) {
-    return a->wait_ms == 0 || a->wait_ms == TL_FOREVER;
-}
-
-static void keep_words(tl_acquisition *a, tl_bytes words) {
-    tl__bytes_print(a->words, sizeof a->words, words);
-    a->sys_errno = 0;
-}
-
-/* An attempt cut short by the limit says less of what is wrong than one before it; one that ended by itself says
- * why. */
-static void keep_trouble(tl_acquisition *a, const tl_event *e, tl_err code, tl_bytes words) {
-    if (a->failures > 0 && (!tl__is_final(code) || !GUARD(lasting_reason)) &&
-        !tl__mono_before(e->now, a->limit))
-        return;
-    keep_words(a, words);
-    a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
 }
 
 /* ---- a take that went unanswered -------------------------------------------------------------- */
@@ -56,7 +27,7 @@ static bool must_kill(const tl_acquisition *a, const tl_event *e) {
 
 static tl_status kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
     tl_mono by = tl__mono_add_ms(e->now, a->job.attempt_ms);
-    tl_send *send = tl__out_send(out, ++a->ticket, tl__mono_min(by, a->limit));
+    tl_send *send = tl__out_send(out, ++a->ticket, tl__mono_min(by, a->retry.limit));
     tl_command *c = &send->command[send->count++];
     *c = (tl_command){.form = TL_ARGV, .argc = 4};
     c->argv[0] = TL_LITERAL("CLIENT");
@@ -80,9 +51,9 @@ static void killed(tl_acquisition *a, const tl_event *e) {
 /* ---- attempts -------------------------------------------------------------------------------- */
 
 static tl_status reach(tl_acquisition *a, tl_out *out) {
-    a->state = REACHING;
+    a->retry.doing = TL_REACHES;
     a->woken = a->called = false; /* the state will be read after this */
-    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->limit : TL_NEVER);
+    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->retry.limit : TL_NEVER);
     return TL_GO;
 }
 
@@ -101,19 +72,14 @@ static bool joins(const tl_acquisition *a) {
 }
 
 static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->wait_ms == 0 && a->attempts == 0)
-        a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
-    a->state = TAKING;
-    a->absences = 0;
-    a->began = e->now;
     a->woken = a->called = a->near = false;
-    a->job.again = GUARD(repeat_compares) && a->attempts > 0;
+    a->job.again = GUARD(repeat_compares) && a->retry.attempts > 0;
+    tl__retry_ask(&a->retry, e->now, a->job.attempt_ms);
     a->job.join = joins(a);
     a->job.stands = a->job.stands || a->job.join;
     if (a->job.join)
         a->job.fences = a->job.fair ? 1 : TL_FENCES;
-    a->attempts += !a->extra;
-    tl__attempt_init(&a->attempt, a->job.protocol, TL_ACQUIRE, ++a->ticket, a->limit);
+    tl__attempt_init(&a->attempt, a->job.protocol, TL_ACQUIRE, ++a->ticket, a->retry.limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);
     return status == TL_END ? attempt_ended(a, e, out) : status; /* refused before it was sent */
@@ -124,122 +90,53 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* The caller gets `code`; what may have been left behind is dropped in the background. */
 static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted || a->job.stands};
-    tl__out_words(out, tl__bytes_of(a->words));
-    out->sys_errno = a->sys_errno;
+    tl__retry_report(&a->retry, out);
     if (!a->result.maybe || !GUARD(cleans_up))
         return TL_END;
-    a->state = CLEANING;
-    int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
-    a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
-    a->failures = 0;
+    tl__retry_clean(&a->retry, &a->job, e->now, e->server->drift_ppm);
     a->job.in_vain = true;
-    a->next = e->now;
+    a->retry.next = e->now;
     out->until = e->now;
     return TL_DETACH;
 }
 
-/* TIMEDOUT only if the last reply was "another holds it", and no attempt has failed since. */
 static tl_status run_out(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    bool held = a->answered && (a->failures == 0 || !GUARD(last_reply_counts));
-    if (a->uncertain)
-        return give_up(a, e, TL_EUNCERTAIN, out);
-    return give_up(a, e, held ? TL_ETIMEDOUT : TL_EUNAVAILABLE, out);
+    return give_up(a, e, tl__retry_ran_out(&a->retry, a->uncertain), out);
 }
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
-static tl_status stay(const tl_acquisition *a, tl_out *out) {
-    if (a->state == PAUSING)
-        out->until = tl__mono_min(a->next, GUARD(wait_has_limit) ? a->limit : TL_NEVER);
-    return TL_GO;
-}
-
-static tl_status pause_until(tl_acquisition *a, tl_mono next, tl_out *out) {
-    a->state = PAUSING;
-    a->next = next;
-    a->extra = false;
-    return stay(a, out);
-}
-
-static int64_t poll_ms(tl_acquisition *a) {
-    return tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
-}
-
 static int64_t auto_pause(tl_acquisition *a, const tl_event *e) {
     const tl_result *r = &a->attempt.result;
     bool told = (r->announced && a->armed) || a->watching;
-    return tl__until_hint_ms(r, told ? TL_LOOK_AGAIN_MS : poll_ms(a), e->now, &a->random);
+    return tl__retry_auto_ms(&a->retry, r, told, e->now);
 }
 
 static bool may_line(const tl_acquisition *a, const tl_event *e) {
-    return a->job.inbox.n > 0 && a->wait_ms != 0 && a->job.protocol->lines &&
+    return a->job.inbox.n > 0 && a->retry.wait_ms != 0 && a->job.protocol->lines &&
            a->job.protocol->lines(e->server, &a->job.rules, e->now);
 }
 
 /* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
 static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
     if (GUARD(waits_for_its_turn) && a->armed && a->job.join && !a->attempt.result.polls)
-        return tl__line_pause_ms(&a->attempt.result, a->near, e->now, &a->random);
-    return poll_ms(a);
-}
-
-int64_t tl__retry_pause_ms(const tl_retry *r, uint32_t attempts, int64_t waited_ms,
-                           uint64_t *random) {
-    int64_t delay = r->delay_ms > 0 ? r->delay_ms : DELAY_MS;
-    int64_t most = r->max_delay_ms > 0 ? r->max_delay_ms : DELAY_MAX_MS;
-    if (r->kind == TL_RETRY_CUSTOM)
-        return r->next(attempts, waited_ms, r->ctx);
-    if (r->kind == TL_RETRY_FIXED)
-        return delay;
-    for (uint32_t i = 1; i < attempts && delay < most; i++)
-        delay = tl__mul_sat(delay, 2);
-    return tl__random_between(random, 1, delay < most ? delay : most);
-}
-
-/* The strategy's pause; negative to stop. */
-static int64_t next_pause(tl_acquisition *a, const tl_event *e) {
-    const tl_retry *r = &a->retry;
-    if (r->max_attempts > 0 && a->attempts >= r->max_attempts && !a->extra)
-        return -1;
-    if (r->kind == TL_RETRY_AUTO)
-        return a->lining ? line_pause(a, e) : auto_pause(a, e);
-    return tl__retry_pause_ms(r, a->attempts, tl__ms_until(a->start, e->now), &a->random);
-}
-
-/* A take that the limit would cut short, as it seems, is not begun: all that it could bring is doubt. */
-static tl_mono in_time(tl_acquisition *a, const tl_event *e, tl_mono next) {
-    int64_t took_ns = tl__ns_until(a->began, e->now);
-    if (took_ns < a->quickest_ns)
-        a->quickest_ns = took_ns;
-    int64_t room_ns = a->quickest_ns + a->quickest_ns / 2 + TL_NS_PER_MS;
-    bool has_room = tl__mono_before(tl__mono_add_ns(next, room_ns), a->limit);
-    return has_room || !GUARD(attempt_has_room) ? next : a->limit;
-}
-
-/* The server has been reached: a wait without limit has none from now on. */
-static void lift_limit(tl_acquisition *a) {
-    if (GUARD(waits_forever) && a->wait_ms == TL_FOREVER)
-        a->limit = TL_NEVER;
+        return tl__line_pause_ms(&a->attempt.result, a->near, e->now, &a->retry.random);
+    return tl__retry_poll_ms(&a->retry);
 }
 
 static void listen_to_inbox(tl_acquisition *a, tl_out *out) {
     a->listening = true;
     a->armed = a->inbox_armed;
-    out->arm = true;
+    tl__out_listen(out, a->job.inbox);
     out->armed = a->armed;
-    out->topic = a->job.inbox;
-    out->watched = (tl_bytes){0};
     out->token = tl__token_bytes(&a->job.token);
 }
 
 static void listen(tl_acquisition *a, tl_out *out) {
-    bool watch = a->job.protocol->watching && a->retry.kind == TL_RETRY_AUTO;
     a->listening = true;
-    out->arm = true;
-    out->armed = false;
-    out->topic = a->job.sidecar;
-    out->watched = watch ? a->job.key : (tl_bytes){0};
-    out->token = (tl_bytes){0};
+    tl__out_listen(out, a->job.sidecar);
+    if (a->job.protocol->watching && a->retry.strategy.kind == TL_RETRY_AUTO)
+        out->watched = a->job.key;
 }
 
 static void leave_topic(tl_acquisition *a, tl_out *out) {
@@ -265,12 +162,9 @@ static void note_place(tl_acquisition *a, const tl_event *e, tl_out *out) {
 }
 
 static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    a->answered = true;
-    a->failures = 0;
+    tl_retrier *r = &a->retry;
     a->unwanted = a->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
-    lift_limit(a);
-    keep_words(a, TL_LITERAL("another holds it"));
-    tl__out_words(out, TL_LITERAL("another holds it"));
+    tl__retry_held(r, TL_LITERAL("another holds it"), out);
     if (a->uncertain && (a->attempt.result.checked || !GUARD(limit_checked)) &&
         (!tl__mono_before(e->sent, a->harmless) || !GUARD(busy_behind_doubt)))
         a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
@@ -286,24 +180,26 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
         return TL_END;
     if (GUARD(looks_after_grant) && granted) /* what is not believed is looked at */
         a->woken = a->called = true;
-    tl_mono next = a->planned;
-    if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
-        int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e);
+    tl_mono next = r->planned;
+    if (!tl__retry_is_planned(r)) {
+        int64_t pause = tl__retry_pause_ms(r, e->now);
         if (pause < 0)
             return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
-        next = in_time(a, e, tl__mono_add_ms(e->now, pause));
+        if (r->strategy.kind == TL_RETRY_AUTO)
+            pause = a->lining ? line_pause(a, e) : auto_pause(a, e);
+        next = tl__retry_in_time(r, e->now, tl__mono_add_ms(e->now, pause));
     }
     if (begins) {
         listen_to_inbox(a, out);
-        return pause_until(a, a->armed ? e->now : next, out);
+        return tl__retry_pause(r, a->armed ? e->now : next, out);
     }
     if (!a->listening && !out->disarm && !a->attempt.result.silent)
         listen(a, out);
     if (!a->woken)
-        return pause_until(a, next, out);
-    a->planned = next;
-    tl_status status = pause_until(a, e->now, out);
-    a->extra = !a->called;
+        return tl__retry_pause(r, next, out);
+    r->planned = next;
+    tl_status status = tl__retry_pause(r, e->now, out);
+    r->extra = !a->called;
     return status;
 }
 
@@ -328,24 +224,21 @@ static bool note_native(tl_acquisition *a, const tl_event *e) {
 /* No answer, or one that may pass: try again with the same token, at once if a first request got
  * lost, since it may have taken effect. */
 static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    if (tl__is_final(code))
+    if (!tl__may_pass(code))
         return give_up(a, e, code, out);
-    a->failures++;
-    int64_t pause = a->failures == 1 && code == TL_EUNCERTAIN
-                        ? 0
-                        : tl__backoff_ms(a->failures, &a->random);
-    return pause_until(a, tl__mono_add_ms(e->now, pause), out);
+    tl_mono next = tl__retry_after(&a->retry, e->now, code == TL_EUNCERTAIN);
+    return tl__retry_pause(&a->retry, next, out);
 }
 
 /* Nothing is given there before the hint. */
 static tl_status withheld(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    int64_t ms = tl__until_hint_ms(&a->attempt.result, INT64_MAX, e->now, &a->random);
+    int64_t ms = tl__until_hint_ms(&a->attempt.result, INT64_MAX, e->now, &a->retry.random);
     tl_mono next = tl__mono_add_ms(e->now, ms);
     note_place(a, e, out);
-    a->failures++;
-    if (a->wait_ms == 0 && !tl__mono_before(next, a->limit))
+    a->retry.failures++;
+    if (a->retry.wait_ms == 0 && !tl__mono_before(next, a->retry.limit))
         return run_out(a, e, out);
-    return pause_until(a, next, out);
+    return tl__retry_pause(&a->retry, next, out);
 }
 
 static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out) {
@@ -357,56 +250,56 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     }
     if (r->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
         a->unwanted = GUARD(unwanted_remembered);
-        keep_words(a, TL_LITERAL("confirmed too late"));
+        tl__retry_say(&a->retry, TL_LITERAL("confirmed too late"));
         return failed(a, e, TL_EUNAVAILABLE, out);
     }
     if (r->code == TL_EBUSY)
         return busy(a, e, out);
-    if (r->late && a->answered && !tl__mono_before(e->now, a->limit))
+    if (r->late && a->retry.answered && !tl__mono_before(e->now, a->retry.limit))
         return run_out(a, e, out); /* no failure of the server's: what it said last holds */
     bool killable = e->kind == TL_FAILED && e->maybe_sent && note_native(a, e);
     if (r->maybe && r->code == TL_EUNCERTAIN)
         doubt(a, r->harmless, killable);
     else if (r->maybe) {
         a->unwanted = GUARD(unwanted_remembered);
-        lift_limit(a);
+        tl__retry_lift_limit(&a->retry);
     }
     /* Without memory for the reply it isn't known, and none can be had by asking again. */
     bool unknown = GUARD(unread_for_memory) && e->kind == TL_FAILED && e->why == TL_ENOMEM;
     tl_err code = unknown ? TL_ENOMEM : r->code;
-    keep_trouble(a, e, code, tl__bytes_of(out->words));
-    bool waits = GUARD(sleeps_until_hint) && r->hint.ns != TL_NEVER.ns && !tl__is_final(code);
+    tl__retry_blame(&a->retry, e, code, tl__bytes_of(out->words));
+    bool waits = GUARD(sleeps_until_hint) && r->hint.ns != TL_NEVER.ns && tl__may_pass(code);
     return waits ? withheld(a, e, out) : failed(a, e, code, out);
 }
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
 static tl_status drop(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    tl__attempt_init(&a->attempt, a->job.protocol, TL_RELEASE, ++a->ticket, a->limit);
+    tl__attempt_init(&a->attempt, a->job.protocol, TL_RELEASE, ++a->ticket, a->retry.limit);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    a->next = TL_NEVER;
+    a->retry.next = TL_NEVER;
     tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);
-    out->until = a->limit;
+    out->until = a->retry.limit;
     return status;
 }
 
 /* A look that is still on its way would stand in line anew: `spent` knows the last token only. */
 static bool may_return(const tl_acquisition *a, const tl_event *e) {
     return a->job.stands && a->uncertain && tl__mono_before(e->now, a->harmless) &&
-           tl__mono_before(a->harmless, a->limit);
+           tl__mono_before(a->harmless, a->retry.limit);
 }
 
 static tl_status reach_to_kill(tl_acquisition *a, tl_out *out) {
-    a->next = TL_NEVER;
+    a->retry.next = TL_NEVER;
     a->killing = false;
-    out->until = a->limit;
-    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->limit : TL_NEVER);
+    out->until = a->retry.limit;
+    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->retry.limit : TL_NEVER);
     return TL_GO;
 }
 
 /* First the connection is ended whose request may come late; then what it may have done is undone. */
 static tl_status clean_kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    out->until = a->limit;
+    out->until = a->retry.limit;
     if (e->kind == TL_REPLY && !a->killing && must_kill(a, e)) {
         a->killing = true;
         return kill(a, e, out);
@@ -417,36 +310,27 @@ static tl_status clean_kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
         a->kill_id = 0;
         return GUARD(undone_after_kill) ? drop(a, e, out) : TL_END;
     }
-    a->next = tl__mono_add_ms(e->now, tl__backoff_ms(++a->failures, &a->random));
-    out->until = tl__mono_min(a->next, a->limit);
+    a->retry.next = tl__retry_after(&a->retry, e->now, false);
+    out->until = tl__retry_wakes(&a->retry);
     return TL_GO;
 }
 
 static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (!tl__mono_before(e->now, a->limit))
+    if (!tl__mono_before(e->now, a->retry.limit))
         return TL_END; /* by now it has expired */
-    if (!tl__mono_before(e->now, a->next))
+    if (!tl__mono_before(e->now, a->retry.next))
         return a->kill_id ? reach_to_kill(a, out) : drop(a, e, out);
     bool answer = e->kind == TL_REPLY || e->kind == TL_FAILED;
     if (answer && a->kill_id && e->ticket == a->ticket)
         return clean_kill(a, e, out);
-    if (answer && !a->kill_id) { /* until then nothing is being dropped */
-        if (tl__attempt_step(&a->attempt, &a->job, e, out) != TL_END) {
-            out->until = tl__mono_min(a->next, a->limit);
-            return TL_GO;
-        }
-        tl_err code = a->attempt.result.code;
-        bool done = !tl__may_pass(code);
+    /* Until the connection is ended nothing is being dropped. */
+    if (answer && !a->kill_id && tl__attempt_step(&a->attempt, &a->job, e, out) == TL_END) {
+        bool done = !tl__may_pass(a->attempt.result.code);
         if (done && !may_return(a, e))
             return TL_END;
-        if (done) {
-            a->next = a->harmless;
-            out->until = tl__mono_min(a->next, a->limit);
-            return TL_GO;
-        }
-        a->next = tl__mono_add_ms(e->now, tl__backoff_ms(++a->failures, &a->random));
+        a->retry.next = done ? a->harmless : tl__retry_after(&a->retry, e->now, false);
     }
-    out->until = tl__mono_min(a->next, a->limit);
+    out->until = tl__retry_wakes(&a->retry);
     return TL_GO;
 }
 
@@ -487,55 +371,40 @@ static tl_status begin(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->lining = a->lining && may_line(a, e);
     if (a->lining)
         listen_to_inbox(a, out);
-    a->start = e->now;
-    a->limit = tl__mono_add_ms(e->now, wait_is_open(a) ? a->connect_ms : a->wait_ms);
+    tl__retry_begin(&a->retry, e->now);
     return reach(a, out);
 }
 
-/* Whoever tries once doesn't wait for somebody to start the server. But what a request of his may
- * have done, he asks as long as he can. */
-static bool is_hopeless(tl_acquisition *a, const tl_event *e) {
-    a->absences = (uint8_t)(e->absent && a->absences < UINT8_MAX ? a->absences + 1 : 0);
-    return GUARD(gives_up_on_nobody) && a->wait_ms == 0 && a->absences > 1 &&
-           ((!a->uncertain && !a->unwanted) || !GUARD(doubt_goes_on));
-}
-
 static tl_status reach_failed(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    keep_trouble(a, e, TL_EUNAVAILABLE, e->words); /* as it ends, if it does here */
-    if (tl__mono_before(e->now, a->limit) && !is_hopeless(a, e))
-        return failed(a, e, e->why, out);
-    a->failures++;
-    return run_out(a, e, out);
+    return tl__retry_unreached(&a->retry, e, a->uncertain || a->unwanted)
+               ? failed(a, e, e->why, out)
+               : run_out(a, e, out);
 }
 
 static tl_status on_answer(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->ticket != a->ticket || a->state == PAUSING)
-        return stay(a, out);
-    if (a->state == KILLING) {
+    if (e->ticket != a->ticket || a->retry.doing == TL_PAUSES)
+        return tl__retry_stay(&a->retry, out);
+    if (a->retry.doing == TL_ASKS) {
+        tl_status status = tl__attempt_step(&a->attempt, &a->job, e, out);
+        return status == TL_END ? attempt_ended(a, e, out) : status;
+    }
+    if (a->retry.doing == TL_KILLS) {
         killed(a, e);
-        return e->kind == TL_REPLY ? take(a, e, out) : reach_failed(a, e, out);
+    } else if (e->kind == TL_REPLY && must_kill(a, e)) {
+        a->retry.doing = TL_KILLS;
+        return kill(a, e, out);
     }
-    if (a->state == REACHING) {
-        if (e->kind == TL_REPLY && must_kill(a, e)) {
-            a->state = KILLING;
-            return kill(a, e, out);
-        }
-        if (e->kind == TL_REPLY)
-            return take(a, e, out);
-        return reach_failed(a, e, out);
-    }
-    tl_status status = tl__attempt_step(&a->attempt, &a->job, e, out);
-    return status == TL_END ? attempt_ended(a, e, out) : status;
+    return e->kind == TL_REPLY ? take(a, e, out) : reach_failed(a, e, out);
 }
 
 static tl_status on_timer(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->state != PAUSING)
+    if (a->retry.doing != TL_PAUSES)
         return TL_GO;
-    if (!tl__mono_before(e->now, a->limit))
+    if (!tl__mono_before(e->now, a->retry.limit))
         return run_out(a, e, out);
-    if (!tl__mono_before(e->now, a->next))
+    if (!tl__mono_before(e->now, a->retry.next))
         return reach(a, out);
-    return stay(a, out);
+    return tl__retry_stay(&a->retry, out);
 }
 
 /* Something may have changed, or nobody will tell any more: look at once, unless it is the server
@@ -547,10 +416,10 @@ static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
         a->armed = e->kind == TL_WOKEN || e->armed;
     a->woken = GUARD(wake_remembered);
     a->called = a->called || e->kind == TL_WOKEN;
-    if (a->state == PAUSING && a->failures == 0) {
-        a->extra = e->kind != TL_WOKEN;
-        a->planned = a->next;
-        a->next = GUARD(wakes_at_once) ? e->now : a->planned;
+    if (a->retry.doing == TL_PAUSES && a->retry.failures == 0) {
+        a->retry.extra = e->kind != TL_WOKEN;
+        a->retry.planned = a->retry.next;
+        a->retry.next = GUARD(wakes_at_once) ? e->now : a->retry.planned;
     }
     return on_timer(a, e, out);
 }
@@ -559,13 +428,13 @@ static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
 static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->granted = a->job.stands;
     a->grant = *e->grant;
-    if (a->state == TAKING)
+    if (a->retry.doing == TL_ASKS)
         return TL_GO;
     a->attempt.result.server_us = 0; /* whatever was answered before */
     if (is_given(a, e))
         return TL_END;
-    if (a->state == PAUSING && a->failures == 0)
-        a->next = e->now;
+    if (a->retry.doing == TL_PAUSES && a->retry.failures == 0)
+        a->retry.next = e->now;
     return on_timer(a, e, out);
 }
 
@@ -573,21 +442,21 @@ static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
  * before that was so. */
 static tl_status on_near(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->near = GUARD(near_looks_soon);
-    if (a->near && a->state == PAUSING && a->failures == 0)
-        a->next = tl__mono_min(a->next, tl__mono_add_ms(e->now, TL_LOOK_AGAIN_MS));
+    if (a->near && a->retry.doing == TL_PAUSES && a->retry.failures == 0)
+        a->retry.next = tl__mono_min(a->retry.next, tl__mono_add_ms(e->now, TL_LOOK_AGAIN_MS));
     return on_timer(a, e, out);
 }
 
 static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (GUARD(cancel_in_doubt) && a->state == TAKING)
+    if (GUARD(cancel_in_doubt) && a->retry.doing == TL_ASKS)
         doubt(a, a->job.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER, note_native(a, e));
-    keep_words(a, TL_LITERAL("cancelled"));
+    tl__retry_say(&a->retry, TL_LITERAL("cancelled"));
     return give_up(a, e, TL_ECANCELLED, out);
 }
 
 tl_status tl__acquire_step(void *machine, const tl_event *e, tl_out *out) {
     tl_acquisition *a = machine;
-    if (a->state == CLEANING)
+    if (a->retry.doing == TL_CLEANS)
         return clean(a, e, out);
     switch (e->kind) {
     case TL_START: return begin(a, e, out);

@@ -4,45 +4,21 @@
 #ifndef TL_ACQUIRE_H
 #define TL_ACQUIRE_H
 
-#include "protocol/protocol.h"
-
-/** A strategy of waiting, as the options of a lock state it in their members retry and retry_*. */
-typedef struct {
-    tl_retry_kind kind;
-    int64_t delay_ms, max_delay_ms;
-    uint32_t max_attempts;
-    int64_t (*next)(uint32_t attempts, int64_t waited_ms, void *ctx);
-    void *ctx;
-} tl_retry;
-
-/** The pause of any but TL_RETRY_AUTO, behind `attempts`; negative to stop. */
-int64_t tl__retry_pause_ms(const tl_retry *retry, uint32_t attempts, int64_t waited_ms,
-                           uint64_t *random);
+#include "protocol/retry.h"
 
 typedef struct {
     tl_result result; /**< final at END or DETACH; code OK: held, with deadline and fence */
     tl_job job;
-    tl_retry retry;
+    tl_retrier retry;
     tl_attempt attempt;
     tl_grant grant;    /**< granted: has come while a look was in flight */
     uint64_t run;      /**< of the server that it joined the line at last */
     uint64_t kill_run; /**< of the server where a native take of ours went unanswered, */
     int64_t kill_id;   /**< and the connection, which is to be ended there; 0: none */
-    int64_t wait_ms, connect_ms;
-    tl_mono start, limit; /**< no later than limit the caller gets its answer */
-    tl_mono next;         /**< PAUSING: when to try again */
-    tl_mono planned;      /**< `next` before the extra attempt */
-    tl_mono harmless;     /**< uncertain: after this no take of ours is still in flight */
+    tl_mono harmless;  /**< uncertain: after this no take of ours is still in flight */
     tl_mono
         unkillable; /**< as harmless, of those that don't end with the connection to be killed */
-    tl_mono began;  /**< the take in flight */
-    int64_t quickest_ns; /**< that a take was answered in */
-    uint64_t random;
-    uint32_t attempts; /**< takes begun */
-    uint32_t failures; /**< in a row */
     uint16_t ticket;
-    uint8_t state;
-    bool answered;  /**< the server has told who holds the lock at least once */
     bool uncertain; /**< a take of ours without an answer may have taken effect, or may yet */
     bool unwanted;  /**< the server has said that ours took effect, but it can't be had */
     bool listening, armed;
@@ -50,14 +26,10 @@ typedef struct {
     bool inbox_armed; /**< messages to the inbox come in, as far as was known before it listened */
     bool lining;      /**< it waits in line; job.stands: and may stand there by now */
     bool granted;
-    bool near;        /**< it has become one of the first three since the look in flight was sent */
-    bool killing;     /**< CLEANING: the connection is being ended */
-    bool woken;       /**< since the take in flight was sent */
-    bool called;      /**< and by a message, not because listening has begun or ended */
-    uint8_t absences; /**< in a row: nobody was there to connect to */
-    bool extra;       /**< the next attempt looks again because listening began: not counted */
-    char words[TL_WORDS_SIZE]; /**< of the last failure */
-    int sys_errno;             /**< behind it, or 0 */
+    bool near;    /**< it has become one of the first three since the look in flight was sent */
+    bool killing; /**< it cleans: the connection is being ended */
+    bool woken;   /**< since the take in flight was sent */
+    bool called;  /**< and by a message, not because listening has begun or ended */
 } tl_acquisition;
 
 /**

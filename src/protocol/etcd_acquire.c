@@ -11,42 +11,28 @@
 
 #define PARTS 3 /* the key is renewed at a third of its lifetime */
 
-enum { REACHING, ASKING, PAUSING, CLEANING };
 typedef enum { TRY, JOIN, LOOK, KEEP } word;
 
 void tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, const tl_retry *retry,
                            int64_t wait_ms, int64_t connect_ms, uint64_t seed) {
-    *a = (tl_etcd_acquisition){
-        .job = *job, .retry = *retry, .wait_ms = wait_ms, .connect_ms = connect_ms};
-    a->random = seed ? seed : 1;
-    a->id = tl__etcd_id_draw(tl__random_next(&a->random));
+    *a = (tl_etcd_acquisition){.job = *job,
+                               .retry = tl__retry_init(retry, wait_ms, connect_ms, seed)};
+    a->id = tl__etcd_id_draw(tl__random_next(&a->retry.random));
     a->job.proof = (tl_proof){0};
     a->spare = job->spare;
 }
 
 static bool stands_in_line(const tl_etcd_acquisition *a) {
-    return a->wait_ms != 0 && a->retry.kind == TL_RETRY_AUTO && a->retry.max_attempts == 0;
-}
-
-static void keep_words(tl_etcd_acquisition *a, tl_bytes words) {
-    tl__bytes_print(a->words, sizeof a->words, words);
-    a->sys_errno = 0;
-}
-
-/* One cut short by the limit says less of what is wrong than one before it. */
-static void keep_trouble(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_bytes words) {
-    if (a->failures > 0 && !tl__is_final(code) && !tl__mono_before(e->now, a->limit))
-        return;
-    keep_words(a, words);
-    a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+    const tl_retry *strategy = &a->retry.strategy;
+    return a->retry.wait_ms != 0 && strategy->kind == TL_RETRY_AUTO && strategy->max_attempts == 0;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 static tl_status reach(tl_etcd_acquisition *a, tl_out *out) {
-    a->state = REACHING;
+    a->retry.doing = TL_REACHES;
     a->woken = false; /* what is asked will be read after this */
-    tl__out_send(out, ++a->ticket, a->limit);
+    tl__out_send(out, ++a->ticket, a->retry.limit);
     return TL_GO;
 }
 
@@ -74,11 +60,10 @@ static void choose_lease(tl_etcd_acquisition *a, const tl_event *e, word word) {
 static tl_status ask(tl_etcd_acquisition *a, const tl_event *e, word word, tl_out *out) {
     static const char *const names[] = {
         [TRY] = "TRY", [JOIN] = "JOIN", [LOOK] = "LOOK", [KEEP] = "KEEP"};
-    tl_mono by = tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->limit);
+    tl_mono by = tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->retry.limit);
     tl_send *send = tl__out_send(out, ++a->ticket, by);
-    a->state = ASKING;
     a->word = (uint8_t)word;
-    a->asked = e->now;
+    a->retry.began = e->now;
     choose_lease(a, e, word);
     if (word != LOOK && !a->by_spare)
         tl__etcd_grant(send, a->lease, a->job.ttl_ms, out);
@@ -93,10 +78,7 @@ static tl_status ask(tl_etcd_acquisition *a, const tl_event *e, word word, tl_ou
 }
 
 static tl_status begin_asking(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->wait_ms == 0 && a->attempts == 0)
-        a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
-    a->absences = 0;
-    a->attempts++;
+    tl__retry_ask(&a->retry, e->now, a->job.attempt_ms);
     return ask(a, e, next_word(a, e), out);
 }
 
@@ -110,28 +92,21 @@ static bool is_spare(const tl_etcd_acquisition *a, int64_t lease) {
 /* The caller gets `code`; what may have been left behind is deleted in the background. */
 static tl_status give_up(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->id.revision > 0};
-    tl__out_words(out, tl__bytes_of(a->words));
-    out->sys_errno = a->sys_errno;
+    tl__retry_report(&a->retry, out);
     if (!a->result.maybe || !GUARD(cleans_up_key))
         return TL_END;
-    a->state = CLEANING;
     if (a->under != 0 && !is_spare(a, a->under)) { /* nothing will use it any more */
         a->doubtful[1] = a->doubtful[0];
         a->doubtful[0] = a->under;
     }
-    int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->server->drift_ppm);
-    a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
-    a->failures = 0;
-    a->next = e->now;
+    tl__retry_clean(&a->retry, &a->job, e->now, e->server->drift_ppm);
+    a->retry.next = e->now;
     out->until = e->now;
     return TL_DETACH;
 }
 
 static tl_status run_out(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    bool held = a->answered && a->failures == 0;
-    if (a->uncertain)
-        return give_up(a, e, TL_EUNCERTAIN, out);
-    return give_up(a, e, held ? TL_ETIMEDOUT : TL_EUNAVAILABLE, out);
+    return give_up(a, e, tl__retry_ran_out(&a->retry, a->uncertain), out);
 }
 
 static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
@@ -150,30 +125,12 @@ static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
-/* A request in flight ends by the limit: beyond that there is nothing to wait for but its end, which another thread may bring. */
-static tl_status stay(const tl_etcd_acquisition *a, tl_out *out) {
-    if (a->state == PAUSING || !GUARD(waits_without_steps))
-        out->until = tl__mono_min(a->next, a->limit);
-    return TL_GO;
-}
-
-static tl_status pause_until(tl_etcd_acquisition *a, tl_mono next, tl_out *out) {
-    a->state = PAUSING;
-    a->next = next;
-    return stay(a, out);
-}
-
 /* No answer, or one that may pass. */
 static tl_status failed(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    if (tl__is_final(code))
+    if (!tl__may_pass(code))
         return give_up(a, e, code, out);
-    if (!tl__mono_before(e->now, a->limit))
-        return run_out(a, e, out);
-    a->failures++;
-    int64_t ms = a->failures == 1 && code == TL_EUNCERTAIN
-                     ? 0
-                     : tl__backoff_ms(a->failures, &a->random);
-    return pause_until(a, tl__mono_add_ms(e->now, ms), out);
+    tl_mono next = tl__retry_after(&a->retry, e->now, code == TL_EUNCERTAIN);
+    return tl__retry_pause(&a->retry, next, out);
 }
 
 static void doubt(tl_etcd_acquisition *a) {
@@ -192,33 +149,25 @@ static void doubt(tl_etcd_acquisition *a) {
 static void told_busy(tl_etcd_acquisition *a, const tl_etcd_found *before, tl_out *out) {
     char obstacle[TL_ETCD_OBSTACLE];
     tl_bytes words = TL_LITERAL("another holds it");
-    a->answered = true;
-    a->failures = 0;
-    if (a->wait_ms == TL_FOREVER)
-        a->limit = TL_NEVER;
     if (before && !tl__etcd_contends(a->job.key, before)) {
         tl__etcd_obstacle(obstacle, a->job.key, before);
         words = tl__bytes_of(obstacle);
     }
-    keep_words(a, words);
-    tl__out_words(out, words);
+    tl__retry_held(&a->retry, words, out);
 }
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
 static tl_status busy(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    const tl_retry *r = &a->retry;
+    tl_retrier *r = &a->retry;
     tl_etcd_found first;
     told_busy(a, tl__etcd_find(&e->reply[e->count - 1], 1, 0, &first) ? &first : NULL, out);
-    bool over = a->wait_ms == 0 || (r->max_attempts > 0 && a->attempts >= r->max_attempts);
-    int64_t ms = over ? -1
-                 : r->kind == TL_RETRY_AUTO
-                     ? tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS)
-                     : tl__retry_pause_ms(r, a->attempts, tl__ms_until(a->start, e->now),
-                                          &a->random);
+    int64_t ms = tl__retry_pause_ms(r, e->now);
     if (ms < 0)
         return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
-    return pause_until(a, tl__mono_add_ms(e->now, ms), out);
+    if (r->strategy.kind == TL_RETRY_AUTO)
+        ms = tl__retry_poll_ms(r);
+    return tl__retry_pause(r, tl__retry_in_time(r, e->now, tl__mono_add_ms(e->now, ms)), out);
 }
 
 /* ---- in line --------------------------------------------------------------------------------- */
@@ -239,20 +188,17 @@ static void listen(tl_etcd_acquisition *a, const tl_etcd_found *before, int64_t 
         return;
     memcpy(topic + n, before->key.p, before->key.n);
     a->listening = true;
-    out->arm = true;
-    out->topic = tl__bytes(topic, (size_t)n + before->key.n);
-    out->watched = out->token = (tl_bytes){0};
-    out->armed = false;
+    tl__out_listen(out, tl__bytes(topic, (size_t)n + before->key.n));
 }
 
 static tl_status wait_behind(tl_etcd_acquisition *a, const tl_event *e, const tl_etcd_found *before,
                              tl_out *out) {
     told_busy(a, before, out);
     listen(a, before, tl__etcd_revision(&e->reply[e->count - 1]), out);
-    int64_t ms = a->armed ? TL_LOOK_AGAIN_MS
-                          : tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
+    int64_t ms = a->armed ? TL_LOOK_AGAIN_MS : tl__retry_poll_ms(&a->retry);
     tl_mono next = tl__mono_min(tl__mono_add_ms(e->now, ms), a->keep_at);
-    return pause_until(a, a->woken ? e->now : next, out);
+    next = tl__retry_in_time(&a->retry, e->now, next);
+    return tl__retry_pause(&a->retry, a->woken ? e->now : next, out);
 }
 
 /* Nobody is before us. What is left of the lifetime must be worth having. */
@@ -261,16 +207,16 @@ static tl_status is_first(tl_etcd_acquisition *a, const tl_event *e, tl_out *out
     int64_t least_ns = a->word == LOOK ? a->job.ttl_ms * TL_NS_PER_MS / 2 : 0;
     if (left_ns > least_ns || !GUARD(key_held_in_time))
         return held(a, out);
-    if (tl__mono_before(e->now, a->limit))
+    if (tl__mono_before(e->now, a->retry.limit))
         return ask(a, e, KEEP, out);
-    keep_words(a, TL_LITERAL("confirmed too late"));
+    tl__retry_say(&a->retry, TL_LITERAL("confirmed too late"));
     return run_out(a, e, out);
 }
 
 /* What the request in flight has told of its lease. lease 0: etcd didn't say. */
 static tl_spare_lease granted(const tl_etcd_acquisition *a, const tl_event *e) {
     int64_t ms = a->by_spare ? 0 : tl__etcd_granted_ms(e->reply, a->job.ttl_ms);
-    tl_mono deadline = tl__etcd_deadline(GUARD(lease_from_request) ? a->asked : e->now, ms,
+    tl_mono deadline = tl__etcd_deadline(GUARD(lease_from_request) ? a->retry.began : e->now, ms,
                                          e->server->drift_ppm);
     return a->by_spare ? a->spare : (tl_spare_lease){ms > 0 ? a->lease : 0, ms, deadline};
 }
@@ -280,11 +226,11 @@ static bool prove(tl_etcd_acquisition *a, const tl_event *e) {
     tl_spare_lease own = granted(a, e);
     if (own.lease == 0)
         return false;
-    int64_t left_ns = a->by_spare ? tl__ns_until(a->asked, own.deadline)
+    int64_t left_ns = a->by_spare ? tl__ns_until(a->retry.began, own.deadline)
                                   : own.ttl_ms * TL_NS_PER_MS;
     a->deadline = GUARD(spare_keeps_deadline) ? own.deadline
-                                              : tl__mono_add_ms(a->asked, own.ttl_ms);
-    a->keep_at = tl__mono_add_ns(a->asked, left_ns / PARTS);
+                                              : tl__mono_add_ms(a->retry.began, own.ttl_ms);
+    a->keep_at = tl__mono_add_ns(a->retry.began, left_ns / PARTS);
     a->under = own.lease;
     a->changed = tl__etcd_revision(&e->reply[e->count - 1]);
     if (a->by_spare)
@@ -303,7 +249,7 @@ static tl_status begin_anew(tl_etcd_acquisition *a, const tl_event *e, tl_out *o
     a->id.revision = 0;
     a->behind = 0;
     unproved(a);
-    if (!tl__mono_before(e->now, a->limit))
+    if (!tl__mono_before(e->now, a->retry.limit))
         return run_out(a, e, out);
     return ask(a, e, next_word(a, e), out);
 }
@@ -355,13 +301,13 @@ static tl_status kept(tl_etcd_acquisition *a, const tl_event *e, const tl_reply 
     if (tl__etcd_succeeded(answer)) {
         if (prove(a, e))
             return judge(a, e, answer, out);
-        keep_words(a, TL_LITERAL("etcd didn't say for how long"));
+        tl__retry_say(&a->retry, TL_LITERAL("etcd didn't say for how long"));
         return failed(a, e, TL_EUNAVAILABLE, out);
     }
     if (!tl__etcd_find(answer, 0, 0, &mine) || mine.created != a->id.revision)
         return begin_anew(a, e, out);
     a->job.proof.lease_ahead = tl__etcd_ahead(&a->id, mine.lease, e->now);
-    keep_words(a, TL_LITERAL("a later renewal of this key came first"));
+    tl__retry_say(&a->retry, TL_LITERAL("a later renewal of this key came first"));
     return failed(a, e, TL_EUNAVAILABLE, out);
 }
 
@@ -369,7 +315,7 @@ static tl_status answered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out
     const tl_reply *answer = &e->reply[e->count - 1];
     if (answer->type != TL_REPLY_ARRAY || tl__etcd_revision(answer) == 0) {
         doubt(a);
-        keep_words(a, TL_LITERAL("malformed reply from etcd"));
+        tl__retry_say(&a->retry, TL_LITERAL("malformed reply from etcd"));
         return failed(a, e, TL_ESERVER, out);
     }
     switch ((word)a->word) {
@@ -395,14 +341,14 @@ static tl_status refused(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
     if (code == TL_EUNCERTAIN)
         doubt(a);
     tl__out_place(out, e->words);
-    keep_trouble(a, e, code, tl__bytes_of(out->words));
+    tl__retry_blame(&a->retry, e, code, tl__bytes_of(out->words));
     return failed(a, e, code, out);
 }
 
 static tl_status unanswered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     if (GUARD(doubts_unanswered) && e->maybe_sent)
         doubt(a);
-    keep_trouble(a, e, e->why, e->words);
+    tl__retry_blame(&a->retry, e, e->why, e->words);
     return failed(a, e, e->maybe_sent ? TL_EUNCERTAIN : e->why, out);
 }
 
@@ -411,12 +357,12 @@ static tl_status unanswered(tl_etcd_acquisition *a, const tl_event *e, tl_out *o
 /* The key, and the lease under which a request that is still on its way would create it. */
 static tl_status undo(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(
-        out, ++a->ticket, tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->limit));
+        out, ++a->ticket, tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->retry.limit));
     tl__etcd_say(send, TL_LITERAL("UNDO"), a->job.key, tl__bytes_of(a->id.suffix));
     if (a->doubtful[0] != 0)
         tl__etcd_revoke(send, a->doubtful[0], out);
-    a->next = TL_NEVER;
-    out->until = a->limit;
+    a->retry.next = TL_NEVER;
+    out->until = a->retry.limit;
     return TL_GO;
 }
 
@@ -434,49 +380,38 @@ static bool is_undone(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
 }
 
 static tl_status clean(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (!tl__mono_before(e->now, a->limit))
+    if (!tl__mono_before(e->now, a->retry.limit))
         return TL_END; /* by now it has expired */
-    if (!tl__mono_before(e->now, a->next))
+    if (!tl__mono_before(e->now, a->retry.next))
         return undo(a, e, out);
     if ((e->kind == TL_REPLY || e->kind == TL_FAILED) && e->ticket == a->ticket) {
         int64_t first = a->doubtful[0];
         if (is_undone(a, e, out))
             return TL_END;
         bool more = a->doubtful[0] != 0 && (a->doubtful[0] != first || !GUARD(undone_before_more));
-        int64_t ms = more ? 0 : tl__backoff_ms(++a->failures, &a->random);
-        a->next = tl__mono_add_ms(e->now, ms);
+        a->retry.next = more ? e->now : tl__retry_after(&a->retry, e->now, false);
     }
-    out->until = tl__mono_min(a->next, a->limit);
+    out->until = tl__retry_wakes(&a->retry);
     return TL_GO;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static tl_status begin(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    bool open = a->wait_ms == 0 || a->wait_ms == TL_FOREVER;
-    a->start = e->now;
-    a->limit = tl__mono_add_ms(e->now, open ? a->connect_ms : a->wait_ms);
+    tl__retry_begin(&a->retry, e->now);
     return reach(a, out);
 }
 
-/* Whoever tries once doesn't wait for somebody to start etcd. */
-static bool is_hopeless(tl_etcd_acquisition *a, const tl_event *e) {
-    a->absences = (uint8_t)(e->absent && a->absences < UINT8_MAX ? a->absences + 1 : 0);
-    return a->wait_ms == 0 && a->absences > 1 && !a->uncertain && a->id.revision == 0;
-}
-
 static tl_status reach_failed(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    keep_trouble(a, e, TL_EUNAVAILABLE, e->words);
-    if (tl__mono_before(e->now, a->limit) && !is_hopeless(a, e))
-        return failed(a, e, e->why, out);
-    a->failures++;
-    return run_out(a, e, out);
+    bool in_doubt = a->uncertain || a->id.revision > 0;
+    return tl__retry_unreached(&a->retry, e, in_doubt) ? failed(a, e, e->why, out)
+                                                       : run_out(a, e, out);
 }
 
 static tl_status on_answer(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->ticket != a->ticket || a->state == PAUSING)
-        return stay(a, out);
-    if (a->state == REACHING)
+    if (e->ticket != a->ticket || a->retry.doing == TL_PAUSES)
+        return tl__retry_stay(&a->retry, out);
+    if (a->retry.doing == TL_REACHES)
         return e->kind == TL_REPLY ? begin_asking(a, e, out) : reach_failed(a, e, out);
     if (e->kind == TL_FAILED)
         return unanswered(a, e, out);
@@ -484,11 +419,11 @@ static tl_status on_answer(tl_etcd_acquisition *a, const tl_event *e, tl_out *ou
 }
 
 static tl_status on_timer(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->state != PAUSING)
-        return stay(a, out);
-    if (!tl__mono_before(e->now, a->limit))
+    if (a->retry.doing != TL_PAUSES)
+        return tl__retry_stay(&a->retry, out);
+    if (!tl__mono_before(e->now, a->retry.limit))
         return run_out(a, e, out);
-    return tl__mono_before(e->now, a->next) ? stay(a, out) : reach(a, out);
+    return tl__mono_before(e->now, a->retry.next) ? tl__retry_stay(&a->retry, out) : reach(a, out);
 }
 
 /* The one before us has gone, or nobody will tell any more: look, unless it is etcd that is away. */
@@ -498,23 +433,24 @@ static tl_status on_wake(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
     if (GUARD(compacted_asks_later) && !a->armed)
         a->behind = 0;
     a->woken = a->woken || e->kind == TL_WOKEN;
-    if (a->state == PAUSING && a->failures == 0) {
+    if (a->retry.doing == TL_PAUSES && a->retry.failures == 0) {
         tl_mono later = tl__mono_min(tl__mono_add_ms(e->now, TL_LOOK_AGAIN_MS), a->keep_at);
-        a->next = e->kind == TL_WOKEN || !e->armed ? e->now : later;
+        bool looks = e->kind == TL_WOKEN || !e->armed;
+        a->retry.next = looks ? e->now : tl__retry_in_time(&a->retry, e->now, later);
     }
     return on_timer(a, e, out);
 }
 
 static tl_status on_cancel(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (GUARD(doubts_cancelled) && a->state == ASKING)
+    if (GUARD(doubts_cancelled) && a->retry.doing == TL_ASKS)
         doubt(a);
-    keep_words(a, TL_LITERAL("cancelled"));
+    tl__retry_say(&a->retry, TL_LITERAL("cancelled"));
     return give_up(a, e, TL_ECANCELLED, out);
 }
 
 tl_status tl__etcd_acquire_step(void *machine, const tl_event *e, tl_out *out) {
     tl_etcd_acquisition *a = machine;
-    if (a->state == CLEANING)
+    if (a->retry.doing == TL_CLEANS)
         return clean(a, e, out);
     switch (e->kind) {
     case TL_START: return begin(a, e, out);

@@ -15,13 +15,10 @@
 typedef struct {
     tl_result result; /**< final at END or DETACH; code OK: held, with deadline and fence */
     tl_job job;
-    tl_retry retry;
+    tl_retrier retry;
     tl_etcd_id id;    /**< its revision: 0 while the key isn't known to be there */
-    tl_mono asked;    /**< when the request in flight was built */
     tl_mono deadline; /**< of the key, as far as it may be believed */
     tl_mono keep_at;  /**< when the key is to be renewed next */
-    tl_mono start, limit, next;
-    int64_t wait_ms, connect_ms;
     tl_spare_lease
         spare; /**< that nothing is under, as far as is known; the driver's again when it has ended */
     int64_t lease;       /**< of the request in flight */
@@ -29,21 +26,15 @@ typedef struct {
     int64_t under;       /**< the lease that the key is known to be under; 0: it isn't */
     int64_t changed;     /**< when it was put there, a revision */
     int64_t behind;      /**< the revision of the key before ours; 0: it isn't known */
-    uint64_t random;
-    uint32_t attempts, failures;
     uint16_t ticket;
-    uint8_t state, word;
-    bool answered;  /**< etcd has told who holds the lock at least once */
+    uint8_t word;
     bool uncertain; /**< a request of ours may have created the key, or may yet */
     bool woken;     /**< since the request in flight was built */
     bool by_spare;  /**< the request in flight has the spare lease */
     bool listening, armed;
-    uint8_t absences; /**< in a row: nobody was there to connect to */
     uint8_t
         topic_at; /**< which of both it listens to: that is still wanted when the next is written */
     char topic[2][TL_ETCD_TOPIC_MAX];
-    char words[TL_WORDS_SIZE]; /**< of the last failure */
-    int sys_errno;
 } tl_etcd_acquisition;
 
 /** As tl__acquire_init, but that the key is named by `seed`, which nobody else may ever have. */

@@ -24,6 +24,13 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     return send;
 }
 
+void tl__out_listen(tl_out *out, tl_bytes topic) {
+    out->arm = true;
+    out->armed = false;
+    out->topic = topic;
+    out->watched = out->token = (tl_bytes){0};
+}
+
 tl_bytes tl__out_copy(tl_out *out, tl_bytes a, tl_bytes b) {
     char *to = out->scratch + out->scratch_used;
     if (a.n)

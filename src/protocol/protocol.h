@@ -349,8 +349,9 @@ typedef struct {
         least_ms; /**< RENEW, on etcd: what is believed meanwhile, so that the lease must last as long */
     bool
         confirms; /**< RENEW: it counts only when the server is confirmed to be the one to ask, afterwards */
-    tl_spare_lease spare; /**< on etcd. ACQUIRE: to be used while two thirds of it are left; RELEASE: the client keeps it if that works */
-    bool revoke;          /**< RELEASE, on etcd: proof.lease, too, which nobody else will use */
+    tl_spare_lease
+        spare; /**< on etcd. ACQUIRE: to be used while two thirds of it are left; RELEASE: the client keeps it if that works */
+    bool revoke; /**< RELEASE, on etcd: proof.lease, too, which nobody else will use */
     bool
         again; /**< ACQUIRE: not the first with this token, so that an earlier one may have worked. On etcd RENEW and RELEASE: the
                      one before has failed, so that it may have */
@@ -490,6 +491,8 @@ const tl_protocol *tl__protocol_row(tl_protocol_id id);
 
 /** The next send, empty, with its ticket and limit. */
 tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by);
+/** Listen to a topic, without a key and as no inbox. */
+void tl__out_listen(tl_out *out, tl_bytes topic);
 /** Number as text in out's scratch room. */
 tl_bytes tl__out_int(tl_out *out, int64_t v);
 /** Two byte strings, one behind the other, in out's scratch room. */
@@ -510,11 +513,6 @@ bool tl__is_not_local(tl_bytes error);
 static inline bool tl__is_lasting(tl_err code) {
     return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID ||
            code == TL_EUNSUPPORTED;
-}
-
-/** Of a failed attempt to acquire: is it told at once, since it will be the same next time? */
-static inline bool tl__is_final(tl_err code) {
-    return tl__is_lasting(code) || code == TL_ENOMEM || code == TL_ECLOCK;
 }
 
 /** Is this the server's fault, so that a message should name it? */
@@ -562,6 +560,11 @@ int64_t tl__backoff_ms(uint32_t failures, uint64_t *random);
 
 /** The next of a sequence of random numbers (xorshift); *random must not be 0. */
 uint64_t tl__random_next(uint64_t *random);
+
+/** Where it begins. */
+static inline uint64_t tl__random_begin(uint64_t seed) {
+    return seed ? seed : 1;
+}
 
 /** One of least..most. */
 int64_t tl__random_between(uint64_t *random, int64_t least, int64_t most);

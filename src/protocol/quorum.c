@@ -4,6 +4,8 @@
  */
 #include "protocol/quorum.h"
 
+#include <stdio.h>
+
 #include "ground/guard.h"
 
 #define GRACE_PARTS 4
@@ -82,6 +84,11 @@ tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count) {
         if (numbers[i] > 0 && numbers[i] < fence.number)
             fence.raise |= 1U << i;
     return fence;
+}
+
+tl_bytes tl__quorum_message(char to[TL_WORDS_SIZE], unsigned count, const char *message) {
+    (void)snprintf(to, TL_WORDS_SIZE, "no majority of the %u servers: %.150s", count, message);
+    return tl__bytes_of(to);
 }
 
 unsigned tl__quorum_first(tl_bytes key, unsigned count) {

@@ -60,6 +60,9 @@ typedef struct {
  *  these, and draws a larger one. */
 tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count);
 
+/** Why there is no majority of them: what one of the servers said, or what happened there. */
+tl_bytes tl__quorum_message(char to[TL_WORDS_SIZE], unsigned count, const char *message);
+
 /** The server that is the first for a key. Those behind it follow in their order, and around. */
 unsigned tl__quorum_first(tl_bytes key, unsigned count);
 

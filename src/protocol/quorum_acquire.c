@@ -6,29 +6,23 @@
  */
 #include "protocol/quorum_acquire.h"
 
-#include <stdio.h>
-
 #include "ground/guard.h"
 #include "protocol/line.h"
 
+#define HELD "another holds it"
 #define KEEP_LEAST_MS 1 /* before those are asked again who voted for others */
 #define KEEP_MOST_MS 50
 #define PATIENCE 20 /* times */
 #define ROUNDS 3 /* of which one is the pause; and answers may take twice as long as the last did */
 
-enum { ASKING, PAUSING, CLEANING };
-
 void tl__quorum_acquire_init(tl_quorum_acquisition *a, const tl_job *job, unsigned count,
                              const tl_retry *retry, int64_t wait_ms, int64_t connect_ms,
                              uint64_t seed) {
     *a = (tl_quorum_acquisition){.job = *job,
-                                 .retry = *retry,
-                                 .wait_ms = wait_ms,
-                                 .connect_ms = connect_ms,
+                                 .retry = tl__retry_init(retry, wait_ms, connect_ms, seed),
                                  .count = (uint8_t)count,
                                  .patience = PATIENCE,
                                  .run = 1};
-    a->random = seed ? seed : 1;
     a->job.protocol = &tl__protocol_quorum;
     a->job.proof = (tl_proof){0};
     a->job.believed = (tl_mono){0};
@@ -96,12 +90,12 @@ static void give_back(tl_quorum_acquisition *a) {
 
 /* Of a token that was given back; and of the last one, unless it has become the hold's. */
 static bool is_stale(const tl_quorum_acquisition *a, const tl_voter *v) {
-    bool in_vain = a->state == CLEANING && a->result.code != TL_OK;
+    bool in_vain = a->retry.doing == TL_CLEANS && a->result.code != TL_OK;
     return v->holds && (v->run != a->run || in_vain);
 }
 
 static tl_mono ask_by(const tl_quorum_acquisition *a, const tl_event *e) {
-    return tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->limit);
+    return tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->retry.limit);
 }
 
 /* One request, if this server is to be asked anything now. */
@@ -110,12 +104,12 @@ static bool ask(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_out
         return false;
     if (is_stale(a, v))
         tl__voter_drop(v, ++a->ticket, ask_by(a, e), e, out);
-    else if (a->state != ASKING || !(a->wanted & bit(v)))
+    else if (a->retry.doing != TL_ASKS || !(a->wanted & bit(v)))
         return false;
     else if (!(a->reached & bit(v)))
         tl__voter_reach(v, ++a->ticket, ask_by(a, e), out);
     else if (a->least > 0)
-        tl__voter_ask(v, ++a->ticket, &a->job.token, a->run, a->least, a->limit, e, out);
+        tl__voter_ask(v, ++a->ticket, &a->job.token, a->run, a->least, a->retry.limit, e, out);
     else
         return false;
     return true;
@@ -124,14 +118,12 @@ static bool ask(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_out
 static bool may_ask(tl_quorum_acquisition *a, const tl_voter *v) {
     if ((GUARD(one_request_each) && v->doing != TL_VOTER_IDLE) || a->skipped & bit(v))
         return false;
-    return is_stale(a, v) ||
-           (a->state == ASKING && a->wanted & bit(v) && (a->least > 0 || !(a->reached & bit(v))));
+    return is_stale(a, v) || (a->retry.doing == TL_ASKS && a->wanted & bit(v) &&
+                              (a->least > 0 || !(a->reached & bit(v))));
 }
 
 static tl_mono wakes(const tl_quorum_acquisition *a) {
-    if (a->state == ASKING)
-        return a->grace;
-    return tl__mono_min(a->next, a->limit);
+    return a->retry.doing == TL_ASKS ? a->grace : tl__retry_wakes(&a->retry);
 }
 
 /* A step asks one server; for the next it is called again at once. */
@@ -163,15 +155,13 @@ static void abandon_all(tl_quorum_acquisition *a) {
 
 /* The caller has his result; what was left behind is taken back in the background. */
 static tl_status end(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
-    a->state = CLEANING;
+    tl__retry_clean(&a->retry, &a->job, e->now, e->servers->drift_ppm);
     out->sends = 0;
     out->until = TL_NEVER;
     if (!is_left(a) || (a->result.code == TL_OK && !GUARD(former_taken_back)))
         return TL_END;
-    int64_t most_ns = tl__rate_most_ns(a->job.ttl_ms * TL_NS_PER_MS, e->servers->drift_ppm);
-    a->limit = tl__mono_add_ms(tl__mono_add_ns(e->now, most_ns), a->job.attempt_ms);
-    a->failures = a->skipped = 0;
-    a->next = TL_NEVER;
+    a->skipped = 0;
+    a->retry.next = TL_NEVER;
     out->until = e->now;
     return TL_DETACH;
 }
@@ -182,8 +172,7 @@ static tl_status give_up(tl_quorum_acquisition *a, const tl_event *e, tl_err cod
     for (unsigned i = 0; i < a->count; i++)
         a->voter[i].job.silent = !GUARD(given_up_is_told);
     a->result = (tl_result){.code = code};
-    tl__out_words(out, tl__bytes_of(a->words));
-    out->sys_errno = a->sys_errno;
+    tl__retry_report(&a->retry, out);
     tl_status status = end(a, e, out);
     a->result.maybe = status == TL_DETACH;
     return status;
@@ -197,21 +186,12 @@ static bool is_doubtful(const tl_quorum_acquisition *a, tl_mono now) {
     return tl__quorum_bits(mask) >= majority(a);
 }
 
-static void say_held(tl_quorum_acquisition *a) {
-    static const char words[] = "another holds it";
-    a->sys_errno = 0;
-    tl__bytes_print(a->words, sizeof a->words, TL_LITERAL(words));
-}
-
 /* While another holds it one of the servers may have failed, or be without an answer: that is not why. */
 static tl_status run_out(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
-    if (is_doubtful(a, e->now))
-        return give_up(a, e, TL_EUNCERTAIN, out);
-    bool held = a->answered && a->failures == 0;
-    if (GUARD(held_is_the_reason) && held)
-        say_held(a);
-    tl_err code = a->wait_ms == 0 ? TL_EBUSY : TL_ETIMEDOUT;
-    return give_up(a, e, held ? code : TL_EUNAVAILABLE, out);
+    tl_err code = tl__retry_ran_out(&a->retry, is_doubtful(a, e->now));
+    if (GUARD(held_is_the_reason) && (code == TL_EBUSY || code == TL_ETIMEDOUT))
+        tl__retry_say(&a->retry, TL_LITERAL(HELD));
+    return give_up(a, e, code, out);
 }
 
 /* A vote that is still on its way the renewal finds; of a token that was given back, nobody else knows. */
@@ -238,28 +218,18 @@ static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t numb
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-static bool wait_is_open(const tl_quorum_acquisition *a) {
-    return a->wait_ms == 0 || a->wait_ms == TL_FOREVER;
-}
-
 static void begin_round(tl_quorum_acquisition *a, const tl_event *e) {
-    a->state = ASKING;
-    a->began = e->now;
+    a->retry.doing = TL_ASKS;
+    a->retry.began = e->now;
+    a->retry.attempts += !a->retry.extra && !a->keeping;
+    a->retry.lasts = false;
     a->grace = TL_NEVER;
     a->least = 0;
-    a->attempts += !a->extra && !a->keeping;
     a->keeping = a->raising = false;
     unsigned mine = votes(a, e->now);
     a->wanted = (uint8_t)(((1U << a->count) - 1) & ~mine);
     a->reached = a->replied = (uint8_t)mine;
     a->denied = a->skipped = a->woken = 0;
-}
-
-static tl_status pause_until(tl_quorum_acquisition *a, tl_mono next) {
-    a->state = PAUSING;
-    a->extra = false;
-    a->next = next;
-    return TL_GO;
 }
 
 /* How a server that voted, or told whose K is, stands: free from when on. */
@@ -305,43 +275,27 @@ static bool goes_on(tl_quorum_acquisition *a, const tl_event *e) {
 static bool has_time(const tl_quorum_acquisition *a, const tl_event *e) {
     int64_t took = tl__ns_until(a->proposed, e->now), least = KEEP_LEAST_MS * TL_NS_PER_MS;
     int64_t all = tl__mul_sat(took > least ? took : least, ROUNDS);
-    return tl__mono_before(tl__mono_add_ns(e->now, all), a->limit) || !GUARD(has_time_for_votes);
-}
-
-static int64_t poll_ms(tl_quorum_acquisition *a) {
-    return tl__random_between(&a->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
-}
-
-/* The strategy's pause; negative to stop. */
-static int64_t next_pause(tl_quorum_acquisition *a, const tl_event *e, tl_mono free, bool told) {
-    const tl_retry *r = &a->retry;
-    if (r->max_attempts > 0 && a->attempts >= r->max_attempts && !a->extra)
-        return -1;
-    if (r->kind != TL_RETRY_AUTO)
-        return tl__retry_pause_ms(r, a->attempts, tl__ms_until(a->start, e->now), &a->random);
-    const tl_result known = {.hint = free};
-    return tl__until_hint_ms(&known, told ? TL_LOOK_AGAIN_MS : poll_ms(a), e->now, &a->random);
+    return tl__mono_before(tl__mono_add_ns(e->now, all), a->retry.limit) ||
+           !GUARD(has_time_for_votes);
 }
 
 static void listen(tl_quorum_acquisition *a, tl_out *out) {
     if (a->listening)
         return;
-    a->listening = out->arm = true;
-    out->armed = false;
-    out->topic = a->job.sidecar;
-    out->watched = out->token = (tl_bytes){0};
+    a->listening = true;
+    tl__out_listen(out, a->job.sidecar);
 }
 
-static tl_status keep_votes(tl_quorum_acquisition *a, const tl_event *e) {
-    int64_t most = tl__ms_until(a->began, e->now);
+static tl_status keep_votes(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    int64_t most = tl__ms_until(a->retry.began, e->now);
     if (most < KEEP_LEAST_MS)
         most = KEEP_LEAST_MS;
     if (most > KEEP_MOST_MS)
         most = KEEP_MOST_MS;
     a->patience--;
     a->keeping = true;
-    return pause_until(
-        a, tl__mono_add_ms(e->now, tl__random_between(&a->random, (most + 1) / 2, most)));
+    int64_t pause = tl__random_between(&a->retry.random, (most + 1) / 2, most);
+    return tl__retry_pause(&a->retry, tl__mono_add_ms(e->now, pause), out);
 }
 
 /* Was it called by a majority while it asked, or did listening begin? Then it looks again. */
@@ -351,67 +305,55 @@ static bool looks_again(const tl_quorum_acquisition *a) {
 
 /* A majority has answered, and hasn't voted for us. */
 static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
+    tl_retrier *r = &a->retry;
     bool announced = false, by_one = is_held(a, &announced);
-    a->answered = true;
-    a->failures = 0;
-    say_held(a);
-    tl__out_words(out, tl__bytes_of(a->words));
-    if (a->wait_ms == TL_FOREVER)
-        a->limit = TL_NEVER;
+    tl__retry_held(r, TL_LITERAL(HELD), out);
     if (!by_one && goes_on(a, e) && has_time(a, e))
-        return keep_votes(a, e);
+        return keep_votes(a, e, out);
     bool told = by_one && announced && tl__quorum_bits(a->armed) >= majority(a);
-    bool again = looks_again(a);
-    tl_mono free = free_at(a);
+    bool again = looks_again(a), in_doubt = is_doubtful(a, e->now);
+    const tl_result known = {.hint = free_at(a)};
     give_back(a);
-    tl_mono next = a->planned;
-    if (!a->extra || a->retry.kind == TL_RETRY_AUTO) {
-        int64_t pause = a->wait_ms == 0 ? -1 : next_pause(a, e, free, told);
+    tl_mono next = r->planned;
+    if (!tl__retry_is_planned(r)) {
+        int64_t pause = tl__retry_pause_ms(r, e->now);
         if (pause < 0)
-            return give_up(a, e, TL_EBUSY, out);
-        next = tl__mono_add_ms(e->now, pause);
+            return give_up(a, e, in_doubt ? TL_EUNCERTAIN : TL_EBUSY, out);
+        if (r->strategy.kind == TL_RETRY_AUTO)
+            pause = tl__retry_auto_ms(r, &known, told, e->now);
+        next = tl__retry_in_time(r, e->now, tl__mono_add_ms(e->now, pause));
     }
     listen(a, out);
-    (void)pause_until(a, again ? e->now : next);
-    a->planned = next;
-    return TL_GO;
+    r->planned = next;
+    return tl__retry_pause(r, again ? e->now : next, out);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
-
-/* Words of one server, and how many there are. */
-static void keep_trouble(tl_quorum_acquisition *a, const tl_event *e, tl_err code,
-                         const tl_out *out) {
-    a->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
-    (void)snprintf(a->words, sizeof a->words, "no majority of the %u servers: %.150s",
-                   (unsigned)a->count, out->words);
-    if (tl__is_final(code))
-        a->why = code;
-}
 
 /* Fewer than a majority can be asked. */
 static tl_status unreachable(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
     if (tl__quorum_bits(a->denied) > a->count - majority(a))
         return give_up(a, e, a->why, out);
-    bool hopeless = a->wait_ms == 0 && a->absences > a->count && !is_doubtful(a, e->now);
+    bool hopeless = tl__retry_is_hopeless(&a->retry, a->count, is_doubtful(a, e->now));
     const tl_result known = {.hint = free_at(a)};
     give_back(a);
-    a->failures++;
-    if (hopeless || !tl__mono_before(e->now, a->limit))
+    if (hopeless || !tl__mono_before(e->now, a->retry.limit)) {
+        a->retry.failures++;
         return run_out(a, e, out);
-    int64_t pause = tl__backoff_ms(a->failures, &a->random);
-    if (known.hint.ns != TL_NEVER.ns && known.hint.ns > 0) {
-        int64_t ms = tl__until_hint_ms(&known, TL_LOOK_AGAIN_MS, e->now, &a->random);
-        pause = ms > pause ? ms : pause;
     }
-    return pause_until(a, tl__mono_add_ms(e->now, pause));
+    tl_mono next = tl__retry_after(&a->retry, e->now, false);
+    if (known.hint.ns != TL_NEVER.ns && known.hint.ns > 0) {
+        int64_t ms = tl__until_hint_ms(&known, TL_LOOK_AGAIN_MS, e->now, &a->retry.random);
+        next = tl__mono_max(next, tl__mono_add_ms(e->now, ms));
+    }
+    return tl__retry_pause(&a->retry, next, out);
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
 static void wait_a_moment(tl_quorum_acquisition *a, const tl_event *e) {
     if (a->grace.ns == TL_NEVER.ns)
-        a->grace = tl__quorum_grace(a->began, e->now);
+        a->grace = tl__quorum_grace(a->retry.began, e->now);
 }
 
 /* A majority is there. It counts with a number that a majority has. */
@@ -433,23 +375,22 @@ static void propose(tl_quorum_acquisition *a, const tl_event *e) {
         return;
     a->least = tl__quorum_proposal(e->servers, a->count, e->now, a->seen);
     a->proposed = e->now;
-    if (a->wait_ms == 0 && !a->limited)
-        a->limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
+    if (a->retry.wait_ms == 0 && !a->limited)
+        a->retry.limit = tl__mono_add_ms(e->now, a->job.attempt_ms);
     a->limited = true;
 }
 
 /* A vote that was confirmed too late to be of use, or ran out while others were asked, tells of nobody else who holds the
  * lock. */
 static void run_down(tl_quorum_acquisition *a, const tl_event *e) {
+    char room[TL_WORDS_SIZE];
     for (unsigned i = 0; i < a->count; i++) {
         const tl_voter *v = &a->voter[i];
         bool over = v->run == a->run && v->until.ns > 0 && !is_vote(a, v, e->now);
         if (!over || !(a->replied & bit(v)))
             continue;
         a->replied &= (uint8_t)~bit(v);
-        a->sys_errno = 0;
-        (void)snprintf(a->words, sizeof a->words,
-                       "no majority of the %u servers: confirmed too late", (unsigned)a->count);
+        tl__retry_say(&a->retry, tl__quorum_message(room, a->count, "confirmed too late"));
     }
 }
 
@@ -488,12 +429,14 @@ static void note_vote(tl_quorum_acquisition *a, tl_voter *v, tl_voter_end end) {
 
 static void note_failure(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_err code,
                          const tl_out *out) {
+    char room[TL_WORDS_SIZE];
     a->wanted &= (uint8_t)~bit(v);
     a->replied &= (uint8_t)~bit(v);
     a->skipped |= (uint8_t)(is_stale(a, v) ? bit(v) : 0);
-    a->denied |= (uint8_t)(tl__is_final(code) ? bit(v) : 0);
-    a->absences = (uint8_t)(e->absent ? a->absences + (a->absences < 200) : 0);
-    keep_trouble(a, e, code, out);
+    a->denied |= (uint8_t)(tl__may_pass(code) ? 0 : bit(v));
+    a->why = tl__may_pass(code) ? a->why : code;
+    tl__retry_note_absence(&a->retry, e);
+    tl__retry_blame(&a->retry, e, code, tl__quorum_message(room, a->count, out->words));
 }
 
 static tl_status on_answer(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
@@ -513,16 +456,16 @@ static tl_status on_answer(tl_quorum_acquisition *a, const tl_event *e, tl_out *
     }
     bool enough = a->keeping && tl__quorum_bits(votes(a, e->now)) >= majority(a);
     if (enough)
-        a->state = ASKING;
-    return a->state == ASKING ? count(a, e, out) : go_on(a, e, out);
+        a->retry.doing = TL_ASKS;
+    return a->retry.doing == TL_ASKS ? count(a, e, out) : go_on(a, e, out);
 }
 
 static tl_status on_timer(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->state == ASKING)
+    if (a->retry.doing == TL_ASKS)
         return count(a, e, out);
-    if (!tl__mono_before(e->now, a->limit))
+    if (!tl__mono_before(e->now, a->retry.limit))
         return run_out(a, e, out);
-    if (tl__mono_before(e->now, a->next))
+    if (tl__mono_before(e->now, a->retry.next))
         return go_on(a, e, out);
     begin_round(a, e);
     return count(a, e, out);
@@ -536,23 +479,23 @@ static tl_status on_wake(tl_quorum_acquisition *a, const tl_event *e, tl_out *ou
     a->armed = (uint8_t)(called || e->armed ? was | from : was & ~from);
     a->woken |= (uint8_t)(called ? from : 0);
     bool began = !called && tl__quorum_bits(was) < q && tl__quorum_bits(a->armed) >= q;
-    if (a->state != PAUSING || a->keeping || a->failures > 0) {
+    if (a->retry.doing != TL_PAUSES || a->keeping || a->retry.failures > 0) {
         a->woken |= (uint8_t)(began ? a->armed : 0);
-        return a->state == ASKING ? count(a, e, out) : go_on(a, e, out);
+        return a->retry.doing == TL_ASKS ? count(a, e, out) : go_on(a, e, out);
     }
     if (began || looks_again(a)) {
-        a->extra = began;
-        a->planned = a->next;
-        a->next = e->now;
+        a->retry.extra = began;
+        a->retry.planned = a->retry.next;
+        a->retry.next = e->now;
     } else if (called) {
-        a->next = tl__mono_min(a->next, tl__mono_add_ms(e->now, poll_ms(a)));
+        tl_mono soon = tl__mono_add_ms(e->now, tl__retry_poll_ms(&a->retry));
+        a->retry.next = tl__retry_in_time(&a->retry, e->now, tl__mono_min(a->retry.next, soon));
     }
     return on_timer(a, e, out);
 }
 
 static tl_status begin(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
-    a->start = e->now;
-    a->limit = tl__mono_add_ms(e->now, wait_is_open(a) ? a->connect_ms : a->wait_ms);
+    tl__retry_begin(&a->retry, e->now);
     begin_round(a, e);
     return count(a, e, out);
 }
@@ -560,27 +503,27 @@ static tl_status begin(tl_quorum_acquisition *a, const tl_event *e, tl_out *out)
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
 static tl_status clean(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
-    if (!tl__mono_before(e->now, a->limit))
+    if (!tl__mono_before(e->now, a->retry.limit))
         return TL_END; /* by now it has expired */
     for (unsigned i = 0; i < a->count; i++) {
         tl_voter_end end;
         tl_err code;
         if (tl__voter_answer(&a->voter[i], e, out, &end, &code) && end == TL_VOTER_FAILED) {
             a->skipped |= (uint8_t)(1U << i);
-            if (a->next.ns == TL_NEVER.ns)
-                a->next = tl__mono_add_ms(e->now, tl__backoff_ms(++a->failures, &a->random));
+            if (a->retry.next.ns == TL_NEVER.ns)
+                a->retry.next = tl__retry_after(&a->retry, e->now, false);
         }
     }
-    if (!tl__mono_before(e->now, a->next)) {
+    if (!tl__mono_before(e->now, a->retry.next)) {
         a->skipped = 0;
-        a->next = TL_NEVER;
+        a->retry.next = TL_NEVER;
     }
     return is_left(a) ? go_on(a, e, out) : TL_END;
 }
 
 tl_status tl__quorum_acquire_step(void *machine, const tl_event *e, tl_out *out) {
     tl_quorum_acquisition *a = machine;
-    if (a->state == CLEANING)
+    if (a->retry.doing == TL_CLEANS)
         return clean(a, e, out);
     switch (e->kind) {
     case TL_START: return begin(a, e, out);
@@ -589,8 +532,7 @@ tl_status tl__quorum_acquire_step(void *machine, const tl_event *e, tl_out *out)
     case TL_ARMED:
     case TL_WOKEN: return on_wake(a, e, out);
     case TL_CANCEL:
-        tl__bytes_print(a->words, sizeof a->words, TL_LITERAL("cancelled"));
-        a->sys_errno = 0;
+        tl__retry_say(&a->retry, TL_LITERAL("cancelled"));
         return give_up(a, e, TL_ECANCELLED, out);
     default: return on_timer(a, e, out);
     }

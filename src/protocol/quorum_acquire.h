@@ -5,29 +5,22 @@
 #ifndef TL_QUORUM_ACQUIRE_H
 #define TL_QUORUM_ACQUIRE_H
 
-#include "protocol/acquire.h"
+#include "protocol/retry.h"
 #include "protocol/voter.h"
 
 typedef struct {
     tl_result result;   /**< final at END or DETACH; code OK: held, with deadline and fence */
     tl_job job;         /**< token: the one to ask for at present, and of the hold */
     tl_ballots ballots; /**< OK: whose votes it has */
-    tl_retry retry;
+    tl_retrier retry;   /**< an attempt is a round */
     tl_voter voter[TL_QUORUM_MAX];
-    int64_t wait_ms, connect_ms;
-    tl_mono start, limit; /**< no later than limit the caller gets its answer */
-    tl_mono began;        /**< this round */
-    tl_mono proposed;     /**< when votes were asked for last */
-    tl_mono grace;        /**< a majority has answered: for so long the others are waited for */
-    tl_mono next;         /**< PAUSING: when to try again. CLEANING: what failed */
-    tl_mono planned;      /**< `next` before an extra round */
-    uint64_t least;       /**< the proposal of this round; 0: none yet */
-    uint64_t seen;        /**< the greatest number so far */
-    uint64_t random;
-    uint32_t run; /**< how many tokens have been asked for */
-    uint32_t attempts, failures;
+    tl_mono proposed; /**< when votes were asked for last */
+    tl_mono grace;    /**< a majority has answered: for so long the others are waited for */
+    uint64_t least;   /**< the proposal of this round; 0: none yet */
+    uint64_t seen;    /**< the greatest number so far */
+    uint32_t run;     /**< how many tokens have been asked for */
     uint16_t ticket;
-    uint8_t count, state, absences;
+    uint8_t count;
     uint8_t patience; /**< so many more rounds to keep votes for */
     uint8_t
         wanted; /**< of these the votes are asked for, and not there yet; so below: a bit for each */
@@ -37,14 +30,10 @@ typedef struct {
     tl_err why;           /**< of which one is told */
     uint8_t skipped;      /**< where a vote could not be taken back in this round */
     uint8_t armed, woken; /**< where it listens; who has called since the round began */
-    bool answered;        /**< a majority has told who holds the lock at least once */
     bool listening;
     bool limited; /**< wait_ms 0: its limit counts from the first votes that were asked for */
     bool raising; /**< a majority has voted, and brings its counters up to one number */
-    bool keeping; /**< PAUSING: the votes so far are kept */
-    bool extra;   /**< the next round looks again because listening began: not counted */
-    char words[TL_WORDS_SIZE]; /**< of the last failure */
-    int sys_errno;             /**< behind it, or 0 */
+    bool keeping; /**< it pauses: the votes so far are kept */
 } tl_quorum_acquisition;
 
 /** As tl__acquire_init. count: servers, odd, TL_QUORUM_MIN to TL_QUORUM_MAX. The token of job and others like it, which

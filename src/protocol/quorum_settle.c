@@ -4,15 +4,13 @@
  */
 #include "protocol/quorum_settle.h"
 
-#include <stdio.h>
-
 #include "ground/guard.h"
 
 void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl_ballots *ballots,
                             tl_op op, uint64_t seed) {
     *s = (tl_quorum_settlement){
         .job = *job, .ballots = *ballots, .op = (uint8_t)op, .grace = TL_NEVER};
-    s->random = seed ? seed : 1;
+    s->retry.random = tl__random_begin(seed);
     s->job.protocol = &tl__protocol_quorum;
     s->job.silent = false;
 }
@@ -102,13 +100,13 @@ static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *
     s->ballots.doubted |= (uint8_t)(p->voting << i);
     build(s, i, e);
     tl__attempt_init(&p->attempt, s->job.protocol, p->voting ? TL_ACQUIRE : (tl_op)s->op, p->ticket,
-                     s->limit);
+                     s->retry.limit);
     (void)tl__attempt_step(&p->attempt, &s->child, &start, out); /* it doesn't end here */
     out->send.to = (uint8_t)(1U << i);
 }
 
 static tl_status go_on(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
-    tl_mono next = tl__mono_min(s->grace, s->limit);
+    tl_mono next = tl__mono_min(s->grace, s->retry.limit);
     for (unsigned i = 0; i < s->ballots.count; i++) {
         if (out->sends == 0 && !tl__mono_before(e->now, s->plea[i].next))
             ask(s, i, e, out);
@@ -134,7 +132,7 @@ static tl_status leave(tl_quorum_settlement *s, const tl_event *e, tl_err code, 
     if (s->detached || !open || s->op != TL_RELEASE)
         return TL_END;
     s->detached = true;
-    s->limit = s->end;
+    s->retry.limit = s->end;
     s->grace = TL_NEVER;
     for (unsigned i = 0; i < s->ballots.count; i++) {
         tl_quorum_plea *p = &s->plea[i];
@@ -149,8 +147,7 @@ static tl_status leave(tl_quorum_settlement *s, const tl_event *e, tl_err code, 
 /* Time is up without an answer of a majority. */
 static tl_status run_out(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
     bool maybe = count(s).maybe || count(s).good > 0;
-    tl__out_words(out, tl__bytes_of(s->words));
-    out->sys_errno = s->sys_errno;
+    tl__retry_report(&s->retry, out);
     return leave(s, e, maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE, maybe, out);
 }
 
@@ -166,19 +163,13 @@ static tl_status not_ours(tl_quorum_settlement *s, const tl_event *e, const tall
 
 static bool waits(tl_quorum_settlement *s, const tl_event *e) {
     if (s->grace.ns == TL_NEVER.ns)
-        s->grace = tl__quorum_grace(s->began, e->now);
-    return tl__mono_before(e->now, s->grace) && tl__mono_before(e->now, s->limit);
+        s->grace = tl__quorum_grace(s->retry.began, e->now);
+    return tl__mono_before(e->now, s->grace) && tl__mono_before(e->now, s->retry.limit);
 }
 
-/* Those of a server that refuses it for good stay: the result may be what it said. */
-static void keep_words(tl_quorum_settlement *s, const tl_event *e, const char *words, bool final) {
-    bool late = !tl__mono_before(e->now, s->limit);
-    if (s->words[0] && !final && (late || s->final_words))
-        return;
-    s->final_words = final;
-    (void)snprintf(s->words, sizeof s->words, "no majority of the %u servers: %.150s",
-                   (unsigned)s->ballots.count, words);
-    s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+static void blame(tl_quorum_settlement *s, const tl_event *e, tl_err code, const char *message) {
+    char room[TL_WORDS_SIZE];
+    tl__retry_blame(&s->retry, e, code, tl__quorum_message(room, s->ballots.count, message));
 }
 
 /* What ran out before enough others had answered is asked for again; of no use is a vote where others hold it no more. */
@@ -196,7 +187,7 @@ static void run_down(tl_quorum_settlement *s, const tl_event *e) {
         p->done = false;
         p->maybe = true;
         p->next = e->now;
-        keep_words(s, e, "confirmed too late", false);
+        blame(s, e, TL_EUNAVAILABLE, "confirmed too late");
     }
 }
 
@@ -214,10 +205,10 @@ static tl_status judge(tl_quorum_settlement *s, const tl_event *e, tl_out *out) 
     if (!decided)
         s->grace = TL_NEVER;
     if (!s->detached && !decided && t.undecided == 0) {
-        tl__out_words(out, tl__bytes_of(s->words));
+        tl__retry_report(&s->retry, out);
         return leave(s, e, t.why, t.good > 0, out);
     }
-    if (!tl__mono_before(e->now, s->limit))
+    if (!tl__mono_before(e->now, s->retry.limit))
         return run_out(s, e, out);
     return go_on(s, e, out);
 }
@@ -262,12 +253,12 @@ static void ended(tl_quorum_settlement *s, unsigned i, const tl_event *e, const 
         if (!p->done)
             p->next = e->now;
         else if (!is_good(s, p) && !is_gone(p->code))
-            keep_words(s, e, out->words, true);
+            blame(s, e, p->code, out->words);
         return;
     }
     p->maybe = p->maybe || r->maybe || r->code == TL_OK;
-    keep_words(s, e, r->code == TL_OK ? "confirmed too late" : out->words, false);
-    p->next = tl__mono_add_ms(e->now, tl__backoff_ms(++s->failures, &s->random));
+    blame(s, e, TL_EUNAVAILABLE, r->code == TL_OK ? "confirmed too late" : out->words);
+    p->next = tl__retry_after(&s->retry, e->now, false);
 }
 
 static tl_status on_answer(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
@@ -288,11 +279,9 @@ static tl_status on_answer(tl_quorum_settlement *s, const tl_event *e, tl_out *o
 }
 
 static tl_status begin(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
-    s->began = e->now;
-    s->limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
-    /* A lock that was handed over or extended may live longer than this ttl. */
-    tl_mono expiry = tl__mono_max(tl__mono_add_ms(e->now, s->job.ttl_ms), s->job.believed);
-    s->end = tl__mono_add_ms(expiry, s->job.attempt_ms);
+    s->retry.began = e->now;
+    s->retry.limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
+    s->end = tl__retry_cleans_until(&s->job, s->job.believed, e->now, e->servers->drift_ppm);
     s->in_time = tl__mono_before(e->now, s->job.believed);
     for (unsigned i = 0; i < s->ballots.count; i++) {
         s->plea[i].next = e->now;
@@ -307,10 +296,7 @@ tl_status tl__quorum_settle_step(void *machine, const tl_event *e, tl_out *out) 
     case TL_START: return begin(s, e, out);
     case TL_REPLY:
     case TL_FAILED: return on_answer(s, e, out);
-    case TL_CANCEL:
-        tl__bytes_print(s->words, sizeof s->words, TL_LITERAL("cancelled"));
-        s->sys_errno = 0;
-        return run_out(s, e, out);
+    case TL_CANCEL: tl__retry_say(&s->retry, TL_LITERAL("cancelled")); return run_out(s, e, out);
     default: return judge(s, e, out);
     }
 }

@@ -6,6 +6,7 @@
 #define TL_QUORUM_SETTLE_H
 
 #include "protocol/quorum.h"
+#include "protocol/retry.h"
 
 typedef struct {
     tl_attempt attempt;
@@ -23,20 +24,14 @@ typedef struct {
     tl_job job;
     tl_job child; /**< of the request that is being built or read */
     tl_quorum_plea plea[TL_QUORUM_MAX];
-    tl_mono began;
-    tl_mono limit; /**< the caller gets its answer by then */
+    tl_retrier retry;
     tl_mono end;   /**< RELEASE, detached: no use in trying longer */
     tl_mono grace; /**< a majority has answered: for so long the others are waited for */
-    uint64_t random;
-    uint32_t failures;
     uint16_t ticket;
     uint8_t op;
     uint8_t voted; /**< a bit for each whose vote was good when it began */
     bool detached;
-    bool in_time;              /**< RELEASE: first sent while the lock was still believed */
-    char words[TL_WORDS_SIZE]; /**< of the last failure, or of the last refusal for good */
-    int sys_errno;             /**< behind it, or 0 */
-    bool final_words;          /**< the latter */
+    bool in_time; /**< RELEASE: first sent while the lock was still believed */
 } tl_quorum_settlement;
 
 /** op: TL_RENEW or TL_RELEASE. */

@@ -10,45 +10,35 @@
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
     *s = (tl_settle){.job = *job, .op = (uint8_t)op, .believed = believed};
     s->job.proof.noted_s = 0; /* the short way of a renewal is for those of the keeper */
-    s->random = seed ? seed : 1;
-}
-
-/* One cut short by the limit says less of what is wrong than one before it. */
-static void keep_words(tl_settle *s, const tl_event *e, tl_bytes words) {
-    if (s->words[0] && !tl__mono_before(e->now, s->limit))
-        return;
-    tl__bytes_print(s->words, sizeof s->words, words);
-    s->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+    s->retry.random = tl__random_begin(seed);
 }
 
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    s->next = TL_NEVER;
-    s->job.again = s->failures > 0;
+    s->retry.next = TL_NEVER;
+    s->job.again = s->retry.failures > 0;
     tl__attempt_init(&s->attempt, s->job.protocol, (tl_op)s->op, ++s->ticket,
-                     GUARD(settle_has_limit) ? s->limit : TL_NEVER);
+                     GUARD(settle_has_limit) ? s->retry.limit : TL_NEVER);
     tl_status status = tl__attempt_step(&s->attempt, &s->job, &start, out);
-    out->until = s->limit;
+    out->until = s->retry.limit;
     return status;
 }
 
 static tl_status begin(tl_settle *s, const tl_event *e, tl_out *out) {
-    s->limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
-    /* A lock that was handed over or extended may live longer than this ttl. */
-    tl_mono expiry = tl__mono_max(tl__mono_add_ms(e->now, s->job.ttl_ms), s->believed);
-    s->end = tl__mono_add_ms(expiry, s->job.attempt_ms);
+    s->retry.limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
+    s->end = tl__retry_cleans_until(&s->job, s->believed, e->now, e->server->drift_ppm);
     s->in_time = tl__mono_before(e->now, s->believed);
     return ask(s, e, out);
 }
 
 static bool is_under_way(const tl_settle *s) {
-    return s->next.ns == INT64_MAX;
+    return s->retry.next.ns == INT64_MAX;
 }
 
 /* A request in flight ends by the limit: then there is nothing to wait for beyond that. */
 static tl_status stay(const tl_settle *s, const tl_event *e, tl_out *out) {
-    out->until = tl__mono_min(s->next, s->limit);
-    if (is_under_way(s) && !tl__mono_before(e->now, s->limit))
+    out->until = tl__retry_wakes(&s->retry);
+    if (is_under_way(s) && !tl__mono_before(e->now, s->retry.limit))
         out->until = TL_NEVER;
     return TL_GO;
 }
@@ -57,22 +47,21 @@ static tl_status stay(const tl_settle *s, const tl_event *e, tl_out *out) {
 static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     if (s->detached)
         return TL_END;
-    tl__out_words(out, tl__bytes_of(s->words));
-    out->sys_errno = s->sys_errno;
+    tl__retry_report(&s->retry, out);
     s->result.maybe = s->maybe;
     s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
     if (s->op != TL_RELEASE || !GUARD(release_goes_on))
         return TL_END;
     s->detached = true;
-    s->limit = s->end;
-    s->next = e->now;
+    s->retry.limit = s->end;
+    s->retry.next = e->now;
     out->until = e->now;
     return TL_DETACH;
 }
 
 static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
     s->maybe = s->maybe || is_under_way(s);
-    keep_words(s, e, TL_LITERAL("cancelled"));
+    tl__retry_say(&s->retry, TL_LITERAL("cancelled"));
     return run_out(s, e, out);
 }
 
@@ -102,14 +91,11 @@ static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
     if (is_final(s, e))
         return finish(s);
     s->maybe = s->maybe || r->maybe || r->code == TL_OK;
-    keep_words(s, e,
-               r->code == TL_OK ? TL_LITERAL("confirmed too late") : tl__bytes_of(out->words));
-    if (!tl__mono_before(e->now, s->limit))
+    tl__retry_blame(&s->retry, e, TL_EUNAVAILABLE,
+                    r->code == TL_OK ? TL_LITERAL("confirmed too late") : tl__bytes_of(out->words));
+    if (!tl__mono_before(e->now, s->retry.limit))
         return run_out(s, e, out);
-    s->failures++;
-    s->next = s->failures == 1 && r->maybe
-                  ? e->now
-                  : tl__mono_add_ms(e->now, tl__backoff_ms(s->failures, &s->random));
+    s->retry.next = tl__retry_after(&s->retry, e->now, r->code == TL_EUNCERTAIN);
     return stay(s, e, out);
 }
 
@@ -121,9 +107,9 @@ static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
 }
 
 static tl_status on_timer(tl_settle *s, const tl_event *e, tl_out *out) {
-    if (!is_under_way(s) && !tl__mono_before(e->now, s->limit))
+    if (!is_under_way(s) && !tl__mono_before(e->now, s->retry.limit))
         return run_out(s, e, out);
-    return tl__mono_before(e->now, s->next) ? stay(s, e, out) : ask(s, e, out);
+    return tl__mono_before(e->now, s->retry.next) ? stay(s, e, out) : ask(s, e, out);
 }
 
 tl_status tl__settle_step(void *machine, const tl_event *e, tl_out *out) {

@@ -4,25 +4,20 @@
 #ifndef TL_SETTLE_H
 #define TL_SETTLE_H
 
-#include "protocol/protocol.h"
+#include "protocol/retry.h"
 
 typedef struct {
     tl_result result; /**< final at END or DETACH: the codes of RENEW or RELEASE */
     tl_job job;
     tl_attempt attempt;
+    tl_retrier retry;
     tl_mono believed; /**< until when the caller believed the lock */
-    tl_mono limit;    /**< the caller gets its answer by then */
     tl_mono end;      /**< RELEASE, detached: no use in trying longer */
-    tl_mono next;     /**< when to ask again; TL_NEVER while a request is in flight */
-    uint64_t random;
-    uint32_t failures;
     uint16_t ticket;
     uint8_t op;
     bool detached;
-    bool maybe;                /**< an earlier request may have taken effect */
-    bool in_time;              /**< RELEASE: first sent while the lock was still believed */
-    char words[TL_WORDS_SIZE]; /**< of the last failure */
-    int sys_errno;             /**< behind it, or 0 */
+    bool maybe;   /**< an earlier request may have taken effect */
+    bool in_time; /**< RELEASE: first sent while the lock was still believed */
 } tl_settle;
 
 /** op: TL_RENEW or TL_RELEASE. */

@@ -53,13 +53,13 @@ static bool read_votes(const tl_machine *m, machine *ret) {
         if (!asks)
             return false;
         ret->job = a->state == TL_ASKING ? &asks->job : NULL;
-        ret->limit = asks->limit;
+        ret->limit = asks->retry.limit;
         ret->acquires = true;
         ret->detached = a->over;
     } else if (m->step == tl__quorum_settle_step) {
         const tl_quorum_settlement *s = m->state;
         ret->job = &s->job;
-        ret->limit = s->limit;
+        ret->limit = s->retry.limit;
         ret->releases = s->op == TL_RELEASE;
         ret->detached = s->detached;
     } else if (m->step == tl__quorum_renew_step) {
@@ -88,7 +88,7 @@ static bool read_etcd(const tl_machine *m, machine *ret) {
         return false;
     }
     ret->result = &e->result;
-    ret->limit = e->limit;
+    ret->limit = e->retry.limit;
     ret->acquires = true;
     return true;
 }
@@ -100,7 +100,7 @@ static machine read_machine(const tl_machine *m) {
     if (m->step == tl__lock_acquire_step || m->step == tl__acquire_step) {
         const tl_acquisition *a = m->state;
         r.job = &a->job;
-        r.limit = a->limit;
+        r.limit = a->retry.limit;
         r.acquires = true;
         r.waits_quietly = a->attempt.result.code == TL_EUNAVAILABLE &&
                           a->attempt.result.hint.ns != INT64_MAX && a->attempt.result.hint.ns != 0;
@@ -108,7 +108,7 @@ static machine read_machine(const tl_machine *m) {
     } else if (m->step == tl__settle_step) {
         const tl_settle *s = m->state;
         r.job = &s->job;
-        r.limit = s->limit;
+        r.limit = s->retry.limit;
         r.releases = s->op == TL_RELEASE;
         r.detached = s->detached;
     } else if (m->step == tl__renew_step) {

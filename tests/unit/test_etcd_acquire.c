@@ -623,6 +623,48 @@ TEST(a_request_in_flight_is_waited_for_though_time_is_up) {
     assert_int_equal(f.out.until.ns, TL_NEVER.ns);
 }
 
+/* What etcd said before is no reason any more: nobody knows who holds the lock by now. */
+TEST(an_etcd_silent_since_it_said_busy_is_unavailable) {
+    stand_behind(4, 7);
+    event(TL_WOKEN);
+    event(TL_REPLY);
+    assert_asks("LOOK", NULL);
+    later_ms(60000);
+    give((tl_event){.kind = TL_FAILED,
+                    .maybe_sent = true,
+                    .why = TL_EUNAVAILABLE,
+                    .words = TL_LITERAL("no reply in time")});
+    event(TL_TIMER);
+    detached(TL_EUNAVAILABLE);
+}
+
+TEST(nothing_is_asked_that_the_limit_would_cut_short) {
+    begin(1000);
+    later_ms(400);
+    answers(GRANTED, transaction(true, 7, key("abc", 4, 1), NULL));
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(tl__ms_until(f.now, f.out.until), 600); /* not after 250 ms at most */
+    later_ms(600);
+    event(TL_TIMER);
+    detached(TL_ETIMEDOUT);
+    begin(5000);
+    later_ms(1500);
+    answers(GRANTED, transaction(true, 7, key("abc", 4, 1), NULL));
+    event(TL_ARMED);
+    assert_int_equal(tl__ms_until(f.now, f.out.until), 3500); /* nor to renew its key at 3000 ms */
+}
+
+TEST(no_other_try_is_begun_that_the_limit_would_cut_short) {
+    begin_by(1000, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 300});
+    later_ms(400);
+    answers(GRANTED, "{\"header\":{\"revision\":\"5\"},\"responses\":[{\"response_range\":{}}]}");
+    assert_int_equal(tl__ms_until(f.now, f.out.until), 600);
+    later_ms(600);
+    event(TL_TIMER);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_ETIMEDOUT);
+}
+
 /* ---- what is held ------------------------------------------------------------------------------ */
 
 static tl_renew r;

@@ -608,6 +608,48 @@ TEST(the_wait_ends_at_its_limit) {
     assert_true(feed_since(f.now) <= 101);
 }
 
+/* All that it could bring is doubt of what a majority has said. */
+TEST(no_round_is_begun_that_the_limit_would_cut_short) {
+    q_feed f;
+    begin_of(&f, N, 1000);
+    q_later(&f, 400);
+    q_reach_all(&f);
+    busy_all(&f, 20000, false);
+    q_assert_waits_between(&f, 1000, 1000); /* as long again wouldn't be in time */
+    (void)q_await(&f);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_ETIMEDOUT);
+    assert_string_equal(f.out.words, "another holds it");
+}
+
+/* Nor because one of the servers has called. */
+TEST(a_call_that_comes_late_begins_no_round_either) {
+    q_feed f;
+    begin_of(&f, N, 1000);
+    for (unsigned round = 0; round < 2; round++) {
+        q_later(&f, 300);
+        q_reach_all(&f);
+        for (unsigned i = 0; i < 2 && round == 0; i++)
+            (void)q_armed(&f, i, true); /* and it looks again */
+        busy_all(&f, 20000, true);
+    }
+    q_later(&f, 10);
+    (void)q_called(&f, 2);
+    q_assert_waits_between(&f, 1000, 1000);
+}
+
+/* Two of three answer, and neither has voted for us; but one of these, and the third, may come to do so. */
+TEST(who_tries_once_and_may_have_a_majority_yet_is_told_so) {
+    q_feed f;
+    begin(&f, 0);
+    unsigned first = ranked(0, N), second = ranked(1, N), third = ranked(2, N);
+    (void)q_fail(&f, third, true, TL_EUNAVAILABLE);
+    (void)q_voted(&f, second, NUMBER, TTL_MS);
+    (void)q_busy(&f, first, OTHER, 5000, false);
+    assert_detached(&f, TL_EUNCERTAIN);
+    assert_true(m.result.maybe);
+}
+
 /* Two of three say all the time that another holds it; what befell the third is not why. */
 TEST(where_another_held_it_the_words_are_of_him_though_a_server_fails) {
     q_feed f;
@@ -621,7 +663,7 @@ TEST(where_another_held_it_the_words_are_of_him_though_a_server_fails) {
                 (void)q_busy(&f, s, OTHER, 20000, false);
         if (f.status == TL_GO)
             (void)q_await(&f);
-        if (f.status == TL_GO && m.state == 1 && f.at[2].open)
+        if (f.status == TL_GO && m.retry.doing == TL_PAUSES && f.at[2].open)
             (void)q_refused(&f, 2); /* when it isn't waited for any more */
     }
     assert_int_equal(m.result.code, TL_ETIMEDOUT);
@@ -645,6 +687,60 @@ TEST(nothing_is_had_without_a_majority_and_the_words_say_so) {
     assert_int_equal(m.result.code, TL_EUNAVAILABLE);
     assert_string_equal(f.out.words, "no majority of the 3 servers: h: no reply in time");
     assert_true(feed_since(f.now) <= 501);
+}
+
+/* It could not be reached, for this reason. */
+static void fail_by(q_feed *f, unsigned i, tl_err why, int sys_errno, const char *message) {
+    f->at[i].open = false;
+    (void)q_event(f, (tl_event){.kind = TL_FAILED,
+                                .ticket = f->at[i].ticket,
+                                .why = why,
+                                .sys_errno = sys_errno,
+                                .words = tl__bytes_of(message)});
+}
+
+TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
+    q_feed f;
+    begin_of(&f, N, 700);
+    for (unsigned i = 0; i < N; i++)
+        fail_by(&f, i, TL_EUNAVAILABLE, ECONNREFUSED, "connection refused");
+    (void)q_await(&f);
+    q_later(&f, 700);
+    for (unsigned i = 0; i < N && f.status == TL_GO; i++)
+        fail_by(&f, i, TL_EUNAVAILABLE, 0, "no answer in 680 ms");
+    assert_int_equal(m.result.code, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "no majority of the 3 servers: connection refused");
+    assert_int_equal(f.out.sys_errno, ECONNREFUSED);
+}
+
+/* Somebody has to change something there; the other server may be back by itself. */
+TEST(of_several_reasons_one_that_will_be_the_same_next_time_is_told) {
+    q_feed f;
+    begin_of(&f, N, 700);
+    (void)q_reached(&f, 0);
+    fail_by(&f, 1, TL_EDENIED, 0, "WRONGPASS");
+    fail_by(&f, 2, TL_EUNAVAILABLE, ECONNREFUSED, "connection refused");
+    q_later(&f, 700);
+    (void)q_timer(&f);
+    assert_int_equal(m.result.code, TL_EUNAVAILABLE);
+    assert_string_equal(f.out.words, "no majority of the 3 servers: WRONGPASS");
+    assert_int_equal(f.out.sys_errno, 0);
+}
+
+/* By the next round it is the present reason that counts. */
+TEST(what_was_to_last_is_not_told_once_it_has_passed) {
+    q_feed f;
+    begin_of(&f, N, 700);
+    (void)q_reached(&f, 0);
+    fail_by(&f, 1, TL_EDENIED, 0, "WRONGPASS");
+    fail_by(&f, 2, TL_EUNAVAILABLE, ECONNREFUSED, "connection refused");
+    (void)q_await(&f);
+    for (unsigned i = 0; i < N; i++)
+        if (f.at[i].open)
+            fail_by(&f, i, TL_EUNAVAILABLE, ECONNREFUSED, "connection refused");
+    q_later(&f, 700);
+    (void)q_timer(&f);
+    assert_string_equal(f.out.words, "no majority of the 3 servers: connection refused");
 }
 
 TEST(a_server_that_refuses_for_good_is_one_that_is_missing) {

@@ -144,6 +144,16 @@ TEST(a_release_without_answers_is_uncertain_and_goes_on) {
     assert_int_equal(f.status, TL_END);
 }
 
+/* Their clocks may be slow. */
+TEST(a_release_goes_on_until_the_votes_have_expired) {
+    q_feed f;
+    begin(&f, TL_RELEASE);
+    for (int i = 0; i < 10000 && f.status != TL_END; i++)
+        for (unsigned s = 0; s < N && f.status != TL_END; s++)
+            (void)(f.at[s].open ? q_lost(&f, s) : q_await(&f));
+    assert_int_equal(f.now.ns, feed_ms(ATTEMPT_MS).ns + FEED_MOST_OF(TTL_MS));
+}
+
 TEST(a_release_that_is_refused_for_good_says_so) {
     q_feed f;
     begin(&f, TL_RELEASE);
