@@ -79,9 +79,8 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->job.stands = a->job.stands || a->job.join;
     if (a->job.join)
         a->job.fences = a->job.fair ? 1 : TL_FENCES;
-    tl__attempt_init(&a->attempt, a->job.protocol, TL_ACQUIRE, ++a->ticket, a->retry.limit);
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);
+    tl_status status = tl__attempt_begin(&a->attempt, &a->job, TL_ACQUIRE, ++a->ticket,
+                                         a->retry.limit, e, out);
     return status == TL_END ? attempt_ended(a, e, out) : status; /* refused before it was sent */
 }
 
@@ -275,10 +274,9 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
 static tl_status drop(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    tl__attempt_init(&a->attempt, a->job.protocol, TL_RELEASE, ++a->ticket, a->retry.limit);
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    tl_status status = tl__attempt_begin(&a->attempt, &a->job, TL_RELEASE, ++a->ticket,
+                                         a->retry.limit, e, out);
     a->retry.next = TL_NEVER;
-    tl_status status = tl__attempt_step(&a->attempt, &a->job, &start, out);
     out->until = a->retry.limit;
     return status;
 }

@@ -36,6 +36,15 @@ void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t 
  *  send or to TL_END. The same job each time. */
 tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out);
 
+/** Both: make ready, and ask. */
+static inline tl_status tl__attempt_begin(void *attempt, const tl_job *job, tl_op op,
+                                          uint16_t ticket, tl_mono until, const tl_event *e,
+                                          tl_out *out) {
+    const tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    tl__attempt_init(attempt, job->protocol, op, ticket, until);
+    return tl__attempt_step(attempt, job, &start, out);
+}
+
 /** When a request in flight is refused by a server that checks: TL_NEVER when it carries no limit. */
 tl_mono tl__attempt_harmless(const void *attempt);
 

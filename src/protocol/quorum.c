@@ -13,6 +13,38 @@
 #define GRACE_MOST_NS 50000000
 #define OUTLIER_US INT64_C(43200000000) /* a clock that is so far ahead is wrong: half a day */
 
+static tl_event of_server(const tl_event *e, unsigned server) {
+    tl_event mine = *e;
+    mine.server = &e->servers[server];
+    return mine;
+}
+
+static tl_status addressed(tl_status status, unsigned server, tl_out *out) {
+    if (out->sends > 0)
+        out->send.to = (uint8_t)(1U << server);
+    return status;
+}
+
+tl_status tl__quorum_begin(tl_attempt *attempt, const tl_job *job, tl_op op, uint16_t ticket,
+                           tl_mono until, unsigned server, const tl_event *e, tl_out *out) {
+    tl_event mine = of_server(e, server);
+    return addressed(tl__attempt_begin(attempt, job, op, ticket, until, &mine, out), server, out);
+}
+
+tl_status tl__quorum_step(tl_attempt *attempt, const tl_job *job, unsigned server,
+                          const tl_event *e, tl_out *out) {
+    tl_event mine = of_server(e, server);
+    return addressed(tl__attempt_step(attempt, job, &mine, out), server, out);
+}
+
+void tl__quorum_ask_again(tl_job *job, const tl_event *e, unsigned count) {
+    job->fence = tl__quorum_proposal(e->servers, count, e->now, job->fence);
+    job->fences = 1;
+    job->again = true;
+    if (GUARD(holder_not_withheld))
+        job->quiet_ms = 0;
+}
+
 /* The largest first. */
 static void sort(int64_t *v, unsigned count) {
     for (unsigned i = 1; i < count; i++)

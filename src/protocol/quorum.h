@@ -27,6 +27,12 @@ static inline unsigned tl__quorum_bits(unsigned mask) {
     return bits;
 }
 
+/** One server's attempt, as part of a machine that asks several: the event is of that server, and its send goes there. */
+tl_status tl__quorum_begin(tl_attempt *attempt, const tl_job *job, tl_op op, uint16_t ticket,
+                           tl_mono until, unsigned server, const tl_event *e, tl_out *out);
+tl_status tl__quorum_step(tl_attempt *attempt, const tl_job *job, unsigned server,
+                          const tl_event *e, tl_out *out);
+
 /** Who has voted, for how long. */
 typedef struct tl_ballots {
     tl_mono
@@ -59,6 +65,10 @@ typedef struct {
  *  in common; else the greatest, once it stands at a majority. Whoever holds the lock next has the vote of one of
  *  these, and draws a larger one. */
 tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count);
+
+/** Make it the job of asking for a vote that a holder has lost. It is no new hold: nothing is withheld from who believes
+ *  already, and its number keeps the counter from falling behind the hold's. */
+void tl__quorum_ask_again(tl_job *job, const tl_event *e, unsigned count);
 
 /** Why there is no majority of them: what one of the servers said, or what happened there. */
 tl_bytes tl__quorum_message(char to[TL_WORDS_SIZE], unsigned count, const char *message);

@@ -98,24 +98,17 @@ static tl_mono ask_by(const tl_quorum_acquisition *a, const tl_event *e) {
     return tl__mono_min(tl__mono_add_ms(e->now, a->job.attempt_ms), a->retry.limit);
 }
 
-/* One request, if this server is to be asked anything now. */
-static bool ask(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_out *out) {
-    if ((GUARD(one_request_each) && v->doing != TL_VOTER_IDLE) || a->skipped & bit(v))
-        return false;
+static void ask(tl_quorum_acquisition *a, tl_voter *v, const tl_event *e, tl_out *out) {
     if (is_stale(a, v))
         tl__voter_drop(v, ++a->ticket, ask_by(a, e), e, out);
-    else if (a->retry.doing != TL_ASKS || !(a->wanted & bit(v)))
-        return false;
     else if (!(a->reached & bit(v)))
         tl__voter_reach(v, ++a->ticket, ask_by(a, e), out);
-    else if (a->least > 0)
-        tl__voter_ask(v, ++a->ticket, &a->job.token, a->run, a->least, a->retry.limit, e, out);
     else
-        return false;
-    return true;
+        tl__voter_ask(v, ++a->ticket, &a->job.token, a->run, a->least, a->retry.limit, e, out);
 }
 
-static bool may_ask(tl_quorum_acquisition *a, const tl_voter *v) {
+/* Is this server to be asked anything now? */
+static bool is_due(const tl_quorum_acquisition *a, const tl_voter *v) {
     if ((GUARD(one_request_each) && v->doing != TL_VOTER_IDLE) || a->skipped & bit(v))
         return false;
     return is_stale(a, v) || (a->retry.doing == TL_ASKS && a->wanted & bit(v) &&
@@ -130,9 +123,11 @@ static tl_mono wakes(const tl_quorum_acquisition *a) {
 static tl_status go_on(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
     bool more = false;
     for (unsigned rank = 0; rank < a->count; rank++) {
-        if (out->sends == 0 && ask(a, ranked(a, rank), e, out))
-            continue;
-        more = more || may_ask(a, ranked(a, rank));
+        tl_voter *v = ranked(a, rank);
+        bool due = is_due(a, v);
+        more = more || (due && out->sends > 0);
+        if (due && out->sends == 0)
+            ask(a, v, e, out);
     }
     out->until = more ? e->now : wakes(a);
     return TL_GO;

@@ -7,43 +7,34 @@
 
 #include "ground/guard.h"
 
-#define EARLY_NS 1000000     /* LOST is said 1 ms early, so that a late timer is still in time */
-#define PARTS 3              /* renew at, and wait for an answer no longer than, a third */
 #define SLACK_PARTS 256      /* a renewal may be late by this part of what is left then */
-#define FIRST_NS 1000000000  /* the first is due by then, where S is to know of the lock */
-#define MISSING_NS 100000000 /* and of a vote that is missing from the start */
-#define LEAST_NS 2000000     /* no shorter waits than this, however near the end */
+#define MISSING_NS 100000000 /* a vote that is missing is asked for by then */
 
 void tl__quorum_renew_init(tl_quorum_renewal *r, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed) {
     *r = (tl_quorum_renewal){.job = *job, .ballots = *ballots, .hold = hold, .by_hand = by_hand};
-    r->random = seed ? seed : 1;
+    r->random = tl__random_begin(seed);
     r->job.protocol = &tl__protocol_quorum;
     r->result.deadline = tl__ballots_deadline(ballots);
 }
 
 static tl_mono end(const tl_quorum_renewal *r) {
-    return tl__mono_min(
-        tl__mono_add_ns(r->result.deadline, GUARD(lost_is_early) ? -EARLY_NS : 20 * EARLY_NS),
-        r->hold);
+    return tl__mono_min(tl__mono_add_ns(r->result.deadline, GUARD(lost_is_early)
+                                                                ? -TL_LOST_EARLY_NS
+                                                                : 20 * TL_LOST_EARLY_NS),
+                        r->hold);
 }
 
 static bool is_over(const tl_quorum_renewal *r, const tl_event *e) {
     return !tl__mono_before(e->now, end(r));
 }
 
-/* A part of the time that is left, for a wait. */
-static int64_t part(const tl_quorum_renewal *r, tl_mono now, int64_t parts) {
-    int64_t ns = tl__ns_until(now, end(r)) / parts;
-    return ns > LEAST_NS ? ns : LEAST_NS;
-}
-
 /* A vote that is missing is asked for soon, one that may have come yet with the others. */
 static void plan(tl_quorum_renewal *r, unsigned i, tl_mono now) {
     tl_quorum_seat *s = &r->seat[i];
     bool has = tl__mono_before(now, r->ballots.until[i]);
-    int64_t ns = tl__ns_until(now, has ? r->ballots.until[i] : r->result.deadline) / PARTS;
-    int64_t most = has ? FIRST_NS : MISSING_NS;
+    int64_t ns = tl__ns_until(now, has ? r->ballots.until[i] : r->result.deadline) / TL_RENEW_PARTS;
+    int64_t most = has ? TL_RENEW_FIRST_NS : MISSING_NS;
     if (((r->job.proof.unbound && !s->bound) || !has) && ns > most)
         ns = most;
     s->next = r->by_hand ? TL_NEVER : tl__mono_add_ns(now, s->again ? 0 : ns);
@@ -68,25 +59,17 @@ static tl_status over(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* The same for each step of a request. A vote that is asked for anew is no new hold: nothing is withheld from who
- * believes already; and its number keeps the counter from falling behind the hold's. */
+/* The same for each step of a request. */
 static void build(tl_quorum_renewal *r, const tl_quorum_seat *s, const tl_event *e) {
     r->child = r->job;
     r->child.believed = r->result.deadline;
-    if (!s->voting)
-        return;
-    r->child.again = true;
-    if (GUARD(holder_not_withheld))
-        r->child.quiet_ms = 0;
-    r->child.fences = 1;
-    r->child.fence = tl__quorum_proposal(e->servers, r->ballots.count, e->now, r->job.fence);
+    if (s->voting)
+        tl__quorum_ask_again(&r->child, e, r->ballots.count);
 }
 
 static void ask(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
     tl_quorum_seat *s = &r->seat[i];
-    int64_t share = part(r, e->now, PARTS), limit = r->job.attempt_ms * TL_NS_PER_MS;
-    tl_mono by = tl__mono_add_ns(e->now, share < limit ? share : limit);
-    tl_event start = {.kind = TL_START, .now = e->now, .server = &e->servers[i]};
+    tl_mono by = tl__renew_by(e->now, end(r), r->job.attempt_ms);
     unsigned bit = 1U << i;
     s->voting = GUARD(gone_is_asked) && r->ballots.until[i].ns == 0 && !(r->ballots.doubted & bit);
     s->next = TL_NEVER;
@@ -96,10 +79,8 @@ static void ask(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out
     if (s->voting)
         r->ballots.doubted |= (uint8_t)bit;
     build(r, s, e);
-    tl__attempt_init(&s->attempt, r->job.protocol, s->voting ? TL_ACQUIRE : TL_RENEW, s->ticket,
-                     tl__mono_min(by, end(r)));
-    (void)tl__attempt_step(&s->attempt, &r->child, &start, out); /* it doesn't end here */
-    out->send.to = (uint8_t)bit;
+    (void)tl__quorum_begin(&s->attempt, &r->child, s->voting ? TL_ACQUIRE : TL_RENEW, s->ticket, by,
+                           i, e, out); /* it doesn't end here */
 }
 
 static tl_status go_on(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
@@ -184,10 +165,8 @@ static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *
     else if (s->voting && !answer->maybe)
         r->ballots.doubted &= (uint8_t) ~(1U << i);
     s->failures++;
-    int64_t pause = tl__mul_sat(tl__backoff_ms(s->failures, &r->random), TL_NS_PER_MS);
-    int64_t most = part(r, e->now, 2 * PARTS);
-    pause = pause < most ? pause : most;
-    s->next = tl__mono_add_ns(e->now, gone || s->failures == 1 ? 0 : pause);
+    tl_mono again = tl__renew_again(e->now, end(r), s->failures, &r->random);
+    s->next = gone ? e->now : again;
 }
 
 static int whose(const tl_quorum_renewal *r, const tl_event *e) {
@@ -206,13 +185,9 @@ static tl_status on_answer(tl_quorum_renewal *r, const tl_event *e, tl_out *out)
     if (i < 0)
         return go_on(r, e, out);
     tl_quorum_seat *s = &r->seat[i];
-    tl_event mine = *e;
-    mine.server = &e->servers[i];
     build(r, s, e);
-    if (tl__attempt_step(&s->attempt, &r->child, &mine, out) != TL_END) {
-        out->send.to = (uint8_t)(1U << i);
+    if (tl__quorum_step(&s->attempt, &r->child, (unsigned)i, e, out) != TL_END)
         return go_on(r, e, out);
-    }
     s->ticket = 0;
     if (s->attempt.result.code == TL_OK)
         kept(r, (unsigned)i, e, out);

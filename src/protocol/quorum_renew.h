@@ -6,6 +6,7 @@
 #define TL_QUORUM_RENEW_H
 
 #include "protocol/quorum.h"
+#include "protocol/renew.h"
 
 typedef struct {
     tl_attempt attempt;

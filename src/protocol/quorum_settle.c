@@ -32,9 +32,8 @@ static bool is_gone(tl_err code) {
     return code == TL_ELOST || code == TL_EEXPIRED || code == TL_ETAKEN;
 }
 
-/* Asked again, a release that worked at first finds the key gone, or already another's. */
 static bool is_good(const tl_quorum_settlement *s, const tl_quorum_plea *p) {
-    return p->code == TL_OK || (s->op == TL_RELEASE && p->maybe && s->in_time && is_gone(p->code));
+    return p->code == TL_OK || tl__settle_has_worked((tl_op)s->op, p->code, p->maybe, s->in_time);
 }
 
 static tally count(const tl_quorum_settlement *s) {
@@ -67,16 +66,11 @@ static bool is_settled(const tl_quorum_settlement *s, const tally *t) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* A vote that is asked for is no new hold, as in the renewal (quorum_renew.c). */
 static void build(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
     s->child = s->job;
     s->child.in_vain = GUARD(door_is_shut) ? s->ballots.doubted & 1U << i : false;
-    if (!s->plea[i].voting)
-        return;
-    s->child.again = true;
-    s->child.quiet_ms = 0;
-    s->child.fences = 1;
-    s->child.fence = tl__quorum_proposal(e->servers, s->ballots.count, e->now, s->job.fence);
+    if (s->plea[i].voting)
+        tl__quorum_ask_again(&s->child, e, s->ballots.count);
 }
 
 /* Do others hold it by what they have said? Then nobody else can have it, and a vote that is missing may be asked for. */
@@ -92,17 +86,15 @@ static bool wants_vote(const tl_quorum_settlement *s, unsigned i, tl_mono now) {
 
 static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *out) {
     tl_quorum_plea *p = &s->plea[i];
-    tl_event start = {.kind = TL_START, .now = e->now, .server = &e->servers[i]};
     s->ticket += s->ticket == UINT16_MAX ? 2 : 1; /* never 0 */
     p->ticket = s->ticket;
     p->next = TL_NEVER;
     p->voting = wants_vote(s, i, e->now);
     s->ballots.doubted |= (uint8_t)(p->voting << i);
     build(s, i, e);
-    tl__attempt_init(&p->attempt, s->job.protocol, p->voting ? TL_ACQUIRE : (tl_op)s->op, p->ticket,
-                     s->retry.limit);
-    (void)tl__attempt_step(&p->attempt, &s->child, &start, out); /* it doesn't end here */
-    out->send.to = (uint8_t)(1U << i);
+    tl_op op = p->voting ? TL_ACQUIRE : (tl_op)s->op;
+    (void)tl__quorum_begin(&p->attempt, &s->child, op, p->ticket, s->retry.limit, i, e,
+                           out); /* it doesn't end here */
 }
 
 static tl_status go_on(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
@@ -215,13 +207,6 @@ static tl_status judge(tl_quorum_settlement *s, const tl_event *e, tl_out *out) 
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* A lock that was extended too late to be of use is asked for again. */
-static bool is_final(const tl_quorum_settlement *s, const tl_result *r, const tl_event *e) {
-    if (r->code == TL_OK)
-        return s->op == TL_RELEASE || tl__mono_before(e->now, r->deadline);
-    return !tl__may_pass(r->code);
-}
-
 /* An extension: what it has come to at this server. true: there is more to ask it, at once. */
 static bool noted(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
     tl_quorum_plea *p = &s->plea[i];
@@ -247,7 +232,7 @@ static void ended(tl_quorum_settlement *s, unsigned i, const tl_event *e, const 
     tl_quorum_plea *p = &s->plea[i];
     const tl_result *r = &p->attempt.result;
     p->ticket = 0;
-    if (is_final(s, r, e)) {
+    if (tl__settle_is_final((tl_op)s->op, r, e->now)) {
         p->code = r->code;
         p->done = s->op == TL_RELEASE || !noted(s, i, e);
         if (!p->done)
@@ -266,13 +251,9 @@ static tl_status on_answer(tl_quorum_settlement *s, const tl_event *e, tl_out *o
         tl_quorum_plea *p = &s->plea[i];
         if (p->ticket == 0 || p->ticket != e->ticket)
             continue;
-        tl_event mine = *e;
-        mine.server = &e->servers[i];
         build(s, i, e);
-        if (tl__attempt_step(&p->attempt, &s->child, &mine, out) == TL_END)
+        if (tl__quorum_step(&p->attempt, &s->child, i, e, out) == TL_END)
             ended(s, i, e, out);
-        else
-            out->send.to = (uint8_t)(1U << i);
         break;
     }
     return judge(s, e, out);

@@ -6,7 +6,7 @@
 #define TL_QUORUM_SETTLE_H
 
 #include "protocol/quorum.h"
-#include "protocol/retry.h"
+#include "protocol/settle.h"
 
 typedef struct {
     tl_attempt attempt;

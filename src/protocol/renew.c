@@ -7,15 +7,13 @@
 #include "ground/guard.h"
 #include "protocol/attempt.h"
 
-#define EARLY_NS 1000000    /* LOST is said 1 ms early, so that a late timer is still in time */
-#define PARTS 3             /* renew at, and wait for an answer no longer than, a third */
-#define SLACK_PARTS 32      /* a renewal may be late by this part of what is left then, */
-#define SLACK_NS 125000000  /* and the first by no more than this */
-#define FIRST_NS 1000000000 /* the first is due by then, where S is to know of the lock */
-#define LEAST_NS 2000000    /* no shorter waits than this, however near the end */
+#define SLACK_PARTS 32     /* a renewal may be late by this part of what is left then, */
+#define SLACK_NS 125000000 /* and the first by no more than this */
+#define LEAST_NS 2000000   /* no shorter waits than this, however near the end */
 
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
-    return (tl_rest){.next = TL_NEVER, .hold = hold, .random = seed ? seed : 1, .by_hand = by_hand};
+    return (tl_rest){
+        .next = TL_NEVER, .hold = hold, .random = tl__random_begin(seed), .by_hand = by_hand};
 }
 
 /* What the attempt is matters only while it asks. */
@@ -32,21 +30,32 @@ void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono ho
 }
 
 static tl_mono end(const tl_renew *r) {
-    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -GUARD(lost_early) * EARLY_NS),
+    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -GUARD(lost_early) * TL_LOST_EARLY_NS),
                         GUARD(longest_hold) ? r->rest.hold : TL_NEVER);
 }
 
 /* A part of the time that is left, for a wait. */
-static int64_t part(const tl_renew *r, tl_mono now, int64_t parts) {
-    int64_t ns = tl__ns_until(now, end(r)) / parts;
+static int64_t part(tl_mono now, tl_mono end, int64_t parts) {
+    int64_t ns = tl__ns_until(now, end) / parts;
     return ns > LEAST_NS ? ns : LEAST_NS;
+}
+
+tl_mono tl__renew_by(tl_mono now, tl_mono end, int64_t attempt_ms) {
+    int64_t share = part(now, end, TL_RENEW_PARTS), limit = attempt_ms * TL_NS_PER_MS;
+    return tl__mono_min(tl__mono_add_ns(now, share < limit ? share : limit), end);
+}
+
+tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *random) {
+    int64_t pause = tl__mul_sat(tl__backoff_ms(failures, random), TL_NS_PER_MS);
+    int64_t most = part(now, end, 2 * TL_RENEW_PARTS);
+    return tl__mono_add_ns(now, failures == 1 ? 0 : pause < most ? pause : most);
 }
 
 static void plan(tl_renew *r, tl_mono now) {
     r->rest.next = TL_NEVER;
-    int64_t ns = tl__ns_until(now, r->result.deadline) / PARTS;
-    if (GUARD(early_first_renewal) && r->job.proof.unbound && ns > FIRST_NS)
-        ns = FIRST_NS;
+    int64_t ns = tl__ns_until(now, r->result.deadline) / TL_RENEW_PARTS;
+    if (GUARD(early_first_renewal) && r->job.proof.unbound && ns > TL_RENEW_FIRST_NS)
+        ns = TL_RENEW_FIRST_NS;
     if (!r->rest.by_hand)
         r->rest.next = tl__mono_add_ns(now, ns);
 }
@@ -61,17 +70,13 @@ static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
 }
 
 static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
-    int64_t share = part(r, e->now, PARTS), limit = r->job.attempt_ms * TL_NS_PER_MS;
-    tl_mono by = tl__mono_add_ns(e->now, share < limit ? share : limit);
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
+    tl_mono by = tl__renew_by(e->now, end(r), r->job.attempt_ms);
     r->rest.next = TL_NEVER;
     r->rest.asking = true;
     r->rest.again = false;
     r->job.believed = r->result.deadline;
     r->job.again = r->rest.failures > 0;
-    tl__attempt_init(&r->attempt, r->job.protocol, TL_RENEW, ++r->rest.ticket,
-                     tl__mono_min(by, end(r)));
-    return tl__attempt_step(&r->attempt, &r->job, &start, out);
+    return tl__attempt_begin(&r->attempt, &r->job, TL_RENEW, ++r->rest.ticket, by, e, out);
 }
 
 static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
@@ -99,9 +104,7 @@ static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
         (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
     r->rest.at_risk = r->rest.at_risk || !elsewhere;
     r->rest.failures++;
-    int64_t pause = tl__mul_sat(tl__backoff_ms(r->rest.failures, &r->rest.random), TL_NS_PER_MS);
-    int64_t most = part(r, e->now, 2 * PARTS);
-    r->rest.next = tl__mono_add_ns(e->now, r->rest.failures == 1 ? 0 : pause < most ? pause : most);
+    r->rest.next = tl__renew_again(e->now, end(r), r->rest.failures, &r->rest.random);
 }
 
 static tl_status over(tl_renew *r, const tl_event *e, tl_out *out) {

@@ -28,6 +28,17 @@ typedef struct {
     tl_rest rest;
 } tl_renew;
 
+#define TL_RENEW_PARTS 3 /**< renew at a third of what is left */
+#define TL_RENEW_FIRST_NS                                                                          \
+    1000000000 /**< the first is due by then, where S is to know of the lock */
+#define TL_LOST_EARLY_NS                                                                           \
+    1000000 /**< LOST is said so early, so that a late timer is still in time */
+
+/** No answer to a renewal by then: it failed. A third of what is left until `end`, or attempt_ms. */
+tl_mono tl__renew_by(tl_mono now, tl_mono end, int64_t attempt_ms);
+/** A renewal has failed, so many in a row: when to ask again. */
+tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *random);
+
 /** To begin with; as for tl__renew_init. */
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
 /** A machine that goes on with it: one that wasn't asking may be thrown away after any step, if the deadline,

@@ -14,12 +14,11 @@ void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed
 }
 
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     s->retry.next = TL_NEVER;
     s->job.again = s->retry.failures > 0;
-    tl__attempt_init(&s->attempt, s->job.protocol, (tl_op)s->op, ++s->ticket,
-                     GUARD(settle_has_limit) ? s->retry.limit : TL_NEVER);
-    tl_status status = tl__attempt_step(&s->attempt, &s->job, &start, out);
+    tl_status status = tl__attempt_begin(&s->attempt, &s->job, (tl_op)s->op, ++s->ticket,
+                                         GUARD(settle_has_limit) ? s->retry.limit : TL_NEVER, e,
+                                         out);
     out->until = s->retry.limit;
     return status;
 }
@@ -65,21 +64,20 @@ static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
     return run_out(s, e, out);
 }
 
-/* Is the answer one to stop at? A lock that was extended too late to be of use is asked for again. */
-static bool is_final(const tl_settle *s, const tl_event *e) {
-    const tl_result *r = &s->attempt.result;
-    if (r->code == TL_OK)
-        return s->op == TL_RELEASE || !GUARD(late_extension) ||
-               tl__mono_before(e->now, r->deadline);
-    return r->last || !tl__may_pass(r->code);
+bool tl__settle_is_final(tl_op op, const tl_result *result, tl_mono now) {
+    if (result->code == TL_OK)
+        return op == TL_RELEASE || !GUARD(late_extension) || tl__mono_before(now, result->deadline);
+    return result->last || !tl__may_pass(result->code);
+}
+
+bool tl__settle_has_worked(tl_op op, tl_err code, bool maybe, bool in_time) {
+    return GUARD(repeated_release) && op == TL_RELEASE && maybe &&
+           (in_time || !GUARD(released_in_time)) && (code == TL_EEXPIRED || code == TL_ETAKEN);
 }
 
 static tl_status finish(tl_settle *s) {
     tl_result *r = &s->attempt.result;
-    /* Asked again, a release that worked at first finds the lock free, or already another's. */
-    if (GUARD(repeated_release) && s->op == TL_RELEASE && s->maybe &&
-        (s->in_time || !GUARD(released_in_time)) &&
-        (r->code == TL_EEXPIRED || r->code == TL_ETAKEN))
+    if (tl__settle_has_worked((tl_op)s->op, r->code, s->maybe, s->in_time))
         r->code = TL_OK;
     if (!s->detached)
         s->result = *r;
@@ -88,7 +86,7 @@ static tl_status finish(tl_settle *s) {
 
 static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
     const tl_result *r = &s->attempt.result;
-    if (is_final(s, e))
+    if (tl__settle_is_final((tl_op)s->op, r, e->now))
         return finish(s);
     s->maybe = s->maybe || r->maybe || r->code == TL_OK;
     tl__retry_blame(&s->retry, e, TL_EUNAVAILABLE,

@@ -20,6 +20,11 @@ typedef struct {
     bool in_time; /**< RELEASE: first sent while the lock was still believed */
 } tl_settle;
 
+/** Is the answer one to stop at? A lock that was extended too late to be of use is asked for again. */
+bool tl__settle_is_final(tl_op op, const tl_result *result, tl_mono now);
+/** Asked again, a release that worked at first finds the lock free, or already another's. in_time: as below. */
+bool tl__settle_has_worked(tl_op op, tl_err code, bool maybe, bool in_time);
+
 /** op: TL_RENEW or TL_RELEASE. */
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed);
 

@@ -11,31 +11,17 @@ void tl__voter_init(tl_voter *v, const tl_job *job, unsigned index) {
     v->job.silent = true;
 }
 
-static void address(const tl_voter *v, tl_out *out) {
-    if (out->sends > 0)
-        out->send.to = (uint8_t)(1U << v->index);
-}
-
-static tl_event as_told(const tl_voter *v, const tl_event *e) {
-    tl_event mine = *e;
-    mine.server = &e->servers[v->index];
-    return mine;
-}
-
 void tl__voter_reach(tl_voter *v, uint16_t ticket, tl_mono by, tl_out *out) {
     v->doing = TL_VOTER_REACHING;
     v->ticket = ticket;
-    tl__out_send(out, ticket, by);
-    address(v, out);
+    tl__out_send(out, ticket, by)->to = (uint8_t)(1U << v->index);
 }
 
 static void begin(tl_voter *v, tl_op op, uint16_t ticket, tl_mono until, const tl_event *e,
                   tl_out *out) {
-    tl_event start = {.kind = TL_START, .now = e->now, .server = &e->servers[v->index]};
     v->ticket = ticket;
-    tl__attempt_init(&v->attempt, v->job.protocol, op, ticket, until);
-    (void)tl__attempt_step(&v->attempt, &v->job, &start, out); /* none of them ends here */
-    address(v, out);
+    (void)tl__quorum_begin(&v->attempt, &v->job, op, ticket, until, v->index, e,
+                           out); /* none of them ends here */
 }
 
 void tl__voter_ask(tl_voter *v, uint16_t ticket, const tl_token *token, uint32_t run,
@@ -124,14 +110,11 @@ bool tl__voter_answer(tl_voter *v, const tl_event *e, tl_out *out, tl_voter_end 
         }
         return true;
     }
-    tl_event mine = as_told(v, e);
-    tl_status status = tl__attempt_step(&v->attempt, &v->job, &mine, out);
-    address(v, out);
-    if (status != TL_END)
+    if (tl__quorum_step(&v->attempt, &v->job, v->index, e, out) != TL_END)
         return false;
     v->doing = TL_VOTER_IDLE;
     *ret_code = v->attempt.result.code;
-    *ret_end = doing == TL_VOTER_VOTING ? voted(v, &mine) : dropped(v);
+    *ret_end = doing == TL_VOTER_VOTING ? voted(v, e) : dropped(v);
     return true;
 }
 
