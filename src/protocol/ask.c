@@ -20,12 +20,6 @@ void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
     a->info.size = sizeof a->info;
 }
 
-static tl_status fail(tl_ask *a, tl_err code, tl_bytes words, tl_out *out) {
-    a->result.code = code;
-    tl__out_words(out, words);
-    return TL_END;
-}
-
 static tl_status reach(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_mono by = tl__mono_add_ms(e->now, a->connect_ms);
     a->ticket = REACH;
@@ -86,7 +80,7 @@ static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
     int64_t now_us;
     if (!tl__reply_text(tl__reply_item(e->reply, 0), &kind) ||
         !tl__reply_time(e->reply, 8, &now_us))
-        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
+        return tl__end_malformed(a, out);
     fill(a, kind, e->reply, now_us);
     tl__look_waiters(&a->info, e->reply, WAITERS);
     tell_line(a, e->reply, now_us);
@@ -99,7 +93,7 @@ static tl_status got(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
     bool none = e->reply->type == TL_REPLY_NIL;
     if (!none && e->reply->type != TL_REPLY_STRING)
-        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
+        return tl__end_malformed(a, out);
     fill(a, none ? TL_LITERAL("none") : TL_LITERAL("string"), &array,
          e->now.ns / 1000 + e->server->wall_us);
     return TL_END;
@@ -121,14 +115,12 @@ static bool is_wrong_type(tl_bytes error) {
 
 static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
     static const tl_needer look = {"looking at a lock needs", TL_INSTEAD_LOOK};
-    a->result.code = tl__refusal(error);
-    tl__out_refusal(out, error, a->key.n > 0 ? &look : NULL);
-    return TL_END;
+    return tl__end_refused(a, error, a->key.n > 0 ? &look : NULL, out);
 }
 
 static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     if (e->count < 1)
-        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
+        return tl__end_malformed(a, out);
     if (e->reply->type == TL_REPLY_ERROR && a->may_get && !a->plain &&
         tl__is_unknown_command(e->reply->text)) {
         a->plain = true;
@@ -146,7 +138,7 @@ static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     }
     tl__out_time(out, e->reply, 0, e);
     if (!out->has_bracket)
-        return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
+        return tl__end_malformed(a, out);
     return TL_END;
 }
 
@@ -192,8 +184,7 @@ static tl_status failed(tl_ask *a, const tl_event *e, tl_out *out) {
         a->hops++;
         return reach(a, e, out);
     }
-    out->sys_errno = e->sys_errno;
-    return fail(a, tl__is_passing(e) ? TL_EUNAVAILABLE : e->why, e->words, out);
+    return tl__end_failed(a, e, false, out);
 }
 
 tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
@@ -204,7 +195,7 @@ tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
         return reach(a, e, out);
     case TL_REPLY: return e->ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
     case TL_FAILED: return failed(a, e, out);
-    case TL_CANCEL: return fail(a, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    case TL_CANCEL: return tl__end_cancelled(a, out);
     default: return TL_GO;
     }
 }

@@ -12,12 +12,6 @@
 
 enum { REACH = 1, QUESTION };
 
-static tl_status fail(tl_break *b, tl_err code, tl_bytes words, tl_out *out) {
-    b->result.code = code;
-    tl__out_words(out, words);
-    return TL_END;
-}
-
 static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
     tl_send *send = tl__out_send(out, QUESTION, tl__mono_add_ms(e->now, b->attempt_ms));
     tl_command *c = &send->command[send->count++];
@@ -39,30 +33,33 @@ static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
     return TL_GO;
 }
 
-static tl_status refused(tl_break *b, tl_bytes error, tl_out *out) {
-    static const tl_needer who = {"removing a lock needs", NULL};
-    b->result.code = tl__refusal(error);
-    tl__out_refusal(out, error, &who);
-    return TL_END;
-}
-
 static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
+    static const tl_needer who = {"removing a lock needs", NULL};
     int64_t status;
     if (b->ticket == REACH)
         return ask(b, e, out);
     if (e->count < 1)
-        return fail(b, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
+        return tl__end_malformed(b, out);
     if (e->reply->type == TL_REPLY_ERROR)
-        return refused(b, e->reply->text, out);
+        return tl__end_refused(b, e->reply->text, &who, out);
     if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
         status = INT64_MIN;
     switch (status) {
     case 1: return TL_END;
-    case 0: return fail(b, TL_ETAKEN, TL_LITERAL("the lock changed hands meanwhile"), out);
-    case -1: return fail(b, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
-    case -2: return fail(b, TL_EINVALID, TL_LITERAL("the key holds no string: it is no lock"), out);
-    default: return fail(b, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
+    case 0: return tl__end(b, TL_ETAKEN, TL_LITERAL("the lock changed hands meanwhile"), out);
+    case -1: return tl__end(b, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+    case -2:
+        return tl__end(b, TL_EINVALID, TL_LITERAL("the key holds no string: it is no lock"), out);
+    default: return tl__end_malformed(b, out);
     }
+}
+
+static tl_status failed(tl_break *b, const tl_event *e, tl_out *out) {
+    bool follows = e->redirect == TL_MOVED || e->redirect == TL_NOT_ELSEWHERE;
+    if (e->why != TL_EELSEWHERE || !follows || b->hops == HOPS_MAX)
+        return tl__end_failed(b, e, b->ticket == QUESTION, out);
+    b->hops++;
+    return ask(b, e, out);
 }
 
 tl_status tl__break_step(void *machine, const tl_event *e, tl_out *out) {
@@ -73,20 +70,8 @@ tl_status tl__break_step(void *machine, const tl_event *e, tl_out *out) {
         tl__out_send(out, REACH, tl__mono_add_ms(e->now, b->connect_ms));
         return TL_GO;
     case TL_REPLY: return e->ticket == b->ticket ? answered(b, e, out) : TL_GO;
-    case TL_FAILED:
-        if (e->why == TL_EELSEWHERE && e->ticket == b->ticket && b->hops < HOPS_MAX &&
-            (e->redirect == TL_MOVED || e->redirect == TL_NOT_ELSEWHERE)) {
-            b->hops++;
-            return ask(b, e, out);
-        }
-        out->sys_errno = e->sys_errno;
-        return e->ticket == b->ticket ? fail(b,
-                                             e->maybe_sent && b->ticket == QUESTION ? TL_EUNCERTAIN
-                                             : tl__is_passing(e) ? TL_EUNAVAILABLE
-                                                                 : e->why,
-                                             e->words, out)
-                                      : TL_GO;
-    case TL_CANCEL: return fail(b, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    case TL_FAILED: return e->ticket == b->ticket ? failed(b, e, out) : TL_GO;
+    case TL_CANCEL: return tl__end_cancelled(b, out);
     default: return TL_GO;
     }
 }

@@ -16,14 +16,8 @@
 
 enum { REACH = 1, FIRST, SECOND }; /* exchanges, and their tickets */
 
-static tl_status fail(tl_etcd_ask *a, tl_err code, tl_bytes words, tl_out *out) {
-    a->result.code = code;
-    tl__out_words(out, words);
-    return TL_END;
-}
-
 static tl_status no_sense(tl_etcd_ask *a, tl_out *out) {
-    return fail(a, TL_ESERVER, TL_LITERAL("malformed reply from etcd"), out);
+    return tl__end(a, TL_ESERVER, TL_LITERAL("malformed reply from etcd"), out);
 }
 
 static tl_send *ask(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
@@ -142,7 +136,7 @@ static tl_status pinged(tl_etcd_ask *a, const tl_reply *status, tl_out *out) {
     if (!tl__reply_int(tl__reply_item(status, 1), &leader))
         return no_sense(a, out);
     return leader != 0 ? TL_END
-                       : fail(a, TL_EUNAVAILABLE, TL_LITERAL("etcd has no leader now"), out);
+                       : tl__end(a, TL_EUNAVAILABLE, TL_LITERAL("etcd has no leader now"), out);
 }
 
 static tl_status looked(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
@@ -162,18 +156,18 @@ static tl_status looked(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_etcd_found f;
     if (!tl__etcd_find(e->reply, 0, 0, &f))
-        return fail(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+        return tl__end(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
     if (GUARD(removes_what_was_seen) && a->seen && a->seen->fence != (uint64_t)f.created)
-        return fail(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
+        return tl__end(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
     if (GUARD(unseen_is_not_removed) && !a->seen && !tl__etcd_contends(a->key, &f)) {
         char obstacle[TL_ETCD_OBSTACLE];
         tl__etcd_obstacle(obstacle, a->key, &f);
-        return fail(a, TL_EINVALID, tl__bytes_of(obstacle), out);
+        return tl__end(a, TL_EINVALID, tl__bytes_of(obstacle), out);
     }
     tl_bytes suffix = tl__etcd_suffix_of(f.key, a->key);
     if (suffix.n > sizeof a->room)
-        return fail(a, TL_EINVALID, TL_LITERAL("the key in the way is too long to be removed"),
-                    out);
+        return tl__end(a, TL_EINVALID, TL_LITERAL("the key in the way is too long to be removed"),
+                       out);
     a->room_n = suffix.n; /* the answer goes before this is sent */
     memcpy(a->room, suffix.p, suffix.n);
     tl_send *send = ask(a, e, out);
@@ -187,8 +181,8 @@ static tl_status broken(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     if (tl__etcd_succeeded(e->reply))
         return TL_END;
     return tl__etcd_find(e->reply, 1, 0, &f) && tl__etcd_contends(a->key, &f)
-               ? fail(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out)
-               : fail(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+               ? tl__end(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out)
+               : tl__end(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
 }
 
 /* Could it stand in some lock's line? *ret is that lock's key. */
@@ -296,10 +290,7 @@ static tl_status failed(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     bool changes = a->exchange == SECOND && a->question == TL_ETCD_BREAKS;
     if (e->maybe_sent && e->why == TL_EUNAVAILABLE && asks_another(a, e))
         return reach(a, a->limit, out);
-    out->sys_errno = e->sys_errno;
-    if (e->maybe_sent && (changes || e->why != TL_EDENIED))
-        return fail(a, changes ? TL_EUNCERTAIN : TL_EUNAVAILABLE, e->words, out);
-    return fail(a, e->why, e->words, out);
+    return tl__end_failed(a, e, changes, out);
 }
 
 /* What is wrong with a member is said with its place. */
@@ -319,7 +310,7 @@ tl_status tl__etcd_ask_step(void *machine, const tl_event *e, tl_out *out) {
         return reach(a, tl__mono_add_ms(e->now, a->connect_ms), out);
     case TL_REPLY: return e->ticket == a->exchange ? answered_by(a, e, out) : TL_GO;
     case TL_FAILED: return e->ticket == a->exchange ? failed(a, e, out) : TL_GO;
-    case TL_CANCEL: return fail(a, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    case TL_CANCEL: return tl__end_cancelled(a, out);
     default: return TL_GO;
     }
 }

@@ -171,6 +171,36 @@ bool tl__is_of_server(tl_err code) {
            code == TL_ESERVER || code == TL_EUNSUPPORTED;
 }
 
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+tl_status tl__end(void *machine, tl_err code, tl_bytes message, tl_out *out) {
+    ((tl_result *)machine)->code = code;
+    tl__out_words(out, message);
+    return TL_END;
+}
+
+tl_status tl__end_malformed(void *machine, tl_out *out) {
+    return tl__end(machine, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
+}
+
+tl_status tl__end_cancelled(void *machine, tl_out *out) {
+    return tl__end(machine, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+}
+
+tl_status tl__end_refused(void *machine, tl_bytes error, const tl_needer *who, tl_out *out) {
+    ((tl_result *)machine)->code = tl__refusal(error);
+    tl__out_refusal(out, error, who);
+    return TL_END;
+}
+
+tl_status tl__end_failed(void *machine, const tl_event *e, bool in_doubt, tl_out *out) {
+    bool told = e->why == TL_EDENIED || e->why == TL_ENOMEM;
+    bool passes = (e->maybe_sent && !told) || e->why == TL_EELSEWHERE;
+    tl_err code = in_doubt && e->maybe_sent ? TL_EUNCERTAIN : passes ? TL_EUNAVAILABLE : e->why;
+    out->sys_errno = e->sys_errno;
+    return tl__end(machine, code, e->words, out);
+}
+
 /* ---- what a server lacks --------------------------------------------------------------------- */
 
 /* The name that the server repeats, in quotation marks or, with some versions, in backquotes. */

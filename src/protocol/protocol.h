@@ -523,11 +523,6 @@ static inline bool tl__may_pass(tl_err code) {
     return code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN || code == TL_EELSEWHERE;
 }
 
-/** FAILED, for who doesn't ask again: a server that wasn't the one to ask, or may have been asked, is as good as away. */
-static inline bool tl__is_passing(const tl_event *e) {
-    return e->maybe_sent || e->why == TL_EELSEWHERE;
-}
-
 /** Of an error reply that is TL_EUNSUPPORTED: which command the server lacks, who needs it (NULL:
  *  not said), from which version on it is there, and what works without. */
 void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who);
@@ -548,6 +543,16 @@ bool tl__is_elsewhere(tl_bytes error);
 
 /** Was an error reply raised within a script, so that some of its writes may have been made? */
 bool tl__from_script(tl_bytes error);
+
+/** End a machine that has asked a question: what came of it, and why. */
+tl_status tl__end(void *machine, tl_err code, tl_bytes message, tl_out *out);
+tl_status tl__end_malformed(void *machine, tl_out *out);
+tl_status tl__end_cancelled(void *machine, tl_out *out);
+/** By an error reply. */
+tl_status tl__end_refused(void *machine, tl_bytes error, const tl_needer *who, tl_out *out);
+/** By a FAILED, after which it doesn't ask again. A server that wasn't the one to ask, or may have been asked, is as good
+ *  as away. in_doubt: the request may have changed something. */
+tl_status tl__end_failed(void *machine, const tl_event *e, bool in_doubt, tl_out *out);
 
 /** Take the server's time into out's bracket: the TIME at items i and i + 1 of a reply, if it is one. */
 void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *event);

@@ -99,8 +99,7 @@ static void ended(tl_quorum_look *l, unsigned i, const tl_out *out) {
     l->failed |= (uint8_t)(1U << i);
     l->result.code = r->code;
     l->sys_errno = out->sys_errno;
-    (void)snprintf(l->words, sizeof l->words, "no majority of the %u servers: %.150s",
-                   (unsigned)l->count, out->words);
+    (void)tl__quorum_message(l->words, l->count, out->words);
 }
 
 static tl_status step(tl_quorum_look *l, unsigned i, const tl_event *e, tl_out *out) {
@@ -132,11 +131,8 @@ static bool is_decided(const tl_quorum_look *l) {
 
 tl_status tl__quorum_look_step(void *machine, const tl_event *e, tl_out *out) {
     tl_quorum_look *l = machine;
-    if (e->kind == TL_CANCEL) {
-        l->result.code = TL_ECANCELLED;
-        tl__out_words(out, TL_LITERAL("cancelled"));
-        return TL_END;
-    }
+    if (e->kind == TL_CANCEL)
+        return tl__end_cancelled(l, out);
     unsigned i = e->ticket / TICKETS;
     bool answer = e->kind == TL_REPLY || e->kind == TL_FAILED;
     if (answer && i < l->count && !((l->answered | l->failed) & 1U << i))

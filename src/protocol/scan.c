@@ -16,20 +16,12 @@ enum { REACH = 1, STEP };
 enum { FIRST_KEY = 3 };               /* of the answer's items */
 enum { WAITERS = TL_LOOK_OWNER + 1 }; /* of a key's */
 
+static const tl_needer needer = {NEEDER, NULL};
+
 void tl__scan_init(tl_scan *s, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
                    int64_t connect_ms) {
     *s = (tl_scan){.pattern = pattern, .cursor = cursor, .attempt_ms = attempt_ms};
     s->connect_ms = connect_ms;
-}
-
-static tl_status fail(tl_scan *s, tl_err code, tl_bytes words, tl_out *out) {
-    s->result.code = code;
-    tl__out_words(out, words);
-    return TL_END;
-}
-
-static tl_status no_sense(tl_scan *s, tl_out *out) {
-    return fail(s, TL_ESERVER, TL_LITERAL("malformed reply from the server"), out);
 }
 
 /* ---- the cursor: 64 bits without a sign ------------------------------------------------------ */
@@ -88,18 +80,11 @@ static tl_status stepped(tl_scan *s, const tl_event *e, tl_out *out) {
     uint64_t cursor;
     const tl_reply *r = e->reply;
     if (!read_cursor(tl__reply_item(r, 0), &cursor) || !tl__reply_time(r, 1, &now_us))
-        return no_sense(s, out);
+        return tl__end_malformed(s, out);
     s->cursor = cursor;
     tl__out_time(out, r, 1, e);
     for (size_t i = FIRST_KEY; i < r->count; i++)
         tell(s, &r->items[i], now_us);
-    return TL_END;
-}
-
-static tl_status refused(tl_scan *s, tl_bytes error, tl_out *out) {
-    static const tl_needer who = {NEEDER, NULL};
-    s->result.code = tl__refusal(error);
-    tl__out_refusal(out, error, &who);
     return TL_END;
 }
 
@@ -109,18 +94,18 @@ static tl_status scan_refused(tl_scan *s, tl_bytes error, tl_out *out) {
                                 ": Redis 2.8 or newer, not renamed";
     tl_err code = tl__refusal(error);
     if (code == TL_EUNSUPPORTED)
-        return fail(s, code, TL_LITERAL(lacks), out);
-    return refused(s, error, out);
+        return tl__end(s, code, TL_LITERAL(lacks), out);
+    return tl__end_refused(s, error, &needer, out);
 }
 
 static tl_status answered(tl_scan *s, const tl_event *e, tl_out *out) {
     if (s->ticket == REACH)
         return ask(s, e, out);
     if (e->count < 1)
-        return no_sense(s, out);
+        return tl__end_malformed(s, out);
     const tl_reply *scan = tl__reply_item(e->reply, 1); /* of "SCAN", which was refused */
     if (e->reply->type == TL_REPLY_ERROR)
-        return refused(s, e->reply->text, out);
+        return tl__end_refused(s, e->reply->text, &needer, out);
     return scan->type == TL_REPLY_ERROR ? scan_refused(s, scan->text, out) : stepped(s, e, out);
 }
 
@@ -132,12 +117,8 @@ tl_status tl__scan_step(void *machine, const tl_event *e, tl_out *out) {
         tl__out_send(out, REACH, tl__mono_add_ms(e->now, s->connect_ms));
         return TL_GO;
     case TL_REPLY: return e->ticket == s->ticket ? answered(s, e, out) : TL_GO;
-    case TL_FAILED:
-        out->sys_errno = e->sys_errno;
-        return e->ticket == s->ticket
-                   ? fail(s, tl__is_passing(e) ? TL_EUNAVAILABLE : e->why, e->words, out)
-                   : TL_GO;
-    case TL_CANCEL: return fail(s, TL_ECANCELLED, TL_LITERAL("cancelled"), out);
+    case TL_FAILED: return e->ticket == s->ticket ? tl__end_failed(s, e, false, out) : TL_GO;
+    case TL_CANCEL: return tl__end_cancelled(s, out);
     default: return TL_GO;
     }
 }

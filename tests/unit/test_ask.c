@@ -90,6 +90,14 @@ TEST(errors_are_told_apart) {
     }
 }
 
+/* As to those who acquire a lock: it is of this side, and no failure of the server's. */
+TEST(a_reply_for_which_there_is_no_memory_is_told_as_that) {
+    feed f;
+    ping(&f);
+    (void)feed_failed(&f, true, TL_ENOMEM, "out of memory");
+    expect(&f, TL_ENOMEM);
+}
+
 TEST(a_server_that_is_not_reached_is_told_as_it_was) {
     feed f;
     begin(&f, KEY);
