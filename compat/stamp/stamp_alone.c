@@ -136,10 +136,9 @@ void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e,
 /* ---- from one to the next ---------------------------------------------------------------------- */
 
 static bool is_late(tl_stamp_try *s, const tl_event *e, tl_out *out) {
-    static const char late[] = "no time is left to ask again";
     bool is = !tl__mono_before(e->now, s->try.by);
     if (is)
-        (void)tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+        (void)tl__try_no_time(&s->try, out);
     return is;
 }
 

@@ -16,7 +16,6 @@
 
 #define S_SPARE_MS INT64_C(1800000) /* as acquire.lua: S outlives K's hour by this */
 #define S_LEAST_S 3600              /* S outlives its last use by an hour */
-#define FENCE_END (INT64_C(1) << 53)
 
 enum { READING, WRITING };
 enum { GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR, GOT_MORE }; /* replies to the reading */
@@ -214,7 +213,7 @@ static tl_bytes new_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e,
 static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
                        tl_command *c, tl_out *out) {
     tl_interval now_us = tl__stamp_now_us(job, e);
-    int64_t more = job->fences > 1 ? job->fences - 1 : 0;
+    int64_t more = tl__job_fences(job) - 1;
     int64_t fence = GUARD(watch_fence_grows) && k->fence >= now_us.hi ? k->fence + 1 : now_us.hi;
     s->try.result.fence = (uint64_t)fence;
     tl__try_add(c, TL_LITERAL("token"));
@@ -225,7 +224,7 @@ static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, co
     tl__try_add(c, tl__out_int(out, now_us.lo));
     tl__try_add(c, TL_LITERAL("owner"));
     tl__try_add(c, job->owner);
-    return fence + more < FENCE_END;
+    return fence + more < TL_FENCE_END;
 }
 
 /* S first: should K then be refused, dropping the token mends it, but not the other way round. */
@@ -263,8 +262,8 @@ static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event 
 static tl_status take_again(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
                             tl_out *out) {
     tl_stamp stamp = stamp_of(job, k);
-    int64_t reserved = job->fences > 1 ? job->fences : 1;
-    if (k->fence < reserved || k->fence >= FENCE_END)
+    int64_t reserved = tl__job_fences(job);
+    if (k->fence < reserved || k->fence >= TL_FENCE_END)
         return tl__try_malformed(&s->try, out);
     s->try.result.fence = (uint64_t)(k->fence - reserved + 1);
     return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);

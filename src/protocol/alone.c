@@ -8,8 +8,6 @@
 #include "ground/guard.h"
 #include "protocol/sidecar.h"
 
-#define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
-
 /* ---- K --------------------------------------------------------------------------------------- */
 
 void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event *e, tl_out *out) {
@@ -112,16 +110,12 @@ tl_status tl__alone_freed(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 
 /* ---- the number, and S ----------------------------------------------------------------------- */
 
-static int32_t numbers_of(const tl_job *job) {
-    return job->fences > 1 ? job->fences : 1;
-}
-
 static void send_number(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     char counter[TL_COUNTER_SIZE];
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_NUMBER);
     c->nkeys = 1;
     tl__try_add(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}));
-    tl__try_add(c, tl__out_int(out, numbers_of(job)));
+    tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
     tl__try_add(c, tl__out_int(out, tl__try_server_us(e, e->now).lo));
 }
 
@@ -156,9 +150,8 @@ void tl__alone_send(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e
 
 static tl_status go_on(tl_try *a, tl_alone *s, tl_alone_stage stage, const tl_job *job,
                        const tl_event *e, tl_out *out) {
-    static const char late[] = "no time is left to ask again";
     if (!tl__mono_before(e->now, a->by))
-        return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+        return tl__try_no_time(a, out);
     s->stage = (uint8_t)stage;
     a->asking = false; /* another key may be elsewhere */
     a->hops = 0;
@@ -176,7 +169,7 @@ static tl_status has_key(tl_try *a, tl_alone *s, const tl_job *job, const tl_eve
 static tl_status has_number(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
                             tl_out *out) {
     int64_t last;
-    if (!tl__reply_int(e->reply, &last) || last < numbers_of(job) || last >= FENCE_END)
+    if (!tl__reply_int(e->reply, &last) || last < tl__job_fences(job) || last >= TL_FENCE_END)
         return tl__try_malformed(a, out);
     s->last = (uint64_t)last;
     return go_on(a, s, TL_ALONE_BIND, job, e, out);
@@ -184,7 +177,7 @@ static tl_status has_number(tl_try *a, tl_alone *s, const tl_job *job, const tl_
 
 static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
     a->result.code = TL_OK;
-    a->result.fence = s->last - (uint64_t)(numbers_of(job) - 1);
+    a->result.fence = s->last - (uint64_t)(tl__job_fences(job) - 1);
     a->result.proof.stood_ms = job->stands ? (int32_t)job->ttl_ms
                                            : 0; /* its turn is still to come */
     return TL_END;

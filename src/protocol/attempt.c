@@ -91,6 +91,11 @@ tl_status tl__try_malformed(tl_try *a, tl_out *out) {
     return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL("malformed reply from the server"), out);
 }
 
+tl_status tl__try_no_time(tl_try *a, tl_out *out) {
+    static const char late[] = "no time is left to ask again";
+    return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+}
+
 tl_status tl__try_too_late(tl_try *a, tl_out *out) {
     static const char words[] = "the request reached the server too late";
     a->result.late = true;
@@ -218,6 +223,11 @@ int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at) {
 bool tl__try_is_outdated(const tl_try *a, const tl_event *e) {
     int64_t left_ns = tl__ns_until(e->now, a->by);
     return GUARD(asks_time_first) && left_ns > 0 && tl__try_fallen_ns(e, a->by) > left_ns / 2;
+}
+
+bool tl__try_outdated_take(const tl_try *a, const tl_job *job, const tl_event *e) {
+    (void)job;
+    return a->op == TL_ACQUIRE && tl__try_is_outdated(a, e);
 }
 
 static tl_status start(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {

@@ -57,6 +57,8 @@ int64_t tl__try_fallen_ns(const tl_event *e, tl_mono at);
 /** Has it fallen back by more than half of the time that a request with a not_after has? Then the
  *  request might be refused as too late although it arrives in time. */
 bool tl__try_is_outdated(const tl_try *a, const tl_event *e);
+/** For tl_protocol.outdated, where only a take depends on it. */
+bool tl__try_outdated_take(const tl_try *a, const tl_job *job, const tl_event *e);
 
 /** The event with what this step's answer has told of the server's clock, for another request that
  *  is built by it: the driver learns of it only after the step. */
@@ -88,6 +90,8 @@ int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds);
 /** All of these end the attempt. */
 tl_status tl__try_fail(tl_try *a, tl_err code, bool maybe, tl_bytes words, tl_out *out);
 tl_status tl__try_malformed(tl_try *a, tl_out *out);
+/** It was answered, but too late to ask once more. */
+tl_status tl__try_no_time(tl_try *a, tl_out *out);
 /** The server answered with an error; who: NULL, or as in tl_protocol. */
 tl_status tl__try_refused(tl_try *a, tl_bytes error, bool maybe, const tl_needer *who, tl_out *out);
 /** Does the error say that a script could not ask who the server is, as quiet_ms needs? */

@@ -362,6 +362,10 @@ static inline bool tl__job_waits(const tl_job *job) {
     return job->wait_replicas > 0 || job->wait_fsync;
 }
 
+static inline int32_t tl__job_fences(const tl_job *job) {
+    return job->fences > 1 ? job->fences : 1;
+}
+
 /** What came of it; the first member of every machine and of every attempt. */
 typedef struct {
     tl_err code;     /**< ACQUIRE: OK, EBUSY. RENEW: OK, ELOST. RELEASE: OK, EEXPIRED, ETAKEN. All:

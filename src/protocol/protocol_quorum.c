@@ -33,7 +33,7 @@ static void send_vote(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     tl__try_add(c, tl__out_int(out, now.lo));
     tl__try_add(c, tl__out_int(out, now.hi));
     tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
-    tl__try_add(c, tl__out_int(out, job->fences > 1 ? job->fences : 1));
+    tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
     tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
     tl__try_add(c, tl__out_int(out, GUARD(vote_waits_quiet) * job->quiet_ms));
 }
@@ -79,34 +79,16 @@ static tl_status voted(tl_try *a, const tl_job *job, const tl_event *e, tl_out *
     v->kept = answer.status == 1 && answer.known;
     v->holder = answer.status == 0 && answer.value.n > 0 ? number_for(answer.value) : 0;
     a->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
-    if (answer.status == 1)
-        return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
-    return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
-                              : tl__sidecar_refused(a, &answer, e, out);
-}
-
-static tl_status renewed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_sidecar_answer answer;
-    if (!tl__sidecar_renewed(e, out, &answer))
-        return tl__try_malformed(a, out);
-    if (answer.status == -2)
-        return tl__try_too_late(a, out);
-    return answer.status == 1 ? tl__try_held(a, job, e, answer.left_ms, 0, out)
-                              : tl__try_not_renewed(a, answer.status, out);
+    return tl__sidecar_judge(a, job, &answer, e, out);
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     switch ((tl_op)a->op) {
     case TL_ACQUIRE: return voted(a, job, e, out);
-    case TL_RENEW: return renewed(a, job, e, out);
+    case TL_RENEW: return tl__sidecar_kept(a, job, e, out);
     case TL_RELEASE: return tl__sidecar_released(a, e, out);
     }
     return tl__try_malformed(a, out);
-}
-
-static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
-    (void)job;
-    return a->op == TL_ACQUIRE && tl__try_is_outdated(a, e);
 }
 
 uint64_t tl__quorum_holder(const void *attempt, bool *ret_kept) {
@@ -122,6 +104,6 @@ const tl_protocol tl__protocol_quorum = {
     .send = ask,
     .answered = answered,
     .who = {"tokens need", NULL},
-    .outdated = outdated,
+    .outdated = tl__try_outdated_take,
     .binds_late = true,
 };

@@ -9,8 +9,7 @@
 #include "protocol/alone.h"
 #include "protocol/sidecar.h"
 
-#define BEHIND_US 1000000            /* a number is no further behind the server's clock */
-#define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
+#define BEHIND_US 1000000 /* a number is no further behind the server's clock */
 
 #define REFRESH_S 1800    /* then the long way: S lives for an hour from there */
 #define REFRESH_MS 600000 /* nor for longer ones, which are renewed seldom */
@@ -162,11 +161,10 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
 
 /* Is there time for another exchange? false: the attempt is over. */
 static bool again(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const char late[] = "no time is left to ask again";
     a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
     if (!tl__mono_before(e->now, a->until))
-        (void)tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+        (void)tl__try_no_time(a, out);
     return tl__mono_before(e->now, a->until);
 }
 
@@ -200,7 +198,7 @@ static int64_t bound_us(const tl_job *job, const tl_reply *s, tl_interval now) {
 /* Not behind the clock, as after a failover that lost the last of them, and not behind what S tells. It may be ahead of the
  * clock, which may have been set back. */
 static bool is_good_number(int64_t last, const tl_reply *s, tl_interval now) {
-    return (last >= now.lo - BEHIND_US || !GUARD(number_by_clock)) && last < FENCE_END &&
+    return (last >= now.lo - BEHIND_US || !GUARD(number_by_clock)) && last < TL_FENCE_END &&
            s->type == TL_REPLY_ARRAY &&
            (last > number_of(tl__reply_item(s, S_FENCE)) || !GUARD(number_above_sidecar));
 }
@@ -266,8 +264,7 @@ static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e
     a->result.proof.unbound = true;
     if (!GUARD(raised_by_scripts))
         tl__sidecar_raised(job, out);
-    return tl__try_held(a, job, e, job->ttl_ms,
-                        (uint64_t)(last - (job->fences > 1 ? job->fences - 1 : 0)), out);
+    return tl__try_held(a, job, e, job->ttl_ms, (uint64_t)(last - (tl__job_fences(job) - 1)), out);
 }
 
 /* ---- answers of scripts ---------------------------------------------------------------------- */
@@ -287,10 +284,7 @@ static tl_status join_answered(tl_try *a, const tl_job *job, const tl_event *e, 
     if (answer.status == -3)
         return ask_without_line(a, job, e, out);
     a->result.proof.unbound = false;
-    if (answer.status == 1)
-        return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
-    return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
-                              : tl__sidecar_refused(a, &answer, e, out);
+    return tl__sidecar_judge(a, job, &answer, e, out);
 }
 
 static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -305,10 +299,7 @@ static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *
     a->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
     a->result.proof.stood_ms = job->stands ? (int32_t)job->ttl_ms
                                            : 0; /* its turn is still to come */
-    if (answer.status == 1)
-        return tl__try_held(a, job, e, answer.left_ms, answer.fence, out);
-    return answer.status == 0 ? tl__try_busy(a, e, answer.left_ms)
-                              : tl__sidecar_refused(a, &answer, e, out);
+    return tl__sidecar_judge(a, job, &answer, e, out);
 }
 
 static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
@@ -360,17 +351,11 @@ static tl_status refresh_answered(tl_try *a, const tl_job *job, const tl_event *
 }
 
 static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_sidecar_answer answer;
     if (((token_try *)a)->refreshing)
         return refresh_answered(a, job, e, out);
-    if (!tl__sidecar_renewed(e, out, &answer))
-        return tl__try_malformed(a, out);
-    if (answer.status == -2)
-        return tl__try_too_late(a, out);
     a->result.proof.noted_s = ((token_try *)a)->odd ? 0 : seconds(a->asked);
     a->result.proof.noted_run = (uint32_t)e->run;
-    return answer.status == 1 ? tl__try_held(a, job, e, answer.left_ms, 0, out)
-                              : tl__try_not_renewed(a, answer.status, out);
+    return tl__sidecar_kept(a, job, e, out);
 }
 
 /* A keep that says nothing to S leaves it as it was. */
@@ -419,11 +404,6 @@ static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out
     return tl__attempt_refused(a, job, e, out);
 }
 
-static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
-    (void)job;
-    return a->op == TL_ACQUIRE && tl__try_is_outdated(a, e);
-}
-
 static bool leaves(const tl_try *a) {
     return ((const token_try *)a)->set ||
            (GUARD(key_left_behind) && ((const token_try *)a)->alone.stage > TL_ALONE_KEY);
@@ -437,7 +417,7 @@ const tl_protocol tl__protocol_token = {
     .answered = answered,
     .refused = refused,
     .who = {"tokens need", TL_INSTEAD},
-    .outdated = outdated,
+    .outdated = tl__try_outdated_take,
     .leaves = leaves,
     .lines = lines,
     .binds_late = true,

@@ -6,9 +6,8 @@
 
 #include "ground/guard.h"
 
-#define FENCE_END (INT64_C(1) << 53) /* from here on Lua's numbers stand still */
-#define KEEP_EACH 5                  /* arguments of renew.lua for each lock */
-#define KEEP_HEAD 3                  /* and before them */
+#define KEEP_EACH 5     /* arguments of renew.lua for each lock */
+#define KEEP_HEAD 3     /* and before them */
 #define IDLE_MS 3600000 /* S outlives a renewal by an hour; the other scripts know it */
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -76,7 +75,7 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
     bool quiet = a->op == TL_ACQUIRE && job->quiet_ms > 0; /* a keep's holder believes already */
     bool odd = w->until_us > 0 || w->expect.n > 0 || quiet;
     if (job->fences > 1 || odd)
-        tl__try_add(c, tl__out_int(out, job->fences > 1 ? job->fences : 1));
+        tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
     if (odd) {
         tl__try_add(c, w->value);
         tl__try_add(c, w->expect);
@@ -173,7 +172,7 @@ static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
                       tl_sidecar_answer *ret) {
     int64_t server_us;
     if (job->fences > 1 || !tl__reply_int(e->reply, &server_us) || server_us <= 0 ||
-        server_us >= FENCE_END)
+        server_us >= TL_FENCE_END)
         return false;
     tl__out_server_us(out, server_us, e);
     tl__sidecar_raised(job, out);
@@ -193,7 +192,7 @@ static bool has_drawn(const tl_try *a, const tl_job *job, int64_t last,
 
 bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
                           tl_sidecar_answer *ret) {
-    int64_t last, checked, known, reserved = job->fences > 1 ? job->fences : 1;
+    int64_t last, checked, known, reserved = tl__job_fences(job);
     *ret = (tl_sidecar_answer){0};
     if (e->reply->type == TL_REPLY_STRING)
         return just_took(a, job, e, out, ret);
@@ -202,7 +201,7 @@ bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
         !tl__reply_int(tl__reply_item(e->reply, 3), &last) ||
         !tl__reply_int(tl__reply_item(e->reply, 6), &checked) ||
         !tl__reply_int(tl__reply_item(e->reply, 7), &known) ||
-        (ret->status == 1 && (last < reserved || last >= FENCE_END)))
+        (ret->status == 1 && (last < reserved || last >= TL_FENCE_END)))
         return false;
     tl__out_time(out, e->reply, 4, e);
     (void)tl__reply_time(e->reply, 4, &ret->server_us);
@@ -230,7 +229,7 @@ bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_an
         !tl__reply_int(tl__reply_item(e->reply, 7), &before) ||
         !tl__reply_int(tl__reply_item(e->reply, 8), &waiting) ||
         !tl__reply_int(tl__reply_item(e->reply, 9), &known) ||
-        (ret->status == 1 && (first <= 0 || first >= FENCE_END)))
+        (ret->status == 1 && (first <= 0 || first >= TL_FENCE_END)))
         return false;
     if (!tl__reply_int(tl__reply_item(e->reply, 6), &r->place))
         r->place = 0;
@@ -283,6 +282,24 @@ tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const 
     case -5: return tl__try_never_quiet(a, true, out); /* K may be its own */
     default: return tl__try_malformed(a, out);
     }
+}
+
+tl_status tl__sidecar_judge(tl_try *a, const tl_job *job, const tl_sidecar_answer *answer,
+                            const tl_event *e, tl_out *out) {
+    if (answer->status == 1)
+        return tl__try_held(a, job, e, answer->left_ms, answer->fence, out);
+    return answer->status == 0 ? tl__try_busy(a, e, answer->left_ms)
+                               : tl__sidecar_refused(a, answer, e, out);
+}
+
+tl_status tl__sidecar_kept(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    tl_sidecar_answer answer;
+    if (!tl__sidecar_renewed(e, out, &answer))
+        return tl__try_malformed(a, out);
+    if (answer.status == -2)
+        return tl__try_too_late(a, out);
+    return answer.status == 1 ? tl__try_held(a, job, e, answer.left_ms, 0, out)
+                              : tl__try_not_renewed(a, answer.status, out);
 }
 
 tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out) {

@@ -6,6 +6,8 @@
 
 #include "protocol/attempt.h"
 
+#define TL_FENCE_END (INT64_C(1) << 53) /**< from here on Lua's numbers stand still */
+
 /** What a take or a keep is to write. */
 typedef struct {
     tl_bytes value; /**< for K */
@@ -64,6 +66,10 @@ typedef enum {
 
 tl_refreshed tl__sidecar_refreshed(const tl_event *e, tl_out *out);
 
+/** What the answer of a take, or of a keep, is to who writes nothing but tokens; ends the attempt. */
+tl_status tl__sidecar_judge(tl_try *a, const tl_job *job, const tl_sidecar_answer *answer,
+                            const tl_event *e, tl_out *out);
+tl_status tl__sidecar_kept(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
 /** What a take's status below 0 means, and any that is unknown; ends the attempt. */
 tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const tl_event *e,
                               tl_out *out);
