@@ -89,16 +89,20 @@ static bool is_spare(const tl_etcd_acquisition *a, int64_t lease) {
     return GUARD(former_spare_expires) && lease != 0 && lease == a->job.spare.lease;
 }
 
+static void revoke_later(tl_etcd_acquisition *a, int64_t lease) {
+    if (lease == 0 || is_spare(a, lease))
+        return;
+    a->doubtful[1] = a->doubtful[0];
+    a->doubtful[0] = lease;
+}
+
 /* The caller gets `code`; what may have been left behind is deleted in the background. */
 static tl_status give_up(tl_etcd_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     a->result = (tl_result){.code = code, .maybe = a->uncertain || a->id.revision > 0};
     tl__retry_report(&a->retry, out);
     if (!a->result.maybe || !GUARD(cleans_up_key))
         return TL_END;
-    if (a->under != 0 && !is_spare(a, a->under)) { /* nothing will use it any more */
-        a->doubtful[1] = a->doubtful[0];
-        a->doubtful[0] = a->under;
-    }
+    revoke_later(a, a->under); /* nothing will use it any more */
     tl__retry_clean(&a->retry, &a->job, e->now, e->server->drift_ppm);
     a->retry.next = e->now;
     out->until = e->now;
@@ -139,10 +143,7 @@ static void doubt(tl_etcd_acquisition *a) {
     a->uncertain = true;
     if (GUARD(doubted_not_spared) && a->by_spare)
         a->spare.lease = 0;
-    if (is_spare(a, a->lease))
-        return;
-    a->doubtful[1] = a->doubtful[0];
-    a->doubtful[0] = a->lease;
+    revoke_later(a, a->lease);
 }
 
 /* Etcd has answered, and another has it, or this key is in the way. NULL: it isn't known which. */

@@ -84,23 +84,6 @@ static void tell_holder(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k) 
         tl__look_owner(f->value, info->host, &info->pid, info->service);
 }
 
-static void tell(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k, int64_t waiters) {
-    *info = (tl_lock_info){.size = sizeof *info,
-                           .held = true,
-                           .remaining_ms = -1,
-                           .fence = f->created > 0 ? (uint64_t)f->created : 0,
-                           .held_ms = -1,
-                           .protocol = TL_TOKEN,
-                           .stamp_left_ms = INT64_MIN,
-                           .free_at_ms = -1,
-                           .waiters = waiters,
-                           .in_line = waiters};
-    if (tl__etcd_contends(k, f))
-        tell_holder(info, f, k);
-    else
-        tell_obstacle(info, f, k);
-}
-
 static void tell_free(tl_lock_info *info) {
     *info = (tl_lock_info){.size = sizeof *info,
                            .remaining_ms = -1,
@@ -108,6 +91,18 @@ static void tell_free(tl_lock_info *info) {
                            .protocol = -1,
                            .stamp_left_ms = INT64_MIN,
                            .free_at_ms = -1};
+}
+
+static void tell(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k, int64_t waiters) {
+    tell_free(info);
+    info->held = true;
+    info->fence = f->created > 0 ? (uint64_t)f->created : 0;
+    info->protocol = TL_TOKEN;
+    info->waiters = info->in_line = waiters;
+    if (tl__etcd_contends(k, f))
+        tell_holder(info, f, k);
+    else
+        tell_obstacle(info, f, k);
 }
 
 static void tell_line(const tl_etcd_ask *a, const tl_reply *answer) {
