@@ -114,12 +114,11 @@ static bool is_odd_number(tl_bytes text, int64_t now_ms) {
 }
 
 bool tl__dialect_is_accident(const tl_dialect *d, tl_bytes text, int64_t now_ms) {
-    static const char serialised[] = "java.lang.Long";
     if (text.n < 2 || text.n >= TL_STAMP_SIZE || tl__dialect_uuid(text) ||
         tl__dialect_read(d, text, now_ms).kind == TL_STAMP_GOOD)
         return false;
     if (memcmp(text.p, "\xac\xed", 2) == 0)
-        return memmem(text.p, text.n, serialised, sizeof serialised - 1) != NULL;
+        return tl__bytes_has(text, "java.lang.Long");
     if (text.n > ODD_MAX)
         return false;
     return digits_in(text) == text.n ? is_odd_number(text, now_ms) : odd_text(text) != NULL;

@@ -105,8 +105,7 @@ bool tl__stamp_watch_reads(const tl_stamp_try *s) {
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static bool is_refused(const tl_reply *reply, const char *text) {
-    return reply->type == TL_REPLY_ERROR &&
-           memmem(reply->text.p, reply->text.n, text, strlen(text));
+    return reply->type == TL_REPLY_ERROR && tl__bytes_has(reply->text, text);
 }
 
 static bool is_unknown(const tl_reply *reply) {

@@ -29,6 +29,11 @@ static inline bool tl__bytes_eq(tl_bytes a, tl_bytes b) {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
+/** Does text contain the part, which is not empty? */
+static inline bool tl__bytes_has(tl_bytes text, const char *part) {
+    return text.n > 0 && memmem(text.p, text.n, part, strlen(part)) != NULL;
+}
+
 /** Parse an optional minus and decimal digits, nothing else; false on any other byte or overflow. */
 bool tl__bytes_to_int(tl_bytes text, int64_t *ret);
 
@@ -41,6 +46,9 @@ uint64_t tl__bytes_hash(uint64_t seed, tl_bytes text);
 
 /** Copy into a C string of `size`, cut to fit, with control bytes and bytes over 126 as '?'. */
 void tl__bytes_print(char *to, size_t size, tl_bytes from);
+
+/** Take what stands before the first space of text, and the space; p NULL: there is none. */
+tl_bytes tl__bytes_word(tl_bytes *text);
 
 /** Does text contain the word (bounded by anything that is not an upper-case letter)? */
 bool tl__bytes_has_word(tl_bytes text, const char *word);

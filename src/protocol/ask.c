@@ -87,30 +87,13 @@ static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
     return TL_END;
 }
 
-/* The answer of GET, on a server that can do no more: our own clock has to do. */
-static tl_status got(tl_ask *a, const tl_event *e, tl_out *out) {
-    tl_reply items[2] = {{.type = TL_REPLY_NIL}, *e->reply};
+/* The answer of GET, on a server that can do no more: our own clock has to do. A key of another type is somebody's, and
+ * has no text. */
+static tl_status got(tl_ask *a, tl_bytes kind, const tl_reply *value, const tl_event *e) {
+    tl_reply items[2] = {{.type = TL_REPLY_NIL}, *value};
     tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
-    bool none = e->reply->type == TL_REPLY_NIL;
-    if (!none && e->reply->type != TL_REPLY_STRING)
-        return tl__end_malformed(a, out);
-    fill(a, none ? TL_LITERAL("none") : TL_LITERAL("string"), &array,
-         e->now.ns / 1000 + e->server->wall_us);
+    fill(a, kind, &array, e->now.ns / 1000 + e->server->wall_us);
     return TL_END;
-}
-
-/* The same for a key of another type: it is somebody's, and has no text. */
-static tl_status got_another_type(tl_ask *a, const tl_event *e, tl_out *out) {
-    tl_reply items[2] = {{.type = TL_REPLY_NIL}, {.type = TL_REPLY_NIL}};
-    tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
-    (void)out;
-    fill(a, TL_LITERAL("another type"), &array, e->now.ns / 1000 + e->server->wall_us);
-    return TL_END;
-}
-
-static bool is_wrong_type(tl_bytes error) {
-    static const char words[] = "wrong kind of value";
-    return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
 }
 
 static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
@@ -119,6 +102,7 @@ static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
 }
 
 static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
+    static const tl_reply nil = {.type = TL_REPLY_NIL};
     if (e->count < 1)
         return tl__end_malformed(a, out);
     if (e->reply->type == TL_REPLY_ERROR && a->may_get && !a->plain &&
@@ -126,12 +110,16 @@ static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
         a->plain = true;
         return question(a, e, out);
     }
-    if (e->reply->type == TL_REPLY_ERROR && a->plain && is_wrong_type(e->reply->text))
-        return got_another_type(a, e, out);
+    if (e->reply->type == TL_REPLY_ERROR && a->plain && tl__is_of_other_type(e->reply->text))
+        return got(a, TL_LITERAL("another type"), &nil, e);
     if (e->reply->type == TL_REPLY_ERROR)
         return refused(a, e->reply->text, out);
+    if (a->plain && e->reply->type == TL_REPLY_NIL)
+        return got(a, TL_LITERAL("none"), e->reply, e);
+    if (a->plain && e->reply->type == TL_REPLY_STRING)
+        return got(a, TL_LITERAL("string"), e->reply, e);
     if (a->plain)
-        return got(a, e, out);
+        return tl__end_malformed(a, out);
     if (a->key.n > 0) {
         tl__out_time(out, e->reply, 8, e);
         return looked(a, e, out);

@@ -13,37 +13,27 @@
 #define SECOND_MS                                                                                  \
     1000 /* should the first give up, nobody tells those behind it of a holder who announces nothing */
 
-/* The next word; p NULL: there is none. */
-static tl_bytes word(tl_bytes *text) {
-    const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
-    if (!space)
-        return (tl_bytes){0};
-    tl_bytes found = tl__bytes(text->p, (size_t)(space - text->p));
-    *text = tl__bytes(space + 1, text->n - found.n - 1);
-    return found;
-}
-
 static bool number(tl_bytes *text, int64_t least, int64_t *ret) {
-    tl_bytes found = word(text);
+    tl_bytes found = tl__bytes_word(text);
     return found.p && tl__bytes_to_int(found, ret) && *ret >= least;
 }
 
 tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret_token,
                               tl_grant *ret_grant) {
-    tl_bytes rest = message, kind = word(&rest);
+    tl_bytes rest = message, kind = tl__bytes_word(&rest);
     int64_t fence;
     if (kind.p && tl__bytes_eq(kind, TL_LITERAL("look")) && rest.n > 0) {
         *ret_key = rest;
         return TL_LINE_LOOK;
     }
     if (kind.p && tl__bytes_eq(kind, TL_LITERAL("near"))) {
-        *ret_token = word(&rest);
+        *ret_token = tl__bytes_word(&rest);
         *ret_key = rest;
         return ret_token->n > 0 && rest.n > 0 ? TL_LINE_NEAR : TL_LINE_NONSENSE;
     }
     if (!kind.p || !tl__bytes_eq(kind, TL_LITERAL("grant")))
         return TL_LINE_NONSENSE;
-    *ret_token = word(&rest);
+    *ret_token = tl__bytes_word(&rest);
     if (!number(&rest, 1, &fence) || !number(&rest, 1, &ret_grant->at_us) ||
         !number(&rest, 1, &ret_grant->lease_ms) || !number(&rest, 0, &ret_grant->others) ||
         rest.n == 0)

@@ -17,16 +17,12 @@ static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
 /* "host pid service" */
 void tl__look_owner(tl_bytes owner, char host[HOST_SIZE], int64_t *pid,
                     char service[SERVICE_SIZE]) {
-    const char *end = owner.p + owner.n;
-    const char *first = owner.n == 0 ? NULL : memchr(owner.p, ' ', owner.n);
-    if (!first)
+    tl_bytes first = tl__bytes_word(&owner), second = tl__bytes_word(&owner);
+    if (!first.p || !second.p)
         return;
-    const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
-    if (!second)
-        return;
-    tl__bytes_print(host, HOST_SIZE, tl__bytes(owner.p, (size_t)(first - owner.p)));
-    (void)tl__bytes_to_int(tl__bytes(first + 1, (size_t)(second - first - 1)), pid);
-    tl__bytes_print(service, SERVICE_SIZE, tl__bytes(second + 1, (size_t)(end - second - 1)));
+    tl__bytes_print(host, HOST_SIZE, first);
+    (void)tl__bytes_to_int(second, pid);
+    tl__bytes_print(service, SERVICE_SIZE, owner);
 }
 
 /* Does the sidecar know the holder? Then *value is what K holds, or held until it was deleted. */
@@ -101,24 +97,14 @@ void tl__look_waiters(tl_lock_info *info, const tl_reply *answer, size_t i) {
     info->waiters = listen >= 0 && stand >= 0 ? tl__add_sat(listen, stand) : -1;
 }
 
-/* The next word; p NULL: there is none. */
-static tl_bytes word(tl_bytes *text) {
-    const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
-    if (!space)
-        return (tl_bytes){0};
-    tl_bytes found = tl__bytes(text->p, (size_t)(space - text->p));
-    *text = tl__bytes(space + 1, text->n - found.n - 1);
-    return found;
-}
-
 /* "TOKEN LIFETIME NUMBERS INBOX OWNER" */
 void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t now_us) {
     *ret = (tl_waiting){.size = sizeof *ret, .waited_ms = -1};
     if (place_us > 0 && place_us <= now_us)
         ret->waited_ms = (now_us - place_us) / 1000;
-    (void)word(&entry);
-    (void)word(&entry);
-    tl_bytes numbers = word(&entry), inbox = word(&entry);
+    (void)tl__bytes_word(&entry);
+    (void)tl__bytes_word(&entry);
+    tl_bytes numbers = tl__bytes_word(&entry), inbox = tl__bytes_word(&entry);
     ret->fair = numbers.p && tl__bytes_eq(numbers, TL_LITERAL("1"));
     if (inbox.p)
         tl__look_owner(entry, ret->host, &ret->pid, ret->service);

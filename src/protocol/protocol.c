@@ -89,20 +89,17 @@ void tl__out_server_us(tl_out *out, int64_t server_us, const tl_event *event) {
 }
 
 bool tl__is_unknown_command(tl_bytes error) {
-    static const char words[] = "unknown command";
-    return !tl__from_script(error) && memmem(error.p, error.n, words, sizeof words - 1);
+    return !tl__from_script(error) && tl__bytes_has(error, "unknown command");
 }
 
 bool tl__from_script(tl_bytes error) {
-    static const char mark[] = "@user_script", old[] = "Error running script"; /* as 2.6 has it */
-    return memmem(error.p, error.n, mark, sizeof mark - 1) != NULL ||
-           (GUARD(script_of_2_6) && memmem(error.p, error.n, old, sizeof old - 1) != NULL);
+    return tl__bytes_has(error, "@user_script") ||
+           (GUARD(script_of_2_6) && tl__bytes_has(error, "Error running script"));
 }
 
 static bool is_unknown_in_script(tl_bytes error) {
-    static const char redis[] = "Unknown Redis command", valkey[] = "Unknown command called from";
-    return memmem(error.p, error.n, redis, sizeof redis - 1) != NULL ||
-           memmem(error.p, error.n, valkey, sizeof valkey - 1) != NULL;
+    return tl__bytes_has(error, "Unknown Redis command") || /* Valkey's: */
+           tl__bytes_has(error, "Unknown command called from");
 }
 
 /* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's, and one of a
@@ -129,19 +126,18 @@ static bool is_code(tl_bytes error, const char *code) {
 }
 
 bool tl__is_not_local(tl_bytes error) {
-    static const char words[] = "a non local key";
-    return memmem(error.p, error.n, words, sizeof words - 1) != NULL;
+    return tl__bytes_has(error, "a non local key");
+}
+
+bool tl__is_of_other_type(tl_bytes error) {
+    return tl__bytes_has(error, "wrong kind of value");
 }
 
 /* Who was let in before there was a password (below 6.0) must log in now, and a long request isn't even read:
  * "ERR Protocol error: unauthenticated multibulk length". Still older servers have no code for it. */
 static bool is_no_login(tl_bytes error) {
-    static const char *const words[] = {"Protocol error: unauthenticated ",
-                                        "ERR operation not permitted", NULL};
-    for (const char *const *w = words; *w; w++)
-        if (memmem(error.p, error.n, *w, strlen(*w)))
-            return true;
-    return false;
+    return tl__bytes_has(error, "Protocol error: unauthenticated ") ||
+           tl__bytes_has(error, "ERR operation not permitted");
 }
 
 tl_err tl__refusal(tl_bytes error) {
@@ -149,7 +145,6 @@ tl_err tl__refusal(tl_bytes error) {
     static const char *const passing[] = {"LOADING",    "BUSY",        "MASTERDOWN", "TRYAGAIN",
                                           "OOM",        "CLUSTERDOWN", "READONLY",   "MISCONF",
                                           "UNKILLABLE", "NOREPLICAS",  NULL};
-    static const char full[] = "used memory > 'maxmemory'"; /* below 2.6 without a code */
     if (!GUARD(try_again_passes) && is_code(error, "TRYAGAIN"))
         return TL_ESERVER;
     if (!GUARD(permission_is_denied) && tl__is_no_permission(error))
@@ -159,8 +154,8 @@ tl_err tl__refusal(tl_bytes error) {
     if (has_code(error, denied) || tl__is_no_permission(error) ||
         (GUARD(login_is_denied) && is_no_login(error)))
         return TL_EDENIED;
-    if (has_code(error, passing) || memmem(error.p, error.n, full, sizeof full - 1) ||
-        tl__is_not_local(error))
+    bool full = tl__bytes_has(error, "used memory > 'maxmemory'"); /* below 2.6 without a code */
+    if (has_code(error, passing) || full || tl__is_not_local(error))
         return TL_EUNAVAILABLE;
     bool lacks = tl__is_unknown_command(error) || is_unknown_in_script(error);
     return GUARD(lacking_is_named) && lacks ? TL_EUNSUPPORTED : TL_ESERVER;

@@ -513,6 +513,8 @@ tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
 tl_err tl__refusal(tl_bytes error);
 /** A script has touched a key that is on the move to another node of a cluster, or has gone there. */
 bool tl__is_not_local(tl_bytes error);
+/** A key holds something else than a string, which such a command is for. */
+bool tl__is_of_other_type(tl_bytes error);
 /** Of a failure: will the same server say the same next time, whenever that is, until somebody changes something? */
 static inline bool tl__is_lasting(tl_err code) {
     return code == TL_EDENIED || code == TL_ESERVER || code == TL_EINVALID ||

@@ -124,18 +124,17 @@ enum {
 };
 
 tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
-    static const char user[] = "user name is empty", space[] = "database space exceeded";
     tl_bytes message;
     int code = tl__etcd_error(error, &message);
     if (GUARD(refusal_says_why))
         tl__out_words(out, message);
     if (!tl__etcd_is_definite(code))
         return TL_EUNCERTAIN;
-    bool nobody = code == INVALID && memmem(message.p, message.n, user, sizeof user - 1);
+    bool nobody = code == INVALID && tl__bytes_has(message, "user name is empty");
     if (nobody)
         tl__out_words(out, TL_LITERAL("etcd wants a user and a password"));
     if (GUARD(nospace_is_explained) && code == EXHAUSTED &&
-        memmem(message.p, message.n, space, sizeof space - 1))
+        tl__bytes_has(message, "database space exceeded"))
         tl__out_words(
             out,
             TL_LITERAL("etcd has no space left (NOSPACE), and grants and renews no lock: compact "

@@ -156,10 +156,9 @@ static void on_wake(tl_renew *r, const tl_event *e) {
 
 /* Has K been changed? A read that was refused doesn't tell. */
 static bool is_changed(const tl_renew *r, const tl_reply *found) {
-    static const char other_kind[] = "wrong kind of value";
     tl_bytes value = found->text;
     if (found->type == TL_REPLY_ERROR)
-        return memmem(value.p, value.n, other_kind, sizeof other_kind - 1) != NULL;
+        return tl__is_of_other_type(value);
     return !tl__reply_text(found, &value) || !r->job.protocol->unchanged(&r->job, value);
 }
 

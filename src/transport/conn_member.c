@@ -104,7 +104,6 @@ static bool keep_token(tl_conn *c, tl_bytes token) {
 
 tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_err *ret_why,
                                       char *words, size_t size) {
-    static const char off[] = "authentication is not enabled";
     tl_bytes message;
     char shown[160];
     if (reply->type == TL_REPLY_STRING && keep_token(conn, reply->text))
@@ -115,7 +114,7 @@ tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_e
         return TL_LOGIN_FAILED;
     }
     int code = tl__etcd_error(reply->text, &message);
-    if (memmem(message.p, message.n, off, sizeof off - 1))
+    if (tl__bytes_has(message, "authentication is not enabled"))
         return TL_LOGIN_DONE;                          /* then nobody needs one */
     bool passes = tl__etcd_is_login_outdated(message); /* they changed while it was checked */
     *ret_why = tl__etcd_is_definite(code) && !passes ? TL_EDENIED : TL_EUNAVAILABLE;

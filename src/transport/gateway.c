@@ -407,9 +407,8 @@ static bool make_error(tl_gateway *g, int64_t code, const char *message, tl_repl
  * login when this connection was made, and does now. etcd says both with the code of a request that is wrong, or of none where it has forgotten to give one; and before
  * anything is executed. */
 static bool is_login_over(const tl_gateway *g, tl_bytes message) {
-    static const char nobody[] = "user name is empty";
     return (GUARD(login_is_made_anew) && tl__etcd_is_login_outdated(message)) ||
-           (g->logs_in && memmem(message.p, message.n, nobody, sizeof nobody - 1));
+           (g->logs_in && tl__bytes_has(message, "user name is empty"));
 }
 
 /* {"error", "message", "code"} of an answer, {"error": {"message", "grpc_code"}} within a stream. */
@@ -463,8 +462,7 @@ static const char common_name[] =
 
 /* It says so in plain text, before anybody is asked. */
 static bool is_of_common_name(int status, tl_bytes body) {
-    static const char says[] = "CommonName";
-    return status == 400 && body.n > 0 && memmem(body.p, body.n, says, sizeof says - 1);
+    return status == 400 && tl__bytes_has(body, "CommonName");
 }
 
 int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body, tl_reply *ret) {

@@ -84,10 +84,6 @@ static bool begins(tl_bytes text, const char *with) {
     return text.n >= n && memcmp(text.p, with, n) == 0;
 }
 
-static bool has(tl_bytes text, const char *part) {
-    return memmem(text.p, text.n, part, strlen(part)) != NULL;
-}
-
 /* What a server that can't serve anybody now says, and what is wrong then. */
 static const char *unavailable(tl_bytes error) {
     static const struct {
@@ -101,7 +97,7 @@ static const char *unavailable(tl_bytes error) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (begins(error, all[i].begins))
             return all[i].problem;
-    return has(error, "max number of clients") ? "max number of clients reached" : NULL;
+    return tl__bytes_has(error, "max number of clients") ? "max number of clients reached" : NULL;
 }
 
 /* The problem, and the server's text, unless that may repeat a secret which the server was sent. */
@@ -116,9 +112,9 @@ static tl_login_outcome quoted(const report *r, tl_err why, const char *problem,
 
 static tl_login_outcome auth_error(const report *r, tl_bytes error) {
     bool user = r->endpoint->user[0];
-    if (has(error, "without any password") || has(error, "no password is set"))
+    if (tl__bytes_has(error, "without any password") || tl__bytes_has(error, "no password is set"))
         return failed(r, TL_EDENIED, "a password is given, but the server asks for none");
-    if (user && has(error, "wrong number of arguments"))
+    if (user && tl__bytes_has(error, "wrong number of arguments"))
         return failed(r, TL_EDENIED,
                       "the server is too old for user names: give the password alone, as in "
                       "redis://:PASSWORD@HOST");
@@ -128,9 +124,9 @@ static tl_login_outcome auth_error(const report *r, tl_bytes error) {
                           ? "login refused: WRONGPASS: wrong user or password (a password alone is "
                             "written redis://:PASSWORD@HOST)"
                           : "login refused: WRONGPASS: wrong user or password");
-    if (has(error, "invalid password"))
+    if (tl__bytes_has(error, "invalid password"))
         return failed(r, TL_EDENIED, "login refused: ERR: wrong password");
-    if (has(error, "unknown command"))
+    if (tl__bytes_has(error, "unknown command"))
         return failed(r, TL_EDENIED, "login refused: ERR: the server has no command AUTH");
     return failed(r, TL_EDENIED, begins(error, "ERR ") ? "login refused: ERR" : "login refused");
 }
@@ -149,7 +145,7 @@ static tl_login_outcome no_permission(const report *r, uint8_t step) {
 
 static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes error) {
     char problem[64];
-    if (begins(error, "NOAUTH") || has(error, "operation not permitted"))
+    if (begins(error, "NOAUTH") || tl__bytes_has(error, "operation not permitted"))
         return failed(r, TL_EDENIED, "the server asks for a password");
     if (begins(error, "DENIED"))
         return failed(r, TL_EDENIED,
@@ -167,7 +163,7 @@ static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes erro
 }
 
 static tl_login_outcome on_error(const report *r, uint8_t step, tl_bytes error) {
-    if (step == RUN || step == ID || (step == TIME && has(error, "unknown command")))
+    if (step == RUN || step == ID || (step == TIME && tl__bytes_has(error, "unknown command")))
         return TL_LOGIN_DONE;
     const char *problem = unavailable(error);
     if (problem)
@@ -208,7 +204,8 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
     case RUN:
         if (!tl__reply_text(reply, &text))
             break;
-        if (GUARD(sentinel_keeps_no_locks) && l->serves && has(text, "redis_mode:sentinel"))
+        if (GUARD(sentinel_keeps_no_locks) && l->serves &&
+            tl__bytes_has(text, "redis_mode:sentinel"))
             return failed(r, TL_ESERVER,
                           "this is a Sentinel, which keeps no locks: give the URL of the master, "
                           "or redis+sentinel://HOST/NAME");

@@ -357,24 +357,20 @@ bool tl__etcd_is_of_request(tl_bytes error) {
 }
 
 bool tl__etcd_is_login_outdated(tl_bytes message) {
-    static const char old[] = "revision of auth store is old", /* as it has been within etcd: */
-        inner[] = "revision in header is old";
-    return memmem(message.p, message.n, old, sizeof old - 1) ||
-           memmem(message.p, message.n, inner, sizeof inner - 1);
+    return tl__bytes_has(message, "revision of auth store is old") ||
+           tl__bytes_has(message, "revision in header is old"); /* as it has been within etcd */
 }
 
 /* A token that isn't known (code 16 in etcd's own words) may be known to another member. */
 bool tl__etcd_wants_login(tl_bytes error) {
-    static const char unknown[] = "invalid auth token";
     tl_bytes message;
     return tl__etcd_error(error, &message) == TL_ETCD_UNAUTHENTICATED &&
-           !memmem(message.p, message.n, unknown, sizeof unknown - 1);
+           !tl__bytes_has(message, "invalid auth token");
 }
 
 bool tl__etcd_asks_elsewhere(tl_bytes error) {
-    static const char learner[] = "not supported for learner";
     tl_bytes message;
     int code = tl__etcd_error(error, &message);
     return !tl__etcd_is_definite(code) || (GUARD(unknown_token_elsewhere) && code == 16) ||
-           (GUARD(learner_is_left) && memmem(message.p, message.n, learner, sizeof learner - 1));
+           (GUARD(learner_is_left) && tl__bytes_has(message, "not supported for learner"));
 }

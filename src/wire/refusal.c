@@ -20,10 +20,6 @@ static tl_bytes after(tl_bytes text, const char *part) {
     return at ? tl__bytes(at + n, text.n - (size_t)(at - text.p) - n) : (tl_bytes){0};
 }
 
-static bool has(tl_bytes text, const char *part) {
-    return after(text, part).p != NULL;
-}
-
 static bool starts(tl_bytes text, const char *with) {
     size_t n = strlen(with);
     return text.n >= n && memcmp(text.p, with, n) == 0;
@@ -115,10 +111,10 @@ tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command) {
 static tl_bytes of_permission(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     tl_bytes command = command_in(error);
     const char *words = "a permission of the user is missing";
-    if (has(error, "channel"))
+    if (tl__bytes_has(error, "channel"))
         words =
             "the user may not access one of the channels: the permission &*tidelock* is missing";
-    else if (GUARD(keys_are_named) && has(error, " key"))
+    else if (GUARD(keys_are_named) && tl__bytes_has(error, " key"))
         words = "the user may not access one of the keys: a lock needs its own and ~*tidelock*";
     else if (command.n > 0)
         return tl__refusal_of_command(to, command);
@@ -128,8 +124,8 @@ static tl_bytes of_permission(char to[TL_REFUSAL_SIZE], tl_bytes error) {
 
 bool tl__is_no_permission(tl_bytes error) {
     tl_bytes own = own_words(error);
-    return starts(own, "NOPERM") || has(own, "The user executing the script can't ") ||
-           has(own, "ACL failure in script");
+    return starts(own, "NOPERM") || tl__bytes_has(own, "The user executing the script can't ") ||
+           tl__bytes_has(own, "ACL failure in script");
 }
 
 /* A cluster's node names the one that has the key, or will soon; a name of any length leaves room for the rest. */
@@ -148,15 +144,16 @@ tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (starts(error, "MOVED ") || starts(error, "ASK "))
         return of_elsewhere(to, error);
     tl_bytes words = own_words(error);
-    if (has(error, "wrong kind of value") && called_in_script(error).n > 0)
+    if (tl__bytes_has(error, "wrong kind of value") && called_in_script(error).n > 0)
         words = TL_LITERAL(
             "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another "
             "type and not tidelock's: delete it");
-    if (has(error, "a non local key"))
+    if (tl__bytes_has(error, "a non local key"))
         words = TL_LITERAL("a key's slot has no master, or is being moved");
     if (starts(error, "WRONGPASS"))
         words = TL_LITERAL("WRONGPASS: wrong user or password");
-    if (has(error, "Protocol error: unauthenticated ") || has(error, "ERR operation not permitted"))
+    if (tl__bytes_has(error, "Protocol error: unauthenticated ") ||
+        tl__bytes_has(error, "ERR operation not permitted"))
         words = TL_LITERAL("NOAUTH: the server asks for a password");
     if (words.n == 0)
         words = TL_LITERAL("an error without text");

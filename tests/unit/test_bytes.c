@@ -139,3 +139,22 @@ TEST(a_word_is_found_whole_or_not_at_all) {
     assert_false(has("", "BUSY"));
     assert_true(has("BUSYGROUP or BUSY", "BUSY"));
 }
+
+TEST(a_part_is_found_anywhere) {
+    assert_true(tl__bytes_has(TL_LITERAL("unknown command"), "unknown command"));
+    assert_true(tl__bytes_has(TL_LITERAL("ERR unknown command 'x'"), "unknown command"));
+    assert_false(tl__bytes_has(tl__bytes("unknown command", 14), "unknown command"));
+    assert_false(tl__bytes_has((tl_bytes){0}, "x"));
+}
+
+TEST(words_are_taken_one_by_one_and_the_last_stays) {
+    tl_bytes text = TL_LITERAL("host  42 demo");
+    assert_true(tl__bytes_eq(tl__bytes_word(&text), TL_LITERAL("host")));
+    tl_bytes empty = tl__bytes_word(&text);
+    assert_true(empty.p && empty.n == 0);
+    assert_true(tl__bytes_eq(tl__bytes_word(&text), TL_LITERAL("42")));
+    assert_null(tl__bytes_word(&text).p);
+    assert_true(tl__bytes_eq(text, TL_LITERAL("demo")));
+    text = (tl_bytes){0};
+    assert_null(tl__bytes_word(&text).p);
+}
