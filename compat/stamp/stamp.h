@@ -121,8 +121,6 @@ tl_status tl__stamp_watch_answered(tl_stamp_try *s, const tl_job *job, const tl_
 void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out);
 /** Is the request in flight a mere GET? */
 bool tl__stamp_plain_reads(const tl_stamp_try *s);
-/** Is there nothing to ask, so that the server was only reached? */
-bool tl__stamp_plain_leaves(const tl_stamp_try *s);
 /** K is of another type. */
 tl_status tl__stamp_plain_wrong_type(tl_stamp_try *s, tl_out *out);
 tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,

@@ -245,10 +245,6 @@ static tl_status del_answered(tl_stamp_try *s, const tl_event *e, tl_out *out) {
     return n == 1 ? TL_END : tl__try_not_released(&s->try, -1, out);
 }
 
-bool tl__stamp_plain_leaves(const tl_stamp_try *s) {
-    return s->phase == LEAVE;
-}
-
 bool tl__stamp_plain_reads(const tl_stamp_try *s) {
     return s->phase == GET || s->phase == LOOK || s->phase == COMPARE;
 }

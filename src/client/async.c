@@ -12,7 +12,6 @@
 #include "client/backend.h"
 #include "client/lock_acquire.h"
 #include "ground/cancel.h"
-#include "ground/error.h"
 #include "ground/guard.h"
 
 typedef enum { ACQUIRES, RELEASES, EXTENDS } does;

@@ -193,8 +193,9 @@ static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
     return &b->send;
 }
 
-/* What passes for one will for all; but keys on the move between nodes are there singly. */
-bool tl__batch_is_everyones(tl_bytes error) {
+/* Would each of them be answered with this error, too? Else it may be about one of them, or about asking for several keys at
+ * once. What passes for one will for all; but keys on the move between nodes are there singly. */
+static bool is_everyones(tl_bytes error) {
     return !GUARD(refusal_of_one_key) ||
            (tl__refusal(error) == TL_EUNAVAILABLE &&
             (!tl__bytes_has_word(error, "TRYAGAIN") || !GUARD(split_slot_asks_singly)) &&
@@ -204,7 +205,7 @@ bool tl__batch_is_everyones(tl_bytes error) {
 /* One of a cluster's nodes that refuses keys of several slots, though they are of one, does so always. */
 static tl_batch_refusal refused(const tl_batch *b, const tl_event *whole) {
     (void)b;
-    if (whole->reply->type != TL_REPLY_ERROR || tl__batch_is_everyones(whole->reply->text))
+    if (whole->reply->type != TL_REPLY_ERROR || is_everyones(whole->reply->text))
         return TL_BATCH_ALL;
     return tl__bytes_has_word(whole->reply->text, "CROSSSLOT") ? TL_BATCH_NEVER : TL_BATCH_SINGLY;
 }

@@ -97,10 +97,6 @@ bool tl__batch_add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono n
 const tl_send *tl__batch_send(tl_batch *batch);
 const tl_send *tl__batch_send_one(tl_batch *batch, unsigned i);
 
-/** Is this error of a request for many one that each of them would be answered with, too? Else it
- *  may be about one of them, or about asking for several keys at once. */
-bool tl__batch_is_everyones(tl_bytes error);
-
 tl_batch_refusal tl__batch_refused(const tl_batch *batch, const tl_event *whole);
 
 /** Append arguments, encoded. false: out of memory, and nothing has changed. */

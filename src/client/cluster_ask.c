@@ -10,7 +10,6 @@
  * is asked NEWS_MS later.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/cluster_inside.h"

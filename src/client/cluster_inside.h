@@ -125,17 +125,14 @@ static inline tl_mutex *tl__cluster_mutex(const tl_cluster *c) {
 /** Some site is wanted; ctx is the cluster. Any thread, whatever it holds. */
 void tl__cluster_doubt(void *ctx);
 
-/** What others were asked over is closed: the witness of this number; or m, if it is one. */
+/** What others were asked over is closed: the witness of this number. */
 void tl__cluster_hang_up(tl_cluster *c, unsigned index);
-void tl__member_hang_up(tl_cluster *c, tl_member *m);
 
 /* cluster_nodes, with client.mutex held but where it says otherwise: */
 
 /** Does a node that calls it so mean this one? Also without it. */
 bool tl__member_is_called(const tl_member *m, tl_bytes host, uint16_t port);
-/** Who is called so; NULL: nobody. */
-tl_member *tl__member_called(const tl_cluster *c, tl_bytes host, uint16_t port);
-/** The same, or a new one, at that place. NULL: no memory, or room. Any thread. */
+/** Who is called so, or a new one, at that place. NULL: no memory, or room. Any thread. */
 tl_member *tl__member_at(tl_cluster *c, tl_bytes host, uint16_t port);
 /** Who it is that a map tells of: by its id, else by its place, unless another is there by now. NULL: nobody known. */
 tl_member *tl__cluster_find(tl_cluster *c, const tl_slot_node *told);

@@ -35,7 +35,8 @@ void tl__cluster_hang_up(tl_cluster *c, unsigned i) {
     tl__conn_free(conn);
 }
 
-void tl__member_hang_up(tl_cluster *c, tl_member *m) {
+/* If it is a witness. */
+static void hang_up(cluster *c, const member *m) {
     unsigned i = 0;
     while (i < c->witnesses && c->witness[i] != m)
         i++;
@@ -71,7 +72,8 @@ bool tl__member_is_called(const member *m, tl_bytes host, uint16_t port) {
     return is;
 }
 
-member *tl__member_called(const cluster *c, tl_bytes host, uint16_t port) {
+/* NULL: nobody is. */
+static member *member_called(const cluster *c, tl_bytes host, uint16_t port) {
     unsigned n = atomic_load(&c->count);
     for (unsigned i = 0; i < n; i++)
         if (tl__member_is_called(tl__member(c, i), host, port))
@@ -136,7 +138,7 @@ static member *new_member_at(cluster *c, tl_bytes host, uint16_t port, unsigned 
 }
 
 member *tl__member_at(cluster *c, tl_bytes host, uint16_t port) {
-    member *m = tl__member_called(c, host, port);
+    member *m = member_called(c, host, port);
     if (m)
         return m;
     m = new_member_at(c, host, port, 0);
@@ -161,7 +163,7 @@ member *tl__cluster_find(cluster *c, const tl_slot_node *told) {
     member *m = member_with_id(c, told->id);
     names_of(c, told, name);
     for (unsigned i = 0; !m && i < TL_MEMBER_NAMES; i++) {
-        m = tl__member_called(c, name[i], told->port);
+        m = member_called(c, name[i], told->port);
         if (GUARD(other_id_is_another) && m && m->id[0] && told->id.n > 0)
             m = NULL;
     }
@@ -179,7 +181,7 @@ static void call(cluster *c, member *m, const tl_bytes name[TL_MEMBER_NAMES], ui
     m->port = port;
     memset(m->name, 0, sizeof m->name);
     for (unsigned i = 0; i < TL_MEMBER_NAMES; i++) {
-        member *other = tl__member_called(c, name[i], port);
+        member *other = member_called(c, name[i], port);
         if (other && other != m && !all && atomic_load(&other->site.generation) != 0)
             continue;
         for (unsigned k = 0; other && other != m && k < TL_MEMBER_NAMES; k++)
@@ -227,7 +229,7 @@ static bool move(cluster *c, member *m, tl_bytes host, uint16_t port) {
                  (atomic_load(&m->site.generation) == 0 ||
                   tl__site_lead(&m->site, &at, TL_NO_EPOCH));
     if (moved) {
-        tl__member_hang_up(c, m);
+        hang_up(c, m);
         memcpy(m->before, m->node.endpoint.host, sizeof m->before);
         m->before_port = m->node.endpoint.port;
         m->moved = tl__mono_now();
@@ -266,7 +268,7 @@ member *tl__member_told(cluster *c, const tl_slot_node *told, bool all, unsigned
 
 void tl__cluster_ask_whom(cluster *c, member *who, tl_bytes host, uint16_t port) {
     tl__mutex_lock(tl__cluster_mutex(c));
-    bool known = tl__member_called(c, host, port) != NULL;
+    bool known = member_called(c, host, port) != NULL;
     tl__mutex_unlock(tl__cluster_mutex(c));
     if (known)
         return;
@@ -313,7 +315,7 @@ void tl__cluster_forget_former(cluster *c) {
         member *m = tl__member(c, i);
         if (m->is_free || is_used(c, m))
             continue;
-        tl__member_hang_up(c, m);
+        hang_up(c, m);
         m->replicas = 0;
         m->untold = m->unsaid = false;
         give_seat(c, m);

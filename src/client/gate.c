@@ -6,7 +6,6 @@
 #include "client/gate.h"
 #include "ground/guard.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -61,8 +61,6 @@ extern const tl_runner tl__runner_of_votes; /**< keeper_votes */
 /** That of the keeper's client. */
 const tl_runner *tl__keeper_runner(const tl_keeper *keeper);
 
-/** What is in flight goes unheard. */
-void tl__keeper_unhear(tl_task *task);
 /** Its machine has made a step: when it is due next, or that it has ended. false: that; it may be gone. */
 bool tl__keeper_stepped(tl_keeper *keeper, tl_task *task, const tl_out *out, tl_status status);
 

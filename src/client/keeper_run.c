@@ -11,7 +11,6 @@
 #include "client/keeper_link.h"
 #include "client/run.h"
 #include "ground/guard.h"
-#include "transport/slot.h"
 
 /* Of what is needed while requests are in flight, so much is kept for the next: what an even load needs, and a few
  * requests more where the thread or the server was held up. */
@@ -68,7 +67,8 @@ void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x) {
     k->spares++;
 }
 
-void tl__keeper_unhear(tl_task *task) {
+/* What is in flight goes unheard. */
+static void unhear(tl_task *task) {
     for (tl_exchange *x = task->exchange; x; x = x->next)
         if (GUARD(reply_for_ended_task))
             x->task = NULL;
@@ -98,7 +98,7 @@ static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *n
                     const tl_conn *conn, tl_mono now) {
     tl_event e = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
     e.run = tl__conn_run(conn);
-    tl__keeper_unhear(task);
+    unhear(task);
     tl__keeper_run_at(k, task, &e, node);
 }
 
@@ -111,7 +111,7 @@ static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node,
     }
     tl_exchange *x = conn ? tl__keeper_take_exchange(k) : NULL;
     tl__node_asked(node, now);
-    tl__keeper_unhear(task); /* a machine that asks anew has given up what it asked before */
+    unhear(task); /* a machine that asks anew has given up what it asked before */
     if (x)
         *x = (tl_exchange){.task = NULL, .alone = send->alone};
     bool stays = x && (!task->kind->stay || task->kind->stay(task));
@@ -176,7 +176,7 @@ static tl_mono spread(tl_keeper *k, tl_mono until, int64_t slack_ns) {
 
 bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_status status) {
     if (status != TL_GO)
-        tl__keeper_unhear(task);
+        unhear(task);
     if (status == TL_END) {
         forget_task(k, task);
         task->kind->stepped(task, out, status);
@@ -316,7 +316,7 @@ void tl__keeper_tell(tl_keeper *k, tl_task *task, tl_event_kind kind) {
 }
 
 void tl__keeper_remove(tl_keeper *k, tl_task *task) {
-    tl__keeper_unhear(task);
+    unhear(task);
     tl__keeper_runner(k)->forget(k, task->listener);
     forget_task(k, task);
 }

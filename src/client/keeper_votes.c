@@ -4,13 +4,11 @@
  * too, so that it is carried out there in its order. All under the keeper's mutex.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
 #include "client/run.h"
-#include "client/trace.h"
 #include "ground/guard.h"
 
 /* Ahead of most others by so much a server's clock says nothing of fencing numbers. */

@@ -13,7 +13,6 @@
 #include "ground/guard.h"
 #include "ground/options.h"
 #include "protocol/settle.h"
-#include "wire/keys.h"
 
 #define TTL_MS 30000
 

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 
-#include "ground/error.h"
 #include "wire/script.h"
 
 #define KEY_SHOWN 64

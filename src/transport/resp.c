@@ -5,8 +5,6 @@
 #include "transport/resp.h"
 
 #include <hiredis/hiredis.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define CHUNK_FIRST 4096

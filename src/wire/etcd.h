@@ -65,8 +65,6 @@ typedef struct {
     int64_t timeout_ms;
 } tl_etcd_via;
 
-#define TL_ETCD_PREFIX_SIZE 256
-
 #define TL_ETCD_OPS_MAX 128 /**< comparisons in a transaction, as etcd is set up usually */
 #define TL_ETCD_KEEPS_EACH 4
 

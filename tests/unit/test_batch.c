@@ -272,6 +272,11 @@ TEST(each_of_a_transaction_is_told_its_own_key_and_the_lease) {
     tl__batch_free(b);
 }
 
+static tl_batch_refusal refused_with(const tl_batch *b, const char *error) {
+    tl_reply reply = {.type = TL_REPLY_ERROR, .text = tl__bytes_of(error)};
+    return tl__batch_refused(b, &(tl_event){.kind = TL_REPLY, .reply = &reply, .count = 1});
+}
+
 TEST(only_an_error_of_the_server_is_everyones) {
     static const char *const everyones[] = {"BUSY Redis is busy", "LOADING x", "READONLY x",
                                             "OOM command not allowed", "MISCONF x"};
@@ -282,10 +287,12 @@ TEST(only_an_error_of_the_server_is_everyones) {
         "ERR user_script:1: @user_script: x",
         "ERR Script attempted to access a non local key in a cluster node script: f",
         "TRYAGAIN Multiple keys request during rehashing of slot"};
+    tl_batch *b = joined(2);
     for (size_t i = 0; i < sizeof everyones / sizeof *everyones; i++)
-        assert_true(tl__batch_is_everyones(tl__bytes_of(everyones[i])));
+        assert_int_equal(refused_with(b, everyones[i]), TL_BATCH_ALL);
     for (size_t i = 0; i < sizeof perhaps_ones / sizeof *perhaps_ones; i++)
-        assert_false(tl__batch_is_everyones(tl__bytes_of(perhaps_ones[i])));
+        assert_int_not_equal(refused_with(b, perhaps_ones[i]), TL_BATCH_ALL);
+    tl__batch_free(b);
 }
 
 TEST(a_send_of_another_instant_or_hurry_or_kind_is_not_joined) {

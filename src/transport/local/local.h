@@ -7,7 +7,6 @@
 #define TL_LOCAL_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <tidelock/tidelock.h>
 
