@@ -83,8 +83,8 @@ void tl__stream_init(tl_stream *stream, const tl_endpoint *endpoint) {
 
 static void close_socket(tl_stream *s) {
     int saved = errno;
-    if (s->tls)
-        tl__tls_end(s->tls);
+    tl__tls_free(s->tls);
+    s->tls = NULL;
     if (s->fd >= 0)
         tl__socket_close(s->fd);
     s->fd = -1;
@@ -99,8 +99,6 @@ void tl__stream_close(tl_stream *stream) {
 
 void tl__stream_free(tl_stream *stream) {
     tl__stream_close(stream);
-    tl__tls_free(stream->tls);
-    stream->tls = NULL;
     tl__resolve_free(stream->resolve);
     stream->resolve = NULL;
     tl__local_free(stream->local);
@@ -119,10 +117,10 @@ static void opened(tl_stream *s) {
         s->state = TL_STREAM_OPEN;
         return;
     }
-    char problem[192];
-    tl__tls_free(s->tls); /* certificates are renewed: their files may be others by now */
-    s->tls = tl__tls_new(s->endpoint, problem, sizeof problem);
-    if (!s->tls || !tl__tls_begin(s->tls, s->fd, problem, sizeof problem)) {
+    char problem[TL_TLS_WORDS];
+    /* Anew for each connection: certificates are renewed, so their files may be others by now. */
+    s->tls = tl__tls_new(s->endpoint, s->fd, problem);
+    if (!s->tls) {
         fail(s, TL_EINVALID, "connect ", s->endpoint->label, problem);
         return;
     }
@@ -318,9 +316,9 @@ static void go_on_connecting(tl_stream *s, tl_mono now) {
 }
 
 static void go_on_securing(tl_stream *s) {
-    char problem[192] = "";
-    const char *place = s->endpoint->label;
-    switch (tl__tls_handshake(s->tls, problem, sizeof problem)) {
+    size_t none = 0;
+    const char *place = s->endpoint->label, *problem = tl__tls_words(s->tls);
+    switch (tl__tls_do(s->tls, TL_TLS_SHAKE, NULL, &none)) {
     case TL_TLS_DONE: s->state = TL_STREAM_OPEN; break;
     case TL_TLS_WANT_READ: s->handshake_wants = POLLIN; break;
     case TL_TLS_WANT_WRITE: s->handshake_wants = POLLOUT; break;
@@ -359,35 +357,34 @@ void tl__stream_drive(tl_stream *stream, tl_mono now) {
 
 /* ---- open -------------------------------------------------------------------------------------- */
 
-static ssize_t tls_result(tl_stream *s, tl_tls_outcome outcome, size_t n, const char *problem) {
+static ssize_t tls_result(tl_stream *s, tl_tls_outcome outcome, size_t n) {
+    const char *place = s->endpoint->label, *problem = tl__tls_words(s->tls);
     switch (outcome) {
     case TL_TLS_DONE: return (ssize_t)n;
     case TL_TLS_WANT_READ:
     case TL_TLS_WANT_WRITE: return 0;
     case TL_TLS_CLOSED: return lost(s, 0);
     case TL_TLS_REFUSED:
-        fail(s, GUARD(certificate_is_final) ? TL_EDENIED : TL_EUNAVAILABLE, "connect ",
-             s->endpoint->label, problem);
+        fail(s, GUARD(certificate_is_final) ? TL_EDENIED : TL_EUNAVAILABLE, "connect ", place,
+             problem);
         return -1;
-    default: fail(s, TL_EUNAVAILABLE, "", s->endpoint->label, problem); return -1;
+    default: fail(s, TL_EUNAVAILABLE, "", place, problem); return -1;
     }
 }
 
 static ssize_t tls_read(tl_stream *s, char *to, size_t room, bool *ret_more) {
-    char problem[192] = "";
-    size_t n = 0;
-    tl_tls_outcome outcome = tl__tls_read(s->tls, to, room, &n, problem, sizeof problem);
+    size_t n = room;
+    tl_tls_outcome outcome = tl__tls_do(s->tls, TL_TLS_READ, to, &n);
     s->read_wants_write = outcome == TL_TLS_WANT_WRITE;
     *ret_more = outcome == TL_TLS_DONE && tl__tls_pending(s->tls);
-    return tls_result(s, outcome, n, problem);
+    return tls_result(s, outcome, n);
 }
 
 static ssize_t tls_write(tl_stream *s, const char *from, size_t size) {
-    char problem[192] = "";
-    size_t n = 0;
-    tl_tls_outcome outcome = tl__tls_write(s->tls, from, size, &n, problem, sizeof problem);
+    size_t n = size;
+    tl_tls_outcome outcome = tl__tls_do(s->tls, TL_TLS_WRITE, (void *)from, &n);
     s->write_wants_read = outcome == TL_TLS_WANT_READ;
-    return tls_result(s, outcome, n, problem);
+    return tls_result(s, outcome, n);
 }
 
 ssize_t tl__stream_read(tl_stream *stream, char *to, size_t room, bool *ret_more) {

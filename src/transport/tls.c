@@ -14,6 +14,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct tl_tls {
     bool eof;
     bool asked;     /* the server has asked for our certificate */
     bool encrypted; /* the key can't be read without a passphrase */
+    char words[TL_TLS_WORDS];
 };
 
 bool tl__tls_built(void) {
@@ -170,16 +172,25 @@ static const char *hint(long verified) {
     }
 }
 
-static tl_tls_outcome broken(const tl_tls *t, char *words, size_t size) {
+/* Words for what is wrong; always false. */
+__attribute__((format(printf, 2, 3))) static bool fail(tl_tls *t, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(t->words, sizeof t->words, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static tl_tls_outcome broken(tl_tls *t) {
     if (t->eof)
         return TL_TLS_CLOSED;
-    (void)snprintf(words, size, "%s", t->sys_errno ? strerror(t->sys_errno) : reason());
+    (void)fail(t, "%s", t->sys_errno ? strerror(t->sys_errno) : reason());
     return TL_TLS_BROKEN;
 }
 
 /* The server turns us away for our certificate, or for want of one. With TLS 1.3 that comes after
  * the handshake. Some servers have other alerts for the want of one. */
-static bool is_turned_away(const tl_tls *t, char *words, size_t size) {
+static bool is_turned_away(tl_tls *t) {
     int alert = ERR_GET_REASON(ERR_peek_last_error()) - SSL_AD_REASON_OFFSET;
     bool for_it = alert == SSL_AD_CERTIFICATE_REQUIRED ||
                   (alert >= SSL_AD_HANDSHAKE_FAILURE && alert <= SSL_AD_ACCESS_DENIED);
@@ -187,24 +198,23 @@ static bool is_turned_away(const tl_tls *t, char *words, size_t size) {
     if (!for_it || !t->asked)
         return false;
     if (file[0])
-        (void)snprintf(words, size, "TLS: the server does not accept the certificate in %.64s: %s",
-                       file, reason());
+        (void)fail(t, "TLS: the server does not accept the certificate in %.64s: %s", file,
+                   reason());
     else
-        (void)snprintf(words, size,
-                       "TLS: the server asks for a client certificate: give --tls-cert "
-                       "and --tls-key (tls_cert_file, tls_key_file)");
+        (void)fail(t, "TLS: the server asks for a client certificate: give --tls-cert "
+                      "and --tls-key (tls_cert_file, tls_key_file)");
     return true;
 }
 
 /* The handshake failed and it is not the network. */
-static tl_tls_outcome refused(const tl_tls *t, char *words, size_t size) {
+static tl_tls_outcome refused(tl_tls *t) {
     long verified = SSL_get_verify_result(t->session);
     if (verified == X509_V_OK) {
-        (void)snprintf(words, size, "TLS: the handshake failed: %s", reason());
+        (void)fail(t, "TLS: the handshake failed: %s", reason());
         return TL_TLS_NONSENSE;
     }
-    (void)snprintf(words, size, "TLS: the server's certificate is not accepted: %s%s",
-                   X509_verify_cert_error_string(verified), hint(verified));
+    (void)fail(t, "TLS: the server's certificate is not accepted: %s%s",
+               X509_verify_cert_error_string(verified), hint(verified));
     return TL_TLS_UNTRUSTED;
 }
 
@@ -216,19 +226,19 @@ static bool is_eof(void) {
 #endif
 }
 
-static tl_tls_outcome outcome_of(tl_tls *t, int result, bool shaking, char *words, size_t size) {
+static tl_tls_outcome outcome_of(tl_tls *t, int result, bool shaking) {
     tl_tls_outcome outcome = TL_TLS_DONE;
     if (result <= 0)
         switch (SSL_get_error(t->session, result)) {
         case SSL_ERROR_WANT_READ: outcome = TL_TLS_WANT_READ; break;
         case SSL_ERROR_WANT_WRITE: outcome = TL_TLS_WANT_WRITE; break;
         case SSL_ERROR_ZERO_RETURN: outcome = TL_TLS_CLOSED; break;
-        case SSL_ERROR_SYSCALL: outcome = broken(t, words, size); break;
+        case SSL_ERROR_SYSCALL: outcome = broken(t); break;
         default:
-            outcome = is_eof()                         ? TL_TLS_CLOSED
-                      : is_turned_away(t, words, size) ? TL_TLS_REFUSED
-                      : shaking                        ? refused(t, words, size)
-                                                       : broken(t, words, size);
+            outcome = is_eof()            ? TL_TLS_CLOSED
+                      : is_turned_away(t) ? TL_TLS_REFUSED
+                      : shaking           ? refused(t)
+                                          : broken(t);
         }
     ERR_clear_error(); /* the queue is the thread's, and so the program's */
     return outcome;
@@ -250,98 +260,48 @@ static int no_passphrase(char *to, int size, int writing, void *tls) {
 }
 
 /* The error `what`, with the file: what the system says of it, or OpenSSL. */
-static bool bad_file(const char *what, const char *file, char *words, size_t size) {
+static bool bad_file(tl_tls *t, const char *what, const char *file) {
     int fd = open(file, O_RDONLY | O_CLOEXEC);
-    (void)snprintf(words, size, "TLS: %s %.100s: %s", what, file,
-                   fd < 0 ? strerror(errno) : reason_of(ERR_peek_error()));
+    (void)fail(t, "TLS: %s %.100s: %s", what, file,
+               fd < 0 ? strerror(errno) : reason_of(ERR_peek_error()));
     if (fd >= 0)
         close(fd);
     return false;
 }
 
-static bool load_authorities(tl_tls *t, char *words, size_t size) {
+static bool load_authorities(tl_tls *t) {
     const char *file = files_of(t)->ca;
-    if (!file[0] && !SSL_CTX_set_default_verify_paths(t->context)) {
-        (void)snprintf(words, size, "TLS: the authorities of the system cannot be loaded: %s",
-                       reason());
-        return false;
-    }
-    return !file[0] || SSL_CTX_load_verify_locations(t->context, file, NULL) ||
-           bad_file("no authorities in", file, words, size);
+    if (!file[0])
+        return SSL_CTX_set_default_verify_paths(t->context) ||
+               fail(t, "TLS: the authorities of the system cannot be loaded: %s", reason());
+    return SSL_CTX_load_verify_locations(t->context, file, NULL) ||
+           bad_file(t, "no authorities in", file);
 }
 
-static bool load_certificate(tl_tls *t, char *words, size_t size) {
+static bool load_certificate(tl_tls *t) {
     const tl_tls_files *f = files_of(t);
     if (!f->cert[0])
         return true;
     if (!SSL_CTX_use_certificate_chain_file(t->context, f->cert))
-        return bad_file("no certificate in", f->cert, words, size);
+        return bad_file(t, "no certificate in", f->cert);
     SSL_CTX_set_default_passwd_cb(t->context, no_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(t->context, t);
     if (SSL_CTX_use_PrivateKey_file(t->context, f->key, SSL_FILETYPE_PEM))
         return true;
-    if (!t->encrypted)
-        return bad_file("no key for the certificate in", f->key, words, size);
-    (void)snprintf(words, size, "TLS: the key in %.100s has a passphrase: give one without",
-                   f->key);
-    return false;
+    return t->encrypted
+               ? fail(t, "TLS: the key in %.100s has a passphrase: give one without", f->key)
+               : bad_file(t, "no key for the certificate in", f->key);
 }
 
-static bool set_up(tl_tls *t, char *words, size_t size) {
+static bool set_up(tl_tls *t) {
     SSL_CTX *c = t->context = SSL_CTX_new(TLS_client_method());
     t->method = bio_method();
-    if (!c || !t->method || !SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION)) {
-        (void)snprintf(words, size, "TLS: %s", reason());
-        return false;
-    }
+    if (!c || !t->method || !SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION))
+        return fail(t, "TLS: %s", reason());
     (void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_cert_cb(c, note_asked, t);
-    return load_authorities(t, words, size) && load_certificate(t, words, size);
-}
-
-/* Without a session. */
-static void discard(tl_tls *t) {
-    SSL_CTX_free(t->context);
-    BIO_meth_free(t->method);
-    free(t);
-}
-
-static tl_tls *make(const tl_endpoint *endpoint, char *words, size_t size) {
-    tl_tls *t = calloc(1, sizeof *t);
-    if (!t) {
-        (void)snprintf(words, size, "TLS: out of memory");
-        return NULL;
-    }
-    t->endpoint = endpoint;
-    ERR_clear_error();
-    if (!set_up(t, words, size)) {
-        discard(t);
-        t = NULL;
-    }
-    ERR_clear_error();
-    return t;
-}
-
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
-    watch_exit();
-    if (!enter()) {
-        (void)snprintf(words, size, "TLS: %s", exiting);
-        return NULL;
-    }
-    tl_tls *t = make(endpoint, words, size);
-    leave();
-    return t;
-}
-
-void tl__tls_free(tl_tls *tls) {
-    if (!tls || !enter())
-        return;
-    int saved = errno;
-    tl__tls_end(tls);
-    discard(tls);
-    leave();
-    errno = saved;
+    return load_authorities(t) && load_certificate(t);
 }
 
 /* What the certificate must name: the address where the name spells one, else the name, which the
@@ -356,114 +316,110 @@ static bool expect_name(SSL *session, const char *host) {
     return SSL_set1_host(session, host) && SSL_set_tlsext_host_name(session, host);
 }
 
-static bool begin(tl_tls *tls, int fd, char *words, size_t size) {
-    tl__tls_end(tls);
-    ERR_clear_error();
-    const tl_endpoint *e = tls->endpoint;
+static bool begin(tl_tls *t) {
+    const tl_endpoint *e = t->endpoint;
     const char *name = e->server_name[0] ? e->server_name : e->host;
-    tls->fd = fd;
-    tls->session = SSL_new(tls->context);
-    BIO *bio = BIO_new(tls->method);
-    if (!tls->session || !bio || !expect_name(tls->session, name)) {
-        (void)snprintf(words, size, "TLS: %s", reason());
-        ERR_clear_error();
+    t->session = SSL_new(t->context);
+    BIO *bio = BIO_new(t->method);
+    if (!t->session || !bio || !expect_name(t->session, name)) {
+        (void)fail(t, "TLS: %s", reason());
         BIO_free(bio);
         return false;
     }
-    BIO_set_data(bio, tls);
+    BIO_set_data(bio, t);
     BIO_set_init(bio, 1);
-    SSL_set_bio(tls->session, bio, bio);
-    SSL_set_connect_state(tls->session);
+    SSL_set_bio(t->session, bio, bio);
+    SSL_set_connect_state(t->session);
     return true;
 }
 
-bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
-    if (!enter()) {
-        (void)snprintf(words, size, "TLS: %s", exiting);
-        return false;
-    }
-    bool begun = begin(tls, fd, words, size);
-    leave();
-    return begun;
+static void discard(tl_tls *t) {
+    SSL_free(t->session);
+    SSL_CTX_free(t->context);
+    BIO_meth_free(t->method);
+    free(t);
 }
 
-void tl__tls_end(tl_tls *tls) {
-    if (!enter())
-        return;
-    SSL_free(tls->session);
-    tls->session = NULL;
-    tls->sys_errno = 0;
-    tls->eof = tls->asked = false;
+static tl_tls *make(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]) {
+    tl_tls *t = calloc(1, sizeof *t);
+    if (!t) {
+        (void)snprintf(words, TL_TLS_WORDS, "TLS: out of memory");
+        return NULL;
+    }
+    t->endpoint = endpoint;
+    t->fd = fd;
+    ERR_clear_error();
+    if (!set_up(t) || !begin(t)) {
+        memcpy(words, t->words, TL_TLS_WORDS);
+        discard(t);
+        t = NULL;
+    }
+    ERR_clear_error();
+    return t;
+}
+
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]) {
+    watch_exit();
+    if (!enter()) {
+        (void)snprintf(words, TL_TLS_WORDS, "TLS: %s", exiting);
+        return NULL;
+    }
+    tl_tls *t = make(endpoint, fd, words);
     leave();
+    return t;
+}
+
+void tl__tls_free(tl_tls *tls) {
+    if (!tls || !enter())
+        return;
+    int saved = errno;
+    discard(tls);
+    leave();
+    errno = saved;
 }
 
 /* ---- use --------------------------------------------------------------------------------------- */
 
-static tl_tls_outcome refused_entry(char *words, size_t size) {
-    (void)snprintf(words, size, "%s", exiting);
-    return TL_TLS_BROKEN;
-}
-
-tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
-    if (!enter())
-        return refused_entry(words, size);
+static tl_tls_outcome ask(tl_tls *t, tl_tls_work work, void *bytes, size_t *n) {
+    int most = *n < INT_MAX ? (int)*n : INT_MAX;
     ERR_clear_error();
-    tl_tls_outcome outcome = outcome_of(tls, SSL_do_handshake(tls->session), true, words, size);
-    leave();
-    return outcome;
-}
-
-static tl_tls_outcome read_some(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
-                                size_t size) {
-    ERR_clear_error();
-    int n = SSL_read(tls->session, to, room < INT_MAX ? (int)room : INT_MAX);
-    if (n > 0)
-        *ret_n = (size_t)n;
-    return outcome_of(tls, n, false, words, size);
-}
-
-tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
-                            size_t size) {
-    if (!enter())
-        return refused_entry(words, size);
-    tl_tls_outcome outcome = read_some(tls, to, room, ret_n, words, size);
-    leave();
-    return outcome;
+    int result = work == TL_TLS_SHAKE  ? SSL_do_handshake(t->session)
+                 : work == TL_TLS_READ ? SSL_read(t->session, bytes, most)
+                                       : SSL_write(t->session, bytes, most);
+    *n = result > 0 ? (size_t)result : 0;
+    return outcome_of(t, result, work == TL_TLS_SHAKE);
 }
 
 /* Nothing can be written any more: who turned us away has said so, perhaps, before it hung up. */
-static tl_tls_outcome why_broken(tl_tls *t, char *words, size_t size) {
-    char rest[256], problem[192];
-    size_t n;
-    for (int i = 0; i < LAST_READS; i++) {
-        tl_tls_outcome outcome = read_some(t, rest, sizeof rest, &n, problem, sizeof problem);
-        if (outcome == TL_TLS_REFUSED)
-            (void)snprintf(words, size, "%s", problem);
-        if (outcome != TL_TLS_DONE)
-            return outcome == TL_TLS_REFUSED ? outcome : TL_TLS_BROKEN;
+static tl_tls_outcome why_broken(tl_tls *t) {
+    char rest[256], words[TL_TLS_WORDS];
+    tl_tls_outcome outcome = TL_TLS_DONE;
+    memcpy(words, t->words, sizeof words);
+    for (int i = 0; i < LAST_READS && outcome == TL_TLS_DONE; i++) {
+        size_t n = sizeof rest;
+        outcome = ask(t, TL_TLS_READ, rest, &n);
     }
+    if (outcome == TL_TLS_REFUSED)
+        return outcome;
+    memcpy(t->words, words, sizeof words);
     return TL_TLS_BROKEN;
 }
 
-static tl_tls_outcome write_some(tl_tls *tls, const char *from, size_t n, size_t *ret_n,
-                                 char *words, size_t size) {
-    ERR_clear_error();
-    int written = SSL_write(tls->session, from, n < INT_MAX ? (int)n : INT_MAX);
-    if (written > 0)
-        *ret_n = (size_t)written;
-    tl_tls_outcome outcome = outcome_of(tls, written, false, words, size);
-    return GUARD(refusal_before_break) && outcome == TL_TLS_BROKEN && tls->asked
-               ? why_broken(tls, words, size)
-               : outcome;
-}
-
-tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
-                             size_t size) {
-    if (!enter())
-        return refused_entry(words, size);
-    tl_tls_outcome outcome = write_some(tls, from, n, ret_n, words, size);
+tl_tls_outcome tl__tls_do(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n) {
+    if (!enter()) {
+        (void)fail(tls, "%s", exiting);
+        return TL_TLS_BROKEN;
+    }
+    tl_tls_outcome outcome = ask(tls, work, bytes, n);
+    if (GUARD(refusal_before_break) && work == TL_TLS_WRITE && outcome == TL_TLS_BROKEN &&
+        tls->asked)
+        outcome = why_broken(tls);
     leave();
     return outcome;
+}
+
+const char *tl__tls_words(const tl_tls *tls) {
+    return tls->words;
 }
 
 bool tl__tls_pending(const tl_tls *tls) {
@@ -482,9 +438,9 @@ bool tl__tls_built(void) {
     return false;
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size) {
-    (void)endpoint;
-    (void)snprintf(words, size, "TLS is not in this build");
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]) {
+    (void)endpoint, (void)fd;
+    (void)snprintf(words, TL_TLS_WORDS, "TLS is not in this build");
     return NULL;
 }
 
@@ -492,30 +448,14 @@ void tl__tls_free(tl_tls *tls) {
     (void)tls;
 }
 
-bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size) {
-    (void)tls, (void)fd, (void)words, (void)size;
-    return false;
+tl_tls_outcome tl__tls_do(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n) {
+    (void)tls, (void)work, (void)bytes, (void)n;
+    return TL_TLS_BROKEN;
 }
 
-void tl__tls_end(tl_tls *tls) {
+const char *tl__tls_words(const tl_tls *tls) {
     (void)tls;
-}
-
-tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size) {
-    (void)tls, (void)words, (void)size;
-    return TL_TLS_BROKEN;
-}
-
-tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
-                            size_t size) {
-    (void)tls, (void)to, (void)room, (void)ret_n, (void)words, (void)size;
-    return TL_TLS_BROKEN;
-}
-
-tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
-                             size_t size) {
-    (void)tls, (void)from, (void)n, (void)ret_n, (void)words, (void)size;
-    return TL_TLS_BROKEN;
+    return "TLS is not in this build";
 }
 
 bool tl__tls_pending(const tl_tls *tls) {

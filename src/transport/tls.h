@@ -11,6 +11,8 @@
 
 #include "transport/endpoint.h"
 
+#define TL_TLS_WORDS 192
+
 typedef struct tl_tls tl_tls;
 
 /** What came of an operation. */
@@ -27,28 +29,24 @@ typedef enum {
 
 bool tl__tls_built(void);
 
-/** Load the authorities to trust, and our certificate and key. NULL: words say why. */
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, char *words, size_t size);
+/** Load the authorities to trust, and our certificate and key; begin a session on the socket. NULL: words say why. */
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]);
 
 /** NULL is fine. Leaves the socket alone. */
 void tl__tls_free(tl_tls *tls);
 
-/** Begin a session on a socket; any former one is over. false: words say why. */
-bool tl__tls_begin(tl_tls *tls, int fd, char *words, size_t size);
+typedef enum {
+    TL_TLS_SHAKE, /**< DONE: the server has proved that it is the endpoint's host. What it thinks of us may come later, at the
+                   *   first reading or writing */
+    TL_TLS_READ,
+    TL_TLS_WRITE, /**< if it is not DONE it must be repeated with the same bytes, of which the peer may already have some */
+} tl_tls_work;
 
-/** Forget the session. */
-void tl__tls_end(tl_tls *tls);
+/** Go on with one of these. *n: bytes to write, or room for those read; then how many it were, 0 if not DONE. SHAKE has none. */
+tl_tls_outcome tl__tls_do(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n);
 
-/** Go on with the handshake. DONE: the server has proved that it is the endpoint's host. What it
- *  thinks of us may come later, at the first reading or writing. */
-tl_tls_outcome tl__tls_handshake(tl_tls *tls, char *words, size_t size);
-
-/** *ret_n bytes were read or written if DONE. A write that is not DONE must be repeated with the
- *  same bytes, of which the peer may already have some. */
-tl_tls_outcome tl__tls_read(tl_tls *tls, char *to, size_t room, size_t *ret_n, char *words,
-                            size_t size);
-tl_tls_outcome tl__tls_write(tl_tls *tls, const char *from, size_t n, size_t *ret_n, char *words,
-                             size_t size);
+/** What was wrong last, "" if nothing was. */
+const char *tl__tls_words(const tl_tls *tls);
 
 /** Are there bytes to read that poll can't see? */
 bool tl__tls_pending(const tl_tls *tls);

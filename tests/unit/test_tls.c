@@ -413,25 +413,26 @@ TEST(a_certificate_that_the_server_does_not_trust_is_named) {
 /* It can't write any more, but what the server has said is still there to read. */
 TEST(a_refusal_is_found_when_writing_fails_first) {
     secure s;
-    char problem[192] = "";
-    size_t n;
+    char problem[TL_TLS_WORDS], ping[] = "PING";
+    size_t n = 0;
     int pair[2], result = -1;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     demand_certificate(s.context, s.file, TLS1_3_VERSION);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    tl_tls *tls = tl__tls_new(&s.w.endpoint, problem, sizeof problem);
-    assert_true(tl__tls_begin(tls, pair[0], problem, sizeof problem));
+    tl_tls *tls = tl__tls_new(&s.w.endpoint, pair[0], problem);
+    assert_non_null(tls);
     s.session = SSL_new(s.context);
     (void)SSL_set_fd(s.session, pair[1]);
-    while (tl__tls_handshake(tls, problem, sizeof problem) != TL_TLS_DONE)
+    while (tl__tls_do(tls, TL_TLS_SHAKE, NULL, &n) != TL_TLS_DONE)
         result = SSL_accept(s.session);
     for (int i = 0; i < 3; i++)
         result = SSL_accept(s.session);
     assert_true(result <= 0);
     ERR_clear_error();
     close(pair[1]);
-    assert_int_equal(tl__tls_write(tls, "PING", 4, &n, problem, sizeof problem), TL_TLS_REFUSED);
-    assert_non_null(strstr(problem, "asks for a client certificate"));
+    n = 4;
+    assert_int_equal(tl__tls_do(tls, TL_TLS_WRITE, ping, &n), TL_TLS_REFUSED);
+    assert_non_null(strstr(tl__tls_words(tls), "asks for a client certificate"));
     tl__tls_free(tls);
     close(pair[0]);
     close_secure(&s);
