@@ -15,9 +15,6 @@
 #include "transport/tls.h"
 
 #define URL_MAX 65536 /* a password takes three bytes for each of its own, at most */
-#define PORT_DEFAULT 6379
-#define PORT_SENTINEL 26379
-#define PORT_ETCD 2379
 #define TL_QUORUM_SEEDS 7
 
 /* What is being done; `problem` is set by whoever finds one. */
@@ -270,26 +267,37 @@ static bool parse_local(parse *p, tl_bytes text) {
 
 /* ---- who are to be asked for the master --------------------------------------------------------- */
 
-/* host[:port],host[:port],... */
-static bool parse_seeds(parse *p, tl_bytes text) {
+static void clear_place(tl_endpoint *e) {
+    e->host[0] = e->path[0] = '\0';
+    e->port = 0;
+}
+
+/* SERVER,SERVER,... */
+static bool parse_list(parse *p, tl_bytes text, bool (*parse_one)(parse *p, tl_bytes text),
+                       unsigned most, const char *too_many) {
     tl_seeds *s = p->seeds;
-    tl_bytes rest = text;
-    do {
-        tl_bytes one = cut(rest, ",", &rest);
-        if (s->count == TL_SEEDS_MAX)
-            return bad(p, "more than 16 servers are named");
-        if (!parse_host(p, one))
+    for (tl_bytes rest = text, one;; rest = after(rest, 1)) {
+        one = cut(rest, ",", &rest);
+        if (s->count == most)
+            return bad(p, too_many);
+        clear_place(p->to);
+        if (!parse_one(p, one))
             return false;
         memcpy(s->seed[s->count].host, p->to->host, sizeof p->to->host);
+        memcpy(s->seed[s->count].path, p->to->path, sizeof p->to->path);
         s->seed[s->count++].port = p->to->port;
-        if (rest.n > 0)
-            rest = after(rest, 1);
-        else
+        if (rest.n == 0)
             break;
-    } while (true);
-    p->to->host[0] = '\0';
-    p->to->port = 0;
+    }
+    clear_place(p->to);
     return true;
+}
+
+/* [login@]host[:port],host[:port],... and what follows. */
+static bool parse_hosts(parse *p, tl_bytes text, tl_bytes *rest) {
+    tl_bytes authority = cut(text, "/?#", rest);
+    return take_login(p, &authority) &&
+           parse_list(p, authority, parse_host, TL_SEEDS_MAX, "more than 16 servers are named");
 }
 
 static bool parse_master(parse *p, tl_bytes text) {
@@ -308,32 +316,18 @@ static bool parse_master(parse *p, tl_bytes text) {
 }
 
 static bool parse_sentinel(parse *p, tl_bytes text) {
-    static const char one[] =
-        "redis+sentinel: names no server, and one is to be asked here: give it the URL of one, as redis://HOST";
     tl_bytes rest, query;
-    tl_bytes authority = cut(text, "/?#", &rest);
-    if (!p->seeds)
-        return bad(p, one);
-    p->port = PORT_SENTINEL;
-    if (!take_login(p, &authority) || !parse_seeds(p, authority))
+    if (!parse_hosts(p, text, &rest))
         return false;
     tl_bytes path = cut(rest, "?#", &query);
     return parse_master(p, path) && parse_query(p, query);
 }
 
-/* host[:port],host[:port],... and nothing else: a cluster has one database. */
 static bool parse_cluster(parse *p, tl_bytes text) {
-    static const char one[] =
-        "redis+cluster: names several servers, and one is to be asked here: give it the URL of one, as redis://HOST";
     tl_bytes rest;
-    tl_bytes authority = cut(text, "/?#", &rest);
-    if (!p->seeds)
-        return bad(p, one);
-    if (!take_login(p, &authority) || !parse_seeds(p, authority))
-        return false;
-    p->seeds->cluster = true;
-    return rest.n == 0 || tl__bytes_eq(rest, TL_LITERAL("/")) ||
-           bad(p, "after the hosts of a cluster nothing may follow: it has one database");
+    return parse_hosts(p, text, &rest) &&
+           (rest.n == 0 || tl__bytes_eq(rest, TL_LITERAL("/")) ||
+            bad(p, "after the hosts of a cluster nothing may follow: it has one database"));
 }
 
 static bool with_tls(parse *p) {
@@ -384,11 +378,9 @@ static bool is_named(const tl_seeds *s, const tl_endpoint *e) {
 
 /* host[:port], or unix:/path. */
 static bool parse_member(parse *p, tl_bytes text) {
-    tl_seeds *s = p->seeds;
     tl_bytes rest;
     bool unix_socket = starts_as(text, "unix:");
     tl_bytes one = cut(text, unix_socket ? "?#" : "/?#", &rest);
-    p->to->host[0] = p->to->path[0] = '\0';
     if (rest.n > 0)
         return bad(p, "after the servers of a quorum nothing may follow: each is used at its "
                       "database 0");
@@ -396,57 +388,31 @@ static bool parse_member(parse *p, tl_bytes text) {
         return bad(p, "there is no TLS over a unix socket: name the servers by their hosts");
     if (unix_socket ? !parse_unix(p, after(one, strlen("unix:"))) : !parse_host(p, one))
         return false;
-    if (is_named(s, p->to))
-        return bad(p, "it names a server twice: each vote must be another server's");
-    memcpy(s->seed[s->count].host, p->to->host, sizeof p->to->host);
-    memcpy(s->seed[s->count].path, p->to->path, sizeof p->to->path);
-    s->seed[s->count++].port = unix_socket ? 0 : p->to->port;
-    return true;
+    return !is_named(p->seeds, p->to) ||
+           bad(p, "it names a server twice: each vote must be another server's");
 }
 
 static bool parse_quorum(parse *p, tl_bytes text) {
-    tl_seeds *s = p->seeds;
-    if (!s)
-        return bad(p, "redis+quorum: names several servers, and one is to be asked here: give it "
-                      "the URL of one, as redis://HOST");
-    if (!take_one_login(p, &text))
+    if (!take_one_login(p, &text) ||
+        !parse_list(p, text, parse_member, TL_QUORUM_SEEDS,
+                    "more than 7 servers are named: a quorum is of 3, 5 or 7"))
         return false;
-    s->quorum = true;
-    for (tl_bytes rest = text, one;;) {
-        one = cut(rest, ",", &rest);
-        if (s->count == TL_QUORUM_SEEDS)
-            return bad(p, "more than 7 servers are named: a quorum is of 3, 5 or 7");
-        if (!parse_member(p, one))
-            return false;
-        if (rest.n == 0)
-            break;
-        rest = after(rest, 1);
-    }
-    p->to->host[0] = p->to->path[0] = '\0';
-    p->to->port = 0;
-    if (s->count < 3)
+    if (p->seeds->count < 3)
         return bad(p, "a quorum is of 3, 5 or 7 servers: of fewer none may fail");
-    return s->count % 2 == 1 ||
+    return p->seeds->count % 2 == 1 ||
            bad(p, "a quorum is of 3, 5 or 7 servers: of an even number no more "
                   "may fail than of one fewer");
 }
 
 /* host[:port],host[:port],...[/prefix] */
 static bool parse_etcd(parse *p, tl_bytes text) {
-    static const char one[] =
-        "etcd: names members of a cluster, and one Redis server is to be asked here";
     tl_bytes rest;
-    tl_bytes authority = cut(text, "/?#", &rest);
-    if (!p->seeds)
-        return bad(p, one);
     if (!tl__gateway_works())
         return bad(p, "etcd: needs JSON, and this was built without jansson");
-    p->port = PORT_ETCD;
-    if (!take_login(p, &authority) || !parse_seeds(p, authority))
+    if (!parse_hosts(p, text, &rest))
         return false;
     if (p->to->user[0] == '\0' && tl__endpoint_password(p->to)[0] != '\0')
         return bad(p, "etcd has no password without a user: write etcd://USER:PASSWORD@HOST");
-    p->seeds->etcd = true;
     if (rest.n <= 1)
         return true;
     if (rest.p[0] != '/' || memchr(rest.p, '?', rest.n) || memchr(rest.p, '#', rest.n))
@@ -465,19 +431,31 @@ static const struct scheme {
     const char *name;
     bool (*parse)(parse *p, tl_bytes text);
     tl_url_kind kind;
+    uint16_t port; /* of a host without one */
     bool tls;
-} schemes[] = {{"unix:", parse_unix, TL_URL_ONE, false},
-               {"local:", parse_local, TL_URL_LOCAL, false},
-               {"redis://", parse_tcp, TL_URL_ONE, false},
-               {"rediss://", parse_tcp, TL_URL_ONE, true},
-               {"redis+sentinel://", parse_sentinel, TL_URL_SENTINELS, false},
-               {"rediss+sentinel://", parse_sentinel, TL_URL_SENTINELS, true},
-               {"redis+cluster://", parse_cluster, TL_URL_CLUSTER, false},
-               {"rediss+cluster://", parse_cluster, TL_URL_CLUSTER, true},
-               {"redis+quorum://", parse_quorum, TL_URL_QUORUM, false},
-               {"rediss+quorum://", parse_quorum, TL_URL_QUORUM, true},
-               {"etcd://", parse_etcd, TL_URL_ETCD, false},
-               {"etcds://", parse_etcd, TL_URL_ETCD, true}};
+} schemes[] = {{"unix:", parse_unix, TL_URL_ONE, 0, false},
+               {"local:", parse_local, TL_URL_LOCAL, 0, false},
+               {"redis://", parse_tcp, TL_URL_ONE, 6379, false},
+               {"rediss://", parse_tcp, TL_URL_ONE, 6379, true},
+               {"redis+sentinel://", parse_sentinel, TL_URL_SENTINELS, 26379, false},
+               {"rediss+sentinel://", parse_sentinel, TL_URL_SENTINELS, 26379, true},
+               {"redis+cluster://", parse_cluster, TL_URL_CLUSTER, 6379, false},
+               {"rediss+cluster://", parse_cluster, TL_URL_CLUSTER, 6379, true},
+               {"redis+quorum://", parse_quorum, TL_URL_QUORUM, 6379, false},
+               {"rediss+quorum://", parse_quorum, TL_URL_QUORUM, 6379, true},
+               {"etcd://", parse_etcd, TL_URL_ETCD, 2379, false},
+               {"etcds://", parse_etcd, TL_URL_ETCD, 2379, true}};
+
+/* What is said of a URL of this kind where one server is to be asked; NULL: it names one. */
+static const char *const not_one[] = {
+    [TL_URL_SENTINELS] = "redis+sentinel: names no server, and one is to be asked here: give it "
+                         "the URL of one, as redis://HOST",
+    [TL_URL_CLUSTER] = "redis+cluster: names several servers, and one is to be asked here: give it "
+                       "the URL of one, as redis://HOST",
+    [TL_URL_QUORUM] = "redis+quorum: names several servers, and one is to be asked here: give it "
+                      "the URL of one, as redis://HOST",
+    [TL_URL_ETCD] = "etcd: names members of a cluster, and one Redis server is to be asked here",
+};
 
 static const struct scheme *scheme_of(tl_bytes url) {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
@@ -491,7 +469,14 @@ static bool parse_scheme(parse *p, tl_bytes url) {
     if (!scheme)
         return bad(p, "it must begin with redis://, rediss://, redis+sentinel://, "
                       "redis+cluster://, redis+quorum://, etcd://, unix:// or local:");
-    return (!scheme->tls || with_tls(p)) && scheme->parse(p, after(url, strlen(scheme->name)));
+    if (scheme->tls && !with_tls(p))
+        return false;
+    if (!p->seeds && not_one[scheme->kind])
+        return bad(p, not_one[scheme->kind]);
+    if (p->seeds)
+        p->seeds->kind = scheme->kind;
+    p->port = scheme->port;
+    return scheme->parse(p, after(url, strlen(scheme->name)));
 }
 
 static bool all_printable(tl_bytes url) {
@@ -524,14 +509,14 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_secret *secret, tl_seeds *r
     ret->secret = secret;
     if (ret_seeds)
         memset(ret_seeds, 0, sizeof *ret_seeds);
-    parse p = {.to = ret, .secret = secret, .seeds = ret_seeds, .port = PORT_DEFAULT};
+    parse p = {.to = ret, .secret = secret, .seeds = ret_seeds};
     bool ok = parse_url(&p, url);
     if (ok && ret_seeds && ret_seeds->count > 0) {
         (void)snprintf(ret->label, sizeof ret->label, "%s",
-                       ret_seeds->quorum    ? "the quorum"
-                       : ret_seeds->etcd    ? "etcd"
-                       : ret_seeds->cluster ? ret_seeds->seed[0].host
-                                            : ret_seeds->master);
+                       ret_seeds->kind == TL_URL_QUORUM    ? "the quorum"
+                       : ret_seeds->kind == TL_URL_ETCD    ? "etcd"
+                       : ret_seeds->kind == TL_URL_CLUSTER ? ret_seeds->seed[0].host
+                                                           : ret_seeds->master);
         return TL_OK;
     }
     if (ok) {
@@ -566,7 +551,7 @@ tl_bytes tl__url_login(const char *url) {
     tl_secret secret = {.text = ""};
     tl_endpoint endpoint = {.secret = &secret};
     tl_seeds seeds = {.count = 0};
-    parse p = {.to = &endpoint, .secret = &secret, .seeds = &seeds, .port = PORT_DEFAULT};
+    parse p = {.to = &endpoint, .secret = &secret, .seeds = &seeds};
     bool ok = parse_url(&p, url);
     tl__endpoint_wipe(&endpoint);
     tl__secret_wipe(&secret);

@@ -57,11 +57,19 @@ typedef struct {
 #define TL_MASTER_SIZE 64 /**< name of a master, with its NUL */
 #define TL_SEEDS_PREFIX 256
 
+typedef enum {
+    TL_URL_UNKNOWN, /**< no scheme of ours */
+    TL_URL_ONE,     /**< one server: redis:, unix: */
+    TL_URL_LOCAL,
+    TL_URL_SENTINELS,
+    TL_URL_CLUSTER, /**< nodes of a Redis Cluster */
+    TL_URL_QUORUM,  /**< independent servers, of which a majority counts */
+    TL_URL_ETCD     /**< members of one etcd */
+} tl_url_kind;
+
 /** Where else a URL leads than to one server: who are to be asked for it. */
 typedef struct {
-    bool cluster;                 /**< which are nodes of a Redis Cluster */
-    bool quorum;                  /**< which are independent, and a majority of them counts */
-    bool etcd;                    /**< which are members of one etcd */
+    tl_url_kind kind;
     char prefix[TL_SEEDS_PREFIX]; /**< etcd: what stands before all keys; it may be "" */
     char master[TL_MASTER_SIZE];  /**< which the Sentinels know by this name; "": none is */
     unsigned count;
@@ -71,16 +79,6 @@ typedef struct {
         char path[TL_PATH_SIZE]; /**< "" for TCP; only of a quorum */
     } seed[TL_SEEDS_MAX];
 } tl_seeds;
-
-typedef enum {
-    TL_URL_UNKNOWN, /**< no scheme of ours */
-    TL_URL_ONE,     /**< one server: redis:, unix: */
-    TL_URL_LOCAL,
-    TL_URL_SENTINELS,
-    TL_URL_CLUSTER,
-    TL_URL_QUORUM,
-    TL_URL_ETCD
-} tl_url_kind;
 
 /** By its scheme alone, whatever follows; NULL: unknown. */
 tl_url_kind tl__url_kind(const char *url, bool *ret_tls);

@@ -27,7 +27,7 @@ static void drive(void *near) {
 
 static void open_world(etcd_world *e, const char *user) {
     conn_world *w = &e->world;
-    tl_seeds seeds = {.etcd = true, .count = 2};
+    tl_seeds seeds = {.kind = TL_URL_ETCD, .count = 2};
     memset(e, 0, sizeof *e);
     peer_listen(&w->peer);
     peer_listen(&e->second);

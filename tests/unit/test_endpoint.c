@@ -73,10 +73,10 @@ static tl_seeds seeds_of(const char *url, tl_endpoint *e) {
     if (tl__endpoint_parse_seeds(e, &secret, &seeds, url, &err))
         fail_msg("%s: %s", url, err.message);
     assert_string_equal(e->host, "");
-    assert_string_equal(e->label, seeds.quorum    ? "the quorum"
-                                  : seeds.etcd    ? "etcd"
-                                  : seeds.cluster ? seeds.seed[0].host
-                                                  : seeds.master);
+    assert_string_equal(e->label, seeds.kind == TL_URL_QUORUM    ? "the quorum"
+                                  : seeds.kind == TL_URL_ETCD    ? "etcd"
+                                  : seeds.kind == TL_URL_CLUSTER ? seeds.seed[0].host
+                                                                 : seeds.master);
     return seeds;
 }
 
@@ -126,7 +126,7 @@ TEST(a_url_of_one_server_has_no_seeds) {
 TEST(cluster_forms) {
     tl_endpoint e;
     tl_seeds s = seeds_of("redis+cluster://me:secret@h1,h2:7000/", &e);
-    assert_true(s.cluster);
+    assert_int_equal(s.kind, TL_URL_CLUSTER);
     assert_int_equal(s.count, 2);
     assert_string_equal(s.master, "");
     assert_int_equal(s.seed[0].port, 6379);
@@ -148,8 +148,7 @@ TEST(quorum_forms) {
     tl_endpoint e, of;
     tl_seeds s = seeds_of(
         "redis+quorum://me:secret@h1,unix:/run/a%2cb,unix:///run/c,[::1]:7000,h1:7000", &e);
-    assert_true(s.quorum);
-    assert_false(s.cluster);
+    assert_int_equal(s.kind, TL_URL_QUORUM);
     assert_int_equal(s.count, 5);
     assert_string_equal(s.seed[0].host, "h1");
     assert_int_equal(s.seed[0].port, 6379);
@@ -181,7 +180,7 @@ TEST(etcd_forms) {
         return;
     }
     tl_seeds s = seeds_of("etcd://me:secret@h1,[::1]:7000,h3:1/team%2Fa", &e);
-    assert_true(s.etcd);
+    assert_int_equal(s.kind, TL_URL_ETCD);
     assert_int_equal(s.count, 3);
     assert_string_equal(s.seed[0].host, "h1");
     assert_int_equal(s.seed[0].port, 2379);

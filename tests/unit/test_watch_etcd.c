@@ -43,7 +43,7 @@ static void on_armed(void *ctx, tl_bytes topic, bool armed) {
 
 static int set_up(void **state) {
     (void)state;
-    tl_seeds seeds = {.etcd = true, .count = 1};
+    tl_seeds seeds = {.kind = TL_URL_ETCD, .count = 1};
     tl_endpoint like = {0};
     memset(&w, 0, sizeof w);
     peer_listen(&w.peer);

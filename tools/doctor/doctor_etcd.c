@@ -130,7 +130,7 @@ static void send_all(tl_conn *conn, asking *a, const char *key) {
 /* Within the limit of the questions. False: no memory. */
 static bool ask_member(visit *v, const tl_endpoint *login, const tl_seeds *seeds, unsigned which,
                        const char *key) {
-    tl_seeds one = {.etcd = true, .count = 1};
+    tl_seeds one = {.kind = TL_URL_ETCD, .count = 1};
     asking a = {.v = v};
     one.seed[0] = seeds->seed[which];
     memcpy(one.prefix, seeds->prefix, sizeof one.prefix);

@@ -44,11 +44,11 @@ static places *find_places(server_link *l, const server *s) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(l->message, sizeof l->message, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
                        err.message);
-    } else if (p->seeds.etcd) {
+    } else if (p->seeds.kind == TL_URL_ETCD) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG,
                      "etcd: this asks Redis servers alone; on etcd there are run, lock, unlock, "
                      "extend, check, inspect, break, doctor and bench");
-    } else if (p->seeds.quorum) {
+    } else if (p->seeds.kind == TL_URL_QUORUM) {
         (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(
             l->message, sizeof l->message,
@@ -112,7 +112,7 @@ static int open_by(server_link *l, const server *s, sentinels *heard, bool all) 
         status = no_memory(l);
     if (status == 0 && p->seeds.master[0])
         status = sentinels_ask(heard, &p->login, &p->seeds, all) ? lead(l, heard) : no_memory(l);
-    else if (status == 0 && p->seeds.cluster)
+    else if (status == 0 && p->seeds.kind == TL_URL_CLUSTER)
         status = seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY) ? 0 : l->status;
     else if (status == 0 && !link_begin(l))
         status = no_memory(l);
