@@ -4,17 +4,34 @@
  */
 #include "client/trace.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "wire/script.h"
 
 #define KEY_SHOWN 64
 #define TEXT_SIZE 240
 #define STATUS_END 10
+#define COMMANDS_TOLD 2
 
 typedef struct {
     char text[TEXT_SIZE];
 } told;
+
+/* Append it; what there is no room for is cut off. */
+__attribute__((format(printf, 2, 3))) static void add(told *t, const char *format, ...) {
+    size_t n = strlen(t->text);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(t->text + n, sizeof t->text - n, format, arguments);
+    va_end(arguments);
+}
+
+static void add_bytes(told *t, tl_bytes bytes) {
+    size_t n = strlen(t->text);
+    tl__bytes_print(t->text + n, sizeof t->text - n, bytes);
+}
 
 static double ms_between(tl_mono from, tl_mono to) {
     return (double)tl__ns_until(from, to) / (double)TL_NS_PER_MS;
@@ -23,10 +40,10 @@ static double ms_between(tl_mono from, tl_mono to) {
 /* ---- what came ------------------------------------------------------------------------------- */
 
 /* Servers repeat the arguments of a command that they don't know. */
-static int error_shown(tl_bytes error) {
+static tl_bytes error_shown(tl_bytes error) {
     static const char arguments[] = ", with args";
     const char *end = memmem(error.p, error.n, arguments, sizeof arguments - 1);
-    return (int)(end ? end - error.p : (ptrdiff_t)error.n);
+    return end ? tl__bytes(error.p, (size_t)(end - error.p)) : error;
 }
 
 /* The scripts answer with a status first, or behind the two numbers of TIME. */
@@ -36,27 +53,23 @@ static bool has_status(const tl_reply *r, int64_t *ret) {
     return tl__reply_int(tl__reply_item(tl__reply_item(r, 2), 0), ret);
 }
 
-static told reply_told(const tl_reply *r) {
-    told t;
+static void add_reply(told *t, const tl_reply *r) {
     int64_t status;
     switch (r->type) {
-    case TL_REPLY_ERROR: {
-        char words[TEXT_SIZE];
-        tl__bytes_print(words, sizeof words, tl__bytes(r->text.p, (size_t)error_shown(r->text)));
-        (void)snprintf(t.text, sizeof t.text, "an error, %s", words);
+    case TL_REPLY_ERROR:
+        add(t, "an error, ");
+        add_bytes(t, error_shown(r->text));
         break;
-    }
-    case TL_REPLY_NIL: (void)snprintf(t.text, sizeof t.text, "nil"); break;
-    case TL_REPLY_INT: (void)snprintf(t.text, sizeof t.text, "%lld", (long long)r->integer); break;
+    case TL_REPLY_NIL: add(t, "nil"); break;
+    case TL_REPLY_INT: add(t, "%lld", (long long)r->integer); break;
     case TL_REPLY_ARRAY:
         if (has_status(r, &status))
-            (void)snprintf(t.text, sizeof t.text, "status %lld", (long long)status);
+            add(t, "status %lld", (long long)status);
         else
-            (void)snprintf(t.text, sizeof t.text, "%zu items", r->count);
+            add(t, "%zu items", r->count);
         break;
-    default: (void)snprintf(t.text, sizeof t.text, "%zu bytes", r->text.n);
+    default: add(t, "%zu bytes", r->text.n);
     }
-    return t;
 }
 
 static const char *event_name(const tl_event *e) {
@@ -74,85 +87,66 @@ static const char *event_name(const tl_event *e) {
     }
 }
 
-static told event_told(const tl_event *e) {
-    told t;
-    char words[TEXT_SIZE];
+static void add_event(told *t, const tl_event *e) {
     if (e->kind == TL_REPLY && e->count == 0)
-        (void)snprintf(t.text, sizeof t.text, "the server is reached");
-    else if (e->kind == TL_REPLY)
-        (void)snprintf(t.text, sizeof t.text, "reply after %.3f ms: %s",
-                       ms_between(e->sent, e->now), reply_told(&e->reply[0]).text);
-    else if (e->kind == TL_FAILED) {
-        tl__bytes_print(words, sizeof words, e->words);
-        (void)snprintf(t.text, sizeof t.text, "no reply%s: %s",
-                       e->maybe_sent ? ", though the server may have acted" : "", words);
+        add(t, "the server is reached");
+    else if (e->kind == TL_REPLY) {
+        add(t, "reply after %.3f ms: ", ms_between(e->sent, e->now));
+        add_reply(t, &e->reply[0]);
+    } else if (e->kind == TL_FAILED) {
+        add(t, "no reply%s: ", e->maybe_sent ? ", though the server may have acted" : "");
+        add_bytes(t, e->words);
     } else
-        (void)snprintf(t.text, sizeof t.text, "%s", event_name(e));
-    return t;
+        add(t, "%s", event_name(e));
 }
 
 /* ---- what it led to -------------------------------------------------------------------------- */
 
-static tl_bytes command_name(const tl_command *c) {
-    return c->form == TL_SCRIPT ? tl__script_name((tl_script)c->script) : c->argv[0];
-}
-
 /* `words` and the time until a limit; nothing where there is none. */
-static told limit_told(const char *words, tl_mono now, tl_mono limit) {
-    told t = {""};
+static void add_limit(told *t, const char *words, tl_mono now, tl_mono limit) {
     if (limit.ns != TL_NEVER.ns)
-        (void)snprintf(t.text, sizeof t.text, "%s %lld ms", words,
-                       (long long)tl__ms_until(now, limit));
-    return t;
+        add(t, "%s %lld ms", words, (long long)tl__ms_until(now, limit));
 }
 
-static told send_told(const tl_send *send, tl_mono now) {
-    told t;
-    char name[32] = "", second[32] = "";
-    if (send->count > 0)
-        tl__bytes_print(name, sizeof name, command_name(&send->command[0]));
-    if (send->count > 1)
-        tl__bytes_print(second, sizeof second, command_name(&send->command[1]));
-    (void)snprintf(t.text, sizeof t.text, "%s%s%s%s%s",
-                   send->count > 0 ? "sends "
-                   : send->confirm ? "has the master confirmed"
-                                   : "reaches for the server",
-                   name, second[0] ? " and " : "", second,
-                   limit_told(", within", now, send->by).text);
-    return t;
+static void add_send(told *t, const tl_send *send, tl_mono now) {
+    add(t, "%s",
+        send->count > 0 ? "sends "
+        : send->confirm ? "has the master confirmed"
+                        : "reaches for the server");
+    for (unsigned i = 0; i < send->count && i < COMMANDS_TOLD; i++) {
+        const tl_command *c = &send->command[i];
+        add(t, "%s", i > 0 ? " and " : "");
+        add_bytes(t, c->form == TL_SCRIPT ? tl__script_name((tl_script)c->script) : c->argv[0]);
+    }
+    add_limit(t, ", within", now, send->by);
 }
 
-static told wait_told(const tl_out *out, tl_mono now) {
-    told t;
-    (void)snprintf(t.text, sizeof t.text, "waits%s",
-                   limit_told(" for at most", now, out->until).text);
-    return t;
-}
-
-static told end_told(const tl_result *r, tl_status status, tl_mono now) {
-    told t;
+static void add_end(told *t, const tl_result *r, tl_status status, tl_mono now) {
     if (r->code == TL_OK && r->deadline.ns > now.ns)
-        (void)snprintf(t.text, sizeof t.text, "OK, for %.0f ms, fence %llu",
-                       ms_between(now, r->deadline), (unsigned long long)r->fence);
+        add(t, "OK, for %.0f ms, fence %llu", ms_between(now, r->deadline),
+            (unsigned long long)r->fence);
     else
-        (void)snprintf(t.text, sizeof t.text, "%s%s", tl_err_name(r->code),
-                       status == TL_DETACH ? ", and goes on to undo what may have been done" : "");
-    return t;
+        add(t, "%s%s", tl_err_name(r->code),
+            status == TL_DETACH ? ", and goes on to undo what may have been done" : "");
 }
 
-static told decision_told(const tl_result *r, const tl_out *out, tl_status status, tl_mono now) {
+static void add_decision(told *t, const tl_result *r, const tl_out *out, tl_status status,
+                         tl_mono now) {
     static const char *const notes[] = {[TL_NOTE_AT_RISK] = "AT_RISK, ",
                                         [TL_NOTE_HELD] = "HELD again, ",
                                         [TL_NOTE_LOST] = "LOST, "};
-    told rest = status != TL_GO ? end_told(r, status, now)
-                : out->sends    ? send_told(&out->send, now)
-                                : wait_told(out, now);
-    told t;
-    (void)snprintf(t.text, sizeof t.text, "%s%s%s%.120s%s%s",
-                   out->notes > 0 ? notes[out->note[0].kind] : "",
-                   out->notes > 1 ? notes[out->note[1].kind] : "", out->arm ? "subscribes, " : "",
-                   rest.text, out->words[0] ? ": " : "", out->words);
-    return t;
+    for (unsigned i = 0; i < out->notes; i++)
+        add(t, "%s", notes[out->note[i].kind]);
+    add(t, "%s", out->arm ? "subscribes, " : "");
+    if (status != TL_GO)
+        add_end(t, r, status, now);
+    else if (out->sends)
+        add_send(t, &out->send, now);
+    else {
+        add(t, "waits");
+        add_limit(t, " for at most", now, out->until);
+    }
+    add(t, "%s%s", out->words[0] ? ": " : "", out->words);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -167,7 +161,9 @@ static void say(tl_client *client, const tl_node *node, tl_bytes key, const char
 
 void tl__trace_step(tl_client *client, const tl_node *node, const tl_machine *machine,
                     const tl_event *e, const tl_out *out, tl_status status) {
-    told came = event_told(e), led_to = decision_told(machine->state, out, status, e->now);
+    told came = {""}, led_to = {""};
+    add_event(&came, e);
+    add_decision(&led_to, machine->state, out, status, e->now);
     say(client, node, machine->key, machine->does, came.text, led_to.text);
 }
 
