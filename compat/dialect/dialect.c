@@ -126,12 +126,8 @@ bool tl__dialect_uuid(tl_bytes text) {
     return text.n == 36;
 }
 
-/* No spaces, no control bytes, no bytes beyond ASCII. */
 static bool is_plain(tl_bytes text) {
-    for (size_t i = 0; i < text.n; i++)
-        if (text.p[i] <= ' ' || text.p[i] > '~')
-            return false;
-    return text.n > 0;
+    return text.n > 0 && tl__bytes_is_visible(text);
 }
 
 tl_bytes tl__dialect_number(const tl_dialect *d, tl_bytes text) {

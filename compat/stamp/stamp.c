@@ -274,7 +274,8 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 
 /* Is it an error of a command itself, with this text? */
 static bool is_error(const tl_event *e, const char *text) {
-    return !tl__from_script(e->reply->text) && tl__bytes_has(e->reply->text, text);
+    tl_bytes error = e->reply->text;
+    return !tl__from_script(error) && tl__bytes_has(error, text);
 }
 
 /* The server may have no EVAL: go on without. Whether it has WATCH is found out by using it. */

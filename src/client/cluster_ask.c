@@ -214,17 +214,11 @@ static bool is_replica(const tl_reply *role) {
 
 /* 0: it isn't told. */
 static uint64_t epoch_in(const tl_reply *info) {
-    static const char name[] = "cluster_my_epoch:";
-    tl_bytes text;
-    const char *at = tl__reply_text(info, &text) && text.n > 0
-                         ? memmem(text.p, text.n, name, sizeof name - 1)
-                         : NULL;
-    uint64_t epoch = 0;
-    if (!at)
-        return 0;
-    for (at += sizeof name - 1; at < text.p + text.n && *at >= '0' && *at <= '9'; at++)
-        epoch = epoch * 10 + (uint64_t)(*at - '0');
-    return epoch;
+    tl_bytes text = {0};
+    int64_t epoch;
+    (void)tl__reply_text(info, &text);
+    text = tl__bytes_after(text, "cluster_my_epoch:");
+    return tl__bytes_to_int(tl__bytes_take(&text, '\r'), &epoch) && epoch > 0 ? (uint64_t)epoch : 0;
 }
 
 /* It may have lost its place and got it back meanwhile, and what was answered be of before. Who has left since he was asked

@@ -244,10 +244,9 @@ static bool use_replicas(cluster *c) {
 }
 
 static void read_error(cluster *c, tl_bytes error) {
-    static const char disabled[] = "cluster support disabled";
     char words[TL_SITE_WORDS], shown[128];
     tl__bytes_print(shown, sizeof shown, error);
-    if (memmem(error.p, error.n, disabled, sizeof disabled - 1))
+    if (tl__bytes_has(error, "cluster support disabled"))
         (void)snprintf(words, sizeof words, "%s is no node of a cluster: give its URL as redis://",
                        c->asked_at.label);
     else if (tl__bytes_has_word(error, "NOAUTH"))

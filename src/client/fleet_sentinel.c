@@ -363,11 +363,9 @@ static void conclude(sentinels *all, tl_mono now) {
 /* "NAME HOST PORT HOST PORT": the former master and the new one. */
 static bool read_switch(tl_bytes text, tl_bytes word[SWITCH_WORDS]) {
     for (unsigned i = 0; i < SWITCH_WORDS; i++) {
-        const char *end = text.n ? memchr(text.p, ' ', text.n) : NULL;
-        word[i] = tl__bytes(text.p, end ? (size_t)(end - text.p) : text.n);
-        if (word[i].n == 0 || (!end && i + 1 < SWITCH_WORDS))
+        word[i] = tl__bytes_take(&text, ' ');
+        if (word[i].n == 0)
             return false;
-        text = end ? tl__bytes(end + 1, text.n - word[i].n - 1) : (tl_bytes){0};
     }
     return true;
 }

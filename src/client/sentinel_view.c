@@ -32,10 +32,8 @@ static bool read_port(const tl_reply *reply, uint16_t *ret) {
 }
 
 static bool is_no_such_master(const tl_reply *reply) {
-    static const char words[] = "No such master";
     return reply->type == TL_REPLY_NIL ||
-           (reply->type == TL_REPLY_ERROR &&
-            memmem(reply->text.p, reply->text.n, words, sizeof words - 1));
+           (reply->type == TL_REPLY_ERROR && tl__bytes_has(reply->text, "No such master"));
 }
 
 bool tl__sentinel_view_read(tl_sentinel_view *ret, const tl_reply *master, const tl_reply *address,

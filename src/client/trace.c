@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "wire/refusal.h"
 #include "wire/script.h"
 
 #define KEY_SHOWN 64
@@ -39,13 +40,6 @@ static double ms_between(tl_mono from, tl_mono to) {
 
 /* ---- what came ------------------------------------------------------------------------------- */
 
-/* Servers repeat the arguments of a command that they don't know. */
-static tl_bytes error_shown(tl_bytes error) {
-    static const char arguments[] = ", with args";
-    const char *end = memmem(error.p, error.n, arguments, sizeof arguments - 1);
-    return end ? tl__bytes(error.p, (size_t)(end - error.p)) : error;
-}
-
 /* The scripts answer with a status first, or behind the two numbers of TIME. */
 static bool has_status(const tl_reply *r, int64_t *ret) {
     if (tl__reply_int(tl__reply_item(r, 0), ret) && *ret > -STATUS_END && *ret < STATUS_END)
@@ -58,7 +52,7 @@ static void add_reply(told *t, const tl_reply *r) {
     switch (r->type) {
     case TL_REPLY_ERROR:
         add(t, "an error, ");
-        add_bytes(t, error_shown(r->text));
+        add_bytes(t, tl__refusal_own(r->text));
         break;
     case TL_REPLY_NIL: add(t, "nil"); break;
     case TL_REPLY_INT: add(t, "%lld", (long long)r->integer); break;

@@ -3,6 +3,36 @@
  */
 #include "ground/bytes.h"
 
+bool tl__bytes_starts(tl_bytes text, const char *with) {
+    size_t n = strlen(with);
+    return text.n >= n && memcmp(text.p, with, n) == 0;
+}
+
+tl_bytes tl__bytes_after(tl_bytes text, const char *part) {
+    size_t n = strlen(part);
+    const char *at = text.n ? memmem(text.p, text.n, part, n) : NULL;
+    return at ? tl__bytes(at + n, text.n - (size_t)(at - text.p) - n) : (tl_bytes){0};
+}
+
+tl_bytes tl__bytes_before(tl_bytes text, const char *part) {
+    tl_bytes rest = tl__bytes_after(text, part);
+    return rest.p ? tl__bytes(text.p, text.n - rest.n - strlen(part)) : text;
+}
+
+tl_bytes tl__bytes_take(tl_bytes *text, char end) {
+    const char *at = text->n ? memchr(text->p, end, text->n) : NULL;
+    tl_bytes taken = tl__bytes(text->p, at ? (size_t)(at - text->p) : text->n);
+    *text = at ? tl__bytes(at + 1, text->n - taken.n - 1) : (tl_bytes){0};
+    return taken;
+}
+
+bool tl__bytes_is_visible(tl_bytes text) {
+    for (size_t i = 0; i < text.n; i++)
+        if (text.p[i] <= ' ' || text.p[i] > '~')
+            return false;
+    return true;
+}
+
 #define SAFE_DIGITS 18 /* no number of so many overflows */
 
 /* Times and counts, which there are very many of: nothing but digits, few enough. */

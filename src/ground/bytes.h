@@ -29,10 +29,22 @@ static inline bool tl__bytes_eq(tl_bytes a, tl_bytes b) {
     return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
 }
 
-/** Does text contain the part, which is not empty? */
+bool tl__bytes_starts(tl_bytes text, const char *with);
+
+/** What follows the first `part` of text; p NULL: it isn't there. */
+tl_bytes tl__bytes_after(tl_bytes text, const char *part);
+/** What precedes it; all of text if it isn't there. */
+tl_bytes tl__bytes_before(tl_bytes text, const char *part);
+
 static inline bool tl__bytes_has(tl_bytes text, const char *part) {
-    return text.n > 0 && memmem(text.p, text.n, part, strlen(part)) != NULL;
+    return tl__bytes_after(text, part).p != NULL;
 }
+
+/** Take off what *text begins with, up to the first `end` and with it, or all of it; returned without the end. */
+tl_bytes tl__bytes_take(tl_bytes *text, char end);
+
+/** Has it neither spaces nor control nor non-ASCII characters? */
+bool tl__bytes_is_visible(tl_bytes text);
 
 /** Parse an optional minus and decimal digits, nothing else; false on any other byte or overflow. */
 bool tl__bytes_to_int(tl_bytes text, int64_t *ret);

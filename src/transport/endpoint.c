@@ -32,11 +32,6 @@ static bool bad(parse *p, const char *problem) {
     return false;
 }
 
-static bool starts(tl_bytes text, const char *with) {
-    size_t n = strlen(with);
-    return text.n >= n && memcmp(text.p, with, n) == 0;
-}
-
 /* Of a scheme, whose letters may be capital ones. */
 static bool starts_as(tl_bytes text, const char *scheme) {
     size_t n = strlen(scheme);
@@ -134,13 +129,12 @@ static bool parse_v6(parse *p, tl_bytes inside) {
     char address[INET6_ADDRSTRLEN];
     struct in6_addr binary;
     tl_bytes bare = cut(inside, "%", &zone);
-    if (zone.n > 0 && (!starts(zone, "%25") || zone.n == strlen("%25")))
+    if (zone.n > 0 && (!tl__bytes_starts(zone, "%25") || zone.n == strlen("%25")))
         return bad(p, "the zone of the IPv6 address is malformed: write [ADDRESS%25ZONE]");
     if (!decode(p, p->to->host, sizeof p->to->host, inside, "the host is too long"))
         return false;
-    for (const char *c = p->to->host; *c; c++)
-        if (*c <= ' ' || *c > '~')
-            return bad(p, "the zone of the IPv6 address is malformed");
+    if (!tl__bytes_is_visible(tl__bytes_of(p->to->host)))
+        return bad(p, "the zone of the IPv6 address is malformed");
     if (bare.n >= sizeof address)
         return bad(p, "what is in brackets must be an IPv6 address");
     memcpy(address, bare.p, bare.n);
@@ -201,7 +195,7 @@ static bool parse_db(parse *p, tl_bytes text) {
 static bool parse_query(parse *p, tl_bytes text) {
     if (text.n == 0)
         return true;
-    if (text.p[0] != '?' || !starts(after(text, 1), "db="))
+    if (text.p[0] != '?' || !tl__bytes_starts(after(text, 1), "db="))
         return bad(p, "after the path only ?db=NUMBER may follow");
     return parse_db(p, after(text, strlen("?db=")));
 }
@@ -230,7 +224,7 @@ static bool parse_tcp(parse *p, tl_bytes text) {
 /* After "unix:": //[login@]/path, or just /path. */
 static bool parse_unix(parse *p, tl_bytes text) {
     tl_bytes query;
-    if (starts(text, "//")) {
+    if (tl__bytes_starts(text, "//")) {
         tl_bytes authority = cut(after(text, 2), "/?#", &text);
         if (!take_login(p, &authority))
             return false;
@@ -250,7 +244,7 @@ static bool parse_local(parse *p, tl_bytes text) {
     tl_endpoint *e = p->to;
     tl_bytes rest;
     tl_bytes dir = cut(text, "?#", &rest);
-    if (starts(dir, "//"))
+    if (tl__bytes_starts(dir, "//"))
         return bad(p, "local: has no host: write local:/directory");
     if (rest.n > 0 || (dir.n > 0 && dir.p[0] != '/'))
         return bad(p, "after local: only a directory may follow, as in local:/var/lib/locks");
@@ -309,9 +303,8 @@ static bool parse_master(parse *p, tl_bytes text) {
     if (!decode(p, p->seeds->master, TL_MASTER_SIZE, name,
                 "the name of the master is longer than 63 bytes"))
         return false;
-    for (const char *c = p->seeds->master; *c; c++)
-        if (*c <= ' ' || *c > '~')
-            return bad(p, "the name of the master has spaces, control or non-ASCII characters");
+    if (!tl__bytes_is_visible(tl__bytes_of(p->seeds->master)))
+        return bad(p, "the name of the master has spaces, control or non-ASCII characters");
     return db.n <= 1 || parse_db(p, after(db, 1));
 }
 
@@ -479,20 +472,13 @@ static bool parse_scheme(parse *p, tl_bytes url) {
     return scheme->parse(p, after(url, strlen(scheme->name)));
 }
 
-static bool all_printable(tl_bytes url) {
-    for (size_t i = 0; i < url.n; i++)
-        if (url.p[i] <= ' ' || url.p[i] > '~')
-            return false;
-    return true;
-}
-
 static bool parse_url(parse *p, const char *url) {
     tl_bytes text = tl__bytes_of(url ? url : "");
     if (text.n == 0)
         return bad(p, "it is empty: give a server's, or local: for locks of this host only");
     if (text.n > URL_MAX)
         return bad(p, "it is longer than 65536 bytes");
-    if (!all_printable(text))
+    if (!tl__bytes_is_visible(text))
         return bad(p, "it has spaces, control or non-ASCII characters, which must be written as "
                       "%XX");
     return parse_scheme(p, text);

@@ -330,17 +330,14 @@ size_t tl__etcd_encode_watch(const tl_etcd_watched *watched, size_t count, const
 
 int tl__etcd_error(tl_bytes error, tl_bytes *ret_message) {
     static const char begin[] = TL_ETCD_ERROR;
-    size_t at = sizeof begin - 1, end = at;
     int64_t code;
     *ret_message = error;
-    if (error.n < at || memcmp(error.p, begin, at) != 0)
+    if (!tl__bytes_starts(error, begin))
         return -1;
-    while (end < error.n && error.p[end] != ' ')
-        end++;
-    if (!tl__bytes_to_int(tl__bytes(error.p + at, end - at), &code) || code < -1 || code > 16)
+    tl_bytes rest = tl__bytes(error.p + sizeof begin - 1, error.n - (sizeof begin - 1));
+    if (!tl__bytes_to_int(tl__bytes_take(&rest, ' '), &code) || code < -1 || code > 16)
         return -1;
-    end += end < error.n;
-    *ret_message = tl__bytes(error.p + end, error.n - end);
+    *ret_message = rest;
     return (int)code;
 }
 

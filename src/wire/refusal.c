@@ -13,23 +13,9 @@
 #define NAME_MAX 32 /* of a command, with its subcommand */
 #define SHA1_SIZE 40
 
-/* What follows `part` in the text; p NULL: it isn't there. */
-static tl_bytes after(tl_bytes text, const char *part) {
-    size_t n = strlen(part);
-    const char *at = text.n ? memmem(text.p, text.n, part, n) : NULL;
-    return at ? tl__bytes(at + n, text.n - (size_t)(at - text.p) - n) : (tl_bytes){0};
-}
-
-static bool starts(tl_bytes text, const char *with) {
-    size_t n = strlen(with);
-    return text.n >= n && memcmp(text.p, with, n) == 0;
-}
-
-/* A server that doesn't know a command repeats its arguments, a token perhaps: not for a log. */
-static tl_bytes own_words(tl_bytes error) {
-    static const char from[] = ", with args";
-    tl_bytes args = after(error, from);
-    return args.p ? tl__bytes(error.p, error.n - args.n - (sizeof from - 1)) : error;
+/* As one does that doesn't know the command. */
+tl_bytes tl__refusal_own(tl_bytes error) {
+    return tl__bytes_before(error, ", with args");
 }
 
 /* ---- which command ------------------------------------------------------------------------------ */
@@ -48,13 +34,9 @@ static tl_bytes name_at(tl_bytes text, char end) {
 }
 
 static tl_bytes line_of(tl_bytes text, int64_t number) {
-    const char *end = text.p + text.n, *at = text.p;
-    for (; number > 1 && at; number--) {
-        const char *feed = memchr(at, '\n', (size_t)(end - at));
-        at = feed ? feed + 1 : NULL;
-    }
-    const char *stop = at ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-    return at ? tl__bytes(at, (size_t)((stop ? stop : end) - at)) : (tl_bytes){0};
+    for (; number > 1 && text.n > 0; number--)
+        (void)tl__bytes_take(&text, '\n');
+    return tl__bytes_take(&text, '\n');
 }
 
 static tl_bytes digits_at(tl_bytes text) {
@@ -67,15 +49,16 @@ static tl_bytes digits_at(tl_bytes text) {
 /* "... script: SHA1, on @user_script:LINE."
  * before 7.0: "... (call to f_SHA1): @user_script:LINE: ..." */
 static tl_bytes called_in_script(tl_bytes error) {
-    tl_bytes sha1 = after(error, " script: ");
+    tl_bytes sha1 = tl__bytes_after(error, " script: ");
     int64_t line;
     if (!sha1.p)
-        sha1 = after(error, "(call to f_");
-    if (sha1.n < SHA1_SIZE || !tl__bytes_to_int(digits_at(after(sha1, "@user_script:")), &line))
+        sha1 = tl__bytes_after(error, "(call to f_");
+    if (sha1.n < SHA1_SIZE ||
+        !tl__bytes_to_int(digits_at(tl__bytes_after(sha1, "@user_script:")), &line))
         return (tl_bytes){0};
     for (tl_script s = 0; s < TL_SCRIPTS; s++)
         if (memcmp(sha1.p, tl__script_sha1(s).p, SHA1_SIZE) == 0)
-            return name_at(after(line_of(tl__script_text(s), line), "call('"), '\'');
+            return name_at(tl__bytes_after(line_of(tl__script_text(s), line), "call('"), '\'');
     return (tl_bytes){0};
 }
 
@@ -89,7 +72,8 @@ static tl_bytes called_at_end(tl_bytes error) {
 }
 
 static tl_bytes command_in(tl_bytes error) {
-    tl_bytes name = name_at(after(error, " run the '"), '\''); /* from 6.0; in scripts from 7.2 */
+    /* From 6.0; in scripts from 7.2. */
+    tl_bytes name = name_at(tl__bytes_after(error, " run the '"), '\'');
     if (GUARD(command_in_script) && name.n == 0)
         name = called_in_script(error);
     return name.n ? name : called_at_end(error);
@@ -123,8 +107,9 @@ static tl_bytes of_permission(char to[TL_REFUSAL_SIZE], tl_bytes error) {
 }
 
 bool tl__is_no_permission(tl_bytes error) {
-    tl_bytes own = own_words(error);
-    return starts(own, "NOPERM") || tl__bytes_has(own, "The user executing the script can't ") ||
+    tl_bytes own = tl__refusal_own(error);
+    return tl__bytes_starts(own, "NOPERM") ||
+           tl__bytes_has(own, "The user executing the script can't ") ||
            tl__bytes_has(own, "ACL failure in script");
 }
 
@@ -141,16 +126,16 @@ static tl_bytes of_elsewhere(char to[TL_REFUSAL_SIZE], tl_bytes error) {
 tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (tl__is_no_permission(error))
         return of_permission(to, error);
-    if (starts(error, "MOVED ") || starts(error, "ASK "))
+    if (tl__bytes_starts(error, "MOVED ") || tl__bytes_starts(error, "ASK "))
         return of_elsewhere(to, error);
-    tl_bytes words = own_words(error);
+    tl_bytes words = tl__refusal_own(error);
     if (tl__bytes_has(error, "wrong kind of value") && called_in_script(error).n > 0)
         words = TL_LITERAL(
             "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another "
             "type and not tidelock's: delete it");
     if (tl__bytes_has(error, "a non local key"))
         words = TL_LITERAL("a key's slot has no master, or is being moved");
-    if (starts(error, "WRONGPASS"))
+    if (tl__bytes_starts(error, "WRONGPASS"))
         words = TL_LITERAL("WRONGPASS: wrong user or password");
     if (tl__bytes_has(error, "Protocol error: unauthenticated ") ||
         tl__bytes_has(error, "ERR operation not permitted"))

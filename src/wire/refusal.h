@@ -9,6 +9,9 @@
 
 #define TL_REFUSAL_SIZE 200 /**< room for the words */
 
+/** What of an error is no argument that the server repeats, a token perhaps: such are not for a log. */
+tl_bytes tl__refusal_own(tl_bytes error);
+
 /** Is a permission of the user what is missing (NOPERM, and its like within a script)? */
 bool tl__is_no_permission(tl_bytes error);
 

@@ -8,12 +8,7 @@
 /* ---- places ------------------------------------------------------------------------------------ */
 
 static bool is_host(tl_bytes host) {
-    if (host.n == 0 || host.n > TL_NODE_NAME_MAX)
-        return false;
-    for (size_t i = 0; i < host.n; i++)
-        if (host.p[i] <= ' ' || host.p[i] > '~')
-            return false;
-    return true;
+    return host.n > 0 && host.n <= TL_NODE_NAME_MAX && tl__bytes_is_visible(host);
 }
 
 /* A node that is to go by its name says so, and has none. */
@@ -52,20 +47,12 @@ static tl_slot_node read_place(tl_bytes text) {
 
 /* ---- an error ---------------------------------------------------------------------------------- */
 
-static bool starts(tl_bytes text, tl_bytes with) {
-    return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
-}
-
 /* "SLOT HOST:PORT" */
 static void read_rest(tl_redirect *r, tl_bytes rest) {
     int64_t slot;
-    const char *space = rest.n ? memchr(rest.p, ' ', rest.n) : NULL;
-    if (!space)
+    if (!tl__bytes_to_int(tl__bytes_take(&rest, ' '), &slot) || slot < 0 || slot >= TL_SLOTS)
         return;
-    tl_bytes number = tl__bytes(rest.p, (size_t)(space - rest.p));
-    if (!tl__bytes_to_int(number, &slot) || slot < 0 || slot >= TL_SLOTS)
-        return;
-    tl_slot_node node = read_place(tl__bytes(space + 1, rest.n - number.n - 1));
+    tl_slot_node node = read_place(rest);
     if (GUARD(whole_redirection) && node.port == 0)
         return;
     r->slot = (uint16_t)slot;
@@ -81,14 +68,12 @@ tl_redirect tl__redirect_read(tl_bytes error) {
                 {"TRYAGAIN", TL_TRY_AGAIN},
                 {"CLUSTERDOWN", TL_CLUSTER_DOWN}};
     tl_redirect r = {.kind = TL_NOT_ELSEWHERE, .slot = TL_NOBODY};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        tl_bytes word = tl__bytes_of(rows[i].word);
-        if (!starts(error, word) || (error.n > word.n && error.p[word.n] != ' '))
-            continue;
-        r.kind = rows[i].kind;
-        if (error.n > word.n && (r.kind == TL_MOVED || r.kind == TL_ASK))
-            read_rest(&r, tl__bytes(error.p + word.n + 1, error.n - word.n - 1));
-    }
+    tl_bytes rest = error, word = tl__bytes_take(&rest, ' ');
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (tl__bytes_eq(word, tl__bytes_of(rows[i].word)))
+            r.kind = rows[i].kind;
+    if (r.kind == TL_MOVED || r.kind == TL_ASK)
+        read_rest(&r, rest);
     return r;
 }
 

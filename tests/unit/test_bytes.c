@@ -140,13 +140,6 @@ TEST(a_word_is_found_whole_or_not_at_all) {
     assert_true(has("BUSYGROUP or BUSY", "BUSY"));
 }
 
-TEST(a_part_is_found_anywhere) {
-    assert_true(tl__bytes_has(TL_LITERAL("unknown command"), "unknown command"));
-    assert_true(tl__bytes_has(TL_LITERAL("ERR unknown command 'x'"), "unknown command"));
-    assert_false(tl__bytes_has(tl__bytes("unknown command", 14), "unknown command"));
-    assert_false(tl__bytes_has((tl_bytes){0}, "x"));
-}
-
 TEST(words_are_taken_one_by_one_and_the_last_stays) {
     tl_bytes text = TL_LITERAL("host  42 demo");
     assert_true(tl__bytes_eq(tl__bytes_word(&text), TL_LITERAL("host")));
@@ -157,4 +150,53 @@ TEST(words_are_taken_one_by_one_and_the_last_stays) {
     assert_true(tl__bytes_eq(text, TL_LITERAL("demo")));
     text = (tl_bytes){0};
     assert_null(tl__bytes_word(&text).p);
+}
+
+static void check_bytes(tl_bytes found, const char *expected) {
+    if (!tl__bytes_eq(found, tl__bytes_of(expected)))
+        fail_msg("'%.*s' is not '%s'", (int)found.n, found.p ? found.p : "", expected);
+}
+
+TEST(a_text_begins_with_another_that_is_no_longer) {
+    assert_true(tl__bytes_starts(TL_LITERAL("MOVED 5"), "MOVED "));
+    assert_true(tl__bytes_starts(TL_LITERAL("ASK"), "ASK"));
+    assert_false(tl__bytes_starts(TL_LITERAL("AS"), "ASK"));
+    assert_false(tl__bytes_starts(TL_LITERAL(" ASK"), "ASK"));
+    assert_false(tl__bytes_starts((tl_bytes){0}, "ASK"));
+}
+
+TEST(what_precedes_and_follows_the_first_of_a_part_is_found) {
+    tl_bytes text = TL_LITERAL("a, b, c");
+    check_bytes(tl__bytes_after(text, ", "), "b, c");
+    check_bytes(tl__bytes_before(text, ", "), "a");
+    check_bytes(tl__bytes_before(text, "a"), "");
+    check_bytes(tl__bytes_before(text, "; "), "a, b, c");
+    assert_non_null(tl__bytes_after(text, "c").p);
+    assert_int_equal(tl__bytes_after(text, "c").n, 0);
+    assert_null(tl__bytes_after(text, "; ").p);
+    assert_null(tl__bytes_after((tl_bytes){0}, "a").p);
+    assert_true(tl__bytes_has(text, "b, "));
+    assert_true(tl__bytes_has(tl__bytes("a\0b", 3), "b"));
+    assert_false(tl__bytes_has(tl__bytes("abc", 2), "c"));
+}
+
+TEST(words_are_taken_off_one_by_one) {
+    tl_bytes text = TL_LITERAL("one  three");
+    check_bytes(tl__bytes_take(&text, ' '), "one");
+    check_bytes(tl__bytes_take(&text, ' '), "");
+    check_bytes(text, "three");
+    check_bytes(tl__bytes_take(&text, ' '), "three");
+    check_bytes(tl__bytes_take(&text, ' '), "");
+    text = TL_LITERAL("end\n");
+    check_bytes(tl__bytes_take(&text, '\n'), "end");
+    assert_int_equal(text.n, 0);
+}
+
+TEST(visible_is_ascii_that_leaves_ink) {
+    assert_true(tl__bytes_is_visible(TL_LITERAL("!~Az09")));
+    assert_true(tl__bytes_is_visible((tl_bytes){0}));
+    const char *const invisible[] = {"a b", "\t", "\x7f", "\x80", "\xff", "a\n"};
+    for (size_t i = 0; i < sizeof invisible / sizeof *invisible; i++)
+        assert_false(tl__bytes_is_visible(tl__bytes_of(invisible[i])));
+    assert_false(tl__bytes_is_visible(tl__bytes("a\0", 2)));
 }
