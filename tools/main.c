@@ -11,7 +11,7 @@
 #include "base/signals.h"
 #include "base/tool.h"
 
-static int help(const server *s, const void *options, const operands *args);
+static int help(const server *where, const void *options, const operands *args);
 
 static const opt no_options[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
 
@@ -97,24 +97,24 @@ static void print_notes(const char *at) {
     }
 }
 
-static void command_help(const command *c) {
-    opt_print(stdout, printf("usage: tidelock %s ", c->name), c->usage);
-    printf("\n%s\n", c->help);
-    if (c->options[0].name) {
+static void command_help(const command *command) {
+    opt_print(stdout, printf("usage: tidelock %s ", command->name), command->usage);
+    printf("\n%s\n", command->help);
+    if (command->options[0].name) {
         printf("\n");
-        opt_help(c->options, stdout);
+        opt_help(command->options, stdout);
     }
-    if (c->legacy) {
+    if (command->legacy) {
         printf("\n");
-        opt_help(c->legacy->options, stdout);
+        opt_help(command->legacy->options, stdout);
     }
-    if (!c->local) {
+    if (!command->local) {
         printf("\nFor every command:\n");
         opt_help(global_options, stdout);
     }
-    if (c->notes) {
+    if (command->notes) {
         printf("\n");
-        print_notes(c->notes);
+        print_notes(command->notes);
     }
 }
 
@@ -128,12 +128,12 @@ static void line_of(const char *command, const char *after, int len, const char 
 }
 
 /* What may follow a command, in its usage: "a|b|c d|e", where d or e follow c; "| skew report FILE...". */
-static void print_words(const command *c) {
+static void print_words(const command *command) {
     char after[32] = "-", other[32];
-    const char *at = c->usage;
+    const char *at = command->usage;
     int len = 0;
 
-    (void)snprintf(other, sizeof other, "| %s ", c->name);
+    (void)snprintf(other, sizeof other, "| %s ", command->name);
     const char *second = strstr(at, other);
     if (second)
         at = second + strlen(other);
@@ -143,7 +143,7 @@ static void print_words(const command *c) {
             continue;
         if (*at == '[')
             continue;
-        line_of(c->name, after, len, at);
+        line_of(command->name, after, len, at);
         const char *last = at + len;
         while (last > at && last[-1] != '|')
             last--;
@@ -183,64 +183,65 @@ static const help_topic *find_topic(const char *name) {
     return strcmp(name, options_topic.name) == 0 ? &options_topic : NULL;
 }
 
-static int help(const server *s, const void *options, const operands *args) {
-    (void)s;
+static int help(const server *where, const void *options, const operands *args) {
+    (void)where;
     (void)options;
     if (args->count == 0) {
         overview(stdout);
         return flushed();
     }
     const help_topic *topic = find_topic(args->word[0]);
-    const command *c = find_command(args->word[0]);
-    if (!c && topic) {
+    const command *command = find_command(args->word[0]);
+    if (!command && topic) {
         int status = topic->print();
         return status ? status : flushed();
     }
-    if (!c)
+    if (!command)
         return fail(STATUS_USAGE, "help: no such command; see: tidelock help");
-    command_help(c);
+    command_help(command);
     return flushed();
 }
 
 /* The first word of the usage that was not given; what is in brackets need not be. */
-static const char *missing(const command *c, const operands *args, int *ret_len) {
-    const char *at = c->usage;
+static const char *missing(const command *command, const operands *args, int *ret_len) {
+    const char *at = command->usage;
     int left = args->count;
 
     for (;; at += *ret_len, at += strspn(at, " ")) {
         *ret_len = (int)strcspn(at, " ");
-        bool counts = *at != '[' && !(c->runs && strncmp(at, "--", (size_t)*ret_len) == 0);
+        bool counts = *at != '[' && !(command->runs && strncmp(at, "--", (size_t)*ret_len) == 0);
         if (*ret_len == 0 || (counts && left-- == 0))
             return at;
     }
 }
 
-static int check_args(const command *c, const operands *args) {
+static int check_args(const command *command, const operands *args) {
     int len = 0;
 
-    if (args->count < c->args_min || (c->runs && (!args->command || !args->command[0]))) {
-        const char *word = missing(c, args, &len);
-        return fail(STATUS_USAGE, "%s: %.*s is missing: tidelock %s %s", c->name, len, word,
-                    c->name, c->usage);
+    if (args->count < command->args_min ||
+        (command->runs && (!args->command || !args->command[0]))) {
+        const char *word = missing(command, args, &len);
+        return fail(STATUS_USAGE, "%s: %.*s is missing: tidelock %s %s", command->name, len, word,
+                    command->name, command->usage);
     }
-    if (args->count > c->args_max)
-        return fail(STATUS_USAGE, "%s: too many arguments: tidelock %s %s", c->name, c->name,
-                    c->usage);
+    if (args->count > command->args_max)
+        return fail(STATUS_USAGE, "%s: too many arguments: tidelock %s %s", command->name,
+                    command->name, command->usage);
     return 0;
 }
 
-static int call(const command *c, const global_args *globals, const void *options,
+static int call(const command *command, const global_args *globals, const void *options,
                 const void *legacy, const operands *args) {
-    server s = {.url = NULL};
-    int status = c->local ? 0 : server_find(globals, &s);
+    server where = {.url = NULL};
+    int status = command->local ? 0 : server_find(globals, &where);
 
     if (status)
         return status;
-    s.legacy = legacy;
-    status = check_args(c, args);
+    where.legacy = legacy;
+    status = check_args(command, args);
     if (status == 0)
-        status = c->function(&s, options, args);
-    server_forget(&s);
+        status = command->function(&where, options, args);
+    server_forget(&where);
     return status;
 }
 
@@ -253,15 +254,15 @@ static void *make_room(const void *defaults, size_t size) {
     return values;
 }
 
-static int run_with(const command *c, global_args *globals, int argc, char **argv, void *options,
-                    void *legacy) {
+static int run_with(const command *command, global_args *globals, int argc, char **argv,
+                    void *options, void *legacy) {
     operands args;
-    opt_tables tables = {.who = c->name, .runs = c->runs};
+    opt_tables tables = {.who = command->name, .runs = command->runs};
     int n = 0;
 
-    tables.filled[n++] = (opt_filled){c->options, options};
-    if (c->legacy)
-        tables.filled[n++] = (opt_filled){c->legacy->options, legacy};
+    tables.filled[n++] = (opt_filled){command->options, options};
+    if (command->legacy)
+        tables.filled[n++] = (opt_filled){command->legacy->options, legacy};
     tables.filled[n] = (opt_filled){global_options, globals};
     int status = opt_parse(&tables, argc, argv, &args);
     if (status)
@@ -269,16 +270,17 @@ static int run_with(const command *c, global_args *globals, int argc, char **arg
     if (globals->version)
         return version();
     if (!globals->help)
-        return call(c, globals, options, legacy, &args);
-    command_help(c);
+        return call(command, globals, options, legacy, &args);
+    command_help(command);
     return flushed();
 }
 
-static int run_command(const command *c, global_args *globals, int argc, char **argv) {
-    void *options = make_room(c->defaults, c->size);
-    void *legacy = c->legacy ? make_room(c->legacy->defaults, c->legacy->size) : NULL;
-    int status = options && (legacy || !c->legacy)
-                     ? run_with(c, globals, argc, argv, options, legacy)
+static int run_command(const command *command, global_args *globals, int argc, char **argv) {
+    void *options = make_room(command->defaults, command->size);
+    void *legacy = command->legacy ? make_room(command->legacy->defaults, command->legacy->size)
+                                   : NULL;
+    int status = options && (legacy || !command->legacy)
+                     ? run_with(command, globals, argc, argv, options, legacy)
                      : fail(STATUS_INTERNAL, "out of memory");
 
     free(options);
@@ -320,12 +322,12 @@ static int tool(int argc, char **argv) {
     }
     if (rest.count == 0)
         return fail(STATUS_USAGE, "no command was given; see: tidelock help");
-    const command *c = find_command(rest.word[0]);
-    if (!c)
+    const command *command = find_command(rest.word[0]);
+    if (!command)
         return fail(STATUS_USAGE, "unknown command%s%.40s; see: tidelock help",
                     strchr(rest.word[0], ':') ? "" : " ",
                     strchr(rest.word[0], ':') ? "" : rest.word[0]);
-    return run_command(c, &globals, rest.count - 1, rest.word + 1);
+    return run_command(command, &globals, rest.count - 1, rest.word + 1);
 }
 
 #define LAST_WORDS_MS 1000 /* for what is still to be written, should nobody read stderr */

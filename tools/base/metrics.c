@@ -11,8 +11,9 @@
 
 /* ---- the format ------------------------------------------------------------------------------ */
 
-void metrics_head(const metrics *m, const char *name, const char *type, const char *help) {
-    (void)fprintf(m->out, "# HELP tidelock_%s %s\n# TYPE tidelock_%s %s\n", name, help, name, type);
+void metrics_head(const metrics *metrics, const char *name, const char *type, const char *help) {
+    (void)fprintf(metrics->out, "# HELP tidelock_%s %s\n# TYPE tidelock_%s %s\n", name, help, name,
+                  type);
 }
 
 static void put_value(FILE *out, const char *text) {
@@ -36,23 +37,24 @@ static void put_label(FILE *out, const metrics_label *label, const char *before)
     json_decref(text);
 }
 
-static void begin_line(const metrics *m, const char *name, const metrics_label *label) {
+static void begin_line(const metrics *metrics, const char *name, const metrics_label *label) {
     const char *before = "{";
-    (void)fprintf(m->out, "tidelock_%s", name);
-    for (int i = 0; i < METRICS_LABELS_MAX && m->label[i].name; i++) {
-        put_label(m->out, &m->label[i], before);
+    (void)fprintf(metrics->out, "tidelock_%s", name);
+    for (int i = 0; i < METRICS_LABELS_MAX && metrics->label[i].name; i++) {
+        put_label(metrics->out, &metrics->label[i], before);
         before = ",";
     }
     if (label) {
-        put_label(m->out, label, before);
+        put_label(metrics->out, label, before);
         before = ",";
     }
-    (void)fputs(*before == ',' ? "} " : " ", m->out);
+    (void)fputs(*before == ',' ? "} " : " ", metrics->out);
 }
 
-void metrics_int(const metrics *m, const char *name, const metrics_label *label, int64_t value) {
-    begin_line(m, name, label);
-    (void)fprintf(m->out, "%" PRId64 "\n", value);
+void metrics_int(const metrics *metrics, const char *name, const metrics_label *label,
+                 int64_t value) {
+    begin_line(metrics, name, label);
+    (void)fprintf(metrics->out, "%" PRId64 "\n", value);
 }
 
 static void put_seconds(FILE *out, int64_t us) {
@@ -60,31 +62,32 @@ static void put_seconds(FILE *out, int64_t us) {
     (void)fprintf(out, "%s%" PRIu64 ".%06" PRIu64, us < 0 ? "-" : "", n / US_PER_S, n % US_PER_S);
 }
 
-void metrics_seconds(const metrics *m, const char *name, const metrics_label *label, int64_t us) {
-    begin_line(m, name, label);
-    put_seconds(m->out, us);
-    (void)fputc('\n', m->out);
+void metrics_seconds(const metrics *metrics, const char *name, const metrics_label *label,
+                     int64_t us) {
+    begin_line(metrics, name, label);
+    put_seconds(metrics->out, us);
+    (void)fputc('\n', metrics->out);
 }
 
 /* ---- a client -------------------------------------------------------------------------------- */
 
-static void put_counter(const metrics *m, const char *name, const char *help, uint64_t n) {
-    metrics_head(m, name, "counter", help);
-    metrics_int(m, name, NULL, (int64_t)n);
+static void put_counter(const metrics *metrics, const char *name, const char *help, uint64_t n) {
+    metrics_head(metrics, name, "counter", help);
+    metrics_int(metrics, name, NULL, (int64_t)n);
 }
 
 /* Success is always there, so that a rate can be had; of failures those that there were. */
-static void put_results(const metrics *m, const char *name, const char *help,
+static void put_results(const metrics *metrics, const char *name, const char *help,
                         const uint64_t results[TL_STATS_RESULTS]) {
-    metrics_head(m, name, "counter", help);
+    metrics_head(metrics, name, "counter", help);
     for (int i = 0; i < TL_STATS_RESULTS; i++) {
         const metrics_label result = {"result", tl_err_name((tl_err)i)};
         if (i == TL_OK || results[i] > 0)
-            metrics_int(m, name, &result, (int64_t)results[i]);
+            metrics_int(metrics, name, &result, (int64_t)results[i]);
     }
 }
 
-static void put_losses(const metrics *m, const tl_stats *s) {
+static void put_losses(const metrics *metrics, const tl_stats *stats) {
     static const struct {
         tl_lost_why why;
         const char *cause;
@@ -92,19 +95,19 @@ static void put_losses(const metrics *m, const tl_stats *s) {
                 {TL_LOST_TAKEN, "taken"},
                 {TL_LOST_GONE, "gone"},
                 {TL_LOST_MAX_HOLD, "max_hold"}};
-    metrics_head(m, "losses_total", "counter",
+    metrics_head(metrics, "losses_total", "counter",
                  "Locks that were lost while they were held, by cause.");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const metrics_label cause = {"cause", rows[i].cause};
-        metrics_int(m, "losses_total", &cause, (int64_t)s->lost[rows[i].why]);
+        metrics_int(metrics, "losses_total", &cause, (int64_t)stats->lost[rows[i].why]);
     }
 }
 
-static void put_durations(const metrics *m, const char *name, const char *help,
-                          const tl_durations *d) {
+static void put_durations(const metrics *metrics, const char *name, const char *help,
+                          const tl_durations *durations) {
     char line[64];
     uint64_t sum = 0;
-    metrics_head(m, name, "histogram", help);
+    metrics_head(metrics, name, "histogram", help);
     (void)snprintf(line, sizeof line, "%s_bucket", name);
     for (int i = 0; i < TL_STATS_BUCKETS; i++) {
         char end[32] = "+Inf";
@@ -112,40 +115,43 @@ static void put_durations(const metrics *m, const char *name, const char *help,
             (void)snprintf(end, sizeof end, "%" PRId64 ".%06" PRId64,
                            TL_STATS_BUCKET_US(i) / US_PER_S, TL_STATS_BUCKET_US(i) % US_PER_S);
         const metrics_label le = {"le", end};
-        sum += d->bucket[i];
-        metrics_int(m, line, &le, (int64_t)sum);
+        sum += durations->bucket[i];
+        metrics_int(metrics, line, &le, (int64_t)sum);
     }
     (void)snprintf(line, sizeof line, "%s_sum", name);
-    metrics_seconds(m, line, NULL, (int64_t)d->sum_us);
+    metrics_seconds(metrics, line, NULL, (int64_t)durations->sum_us);
     (void)snprintf(line, sizeof line, "%s_count", name);
-    metrics_int(m, line, NULL, (int64_t)sum);
+    metrics_int(metrics, line, NULL, (int64_t)sum);
 }
 
-static void put_clock(const metrics *m, const tl_stats *s) {
-    if (s->clocks == 0)
+static void put_clock(const metrics *metrics, const tl_stats *stats) {
+    if (stats->clocks == 0)
         return;
     metrics_head(
-        m, "clock_offset_seconds", "gauge",
+        metrics, "clock_offset_seconds", "gauge",
         "The server's clock less this host's, as last told; of several the one furthest off.");
-    metrics_seconds(m, "clock_offset_seconds", NULL, s->clock_offset_us);
-    metrics_head(m, "clock_width_seconds", "gauge",
+    metrics_seconds(metrics, "clock_offset_seconds", NULL, stats->clock_offset_us);
+    metrics_head(metrics, "clock_width_seconds", "gauge",
                  "The offset is at most half of this from the truth.");
-    metrics_seconds(m, "clock_width_seconds", NULL, s->clock_width_us);
+    metrics_seconds(metrics, "clock_width_seconds", NULL, stats->clock_width_us);
 }
 
-void metrics_client(const metrics *m, const tl_stats *s) {
-    put_results(m, "acquires_total", "Calls that acquire, by result.", s->acquires);
-    put_results(m, "releases_total", "Calls that release, by result.", s->releases);
-    put_counter(m, "waited_total", "Acquisitions that found the lock held at first.", s->waited);
-    put_counter(m, "renewals_total", "Renewals that succeeded.", s->renewals);
-    put_counter(m, "renewals_failed_total", "Renewals that failed, and were tried again.",
-                s->renewals_failed);
-    put_counter(m, "at_risk_total", "How often a lock was at risk.", s->at_risk);
-    put_losses(m, s);
-    put_counter(m, "connections_total", "Connections that were made to servers.", s->connections);
-    put_counter(m, "requests_unanswered_total", "Requests that were not answered in time.",
-                s->unanswered);
-    put_durations(m, "round_trip_seconds", "From a request to its answer.", &s->round_trips);
-    put_durations(m, "wait_seconds", "From the call until the lock was held.", &s->wait);
-    put_clock(m, s);
+void metrics_client(const metrics *metrics, const tl_stats *stats) {
+    put_results(metrics, "acquires_total", "Calls that acquire, by result.", stats->acquires);
+    put_results(metrics, "releases_total", "Calls that release, by result.", stats->releases);
+    put_counter(metrics, "waited_total", "Acquisitions that found the lock held at first.",
+                stats->waited);
+    put_counter(metrics, "renewals_total", "Renewals that succeeded.", stats->renewals);
+    put_counter(metrics, "renewals_failed_total", "Renewals that failed, and were tried again.",
+                stats->renewals_failed);
+    put_counter(metrics, "at_risk_total", "How often a lock was at risk.", stats->at_risk);
+    put_losses(metrics, stats);
+    put_counter(metrics, "connections_total", "Connections that were made to servers.",
+                stats->connections);
+    put_counter(metrics, "requests_unanswered_total", "Requests that were not answered in time.",
+                stats->unanswered);
+    put_durations(metrics, "round_trip_seconds", "From a request to its answer.",
+                  &stats->round_trips);
+    put_durations(metrics, "wait_seconds", "From the call until the lock was held.", &stats->wait);
+    put_clock(metrics, stats);
 }

@@ -24,14 +24,16 @@ typedef struct {
 } metrics;
 
 /** Before the values of a metric: "tidelock_" NAME, what it is, "gauge", "counter" or "histogram". */
-void metrics_head(const metrics *m, const char *name, const char *type, const char *help);
+void metrics_head(const metrics *metrics, const char *name, const char *type, const char *help);
 
 /** A value; `label` is one more, with text of our own, or NULL. */
-void metrics_int(const metrics *m, const char *name, const metrics_label *label, int64_t value);
+void metrics_int(const metrics *metrics, const char *name, const metrics_label *label,
+                 int64_t value);
 /** The same of seconds, from microseconds. */
-void metrics_seconds(const metrics *m, const char *name, const metrics_label *label, int64_t us);
+void metrics_seconds(const metrics *metrics, const char *name, const metrics_label *label,
+                     int64_t us);
 
 /** All that a client has counted. */
-void metrics_client(const metrics *m, const tl_stats *stats);
+void metrics_client(const metrics *metrics, const tl_stats *stats);
 
 #endif

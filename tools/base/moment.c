@@ -78,14 +78,14 @@ moments moment_all(void) {
     moments best = {0};
 
     for (int i = 0; i < 5; i++) {
-        moments m;
-        m.before_ns = read_ns(CLOCK_BOOTTIME);
+        moments moments;
+        moments.before_ns = read_ns(CLOCK_BOOTTIME);
         int64_t wall = read_ns(CLOCK_REALTIME);
-        m.monotonic_ns = read_ns(CLOCK_MONOTONIC);
-        m.after_ns = read_ns(CLOCK_BOOTTIME);
-        m.wall_us = wall / 1000 - (wall % 1000 < 0);
-        if (i == 0 || m.after_ns - m.before_ns < best.after_ns - best.before_ns)
-            best = m;
+        moments.monotonic_ns = read_ns(CLOCK_MONOTONIC);
+        moments.after_ns = read_ns(CLOCK_BOOTTIME);
+        moments.wall_us = wall / 1000 - (wall % 1000 < 0);
+        if (i == 0 || moments.after_ns - moments.before_ns < best.after_ns - best.before_ns)
+            best = moments;
         if (best.after_ns - best.before_ns < 5000)
             break;
     }
@@ -105,15 +105,15 @@ kernel_clock moment_kernel_says(int (*ask)(struct timex *)) {
     long ticks = sysconf(_SC_CLK_TCK) > 0 ? sysconf(_SC_CLK_TCK) : 100;
     /* a tick more or less in each of the ticks of a second; the frequency counts in 1/65536 ppm */
     int64_t ppm = (t.tick - 1000000 / ticks) * ticks + t.freq / 65536;
-    kernel_clock k = {.known = true,
-                      .synchronised = state != TIME_ERROR && !(t.status & STA_UNSYNC),
-                      .leaping = state != TIME_OK && state != TIME_ERROR,
-                      .max_error_us = t.maxerror};
+    kernel_clock kernel = {.known = true,
+                           .synchronised = state != TIME_ERROR && !(t.status & STA_UNSYNC),
+                           .leaping = state != TIME_OK && state != TIME_ERROR,
+                           .max_error_us = t.maxerror};
     if (llabs(ppm) > NORMAL_PPM)
-        k.slew_ppm = llabs(ppm) > SLEW_PPM ? (int32_t)llabs(ppm) : SLEW_PPM;
+        kernel.slew_ppm = llabs(ppm) > SLEW_PPM ? (int32_t)llabs(ppm) : SLEW_PPM;
     else if (t.offset != 0 || llabs(ppm) > CRYSTAL_PPM)
-        k.slew_ppm = NORMAL_PPM;
-    return k;
+        kernel.slew_ppm = NORMAL_PPM;
+    return kernel;
 }
 
 kernel_clock moment_kernel(void) {

@@ -19,16 +19,16 @@ typedef struct {
     const char *value; /* NULL: none yet */
 } found;
 
-static int refuse(const opt_tables *t, const char *what, const char *why) {
-    if (t->who)
-        return fail(STATUS_USAGE, "%s: %s: %s", t->who, what, why);
+static int refuse(const opt_tables *tables, const char *what, const char *why) {
+    if (tables->who)
+        return fail(STATUS_USAGE, "%s: %s: %s", tables->who, what, why);
     return fail(STATUS_USAGE, "%s: %s", what, why);
 }
 
-static int unknown(const opt_tables *t, const char *shown) {
-    if (t->who)
-        return fail(STATUS_USAGE, "%s: unknown option %s; see: tidelock help %s", t->who, shown,
-                    t->who);
+static int unknown(const opt_tables *tables, const char *shown) {
+    if (tables->who)
+        return fail(STATUS_USAGE, "%s: unknown option %s; see: tidelock help %s", tables->who,
+                    shown, tables->who);
     return fail(STATUS_USAGE, "unknown option %s; see: tidelock help", shown);
 }
 
@@ -44,39 +44,40 @@ static const opt *row_of(const opt *table, char letter, const char *name, size_t
     return NULL;
 }
 
-static bool find(const opt_tables *t, char letter, const char *name, size_t name_len, found *f) {
-    for (const opt_filled *at = t->filled; at->table; at++) {
-        f->row = row_of(at->table, letter, name, name_len);
-        f->values = at->values;
-        if (f->row)
+static bool find(const opt_tables *tables, char letter, const char *name, size_t name_len,
+                 found *found) {
+    for (const opt_filled *at = tables->filled; at->table; at++) {
+        found->row = row_of(at->table, letter, name, name_len);
+        found->values = at->values;
+        if (found->row)
             return true;
     }
     return false;
 }
 
-static int number(const opt_tables *t, const found *f, int *ret) {
+static int number(const opt_tables *tables, const found *found, int *ret) {
     char why[64];
     char *end;
 
     errno = 0;
-    long n = strtol(f->value, &end, 10);
-    if (end == f->value || *end || errno || n < f->row->min || n > f->row->max) {
-        (void)snprintf(why, sizeof why, "a number from %d to %d is needed", f->row->min,
-                       f->row->max);
-        return refuse(t, f->shown, why);
+    long n = strtol(found->value, &end, 10);
+    if (end == found->value || *end || errno || n < found->row->min || n > found->row->max) {
+        (void)snprintf(why, sizeof why, "a number from %d to %d is needed", found->row->min,
+                       found->row->max);
+        return refuse(tables, found->shown, why);
     }
     *ret = (int)n;
     return 0;
 }
 
-static int choice(const opt_tables *t, const found *f, int *ret) {
-    size_t len = strlen(f->value);
-    const char *word = f->row->arg;
+static int choice(const opt_tables *tables, const found *found, int *ret) {
+    size_t len = strlen(found->value);
+    const char *word = found->row->arg;
     char why[128];
 
     for (int i = 0;; i++) {
         size_t word_len = strcspn(word, "|");
-        if (len == word_len && memcmp(word, f->value, len) == 0) {
+        if (len == word_len && memcmp(word, found->value, len) == 0) {
             *ret = i;
             return 0;
         }
@@ -84,27 +85,27 @@ static int choice(const opt_tables *t, const found *f, int *ret) {
             break;
         word += word_len + 1;
     }
-    (void)snprintf(why, sizeof why, "one of %s is needed", f->row->arg);
-    return refuse(t, f->shown, why);
+    (void)snprintf(why, sizeof why, "one of %s is needed", found->row->arg);
+    return refuse(tables, found->shown, why);
 }
 
-static int duration(const opt_tables *t, const found *f, int64_t *ret) {
+static int duration(const opt_tables *tables, const found *found, int64_t *ret) {
     char why[DURATION_WHY];
     char what[128];
-    int64_t ms = duration_parse(f->value, why);
+    int64_t ms = duration_parse(found->value, why);
 
     if (ms < 0) {
-        (void)snprintf(what, sizeof what, "%s %.40s", f->shown, f->value);
-        return refuse(t, what, why);
+        (void)snprintf(what, sizeof what, "%s %.40s", found->shown, found->value);
+        return refuse(tables, what, why);
     }
     *ret = ms;
     return 0;
 }
 
-static int collect(const opt_tables *t, const found *f, opt_texts *ret) {
+static int collect(const opt_tables *tables, const found *found, opt_texts *ret) {
     if (ret->count == OPT_TEXTS_MAX)
-        return refuse(t, f->shown, "at most 32 of them");
-    ret->text[ret->count++] = f->value;
+        return refuse(tables, found->shown, "at most 32 of them");
+    ret->text[ret->count++] = found->value;
     return 0;
 }
 
@@ -117,69 +118,69 @@ static bool takes_none(const opt *row) {
     return is_bare(row) || row->kind == OPT_EVERY || row->kind == OPT_MAYBE;
 }
 
-static int store(const opt_tables *t, const found *f) {
-    void *at = (char *)f->values + f->row->offset;
+static int store(const opt_tables *tables, const found *found) {
+    void *at = (char *)found->values + found->row->offset;
 
-    switch (f->row->kind) {
+    switch (found->row->kind) {
     case OPT_FLAG: *(bool *)at = true; return 0;
     case OPT_COUNT: ++*(int *)at; return 0;
-    case OPT_TEXT: *(const char **)at = f->value; return 0;
-    case OPT_DURATION: return duration(t, f, at);
+    case OPT_TEXT: *(const char **)at = found->value; return 0;
+    case OPT_DURATION: return duration(tables, found, at);
     case OPT_EVERY:
-        if (f->value)
-            return duration(t, f, at);
-        *(int64_t *)at = f->row->min;
+        if (found->value)
+            return duration(tables, found, at);
+        *(int64_t *)at = found->row->min;
         return 0;
-    case OPT_MAYBE: *(const char **)at = f->value ? f->value : ""; return 0;
-    case OPT_TEXTS: return collect(t, f, at);
-    case OPT_NUMBER: return number(t, f, at);
-    case OPT_CHOICE: return choice(t, f, at);
+    case OPT_MAYBE: *(const char **)at = found->value ? found->value : ""; return 0;
+    case OPT_TEXTS: return collect(tables, found, at);
+    case OPT_NUMBER: return number(tables, found, at);
+    case OPT_CHOICE: return choice(tables, found, at);
     case OPT_HEADING: break;
     }
     return 0;
 }
 
 /* Give the option its value, from the argument after it where it has none of its own. */
-static int finish(const opt_tables *t, found *f, int argc, char **argv, int *at) {
+static int finish(const opt_tables *tables, found *found, int argc, char **argv, int *at) {
     char why[160];
 
-    if (is_bare(f->row) && f->value)
-        return refuse(t, f->shown, "takes no value");
-    if (!takes_none(f->row) && !f->value) {
+    if (is_bare(found->row) && found->value)
+        return refuse(tables, found->shown, "takes no value");
+    if (!takes_none(found->row) && !found->value) {
         if (*at + 1 >= argc) {
-            (void)snprintf(why, sizeof why, "its value is missing: %s %.40s", f->shown,
-                           f->row->arg);
-            return refuse(t, f->shown, why);
+            (void)snprintf(why, sizeof why, "its value is missing: %s %.40s", found->shown,
+                           found->row->arg);
+            return refuse(tables, found->shown, why);
         }
-        f->value = argv[++*at];
+        found->value = argv[++*at];
     }
-    return store(t, f);
+    return store(tables, found);
 }
 
-static int long_option(const opt_tables *t, int argc, char **argv, int *at) {
+static int long_option(const opt_tables *tables, int argc, char **argv, int *at) {
     const char *name = argv[*at] + 2;
     size_t len = strcspn(name, "=");
-    found f = {.value = name[len] ? name + len + 1 : NULL};
+    found found = {.value = name[len] ? name + len + 1 : NULL};
 
-    (void)snprintf(f.shown, sizeof f.shown, "--%.*s", len > 40 ? 40 : (int)len, name);
-    if (!find(t, 0, name, len, &f))
-        return unknown(t, f.shown);
-    return finish(t, &f, argc, argv, at);
+    (void)snprintf(found.shown, sizeof found.shown, "--%.*s", len > 40 ? 40 : (int)len, name);
+    if (!find(tables, 0, name, len, &found))
+        return unknown(tables, found.shown);
+    return finish(tables, &found, argc, argv, at);
 }
 
 /* One or more letters; one that takes a value takes the rest of the argument, if there is any. */
-static int letters(const opt_tables *t, int argc, char **argv, int *at) {
+static int letters(const opt_tables *tables, int argc, char **argv, int *at) {
     int status = 0;
 
     for (const char *p = argv[*at] + 1; *p && status == 0; p++) {
-        found f = {.value = NULL};
-        (void)snprintf(f.shown, sizeof f.shown, "-%c", *p);
-        if (!find(t, *p, NULL, 0, &f))
-            return unknown(t, f.shown);
-        if (!is_bare(f.row) && p[1])
-            f.value = p + 1;
-        status = finish(t, &f, argc, argv, at);
-        if (!is_bare(f.row))
+        found found = {.value = NULL};
+        (void)snprintf(found.shown, sizeof found.shown, "-%c", *p);
+        if (!find(tables, *p, NULL, 0, &found))
+            return unknown(tables, found.shown);
+        if (!is_bare(found.row) && p[1])
+            found.value = p + 1;
+        status = finish(tables, &found, argc, argv, at);
+        if (!is_bare(found.row))
             break;
     }
     return status;
@@ -191,37 +192,37 @@ static bool key_follows(const operands *ret, int argc, char **argv, int at) {
 }
 
 /* A command has one word, its key: a second one is likely the command that it should run. */
-static int second_word(const opt_tables *t, int argc, char **argv, int at) {
+static int second_word(const opt_tables *tables, int argc, char **argv, int at) {
     for (int i = at + 1; i < argc; i++)
         if (strcmp(argv[i], "--") == 0)
             return 0;
     return fail(STATUS_USAGE, "%s: -- is missing before the command: tidelock %s KEY -- COMMAND",
-                t->who, t->who);
+                tables->who, tables->who);
 }
 
-int opt_parse(const opt_tables *t, int argc, char **argv, operands *ret) {
+int opt_parse(const opt_tables *tables, int argc, char **argv, operands *ret) {
     bool options = true;
 
     *ret = (operands){.word = argv};
     for (int i = 0; i < argc; i++) {
         int status = 0;
-        if (strcmp(argv[i], "--") == 0 && (options || t->runs)) {
-            if (t->runs && !key_follows(ret, argc, argv, i)) {
+        if (strcmp(argv[i], "--") == 0 && (options || tables->runs)) {
+            if (tables->runs && !key_follows(ret, argc, argv, i)) {
                 ret->command = argv + i + 1;
                 break;
             }
             options = false;
         } else if (!options || argv[i][0] != '-' || argv[i][1] == '\0') {
-            if (t->stop_at_word) {
+            if (tables->stop_at_word) {
                 ret->word = argv + i;
                 ret->count = argc - i;
                 return 0;
             }
-            status = t->runs && ret->count == 1 ? second_word(t, argc, argv, i) : 0;
+            status = tables->runs && ret->count == 1 ? second_word(tables, argc, argv, i) : 0;
             ret->word[ret->count++] = argv[i];
         } else {
-            status = argv[i][1] == '-' ? long_option(t, argc, argv, &i)
-                                       : letters(t, argc, argv, &i);
+            status = argv[i][1] == '-' ? long_option(tables, argc, argv, &i)
+                                       : letters(tables, argc, argv, &i);
         }
         if (status)
             return status;

@@ -96,32 +96,32 @@ typedef struct {
     char place[PATH_MAX], beside[PATH_MAX];
 } places;
 
-static bool find_place(places *p, const char *path) {
-    if (strlen(path) >= sizeof p->place)
+static bool find_place(places *places, const char *path) {
+    if (strlen(path) >= sizeof places->place)
         return false;
-    if (!realpath(path, p->place)) /* a link stays one */
-        (void)snprintf(p->place, sizeof p->place, "%s", path);
+    if (!realpath(path, places->place)) /* a link stays one */
+        (void)snprintf(places->place, sizeof places->place, "%s", path);
     return true;
 }
 
-static bool name_beside(places *p, int nth) {
-    int n = snprintf(p->beside, sizeof p->beside, nth ? "%s.%lld.%d" : "%s.%lld", p->place,
-                     (long long)getpid(), nth);
-    return n > 0 && (size_t)n < sizeof p->beside;
+static bool name_beside(places *places, int nth) {
+    int n = snprintf(places->beside, sizeof places->beside, nth ? "%s.%lld.%d" : "%s.%lld",
+                     places->place, (long long)getpid(), nth);
+    return n > 0 && (size_t)n < sizeof places->beside;
 }
 
 /* A new file, or -1. Who was killed has left one, and in containers many a process has the same id. */
-static int open_beside(places *p, const char *path) {
-    if (!find_place(p, path)) {
+static int open_beside(places *places, const char *path) {
+    if (!find_place(places, path)) {
         errno = ENAMETOOLONG;
         return -1;
     }
     for (int nth = 0; nth < BESIDE_MAX; nth++) {
-        if (!name_beside(p, nth)) {
+        if (!name_beside(places, nth)) {
             errno = ENAMETOOLONG;
             return -1;
         }
-        int fd = open(p->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = open(places->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST)
             return fd;
     }
@@ -144,36 +144,36 @@ static int check_name(const char *what, const char *path) {
 }
 
 int outfile_check(const char *what, const char *path) {
-    places p;
+    places places;
     if (check_name(what, path))
         return STATUS_CONFIG;
     if (!outfile_is_plain(path)) {
         int why = why_not(path);
         return why ? complain(what, path, why) : 0;
     }
-    int fd = open_beside(&p, path);
+    int fd = open_beside(&places, path);
     if (fd < 0)
         return errno == ENAMETOOLONG ? fail(STATUS_USAGE, "%s: too long a path", what)
                                      : complain(what, path, errno);
-    (void)unlink(p.beside);
+    (void)unlink(places.beside);
     close(fd);
     return 0;
 }
 
 static int replace_plain(const char *path, void (*write)(const void *ctx, FILE *out),
                          const void *ctx) {
-    places p;
-    int fd = open_beside(&p, path);
+    places places;
+    int fd = open_beside(&places, path);
     if (fd < 0)
         return errno;
     FILE *out = fdopen(fd, "w");
     int why = out ? fill(out, write, ctx) : errno;
     if (!out)
         close(fd);
-    if (!why && rename(p.beside, p.place))
+    if (!why && rename(places.beside, places.place))
         why = errno;
     if (why)
-        (void)unlink(p.beside);
+        (void)unlink(places.beside);
     return why;
 }
 

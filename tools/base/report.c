@@ -65,10 +65,10 @@ const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {
     return buf;
 }
 
-const char *report_advice(const server *s, const tl_lock_info *info) {
+const char *report_advice(const server *where, const tl_lock_info *info) {
     const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
 
-    return legacy && server_protocol(s) == TL_TOKEN ? legacy->advice(info) : NULL;
+    return legacy && server_protocol(where) == TL_TOKEN ? legacy->advice(info) : NULL;
 }
 
 const char *report_state(const tl_lock_info *info) {
@@ -80,22 +80,22 @@ const char *report_state(const tl_lock_info *info) {
 
 /* ---- the line -------------------------------------------------------------------------------- */
 
-void report_in_line(const tl_waiting *w, void *line) {
+void report_in_line(const tl_waiting *waiting, void *line) {
     report_line *l = line;
 
     if (l->count < REPORT_LINE)
-        l->first[l->count++] = *w;
+        l->first[l->count++] = *waiting;
 }
 
-static void show_waiting(const tl_waiting *w, const char *indent) {
+static void show_waiting(const tl_waiting *waiting, const char *indent) {
     char since[DURATION_SHOWN];
 
-    printf("%s%3lld. %s on %s (pid %lld)", indent, (long long)w->place,
-           w->service[0] ? w->service : "an unnamed program",
-           w->host[0] ? w->host : "an unknown host", (long long)w->pid);
-    if (w->waited_ms >= 0)
-        printf(", for %s", show_ms(since, w->waited_ms));
-    printf("%s\n", w->fair ? ", fair" : "");
+    printf("%s%3lld. %s on %s (pid %lld)", indent, (long long)waiting->place,
+           waiting->service[0] ? waiting->service : "an unnamed program",
+           waiting->host[0] ? waiting->host : "an unknown host", (long long)waiting->pid);
+    if (waiting->waited_ms >= 0)
+        printf(", for %s", show_ms(since, waiting->waited_ms));
+    printf("%s\n", waiting->fair ? ", fair" : "");
 }
 
 void report_waiting(const tl_lock_info *info, const report_line *line, const char *indent) {
@@ -117,14 +117,14 @@ static json_t *line_json(const report_line *line) {
     json_t *list = json_array();
 
     for (int i = 0; i < line->count; i++) {
-        const tl_waiting *w = &line->first[i];
-        json_t *j = json_pack("{s:o}", "place", json_integer(w->place));
-        js_set(&j, "host", js_text(known(w->host)));
-        js_set(&j, "pid", js_known(w->pid > 0 ? w->pid : -1));
-        js_set(&j, "service", js_text(known(w->service)));
-        js_set(&j, "waited_ms", js_known(w->waited_ms));
-        js_set(&j, "fair", json_boolean(w->fair));
-        js_append(&list, j);
+        const tl_waiting *waiting = &line->first[i];
+        json_t *json = json_pack("{s:o}", "place", json_integer(waiting->place));
+        js_set(&json, "host", js_text(known(waiting->host)));
+        js_set(&json, "pid", js_known(waiting->pid > 0 ? waiting->pid : -1));
+        js_set(&json, "service", js_text(known(waiting->service)));
+        js_set(&json, "waited_ms", js_known(waiting->waited_ms));
+        js_set(&json, "fair", json_boolean(waiting->fair));
+        js_append(&list, json);
     }
     return list;
 }
@@ -132,21 +132,21 @@ static json_t *line_json(const report_line *line) {
 json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
                      const report_line *line) {
     bool stamp = info->stamp_left_ms != INT64_MIN;
-    json_t *j = json_pack("{s:o}", "key", js_bytes(key, key_len));
+    json_t *json = json_pack("{s:o}", "key", js_bytes(key, key_len));
 
-    js_set(&j, "protocol", js_text(info->held ? protocol_name(info->protocol) : NULL));
-    js_set(&j, "state", js_text(report_state(info)));
-    js_set(&j, "token", json_null());
-    js_set(&j, "fence", js_known(info->fence ? (int64_t)info->fence : -1));
-    js_set(&j, "holder", report_holder(info));
-    js_set(&j, "remaining_ms", js_known(info->held ? info->remaining_ms : -1));
-    js_set(&j, "waiters", js_known(info->waiters));
-    js_set(&j, "in_line", js_known(info->in_line));
-    js_set(&j, "line", line ? line_json(line) : json_null());
-    js_set(&j, "held_ms", js_known(info->held ? info->held_ms : -1));
-    js_set(&j, "dialect", js_text(known(info->dialect)));
-    js_set(&j, "guessed", json_boolean(info->guessed));
-    js_set(&j, "stamp_left_ms", stamp ? json_integer(info->stamp_left_ms) : json_null());
-    js_set(&j, "oddity", js_text(known(info->oddity)));
-    return j;
+    js_set(&json, "protocol", js_text(info->held ? protocol_name(info->protocol) : NULL));
+    js_set(&json, "state", js_text(report_state(info)));
+    js_set(&json, "token", json_null());
+    js_set(&json, "fence", js_known(info->fence ? (int64_t)info->fence : -1));
+    js_set(&json, "holder", report_holder(info));
+    js_set(&json, "remaining_ms", js_known(info->held ? info->remaining_ms : -1));
+    js_set(&json, "waiters", js_known(info->waiters));
+    js_set(&json, "in_line", js_known(info->in_line));
+    js_set(&json, "line", line ? line_json(line) : json_null());
+    js_set(&json, "held_ms", js_known(info->held ? info->held_ms : -1));
+    js_set(&json, "dialect", js_text(known(info->dialect)));
+    js_set(&json, "guessed", json_boolean(info->guessed));
+    js_set(&json, "stamp_left_ms", stamp ? json_integer(info->stamp_left_ms) : json_null());
+    js_set(&json, "oddity", js_text(known(info->oddity)));
+    return json;
 }

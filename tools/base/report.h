@@ -25,7 +25,7 @@ bool report_is_blocked(const tl_lock_info *info);
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info);
 
 /** What to do about a lock that no client of this protocol takes over; NULL: nothing. */
-const char *report_advice(const server *s, const tl_lock_info *info);
+const char *report_advice(const server *where, const tl_lock_info *info);
 
 /** The first in line for a lock. */
 #define REPORT_LINE 20
@@ -35,7 +35,7 @@ typedef struct {
 } report_line;
 
 /** As tl_waiting_fn: note one. line: a report_line. */
-void report_in_line(const tl_waiting *w, void *line);
+void report_in_line(const tl_waiting *waiting, void *line);
 
 /** For people: how many wait for a lock, and a line for each of the first. Nothing if nobody does. To standard
  *  output. */

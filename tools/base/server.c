@@ -99,17 +99,17 @@ static int from_env(const char *name, char **ret, char **ret_original) {
     return *ret ? 0 : fail(STATUS_INTERNAL, "out of memory");
 }
 
-static int take_url(const global_args *args, server *s) {
+static int take_url(const global_args *args, server *where) {
     char *original = NULL;
-    int status = from_env("TIDELOCK_URL", &s->url, &original);
+    int status = from_env("TIDELOCK_URL", &where->url, &original);
 
     if (status)
         return status;
-    s->from_env = s->url != NULL;
-    if (s->from_env && !args->url && !*s->url)
+    where->from_env = where->url != NULL;
+    if (where->from_env && !args->url && !*where->url)
         return fail(STATUS_CONFIG, "TIDELOCK_URL is empty: give it the server's URL, or unset it");
-    if (s->from_env && has_password(s->url)) {
-        if (url_without_password(s->url))
+    if (where->from_env && has_password(where->url)) {
+        if (url_without_password(where->url))
             return fail(STATUS_INTERNAL, "out of memory");
         scrub(original);
     }
@@ -117,10 +117,10 @@ static int take_url(const global_args *args, server *s) {
         return fail(STATUS_USAGE,
                     "--url is empty: give the server's URL, or local: for this host only");
     if (args->url) {
-        free(s->url);
-        s->from_env = false;
-        s->url = strdup(args->url);
-        if (!s->url)
+        free(where->url);
+        where->from_env = false;
+        where->url = strdup(args->url);
+        if (!where->url)
             return fail(STATUS_INTERNAL, "out of memory");
         scrub((char *)args->url); /* argv is ours to write to */
     }
@@ -218,37 +218,38 @@ static void read_again(const char *option, const char *path, char **last, bool *
 
 /* The library's password_fn. */
 static bool current_password(tl_password_for whose, char *ret, size_t size, void *ctx) {
-    struct server_secret *s = ctx;
+    struct server_secret *secrets = ctx;
     bool sentinel = whose == TL_PASSWORD_SENTINEL;
-    const char *path = sentinel ? s->sentinel_path : s->path;
+    const char *path = sentinel ? secrets->sentinel_path : secrets->path;
 
     if (!path)
         return false;
-    pthread_mutex_lock(&s->mutex);
+    pthread_mutex_lock(&secrets->mutex);
     if (sentinel)
-        read_again("--sentinel-password-file", path, &s->sentinel_last, &s->sentinel_reported);
+        read_again("--sentinel-password-file", path, &secrets->sentinel_last,
+                   &secrets->sentinel_reported);
     else
-        read_again("--password-file", path, &s->last, &s->reported);
-    (void)snprintf(ret, size, "%s", sentinel ? s->sentinel_last : s->last);
-    pthread_mutex_unlock(&s->mutex);
+        read_again("--password-file", path, &secrets->last, &secrets->reported);
+    (void)snprintf(ret, size, "%s", sentinel ? secrets->sentinel_last : secrets->last);
+    pthread_mutex_unlock(&secrets->mutex);
     return true;
 }
 
-static struct server_secret *secret_of(server *s) {
-    if (!s->secret && (s->secret = calloc(1, sizeof *s->secret)))
-        (void)pthread_mutex_init(&s->secret->mutex, NULL);
-    return s->secret;
+static struct server_secret *secret_of(server *where) {
+    if (!where->secret && (where->secret = calloc(1, sizeof *where->secret)))
+        (void)pthread_mutex_init(&where->secret->mutex, NULL);
+    return where->secret;
 }
 
-static void forget_secret(struct server_secret *s) {
-    if (!s)
+static void forget_secret(struct server_secret *secrets) {
+    if (!secrets)
         return;
-    (void)pthread_mutex_destroy(&s->mutex);
-    wipe(s->last);
-    wipe(s->sentinel_last);
-    free(s->path);
-    free(s->sentinel_path);
-    free(s);
+    (void)pthread_mutex_destroy(&secrets->mutex);
+    wipe(secrets->last);
+    wipe(secrets->sentinel_last);
+    free(secrets->path);
+    free(secrets->sentinel_path);
+    free(secrets);
 }
 
 static int password_from_file(const char *option, const char *path, char **ret, char **ret_path,
@@ -268,9 +269,9 @@ static int password_from_file(const char *option, const char *path, char **ret, 
     return *ret_path && *ret_last ? 0 : fail(STATUS_INTERNAL, "out of memory");
 }
 
-static int take_password(const global_args *args, server *s) {
+static int take_password(const global_args *args, server *where) {
     char *original = NULL;
-    int status = from_env("TIDELOCK_PASSWORD", &s->password, &original);
+    int status = from_env("TIDELOCK_PASSWORD", &where->password, &original);
 
     if (original) {
         explicit_bzero(original, strlen(original));
@@ -278,14 +279,14 @@ static int take_password(const global_args *args, server *s) {
     }
     if (status)
         return status;
-    if (args->password_file || (args->url && s->url && has_password(s->url))) {
-        wipe(s->password);
-        s->password = NULL;
+    if (args->password_file || (args->url && where->url && has_password(where->url))) {
+        wipe(where->password);
+        where->password = NULL;
     }
     if (!args->password_file)
         return 0;
-    struct server_secret *secret = secret_of(s);
-    return secret ? password_from_file("--password-file", args->password_file, &s->password,
+    struct server_secret *secret = secret_of(where);
+    return secret ? password_from_file("--password-file", args->password_file, &where->password,
                                        &secret->path, &secret->last)
                   : fail(STATUS_INTERNAL, "out of memory");
 }
@@ -318,10 +319,10 @@ static int check_tls(const server_tls *tls, int status) {
 /* ---- Sentinels ------------------------------------------------------------------------------- */
 
 /* The variables are not for what the command runs. */
-static int take_sentinel(const global_args *args, server *s) {
+static int take_sentinel(const global_args *args, server *where) {
     char *user = NULL, *password = NULL;
-    int status = from_env("TIDELOCK_SENTINEL_USER", &s->sentinel_user, &user);
-    int second = from_env("TIDELOCK_SENTINEL_PASSWORD", &s->sentinel_password, &password);
+    int status = from_env("TIDELOCK_SENTINEL_USER", &where->sentinel_user, &user);
+    int second = from_env("TIDELOCK_SENTINEL_PASSWORD", &where->sentinel_password, &password);
 
     (void)unsetenv("TIDELOCK_SENTINEL_USER");
     if (password)
@@ -330,79 +331,79 @@ static int take_sentinel(const global_args *args, server *s) {
     status = status ? status : second;
     if (status || !args->sentinel_password_file)
         return status;
-    wipe(s->sentinel_password);
-    s->sentinel_password = NULL;
-    if (!server_by_sentinels(s))
+    wipe(where->sentinel_password);
+    where->sentinel_password = NULL;
+    if (!server_by_sentinels(where))
         return fail(STATUS_USAGE, "--sentinel-password-file: only with a URL that begins with "
                                   "redis+sentinel://");
-    struct server_secret *secret = secret_of(s);
+    struct server_secret *secret = secret_of(where);
     return secret ? password_from_file("--sentinel-password-file", args->sentinel_password_file,
-                                       &s->sentinel_password, &secret->sentinel_path,
+                                       &where->sentinel_password, &secret->sentinel_path,
                                        &secret->sentinel_last)
                   : fail(STATUS_INTERNAL, "out of memory");
 }
 
-static bool is_kind(const server *s, tl_url_kind kind) {
+static bool is_kind(const server *where, tl_url_kind kind) {
     bool tls;
 
-    return s->url && tl__url_kind(s->url, &tls) == kind;
+    return where->url && tl__url_kind(where->url, &tls) == kind;
 }
 
-bool server_by_sentinels(const server *s) {
-    return is_kind(s, TL_URL_SENTINELS);
+bool server_by_sentinels(const server *where) {
+    return is_kind(where, TL_URL_SENTINELS);
 }
 
-bool server_by_cluster(const server *s) {
-    return is_kind(s, TL_URL_CLUSTER);
+bool server_by_cluster(const server *where) {
+    return is_kind(where, TL_URL_CLUSTER);
 }
 
-bool server_by_quorum(const server *s) {
-    return is_kind(s, TL_URL_QUORUM);
+bool server_by_quorum(const server *where) {
+    return is_kind(where, TL_URL_QUORUM);
 }
 
-bool server_is_local(const server *s) {
-    return is_kind(s, TL_URL_LOCAL);
+bool server_is_local(const server *where) {
+    return is_kind(where, TL_URL_LOCAL);
 }
 
-bool server_by_etcd(const server *s) {
-    return is_kind(s, TL_URL_ETCD);
+bool server_by_etcd(const server *where) {
+    return is_kind(where, TL_URL_ETCD);
 }
 
 /* The variables are for all rediss: and etcds: URLs of this host; the options are for this URL. */
-static int take_tls(const global_args *args, server *s) {
-    const server_tls *a = &args->tls;
-    const char *typed = a->ca     ? "--tls-ca"
-                        : a->cert ? "--tls-cert"
-                        : a->key  ? "--tls-key"
-                        : a->name ? "--tls-name"
-                                  : NULL;
+static int take_tls(const global_args *args, server *where) {
+    const server_tls *given = &args->tls;
+    const char *typed = given->ca     ? "--tls-ca"
+                        : given->cert ? "--tls-cert"
+                        : given->key  ? "--tls-key"
+                        : given->name ? "--tls-name"
+                                      : NULL;
     bool tls = false;
 
-    if (s->url)
-        (void)tl__url_kind(s->url, &tls);
+    if (where->url)
+        (void)tl__url_kind(where->url, &tls);
 
     if (typed && !tls)
         return fail(STATUS_USAGE, "%s: only with a URL that begins with rediss:// or etcds://",
                     typed);
     if (!tls)
         return 0;
-    s->tls = (server_tls){.ca = pick(a->ca, "TIDELOCK_TLS_CA"),
-                          .cert = pick(a->cert, "TIDELOCK_TLS_CERT"),
-                          .key = pick(a->key, "TIDELOCK_TLS_KEY"),
-                          .name = pick(a->name, "TIDELOCK_TLS_NAME")};
-    return check_tls(&s->tls, a->cert || a->key ? STATUS_USAGE : STATUS_CONFIG);
+    where->tls = (server_tls){.ca = pick(given->ca, "TIDELOCK_TLS_CA"),
+                              .cert = pick(given->cert, "TIDELOCK_TLS_CERT"),
+                              .key = pick(given->key, "TIDELOCK_TLS_KEY"),
+                              .name = pick(given->name, "TIDELOCK_TLS_NAME")};
+    return check_tls(&where->tls, given->cert || given->key ? STATUS_USAGE : STATUS_CONFIG);
 }
 
-tl_client_options server_login(const server *s) {
-    bool sentinels = server_by_sentinels(s);
+tl_client_options server_login(const server *where) {
+    bool sentinels = server_by_sentinels(where);
 
-    return TL_CLIENT_OPTIONS(.password = s->password, .tls_ca_file = s->tls.ca,
-                             .tls_cert_file = s->tls.cert, .tls_key_file = s->tls.key,
-                             .tls_server_name = s->tls.name,
-                             .sentinel_user = sentinels ? s->sentinel_user : NULL,
-                             .sentinel_password = sentinels ? s->sentinel_password : NULL,
-                             .password_fn = s->secret ? current_password : NULL,
-                             .password_ctx = s->secret);
+    return TL_CLIENT_OPTIONS(.password = where->password, .tls_ca_file = where->tls.ca,
+                             .tls_cert_file = where->tls.cert, .tls_key_file = where->tls.key,
+                             .tls_server_name = where->tls.name,
+                             .sentinel_user = sentinels ? where->sentinel_user : NULL,
+                             .sentinel_password = sentinels ? where->sentinel_password : NULL,
+                             .password_fn = where->secret ? current_password : NULL,
+                             .password_ctx = where->secret);
 }
 
 int server_find(const global_args *args, server *ret) {
@@ -428,29 +429,30 @@ static void warn(tl_log_level level, const char *line, void *ctx) {
     trace_tell(line);
 }
 
-void server_say_local(const server *s) {
-    if (!s->url)
+void server_say_local(const server *where) {
+    if (!where->url)
         say("no --url and no TIDELOCK_URL: this is the private server local:, whose locks hold on "
             "this host only; with --url local: this isn't said");
 }
 
-int server_need_url(const server *s, const char *who) {
-    return s->url ? 0
-                  : fail(STATUS_USAGE,
-                         "%s: say which server the hosts share: --url URL, or TIDELOCK_URL", who);
+int server_need_url(const server *where, const char *who) {
+    return where->url
+               ? 0
+               : fail(STATUS_USAGE,
+                      "%s: say which server the hosts share: --url URL, or TIDELOCK_URL", who);
 }
 
 /* What the command's options about legacy clients mean; NULL: it has none. */
-static const legacy_locks_hooks *legacy_of(const server *s) {
-    return s->legacy ? FROM_LEGACY(legacy_locks) : NULL;
+static const legacy_locks_hooks *legacy_of(const server *where) {
+    return where->legacy ? FROM_LEGACY(legacy_locks) : NULL;
 }
 
-int64_t server_ttl_ms(const server *s, int64_t given_ms) {
-    const legacy_locks_hooks *legacy = legacy_of(s);
+int64_t server_ttl_ms(const server *where, int64_t given_ms) {
+    const legacy_locks_hooks *legacy = legacy_of(where);
 
     if (given_ms != SERVER_NO_TTL)
         return given_ms;
-    return legacy ? legacy->ttl_ms(s->legacy) : SERVER_TTL_MS;
+    return legacy ? legacy->ttl_ms(where->legacy) : SERVER_TTL_MS;
 }
 
 int server_care_check(const char *who, const server_care *care, int64_t ttl_ms) {
@@ -474,44 +476,44 @@ static void take_care(const server_care *care, tl_client_options *options) {
     options->wait_fsync = care->wait_fsync;
 }
 
-int server_protocol(const server *s) {
-    const legacy_locks_hooks *legacy = legacy_of(s);
+int server_protocol(const server *where) {
+    const legacy_locks_hooks *legacy = legacy_of(where);
 
-    return legacy ? legacy->protocol(s->legacy) : TL_TOKEN;
+    return legacy ? legacy->protocol(where->legacy) : TL_TOKEN;
 }
 
-int server_open(const server *s, const char *who, const char *service, tl_client **ret_client) {
-    const legacy_locks_hooks *legacy = legacy_of(s);
+int server_open(const server *where, const char *who, const char *service, tl_client **ret_client) {
+    const legacy_locks_hooks *legacy = legacy_of(where);
     tl_error err;
-    tl_client_options options = server_login(s);
-    options.url = s->url;
+    tl_client_options options = server_login(where);
+    options.url = where->url;
     options.service = service;
     options.log = warn;
-    take_care(s->care, &options);
-    int status = trace_begin(who, s->trace);
+    take_care(where->care, &options);
+    int status = trace_begin(who, where->trace);
     options.trace = trace_wanted();
     if (!status && legacy)
-        status = legacy->apply(who, s->legacy, &options);
+        status = legacy->apply(who, where->legacy, &options);
 
     if (status)
         return status;
     tl_err code = tl_client_open(&options, ret_client, &err);
     if (code == TL_OK)
-        server_say_local(s);
+        server_say_local(where);
     if (code == TL_EINVALID && err.about == TL_ABOUT_LEGACY)
         return fail(STATUS_USAGE, "%s: %s", who, err.message);
     if (code == TL_EINVALID && err.about == TL_ABOUT_TLS)
         return fail(STATUS_CONFIG, "%s", err.message);
-    if (code == TL_EINVALID && s->from_env)
+    if (code == TL_EINVALID && where->from_env)
         return fail(STATUS_CONFIG, "TIDELOCK_URL: %s", err.message);
     return code ? fail(status_of(code), "%s", err.message) : 0;
 }
 
-void server_forget(server *s) {
-    wipe(s->url);
-    wipe(s->password);
-    wipe(s->sentinel_password);
-    free(s->sentinel_user);
-    forget_secret(s->secret);
-    *s = (server){.url = NULL};
+void server_forget(server *where) {
+    wipe(where->url);
+    wipe(where->password);
+    wipe(where->sentinel_password);
+    free(where->sentinel_user);
+    forget_secret(where->secret);
+    *where = (server){.url = NULL};
 }

@@ -84,47 +84,47 @@ static void set_reserved(void (*from)(int), void (*to)(int)) {
     }
 }
 
-static void note_ignored(signals *s) {
-    sigemptyset(&s->ignored);
+static void note_ignored(signals *signals) {
+    sigemptyset(&signals->ignored);
     for (int sig = 1; sig <= SIGRTMAX; sig++) {
         struct sigaction old;
         if (sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
-            sigaddset(&s->ignored, sig);
+            sigaddset(&signals->ignored, sig);
     }
 }
 
-int signals_begin(signals *s) {
+int signals_begin(signals *signals) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t set;
 
-    note_ignored(s);
+    note_ignored(signals);
     sigfillset(&set);
-    s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (s->fd < 0)
+    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd < 0)
         return -1;
-    sigprocmask(SIG_BLOCK, &set, &s->old_mask);
+    sigprocmask(SIG_BLOCK, &set, &signals->old_mask);
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGCHLD, &usual, NULL); /* ignored, a child's status would be lost */
     set_reserved(SIG_DFL, SIG_IGN);
     return 0;
 }
 
-void signals_end(signals *s) {
-    close(s->fd);
-    s->fd = -1;
+void signals_end(signals *signals) {
+    close(signals->fd);
+    signals->fd = -1;
 }
 
-void signals_restore(const signals *s) {
+void signals_restore(const signals *signals) {
     static const int changed[] = {SIGPIPE, SIGCHLD};
 
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++) {
-        bool ignored = sigismember(&s->ignored, changed[i]) == 1;
+        bool ignored = sigismember(&signals->ignored, changed[i]) == 1;
         struct sigaction old = {.sa_handler = ignored ? SIG_IGN : SIG_DFL};
         sigaction(changed[i], &old, NULL);
     }
     set_reserved(SIG_IGN, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+    sigprocmask(SIG_SETMASK, &signals->old_mask, NULL);
 }
 
 /* Children of ours that have ended: supervisors, and as process 1 of a container any orphan. Those whose
@@ -137,11 +137,11 @@ static void reap(void) {
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0);
 }
 
-int signals_next_from(signals *s, bool *ret_by_terminal) {
+int signals_next_from(signals *signals, bool *ret_by_terminal) {
     struct signalfd_siginfo info;
 
     for (;;) {
-        ssize_t n = read(s->fd, &info, sizeof info);
+        ssize_t n = read(signals->fd, &info, sizeof info);
         if (n == (ssize_t)sizeof info) {
             if (info.ssi_signo == SIGCHLD)
                 reap();
@@ -153,14 +153,14 @@ int signals_next_from(signals *s, bool *ret_by_terminal) {
     }
 }
 
-int signals_next(signals *s) {
+int signals_next(signals *signals) {
     bool by_terminal;
 
-    return signals_next_from(s, &by_terminal);
+    return signals_next_from(signals, &by_terminal);
 }
 
-bool signals_ends(const signals *s, int sig) {
-    return signals_role(sig) == SIGNAL_ENDING && sigismember(&s->ignored, sig) != 1;
+bool signals_ends(const signals *signals, int sig) {
+    return signals_role(sig) == SIGNAL_ENDING && sigismember(&signals->ignored, sig) != 1;
 }
 
 bool signals_continued(void) {
@@ -204,34 +204,34 @@ int signals_die(int status) {
 }
 
 /* Read what has come; the first that asks us to end, or 0. */
-static int ending_signal(signals *s) {
+static int ending_signal(signals *signals) {
     int sig;
 
-    while ((sig = signals_next(s)) != 0) {
-        if (signals_role(sig) == SIGNAL_JOB && sigismember(&s->ignored, sig) != 1)
+    while ((sig = signals_next(signals)) != 0) {
+        if (signals_role(sig) == SIGNAL_JOB && sigismember(&signals->ignored, sig) != 1)
             signals_stop(sig);
-        else if (signals_ends(s, sig))
+        else if (signals_ends(signals, sig))
             return sig;
     }
     return 0;
 }
 
-int signals_pause_or(signals *s, int fd, int64_t ms) {
+int signals_pause_or(signals *signals, int fd, int64_t ms) {
     int64_t until = moment_ms() + ms;
-    int sig = ending_signal(s);
+    int sig = ending_signal(signals);
     bool ready = false;
 
     for (int64_t left = ms; sig == 0 && left > 0 && !ready; left = until - moment_ms()) {
-        struct pollfd p[] = {{.fd = s->fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+        struct pollfd p[] = {{.fd = signals->fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
         (void)poll(p, 2, left > 60000 ? 60000 : (int)left);
         ready = p[1].revents != 0;
-        sig = ending_signal(s);
+        sig = ending_signal(signals);
     }
     return sig;
 }
 
-int signals_pause(signals *s, int64_t ms) {
-    return signals_pause_or(s, -1, ms);
+int signals_pause(signals *signals, int64_t ms) {
+    return signals_pause_or(signals, -1, ms);
 }
 
 /* ---- acquire ------------------------------------------------------------------------------- */
@@ -245,25 +245,26 @@ typedef struct {
 } waiter;
 
 static void *wait_for_lock(void *ctx) {
-    waiter *w = ctx;
+    waiter *waiter = ctx;
     uint64_t one = 1;
 
-    w->result = tl_lock_acquire(w->lock, w->wait_ms, &w->err);
-    (void)!write(w->done, &one, sizeof one);
+    waiter->result = tl_lock_acquire(waiter->lock, waiter->wait_ms, &waiter->err);
+    (void)!write(waiter->done, &one, sizeof one);
     return NULL;
 }
 
 /* Until the waiter is done; returns the signal that cancelled it, or 0. */
-static int watch(signals *s, const waiter *w) {
-    struct pollfd p[] = {{.fd = w->done, .events = POLLIN}, {.fd = s->fd, .events = POLLIN}};
+static int watch(signals *signals, const waiter *waiter) {
+    struct pollfd p[] = {{.fd = waiter->done, .events = POLLIN},
+                         {.fd = signals->fd, .events = POLLIN}};
     int cancelled_by = 0;
 
     for (;;) {
         (void)poll(p, 2, -1);
-        int sig = ending_signal(s);
+        int sig = ending_signal(signals);
         if (sig && !cancelled_by) {
             cancelled_by = sig;
-            tl_lock_cancel(w->lock);
+            tl_lock_cancel(waiter->lock);
         }
         if (p[0].revents)
             return cancelled_by;
@@ -276,28 +277,29 @@ static tl_err no_thread(tl_error *err, int why) {
     return TL_ENOMEM;
 }
 
-tl_err signals_acquire(signals *s, tl_lock *lock, int64_t wait_ms, int *ret_signal, tl_error *err) {
-    waiter w = {.lock = lock, .wait_ms = wait_ms, .done = eventfd(0, EFD_CLOEXEC)};
+tl_err signals_acquire(signals *signals, tl_lock *lock, int64_t wait_ms, int *ret_signal,
+                       tl_error *err) {
+    waiter waiter = {.lock = lock, .wait_ms = wait_ms, .done = eventfd(0, EFD_CLOEXEC)};
     pthread_t thread;
 
     *ret_signal = 0;
-    if (w.done < 0)
+    if (waiter.done < 0)
         return no_thread(err, errno);
-    int failed = pthread_create(&thread, NULL, wait_for_lock, &w);
+    int failed = pthread_create(&thread, NULL, wait_for_lock, &waiter);
     if (failed) {
-        close(w.done);
+        close(waiter.done);
         return no_thread(err, failed);
     }
-    int sig = watch(s, &w);
+    int sig = watch(signals, &waiter);
     pthread_join(thread, NULL);
-    close(w.done);
+    close(waiter.done);
     if (sig) {
-        if (w.result == TL_OK)
+        if (waiter.result == TL_OK)
             (void)tl_lock_release(lock, NULL);
         *ret_signal = sig;
         return TL_ECANCELLED;
     }
-    if (w.result)
-        *err = w.err;
-    return w.result;
+    if (waiter.result)
+        *err = waiter.err;
+    return waiter.result;
 }

@@ -27,22 +27,22 @@ typedef enum {
 signal_role signals_role(int sig);
 
 /** Before any thread is started. Returns 0, or -1 and errno. */
-int signals_begin(signals *s);
+int signals_begin(signals *signals);
 
 /** No signal is read any more. */
-void signals_end(signals *s);
+void signals_end(signals *signals);
 
 /** In a child between fork and exec: as we were started. */
-void signals_restore(const signals *s);
+void signals_restore(const signals *signals);
 
 /** The next signal, or 0 when there is none now. */
-int signals_next(signals *s);
+int signals_next(signals *signals);
 
 /** As signals_next. *ret_by_terminal: the kernel sent it, to our whole process group. */
-int signals_next_from(signals *s, bool *ret_by_terminal);
+int signals_next_from(signals *signals, bool *ret_by_terminal);
 
 /** Whether this signal asks us to end: its role, unless it was ignored at our start. */
-bool signals_ends(const signals *s, int sig);
+bool signals_ends(const signals *signals, int sig);
 
 /** Whether a CONT has come that is still to be read. */
 bool signals_continued(void);
@@ -59,14 +59,15 @@ int signals_status(int sig);
 int signals_die(int status);
 
 /** Wait so long for a signal that asks us to end; its number, or 0. */
-int signals_pause(signals *s, int64_t ms);
+int signals_pause(signals *signals, int64_t ms);
 /** The same, and no longer than until fd is readable (-1: it never is). */
-int signals_pause_or(signals *s, int fd, int64_t ms);
+int signals_pause_or(signals *signals, int fd, int64_t ms);
 
 /**
  * tl_lock_acquire that such a signal ends: TL_ECANCELLED, with the signal in ret_signal. The
  * signal wins over an acquisition that came at the same moment: that one is released again.
  */
-tl_err signals_acquire(signals *s, tl_lock *lock, int64_t wait_ms, int *ret_signal, tl_error *err);
+tl_err signals_acquire(signals *signals, tl_lock *lock, int64_t wait_ms, int *ret_signal,
+                       tl_error *err);
 
 #endif

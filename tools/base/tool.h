@@ -160,15 +160,15 @@ typedef struct {
 int server_find(const global_args *args, server *ret);
 
 /** Say that without a URL it is the private server, whose locks other hosts don't know. */
-void server_say_local(const server *s);
+void server_say_local(const server *where);
 
 /** For a command that is about several hosts: 0, or the exit status after a message that it needs
  *  a URL. */
-int server_need_url(const server *s, const char *who);
+int server_need_url(const server *where, const char *who);
 
 /** Open a client for the command `who`, and say it if the server is local: for want of a URL; no
  *  I/O. service may be NULL. Returns 0, or the exit status after a message. */
-int server_open(const server *s, const char *who, const char *service, tl_client **ret_client);
+int server_open(const server *where, const char *who, const char *service, tl_client **ret_client);
 
 /** The name of a protocol for JSON, NULL for -1. */
 const char *protocol_name(int protocol);
@@ -176,34 +176,34 @@ const char *protocol_name(int protocol);
 /** The lifetime that is meant, where given_ms is what -t says; SERVER_NO_TTL: it isn't given. */
 #define SERVER_NO_TTL (-1)
 #define SERVER_TTL_MS 30000 /**< of tokens */
-int64_t server_ttl_ms(const server *s, int64_t given_ms);
+int64_t server_ttl_ms(const server *where, int64_t given_ms);
 
 /** Does the care fit this lifetime? Returns 0, or the exit status after a message. */
 int server_care_check(const char *who, const server_care *care, int64_t ttl_ms);
 
 /** Does the URL name Sentinels? */
-bool server_by_sentinels(const server *s);
+bool server_by_sentinels(const server *where);
 /** Nodes of a cluster? */
-bool server_by_cluster(const server *s);
+bool server_by_cluster(const server *where);
 /** Independent servers? */
-bool server_by_quorum(const server *s);
+bool server_by_quorum(const server *where);
 /** Is it the private server, by its URL? */
-bool server_is_local(const server *s);
+bool server_is_local(const server *where);
 /** Does the URL name members of an etcd? */
-bool server_by_etcd(const server *s);
+bool server_by_etcd(const server *where);
 
 /** How locks are kept there: a tl_protocol_id. */
-int server_protocol(const server *s);
+int server_protocol(const server *where);
 
 /** What a client's options say of how to log in there: password and TLS. */
-tl_client_options server_login(const server *s);
+tl_client_options server_login(const server *where);
 
 /** Wipe the secrets and free. */
-void server_forget(server *s);
+void server_forget(server *where);
 
 /** Print the library's message, and the server's version where it lacks something. Returns the exit
  *  status. */
-int fail_as(const server *s, const tl_error *err);
+int fail_as(const server *where, const tl_error *err);
 
 /* ---- commands ------------------------------------------------------------------------------- */
 

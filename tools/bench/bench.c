@@ -47,9 +47,9 @@ static const char *const limits[] = {[BENCH_CLIENT] = "client",
                                      [BENCH_NETWORK] = "network",
                                      [BENCH_WAITING] = "waiting"};
 
-static void print_times(const char *what, const bench_times *t) {
-    (void)printf("%-12s %9.1f us  (99 %% within %.1f us, %lld times)\n", what, t->p50, t->p99,
-                 (long long)t->count);
+static void print_times(const char *what, const bench_times *times) {
+    (void)printf("%-12s %9.1f us  (99 %% within %.1f us, %lld times)\n", what, times->p50,
+                 times->p99, (long long)times->count);
 }
 
 static int unprinted(void) {
@@ -57,12 +57,13 @@ static int unprinted(void) {
 }
 
 /* In one sentence. */
-static void print_limit(const bench_result *r) {
-    double all = r->client_us + r->waiting_us, server = r->server_us < 0 ? 0 : r->server_us;
-    double network = r->waiting_us > server ? r->waiting_us - server : 0;
-    int client = (int)(100 * r->client_us / all + 0.5), by_server = (int)(100 * server / all + 0.5),
-        by_network = (int)(100 * network / all + 0.5);
-    switch (bench_limit_of(r)) {
+static void print_limit(const bench_result *result) {
+    double all = result->client_us + result->waiting_us,
+           server = result->server_us < 0 ? 0 : result->server_us;
+    double network = result->waiting_us > server ? result->waiting_us - server : 0;
+    int client = (int)(100 * result->client_us / all + 0.5),
+        by_server = (int)(100 * server / all + 0.5), by_network = (int)(100 * network / all + 0.5);
+    switch (bench_limit_of(result)) {
     case BENCH_CLIENT:
         (void)printf("What limits is this host's CPU: %d %% of a pair is work on this side.\n",
                      client);
@@ -85,129 +86,131 @@ static void print_limit(const bench_result *r) {
     }
 }
 
-static int print_text(const bench_result *r) {
-    print_times("round trip", &r->round_trip);
-    print_times("pair", &r->pair);
-    (void)printf("%-12s %9.0f a second", "pairs", r->pairs);
-    if (r->bare_pairs > 0)
-        (void)printf(", %.2f of what a bare hiredis loop does (%.0f)", r->pairs / r->bare_pairs,
-                     r->bare_pairs);
+static int print_text(const bench_result *result) {
+    print_times("round trip", &result->round_trip);
+    print_times("pair", &result->pair);
+    (void)printf("%-12s %9.0f a second", "pairs", result->pairs);
+    if (result->bare_pairs > 0)
+        (void)printf(", %.2f of what a bare hiredis loop does (%.0f)",
+                     result->pairs / result->bare_pairs, result->bare_pairs);
     (void)putchar('\n');
-    print_times("renewal", &r->renewal);
-    print_times("hand-off", &r->hand_off);
-    print_limit(r);
+    print_times("renewal", &result->renewal);
+    print_times("hand-off", &result->hand_off);
+    print_limit(result);
     return fflush(stdout) || ferror(stdout) ? unprinted() : 0;
 }
 
-static json_t *js_times(const bench_times *t) {
-    return json_pack("{s:f,s:f,s:f,s:I}", "p50", t->p50, "p99", t->p99, "mean", t->mean, "count",
-                     (json_int_t)t->count);
+static json_t *js_times(const bench_times *times) {
+    return json_pack("{s:f,s:f,s:f,s:I}", "p50", times->p50, "p99", times->p99, "mean", times->mean,
+                     "count", (json_int_t)times->count);
 }
 
 static json_t *js_real(double value, bool known) {
     return known ? json_real(value) : json_null();
 }
 
-static int print_json(const bench_result *r) {
-    bool bare = r->bare_pairs > 0, server = r->server_us >= 0;
-    json_t *j = json_pack("{s:f}", "pairs_per_second", r->pairs);
+static int print_json(const bench_result *result) {
+    bool bare = result->bare_pairs > 0, server = result->server_us >= 0;
+    json_t *json = json_pack("{s:f}", "pairs_per_second", result->pairs);
 
-    js_set(&j, "bare_pairs_per_second", js_real(r->bare_pairs, bare));
-    js_set(&j, "share_of_bare", js_real(bare ? r->pairs / r->bare_pairs : 0, bare));
-    js_set(&j, "round_trip_us", js_times(&r->round_trip));
-    js_set(&j, "pair_us", js_times(&r->pair));
-    js_set(&j, "renewal_us", js_times(&r->renewal));
-    js_set(&j, "hand_off_us", js_times(&r->hand_off));
-    js_set(&j, "client_us_per_pair", json_real(r->client_us));
-    js_set(&j, "waiting_us_per_pair", json_real(r->waiting_us));
-    js_set(&j, "server_us_per_pair", js_real(r->server_us, server));
-    js_set(&j, "limit", js_text(limits[bench_limit_of(r)]));
-    return js_line(j, STDOUT_FILENO) ? unprinted() : 0;
+    js_set(&json, "bare_pairs_per_second", js_real(result->bare_pairs, bare));
+    js_set(&json, "share_of_bare", js_real(bare ? result->pairs / result->bare_pairs : 0, bare));
+    js_set(&json, "round_trip_us", js_times(&result->round_trip));
+    js_set(&json, "pair_us", js_times(&result->pair));
+    js_set(&json, "renewal_us", js_times(&result->renewal));
+    js_set(&json, "hand_off_us", js_times(&result->hand_off));
+    js_set(&json, "client_us_per_pair", json_real(result->client_us));
+    js_set(&json, "waiting_us_per_pair", json_real(result->waiting_us));
+    js_set(&json, "server_us_per_pair", js_real(result->server_us, server));
+    js_set(&json, "limit", js_text(limits[bench_limit_of(result)]));
+    return js_line(json, STDOUT_FILENO) ? unprinted() : 0;
 }
 
 /* The message says what was asked of the server. That it was a ping tells nobody anything. */
-static int fail_at(const server *s, const tl_error *err) {
+static int fail_at(const server *where, const tl_error *err) {
     static const char ping[] = "ping: ";
     size_t skip = strncmp(err->message, ping, sizeof ping - 1) == 0 ? sizeof ping - 1 : 0;
     tl_error ours = *err;
     (void)snprintf(ours.message, sizeof ours.message, "bench: %.*s",
                    (int)(sizeof ours.message - sizeof "bench: "), err->message + skip);
-    return fail_as(s, &ours);
+    return fail_as(where, &ours);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool draw_keys(session *x) {
+static bool draw_keys(session *session) {
     uint64_t drawn;
     if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
         return false;
-    (void)snprintf(x->key, sizeof x->key, KEY_FORMAT, drawn);
-    (void)snprintf(x->bare_key, sizeof x->bare_key, "%s:bare", x->key);
+    (void)snprintf(session->key, sizeof session->key, KEY_FORMAT, drawn);
+    (void)snprintf(session->bare_key, sizeof session->bare_key, "%s:bare", session->key);
     return true;
 }
 
 /* What a lock of ours leaves beside its key would only expire. */
-static void remove_traces(session *x, const server *s) {
+static void remove_traces(session *session, const server *where) {
     char beside[KEY_SIZE + 16];
     const char *const request[] = {"DEL", beside, NULL};
-    if (!x->link.conn)
+    if (!session->link.conn)
         return;
-    (void)snprintf(beside, sizeof beside, "%s:tidelock", x->key);
-    if (link_follow(&x->link, s))
-        (void)link_ask(&x->link, request, NULL, NULL);
+    (void)snprintf(beside, sizeof beside, "%s:tidelock", session->key);
+    if (link_follow(&session->link, where))
+        (void)link_ask(&session->link, request, NULL, NULL);
 }
 
 /* Where there is one server to be asked. In a cluster a bare client would need to know where the slot is. */
-static void open_link(session *x, const server *s, bool several) {
-    if (several || link_open_quietly(&x->link, s))
-        x->link.conn = NULL;
-    if (x->link.conn && !server_by_cluster(s))
-        x->bench.bare = bench_bare_open(&x->link.endpoint, x->bare_key);
+static void open_link(session *session, const server *where, bool several) {
+    if (several || link_open_quietly(&session->link, where))
+        session->link.conn = NULL;
+    if (session->link.conn && !server_by_cluster(where))
+        session->bench.bare = bench_bare_open(&session->link.endpoint, session->bare_key);
 }
 
-static int measure(session *x, const server *s, const bench_options *o) {
+static int measure(session *session, const server *where, const bench_options *options) {
     static char local[] = "local:";
     static const server_care no_care = {.quiet_ms = 0}; /* nobody else has our keys */
-    bench_result r;
-    server same = *s;
+    bench_result result;
+    server same = *where;
     same.care = &no_care;
-    bool quorum = server_by_quorum(s);
-    int status = server_open(&same, "bench", "bench", &x->bench.client);
-    same.url = s->url ? s->url : local; /* which has been said by now */
+    bool quorum = server_by_quorum(where);
+    int status = server_open(&same, "bench", "bench", &session->bench.client);
+    same.url = where->url ? where->url : local; /* which has been said by now */
     if (!status)
-        status = server_open(&same, "bench", "bench", &x->bench.other);
+        status = server_open(&same, "bench", "bench", &session->bench.other);
     if (status)
         return status;
-    if (tl_client_ping(x->bench.client, &x->bench.err)) /* which starts a private server, too */
-        return fail_at(s, &x->bench.err);
-    open_link(x, s, quorum || server_by_etcd(s));
-    bool ok = bench_measure(&x->bench, &r);
-    bool answers = x->bench.err.code != TL_EUNAVAILABLE && x->bench.err.code != TL_EUNCERTAIN;
-    bench_bare_close(x->bench.bare);
+    if (tl_client_ping(session->bench.client,
+                       &session->bench.err)) /* which starts a private server, too */
+        return fail_at(where, &session->bench.err);
+    open_link(session, where, quorum || server_by_etcd(where));
+    bool ok = bench_measure(&session->bench, &result);
+    bool answers = session->bench.err.code != TL_EUNAVAILABLE &&
+                   session->bench.err.code != TL_EUNCERTAIN;
+    bench_bare_close(session->bench.bare);
     if (ok || answers)
-        remove_traces(x, s);
-    link_close(&x->link);
-    if (x->bench.ended_by)
-        return signals_status(x->bench.ended_by);
+        remove_traces(session, where);
+    link_close(&session->link);
+    if (session->bench.ended_by)
+        return signals_status(session->bench.ended_by);
     if (ok)
-        return o->json || o->format ? print_json(&r) : print_text(&r);
-    return fail_at(s, &x->bench.err);
+        return options->json || options->format ? print_json(&result) : print_text(&result);
+    return fail_at(where, &session->bench.err);
 }
 
-static int bench_command(const server *s, const void *options, const operands *args) {
-    const bench_options *o = options;
+static int bench_command(const server *where, const void *values, const operands *args) {
+    const bench_options *options = values;
     signals signals;
-    session x = {.bench = {.part_ms = o->seconds * 1000 / PARTS, .signals = &signals}};
+    session session = {.bench = {.part_ms = options->seconds * 1000 / PARTS, .signals = &signals}};
 
     (void)args;
-    x.bench.key = x.key;
-    if (!draw_keys(&x))
+    session.bench.key = session.key;
+    if (!draw_keys(&session))
         return fail(STATUS_INTERNAL, "bench: no random bytes: %s", strerror(errno));
     if (signals_begin(&signals))
         return fail(STATUS_INTERNAL, "bench: signals: %s", strerror(errno));
-    int status = measure(&x, s, o);
-    tl_client_close(x.bench.client);
-    tl_client_close(x.bench.other);
+    int status = measure(&session, where, options);
+    tl_client_close(session.bench.client);
+    tl_client_close(session.bench.other);
     signals_end(&signals);
     return status;
 }

@@ -14,7 +14,7 @@
 #define KEY_SIZE 128
 
 struct bench_bare {
-    redisContext *c;
+    redisContext *context;
     char key[KEY_SIZE], sha1[48];
     unsigned long long token;
 };
@@ -38,59 +38,60 @@ static bool is_done(redisReply *reply) {
     return reply != NULL;
 }
 
-static bool log_in(redisContext *c, const tl_endpoint *e) {
-    tl_password password = tl__password_ask(e);
+static bool log_in(redisContext *context, const tl_endpoint *endpoint) {
+    tl_password password = tl__password_ask(endpoint);
     bool in = true;
-    if (e->user[0])
-        in = is_done(redisCommand(c, "AUTH %s %s", e->user, password.text));
+    if (endpoint->user[0])
+        in = is_done(redisCommand(context, "AUTH %s %s", endpoint->user, password.text));
     else if (password.text[0])
-        in = is_done(redisCommand(c, "AUTH %s", password.text));
+        in = is_done(redisCommand(context, "AUTH %s", password.text));
     tl__password_forget(&password);
     if (!in)
         return false;
-    return e->db == 0 || is_done(redisCommand(c, "SELECT %d", (int)e->db));
+    return endpoint->db == 0 || is_done(redisCommand(context, "SELECT %d", (int)endpoint->db));
 }
 
-static bool load(bench_bare *b) {
-    redisReply *reply = good(redisCommand(b->c, "SCRIPT LOAD %s", script));
+static bool load(bench_bare *bare) {
+    redisReply *reply = good(redisCommand(bare->context, "SCRIPT LOAD %s", script));
     bool ok = reply && reply->type == REDIS_REPLY_STRING;
     if (ok)
-        (void)snprintf(b->sha1, sizeof b->sha1, "%s", reply->str);
+        (void)snprintf(bare->sha1, sizeof bare->sha1, "%s", reply->str);
     if (reply)
         freeReplyObject(reply);
     return ok;
 }
 
-bench_bare *bench_bare_open(const tl_endpoint *e, const char *key) {
+bench_bare *bench_bare_open(const tl_endpoint *endpoint, const char *key) {
     const struct timeval limit = {.tv_sec = LIMIT_S};
-    bench_bare *b = e->tls ? NULL : calloc(1, sizeof *b);
-    if (!b)
+    bench_bare *bare = endpoint->tls ? NULL : calloc(1, sizeof *bare);
+    if (!bare)
         return NULL;
-    (void)snprintf(b->key, sizeof b->key, "%s", key);
-    b->c = e->path[0] ? redisConnectUnixWithTimeout(e->path, limit)
-                      : redisConnectWithTimeout(e->host, e->port, limit);
-    if (b->c && !b->c->err && redisSetTimeout(b->c, limit) == REDIS_OK && log_in(b->c, e) &&
-        load(b))
-        return b;
-    if (b->c)
-        redisFree(b->c);
-    free(b);
+    (void)snprintf(bare->key, sizeof bare->key, "%s", key);
+    bare->context = endpoint->path[0]
+                        ? redisConnectUnixWithTimeout(endpoint->path, limit)
+                        : redisConnectWithTimeout(endpoint->host, endpoint->port, limit);
+    if (bare->context && !bare->context->err && redisSetTimeout(bare->context, limit) == REDIS_OK &&
+        log_in(bare->context, endpoint) && load(bare))
+        return bare;
+    if (bare->context)
+        redisFree(bare->context);
+    free(bare);
     return NULL;
 }
 
-void bench_bare_close(bench_bare *b) {
-    if (!b)
+void bench_bare_close(bench_bare *bare) {
+    if (!bare)
         return;
-    bench_bare_remove(b, b->key);
-    redisFree(b->c);
-    free(b);
+    bench_bare_remove(bare, bare->key);
+    redisFree(bare->context);
+    free(bare);
 }
 
-bool bench_bare_pair(bench_bare *b) {
+bool bench_bare_pair(bench_bare *bare) {
     char token[40];
-    (void)snprintf(token, sizeof token, "bench-%030llu", ++b->token);
-    return is_done(redisCommand(b->c, "SET %s %s NX PX " TTL_MS, b->key, token)) &&
-           is_done(redisCommand(b->c, "EVALSHA %s 1 %s %s", b->sha1, b->key, token));
+    (void)snprintf(token, sizeof token, "bench-%030llu", ++bare->token);
+    return is_done(redisCommand(bare->context, "SET %s %s NX PX " TTL_MS, bare->key, token)) &&
+           is_done(redisCommand(bare->context, "EVALSHA %s 1 %s %s", bare->sha1, bare->key, token));
 }
 
 /* Of a line of INFO, in seconds. */
@@ -99,8 +100,8 @@ static double seconds_of(const char *info, const char *name) {
     return at ? strtod(at + strlen(name), NULL) : -1;
 }
 
-int64_t bench_bare_cpu_us(bench_bare *b) {
-    redisReply *reply = good(redisCommand(b->c, "INFO cpu"));
+int64_t bench_bare_cpu_us(bench_bare *bare) {
+    redisReply *reply = good(redisCommand(bare->context, "INFO cpu"));
     int64_t us = -1;
     if (reply && reply->str) {
         double sys = seconds_of(reply->str, "used_cpu_sys:"),
@@ -113,6 +114,6 @@ int64_t bench_bare_cpu_us(bench_bare *b) {
     return us;
 }
 
-void bench_bare_remove(bench_bare *b, const char *key) {
-    (void)is_done(redisCommand(b->c, "DEL %s", key));
+void bench_bare_remove(bench_bare *bare, const char *key) {
+    (void)is_done(redisCommand(bare->context, "DEL %s", key));
 }

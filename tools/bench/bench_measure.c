@@ -26,11 +26,11 @@ typedef struct {
     int64_t ns[SAMPLES];
 } samples;
 
-static void add(samples *s, int64_t ns) {
-    s->count++;
-    s->sum_ns += ns;
-    if (s->kept < SAMPLES)
-        s->ns[s->kept++] = ns;
+static void add(samples *samples, int64_t ns) {
+    samples->count++;
+    samples->sum_ns += ns;
+    if (samples->kept < SAMPLES)
+        samples->ns[samples->kept++] = ns;
 }
 
 static int compare(const void *a, const void *b) {
@@ -38,69 +38,72 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static bench_times times_of(samples *s) {
-    bench_times t = {.count = s->count};
-    if (s->count == 0)
-        return t;
-    qsort(s->ns, (size_t)s->kept, sizeof *s->ns, compare);
-    int64_t middle = s->kept / 2, within = s->kept - 1 - (s->kept - 1) / 100;
-    t.p50 = (double)s->ns[middle] / NS_PER_US;
-    t.p99 = (double)s->ns[within] / NS_PER_US;
-    t.mean = (double)s->sum_ns / (double)s->count / NS_PER_US;
-    return t;
+static bench_times times_of(samples *samples) {
+    bench_times times = {.count = samples->count};
+    if (samples->count == 0)
+        return times;
+    qsort(samples->ns, (size_t)samples->kept, sizeof *samples->ns, compare);
+    int64_t middle = samples->kept / 2, within = samples->kept - 1 - (samples->kept - 1) / 100;
+    times.p50 = (double)samples->ns[middle] / NS_PER_US;
+    times.p99 = (double)samples->ns[within] / NS_PER_US;
+    times.mean = (double)samples->sum_ns / (double)samples->count / NS_PER_US;
+    return times;
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-static bool goes_on(bench *b) {
-    for (int sig; !b->ended_by && (sig = signals_next(b->signals));)
-        if (signals_ends(b->signals, sig))
-            b->ended_by = sig;
-    return !b->ended_by;
+static bool goes_on(bench *bench) {
+    for (int sig; !bench->ended_by && (sig = signals_next(bench->signals));)
+        if (signals_ends(bench->signals, sig))
+            bench->ended_by = sig;
+    return !bench->ended_by;
 }
 
+/* A step of what is measured. False: it failed. */
+typedef bool (*measured)(bench *bench, tl_lock *lock);
+
 /* Do it again and again until then, once at least, and note how long each took. */
-static bool slice(bench *b, tl_lock *lock, bool (*once)(bench *b, tl_lock *lock), int64_t ms,
-                  samples *s) {
+static bool slice(bench *bench, tl_lock *lock, measured once, int64_t ms, samples *samples) {
     tl_mono now = tl__mono_now(), end = tl__mono_add_ms(now, ms);
     do {
         tl_mono before = now;
-        if (!once(b, lock))
+        if (!once(bench, lock))
             return false;
         now = tl__mono_now();
-        add(s, tl__ns_until(before, now));
+        add(samples, tl__ns_until(before, now));
     } while (tl__mono_before(now, end));
-    return goes_on(b);
+    return goes_on(bench);
 }
 
-static bool part(bench *b, tl_lock *lock, bool (*once)(bench *b, tl_lock *lock), samples *s) {
-    tl_mono end = tl__mono_add_ms(tl__mono_now(), b->part_ms);
+static bool part(bench *bench, tl_lock *lock, measured once, samples *samples) {
+    tl_mono end = tl__mono_add_ms(tl__mono_now(), bench->part_ms);
     bool ok;
-    memset(s, 0, sizeof *s);
+    memset(samples, 0, sizeof *samples);
     do
-        ok = slice(b, lock, once, SLICE_MS, s);
+        ok = slice(bench, lock, once, SLICE_MS, samples);
     while (ok && tl__mono_before(tl__mono_now(), end));
     return ok;
 }
 
 /* ---- what is done ---------------------------------------------------------------------------- */
 
-static bool ask(bench *b, tl_lock *lock) {
+static bool ask(bench *bench, tl_lock *lock) {
     (void)lock;
-    return tl_client_ping(b->client, &b->err) == TL_OK;
+    return tl_client_ping(bench->client, &bench->err) == TL_OK;
 }
 
-static bool pair(bench *b, tl_lock *lock) {
-    return tl_lock_acquire(lock, 0, &b->err) == TL_OK && tl_lock_release(lock, &b->err) == TL_OK;
+static bool pair(bench *bench, tl_lock *lock) {
+    return tl_lock_acquire(lock, 0, &bench->err) == TL_OK &&
+           tl_lock_release(lock, &bench->err) == TL_OK;
 }
 
-static bool bare_pair(bench *b, tl_lock *lock) {
+static bool bare_pair(bench *bench, tl_lock *lock) {
     (void)lock;
-    return bench_bare_pair(b->bare);
+    return bench_bare_pair(bench->bare);
 }
 
-static bool renew(bench *b, tl_lock *lock) {
-    return tl_lock_extend(lock, TTL_MS, &b->err) == TL_OK;
+static bool renew(bench *bench, tl_lock *lock) {
+    return tl_lock_extend(lock, TTL_MS, &bench->err) == TL_OK;
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -111,70 +114,71 @@ typedef struct {
     bool server_known;
 } pairs;
 
-static int64_t waited_us(const bench *b) {
-    tl_stats s = {.size = sizeof s};
-    return tl_client_stats(b->client, &s, NULL) ? 0 : (int64_t)s.round_trips.sum_us;
+static int64_t waited_us(const bench *bench) {
+    tl_stats stats = {.size = sizeof stats};
+    return tl_client_stats(bench->client, &stats, NULL) ? 0 : (int64_t)stats.round_trips.sum_us;
 }
 
 /* A pair, and how long of it was for answers; what it takes to find that out isn't timed. */
-static bool our_pair(bench *b, tl_lock *lock, pairs *p) {
-    int64_t waited = waited_us(b);
+static bool our_pair(bench *bench, tl_lock *lock, pairs *pairs) {
+    int64_t waited = waited_us(bench);
     tl_mono before = tl__mono_now();
-    if (!pair(b, lock))
+    if (!pair(bench, lock))
         return false;
-    add(&p->ours, tl__ns_until(before, tl__mono_now()));
-    add(&p->waited, (waited_us(b) - waited) * (int64_t)NS_PER_US);
+    add(&pairs->ours, tl__ns_until(before, tl__mono_now()));
+    add(&pairs->waited, (waited_us(bench) - waited) * (int64_t)NS_PER_US);
     return true;
 }
 
-static bool our_slice(bench *b, tl_lock *lock, pairs *p) {
-    int64_t cpu = b->bare ? bench_bare_cpu_us(b->bare) : -1;
+static bool our_slice(bench *bench, tl_lock *lock, pairs *pairs) {
+    int64_t cpu = bench->bare ? bench_bare_cpu_us(bench->bare) : -1;
     tl_mono end = tl__mono_add_ms(tl__mono_now(), SLICE_MS);
     bool ok;
     do
-        ok = our_pair(b, lock, p);
+        ok = our_pair(bench, lock, pairs);
     while (ok && tl__mono_before(tl__mono_now(), end));
-    int64_t after = cpu < 0 ? -1 : bench_bare_cpu_us(b->bare);
-    p->server_known = p->server_known && after >= cpu && cpu >= 0;
-    p->server_us += after - cpu;
-    return ok && goes_on(b);
+    int64_t after = cpu < 0 ? -1 : bench_bare_cpu_us(bench->bare);
+    pairs->server_known = pairs->server_known && after >= cpu && cpu >= 0;
+    pairs->server_us += after - cpu;
+    return ok && goes_on(bench);
 }
 
 /* Without it the rest is measured all the same. */
-static bool bare_slice(bench *b, pairs *p) {
-    if (slice(b, NULL, bare_pair, SLICE_MS, &p->bare))
+static bool bare_slice(bench *bench, pairs *pairs) {
+    if (slice(bench, NULL, bare_pair, SLICE_MS, &pairs->bare))
         return true;
-    if (b->ended_by)
+    if (bench->ended_by)
         return false;
-    bench_bare_close(b->bare);
-    b->bare = NULL;
-    p->bare.count = 0;
+    bench_bare_close(bench->bare);
+    bench->bare = NULL;
+    pairs->bare.count = 0;
     return true;
 }
 
-static double rate_of(const samples *s) {
-    return s->count > 0 ? (double)s->count * 1e9 / (double)s->sum_ns : 0;
+static double rate_of(const samples *samples) {
+    return samples->count > 0 ? (double)samples->count * 1e9 / (double)samples->sum_ns : 0;
 }
 
 /* What is typical: a moment in which this machine did something else says nothing of locks. */
-static bool measure_pairs(bench *b, tl_lock *lock, pairs *p, bench_result *ret) {
-    bool ok = pair(b, lock); /* it is connected, and the scripts are there, from now on */
-    tl_mono end = tl__mono_add_ms(tl__mono_now(), 2 * b->part_ms);
-    p->server_known = b->bare != NULL;
+static bool measure_pairs(bench *bench, tl_lock *lock, pairs *pairs, bench_result *ret) {
+    bool ok = pair(bench, lock); /* it is connected, and the scripts are there, from now on */
+    tl_mono end = tl__mono_add_ms(tl__mono_now(), 2 * bench->part_ms);
+    pairs->server_known = bench->bare != NULL;
     while (ok) {
-        ok = our_slice(b, lock, p) && (!b->bare || bare_slice(b, p));
+        ok = our_slice(bench, lock, pairs) && (!bench->bare || bare_slice(bench, pairs));
         if (!tl__mono_before(tl__mono_now(), end))
             break;
     }
     if (!ok)
         return false;
-    ret->pairs = rate_of(&p->ours);
-    ret->bare_pairs = rate_of(&p->bare);
-    ret->pair = times_of(&p->ours);
-    ret->bare_pair = times_of(&p->bare);
-    ret->waiting_us = times_of(&p->waited).p50;
+    ret->pairs = rate_of(&pairs->ours);
+    ret->bare_pairs = rate_of(&pairs->bare);
+    ret->pair = times_of(&pairs->ours);
+    ret->bare_pair = times_of(&pairs->bare);
+    ret->waiting_us = times_of(&pairs->waited).p50;
     ret->client_us = ret->pair.p50 > ret->waiting_us ? ret->pair.p50 - ret->waiting_us : 0;
-    ret->server_us = p->server_known ? (double)p->server_us / (double)p->ours.count : -1;
+    ret->server_us = pairs->server_known ? (double)pairs->server_us / (double)pairs->ours.count
+                                         : -1;
     return true;
 }
 
@@ -188,13 +192,13 @@ typedef struct {
 } notified;
 
 static void tell(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
-    notified *t = ctx;
+    notified *notified = ctx;
     (void)lock;
-    t->code = code;
+    notified->code = code;
     if (err)
-        t->err = *err;
-    atomic_store(&t->at_ns, tl__mono_now().ns);
-    tl__wake_post(t->fd);
+        notified->err = *err;
+    atomic_store(&notified->at_ns, tl__mono_now().ns);
+    tl__wake_post(notified->fd);
 }
 
 static void nap(int64_t ms) {
@@ -204,96 +208,100 @@ static void nap(int64_t ms) {
 }
 
 /* How long it is from the release to the other's hold; the other then has it. */
-static bool hand_off(bench *b, tl_lock *from, tl_lock *to, notified *t, int64_t queue_ms,
-                     samples *s) {
-    struct pollfd fd = {.fd = t->fd, .events = POLLIN};
-    atomic_store(&t->at_ns, 0);
-    if (tl_lock_acquire_async(to, HAND_OFF_MS + queue_ms, tell, t, &b->err))
+static bool hand_off(bench *bench, tl_lock *from, tl_lock *to, notified *notified, int64_t queue_ms,
+                     samples *samples) {
+    struct pollfd fd = {.fd = notified->fd, .events = POLLIN};
+    atomic_store(&notified->at_ns, 0);
+    if (tl_lock_acquire_async(to, HAND_OFF_MS + queue_ms, tell, notified, &bench->err))
         return false;
     nap(queue_ms);
     tl_mono before = tl__mono_now();
-    bool ok = tl_lock_release(from, &b->err) == TL_OK;
-    while (atomic_load(&t->at_ns) == 0)
+    bool ok = tl_lock_release(from, &bench->err) == TL_OK;
+    while (atomic_load(&notified->at_ns) == 0)
         tl__wait(&fd, 1, TL_NEVER);
-    tl__wake_clear(t->fd);
-    if (ok && t->code) {
-        b->err = t->err;
+    tl__wake_clear(notified->fd);
+    if (ok && notified->code) {
+        bench->err = notified->err;
         return false;
     }
-    add(s, atomic_load(&t->at_ns) - before.ns);
-    return ok && goes_on(b);
+    add(samples, atomic_load(&notified->at_ns) - before.ns);
+    return ok && goes_on(bench);
 }
 
-static bool hand_offs(bench *b, tl_lock *one, tl_lock *two, notified *t, int64_t queue_ms,
-                      samples *s) {
-    tl_mono end = tl__mono_add_ms(tl__mono_now(), b->part_ms);
-    memset(s, 0, sizeof *s);
-    if (tl_lock_acquire(one, 0, &b->err))
+static bool hand_offs(bench *bench, tl_lock *one, tl_lock *two, notified *notified,
+                      int64_t queue_ms, samples *samples) {
+    tl_mono end = tl__mono_add_ms(tl__mono_now(), bench->part_ms);
+    memset(samples, 0, sizeof *samples);
+    if (tl_lock_acquire(one, 0, &bench->err))
         return false;
-    for (bool turn = false; tl__mono_before(tl__mono_now(), end) || s->count == 0; turn = !turn)
-        if (!hand_off(b, turn ? two : one, turn ? one : two, t, queue_ms, s))
+    for (bool turn = false; tl__mono_before(tl__mono_now(), end) || samples->count == 0;
+         turn = !turn)
+        if (!hand_off(bench, turn ? two : one, turn ? one : two, notified, queue_ms, samples))
             return false;
     return true;
 }
 
-static bool measure_hand_offs(bench *b, tl_lock *lock, samples *s, bench_result *ret) {
+static bool measure_hand_offs(bench *bench, tl_lock *lock, samples *samples, bench_result *ret) {
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
-    notified t = {.fd = tl__wake_open()};
+    notified notified = {.fd = tl__wake_open()};
     int64_t queue_ms = QUEUE_MS + (int64_t)(5 * ret->round_trip.p99 / 1000);
-    tl_lock *other = t.fd < 0 ? NULL
-                              : tl_lock_new(b->other, b->key, strlen(b->key), &options, &b->err);
-    bool ok = other && hand_offs(b, lock, other, &t, queue_ms, s);
+    tl_lock *other = notified.fd < 0 ? NULL
+                                     : tl_lock_new(bench->other, bench->key, strlen(bench->key),
+                                                   &options, &bench->err);
+    bool ok = other && hand_offs(bench, lock, other, &notified, queue_ms, samples);
     tl_lock *const both[] = {lock, other};
     for (int i = 0; i < 2; i++)
         if (both[i] && tl_lock_state(both[i]) != TL_FREE)
             (void)tl_lock_release(both[i], NULL);
     tl_lock_free(other);
-    if (t.fd >= 0)
-        tl__wake_close(t.fd);
-    ret->hand_off = times_of(s);
+    if (notified.fd >= 0)
+        tl__wake_close(notified.fd);
+    ret->hand_off = times_of(samples);
     return ok;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool measure_renewals(bench *b, tl_lock *lock, samples *s, bench_result *ret) {
-    bool ok = tl_lock_acquire(lock, 0, &b->err) == TL_OK && part(b, lock, renew, s);
+static bool measure_renewals(bench *bench, tl_lock *lock, samples *samples, bench_result *ret) {
+    bool ok = tl_lock_acquire(lock, 0, &bench->err) == TL_OK && part(bench, lock, renew, samples);
     if (tl_lock_state(lock) != TL_FREE)
         (void)tl_lock_release(lock, NULL);
-    ret->renewal = times_of(s);
+    ret->renewal = times_of(samples);
     return ok;
 }
 
-static bool measure(bench *b, tl_lock *lock, pairs *p, bench_result *ret) {
-    if (!ask(b, lock) || !part(b, lock, ask, &p->ours))
+static bool measure(bench *bench, tl_lock *lock, pairs *pairs, bench_result *ret) {
+    if (!ask(bench, lock) || !part(bench, lock, ask, &pairs->ours))
         return false;
-    ret->round_trip = times_of(&p->ours);
-    memset(p, 0, sizeof *p);
-    return measure_pairs(b, lock, p, ret) && measure_renewals(b, lock, &p->ours, ret) &&
-           measure_hand_offs(b, lock, &p->ours, ret);
+    ret->round_trip = times_of(&pairs->ours);
+    memset(pairs, 0, sizeof *pairs);
+    return measure_pairs(bench, lock, pairs, ret) &&
+           measure_renewals(bench, lock, &pairs->ours, ret) &&
+           measure_hand_offs(bench, lock, &pairs->ours, ret);
 }
 
-bool bench_measure(bench *b, bench_result *ret) {
+bool bench_measure(bench *bench, bench_result *ret) {
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
-    tl_lock *lock = tl_lock_new(b->client, b->key, strlen(b->key), &options, &b->err);
-    pairs *p = calloc(1, sizeof *p);
+    tl_lock *lock = tl_lock_new(bench->client, bench->key, strlen(bench->key), &options,
+                                &bench->err);
+    pairs *pairs = calloc(1, sizeof *pairs);
     *ret = (bench_result){.server_us = -1};
-    b->err.code = p ? b->err.code : TL_ENOMEM;
-    bool ok = lock && p && measure(b, lock, p, ret);
+    bench->err.code = pairs ? bench->err.code : TL_ENOMEM;
+    bool ok = lock && pairs && measure(bench, lock, pairs, ret);
     if (!ok) /* who has had enough of a server that doesn't answer is told no more of it */
-        (void)goes_on(b);
+        (void)goes_on(bench);
     if (lock && tl_lock_state(lock) != TL_FREE)
         (void)tl_lock_release(lock, NULL);
     tl_lock_free(lock);
-    free(p);
+    free(pairs);
     return ok;
 }
 
-bench_limit bench_limit_of(const bench_result *r) {
-    double network = r->waiting_us - r->server_us;
-    if (r->server_us < 0)
-        return r->client_us > r->waiting_us ? BENCH_CLIENT : BENCH_WAITING;
-    if (r->client_us > network && r->client_us > r->server_us)
+bench_limit bench_limit_of(const bench_result *result) {
+    double network = result->waiting_us - result->server_us;
+    if (result->server_us < 0)
+        return result->client_us > result->waiting_us ? BENCH_CLIENT : BENCH_WAITING;
+    if (result->client_us > network && result->client_us > result->server_us)
         return BENCH_CLIENT;
-    return r->server_us > network ? BENCH_SERVER : BENCH_NETWORK;
+    return result->server_us > network ? BENCH_SERVER : BENCH_NETWORK;
 }

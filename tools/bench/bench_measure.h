@@ -36,9 +36,9 @@ typedef struct {
 } bench;
 
 /** All of them. False: err says why not, or ended_by is set. */
-bool bench_measure(bench *b, bench_result *ret);
+bool bench_measure(bench *bench, bench_result *ret);
 
 /** What takes the largest part of a pair. */
-bench_limit bench_limit_of(const bench_result *r);
+bench_limit bench_limit_of(const bench_result *result);
 
 #endif

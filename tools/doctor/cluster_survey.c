@@ -12,32 +12,33 @@
 #define SAMPLES 8
 #define WAVES (CLUSTER_NODES_MOST / AT_ONCE + 4)
 
-int cluster_survey_find(const cluster_survey *m, const char *id) {
-    for (unsigned i = 0; i < m->count; i++)
-        if (id[0] && !m->of[i].twice && strcmp(m->of[i].id, id) == 0)
+int cluster_survey_find(const cluster_survey *survey, const char *id) {
+    for (unsigned i = 0; i < survey->count; i++)
+        if (id[0] && !survey->of[i].twice && strcmp(survey->of[i].id, id) == 0)
             return (int)i;
     return -1;
 }
 
-static void name(cluster_node *x) {
-    if (x->port)
-        (void)snprintf(x->label, sizeof x->label, strchr(x->host, ':') ? "[%s]:%u" : "%s:%u",
-                       x->host, (unsigned)x->port);
+static void name(cluster_node *node) {
+    if (node->port)
+        (void)snprintf(node->label, sizeof node->label,
+                       strchr(node->host, ':') ? "[%s]:%u" : "%s:%u", node->host,
+                       (unsigned)node->port);
     else
-        (void)snprintf(x->label, sizeof x->label, "node %.40s", x->id);
+        (void)snprintf(node->label, sizeof node->label, "node %.40s", node->id);
 }
 
 /* Without a place it has no port. */
-static cluster_node *add(cluster_survey *m, const char *host, uint16_t port) {
-    if (m->count == CLUSTER_NODES_MOST) {
-        m->more = true;
+static cluster_node *add(cluster_survey *survey, const char *host, uint16_t port) {
+    if (survey->count == CLUSTER_NODES_MOST) {
+        survey->more = true;
         return NULL;
     }
-    cluster_node *x = &m->of[m->count++];
-    *x = (cluster_node){.port = port};
-    (void)snprintf(x->host, sizeof x->host, "%s", host);
-    name(x);
-    return x;
+    cluster_node *node = &survey->of[survey->count++];
+    *node = (cluster_node){.port = port};
+    (void)snprintf(node->host, sizeof node->host, "%s", host);
+    name(node);
+    return node;
 }
 
 typedef struct {
@@ -96,66 +97,66 @@ static bool read_line(tl_bytes text, line *ret) {
            tl__bytes_to_int(epoch, &ret->epoch);
 }
 
-static bool is_there(const cluster_survey *m, const char *host, uint16_t port) {
-    for (unsigned i = 0; i < m->count; i++)
-        if (m->of[i].port == port && strcmp(m->of[i].host, host) == 0)
+static bool is_there(const cluster_survey *survey, const char *host, uint16_t port) {
+    for (unsigned i = 0; i < survey->count; i++)
+        if (survey->of[i].port == port && strcmp(survey->of[i].host, host) == 0)
             return true;
     return false;
 }
 
 /* It was asked by the URL's name for it; clients go where nodes say that it is. */
-static void learn_place(cluster_survey *m, const char *id, const redis_place *place) {
-    cluster_node *x = place->port && !is_there(m, place->host, place->port)
-                          ? add(m, place->host, place->port)
-                          : NULL;
-    if (x)
-        memcpy(x->led_to, id, sizeof x->led_to);
+static void learn_place(cluster_survey *survey, const char *id, const redis_place *place) {
+    cluster_node *node = place->port && !is_there(survey, place->host, place->port)
+                             ? add(survey, place->host, place->port)
+                             : NULL;
+    if (node)
+        memcpy(node->led_to, id, sizeof node->led_to);
 }
 
 /* Whom the line is about, new or not. A seed that hasn't answered is known by its place alone. */
-static cluster_node *find(cluster_survey *m, const line *l) {
-    int i = cluster_survey_find(m, l->id);
+static cluster_node *find(cluster_survey *survey, const line *line) {
+    int i = cluster_survey_find(survey, line->id);
     if (i >= 0) {
-        learn_place(m, l->id, &l->place);
-        return &m->of[i];
+        learn_place(survey, line->id, &line->place);
+        return &survey->of[i];
     }
-    cluster_node *x = NULL;
-    for (unsigned k = 0; k < m->count && !x; k++)
-        if (!m->of[k].id[0] && m->of[k].port == l->place.port &&
-            strcmp(m->of[k].host, l->place.host) == 0)
-            x = &m->of[k];
-    if (!x)
-        x = add(m, l->place.port ? l->place.host : "", l->place.port);
-    if (!x)
+    cluster_node *node = NULL;
+    for (unsigned k = 0; k < survey->count && !node; k++)
+        if (!survey->of[k].id[0] && survey->of[k].port == line->place.port &&
+            strcmp(survey->of[k].host, line->place.host) == 0)
+            node = &survey->of[k];
+    if (!node)
+        node = add(survey, line->place.port ? line->place.host : "", line->place.port);
+    if (!node)
         return NULL;
-    memcpy(x->id, l->id, sizeof x->id);
-    if (!x->port)
-        name(x);
-    return x;
+    memcpy(node->id, line->id, sizeof node->id);
+    if (!node->port)
+        name(node);
+    return node;
 }
 
 /* "[5461->-ID]" leaves, "[5461-<-ID]" comes. */
-static void learn_open(cluster_node *x, tl_bytes word) {
-    open_slot o = {.leaves = false};
+static void learn_open(cluster_node *node, tl_bytes word) {
+    open_slot open = {.leaves = false};
     tl_bytes rest = tl__bytes(word.p + 1, word.n - (word.n > 1) - (word.n > 2)),
              number = next(&rest, '-');
     int64_t slot;
     if (rest.n < 3 || !tl__bytes_to_int(number, &slot) || slot < 0 || slot >= TL_SLOTS ||
-        !copy_id(o.other, tl__bytes(rest.p + 2, rest.n - 2)))
+        !copy_id(open.other, tl__bytes(rest.p + 2, rest.n - 2)))
         return;
-    o.slot = (uint16_t)slot;
-    o.leaves = rest.p[0] == '>';
-    if (x->open < NODE_OPEN_MOST)
-        x->opened[x->open] = o;
-    x->open++;
+    open.slot = (uint16_t)slot;
+    open.leaves = rest.p[0] == '>';
+    if (node->open < NODE_OPEN_MOST)
+        node->opened[node->open] = open;
+    node->open++;
 }
 
-static void learn_slots(cluster_node *by, cluster_node *x, uint16_t number, tl_bytes slots) {
+static void learn_slots(cluster_node *by, cluster_node *node, uint16_t number, tl_bytes slots) {
     while (slots.n) {
         tl_bytes word = next(&slots, ' '), last = word, first = next(&last, '-');
         int64_t from, to;
         if (word.n && word.p[0] == '[') {
-            learn_open(x, word);
+            learn_open(node, word);
             continue;
         }
         if (!tl__bytes_to_int(first, &from) || from < 0 || from >= TL_SLOTS)
@@ -169,36 +170,37 @@ static void learn_slots(cluster_node *by, cluster_node *x, uint16_t number, tl_b
 }
 
 /* What clients are told goes before what nodes tell each other. */
-static void use_place(line *l, const node_place *led, unsigned leds) {
+static void use_place(line *line, const node_place *led, unsigned leds) {
     for (unsigned i = 0; i < leds; i++)
-        if (strcmp(led[i].id, l->id) == 0)
-            l->place = led[i].place;
+        if (strcmp(led[i].id, line->id) == 0)
+            line->place = led[i].place;
 }
 
-static void learn_of(cluster_survey *m, unsigned who, const line *l) {
-    bool self = has_flag(l->flags, "myself");
-    cluster_node *by = &m->of[who], *x = self ? by : find(m, l);
+static void learn_of(cluster_survey *survey, unsigned who, const line *line) {
+    bool self = has_flag(line->flags, "myself");
+    cluster_node *by = &survey->of[who], *node = self ? by : find(survey, line);
 
-    if (!x || has_flag(l->flags, "handshake"))
+    if (!node || has_flag(line->flags, "handshake"))
         return;
-    if (self || !x->asked || x->status) {
-        x->master = has_flag(l->flags, "master");
-        memcpy(x->of, l->of, sizeof x->of);
+    if (self || !node->asked || node->status) {
+        node->master = has_flag(line->flags, "master");
+        memcpy(node->of, line->of, sizeof node->of);
     }
     if (self) {
-        x->epoch = l->epoch;
+        node->epoch = line->epoch;
     } else {
-        x->named++;
-        x->linked += l->linked;
-        x->failing = x->failing || has_flag(l->flags, "fail") || has_flag(l->flags, "fail?");
+        node->named++;
+        node->linked += line->linked;
+        node->failing = node->failing || has_flag(line->flags, "fail") ||
+                        has_flag(line->flags, "fail?");
     }
-    learn_slots(by, x, (uint16_t)(x - m->of), l->slots);
+    learn_slots(by, node, (uint16_t)(node - survey->of), line->slots);
 }
 
-static bool learn(cluster_survey *m, unsigned who, tl_bytes text, const node_place *led,
+static bool learn(cluster_survey *survey, unsigned who, tl_bytes text, const node_place *led,
                   unsigned leds) {
-    cluster_node *by = &m->of[who];
-    line l;
+    cluster_node *by = &survey->of[who];
+    line line;
 
     by->owner = malloc(TL_SLOTS * sizeof *by->owner);
     if (!by->owner)
@@ -206,35 +208,36 @@ static bool learn(cluster_survey *m, unsigned who, tl_bytes text, const node_pla
     for (unsigned i = 0; i < TL_SLOTS; i++)
         by->owner[i] = TL_NOBODY;
     while (text.n)
-        if (read_line(next(&text, '\n'), &l)) {
-            use_place(&l, led, leds);
-            learn_of(m, who, &l);
+        if (read_line(next(&text, '\n'), &line)) {
+            use_place(&line, led, leds);
+            learn_of(survey, who, &line);
         }
     return true;
 }
 
-bool cluster_survey_learn(cluster_survey *m, unsigned who, tl_bytes text) {
-    return learn(m, who, text, NULL, 0);
+bool cluster_survey_learn(cluster_survey *survey, unsigned who, tl_bytes text) {
+    return learn(survey, who, text, NULL, 0);
 }
 
 /* Who it is; one that is in the list already, by another address, is there twice. */
-static void learn_self(cluster_survey *m, unsigned who, tl_bytes text) {
-    cluster_node *x = &m->of[who];
-    line l;
+static void learn_self(cluster_survey *survey, unsigned who, tl_bytes text) {
+    cluster_node *node = &survey->of[who];
+    line line;
 
     while (text.n)
-        if (read_line(next(&text, '\n'), &l) && has_flag(l.flags, "myself")) {
-            int same = cluster_survey_find(m, l.id);
-            x->twice = strcmp(x->led_to, l.id) == 0;
-            if (x->twice)
+        if (read_line(next(&text, '\n'), &line) && has_flag(line.flags, "myself")) {
+            int same = cluster_survey_find(survey, line.id);
+            node->twice = strcmp(node->led_to, line.id) == 0;
+            if (node->twice)
                 return;
-            if (x->led_to[0] || (x->id[0] && strcmp(x->id, l.id) != 0)) {
-                x->status = STATUS_UNAVAILABLE;
-                (void)snprintf(x->message, sizeof x->message, "%.150s is another node", x->label);
+            if (node->led_to[0] || (node->id[0] && strcmp(node->id, line.id) != 0)) {
+                node->status = STATUS_UNAVAILABLE;
+                (void)snprintf(node->message, sizeof node->message, "%.150s is another node",
+                               node->label);
                 return;
             }
-            x->twice = same >= 0 && same != (int)who;
-            memcpy(x->id, l.id, sizeof x->id);
+            node->twice = same >= 0 && same != (int)who;
+            memcpy(node->id, line.id, sizeof node->id);
         }
 }
 
@@ -251,133 +254,137 @@ typedef struct {
 } visit;
 
 /* [host, port, ID, ...], from 4.0 on. An empty host is the one that was asked; "?" is none that anybody knows. */
-static void take_place(visit *v, const tl_reply *node) {
+static void take_place(visit *visit, const tl_reply *node) {
     tl_bytes host = {0}, id;
     int64_t port;
-    if (!tl__reply_text(tl__reply_item(node, 2), &id) || v->leds == CLUSTER_NODES_MOST ||
+    if (!tl__reply_text(tl__reply_item(node, 2), &id) || visit->leds == CLUSTER_NODES_MOST ||
         !tl__reply_int(tl__reply_item(node, 1), &port) || port < 1 || port > UINT16_MAX)
         return;
     (void)tl__reply_text(tl__reply_item(node, 0), &host);
-    node_place *p = &v->led[v->leds];
-    if (host.n >= sizeof p->place.host || tl__bytes_eq(host, TL_LITERAL("?")) ||
-        !copy_id(p->id, id))
+    node_place *place = &visit->led[visit->leds];
+    if (host.n >= sizeof place->place.host || tl__bytes_eq(host, TL_LITERAL("?")) ||
+        !copy_id(place->id, id))
         return;
-    p->place.port = (uint16_t)port;
+    place->place.port = (uint16_t)port;
     if (host.n)
-        tl__bytes_print(p->place.host, sizeof p->place.host, host);
+        tl__bytes_print(place->place.host, sizeof place->place.host, host);
     else
-        memcpy(p->place.host, v->all->of[v->which].host, sizeof p->place.host);
-    v->leds++;
+        memcpy(place->place.host, visit->all->of[visit->which].host, sizeof place->place.host);
+    visit->leds++;
 }
 
 static bool take_slots(void *ctx, const tl_reply *reply) {
-    visit *v = ctx;
-    v->led = calloc(CLUSTER_NODES_MOST, sizeof *v->led);
-    for (size_t i = 0; v->led && reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
+    visit *visit = ctx;
+    visit->led = calloc(CLUSTER_NODES_MOST, sizeof *visit->led);
+    for (size_t i = 0; visit->led && reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
         for (size_t k = 2; k < reply->items[i].count; k++)
-            take_place(v, &reply->items[i].items[k]);
-    return v->led && reply->type == TL_REPLY_ARRAY;
+            take_place(visit, &reply->items[i].items[k]);
+    return visit->led && reply->type == TL_REPLY_ARRAY;
 }
 
 static bool take_nodes(void *ctx, const tl_reply *reply) {
-    visit *v = ctx;
+    visit *visit = ctx;
     tl_bytes text;
     if (!tl__reply_text(reply, &text))
         return false;
-    v->nodes = strndup(text.p, text.n);
-    return v->nodes != NULL;
+    visit->nodes = strndup(text.p, text.n);
+    return visit->nodes != NULL;
 }
 
 static bool take_state(void *ctx, const tl_reply *reply) {
-    cluster_node *x = ctx;
+    cluster_node *node = ctx;
     char state[16] = "";
     tl_bytes text;
     if (!tl__reply_text(reply, &text) || !info_field(text, "cluster_state", state, sizeof state))
         return false;
-    x->ok = strcmp(state, "ok") == 0;
+    node->ok = strcmp(state, "ok") == 0;
     return true;
 }
 
 static bool take_info(void *ctx, const tl_reply *reply) {
-    cluster_node *x = ctx;
+    cluster_node *node = ctx;
     tl_bytes text;
-    return tl__reply_text(reply, &text) && info_product(text, x->product);
+    return tl__reply_text(reply, &text) && info_product(text, node->product);
 }
 
 static bool take_coverage(void *ctx, const tl_reply *reply) {
-    cluster_node *x = ctx;
+    cluster_node *node = ctx;
     tl_bytes text;
     if (reply->type == TL_REPLY_ARRAY && tl__reply_text(tl__reply_item(reply, 1), &text))
-        tl__bytes_print(x->coverage, sizeof x->coverage, text);
+        tl__bytes_print(node->coverage, sizeof node->coverage, text);
     return true;
 }
 
 /* What may be denied is left open; the rest is of the cluster. */
-static bool ask_all(visit *v, server_link *l) {
+static bool ask_all(visit *visit, server_link *link) {
     static const char
         *const nodes[] = {"CLUSTER", "NODES", NULL},
                *const slots[] = {"CLUSTER", "SLOTS", NULL},
                *const state[] = {"CLUSTER", "INFO", NULL}, *const info[] = {"INFO", "server", NULL},
                *const coverage[] = {"CONFIG", "GET", "cluster-require-full-coverage", NULL};
-    cluster_node *x = &v->all->of[v->which];
+    cluster_node *node = &visit->all->of[visit->which];
 
-    if (!link_ask(l, nodes, take_nodes, v) || !link_ask(l, slots, take_slots, v) ||
-        !link_ask(l, state, take_state, x) || (!link_ask(l, info, take_info, x) && !l->error) ||
-        (!link_ask(l, coverage, take_coverage, x) && !l->error))
+    if (!link_ask(link, nodes, take_nodes, visit) || !link_ask(link, slots, take_slots, visit) ||
+        !link_ask(link, state, take_state, node) ||
+        (!link_ask(link, info, take_info, node) && !link->error) ||
+        (!link_ask(link, coverage, take_coverage, node) && !link->error))
         return false;
     for (int i = 0; i < SAMPLES; i++)
-        if (!skew_sample(l, &x->track, v->rate_ppm))
-            return l->error;
+        if (!skew_sample(link, &node->track, visit->rate_ppm))
+            return link->error;
     return true;
 }
 
 static void *ask_one(void *ctx) {
-    visit *v = ctx;
-    cluster_node *x = &v->all->of[v->which];
-    server_link l;
+    visit *visit = ctx;
+    cluster_node *node = &visit->all->of[visit->which];
+    server_link link;
 
-    x->status = STATUS_INTERNAL;
-    (void)snprintf(x->message, sizeof x->message, "out of memory");
-    if (!link_open_beside(&l, v->like, x->host, x->port, false))
+    node->status = STATUS_INTERNAL;
+    (void)snprintf(node->message, sizeof node->message, "out of memory");
+    if (!link_open_beside(&link, visit->like, node->host, node->port, false))
         return NULL;
-    x->status = ask_all(v, &l) ? 0 : l.status;
-    x->stranger = x->status && l.error && strstr(l.message, "cluster support disabled");
-    if (x->status && l.lacks && strstr(l.message, " CLUSTER"))
-        (void)snprintf(x->message, sizeof x->message, LINK_NO_CLUSTER, x->label);
+    node->status = ask_all(visit, &link) ? 0 : link.status;
+    node->stranger = node->status && link.error && strstr(link.message, "cluster support disabled");
+    if (node->status && link.lacks && strstr(link.message, " CLUSTER"))
+        (void)snprintf(node->message, sizeof node->message, LINK_NO_CLUSTER, node->label);
     else
-        (void)snprintf(x->message, sizeof x->message, l.error ? "%.100s: %.130s" : "%.0s%.230s",
-                       x->label, x->status ? l.message : "");
-    link_close(&l);
+        (void)snprintf(node->message, sizeof node->message,
+                       link.error ? "%.100s: %.130s" : "%.0s%.230s", node->label,
+                       node->status ? link.message : "");
+    link_close(&link);
     return NULL;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static bool learn_all(cluster_survey *m, const visit *v, unsigned n) {
+static bool learn_all(cluster_survey *survey, const visit *visit, unsigned n) {
     bool ok = true;
 
     for (unsigned i = 0; i < n; i++)
-        if (m->of[v[i].which].status == 0)
-            learn_self(m, v[i].which, tl__bytes_of(v[i].nodes));
+        if (survey->of[visit[i].which].status == 0)
+            learn_self(survey, visit[i].which, tl__bytes_of(visit[i].nodes));
     for (unsigned i = 0; i < n; i++)
-        if (m->of[v[i].which].status == 0 && !m->of[v[i].which].twice)
-            ok = learn(m, v[i].which, tl__bytes_of(v[i].nodes), v[i].led, v[i].leds) && ok;
+        if (survey->of[visit[i].which].status == 0 && !survey->of[visit[i].which].twice)
+            ok = learn(survey, visit[i].which, tl__bytes_of(visit[i].nodes), visit[i].led,
+                       visit[i].leds) &&
+                 ok;
     return ok;
 }
 
 /* As many as there is room for, from the ones on that aren't asked. *ret_n 0: all are. */
-static bool send_some(cluster_survey *m, const server_link *like, int32_t rate_ppm,
+static bool send_some(cluster_survey *survey, const server_link *like, int32_t rate_ppm,
                       unsigned *ret_n) {
     visit v[AT_ONCE];
     unsigned n = 0;
 
-    for (unsigned i = 0; i < m->count && n < AT_ONCE; i++)
-        if (!m->of[i].asked && m->of[i].port) {
-            m->of[i].asked = true;
-            v[n++] = (visit){.all = m, .which = i, .like = like, .rate_ppm = rate_ppm};
+    for (unsigned i = 0; i < survey->count && n < AT_ONCE; i++)
+        if (!survey->of[i].asked && survey->of[i].port) {
+            survey->of[i].asked = true;
+            v[n++] = (visit){.all = survey, .which = i, .like = like, .rate_ppm = rate_ppm};
         }
     at_once(ask_one, v, sizeof *v, n);
-    bool ok = learn_all(m, v, n);
+    bool ok = learn_all(survey, v, n);
     for (unsigned i = 0; i < n; i++) {
         free(v[i].nodes);
         free(v[i].led);
@@ -386,17 +393,17 @@ static bool send_some(cluster_survey *m, const server_link *like, int32_t rate_p
     return ok;
 }
 
-static void conclude(cluster_survey *m, int32_t rate_ppm) {
+static void conclude(cluster_survey *survey, int32_t rate_ppm) {
     skew_reading now = skew_reading_now();
-    m->answered = 0;
-    for (unsigned i = 0; i < m->count; i++) {
-        cluster_node *x = &m->of[i];
-        if (!x->asked && !x->status)
-            x->status = STATUS_UNAVAILABLE;
-        m->answered += x->status == 0 && !x->twice;
-        x->track.known = x->track.known && skew_unbroken(&x->track, &now);
-        if (x->track.known)
-            x->offset = skew_offset(&x->track, now.after, rate_ppm);
+    survey->answered = 0;
+    for (unsigned i = 0; i < survey->count; i++) {
+        cluster_node *node = &survey->of[i];
+        if (!node->asked && !node->status)
+            node->status = STATUS_UNAVAILABLE;
+        survey->answered += node->status == 0 && !node->twice;
+        node->track.known = node->track.known && skew_unbroken(&node->track, &now);
+        if (node->track.known)
+            node->offset = skew_offset(&node->track, now.after, rate_ppm);
     }
 }
 
@@ -409,11 +416,11 @@ bool cluster_survey_ask(cluster_survey *ret, const tl_endpoint *login, const tl_
     *ret = (cluster_survey){.of = calloc(CLUSTER_NODES_MOST, sizeof *ret->of)};
     ok = ret->of != NULL;
     for (unsigned i = 0; ok && i < seeds->count; i++) {
-        cluster_node *x = is_there(ret, seeds->seed[i].host, seeds->seed[i].port)
-                              ? NULL
-                              : add(ret, seeds->seed[i].host, seeds->seed[i].port);
-        if (x)
-            x->seed = true;
+        cluster_node *node = is_there(ret, seeds->seed[i].host, seeds->seed[i].port)
+                                 ? NULL
+                                 : add(ret, seeds->seed[i].host, seeds->seed[i].port);
+        if (node)
+            node->seed = true;
     }
     for (int i = 0; ok && n > 0 && i < WAVES; i++)
         ok = send_some(ret, &like, rate_ppm, &n);
@@ -423,26 +430,26 @@ bool cluster_survey_ask(cluster_survey *ret, const tl_endpoint *login, const tl_
     return ok;
 }
 
-void cluster_survey_end(cluster_survey *m) {
-    for (unsigned i = 0; m->of && i < m->count; i++)
-        free(m->of[i].owner);
-    free(m->of);
-    *m = (cluster_survey){.of = NULL};
+void cluster_survey_end(cluster_survey *survey) {
+    for (unsigned i = 0; survey->of && i < survey->count; i++)
+        free(survey->of[i].owner);
+    free(survey->of);
+    *survey = (cluster_survey){.of = NULL};
 }
 
-int cluster_survey_trouble(const cluster_survey *m, char *to, size_t size) {
-    const cluster_node *who = m->of;
+int cluster_survey_trouble(const cluster_survey *survey, char *to, size_t size) {
+    const cluster_node *who = survey->of;
 
-    for (unsigned i = 0; i < m->count; i++)
-        if (m->of[i].status == STATUS_REFUSED && who->status != STATUS_REFUSED)
-            who = &m->of[i];
+    for (unsigned i = 0; i < survey->count; i++)
+        if (survey->of[i].status == STATUS_REFUSED && who->status != STATUS_REFUSED)
+            who = &survey->of[i];
     if (who->stranger)
         (void)snprintf(to, size, "%.150s is no node of a cluster: give its URL as redis://",
                        who->label);
-    else if (m->count == 1)
+    else if (survey->count == 1)
         (void)snprintf(to, size, "%s", who->message);
     else
         (void)snprintf(to, size, "none of the %u nodes in the URL leads to a cluster: %.170s",
-                       m->count, who->message);
+                       survey->count, who->message);
     return who->stranger ? STATUS_INTERNAL : who->status; /* as the library's TL_ESERVER */
 }

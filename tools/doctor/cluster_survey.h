@@ -58,15 +58,15 @@ typedef struct {
  *  in, and its TLS; rate_ppm as for skew_learn. False: no memory. */
 bool cluster_survey_ask(cluster_survey *ret, const tl_endpoint *login, const tl_seeds *seeds,
                         int32_t rate_ppm);
-void cluster_survey_end(cluster_survey *m);
+void cluster_survey_end(cluster_survey *survey);
 
 /** Why nobody has answered, in one line; returns the exit status that it means. */
-int cluster_survey_trouble(const cluster_survey *m, char *to, size_t size);
+int cluster_survey_trouble(const cluster_survey *survey, char *to, size_t size);
 
 /** The node of this id; -1: there is none. */
-int cluster_survey_find(const cluster_survey *m, const char *id);
+int cluster_survey_find(const cluster_survey *survey, const char *id);
 
 /** What a node, number `who`, has answered to CLUSTER NODES; in the order in which they are asked. */
-bool cluster_survey_learn(cluster_survey *m, unsigned who, tl_bytes text);
+bool cluster_survey_learn(cluster_survey *survey, unsigned who, tl_bytes text);
 
 #endif

@@ -23,19 +23,22 @@ static const doctor_options defaults = {.ttl_ms = SERVER_TTL_MS};
 
 /* ---- the command ---------------------------------------------------------------------------------------------- */
 
-static int examine(server_link *l, const doctor_options *o, doctor_facts *f, doctor_report *r) {
+static int examine(server_link *link, const doctor_options *options, doctor_facts *facts,
+                   doctor_report *report) {
     char server[TL_HOST_SIZE + 16];
-    doctor_title title = {.server = server, .product = f->product};
+    doctor_title title = {.server = server, .product = facts->product};
 
-    if (o->acl)
-        return l->conn && doctor_ask_info(l, f) ? doctor_acl(f, o->acl, f->key)
-                                                : fail(l->status, "%s", l->message);
-    f->unasked = !l->conn;
-    if (l->conn && !doctor_ask(l, f))
-        return fail(l->status, "%s", l->message);
-    doctor_check(f, r);
-    (void)snprintf(server, sizeof server, "%s", l->conn ? l->endpoint.label : f->heard.master);
-    return doctor_show(o, &title, r);
+    if (options->acl)
+        return link->conn && doctor_ask_info(link, facts)
+                   ? doctor_acl(facts, options->acl, facts->key)
+                   : fail(link->status, "%s", link->message);
+    facts->unasked = !link->conn;
+    if (link->conn && !doctor_ask(link, facts))
+        return fail(link->status, "%s", link->message);
+    doctor_check(facts, report);
+    (void)snprintf(server, sizeof server, "%s",
+                   link->conn ? link->endpoint.label : facts->heard.master);
+    return doctor_show(options, &title, report);
 }
 
 typedef struct {
@@ -43,47 +46,47 @@ typedef struct {
     doctor_report report;
 } doctor_work;
 
-static int doctor_function(const server *s, const void *given, const operands *args) {
+static int doctor_function(const server *where, const void *given, const operands *args) {
     const char *key = args->count ? args->word[0] : NULL;
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
-    const doctor_options *o = given;
+    const doctor_options *options = given;
     server_link link;
 
     if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
         return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
-    if (o->acl && (o->json || o->format))
+    if (options->acl && (options->json || options->format))
         return fail(STATUS_USAGE, "doctor: --acl prints commands for redis-cli, no JSON");
-    int status = o->acl ? doctor_acl_check(o->acl, key)
-                        : server_care_check("doctor", &o->care, o->ttl_ms);
+    int status = options->acl ? doctor_acl_check(options->acl, key)
+                              : server_care_check("doctor", &options->care, options->ttl_ms);
     if (status)
         return status;
     doctor_work *work = calloc(1, sizeof *work);
     if (!work)
         return fail(STATUS_INTERNAL, "out of memory");
     work->facts.protocol = TL_TOKEN;
-    work->facts.care = o->care;
-    work->facts.ttl_ms = o->ttl_ms;
-    work->facts.by_sentinels = server_by_sentinels(s);
-    if (legacy && s->legacy)
-        status = legacy->take(s->legacy, &work->facts);
+    work->facts.care = options->care;
+    work->facts.ttl_ms = options->ttl_ms;
+    work->facts.by_sentinels = server_by_sentinels(where);
+    if (legacy && where->legacy)
+        status = legacy->take(where->legacy, &work->facts);
     work->facts.key = key;
-    if (status == 0 && server_by_etcd(s)) {
-        status = doctor_etcd(s, o, key, &work->report);
+    if (status == 0 && server_by_etcd(where)) {
+        status = doctor_etcd(where, options, key, &work->report);
         free(work);
         return status;
     }
-    if (status == 0 && server_by_cluster(s)) {
-        status = doctor_cluster(s, o, &work->facts, &work->report);
+    if (status == 0 && server_by_cluster(where)) {
+        status = doctor_cluster(where, options, &work->facts, &work->report);
         free(work);
         return status;
     }
-    status = status                   ? status
-             : server_by_sentinels(s) ? link_open_by(&link, s, &work->facts.heard)
-                                      : link_open(&link, s);
+    status = status                       ? status
+             : server_by_sentinels(where) ? link_open_by(&link, where, &work->facts.heard)
+                                          : link_open(&link, where);
     if (status == 0) {
-        server_say_local(s);
+        server_say_local(where);
         work->facts.db = link.endpoint.db;
-        status = examine(&link, o, &work->facts, &work->report);
+        status = examine(&link, options, &work->facts, &work->report);
         link_close(&link);
     }
     free(work);

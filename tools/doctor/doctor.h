@@ -80,7 +80,7 @@ const doctor_command *doctor_command_at(int i);
 
 /** "CLIENT TRACKING". Returns to. */
 #define DOCTOR_COMMAND_SIZE 24
-const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]);
+const char *doctor_command_name(const doctor_command *command, char to[DOCTOR_COMMAND_SIZE]);
 
 typedef enum { COMMAND_UNSEEN, COMMAND_OK, COMMAND_MISSING, COMMAND_DENIED } doctor_can;
 
@@ -127,26 +127,26 @@ typedef struct {
     int64_t sentinels; /**< that listen on the server; 0: none, or not known */
 } doctor_facts;
 
-/** Ask what the server is; and all of it. Both change nothing. False: l->status and l->message say
+/** Ask what the server is; and all of it. Both change nothing. False: link->status and link->message say
  *  why nothing can be said. */
-bool doctor_ask_info(server_link *l, doctor_facts *f);
-bool doctor_ask(server_link *l, doctor_facts *f);
+bool doctor_ask_info(server_link *link, doctor_facts *facts);
+bool doctor_ask(server_link *link, doctor_facts *facts);
 
 /** Is the server known to be older than that? */
-bool doctor_before(const doctor_facts *f, int major, int minor, int patch);
+bool doctor_before(const doctor_facts *facts, int major, int minor, int patch);
 
 /** Who of the above acquires locks, by the protocol and by what the server can do. */
-unsigned doctor_users(const doctor_facts *f);
+unsigned doctor_users(const doctor_facts *facts);
 
 /** Can they be a user and a pattern of keys? Returns 0, or the exit status after a message. */
 int doctor_acl_check(const char *user, const char *pattern);
 
 /** Print the permissions that a user of locks needs, for keys of a pattern. Returns the status. */
-int doctor_acl(const doctor_facts *f, const char *user, const char *pattern);
+int doctor_acl(const doctor_facts *facts, const char *user, const char *pattern);
 
 /** A number, or a text, of INFO; false when it is not there. */
-bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret);
-bool doctor_info_text(const doctor_facts *f, const char *name, char *to, size_t size);
+bool doctor_info(const doctor_facts *facts, const char *name, int64_t *ret);
+bool doctor_info_text(const doctor_facts *facts, const char *name, char *to, size_t size);
 
 /* ---- findings -------------------------------------------------------------------------------------- */
 
@@ -176,18 +176,20 @@ typedef struct {
 } doctor_report;
 
 /** Add one. The next two say why it matters and what mends it, of the one added last. */
-void doctor_found(doctor_report *r, const char *id, doctor_level level, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-void doctor_why(doctor_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void doctor_fix(doctor_report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void doctor_found(doctor_report *report, const char *id, doctor_level level, const char *format,
+                  ...) __attribute__((format(printf, 4, 5)));
+void doctor_why(doctor_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void doctor_fix(doctor_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /** All of it, worst first. */
-void doctor_check(const doctor_facts *f, doctor_report *r);
-void doctor_sort(doctor_report *r);
+void doctor_check(const doctor_facts *facts, doctor_report *report);
+void doctor_sort(doctor_report *report);
 
 /** It is true of this node, of a cluster's. */
-void doctor_at(doctor_finding *f, unsigned node);
-bool doctor_is_at(const doctor_finding *f, unsigned node);
+void doctor_at(doctor_finding *finding, unsigned node);
+bool doctor_is_at(const doctor_finding *finding, unsigned node);
 
 /* ---- legacy clients ---------------------------------------------------------------------------------- */
 
@@ -214,22 +216,22 @@ typedef enum {
     DOCTOR_DEAD,    /**< the same if the former master is dead, or cut off from who holds a lock */
     DOCTOR_FENCE    /**< two may hold a lock at once: the fencing number tells them apart */
 } doctor_promise;
-doctor_promise doctor_promised(const doctor_facts *f);
+doctor_promise doctor_promised(const doctor_facts *facts);
 
 /** A restart forgets what is held, or some of it; or what a snapshot is too old for. */
-bool doctor_forgets(const doctor_facts *f);
-bool doctor_may_fail_over(const doctor_facts *f);
+bool doctor_forgets(const doctor_facts *facts);
+bool doctor_may_fail_over(const doctor_facts *facts);
 /** What is forgotten in a restart is waited for. */
-bool doctor_is_quiet(const doctor_facts *f);
+bool doctor_is_quiet(const doctor_facts *facts);
 
 /** Does min-replicas-to-write stop scripts, too, which acquire and renew locks? */
-bool doctor_stops_scripts(const doctor_facts *f);
+bool doctor_stops_scripts(const doctor_facts *facts);
 
 /** Of doctor_check: which of these rows it is. */
-void doctor_check_failover(const doctor_facts *f, doctor_report *r);
+void doctor_check_failover(const doctor_facts *facts, doctor_report *report);
 
 /** A number of a setting; false: it isn't known. */
-bool doctor_number(const doctor_facts *f, int which, int64_t *ret);
+bool doctor_number(const doctor_facts *facts, int which, int64_t *ret);
 
 /** Is it a certificate that was refused, rather than a login? message: of a connection. */
 bool doctor_is_of_tls(const char *message);
@@ -238,17 +240,17 @@ bool doctor_is_of_tls(const char *message);
     "--tls-name, tls_server_name), and both sides' from authorities that the other trusts"
 
 /** What of their Sentinels keeps clients from a master, or keeps a failover from what it should be. */
-void doctor_check_sentinels(const sentinels *s, doctor_report *r);
+void doctor_check_sentinels(const sentinels *sentinels, doctor_report *report);
 
 /** What is wrong with a cluster, beside what is with each of its masters. */
-void doctor_check_cluster(const cluster_survey *m, doctor_report *r);
+void doctor_check_cluster(const cluster_survey *survey, doctor_report *report);
 /** Of each slot who has it: number of a node, that says so itself or doesn't answer; TL_NOBODY. */
-void doctor_owners(const cluster_survey *m, uint16_t ret[TL_SLOTS]);
+void doctor_owners(const cluster_survey *survey, uint16_t ret[TL_SLOTS]);
 
 /** Ask each master of a cluster, many at once, and add what is found, once for all of which it is true. as: what the clients
  *  do; login: how nodes let us in. False: no memory. */
-bool doctor_check_masters(const cluster_survey *m, const tl_endpoint *login, const doctor_facts *as,
-                          doctor_report *r);
+bool doctor_check_masters(const cluster_survey *survey, const tl_endpoint *login,
+                          const doctor_facts *as, doctor_report *report);
 
 typedef struct {
     int format;
@@ -266,16 +268,19 @@ typedef struct {
     const char *server, *product;
     const cluster_survey *of;
 } doctor_title;
-int doctor_show(const doctor_options *o, const doctor_title *title, const doctor_report *r);
+int doctor_show(const doctor_options *options, const doctor_title *title,
+                const doctor_report *report);
 
 /** The command, of an etcd. */
-int doctor_etcd(const server *s, const doctor_options *o, const char *key, doctor_report *r);
+int doctor_etcd(const server *where, const doctor_options *options, const char *key,
+                doctor_report *report);
 
 /** The command with a URL of a cluster. as: what is known of the clients. Returns the exit status. */
-int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, doctor_report *r);
+int doctor_cluster(const server *where, const doctor_options *options, doctor_facts *as,
+                   doctor_report *report);
 
 /** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
-void doctor_check_able(const doctor_facts *f, doctor_report *r);
-void doctor_check_state(const doctor_facts *f, doctor_report *r);
+void doctor_check_able(const doctor_facts *facts, doctor_report *report);
+void doctor_check_state(const doctor_facts *facts, doctor_report *report);
 
 #endif

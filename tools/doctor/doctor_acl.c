@@ -33,28 +33,28 @@ static void put_shared(const char *pattern) {
     printf(" ~tidelock:fence:*");
 }
 
-static void put_commands(const doctor_facts *f, doctor_use from, doctor_use to) {
-    const doctor_command *c;
+static void put_commands(const doctor_facts *facts, doctor_use from, doctor_use to) {
+    const doctor_command *command;
 
-    for (int i = 0; (c = doctor_command_at(i)); i++) {
-        if (!(c->who & doctor_users(f)) || c->use < from || c->use > to ||
-            doctor_before(f, c->since / 100, c->since % 100, 0))
+    for (int i = 0; (command = doctor_command_at(i)); i++) {
+        if (!(command->who & doctor_users(facts)) || command->use < from || command->use > to ||
+            doctor_before(facts, command->since / 100, command->since % 100, 0))
             continue;
         printf(" +");
-        for (const char *p = c->name; *p; p++)
+        for (const char *p = command->name; *p; p++)
             putchar(tolower((unsigned char)*p));
-        for (const char *p = c->sub; p && *p; p++) {
-            if (p == c->sub)
+        for (const char *p = command->sub; p && *p; p++) {
+            if (p == command->sub)
                 putchar('|');
             putchar(tolower((unsigned char)*p));
         }
     }
 }
 
-static void put_rule(const doctor_facts *f, const char *user, const char *pattern) {
+static void put_rule(const doctor_facts *facts, const char *user, const char *pattern) {
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
-    unsigned who = doctor_users(f) & ~(unsigned)(DOCTOR_SENTINEL | DOCTOR_CLUSTER);
-    bool channels = !doctor_before(f, 6, 2, 0); /* before, there is no permission for them */
+    unsigned who = doctor_users(facts) & ~(unsigned)(DOCTOR_SENTINEL | DOCTOR_CLUSTER);
+    bool channels = !doctor_before(facts, 6, 2, 0); /* before, there is no permission for them */
 
     printf("ACL SETUSER %s reset on >PASSWORD ~%s", user, pattern);
     if (who & ~DOCTOR_STRICT)
@@ -62,7 +62,7 @@ static void put_rule(const doctor_facts *f, const char *user, const char *patter
     if (who & ~DOCTOR_STRICT)
         put_shared(pattern);
     if (legacy)
-        legacy->put_keys(f, who);
+        legacy->put_keys(facts, who);
     if (channels)
         printf(" resetchannels");
     if (channels && (who & ~DOCTOR_STRICT))
@@ -70,9 +70,9 @@ static void put_rule(const doctor_facts *f, const char *user, const char *patter
     if (channels && (who & ~DOCTOR_STRICT))
         printf(" &tidelock:inbox:*");
     if (channels && legacy)
-        legacy->put_channels(f, who, pattern);
-    put_commands(f, DOCTOR_NEEDED, DOCTOR_BETTER);
-    printf("%s\n", f->db ? " +select" : "");
+        legacy->put_channels(facts, who, pattern);
+    put_commands(facts, DOCTOR_NEEDED, DOCTOR_BETTER);
+    printf("%s\n", facts->db ? " +select" : "");
 }
 
 static bool is_word(const char *text) {
@@ -90,23 +90,24 @@ int doctor_acl_check(const char *user, const char *pattern) {
                 "marks: tidelock doctor --acl locker 'jobs:*'");
 }
 
-int doctor_acl(const doctor_facts *f, const char *user, const char *pattern) {
-    if (doctor_before(f, 6, 0, 0))
+int doctor_acl(const doctor_facts *facts, const char *user, const char *pattern) {
+    if (doctor_before(facts, 6, 0, 0))
         return fail(STATUS_REFUSED,
                     "doctor: --acl: the server has no users: Redis 6.0 or newer; this one is %s",
-                    f->product);
+                    facts->product);
     printf("# What %s needs to lock keys like %s by protocol %s, on %s. Give it to redis-cli:\n",
-           user, pattern, protocol_name(f->protocol), f->product[0] ? f->product : "this server");
-    put_rule(f, user, pattern);
+           user, pattern, protocol_name(facts->protocol),
+           facts->product[0] ? facts->product : "this server");
+    put_rule(facts, user, pattern);
     printf("# With options of the library (quiet_ms, wait_replicas, wait_fsync): ~tidelock:reign*");
-    put_commands(f, DOCTOR_OPTION, DOCTOR_OPTION);
-    if (f->by_sentinels)
+    put_commands(facts, DOCTOR_OPTION, DOCTOR_OPTION);
+    if (facts->by_sentinels)
         printf("\n# And what the Sentinels' login needs, on each Sentinel that has users (6.2):\n"
                "ACL SETUSER %s reset on >PASSWORD resetchannels &+switch-master +sentinel|master "
                "+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +unsubscribe "
                "+ping +info",
                user);
-    if (f->by_cluster)
+    if (facts->by_cluster)
         printf("\n# On each node of the cluster, replicas too: none tells another of its users.");
     printf("\n# To keep it over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
            "# Whether anything is lacking still: ACL LOG\n");

@@ -31,39 +31,39 @@ const char *const doctor_config_name[CONFIGS] = {
     [CONFIG_TIMEOUT] = "timeout",
 };
 
-static void keep_message(char to[DOCTOR_MESSAGE_SIZE], const server_link *l) {
-    (void)snprintf(to, DOCTOR_MESSAGE_SIZE, "%s", l->message);
+static void keep_message(char to[DOCTOR_MESSAGE_SIZE], const server_link *link) {
+    (void)snprintf(to, DOCTOR_MESSAGE_SIZE, "%s", link->message);
 }
 
 /* Answers that are errors are words too; a connection that fails is not. */
-static bool is_refusal(const server_link *l) {
-    return l->lacks || strncmp(l->message, "NOPERM", 6) == 0 ||
-           strncmp(l->message, "ERR", 3) == 0 || strncmp(l->message, "DENIED", 6) == 0;
+static bool is_refusal(const server_link *link) {
+    return link->lacks || strncmp(link->message, "NOPERM", 6) == 0 ||
+           strncmp(link->message, "ERR", 3) == 0 || strncmp(link->message, "DENIED", 6) == 0;
 }
 
 /* ---- INFO, CONFIG ----------------------------------------------------------------------------------- */
 
 static bool take_info(void *ctx, const tl_reply *reply) {
-    doctor_facts *f = ctx;
+    doctor_facts *facts = ctx;
     tl_bytes text;
 
     if (!tl__reply_text(reply, &text))
         return false;
-    size_t n = text.n < sizeof f->info - 1 ? text.n : sizeof f->info - 1;
-    memcpy(f->info, text.p, n);
-    f->info[n] = '\0';
+    size_t n = text.n < sizeof facts->info - 1 ? text.n : sizeof facts->info - 1;
+    memcpy(facts->info, text.p, n);
+    facts->info[n] = '\0';
     return true;
 }
 
 static bool take_setting(void *ctx, const tl_reply *reply) {
-    doctor_setting *s = ctx;
+    doctor_setting *setting = ctx;
     tl_bytes text;
 
     if (reply->type != TL_REPLY_ARRAY)
         return false;
-    s->known = reply->count >= 2 && tl__reply_text(&reply->items[1], &text);
-    if (s->known)
-        tl__bytes_print(s->text, sizeof s->text, text);
+    setting->known = reply->count >= 2 && tl__reply_text(&reply->items[1], &text);
+    if (setting->known)
+        tl__bytes_print(setting->text, sizeof setting->text, text);
     return true;
 }
 
@@ -74,48 +74,49 @@ static const char *old_name(int i) {
                                     : NULL;
 }
 
-static void ask_config(server_link *l, doctor_facts *f) {
-    for (int i = 0; i < CONFIGS && !f->config_why[0]; i++) {
+static void ask_config(server_link *link, doctor_facts *facts) {
+    for (int i = 0; i < CONFIGS && !facts->config_why[0]; i++) {
         const char *const request[] = {"CONFIG", "GET", doctor_config_name[i], NULL};
         const char *const again[] = {"CONFIG", "GET", old_name(i), NULL};
-        bool ok = link_ask(l, request, take_setting, &f->config[i]);
-        if (ok && !f->config[i].known && old_name(i))
-            ok = link_ask(l, again, take_setting, &f->config[i]);
+        bool ok = link_ask(link, request, take_setting, &facts->config[i]);
+        if (ok && !facts->config[i].known && old_name(i))
+            ok = link_ask(link, again, take_setting, &facts->config[i]);
         if (!ok)
-            keep_message(f->config_why, l);
-        f->config_lacks = !ok && l->lacks;
+            keep_message(facts->config_why, link);
+        facts->config_lacks = !ok && link->lacks;
     }
 }
 
-bool doctor_info_text(const doctor_facts *f, const char *name, char *to, size_t size) {
-    return info_field(tl__bytes_of(f->info), name, to, size);
+bool doctor_info_text(const doctor_facts *facts, const char *name, char *to, size_t size) {
+    return info_field(tl__bytes_of(facts->info), name, to, size);
 }
 
-bool doctor_number(const doctor_facts *f, int which, int64_t *ret) {
-    return f->config[which].known && tl__bytes_to_int(tl__bytes_of(f->config[which].text), ret);
+bool doctor_number(const doctor_facts *facts, int which, int64_t *ret) {
+    return facts->config[which].known &&
+           tl__bytes_to_int(tl__bytes_of(facts->config[which].text), ret);
 }
 
-bool doctor_info(const doctor_facts *f, const char *name, int64_t *ret) {
+bool doctor_info(const doctor_facts *facts, const char *name, int64_t *ret) {
     char text[32];
 
-    return doctor_info_text(f, name, text, sizeof text) &&
+    return doctor_info_text(facts, name, text, sizeof text) &&
            tl__bytes_to_int(tl__bytes_of(text), ret);
 }
 
 /* Valkey says which Redis it is like. */
-static void learn_version(doctor_facts *f) {
+static void learn_version(doctor_facts *facts) {
     char text[32];
     int major = 0, minor = 0, patch = 0;
 
-    if (doctor_info_text(f, "redis_version", text, sizeof text) &&
+    if (doctor_info_text(facts, "redis_version", text, sizeof text) &&
         sscanf(text, "%2d.%2d.%2d", &major, &minor, &patch) >= 2)
-        f->version = DOCTOR_VERSION(major, minor, patch);
-    (void)info_product(tl__bytes_of(f->info), f->product);
+        facts->version = DOCTOR_VERSION(major, minor, patch);
+    (void)info_product(tl__bytes_of(facts->info), facts->product);
 }
 
 /* The version by HELLO, which Redis has from 6.0 on: who may not ask INFO learns it all the same. */
 static bool take_hello(void *ctx, const tl_reply *reply) {
-    doctor_facts *f = ctx;
+    doctor_facts *facts = ctx;
     tl_bytes name = {0}, version = {0}, field, value;
     char text[32];
     int major = 0, minor = 0, patch = 0;
@@ -133,15 +134,15 @@ static bool take_hello(void *ctx, const tl_reply *reply) {
     if (!tl__bytes_eq(name, TL_LITERAL("redis")) ||
         sscanf(text, "%2d.%2d.%2d", &major, &minor, &patch) < 2)
         return false;
-    f->version = DOCTOR_VERSION(major, minor, patch);
-    (void)snprintf(f->product, sizeof f->product, "Redis %.20s", text);
+    facts->version = DOCTOR_VERSION(major, minor, patch);
+    (void)snprintf(facts->product, sizeof facts->product, "Redis %.20s", text);
     return true;
 }
 
-static void ask_hello(server_link *l, doctor_facts *f) {
+static void ask_hello(server_link *link, doctor_facts *facts) {
     static const char *const hello[] = {"HELLO", NULL};
 
-    (void)link_ask(l, hello, take_hello, f);
+    (void)link_ask(link, hello, take_hello, facts);
 }
 
 /* ---- commands ----------------------------------------------------------------------------------------- */
@@ -158,45 +159,45 @@ static bool take_present(void *ctx, const tl_reply *reply) {
 
 /* Before 2.8.13, which has no COMMAND: without the words that it needs a command does nothing, and
  * who doesn't know it says so. */
-static void try_present(server_link *l, doctor_facts *f, int i) {
-    const doctor_command *c = doctor_command_at(i);
-    const char *const request[] = {c->name, NULL};
+static void try_present(server_link *link, doctor_facts *facts, int i) {
+    const doctor_command *command = doctor_command_at(i);
+    const char *const request[] = {command->name, NULL};
 
-    if (c->sub || (!c->as && strcmp(c->name, "UNSUBSCRIBE") == 0))
+    if (command->sub || (!command->as && strcmp(command->name, "UNSUBSCRIBE") == 0))
         return;
-    (void)link_ask(l, request, NULL, NULL);
-    if (l->lacks || l->error || l->ok)
-        f->present[i] = l->lacks ? COMMAND_MISSING : COMMAND_OK;
+    (void)link_ask(link, request, NULL, NULL);
+    if (link->lacks || link->error || link->ok)
+        facts->present[i] = link->lacks ? COMMAND_MISSING : COMMAND_OK;
 }
 
-static void ask_present(server_link *l, doctor_facts *f) {
-    const doctor_command *c;
+static void ask_present(server_link *link, doctor_facts *facts) {
+    const doctor_command *command;
     bool asks = true;
 
-    for (int i = 0; (c = doctor_command_at(i)) && !f->present_why[0]; i++) {
-        const char *const request[] = {"COMMAND", "INFO", c->name, NULL};
-        if (c->sub && doctor_before(f, c->since / 100, c->since % 100, 0))
-            f->present[i] = COMMAND_MISSING;
-        else if (asks && !link_ask(l, request, take_present, &f->present[i])) {
-            asks = !(l->lacks && doctor_before(f, 2, 8, 13));
+    for (int i = 0; (command = doctor_command_at(i)) && !facts->present_why[0]; i++) {
+        const char *const request[] = {"COMMAND", "INFO", command->name, NULL};
+        if (command->sub && doctor_before(facts, command->since / 100, command->since % 100, 0))
+            facts->present[i] = COMMAND_MISSING;
+        else if (asks && !link_ask(link, request, take_present, &facts->present[i])) {
+            asks = !(link->lacks && doctor_before(facts, 2, 8, 13));
             if (asks)
-                keep_message(f->present_why, l);
+                keep_message(facts->present_why, link);
         }
-        if (!asks && f->present[i] == COMMAND_UNSEEN)
-            try_present(l, f, i);
+        if (!asks && facts->present[i] == COMMAND_UNSEEN)
+            try_present(link, facts, i);
     }
 }
 
 /* ---- permissions -------------------------------------------------------------------------------------- */
 
 static bool take_name(void *ctx, const tl_reply *reply) {
-    doctor_facts *f = ctx;
+    doctor_facts *facts = ctx;
     tl_bytes text;
 
-    if (!tl__reply_text(reply, &text) || text.n >= sizeof f->user)
+    if (!tl__reply_text(reply, &text) || text.n >= sizeof facts->user)
         return false;
-    memcpy(f->user, text.p, text.n);
-    f->user[text.n] = '\0';
+    memcpy(facts->user, text.p, text.n);
+    facts->user[text.n] = '\0';
     return true;
 }
 
@@ -233,15 +234,15 @@ static bool take_flags(void *ctx, const tl_reply *reply) {
     return reply->type == TL_REPLY_ARRAY;
 }
 
-static void ask_flags(server_link *l, doctor_facts *f) {
-    const char *const request[] = {"ACL", "GETUSER", f->user, NULL};
-    freedom all = {.channels = doctor_before(f, 6, 2, 0)}; /* which knows none */
+static void ask_flags(server_link *link, doctor_facts *facts) {
+    const char *const request[] = {"ACL", "GETUSER", facts->user, NULL};
+    freedom all = {.channels = doctor_before(facts, 6, 2, 0)}; /* which knows none */
 
-    if (!link_ask(l, request, take_flags, &all))
-        keep_message(f->allowed_why, l);
+    if (!link_ask(link, request, take_flags, &all))
+        keep_message(facts->allowed_why, link);
     else if (!all.commands || !all.keys || !all.channels)
-        (void)snprintf(f->allowed_why, sizeof f->allowed_why,
-                       "it may not do everything, and %s does not tell what", f->product);
+        (void)snprintf(facts->allowed_why, sizeof facts->allowed_why,
+                       "it may not do everything, and %s does not tell what", facts->product);
 }
 
 typedef struct {
@@ -257,57 +258,58 @@ static void beside(char *to, size_t size, const char *key) {
     (void)snprintf(to, size, tagged ? "%s:tidelock" : "tidelock:{%s}", key);
 }
 
-static void name_keys(names *to, const doctor_facts *f) {
-    to->key = f->key ? f->key : "tidelock:doctor";
-    to->clients = f->clients;
+static void name_keys(names *to, const doctor_facts *facts) {
+    to->key = facts->key ? facts->key : "tidelock:doctor";
+    to->clients = facts->clients;
     beside(to->sidecar, sizeof to->sidecar, to->key);
-    to->inbox = doctor_users(f) & DOCTOR_TOKEN ? "tidelock:inbox:0" : to->sidecar;
+    to->inbox = doctor_users(facts) & DOCTOR_TOKEN ? "tidelock:inbox:0" : to->sidecar;
     (void)snprintf(to->line, sizeof to->line, "%s:line", to->sidecar);
 }
 
-static const char *word_for(const char *as, const names *n) {
+static const char *word_for(const char *as, const names *names) {
     switch (as[1] ? '\0' : as[0]) {
-    case 'K': return n->key;
-    case 'S': return n->sidecar;
-    case 'L': return n->line;
+    case 'K': return names->key;
+    case 'S': return names->sidecar;
+    case 'L': return names->line;
     case 'F': return "tidelock:fence:{0}"; /* a pattern is for those of all slots */
-    case 'C': return n->clients;
-    case 'I': return n->inbox; /* where others stand in no line, the channel again */
+    case 'C': return names->clients;
+    case 'I': return names->inbox; /* where others stand in no line, the channel again */
     default: return as;
     }
 }
 
-static void ask_dryruns(server_link *l, doctor_facts *f) {
-    const doctor_command *c;
+static void ask_dryruns(server_link *link, doctor_facts *facts) {
+    const doctor_command *command;
     names all;
 
-    name_keys(&all, f);
-    for (int i = 0; (c = doctor_command_at(i)) && !f->allowed_why[0]; i++) {
-        const char *request[12] = {"ACL", "DRYRUN", f->user, c->name, c->sub};
-        int n = c->sub ? 5 : 4;
-        for (int a = 0; c->as && c->as[a]; a++)
-            request[n++] = word_for(c->as[a], &all);
-        if (!(c->who & doctor_users(f)) ||
-            doctor_before(f, c->since / 100, c->since % 100, 0)) /* which it doesn't know */
+    name_keys(&all, facts);
+    for (int i = 0; (command = doctor_command_at(i)) && !facts->allowed_why[0]; i++) {
+        const char *request[12] = {"ACL", "DRYRUN", facts->user, command->name, command->sub};
+        int n = command->sub ? 5 : 4;
+        for (int a = 0; command->as && command->as[a]; a++)
+            request[n++] = word_for(command->as[a], &all);
+        if (!(command->who & doctor_users(facts)) ||
+            doctor_before(facts, command->since / 100, command->since % 100,
+                          0)) /* which it doesn't know */
             continue;
-        if (link_ask(l, request, take_dryrun, f->denied[i]))
-            f->allowed[i] = f->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;
-        else if (f->present[i] != COMMAND_MISSING)
-            keep_message(f->allowed_why, l);
+        if (link_ask(link, request, take_dryrun, facts->denied[i]))
+            facts->allowed[i] = facts->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;
+        else if (facts->present[i] != COMMAND_MISSING)
+            keep_message(facts->allowed_why, link);
     }
 }
 
-static void ask_allowed(server_link *l, doctor_facts *f) {
+static void ask_allowed(server_link *link, doctor_facts *facts) {
     static const char *const whoami[] = {"ACL", "WHOAMI", NULL};
 
-    if (doctor_before(f, 6, 0, 0)) /* which has no users */
+    if (doctor_before(facts, 6, 0, 0)) /* which has no users */
         return;
-    if (!link_ask(l, whoami, take_name, f))
-        keep_message(f->allowed_why, l);
-    else if (doctor_before(f, 7, 0, 0))
-        ask_flags(l, f);
+    if (!link_ask(link, whoami, take_name, facts))
+        keep_message(facts->allowed_why, link);
+    else if (doctor_before(facts, 7, 0, 0))
+        ask_flags(link, facts);
     else
-        ask_dryruns(l, f);
+        ask_dryruns(link, facts);
 }
 
 /* ---- Sentinels ---------------------------------------------------------------------------------------- */
@@ -317,21 +319,21 @@ static bool take_listeners(void *ctx, const tl_reply *reply) {
 }
 
 /* They tell each other of themselves through the servers that they watch. */
-static void ask_sentinels(server_link *l, doctor_facts *f) {
+static void ask_sentinels(server_link *link, doctor_facts *facts) {
     static const char *const request[] = {"PUBSUB", "NUMSUB", "__sentinel__:hello", NULL};
 
-    if (!link_ask(l, request, take_listeners, &f->sentinels))
-        f->sentinels = 0;
+    if (!link_ask(link, request, take_listeners, &facts->sentinels))
+        facts->sentinels = 0;
 }
 
 /* ---- scripts ------------------------------------------------------------------------------------------- */
 
-static void ask_script(server_link *l, doctor_facts *f) {
+static void ask_script(server_link *link, doctor_facts *facts) {
     static const char *const request[] = {"EVAL", "return 1", "0", NULL};
 
-    f->script_ok = link_ask(l, request, NULL, NULL);
-    if (!f->script_ok)
-        keep_message(f->script_why, l);
+    facts->script_ok = link_ask(link, request, NULL, NULL);
+    if (!facts->script_ok)
+        keep_message(facts->script_why, link);
 }
 
 /* ---- clocks -------------------------------------------------------------------------------------------- */
@@ -344,150 +346,153 @@ typedef struct {
 } agents;
 
 static bool take_agents(void *ctx, const tl_reply *reply) {
-    agents *a = ctx;
+    agents *agents = ctx;
     tl_bytes text;
 
     for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++) {
-        if (a->count == AGENTS_MOST || !tl__reply_text(&reply->items[i], &text) ||
+        if (agents->count == AGENTS_MOST || !tl__reply_text(&reply->items[i], &text) ||
             text.n >= SKEW_NAME_SIZE)
             continue;
-        char *name = a->name[a->count];
+        char *name = agents->name[agents->count];
         memcpy(name, text.p, text.n);
         name[text.n] = '\0';
-        a->count += strlen(name) == text.n && skew_name_ok(name);
+        agents->count += strlen(name) == text.n && skew_name_ok(name);
     }
     return true;
 }
 
 static bool take_record(void *ctx, const tl_reply *reply) {
-    agents *a = ctx;
+    agents *agents = ctx;
     tl_bytes text;
 
-    a->sound = tl__reply_text(reply, &text) && skew_record_read(text.p, text.n, &a->record);
+    agents->sound = tl__reply_text(reply, &text) &&
+                    skew_record_read(text.p, text.n, &agents->record);
     return true;
 }
 
 /* Has any agent seen the server's clock being set? */
-static void ask_agents(server_link *l, doctor_facts *f) {
+static void ask_agents(server_link *link, doctor_facts *facts) {
     static const char *const names[] = {"ZREVRANGE", SKEW_INDEX_KEY, "0", "199", NULL};
-    agents *a = calloc(1, sizeof *a);
+    agents *agents = calloc(1, sizeof *agents);
 
-    if (a && link_ask(l, names, take_agents, a))
-        for (int i = 0; i < a->count; i++) {
+    if (agents && link_ask(link, names, take_agents, agents))
+        for (int i = 0; i < agents->count; i++) {
             char key[SKEW_KEY_SIZE];
-            skew_record_key(key, a->name[i]);
+            skew_record_key(key, agents->name[i]);
             const char *const get[] = {"GET", key, NULL};
-            if (link_ask(l, get, take_record, a) && a->sound &&
-                a->record.server_stepped_us > f->agents_step_us)
-                f->agents_step_us = a->record.server_stepped_us;
+            if (link_ask(link, get, take_record, agents) && agents->sound &&
+                agents->record.server_stepped_us > facts->agents_step_us)
+                facts->agents_step_us = agents->record.server_stepped_us;
         }
-    free(a);
+    free(agents);
 }
 
-static void judge_servers(doctor_facts *f, const skew_servers *s, const skew_track *track,
+static void judge_servers(doctor_facts *facts, const skew_servers *servers, const skew_track *track,
                           int32_t rate) {
     skew_reading now = skew_reading_now();
     tl_interval own = {0, 0};
 
     if (track->known)
         own = skew_offset(track, now.after, rate);
-    for (int i = 1; i < s->count && f->servers < DOCTOR_SERVERS; i++)
-        if (!s->server[i].twice && !s->server[i].sentinel)
-            skew_server_judge(s, i, &now, track->known ? &own : NULL, rate,
-                              &f->server[f->servers++]);
+    for (int i = 1; i < servers->count && facts->servers < DOCTOR_SERVERS; i++)
+        if (!servers->server[i].twice && !servers->server[i].sentinel)
+            skew_server_judge(servers, i, &now, track->known ? &own : NULL, rate,
+                              &facts->server[facts->servers++]);
 }
 
-static void ask_servers(server_link *l, doctor_facts *f, const skew_track *track, int32_t rate) {
-    skew_servers s = {.count = 0};
+static void ask_servers(server_link *link, doctor_facts *facts, const skew_track *track,
+                        int32_t rate) {
+    skew_servers servers = {.count = 0};
 
-    if (f->by_cluster) /* whose nodes have been asked, all of them once */
+    if (facts->by_cluster) /* whose nodes have been asked, all of them once */
         return;
-    if (skew_servers_begin(&s, "")) {
-        (void)snprintf(f->servers_why, sizeof f->servers_why, "out of memory");
+    if (skew_servers_begin(&servers, "")) {
+        (void)snprintf(facts->servers_why, sizeof facts->servers_why, "out of memory");
         return;
     }
-    if (skew_servers_ask(&s, l, rate))
-        judge_servers(f, &s, track, rate);
+    if (skew_servers_ask(&servers, link, rate))
+        judge_servers(facts, &servers, track, rate);
     else
-        keep_message(f->servers_why, l);
-    skew_servers_end(&s);
+        keep_message(facts->servers_why, link);
+    skew_servers_end(&servers);
 }
 
-static void ask_clocks(server_link *l, doctor_facts *f) {
+static void ask_clocks(server_link *link, doctor_facts *facts) {
     static const skew_effort effort = {
         .samples = 100000, .for_ms = WATCH_MS, .pause_ms = WATCH_PAUSE_MS};
     skew_track track = {.known = false};
     kernel_clock kernel = moment_kernel();
     int32_t rate = skew_self_rate(&kernel);
 
-    f->clock_watched = skew_self_measure(l, &track, &effort, rate);
-    if (!f->clock_watched) {
-        keep_message(f->clock_why, l);
+    facts->clock_watched = skew_self_measure(link, &track, &effort, rate);
+    if (!facts->clock_watched) {
+        keep_message(facts->clock_why, link);
         return;
     }
-    f->clock_stepped = track.server_steps > 0;
-    f->now_us = track.stamp_us;
-    ask_agents(l, f);
-    ask_servers(l, f, &track, rate);
+    facts->clock_stepped = track.server_steps > 0;
+    facts->now_us = track.stamp_us;
+    ask_agents(link, facts);
+    ask_servers(link, facts, &track, rate);
 }
 
 /* ---- the fencing counter ------------------------------------------------------------------------------ */
 
 static bool take_counter(void *ctx, const tl_reply *reply) {
-    doctor_facts *f = ctx;
+    doctor_facts *facts = ctx;
     tl_bytes text;
 
-    f->counted = 0;
+    facts->counted = 0;
     if (reply->type == TL_REPLY_NIL)
         return true;
-    if (!tl__reply_text(reply, &text) || !tl__bytes_to_int(text, &f->counted) || f->counted < 0)
-        f->counted = -1;
+    if (!tl__reply_text(reply, &text) || !tl__bytes_to_int(text, &facts->counted) ||
+        facts->counted < 0)
+        facts->counted = -1;
     return true;
 }
 
 /* Of one key, since nobody knows the others. Another node's, or one that may not be read, is left out: what may not be read,
  * the permissions tell. */
-static void ask_counter(server_link *l, doctor_facts *f) {
-    const char *const get[] = {"GET", f->counter, NULL};
+static void ask_counter(server_link *link, doctor_facts *facts) {
+    const char *const get[] = {"GET", facts->counter, NULL};
 
-    if (!f->key || !(doctor_users(f) & (DOCTOR_TOKEN | DOCTOR_STAMP)))
+    if (!facts->key || !(doctor_users(facts) & (DOCTOR_TOKEN | DOCTOR_STAMP)))
         return;
-    tl_slot_tag tag = tl__slot_tag(tl__hash_slot(tl__bytes_of(f->key)));
-    f->counter[tl__counter(f->counter, &tag).n] = '\0';
-    if (link_ask(l, get, take_counter, f))
+    tl_slot_tag tag = tl__slot_tag(tl__hash_slot(tl__bytes_of(facts->key)));
+    facts->counter[tl__counter(facts->counter, &tag).n] = '\0';
+    if (link_ask(link, get, take_counter, facts))
         return;
-    if (strncmp(l->message, "WRONGTYPE", 9) == 0)
-        f->counted = -1;
+    if (strncmp(link->message, "WRONGTYPE", 9) == 0)
+        facts->counted = -1;
     else
-        f->counter[0] = '\0';
+        facts->counter[0] = '\0';
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------ */
 
-bool doctor_ask_info(server_link *l, doctor_facts *f) {
+bool doctor_ask_info(server_link *link, doctor_facts *facts) {
     static const char *const info[] = {"INFO", NULL};
 
-    if (!link_ask(l, info, take_info, f)) {
-        if (!is_refusal(l))
+    if (!link_ask(link, info, take_info, facts)) {
+        if (!is_refusal(link))
             return false;
-        keep_message(f->info_why, l);
+        keep_message(facts->info_why, link);
     }
-    learn_version(f);
-    if (f->version == 0)
-        ask_hello(l, f);
+    learn_version(facts);
+    if (facts->version == 0)
+        ask_hello(link, facts);
     return true;
 }
 
-bool doctor_ask(server_link *l, doctor_facts *f) {
-    f->no_password = !tl__endpoint_has_password(&l->endpoint) && !l->endpoint.user[0];
-    if (!doctor_ask_info(l, f))
+bool doctor_ask(server_link *link, doctor_facts *facts) {
+    facts->no_password = !tl__endpoint_has_password(&link->endpoint) && !link->endpoint.user[0];
+    if (!doctor_ask_info(link, facts))
         return false;
-    ask_config(l, f);
-    ask_present(l, f);
-    ask_allowed(l, f);
-    ask_sentinels(l, f);
-    ask_script(l, f);
-    ask_clocks(l, f);
-    ask_counter(l, f);
+    ask_config(link, facts);
+    ask_present(link, facts);
+    ask_allowed(link, facts);
+    ask_sentinels(link, facts);
+    ask_script(link, facts);
+    ask_clocks(link, facts);
+    ask_counter(link, facts);
     return true;
 }

@@ -96,21 +96,22 @@ const doctor_command *doctor_command_at(int i) {
     return legacy ? legacy->command_at(i - COMMANDS) : NULL;
 }
 
-unsigned doctor_users(const doctor_facts *f) {
+unsigned doctor_users(const doctor_facts *facts) {
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
-    bool evals = f->present[0] != COMMAND_MISSING && f->present[1] != COMMAND_MISSING &&
-                 !doctor_before(f, 2, 6, 0); /* EVAL and EVALSHA: the rows' first */
+    bool evals = facts->present[0] != COMMAND_MISSING && facts->present[1] != COMMAND_MISSING &&
+                 !doctor_before(facts, 2, 6, 0); /* EVAL and EVALSHA: the rows' first */
 
-    return (legacy && f->protocol != TL_TOKEN ? legacy->users(f, evals)
-                                              : DOCTOR_TOKEN | DOCTOR_LINE) |
-           (f->by_sentinels ? DOCTOR_SENTINEL : 0) | (f->by_cluster ? DOCTOR_CLUSTER : 0);
+    return (legacy && facts->protocol != TL_TOKEN ? legacy->users(facts, evals)
+                                                  : DOCTOR_TOKEN | DOCTOR_LINE) |
+           (facts->by_sentinels ? DOCTOR_SENTINEL : 0) | (facts->by_cluster ? DOCTOR_CLUSTER : 0);
 }
 
-const char *doctor_command_name(const doctor_command *c, char to[DOCTOR_COMMAND_SIZE]) {
-    (void)snprintf(to, DOCTOR_COMMAND_SIZE, c->sub ? "%s %s" : "%s", c->name, c->sub);
+const char *doctor_command_name(const doctor_command *command, char to[DOCTOR_COMMAND_SIZE]) {
+    (void)snprintf(to, DOCTOR_COMMAND_SIZE, command->sub ? "%s %s" : "%s", command->name,
+                   command->sub);
     return to;
 }
 
-bool doctor_before(const doctor_facts *f, int major, int minor, int patch) {
-    return f->version > 0 && f->version < DOCTOR_VERSION(major, minor, patch);
+bool doctor_before(const doctor_facts *facts, int major, int minor, int patch) {
+    return facts->version > 0 && facts->version < DOCTOR_VERSION(major, minor, patch);
 }

@@ -12,81 +12,83 @@
 
 /* ---- what there is ---------------------------------------------------------------------------------------- */
 
-bool doctor_stops_scripts(const doctor_facts *f) {
-    if (!doctor_before(f, 6, 2, 0))
-        return !doctor_before(f, 6, 2, 7);
-    return !doctor_before(f, 6, 0, 17);
+bool doctor_stops_scripts(const doctor_facts *facts) {
+    if (!doctor_before(facts, 6, 2, 0))
+        return !doctor_before(facts, 6, 2, 7);
+    return !doctor_before(facts, 6, 0, 17);
 }
 
-static int64_t replicas_here(const doctor_facts *f) {
+static int64_t replicas_here(const doctor_facts *facts) {
     int64_t n = 0;
-    (void)doctor_info(f, "connected_slaves", &n);
+    (void)doctor_info(facts, "connected_slaves", &n);
     return n;
 }
 
-static int64_t replicas_known(const doctor_facts *f) {
-    int64_t most = f->known;
-    for (unsigned i = 0; f->by_sentinels && i < f->heard.count; i++)
-        if (f->heard.of[i].status == 0 && f->heard.of[i].replicas > most)
-            most = f->heard.of[i].replicas;
+static int64_t replicas_known(const doctor_facts *facts) {
+    int64_t most = facts->known;
+    for (unsigned i = 0; facts->by_sentinels && i < facts->heard.count; i++)
+        if (facts->heard.of[i].status == 0 && facts->heard.of[i].replicas > most)
+            most = facts->heard.of[i].replicas;
     return most;
 }
 
 /* All that may take over: one that is away comes back with what it had, and may be promoted then. */
-static int64_t replicas_of(const doctor_facts *f) {
-    int64_t here = replicas_here(f), known = replicas_known(f);
+static int64_t replicas_of(const doctor_facts *facts) {
+    int64_t here = replicas_here(facts), known = replicas_known(facts);
     return GUARD(absent_replica_counts) && known > here ? known : here;
 }
 
-bool doctor_may_fail_over(const doctor_facts *f) {
-    return f->by_sentinels || f->sentinels > 0 || replicas_of(f) > 0;
+bool doctor_may_fail_over(const doctor_facts *facts) {
+    return facts->by_sentinels || facts->sentinels > 0 || replicas_of(facts) > 0;
 }
 
 /* Its clients ask, after each answer, whether it is the master still. */
-static bool is_asked_about(const doctor_facts *f) {
-    return f->by_sentinels || f->by_cluster;
+static bool is_asked_about(const doctor_facts *facts) {
+    return facts->by_sentinels || facts->by_cluster;
 }
 
-bool doctor_forgets(const doctor_facts *f) {
+bool doctor_forgets(const doctor_facts *facts) {
     int64_t aof;
-    return doctor_info(f, "aof_enabled", &aof) &&
-           (!aof || strcmp(f->config[CONFIG_APPENDFSYNC].text, "no") == 0);
+    return doctor_info(facts, "aof_enabled", &aof) &&
+           (!aof || strcmp(facts->config[CONFIG_APPENDFSYNC].text, "no") == 0);
 }
 
-bool doctor_is_quiet(const doctor_facts *f) {
-    return !doctor_before(f, 4, 0, 0) && f->care.quiet_ms > 0 && f->care.quiet_ms >= f->ttl_ms;
+bool doctor_is_quiet(const doctor_facts *facts) {
+    return !doctor_before(facts, 4, 0, 0) && facts->care.quiet_ms > 0 &&
+           facts->care.quiet_ms >= facts->ttl_ms;
 }
 
 /* All replicas have what is held, or will. */
-static bool is_confirmed(const doctor_facts *f) {
-    int64_t replicas = replicas_of(f);
-    return !doctor_before(f, 3, 0, 0) && replicas > 0 && f->care.wait_replicas >= replicas;
+static bool is_confirmed(const doctor_facts *facts) {
+    int64_t replicas = replicas_of(facts);
+    return !doctor_before(facts, 3, 0, 0) && replicas > 0 && facts->care.wait_replicas >= replicas;
 }
 
 /* For so long after a promotion an answer of the former master may count still. -1: without limit. A master that
  * is stopped looks at its replicas only after it has answered what lay in its sockets. */
-static int64_t answers_ms(const doctor_facts *f) {
-    int64_t least = 0, lag_s = 0, replicas = replicas_of(f);
-    if (is_asked_about(f))
+static int64_t answers_ms(const doctor_facts *facts) {
+    int64_t least = 0, lag_s = 0, replicas = replicas_of(facts);
+    if (is_asked_about(facts))
         return NAMED_MS;
-    if (!doctor_stops_scripts(f) || !doctor_number(f, CONFIG_MIN_REPLICAS, &least) ||
-        !doctor_number(f, CONFIG_MIN_LAG, &lag_s) || lag_s == 0 || replicas == 0)
+    if (!doctor_stops_scripts(facts) || !doctor_number(facts, CONFIG_MIN_REPLICAS, &least) ||
+        !doctor_number(facts, CONFIG_MIN_LAG, &lag_s) || lag_s == 0 || replicas == 0)
         return -1;
     return least >= replicas ? (lag_s + SPARE_S) * 1000 : -1;
 }
 
-doctor_promise doctor_promised(const doctor_facts *f) {
-    const int64_t late_ms = answers_ms(f);
+doctor_promise doctor_promised(const doctor_facts *facts) {
+    const int64_t late_ms = answers_ms(facts);
 
-    if (!doctor_may_fail_over(f))
-        return !doctor_forgets(f)   ? DOCTOR_NEVER
-               : doctor_is_quiet(f) ? DOCTOR_GENERAL
-                                    : DOCTOR_FENCE;
-    if (is_confirmed(f) && (!f->moving || !GUARD(moving_slot_unknown)))
+    if (!doctor_may_fail_over(facts))
+        return !doctor_forgets(facts)   ? DOCTOR_NEVER
+               : doctor_is_quiet(facts) ? DOCTOR_GENERAL
+                                        : DOCTOR_FENCE;
+    if (is_confirmed(facts) && (!facts->moving || !GUARD(moving_slot_unknown)))
         return DOCTOR_ALWAYS;
-    if (!doctor_is_quiet(f))
+    if (!doctor_is_quiet(facts))
         return DOCTOR_FENCE;
-    return late_ms >= 0 && f->care.quiet_ms >= f->ttl_ms + GUARD(late_answers_count) * late_ms
+    return late_ms >= 0 &&
+                   facts->care.quiet_ms >= facts->ttl_ms + GUARD(late_answers_count) * late_ms
                ? DOCTOR_GENERAL
                : DOCTOR_DEAD;
 }
@@ -94,175 +96,183 @@ doctor_promise doctor_promised(const doctor_facts *f) {
 /* ---- findings --------------------------------------------------------------------------------------------- */
 
 /* By which clients ask that. */
-static const char *scheme(const doctor_facts *f) {
+static const char *scheme(const doctor_facts *facts) {
     char mode[16] = "";
 
-    (void)doctor_info_text(f, "redis_mode", mode, sizeof mode);
-    return f->by_cluster || strcmp(mode, "cluster") == 0 ? "redis+cluster://" : "redis+sentinel://";
+    (void)doctor_info_text(facts, "redis_mode", mode, sizeof mode);
+    return facts->by_cluster || strcmp(mode, "cluster") == 0 ? "redis+cluster://"
+                                                             : "redis+sentinel://";
 }
 
-static void found_always(const doctor_facts *f, doctor_report *r) {
-    doctor_found(r, "failover", DOCTOR_NOTE,
+static void found_always(const doctor_facts *facts, doctor_report *report) {
+    doctor_found(report, "failover", DOCTOR_NOTE,
                  "a failover forgets nothing: all replicas (%lld) confirm what is held",
-                 (long long)replicas_of(f));
-    doctor_why(r, "whoever takes over has it; but a lock then ends by that server's clock, earlier "
-                  "by as much as it is ahead");
-    doctor_fix(r, f->care.wait_fsync
-                      ? "keep wait_replicas at the number of all that may take over"
-                      : "keep wait_replicas at the number of all that may take over; with "
-                        "wait_fsync (7.2) they may lose power, too");
+                 (long long)replicas_of(facts));
+    doctor_why(report,
+               "whoever takes over has it; but a lock then ends by that server's clock, earlier "
+               "by as much as it is ahead");
+    doctor_fix(report, facts->care.wait_fsync
+                           ? "keep wait_replicas at the number of all that may take over"
+                           : "keep wait_replicas at the number of all that may take over; with "
+                             "wait_fsync (7.2) they may lose power, too");
 }
 
-static void found_general(const doctor_facts *f, int64_t late_ms, doctor_report *r) {
+static void found_general(const doctor_facts *facts, int64_t late_ms, doctor_report *report) {
     char quiet[DURATION_SHOWN], late[DURATION_SHOWN];
 
-    doctor_found(r, "failover", DOCTOR_NOTE,
+    doctor_found(report, "failover", DOCTOR_NOTE,
                  "no two hold a lock at once in a failover: quiet_ms is %s, and a former master "
                  "counts for %s at most",
-                 show_ms(quiet, f->care.quiet_ms), show_ms(late, late_ms));
+                 show_ms(quiet, facts->care.quiet_ms), show_ms(late, late_ms));
     doctor_why(
-        r, f->by_sentinels
-               ? "an answer counts only while a majority of the Sentinels names the server; who "
-                 "asks it by another URL doesn't know of that"
-           : f->by_cluster
-               ? "an answer counts only when each replica says afterwards that it is one still; "
-                 "where one doesn't answer, if the other masters hear of an election within 200 ms"
-               : "it refuses writes without its replicas; but one that was stopped (SIGSTOP, a "
-                 "paused machine) answers first what it was sent meanwhile");
-    doctor_fix(r,
-               is_asked_about(f) ? "a %s URL in all clients"
-                                 : "a %s URL in all clients has no such gap",
-               scheme(f));
+        report,
+        facts->by_sentinels
+            ? "an answer counts only while a majority of the Sentinels names the server; who "
+              "asks it by another URL doesn't know of that"
+        : facts->by_cluster
+            ? "an answer counts only when each replica says afterwards that it is one still; "
+              "where one doesn't answer, if the other masters hear of an election within 200 ms"
+            : "it refuses writes without its replicas; but one that was stopped (SIGSTOP, a "
+              "paused machine) answers first what it was sent meanwhile");
+    doctor_fix(report,
+               is_asked_about(facts) ? "a %s URL in all clients"
+                                     : "a %s URL in all clients has no such gap",
+               scheme(facts));
 }
 
 #define LAG_S 10
 
 /* What this version knows of: quiet_ms from 4.0 on, wait_replicas from 3.0. */
-static void fix_to_general(const doctor_facts *f, doctor_report *r) {
-    int64_t late_ms = answers_ms(f), replicas = replicas_of(f);
+static void fix_to_general(const doctor_facts *facts, doctor_report *report) {
+    int64_t late_ms = answers_ms(facts), replicas = replicas_of(facts);
     char quiet[DURATION_SHOWN], least[128] = "", wait[48] = "";
 
-    if (doctor_stops_scripts(f) && replicas > 0)
+    if (doctor_stops_scripts(facts) && replicas > 0)
         (void)snprintf(
             least, sizeof least,
             "; or min-replicas-to-write %lld, min-replicas-max-lag %d and quiet_ms of %s",
             (long long)replicas, LAG_S,
-            show_ms(quiet, f->ttl_ms + GUARD(advice_suffices) * (LAG_S + SPARE_S) * 1000));
+            show_ms(quiet, facts->ttl_ms + GUARD(advice_suffices) * (LAG_S + SPARE_S) * 1000));
     if (replicas > 0)
         (void)snprintf(wait, sizeof wait, "wait_replicas %lld", (long long)replicas);
-    if (doctor_before(f, 4, 0, 0))
-        doctor_fix(r, "%s%supgrade to 4.0 or newer", doctor_before(f, 3, 0, 0) ? "" : wait,
-                   doctor_before(f, 3, 0, 0) || !*wait ? "" : ", or ");
+    if (doctor_before(facts, 4, 0, 0))
+        doctor_fix(report, "%s%supgrade to 4.0 or newer", doctor_before(facts, 3, 0, 0) ? "" : wait,
+                   doctor_before(facts, 3, 0, 0) || !*wait ? "" : ", or ");
     else if (late_ms < 0)
-        doctor_fix(r, "a %s URL and quiet_ms of %s in all clients%s%s%s", scheme(f),
-                   show_ms(quiet, f->ttl_ms + NAMED_MS), least, *wait ? "; or " : "", wait);
+        doctor_fix(report, "a %s URL and quiet_ms of %s in all clients%s%s%s", scheme(facts),
+                   show_ms(quiet, facts->ttl_ms + NAMED_MS), least, *wait ? "; or " : "", wait);
     else
-        doctor_fix(r, "quiet_ms of %s in all clients (the longest lifetime, and %lld s)%s%s",
-                   show_ms(quiet, f->ttl_ms + late_ms), (long long)late_ms / 1000,
-                   *wait && !f->moving ? "; or " : "",
-                   f->moving && GUARD(advice_suits_moving) ? "" : wait);
+        doctor_fix(report, "quiet_ms of %s in all clients (the longest lifetime, and %lld s)%s%s",
+                   show_ms(quiet, facts->ttl_ms + late_ms), (long long)late_ms / 1000,
+                   *wait && !facts->moving ? "; or " : "",
+                   facts->moving && GUARD(advice_suits_moving) ? "" : wait);
 }
 
-static void found_dead(const doctor_facts *f, doctor_report *r) {
-    doctor_found(r, "failover", DOCTOR_WARNING,
+static void found_dead(const doctor_facts *facts, doctor_report *report) {
+    doctor_found(report, "failover", DOCTOR_WARNING,
                  "no two hold a lock at once after a failover if the former master is dead, or cut "
                  "off from whoever holds a lock");
     doctor_why(
-        r,
+        report,
         "if it goes on answering for a time, as one that was stopped and wakes does, a lock that it "
         "renews is given to another");
-    fix_to_general(f, r);
+    fix_to_general(facts, report);
 }
 
-static void found_fence(const doctor_facts *f, doctor_report *r) {
-    doctor_found(r, "failover", DOCTOR_WARNING,
+static void found_fence(const doctor_facts *facts, doctor_report *report) {
+    doctor_found(report, "failover", DOCTOR_WARNING,
                  "two may hold a lock at once after a failover, for one lifetime (quiet_ms %lld, "
                  "wait_replicas %d of %lld)",
-                 (long long)f->care.quiet_ms, f->care.wait_replicas, (long long)replicas_of(f));
-    doctor_why(r,
-               f->moving && is_confirmed(f)
+                 (long long)facts->care.quiet_ms, facts->care.wait_replicas,
+                 (long long)replicas_of(facts));
+    doctor_why(report,
+               facts->moving && is_confirmed(facts)
                    ? "slots are being moved, and the replica that takes over need not know: it "
                      "takes what has left for absent, whatever wait_replicas is"
                    : "what the new master hasn't got is given again; only the fencing number tells "
                      "the two apart");
-    fix_to_general(f, r);
+    fix_to_general(facts, report);
 }
 
 /* A replica that is away is in no way now. */
-static void check_replicas(const doctor_facts *f, doctor_report *r) {
-    int64_t here, known = replicas_known(f);
+static void check_replicas(const doctor_facts *facts, doctor_report *report) {
+    int64_t here, known = replicas_known(facts);
 
-    if (!doctor_info(f, "connected_slaves", &here))
+    if (!doctor_info(facts, "connected_slaves", &here))
         return;
-    if (f->care.wait_replicas > here) {
-        doctor_found(r, "replication", DOCTOR_DANGER,
-                     "wait_replicas is %d, and the server has %lld", f->care.wait_replicas,
+    if (facts->care.wait_replicas > here) {
+        doctor_found(report, "replication", DOCTOR_DANGER,
+                     "wait_replicas is %d, and the server has %lld", facts->care.wait_replicas,
                      (long long)here);
-        doctor_why(r, "fewer than that can confirm a lock: none can be acquired, and held ones are "
-                      "lost");
-        doctor_fix(r, known >= f->care.wait_replicas
-                          ? "bring those back that are away"
-                          : "attach as many replicas, or a smaller wait_replicas in all clients");
+        doctor_why(report,
+                   "fewer than that can confirm a lock: none can be acquired, and held ones are "
+                   "lost");
+        doctor_fix(report,
+                   known >= facts->care.wait_replicas
+                       ? "bring those back that are away"
+                       : "attach as many replicas, or a smaller wait_replicas in all clients");
     }
-    if (f->by_sentinels && known > here) {
-        doctor_found(r, "replication", DOCTOR_WARNING,
+    if (facts->by_sentinels && known > here) {
+        doctor_found(report, "replication", DOCTOR_WARNING,
                      "the Sentinels know of %lld replicas, and the master has %lld",
                      (long long)known, (long long)here);
-        doctor_why(r, "one that comes back while the master is away may take over with what it had "
-                      "then: locks since are forgotten");
-        doctor_fix(r,
+        doctor_why(report,
+                   "one that comes back while the master is away may take over with what it had "
+                   "then: locks since are forgotten");
+        doctor_fix(report,
                    "start them; or, where they are gone for good, SENTINEL RESET %s on each "
                    "Sentinel, one after the other",
-                   f->heard.master);
+                   facts->heard.master);
     }
 }
 
 /* What there is that asks for quiet_ms; "": nothing. */
-static const char *reasons(const doctor_facts *f) {
-    bool over = doctor_may_fail_over(f) && doctor_promised(f) != DOCTOR_ALWAYS;
-    const char *heirs = replicas_of(f) > 0 ? "there are replicas" : "there are Sentinels";
+static const char *reasons(const doctor_facts *facts) {
+    bool over = doctor_may_fail_over(facts) && doctor_promised(facts) != DOCTOR_ALWAYS;
+    const char *heirs = replicas_of(facts) > 0 ? "there are replicas" : "there are Sentinels";
 
-    if (!doctor_forgets(f))
+    if (!doctor_forgets(facts))
         return over ? heirs : "";
-    return !over                ? "a restart forgets locks"
-           : replicas_of(f) > 0 ? "there are replicas, and a restart forgets locks"
-                                : "there are Sentinels, and a restart forgets locks";
+    return !over                    ? "a restart forgets locks"
+           : replicas_of(facts) > 0 ? "there are replicas, and a restart forgets locks"
+                                    : "there are Sentinels, and a restart forgets locks";
 }
 
-static void check_quiet(const doctor_facts *f, doctor_report *r) {
+static void check_quiet(const doctor_facts *facts, doctor_report *report) {
     char quiet[DURATION_SHOWN];
-    int64_t late_ms = answers_ms(f);
+    int64_t late_ms = answers_ms(facts);
 
-    if (f->care.quiet_ms > 0 || !reasons(f)[0] || doctor_before(f, 4, 0, 0))
+    if (facts->care.quiet_ms > 0 || !reasons(facts)[0] || doctor_before(facts, 4, 0, 0))
         return;
-    doctor_found(r, "quiet", DOCTOR_WARNING, "quiet_ms is off, and %s", reasons(f));
-    doctor_why(r, "a lock that the server has forgotten is given to another while it is held");
+    doctor_found(report, "quiet", DOCTOR_WARNING, "quiet_ms is off, and %s", reasons(facts));
+    doctor_why(report, "a lock that the server has forgotten is given to another while it is held");
     doctor_fix(
-        r,
+        report,
         "quiet_ms (--quiet) of %s in all clients, or longer; the doctor's --quiet tells what "
         "that comes to",
-        show_ms(quiet, f->ttl_ms + (late_ms > 0 && doctor_may_fail_over(f) ? late_ms : 0)));
+        show_ms(quiet, facts->ttl_ms + (late_ms > 0 && doctor_may_fail_over(facts) ? late_ms : 0)));
 }
 
 /* ---- what this version can't do ----------------------------------------------------------------------------- */
 
-static void check_age(const doctor_facts *f, doctor_report *r) {
-    if (f->care.quiet_ms > 0 && doctor_before(f, 4, 0, 0)) {
-        doctor_found(r, "quiet", DOCTOR_DANGER, "quiet_ms needs Redis 4.0, and this is %s",
-                     f->product);
-        doctor_why(r, "an older one doesn't tell a script what a replica comes from: no lock can "
-                      "be acquired");
-        doctor_fix(r, doctor_before(f, 3, 0, 0)
-                          ? "upgrade to 4.0 or newer; until then without quiet_ms"
-                          : "upgrade to 4.0 or newer; until then without quiet_ms, and with "
-                            "wait_replicas in its place");
+static void check_age(const doctor_facts *facts, doctor_report *report) {
+    if (facts->care.quiet_ms > 0 && doctor_before(facts, 4, 0, 0)) {
+        doctor_found(report, "quiet", DOCTOR_DANGER, "quiet_ms needs Redis 4.0, and this is %s",
+                     facts->product);
+        doctor_why(report,
+                   "an older one doesn't tell a script what a replica comes from: no lock can "
+                   "be acquired");
+        doctor_fix(report, doctor_before(facts, 3, 0, 0)
+                               ? "upgrade to 4.0 or newer; until then without quiet_ms"
+                               : "upgrade to 4.0 or newer; until then without quiet_ms, and with "
+                                 "wait_replicas in its place");
     }
-    if (f->care.wait_replicas > 0 && doctor_before(f, 3, 0, 0)) {
-        doctor_found(r, "replication", DOCTOR_DANGER,
+    if (facts->care.wait_replicas > 0 && doctor_before(facts, 3, 0, 0)) {
+        doctor_found(report, "replication", DOCTOR_DANGER,
                      "wait_replicas needs WAIT, which came with Redis 3.0, and this is %s",
-                     f->product);
-        doctor_why(r, "no lock can be acquired");
-        doctor_fix(r, "upgrade to 4.0 or newer, which has quiet_ms, too");
+                     facts->product);
+        doctor_why(report, "no lock can be acquired");
+        doctor_fix(report, "upgrade to 4.0 or newer, which has quiet_ms, too");
     }
 }
 
@@ -271,60 +281,61 @@ static void check_age(const doctor_facts *f, doctor_report *r) {
 #define EACH_SECOND_TTL_MS                                                                         \
     15000 /* a third of it, for two renewals of which each may take two seconds */
 
-static void found_no_fsync(doctor_report *r, const char *what, const char *fix) {
-    doctor_found(r, "fsync", DOCTOR_DANGER, "%s", what);
-    doctor_why(r, "with wait_fsync a lock counts once it is in the append-only file on the disk: "
-                  "none can be acquired");
-    doctor_fix(r, "%s", fix);
+static void found_no_fsync(doctor_report *report, const char *what, const char *fix) {
+    doctor_found(report, "fsync", DOCTOR_DANGER, "%s", what);
+    doctor_why(report,
+               "with wait_fsync a lock counts once it is in the append-only file on the disk: "
+               "none can be acquired");
+    doctor_fix(report, "%s", fix);
 }
 
-static void found_each_second(const doctor_facts *f, doctor_report *r) {
-    doctor_found(r, "fsync", f->ttl_ms < EACH_SECOND_TTL_MS ? DOCTOR_WARNING : DOCTOR_NOTE,
+static void found_each_second(const doctor_facts *facts, doctor_report *report) {
+    doctor_found(report, "fsync", facts->ttl_ms < EACH_SECOND_TTL_MS ? DOCTOR_WARNING : DOCTOR_NOTE,
                  "appendfsync is everysec, and clients wait for the disk");
-    doctor_why(r,
-               f->ttl_ms < EACH_SECOND_TTL_MS
+    doctor_why(report,
+               facts->ttl_ms < EACH_SECOND_TTL_MS
                    ? "each lock and renewal takes up to two seconds, and of a short lifetime too "
                      "little is left: locks are lost while they are held"
                    : "each lock and renewal takes up to two seconds");
-    doctor_fix(r, "CONFIG SET appendfsync always%s",
-               f->ttl_ms < EACH_SECOND_TTL_MS ? ", or a ttl of 15 s at least" : "");
+    doctor_fix(report, "CONFIG SET appendfsync always%s",
+               facts->ttl_ms < EACH_SECOND_TTL_MS ? ", or a ttl of 15 s at least" : "");
 }
 
-static void check_fsync(const doctor_facts *f, doctor_report *r) {
-    const char *fsync = f->config[CONFIG_APPENDFSYNC].text;
+static void check_fsync(const doctor_facts *facts, doctor_report *report) {
+    const char *fsync = facts->config[CONFIG_APPENDFSYNC].text;
     int64_t aof;
 
-    if (!f->care.wait_fsync)
+    if (!facts->care.wait_fsync)
         return;
-    if (doctor_before(f, 7, 2, 0))
-        found_no_fsync(r, "wait_fsync needs WAITAOF, which came with Redis 7.2",
+    if (doctor_before(facts, 7, 2, 0))
+        found_no_fsync(report, "wait_fsync needs WAITAOF, which came with Redis 7.2",
                        "upgrade to 7.2 or newer; or quiet_ms in its place");
-    else if (doctor_info(f, "aof_enabled", &aof) && !aof)
-        found_no_fsync(r, "wait_fsync needs an append-only file, and appendonly is no",
+    else if (doctor_info(facts, "aof_enabled", &aof) && !aof)
+        found_no_fsync(report, "wait_fsync needs an append-only file, and appendonly is no",
                        "CONFIG SET appendonly yes, CONFIG REWRITE");
     else if (strcmp(fsync, "no") == 0)
-        found_no_fsync(r, "appendfsync is no: the server never says what is on its disk",
+        found_no_fsync(report, "appendfsync is no: the server never says what is on its disk",
                        "CONFIG SET appendfsync always (or everysec)");
     else if (strcmp(fsync, "everysec") == 0)
-        found_each_second(f, r);
+        found_each_second(facts, report);
 }
 
-void doctor_check_failover(const doctor_facts *f, doctor_report *r) {
+void doctor_check_failover(const doctor_facts *facts, doctor_report *report) {
     char role[16] = "";
 
-    if (!doctor_info_text(f, "role", role, sizeof role) || strcmp(role, "master") != 0)
+    if (!doctor_info_text(facts, "role", role, sizeof role) || strcmp(role, "master") != 0)
         return;
-    check_age(f, r);
-    check_quiet(f, r);
-    check_fsync(f, r);
-    check_replicas(f, r);
-    if (!doctor_may_fail_over(f))
+    check_age(facts, report);
+    check_quiet(facts, report);
+    check_fsync(facts, report);
+    check_replicas(facts, report);
+    if (!doctor_may_fail_over(facts))
         return;
-    switch (doctor_promised(f)) {
-    case DOCTOR_ALWAYS: found_always(f, r); break;
-    case DOCTOR_GENERAL: found_general(f, answers_ms(f), r); break;
-    case DOCTOR_DEAD: found_dead(f, r); break;
-    case DOCTOR_FENCE: found_fence(f, r); break;
+    switch (doctor_promised(facts)) {
+    case DOCTOR_ALWAYS: found_always(facts, report); break;
+    case DOCTOR_GENERAL: found_general(facts, answers_ms(facts), report); break;
+    case DOCTOR_DEAD: found_dead(facts, report); break;
+    case DOCTOR_FENCE: found_fence(facts, report); break;
     case DOCTOR_NEVER: break;
     }
 }

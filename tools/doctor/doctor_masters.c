@@ -19,99 +19,100 @@ typedef struct {
 } visit;
 
 static void *ask_one(void *ctx) {
-    visit *v = ctx;
-    server_link l;
+    visit *visit = ctx;
+    server_link link;
 
-    (void)snprintf(v->message, sizeof v->message, "out of memory");
-    if (!link_open_beside(&l, &v->like, v->of->host, v->of->port, false))
+    (void)snprintf(visit->message, sizeof visit->message, "out of memory");
+    if (!link_open_beside(&link, &visit->like, visit->of->host, visit->of->port, false))
         return NULL;
-    v->asked = doctor_ask(&l, v->facts);
-    (void)snprintf(v->message, sizeof v->message, "%s", v->asked ? "" : l.message);
-    link_close(&l);
+    visit->asked = doctor_ask(&link, visit->facts);
+    (void)snprintf(visit->message, sizeof visit->message, "%s", visit->asked ? "" : link.message);
+    link_close(&link);
     return NULL;
 }
 
 /* ---- what was found -------------------------------------------------------------------------- */
 
-static bool is_same(const doctor_finding *a, const doctor_finding *b) {
-    return strcmp(a->id, b->id) == 0 && a->level == b->level && strcmp(a->what, b->what) == 0 &&
-           strcmp(a->why, b->why) == 0 && strcmp(a->fix, b->fix) == 0;
+static bool is_same(const doctor_finding *one, const doctor_finding *other) {
+    return strcmp(one->id, other->id) == 0 && one->level == other->level &&
+           strcmp(one->what, other->what) == 0 && strcmp(one->why, other->why) == 0 &&
+           strcmp(one->fix, other->fix) == 0;
 }
 
 /* When there is no more room what is worse is there: each report has it first, and all are added level by level. */
-static void add_finding(doctor_report *to, const doctor_finding *x, unsigned node) {
+static void add_finding(doctor_report *to, const doctor_finding *finding, unsigned node) {
     int i = 0;
 
-    while (i < to->count && !is_same(&to->finding[i], x))
+    while (i < to->count && !is_same(&to->finding[i], finding))
         i++;
     if (i == DOCTOR_FINDINGS)
         return;
     if (i == to->count) {
-        to->finding[to->count++] = *x;
+        to->finding[to->count++] = *finding;
         memset(to->finding[i].at, 0, sizeof to->finding[i].at);
     }
     doctor_at(&to->finding[i], node);
 }
 
-static void found_unasked(const visit *v, doctor_report *one) {
+static void found_unasked(const visit *visit, doctor_report *one) {
     one->count = 0;
-    doctor_found(one, "cluster", DOCTOR_UNSEEN, "a master could not be asked: %s", v->message);
+    doctor_found(one, "cluster", DOCTOR_UNSEEN, "a master could not be asked: %s", visit->message);
     doctor_why(one, "what endangers the locks in its slots is not known");
     doctor_fix(one, "again, when it answers");
 }
 
-static void add_level(const visit *v, unsigned n, doctor_level level, doctor_report *one,
+static void add_level(const visit *visit, unsigned n, doctor_level level, doctor_report *one,
                       doctor_report *to) {
     for (unsigned i = 0; i < n; i++) {
-        if (v[i].asked)
-            doctor_check(v[i].facts, one);
+        if (visit[i].asked)
+            doctor_check(visit[i].facts, one);
         else
-            found_unasked(&v[i], one);
+            found_unasked(&visit[i], one);
         for (int k = 0; k < one->count; k++)
             if (one->finding[k].level == level)
-                add_finding(to, &one->finding[k], v[i].which);
+                add_finding(to, &one->finding[k], visit[i].which);
     }
 }
 
 /* ---- the masters ----------------------------------------------------------------------------- */
 
 /* Also those that are away. */
-static int64_t count_replicas(const cluster_survey *m, const cluster_node *master) {
+static int64_t count_replicas(const cluster_survey *survey, const cluster_node *master) {
     int64_t n = 0;
-    for (unsigned i = 0; i < m->count; i++) {
-        const cluster_node *x = &m->of[i];
-        n += !x->twice && !x->master && x->id[0] && strcmp(x->of, master->id) == 0;
+    for (unsigned i = 0; i < survey->count; i++) {
+        const cluster_node *node = &survey->of[i];
+        n += !node->twice && !node->master && node->id[0] && strcmp(node->of, master->id) == 0;
     }
     return n;
 }
 
 /* From it or to it; one end may know alone. */
-static bool is_moving(const cluster_survey *m, const cluster_node *x) {
-    bool moving = x->open > 0;
-    for (unsigned i = 0; i < m->count; i++)
-        for (unsigned k = 0; k < m->of[i].open && k < NODE_OPEN_MOST; k++)
-            moving = moving || strcmp(m->of[i].opened[k].other, x->id) == 0;
+static bool is_moving(const cluster_survey *survey, const cluster_node *node) {
+    bool moving = node->open > 0;
+    for (unsigned i = 0; i < survey->count; i++)
+        for (unsigned k = 0; k < survey->of[i].open && k < NODE_OPEN_MOST; k++)
+            moving = moving || strcmp(survey->of[i].opened[k].other, node->id) == 0;
     return moving;
 }
 
-static bool make_visit(visit *v, const cluster_survey *m, unsigned which, const tl_endpoint *login,
-                       const doctor_facts *as) {
-    *v = (visit){.of = &m->of[which], .which = which, .like = {.endpoint = *login}};
-    v->facts = malloc(sizeof *v->facts);
-    if (!v->facts)
+static bool make_visit(visit *ret, const cluster_survey *survey, unsigned which,
+                       const tl_endpoint *login, const doctor_facts *as) {
+    *ret = (visit){.of = &survey->of[which], .which = which, .like = {.endpoint = *login}};
+    ret->facts = malloc(sizeof *ret->facts);
+    if (!ret->facts)
         return false;
-    *v->facts = *as;
-    v->facts->moving = is_moving(m, v->of);
-    v->facts->known = count_replicas(m, v->of);
+    *ret->facts = *as;
+    ret->facts->moving = is_moving(survey, ret->of);
+    ret->facts->known = count_replicas(survey, ret->of);
     return true;
 }
 
-static void end_visits(visit *v, unsigned n) {
-    for (unsigned i = 0; v && i < n; i++) {
-        free(v[i].facts);
-        tl__endpoint_wipe(&v[i].like.endpoint);
+static void end_visits(visit *visit, unsigned n) {
+    for (unsigned i = 0; visit && i < n; i++) {
+        free(visit[i].facts);
+        tl__endpoint_wipe(&visit[i].like.endpoint);
     }
-    free(v);
+    free(visit);
 }
 
 static bool has_slots(const uint16_t owner[TL_SLOTS], unsigned which) {
@@ -121,100 +122,104 @@ static bool has_slots(const uint16_t owner[TL_SLOTS], unsigned which) {
     return false;
 }
 
-bool doctor_check_masters(const cluster_survey *m, const tl_endpoint *login, const doctor_facts *as,
-                          doctor_report *r) {
-    visit *v = calloc(CLUSTER_NODES_MOST, sizeof *v);
+bool doctor_check_masters(const cluster_survey *survey, const tl_endpoint *login,
+                          const doctor_facts *as, doctor_report *report) {
+    visit *visit = calloc(CLUSTER_NODES_MOST, sizeof *visit);
     doctor_report *one = calloc(1, sizeof *one);
     uint16_t owner[TL_SLOTS];
     unsigned n = 0;
-    bool ok = v && one;
+    bool ok = visit && one;
 
-    doctor_owners(m, owner);
-    for (unsigned i = 0; ok && i < m->count; i++)
-        if (m->of[i].status == 0 && !m->of[i].twice && has_slots(owner, i))
-            ok = make_visit(&v[n++], m, i, login, as);
+    doctor_owners(survey, owner);
+    for (unsigned i = 0; ok && i < survey->count; i++)
+        if (survey->of[i].status == 0 && !survey->of[i].twice && has_slots(owner, i))
+            ok = make_visit(&visit[n++], survey, i, login, as);
     if (ok)
-        at_once(ask_one, v, sizeof *v, n);
+        at_once(ask_one, visit, sizeof *visit, n);
     for (int level = DOCTOR_DANGER; ok && level >= DOCTOR_NOTE; level--)
-        add_level(v, n, (doctor_level)level, one, r);
-    end_visits(v, n);
+        add_level(visit, n, (doctor_level)level, one, report);
+    end_visits(visit, n);
     free(one);
     return ok;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static const cluster_node *first_master(const cluster_survey *m) {
+static const cluster_node *first_master(const cluster_survey *survey) {
     const cluster_node *any = NULL;
-    for (unsigned i = 0; i < m->count; i++)
-        if (m->of[i].status == 0 && !m->of[i].twice && (!any || (m->of[i].master && !any->master)))
-            any = &m->of[i];
+    for (unsigned i = 0; i < survey->count; i++)
+        if (survey->of[i].status == 0 && !survey->of[i].twice &&
+            (!any || (survey->of[i].master && !any->master)))
+            any = &survey->of[i];
     return any;
 }
 
-static int put_acl(const cluster_survey *m, const tl_endpoint *login, const doctor_options *o,
-                   doctor_facts *as) {
-    const cluster_node *x = first_master(m);
-    server_link like = {.endpoint = *login}, l;
+static int put_acl(const cluster_survey *survey, const tl_endpoint *login,
+                   const doctor_options *options, doctor_facts *as) {
+    const cluster_node *node = first_master(survey);
+    server_link like = {.endpoint = *login}, link;
 
-    if (!link_open_beside(&l, &like, x->host, x->port, false))
+    if (!link_open_beside(&link, &like, node->host, node->port, false))
         return fail(STATUS_INTERNAL, "out of memory");
-    int status = doctor_ask_info(&l, as) ? doctor_acl(as, o->acl, as->key)
-                                         : fail(l.status, "%s", l.message);
-    link_close(&l);
+    int status = doctor_ask_info(&link, as) ? doctor_acl(as, options->acl, as->key)
+                                            : fail(link.status, "%s", link.message);
+    link_close(&link);
     tl__endpoint_wipe(&like.endpoint);
     return status;
 }
 
-static void put_title(const cluster_survey *m, char *to, size_t size) {
+static void put_title(const cluster_survey *survey, char *to, size_t size) {
     unsigned masters = 0, replicas = 0;
 
-    for (unsigned i = 0; i < m->count; i++)
-        if (m->of[i].id[0] && !m->of[i].twice) {
-            masters += m->of[i].master;
-            replicas += !m->of[i].master;
+    for (unsigned i = 0; i < survey->count; i++)
+        if (survey->of[i].id[0] && !survey->of[i].twice) {
+            masters += survey->of[i].master;
+            replicas += !survey->of[i].master;
         }
     (void)snprintf(to, size, "cluster of %.150s (masters: %u, replicas: %u)",
-                   first_master(m)->label, masters, replicas);
+                   first_master(survey)->label, masters, replicas);
 }
 
-static int check(const cluster_survey *m, const tl_endpoint *login, const doctor_options *o,
-                 const doctor_facts *as, doctor_report *r) {
-    char title[TL_HOST_SIZE + 80];
-    doctor_title t = {.server = title, .product = first_master(m)->product, .of = m};
+static int check(const cluster_survey *survey, const tl_endpoint *login,
+                 const doctor_options *options, const doctor_facts *as, doctor_report *report) {
+    char label[TL_HOST_SIZE + 80];
+    doctor_title title = {.server = label, .product = first_master(survey)->product, .of = survey};
 
-    r->count = 0;
-    doctor_check_cluster(m, r);
-    if (!doctor_check_masters(m, login, as, r))
+    report->count = 0;
+    doctor_check_cluster(survey, report);
+    if (!doctor_check_masters(survey, login, as, report))
         return fail(STATUS_INTERNAL, "out of memory");
-    doctor_sort(r);
-    if (o->json || o->format)
-        t.server = first_master(m)->label;
+    doctor_sort(report);
+    if (options->json || options->format)
+        title.server = first_master(survey)->label;
     else
-        put_title(m, title, sizeof title);
-    return doctor_show(o, &t, r);
+        put_title(survey, label, sizeof label);
+    return doctor_show(options, &title, report);
 }
 
-int doctor_cluster(const server *s, const doctor_options *o, doctor_facts *as, doctor_report *r) {
+int doctor_cluster(const server *where, const doctor_options *options, doctor_facts *as,
+                   doctor_report *report) {
     tl_endpoint login;
     link_login own;
     tl_seeds seeds;
-    cluster_survey m;
-    server_link l;
+    cluster_survey survey;
+    server_link link;
     kernel_clock kernel = moment_kernel();
     char message[240];
-    int status = link_places(&l, s, &login, &own, &seeds);
+    int status = link_places(&link, where, &login, &own, &seeds);
 
     if (status)
-        return fail(status, "%s", l.message);
+        return fail(status, "%s", link.message);
     as->by_cluster = true;
-    if (!cluster_survey_ask(&m, &login, &seeds, skew_self_rate(&kernel)))
+    if (!cluster_survey_ask(&survey, &login, &seeds, skew_self_rate(&kernel)))
         status = fail(STATUS_INTERNAL, "out of memory");
-    else if (m.answered == 0 && (status = cluster_survey_trouble(&m, message, sizeof message)))
+    else if (survey.answered == 0 &&
+             (status = cluster_survey_trouble(&survey, message, sizeof message)))
         status = fail(status, "%s", message);
     else
-        status = o->acl ? put_acl(&m, &login, o, as) : check(&m, &login, o, as, r);
-    cluster_survey_end(&m);
+        status = options->acl ? put_acl(&survey, &login, options, as)
+                              : check(&survey, &login, options, as, report);
+    cluster_survey_end(&survey);
     tl__endpoint_wipe(&login);
     tl__secret_wipe(&own.secret);
     return status;

@@ -41,25 +41,25 @@ static bool are_names(const char *namespaces) {
     return true;
 }
 
-static int take(const void *options, doctor_facts *f) {
-    const doctor_legacy_options *o = options;
-    const char *spaces = o->namespaces ? o->namespaces : "default";
+static int take(const void *values, doctor_facts *facts) {
+    const doctor_legacy_options *options = values;
+    const char *spaces = options->namespaces ? options->namespaces : "default";
     tl_bytes pattern, name = TL_LITERAL("default");
 
-    if (o->strict && o->protocol != TL_TIMESTAMP)
+    if (options->strict && options->protocol != TL_TIMESTAMP)
         return fail(STATUS_USAGE, "doctor: --strict: only with --protocol timestamp");
-    if (o->namespaces && (o->protocol != TL_AUTO || !*o->namespaces))
+    if (options->namespaces && (options->protocol != TL_AUTO || !*options->namespaces))
         return fail(STATUS_USAGE, "doctor: --namespace: a name, and only with --protocol auto");
-    if (o->namespaces && !are_names(o->namespaces))
+    if (options->namespaces && !are_names(options->namespaces))
         return fail(STATUS_USAGE,
                     "doctor: --namespace: NAME or PATTERN=NAME, with commas between; a name: "
                     "1 to %d letters, digits and any of _ . -",
                     MIGRATE_NAME_MAX);
-    f->protocol = o->protocol;
-    f->strict = o->strict;
-    f->namespaces = o->namespaces;
+    facts->protocol = options->protocol;
+    facts->strict = options->strict;
+    facts->namespaces = options->namespaces;
     (void)tl__glob_choice(&spaces, &pattern, &name);
-    (void)snprintf(f->clients, sizeof f->clients, "tidelock:phase:{%.*s}:clients",
+    (void)snprintf(facts->clients, sizeof facts->clients, "tidelock:phase:{%.*s}:clients",
                    (int)(name.n < MIGRATE_NAME_MAX ? name.n : MIGRATE_NAME_MAX), name.p);
     return 0;
 }
@@ -94,10 +94,10 @@ static const doctor_command *command_at(int i) {
     return i < (int)(sizeof commands / sizeof commands[0]) ? &commands[i] : NULL;
 }
 
-static unsigned users(const doctor_facts *f, bool evals) {
-    switch (f->protocol) {
+static unsigned users(const doctor_facts *facts, bool evals) {
+    switch (facts->protocol) {
     case TL_BRIDGE: return DOCTOR_STAMP;
-    case TL_TIMESTAMP: return f->strict ? DOCTOR_STRICT : evals ? DOCTOR_STAMP : DOCTOR_WATCH;
+    case TL_TIMESTAMP: return facts->strict ? DOCTOR_STRICT : evals ? DOCTOR_STAMP : DOCTOR_WATCH;
     case TL_AUTO: return DOCTOR_TOKEN | DOCTOR_STAMP | DOCTOR_AUTO;
     default: return DOCTOR_TOKEN | DOCTOR_LINE;
     }
@@ -105,25 +105,26 @@ static unsigned users(const doctor_facts *f, bool evals) {
 
 /* ---- the server's age ------------------------------------------------------------------------------- */
 
-static bool check_age(const doctor_facts *f, doctor_report *r) {
-    bool scripts = !doctor_before(f, 2, 6, 0), watch = !doctor_before(f, 2, 2, 0);
+static bool check_age(const doctor_facts *facts, doctor_report *report) {
+    bool scripts = !doctor_before(facts, 2, 6, 0), watch = !doctor_before(facts, 2, 2, 0);
 
-    if (f->protocol != TL_TIMESTAMP || scripts)
+    if (facts->protocol != TL_TIMESTAMP || scripts)
         return false;
-    doctor_found(r, "version", watch ? DOCTOR_NOTE : DOCTOR_WARNING, "the server is %s",
-                 f->product);
-    doctor_why(r, watch ? "it has no scripts and doesn't tell its time: locks go by WATCH, and "
-                          "--clock-skew-max bounds this host's clock, too"
-                        : "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
-    doctor_fix(r, "upgrade to 6.0 or newer");
+    doctor_found(report, "version", watch ? DOCTOR_NOTE : DOCTOR_WARNING, "the server is %s",
+                 facts->product);
+    doctor_why(report,
+               watch ? "it has no scripts and doesn't tell its time: locks go by WATCH, and "
+                       "--clock-skew-max bounds this host's clock, too"
+                     : "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
+    doctor_fix(report, "upgrade to 6.0 or newer");
     return true;
 }
 
 /* ---- permissions ------------------------------------------------------------------------------------ */
 
 /* The register of each namespace, its clients, and what tidelock skew publishes of their clocks. */
-static void put_keys(const doctor_facts *f, unsigned who) {
-    const char *namespaces = f->namespaces ? f->namespaces : "default";
+static void put_keys(const doctor_facts *facts, unsigned who) {
+    const char *namespaces = facts->namespaces ? facts->namespaces : "default";
     tl_bytes pattern, name;
 
     while ((who & DOCTOR_AUTO) && tl__glob_choice(&namespaces, &pattern, &name))
@@ -131,9 +132,9 @@ static void put_keys(const doctor_facts *f, unsigned who) {
                (int)name.n, name.p, (int)name.n, name.p, (int)name.n, name.p);
 }
 
-static void put_channels(const doctor_facts *f, unsigned who, const char *pattern) {
+static void put_channels(const doctor_facts *facts, unsigned who, const char *pattern) {
     if (who & DOCTOR_STAMP)
-        printf(" &__redis__:invalidate &__keyspace@%ld__:%s", f->db, pattern);
+        printf(" &__redis__:invalidate &__keyspace@%ld__:%s", facts->db, pattern);
 }
 
 const doctor_legacy_hooks doctor_legacy = {

@@ -57,52 +57,53 @@ static int64_t given(int64_t ms) {
     return ms == LEGACY_NOT_GIVEN ? 0 : ms;
 }
 
-static int apply(const char *who, const void *options, tl_client_options *client) {
+static int apply(const char *who, const void *values, tl_client_options *client) {
     static tl_legacy_options made; /* which the library copies */
-    const legacy_options *o = options;
-    int protocol = o->protocol;
-    bool stamps = o->dialect || o->legacy_ttl_min_ms != LEGACY_NOT_GIVEN ||
-                  o->clock_skew_max_ms != LEGACY_NOT_GIVEN ||
-                  o->legacy_delay_max_ms != LEGACY_NOT_GIVEN;
+    const legacy_options *options = values;
+    int protocol = options->protocol;
+    bool stamps = options->dialect || options->legacy_ttl_min_ms != LEGACY_NOT_GIVEN ||
+                  options->clock_skew_max_ms != LEGACY_NOT_GIVEN ||
+                  options->legacy_delay_max_ms != LEGACY_NOT_GIVEN;
 
-    if (o->strict && o->never_strict)
-        return fail(STATUS_USAGE, "%s: --strict: %s: leave it out", who, o->never_strict);
-    int status = check_given(who, "legacy-ttl-min", o->legacy_ttl_min_ms);
-    status = status ? status : check_given(who, "clock-skew-max", o->clock_skew_max_ms);
-    status = status ? status : check_given(who, "legacy-delay-max", o->legacy_delay_max_ms);
+    if (options->strict && options->never_strict)
+        return fail(STATUS_USAGE, "%s: --strict: %s: leave it out", who, options->never_strict);
+    int status = check_given(who, "legacy-ttl-min", options->legacy_ttl_min_ms);
+    status = status ? status : check_given(who, "clock-skew-max", options->clock_skew_max_ms);
+    status = status ? status : check_given(who, "legacy-delay-max", options->legacy_delay_max_ms);
     if (status)
         return status;
-    if (o->only_looks && stamps && protocol == TL_TOKEN)
+    if (options->only_looks && stamps && protocol == TL_TOKEN)
         protocol =
             TL_BRIDGE; /* a dialect that is named is no guess: it reads as a legacy client would */
-    if (o->strict && protocol != TL_TIMESTAMP)
+    if (options->strict && protocol != TL_TIMESTAMP)
         return fail(STATUS_USAGE, "%s: --strict: only with --protocol timestamp", who);
-    if ((stamps || o->clock_guard != TL_GUARD_WARN) && protocol == TL_TOKEN)
+    if ((stamps || options->clock_guard != TL_GUARD_WARN) && protocol == TL_TOKEN)
         return fail(STATUS_USAGE,
                     "%s: options about legacy clients need --protocol bridge, timestamp or auto",
                     who);
-    if (o->dialect && !*o->dialect)
+    if (options->dialect && !*options->dialect)
         return fail(STATUS_USAGE, "%s: --dialect: which? see: tidelock help dialects", who);
-    if (o->namespaces && protocol != TL_AUTO)
+    if (options->namespaces && protocol != TL_AUTO)
         return fail(STATUS_USAGE, "%s: --namespace: only with --protocol auto", who);
     client->protocol = (tl_protocol_id)protocol;
     if (protocol == TL_TOKEN)
         return 0;
-    made = TL_LEGACY_OPTIONS(.clock_skew_max_ms = given(o->clock_skew_max_ms),
-                             .legacy_delay_max_ms = given(o->legacy_delay_max_ms),
-                             .legacy_ttl_min_ms = given(o->legacy_ttl_min_ms),
-                             .dialect = o->dialect, .namespaces = o->namespaces,
-                             .clock_guard = (tl_clock_guard)o->clock_guard, .strict = o->strict);
+    made = TL_LEGACY_OPTIONS(.clock_skew_max_ms = given(options->clock_skew_max_ms),
+                             .legacy_delay_max_ms = given(options->legacy_delay_max_ms),
+                             .legacy_ttl_min_ms = given(options->legacy_ttl_min_ms),
+                             .dialect = options->dialect, .namespaces = options->namespaces,
+                             .clock_guard = (tl_clock_guard)options->clock_guard,
+                             .strict = options->strict);
     client->legacy = &made;
     return 0;
 }
 
-static int64_t ttl_ms(const void *options) {
-    const legacy_options *o = options;
+static int64_t ttl_ms(const void *values) {
+    const legacy_options *options = values;
 
-    if (o->protocol == TL_TOKEN)
+    if (options->protocol == TL_TOKEN)
         return SERVER_TTL_MS;
-    return o->legacy_ttl_min_ms > 0 ? o->legacy_ttl_min_ms : LEGACY_TTL_MIN_MS;
+    return options->legacy_ttl_min_ms > 0 ? options->legacy_ttl_min_ms : LEGACY_TTL_MIN_MS;
 }
 
 static int protocol_of(const void *options) {
@@ -174,28 +175,29 @@ const legacy_locks_hooks legacy_locks = {
 /* ---- dialects ------------------------------------------------------------------------------------- */
 
 static int list_dialects(void) {
-    tl_dialect_info d = {.size = sizeof d};
+    tl_dialect_info dialect = {.size = sizeof dialect};
 
-    if (!tl_dialect_at(0, EXAMPLE_MS, &d))
+    if (!tl_dialect_at(0, EXAMPLE_MS, &dialect))
         return fail(STATUS_USAGE, "help: this tidelock was built without dialects");
     printf("How legacy clients write the end of a lock's lifetime, for --dialect. The values\n"
            "are those of a lock that ends on 2026-01-01 at 00:00:00.25 UTC.\n\n"
            "  %-15s %-11s %s\n      %s\n\n",
            "NAME", "UNIT", "VALUE", "seen in");
-    for (unsigned i = 0; tl_dialect_at(i, EXAMPLE_MS, &d); i++)
-        printf("  %-15s %-11s %s\n      %s\n", d.name, d.unit, d.example, d.seen_in);
+    for (unsigned i = 0; tl_dialect_at(i, EXAMPLE_MS, &dialect); i++)
+        printf("  %-15s %-11s %s\n      %s\n", dialect.name, dialect.unit, dialect.example,
+               dialect.seen_in);
     printf("\nThe first is the default. For some keys another:\n"
            "  --dialect 'cron:*=redis-doc,java'\n");
     return 0;
 }
 
 static bool dialect_values(const char *name, FILE *out) {
-    tl_dialect_info d = {.size = sizeof d};
+    tl_dialect_info dialect = {.size = sizeof dialect};
 
     if (strcmp(name, "dialect") != 0)
         return false;
-    for (unsigned i = 0; tl_dialect_at(i, EXAMPLE_MS, &d); i++)
-        (void)fprintf(out, "%s%s", i > 0 ? " " : "", d.name);
+    for (unsigned i = 0; tl_dialect_at(i, EXAMPLE_MS, &dialect); i++)
+        (void)fprintf(out, "%s%s", i > 0 ? " " : "", dialect.name);
     return true;
 }
 

@@ -103,18 +103,18 @@ void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret) {
     tl__bytes_print(ret->keys, sizeof ret->keys, keys);
 }
 
-bool migrate_client_is_gone(const migrate_client *c, int64_t now_us) {
-    return c->readable && now_us > c->seen_us + MIGRATE_LEASES * c->lease_ms * 1000;
+bool migrate_client_is_gone(const migrate_client *client, int64_t now_us) {
+    return client->readable && now_us > client->seen_us + MIGRATE_LEASES * client->lease_ms * 1000;
 }
 
-const char *migrate_client_who(char buf[MIGRATE_WHO_SIZE], const migrate_client *c) {
-    if (!c->readable)
-        (void)snprintf(buf, MIGRATE_WHO_SIZE, "client %s", c->id);
-    else if (!c->service[0])
-        (void)snprintf(buf, MIGRATE_WHO_SIZE, "a client on %s (pid %lld)", c->host,
-                       (long long)c->pid);
+const char *migrate_client_who(char buf[MIGRATE_WHO_SIZE], const migrate_client *client) {
+    if (!client->readable)
+        (void)snprintf(buf, MIGRATE_WHO_SIZE, "client %s", client->id);
+    else if (!client->service[0])
+        (void)snprintf(buf, MIGRATE_WHO_SIZE, "a client on %s (pid %lld)", client->host,
+                       (long long)client->pid);
     else
-        (void)snprintf(buf, MIGRATE_WHO_SIZE, "%s on %s (pid %lld)", c->service, c->host,
-                       (long long)c->pid);
+        (void)snprintf(buf, MIGRATE_WHO_SIZE, "%s on %s (pid %lld)", client->service, client->host,
+                       (long long)client->pid);
     return buf;
 }

@@ -57,11 +57,11 @@ typedef struct {
 void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret);
 
 /** Has it missed so many leases that it is gone? One that can't be read never is. */
-bool migrate_client_is_gone(const migrate_client *c, int64_t now_us);
+bool migrate_client_is_gone(const migrate_client *client, int64_t now_us);
 
 #define MIGRATE_WHO_SIZE 400
 
 /** "nightly on db1 (pid 812)". Returns buf. */
-const char *migrate_client_who(char buf[MIGRATE_WHO_SIZE], const migrate_client *c);
+const char *migrate_client_who(char buf[MIGRATE_WHO_SIZE], const migrate_client *client);
 
 #endif

@@ -50,11 +50,11 @@ static bool listens(const void *options) {
     return ((const skew_legacy_options *)options)->passive_ms != NOT_GIVEN;
 }
 
-static bool any(const void *options) {
-    const skew_legacy_options *o = options;
+static bool any(const void *values) {
+    const skew_legacy_options *options = values;
 
-    return listens(o) || o->legacy_ttl || o->dialect || o->keys || o->publish ||
-           o->pool_wait_ms != NOT_GIVEN;
+    return listens(options) || options->legacy_ttl || options->dialect || options->keys ||
+           options->publish || options->pool_wait_ms != NOT_GIVEN;
 }
 
 static int parse_lifetime(const char *text, int64_t lock_timeout_ms, int64_t *ret_us) {
@@ -73,24 +73,24 @@ static int parse_lifetime(const char *text, int64_t lock_timeout_ms, int64_t *re
     return 0;
 }
 
-static int check_values(const skew_legacy_options *o) {
-    if (o->publish && !migrate_name_ok(o->publish))
+static int check_values(const skew_legacy_options *options) {
+    if (options->publish && !migrate_name_ok(options->publish))
         return fail(STATUS_USAGE,
                     "skew: --publish: a namespace's name: 1 to %d letters, digits, _ . -",
                     MIGRATE_NAME_MAX);
-    if (!listens(o))
-        return o->legacy_ttl || o->keys || o->pool_wait_ms != NOT_GIVEN
+    if (!listens(options))
+        return options->legacy_ttl || options->keys || options->pool_wait_ms != NOT_GIVEN
                    ? fail(STATUS_USAGE,
                           "skew: --legacy-ttl, --keys and --pool-wait are about --passive: "
                           "say that too")
                    : 0;
-    if (o->passive_ms < PASSIVE_LEAST_MS || o->passive_ms > PASSIVE_MOST_MS)
+    if (options->passive_ms < PASSIVE_LEAST_MS || options->passive_ms > PASSIVE_MOST_MS)
         return fail(STATUS_USAGE, "skew: --passive: 100ms to 1h");
-    if (o->pool_wait_ms != NOT_GIVEN && o->pool_wait_ms > POOL_WAIT_MOST_MS)
+    if (options->pool_wait_ms != NOT_GIVEN && options->pool_wait_ms > POOL_WAIT_MOST_MS)
         return fail(STATUS_USAGE, "skew: --pool-wait: at most 1m");
-    if (o->keys && !*o->keys)
+    if (options->keys && !*options->keys)
         return fail(STATUS_USAGE, "skew: --keys: which? A glob, as in --keys 'lock:*'");
-    const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
+    const char *flaw = options->keys ? tl__glob_flaw(tl__bytes_of(options->keys)) : NULL;
     if (flaw)
         return fail(STATUS_USAGE, "skew: --keys: the pattern has a %s", flaw);
     return 0;
@@ -98,23 +98,24 @@ static int check_values(const skew_legacy_options *o) {
 
 /* Whoever isn't to be measured leaves the others out, too, but for the dialect: stamps are compared however
  * clocks are measured. ret->dialect is NULL when nothing is said of it. */
-static int make(const skew_legacy_options *o, int64_t lock_timeout_ms, skew_listen_options *ret) {
-    bool given = o->pool_wait_ms != NOT_GIVEN;
-    int status = check_values(o);
+static int make(const skew_legacy_options *options, int64_t lock_timeout_ms,
+                skew_listen_options *ret) {
+    bool given = options->pool_wait_ms != NOT_GIVEN;
+    int status = check_values(options);
 
-    if (status || (!listens(o) && !o->dialect))
+    if (status || (!listens(options) && !options->dialect))
         return status;
     *ret = (skew_listen_options){
-        .passive_ms = o->passive_ms,
-        .keys = o->keys,
-        .dialect = skew_stamp_dialect(o->dialect),
-        .model = {.pool_wait_us = (given ? o->pool_wait_ms : POOL_WAIT_MS) * 1000,
+        .passive_ms = options->passive_ms,
+        .keys = options->keys,
+        .dialect = skew_stamp_dialect(options->dialect),
+        .model = {.pool_wait_us = (given ? options->pool_wait_ms : POOL_WAIT_MS) * 1000,
                   .pooled = given,
                   .rate_ppm = SKEW_DRIFT_PPM}};
     if (!ret->dialect)
         return fail(STATUS_USAGE, "skew: --dialect: unknown name; see: tidelock help dialects");
     ret->model.unit_us = skew_stamp_resolution_us(ret->dialect);
-    return parse_lifetime(o->legacy_ttl, lock_timeout_ms, &ret->model.legacy_ttl_us);
+    return parse_lifetime(options->legacy_ttl, lock_timeout_ms, &ret->model.legacy_ttl_us);
 }
 
 static int check(const void *options, skew_rule *rule) {
@@ -157,15 +158,15 @@ static void judge(const skew_listen *listening, skew_host *hosts, int count) {
     skew_passive_judge(&listening->options.model, hosts, count);
 }
 
-static void tell(const skew_listen *listening, skew_result *r) {
-    r->cost = listening->message;
+static void tell(const skew_listen *listening, skew_result *result) {
+    result->cost = listening->message;
     if (listening->aborted) {
-        r->unheard = "listening was given up before its time, so some commands were not seen";
-        r->unheard_advice =
+        result->unheard = "listening was given up before its time, so some commands were not seen";
+        result->unheard_advice =
             "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead";
     } else if (listening->passive.sources == 0) {
-        r->unheard = "no legacy client acquired a lock during --passive";
-        r->unheard_advice =
+        result->unheard = "no legacy client acquired a lock during --passive";
+        result->unheard_advice =
             "listen for longer (--passive=1m), or where there are none leave --passive out";
     }
 }
@@ -176,8 +177,9 @@ static bool publishes(const void *options) {
     return ((const skew_legacy_options *)options)->publish;
 }
 
-static int publish(const void *options, server_link *l, const skew_result *r, int64_t watch_ms) {
-    return skew_publish(l, ((const skew_legacy_options *)options)->publish, r, watch_ms);
+static int publish(const void *options, server_link *link, const skew_result *result,
+                   int64_t watch_ms) {
+    return skew_publish(link, ((const skew_legacy_options *)options)->publish, result, watch_ms);
 }
 
 static const char *not_in_cluster(const void *options) {

@@ -32,7 +32,7 @@ bool skew_listen_begin(skew_listen *listening, const skew_listen_options *option
 void skew_listen_end(skew_listen *listening);
 
 /** Listen; the link serves to look after the server meanwhile. Blocks for options.passive_ms and some limits of
- *  5 s at most, or until effort->go_on says so. False: l->status and l->message say why. */
-bool skew_listen_run(skew_listen *listening, server_link *l, const skew_effort *effort);
+ *  5 s at most, or until effort->go_on says so. False: link->status and link->message say why. */
+bool skew_listen_run(skew_listen *listening, server_link *link, const skew_effort *effort);
 
 #endif

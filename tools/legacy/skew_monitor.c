@@ -110,17 +110,17 @@ static bool take_escape(tl_bytes *rest, char *ret) {
     return true;
 }
 
-static void keep(skew_word *w, char c) {
-    if (w->n < sizeof w->bytes)
-        w->bytes[w->n++] = c;
+static void keep(skew_word *word, char c) {
+    if (word->n < sizeof word->bytes)
+        word->bytes[word->n++] = c;
     else
-        w->cut = true;
+        word->cut = true;
 }
 
 /* A word in quotation marks. One without an end belongs to a line that was cut. */
-static bool take_word(tl_bytes *rest, skew_word *w) {
-    w->n = 0;
-    w->cut = false;
+static bool take_word(tl_bytes *rest, skew_word *word) {
+    word->n = 0;
+    word->cut = false;
     if (!take_one(rest, '"'))
         return false;
     while (rest->n > 0 && rest->p[0] != '"') {
@@ -129,13 +129,13 @@ static bool take_word(tl_bytes *rest, skew_word *w) {
         if (c == '\\' && !take_escape(rest, &c)) {
             bool cut = rest->n < 3;
             *rest = tl__bytes(rest->p + rest->n, 0);
-            w->cut = true;
+            word->cut = true;
             return cut;
         }
-        keep(w, c);
+        keep(word, c);
     }
     if (!take_one(rest, '"'))
-        w->cut = true;
+        word->cut = true;
     return true;
 }
 
@@ -164,10 +164,10 @@ bool skew_monitor_read(tl_bytes line, skew_heard *ret) {
     return ret->words == SKEW_WORDS;
 }
 
-bool skew_heard_is(const skew_heard *c, const char *name) {
+bool skew_heard_is(const skew_heard *heard, const char *name) {
     size_t n = strlen(name);
-    return c->words > 0 && !c->word[0].cut && c->word[0].n == n &&
-           strncasecmp(c->word[0].bytes, name, n) == 0;
+    return heard->words > 0 && !heard->word[0].cut && heard->word[0].n == n &&
+           strncasecmp(heard->word[0].bytes, name, n) == 0;
 }
 
 /* ---- CLIENT LIST ------------------------------------------------------------------------------ */

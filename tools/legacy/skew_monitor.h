@@ -37,7 +37,7 @@ typedef struct {
 bool skew_monitor_read(tl_bytes line, skew_heard *ret);
 
 /** Is the command this one? Case doesn't matter; `name` is in lower case. */
-bool skew_heard_is(const skew_heard *c, const char *name);
+bool skew_heard_is(const skew_heard *heard, const char *name);
 
 /** Out of CLIENT LIST: how many bytes the server keeps for the client with this id, or, with id 0, at
  *  most for any that monitors. 0 when there is none. */

@@ -20,289 +20,295 @@
 #define SECOND_US INT64_C(1000000)
 #define NEARLY_US (SECOND_US / 10 * 9)
 
-bool skew_passive_begin(skew_passive *p, const skew_model *model) {
-    return skew_passive_begin_for(p, model, SKEW_HOSTS_MAX, SKEW_CONNECTIONS_MAX);
+bool skew_passive_begin(skew_passive *passive, const skew_model *model) {
+    return skew_passive_begin_for(passive, model, SKEW_HOSTS_MAX, SKEW_CONNECTIONS_MAX);
 }
 
-bool skew_passive_begin_for(skew_passive *p, const skew_model *model, int hosts, int connections) {
-    *p = (skew_passive){.model = *model,
-                        .source = calloc((size_t)hosts, sizeof *p->source),
-                        .connection = calloc((size_t)connections, sizeof *p->connection),
-                        .sources_max = hosts,
-                        .connections_max = connections};
-    if (p->source && p->connection)
+bool skew_passive_begin_for(skew_passive *passive, const skew_model *model, int hosts,
+                            int connections) {
+    *passive = (skew_passive){
+        .model = *model,
+        .source = calloc((size_t)hosts, sizeof *passive->source),
+        .connection = calloc((size_t)connections, sizeof *passive->connection),
+        .sources_max = hosts,
+        .connections_max = connections};
+    if (passive->source && passive->connection)
         return true;
-    skew_passive_end(p);
+    skew_passive_end(passive);
     return false;
 }
 
-void skew_passive_end(skew_passive *p) {
-    free(p->source);
-    free(p->connection);
-    p->source = NULL;
-    p->connection = NULL;
+void skew_passive_end(skew_passive *passive) {
+    free(passive->source);
+    free(passive->connection);
+    passive->source = NULL;
+    passive->connection = NULL;
 }
 
 /* ---- who -------------------------------------------------------------------------------------- */
 
 /* Its place, perhaps a free one; NULL: the table is as full as it may be. */
-static skew_connection *connection_of(skew_passive *p, const char *client) {
+static skew_connection *connection_of(skew_passive *passive, const char *client) {
     uint32_t at = (uint32_t)(tl__bytes_hash(0, tl__bytes_of(client)) %
-                             (uint64_t)p->connections_max);
+                             (uint64_t)passive->connections_max);
 
-    while (p->connection[at].client[0] && strcmp(p->connection[at].client, client) != 0)
-        at = (at + 1) % (uint32_t)p->connections_max;
-    skew_connection *c = &p->connection[at];
-    if (c->spell != p->spell)
-        c->has_before = c->in_multi = false;
-    c->spell = p->spell;
-    if (c->client[0])
-        return c;
-    if (p->connections >= p->connections_max / 4 * 3) {
-        p->full = true;
+    while (passive->connection[at].client[0] && strcmp(passive->connection[at].client, client) != 0)
+        at = (at + 1) % (uint32_t)passive->connections_max;
+    skew_connection *connection = &passive->connection[at];
+    if (connection->spell != passive->spell)
+        connection->has_before = connection->in_multi = false;
+    connection->spell = passive->spell;
+    if (connection->client[0])
+        return connection;
+    if (passive->connections >= passive->connections_max / 4 * 3) {
+        passive->full = true;
         return NULL;
     }
-    p->connections++;
-    memcpy(c->client, client, strlen(client) + 1);
-    return c;
+    passive->connections++;
+    memcpy(connection->client, client, strlen(client) + 1);
+    return connection;
 }
 
-static skew_source *source_of(skew_passive *p, const char *name) {
-    for (int i = 0; i < p->sources; i++)
-        if (strcmp(p->source[i].name, name) == 0)
-            return &p->source[i];
-    if (p->sources == p->sources_max) {
-        p->full = true;
+static skew_source *source_of(skew_passive *passive, const char *name) {
+    for (int i = 0; i < passive->sources; i++)
+        if (strcmp(passive->source[i].name, name) == 0)
+            return &passive->source[i];
+    if (passive->sources == passive->sources_max) {
+        passive->full = true;
         return NULL;
     }
-    skew_source *s = &p->source[p->sources++];
-    *s = (skew_source){.sum = NOTHING};
-    memcpy(s->name, name, strlen(name) + 1);
-    return s;
+    skew_source *source = &passive->source[passive->sources++];
+    *source = (skew_source){.sum = NOTHING};
+    memcpy(source->name, name, strlen(name) + 1);
+    return source;
 }
 
 /* ---- which commands ----------------------------------------------------------------------------- */
 
-static bool is_any(const skew_heard *c, const char *const *names) {
+static bool is_any(const skew_heard *heard, const char *const *names) {
     for (; *names; names++)
-        if (skew_heard_is(c, *names))
+        if (skew_heard_is(heard, *names))
             return true;
     return false;
 }
 
-bool skew_is_take(const skew_heard *c) {
-    return c->by == SKEW_BY_TCP && c->words == SKEW_WORDS &&
-           (skew_heard_is(c, "setnx") || skew_heard_is(c, "getset"));
+bool skew_is_take(const skew_heard *heard) {
+    return heard->by == SKEW_BY_TCP && heard->words == SKEW_WORDS &&
+           (skew_heard_is(heard, "setnx") || skew_heard_is(heard, "getset"));
 }
 
 /* What client libraries say by themselves, perhaps between the caller's reading its clock and its
  * command: no command to count from. */
-static bool is_aside(const skew_heard *c) {
+static bool is_aside(const skew_heard *heard) {
     static const char *const names[] = {
         "ping",   "echo",  "select", "auth",    "hello",   "client", "readonly", "readwrite",
         "asking", "multi", "watch",  "unwatch", "command", "reset",  "quit",     NULL};
-    return GUARD(asides_bound_nothing) && is_any(c, names);
+    return GUARD(asides_bound_nothing) && is_any(heard, names);
 }
 
 /* What a connection's later commands can count from, after this one. */
-static void follow(skew_connection *n, const skew_heard *c) {
+static void follow(skew_connection *connection, const skew_heard *heard) {
     static const char *const ends[] = {"exec", "discard", NULL};
     static const char *const leaves[] = {"quit", "reset", NULL};
 
-    if (skew_heard_is(c, "ping"))
-        n->pinged = true;
-    if (skew_heard_is(c, "multi"))
-        n->in_multi = true;
-    if (is_any(c, ends))
-        n->in_multi = false;
-    if (is_any(c, leaves))
-        n->has_before = n->in_multi = false;
-    if (is_aside(c) || n->in_multi)
+    if (skew_heard_is(heard, "ping"))
+        connection->pinged = true;
+    if (skew_heard_is(heard, "multi"))
+        connection->in_multi = true;
+    if (is_any(heard, ends))
+        connection->in_multi = false;
+    if (is_any(heard, leaves))
+        connection->has_before = connection->in_multi = false;
+    if (is_aside(heard) || connection->in_multi)
         return;
-    n->has_before = true;
-    n->before_us = c->stamp_us;
+    connection->has_before = true;
+    connection->before_us = heard->stamp_us;
 }
 
 /* ---- what a stamp says -------------------------------------------------------------------------- */
 
-static int64_t drift_us(const skew_model *m, int64_t us) {
-    return (tl__drift_ns(tl__mul_sat(us, 1000), m->rate_ppm) + 999) / 1000;
+static int64_t drift_us(const skew_model *model, int64_t us) {
+    return (tl__drift_ns(tl__mul_sat(us, 1000), model->rate_ppm) + 999) / 1000;
 }
 
 /* A value that was sent before may come of a clock that was read before that. */
-static bool is_fresh(skew_source *s, int64_t value) {
+static bool is_fresh(skew_source *source, int64_t value) {
     for (int i = 0; i < SKEW_RECENT; i++)
-        if (s->recent[i] == value)
+        if (source->recent[i] == value)
             return false;
-    s->recent[s->next] = value;
-    s->next = (s->next + 1) % SKEW_RECENT;
+    source->recent[source->next] = value;
+    source->next = (source->next + 1) % SKEW_RECENT;
     return true;
 }
 
-static int64_t added_us(const skew_model *m, const skew_source *s) {
-    if (!GUARD(pool_wait_widens) || (!m->pooled && !s->pooled))
+static int64_t added_us(const skew_model *model, const skew_source *source) {
+    if (!GUARD(pool_wait_widens) || (!model->pooled && !source->pooled))
         return 0;
-    return tl__add_sat(m->pool_wait_us, drift_us(m, m->pool_wait_us));
+    return tl__add_sat(model->pool_wait_us, drift_us(model, model->pool_wait_us));
 }
 
 /* Each edge has aged since its own moment. */
-static tl_interval sum_at(const skew_model *m, const skew_source *s, int64_t now_us) {
-    int64_t hi = tl__add_sat(s->sum.hi, added_us(m, s));
-    return (tl_interval){tl__add_sat(s->sum.lo, -drift_us(m, now_us - s->lo_at_us)),
-                         tl__add_sat(hi, drift_us(m, now_us - s->hi_at_us))};
+static tl_interval sum_at(const skew_model *model, const skew_source *source, int64_t now_us) {
+    int64_t hi = tl__add_sat(source->sum.hi, added_us(model, source));
+    return (tl_interval){tl__add_sat(source->sum.lo, -drift_us(model, now_us - source->lo_at_us)),
+                         tl__add_sat(hi, drift_us(model, now_us - source->hi_at_us))};
 }
 
 /* A contradiction that the wait for a pool explains shows the pool. Any other is one. */
-static void check(const skew_model *m, skew_source *s, int64_t now_us) {
-    if (tl__interval_empty(sum_at(m, s, now_us)))
-        s->pooled = true;
-    if (tl__interval_empty(sum_at(m, s, now_us)))
-        s->torn = true;
+static void check(const skew_model *model, skew_source *source, int64_t now_us) {
+    if (tl__interval_empty(sum_at(model, source, now_us)))
+        source->pooled = true;
+    if (tl__interval_empty(sum_at(model, source, now_us)))
+        source->torn = true;
 }
 
 /* Keep what is the tighter at this moment, and so at any later one. */
-static void tighten(const skew_model *m, skew_source *s, tl_interval sum, int64_t now_us) {
-    tl_interval old = sum_at(m, s, now_us);
+static void tighten(const skew_model *model, skew_source *source, tl_interval sum, int64_t now_us) {
+    tl_interval old = sum_at(model, source, now_us);
 
-    old.hi = tl__add_sat(old.hi, -added_us(m, s));
+    old.hi = tl__add_sat(old.hi, -added_us(model, source));
     if (sum.lo >= old.lo) {
-        s->sum.lo = sum.lo;
-        s->lo_at_us = now_us;
+        source->sum.lo = sum.lo;
+        source->lo_at_us = now_us;
     }
     if (sum.hi <= old.hi) {
-        s->sum.hi = sum.hi;
-        s->hi_at_us = now_us;
+        source->sum.hi = sum.hi;
+        source->hi_at_us = now_us;
     }
 }
 
 /* Between the reading and the execution the clock may have gained on the server's. */
-static int64_t upper(const skew_model *m, tl_interval written, int64_t before_us, int64_t now_us) {
+static int64_t upper(const skew_model *model, tl_interval written, int64_t before_us,
+                     int64_t now_us) {
     int64_t hi = tl__add_sat(written.hi, -before_us);
-    return tl__add_sat(hi, drift_us(m, now_us - before_us));
+    return tl__add_sat(hi, drift_us(model, now_us - before_us));
 }
 
-static void learn(skew_passive *p, skew_source *s, skew_connection *n, const skew_heard *c,
-                  tl_interval written) {
-    tl_interval sum = {tl__add_sat(written.lo, -c->stamp_us - 1), INT64_MAX};
-    bool fresh = is_fresh(s, written.lo);
+static void learn(skew_passive *passive, skew_source *source, skew_connection *connection,
+                  const skew_heard *heard, tl_interval written) {
+    tl_interval sum = {tl__add_sat(written.lo, -heard->stamp_us - 1), INT64_MAX};
+    bool fresh = is_fresh(source, written.lo);
 
-    if ((fresh || !GUARD(resent_stamp_unbounded)) && n->has_before &&
-        (skew_heard_is(c, "setnx") || !GUARD(getset_unbounded)))
-        sum.hi = upper(&p->model, written, n->before_us, c->stamp_us);
-    if (n->pinged || (n->has_last && written.lo < n->last)) /* threads that share a connection */
-        s->pooled = true;
-    n->has_last = true;
-    n->last = written.lo;
-    if (s->stamps++ == 0)
-        s->first_us = c->stamp_us;
-    s->at_us = c->stamp_us;
-    tighten(&p->model, s, sum, c->stamp_us);
-    check(&p->model, s, c->stamp_us);
+    if ((fresh || !GUARD(resent_stamp_unbounded)) && connection->has_before &&
+        (skew_heard_is(heard, "setnx") || !GUARD(getset_unbounded)))
+        sum.hi = upper(&passive->model, written, connection->before_us, heard->stamp_us);
+    if (connection->pinged || (connection->has_last &&
+                               written.lo < connection->last)) /* threads that share a connection */
+        source->pooled = true;
+    connection->has_last = true;
+    connection->last = written.lo;
+    if (source->stamps++ == 0)
+        source->first_us = heard->stamp_us;
+    source->at_us = heard->stamp_us;
+    tighten(&passive->model, source, sum, heard->stamp_us);
+    check(&passive->model, source, heard->stamp_us);
 }
 
-void skew_passive_learn(skew_passive *p, const skew_heard *c, skew_stamp_kind kind,
+void skew_passive_learn(skew_passive *passive, const skew_heard *heard, skew_stamp_kind kind,
                         tl_interval written) {
-    if (c->stamp_us < p->last_us)
-        p->stepped = true;
-    p->last_us = c->stamp_us;
-    if (c->by != SKEW_BY_TCP || p->stepped)
+    if (heard->stamp_us < passive->last_us)
+        passive->stepped = true;
+    passive->last_us = heard->stamp_us;
+    if (heard->by != SKEW_BY_TCP || passive->stepped)
         return;
-    skew_connection *n = connection_of(p, c->client);
-    skew_source *s = n && kind != SKEW_NO_STAMP ? source_of(p, c->host) : NULL;
-    if (s && kind == SKEW_STAMP)
-        learn(p, s, n, c, written);
-    else if (s)
-        s->strangers++;
-    if (n)
-        follow(n, c);
+    skew_connection *connection = connection_of(passive, heard->client);
+    skew_source *source = connection && kind != SKEW_NO_STAMP ? source_of(passive, heard->host)
+                                                              : NULL;
+    if (source && kind == SKEW_STAMP)
+        learn(passive, source, connection, heard, written);
+    else if (source)
+        source->strangers++;
+    if (connection)
+        follow(connection, heard);
 }
 
-void skew_passive_missed(skew_passive *p) {
-    p->spell++;
+void skew_passive_missed(skew_passive *passive) {
+    passive->spell++;
 }
 
 /* ---- hosts -------------------------------------------------------------------------------------- */
 
 static void __attribute__((format(printf, 3, 4)))
-refuse(skew_host *h, const char *status, const char *format, ...) {
+refuse(skew_host *host, const char *status, const char *format, ...) {
     va_list args;
 
-    h->known = false;
-    h->status = status;
+    host->known = false;
+    host->status = status;
     va_start(args, format);
-    (void)vsnprintf(h->detail, sizeof h->detail, format, args);
+    (void)vsnprintf(host->detail, sizeof host->detail, format, args);
     va_end(args);
 }
 
-static void describe(const skew_passive *p, const skew_source *s, skew_host *h) {
-    h->known = true;
-    h->status = "ok";
-    (void)snprintf(h->detail, sizeof h->detail, "its stamps, seen by MONITOR%s%s",
-                   p->model.pooled || s->pooled ? "; connections that wait in a pool" : "",
-                   s->strangers ? "; some are of another dialect" : "");
-    if (p->stepped)
-        refuse(h, "void", "the server's clock was set back while it was measured");
-    else if (s->stamps == 0)
-        refuse(h, "model-mismatch",
+static void describe(const skew_passive *passive, const skew_source *source, skew_host *host) {
+    host->known = true;
+    host->status = "ok";
+    (void)snprintf(host->detail, sizeof host->detail, "its stamps, seen by MONITOR%s%s",
+                   passive->model.pooled || source->pooled ? "; connections that wait in a pool"
+                                                           : "",
+                   source->strangers ? "; some are of another dialect" : "");
+    if (passive->stepped)
+        refuse(host, "void", "the server's clock was set back while it was measured");
+    else if (source->stamps == 0)
+        refuse(host, "model-mismatch",
                "MODEL-MISMATCH: its stamps are of another dialect (--dialect)");
-    else if (s->torn)
-        refuse(h, "model-mismatch",
+    else if (source->torn)
+        refuse(host, "model-mismatch",
                "MODEL-MISMATCH: its stamps contradict each other: several lifetimes (--keys), "
                "several hosts behind one address, or its clock was set");
-    else if (s->sum.hi == INT64_MAX)
-        refuse(h, "unknown", "no command before its stamps was seen: listen for longer");
+    else if (source->sum.hi == INT64_MAX)
+        refuse(host, "unknown", "no command before its stamps was seen: listen for longer");
 }
 
-static void add(const skew_passive *p, const skew_source *s, int64_t now_us, int64_t stepped_us,
-                skew_host *h) {
-    *h = (skew_host){
+static void add(const skew_passive *passive, const skew_source *source, int64_t now_us,
+                int64_t stepped_us, skew_host *host) {
+    *host = (skew_host){
         .instrument = "passive",
-        .samples = s->stamps,
+        .samples = source->stamps,
         .age_ms = -1,
         .advice = "listen for longer (--passive=1m), or run \"tidelock agent\" on %1$s"};
-    (void)snprintf(h->name, sizeof h->name, "%s", s->name);
-    for (char *c = h->name; *c; c++)
+    (void)snprintf(host->name, sizeof host->name, "%s", source->name);
+    for (char *c = host->name; *c; c++)
         *c = (char)(strchr("_.:-", *c) || (*c >= '0' && *c <= '9') ||
                             ((*c | 0x20) >= 'a' && (*c | 0x20) <= 'z')
                         ? *c
                         : '_');
-    describe(p, s, h);
-    int64_t age_us = now_us - s->at_us;
-    if (h->known && (age_us < 0 || s->first_us < stepped_us))
-        refuse(h, "void", "measured before the server's clock was set");
-    if (s->stamps > 0 && age_us >= 0)
-        h->age_ms = age_us / 1000;
-    if (!h->known)
+    describe(passive, source, host);
+    int64_t age_us = now_us - source->at_us;
+    if (host->known && (age_us < 0 || source->first_us < stepped_us))
+        refuse(host, "void", "measured before the server's clock was set");
+    if (source->stamps > 0 && age_us >= 0)
+        host->age_ms = age_us / 1000;
+    if (!host->known)
         return;
-    tl_interval sum = sum_at(&p->model, s, now_us + 1);
-    h->offset = (tl_interval){tl__add_sat(sum.lo, -p->model.legacy_ttl_us),
-                              tl__add_sat(sum.hi, -p->model.legacy_ttl_us)};
+    tl_interval sum = sum_at(&passive->model, source, now_us + 1);
+    host->offset = (tl_interval){tl__add_sat(sum.lo, -passive->model.legacy_ttl_us),
+                                 tl__add_sat(sum.hi, -passive->model.legacy_ttl_us)};
 }
 
-int skew_passive_hosts(const skew_passive *p, int64_t now_us, int64_t stepped_us, skew_host *hosts,
-                       int count, bool *ret_more) {
-    *ret_more = p->full;
-    for (int i = 0; i < p->sources; i++) {
+int skew_passive_hosts(const skew_passive *passive, int64_t now_us, int64_t stepped_us,
+                       skew_host *hosts, int count, bool *ret_more) {
+    *ret_more = passive->full;
+    for (int i = 0; i < passive->sources; i++) {
         if (count == SKEW_HOSTS_MAX) {
             *ret_more = true;
             break;
         }
-        add(p, &p->source[i], now_us, stepped_us, &hosts[count++]);
+        add(passive, &passive->source[i], now_us, stepped_us, &hosts[count++]);
     }
     return count;
 }
 
 /* ---- is the lifetime right? --------------------------------------------------------------------- */
 
-static bool is_measured(const skew_host *h) {
-    return h->known && strcmp(h->instrument, "passive") == 0;
+static bool is_measured(const skew_host *host) {
+    return host->known && strcmp(host->instrument, "passive") == 0;
 }
 
 /* -1, 1: off to this side, by a second or so, or else the evidence is too poor to tell. The low edge is late
  * by no more than the network and the stamps' unit; the high edge by as long as a client did nothing. A
  * dialect that is taken for another is off by just a second. */
-static int side(const skew_model *m, tl_interval i) {
-    int64_t much = m->unit_us > 1000 ? SECOND_US + m->unit_us : SECOND_US;
+static int side(const skew_model *model, tl_interval i) {
+    int64_t much = model->unit_us > 1000 ? SECOND_US + model->unit_us : SECOND_US;
 
     if (i.lo < -much || i.hi < -NEARLY_US)
         return -1;
@@ -310,20 +316,21 @@ static int side(const skew_model *m, tl_interval i) {
 }
 
 /* Has another instrument found a clock like this one? What daemons believe is of no clock but our own. */
-static bool is_backed(const skew_model *m, const skew_host *h, const skew_host *hosts, int count) {
+static bool is_backed(const skew_model *model, const skew_host *host, const skew_host *hosts,
+                      int count) {
     for (int i = 0; i < count; i++) {
-        const skew_host *o = &hosts[i];
-        if (o->known && !is_measured(o) && skew_is_clock(o->kind) &&
-            side(m, o->offset) == side(m, h->offset) &&
-            o->offset.lo <= tl__add_sat(h->offset.hi, SECOND_US) &&
-            h->offset.lo <= tl__add_sat(o->offset.hi, SECOND_US))
+        const skew_host *other = &hosts[i];
+        if (other->known && !is_measured(other) && skew_is_clock(other->kind) &&
+            side(model, other->offset) == side(model, host->offset) &&
+            other->offset.lo <= tl__add_sat(host->offset.hi, SECOND_US) &&
+            host->offset.lo <= tl__add_sat(other->offset.hi, SECOND_US))
             return true;
     }
     return false;
 }
 
 /* What all passive hosts' offsets have in common, if that is too much; and their hull. */
-static bool is_shifted(const skew_model *m, const skew_host *hosts, int count,
+static bool is_shifted(const skew_model *model, const skew_host *hosts, int count,
                        tl_interval *ret_hull) {
     int common = 0, measured = 0;
 
@@ -332,8 +339,8 @@ static bool is_shifted(const skew_model *m, const skew_host *hosts, int count,
         if (!is_measured(&hosts[i]))
             continue;
         if (measured++ == 0)
-            common = side(m, hosts[i].offset);
-        if (side(m, hosts[i].offset) != common || is_backed(m, &hosts[i], hosts, count))
+            common = side(model, hosts[i].offset);
+        if (side(model, hosts[i].offset) != common || is_backed(model, &hosts[i], hosts, count))
             common = 0;
         if (common == 0)
             return false;
@@ -372,20 +379,20 @@ void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
         return;
     int64_t lifetime_us = estimate ? estimate_us(hosts, count) : 0;
     for (int i = 0; i < count; i++) {
-        skew_host *h = &hosts[i];
-        if (!is_measured(h))
+        skew_host *host = &hosts[i];
+        if (!is_measured(host))
             continue;
-        h->relative = GUARD(gaps_without_lifetime);
-        h->advice =
+        host->relative = GUARD(gaps_without_lifetime);
+        host->advice =
             "say how long their locks live (--legacy-ttl) and how they write it (--dialect), or "
             "run \"tidelock agent\" on these hosts";
         if (estimate)
-            refuse(h, "relative",
+            refuse(host, "relative",
                    "the lifetime seems to be %lld ms; clocks are known against each other alone, "
                    "until --legacy-ttl says it",
                    (long long)(lifetime_us / 1000));
         else
-            refuse(h, "model-mismatch",
+            refuse(host, "model-mismatch",
                    "MODEL-MISMATCH: --legacy-ttl (or --dialect) is wrong by %s to %s ms, or all "
                    "these hosts are off by as much",
                    skew_down(from, hull.lo, 3), skew_up(to, hull.hi, 3));

@@ -62,26 +62,27 @@ typedef struct {
 } skew_passive;
 
 /** False: no memory. */
-bool skew_passive_begin(skew_passive *p, const skew_model *model);
+bool skew_passive_begin(skew_passive *passive, const skew_model *model);
 /** The same with room for so many; connections is a power of two. */
-bool skew_passive_begin_for(skew_passive *p, const skew_model *model, int hosts, int connections);
-void skew_passive_end(skew_passive *p);
+bool skew_passive_begin_for(skew_passive *passive, const skew_model *model, int hosts,
+                            int connections);
+void skew_passive_end(skew_passive *passive);
 
 /** Learn from a command. kind, written: what its value is, if it set a key that may be a lock's. */
-void skew_passive_learn(skew_passive *p, const skew_heard *c, skew_stamp_kind kind,
+void skew_passive_learn(skew_passive *passive, const skew_heard *heard, skew_stamp_kind kind,
                         tl_interval written);
 
 /** Commands may have been missed: no command is known to be the one before the next. */
-void skew_passive_missed(skew_passive *p);
+void skew_passive_missed(skew_passive *passive);
 
 /** Does the command set a key in the way that legacy locks are acquired? */
-bool skew_is_take(const skew_heard *c);
+bool skew_is_take(const skew_heard *heard);
 
 /** Add a host for each source that has sent stamps, as of now_us of the server, whose clock was last seen
  *  to have stepped at stepped_us (0: never); to `hosts`, of which there are `count`. Returns how many
  *  there are then; *ret_more: not all have found room. */
-int skew_passive_hosts(const skew_passive *p, int64_t now_us, int64_t stepped_us, skew_host *hosts,
-                       int count, bool *ret_more);
+int skew_passive_hosts(const skew_passive *passive, int64_t now_us, int64_t stepped_us,
+                       skew_host *hosts, int count, bool *ret_more);
 
 /** With all hosts there: is the lifetime one that can be believed? If not, or if it is only estimated,
  *  offsets of passive hosts become relative. */

@@ -11,11 +11,12 @@
 
 #define ROUNDS 3
 
-int64_t skew_publish_worst_ms(const skew_result *r) {
+int64_t skew_publish_worst_ms(const skew_result *result) {
     int64_t most_us = -1;
 
-    for (size_t i = 0; i < r->pair_count; i++) {
-        int64_t lo = -r->pairs[i].gap.lo, hi = r->pairs[i].gap.hi, wide = lo > hi ? lo : hi;
+    for (size_t i = 0; i < result->pair_count; i++) {
+        int64_t lo = -result->pairs[i].gap.lo, hi = result->pairs[i].gap.hi,
+                wide = lo > hi ? lo : hi;
         most_us = wide > most_us ? wide : most_us;
     }
     return most_us < 0 ? -1 : most_us / 1000 + (most_us % 1000 > 0);
@@ -26,7 +27,7 @@ static bool take_any(void *ctx, const tl_reply *reply) {
     return reply->type != TL_REPLY_ERROR;
 }
 
-int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t watch_ms) {
+int skew_publish(server_link *link, const char *name, const skew_result *result, int64_t watch_ms) {
     static const char script[] =
         "local now = tonumber(ARGV[5]) -- servers below 3.2 write nothing once they were asked\n"
         "if redis.replicate_commands then\n"
@@ -43,14 +44,14 @@ int skew_publish(server_link *l, const char *name, const skew_result *r, int64_t
 
     skew_self_name(host);
     (void)snprintf(key, sizeof key, "tidelock:skew:{%.64s}", name);
-    (void)snprintf(worst, sizeof worst, "%lld", (long long)skew_publish_worst_ms(r));
+    (void)snprintf(worst, sizeof worst, "%lld", (long long)skew_publish_worst_ms(result));
     (void)snprintf(valid, sizeof valid, "%lld", (long long)for_ms);
     (void)snprintf(by, sizeof by, "%s %lld", host, (long long)getpid());
-    (void)snprintf(now, sizeof now, "%lld000", (long long)r->at_ms);
-    const char *const request[] = {"EVAL", script, "1", key, skew_verdict_name(r->verdict),
-                                   worst,  valid,  by,  now, r->reason,
+    (void)snprintf(now, sizeof now, "%lld000", (long long)result->at_ms);
+    const char *const request[] = {"EVAL", script, "1", key, skew_verdict_name(result->verdict),
+                                   worst,  valid,  by,  now, result->reason,
                                    NULL};
-    if (link_ask(l, request, take_any, NULL))
+    if (link_ask(link, request, take_any, NULL))
         return 0;
-    return fail(l->status, "--publish: %s", l->message);
+    return fail(link->status, "--publish: %s", link->message);
 }

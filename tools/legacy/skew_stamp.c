@@ -34,17 +34,18 @@ static bool is_whole(tl_bytes number) {
     return true;
 }
 
-static tl_interval reading(const skew_dialect *d, tl_bytes text, int64_t written_ms) {
+static tl_interval reading(const skew_dialect *dialect, tl_bytes text, int64_t written_ms) {
     tl_interval i = {written_ms * US_PER_MS, (written_ms + 1) * US_PER_MS};
 
-    if (d->unit == TL_UNIT_MS)
+    if (dialect->unit == TL_UNIT_MS)
         return i;
-    tl_bytes number = tl__dialect_number(d, text);
-    if (d->unit == TL_UNIT_REAL) {
+    tl_bytes number = tl__dialect_number(dialect, text);
+    if (dialect->unit == TL_UNIT_REAL) {
         i.lo -= rounding_us(number);
         i.hi += rounding_us(number);
     }
-    if (d->unit == TL_UNIT_S || is_whole(number)) /* some have only whole seconds to begin with */
+    if (dialect->unit == TL_UNIT_S ||
+        is_whole(number)) /* some have only whole seconds to begin with */
         i.hi = tl__add_sat(i.hi, US_PER_S - US_PER_MS);
     return i;
 }

@@ -9,20 +9,20 @@
 #include "link/link_open.h"
 
 /* The library knows no version: a connection of our own asks. Silent when it can't be had. */
-static bool ask_product(const server *s, char product[INFO_PRODUCT_SIZE]) {
-    server_link l;
+static bool ask_product(const server *where, char product[INFO_PRODUCT_SIZE]) {
+    server_link link;
 
-    if (link_open_quietly(&l, s))
+    if (link_open_quietly(&link, where))
         return false;
-    bool ok = link_product(&l, product);
-    link_close(&l);
+    bool ok = link_product(&link, product);
+    link_close(&link);
     return ok;
 }
 
-int fail_as(const server *s, const tl_error *err) {
+int fail_as(const server *where, const tl_error *err) {
     char product[INFO_PRODUCT_SIZE];
 
-    if (err->code == TL_EUNSUPPORTED && ask_product(s, product))
+    if (err->code == TL_EUNSUPPORTED && ask_product(where, product))
         return fail(status_of(err->code), "%s; this one is %s", err->message, product);
     return fail(status_of(err->code), "%s", err->message);
 }

@@ -14,235 +14,237 @@ typedef struct {
     tl_seeds seeds;
 } places;
 
-static int refuse(server_link *l, int status, const char *message) {
-    l->status = status;
-    (void)snprintf(l->message, sizeof l->message, "%s", message);
+static int refuse(server_link *link, int status, const char *message) {
+    link->status = status;
+    (void)snprintf(link->message, sizeof link->message, "%s", message);
     return status;
 }
 
-static void wipe(places *p) {
-    tl__endpoint_wipe(&p->master);
-    tl__endpoint_wipe(&p->login);
-    tl__secret_wipe(&p->own.secret);
-    tl__secret_wipe(&p->theirs);
-    free(p);
+static void wipe(places *places) {
+    tl__endpoint_wipe(&places->master);
+    tl__endpoint_wipe(&places->login);
+    tl__secret_wipe(&places->own.secret);
+    tl__secret_wipe(&places->theirs);
+    free(places);
 }
 
-/* NULL: l->status and l->message say why. */
-static places *find_places(server_link *l, const server *s) {
-    const tl_client_options login = server_login(s);
-    bool own = s->url && !s->from_env;
-    places *p = calloc(1, sizeof *p);
+/* NULL: link->status and link->message say why. */
+static places *find_places(server_link *link, const server *where) {
+    const tl_client_options login = server_login(where);
+    bool own = where->url && !where->from_env;
+    places *places = calloc(1, sizeof *places);
     tl_error err;
 
-    if (!p) {
-        (void)refuse(l, STATUS_INTERNAL, "out of memory");
+    if (!places) {
+        (void)refuse(link, STATUS_INTERNAL, "out of memory");
         return NULL;
     }
-    if (tl__endpoint_parse_seeds(&p->master, &p->own.secret, &p->seeds,
-                                 s->url ? s->url : "local:", &err)) {
-        (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
-        (void)snprintf(l->message, sizeof l->message, "%s%s", s->from_env ? "TIDELOCK_URL: " : "",
-                       err.message);
-    } else if (p->seeds.kind == TL_URL_ETCD) {
-        (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG,
+    if (tl__endpoint_parse_seeds(&places->master, &places->own.secret, &places->seeds,
+                                 where->url ? where->url : "local:", &err)) {
+        (void)refuse(link, own ? STATUS_USAGE : STATUS_CONFIG, "");
+        (void)snprintf(link->message, sizeof link->message, "%s%s",
+                       where->from_env ? "TIDELOCK_URL: " : "", err.message);
+    } else if (places->seeds.kind == TL_URL_ETCD) {
+        (void)refuse(link, own ? STATUS_USAGE : STATUS_CONFIG,
                      "etcd: this asks Redis servers alone; on etcd there are run, lock, unlock, "
                      "extend, check, inspect, break, doctor and bench");
-    } else if (p->seeds.kind == TL_URL_QUORUM) {
-        (void)refuse(l, own ? STATUS_USAGE : STATUS_CONFIG, "");
+    } else if (places->seeds.kind == TL_URL_QUORUM) {
+        (void)refuse(link, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(
-            l->message, sizeof l->message,
+            link->message, sizeof link->message,
             "redis+quorum: names several servers, and one is to be asked here: give it the "
             "URL of each, as redis://HOST");
-    } else if (tl__endpoint_add(&p->master, &p->own.files, &login, &err)) {
-        (void)refuse(l, STATUS_CONFIG, err.message);
+    } else if (tl__endpoint_add(&places->master, &places->own.files, &login, &err)) {
+        (void)refuse(link, STATUS_CONFIG, err.message);
     } else {
-        p->login = p->master;
-        if (tl__endpoint_log_in_as(&p->login, &p->theirs, &login, &err) == TL_OK)
-            return p;
-        (void)refuse(l, STATUS_CONFIG,
+        places->login = places->master;
+        if (tl__endpoint_log_in_as(&places->login, &places->theirs, &login, &err) == TL_OK)
+            return places;
+        (void)refuse(link, STATUS_CONFIG,
                      "TIDELOCK_SENTINEL_USER, TIDELOCK_SENTINEL_PASSWORD: too long");
     }
-    wipe(p);
+    wipe(places);
     return NULL;
 }
 
-bool link_is_led(const server *s) {
-    return server_by_sentinels(s) || server_by_cluster(s);
+bool link_is_led(const server *where) {
+    return server_by_sentinels(where) || server_by_cluster(where);
 }
 
-static int no_memory(server_link *l) {
-    return refuse(l, STATUS_INTERNAL, "out of memory");
+static int no_memory(server_link *link) {
+    return refuse(link, STATUS_INTERNAL, "out of memory");
 }
 
-static void copy_login(tl_endpoint *ret, link_login *ret_own, const places *p) {
-    *ret_own = p->own;
-    *ret = p->master;
+static void copy_login(tl_endpoint *ret, link_login *ret_own, const places *places) {
+    *ret_own = places->own;
+    *ret = places->master;
     ret->secret = &ret_own->secret;
     ret->files = &ret_own->files;
 }
 
 /* From now on it logs in as p says, whatever becomes of that. */
-static bool take_login(server_link *l, const places *p) {
-    if (!l->own)
-        l->own = malloc(sizeof *l->own);
-    if (!l->own)
+static bool take_login(server_link *link, const places *places) {
+    if (!link->own)
+        link->own = malloc(sizeof *link->own);
+    if (!link->own)
         return false;
-    copy_login(&l->endpoint, l->own, p);
+    copy_login(&link->endpoint, link->own, places);
     return true;
 }
 
 /* To whom the Sentinels lead; nowhere, with their words, if they don't. */
-static int lead(server_link *l, const sentinels *heard) {
-    const tl_sentinel_view *m = heard->verdict.master;
+static int lead(server_link *link, const sentinels *heard) {
+    const tl_sentinel_view *master = heard->verdict.master;
 
     if (!heard->verdict.sure)
-        return l->status = sentinels_trouble(heard, l->message, sizeof l->message);
-    return link_turn(l, m->host, m->port) ? 0 : no_memory(l);
+        return link->status = sentinels_trouble(heard, link->message, sizeof link->message);
+    return link_turn(link, master->host, master->port) ? 0 : no_memory(link);
 }
 
-static int open_by(server_link *l, const server *s, sentinels *heard, bool all) {
-    *l = (server_link){.conn = NULL};
-    places *p = find_places(l, s);
+static int open_by(server_link *link, const server *where, sentinels *heard, bool all) {
+    *link = (server_link){.conn = NULL};
+    places *places = find_places(link, where);
     int status = 0;
 
-    if (!p)
-        return l->status;
-    if (!take_login(l, p))
-        status = no_memory(l);
-    if (status == 0 && p->seeds.master[0])
-        status = sentinels_ask(heard, &p->login, &p->seeds, all) ? lead(l, heard) : no_memory(l);
-    else if (status == 0 && p->seeds.kind == TL_URL_CLUSTER)
-        status = seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY) ? 0 : l->status;
-    else if (status == 0 && !link_begin(l))
-        status = no_memory(l);
-    wipe(p);
+    if (!places)
+        return link->status;
+    if (!take_login(link, places))
+        status = no_memory(link);
+    if (status == 0 && places->seeds.master[0])
+        status = sentinels_ask(heard, &places->login, &places->seeds, all) ? lead(link, heard)
+                                                                           : no_memory(link);
+    else if (status == 0 && places->seeds.cluster)
+        status = seeds_lead(link, &places->master, &places->seeds, SKEW_INDEX_KEY) ? 0
+                                                                                   : link->status;
+    else if (status == 0 && !link_begin(link))
+        status = no_memory(link);
+    wipe(places);
     return status;
 }
 
-int link_open_quietly(server_link *l, const server *s) {
+int link_open_quietly(server_link *link, const server *where) {
     sentinels *heard = malloc(sizeof *heard);
     int status;
 
     if (heard) {
-        status = open_by(l, s, heard, false);
+        status = open_by(link, where, heard, false);
     } else {
-        *l = (server_link){.conn = NULL};
-        status = no_memory(l);
+        *link = (server_link){.conn = NULL};
+        status = no_memory(link);
     }
     free(heard);
     if (status)
-        link_close(l);
+        link_close(link);
     return status;
 }
 
-int link_open(server_link *l, const server *s) {
-    int status = link_open_quietly(l, s);
+int link_open(server_link *link, const server *where) {
+    int status = link_open_quietly(link, where);
 
-    return status ? fail(status, "%s", l->message) : 0;
+    return status ? fail(status, "%s", link->message) : 0;
 }
 
-int link_open_by(server_link *l, const server *s, sentinels *ret) {
+int link_open_by(server_link *link, const server *where, sentinels *ret) {
     *ret = (sentinels){.count = 0};
-    int status = open_by(l, s, ret, true);
+    int status = open_by(link, where, ret, true);
 
     if (status == 0 || ret->count > 0)
         return 0;
-    link_close(l);
-    return fail(status, "%s", l->message);
+    link_close(link);
+    return fail(status, "%s", link->message);
 }
 
-int link_places(server_link *l, const server *s, tl_endpoint *ret_login, link_login *ret_own,
+int link_places(server_link *link, const server *where, tl_endpoint *ret_login, link_login *ret_own,
                 tl_seeds *ret_seeds) {
-    *l = (server_link){.conn = NULL};
-    places *p = find_places(l, s);
+    *link = (server_link){.conn = NULL};
+    places *places = find_places(link, where);
 
-    if (!p)
-        return l->status;
-    copy_login(ret_login, ret_own, p);
-    *ret_seeds = p->seeds;
-    wipe(p);
+    if (!places)
+        return link->status;
+    copy_login(ret_login, ret_own, places);
+    *ret_seeds = places->seeds;
+    wipe(places);
     return 0;
 }
 
-int link_replicas(server_link *l, const server *s, sentinel_replicas *ret) {
-    *l = (server_link){.conn = NULL};
-    places *p = find_places(l, s);
-    sentinels *heard = p ? malloc(sizeof *heard) : NULL;
-    int status = p && !heard ? no_memory(l) : l->status;
+int link_replicas(server_link *link, const server *where, sentinel_replicas *ret) {
+    *link = (server_link){.conn = NULL};
+    places *places = find_places(link, where);
+    sentinels *heard = places ? malloc(sizeof *heard) : NULL;
+    int status = places && !heard ? no_memory(link) : link->status;
 
-    if (heard && !sentinels_ask(heard, &p->login, &p->seeds, false))
-        status = no_memory(l);
-    else if (heard && sentinels_replicas(heard, &p->login, ret))
+    if (heard && !sentinels_ask(heard, &places->login, &places->seeds, false))
+        status = no_memory(link);
+    else if (heard && sentinels_replicas(heard, &places->login, ret))
         status = 0;
     else if (heard)
-        status = refuse(l, STATUS_UNAVAILABLE, "no Sentinel says which replicas the master has");
+        status = refuse(link, STATUS_UNAVAILABLE, "no Sentinel says which replicas the master has");
     free(heard);
-    if (p)
-        wipe(p);
+    if (places)
+        wipe(places);
     return status;
 }
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
-/* Whom they name now. False: l->status and l->message say why nobody is. */
-static bool ask_again(server_link *l, const server *s, sentinels *heard) {
-    places *p = find_places(l, s);
-    bool ok = p && sentinels_ask(heard, &p->login, &p->seeds, false);
+/* Whom they name now. False: link->status and link->message say why nobody is. */
+static bool ask_again(server_link *link, const server *where, sentinels *heard) {
+    places *places = find_places(link, where);
+    bool ok = places && sentinels_ask(heard, &places->login, &places->seeds, false);
 
-    if (p && !l->conn) /* they named nobody before, and the login is to come */
-        ok = take_login(l, p) && ok;
-    if (p && !ok)
-        (void)no_memory(l);
+    if (places && !link->conn) /* they named nobody before, and the login is to come */
+        ok = take_login(link, places) && ok;
+    if (places && !ok)
+        (void)no_memory(link);
     else if (ok && !heard->verdict.sure)
-        l->status = sentinels_trouble(heard, l->message, sizeof l->message);
-    if (p)
-        wipe(p);
+        link->status = sentinels_trouble(heard, link->message, sizeof link->message);
+    if (places)
+        wipe(places);
     return ok && heard->verdict.sure;
 }
 
-static bool is_at(const server_link *l, const tl_sentinel_view *m) {
-    return l->endpoint.port == m->port && strcmp(l->endpoint.host, m->host) == 0;
+static bool is_at(const server_link *link, const tl_sentinel_view *master) {
+    return link->endpoint.port == master->port && strcmp(link->endpoint.host, master->host) == 0;
 }
 
-static bool again(server_link *l, const server *s, bool follows) {
-    if (!server_by_sentinels(s))
+static bool again(server_link *link, const server *where, bool follows) {
+    if (!server_by_sentinels(where))
         return true;
     sentinels *heard = malloc(sizeof *heard);
-    bool ok = heard ? ask_again(l, s, heard) : no_memory(l) == 0;
-    if (ok && !is_at(l, heard->verdict.master)) {
-        ok = follows && link_turn(l, heard->verdict.master->host, heard->verdict.master->port);
+    bool ok = heard ? ask_again(link, where, heard) : no_memory(link) == 0;
+    if (ok && !is_at(link, heard->verdict.master)) {
+        ok = follows && link_turn(link, heard->verdict.master->host, heard->verdict.master->port);
         if (follows && !ok)
-            (void)no_memory(l);
+            (void)no_memory(link);
         else if (!ok)
-            (void)refuse(l, STATUS_UNAVAILABLE, "the Sentinels name another master by now");
+            (void)refuse(link, STATUS_UNAVAILABLE, "the Sentinels name another master by now");
     }
     free(heard);
     return ok;
 }
 
 /* By the node that was asked last, as long as it answers; then by all of the URL. */
-static bool follow_cluster(server_link *l, const server *s) {
-    if (l->conn && seeds_go_on(l, SKEW_INDEX_KEY))
+static bool follow_cluster(server_link *link, const server *where) {
+    if (link->conn && seeds_go_on(link, SKEW_INDEX_KEY))
         return true;
-    places *p = find_places(l, s);
-    bool ready = p && (l->conn || take_login(l, p));
-    if (p && !ready)
-        (void)no_memory(l);
-    bool ok = ready && seeds_lead(l, &p->master, &p->seeds, SKEW_INDEX_KEY);
-    if (p)
-        wipe(p);
+    places *places = find_places(link, where);
+    bool ready = places && (link->conn || take_login(link, places));
+    if (places && !ready)
+        (void)no_memory(link);
+    bool ok = ready && seeds_lead(link, &places->master, &places->seeds, SKEW_INDEX_KEY);
+    if (places)
+        wipe(places);
     return ok;
 }
 
-bool link_follow(server_link *l, const server *s) {
-    return server_by_cluster(s) ? follow_cluster(l, s) : again(l, s, true);
+bool link_follow(server_link *link, const server *where) {
+    return server_by_cluster(where) ? follow_cluster(link, where) : again(link, where, true);
 }
 
-bool link_leads_on(const server_link *l, const server *s) {
-    return server_by_cluster(s) && l->elsewhere == TL_MOVED;
+bool link_leads_on(const server_link *link, const server *where) {
+    return server_by_cluster(where) && link->elsewhere == TL_MOVED;
 }
 
-bool link_is_named(server_link *l, const server *s) {
-    return again(l, s, false);
+bool link_is_named(server_link *link, const server *where) {
+    return again(link, where, false);
 }

@@ -23,127 +23,129 @@ typedef struct {
 /* ---- one of them ----------------------------------------------------------------------------- */
 
 static bool take_slots(void *ctx, const tl_reply *reply) {
-    question *q = ctx;
-    q->whole = tl__slot_map_read(&q->map, reply);
-    uint16_t node = q->whole ? q->map.node_of[q->slot] : TL_NOBODY;
-    if (node == TL_NOBODY)
-        return q->whole;
-    const tl_slot_node *n = &q->map.node[node];
-    tl_bytes host = n->host.n ? n->host : tl__bytes_of(q->host);
-    if (host.n >= sizeof q->owner)
+    question *question = ctx;
+    question->whole = tl__slot_map_read(&question->map, reply);
+    uint16_t owner = question->whole ? question->map.node_of[question->slot] : TL_NOBODY;
+    if (owner == TL_NOBODY)
+        return question->whole;
+    const tl_slot_node *node = &question->map.node[owner];
+    tl_bytes host = node->host.n ? node->host : tl__bytes_of(question->host);
+    if (host.n >= sizeof question->owner)
         return false;
-    memcpy(q->owner, host.p, host.n);
-    q->owner[host.n] = '\0';
-    q->owner_port = n->port;
-    q->served = true;
+    memcpy(question->owner, host.p, host.n);
+    question->owner[host.n] = '\0';
+    question->owner_port = node->port;
+    question->served = true;
     return true;
 }
 
 /* What it says of the slot, or why not, in words that name it. */
-static bool ask_node(question *q, server_link *l) {
+static bool ask_node(question *question, server_link *link) {
     static const char *const slots[] = {"CLUSTER", "SLOTS", NULL};
-    q->served = false;
-    if (link_ask(l, slots, take_slots, q))
+    question->served = false;
+    if (link_ask(link, slots, take_slots, question))
         return true;
-    q->status = l->status;
-    if (!l->error)
-        (void)snprintf(q->message, sizeof q->message, "%.230s", l->message);
-    else if (strstr(l->message, "cluster support disabled")) {
-        q->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
-        (void)snprintf(q->message, sizeof q->message,
+    question->status = link->status;
+    if (!link->error)
+        (void)snprintf(question->message, sizeof question->message, "%.230s", link->message);
+    else if (strstr(link->message, "cluster support disabled")) {
+        question->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
+        (void)snprintf(question->message, sizeof question->message,
                        "%.120s is no node of a cluster: give its URL as redis://",
-                       l->endpoint.label);
-    } else if (l->lacks)
-        (void)snprintf(q->message, sizeof q->message, LINK_NO_CLUSTER, l->endpoint.label);
+                       link->endpoint.label);
+    } else if (link->lacks)
+        (void)snprintf(question->message, sizeof question->message, LINK_NO_CLUSTER,
+                       link->endpoint.label);
     else
-        (void)snprintf(q->message, sizeof q->message, "%.120s: CLUSTER SLOTS: %.90s",
-                       l->endpoint.label, l->message);
+        (void)snprintf(question->message, sizeof question->message, "%.120s: CLUSTER SLOTS: %.90s",
+                       link->endpoint.label, link->message);
     return false;
 }
 
 static void *ask_one(void *ctx) {
-    question *q = ctx;
-    server_link l;
+    question *question = ctx;
+    server_link link;
 
-    if (!link_open_beside(&l, q->like, q->host, q->port, false)) {
-        q->status = STATUS_INTERNAL;
-        (void)snprintf(q->message, sizeof q->message, "out of memory");
+    if (!link_open_beside(&link, question->like, question->host, question->port, false)) {
+        question->status = STATUS_INTERNAL;
+        (void)snprintf(question->message, sizeof question->message, "out of memory");
         return NULL;
     }
-    (void)ask_node(q, &l);
-    link_close(&l);
+    (void)ask_node(question, &link);
+    link_close(&link);
     return NULL;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static void ask_all(question *q, const tl_seeds *seeds, const server_link *like, uint16_t slot) {
+static void ask_all(question *question, const tl_seeds *seeds, const server_link *like,
+                    uint16_t slot) {
     for (unsigned i = 0; i < seeds->count; i++) {
-        q[i].like = like;
-        q[i].host = seeds->seed[i].host;
-        q[i].port = seeds->seed[i].port;
-        q[i].slot = slot;
+        question[i].like = like;
+        question[i].host = seeds->seed[i].host;
+        question[i].port = seeds->seed[i].port;
+        question[i].slot = slot;
     }
-    at_once(ask_one, q, sizeof *q, seeds->count);
+    at_once(ask_one, question, sizeof *question, seeds->count);
 }
 
-static bool same_owner(const question *a, const question *b) {
-    return a->served && b->served && a->owner_port == b->owner_port &&
-           strcmp(a->owner, b->owner) == 0;
+static bool same_owner(const question *one, const question *other) {
+    return one->served && other->served && one->owner_port == other->owner_port &&
+           strcmp(one->owner, other->owner) == 0;
 }
 
 /* Who names whom most of them name; NULL: nobody names one. */
-static const question *best(const question *q, unsigned n) {
+static const question *best(const question *questions, unsigned n) {
     const question *found = NULL;
     unsigned most = 0;
     for (unsigned i = 0; i < n; i++) {
         unsigned votes = 0;
         for (unsigned k = 0; k < n; k++)
-            votes += same_owner(&q[i], &q[k]);
+            votes += same_owner(&questions[i], &questions[k]);
         if (votes > most) {
             most = votes;
-            found = &q[i];
+            found = &questions[i];
         }
     }
     return found;
 }
 
 /* Of those that don't help, who is told of: one that lets nobody in, else the first. */
-static const question *worst(const question *q, unsigned n) {
+static const question *worst(const question *questions, unsigned n) {
     const question *found = NULL;
     for (unsigned i = 0; i < n; i++)
-        if (q[i].status &&
-            (!found || (q[i].status == STATUS_REFUSED && found->status != STATUS_REFUSED)))
-            found = &q[i];
+        if (questions[i].status &&
+            (!found || (questions[i].status == STATUS_REFUSED && found->status != STATUS_REFUSED)))
+            found = &questions[i];
     return found;
 }
 
-static void tell(server_link *l, const question *q, unsigned n, uint16_t slot) {
-    const question *who = worst(q, n);
+static void tell(server_link *link, const question *questions, unsigned n, uint16_t slot) {
+    const question *who = worst(questions, n);
     unsigned answered = 0;
     for (unsigned i = 0; i < n; i++)
-        answered += q[i].status == 0;
-    l->error = false;
-    l->status = answered == 0 && who ? who->status : STATUS_UNAVAILABLE;
+        answered += questions[i].status == 0;
+    link->error = false;
+    link->status = answered == 0 && who ? who->status : STATUS_UNAVAILABLE;
     if (answered > 0)
-        (void)snprintf(l->message, sizeof l->message,
+        (void)snprintf(link->message, sizeof link->message,
                        "slot %u of the cluster has no master: \"tidelock doctor\" says what is "
                        "wrong",
                        (unsigned)slot);
     else if (n == 1 && who)
-        (void)snprintf(l->message, sizeof l->message, "%s", who->message);
+        (void)snprintf(link->message, sizeof link->message, "%s", who->message);
     else
-        (void)snprintf(l->message, sizeof l->message,
+        (void)snprintf(link->message, sizeof link->message,
                        "none of the %u nodes in the URL leads to a cluster: %.170s", n,
                        who ? who->message : "no answer");
 }
 
-static bool turn(server_link *l, const char *host, uint16_t port) {
-    l->elsewhere = TL_NOT_ELSEWHERE;
-    if (link_turn(l, host, port))
+static bool turn(server_link *link, const char *host, uint16_t port) {
+    link->elsewhere = TL_NOT_ELSEWHERE;
+    if (link_turn(link, host, port))
         return true;
-    l->status = STATUS_INTERNAL;
-    (void)snprintf(l->message, sizeof l->message, "out of memory");
+    link->status = STATUS_INTERNAL;
+    (void)snprintf(link->message, sizeof link->message, "out of memory");
     return false;
 }
 
@@ -154,51 +156,52 @@ static bool is_seed(const tl_seeds *seeds, const char *host, uint16_t port) {
     return false;
 }
 
-bool seeds_lead(server_link *l, const tl_endpoint *login, const tl_seeds *seeds, const char *key) {
+bool seeds_lead(server_link *link, const tl_endpoint *login, const tl_seeds *seeds,
+                const char *key) {
     server_link like = {.endpoint = *login};
-    question *q = calloc(TL_SEEDS_MAX, sizeof *q);
+    question *questions = calloc(TL_SEEDS_MAX, sizeof *questions);
     uint16_t slot = tl__hash_slot(tl__bytes_of(key));
 
-    if (!q) {
-        l->status = STATUS_INTERNAL;
-        (void)snprintf(l->message, sizeof l->message, "out of memory");
+    if (!questions) {
+        link->status = STATUS_INTERNAL;
+        (void)snprintf(link->message, sizeof link->message, "out of memory");
         return false;
     }
-    ask_all(q, seeds, &like, slot);
-    const question *found = best(q, seeds->count);
-    bool ok = found && turn(l, found->owner, found->owner_port);
+    ask_all(questions, seeds, &like, slot);
+    const question *found = best(questions, seeds->count);
+    bool ok = found && turn(link, found->owner, found->owner_port);
     if (ok)
-        l->announced = !is_seed(seeds, found->owner, found->owner_port);
+        link->announced = !is_seed(seeds, found->owner, found->owner_port);
     else if (!found)
-        tell(l, q, seeds->count, slot);
-    free(q);
+        tell(link, questions, seeds->count, slot);
+    free(questions);
     tl__endpoint_wipe(&like.endpoint);
     return ok;
 }
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
-bool seeds_go_on(server_link *l, const char *key) {
+bool seeds_go_on(server_link *link, const char *key) {
     char host[TL_HOST_SIZE];
-    uint16_t port = l->to_port;
+    uint16_t port = link->to_port;
 
-    memcpy(host, l->to_host, sizeof host);
-    if (l->elsewhere != TL_MOVED || port == 0) {
-        question *q = calloc(1, sizeof *q);
-        bool ok = q != NULL;
+    memcpy(host, link->to_host, sizeof host);
+    if (link->elsewhere != TL_MOVED || port == 0) {
+        question *question = calloc(1, sizeof *question);
+        bool ok = question != NULL;
         if (ok) {
-            q->host = l->endpoint.host;
-            q->slot = tl__hash_slot(tl__bytes_of(key));
-            ok = ask_node(q, l) && q->served;
-            memcpy(host, q->owner, sizeof host);
-            port = q->owner_port;
+            question->host = link->endpoint.host;
+            question->slot = tl__hash_slot(tl__bytes_of(key));
+            ok = ask_node(question, link) && question->served;
+            memcpy(host, question->owner, sizeof host);
+            port = question->owner_port;
         }
-        free(q);
+        free(question);
         if (!ok)
             return false;
     }
-    if (port == l->endpoint.port && strcmp(host, l->endpoint.host) == 0)
+    if (port == link->endpoint.port && strcmp(host, link->endpoint.host) == 0)
         return true;
-    l->announced = true;
-    return turn(l, host, port);
+    link->announced = true;
+    return turn(link, host, port);
 }

@@ -24,32 +24,32 @@ typedef struct {
 /* ---- one of them ----------------------------------------------------------------------------- */
 
 static bool take_info(void *ctx, const tl_reply *reply) {
-    question *q = ctx;
+    question *question = ctx;
     tl_bytes text;
 
     return tl__reply_text(reply, &text) &&
-           (info_field(text, "run_id", q->run_id, sizeof q->run_id) || true);
+           (info_field(text, "run_id", question->run_id, sizeof question->run_id) || true);
 }
 
 static bool take_id(void *ctx, const tl_reply *reply) {
-    question *q = ctx;
+    question *question = ctx;
 
-    tl__sentinel_view_read_id(&q->view, reply);
+    tl__sentinel_view_read_id(&question->view, reply);
     return true;
 }
 
 static bool take_address(void *ctx, const tl_reply *reply) {
-    question *q = ctx;
+    question *question = ctx;
     tl_bytes host, port;
 
-    q->named = reply->type == TL_REPLY_ARRAY && reply->count == 2;
-    if (!q->named)
+    question->named = reply->type == TL_REPLY_ARRAY && reply->count == 2;
+    if (!question->named)
         return reply->type == TL_REPLY_NIL;
     if (!tl__reply_text(&reply->items[0], &host) || !tl__reply_text(&reply->items[1], &port) ||
-        host.n >= sizeof q->host || port.n >= sizeof q->port)
+        host.n >= sizeof question->host || port.n >= sizeof question->port)
         return false;
-    memcpy(q->host, host.p, host.n);
-    memcpy(q->port, port.p, port.n);
+    memcpy(question->host, host.p, host.n);
+    memcpy(question->port, port.p, port.n);
     return true;
 }
 
@@ -71,127 +71,130 @@ static uint64_t hash(const char *text) {
 }
 
 static bool take_master(void *ctx, const tl_reply *reply) {
-    question *q = ctx;
-    tl_reply part[2] = {{.type = TL_REPLY_STRING, .text = tl__bytes_of(q->host)},
-                        {.type = TL_REPLY_STRING, .text = tl__bytes_of(q->port)}};
+    question *question = ctx;
+    tl_reply part[2] = {{.type = TL_REPLY_STRING, .text = tl__bytes_of(question->host)},
+                        {.type = TL_REPLY_STRING, .text = tl__bytes_of(question->port)}};
     tl_reply address = {.type = TL_REPLY_ARRAY, .items = part, .count = 2};
 
-    uint64_t id = q->view.id;
+    uint64_t id = question->view.id;
 
     if (reply->type != TL_REPLY_ARRAY ||
-        !tl__sentinel_view_read(&q->view, reply, &address, q->run_id[0] ? hash(q->run_id) : 0))
+        !tl__sentinel_view_read(&question->view, reply, &address,
+                                question->run_id[0] ? hash(question->run_id) : 0))
         return false;
-    q->view.id = id;
-    q->all->of[q->which].quorum = number_of(reply, "quorum");
-    q->all->of[q->which].replicas = number_of(reply, "num-slaves");
+    question->view.id = id;
+    question->all->of[question->which].quorum = number_of(reply, "quorum");
+    question->all->of[question->which].replicas = number_of(reply, "num-slaves");
     return true;
 }
 
 static bool take_others(void *ctx, const tl_reply *reply) {
-    question *q = ctx;
+    question *question = ctx;
     tl_bytes host;
     uint16_t port;
 
     for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
-        if (q->others < SENTINELS_MOST && tl__sentinel_view_other(&reply->items[i], &host, &port) &&
-            host.n < TL_HOST_SIZE) {
-            sentinel *s = &q->other[q->others++];
-            memcpy(s->host, host.p, host.n);
-            s->port = port;
+        if (question->others < SENTINELS_MOST &&
+            tl__sentinel_view_other(&reply->items[i], &host, &port) && host.n < TL_HOST_SIZE) {
+            sentinel *sentinel = &question->other[question->others++];
+            memcpy(sentinel->host, host.p, host.n);
+            sentinel->port = port;
         }
     return true;
 }
 
 /* NIL is of a name that it doesn't know, as is an error of the next question. */
-static bool ask_for_master(question *q, server_link *l) {
-    const char *name = q->all->master;
+static bool ask_for_master(question *question, server_link *link) {
+    const char *name = question->all->master;
     const char *const address[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name, NULL},
                       *const master[] = {"SENTINEL", "MASTER", name, NULL},
                       *const others[] = {"SENTINEL", "SENTINELS", name, NULL};
 
-    if (!link_ask(l, address, take_address, q))
+    if (!link_ask(link, address, take_address, question))
         return false;
-    if (q->named && link_ask(l, master, take_master, q)) {
-        q->view.alone = !link_ask(l, others, take_others, q);
-        return !q->view.alone || l->error; /* who may not, may do the rest */
+    if (question->named && link_ask(link, master, take_master, question)) {
+        question->view.alone = !link_ask(link, others, take_others, question);
+        return !question->view.alone || link->error; /* who may not, may do the rest */
     }
-    if (q->named && !(l->error && strstr(l->message, "No such master")))
+    if (question->named && !(link->error && strstr(link->message, "No such master")))
         return false;
-    q->view.kind = TL_VIEW_UNKNOWN;
-    q->view.run = q->run_id[0] ? hash(q->run_id) : 0;
+    question->view.kind = TL_VIEW_UNKNOWN;
+    question->view.run = question->run_id[0] ? hash(question->run_id) : 0;
     return true;
 }
 
 /* An error of its own doesn't say whose it is. */
-static void say_why(sentinel *s, const server_link *l) {
-    const char *label = l->endpoint.label;
+static void say_why(sentinel *sentinel, const server_link *link) {
+    const char *label = link->endpoint.label;
 
-    s->stranger = l->lacks;
-    if (s->stranger)
-        s->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
-    if (s->stranger)
-        (void)snprintf(s->message, sizeof s->message, "%.100s is no Sentinel", label);
-    else if (l->error && strncmp(l->message, "NOAUTH", 6) == 0)
-        (void)snprintf(s->message, sizeof s->message, "%.100s: the Sentinel asks for a password",
-                       label);
+    sentinel->stranger = link->lacks;
+    if (sentinel->stranger)
+        sentinel->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
+    if (sentinel->stranger)
+        (void)snprintf(sentinel->message, sizeof sentinel->message, "%.100s is no Sentinel", label);
+    else if (link->error && strncmp(link->message, "NOAUTH", 6) == 0)
+        (void)snprintf(sentinel->message, sizeof sentinel->message,
+                       "%.100s: the Sentinel asks for a password", label);
     else
-        (void)snprintf(s->message, sizeof s->message, l->error ? "%.100s: %.130s" : "%.0s%.230s",
-                       label, l->message);
+        (void)snprintf(sentinel->message, sizeof sentinel->message,
+                       link->error ? "%.100s: %.130s" : "%.0s%.230s", label, link->message);
 }
 
 static void *ask_one(void *ctx) {
     static const char *const info[] = {"INFO", "server", NULL}, *const id[] = {"SENTINEL", "MYID",
                                                                                NULL};
-    question *q = ctx;
-    sentinel *s = &q->all->of[q->which];
-    server_link l;
+    question *question = ctx;
+    sentinel *sentinel = &question->all->of[question->which];
+    server_link link;
 
-    if (!link_open_beside(&l, q->like, s->host, s->port, false)) {
-        s->status = STATUS_INTERNAL;
-        (void)snprintf(s->message, sizeof s->message, "out of memory");
+    if (!link_open_beside(&link, question->like, sentinel->host, sentinel->port, false)) {
+        sentinel->status = STATUS_INTERNAL;
+        (void)snprintf(sentinel->message, sizeof sentinel->message, "out of memory");
         return NULL;
     }
-    memcpy(s->label, l.endpoint.label, sizeof s->label);
-    bool ok = link_ask(&l, info, take_info, q) || l.error; /* who may not, may do the rest */
-    ok = ok && (link_ask(&l, id, take_id, q) || l.error);  /* not before 6.2 */
-    ok = ok && ask_for_master(q, &l);
-    s->status = ok ? 0 : l.status;
-    s->message[0] = '\0';
+    memcpy(sentinel->label, link.endpoint.label, sizeof sentinel->label);
+    bool ok = link_ask(&link, info, take_info, question) ||
+              link.error; /* who may not, may do the rest */
+    ok = ok && (link_ask(&link, id, take_id, question) || link.error); /* not before 6.2 */
+    ok = ok && ask_for_master(question, &link);
+    sentinel->status = ok ? 0 : link.status;
+    sentinel->message[0] = '\0';
     if (!ok)
-        say_why(s, &l);
-    q->all->view[q->which] = ok ? q->view : (tl_sentinel_view){.kind = TL_VIEW_NONE};
-    link_close(&l);
+        say_why(sentinel, &link);
+    question->all->view[question->which] = ok ? question->view
+                                              : (tl_sentinel_view){.kind = TL_VIEW_NONE};
+    link_close(&link);
     return NULL;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static bool is_known(const sentinels *all, const sentinel *s) {
+static bool is_known(const sentinels *all, const sentinel *sentinel) {
     for (unsigned i = 0; i < all->count; i++)
-        if (all->of[i].port == s->port && strcmp(all->of[i].host, s->host) == 0)
+        if (all->of[i].port == sentinel->port && strcmp(all->of[i].host, sentinel->host) == 0)
             return true;
     return false;
 }
 
-static void add(sentinels *all, const sentinel *s) {
-    if (all->count < SENTINELS_MOST && !is_known(all, s))
-        all->of[all->count++] = *s;
+static void add(sentinels *all, const sentinel *sentinel) {
+    if (all->count < SENTINELS_MOST && !is_known(all, sentinel))
+        all->of[all->count++] = *sentinel;
 }
 
 /* Those from..count, and then those that they told of are behind them. */
 static bool ask_from(sentinels *all, unsigned from, const server_link *like) {
     unsigned n = all->count - from;
-    question *q = calloc(n > 0 ? n : 1, sizeof *q);
+    question *questions = calloc(n > 0 ? n : 1, sizeof *questions);
 
-    if (!q)
+    if (!questions)
         return false;
     for (unsigned i = 0; i < n; i++)
-        q[i] = (question){.all = all, .which = from + i, .like = like};
-    at_once(ask_one, q, sizeof *q, n);
+        questions[i] = (question){.all = all, .which = from + i, .like = like};
+    at_once(ask_one, questions, sizeof *questions, n);
     for (unsigned i = 0; i < n; i++)
-        for (unsigned k = 0; k < q[i].others; k++)
-            add(all, &q[i].other[k]);
-    free(q);
+        for (unsigned k = 0; k < questions[i].others; k++)
+            add(all, &questions[i].other[k]);
+    free(questions);
     return true;
 }
 
@@ -201,9 +204,9 @@ bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *see
     *ret = (sentinels){.count = 0};
     memcpy(ret->master, seeds->master, sizeof ret->master);
     for (unsigned i = 0; i < seeds->count; i++) {
-        sentinel s = {.port = seeds->seed[i].port};
-        memcpy(s.host, seeds->seed[i].host, sizeof s.host);
-        add(ret, &s);
+        sentinel sentinel = {.port = seeds->seed[i].port};
+        memcpy(sentinel.host, seeds->seed[i].host, sizeof sentinel.host);
+        add(ret, &sentinel);
     }
     ret->seeds = ret->count;
     bool ok = ask_from(ret, 0, &like);
@@ -222,15 +225,15 @@ bool sentinels_ask(sentinels *ret, const tl_endpoint *login, const tl_seeds *see
 
 /* ---- replicas -------------------------------------------------------------------------------- */
 
-static bool is_listed(const sentinel_replicas *r, tl_bytes host, uint16_t port) {
-    for (unsigned i = 0; i < r->count; i++)
-        if (r->of[i].port == port && tl__bytes_eq(tl__bytes_of(r->of[i].host), host))
+static bool is_listed(const sentinel_replicas *replicas, tl_bytes host, uint16_t port) {
+    for (unsigned i = 0; i < replicas->count; i++)
+        if (replicas->of[i].port == port && tl__bytes_eq(tl__bytes_of(replicas->of[i].host), host))
             return true;
     return false;
 }
 
 static bool take_replicas(void *ctx, const tl_reply *reply) {
-    sentinel_replicas *r = ctx;
+    sentinel_replicas *replicas = ctx;
     tl_bytes host;
     uint16_t port;
 
@@ -238,40 +241,42 @@ static bool take_replicas(void *ctx, const tl_reply *reply) {
         return false;
     for (size_t i = 0; i < reply->count; i++) {
         if (!tl__sentinel_view_other(&reply->items[i], &host, &port) || host.n >= TL_HOST_SIZE ||
-            is_listed(r, host, port))
+            is_listed(replicas, host, port))
             continue;
-        r->more = r->more || r->count == SENTINELS_REPLICAS_MOST;
-        if (r->more)
+        replicas->more = replicas->more || replicas->count == SENTINELS_REPLICAS_MOST;
+        if (replicas->more)
             break;
-        memcpy(r->of[r->count].host, host.p, host.n);
-        r->of[r->count].host[host.n] = '\0';
-        r->of[r->count++].port = port;
+        memcpy(replicas->of[replicas->count].host, host.p, host.n);
+        replicas->of[replicas->count].host[host.n] = '\0';
+        replicas->of[replicas->count++].port = port;
     }
     return true;
 }
 
 /* One that was added a moment ago may be known to some of them alone. */
-bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_replicas *ret) {
-    const char *const request[] = {"SENTINEL", "SLAVES", s->master, NULL};
-    server_link like = {.endpoint = *login}, l;
+bool sentinels_replicas(const sentinels *sentinels, const tl_endpoint *login,
+                        sentinel_replicas *ret) {
+    const char *const request[] = {"SENTINEL", "SLAVES", sentinels->master, NULL};
+    server_link like = {.endpoint = *login}, link;
     bool answered = false;
 
     *ret = (sentinel_replicas){.count = 0};
-    for (unsigned i = 0; i < s->count; i++) {
-        if (s->of[i].status || !link_open_beside(&l, &like, s->of[i].host, s->of[i].port, false))
+    for (unsigned i = 0; i < sentinels->count; i++) {
+        if (sentinels->of[i].status ||
+            !link_open_beside(&link, &like, sentinels->of[i].host, sentinels->of[i].port, false))
             continue;
-        answered = link_ask(&l, request, take_replicas, ret) || answered;
-        link_close(&l);
+        answered = link_ask(&link, request, take_replicas, ret) || answered;
+        link_close(&link);
     }
     tl__endpoint_wipe(&like.endpoint);
     return answered;
 }
 
 /* Of those that don't answer, the first. */
-static const sentinel *silent(const sentinels *s) {
-    for (unsigned i = 0; i < s->count; i++)
-        if (s->of[i].status)
-            return &s->of[i];
+static const sentinel *silent(const sentinels *sentinels) {
+    for (unsigned i = 0; i < sentinels->count; i++)
+        if (sentinels->of[i].status)
+            return &sentinels->of[i];
     return NULL;
 }
 
@@ -280,21 +285,23 @@ static bool is_final(int status) {
     return status == STATUS_REFUSED || status == STATUS_INTERNAL;
 }
 
-int sentinels_trouble(const sentinels *s, char *to, size_t size) {
-    const tl_sentinel_verdict *v = &s->verdict;
-    const sentinel *who = silent(s);
+int sentinels_trouble(const sentinels *sentinels, char *to, size_t size) {
+    const tl_sentinel_verdict *verdict = &sentinels->verdict;
+    const sentinel *who = silent(sentinels);
 
-    if (v->answered > 0 && v->unknown == v->answered)
+    if (verdict->answered > 0 && verdict->unknown == verdict->answered)
         (void)snprintf(to, size, "%s: the Sentinels know no master of this name; check the URL",
-                       s->master);
-    else if (v->answered < v->majority && v->nameless > 0)
-        (void)snprintf(to, size, "%s: " TL_SENTINELS_NAMELESS, s->master);
-    else if (v->answered < v->majority)
+                       sentinels->master);
+    else if (verdict->answered < verdict->majority && verdict->nameless > 0)
+        (void)snprintf(to, size, "%s: " TL_SENTINELS_NAMELESS, sentinels->master);
+    else if (verdict->answered < verdict->majority)
         (void)snprintf(to, size, "%s: no majority of the Sentinels: %u of %u answer (%.160s)",
-                       s->master, v->answered, v->total, who ? who->message : "no answer");
+                       sentinels->master, verdict->answered, verdict->total,
+                       who ? who->message : "no answer");
     else
         (void)snprintf(to, size, "%s: the Sentinels don't agree yet on who is the master",
-                       s->master);
-    return v->answered < v->majority && who && is_final(who->status) ? who->status
-                                                                     : STATUS_UNAVAILABLE;
+                       sentinels->master);
+    return verdict->answered < verdict->majority && who && is_final(who->status)
+               ? who->status
+               : STATUS_UNAVAILABLE;
 }

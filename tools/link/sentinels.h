@@ -45,9 +45,10 @@ typedef struct {
 } sentinel_replicas;
 
 /** Ask those that have answered which replicas they know, each for 5 s at most. False: none of them says. */
-bool sentinels_replicas(const sentinels *s, const tl_endpoint *login, sentinel_replicas *ret);
+bool sentinels_replicas(const sentinels *sentinels, const tl_endpoint *login,
+                        sentinel_replicas *ret);
 
 /** Why there is no sure master, in one line; returns the exit status that it means. */
-int sentinels_trouble(const sentinels *s, char *to, size_t size);
+int sentinels_trouble(const sentinels *sentinels, char *to, size_t size);
 
 #endif

@@ -16,138 +16,138 @@ static int status_of_error(tl_bytes text) {
 }
 
 /* What a cluster's node says of another, for people. */
-static void take_redirect(server_link *l, tl_bytes error) {
-    tl_redirect r = tl__redirect_read(error);
-    tl_bytes host = r.node.host.n ? r.node.host : tl__bytes_of(l->endpoint.host);
+static void take_redirect(server_link *link, tl_bytes error) {
+    tl_redirect redirect = tl__redirect_read(error);
+    tl_bytes host = redirect.node.host.n ? redirect.node.host : tl__bytes_of(link->endpoint.host);
 
-    l->elsewhere = r.kind;
-    l->to_port = host.n < sizeof l->to_host ? r.node.port : 0;
-    tl__bytes_print(l->to_host, sizeof l->to_host, l->to_port ? host : (tl_bytes){0});
-    if (r.kind == TL_MOVED)
-        (void)snprintf(l->message, sizeof l->message,
+    link->elsewhere = redirect.kind;
+    link->to_port = host.n < sizeof link->to_host ? redirect.node.port : 0;
+    tl__bytes_print(link->to_host, sizeof link->to_host, link->to_port ? host : (tl_bytes){0});
+    if (redirect.kind == TL_MOVED)
+        (void)snprintf(link->message, sizeof link->message,
                        "%.100s is a node of a cluster, of which another has these keys (%.60s:%u): "
                        "redis+cluster:// leads there",
-                       l->endpoint.label, l->to_host, (unsigned)l->to_port);
-    else if (r.kind == TL_ASK || r.kind == TL_TRY_AGAIN)
-        (void)snprintf(l->message, sizeof l->message,
+                       link->endpoint.label, link->to_host, (unsigned)link->to_port);
+    else if (redirect.kind == TL_ASK || redirect.kind == TL_TRY_AGAIN)
+        (void)snprintf(link->message, sizeof link->message,
                        "%.100s: the slot of these keys is being moved to another node of the "
                        "cluster: try again when that is done",
-                       l->endpoint.label);
-    else if (r.kind == TL_CLUSTER_DOWN)
-        (void)snprintf(l->message, sizeof l->message,
+                       link->endpoint.label);
+    else if (redirect.kind == TL_CLUSTER_DOWN)
+        (void)snprintf(link->message, sizeof link->message,
                        "%.100s: CLUSTERDOWN: the cluster is down, or the slot of these keys has no "
                        "master: \"tidelock doctor\" says why",
-                       l->endpoint.label);
+                       link->endpoint.label);
 }
 
 /* An address that isn't the user's own. */
-static void blame_cluster(server_link *l) {
-    size_t n = strlen(l->message);
-    (void)snprintf(l->message + n, sizeof l->message - n,
+static void blame_cluster(server_link *link) {
+    size_t n = strlen(link->message);
+    (void)snprintf(link->message + n, sizeof link->message - n,
                    " (an address that the cluster announces)");
 }
 
 static void answered(void *ctx, const tl_answer *answer) {
-    server_link *l = ctx;
+    server_link *link = ctx;
     bool error = answer->ok && answer->reply->type == TL_REPLY_ERROR;
 
-    l->done = true;
-    l->error = error;
-    l->ok = answer->ok && !error && (!l->take || l->take(l->ctx, answer->reply));
-    l->status = !answer->ok ? status_of(answer->why)
-                : error     ? status_of_error(answer->reply->text)
-                            : STATUS_UNAVAILABLE;
+    link->done = true;
+    link->error = error;
+    link->ok = answer->ok && !error && (!link->take || link->take(link->ctx, answer->reply));
+    link->status = !answer->ok ? status_of(answer->why)
+                   : error     ? status_of_error(answer->reply->text)
+                               : STATUS_UNAVAILABLE;
     tl_bytes message = !answer->ok ? answer->words
                        : error     ? answer->reply->text
                                    : TL_LITERAL("malformed reply from the server");
-    tl__bytes_print(l->message, sizeof l->message, message);
+    tl__bytes_print(link->message, sizeof link->message, message);
     if (error)
-        take_redirect(l, answer->reply->text);
-    else if (!answer->ok && l->announced)
-        blame_cluster(l);
-    l->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
-    if (l->lacks)
-        tl__lacks(l->message, sizeof l->message, answer->reply->text, l->needer);
+        take_redirect(link, answer->reply->text);
+    else if (!answer->ok && link->announced)
+        blame_cluster(link);
+    link->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
+    if (link->lacks)
+        tl__lacks(link->message, sizeof link->message, answer->reply->text, link->needer);
 }
 
 static void connected(void *ctx, const tl_interval *bracket, tl_mono now) {
-    server_link *l = ctx;
+    server_link *link = ctx;
     (void)bracket;
     (void)now;
-    l->ups++;
+    link->ups++;
 }
 
-static bool connect_to(server_link *l) {
+static bool connect_to(server_link *link) {
     tl_conn_limits limits = {.connect_ms = LIMIT_MS};
-    tl_conn_calls calls = {.answer = answered, .up = connected, .ctx = l};
+    tl_conn_calls calls = {.answer = answered, .up = connected, .ctx = link};
 
-    tl__conn_free(l->conn);
-    l->conn = tl__conn_new(&l->endpoint, &limits, &calls);
-    return l->conn != NULL;
+    tl__conn_free(link->conn);
+    link->conn = tl__conn_new(&link->endpoint, &limits, &calls);
+    return link->conn != NULL;
 }
 
-bool link_begin(server_link *l) {
-    return connect_to(l);
+bool link_begin(server_link *link) {
+    return connect_to(link);
 }
 
-bool link_turn(server_link *l, const char *host, uint16_t port) {
-    tl_endpoint *e = &l->endpoint;
+bool link_turn(server_link *link, const char *host, uint16_t port) {
+    tl_endpoint *endpoint = &link->endpoint;
 
-    e->path[0] = e->dir[0] = '\0';
-    e->port = port;
-    (void)snprintf(e->host, sizeof e->host, "%s", host);
-    (void)snprintf(e->label, sizeof e->label, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
-                   (unsigned)port);
-    return connect_to(l);
+    endpoint->path[0] = endpoint->dir[0] = '\0';
+    endpoint->port = port;
+    (void)snprintf(endpoint->host, sizeof endpoint->host, "%s", host);
+    (void)snprintf(endpoint->label, sizeof endpoint->label, strchr(host, ':') ? "[%s]:%u" : "%s:%u",
+                   host, (unsigned)port);
+    return connect_to(link);
 }
 
-bool link_open_beside(server_link *l, const server_link *other, const char *host, uint16_t port,
+bool link_open_beside(server_link *link, const server_link *other, const char *host, uint16_t port,
                       bool stranger) {
-    *l = (server_link){.endpoint = other->endpoint};
-    l->endpoint.db = 0;
+    *link = (server_link){.endpoint = other->endpoint};
+    link->endpoint.db = 0;
     if (stranger)
-        tl__endpoint_make_stranger(&l->endpoint);
-    return link_turn(l, host, port);
+        tl__endpoint_make_stranger(&link->endpoint);
+    return link_turn(link, host, port);
 }
 
-void link_close(server_link *l) {
-    tl__conn_free(l->conn);
-    l->conn = NULL;
-    tl__endpoint_wipe(&l->endpoint);
-    if (l->own)
-        tl__secret_wipe(&l->own->secret);
-    free(l->own);
-    l->own = NULL;
+void link_close(server_link *link) {
+    tl__conn_free(link->conn);
+    link->conn = NULL;
+    tl__endpoint_wipe(&link->endpoint);
+    if (link->own)
+        tl__secret_wipe(&link->own->secret);
+    free(link->own);
+    link->own = NULL;
 }
 
-static void await(server_link *l) {
-    while (!l->done) {
-        struct pollfd p = {.fd = tl__conn_fd(l->conn), .events = tl__conn_events(l->conn)};
-        tl__wait(&p, 1, tl__conn_until(l->conn));
-        tl__conn_drive(l->conn, tl__mono_now());
+static void await(server_link *link) {
+    while (!link->done) {
+        struct pollfd p = {.fd = tl__conn_fd(link->conn), .events = tl__conn_events(link->conn)};
+        tl__wait(&p, 1, tl__conn_until(link->conn));
+        tl__conn_drive(link->conn, tl__mono_now());
     }
 }
 
-static bool ask(server_link *l, const tl_bytes *request, size_t n,
+static bool ask(server_link *link, const tl_bytes *request, size_t n,
                 bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_mono now = tl__mono_now();
     tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
-    tl_command *c = &send.command[0];
+    tl_command *command = &send.command[0];
 
-    c->form = TL_ARGV;
+    command->form = TL_ARGV;
     for (size_t i = 0; i < n && i < TL_ARGV_MAX; i++)
-        c->argv[c->argc++] = request[i];
-    l->take = take;
-    l->ctx = ctx;
-    l->done = l->ok = l->error = l->lacks = false;
-    l->elsewhere = TL_NOT_ELSEWHERE;
-    if (tl__conn_send(l->conn, &send, NULL, now) != TL_OK) {
-        l->status = STATUS_INTERNAL;
-        (void)snprintf(l->message, sizeof l->message, "out of memory");
+        command->argv[command->argc++] = request[i];
+    link->take = take;
+    link->ctx = ctx;
+    link->done = link->ok = link->error = link->lacks = false;
+    link->elsewhere = TL_NOT_ELSEWHERE;
+    if (tl__conn_send(link->conn, &send, NULL, now) != TL_OK) {
+        link->status = STATUS_INTERNAL;
+        (void)snprintf(link->message, sizeof link->message, "out of memory");
         return false;
     }
-    await(l);
-    return l->ok;
+    await(link);
+    return link->ok;
 }
 
 #define IS_SENTINEL                                                                                \
@@ -159,12 +159,12 @@ typedef struct {
 } kind;
 
 static bool take_kind(void *ctx, const tl_reply *reply) {
-    kind *k = ctx;
+    kind *kind = ctx;
     tl_bytes info;
     if (!tl__reply_text(reply, &info))
         return false;
-    (void)info_field(info, "redis_mode", k->mode, sizeof k->mode);
-    return info_product(info, k->product);
+    (void)info_field(info, "redis_mode", kind->mode, sizeof kind->mode);
+    return info_product(info, kind->product);
 }
 
 static bool take_product(void *ctx, const tl_reply *reply) {
@@ -172,44 +172,45 @@ static bool take_product(void *ctx, const tl_reply *reply) {
     return tl__reply_text(reply, &info) && info_product(info, ctx);
 }
 
-bool link_product(server_link *l, char product[INFO_PRODUCT_SIZE]) {
+bool link_product(server_link *link, char product[INFO_PRODUCT_SIZE]) {
     static const char *const request[] = {"INFO", NULL};
-    return link_ask(l, request, take_product, product);
+    return link_ask(link, request, take_product, product);
 }
 
 /* Behind what the server lacks, which version it is of; all else is as that was answered. */
-static void add_product(server_link *l) {
+static void add_product(server_link *link) {
     static const char *const info[] = {"INFO", NULL};
-    const tl_needer *needer = l->needer;
-    kind k = {.mode = ""};
-    char was[sizeof l->message];
-    int status = l->status;
+    const tl_needer *needer = link->needer;
+    kind kind = {.mode = ""};
+    char was[sizeof link->message];
+    int status = link->status;
 
-    memcpy(was, l->message, sizeof was);
-    l->needer = NULL;
-    bool known = link_ask(l, info, take_kind, &k);
-    bool sentinel = strcmp(k.mode, "sentinel") == 0;
+    memcpy(was, link->message, sizeof was);
+    link->needer = NULL;
+    bool known = link_ask(link, info, take_kind, &kind);
+    bool sentinel = strcmp(kind.mode, "sentinel") == 0;
     if (sentinel)
-        (void)snprintf(l->message, sizeof l->message, "%.100s: " IS_SENTINEL, l->endpoint.label);
+        (void)snprintf(link->message, sizeof link->message, "%.100s: " IS_SENTINEL,
+                       link->endpoint.label);
     else
-        (void)snprintf(l->message, sizeof l->message, known ? "%s; this one is %s" : "%s", was,
-                       k.product);
-    l->needer = needer;
-    l->status = sentinel ? STATUS_INTERNAL : status; /* as the library's TL_ESERVER */
-    l->ok = false;
-    l->error = l->lacks = true;
+        (void)snprintf(link->message, sizeof link->message, known ? "%s; this one is %s" : "%s",
+                       was, kind.product);
+    link->needer = needer;
+    link->status = sentinel ? STATUS_INTERNAL : status; /* as the library's TL_ESERVER */
+    link->ok = false;
+    link->error = link->lacks = true;
 }
 
-bool link_ask_bytes(server_link *l, const tl_bytes *request, size_t n,
+bool link_ask_bytes(server_link *link, const tl_bytes *request, size_t n,
                     bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
-    bool ok = ask(l, request, n, take, ctx);
+    bool ok = ask(link, request, n, take, ctx);
 
-    if (l->lacks && l->needer)
-        add_product(l);
+    if (link->lacks && link->needer)
+        add_product(link);
     return ok;
 }
 
-bool link_ask(server_link *l, const char *const *request,
+bool link_ask(server_link *link, const char *const *request,
               bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     tl_bytes argv[TL_ARGV_MAX];
     size_t n = 0;
@@ -217,9 +218,10 @@ bool link_ask(server_link *l, const char *const *request,
     for (; n < TL_ARGV_MAX && request[n]; n++)
         argv[n] = tl__bytes_of(request[n]);
     if (n == TL_ARGV_MAX && request[n]) {
-        l->status = STATUS_INTERNAL;
-        (void)snprintf(l->message, sizeof l->message, "%s: more arguments than fit", request[0]);
+        link->status = STATUS_INTERNAL;
+        (void)snprintf(link->message, sizeof link->message, "%s: more arguments than fit",
+                       request[0]);
         return false;
     }
-    return link_ask_bytes(l, argv, n, take, ctx);
+    return link_ask_bytes(link, argv, n, take, ctx);
 }

@@ -39,27 +39,27 @@ typedef struct {
     "%.100s has no CLUSTER: it is a Sentinel, older than Redis 3.0, or the command is renamed "    \
     "there"
 
-/** To l->endpoint, as link_open finds it. It neither connects nor blocks; nor do the two below. False: no memory. */
-bool link_begin(server_link *l);
+/** To link->endpoint, as link_open finds it. It neither connects nor blocks; nor do the two below. False: no memory. */
+bool link_begin(server_link *link);
 /** Go on with another server, logged in as with the one before. False: no memory. */
-bool link_turn(server_link *l, const char *host, uint16_t port);
+bool link_turn(server_link *link, const char *host, uint16_t port);
 
 /** Open one to another server, by the same login or, as a stranger, by none, to be closed before the other is. False: no memory. */
-bool link_open_beside(server_link *l, const server_link *other, const char *host, uint16_t port,
+bool link_open_beside(server_link *link, const server_link *other, const char *host, uint16_t port,
                       bool stranger);
 
-void link_close(server_link *l);
+void link_close(server_link *link);
 
 /** Ask with the words of a command, up to a NULL, and give the answer to take (may be NULL), for 5 s at
- *  most. False: l->status and l->message say why. */
-bool link_ask(server_link *l, const char *const *request,
+ *  most. False: link->status and link->message say why. */
+bool link_ask(server_link *link, const char *const *request,
               bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 /** The same with `n` words (TL_ARGV_MAX at most) of any bytes. */
-bool link_ask_bytes(server_link *l, const tl_bytes *request, size_t n,
+bool link_ask_bytes(server_link *link, const tl_bytes *request, size_t n,
                     bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 /** What the server is, as info_product; false: it doesn't say. */
-bool link_product(server_link *l, char product[INFO_PRODUCT_SIZE]);
+bool link_product(server_link *link, char product[INFO_PRODUCT_SIZE]);
 
 #endif

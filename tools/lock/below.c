@@ -110,8 +110,8 @@ typedef union {
     char bytes[32768];
 } entries;
 
-static bool is_number(const entry *e) {
-    return e->name[0] >= '1' && e->name[0] <= '9';
+static bool is_number(const entry *entry) {
+    return entry->name[0] >= '1' && entry->name[0] <= '9';
 }
 
 /* One walk: those for whom fn was called are found. */
@@ -124,14 +124,15 @@ typedef struct {
     size_t queued; /* by the lists alone */
 } walk;
 
-static bool is_over(const walk *w) {
-    return GUARD(walk_ends_in_time) && w->until_ms != MOMENT_NEVER && moment_ms() >= w->until_ms;
+static bool is_over(const walk *walk) {
+    return GUARD(walk_ends_in_time) && walk->until_ms != MOMENT_NEVER &&
+           moment_ms() >= walk->until_ms;
 }
 
-static void find(walk *w, const below_process *p) {
-    note(found, p->pid);
-    w->fresh++;
-    w->fn(w->ctx, p);
+static void find(walk *walk, const below_process *process) {
+    note(found, process->pid);
+    walk->fresh++;
+    walk->fn(walk->ctx, process);
 }
 
 /* ---- by the kernel's lists of children ---------------------------------------------------------- */
@@ -149,20 +150,20 @@ static const char *name_of(pid_t pid, char text[NAME_SIZE]) {
     return text + at;
 }
 
-static void meet(walk *w, pid_t pid) {
+static void meet(walk *walk, pid_t pid) {
     char name[NAME_SIZE];
-    below_process p;
+    below_process process;
 
-    if (is_noted(queued, pid) || w->queued == QUEUE_MAX)
+    if (is_noted(queued, pid) || walk->queued == QUEUE_MAX)
         return;
     note(queued, pid);
-    queue[w->queued++] = pid;
-    if (!is_noted(found, pid) && look(w->proc, name_of(pid, name), &p))
-        find(w, &p);
+    queue[walk->queued++] = pid;
+    if (!is_noted(found, pid) && look(walk->proc, name_of(pid, name), &process))
+        find(walk, &process);
 }
 
 /* "12 345 " of any length, read piece by piece. */
-static void meet_children(walk *w, int list) {
+static void meet_children(walk *walk, int list) {
     char text[512];
     pid_t pid = 0;
     ssize_t n;
@@ -173,16 +174,16 @@ static void meet_children(walk *w, int list) {
                 pid = pid * 10 + (text[i] - '0');
             } else {
                 if (pid > 0)
-                    meet(w, pid);
+                    meet(walk, pid);
                 pid = 0;
             }
         }
     if (pid > 0)
-        meet(w, pid);
+        meet(walk, pid);
 }
 
 /* Each thread has a list of its own. */
-static void ask(walk *w, pid_t pid) {
+static void ask(walk *walk, pid_t pid) {
     static entries threads;
     char name[NAME_SIZE], path[NAME_SIZE + sizeof "/children"];
     const char *digits = name_of(pid, name);
@@ -191,21 +192,21 @@ static void ask(walk *w, pid_t pid) {
 
     memcpy(path, digits, n);
     memcpy(path + n, "/task", sizeof "/task");
-    int tasks = openat(w->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int tasks = openat(walk->proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (tasks >= 0 && (got = syscall(SYS_getdents64, tasks, &threads, sizeof threads)) > 0)
         for (long at = 0; at < got;) {
-            const entry *e = (const void *)(threads.bytes + at);
-            at += e->size;
-            n = strlen(e->name);
-            if (!is_number(e) || n >= NAME_SIZE ||
-                (!GUARD(children_of_each_thread) && strcmp(e->name, digits) != 0))
+            const entry *entry = (const void *)(threads.bytes + at);
+            at += entry->size;
+            n = strlen(entry->name);
+            if (!is_number(entry) || n >= NAME_SIZE ||
+                (!GUARD(children_of_each_thread) && strcmp(entry->name, digits) != 0))
                 continue;
-            memcpy(path, e->name, n);
+            memcpy(path, entry->name, n);
             memcpy(path + n, "/children", sizeof "/children");
             int list = openat(tasks, path, O_RDONLY | O_CLOEXEC);
             if (list < 0)
                 continue;
-            meet_children(w, list);
+            meet_children(walk, list);
             close(list);
         }
     if (tasks >= 0)
@@ -213,15 +214,15 @@ static void ask(walk *w, pid_t pid) {
 }
 
 /* False: there are more than have room. */
-static bool pass_lists(walk *w, pid_t root) {
-    w->queued = 1;
+static bool pass_lists(walk *walk, pid_t root) {
+    walk->queued = 1;
     queue[0] = root;
     note(queued, root);
-    for (size_t i = 0; i < w->queued && !is_over(w); i++)
-        ask(w, queue[i]);
-    for (size_t i = 0; i < w->queued; i++)
+    for (size_t i = 0; i < walk->queued && !is_over(walk); i++)
+        ask(walk, queue[i]);
+    for (size_t i = 0; i < walk->queued; i++)
         forget(queued, queue[i]);
-    return w->queued < QUEUE_MAX;
+    return walk->queued < QUEUE_MAX;
 }
 
 static bool has_lists(int proc) {
@@ -235,20 +236,20 @@ static bool has_lists(int proc) {
 /* ---- by all processes ----------------------------------------------------------------------------- */
 
 /* Once through /proc. False: it can't be read. */
-static bool pass_all(walk *w) {
+static bool pass_all(walk *walk) {
     static entries list;
-    below_process p;
+    below_process process;
     long n;
 
-    if (lseek(w->proc, 0, SEEK_SET) < 0)
+    if (lseek(walk->proc, 0, SEEK_SET) < 0)
         return false;
-    while ((n = syscall(SYS_getdents64, w->proc, &list, sizeof list)) > 0) {
-        for (long at = 0; at < n && !is_over(w);) {
-            const entry *e = (const void *)(list.bytes + at);
-            at += e->size;
-            if (is_number(e) && look(w->proc, e->name, &p) && is_noted(found, p.parent) &&
-                !is_noted(found, p.pid))
-                find(w, &p);
+    while ((n = syscall(SYS_getdents64, walk->proc, &list, sizeof list)) > 0) {
+        for (long at = 0; at < n && !is_over(walk);) {
+            const entry *entry = (const void *)(list.bytes + at);
+            at += entry->size;
+            if (is_number(entry) && look(walk->proc, entry->name, &process) &&
+                is_noted(found, process.parent) && !is_noted(found, process.pid))
+                find(walk, &process);
         }
     }
     return n == 0;
@@ -260,7 +261,7 @@ bool below_each(pid_t root, int64_t until_ms, below_fn fn, void *ctx) {
 
 bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *ctx) {
     int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    walk w = {.proc = proc, .until_ms = until_ms, .fn = fn, .ctx = ctx};
+    walk walk = {.proc = proc, .until_ms = until_ms, .fn = fn, .ctx = ctx};
     bool read = true;
 
     if (proc < 0)
@@ -269,12 +270,12 @@ bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *
     memset(found, 0, sizeof found);
     note(found, root);
     for (int i = 0; i < PASSES_MAX && read; i++) {
-        w.fresh = 0;
+        walk.fresh = 0;
         if (lists)
-            lists = pass_lists(&w, root);
+            lists = pass_lists(&walk, root);
         if (!lists)
-            read = pass_all(&w);
-        if (w.fresh == 0 || is_over(&w))
+            read = pass_all(&walk);
+        if (walk.fresh == 0 || is_over(&walk))
             break;
     }
     close(proc);
@@ -288,15 +289,15 @@ typedef struct {
     pid_t signalled;
 } ending;
 
-static void end_one(void *ctx, const below_process *p) {
-    const ending *e = ctx;
+static void end_one(void *ctx, const below_process *process) {
+    const ending *ending = ctx;
 
-    if (p->state == 'Z')
+    if (process->state == 'Z')
         return;
-    if (p->pid != e->signalled)
-        (void)kill(p->pid, e->sig);
-    if (p->state == 'T')
-        (void)kill(p->pid, SIGCONT);
+    if (process->pid != ending->signalled)
+        (void)kill(process->pid, ending->sig);
+    if (process->state == 'T')
+        (void)kill(process->pid, SIGCONT);
 }
 
 bool below_end(pid_t root, int64_t until_ms, int sig, pid_t signalled) {

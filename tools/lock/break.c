@@ -34,85 +34,88 @@ typedef struct {
     char end[REPORT_END];
 } victim;
 
-static void describe(victim *v, const char *key) {
-    const tl_lock_info *i = &v->info;
+static void describe(victim *victim, const char *key) {
+    const tl_lock_info *info = &victim->info;
     char who[HOLDER_SHOWN];
 
-    (void)show_key(v->key, key);
-    (void)report_end(v->end, i);
-    v->is_lock = i->by_tidelock || i->protocol >= 0; /* a token, or a stamp of some dialect */
-    v->blocks = report_is_blocked(i);
-    if (v->is_lock)
-        (void)snprintf(v->holds, sizeof v->holds, "held by %s", report_who(who, i));
-    else if (v->blocks)
-        (void)snprintf(v->holds, sizeof v->holds, "%s", i->oddity);
+    (void)show_key(victim->key, key);
+    (void)report_end(victim->end, info);
+    victim->is_lock = info->by_tidelock ||
+                      info->protocol >= 0; /* a token, or a stamp of some dialect */
+    victim->blocks = report_is_blocked(info);
+    if (victim->is_lock)
+        (void)snprintf(victim->holds, sizeof victim->holds, "held by %s", report_who(who, info));
+    else if (victim->blocks)
+        (void)snprintf(victim->holds, sizeof victim->holds, "%s", info->oddity);
     else
-        (void)snprintf(v->holds, sizeof v->holds, "\"%s\"%s%s%s", i->value,
-                       i->oddity[0] ? " (" : "", i->oddity, i->oddity[0] ? ")" : "");
+        (void)snprintf(victim->holds, sizeof victim->holds, "\"%s\"%s%s%s", info->value,
+                       info->oddity[0] ? " (" : "", info->oddity, info->oddity[0] ? ")" : "");
 }
 
-static bool confirmed(const victim *v) {
+static bool confirmed(const victim *victim) {
     char answer[16];
 
-    if (v->is_lock)
+    if (victim->is_lock)
         (void)fprintf(stderr, "%s is %s, %s.\nWhoever has it may still work. Remove it? [y/N] ",
-                      v->key, v->holds, v->end);
+                      victim->key, victim->holds, victim->end);
     else
-        (void)fprintf(stderr, "%s is %s, %s.\nThis looks like no lock. Remove it? [y/N] ", v->key,
-                      v->holds, v->end);
+        (void)fprintf(stderr, "%s is %s, %s.\nThis looks like no lock. Remove it? [y/N] ",
+                      victim->key, victim->holds, victim->end);
     (void)fflush(stderr);
     return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-static int broke(const server *s, tl_err code, const victim *v, const tl_error *err) {
+static int broke(const server *where, tl_err code, const victim *victim, const tl_error *err) {
     switch (code) {
     case TL_OK:
-        say(v->blocks ? "%s: that key was removed; it was %s" : "%s: removed; it was %s", v->key,
-            v->holds);
+        say(victim->blocks ? "%s: that key was removed; it was %s" : "%s: removed; it was %s",
+            victim->key, victim->holds);
         return STATUS_OK;
-    case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: nobody holds it any more", v->key);
+    case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: nobody holds it any more", victim->key);
     case TL_ETAKEN:
-        return fail(STATUS_ANOTHER, "%s: the lock changed hands meanwhile; not removed", v->key);
-    default: return fail_as(s, err);
+        return fail(STATUS_ANOTHER, "%s: the lock changed hands meanwhile; not removed",
+                    victim->key);
+    default: return fail_as(where, err);
     }
 }
 
-static int break_with(const server *s, tl_client *client, const char *key, const break_options *o) {
-    victim v = {.info = {.size = sizeof v.info}};
+static int break_with(const server *where, tl_client *client, const char *key,
+                      const break_options *options) {
+    victim victim = {.info = {.size = sizeof victim.info}};
     tl_error err;
 
-    tl_err code = tl_client_look(client, key, strlen(key), &v.info, &err);
+    tl_err code = tl_client_look(client, key, strlen(key), &victim.info, &err);
     if (code)
-        return fail_as(s, &err);
-    describe(&v, key);
-    if (!v.info.held && !v.info.value[0])
-        return fail(STATUS_NOTHING, "%s: nobody holds it", v.key);
-    if (v.blocks && !o->force)
+        return fail_as(where, &err);
+    describe(&victim, key);
+    if (!victim.info.held && !victim.info.value[0])
+        return fail(STATUS_NOTHING, "%s: nobody holds it", victim.key);
+    if (victim.blocks && !options->force)
         return fail(STATUS_USAGE,
                     "%s: not removed, since nobody holds it: it is %s, %s; --force removes that "
                     "key all the same",
-                    v.key, v.holds, v.end);
-    if (!v.is_lock && !o->force)
+                    victim.key, victim.holds, victim.end);
+    if (!victim.is_lock && !options->force)
         return fail(STATUS_USAGE,
                     "%s: not removed, since it looks like no lock: %s, %s; --force "
                     "removes it all the same",
-                    v.key, v.holds, v.end);
-    if (!o->yes && !confirmed(&v))
-        return fail(STATUS_NOTHING, "%s: not removed", v.key);
-    code = tl_client_break(client, key, strlen(key), &v.info, &err);
-    return broke(s, code, &v, &err);
+                    victim.key, victim.holds, victim.end);
+    if (!options->yes && !confirmed(&victim))
+        return fail(STATUS_NOTHING, "%s: not removed", victim.key);
+    code = tl_client_break(client, key, strlen(key), &victim.info, &err);
+    return broke(where, code, &victim, &err);
 }
 
-static int break_function(const server *s, const void *given, const operands *args) {
-    const break_options *o = given;
+static int break_function(const server *where, const void *given, const operands *args) {
+    const break_options *options = given;
     tl_client *client;
 
-    if (!o->yes && !isatty(STDIN_FILENO))
+    if (!options->yes && !isatty(STDIN_FILENO))
         return fail(STATUS_USAGE, "break: no terminal to ask on: confirm with --yes");
-    int status = server_open(s, "break", NULL, &client);
+    int status = server_open(where, "break", NULL, &client);
     if (status)
         return status;
-    status = break_with(s, client, args->word[0], o);
+    status = break_with(where, client, args->word[0], options);
     tl_client_close(client);
     return status;
 }

@@ -21,27 +21,27 @@ typedef struct {
 } child;
 
 /** Start what the plan says. Returns 0, or -1 and errno. The main thread's business. */
-int child_start(child *c, const supervisor_plan *plan);
+int child_start(child *ret, const supervisor_plan *plan);
 
 /** Pass a signal on to its process group, unless had_it: the terminal has done so. */
-void child_signal(child *c, int sig, bool had_it);
+void child_signal(child *child, int sig, bool had_it);
 
 /** Send TERM or KILL to all that it started; what is stopped goes on, to notice. */
-void child_end_all(child *c, int sig);
+void child_end_all(child *child, int sig);
 
 /** All that it started is to be killed then, whatever becomes of us. By moment_ms. */
-void child_until(child *c, int64_t until_ms);
+void child_until(child *child, int64_t until_ms);
 
 /** Let it go on. */
-void child_continue(child *c);
+void child_continue(child *child);
 
 /** Collect what has become of it, without waiting. */
-void child_collect(child *c);
+void child_collect(child *child);
 
 /** Whether it is stopped at this moment. What was reported may be older than a shell's CONT. */
-bool child_is_stopped(const child *c);
+bool child_is_stopped(const child *child);
 
 /** Let go of what it left running, and give the terminal back to our group where nobody else can. */
-void child_close(child *c);
+void child_close(child *child);
 
 #endif

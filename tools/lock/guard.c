@@ -29,58 +29,59 @@ guard guard_begin(on_lost_mode on_lost, int64_t ttl_ms, int64_t believed_ms, int
     };
 }
 
-static guard_action kill_now(guard *g) {
-    g->kill_sent = true;
+static guard_action kill_now(guard *guard) {
+    guard->kill_sent = true;
     return GUARD_KILL;
 }
 
-static guard_action term_now(guard *g, int64_t kill_at) {
-    bool first = !g->term_sent;
+static guard_action term_now(guard *guard, int64_t kill_at) {
+    bool first = !guard->term_sent;
 
-    g->term_sent = true;
-    g->kill_at = least(g->kill_at, kill_at);
+    guard->term_sent = true;
+    guard->kill_at = least(guard->kill_at, kill_at);
     return first ? GUARD_TERM : GUARD_NOTHING;
 }
 
 /* What the lock demands, apart from --max-hold. */
-static guard_action step_lock(guard *g, int64_t now_ms, int64_t remaining_ms) {
-    if (g->on_lost == ON_LOST_CONTINUE)
+static guard_action step_lock(guard *guard, int64_t now_ms, int64_t remaining_ms) {
+    if (guard->on_lost == ON_LOST_CONTINUE)
         return GUARD_NOTHING;
-    if (remaining_ms <= g->kill_lead_ms) {
-        g->for_loss = true;
-        return kill_now(g);
+    if (remaining_ms <= guard->kill_lead_ms) {
+        guard->for_loss = true;
+        return kill_now(guard);
     }
-    if (g->on_lost == ON_LOST_TERM && !g->for_loss && remaining_ms <= g->term_lead_ms) {
-        g->for_loss = true;
-        return term_now(g, now_ms + remaining_ms - g->kill_lead_ms);
+    if (guard->on_lost == ON_LOST_TERM && !guard->for_loss && remaining_ms <= guard->term_lead_ms) {
+        guard->for_loss = true;
+        return term_now(guard, now_ms + remaining_ms - guard->kill_lead_ms);
     }
     return GUARD_NOTHING;
 }
 
-static int64_t until_next(const guard *g, int64_t now_ms, int64_t remaining_ms) {
+static int64_t until_next(const guard *guard, int64_t now_ms, int64_t remaining_ms) {
     int64_t wake = INT64_MAX;
 
-    if (g->on_lost != ON_LOST_CONTINUE)
-        wake = remaining_ms - g->kill_lead_ms;
-    if (g->on_lost == ON_LOST_TERM && !g->for_loss)
-        wake = least(wake, remaining_ms - g->term_lead_ms);
-    if (!g->term_sent && g->max_hold_until != INT64_MAX)
-        wake = least(wake, g->max_hold_until - now_ms);
-    if (g->term_sent)
-        wake = least(wake, g->kill_at - now_ms);
+    if (guard->on_lost != ON_LOST_CONTINUE)
+        wake = remaining_ms - guard->kill_lead_ms;
+    if (guard->on_lost == ON_LOST_TERM && !guard->for_loss)
+        wake = least(wake, remaining_ms - guard->term_lead_ms);
+    if (!guard->term_sent && guard->max_hold_until != INT64_MAX)
+        wake = least(wake, guard->max_hold_until - now_ms);
+    if (guard->term_sent)
+        wake = least(wake, guard->kill_at - now_ms);
     return wake < 0 ? 0 : wake;
 }
 
-guard_action guard_step(guard *g, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms) {
+guard_action guard_step(guard *guard, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms) {
     *ret_wake_ms = INT64_MAX;
-    if (g->kill_sent)
+    if (guard->kill_sent)
         return GUARD_NOTHING;
-    guard_action action = step_lock(g, now_ms, remaining_ms);
-    if (action == GUARD_NOTHING && !g->term_sent && now_ms >= g->max_hold_until)
-        action = term_now(g, now_ms + g->grace_ms);
-    if (GUARD(kill_follows_term) && action != GUARD_KILL && g->term_sent && now_ms >= g->kill_at)
-        action = kill_now(g);
-    if (!g->kill_sent)
-        *ret_wake_ms = until_next(g, now_ms, remaining_ms);
+    guard_action action = step_lock(guard, now_ms, remaining_ms);
+    if (action == GUARD_NOTHING && !guard->term_sent && now_ms >= guard->max_hold_until)
+        action = term_now(guard, now_ms + guard->grace_ms);
+    if (GUARD(kill_follows_term) && action != GUARD_KILL && guard->term_sent &&
+        now_ms >= guard->kill_at)
+        action = kill_now(guard);
+    if (!guard->kill_sent)
+        *ret_wake_ms = until_next(guard, now_ms, remaining_ms);
     return action;
 }

@@ -30,6 +30,6 @@ guard guard_begin(on_lost_mode on_lost, int64_t ttl_ms, int64_t believed_ms, int
  * What is due now. Call it again after ret_wake_ms (INT64_MAX: only when something happens), and
  * whenever the lock may have changed.
  */
-guard_action guard_step(guard *g, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms);
+guard_action guard_step(guard *guard, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms);
 
 #endif

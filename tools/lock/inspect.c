@@ -46,7 +46,7 @@ typedef struct {
 } row;
 
 typedef struct {
-    const inspect_options *o;
+    const inspect_options *options;
     const char *pattern;
     const server *server;
     tl_client *client;
@@ -59,45 +59,45 @@ typedef struct {
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static bool make_room(list *l) {
-    if (l->count < l->room)
+static bool make_room(list *list) {
+    if (list->count < list->room)
         return true;
-    size_t room = l->room ? 2 * l->room : 64;
-    row *rows = realloc(l->rows, room * sizeof *rows);
+    size_t room = list->room ? 2 * list->room : 64;
+    row *rows = realloc(list->rows, room * sizeof *rows);
     if (!rows)
         return false;
-    l->rows = rows;
-    l->room = room;
+    list->rows = rows;
+    list->room = room;
     return true;
 }
 
 static void found(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
-    list *l = ctx;
+    list *list = ctx;
 
-    if (l->count == (size_t)l->o->limit) {
-        l->cut = true;
+    if (list->count == (size_t)list->options->limit) {
+        list->cut = true;
         return;
     }
     char *copy = malloc(key_len + 1);
-    if (!copy || !make_room(l)) {
+    if (!copy || !make_room(list)) {
         free(copy);
-        l->no_memory = true;
+        list->no_memory = true;
         return;
     }
     memcpy(copy, key, key_len);
     copy[key_len] = '\0';
-    l->rows[l->count++] = (row){.key = copy, .len = key_len, .info = *info};
+    list->rows[list->count++] = (row){.key = copy, .len = key_len, .info = *info};
 }
 
-static void forget(list *l) {
-    for (size_t i = 0; i < l->count; i++) {
-        free(l->rows[i].key);
-        free(l->rows[i].line);
+static void forget(list *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->rows[i].key);
+        free(list->rows[i].line);
     }
-    free(l->rows);
-    l->rows = NULL;
-    l->count = l->room = 0;
-    l->cut = false;
+    free(list->rows);
+    list->rows = NULL;
+    list->count = list->room = 0;
+    list->cut = false;
 }
 
 static int by_key(const void *one, const void *other) {
@@ -108,78 +108,78 @@ static int by_key(const void *one, const void *other) {
 }
 
 /* In order, each once: a scan may tell of a key twice. */
-static void put_in_order(list *l) {
+static void put_in_order(list *list) {
     size_t kept = 0;
 
-    if (l->count == 0)
+    if (list->count == 0)
         return;
-    qsort(l->rows, l->count, sizeof *l->rows, by_key);
-    for (size_t i = 1; i < l->count; i++) {
-        if (by_key(&l->rows[kept], &l->rows[i]) == 0)
-            free(l->rows[i].key);
+    qsort(list->rows, list->count, sizeof *list->rows, by_key);
+    for (size_t i = 1; i < list->count; i++) {
+        if (by_key(&list->rows[kept], &list->rows[i]) == 0)
+            free(list->rows[i].key);
         else
-            l->rows[++kept] = l->rows[i];
+            list->rows[++kept] = list->rows[i];
     }
-    l->count = kept + 1;
+    list->count = kept + 1;
 }
 
 /* On a terminal, for those who wait. */
-static void progress(const list *l, int64_t *next_ms, bool end) {
-    if (!isatty(STDERR_FILENO) || l->o->watch_ms != NO_WATCH)
+static void progress(const list *list, int64_t *next_ms, bool end) {
+    if (!isatty(STDERR_FILENO) || list->options->watch_ms != NO_WATCH)
         return;
     int64_t now = moment_ms();
     if (end && *next_ms > 0)
         (void)fputs("\r\033[K", stderr);
     if (!end && now >= *next_ms) {
         if (*next_ms > 0)
-            (void)fprintf(stderr, "\rlooking: %zu locks so far", l->count);
+            (void)fprintf(stderr, "\rlooking: %zu locks so far", list->count);
         *next_ms = now + PROGRESS_MS;
     }
     (void)fflush(stderr);
 }
 
 /* Who stands in line, of the locks where anybody does: a scan only counts them. */
-static int look_at_lines(list *l) {
+static int look_at_lines(list *list) {
     tl_lock_info now = {.size = sizeof now};
     tl_error err;
 
-    for (size_t i = 0; i < l->count && !l->sig; i++) {
-        row *r = &l->rows[i];
-        if (r->info.in_line <= 0)
+    for (size_t i = 0; i < list->count && !list->sig; i++) {
+        row *row = &list->rows[i];
+        if (row->info.in_line <= 0)
             continue;
-        r->line = calloc(1, sizeof *r->line);
-        if (!r->line)
+        row->line = calloc(1, sizeof *row->line);
+        if (!row->line)
             return fail(STATUS_INTERNAL, "inspect: out of memory");
-        if (tl_client_look_line(l->client, r->key, r->len, &now, REPORT_LINE, report_in_line,
-                                r->line, &err))
-            return fail_as(l->server, &err);
-        r->info.waiters = now.waiters; /* what is told together is from one moment */
-        r->info.in_line = now.in_line;
-        l->sig = signals_pause(l->signals, 0);
+        if (tl_client_look_line(list->client, row->key, row->len, &now, REPORT_LINE, report_in_line,
+                                row->line, &err))
+            return fail_as(list->server, &err);
+        row->info.waiters = now.waiters; /* what is told together is from one moment */
+        row->info.in_line = now.in_line;
+        list->sig = signals_pause(list->signals, 0);
     }
     return 0;
 }
 
 /* All keys. Ends early for a signal, at the limit, and after SCAN_MOST_MS. */
-static int scan(list *l) {
+static int scan(list *list) {
     int64_t end = moment_ms() + SCAN_MOST_MS, progress_ms = 0;
     uint64_t cursor = 0;
     tl_error err;
 
     do {
-        tl_err code = tl_client_scan(l->client, l->pattern, &cursor, found, l, &err);
-        if (code || l->no_memory) {
-            progress(l, &progress_ms, true);
-            return code ? fail_as(l->server, &err)
+        tl_err code = tl_client_scan(list->client, list->pattern, &cursor, found, list, &err);
+        if (code || list->no_memory) {
+            progress(list, &progress_ms, true);
+            return code ? fail_as(list->server, &err)
                         : fail(STATUS_INTERNAL, "inspect: out of memory");
         }
-        progress(l, &progress_ms, false);
-        l->sig = signals_pause(l->signals, 0);
-        l->cut = l->cut || moment_ms() > end;
-    } while (cursor != 0 && !l->sig && !l->cut);
-    progress(l, &progress_ms, true);
-    put_in_order(l);
-    return look_at_lines(l);
+        progress(list, &progress_ms, false);
+        list->sig = signals_pause(list->signals, 0);
+        list->cut = list->cut || moment_ms() > end;
+    } while (cursor != 0 && !list->sig && !list->cut);
+    progress(list, &progress_ms, true);
+    put_in_order(list);
+    return look_at_lines(list);
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */
@@ -222,14 +222,14 @@ static void show_holder(char cell[CELL], const tl_lock_info *info) {
         (void)snprintf(cell, CELL, "%s", info->by_tidelock ? "tidelock" : "-");
 }
 
-static void fill(char cells[COLUMNS][CELL], const row *r) {
-    const tl_lock_info *info = &r->info;
+static void fill(char cells[COLUMNS][CELL], const row *row) {
+    const tl_lock_info *info = &row->info;
     const char *guess = info->guessed ? "?" : "", *protocol = protocol_name(info->protocol);
     char held[DURATION_SHOWN];
 
     for (int c = 0; c < COLUMNS; c++)
         (void)snprintf(cells[c], CELL, "-");
-    printable(cells[KEY], r->key, r->len);
+    printable(cells[KEY], row->key, row->len);
     if (protocol)
         (void)snprintf(cells[PROTOCOL], CELL, "%s%s", protocol, info->by_tidelock ? "" : guess);
     if (info->dialect[0])
@@ -254,101 +254,103 @@ static void print_row(char cells[COLUMNS][CELL], const int width[COLUMNS]) {
     printf("%s\n", cells[COLUMNS - 1]);
 }
 
-static int show_table(const list *l) {
+static int show_table(const list *list) {
     char cells[COLUMNS][CELL];
     int width[COLUMNS];
 
-    if (l->count == 0)
+    if (list->count == 0)
         printf("no locks\n");
     for (int c = 0; c < COLUMNS; c++)
         width[c] = (int)strlen(heads[c]);
-    for (size_t i = 0; i < l->count; i++) {
-        fill(cells, &l->rows[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        fill(cells, &list->rows[i]);
         for (int c = 0; c < COLUMNS; c++)
             if (width[c] < (int)strlen(cells[c]))
                 width[c] = (int)strlen(cells[c]);
     }
     for (int c = 0; c < COLUMNS; c++)
         (void)snprintf(cells[c], CELL, "%s", heads[c]);
-    if (l->count > 0)
+    if (list->count > 0)
         print_row(cells, width);
-    for (size_t i = 0; i < l->count; i++) {
-        fill(cells, &l->rows[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        fill(cells, &list->rows[i]);
         print_row(cells, width);
-        if (l->rows[i].line)
-            report_waiting(&l->rows[i].info, l->rows[i].line, "  ");
+        if (list->rows[i].line)
+            report_waiting(&list->rows[i].info, list->rows[i].line, "  ");
     }
     return fflush(stdout) || ferror(stdout) ? -1 : 0;
 }
 
-static json_t *row_json(const row *r) {
+static json_t *row_json(const row *row) {
     static const report_line nobody;
 
-    return report_facts(r->key, r->len, &r->info,
-                        r->line                ? r->line
-                        : r->info.in_line == 0 ? &nobody
-                                               : NULL);
+    return report_facts(row->key, row->len, &row->info,
+                        row->line                ? row->line
+                        : row->info.in_line == 0 ? &nobody
+                                                 : NULL);
 }
 
-static int show_json(const list *l) {
-    json_t *j = json_array();
+static int show_json(const list *list) {
+    json_t *json = json_array();
 
-    for (size_t i = 0; i < l->count; i++)
-        js_append(&j, row_json(&l->rows[i]));
-    return js_line(j, STDOUT_FILENO);
+    for (size_t i = 0; i < list->count; i++)
+        js_append(&json, row_json(&list->rows[i]));
+    return js_line(json, STDOUT_FILENO);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-static int once(list *l) {
-    bool as_json = l->o->json || l->o->format, watching = l->o->watch_ms != NO_WATCH;
-    int status = scan(l);
+static int once(list *list) {
+    bool as_json = list->options->json || list->options->format,
+         watching = list->options->watch_ms != NO_WATCH;
+    int status = scan(list);
 
-    if (status || l->sig)
+    if (status || list->sig)
         return status;
     if (watching && !as_json && isatty(STDOUT_FILENO))
         printf("\033[H\033[2J");
-    if (as_json ? show_json(l) : show_table(l))
+    if (as_json ? show_json(list) : show_table(list))
         return fail(STATUS_INTERNAL, "inspect: standard output: %s", strerror(errno));
-    if (l->cut)
+    if (list->cut)
         say("inspect: not all: %s",
-            l->count >= (size_t)l->o->limit
+            list->count >= (size_t)list->options->limit
                 ? "there are more than --limit; narrow the pattern, or raise it"
                 : "it took too long; narrow the pattern");
     return 0;
 }
 
 /* A signal is how a watch ends. */
-static int rounds(list *l) {
-    bool watching = l->o->watch_ms != NO_WATCH;
-    int status = once(l);
+static int rounds(list *list) {
+    bool watching = list->options->watch_ms != NO_WATCH;
+    int status = once(list);
 
-    forget(l);
-    while (status == 0 && watching && !l->sig) {
-        l->sig = signals_pause(l->signals, l->o->watch_ms);
-        if (!l->sig)
-            status = once(l);
-        forget(l);
+    forget(list);
+    while (status == 0 && watching && !list->sig) {
+        list->sig = signals_pause(list->signals, list->options->watch_ms);
+        if (!list->sig)
+            status = once(list);
+        forget(list);
     }
-    if (status || !l->sig)
+    if (status || !list->sig)
         return status;
-    return watching && l->sig == SIGINT ? STATUS_OK : signals_status(l->sig);
+    return watching && list->sig == SIGINT ? STATUS_OK : signals_status(list->sig);
 }
 
-static int inspect_function(const server *s, const void *given, const operands *args) {
-    const inspect_options *o = given;
-    list l = {.o = o, .pattern = args->count ? args->word[0] : NULL, .server = s};
+static int inspect_function(const server *where, const void *given, const operands *args) {
+    const inspect_options *options = given;
+    list list = {
+        .options = options, .pattern = args->count ? args->word[0] : NULL, .server = where};
     signals sigs;
 
-    if (o->watch_ms == 0)
+    if (options->watch_ms == 0)
         return fail(STATUS_USAGE, "inspect: --watch: a pause is 1ms at least");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    l.signals = &sigs;
-    int status = server_open(s, "inspect", NULL, &l.client);
+    list.signals = &sigs;
+    int status = server_open(where, "inspect", NULL, &list.client);
     if (status == 0) {
-        status = rounds(&l);
-        tl_client_close(l.client);
+        status = rounds(&list);
+        tl_client_close(list.client);
     }
     signals_end(&sigs);
     return status;

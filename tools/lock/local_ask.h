@@ -19,13 +19,13 @@ typedef struct {
 } local_line;
 
 /** Neither connects nor blocks. sentinel: it is one, which knows no TIME. false: out of memory. */
-bool local_ask_open(local_line *l, const tl_endpoint *endpoint, bool sentinel);
+bool local_ask_open(local_line *line, const tl_endpoint *endpoint, bool sentinel);
 /** To members of an etcd, whose words are those of wire/etcd.h. The same. */
-bool local_ask_open_etcd(local_line *l, const tl_endpoint *login, const tl_seeds *seeds);
-void local_ask_close(local_line *l);
+bool local_ask_open_etcd(local_line *line, const tl_endpoint *login, const tl_seeds *seeds);
+void local_ask_close(local_line *line);
 
 /** request: the words of a command, up to a NULL; the answer goes to `take`, which may be NULL. */
-bool local_ask(local_line *l, const char *const *request,
+bool local_ask(local_line *line, const char *const *request,
                bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
 #endif

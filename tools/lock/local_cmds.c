@@ -64,19 +64,19 @@ static tl_bytes field(tl_bytes info, const char *name) {
 }
 
 static bool take_info(void *ctx, const tl_reply *reply) {
-    local *l = ctx;
+    local *local = ctx;
     tl_bytes info;
 
     if (!tl__reply_text(reply, &info))
         return false;
-    tl__bytes_print(l->version, sizeof l->version, field(info, "redis_version:"));
-    return tl__bytes_to_int(field(info, "process_id:"), &l->pid) &&
-           tl__bytes_to_int(field(info, "uptime_in_seconds:"), &l->uptime_s);
+    tl__bytes_print(local->version, sizeof local->version, field(info, "redis_version:"));
+    return tl__bytes_to_int(field(info, "process_id:"), &local->pid) &&
+           tl__bytes_to_int(field(info, "uptime_in_seconds:"), &local->uptime_s);
 }
 
 static bool take_count(void *ctx, const tl_reply *reply) {
-    local *l = ctx;
-    return tl__reply_int(reply, &l->keys);
+    local *local = ctx;
+    return tl__reply_int(reply, &local->keys);
 }
 
 /* ---- its locks ------------------------------------------------------------------------------- */
@@ -88,36 +88,36 @@ typedef struct {
     size_t *len, count;
 } batch;
 
-static void batch_clear(batch *b) {
-    for (size_t i = 0; i < b->count; i++)
-        free(b->name[i]);
-    free(b->name);
-    free(b->len);
-    b->name = NULL;
-    b->len = NULL;
-    b->count = 0;
+static void batch_clear(batch *batch) {
+    for (size_t i = 0; i < batch->count; i++)
+        free(batch->name[i]);
+    free(batch->name);
+    free(batch->len);
+    batch->name = NULL;
+    batch->len = NULL;
+    batch->count = 0;
 }
 
 static bool take_batch(void *ctx, const tl_reply *reply) {
-    batch *b = ctx;
+    batch *batch = ctx;
     tl_bytes text;
     const tl_reply *names = tl__reply_item(reply, 1);
 
     if (!names || names->type != TL_REPLY_ARRAY || !tl__reply_text(tl__reply_item(reply, 0), &text))
         return false;
-    tl__bytes_print(b->cursor, sizeof b->cursor, text);
-    b->name = calloc(names->count + 1, sizeof *b->name);
-    b->len = calloc(names->count + 1, sizeof *b->len);
-    for (size_t i = 0; b->name && b->len && i < names->count; i++) {
+    tl__bytes_print(batch->cursor, sizeof batch->cursor, text);
+    batch->name = calloc(names->count + 1, sizeof *batch->name);
+    batch->len = calloc(names->count + 1, sizeof *batch->len);
+    for (size_t i = 0; batch->name && batch->len && i < names->count; i++) {
         if (!tl__reply_text(&names->items[i], &text) || text.n == 0)
             continue;
-        b->name[b->count] = malloc(text.n);
-        if (!b->name[b->count])
+        batch->name[batch->count] = malloc(text.n);
+        if (!batch->name[batch->count])
             return false;
-        memcpy(b->name[b->count], text.p, text.n);
-        b->len[b->count++] = text.n;
+        memcpy(batch->name[batch->count], text.p, text.n);
+        batch->len[batch->count++] = text.n;
     }
-    return b->name && b->len;
+    return batch->name && batch->len;
 }
 
 /* The lock that a sidecar stands beside (see src/wire/keys.h); false: the name is no sidecar's. */
@@ -143,20 +143,20 @@ static bool is_counter(tl_bytes name) {
            name.p[name.n - 1] == '}';
 }
 
-static void name_holder(local *l, tl_bytes key, const tl_lock_info *info) {
+static void name_holder(local *local, tl_bytes key, const tl_lock_info *info) {
     char who[HOLDER_SHOWN];
     char shown[64];
-    size_t used = strlen(l->named);
+    size_t used = strlen(local->named);
 
-    if (l->locks > NAMED_MAX)
+    if (local->locks > NAMED_MAX)
         return;
     tl__bytes_print(shown, sizeof shown, key);
-    (void)snprintf(l->named + used, sizeof l->named - used, "%s%s by %.*s", used ? ", " : "", shown,
-                   HOLDER_MOST, report_who(who, info));
+    (void)snprintf(local->named + used, sizeof local->named - used, "%s%s by %.*s",
+                   used ? ", " : "", shown, HOLDER_MOST, report_who(who, info));
 }
 
 /* Each lock is counted once: by its sidecar, or by its own name when no tidelock client has it. */
-static bool count_lock(local *l, tl_client *client, tl_bytes name, tl_error *err) {
+static bool count_lock(local *local, tl_client *client, tl_bytes name, tl_error *err) {
     tl_lock_info info = {.size = sizeof info};
     tl_bytes key = name;
     bool sidecar = lock_of(name, &key);
@@ -167,130 +167,130 @@ static bool count_lock(local *l, tl_client *client, tl_bytes name, tl_error *err
         return false;
     if (!info.held || info.by_tidelock != sidecar)
         return true;
-    l->locks++;
-    name_holder(l, key, &info);
+    local->locks++;
+    name_holder(local, key, &info);
     return true;
 }
 
-static int count_locks(local *l, local_line *to, tl_client *client) {
-    batch b = {.cursor = "0"};
+static int count_locks(local *local, local_line *to, tl_client *client) {
+    batch batch = {.cursor = "0"};
     tl_error err;
     bool ok = true;
 
     do {
         char cursor[TL_INT_SIZE];
-        memcpy(cursor, b.cursor, sizeof cursor);
+        memcpy(cursor, batch.cursor, sizeof cursor);
         const char *const request[] = {"SCAN", cursor, "COUNT", "1000", NULL};
-        if (!local_ask(to, request, take_batch, &b)) {
-            batch_clear(&b);
+        if (!local_ask(to, request, take_batch, &batch)) {
+            batch_clear(&batch);
             return fail(STATUS_UNAVAILABLE, "local: %s", to->message);
         }
-        for (size_t i = 0; ok && i < b.count; i++)
-            ok = count_lock(l, client, tl__bytes(b.name[i], b.len[i]), &err);
-        batch_clear(&b);
-    } while (ok && strcmp(b.cursor, "0") != 0);
+        for (size_t i = 0; ok && i < batch.count; i++)
+            ok = count_lock(local, client, tl__bytes(batch.name[i], batch.len[i]), &err);
+        batch_clear(&batch);
+    } while (ok && strcmp(batch.cursor, "0") != 0);
     return ok ? 0 : fail(status_of(err.code), "%s", err.message);
 }
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
 /* The URL, where it is one of local:; TIDELOCK_URL may well name another server. */
-static int find_place(const server *s, local *l) {
+static int find_place(const server *where, local *local) {
     tl_error err;
-    bool is_local = server_is_local(s);
+    bool is_local = server_is_local(where);
 
-    if (s->url && !is_local && !s->from_env)
+    if (where->url && !is_local && !where->from_env)
         return fail(STATUS_USAGE, "local: the URL is not one of local:");
-    l->url = is_local ? s->url : NULL;
-    if (tl__endpoint_parse(&l->endpoint, NULL, is_local ? s->url : "local:", &err))
-        return fail(is_local && !s->from_env ? STATUS_USAGE : STATUS_CONFIG, "%s", err.message);
-    l->endpoint.only_find = true;
+    local->url = is_local ? where->url : NULL;
+    if (tl__endpoint_parse(&local->endpoint, NULL, is_local ? where->url : "local:", &err))
+        return fail(is_local && !where->from_env ? STATUS_USAGE : STATUS_CONFIG, "%s", err.message);
+    local->endpoint.only_find = true;
     return 0;
 }
 
-static int find_server(const server *s, local *l) {
+static int find_server(const server *where, local *ret) {
     tl_local_problem problem;
 
-    *l = (local){.dir = -1};
-    int status = find_place(s, l);
+    *ret = (local){.dir = -1};
+    int status = find_place(where, ret);
     if (status)
         return status;
-    l->dir = tl__local_open_dir(l->endpoint.dir, false, &problem);
-    if (l->dir < 0 && problem.code)
+    ret->dir = tl__local_open_dir(ret->endpoint.dir, false, &problem);
+    if (ret->dir < 0 && problem.code)
         return fail(status_of(problem.code), "%s", problem.words);
-    l->alive = l->dir >= 0 && tl__local_is_alive(l->dir);
-    if (!l->alive && tl__local_is_hidden(l->endpoint.dir, &problem))
+    ret->alive = ret->dir >= 0 && tl__local_is_alive(ret->dir);
+    if (!ret->alive && tl__local_is_hidden(ret->endpoint.dir, &problem))
         return fail(status_of(problem.code), "%s", problem.words);
-    l->pid = l->alive ? tl__local_pid(l->dir) : 0;
+    ret->pid = ret->alive ? tl__local_pid(ret->dir) : 0;
     return 0;
 }
 
-static int ask_all(local *l, local_line *to) {
+static int ask_all(local *local, local_line *to) {
     static const char *const info[] = {"INFO", "server", NULL}, *const size[] = {"DBSIZE", NULL};
-    tl_client_options options = TL_CLIENT_OPTIONS(.url = l->url, .connect_ms = LOCAL_ANSWER_MS);
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = local->url, .connect_ms = LOCAL_ANSWER_MS);
     tl_client *client;
     tl_error err;
 
-    if (!local_ask(to, info, take_info, l) || !local_ask(to, size, take_count, l))
+    if (!local_ask(to, info, take_info, local) || !local_ask(to, size, take_count, local))
         return fail(STATUS_UNAVAILABLE, "%s (pid %lld; \"tidelock local stop --force\" kills it)",
-                    to->message, (long long)l->pid);
+                    to->message, (long long)local->pid);
     if (tl_client_open(&options, &client, &err))
         return fail(status_of(err.code), "%s", err.message);
-    int status = count_locks(l, to, client);
+    int status = count_locks(local, to, client);
     tl_client_close(client);
     return status;
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-static int status_json(const local *l) {
-    json_t *j = json_pack("{s:s}", "state", l->alive ? "running" : "stopped");
+static int status_json(const local *local) {
+    json_t *json = json_pack("{s:s}", "state", local->alive ? "running" : "stopped");
 
-    js_set(&j, "socket", js_text(l->endpoint.path));
-    js_set(&j, "pid", js_known(l->alive ? l->pid : -1));
-    js_set(&j, "version", js_text(l->alive ? l->version : NULL));
-    js_set(&j, "uptime_ms", js_known(l->alive ? l->uptime_s * 1000 : -1));
-    js_set(&j, "keys", js_known(l->alive ? l->keys : -1));
-    js_set(&j, "locks", js_known(l->alive ? l->locks : -1));
-    js_set(&j, "data", js_text(l->endpoint.dir));
-    return js_line(j, STDOUT_FILENO);
+    js_set(&json, "socket", js_text(local->endpoint.path));
+    js_set(&json, "pid", js_known(local->alive ? local->pid : -1));
+    js_set(&json, "version", js_text(local->alive ? local->version : NULL));
+    js_set(&json, "uptime_ms", js_known(local->alive ? local->uptime_s * 1000 : -1));
+    js_set(&json, "keys", js_known(local->alive ? local->keys : -1));
+    js_set(&json, "locks", js_known(local->alive ? local->locks : -1));
+    js_set(&json, "data", js_text(local->endpoint.dir));
+    return js_line(json, STDOUT_FILENO);
 }
 
-static int status_text(const local *l) {
+static int status_text(const local *local) {
     char uptime[DURATION_SHOWN];
     char path[2 * TL_PATH_SIZE];
 
-    tl__bytes_print(path, sizeof path, tl__bytes_of(l->endpoint.path));
-    printf("%s\nsocket   %s\n", l->alive ? "running" : "not running", path);
-    if (l->alive)
+    tl__bytes_print(path, sizeof path, tl__bytes_of(local->endpoint.path));
+    printf("%s\nsocket   %s\n", local->alive ? "running" : "not running", path);
+    if (local->alive)
         printf("pid      %lld\nversion  %s\nuptime   %s\nkeys     %lld\nlocks    %lld\n",
-               (long long)l->pid, l->version,
-               l->uptime_s ? show_ms(uptime, l->uptime_s * 1000) : "less than 1 s",
-               (long long)l->keys, (long long)l->locks);
-    tl__bytes_print(path, sizeof path, tl__bytes_of(l->endpoint.dir));
+               (long long)local->pid, local->version,
+               local->uptime_s ? show_ms(uptime, local->uptime_s * 1000) : "less than 1 s",
+               (long long)local->keys, (long long)local->locks);
+    tl__bytes_print(path, sizeof path, tl__bytes_of(local->endpoint.dir));
     printf("data     %s\n", path);
     return fflush(stdout);
 }
 
-static int show_status(local *l, local_line *to, bool as_json) {
-    int status = l->alive ? ask_all(l, to) : 0;
+static int show_status(local *local, local_line *to, bool as_json) {
+    int status = local->alive ? ask_all(local, to) : 0;
 
     if (status)
         return status;
-    if (as_json ? status_json(l) : status_text(l))
+    if (as_json ? status_json(local) : status_text(local))
         return fail(STATUS_INTERNAL, "local: standard output: %s", strerror(errno));
-    return l->alive ? STATUS_OK : STATUS_STOPPED;
+    return local->alive ? STATUS_OK : STATUS_STOPPED;
 }
 
 /* ---- stop ------------------------------------------------------------------------------------ */
 
-static int await_end(const local *l) {
+static int await_end(const local *local) {
     tl_mono by = tl__mono_add_ms(tl__mono_now(), GONE_MS);
 
-    while (tl__local_is_alive(l->dir)) {
+    while (tl__local_is_alive(local->dir)) {
         if (!tl__mono_before(tl__mono_now(), by))
             return fail(STATUS_UNAVAILABLE, "local: the server (pid %lld) has not ended in %d s",
-                        (long long)l->pid, GONE_MS / 1000);
+                        (long long)local->pid, GONE_MS / 1000);
         (void)poll(NULL, 0, NAP_MS);
     }
     return 0;
@@ -298,15 +298,15 @@ static int await_end(const local *l) {
 
 /* The lock on the directory shows that it lives, so the pid is still its own. Its sockets are closed
  * some time after that lock is gone: wait for its end itself, where the kernel tells it. */
-static bool kill_it(const local *l) {
-    bool ok = l->pid > 0 && tl__local_is_alive(l->dir);
+static bool kill_it(const local *local) {
+    bool ok = local->pid > 0 && tl__local_is_alive(local->dir);
     struct pollfd p = {.fd = -1, .events = POLLIN};
 
 #ifdef SYS_pidfd_open
     if (ok)
-        p.fd = (int)syscall(SYS_pidfd_open, (pid_t)l->pid, 0);
+        p.fd = (int)syscall(SYS_pidfd_open, (pid_t)local->pid, 0);
 #endif
-    ok = ok && kill((pid_t)l->pid, SIGKILL) == 0;
+    ok = ok && kill((pid_t)local->pid, SIGKILL) == 0;
     if (ok && p.fd >= 0)
         (void)poll(&p, 1, GONE_MS);
     if (p.fd >= 0)
@@ -314,75 +314,76 @@ static bool kill_it(const local *l) {
     return ok;
 }
 
-static int stop_by_force(local *l, local_line *to) {
+static int stop_by_force(local *local, local_line *to) {
     static const char *const info[] = {"INFO", "server", NULL};
     static const char *const shutdown[] = {"SHUTDOWN", NULL};
 
-    if (local_ask(to, info, take_info, l)) {
+    if (local_ask(to, info, take_info, local)) {
         (void)local_ask(to, shutdown, NULL, NULL); /* the answer is its end */
-        return await_end(l);
+        return await_end(local);
     }
-    return kill_it(l) ? await_end(l)
-                      : fail(STATUS_UNAVAILABLE, "%s, and its pid is not known", to->message);
+    return kill_it(local) ? await_end(local)
+                          : fail(STATUS_UNAVAILABLE, "%s, and its pid is not known", to->message);
 }
 
-static int stop(local *l, local_line *to, bool force) {
+static int stop(local *local, local_line *to, bool force) {
     static const char *const shutdown[] = {"SHUTDOWN", NULL};
 
-    if (!l->alive)
+    if (!local->alive)
         return 0;
     if (force)
-        return stop_by_force(l, to);
-    int status = ask_all(l, to);
+        return stop_by_force(local, to);
+    int status = ask_all(local, to);
     if (status)
         return status;
-    if (l->locks > 0)
+    if (local->locks > 0)
         return fail(STATUS_REFUSED, "local stop: %lld lock%s held (%s%s); --force stops it anyway",
-                    (long long)l->locks, l->locks == 1 ? " is" : "s are", l->named,
-                    l->locks > NAMED_MAX ? ", ..." : "");
+                    (long long)local->locks, local->locks == 1 ? " is" : "s are", local->named,
+                    local->locks > NAMED_MAX ? ", ..." : "");
     (void)local_ask(to, shutdown, NULL, NULL);
-    return await_end(l);
+    return await_end(local);
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
 /* Beside the directory of the private server, which it has nothing to do with. */
-static int demo(const server *s, const local_options *o, const operands *args) {
-    local l = {.dir = -1};
-    if (o->json || o->format || o->force)
+static int demo(const server *where, const local_options *options, const operands *args) {
+    local local = {.dir = -1};
+    if (options->json || options->format || options->force)
         return fail(STATUS_USAGE, "local demo: it takes no options");
     if (args->count < 2)
         return fail(STATUS_USAGE,
                     "local demo: say sentinel, cluster, quorum, etcd, status or stop");
-    int status = find_place(s, &l);
-    return status ? status : local_demo(l.endpoint.dir, args->word[1]);
+    int status = find_place(where, &local);
+    return status ? status : local_demo(local.endpoint.dir, args->word[1]);
 }
 
-static int local_function(const server *s, const void *given, const operands *args) {
-    const local_options *o = given;
+static int local_function(const server *where, const void *given, const operands *args) {
+    const local_options *options = given;
     const char *what = args->word[0];
     bool stops = strcmp(what, "stop") == 0;
-    local l;
+    local local;
     local_line to;
 
     if (strcmp(what, "demo") == 0)
-        return demo(s, o, args);
+        return demo(where, options, args);
     if (!stops && strcmp(what, "status") != 0)
         return fail(STATUS_USAGE, "local: say status, stop or demo");
     if (args->count > 1)
         return fail(STATUS_USAGE, "local %s: too many arguments", what);
-    if (stops ? o->json || o->format : o->force)
+    if (stops ? options->json || options->format : options->force)
         return fail(STATUS_USAGE, "local %s: %s is not for this", what,
                     stops ? "--json" : "--force");
-    int status = find_server(s, &l);
-    if (status == 0 && !local_ask_open(&to, &l.endpoint, false))
+    int status = find_server(where, &local);
+    if (status == 0 && !local_ask_open(&to, &local.endpoint, false))
         status = fail(STATUS_INTERNAL, "out of memory");
     if (status == 0) {
-        status = stops ? stop(&l, &to, o->force) : show_status(&l, &to, o->json || o->format);
+        status = stops ? stop(&local, &to, options->force)
+                       : show_status(&local, &to, options->json || options->format);
         local_ask_close(&to);
     }
-    if (l.dir >= 0)
-        close(l.dir);
+    if (local.dir >= 0)
+        close(local.dir);
     return status;
 }
 

@@ -66,12 +66,12 @@ typedef struct {
     uint16_t port[NODES_MAX]; /* servers first, the master the first of them */
 } demo;
 
-static int count_of(const demo *d) {
-    return d->kind->servers + d->kind->sentinels;
+static int count_of(const demo *demo) {
+    return demo->kind->servers + demo->kind->sentinels;
 }
 
-static bool is_sentinel(const demo *d, int i) {
-    return i >= d->kind->servers;
+static bool is_sentinel(const demo *demo, int i) {
+    return i >= demo->kind->servers;
 }
 
 static const kind *kind_named(const char *name) {
@@ -81,35 +81,36 @@ static const kind *kind_named(const char *name) {
     return NULL;
 }
 
-static void show_url(const demo *d, char to[256]) {
-    int first = d->kind->sentinels ? d->kind->servers : 0;
-    int n = snprintf(to, 256, "%s://", d->kind->scheme);
-    for (int i = first; i < count_of(d); i++)
-        n += snprintf(to + n, 256 - (size_t)n, "%s127.0.0.1:%u", i > first ? "," : "", d->port[i]);
-    if (d->kind->sentinels)
+static void show_url(const demo *demo, char to[256]) {
+    int first = demo->kind->sentinels ? demo->kind->servers : 0;
+    int n = snprintf(to, 256, "%s://", demo->kind->scheme);
+    for (int i = first; i < count_of(demo); i++)
+        n += snprintf(to + n, 256 - (size_t)n, "%s127.0.0.1:%u", i > first ? "," : "",
+                      demo->port[i]);
+    if (demo->kind->sentinels)
         (void)snprintf(to + n, 256 - (size_t)n, "/" MASTER);
 }
 
 /* ---- its directory --------------------------------------------------------------------------- */
 
 /* One at a time has it. *ret_dir -1 and 0: there is none. */
-static int enter(demo *d, const char *beside, bool make) {
+static int enter(demo *demo, const char *beside, bool make) {
     tl_local_problem problem;
-    int n = snprintf(d->path, sizeof d->path, "%s-demo", beside);
-    if (n < 0 || (size_t)n >= sizeof d->path)
+    int n = snprintf(demo->path, sizeof demo->path, "%s-demo", beside);
+    if (n < 0 || (size_t)n >= sizeof demo->path)
         return fail(STATUS_USAGE, "local demo: the name of the directory is too long");
-    d->dir = tl__local_open_dir(d->path, make, &problem);
-    if (d->dir < 0 && problem.code)
+    demo->dir = tl__local_open_dir(demo->path, make, &problem);
+    if (demo->dir < 0 && problem.code)
         return fail(status_of(problem.code), "%s", problem.words);
-    if (d->dir >= 0 && flock(d->dir, LOCK_EX | LOCK_NB) != 0) {
-        close(d->dir);
+    if (demo->dir >= 0 && flock(demo->dir, LOCK_EX | LOCK_NB) != 0) {
+        close(demo->dir);
         return fail(STATUS_BUSY, "local demo: another \"tidelock local demo\" is at work");
     }
     return 0;
 }
 
-static FILE *open_notes(const demo *d, const char *how, int flags) {
-    int fd = openat(d->dir, NOTES, flags | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+static FILE *open_notes(const demo *demo, const char *how, int flags) {
+    int fd = openat(demo->dir, NOTES, flags | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
     FILE *f = fd >= 0 ? fdopen(fd, how) : NULL;
     if (!f && fd >= 0)
         close(fd);
@@ -117,24 +118,24 @@ static FILE *open_notes(const demo *d, const char *how, int flags) {
 }
 
 /* What was begun here. false: nothing. */
-static bool read_notes(demo *d) {
+static bool read_notes(demo *demo) {
     char name[16];
-    FILE *f = open_notes(d, "r", O_RDONLY);
-    bool ok = f && fscanf(f, "%15s", name) == 1 && (d->kind = kind_named(name)) != NULL;
-    for (int i = 0; ok && i < count_of(d); i++)
-        ok = fscanf(f, "%hu", &d->port[i]) == 1;
+    FILE *f = open_notes(demo, "r", O_RDONLY);
+    bool ok = f && fscanf(f, "%15s", name) == 1 && (demo->kind = kind_named(name)) != NULL;
+    for (int i = 0; ok && i < count_of(demo); i++)
+        ok = fscanf(f, "%hu", &demo->port[i]) == 1;
     if (f)
         (void)fclose(f);
     return ok;
 }
 
-static bool write_notes(const demo *d) {
-    FILE *f = open_notes(d, "w", O_WRONLY | O_CREAT | O_TRUNC);
+static bool write_notes(const demo *demo) {
+    FILE *f = open_notes(demo, "w", O_WRONLY | O_CREAT | O_TRUNC);
     if (!f)
         return false;
-    (void)fprintf(f, "%s", d->kind->name);
-    for (int i = 0; i < count_of(d); i++)
-        (void)fprintf(f, " %u", d->port[i]);
+    (void)fprintf(f, "%s", demo->kind->name);
+    for (int i = 0; i < count_of(demo); i++)
+        (void)fprintf(f, " %u", demo->port[i]);
     (void)fputc('\n', f);
     bool ok = !ferror(f);
     return !fclose(f) && ok;
@@ -145,39 +146,39 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
     return remove(path);
 }
 
-static int remove_all(const demo *d) {
-    if (nftw(d->path, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
+static int remove_all(const demo *demo) {
+    if (nftw(demo->path, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
         return 0;
-    return fail(STATUS_INTERNAL, "local demo: %s: %s", d->path, strerror(errno));
+    return fail(STATUS_INTERNAL, "local demo: %s: %s", demo->path, strerror(errno));
 }
 
 /* ---- one of its servers ---------------------------------------------------------------------- */
 
-static bool open_line(const demo *d, int i, local_line *l) {
-    tl_endpoint e;
+static bool open_line(const demo *demo, int i, local_line *line) {
+    tl_endpoint endpoint;
     tl_seeds seeds;
     tl_error err;
     char url[32];
-    (void)snprintf(url, sizeof url, "%s://127.0.0.1:%u", d->kind->etcd ? "etcd" : "redis",
-                   d->port[i]);
-    return !tl__endpoint_parse_seeds(&e, NULL, &seeds, url, &err) &&
-           (d->kind->etcd ? local_ask_open_etcd(l, &e, &seeds)
-                          : local_ask_open(l, &e, is_sentinel(d, i)));
+    (void)snprintf(url, sizeof url, "%s://127.0.0.1:%u", demo->kind->etcd ? "etcd" : "redis",
+                   demo->port[i]);
+    return !tl__endpoint_parse_seeds(&endpoint, NULL, &seeds, url, &err) &&
+           (demo->kind->etcd ? local_ask_open_etcd(line, &endpoint, &seeds)
+                             : local_ask_open(line, &endpoint, is_sentinel(demo, i)));
 }
 
-static bool ask(const demo *d, int i, const char *const *request,
+static bool ask(const demo *demo, int i, const char *const *request,
                 bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
-    local_line l;
-    if (!open_line(d, i, &l))
+    local_line line;
+    if (!open_line(demo, i, &line))
         return false;
-    bool ok = local_ask(&l, request, take, ctx);
-    local_ask_close(&l);
+    bool ok = local_ask(&line, request, take, ctx);
+    local_ask_close(&line);
     return ok;
 }
 
-static bool answers(const demo *d, int i) {
+static bool answers(const demo *demo, int i) {
     static const char *const ping[] = {"PING", NULL}, *const status[] = {"STATUS", NULL};
-    return ask(d, i, d->kind->etcd ? status : ping, NULL, NULL);
+    return ask(demo, i, demo->kind->etcd ? status : ping, NULL, NULL);
 }
 
 static bool take_role(void *ctx, const tl_reply *reply) {
@@ -202,21 +203,21 @@ static bool take_status(void *ctx, const tl_reply *reply) {
 }
 
 /* "": no answer */
-static const char *role_of(const demo *d, int i, char room[16]) {
+static const char *role_of(const demo *demo, int i, char room[16]) {
     static const char *const request[] = {"ROLE", NULL}, *const status[] = {"STATUS", NULL};
     room[0] = '\0';
-    if (d->kind->etcd)
-        return ask(d, i, status, take_status, room) ? room : "";
-    if (is_sentinel(d, i))
-        return answers(d, i) ? "Sentinel" : "";
-    if (!ask(d, i, request, take_role, room))
+    if (demo->kind->etcd)
+        return ask(demo, i, status, take_status, room) ? room : "";
+    if (is_sentinel(demo, i))
+        return answers(demo, i) ? "Sentinel" : "";
+    if (!ask(demo, i, request, take_role, room))
         return "";
     return strcmp(room, "slave") == 0 ? "replica" : room;
 }
 
-static bool is_anybody_there(const demo *d) {
-    for (int i = 0; i < count_of(d); i++)
-        if (answers(d, i))
+static bool is_anybody_there(const demo *demo) {
+    for (int i = 0; i < count_of(demo); i++)
+        if (answers(demo, i))
             return true;
     return false;
 }
@@ -233,57 +234,57 @@ static ssize_t read_file(const char *path, char *to, size_t size) {
 }
 
 /* Of the process that it has become, which shows its port; 0: it isn't there any more. */
-static pid_t pid_of(const demo *d, int i) {
+static pid_t pid_of(const demo *demo, int i) {
     char path[PATH_SIZE], text[256], port[24];
     int64_t pid = 0;
-    (void)snprintf(path, sizeof path, "%s/%u/pid", d->path, d->port[i]);
+    (void)snprintf(path, sizeof path, "%s/%u/pid", demo->path, demo->port[i]);
     ssize_t n = read_file(path, text, sizeof text);
     while (n > 0 && text[n - 1] == '\n')
         n--;
     if (n <= 0 || !tl__bytes_to_int(tl__bytes(text, (size_t)n), &pid))
         pid = 0;
     (void)snprintf(path, sizeof path, "/proc/%lld/cmdline", (long long)pid);
-    (void)snprintf(port, sizeof port, "127.0.0.1:%u", d->port[i]);
+    (void)snprintf(port, sizeof port, "127.0.0.1:%u", demo->port[i]);
     n = pid > 1 ? read_file(path, text, sizeof text) : 0;
     for (ssize_t at = 0; at + 1 < n; at++)
         text[at] = text[at] ? text[at] : ' ';
-    bool is = n > 0 && strstr(text, d->kind->etcd ? "etcd" : "redis") && strstr(text, port);
+    bool is = n > 0 && strstr(text, demo->kind->etcd ? "etcd" : "redis") && strstr(text, port);
     return is ? (pid_t)pid : 0;
 }
 
-static void end_one(const demo *d, int i) {
+static void end_one(const demo *demo, int i) {
     static const char *const request[] = {"SHUTDOWN", "NOSAVE", NULL};
-    pid_t pid = pid_of(d, i);
+    pid_t pid = pid_of(demo, i);
     if (pid == 0)
         return;
     (void)kill(pid, SIGCONT); /* should it be stopped, as somebody has tried that */
-    if (d->kind->etcd)
+    if (demo->kind->etcd)
         (void)kill(pid,
                    SIGKILL); /* nothing is kept; told to end, a leader looks for another first */
     else
-        (void)ask(d, i, request, NULL, NULL);
-    for (int ms = 0; pid_of(d, i) == pid && ms < END_MS; ms += NAP_MS)
+        (void)ask(demo, i, request, NULL, NULL);
+    for (int ms = 0; pid_of(demo, i) == pid && ms < END_MS; ms += NAP_MS)
         (void)poll(NULL, 0, NAP_MS);
-    if (pid_of(d, i) == pid)
+    if (pid_of(demo, i) == pid)
         (void)kill(pid, SIGKILL);
 }
 
 /* Sentinels first, who would find the others down, and masters last, who would wait for their replicas. */
-static void end_servers(const demo *d) {
+static void end_servers(const demo *demo) {
     char room[16];
-    for (int i = count_of(d) - 1; i >= 0; i--)
-        if (strcmp(role_of(d, i, room), "master") != 0)
-            end_one(d, i);
-    for (int i = 0; i < count_of(d); i++)
-        end_one(d, i);
+    for (int i = count_of(demo) - 1; i >= 0; i--)
+        if (strcmp(role_of(demo, i, room), "master") != 0)
+            end_one(demo, i);
+    for (int i = 0; i < count_of(demo); i++)
+        end_one(demo, i);
 }
 
-static int stop(demo *d) {
-    if (d->dir < 0)
+static int stop(demo *demo) {
+    if (demo->dir < 0)
         return 0;
-    if (read_notes(d))
-        end_servers(d);
-    return remove_all(d);
+    if (read_notes(demo))
+        end_servers(demo);
+    return remove_all(demo);
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */
@@ -325,44 +326,45 @@ static bool claim_port(int port) {
     return false;
 }
 
-static int choose_ports(demo *d) {
+static int choose_ports(demo *demo) {
     int n = 0, from = (int)(((long)getpid() * 37) % PORTS);
-    for (int i = 0; i < PORTS && n < count_of(d); i++) {
+    for (int i = 0; i < PORTS && n < count_of(demo); i++) {
         int port = PORT_FIRST + (from + i) % PORTS;
         if (claim_port(port) && is_free(port))
-            d->port[n++] = (uint16_t)port;
+            demo->port[n++] = (uint16_t)port;
     }
-    return n == count_of(d) ? 0 : fail(STATUS_UNAVAILABLE, "local demo: no free ports");
+    return n == count_of(demo) ? 0 : fail(STATUS_UNAVAILABLE, "local demo: no free ports");
 }
 
-static void write_config(const demo *d, int i, FILE *f) {
+static void write_config(const demo *demo, int i, FILE *f) {
     (void)fprintf(f,
                   "bind 127.0.0.1\nport %u\ndir \"%s/%u\"\nlogfile \"%s/%u/log\"\n"
                   "pidfile \"%s/%u/pid\"\ndaemonize yes\n",
-                  d->port[i], d->path, d->port[i], d->path, d->port[i], d->path, d->port[i]);
-    if (is_sentinel(d, i))
+                  demo->port[i], demo->path, demo->port[i], demo->path, demo->port[i], demo->path,
+                  demo->port[i]);
+    if (is_sentinel(demo, i))
         (void)fprintf(f,
                       "sentinel monitor " MASTER " 127.0.0.1 %u 2\n"
                       "sentinel down-after-milliseconds " MASTER " 2000\n"
                       "sentinel failover-timeout " MASTER " 10000\n",
-                      d->port[0]);
+                      demo->port[0]);
     else
         (void)fprintf(f, "save \"\"\nappendonly no\nrepl-diskless-sync yes\n"
                          "repl-diskless-sync-delay 0\n");
-    if (!is_sentinel(d, i) && d->kind->replicas && i > 0)
-        (void)fprintf(f, "replicaof 127.0.0.1 %u\n", d->port[0]);
-    if (d->kind->cluster)
+    if (!is_sentinel(demo, i) && demo->kind->replicas && i > 0)
+        (void)fprintf(f, "replicaof 127.0.0.1 %u\n", demo->port[0]);
+    if (demo->kind->cluster)
         (void)fprintf(f, "cluster-enabled yes\ncluster-config-file nodes.conf\n"
                          "cluster-node-timeout 2000\n");
 }
 
 /* Where a member is reached by the others. */
-static unsigned peer_port(const demo *d, int i) {
-    return d->port[i] + (unsigned)BUS;
+static unsigned peer_port(const demo *demo, int i) {
+    return demo->port[i] + (unsigned)BUS;
 }
 
 /* A shell's script that leaves a member running and its pid in a file before it begins. */
-static void write_start(const demo *d, int i, FILE *f) {
+static void write_start(const demo *demo, int i, FILE *f) {
     (void)fprintf(f,
                   "cd \"${0%%/*}\" || exit\ncommand -v etcd >/dev/null || exit %d\nrm -f pid\n"
                   "setsid /bin/sh -c 'echo $$ >pid; exec env -i PATH=\"$PATH\" "
@@ -370,25 +372,26 @@ static void write_start(const demo *d, int i, FILE *f) {
                   "--advertise-client-urls http://127.0.0.1:%u --listen-peer-urls "
                   "http://127.0.0.1:%u --initial-advertise-peer-urls http://127.0.0.1:%u "
                   "--name m%d --data-dir data --logger zap --initial-cluster ",
-                  STATUS_NOT_FOUND, d->port[i], d->port[i], peer_port(d, i), peer_port(d, i), i);
-    for (int k = 0; k < count_of(d); k++)
-        (void)fprintf(f, "%sm%d=http://127.0.0.1:%u", k ? "," : "", k, peer_port(d, k));
+                  STATUS_NOT_FOUND, demo->port[i], demo->port[i], peer_port(demo, i),
+                  peer_port(demo, i), i);
+    for (int k = 0; k < count_of(demo); k++)
+        (void)fprintf(f, "%sm%d=http://127.0.0.1:%u", k ? "," : "", k, peer_port(demo, k));
     (void)fputs("' >>log 2>&1 </dev/null &\n"
                 "while [ ! -s pid ] && kill -0 $! 2>/dev/null; do sleep 0.05; done\n",
                 f);
 }
 
-static int configure(const demo *d, int i) {
+static int configure(const demo *demo, int i) {
     char path[PATH_SIZE];
-    (void)snprintf(path, sizeof path, "%s/%u", d->path, d->port[i]);
+    (void)snprintf(path, sizeof path, "%s/%u", demo->path, demo->port[i]);
     if (mkdir(path, S_IRWXU) != 0)
         return fail(STATUS_UNAVAILABLE, "local demo: %s: %s", path, strerror(errno));
-    (void)snprintf(path, sizeof path, "%s/%u/conf", d->path, d->port[i]);
+    (void)snprintf(path, sizeof path, "%s/%u/conf", demo->path, demo->port[i]);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!f)
         return fail(STATUS_UNAVAILABLE, "local demo: %s: %s", path, strerror(errno));
-    (d->kind->etcd ? write_start : write_config)(d, i, f);
+    (demo->kind->etcd ? write_start : write_config)(demo, i, f);
     bool ok = !ferror(f);
     return !fclose(f) && ok ? 0 : fail(STATUS_UNAVAILABLE, "local demo: %s: can't write", path);
 }
@@ -435,28 +438,28 @@ static int not_run(const char *program, const char *package, int result) {
 }
 
 /* Answers come once a majority of the members run: then all are waited for. */
-static int launch_member(const demo *d, int i) {
+static int launch_member(const demo *demo, int i) {
     char conf[PATH_SIZE];
-    (void)snprintf(conf, sizeof conf, "%s/%u/conf", d->path, d->port[i]);
+    (void)snprintf(conf, sizeof conf, "%s/%u/conf", demo->path, demo->port[i]);
     const char *const argv[] = {"/bin/sh", conf, NULL};
-    int status = configure(d, i), result = status ? 0 : run(argv);
+    int status = configure(demo, i), result = status ? 0 : run(argv);
     return result ? not_run("etcd", "etcd-server", result) : status;
 }
 
-static int launch(const demo *d, int i) {
+static int launch(const demo *demo, int i) {
     char conf[PATH_SIZE];
-    (void)snprintf(conf, sizeof conf, "%s/%u/conf", d->path, d->port[i]);
-    const char *const argv[] = {"redis-server", conf, is_sentinel(d, i) ? "--sentinel" : NULL,
+    (void)snprintf(conf, sizeof conf, "%s/%u/conf", demo->path, demo->port[i]);
+    const char *const argv[] = {"redis-server", conf, is_sentinel(demo, i) ? "--sentinel" : NULL,
                                 NULL};
-    int status = configure(d, i);
+    int status = configure(demo, i);
     int result = status ? 0 : run(argv);
     if (result)
         return not_run("redis-server", "redis-server", result);
-    for (int ms = 0; !status && !answers(d, i); ms += NAP_MS) {
+    for (int ms = 0; !status && !answers(demo, i); ms += NAP_MS) {
         if (ms >= READY_MS)
             return fail(STATUS_UNAVAILABLE,
                         "local demo: the server of port %u does not answer: see %s/%u/log",
-                        d->port[i], d->path, d->port[i]);
+                        demo->port[i], demo->path, demo->port[i]);
         (void)poll(NULL, 0, NAP_MS);
     }
     return status;
@@ -475,9 +478,9 @@ static int64_t number_in(const tl_reply *list, const char *name) {
 }
 
 static bool take_known(void *ctx, const tl_reply *reply) {
-    const demo *d = ctx;
-    return number_in(reply, "num-slaves") == d->kind->servers - 1 &&
-           number_in(reply, "num-other-sentinels") == d->kind->sentinels - 1;
+    const demo *demo = ctx;
+    return number_in(reply, "num-slaves") == demo->kind->servers - 1 &&
+           number_in(reply, "num-other-sentinels") == demo->kind->sentinels - 1;
 }
 
 static bool take_state(void *ctx, const tl_reply *reply) {
@@ -487,24 +490,24 @@ static bool take_state(void *ctx, const tl_reply *reply) {
     return tl__reply_text(reply, &text) && memmem(text.p, text.n, ok, sizeof ok - 1);
 }
 
-static bool is_whole(demo *d, int i) {
+static bool is_whole(demo *demo, int i) {
     static const char *const known[] = {"SENTINEL", "MASTER", MASTER, NULL}, *const state[] = {
                                                                                  "CLUSTER", "INFO",
                                                                                  NULL};
     char room[16];
-    if (d->kind->etcd)
-        return *role_of(d, i, room) && strcmp(room, LEADERLESS) != 0;
-    if (is_sentinel(d, i))
-        return ask(d, i, known, take_known, d);
-    return !d->kind->cluster || ask(d, i, state, take_state, NULL);
+    if (demo->kind->etcd)
+        return *role_of(demo, i, room) && strcmp(room, LEADERLESS) != 0;
+    if (is_sentinel(demo, i))
+        return ask(demo, i, known, take_known, demo);
+    return !demo->kind->cluster || ask(demo, i, state, take_state, NULL);
 }
 
-static int join_cluster(const demo *d) {
+static int join_cluster(const demo *demo) {
     char at[NODES_MAX][24];
     const char *argv[NODES_MAX + 8] = {"redis-cli", "--cluster", "create"};
     int n = 3;
-    for (int i = 0; i < count_of(d); i++) {
-        (void)snprintf(at[i], sizeof at[i], "127.0.0.1:%u", d->port[i]);
+    for (int i = 0; i < count_of(demo); i++) {
+        (void)snprintf(at[i], sizeof at[i], "127.0.0.1:%u", demo->port[i]);
         argv[n++] = at[i];
     }
     argv[n++] = "--cluster-replicas";
@@ -514,14 +517,14 @@ static int join_cluster(const demo *d) {
     return result ? not_run("redis-cli", "redis-tools", result) : 0;
 }
 
-static int await_whole(demo *d) {
+static int await_whole(demo *demo) {
     int64_t by = moment_ms() + WHOLE_MS;
-    for (int i = 0; i < count_of(d); i++)
-        while (!is_whole(d, i)) {
+    for (int i = 0; i < count_of(demo); i++)
+        while (!is_whole(demo, i)) {
             if (moment_ms() >= by)
                 return fail(STATUS_UNAVAILABLE,
                             "local demo: the servers don't find each other in %d s: see %s/%u/log",
-                            WHOLE_MS / 1000, d->path, d->port[i]);
+                            WHOLE_MS / 1000, demo->path, demo->port[i]);
             (void)poll(NULL, 0, NAP_MS);
         }
     return 0;
@@ -529,70 +532,70 @@ static int await_whole(demo *d) {
 
 /* Nobody has held anything of them, so they needn't be quiet at first: the key that says so is that of
  * src/wire/scripts/with/quiet.lua. */
-static int let_vote(const demo *d) {
+static int let_vote(const demo *demo) {
     static const char script[] =
         "local t = '\\n' .. redis.call('INFO', 'server') .. '\\n' .. redis.call('INFO', 'replication') "
         "local run, history = string.match(t, '\\nrun_id:(%x+)'), string.match(t, "
         "'\\nmaster_replid:(%x+)') "
         "return redis.call('SET', 'tidelock:reign', run .. '-' .. history .. ' 1')";
     static const char *const request[] = {"EVAL", script, "0", NULL};
-    for (int i = 0; d->kind->quorum && i < count_of(d); i++)
-        if (!ask(d, i, request, NULL, NULL))
+    for (int i = 0; demo->kind->quorum && i < count_of(demo); i++)
+        if (!ask(demo, i, request, NULL, NULL))
             return fail(STATUS_UNAVAILABLE, "local demo: 127.0.0.1:%u doesn't take its first key",
-                        d->port[i]);
+                        demo->port[i]);
     return 0;
 }
 
 /* ---- the commands ---------------------------------------------------------------------------- */
 
-static int refuse_second(const demo *d) {
+static int refuse_second(const demo *demo) {
     char url[256];
-    show_url(d, url);
+    show_url(demo, url);
     return fail(STATUS_REFUSED,
                 "local demo: one runs already, of %s, at %s; \"tidelock local demo stop\" ends it",
-                d->kind->name, url);
+                demo->kind->name, url);
 }
 
-static int launch_all(demo *d) {
-    int status = write_notes(d) ? 0
-                                : fail(STATUS_UNAVAILABLE, "local demo: %s/" NOTES ": %s", d->path,
-                                       strerror(errno));
-    for (int i = 0; !status && i < count_of(d); i++)
-        status = d->kind->etcd ? launch_member(d, i) : launch(d, i);
-    if (!status && d->kind->cluster)
-        status = join_cluster(d);
+static int launch_all(demo *demo) {
+    int status = write_notes(demo) ? 0
+                                   : fail(STATUS_UNAVAILABLE, "local demo: %s/" NOTES ": %s",
+                                          demo->path, strerror(errno));
+    for (int i = 0; !status && i < count_of(demo); i++)
+        status = demo->kind->etcd ? launch_member(demo, i) : launch(demo, i);
+    if (!status && demo->kind->cluster)
+        status = join_cluster(demo);
     if (!status)
-        status = await_whole(d);
+        status = await_whole(demo);
     if (!status)
-        status = let_vote(d);
+        status = let_vote(demo);
     if (status)
-        end_servers(d); /* their logs stay, for whoever wants to know why */
+        end_servers(demo); /* their logs stay, for whoever wants to know why */
     return status;
 }
 
 /* A build without jansson speaks to no etcd. */
-static int can_speak(const demo *d) {
-    tl_endpoint e;
+static int can_speak(const demo *demo) {
+    tl_endpoint endpoint;
     tl_seeds seeds;
     tl_error err;
     char url[256];
-    show_url(d, url);
-    return tl__endpoint_parse_seeds(&e, NULL, &seeds, url, &err)
+    show_url(demo, url);
+    return tl__endpoint_parse_seeds(&endpoint, NULL, &seeds, url, &err)
                ? fail(STATUS_CONFIG, "local demo: %s", err.message)
                : 0;
 }
 
-static int start(demo *d, const kind *what) {
+static int start(demo *demo, const kind *what) {
     char url[256];
-    if (read_notes(d) && is_anybody_there(d))
-        return refuse_second(d);
-    d->kind = what;
-    int status = choose_ports(d);
-    status = status ? status : can_speak(d);
-    status = status ? status : launch_all(d);
+    if (read_notes(demo) && is_anybody_there(demo))
+        return refuse_second(demo);
+    demo->kind = what;
+    int status = choose_ports(demo);
+    status = status ? status : can_speak(demo);
+    status = status ? status : launch_all(demo);
     if (status)
         return status;
-    show_url(d, url);
+    show_url(demo, url);
     say("%s on this host, for trying out: without a password, and nothing is kept; \"tidelock "
         "local demo status\" shows whom to kill, \"tidelock local demo stop\" ends all",
         what->says);
@@ -602,47 +605,47 @@ static int start(demo *d, const kind *what) {
 }
 
 /* With what it takes to kill it, or to have it back. */
-static void show_one(const demo *d, int i, const char *role) {
-    pid_t pid = pid_of(d, i);
+static void show_one(const demo *demo, int i, const char *role) {
+    pid_t pid = pid_of(demo, i);
 
-    printf("127.0.0.1:%u  %s", d->port[i], *role ? role : "no answer");
+    printf("127.0.0.1:%u  %s", demo->port[i], *role ? role : "no answer");
     if (pid)
         printf(", pid %lld\n", (long long)pid);
     else if (*role)
         putchar('\n');
     else
-        printf("; to start it again: %s %s/%u/conf%s\n", d->kind->etcd ? "sh" : "redis-server",
-               d->path, d->port[i], is_sentinel(d, i) ? " --sentinel" : "");
+        printf("; to start it again: %s %s/%u/conf%s\n", demo->kind->etcd ? "sh" : "redis-server",
+               demo->path, demo->port[i], is_sentinel(demo, i) ? " --sentinel" : "");
 }
 
-static int show(demo *d) {
+static int show(demo *demo) {
     char url[256], room[16];
     int there = 0;
-    if (d->dir < 0 || !read_notes(d)) {
+    if (demo->dir < 0 || !read_notes(demo)) {
         printf("no demo runs\n");
         return STATUS_NO_DEMO;
     }
-    show_url(d, url);
+    show_url(demo, url);
     printf("%s\n", url);
-    for (int i = 0; i < count_of(d); i++) {
-        const char *role = role_of(d, i, room);
+    for (int i = 0; i < count_of(demo); i++) {
+        const char *role = role_of(demo, i, room);
         there += *role != '\0';
-        show_one(d, i, role);
+        show_one(demo, i, role);
     }
     return there ? 0 : STATUS_NO_DEMO;
 }
 
 int local_demo(const char *beside, const char *what) {
-    demo d = {.dir = -1};
+    demo demo = {.dir = -1};
     const kind *wanted = kind_named(what);
     bool shows = strcmp(what, "status") == 0;
     if (!wanted && !shows && strcmp(what, "stop") != 0)
         return fail(STATUS_USAGE,
                     "local demo: say sentinel, cluster, quorum, etcd, status or stop");
-    int status = enter(&d, beside, wanted != NULL);
+    int status = enter(&demo, beside, wanted != NULL);
     if (!status)
-        status = wanted ? start(&d, wanted) : shows ? show(&d) : stop(&d);
-    if (d.dir >= 0)
-        close(d.dir);
+        status = wanted ? start(&demo, wanted) : shows ? show(&demo) : stop(&demo);
+    if (demo.dir >= 0)
+        close(demo.dir);
     return status;
 }

@@ -56,8 +56,8 @@ static const opt unlock_table[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
-static bool wants_json(const lock_options *o) {
-    return o->json || o->format;
+static bool wants_json(const lock_options *options) {
+    return options->json || options->format;
 }
 
 static int check_ttl(const char *who, int64_t ttl_ms) {
@@ -68,33 +68,33 @@ static int check_ttl(const char *who, int64_t ttl_ms) {
 
 /* ---- lock ----------------------------------------------------------------------------------- */
 
-static json_t *lock_json(const server *s, const char *key, tl_lock *lock, tl_err code,
+static json_t *lock_json(const server *where, const char *key, tl_lock *lock, tl_err code,
                          const tl_lock_info *holder) {
     bool acquired = code == TL_OK;
-    json_t *j = json_pack("{s:o}", "key", js_text(key));
+    json_t *json = json_pack("{s:o}", "key", js_text(key));
 
-    js_set(&j, "protocol", js_text(protocol_name(server_protocol(s))));
-    js_set(&j, "state", js_text(state_of(code)));
-    js_set(&j, "token", js_text(acquired ? tl_lock_token(lock) : NULL));
-    js_set(&j, "fence", acquired ? json_integer((int64_t)tl_lock_fence(lock)) : json_null());
-    js_set(&j, "holder", report_holder(holder));
-    js_set(&j, "remaining_ms",
+    js_set(&json, "protocol", js_text(protocol_name(server_protocol(where))));
+    js_set(&json, "state", js_text(state_of(code)));
+    js_set(&json, "token", js_text(acquired ? tl_lock_token(lock) : NULL));
+    js_set(&json, "fence", acquired ? json_integer((int64_t)tl_lock_fence(lock)) : json_null());
+    js_set(&json, "holder", report_holder(holder));
+    js_set(&json, "remaining_ms",
            js_known(acquired ? tl_lock_remaining_ms(lock)
                     : holder ? holder->remaining_ms
                              : -1));
-    js_set(&j, "waiters", json_null());
-    return j;
+    js_set(&json, "waiters", json_null());
+    return json;
 }
 
 /* The lock is worth nothing to a caller who does not see its token: then it is given back. */
-static int print_lock(const server *s, tl_client *client, const char *key, tl_lock *lock,
-                      const lock_options *o) {
+static int print_lock(const server *where, tl_client *client, const char *key, tl_lock *lock,
+                      const lock_options *options) {
     int failed = 0;
 
-    if (wants_json(o)) {
+    if (wants_json(options)) {
         tl_lock_info info = {.size = sizeof info};
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK;
-        failed = js_line(lock_json(s, key, lock, TL_OK, looked ? &info : NULL), STDOUT_FILENO);
+        failed = js_line(lock_json(where, key, lock, TL_OK, looked ? &info : NULL), STDOUT_FILENO);
     } else {
         printf("%s %llu\n", tl_lock_token(lock), (unsigned long long)tl_lock_fence(lock));
         failed = fflush(stdout);
@@ -106,66 +106,69 @@ static int print_lock(const server *s, tl_client *client, const char *key, tl_lo
     return fail(STATUS_INTERNAL, "lock: standard output: %s; the lock is released", strerror(why));
 }
 
-static int report_not_acquired(const server *s, tl_client *client, const char *key, tl_lock *lock,
-                               const tl_error *err, const lock_options *o) {
+static int report_not_acquired(const server *where, tl_client *client, const char *key,
+                               tl_lock *lock, const tl_error *err, const lock_options *options) {
     tl_lock_info info = {.size = sizeof info};
     bool busy = err->code == TL_EBUSY || err->code == TL_ETIMEDOUT;
 
-    if (wants_json(o) && busy) {
+    if (wants_json(options) && busy) {
         bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.held;
-        json_t *j = lock_json(s, key, lock, err->code, looked ? &info : NULL);
-        (void)js_line(j, STDOUT_FILENO); /* the exit status says the same */
+        json_t *json = lock_json(where, key, lock, err->code, looked ? &info : NULL);
+        (void)js_line(json, STDOUT_FILENO); /* the exit status says the same */
     }
-    return fail_as(s, err);
+    return fail_as(where, err);
 }
 
-static int lock_with(const server *where, tl_client *client, signals *s, const char *key,
-                     const lock_options *o) {
-    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = server_ttl_ms(where, o->ttl_ms),
-                                              .manual_renew = true, .fair = o->fair);
+static int lock_with(const server *where, tl_client *client, signals *signals, const char *key,
+                     const lock_options *options) {
+    tl_lock_options wanted = TL_LOCK_OPTIONS(.ttl_ms = server_ttl_ms(where, options->ttl_ms),
+                                             .manual_renew = true, .fair = options->fair);
     tl_error err = {.code = TL_OK};
     int sig = 0;
     int status;
 
-    tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
+    tl_lock *lock = tl_lock_new(client, key, strlen(key), &wanted, &err);
     if (!lock)
         return fail(status_of(err.code), "%s", err.message);
     tl_err code = nested_holds(where, client, key, &err)
                       ? TL_EBUSY
-                      : signals_acquire(s, lock, o->wait_ms == NOT_GIVEN ? 0 : o->wait_ms, &sig,
+                      : signals_acquire(signals, lock,
+                                        options->wait_ms == NOT_GIVEN ? 0 : options->wait_ms, &sig,
                                         &err);
     if (code == TL_OK)
-        status = print_lock(where, client, key, lock, o);
+        status = print_lock(where, client, key, lock, options);
     else if (code == TL_ECANCELLED)
         status = signals_status(sig);
     else
-        status = report_not_acquired(where, client, key, lock, &err, o);
+        status = report_not_acquired(where, client, key, lock, &err, options);
     tl_lock_free(lock);
     return status;
 }
 
-static int lock_function(const server *s, const void *given, const operands *args) {
-    const lock_options *o = given;
+static int lock_function(const server *where, const void *given, const operands *args) {
+    const lock_options *options = given;
     tl_client *client;
     signals sigs;
 
-    int status = check_ttl("lock", server_ttl_ms(s, o->ttl_ms));
-    status = status ? status : server_care_check("lock", &o->care, server_ttl_ms(s, o->ttl_ms));
+    int status = check_ttl("lock", server_ttl_ms(where, options->ttl_ms));
+    status = status
+                 ? status
+                 : server_care_check("lock", &options->care, server_ttl_ms(where, options->ttl_ms));
     if (status)
         return status;
-    if (o->no_wait && o->wait_ms != NOT_GIVEN)
+    if (options->no_wait && options->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "lock: --wait and --no-wait exclude each other");
-    if (o->fair && (o->wait_ms == NOT_GIVEN || o->wait_ms == 0))
+    if (options->fair && (options->wait_ms == NOT_GIVEN || options->wait_ms == 0))
         return fail(STATUS_USAGE, "lock: --fair is about waiting; say how long: --wait 30s");
-    if (o->fair && server_protocol(s) != TL_TOKEN)
+    if (options->fair && server_protocol(where) != TL_TOKEN)
         return fail(STATUS_USAGE, "lock: --fair needs the token protocol");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    server to = *s;
-    to.care = &o->care;
+    server to = *where;
+    to.care = &options->care;
     status = server_open(&to, "lock", NULL, &client);
     if (status == 0) {
-        status = lock_with(s, client, &sigs, args->word[0], o);
+        status = lock_with(where, client, &sigs, args->word[0], options);
         tl_client_close(client);
     }
     signals_end(&sigs);
@@ -189,12 +192,12 @@ static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, t
     return code;
 }
 
-static int by_token(const server *s, const char *who, char *const *word, int64_t ttl_ms) {
+static int by_token(const server *where, const char *who, char *const *word, int64_t ttl_ms) {
     tl_error err = {.code = TL_OK};
     char shown[KEY_SHOWN];
     tl_client *client;
 
-    int status = server_open(s, who, NULL, &client);
+    int status = server_open(where, who, NULL, &client);
     if (status)
         return status;
     tl_err code = with_token(client, word, ttl_ms, &err);
@@ -203,25 +206,25 @@ static int by_token(const server *s, const char *who, char *const *word, int64_t
     else if (code == TL_ETAKEN)
         status = fail(STATUS_HELD_BY_ANOTHER, "%s: held by another", show_key(shown, word[0]));
     else if (code)
-        status = fail_as(s, &err);
+        status = fail_as(where, &err);
     tl_client_close(client);
     return status;
 }
 
-static int unlock_function(const server *s, const void *given, const operands *args) {
+static int unlock_function(const server *where, const void *given, const operands *args) {
     (void)given;
-    return by_token(s, "unlock", args->word, 0);
+    return by_token(where, "unlock", args->word, 0);
 }
 
-static int extend_function(const server *s, const void *given, const operands *args) {
-    const lock_options *o = given;
+static int extend_function(const server *where, const void *given, const operands *args) {
+    const lock_options *options = given;
 
-    if (o->ttl_ms == SERVER_NO_TTL)
+    if (options->ttl_ms == SERVER_NO_TTL)
         return fail(STATUS_USAGE, "extend: say for how long: --ttl 30s");
-    int status = check_ttl("extend", o->ttl_ms);
-    server to = *s;
-    to.care = &o->care;
-    return status ? status : by_token(&to, "extend", args->word, o->ttl_ms);
+    int status = check_ttl("extend", options->ttl_ms);
+    server to = *where;
+    to.care = &options->care;
+    return status ? status : by_token(&to, "extend", args->word, options->ttl_ms);
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */
@@ -259,30 +262,30 @@ static int check_as_text(const tl_lock_info *info, const report_line *line, cons
 
 static int check_as_json(const char *key, const tl_lock_info *info, const report_line *line,
                          const char *advice) {
-    json_t *j = report_facts(key, strlen(key), info, line);
+    json_t *json = report_facts(key, strlen(key), info, line);
 
-    js_set(&j, "advice", js_text(advice));
-    return js_line(j, STDOUT_FILENO);
+    js_set(&json, "advice", js_text(advice));
+    return js_line(json, STDOUT_FILENO);
 }
 
-static int check_function(const server *s, const void *given, const operands *args) {
-    const lock_options *o = given;
+static int check_function(const server *where, const void *given, const operands *args) {
+    const lock_options *options = given;
     tl_lock_info info = {.size = sizeof info};
     report_line line = {.count = 0};
     const char *key = args->word[0];
     tl_error err;
     tl_client *client;
 
-    int status = server_open(s, "check", NULL, &client);
+    int status = server_open(where, "check", NULL, &client);
     if (status)
         return status;
     tl_err code = tl_client_look_line(client, key, strlen(key), &info, REPORT_LINE, report_in_line,
                                       &line, &err);
-    const char *advice = report_advice(s, &info);
+    const char *advice = report_advice(where, &info);
     if (code)
-        status = fail_as(s, &err);
-    else if (wants_json(o) ? check_as_json(key, &info, &line, advice)
-                           : check_as_text(&info, &line, advice))
+        status = fail_as(where, &err);
+    else if (wants_json(options) ? check_as_json(key, &info, &line, advice)
+                                 : check_as_text(&info, &line, advice))
         status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
     else
         status = info.held ? STATUS_HELD : STATUS_FREE;

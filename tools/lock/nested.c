@@ -127,8 +127,8 @@ static bool next_below(const char **at, const char *key, char below[TL_KEY_MAX +
     return false;
 }
 
-bool nested_holds(const server *s, tl_client *client, const char *key, tl_error *err) {
-    const char *at = server_by_etcd(s) ? getenv(NESTED_NAME) : NULL;
+bool nested_holds(const server *where, tl_client *client, const char *key, tl_error *err) {
+    const char *at = server_by_etcd(where) ? getenv(NESTED_NAME) : NULL;
     char below[TL_KEY_MAX + 1], shown[KEY_SHOWN], shown_below[KEY_SHOWN];
 
     *err = (tl_error){.code = TL_EBUSY};

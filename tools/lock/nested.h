@@ -21,6 +21,6 @@ char *nested_value(const char *key, const char *token, uint64_t fence);
 /** Is the lock held, at this moment, by a run around this process, or on etcd one below its name? Who waits for it would wait for
  *  itself. Then *err says so. Asks the server only where the environment names the key; false also
  *  when it doesn't answer. */
-bool nested_holds(const server *s, tl_client *client, const char *key, tl_error *err);
+bool nested_holds(const server *where, tl_client *client, const char *key, tl_error *err);
 
 #endif

@@ -71,7 +71,7 @@ static const opt options[] = {
 
 /* All of a run, and what the present round of it has come to. */
 typedef struct {
-    const run_options *o;
+    const run_options *options;
     const server *server;
     const char *key;
     char shown[KEY_SHOWN];
@@ -95,169 +95,171 @@ typedef struct {
 
 /* ---- one round ------------------------------------------------------------------------------ */
 
-static int64_t wait_limit(const run_options *o) {
-    if (o->no_wait)
+static int64_t wait_limit(const run_options *options) {
+    if (options->no_wait)
         return 0;
-    return o->wait_ms == NOT_GIVEN ? TL_FOREVER : o->wait_ms;
+    return options->wait_ms == NOT_GIVEN ? TL_FOREVER : options->wait_ms;
 }
 
-static bool acquire(run *r) {
+static bool acquire(run *run) {
     char took[DURATION_SHOWN];
     int64_t start = moment_ms();
 
-    if (nested_holds(r->server, r->client, r->key, &r->err))
-        r->result = TL_EBUSY;
+    if (nested_holds(run->server, run->client, run->key, &run->err))
+        run->result = TL_EBUSY;
     else
-        r->result = signals_acquire(&r->signals, r->lock, wait_limit(r->o), &r->cancelled_by,
-                                    &r->err);
-    r->waited_ms = moment_ms() - start;
-    if (r->result == TL_OK && r->o->verbose)
-        say_if_free("%s: acquired (fence %llu) after %s", r->shown,
-                    (unsigned long long)tl_lock_fence(r->lock), show_ms(took, r->waited_ms));
-    return r->result == TL_OK;
+        run->result = signals_acquire(&run->signals, run->lock, wait_limit(run->options),
+                                      &run->cancelled_by, &run->err);
+    run->waited_ms = moment_ms() - start;
+    if (run->result == TL_OK && run->options->verbose)
+        say_if_free("%s: acquired (fence %llu) after %s", run->shown,
+                    (unsigned long long)tl_lock_fence(run->lock), show_ms(took, run->waited_ms));
+    return run->result == TL_OK;
 }
 
-static void not_acquired(run *r, tl_err before) {
-    bool conflict = r->result == TL_EBUSY || r->result == TL_ETIMEDOUT;
+static void not_acquired(run *run, tl_err before) {
+    bool conflict = run->result == TL_EBUSY || run->result == TL_ETIMEDOUT;
 
-    r->status = conflict ? r->o->conflict_exit_code : status_of(r->result);
-    if (r->result == TL_ECANCELLED) {
-        r->status = signals_status(r->cancelled_by);
-        r->stop = true;
-    } else if (conflict && r->o->conflict_exit_code == 0 && !r->o->verbose) {
+    run->status = conflict ? run->options->conflict_exit_code : status_of(run->result);
+    if (run->result == TL_ECANCELLED) {
+        run->status = signals_status(run->cancelled_by);
+        run->stop = true;
+    } else if (conflict && run->options->conflict_exit_code == 0 && !run->options->verbose) {
         /* The caller has said that this is no error. */
     } else if (conflict) {
-        say("%s; see: tidelock check %s", r->err.message, r->shown);
-    } else if (r->result != before) { /* an outage is reported once */
-        (void)fail_as(r->server, &r->err);
+        say("%s; see: tidelock check %s", run->err.message, run->shown);
+    } else if (run->result != before) { /* an outage is reported once */
+        (void)fail_as(run->server, &run->err);
     }
-    if (conflict || r->status == STATUS_USAGE || r->status == STATUS_REFUSED)
-        r->stop = true;
+    if (conflict || run->status == STATUS_USAGE || run->status == STATUS_REFUSED)
+        run->stop = true;
 }
 
 /* The command is started, if the lock still lives: we may have been stopped since it was had. What is
  * wrong is said once the lock is released: stderr may keep us waiting. */
-static bool start(run *r, char **env) {
+static bool start(run *run, char **env) {
     int64_t now = moment_ms();
 
-    r->started = now;
-    r->watch = (watch){
-        .signals = &r->signals,
-        .lock = r->lock,
-        .news = &r->news,
-        .timer = r->timer,
-        .key = r->shown,
-        .verbose = r->o->verbose > 0,
-        .guard = guard_begin((on_lost_mode)r->o->on_lost, r->o->ttl_ms,
-                             tl_lock_remaining_ms(r->lock), r->o->max_hold_ms, now),
+    run->started = now;
+    run->watch = (watch){
+        .signals = &run->signals,
+        .lock = run->lock,
+        .news = &run->news,
+        .timer = run->timer,
+        .key = run->shown,
+        .verbose = run->options->verbose > 0,
+        .guard = guard_begin((on_lost_mode)run->options->on_lost, run->options->ttl_ms,
+                             tl_lock_remaining_ms(run->lock), run->options->max_hold_ms, now),
     };
-    if (tl_lock_state(r->lock) == TL_LOST) {
-        r->result = TL_ELOST;
-        r->status = STATUS_LOST;
+    if (tl_lock_state(run->lock) == TL_LOST) {
+        run->result = TL_ELOST;
+        run->status = STATUS_LOST;
         return false;
     }
     const supervisor_plan plan = {
-        .signals = &r->signals,
-        .argv = r->argv,
+        .signals = &run->signals,
+        .argv = run->argv,
         .env = env,
-        .new_session = r->o->new_session,
-        .until_ms = r->o->on_lost == ON_LOST_CONTINUE
+        .new_session = run->options->new_session,
+        .until_ms = run->options->on_lost == ON_LOST_CONTINUE
                         ? INT64_MAX
-                        : now + tl_lock_remaining_ms(r->lock) - r->watch.guard.kill_lead_ms / 2,
+                        : now + tl_lock_remaining_ms(run->lock) - run->watch.guard.kill_lead_ms / 2,
     };
     errno = ENOMEM;
-    if (env && child_start(&r->watch.child, &plan) == 0)
+    if (env && child_start(&run->watch.child, &plan) == 0)
         return true;
-    r->why = errno;
-    r->result = TL_ENOMEM;
-    r->status = STATUS_INTERNAL;
+    run->why = errno;
+    run->result = TL_ENOMEM;
+    run->status = STATUS_INTERNAL;
     return false;
 }
 
 /* Of a lock that is over before anybody has told why: the server refuses the release for the reason for which it refuses
  * renewals, while the first of these may have failed only since the connection was lost. */
-static void note_refusal(run *r, tl_err code) {
-    char *trouble = r->watch.trouble, *cause = strstr(trouble, ": ");
+static void note_refusal(run *run, tl_err code) {
+    char *trouble = run->watch.trouble, *cause = strstr(trouble, ": ");
     size_t len = strlen(trouble);
-    bool known = cause && strstr(r->err.message, cause + 2);
+    bool known = cause && strstr(run->err.message, cause + 2);
 
     if ((code == TL_EDENIED || code == TL_EUNAVAILABLE || code == TL_ESERVER ||
          code == TL_EUNSUPPORTED) &&
         !known)
-        (void)snprintf(trouble + len, sizeof r->watch.trouble - len, "%s%s", len ? "; " : "",
-                       r->err.message);
+        (void)snprintf(trouble + len, sizeof run->watch.trouble - len, "%s%s", len ? "; " : "",
+                       run->err.message);
 }
 
-static void not_started(const run *r) {
-    if (r->result == TL_ELOST)
-        say("%s: the lock was lost before the command began", r->shown);
+static void not_started(const run *run) {
+    if (run->result == TL_ELOST)
+        say("%s: the lock was lost before the command began", run->shown);
     else
-        say("start a process: %s", strerror(r->why));
+        say("start a process: %s", strerror(run->why));
 }
 
-static void release(run *r) {
-    bool lost = r->watch.guard.for_loss || tl_lock_state(r->lock) == TL_LOST;
-    tl_err code = tl_lock_release(r->lock, &r->err);
+static void release(run *run) {
+    bool lost = run->watch.guard.for_loss || tl_lock_state(run->lock) == TL_LOST;
+    tl_err code = tl_lock_release(run->lock, &run->err);
 
-    watch_last_news(&r->watch);
+    watch_last_news(&run->watch);
     if (lost)
-        note_refusal(r, code);
+        note_refusal(run, code);
     if (lost || code == TL_EEXPIRED || code == TL_ETAKEN || code == TL_ELOST)
-        r->result = TL_ELOST;
+        run->result = TL_ELOST;
     else if (code != TL_OK)
-        say("%s: the release is not confirmed, it expires by itself: %s", r->shown, r->err.message);
-    else if (r->o->verbose)
-        say("%s: released", r->shown);
+        say("%s: the release is not confirmed, it expires by itself: %s", run->shown,
+            run->err.message);
+    else if (run->options->verbose)
+        say("%s: released", run->shown);
 }
 
 /* Ctrl-C means --forever too, also where only a command with the terminal for itself has seen it. */
-static bool interrupted(const child *c) {
-    int status = c->seen.exit_status;
+static bool interrupted(const child *child) {
+    int status = child->seen.exit_status;
 
-    return c->in_front && (status == STATUS_SIGNAL + SIGINT || status == STATUS_SIGNAL + SIGQUIT);
+    return child->in_front &&
+           (status == STATUS_SIGNAL + SIGINT || status == STATUS_SIGNAL + SIGQUIT);
 }
 
 /* The messages that everybody gets, and the exit status. */
-static void conclude(run *r) {
-    const watch *w = &r->watch;
-    const supervisor_report *c = &w->child.seen;
+static void conclude(run *run) {
+    const watch *watch = &run->watch;
+    const supervisor_report *report = &watch->child.seen;
 
-    r->status = c->ended_by ? signals_status(c->ended_by) : c->exit_status;
-    if (c->no_process) {
-        r->result = TL_ENOMEM;
-        r->status = fail(STATUS_INTERNAL, "start a process: %s", strerror(c->start_failed));
-    } else if (c->start_failed) {
-        say("%.200s: %s", r->argv[0], strerror(c->start_failed));
-        r->stop = true;
-    } else if (r->result == TL_ELOST) {
-        r->status = STATUS_LOST;
-        say("%s: the lock %s%s%s%s", r->shown,
-            w->guard.for_loss ? "could not be kept, so the command was ended"
-                              : "was lost while the command ran",
-            w->trouble[0] ? " (" : "", w->trouble, w->trouble[0] ? ")" : "");
-    } else if (w->guard.term_sent) {
-        say("%s: --max-hold has passed; the command was ended", r->shown);
+    run->status = report->ended_by ? signals_status(report->ended_by) : report->exit_status;
+    if (report->no_process) {
+        run->result = TL_ENOMEM;
+        run->status = fail(STATUS_INTERNAL, "start a process: %s", strerror(report->start_failed));
+    } else if (report->start_failed) {
+        say("%.200s: %s", run->argv[0], strerror(report->start_failed));
+        run->stop = true;
+    } else if (run->result == TL_ELOST) {
+        run->status = STATUS_LOST;
+        say("%s: the lock %s%s%s%s", run->shown,
+            watch->guard.for_loss ? "could not be kept, so the command was ended"
+                                  : "was lost while the command ran",
+            watch->trouble[0] ? " (" : "", watch->trouble, watch->trouble[0] ? ")" : "");
+    } else if (watch->guard.term_sent) {
+        say("%s: --max-hold has passed; the command was ended", run->shown);
     }
-    if (r->o->verbose)
-        say("%s: the command ended with status %d", r->shown, c->exit_status);
-    if (w->end_asked)
-        r->stop = true;
+    if (run->options->verbose)
+        say("%s: the command ended with status %d", run->shown, report->exit_status);
+    if (watch->end_asked)
+        run->stop = true;
 }
 
-static void run_command(run *r) {
-    char **env = childenv_make(r->key, tl_lock_token(r->lock), tl_lock_fence(r->lock),
-                               r->o->ttl_ms);
+static void run_command(run *run) {
+    char **env = childenv_make(run->key, tl_lock_token(run->lock), tl_lock_fence(run->lock),
+                               run->options->ttl_ms);
 
-    if (start(r, env)) {
-        watch_command(&r->watch);
-        r->stop = interrupted(&r->watch.child);
-        child_close(&r->watch.child);
-        r->held_ms = moment_ms() - r->started;
-        release(r);
-        conclude(r);
+    if (start(run, env)) {
+        watch_command(&run->watch);
+        run->stop = interrupted(&run->watch.child);
+        child_close(&run->watch.child);
+        run->held_ms = moment_ms() - run->started;
+        release(run);
+        conclude(run);
     } else {
-        (void)tl_lock_release(r->lock, NULL);
-        not_started(r);
+        (void)tl_lock_release(run->lock, NULL);
+        not_started(run);
     }
     childenv_free(env);
 }
@@ -265,96 +267,100 @@ static void run_command(run *r) {
 /* ---- for monitoring -------------------------------------------------------------------------- */
 
 /* The lock is given back by now, and the status is the run's own, whatever becomes of the file. */
-static void write_metrics(const run *r) {
-    const run_ending ending = {.key = r->key,
-                               .state = r->result == TL_OK ? "free" : state_of(r->result),
-                               .exit_status = r->status,
-                               .waited_ms = r->waited_ms,
-                               .held_ms = r->held_ms,
+static void write_metrics(const run *run) {
+    const run_ending ending = {.key = run->key,
+                               .state = run->result == TL_OK ? "free" : state_of(run->result),
+                               .exit_status = run->status,
+                               .waited_ms = run->waited_ms,
+                               .held_ms = run->held_ms,
                                .ended_us = moment_wall_us(),
-                               .client = r->client};
-    (void)run_metrics_write(r->o->metrics, &ending);
+                               .client = run->client};
+    (void)run_metrics_write(run->options->metrics, &ending);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 /* Why the lock was not acquired, or was lost; NULL: neither. */
-static const char *error_message(const run *r, bool acquired) {
+static const char *error_message(const run *run, bool acquired) {
     if (acquired)
-        return r->result == TL_ELOST && r->watch.trouble[0] ? r->watch.trouble : NULL;
-    return r->result == TL_ECANCELLED ? NULL : r->err.message;
+        return run->result == TL_ELOST && run->watch.trouble[0] ? run->watch.trouble : NULL;
+    return run->result == TL_ECANCELLED ? NULL : run->err.message;
 }
 
-static void write_json(run *r) {
+static void write_json(run *run) {
     tl_lock_info info = {.size = sizeof info};
-    bool acquired = r->held_ms >= 0;
-    bool busy = r->result == TL_EBUSY || r->result == TL_ETIMEDOUT;
-    bool looked = busy && tl_client_look(r->client, r->key, strlen(r->key), &info, NULL) == TL_OK;
-    json_t *j = json_pack("{s:o}", "key", js_text(r->key));
+    bool acquired = run->held_ms >= 0;
+    bool busy = run->result == TL_EBUSY || run->result == TL_ETIMEDOUT;
+    bool looked = busy &&
+                  tl_client_look(run->client, run->key, strlen(run->key), &info, NULL) == TL_OK;
+    json_t *json = json_pack("{s:o}", "key", js_text(run->key));
 
-    js_set(&j, "protocol", js_text(protocol_name(server_protocol(r->server))));
-    js_set(&j, "state", js_text(r->result == TL_OK ? "free" : state_of(r->result)));
-    js_set(&j, "token", js_text(acquired ? tl_lock_token(r->lock) : NULL));
-    js_set(&j, "fence", acquired ? json_integer((int64_t)tl_lock_fence(r->lock)) : json_null());
-    js_set(&j, "holder", report_holder(looked ? &info : NULL));
-    js_set(&j, "remaining_ms", js_known(looked && info.held ? info.remaining_ms : -1));
-    js_set(&j, "waiters", json_null());
-    js_set(&j, "waited_ms", json_integer(r->waited_ms));
-    js_set(&j, "held_ms", js_known(r->held_ms));
-    js_set(&j, "exit_status", json_integer(r->status));
-    js_set(&j, "signal",
-           js_known(acquired && r->watch.child.seen.ended_by ? r->watch.child.seen.ended_by : -1));
-    js_set(&j, "error", js_text(error_message(r, acquired)));
-    if (js_line(j, r->o->json_fd))
+    js_set(&json, "protocol", js_text(protocol_name(server_protocol(run->server))));
+    js_set(&json, "state", js_text(run->result == TL_OK ? "free" : state_of(run->result)));
+    js_set(&json, "token", js_text(acquired ? tl_lock_token(run->lock) : NULL));
+    js_set(&json, "fence",
+           acquired ? json_integer((int64_t)tl_lock_fence(run->lock)) : json_null());
+    js_set(&json, "holder", report_holder(looked ? &info : NULL));
+    js_set(&json, "remaining_ms", js_known(looked && info.held ? info.remaining_ms : -1));
+    js_set(&json, "waiters", json_null());
+    js_set(&json, "waited_ms", json_integer(run->waited_ms));
+    js_set(&json, "held_ms", js_known(run->held_ms));
+    js_set(&json, "exit_status", json_integer(run->status));
+    js_set(
+        &json, "signal",
+        js_known(acquired && run->watch.child.seen.ended_by ? run->watch.child.seen.ended_by : -1));
+    js_set(&json, "error", js_text(error_message(run, acquired)));
+    if (js_line(json, run->options->json_fd))
         say("--json-fd: %s", strerror(errno));
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static void one_round(run *r) {
-    tl_err before = r->result;
+static void one_round(run *run) {
+    tl_err before = run->result;
 
-    r->held_ms = -1;
-    r->cancelled_by = 0;
-    news_clear(&r->news);
-    if (acquire(r))
-        run_command(r);
+    run->held_ms = -1;
+    run->cancelled_by = 0;
+    news_clear(&run->news);
+    if (acquire(run))
+        run_command(run);
     else
-        not_acquired(r, before);
-    if (r->o->json_fd != NOT_GIVEN)
-        write_json(r);
-    if (r->o->metrics)
-        write_metrics(r);
+        not_acquired(run, before);
+    if (run->options->json_fd != NOT_GIVEN)
+        write_json(run);
+    if (run->options->metrics)
+        write_metrics(run);
 }
 
 /* Until it is time for the next round; a signal ends the run. */
-static void pause_between(run *r) {
-    int64_t since = r->held_ms >= 0 ? moment_ms() - r->started : 0;
+static void pause_between(run *run) {
+    int64_t since = run->held_ms >= 0 ? moment_ms() - run->started : 0;
 
     if (since >= RESTART_MS)
         since = RESTART_MS;
-    int sig = signals_pause(&r->signals, RESTART_MS - since);
+    int sig = signals_pause(&run->signals, RESTART_MS - since);
     if (sig) {
-        r->status = signals_status(sig);
-        r->stop = true;
+        run->status = signals_status(sig);
+        run->stop = true;
     }
 }
 
-static int rounds(run *r) {
-    tl_lock_options lock_options = TL_LOCK_OPTIONS(.ttl_ms = r->o->ttl_ms, .on_event = news_event,
-                                                   .ctx = &r->news, .fair = r->o->fair);
+static int rounds(run *run) {
+    tl_lock_options lock_options = TL_LOCK_OPTIONS(.ttl_ms = run->options->ttl_ms,
+                                                   .on_event = news_event, .ctx = &run->news,
+                                                   .fair = run->options->fair);
 
-    r->lock = tl_lock_new(r->client, r->key, strlen(r->key), &lock_options, &r->err);
-    if (!r->lock)
-        return fail(status_of(r->err.code), "%s", r->err.message);
-    one_round(r);
-    while (r->o->forever && !r->stop) {
-        pause_between(r);
-        if (!r->stop)
-            one_round(r);
+    run->lock = tl_lock_new(run->client, run->key, strlen(run->key), &lock_options, &run->err);
+    if (!run->lock)
+        return fail(status_of(run->err.code), "%s", run->err.message);
+    one_round(run);
+    while (run->options->forever && !run->stop) {
+        pause_between(run);
+        if (!run->stop)
+            one_round(run);
     }
-    tl_lock_free(r->lock);
-    return r->status;
+    tl_lock_free(run->lock);
+    return run->status;
 }
 
 /* The name that others see: the command's, without its directory. */
@@ -364,74 +370,79 @@ static const char *service_name(const char *argv0) {
     return slash && slash[1] ? slash + 1 : argv0;
 }
 
-static int begin(run *r, const server *s) {
-    if (signals_begin(&r->signals) || news_begin(&r->news) || (r->timer = moment_timer()) < 0)
+static int begin(run *run, const server *where) {
+    if (signals_begin(&run->signals) || news_begin(&run->news) || (run->timer = moment_timer()) < 0)
         return fail(STATUS_INTERNAL, "no descriptors are left: %s", strerror(errno));
-    const char *name = r->o->name ? r->o->name : service_name(r->argv[0]);
-    server to = *s;
-    to.trace = r->o->verbose > 1;
-    to.care = &r->o->care;
-    int status = server_open(&to, "run", name, &r->client);
+    const char *name = run->options->name ? run->options->name : service_name(run->argv[0]);
+    server to = *where;
+    to.trace = run->options->verbose > 1;
+    to.care = &run->options->care;
+    int status = server_open(&to, "run", name, &run->client);
     if (status)
         return status;
-    status = rounds(r);
-    tl_client_close(r->client);
+    status = rounds(run);
+    tl_client_close(run->client);
     return status;
 }
 
 /* The command must not inherit the descriptor; 0, 1 and 2 are its own, so a copy is taken. */
-static int prepare_json_fd(run_options *o) {
-    if (o->json_fd == NOT_GIVEN)
-        return o->json || o->format ? fail(STATUS_USAGE, "run: say where the JSON goes, apart from "
-                                                         "the command's output: --json-fd 3 3>FILE")
-                                    : 0;
-    int mode = fcntl(o->json_fd, F_GETFL);
+static int prepare_json_fd(run_options *options) {
+    if (options->json_fd == NOT_GIVEN)
+        return options->json || options->format
+                   ? fail(STATUS_USAGE, "run: say where the JSON goes, apart from "
+                                        "the command's output: --json-fd 3 3>FILE")
+                   : 0;
+    int mode = fcntl(options->json_fd, F_GETFL);
     if (mode < 0 || (mode & O_ACCMODE) == O_RDONLY)
         return fail(STATUS_USAGE, "run: --json-fd %d is not open for writing: --json-fd 3 3>FILE",
-                    o->json_fd);
-    if (o->json_fd <= STDERR_FILENO)
-        o->json_fd = fcntl(o->json_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+                    options->json_fd);
+    if (options->json_fd <= STDERR_FILENO)
+        options->json_fd = fcntl(options->json_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     else
-        (void)fcntl(o->json_fd, F_SETFD, FD_CLOEXEC);
-    return o->json_fd < 0 ? fail(STATUS_INTERNAL, "--json-fd: %s", strerror(errno)) : 0;
+        (void)fcntl(options->json_fd, F_SETFD, FD_CLOEXEC);
+    return options->json_fd < 0 ? fail(STATUS_INTERNAL, "--json-fd: %s", strerror(errno)) : 0;
 }
 
-static int check_options(const server *s, const run_options *o) {
-    if (o->ttl_ms < TL_TTL_MIN_MS || o->ttl_ms > TL_TTL_MAX_MS)
+static int check_options(const server *where, const run_options *options) {
+    if (options->ttl_ms < TL_TTL_MIN_MS || options->ttl_ms > TL_TTL_MAX_MS)
         return fail(STATUS_USAGE, "run: --ttl: a lifetime is 10ms to 1d");
-    if (o->no_wait && o->wait_ms != NOT_GIVEN)
+    if (options->no_wait && options->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "run: --wait and --no-wait exclude each other");
-    if (o->fair && (o->no_wait || o->wait_ms == 0))
+    if (options->fair && (options->no_wait || options->wait_ms == 0))
         return fail(STATUS_USAGE,
                     "run: --fair: who tries once doesn't wait; leave one of them out");
-    if (o->fair && server_protocol(s) != TL_TOKEN)
+    if (options->fair && server_protocol(where) != TL_TOKEN)
         return fail(STATUS_USAGE, "run: --fair needs the token protocol");
-    if (o->name && !*o->name)
+    if (options->name && !*options->name)
         return fail(STATUS_USAGE, "run: --name: it is empty; leave it out for the command's own");
-    if (o->max_hold_ms == 0)
+    if (options->max_hold_ms == 0)
         return fail(STATUS_USAGE, "run: --max-hold 0 leaves the command no time");
-    int status = server_care_check("run", &o->care, o->ttl_ms);
-    return status || !o->metrics ? status : outfile_check("run: --metrics", o->metrics);
+    int status = server_care_check("run", &options->care, options->ttl_ms);
+    return status || !options->metrics ? status : outfile_check("run: --metrics", options->metrics);
 }
 
-static int run_function(const server *s, const void *given, const operands *args) {
-    run_options o = *(const run_options *)given;
-    run r = {.o = &o, .server = s, .key = args->word[0], .argv = args->command, .timer = -1};
+static int run_function(const server *where, const void *given, const operands *args) {
+    run_options options = *(const run_options *)given;
+    run run = {.options = &options,
+               .server = where,
+               .key = args->word[0],
+               .argv = args->command,
+               .timer = -1};
 
-    o.ttl_ms = server_ttl_ms(s, o.ttl_ms);
-    r.signals.fd = r.news.fd = -1;
-    int status = check_options(s, &o);
+    options.ttl_ms = server_ttl_ms(where, options.ttl_ms);
+    run.signals.fd = run.news.fd = -1;
+    int status = check_options(where, &options);
     if (status == 0)
-        status = prepare_json_fd(&o);
+        status = prepare_json_fd(&options);
     if (status)
         return status;
-    (void)show_key(r.shown, r.key);
-    status = begin(&r, s);
-    if (r.timer >= 0)
-        close(r.timer);
-    news_end(&r.news);
-    if (r.signals.fd >= 0)
-        signals_end(&r.signals);
+    (void)show_key(run.shown, run.key);
+    status = begin(&run, where);
+    if (run.timer >= 0)
+        close(run.timer);
+    news_end(&run.news);
+    if (run.signals.fd >= 0)
+        signals_end(&run.signals);
     return status;
 }
 

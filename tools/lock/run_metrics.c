@@ -37,11 +37,11 @@ static bool read_success(const char *line, const char *begin, int64_t *ret_us) {
 static char *success_line(const char *key) {
     char *text = NULL, *space;
     size_t len = 0;
-    metrics m = {.out = open_memstream(&text, &len), .label = {{"key", key}}};
-    if (!m.out)
+    metrics metrics = {.out = open_memstream(&text, &len), .label = {{"key", key}}};
+    if (!metrics.out)
         return NULL;
-    metrics_int(&m, SUCCESS, NULL, 0);
-    if (fclose(m.out) != 0) {
+    metrics_int(&metrics, SUCCESS, NULL, 0);
+    if (fclose(metrics.out) != 0) {
         free(text);
         return NULL;
     }
@@ -65,44 +65,45 @@ static int64_t former_success(const char *path, const char *key) {
     return us;
 }
 
-static void put_state(const metrics *m, const run_ending *e) {
-    const metrics_label state = {"state", e->state};
-    metrics_head(m, "run_state", "gauge", "1 at the state that the last run ended in.");
-    metrics_int(m, "run_state", &state, 1);
-    metrics_head(m, "run_exit_status", "gauge", "Exit status of the last run.");
-    metrics_int(m, "run_exit_status", NULL, e->exit_status);
+static void put_state(const metrics *metrics, const run_ending *ending) {
+    const metrics_label state = {"state", ending->state};
+    metrics_head(metrics, "run_state", "gauge", "1 at the state that the last run ended in.");
+    metrics_int(metrics, "run_state", &state, 1);
+    metrics_head(metrics, "run_exit_status", "gauge", "Exit status of the last run.");
+    metrics_int(metrics, "run_exit_status", NULL, ending->exit_status);
 }
 
-static void put_times(const metrics *m, const writing *w) {
-    const run_ending *e = w->ending;
-    metrics_head(m, "run_end_timestamp_seconds", "gauge", "When the last run ended.");
-    metrics_seconds(m, "run_end_timestamp_seconds", NULL, e->ended_us);
-    if (w->success_us > 0) {
-        metrics_head(m, SUCCESS, "gauge",
+static void put_times(const metrics *metrics, const writing *writing) {
+    const run_ending *ending = writing->ending;
+    metrics_head(metrics, "run_end_timestamp_seconds", "gauge", "When the last run ended.");
+    metrics_seconds(metrics, "run_end_timestamp_seconds", NULL, ending->ended_us);
+    if (writing->success_us > 0) {
+        metrics_head(metrics, SUCCESS, "gauge",
                      "When a run ended last that had the lock all the time, with status 0.");
-        metrics_seconds(m, SUCCESS, NULL, w->success_us);
+        metrics_seconds(metrics, SUCCESS, NULL, writing->success_us);
     }
-    metrics_head(m, "run_waited_seconds", "gauge", "How long the last run waited for the lock.");
-    metrics_seconds(m, "run_waited_seconds", NULL, e->waited_ms * US_PER_MS);
-    if (e->held_ms < 0)
+    metrics_head(metrics, "run_waited_seconds", "gauge",
+                 "How long the last run waited for the lock.");
+    metrics_seconds(metrics, "run_waited_seconds", NULL, ending->waited_ms * US_PER_MS);
+    if (ending->held_ms < 0)
         return;
-    metrics_head(m, "run_held_seconds", "gauge",
+    metrics_head(metrics, "run_held_seconds", "gauge",
                  "How long the command of the last run had the lock.");
-    metrics_seconds(m, "run_held_seconds", NULL, e->held_ms * US_PER_MS);
+    metrics_seconds(metrics, "run_held_seconds", NULL, ending->held_ms * US_PER_MS);
 }
 
 static void put(const void *ctx, FILE *out) {
-    const writing *w = ctx;
-    const metrics m = {.out = out, .label = {{"key", w->ending->key}}};
-    put_state(&m, w->ending);
-    put_times(&m, w);
-    metrics_client(&m, &w->stats);
+    const writing *writing = ctx;
+    const metrics metrics = {.out = out, .label = {{"key", writing->ending->key}}};
+    put_state(&metrics, writing->ending);
+    put_times(&metrics, writing);
+    metrics_client(&metrics, &writing->stats);
 }
 
-int run_metrics_write(const char *path, const run_ending *e) {
-    writing w = {.ending = e, .stats = {.size = sizeof w.stats}};
-    bool well = e->exit_status == 0 && e->held_ms >= 0;
-    (void)tl_client_stats(e->client, &w.stats, NULL); /* it can't fail here */
-    w.success_us = well ? e->ended_us : former_success(path, e->key);
-    return outfile_replace("run: --metrics", path, put, &w);
+int run_metrics_write(const char *path, const run_ending *ending) {
+    writing writing = {.ending = ending, .stats = {.size = sizeof writing.stats}};
+    bool well = ending->exit_status == 0 && ending->held_ms >= 0;
+    (void)tl_client_stats(ending->client, &writing.stats, NULL); /* it can't fail here */
+    writing.success_us = well ? ending->ended_us : former_success(path, ending->key);
+    return outfile_replace("run: --metrics", path, put, &writing);
 }

@@ -50,48 +50,50 @@ static void become(const supervisor_plan *plan, pid_t parent, int report) {
     _exit(why == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
 }
 
-static void begin_command(supervisor *s, const supervisor_plan *plan, const int failure[2]) {
-    s->command = fork();
-    if (s->command == 0)
-        become(plan, s->self, failure[1]);
-    s->report.pid = s->command;
-    if (s->command < 0)
-        s->report = (supervisor_report){
+static void begin_command(supervisor *supervisor, const supervisor_plan *plan,
+                          const int failure[2]) {
+    supervisor->command = fork();
+    if (supervisor->command == 0)
+        become(plan, supervisor->self, failure[1]);
+    supervisor->report.pid = supervisor->command;
+    if (supervisor->command < 0)
+        supervisor->report = (supervisor_report){
             .ended = true, .empty = true, .no_process = true, .start_failed = errno};
 }
 
-static void note_end(supervisor *s, const siginfo_t *info) {
-    supervisor_report *r = &s->report;
+static void note_end(supervisor *supervisor, const siginfo_t *info) {
+    supervisor_report *report = &supervisor->report;
 
-    r->ended = true;
-    r->stopped_by = 0;
+    report->ended = true;
+    report->stopped_by = 0;
     if (info->si_code != CLD_EXITED)
-        r->ended_by = info->si_status;
-    r->exit_status = info->si_status + (r->ended_by ? STATUS_SIGNAL : 0);
-    if (read(FD_FAILURE, &r->start_failed, sizeof r->start_failed) != sizeof r->start_failed)
-        r->start_failed = 0;
+        report->ended_by = info->si_status;
+    report->exit_status = info->si_status + (report->ended_by ? STATUS_SIGNAL : 0);
+    if (read(FD_FAILURE, &report->start_failed, sizeof report->start_failed) !=
+        sizeof report->start_failed)
+        report->start_failed = 0;
 }
 
 /* What has become of the command, and of orphans that have come to us. */
-static void collect(supervisor *s) {
+static void collect(supervisor *supervisor) {
     siginfo_t info = {.si_pid = 0};
     int failed;
 
     while ((failed = waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG)) == 0 &&
            info.si_pid != 0) {
-        if (info.si_pid == s->command) {
-            s->unsent = true;
+        if (info.si_pid == supervisor->command) {
+            supervisor->unsent = true;
             if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED)
-                s->report.stopped_by = info.si_status;
+                supervisor->report.stopped_by = info.si_status;
             else if (info.si_code == CLD_CONTINUED)
-                s->report.stopped_by = 0;
+                supervisor->report.stopped_by = 0;
             else
-                note_end(s, &info);
+                note_end(supervisor, &info);
         }
         info.si_pid = 0;
     }
-    if (failed && errno == ECHILD && !s->report.empty)
-        s->report.empty = s->unsent = true;
+    if (failed && errno == ECHILD && !supervisor->report.empty)
+        supervisor->report.empty = supervisor->unsent = true;
 }
 
 /* ---- signals ---------------------------------------------------------------------------------- */
@@ -101,76 +103,78 @@ typedef struct {
     pid_t group; /* that alone; 0: all */
 } delivery;
 
-static void deliver(void *ctx, const below_process *p) {
-    const delivery *d = ctx;
+static void deliver(void *ctx, const below_process *process) {
+    const delivery *delivery = ctx;
 
-    if (p->state == 'Z' || (d->group && p->group != d->group))
+    if (process->state == 'Z' || (delivery->group && process->group != delivery->group))
         return;
-    if (d->sig == SIGCONT && p->state != 'T')
+    if (delivery->sig == SIGCONT && process->state != 'T')
         return; /* the shell continues its whole job: one CONT is enough */
-    (void)kill(p->pid, d->sig);
+    (void)kill(process->pid, delivery->sig);
 }
 
-static void send_below(const supervisor *s, delivery d) {
-    if (!below_each(s->self, s->until_ms, deliver, &d) && !s->report.ended)
-        (void)kill(s->command, d.sig);
+static void send_below(const supervisor *supervisor, delivery delivery) {
+    if (!below_each(supervisor->self, supervisor->until_ms, deliver, &delivery) &&
+        !supervisor->report.ended)
+        (void)kill(supervisor->command, delivery.sig);
 }
 
-static void pass_on(const supervisor *s, int sig, bool had_it) {
-    if (s->report.ended)
+static void pass_on(const supervisor *supervisor, int sig, bool had_it) {
+    if (supervisor->report.ended)
         return;
-    pid_t group = getpgid(s->command);
-    if (had_it && group == s->group)
+    pid_t group = getpgid(supervisor->command);
+    if (had_it && group == supervisor->group)
         return;
     /* No shell watches over another group: TSTP and its like have no effect there. */
-    if (group != s->group && signals_role(sig) == SIGNAL_JOB)
+    if (group != supervisor->group && signals_role(sig) == SIGNAL_JOB)
         sig = SIGSTOP;
-    send_below(s, (delivery){.sig = sig, .group = group});
+    send_below(supervisor, (delivery){.sig = sig, .group = group});
 }
 
 /* The command at once, however many processes there are to look at. */
-static void end_now(const supervisor *s, int64_t until_ms, int sig) {
-    pid_t signalled = s->report.ended ? 0 : s->command;
+static void end_now(const supervisor *supervisor, int64_t until_ms, int sig) {
+    pid_t signalled = supervisor->report.ended ? 0 : supervisor->command;
 
     if (signalled)
         (void)kill(signalled, sig);
-    (void)below_end(s->self, until_ms, sig, signalled);
+    (void)below_end(supervisor->self, until_ms, sig, signalled);
 }
 
-static void end_all(supervisor *s, int sig, bool had_it) {
-    s->ending = true;
+static void end_all(supervisor *supervisor, int sig, bool had_it) {
+    supervisor->ending = true;
     if (sig == SIGKILL)
-        s->killing = true; /* the loop does it, again and again */
+        supervisor->killing = true; /* the loop does it, again and again */
     else if (!had_it)
-        end_now(s, s->until_ms, sig);
+        end_now(supervisor, supervisor->until_ms, sig);
 }
 
 /* What an ended command leaves running is on its own, unless it was told to end. */
-static bool is_late(const supervisor *s) {
-    return !s->killing && (!s->report.ended || s->ending) && moment_ms() >= s->until_ms;
+static bool is_late(const supervisor *supervisor) {
+    return !supervisor->killing && (!supervisor->report.ended || supervisor->ending) &&
+           moment_ms() >= supervisor->until_ms;
 }
 
 /* ---- tidelock --------------------------------------------------------------------------------- */
 
-static void obey(supervisor *s, const supervisor_request *r) {
-    switch (r->what) {
-    case ASK_SIGNAL: pass_on(s, r->sig, r->had_it); break;
-    case ASK_ALL: end_all(s, r->sig, r->had_it); break;
-    case ASK_UNTIL: s->until_ms = r->until_ms; break;
+static void obey(supervisor *supervisor, const supervisor_request *request) {
+    switch (request->what) {
+    case ASK_SIGNAL: pass_on(supervisor, request->sig, request->had_it); break;
+    case ASK_ALL: end_all(supervisor, request->sig, request->had_it); break;
+    case ASK_UNTIL: supervisor->until_ms = request->until_ms; break;
     case ASK_LEAVE: _exit(0);
     }
 }
 
-static void read_requests(supervisor *s) {
-    supervisor_request r;
+static void read_requests(supervisor *supervisor) {
+    supervisor_request request;
 
     for (;;) {
-        ssize_t n = recv(FD_LINK, &r, sizeof r, MSG_DONTWAIT);
-        if (n == (ssize_t)sizeof r) {
-            obey(s, &r);
+        ssize_t n = recv(FD_LINK, &request, sizeof request, MSG_DONTWAIT);
+        if (n == (ssize_t)sizeof request) {
+            obey(supervisor, &request);
         } else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
-            s->alone = s->killing = true;
-            s->until_ms = moment_ms() + ORPHANED_MS;
+            supervisor->alone = supervisor->killing = true;
+            supervisor->until_ms = moment_ms() + ORPHANED_MS;
             return;
         } else if (errno == EAGAIN) {
             return;
@@ -178,28 +182,31 @@ static void read_requests(supervisor *s) {
     }
 }
 
-static void send_report(supervisor *s) {
-    if (!s->unsent || s->alone)
+static void send_report(supervisor *supervisor) {
+    if (!supervisor->unsent || supervisor->alone)
         return;
-    ssize_t n = send(FD_LINK, &s->report, sizeof s->report, MSG_DONTWAIT | MSG_NOSIGNAL);
-    s->unsent = n < 0 && (errno == EAGAIN || errno == EINTR);
+    ssize_t n = send(FD_LINK, &supervisor->report, sizeof supervisor->report,
+                     MSG_DONTWAIT | MSG_NOSIGNAL);
+    supervisor->unsent = n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------- */
 
-static void wait_for_something(const supervisor *s) {
-    struct pollfd p[] = {{.fd = s->alone ? -1 : FD_LINK, .events = POLLIN},
+static void wait_for_something(const supervisor *supervisor) {
+    struct pollfd p[] = {{.fd = supervisor->alone ? -1 : FD_LINK, .events = POLLIN},
                          {.fd = FD_TIMER, .events = POLLIN},
                          {.fd = FD_SIGNALS, .events = POLLIN}};
     struct signalfd_siginfo child;
     uint64_t count;
-    int64_t left = s->until_ms == INT64_MAX ? MOMENT_NEVER : s->until_ms - moment_ms();
+    int64_t left = supervisor->until_ms == INT64_MAX ? MOMENT_NEVER
+                                                     : supervisor->until_ms - moment_ms();
 
-    if (s->unsent)
+    if (supervisor->unsent)
         p[0].events |= POLLOUT;
-    if (s->killing && !s->report.empty)
+    if (supervisor->killing && !supervisor->report.empty)
         left = KILL_AGAIN_MS;
-    else if (s->killing || (s->report.ended && !s->ending && !s->alone))
+    else if (supervisor->killing ||
+             (supervisor->report.ended && !supervisor->ending && !supervisor->alone))
         left = MOMENT_NEVER;
     moment_timer_set(FD_TIMER, left < 0 ? 0 : left);
     (void)poll(p, 3, -1);
@@ -209,19 +216,19 @@ static void wait_for_something(const supervisor *s) {
         (void)!read(FD_SIGNALS, &child, sizeof child);
 }
 
-static void serve(supervisor *s) {
+static void serve(supervisor *supervisor) {
     for (;;) {
-        collect(s);
-        if (s->alone && (s->report.empty || moment_ms() >= s->until_ms))
+        collect(supervisor);
+        if (supervisor->alone && (supervisor->report.empty || moment_ms() >= supervisor->until_ms))
             _exit(0);
-        if (is_late(s))
-            s->killing = s->report.expired = s->unsent = true;
-        if (s->killing && !s->report.empty)
-            end_now(s, MOMENT_NEVER, SIGKILL);
-        send_report(s);
-        wait_for_something(s);
-        if (!s->alone)
-            read_requests(s);
+        if (is_late(supervisor))
+            supervisor->killing = supervisor->report.expired = supervisor->unsent = true;
+        if (supervisor->killing && !supervisor->report.empty)
+            end_now(supervisor, MOMENT_NEVER, SIGKILL);
+        send_report(supervisor);
+        wait_for_something(supervisor);
+        if (!supervisor->alone)
+            read_requests(supervisor);
     }
 }
 
@@ -253,7 +260,7 @@ static void rename_self(char **argv) {
 /* Never returns. */
 static void supervise(const supervisor_plan *plan, int link, int timer, const int failure[2]) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
-    supervisor s = {
+    supervisor supervisor = {
         .self = getpid(), .group = getpgrp(), .until_ms = plan->until_ms, .unsent = true};
     sigset_t all;
 
@@ -261,7 +268,7 @@ static void supervise(const supervisor_plan *plan, int link, int timer, const in
     (void)sigprocmask(SIG_BLOCK, &all, NULL);
     (void)sigaction(SIGCHLD, &usual, NULL); /* ends are to be collected */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    begin_command(&s, plan, failure);
+    begin_command(&supervisor, plan, failure);
     (void)setsid();
     rename_self(plan->argv);
     sigemptyset(&all);
@@ -273,7 +280,7 @@ static void supervise(const supervisor_plan *plan, int link, int timer, const in
     if (fd != FD_SIGNALS)
         (void)dup2(fd, FD_SIGNALS);
     close_others();
-    serve(&s);
+    serve(&supervisor);
 }
 
 pid_t supervisor_start(const supervisor_plan *plan, int *ret_link) {

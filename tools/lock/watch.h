@@ -25,12 +25,12 @@ typedef struct {
 } news;
 
 /** Returns 0, or -1 and errno. */
-int news_begin(news *n);
+int news_begin(news *ret);
 /** Forget what was reported of a hold before. */
-void news_clear(news *n);
+void news_clear(news *news);
 /** The library's on_event; ctx is the news. */
 void news_event(tl_lock *lock, const tl_lock_event *event, void *ctx);
-void news_end(news *n);
+void news_end(news *news);
 
 typedef struct {
     signals *signals;
@@ -51,9 +51,9 @@ typedef struct {
 } watch;
 
 /** Stay with the command, which was started, until it has ended. */
-void watch_command(watch *w);
+void watch_command(watch *watch);
 
 /** Take up what has been reported since, as when the release has ended the reports. */
-void watch_last_news(watch *w);
+void watch_last_news(watch *watch);
 
 #endif

@@ -67,16 +67,16 @@ static int written(void) {
     return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
 }
 
-static bool as_json(const migrate_work *w) {
-    return w->o->json || w->o->format;
+static bool as_json(const migrate_work *work) {
+    return work->options->json || work->options->format;
 }
 
-static int clients(migrate_work *w) {
-    if (!as_json(w)) {
-        migrate_show_clients(&w->v, stdout);
+static int clients(migrate_work *work) {
+    if (!as_json(work)) {
+        migrate_show_clients(&work->view, stdout);
         return 0;
     }
-    return migrate_show_line(migrate_clients_json(&w->v));
+    return migrate_show_line(migrate_clients_json(&work->view));
 }
 
 typedef struct {
@@ -84,46 +84,49 @@ typedef struct {
     int count;
 } history;
 
-static void keep(void *ctx, const migrate_change *c) {
-    history *h = ctx;
-    if (h->list && h->count < MIGRATE_LOG_MOST)
-        h->list[h->count++] = *c;
+static void keep(void *ctx, const migrate_change *change) {
+    history *history = ctx;
+    if (history->list && history->count < MIGRATE_LOG_MOST)
+        history->list[history->count++] = *change;
 }
 
-static int show(migrate_work *w, const migrate_locks *locks, const history *h) {
+static int show(migrate_work *work, const migrate_locks *locks, const history *history) {
     migrate_traffic traffic;
     migrate_watch watch;
-    migrate_status s = {.view = &w->v,
-                        .locks = locks,
-                        .traffic = &traffic,
-                        .history = h->list,
-                        .changes = h->count};
+    migrate_status status = {.view = &work->view,
+                             .locks = locks,
+                             .traffic = &traffic,
+                             .history = history->list,
+                             .changes = history->count};
 
-    migrate_watch_begin(&watch, &w->m, "", 0, &traffic);
-    s.calls = watch.base;
-    migrate_judge(&w->v, w->v.reg.phase + 1, locks, NULL, &s.next);
-    migrate_acl_judge(w, w->v.reg.phase, w->v.reg.phase + 1, &s.next);
-    migrate_judge(&w->v, w->v.reg.phase - 1, locks, NULL, &s.back);
-    if (!as_json(w)) {
-        migrate_show_text(&s, stdout);
+    migrate_watch_begin(&watch, &work->migration, "", 0, &traffic);
+    status.calls = watch.base;
+    migrate_judge(&work->view, work->view.reg.phase + 1, locks, NULL, &status.next);
+    migrate_acl_judge(work, work->view.reg.phase, work->view.reg.phase + 1, &status.next);
+    migrate_judge(&work->view, work->view.reg.phase - 1, locks, NULL, &status.back);
+    if (!as_json(work)) {
+        migrate_show_text(&status, stdout);
         return 0;
     }
-    return migrate_show_line(migrate_status_json(&s));
+    return migrate_show_line(migrate_status_json(&status));
 }
 
-static int status(migrate_work *w) {
-    history h = {.list = w->o->history ? calloc(MIGRATE_LOG_MOST, sizeof *h.list) : NULL};
+static int status(migrate_work *work) {
+    history history = {
+        .list = work->options->history ? calloc(MIGRATE_LOG_MOST, sizeof *history.list) : NULL};
     migrate_locks locks = {.whole = false};
-    bool look = w->v.reg.readable;
+    bool look = work->view.reg.readable;
 
-    int result = look ? migrate_look(&w->m, &w->v, w->v.reg.keys, &w->sigs, &locks, &w->sig) : 0;
-    if (result == 0 && w->o->history)
-        result = h.list ? migrate_history(&w->m, keep, &h)
-                        : fail(STATUS_INTERNAL, "migrate status: out of memory");
-    if (result == 0 && !w->sig)
-        result = show(w, look ? &locks : NULL, &h);
-    free(h.list);
-    return result == 0 && w->sig ? signals_status(w->sig) : result;
+    int result = look ? migrate_look(&work->migration, &work->view, work->view.reg.keys,
+                                     &work->sigs, &locks, &work->sig)
+                      : 0;
+    if (result == 0 && work->options->history)
+        result = history.list ? migrate_history(&work->migration, keep, &history)
+                              : fail(STATUS_INTERNAL, "migrate status: out of memory");
+    if (result == 0 && !work->sig)
+        result = show(work, look ? &locks : NULL, &history);
+    free(history.list);
+    return result == 0 && work->sig ? signals_status(work->sig) : result;
 }
 
 /* ---- words ------------------------------------------------------------------------------------ */
@@ -155,24 +158,25 @@ static const struct {
 #define WORDS (sizeof words_known / sizeof *words_known)
 
 /* Which options were given that only some words take. */
-static int check_options(const char *word, unsigned takes, const migrate_options *o) {
+static int check_options(const char *word, unsigned takes, const migrate_options *options) {
     const struct {
         bool given;
         unsigned needs;
         const char *name, *whose;
     } all[] = {
-        {o->keys != NULL, INIT_ONLY | SWEEP_ONLY, "--keys", "init, and sweep of a cluster"},
-        {o->phase != MIGRATE_NOT_GIVEN, INIT_ONLY | MOVES, "--phase", "init, advance and rollback"},
-        {o->lease_ms != MIGRATE_NOT_GIVEN, INIT_ONLY, "--lease", "init"},
-        {o->again, INIT_ONLY, "--again", "init"},
-        {o->watch_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--watch", "advance"},
-        {o->monitor_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--monitor", "advance"},
-        {o->force, STEP_ONLY, "--force", "advance"},
-        {o->wait_ms != MIGRATE_NOT_GIVEN, MOVES, "--wait", "advance and rollback"},
-        {o->yes, ASKS, "--yes", "init, advance and rollback"},
-        {o->dry_run, SWEEP_ONLY, "--dry-run", "sweep"},
-        {o->history, STATUS_ONLY, "--history", "status"},
-        {o->json || o->format, REPORTS, "--json", "status, clients and sweep"},
+        {options->keys != NULL, INIT_ONLY | SWEEP_ONLY, "--keys", "init, and sweep of a cluster"},
+        {options->phase != MIGRATE_NOT_GIVEN, INIT_ONLY | MOVES, "--phase",
+         "init, advance and rollback"},
+        {options->lease_ms != MIGRATE_NOT_GIVEN, INIT_ONLY, "--lease", "init"},
+        {options->again, INIT_ONLY, "--again", "init"},
+        {options->watch_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--watch", "advance"},
+        {options->monitor_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--monitor", "advance"},
+        {options->force, STEP_ONLY, "--force", "advance"},
+        {options->wait_ms != MIGRATE_NOT_GIVEN, MOVES, "--wait", "advance and rollback"},
+        {options->yes, ASKS, "--yes", "init, advance and rollback"},
+        {options->dry_run, SWEEP_ONLY, "--dry-run", "sweep"},
+        {options->history, STATUS_ONLY, "--history", "status"},
+        {options->json || options->format, REPORTS, "--json", "status, clients and sweep"},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -181,92 +185,94 @@ static int check_options(const char *word, unsigned takes, const migrate_options
     return 0;
 }
 
-static int check_waits(const migrate_options *o) {
-    if (o->watch_ms > INT64_C(31) * 86400000 || o->wait_ms > INT64_C(31) * 86400000)
+static int check_waits(const migrate_options *options) {
+    if (options->watch_ms > INT64_C(31) * 86400000 || options->wait_ms > INT64_C(31) * 86400000)
         return fail(STATUS_USAGE, "migrate: --watch and --wait: 31d at most");
-    if (o->watch_ms == 0 && !o->force)
+    if (options->watch_ms == 0 && !options->force)
         return fail(STATUS_USAGE,
                     "migrate advance: --watch 0s looks for no legacy client at all, and "
                     "one that is missed holds locks beside others: say --force too");
-    if (o->force && o->watch_ms != 0)
+    if (options->force && options->watch_ms != 0)
         return fail(STATUS_USAGE, "migrate advance: --force is for --watch 0s alone");
     return 0;
 }
 
-static int check_values(const char *word, unsigned takes, const migrate_options *o) {
-    if (!migrate_name_ok(o->name))
+static int check_values(const char *word, unsigned takes, const migrate_options *options) {
+    if (!migrate_name_ok(options->name))
         return fail(STATUS_USAGE, "migrate: --namespace: 1 to %d letters, digits and any of _ . -",
                     MIGRATE_NAME_MAX);
-    if ((takes & INIT_ONLY) && !o->keys)
+    if ((takes & INIT_ONLY) && !options->keys)
         return fail(STATUS_USAGE,
                     "migrate init: --keys PATTERN is missing: which keys are its locks?");
-    if (o->keys && (!*o->keys || strlen(o->keys) >= MIGRATE_KEYS_SIZE))
+    if (options->keys && (!*options->keys || strlen(options->keys) >= MIGRATE_KEYS_SIZE))
         return fail(STATUS_USAGE, "migrate %s: --keys: 1 to %d bytes", word, MIGRATE_KEYS_SIZE - 1);
-    const char *flaw = o->keys ? tl__glob_flaw(tl__bytes_of(o->keys)) : NULL;
+    const char *flaw = options->keys ? tl__glob_flaw(tl__bytes_of(options->keys)) : NULL;
     if (flaw)
         return fail(STATUS_USAGE, "migrate %s: --keys: the pattern has a %s", word, flaw);
-    if (o->lease_ms != MIGRATE_NOT_GIVEN &&
-        (o->lease_ms < MIGRATE_LEASE_LEAST_MS || o->lease_ms > MIGRATE_LEASE_MOST_MS))
+    if (options->lease_ms != MIGRATE_NOT_GIVEN &&
+        (options->lease_ms < MIGRATE_LEASE_LEAST_MS || options->lease_ms > MIGRATE_LEASE_MOST_MS))
         return fail(STATUS_USAGE, "migrate init: --lease: 1s to 10m");
-    if (check_waits(o))
+    if (check_waits(options))
         return STATUS_USAGE;
-    if ((takes & ASKS) && !o->yes && !isatty(STDIN_FILENO))
+    if ((takes & ASKS) && !options->yes && !isatty(STDIN_FILENO))
         return fail(STATUS_USAGE, "migrate %s: no terminal to ask on: confirm with --yes", word);
     return 0;
 }
 
 /* Which keys a sweep goes through is said once: by the register, or where there is none. */
-static int check_cluster(const char *word, unsigned takes, const migrate_options *o, bool cluster) {
-    if (cluster && (takes & NO_PHASE) && strcmp(o->name, defaults.name) != 0)
+static int check_cluster(const char *word, unsigned takes, const migrate_options *options,
+                         bool cluster) {
+    if (cluster && (takes & NO_PHASE) && strcmp(options->name, defaults.name) != 0)
         return fail(STATUS_USAGE, "migrate %s: --namespace: in a cluster there is none", word);
-    if (cluster && (takes & SWEEP_ONLY) && !o->keys)
+    if (cluster && (takes & SWEEP_ONLY) && !options->keys)
         return fail(STATUS_USAGE,
                     "migrate sweep: --keys PATTERN is missing: in a cluster no register says "
                     "which keys are locks");
-    if (!cluster && (takes & SWEEP_ONLY) && o->keys)
+    if (!cluster && (takes & SWEEP_ONLY) && options->keys)
         return fail(STATUS_USAGE,
                     "migrate sweep: --keys is for a cluster: here the namespace's register has "
                     "the keys");
     return 0;
 }
 
-static int work_on(migrate_work *w, int (*function)(migrate_work *w)) {
-    bool reads = function != migrate_acl && !w->m.by_cluster; /* acl needs no scripts */
-    if (signals_begin(&w->sigs))
+static int work_on(migrate_work *work, int (*function)(migrate_work *w)) {
+    bool reads = function != migrate_acl && !work->migration.by_cluster; /* acl needs no scripts */
+    if (signals_begin(&work->sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    int result = reads ? migrate_read(&w->m, &w->v) : 0;
+    int result = reads ? migrate_read(&work->migration, &work->view) : 0;
     if (result == 0)
-        result = function(w);
+        result = function(work);
     if (result == 0)
         result = written();
-    migrate_view_end(&w->v);
-    signals_end(&w->sigs);
+    migrate_view_end(&work->view);
+    signals_end(&work->sigs);
     return result;
 }
 
-static int migrate_function(const server *s, const void *given, const operands *args) {
-    migrate_work w = {.o = given, .word = args->word[0]};
+static int migrate_function(const server *where, const void *given, const operands *args) {
+    migrate_work work = {.options = given, .word = args->word[0]};
     size_t i = 0;
 
-    while (i < WORDS && strcmp(words_known[i].name, w.word) != 0)
+    while (i < WORDS && strcmp(words_known[i].name, work.word) != 0)
         i++;
     if (i == WORDS)
         return fail(STATUS_USAGE,
                     "migrate: unknown argument %.40s: say init, status, advance, rollback, sweep, "
                     "clients or acl; see: tidelock help migrate",
-                    w.word);
+                    work.word);
     unsigned takes = words_known[i].takes;
-    int result = check_options(w.word, takes, w.o);
+    int result = check_options(work.word, takes, work.options);
     if (result == 0)
-        result = check_values(w.word, takes, w.o);
+        result = check_values(work.word, takes, work.options);
     if (result == 0)
-        result = check_cluster(w.word, takes, w.o, server_by_cluster(s));
+        result = check_cluster(work.word, takes, work.options, server_by_cluster(where));
     if (result == 0)
-        result = migrate_link_open(&w.m, s, w.word, !(takes & NO_PHASE), w.o->name, &w.o->legacy);
+        result = migrate_link_open(&work.migration, where, work.word, !(takes & NO_PHASE),
+                                   work.options->name, &work.options->legacy);
     if (result)
         return result;
-    result = work_on(&w, words_known[i].function);
-    migrate_link_close(&w.m);
+    result = work_on(&work, words_known[i].function);
+    migrate_link_close(&work.migration);
     return result;
 }
 

@@ -21,9 +21,9 @@ typedef struct {
 
 typedef struct {
     const char *word; /**< "advance" and so on, for messages */
-    const migrate_options *o;
-    migrate_link m;
-    migrate_view v;
+    const migrate_options *options;
+    migrate_link migration;
+    migrate_view view;
     signals sigs;
     int sig; /**< the signal that asks to end */
 } migrate_work;
@@ -36,17 +36,17 @@ void migrate_progress(const char *format, ...) __attribute__((format(printf, 1, 
 void migrate_say_wait(const char *word, const char *what, int64_t most_ms);
 
 /** On a terminal, without --yes. Returns 0, or the exit status after a message. */
-int migrate_confirm(const migrate_work *w, const char *question);
+int migrate_confirm(const migrate_work *work, const char *question);
 
 /* The words; each returns the exit status. */
-int migrate_init(migrate_work *w);    /* migrate_init.c */
-int migrate_advance(migrate_work *w); /* migrate_step.c */
-int migrate_rollback(migrate_work *w);
-int migrate_sweep(migrate_work *w); /* migrate_sweep.c */
-int migrate_acl(migrate_work *w);   /* migrate_acl.c */
+int migrate_init(migrate_work *work);    /* migrate_init.c */
+int migrate_advance(migrate_work *work); /* migrate_step.c */
+int migrate_rollback(migrate_work *work);
+int migrate_sweep(migrate_work *work); /* migrate_sweep.c */
+int migrate_acl(migrate_work *work);   /* migrate_acl.c */
 
 /** What ACLs have against going from one phase to another, put behind what is in `ret`: what the master denies legacy
  *  clients, and a server that may become master does not. Asks nothing where no Sentinels are named. */
-void migrate_acl_judge(migrate_work *w, int from, int to, migrate_blockers *ret);
+void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *ret);
 
 #endif

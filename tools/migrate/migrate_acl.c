@@ -58,7 +58,7 @@ static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
 
 /* "user NAME on RULE ..." */
 static bool take_users(void *ctx, const tl_reply *reply) {
-    users *u = ctx;
+    users *users = ctx;
     tl_bytes text;
 
     for (size_t i = 0; i < reply->count; i++) {
@@ -66,11 +66,11 @@ static bool take_users(void *ctx, const tl_reply *reply) {
             return false;
         if (!tl__bytes_eq(next_word(&text), TL_LITERAL("user")))
             continue;
-        if (u->count == USERS_MOST) {
-            u->more++;
+        if (users->count == USERS_MOST) {
+            users->more++;
             continue;
         }
-        user *one = &u->list[u->count++];
+        user *one = &users->list[users->count++];
         tl__bytes_print(one->name, sizeof one->name, next_word(&text));
         one->on = tl__bytes_eq(next_word(&text), TL_LITERAL("on"));
         one->denied = rules_deny(text, "+setnx", "-setnx") &&
@@ -88,29 +88,29 @@ static bool take_verdict(void *ctx, const tl_reply *reply) {
 }
 
 /* From 7.0 on the server can be asked; before, what its rules seem to say stays. */
-static void ask_denied(server_link *l, user *u) {
+static void ask_denied(server_link *link, user *user) {
     static const char *const commands[] = {"SETNX", "GETSET"};
     bool denied = true, both = true;
 
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        const char *const request[] = {"ACL", "DRYRUN", u->name, commands[i], "k", "v", NULL};
-        if (!link_ask(l, request, take_verdict, &denied))
+        const char *const request[] = {"ACL", "DRYRUN", user->name, commands[i], "k", "v", NULL};
+        if (!link_ask(link, request, take_verdict, &denied))
             return;
         both = both && denied;
     }
-    u->denied = both;
+    user->denied = both;
 }
 
-/* False: l->message say why; l->lacks: the server has no ACL. */
-static bool ask_users(server_link *l, users *ret) {
+/* False: link->message says why; link->lacks: the server has no ACL. */
+static bool ask_users(server_link *link, users *ret) {
     static const char *const request[] = {"ACL", "LIST", NULL};
 
     *ret = (users){.count = 0};
-    if (!link_ask(l, request, take_users, ret))
+    if (!link_ask(link, request, take_users, ret))
         return false;
     for (int i = 0; i < ret->count; i++)
         if (ret->list[i].on)
-            ask_denied(l, &ret->list[i]);
+            ask_denied(link, &ret->list[i]);
     return true;
 }
 
@@ -122,31 +122,31 @@ static void show_without_acl(void) {
            "rename-command GETSET \"\"\n");
 }
 
-static void show(const users *u) {
+static void show(const users *users) {
     printf(
         "# Legacy clients lock by SETNX and GETSET; tidelock's need neither (but with --strict).\n"
         "# Whatever else uses them on this server is refused too. Give these to redis-cli:\n");
-    for (int i = 0; i < u->count; i++)
-        if (u->list[i].on && u->list[i].denied)
-            printf("# %s is denied them already\n", u->list[i].name);
-        else if (u->list[i].on)
-            printf("ACL SETUSER %s -setnx -getset\n", u->list[i].name);
-    if (u->more)
-        printf("# and %d more users: see ACL LIST\n", u->more);
+    for (int i = 0; i < users->count; i++)
+        if (users->list[i].on && users->list[i].denied)
+            printf("# %s is denied them already\n", users->list[i].name);
+        else if (users->list[i].on)
+            printf("ACL SETUSER %s -setnx -getset\n", users->list[i].name);
+    if (users->more)
+        printf("# and %d more users: see ACL LIST\n", users->more);
     printf("# To keep that over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
            "# The way back: ACL SETUSER NAME +setnx +getset\n");
 }
 
-/* Returns 0, or the exit status; l->message say why. */
-static int ask_and_show(server_link *l) {
-    users u;
+/* Returns 0, or the exit status; link->message says why. */
+static int ask_and_show(server_link *link) {
+    users users;
 
-    if (ask_users(l, &u)) {
-        show(&u);
+    if (ask_users(link, &users)) {
+        show(&users);
         return 0;
     }
-    if (!l->lacks)
-        return l->status;
+    if (!link->lacks)
+        return link->status;
     show_without_acl();
     return 0;
 }
@@ -154,35 +154,36 @@ static int ask_and_show(server_link *l) {
 /* Another server than the one that the link leads to. */
 static int show_beside(const server_link *like, const char *host, uint16_t port, const char *label,
                        const char *what) {
-    server_link l;
+    server_link link;
 
-    if (!link_open_beside(&l, like, host, port, false))
+    if (!link_open_beside(&link, like, host, port, false))
         return fail(STATUS_INTERNAL, "migrate acl: out of memory");
-    printf("# %s%s:\n", label ? label : l.endpoint.label, what);
-    int status = ask_and_show(&l);
+    printf("# %s%s:\n", label ? label : link.endpoint.label, what);
+    int status = ask_and_show(&link);
     if (status)
-        status = fail(status, "migrate acl: %s: %s", label ? label : l.endpoint.label, l.message);
-    link_close(&l);
+        status = fail(status, "migrate acl: %s: %s", label ? label : link.endpoint.label,
+                      link.message);
+    link_close(&link);
     return status;
 }
 
 /* ---- Sentinels, any of whose servers may be the master by tomorrow ------------------------------ */
 
 /* ACLs are not replicated. */
-static int show_set(migrate_work *w) {
-    const char *label = w->m.link.endpoint.label;
+static int show_set(migrate_work *work) {
+    const char *label = work->migration.link.endpoint.label;
     sentinel_replicas all;
     server_link by;
 
     printf("# %s, the master:\n", label);
-    int worst = ask_and_show(&w->m.link);
+    int worst = ask_and_show(&work->migration.link);
     if (worst)
-        worst = fail(worst, "migrate acl: %s: %s", label, w->m.link.message);
-    int status = link_replicas(&by, w->m.server, &all);
+        worst = fail(worst, "migrate acl: %s: %s", label, work->migration.link.message);
+    int status = link_replicas(&by, work->migration.server, &all);
     if (status)
         return fail(status, "migrate acl: %s", by.message);
     for (unsigned i = 0; i < all.count; i++) {
-        status = show_beside(&w->m.link, all.of[i].host, all.of[i].port, NULL,
+        status = show_beside(&work->migration.link, all.of[i].host, all.of[i].port, NULL,
                              ", a replica, which may become master");
         worst = worst ? worst : status;
     }
@@ -206,89 +207,90 @@ static bool denies_any(const users *all) {
     return false;
 }
 
-static migrate_blocker *add(migrate_blockers *b) {
-    if (b->count < MIGRATE_BLOCKERS)
-        return &b->item[b->count++];
-    b->more++;
+static migrate_blocker *add(migrate_blockers *blockers) {
+    if (blockers->count < MIGRATE_BLOCKERS)
+        return &blockers->item[blockers->count++];
+    blockers->more++;
     return NULL;
 }
 
 static void not_known(const char *who, const char *why, migrate_blockers *ret) {
-    migrate_blocker *b = add(ret);
+    migrate_blocker *blocker = add(ret);
 
-    if (!b)
+    if (!blocker)
         return;
-    *b = (migrate_blocker){.passes = false};
-    (void)snprintf(b->what, sizeof b->what,
+    *blocker = (migrate_blocker){.passes = false};
+    (void)snprintf(blocker->what, sizeof blocker->what,
                    "the master denies SETNX and GETSET to users, and whether others do that may "
                    "become master is not known");
-    (void)snprintf(b->who, sizeof b->who, "%.100s: %.240s", who, why);
+    (void)snprintf(blocker->who, sizeof blocker->who, "%.100s: %.240s", who, why);
     (void)snprintf(
-        b->todo, sizeof b->todo,
+        blocker->todo, sizeof blocker->todo,
         "let it answer; one that is gone for good the Sentinels forget by SENTINEL RESET");
 }
 
 /* One who may use them there, and can't at the master: denied, off, or not known. */
 static void judge_users(const users *master, const users *other, const char *label,
                         migrate_blockers *ret) {
-    migrate_blocker *b = NULL;
+    migrate_blocker *blocker = NULL;
 
     for (int i = 0; i < other->count; i++) {
         const user *there = &other->list[i], *here = find_user(master, there->name);
         if (!there->on || there->denied || (here && here->on && !here->denied))
             continue;
-        if (!b && !(b = add(ret)))
+        if (!blocker && !(blocker = add(ret)))
             return;
-        size_t n = strlen(b->who);
+        size_t n = strlen(blocker->who);
         if (n == 0) {
-            *b = (migrate_blocker){.passes = false};
+            *blocker = (migrate_blocker){.passes = false};
             (void)snprintf(
-                b->what, sizeof b->what,
+                blocker->what, sizeof blocker->what,
                 "SETNX and GETSET are denied at the master, and not at %.100s, which may "
                 "become master: ACLs are not replicated",
                 label);
         }
-        if (n < sizeof b->who / 2)
-            (void)snprintf(b->who + n, sizeof b->who - n, "%s%s", n ? ", " : "user ", there->name);
+        if (n < sizeof blocker->who / 2)
+            (void)snprintf(blocker->who + n, sizeof blocker->who - n, "%s%s", n ? ", " : "user ",
+                           there->name);
     }
-    if (b)
-        (void)snprintf(b->todo, sizeof b->todo,
+    if (blocker)
+        (void)snprintf(blocker->todo, sizeof blocker->todo,
                        "give that server the commands too: tidelock migrate acl");
 }
 
-static void judge_beside(migrate_work *w, const users *master, const char *host, uint16_t port,
+static void judge_beside(migrate_work *work, const users *master, const char *host, uint16_t port,
                          migrate_blockers *ret) {
     users other;
-    server_link l;
+    server_link link;
 
-    if (!link_open_beside(&l, &w->m.link, host, port, false)) {
+    if (!link_open_beside(&link, &work->migration.link, host, port, false)) {
         not_known(host, "out of memory", ret);
         return;
     }
-    if (ask_users(&l, &other))
-        judge_users(master, &other, l.endpoint.label, ret);
+    if (ask_users(&link, &other))
+        judge_users(master, &other, link.endpoint.label, ret);
     else
-        not_known(l.endpoint.label, l.message, ret);
-    link_close(&l);
+        not_known(link.endpoint.label, link.message, ret);
+    link_close(&link);
 }
 
-void migrate_acl_judge(migrate_work *w, int from, int to, migrate_blockers *ret) {
+void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *ret) {
     sentinel_replicas all;
     server_link by;
     users master;
 
-    if (!server_by_sentinels(w->m.server) || !migrate_wants_watch(from, to))
+    if (!server_by_sentinels(work->migration.server) || !migrate_wants_watch(from, to))
         return;
-    if (!ask_users(&w->m.link, &master) || !denies_any(&master))
+    if (!ask_users(&work->migration.link, &master) || !denies_any(&master))
         return;
-    if (link_replicas(&by, w->m.server, &all)) {
+    if (link_replicas(&by, work->migration.server, &all)) {
         not_known("the Sentinels", by.message, ret);
         return;
     }
     if (all.more)
         not_known("the Sentinels", "the master has more replicas than are asked", ret);
     for (unsigned i = 0; i < all.count; i++)
-        judge_beside(w, &master, all.of[i].host, all.of[i].port, ret);
+        judge_beside(work, &master, all.of[i].host, all.of[i].port, ret);
 }
 
 /* ---- a cluster, whose nodes have users of their own each ---------------------------------------- */
@@ -298,11 +300,12 @@ static int show_nodes(const cluster_survey *all, const server_link *like) {
     int worst = 0;
 
     for (unsigned i = 0; i < all->count; i++) {
-        const cluster_node *x = &all->of[i];
-        if (x->led_to[0] || x->twice)
+        const cluster_node *node = &all->of[i];
+        if (node->led_to[0] || node->twice)
             continue;
-        int status = x->status ? fail(x->status, "migrate acl: not asked: %s", x->message)
-                               : show_beside(like, x->host, x->port, x->label, " of the cluster");
+        int status = node->status ? fail(node->status, "migrate acl: not asked: %s", node->message)
+                                  : show_beside(like, node->host, node->port, node->label,
+                                                " of the cluster");
         worst = worst ? worst : status;
     }
     if (all->more)
@@ -311,17 +314,17 @@ static int show_nodes(const cluster_survey *all, const server_link *like) {
     return worst;
 }
 
-static int show_cluster(const server *s) {
+static int show_cluster(const server *where) {
     kernel_clock kernel = moment_kernel();
     tl_endpoint login;
     link_login own;
     tl_seeds seeds;
     cluster_survey all;
-    server_link l;
-    int status = link_places(&l, s, &login, &own, &seeds);
+    server_link link;
+    int status = link_places(&link, where, &login, &own, &seeds);
 
     if (status)
-        return fail(status, "%s", l.message);
+        return fail(status, "%s", link.message);
     server_link like = {.endpoint = login};
     if (!cluster_survey_ask(&all, &login, &seeds, skew_self_rate(&kernel)))
         status = fail(STATUS_INTERNAL, "migrate acl: out of memory");
@@ -334,14 +337,14 @@ static int show_cluster(const server *s) {
     return status;
 }
 
-int migrate_acl(migrate_work *w) {
-    if (w->m.by_cluster)
-        return show_cluster(w->m.server);
-    if (server_by_sentinels(w->m.server))
-        return show_set(w);
-    int status = ask_and_show(&w->m.link);
-    if (status == 0 && w->m.replicas > 0)
+int migrate_acl(migrate_work *work) {
+    if (work->migration.by_cluster)
+        return show_cluster(work->migration.server);
+    if (server_by_sentinels(work->migration.server))
+        return show_set(work);
+    int status = ask_and_show(&work->migration.link);
+    if (status == 0 && work->migration.replicas > 0)
         printf(
             "# Each replica has users of its own: one that may become master needs these too.\n");
-    return status ? fail(status, "migrate acl: %s", w->m.link.message) : 0;
+    return status ? fail(status, "migrate acl: %s", work->migration.link.message) : 0;
 }

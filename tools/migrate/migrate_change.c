@@ -28,17 +28,17 @@ typedef struct {
 } outcome;
 
 static bool take_outcome(void *ctx, const tl_reply *reply) {
-    outcome *o = ctx;
+    outcome *ret = ctx;
     tl_bytes text = {"", 0};
 
-    *o = (outcome){.word = ""};
+    *ret = (outcome){.word = ""};
     if (!tl__reply_text(tl__reply_item(reply, 0), &text))
         return false;
-    tl__bytes_print(o->word, sizeof o->word, text);
+    tl__bytes_print(ret->word, sizeof ret->word, text);
     if (tl__reply_text(tl__reply_item(reply, 1), &text))
-        tl__bytes_print(o->first, sizeof o->first, text);
+        tl__bytes_print(ret->first, sizeof ret->first, text);
     if (tl__reply_text(tl__reply_item(reply, 2), &text))
-        tl__bytes_print(o->second, sizeof o->second, text);
+        tl__bytes_print(ret->second, sizeof ret->second, text);
     return true;
 }
 
@@ -47,31 +47,31 @@ static bool take_count(void *ctx, const tl_reply *reply) {
 }
 
 /* A failover now would bring the old register back, and clients would refuse to lock. */
-static int confirm(migrate_link *m) {
+static int confirm(migrate_link *migration) {
     char count[NUMBER_SIZE];
-    const char *const request[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
+    const char *const request[] = {"WAIT", number(count, migration->replicas), WAIT_MS, NULL};
     int64_t got = 0;
 
-    if (!link_is_named(&m->link, m->server))
+    if (!link_is_named(&migration->link, migration->server))
         return fail(STATUS_UNAVAILABLE,
                     "migrate: changed at %s, but the Sentinels are not sure that it is the master "
                     "still (%.120s); whether it lasts is shown by: tidelock migrate status "
                     "--namespace %s",
-                    m->link.endpoint.label, m->link.message, m->name);
-    if (m->replicas == 0)
+                    migration->link.endpoint.label, migration->link.message, migration->name);
+    if (migration->replicas == 0)
         return 0;
-    if (!link_ask(&m->link, request, take_count, &got))
+    if (!link_ask(&migration->link, request, take_count, &got))
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: changed, so don't repeat it, but it is not known whether the replicas "
             "have it: %s",
-            m->link.message);
-    if (got < m->replicas)
+            migration->link.message);
+    if (got < migration->replicas)
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: changed, so don't repeat it, but only %lld of %d replicas have it after "
             "3 s: prevent a failover to the others until they have caught up",
-            (long long)got, m->replicas);
+            (long long)got, migration->replicas);
     return 0;
 }
 
@@ -95,49 +95,51 @@ static bool take_time(void *ctx, const tl_reply *reply) {
 }
 
 /* After another connection another server may answer. */
-static int same_connection(const migrate_link *m, unsigned ups) {
-    if (m->link.ups == ups)
+static int same_connection(const migrate_link *migration, unsigned ups) {
+    if (migration->link.ups == ups)
         return 0;
     return fail(STATUS_UNAVAILABLE,
                 "migrate: nothing has changed: the connection was lost; begin again");
 }
 
-int migrate_server_id(migrate_link *m, char ret_id[MIGRATE_RUN_ID]) {
+int migrate_server_id(migrate_link *migration, char ret_id[MIGRATE_RUN_ID]) {
     static const char *const info[] = {"INFO", "server", NULL};
 
     ret_id[0] = '\0';
-    bool ok = link_ask(&m->link, info, take_run_id, ret_id);
-    return ok || m->link.status == STATUS_REFUSED ? 0 : m->link.status;
+    bool ok = link_ask(&migration->link, info, take_run_id, ret_id);
+    return ok || migration->link.status == STATUS_REFUSED ? 0 : migration->link.status;
 }
 
 /* The server that was judged. */
-static int take_server(migrate_link *m, unsigned ups, char run_id[MIGRATE_RUN_ID]) {
-    int status = migrate_server_id(m, run_id);
+static int take_server(migrate_link *migration, unsigned ups, char run_id[MIGRATE_RUN_ID]) {
+    int status = migrate_server_id(migration, run_id);
 
     if (status)
-        return fail(status, "migrate: nothing has changed: %s", m->link.message);
-    return same_connection(m, ups);
+        return fail(status, "migrate: nothing has changed: %s", migration->link.message);
+    return same_connection(migration, ups);
 }
 
 /* The present epoch must not be lost with a failover either: else two operators could each lead from
  * another one, both of the same number. */
-static int settle_present(migrate_link *m) {
+static int settle_present(migrate_link *migration) {
     char count[NUMBER_SIZE];
     static const char script[] = /* a write, which makes no register where there is none */
         "return redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'epoch', 0)";
-    const char *const touch[] = {"EVAL", script, "1", m->reg, NULL};
-    const char *const wait[] = {"WAIT", number(count, m->replicas), WAIT_MS, NULL};
+    const char *const touch[] = {"EVAL", script, "1", migration->reg, NULL};
+    const char *const wait[] = {"WAIT", number(count, migration->replicas), WAIT_MS, NULL};
     int64_t got = 0;
 
-    if (m->replicas == 0)
+    if (migration->replicas == 0)
         return 0;
-    if (!link_ask(&m->link, touch, NULL, NULL) || !link_ask(&m->link, wait, take_count, &got))
-        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.message);
-    if (got < m->replicas)
+    if (!link_ask(&migration->link, touch, NULL, NULL) ||
+        !link_ask(&migration->link, wait, take_count, &got))
+        return fail(migration->link.status, "migrate: nothing has changed: %s",
+                    migration->link.message);
+    if (got < migration->replicas)
         return fail(STATUS_UNAVAILABLE,
                     "migrate: nothing has changed: only %lld of %d replicas have the present epoch "
                     "after 3 s",
-                    (long long)got, m->replicas);
+                    (long long)got, migration->replicas);
     return 0;
 }
 
@@ -148,71 +150,73 @@ typedef struct {
     char permit[MIGRATE_KEY_SIZE], permitted[3 * NUMBER_SIZE]; /* a key, and what it holds */
 } permission;
 
-int migrate_server_time(migrate_link *m, int64_t *ret_us) {
+int migrate_server_time(migrate_link *migration, int64_t *ret_us) {
     const char *const time[] = {"TIME", NULL};
 
-    if (link_ask(&m->link, time, take_time, ret_us))
+    if (link_ask(&migration->link, time, take_time, ret_us))
         return 0;
-    return fail(m->link.status, "migrate: nothing has changed: %s", m->link.message);
+    return fail(migration->link.status, "migrate: nothing has changed: %s",
+                migration->link.message);
 }
 
-static int take_permission(migrate_link *m, unsigned ups, permission *ret) {
+static int take_permission(migrate_link *migration, unsigned ups, permission *ret) {
     char life[NUMBER_SIZE];
     int64_t now_us = 0;
-    int status = take_server(m, ups, ret->run_id);
+    int status = take_server(migration, ups, ret->run_id);
 
     if (status == 0)
-        status = settle_present(m);
+        status = settle_present(migration);
     if (status == 0)
-        status = migrate_server_time(m, &now_us);
+        status = migrate_server_time(migration, &now_us);
     if (status)
         return status;
-    (void)migrate_key(ret->permit, m->name, ":permit");
+    (void)migrate_key(ret->permit, migration->name, ":permit");
     int64_t limit_us = now_us + STEP_MS * INT64_C(1000);
     (void)snprintf(ret->permitted, sizeof ret->permitted, "%lld %lld %lld", (long long)limit_us,
                    (long long)now_us, (long long)getpid());
     const char *const request[] = {"PSETEX", ret->permit, number(life, STEP_MS), ret->permitted,
                                    NULL};
-    if (!link_ask(&m->link, request, NULL, NULL))
-        return fail(m->link.status, "migrate: nothing has changed: %s", m->link.message);
-    return same_connection(m, ups);
+    if (!link_ask(&migration->link, request, NULL, NULL))
+        return fail(migration->link.status, "migrate: nothing has changed: %s",
+                    migration->link.message);
+    return same_connection(migration, ups);
 }
 
-static int refused(const migrate_link *m, const outcome *o) {
+static int refused(const migrate_link *migration, const outcome *outcome) {
     char who[MIGRATE_WHO_SIZE];
-    migrate_client c;
+    migrate_client client;
 
-    if (strcmp(o->word, "epoch") == 0 && !o->first[0])
+    if (strcmp(outcome->word, "epoch") == 0 && !outcome->first[0])
         return fail(STATUS_REFUSED, "migrate: refused: the register of namespace %s has vanished",
-                    m->name);
-    if (strcmp(o->word, "epoch") == 0)
+                    migration->name);
+    if (strcmp(outcome->word, "epoch") == 0)
         return fail(STATUS_REFUSED,
                     "migrate: refused: namespace %s has moved to epoch %s, phase %s, meanwhile: "
                     "another operator was faster; see: tidelock migrate status --namespace %s",
-                    m->name, o->first, o->second, m->name);
-    if (strcmp(o->word, "server") == 0)
+                    migration->name, outcome->first, outcome->second, migration->name);
+    if (strcmp(outcome->word, "server") == 0)
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: nothing has changed: another server answers than before; begin again");
-    if (strcmp(o->word, "late") == 0)
+    if (strcmp(outcome->word, "late") == 0)
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: nothing has changed: the step reached the server too late; begin again");
-    migrate_client_read(tl__bytes_of(o->first), tl__bytes_of(o->second), &c);
+    migrate_client_read(tl__bytes_of(outcome->first), tl__bytes_of(outcome->second), &client);
     return fail(STATUS_REFUSED,
                 "migrate: refused: a client has come meanwhile that does not act by the present "
                 "epoch: %s; try again",
-                migrate_client_who(who, &c));
+                migrate_client_who(who, &client));
 }
 
-int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *ret_epoch) {
+int migrate_change_register(migrate_link *migration, const migrate_move *move, int64_t *ret_epoch) {
     char epoch[NUMBER_SIZE] = "", phase[NUMBER_SIZE], lease[NUMBER_SIZE];
-    permission p = {.run_id = ""};
-    int status = take_permission(m, move->ups, &p);
+    permission permission = {.run_id = ""};
+    int status = take_permission(migration, move->ups, &permission);
     if (status)
         return status;
     char *line = migrate_change_write(move->entry);
-    outcome o;
+    outcome outcome;
 
     if (!line)
         return fail(STATUS_INTERNAL, "migrate: out of memory");
@@ -221,43 +225,43 @@ int migrate_change_register(migrate_link *m, const migrate_move *move, int64_t *
     const char *const request[] = {"EVAL",
                                    migrate_change_script,
                                    "4",
-                                   m->reg,
-                                   m->clients,
-                                   m->log,
-                                   p.permit,
+                                   migration->reg,
+                                   migration->clients,
+                                   migration->log,
+                                   permission.permit,
                                    epoch,
                                    number(phase, move->phase),
-                                   m->by_register,
+                                   migration->by_register,
                                    line,
                                    move->keys ? move->keys : "",
                                    number(lease, move->lease_ms),
-                                   p.run_id,
-                                   p.permitted,
+                                   permission.run_id,
+                                   permission.permitted,
                                    NULL};
-    bool ok = link_ask(&m->link, request, take_outcome, &o);
+    bool ok = link_ask(&migration->link, request, take_outcome, &outcome);
     free(line);
     if (!ok)
-        return fail(m->link.status,
+        return fail(migration->link.status,
                     "migrate: %s; whether the register has changed is shown by: tidelock migrate "
                     "status --namespace %s",
-                    m->link.message, m->name);
-    if (strcmp(o.word, "done") != 0)
-        return refused(m, &o);
-    (void)tl__bytes_to_int(tl__bytes_of(o.first), ret_epoch);
-    return confirm(m);
+                    migration->link.message, migration->name);
+    if (strcmp(outcome.word, "done") != 0)
+        return refused(migration, &outcome);
+    (void)tl__bytes_to_int(tl__bytes_of(outcome.first), ret_epoch);
+    return confirm(migration);
 }
 
-int migrate_note(migrate_link *m, const migrate_change *entry) {
+int migrate_note(migrate_link *migration, const migrate_change *entry) {
     char at[NUMBER_SIZE];
     int64_t now_us = 0;
-    int status = migrate_server_time(m, &now_us);
+    int status = migrate_server_time(migration, &now_us);
     char *line = status ? NULL : migrate_change_write(entry);
 
     if (!line)
         return status ? status : fail(STATUS_INTERNAL, "migrate: out of memory");
-    const char *const request[] = {"EVAL", migrate_note_script, "2", m->reg, m->log,
+    const char *const request[] = {"EVAL", migrate_note_script, "2", migration->reg, migration->log,
                                    line,   number(at, now_us),  NULL};
-    bool ok = link_ask(&m->link, request, NULL, NULL);
+    bool ok = link_ask(&migration->link, request, NULL, NULL);
     free(line);
-    return ok ? 0 : fail(m->link.status, "migrate: %s", m->link.message);
+    return ok ? 0 : fail(migration->link.status, "migrate: %s", migration->link.message);
 }

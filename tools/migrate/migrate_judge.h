@@ -42,19 +42,19 @@ typedef struct {
 } migrate_locks;
 
 /** All that tidelock clients hold or have left as stamps; and all there are. */
-int64_t migrate_locks_ours(const migrate_locks *l);
-int64_t migrate_locks_all(const migrate_locks *l);
+int64_t migrate_locks_ours(const migrate_locks *locks);
+int64_t migrate_locks_all(const migrate_locks *locks);
 
 /** Is its holder one of the registered clients? */
-bool migrate_knows(const migrate_view *v, const tl_lock_info *info);
+bool migrate_knows(const migrate_view *view, const tl_lock_info *info);
 
 /** Count a lock that was found. */
-void migrate_locks_learn(migrate_locks *l, const migrate_view *v, const char *key, size_t key_len,
-                         const tl_lock_info *info);
+void migrate_locks_learn(migrate_locks *locks, const migrate_view *view, const char *key,
+                         size_t key_len, const tl_lock_info *info);
 
 /** "jobs:a (ends in 12.3 s), jobs:b (ended 4 min ago) and 3 more". Returns buf. */
 #define MIGRATE_LIST_SIZE 400
-const char *migrate_bunch_list(char buf[MIGRATE_LIST_SIZE], const migrate_bunch *b);
+const char *migrate_bunch_list(char buf[MIGRATE_LIST_SIZE], const migrate_bunch *bunch);
 
 /* ---- traffic ---------------------------------------------------------------------------------- */
 
@@ -97,14 +97,14 @@ typedef struct {
 
 /** What keeps the namespace from going to phase `to`, now. locks, traffic: what was seen of them; NULL:
  *  it has not been looked at, and blocks nothing. */
-void migrate_judge(const migrate_view *v, int to, const migrate_locks *locks,
+void migrate_judge(const migrate_view *view, int to, const migrate_locks *locks,
                    const migrate_traffic *traffic, migrate_blockers *ret);
 
 /** Are they all such that go away by themselves? */
-bool migrate_passes(const migrate_blockers *b);
+bool migrate_passes(const migrate_blockers *blockers);
 
 /** What keeps a register from being made with this phase. */
-void migrate_judge_init(const migrate_view *v, int phase, const migrate_locks *locks,
+void migrate_judge_init(const migrate_view *view, int phase, const migrate_locks *locks,
                         migrate_blockers *ret);
 
 /** Does going from one phase to another ask for evidence that no legacy client is left? */
@@ -112,24 +112,24 @@ bool migrate_wants_watch(int from, int to);
 
 /** Is there anybody who may act on what it read before this epoch: a client's record, or a change
  *  within a lease? Then the tool waits for a lease that it has seen itself. */
-bool migrate_wants_wait(const migrate_view *v);
+bool migrate_wants_wait(const migrate_view *view);
 
 /** The longest lease that anybody may have, ms. */
-int64_t migrate_longest_lease_ms(const migrate_view *v);
+int64_t migrate_longest_lease_ms(const migrate_view *view);
 
 /** Has a client that isn't gone seen a later epoch than the register's, or one where there is none? */
-bool migrate_is_set_back(const migrate_view *v);
+bool migrate_is_set_back(const migrate_view *view);
 
 /** Does a client that isn't gone acquire locks by another pattern than the register's? What fits only the
  *  client's is looked at by nobody. */
-bool migrate_takes_others(const migrate_view *v, const migrate_client *c);
+bool migrate_takes_others(const migrate_view *view, const migrate_client *client);
 
 /** May Java services run? "may run", "not yet: ...", "not known: ...", "must not run". Returns buf. */
 #define MIGRATE_JAVA_SIZE 200
-const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *v,
+const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
                          const migrate_locks *locks);
 
 /** Clients that are not gone. */
-int migrate_live_clients(const migrate_view *v);
+int migrate_live_clients(const migrate_view *view);
 
 #endif

@@ -16,16 +16,17 @@
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-static void tell_who(migrate_link *m) {
+static void tell_who(migrate_link *migration) {
     struct utsname u;
     // cppcheck-suppress getpwuidCalled ; this program has one thread
     const struct passwd *p = getpwuid(geteuid());
     const char *user = p && p->pw_name && *p->pw_name ? p->pw_name : "?";
     const char *host = uname(&u) == 0 && u.nodename[0] ? u.nodename : "?";
 
-    (void)snprintf(m->by, sizeof m->by, "%.100s@%.200s pid %lld", user, host, (long long)getpid());
-    (void)snprintf(m->by_register, sizeof m->by_register, "%.200s %lld %.100s", host,
-                   (long long)getpid(), user);
+    (void)snprintf(migration->by, sizeof migration->by, "%.100s@%.200s pid %lld", user, host,
+                   (long long)getpid());
+    (void)snprintf(migration->by_register, sizeof migration->by_register, "%.200s %lld %.100s",
+                   host, (long long)getpid(), user);
 }
 
 typedef struct {
@@ -36,7 +37,7 @@ typedef struct {
 } replication;
 
 static bool take_replication(void *ctx, const tl_reply *reply) {
-    replication *r = ctx;
+    replication *replication = ctx;
     tl_bytes info;
     char role[16] = "", host[200] = "?", port[16] = "?", count[16] = "0", cluster[4] = "";
     int64_t n = 0;
@@ -48,21 +49,22 @@ static bool take_replication(void *ctx, const tl_reply *reply) {
     (void)info_field(info, "master_port", port, sizeof port);
     (void)info_field(info, "connected_slaves", count, sizeof count);
     (void)info_field(info, "cluster_enabled", cluster, sizeof cluster);
-    r->cluster = strcmp(cluster, "1") == 0;
+    replication->cluster = strcmp(cluster, "1") == 0;
     (void)tl__bytes_to_int(tl__bytes_of(count), &n);
-    r->replica = strcmp(role, "slave") == 0;
-    r->replicas = n > 0 && n < 1000 ? (int)n : 0;
-    (void)snprintf(r->master, sizeof r->master, "%s:%s", host, port);
+    replication->replica = strcmp(role, "slave") == 0;
+    replication->replicas = n > 0 && n < 1000 ? (int)n : 0;
+    (void)snprintf(replication->master, sizeof replication->master, "%s:%s", host, port);
     return true;
 }
 
 /* A user may be allowed one section alone. */
-static bool ask_replication(migrate_link *m, replication *ret) {
+static bool ask_replication(migrate_link *migration, replication *ret) {
     static const char *const section[] = {"INFO", "replication", NULL};
     static const char *const all[] = {"INFO", NULL};
 
-    ret->sees = link_ask(&m->link, all, take_replication, ret);
-    return ret->sees || (m->link.error && link_ask(&m->link, section, take_replication, ret));
+    ret->sees = link_ask(&migration->link, all, take_replication, ret);
+    return ret->sees ||
+           (migration->link.error && link_ask(&migration->link, section, take_replication, ret));
 }
 
 #define INSTEAD                                                                                    \
@@ -80,112 +82,114 @@ static bool take_size(void *ctx, const tl_reply *reply) {
 }
 
 /* What is looked at through one of several masters leaves out the keys of the others, and who uses these. */
-static int refuse_node(migrate_link *m) {
+static int refuse_node(migrate_link *migration) {
     static const char *const request[] = {"CLUSTER", "INFO", NULL};
     int64_t masters = 0;
 
-    if (link_ask(&m->link, request, take_size, &masters))
+    if (link_ask(&migration->link, request, take_size, &masters))
         return masters == 1 ? 0
                             : fail(STATUS_REFUSED,
                                    "migrate: this is a node of a cluster, and the locks of other "
                                    "nodes would be overlooked: " INSTEAD);
-    if (m->link.error && strstr(m->link.message, "cluster support disabled"))
+    if (migration->link.error && strstr(migration->link.message, "cluster support disabled"))
         return 0;
-    return fail(m->link.status, "migrate: whether this is a node of a cluster: CLUSTER INFO: %s",
-                m->link.message);
+    return fail(migration->link.status,
+                "migrate: whether this is a node of a cluster: CLUSTER INFO: %s",
+                migration->link.message);
 }
 
 /* Sentinels go on naming a master that is dead until they have replaced it. */
-static int no_answer(const migrate_link *m) {
-    bool waits = link_is_led(m->server) && m->link.status == STATUS_UNAVAILABLE;
+static int no_answer(const migrate_link *migration) {
+    bool waits = link_is_led(migration->server) && migration->link.status == STATUS_UNAVAILABLE;
 
-    return fail(m->link.status, "migrate: %s%s", m->link.message,
+    return fail(migration->link.status, "migrate: %s%s", migration->link.message,
                 waits ? "; a failover may be in progress: try again when it is over" : "");
 }
 
-static int find_replicas(migrate_link *m) {
-    replication r = {.replicas = 0};
+static int find_replicas(migrate_link *migration) {
+    replication replication = {.replicas = 0};
 
-    if (!ask_replication(m, &r))
-        return no_answer(m);
-    if (r.replica)
+    if (!ask_replication(migration, &replication))
+        return no_answer(migration);
+    if (replication.replica)
         return fail(STATUS_UNAVAILABLE,
                     "migrate: this is a replica, whose register may be old: ask its master, %s",
-                    r.master);
-    m->replicas = r.replicas;
-    return r.cluster || !r.sees ? refuse_node(m) : 0;
+                    replication.master);
+    migration->replicas = replication.replicas;
+    return replication.cluster || !replication.sees ? refuse_node(migration) : 0;
 }
 
 /* In a cluster a phase is nowhere kept, and only what needs none goes through all of its nodes. */
-static int check_url(const server *s, const char *word, bool needs_phase) {
-    int status = server_need_url(s, "migrate");
-    if (status == 0 && needs_phase && server_by_cluster(s))
-        status = fail(s->from_env ? STATUS_CONFIG : STATUS_USAGE, "migrate %s: " INSTEAD, word);
+static int check_url(const server *where, const char *word, bool needs_phase) {
+    int status = server_need_url(where, "migrate");
+    if (status == 0 && needs_phase && server_by_cluster(where))
+        status = fail(where->from_env ? STATUS_CONFIG : STATUS_USAGE, "migrate %s: " INSTEAD, word);
     return status;
 }
 
-int migrate_link_open(migrate_link *m, const server *s, const char *word, bool needs_phase,
-                      const char *name, const legacy_options *legacy) {
-    *m = (migrate_link){.server = s, .name = name, .legacy = legacy};
-    m->by_cluster = server_by_cluster(s);
-    (void)migrate_key(m->reg, name, "");
-    (void)migrate_key(m->clients, name, ":clients");
-    (void)migrate_key(m->log, name, ":log");
-    tell_who(m);
+int migrate_link_open(migrate_link *migration, const server *where, const char *word,
+                      bool needs_phase, const char *name, const legacy_options *legacy) {
+    *migration = (migrate_link){.server = where, .name = name, .legacy = legacy};
+    migration->by_cluster = server_by_cluster(where);
+    (void)migrate_key(migration->reg, name, "");
+    (void)migrate_key(migration->clients, name, ":clients");
+    (void)migrate_key(migration->log, name, ":log");
+    tell_who(migration);
     static const tl_needer phases = {"phases need", TL_INSTEAD};
-    int status = check_url(s, word, needs_phase);
-    status = status ? status : link_open(&m->link, s);
+    int status = check_url(where, word, needs_phase);
+    status = status ? status : link_open(&migration->link, where);
     if (status)
         return status;
-    m->link.needer = &phases;
-    status = m->by_cluster ? 0 : find_replicas(m);
+    migration->link.needer = &phases;
+    status = migration->by_cluster ? 0 : find_replicas(migration);
     if (status)
-        link_close(&m->link);
+        link_close(&migration->link);
     return status;
 }
 
-void migrate_link_close(migrate_link *m) {
-    link_close(&m->link);
+void migrate_link_close(migrate_link *migration) {
+    link_close(&migration->link);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
 static bool take_view(void *ctx, const tl_reply *reply) {
-    migrate_view *v = ctx;
+    migrate_view *view = ctx;
     const tl_reply *all = tl__reply_item(reply, 1);
     size_t n = all->count / 2;
 
-    if (reply->type != TL_REPLY_ARRAY || !tl__reply_time(reply, 2, &v->now_us) || n > CLIENTS_MOST)
+    if (reply->type != TL_REPLY_ARRAY || !tl__reply_time(reply, 2, &view->now_us) ||
+        n > CLIENTS_MOST)
         return false;
-    migrate_register_read(tl__reply_item(reply, 0), &v->reg);
-    if (n > 0 && !(v->client = calloc(n, sizeof *v->client)))
+    migrate_register_read(tl__reply_item(reply, 0), &view->reg);
+    if (n > 0 && !(view->client = calloc(n, sizeof *view->client)))
         return false;
     for (size_t i = 0; i < n; i++) {
         tl_bytes id, text;
         if (tl__reply_text(&all->items[2 * i], &id) &&
             tl__reply_text(&all->items[2 * i + 1], &text))
-            migrate_client_read(id, text, &v->client[v->clients++]);
+            migrate_client_read(id, text, &view->client[view->clients++]);
     }
     return true;
 }
 
-int migrate_read(migrate_link *m, migrate_view *v) {
+int migrate_read(migrate_link *migration, migrate_view *view) {
     static const char script[] =
         "local t = redis.call('TIME') "
         "return {redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2]), t[1], t[2]}";
-    const char *const request[] = {"EVAL", script, "2", m->reg, m->clients, NULL};
+    const char *const request[] = {"EVAL", script, "2", migration->reg, migration->clients, NULL};
 
-    migrate_view_end(v);
-    v->name = m->name;
-    if (link_ask(&m->link, request, take_view, v))
+    migrate_view_end(view);
+    view->name = migration->name;
+    if (link_ask(&migration->link, request, take_view, view))
         return 0;
-    migrate_view_end(v);
-    return fail(m->link.status, "migrate: %s", m->link.message);
+    migrate_view_end(view);
+    return fail(migration->link.status, "migrate: %s", migration->link.message);
 }
 
-void migrate_view_end(migrate_view *v) {
-    free(v->client);
-    *v = (migrate_view){.name = v->name};
+void migrate_view_end(migrate_view *view) {
+    free(view->client);
+    *view = (migrate_view){.name = view->name};
 }
 
 /* ---- the history ------------------------------------------------------------------------------ */
@@ -196,33 +200,34 @@ typedef struct {
 } teller;
 
 static bool take_history(void *ctx, const tl_reply *reply) {
-    const teller *t = ctx;
-    migrate_change c;
+    const teller *teller = ctx;
+    migrate_change change;
     tl_bytes line;
 
     if (reply->type != TL_REPLY_ARRAY)
         return false;
     for (size_t i = 0; i < reply->count; i++)
-        if (tl__reply_text(&reply->items[i], &line) && migrate_change_read(line, &c))
-            t->each(t->ctx, &c);
+        if (tl__reply_text(&reply->items[i], &line) && migrate_change_read(line, &change))
+            teller->each(teller->ctx, &change);
     return true;
 }
 
-int migrate_history(migrate_link *m, void (*each)(void *ctx, const migrate_change *c), void *ctx) {
-    const char *const request[] = {"LRANGE", m->log, "0", "-1", NULL};
-    teller t = {each, ctx};
+int migrate_history(migrate_link *migration, void (*each)(void *ctx, const migrate_change *change),
+                    void *ctx) {
+    const char *const request[] = {"LRANGE", migration->log, "0", "-1", NULL};
+    teller teller = {each, ctx};
 
-    if (link_ask(&m->link, request, take_history, &t))
+    if (link_ask(&migration->link, request, take_history, &teller))
         return 0;
-    return fail(m->link.status, "migrate: %s", m->link.message);
+    return fail(migration->link.status, "migrate: %s", migration->link.message);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, tl_found_fn found,
-                 void *ctx, bool *ret_whole, int *ret_sig) {
-    legacy_options legacy = exact ? *m->legacy : (legacy_options){LEGACY_DEFAULTS};
-    server s = *m->server;
+int migrate_scan(migrate_link *migration, const char *keys, bool exact, signals *sigs,
+                 tl_found_fn found, void *ctx, bool *ret_whole, int *ret_sig) {
+    legacy_options legacy = exact ? *migration->legacy : (legacy_options){LEGACY_DEFAULTS};
+    server where = *migration->server;
     int64_t end = moment_ms() + SCAN_MOST_MS;
     uint64_t cursor = 0;
     tl_client *client;
@@ -230,8 +235,8 @@ int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, t
     tl_err code = TL_OK;
 
     legacy.protocol = exact ? TL_BRIDGE : TL_TOKEN;
-    s.legacy = &legacy;
-    int status = server_open(&s, "migrate", NULL, &client);
+    where.legacy = &legacy;
+    int status = server_open(&where, "migrate", NULL, &client);
     if (status)
         return status;
     do {
@@ -240,20 +245,20 @@ int migrate_scan(migrate_link *m, const char *keys, bool exact, signals *sigs, t
     } while (code == TL_OK && cursor != 0 && !*ret_sig && moment_ms() < end);
     *ret_whole = code == TL_OK && cursor == 0;
     tl_client_close(client);
-    return code ? fail_as(m->server, &err) : 0;
+    return code ? fail_as(migration->server, &err) : 0;
 }
 
 typedef struct {
-    migrate_link *m;
+    migrate_link *migration;
     migrate_locks *locks;
     migrate_view *view;
 } looker;
 
 static void found_any(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
-    const looker *l = ctx;
-    if (info->by_tidelock && info->stamp_left_ms > 0 && !migrate_knows(l->view, info))
-        (void)migrate_read(l->m, l->view);
-    migrate_locks_learn(l->locks, l->view, key, key_len, info);
+    const looker *looker = ctx;
+    if (info->by_tidelock && info->stamp_left_ms > 0 && !migrate_knows(looker->view, info))
+        (void)migrate_read(looker->migration, looker->view);
+    migrate_locks_learn(looker->locks, looker->view, key, key_len, info);
 }
 
 /* What only the dialect that was named knows for a stamp: one that never ends. */
@@ -262,15 +267,16 @@ static void found_eternal(const void *key, size_t key_len, const tl_lock_info *i
         found_any(key, key_len, info, ctx);
 }
 
-int migrate_look(migrate_link *m, migrate_view *v, const char *keys, signals *sigs,
+int migrate_look(migrate_link *migration, migrate_view *view, const char *keys, signals *sigs,
                  migrate_locks *ret, int *ret_sig) {
-    looker l = {m, ret, v};
+    looker looker = {migration, ret, view};
     bool whole = true;
 
     *ret = (migrate_locks){.whole = false};
-    int status = migrate_scan(m, keys, false, sigs, found_any, &l, &ret->whole, ret_sig);
-    if (status == 0 && !*ret_sig && m->legacy->dialect)
-        status = migrate_scan(m, keys, true, sigs, found_eternal, &l, &whole, ret_sig);
+    int status = migrate_scan(migration, keys, false, sigs, found_any, &looker, &ret->whole,
+                              ret_sig);
+    if (status == 0 && !*ret_sig && migration->legacy->dialect)
+        status = migrate_scan(migration, keys, true, sigs, found_eternal, &looker, &whole, ret_sig);
     ret->whole = ret->whole && whole;
     return status;
 }

@@ -19,15 +19,15 @@ static json_t *plain(const char *text) {
     return js_bytes(copy, n);
 }
 
-char *migrate_change_write(const migrate_change *c) {
-    json_t *j = json_pack("{s:o}", "action", plain(c->action));
+char *migrate_change_write(const migrate_change *change) {
+    json_t *json = json_pack("{s:o}", "action", plain(change->action));
 
-    js_set(&j, "from_phase", js_known(c->from_phase));
-    js_set(&j, "to_phase", json_integer(c->to_phase));
-    js_set(&j, "from_epoch", json_integer(c->from_epoch));
-    js_set(&j, "by", plain(c->by));
-    js_set(&j, "evidence", plain(c->evidence));
-    char *text = js_dump(j);
+    js_set(&json, "from_phase", js_known(change->from_phase));
+    js_set(&json, "to_phase", json_integer(change->to_phase));
+    js_set(&json, "from_epoch", json_integer(change->from_epoch));
+    js_set(&json, "by", plain(change->by));
+    js_set(&json, "evidence", plain(change->evidence));
+    char *text = js_dump(json);
     if (text) /* the server's half ends with the comma */
         memmove(text, text + 1, strlen(text));
     return text;
@@ -80,11 +80,11 @@ static bool member(const char *name, const json_t *value, migrate_change *ret) {
 
 bool migrate_change_read(tl_bytes line, migrate_change *ret) {
     const char *why, *name;
-    json_t *j = js_read(line.p, line.n, &why), *value;
-    bool known = json_is_object(j);
+    json_t *json = js_read(line.p, line.n, &why), *value;
+    bool known = json_is_object(json);
 
     *ret = (migrate_change){.from_phase = -1, .to_phase = -1};
-    json_object_foreach(j, name, value) known = known && member(name, value, ret);
-    json_decref(j);
+    json_object_foreach(json, name, value) known = known && member(name, value, ret);
+    json_decref(json);
     return known && ret->at_us > 0 && ret->action[0];
 }

@@ -21,7 +21,7 @@ typedef struct {
 } migrate_change;
 
 /** The line but for its beginning, '{"at_us":N,"to_epoch":N,'; to be freed. NULL: no memory. */
-char *migrate_change_write(const migrate_change *c);
+char *migrate_change_write(const migrate_change *change);
 
 /** False: it is no such line. */
 bool migrate_change_read(tl_bytes line, migrate_change *ret);

@@ -19,24 +19,24 @@ typedef struct {
 } migrate_monitor;
 
 /** Learn from a line of MONITOR: a straggler, or the end. Pure. */
-void migrate_monitor_line(migrate_monitor *x, tl_bytes line);
+void migrate_monitor_line(migrate_monitor *monitor, tl_bytes line);
 
 /** Begin to listen, and return when every later command will be heard. Blocks for 5 s at most. When it can't be had,
  *  seen->monitor_why says why. */
-void migrate_monitor_begin(migrate_monitor *x, migrate_link *m, const char *keys,
+void migrate_monitor_begin(migrate_monitor *monitor, migrate_link *migration, const char *keys,
                            migrate_traffic *seen);
 
 /** Listen for so long, or until a signal comes. */
-void migrate_monitor_listen(migrate_monitor *x, signals *sigs, int64_t ms);
+void migrate_monitor_listen(migrate_monitor *monitor, signals *sigs, int64_t ms);
 
 /** How many bytes the server keeps for us, out of CLIENT LIST; beyond the bound it is over. */
-void migrate_monitor_cost(migrate_monitor *x, tl_bytes list);
+void migrate_monitor_cost(migrate_monitor *monitor, tl_bytes list);
 
 /** End it at once, whatever is still to be heard. No-op when it is not listening. */
-void migrate_monitor_stop(migrate_monitor *x);
+void migrate_monitor_stop(migrate_monitor *monitor);
 
 /** End it, once everything is heard that was executed before this call: then whatever the server has
  *  counted until now is accounted for. No-op when it is not listening. */
-void migrate_monitor_end(migrate_monitor *x, migrate_link *m);
+void migrate_monitor_end(migrate_monitor *monitor, migrate_link *migration);
 
 #endif

@@ -51,7 +51,7 @@ typedef struct {
 } registers;
 
 /* "tidelock:phase:{NAME}": a scan may tell of it twice. */
-static void learn(registers *r, tl_bytes key) {
+static void learn(registers *registers, tl_bytes key) {
     static const char before[] = "tidelock:phase:{";
     char name[MIGRATE_NAME_MAX + 1];
     size_t head = sizeof before - 1;
@@ -59,39 +59,41 @@ static void learn(registers *r, tl_bytes key) {
     if (key.n < head + 2 || key.n - head - 1 > MIGRATE_NAME_MAX)
         return;
     (void)snprintf(name, sizeof name, "%.*s", (int)(key.n - head - 1), key.p + head);
-    for (int i = 0; i < r->count; i++)
-        if (strcmp(r->name[i], name) == 0)
+    for (int i = 0; i < registers->count; i++)
+        if (strcmp(registers->name[i], name) == 0)
             return;
-    r->more = r->more || (r->count == REGISTERS_MOST && migrate_name_ok(name));
-    if (r->count < REGISTERS_MOST && migrate_name_ok(name))
-        memcpy(r->name[r->count++], name, sizeof name);
+    registers->more = registers->more ||
+                      (registers->count == REGISTERS_MOST && migrate_name_ok(name));
+    if (registers->count < REGISTERS_MOST && migrate_name_ok(name))
+        memcpy(registers->name[registers->count++], name, sizeof name);
 }
 
 static bool take_page(void *ctx, const tl_reply *reply) {
     const tl_reply *keys = tl__reply_item(reply, 1);
-    registers *r = ctx;
+    registers *registers = ctx;
     tl_bytes text;
 
     if (!tl__reply_text(tl__reply_item(reply, 0), &text) || keys->type != TL_REPLY_ARRAY)
         return false;
-    tl__bytes_print(r->cursor, sizeof r->cursor, text);
+    tl__bytes_print(registers->cursor, sizeof registers->cursor, text);
     for (size_t i = 0; i < keys->count; i++)
         if (tl__reply_text(&keys->items[i], &text))
-            learn(r, text);
+            learn(registers, text);
     return true;
 }
 
 /* The keys that are locks have just been listed in the same way. */
-static int list(migrate_work *w, registers *r) {
-    const char *const request[] = {"SCAN",  r->cursor, "MATCH", "tidelock:phase:{*}",
-                                   "COUNT", "1000",    NULL};
+static int list(migrate_work *work, registers *registers) {
+    const char *const request[] = {
+        "SCAN", registers->cursor, "MATCH", "tidelock:phase:{*}", "COUNT", "1000", NULL};
 
-    (void)snprintf(r->cursor, sizeof r->cursor, "0");
+    (void)snprintf(registers->cursor, sizeof registers->cursor, "0");
     do {
-        if (!link_ask(&w->m.link, request, take_page, r))
-            return fail(w->m.link.status, "migrate %s: %s", w->word, w->m.link.message);
-        w->sig = signals_pause(&w->sigs, 0);
-    } while (strcmp(r->cursor, "0") != 0 && !w->sig);
+        if (!link_ask(&work->migration.link, request, take_page, registers))
+            return fail(work->migration.link.status, "migrate %s: %s", work->word,
+                        work->migration.link.message);
+        work->sig = signals_pause(&work->sigs, 0);
+    } while (strcmp(registers->cursor, "0") != 0 && !work->sig);
     return 0;
 }
 
@@ -100,32 +102,33 @@ static bool take_register(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-static int tell_one(migrate_work *w, const char *keys, const char *name) {
+static int tell_one(migrate_work *work, const char *keys, const char *name) {
     char key[MIGRATE_KEY_SIZE];
     const char *const request[] = {"HGETALL", migrate_key(key, name, ""), NULL};
     migrate_register other;
 
-    if (strcmp(name, w->m.name) == 0)
+    if (strcmp(name, work->migration.name) == 0)
         return 0;
-    if (!link_ask(&w->m.link, request, take_register, &other))
-        return fail(w->m.link.status, "migrate %s: %s: %s", w->word, key, w->m.link.message);
+    if (!link_ask(&work->migration.link, request, take_register, &other))
+        return fail(work->migration.link.status, "migrate %s: %s: %s", work->word, key,
+                    work->migration.link.message);
     if (other.readable && !migrate_apart(keys, other.keys))
         say("migrate %s: note: some name may fit both %.100s and %.100s, the keys of namespace %s in "
             "phase %d (%s): it would follow two phases, and Java fails at the tokens of one where "
             "it may still run by the other: see that no name fits both",
-            w->word, keys, other.keys, name, other.phase, migrate_phase_name(other.phase));
+            work->word, keys, other.keys, name, other.phase, migrate_phase_name(other.phase));
     return 0;
 }
 
-int migrate_tell_overlap(migrate_work *w, const char *keys) {
-    registers r = {.count = 0};
-    int status = list(w, &r);
+int migrate_tell_overlap(migrate_work *work, const char *keys) {
+    registers registers = {.count = 0};
+    int status = list(work, &registers);
 
-    for (int i = 0; i < r.count && status == 0 && !w->sig; i++)
-        status = tell_one(w, keys, r.name[i]);
-    if (status == 0 && r.more)
+    for (int i = 0; i < registers.count && status == 0 && !work->sig; i++)
+        status = tell_one(work, keys, registers.name[i]);
+    if (status == 0 && registers.more)
         say("migrate %s: note: more than %d namespaces are registered, and the keys of the others "
             "were not compared",
-            w->word, REGISTERS_MOST);
+            work->word, REGISTERS_MOST);
     return status;
 }

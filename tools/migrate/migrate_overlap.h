@@ -10,7 +10,7 @@
 bool migrate_apart(const char *a, const char *b);
 
 /** Say which other namespaces' patterns may have names in common with `keys`. Returns 0, or the exit status
- *  after a message; w->sig where a signal ended it. */
-int migrate_tell_overlap(migrate_work *w, const char *keys);
+ *  after a message; work->sig where a signal ended it. */
+int migrate_tell_overlap(migrate_work *work, const char *keys);
 
 #endif

@@ -21,26 +21,26 @@ typedef struct {
     int changes;
 } migrate_status;
 
-void migrate_show_text(const migrate_status *s, FILE *out);
-json_t *migrate_status_json(const migrate_status *s);
+void migrate_show_text(const migrate_status *status, FILE *out);
+json_t *migrate_status_json(const migrate_status *status);
 
 /** The clients, those that are gone too. */
-void migrate_show_clients(const migrate_view *v, FILE *out);
-json_t *migrate_clients_json(const migrate_view *v);
+void migrate_show_clients(const migrate_view *view, FILE *out);
+json_t *migrate_clients_json(const migrate_view *view);
 
 /** One line of JSON on standard output; frees it. Returns 0, or the exit status after a message. */
-int migrate_show_line(json_t *j);
+int migrate_show_line(json_t *json);
 
 /** Of clients that lock by another pattern than the register's, a sentence; "" if there are none. Returns
  *  buf. */
 #define MIGRATE_OTHERS_SIZE 1200
-const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *v);
+const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *view);
 
 /** "2026-11-21 22:20:01 UTC". Returns buf. */
 #define MIGRATE_DATE_SIZE 32
 const char *migrate_date(char buf[MIGRATE_DATE_SIZE], int64_t us);
 
 /** A refusal: each blocker on a line of stderr. Returns the exit status. */
-int migrate_refuse(const char *what, const migrate_blockers *b);
+int migrate_refuse(const char *what, const migrate_blockers *blockers);
 
 #endif

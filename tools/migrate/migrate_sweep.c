@@ -37,47 +37,47 @@ typedef struct {
 
 /* ---- looking ---------------------------------------------------------------------------------- */
 
-static bool make_room(sweep *s) {
-    if (s->count < s->room)
+static bool make_room(sweep *sweep) {
+    if (sweep->count < sweep->room)
         return true;
-    size_t room = s->room ? 2 * s->room : 64;
-    leftover *list = room <= MOST ? realloc(s->list, room * sizeof *list) : NULL;
+    size_t room = sweep->room ? 2 * sweep->room : 64;
+    leftover *list = room <= MOST ? realloc(sweep->list, room * sizeof *list) : NULL;
     if (!list)
         return false;
-    s->list = list;
-    s->room = room;
+    sweep->list = list;
+    sweep->room = room;
     return true;
 }
 
-static bool is_known(const sweep *s, const void *key, size_t len) {
-    for (size_t i = 0; i < s->count; i++)
-        if (s->list[i].len == len && memcmp(s->list[i].key, key, len) == 0)
+static bool is_known(const sweep *sweep, const void *key, size_t len) {
+    for (size_t i = 0; i < sweep->count; i++)
+        if (sweep->list[i].len == len && memcmp(sweep->list[i].key, key, len) == 0)
             return true;
     return false;
 }
 
 static void found(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
-    sweep *s = ctx;
+    sweep *sweep = ctx;
 
     if (info->protocol != TL_BRIDGE && info->protocol != TL_TIMESTAMP)
         return;
-    if (is_known(s, key, key_len)) /* a scan may tell of a key twice */
+    if (is_known(sweep, key, key_len)) /* a scan may tell of a key twice */
         return;
     char *copy = malloc(key_len + 1);
-    if (!copy || !make_room(s)) {
+    if (!copy || !make_room(sweep)) {
         free(copy);
-        s->no_memory = true;
+        sweep->no_memory = true;
         return;
     }
     memcpy(copy, key, key_len);
     copy[key_len] = '\0';
-    leftover *l = &s->list[s->count++];
-    *l = (leftover){.key = copy, .len = key_len, .free_at_ms = info->free_at_ms};
-    l->state = info->free_at_ms < 0 ? ENDLESS : info->held ? HELD : FREE;
-    l->left_ms = info->remaining_ms;
-    (void)snprintf(l->value, sizeof l->value, "%s", info->value);
+    leftover *added = &sweep->list[sweep->count++];
+    *added = (leftover){.key = copy, .len = key_len, .free_at_ms = info->free_at_ms};
+    added->state = info->free_at_ms < 0 ? ENDLESS : info->held ? HELD : FREE;
+    added->left_ms = info->remaining_ms;
+    (void)snprintf(added->value, sizeof added->value, "%s", info->value);
     if (info->by_tidelock && info->host[0])
-        (void)snprintf(l->who, sizeof l->who, "%.40s on %.60s (pid %lld)", info->service,
+        (void)snprintf(added->who, sizeof added->who, "%.40s on %.60s (pid %lld)", info->service,
                        info->host, (long long)info->pid);
 }
 
@@ -102,82 +102,85 @@ typedef struct {
 } elsewhere;
 
 /* False: it has failed otherwise. */
-static bool is_elsewhere(const migrate_work *w, elsewhere *e) {
-    const server_link *k = &w->m.link;
+static bool is_elsewhere(const migrate_work *work, elsewhere *elsewhere) {
+    const server_link *link = &work->migration.link;
 
-    if (!w->m.by_cluster || !k->error || k->elsewhere != TL_MOVED || k->to_port == 0)
+    if (!work->migration.by_cluster || !link->error || link->elsewhere != TL_MOVED ||
+        link->to_port == 0)
         return false;
-    if (e->away++ == 0) {
-        memcpy(e->host, k->to_host, sizeof e->host);
-        e->port = k->to_port;
+    if (elsewhere->away++ == 0) {
+        memcpy(elsewhere->host, link->to_host, sizeof elsewhere->host);
+        elsewhere->port = link->to_port;
     }
     return true;
 }
 
-static int remove_one(migrate_work *w, const char *now, leftover *l, elsewhere *e) {
-    char at[24], *name = malloc(l->len + TL_SIDECAR_EXTRA);
+static int remove_one(migrate_work *work, const char *now, leftover *leftover,
+                      elsewhere *elsewhere) {
+    char at[24], *name = malloc(leftover->len + TL_SIDECAR_EXTRA);
     bool beside = true;
     int64_t got = 0;
 
     if (!name)
         return fail(STATUS_INTERNAL, "migrate sweep: out of memory");
-    tl_bytes sidecar = tl__sidecar(name, tl__bytes(l->key, l->len), &beside);
-    (void)snprintf(at, sizeof at, "%lld", (long long)l->free_at_ms);
+    tl_bytes sidecar = tl__sidecar(name, tl__bytes(leftover->key, leftover->len), &beside);
+    (void)snprintf(at, sizeof at, "%lld", (long long)leftover->free_at_ms);
     tl_bytes request[8] = {TL_LITERAL("EVAL"), tl__bytes_of(migrate_sweep_script), TL_LITERAL("1"),
-                           tl__bytes(l->key, l->len)};
+                           tl__bytes(leftover->key, leftover->len)};
     size_t n = 4;
-    if (beside || !w->m.by_cluster) {
+    if (beside || !work->migration.by_cluster) {
         request[2] = TL_LITERAL("2");
         request[n++] = sidecar;
     }
-    request[n++] = tl__bytes_of(l->value);
+    request[n++] = tl__bytes_of(leftover->value);
     request[n++] = tl__bytes_of(at);
     request[n++] = tl__bytes_of(now);
-    bool ok = link_ask_bytes(&w->m.link, request, n, take_number, &got);
+    bool ok = link_ask_bytes(&work->migration.link, request, n, take_number, &got);
     free(name);
     if (ok)
-        l->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
-    return ok || is_elsewhere(w, e)
+        leftover->state = got == 1 ? REMOVED : got == 0 ? CHANGED : HELD;
+    return ok || is_elsewhere(work, elsewhere)
                ? 0
-               : fail(w->m.link.status, "migrate sweep: %s", w->m.link.message);
+               : fail(work->migration.link.status, "migrate sweep: %s",
+                      work->migration.link.message);
 }
 
 /* Those that the node has which the link leads to. */
-static int remove_here(migrate_work *w, sweep *s, elsewhere *e) {
+static int remove_here(migrate_work *work, sweep *sweep, elsewhere *ret) {
     char now[24]; /* the server's time us, before anything is removed */
     int64_t now_us = 0;
-    int status = migrate_server_time(&w->m, &now_us);
+    int status = migrate_server_time(&work->migration, &now_us);
 
-    *e = (elsewhere){.away = 0};
+    *ret = (elsewhere){.away = 0};
     (void)snprintf(now, sizeof now, "%lld", (long long)now_us);
-    for (size_t i = 0; i < s->count && status == 0 && !w->sig; i++) {
-        if (s->list[i].state == FREE)
-            status = remove_one(w, now, &s->list[i], e);
-        w->sig = signals_pause(&w->sigs, 0);
+    for (size_t i = 0; i < sweep->count && status == 0 && !work->sig; i++) {
+        if (sweep->list[i].state == FREE)
+            status = remove_one(work, now, &sweep->list[i], ret);
+        work->sig = signals_pause(&work->sigs, 0);
     }
     return status;
 }
 
-static int turn(migrate_work *w, const elsewhere *e) {
-    w->m.link.announced = true;
-    return link_turn(&w->m.link, e->host, e->port)
+static int turn(migrate_work *work, const elsewhere *elsewhere) {
+    work->migration.link.announced = true;
+    return link_turn(&work->migration.link, elsewhere->host, elsewhere->port)
                ? 0
                : fail(STATUS_INTERNAL, "migrate sweep: out of memory");
 }
 
-static int remove_all(migrate_work *w, sweep *s) {
-    elsewhere e = {.away = 0};
-    int status = s->count > 0 ? remove_here(w, s, &e) : 0;
+static int remove_all(migrate_work *work, sweep *sweep) {
+    elsewhere elsewhere = {.away = 0};
+    int status = sweep->count > 0 ? remove_here(work, sweep, &elsewhere) : 0;
 
-    for (int i = 0; e.away > 0 && status == 0 && !w->sig; i++) {
+    for (int i = 0; elsewhere.away > 0 && status == 0 && !work->sig; i++) {
         if (i == TURNS_MOST)
             return fail(STATUS_UNAVAILABLE,
                         "migrate sweep: the cluster's nodes don't agree on who has %u keys: sweep "
                         "again when they do",
-                        e.away);
-        status = turn(w, &e);
+                        elsewhere.away);
+        status = turn(work, &elsewhere);
         if (status == 0)
-            status = remove_here(w, s, &e);
+            status = remove_here(work, sweep, &elsewhere);
     }
     return status;
 }
@@ -190,42 +193,44 @@ static const char *const names[] = {[HELD] = "held",
                                     [REMOVED] = "removed",
                                     [CHANGED] = "changed"};
 
-static void show(const leftover *l) {
+static void show(const leftover *leftover) {
     char key[KEY_SHOWN], left[DURATION_SHOWN], date[MIGRATE_DATE_SIZE];
 
-    tl__bytes_print(key, sizeof key, tl__bytes(l->key, l->len));
-    printf("%-8s %s", names[l->state], key);
-    if (l->state == ENDLESS)
+    tl__bytes_print(key, sizeof key, tl__bytes(leftover->key, leftover->len));
+    printf("%-8s %s", names[leftover->state], key);
+    if (leftover->state == ENDLESS)
         printf(": it never ends: its holder must remove it, or tidelock break");
-    else if (l->state == HELD)
-        printf(": until %s, in %s%s%s", migrate_date(date, l->free_at_ms * 1000),
-               show_ms(left, l->left_ms), l->who[0] ? ", by " : "", l->who);
-    else if (l->state == CHANGED)
+    else if (leftover->state == HELD)
+        printf(": until %s, in %s%s%s", migrate_date(date, leftover->free_at_ms * 1000),
+               show_ms(left, leftover->left_ms), leftover->who[0] ? ", by " : "", leftover->who);
+    else if (leftover->state == CHANGED)
         printf(": it was taken or released meanwhile");
     printf("\n");
 }
 
-static int show_json(const sweep *s) {
-    json_t *j = json_array();
+static int show_json(const sweep *sweep) {
+    json_t *json = json_array();
 
-    for (size_t i = 0; i < s->count; i++) {
-        const leftover *l = &s->list[i];
-        js_append(&j, json_pack("{s:o, s:s, s:o, s:o, s:o}", "key", js_bytes(l->key, l->len),
-                                "state", names[l->state], "free_at_ms", js_known(l->free_at_ms),
-                                "remaining_ms", js_known(l->state == HELD ? l->left_ms : -1),
-                                "holder", js_text(l->who[0] ? l->who : NULL)));
+    for (size_t i = 0; i < sweep->count; i++) {
+        const leftover *leftover = &sweep->list[i];
+        js_append(&json,
+                  json_pack("{s:o, s:s, s:o, s:o, s:o}", "key",
+                            js_bytes(leftover->key, leftover->len), "state", names[leftover->state],
+                            "free_at_ms", js_known(leftover->free_at_ms), "remaining_ms",
+                            js_known(leftover->state == HELD ? leftover->left_ms : -1), "holder",
+                            js_text(leftover->who[0] ? leftover->who : NULL)));
     }
-    return migrate_show_line(j);
+    return migrate_show_line(json);
 }
 
-static int tell(const migrate_work *w, const sweep *s, bool whole) {
+static int tell(const migrate_work *work, const sweep *sweep, bool whole) {
     int64_t n[CHANGED + 1] = {0};
 
-    if (w->o->json || w->o->format)
-        return show_json(s);
-    for (size_t i = 0; i < s->count; i++) {
-        show(&s->list[i]);
-        n[s->list[i].state]++;
+    if (work->options->json || work->options->format)
+        return show_json(sweep);
+    for (size_t i = 0; i < sweep->count; i++) {
+        show(&sweep->list[i]);
+        n[sweep->list[i].state]++;
     }
     int64_t held = n[HELD] + n[ENDLESS] + n[CHANGED];
     printf("%lld removed, %lld free, %lld held%s\n", (long long)n[REMOVED], (long long)n[FREE],
@@ -233,46 +238,48 @@ static int tell(const migrate_work *w, const sweep *s, bool whole) {
     return 0;
 }
 
-static int note(migrate_work *w, const sweep *s) {
-    migrate_change c = {.action = "sweep",
-                        .from_phase = w->v.reg.phase,
-                        .to_phase = w->v.reg.phase,
-                        .from_epoch = w->v.reg.epoch};
+static int note(migrate_work *work, const sweep *sweep) {
+    migrate_change change = {.action = "sweep",
+                             .from_phase = work->view.reg.phase,
+                             .to_phase = work->view.reg.phase,
+                             .from_epoch = work->view.reg.epoch};
     long long removed = 0;
 
-    for (size_t i = 0; i < s->count; i++)
-        removed += s->list[i].state == REMOVED;
-    if (removed == 0 || w->m.by_cluster)
+    for (size_t i = 0; i < sweep->count; i++)
+        removed += sweep->list[i].state == REMOVED;
+    if (removed == 0 || work->migration.by_cluster)
         return 0;
-    (void)snprintf(c.by, sizeof c.by, "%s", w->m.by);
-    (void)snprintf(c.evidence, sizeof c.evidence, "%lld stamps removed that were over", removed);
-    return migrate_note(&w->m, &c);
+    (void)snprintf(change.by, sizeof change.by, "%s", work->migration.by);
+    (void)snprintf(change.evidence, sizeof change.evidence, "%lld stamps removed that were over",
+                   removed);
+    return migrate_note(&work->migration, &change);
 }
 
-int migrate_sweep(migrate_work *w) {
-    sweep s = {.list = NULL};
+int migrate_sweep(migrate_work *work) {
+    sweep sweep = {.list = NULL};
     bool whole = false;
 
-    const char *keys = w->m.by_cluster ? w->o->keys : w->v.reg.keys;
-    if (!w->m.by_cluster && !w->v.reg.readable)
+    const char *keys = work->migration.by_cluster ? work->options->keys : work->view.reg.keys;
+    if (!work->migration.by_cluster && !work->view.reg.readable)
         return fail(
             STATUS_REFUSED,
-            w->v.reg.there
+            work->view.reg.there
                 ? "migrate sweep: refused: namespace %s has a register that can't be read: look "
                   "at it: HGETALL tidelock:phase:{%s}"
                 : "migrate sweep: refused: namespace %s is not registered: tidelock migrate "
                   "init --namespace %s",
-            w->v.name, w->v.name);
-    int status = migrate_scan(&w->m, keys, true, &w->sigs, found, &s, &whole, &w->sig);
-    if (status == 0 && s.no_memory)
+            work->view.name, work->view.name);
+    int status = migrate_scan(&work->migration, keys, true, &work->sigs, found, &sweep, &whole,
+                              &work->sig);
+    if (status == 0 && sweep.no_memory)
         status = fail(STATUS_INTERNAL, "migrate sweep: out of memory, or over %d stamps", MOST);
-    if (status == 0 && !w->sig && !w->o->dry_run) {
-        status = remove_all(w, &s);
-        int noted = note(w, &s);
+    if (status == 0 && !work->sig && !work->options->dry_run) {
+        status = remove_all(work, &sweep);
+        int noted = note(work, &sweep);
         status = status ? status : noted;
     }
     if (status == 0)
-        status = tell(w, &s, whole && !w->sig);
-    forget(&s);
-    return status == 0 && w->sig ? signals_status(w->sig) : status;
+        status = tell(work, &sweep, whole && !work->sig);
+    forget(&sweep);
+    return status == 0 && work->sig ? signals_status(work->sig) : status;
 }

@@ -34,14 +34,14 @@ void migrate_say_wait(const char *word, const char *what, int64_t most_ms) {
         say("migrate %s: %s, for %s at most", word, what, show_ms(most, most_ms));
 }
 
-int migrate_confirm(const migrate_work *w, const char *question) {
+int migrate_confirm(const migrate_work *work, const char *question) {
     char answer[16];
 
-    if (w->o->yes)
+    if (work->options->yes)
         return 0;
     (void)fprintf(stderr, "%s [y/N] ", question);
     (void)fflush(stderr);
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return 0;
-    return fail(STATUS_REFUSED, "migrate %s: nothing is changed", w->word);
+    return fail(STATUS_REFUSED, "migrate %s: nothing is changed", work->word);
 }

@@ -92,128 +92,131 @@ static bool may_be_ours(const char *command) {
     return is_one(head, ours);
 }
 
-static void list_one(tl_bytes line, migrate_traffic *t) {
+static void list_one(tl_bytes line, migrate_traffic *traffic) {
     static const char *const theirs[] = {"setnx", "getset", NULL};
     char address[64], name[64], command[32];
 
     value_of(line, "addr", address, sizeof address);
     value_of(line, "name", name, sizeof name);
     value_of(line, "cmd", command, sizeof command);
-    for (int i = 0; i < t->stragglers; i++)
-        if (strcmp(t->straggler[i].address, address) == 0 && !t->straggler[i].name[0])
-            memcpy(t->straggler[i].name, name, sizeof name);
+    for (int i = 0; i < traffic->stragglers; i++)
+        if (strcmp(traffic->straggler[i].address, address) == 0 && !traffic->straggler[i].name[0])
+            memcpy(traffic->straggler[i].name, name, sizeof name);
     if (!address[0] || may_be_ours(command))
         return;
-    t->connections++;
+    traffic->connections++;
     bool suspect = is_one(command, theirs);
-    size_t n = strlen(t->suspects);
-    if (!suspect || n + 120 > sizeof t->suspects || strstr(t->suspects, address))
+    size_t n = strlen(traffic->suspects);
+    if (!suspect || n + 120 > sizeof traffic->suspects || strstr(traffic->suspects, address))
         return;
-    (void)snprintf(t->suspects + n, sizeof t->suspects - n, "%s%s%s%.30s (said %s last)",
-                   n ? ", " : "", address, name[0] ? " called " : "", name, command);
+    (void)snprintf(traffic->suspects + n, sizeof traffic->suspects - n,
+                   "%s%s%s%.30s (said %s last)", n ? ", " : "", address, name[0] ? " called " : "",
+                   name, command);
 }
 
-void migrate_list_clients(tl_bytes list, migrate_traffic *t) {
-    t->connections = 0;
+void migrate_list_clients(tl_bytes list, migrate_traffic *traffic) {
+    traffic->connections = 0;
     for (size_t i = 0; i < list.n;) {
         const char *end = memchr(list.p + i, '\n', list.n - i);
         size_t n = end ? (size_t)(end - (list.p + i)) : list.n - i;
-        list_one(tl__bytes(list.p + i, n), t);
+        list_one(tl__bytes(list.p + i, n), traffic);
         i += n + 1;
     }
 }
 
 static bool take_list(void *ctx, const tl_reply *reply) {
-    migrate_watch *w = ctx;
+    migrate_watch *watch = ctx;
     tl_bytes list;
 
     if (tl__reply_text(reply, &list)) {
-        migrate_list_clients(list, w->seen);
-        migrate_monitor_cost(&w->monitor, list);
+        migrate_list_clients(list, watch->seen);
+        migrate_monitor_cost(&watch->monitor, list);
     }
     return true;
 }
 
 /* ---- watching --------------------------------------------------------------------------------- */
 
-static int64_t ask_calls(migrate_link *m) {
+static int64_t ask_calls(migrate_link *migration) {
     static const char *const request[] = {"INFO", "commandstats", NULL};
     int64_t calls = -1;
 
-    return link_ask(&m->link, request, take_calls, &calls) ? calls : -1;
+    return link_ask(&migration->link, request, take_calls, &calls) ? calls : -1;
 }
 
-static void ask_list(migrate_watch *w) {
+static void ask_list(migrate_watch *watch) {
     static const char *const request[] = {"CLIENT", "LIST", NULL};
-    (void)link_ask(&w->m->link, request, take_list, w);
+    (void)link_ask(&watch->migration->link, request, take_list, watch);
 }
 
 /* By a new connection too, as long as it is the same process: it has counted on. */
-static bool is_same_server(migrate_watch *w) {
+static bool is_same_server(migrate_watch *watch) {
     char server[MIGRATE_RUN_ID];
 
-    if (w->m->link.ups == w->ups || !GUARD(watch_of_one_server))
+    if (watch->migration->link.ups == watch->ups || !GUARD(watch_of_one_server))
         return true;
-    w->ups = w->m->link.ups;
-    return migrate_server_id(w->m, server) == 0 && w->m->link.ups == w->ups && server[0] &&
-           strcmp(server, w->server) == 0;
+    watch->ups = watch->migration->link.ups;
+    return migrate_server_id(watch->migration, server) == 0 &&
+           watch->migration->link.ups == watch->ups && server[0] &&
+           strcmp(server, watch->server) == 0;
 }
 
-void migrate_watch_begin(migrate_watch *w, migrate_link *m, const char *keys, int64_t monitor_ms,
-                         migrate_traffic *ret) {
+void migrate_watch_begin(migrate_watch *watch, migrate_link *migration, const char *keys,
+                         int64_t monitor_ms, migrate_traffic *ret) {
     *ret = (migrate_traffic){.watch_ms = 0};
-    *w = (migrate_watch){.m = m, .seen = ret, .keys = keys, .monitor_ms = monitor_ms};
-    (void)migrate_server_id(m, w->server);
-    w->ups = m->link.ups;
+    *watch = (migrate_watch){
+        .migration = migration, .seen = ret, .keys = keys, .monitor_ms = monitor_ms};
+    (void)migrate_server_id(migration, watch->server);
+    watch->ups = migration->link.ups;
     if (monitor_ms > 0)
-        migrate_monitor_begin(&w->monitor, m, keys, ret);
-    w->monitor_until_ms = moment_ms() + monitor_ms;
-    w->base = ask_calls(m); /* whatever is counted from now on, MONITOR tells */
-    ret->counted = w->base >= 0;
-    w->began_ms = moment_ms();
-    ask_list(w);
+        migrate_monitor_begin(&watch->monitor, migration, keys, ret);
+    watch->monitor_until_ms = moment_ms() + monitor_ms;
+    watch->base = ask_calls(migration); /* whatever is counted from now on, MONITOR tells */
+    ret->counted = watch->base >= 0;
+    watch->began_ms = moment_ms();
+    ask_list(watch);
 }
 
-static void count(migrate_watch *w) {
-    int64_t calls = w->seen->counted ? ask_calls(w->m) : -1;
+static void count(migrate_watch *watch) {
+    int64_t calls = watch->seen->counted ? ask_calls(watch->migration) : -1;
 
     /* fewer than before: somebody has reset them, or the server was restarted */
-    if (calls < w->base || calls - w->base < w->seen->calls)
-        w->seen->counted = false;
+    if (calls < watch->base || calls - watch->base < watch->seen->calls)
+        watch->seen->counted = false;
     else
-        w->seen->calls = calls - w->base;
+        watch->seen->calls = calls - watch->base;
 }
 
-void migrate_watch_pause(migrate_watch *w, signals *sigs, int64_t ms) {
+void migrate_watch_pause(migrate_watch *watch, signals *sigs, int64_t ms) {
     struct pollfd p = {.fd = sigs->fd, .events = POLLIN};
 
-    if (w->monitor.conn)
-        migrate_monitor_listen(&w->monitor, sigs, ms);
+    if (watch->monitor.conn)
+        migrate_monitor_listen(&watch->monitor, sigs, ms);
     else
         tl__wait(&p, 1, tl__mono_add_ms(tl__mono_now(), ms));
 }
 
-bool migrate_watch_look(migrate_watch *w) {
-    count(w);
-    if (!is_same_server(w)) {
-        migrate_monitor_stop(&w->monitor);
-        migrate_watch_begin(w, w->m, w->keys, w->monitor_ms, w->seen);
+bool migrate_watch_look(migrate_watch *watch) {
+    count(watch);
+    if (!is_same_server(watch)) {
+        migrate_monitor_stop(&watch->monitor);
+        migrate_watch_begin(watch, watch->migration, watch->keys, watch->monitor_ms, watch->seen);
         return false;
     }
-    if (w->monitor.conn && moment_ms() >= w->monitor_until_ms)
-        migrate_monitor_end(&w->monitor, w->m);
-    ask_list(w);
-    w->seen->watch_ms = moment_ms() - w->began_ms;
+    if (watch->monitor.conn && moment_ms() >= watch->monitor_until_ms)
+        migrate_monitor_end(&watch->monitor, watch->migration);
+    ask_list(watch);
+    watch->seen->watch_ms = moment_ms() - watch->began_ms;
     return true;
 }
 
-bool migrate_watch_end(migrate_watch *w) {
-    bool whole = w->monitor.conn != NULL;
+bool migrate_watch_end(migrate_watch *watch) {
+    bool whole = watch->monitor.conn != NULL;
 
-    count(w);
-    migrate_monitor_end(&w->monitor, w->m);
-    w->seen->monitor_whole = whole && !w->monitor.failed;
-    ask_list(w);
-    w->seen->watch_ms = moment_ms() - w->began_ms;
-    return is_same_server(w);
+    count(watch);
+    migrate_monitor_end(&watch->monitor, watch->migration);
+    watch->seen->monitor_whole = whole && !watch->monitor.failed;
+    ask_list(watch);
+    watch->seen->watch_ms = moment_ms() - watch->began_ms;
+    return is_same_server(watch);
 }

@@ -8,7 +8,7 @@
 #include "migrate/migrate_monitor.h"
 
 typedef struct {
-    migrate_link *m;
+    migrate_link *migration;
     migrate_traffic *seen;
     int64_t began_ms, base;
     migrate_monitor monitor;
@@ -22,23 +22,23 @@ typedef struct {
 int64_t migrate_count_calls(tl_bytes info);
 
 /** Fill in connections and suspects out of CLIENT LIST, but for our own. Pure. */
-void migrate_list_clients(tl_bytes list, migrate_traffic *t);
+void migrate_list_clients(tl_bytes list, migrate_traffic *traffic);
 
 #define MIGRATE_THROUGHOUT (INT64_MAX / 4) /**< as long as is watched */
 
 /** Begin to watch; the first question decides whether the server counts. Never fails: what can't be had is
  *  missing in `ret`. monitor_ms: how long to read MONITOR, for keys like `keys`; 0: not at all. */
-void migrate_watch_begin(migrate_watch *w, migrate_link *m, const char *keys, int64_t monitor_ms,
-                         migrate_traffic *ret);
+void migrate_watch_begin(migrate_watch *watch, migrate_link *migration, const char *keys,
+                         int64_t monitor_ms, migrate_traffic *ret);
 
 /** Watch for so long, or until a signal comes. */
-void migrate_watch_pause(migrate_watch *w, signals *sigs, int64_t ms);
+void migrate_watch_pause(migrate_watch *watch, signals *sigs, int64_t ms);
 
 /** Look again. False: another server answers by now, or the same that was started again, whose counts say nothing
  *  of the time before: the watch has begun anew. */
-bool migrate_watch_look(migrate_watch *w);
+bool migrate_watch_look(migrate_watch *watch);
 
 /** Look for the last time, and end. False: the same, and nothing was watched. */
-bool migrate_watch_end(migrate_watch *w);
+bool migrate_watch_end(migrate_watch *watch);
 
 #endif

@@ -75,10 +75,10 @@ typedef struct {
 } found;
 
 static bool take_record(void *ctx, const tl_reply *reply) {
-    found *f = ctx;
+    found *found = ctx;
     tl_bytes text;
 
-    f->there = tl__reply_text(reply, &text) && skew_record_read(text.p, text.n, &f->record);
+    found->there = tl__reply_text(reply, &text) && skew_record_read(text.p, text.n, &found->record);
     return true;
 }
 
@@ -88,33 +88,34 @@ static bool take_count(void *ctx, const tl_reply *reply) {
 }
 
 /* Whose bytes: a machine that was cloned while it ran has an agent with our id, too. */
-static bool is_ours(const agent *a, const skew_record *r) {
-    return strcmp(r->id, a->id) == 0 && (r->at_us == a->put_us[0] || r->at_us == a->put_us[1]);
+static bool is_ours(const agent *agent, const skew_record *record) {
+    return strcmp(record->id, agent->id) == 0 &&
+           (record->at_us == agent->put_us[0] || record->at_us == agent->put_us[1]);
 }
 
 /* Another agent of our name, and not merely one that we follow, or that has gone. It is told of for
  * as long as a record lasts: one of the two may be late, and the other then finds its own. */
-static bool look_for_clash(agent *a) {
-    const char *const request[] = {"GET", a->key, NULL};
-    found f = {.there = false};
+static bool look_for_clash(agent *agent) {
+    const char *const request[] = {"GET", agent->key, NULL};
+    found found = {.there = false};
 
-    if (!link_ask(&a->link, request, take_record, &f))
+    if (!link_ask(&agent->link, request, take_record, &found))
         return false;
-    bool other = f.there && !is_ours(a, &f.record) &&
-                 skew_record_end_us(&f.record) >= a->track.stamp_us;
-    bool clash = other && (a->published || !skew_same_boot(f.record.id, a->id));
-    if (clash && !a->clash)
+    bool other = found.there && !is_ours(agent, &found.record) &&
+                 skew_record_end_us(&found.record) >= agent->track.stamp_us;
+    bool clash = other && (agent->published || !skew_same_boot(found.record.id, agent->id));
+    if (clash && !agent->clash)
         say("agent: another agent publishes as %s: give one of them another name (--name)",
-            a->name);
+            agent->name);
     if (clash)
-        a->clash = SKEW_LEASE;
-    else if (a->clash > 0)
-        a->clash--;
+        agent->clash = SKEW_LEASE;
+    else if (agent->clash > 0)
+        agent->clash--;
     return true;
 }
 
 /* Names go a day after their lease; of too many those that have been silent for longest. */
-static bool keep_index(agent *a, int64_t at_us, int64_t kept_ms) {
+static bool keep_index(agent *agent, int64_t at_us, int64_t kept_ms) {
     char past[TL_INT_SIZE], kept[TL_INT_SIZE], oldest[TL_INT_SIZE];
 
     (void)snprintf(oldest, sizeof oldest, "%d", -1 - SKEW_NAMES_MOST);
@@ -123,11 +124,11 @@ static bool keep_index(agent *a, int64_t at_us, int64_t kept_ms) {
     const char *const keep[] = {"PEXPIRE", SKEW_INDEX_KEY, kept, NULL},
                       *const prune[] = {"ZREMRANGEBYSCORE", SKEW_INDEX_KEY, "-inf", past, NULL},
                       *const bound[] = {"ZREMRANGEBYRANK", SKEW_INDEX_KEY, "0", oldest, NULL};
-    return link_ask(&a->link, keep, NULL, NULL) && link_ask(&a->link, prune, NULL, NULL) &&
-           link_ask(&a->link, bound, NULL, NULL);
+    return link_ask(&agent->link, keep, NULL, NULL) && link_ask(&agent->link, prune, NULL, NULL) &&
+           link_ask(&agent->link, bound, NULL, NULL);
 }
 
-static bool put(agent *a, const skew_record *record) {
+static bool put(agent *agent, const skew_record *record) {
     char text[SKEW_RECORD_SIZE], kept[TL_INT_SIZE], until[TL_INT_SIZE];
     int64_t end_us = skew_record_end_us(record),
             kept_ms = (end_us - record->at_us) / 1000 + SKEW_REMEMBERED_MS;
@@ -135,176 +136,181 @@ static bool put(agent *a, const skew_record *record) {
     skew_record_write(text, record);
     (void)snprintf(kept, sizeof kept, "%lld", (long long)kept_ms);
     (void)snprintf(until, sizeof until, "%lld", (long long)end_us);
-    const char *const add[] = {"ZADD", SKEW_INDEX_KEY, until, a->name, NULL}, *const set[] = {
-                                                                                  "PSETEX", a->key,
-                                                                                  kept, text, NULL};
-    return link_ask(&a->link, add, NULL, NULL) && link_ask(&a->link, set, NULL, NULL) &&
-           keep_index(a, record->at_us, kept_ms);
+    const char *const add[] = {"ZADD", SKEW_INDEX_KEY, until, agent->name, NULL}, *const set[] = {
+                                                                                      "PSETEX",
+                                                                                      agent->key,
+                                                                                      kept, text,
+                                                                                      NULL};
+    return link_ask(&agent->link, add, NULL, NULL) && link_ask(&agent->link, set, NULL, NULL) &&
+           keep_index(agent, record->at_us, kept_ms);
 }
 
-static bool publish(agent *a, const kernel_clock *kernel) {
+static bool publish(agent *agent, const kernel_clock *kernel) {
     skew_record record;
 
-    skew_self_record(&a->track, kernel, a->server, &record);
-    record.every_ms = a->options->every_ms;
-    record.clash = a->clash > 0;
-    skew_pace_mark(&a->pace, a->track.at, &record);
-    a->put_us[1] = a->put_us[0];
-    a->put_us[0] = record.at_us;
-    if (!put(a, &record))
+    skew_self_record(&agent->track, kernel, agent->server, &record);
+    record.every_ms = agent->options->every_ms;
+    record.clash = agent->clash > 0;
+    skew_pace_mark(&agent->pace, agent->track.at, &record);
+    agent->put_us[1] = agent->put_us[0];
+    agent->put_us[0] = record.at_us;
+    if (!put(agent, &record))
         return false;
-    a->published = true;
-    if (a->options->verbose)
-        say("agent: %s is %lld to %lld us from the server's clock", a->name,
+    agent->published = true;
+    if (agent->options->verbose)
+        say("agent: %s is %lld to %lld us from the server's clock", agent->name,
             (long long)record.offset.lo, (long long)record.offset.hi);
     return true;
 }
 
 /* What was found stays for as long as any host is remembered, but is the host's word no more,
  * unless it is another's by now: a host with a bad clock is no better for not being watched. */
-static void withdraw(agent *a) {
-    const char *const get[] = {"GET", a->key, NULL};
-    found f = {.there = false};
+static void withdraw(agent *agent) {
+    const char *const get[] = {"GET", agent->key, NULL};
+    found found = {.there = false};
 
-    if (!a->published || !link_ask(&a->link, get, take_record, &f) || !f.there ||
-        !is_ours(a, &f.record))
+    if (!agent->published || !link_ask(&agent->link, get, take_record, &found) || !found.there ||
+        !is_ours(agent, &found.record))
         return;
-    f.record.every_ms = 1;
-    (void)put(a, &f.record);
+    found.record.every_ms = 1;
+    (void)put(agent, &found.record);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-static void put_offset(const metrics *m, const skew_track *t) {
+static void put_offset(const metrics *metrics, const skew_track *track) {
     static const metrics_label lo = {"edge", "lo"}, hi = {"edge", "hi"};
-    tl_interval offset = t->offset;
-    metrics_head(m, "agent_offset_seconds", "gauge",
+    tl_interval offset = track->offset;
+    metrics_head(metrics, "agent_offset_seconds", "gauge",
                  "This host's clock less the server's, bounds.");
-    metrics_seconds(m, "agent_offset_seconds", &lo, offset.lo);
-    metrics_seconds(m, "agent_offset_seconds", &hi, offset.hi);
-    metrics_head(m, "agent_width_seconds", "gauge", "How far these bounds are apart.");
-    metrics_seconds(m, "agent_width_seconds", NULL, tl__add_sat(offset.hi, -offset.lo));
+    metrics_seconds(metrics, "agent_offset_seconds", &lo, offset.lo);
+    metrics_seconds(metrics, "agent_offset_seconds", &hi, offset.hi);
+    metrics_head(metrics, "agent_width_seconds", "gauge", "How far these bounds are apart.");
+    metrics_seconds(metrics, "agent_width_seconds", NULL, tl__add_sat(offset.hi, -offset.lo));
 }
 
 static void put_metrics(const void *ctx, FILE *out) {
-    const agent *a = ctx;
-    const metrics m = {.out = out, .label = {{"host", a->name}}};
-    metrics_head(&m, "agent_up", "gauge", "1 if the agent runs, and its last round was published.");
-    metrics_int(&m, "agent_up", NULL, a->success_us > 0 && !a->failing);
-    metrics_head(&m, "agent_name_clash", "gauge", "1 if another agent publishes by the same name.");
-    metrics_int(&m, "agent_name_clash", NULL, a->clash > 0);
-    metrics_head(&m, "agent_rounds_total", "counter", "Rounds of measuring.");
-    metrics_int(&m, "agent_rounds_total", NULL, a->rounds);
-    metrics_head(&m, "agent_rounds_failed_total", "counter", "Rounds that failed.");
-    metrics_int(&m, "agent_rounds_failed_total", NULL, a->failed);
-    if (a->success_us > 0) {
-        metrics_head(&m, "agent_last_success_timestamp_seconds", "gauge",
+    const agent *agent = ctx;
+    const metrics metrics = {.out = out, .label = {{"host", agent->name}}};
+    metrics_head(&metrics, "agent_up", "gauge",
+                 "1 if the agent runs, and its last round was published.");
+    metrics_int(&metrics, "agent_up", NULL, agent->success_us > 0 && !agent->failing);
+    metrics_head(&metrics, "agent_name_clash", "gauge",
+                 "1 if another agent publishes by the same name.");
+    metrics_int(&metrics, "agent_name_clash", NULL, agent->clash > 0);
+    metrics_head(&metrics, "agent_rounds_total", "counter", "Rounds of measuring.");
+    metrics_int(&metrics, "agent_rounds_total", NULL, agent->rounds);
+    metrics_head(&metrics, "agent_rounds_failed_total", "counter", "Rounds that failed.");
+    metrics_int(&metrics, "agent_rounds_failed_total", NULL, agent->failed);
+    if (agent->success_us > 0) {
+        metrics_head(&metrics, "agent_last_success_timestamp_seconds", "gauge",
                      "When a round was published last.");
-        metrics_seconds(&m, "agent_last_success_timestamp_seconds", NULL, a->success_us);
+        metrics_seconds(&metrics, "agent_last_success_timestamp_seconds", NULL, agent->success_us);
     }
-    if (a->track.known && a->success_us > 0)
-        put_offset(&m, &a->track);
+    if (agent->track.known && agent->success_us > 0)
+        put_offset(&metrics, &agent->track);
 }
 
 /* What can't be written is told once; measuring goes on. */
-static int write_metrics(agent *a) {
-    const char *path = a->options->metrics;
+static int write_metrics(agent *agent) {
+    const char *path = agent->options->metrics;
     if (!path)
         return 0;
-    int why = outfile_replace_quietly(path, put_metrics, a);
-    bool reported = a->unwritten;
-    a->unwritten = why != 0;
+    int why = outfile_replace_quietly(path, put_metrics, agent);
+    bool reported = agent->unwritten;
+    agent->unwritten = why != 0;
     return why && !reported
                ? fail(STATUS_CONFIG, "agent: --metrics %.200s: %s", path, outfile_why(why))
            : why ? STATUS_CONFIG
                  : 0;
 }
 
-static int count_round(agent *a, bool ok) {
-    a->rounds++;
-    a->failed += !ok;
-    a->failing = !ok;
+static int count_round(agent *agent, bool ok) {
+    agent->rounds++;
+    agent->failed += !ok;
+    agent->failing = !ok;
     if (ok)
-        a->success_us = moment_wall_us();
-    return write_metrics(a);
+        agent->success_us = moment_wall_us();
+    return write_metrics(agent);
 }
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-static void forget_server(agent *a) {
-    a->track.known = false;
-    skew_pace_forget(&a->pace);
+static void forget_server(agent *agent) {
+    agent->track.known = false;
+    skew_pace_forget(&agent->pace);
 }
 
 /* What was measured against another server's clock says nothing of this one's. */
-static bool look_for_server(agent *a) {
+static bool look_for_server(agent *agent) {
     char server[SKEW_SERVER_SIZE];
 
-    if (!skew_self_server(&a->link, server))
+    if (!skew_self_server(&agent->link, server))
         return false;
-    if (strcmp(server, a->server) != 0)
-        forget_server(a);
-    memcpy(a->server, server, sizeof server);
+    if (strcmp(server, agent->server) != 0)
+        forget_server(agent);
+    memcpy(agent->server, server, sizeof server);
     return true;
 }
 
 /* A clock that runs wrong is told of once, and when it runs right again. */
-static void learn_pace(agent *a, int32_t bound_ppm) {
-    bool was = a->pace.wrong;
-    skew_pace_learn(&a->pace, &a->track, bound_ppm);
-    if (a->pace.wrong && !was)
+static void learn_pace(agent *agent, int32_t bound_ppm) {
+    bool was = agent->pace.wrong;
+    skew_pace_learn(&agent->pace, &agent->track, bound_ppm);
+    if (agent->pace.wrong && !was)
         say("agent: the clock of %s runs wrong, or is set again and again: by up to %d ppm against the server's",
-            a->name, (int)skew_pace_ppm(&a->pace));
-    else if (was && !a->pace.wrong)
-        say("agent: the clock of %s runs as it should again", a->name);
+            agent->name, (int)skew_pace_ppm(&agent->pace));
+    else if (was && !agent->pace.wrong)
+        say("agent: the clock of %s runs as it should again", agent->name);
 }
 
-static bool round_once(agent *a) {
+static bool round_once(agent *agent) {
     static const skew_effort effort = {.samples = BURST, .for_ms = BURST_MS};
     kernel_clock kernel = moment_kernel();
     int32_t rate = skew_self_rate(&kernel);
 
     /* A correction that begins or ends between two rounds: the faster rate holds for the time between. */
-    int32_t between = rate > a->rate_ppm ? rate : a->rate_ppm;
-    a->rate_ppm = rate;
-    a->slew_ppm = kernel.slew_ppm;
+    int32_t between = rate > agent->rate_ppm ? rate : agent->rate_ppm;
+    agent->rate_ppm = rate;
+    agent->slew_ppm = kernel.slew_ppm;
     /* Nor is it slower than it was seen to be. */
-    int32_t seen = skew_pace_ppm(&a->pace) > 0 ? skew_rate(SKEW_DRIFT_PPM, skew_pace_ppm(&a->pace))
-                                               : 0;
-    skew_track_round(&a->track);
-    if (!look_for_server(a) ||
-        !skew_self_measure(&a->link, &a->track, &effort, between > seen ? between : seen) ||
-        !look_for_server(a))
+    int32_t seen = skew_pace_ppm(&agent->pace) > 0
+                       ? skew_rate(SKEW_DRIFT_PPM, skew_pace_ppm(&agent->pace))
+                       : 0;
+    skew_track_round(&agent->track);
+    if (!look_for_server(agent) ||
+        !skew_self_measure(&agent->link, &agent->track, &effort, between > seen ? between : seen) ||
+        !look_for_server(agent))
         return false;
-    if (!a->options->once)
-        learn_pace(a, between);
+    if (!agent->options->once)
+        learn_pace(agent, between);
     /* By a single round nobody can tell a step from a clock that moves while it is read. */
-    bool doubtful = !a->track.known || (a->options->once && a->track.steps > 0);
-    return doubtful || (look_for_clash(a) && publish(a, &kernel));
+    bool doubtful = !agent->track.known || (agent->options->once && agent->track.steps > 0);
+    return doubtful || (look_for_clash(agent) && publish(agent, &kernel));
 }
 
 #define HOPS 3 /* in a cluster whose slots are being moved */
 
 /* Where the server may have changed: what was measured of another doesn't count, whoever may not ask which it is. */
-static bool round_there(agent *a) {
-    char label[sizeof a->link.endpoint.label];
+static bool round_there(agent *agent) {
+    char label[sizeof agent->link.endpoint.label];
     for (int i = 0; i < HOPS; i++) {
-        memcpy(label, a->link.endpoint.label, sizeof label);
-        if (!link_follow(&a->link, a->where))
+        memcpy(label, agent->link.endpoint.label, sizeof label);
+        if (!link_follow(&agent->link, agent->where))
             return false;
-        if (strcmp(label, a->link.endpoint.label) != 0)
-            forget_server(a);
-        if (round_once(a))
+        if (strcmp(label, agent->link.endpoint.label) != 0)
+            forget_server(agent);
+        if (round_once(agent))
             return true;
-        if (!link_leads_on(&a->link, a->where))
+        if (!link_leads_on(&agent->link, agent->where))
             return false;
     }
     return false;
 }
 
 /* Of two that go on at one moment, as clones do, each would put its record over the other's before that is seen. */
-static int64_t pause_ms(const agent *a) {
-    int64_t every_ms = a->options->every_ms;
+static int64_t pause_ms(const agent *agent) {
+    int64_t every_ms = agent->options->every_ms;
     uint64_t drawn;
     if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != (ssize_t)sizeof drawn)
         return every_ms; /* the machine has only just started: next time */
@@ -312,115 +318,119 @@ static int64_t pause_ms(const agent *a) {
 }
 
 /* Was the clock set since the last round, or has its daemon begun to correct it? */
-static bool is_overtaken(agent *a) {
+static bool is_overtaken(agent *agent) {
     skew_reading now = skew_reading_now();
-    bool set = moment_set_seen(a->set);
-    return set || (a->track.has_reading && !skew_unbroken(&a->track, &now)) ||
-           moment_kernel().slew_ppm > a->slew_ppm;
+    bool set = moment_set_seen(agent->set);
+    return set || (agent->track.has_reading && !skew_unbroken(&agent->track, &now)) ||
+           moment_kernel().slew_ppm > agent->slew_ppm;
 }
 
 /* Until then, or until what was published is true no more. True: it is to end. */
-static bool rest(agent *a, signals *s, int64_t until, bool *ret_early) {
+static bool rest(agent *agent, signals *signals, int64_t until, bool *ret_early) {
     int64_t left = until - moment_ms();
     *ret_early = false;
     do {
         int64_t ms = left < 1 ? 1 : left < LOOK_MS ? left : LOOK_MS;
-        if (signals_pause_or(s, a->failing ? -1 : a->set, ms))
+        if (signals_pause_or(signals, agent->failing ? -1 : agent->set, ms))
             return true;
-        *ret_early = !a->failing && is_overtaken(a);
+        *ret_early = !agent->failing && is_overtaken(agent);
         left = until - moment_ms();
     } while (left > 0 && !*ret_early);
     return false;
 }
 
 /* The signal that ends it. */
-static void serve(agent *a, signals *s) {
+static void serve(agent *agent, signals *signals) {
     int64_t next = moment_ms();
     bool early = false, ends = false;
     do {
-        bool ok = round_there(a);
-        if (!ok && !a->failing)
-            say("agent: %s; it tries again every %lld ms", a->link.message,
-                (long long)a->options->every_ms);
-        else if (ok && a->failing)
+        bool ok = round_there(agent);
+        if (!ok && !agent->failing)
+            say("agent: %s; it tries again every %lld ms", agent->link.message,
+                (long long)agent->options->every_ms);
+        else if (ok && agent->failing)
             say("agent: the server replies again");
-        (void)count_round(a, ok);
+        (void)count_round(agent, ok);
         int64_t now = moment_ms(),
-                soon = now + (a->options->every_ms < SOON_MS ? a->options->every_ms : SOON_MS);
-        next += early ? 0 : pause_ms(a);
+                soon = now +
+                       (agent->options->every_ms < SOON_MS ? agent->options->every_ms : SOON_MS);
+        next += early ? 0 : pause_ms(agent);
         next = next > now ? next : now;
-        bool wonders = ok && soon < next && (!a->track.known || skew_pace_wonders(&a->pace));
-        ends = rest(a, s, wonders ? soon : next, &early);
+        bool wonders = ok && soon < next &&
+                       (!agent->track.known || skew_pace_wonders(&agent->pace));
+        ends = rest(agent, signals, wonders ? soon : next, &early);
         early = early || wonders;
     } while (!ends);
-    withdraw(a);
-    a->failing = true; /* nobody measures any more, and the file stays */
-    (void)write_metrics(a);
+    withdraw(agent);
+    agent->failing = true; /* nobody measures any more, and the file stays */
+    (void)write_metrics(agent);
 }
 
 /* Whatever a retry can't mend ends it at the start. */
-static int start(agent *a) {
-    if (a->link.conn && (round_once(a) || (link_leads_on(&a->link, a->where) && round_there(a))))
-        return (a->track.known && a->track.steps == 0) || !a->options->once
+static int start(agent *agent) {
+    if (agent->link.conn &&
+        (round_once(agent) || (link_leads_on(&agent->link, agent->where) && round_there(agent))))
+        return (agent->track.known && agent->track.steps == 0) || !agent->options->once
                    ? 0
                    : fail(STATUS_UNAVAILABLE,
                           "agent: the clock was set while it was measured; try again");
-    bool lasting = a->link.status != STATUS_UNAVAILABLE;
-    return lasting || a->options->once ? fail(a->link.status, "%s", a->link.message) : 0;
+    bool lasting = agent->link.status != STATUS_UNAVAILABLE;
+    return lasting || agent->options->once ? fail(agent->link.status, "%s", agent->link.message)
+                                           : 0;
 }
 
 /* A round that can't be told of is no success. */
-static int run_once(agent *a) {
-    int status = start(a), second = count_round(a, status == 0);
+static int run_once(agent *agent) {
+    int status = start(agent), second = count_round(agent, status == 0);
     return status ? status : second;
 }
 
-static int agent_run(agent *a) {
-    signals s;
+static int agent_run(agent *agent) {
+    signals signals;
 
-    if (a->options->once)
-        return run_once(a);
-    if (signals_begin(&s))
+    if (agent->options->once)
+        return run_once(agent);
+    if (signals_begin(&signals))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    a->set = moment_set_begin();
-    int status = start(a);
+    agent->set = moment_set_begin();
+    int status = start(agent);
     if (status == 0)
-        serve(a, &s);
-    if (a->set >= 0)
-        close(a->set);
+        serve(agent, &signals);
+    if (agent->set >= 0)
+        close(agent->set);
     return status;
 }
 
 /* ---- hosts that were retired ------------------------------------------------------------------- */
 
-static int forget_one(server_link *l, const char *name, int64_t now_us) {
+static int forget_one(server_link *link, const char *name, int64_t now_us) {
     char key[SKEW_KEY_SIZE];
-    found f = {.there = false};
+    found found = {.there = false};
     int64_t known = 0, gone = 0;
 
     skew_record_key(key, name);
     const char *const get[] = {"GET", key, NULL}, *const del[] = {"DEL", key, NULL},
                       *const rem[] = {"ZREM", SKEW_INDEX_KEY, name, NULL};
-    if (!link_ask(l, get, take_record, &f) || !link_ask(l, rem, take_count, &known) ||
-        !link_ask(l, del, take_count, &gone))
-        return fail(l->status, "%s", l->message);
+    if (!link_ask(link, get, take_record, &found) || !link_ask(link, rem, take_count, &known) ||
+        !link_ask(link, del, take_count, &gone))
+        return fail(link->status, "%s", link->message);
     if (known + gone == 0)
         return fail(STATUS_NOT_THERE,
                     "agent: host %s is unknown; \"tidelock skew\" lists the known ones", name);
-    if (f.there && skew_record_end_us(&f.record) >= now_us)
+    if (found.there && skew_record_end_us(&found.record) >= now_us)
         say("agent: the agent of %s was there a moment ago: stop it, or %s comes back", name, name);
     return 0;
 }
 
-static int forget(const server *s, const opt_texts *names) {
+static int forget(const server *where, const opt_texts *names) {
     server_link link;
     skew_track track = {.known = false};
 
     for (int i = 0; i < names->count; i++)
         if (!skew_name_ok(names->text[i]))
             return fail(STATUS_USAGE, "agent: --forget: " NAME_RULE);
-    int status = server_need_url(s, "agent");
-    status = status ? status : link_open(&link, s);
+    int status = server_need_url(where, "agent");
+    status = status ? status : link_open(&link, where);
     if (status)
         return status;
     link.needer = &skew_needer;
@@ -434,38 +444,39 @@ static int forget(const server *s, const opt_texts *names) {
     return status;
 }
 
-static int agent_command(const server *s, const void *options, const operands *args) {
-    const agent_options *o = options;
-    agent a = {.options = o, .where = s, .rate_ppm = SKEW_DRIFT_PPM, .set = -1};
+static int agent_command(const server *where, const void *values, const operands *args) {
+    const agent_options *options = values;
+    agent agent = {.options = options, .where = where, .rate_ppm = SKEW_DRIFT_PPM, .set = -1};
 
     (void)args;
-    if (o->forget.count)
-        return o->name || o->once || o->metrics || o->every_ms != agent_defaults.every_ms
+    if (options->forget.count)
+        return options->name || options->once || options->metrics ||
+                       options->every_ms != agent_defaults.every_ms
                    ? fail(STATUS_USAGE,
                           "agent: --forget: leave --name, --every, --once and --metrics out")
-                   : forget(s, &o->forget);
-    if (o->name && !skew_name_ok(o->name))
+                   : forget(where, &options->forget);
+    if (options->name && !skew_name_ok(options->name))
         return fail(STATUS_USAGE, "agent: --name: " NAME_RULE);
-    if (o->every_ms < EVERY_LEAST_MS || o->every_ms > SKEW_EVERY_MOST_MS)
+    if (options->every_ms < EVERY_LEAST_MS || options->every_ms > SKEW_EVERY_MOST_MS)
         return fail(STATUS_USAGE, "agent: --every: 100ms to 1h");
-    if (o->name)
-        (void)snprintf(a.name, sizeof a.name, "%s", o->name);
+    if (options->name)
+        (void)snprintf(agent.name, sizeof agent.name, "%s", options->name);
     else
-        skew_self_name(a.name);
-    skew_record_key(a.key, a.name);
-    skew_self_id(a.id);
-    int status = server_need_url(s, "agent");
-    if (!status && o->metrics)
-        status = outfile_check("agent: --metrics", o->metrics);
+        skew_self_name(agent.name);
+    skew_record_key(agent.key, agent.name);
+    skew_self_id(agent.id);
+    int status = server_need_url(where, "agent");
+    if (!status && options->metrics)
+        status = outfile_check("agent: --metrics", options->metrics);
     if (status)
         return status;
-    status = link_open_quietly(&a.link,
-                               s); /* Sentinels that are away may come back, as a server may */
-    if (status && (status != STATUS_UNAVAILABLE || !link_is_led(s)))
-        return fail(status, "%s", a.link.message);
-    a.link.needer = &skew_needer;
-    status = agent_run(&a);
-    link_close(&a.link);
+    status = link_open_quietly(&agent.link,
+                               where); /* Sentinels that are away may come back, as a server may */
+    if (status && (status != STATUS_UNAVAILABLE || !link_is_led(where)))
+        return fail(status, "%s", agent.link.message);
+    agent.link.needer = &skew_needer;
+    status = agent_run(&agent);
+    link_close(&agent.link);
     return status;
 }
 

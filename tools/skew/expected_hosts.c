@@ -44,35 +44,35 @@ int expected_hosts_check(const expected_hosts *expected, const char *self) {
     return status;
 }
 
-static bool is_there(const skew_fleet *f, const char *name) {
-    for (int i = 0; i < f->count; i++)
-        if (f->hosts[i].kind == SKEW_CLOCK && strcmp(f->hosts[i].name, name) == 0)
+static bool is_there(const skew_fleet *fleet, const char *name) {
+    for (int i = 0; i < fleet->count; i++)
+        if (fleet->hosts[i].kind == SKEW_CLOCK && strcmp(fleet->hosts[i].name, name) == 0)
             return true;
     return false;
 }
 
-static void add_missing(skew_fleet *f, const char *name) {
-    if (f->count == SKEW_HOSTS_MAX) {
-        f->more = true;
+static void add_missing(skew_fleet *fleet, const char *name) {
+    if (fleet->count == SKEW_HOSTS_MAX) {
+        fleet->more = true;
         return;
     }
-    skew_host *h = &f->hosts[f->count++];
-    *h = (skew_host){.instrument = "agent", .missing = true, .status = "missing", .age_ms = -1};
-    (void)snprintf(h->name, sizeof h->name, "%s", name);
-    (void)snprintf(h->detail, sizeof h->detail,
+    skew_host *host = &fleet->hosts[fleet->count++];
+    *host = (skew_host){.instrument = "agent", .missing = true, .status = "missing", .age_ms = -1};
+    (void)snprintf(host->name, sizeof host->name, "%s", name);
+    (void)snprintf(host->detail, sizeof host->detail,
                    "it is expected, and no agent publishes by that name");
 }
 
-void expected_hosts_apply(const expected_hosts *expected, skew_fleet *f) {
+void expected_hosts_apply(const expected_hosts *expected, skew_fleet *fleet) {
     char name[SKEW_NAME_SIZE];
 
     if (expected->no_self) {
-        f->hosts[0].kind = SKEW_REMARK;
-        (void)snprintf(f->hosts[0].detail, sizeof f->hosts[0].detail,
+        fleet->hosts[0].kind = SKEW_REMARK;
+        (void)snprintf(fleet->hosts[0].detail, sizeof fleet->hosts[0].detail,
                        "this host, which acquires none of these locks (--no-self)");
     }
     for (int i = 0; i < expected->expect.count; i++)
         for (const char *at = expected->expect.text[i]; next_name(&at, name);)
-            if (GUARD(expected_is_missed) && !is_there(f, name))
-                add_missing(f, name);
+            if (GUARD(expected_is_missed) && !is_there(fleet, name))
+                add_missing(fleet, name);
 }

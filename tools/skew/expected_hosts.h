@@ -19,6 +19,6 @@ int expected_hosts_check(const expected_hosts *expected, const char *self);
 
 /** Of hosts that were measured: this one is in no pair if it acquires no locks, and whoever is
  *  expected and isn't there gets a row. */
-void expected_hosts_apply(const expected_hosts *expected, skew_fleet *f);
+void expected_hosts_apply(const expected_hosts *expected, skew_fleet *fleet);
 
 #endif

@@ -7,23 +7,23 @@
 #include "skew/skew_kernel.h"
 #include "skew/instruments.h"
 
-static bool asks_servers(const instruments *m) {
-    return m->options->servers || m->by_cluster;
+static bool asks_servers(const instruments *instruments) {
+    return instruments->options->servers || instruments->by_cluster;
 }
 
-int instruments_begin(instruments *m, const instrument_options *options) {
-    *m = (instruments){.options = options, .by_cluster = m->by_cluster};
-    int status = ntp_servers_begin(&m->ntp, &options->ntp);
+int instruments_begin(instruments *all, const instrument_options *options) {
+    *all = (instruments){.options = options, .by_cluster = all->by_cluster};
+    int status = ntp_servers_begin(&all->ntp, &options->ntp);
     if (status == 0)
-        status = skew_servers_begin(&m->servers, options->servers ? options->servers : "");
+        status = skew_servers_begin(&all->servers, options->servers ? options->servers : "");
     if (status)
-        instruments_end(m);
+        instruments_end(all);
     return status;
 }
 
-void instruments_end(instruments *m) {
-    ntp_servers_end(&m->ntp);
-    skew_servers_end(&m->servers);
+void instruments_end(instruments *instruments) {
+    ntp_servers_end(&instruments->ntp);
+    skew_servers_end(&instruments->servers);
 }
 
 static bool take_cluster(void *ctx, const tl_reply *reply) {
@@ -37,50 +37,52 @@ static bool take_cluster(void *ctx, const tl_reply *reply) {
 }
 
 /* By whatever URL: a cluster's node alone doesn't judge all locks. One that may not say so is taken for a server. */
-static bool ask_servers(instruments *m, server_link *l, int32_t rate_ppm) {
+static bool ask_servers(instruments *instruments, server_link *link, int32_t rate_ppm) {
     static const char *const info[] = {"INFO", "cluster", NULL};
 
-    if (!m->by_cluster && !link_ask(l, info, take_cluster, &m->by_cluster) && !l->error)
+    if (!instruments->by_cluster && !link_ask(link, info, take_cluster, &instruments->by_cluster) &&
+        !link->error)
         return false;
-    m->servers.by_cluster = m->by_cluster;
-    m->servers.only_masters = !m->options->servers;
-    return !asks_servers(m) || skew_servers_ask(&m->servers, l, rate_ppm);
+    instruments->servers.by_cluster = instruments->by_cluster;
+    instruments->servers.only_masters = !instruments->options->servers;
+    return !asks_servers(instruments) || skew_servers_ask(&instruments->servers, link, rate_ppm);
 }
 
 /* First the question that may show that nothing can be measured. */
-bool instruments_ask(instruments *m, server_link *l) {
+bool instruments_ask(instruments *instruments, server_link *link) {
     static const char *const time[] = {"TIME", NULL};
     kernel_clock kernel = moment_kernel();
     int32_t rate_ppm = skew_self_rate(&kernel);
-    bool any = m->ntp.count > 0 || m->options->chrony;
+    bool any = instruments->ntp.count > 0 || instruments->options->chrony;
 
-    if (any && !link_ask(l, time, NULL, NULL))
+    if (any && !link_ask(link, time, NULL, NULL))
         return false;
-    if (m->ntp.count > 0)
-        ntp_servers_ask(&m->ntp, rate_ppm);
-    if (m->options->chrony)
-        chrony_ask(&m->chrony, m->options->chrony);
-    return ask_servers(m, l, rate_ppm);
+    if (instruments->ntp.count > 0)
+        ntp_servers_ask(&instruments->ntp, rate_ppm);
+    if (instruments->options->chrony)
+        chrony_ask(&instruments->chrony, instruments->options->chrony);
+    return ask_servers(instruments, link, rate_ppm);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-static skew_host *new_row(skew_fleet *f, const char *name) {
-    if (f->count == SKEW_HOSTS_MAX) {
-        f->more = true;
+static skew_host *new_row(skew_fleet *fleet, const char *name) {
+    if (fleet->count == SKEW_HOSTS_MAX) {
+        fleet->more = true;
         return NULL;
     }
-    skew_host *h = &f->hosts[f->count++];
-    (void)snprintf(h->name, sizeof h->name, "%s", name);
-    return h;
+    skew_host *host = &fleet->hosts[fleet->count++];
+    (void)snprintf(host->name, sizeof host->name, "%s", name);
+    return host;
 }
 
 /* The host's own clock has a row of its name, which the served time does not contradict. */
-static bool is_covered(const skew_fleet *f, const char *host, const skew_host *served) {
-    for (int i = 0; i < f->count; i++) {
-        const skew_host *h = &f->hosts[i];
-        if (h != served && h->known && h->kind == SKEW_CLOCK && strcasecmp(h->name, host) == 0)
-            return !tl__interval_empty(tl__interval_intersect(h->offset, served->offset));
+static bool is_covered(const skew_fleet *fleet, const char *host, const skew_host *served) {
+    for (int i = 0; i < fleet->count; i++) {
+        const skew_host *other = &fleet->hosts[i];
+        if (other != served && other->known && other->kind == SKEW_CLOCK &&
+            strcasecmp(other->name, host) == 0)
+            return !tl__interval_empty(tl__interval_intersect(other->offset, served->offset));
     }
     return false;
 }
@@ -92,47 +94,47 @@ typedef struct {
     char name[SKEW_NAME_SIZE];
 } moment_of;
 
-static void add_servers(const instruments *m, const moment_of *at, skew_fleet *f) {
-    for (int i = 0; i < m->servers.count; i++) {
-        skew_host *h = m->servers.server[i].twice ? NULL : new_row(f, "");
-        if (h)
-            skew_server_judge(&m->servers, i, &at->now, at->own, at->rate_ppm, h);
+static void add_servers(const instruments *instruments, const moment_of *at, skew_fleet *fleet) {
+    for (int i = 0; i < instruments->servers.count; i++) {
+        skew_host *host = instruments->servers.server[i].twice ? NULL : new_row(fleet, "");
+        if (host)
+            skew_server_judge(&instruments->servers, i, &at->now, at->own, at->rate_ppm, host);
     }
-    f->more = f->more || m->servers.more;
+    fleet->more = fleet->more || instruments->servers.more;
 }
 
-static void add_ntp(const instruments *m, const moment_of *at, skew_fleet *f) {
-    for (int i = 0; i < m->ntp.count; i++) {
-        const ntp_server *s = &m->ntp.server[i];
-        skew_host *h = new_row(f, s->name);
-        if (!h)
+static void add_ntp(const instruments *instruments, const moment_of *at, skew_fleet *fleet) {
+    for (int i = 0; i < instruments->ntp.count; i++) {
+        const ntp_server *server = &instruments->ntp.server[i];
+        skew_host *host = new_row(fleet, server->name);
+        if (!host)
             return;
-        ntp_judge(&s->source, &at->now, at->own, at->rate_ppm, h);
-        h->covered = h->known && is_covered(f, s->host, h);
+        ntp_judge(&server->source, &at->now, at->own, at->rate_ppm, host);
+        host->covered = host->known && is_covered(fleet, server->host, host);
     }
 }
 
-void instruments_add(const instruments *m, skew_fleet *f) {
+void instruments_add(const instruments *instruments, skew_fleet *fleet) {
     kernel_clock kernel = moment_kernel();
-    tl_interval own = f->hosts[0].offset;
+    tl_interval own = fleet->hosts[0].offset;
     moment_of at = {.now = skew_reading_now(),
                     .rate_ppm = skew_self_rate(&kernel),
-                    .own = f->hosts[0].known ? &own : NULL};
-    skew_host *h;
+                    .own = fleet->hosts[0].known ? &own : NULL};
+    skew_host *host;
 
-    (void)snprintf(at.name, sizeof at.name, "%s", f->hosts[0].name);
-    if (asks_servers(m))
-        add_servers(m, &at, f);
-    if (m->options->chrony && (h = new_row(f, at.name)))
-        chrony_judge(&m->chrony, &at.now, at.own, h);
-    if (m->options->kernel && (h = new_row(f, at.name)))
-        kernel_judge(&kernel, h);
-    add_ntp(m, &at, f);
+    (void)snprintf(at.name, sizeof at.name, "%s", fleet->hosts[0].name);
+    if (asks_servers(instruments))
+        add_servers(instruments, &at, fleet);
+    if (instruments->options->chrony && (host = new_row(fleet, at.name)))
+        chrony_judge(&instruments->chrony, &at.now, at.own, host);
+    if (instruments->options->kernel && (host = new_row(fleet, at.name)))
+        kernel_judge(&kernel, host);
+    add_ntp(instruments, &at, fleet);
 }
 
-void instruments_add_server(const server_link *l, skew_fleet *f) {
-    skew_host *h = new_row(f, "");
+void instruments_add_server(const server_link *link, skew_fleet *fleet) {
+    skew_host *host = new_row(fleet, "");
 
-    if (h)
-        skew_server_itself(l->endpoint.label, h);
+    if (host)
+        skew_server_itself(link->endpoint.label, host);
 }

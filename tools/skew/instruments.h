@@ -28,16 +28,16 @@ typedef struct {
 } instruments;
 
 /** Checks what was asked for; no I/O. Returns 0, or the exit status after a message. */
-int instruments_begin(instruments *m, const instrument_options *options);
-void instruments_end(instruments *m);
+int instruments_begin(instruments *all, const instrument_options *options);
+void instruments_end(instruments *instruments);
 
-/** Ask all instruments. False: l->status and l->message say why nothing can be measured. */
-bool instruments_ask(instruments *m, server_link *l);
+/** Ask all instruments. False: link->status and link->message say why nothing can be measured. */
+bool instruments_ask(instruments *instruments, server_link *link);
 
 /** Add their rows to a fleet that has been measured. */
-void instruments_add(const instruments *m, skew_fleet *f);
+void instruments_add(const instruments *instruments, skew_fleet *fleet);
 
 /** Add the row of the link's own server, which all is measured against. */
-void instruments_add_server(const server_link *l, skew_fleet *f);
+void instruments_add_server(const server_link *link, skew_fleet *fleet);
 
 #endif

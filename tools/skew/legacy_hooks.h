@@ -21,7 +21,7 @@ typedef struct {
             options); /**< why they can't be had where locks are on several servers; NULL: they can */
     bool (*listens)(const void *options); /**< are legacy clients to be measured? */
     skew_listen *(*begin)(const void *options, const skew_rule *rule); /**< NULL: no memory */
-    /** Listen; the link serves to look after the server meanwhile. False: l->status and l->message say why. */
+    /** Listen; the link serves to look after the server meanwhile. False: link->status and link->message say why. */
     bool (*listen)(skew_listen *listening, server_link *l, const skew_effort *effort);
     /** Add the hosts that were heard, as skew_passive_hosts does. */
     int (*hosts)(const skew_listen *listening, int64_t now_us, int64_t stepped_us, skew_host *hosts,

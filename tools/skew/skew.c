@@ -110,33 +110,33 @@ static int parse_warn(const char *text, int32_t *ret) {
     return 0;
 }
 
-static int make_rule(const skew_options *o, skew_rule *ret) {
-    bool assumed = o->longest_hold_ms == UNSET && o->slack_ms == UNSET;
-    int64_t hold_ms = o->longest_hold_ms, slack_ms = assumed ? MARGIN_MS : o->slack_ms;
+static int make_rule(const skew_options *options, skew_rule *ret) {
+    bool assumed = options->longest_hold_ms == UNSET && options->slack_ms == UNSET;
+    int64_t hold_ms = options->longest_hold_ms, slack_ms = assumed ? MARGIN_MS : options->slack_ms;
 
-    if (o->lock_timeout_ms < 1 || o->lock_timeout_ms > LIFETIME_MOST_MS)
+    if (options->lock_timeout_ms < 1 || options->lock_timeout_ms > LIFETIME_MOST_MS)
         return fail(STATUS_USAGE, "skew: --lock-timeout: 1ms to 1d");
-    if (o->longest_hold_ms != UNSET && o->slack_ms != UNSET)
+    if (options->longest_hold_ms != UNSET && options->slack_ms != UNSET)
         return fail(STATUS_USAGE,
                     "skew: --longest-hold and --slack say the same twice: leave one out");
-    if ((o->longest_hold_ms != UNSET && o->longest_hold_ms > LIFETIME_MOST_MS) ||
-        (o->slack_ms != UNSET && o->slack_ms > o->lock_timeout_ms))
+    if ((options->longest_hold_ms != UNSET && options->longest_hold_ms > LIFETIME_MOST_MS) ||
+        (options->slack_ms != UNSET && options->slack_ms > options->lock_timeout_ms))
         return fail(STATUS_USAGE,
                     "skew: --longest-hold: at most 1d; --slack: at most the lifetime");
-    if (assumed && o->lock_timeout_ms < MARGIN_MS)
+    if (assumed && options->lock_timeout_ms < MARGIN_MS)
         return fail(STATUS_USAGE,
                     "skew: --lock-timeout is under 1s: say --longest-hold or --slack");
     if (hold_ms == UNSET) /* one of the two is given, the other follows from it */
-        hold_ms = o->lock_timeout_ms - slack_ms;
+        hold_ms = options->lock_timeout_ms - slack_ms;
     else
-        slack_ms = o->lock_timeout_ms - hold_ms;
-    *ret = (skew_rule){.lock_timeout_us = o->lock_timeout_ms * 1000,
+        slack_ms = options->lock_timeout_ms - hold_ms;
+    *ret = (skew_rule){.lock_timeout_us = options->lock_timeout_ms * 1000,
                        .longest_hold_us = hold_ms * 1000,
                        .slack_us = slack_ms * 1000,
                        .longest_hold_assumed = assumed,
-                       .min_hosts = o->expected.min_hosts,
+                       .min_hosts = options->expected.min_hosts,
                        .drift_ppm = SKEW_DRIFT_PPM};
-    return parse_warn(o->warn, &ret->warn_percent);
+    return parse_warn(options->warn, &ret->warn_percent);
 }
 
 /* What legacy clients add, for a command that was given their options; NULL: nothing. */
@@ -149,46 +149,49 @@ static bool listens(const void *legacy_options) {
     return legacy && legacy->listens(legacy_options);
 }
 
-static int check_roll(const skew_options *o, const void *legacy) {
+static int check_roll(const skew_options *options, const void *legacy) {
     char self[SKEW_NAME_SIZE];
 
     skew_self_name(self);
-    if (o->expected.no_self && o->no_agents && !listens(legacy))
+    if (options->expected.no_self && options->no_agents && !listens(legacy))
         return fail(STATUS_USAGE,
                     "skew: --no-self and --no-agents leave no host to judge: drop one of them");
-    return expected_hosts_check(&o->expected, self);
+    return expected_hosts_check(&options->expected, self);
 }
 
-static int check_stale(const skew_options *o) {
-    if (o->stale_after_ms == UNSET)
+static int check_stale(const skew_options *options) {
+    if (options->stale_after_ms == UNSET)
         return 0;
-    if (o->json || o->format != FORMAT_HTML)
+    if (options->json || options->format != FORMAT_HTML)
         return fail(STATUS_USAGE, "skew: --stale-after needs --format html");
-    if (o->stale_after_ms < STALE_LEAST_MS || o->stale_after_ms > STALE_MOST_MS)
+    if (options->stale_after_ms < STALE_LEAST_MS || options->stale_after_ms > STALE_MOST_MS)
         return fail(STATUS_USAGE, "skew: --stale-after: 1m to 30d");
     return 0;
 }
 
-static int make_effort(const skew_options *o, skew_effort *ret) {
-    *ret = (skew_effort){.samples = o->samples ? o->samples : SAMPLES, .for_ms = SAMPLES_MS};
-    if (o->samples)
+static int make_effort(const skew_options *options, skew_effort *ret) {
+    *ret = (skew_effort){.samples = options->samples ? options->samples : SAMPLES,
+                         .for_ms = SAMPLES_MS};
+    if (options->samples)
         ret->for_ms = FOR_MOST_MS;
-    if (o->for_ms == UNSET)
+    if (options->for_ms == UNSET)
         return 0;
-    if (o->samples)
+    if (options->samples)
         return fail(STATUS_USAGE, "skew: --samples and --for: leave one out");
-    if (o->for_ms < FOR_LEAST_MS || o->for_ms > FOR_MOST_MS)
+    if (options->for_ms < FOR_LEAST_MS || options->for_ms > FOR_MOST_MS)
         return fail(STATUS_USAGE, "skew: --for: 10ms to 1h");
-    ret->for_ms = o->for_ms;
+    ret->for_ms = options->for_ms;
     ret->samples = INT_MAX;
-    ret->pause_ms = o->for_ms / 200 < 1 ? 1 : o->for_ms / 200 > 250 ? 250 : o->for_ms / 200;
+    ret->pause_ms = options->for_ms / 200 < 1     ? 1
+                    : options->for_ms / 200 > 250 ? 250
+                                                  : options->for_ms / 200;
     return 0;
 }
 
 /* ---- a session: one round, or a watch of many ---------------------------------------------------- */
 
 typedef struct {
-    const skew_options *o;
+    const skew_options *options;
     const server *where;
     int format;
     skew_rule rule;
@@ -205,35 +208,35 @@ typedef struct {
 } session;
 
 /* On a terminal, for those who wait. */
-static void show_progress(session *x, int64_t done_ms) {
+static void show_progress(session *session, int64_t done_ms) {
     if (done_ms < PROGRESS_MS || !isatty(STDERR_FILENO))
         return;
-    x->progress_shown = true;
-    if (x->o->for_ms != UNSET)
+    session->progress_shown = true;
+    if (session->options->for_ms != UNSET)
         (void)fprintf(stderr, "\r\033[Kmeasuring: %lld of %lld s", (long long)(done_ms / 1000),
-                      (long long)(x->o->for_ms / 1000));
+                      (long long)(session->options->for_ms / 1000));
     else
         (void)fprintf(stderr, "\r\033[Kmeasuring: %lld s", (long long)(done_ms / 1000));
     (void)fflush(stderr);
 }
 
-static void hide_progress(session *x) {
-    if (x->progress_shown)
+static void hide_progress(session *session) {
+    if (session->progress_shown)
         (void)fputs("\r\033[K", stderr);
-    x->progress_shown = false;
+    session->progress_shown = false;
 }
 
 static bool go_on(void *ctx, int64_t done_ms) {
-    session *x = ctx;
-    show_progress(x, done_ms);
-    return !x->watching || !skew_watch_pause(&x->watch, 0);
+    session *session = ctx;
+    show_progress(session, done_ms);
+    return !session->watching || !skew_watch_pause(&session->watch, 0);
 }
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
 typedef struct {
     int format;
-    const skew_result *r;
+    const skew_result *result;
 } showing;
 
 #define COLUMNS 80 /* of a terminal that doesn't tell */
@@ -244,297 +247,309 @@ typedef struct {
 static void show(const void *ctx, FILE *out) {
     static void (*const faces[])(const skew_result *, FILE *) = {
         skew_show_text, skew_show_json, skew_show_nagios, skew_show_prometheus, skew_show_html};
-    const showing *s = ctx;
-    faces[s->format](s->r, out);
+    const showing *showing = ctx;
+    faces[showing->format](showing->result, out);
 }
 
-static void show_on_terminal(const session *x, const skew_result *r) {
+static void show_on_terminal(const session *session, const skew_result *result) {
     struct winsize size = {.ws_row = 0};
 
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_row == 0 || size.ws_col == 0)
         size = (struct winsize){.ws_row = ROWS, .ws_col = COLUMNS};
-    int rows = size.ws_row - (x->watching ? WATCH_ROWS : 0);
-    skew_show_screen(r, size.ws_col, rows > ROWS_LEAST ? rows : ROWS_LEAST, stdout);
+    int rows = size.ws_row - (session->watching ? WATCH_ROWS : 0);
+    skew_show_screen(result, size.ws_col, rows > ROWS_LEAST ? rows : ROWS_LEAST, stdout);
 }
 
 /* Between the rounds of a watch, for people: on a terminal each takes the place of the one before. */
-static void separate(const session *x, const skew_result *r) {
+static void separate(const session *session, const skew_result *result) {
     char at[SKEW_TIME_SIZE], every[DURATION_SHOWN];
 
-    if (!x->watching || x->format != FORMAT_TEXT)
+    if (!session->watching || session->format != FORMAT_TEXT)
         return;
     bool terminal = isatty(STDOUT_FILENO);
     if (terminal)
         (void)fputs("\033[H\033[2J", stdout);
-    else if (x->rounds > 0)
+    else if (session->rounds > 0)
         (void)fputc('\n', stdout);
-    (void)fputs(skew_time(at, r->at_ms), stdout);
+    (void)fputs(skew_time(at, result->at_ms), stdout);
     if (terminal)
-        (void)printf("   every %s; %sCtrl-C ends", show_ms(every, x->o->watch_ms),
-                     x->watch.keys ? "q or " : "");
+        (void)printf("   every %s; %sCtrl-C ends", show_ms(every, session->options->watch_ms),
+                     session->watch.keys ? "q or " : "");
     (void)fputs(terminal ? "\n\n" : "\n", stdout);
 }
 
-static int put_out(const session *x, const skew_result *r) {
-    showing s = {.format = x->format, .r = r};
+static int put_out(const session *session, const skew_result *result) {
+    showing showing = {.format = session->format, .result = result};
 
-    if (x->o->output)
-        return outfile_replace("--output", x->o->output, show, &s);
-    separate(x, r);
-    if (x->format == FORMAT_TEXT && isatty(STDOUT_FILENO))
-        show_on_terminal(x, r);
+    if (session->options->output)
+        return outfile_replace("--output", session->options->output, show, &showing);
+    separate(session, result);
+    if (session->format == FORMAT_TEXT && isatty(STDOUT_FILENO))
+        show_on_terminal(session, result);
     else
-        show(&s, stdout);
+        show(&showing, stdout);
     if (fflush(stdout) || ferror(stdout))
         return fail(STATUS_INTERNAL, "standard output: %s", strerror(errno));
     return 0;
 }
 
-static int put_log(const session *x, const skew_result *r) {
+static int put_log(const session *session, const skew_result *result) {
     char *text = NULL;
     size_t len = 0;
-    FILE *out = x->o->log ? open_memstream(&text, &len) : NULL;
+    FILE *out = session->options->log ? open_memstream(&text, &len) : NULL;
 
-    if (!x->o->log)
+    if (!session->options->log)
         return 0;
     if (out)
-        skew_show_log(r, out);
+        skew_show_log(result, out);
     bool whole = out && !ferror(out);
     whole = out && fclose(out) == 0 && whole;
-    int status = whole ? outfile_append("--log", x->o->log, text, len)
+    int status = whole ? outfile_append("--log", session->options->log, text, len)
                        : fail(STATUS_INTERNAL, "out of memory");
     free(text);
     return status;
 }
 
-static int put_metrics(const session *x, const skew_result *r) {
-    const showing s = {.format = FORMAT_PROMETHEUS, .r = r};
+static int put_metrics(const session *session, const skew_result *result) {
+    const showing showing = {.format = FORMAT_PROMETHEUS, .result = result};
 
-    return x->o->metrics ? outfile_replace("--metrics", x->o->metrics, show, &s) : 0;
+    return session->options->metrics
+               ? outfile_replace("--metrics", session->options->metrics, show, &showing)
+               : 0;
 }
 
 /* A verdict that could not be written down is no success: the first thing that failed is the status. */
-static int report(session *x, const skew_result *r) {
-    int status = put_out(x, r), second = put_log(x, r), third = put_metrics(x, r);
+static int report(session *session, const skew_result *result) {
+    int status = put_out(session, result), second = put_log(session, result),
+        third = put_metrics(session, result);
 
-    x->rounds++;
+    session->rounds++;
     status = status ? status : second ? second : third;
-    return status ? status : (int)r->verdict;
+    return status ? status : (int)result->verdict;
 }
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
 /* For how long the page may be believed: until some rounds have not come. */
-static int64_t stale_after(const session *x) {
-    if (x->o->stale_after_ms != UNSET)
-        return x->o->stale_after_ms;
-    if (!x->watching)
+static int64_t stale_after(const session *session) {
+    if (session->options->stale_after_ms != UNSET)
+        return session->options->stale_after_ms;
+    if (!session->watching)
         return STALE_MS;
-    int64_t rounds = tl__mul_sat(x->o->watch_ms + moment_ms() - x->begun_ms, STALE_ROUNDS);
+    int64_t rounds = tl__mul_sat(session->options->watch_ms + moment_ms() - session->begun_ms,
+                                 STALE_ROUNDS);
     return rounds > STALE_LEAST_MS ? rounds : STALE_LEAST_MS;
 }
 
-static skew_result begin_result(const session *x) {
-    skew_result r = {.rule = x->rule,
-                     .stale_after_ms = stale_after(x),
-                     .watch_ms = x->watching && x->o->output ? x->o->watch_ms : 0};
+static skew_result begin_result(const session *session) {
+    skew_result result = {
+        .rule = session->rule,
+        .stale_after_ms = stale_after(session),
+        .watch_ms = session->watching && session->options->output ? session->options->watch_ms : 0};
 
-    (void)snprintf(r.server, sizeof r.server, "%s", x->link.endpoint.label);
-    return r;
+    (void)snprintf(result.server, sizeof result.server, "%s", session->link.endpoint.label);
+    return result;
 }
 
 /* A monitor wants a line and one of its four statuses whatever happens, a watch its next round. */
-static int unmeasured(session *x) {
-    skew_result r = begin_result(x);
-    bool goes_on = x->format == FORMAT_NAGIOS || (x->watching && x->rounds > 0),
-         stays = x->format == FORMAT_PROMETHEUS || x->format == FORMAT_HTML;
+static int unmeasured(session *session) {
+    skew_result result = begin_result(session);
+    bool goes_on = session->format == FORMAT_NAGIOS || (session->watching && session->rounds > 0),
+         stays = session->format == FORMAT_PROMETHEUS || session->format == FORMAT_HTML;
 
-    r.verdict = SKEW_UNKNOWN;
-    r.at_ms = skew_reading_now().wall_us / 1000;
-    (void)snprintf(r.reason, sizeof r.reason, "%s", x->link.message);
+    result.verdict = SKEW_UNKNOWN;
+    result.at_ms = skew_reading_now().wall_us / 1000;
+    (void)snprintf(result.reason, sizeof result.reason, "%s", session->link.message);
     if (goes_on)
-        return report(x, &r);
-    if (stays && x->o->output) /* no old file goes on saying "safe" */
-        (void)put_out(x, &r);
-    (void)put_metrics(x, &r);
-    (void)put_log(x, &r);
-    return fail(x->link.status, "%s", x->link.message);
+        return report(session, &result);
+    if (stays && session->options->output) /* no old file goes on saying "safe" */
+        (void)put_out(session, &result);
+    (void)put_metrics(session, &result);
+    (void)put_log(session, &result);
+    return fail(session->link.status, "%s", session->link.message);
 }
 
-static bool publishes(const session *x) {
-    return x->legacy && x->legacy->publishes(x->legacy_options);
+static bool publishes(const session *session) {
+    return session->legacy && session->legacy->publishes(session->legacy_options);
 }
 
-static int judge(session *x, const skew_fleet *f, const skew_listen *listening) {
-    skew_result r = begin_result(x);
+static int judge(session *session, const skew_fleet *fleet, const skew_listen *listening) {
+    skew_result result = begin_result(session);
 
-    r.hosts = f->hosts;
-    r.host_count = f->count;
-    r.more = f->more;
-    r.at_ms = f->at_ms;
-    if (listening && x->legacy)
-        x->legacy->tell(listening, &r);
-    if (!skew_judge(&r)) {
-        skew_result_end(&r);
+    result.hosts = fleet->hosts;
+    result.host_count = fleet->count;
+    result.more = fleet->more;
+    result.at_ms = fleet->at_ms;
+    if (listening && session->legacy)
+        session->legacy->tell(listening, &result);
+    if (!skew_judge(&result)) {
+        skew_result_end(&result);
         return fail(STATUS_INTERNAL, "out of memory");
     }
-    int status = report(x, &r), published = 0;
-    if (publishes(x))
-        published = x->legacy->publish(x->legacy_options, &x->link, &r, x->o->watch_ms);
-    skew_result_end(&r);
+    int status = report(session, &result), published = 0;
+    if (publishes(session))
+        published = session->legacy->publish(session->legacy_options, &session->link, &result,
+                                             session->options->watch_ms);
+    skew_result_end(&result);
     return published ? published : status;
 }
 
 #define HOPS 3 /* in a cluster whose slots are being moved: each time all is measured anew */
 
-static bool gather(session *x, skew_fleet *f, skew_listen *listening) {
+static bool gather(session *session, skew_fleet *fleet, skew_listen *listening) {
     for (int i = 0; i < HOPS; i++) {
-        if (!link_follow(&x->link, x->where))
+        if (!link_follow(&session->link, session->where))
             return false;
-        if (instruments_ask(&x->instruments, &x->link) &&
-            skew_fleet_measure(f, &x->link, &x->effort, !x->o->no_agents, listening))
+        if (instruments_ask(&session->instruments, &session->link) &&
+            skew_fleet_measure(fleet, &session->link, &session->effort,
+                               !session->options->no_agents, listening))
             return true;
-        if (!link_leads_on(&x->link, x->where))
+        if (!link_leads_on(&session->link, session->where))
             return false;
     }
     return false;
 }
 
-static bool measure(session *x, skew_fleet *f, skew_listen *listening) {
-    if (!gather(x, f, listening))
+static bool measure(session *session, skew_fleet *fleet, skew_listen *listening) {
+    if (!gather(session, fleet, listening))
         return false;
-    instruments_add(&x->instruments, f);
-    if (listening && x->legacy)
-        x->legacy->judge(listening, f->hosts, f->count);
-    expected_hosts_apply(&x->o->expected, f);
-    if (publishes(x) && !x->o->instruments.servers)
-        instruments_add_server(&x->link, f);
+    instruments_add(&session->instruments, fleet);
+    if (listening && session->legacy)
+        session->legacy->judge(listening, fleet->hosts, fleet->count);
+    expected_hosts_apply(&session->options->expected, fleet);
+    if (publishes(session) && !session->options->instruments.servers)
+        instruments_add_server(&session->link, fleet);
     return true;
 }
 
-static int measure_and_judge(session *x) {
+static int measure_and_judge(session *session) {
     skew_fleet fleet;
     skew_listen *listening = NULL;
-    bool wanted = listens(x->legacy_options);
-    x->begun_ms = moment_ms();
-    if (wanted && x->legacy)
-        listening = x->legacy->begin(x->legacy_options, &x->rule);
+    bool wanted = listens(session->legacy_options);
+    session->begun_ms = moment_ms();
+    if (wanted && session->legacy)
+        listening = session->legacy->begin(session->legacy_options, &session->rule);
 
     bool room = skew_fleet_begin(&fleet) && (listening || !wanted);
-    bool measured = room && measure(x, &fleet, listening);
-    hide_progress(x);
-    int status = measured ? judge(x, &fleet, listening)
-                 : room   ? unmeasured(x)
+    bool measured = room && measure(session, &fleet, listening);
+    hide_progress(session);
+    int status = measured ? judge(session, &fleet, listening)
+                 : room   ? unmeasured(session)
                           : fail(STATUS_INTERNAL, "out of memory");
-    if (x->legacy)
-        x->legacy->end(listening);
+    if (session->legacy)
+        session->legacy->end(listening);
     skew_fleet_end(&fleet);
     return status;
 }
 
 /* A round that fails otherwise than by its verdict or the log, or a server that has gone away before the
  * verdict was published, ends it. */
-static int watch_rounds(session *x) {
-    int status = measure_and_judge(x);
+static int watch_rounds(session *session) {
+    int status = measure_and_judge(session);
 
     while ((status <= SKEW_UNKNOWN || status == STATUS_CONFIG ||
-            (status == STATUS_UNAVAILABLE && x->rounds > 0)) &&
-           !skew_watch_pause(&x->watch, x->o->watch_ms))
-        status = measure_and_judge(x);
+            (status == STATUS_UNAVAILABLE && session->rounds > 0)) &&
+           !skew_watch_pause(&session->watch, session->options->watch_ms))
+        status = measure_and_judge(session);
     return status;
 }
 
 /* What hears, or tells, one server would leave out the other masters. */
-static int check_cluster(const session *x, const server *s) {
-    const char *why = x->legacy && server_by_cluster(s)
-                          ? x->legacy->not_in_cluster(x->legacy_options)
+static int check_cluster(const session *session, const server *where) {
+    const char *why = session->legacy && server_by_cluster(where)
+                          ? session->legacy->not_in_cluster(session->legacy_options)
                           : NULL;
 
     return why ? fail(STATUS_USAGE, "skew: %s", why) : 0;
 }
 
-static int run(session *x, const server *s) {
-    int status = check_cluster(x, s);
+static int run(session *session, const server *where) {
+    int status = check_cluster(session, where);
 
-    x->instruments.by_cluster = server_by_cluster(s);
-    status = status ? status : instruments_begin(&x->instruments, &x->o->instruments);
+    session->instruments.by_cluster = server_by_cluster(where);
+    status = status ? status
+                    : instruments_begin(&session->instruments, &session->options->instruments);
 
     if (status)
         return status;
-    status = server_need_url(s, "skew");
-    if (status == 0 && (status = link_open_quietly(&x->link, s)))
-        status = link_is_led(s) && status != STATUS_USAGE && status != STATUS_CONFIG
-                     ? unmeasured(x)
-                     : fail(status, "%s", x->link.message);
+    status = server_need_url(where, "skew");
+    if (status == 0 && (status = link_open_quietly(&session->link, where)))
+        status = link_is_led(where) && status != STATUS_USAGE && status != STATUS_CONFIG
+                     ? unmeasured(session)
+                     : fail(status, "%s", session->link.message);
     if (status) {
-        instruments_end(&x->instruments);
+        instruments_end(&session->instruments);
         return status;
     }
-    x->link.needer = &skew_needer;
-    if (!x->watching) {
-        status = measure_and_judge(x);
-    } else if ((status = skew_watch_begin(&x->watch)) == 0) {
-        status = watch_rounds(x);
-        status = skew_watch_end(&x->watch, status);
+    session->link.needer = &skew_needer;
+    if (!session->watching) {
+        status = measure_and_judge(session);
+    } else if ((status = skew_watch_begin(&session->watch)) == 0) {
+        status = watch_rounds(session);
+        status = skew_watch_end(&session->watch, status);
     }
-    link_close(&x->link);
-    instruments_end(&x->instruments);
+    link_close(&session->link);
+    instruments_end(&session->instruments);
     return status;
 }
 
 /* What a report has no use for was meant for something else. */
-static int read_logs(const skew_options *o, const void *legacy_options, const operands *args) {
+static int read_logs(const skew_options *options, const void *legacy_options,
+                     const operands *args) {
     const skew_legacy_hooks *legacy = legacy_of(legacy_options);
-    const skew_options *d = &skew_defaults;
+    const skew_options *defaults = &skew_defaults;
 
-    if (o->lock_timeout_ms != d->lock_timeout_ms || o->longest_hold_ms != UNSET ||
-        o->slack_ms != UNSET || o->for_ms != UNSET || o->watch_ms != UNSET || o->samples ||
-        o->warn != d->warn || o->log || o->metrics || o->no_agents || o->expected.expect.count ||
-        o->expected.min_hosts || o->expected.no_self || o->instruments.ntp.count ||
-        o->instruments.chrony || o->instruments.servers || o->instruments.kernel ||
-        (legacy && legacy->any(legacy_options)))
+    if (options->lock_timeout_ms != defaults->lock_timeout_ms ||
+        options->longest_hold_ms != UNSET || options->slack_ms != UNSET ||
+        options->for_ms != UNSET || options->watch_ms != UNSET || options->samples ||
+        options->warn != defaults->warn || options->log || options->metrics || options->no_agents ||
+        options->expected.expect.count || options->expected.min_hosts ||
+        options->expected.no_self || options->instruments.ntp.count ||
+        options->instruments.chrony || options->instruments.servers ||
+        options->instruments.kernel || (legacy && legacy->any(legacy_options)))
         return fail(STATUS_USAGE,
                     "skew report: takes --format, --json, --output and --stale-after only");
-    if (o->format == FORMAT_NAGIOS || o->format == FORMAT_PROMETHEUS)
+    if (options->format == FORMAT_NAGIOS || options->format == FORMAT_PROMETHEUS)
         return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
     return skew_report(args->word + 1, args->count - 1,
-                       o->json                    ? SKEW_REPORT_JSON
-                       : o->format == FORMAT_HTML ? SKEW_REPORT_HTML
-                       : o->format                ? SKEW_REPORT_JSON
-                                                  : SKEW_REPORT_TEXT,
-                       o->output, o->stale_after_ms == UNSET ? 0 : o->stale_after_ms);
+                       options->json                    ? SKEW_REPORT_JSON
+                       : options->format == FORMAT_HTML ? SKEW_REPORT_HTML
+                       : options->format                ? SKEW_REPORT_JSON
+                                                        : SKEW_REPORT_TEXT,
+                       options->output,
+                       options->stale_after_ms == UNSET ? 0 : options->stale_after_ms);
 }
 
-static int skew_command(const server *s, const void *options, const operands *args) {
-    const skew_options *o = options;
-    session x = {.o = o,
-                 .where = s,
-                 .watching = o->watch_ms != UNSET,
-                 .legacy_options = s->legacy,
-                 .legacy = legacy_of(s->legacy)};
-    int status = check_stale(o);
+static int skew_command(const server *where, const void *values, const operands *args) {
+    const skew_options *options = values;
+    session session = {.options = options,
+                       .where = where,
+                       .watching = options->watch_ms != UNSET,
+                       .legacy_options = where->legacy,
+                       .legacy = legacy_of(where->legacy)};
+    int status = check_stale(options);
 
     if (status)
         return status;
     if (args->count && strcmp(args->word[0], "report") == 0)
-        return read_logs(o, s->legacy, args);
+        return read_logs(options, where->legacy, args);
     if (args->count)
         return fail(
             STATUS_USAGE,
             "skew: too many arguments; to tell what logs say: tidelock skew report FILE...");
-    if (o->watch_ms == 0)
+    if (options->watch_ms == 0)
         return fail(STATUS_USAGE, "skew: --watch: a pause is 1ms at least");
-    x.format = o->json ? FORMAT_JSON : o->format;
-    status = check_roll(o, s->legacy);
+    session.format = options->json ? FORMAT_JSON : options->format;
+    status = check_roll(options, where->legacy);
     if (status == 0)
-        status = make_rule(o, &x.rule);
+        status = make_rule(options, &session.rule);
     if (status == 0)
-        status = make_effort(o, &x.effort);
-    if (status == 0 && x.legacy)
-        status = x.legacy->check(s->legacy, &x.rule);
-    x.effort.go_on = go_on;
-    x.effort.ctx = &x;
-    return status ? status : run(&x, s);
+        status = make_effort(options, &session.effort);
+    if (status == 0 && session.legacy)
+        status = session.legacy->check(where->legacy, &session.rule);
+    session.effort.go_on = go_on;
+    session.effort.ctx = &session;
+    return status ? status : run(&session, where);
 }
 
 const command skew_row = {

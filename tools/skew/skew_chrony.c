@@ -89,14 +89,14 @@ typedef struct {
     chrony_state state;
 } line;
 
-static bool read_leap(tl_bytes text, line *l) {
-    l->normal = tl__bytes_eq(text, TL_LITERAL("Normal")) ||
-                tl__bytes_eq(text, TL_LITERAL("Insert second")) ||
-                tl__bytes_eq(text, TL_LITERAL("Delete second"));
-    return l->normal || tl__bytes_eq(text, TL_LITERAL("Not synchronised"));
+static bool read_leap(tl_bytes text, line *line) {
+    line->normal = tl__bytes_eq(text, TL_LITERAL("Normal")) ||
+                   tl__bytes_eq(text, TL_LITERAL("Insert second")) ||
+                   tl__bytes_eq(text, TL_LITERAL("Delete second"));
+    return line->normal || tl__bytes_eq(text, TL_LITERAL("Not synchronised"));
 }
 
-static bool read_line(tl_bytes text, line *l) {
+static bool read_line(tl_bytes text, line *line) {
     tl_bytes f[FIELDS];
     int64_t correction_us, any;
 
@@ -107,17 +107,17 @@ static bool read_line(tl_bytes text, line *l) {
     for (int i = REFERENCE; i < LEAP; i++)
         if (!decimal_us(f[i], &any))
             return false;
-    if (!hexadecimal(f[REFERENCE_ID], &l->reference_id) ||
-        !tl__bytes_to_int(f[STRATUM], &l->stratum) || !read_leap(f[LEAP], l))
+    if (!hexadecimal(f[REFERENCE_ID], &line->reference_id) ||
+        !tl__bytes_to_int(f[STRATUM], &line->stratum) || !read_leap(f[LEAP], line))
         return false;
-    (void)decimal_us(f[REFERENCE], &l->state.reference_us);
+    (void)decimal_us(f[REFERENCE], &line->state.reference_us);
     (void)decimal_us(f[SYSTEM], &correction_us);
-    (void)decimal_us(f[DELAY], &l->delay_us);
-    (void)decimal_us(f[DISPERSION], &l->dispersion_us);
-    (void)decimal_us(f[INTERVAL], &l->state.interval_us);
-    l->state.system_us = -correction_us; /* what has to be added to the clock */
-    l->state.error_us = l->dispersion_us + llabs(l->delay_us) / 2 + 1;
-    return l->dispersion_us >= 0 && l->stratum >= 0 && l->state.interval_us >= 0;
+    (void)decimal_us(f[DELAY], &line->delay_us);
+    (void)decimal_us(f[DISPERSION], &line->dispersion_us);
+    (void)decimal_us(f[INTERVAL], &line->state.interval_us);
+    line->state.system_us = -correction_us; /* what has to be added to the clock */
+    line->state.error_us = line->dispersion_us + llabs(line->delay_us) / 2 + 1;
+    return line->dispersion_us >= 0 && line->stratum >= 0 && line->state.interval_us >= 0;
 }
 
 static bool refuse(const char **ret_status, char why[SKEW_DETAIL_SIZE], const char *status,
@@ -129,23 +129,23 @@ static bool refuse(const char **ret_status, char why[SKEW_DETAIL_SIZE], const ch
 
 bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
                  const char **ret_status, char why[SKEW_DETAIL_SIZE]) {
-    line l = {.stratum = 0};
+    line line = {.stratum = 0};
 
-    if (n == 0 || !read_line(tl__bytes(text, n), &l)) {
+    if (n == 0 || !read_line(tl__bytes(text, n), &line)) {
         *ret_status = "unreadable";
         (void)snprintf(why, SKEW_DETAIL_SIZE, "chronyc says something that is not understood");
         return false;
     }
-    *ret = l.state;
-    int64_t age_us = now_us - l.state.system_us - l.state.reference_us;
-    int64_t stale_us = l.state.interval_us * STALE_INTERVALS;
+    *ret = line.state;
+    int64_t age_us = now_us - line.state.system_us - line.state.reference_us;
+    int64_t stale_us = line.state.interval_us * STALE_INTERVALS;
     if (GUARD(chrony_has_source) &&
-        (!l.normal || l.stratum == 0 || l.stratum >= 16 || l.reference_id == 0))
+        (!line.normal || line.stratum == 0 || line.stratum >= 16 || line.reference_id == 0))
         return refuse(ret_status, why, "unsynchronised", "is not synchronised");
-    if (l.reference_id >> 8 == 0x7f7f01)
+    if (line.reference_id >> 8 == 0x7f7f01)
         return refuse(ret_status, why, "unsynchronised",
                       "follows nothing but its own clock (local)");
-    if (l.dispersion_us == 0)
+    if (line.dispersion_us == 0)
         return refuse(ret_status, why, "unsynchronised",
                       "claims to be exact (dispersion 0), as no clock is");
     if (age_us < -FUTURE_US)
@@ -159,40 +159,41 @@ bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
 /* ---- the row ------------------------------------------------------------------------------------- */
 
 /* What follows for the Redis server, for people. */
-static void tell(const chrony_state *s, const tl_interval *own, skew_host *h) {
+static void tell(const chrony_state *state, const tl_interval *own, skew_host *host) {
     char at[SKEW_NUMBER_SIZE], by[SKEW_NUMBER_SIZE], lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE];
-    int n = snprintf(h->detail, sizeof h->detail,
+    int n = snprintf(host->detail, sizeof host->detail,
                      "from the true time, as chronyd believes: %s ms, to within %s",
-                     skew_aligned(at, s->system_us, 3, false), skew_up(by, s->error_us, 3));
-    if (own && n > 0 && (size_t)n < sizeof h->detail)
-        (void)snprintf(h->detail + n, sizeof h->detail - (size_t)n, "; the server then %s to %s",
-                       skew_aligned(lo, s->system_us - s->error_us - own->hi, 3, false),
-                       skew_aligned(hi, s->system_us + s->error_us - own->lo, 3, true));
+                     skew_aligned(at, state->system_us, 3, false), skew_up(by, state->error_us, 3));
+    if (own && n > 0 && (size_t)n < sizeof host->detail)
+        (void)snprintf(host->detail + n, sizeof host->detail - (size_t)n,
+                       "; the server then %s to %s",
+                       skew_aligned(lo, state->system_us - state->error_us - own->hi, 3, false),
+                       skew_aligned(hi, state->system_us + state->error_us - own->lo, 3, true));
 }
 
-void chrony_judge(const chrony_report *r, const skew_reading *now, const tl_interval *own,
-                  skew_host *h) {
-    bool unbroken = !tl__interval_empty(tl__interval_intersect(r->at.wall, now->wall)) &&
-                    !tl__interval_empty(tl__interval_intersect(r->at.slept, now->slept));
+void chrony_judge(const chrony_report *report, const skew_reading *now, const tl_interval *own,
+                  skew_host *host) {
+    bool unbroken = !tl__interval_empty(tl__interval_intersect(report->at.wall, now->wall)) &&
+                    !tl__interval_empty(tl__interval_intersect(report->at.slept, now->slept));
 
-    h->instrument = "chrony";
-    h->kind = SKEW_ASIDE;
-    h->age_ms = -1;
-    h->status = r->status;
-    (void)snprintf(h->detail, sizeof h->detail, "%s", r->why);
-    if (!r->known)
+    host->instrument = "chrony";
+    host->kind = SKEW_ASIDE;
+    host->age_ms = -1;
+    host->status = report->status;
+    (void)snprintf(host->detail, sizeof host->detail, "%s", report->why);
+    if (!report->known)
         return;
     if (!unbroken) {
-        h->status = "void";
-        (void)snprintf(h->detail, sizeof h->detail, "this host's clock was set meanwhile");
+        host->status = "void";
+        (void)snprintf(host->detail, sizeof host->detail, "this host's clock was set meanwhile");
         return;
     }
-    int64_t bound_us = llabs(r->state.system_us) + r->state.error_us;
-    h->known = true;
-    h->status = "ok";
-    h->samples = 1;
-    h->age_ms = tl__ms_until(r->at.after, now->after);
-    h->offset = tl__interval_aged((tl_interval){-bound_us, bound_us}, r->at.before, now->after,
-                                  DRIFT_PPM);
-    tell(&r->state, own, h);
+    int64_t bound_us = llabs(report->state.system_us) + report->state.error_us;
+    host->known = true;
+    host->status = "ok";
+    host->samples = 1;
+    host->age_ms = tl__ms_until(report->at.after, now->after);
+    host->offset = tl__interval_aged((tl_interval){-bound_us, bound_us}, report->at.before,
+                                     now->after, DRIFT_PPM);
+    tell(&report->state, own, host);
 }

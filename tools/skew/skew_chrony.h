@@ -31,11 +31,11 @@ typedef struct {
 } chrony_report;
 
 /** Run "chronyc -n -c [-h SOCKET] tracking", for 5 s at most. socket "" is chronyc's own choice. */
-void chrony_ask(chrony_report *r, const char *socket);
+void chrony_ask(chrony_report *report, const char *socket);
 
 /** Fill the row of this host, all but the name, at the reading `now`. own is this host's clock less the
  *  Redis server's, or NULL when unknown. */
-void chrony_judge(const chrony_report *r, const skew_reading *now, const tl_interval *own,
-                  skew_host *h);
+void chrony_judge(const chrony_report *report, const skew_reading *now, const tl_interval *own,
+                  skew_host *host);
 
 #endif

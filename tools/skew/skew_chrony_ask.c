@@ -19,9 +19,9 @@
 
 extern char **environ;
 
-static void fail_with(chrony_report *r, const char *status, const char *why) {
-    r->status = status;
-    (void)snprintf(r->why, sizeof r->why, "%s", why);
+static void fail_with(chrony_report *report, const char *status, const char *why) {
+    report->status = status;
+    (void)snprintf(report->why, sizeof report->why, "%s", why);
 }
 
 /* In a group of its own, so that whatever it starts ends with it; a watch's blocked signals aren't its. */
@@ -105,50 +105,51 @@ static int collect(pid_t pid, bool whole, tl_mono limit) {
 }
 
 /* "506 Cannot talk to daemon" and the like: its first line. */
-static void complain(chrony_report *r, const char *text, size_t n) {
+static void complain(chrony_report *report, const char *text, size_t n) {
     char said[100];
     const char *end = n ? memchr(text, '\n', n) : NULL;
 
     tl__bytes_print(said, sizeof said, tl__bytes(text, end ? (size_t)(end - text) : n));
-    r->status = "silent";
-    (void)snprintf(r->why, sizeof r->why, "chronyc fails: %s",
+    report->status = "silent";
+    (void)snprintf(report->why, sizeof report->why, "chronyc fails: %s",
                    said[0] ? said : "is chronyd there?");
 }
 
-static void look(chrony_report *r, int fd, pid_t pid) {
+static void look(chrony_report *report, int fd, pid_t pid) {
     char text[OUTPUT_MOST];
     size_t used;
     tl_mono limit = tl__mono_add_ms(tl__mono_now(), LIMIT_MS);
     bool whole = read_all(fd, text, sizeof text, &used, limit);
     int status = collect(pid, whole, limit);
 
-    r->at = skew_reading_now();
+    report->at = skew_reading_now();
     if (!whole && used == sizeof text)
-        fail_with(r, "unreadable", "chronyc says something that is not understood");
+        fail_with(report, "unreadable", "chronyc says something that is not understood");
     else if (!whole || status < 0)
-        fail_with(r, "silent", "chronyc gave no answer in 5 s");
+        fail_with(report, "silent", "chronyc gave no answer in 5 s");
     else if (status != 0)
-        complain(r, text, used);
+        complain(report, text, used);
     else
-        r->known = chrony_read(text, used, r->at.wall_us, &r->state, &r->status, r->why);
+        report->known = chrony_read(text, used, report->at.wall_us, &report->state, &report->status,
+                                    report->why);
 }
 
-void chrony_ask(chrony_report *r, const char *socket) {
+void chrony_ask(chrony_report *report, const char *socket) {
     int out[2];
     pid_t pid = -1;
 
-    *r = (chrony_report){.status = "unknown"};
+    *report = (chrony_report){.status = "unknown"};
     if (pipe2(out, O_CLOEXEC)) {
-        fail_with(r, "unknown", strerror(errno));
+        fail_with(report, "unknown", strerror(errno));
         return;
     }
     int why = start(socket, out[1], &pid);
     close(out[1]);
     if (why == 0)
-        look(r, out[0], pid);
+        look(report, out[0], pid);
     else if (why == ENOENT)
-        fail_with(r, "silent", "chronyc is not on the PATH: is chrony installed?");
+        fail_with(report, "silent", "chronyc is not on the PATH: is chrony installed?");
     else
-        fail_with(r, "silent", strerror(why));
+        fail_with(report, "silent", strerror(why));
     close(out[0]);
 }

@@ -24,49 +24,51 @@ typedef struct {
     bool more;
 } entries;
 
-bool skew_fleet_begin(skew_fleet *f) {
-    *f = (skew_fleet){.hosts = calloc(SKEW_HOSTS_MAX, sizeof *f->hosts)};
-    skew_self_name(f->self);
-    return f->hosts != NULL;
+bool skew_fleet_begin(skew_fleet *fleet) {
+    *fleet = (skew_fleet){.hosts = calloc(SKEW_HOSTS_MAX, sizeof *fleet->hosts)};
+    skew_self_name(fleet->self);
+    return fleet->hosts != NULL;
 }
 
-void skew_fleet_end(skew_fleet *f) {
-    free(f->hosts);
-    *f = (skew_fleet){.hosts = NULL};
+void skew_fleet_end(skew_fleet *fleet) {
+    free(fleet->hosts);
+    *fleet = (skew_fleet){.hosts = NULL};
 }
 
 /* ---- reading the records ---------------------------------------------------------------------- */
 
 static bool take_names(void *ctx, const tl_reply *reply) {
-    entries *e = ctx;
+    entries *entries = ctx;
     tl_bytes text;
 
     if (reply->type != TL_REPLY_ARRAY)
         return false;
-    e->more = reply->count >= SKEW_HOSTS_MAX; /* as many as were asked for, whatever they are */
-    for (size_t i = 0; i < reply->count && e->count < SKEW_HOSTS_MAX - 1; i++) { /* one is ours */
-        entry *x = &e->entry[e->count];
+    entries->more = reply->count >=
+                    SKEW_HOSTS_MAX; /* as many as were asked for, whatever they are */
+    for (size_t i = 0; i < reply->count && entries->count < SKEW_HOSTS_MAX - 1;
+         i++) { /* one is ours */
+        entry *entry = &entries->entry[entries->count];
         if (!tl__reply_text(&reply->items[i], &text) || text.n >= SKEW_NAME_SIZE)
             continue;
-        memcpy(x->name, text.p, text.n);
-        x->name[text.n] = '\0';
-        if (strlen(x->name) == text.n && skew_name_ok(x->name))
-            e->count++;
+        memcpy(entry->name, text.p, text.n);
+        entry->name[text.n] = '\0';
+        if (strlen(entry->name) == text.n && skew_name_ok(entry->name))
+            entries->count++;
     }
     return true;
 }
 
 static bool take_records(void *ctx, const tl_reply *reply) {
-    entries *e = ctx;
+    entries *entries = ctx;
     tl_bytes text;
 
     if (reply->type != TL_REPLY_ARRAY)
         return false;
-    for (size_t i = 0; i < reply->count && e->at + (int)i < e->count; i++) {
-        entry *x = &e->entry[e->at + (int)i];
-        x->there = reply->items[i].type != TL_REPLY_NIL;
-        x->sound = tl__reply_text(&reply->items[i], &text) &&
-                   skew_record_read(text.p, text.n, &x->record);
+    for (size_t i = 0; i < reply->count && entries->at + (int)i < entries->count; i++) {
+        entry *entry = &entries->entry[entries->at + (int)i];
+        entry->there = reply->items[i].type != TL_REPLY_NIL;
+        entry->sound = tl__reply_text(&reply->items[i], &text) &&
+                       skew_record_read(text.p, text.n, &entry->record);
     }
     return true;
 }
@@ -75,217 +77,226 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
-static bool read_batch(server_link *l, entries *e) {
+static bool read_batch(server_link *link, entries *entries) {
     char key[ASK_MOST][SKEW_KEY_SIZE];
     const char *request[ASK_MOST + 2] = {"MGET"};
 
-    for (int i = 0; i < ASK_MOST && e->at + i < e->count; i++) {
-        skew_record_key(key[i], e->entry[e->at + i].name);
+    for (int i = 0; i < ASK_MOST && entries->at + i < entries->count; i++) {
+        skew_record_key(key[i], entries->entry[entries->at + i].name);
         request[i + 1] = key[i];
     }
-    return link_ask(l, request, take_records, e);
+    return link_ask(link, request, take_records, entries);
 }
 
 /* Those that publish come before those that have ceased to, should there be too many. */
-static bool read_agents(server_link *l, entries *e, int64_t now_us) {
+static bool read_agents(server_link *link, entries *entries, int64_t now_us) {
     char since[TL_INT_SIZE];
     const char *const names[] = {
         "ZREVRANGEBYSCORE", SKEW_INDEX_KEY, "+inf", since, "LIMIT", "0", MOST, NULL};
 
     (void)snprintf(since, sizeof since, "%lld", (long long)(now_us - SKEW_REMEMBERED_MS * 1000));
-    if (!link_ask(l, names, take_names, e))
+    if (!link_ask(link, names, take_names, entries))
         return false;
-    qsort(e->entry, (size_t)e->count, sizeof *e->entry, by_name);
-    for (e->at = 0; e->at < e->count; e->at += ASK_MOST)
-        if (!read_batch(l, e))
+    qsort(entries->entry, (size_t)entries->count, sizeof *entries->entry, by_name);
+    for (entries->at = 0; entries->at < entries->count; entries->at += ASK_MOST)
+        if (!read_batch(link, entries))
             return false;
-    for (int i = 0; i < e->count; i++)
-        e->entry[i].over = e->entry[i].sound && skew_record_end_us(&e->entry[i].record) < now_us;
+    for (int i = 0; i < entries->count; i++)
+        entries->entry[i].over = entries->entry[i].sound &&
+                                 skew_record_end_us(&entries->entry[i].record) < now_us;
     return true;
 }
 
 /* ---- judging them ------------------------------------------------------------------------------ */
 
-static void add_self(skew_fleet *f, const skew_track *t, const kernel_clock *kernel) {
-    skew_host *h = &f->hosts[f->count++];
+static void add_self(skew_fleet *fleet, const skew_track *track, const kernel_clock *kernel) {
+    skew_host *host = &fleet->hosts[fleet->count++];
 
-    (void)snprintf(h->name, sizeof h->name, "%s", f->self);
-    h->instrument = "server";
-    h->self = true;
-    h->known = t->known;
-    h->samples = t->samples;
-    h->slew_ppm = kernel->slew_ppm;
-    h->status = t->known ? "ok" : "unknown";
-    h->age_ms = -1;
-    (void)snprintf(h->detail, sizeof h->detail, "%s%s%s%s",
-                   t->known ? "measured now" : "its clock was set while it was measured",
+    (void)snprintf(host->name, sizeof host->name, "%s", fleet->self);
+    host->instrument = "server";
+    host->self = true;
+    host->known = track->known;
+    host->samples = track->samples;
+    host->slew_ppm = kernel->slew_ppm;
+    host->status = track->known ? "ok" : "unknown";
+    host->age_ms = -1;
+    (void)snprintf(host->detail, sizeof host->detail, "%s%s%s%s",
+                   track->known ? "measured now" : "its clock was set while it was measured",
                    !kernel->known     ? "; the kernel does not tell whether its clock is steered"
                    : kernel->slew_ppm ? "; its clock is being corrected"
                    : !kernel->synchronised ? "; the kernel says that nobody steers its clock"
                                            : "",
                    kernel->leaping ? "; a leap second is near: look out for 1 s" : "",
-                   t->server_steps ? "; the server's clock was set meanwhile" : "");
-    if (!t->known)
+                   track->server_steps ? "; the server's clock was set meanwhile" : "");
+    if (!track->known)
         return;
     tl_mono now = skew_reading_now().after;
-    h->age_ms = tl__ms_until(t->at, now);
-    h->offset = skew_offset(t, now, skew_self_rate(kernel));
-    h->has_drift = skew_drift(t, &h->drift_ppb);
+    host->age_ms = tl__ms_until(track->at, now);
+    host->offset = skew_offset(track, now, skew_self_rate(kernel));
+    host->has_drift = skew_drift(track, &host->drift_ppb);
 }
 
 /* No earlier than the server's clock now. */
-static int64_t server_now_us(const skew_fleet *f, const skew_track *t) {
+static int64_t server_now_us(const skew_fleet *fleet, const skew_track *track) {
     skew_reading now = skew_reading_now();
-    return t->known ? tl__add_sat(now.wall_us + 1, -f->hosts[0].offset.lo) : t->stamp_us;
+    return track->known ? tl__add_sat(now.wall_us + 1, -fleet->hosts[0].offset.lo)
+                        : track->stamp_us;
 }
 
 /* Our own agent and we can't both be right: a clock was set since it has measured, the server's maybe. */
-static bool contradicted(const skew_fleet *f, const entry *x, const skew_record_at *at) {
+static bool contradicted(const skew_fleet *fleet, const entry *entry, const skew_record_at *at) {
     skew_record_at any = {.server = at->server, .now_us = at->now_us};
-    skew_host h = {.known = false};
+    skew_host host = {.known = false};
 
-    skew_record_judge(&x->record, &any, SKEW_DRIFT_PPM, &h);
-    return h.known && f->hosts[0].known &&
-           tl__interval_empty(tl__interval_intersect(h.offset, f->hosts[0].offset));
+    skew_record_judge(&entry->record, &any, SKEW_DRIFT_PPM, &host);
+    return host.known && fleet->hosts[0].known &&
+           tl__interval_empty(tl__interval_intersect(host.offset, fleet->hosts[0].offset));
 }
 
-static bool is_own(const skew_fleet *f, const entry *x, const char *self_id) {
-    return strcmp(x->name, f->self) == 0 && x->there && x->sound && !x->record.clash &&
-           skew_same_boot(x->record.id, self_id);
+static bool is_own(const skew_fleet *fleet, const entry *entry, const char *self_id) {
+    return strcmp(entry->name, fleet->self) == 0 && entry->there && entry->sound &&
+           !entry->record.clash && skew_same_boot(entry->record.id, self_id);
 }
 
 /* It says nothing of this host that its measurement doesn't. */
-static bool is_needless(const skew_fleet *f, const entry *x, const char *self_id) {
-    bool ours = strcmp(x->name, f->self) == 0;
-    return is_own(f, x, self_id) || (ours && (!x->there || (x->over && !x->record.clash)));
+static bool is_needless(const skew_fleet *fleet, const entry *entry, const char *self_id) {
+    bool ours = strcmp(entry->name, fleet->self) == 0;
+    return is_own(fleet, entry, self_id) ||
+           (ours && (!entry->there || (entry->over && !entry->record.clash)));
 }
 
 /* The last step of the server's clock that anybody saw. */
-static int64_t last_step(const entries *e, const skew_track *own) {
+static int64_t last_step(const entries *entries, const skew_track *own) {
     int64_t last = own->server_stepped_us;
-    for (int i = 0; i < e->count; i++)
-        if (e->entry[i].sound && e->entry[i].record.server_stepped_us > last &&
-            e->entry[i].record.server_stepped_us <= own->stamp_us)
-            last = e->entry[i].record.server_stepped_us;
+    for (int i = 0; i < entries->count; i++)
+        if (entries->entry[i].sound && entries->entry[i].record.server_stepped_us > last &&
+            entries->entry[i].record.server_stepped_us <= own->stamp_us)
+            last = entries->entry[i].record.server_stepped_us;
     return last;
 }
 
-static void add_agent(skew_fleet *f, const entry *x, const skew_record_at *at,
+static void add_agent(skew_fleet *fleet, const entry *entry, const skew_record_at *at,
                       const char *self_id) {
-    bool ours = strcmp(x->name, f->self) == 0;
+    bool ours = strcmp(entry->name, fleet->self) == 0;
 
-    if (is_needless(f, x, self_id))
+    if (is_needless(fleet, entry, self_id))
         return;
-    skew_host *h = &f->hosts[f->count++];
-    (void)snprintf(h->name, sizeof h->name, "%s", x->name);
-    if (x->sound) {
-        skew_record_judge(&x->record, at, SKEW_DRIFT_PPM, h);
+    skew_host *host = &fleet->hosts[fleet->count++];
+    (void)snprintf(host->name, sizeof host->name, "%s", entry->name);
+    if (entry->sound) {
+        skew_record_judge(&entry->record, at, SKEW_DRIFT_PPM, host);
     } else {
-        h->instrument = "agent";
-        h->age_ms = -1;
-        h->missing = !x->there;
-        h->status = "unreadable";
-        (void)snprintf(h->detail, sizeof h->detail, "its record is of another version, or damaged");
+        host->instrument = "agent";
+        host->age_ms = -1;
+        host->missing = !entry->there;
+        host->status = "unreadable";
+        (void)snprintf(host->detail, sizeof host->detail,
+                       "its record is of another version, or damaged");
     }
-    if (!x->there) {
-        h->status = "missing";
-        (void)snprintf(h->detail, sizeof h->detail,
+    if (!entry->there) {
+        host->status = "missing";
+        (void)snprintf(host->detail, sizeof host->detail,
                        "nothing is left of what its agent has published");
     }
-    if (ours && x->sound) {
-        h->known = false;
-        h->status = "clash";
-        (void)snprintf(h->detail, sizeof h->detail,
+    if (ours && entry->sound) {
+        host->known = false;
+        host->status = "clash";
+        (void)snprintf(host->detail, sizeof host->detail,
                        "another host has this host's name: give its agent another name (--name)");
     }
 }
 
 /* What its agent has seen of this host's clock counts for what is measured now: that it runs wrong, and that it is set again
  * and again, by as much as the record is wide. */
-static void heed_own(skew_fleet *f, const entry *x, const skew_record_at *at) {
-    skew_host *h = &f->hosts[0], published = {.known = false};
+static void heed_own(skew_fleet *fleet, const entry *entry, const skew_record_at *at) {
+    skew_host *host = &fleet->hosts[0], published = {.known = false};
 
-    skew_record_judge(&x->record, at, SKEW_DRIFT_PPM, &published);
-    if (!h->known || !published.known || published.missing)
+    skew_record_judge(&entry->record, at, SKEW_DRIFT_PPM, &published);
+    if (!host->known || !published.known || published.missing)
         return;
     if (published.unsteady) {
-        h->unsteady = true;
-        h->status = published.status;
-        (void)snprintf(h->detail, sizeof h->detail, "%s", published.detail);
+        host->unsteady = true;
+        host->status = published.status;
+        (void)snprintf(host->detail, sizeof host->detail, "%s", published.detail);
     }
-    if (published.slew_ppm > h->slew_ppm)
-        h->slew_ppm = published.slew_ppm;
-    if (x->record.steps > 0) {
-        h->offset.lo = published.offset.lo < h->offset.lo ? published.offset.lo : h->offset.lo;
-        h->offset.hi = published.offset.hi > h->offset.hi ? published.offset.hi : h->offset.hi;
+    if (published.slew_ppm > host->slew_ppm)
+        host->slew_ppm = published.slew_ppm;
+    if (entry->record.steps > 0) {
+        host->offset.lo = published.offset.lo < host->offset.lo ? published.offset.lo
+                                                                : host->offset.lo;
+        host->offset.hi = published.offset.hi > host->offset.hi ? published.offset.hi
+                                                                : host->offset.hi;
     }
 }
 
-static bool listen_to(skew_listen *listening, server_link *l, const skew_effort *effort) {
+static bool listen_to(skew_listen *listening, server_link *link, const skew_effort *effort) {
     const skew_legacy_hooks *legacy = FROM_LEGACY(skew_legacy);
 
-    return !listening || !legacy || legacy->listen(listening, l, effort);
+    return !listening || !legacy || legacy->listen(listening, link, effort);
 }
 
-static void add_heard(skew_fleet *f, const skew_listen *listening, int64_t now_us,
+static void add_heard(skew_fleet *fleet, const skew_listen *listening, int64_t now_us,
                       int64_t stepped_us) {
     const skew_legacy_hooks *legacy = FROM_LEGACY(skew_legacy);
     bool more = false;
 
     if (listening && legacy)
-        f->count = legacy->hosts(listening, now_us, stepped_us, f->hosts, f->count, &more);
-    f->more = f->more || more;
+        fleet->count = legacy->hosts(listening, now_us, stepped_us, fleet->hosts, fleet->count,
+                                     &more);
+    fleet->more = fleet->more || more;
 }
 
-static bool measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
-                    skew_listen *listening, entries *e) {
+static bool measure(skew_fleet *fleet, server_link *link, const skew_effort *effort, bool agents,
+                    skew_listen *listening, entries *entries) {
     skew_track track = {.known = false};
     kernel_clock kernel = moment_kernel();
     char id[SKEW_ID_SIZE], server[SKEW_SERVER_SIZE], last[SKEW_SERVER_SIZE];
 
     skew_self_id(id);
-    if (!skew_self_server(l, server) ||
-        !skew_self_measure(l, &track, effort, skew_self_rate(&kernel)) ||
-        !listen_to(listening, l, effort) || (agents && !read_agents(l, e, track.stamp_us)))
+    if (!skew_self_server(link, server) ||
+        !skew_self_measure(link, &track, effort, skew_self_rate(&kernel)) ||
+        !listen_to(listening, link, effort) ||
+        (agents && !read_agents(link, entries, track.stamp_us)))
         return false;
     kernel_clock later = moment_kernel(); /* a correction may have begun, or ended, since */
     if (later.slew_ppm > kernel.slew_ppm)
         kernel = later;
-    if (!skew_sample(l, &track, skew_self_rate(&kernel)) || !skew_self_server(l, last))
+    if (!skew_sample(link, &track, skew_self_rate(&kernel)) || !skew_self_server(link, last))
         return false;
     bool same = strcmp(server, last) == 0; /* else another has taken over meanwhile */
     skew_record_at at = {.server = last,
-                         .stepped_us = same ? last_step(e, &track) : track.stamp_us};
-    add_self(f, &track, &kernel);
-    int64_t now_us = at.now_us = server_now_us(f, &track);
-    f->at_ms = now_us / 1000;
-    for (int i = 0; i < e->count; i++)
-        if (is_own(f, &e->entry[i], id) && !e->entry[i].over && contradicted(f, &e->entry[i], &at))
+                         .stepped_us = same ? last_step(entries, &track) : track.stamp_us};
+    add_self(fleet, &track, &kernel);
+    int64_t now_us = at.now_us = server_now_us(fleet, &track);
+    fleet->at_ms = now_us / 1000;
+    for (int i = 0; i < entries->count; i++)
+        if (is_own(fleet, &entries->entry[i], id) && !entries->entry[i].over &&
+            contradicted(fleet, &entries->entry[i], &at))
             at.stepped_us = track.stamp_us;
-    for (int i = 0; i < e->count; i++) {
+    for (int i = 0; i < entries->count; i++) {
         /* the records were there before the last stamp: a later one is from before a step back */
-        bool future = e->entry[i].sound && e->entry[i].record.at_us > track.stamp_us;
+        bool future = entries->entry[i].sound && entries->entry[i].record.at_us > track.stamp_us;
         at.now_us = future ? track.stamp_us : now_us;
-        if (is_own(f, &e->entry[i], id))
-            heed_own(f, &e->entry[i], &at);
-        add_agent(f, &e->entry[i], &at, id);
+        if (is_own(fleet, &entries->entry[i], id))
+            heed_own(fleet, &entries->entry[i], &at);
+        add_agent(fleet, &entries->entry[i], &at, id);
     }
-    f->more = e->more;
-    add_heard(f, listening, now_us, at.stepped_us);
+    fleet->more = entries->more;
+    add_heard(fleet, listening, now_us, at.stepped_us);
     return true;
 }
 
-bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
-                        skew_listen *listening) {
-    entries e = {.entry = calloc(SKEW_HOSTS_MAX, sizeof *e.entry)};
+bool skew_fleet_measure(skew_fleet *fleet, server_link *link, const skew_effort *effort,
+                        bool agents, skew_listen *listening) {
+    entries entries = {.entry = calloc(SKEW_HOSTS_MAX, sizeof *entries.entry)};
 
-    f->count = 0;
-    if (!e.entry) {
-        l->status = STATUS_INTERNAL;
-        (void)snprintf(l->message, sizeof l->message, "out of memory");
+    fleet->count = 0;
+    if (!entries.entry) {
+        link->status = STATUS_INTERNAL;
+        (void)snprintf(link->message, sizeof link->message, "out of memory");
         return false;
     }
-    bool ok = measure(f, l, effort, agents, listening, &e);
-    free(e.entry);
+    bool ok = measure(fleet, link, effort, agents, listening, &entries);
+    free(entries.entry);
     return ok;
 }

@@ -15,13 +15,13 @@ typedef struct {
 } skew_fleet;
 
 /** Returns false when there is no memory. */
-bool skew_fleet_begin(skew_fleet *f);
-void skew_fleet_end(skew_fleet *f);
+bool skew_fleet_begin(skew_fleet *fleet);
+void skew_fleet_end(skew_fleet *fleet);
 
 /** Measure this host, listen to legacy clients (unless NULL), read the agents' records (unless
  *  told not to), and judge all by one moment of the server's clock; of the clients' lifetime that remains
- *  to be done. False: l->status and l->message say why. */
-bool skew_fleet_measure(skew_fleet *f, server_link *l, const skew_effort *effort, bool agents,
-                        skew_listen *listening);
+ *  to be done. False: link->status and link->message say why. */
+bool skew_fleet_measure(skew_fleet *fleet, server_link *link, const skew_effort *effort,
+                        bool agents, skew_listen *listening);
 
 #endif

@@ -9,6 +9,6 @@
 #include "skew/judge/skew_judge.h"
 
 /** Fill the row of this host, all but the name: from the true time, as the kernel believes. */
-void kernel_judge(const kernel_clock *k, skew_host *h);
+void kernel_judge(const kernel_clock *kernel, skew_host *host);
 
 #endif

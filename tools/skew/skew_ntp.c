@@ -91,7 +91,7 @@ static ntp_kind kissed(const uint8_t *packet, char why[SKEW_DETAIL_SIZE]) {
 }
 
 /* What the server says of its own time. */
-static ntp_kind fitness(const uint8_t *packet, const ntp_answer *a, int64_t reference_us,
+static ntp_kind fitness(const uint8_t *packet, const ntp_answer *answer, int64_t reference_us,
                         char why[SKEW_DETAIL_SIZE]) {
     if (packet[0] >> 6 == LEAP_UNKNOWN)
         return say(why, NTP_UNFIT, "it says that it is not synchronised (leap 3)");
@@ -101,13 +101,13 @@ static ntp_kind fitness(const uint8_t *packet, const ntp_answer *a, int64_t refe
         return say(why, NTP_UNFIT, "it follows nothing but its own clock (local)");
     if (number(packet + 8, 4) == 0)
         return say(why, NTP_UNFIT, "it claims to be exact (dispersion 0), as no clock is");
-    if (a->root_us >= ROOT_MOST_US)
+    if (answer->root_us >= ROOT_MOST_US)
         return say(why, NTP_UNFIT, "it says that it may be off by 16 s and more");
     if (number(packet + 16, 8) == 0)
         return say(why, NTP_UNFIT, "its clock was never set");
-    if (reference_us > a->sent_us + FUTURE_S * US_PER_S)
+    if (reference_us > answer->sent_us + FUTURE_S * US_PER_S)
         return say(why, NTP_UNFIT, "its clock was set at a time that is still to come");
-    if (reference_us < a->sent_us - STALE_S * US_PER_S)
+    if (reference_us < answer->sent_us - STALE_S * US_PER_S)
         return say(why, NTP_UNFIT, "it has heard of no better clock for over two hours (stale)");
     return NTP_GOOD;
 }
@@ -146,53 +146,54 @@ ntp_kind ntp_read(const uint8_t *packet, size_t n, uint64_t random, int64_t near
 
 /* ---- what answers prove ------------------------------------------------------------------------ */
 
-static void end(ntp_source *s, const char *status, const char *why) {
-    s->over = true;
-    s->status = status;
-    if (why != s->why)
-        (void)snprintf(s->why, sizeof s->why, "%s", why);
+static void end(ntp_source *source, const char *status, const char *why) {
+    source->over = true;
+    source->status = status;
+    if (why != source->why)
+        (void)snprintf(source->why, sizeof source->why, "%s", why);
 }
 
-static void believe(ntp_source *s, const ntp_answer *a, const skew_reading *sent,
+static void believe(ntp_source *source, const ntp_answer *answer, const skew_reading *sent,
                     const skew_reading *received, int32_t rate_ppm) {
-    skew_learn_two(&s->track, sent, a->received_us, a->sent_us, received, rate_ppm);
-    if (s->track.server_steps) {
-        end(s, "inconsistent", "its answers contradict each other: its clock was set, or is wrong");
+    skew_learn_two(&source->track, sent, answer->received_us, answer->sent_us, received, rate_ppm);
+    if (source->track.server_steps) {
+        end(source, "inconsistent",
+            "its answers contradict each other: its clock was set, or is wrong");
         return;
     }
-    s->answers++;
-    s->stratum = a->stratum;
-    s->leaping = s->leaping || a->leaping;
-    s->smeared = s->smeared || a->smeared;
-    if (a->root_us > s->root_us)
-        s->root_us = a->root_us;
+    source->answers++;
+    source->stratum = answer->stratum;
+    source->leaping = source->leaping || answer->leaping;
+    source->smeared = source->smeared || answer->smeared;
+    if (answer->root_us > source->root_us)
+        source->root_us = answer->root_us;
 }
 
-bool ntp_learn(ntp_source *s, const uint8_t *packet, size_t n, uint64_t random,
+bool ntp_learn(ntp_source *source, const uint8_t *packet, size_t n, uint64_t random,
                const skew_reading *sent, const skew_reading *received, int32_t rate_ppm) {
     char why[SKEW_DETAIL_SIZE];
-    ntp_answer a;
-    ntp_kind kind = ntp_read(packet, n, random, received->wall_us, &a, why);
+    ntp_answer answer;
+    ntp_kind kind = ntp_read(packet, n, random, received->wall_us, &answer, why);
 
     switch (kind) {
     case NTP_FOREIGN:
-        if (s->answers == 0 && !s->over)
-            (void)snprintf(s->why, sizeof s->why, "%s", why);
+        if (source->answers == 0 && !source->over)
+            (void)snprintf(source->why, sizeof source->why, "%s", why);
         return false;
-    case NTP_UNFIT: end(s, "unsynchronised", why); break;
+    case NTP_UNFIT: end(source, "unsynchronised", why); break;
     case NTP_KISS:
-        s->kissed = true;
-        end(s, "refused", why);
+        source->kissed = true;
+        end(source, "refused", why);
         break;
-    case NTP_GOOD: believe(s, &a, sent, received, rate_ppm); break;
+    case NTP_GOOD: believe(source, &answer, sent, received, rate_ppm); break;
     }
     return true;
 }
 
-bool ntp_due(const ntp_source *s, tl_mono asked_at, bool near, const skew_reading *now) {
-    if (GUARD(ntp_kiss_is_obeyed) && s->kissed)
+bool ntp_due(const ntp_source *source, tl_mono asked_at, bool near, const skew_reading *now) {
+    if (GUARD(ntp_kiss_is_obeyed) && source->kissed)
         return false;
-    return near || (s->answers && !skew_unbroken(&s->track, now)) ||
+    return near || (source->answers && !skew_unbroken(&source->track, now)) ||
            !tl__mono_before(now->after, tl__mono_add_ms(asked_at, AGAIN_S * 1000));
 }
 
@@ -203,53 +204,56 @@ static bool is_about(tl_interval i, int64_t of_us) {
     return i.lo >= of_us - of_us / 10 && i.hi <= of_us + of_us / 10;
 }
 
-static const char *oddity(const ntp_source *s, tl_interval off) {
+static const char *oddity(const ntp_source *source, tl_interval off) {
     if (is_about(off, US_PER_S))
         return ": 1 s, a leap second or smear mismatch?";
     if (is_about(off, 4294967))
         return ": 2^32 ns, a fault of its stamps?";
-    return s->smeared ? ": it smears a leap second" : s->leaping ? ": a leap second is near" : "";
+    return source->smeared   ? ": it smears a leap second"
+           : source->leaping ? ": a leap second is near"
+                             : "";
 }
 
 /* Why there is no offset, and a word for it; NULL when there is one. */
-static const char *why_not(const ntp_source *s, const skew_reading *now, const tl_interval *own,
-                           const char **ret_status) {
-    *ret_status = s->status ? s->status : "silent";
-    if (s->over || s->answers == 0)
-        return s->why[0] ? s->why : "no answer";
+static const char *why_not(const ntp_source *source, const skew_reading *now,
+                           const tl_interval *own, const char **ret_status) {
+    *ret_status = source->status ? source->status : "silent";
+    if (source->over || source->answers == 0)
+        return source->why[0] ? source->why : "no answer";
     *ret_status = "void";
-    if (!s->track.known || !skew_unbroken(&s->track, now))
+    if (!source->track.known || !skew_unbroken(&source->track, now))
         return "this host's clock was set since it was asked";
     *ret_status = "unknown";
     return own ? NULL : "this host's own clock could not be measured";
 }
 
-void ntp_judge(const ntp_source *s, const skew_reading *now, const tl_interval *own,
-               int32_t rate_ppm, skew_host *h) {
-    const char *why = why_not(s, now, own, &h->status);
+void ntp_judge(const ntp_source *source, const skew_reading *now, const tl_interval *own,
+               int32_t rate_ppm, skew_host *host) {
+    const char *why = why_not(source, now, own, &host->status);
     char root[SKEW_NUMBER_SIZE];
 
-    h->instrument = "ntp";
-    h->kind = SKEW_SERVED;
-    h->known = false;
-    h->samples = s->answers;
-    h->age_ms = -1;
+    host->instrument = "ntp";
+    host->kind = SKEW_SERVED;
+    host->known = false;
+    host->samples = source->answers;
+    host->age_ms = -1;
     if (why || !own) {
-        (void)snprintf(h->detail, sizeof h->detail, "%s", why ? why : "");
+        (void)snprintf(host->detail, sizeof host->detail, "%s", why ? why : "");
         return;
     }
     /* own clock - served, turned over: served - own + own - server */
-    tl_interval off = skew_offset(&s->track, now->after, rate_ppm);
-    off = (tl_interval){tl__add_sat(-off.hi, -s->root_us), tl__add_sat(-off.lo, s->root_us)};
-    h->offset = (tl_interval){tl__add_sat(off.lo, own->lo), tl__add_sat(off.hi, own->hi)};
-    h->against = 1;
-    h->apart = off;
-    h->known = true;
-    h->status = "ok";
-    h->age_ms = tl__ms_until(s->track.at, now->after);
-    (void)snprintf(h->detail, sizeof h->detail,
-                   "the time that it serves, stratum %d, root distance %s ms%s", s->stratum,
-                   skew_up(root, s->root_us, 3), oddity(s, off));
+    tl_interval off = skew_offset(&source->track, now->after, rate_ppm);
+    off = (tl_interval){tl__add_sat(-off.hi, -source->root_us),
+                        tl__add_sat(-off.lo, source->root_us)};
+    host->offset = (tl_interval){tl__add_sat(off.lo, own->lo), tl__add_sat(off.hi, own->hi)};
+    host->against = 1;
+    host->apart = off;
+    host->known = true;
+    host->status = "ok";
+    host->age_ms = tl__ms_until(source->track.at, now->after);
+    (void)snprintf(host->detail, sizeof host->detail,
+                   "the time that it serves, stratum %d, root distance %s ms%s", source->stratum,
+                   skew_up(root, source->root_us, 3), oddity(source, off));
 }
 
 /* ---- places ------------------------------------------------------------------------------------ */

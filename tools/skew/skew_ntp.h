@@ -55,17 +55,17 @@ typedef struct {
 } ntp_source;
 
 /** A packet that came for a question sent at `sent`. True: it was an answer to it, fit or not. */
-bool ntp_learn(ntp_source *s, const uint8_t *packet, size_t n, uint64_t random,
+bool ntp_learn(ntp_source *source, const uint8_t *packet, size_t n, uint64_t random,
                const skew_reading *sent, const skew_reading *received, int32_t rate_ppm);
 
 /** Is it to be asked again at the reading `now`, when it was last asked at asked_at? A watch asks no server
  *  of others more often than daemons do; near: it is on this machine. */
-bool ntp_due(const ntp_source *s, tl_mono asked_at, bool near, const skew_reading *now);
+bool ntp_due(const ntp_source *source, tl_mono asked_at, bool near, const skew_reading *now);
 
 /** Fill a host's row, all but the name, at the reading `now`. own is this host's clock less the Redis
  *  server's, or NULL when unknown; this host is the first of the rows. */
-void ntp_judge(const ntp_source *s, const skew_reading *now, const tl_interval *own,
-               int32_t rate_ppm, skew_host *h);
+void ntp_judge(const ntp_source *source, const skew_reading *now, const tl_interval *own,
+               int32_t rate_ppm, skew_host *host);
 
 /** Take HOST, HOST:PORT, [V6], [V6]:PORT or a bare V6 apart; false when it is none of them. name becomes
  *  HOST:PORT, with brackets for a V6. */

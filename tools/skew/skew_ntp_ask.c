@@ -44,42 +44,42 @@ typedef struct {
 
 /* ---- the places ---------------------------------------------------------------------------------- */
 
-static bool is_new(const ntp_servers *s, const char *name) {
-    for (int i = 0; i < s->count; i++)
-        if (strcmp(s->server[i].name, name) == 0)
+static bool is_new(const ntp_servers *servers, const char *name) {
+    for (int i = 0; i < servers->count; i++)
+        if (strcmp(servers->server[i].name, name) == 0)
             return false;
     return true;
 }
 
-int ntp_servers_begin(ntp_servers *s, const opt_texts *places) {
-    *s = (ntp_servers){.server = calloc((size_t)places->count + 1, sizeof *s->server)};
-    if (!s->server)
+int ntp_servers_begin(ntp_servers *servers, const opt_texts *places) {
+    *servers = (ntp_servers){.server = calloc((size_t)places->count + 1, sizeof *servers->server)};
+    if (!servers->server)
         return fail(STATUS_INTERNAL, "out of memory");
     for (int i = 0; i < places->count; i++) {
-        ntp_server *x = &s->server[s->count];
-        if (!ntp_place(places->text[i], x->host, &x->port, x->name)) {
-            ntp_servers_end(s);
+        ntp_server *server = &servers->server[servers->count];
+        if (!ntp_place(places->text[i], server->host, &server->port, server->name)) {
+            ntp_servers_end(servers);
             return fail(STATUS_USAGE,
                         "skew: --ntp %.60s: HOST, HOST:PORT or [ADDRESS]:PORT is needed",
                         places->text[i]);
         }
-        s->count += is_new(s, x->name);
+        servers->count += is_new(servers, server->name);
     }
     return 0;
 }
 
-void ntp_servers_end(ntp_servers *s) {
-    free(s->server);
-    *s = (ntp_servers){.server = NULL};
+void ntp_servers_end(ntp_servers *servers) {
+    free(servers->server);
+    *servers = (ntp_servers){.server = NULL};
 }
 
 /* ---- one server ---------------------------------------------------------------------------------- */
 
-static void give_up(asking *a, const char *why) {
-    a->done = true;
-    if (a->source->answers == 0 && !a->source->over) {
-        a->source->status = "silent";
-        (void)snprintf(a->source->why, sizeof a->source->why, "%s", why);
+static void give_up(asking *asking, const char *why) {
+    asking->done = true;
+    if (asking->source->answers == 0 && !asking->source->over) {
+        asking->source->status = "silent";
+        (void)snprintf(asking->source->why, sizeof asking->source->why, "%s", why);
     }
 }
 
@@ -92,150 +92,153 @@ static bool is_here(const tl_address *a) {
 }
 
 /* A socket that hears this address alone. */
-static bool turn_to(asking *a, const tl_address *to) {
-    if (a->fd >= 0)
-        close(a->fd);
-    a->fd = socket(to->at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    a->server->near = is_here(to);
-    a->pace_ms = a->server->near ? NEAR_PACE_MS : PACE_MS;
-    return a->fd >= 0 && connect(a->fd, (const struct sockaddr *)&to->at, to->size) == 0;
+static bool turn_to(asking *asking, const tl_address *to) {
+    if (asking->fd >= 0)
+        close(asking->fd);
+    asking->fd = socket(to->at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    asking->server->near = is_here(to);
+    asking->pace_ms = asking->server->near ? NEAR_PACE_MS : PACE_MS;
+    return asking->fd >= 0 && connect(asking->fd, (const struct sockaddr *)&to->at, to->size) == 0;
 }
 
 /* As long as nothing was heard, each question goes to the next address that can be reached. */
-static bool find_way(asking *a) {
-    if (a->answered > 0 || (a->asks > 0 && a->addresses == 1))
+static bool find_way(asking *asking) {
+    if (asking->answered > 0 || (asking->asks > 0 && asking->addresses == 1))
         return true;
-    for (size_t tried = 0; tried < a->addresses; tried++)
-        if (turn_to(a, &a->address[a->at++ % a->addresses]))
+    for (size_t tried = 0; tried < asking->addresses; tried++)
+        if (turn_to(asking, &asking->address[asking->at++ % asking->addresses]))
             return true;
     return false;
 }
 
-static void ask(asking *a) {
-    question *q = &a->asked[a->asks];
+static void ask(asking *asking) {
+    question *question = &asking->asked[asking->asks];
     uint8_t packet[NTP_SIZE];
 
-    if (!find_way(a)) {
-        give_up(a, strerror(errno));
+    if (!find_way(asking)) {
+        give_up(asking, strerror(errno));
         return;
     }
-    a->asks++;
-    if (getrandom(&q->random, sizeof q->random, 0) != (ssize_t)sizeof q->random) {
-        give_up(a, "no random numbers are to be had");
+    asking->asks++;
+    if (getrandom(&question->random, sizeof question->random, 0) !=
+        (ssize_t)sizeof question->random) {
+        give_up(asking, "no random numbers are to be had");
         return;
     }
-    ntp_ask(packet, q->random);
-    q->sent = skew_reading_now();
-    q->open = send(a->fd, packet, sizeof packet, MSG_NOSIGNAL) == (ssize_t)sizeof packet;
-    a->next = tl__mono_add_ms(tl__mono_now(), PACE_MS);
-    if (!q->open && errno != EAGAIN && errno != ECONNREFUSED)
-        give_up(a, strerror(errno));
+    ntp_ask(packet, question->random);
+    question->sent = skew_reading_now();
+    question->open = send(asking->fd, packet, sizeof packet, MSG_NOSIGNAL) ==
+                     (ssize_t)sizeof packet;
+    asking->next = tl__mono_add_ms(tl__mono_now(), PACE_MS);
+    if (!question->open && errno != EAGAIN && errno != ECONNREFUSED)
+        give_up(asking, strerror(errno));
 }
 
 /* Something came: one of this machine need not be waited for. */
-static void hasten(asking *a) {
-    a->next = tl__mono_min(a->next, tl__mono_add_ms(tl__mono_now(), a->pace_ms));
+static void hasten(asking *asking) {
+    asking->next = tl__mono_min(asking->next, tl__mono_add_ms(tl__mono_now(), asking->pace_ms));
 }
 
-static void take(asking *a, const uint8_t *packet, size_t n, const skew_reading *received,
+static void take(asking *asking, const uint8_t *packet, size_t n, const skew_reading *received,
                  int32_t rate_ppm) {
-    for (int i = a->asks - 1; i >= 0; i--) {
-        question *q = &a->asked[i];
-        if (!q->open || !ntp_learn(a->source, packet, n, q->random, &q->sent, received, rate_ppm))
+    for (int i = asking->asks - 1; i >= 0; i--) {
+        question *question = &asking->asked[i];
+        if (!question->open || !ntp_learn(asking->source, packet, n, question->random,
+                                          &question->sent, received, rate_ppm))
             continue;
-        q->open = false;
-        a->answered++;
-        hasten(a);
-        a->done = a->source->over || a->answered == ASKS;
+        question->open = false;
+        asking->answered++;
+        hasten(asking);
+        asking->done = asking->source->over || asking->answered == ASKS;
         return;
     }
 }
 
 /* Nobody listens there: after the last question that is final. */
-static void refused(asking *a, int why) {
+static void refused(asking *asking, int why) {
     const char *text = why == ECONNREFUSED ? "nobody answers there (connection refused)"
                                            : strerror(why);
-    hasten(a);
-    if (a->asks == ASKS)
-        give_up(a, text);
-    else if (a->source->answers == 0)
-        (void)snprintf(a->source->why, sizeof a->source->why, "%s", text);
+    hasten(asking);
+    if (asking->asks == ASKS)
+        give_up(asking, text);
+    else if (asking->source->answers == 0)
+        (void)snprintf(asking->source->why, sizeof asking->source->why, "%s", text);
 }
 
-static void receive(asking *a, int32_t rate_ppm) {
+static void receive(asking *asking, int32_t rate_ppm) {
     uint8_t packet[PACKET_SIZE];
 
-    for (int i = 0; i < PACKETS_AT_ONCE && !a->done; i++) {
-        ssize_t n = recv(a->fd, packet, sizeof packet, 0);
+    for (int i = 0; i < PACKETS_AT_ONCE && !asking->done; i++) {
+        ssize_t n = recv(asking->fd, packet, sizeof packet, 0);
         skew_reading received = skew_reading_now();
         if (n >= 0)
-            take(a, packet, (size_t)n, &received, rate_ppm);
+            take(asking, packet, (size_t)n, &received, rate_ppm);
         else if (errno == EINTR)
             continue;
         else if (errno == EAGAIN)
             return;
         else
-            refused(a, errno);
+            refused(asking, errno);
     }
 }
 
-static void take_addresses(asking *a) {
+static void take_addresses(asking *asking) {
     const char *problem = NULL;
-    a->addresses = tl__resolve_get(a->resolve, a->address, &problem);
-    tl__resolve_free(a->resolve);
-    a->resolve = NULL;
-    if (a->addresses == 0)
-        give_up(a, problem);
+    asking->addresses = tl__resolve_get(asking->resolve, asking->address, &problem);
+    tl__resolve_free(asking->resolve);
+    asking->resolve = NULL;
+    if (asking->addresses == 0)
+        give_up(asking, problem);
 }
 
-static void begin(asking *a, ntp_server *server, tl_mono now) {
-    *a = (asking){.server = server, .source = &server->source, .fd = -1, .next = now};
+static void begin(asking *ret, ntp_server *server, tl_mono now) {
+    *ret = (asking){.server = server, .source = &server->source, .fd = -1, .next = now};
     server->source = (ntp_source){.answers = 0};
     server->asked = true;
     server->asked_at = now;
-    if (tl__resolve_numeric(server->host, server->port, &a->address[0]))
-        a->addresses = 1;
-    else if (!(a->resolve = tl__resolve_start(NULL, server->host, server->port)))
-        give_up(a, strerror(errno));
+    if (tl__resolve_numeric(server->host, server->port, &ret->address[0]))
+        ret->addresses = 1;
+    else if (!(ret->resolve = tl__resolve_start(NULL, server->host, server->port)))
+        give_up(ret, strerror(errno));
 }
 
-static void end(asking *a) {
+static void end(asking *asking) {
     char heard[SKEW_DETAIL_SIZE];
 
-    if (!a->done && a->source->answers == 0 && !a->source->over) {
-        (void)snprintf(heard, sizeof heard, "%s", a->source->why);
-        a->source->status = "silent";
-        (void)snprintf(a->source->why, sizeof a->source->why, "%s in %d s%s%.100s",
-                       a->resolve ? "its name was not found" : "no answer", LIMIT_MS / 1000,
+    if (!asking->done && asking->source->answers == 0 && !asking->source->over) {
+        (void)snprintf(heard, sizeof heard, "%s", asking->source->why);
+        asking->source->status = "silent";
+        (void)snprintf(asking->source->why, sizeof asking->source->why, "%s in %d s%s%.100s",
+                       asking->resolve ? "its name was not found" : "no answer", LIMIT_MS / 1000,
                        heard[0] ? ": " : "", heard);
     }
-    tl__resolve_free(a->resolve);
-    if (a->fd >= 0)
-        close(a->fd);
+    tl__resolve_free(asking->resolve);
+    if (asking->fd >= 0)
+        close(asking->fd);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------- */
 
 /* What is due of one; returns when more will be. */
-static tl_mono drive(asking *a, tl_mono now) {
-    if (!a->done && a->resolve && tl__resolve_done(a->resolve))
-        take_addresses(a);
-    if (a->done || a->resolve)
+static tl_mono drive(asking *asking, tl_mono now) {
+    if (!asking->done && asking->resolve && tl__resolve_done(asking->resolve))
+        take_addresses(asking);
+    if (asking->done || asking->resolve)
         return TL_NEVER;
-    if (a->asks < ASKS && !tl__mono_before(now, a->next))
-        ask(a);
-    return a->done || a->asks == ASKS ? TL_NEVER : a->next;
+    if (asking->asks < ASKS && !tl__mono_before(now, asking->next))
+        ask(asking);
+    return asking->done || asking->asks == ASKS ? TL_NEVER : asking->next;
 }
 
 /* False: they are all done. */
-static bool wait_for_any(asking *a, int count, tl_mono until) {
+static bool wait_for_any(asking *asking, int count, tl_mono until) {
     struct pollfd p[OPT_TEXTS_MAX];
     bool any = false;
 
     for (int i = 0; i < count; i++) {
-        int fd = a[i].resolve ? tl__resolve_fd(a[i].resolve) : a[i].fd;
-        p[i] = (struct pollfd){.fd = a[i].done ? -1 : fd, .events = POLLIN};
-        any = any || !a[i].done;
+        int fd = asking[i].resolve ? tl__resolve_fd(asking[i].resolve) : asking[i].fd;
+        p[i] = (struct pollfd){.fd = asking[i].done ? -1 : fd, .events = POLLIN};
+        any = any || !asking[i].done;
     }
     int64_t ms = tl__ms_until(tl__mono_now(), until);
     if (any)
@@ -243,37 +246,37 @@ static bool wait_for_any(asking *a, int count, tl_mono until) {
     return any;
 }
 
-static void ask_all(asking *a, int count, int32_t rate_ppm) {
+static void ask_all(asking *asking, int count, int32_t rate_ppm) {
     tl_mono limit = tl__mono_add_ms(tl__mono_now(), LIMIT_MS), now, until;
 
     do {
         now = tl__mono_now();
         until = limit;
         for (int i = 0; i < count; i++) {
-            if (!a[i].done && a[i].fd >= 0)
-                receive(&a[i], rate_ppm);
-            until = tl__mono_min(until, drive(&a[i], now));
+            if (!asking[i].done && asking[i].fd >= 0)
+                receive(&asking[i], rate_ppm);
+            until = tl__mono_min(until, drive(&asking[i], now));
         }
-    } while (tl__mono_before(now, limit) && wait_for_any(a, count, until));
+    } while (tl__mono_before(now, limit) && wait_for_any(asking, count, until));
 }
 
-void ntp_servers_ask(ntp_servers *s, int32_t rate_ppm) {
-    asking *a = calloc((size_t)s->count + 1, sizeof *a);
+void ntp_servers_ask(ntp_servers *servers, int32_t rate_ppm) {
+    asking *asking = calloc((size_t)servers->count + 1, sizeof *asking);
     skew_reading now = skew_reading_now();
     int n = 0;
 
-    for (int i = 0; i < s->count; i++) {
-        ntp_server *x = &s->server[i];
-        if (x->asked && !ntp_due(&x->source, x->asked_at, x->near, &now))
+    for (int i = 0; i < servers->count; i++) {
+        ntp_server *server = &servers->server[i];
+        if (server->asked && !ntp_due(&server->source, server->asked_at, server->near, &now))
             continue;
-        if (a)
-            begin(&a[n++], x, now.after);
+        if (asking)
+            begin(&asking[n++], server, now.after);
         else
-            x->source = (ntp_source){.status = "unknown", .why = "out of memory"};
+            server->source = (ntp_source){.status = "unknown", .why = "out of memory"};
     }
     if (n > 0)
-        ask_all(a, n, rate_ppm);
+        ask_all(asking, n, rate_ppm);
     for (int i = 0; i < n; i++)
-        end(&a[i]);
-    free(a);
+        end(&asking[i]);
+    free(asking);
 }

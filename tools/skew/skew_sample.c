@@ -8,8 +8,9 @@
 const tl_needer skew_needer = {"measuring clocks needs", NULL};
 
 skew_reading skew_reading_now(void) {
-    moments m = moment_all();
-    return skew_read((tl_mono){m.before_ns}, m.wall_us, m.monotonic_ns, (tl_mono){m.after_ns});
+    moments moments = moment_all();
+    return skew_read((tl_mono){moments.before_ns}, moments.wall_us, moments.monotonic_ns,
+                     (tl_mono){moments.after_ns});
 }
 
 typedef struct {
@@ -18,18 +19,18 @@ typedef struct {
 } stamped;
 
 static bool take_time(void *ctx, const tl_reply *reply) {
-    stamped *s = ctx;
-    s->received = skew_reading_now();
-    return reply->type == TL_REPLY_ARRAY && tl__reply_time(reply, 0, &s->stamp_us);
+    stamped *stamped = ctx;
+    stamped->received = skew_reading_now();
+    return reply->type == TL_REPLY_ARRAY && tl__reply_time(reply, 0, &stamped->stamp_us);
 }
 
 bool skew_sample(server_link *link, skew_track *track, int32_t rate_ppm) {
     static const char *const time[] = {"TIME", NULL};
-    stamped s;
+    stamped stamped;
     skew_reading sent = skew_reading_now();
 
-    if (!link_ask(link, time, take_time, &s))
+    if (!link_ask(link, time, take_time, &stamped))
         return false;
-    skew_learn(track, &sent, s.stamp_us, &s.received, rate_ppm);
+    skew_learn(track, &sent, stamped.stamp_us, &stamped.received, rate_ppm);
     return true;
 }

@@ -55,26 +55,26 @@ static bool take_run_id(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-bool skew_self_server(server_link *l, char server[SKEW_SERVER_SIZE]) {
+bool skew_self_server(server_link *link, char server[SKEW_SERVER_SIZE]) {
     static const char *const request[] = {"INFO", "server", NULL};
 
     (void)snprintf(server, SKEW_SERVER_SIZE, "-");
-    return link_ask(l, request, take_run_id, server) || l->error;
+    return link_ask(link, request, take_run_id, server) || link->error;
 }
 
-bool skew_self_measure(server_link *l, skew_track *track, const skew_effort *effort,
+bool skew_self_measure(server_link *link, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm) {
     static const char *const time[] = {"TIME", NULL};
     int64_t begun, until;
 
-    if (!link_ask(l, time, NULL, NULL)) /* to be connected, so that no bracket holds that */
+    if (!link_ask(link, time, NULL, NULL)) /* to be connected, so that no bracket holds that */
         return false;
     begun = moment_ms();
     until = begun + effort->for_ms;
     for (int i = 0; i < effort->samples && (i == 0 || moment_ms() < until); i++) {
         if (i > 0 && effort->pause_ms > 0)
             (void)poll(NULL, 0, (int)effort->pause_ms);
-        if (!skew_sample(l, track, rate_ppm))
+        if (!skew_sample(link, track, rate_ppm))
             return false;
         if (effort->go_on && !effort->go_on(effort->ctx, moment_ms() - begun))
             break;
@@ -86,16 +86,16 @@ int32_t skew_self_rate(const kernel_clock *kernel) {
     return skew_rate(SKEW_DRIFT_PPM, kernel->slew_ppm);
 }
 
-void skew_self_record(const skew_track *t, const kernel_clock *kernel, const char *server,
+void skew_self_record(const skew_track *track, const kernel_clock *kernel, const char *server,
                       skew_record *ret) {
-    *ret = (skew_record){.at_us = t->stamp_us,
-                         .offset = t->offset,
+    *ret = (skew_record){.at_us = track->stamp_us,
+                         .offset = track->offset,
                          .slew_ppm = kernel->slew_ppm,
-                         .samples = t->samples,
-                         .steps = t->steps,
-                         .resumes = t->resumes,
-                         .server_stepped_us = t->server_stepped_us};
-    ret->has_drift = skew_drift(t, &ret->drift_ppb);
+                         .samples = track->samples,
+                         .steps = track->steps,
+                         .resumes = track->resumes,
+                         .server_stepped_us = track->server_stepped_us};
+    ret->has_drift = skew_drift(track, &ret->drift_ppb);
     if (!ret->has_drift)
         ret->drift_ppb = (tl_interval){0, 0};
     skew_self_id(ret->id);

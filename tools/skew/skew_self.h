@@ -14,8 +14,8 @@ void skew_self_name(char name[SKEW_NAME_SIZE]);
 /** BOOT-PID of this process. */
 void skew_self_id(char id[SKEW_ID_SIZE]);
 
-/** Which server answers: its run id, or "-" when it does not tell. False: l->status and l->message say why. */
-bool skew_self_server(server_link *l, char server[SKEW_SERVER_SIZE]);
+/** Which server answers: its run id, or "-" when it does not tell. False: link->status and link->message say why. */
+bool skew_self_server(server_link *link, char server[SKEW_SERVER_SIZE]);
 
 /** How long and how often to measure: until `samples` are there, or for_ms have passed with one. */
 typedef struct {
@@ -25,8 +25,8 @@ typedef struct {
     void *ctx;
 } skew_effort;
 
-/** Measure; the first question also connects. False: l->status and l->message say why. */
-bool skew_self_measure(server_link *l, skew_track *track, const skew_effort *effort,
+/** Measure; the first question also connects. False: link->status and link->message say why. */
+bool skew_self_measure(server_link *link, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm);
 
 /** What the track and the kernel say, as a record that is as old as the last sample. Only for a track

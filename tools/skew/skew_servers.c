@@ -14,26 +14,26 @@
 
 /* ---- beginning and end ------------------------------------------------------------------------- */
 
-int skew_servers_begin(skew_servers *s, const char *places) {
-    *s = (skew_servers){.server = calloc(PLACES_MAX + 1, sizeof *s->server)};
-    if (!s->server)
+int skew_servers_begin(skew_servers *servers, const char *places) {
+    *servers = (skew_servers){.server = calloc(PLACES_MAX + 1, sizeof *servers->server)};
+    if (!servers->server)
         return fail(STATUS_INTERNAL, "out of memory");
     while (*places) {
         size_t n = strcspn(places, ",");
         redis_place place;
         if (!place_read(places, n, &place)) {
-            skew_servers_end(s);
+            skew_servers_end(servers);
             return fail(STATUS_USAGE, "skew: --servers=%.60s: HOST:PORT,... is needed", places);
         }
-        places_add(&s->given, place.host, strlen(place.host), place.port);
+        places_add(&servers->given, place.host, strlen(place.host), place.port);
         places += n + (places[n] == ',');
     }
     return 0;
 }
 
-void skew_servers_end(skew_servers *s) {
-    free(s->server);
-    *s = (skew_servers){.server = NULL};
+void skew_servers_end(skew_servers *servers) {
+    free(servers->server);
+    *servers = (skew_servers){.server = NULL};
 }
 
 /* ---- one server ---------------------------------------------------------------------------------- */
@@ -51,33 +51,33 @@ typedef struct {
 } visit;
 
 static bool take_info(void *ctx, const tl_reply *reply) {
-    visit *v = ctx;
+    visit *visit = ctx;
     tl_bytes text;
-    v->received = skew_reading_now();
-    return tl__reply_text(reply, &text) && info_read(text.p, text.n, &v->info);
+    visit->received = skew_reading_now();
+    return tl__reply_text(reply, &text) && info_read(text.p, text.n, &visit->info);
 }
 
 static bool take_nodes(void *ctx, const tl_reply *reply) {
-    visit *v = ctx;
+    visit *visit = ctx;
     tl_bytes text;
     if (!tl__reply_text(reply, &text))
         return false;
-    nodes_read(text.p, text.n, &v->nodes);
+    nodes_read(text.p, text.n, &visit->nodes);
     return true;
 }
 
 /* Its masters, each by the address that clients are told. */
 static bool take_slots(void *ctx, const tl_reply *reply) {
-    visit *v = ctx;
+    visit *visit = ctx;
     tl_slot_map *map = malloc(sizeof *map);
     bool ok = map && tl__slot_map_read(map, reply);
 
     for (unsigned i = 0; ok && i < map->count; i++) {
         tl_bytes host = map->node[i].host.n ? map->node[i].host
-                                            : tl__bytes_of(v->link->endpoint.host);
-        places_add(&v->nodes, host.p, host.n, map->node[i].port);
+                                            : tl__bytes_of(visit->link->endpoint.host);
+        places_add(&visit->nodes, host.p, host.n, map->node[i].port);
     }
-    v->unserved = ok && map->served < TL_SLOTS;
+    visit->unserved = ok && map->served < TL_SLOTS;
     free(map);
     return ok;
 }
@@ -89,7 +89,7 @@ static bool is_word(const tl_reply *reply, const char *word) {
 
 /* A list of lists of names and values. */
 static bool take_lists(void *ctx, const tl_reply *reply) {
-    visit *v = ctx;
+    visit *visit = ctx;
     for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++) {
         const tl_reply *list = &reply->items[i];
         tl_bytes ip = {NULL, 0};
@@ -101,117 +101,120 @@ static bool take_lists(void *ctx, const tl_reply *reply) {
                 (void)tl__reply_int(&list->items[k + 1], &port);
         }
         if (ip.n && port > 0 && port < 65536)
-            places_add(&v->nodes, ip.p, ip.n, (uint16_t)port);
+            places_add(&visit->nodes, ip.p, ip.n, (uint16_t)port);
     }
     return reply->type == TL_REPLY_ARRAY;
 }
 
-static bool ask_sentinel(visit *v) {
-    const char *const replicas[] = {"SENTINEL", "SLAVES", v->info.master, NULL},
-                      *const sentinels[] = {"SENTINEL", "SENTINELS", v->info.master, NULL};
-    return !v->info.master[0] || (link_ask(v->link, replicas, take_lists, v) &&
-                                  link_ask(v->link, sentinels, take_lists, v));
+static bool ask_sentinel(visit *visit) {
+    const char *const replicas[] = {"SENTINEL", "SLAVES", visit->info.master, NULL},
+                      *const sentinels[] = {"SENTINEL", "SENTINELS", visit->info.master, NULL};
+    return !visit->info.master[0] || (link_ask(visit->link, replicas, take_lists, visit) &&
+                                      link_ask(visit->link, sentinels, take_lists, visit));
 }
 
 /* A Sentinel has no TIME, but says it in its INFO from Redis 7 on. */
-static bool sample_sentinel(visit *v) {
+static bool sample_sentinel(visit *visit) {
     static const char *const request[] = {"INFO", "server", NULL};
-    redis_info known = v->info;
+    redis_info known = visit->info;
     for (int i = 0; i < SAMPLES && known.time_us >= 0; i++) {
         skew_reading sent = skew_reading_now();
-        if (!link_ask(v->link, request, take_info, v))
+        if (!link_ask(visit->link, request, take_info, visit))
             return false;
-        if (v->info.time_us >= 0)
-            skew_learn(&v->server->track, &sent, v->info.time_us, &v->received, v->rate_ppm);
+        if (visit->info.time_us >= 0)
+            skew_learn(&visit->server->track, &sent, visit->info.time_us, &visit->received,
+                       visit->rate_ppm);
     }
-    v->info = known;
-    if (!v->server->track.known)
-        (void)snprintf(v->server->why, sizeof v->server->why,
+    visit->info = known;
+    if (!visit->server->track.known)
+        (void)snprintf(visit->server->why, sizeof visit->server->why,
                        "a Sentinel of this version does not tell its time");
     return true;
 }
 
-static bool sample(visit *v) {
+static bool sample(visit *visit) {
     for (int i = 0; i < SAMPLES; i++)
-        if (!skew_sample(v->link, &v->server->track, v->rate_ppm))
+        if (!skew_sample(visit->link, &visit->server->track, visit->rate_ppm))
             return false;
     return true;
 }
 
-static bool ask_nodes(visit *v) {
+static bool ask_nodes(visit *visit) {
     static const char *const nodes[] = {"CLUSTER", "NODES", NULL}, *const slots[] = {"CLUSTER",
                                                                                      "SLOTS", NULL};
 
-    if (!v->info.cluster)
+    if (!visit->info.cluster)
         return true;
-    if (!v->all->only_masters && !link_ask(v->link, nodes, take_nodes, v))
+    if (!visit->all->only_masters && !link_ask(visit->link, nodes, take_nodes, visit))
         return false;
-    return !v->all->by_cluster || link_ask(v->link, slots, take_slots, v);
+    return !visit->all->by_cluster || link_ask(visit->link, slots, take_slots, visit);
 }
 
-static bool look(visit *v) {
+static bool look(visit *visit) {
     static const char *const info[] = {"INFO", NULL};
 
-    if (!link_ask(v->link, info, take_info, v))
+    if (!link_ask(visit->link, info, take_info, visit))
         return false;
-    v->found = true;
-    v->server->sentinel = v->info.sentinel;
-    memcpy(v->server->run_id, v->info.run_id, sizeof v->server->run_id);
-    if (v->info.sentinel)
-        return ask_sentinel(v) && sample_sentinel(v);
-    return ask_nodes(v) && sample(v);
+    visit->found = true;
+    visit->server->sentinel = visit->info.sentinel;
+    memcpy(visit->server->run_id, visit->info.run_id, sizeof visit->server->run_id);
+    if (visit->info.sentinel)
+        return ask_sentinel(visit) && sample_sentinel(visit);
+    return ask_nodes(visit) && sample(visit);
 }
 
-static void visit_one(visit *v) {
-    redis_server *s = v->server;
+static void visit_one(visit *visit) {
+    redis_server *server = visit->server;
 
-    s->status = "unknown";
-    if (!look(v)) {
-        s->track.known = false;
-        s->status = v->link->status == STATUS_REFUSED ? "refused" : "silent";
-        (void)snprintf(s->why, sizeof s->why, "%.150s", v->link->message);
+    server->status = "unknown";
+    if (!look(visit)) {
+        server->track.known = false;
+        server->status = visit->link->status == STATUS_REFUSED ? "refused" : "silent";
+        (void)snprintf(server->why, sizeof server->why, "%.150s", visit->link->message);
     }
 }
 
 /* ---- waves --------------------------------------------------------------------------------------- */
 
-static void add(skew_servers *s, const redis_place *place) {
-    for (int i = 0; i < s->count; i++)
-        if (strcmp(s->server[i].place.host, place->host) == 0 &&
-            s->server[i].place.port == place->port)
+static void add(skew_servers *servers, const redis_place *place) {
+    for (int i = 0; i < servers->count; i++)
+        if (strcmp(servers->server[i].place.host, place->host) == 0 &&
+            servers->server[i].place.port == place->port)
             return;
-    if (s->count > PLACES_MAX) {
-        s->more = true;
+    if (servers->count > PLACES_MAX) {
+        servers->more = true;
         return;
     }
-    redis_server *x = &s->server[s->count++];
-    x->place = *place;
-    (void)snprintf(x->label, sizeof x->label, strchr(place->host, ':') ? "[%s]:%u" : "%s:%u",
-                   place->host, (unsigned)place->port);
+    redis_server *server = &servers->server[servers->count++];
+    server->place = *place;
+    (void)snprintf(server->label, sizeof server->label,
+                   strchr(place->host, ':') ? "[%s]:%u" : "%s:%u", place->host,
+                   (unsigned)place->port);
     if (!place->host[0]) {
-        (void)snprintf(x->label, sizeof x->label, "node-without-address");
-        x->status = "unknown";
-        (void)snprintf(x->why, sizeof x->why, "the cluster does not know where this node is");
+        (void)snprintf(server->label, sizeof server->label, "node-without-address");
+        server->status = "unknown";
+        (void)snprintf(server->why, sizeof server->why,
+                       "the cluster does not know where this node is");
     }
 }
 
-static void add_all(skew_servers *s, const redis_places *p) {
-    for (int i = 0; i < p->count; i++)
-        add(s, &p->place[i]);
-    s->more = s->more || p->more;
+static void add_all(skew_servers *servers, const redis_places *places) {
+    for (int i = 0; i < places->count; i++)
+        add(servers, &places->place[i]);
+    servers->more = servers->more || places->more;
 }
 
-static void learn(skew_servers *s, const visit *v) {
-    if (!v->found)
+static void learn(skew_servers *servers, const visit *visit) {
+    if (!visit->found)
         return;
-    for (int i = 0; i < s->count && v->server->run_id[0]; i++)
-        if (&s->server[i] != v->server && !s->server[i].twice &&
-            strcmp(s->server[i].run_id, v->server->run_id) == 0)
-            v->server->twice = true;
-    if (!s->only_masters || v->info.sentinel)
-        add_all(s, &v->info.peers);
-    add_all(s, &v->nodes);
-    s->unserved = s->unserved || v->unserved;
+    for (int i = 0; i < servers->count && visit->server->run_id[0]; i++)
+        if (&servers->server[i] != visit->server && !servers->server[i].twice &&
+            strcmp(servers->server[i].run_id, visit->server->run_id) == 0)
+            visit->server->twice = true;
+    if (!servers->only_masters || visit->info.sentinel)
+        add_all(servers, &visit->info.peers);
+    add_all(servers, &visit->nodes);
+    servers->unserved = servers->unserved || visit->unserved;
 }
 
 typedef struct {
@@ -222,124 +225,127 @@ typedef struct {
 
 /* A Sentinel may have no password where the servers have one. */
 static void *run_errand(void *ctx) {
-    errand *e = ctx;
-    redis_server *s = e->visit.server;
+    errand *errand = ctx;
+    redis_server *server = errand->visit.server;
     bool again = false;
 
-    e->visit.link = &e->link;
+    errand->visit.link = &errand->link;
     do {
-        if (!link_open_beside(&e->link, e->like, s->place.host, s->place.port, again)) {
-            s->status = "unknown";
-            (void)snprintf(s->why, sizeof s->why, "out of memory");
+        if (!link_open_beside(&errand->link, errand->like, server->place.host, server->place.port,
+                              again)) {
+            server->status = "unknown";
+            (void)snprintf(server->why, sizeof server->why, "out of memory");
             break;
         }
-        visit_one(&e->visit);
-        again = !again && !e->visit.found && e->link.status == STATUS_REFUSED &&
-                tl__endpoint_has_password(&e->like->endpoint);
-        link_close(&e->link);
+        visit_one(&errand->visit);
+        again = !again && !errand->visit.found && errand->link.status == STATUS_REFUSED &&
+                tl__endpoint_has_password(&errand->like->endpoint);
+        link_close(&errand->link);
     } while (again);
     return NULL;
 }
 
 /* Everyone from..count; whom they tell of is the next wave. */
-static bool send_wave(skew_servers *s, int from, const server_link *l, int32_t rate_ppm) {
-    int to = s->count;
-    errand *e = calloc(AT_ONCE, sizeof *e);
+static bool send_wave(skew_servers *servers, int from, const server_link *link, int32_t rate_ppm) {
+    int to = servers->count;
+    errand *errands = calloc(AT_ONCE, sizeof *errands);
 
-    if (!e)
+    if (!errands)
         return false;
     while (from < to) {
         int n = 0;
         for (; n < AT_ONCE && from < to; from++)
-            if (s->server[from].place.host[0])
-                e[n++] = (errand){
-                    .visit = {.all = s, .server = &s->server[from], .rate_ppm = rate_ppm},
-                    .like = l};
-        at_once(run_errand, e, sizeof *e, (unsigned)n);
+            if (servers->server[from].place.host[0])
+                errands[n++] = (errand){.visit = {.all = servers,
+                                                  .server = &servers->server[from],
+                                                  .rate_ppm = rate_ppm},
+                                        .like = link};
+        at_once(run_errand, errands, sizeof *errands, (unsigned)n);
         for (int i = 0; i < n; i++)
-            learn(s, &e[i].visit);
+            learn(servers, &errands[i].visit);
     }
-    free(e);
+    free(errands);
     return true;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
 /* From a Sentinel on to the only master that it watches. */
-static bool follow_sentinel(skew_servers *s, server_link *l, const redis_info *info) {
-    redis_place sentinel = {.port = l->endpoint.port};
+static bool follow_sentinel(skew_servers *servers, server_link *link, const redis_info *info) {
+    redis_place sentinel = {.port = link->endpoint.port};
 
-    memcpy(sentinel.host, l->endpoint.host, sizeof sentinel.host);
+    memcpy(sentinel.host, link->endpoint.host, sizeof sentinel.host);
     if (info->masters != 1 || info->peers.count != 1) {
-        l->status = STATUS_USAGE;
-        (void)snprintf(l->message, sizeof l->message,
+        link->status = STATUS_USAGE;
+        (void)snprintf(link->message, sizeof link->message,
                        "this Sentinel watches %d masters: give the URL of one of them",
                        info->masters);
         return false;
     }
     if (sentinel.host[0])
-        places_add(&s->given, sentinel.host, strlen(sentinel.host), sentinel.port);
-    if (link_turn(l, info->peers.place[0].host, info->peers.place[0].port))
+        places_add(&servers->given, sentinel.host, strlen(sentinel.host), sentinel.port);
+    if (link_turn(link, info->peers.place[0].host, info->peers.place[0].port))
         return true;
-    l->status = STATUS_INTERNAL;
-    (void)snprintf(l->message, sizeof l->message, "out of memory");
+    link->status = STATUS_INTERNAL;
+    (void)snprintf(link->message, sizeof link->message, "out of memory");
     return false;
 }
 
-static bool ask_first(skew_servers *s, server_link *l, int32_t rate_ppm, visit *v) {
+static bool ask_first(skew_servers *servers, server_link *link, int32_t rate_ppm, visit *ret) {
     static const char *const info[] = {"INFO", NULL};
-    redis_server *first = &s->server[0];
+    redis_server *first = &servers->server[0];
 
-    memset(s->server, 0, (PLACES_MAX + 1) * sizeof *s->server);
-    s->count = 1;
-    s->more = s->unserved = false;
-    *v = (visit){.link = l, .all = s, .server = first, .rate_ppm = rate_ppm};
-    if (!link_ask(l, info, take_info, v) || (v->info.sentinel && !follow_sentinel(s, l, &v->info)))
+    memset(servers->server, 0, (PLACES_MAX + 1) * sizeof *servers->server);
+    servers->count = 1;
+    servers->more = servers->unserved = false;
+    *ret = (visit){.link = link, .all = servers, .server = first, .rate_ppm = rate_ppm};
+    if (!link_ask(link, info, take_info, ret) ||
+        (ret->info.sentinel && !follow_sentinel(servers, link, &ret->info)))
         return false;
-    *v = (visit){.link = l, .all = s, .server = first, .rate_ppm = rate_ppm};
-    if (!look(v))
+    *ret = (visit){.link = link, .all = servers, .server = first, .rate_ppm = rate_ppm};
+    if (!look(ret))
         return false;
-    first->place.port = l->endpoint.port;
-    memcpy(first->place.host, l->endpoint.host, sizeof first->place.host);
-    memcpy(first->label, l->endpoint.label, sizeof first->label);
+    first->place.port = link->endpoint.port;
+    memcpy(first->place.host, link->endpoint.host, sizeof first->place.host);
+    memcpy(first->label, link->endpoint.label, sizeof first->label);
     first->status = "ok";
     return true;
 }
 
 /* Whose clock judges there isn't known: a row that lacks evidence. */
-static void add_unserved(skew_servers *s) {
+static void add_unserved(skew_servers *servers) {
     static const char label[] = "slots-without-master";
 
-    if (s->count > PLACES_MAX) {
-        s->more = true;
+    if (servers->count > PLACES_MAX) {
+        servers->more = true;
         return;
     }
-    redis_server *x = &s->server[s->count++];
-    x->status = "unknown";
-    memcpy(x->label, label, sizeof label);
-    (void)snprintf(x->why, sizeof x->why, "some node knows no master of some slots");
+    redis_server *server = &servers->server[servers->count++];
+    server->status = "unknown";
+    memcpy(server->label, label, sizeof label);
+    (void)snprintf(server->why, sizeof server->why, "some node knows no master of some slots");
 }
 
-bool skew_servers_ask(skew_servers *s, server_link *l, int32_t rate_ppm) {
-    visit *v = calloc(1, sizeof *v);
-    bool ok = v && ask_first(s, l, rate_ppm, v);
+bool skew_servers_ask(skew_servers *servers, server_link *link, int32_t rate_ppm) {
+    visit *visit = calloc(1, sizeof *visit);
+    bool ok = visit && ask_first(servers, link, rate_ppm, visit);
 
     if (ok) {
-        learn(s, v);
-        add_all(s, &s->given);
-        for (int from = 1, wave = 0; ok && from < s->count && wave < WAVES; wave++) {
-            int to = s->count;
-            ok = send_wave(s, from, l, rate_ppm);
+        learn(servers, visit);
+        add_all(servers, &servers->given);
+        for (int from = 1, wave = 0; ok && from < servers->count && wave < WAVES; wave++) {
+            int to = servers->count;
+            ok = send_wave(servers, from, link, rate_ppm);
             from = to;
         }
-        if (s->unserved)
-            add_unserved(s);
+        if (servers->unserved)
+            add_unserved(servers);
     }
-    if (!v || (!ok && s->count > 1)) {
-        l->status = STATUS_INTERNAL;
-        (void)snprintf(l->message, sizeof l->message, "out of memory");
+    if (!visit || (!ok && servers->count > 1)) {
+        link->status = STATUS_INTERNAL;
+        (void)snprintf(link->message, sizeof link->message, "out of memory");
     }
-    free(v);
+    free(visit);
     return ok;
 }
 
@@ -349,63 +355,63 @@ bool skew_servers_ask(skew_servers *s, server_link *l, int32_t rate_ppm) {
     "see that each master of the cluster can be reached with this login: the locks of its slots "  \
     "are judged by its clock (tidelock doctor says what is wrong with the cluster)"
 
-static void put(skew_host *h, const char *status, const char *text) {
-    h->status = status;
-    (void)snprintf(h->detail, sizeof h->detail, "%s", text);
+static void put(skew_host *host, const char *status, const char *text) {
+    host->status = status;
+    (void)snprintf(host->detail, sizeof host->detail, "%s", text);
 }
 
-static void name_row(skew_host *h, const char *label) {
-    size_t n = strlen(label), skip = n < sizeof h->name ? 0 : n - sizeof h->name + 1;
-    (void)snprintf(h->name, sizeof h->name, "%s", label + skip);
-    for (char *c = h->name; *c; c++)
+static void name_row(skew_host *host, const char *label) {
+    size_t n = strlen(label), skip = n < sizeof host->name ? 0 : n - sizeof host->name + 1;
+    (void)snprintf(host->name, sizeof host->name, "%s", label + skip);
+    for (char *c = host->name; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-[]%/", *c))
             *c = '_';
 }
 
-void skew_server_judge(const skew_servers *s, int which, const skew_reading *now,
-                       const tl_interval *own, int32_t rate_ppm, skew_host *h) {
-    const redis_server *x = &s->server[which];
-    const skew_track *t = &x->track;
+void skew_server_judge(const skew_servers *servers, int which, const skew_reading *now,
+                       const tl_interval *own, int32_t rate_ppm, skew_host *host) {
+    const redis_server *server = &servers->server[which];
+    const skew_track *track = &server->track;
 
-    name_row(h, x->label);
-    h->instrument = "server";
-    h->kind = x->sentinel ? SKEW_REMARK : SKEW_REDIS;
-    h->age_ms = -1;
-    h->samples = t->samples;
-    h->advice = s->by_cluster ? ADVISE_NODE : NULL;
-    if (!t->known && x->status && strcmp(x->status, "ok") != 0) {
-        put(h, x->status, x->why[0] ? x->why : "it was not asked");
+    name_row(host, server->label);
+    host->instrument = "server";
+    host->kind = server->sentinel ? SKEW_REMARK : SKEW_REDIS;
+    host->age_ms = -1;
+    host->samples = track->samples;
+    host->advice = servers->by_cluster ? ADVISE_NODE : NULL;
+    if (!track->known && server->status && strcmp(server->status, "ok") != 0) {
+        put(host, server->status, server->why[0] ? server->why : "it was not asked");
         return;
     }
-    if (!t->known || !skew_unbroken(t, now)) {
-        put(h, "void", "a clock was set while it was asked");
+    if (!track->known || !skew_unbroken(track, now)) {
+        put(host, "void", "a clock was set while it was asked");
         return;
     }
     if (!own) {
-        put(h, "unknown", "this host's own clock could not be measured");
+        put(host, "unknown", "this host's own clock could not be measured");
         return;
     }
-    tl_interval off = skew_offset(t, now->after, rate_ppm); /* own clock - its */
-    h->offset = which == 0
-                    ? (tl_interval){0, 0}
-                    : (tl_interval){tl__add_sat(own->lo, -off.hi), tl__add_sat(own->hi, -off.lo)};
-    h->against = 1;
-    h->apart = (tl_interval){tl__add_sat(0, -off.hi), tl__add_sat(0, -off.lo)};
-    h->known = true;
-    h->age_ms = tl__ms_until(t->at, now->after);
-    put(h, "ok",
-        which == 0        ? "the Redis server that all is measured against"
-        : s->only_masters ? "a master of the cluster: its clock judges the locks of its slots"
-        : s->by_cluster   ? "a node of the cluster: where it is a master its clock judges"
-        : x->sentinel     ? "a Sentinel: its clock judges no lock"
-                          : "a Redis server: after a failover its clock may judge");
+    tl_interval off = skew_offset(track, now->after, rate_ppm); /* own clock - its */
+    host->offset = which == 0 ? (tl_interval){0, 0}
+                              : (tl_interval){tl__add_sat(own->lo, -off.hi),
+                                              tl__add_sat(own->hi, -off.lo)};
+    host->against = 1;
+    host->apart = (tl_interval){tl__add_sat(0, -off.hi), tl__add_sat(0, -off.lo)};
+    host->known = true;
+    host->age_ms = tl__ms_until(track->at, now->after);
+    put(host, "ok",
+        which == 0              ? "the Redis server that all is measured against"
+        : servers->only_masters ? "a master of the cluster: its clock judges the locks of its slots"
+        : servers->by_cluster   ? "a node of the cluster: where it is a master its clock judges"
+        : server->sentinel      ? "a Sentinel: its clock judges no lock"
+                                : "a Redis server: after a failover its clock may judge");
 }
 
-void skew_server_itself(const char *label, skew_host *h) {
-    name_row(h, label);
-    h->instrument = "server";
-    h->kind = SKEW_REDIS;
-    h->known = true;
-    h->offset = (tl_interval){0, 0};
-    put(h, "ok", "the Redis server, whose clock times the locks of tidelock's own clients");
+void skew_server_itself(const char *label, skew_host *host) {
+    name_row(host, label);
+    host->instrument = "server";
+    host->kind = SKEW_REDIS;
+    host->known = true;
+    host->offset = (tl_interval){0, 0};
+    put(host, "ok", "the Redis server, whose clock times the locks of tidelock's own clients");
 }

@@ -32,19 +32,19 @@ typedef struct {
 
 /** places: further servers, HOST:PORT with commas between; may be "". No I/O. Returns 0, or the exit status
  *  after a message. */
-int skew_servers_begin(skew_servers *s, const char *places);
-void skew_servers_end(skew_servers *s);
+int skew_servers_begin(skew_servers *servers, const char *places);
+void skew_servers_end(skew_servers *servers);
 
 /** Find them, and measure each. A link to a Sentinel is turned to the master that it watches. False:
- *  l->status and l->message say why. */
-bool skew_servers_ask(skew_servers *s, server_link *l, int32_t rate_ppm);
+ *  link->status and link->message say why. */
+bool skew_servers_ask(skew_servers *servers, server_link *link, int32_t rate_ppm);
 
 /** Fill the row of one at the reading `now`. own is this host's clock less the first server's, or NULL when
  *  unknown; this host is the first of the rows. */
-void skew_server_judge(const skew_servers *s, int which, const skew_reading *now,
-                       const tl_interval *own, int32_t rate_ppm, skew_host *h);
+void skew_server_judge(const skew_servers *servers, int which, const skew_reading *now,
+                       const tl_interval *own, int32_t rate_ppm, skew_host *host);
 
 /** Fill the row of the server that all is measured against, without asking it. */
-void skew_server_itself(const char *label, skew_host *h);
+void skew_server_itself(const char *label, skew_host *host);
 
 #endif

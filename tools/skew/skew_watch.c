@@ -17,24 +17,24 @@ static bool is_ours(void) {
     return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static void take_keys(skew_watch *w) {
+static void take_keys(skew_watch *watch) {
     struct termios now;
 
-    if (!w->keys || !is_ours())
+    if (!watch->keys || !is_ours())
         return;
-    now = w->before;
+    now = watch->before;
     now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     now.c_cc[VMIN] = 0;
     now.c_cc[VTIME] = 0;
     (void)tcsetattr(STDIN_FILENO, TCSANOW, &now);
 }
 
-int skew_watch_begin(skew_watch *w) {
-    *w = (skew_watch){.ended_by = 0};
-    if (signals_begin(&w->sigs))
+int skew_watch_begin(skew_watch *watch) {
+    *watch = (skew_watch){.ended_by = 0};
+    if (signals_begin(&watch->sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
-    w->keys = is_ours() && tcgetattr(STDIN_FILENO, &w->before) == 0;
-    take_keys(w);
+    watch->keys = is_ours() && tcgetattr(STDIN_FILENO, &watch->before) == 0;
+    take_keys(watch);
     return 0;
 }
 
@@ -45,34 +45,35 @@ static bool read_q(void) {
     return n > 0 && (memchr(key, 'q', (size_t)n) || memchr(key, 'Q', (size_t)n));
 }
 
-bool skew_watch_pause(skew_watch *w, int64_t ms) {
+bool skew_watch_pause(skew_watch *watch, int64_t ms) {
     int64_t until = moment_ms() + ms;
 
-    for (int64_t left = ms; !w->ended_by; left = until - moment_ms()) {
-        struct pollfd p[] = {{.fd = w->sigs.fd, .events = POLLIN},
-                             {.fd = w->keys && is_ours() ? STDIN_FILENO : -1, .events = POLLIN}};
+    for (int64_t left = ms; !watch->ended_by; left = until - moment_ms()) {
+        struct pollfd p[] = {
+            {.fd = watch->sigs.fd, .events = POLLIN},
+            {.fd = watch->keys && is_ours() ? STDIN_FILENO : -1, .events = POLLIN}};
         (void)poll(p, 2, left <= 0 ? 0 : left > LOOK_MS ? LOOK_MS : (int)left);
         if (p[1].revents & POLLIN && read_q())
-            w->ended_by = 'q';
+            watch->ended_by = 'q';
         else if (p[1].revents & ~POLLIN) /* the terminal has gone; its HUP ends us */
-            w->keys = false;
+            watch->keys = false;
         if (p[0].revents) {
-            int sig = signals_pause(&w->sigs, 0);
-            w->ended_by = sig ? sig : w->ended_by;
-            take_keys(w); /* again, should we have been stopped meanwhile */
+            int sig = signals_pause(&watch->sigs, 0);
+            watch->ended_by = sig ? sig : watch->ended_by;
+            take_keys(watch); /* again, should we have been stopped meanwhile */
         }
         if (left <= 0)
             break;
     }
-    return w->ended_by != 0;
+    return watch->ended_by != 0;
 }
 
-int skew_watch_end(skew_watch *w, int status) {
-    if (w->keys && is_ours())
-        (void)tcsetattr(STDIN_FILENO, TCSANOW, &w->before);
-    signals_restore(&w->sigs);
-    signals_end(&w->sigs);
-    if (w->ended_by == 0 || w->ended_by == 'q' || w->ended_by == SIGINT)
+int skew_watch_end(skew_watch *watch, int status) {
+    if (watch->keys && is_ours())
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &watch->before);
+    signals_restore(&watch->sigs);
+    signals_end(&watch->sigs);
+    if (watch->ended_by == 0 || watch->ended_by == 'q' || watch->ended_by == SIGINT)
         return status;
-    return signals_status(w->ended_by);
+    return signals_status(watch->ended_by);
 }

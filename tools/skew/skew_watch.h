@@ -16,12 +16,12 @@ typedef struct {
 } skew_watch;
 
 /** Take signals and keys. Returns 0, or the exit status after a message. */
-int skew_watch_begin(skew_watch *w);
+int skew_watch_begin(skew_watch *watch);
 
 /** Wait so long, 0 just to look. True: it is to end. */
-bool skew_watch_pause(skew_watch *w, int64_t ms);
+bool skew_watch_pause(skew_watch *watch, int64_t ms);
 
 /** Give the terminal back. What the exit status is: `status` after q or INT, else the signal's. */
-int skew_watch_end(skew_watch *w, int status);
+int skew_watch_end(skew_watch *watch, int status);
 
 #endif

@@ -31,10 +31,10 @@ skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us) {
 
 /* How fast the host's clock may move besides the usual drift: what its daemon may do, or what it
  * was seen to do, when that is certainly more than drift. */
-static int64_t extra_ppm(const skew_rule *rule, const skew_host *h) {
-    int64_t extra = h->slew_ppm, usual = (int64_t)rule->drift_ppm * 1000;
-    if (h->has_drift && (h->drift_ppb.lo > usual || h->drift_ppb.hi < -usual)) {
-        int64_t seen = h->drift_ppb.lo > usual ? h->drift_ppb.hi : -h->drift_ppb.lo;
+static int64_t extra_ppm(const skew_rule *rule, const skew_host *host) {
+    int64_t extra = host->slew_ppm, usual = (int64_t)rule->drift_ppm * 1000;
+    if (host->has_drift && (host->drift_ppb.lo > usual || host->drift_ppb.hi < -usual)) {
+        int64_t seen = host->drift_ppb.lo > usual ? host->drift_ppb.hi : -host->drift_ppb.lo;
         if (seen / 1000 + 1 > extra)
             extra = seen / 1000 + 1;
     }
@@ -58,8 +58,8 @@ tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_h
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* Daemons say what they believe, of clocks that are measured: it binds nothing. */
-static bool in_pairs(const skew_host *h) {
-    return h->known && h->kind != SKEW_ASIDE && h->kind != SKEW_REMARK;
+static bool in_pairs(const skew_host *host) {
+    return host->known && host->kind != SKEW_ASIDE && host->kind != SKEW_REMARK;
 }
 
 static bool comparable(const skew_host *a, const skew_host *b) {
@@ -69,34 +69,34 @@ static bool comparable(const skew_host *a, const skew_host *b) {
 /* All constraints there are: each known host against the server, which is clock 0, and against the
  * host that measured it. What relative ones are off by in common is a clock of its own, the last,
  * of which nothing is known. */
-static void bind_host(const skew_result *r, skew_web *web, int i) {
-    const skew_host *h = &r->hosts[i];
-    if (h->relative)
-        skew_web_bind(web, r->host_count + 1, i + 1, h->offset);
-    if (!in_pairs(h))
+static void bind_host(const skew_result *result, skew_web *web, int i) {
+    const skew_host *host = &result->hosts[i];
+    if (host->relative)
+        skew_web_bind(web, result->host_count + 1, i + 1, host->offset);
+    if (!in_pairs(host))
         return;
-    skew_web_bind(web, 0, i + 1, h->offset);
-    if (h->against > 0 && in_pairs(&r->hosts[h->against - 1]))
-        skew_web_bind(web, h->against, i + 1, h->apart);
+    skew_web_bind(web, 0, i + 1, host->offset);
+    if (host->against > 0 && in_pairs(&result->hosts[host->against - 1]))
+        skew_web_bind(web, host->against, i + 1, host->apart);
 }
 
-static bool weave(const skew_result *r, skew_web *web) {
-    if (!skew_web_begin(web, r->host_count + 2))
+static bool weave(const skew_result *result, skew_web *web) {
+    if (!skew_web_begin(web, result->host_count + 2))
         return false;
-    for (int i = 0; i < r->host_count; i++)
-        bind_host(r, web, i);
+    for (int i = 0; i < result->host_count; i++)
+        bind_host(result, web, i);
     return true;
 }
 
-static int tear_out(skew_result *r, const skew_web *web) {
+static int tear_out(skew_result *result, const skew_web *web) {
     int torn = 0;
-    for (int i = 0; i < r->host_count; i++) {
-        skew_host *h = &r->hosts[i];
-        if (!in_pairs(h) || !skew_web_torn(web, i + 1))
+    for (int i = 0; i < result->host_count; i++) {
+        skew_host *host = &result->hosts[i];
+        if (!in_pairs(host) || !skew_web_torn(web, i + 1))
             continue;
-        h->known = false;
-        h->status = "inconsistent";
-        (void)snprintf(h->detail, sizeof h->detail, "what was measured contradicts itself");
+        host->known = false;
+        host->status = "inconsistent";
+        (void)snprintf(host->detail, sizeof host->detail, "what was measured contradicts itself");
         torn++;
     }
     return torn;
@@ -111,24 +111,27 @@ static int worse(const void *a, const void *b) {
     return x->taker - y->taker;
 }
 
-static bool is_close(const skew_result *r, const skew_pair *p) {
+static bool is_close(const skew_result *result, const skew_pair *pair) {
     return GUARD(close_is_warned) &&
-           tl__mul_sat(p->gap.hi, 100) > tl__mul_sat(r->rule.slack_us, r->rule.warn_percent);
+           tl__mul_sat(pair->gap.hi, 100) >
+               tl__mul_sat(result->rule.slack_us, result->rule.warn_percent);
 }
 
 /* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft.
  * What was last known of a host that is missing proves no safety, nor what a clock that runs wrong has shown. */
-static bool is_in_doubt(const skew_host *h) {
-    return (GUARD(missing_is_doubt) && h->missing) || (GUARD(unsteady_is_doubt) && h->unsteady);
+static bool is_in_doubt(const skew_host *host) {
+    return (GUARD(missing_is_doubt) && host->missing) ||
+           (GUARD(unsteady_is_doubt) && host->unsteady);
 }
 
-static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
-    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
-    skew_verdict v = skew_judge_gap(p->gap, r->rule.slack_us);
-    bool served = h->kind == SKEW_SERVED || t->kind == SKEW_SERVED;
-    bool alone = (h->kind == SKEW_SERVED && !h->covered) || (t->kind == SKEW_SERVED && !t->covered);
+static skew_verdict judge_pair(const skew_result *result, const skew_pair *pair) {
+    const skew_host *host = &result->hosts[pair->holder], *taker = &result->hosts[pair->taker];
+    skew_verdict v = skew_judge_gap(pair->gap, result->rule.slack_us);
+    bool served = host->kind == SKEW_SERVED || taker->kind == SKEW_SERVED;
+    bool alone = (host->kind == SKEW_SERVED && !host->covered) ||
+                 (taker->kind == SKEW_SERVED && !taker->covered);
 
-    if (v == SKEW_SAFE && (is_in_doubt(h) || is_in_doubt(t) || is_close(r, p)))
+    if (v == SKEW_SAFE && (is_in_doubt(host) || is_in_doubt(taker) || is_close(result, pair)))
         return SKEW_WARN;
     return (GUARD(ntp_proves_no_safety) && alone) ||
                    (GUARD(ntp_proves_no_theft) && served && v == SKEW_UNSAFE)
@@ -137,106 +140,107 @@ static skew_verdict judge_pair(const skew_result *r, const skew_pair *p) {
 }
 
 /* A pair may be no more than a warning for being close to the slack, or for what is not known. */
-char skew_mark(const skew_result *r, const skew_pair *p) {
-    const skew_host *h = &r->hosts[p->holder], *t = &r->hosts[p->taker];
+char skew_mark(const skew_result *result, const skew_pair *pair) {
+    const skew_host *host = &result->hosts[pair->holder], *taker = &result->hosts[pair->taker];
 
-    if (p->verdict != SKEW_WARN)
-        return p->verdict == SKEW_SAFE ? ' ' : '!';
-    return p->gap.hi > r->rule.slack_us || is_in_doubt(h) || is_in_doubt(t) ||
-                   h->kind == SKEW_SERVED || t->kind == SKEW_SERVED
+    if (pair->verdict != SKEW_WARN)
+        return pair->verdict == SKEW_SAFE ? ' ' : '!';
+    return pair->gap.hi > result->rule.slack_us || is_in_doubt(host) || is_in_doubt(taker) ||
+                   host->kind == SKEW_SERVED || taker->kind == SKEW_SERVED
                ? '?'
                : '~';
 }
 
-static void pair_up(skew_result *r, const skew_web *web) {
-    for (int h = 0; h < r->host_count; h++)
-        for (int t = 0; t < r->host_count; t++) {
-            if (h == t || !comparable(&r->hosts[h], &r->hosts[t]))
+static void pair_up(skew_result *result, const skew_web *web) {
+    for (int h = 0; h < result->host_count; h++)
+        for (int t = 0; t < result->host_count; t++) {
+            if (h == t || !comparable(&result->hosts[h], &result->hosts[t]))
                 continue;
-            skew_pair *p = &r->pairs[r->pair_count++];
-            p->holder = h;
-            p->taker = t;
-            p->gap = skew_widened(&r->rule, &r->hosts[h], &r->hosts[t],
-                                  skew_web_between(web, h + 1, t + 1));
-            p->verdict = judge_pair(r, p);
+            skew_pair *pair = &result->pairs[result->pair_count++];
+            pair->holder = h;
+            pair->taker = t;
+            pair->gap = skew_widened(&result->rule, &result->hosts[h], &result->hosts[t],
+                                     skew_web_between(web, h + 1, t + 1));
+            pair->verdict = judge_pair(result, pair);
         }
-    qsort(r->pairs, r->pair_count, sizeof *r->pairs, worse);
+    qsort(result->pairs, result->pair_count, sizeof *result->pairs, worse);
 }
 
-static bool make_pairs(skew_result *r) {
-    size_t most = (size_t)r->host_count * (size_t)r->host_count;
+static bool make_pairs(skew_result *result) {
+    size_t most = (size_t)result->host_count * (size_t)result->host_count;
     skew_web web;
 
-    r->pair_count = 0;
-    r->pairs = calloc(most + 1, sizeof *r->pairs);
-    if (!r->pairs || !weave(r, &web))
+    result->pair_count = 0;
+    result->pairs = calloc(most + 1, sizeof *result->pairs);
+    if (!result->pairs || !weave(result, &web))
         return false;
     while (!skew_web_close(&web)) { /* each round makes a host unknown */
-        int torn = tear_out(r, &web);
+        int torn = tear_out(result, &web);
         skew_web_end(&web);
-        if (torn == 0 || !weave(r, &web))
+        if (torn == 0 || !weave(result, &web))
             return false;
     }
-    pair_up(r, &web);
+    pair_up(result, &web);
     skew_web_end(&web);
     return true;
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
-static int count_lacking(const skew_result *r) {
+static int count_lacking(const skew_result *result) {
     int n = 0;
-    for (int i = 0; i < r->host_count; i++)
-        n += skew_is_clock(r->hosts[i].kind) && skew_is_lacking(&r->hosts[i]) &&
-             !(r->hosts[i].known && r->hosts[i].unsteady);
+    for (int i = 0; i < result->host_count; i++)
+        n += skew_is_clock(result->hosts[i].kind) && skew_is_lacking(&result->hosts[i]) &&
+             !(result->hosts[i].known && result->hosts[i].unsteady);
     return n;
 }
 
 /* Hosts that acquire locks, whose clock is known, if only against each other's. */
-static int count_clocks(const skew_result *r) {
+static int count_clocks(const skew_result *result) {
     int n = 0;
-    for (int i = 0; i < r->host_count; i++)
-        n += (r->hosts[i].known || r->hosts[i].relative) && !r->hosts[i].missing &&
-             r->hosts[i].kind == SKEW_CLOCK;
+    for (int i = 0; i < result->host_count; i++)
+        n += (result->hosts[i].known || result->hosts[i].relative) && !result->hosts[i].missing &&
+             result->hosts[i].kind == SKEW_CLOCK;
     return n;
 }
 
 /* The surest theft: the highest low edge. The pairs are sorted by the high edge. */
-static const skew_pair *surest(const skew_result *r) {
+static const skew_pair *surest(const skew_result *result) {
     const skew_pair *found = NULL;
-    for (size_t i = 0; i < r->pair_count; i++)
-        if (r->pairs[i].verdict == SKEW_UNSAFE && (!found || r->pairs[i].gap.lo > found->gap.lo))
-            found = &r->pairs[i];
+    for (size_t i = 0; i < result->pair_count; i++)
+        if (result->pairs[i].verdict == SKEW_UNSAFE &&
+            (!found || result->pairs[i].gap.lo > found->gap.lo))
+            found = &result->pairs[i];
     return found;
 }
 
 /* What is lacking, worst first: a rule that can't be right; no evidence; a daemon's; NTP alone. */
-static int want(const skew_host *h) {
-    if (h->relative)
+static int want(const skew_host *host) {
+    if (host->relative)
         return 4;
-    return !skew_is_lacking(h)     ? 0
-           : h->missing            ? 3
-           : h->known              ? (h->unsteady ? 2 : 1)
-           : h->kind == SKEW_ASIDE ? 2
-                                   : 3;
+    return !skew_is_lacking(host)     ? 0
+           : host->missing            ? 3
+           : host->known              ? (host->unsteady ? 2 : 1)
+           : host->kind == SKEW_ASIDE ? 2
+                                      : 3;
 }
 
-static const skew_host *first_lacking(const skew_result *r) {
+static const skew_host *first_lacking(const skew_result *result) {
     const skew_host *found = NULL;
-    for (int i = 0; i < r->host_count; i++)
-        if (want(&r->hosts[i]) > (found ? want(found) : 0))
-            found = &r->hosts[i];
+    for (int i = 0; i < result->host_count; i++)
+        if (want(&result->hosts[i]) > (found ? want(found) : 0))
+            found = &result->hosts[i];
     return found;
 }
 
 /* So many hosts at least: an address that was heard of may be that of a host that has a name. */
-static int count_hosts(const skew_result *r) {
+static int count_hosts(const skew_result *result) {
     int named = 0, heard = 0;
-    for (int i = 0; i < r->host_count; i++) {
-        const skew_host *h = &r->hosts[i];
-        if ((!h->known && !h->relative) || h->missing || h->kind != SKEW_CLOCK)
+    for (int i = 0; i < result->host_count; i++) {
+        const skew_host *host = &result->hosts[i];
+        if ((!host->known && !host->relative) || host->missing || host->kind != SKEW_CLOCK)
             continue;
-        if (strcmp(h->instrument, "passive") == 0)
+        if (strcmp(host->instrument, "passive") == 0)
             heard++;
         else
             named++;
@@ -244,43 +248,43 @@ static int count_hosts(const skew_result *r) {
     return named > heard ? named : heard;
 }
 
-static void decide(skew_result *r) {
-    int lacking = count_lacking(r), clocks = count_clocks(r), hosts = count_hosts(r);
-    const skew_pair *worst = r->pair_count ? r->pairs : NULL, *theft = surest(r);
-    const skew_host *lacks = first_lacking(r);
+static void decide(skew_result *result) {
+    int lacking = count_lacking(result), clocks = count_clocks(result), hosts = count_hosts(result);
+    const skew_pair *worst = result->pair_count ? result->pairs : NULL, *theft = surest(result);
+    const skew_host *lacks = first_lacking(result);
 
     if (theft) {
-        r->verdict = SKEW_UNSAFE;
-        skew_say_theft(r, theft);
+        result->verdict = SKEW_UNSAFE;
+        skew_say_theft(result, theft);
         return;
     }
-    r->verdict = clocks == 0 ? SKEW_UNKNOWN : SKEW_WARN;
+    result->verdict = clocks == 0 ? SKEW_UNKNOWN : SKEW_WARN;
     if (clocks == 0) {
-        skew_say_unmeasured(r);
-    } else if (worst && worst->gap.hi > r->rule.slack_us) {
-        skew_say_doubt(r, worst);
-    } else if ((lacks && GUARD(evidence_of_all)) || (r->more && GUARD(all_are_looked_at)) ||
-               r->unheard || clocks < 2 || !worst ||
-               (GUARD(least_hosts) && hosts < r->rule.min_hosts)) {
-        skew_say_lacking(r, lacks, lacking, clocks < 2 ? 1 : hosts);
-    } else if (is_close(r, worst)) {
-        skew_say_close(r, worst);
+        skew_say_unmeasured(result);
+    } else if (worst && worst->gap.hi > result->rule.slack_us) {
+        skew_say_doubt(result, worst);
+    } else if ((lacks && GUARD(evidence_of_all)) || (result->more && GUARD(all_are_looked_at)) ||
+               result->unheard || clocks < 2 || !worst ||
+               (GUARD(least_hosts) && hosts < result->rule.min_hosts)) {
+        skew_say_lacking(result, lacks, lacking, clocks < 2 ? 1 : hosts);
+    } else if (is_close(result, worst)) {
+        skew_say_close(result, worst);
     } else {
-        r->verdict = SKEW_SAFE;
-        skew_say_safe(r, worst);
+        result->verdict = SKEW_SAFE;
+        skew_say_safe(result, worst);
     }
 }
 
-bool skew_judge(skew_result *r) {
-    r->pairs = NULL;
-    r->advices = 0;
-    if (r->host_count > SKEW_HOSTS_MAX || !make_pairs(r))
+bool skew_judge(skew_result *result) {
+    result->pairs = NULL;
+    result->advices = 0;
+    if (result->host_count > SKEW_HOSTS_MAX || !make_pairs(result))
         return false;
-    decide(r);
+    decide(result);
     return true;
 }
 
-void skew_result_end(skew_result *r) {
-    free(r->pairs);
-    r->pairs = NULL;
+void skew_result_end(skew_result *result) {
+    free(result->pairs);
+    result->pairs = NULL;
 }

@@ -116,7 +116,7 @@ typedef struct {
 skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us);
 
 /** The mark of a pair, in every output: ' ' safe, '~' near the slack, '?' in doubt, '!' theft. */
-char skew_mark(const skew_result *r, const skew_pair *p);
+char skew_mark(const skew_result *result, const skew_pair *pair);
 
 /** How much to widen the gap of two hosts: drift and slew over the lifetime, and the format's ms. */
 int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b);
@@ -125,14 +125,14 @@ tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_h
                          tl_interval gap);
 
 /** Does the host lack evidence: none at all, only old, of a clock that runs wrong, or only the time that its daemon serves? */
-static inline bool skew_is_lacking(const skew_host *h) {
-    return (!h->known && h->kind != SKEW_REMARK) || h->missing || h->unsteady ||
-           (h->known && h->kind == SKEW_SERVED && !h->covered);
+static inline bool skew_is_lacking(const skew_host *host) {
+    return (!host->known && host->kind != SKEW_REMARK) || host->missing || host->unsteady ||
+           (host->known && host->kind == SKEW_SERVED && !host->covered);
 }
 
 /** Fill pairs, verdict, reason and advice from rule, hosts and more. Hosts whose evidence
  *  contradicts itself become unknown. False: no memory. */
-bool skew_judge(skew_result *r);
-void skew_result_end(skew_result *r);
+bool skew_judge(skew_result *result);
+void skew_result_end(skew_result *result);
 
 #endif

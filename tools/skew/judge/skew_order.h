@@ -9,6 +9,6 @@
 /** From the clock that is furthest ahead to the one furthest behind, so that what can steal comes
  *  first; then those of which only differences are known, then those without evidence; in the end
  *  what is no clock. order: room for all. */
-void skew_order(const skew_result *r, int *order);
+void skew_order(const skew_result *result, int *order);
 
 #endif

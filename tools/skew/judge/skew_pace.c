@@ -27,12 +27,12 @@ static int64_t least(tl_interval moved) {
     return moved.lo > 0 ? moved.lo : moved.hi < 0 ? -moved.hi : 0;
 }
 
-static void note_step(skew_pace *p, skew_track *t) {
-    if (t->set_by_us == 0)
+static void note_step(skew_pace *pace, skew_track *track) {
+    if (track->set_by_us == 0)
         return;
-    p->set[1] = p->set[0];
-    p->set[0] = (skew_set){t->set_by_us, t->at};
-    t->set_by_us = 0;
+    pace->set[1] = pace->set[0];
+    pace->set[0] = (skew_set){track->set_by_us, track->at};
+    track->set_by_us = 0;
 }
 
 static tl_interval moved(tl_interval from, tl_interval to) {
@@ -40,79 +40,80 @@ static tl_interval moved(tl_interval from, tl_interval to) {
 }
 
 /* Within a round, and over all rounds since it was off last: where brackets are wide a single one shows little. */
-static bool is_off(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t bound_ppm) {
+static bool is_off(skew_pace *pace, const skew_track *track, int64_t over_ns, int32_t bound_ppm) {
     int64_t may_us = over_ns / 1000000 * bound_ppm / 1000 + 1;
-    p->may_us = tl__add_sat(p->may_us, may_us);
-    return least(moved(p->offset, t->best)) > may_us ||
-           (GUARD(many_rounds_show) && least(moved(p->from, t->best)) > p->may_us) ||
-           t->steps + t->server_steps != p->breaks;
+    pace->may_us = tl__add_sat(pace->may_us, may_us);
+    return least(moved(pace->offset, track->best)) > may_us ||
+           (GUARD(many_rounds_show) && least(moved(pace->from, track->best)) > pace->may_us) ||
+           track->steps + track->server_steps != pace->breaks;
 }
 
-static void compare(skew_pace *p, const skew_track *t, int64_t over_ns, int32_t bound_ppm) {
-    bool off = is_off(p, t, over_ns, bound_ppm);
-    int64_t ppb = ppb_out(most(moved(p->offset, t->best)), over_ns);
+static void compare(skew_pace *pace, const skew_track *track, int64_t over_ns, int32_t bound_ppm) {
+    bool off = is_off(pace, track, over_ns, bound_ppm);
+    int64_t ppb = ppb_out(most(moved(pace->offset, track->best)), over_ns);
 
-    p->rounds++;
-    p->blind = false;
+    pace->rounds++;
+    pace->blind = false;
     if (off) {
-        p->wrong = p->wrong || (GUARD(off_again_is_unsteady) && p->was_off && p->even <= SETTLED);
-        p->was_off = true;
-        p->even = 0;
-        p->ppb = ppb > p->ppb ? ppb : p->ppb;
-        p->from = t->best;
-        p->may_us = 0;
+        pace->wrong = pace->wrong ||
+                      (GUARD(off_again_is_unsteady) && pace->was_off && pace->even <= SETTLED);
+        pace->was_off = true;
+        pace->even = 0;
+        pace->ppb = ppb > pace->ppb ? ppb : pace->ppb;
+        pace->from = track->best;
+        pace->may_us = 0;
         return;
     }
-    p->even++;
-    if (!p->wrong || p->even > SETTLED) { /* it was a step, or is over */
-        p->ppb = 0;
-        p->wrong = false;
+    pace->even++;
+    if (!pace->wrong || pace->even > SETTLED) { /* it was a step, or is over */
+        pace->ppb = 0;
+        pace->wrong = false;
     }
 }
 
-void skew_pace_learn(skew_pace *p, skew_track *t, int32_t bound_ppm) {
-    int64_t over_ns = p->known ? tl__ns_until(p->at, t->best_at) : 0;
+void skew_pace_learn(skew_pace *pace, skew_track *track, int32_t bound_ppm) {
+    int64_t over_ns = pace->known ? tl__ns_until(pace->at, track->best_at) : 0;
 
-    if (!t->known)
+    if (!track->known)
         return;
-    note_step(p, t);
-    uint32_t breaks = t->steps + t->server_steps;
-    if (GUARD(restless_is_unsteady) && breaks - p->seen >= RESTLESS) {
-        p->blind = p->blind || p->ppb == 0;
-        p->wrong = p->was_off = true;
-        p->even = 0;
+    note_step(pace, track);
+    uint32_t breaks = track->steps + track->server_steps;
+    if (GUARD(restless_is_unsteady) && breaks - pace->seen >= RESTLESS) {
+        pace->blind = pace->blind || pace->ppb == 0;
+        pace->wrong = pace->was_off = true;
+        pace->even = 0;
     }
-    p->seen = breaks;
-    if (p->known && over_ns < SKEW_PACE_LEAST_MS * TL_NS_PER_MS)
+    pace->seen = breaks;
+    if (pace->known && over_ns < SKEW_PACE_LEAST_MS * TL_NS_PER_MS)
         return;
-    if (p->known)
-        compare(p, t, over_ns, bound_ppm);
+    if (pace->known)
+        compare(pace, track, over_ns, bound_ppm);
     else
-        p->from = t->best;
-    p->known = true;
-    p->offset = t->best;
-    p->at = t->best_at;
-    p->breaks = breaks;
+        pace->from = track->best;
+    pace->known = true;
+    pace->offset = track->best;
+    pace->at = track->best_at;
+    pace->breaks = breaks;
 }
 
-void skew_pace_forget(skew_pace *p) {
-    *p = (skew_pace){.seen = p->seen, .set = {p->set[0], p->set[1]}};
+void skew_pace_forget(skew_pace *pace) {
+    *pace = (skew_pace){.seen = pace->seen, .set = {pace->set[0], pace->set[1]}};
 }
 
-bool skew_pace_wonders(const skew_pace *p) {
-    return p->rounds == 0 || (p->was_off && p->even == 0 && !p->wrong);
+bool skew_pace_wonders(const skew_pace *pace) {
+    return pace->rounds == 0 || (pace->was_off && pace->even == 0 && !pace->wrong);
 }
 
 /* The rate was seen on a clock that runs wrong itself: on the server's, by which records age, it may be more. */
-int32_t skew_pace_ppm(const skew_pace *p) {
-    int64_t ppm = p->ppb / 1000 + 1;
-    if (p->ppb == 0)
-        return p->blind ? SKEW_PPM_MOST : 0;
+int32_t skew_pace_ppm(const skew_pace *pace) {
+    int64_t ppm = pace->ppb / 1000 + 1;
+    if (pace->ppb == 0)
+        return pace->blind ? SKEW_PPM_MOST : 0;
     return ppm < 500000 ? (int32_t)(ppm * 1000000 / (1000000 - ppm) + 1) : SKEW_PPM_MOST;
 }
 
-int64_t skew_pace_step_us(const skew_pace *p, tl_mono now) {
-    const skew_set *last = &p->set[0], *before = &p->set[1];
+int64_t skew_pace_step_us(const skew_pace *pace, tl_mono now) {
+    const skew_set *last = &pace->set[0], *before = &pace->set[1];
     bool again = GUARD(set_often_counts_a_day) && before->us > 0 &&
                  tl__ms_until(before->at, last->at) < AGAIN_MS;
     int64_t most_us = again && before->us > last->us ? before->us : last->us;
@@ -120,13 +121,13 @@ int64_t skew_pace_step_us(const skew_pace *p, tl_mono now) {
                                                                                        : 0;
 }
 
-void skew_pace_mark(const skew_pace *p, tl_mono now, skew_record *r) {
-    int64_t step_us = GUARD(set_again_by_as_much) ? skew_pace_step_us(p, now) : 0;
-    int32_t ppm = skew_pace_ppm(p);
+void skew_pace_mark(const skew_pace *pace, tl_mono now, skew_record *record) {
+    int64_t step_us = GUARD(set_again_by_as_much) ? skew_pace_step_us(pace, now) : 0;
+    int32_t ppm = skew_pace_ppm(pace);
 
-    r->offset = (tl_interval){tl__add_sat(r->offset.lo, -step_us),
-                              tl__add_sat(r->offset.hi, step_us)};
-    if (GUARD(ages_by_rate_seen) && ppm > r->slew_ppm)
-        r->slew_ppm = ppm;
-    r->unsteady = p->wrong;
+    record->offset = (tl_interval){tl__add_sat(record->offset.lo, -step_us),
+                                   tl__add_sat(record->offset.hi, step_us)};
+    if (GUARD(ages_by_rate_seen) && ppm > record->slew_ppm)
+        record->slew_ppm = ppm;
+    record->unsteady = pace->wrong;
 }

@@ -34,22 +34,22 @@ typedef struct {
 } skew_pace;
 
 /** After a round. bound_ppm: how fast a clock may move, that its daemon may slew. */
-void skew_pace_learn(skew_pace *p, skew_track *track, int32_t bound_ppm);
+void skew_pace_learn(skew_pace *pace, skew_track *track, int32_t bound_ppm);
 
 /** Another server is measured against from now on: rates are forgotten. */
-void skew_pace_forget(skew_pace *p);
+void skew_pace_forget(skew_pace *pace);
 
 /** The last round may have seen a step, or the beginning of a wrong rate: another soon tells. */
-bool skew_pace_wonders(const skew_pace *p);
+bool skew_pace_wonders(const skew_pace *pace);
 
 /** By how much the clock and the server's may part besides the usual, ppm: as it was seen to; 0: nothing was seen. */
-int32_t skew_pace_ppm(const skew_pace *p);
+int32_t skew_pace_ppm(const skew_pace *pace);
 
 /** By so much the clock may have been set since it was measured, us: as it was before. A step counts for 15 minutes; of a
  *  clock that is set again within 25 hours, for as long. */
-int64_t skew_pace_step_us(const skew_pace *p, tl_mono now);
+int64_t skew_pace_step_us(const skew_pace *pace, tl_mono now);
 
 /** Put all of it into a record. */
-void skew_pace_mark(const skew_pace *p, tl_mono now, skew_record *r);
+void skew_pace_mark(const skew_pace *pace, tl_mono now, skew_record *record);
 
 #endif

@@ -52,16 +52,16 @@ typedef struct {
 typedef enum { PAST_OK, PAST_NOT_OURS, PAST_NO_MEMORY } past_added;
 
 /** Learn from one line, which may or may not have its newline. For what is not ours, ret_why is told. */
-past_added past_add(skew_past *p, const char *line, size_t len, const char **ret_why);
+past_added past_add(skew_past *past, const char *line, size_t len, const char **ret_why);
 
 /** When all lines are there: put them in order of time and read the latest in full. False: there is no
  *  run at all, or no memory. */
-bool past_settle(skew_past *p);
+bool past_settle(skew_past *past);
 
-void past_end(skew_past *p);
+void past_end(skew_past *past);
 
-static inline bool past_known(const past_point *x) {
-    return x->offset.lo <= x->offset.hi;
+static inline bool past_known(const past_point *point) {
+    return point->offset.lo <= point->offset.hi;
 }
 
 #endif

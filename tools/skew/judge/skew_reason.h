@@ -6,13 +6,13 @@
 
 #include "skew/judge/skew_judge.h"
 
-/** Each sets the reason, and adds the advice; r->verdict is set before. */
-void skew_say_theft(skew_result *r, const skew_pair *p); /**< p: the surest */
-void skew_say_doubt(skew_result *r, const skew_pair *p); /**< p: the worst */
-void skew_say_close(skew_result *r, const skew_pair *p); /**< p: the worst */
-void skew_say_safe(skew_result *r, const skew_pair *p);  /**< p: the worst */
-void skew_say_unmeasured(skew_result *r);
+/** Each sets the reason, and adds the advice; result->verdict is set before. */
+void skew_say_theft(skew_result *result, const skew_pair *pair); /**< p: the surest */
+void skew_say_doubt(skew_result *result, const skew_pair *pair); /**< p: the worst */
+void skew_say_close(skew_result *result, const skew_pair *pair); /**< p: the worst */
+void skew_say_safe(skew_result *result, const skew_pair *pair);  /**< p: the worst */
+void skew_say_unmeasured(skew_result *result);
 /** h: the host that lacks evidence most, or NULL; how many do; and how many hosts are measured. */
-void skew_say_lacking(skew_result *r, const skew_host *h, int lacking, int hosts);
+void skew_say_lacking(skew_result *result, const skew_host *host, int lacking, int hosts);
 
 #endif

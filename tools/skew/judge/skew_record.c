@@ -30,14 +30,15 @@ void skew_record_key(char key[SKEW_KEY_SIZE], const char *name) {
     (void)snprintf(key, SKEW_KEY_SIZE, "%s:%s", SKEW_INDEX_KEY, name);
 }
 
-void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *r) {
+void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *record) {
     (void)snprintf(text, SKEW_RECORD_SIZE,
                    VERSION " %s %lld %lld %lld %d %lld %lld %lld %lld %lld %lld %lld %lld %d %s",
-                   r->id, (long long)r->at_us, (long long)r->offset.lo, (long long)r->offset.hi,
-                   r->has_drift, (long long)r->drift_ppb.lo, (long long)r->drift_ppb.hi,
-                   (long long)r->slew_ppm, (long long)r->samples, (long long)r->steps,
-                   (long long)r->resumes, (long long)r->server_stepped_us, (long long)r->every_ms,
-                   (r->clash ? CLASH : 0) | (r->unsteady ? UNSTEADY : 0), r->server);
+                   record->id, (long long)record->at_us, (long long)record->offset.lo,
+                   (long long)record->offset.hi, record->has_drift, (long long)record->drift_ppb.lo,
+                   (long long)record->drift_ppb.hi, (long long)record->slew_ppm,
+                   (long long)record->samples, (long long)record->steps, (long long)record->resumes,
+                   (long long)record->server_stepped_us, (long long)record->every_ms,
+                   (record->clash ? CLASH : 0) | (record->unsteady ? UNSTEADY : 0), record->server);
 }
 
 /* The next word, and the rest behind its space. */
@@ -53,15 +54,17 @@ static bool within(int64_t v, int64_t least, int64_t most) {
     return least <= v && v <= most;
 }
 
-static bool plausible(const skew_record *r) {
-    return within(r->at_us, 1, STAMP_MOST) && r->offset.lo <= r->offset.hi &&
-           within(r->offset.lo, -OFFSET_MOST, OFFSET_MOST) &&
-           within(r->offset.hi, -OFFSET_MOST, OFFSET_MOST) && r->drift_ppb.lo <= r->drift_ppb.hi &&
-           within(r->drift_ppb.lo, -PPB_MOST, PPB_MOST) &&
-           within(r->drift_ppb.hi, -PPB_MOST, PPB_MOST) && within(r->slew_ppm, 0, SKEW_PPM_MOST) &&
-           within(r->samples, 1, COUNT_MOST) && within(r->steps, 0, COUNT_MOST) &&
-           within(r->resumes, 0, COUNT_MOST) && within(r->server_stepped_us, 0, STAMP_MOST) &&
-           within(r->every_ms, 1, COUNT_MOST);
+static bool plausible(const skew_record *record) {
+    return within(record->at_us, 1, STAMP_MOST) && record->offset.lo <= record->offset.hi &&
+           within(record->offset.lo, -OFFSET_MOST, OFFSET_MOST) &&
+           within(record->offset.hi, -OFFSET_MOST, OFFSET_MOST) &&
+           record->drift_ppb.lo <= record->drift_ppb.hi &&
+           within(record->drift_ppb.lo, -PPB_MOST, PPB_MOST) &&
+           within(record->drift_ppb.hi, -PPB_MOST, PPB_MOST) &&
+           within(record->slew_ppm, 0, SKEW_PPM_MOST) && within(record->samples, 1, COUNT_MOST) &&
+           within(record->steps, 0, COUNT_MOST) && within(record->resumes, 0, COUNT_MOST) &&
+           within(record->server_stepped_us, 0, STAMP_MOST) &&
+           within(record->every_ms, 1, COUNT_MOST);
 }
 
 bool skew_record_read(const char *text, size_t n, skew_record *ret) {
@@ -103,57 +106,59 @@ bool skew_same_boot(const char *id, const char *other) {
     return strcspn(other, "-") == n && memcmp(id, other, n) == 0;
 }
 
-int64_t skew_record_end_us(const skew_record *r) {
-    int64_t every_ms = r->every_ms < SKEW_EVERY_MOST_MS ? r->every_ms : SKEW_EVERY_MOST_MS;
-    return r->at_us + every_ms * SKEW_LEASE * 1000;
+int64_t skew_record_end_us(const skew_record *record) {
+    int64_t every_ms = record->every_ms < SKEW_EVERY_MOST_MS ? record->every_ms
+                                                             : SKEW_EVERY_MOST_MS;
+    return record->at_us + every_ms * SKEW_LEASE * 1000;
 }
 
-static void refuse(skew_host *h, const char *status, const char *detail) {
-    h->known = false;
-    h->status = status;
-    (void)snprintf(h->detail, sizeof h->detail, "%s", detail);
+static void refuse(skew_host *host, const char *status, const char *detail) {
+    host->known = false;
+    host->status = status;
+    (void)snprintf(host->detail, sizeof host->detail, "%s", detail);
 }
 
-void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t drift_ppm,
-                       skew_host *h) {
-    int64_t age_us = at->now_us - r->at_us;
+void skew_record_judge(const skew_record *record, const skew_record_at *at, int32_t drift_ppm,
+                       skew_host *host) {
+    int64_t age_us = at->now_us - record->at_us;
 
-    h->instrument = "agent";
-    h->known = true;
-    h->status = "ok";
-    h->has_drift = r->has_drift;
-    h->drift_ppb = r->drift_ppb;
-    h->slew_ppm = (int32_t)r->slew_ppm;
-    h->samples = r->samples;
-    h->age_ms = age_us < 0 ? -1 : age_us / 1000;
-    h->offset = tl__interval_aged(r->offset, (tl_mono){0}, (tl_mono){tl__mul_sat(age_us + 1, 1000)},
-                                  drift_ppm + (int32_t)r->slew_ppm);
-    (void)snprintf(h->detail, sizeof h->detail, "%lld steps, %lld resumes of its clock seen",
-                   (long long)r->steps, (long long)r->resumes);
-    h->unsteady = GUARD(unsteady_is_published) && r->unsteady;
-    if (r->unsteady) {
-        h->status = "unsteady";
+    host->instrument = "agent";
+    host->known = true;
+    host->status = "ok";
+    host->has_drift = record->has_drift;
+    host->drift_ppb = record->drift_ppb;
+    host->slew_ppm = (int32_t)record->slew_ppm;
+    host->samples = record->samples;
+    host->age_ms = age_us < 0 ? -1 : age_us / 1000;
+    host->offset = tl__interval_aged(record->offset, (tl_mono){0},
+                                     (tl_mono){tl__mul_sat(age_us + 1, 1000)},
+                                     drift_ppm + (int32_t)record->slew_ppm);
+    (void)snprintf(host->detail, sizeof host->detail, "%lld steps, %lld resumes of its clock seen",
+                   (long long)record->steps, (long long)record->resumes);
+    host->unsteady = GUARD(unsteady_is_published) && record->unsteady;
+    if (record->unsteady) {
+        host->status = "unsteady";
         (void)snprintf(
-            h->detail, sizeof h->detail,
+            host->detail, sizeof host->detail,
             "its clock runs wrong, or is set again and again: by up to %lld ppm against the server's",
-            (long long)r->slew_ppm);
+            (long long)record->slew_ppm);
     }
-    h->missing = GUARD(silent_host_is_missing) && at->now_us > skew_record_end_us(r);
-    if (h->missing) {
-        h->status = "missing";
-        (void)snprintf(h->detail, sizeof h->detail, "its agent has published nothing for %lld s",
-                       (long long)(age_us / 1000000));
+    host->missing = GUARD(silent_host_is_missing) && at->now_us > skew_record_end_us(record);
+    if (host->missing) {
+        host->status = "missing";
+        (void)snprintf(host->detail, sizeof host->detail,
+                       "its agent has published nothing for %lld s", (long long)(age_us / 1000000));
     }
-    if (GUARD(boundless_rate_unknown) && r->unsteady && r->slew_ppm == SKEW_PPM_MOST)
-        refuse(h, "unsteady", "its clock runs so wrong that nothing can be said of it");
-    if (GUARD(one_agent_a_name) && r->clash)
-        refuse(h, "clash", "two agents publish by this name: give one of them another (--name)");
-    else if (GUARD(record_of_this_server) && strcmp(r->server, at->server) != 0)
-        refuse(h, "void",
+    if (GUARD(boundless_rate_unknown) && record->unsteady && record->slew_ppm == SKEW_PPM_MOST)
+        refuse(host, "unsteady", "its clock runs so wrong that nothing can be said of it");
+    if (GUARD(one_agent_a_name) && record->clash)
+        refuse(host, "clash", "two agents publish by this name: give one of them another (--name)");
+    else if (GUARD(record_of_this_server) && strcmp(record->server, at->server) != 0)
+        refuse(host, "void",
                "measured against another server than this one (a replica, or before a failover or "
                "a restart), or one of the two may not ask for INFO");
     else if (GUARD(record_of_the_past) && age_us < 0)
-        refuse(h, "void", "measured before the server's clock was set back");
-    else if (GUARD(record_after_step) && r->at_us < at->stepped_us)
-        refuse(h, "void", "measured before a clock was set");
+        refuse(host, "void", "measured before the server's clock was set back");
+    else if (GUARD(record_after_step) && record->at_us < at->stepped_us)
+        refuse(host, "void", "measured before a clock was set");
 }

@@ -50,7 +50,7 @@ bool skew_name_ok(const char *name);
 void skew_record_key(char key[SKEW_KEY_SIZE], const char *name);
 
 /** As text. */
-void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *r);
+void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *record);
 
 /** False when it is anything but what skew_record_write would have written. */
 bool skew_record_read(const char *text, size_t n, skew_record *ret);
@@ -59,7 +59,7 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret);
 bool skew_same_boot(const char *id, const char *other);
 
 /** Until when the record is its host's word, on the server's clock in us. */
-int64_t skew_record_end_us(const skew_record *r);
+int64_t skew_record_end_us(const skew_record *record);
 
 /** The server that is asked: which it is, its clock, and when that was last seen to have stepped. */
 typedef struct {
@@ -68,7 +68,7 @@ typedef struct {
 } skew_record_at;
 
 /** What a record says of its host at that moment. Fills all but the name. */
-void skew_record_judge(const skew_record *r, const skew_record_at *at, int32_t drift_ppm,
-                       skew_host *h);
+void skew_record_judge(const skew_record *record, const skew_record_at *at, int32_t drift_ppm,
+                       skew_host *host);
 
 #endif

@@ -46,21 +46,21 @@ static bool host_fits(const char *host, size_t n) {
     return n < TL_HOST_SIZE;
 }
 
-void places_add(redis_places *p, const char *host, size_t n, uint16_t port) {
+void places_add(redis_places *places, const char *host, size_t n, uint16_t port) {
     if (!host_fits(host, n))
         return;
-    for (int i = 0; i < p->count; i++)
-        if (p->place[i].port == port && strlen(p->place[i].host) == n &&
-            memcmp(p->place[i].host, host, n) == 0)
+    for (int i = 0; i < places->count; i++)
+        if (places->place[i].port == port && strlen(places->place[i].host) == n &&
+            memcmp(places->place[i].host, host, n) == 0)
             return;
-    if (p->count == PLACES_MAX) {
-        p->more = true;
+    if (places->count == PLACES_MAX) {
+        places->more = true;
         return;
     }
-    redis_place *x = &p->place[p->count++];
-    memcpy(x->host, host, n);
-    x->host[n] = '\0';
-    x->port = port;
+    redis_place *place = &places->place[places->count++];
+    memcpy(place->host, host, n);
+    place->host[n] = '\0';
+    place->port = port;
 }
 
 bool place_read(const char *text, size_t n, redis_place *ret) {
@@ -101,7 +101,7 @@ static bool member(tl_bytes list, const char *name, tl_bytes *ret) {
 }
 
 /* "ip=10.0.0.2,port=6379,..."; before 2.8 "10.0.0.2,6379,online". */
-static void read_replica(tl_bytes value, redis_info *r) {
+static void read_replica(tl_bytes value, redis_info *info) {
     tl_bytes ip, port, old = value;
     uint16_t number;
     if (!member(value, "ip=", &ip) || !member(value, "port=", &port)) {
@@ -109,18 +109,18 @@ static void read_replica(tl_bytes value, redis_info *r) {
         port = until(&old, ',');
     }
     if (read_port(port, &number) && ip.n)
-        places_add(&r->peers, ip.p, ip.n, number);
+        places_add(&info->peers, ip.p, ip.n, number);
 }
 
-static void read_watched(tl_bytes value, redis_info *r) {
+static void read_watched(tl_bytes value, redis_info *info) {
     tl_bytes name, address;
     redis_place place;
     if (!member(value, "name=", &name) || !member(value, "address=", &address) ||
         !place_read(address.p, address.n, &place))
         return;
-    places_add(&r->peers, place.host, strlen(place.host), place.port);
-    if (r->masters++ == 0)
-        tl__bytes_print(r->master, name.n < sizeof r->master ? sizeof r->master : 1, name);
+    places_add(&info->peers, place.host, strlen(place.host), place.port);
+    if (info->masters++ == 0)
+        tl__bytes_print(info->master, name.n < sizeof info->master ? sizeof info->master : 1, name);
 }
 
 static void copy_id(tl_bytes value, char to[RUN_ID_SIZE]) {
@@ -128,33 +128,33 @@ static void copy_id(tl_bytes value, char to[RUN_ID_SIZE]) {
         tl__bytes_print(to, RUN_ID_SIZE, value);
 }
 
-bool info_read(const char *text, size_t n, redis_info *r) {
+bool info_read(const char *text, size_t n, redis_info *ret) {
     tl_bytes rest = tl__bytes(text, n), value, host = {NULL, 0};
     bool version = false;
 
-    *r = (redis_info){.time_us = -1};
+    *ret = (redis_info){.time_us = -1};
     while (rest.n) {
         tl_bytes line = next_line(&rest);
         uint16_t port;
         if (begins(line, "redis_version:", &value))
             version = true;
         else if (begins(line, "run_id:", &value))
-            copy_id(value, r->run_id);
+            copy_id(value, ret->run_id);
         else if (begins(line, "redis_mode:", &value))
-            r->sentinel = tl__bytes_eq(value, TL_LITERAL("sentinel"));
+            ret->sentinel = tl__bytes_eq(value, TL_LITERAL("sentinel"));
         else if (begins(line, "cluster_enabled:", &value))
-            r->cluster = tl__bytes_eq(value, TL_LITERAL("1"));
+            ret->cluster = tl__bytes_eq(value, TL_LITERAL("1"));
         else if (begins(line, "server_time_usec:", &value) &&
-                 (!tl__bytes_to_int(value, &r->time_us) || r->time_us < 0))
-            r->time_us = -1;
+                 (!tl__bytes_to_int(value, &ret->time_us) || ret->time_us < 0))
+            ret->time_us = -1;
         else if (begins(line, "master_host:", &value))
             host = value;
         else if (begins(line, "master_port:", &value) && host.n && read_port(value, &port))
-            places_add(&r->peers, host.p, host.n, port);
+            places_add(&ret->peers, host.p, host.n, port);
         else if (numbered(line, "slave", &value))
-            read_replica(value, r);
+            read_replica(value, ret);
         else if (numbered(line, "master", &value))
-            read_watched(value, r);
+            read_watched(value, ret);
     }
     return version;
 }

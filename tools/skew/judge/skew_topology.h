@@ -25,7 +25,7 @@ typedef struct {
 } redis_places;
 
 /** Add one, unless it is there. */
-void places_add(redis_places *p, const char *host, size_t host_len, uint16_t port);
+void places_add(redis_places *places, const char *host, size_t host_len, uint16_t port);
 
 /** "HOST:PORT", with brackets for a V6; host is up to the last colon. False when it is no such thing. */
 bool place_read(const char *text, size_t n, redis_place *ret);

@@ -19,13 +19,13 @@ skew_reading skew_read(tl_mono before, int64_t wall_us, int64_t monotonic_ns, tl
                           .slept = boot_less_monotonic};
 }
 
-static void forget(skew_track *t) {
-    t->known = t->has_best = false;
-    t->samples = 0;
+static void forget(skew_track *track) {
+    track->known = track->has_best = false;
+    track->samples = 0;
 }
 
-void skew_track_round(skew_track *t) {
-    t->has_best = false;
+void skew_track_round(skew_track *track) {
+    track->has_best = false;
 }
 
 /* By how much more one shows than the other, at most. */
@@ -35,21 +35,22 @@ static int64_t apart(tl_interval a, tl_interval b) {
 }
 
 /* Does the reading agree with those before it? If not, all that was known is void. */
-static bool agrees(skew_track *t, const skew_reading *r) {
-    bool first = !t->has_reading;
-    tl_interval wall = first ? r->wall : tl__interval_intersect(t->wall, r->wall);
-    tl_interval slept = first ? r->slept : tl__interval_intersect(t->slept, r->slept);
+static bool agrees(skew_track *track, const skew_reading *reading) {
+    bool first = !track->has_reading;
+    tl_interval wall = first ? reading->wall : tl__interval_intersect(track->wall, reading->wall);
+    tl_interval slept = first ? reading->slept
+                              : tl__interval_intersect(track->slept, reading->slept);
     bool stepped = tl__interval_empty(wall), resumed = tl__interval_empty(slept);
 
-    if (stepped && apart(t->wall, r->wall) > t->set_by_us)
-        t->set_by_us = apart(t->wall, r->wall);
-    t->has_reading = true;
-    t->wall = stepped ? r->wall : wall;
-    t->slept = resumed ? r->slept : slept;
-    t->steps += stepped;
-    t->resumes += resumed;
+    if (stepped && apart(track->wall, reading->wall) > track->set_by_us)
+        track->set_by_us = apart(track->wall, reading->wall);
+    track->has_reading = true;
+    track->wall = stepped ? reading->wall : wall;
+    track->slept = resumed ? reading->slept : slept;
+    track->steps += stepped;
+    track->resumes += resumed;
     if ((stepped && GUARD(void_after_step)) || (resumed && GUARD(void_after_resume)))
-        forget(t);
+        forget(track);
     return !stepped && !resumed;
 }
 
@@ -85,76 +86,76 @@ static tl_interval aged(const skew_edge *lo, const skew_edge *hi, tl_mono now, i
 }
 
 /* The time until the last sample is paid for by the rate that was said to hold for it. */
-static void change_rate(skew_track *t, int32_t rate_ppm) {
-    if (t->known && t->rate_ppm != rate_ppm) {
-        t->lo = (skew_edge){t->offset.lo, t->at};
-        t->hi = (skew_edge){t->offset.hi, t->at};
+static void change_rate(skew_track *track, int32_t rate_ppm) {
+    if (track->known && track->rate_ppm != rate_ppm) {
+        track->lo = (skew_edge){track->offset.lo, track->at};
+        track->hi = (skew_edge){track->offset.hi, track->at};
     }
-    t->rate_ppm = rate_ppm;
+    track->rate_ppm = rate_ppm;
 }
 
-static void begin(skew_track *t, const bracket *b, tl_interval offset, tl_mono at) {
-    t->known = true;
-    t->samples = 0;
-    t->first = offset;
-    t->first_at = at;
-    t->lo = b->lo;
-    t->hi = b->hi;
-    t->offset = offset;
+static void begin(skew_track *track, const bracket *bracket, tl_interval offset, tl_mono at) {
+    track->known = true;
+    track->samples = 0;
+    track->first = offset;
+    track->first_at = at;
+    track->lo = bracket->lo;
+    track->hi = bracket->hi;
+    track->offset = offset;
 }
 
 /* Of each edge the one that says more from now on. False: the bracket contradicts what was known. */
-static bool tighten(skew_track *t, const bracket *b, tl_interval offset, tl_mono now) {
-    tl_interval was = aged(&t->lo, &t->hi, now, t->rate_ppm);
+static bool tighten(skew_track *track, const bracket *bracket, tl_interval offset, tl_mono now) {
+    tl_interval was = aged(&track->lo, &track->hi, now, track->rate_ppm);
     tl_interval both = tl__interval_intersect(was, offset);
     if (tl__interval_empty(both))
         return false;
     if (offset.lo > was.lo)
-        t->lo = b->lo;
+        track->lo = bracket->lo;
     if (offset.hi < was.hi)
-        t->hi = b->hi;
-    t->offset = both;
+        track->hi = bracket->hi;
+    track->offset = both;
     return true;
 }
 
-void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,
+void skew_learn(skew_track *track, const skew_reading *sent, int64_t stamp_us,
                 const skew_reading *received, int32_t rate_ppm) {
-    skew_learn_two(t, sent, stamp_us, stamp_us, received, rate_ppm);
+    skew_learn_two(track, sent, stamp_us, stamp_us, received, rate_ppm);
 }
 
-void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, int64_t last_us,
+void skew_learn_two(skew_track *track, const skew_reading *sent, int64_t first_us, int64_t last_us,
                     const skew_reading *received, int32_t rate_ppm) {
-    bool whole = agrees(t, sent);
-    whole = agrees(t, received) && whole;
-    t->stamp_us = last_us; /* the server has answered, whatever was wrong with our own clock */
+    bool whole = agrees(track, sent);
+    whole = agrees(track, received) && whole;
+    track->stamp_us = last_us; /* the server has answered, whatever was wrong with our own clock */
     /* The first reading of a new beginning is sound by itself; a suspend in between spoils the bracket, a step its begin. */
     if (!whole && tl__interval_empty(tl__interval_intersect(sent->slept, received->slept)))
         return;
     bool set = GUARD(set_exchange_by_end) && !whole &&
                tl__interval_empty(tl__interval_intersect(sent->wall, received->wall));
-    change_rate(t, rate_ppm);
-    bracket b = set ? end_of(sent, last_us, received, rate_ppm)
-                    : bracket_of(sent, first_us, last_us, received);
-    tl_interval offset = aged(&b.lo, &b.hi, received->after, rate_ppm);
+    change_rate(track, rate_ppm);
+    bracket proof = set ? end_of(sent, last_us, received, rate_ppm)
+                        : bracket_of(sent, first_us, last_us, received);
+    tl_interval offset = aged(&proof.lo, &proof.hi, received->after, rate_ppm);
     if (tl__interval_empty(offset)) { /* the stamps are further apart than the exchange took */
-        t->server_steps++;
-        t->server_stepped_us = last_us;
-        forget(t);
+        track->server_steps++;
+        track->server_stepped_us = last_us;
+        forget(track);
         return;
     }
-    if (t->known && !tighten(t, &b, offset, received->after)) {
-        t->server_steps++;
-        t->server_stepped_us = last_us;
-        forget(t);
+    if (track->known && !tighten(track, &proof, offset, received->after)) {
+        track->server_steps++;
+        track->server_stepped_us = last_us;
+        forget(track);
     }
-    if (!t->known)
-        begin(t, &b, offset, received->after);
-    t->at = received->after;
-    t->samples++;
-    if (!t->has_best || offset.hi - offset.lo < t->best.hi - t->best.lo) {
-        t->has_best = true;
-        t->best = offset;
-        t->best_at = t->at;
+    if (!track->known)
+        begin(track, &proof, offset, received->after);
+    track->at = received->after;
+    track->samples++;
+    if (!track->has_best || offset.hi - offset.lo < track->best.hi - track->best.lo) {
+        track->has_best = true;
+        track->best = offset;
+        track->best_at = track->at;
     }
 }
 
@@ -167,15 +168,15 @@ int32_t skew_rate(int32_t drift_ppm, int32_t slew_ppm) {
     return (int32_t)(ppm * 1000000 / (1000000 - ppm) + 1);
 }
 
-bool skew_unbroken(const skew_track *t, const skew_reading *now) {
-    return !tl__interval_empty(tl__interval_intersect(t->wall, now->wall)) &&
-           !tl__interval_empty(tl__interval_intersect(t->slept, now->slept));
+bool skew_unbroken(const skew_track *track, const skew_reading *now) {
+    return !tl__interval_empty(tl__interval_intersect(track->wall, now->wall)) &&
+           !tl__interval_empty(tl__interval_intersect(track->slept, now->slept));
 }
 
-tl_interval skew_offset(const skew_track *t, tl_mono now, int32_t rate_ppm) {
-    if (rate_ppm != t->rate_ppm)
-        return tl__interval_aged(t->offset, t->at, now, rate_ppm);
-    return aged(&t->lo, &t->hi, now, rate_ppm);
+tl_interval skew_offset(const skew_track *track, tl_mono now, int32_t rate_ppm) {
+    if (rate_ppm != track->rate_ppm)
+        return tl__interval_aged(track->offset, track->at, now, rate_ppm);
+    return aged(&track->lo, &track->hi, now, rate_ppm);
 }
 
 /* us over ns as parts per billion, rounded down. */
@@ -185,11 +186,11 @@ static int64_t ppb_down(int64_t us, int64_t over_ns) {
     return tl__add_sat(scaled / over_ms, -(scaled % over_ms < 0));
 }
 
-bool skew_drift(const skew_track *t, tl_interval *ret_ppb) {
-    int64_t over_ns = t->known ? tl__ns_until(t->first_at, t->at) : 0;
+bool skew_drift(const skew_track *track, tl_interval *ret_ppb) {
+    int64_t over_ns = track->known ? tl__ns_until(track->first_at, track->at) : 0;
     if (over_ns < DRIFT_LEAST_NS)
         return false;
-    ret_ppb->lo = ppb_down(tl__add_sat(t->offset.lo, -t->first.hi), over_ns);
-    ret_ppb->hi = -ppb_down(tl__add_sat(t->first.lo, -t->offset.hi), over_ns);
+    ret_ppb->lo = ppb_down(tl__add_sat(track->offset.lo, -track->first.hi), over_ns);
+    ret_ppb->hi = -ppb_down(tl__add_sat(track->first.lo, -track->offset.hi), over_ns);
     return true;
 }

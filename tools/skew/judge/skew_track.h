@@ -50,7 +50,7 @@ typedef struct {
 } skew_track;
 
 /** A new round begins, of which there is no bracket yet. */
-void skew_track_round(skew_track *t);
+void skew_track_round(skew_track *track);
 
 /**
  * Learn from one answer: the server's stamp, between two readings of our clocks. rate_ppm bounds how
@@ -59,12 +59,12 @@ void skew_track_round(skew_track *t);
  * step. Where the host's clock was set during the exchange, its end alone counts. A step of the server that is smaller than the uncertainty can't be seen: it makes the
  * interval wrong by no more than the step.
  */
-void skew_learn(skew_track *t, const skew_reading *sent, int64_t stamp_us,
+void skew_learn(skew_track *track, const skew_reading *sent, int64_t stamp_us,
                 const skew_reading *received, int32_t rate_ppm);
 
 /** The same for an answer with two stamps, of when the question came and when the answer left. Stamps
  *  that are further apart than the exchange took count as a step of the server and prove nothing. */
-void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, int64_t last_us,
+void skew_learn_two(skew_track *track, const skew_reading *sent, int64_t first_us, int64_t last_us,
                     const skew_reading *received, int32_t rate_ppm);
 
 /** How fast a clock that its daemon may slew by slew_ppm, and drifts by drift_ppm, moves against another in the
@@ -72,13 +72,13 @@ void skew_learn_two(skew_track *t, const skew_reading *sent, int64_t first_us, i
 int32_t skew_rate(int32_t drift_ppm, int32_t slew_ppm);
 
 /** Has this host's clock not been set, nor the host slept, since the track's readings? */
-bool skew_unbroken(const skew_track *t, const skew_reading *now);
+bool skew_unbroken(const skew_track *track, const skew_reading *now);
 
 /** The offset at `now`; call only when known. */
-tl_interval skew_offset(const skew_track *t, tl_mono now, int32_t rate_ppm);
+tl_interval skew_offset(const skew_track *track, tl_mono now, int32_t rate_ppm);
 
 /** How the offset moved, in parts per billion, since the evidence begins; false when that is less
  *  than a second ago. */
-bool skew_drift(const skew_track *t, tl_interval *ret_ppb);
+bool skew_drift(const skew_track *track, tl_interval *ret_ppb);
 
 #endif

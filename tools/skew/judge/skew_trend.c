@@ -21,18 +21,18 @@ static int64_t div_up(int64_t a, int64_t b) {
 /* ---- drift -------------------------------------------------------------------------------------- */
 
 /* The slopes of lines through both, ppb; the second is later. */
-static tl_interval slopes(const past_point *a, const past_point *b) {
-    int64_t over_ms = b->at_ms - a->at_ms;
-    tl_interval s = {
-        tl__add_sat(b->offset.lo, -(GUARD(drift_is_a_bound) ? a->offset.hi : a->offset.lo)),
-        tl__add_sat(b->offset.hi, -a->offset.lo)};
+static tl_interval slopes(const past_point *from, const past_point *to) {
+    int64_t over_ms = to->at_ms - from->at_ms;
+    tl_interval slope = {
+        tl__add_sat(to->offset.lo, -(GUARD(drift_is_a_bound) ? from->offset.hi : from->offset.lo)),
+        tl__add_sat(to->offset.hi, -from->offset.lo)};
 
     if (over_ms == 0) /* any, or none at all */
-        return s.lo <= 0 && s.hi >= 0 ? (tl_interval){-TREND_PPB_MOST, TREND_PPB_MOST}
-                                      : (tl_interval){1, 0};
-    s.lo = div_down(tl__mul_sat(s.lo, US_PER_MS_PPB), over_ms);
-    s.hi = div_up(tl__mul_sat(s.hi, US_PER_MS_PPB), over_ms);
-    return s;
+        return slope.lo <= 0 && slope.hi >= 0 ? (tl_interval){-TREND_PPB_MOST, TREND_PPB_MOST}
+                                              : (tl_interval){1, 0};
+    slope.lo = div_down(tl__mul_sat(slope.lo, US_PER_MS_PPB), over_ms);
+    slope.hi = div_up(tl__mul_sat(slope.hi, US_PER_MS_PPB), over_ms);
+    return slope;
 }
 
 /* What may be passed over: the known points, thinned towards the past. Newest first. */
@@ -43,9 +43,9 @@ static size_t choose(const past_point *point, size_t count, const past_point *re
         step = (count - TREND_POINTS / 2) / (TREND_POINTS / 2) + 1;
     for (size_t back = 0; back < count && n < TREND_POINTS;
          back += back < TREND_POINTS / 2 ? 1 : step) {
-        const past_point *x = &point[count - 1 - back];
-        if (past_known(x))
-            ret[n++] = x;
+        const past_point *known = &point[count - 1 - back];
+        if (past_known(known))
+            ret[n++] = known;
     }
     return n;
 }
@@ -62,22 +62,22 @@ skew_trend trend_of(const past_point *point, size_t count) {
     const past_point *chosen[TREND_POINTS];
     size_t n = choose(point, count, chosen), used = 1;
     tl_interval any = {-TREND_PPB_MOST, TREND_PPB_MOST}, ppb = any;
-    skew_trend t = {.known = false};
+    skew_trend trend = {.known = false};
 
     if (n == 0)
-        return t;
+        return trend;
     for (; used < n; used++) {
         tl_interval left = also_through(ppb, chosen, used, chosen[used]);
-        t.bent = tl__interval_empty(left);
-        if (t.bent && GUARD(latest_stretch_alone))
+        trend.bent = tl__interval_empty(left);
+        if (trend.bent && GUARD(latest_stretch_alone))
             break;
         ppb = left;
     }
-    t.to_ms = chosen[0]->at_ms;
-    t.from_ms = chosen[used - 1]->at_ms;
-    t.known = t.from_ms < t.to_ms;
-    t.ppb = ppb;
-    return t;
+    trend.to_ms = chosen[0]->at_ms;
+    trend.from_ms = chosen[used - 1]->at_ms;
+    trend.known = trend.from_ms < trend.to_ms;
+    trend.ppb = ppb;
+    return trend;
 }
 
 /* ---- the outlook --------------------------------------------------------------------------------- */
@@ -97,98 +97,100 @@ static bool sooner(int64_t ms, int64_t than_ms) {
     return ms >= 0 && (than_ms < 0 || ms < than_ms);
 }
 
-static void consider(trend_outlook *o, const skew_result *r, const skew_pair *p,
+static void consider(trend_outlook *outlook, const skew_result *result, const skew_pair *pair,
                      const skew_trend *drift) {
-    const skew_trend *h = &drift[p->holder], *t = &drift[p->taker];
-    tl_interval rate = {t->ppb.lo - h->ppb.hi, t->ppb.hi - h->ppb.lo};
-    int64_t slack = r->rule.slack_us,
-            first = reached_ms(tl__add_sat(tl__add_sat(slack, 1), -p->gap.hi), rate.hi, false),
-            last = reached_ms(tl__add_sat(tl__add_sat(slack, 1), -p->gap.lo), rate.lo, true);
+    const skew_trend *holder = &drift[pair->holder], *taker = &drift[pair->taker];
+    tl_interval rate = {taker->ppb.lo - holder->ppb.hi, taker->ppb.hi - holder->ppb.lo};
+    int64_t slack = result->rule.slack_us,
+            first = reached_ms(tl__add_sat(tl__add_sat(slack, 1), -pair->gap.hi), rate.hi, false),
+            last = reached_ms(tl__add_sat(tl__add_sat(slack, 1), -pair->gap.lo), rate.lo, true);
 
-    if (sooner(first, o->earliest_ms)) {
-        o->earliest_ms = first;
-        o->holder = p->holder;
-        o->taker = p->taker;
+    if (sooner(first, outlook->earliest_ms)) {
+        outlook->earliest_ms = first;
+        outlook->holder = pair->holder;
+        outlook->taker = pair->taker;
     }
-    if (sooner(last, o->latest_ms))
-        o->latest_ms = last;
+    if (sooner(last, outlook->latest_ms))
+        outlook->latest_ms = last;
 }
 
 /* The gap as it was judged, where the line still has it; else from the two offsets, which is wider. */
-static skew_pair gap_of(const skew_result *r, const skew_pair *const *judged, int h, int t) {
-    const skew_host *holder = &r->hosts[h], *taker = &r->hosts[t];
-    skew_pair p = {.holder = h, .taker = t};
+static skew_pair gap_of(const skew_result *result, const skew_pair *const *judged, int h, int t) {
+    const skew_host *holder = &result->hosts[h], *taker = &result->hosts[t];
+    skew_pair pair = {.holder = h, .taker = t};
 
-    if (judged[h * r->host_count + t])
-        return *judged[h * r->host_count + t];
-    p.gap = skew_widened(&r->rule, holder, taker,
-                         (tl_interval){tl__add_sat(taker->offset.lo, -holder->offset.hi),
-                                       tl__add_sat(taker->offset.hi, -holder->offset.lo)});
-    return p;
+    if (judged[h * result->host_count + t])
+        return *judged[h * result->host_count + t];
+    pair.gap = skew_widened(&result->rule, holder, taker,
+                            (tl_interval){tl__add_sat(taker->offset.lo, -holder->offset.hi),
+                                          tl__add_sat(taker->offset.hi, -holder->offset.lo)});
+    return pair;
 }
 
-static bool has_drift(const skew_result *r, const skew_trend *drift, int i) {
-    return skew_is_clock(r->hosts[i].kind) && r->hosts[i].known &&
-           !(GUARD(missing_has_no_drift) && r->hosts[i].missing) &&
+static bool has_drift(const skew_result *result, const skew_trend *drift, int i) {
+    return skew_is_clock(result->hosts[i].kind) && result->hosts[i].known &&
+           !(GUARD(missing_has_no_drift) && result->hosts[i].missing) &&
            (drift[i].known || !GUARD(drift_is_known));
 }
 
-static void consider_all(trend_outlook *o, const skew_result *r, const skew_trend *drift,
+static void consider_all(trend_outlook *outlook, const skew_result *result, const skew_trend *drift,
                          const skew_pair **judged) {
-    for (size_t i = 0; i < r->pair_count; i++)
-        judged[r->pairs[i].holder * r->host_count + r->pairs[i].taker] = &r->pairs[i];
-    for (int h = 0; h < r->host_count; h++)
-        for (int t = 0; t < r->host_count; t++) {
-            if (h == t || !has_drift(r, drift, h) || !has_drift(r, drift, t))
+    for (size_t i = 0; i < result->pair_count; i++)
+        judged[result->pairs[i].holder * result->host_count + result->pairs[i].taker] =
+            &result->pairs[i];
+    for (int h = 0; h < result->host_count; h++)
+        for (int t = 0; t < result->host_count; t++) {
+            if (h == t || !has_drift(result, drift, h) || !has_drift(result, drift, t))
                 continue;
-            skew_pair p = gap_of(r, judged, h, t);
-            consider(o, r, &p, drift);
+            skew_pair pair = gap_of(result, judged, h, t);
+            consider(outlook, result, &pair, drift);
         }
 }
 
-static void count_undriven(trend_outlook *o, const skew_result *r, const skew_trend *drift) {
-    for (int i = 0; i < r->host_count; i++)
-        if (skew_is_clock(r->hosts[i].kind) && !has_drift(r, drift, i)) {
-            o->one_unknown = i;
-            o->unknown++;
+static void count_undriven(trend_outlook *outlook, const skew_result *result,
+                           const skew_trend *drift) {
+    for (int i = 0; i < result->host_count; i++)
+        if (skew_is_clock(result->hosts[i].kind) && !has_drift(result, drift, i)) {
+            outlook->one_unknown = i;
+            outlook->unknown++;
         }
 }
 
-trend_outlook trend_look_ahead(const skew_result *r, const skew_trend *drift) {
-    size_t n = (size_t)r->host_count;
-    trend_outlook o = {.state = TREND_UNKNOWN,
-                       .earliest_ms = -1,
-                       .latest_ms = -1,
-                       .holder = -1,
-                       .taker = -1,
-                       .one_unknown = -1};
+trend_outlook trend_look_ahead(const skew_result *result, const skew_trend *drift) {
+    size_t n = (size_t)result->host_count;
+    trend_outlook outlook = {.state = TREND_UNKNOWN,
+                             .earliest_ms = -1,
+                             .latest_ms = -1,
+                             .holder = -1,
+                             .taker = -1,
+                             .one_unknown = -1};
     const skew_pair **judged = calloc(n * n + 1, sizeof(void *));
 
     if (!judged)
-        return o;
-    count_undriven(&o, r, drift);
-    consider_all(&o, r, drift, judged);
+        return outlook;
+    count_undriven(&outlook, result, drift);
+    consider_all(&outlook, result, drift, judged);
     free(judged);
-    bool unsafe = r->verdict == SKEW_UNSAFE, doubt = false;
-    for (size_t i = 0; i < r->pair_count; i++)
-        doubt = doubt || r->pairs[i].gap.hi > r->rule.slack_us;
+    bool unsafe = result->verdict == SKEW_UNSAFE, doubt = false;
+    for (size_t i = 0; i < result->pair_count; i++)
+        doubt = doubt || result->pairs[i].gap.hi > result->rule.slack_us;
     if (unsafe || doubt)
-        o.earliest_ms = 0;
+        outlook.earliest_ms = 0;
     if (unsafe)
-        o.latest_ms = 0;
-    if ((unsafe || doubt) && o.holder < 0) {
-        o.holder = r->pairs[0].holder;
-        o.taker = r->pairs[0].taker;
+        outlook.latest_ms = 0;
+    if ((unsafe || doubt) && outlook.holder < 0) {
+        outlook.holder = result->pairs[0].holder;
+        outlook.taker = result->pairs[0].taker;
     }
     int measured = 0;
-    for (int i = 0; i < r->host_count; i++)
-        measured += has_drift(r, drift, i);
-    o.state = unsafe               ? TREND_UNSAFE
-              : doubt              ? TREND_DOUBT
-              : measured < 2       ? TREND_UNKNOWN
-              : o.earliest_ms >= 0 ? TREND_DRIFTING
-                                   : TREND_STEADY;
-    return o;
+    for (int i = 0; i < result->host_count; i++)
+        measured += has_drift(result, drift, i);
+    outlook.state = unsafe                     ? TREND_UNSAFE
+                    : doubt                    ? TREND_DOUBT
+                    : measured < 2             ? TREND_UNKNOWN
+                    : outlook.earliest_ms >= 0 ? TREND_DRIFTING
+                                               : TREND_STEADY;
+    return outlook;
 }
 
 const char *trend_state_name(trend_state s) {

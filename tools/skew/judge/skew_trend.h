@@ -44,8 +44,8 @@ typedef struct {
     int one_unknown; /**< one of them */
 } trend_outlook;
 
-/** drift[i] is of r's host i. */
-trend_outlook trend_look_ahead(const skew_result *r, const skew_trend *drift);
+/** drift[i] is of the result's host i. */
+trend_outlook trend_look_ahead(const skew_result *result, const skew_trend *drift);
 
 /** "unsafe" and so on, for machines. */
 const char *trend_state_name(trend_state s);

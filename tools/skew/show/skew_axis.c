@@ -58,14 +58,14 @@ skew_axis axis_of_times(int64_t from_ms, int64_t to_ms) {
                        .step = time_step(to_ms - from_ms, AXIS_TIMES_MOST)};
 }
 
-double axis_part(const skew_axis *a, int64_t v) {
-    return ((double)v - (double)a->all.lo) / ((double)a->all.hi - (double)a->all.lo);
+double axis_part(const skew_axis *axis, int64_t v) {
+    return ((double)v - (double)axis->all.lo) / ((double)axis->all.hi - (double)axis->all.lo);
 }
 
 /* The first mark. */
-static int64_t first(const skew_axis *a) {
-    int64_t over = a->all.lo % a->step;
-    return over > 0 ? a->all.lo - over + a->step : a->all.lo - over;
+static int64_t first(const skew_axis *axis) {
+    int64_t over = axis->all.lo % axis->step;
+    return over > 0 ? axis->all.lo - over + axis->step : axis->all.lo - over;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------------- */
@@ -79,11 +79,11 @@ static void put_value(FILE *out, int64_t us, int64_t step) {
     (void)fputs(seconds ? " s</span>" : " ms</span>", out);
 }
 
-void axis_beside(FILE *out, const skew_axis *a) {
+void axis_beside(FILE *out, const skew_axis *axis) {
     (void)fputs("<div class=\"y\">", out);
-    for (int64_t v = first(a); v <= a->all.hi; v += a->step) {
-        (void)fprintf(out, "<span style=\"top:%.1f%%\">", (1 - axis_part(a, v)) * 100);
-        put_value(out, v, a->step);
+    for (int64_t v = first(axis); v <= axis->all.hi; v += axis->step) {
+        (void)fprintf(out, "<span style=\"top:%.1f%%\">", (1 - axis_part(axis, v)) * 100);
+        put_value(out, v, axis->step);
     }
     (void)fputs("</div>", out);
 }
@@ -97,51 +97,51 @@ static void open_below(FILE *out, double part) {
                   part * 100);
 }
 
-void axis_below(FILE *out, const skew_axis *a) {
+void axis_below(FILE *out, const skew_axis *axis) {
     (void)fputs("<div class=\"x\">", out);
-    for (int64_t v = first(a); v <= a->all.hi; v += a->step) {
-        open_below(out, axis_part(a, v));
-        put_value(out, v, a->step);
+    for (int64_t v = first(axis); v <= axis->all.hi; v += axis->step) {
+        open_below(out, axis_part(axis, v));
+        put_value(out, v, axis->step);
     }
     (void)fputs("</div>", out);
 }
 
 /* With their day where the axis has more than one. */
-static void put_moment(FILE *out, const skew_axis *a, int64_t at_ms) {
+static void put_moment(FILE *out, const skew_axis *axis, int64_t at_ms) {
     char text[64] = "";
     time_t seconds = (time_t)(at_ms / 1000);
     struct tm parts;
-    const char *form = a->step >= DAY_MS                          ? "%Y-%m-%d"
-                       : a->all.lo / DAY_MS != a->all.hi / DAY_MS ? "%m-%d %H:%M"
-                       : a->step < 60000                          ? "%H:%M:%S"
-                                                                  : "%H:%M";
+    const char *form = axis->step >= DAY_MS                             ? "%Y-%m-%d"
+                       : axis->all.lo / DAY_MS != axis->all.hi / DAY_MS ? "%m-%d %H:%M"
+                       : axis->step < 60000                             ? "%H:%M:%S"
+                                                                        : "%H:%M";
 
     if (gmtime_r(&seconds, &parts))
         (void)strftime(text, sizeof text, form, &parts);
     (void)fprintf(out, "%s</span>", text);
 }
 
-void axis_times(FILE *out, const skew_axis *a) {
+void axis_times(FILE *out, const skew_axis *axis) {
     (void)fputs("<div class=\"x many\">", out);
-    for (int64_t v = first(a); v <= a->all.hi; v += a->step) {
-        open_below(out, axis_part(a, v));
-        put_moment(out, a, v);
+    for (int64_t v = first(axis); v <= axis->all.hi; v += axis->step) {
+        open_below(out, axis_part(axis, v));
+        put_moment(out, axis, v);
     }
     (void)fputs("</div>", out);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------------- */
 
-void axis_rows(FILE *out, const skew_axis *a, double wide, double high) {
+void axis_rows(FILE *out, const skew_axis *axis, double wide, double high) {
     (void)fputs("<path class=\"grid\" d=\"", out);
-    for (int64_t v = first(a); v <= a->all.hi; v += a->step)
-        (void)fprintf(out, "M0 %.1fh%.0f", (1 - axis_part(a, v)) * high, wide);
+    for (int64_t v = first(axis); v <= axis->all.hi; v += axis->step)
+        (void)fprintf(out, "M0 %.1fh%.0f", (1 - axis_part(axis, v)) * high, wide);
     (void)fputs("\"/>", out);
 }
 
-void axis_columns(FILE *out, const skew_axis *a, double wide, double high) {
+void axis_columns(FILE *out, const skew_axis *axis, double wide, double high) {
     (void)fputs("<path class=\"grid\" d=\"", out);
-    for (int64_t v = first(a); v <= a->all.hi; v += a->step)
-        (void)fprintf(out, "M%.1f 0v%.0f", axis_part(a, v) * wide, high);
+    for (int64_t v = first(axis); v <= axis->all.hi; v += axis->step)
+        (void)fprintf(out, "M%.1f 0v%.0f", axis_part(axis, v) * wide, high);
     (void)fputs("\"/>", out);
 }

@@ -26,15 +26,15 @@ tl_interval axis_reach(tl_interval measured, tl_interval edges, bool *ret_edges)
 skew_axis axis_of_times(int64_t from_ms, int64_t to_ms);
 
 /** Where a value is, as a part of the span: 0 is its low edge. */
-double axis_part(const skew_axis *a, int64_t v);
+double axis_part(const skew_axis *axis, int64_t v);
 
 /** The marks, as texts: values beside a chart (from the top down), values or times below it. */
-void axis_beside(FILE *out, const skew_axis *a);
-void axis_below(FILE *out, const skew_axis *a);
-void axis_times(FILE *out, const skew_axis *a);
+void axis_beside(FILE *out, const skew_axis *axis);
+void axis_below(FILE *out, const skew_axis *axis);
+void axis_times(FILE *out, const skew_axis *axis);
 
 /** Lines at the marks of an axis beside or below, in an SVG of so many units. */
-void axis_rows(FILE *out, const skew_axis *a, double wide, double high);
-void axis_columns(FILE *out, const skew_axis *a, double wide, double high);
+void axis_rows(FILE *out, const skew_axis *axis, double wide, double high);
+void axis_columns(FILE *out, const skew_axis *axis, double wide, double high);
 
 #endif

@@ -15,156 +15,162 @@
 #define WIDTH 900.0 /* units of the drawing */
 
 typedef struct {
-    const skew_result *r;
+    const skew_result *result;
     const skew_pair **pair; /* [holder * hosts + taker] */
-    int *order, n;          /* of the clocks, which pairs are of */
+    int *order, count;      /* of the clocks, which pairs are of */
     skew_names names;
 } heat;
 
-static bool begin(heat *m, const skew_result *r) {
-    size_t n = (size_t)r->host_count;
+static bool begin(heat *ret, const skew_result *result) {
+    size_t n = (size_t)result->host_count;
 
-    *m = (heat){.r = r, .pair = calloc(n * n, sizeof(void *)), .order = calloc(n, sizeof(int))};
-    if (!m->pair || !m->order)
+    *ret = (heat){
+        .result = result, .pair = calloc(n * n, sizeof(void *)), .order = calloc(n, sizeof(int))};
+    if (!ret->pair || !ret->order)
         return false;
-    for (size_t i = 0; i < r->pair_count; i++)
-        m->pair[(size_t)r->pairs[i].holder * n + (size_t)r->pairs[i].taker] = &r->pairs[i];
-    skew_order(r, m->order);
-    while (m->n < r->host_count && skew_is_clock(r->hosts[m->order[m->n]].kind))
-        m->n++;
+    for (size_t i = 0; i < result->pair_count; i++)
+        ret->pair[(size_t)result->pairs[i].holder * n + (size_t)result->pairs[i].taker] =
+            &result->pairs[i];
+    skew_order(result, ret->order);
+    while (ret->count < result->host_count &&
+           skew_is_clock(result->hosts[ret->order[ret->count]].kind))
+        ret->count++;
     return true;
 }
 
-static void end(heat *m) {
-    free(m->pair);
-    free(m->order);
+static void end(heat *heat) {
+    free(heat->pair);
+    free(heat->order);
 }
 
-static const skew_pair *pair_at(const heat *m, int row, int column) {
-    return m->pair[(size_t)m->order[row] * (size_t)m->r->host_count + (size_t)m->order[column]];
+static const skew_pair *pair_at(const heat *heat, int row, int column) {
+    return heat->pair[(size_t)heat->order[row] * (size_t)heat->result->host_count +
+                      (size_t)heat->order[column]];
 }
 
-static const skew_host *host_at(const heat *m, int i) {
-    return &m->r->hosts[m->order[i]];
+static const skew_host *host_at(const heat *heat, int i) {
+    return &heat->result->hosts[heat->order[i]];
 }
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
 /* The shortest that keep the names apart. */
-static void cut_names(heat *m) {
+static void cut_names(heat *heat) {
     int width = NAME_LEAST;
 
     do
-        m->names = skew_names_in(m->r, width);
-    while (m->names.alike && ++width <= NAME_MOST);
+        heat->names = skew_names_in(heat->result, width);
+    while (heat->names.alike && ++width <= NAME_MOST);
 }
 
-static void put_head(const heat *m, FILE *out) {
+static void put_head(const heat *heat, FILE *out) {
     (void)fputs("<thead><tr><th class=\"axes\">takes it &rarr;<br>holds it &darr;</th>", out);
-    for (int i = 0; i < m->n; i++) {
+    for (int i = 0; i < heat->count; i++) {
         (void)fputs("<th class=\"col\" scope=\"col\">", out);
-        page_name(out, "span", &m->names, m->order[i]);
+        page_name(out, "span", &heat->names, heat->order[i]);
         (void)fputs("</span></th>", out);
     }
     (void)fputs("</tr></thead>\n", out);
 }
 
 /* As s when ms would be too many digits to be of use. */
-static void put_number(FILE *out, const skew_pair *p, int64_t slack_us) {
+static void put_number(FILE *out, const skew_pair *pair, int64_t slack_us) {
     char buf[SKEW_NUMBER_SIZE];
-    bool seconds = llabs(p->gap.hi) >= 100000000;
+    bool seconds = llabs(pair->gap.hi) >= 100000000;
 
     if (seconds)
-        page_number(out, skew_up(buf, p->gap.hi / 1000 + (p->gap.hi > 0), 0));
+        page_number(out, skew_up(buf, pair->gap.hi / 1000 + (pair->gap.hi > 0), 0));
     else
-        page_number(out, skew_up(buf, p->gap.hi, skew_decimals_beyond(p->gap, slack_us)));
+        page_number(out, skew_up(buf, pair->gap.hi, skew_decimals_beyond(pair->gap, slack_us)));
     (void)fputs(seconds ? "&nbsp;s" : "", out);
 }
 
-static void put_words(const heat *m, int row, int column, const skew_pair *p, FILE *out) {
+static void put_words(const heat *heat, int row, int column, const skew_pair *pair, FILE *out) {
     char buf[SKEW_NUMBER_SIZE];
 
-    page_text(out, host_at(m, row)->name);
+    page_text(out, host_at(heat, row)->name);
     (void)fputs(" holds, ", out);
-    page_text(out, host_at(m, column)->name);
+    page_text(out, host_at(heat, column)->name);
     (void)fputs(" takes: ", out);
-    if (p) {
-        int decimals = skew_decimals_beyond(p->gap, m->r->rule.slack_us);
-        page_number(out, skew_down(buf, p->gap.lo, decimals));
+    if (pair) {
+        int decimals = skew_decimals_beyond(pair->gap, heat->result->rule.slack_us);
+        page_number(out, skew_down(buf, pair->gap.lo, decimals));
         (void)fputs(" to ", out);
-        page_number(out, skew_up(buf, p->gap.hi, decimals));
+        page_number(out, skew_up(buf, pair->gap.hi, decimals));
         (void)fputs(" ms ahead, ", out);
     }
-    page_text(out, page_kind_of(m->r, p).message);
+    page_text(out, page_kind_of(heat->result, pair).message);
 }
 
-static void put_cell(const heat *m, int row, int column, FILE *out) {
-    const skew_pair *p = pair_at(m, row, column);
-    page_kind kind = page_kind_of(m->r, p);
-    bool number = m->n <= NUMBERS_MOST && p;
+static void put_cell(const heat *heat, int row, int column, FILE *out) {
+    const skew_pair *pair = pair_at(heat, row, column);
+    page_kind kind = page_kind_of(heat->result, pair);
+    bool number = heat->count <= NUMBERS_MOST && pair;
 
     if (row == column) {
         (void)fputs("<td>&middot;</td>", out);
         return;
     }
-    (void)fprintf(out, "<td class=\"%s%s\"", kind.look, p && p == m->r->pairs ? " worst" : "");
-    if (number || (p && *kind.mark)) {
+    (void)fprintf(out, "<td class=\"%s%s\"", kind.look,
+                  pair && pair == heat->result->pairs ? " worst" : "");
+    if (number || (pair && *kind.mark)) {
         (void)fputs(" title=\"", out);
-        put_words(m, row, column, p, out);
+        put_words(heat, row, column, pair, out);
         (void)fputc('"', out);
     }
     (void)fputc('>', out);
     if (number)
-        put_number(out, p, m->r->rule.slack_us);
+        put_number(out, pair, heat->result->rule.slack_us);
     (void)fprintf(out, "%s%s</td>", number && *kind.mark ? "&#8239;" : "", kind.mark);
 }
 
-static void put_holder(const heat *m, int row, FILE *out) {
-    const skew_host *h = host_at(m, row);
+static void put_holder(const heat *heat, int row, FILE *out) {
+    const skew_host *host = host_at(heat, row);
 
     (void)fputs("<th scope=\"row\">", out);
-    page_name(out, "span", &m->names, m->order[row]);
+    page_name(out, "span", &heat->names, heat->order[row]);
     (void)fputs("</span>", out);
-    if (h->self || h->missing)
-        (void)fprintf(out, " <span class=\"tag\">%s</span>", h->self ? "this host" : "missing");
+    if (host->self || host->missing)
+        (void)fprintf(out, " <span class=\"tag\">%s</span>", host->self ? "this host" : "missing");
     (void)fputs("</th>", out);
 }
 
-static void put_table(heat *m, FILE *out) {
-    cut_names(m);
+static void put_table(heat *heat, FILE *out) {
+    cut_names(heat);
     (void)fprintf(out, "<div class=\"box\"><table class=\"heat%s\">\n",
-                  m->n <= NUMBERS_MOST ? "" : " small");
-    put_head(m, out);
+                  heat->count <= NUMBERS_MOST ? "" : " small");
+    put_head(heat, out);
     (void)fputs("<tbody>", out);
-    for (int row = 0; row < m->n; row++) {
+    for (int row = 0; row < heat->count; row++) {
         (void)fputs("<tr>", out);
-        put_holder(m, row, out);
-        for (int column = 0; column < m->n; column++)
-            put_cell(m, row, column, out);
+        put_holder(heat, row, out);
+        for (int column = 0; column < heat->count; column++)
+            put_cell(heat, row, column, out);
         (void)fputs("</tr>\n", out);
     }
     (void)fputs("</tbody></table></div>\n", out);
-    if (m->names.suffix) {
+    if (heat->names.suffix) {
         (void)fputs("<p class=\"dim\">&ldquo;..&rdquo; at the end of a name stands for ", out);
-        page_text(out, m->names.suffix);
+        page_text(out, heat->names.suffix);
         (void)fputs("</p>\n", out);
     }
 }
 
 /* ---- the drawing ---------------------------------------------------------------------------------- */
 
-static bool is_kind(const heat *m, int row, int column, const char *look) {
-    return row != column && strcmp(page_kind_of(m->r, pair_at(m, row, column)).look, look) == 0;
+static bool is_kind(const heat *heat, int row, int column, const char *look) {
+    return row != column &&
+           strcmp(page_kind_of(heat->result, pair_at(heat, row, column)).look, look) == 0;
 }
 
 /* All cells of a kind as one path, neighbours in a row joined. */
-static void put_kind(const heat *m, const char *look, FILE *out) {
-    double cell = WIDTH / m->n;
+static void put_kind(const heat *heat, const char *look, FILE *out) {
+    double cell = WIDTH / heat->count;
 
     (void)fprintf(out, "<path class=\"%s\" d=\"", look);
-    for (int row = 0; row < m->n; row++)
-        for (int from = 0, to; from < m->n; from = to) {
-            for (to = from; to < m->n && is_kind(m, row, to, look);)
+    for (int row = 0; row < heat->count; row++)
+        for (int from = 0, to; from < heat->count; from = to) {
+            for (to = from; to < heat->count && is_kind(heat, row, to, look);)
                 to++;
             if (to > from)
                 (void)fprintf(out, "M%.2f %.2fh%.2fv%.2fh-%.2fz", from * cell, row * cell,
@@ -175,7 +181,7 @@ static void put_kind(const heat *m, const char *look, FILE *out) {
     (void)fputs("\"/>\n", out);
 }
 
-static void put_drawing(const heat *m, FILE *out) {
+static void put_drawing(const heat *heat, FILE *out) {
     static const char *const looks[] = {"s0", "s1", "s2", "s3", "t", "w", "u", "n"};
 
     (void)fprintf(out,
@@ -183,25 +189,26 @@ static void put_drawing(const heat *m, FILE *out) {
                   "columns from left to right are in the order of the list below. &darr; holds it, "
                   "&rarr; takes it.</p><svg class=\"heat\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
                   "aria-label=\"holders from top to bottom, takers from left to right\">\n",
-                  m->n, WIDTH, WIDTH);
+                  heat->count, WIDTH, WIDTH);
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
-        put_kind(m, looks[i], out);
+        put_kind(heat, looks[i], out);
     (void)fputs("</svg>\n", out);
 }
 
 /* ---- both ----------------------------------------------------------------------------------------- */
 
-static void put_key(FILE *out, const skew_result *r) {
+static void put_key(FILE *out, const skew_result *result) {
     char number[SKEW_NUMBER_SIZE];
-    int warn = r->rule.warn_percent, shades = r->rule.slack_us <= 0 ? 0 : (warn + 24) / 25;
+    int warn = result->rule.warn_percent,
+        shades = result->rule.slack_us <= 0 ? 0 : (warn + 24) / 25;
 
     (void)fputs("<p class=\"dim\">What a pair uses of the slack of ", out);
-    page_number(out, skew_exact(number, r->rule.slack_us));
+    page_number(out, skew_exact(number, result->rule.slack_us));
     (void)fputs(", at most:</p><ul class=\"key\">", out);
     for (int i = 0; i < shades; i++)
         (void)fprintf(out, "<li><i class=\"s%d\"></i>%d&nbsp;%%</li>", i,
                       25 * (i + 1) < warn ? 25 * (i + 1) : warn);
-    if (r->rule.slack_us > 0 && warn < 100)
+    if (result->rule.slack_us > 0 && warn < 100)
         (void)fprintf(out, "<li><i class=\"t\">~</i>more than %d&nbsp;%%: little is left</li>",
                       warn);
     (void)fputs(
@@ -211,10 +218,10 @@ static void put_key(FILE *out, const skew_result *r) {
         out);
 }
 
-void page_heat(FILE *out, const skew_result *r) {
-    heat m;
+void page_heat(FILE *out, const skew_result *result) {
+    heat heat;
 
-    if (r->pair_count == 0)
+    if (result->pair_count == 0)
         return;
     page_open(
         out, "Who could steal whose lock",
@@ -222,13 +229,13 @@ void page_heat(FILE *out, const skew_result *r) {
         "the one that takes is ahead of the holder's, at most. Both are in one order, from "
         "the clock furthest ahead to the one furthest behind, so that the worst is on the "
         "lower left.");
-    if (begin(&m, r)) {
-        if (m.n <= CELLS_MOST)
-            put_table(&m, out);
+    if (begin(&heat, result)) {
+        if (heat.count <= CELLS_MOST)
+            put_table(&heat, out);
         else
-            put_drawing(&m, out);
+            put_drawing(&heat, out);
     }
-    end(&m);
-    put_key(out, r);
+    end(&heat);
+    put_key(out, result);
     page_close(out);
 }

@@ -12,10 +12,10 @@
 #define CUT ".."
 #define WIDTH_LEAST 8
 
-static size_t longest(const skew_result *r) {
+static size_t longest(const skew_result *result) {
     size_t most = 0;
-    for (int i = 0; i < r->host_count; i++) {
-        size_t n = strlen(r->hosts[i].name);
+    for (int i = 0; i < result->host_count; i++) {
+        size_t n = strlen(result->hosts[i].name);
         most = n > most ? n : most;
     }
     return most;
@@ -33,34 +33,34 @@ static bool ends_in(const char *name, const char *suffix) {
 }
 
 /* The longest domain that half of the hosts are in at least; NULL: none. */
-static const char *common_suffix(const skew_result *r) {
+static const char *common_suffix(const skew_result *result) {
     const char *found = NULL;
 
-    for (int i = 0; i < r->host_count && i <= r->host_count / 2; i++) {
-        const char *name = r->hosts[i].name;
+    for (int i = 0; i < result->host_count && i <= result->host_count / 2; i++) {
+        const char *name = result->hosts[i].name;
         for (const char *dot = strchr(name + 1, '.'); dot && !is_address(name);
              dot = strchr(dot + 1, '.')) {
             int in = 0;
-            for (int k = 0; k < r->host_count; k++)
-                in += ends_in(r->hosts[k].name, dot);
-            if (in > 1 && 2 * in >= r->host_count && (!found || strlen(dot) > strlen(found)))
+            for (int k = 0; k < result->host_count; k++)
+                in += ends_in(result->hosts[k].name, dot);
+            if (in > 1 && 2 * in >= result->host_count && (!found || strlen(dot) > strlen(found)))
                 found = dot;
         }
     }
     return found;
 }
 
-static void shorten(const skew_names *n, int i, char buf[SKEW_NAME_SIZE]) {
-    const char *name = n->r->hosts[i].name;
-    bool cut = n->suffix && ends_in(name, n->suffix);
-    size_t len = strlen(name) - (cut ? strlen(n->suffix) : 0), more = cut ? strlen(CUT) : 0;
+static void shorten(const skew_names *names, int i, char buf[SKEW_NAME_SIZE]) {
+    const char *name = names->result->hosts[i].name;
+    bool cut = names->suffix && ends_in(name, names->suffix);
+    size_t len = strlen(name) - (cut ? strlen(names->suffix) : 0), more = cut ? strlen(CUT) : 0;
 
-    if (n->width == 0 || len + more <= n->width) {
+    if (names->width == 0 || len + more <= names->width) {
         (void)snprintf(buf, SKEW_NAME_SIZE, "%.*s%s", (int)len, name, cut ? CUT : "");
         return;
     }
-    size_t tail = n->width - n->head - strlen(CUT) - more;
-    (void)snprintf(buf, SKEW_NAME_SIZE, "%.*s" CUT "%.*s%s", (int)n->head, name, (int)tail,
+    size_t tail = names->width - names->head - strlen(CUT) - more;
+    (void)snprintf(buf, SKEW_NAME_SIZE, "%.*s" CUT "%.*s%s", (int)names->head, name, (int)tail,
                    name + len - tail, cut ? CUT : "");
 }
 
@@ -73,13 +73,13 @@ static int by_shown(const void *a, const void *b) {
     return strcmp(((const short_name *)a)->shown, ((const short_name *)b)->shown);
 }
 
-static bool are_distinct(const skew_names *n, short_name *all) {
-    for (int i = 0; i < n->r->host_count; i++) {
-        shorten(n, i, all[i].shown);
-        all[i].name = n->r->hosts[i].name;
+static bool are_distinct(const skew_names *names, short_name *all) {
+    for (int i = 0; i < names->result->host_count; i++) {
+        shorten(names, i, all[i].shown);
+        all[i].name = names->result->hosts[i].name;
     }
-    qsort(all, (size_t)n->r->host_count, sizeof *all, by_shown);
-    for (int i = 1; i < n->r->host_count; i++)
+    qsort(all, (size_t)names->result->host_count, sizeof *all, by_shown);
+    for (int i = 1; i < names->result->host_count; i++)
         if (strcmp(all[i].shown, all[i - 1].shown) == 0 &&
             strcmp(all[i].name, all[i - 1].name) != 0)
             return false;
@@ -87,52 +87,52 @@ static bool are_distinct(const skew_names *n, short_name *all) {
 }
 
 /* The cut is in the middle, or as near to it as keeps all names apart. */
-static bool choose_cut(skew_names *n, short_name *all) {
-    size_t room = n->width - strlen(CUT) - (n->suffix ? strlen(CUT) : 0), middle = room / 2;
+static bool choose_cut(skew_names *names, short_name *all) {
+    size_t room = names->width - strlen(CUT) - (names->suffix ? strlen(CUT) : 0), middle = room / 2;
 
     for (size_t off = 0; off <= room - middle; off++) {
-        n->head = middle + off;
-        if (!GUARD(short_names_differ) || are_distinct(n, all))
+        names->head = middle + off;
+        if (!GUARD(short_names_differ) || are_distinct(names, all))
             return true;
-        n->head = middle - off;
-        if (off <= middle && are_distinct(n, all))
+        names->head = middle - off;
+        if (off <= middle && are_distinct(names, all))
             return true;
     }
-    n->head = middle;
+    names->head = middle;
     return false;
 }
 
-skew_names skew_names_in(const skew_result *r, int width) {
-    skew_names n = {.r = r};
+skew_names skew_names_in(const skew_result *result, int width) {
+    skew_names names = {.result = result};
 
-    if (width == 0 || r->host_count == 0 || longest(r) <= (size_t)width)
-        return n;
-    n.width = width < WIDTH_LEAST ? WIDTH_LEAST : (size_t)width;
-    n.suffix = common_suffix(r);
-    n.head = (n.width - strlen(CUT)) / 2;
-    short_name *all = calloc((size_t)r->host_count, sizeof *all);
-    n.alike = !all || !choose_cut(&n, all);
+    if (width == 0 || result->host_count == 0 || longest(result) <= (size_t)width)
+        return names;
+    names.width = width < WIDTH_LEAST ? WIDTH_LEAST : (size_t)width;
+    names.suffix = common_suffix(result);
+    names.head = (names.width - strlen(CUT)) / 2;
+    short_name *all = calloc((size_t)result->host_count, sizeof *all);
+    names.alike = !all || !choose_cut(&names, all);
     free(all);
-    return n;
+    return names;
 }
 
-const char *skew_name_of(const skew_names *n, int i, char buf[SKEW_NAME_SIZE]) {
+const char *skew_name_of(const skew_names *names, int i, char buf[SKEW_NAME_SIZE]) {
     char number[16];
 
-    shorten(n, i, buf);
-    if (n->alike && strcmp(buf, n->r->hosts[i].name) != 0) {
+    shorten(names, i, buf);
+    if (names->alike && strcmp(buf, names->result->hosts[i].name) != 0) {
         size_t digits = (size_t)snprintf(number, sizeof number, "#%d", i + 1), len = strlen(buf);
         (void)snprintf(buf + (len > digits ? len - digits : 0), digits + 1, "%s", number);
     }
     return buf;
 }
 
-int skew_names_longest(const skew_names *n, int least) {
+int skew_names_longest(const skew_names *names, int least) {
     char buf[SKEW_NAME_SIZE];
     int most = least;
 
-    for (int i = 0; i < n->r->host_count; i++) {
-        int len = (int)strlen(skew_name_of(n, i, buf));
+    for (int i = 0; i < names->result->host_count; i++) {
+        int len = (int)strlen(skew_name_of(names, i, buf));
         most = len > most ? len : most;
     }
     return most;

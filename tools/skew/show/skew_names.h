@@ -8,7 +8,7 @@
 #include "skew/judge/skew_judge.h"
 
 typedef struct {
-    const skew_result *r;
+    const skew_result *result;
     const char *suffix; /**< a domain that most of them are in, and that is left out; NULL: none */
     size_t width;       /**< 0: no limit */
     size_t head;        /**< of a name that is too long, so many bytes from its beginning */
@@ -16,12 +16,12 @@ typedef struct {
 } skew_names;
 
 /** Names of so many characters at most (8 at least); 0: as they are. */
-skew_names skew_names_in(const skew_result *r, int width);
+skew_names skew_names_in(const skew_result *result, int width);
 
-/** The name of r's host i. Returns buf. */
-const char *skew_name_of(const skew_names *n, int i, char buf[SKEW_NAME_SIZE]);
+/** The name of the result's host i. Returns buf. */
+const char *skew_name_of(const skew_names *names, int i, char buf[SKEW_NAME_SIZE]);
 
 /** The longest, as it is shown; at least least. */
-int skew_names_longest(const skew_names *n, int least);
+int skew_names_longest(const skew_names *names, int least);
 
 #endif

@@ -38,7 +38,7 @@ void page_text(FILE *out, const char *text) {
 
 void page_name(FILE *out, const char *element, const skew_names *names, int host) {
     char text[SKEW_NAME_SIZE];
-    const char *whole = names->r->hosts[host].name;
+    const char *whole = names->result->hosts[host].name;
 
     (void)fprintf(out, "<%s", element);
     if (strcmp(skew_name_of(names, host, text), whole) != 0) {
@@ -85,32 +85,34 @@ const char *page_class(skew_verdict v) {
 }
 
 /* For those who read the page by program. */
-static void put_meta(FILE *out, const skew_result *r) {
-    int64_t stale_at_ms = r->at_ms + r->stale_after_ms;
+static void put_meta(FILE *out, const skew_result *result) {
+    int64_t stale_at_ms = result->at_ms + result->stale_after_ms;
 
     (void)fprintf(out, "<meta name=\"tidelock-verdict\" content=\"%s\">",
-                  skew_verdict_name(r->verdict));
-    if (r->at_ms)
-        (void)fprintf(out, "<meta name=\"tidelock-at-ms\" content=\"%lld\">", (long long)r->at_ms);
-    if (r->at_ms && r->stale_after_ms)
+                  skew_verdict_name(result->verdict));
+    if (result->at_ms)
+        (void)fprintf(out, "<meta name=\"tidelock-at-ms\" content=\"%lld\">",
+                      (long long)result->at_ms);
+    if (result->at_ms && result->stale_after_ms)
         (void)fprintf(out, "<meta name=\"tidelock-stale-at-ms\" content=\"%lld\">",
                       (long long)stale_at_ms);
-    if (r->server[0]) {
+    if (result->server[0]) {
         (void)fputs("<meta name=\"tidelock-server\" content=\"", out);
-        page_text(out, r->server);
+        page_text(out, result->server);
         (void)fputs("\">", out);
     }
-    if (r->watch_ms) {
-        long long s = (r->watch_ms + 999) / 1000;
+    if (result->watch_ms) {
+        long long s = (result->watch_ms + 999) / 1000;
         (void)fprintf(out, "<meta http-equiv=\"refresh\" content=\"%lld\">",
                       s > AGAIN_LEAST_S ? s : AGAIN_LEAST_S);
     }
 }
 
 /* Hidden until the script finds it true; true from the start where old data make the page. */
-static void put_stale(FILE *out, const skew_result *r, int64_t made_ms) {
+static void put_stale(FILE *out, const skew_result *result, int64_t made_ms) {
     char age[SKEW_SPAN_SIZE];
-    bool old = r->at_ms && r->stale_after_ms && made_ms > r->at_ms + r->stale_after_ms;
+    bool old = result->at_ms && result->stale_after_ms &&
+               made_ms > result->at_ms + result->stale_after_ms;
 
     (void)fprintf(out,
                   "<div id=\"stale\" role=\"alert\"%s><b>Stale:</b> "
@@ -120,33 +122,33 @@ static void put_stale(FILE *out, const skew_result *r, int64_t made_ms) {
         (void)fprintf(out,
                       "it was made of something measured %s before. Clocks may have moved since, "
                       "so this is no verdict on now.",
-                      skew_span(age, made_ms - r->at_ms));
+                      skew_span(age, made_ms - result->at_ms));
     (void)fputs("</span></div>\n", out);
 }
 
-void page_begin(FILE *out, const skew_result *r, const char *what, int64_t made_ms) {
+void page_begin(FILE *out, const skew_result *result, const char *what, int64_t made_ms) {
     (void)fprintf(out,
                   "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                   "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
                   "style-src 'unsafe-inline'; script-src 'sha256-%s'\">",
                   skew_look_script_hash);
-    put_meta(out, r);
-    (void)fprintf(out, "<title>%s: ", skew_verdict_name(r->verdict));
+    put_meta(out, result);
+    (void)fprintf(out, "<title>%s: ", skew_verdict_name(result->verdict));
     page_text(out, what);
-    (void)fputs(r->server[0] ? ", " : "", out);
-    page_text(out, r->server);
+    (void)fputs(result->server[0] ? ", " : "", out);
+    page_text(out, result->server);
     (void)fprintf(out, "</title><style>%s</style></head>\n<body>%s<main", skew_look_style,
                   skew_look_symbols);
-    if (r->at_ms && r->stale_after_ms)
-        (void)fprintf(out, " data-at=\"%lld\" data-good=\"%lld\"", (long long)r->at_ms,
-                      (long long)r->stale_after_ms);
+    if (result->at_ms && result->stale_after_ms)
+        (void)fprintf(out, " data-at=\"%lld\" data-good=\"%lld\"", (long long)result->at_ms,
+                      (long long)result->stale_after_ms);
     (void)fputs(">\n", out);
-    put_stale(out, r, made_ms);
+    put_stale(out, result, made_ms);
 }
 
-void page_end(FILE *out, const skew_result *r) {
-    bool ages = r->at_ms && r->stale_after_ms;
+void page_end(FILE *out, const skew_result *result) {
+    bool ages = result->at_ms && result->stale_after_ms;
 
     (void)fprintf(out,
                   "<p class=\"dim\">Made by tidelock skew. All times are UTC. Figures are rounded "
@@ -177,20 +179,20 @@ void page_sign(FILE *out, skew_verdict v) {
                   page_class(v), skew_verdict_name(v), page_class(v));
 }
 
-static bool is_lacking_here(const skew_host *h) {
-    return h->missing || (skew_is_clock(h->kind) && !h->known);
+static bool is_lacking_here(const skew_host *host) {
+    return host->missing || (skew_is_clock(host->kind) && !host->known);
 }
 
 /* Whoever isn't measured is seen beside the verdict, not only far below. */
-static int put_lacking(FILE *out, const skew_result *r) {
+static int put_lacking(FILE *out, const skew_result *result) {
     int n = 0;
 
-    for (int i = 0; i < r->host_count; i++) {
-        if (!is_lacking_here(&r->hosts[i]))
+    for (int i = 0; i < result->host_count; i++) {
+        if (!is_lacking_here(&result->hosts[i]))
             continue;
         if (n < LACKING_MOST) {
             (void)fputs(n ? ", " : "<p><b>Missing, or not measured:</b> ", out);
-            page_text(out, r->hosts[i].name);
+            page_text(out, result->hosts[i].name);
         }
         n++;
     }
@@ -200,103 +202,104 @@ static int put_lacking(FILE *out, const skew_result *r) {
     return n;
 }
 
-static void put_facts(FILE *out, const skew_result *r, int lacking) {
+static void put_facts(FILE *out, const skew_result *result, int lacking) {
     char number[SKEW_NUMBER_SIZE];
     int clocks = 0;
 
     (void)fputs("<dl class=\"facts\">", out);
-    if (r->server[0]) {
+    if (result->server[0]) {
         (void)fputs("<div><dt>Server</dt><dd>", out);
-        page_text(out, r->server);
+        page_text(out, result->server);
         (void)fputs("</dd></div>", out);
     }
-    if (r->at_ms) {
+    if (result->at_ms) {
         (void)fputs("<div><dt>Measured</dt><dd>", out);
-        page_time(out, r->at_ms);
+        page_time(out, result->at_ms);
         (void)fputs("<span id=\"age\"></span></dd></div>", out);
     }
-    if (r->at_ms && r->stale_after_ms) {
+    if (result->at_ms && result->stale_after_ms) {
         (void)fputs("<div><dt>Stale after</dt><dd>", out);
-        page_time(out, r->at_ms + r->stale_after_ms);
+        page_time(out, result->at_ms + result->stale_after_ms);
         (void)fputs("</dd></div>", out);
     }
-    for (int i = 0; i < r->host_count; i++)
-        clocks += skew_is_clock(r->hosts[i].kind);
+    for (int i = 0; i < result->host_count; i++)
+        clocks += skew_is_clock(result->hosts[i].kind);
     (void)fprintf(out, "<div><dt>Clocks</dt><dd>%d", clocks);
     if (lacking)
         (void)fprintf(out, ", of which %d missing or not measured", lacking);
     (void)fputs("</dd></div><div><dt>Locks live</dt><dd>", out);
-    page_number(out, skew_exact(number, r->rule.lock_timeout_us));
+    page_number(out, skew_exact(number, result->rule.lock_timeout_us));
     (void)fputs("</dd></div><div><dt>Slack</dt><dd>", out);
-    page_number(out, skew_exact(number, r->rule.slack_us));
+    page_number(out, skew_exact(number, result->rule.slack_us));
     (void)fputs("</dd></div></dl>", out);
 }
 
-void page_verdict(FILE *out, const skew_result *r) {
+void page_verdict(FILE *out, const skew_result *result) {
     (void)fprintf(out,
                   "<header class=\"%s\"><h1><svg aria-hidden=\"true\"><use href=\"#%s\"/></svg>"
                   "<span id=\"verdict\">%s</span></h1>\n<p>",
-                  page_class(r->verdict), page_class(r->verdict), skew_verdict_name(r->verdict));
-    page_text(out, r->reason);
+                  page_class(result->verdict), page_class(result->verdict),
+                  skew_verdict_name(result->verdict));
+    page_text(out, result->reason);
     (void)fputs("</p>\n", out);
-    int lacking = put_lacking(out, r);
-    for (int i = 0; i < r->advices; i++) {
+    int lacking = put_lacking(out, result);
+    for (int i = 0; i < result->advices; i++) {
         (void)fputs("<p class=\"do\"><b>What to do:</b> ", out);
-        page_text(out, r->advice[i]);
+        page_text(out, result->advice[i]);
         (void)fputs("</p>\n", out);
     }
-    put_facts(out, r, lacking);
+    put_facts(out, result, lacking);
     (void)fputs("</header>\n", out);
 }
 
 /* ---- pairs ---------------------------------------------------------------------------------------- */
 
-static bool is_old(const skew_result *r, const skew_pair *p) {
-    return r->hosts[p->holder].missing || r->hosts[p->taker].missing;
+static bool is_old(const skew_result *result, const skew_pair *pair) {
+    return result->hosts[pair->holder].missing || result->hosts[pair->taker].missing;
 }
 
-static page_kind safe_kind(const skew_result *r, const skew_pair *p) {
+static page_kind safe_kind(const skew_result *result, const skew_pair *pair) {
     static const char *const looks[] = {"s0", "s1", "s2", "s3"};
     int part = 0;
 
-    while (part < 3 && p->gap.hi > r->rule.slack_us / 4 * (part + 1))
+    while (part < 3 && pair->gap.hi > result->rule.slack_us / 4 * (part + 1))
         part++;
     return (page_kind){looks[part], "", "safe"};
 }
 
-page_kind page_kind_of(const skew_result *r, const skew_pair *p) {
+page_kind page_kind_of(const skew_result *result, const skew_pair *pair) {
     static const page_kind close = {"t", "~", "little slack is left"},
                            doubt = {"w", "?", "theft can't be ruled out"},
                            gone = {"w", "?", "not heard of any more: theft can't be ruled out"},
                            theft = {"u", "!", "theft is possible"},
                            nothing = {"n", "&ndash;", "no evidence"};
 
-    if (!p)
+    if (!pair)
         return nothing;
-    switch (skew_mark(r, p)) {
-    case ' ': return safe_kind(r, p);
+    switch (skew_mark(result, pair)) {
+    case ' ': return safe_kind(result, pair);
     case '!': return theft;
     case '~': return close;
-    default: return is_old(r, p) ? gone : doubt;
+    default: return is_old(result, pair) ? gone : doubt;
     }
 }
 
-static void put_pair_row(FILE *out, const skew_result *r, const skew_pair *p) {
-    (void)fprintf(out, "<tr class=\"%s\"><td>", page_class(p->verdict));
-    page_text(out, r->hosts[p->holder].name);
+static void put_pair_row(FILE *out, const skew_result *result, const skew_pair *pair) {
+    (void)fprintf(out, "<tr class=\"%s\"><td>", page_class(pair->verdict));
+    page_text(out, result->hosts[pair->holder].name);
     (void)fputs("</td><td class=\"to\">", out);
-    page_text(out, r->hosts[p->taker].name);
+    page_text(out, result->hosts[pair->taker].name);
     (void)fputs("</td><td>", out);
-    page_between(out, p->gap, r->rule.slack_us);
+    page_between(out, pair->gap, result->rule.slack_us);
     (void)fputs(" ms</td><td><b>", out);
-    page_sign(out, p->verdict);
+    page_sign(out, pair->verdict);
     (void)fputc(' ', out);
-    page_text(out, page_kind_of(r, p).message);
+    page_text(out, page_kind_of(result, pair).message);
     (void)fputs("</b></td></tr>\n", out);
 }
 
-void page_pairs(FILE *out, const skew_result *r) {
-    if (r->pair_count == 0)
+void page_pairs(FILE *out, const skew_result *result) {
+    if (result->pair_count == 0)
         return;
     page_open(out, "The worst pairs",
               "By how much the taker's clock is ahead of the holder's, with what the two may "
@@ -304,10 +307,10 @@ void page_pairs(FILE *out, const skew_result *r) {
     (void)fputs("<table class=\"list\"><tr><th>holds the lock</th><th>takes it</th>"
                 "<th>is ahead by</th><th></th></tr>\n",
                 out);
-    for (size_t i = 0; i < r->pair_count && i < PAGE_PAIRS; i++)
-        put_pair_row(out, r, &r->pairs[i]);
+    for (size_t i = 0; i < result->pair_count && i < PAGE_PAIRS; i++)
+        put_pair_row(out, result, &result->pairs[i]);
     (void)fputs("</table>\n", out);
-    if (r->pair_count > PAGE_PAIRS)
-        (void)fprintf(out, "<p class=\"dim\">and %zu more</p>\n", r->pair_count - PAGE_PAIRS);
+    if (result->pair_count > PAGE_PAIRS)
+        (void)fprintf(out, "<p class=\"dim\">and %zu more</p>\n", result->pair_count - PAGE_PAIRS);
     page_close(out);
 }

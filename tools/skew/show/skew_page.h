@@ -34,11 +34,11 @@ void page_time(FILE *out, int64_t at_ms);
 
 /** what: what the page is of, for its title. made_ms: when it is made, if that may be long after it
  *  was measured; else 0. */
-void page_begin(FILE *out, const skew_result *r, const char *what, int64_t made_ms);
-void page_end(FILE *out, const skew_result *r);
+void page_begin(FILE *out, const skew_result *result, const char *what, int64_t made_ms);
+void page_end(FILE *out, const skew_result *result);
 
 /** The verdict, why, what to do; of which server, when, and until when that counts. */
-void page_verdict(FILE *out, const skew_result *r);
+void page_verdict(FILE *out, const skew_result *result);
 
 /** The verdict's sign: its shape says it too. */
 void page_sign(FILE *out, skew_verdict v);
@@ -54,10 +54,10 @@ void page_close(FILE *out);
 typedef struct {
     const char *look, *mark, *message; /* the mark is markup */
 } page_kind;
-page_kind page_kind_of(const skew_result *r, const skew_pair *p);
+page_kind page_kind_of(const skew_result *result, const skew_pair *pair);
 
 /** Every pair of hosts as a matrix; nothing when there are no pairs. */
-void page_heat(FILE *out, const skew_result *r);
+void page_heat(FILE *out, const skew_result *result);
 
 /** How far a clock could move: beyond these some pair of its is no longer safe. */
 typedef struct {
@@ -66,9 +66,9 @@ typedef struct {
 
 /** For each host, from the pairs themselves, so that a bar is past its line just when a pair is not
  *  safe. The caller frees it; NULL: no memory. */
-page_room *page_rooms(const skew_result *r);
+page_room *page_rooms(const skew_result *result);
 
 /** The worst pairs as a table; nothing when there are none. */
-void page_pairs(FILE *out, const skew_result *r);
+void page_pairs(FILE *out, const skew_result *result);
 
 #endif

@@ -19,12 +19,12 @@ typedef struct {
 } skew_story;
 
 /** Work out what past, which is settled, has to tell. False: no memory. */
-bool story_begin(skew_story *s, const skew_past *past);
-void story_end(skew_story *s);
+bool story_begin(skew_story *story, const skew_past *past);
+void story_end(skew_story *story);
 
-void story_text(const skew_story *s, FILE *out);
-void story_json(const skew_story *s, FILE *out);
-void story_html(const skew_story *s, FILE *out);
+void story_text(const skew_story *story, FILE *out);
+void story_json(const skew_story *story, FILE *out);
+void story_html(const skew_story *story, FILE *out);
 
 /* ---- what the faces share ---------------------------------------------------------------------- */
 
@@ -40,20 +40,21 @@ typedef struct {
 } story_bucket;
 
 /** The time from the first run to the last in so many equal buckets; one at least has something. */
-void story_host_buckets(const skew_story *s, const past_host *h, story_bucket *bucket, int buckets);
-void story_run_buckets(const skew_story *s, story_bucket *bucket, int buckets);
+void story_host_buckets(const skew_story *story, const past_host *host, story_bucket *bucket,
+                        int buckets);
+void story_run_buckets(const skew_story *story, story_bucket *bucket, int buckets);
 
 /** Of verdicts, the one that should be told: unsafe, unknown, warning, safe. */
 skew_verdict story_worse(skew_verdict a, skew_verdict b);
 
 /** When it will be unsafe, as a sentence without an end. */
 #define STORY_MESSAGE 512
-const char *story_outlook(const skew_story *s, char buf[STORY_MESSAGE]);
+const char *story_outlook(const skew_story *story, char buf[STORY_MESSAGE]);
 /** May earliest_ms be told as a bound? Not when there are clocks of which nothing is known. */
-bool story_earliest_known(const skew_story *s);
+bool story_earliest_known(const skew_story *story);
 
 /** Numbers of runs at which the verdict is another than before, in order; the last `most` of them. Returns
  *  how many. */
-size_t story_changes(const skew_story *s, size_t *change, size_t most);
+size_t story_changes(const skew_story *story, size_t *change, size_t most);
 
 #endif

@@ -13,26 +13,26 @@
 #define STRIP 34
 #define MARKS 5
 
-static void put_from_to(const skew_story *s, FILE *out) {
+static void put_from_to(const skew_story *story, FILE *out) {
     (void)fputs("<p class=\"dim\">From ", out);
-    page_time(out, s->past->run[0].at_ms);
+    page_time(out, story->past->run[0].at_ms);
     (void)fputs(" to ", out);
-    page_time(out, s->past->run[s->past->runs - 1].at_ms);
+    page_time(out, story->past->run[story->past->runs - 1].at_ms);
     (void)fputs("; all times are UTC.</p>\n", out);
 }
 
 /* ---- verdicts -------------------------------------------------------------------------------------- */
 
 /* The worse the taller, so that it needs no colour. */
-static void put_strip(const skew_story *s, FILE *out) {
+static void put_strip(const skew_story *story, FILE *out) {
     static const int height[] = {
         [SKEW_SAFE] = 9, [SKEW_WARN] = 20, [SKEW_UNSAFE] = 34, [SKEW_UNKNOWN] = 14};
     story_bucket bucket[CHART_BUCKETS];
-    int n = chart_buckets(s);
+    int n = chart_buckets(story);
     double wide = 1000.0 / n;
-    skew_axis times = chart_times(s);
+    skew_axis times = chart_times(story);
 
-    story_run_buckets(s, bucket, n);
+    story_run_buckets(story, bucket, n);
     (void)fputs("<div class=\"graph\"><div></div><svg class=\"plot strip\" viewBox=\"0 0 1000 34\" "
                 "preserveAspectRatio=\"none\" role=\"img\" aria-label=\"verdicts over time\">",
                 out);
@@ -48,16 +48,16 @@ static void put_strip(const skew_story *s, FILE *out) {
     (void)fputs("</div>\n", out);
 }
 
-static void put_history(const skew_story *s, FILE *out) {
-    size_t change[CHANGES], n = story_changes(s, change, CHANGES);
+static void put_history(const skew_story *story, FILE *out) {
+    size_t change[CHANGES], n = story_changes(story, change, CHANGES);
 
     page_open(out, "Verdicts",
               "The taller the worse: low is safe, half warns, full is unsafe, an empty frame is "
               "unknown. Below: when it changed, the latest first.");
-    put_strip(s, out);
+    put_strip(story, out);
     (void)fputs("<table class=\"list\">", out);
     while (n-- > 0) {
-        const past_run *run = &s->past->run[change[n]];
+        const past_run *run = &story->past->run[change[n]];
         (void)fprintf(out, "<tr class=\"%s\"><td class=\"num\">", page_class(run->verdict));
         page_time(out, run->at_ms);
         (void)fputs("</td><td class=\"num\"><b>", out);
@@ -86,8 +86,8 @@ static tl_interval gaps_reach(const story_bucket *bucket, int n) {
     return all;
 }
 
-static void put_lines(const skew_story *s, FILE *out) {
-    const skew_rule *rule = &s->past->last.rule;
+static void put_lines(const skew_story *story, FILE *out) {
+    const skew_rule *rule = &story->past->last.rule;
     char number[SKEW_NUMBER_SIZE];
 
     (void)fputs("<ul class=\"lines\"><li><svg viewBox=\"0 0 20 10\" aria-hidden=\"true\"><path "
@@ -102,67 +102,67 @@ static void put_lines(const skew_story *s, FILE *out) {
         rule->warn_percent);
 }
 
-static void put_gaps(const skew_story *s, FILE *out) {
+static void put_gaps(const skew_story *story, FILE *out) {
     story_bucket bucket[CHART_BUCKETS];
     int64_t slack[CHART_BUCKETS], warn[CHART_BUCKETS];
-    int n = chart_buckets(s), known = 0;
+    int n = chart_buckets(story), known = 0;
 
-    story_run_buckets(s, bucket, n);
+    story_run_buckets(story, bucket, n);
     for (int i = 0; i < n; i++)
         known += bucket[i].known > 0;
     if (known == 0)
         return;
-    skew_chart c = {.times = chart_times(s),
-                    .values = axis_of(gaps_reach(bucket, n), MARKS),
-                    .buckets = n,
-                    .high = TALL,
-                    .look = "tall",
-                    .label = "the gap of the worst pair over time, and the slack"};
+    skew_chart chart = {.times = chart_times(story),
+                        .values = axis_of(gaps_reach(bucket, n), MARKS),
+                        .buckets = n,
+                        .high = TALL,
+                        .look = "tall",
+                        .label = "the gap of the worst pair over time, and the slack"};
     chart_slack(bucket, n, 100, slack);
-    chart_slack(bucket, n, s->past->last.rule.warn_percent, warn);
+    chart_slack(bucket, n, story->past->last.rule.warn_percent, warn);
     page_open(out, "The worst pair over time",
               "By how much the clock of the one that takes was ahead of the holder's, in the worst "
               "pair of each run.");
-    put_from_to(s, out);
-    put_lines(s, out);
-    chart_open(out, &c);
-    chart_band(out, &c, bucket, slack, NULL);
-    chart_line(out, &c, "half", warn);
-    chart_line(out, &c, "edge", slack);
-    chart_close(out, &c);
+    put_from_to(story, out);
+    put_lines(story, out);
+    chart_open(out, &chart);
+    chart_band(out, &chart, bucket, slack, NULL);
+    chart_line(out, &chart, "half", warn);
+    chart_line(out, &chart, "edge", slack);
+    chart_close(out, &chart);
     page_close(out);
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------- */
 
-static void put_outlook(const skew_story *s, FILE *out) {
+static void put_outlook(const skew_story *story, FILE *out) {
     char message[STORY_MESSAGE];
-    const skew_past *p = s->past;
+    const skew_past *past = story->past;
 
     page_open(out, "Time to unsafe", NULL);
     (void)fputs("<p>", out);
-    page_text(out, story_outlook(s, message));
-    (void)fprintf(out, ".</p>\n<p class=\"dim\">From %zu run%s, the latest at ", p->runs,
-                  p->runs == 1 ? "" : "s");
-    page_time(out, p->run[p->runs - 1].at_ms);
-    if (p->dropped)
-        (void)fprintf(out, "; %lld older ones left out", (long long)p->dropped);
-    if (p->skipped)
-        (void)fprintf(out, "; %lld lines skipped", (long long)p->skipped);
+    page_text(out, story_outlook(story, message));
+    (void)fprintf(out, ".</p>\n<p class=\"dim\">From %zu run%s, the latest at ", past->runs,
+                  past->runs == 1 ? "" : "s");
+    page_time(out, past->run[past->runs - 1].at_ms);
+    if (past->dropped)
+        (void)fprintf(out, "; %lld older ones left out", (long long)past->dropped);
+    if (past->skipped)
+        (void)fprintf(out, "; %lld lines skipped", (long long)past->skipped);
     (void)fputs(".</p>\n", out);
     page_close(out);
 }
 
-void story_html(const skew_story *s, FILE *out) {
-    skew_result last = s->past->last;
+void story_html(const skew_story *story, FILE *out) {
+    skew_result last = story->past->last;
 
-    last.stale_after_ms = s->stale_after_ms;
-    page_begin(out, &last, "clocks and locks over time", s->made_ms);
+    last.stale_after_ms = story->stale_after_ms;
+    page_begin(out, &last, "clocks and locks over time", story->made_ms);
     page_verdict(out, &last);
-    put_outlook(s, out);
-    put_gaps(s, out);
-    put_history(s, out);
-    chart_hosts(s, out);
+    put_outlook(story, out);
+    put_gaps(story, out);
+    put_history(story, out);
+    chart_hosts(story, out);
     page_heat(out, &last);
     page_pairs(out, &last);
     page_end(out, &last);

@@ -21,7 +21,7 @@
 #define PAIRS_LEAST 4
 
 typedef struct {
-    const skew_result *r;
+    const skew_result *result;
     FILE *out;
     int columns;             /* 0: no limit */
     int *host;               /* those that are shown, in their order */
@@ -33,24 +33,24 @@ typedef struct {
 /* ---- numbers, names and lines ----------------------------------------------------------------- */
 
 /* Of the columns, for each of so many names; 0: no limit. */
-static int left_of(const sheet *s, int others, int names) {
-    int left = (s->columns - others) / names;
-    return s->columns == 0 ? 0 : left < 1 ? 1 : left;
+static int left_of(const sheet *sheet, int others, int names) {
+    int left = (sheet->columns - others) / names;
+    return sheet->columns == 0 ? 0 : left < 1 ? 1 : left;
 }
 
-static void put_name(const sheet *s, const skew_names *n, int i, int width) {
+static void put_name(const sheet *sheet, const skew_names *names, int i, int width) {
     char name[SKEW_NAME_SIZE];
-    (void)fprintf(s->out, "%-*s", width, skew_name_of(n, i, name));
+    (void)fprintf(sheet->out, "%-*s", width, skew_name_of(names, i, name));
 }
 
 /* The end of a line, of which a part is left out where there is no room for it. */
-static void put_rest(const sheet *s, int used, const char *text) {
-    int len = (int)strlen(text), room = s->columns ? s->columns - used : len;
+static void put_rest(const sheet *sheet, int used, const char *text) {
+    int len = (int)strlen(text), room = sheet->columns ? sheet->columns - used : len;
 
     if (len > room && room > 2)
-        (void)fprintf(s->out, "%.*s..\n", room - 2, text);
+        (void)fprintf(sheet->out, "%.*s..\n", room - 2, text);
     else
-        (void)fprintf(s->out, "%s\n", len > room ? "" : text);
+        (void)fprintf(sheet->out, "%s\n", len > room ? "" : text);
 }
 
 /* Words, up to the right edge; lines but the first begin with so many spaces. */
@@ -76,147 +76,150 @@ static void put_wrapped(FILE *out, const char *text, int indent, int columns) {
 
 /* ---- hosts ------------------------------------------------------------------------------------ */
 
-static bool any_drift(const skew_result *r) {
-    for (int i = 0; i < r->host_count; i++)
-        if (r->hosts[i].known && r->hosts[i].has_drift)
+static bool any_drift(const skew_result *result) {
+    for (int i = 0; i < result->host_count; i++)
+        if (result->hosts[i].known && result->hosts[i].has_drift)
             return true;
     return false;
 }
 
-static bool any_missing(const skew_result *r) {
-    for (int i = 0; i < r->host_count; i++)
-        if (r->hosts[i].missing)
+static bool any_missing(const skew_result *result) {
+    for (int i = 0; i < result->host_count; i++)
+        if (result->hosts[i].missing)
             return true;
     return false;
 }
 
-static void put_drift(const sheet *s, const skew_host *h) {
+static void put_drift(const sheet *sheet, const skew_host *host) {
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE], text[2 * SKEW_NUMBER_SIZE + 8] = "-";
-    int decimals = skew_decimals(h->drift_ppb);
+    int decimals = skew_decimals(host->drift_ppb);
 
-    if (h->known && h->has_drift)
-        (void)snprintf(text, sizeof text, "%s to %s", skew_down(lo, h->drift_ppb.lo, decimals),
-                       skew_up(hi, h->drift_ppb.hi, decimals));
-    (void)fprintf(s->out, " %*s", DRIFT - 1, text);
+    if (host->known && host->has_drift)
+        (void)snprintf(text, sizeof text, "%s to %s", skew_down(lo, host->drift_ppb.lo, decimals),
+                       skew_up(hi, host->drift_ppb.hi, decimals));
+    (void)fprintf(sheet->out, " %*s", DRIFT - 1, text);
 }
 
 /* By which instrument, and what is not as it should be. */
-static const char *origin(const skew_host *h, char buf[SKEW_DETAIL_SIZE + 64]) {
-    bool plain = h->known && h->kind == SKEW_CLOCK && !h->missing && !h->unsteady;
+static const char *origin(const skew_host *host, char buf[SKEW_DETAIL_SIZE + 64]) {
+    bool plain = host->known && host->kind == SKEW_CLOCK && !host->missing && !host->unsteady;
 
-    if (h->self)
-        (void)snprintf(buf, SKEW_DETAIL_SIZE + 64, "%s%s", h->known && !plain ? "" : "this host",
-                       plain      ? ""
-                       : h->known ? ""
-                                  : ": ");
+    if (host->self)
+        (void)snprintf(buf, SKEW_DETAIL_SIZE + 64, "%s%s", host->known && !plain ? "" : "this host",
+                       plain         ? ""
+                       : host->known ? ""
+                                     : ": ");
     else
-        (void)snprintf(buf, SKEW_DETAIL_SIZE + 64, "%s%s%s", h->instrument,
-                       h->missing ? ", missing" : "", plain ? "" : ": ");
+        (void)snprintf(buf, SKEW_DETAIL_SIZE + 64, "%s%s%s", host->instrument,
+                       host->missing ? ", missing" : "", plain ? "" : ": ");
     size_t n = strlen(buf);
-    (void)snprintf(buf + n, SKEW_DETAIL_SIZE + 64 - n, "%s", plain ? "" : h->detail);
+    (void)snprintf(buf + n, SKEW_DETAIL_SIZE + 64 - n, "%s", plain ? "" : host->detail);
     return buf;
 }
 
-static void put_host_row(const sheet *s, const skew_names *names, int i, int width, bool drifts) {
-    const skew_host *h = &s->r->hosts[i];
+static void put_host_row(const sheet *sheet, const skew_names *names, int i, int width,
+                         bool drifts) {
+    const skew_host *host = &sheet->result->hosts[i];
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE], age[SKEW_SPAN_SIZE] = "-",
                                                      by[SKEW_DETAIL_SIZE + 64];
-    int decimals = skew_decimals(h->offset), used = width + NUMBER + 2;
+    int decimals = skew_decimals(host->offset), used = width + NUMBER + 2;
 
-    put_name(s, names, i, width);
-    if (!h->known) {
-        (void)fprintf(s->out, " %*s  ", NUMBER - 1, "unknown");
-        put_rest(s, used, origin(h, by));
+    put_name(sheet, names, i, width);
+    if (!host->known) {
+        (void)fprintf(sheet->out, " %*s  ", NUMBER - 1, "unknown");
+        put_rest(sheet, used, origin(host, by));
         return;
     }
-    (void)fprintf(s->out, " %*s %*s", NUMBER - 1, skew_aligned(lo, h->offset.lo, decimals, false),
-                  NUMBER - 1, skew_aligned(hi, h->offset.hi, decimals, true));
+    (void)fprintf(sheet->out, " %*s %*s", NUMBER - 1,
+                  skew_aligned(lo, host->offset.lo, decimals, false), NUMBER - 1,
+                  skew_aligned(hi, host->offset.hi, decimals, true));
     if (drifts)
-        put_drift(s, h);
-    if (h->age_ms >= 0)
-        (void)skew_span(age, h->age_ms);
-    (void)fprintf(s->out, " %*s  ", AGE - 1, age);
-    put_rest(s, used + NUMBER + (drifts ? DRIFT : 0) + AGE, origin(h, by));
+        put_drift(sheet, host);
+    if (host->age_ms >= 0)
+        (void)skew_span(age, host->age_ms);
+    (void)fprintf(sheet->out, " %*s  ", AGE - 1, age);
+    put_rest(sheet, used + NUMBER + (drifts ? DRIFT : 0) + AGE, origin(host, by));
 }
 
-static void put_host_table(const sheet *s) {
+static void put_host_table(const sheet *sheet) {
     static const char title[] = "clock less server's";
-    const skew_result *r = s->r;
-    bool drifts = any_drift(r);
+    const skew_result *result = sheet->result;
+    bool drifts = any_drift(result);
     int others = 2 * NUMBER + (drifts ? DRIFT : 0) + AGE + 2 +
-                 (int)strlen(any_missing(r) ? "agent, missing" : "this host"),
-        left_out = r->host_count - s->hosts;
-    skew_names names = skew_names_in(r, left_of(s, others, 1));
+                 (int)strlen(any_missing(result) ? "agent, missing" : "this host"),
+        left_out = result->host_count - sheet->hosts;
+    skew_names names = skew_names_in(result, left_of(sheet, others, 1));
     int width = skew_names_longest(&names, (int)strlen(title));
 
-    (void)fprintf(s->out, "%-*s %*s %*s", width, title, NUMBER - 1, "from, ms", NUMBER - 1,
+    (void)fprintf(sheet->out, "%-*s %*s %*s", width, title, NUMBER - 1, "from, ms", NUMBER - 1,
                   "to, ms");
     if (drifts)
-        (void)fprintf(s->out, " %*s", DRIFT - 1, "drift, ppm");
-    (void)fprintf(s->out, " %*s  by\n", AGE - 1, "age");
-    for (int i = 0; i < s->hosts; i++)
-        put_host_row(s, &names, s->host[i], width, drifts);
+        (void)fprintf(sheet->out, " %*s", DRIFT - 1, "drift, ppm");
+    (void)fprintf(sheet->out, " %*s  by\n", AGE - 1, "age");
+    for (int i = 0; i < sheet->hosts; i++)
+        put_host_row(sheet, &names, sheet->host[i], width, drifts);
     if (GUARD(left_out_is_said) && left_out > 0)
-        (void)fprintf(s->out, "... and %d host%s more, in no worse pair; --json has all\n",
+        (void)fprintf(sheet->out, "... and %d host%s more, in no worse pair; --json has all\n",
                       left_out, left_out == 1 ? "" : "s");
     if (names.suffix)
-        (void)fprintf(s->out, ".. at the end of a name: %s\n", names.suffix);
+        (void)fprintf(sheet->out, ".. at the end of a name: %s\n", names.suffix);
 }
 
 /* ---- pairs ------------------------------------------------------------------------------------ */
 
-static const skew_pair *pair_of(const skew_result *r, int holder, int taker) {
-    for (size_t i = 0; i < r->pair_count; i++)
-        if (r->pairs[i].holder == holder && r->pairs[i].taker == taker)
-            return &r->pairs[i];
+static const skew_pair *pair_of(const skew_result *result, int holder, int taker) {
+    for (size_t i = 0; i < result->pair_count; i++)
+        if (result->pairs[i].holder == holder && result->pairs[i].taker == taker)
+            return &result->pairs[i];
     return NULL;
 }
 
-static void put_legend(const sheet *s) {
+static void put_legend(const sheet *sheet) {
     bool seen[128] = {false};
 
-    for (size_t i = 0; i < s->r->pair_count; i++)
-        seen[(int)skew_mark(s->r, &s->r->pairs[i])] = true;
-    (void)fprintf(s->out, "slack %lld ms%s%s", (long long)(s->r->rule.slack_us / 1000),
+    for (size_t i = 0; i < sheet->result->pair_count; i++)
+        seen[(int)skew_mark(sheet->result, &sheet->result->pairs[i])] = true;
+    (void)fprintf(sheet->out, "slack %lld ms%s%s", (long long)(sheet->result->rule.slack_us / 1000),
                   seen['!'] ? "  ! theft is possible" : "",
                   seen['?'] ? "  ? can't be ruled out" : "");
     if (seen['~'])
-        (void)fprintf(s->out, "  ~ over %d%% of the slack", (int)s->r->rule.warn_percent);
-    (void)fputc('\n', s->out);
+        (void)fprintf(sheet->out, "  ~ over %d%% of the slack",
+                      (int)sheet->result->rule.warn_percent);
+    (void)fputc('\n', sheet->out);
 }
 
 /* As many decimals for all as the pair has that is known best. */
-static int matrix_decimals(const skew_result *r) {
+static int matrix_decimals(const skew_result *result) {
     int most = 0;
-    for (size_t i = 0; i < r->pair_count; i++) {
-        int n = skew_decimals(r->pairs[i].gap);
+    for (size_t i = 0; i < result->pair_count; i++) {
+        int n = skew_decimals(result->pairs[i].gap);
         most = n > most ? n : most;
     }
     return most;
 }
 
-static int matrix_width(const skew_result *r) {
+static int matrix_width(const skew_result *result) {
     char number[SKEW_NUMBER_SIZE];
-    int most = COLUMN_LEAST, decimals = matrix_decimals(r);
+    int most = COLUMN_LEAST, decimals = matrix_decimals(result);
 
-    for (size_t i = 0; i < r->pair_count; i++) {
-        int n = (int)strlen(skew_up(number, r->pairs[i].gap.hi, decimals)) +
+    for (size_t i = 0; i < result->pair_count; i++) {
+        int n = (int)strlen(skew_up(number, result->pairs[i].gap.hi, decimals)) +
                 3; /* space, sign, mark */
         most = n > most ? n : most;
     }
     return most;
 }
 
-static int count_columns(const skew_result *r) {
+static int count_columns(const skew_result *result) {
     int n = 0;
-    for (int i = 0; i < r->host_count; i++)
-        n += skew_is_clock(r->hosts[i].kind);
+    for (int i = 0; i < result->host_count; i++)
+        n += skew_is_clock(result->hosts[i].kind);
     return n;
 }
 
 /* How wide a column can be; 0: the matrix has no room. */
-static int matrix_column(const skew_result *r, int columns) {
-    int n = count_columns(r), need = matrix_width(r), room = COLUMN_MOST;
+static int matrix_column(const skew_result *result, int columns) {
+    int n = count_columns(result), need = matrix_width(result), room = COLUMN_MOST;
 
     if (n == 0 || n > MATRIX_MOST)
         return 0;
@@ -227,88 +230,88 @@ static int matrix_column(const skew_result *r, int columns) {
     return room < COLUMN_MOST ? room : need > COLUMN_MOST ? need : COLUMN_MOST;
 }
 
-static void put_gap(const sheet *s, int holder, int taker, int width, int decimals) {
-    const skew_pair *p = pair_of(s->r, holder, taker);
+static void put_gap(const sheet *sheet, int holder, int taker, int width, int decimals) {
+    const skew_pair *pair = pair_of(sheet->result, holder, taker);
     char number[SKEW_NUMBER_SIZE], cell[SKEW_NUMBER_SIZE + 8];
 
-    if (p) {
-        (void)skew_up(number, p->gap.hi, decimals);
+    if (pair) {
+        (void)skew_up(number, pair->gap.hi, decimals);
         (void)snprintf(cell, sizeof cell, "%s%s%c", number[0] == '-' ? "" : "+", number,
-                       skew_mark(s->r, p));
+                       skew_mark(sheet->result, pair));
     } else {
         (void)snprintf(cell, sizeof cell, "%s ", holder == taker ? "." : "unknown");
     }
-    (void)fprintf(s->out, "%*s", width, cell);
+    (void)fprintf(sheet->out, "%*s", width, cell);
 }
 
-static void put_matrix(const sheet *s, int column) {
+static void put_matrix(const sheet *sheet, int column) {
     static const char corner[] = "holder \\ taker";
-    const skew_result *r = s->r;
-    int decimals = matrix_decimals(r), n = count_columns(r),
-        label = s->columns ? s->columns - n * column : LABEL_MOST;
+    const skew_result *result = sheet->result;
+    int decimals = matrix_decimals(result), n = count_columns(result),
+        label = sheet->columns ? sheet->columns - n * column : LABEL_MOST;
     char name[SKEW_NAME_SIZE];
 
     label = label > LABEL_MOST ? LABEL_MOST : label;
-    skew_names rows = skew_names_in(r, label), heads = skew_names_in(r, column - 2);
+    skew_names rows = skew_names_in(result, label), heads = skew_names_in(result, column - 2);
     label = skew_names_longest(&rows, label < (int)strlen(corner) ? label : (int)strlen(corner));
     (void)fprintf(
-        s->out,
+        sheet->out,
         "By how many ms a taker's clock (columns) is ahead of a holder's (rows), at most:\n");
-    (void)fprintf(s->out, "%-*.*s", label, label, corner);
-    for (int t = 0; t < r->host_count; t++)
-        if (skew_is_clock(r->hosts[t].kind))
-            (void)fprintf(s->out, "%*s ", column - 1, skew_name_of(&heads, t, name));
-    (void)fputc('\n', s->out);
-    for (int h = 0; h < r->host_count; h++) {
-        if (!skew_is_clock(r->hosts[h].kind))
+    (void)fprintf(sheet->out, "%-*.*s", label, label, corner);
+    for (int t = 0; t < result->host_count; t++)
+        if (skew_is_clock(result->hosts[t].kind))
+            (void)fprintf(sheet->out, "%*s ", column - 1, skew_name_of(&heads, t, name));
+    (void)fputc('\n', sheet->out);
+    for (int h = 0; h < result->host_count; h++) {
+        if (!skew_is_clock(result->hosts[h].kind))
             continue;
-        put_name(s, &rows, h, label);
-        for (int t = 0; t < r->host_count; t++)
-            if (skew_is_clock(r->hosts[t].kind))
-                put_gap(s, h, t, column, decimals);
-        (void)fputc('\n', s->out);
+        put_name(sheet, &rows, h, label);
+        for (int t = 0; t < result->host_count; t++)
+            if (skew_is_clock(result->hosts[t].kind))
+                put_gap(sheet, h, t, column, decimals);
+        (void)fputc('\n', sheet->out);
     }
-    put_legend(s);
+    put_legend(sheet);
 }
 
-static void put_list(const sheet *s, size_t most) {
-    const skew_result *r = s->r;
-    size_t n = r->pair_count < most ? r->pair_count : most;
-    skew_names names = skew_names_in(r, left_of(s, 2 * NUMBER + 3, 2));
+static void put_list(const sheet *sheet, size_t most) {
+    const skew_result *result = sheet->result;
+    size_t n = result->pair_count < most ? result->pair_count : most;
+    skew_names names = skew_names_in(result, left_of(sheet, 2 * NUMBER + 3, 2));
     int width = skew_names_longest(&names, 6);
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE];
 
-    (void)fprintf(s->out, "%-*s %-*s %*s %*s\n", width, "holder", width, "taker, ahead", NUMBER - 1,
-                  "from, ms", NUMBER - 1, "to, ms");
+    (void)fprintf(sheet->out, "%-*s %-*s %*s %*s\n", width, "holder", width, "taker, ahead",
+                  NUMBER - 1, "from, ms", NUMBER - 1, "to, ms");
     for (size_t i = 0; i < n; i++) {
-        const skew_pair *p = s->worst[i];
-        int decimals = skew_decimals(p->gap);
-        put_name(s, &names, p->holder, width + 1);
-        put_name(s, &names, p->taker, width);
-        (void)fprintf(s->out, " %*s %*s%c\n", NUMBER - 1,
-                      skew_aligned(lo, p->gap.lo, decimals, false), NUMBER - 1,
-                      skew_aligned(hi, p->gap.hi, decimals, true), skew_mark(r, p));
+        const skew_pair *pair = sheet->worst[i];
+        int decimals = skew_decimals(pair->gap);
+        put_name(sheet, &names, pair->holder, width + 1);
+        put_name(sheet, &names, pair->taker, width);
+        (void)fprintf(sheet->out, " %*s %*s%c\n", NUMBER - 1,
+                      skew_aligned(lo, pair->gap.lo, decimals, false), NUMBER - 1,
+                      skew_aligned(hi, pair->gap.hi, decimals, true), skew_mark(result, pair));
     }
-    if (r->pair_count > n)
-        (void)fprintf(s->out, "... and %zu pairs more, none of them worse; --json has all\n",
-                      r->pair_count - n);
-    put_legend(s);
+    if (result->pair_count > n)
+        (void)fprintf(sheet->out, "... and %zu pairs more, none of them worse; --json has all\n",
+                      result->pair_count - n);
+    put_legend(sheet);
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
 /* What it has cost, the verdict, what to do. */
-static void put_verdict(const skew_result *r, int columns, FILE *out) {
+static void put_verdict(const skew_result *result, int columns, FILE *out) {
     char line[SKEW_REASON_SIZE + 16];
 
-    if (r->cost) {
-        (void)snprintf(line, sizeof line, "%s.", r->cost);
+    if (result->cost) {
+        (void)snprintf(line, sizeof line, "%s.", result->cost);
         put_wrapped(out, line, 0, columns);
     }
-    (void)snprintf(line, sizeof line, "%s: %s", skew_verdict_name(r->verdict), r->reason);
+    (void)snprintf(line, sizeof line, "%s: %s", skew_verdict_name(result->verdict), result->reason);
     put_wrapped(out, line, 2, columns);
-    for (int i = 0; i < r->advices; i++) {
-        (void)snprintf(line, sizeof line, "- %s", r->advice[i]);
+    for (int i = 0; i < result->advices; i++) {
+        (void)snprintf(line, sizeof line, "- %s", result->advice[i]);
         put_wrapped(out, line, 2, columns);
     }
 }
@@ -322,44 +325,46 @@ static int count_lines(const char *text) {
 
 /* ---- what there is room for ------------------------------------------------------------------- */
 
-static void pick(sheet *s, int i, int most) {
-    if (s->hosts < most && !s->chosen[i]) {
-        s->chosen[i] = true;
-        s->hosts++;
+static void pick(sheet *sheet, int i, int most) {
+    if (sheet->hosts < most && !sheet->chosen[i]) {
+        sheet->chosen[i] = true;
+        sheet->hosts++;
     }
 }
 
 /* First the worst pair's, then those that nothing is known of, then the next pairs'; order kept. */
-static void pick_hosts(sheet *s, int most) {
-    const skew_result *r = s->r;
+static void pick_hosts(sheet *sheet, int most) {
+    const skew_result *result = sheet->result;
     int n = 0;
 
-    if (r->pair_count) {
-        pick(s, s->worst[0]->holder, most);
-        pick(s, s->worst[0]->taker, most);
+    if (result->pair_count) {
+        pick(sheet, sheet->worst[0]->holder, most);
+        pick(sheet, sheet->worst[0]->taker, most);
     }
-    for (int i = 0; i < r->host_count; i++)
-        if (!r->hosts[i].known || r->hosts[i].missing || r->hosts[i].unsteady)
-            pick(s, i, most);
-    for (size_t i = 0; i < r->pair_count && s->hosts < most; i++) {
-        pick(s, s->worst[i]->holder, most);
-        pick(s, s->worst[i]->taker, most);
+    for (int i = 0; i < result->host_count; i++)
+        if (!result->hosts[i].known || result->hosts[i].missing || result->hosts[i].unsteady)
+            pick(sheet, i, most);
+    for (size_t i = 0; i < result->pair_count && sheet->hosts < most; i++) {
+        pick(sheet, sheet->worst[i]->holder, most);
+        pick(sheet, sheet->worst[i]->taker, most);
     }
-    for (int i = 0; i < r->host_count; i++)
-        pick(s, i, most);
-    for (int i = 0; i < r->host_count; i++)
-        if (s->chosen[i])
-            s->host[n++] = i;
+    for (int i = 0; i < result->host_count; i++)
+        pick(sheet, i, most);
+    for (int i = 0; i < result->host_count; i++)
+        if (sheet->chosen[i])
+            sheet->host[n++] = i;
 }
 
 /* Both tables, in so many lines; 0: as many as they take. */
-static void put_tables(sheet *s, int lines) {
-    const skew_result *r = s->r;
-    int clocks = count_columns(r), column = r->pair_count ? matrix_column(r, s->columns) : 0,
-        pairs = r->pair_count == 0 ? 0
-                : column           ? clocks + 3
-                         : (int)(r->pair_count < LIST_MOST ? r->pair_count : LIST_MOST) + 3,
-        hosts = r->host_count + 2, between = pairs > 0;
+static void put_tables(sheet *sheet, int lines) {
+    const skew_result *result = sheet->result;
+    int clocks = count_columns(result),
+        column = result->pair_count ? matrix_column(result, sheet->columns) : 0,
+        pairs = result->pair_count == 0 ? 0
+                : column
+                    ? clocks + 3
+                    : (int)(result->pair_count < LIST_MOST ? result->pair_count : LIST_MOST) + 3,
+        hosts = result->host_count + 2, between = pairs > 0;
 
     if (GUARD(tables_fit_terminal) && lines && hosts + between + pairs > lines) {
         int half = (lines - between) / 2;
@@ -370,68 +375,68 @@ static void put_tables(sheet *s, int lines) {
         if (column && pairs < clocks + 3)
             column = 0;
     }
-    if (hosts >= HOSTS_LEAST || hosts >= r->host_count + 2) {
-        pick_hosts(s, lines && hosts < r->host_count + 2 ? hosts - 3 : r->host_count);
-        put_host_table(s);
+    if (hosts >= HOSTS_LEAST || hosts >= result->host_count + 2) {
+        pick_hosts(sheet, lines && hosts < result->host_count + 2 ? hosts - 3 : result->host_count);
+        put_host_table(sheet);
         if (pairs)
-            (void)fputc('\n', s->out);
+            (void)fputc('\n', sheet->out);
     }
     if (pairs && column)
-        put_matrix(s, column);
+        put_matrix(sheet, column);
     else if (pairs)
-        put_list(s, (size_t)(pairs - 3));
+        put_list(sheet, (size_t)(pairs - 3));
 }
 
-static bool order_pairs(sheet *s) {
-    const skew_result *r = s->r;
+static bool order_pairs(sheet *sheet) {
+    const skew_result *result = sheet->result;
     size_t n = 0;
 
-    s->worst = calloc(r->pair_count + 1, sizeof *s->worst);
-    if (!s->worst)
+    sheet->worst = calloc(result->pair_count + 1, sizeof *sheet->worst);
+    if (!sheet->worst)
         return false;
     for (int unsafe = 1; unsafe >= 0; unsafe--)
-        for (size_t i = 0; i < r->pair_count; i++)
-            if ((r->pairs[i].verdict == SKEW_UNSAFE) == unsafe)
-                s->worst[n++] = &r->pairs[i];
+        for (size_t i = 0; i < result->pair_count; i++)
+            if ((result->pairs[i].verdict == SKEW_UNSAFE) == unsafe)
+                sheet->worst[n++] = &result->pairs[i];
     return true;
 }
 
-static bool begin_sheet(sheet *s) {
-    s->host = calloc((size_t)s->r->host_count + 1, sizeof *s->host);
-    s->chosen = calloc((size_t)s->r->host_count + 1, sizeof *s->chosen);
-    return order_pairs(s) && s->host && s->chosen;
+static bool begin_sheet(sheet *sheet) {
+    sheet->host = calloc((size_t)sheet->result->host_count + 1, sizeof *sheet->host);
+    sheet->chosen = calloc((size_t)sheet->result->host_count + 1, sizeof *sheet->chosen);
+    return order_pairs(sheet) && sheet->host && sheet->chosen;
 }
 
-static void end_sheet(sheet *s) {
-    free(s->host);
-    free(s->chosen);
-    free(s->worst);
+static void end_sheet(sheet *sheet) {
+    free(sheet->host);
+    free(sheet->chosen);
+    free(sheet->worst);
 }
 
-void skew_show_screen(const skew_result *r, int columns, int rows, FILE *out) {
-    sheet s = {.r = r, .out = out, .columns = columns};
+void skew_show_screen(const skew_result *result, int columns, int rows, FILE *out) {
+    sheet sheet = {.result = result, .out = out, .columns = columns};
     char *verdict = NULL;
     size_t len = 0;
     FILE *last = open_memstream(&verdict, &len);
 
     if (last)
-        put_verdict(r, columns, last);
+        put_verdict(result, columns, last);
     bool whole = last && fclose(last) == 0;
-    if (begin_sheet(&s) && whole && r->host_count) {
+    if (begin_sheet(&sheet) && whole && result->host_count) {
         int room = rows - 2 - count_lines(verdict); /* a blank line, and one for the prompt */
         if (rows == 0 || room >= HOSTS_LEAST) {
-            put_tables(&s, rows ? room : 0);
+            put_tables(&sheet, rows ? room : 0);
             (void)fputc('\n', out);
         }
     }
     if (whole)
         (void)fputs(verdict, out);
     else
-        put_verdict(r, columns, out);
+        put_verdict(result, columns, out);
     free(verdict);
-    end_sheet(&s);
+    end_sheet(&sheet);
 }
 
-void skew_show_text(const skew_result *r, FILE *out) {
-    skew_show_screen(r, 0, 0, out);
+void skew_show_text(const skew_result *result, FILE *out) {
+    skew_show_screen(result, 0, 0, out);
 }
