@@ -58,17 +58,9 @@ typedef struct {
     tl_bytes slots;
 } line;
 
-static tl_bytes next(tl_bytes *rest, char end) {
-    const char *at = rest->n ? memchr(rest->p, end, rest->n) : NULL;
-    tl_bytes part = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
-    size_t used = part.n + (at != NULL);
-    *rest = tl__bytes(rest->p + used, rest->n - used);
-    return part;
-}
-
 static bool has_flag(tl_bytes flags, const char *flag) {
     while (flags.n)
-        if (tl__bytes_eq(next(&flags, ','), tl__bytes_of(flag)))
+        if (tl__bytes_eq(tl__bytes_take(&flags, ','), tl__bytes_of(flag)))
             return true;
     return false;
 }
@@ -83,13 +75,13 @@ static bool copy_id(char to[NODE_ID_SIZE], tl_bytes id) {
 static bool read_line(tl_bytes text, line *ret) {
     if (text.n && text.p[text.n - 1] == '\r')
         text.n--;
-    tl_bytes id = next(&text, ' '), at = next(&text, ' ');
-    *ret = (line){.flags = next(&text, ' ')};
-    tl_bytes of = next(&text, ' '), where = next(&at, '@');
-    (void)next(&text, ' ');
-    (void)next(&text, ' ');
-    tl_bytes epoch = next(&text, ' ');
-    ret->linked = tl__bytes_eq(next(&text, ' '), TL_LITERAL("connected"));
+    tl_bytes id = tl__bytes_take(&text, ' '), at = tl__bytes_take(&text, ' ');
+    *ret = (line){.flags = tl__bytes_take(&text, ' ')};
+    tl_bytes of = tl__bytes_take(&text, ' '), where = tl__bytes_take(&at, '@');
+    (void)tl__bytes_take(&text, ' ');
+    (void)tl__bytes_take(&text, ' ');
+    tl_bytes epoch = tl__bytes_take(&text, ' ');
+    ret->linked = tl__bytes_eq(tl__bytes_take(&text, ' '), TL_LITERAL("connected"));
     ret->slots = text;
     if (has_flag(ret->flags, "noaddr") || !place_read(where.p, where.n, &ret->place))
         ret->place.port = 0;
@@ -139,7 +131,7 @@ static cluster_node *find(cluster_survey *survey, const line *line) {
 static void learn_open(cluster_node *node, tl_bytes word) {
     open_slot open = {.leaves = false};
     tl_bytes rest = tl__bytes(word.p + 1, word.n - (word.n > 1) - (word.n > 2)),
-             number = next(&rest, '-');
+             number = tl__bytes_take(&rest, '-');
     int64_t slot;
     if (rest.n < 3 || !tl__bytes_to_int(number, &slot) || slot < 0 || slot >= TL_SLOTS ||
         !copy_id(open.other, tl__bytes(rest.p + 2, rest.n - 2)))
@@ -153,7 +145,8 @@ static void learn_open(cluster_node *node, tl_bytes word) {
 
 static void learn_slots(cluster_node *by, cluster_node *node, uint16_t number, tl_bytes slots) {
     while (slots.n) {
-        tl_bytes word = next(&slots, ' '), last = word, first = next(&last, '-');
+        tl_bytes word = tl__bytes_take(&slots, ' '), last = word,
+                 first = tl__bytes_take(&last, '-');
         int64_t from, to;
         if (word.n && word.p[0] == '[') {
             learn_open(node, word);
@@ -208,7 +201,7 @@ static bool learn(cluster_survey *survey, unsigned who, tl_bytes text, const nod
     for (unsigned i = 0; i < TL_SLOTS; i++)
         by->owner[i] = TL_NOBODY;
     while (text.n)
-        if (read_line(next(&text, '\n'), &line)) {
+        if (read_line(tl__bytes_take(&text, '\n'), &line)) {
             use_place(&line, led, leds);
             learn_of(survey, who, &line);
         }
@@ -225,7 +218,7 @@ static void learn_self(cluster_survey *survey, unsigned who, tl_bytes text) {
     line line;
 
     while (text.n)
-        if (read_line(next(&text, '\n'), &line) && has_flag(line.flags, "myself")) {
+        if (read_line(tl__bytes_take(&text, '\n'), &line) && has_flag(line.flags, "myself")) {
             int same = cluster_survey_find(survey, line.id);
             node->twice = strcmp(node->led_to, line.id) == 0;
             if (node->twice)

@@ -37,16 +37,6 @@ static bool number(tl_bytes text, int64_t least, int64_t most, int64_t *ret) {
            (!GUARD(register_range) || (*ret >= least && *ret <= most));
 }
 
-/* One word of the text, which is moved on behind it and the blank. */
-static tl_bytes word(tl_bytes *text) {
-    const char *blank = text->n ? memchr(text->p, ' ', text->n) : NULL;
-    tl_bytes w = tl__bytes(text->p, blank ? (size_t)(blank - text->p) : text->n);
-    size_t gone = blank ? w.n + 1 : w.n;
-
-    *text = tl__bytes(text->p + gone, text->n - gone);
-    return w;
-}
-
 static tl_bytes register_field(const tl_reply *fields, const char *name) {
     for (size_t i = 0; i + 1 < fields->count; i += 2) {
         tl_bytes key, value;
@@ -88,14 +78,15 @@ void migrate_client_read(tl_bytes id, tl_bytes text, migrate_client *ret) {
     *ret = (migrate_client){.readable = false};
     tl__bytes_print(ret->id, sizeof ret->id, id);
     tl__bytes_print(ret->text, sizeof ret->text, text);
-    bool numbers = number(word(&rest), 0, EPOCH_MOST, &ret->epoch);
-    numbers = number(word(&rest), 0, PHASES - 1, &phase) && numbers;
-    numbers = number(word(&rest), 1, MIGRATE_CLIENT_LEASE_MOST_MS, &ret->lease_ms) && numbers;
-    numbers = number(word(&rest), 1, US_MOST, &ret->seen_us) && numbers;
-    version = word(&rest);
-    host = word(&rest);
-    ret->readable = number(word(&rest), 0, INT32_MAX, &ret->pid) && numbers && version.n > 0 &&
-                    host.n > 0 && id.n > 0;
+    bool numbers = number(tl__bytes_take(&rest, ' '), 0, EPOCH_MOST, &ret->epoch);
+    numbers = number(tl__bytes_take(&rest, ' '), 0, PHASES - 1, &phase) && numbers;
+    numbers = number(tl__bytes_take(&rest, ' '), 1, MIGRATE_CLIENT_LEASE_MOST_MS, &ret->lease_ms) &&
+              numbers;
+    numbers = number(tl__bytes_take(&rest, ' '), 1, US_MOST, &ret->seen_us) && numbers;
+    version = tl__bytes_take(&rest, ' ');
+    host = tl__bytes_take(&rest, ' ');
+    ret->readable = number(tl__bytes_take(&rest, ' '), 0, INT32_MAX, &ret->pid) && numbers &&
+                    version.n > 0 && host.n > 0 && id.n > 0;
     ret->phase = (int)phase;
     tl__bytes_print(ret->version, sizeof ret->version, version);
     tl__bytes_print(ret->host, sizeof ret->host, host);

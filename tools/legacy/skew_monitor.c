@@ -66,17 +66,12 @@ static bool read_address(tl_bytes client, skew_heard *ret) {
     return copy(ret->host, host) && copy(ret->client, client);
 }
 
-static bool begins(tl_bytes text, const char *with) {
-    size_t n = strlen(with);
-    return text.n >= n && memcmp(text.p, with, n) == 0;
-}
-
 static bool read_client(tl_bytes client, skew_heard *ret) {
     ret->client[0] = ret->host[0] = '\0';
     ret->by = SKEW_BY_TCP;
     if (tl__bytes_eq(client, TL_LITERAL("lua")))
         ret->by = SKEW_BY_SCRIPT;
-    else if (begins(client, "unix:"))
+    else if (tl__bytes_starts(client, "unix:"))
         ret->by = SKEW_BY_UNIX;
     else
         return client.n > 0 && memchr(client.p, ':', client.n) && read_address(client, ret);
@@ -196,7 +191,8 @@ int64_t skew_monitor_backlog(tl_bytes list, int64_t id) {
     while (list.n > 0) {
         bool found;
         tl_bytes line = take_until(&list, "\n", &found);
-        bool ours = id > 0 ? begins(line, "id=") && field(line, "id=") == id : monitors(line);
+        bool ours = id > 0 ? tl__bytes_starts(line, "id=") && field(line, "id=") == id
+                           : monitors(line);
         int64_t v = ours ? field(line, " omem=") : -1;
         most = v > most ? v : most;
     }

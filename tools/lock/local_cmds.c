@@ -53,14 +53,9 @@ typedef struct {
 /* ---- what it says of itself ------------------------------------------------------------------ */
 
 static tl_bytes field(tl_bytes info, const char *name) {
-    const char *at = memmem(info.p, info.n, name, strlen(name));
-    if (!at)
-        return (tl_bytes){"", 0};
-    at += strlen(name);
-    size_t n = 0;
-    while (at + n < info.p + info.n && at[n] != '\r' && at[n] != '\n')
-        n++;
-    return tl__bytes(at, n);
+    tl_bytes rest = tl__bytes_after(info, name);
+    tl_bytes line = tl__bytes_take(&rest, '\n');
+    return tl__bytes_take(&line, '\r');
 }
 
 static bool take_info(void *ctx, const tl_reply *reply) {

@@ -484,10 +484,9 @@ static bool take_known(void *ctx, const tl_reply *reply) {
 }
 
 static bool take_state(void *ctx, const tl_reply *reply) {
-    static const char ok[] = "cluster_state:ok";
     tl_bytes text;
     (void)ctx;
-    return tl__reply_text(reply, &text) && memmem(text.p, text.n, ok, sizeof ok - 1);
+    return tl__reply_text(reply, &text) && tl__bytes_has(text, "cluster_state:ok");
 }
 
 static bool is_whole(demo *demo, int i) {

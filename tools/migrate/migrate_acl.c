@@ -26,14 +26,6 @@ typedef struct {
 
 /* ---- who may what ------------------------------------------------------------------------------ */
 
-static tl_bytes next_word(tl_bytes *text) {
-    const char *blank = text->n ? memchr(text->p, ' ', text->n) : NULL;
-    tl_bytes w = tl__bytes(text->p, blank ? (size_t)(blank - text->p) : text->n);
-
-    *text = tl__bytes(text->p + w.n + (blank != NULL), text->n - w.n - (blank != NULL));
-    return w;
-}
-
 static bool is_any_of(tl_bytes word, const char *const *names) {
     for (; *names; names++)
         if (tl__bytes_eq(word, tl__bytes_of(*names)))
@@ -50,7 +42,7 @@ static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
     bool denied = true;
 
     while (rules.n > 0) {
-        tl_bytes w = next_word(&rules);
+        tl_bytes w = tl__bytes_take(&rules, ' ');
         denied = is_any_of(w, deny) || (denied && !is_any_of(w, allow));
     }
     return denied;
@@ -64,15 +56,15 @@ static bool take_users(void *ctx, const tl_reply *reply) {
     for (size_t i = 0; i < reply->count; i++) {
         if (!tl__reply_text(&reply->items[i], &text))
             return false;
-        if (!tl__bytes_eq(next_word(&text), TL_LITERAL("user")))
+        if (!tl__bytes_eq(tl__bytes_take(&text, ' '), TL_LITERAL("user")))
             continue;
         if (users->count == USERS_MOST) {
             users->more++;
             continue;
         }
         user *one = &users->list[users->count++];
-        tl__bytes_print(one->name, sizeof one->name, next_word(&text));
-        one->on = tl__bytes_eq(next_word(&text), TL_LITERAL("on"));
+        tl__bytes_print(one->name, sizeof one->name, tl__bytes_take(&text, ' '));
+        one->on = tl__bytes_eq(tl__bytes_take(&text, ' '), TL_LITERAL("on"));
         one->denied = rules_deny(text, "+setnx", "-setnx") &&
                       rules_deny(text, "+getset", "-getset");
     }
@@ -83,7 +75,7 @@ static bool take_verdict(void *ctx, const tl_reply *reply) {
     bool *denied = ctx;
     tl_bytes text;
 
-    *denied = tl__reply_text(reply, &text) && memmem(text.p, text.n, "to run the", 10) != NULL;
+    *denied = tl__reply_text(reply, &text) && tl__bytes_has(text, "to run the");
     return true;
 }
 

@@ -76,16 +76,14 @@ static int confirm(migrate_link *migration) {
 }
 
 static bool take_run_id(void *ctx, const tl_reply *reply) {
-    static const char mark[] = "run_id:";
     char *id = ctx;
-    tl_bytes text = {"", 0};
+    tl_bytes text = {0};
+    size_t n = 0;
 
     (void)tl__reply_text(reply, &text);
-    const char *at = text.n ? memmem(text.p, text.n, mark, sizeof mark - 1) : NULL;
-    size_t n = 0;
-    if (at)
-        for (at += sizeof mark - 1; n < MIGRATE_RUN_ID - 1 && at + n < text.p + text.n; n++)
-            id[n] = at[n];
+    text = tl__bytes_after(text, "run_id:");
+    for (; n < MIGRATE_RUN_ID - 1 && n < text.n; n++)
+        id[n] = text.p[n];
     id[n] = '\0';
     return true;
 }

@@ -38,18 +38,16 @@ void skew_self_id(char id[SKEW_ID_SIZE]) {
 }
 
 static bool take_run_id(void *ctx, const tl_reply *reply) {
-    static const char name[] = "\nrun_id:";
     char *server = ctx;
     tl_bytes text;
 
     if (!tl__reply_text(reply, &text))
         return false;
-    const char *at = text.n ? memmem(text.p, text.n, name, strlen(name)) : NULL;
-    for (size_t n = 0; at && n < SKEW_SERVER_SIZE - 1; n++) {
-        const char *c = at + strlen(name) + n;
-        if (c >= text.p + text.n || *c <= ' ' || *c > '~')
+    text = tl__bytes_after(text, "\nrun_id:");
+    for (size_t n = 0; n < SKEW_SERVER_SIZE - 1 && n < text.n; n++) {
+        if (text.p[n] <= ' ' || text.p[n] > '~')
             break;
-        server[n] = *c;
+        server[n] = text.p[n];
         server[n + 1] = '\0';
     }
     return true;

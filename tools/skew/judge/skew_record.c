@@ -41,15 +41,6 @@ void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *record) {
                    (record->clash ? CLASH : 0) | (record->unsteady ? UNSTEADY : 0), record->server);
 }
 
-/* The next word, and the rest behind its space. */
-static tl_bytes word(tl_bytes *rest) {
-    const char *space = rest->n ? memchr(rest->p, ' ', rest->n) : NULL;
-    tl_bytes w = {rest->p, space ? (size_t)(space - rest->p) : rest->n};
-    size_t used = w.n + (space != NULL);
-    *rest = (tl_bytes){rest->p + used, rest->n - used};
-    return w;
-}
-
 static bool within(int64_t v, int64_t least, int64_t most) {
     return least <= v && v <= most;
 }
@@ -71,15 +62,16 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret) {
     tl_bytes rest = tl__bytes(text, n);
     int64_t v[NUMBERS];
 
-    if (n == 0 || n >= SKEW_RECORD_SIZE || !tl__bytes_eq(word(&rest), TL_LITERAL(VERSION)))
+    if (n == 0 || n >= SKEW_RECORD_SIZE ||
+        !tl__bytes_eq(tl__bytes_take(&rest, ' '), TL_LITERAL(VERSION)))
         return false;
-    tl_bytes id = word(&rest);
+    tl_bytes id = tl__bytes_take(&rest, ' ');
     if (id.n == 0 || id.n >= SKEW_ID_SIZE || memchr(id.p, '\0', id.n))
         return false;
     for (int i = 0; i < NUMBERS; i++)
-        if (!tl__bytes_to_int(word(&rest), &v[i]))
+        if (!tl__bytes_to_int(tl__bytes_take(&rest, ' '), &v[i]))
             return false;
-    tl_bytes server = word(&rest);
+    tl_bytes server = tl__bytes_take(&rest, ' ');
     if (server.n == 0 || server.n >= SKEW_SERVER_SIZE || memchr(server.p, '\0', server.n))
         return false;
     *ret = (skew_record){.at_us = v[0],

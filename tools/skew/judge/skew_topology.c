@@ -6,16 +6,8 @@
 
 #include "skew/judge/skew_topology.h"
 
-static tl_bytes until(tl_bytes *rest, char end) {
-    const char *at = rest->n ? memchr(rest->p, end, rest->n) : NULL;
-    tl_bytes part = {rest->p, at ? (size_t)(at - rest->p) : rest->n};
-    size_t used = part.n + (at != NULL);
-    *rest = tl__bytes(rest->p + used, rest->n - used);
-    return part;
-}
-
 static tl_bytes next_line(tl_bytes *rest) {
-    tl_bytes line = until(rest, '\n');
+    tl_bytes line = tl__bytes_take(rest, '\n');
     if (line.n && line.p[line.n - 1] == '\r')
         line.n--;
     return line;
@@ -23,7 +15,7 @@ static tl_bytes next_line(tl_bytes *rest) {
 
 static bool begins(tl_bytes text, const char *with, tl_bytes *ret_rest) {
     size_t n = strlen(with);
-    if (text.n < n || memcmp(text.p, with, n) != 0)
+    if (!tl__bytes_starts(text, with))
         return false;
     *ret_rest = tl__bytes(text.p + n, text.n - n);
     return true;
@@ -87,7 +79,7 @@ static bool numbered(tl_bytes line, const char *with, tl_bytes *ret_value) {
     tl_bytes rest;
     if (!begins(line, with, &rest) || rest.n == 0 || *rest.p < '0' || *rest.p > '9')
         return false;
-    (void)until(&rest, ':');
+    (void)tl__bytes_take(&rest, ':');
     *ret_value = rest;
     return true;
 }
@@ -95,7 +87,7 @@ static bool numbered(tl_bytes line, const char *with, tl_bytes *ret_value) {
 /* The member "name=" of "a=1,b=2". */
 static bool member(tl_bytes list, const char *name, tl_bytes *ret) {
     while (list.n)
-        if (begins(until(&list, ','), name, ret))
+        if (begins(tl__bytes_take(&list, ','), name, ret))
             return true;
     return false;
 }
@@ -105,8 +97,8 @@ static void read_replica(tl_bytes value, redis_info *info) {
     tl_bytes ip, port, old = value;
     uint16_t number;
     if (!member(value, "ip=", &ip) || !member(value, "port=", &port)) {
-        ip = until(&old, ',');
-        port = until(&old, ',');
+        ip = tl__bytes_take(&old, ',');
+        port = tl__bytes_take(&old, ',');
     }
     if (read_port(port, &number) && ip.n)
         places_add(&info->peers, ip.p, ip.n, number);
@@ -163,7 +155,7 @@ bool info_read(const char *text, size_t n, redis_info *ret) {
 
 static bool has_flag(tl_bytes flags, const char *flag) {
     while (flags.n)
-        if (tl__bytes_eq(until(&flags, ','), tl__bytes_of(flag)))
+        if (tl__bytes_eq(tl__bytes_take(&flags, ','), tl__bytes_of(flag)))
             return true;
     return false;
 }
@@ -172,9 +164,9 @@ static bool has_flag(tl_bytes flags, const char *flag) {
 static void read_node(tl_bytes line, redis_places *ret) {
     redis_place place;
 
-    (void)until(&line, ' ');
-    tl_bytes address = until(&line, ' '), flags = until(&line, ' ');
-    tl_bytes where = until(&address, '@');
+    (void)tl__bytes_take(&line, ' ');
+    tl_bytes address = tl__bytes_take(&line, ' '), flags = tl__bytes_take(&line, ' ');
+    tl_bytes where = tl__bytes_take(&address, '@');
     if (flags.n == 0 || has_flag(flags, "myself") || has_flag(flags, "handshake"))
         return;
     if (has_flag(flags, "noaddr") || !place_read(where.p, where.n, &place))
