@@ -18,26 +18,34 @@
 
 /* ---- failing ----------------------------------------------------------------------------------- */
 
+/* FAILED, with the words that are there. */
+static void give_up(tl_stream *s, tl_err why, int sys_errno) {
+    s->why = why;
+    s->sys_errno = sys_errno;
+    s->absent = false;
+    s->state = TL_STREAM_FAILED;
+}
+
 /* FAILED, with "[doing ]place: problem", the problem beginning in lower case like the rest. */
 static void fail(tl_stream *s, tl_err why, const char *doing, const char *place,
                  const char *problem) {
-    char *w = s->words;
-    size_t n = sizeof s->words;
     bool word = isupper((unsigned char)problem[0]) && islower((unsigned char)problem[1]);
-    (void)snprintf(w, n, "%s%s: %c%s", doing, place,
+    (void)snprintf(s->words, sizeof s->words, "%s%s: %c%s", doing, place,
                    word ? tolower((unsigned char)problem[0]) : problem[0], problem + 1);
-    s->why = why;
-    s->sys_errno = 0;
-    s->absent = false;
-    s->state = TL_STREAM_FAILED;
+    give_up(s, why, 0);
+}
+
+/* The same, by an errno. */
+static void fail_as(tl_stream *s, tl_err why, const char *doing, const char *place, int sys_errno) {
+    fail(s, why, doing, place, strerror(sys_errno));
+    s->sys_errno = sys_errno;
 }
 
 static void fail_connect(tl_stream *s, int sys_errno) {
     tl_err why = sys_errno == EMFILE || sys_errno == ENFILE || sys_errno == ENOMEM
                      ? TL_ENOMEM
                      : TL_EUNAVAILABLE;
-    fail(s, why, "connect ", s->endpoint->label, strerror(sys_errno));
-    s->sys_errno = sys_errno;
+    fail_as(s, why, "connect ", s->endpoint->label, sys_errno);
     s->absent = s->nowhere;
 }
 
@@ -69,10 +77,7 @@ void tl__stream_describe(const tl_stream *s, int64_t limit_ms, char *words, size
 
 static void fail_late(tl_stream *s) {
     tl__stream_describe(s, tl__ms_until(s->began, s->by), s->words, sizeof s->words);
-    s->why = TL_EUNAVAILABLE;
-    s->sys_errno = ETIMEDOUT;
-    s->absent = false;
-    s->state = TL_STREAM_FAILED;
+    give_up(s, TL_EUNAVAILABLE, ETIMEDOUT);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */
@@ -136,10 +141,7 @@ static tl_mono share(const tl_stream *s, tl_mono now) {
 
 static void fail_local(tl_stream *s, tl_err why, const char *words) {
     (void)snprintf(s->words, sizeof s->words, "%s", words);
-    s->why = why;
-    s->sys_errno = 0;
-    s->absent = false;
-    s->state = TL_STREAM_FAILED;
+    give_up(s, why, 0);
 }
 
 /* What an earlier start met says more than that there was no time for another. */
@@ -147,13 +149,6 @@ static void fail_start(tl_stream *s, const tl_local_problem *problem) {
     if (!problem->late || !s->local_words[0])
         (void)snprintf(s->local_words, sizeof s->local_words, "%s", problem->words);
     fail_local(s, problem->code, s->local_words);
-}
-
-/* No memory, descriptor or thread for it, as errno says. */
-static void fail_unmade(tl_stream *s, const char *doing, const char *place) {
-    int sys_errno = errno;
-    fail(s, TL_ENOMEM, doing, place, strerror(sys_errno));
-    s->sys_errno = sys_errno;
 }
 
 /* Nobody listens on the socket of local: have a server started, once in each attempt. */
@@ -173,7 +168,7 @@ static void begin_starting(tl_stream *s, tl_mono now) {
     if (s->local)
         s->state = TL_STREAM_STARTING;
     else
-        fail_unmade(s, "", s->endpoint->label);
+        fail_as(s, TL_ENOMEM, "", s->endpoint->label, errno);
 }
 
 /* false: it is not there, and its server neither; or it must not be used. */
@@ -250,7 +245,7 @@ static void begin_resolve(tl_stream *s) {
     if (s->resolve)
         s->state = TL_STREAM_RESOLVING;
     else
-        fail_unmade(s, "resolve ", s->endpoint->host);
+        fail_as(s, TL_ENOMEM, "resolve ", s->endpoint->host, errno);
 }
 
 void tl__stream_open(tl_stream *stream, tl_mono now, int64_t limit_ms) {
@@ -285,20 +280,16 @@ static void go_on_starting(tl_stream *s, tl_mono now) {
     s->local = NULL;
 }
 
-static void fail_resolve(tl_stream *s, const char *problem, int sys_errno) {
-    fail(s, TL_EUNAVAILABLE, "resolve ", s->endpoint->host, problem);
-    s->sys_errno = sys_errno;
-    s->absent = sys_errno == ENOENT;
-}
-
 static void go_on_resolving(tl_stream *s, tl_mono now) {
     const char *problem = NULL;
     if (!tl__resolve_done(s->resolve))
         return;
     s->addresses = tl__resolve_get(s->resolve, s->address, &problem);
-    if (s->addresses == 0)
-        fail_resolve(s, problem, tl__resolve_errno(s->resolve));
-    else
+    if (s->addresses == 0) {
+        fail(s, TL_EUNAVAILABLE, "resolve ", s->endpoint->host, problem);
+        s->sys_errno = tl__resolve_errno(s->resolve);
+        s->absent = s->sys_errno == ENOENT;
+    } else
         next_address(s, now, 0);
     tl__resolve_free(s->resolve);
     s->resolve = NULL;
