@@ -348,7 +348,7 @@ static tl_err ask_one(tl_client *client, unsigned index, void *state, tl_step st
     const tl_machine m = {.state = state, .step = step, .does = does, .key = key};
     const tl_result *result = state;
     tl_out out;
-    (void)tl__drive_at(client, client->fleet.server[index], &m, NULL, false, &out);
+    (void)tl__drive(client, client->fleet.server[index], &m, false, &out);
     return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", does, out.words)
                         : TL_OK;
 }

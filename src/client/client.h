@@ -92,8 +92,6 @@ tl_waiter *tl__waiter_take(tl_client *client);
 void tl__waiter_give(tl_client *client, tl_waiter *waiter);
 /** Set bits and wake its owner. Any thread, while it is taken, whatever else it holds. */
 void tl__waiter_post(tl_waiter *waiter, unsigned flags);
-/** For its owner: its descriptor is readable. */
-void tl__waiter_drain(tl_waiter *waiter);
 /** For its owner: take the bits. */
 unsigned tl__waiter_posts(tl_waiter *waiter);
 /** Sleep until bits are posted, or that long. waiter: NULL: nobody posts any. */

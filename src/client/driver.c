@@ -166,7 +166,7 @@ static void poll_pooled(tl_drive *d, tl_mono until) {
     if (d->on_cancel)
         (void)tl__cancel_off();
     if (fds[1].revents)
-        tl__waiter_drain(d->waiter);
+        tl__wake_clear(fds[1].fd);
 }
 
 static void await(tl_drive *d) {
@@ -306,18 +306,10 @@ static void start(tl_drive *d) {
     advance(d, &start);
 }
 
-tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
+tl_status tl__drive(tl_client *client, tl_node *node, const tl_machine *machine, bool shares,
                     tl_out *out) {
-    return tl__drive_at(client, NULL, machine, waiter, shares, out);
-}
-
-tl_status tl__drive_at(tl_client *client, tl_node *node, const tl_machine *machine,
-                       tl_waiter *waiter, bool shares, tl_out *out) {
-    tl_drive d = {.run = {.client = client, .machine = machine},
-                  .waiter = waiter,
-                  .out = out,
-                  .shares = shares,
-                  .from = node};
+    tl_drive d = {
+        .run = {.client = client, .machine = machine}, .out = out, .shares = shares, .from = node};
     start(&d);
     run(&d);
     return d.status;

@@ -6,11 +6,12 @@
 
 #include "client/client.h"
 
-/** Run until TL_END or TL_DETACH, which it returns; out->words then tells of a failure. waiter: for
- *  wake-ups and cancelling; may be NULL. shares: steps may be run by other threads that wait here, and it pins no
+/** Run until TL_END or TL_DETACH, which it returns; out->words then tells of a failure. node: whom to ask to begin with;
+ *  NULL: the one that has the machine's key. shares: steps may be run by other threads that wait here, and it pins no
  *  connection. */
-tl_status tl__drive(tl_client *client, const tl_machine *machine, tl_waiter *waiter, bool shares,
+tl_status tl__drive(tl_client *client, tl_node *node, const tl_machine *machine, bool shares,
                     tl_out *out);
+
 /** The thread may be cancelled (pthread_cancel) while it waits: then the machine is told TL_CANCEL and run to its end, end(ctx)
  *  is called with its status, and the thread ends. `state` is what was in force before the call (ground/cancel). */
 typedef struct {
@@ -19,12 +20,8 @@ typedef struct {
     void *ctx;
 } tl_on_cancel;
 
-/** The same for one who may be cancelled; there is a waiter. */
+/** The same for one who may be cancelled, and woken, by the waiter. */
 tl_status tl__drive_cancellable(tl_client *client, const tl_machine *machine, tl_waiter *waiter,
                                 bool shares, const tl_on_cancel *on_cancel, tl_out *out);
-
-/** As tl__drive, at this node to begin with; NULL: the one that has the machine's key. */
-tl_status tl__drive_at(tl_client *client, tl_node *node, const tl_machine *machine,
-                       tl_waiter *waiter, bool shares, tl_out *out);
 
 #endif

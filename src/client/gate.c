@@ -212,10 +212,6 @@ bool tl__gate_blocks(tl_gate *gate, const tl_place *place, bool below,
     return is;
 }
 
-bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front)) {
-    return tl__gate_blocks(gate, place, false, so);
-}
-
 bool tl__gate_has_queue(tl_gate *gate, const tl_place *place) {
     tl__mutex_lock(&gate->mutex);
     bool has = place->state == TL_FRONT && place->first;

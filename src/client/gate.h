@@ -80,11 +80,9 @@ bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono 
 /** Have `see` look at the one at the front of a key, if there is one, with the gate's mutex held. */
 void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_place *place));
 
-/** Is this so of the one that is at the front of this key, of whichever place? false: nobody is there.
- *  `so` is called with the gate's mutex held. */
-bool tl__gate_front_is(tl_gate *gate, const tl_place *place, bool (*so)(const tl_place *front));
-
-/** The same, or with `below` of one at the front of a key that is this one, a slash, and more: on etcd it is in the way. */
+/** Is this so of the one that is at the front of this key, of whichever place? Or with `below` of one at the front of a key
+ *  that is this one, a slash, and more: on etcd it is in the way. false: nobody is there. `so` is called with the gate's
+ *  mutex held. */
 bool tl__gate_blocks(tl_gate *gate, const tl_place *place, bool below,
                      bool (*so)(const tl_place *front));
 

@@ -13,7 +13,7 @@ tl_err tl__inquire(tl_client *client, tl_node *node, tl_bytes key, void *state, 
     tl_out out;
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
-    (void)tl__drive_at(client, node, &machine, NULL, false, &out);
+    (void)tl__drive(client, node, &machine, false, &out);
     return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
                         : TL_OK;
 }

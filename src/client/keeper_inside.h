@@ -50,8 +50,8 @@ typedef struct tl_runner {
     void (*limit)(const struct tl_client *client, tl_conn_limits *limits);
     /** One step of a task, as tl__keeper_run_at. */
     void (*run)(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node);
-    /** NULL, or: an answer, as it is to a machine. */
-    void (*judge)(tl_keeper *keeper, const tl_exchange *x, const tl_answer *answer, tl_event *e);
+    /** NULL, or: an answer of this server at this run of it, as it is to a machine. */
+    void (*judge)(tl_keeper *keeper, unsigned server, uint64_t run, tl_event *e);
     /** A task's listener listens no longer. NULL: it has none. */
     void (*forget)(tl_keeper *keeper, tl_listener *listener);
 } tl_runner;

@@ -102,16 +102,12 @@ unsigned tl__links_fds(const tl_keeper *keeper, struct pollfd *ret) {
     return n;
 }
 
-static tl_mono inbox_until(const tl_link *l) {
-    return tl__inbox_until(&l->inbox);
-}
-
 tl_mono tl__links_until(const tl_keeper *keeper) {
     tl_mono until = TL_NEVER;
     for (const tl_link *l = keeper->links; l; l = l->next) {
         until = tl__mono_min(until, tl__conn_until(l->conn));
         until = tl__mono_min(until, tl__wakeup_until(l->wakeup));
-        until = tl__mono_min(until, inbox_until(l));
+        until = tl__mono_min(until, tl__inbox_until(&l->inbox));
     }
     return until;
 }

@@ -272,7 +272,7 @@ void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     if (task && !reads)
         take_out(task, x);
     if (task && tl__keeper_runner(k)->judge)
-        tl__keeper_runner(k)->judge(k, x, answer, &e);
+        tl__keeper_runner(k)->judge(k, x->server, answer->run, &e);
     tl__keeper_give_exchange(k, x);
     if (listener) {
         k->watching->looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);

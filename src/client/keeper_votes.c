@@ -69,10 +69,6 @@ static void judge(tl_keeper *k, unsigned index, uint64_t run, tl_event *e) {
     tl__client_warn(k->client, line, e->now);
 }
 
-static void judge_answer(tl_keeper *k, const tl_exchange *x, const tl_answer *answer, tl_event *e) {
-    judge(k, x->server, answer->run, e);
-}
-
 /* ---- clocks ---------------------------------------------------------------------------------- */
 
 static int64_t clock_us(const tl_server *server, tl_mono now) {
@@ -192,6 +188,6 @@ const tl_runner tl__runner_of_votes = {
     .asks_all = true,
     .limit = limit,
     .run = run,
-    .judge = judge_answer,
+    .judge = judge,
     .forget = tl__keeper_forget_all_in,
 };

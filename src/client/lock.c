@@ -355,7 +355,7 @@ static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, settlement *s, 
     settling->init(s, lock, job, op, tl__client_seed(c));
     const tl_machine machine = {s, settling->step, op == TL_RELEASE ? "release" : "extend",
                                 tl__name_key(lock->name)};
-    if (tl__drive(c, &machine, NULL, may_share(lock), out) == TL_DETACH)
+    if (tl__drive(c, NULL, &machine, may_share(lock), out) == TL_DETACH)
         tl__keeper_detach(&c->keeper, &machine, settling->size, TL_TIMER, tl__name_hold(lock->name),
                           tl__name_release);
     return s->result.code;

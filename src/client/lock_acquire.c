@@ -75,7 +75,7 @@ bool tl__lock_waits_for_itself(const tl_lock *lock) {
     tl_client *c = lock->client;
     if (c->backend->names_nest && is_alone(c))
         return tl__gate_blocks(&c->gate, &lock->place, true, is_held_for_good);
-    return tl__gate_front_is(&c->gate, &lock->place, is_held_for_good) && is_alone(c);
+    return tl__gate_blocks(&c->gate, &lock->place, false, is_held_for_good) && is_alone(c);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -171,7 +171,7 @@ static bool place_holds(const tl_place *place) {
 
 const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
     bool busy = code == TL_EBUSY || code == TL_ETIMEDOUT;
-    return busy && tl__gate_front_is(&lock->client->gate, &lock->place, place_holds)
+    return busy && tl__gate_blocks(&lock->client->gate, &lock->place, false, place_holds)
                ? "another handle of this process holds it already"
                : words;
 }
@@ -180,7 +180,7 @@ const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words) {
 static tl_err timed_out(const tl_acquiring *m, const char **words) {
     const tl_lock *lock = m->lock;
     tl_client *c = lock->client;
-    bool held = tl__gate_front_is(&c->gate, &lock->place, place_holds) ||
+    bool held = tl__gate_blocks(&c->gate, &lock->place, false, place_holds) ||
                 m->asker->mute_ms(c, tl__name_key(lock->name), m->since) == 0;
     *words = held ? "another holds it" : c->backend->unreached;
     *words = held ? tl__lock_busy(lock, TL_ETIMEDOUT, *words) : *words;

@@ -196,10 +196,6 @@ unsigned tl__waiter_posts(tl_waiter *w) {
     return atomic_load(&w->flags) ? atomic_exchange(&w->flags, 0) : 0;
 }
 
-void tl__waiter_drain(tl_waiter *w) {
-    tl__wake_clear(w->fd);
-}
-
 static void sleep_until(tl_mono until) {
     while (tl__mono_before(tl__mono_now(), until))
         tl__wait(NULL, 0, until);

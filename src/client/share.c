@@ -188,7 +188,7 @@ static void sleep_as_poller(tl_share *s, tl_sharer *sharer, tl_mono until) {
     tl__mutex_unlock(&s->mutex);
     tl__wait(fds, 2, until);
     if (fds[1].revents)
-        tl__waiter_drain(w);
+        tl__wake_clear(w->fd);
     tl__mutex_lock(&s->mutex);
     sharer->sleeps = NULL; /* before driving, which would wake it */
     drive(s);
