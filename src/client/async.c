@@ -350,10 +350,7 @@ static void await_end(void *of) {
     tl__keeper_lock(k);
     while (!op->completed) {
         tl__keeper_unlock(k);
-        if (c->cancel)
-            tl__waiter_await_cancel(op->waiter, TL_NEVER, &c->cancel->state);
-        else
-            tl__waiter_await(op->waiter, TL_NEVER);
+        tl__waiter_await(op->waiter, TL_NEVER, c->cancel ? &c->cancel->state : NULL);
         (void)tl__waiter_posts(op->waiter);
         tl__keeper_lock(k);
     }

@@ -2,7 +2,7 @@
  * The nodes of a Redis Cluster, of which each key has its own.
  */
 #include "client/backend.h"
-#include "client/inquire.h"
+#include "client/driver.h"
 #include "ground/error.h"
 #include "wire/keys.h"
 

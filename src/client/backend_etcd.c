@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "client/backend.h"
-#include "client/inquire.h"
+#include "client/driver.h"
 #include "ground/error.h"
 #include "ground/guard.h"
 #include "protocol/etcd.h"

@@ -287,7 +287,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
 static void await(tl_keeper *k, const inquiry *q) {
     while (!q->over) {
         tl__keeper_unlock(k);
-        tl__waiter_await(q->waiter, TL_NEVER);
+        tl__waiter_await(q->waiter, TL_NEVER, NULL);
         (void)tl__waiter_posts(q->waiter);
         tl__keeper_lock(k);
     }

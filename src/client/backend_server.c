@@ -2,7 +2,7 @@
  * One server, and one that Sentinels name.
  */
 #include "client/backend.h"
-#include "client/inquire.h"
+#include "client/driver.h"
 #include "ground/guard.h"
 
 /* ---- acquiring ------------------------------------------------------------------------------- */

@@ -94,10 +94,9 @@ void tl__waiter_give(tl_client *client, tl_waiter *waiter);
 void tl__waiter_post(tl_waiter *waiter, unsigned flags);
 /** For its owner: take the bits. */
 unsigned tl__waiter_posts(tl_waiter *waiter);
-/** Sleep until bits are posted, or that long. waiter: NULL: nobody posts any. */
-void tl__waiter_await(tl_waiter *waiter, tl_mono until);
-/** The same; meanwhile the thread may be cancelled, if `state` says so (ground/cancel). There is a waiter. */
-void tl__waiter_await_cancel(tl_waiter *waiter, tl_mono until, const int *state);
+/** Sleep until bits are posted, or that long. waiter: NULL: nobody posts any. state: NULL, or where there is a waiter:
+ *  meanwhile the thread may be cancelled, if that says so (ground/cancel). */
+void tl__waiter_await(tl_waiter *waiter, tl_mono until, const int *state);
 
 /** All that are idle. */
 void tl__waiters_free(tl_client *client);

@@ -10,6 +10,7 @@
 #include "client/run.h"
 #include "client/share.h"
 #include "ground/cancel.h"
+#include "ground/error.h"
 #include "ground/guard.h"
 #include "ground/wait.h"
 
@@ -172,10 +173,7 @@ static void poll_pooled(tl_drive *d, tl_mono until) {
 static void await(tl_drive *d) {
     tl_mono until = d->out->until;
     if (!d->pooled) {
-        if (d->on_cancel)
-            tl__waiter_await_cancel(d->waiter, until, &d->on_cancel->state);
-        else
-            tl__waiter_await(d->waiter, until);
+        tl__waiter_await(d->waiter, until, d->on_cancel ? &d->on_cancel->state : NULL);
         return;
     }
     poll_pooled(d, tl__mono_min(until, tl__conn_until(d->pooled->conn)));
@@ -325,4 +323,16 @@ tl_status tl__drive_cancellable(tl_client *client, const tl_machine *machine, tl
     start(&d);
     tl__cancel_guard(run, end_cancelled, &d);
     return d.status;
+}
+
+tl_err tl__inquire(tl_client *client, tl_node *node, tl_bytes key, void *state, tl_step step,
+                   const char *what, tl_error *err) {
+    const tl_machine machine = {.state = state, .step = step, .does = what, .key = key};
+    const tl_result *result = state;
+    tl_out out;
+    if (!tl__client_is_here(client))
+        return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", what);
+    (void)tl__drive(client, node, &machine, false, &out);
+    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", what, out.words)
+                        : TL_OK;
 }

@@ -24,4 +24,9 @@ typedef struct {
 tl_status tl__drive_cancellable(tl_client *client, const tl_machine *machine, tl_waiter *waiter,
                                 bool shares, const tl_on_cancel *on_cancel, tl_out *out);
 
+/** Run a machine that asks once: of a key, or at a node (NULL: the key's own, or the client's first). `state` begins with its
+ *  tl_result. The machine's code, with "what: why" in err. */
+tl_err tl__inquire(tl_client *client, tl_node *node, tl_bytes key, void *state, tl_step step,
+                   const char *what, tl_error *err);
+
 #endif

@@ -229,17 +229,14 @@ static void sleep_through(void *of) {
     wake_up(of);
 }
 
-void tl__waiter_await(tl_waiter *w, tl_mono until) {
-    nap n = {.waiter = w, .until = until};
-    if (w)
+void tl__waiter_await(tl_waiter *w, tl_mono until, const int *state) {
+    nap n = {.waiter = w, .until = until, .state = state};
+    if (state)
+        tl__cancel_guard(sleep_through, wake_up, &n);
+    else if (w)
         sleep_through(&n);
     else
         sleep_until(until);
-}
-
-void tl__waiter_await_cancel(tl_waiter *w, tl_mono until, const int *state) {
-    nap n = {.waiter = w, .until = until, .state = state};
-    tl__cancel_guard(sleep_through, wake_up, &n);
 }
 
 /* ---- the end ---------------------------------------------------------------------------------- */

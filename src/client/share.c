@@ -210,7 +210,7 @@ static void sleep_behind(tl_share *s, tl_sharer *sharer, tl_mono until) {
     *s->end = sharer;
     s->end = &sharer->behind;
     tl__mutex_unlock(&s->mutex);
-    tl__waiter_await(w, until);
+    tl__waiter_await(w, until, NULL);
     tl__mutex_lock(&s->mutex);
     rise(s, sharer);
 }
