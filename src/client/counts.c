@@ -4,7 +4,6 @@
 #include "client/counts.h"
 #include "ground/guard.h"
 
-#define NS_PER_US 1000
 #define FIRST_BITS 3 /* of the first bucket's end */
 
 static unsigned bucket_of(uint64_t us) {
@@ -14,7 +13,7 @@ static unsigned bucket_of(uint64_t us) {
 }
 
 static uint64_t us_of(int64_t ns) {
-    return ns > 0 ? (uint64_t)ns / NS_PER_US : 0;
+    return ns > 0 ? (uint64_t)(ns / TL_NS_PER_US) : 0;
 }
 
 static void add(_Atomic uint64_t *to, uint64_t n) {
@@ -40,19 +39,22 @@ void tl__count_answer(tl_counts *c, const tl_answer *answer) {
 
 void tl__count_wait(tl_counts *c, int64_t ns, bool waited, bool handed_over) {
     uint64_t us = us_of(ns);
-    c->waits[bucket_of(us)]++;
-    c->waits_us += us;
-    c->waited += waited;
-    c->handed_over += handed_over;
+    tl_stats *holds = &c->holds;
+    holds->wait.bucket[bucket_of(us)]++;
+    holds->wait.count++;
+    holds->wait.sum_us += us;
+    holds->waited += waited;
+    holds->handed_over += handed_over;
 }
 
 void tl__count_step(tl_counts *c, const tl_out *out) {
-    c->renewals += out->renewed;
-    c->renewals_failed += out->missed;
+    tl_stats *holds = &c->holds;
+    holds->renewals += out->renewed;
+    holds->renewals_failed += out->missed;
     for (unsigned i = 0; i < out->notes; i++) {
         const tl_note *note = &out->note[i];
-        c->at_risk += note->kind == TL_NOTE_AT_RISK;
-        c->lost[note->why] += note->kind == TL_NOTE_LOST;
-        c->stolen += note->kind == TL_NOTE_LOST && note->stolen;
+        holds->at_risk += note->kind == TL_NOTE_AT_RISK;
+        holds->lost[note->why] += note->kind == TL_NOTE_LOST;
+        holds->stolen += note->kind == TL_NOTE_LOST && note->stolen;
     }
 }

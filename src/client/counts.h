@@ -20,10 +20,7 @@ typedef struct {
     _Atomic uint64_t call[TL_COUNT_CALLS][TL_STATS_RESULTS];
     _Atomic uint64_t trips[TL_STATS_BUCKETS], trips_us, unanswered, connections;
     char behind[TL_COUNTS_APART];
-    /* under keeper.mutex */
-    uint64_t waits[TL_STATS_BUCKETS], waits_us;
-    uint64_t waited, handed_over, renewals, renewals_failed, at_risk, stolen;
-    uint64_t lost[TL_STATS_CAUSES];
+    tl_stats holds; /**< under keeper.mutex: of waits and of what is held; the rest stays 0 */
 } tl_counts;
 
 /** A call has ended: its result, again. */

@@ -27,21 +27,6 @@ static void tell_trips(tl_stats *ret, const tl_counts *c) {
     }
 }
 
-static void tell_holds(tl_stats *ret, const tl_counts *c) {
-    ret->waited = c->waited;
-    ret->handed_over = c->handed_over;
-    ret->renewals = c->renewals;
-    ret->renewals_failed = c->renewals_failed;
-    ret->at_risk = c->at_risk;
-    ret->stolen = c->stolen;
-    memcpy(ret->lost, c->lost, sizeof ret->lost);
-    ret->wait.sum_us = c->waits_us;
-    for (unsigned i = 0; i < TL_STATS_BUCKETS; i++) {
-        ret->wait.bucket[i] = c->waits[i];
-        ret->wait.count += c->waits[i];
-    }
-}
-
 /* ---- clocks ---------------------------------------------------------------------------------- */
 
 /* This host's wall clock less its deadline clock, as an interval. */
@@ -89,16 +74,16 @@ static void tell_clocks(tl_stats *ret, tl_client *client) {
 
 tl_err tl_client_stats(tl_client *client, tl_stats *ret_stats, tl_error *err) {
     TL_UNCANCELLED;
-    tl_stats stats = {.size = sizeof stats};
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "stats: the client belongs to the parent process");
     if (tl__info_check(ret_stats, "tl_stats", err))
         return TL_EINVALID;
+    tl__keeper_lock(&client->keeper);
+    tl_stats stats = client->counts.holds;
+    tl__keeper_unlock(&client->keeper);
+    stats.size = sizeof stats;
     tell_calls(&stats, &client->counts);
     tell_trips(&stats, &client->counts);
-    tl__keeper_lock(&client->keeper);
-    tell_holds(&stats, &client->counts);
-    tl__keeper_unlock(&client->keeper);
     tell_clocks(&stats, client);
     tl__info_write(ret_stats, &stats, sizeof stats);
     return TL_OK;

@@ -19,6 +19,7 @@ typedef struct {
     int64_t us;
 } tl_wall;
 
+#define TL_NS_PER_US INT64_C(1000)
 #define TL_NS_PER_MS INT64_C(1000000)
 #define TL_NEVER ((tl_mono){INT64_MAX})
 

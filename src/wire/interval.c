@@ -5,15 +5,14 @@
 
 #include "ground/guard.h"
 
-#define NS_PER_US 1000
 #define MILLION INT64_C(1000000)
 
 static int64_t floor_us(int64_t ns) {
-    return ns / NS_PER_US - (ns % NS_PER_US < 0);
+    return ns / TL_NS_PER_US - (ns % TL_NS_PER_US < 0);
 }
 
 static int64_t ceil_us(int64_t ns) {
-    return ns / NS_PER_US + (ns % NS_PER_US > 0);
+    return ns / TL_NS_PER_US + (ns % TL_NS_PER_US > 0);
 }
 
 tl_interval tl__bracket(int64_t server_us, tl_mono sent, tl_mono received) {
@@ -78,7 +77,7 @@ static tl_interval offset_at(tl_interval offset, tl_mono from, tl_mono to, int32
 /* The server read its clock at some moment of the exchange, whose length is the bracket's width.
  * Until the reply came its clock may have gained on ours; the lower edge has that time to spare. */
 static tl_interval at_receipt(tl_interval bracket, int32_t drift_ppm) {
-    int64_t width_ns = tl__mul_sat(tl__add_sat(bracket.hi, -bracket.lo), NS_PER_US);
+    int64_t width_ns = tl__mul_sat(tl__add_sat(bracket.hi, -bracket.lo), TL_NS_PER_US);
     if (GUARD(bracket_with_drift))
         bracket.hi = tl__add_sat(bracket.hi, gained_us(width_ns, drift_ppm));
     return bracket;
