@@ -38,7 +38,7 @@ static void on_wake(tl_listener *listener, unsigned flags) {
     k->watch->changes_armed = (flags & TL_WAKE_ARMED) != 0;
     k->watch->events_denied = false;
     anew(k);
-    if (!k->watch->changes_armed && tl__wakeup_up(k->wakeup))
+    if (!k->watch->changes_armed && tl__wakeup_up(k->first.wakeup))
         go_by_events(k);
 }
 
@@ -62,7 +62,7 @@ static void tell_listeners(tl_keeper *k, unsigned flags) {
 
 static void anew(tl_keeper *k) {
     char id[TL_INT_SIZE];
-    int64_t number = k->wakeup ? tl__wakeup_id(k->wakeup) : 0;
+    int64_t number = k->first.wakeup ? tl__wakeup_id(k->first.wakeup) : 0;
     if (k->watch->watches)
         tell_listeners(k, TL_WAKE_UNWATCHED);
     k->watch->watches = k->watch->refused = false;
@@ -146,7 +146,7 @@ static void hear_events(tl_keeper *k, tl_bytes key, bool *hears) {
     if (!k->watch->events || k->watch->events_denied || *hears || key.n == 0)
         return;
     *hears = true; /* before: it may be told at once */
-    if (tl__wakeup_listen(k->wakeup, topic_of(k, key, room), tl__mono_now()))
+    if (tl__wakeup_listen(k->first.wakeup, topic_of(k, key, room), tl__mono_now()))
         *hears = false;
     tl__keeper_wake(k);
 }
@@ -156,7 +156,7 @@ static void ignore_events(tl_keeper *k, tl_bytes key, bool *hears) {
     if (!*hears)
         return;
     *hears = false;
-    tl__wakeup_forget(k->wakeup, topic_of(k, key, room), tl__mono_now());
+    tl__wakeup_forget(k->first.wakeup, topic_of(k, key, room), tl__mono_now());
     tl__keeper_wake(k);
 }
 
@@ -221,8 +221,7 @@ static void suspect(tl_place *place) {
 }
 
 /* Those who wait are told when the key has been read again, or the next change could go unseen. */
-static void on_changed(void *ctx, tl_bytes key) {
-    tl_keeper *k = ctx;
+static void on_changed(tl_keeper *k, tl_bytes key) {
     for (tl_listener *l = k->listeners; l; l = l->next)
         if (l->key.n > 0 && (key.n == 0 || tl__bytes_eq(l->key, key)))
             look_for(k, l);
@@ -245,7 +244,7 @@ static void on_events(tl_keeper *k, tl_bytes topic, bool armed) {
     tl_bytes key = k->watch->events ? key_of(k, topic) : (tl_bytes){0};
     if (key.n == 0)
         return;
-    bool up = tl__wakeup_up(k->wakeup);
+    bool up = tl__wakeup_up(k->first.wakeup);
     k->watch->events_denied = !armed && up;
     k->watch->events_come = k->watch->events_come && up;
     for (tl_listener *l = k->listeners; l; l = l->next)

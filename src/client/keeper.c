@@ -166,18 +166,18 @@ static void await(tl_keeper *k) {
     tl__keeper_flush(k);
     tl__keeper_lend(k);
     if (k->lent && !k->turning)
-        tl__conn_write(k->conn, tl__mono_now());
+        tl__conn_write(k->first.conn, tl__mono_now());
     struct pollfd own[OWN_FDS + TL_FLEET_FDS] = {
         {.fd = k->wake, .events = POLLIN},
         {.fd = k->timer, .events = POLLIN},
-        {.fd = k->lent ? -1 : tl__conn_fd(k->conn), .events = tl__conn_events(k->conn)},
-        {.fd = tl__wakeup_fd(k->wakeup), .events = tl__wakeup_events(k->wakeup)},
+        {.fd = k->lent ? -1 : tl__conn_fd(k->first.conn), .events = tl__conn_events(k->first.conn)},
+        {.fd = tl__wakeup_fd(k->first.wakeup), .events = tl__wakeup_events(k->first.wakeup)},
         tl__keeper_holds_fd(k),
     };
-    tl_mono next = tl__mono_min(tl__conn_until(k->conn), tl__wakeup_until(k->wakeup));
+    tl_mono next = tl__mono_min(tl__conn_until(k->first.conn), tl__wakeup_until(k->first.wakeup));
     next = tl__mono_min(next, tl__tasks_until(&k->tasks));
     next = tl__mono_min(next, tl__keeper_singly_until(k));
-    next = tl__mono_min(next, tl__keeper_inbox_until(k));
+    next = tl__mono_min(next, tl__inbox_until(&k->first.inbox));
     next = tl__mono_min(next, tl__keeper_holds_until(k));
     next = tl__mono_min(next, tl__keeper_loop_until(k));
     next = tl__mono_min(next, tl__fleet_until(&k->client->fleet));
@@ -236,17 +236,17 @@ static void *keep(void *ctx) {
         if (k->rejudge)
             continue;
         await(k);
-        uint64_t heard = tl__conn_bytes(k->conn);
+        uint64_t heard = tl__conn_bytes(k->first.conn);
         tl__fleet_drive(&k->client->fleet, tl__mono_now());
         if (GUARD(lent_loop_is_driven) || !k->lent)
-            tl__conn_drive(k->conn, tl__mono_now());
-        tl__keeper_mind_loop(k, tl__conn_bytes(k->conn) != heard);
-        tl__wakeup_drive(k->wakeup, tl__mono_now());
+            tl__conn_drive(k->first.conn, tl__mono_now());
+        tl__keeper_mind_loop(k, tl__conn_bytes(k->first.conn) != heard);
+        tl__wakeup_drive(k->first.wakeup, tl__mono_now());
         if (k->holds)
             tl__wakeup_drive(k->holds, tl__mono_now());
         tl__links_drive(k);
         tl__keeper_expire_singly(k, tl__mono_now());
-        tl__keeper_leave_inbox(k, tl__mono_now());
+        tl__link_leave_inbox(&k->first, tl__mono_now());
     }
     tl__keeper_unlock(k);
     return NULL;
@@ -280,46 +280,10 @@ void tl__keeper_log_back(tl_keeper *k, tl_loss *loss, const tl_node *node, tl_mo
     loss->missed = false;
 }
 
-static void watch_anew(tl_keeper *k) {
-    if (k->watching)
-        k->watching->anew(k);
-}
-
-static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
-    tl_keeper *k = ctx;
-    tl__keeper_joins_anew(k);
-    tl__keeper_log_back(k, &k->loss, &k->client->node, now);
-    if (tl__node_up(&k->client->node, k->conn, bracket, now) && GUARD(login_rejudges))
-        k->rejudge = true;
-    watch_anew(k);
-}
-
-/* What watches keys must be asked for again, on the next connection. */
-static void on_down(void *ctx, tl_bytes words) {
-    tl_keeper *k = ctx;
-    tl__keeper_log_lost(k, &k->loss, words);
-    watch_anew(k);
-}
-
 static tl_err make_connections(tl_keeper *k) {
-    tl_conn_limits limits = tl__node_limits(&k->client->node);
-    tl_conn_calls calls = {.answer = tl__keeper_on_answer,
-                           .up = on_up,
-                           .down = on_down,
-                           .ctx = k,
-                           .closing = tl__keeper_take_back};
-    tl_wakeup_calls wakes = {.woken = tl__keeper_on_woken,
-                             .armed = tl__keeper_on_armed,
-                             .changed = k->watching ? k->watching->changed : NULL,
-                             .ctx = k};
-    tl_conn_limits asks = tl__keeper_limits(k, limits);
-    if (!k->conn)
-        k->conn = tl__conn_new(&k->client->node.endpoint, &asks, &calls);
-    if (!k->wakeup)
-        k->wakeup = tl__wakeup_new(&k->client->node.endpoint, &limits, k->client->attempt_ms,
-                                   &wakes);
-    bool all = !k->client->backend->holder->listen || tl__keeper_make_holds(k, &limits);
-    return k->conn && k->wakeup && all && tl__keeper_have_renewal(k) ? TL_OK : TL_ENOMEM;
+    bool all = tl__keeper_make_first(k) &&
+               (!k->client->backend->holder->listen || tl__keeper_make_holds(k));
+    return all && tl__keeper_have_renewal(k) ? TL_OK : TL_ENOMEM;
 }
 
 tl_err tl__keeper_ready(tl_keeper *k) {
@@ -388,9 +352,9 @@ void tl__keeper_close(tl_keeper *k, int64_t grace_ms) {
         tl__thread_join(k->thread);
     tl__keeper_end_tasks(k);
     tl__links_free(k);
-    tl__wakeup_free(k->wakeup);
+    tl__wakeup_free(k->first.wakeup);
     tl__wakeup_free(k->holds);
-    tl__conn_free(k->conn);
+    tl__conn_free(k->first.conn);
     free(k->fds);
     tl__keeper_free_spares(k);
     end_watching(k);

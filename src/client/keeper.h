@@ -44,7 +44,7 @@ typedef struct tl_listener {
     tl_bytes of; /**< with it: the lock's key */
     tl_grant grant;           /**< WAKE_GRANTED; under keeper.posts_mutex */
     tl_bytes key;             /**< whose changes it wants to be told of, too; n 0: none */
-    struct tl_link *link;     /**< by which it listens; NULL: the first node's */
+    struct tl_link *link;     /**< by which it listens, with a topic */
     uint8_t server;           /**< of several independent servers' listeners, which this is */
     bool deaf;                /**< it doesn't, for want of memory */
     struct tl_exchange *look; /**< in flight for that */
@@ -54,11 +54,8 @@ typedef struct tl_listener {
     struct tl_listener *next;
 } tl_listener;
 
-/** Where those who stand in line are told: one topic for all of a client, which is listened to for a while after
- *  the last of them, too. */
+/** The inbox, as it is listened to at a node: for a while after the last who stands in line there, too. */
 typedef struct {
-    char name[TL_INBOX_SIZE]; /**< never changes; of name_n bytes */
-    uint8_t name_n;
     unsigned listeners;
     bool listens;
     atomic_bool armed; /**< for any thread */
@@ -95,13 +92,23 @@ typedef struct {
     tl_mono at;  /**< when it was logged last; ns 0: never */
 } tl_loss;
 
-typedef struct {
+/** The keeper's connections to a node: for renewals and for wake-ups. */
+typedef struct tl_link {
+    struct tl_keeper *keeper;
+    struct tl_node *node;
+    tl_conn *conn;
+    tl_wakeup *wakeup;
+    tl_loss loss;
+    tl_inbox inbox;
+    struct tl_link *next;
+} tl_link;
+
+typedef struct tl_keeper {
     struct tl_client *client;
     tl_mutex mutex;
     tl_cond delivered;
     tl_thread thread;
     bool running, closing, left;
-    tl_loss loss;
     bool rejudge;     /**< the server's clock stepped: every lock is renewed at once */
     tl_mono close_by; /**< closing: no longer than this */
     int wake, timer;  /**< eventfd, timerfd */
@@ -109,23 +116,25 @@ typedef struct {
     int gather; /**< with it: what a loop polls, `ready` and, while it is lent, the connection */
     bool rung;  /**< `ready` is readable */
     bool busy;  /**< lend the connection to the loop when it isn't polled */
-    tl_mono told_at; /**< when it was told something last; ns 0: never */
-    bool lent;       /**< it is: whoever dispatches reads and writes there */
-    bool turning;    /**< somebody dispatches */
-    bool turned;     /**< and has, since the thread looked last, */
-    tl_mono look_at; /**< lent: when it looks again */
-    bool polling;    /**< the thread waits, with the mutex let go */
-    bool roused;     /**< and has been woken */
-    tl_mono planned; /**< polling: it looks again by then */
-    tl_conn *conn;
-    tl_wakeup *wakeup;
+    tl_mono told_at;  /**< when it was told something last; ns 0: never */
+    bool lent;        /**< it is: whoever dispatches reads and writes there */
+    bool turning;     /**< somebody dispatches */
+    bool turned;      /**< and has, since the thread looked last, */
+    tl_mono look_at;  /**< lent: when it looks again */
+    bool polling;     /**< the thread waits, with the mutex let go */
+    bool roused;      /**< and has been woken */
+    tl_mono planned;  /**< polling: it looks again by then */
+    tl_link first;    /**< to the client's first node */
+    tl_link *links;   /**< to further ones */
     tl_wakeup *holds; /**< on etcd: tells when a key that is held is deleted, */
     void (*deleted)(struct tl_client *client, tl_bytes topic); /**< to this */
-    struct tl_link *links;                                     /**< to further nodes */
     struct pollfd *fds; /**< what is polled, where there are some; room for fds_room */
     unsigned fds_room;
     tl_listener *listeners;
-    tl_inbox inbox;
+    struct {
+        char name[TL_INBOX_SIZE];
+        uint8_t name_n;
+    } inbox; /**< where those who stand in line are told: one topic for all of a client, which never changes */
     tl_tasks tasks;
     tl_due_part parts[TL_DUE_LENGTHS][TL_DUE_PARTS]; /**< that locks were given to lately */
     uint32_t detached;                               /**< machines left behind by callers */

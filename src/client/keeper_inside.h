@@ -65,7 +65,7 @@ const tl_runner *tl__keeper_runner(const tl_keeper *keeper);
 bool tl__keeper_stepped(tl_keeper *keeper, tl_task *task, const tl_out *out, tl_status status);
 
 /** Those of the connections by which requests go. */
-tl_conn_limits tl__keeper_limits(const tl_keeper *keeper, tl_conn_limits of_node);
+tl_conn_limits tl__keeper_limits(const tl_keeper *keeper, tl_conn_limits limits);
 
 /** Give the tasks what has been posted to them. */
 void tl__keeper_run_posts(tl_keeper *keeper);
@@ -90,7 +90,7 @@ typedef struct tl_watching {
     void (*looked)(tl_keeper *keeper, tl_listener *listener, bool ok);
     void (*anew)(tl_keeper *keeper); /**< the connection is new: it must ask again */
     void (*answered)(tl_keeper *keeper, const tl_answer *answer); /**< the server, to that */
-    void (*changed)(void *keeper, tl_bytes key);                  /**< for the wake-ups */
+    void (*changed)(tl_keeper *keeper, tl_bytes key);             /**< by the wake-ups */
     /** A topic that may be a key's events: what it has told; whether it is in force. */
     void (*event)(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
     void (*events)(tl_keeper *keeper, tl_bytes topic, bool armed);
@@ -101,7 +101,7 @@ typedef struct tl_watching {
 /** The loop has something to do. */
 void tl__keeper_ring(tl_keeper *keeper);
 /** The connection is the thread's again. */
-void tl__keeper_take_back(void *keeper);
+void tl__keeper_take_back(tl_keeper *keeper);
 
 /* For the thread: */
 
@@ -114,24 +114,18 @@ void tl__keeper_mind_loop(tl_keeper *keeper, bool heard);
 
 /* keeper_listen: */
 
-/** For the wake-ups; ctx is the keeper. */
+/** For the wake-ups; ctx is the link. */
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
 
 /** On etcd: what listens to the deletion of held keys. false: no memory. What of it is polled, and until when. */
-bool tl__keeper_make_holds(tl_keeper *keeper, const tl_conn_limits *limits);
+bool tl__keeper_make_holds(tl_keeper *keeper);
 struct pollfd tl__keeper_holds_fd(const tl_keeper *keeper);
 tl_mono tl__keeper_holds_until(const tl_keeper *keeper);
 
-/** The same for those of a link, which ctx is. */
-void tl__keeper_on_link_woken(void *ctx, tl_bytes topic, tl_bytes payload);
-void tl__keeper_on_link_armed(void *ctx, tl_bytes topic, bool armed);
-
 /** When nobody has needed the inbox for long enough; leave it then. */
 tl_mono tl__inbox_until(const tl_inbox *inbox);
-void tl__keeper_leave_link_inbox(struct tl_link *link, tl_mono now);
-tl_mono tl__keeper_inbox_until(const tl_keeper *keeper);
-void tl__keeper_leave_inbox(tl_keeper *keeper, tl_mono now);
+void tl__link_leave_inbox(tl_link *link, tl_mono now);
 
 /* keeper_join: */
 
@@ -173,8 +167,6 @@ void tl__keeper_log_back(tl_keeper *keeper, tl_loss *loss, const tl_node *node, 
 
 /** A node has answered. */
 void tl__keeper_answered(tl_keeper *keeper, tl_node *node, const tl_answer *answer);
-/** For the connection; ctx is the keeper. */
-void tl__keeper_on_answer(void *ctx, const tl_answer *answer);
 
 /** When the thread has ended, and no mutex is needed any more. */
 void tl__keeper_end_tasks(tl_keeper *keeper);

@@ -239,8 +239,8 @@ static void part(tl_keeper *k, const tl_event *refused) {
 void tl__keeper_joins_anew(tl_keeper *k) {
     if (GUARD(cluster_stays_apart) && k->client->backend->slotted)
         return;
-    uint64_t run = tl__conn_run(k->conn);
-    bool other = run != k->apart_run || tl__conn_generation(k->conn) != k->apart_generation;
+    uint64_t run = tl__conn_run(k->first.conn);
+    bool other = run != k->apart_run || tl__conn_generation(k->first.conn) != k->apart_generation;
     k->apart = k->apart && !other;
 }
 

@@ -8,24 +8,44 @@
 
 #include "client/client.h"
 #include "client/keeper_inside.h"
+#include "ground/guard.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_link *l = ctx;
-    tl__keeper_log_back(l->keeper, &l->loss, l->node, now);
-    if (tl__node_up(l->node, l->conn, bracket, now))
-        l->keeper->rejudge = true;
+    tl_keeper *k = l->keeper;
+    bool first = l == &k->first;
+    if (first)
+        tl__keeper_joins_anew(k);
+    tl__keeper_log_back(k, &l->loss, l->node, now);
+    if (tl__node_up(l->node, l->conn, bracket, now) && (!first || GUARD(login_rejudges)))
+        k->rejudge = true;
+    if (first && k->watching)
+        k->watching->anew(k);
 }
 
+/* What watches keys must be asked for again, on the next connection. */
 static void on_down(void *ctx, tl_bytes words) {
     tl_link *l = ctx;
-    tl__keeper_log_lost(l->keeper, &l->loss, words);
+    tl_keeper *k = l->keeper;
+    tl__keeper_log_lost(k, &l->loss, words);
+    if (l == &k->first && k->watching)
+        k->watching->anew(k);
 }
 
 static void on_answer(void *ctx, const tl_answer *answer) {
     const tl_link *l = ctx;
     tl__keeper_answered(l->keeper, l->node, answer);
+}
+
+static void on_closing(void *ctx) {
+    tl__keeper_take_back(((const tl_link *)ctx)->keeper);
+}
+
+static void on_changed(void *ctx, tl_bytes key) {
+    tl_keeper *k = ((const tl_link *)ctx)->keeper;
+    k->watching->changed(k, key);
 }
 
 static void free_link(tl_link *l) {
@@ -34,34 +54,42 @@ static void free_link(tl_link *l) {
     free(l);
 }
 
-static tl_link *new_link(tl_keeper *k, tl_node *node) {
-    tl_link *l = calloc(1, sizeof *l);
-    if (!l)
-        return NULL;
-    tl_conn_limits limits = tl__node_limits(node);
-    tl_conn_calls calls = {.answer = on_answer, .up = on_up, .down = on_down, .ctx = l};
-    tl_wakeup_calls wakes = {
-        .woken = tl__keeper_on_link_woken, .armed = tl__keeper_on_link_armed, .ctx = l};
+/* Only the first may be lent to a loop, and watches keys. */
+static bool make(tl_keeper *k, tl_link *l, tl_node *node) {
+    bool first = l == &k->first;
+    tl_conn_limits limits = tl__node_limits(node), asks = tl__keeper_limits(k, limits);
+    tl_conn_calls calls = {.answer = on_answer,
+                           .up = on_up,
+                           .down = on_down,
+                           .closing = first ? on_closing : NULL,
+                           .ctx = l};
+    tl_wakeup_calls wakes = {.woken = tl__keeper_on_woken,
+                             .armed = tl__keeper_on_armed,
+                             .changed = first && k->watching ? on_changed : NULL,
+                             .ctx = l};
     l->keeper = k;
     l->node = node;
-    tl_conn_limits asks = tl__keeper_limits(k, limits);
-    l->conn = tl__conn_new(tl__node_face(node), &asks, &calls);
-    l->wakeup = tl__wakeup_new(tl__node_face(node), &limits, k->client->attempt_ms, &wakes);
-    if (l->conn && l->wakeup)
-        return l;
-    free_link(l);
-    return NULL;
+    if (!l->conn)
+        l->conn = tl__conn_new(tl__node_face(node), &asks, &calls);
+    if (!l->wakeup)
+        l->wakeup = tl__wakeup_new(tl__node_face(node), &limits, k->client->attempt_ms, &wakes);
+    return l->conn && l->wakeup;
 }
 
-tl_link *tl__keeper_link(tl_keeper *keeper, tl_node *node, bool *ret_ok) {
-    tl_link *l = atomic_load(&node->link);
-    *ret_ok = true;
-    if (l || node == &keeper->client->node)
+bool tl__keeper_make_first(tl_keeper *k) {
+    return make(k, &k->first, &k->client->node);
+}
+
+tl_link *tl__keeper_link(tl_keeper *keeper, tl_node *node) {
+    tl_link *l = node == &keeper->client->node ? &keeper->first : atomic_load(&node->link);
+    if (l)
         return l;
-    l = new_link(keeper, node);
-    *ret_ok = l != NULL;
-    if (!l)
+    l = calloc(1, sizeof *l);
+    if (!l || !make(keeper, l, node)) {
+        if (l)
+            free_link(l);
         return NULL;
+    }
     l->next = keeper->links;
     keeper->links = l;
     atomic_store(&node->link, l);
@@ -69,9 +97,8 @@ tl_link *tl__keeper_link(tl_keeper *keeper, tl_node *node, bool *ret_ok) {
 }
 
 tl_conn *tl__keeper_conn(tl_keeper *keeper, tl_node *node) {
-    bool ok;
-    tl_link *l = tl__keeper_link(keeper, node, &ok);
-    return l ? l->conn : ok ? keeper->conn : NULL;
+    const tl_link *l = tl__keeper_link(keeper, node);
+    return l ? l->conn : NULL;
 }
 
 void tl__links_free(tl_keeper *keeper) {
@@ -116,6 +143,6 @@ void tl__links_drive(tl_keeper *keeper) {
     for (tl_link *l = keeper->links; l; l = l->next) {
         tl__conn_drive(l->conn, tl__mono_now());
         tl__wakeup_drive(l->wakeup, tl__mono_now());
-        tl__keeper_leave_link_inbox(l, tl__mono_now());
+        tl__link_leave_inbox(l, tl__mono_now());
     }
 }

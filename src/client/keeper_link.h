@@ -1,7 +1,6 @@
 /*
- * The keeper's own connections to the nodes of a fleet that has several: for renewals and for wake-ups. The first node's
- * are the keeper's members of these names, and not here: a client of one server has no link. All with the keeper's
- * mutex held.
+ * The keeper's own connections to its nodes: to the first always, to the others of a fleet once they are needed. All with the
+ * keeper's mutex held.
  */
 #ifndef TL_KEEPER_LINK_H
 #define TL_KEEPER_LINK_H
@@ -10,21 +9,14 @@
 #include "client/node.h"
 #include "ground/wait.h"
 
-typedef struct tl_link {
-    tl_keeper *keeper;
-    tl_node *node;
-    tl_conn *conn;
-    tl_wakeup *wakeup;
-    tl_loss loss;
-    tl_inbox inbox; /**< without a name of its own */
-    struct tl_link *next;
-} tl_link;
-
-/** The link of a node, made if need be; NULL: the node is the first, or out of memory, which *ret_ok tells apart. */
-tl_link *tl__keeper_link(tl_keeper *keeper, tl_node *node, bool *ret_ok);
+/** The first node's link; make what it lacks. false: no memory. */
+bool tl__keeper_make_first(tl_keeper *keeper);
+/** The link of a node, made if need be; NULL: out of memory. */
+tl_link *tl__keeper_link(tl_keeper *keeper, tl_node *node);
 /** By which the node is asked; NULL: out of memory. */
 tl_conn *tl__keeper_conn(tl_keeper *keeper, tl_node *node);
 
+/* Of all but the first: */
 unsigned tl__links_fds(const tl_keeper *keeper, struct pollfd *ret);
 unsigned tl__links_count(const tl_keeper *keeper);
 tl_mono tl__links_until(const tl_keeper *keeper);

@@ -11,17 +11,8 @@
 #define INBOX_IDLE_MS 30000 /* the next who waits needn't wait for a subscription */
 #define MOVE_AGAIN_MS 5000  /* something may lead subscriptions elsewhere on purpose */
 
-/* By which it listens, or would. */
-static tl_wakeup *wakeup_of(const tl_keeper *k, const tl_link *link) {
-    return link ? link->wakeup : k->wakeup;
-}
-
-static tl_inbox *inbox_at(tl_keeper *k, tl_link *link) {
-    return link ? &link->inbox : &k->inbox;
-}
-
-static void post_topic(tl_keeper *k, const tl_link *link, tl_bytes topic, unsigned flags) {
-    for (tl_listener *l = k->listeners; l; l = l->next)
+static void post_topic(const tl_link *link, tl_bytes topic, unsigned flags) {
+    for (tl_listener *l = link->keeper->listeners; l; l = l->next)
         if (l->link == link && tl__bytes_eq(l->topic, topic))
             l->hear(l, flags);
 }
@@ -37,7 +28,7 @@ static tl_bytes inbox_of(const tl_keeper *k) {
  * grant goes by: there it is a call to look. */
 static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
     tl_bytes key, token;
-    tl_grant grant = {.run = tl__wakeup_run(wakeup_of(k, link)), .arrived = tl__mono_now()};
+    tl_grant grant = {.run = tl__wakeup_run(link->wakeup), .arrived = tl__mono_now()};
     tl_line_message kind = tl__line_read(message, &key, &token, &grant);
     for (tl_listener *l = k->listeners; l; l = l->next) {
         if (l->token.n == 0 || l->link != link)
@@ -46,7 +37,7 @@ static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
             tl__mutex_lock(&k->posts_mutex); /* who is told needn't wait until this is all done */
             l->grant = grant;
             tl__mutex_unlock(&k->posts_mutex);
-            l->hear(l, link ? TL_WAKE_WOKEN : TL_WAKE_GRANTED);
+            l->hear(l, link == &k->first ? TL_WAKE_GRANTED : TL_WAKE_WOKEN);
             return;
         }
         if (kind == TL_LINE_NEAR && tl__bytes_eq(l->token, token)) {
@@ -59,11 +50,10 @@ static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
 }
 
 static tl_inbox *come_to_inbox(tl_keeper *k, const tl_listener *l) {
-    tl_inbox *inbox = inbox_at(k, l->link);
+    tl_inbox *inbox = &l->link->inbox;
     inbox->listeners++;
     if (!inbox->listens)
-        inbox->listens = tl__wakeup_listen(wakeup_of(k, l->link), inbox_of(k), tl__mono_now()) ==
-                         TL_OK;
+        inbox->listens = tl__wakeup_listen(l->link->wakeup, inbox_of(k), tl__mono_now()) == TL_OK;
     return inbox;
 }
 
@@ -85,32 +75,18 @@ tl_mono tl__inbox_until(const tl_inbox *inbox) {
     return idle ? tl__mono_add_ms(inbox->idle, INBOX_IDLE_MS) : TL_NEVER;
 }
 
-tl_mono tl__keeper_inbox_until(const tl_keeper *k) {
-    return tl__inbox_until(&k->inbox);
-}
-
-static void leave_inbox(const tl_keeper *k, tl_inbox *inbox, tl_wakeup *wakeup, tl_mono now) {
-    if (tl__mono_before(now, tl__inbox_until(inbox)))
+void tl__link_leave_inbox(tl_link *link, tl_mono now) {
+    if (tl__mono_before(now, tl__inbox_until(&link->inbox)))
         return;
-    inbox->listens = false;
-    atomic_store(&inbox->armed, false);
+    link->inbox.listens = false;
+    atomic_store(&link->inbox.armed, false);
     if (GUARD(idle_inbox_ends))
-        tl__wakeup_forget(wakeup, inbox_of(k), now);
-}
-
-void tl__keeper_leave_inbox(tl_keeper *k, tl_mono now) {
-    leave_inbox(k, &k->inbox, k->wakeup, now);
-}
-
-void tl__keeper_leave_link_inbox(tl_link *link, tl_mono now) {
-    leave_inbox(link->keeper, &link->inbox, link->wakeup, now);
+        tl__wakeup_forget(link->wakeup, inbox_of(link->keeper), now);
 }
 
 bool tl__keeper_hears(const tl_keeper *k, tl_bytes key) {
     tl_node *node = tl__fleet_node(k->client, key);
-    const tl_link *link = atomic_load(&node->link);
-    if (node == &k->client->node)
-        return atomic_load(&k->inbox.armed);
+    const tl_link *link = node == &k->client->node ? &k->first : atomic_load(&node->link);
     return link && atomic_load(&link->inbox.armed);
 }
 
@@ -120,13 +96,14 @@ static void relocate(tl_keeper *k, tl_listener *l);
  * nobody listens. */
 void tl__keeper_follow_in(tl_keeper *k, tl_listener *l, uint64_t run) {
     relocate(k, l);
-    tl_inbox *inbox = inbox_at(k, l->link);
-    uint64_t heard = tl__wakeup_run(wakeup_of(k, l->link));
+    tl_link *link = l->link ? l->link : &k->first;
+    tl_inbox *inbox = &link->inbox;
+    uint64_t heard = tl__wakeup_run(link->wakeup);
     tl_mono now = tl__mono_now(), again = tl__mono_add_ms(inbox->moved, MOVE_AGAIN_MS);
     if (heard == 0 || heard == run || (inbox->moved.ns != 0 && tl__mono_before(now, again)))
         return;
     inbox->moved = now;
-    tl__wakeup_leave(wakeup_of(k, l->link));
+    tl__wakeup_leave(link->wakeup);
     tl__keeper_wake(k);
 }
 
@@ -138,45 +115,30 @@ void tl__keeper_follow(tl_keeper *k, tl_listener *l, uint64_t run) {
 
 /* ---- topics ---------------------------------------------------------------------------------- */
 
-static void woken(tl_keeper *k, const tl_link *link, tl_bytes topic, tl_bytes payload) {
-    if (tl__bytes_eq(topic, inbox_of(k)))
-        on_message(k, link, payload);
-    else
-        post_topic(k, link, topic, TL_WAKE_WOKEN);
-}
-
-static void armed_at(tl_keeper *k, tl_link *link, tl_bytes topic, bool armed) {
-    if (tl__bytes_eq(topic, inbox_of(k)))
-        atomic_store(&inbox_at(k, link)->armed, armed);
-    post_topic(k, link, topic, armed ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
-}
-
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
-    tl_keeper *k = ctx;
-    woken(k, NULL, topic, payload);
-    if (k->watching && !tl__bytes_eq(topic, inbox_of(k)))
+    const tl_link *link = ctx;
+    tl_keeper *k = link->keeper;
+    if (tl__bytes_eq(topic, inbox_of(k))) {
+        on_message(k, link, payload);
+        return;
+    }
+    post_topic(link, topic, TL_WAKE_WOKEN);
+    if (link == &k->first && k->watching)
         k->watching->event(k, topic, payload);
 }
 
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed) {
-    tl_keeper *k = ctx;
-    armed_at(k, NULL, topic, armed);
-    if (k->watching)
+    tl_link *link = ctx;
+    tl_keeper *k = link->keeper;
+    if (tl__bytes_eq(topic, inbox_of(k)))
+        atomic_store(&link->inbox.armed, armed);
+    post_topic(link, topic, armed ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
+    if (link == &k->first && k->watching)
         k->watching->events(k, topic, armed);
 }
 
-void tl__keeper_on_link_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
-    const tl_link *link = ctx;
-    woken(link->keeper, link, topic, payload);
-}
-
-void tl__keeper_on_link_armed(void *ctx, tl_bytes topic, bool armed) {
-    tl_link *link = ctx;
-    armed_at(link->keeper, link, topic, armed);
-}
-
 static void listen_to_topic(tl_keeper *k, tl_listener *l, tl_bytes key) {
-    if (tl__wakeup_listen(wakeup_of(k, l->link), l->topic, tl__mono_now())) {
+    if (tl__wakeup_listen(l->link->wakeup, l->topic, tl__mono_now())) {
         k->listeners = l->next;
         l->topic = (tl_bytes){0};
         l->hear(l, TL_WAKE_DISARMED);
@@ -190,8 +152,8 @@ static void listen_to_topic(tl_keeper *k, tl_listener *l, tl_bytes key) {
 /* The node of the lock's key: a topic is named in its slot. Without memory it's the first, where what is told at another is
  * repeated. */
 static tl_link *link_for(tl_keeper *k, const tl_listener *l) {
-    bool ok;
-    return tl__keeper_link(k, tl__fleet_node(k->client, l->of.n ? l->of : l->topic), &ok);
+    tl_link *link = tl__keeper_link(k, tl__fleet_node(k->client, l->of.n ? l->of : l->topic));
+    return link ? link : &k->first;
 }
 
 void tl__keeper_listen_in(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes key,
@@ -214,9 +176,8 @@ void tl__keeper_listen_all_in(tl_keeper *k, tl_listener *listeners, tl_bytes top
     const tl_fleet *fleet = &k->client->fleet;
     for (unsigned i = 0; listeners && i < fleet->servers; i++) {
         tl_listener *l = &listeners[i];
-        bool ok;
-        tl_link *link = tl__keeper_link(k, fleet->server[i], &ok);
-        if (!ok) { /* without memory for that it polls */
+        tl_link *link = tl__keeper_link(k, fleet->server[i]);
+        if (!link) { /* without memory for that it polls */
             l->hear(l, TL_WAKE_DISARMED);
             continue;
         }
@@ -238,9 +199,9 @@ void tl__keeper_forget_all_in(tl_keeper *k, tl_listener *listeners) {
 
 static void forget_topic(tl_keeper *k, tl_listener *l) {
     if (l->token.n > 0)
-        forget_inbox(inbox_at(k, l->link));
+        forget_inbox(&l->link->inbox);
     else if (!l->deaf)
-        tl__wakeup_forget(wakeup_of(k, l->link), l->topic, tl__mono_now());
+        tl__wakeup_forget(l->link->wakeup, l->topic, tl__mono_now());
     tl__keeper_wake(k);
 }
 
@@ -251,8 +212,7 @@ static void relocate(tl_keeper *k, tl_listener *l) {
         return;
     forget_topic(k, l);
     l->link = link;
-    l->deaf = l->token.n == 0 &&
-              tl__wakeup_listen(wakeup_of(k, link), l->topic, tl__mono_now()) != TL_OK;
+    l->deaf = l->token.n == 0 && tl__wakeup_listen(link->wakeup, l->topic, tl__mono_now()) != TL_OK;
     bool hears = l->token.n > 0 ? come_to_inbox(k, l)->listens : !l->deaf;
     l->hear(l, hears ? TL_WAKE_WOKEN : TL_WAKE_DISARMED);
 }
@@ -323,10 +283,12 @@ static void on_heard(void *ctx, tl_bytes topic, bool armed) {
     (void)ctx, (void)topic, (void)armed;
 }
 
-bool tl__keeper_make_holds(tl_keeper *k, const tl_conn_limits *limits) {
+bool tl__keeper_make_holds(tl_keeper *k) {
     const tl_wakeup_calls calls = {.woken = on_deleted, .armed = on_heard, .ctx = k};
+    const tl_conn_limits limits = tl__node_limits(&k->client->node);
     if (!k->holds)
-        k->holds = tl__wakeup_new(&k->client->node.endpoint, limits, k->client->attempt_ms, &calls);
+        k->holds = tl__wakeup_new(&k->client->node.endpoint, &limits, k->client->attempt_ms,
+                                  &calls);
     return k->holds != NULL;
 }
 

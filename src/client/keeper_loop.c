@@ -32,24 +32,23 @@ void tl__keeper_wake_writer(tl_keeper *k) {
 
 /* Up, with nothing to do for the connection but to read when there is something to be read? */
 static bool is_plain(const tl_keeper *k) {
-    return tl__conn_up(k->conn) && tl__conn_events(k->conn) == POLLIN &&
-           tl__conn_until(k->conn).ns > 0;
+    return tl__conn_up(k->first.conn) && tl__conn_events(k->first.conn) == POLLIN &&
+           tl__conn_until(k->first.conn).ns > 0;
 }
 
-void tl__keeper_take_back(void *keeper) {
-    tl_keeper *k = keeper;
+void tl__keeper_take_back(tl_keeper *k) {
     if (!k->lent)
         return;
     k->lent = false;
     if (GUARD(closed_leaves_loop))
-        tl__gather_drop(k->gather, tl__conn_fd(k->conn));
+        tl__gather_drop(k->gather, tl__conn_fd(k->first.conn));
     tl__keeper_wake(k);
 }
 
 void tl__keeper_lend(tl_keeper *k) {
     bool may = k->busy && !k->lent && !k->closing && is_plain(k);
     k->busy = false;
-    if (!may || !tl__gather_add(k->gather, tl__conn_fd(k->conn)))
+    if (!may || !tl__gather_add(k->gather, tl__conn_fd(k->first.conn)))
         return;
     k->lent = k->turned = true;
     k->look_at = tl__mono_add_ns(tl__mono_now(), LOOK_NS);
@@ -64,7 +63,7 @@ void tl__keeper_mind_loop(tl_keeper *k, bool heard) {
     tl_mono now = tl__mono_now();
     if (!k->lent || tl__mono_before(now, k->look_at))
         return;
-    if (!is_plain(k) || (!k->turned && (heard || tl__conn_idle(k->conn))))
+    if (!is_plain(k) || (!k->turned && (heard || tl__conn_idle(k->first.conn))))
         tl__keeper_take_back(k);
     k->turned = false;
     k->look_at = tl__mono_add_ns(now, LOOK_NS);
@@ -72,9 +71,9 @@ void tl__keeper_mind_loop(tl_keeper *k, bool heard) {
 
 static void write_all(tl_keeper *k) {
     tl__keeper_flush(k);
-    tl__conn_write(k->conn, tl__mono_now());
+    tl__conn_write(k->first.conn, tl__mono_now());
     if (k->lent && !is_plain(k))
-        tl__conn_drive(k->conn, tl__mono_now());
+        tl__conn_drive(k->first.conn, tl__mono_now());
     if (k->lent && !is_plain(k))
         tl__keeper_take_back(k);
 }
@@ -95,17 +94,17 @@ unsigned tl__keeper_dispatch(tl_keeper *k) {
     k->rung = false;
     k->turning = k->turned = true;
     if (k->lent) {
-        tl__conn_hold(k->conn);
-        tl__conn_drive(k->conn, tl__mono_now());
+        tl__conn_hold(k->first.conn);
+        tl__conn_drive(k->first.conn, tl__mono_now());
     }
     if (k->reports && !k->lent)
         k->told_at = tl__mono_now();
     unsigned n = 0, told;
     do {
         if (k->lent)
-            tl__conn_hold(k->conn);
+            tl__conn_hold(k->first.conn);
         n += told = tl__keeper_deliver(k, PART);
-        if (k->conn)
+        if (k->first.conn)
             write_all(k);
     } while (told == PART && n < PARTS * PART);
     k->turning = false;

@@ -242,7 +242,7 @@ tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange 
     if (!x)
         return NULL;
     *x = what;
-    if (tl__conn_send(k->conn, send, x, tl__mono_now()) != TL_OK) {
+    if (tl__conn_send(k->first.conn, send, x, tl__mono_now()) != TL_OK) {
         free(x);
         return NULL;
     }
@@ -287,11 +287,6 @@ void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
     }
     if (single)
         tl__keeper_asked_one(k);
-}
-
-void tl__keeper_on_answer(void *ctx, const tl_answer *answer) {
-    tl_keeper *k = ctx;
-    tl__keeper_answered(k, &k->client->node, answer);
 }
 
 /* ---- tasks from outside ---------------------------------------------------------------------- */

@@ -844,7 +844,7 @@ CONFORM_OF(a_busy_loop_outlives_its_connection, c, CONFORM_RUNTIME) {
 
 /* It has nothing open but the connection, and tells when that is so. */
 static int child_keeps(tl_client *client, int end) {
-    int kept = tl__conn_fd(client->keeper.conn);
+    int kept = tl__conn_fd(client->keeper.first.conn);
     char byte = 0;
     (void)alarm(300);
     bool refused = tl_client_dispatch(client) == 0 && tl_client_fd(client) == -1;
