@@ -12,8 +12,8 @@
 #include "transport/http.h"
 
 #if TL_HAVE_JSON
-
 #include <jansson.h>
+#endif
 
 #define WORDS_SIZE 160
 #define MESSAGE_MAX 200
@@ -33,19 +33,6 @@ struct tl_gateway {
     const char *problem;
     char words[WORDS_SIZE];
 };
-
-bool tl__gateway_works(void) {
-    return true;
-}
-
-tl_gateway *tl__gateway_new(tl_bytes prefix) {
-    tl_gateway *g = calloc(1, sizeof *g);
-    json_object_seed((size_t)tl__random_seed() |
-                     1); /* or jansson would read it from a file, once */
-    if (g)
-        g->prefix = prefix;
-    return g;
-}
 
 void tl__gateway_release(tl_gateway *gateway) {
     for (block *b = gateway->blocks, *next; b; b = next) {
@@ -106,6 +93,40 @@ static void *take(tl_gateway *g, size_t n) {
     return b->bytes;
 }
 
+static bool copy(tl_gateway *g, const char *text, size_t n, tl_reply *ret) {
+    char *to = take(g, n + 1);
+    if (!to)
+        return false;
+    memcpy(to, text, n);
+    *ret = (tl_reply){.type = TL_REPLY_STRING, .text = {to, n}};
+    return true;
+}
+
+static bool make_error(tl_gateway *g, int64_t code, const char *message, tl_reply *ret) {
+    char text[MESSAGE_MAX + 32];
+    int n = snprintf(text, sizeof text, TL_ETCD_ERROR "%lld %.*s", (long long)code, MESSAGE_MAX,
+                     message);
+    if (!copy(g, text, (size_t)n, ret))
+        return false;
+    ret->type = TL_REPLY_ERROR;
+    return true;
+}
+
+#if TL_HAVE_JSON
+
+bool tl__gateway_works(void) {
+    return true;
+}
+
+tl_gateway *tl__gateway_new(tl_bytes prefix) {
+    tl_gateway *g = calloc(1, sizeof *g);
+    json_object_seed((size_t)tl__random_seed() |
+                     1); /* or jansson would read it from a file, once */
+    if (g)
+        g->prefix = prefix;
+    return g;
+}
+
 static bool odd(tl_gateway *g, const char *problem) {
     if (!g->problem)
         g->problem = problem;
@@ -147,15 +168,6 @@ static bool get_int(tl_gateway *g, const json_t *object, const char *name, tl_re
 
 static tl_reply get_flag(const json_t *object, const char *name) {
     return of_int(json_is_true(json_object_get(object, name)));
-}
-
-static bool copy(tl_gateway *g, const char *text, size_t n, tl_reply *ret) {
-    char *to = take(g, n + 1);
-    if (!to)
-        return false;
-    memcpy(to, text, n);
-    *ret = (tl_reply){.type = TL_REPLY_STRING, .text = {to, n}};
-    return true;
 }
 
 static bool get_text(tl_gateway *g, const json_t *object, const char *name, tl_reply *ret) {
@@ -393,16 +405,6 @@ static bool (*const readers[])(tl_gateway *g, const json_t *root, tl_reply *ret)
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 
-static bool make_error(tl_gateway *g, int64_t code, const char *message, tl_reply *ret) {
-    char text[MESSAGE_MAX + 32];
-    int n = snprintf(text, sizeof text, TL_ETCD_ERROR "%lld %.*s", (long long)code, MESSAGE_MAX,
-                     message);
-    if (!copy(g, text, (size_t)n, ret))
-        return false;
-    ret->type = TL_REPLY_ERROR;
-    return true;
-}
-
 /* Of a request that may be well: users have changed since a token that carries its own date (JWT) was given; or etcd asked for no
  * login when this connection was made, and does now. etcd says both with the code of a request that is wrong, or of none where it has forgotten to give one; and before
  * anything is executed. */
@@ -483,6 +485,24 @@ int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body
     return ok ? 1 : fail(g, g->problem ? g->problem : "no JSON");
 }
 
+#else
+
+bool tl__gateway_works(void) {
+    return false;
+}
+
+tl_gateway *tl__gateway_new(tl_bytes prefix) {
+    (void)prefix;
+    return NULL;
+}
+
+int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body, tl_reply *ret) {
+    (void)kind, (void)status, (void)body, (void)ret;
+    return fail(g, "built without jansson");
+}
+
+#endif
+
 int tl__gateway_next(tl_gateway *gateway, tl_etcd_kind kind, tl_reply *ret) {
     tl_bytes body;
     int got = gateway->problem ? -1 : tl__http_next(&gateway->http, &body);
@@ -504,67 +524,3 @@ int tl__gateway_message(tl_gateway *gateway, tl_reply *ret) {
                    : fail(gateway, gateway->problem);
     return tl__gateway_read(gateway, TL_ETCD_WATCH, gateway->http.status, line, ret);
 }
-
-#else
-
-bool tl__gateway_works(void) {
-    return false;
-}
-
-tl_gateway *tl__gateway_new(tl_bytes prefix) {
-    (void)prefix;
-    return NULL;
-}
-
-void tl__gateway_free(tl_gateway *gateway) {
-    (void)gateway;
-}
-
-void tl__gateway_logs_in(tl_gateway *gateway, bool does) {
-    (void)gateway, (void)does;
-}
-
-void tl__gateway_reset(tl_gateway *gateway) {
-    (void)gateway;
-}
-
-void tl__gateway_feed(tl_gateway *gateway, const char *bytes, size_t n) {
-    (void)gateway, (void)bytes, (void)n;
-}
-
-int tl__gateway_next(tl_gateway *gateway, tl_etcd_kind kind, tl_reply *ret) {
-    (void)gateway, (void)kind, (void)ret;
-    return -1;
-}
-
-int tl__gateway_message(tl_gateway *gateway, tl_reply *ret) {
-    (void)gateway, (void)ret;
-    return -1;
-}
-
-int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_bytes body,
-                     tl_reply *ret) {
-    (void)gateway, (void)kind, (void)status, (void)body, (void)ret;
-    return -1;
-}
-
-bool tl__gateway_is_out_of_memory(const tl_gateway *gateway) {
-    (void)gateway;
-    return false;
-}
-
-const char *tl__gateway_words(const tl_gateway *gateway) {
-    (void)gateway;
-    return "";
-}
-
-void tl__gateway_release(tl_gateway *gateway) {
-    (void)gateway;
-}
-
-bool tl__gateway_closes(const tl_gateway *gateway) {
-    (void)gateway;
-    return false;
-}
-
-#endif
