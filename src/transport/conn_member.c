@@ -15,14 +15,10 @@
 void tl__conn_lead_member(tl_conn *conn) {
     tl_members *m = conn->limits.members;
     conn->member = atomic_load(&m->at);
-    const tl_endpoint *endpoint = &m->endpoint[conn->member];
-    if (conn->endpoint != endpoint) { /* what the stream still has of the former is of no use */
-        tl__stream_free(&conn->stream);
-        tl__stream_init(&conn->stream, endpoint);
-        conn->endpoint = endpoint;
-    }
-    tl__gateway_logs_in(conn->gateway, endpoint->user[0] != '\0');
-    conn->via.host = tl__bytes_of(endpoint->label);
+    conn->endpoint = &m->endpoint[conn->member];
+    tl__stream_lead(&conn->stream, conn->endpoint);
+    tl__gateway_logs_in(conn->gateway, conn->endpoint->user[0] != '\0');
+    conn->via.host = tl__bytes_of(conn->endpoint->label);
     conn->via.prefix = m->prefix;
 }
 

@@ -43,11 +43,8 @@ bool tl__conn_lead(tl_conn *conn) {
         conn->retry_at = tl__mono_add_ms(conn->now, LOOK_MS);
         return false;
     }
-    if (spot != was) { /* what the stream still has of the former server is of no use */
-        tl__stream_free(&conn->stream);
-        tl__stream_init(&conn->stream, &spot->endpoint);
-        conn->endpoint = &spot->endpoint;
-    }
+    conn->endpoint = &spot->endpoint;
+    tl__stream_lead(&conn->stream, conn->endpoint);
     conn->spot = spot;
     tl__spot_give(was);
     return true;

@@ -110,6 +110,13 @@ void tl__stream_free(tl_stream *stream) {
     stream->local = NULL;
 }
 
+void tl__stream_lead(tl_stream *stream, const tl_endpoint *endpoint) {
+    if (stream->endpoint == endpoint)
+        return;
+    tl__stream_free(stream);
+    tl__stream_init(stream, endpoint);
+}
+
 /* ---- opening ----------------------------------------------------------------------------------- */
 
 static void opened(tl_stream *s) {

@@ -53,6 +53,9 @@ typedef struct {
 /** The endpoint outlives it. */
 void tl__stream_init(tl_stream *stream, const tl_endpoint *endpoint);
 
+/** CLOSED: it is to lead there. What it still has of another endpoint is given back. */
+void tl__stream_lead(tl_stream *stream, const tl_endpoint *endpoint);
+
 /** Close, and give back everything. */
 void tl__stream_free(tl_stream *stream);
 

@@ -299,11 +299,7 @@ bool tl__watch_listens(const tl_watch *watch) {
 
 static void begin(tl_watch *w, tl_mono now) {
     w->member = atomic_load(&w->members->at);
-    const tl_endpoint *endpoint = &w->members->endpoint[w->member];
-    if (w->stream.endpoint != endpoint) {
-        tl__stream_free(&w->stream);
-        tl__stream_init(&w->stream, endpoint);
-    }
+    tl__stream_lead(&w->stream, &w->members->endpoint[w->member]);
     tl__gateway_reset(w->gateway);
     w->state = OPENING;
     w->began = w->asked_at = now;
