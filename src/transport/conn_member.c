@@ -3,12 +3,9 @@
  * never be said with a token that belongs to another connection.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "ground/guard.h"
 #include "transport/conn_inside.h"
-
-#define TOKEN_MAX 8192
 
 /* ---- whom to --------------------------------------------------------------------------------- */
 
@@ -58,11 +55,7 @@ int tl__conn_next_answer(tl_conn *conn, tl_reply *ret) {
 /* ---- the login ------------------------------------------------------------------------------- */
 
 void tl__conn_forget_token(tl_conn *conn) {
-    char *token = (char *)(uintptr_t)conn->via.token.p; /* our own copy */
-    if (token)
-        explicit_bzero(token, conn->via.token.n);
-    free(token);
-    conn->via.token = (tl_bytes){0};
+    tl__members_forget_token(&conn->via.token);
 }
 
 bool tl__conn_ask_token(tl_conn *conn) {
@@ -72,37 +65,17 @@ bool tl__conn_ask_token(tl_conn *conn) {
     tl__login_clear(l);
     if (!e->user[0])
         return true;
-    tl_password password = tl__password_ask(e);
-    const tl_command ask = {
-        .form = TL_ARGV,
-        .argc = 3,
-        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(e->user), tl__bytes_of(password.text)}};
     const tl_etcd_via via = {.host = conn->via.host, .timeout_ms = conn->limits.connect_ms};
     l->steps = 1;
-    l->size = tl__etcd_encode(&ask, &via, l->bytes, sizeof l->bytes);
-    tl__password_forget(&password);
+    l->size = tl__members_ask_token(e, &via, l->bytes, sizeof l->bytes);
     return l->size <= sizeof l->bytes;
-}
-
-static bool keep_token(tl_conn *c, tl_bytes token) {
-    char *copy = token.n > 0 && token.n <= TOKEN_MAX ? malloc(token.n) : NULL;
-    bool clean = copy != NULL;
-    for (size_t i = 0; clean && i < token.n; i++)
-        clean = token.p[i] > ' ' && token.p[i] <= '~'; /* it becomes a part of a header */
-    if (!clean) {
-        free(copy);
-        return false;
-    }
-    memcpy(copy, token.p, token.n);
-    c->via.token = tl__bytes(copy, token.n);
-    return true;
 }
 
 tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_err *ret_why,
                                       char *words, size_t size) {
     tl_bytes message;
     char shown[160];
-    if (reply->type == TL_REPLY_STRING && keep_token(conn, reply->text))
+    if (reply->type == TL_REPLY_STRING && tl__members_keep_token(&conn->via.token, reply->text))
         return TL_LOGIN_DONE;
     if (reply->type != TL_REPLY_ERROR) {
         *ret_why = TL_ESERVER;

@@ -1,9 +1,11 @@
 /*
- * Who of etcd's members is asked. It does no I/O.
+ * Who of etcd's members is asked, and for a token. It does no I/O.
  */
 #include "transport/members.h"
 
 #include <stdlib.h>
+
+#define TOKEN_MAX 8192
 
 tl_members *tl__members_new(const tl_endpoint *like, const tl_seeds *seeds) {
     tl_members *m = calloc(1, sizeof *m + seeds->count * sizeof *m->endpoint);
@@ -27,4 +29,38 @@ void tl__members_free(tl_members *members) {
 
 void tl__members_pass(tl_members *members, unsigned failed) {
     (void)atomic_compare_exchange_strong(&members->at, &failed, (failed + 1) % members->count);
+}
+
+size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via, char *to,
+                             size_t size) {
+    tl_password password = tl__password_ask(endpoint);
+    const tl_command ask = {
+        .form = TL_ARGV,
+        .argc = 3,
+        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(endpoint->user), tl__bytes_of(password.text)}};
+    size_t n = tl__etcd_encode(&ask, via, to, size);
+    tl__password_forget(&password);
+    return n;
+}
+
+bool tl__members_keep_token(tl_bytes *token, tl_bytes answer) {
+    char *copy = answer.n > 0 && answer.n <= TOKEN_MAX ? malloc(answer.n) : NULL;
+    bool clean = copy != NULL;
+    for (size_t i = 0; clean && i < answer.n; i++)
+        clean = answer.p[i] > ' ' && answer.p[i] <= '~';
+    if (!clean) {
+        free(copy);
+        return false;
+    }
+    memcpy(copy, answer.p, answer.n);
+    *token = tl__bytes(copy, answer.n);
+    return true;
+}
+
+void tl__members_forget_token(tl_bytes *token) {
+    char *copy = (char *)(uintptr_t)token->p; /* our own */
+    if (copy)
+        explicit_bzero(copy, token->n);
+    free(copy);
+    *token = (tl_bytes){0};
 }

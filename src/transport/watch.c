@@ -29,7 +29,7 @@ struct tl_watch {
     tl_topics topics; /* asked: its watch id in this stream; 0: none */
     char *bytes;      /* to be written: `size` of them, `done` written */
     size_t size, done;
-    char *token; /* kept for the next stream, until one fails */
+    tl_bytes token; /* our own; kept for the next stream, until one fails */
     tl_backoff backoff;
     tl_mono began, by, retry_at;
     tl_mono asked_at; /* when a stream was asked for last */
@@ -69,13 +69,6 @@ static void forget_bytes(tl_watch *w) {
     w->size = w->done = 0;
 }
 
-static void forget_token(tl_watch *w) {
-    if (w->token)
-        explicit_bzero(w->token, strlen(w->token));
-    free(w->token);
-    w->token = NULL;
-}
-
 void tl__watch_free(tl_watch *watch) {
     if (!watch)
         return;
@@ -83,7 +76,7 @@ void tl__watch_free(tl_watch *watch) {
     tl__gateway_free(watch->gateway);
     tl__topics_clear(&watch->topics);
     forget_bytes(watch);
-    forget_token(watch);
+    tl__members_forget_token(&watch->token);
     free(watch);
 }
 
@@ -108,7 +101,7 @@ static void lose(tl_watch *w, tl_mono now) {
     bool stays = w->refused;
     tl_topic *topic;
     close_stream(w);
-    forget_token(w); /* it may be what was wrong */
+    tl__members_forget_token(&w->token); /* it may be what was wrong */
     if (tl__ns_until(w->began, now) >= LASTED_NS)
         tl__backoff_reset(&w->backoff);
     if (!stays)
@@ -185,7 +178,7 @@ static void on_message(tl_watch *w, const tl_reply *message) {
 static tl_etcd_via via(const tl_watch *w) {
     return (tl_etcd_via){.host = tl__bytes_of(w->stream.endpoint->label),
                          .prefix = w->members->prefix,
-                         .token = w->token ? tl__bytes_of(w->token) : (tl_bytes){0},
+                         .token = w->token,
                          .timeout_ms = w->connect_ms};
 }
 
@@ -199,21 +192,14 @@ static tl_etcd_watched watched(tl_topic *topic) {
 }
 
 static bool say_login(tl_watch *w) {
-    const tl_endpoint *e = w->stream.endpoint;
-    tl_password password = tl__password_ask(e);
-    const tl_command ask = {
-        .form = TL_ARGV,
-        .argc = 3,
-        .argv = {TL_LITERAL("AUTH"), tl__bytes_of(e->user), tl__bytes_of(password.text)}};
     const tl_etcd_via how = via(w);
-    w->bytes = malloc(TL_LOGIN_SIZE);
-    w->size = w->bytes ? tl__etcd_encode(&ask, &how, w->bytes, TL_LOGIN_SIZE) : 0;
-    tl__password_forget(&password);
     w->state = LOGIN;
-    if (w->size <= TL_LOGIN_SIZE)
-        return w->bytes != NULL;
-    w->size = 0;
-    return false;
+    w->bytes = malloc(TL_LOGIN_SIZE);
+    if (!w->bytes)
+        return false;
+    size_t n = tl__members_ask_token(w->stream.endpoint, &how, w->bytes, TL_LOGIN_SIZE);
+    w->size = n <= TL_LOGIN_SIZE ? n : 0;
+    return w->size > 0;
 }
 
 static bool say_watch(tl_watch *w) {
@@ -319,18 +305,8 @@ static bool write_bytes(tl_watch *w) {
 
 /* The answer to the login. A server without users needs no token. */
 static bool on_token(tl_watch *w, const tl_reply *reply) {
-    tl_bytes token;
-    if (reply->type != TL_REPLY_ERROR && tl__reply_text(reply, &token)) {
-        w->token = malloc(token.n + 1);
-        if (!w->token)
-            return false;
-        memcpy(w->token, token.p, token.n);
-        w->token[token.n] = '\0';
-        for (const char *c = w->token; *c; c++)
-            if (*c <= ' ' || *c > '~')
-                return false;
-    }
-    return say_watch(w);
+    bool is_token = reply->type == TL_REPLY_STRING;
+    return (!is_token || tl__members_keep_token(&w->token, reply->text)) && say_watch(w);
 }
 
 static bool take_messages(tl_watch *w) {
@@ -372,7 +348,7 @@ static bool go_on(tl_watch *w, tl_mono now) {
             return false;
         if (w->stream.state != TL_STREAM_OPEN)
             return true;
-        if (!(w->stream.endpoint->user[0] && !w->token ? say_login(w) : say_watch(w)))
+        if (!(w->stream.endpoint->user[0] && !w->token.p ? say_login(w) : say_watch(w)))
             return false;
     }
     if (!write_bytes(w) || !read_bytes(w) || !write_bytes(w))
