@@ -91,8 +91,7 @@ bool tl__conn_pass_member(tl_conn *conn);
 /** Ask for a token, if there is a user. false: it would be too long. */
 bool tl__conn_ask_token(tl_conn *conn);
 /** The answer to that. */
-tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_err *ret_why,
-                                      char *words, size_t size);
+tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply);
 void tl__conn_forget_token(tl_conn *conn);
 /** It is up: what has been queued is said as this member and its token want it. */
 bool tl__conn_dress(tl_conn *conn);

@@ -62,7 +62,7 @@ bool tl__conn_ask_token(tl_conn *conn) {
     tl_login *l = conn->login;
     const tl_endpoint *e = conn->endpoint;
     tl__conn_forget_token(conn);
-    tl__login_clear(l);
+    tl__login_clear(l, e);
     if (!e->user[0])
         return true;
     const tl_etcd_via via = {.host = conn->via.host, .timeout_ms = conn->limits.connect_ms};
@@ -71,25 +71,21 @@ bool tl__conn_ask_token(tl_conn *conn) {
     return l->size <= sizeof l->bytes;
 }
 
-tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply, tl_err *ret_why,
-                                      char *words, size_t size) {
+tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply) {
     tl_bytes message;
-    char shown[160];
+    char shown[160], problem[sizeof shown + 8];
     if (reply->type == TL_REPLY_STRING && tl__members_keep_token(&conn->via.token, reply->text))
         return TL_LOGIN_DONE;
-    if (reply->type != TL_REPLY_ERROR) {
-        *ret_why = TL_ESERVER;
-        (void)snprintf(words, size, "%s: no token that could be used", conn->endpoint->label);
-        return TL_LOGIN_FAILED;
-    }
+    if (reply->type != TL_REPLY_ERROR)
+        return tl__login_fail(conn->login, TL_ESERVER, "no token that could be used");
     int code = tl__etcd_error(reply->text, &message);
     if (tl__bytes_has(message, "authentication is not enabled"))
         return TL_LOGIN_DONE;                          /* then nobody needs one */
     bool passes = tl__etcd_is_login_outdated(message); /* they changed while it was checked */
-    *ret_why = tl__etcd_is_definite(code) && !passes ? TL_EDENIED : TL_EUNAVAILABLE;
     tl__bytes_print(shown, sizeof shown, message);
-    (void)snprintf(words, size, "%s: login: %s", conn->endpoint->label, shown);
-    return TL_LOGIN_FAILED;
+    (void)snprintf(problem, sizeof problem, "login: %s", shown);
+    return tl__login_fail(
+        conn->login, tl__etcd_is_definite(code) && !passes ? TL_EDENIED : TL_EUNAVAILABLE, problem);
 }
 
 bool tl__conn_dress(tl_conn *conn) {

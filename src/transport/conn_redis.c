@@ -369,15 +369,11 @@ static void come_up(tl_conn *c, tl_mono received) {
 }
 
 static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
-    tl_err why = TL_OK;
-    char words[TL_STREAM_WORDS];
-    tl_login_outcome outcome = c->gateway
-                                   ? tl__conn_token_reply(c, reply, &why, words, sizeof words)
-                                   : tl__login_reply(c->login, c->endpoint, reply, received, &why,
-                                                     words, sizeof words);
+    tl_login_outcome outcome = c->gateway ? tl__conn_token_reply(c, reply)
+                                          : tl__login_reply(c->login, reply, received);
     release(c);
     if (outcome == TL_LOGIN_FAILED)
-        tl__conn_lose(c, why, words, false);
+        tl__conn_lose(c, c->login->why, c->login->words, false);
     else if (outcome == TL_LOGIN_DONE)
         come_up(c, received);
     return outcome != TL_LOGIN_FAILED;

@@ -28,7 +28,7 @@ static void say(tl_login *l, uint8_t step, const char *name, const char *first,
 void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks) {
     char db[TL_INT_SIZE];
     tl_password password = tl__password_ask(endpoint);
-    tl__login_clear(login);
+    tl__login_clear(login, endpoint);
     login->serves = asks.time;
     if (endpoint->user[0])
         say(login, AUTH, "AUTH", endpoint->user, password.text);
@@ -66,16 +66,9 @@ bool tl__login_write(tl_login *login, tl_stream *stream) {
 
 /* ---- answers ----------------------------------------------------------------------------------- */
 
-typedef struct {
-    const tl_endpoint *endpoint;
-    tl_err *why;
-    char *words;
-    size_t size;
-} report;
-
-static tl_login_outcome failed(const report *r, tl_err why, const char *problem) {
-    *r->why = why;
-    (void)snprintf(r->words, r->size, "%s: %s", r->endpoint->label, problem);
+tl_login_outcome tl__login_fail(tl_login *login, tl_err why, const char *problem) {
+    login->why = why;
+    (void)snprintf(login->words, sizeof login->words, "%s: %s", login->endpoint->label, problem);
     return TL_LOGIN_FAILED;
 }
 
@@ -101,74 +94,78 @@ static const char *unavailable(tl_bytes error) {
 }
 
 /* The problem, and the server's text, unless that may repeat a secret which the server was sent. */
-static tl_login_outcome quoted(const report *r, tl_err why, const char *problem, tl_bytes error) {
+static tl_login_outcome quoted(tl_login *l, tl_err why, const char *problem, tl_bytes error) {
     char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
     bool told = GUARD(secret_is_not_quoted) &&
-                (r->endpoint->user[0] || tl__endpoint_has_password(r->endpoint));
+                (l->endpoint->user[0] || tl__endpoint_has_password(l->endpoint));
     (void)snprintf(both, sizeof both, "%s%s%.128s", problem, told ? "" : ": ",
                    told ? "" : tl__refusal_words(server, error).p);
-    return failed(r, why, both);
+    return tl__login_fail(l, why, both);
 }
 
-static tl_login_outcome auth_error(const report *r, tl_bytes error) {
-    bool user = r->endpoint->user[0];
+static tl_login_outcome auth_error(tl_login *l, tl_bytes error) {
+    bool user = l->endpoint->user[0];
     if (tl__bytes_has(error, "without any password") || tl__bytes_has(error, "no password is set"))
-        return failed(r, TL_EDENIED, "a password is given, but the server asks for none");
+        return tl__login_fail(l, TL_EDENIED, "a password is given, but the server asks for none");
     if (user && tl__bytes_has(error, "wrong number of arguments"))
-        return failed(r, TL_EDENIED,
-                      "the server is too old for user names: give the password alone, as in "
-                      "redis://:PASSWORD@HOST");
+        return tl__login_fail(
+            l, TL_EDENIED,
+            "the server is too old for user names: give the password alone, as in "
+            "redis://:PASSWORD@HOST");
     if (begins(error, "WRONGPASS"))
-        return failed(r, TL_EDENIED,
-                      user && !tl__endpoint_password(r->endpoint)[0]
-                          ? "login refused: WRONGPASS: wrong user or password (a password alone is "
-                            "written redis://:PASSWORD@HOST)"
-                          : "login refused: WRONGPASS: wrong user or password");
+        return tl__login_fail(
+            l, TL_EDENIED,
+            user && !tl__endpoint_password(l->endpoint)[0]
+                ? "login refused: WRONGPASS: wrong user or password (a password alone is "
+                  "written redis://:PASSWORD@HOST)"
+                : "login refused: WRONGPASS: wrong user or password");
     if (tl__bytes_has(error, "invalid password"))
-        return failed(r, TL_EDENIED, "login refused: ERR: wrong password");
+        return tl__login_fail(l, TL_EDENIED, "login refused: ERR: wrong password");
     if (tl__bytes_has(error, "unknown command"))
-        return failed(r, TL_EDENIED, "login refused: ERR: the server has no command AUTH");
-    return failed(r, TL_EDENIED, begins(error, "ERR ") ? "login refused: ERR" : "login refused");
+        return tl__login_fail(l, TL_EDENIED, "login refused: ERR: the server has no command AUTH");
+    return tl__login_fail(l, TL_EDENIED,
+                          begins(error, "ERR ") ? "login refused: ERR" : "login refused");
 }
 
 static const char *command_of(uint8_t step) {
     return step == SELECT ? "select" : step == ROLE ? "role" : "time";
 }
 
-static tl_login_outcome no_permission(const report *r, uint8_t step) {
+static tl_login_outcome no_permission(tl_login *l, uint8_t step) {
     char words[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 32];
     (void)snprintf(both, sizeof both, "%s%s",
                    tl__refusal_of_command(words, tl__bytes_of(command_of(step))).p,
                    step == ROLE ? " (it must be known to be the master)" : "");
-    return failed(r, TL_EDENIED, both);
+    return tl__login_fail(l, TL_EDENIED, both);
 }
 
-static tl_login_outcome other_error(const report *r, uint8_t step, tl_bytes error) {
+static tl_login_outcome other_error(tl_login *l, uint8_t step, tl_bytes error) {
     char problem[64];
     if (begins(error, "NOAUTH") || tl__bytes_has(error, "operation not permitted"))
-        return failed(r, TL_EDENIED, "the server asks for a password");
+        return tl__login_fail(l, TL_EDENIED, "the server asks for a password");
     if (begins(error, "DENIED"))
-        return failed(r, TL_EDENIED,
-                      "DENIED: the server is in protected mode: without a password it serves only "
-                      "its own host");
+        return tl__login_fail(
+            l, TL_EDENIED,
+            "DENIED: the server is in protected mode: without a password it serves only "
+            "its own host");
     if (tl__is_no_permission(error))
-        return no_permission(r, step);
+        return no_permission(l, step);
     if (step == TIME)
-        return quoted(r, TL_EUNAVAILABLE, "TIME failed", error);
+        return quoted(l, TL_EUNAVAILABLE, "TIME failed", error);
     if (step == ROLE)
-        return quoted(r, TL_EUNAVAILABLE, "ROLE failed", error);
+        return quoted(l, TL_EUNAVAILABLE, "ROLE failed", error);
     (void)snprintf(problem, sizeof problem, "database %ld cannot be selected",
-                   (long)r->endpoint->db);
-    return quoted(r, TL_EINVALID, problem, error);
+                   (long)l->endpoint->db);
+    return quoted(l, TL_EINVALID, problem, error);
 }
 
-static tl_login_outcome on_error(const report *r, uint8_t step, tl_bytes error) {
+static tl_login_outcome on_error(tl_login *l, uint8_t step, tl_bytes error) {
     if (step == RUN || step == ID || (step == TIME && tl__bytes_has(error, "unknown command")))
         return TL_LOGIN_DONE;
     const char *problem = unavailable(error);
     if (problem)
-        return failed(r, TL_EUNAVAILABLE, problem);
-    return step == AUTH ? auth_error(r, error) : other_error(r, step, error);
+        return tl__login_fail(l, TL_EUNAVAILABLE, problem);
+    return step == AUTH ? auth_error(l, error) : other_error(l, step, error);
 }
 
 /* A hash of 40 hexadecimal digits, drawn as the server starts; 0: there are none. */
@@ -184,31 +181,32 @@ static uint64_t run_in(tl_bytes info) {
     return tl__bytes_hash(0, tl__bytes(at, n));
 }
 
-static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
-                                 const tl_reply *reply) {
+static tl_login_outcome on_value(tl_login *l, uint8_t step, const tl_reply *reply) {
     tl_bytes text;
     int64_t server_us;
     switch (step) {
     case TIME:
         if (!tl__reply_time(reply, 0, &server_us))
-            return failed(r, TL_ESERVER, "malformed reply to TIME");
+            return tl__login_fail(l, TL_ESERVER, "malformed reply to TIME");
         l->server_us = server_us;
         l->has_bracket = true;
         break;
     case ROLE:
         if (!tl__reply_text(tl__reply_item(reply, 0), &text))
-            return failed(r, TL_ESERVER, "malformed reply to ROLE");
+            return tl__login_fail(l, TL_ESERVER, "malformed reply to ROLE");
         if (GUARD(replica_is_refused) && !tl__bytes_eq(text, TL_LITERAL("master")))
-            return failed(r, TL_EUNAVAILABLE, "it is a replica, and was named as the master");
+            return tl__login_fail(l, TL_EUNAVAILABLE,
+                                  "it is a replica, and was named as the master");
         break;
     case RUN:
         if (!tl__reply_text(reply, &text))
             break;
         if (GUARD(sentinel_keeps_no_locks) && l->serves &&
             tl__bytes_has(text, "redis_mode:sentinel"))
-            return failed(r, TL_ESERVER,
-                          "this is a Sentinel, which keeps no locks: give the URL of the master, "
-                          "or redis+sentinel://HOST/NAME");
+            return tl__login_fail(
+                l, TL_ESERVER,
+                "this is a Sentinel, which keeps no locks: give the URL of the master, "
+                "or redis+sentinel://HOST/NAME");
         l->run = run_in(text);
         break;
     case ID:
@@ -217,7 +215,7 @@ static tl_login_outcome on_value(tl_login *l, const report *r, uint8_t step,
         break;
     default:
         if (!tl__reply_text(reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
-            return failed(r, TL_ESERVER, "malformed reply to the login");
+            return tl__login_fail(l, TL_ESERVER, "malformed reply to the login");
     }
     return TL_LOGIN_DONE;
 }
@@ -230,13 +228,10 @@ const char *tl__login_stranger(tl_bytes heard) {
     return begins(heard, "SSH-") ? "it is a secure shell" : NULL;
 }
 
-tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
-                                 const tl_reply *reply, tl_mono received, tl_err *ret_why,
-                                 char *words, size_t size) {
-    const report r = {endpoint, ret_why, words, size};
+tl_login_outcome tl__login_reply(tl_login *login, const tl_reply *reply, tl_mono received) {
     uint8_t step = login->step[login->answered++];
-    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR ? on_error(&r, step, reply->text)
-                                                             : on_value(login, &r, step, reply);
+    tl_login_outcome outcome = reply->type == TL_REPLY_ERROR ? on_error(login, step, reply->text)
+                                                             : on_value(login, step, reply);
     if (outcome == TL_LOGIN_FAILED)
         return outcome;
     if (login->answered < login->steps)

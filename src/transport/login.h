@@ -20,6 +20,9 @@
 #define TL_LOGIN_STEPS 6
 
 typedef struct {
+    const tl_endpoint *endpoint;
+    tl_err why; /* it has failed, with words that name the place and hold no secret */
+    char words[TL_STREAM_WORDS];
     size_t size, done; /* of bytes: to be sent, written */
     tl_mono sent;      /* before the first byte was */
     uint8_t step[TL_LOGIN_STEPS], steps, answered;
@@ -33,8 +36,9 @@ typedef struct {
 } tl_login;
 
 /** As if nothing had been said; its bytes are left as they are. */
-static inline void tl__login_clear(tl_login *login) {
+static inline void tl__login_clear(tl_login *login, const tl_endpoint *endpoint) {
     memset(login, 0, offsetof(tl_login, bytes));
+    login->endpoint = endpoint;
 }
 
 /** What to ask besides being let in. */
@@ -51,10 +55,11 @@ void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks
 /** Write as far as the stream takes it. false: it broke. */
 bool tl__login_write(tl_login *login, tl_stream *stream);
 
-/** The next reply. FAILED: *ret_why, and words that name the place and hold no secret. */
-tl_login_outcome tl__login_reply(tl_login *login, const tl_endpoint *endpoint,
-                                 const tl_reply *reply, tl_mono received, tl_err *ret_why,
-                                 char *words, size_t size);
+/** The next reply. */
+tl_login_outcome tl__login_reply(tl_login *login, const tl_reply *reply, tl_mono received);
+
+/** FAILED, for this reason. */
+tl_login_outcome tl__login_fail(tl_login *login, tl_err why, const char *problem);
 
 void tl__login_wipe(tl_login *login);
 

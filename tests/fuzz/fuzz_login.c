@@ -98,19 +98,17 @@ static void check_done(const tl_login *l) {
 
 static void converse(tl_login *l, const tl_endpoint *e) {
     const tl_mono received = {INT64_C(5000000000000)};
-    char words[512];
-    tl_err why = TL_OK;
     tl_reply reply;
     tl_login_outcome outcome = TL_LOGIN_MORE;
     while (outcome == TL_LOGIN_MORE && tl__resp_next(reader, &reply) == 1) {
         uint8_t before = l->answered;
-        memset(words, 0xa5, sizeof words);
-        outcome = tl__login_reply(l, e, &reply, received, &why, words, sizeof words);
+        memset(l->words, 0xa5, sizeof l->words);
+        outcome = tl__login_reply(l, &reply, received);
         MUST(l->answered == before + 1 && l->answered <= l->steps && l->steps <= TL_LOGIN_STEPS);
         MUST(l->size <= sizeof l->bytes);
     }
     if (outcome == TL_LOGIN_FAILED)
-        check_failed(e, why, words, sizeof words);
+        check_failed(e, l->why, l->words, sizeof l->words);
     if (outcome == TL_LOGIN_DONE)
         check_done(l);
 }
