@@ -22,6 +22,7 @@ typedef enum {
 
 typedef struct tl_backend {
     const char *scheme;          /**< how its URLs begin: for messages */
+    const tl_codec *codec;       /**< how its servers are spoken with; NULL: tl__codec_resp */
     const tl_protocol *protocol; /**< by which it keeps locks; NULL: by that of the options */
     int64_t quiet_ms;            /**< of a client whose options have quiet_ms 0 */
     int64_t ttl_least_ms;        /**< the shortest lifetime of a lock; 0: as everywhere */

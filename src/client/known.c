@@ -173,6 +173,7 @@ tl_conn_limits tl__node_limits(const tl_node *node) {
     const tl_client *client = node->client;
     bool lines = client->protocol->lines && !client->legacy.options.strict;
     return (tl_conn_limits){.site = node->site,
+                            .codec = client->backend->codec,
                             .members = client->members,
                             .connect_ms = client->connect_ms,
                             .no_time = client->legacy.options.strict,

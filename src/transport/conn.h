@@ -1,6 +1,6 @@
 /*
- * A connection to one Redis server: it resolves, connects, starts TLS, logs in, selects the
- * database, asks the TIME, and then sends requests and pairs the replies with them. Non-blocking:
+ * A connection to one server: it resolves, connects, starts TLS, logs in, at Redis selects the
+ * database and asks the TIME, and then sends requests and pairs the replies with them. Non-blocking:
  * the owner polls tl__conn_fd for tl__conn_events until tl__conn_until and calls tl__conn_drive.
  * One thread at a time. Nothing here is ever waited for without a limit.
  *
@@ -28,7 +28,7 @@
  * A request with a native form goes in that where the counter of its slot was raised lately over this very
  * connection; nothing of it is sent over another then.
  *
- * With limits.members requests are words for etcd (see wire/etcd.h), which it says over HTTP to one of the members
+ * With limits.codec of etcd requests are words for it (see wire/etcd.h), which it says over HTTP to one of limits.members
  * after the other: to the next when one can't be reached, leaves a request without an answer, or says that it can't
  * serve. Requests of which nothing was sent go with it, until all have been tried.
  *
@@ -44,6 +44,10 @@
 #include "transport/site.h"
 
 typedef struct tl_conn tl_conn;
+
+/** How it speaks with a kind of server. */
+typedef struct tl_codec tl_codec;
+extern const tl_codec tl__codec_resp, tl__codec_etcd;
 
 /** What came of a request. */
 typedef struct {
@@ -87,8 +91,9 @@ typedef struct {
 typedef struct {
     tl_site *
         site; /**< where it leads, and for how long, instead of the endpoint; NULL: it stays there */
+    const tl_codec *codec; /**< of its server; NULL: tl__codec_resp */
     tl_members *members; /**< of an etcd: it leads to one of them, the endpoint only gives it a name
-                              until then; NULL: it leads to a Redis server */
+                                until then */
     int64_t connect_ms;  /**< resolve, connect, TLS and login together */
     bool ask_run;        /**< tl__conn_run; a server that doesn't tell is fine */
     bool ask_id;         /**< tl__conn_id */

@@ -40,7 +40,8 @@ static void close_stream(tl_conn *c) {
     c->state = TL_CONN_DOWN;
     if (GUARD(raised_by_connection))
         memset(c->raised, 0, sizeof c->raised);
-    c->broken = c->more = c->stale = c->served = c->leaving = c->passes = false;
+    c->broken = c->more = c->stale = c->served = false;
+    c->leaving = NULL;
 }
 
 /* Queue again those of the list that can wait for the next connection; the others are left. */
@@ -68,8 +69,7 @@ static void lose(tl_conn *c, tl_err why, int sys_errno, bool absent, const char 
     bool led_on = GUARD(login_goes_on) && c->state != TL_CONN_DOWN &&
                   !tl__conn_is_current(c); /* no fault of the server's */
     bool served = c->served || led_on;
-    bool logs_in = c->leaving && !c->passes; /* with a gateway */
-    bool next = c->gateway && !c->freeing && !logs_in && tl__conn_pass_member(c);
+    bool next = c->codec->goes_on && !c->freeing && c->codec->goes_on(c);
     absent = absent && !next;
     (void)snprintf(copy, sizeof copy, "%s", words);
     (void)snprintf(c->words, sizeof c->words, "%s", copy);
@@ -100,12 +100,10 @@ void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait) {
 void tl__conn_lose_stream(tl_conn *conn) {
     const tl_stream *s = &conn->stream;
     char words[TL_STREAM_WORDS + 64];
-    if (conn->gateway && conn->state == TL_CONN_UP && !conn->served && s->why == TL_EUNAVAILABLE) {
-        (void)snprintf(words, sizeof words, "%s, without an answer: is it an etcd?", s->words);
-        lose(conn, s->why, s->sys_errno, s->absent, words, true);
-        return;
-    }
-    lose(conn, s->why, s->sys_errno, s->absent, s->words, true);
+    bool unanswered = conn->state == TL_CONN_UP && !conn->served && s->why == TL_EUNAVAILABLE;
+    (void)snprintf(words, sizeof words, "%s%s", s->words,
+                   unanswered ? conn->codec->unanswered : "");
+    lose(conn, s->why, s->sys_errno, s->absent, words, true);
 }
 
 void tl__conn_leave(tl_conn *conn) {
@@ -114,9 +112,7 @@ void tl__conn_leave(tl_conn *conn) {
         if (!tl__slot_unsent(s))
             return;
     (void)snprintf(words, sizeof words, "%s: left, since another %s", conn->endpoint->label,
-                   !conn->gateway ? "server may be the master now"
-                   : conn->passes ? "member may answer"
-                                  : "login is needed");
+                   conn->leaving);
     tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
 }
 
@@ -128,10 +124,8 @@ void tl__conn_lose_at_place(tl_conn *conn, tl_err why, const char *problem) {
 
 void tl__conn_lose_nonsense(tl_conn *conn, const char *what) {
     char problem[200];
-    (void)snprintf(problem, sizeof problem, "this is no %s: %s",
-                   conn->gateway ? "answer of etcd's JSON gateway" : "reply of a Redis server",
-                   what);
-    conn->foreign = GUARD(stranger_did_nothing) && conn->gateway &&
+    (void)snprintf(problem, sizeof problem, "this is no %s: %s", conn->codec->reply, what);
+    conn->foreign = GUARD(stranger_did_nothing) && conn->codec->strangers_do_nothing &&
                     (!conn->served || !GUARD(etcd_may_have_done));
     tl__conn_lose_at_place(conn, TL_ESERVER, problem);
     conn->foreign = false;
@@ -185,8 +179,8 @@ static void give_up(tl_conn *c, tl_slot *s, tl_slot *before) {
 
 tl_mono tl__conn_hurries_at(const tl_conn *conn) {
     const tl_slot *s = conn->slots.head;
-    bool untried = GUARD(untried_member_hurries) && conn->gateway && !conn->served &&
-                   conn->state == TL_CONN_UP && conn->passed + 1 < conn->limits.members->count;
+    bool untried = GUARD(untried_member_hurries) && !conn->served && conn->state == TL_CONN_UP &&
+                   conn->passed < conn->others;
     if (!untried || !s || s->count == 0 || tl__slot_unsent(s) || s->by.ns == TL_NEVER.ns)
         return TL_NEVER;
     return tl__mono_add_ns(s->sent, tl__ns_until(s->sent, s->by) / 2);

@@ -1,11 +1,12 @@
 /*
- * The inside of a connection, for its files: conn_redis, how requests are answered, conn_fail, how they
- * fail, and conn_site, where it leads if that may change.
+ * The inside of a connection, for its files: conn, how requests are answered, conn_fail, how they fail,
+ * conn_site, where it leads if that may change, and the codecs.
  */
 #ifndef TL_CONN_INSIDE_H
 #define TL_CONN_INSIDE_H
 
 #include "transport/backoff.h"
+#include "transport/codec.h"
 #include "transport/conn.h"
 #include "transport/gateway.h"
 #include "transport/login.h"
@@ -28,31 +29,38 @@ struct tl_conn {
     tl_conn_limits limits;
     tl_conn_calls calls;
     enum { TL_CONN_DOWN, TL_CONN_OPENING, TL_CONN_LOGIN, TL_CONN_UP } state;
-    bool broken;  /* found while sending; the next drive tells */
-    bool more;    /* perhaps there is more to read than poll shows */
-    bool stale;   /* has been idle: look whether the server has closed before writing */
-    bool served;  /* this connection has answered something */
-    bool foreign; /* it leads to no etcd: nothing that it was sent has been executed */
-    bool passes;  /* etcd: it is left for another member, not only to log in anew */
-    bool leaving; /* the server isn't the one to ask any more: close after what was sent */
-    bool held;    /* requests are queued only */
+    bool broken;         /* found while sending; the next drive tells */
+    bool more;           /* perhaps there is more to read than poll shows */
+    bool stale;          /* has been idle: look whether the server has closed before writing */
+    bool served;         /* this connection has answered something */
+    bool foreign;        /* it leads to a stranger: nothing that it was sent has been executed */
+    const char *leaving; /* it closes after what was sent: since another ...; NULL: it doesn't */
+    bool held;           /* requests are queued only */
     bool freeing;
     const tl_pin
         *pinned; /* it was opened, and the answer is being given that may close it; NULL: not */
     tl_stream stream;
-    tl_resp *resp;           /* NULL: limits.members */
-    tl_gateway *gateway;     /* limits.members; NULL: not */
-    tl_etcd_via via;         /* limits.members: of the present connection; its token is ours */
-    unsigned member, passed; /* limits.members: whom it leads to; how many in a row have failed */
-    tl_login *login;         /* while logging in */
+    const tl_codec *codec;
+    union {
+        struct { /* of tl__codec_resp */
+            tl_resp *resp;
+            uint64_t texts; /* limits.in_order: scripts that were sent by their text, by bits */
+            size_t line_n;  /* limits.line_most: bytes of the present line so far */
+        };
+        struct { /* of tl__codec_etcd */
+            tl_gateway *gateway;
+            tl_etcd_via via; /* of the present connection; its token is ours */
+            unsigned member; /* whom it leads to */
+        };
+    };
+    unsigned others; /* places that it goes on to when one fails */
+    unsigned passed; /* how many in a row have failed */
+    tl_login *login; /* while logging in */
     tl_mono login_by;
     uint64_t bytes; /* read so far */
-    size_t line_n;  /* limits.line_most: bytes of the present line so far */
     uint64_t run;   /* of the server, if it was asked for */
     int64_t id;     /* of the present connection, if it was asked for */
     tl_raised raised[TL_RAISED_SETS][TL_RAISED_WAYS]; /* over the present connection */
-    uint64_t
-        texts; /* limits.in_order: scripts of which the present connection has been sent the text, by bits */
     tl_slots slots;
     tl_spot *spot;      /* limits.site: whom it led to last */
     tl_opened opened;   /* while it is up */
@@ -82,23 +90,8 @@ void tl__conn_end_login(tl_conn *conn);
  *  next begins at once, and `wait`: requests of which nothing was sent wait for it. */
 void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait);
 
-/* conn_member: with limits.members */
-
-/** Before connecting: whom to. */
-void tl__conn_lead_member(tl_conn *conn);
-/** The connection is over. Is there a member left to be tried at once? */
-bool tl__conn_pass_member(tl_conn *conn);
-/** Ask for a token, if there is a user. false: it would be too long. */
-bool tl__conn_ask_token(tl_conn *conn);
-/** The answer to that. */
-tl_login_outcome tl__conn_token_reply(tl_conn *conn, const tl_reply *reply);
-void tl__conn_forget_token(tl_conn *conn);
-/** It is up: what has been queued is said as this member and its token want it. */
-bool tl__conn_dress(tl_conn *conn);
-/** Is another member the one to ask, or this one with a new login, by these answers? */
-bool tl__conn_leaves_member(tl_conn *conn, const tl_reply *reply, size_t count);
-/** The next answer, to the oldest request, as of tl__resp_next. */
-int tl__conn_next_answer(tl_conn *conn, tl_reply *ret);
+/** Answer those who only wait until the server is reached, as far as they are the oldest. */
+void tl__conn_answer_reached(tl_conn *conn);
 
 /* conn_site: */
 
@@ -162,7 +155,7 @@ void tl__conn_lose_nonsense(tl_conn *conn, const char *what);
 /** "doing in limit_ms ms" */
 void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms);
 
-/** etcd: when a member that has answered nothing yet is left for one that wasn't tried yet, so that the time of the request is enough for both.
+/** When a place that has answered nothing yet is left for one that wasn't tried yet, so that the time of the request is enough for both.
  *  TL_NEVER: it isn't. */
 tl_mono tl__conn_hurries_at(const tl_conn *conn);
 

@@ -82,27 +82,19 @@ static bool grow(tl_slot *s, size_t size) {
         return false;
     s->room = room;
     s->room_size = size;
-    if (s->scripts)
+    if (s->kept)
         point(s);
     return true;
-}
-
-static size_t put_one(const tl_slot *s, const tl_command *command, char *to, size_t size) {
-    if (!s->via)
-        return tl__command_encode(command, s->by_text, to, size);
-    tl_etcd_via via = *s->via;
-    via.timeout_ms = s->timeout_ms;
-    return tl__etcd_encode(command, &via, to, size);
 }
 
 /* Behind what there is. */
 static bool encode_one(tl_slot *s, const tl_command *command) {
     size_t at = s->words + s->size;
-    size_t n = put_one(s, command, s->room + at, s->room_size - at);
+    size_t n = s->encode(s, command, s->room + at, s->room_size - at);
     if (n > s->room_size - at) {
         if (!grow(s, at + n))
             return false;
-        n = put_one(s, command, s->room + at, n);
+        n = s->encode(s, command, s->room + at, n);
     }
     s->size += n;
     return true;
@@ -146,29 +138,23 @@ static bool keep(tl_slot *s, const tl_command *command) {
         keep_word(s, command[i].more);
     }
     point(s);
-    s->scripts = true;
+    s->kept = true;
     return true;
 }
 
-bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count) {
-    bool scripts = slot->via != NULL;
+bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count, bool keeps) {
     slot->count = count;
     for (size_t i = 0; i < count; i++)
-        scripts = scripts || command[i].form == TL_SCRIPT;
-    if (!scripts)
+        keeps = keeps || command[i].form == TL_SCRIPT;
+    if (!keeps)
         return grow(slot, ROOM_FIRST) && encode(slot, command);
-    return count <= TL_SLOT_SCRIPTS && keep(slot, command) && encode(slot, slot->command);
+    return count <= TL_SLOT_KEPT && keep(slot, command) && encode(slot, slot->command);
 }
 
-bool tl__slot_by_text(tl_slot *slot) {
-    slot->by_text = true;
+bool tl__slot_again(tl_slot *slot) {
     slot->offered = false;
     slot->got = 0;
     return encode(slot, slot->command);
-}
-
-bool tl__slot_dress(tl_slot *slot) {
-    return slot->count == 0 || encode(slot, slot->command);
 }
 
 /* ---- queue ------------------------------------------------------------------------------------- */

@@ -11,9 +11,8 @@
 
 #include "ground/clock.h"
 #include "protocol/protocol.h"
-#include "wire/etcd.h"
 
-#define TL_SLOT_SCRIPTS 2 /**< commands in a request that has scripts */
+#define TL_SLOT_KEPT 2 /**< commands in a request that can be encoded again */
 
 typedef struct tl_slot {
     struct tl_slot *next;
@@ -27,21 +26,22 @@ typedef struct tl_slot {
     uint8_t count, got; /**< commands, and replies so far */
     const tl_pin
         *pin; /**< no other is written behind it before it has been answered; NULL: may be */
-    uint32_t generation;    /**< of the server that it was built for; 0: any */
-    bool quiet;             /**< expects no reply */
-    bool asking;            /**< ASKING, whose replies count, goes before each command */
-    bool native;            /**< in that form: */
-    tl_mono raised;         /**< the counter was raised by a request that was sent then */
-    bool here;              /**< it goes over this connection only */
-    bool confirms;          /**< it asks that the server be named anew */
-    bool offered;           /**< TLS: the stream may have taken some of its bytes, unseen */
-    bool effect;            /**< an earlier sending may have done something */
-    bool given_up;          /**< answered already; what comes of it is thrown away */
-    bool by_text;           /**< scripts are sent by their text */
-    bool scripts;           /**< it has some: command holds copies, whose words are in room */
-    const tl_etcd_via *via; /**< it is for etcd, and so does command; NULL: for Redis */
-    int64_t timeout_ms;     /**< for etcd: its Grpc-Timeout */
-    tl_command command[TL_SLOT_SCRIPTS];
+    uint32_t generation; /**< of the server that it was built for; 0: any */
+    bool quiet;          /**< expects no reply */
+    bool asking;         /**< ASKING, whose replies count, goes before each command */
+    bool native;         /**< in that form: */
+    tl_mono raised;      /**< the counter was raised by a request that was sent then */
+    bool here;           /**< it goes over this connection only */
+    bool confirms;       /**< it asks that the server be named anew */
+    bool offered;        /**< TLS: the stream may have taken some of its bytes, unseen */
+    bool effect;         /**< an earlier sending may have done something */
+    bool given_up;       /**< answered already; what comes of it is thrown away */
+    bool by_text;        /**< scripts are sent by their text */
+    bool kept;           /**< command holds copies, whose words are in room */
+    const void *via;     /**< what `encode` needs beside it */
+    /** The bytes of a command; returns how many, and writes only if they fit. */
+    size_t (*encode)(const struct tl_slot *slot, const tl_command *command, char *to, size_t size);
+    tl_command command[TL_SLOT_KEPT];
     char *room;
     size_t room_size, words;
 } tl_slot;
@@ -61,19 +61,17 @@ tl_slot *tl__slot_new(tl_slots *slots);
 /** Give it back. NULL is fine. */
 void tl__slot_free(tl_slots *slots, tl_slot *slot);
 
-/** Encode the commands, and keep what is needed to do so again by text. false: out of memory, or more
- *  than TL_SLOT_SCRIPTS commands with scripts among them. */
-bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count);
+/** Encode the commands, by slot->encode. `keeps`, or scripts among them: and keep them, to do so again. false: out of memory, or
+ *  more than TL_SLOT_KEPT commands to keep. */
+bool tl__slot_fill(tl_slot *slot, const tl_command *command, uint8_t count, bool keeps);
 
 /** How many replies there are: with `asking`, to each command two, of which the second is its own. */
 static inline uint8_t tl__slot_replies(const tl_slot *slot) {
     return (uint8_t)(slot->asking ? 2 * slot->count : slot->count);
 }
 
-/** Encode it again, as not sent yet, with its scripts by text. false: out of memory. */
-bool tl__slot_by_text(tl_slot *slot);
-/** For etcd: again, of which nothing has been sent. The same. */
-bool tl__slot_dress(tl_slot *slot);
+/** Encode one that was kept again, as not sent yet. false: out of memory. */
+bool tl__slot_again(tl_slot *slot);
 
 /** Has the stream been given none of its bytes? */
 static inline bool tl__slot_unsent(const tl_slot *slot) {

@@ -7,7 +7,7 @@ objects=${1:?OBJECTS}
 # Modules of several files | the files, by patterns.
 table='
 keeper | src/client/keeper src/client/keeper_* src/client/run
-conn   | src/transport/conn_*
+conn   | src/transport/conn src/transport/conn_* src/transport/codec_*
 stamps | compat/stamp/stamp compat/stamp/stamp_*
 '
 

@@ -43,7 +43,8 @@ static void open_world(etcd_world *e, const char *user) {
     w->endpoint.secret = &w->secret;
     e->members = tl__members_new(&w->endpoint, &seeds);
     assert_non_null(e->members);
-    const tl_conn_limits limits = {.members = e->members, .connect_ms = CONNECT_MS};
+    const tl_conn_limits limits = {
+        .codec = &tl__codec_etcd, .members = e->members, .connect_ms = CONNECT_MS};
     const tl_conn_calls calls = {
         .answer = world_answer, .up = world_up, .down = world_down, .ctx = w};
     w->conn = tl__conn_new(&e->members->endpoint[0], &limits, &calls);

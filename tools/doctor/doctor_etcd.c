@@ -136,7 +136,8 @@ static bool ask_member(visit *visit, const tl_endpoint *login, const tl_seeds *s
     one.seed[0] = seeds->seed[which];
     memcpy(one.prefix, seeds->prefix, sizeof one.prefix);
     tl_members *members = tl__members_new(login, &one);
-    const tl_conn_limits limits = {.members = members, .connect_ms = LIMIT_MS};
+    const tl_conn_limits limits = {
+        .codec = &tl__codec_etcd, .members = members, .connect_ms = LIMIT_MS};
     const tl_conn_calls calls = {.answer = on_answer, .ctx = &asking};
     tl_conn *conn = members ? tl__conn_new(&members->endpoint[0], &limits, &calls) : NULL;
     if (conn) {

@@ -28,7 +28,7 @@ bool local_ask_open(local_line *line, const tl_endpoint *endpoint, bool sentinel
 }
 
 bool local_ask_open_etcd(local_line *line, const tl_endpoint *login, const tl_seeds *seeds) {
-    tl_conn_limits limits = {.connect_ms = LOCAL_ANSWER_MS};
+    tl_conn_limits limits = {.codec = &tl__codec_etcd, .connect_ms = LOCAL_ANSWER_MS};
     tl_conn_calls calls = {.answer = answered, .ctx = line};
 
     *line = (local_line){.members = tl__members_new(login, seeds)};

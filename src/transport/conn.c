@@ -1,6 +1,6 @@
 /*
- * One connection to one Redis server. Requests wait in one queue in the order of sending,
- * and replies go to the oldest. It must never let a reply reach another request than its own, and
+ * One connection to one server. Requests wait in one queue in the order of sending, and replies go
+ * to the oldest. It must never let a reply reach another request than its own, and
  * never wait.
  */
 #include <stdio.h>
@@ -22,17 +22,14 @@ tl_conn *tl__conn_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
     tl_conn *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    if (limits->members)
-        c->gateway = tl__gateway_new(limits->members->prefix);
-    else
-        c->resp = tl__resp_new();
-    if (!c->resp && !c->gateway) {
-        free(c);
-        return NULL;
-    }
     c->endpoint = endpoint;
     c->limits = *limits;
     c->calls = *calls;
+    c->codec = tl__codec_of(limits);
+    if (!c->codec->make(c)) {
+        free(c);
+        return NULL;
+    }
     c->soonest = TL_NEVER;
     c->backoff.random = tl__random_seed();
     tl__stream_init(&c->stream, endpoint);
@@ -60,9 +57,7 @@ void tl__conn_free(tl_conn *conn) {
     tl__conn_lose_at_place(conn, TL_EUNAVAILABLE, "the connection is closed");
     tl__stream_free(&conn->stream);
     tl__spot_give(conn->spot);
-    tl__resp_free(conn->resp);
-    tl__gateway_free(conn->gateway);
-    tl__conn_forget_token(conn);
+    conn->codec->end(conn);
     tl__slots_clear(&conn->slots);
     free(conn);
 }
@@ -127,40 +122,11 @@ static bool write_slots(tl_conn *c) {
         if (n <= 0)
             return n == 0;
         tl__slots_written(&c->slots, (size_t)n, before);
-        if (c->gateway)
-            c->soonest = tl__mono_min(c->soonest, tl__conn_hurries_at(c));
+        c->soonest = tl__mono_min(c->soonest, tl__conn_hurries_at(c));
         while (c->slots.head && c->slots.head->quiet && c->slots.head != c->slots.unsent)
             tl__slot_free(&c->slots, tl__slots_cut(&c->slots, NULL));
     }
     return true;
-}
-
-_Static_assert(TL_SCRIPTS <= 64, "a bit for each");
-
-static uint64_t scripts_of(const tl_slot *s) {
-    uint64_t bits = 0;
-    for (size_t i = 0; s->scripts && i < s->count; i++)
-        if (s->command[i].form == TL_SCRIPT)
-            bits |= UINT64_C(1) << s->command[i].script;
-    return bits;
-}
-
-/* limits.in_order: each script goes by its text once on a connection, as one that the server doesn't know would be sent
- * again, behind what has followed it. false: out of memory. */
-static bool know_scripts(tl_conn *c, tl_slot *s) {
-    uint64_t needed = scripts_of(s);
-    if ((needed & ~c->texts) == 0)
-        return true;
-    c->texts |= needed;
-    return s->by_text || tl__slot_by_text(s);
-}
-
-static bool know_queued_scripts(tl_conn *c) {
-    c->texts = 0;
-    bool known = true;
-    for (tl_slot *s = c->slots.head; known && s && c->limits.in_order; s = s->next)
-        known = know_scripts(c, s);
-    return known;
 }
 
 /* A slot with its request; NULL: out of memory. */
@@ -170,11 +136,10 @@ static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, 
     if (!s)
         return NULL;
     s->queued = now;
+    s->by = by;
     s->asking = asking;
-    s->via = c->gateway ? &c->via : NULL;
-    s->timeout_ms = c->gateway && by.ns != TL_NEVER.ns ? tl__ms_until(now, by) : 0;
-    if (tl__slot_fill(s, command, count) &&
-        (!c->limits.in_order || !tl__conn_up(c) || know_scripts(c, s)))
+    s->encode = c->codec->encode;
+    if (c->codec->fill(c, s, command, count))
         return s;
     tl__slot_free(&c->slots, s);
     return NULL;
@@ -187,56 +152,6 @@ static void put_first(tl_conn *c, tl_slot *s) {
 }
 
 /* ---- replies ----------------------------------------------------------------------------------- */
-
-static bool is_noscript(const tl_reply *reply) {
-    static const char word[] = "NOSCRIPT";
-    return reply->type == TL_REPLY_ERROR && reply->text.n >= sizeof word - 1 &&
-           memcmp(reply->text.p, word, sizeof word - 1) == 0;
-}
-
-static bool has_key(const tl_slot *s, tl_bytes key) {
-    bool has = false;
-    for (size_t i = 0; s->scripts && i < s->count; i++)
-        for (size_t k = 0; k < s->command[i].nkeys; k++)
-            has = has || tl__bytes_eq(s->command[i].argv[k], key);
-    return has;
-}
-
-/* Is anything of its keys behind it, the oldest request? It would be carried out first. */
-static bool is_overtaken(const tl_conn *c, const tl_slot *s) {
-    bool is = false;
-    for (const tl_slot *t = c->slots.head; t && !is; t = t->next)
-        for (size_t i = 0; i < s->count; i++)
-            for (size_t k = 0; k < s->command[i].nkeys; k++)
-                is = is || has_key(t, s->command[i].argv[k]);
-    return is;
-}
-
-/* The server doesn't know the request's scripts: send it again by text? true: that is done, or it was refused. */
-static bool again_by_text(tl_conn *c, tl_slot *s) {
-    size_t unknown = 0;
-    for (size_t i = 0; i < s->count; i++)
-        unknown += is_noscript(&c->reply[i]);
-    if (!s->scripts || s->by_text || s->given_up || unknown == 0)
-        return false;
-    bool executed = unknown < s->count; /* the request's other command was */
-    c->texts = 0;                       /* perhaps it knows no other either */
-    if (GUARD(overtaken_is_refused) && c->limits.in_order && is_overtaken(c, s)) {
-        char words[TL_STREAM_WORDS];
-        (void)snprintf(words, sizeof words, "%s: its scripts were removed (SCRIPT FLUSH)",
-                       c->endpoint->label);
-        s->done = 0;
-        s->effect = executed;
-        tl__conn_refuse(c, s, TL_EUNAVAILABLE, words);
-        return true;
-    }
-    if (!tl__slot_by_text(s))
-        return false;
-    c->texts = scripts_of(s);
-    s->effect = executed;
-    tl__conn_enqueue(c, s);
-    return true;
-}
 
 /* Its replies were thrown away in advance. As long as others before it were answered the server is
  * not late with them: from now it has the time that the request was given. */
@@ -251,54 +166,15 @@ static void head_again(tl_conn *c) {
     c->soonest = tl__mono_min(c->soonest, s->by);
 }
 
-/* Do the replies say that another server is the one to ask? */
-static bool asks_elsewhere(tl_conn *c, const tl_reply *reply, size_t count) {
-    bool does = false;
-    if (c->gateway)
-        return tl__conn_leaves_member(c, reply, count);
-    for (size_t i = 0; i < count; i++)
-        does = does || (GUARD(wrong_server_is_left) && reply[i].type == TL_REPLY_ERROR &&
-                        tl__asks_elsewhere(reply[i].text));
-    return does;
-}
-
-/* Was a transaction begun that was neither executed nor discarded, as where EXEC alone is forbidden below 7.0? All
- * that followed on this connection would only be queued. */
-static bool is_left_open(const tl_slot *s, const tl_reply *reply) {
-    static const char discarded[] = "EXECABORT";
-    tl_bytes begun;
-    if (!s->native || !tl__reply_text(&reply[0], &begun) || !tl__bytes_eq(begun, TL_LITERAL("OK")))
-        return false;
-    bool over = false;
-    for (size_t i = 0; i < s->count; i++)
-        over = over || reply[i].type == TL_REPLY_ARRAY ||
-               (reply[i].type == TL_REPLY_ERROR && tl__bytes_has_word(reply[i].text, discarded));
-    return !over;
-}
-
 /* The answer has not been followed by what closes: others must find nothing of it. false: out of memory. */
 static bool undo(tl_conn *c, const tl_pin *pin) {
-    tl_slot *s = make_slot(c, pin->undo, pin->undos, false, TL_NEVER, c->now);
+    tl_slot *s = make_slot(c, pin->undo, pin->undos, false,
+                           tl__mono_add_ms(c->now, c->limits.connect_ms), c->now);
     if (!s)
         return false;
-    s->by = tl__mono_add_ms(c->now, c->limits.connect_ms);
     s->given_up = true; /* nobody waits for it */
     put_first(c, s);
     return true;
-}
-
-static void release(tl_conn *c) {
-    if (c->gateway)
-        tl__gateway_release(c->gateway);
-    else
-        tl__resp_release(c->resp);
-}
-
-static void feed(tl_conn *c, const char *bytes, size_t n) {
-    if (c->gateway)
-        tl__gateway_feed(c->gateway, bytes, n);
-    else
-        tl__resp_feed(c->resp, bytes, n);
 }
 
 /* This server is left: who only wants to know that it has been reached waits for the next, behind what was
@@ -311,16 +187,18 @@ static void put_off_reached(tl_conn *c) {
 /* The oldest request has all its replies. false: the connection is over. */
 static bool complete(tl_conn *c, tl_mono received) {
     tl_slot *s = tl__slots_cut(&c->slots, NULL);
-    c->leaving = asks_elsewhere(c, c->reply, s->count) || c->leaving || is_left_open(s, c->reply);
+    const char *leaving = c->codec->leaves(c, s);
+    if (leaving)
+        c->leaving = leaving;
     if (GUARD(reached_is_put_off) && c->leaving)
         put_off_reached(c);
     head_again(c);
     c->pinned = s->pin && s->pin->is_open(c->reply, s->count) ? s->pin : NULL;
-    if (!again_by_text(c, s))
+    if (!c->codec->again || !c->codec->again(c, s))
         tl__conn_answer(c, s, success(c, s, received));
     bool clean = !c->pinned || undo(c, c->pinned);
     c->pinned = NULL;
-    release(c);
+    c->codec->release(c);
     if (!clean)
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
     return clean;
@@ -334,17 +212,25 @@ static bool has_reached(const tl_conn *c) {
 
 /* Where the server is still to be named they wait beside the queue: what others have asked behind them is sent and
  * answered meanwhile. */
-static void answer_reached(tl_conn *c) {
-    while (has_reached(c)) {
-        tl_slot *s = tl__slots_cut(&c->slots, NULL);
-        head_again(c);
-        if (!tl__conn_is_named(c, c->now)) {
-            tl__conn_await_name(c, s);
+void tl__conn_answer_reached(tl_conn *conn) {
+    while (has_reached(conn)) {
+        tl_slot *s = tl__slots_cut(&conn->slots, NULL);
+        head_again(conn);
+        if (!tl__conn_is_named(conn, conn->now)) {
+            tl__conn_await_name(conn, s);
             continue;
         }
         s->sent = tl__mono_now();
-        tl__conn_answer(c, s, success(c, s, s->sent));
+        tl__conn_answer(conn, s, success(conn, s, s->sent));
     }
+}
+
+/* What has been queued is to be said on this connection. false: out of memory. */
+static bool dress_queued(tl_conn *c) {
+    for (tl_slot *s = c->slots.head; s; s = s->next)
+        if (!c->codec->dress(c, s))
+            return false;
+    return true;
 }
 
 /* The login is complete. */
@@ -356,7 +242,7 @@ static void come_up(tl_conn *c, tl_mono received) {
     if (GUARD(run_of_this_login) || l->run)
         c->run = l->run;
     tl__conn_end_login(c);
-    if (c->gateway ? !tl__conn_dress(c) : !know_queued_scripts(c)) {
+    if (!dress_queued(c)) {
         tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
         return;
     }
@@ -369,9 +255,8 @@ static void come_up(tl_conn *c, tl_mono received) {
 }
 
 static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
-    tl_login_outcome outcome = c->gateway ? tl__conn_token_reply(c, reply)
-                                          : tl__login_reply(c->login, reply, received);
-    release(c);
+    tl_login_outcome outcome = c->codec->on_login(c, reply, received);
+    c->codec->release(c);
     if (outcome == TL_LOGIN_FAILED)
         tl__conn_lose(c, c->login->why, c->login->words, false);
     else if (outcome == TL_LOGIN_DONE)
@@ -389,7 +274,7 @@ static void push(tl_conn *c, const tl_reply *reply) {
     served(c);
     if (c->calls.push)
         c->calls.push(c->calls.ctx, reply);
-    release(c);
+    c->codec->release(c);
 }
 
 /* false: the connection is over. */
@@ -400,7 +285,7 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
         push(c, reply);
         return true;
     }
-    answer_reached(c);
+    tl__conn_answer_reached(c);
     tl_slot *s = c->slots.head;
     if (!s || (GUARD(no_reply_unasked) && !tl__slot_is_asked(s))) {
         tl__conn_lose_nonsense(c, "a reply without a request");
@@ -412,40 +297,6 @@ static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
         c->reply[s->asking ? s->got / 2 : s->got] = *reply;
     s->got++;
     return s->got < tl__slot_replies(s) || complete(c, received);
-}
-
-/* Of a line that is too long the rest is thrown away. Returns how many bytes are left. */
-static size_t cut_lines(tl_conn *c, char *bytes, size_t n) {
-    size_t kept = 0;
-    if (c->limits.line_most == 0 || c->state != TL_CONN_UP)
-        return n;
-    for (size_t i = 0; i < n; i++) {
-        bool end = bytes[i] == '\r' || bytes[i] == '\n';
-        if (end || c->line_n < c->limits.line_most)
-            bytes[kept++] = bytes[i];
-        c->line_n = bytes[i] == '\n' ? 0 : c->line_n + 1;
-    }
-    return kept;
-}
-
-static int next_reply(tl_conn *c, tl_reply *ret) {
-    if (!c->gateway)
-        return tl__resp_next(c->resp, ret);
-    answer_reached(c); /* of what is answered the request says what it means */
-    return tl__conn_next_answer(c, ret);
-}
-
-/* Why that is no reply. */
-static const char *nonsense(const tl_conn *c, tl_bytes heard) {
-    if (c->gateway)
-        return tl__gateway_words(c->gateway);
-    const char *who = c->state == TL_CONN_LOGIN ? tl__login_stranger(heard) : NULL;
-    return who ? who : tl__resp_words(c->resp);
-}
-
-static bool is_out_of_memory(const tl_conn *c) {
-    return c->gateway ? tl__gateway_is_out_of_memory(c->gateway)
-                      : tl__resp_is_out_of_memory(c->resp);
 }
 
 static bool read_replies(tl_conn *c) {
@@ -462,18 +313,18 @@ static bool read_replies(tl_conn *c) {
         tl_mono received = tl__mono_now();
         c->heard = c->now;
         c->bytes += (uint64_t)n;
-        feed(c, buffer, cut_lines(c, buffer, (size_t)n));
+        c->codec->feed(c, buffer, (size_t)n);
         tl_reply reply;
         int result;
-        while ((result = next_reply(c, &reply)) > 0)
+        while ((result = c->codec->next(c, &reply)) > 0)
             if (!on_reply(c, &reply, received))
                 return false;
-        if (GUARD(no_memory_is_no_fault) && result < 0 && is_out_of_memory(c)) {
+        if (GUARD(no_memory_is_no_fault) && result < 0 && c->codec->is_out_of_memory(c)) {
             tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory for a reply");
             return false;
         }
         if (result < 0) {
-            tl__conn_lose_nonsense(c, nonsense(c, tl__bytes(buffer, (size_t)n)));
+            tl__conn_lose_nonsense(c, c->codec->problem(c, tl__bytes(buffer, (size_t)n)));
             return false;
         }
     }
@@ -563,7 +414,6 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     s->here = native || send->here;
     s->cookie = cookie;
     s->ticket = send->ticket;
-    s->by = send->by;
     s->pin = send->pin;
     s->generation = send->generation;
     if (confirms) {
@@ -600,7 +450,6 @@ tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
     tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, false, TL_NEVER, now);
     if (!s)
         return TL_ENOMEM;
-    s->by = TL_NEVER;
     s->quiet = true;
     submit(conn, s, now);
     return TL_OK;
@@ -642,39 +491,18 @@ bool tl__conn_fresh(const tl_conn *conn, tl_mono now) {
 
 /* ---- driving ----------------------------------------------------------------------------------- */
 
-static bool reset(tl_conn *c) {
-    if (!c->gateway)
-        return tl__resp_reset(c->resp);
-    tl__gateway_reset(c->gateway);
-    return true;
-}
-
 static void begin(tl_conn *c, tl_mono now) {
-    if (!tl__conn_lead(c))
+    if (!c->codec->lead(c))
         return;
-    if (c->gateway)
-        tl__conn_lead_member(c);
     c->login = malloc(sizeof *c->login);
-    if (!c->login || !reset(c)) {
-        tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
+    tl_err why = c->login ? c->codec->begin(c) : TL_ENOMEM;
+    if (why) {
+        tl__conn_lose_at_place(
+            c, why, why == TL_ENOMEM ? "out of memory" : "user and password are too long");
         return;
     }
-    const tl_login_asks asks = {.time = !c->limits.no_time,
-                                .run = c->limits.ask_run,
-                                .id = c->limits.ask_id,
-                                .role = c->limits.site != NULL};
-    int64_t limit_ms = c->limits.connect_ms;
-    if (!c->gateway) {
-        tl__login_begin(c->login, c->endpoint, asks);
-    } else {
-        limit_ms = (limit_ms + c->limits.members->count - 1) / c->limits.members->count;
-        if (!tl__conn_ask_token(c)) {
-            tl__conn_lose_at_place(c, TL_EINVALID, "user and password are too long");
-            return;
-        }
-    }
+    int64_t limit_ms = (c->limits.connect_ms + c->others) / (c->others + 1);
     c->login_by = tl__mono_add_ms(now, limit_ms);
-    c->line_n = 0;
     c->state = TL_CONN_OPENING;
     tl__stream_open(&c->stream, now, limit_ms);
 }
@@ -713,7 +541,7 @@ void tl__conn_drive(tl_conn *conn, tl_mono now) {
     if (conn->leaving)
         tl__conn_leave(conn);
     if (!conn->stale)
-        answer_reached(conn);
+        tl__conn_answer_reached(conn);
     tl__conn_drive_naming(conn);
     tl__conn_expire(conn, now);
 }
