@@ -13,6 +13,7 @@ struct tl_codec {
     const char *reply;         /**< message: this is no ... */
     const char *unanswered;    /**< message, added: a new connection ended without a reply */
     bool strangers_do_nothing; /**< a server that speaks otherwise has executed no request */
+    bool watches;              /**< it tells of changes by a stream of watches, not on channels */
 
     /** What the codec keeps in the connection, whose limits are set. false: out of memory, with nothing to end. */
     bool (*make)(tl_conn *conn);

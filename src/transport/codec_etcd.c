@@ -148,6 +148,7 @@ const tl_codec tl__codec_etcd = {
     .reply = "answer of etcd's JSON gateway",
     .unanswered = ", without an answer: is it an etcd?",
     .strangers_do_nothing = true,
+    .watches = true,
     .make = make,
     .end = end,
     .lead = lead,

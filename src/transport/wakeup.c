@@ -1,39 +1,119 @@
 /*
- * Subscriptions over one connection. Each command that is said gets exactly one reply, in
- * order: so the replies are counted, and an answer to a former subscription is never taken for one
- * to a later of the same topic.
+ * Wake-ups: what all ways have in common, and subscriptions over one connection to a Redis server. Each command that is
+ * said there gets exactly one reply, in order: so the replies are counted, and an answer to a former subscription is never
+ * taken for one to a later of the same topic.
  */
-#include "transport/wakeup.h"
-
 #include <stdlib.h>
 
-#include "transport/topics.h"
-#include "transport/watch.h"
+#include "transport/wakeup_inside.h"
 
 #define SILENCE_MS 10000  /* then PING */
 #define IDLE_MS 30000     /* without a topic: then close */
 #define ASKED_FIRST 64    /* replies outstanding; a power of two */
 #define ASKED_MAX 1048576 /* a server so far behind is of no use */
 
-struct tl_wakeup {
-    tl_wakeup_calls calls;
-    int64_t attempt_ms;
-    tl_watch *watch; /* of an etcd, which does all of it; NULL: of Redis */
-    tl_conn *conn;
-    tl_topics topics;
-    /* Commands said on this connection are numbered from 1; of those from `answered` + 1 to `said`
-     * the reply has not come yet. asked[number % asked_size]: the topic of a SUBSCRIBE, while it is
-     * still wanted, else NULL. */
-    uint64_t said, answered;
-    tl_topic **asked;
-    size_t asked_size;
-    bool knocking; /* a connection is being made */
-    bool confused; /* a reply made no sense; the next drive closes */
-    bool leaving;  /* another server is the one to listen to; so it does then */
-    tl_mono now;   /* of the present drive */
-    tl_mono heard; /* when something came last, or began to be waited for */
-    tl_mono empty; /* since when there is no topic */
-};
+/* ---- all ways ---------------------------------------------------------------------------------- */
+
+tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
+                          int64_t attempt_ms, const tl_wakeup_calls *calls) {
+    tl_wakeup *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->row = tl__codec_of(limits)->watches ? &tl__wakeup_watches : &tl__wakeup_subscribes;
+    w->calls = *calls;
+    w->attempt_ms = attempt_ms;
+    w->topics.seed = tl__random_seed();
+    if (w->row->make(w, endpoint, limits))
+        return w;
+    free(w);
+    return NULL;
+}
+
+void tl__wakeup_free(tl_wakeup *wakeup) {
+    if (!wakeup)
+        return;
+    wakeup->row->end(wakeup);
+    tl__topics_clear(&wakeup->topics);
+    free(wakeup);
+}
+
+void tl__wakeup_tell(tl_wakeup *wakeup, tl_topic *topic, bool armed) {
+    topic->told = armed ? TL_TOLD_ARMED : TL_TOLD_NOT;
+    wakeup->calls.armed(wakeup->calls.ctx, topic->name, armed);
+}
+
+void tl__wakeup_lose(tl_wakeup *wakeup) {
+    tl_topic *topic;
+    tl__topics_begin(&wakeup->topics);
+    while ((topic = tl__topics_walk(&wakeup->topics)))
+        if (topic->told != TL_TOLD_NOT)
+            tl__wakeup_tell(wakeup, topic, false);
+}
+
+tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
+    tl_topic *topic = tl__topics_find(&wakeup->topics, name);
+    if (name.n > TL_TOPIC_MAX)
+        return TL_EINVALID;
+    if (!topic)
+        topic = tl__topics_add(&wakeup->topics, name);
+    if (!topic)
+        return TL_ENOMEM;
+    topic->listeners++;
+    if (wakeup->row->listen(wakeup, topic, now))
+        return TL_OK;
+    tl__topics_remove(&wakeup->topics, topic);
+    return TL_ENOMEM;
+}
+
+void tl__wakeup_seen(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now) {
+    if (wakeup->row->seen)
+        wakeup->row->seen(wakeup, name, revision, now);
+}
+
+bool tl__wakeup_listens(const tl_wakeup *wakeup) {
+    return wakeup->topics.count > 0;
+}
+
+void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
+    tl_topic *topic = tl__topics_find(&wakeup->topics, name);
+    if (!topic || --topic->listeners > 0)
+        return;
+    if (wakeup->row->forget)
+        wakeup->row->forget(wakeup, topic, now);
+    tl__topics_remove(&wakeup->topics, topic);
+}
+
+int64_t tl__wakeup_id(const tl_wakeup *wakeup) {
+    return wakeup->row->id ? wakeup->row->id(wakeup) : 0;
+}
+
+uint64_t tl__wakeup_run(const tl_wakeup *wakeup) {
+    return wakeup->row->run ? wakeup->row->run(wakeup) : 0;
+}
+
+void tl__wakeup_leave(tl_wakeup *wakeup) {
+    wakeup->leaving = tl__wakeup_up(wakeup);
+}
+
+bool tl__wakeup_up(const tl_wakeup *wakeup) {
+    return wakeup->row->up(wakeup);
+}
+
+int tl__wakeup_fd(const tl_wakeup *wakeup) {
+    return wakeup->row->fd(wakeup);
+}
+
+short tl__wakeup_events(const tl_wakeup *wakeup) {
+    return wakeup->row->events(wakeup);
+}
+
+tl_mono tl__wakeup_until(const tl_wakeup *wakeup) {
+    return wakeup->row->until(wakeup);
+}
+
+void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
+    wakeup->row->drive(wakeup, now);
+}
 
 /* ---- saying ------------------------------------------------------------------------------------ */
 
@@ -82,11 +162,6 @@ static bool knock(tl_wakeup *w, tl_mono now) {
 
 /* ---- telling ----------------------------------------------------------------------------------- */
 
-static void tell(tl_wakeup *w, tl_topic *topic, bool armed) {
-    topic->told = armed ? TL_TOLD_ARMED : TL_TOLD_NOT;
-    w->calls.armed(w->calls.ctx, topic->name, armed);
-}
-
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_wakeup *w = ctx;
     tl_topic *topic;
@@ -96,21 +171,17 @@ static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl__topics_begin(&w->topics);
     while ((topic = tl__topics_walk(&w->topics)))
         if (!subscribe(w, topic, w->now) && topic->told != TL_TOLD_NOT)
-            tell(w, topic, false);
+            tl__wakeup_tell(w, topic, false);
 }
 
 static void on_down(void *ctx, tl_bytes words) {
     tl_wakeup *w = ctx;
-    tl_topic *topic;
     (void)words;
     w->said = w->answered = 0;
     w->knocking = w->confused = w->leaving = false;
-    for (topic = w->topics.first; topic; topic = topic->next)
+    for (tl_topic *topic = w->topics.first; topic; topic = topic->next)
         topic->asked = 0;
-    tl__topics_begin(&w->topics);
-    while ((topic = tl__topics_walk(&w->topics)))
-        if (topic->told != TL_TOLD_NOT)
-            tell(w, topic, false);
+    tl__wakeup_lose(w);
     if (w->topics.count > 0)
         (void)knock(w, w->now);
 }
@@ -158,7 +229,7 @@ static void on_subscribed(tl_wakeup *w, const tl_reply *reply) {
     if (!topic)
         return;
     if (tl__reply_text(tl__reply_item(reply, 1), &name) && tl__bytes_eq(name, topic->name))
-        tell(w, topic, true);
+        tl__wakeup_tell(w, topic, true);
     else
         w->confused = true;
 }
@@ -166,7 +237,7 @@ static void on_subscribed(tl_wakeup *w, const tl_reply *reply) {
 static void on_refused(tl_wakeup *w) {
     tl_topic *topic = answered(w);
     if (topic && topic->told != TL_TOLD_NOT)
-        tell(w, topic, false);
+        tl__wakeup_tell(w, topic, false);
 }
 
 static void on_push(void *ctx, const tl_reply *reply) {
@@ -189,20 +260,9 @@ static void on_push(void *ctx, const tl_reply *reply) {
         (void)answered(w); /* unsubscribe, pong */
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life and topics --------------------------------------------------------------------------- */
 
-tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
-                          int64_t attempt_ms, const tl_wakeup_calls *calls) {
-    tl_wakeup *w = calloc(1, sizeof *w);
-    if (!w)
-        return NULL;
-    if (limits->members) {
-        w->watch = tl__watch_new(limits, calls);
-        if (w->watch)
-            return w;
-        free(w);
-        return NULL;
-    }
+static bool make(tl_wakeup *w, const tl_endpoint *endpoint, const tl_conn_limits *limits) {
     tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = w};
     tl_conn_limits subscriber = {.site = limits->site,
                                  .connect_ms = limits->connect_ms,
@@ -210,77 +270,30 @@ tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *lim
                                  .ask_run = limits->ask_run,
                                  .ask_id = limits->ask_id,
                                  .subscriber = true};
-    w->calls = *calls;
-    w->attempt_ms = attempt_ms;
-    w->topics.seed = tl__random_seed();
     w->conn = tl__conn_new(endpoint, &subscriber, &mine);
-    if (w->conn)
-        return w;
-    free(w);
-    return NULL;
+    return w->conn != NULL;
 }
 
-void tl__wakeup_free(tl_wakeup *wakeup) {
-    if (!wakeup)
-        return;
-    tl__watch_free(wakeup->watch);
-    tl__conn_free(wakeup->conn);
-    tl__topics_clear(&wakeup->topics);
-    free(wakeup->asked);
-    free(wakeup);
+static void end(tl_wakeup *w) {
+    tl__conn_free(w->conn);
+    free(w->asked);
 }
 
-/* ---- topics ------------------------------------------------------------------------------------ */
-
-static tl_err listen_first(tl_wakeup *w, tl_bytes name, tl_mono now) {
-    tl_topic *topic = name.n <= TL_TOPIC_MAX ? tl__topics_add(&w->topics, name) : NULL;
-    if (!topic)
-        return name.n <= TL_TOPIC_MAX ? TL_ENOMEM : TL_EINVALID;
-    topic->listeners = 1;
-    if (tl__conn_up(w->conn) ? subscribe(w, topic, now) : knock(w, now))
-        return TL_OK;
-    tl__topics_remove(&w->topics, topic);
-    return TL_ENOMEM;
-}
-
-tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
-    if (wakeup->watch)
-        return tl__watch_listen(wakeup->watch, name, now);
-    tl_topic *topic = tl__topics_find(&wakeup->topics, name);
-    if (!topic)
-        return listen_first(wakeup, name, now);
-    topic->listeners++;
+static bool add(tl_wakeup *w, tl_topic *topic, tl_mono now) {
+    if (topic->listeners == 1)
+        return tl__conn_up(w->conn) ? subscribe(w, topic, now) : knock(w, now);
     if (topic->told != TL_UNTOLD)
-        tell(wakeup, topic, topic->told == TL_TOLD_ARMED);
-    return TL_OK;
+        tl__wakeup_tell(w, topic, topic->told == TL_TOLD_ARMED);
+    return true;
 }
 
-void tl__wakeup_seen(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now) {
-    if (wakeup->watch)
-        tl__watch_seen(wakeup->watch, name, revision, now);
-}
-
-bool tl__wakeup_listens(const tl_wakeup *wakeup) {
-    return wakeup->watch ? tl__watch_listens(wakeup->watch) : wakeup->topics.count > 0;
-}
-
-void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
-    tl_wakeup *w = wakeup;
-    if (w->watch) {
-        tl__watch_forget(w->watch, name);
-        return;
-    }
-    tl_topic *topic = tl__topics_find(&w->topics, name);
-    if (!topic || --topic->listeners > 0)
-        return;
-    bool asked = topic->asked > 0;
+/* Should it not be said, the topic's messages find nobody. */
+static void forget(tl_wakeup *w, const tl_topic *topic, tl_mono now) {
     if (topic->asked > w->answered)
         w->asked[topic->asked & (w->asked_size - 1)] = NULL;
-    /* Should it not be said, the topic's messages find nobody. */
-    if (asked)
+    if (topic->asked > 0)
         (void)say(w, "UNSUBSCRIBE", &topic->name, NULL, now);
-    tl__topics_remove(&w->topics, topic);
-    if (w->topics.count == 0)
+    if (w->topics.count == 1)
         w->empty = now;
 }
 
@@ -298,12 +311,7 @@ static tl_mono silent_at(const tl_wakeup *w) {
     return tl__mono_add_ms(w->heard, w->said > w->answered ? w->attempt_ms : SILENCE_MS);
 }
 
-void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
-    tl_wakeup *w = wakeup;
-    if (w->watch) {
-        tl__watch_drive(w->watch, now);
-        return;
-    }
+static void drive(tl_wakeup *w, tl_mono now) {
     w->now = now;
     tl__conn_drive(w->conn, now);
     if (w->confused)
@@ -318,36 +326,43 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
         tl__conn_close(w->conn, "the server is silent", now);
 }
 
-int64_t tl__wakeup_id(const tl_wakeup *wakeup) {
-    return wakeup->watch ? 0 : tl__conn_id(wakeup->conn);
+static int64_t id(const tl_wakeup *w) {
+    return tl__conn_id(w->conn);
 }
 
-uint64_t tl__wakeup_run(const tl_wakeup *wakeup) {
-    return wakeup->watch ? 0 : tl__conn_run(wakeup->conn);
+static uint64_t run(const tl_wakeup *w) {
+    return tl__conn_run(w->conn);
 }
 
-void tl__wakeup_leave(tl_wakeup *wakeup) {
-    wakeup->leaving = !wakeup->watch && tl__conn_up(wakeup->conn);
+static bool is_up(const tl_wakeup *w) {
+    return tl__conn_up(w->conn);
 }
 
-bool tl__wakeup_up(const tl_wakeup *wakeup) {
-    return wakeup->watch ? tl__watch_up(wakeup->watch) : tl__conn_up(wakeup->conn);
+static int fd(const tl_wakeup *w) {
+    return tl__conn_fd(w->conn);
 }
 
-int tl__wakeup_fd(const tl_wakeup *wakeup) {
-    return wakeup->watch ? tl__watch_fd(wakeup->watch) : tl__conn_fd(wakeup->conn);
+static short events(const tl_wakeup *w) {
+    return tl__conn_events(w->conn);
 }
 
-short tl__wakeup_events(const tl_wakeup *wakeup) {
-    return wakeup->watch ? tl__watch_events(wakeup->watch) : tl__conn_events(wakeup->conn);
-}
-
-tl_mono tl__wakeup_until(const tl_wakeup *wakeup) {
+static tl_mono until(const tl_wakeup *w) {
     const tl_mono at_once = {0};
-    if (wakeup->watch)
-        return tl__watch_until(wakeup->watch);
-    if (wakeup->confused || wakeup->leaving)
+    if (w->confused || w->leaving)
         return at_once;
-    tl_mono at = tl__mono_min(close_at(wakeup), silent_at(wakeup));
-    return tl__mono_min(at, tl__conn_until(wakeup->conn));
+    return tl__mono_min(tl__mono_min(close_at(w), silent_at(w)), tl__conn_until(w->conn));
 }
+
+const tl_wakeup_row tl__wakeup_subscribes = {
+    .make = make,
+    .end = end,
+    .listen = add,
+    .forget = forget,
+    .id = id,
+    .run = run,
+    .up = is_up,
+    .fd = fd,
+    .events = events,
+    .until = until,
+    .drive = drive,
+};

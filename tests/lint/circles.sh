@@ -8,6 +8,7 @@ objects=${1:?OBJECTS}
 table='
 keeper | src/client/keeper src/client/keeper_* src/client/run
 conn   | src/transport/conn src/transport/conn_* src/transport/codec_*
+wakeup | src/transport/wakeup src/transport/watch
 stamps | compat/stamp/stamp compat/stamp/stamp_*
 '
 

@@ -8,7 +8,7 @@
 
 #include "transport/gateway.h"
 #include "transport/wakeup.h"
-#include "transport/watch.h"
+#include "transport/wakeup_inside.h"
 
 #if TL_HAVE_JSON
 
@@ -52,7 +52,8 @@ static int set_up(void **state) {
     (void)snprintf(seeds.seed[0].host, sizeof seeds.seed[0].host, "127.0.0.1");
     seeds.seed[0].port = w.peer.port;
     w.members = tl__members_new(&like, &seeds);
-    const tl_conn_limits limits = {.members = w.members, .connect_ms = 60000};
+    const tl_conn_limits limits = {
+        .codec = &tl__codec_etcd, .members = w.members, .connect_ms = 60000};
     const tl_wakeup_calls calls = {.woken = on_woken, .armed = on_armed};
     w.wakeup = tl__wakeup_new(&w.members->endpoint[0], &limits, 60000, &calls);
     return w.wakeup == NULL;

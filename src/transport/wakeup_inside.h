@@ -1,0 +1,92 @@
+/*
+ * The inside of wake-ups, for their files, and a row for each way to be told: wakeup, by subscriptions to channels of
+ * Redis, and watch, by a stream of etcd's watches.
+ */
+#ifndef TL_WAKEUP_INSIDE_H
+#define TL_WAKEUP_INSIDE_H
+
+#include "transport/backoff.h"
+#include "transport/codec.h"
+#include "transport/gateway.h"
+#include "transport/stream.h"
+#include "transport/topics.h"
+#include "transport/wakeup.h"
+
+#define TL_WATCH_GATHER_MS 500
+#define TL_WATCH_EACH_MS 2
+#define TL_WATCH_SEEN_MAX 1000
+
+/** As of the functions of wakeup.h. */
+typedef struct {
+    bool (*make)(tl_wakeup *wakeup, const tl_endpoint *endpoint, const tl_conn_limits *limits);
+    void (*end)(tl_wakeup *wakeup);
+    /** One more has begun to. false, of the first: out of memory */
+    bool (*listen)(tl_wakeup *wakeup, tl_topic *topic, tl_mono now);
+    void (*seen)(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now); /**< or NULL */
+    /** Nobody listens to it any more. NULL: then nothing is said */
+    void (*forget)(tl_wakeup *wakeup, const tl_topic *topic, tl_mono now);
+    int64_t (*id)(const tl_wakeup *wakeup);   /**< NULL: 0 */
+    uint64_t (*run)(const tl_wakeup *wakeup); /**< NULL: 0 */
+    bool (*up)(const tl_wakeup *wakeup);
+    int (*fd)(const tl_wakeup *wakeup);
+    short (*events)(const tl_wakeup *wakeup);
+    tl_mono (*until)(const tl_wakeup *wakeup);
+    void (*drive)(tl_wakeup *wakeup, tl_mono now);
+} tl_wakeup_row;
+extern const tl_wakeup_row tl__wakeup_subscribes, tl__wakeup_watches;
+
+struct tl_wakeup {
+    const tl_wakeup_row *row;
+    tl_wakeup_calls calls;
+    int64_t attempt_ms;
+    tl_topics topics;
+    bool leaving; /* another server is the one to listen to; so it does with the next drive */
+    union {
+        struct { /* of tl__wakeup_subscribes */
+            tl_conn *conn;
+            /* Commands said on this connection are numbered from 1; of those from `answered` + 1 to `said`
+             * the reply has not come yet. asked[number % asked_size]: the topic of a SUBSCRIBE, while it is
+             * still wanted, else NULL. */
+            uint64_t said, answered;
+            tl_topic **asked;
+            size_t asked_size;
+            bool knocking; /* a connection is being made */
+            bool confused; /* a reply made no sense; the next drive closes */
+            tl_mono now;   /* of the present drive */
+            tl_mono heard; /* when something came last, or began to be waited for */
+            tl_mono empty; /* since when there is no topic */
+        };
+        struct
+        { /* of tl__wakeup_watches, where topic.asked is a watch id in this stream; 0: none */
+            tl_members *members;
+            int64_t connect_ms;
+            unsigned member; /* that the stream goes to */
+            enum {
+                TL_WATCH_DOWN,
+                TL_WATCH_OPENING,
+                TL_WATCH_LOGIN,
+                TL_WATCH_ASKING,
+                TL_WATCH_UP
+            } state;
+            tl_stream stream;
+            tl_gateway *gateway;
+            char *bytes; /* to be written: `size` of them, `done` written */
+            size_t size, done;
+            tl_bytes token; /* our own; kept for the next stream, until one fails */
+            tl_backoff backoff;
+            tl_mono began, by, retry_at;
+            tl_mono asked_at; /* when a stream was asked for last */
+            tl_mono look_at;  /* a patient one may have to be asked for then */
+            bool wanted;      /* there is one that is to be asked for, or was */
+            bool stale;       /* there is more to watch than this stream was asked for */
+            bool more;
+            bool refused; /* a watch was: users have changed, or the user may not read there */
+        };
+    };
+};
+
+void tl__wakeup_tell(tl_wakeup *wakeup, tl_topic *topic, bool armed);
+/** Tell all of them that they are not armed. */
+void tl__wakeup_lose(tl_wakeup *wakeup);
+
+#endif
