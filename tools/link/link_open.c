@@ -113,7 +113,7 @@ static int open_by(server_link *link, const server *where, sentinels *heard, boo
     if (status == 0 && places->seeds.master[0])
         status = sentinels_ask(heard, &places->login, &places->seeds, all) ? lead(link, heard)
                                                                            : no_memory(link);
-    else if (status == 0 && places->seeds.cluster)
+    else if (status == 0 && places->seeds.kind == TL_URL_CLUSTER)
         status = seeds_lead(link, &places->master, &places->seeds, SKEW_INDEX_KEY) ? 0
                                                                                    : link->status;
     else if (status == 0 && !link_begin(link))
