@@ -55,13 +55,6 @@ static void sort(int64_t *v, unsigned count) {
         }
 }
 
-unsigned tl__ballots_live(const tl_ballots *b, tl_mono now) {
-    unsigned live = 0;
-    for (unsigned i = 0; i < b->count; i++)
-        live += tl__mono_before(now, b->until[i]);
-    return live;
-}
-
 tl_mono tl__ballots_deadline(const tl_ballots *b) {
     int64_t sorted[TL_QUORUM_MAX];
     for (unsigned i = 0; i < b->count; i++)

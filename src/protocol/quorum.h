@@ -41,8 +41,6 @@ typedef struct tl_ballots {
     uint8_t doubted; /**< a bit for each: a vote was asked for that may come yet, or have come */
 } tl_ballots;
 
-/** So many votes are good at `now`. */
-unsigned tl__ballots_live(const tl_ballots *b, tl_mono now);
 /** As long as a majority of them lasts: the q-th largest of the servers' own; ns 0: there is no majority. */
 tl_mono tl__ballots_deadline(const tl_ballots *b);
 

@@ -22,13 +22,6 @@ void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest) {
     r->rest = *rest;
 }
 
-void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
-                    uint64_t seed) {
-    tl_rest rest = tl__rest_begin(hold, by_hand, seed);
-    *r = (tl_renew){.job = *job};
-    tl__renew_resume(r, deadline, &rest);
-}
-
 static tl_mono end(const tl_renew *r) {
     return tl__mono_min(tl__mono_add_ns(r->result.deadline, -GUARD(lost_early) * TL_LOST_EARLY_NS),
                         GUARD(longest_hold) ? r->rest.hold : TL_NEVER);

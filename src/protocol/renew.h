@@ -39,15 +39,11 @@ tl_mono tl__renew_by(tl_mono now, tl_mono end, int64_t attempt_ms);
 /** A renewal has failed, so many in a row: when to ask again. */
 tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *random);
 
-/** To begin with; as for tl__renew_init. */
+/** To begin with. hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
 /** A machine that goes on with it: one that wasn't asking may be thrown away after any step, if the deadline,
  *  job.proof and rest are kept. The job is to be there, and the attempt if it is asking. */
 void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest);
-
-/** hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
-void tl__renew_init(tl_renew *r, const tl_job *job, tl_mono deadline, tl_mono hold, bool by_hand,
-                    uint64_t seed);
 
 /** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);

@@ -4,6 +4,7 @@
  * and holds every answer of the machine against what the contract promises.
  */
 #include "fuzz.h"
+#include "renewals.h"
 #include "wire/keys.h"
 #include "fuzz_world.h"
 #include "fuzz_world_checks.h"
@@ -351,7 +352,7 @@ static void make_machine(fuzz_world *w) {
         if (in_byte(&w->in) & 1)
             w->hold = tl__mono_add_ms(w->start, in_range(&w->in, 1, INT64_MAX));
         w->by_hand = in_byte(&w->in) & 1;
-        tl__renew_init(&w->machine.renew, &w->job, w->bound, w->hold, w->by_hand, 1);
+        renew_begin(&w->machine.renew, &w->job, w->bound, w->hold, w->by_hand, 1);
         break;
     default: tl__ask_init(&w->machine.ask, key, w->job.sidecar, w->job.attempt_ms, w->connect_ms);
     }

@@ -5,6 +5,7 @@
  * A majority that another has while somebody counts on the lock is found when it comes together.
  */
 #include "world.h"
+#include "renewals.h"
 
 #include "client/lock_acquire.h"
 #include "protocol/quorum_acquire.h"
@@ -306,7 +307,7 @@ void sim_quorum_executed(sim_world *w, const sim_request *m, const tl_reply *rep
 
 void sim_quorum_had(sim_world *w, const sim_lock *l) {
     const tl_ballots *b = &((const tl_quorum_renewal *)l->handle->room)->ballots;
-    unsigned live = tl__ballots_live(b, sim_host_clock(w, w->thread->host));
+    unsigned live = ballots_live(b, sim_host_clock(w, w->thread->host));
     w->stats.shared += live < b->count;
 }
 

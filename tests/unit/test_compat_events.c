@@ -3,6 +3,7 @@
  * that isn't what it knows.
  */
 #include "stamp_feed.h"
+#include "renewals.h"
 
 #include "protocol/renew.h"
 
@@ -12,7 +13,7 @@ static void hold(feed *f, const tl_protocol *protocol, tl_job *job) {
     *job = stamp_job(protocol);
     is_held(job);
     feed_init(f, &r, tl__renew_step);
-    tl__renew_init(&r, job, job->believed, TL_NEVER, false, 1);
+    renew_begin(&r, job, job->believed, TL_NEVER, false, 1);
     (void)feed_start(f);
     feed_at(f, 1000);
 }

@@ -5,6 +5,7 @@
  * one bound; EXPLORE=3 or 4 plays all of more events, for minutes or hours, EXPLORE_KIND=NAME only one kind.
  */
 #include "explore_others.h"
+#include "renewals.h"
 
 /* ---- the client ------------------------------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ static void hold(actor *a, unsigned keeps) {
     had(a, &taken);
     w.held++;
     a->job.proof = taken.proof;
-    tl__renew_init(&a->machine.renew, &a->job, taken.deadline, TL_NEVER, false, 7);
+    renew_begin(&a->machine.renew, &a->job, taken.deadline, TL_NEVER, false, 7);
     start(a, tl__renew_step);
     unsigned done = 0;
     while (a->status == TL_GO && done < keeps && goes_on()) {

@@ -2,6 +2,7 @@
  * Stamps with a sidecar: what takes, keeps and drops say, and what each answer is worth.
  */
 #include "stamp_feed.h"
+#include "renewals.h"
 
 #include "protocol/renew.h"
 #include "protocol/settle.h"
@@ -893,7 +894,7 @@ TEST(the_keeper_takes_a_losers_stamp_back_without_a_word) {
     tl_job job = stamp_job(&tl__protocol_bridge);
     is_held(&job);
     feed_init(&f, &r, tl__renew_step);
-    tl__renew_init(&r, &job, job.believed, TL_NEVER, false, 1);
+    renew_begin(&r, &job, job.believed, TL_NEVER, false, 1);
     (void)feed_start(&f);
     (void)feed_await(&f);
     feed_assert_asked(&f, "renew");
@@ -915,7 +916,7 @@ TEST(the_keeper_names_the_thiefs_clock) {
     tl_job job = stamp_job(&tl__protocol_bridge);
     is_held(&job);
     feed_init(&f, &r, tl__renew_step);
-    tl__renew_init(&r, &job, job.believed, TL_NEVER, false, 1);
+    renew_begin(&r, &job, job.believed, TL_NEVER, false, 1);
     (void)feed_start(&f);
     (void)feed_await(&f);
     (void)answer_keep(&f, 0, text_of(server_ms(&f) + 90000 + LEGACY_MS), -1);

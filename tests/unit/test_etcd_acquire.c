@@ -3,6 +3,7 @@
  * lost, late, refused; contenders; what is left behind.
  */
 #include "tests.h"
+#include "renewals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -681,7 +682,7 @@ static tl_job held_job(void) {
 
 static void renew(void) {
     job = held_job();
-    tl__renew_init(&r, &job, tl__mono_add_ms(f.now, 6000), TL_NEVER, false, 1);
+    renew_begin(&r, &job, tl__mono_add_ms(f.now, 6000), TL_NEVER, false, 1);
     f.machine = &r;
     f.step = tl__renew_step;
     event(TL_START);

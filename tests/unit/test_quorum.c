@@ -2,6 +2,7 @@
  * The arithmetic of a majority: which deadline, which fencing number, which proposal.
  */
 #include "quorum_feed.h"
+#include "renewals.h"
 
 static tl_ballots ballots_of(unsigned count, const int64_t *ms) {
     tl_ballots b = {.count = (uint8_t)count};
@@ -26,8 +27,8 @@ TEST(a_majority_lasts_as_long_as_the_last_of_it_to_hold) {
         assert_int_equal(tl__ballots_deadline(&b).ns, expected);
         if (expected) { /* until then, and no longer, there is a majority */
             tl_mono at = tl__ballots_deadline(&b);
-            assert_true(tl__ballots_live(&b, at) < tl__quorum_of(b.count));
-            assert_true(tl__ballots_live(&b, tl__mono_add_ns(at, -1)) >= tl__quorum_of(b.count));
+            assert_true(ballots_live(&b, at) < tl__quorum_of(b.count));
+            assert_true(ballots_live(&b, tl__mono_add_ns(at, -1)) >= tl__quorum_of(b.count));
         }
     }
 }

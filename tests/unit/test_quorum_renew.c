@@ -3,6 +3,7 @@
  * later than the majority's deadline.
  */
 #include "quorum_feed.h"
+#include "renewals.h"
 
 #include "protocol/quorum_renew.h"
 
@@ -234,7 +235,7 @@ TEST(of_five_two_may_lose_it_in_turn_for_ever) {
             if (i == round % 5 || i == (round + 1) % 5)
                 (void)q_voted(&f, i, q_arg_int(&f, i, 7), TTL_MS);
         assert_int_equal(f.status, TL_GO);
-        assert_int_equal(tl__ballots_live(&m.ballots, f.now), 5);
+        assert_int_equal(ballots_live(&m.ballots, f.now), 5);
     }
 }
 

@@ -3,6 +3,7 @@
  * later than its deadline.
  */
 #include "feed.h"
+#include "renewals.h"
 
 #include "protocol/renew.h"
 
@@ -14,7 +15,7 @@ static tl_job job;
 static void begin_with(feed *f, int64_t deadline_ms, tl_mono hold, bool by_hand) {
     job = feed_job();
     feed_init(f, &m, tl__renew_step);
-    tl__renew_init(&m, &job, feed_ms(deadline_ms), hold, by_hand, 42);
+    renew_begin(&m, &job, feed_ms(deadline_ms), hold, by_hand, 42);
     (void)feed_start(f);
 }
 
@@ -190,7 +191,7 @@ TEST(too_few_replicas_put_it_at_risk) {
     job = feed_job();
     job.wait_replicas = 1;
     feed_init(&f, &m, tl__renew_step);
-    tl__renew_init(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
+    renew_begin(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
     (void)feed_start(&f);
     due(&f);
     (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] 0", feed_time(&f));
@@ -466,7 +467,7 @@ TEST(a_seed_of_zero_is_as_random_as_any) {
     bool above = false;
     job = feed_job();
     feed_init(&f, &m, tl__renew_step);
-    tl__renew_init(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 0);
+    renew_begin(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 0);
     (void)feed_start(&f);
     due(&f);
     (void)feed_refused(&f);
@@ -545,7 +546,7 @@ static void begin_confirmed(feed *f) {
     job = feed_job();
     job.confirms = true;
     feed_init(f, &m, tl__renew_step);
-    tl__renew_init(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
+    renew_begin(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
     (void)feed_start(f);
     due(f);
 }

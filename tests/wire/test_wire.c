@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "renewals.h"
+
 #include "protocol/acquire.h"
 #include "protocol/ask.h"
 #include "protocol/renew.h"
@@ -413,7 +415,7 @@ static void do_release(wire *w, const char *text) {
 
 static void do_renew(wire *w, const char *text) {
     (void)text;
-    tl__renew_init(&w->machine.renew, &w->job, w->deadline, TL_NEVER, false, 1);
+    renew_begin(&w->machine.renew, &w->job, w->deadline, TL_NEVER, false, 1);
     w->step = tl__renew_step;
     step(w, (tl_event){.kind = TL_START});
 }
