@@ -8,8 +8,6 @@
 #include "ground/error.h"
 #include "wire/keys.h"
 
-#define KEY_SHOWN 64 /* bytes of a key in a message */
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 tl_name *tl__name_new(const void *key, size_t n) {
@@ -153,11 +151,11 @@ tl_job tl__lock_job(const tl_lock *lock) {
 
 tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,
                         int sys_errno, tl_error *err) {
-    char key[KEY_SHOWN + 1];
+    char key[TL_KEY_SHOWN + 1];
     tl_bytes name = tl__name_key(lock->name);
     tl__bytes_print(key, sizeof key, name);
-    return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key, name.n > KEY_SHOWN ? "..." : "",
-                    words);
+    return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key,
+                    name.n > TL_KEY_SHOWN ? "..." : "", words);
 }
 
 tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,

@@ -11,7 +11,6 @@
 #include "wire/refusal.h"
 #include "wire/script.h"
 
-#define KEY_SHOWN 64
 #define TEXT_SIZE 240
 #define STATUS_END 10
 #define COMMANDS_TOLD 2
@@ -147,7 +146,7 @@ static void add_decision(told *t, const tl_result *r, const tl_out *out, tl_stat
 
 static void say(tl_client *client, const tl_node *node, tl_bytes key, const char *does,
                 const char *came, const char *led_to) {
-    char name[KEY_SHOWN + 1], label[TL_LABEL_SIZE];
+    char name[TL_KEY_SHOWN + 1], label[TL_LABEL_SIZE];
     tl__bytes_print(name, sizeof name, key);
     tl__log(client, TL_LOG_DEBUG, "%s: %s%s%s: %s%s%s", tl__node_label(node, label), does,
             name[0] ? " " : "", name, came, led_to[0] ? "; " : "", led_to);

@@ -8,8 +8,6 @@
 #include "ground/guard.h"
 #include "protocol/look.h"
 
-#define HOPS_MAX 8 /* redirections, and connections that were lost to a failover */
-
 enum { REACH = 1, QUESTION };
 enum { WAITERS = 10, FIRST_IN_LINE = 12 }; /* items of the answer of look.lua */
 
@@ -164,7 +162,7 @@ static bool is_interrupted(const tl_ask *a, const tl_event *e) {
 static tl_status failed(tl_ask *a, const tl_event *e, tl_out *out) {
     if (e->ticket != a->ticket)
         return TL_GO;
-    bool few = a->hops < (GUARD(questions_end) ? HOPS_MAX : UINT8_MAX);
+    bool few = a->hops < (GUARD(questions_end) ? TL_HOPS_MAX : UINT8_MAX);
     bool again = few && (tl__mono_before(e->now, a->limit) || !GUARD(question_in_time));
     if (again && is_redirected(a, e))
         return redirected(a, e, out);

@@ -5,8 +5,6 @@
 #include "protocol/attempt.h"
 #include "ground/guard.h"
 
-#define HOPS_MAX 8 /* redirections without an answer */
-
 _Static_assert(sizeof(tl_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
 void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t ticket,
@@ -358,7 +356,7 @@ static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
 
 static bool may_follow(const tl_try *a, const tl_event *e) {
     return e->why == TL_EELSEWHERE && e->redirect != TL_NOT_ELSEWHERE && !e->maybe_sent &&
-           !a->timing && a->hops < (GUARD(redirects_end) ? HOPS_MAX : UINT8_MAX) &&
+           !a->timing && a->hops < (GUARD(redirects_end) ? TL_HOPS_MAX : UINT8_MAX) &&
            tl__mono_before(e->now, a->by);
 }
 

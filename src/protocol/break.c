@@ -5,10 +5,7 @@
 #include "protocol/break.h"
 
 #include "ground/guard.h"
-
-#define IDLE_MS 3600000 /* S outlives its last use by an hour, so that fences go on */
-
-#define HOPS_MAX 8 /* redirections */
+#include "protocol/sidecar.h"
 
 enum { REACH = 1, QUESTION };
 
@@ -29,7 +26,7 @@ static tl_status ask(tl_break *b, const tl_event *e, tl_out *out) {
             c->argv[5] = tl__out_int(out, (int64_t)b->seen->fence);
     }
     c->argv[6] = b->who;
-    c->argv[7] = tl__out_int(out, IDLE_MS);
+    c->argv[7] = tl__out_int(out, TL_SIDECAR_IDLE_MS);
     return TL_GO;
 }
 
@@ -56,7 +53,7 @@ static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
 
 static tl_status failed(tl_break *b, const tl_event *e, tl_out *out) {
     bool follows = e->redirect == TL_MOVED || e->redirect == TL_NOT_ELSEWHERE;
-    if (e->why != TL_EELSEWHERE || !follows || b->hops == HOPS_MAX)
+    if (e->why != TL_EELSEWHERE || !follows || b->hops == TL_HOPS_MAX)
         return tl__end_failed(b, e, b->ticket == QUESTION, out);
     b->hops++;
     return ask(b, e, out);

@@ -68,6 +68,7 @@
 #endif
 
 #define TL_NOTE_MAX 2
+#define TL_HOPS_MAX 8   /**< redirections in a row */
 #define TL_SCRATCH 1024 /**< room in tl_out for the text of numbers and stamps */
 #define TL_WORDS_SIZE 200
 #define TL_KEPT_MAX 4

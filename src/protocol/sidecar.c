@@ -6,9 +6,8 @@
 
 #include "ground/guard.h"
 
-#define KEEP_EACH 5     /* arguments of renew.lua for each lock */
-#define KEEP_HEAD 3     /* and before them */
-#define IDLE_MS 3600000 /* S outlives a renewal by an hour; the other scripts know it */
+#define KEEP_EACH 5 /* arguments of renew.lua for each lock */
+#define KEEP_HEAD 3 /* and before them */
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -123,7 +122,7 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
     c->each = KEEP_EACH;
     c->head = KEEP_HEAD;
     tl__try_add(c, tl__out_int(out, now.lo));
-    tl__try_add(c, tl__out_int(out, IDLE_MS));
+    tl__try_add(c, tl__out_int(out, TL_SIDECAR_IDLE_MS));
     tl__try_add(c, job->owner);
     tl__try_add(c, tl__token_bytes(&job->token));
     tl__try_add(c, w->value);

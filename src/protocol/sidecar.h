@@ -7,6 +7,7 @@
 #include "protocol/attempt.h"
 
 #define TL_FENCE_END (INT64_C(1) << 53) /**< from here on Lua's numbers stand still */
+#define TL_SIDECAR_IDLE_MS 3600000 /**< S outlives its last use by an hour; the scripts know it */
 
 /** What a take or a keep is to write. */
 typedef struct {
