@@ -17,22 +17,16 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
                     tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, ticket, by), TL_SCRIPT_PHASE);
     c->nkeys = 3;
-    tl__try_add(c, ns->reg);
-    tl__try_add(c, ns->clients);
-    tl__try_add(c, ns->skew);
-    tl__try_add(c, tl__token_bytes(&ns->all->id));
-    tl__try_add(c, tl__bytes_of(ns->all->record));
-    tl__try_add(c, tl__out_int(out, tl__try_server_us(e, e->now).hi));
-    tl__try_add(c, tl__out_int(out, ns->all->fallback));
-    tl__try_add(c, tl__out_int(out, ns->all->lease_ms));
+    TL_ADD(c, ns->reg, ns->clients, ns->skew, tl__token_bytes(&ns->all->id),
+           tl__bytes_of(ns->all->record), tl__out_int(out, tl__try_server_us(e, e->now).hi),
+           tl__out_int(out, ns->all->fallback), tl__out_int(out, ns->all->lease_ms));
     /* for how long the former lease may still be acted by, as the server counts */
     int64_t left_ns = tl__rate_most_ns(
         tl__ns_until(e->now, tl__lease_of(e->server, ns->index)->until), e->server->drift_ppm);
     tl__try_add(c, tl__out_int(out, left_ns > 0 ? left_ns / TL_NS_PER_MS + 1 : 0));
     const tl_lease *known = tl__lease_of(e->server, ns->index);
-    tl__try_add(c, tl__out_int(out, known->epoch));
-    tl__try_add(c, tl__out_int(out, known->epoch > 0 ? known->phase : ns->all->fallback));
-    tl__try_add(c, ns->pattern);
+    TL_ADD(c, tl__out_int(out, known->epoch),
+           tl__out_int(out, known->epoch > 0 ? known->phase : ns->all->fallback), ns->pattern);
 }
 
 static tl_err refuse(const tl_namespace *ns, tl_err code, const char *message, tl_out *out) {
@@ -140,9 +134,7 @@ static tl_status leave(tl_attend *a, const tl_event *e, tl_out *out) {
         return e->kind == TL_REPLY || e->kind == TL_FAILED ? TL_END : TL_GO;
     tl_command *c = tl__try_command(
         tl__out_send(out, ++a->ticket, tl__mono_add_ms(e->now, a->attempt_ms)));
-    tl__try_add(c, TL_LITERAL("HDEL"));
-    tl__try_add(c, a->ns->clients);
-    tl__try_add(c, tl__token_bytes(&a->ns->all->id));
+    TL_ADD(c, TL_LITERAL("HDEL"), a->ns->clients, tl__token_bytes(&a->ns->all->id));
     return TL_GO;
 }
 

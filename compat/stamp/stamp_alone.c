@@ -76,11 +76,10 @@ static void send_note(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
     if (s->try.op == TL_RELEASE)
         return;
     int64_t end_ms = next_ms(s, job, e);
-    tl__try_add(c, text_of(job, s->proved_ms, out));
-    tl__try_add(c, text_of(job, end_ms, out));
-    tl__try_add(c, text_of(job, s->end_ms, out));
-    tl__try_add(c, tl__out_int(out, (end_ms + job->rules.clock_skew_max_ms) * 1000));
-    tl__try_add(c, tl__out_int(out, S_LEAST_MS));
+    TL_ADD(c, text_of(job, s->proved_ms, out), text_of(job, end_ms, out),
+           text_of(job, s->end_ms, out),
+           tl__out_int(out, (end_ms + job->rules.clock_skew_max_ms) * 1000),
+           tl__out_int(out, S_LEAST_MS));
 }
 
 /* Until then by this server's clock nobody else's clock is past what K holds, whenever a request comes. */
@@ -99,10 +98,10 @@ static void send_swap(tl_stamp_try *s, const tl_job *job, tl_bytes more, const t
     s->try.asked = e->now;
     tl__try_add(c, keeps ? text_of(job, s->end_ms, out) : TL_LITERAL(""));
     int64_t left_ms = s->end_ms - tl__stamp_now_us(job, e).lo / 1000;
-    tl__try_add(c, tl__out_int(out, tl__stamp_px_ms(job, left_ms)));
-    tl__try_add(c, tl__out_int(out, keeps ? tl__try_not_after_us(&s->try, e, false)
-                                          : delete_before_us(s, job, e)));
-    tl__try_add(c, job->sidecar);
+    TL_ADD(c, tl__out_int(out, tl__stamp_px_ms(job, left_ms)),
+           tl__out_int(out, keeps ? tl__try_not_after_us(&s->try, e, false)
+                                  : delete_before_us(s, job, e)),
+           job->sidecar);
     for (size_t i = 0; i < sizeof from / sizeof *from; i++)
         if (from[i] != 0 && (!keeps || from[i] < s->end_ms))
             tl__try_add(c, text_of(job, from[i], out));
@@ -114,8 +113,7 @@ static void send_swap(tl_stamp_try *s, const tl_job *job, tl_bytes more, const t
 
 static void send_look(tl_stamp_try *s, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_command(tl__out_send(out, s->try.ticket, s->try.by));
-    tl__try_add(c, TL_LITERAL("GET"));
-    tl__try_add(c, job->key);
+    TL_ADD(c, TL_LITERAL("GET"), job->key);
 }
 
 void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {

@@ -18,8 +18,7 @@ static int64_t now_ms(const tl_job *job, const tl_event *e) {
 
 static void say(tl_stamp_try *s, const char *word, const tl_job *job, tl_bytes value, tl_out *out) {
     tl_command *c = tl__try_command(tl__out_send(out, s->try.ticket, s->try.by));
-    tl__try_add(c, tl__bytes_of(word));
-    tl__try_add(c, job->key);
+    TL_ADD(c, tl__bytes_of(word), job->key);
     if (value.n > 0)
         tl__try_add(c, value);
 }

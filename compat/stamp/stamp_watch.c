@@ -84,10 +84,7 @@ static void read_both(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
     (void)say(send, "GET", job->key);
     (void)say(send, "TTL", job->key);
     tl_command *c = say(send, "HMGET", job->sidecar);
-    tl__try_add(c, TL_LITERAL("token"));
-    tl__try_add(c, TL_LITERAL("value"));
-    tl__try_add(c, TL_LITERAL("until"));
-    tl__try_add(c, TL_LITERAL("fence"));
+    TL_ADD(c, TL_LITERAL("token"), TL_LITERAL("value"), TL_LITERAL("until"), TL_LITERAL("fence"));
     if (s->timed)
         (void)say(send, "TIME", (tl_bytes){0});
     (void)say(send, "MULTI", (tl_bytes){0});
@@ -215,14 +212,9 @@ static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, co
     int64_t more = tl__job_fences(job) - 1;
     int64_t fence = GUARD(watch_fence_grows) && k->fence >= now_us.hi ? k->fence + 1 : now_us.hi;
     s->try.result.fence = (uint64_t)fence;
-    tl__try_add(c, TL_LITERAL("token"));
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, TL_LITERAL("fence"));
-    tl__try_add(c, tl__out_int(out, fence + more));
-    tl__try_add(c, TL_LITERAL("since"));
-    tl__try_add(c, tl__out_int(out, now_us.lo));
-    tl__try_add(c, TL_LITERAL("owner"));
-    tl__try_add(c, job->owner);
+    TL_ADD(c, TL_LITERAL("token"), tl__token_bytes(&job->token), TL_LITERAL("fence"),
+           tl__out_int(out, fence + more), TL_LITERAL("since"), tl__out_int(out, now_us.lo),
+           TL_LITERAL("owner"), job->owner);
     return fence + more < TL_FENCE_END;
 }
 
@@ -238,10 +230,7 @@ static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event 
     int64_t left_ms = tl__stamp_px_ms(job, 0) + S_SPARE_MS;
     tl_send *send = begin(s, WRITING, &tl__pin_closes, out);
     tl_command *c = say(send, "HMSET", job->sidecar);
-    tl__try_add(c, TL_LITERAL("value"));
-    tl__try_add(c, value);
-    tl__try_add(c, TL_LITERAL("until"));
-    tl__try_add(c, tl__out_int(out, until_us));
+    TL_ADD(c, TL_LITERAL("value"), value, TL_LITERAL("until"), tl__out_int(out, until_us));
     if (value.n == 0 || (takes && !add_holder(s, job, e, k, c, out))) {
         out->sends = 0;
         return tl__try_malformed(a, out);
@@ -336,8 +325,7 @@ static tl_status drop(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
         return TL_GO;
     }
     tl_command *c = say(send, "HMSET", job->sidecar);
-    tl__try_add(c, TL_LITERAL("spent"));
-    tl__try_add(c, tl__token_bytes(&job->token));
+    TL_ADD(c, TL_LITERAL("spent"), tl__token_bytes(&job->token));
     if (k->empty)
         tl__try_add(say(send, "EXPIRE", job->sidecar), tl__out_int(out, S_LEAST_S));
     end(s, send);

@@ -16,20 +16,15 @@ void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event
     int64_t not_after = tl__try_not_after_us(a, e, false);
     a->bounded = a->op == TL_ACQUIRE && not_after > 0;
     c->nkeys = 1;
-    tl__try_add(c, job->key);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, tl__out_int(out, job->ttl_ms));
-    tl__try_add(c, tl__out_int(out, not_after));
-    tl__try_add(c, take ? TL_LITERAL("take") : TL_LITERAL("keep"));
+    TL_ADD(c, job->key, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
+           tl__out_int(out, not_after), take ? TL_LITERAL("take") : TL_LITERAL("keep"));
     tl__try_add_wait(send, job, out);
 }
 
 void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_FREE);
     c->nkeys = 1;
-    tl__try_add(c, job->key);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, job->sidecar);
+    TL_ADD(c, job->key, tl__token_bytes(&job->token), job->sidecar);
 }
 
 /* A take's own, after which the token may have K again: past its time it does nothing, and it says until when. */
@@ -44,16 +39,13 @@ static void send_back(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_LEAVE);
     c->nkeys = 1;
-    tl__try_add(c, job->line);
-    tl__try_add(c, job->stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
-    tl__try_add(c, job->key);
+    TL_ADD(c, job->line, job->stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""), job->key);
 }
 
 void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_UNBIND);
     c->nkeys = 1;
-    tl__try_add(c, job->sidecar);
-    tl__try_add(c, tl__token_bytes(&job->token));
+    TL_ADD(c, job->sidecar, tl__token_bytes(&job->token));
 }
 
 /* What an ASK has led on may be executed long after it, when the slot has been moved to and fro and may be open anew. Then
@@ -114,9 +106,9 @@ static void send_number(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
     char counter[TL_COUNTER_SIZE];
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_NUMBER);
     c->nkeys = 1;
-    tl__try_add(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}));
-    tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
-    tl__try_add(c, tl__out_int(out, tl__try_server_us(e, e->now).lo));
+    TL_ADD(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}),
+           tl__out_int(out, tl__job_fences(job)),
+           tl__out_int(out, tl__try_server_us(e, e->now).lo));
 }
 
 static void send_bind(tl_try *a, const tl_alone *s, const tl_job *job, const tl_event *e,
@@ -124,13 +116,9 @@ static void send_bind(tl_try *a, const tl_alone *s, const tl_job *job, const tl_
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_BIND);
     tl_interval now = tl__try_server_us(e, e->now);
     c->nkeys = 1;
-    tl__try_add(c, job->sidecar);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, tl__out_int(out, job->ttl_ms));
-    tl__try_add(c, tl__out_int(out, now.lo));
-    tl__try_add(c, tl__out_int(out, now.hi));
-    tl__try_add(c, tl__out_int(out, (int64_t)s->last));
-    tl__try_add(c, job->owner);
+    TL_ADD(c, job->sidecar, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
+           tl__out_int(out, now.lo), tl__out_int(out, now.hi), tl__out_int(out, (int64_t)s->last),
+           job->owner);
 }
 
 void tl__alone_send(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e, tl_out *out) {

@@ -29,6 +29,11 @@ void tl__try_add(tl_command *c, tl_bytes arg) {
     c->argv[c->argc++] = arg;
 }
 
+void tl__try_add_all(tl_command *c, const tl_bytes *args, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        tl__try_add(c, args[i]);
+}
+
 tl_command *tl__try_command(tl_send *send) {
     tl_command *c = &send->command[send->count++];
     c->form = TL_ARGV;
@@ -52,13 +57,11 @@ void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out) {
         return;
     tl_command *c = tl__try_command(send);
     if (job->wait_fsync) {
-        tl__try_add(c, TL_LITERAL("WAITAOF"));
-        tl__try_add(c, TL_LITERAL("1"));
+        TL_ADD(c, TL_LITERAL("WAITAOF"), TL_LITERAL("1"));
     } else {
         tl__try_add(c, TL_LITERAL("WAIT"));
     }
-    tl__try_add(c, tl__out_int(out, job->wait_replicas));
-    tl__try_add(c, tl__out_int(out, job->wait_replicas_ms));
+    TL_ADD(c, tl__out_int(out, job->wait_replicas), tl__out_int(out, job->wait_replicas_ms));
 }
 
 tl_interval tl__try_server_us(const tl_event *e, tl_mono at) {

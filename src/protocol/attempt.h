@@ -67,6 +67,11 @@ tl_event tl__try_informed(const tl_event *e, const tl_out *out, tl_server *room)
 /* ---- asking ------------------------------------------------------------------------------------ */
 
 void tl__try_add(tl_command *c, tl_bytes arg);
+void tl__try_add_all(tl_command *c, const tl_bytes *args, size_t count);
+/** Append these, in this order. What they are is evaluated in any. */
+#define TL_ADD(c, ...)                                                                             \
+    tl__try_add_all((c), (const tl_bytes[]){__VA_ARGS__},                                          \
+                    sizeof((const tl_bytes[]){__VA_ARGS__}) / sizeof(tl_bytes))
 
 /** The next command of a send: empty but for its form. */
 tl_command *tl__try_command(tl_send *send);

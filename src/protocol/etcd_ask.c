@@ -33,8 +33,7 @@ static void add_see(tl_send *send, tl_bytes key, int64_t most, tl_out *out) {
 
 static void add_ttl(tl_send *send, int64_t lease, tl_out *out) {
     tl_command *c = tl__try_command(send);
-    tl__try_add(c, TL_LITERAL("TTL"));
-    tl__try_add(c, tl__out_int(out, lease));
+    TL_ADD(c, TL_LITERAL("TTL"), tl__out_int(out, lease));
 }
 
 static tl_status first(tl_etcd_ask *a, const tl_event *e, tl_out *out) {

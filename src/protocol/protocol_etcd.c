@@ -92,22 +92,18 @@ void tl__etcd_add_int(tl_send *send, int64_t v, tl_out *out) {
 
 void tl__etcd_say(tl_send *send, tl_bytes word, tl_bytes key, tl_bytes suffix) {
     tl_command *c = tl__try_command(send);
-    tl__try_add(c, word);
-    tl__try_add(c, key);
-    tl__try_add(c, suffix);
+    TL_ADD(c, word, key, suffix);
 }
 
 void tl__etcd_grant(tl_send *send, int64_t lease, int64_t ttl_ms, tl_out *out) {
     tl_command *c = tl__try_command(send);
-    tl__try_add(c, TL_LITERAL("GRANT"));
-    tl__try_add(c, tl__out_int(out, lease));
-    tl__try_add(c, tl__out_int(out, (ttl_ms + 999) / 1000));
+    TL_ADD(c, TL_LITERAL("GRANT"), tl__out_int(out, lease),
+           tl__out_int(out, (ttl_ms + 999) / 1000));
 }
 
 void tl__etcd_revoke(tl_send *send, int64_t lease, tl_out *out) {
     tl_command *c = tl__try_command(send);
-    tl__try_add(c, TL_LITERAL("REVOKE"));
-    tl__try_add(c, tl__out_int(out, lease));
+    TL_ADD(c, TL_LITERAL("REVOKE"), tl__out_int(out, lease));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -24,26 +24,19 @@ static void send_vote(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
     c->nkeys = 3;
-    tl__try_add(c, job->key);
-    tl__try_add(c, job->sidecar);
-    tl__try_add(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}));
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, tl__out_int(out, job->ttl_ms));
-    tl__try_add(c, tl__out_int(out, not_after));
-    tl__try_add(c, tl__out_int(out, now.lo));
-    tl__try_add(c, tl__out_int(out, now.hi));
-    tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
-    tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
-    tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
-    tl__try_add(c, tl__out_int(out, GUARD(vote_waits_quiet) * job->quiet_ms));
+    TL_ADD(c, job->key, job->sidecar,
+           tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}),
+           tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms), tl__out_int(out, not_after),
+           tl__out_int(out, now.lo), tl__out_int(out, now.hi),
+           tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""),
+           tl__out_int(out, tl__job_fences(job)), tl__out_int(out, (int64_t)job->fence),
+           tl__out_int(out, GUARD(vote_waits_quiet) * job->quiet_ms));
 }
 
 static void send_unvote(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_UNVOTE);
     c->nkeys = 2;
-    tl__try_add(c, job->key);
-    tl__try_add(c, job->sidecar);
-    tl__try_add(c, tl__token_bytes(&job->token));
+    TL_ADD(c, job->key, job->sidecar, tl__token_bytes(&job->token));
     if (job->in_vain)
         tl__try_add(c, TL_LITERAL(""));
 }

@@ -47,21 +47,14 @@ static void add_native(const tl_job *job, tl_send *send, tl_out *out) {
     send->slot = job->slot;
     (void)native(send, TL_LITERAL("MULTI"));
     tl_command *c = native(send, TL_LITERAL("SET"));
-    tl__try_add(c, job->key);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, TL_LITERAL("NX"));
-    tl__try_add(c, TL_LITERAL("PX"));
-    tl__try_add(c, px);
+    TL_ADD(c, job->key, tl__token_bytes(&job->token), TL_LITERAL("NX"), TL_LITERAL("PX"), px);
     c = native(send, job->fences > 1 ? TL_LITERAL("INCRBY") : TL_LITERAL("INCR"));
     tl__try_add(c, counter);
     if (job->fences > 1)
         tl__try_add(c, tl__out_int(out, job->fences));
     c = native(send, TL_LITERAL("HMGET"));
-    tl__try_add(c, job->sidecar);
-    tl__try_add(c, TL_LITERAL("token"));
-    tl__try_add(c, TL_LITERAL("until"));
-    tl__try_add(c, TL_LITERAL("fence"));
-    tl__try_add(c, TL_LITERAL("line"));
+    TL_ADD(c, job->sidecar, TL_LITERAL("token"), TL_LITERAL("until"), TL_LITERAL("fence"),
+           TL_LITERAL("line"));
     (void)native(send, TL_LITERAL("EXEC"));
     if (send->count > 1) {
         send->command[send->count + send->native] = send->command[1]; /* WAIT */

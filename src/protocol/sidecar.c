@@ -14,8 +14,7 @@
 static tl_command *script(tl_send *send, tl_script script, const tl_job *job) {
     tl_command *c = tl__try_script(send, script);
     c->nkeys = 2;
-    tl__try_add(c, job->key);
-    tl__try_add(c, job->sidecar);
+    TL_ADD(c, job->key, job->sidecar);
     return c;
 }
 
@@ -24,8 +23,7 @@ static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_ou
     char counter[TL_COUNTER_SIZE];
     tl_command *c = script(send, name, job);
     c->nkeys = 4;
-    tl__try_add(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}));
-    tl__try_add(c, job->line);
+    TL_ADD(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}), job->line);
     return c;
 }
 
@@ -65,19 +63,16 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
     int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
     tl_bytes px = tl__out_int(out, w->px_ms);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, px);
-    tl__try_add(c, tl__out_int(out, not_after));
-    tl__try_add(c, tl__out_int(out, GUARD(takes_by_earliest) ? now.lo : now.hi));
-    tl__try_add(c, tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo));
-    tl__try_add(c, tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
+    TL_ADD(c, tl__token_bytes(&job->token), px, tl__out_int(out, not_after),
+           tl__out_int(out, GUARD(takes_by_earliest) ? now.lo : now.hi),
+           tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo),
+           tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
     bool quiet = a->op == TL_ACQUIRE && job->quiet_ms > 0; /* a keep's holder believes already */
     bool odd = w->until_us > 0 || w->expect.n > 0 || quiet;
     if (job->fences > 1 || odd)
         tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
     if (odd) {
-        tl__try_add(c, w->value);
-        tl__try_add(c, w->expect);
+        TL_ADD(c, w->value, w->expect);
         add_until(c, w, px, out);
     }
     if (quiet)
@@ -90,13 +85,9 @@ void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_o
     tl_command *c = whole(send, TL_SCRIPT_JOIN, job, out);
     int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, lined_px(job, job->ttl_ms, out));
-    tl__try_add(c, tl__out_int(out, not_after));
-    tl__try_add(c, job->owner);
-    tl__try_add(c, tl__out_int(out, job->fences));
-    tl__try_add(c, job->inbox);
-    tl__try_add(c, job->place > 0 ? tl__out_int(out, job->place) : TL_LITERAL(""));
+    TL_ADD(c, tl__token_bytes(&job->token), lined_px(job, job->ttl_ms, out),
+           tl__out_int(out, not_after), job->owner, tl__out_int(out, job->fences), job->inbox,
+           job->place > 0 ? tl__out_int(out, job->place) : TL_LITERAL(""));
     if (job->quiet_ms > 0)
         add_quiet(c, job, e, out);
     tl__try_add_wait(send, job, out);
@@ -121,17 +112,14 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
     tl_interval now = tl__try_server_us(e, e->now);
     c->each = KEEP_EACH;
     c->head = KEEP_HEAD;
-    tl__try_add(c, tl__out_int(out, now.lo));
-    tl__try_add(c, tl__out_int(out, TL_SIDECAR_IDLE_MS));
-    tl__try_add(c, job->owner);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, w->value);
+    TL_ADD(c, tl__out_int(out, now.lo), tl__out_int(out, TL_SIDECAR_IDLE_MS), job->owner,
+           tl__token_bytes(&job->token), w->value);
     tl_bytes px = tl__out_int(out, w->px_ms);
     tl__try_add(c, px);
     add_until(c, w, px, out);
-    tl__try_add(c, tl__out_int(out, (int64_t)job->fence));
-    tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, w->binds)));
-    tl__try_add(c, tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo));
+    TL_ADD(c, tl__out_int(out, (int64_t)job->fence),
+           tl__out_int(out, tl__try_not_after_us(a, e, w->binds)),
+           tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo));
     tl__try_add_wait(send, job, out);
 }
 
@@ -141,9 +129,8 @@ void tl__sidecar_send_refresh(tl_try *a, const tl_job *job, const tl_event *e, t
     c->each = 1;
     c->alike = (uint32_t)job->ttl_ms;
     c->exceptions = true;
-    tl__try_add(c, tl__token_bytes(&job->token));
-    tl__try_add(c, tl__out_int(out, tl__try_not_after_us(a, e, false)));
-    tl__try_add(c, tl__out_int(out, job->ttl_ms));
+    TL_ADD(c, tl__token_bytes(&job->token), tl__out_int(out, tl__try_not_after_us(a, e, false)),
+           tl__out_int(out, job->ttl_ms));
     tl__try_add_wait(send, job, out);
 }
 
