@@ -114,15 +114,6 @@ static bool is_upper(char c) {
     return c >= 'A' && c <= 'Z';
 }
 
-tl_bytes tl__bytes_word(tl_bytes *text) {
-    const char *space = text->n ? memchr(text->p, ' ', text->n) : NULL;
-    if (!space)
-        return (tl_bytes){0};
-    tl_bytes found = tl__bytes(text->p, (size_t)(space - text->p));
-    *text = tl__bytes(space + 1, text->n - found.n - 1);
-    return found;
-}
-
 bool tl__bytes_has_word(tl_bytes text, const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i + n <= text.n; i++)

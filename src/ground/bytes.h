@@ -40,7 +40,8 @@ static inline bool tl__bytes_has(tl_bytes text, const char *part) {
     return tl__bytes_after(text, part).p != NULL;
 }
 
-/** Take off what *text begins with, up to the first `end` and with it, or all of it; returned without the end. */
+/** Take off what *text begins with, up to the first `end` and with it; returned without the end. If there is none all of it is
+ *  taken, and text->p is NULL. */
 tl_bytes tl__bytes_take(tl_bytes *text, char end);
 
 /** Has it neither spaces nor control nor non-ASCII characters? */
@@ -58,9 +59,6 @@ uint64_t tl__bytes_hash(uint64_t seed, tl_bytes text);
 
 /** Copy into a C string of `size`, cut to fit, with control bytes and bytes over 126 as '?'. */
 void tl__bytes_print(char *to, size_t size, tl_bytes from);
-
-/** Take what stands before the first space of text, and the space; p NULL: there is none. */
-tl_bytes tl__bytes_word(tl_bytes *text);
 
 /** Does text contain the word (bounded by anything that is not an upper-case letter)? */
 bool tl__bytes_has_word(tl_bytes text, const char *word);

@@ -14,26 +14,25 @@
     1000 /* should the first give up, nobody tells those behind it of a holder who announces nothing */
 
 static bool number(tl_bytes *text, int64_t least, int64_t *ret) {
-    tl_bytes found = tl__bytes_word(text);
-    return found.p && tl__bytes_to_int(found, ret) && *ret >= least;
+    return tl__bytes_to_int(tl__bytes_take(text, ' '), ret) && *ret >= least;
 }
 
 tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret_token,
                               tl_grant *ret_grant) {
-    tl_bytes rest = message, kind = tl__bytes_word(&rest);
+    tl_bytes rest = message, kind = tl__bytes_take(&rest, ' ');
     int64_t fence;
-    if (kind.p && tl__bytes_eq(kind, TL_LITERAL("look")) && rest.n > 0) {
+    if (tl__bytes_eq(kind, TL_LITERAL("look")) && rest.n > 0) {
         *ret_key = rest;
         return TL_LINE_LOOK;
     }
-    if (kind.p && tl__bytes_eq(kind, TL_LITERAL("near"))) {
-        *ret_token = tl__bytes_word(&rest);
+    if (tl__bytes_eq(kind, TL_LITERAL("near"))) {
+        *ret_token = tl__bytes_take(&rest, ' ');
         *ret_key = rest;
         return ret_token->n > 0 && rest.n > 0 ? TL_LINE_NEAR : TL_LINE_NONSENSE;
     }
-    if (!kind.p || !tl__bytes_eq(kind, TL_LITERAL("grant")))
+    if (!tl__bytes_eq(kind, TL_LITERAL("grant")))
         return TL_LINE_NONSENSE;
-    *ret_token = tl__bytes_word(&rest);
+    *ret_token = tl__bytes_take(&rest, ' ');
     if (!number(&rest, 1, &fence) || !number(&rest, 1, &ret_grant->at_us) ||
         !number(&rest, 1, &ret_grant->lease_ms) || !number(&rest, 0, &ret_grant->others) ||
         rest.n == 0)

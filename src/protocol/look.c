@@ -17,8 +17,8 @@ static int64_t number(const tl_reply *array, size_t i, int64_t otherwise) {
 /* "host pid service" */
 void tl__look_owner(tl_bytes owner, char host[HOST_SIZE], int64_t *pid,
                     char service[SERVICE_SIZE]) {
-    tl_bytes first = tl__bytes_word(&owner), second = tl__bytes_word(&owner);
-    if (!first.p || !second.p)
+    tl_bytes first = tl__bytes_take(&owner, ' '), second = tl__bytes_take(&owner, ' ');
+    if (!owner.p)
         return;
     tl__bytes_print(host, HOST_SIZE, first);
     (void)tl__bytes_to_int(second, pid);
@@ -102,12 +102,11 @@ void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t
     *ret = (tl_waiting){.size = sizeof *ret, .waited_ms = -1};
     if (place_us > 0 && place_us <= now_us)
         ret->waited_ms = (now_us - place_us) / 1000;
-    (void)tl__bytes_word(&entry);
-    (void)tl__bytes_word(&entry);
-    tl_bytes numbers = tl__bytes_word(&entry), inbox = tl__bytes_word(&entry);
-    ret->fair = numbers.p && tl__bytes_eq(numbers, TL_LITERAL("1"));
-    if (inbox.p)
-        tl__look_owner(entry, ret->host, &ret->pid, ret->service);
+    (void)tl__bytes_take(&entry, ' ');
+    (void)tl__bytes_take(&entry, ' ');
+    tl_bytes numbers = tl__bytes_take(&entry, ' '), inbox = tl__bytes_take(&entry, ' ');
+    ret->fair = inbox.p && tl__bytes_eq(numbers, TL_LITERAL("1"));
+    tl__look_owner(entry, ret->host, &ret->pid, ret->service);
 }
 
 bool tl__look_is_lock(const tl_lock_info *info) {

@@ -105,18 +105,14 @@ static bool is_unknown_in_script(tl_bytes error) {
 /* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's, and one of a
  * transaction that ends what was begun. */
 static bool has_code(tl_bytes error, const char *const *codes) {
-    static const char abort[] = "EXECABORT";
-    bool aborts = error.n >= sizeof abort - 1 && memcmp(error.p, abort, sizeof abort - 1) == 0;
+    bool aborts = tl__bytes_starts(error, "EXECABORT");
     bool wrapped = GUARD(code_within_script) && (aborts || tl__from_script(error));
     size_t dash = error.n && error.p[0] == '-'; /* below 2.8, of what a script passes on */
-    error = tl__bytes(error.p + dash, error.n - dash);
-    for (; *codes; codes++) {
-        size_t n = strlen(*codes);
-        bool first = error.n >= n && memcmp(error.p, *codes, n) == 0 &&
-                     (error.n == n || error.p[n] == ' ');
-        if (first || (wrapped && tl__bytes_has_word(error, *codes)))
+    tl_bytes rest = tl__bytes(error.p + dash, error.n - dash), code = tl__bytes_take(&rest, ' ');
+    for (; *codes; codes++)
+        if (tl__bytes_eq(code, tl__bytes_of(*codes)) ||
+            (wrapped && tl__bytes_has_word(error, *codes)))
             return true;
-    }
     return false;
 }
 

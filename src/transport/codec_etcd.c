@@ -75,7 +75,6 @@ static tl_err begin(tl_conn *c) {
 }
 
 static tl_login_outcome on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
-    static const char off[] = "authentication is not enabled";
     tl_bytes message;
     char shown[160], problem[sizeof shown + 8];
     (void)received;
@@ -84,7 +83,7 @@ static tl_login_outcome on_login(tl_conn *c, const tl_reply *reply, tl_mono rece
     if (reply->type != TL_REPLY_ERROR)
         return tl__login_fail(c->login, TL_ESERVER, "no token that could be used");
     int code = tl__etcd_error(reply->text, &message);
-    if (memmem(message.p, message.n, off, sizeof off - 1))
+    if (tl__bytes_has(message, "authentication is not enabled"))
         return TL_LOGIN_DONE;                          /* then nobody needs one */
     bool passes = tl__etcd_is_login_outdated(message); /* they changed while it was checked */
     tl__bytes_print(shown, sizeof shown, message);

@@ -130,9 +130,7 @@ static const char *leaves(tl_conn *c, const tl_slot *s) {
 }
 
 static bool is_noscript(const tl_reply *reply) {
-    static const char word[] = "NOSCRIPT";
-    return reply->type == TL_REPLY_ERROR && reply->text.n >= sizeof word - 1 &&
-           memcmp(reply->text.p, word, sizeof word - 1) == 0;
+    return reply->type == TL_REPLY_ERROR && tl__bytes_starts(reply->text, "NOSCRIPT");
 }
 
 static bool has_key(const tl_slot *s, tl_bytes key) {

@@ -72,11 +72,6 @@ tl_login_outcome tl__login_fail(tl_login *login, tl_err why, const char *problem
     return TL_LOGIN_FAILED;
 }
 
-static bool begins(tl_bytes text, const char *with) {
-    size_t n = strlen(with);
-    return text.n >= n && memcmp(text.p, with, n) == 0;
-}
-
 /* What a server that can't serve anybody now says, and what is wrong then. */
 static const char *unavailable(tl_bytes error) {
     static const struct {
@@ -88,7 +83,7 @@ static const char *unavailable(tl_bytes error) {
         {"CLUSTERDOWN", "CLUSTERDOWN: the cluster is down"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (begins(error, all[i].begins))
+        if (tl__bytes_starts(error, all[i].begins))
             return all[i].problem;
     return tl__bytes_has(error, "max number of clients") ? "max number of clients reached" : NULL;
 }
@@ -112,7 +107,7 @@ static tl_login_outcome auth_error(tl_login *l, tl_bytes error) {
             l, TL_EDENIED,
             "the server is too old for user names: give the password alone, as in "
             "redis://:PASSWORD@HOST");
-    if (begins(error, "WRONGPASS"))
+    if (tl__bytes_starts(error, "WRONGPASS"))
         return tl__login_fail(
             l, TL_EDENIED,
             user && !tl__endpoint_password(l->endpoint)[0]
@@ -124,7 +119,7 @@ static tl_login_outcome auth_error(tl_login *l, tl_bytes error) {
     if (tl__bytes_has(error, "unknown command"))
         return tl__login_fail(l, TL_EDENIED, "login refused: ERR: the server has no command AUTH");
     return tl__login_fail(l, TL_EDENIED,
-                          begins(error, "ERR ") ? "login refused: ERR" : "login refused");
+                          tl__bytes_starts(error, "ERR ") ? "login refused: ERR" : "login refused");
 }
 
 static const char *command_of(uint8_t step) {
@@ -141,9 +136,9 @@ static tl_login_outcome no_permission(tl_login *l, uint8_t step) {
 
 static tl_login_outcome other_error(tl_login *l, uint8_t step, tl_bytes error) {
     char problem[64];
-    if (begins(error, "NOAUTH") || tl__bytes_has(error, "operation not permitted"))
+    if (tl__bytes_starts(error, "NOAUTH") || tl__bytes_has(error, "operation not permitted"))
         return tl__login_fail(l, TL_EDENIED, "the server asks for a password");
-    if (begins(error, "DENIED"))
+    if (tl__bytes_starts(error, "DENIED"))
         return tl__login_fail(
             l, TL_EDENIED,
             "DENIED: the server is in protected mode: without a password it serves only "
@@ -170,15 +165,8 @@ static tl_login_outcome on_error(tl_login *l, uint8_t step, tl_bytes error) {
 
 /* A hash of 40 hexadecimal digits, drawn as the server starts; 0: there are none. */
 static uint64_t run_in(tl_bytes info) {
-    static const char name[] = "run_id:";
-    const char *at = memmem(info.p, info.n, name, sizeof name - 1), *end = info.p + info.n;
-    size_t n = 0;
-    if (!at)
-        return 0;
-    at += sizeof name - 1;
-    while (at + n < end && at[n] != '\r' && at[n] != '\n')
-        n++;
-    return tl__bytes_hash(0, tl__bytes(at, n));
+    tl_bytes rest = tl__bytes_after(info, "run_id:"), line = tl__bytes_take(&rest, '\n');
+    return line.p ? tl__bytes_hash(0, tl__bytes_take(&line, '\r')) : 0;
 }
 
 static tl_login_outcome on_value(tl_login *l, uint8_t step, const tl_reply *reply) {
@@ -221,11 +209,11 @@ static tl_login_outcome on_value(tl_login *l, uint8_t step, const tl_reply *repl
 }
 
 const char *tl__login_stranger(tl_bytes heard) {
-    if (begins(heard, "\x15\x03") || begins(heard, "\x16\x03"))
+    if (tl__bytes_starts(heard, "\x15\x03") || tl__bytes_starts(heard, "\x16\x03"))
         return "it speaks TLS; try rediss://";
-    if (begins(heard, "HTTP/"))
+    if (tl__bytes_starts(heard, "HTTP/"))
         return "it is a web server";
-    return begins(heard, "SSH-") ? "it is a secure shell" : NULL;
+    return tl__bytes_starts(heard, "SSH-") ? "it is a secure shell" : NULL;
 }
 
 tl_login_outcome tl__login_reply(tl_login *login, const tl_reply *reply, tl_mono received) {

@@ -44,14 +44,10 @@ size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via
 }
 
 bool tl__members_keep_token(tl_bytes *token, tl_bytes answer) {
-    char *copy = answer.n > 0 && answer.n <= TOKEN_MAX ? malloc(answer.n) : NULL;
-    bool clean = copy != NULL;
-    for (size_t i = 0; clean && i < answer.n; i++)
-        clean = answer.p[i] > ' ' && answer.p[i] <= '~';
-    if (!clean) {
-        free(copy);
+    bool clean = answer.n > 0 && answer.n <= TOKEN_MAX && tl__bytes_is_visible(answer);
+    char *copy = clean ? malloc(answer.n) : NULL;
+    if (!copy)
         return false;
-    }
     memcpy(copy, answer.p, answer.n);
     *token = tl__bytes(copy, answer.n);
     return true;

@@ -84,12 +84,10 @@ static int64_t item(const tl_reply *message, size_t i) {
 
 /* "REVISION KEY" */
 static tl_bytes key_of(const tl_topic *topic, int64_t *ret_revision) {
-    tl_bytes name = topic->name;
-    const char *space = memchr(name.p, ' ', name.n);
-    size_t n = space ? (size_t)(space - name.p) : name.n;
-    if (!tl__bytes_to_int(tl__bytes(name.p, n), ret_revision))
+    tl_bytes key = topic->name;
+    if (!tl__bytes_to_int(tl__bytes_take(&key, ' '), ret_revision))
         *ret_revision = 0;
-    return tl__bytes(name.p + n + (space != NULL), name.n - n - (space != NULL));
+    return key;
 }
 
 /* The first revision that it hasn't been told of. */
