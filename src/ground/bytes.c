@@ -72,6 +72,21 @@ bool tl__bytes_to_int(tl_bytes text, int64_t *ret) {
     return true;
 }
 
+bool tl__bytes_to_uint(tl_bytes text, unsigned base, uint64_t *ret) {
+    uint64_t v = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        unsigned digit = c <= '9'   ? (unsigned)(c - '0')
+                         : c >= 'a' ? (unsigned)(c - 'a') + 10
+                                    : base;
+        if (digit >= base || __builtin_mul_overflow(v, base, &v) ||
+            __builtin_add_overflow(v, digit, &v))
+            return false;
+    }
+    *ret = v;
+    return text.n > 0;
+}
+
 static const char pairs[] = "0001020304050607080910111213141516171819"
                             "2021222324252627282930313233343536373839"
                             "4041424344454647484950515253545556575859"

@@ -50,6 +50,9 @@ bool tl__bytes_is_visible(tl_bytes text);
 /** Parse an optional minus and decimal digits, nothing else; false on any other byte or overflow. */
 bool tl__bytes_to_int(tl_bytes text, int64_t *ret);
 
+/** Parse digits of this base, 10 or 16 in lower case, nothing else; false on any other byte or overflow. */
+bool tl__bytes_to_uint(tl_bytes text, unsigned base, uint64_t *ret);
+
 /** Write v as decimal text into buffer of TL_INT_SIZE; returns it as bytes. */
 tl_bytes tl__bytes_from_int(char *buffer, int64_t v);
 

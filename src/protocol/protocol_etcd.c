@@ -25,21 +25,13 @@ tl_etcd_id tl__etcd_id_draw(uint64_t random) {
 }
 
 bool tl__etcd_id_read(tl_etcd_id *ret, const tl_token *token) {
-    const char *text = token->text;
-    size_t n = strlen(text), digits = 0;
-    uint64_t base = 0;
-    for (; digits < n && text[digits] != '.'; digits++) {
-        char c = text[digits];
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)c - '0' : (unsigned)c - 'a' + 10;
-        if (digit > 15 || digits == TL_ETCD_SUFFIX_SIZE - 1)
-            return false;
-        base = base * 16 + digit;
-    }
-    *ret = (tl_etcd_id){.base = (int64_t)base};
-    if (digits + 1 >= n || (int64_t)base < BASE || (int64_t)base >= 2 * BASE)
+    tl_bytes revision = tl__bytes_of(token->text), suffix = tl__bytes_take(&revision, '.');
+    uint64_t base;
+    if (suffix.n >= TL_ETCD_SUFFIX_SIZE || !tl__bytes_to_uint(suffix, 16, &base) ||
+        (int64_t)base < BASE || (int64_t)base >= 2 * BASE)
         return false;
+    *ret = (tl_etcd_id){.base = (int64_t)base};
     write_suffix(ret);
-    tl_bytes revision = tl__bytes(text + digits + 1, n - digits - 1);
     return tl__bytes_to_int(revision, &ret->revision) && ret->revision > 0;
 }
 
@@ -166,14 +158,9 @@ tl_bytes tl__etcd_suffix_of(tl_bytes key, tl_bytes k) {
 
 /* In hexadecimal, as "%x" writes it. 0: it is none. */
 static uint64_t number_of(tl_bytes text) {
-    uint64_t v = 0;
+    uint64_t v;
     bool is = text.n > 0 && text.n < TL_ETCD_SUFFIX_SIZE && text.p[0] != '0';
-    for (size_t i = 0; is && i < text.n; i++) {
-        char c = text.p[i];
-        is = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-        v = v * 16 + (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    return is ? v : 0;
+    return is && tl__bytes_to_uint(text, 16, &v) ? v : 0;
 }
 
 static bool is_owner(tl_bytes value) {

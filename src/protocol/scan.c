@@ -36,15 +36,7 @@ static tl_bytes cursor_text(char *to, uint64_t v) {
 
 static bool read_cursor(const tl_reply *reply, uint64_t *ret) {
     tl_bytes text;
-    uint64_t v = 0;
-    if (!tl__reply_text(reply, &text) || text.n == 0)
-        return false;
-    for (size_t i = 0; i < text.n; i++)
-        if (text.p[i] < '0' || text.p[i] > '9' || __builtin_mul_overflow(v, 10U, &v) ||
-            __builtin_add_overflow(v, (uint64_t)(text.p[i] - '0'), &v))
-            return false;
-    *ret = v;
-    return true;
+    return tl__reply_text(reply, &text) && tl__bytes_to_uint(text, 10, ret);
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */

@@ -149,19 +149,12 @@ static bool get_int(tl_gateway *g, const json_t *object, const char *name, tl_re
         ret->integer = json_integer_value(v);
         return true;
     }
-    const char *text = json_string_value(v);
-    size_t n = text ? json_string_length(v) : 0;
-    if (n == 0 || n > 20)
-        return odd(g, "a number that is none");
-    if (tl__bytes_to_int(tl__bytes(text, n), &ret->integer))
+    uint64_t u;
+    tl_bytes text = {json_string_value(v), json_string_length(v)};
+    if (tl__bytes_to_int(text, &ret->integer))
         return true;
-    uint64_t u = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned digit = (unsigned)text[i] - '0';
-        if (digit > 9 || u > (UINT64_MAX - digit) / 10)
-            return odd(g, "a number that is none");
-        u = u * 10 + digit;
-    }
+    if (!tl__bytes_to_uint(text, 10, &u))
+        return odd(g, "a number that is none");
     ret->integer = (int64_t)u;
     return true;
 }

@@ -181,6 +181,43 @@ TEST(words_are_taken_off_one_by_one) {
     assert_true(text.p && text.n == 0);
 }
 
+TEST(a_number_without_sign_has_only_digits_of_its_base) {
+    static const struct {
+        const char *text;
+        unsigned base;
+        uint64_t v;
+    } rows[] = {{"0", 10, 0},
+                {"007", 10, 7},
+                {"18446744073709551615", 10, UINT64_MAX},
+                {"ff", 16, 255},
+                {"ffffffffffffffff", 16, UINT64_MAX},
+                {"9a0f", 16, 0x9a0f}};
+    static const struct {
+        const char *text;
+        unsigned base;
+    } none[] = {{"", 10},
+                {"-1", 10},
+                {"+1", 10},
+                {" 1", 10},
+                {"1a", 10},
+                {"18446744073709551616", 10},
+                {"FF", 16},
+                {"g", 16},
+                {":", 16},
+                {"@", 16},
+                {"`", 16},
+                {"\xb1", 16},
+                {"10000000000000000", 16}};
+    uint64_t v;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_true(tl__bytes_to_uint(tl__bytes_of(rows[i].text), rows[i].base, &v));
+        assert_true(v == rows[i].v);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (tl__bytes_to_uint(tl__bytes_of(none[i].text), none[i].base, &v))
+            fail_msg("'%s' is read as a number", none[i].text);
+}
+
 TEST(visible_is_ascii_that_leaves_ink) {
     assert_true(tl__bytes_is_visible(TL_LITERAL("!~Az09")));
     assert_true(tl__bytes_is_visible((tl_bytes){0}));
