@@ -67,10 +67,6 @@ typedef struct sentinels {
 static void on_answer(void *ctx, const tl_answer *answer);
 static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 
-static void on_armed(void *ctx, tl_bytes topic, bool armed) {
-    (void)ctx, (void)topic, (void)armed;
-}
-
 static void free_sentinel(sentinel *s) {
     if (!s)
         return;
@@ -87,7 +83,7 @@ static sentinel *new_sentinel(sentinels *all, tl_bytes host, uint16_t port) {
         return NULL;
     tl_conn_limits limits = {.connect_ms = all->connect_ms, .no_time = true, .ask_run = true};
     tl_conn_calls calls = {.answer = on_answer, .ctx = s};
-    tl_wakeup_calls wakes = {.woken = on_woken, .armed = on_armed, .ctx = s};
+    tl_wakeup_calls wakes = {.woken = on_woken, .ctx = s};
     s->of = all;
     if (tl__endpoint_at(&s->endpoint, &all->like, host, port)) {
         s->conn = tl__conn_new(&s->endpoint, &limits, &calls);

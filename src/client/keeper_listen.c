@@ -278,13 +278,9 @@ static void on_deleted(void *ctx, tl_bytes topic, tl_bytes payload) {
     k->deleted(k->client, topic);
 }
 
-/* Whether it is noticed or not, the renewals find out. */
-static void on_heard(void *ctx, tl_bytes topic, bool armed) {
-    (void)ctx, (void)topic, (void)armed;
-}
-
 bool tl__keeper_make_holds(tl_keeper *k) {
-    const tl_wakeup_calls calls = {.woken = on_deleted, .armed = on_heard, .ctx = k};
+    /* Whether a deletion is noticed or not, the renewals find out. */
+    const tl_wakeup_calls calls = {.woken = on_deleted, .ctx = k};
     const tl_conn_limits limits = tl__node_limits(&k->client->node);
     if (!k->holds)
         k->holds = tl__wakeup_new(&k->client->node.endpoint, &limits, k->client->attempt_ms,

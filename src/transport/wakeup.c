@@ -39,7 +39,8 @@ void tl__wakeup_free(tl_wakeup *wakeup) {
 
 void tl__wakeup_tell(tl_wakeup *wakeup, tl_topic *topic, bool armed) {
     topic->told = armed ? TL_TOLD_ARMED : TL_TOLD_NOT;
-    wakeup->calls.armed(wakeup->calls.ctx, topic->name, armed);
+    if (wakeup->calls.armed)
+        wakeup->calls.armed(wakeup->calls.ctx, topic->name, armed);
 }
 
 void tl__wakeup_lose(tl_wakeup *wakeup) {
@@ -264,12 +265,8 @@ static void on_push(void *ctx, const tl_reply *reply) {
 
 static bool make(tl_wakeup *w, const tl_endpoint *endpoint, const tl_conn_limits *limits) {
     tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = w};
-    tl_conn_limits subscriber = {.site = limits->site,
-                                 .connect_ms = limits->connect_ms,
-                                 .no_time = limits->no_time,
-                                 .ask_run = limits->ask_run,
-                                 .ask_id = limits->ask_id,
-                                 .subscriber = true};
+    tl_conn_limits subscriber = *limits;
+    subscriber.subscriber = true;
     w->conn = tl__conn_new(endpoint, &subscriber, &mine);
     return w->conn != NULL;
 }

@@ -23,7 +23,7 @@ typedef struct {
     void (*woken)(void *ctx, tl_bytes topic, tl_bytes payload);
     /** From now on no message is missed; or, armed false, messages are missed: the connection was
      *  lost or not to be had, or the server refuses the topic. Called at each change; a topic that is
-     *  still wanted is subscribed to again once there is a connection. */
+     *  still wanted is subscribed to again once there is a connection. May be NULL. */
     void (*armed)(void *ctx, tl_bytes topic, bool armed);
     /** On TL_TOPIC_CHANGES: this key has changed; n 0: any may have. May be NULL. */
     void (*changed)(void *ctx, tl_bytes key);
