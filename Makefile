@@ -15,7 +15,7 @@
 #   make soak                  fleets of servers under mixed faults (SOAK_SECONDS=3600 SEED= SOAK="sentinel")
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
-#   make bench-readme          print the tables of README.md and tests/bench/RESULTS.md from the last bench and bench-peers
+#   make bench-readme          print tests/bench/RESULTS.md and the pictures beside it from the last bench and bench-peers
 #   make bench-peers           the waiting beside other libraries' locks (PEERS="redislock java" REGIME= ROUNDS=)
 #   make format                lay the sources out as lint wants them
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The tables of ../../README.md and RESULTS.md, from what the benchmark has measured.
+"""RESULTS.md, and the pictures beside it, from what the benchmark has measured.
 
   tables.py record FILE...   put these runs (build/bench.json, build/bench-peers.json) into results.json
-  tables.py write            print results.json into README.md and RESULTS.md
-  tables.py check            say what of the two is not what would be printed; exit status 1 then
+  tables.py write            print results.json into RESULTS.md, pairs.svg and crowd.svg
+  tables.py check            say what of these is not what would be printed; exit status 1 then
   tables.py judge FILE       of each line of a run that has a goal, whether it is met
 """
 import difflib
@@ -12,13 +12,12 @@ import pathlib
 import re
 import sys
 
+sys.dont_write_bytecode = True
+import pictures
+
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 RECORDED = HERE / "results.json"
 RESULTS = HERE / "RESULTS.md"
-README = ROOT / "README.md"
-BEGIN, END = "<!-- printed by make bench-readme: begin -->\n", "<!-- printed by make bench-readme: end -->\n"
-REGIMES = ["one", "cross", "free", "delay"]
 
 
 # ---- goals --------------------------------------------------------------------------------------
@@ -81,34 +80,13 @@ def table(head, rows):
     return "\n".join(lines) + "\n"
 
 
-def with_goals(runs):
-    return [line for run in runs.values() for line in run["lines"] if "goal" in line]
-
-
-def count(lines):
-    met = sum(map(is_met, lines))
-    return met, len(lines) - met
+def with_goals(run):
+    return [line for line in run["lines"] if "goal" in line]
 
 
 def cell(line):
-    if line is None:
-        return ""
     texts = [f"{value} ({goal})" if met else f"**{value}** ({goal})" for value, goal, met in verdicts(line)]
     return ", ".join(texts)
-
-
-def readme_part(runs):
-    by_name = {}
-    for line in with_goals(runs):
-        by_name.setdefault((line["row"], line["what"], line["unit"]), {})[line["regime"]] = line
-    rows = [[row, f"{what}, {unit}"] + [cell(there.get(r)) for r in REGIMES] for (row, what, unit), there in by_name.items()]
-    met, missed = count(with_goals(runs))
-    return (
-        f"Of {met + missed} figures with a goal {met} met it; the **{missed} in bold** missed it. A figure is a ratio, ours to\n"
-        "plain hiredis or to what the row names; where the goal, in parentheses, has a unit or no sign, or where there is nothing\n"
-        "beside it, ours itself. `one`: client and server on one core; `cross`: a core each, TCP; `free`: nothing pinned; `delay`: a round trip\n"
-        "of 5 ms.\n\n" + table(["row", "what"] + [f"`{r}`" for r in REGIMES], rows)
-    )
 
 
 def full_row(line):
@@ -121,19 +99,29 @@ def full_row(line):
     return [line["row"], line["regime"], f"{line['what']}, {line['unit']}", *figures, spread, goal, met]
 
 
+def missed_row(line):
+    return [line["row"], line["regime"], f"{line['what']}, {line['unit']}", cell(line), number_text(line.get("part"))]
+
+
 def results_text(runs):
+    goals = [line for run in runs.values() for line in with_goals(run)]
+    missed = [line for line in goals if not is_met(line)]
     text = (
         "# What `make bench` printed\n\n"
         "Printed by `make bench-readme` from `results.json`: every line of the run. [README.md](README.md) says what each\n"
         "row is; ratios hold better than times. *Spread* is that of the rounds' ratios, or of ours where there is no baseline.\n"
+        "*Of it* is ours as a part of the limit.\n\n"
+        f"![Pairs a second](pairs.svg)\n\n![A crowd of 100](crowd.svg)\n\n## Missed goals\n\n{len(missed)} of {len(goals)}. "
+        "A figure is the ratio; where the goal has a unit or there is no baseline, ours.\n\n"
     )
+    text += table(["row", "where", "what", "figure (goal)", "of the limit"], map(missed_row, missed))
     titles = {"bench": "All rows", "peers": "Beside other libraries"}
     head = ["row", "where", "what", "ours", "baseline", "ratio", "limit", "of it", "spread", "goal", "met"]
     for name, run in runs.items():
-        lines = [line for line in run["lines"] if "goal" in line]
-        met, missed = count(lines)
+        lines = with_goals(run)
+        met = sum(map(is_met, lines))
         text += f"\n## {titles[name]}\n\n{run['machine']}; {run['rounds']} rounds, medians. "
-        text += f"Of {met + missed} goals {met} met, {missed} missed.\n\n"
+        text += f"Of {len(lines)} goals {met} met, {len(lines) - met} missed.\n\n"
         text += table(head, map(full_row, run["lines"]))
     return text
 
@@ -177,20 +165,15 @@ def save(runs):
 
 
 def printed():
-    """What the two files should hold, by their names."""
+    """What each file should hold, by its name."""
     runs = recorded()
-    readme = README.read_text()
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1:
-        sys.exit(f"tables.py: README.md lacks the lines that begin and end the table: {BEGIN}{END}")
-    before, rest = readme.split(BEGIN)
-    after = rest.split(END)[1]
-    return {README: before + BEGIN + "\n" + readme_part(runs) + "\n" + END + after, RESULTS: results_text(runs)}
+    return {RESULTS: results_text(runs), HERE / "pairs.svg": pictures.pairs(runs), HERE / "crowd.svg": pictures.crowd(runs)}
 
 
 def check():
     same = True
     for path, text in printed().items():
-        there = path.read_text()
+        there = path.read_text() if path.exists() else ""
         for line in difflib.unified_diff(there.splitlines(), text.splitlines(), f"{path.name}, as it is",
                                          f"{path.name}, as make bench-readme prints it", lineterm="", n=0):
             same = False

@@ -1,13 +1,21 @@
 #!/bin/bash
-# The tables of speed are what the generator prints from the recorded run, and it judges goals as they are meant.
+# The tables and pictures of speed are what the generator prints from the recorded run, and it judges goals as they are meant.
 # shellcheck source-path=SCRIPTDIR
 source "${0%/*}/../cli/lib.sh"
 tables() { "$python" "$here/tests/bench/tables.py" "$@"; }
 
 tables check >"$out" || {
     cat "$out"
-    fail "README.md or RESULTS.md was written by hand: make bench-readme prints them"
+    fail "RESULTS.md or a picture was written by hand: make bench-readme prints them"
 }
+
+# A picture is XML, fetches nothing, runs nothing, and its text is text.
+for picture in "$here"/tests/bench/*.svg; do
+    "$python" -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' "$picture" 2>"$err" || fail "$picture is no XML"
+    sed 's/ xmlns="[^"]*"//' "$picture" | grep -nE 'href|url\(|@import|@font-face|<(script|image|path|foreignObject)' >"$out" &&
+        fail "$picture: $(head -n 1 "$out")"
+    grep -q 'prefers-color-scheme: dark' "$picture" || fail "$picture has no dark mode"
+done
 
 # Every kind of goal, met and missed.
 line() { # unit, ours, ratio or '', part or '', least, goal
