@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the pages show to be typed can be typed: each piece of C in README.md and compat/*.md is compiled, and each command in
-# README.md, in compat/MIGRATION.md and in the manual is given, with a server, keys and a namespace of the test's own. (The lines of
+# What the pages show to be typed can be typed: each piece of C in README.md and compat/*.md is compiled, a whole program is run, and
+# each command in README.md, in compat/MIGRATION.md and in the manual is given, with a server, keys and a namespace of the test's own. (The lines of
 # compat/RUNBOOK.md, which belong together, are given in order by test_compat_migration_guide.)
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
@@ -51,7 +51,15 @@ compile_pieces() { # page, least
     ((n >= $2)) || depth=1 fail "$page has $n pieces of C"
     pieces=$((pieces + n))
 }
+run_program() { # page: with a server of ours
+    sed "s|redis://10.0.0.5|$url|" "$work/piece" >"$work/program.c"
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror ${SAN:+-fsanitize=$SAN} -I"$work/include" "$work/program.c" -o "$work/program" \
+        -L"$here/${BUILD:-build}" -ltidelock -Wl,-rpath,"$here/${BUILD:-build}" >"$out" 2>"$err" ||
+        depth=3 fail "$1: a program is not built"
+    timeout $((60 * slow)) "$work/program" >"$out" 2>"$err" && [[ -s $out && ! -s $err ]] || depth=3 fail "$1: a program fails: $(<"$out")"
+}
 compile_piece() {
+    if grep -q '^int main(' "$work/piece"; then run_program "$1"; return; fi
     if grep -qE 'tl_dlu|tl_legacy|TL_LEGACY|distribute_lock' "$work/piece" && [[ ${#with_compat[@]} == 0 ]]; then return; fi
     { echo '#include "own.h"' && grep '^#include' "$work/piece"
         echo 'void piece(void);' && echo 'void piece(void) {' && grep -v '^#include' "$work/piece" && echo '}'; } >"$work/piece.c"
