@@ -63,7 +63,7 @@ said_in_c() {
 said_in_prose() { awk '{ line = $0; gsub(/`[^`]*`/, " ", line); print FILENAME ":" FNR ":" line }' "$@" /dev/null; }
 
 mapfile -t code < <(find src compat tools include tests -name '*.[ch]' 2>/dev/null)
-mapfile -t prose < <(find src compat tools include tests README.md .ci -name '*.md' -o -name '*.scd' -o -name '*.sh' -o -name '*.py' \
+mapfile -t prose < <(find src compat tools include tests README.md .ci .github -name '*.md' -o -name '*.scd' -o -name '*.sh' -o -name '*.py' \
     -o -name '*.java' -o -name '*.service' -o -path '.ci/run' 2>/dev/null)
 
 every=$(sed 's/ = .*//' <<<"$rules" | paste -sd'|')
