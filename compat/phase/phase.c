@@ -58,7 +58,7 @@ static void parse_clocks(const tl_reply *r, tl_lease *ret) {
 /* What the reply says; false: it is malformed. */
 static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lease *ret) {
     int64_t phase, lease_ms;
-    const tl_reply *r = e->reply;
+    const tl_reply *r = e->replied.reply;
     if (!tl__reply_int(tl__reply_item(r, 0), &phase) ||
         !tl__reply_int(tl__reply_item(r, 1), &ret->epoch) ||
         !tl__reply_int(tl__reply_item(r, 2), &lease_ms) || phase < TL_PHASE_NONE ||
@@ -75,14 +75,15 @@ static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lea
 tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, tl_out *out) {
     const tl_lease *known = tl__lease_of(e->server, ns->index);
     tl_lease read = {.phase = TL_PHASE_NONE, .lease_ms = (int32_t)ns->all->lease_ms};
-    if (e->count < 1)
+    if (e->replied.count < 1)
         return refuse(ns, TL_ESERVER, "malformed reply from the server", out);
-    if (e->reply->type == TL_REPLY_ERROR && !tl__is_unknown_command(e->reply->text)) {
-        tl__out_refusal(out, e->reply->text, NULL);
-        return tl__refusal(e->reply->text);
+    if (e->replied.reply->type == TL_REPLY_ERROR &&
+        !tl__is_unknown_command(e->replied.reply->text)) {
+        tl__out_refusal(out, e->replied.reply->text, NULL);
+        return tl__refusal(e->replied.reply->text);
     }
     /* Without EVAL nobody can have made a register. */
-    if (e->reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
+    if (e->replied.reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
         return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
     if (GUARD(asked_before_change) && known->epoch > read.epoch &&
         tl__mono_before(asked, known->reported))
@@ -169,7 +170,7 @@ tl_status tl__attend_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_CANCEL: return TL_END;
     case TL_REPLY:
     case TL_FAILED:
-        if (a->asked.ns != 0 && e->ticket == a->ticket)
+        if (a->asked.ns != 0 && e->asked.ticket == a->ticket)
             answered(a, e, out);
         break;
     default:

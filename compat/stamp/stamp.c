@@ -274,7 +274,7 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 
 /* Is it an error of a command itself, with this text? */
 static bool is_error(const tl_event *e, const char *text) {
-    tl_bytes error = e->reply->text;
+    tl_bytes error = e->replied.reply->text;
     return !tl__from_script(error) && tl__bytes_has(error, text);
 }
 

@@ -168,7 +168,7 @@ static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *
     static const char message[] =
         "the key's slot is being moved, and its sidecar doesn't know of the lock";
     int64_t left_ms;
-    if (!tl__reply_int(tl__reply_item(e->reply, 1), &left_ms))
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 1), &left_ms))
         return tl__try_malformed(&s->try, out);
     if (tl__alone_may_repeat(&s->try, e))
         return tl__alone_repeat(&s->try, job, e, out);
@@ -184,13 +184,13 @@ static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *
 static tl_status noted(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t status;
     tl_bytes value, from, next;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < 0 || status > 1)
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) || status < 0 || status > 1)
         return tl__try_malformed(&s->try, out);
     if (status == 0)
         return is_unknown(s, job, e, out);
-    if (!tl__reply_text(tl__reply_item(e->reply, 1), &value) ||
-        !tl__reply_text(tl__reply_item(e->reply, 2), &from) ||
-        !tl__reply_text(tl__reply_item(e->reply, 3), &next))
+    if (!tl__reply_text(tl__reply_item(e->replied.reply, 1), &value) ||
+        !tl__reply_text(tl__reply_item(e->replied.reply, 2), &from) ||
+        !tl__reply_text(tl__reply_item(e->replied.reply, 3), &next))
         return tl__try_malformed(&s->try, out);
     s->read_end_ms = GUARD(sidecars_stamp_replaced) ? own_end_ms(job, value, e) : 0;
     s->from_ms = own_end_ms(job, from, e);
@@ -216,7 +216,7 @@ static bool is_short(const tl_stamp_try *s, const tl_job *job, int64_t server_us
 static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_try *a = &s->try;
     int64_t server_us;
-    if (!tl__reply_time(e->reply, 2, &server_us))
+    if (!tl__reply_time(e->replied.reply, 2, &server_us))
         return tl__try_malformed(a, out);
     if (is_short(s, job, server_us) && tl__mono_before(e->now, a->by)) {
         s->rounds++;
@@ -268,10 +268,10 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, tl_bytes value,
 static tl_status swapped(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t status;
     tl_bytes value = {0};
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -2 || status > 1)
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) || status < -2 || status > 1)
         return tl__try_malformed(&s->try, out);
-    (void)tl__reply_text(tl__reply_item(e->reply, 1), &value);
-    tl__out_time(out, e->reply, 2, e);
+    (void)tl__reply_text(tl__reply_item(e->replied.reply, 1), &value);
+    tl__out_time(out, e->replied.reply, 2, e);
     switch (status) {
     case 1: return s->try.op == TL_RELEASE ? TL_END : renewed(s, job, e, out);
     case 0: return overwritten(s, job, value, e, out);
@@ -284,9 +284,9 @@ static tl_status swapped(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
  * it has stayed runs out. */
 static tl_status looked(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_bytes value = {0};
-    if (e->reply->type == TL_REPLY_NIL)
+    if (e->replied.reply->type == TL_REPLY_NIL)
         return absent(s, job, e, out);
-    (void)tl__reply_text(e->reply, &value);
+    (void)tl__reply_text(e->replied.reply, &value);
     if (tl__stamp_alone_owns(job, value) && tl__mono_before(e->now, job->believed))
         return TL_END;
     return overwritten(s, job, value, e, out);

@@ -131,7 +131,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
 static tl_status setnx_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                 tl_out *out) {
     int64_t set;
-    if (!tl__reply_int(e->reply, &set))
+    if (!tl__reply_int(e->replied.reply, &set))
         return tl__try_malformed(&s->try, out);
     if (set == 1)
         return held(s, job, e, out);
@@ -151,13 +151,13 @@ tl_status tl__stamp_plain_wrong_type(tl_stamp_try *s, tl_out *out) {
 
 static tl_status get_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_bytes text;
-    if (e->reply->type == TL_REPLY_NIL) { /* deleted meanwhile */
+    if (e->replied.reply->type == TL_REPLY_NIL) { /* deleted meanwhile */
         if (++s->rounds >= TL_STAMP_ROUNDS || !tl__mono_before(e->now, s->try.until))
             return busy(s, e->now);
         send_stamp(s, SETNX, job, e, out);
         return TL_GO;
     }
-    if (!tl__reply_text(e->reply, &text))
+    if (!tl__reply_text(e->replied.reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
     if (!GUARD(bytes_prove_nothing) && tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))
@@ -174,9 +174,9 @@ static tl_status get_answered(tl_stamp_try *s, const tl_job *job, const tl_event
 static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                  tl_out *out) {
     tl_bytes text;
-    if (e->reply->type == TL_REPLY_NIL) /* deleted meanwhile: we have made it */
+    if (e->replied.reply->type == TL_REPLY_NIL) /* deleted meanwhile: we have made it */
         return held(s, job, e, out);
-    if (!tl__reply_text(e->reply, &text))
+    if (!tl__reply_text(e->replied.reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
     if (stamp.kind == TL_STAMP_GOOD &&
@@ -194,9 +194,9 @@ static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_ev
 /* No renewal: only whether it is still so. */
 static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_bytes text;
-    if (e->reply->type == TL_REPLY_NIL)
+    if (e->replied.reply->type == TL_REPLY_NIL)
         return tl__try_not_renewed(&s->try, -1, out);
-    if (!tl__reply_text(e->reply, &text))
+    if (!tl__reply_text(e->replied.reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
     bool same = !GUARD(del_compares) ||
@@ -215,9 +215,9 @@ static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_even
 static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
                                   tl_out *out) {
     tl_bytes text;
-    if (e->reply->type == TL_REPLY_NIL)
+    if (e->replied.reply->type == TL_REPLY_NIL)
         return tl__try_not_released(&s->try, -1, out);
-    if (!tl__reply_text(e->reply, &text))
+    if (!tl__reply_text(e->replied.reply, &text))
         return tl__try_malformed(&s->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
     int64_t end_ms = own_end_ms(job, &stamp);
@@ -239,7 +239,7 @@ static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_e
 
 static tl_status del_answered(tl_stamp_try *s, const tl_event *e, tl_out *out) {
     int64_t n;
-    if (!tl__reply_int(e->reply, &n))
+    if (!tl__reply_int(e->replied.reply, &n))
         return tl__try_malformed(&s->try, out);
     return n == 1 ? TL_END : tl__try_not_released(&s->try, -1, out);
 }

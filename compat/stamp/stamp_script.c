@@ -226,7 +226,7 @@ static tl_status release_answered(tl_stamp_try *s, const tl_job *job, const tl_e
                                   tl_out *out) {
     tl_bytes value;
     tl_status status = tl__sidecar_released(&s->try, e, out);
-    if (s->try.result.code != TL_ETAKEN || !tl__reply_text(e->reply, &value))
+    if (s->try.result.code != TL_ETAKEN || !tl__reply_text(e->replied.reply, &value))
         return status;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value,
                                       tl__stamp_now_us(job, e).lo / 1000);

@@ -110,11 +110,12 @@ static bool is_unknown(const tl_reply *reply) {
 }
 
 bool tl__stamp_watch_lacks(const tl_stamp_try *s, const tl_event *e) {
-    if (e->kind != TL_REPLY || e->count == 0)
+    if (e->kind != TL_REPLY || e->replied.count == 0)
         return false;
     if (s->phase == WRITING)
-        return s->exec < e->count && is_unknown(&e->reply[s->exec]);
-    return is_unknown(&e->reply[GOT_WATCH]) || is_unknown(&e->reply[e->count - 1]);
+        return s->exec < e->replied.count && is_unknown(&e->replied.reply[s->exec]);
+    return is_unknown(&e->replied.reply[GOT_WATCH]) ||
+           is_unknown(&e->replied.reply[e->replied.count - 1]);
 }
 
 static tl_status refused(tl_stamp_try *s, const tl_reply *reply, bool maybe, tl_out *out) {
@@ -133,12 +134,12 @@ static const tl_reply *first_error(const tl_reply *replies, size_t count) {
 static const tl_reply *trouble(const tl_stamp_try *s, const tl_event *e) {
     static const size_t needed[] = {GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        const tl_reply *r = &e->reply[needed[i]];
+        const tl_reply *r = &e->replied.reply[needed[i]];
         bool other_kind = needed[i] == GOT_VALUE && is_refused(r, "wrong kind of value");
         if (r->type == TL_REPLY_ERROR && !other_kind)
             return r;
     }
-    const tl_reply *multi = &e->reply[GOT_MORE + s->timed];
+    const tl_reply *multi = &e->replied.reply[GOT_MORE + s->timed];
     return GUARD(no_write_without_multi) && multi->type == TL_REPLY_ERROR ? multi : NULL;
 }
 
@@ -150,7 +151,7 @@ static int64_t number(const tl_reply *array, size_t i) {
 /* false: it is malformed. */
 static bool understand(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out,
                        seen *ret) {
-    const tl_reply *r = e->reply, *side = &r[GOT_SIDECAR];
+    const tl_reply *r = e->replied.reply, *side = &r[GOT_SIDECAR];
     tl_bytes token = {0}, bound = {0};
     int64_t ttl;
     *ret = (seen){.there = r[GOT_VALUE].type != TL_REPLY_NIL, .left_ms = -1};
@@ -334,10 +335,10 @@ static tl_status drop(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
 
 static tl_status judge(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     seen k;
-    const tl_reply *wrong = e->count == GOT_MORE + 1 + s->timed ? trouble(s, e) : NULL;
+    const tl_reply *wrong = e->replied.count == GOT_MORE + 1 + s->timed ? trouble(s, e) : NULL;
     if (wrong)
         return refused(s, wrong, false, out);
-    if (e->count != GOT_MORE + 1 + s->timed || !understand(s, job, e, out, &k)) {
+    if (e->replied.count != GOT_MORE + 1 + s->timed || !understand(s, job, e, out, &k)) {
         (void)tl__try_malformed(&s->try, out);
         s->try.result.maybe = false; /* it has only read */
         return TL_END;
@@ -366,7 +367,7 @@ static tl_status raced(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
 
 static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_try *a = &s->try;
-    const tl_reply *time = tl__reply_item(&e->reply[s->exec], (size_t)s->exec - 1U);
+    const tl_reply *time = tl__reply_item(&e->replied.reply[s->exec], (size_t)s->exec - 1U);
     int64_t server_us = tl__stamp_now_us(job, e).hi, proved_us = s->read_us;
     if (s->timed && tl__reply_time(time, 0, &server_us)) {
         tl__out_time(out, time, 0, e);
@@ -384,14 +385,14 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
 
 /* Have all commands of the transaction been executed? Below 2.6.5 those that were refused are left out. */
 static const tl_reply *left_out(const tl_stamp_try *s, const tl_event *e) {
-    const tl_reply *exec = &e->reply[s->exec];
-    const tl_reply *wrong = first_error(e->reply, s->exec);
+    const tl_reply *exec = &e->replied.reply[s->exec];
+    const tl_reply *wrong = first_error(e->replied.reply, s->exec);
     return wrong ? wrong : first_error(exec->items, exec->count);
 }
 
 static tl_status dropped(tl_stamp_try *s, const tl_event *e, tl_out *out) {
     int64_t deleted;
-    const tl_reply *exec = &e->reply[s->exec];
+    const tl_reply *exec = &e->replied.reply[s->exec];
     bool had = s->status == 1 && s->exec == 2; /* DEL, HDEL */
     if (had && tl__reply_int(tl__reply_item(exec, 0), &deleted) && deleted == 0)
         s->status = -1;
@@ -400,11 +401,11 @@ static tl_status dropped(tl_stamp_try *s, const tl_event *e, tl_out *out) {
 
 static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     static const tl_reply none = {.type = TL_REPLY_INT};
-    const tl_reply *exec = s->exec < e->count ? &e->reply[s->exec] : &none;
+    const tl_reply *exec = s->exec < e->replied.count ? &e->replied.reply[s->exec] : &none;
     if (GUARD(nil_exec_did_nothing) && exec->type == TL_REPLY_NIL)
         return raced(s, job, e, out);
     if (exec->type == TL_REPLY_ERROR) { /* nothing has been executed; why, the first one tells */
-        const tl_reply *first = first_error(e->reply, s->exec);
+        const tl_reply *first = first_error(e->replied.reply, s->exec);
         return refused(s, first ? first : exec, false, out);
     }
     const tl_reply *wrong = GUARD(whole_transaction) && exec->type == TL_REPLY_ARRAY

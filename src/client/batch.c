@@ -205,9 +205,10 @@ static bool is_everyones(tl_bytes error) {
 /* One of a cluster's nodes that refuses keys of several slots, though they are of one, does so always. */
 static tl_batch_refusal refused(const tl_batch *b, const tl_event *whole) {
     (void)b;
-    if (whole->reply->type != TL_REPLY_ERROR || is_everyones(whole->reply->text))
+    if (whole->replied.reply->type != TL_REPLY_ERROR || is_everyones(whole->replied.reply->text))
         return TL_BATCH_ALL;
-    return tl__bytes_has_word(whole->reply->text, "CROSSSLOT") ? TL_BATCH_NEVER : TL_BATCH_SINGLY;
+    return tl__bytes_has_word(whole->replied.reply->text, "CROSSSLOT") ? TL_BATCH_NEVER
+                                                                       : TL_BATCH_SINGLY;
 }
 
 /* Is i among the exceptions? As if it had asked alone: NULL: it isn't; or the first number that is none. */
@@ -259,8 +260,8 @@ static void read_time(const tl_reply *first, tl_batch_part *p) {
 static const tl_reply *part(const tl_batch *b, const tl_event *whole, unsigned i,
                             tl_batch_part *p) {
     if (i == 0)
-        read_time(whole->reply, p);
-    memcpy(p->reply, whole->reply, whole->count * sizeof *p->reply);
+        read_time(whole->replied.reply, p);
+    memcpy(p->reply, whole->replied.reply, whole->replied.count * sizeof *p->reply);
     tl__batch_reply(b, &p->whole, i, &p->reply[0], p->items);
     if (p->reply[0].items == p->items)
         memcpy(p->items, p->time, sizeof p->time);

@@ -74,8 +74,8 @@ static const tl_send *transaction_for(tl_batch *b, unsigned first, unsigned coun
 /* Its own response, as if it had asked alone, and the lease. */
 void tl__batch_reply_of_etcd(const tl_batch *b, const tl_event *whole, unsigned i, tl_reply ret[2],
                              tl_reply items[TL_BATCH_ITEMS]) {
-    ret[0] = whole->reply[0];
-    ret[1] = whole->reply[whole->count - 1];
+    ret[0] = whole->replied.reply[0];
+    ret[1] = whole->replied.reply[whole->replied.count - 1];
     if (ret[1].type != TL_REPLY_ARRAY || b->count < 2)
         return;
     if (ret[1].count != TL_ETCD_RESPONSES + b->count) {
@@ -92,14 +92,14 @@ void tl__batch_reply_of_etcd(const tl_batch *b, const tl_event *whole, unsigned 
 
 static const tl_reply *part(const tl_batch *b, const tl_event *whole, unsigned i,
                             tl_batch_part *p) {
-    if (whole->count != 2)
-        return whole->reply;
+    if (whole->replied.count != 2)
+        return whole->replied.reply;
     tl__batch_reply_of_etcd(b, whole, i, p->reply, p->items);
     return p->reply;
 }
 
 static tl_batch_refusal refused(const tl_batch *b, const tl_event *whole) {
-    const tl_reply *last = &whole->reply[whole->count - 1];
+    const tl_reply *last = &whole->replied.reply[whole->replied.count - 1];
     (void)b;
     bool singly = last->type == TL_REPLY_ERROR && GUARD(one_etcd_keys_refusal) &&
                   tl__etcd_is_of_request(last->text);

@@ -86,14 +86,14 @@ static void ask(tl_drive *d, const tl_send *send, tl_mono now) {
     d->alone = send->alone;
     if (!have_conn(d, send->by, now)) {
         refuse(d, (tl_event){.kind = TL_FAILED,
-                             .ticket = send->ticket,
-                             .why = TL_EUNAVAILABLE,
-                             .words = TL_LITERAL(busy)});
+                             .asked = {.ticket = send->ticket},
+                             .failed = {.why = TL_EUNAVAILABLE, .message = TL_LITERAL(busy)}});
         return;
     }
     if (send->count == 0 && (!send->confirm || !GUARD(confirms_anew)) && is_fresh(d, now)) {
-        tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
-        reached.run = tl__conn_run(conn_of(d));
+        tl_event reached = {
+            .kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
+        reached.asked.run = tl__conn_run(conn_of(d));
         d->from = d->run.node;
         advance(d, &reached); /* it has just been heard of: no need to have that confirmed */
         return;
@@ -113,7 +113,7 @@ static void advance(tl_drive *d, const tl_event *event) {
     d->turns = false; /* what it asked for is given up */
     d->status = tl__run_step(&d->run, event, d->out);
     if (d->out->raised && conn_of(d))
-        tl__conn_raised(conn_of(d), d->out->slot, event->sent);
+        tl__conn_raised(conn_of(d), d->out->slot, event->asked.sent);
     if (d->status == TL_GO && d->out->sends > 0)
         ask(d, &d->out->send, event->now);
 }
@@ -135,9 +135,9 @@ static void tell_in_flight(const tl_drive *d, tl_event *e) {
     const tl_conn *conn = d->in_flight > 0 ? conn_of(d) : NULL;
     if (e->kind != TL_CANCEL || !conn || !(d->share || tl__conn_is_native(conn)))
         return;
-    e->native = true;
-    e->id = tl__conn_id(conn);
-    e->run = tl__conn_run(conn);
+    e->asked.native = true;
+    e->asked.id = tl__conn_id(conn);
+    e->asked.run = tl__conn_run(conn);
 }
 
 static void answered_shared(tl_sharer *sharer, const tl_answer *answer) {

@@ -80,7 +80,7 @@ typedef struct tl_watching {
     /** Somebody with a key to watch comes or goes. *hears is theirs, for it: false at first. */
     void (*watch)(tl_keeper *keeper, tl_bytes key, bool *hears);
     void (*unwatch)(tl_keeper *keeper, tl_bytes key, bool *hears);
-    /** Read a task's key, and give it what that holds as TL_WATCHED. */
+    /** Read a task's key, and give it what that holds as TL_CHANGED. */
     void (*read)(tl_keeper *keeper, tl_task *task);
     /** The same where the server tells of the next change to what was read: after what we have
      *  written ourselves. */
@@ -158,7 +158,7 @@ tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper);
 void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x);
 
 /** Send what no machine asks for. Its answer goes to tl_watching.answered for `watch`, to the
- *  listener if there is one, as TL_WATCHED to the task that `reads`, else nowhere. NULL: out of memory. */
+ *  listener if there is one, as TL_CHANGED to the task that `reads`, else nowhere. NULL: out of memory. */
 tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what);
 
 /** A connection is lost, or up again: log it, once each. */

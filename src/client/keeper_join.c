@@ -86,7 +86,7 @@ static void tell(tl_keeper *k, tl_batch *batch, unsigned i, tl_event e, tl_node 
     if (GUARD(ended_member) && !task)
         return;
     task->exchange = NULL;
-    e.ticket = batch->member[i].ticket;
+    e.asked.ticket = batch->member[i].ticket;
     tl__keeper_run_at(k, task, &e, node);
 }
 
@@ -99,7 +99,7 @@ static void fetch_soon(const tl_batch *batch, unsigned i) {
 
 static void tell_unsent(tl_keeper *k, tl_batch *batch, unsigned i, tl_mono now, tl_err why,
                         tl_bytes words) {
-    tl_event failed = {.kind = TL_FAILED, .now = now, .why = why, .words = words};
+    tl_event failed = {.kind = TL_FAILED, .now = now, .failed = {.why = why, .message = words}};
     tell(k, batch, i, failed, NULL);
 }
 
@@ -110,7 +110,7 @@ static void tell_all(tl_keeper *k, tl_batch *batch, const tl_event *whole, tl_no
         tl_event e = *whole;
         fetch_soon(batch, i + 2);
         if (e.kind == TL_REPLY)
-            e.reply = batch->joiner->part(batch, whole, i, &room);
+            e.replied.reply = batch->joiner->part(batch, whole, i, &room);
         tell(k, batch, i, e, node);
     }
     give_batch(k, batch);
@@ -214,8 +214,8 @@ static void send_batch(tl_keeper *k, tl_batch *batch) {
     tl_event failed = send ? tl__run_refused(send, why, now)
                            : (tl_event){.kind = TL_FAILED,
                                         .now = now,
-                                        .why = TL_ENOMEM,
-                                        .words = TL_LITERAL("out of memory")};
+                                        .failed = {.why = TL_ENOMEM,
+                                                   .message = TL_LITERAL("out of memory")}};
     tell_all(k, batch, &failed, NULL);
 }
 
@@ -230,8 +230,8 @@ void tl__keeper_flush(tl_keeper *k) {
 
 static void part(tl_keeper *k, const tl_event *refused) {
     k->apart = true;
-    k->apart_run = refused->run;
-    k->apart_generation = refused->generation;
+    k->apart_run = refused->asked.run;
+    k->apart_generation = refused->asked.generation;
 }
 
 /* The same server, over whatever connection, will refuse the next, too. One that doesn't tell its run may be the same. Of several

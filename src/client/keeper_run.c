@@ -96,8 +96,8 @@ static tl_err submit(tl_keeper *k, tl_node *node, tl_conn *conn, const tl_send *
 /* It has just been heard of: no need to have that confirmed behind all that is in flight. */
 static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node,
                     const tl_conn *conn, tl_mono now) {
-    tl_event e = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
-    e.run = tl__conn_run(conn);
+    tl_event e = {.kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
+    e.asked.run = tl__conn_run(conn);
     unhear(task);
     tl__keeper_run_at(k, task, &e, node);
 }
@@ -202,7 +202,7 @@ static void run_one(tl_keeper *k, tl_task *task, const tl_event *event, tl_node 
     tl_out out;
     tl_status status = tl__run_step(&run, event, &out);
     if (out.raised) /* by an answer: there is a connection */
-        tl__conn_raised(tl__keeper_conn(k, run.node), out.slot, event->sent);
+        tl__conn_raised(tl__keeper_conn(k, run.node), out.slot, event->asked.sent);
     if (tl__keeper_stepped(k, task, &out, status) && out.sends > 0)
         ask(k, task, &out.send, run.node, event->now);
 }
@@ -251,14 +251,14 @@ tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange 
 }
 
 /* What a task's key holds after a change. Without an answer the next renewal finds out. */
-static void was_read(tl_keeper *k, tl_task *task, tl_event *e) {
+static void was_read(tl_keeper *k, tl_task *task, const tl_event *e) {
     task->reading = NULL;
     if (task->read_again)
         k->watching->read(k, task);
     if (e->kind != TL_REPLY)
         return;
-    e->kind = TL_WATCHED;
-    tl__keeper_run(k, task, e);
+    const tl_event changed = {.kind = TL_CHANGED, .now = e->now, .value = e->replied.reply};
+    tl__keeper_run(k, task, &changed);
 }
 
 void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {

@@ -60,10 +60,10 @@ static void judge(tl_keeper *k, unsigned index, uint64_t run, tl_event *e) {
     if (e->kind != TL_REPLY ||
         (run == 0 ? !GUARD(nameless_server_votes_not) : !is_anothers(k, index, run)))
         return;
-    e->maybe_sent = e->count > 0;
+    e->failed = (tl_failure){.why = run == 0 ? TL_EDENIED : TL_EINVALID,
+                             .maybe_sent = e->replied.count > 0,
+                             .message = tl__bytes_of(words)};
     e->kind = TL_FAILED;
-    e->why = run == 0 ? TL_EDENIED : TL_EINVALID;
-    e->words = tl__bytes_of(words);
     (void)snprintf(line, sizeof line, "%.100s: %s", k->client->fleet.server[index]->endpoint.label,
                    words);
     tl__client_warn(k->client, line, e->now);
@@ -139,11 +139,12 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
     unsigned index = (unsigned)__builtin_ctz(send->to);
     tl_node *node = k->client->fleet.server[index];
     tl_conn *conn = tl__keeper_conn(k, node);
-    tl_event reached = {.kind = TL_REPLY, .ticket = send->ticket, .sent = now, .now = now};
+    tl_event reached = {
+        .kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
     reached.from = (uint8_t)index;
-    reached.run = conn ? tl__conn_run(conn) : 0;
+    reached.asked.run = conn ? tl__conn_run(conn) : 0;
     if (conn && tl__conn_up(conn)) /* else it hasn't said yet who it is */
-        judge(k, index, reached.run, &reached);
+        judge(k, index, reached.asked.run, &reached);
     else if (!GUARD(run_is_remembered))
         atomic_store(&node->run, 0);
     if (reached.kind != TL_REPLY || (conn && send->count == 0 && tl__conn_lively(conn, now))) {

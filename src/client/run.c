@@ -9,7 +9,7 @@
 
 static void learn_clock(const tl_run *run, const tl_event *e, const tl_out *out) {
     tl_keeper *k = &run->client->keeper;
-    if (tl__node_learn(run->node, out->bracket, e->generation, e->now) &&
+    if (tl__node_learn(run->node, out->bracket, e->asked.generation, e->now) &&
         GUARD(clock_step_rejudges))
         run->in ? tl__keeper_rejudge_in(k) : tl__keeper_rejudge(k);
 }
@@ -19,7 +19,7 @@ static void learn(const tl_run *run, const tl_event *e, const tl_out *out) {
     if (out->has_bracket)
         learn_clock(run, e, out);
     if (out->level)
-        tl__node_level(run->node, out->level, e->generation);
+        tl__node_level(run->node, out->level, e->asked.generation);
     if (out->clock_off)
         tl__client_warn(c, out->words_off, e->now);
     if (out->keeps)
@@ -113,11 +113,10 @@ static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_ev
     *ret = (tl_event){
         .kind = TL_FAILED,
         .now = answer->received,
-        .ticket = answer->ticket,
-        .sent = answer->sent,
-        .why = TL_EELSEWHERE,
-        .redirect = (uint8_t)(r.kind == TL_ASK && alone && !named ? TL_MOVED : r.kind),
-        .words = TL_LITERAL(words)};
+        .asked = {.ticket = answer->ticket, .sent = answer->sent},
+        .failed = {.why = TL_EELSEWHERE,
+                   .redirect = (uint8_t)(r.kind == TL_ASK && alone && !named ? TL_MOVED : r.kind),
+                   .message = TL_LITERAL(words)}};
     return true;
 }
 
@@ -129,34 +128,41 @@ tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
         return led;
     if (!answer->ok) /* it may be elsewhere by now */
         *node = NULL;
-    return (tl_event){.kind = answer->ok ? TL_REPLY : TL_FAILED,
-                      .now = answer->ok ? answer->received : tl__mono_now(),
-                      .ticket = answer->ticket,
-                      .sent = answer->sent,
-                      .reply = answer->reply,
-                      .count = answer->count,
-                      .run = answer->run,
-                      .generation = answer->generation,
-                      .native = answer->native,
-                      .stale = answer->stale,
-                      .unnamed = answer->unnamed,
-                      .id = answer->id,
-                      .maybe_sent = answer->maybe_sent,
-                      .why = answer->why,
-                      .sys_errno = answer->sys_errno,
-                      .absent = answer->absent,
-                      .words = answer->words};
+    tl_event e = {.asked = {.ticket = answer->ticket,
+                            .native = answer->native,
+                            .generation = answer->generation,
+                            .sent = answer->sent,
+                            .run = answer->run,
+                            .id = answer->id}};
+    if (answer->ok) {
+        e.kind = TL_REPLY;
+        e.now = answer->received;
+        e.replied = (tl_replied){.reply = answer->reply,
+                                 .count = answer->count,
+                                 .stale = answer->stale,
+                                 .unnamed = answer->unnamed,
+                                 .place = answer->words};
+    } else {
+        e.kind = TL_FAILED;
+        e.now = tl__mono_now();
+        e.failed = (tl_failure){.why = answer->why,
+                                .sys_errno = answer->sys_errno,
+                                .maybe_sent = answer->maybe_sent,
+                                .absent = answer->absent,
+                                .message = answer->words};
+    }
+    return e;
 }
 
 tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now) {
     return (tl_event){.kind = TL_FAILED,
                       .now = now,
-                      .ticket = send->ticket,
-                      .why = why,
-                      .words = why == TL_ENOMEM ? TL_LITERAL("out of memory")
-                               : why == TL_EELSEWHERE
-                                   ? TL_LITERAL("another server is the master now")
-                                   : TL_LITERAL("the connection is gone")};
+                      .asked = {.ticket = send->ticket},
+                      .failed = {.why = why,
+                                 .message = why == TL_ENOMEM ? TL_LITERAL("out of memory")
+                                            : why == TL_EELSEWHERE
+                                                ? TL_LITERAL("another server is the master now")
+                                                : TL_LITERAL("the connection is gone")}};
 }
 
 bool tl__run_posted(unsigned *flags, tl_event *ret) {

@@ -70,9 +70,8 @@ static const char *event_name(const tl_event *e) {
     case TL_START: return "begins";
     case TL_ARMED: return e->armed ? "subscribed" : "not subscribed any more";
     case TL_WATCHED:
-        return e->reply   ? "the key was read after a change"
-               : e->armed ? "the key's next change will be told"
-                          : "the key may have changed";
+        return e->armed ? "the key's next change will be told" : "the key may have changed";
+    case TL_CHANGED: return "the key was read after a change";
     case TL_WOKEN: return "notified";
     case TL_TIMER: return "time is up";
     case TL_CANCEL: return "cancelled";
@@ -81,14 +80,14 @@ static const char *event_name(const tl_event *e) {
 }
 
 static void add_event(told *t, const tl_event *e) {
-    if (e->kind == TL_REPLY && e->count == 0)
+    if (e->kind == TL_REPLY && e->replied.count == 0)
         add(t, "the server is reached");
     else if (e->kind == TL_REPLY) {
-        add(t, "reply after %.3f ms: ", ms_between(e->sent, e->now));
-        add_reply(t, &e->reply[0]);
+        add(t, "reply after %.3f ms: ", ms_between(e->asked.sent, e->now));
+        add_reply(t, &e->replied.reply[0]);
     } else if (e->kind == TL_FAILED) {
-        add(t, "no reply%s: ", e->maybe_sent ? ", though the server may have acted" : "");
-        add_bytes(t, e->words);
+        add(t, "no reply%s: ", e->failed.maybe_sent ? ", though the server may have acted" : "");
+        add_bytes(t, e->failed.message);
     } else
         add(t, "%s", event_name(e));
 }

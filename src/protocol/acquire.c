@@ -22,7 +22,8 @@ void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retr
 /* A native take carries no limit: only the end of its connection, on the server, is its end for certain. To
  * another run of a server the number is a stranger's. */
 static bool must_kill(const tl_acquisition *a, const tl_event *e) {
-    return a->kill_id != 0 && (!GUARD(ends_in_its_run) || (e->run != 0 && e->run == a->kill_run));
+    return a->kill_id != 0 &&
+           (!GUARD(ends_in_its_run) || (e->asked.run != 0 && e->asked.run == a->kill_run));
 }
 
 static tl_status kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
@@ -41,10 +42,10 @@ static tl_status kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* Whether it was there or not, nothing is read from it any more. Who may not do that remains in doubt. */
 static void killed(tl_acquisition *a, const tl_event *e) {
     int64_t count;
-    if (e->kind != TL_REPLY || e->count < 1 || e->run != a->kill_run)
+    if (e->kind != TL_REPLY || e->replied.count < 1 || e->asked.run != a->kill_run)
         return;
     a->kill_id = 0;
-    if (tl__reply_int(e->reply, &count))
+    if (tl__reply_int(e->replied.reply, &count))
         a->harmless = tl__mono_min(a->harmless, tl__mono_max(e->now, a->unkillable));
 }
 
@@ -157,7 +158,7 @@ static void note_place(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (!a->job.join || !a->lining || a->attempt.result.place <= 0)
         return;
     a->job.place = a->attempt.result.place;
-    a->run = out->run = e->run;
+    a->run = out->run = e->asked.run;
 }
 
 static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
@@ -165,7 +166,7 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->unwanted = a->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
     tl__retry_held(r, TL_LITERAL("another holds it"), out);
     if (a->uncertain && (a->attempt.result.checked || !GUARD(limit_checked)) &&
-        (!tl__mono_before(e->sent, a->harmless) || !GUARD(busy_behind_doubt)))
+        (!tl__mono_before(e->asked.sent, a->harmless) || !GUARD(busy_behind_doubt)))
         a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
     bool may = may_line(a, e), begins = !a->lining && may;
     if (GUARD(leaves_queue) && a->lining && !may)
@@ -213,10 +214,10 @@ static void doubt(tl_acquisition *a, tl_mono harmless, bool killable) {
 
 /* A native take that is on its way ends with its connection. */
 static bool note_native(tl_acquisition *a, const tl_event *e) {
-    if (!e->native || e->id == 0 || !GUARD(native_is_ended))
+    if (!e->asked.native || e->asked.id == 0 || !GUARD(native_is_ended))
         return false;
-    a->kill_id = e->id;
-    a->kill_run = e->run;
+    a->kill_id = e->asked.id;
+    a->kill_run = e->asked.run;
     return true;
 }
 
@@ -256,7 +257,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
         return busy(a, e, out);
     if (r->late && a->retry.answered && !tl__mono_before(e->now, a->retry.limit))
         return run_out(a, e, out); /* no failure of the server's: what it said last holds */
-    bool killable = e->kind == TL_FAILED && e->maybe_sent && note_native(a, e);
+    bool killable = e->kind == TL_FAILED && e->failed.maybe_sent && note_native(a, e);
     if (r->maybe && r->code == TL_EUNCERTAIN)
         doubt(a, r->harmless, killable);
     else if (r->maybe) {
@@ -264,7 +265,7 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
         tl__retry_lift_limit(&a->retry);
     }
     /* Without memory for the reply it isn't known, and none can be had by asking again. */
-    bool unknown = GUARD(unread_for_memory) && e->kind == TL_FAILED && e->why == TL_ENOMEM;
+    bool unknown = GUARD(unread_for_memory) && e->kind == TL_FAILED && e->failed.why == TL_ENOMEM;
     tl_err code = unknown ? TL_ENOMEM : r->code;
     tl__retry_blame(&a->retry, e, code, tl__bytes_of(out->words));
     bool waits = GUARD(sleeps_until_hint) && r->hint.ns != TL_NEVER.ns && tl__may_pass(code);
@@ -319,7 +320,7 @@ static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (!tl__mono_before(e->now, a->retry.next))
         return a->kill_id ? reach_to_kill(a, out) : drop(a, e, out);
     bool answer = e->kind == TL_REPLY || e->kind == TL_FAILED;
-    if (answer && a->kill_id && e->ticket == a->ticket)
+    if (answer && a->kill_id && e->asked.ticket == a->ticket)
         return clean_kill(a, e, out);
     /* Until the connection is ended nothing is being dropped. */
     if (answer && !a->kill_id && tl__attempt_step(&a->attempt, &a->job, e, out) == TL_END) {
@@ -375,12 +376,12 @@ static tl_status begin(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 static tl_status reach_failed(tl_acquisition *a, const tl_event *e, tl_out *out) {
     return tl__retry_unreached(&a->retry, e, a->uncertain || a->unwanted)
-               ? failed(a, e, e->why, out)
+               ? failed(a, e, e->failed.why, out)
                : run_out(a, e, out);
 }
 
 static tl_status on_answer(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->ticket != a->ticket || a->retry.doing == TL_PAUSES)
+    if (e->asked.ticket != a->ticket || a->retry.doing == TL_PAUSES)
         return tl__retry_stay(&a->retry, out);
     if (a->retry.doing == TL_ASKS) {
         tl_status status = tl__attempt_step(&a->attempt, &a->job, e, out);
@@ -467,6 +468,7 @@ tl_status tl__acquire_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_NEAR: return on_near(a, e, out);
     case TL_TIMER: return on_timer(a, e, out);
     case TL_CANCEL: return on_cancel(a, e, out);
+    case TL_CHANGED: break; /* of holds */
     }
     return TL_GO;
 }

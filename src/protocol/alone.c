@@ -64,11 +64,11 @@ tl_status tl__alone_repeat(tl_try *a, const tl_job *job, const tl_event *e, tl_o
 
 tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t status, left, checked;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) || status < -2 || status > 1 ||
-        !tl__reply_int(tl__reply_item(e->reply, 2), &left) ||
-        !tl__reply_int(tl__reply_item(e->reply, 5), &checked))
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) || status < -2 || status > 1 ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 2), &left) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 5), &checked))
         return tl__try_malformed(a, out);
-    tl__out_time(out, e->reply, 3, e);
+    tl__out_time(out, e->replied.reply, 3, e);
     a->result.checked = checked == 1;
     a->result.polls = true;
     if (status == -2)
@@ -86,14 +86,14 @@ tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out
 tl_status tl__alone_has_again(tl_try *a, const tl_event *e, tl_out *out) {
     static const char gone[] = "the key was deleted meanwhile, or another holds it";
     int64_t status;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status))
         return tl__try_malformed(a, out);
     return status == 1 ? TL_END : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
 }
 
 tl_status tl__alone_freed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     int64_t status;
-    if (!tl__reply_int(e->reply, &status) || status < -1 || status > 1)
+    if (!tl__reply_int(e->replied.reply, &status) || status < -1 || status > 1)
         return tl__try_malformed(a, out);
     if (status == -1 && tl__alone_may_repeat(a, e))
         return tl__alone_repeat(a, job, e, out);
@@ -157,7 +157,8 @@ static tl_status has_key(tl_try *a, tl_alone *s, const tl_job *job, const tl_eve
 static tl_status has_number(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
                             tl_out *out) {
     int64_t last;
-    if (!tl__reply_int(e->reply, &last) || last < tl__job_fences(job) || last >= TL_FENCE_END)
+    if (!tl__reply_int(e->replied.reply, &last) || last < tl__job_fences(job) ||
+        last >= TL_FENCE_END)
         return tl__try_malformed(a, out);
     s->last = (uint64_t)last;
     return go_on(a, s, TL_ALONE_BIND, job, e, out);
@@ -189,8 +190,8 @@ static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_e
     static const char behind[] = "the fencing counter is behind what the lock has seen",
                       spent[] = "this token has been released already";
     int64_t status, left;
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status) ||
-        !tl__reply_int(tl__reply_item(e->reply, 1), &left))
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 1), &left))
         return tl__try_malformed(a, out);
     switch (status) {
     case 1:
@@ -214,7 +215,7 @@ static tl_status has_all_again(tl_try *a, const tl_alone *s, const tl_job *job, 
 /* Past its time, or refused, it has stayed. */
 static tl_status is_back(tl_try *a, tl_alone *s, const tl_event *e) {
     int64_t status;
-    if (tl__reply_int(e->reply, &status) && status >= -1)
+    if (tl__reply_int(e->replied.reply, &status) && status >= -1)
         s->stage = TL_ALONE_KEY;
     a->result.giving = a->result.announced = false;
     return tl__try_busy(a, e, s->left_ms);

@@ -76,12 +76,12 @@ static void tell_line(const tl_ask *a, const tl_reply *answer, int64_t now_us) {
 static tl_status looked(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_bytes kind;
     int64_t now_us;
-    if (!tl__reply_text(tl__reply_item(e->reply, 0), &kind) ||
-        !tl__reply_time(e->reply, 8, &now_us))
+    if (!tl__reply_text(tl__reply_item(e->replied.reply, 0), &kind) ||
+        !tl__reply_time(e->replied.reply, 8, &now_us))
         return tl__end_malformed(a, out);
-    fill(a, kind, e->reply, now_us);
-    tl__look_waiters(&a->info, e->reply, WAITERS);
-    tell_line(a, e->reply, now_us);
+    fill(a, kind, e->replied.reply, now_us);
+    tl__look_waiters(&a->info, e->replied.reply, WAITERS);
+    tell_line(a, e->replied.reply, now_us);
     return TL_END;
 }
 
@@ -101,28 +101,29 @@ static tl_status refused(tl_ask *a, tl_bytes error, tl_out *out) {
 
 static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
     static const tl_reply nil = {.type = TL_REPLY_NIL};
-    if (e->count < 1)
+    if (e->replied.count < 1)
         return tl__end_malformed(a, out);
-    if (e->reply->type == TL_REPLY_ERROR && a->may_get && !a->plain &&
-        tl__is_unknown_command(e->reply->text)) {
+    if (e->replied.reply->type == TL_REPLY_ERROR && a->may_get && !a->plain &&
+        tl__is_unknown_command(e->replied.reply->text)) {
         a->plain = true;
         return question(a, e, out);
     }
-    if (e->reply->type == TL_REPLY_ERROR && a->plain && tl__is_of_other_type(e->reply->text))
+    if (e->replied.reply->type == TL_REPLY_ERROR && a->plain &&
+        tl__is_of_other_type(e->replied.reply->text))
         return got(a, TL_LITERAL("another type"), &nil, e);
-    if (e->reply->type == TL_REPLY_ERROR)
-        return refused(a, e->reply->text, out);
-    if (a->plain && e->reply->type == TL_REPLY_NIL)
-        return got(a, TL_LITERAL("none"), e->reply, e);
-    if (a->plain && e->reply->type == TL_REPLY_STRING)
-        return got(a, TL_LITERAL("string"), e->reply, e);
+    if (e->replied.reply->type == TL_REPLY_ERROR)
+        return refused(a, e->replied.reply->text, out);
+    if (a->plain && e->replied.reply->type == TL_REPLY_NIL)
+        return got(a, TL_LITERAL("none"), e->replied.reply, e);
+    if (a->plain && e->replied.reply->type == TL_REPLY_STRING)
+        return got(a, TL_LITERAL("string"), e->replied.reply, e);
     if (a->plain)
         return tl__end_malformed(a, out);
     if (a->key.n > 0) {
-        tl__out_time(out, e->reply, 8, e);
+        tl__out_time(out, e->replied.reply, 8, e);
         return looked(a, e, out);
     }
-    tl__out_time(out, e->reply, 0, e);
+    tl__out_time(out, e->replied.reply, 0, e);
     if (!out->has_bracket)
         return tl__end_malformed(a, out);
     return TL_END;
@@ -131,22 +132,22 @@ static tl_status answered(tl_ask *a, const tl_event *e, tl_out *out) {
 /* What is wrong with the server is said with its place. */
 static tl_status answered_by(tl_ask *a, const tl_event *e, tl_out *out) {
     tl_status status = a->ticket == REACH ? question(a, e, out) : answered(a, e, out);
-    tl__out_place(out, e->words);
+    tl__out_place(out, e->replied.place);
     return status;
 }
 
 /* Another node is to be asked. Where a slot is being moved two keys can't be read together: what K holds is all that can be
  * told. */
 static tl_status redirected(tl_ask *a, const tl_event *e, tl_out *out) {
-    bool open = e->redirect == TL_ASK || e->redirect == TL_TRY_AGAIN;
-    a->asking = a->plain && e->redirect == TL_ASK;
+    bool open = e->failed.redirect == TL_ASK || e->failed.redirect == TL_TRY_AGAIN;
+    a->asking = a->plain && e->failed.redirect == TL_ASK;
     a->plain = a->plain || open;
     a->hops++;
     return question(a, e, out);
 }
 
 static bool is_redirected(const tl_ask *a, const tl_event *e) {
-    return e->why == TL_EELSEWHERE && a->ticket == QUESTION;
+    return e->failed.why == TL_EELSEWHERE && a->ticket == QUESTION;
 }
 
 /* Where another takes a server's place that one's connections end with it, or before that is known. A question that was
@@ -154,13 +155,13 @@ static bool is_redirected(const tl_ask *a, const tl_event *e) {
  * nothing may be known yet. */
 static bool is_interrupted(const tl_ask *a, const tl_event *e) {
     if (a->ticket == REACH)
-        return e->why == TL_EELSEWHERE;
-    return e->maybe_sent && e->why == TL_EUNAVAILABLE && e->sys_errno != ETIMEDOUT &&
-           e->generation != 0;
+        return e->failed.why == TL_EELSEWHERE;
+    return e->failed.maybe_sent && e->failed.why == TL_EUNAVAILABLE &&
+           e->failed.sys_errno != ETIMEDOUT && e->asked.generation != 0;
 }
 
 static tl_status failed(tl_ask *a, const tl_event *e, tl_out *out) {
-    if (e->ticket != a->ticket)
+    if (e->asked.ticket != a->ticket)
         return TL_GO;
     bool few = a->hops < (GUARD(questions_end) ? TL_HOPS_MAX : UINT8_MAX);
     bool again = few && (tl__mono_before(e->now, a->limit) || !GUARD(question_in_time));
@@ -179,7 +180,7 @@ tl_status tl__ask_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_START:
         a->limit = tl__mono_add_ms(tl__mono_add_ms(e->now, a->connect_ms), a->attempt_ms);
         return reach(a, e, out);
-    case TL_REPLY: return e->ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
+    case TL_REPLY: return e->asked.ticket == a->ticket ? answered_by(a, e, out) : TL_GO;
     case TL_FAILED: return failed(a, e, out);
     case TL_CANCEL: return tl__end_cancelled(a, out);
     default: return TL_GO;

@@ -181,7 +181,7 @@ static bool confirmed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     int64_t n = 0;
     if (!tl__job_waits(job))
         return true;
-    const tl_reply *last = e->count > 1 ? &e->reply[e->count - 1] : &none;
+    const tl_reply *last = e->replied.count > 1 ? &e->replied.reply[e->replied.count - 1] : &none;
     bool told = job->wait_fsync ? is_on_disk(last, &n) : tl__reply_int(last, &n);
     if (told && n >= GUARD(enough_replicas) * job->wait_replicas)
         return true;
@@ -260,7 +260,7 @@ static tl_status was_told_time(tl_try *a, const tl_job *job, const tl_event *e, 
     a->result.late = !tl__mono_before(e->now, a->by);
     if (GUARD(late_time) && a->result.late)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
-    tl__out_time(out, e->reply, 0, e);
+    tl__out_time(out, e->replied.reply, 0, e);
     if (!out->has_bracket)
         return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL("malformed reply to TIME"), out);
     tl_server room;
@@ -290,7 +290,7 @@ bool tl__try_may_not_ask(const tl_job *job, tl_bytes error) {
 tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char quiet[] = " (INFO, which quiet_ms needs)";
     const tl_needer *who = a->row->who.needs ? &a->row->who : NULL;
-    tl_bytes error = e->reply->text;
+    tl_bytes error = e->replied.reply->text;
     bool elsewhere = tl__is_elsewhere(error);
     tl__try_refused(a, error, !elsewhere && tl__from_script(error) && !is_harmless(a), who, out);
     if (elsewhere)
@@ -303,9 +303,9 @@ tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, t
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (e->count < 1 && !a->reaches)
+    if (e->replied.count < 1 && !a->reaches)
         return tl__try_malformed(a, out);
-    if (e->count > 0 && e->reply->type == TL_REPLY_ERROR)
+    if (e->replied.count > 0 && e->replied.reply->type == TL_REPLY_ERROR)
         return a->row->refused && !a->timing ? a->row->refused(a, job, e, out)
                                              : tl__attempt_refused(a, job, e, out);
     return a->timing ? was_told_time(a, job, e, out) : a->row->answered(a, job, e, out);
@@ -315,7 +315,7 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 static tl_status answered_by(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_status status = answered(a, job, e, out);
     if (status == TL_END && tl__is_of_server(a->result.code))
-        tl__out_place(out, e->words);
+        tl__out_place(out, e->replied.place);
     return status;
 }
 
@@ -329,8 +329,8 @@ static tl_status confirm(tl_try *a, tl_out *out) {
 }
 
 static tl_status unconfirmed(tl_try *a, const tl_event *e, tl_out *out) {
-    out->sys_errno = e->sys_errno;
-    tl__try_fail(a, TL_EUNAVAILABLE, true, e->words, out);
+    out->sys_errno = e->failed.sys_errno;
+    tl__try_fail(a, TL_EUNAVAILABLE, true, e->failed.message, out);
     a->result.harmless = e->now; /* it has taken effect, there */
     return TL_END;
 }
@@ -342,14 +342,14 @@ static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
         "the key's slot is being moved: with quiet_ms no lock is granted before that is done";
     static const char stamps[] =
         "the key's slot is being moved: by stamps no lock is acquired before that is done";
-    bool open = e->redirect == TL_ASK || e->redirect == TL_TRY_AGAIN;
+    bool open = e->failed.redirect == TL_ASK || e->failed.redirect == TL_TRY_AGAIN;
     bool takes = open && !a->alone && a->op == TL_ACQUIRE;
     if (GUARD(no_stamp_in_open_slot) && takes && job->rules.dialect)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(stamps), out);
     if (GUARD(quiet_in_open_slot) && takes && job->quiet_ms > 0)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(moving), out);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    a->asking = GUARD(sends_asking) && a->alone && e->redirect == TL_ASK;
+    a->asking = GUARD(sends_asking) && a->alone && e->failed.redirect == TL_ASK;
     a->alone = GUARD(key_by_key) && (a->alone || open);
     if (GUARD(redirect_asked_anew))
         a->asked = e->now;
@@ -358,18 +358,19 @@ static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
 }
 
 static bool may_follow(const tl_try *a, const tl_event *e) {
-    return e->why == TL_EELSEWHERE && e->redirect != TL_NOT_ELSEWHERE && !e->maybe_sent &&
-           !a->timing && a->hops < (GUARD(redirects_end) ? TL_HOPS_MAX : UINT8_MAX) &&
+    return e->failed.why == TL_EELSEWHERE && e->failed.redirect != TL_NOT_ELSEWHERE &&
+           !e->failed.maybe_sent && !a->timing &&
+           a->hops < (GUARD(redirects_end) ? TL_HOPS_MAX : UINT8_MAX) &&
            tl__mono_before(e->now, a->by);
 }
 
 static tl_status failed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (may_follow(a, e))
         return follow(a, job, e, out);
-    bool maybe = e->maybe_sent && !is_harmless(a);
-    a->bounded = a->bounded && !e->native;
-    out->sys_errno = e->sys_errno;
-    return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->why, maybe, e->words, out);
+    bool maybe = e->failed.maybe_sent && !is_harmless(a);
+    a->bounded = a->bounded && !e->asked.native;
+    out->sys_errno = e->failed.sys_errno;
+    return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->failed.why, maybe, e->failed.message, out);
 }
 
 tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -377,18 +378,19 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
     tl_status status = TL_GO;
     if (e->kind == TL_START)
         status = start(a, job, e, out);
-    else if (e->ticket == a->ticket && a->confirming && e->kind == TL_REPLY)
+    else if (e->asked.ticket == a->ticket && a->confirming && e->kind == TL_REPLY)
         status = TL_END;
-    else if (e->ticket == a->ticket && a->confirming && e->kind == TL_FAILED)
+    else if (e->asked.ticket == a->ticket && a->confirming && e->kind == TL_FAILED)
         status = unconfirmed(a, e, out);
-    else if (e->ticket == a->ticket && e->kind == TL_REPLY)
+    else if (e->asked.ticket == a->ticket && e->kind == TL_REPLY)
         status = answered_by(a, job, e, out);
-    else if (e->ticket == a->ticket && e->kind == TL_FAILED)
+    else if (e->asked.ticket == a->ticket && e->kind == TL_FAILED)
         status = failed(a, job, e, out);
     tl_result *r = &a->result;
     bool had = status == TL_END && r->code == TL_OK && a->op != TL_RELEASE;
     if (had && !a->confirming &&
-        (a->op == TL_RENEW ? GUARD(renewal_confirmed) && job->confirms : e->unnamed))
+        (a->op == TL_RENEW ? GUARD(renewal_confirmed) && job->confirms
+                           : e->kind == TL_REPLY && e->replied.unnamed))
         status = confirm(a, out);
     if (out->sends > 0) {
         a->reaches = out->send.count == 0;

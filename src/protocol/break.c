@@ -35,11 +35,11 @@ static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
     int64_t status;
     if (b->ticket == REACH)
         return ask(b, e, out);
-    if (e->count < 1)
+    if (e->replied.count < 1)
         return tl__end_malformed(b, out);
-    if (e->reply->type == TL_REPLY_ERROR)
-        return tl__end_refused(b, e->reply->text, &who, out);
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &status))
+    if (e->replied.reply->type == TL_REPLY_ERROR)
+        return tl__end_refused(b, e->replied.reply->text, &who, out);
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status))
         status = INT64_MIN;
     switch (status) {
     case 1: return TL_END;
@@ -52,8 +52,8 @@ static tl_status answered(tl_break *b, const tl_event *e, tl_out *out) {
 }
 
 static tl_status failed(tl_break *b, const tl_event *e, tl_out *out) {
-    bool follows = e->redirect == TL_MOVED || e->redirect == TL_NOT_ELSEWHERE;
-    if (e->why != TL_EELSEWHERE || !follows || b->hops == TL_HOPS_MAX)
+    bool follows = e->failed.redirect == TL_MOVED || e->failed.redirect == TL_NOT_ELSEWHERE;
+    if (e->failed.why != TL_EELSEWHERE || !follows || b->hops == TL_HOPS_MAX)
         return tl__end_failed(b, e, b->ticket == QUESTION, out);
     b->hops++;
     return ask(b, e, out);
@@ -66,8 +66,8 @@ tl_status tl__break_step(void *machine, const tl_event *e, tl_out *out) {
         b->ticket = REACH;
         tl__out_send(out, REACH, tl__mono_add_ms(e->now, b->connect_ms));
         return TL_GO;
-    case TL_REPLY: return e->ticket == b->ticket ? answered(b, e, out) : TL_GO;
-    case TL_FAILED: return e->ticket == b->ticket ? failed(b, e, out) : TL_GO;
+    case TL_REPLY: return e->asked.ticket == b->ticket ? answered(b, e, out) : TL_GO;
+    case TL_FAILED: return e->asked.ticket == b->ticket ? failed(b, e, out) : TL_GO;
     case TL_CANCEL: return tl__end_cancelled(b, out);
     default: return TL_GO;
     }

@@ -162,7 +162,9 @@ static void told_busy(tl_etcd_acquisition *a, const tl_etcd_found *before, tl_ou
 static tl_status busy(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     tl_retrier *r = &a->retry;
     tl_etcd_found first;
-    told_busy(a, tl__etcd_find(&e->reply[e->count - 1], 1, 0, &first) ? &first : NULL, out);
+    told_busy(a,
+              tl__etcd_find(&e->replied.reply[e->replied.count - 1], 1, 0, &first) ? &first : NULL,
+              out);
     int64_t ms = tl__retry_pause_ms(r, e->now);
     if (ms < 0)
         return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
@@ -195,7 +197,7 @@ static void listen(tl_etcd_acquisition *a, const tl_etcd_found *before, int64_t 
 static tl_status wait_behind(tl_etcd_acquisition *a, const tl_event *e, const tl_etcd_found *before,
                              tl_out *out) {
     told_busy(a, before, out);
-    listen(a, before, tl__etcd_revision(&e->reply[e->count - 1]), out);
+    listen(a, before, tl__etcd_revision(&e->replied.reply[e->replied.count - 1]), out);
     int64_t ms = a->armed ? TL_LOOK_AGAIN_MS : tl__retry_poll_ms(&a->retry);
     tl_mono next = tl__mono_min(tl__mono_add_ms(e->now, ms), a->keep_at);
     next = tl__retry_in_time(&a->retry, e->now, next);
@@ -216,7 +218,7 @@ static tl_status is_first(tl_etcd_acquisition *a, const tl_event *e, tl_out *out
 
 /* What the request in flight has told of its lease. lease 0: etcd didn't say. */
 static tl_spare_lease granted(const tl_etcd_acquisition *a, const tl_event *e) {
-    int64_t ms = a->by_spare ? 0 : tl__etcd_granted_ms(e->reply, a->job.ttl_ms);
+    int64_t ms = a->by_spare ? 0 : tl__etcd_granted_ms(e->replied.reply, a->job.ttl_ms);
     tl_mono deadline = tl__etcd_deadline(GUARD(lease_from_request) ? a->retry.began : e->now, ms,
                                          e->server->drift_ppm);
     return a->by_spare ? a->spare : (tl_spare_lease){ms > 0 ? a->lease : 0, ms, deadline};
@@ -233,7 +235,7 @@ static bool prove(tl_etcd_acquisition *a, const tl_event *e) {
                                               : tl__mono_add_ms(a->retry.began, own.ttl_ms);
     a->keep_at = tl__mono_add_ns(a->retry.began, left_ns / PARTS);
     a->under = own.lease;
-    a->changed = tl__etcd_revision(&e->reply[e->count - 1]);
+    a->changed = tl__etcd_revision(&e->replied.reply[e->replied.count - 1]);
     if (a->by_spare)
         a->spare.lease = 0;
     return true;
@@ -313,7 +315,7 @@ static tl_status kept(tl_etcd_acquisition *a, const tl_event *e, const tl_reply 
 }
 
 static tl_status answered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    const tl_reply *answer = &e->reply[e->count - 1];
+    const tl_reply *answer = &e->replied.reply[e->replied.count - 1];
     if (answer->type != TL_REPLY_ARRAY || tl__etcd_revision(answer) == 0) {
         doubt(a);
         tl__retry_say(&a->retry, TL_LITERAL("malformed reply from etcd"));
@@ -330,10 +332,11 @@ static tl_status answered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out
 
 /* An error, of the transaction that counts. */
 static tl_status refused(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    const tl_reply *answer = &e->reply[e->count - 1];
+    const tl_reply *answer = &e->replied.reply[e->replied.count - 1];
     tl_err code = tl__etcd_refusal(answer->text, out);
-    if (e->count > 1 && e->reply->type == TL_REPLY_ERROR) /* says why there is no lease */
-        (void)tl__etcd_refusal(e->reply->text, out);
+    if (e->replied.count > 1 &&
+        e->replied.reply->type == TL_REPLY_ERROR) /* says why there is no lease */
+        (void)tl__etcd_refusal(e->replied.reply->text, out);
     if (a->by_spare &&
         code == TL_EUNAVAILABLE) { /* it may be gone; if it isn't that, the next tells */
         a->spare.lease = 0;
@@ -341,16 +344,16 @@ static tl_status refused(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
     }
     if (code == TL_EUNCERTAIN)
         doubt(a);
-    tl__out_place(out, e->words);
+    tl__out_place(out, e->replied.place);
     tl__retry_blame(&a->retry, e, code, tl__bytes_of(out->words));
     return failed(a, e, code, out);
 }
 
 static tl_status unanswered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (GUARD(doubts_unanswered) && e->maybe_sent)
+    if (GUARD(doubts_unanswered) && e->failed.maybe_sent)
         doubt(a);
-    tl__retry_blame(&a->retry, e, e->why, e->words);
-    return failed(a, e, e->maybe_sent ? TL_EUNCERTAIN : e->why, out);
+    tl__retry_blame(&a->retry, e, e->failed.why, e->failed.message);
+    return failed(a, e, e->failed.maybe_sent ? TL_EUNCERTAIN : e->failed.why, out);
 }
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
@@ -369,10 +372,11 @@ static tl_status undo(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
 
 /* That there was no such key, or no such lease, is as good. */
 static bool is_undone(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->kind != TL_REPLY || (GUARD(undo_is_confirmed) && e->reply->type == TL_REPLY_ERROR))
+    if (e->kind != TL_REPLY ||
+        (GUARD(undo_is_confirmed) && e->replied.reply->type == TL_REPLY_ERROR))
         return false;
-    bool revoked = e->count < 2 || e->reply[1].type != TL_REPLY_ERROR ||
-                   tl__etcd_refusal(e->reply[1].text, out) != TL_EUNCERTAIN;
+    bool revoked = e->replied.count < 2 || e->replied.reply[1].type != TL_REPLY_ERROR ||
+                   tl__etcd_refusal(e->replied.reply[1].text, out) != TL_EUNCERTAIN;
     if (revoked) {
         a->doubtful[0] = a->doubtful[1];
         a->doubtful[1] = 0;
@@ -385,7 +389,7 @@ static tl_status clean(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
         return TL_END; /* by now it has expired */
     if (!tl__mono_before(e->now, a->retry.next))
         return undo(a, e, out);
-    if ((e->kind == TL_REPLY || e->kind == TL_FAILED) && e->ticket == a->ticket) {
+    if ((e->kind == TL_REPLY || e->kind == TL_FAILED) && e->asked.ticket == a->ticket) {
         int64_t first = a->doubtful[0];
         if (is_undone(a, e, out))
             return TL_END;
@@ -405,18 +409,19 @@ static tl_status begin(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
 
 static tl_status reach_failed(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
     bool in_doubt = a->uncertain || a->id.revision > 0;
-    return tl__retry_unreached(&a->retry, e, in_doubt) ? failed(a, e, e->why, out)
+    return tl__retry_unreached(&a->retry, e, in_doubt) ? failed(a, e, e->failed.why, out)
                                                        : run_out(a, e, out);
 }
 
 static tl_status on_answer(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->ticket != a->ticket || a->retry.doing == TL_PAUSES)
+    if (e->asked.ticket != a->ticket || a->retry.doing == TL_PAUSES)
         return tl__retry_stay(&a->retry, out);
     if (a->retry.doing == TL_REACHES)
         return e->kind == TL_REPLY ? begin_asking(a, e, out) : reach_failed(a, e, out);
     if (e->kind == TL_FAILED)
         return unanswered(a, e, out);
-    return e->reply[e->count - 1].type == TL_REPLY_ERROR ? refused(a, e, out) : answered(a, e, out);
+    return e->replied.reply[e->replied.count - 1].type == TL_REPLY_ERROR ? refused(a, e, out)
+                                                                         : answered(a, e, out);
 }
 
 static tl_status on_timer(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {

@@ -135,12 +135,12 @@ static tl_status pinged(tl_etcd_ask *a, const tl_reply *status, tl_out *out) {
 
 static tl_status looked(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_etcd_found f;
-    if (!tl__etcd_find(e->reply, 0, 0, &f)) {
+    if (!tl__etcd_find(e->replied.reply, 0, 0, &f)) {
         tell_free(&a->info);
         return TL_END;
     }
-    tell(&a->info, &f, a->key, count_behind(a->key, e->reply));
-    tell_line(a, e->reply);
+    tell(&a->info, &f, a->key, count_behind(a->key, e->replied.reply));
+    tell_line(a, e->replied.reply);
     if (f.lease == 0)
         return TL_END;
     add_ttl(ask(a, e, out), f.lease, out);
@@ -149,7 +149,7 @@ static tl_status looked(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 
 static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_etcd_found f;
-    if (!tl__etcd_find(e->reply, 0, 0, &f))
+    if (!tl__etcd_find(e->replied.reply, 0, 0, &f))
         return tl__end(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
     if (GUARD(removes_what_was_seen) && a->seen && a->seen->fence != (uint64_t)f.created)
         return tl__end(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
@@ -172,9 +172,9 @@ static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 
 static tl_status broken(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_etcd_found f;
-    if (tl__etcd_succeeded(e->reply))
+    if (tl__etcd_succeeded(e->replied.reply))
         return TL_END;
-    return tl__etcd_find(e->reply, 1, 0, &f) && tl__etcd_contends(a->key, &f)
+    return tl__etcd_find(e->replied.reply, 1, 0, &f) && tl__etcd_contends(a->key, &f)
                ? tl__end(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out)
                : tl__end(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
 }
@@ -191,7 +191,7 @@ static tl_status scanned(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_bytes k;
     size_t i = 0;
     a->cursor = 0;
-    for (; tl__etcd_find(e->reply, 0, i, &f); i++) {
+    for (; tl__etcd_find(e->replied.reply, 0, i, &f); i++) {
         a->cursor = (uint64_t)f.created + 1;
         if (!is_contender(a, &f, &k))
             continue;
@@ -220,14 +220,14 @@ static bool find_contender(const tl_reply *answer, tl_bytes k, tl_etcd_found *re
 static tl_status found(tl_etcd_ask *a, const tl_event *e) {
     tl_etcd_found f, first;
     tl_lock_info info;
-    if (e->count < 2 || !tl__etcd_find(e->reply, 0, 0, &f))
+    if (e->replied.count < 2 || !tl__etcd_find(e->replied.reply, 0, 0, &f))
         return TL_END;
     tl_bytes k = tl__bytes(a->room, a->room_n);
-    if (!find_contender(e->reply, k, &first) || (uint64_t)first.created + 1 != a->cursor)
+    if (!find_contender(e->replied.reply, k, &first) || (uint64_t)first.created + 1 != a->cursor)
         return TL_END;
-    tell(&info, &f, k, count_behind(k, e->reply));
+    tell(&info, &f, k, count_behind(k, e->replied.reply));
     if (f.created == first.created)
-        tell_left(&info, &e->reply[1]);
+        tell_left(&info, &e->replied.reply[1]);
     a->found(k.p, k.n, &info, a->ctx);
     return TL_END;
 }
@@ -245,8 +245,8 @@ static bool asks_another(tl_etcd_ask *a, const tl_event *e) {
 }
 
 static bool is_elsewhere(const tl_event *e) {
-    return e->count > 0 && e->reply->type == TL_REPLY_ERROR &&
-           tl__etcd_asks_elsewhere(e->reply->text);
+    return e->replied.count > 0 && e->replied.reply->type == TL_REPLY_ERROR &&
+           tl__etcd_asks_elsewhere(e->replied.reply->text);
 }
 
 static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
@@ -255,23 +255,23 @@ static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
         return first(a, e, out);
     if (is_elsewhere(e) && asks_another(a, e))
         return reach(a, a->limit, out);
-    if (e->count < 1)
+    if (e->replied.count < 1)
         return no_sense(a, out);
-    if (e->reply->type == TL_REPLY_ERROR && second && a->question == TL_ETCD_LOOKS)
+    if (e->replied.reply->type == TL_REPLY_ERROR && second && a->question == TL_ETCD_LOOKS)
         return TL_END; /* for how long isn't known then */
-    if (e->reply->type == TL_REPLY_ERROR) {
-        tl_err code = tl__etcd_refusal(e->reply->text, out);
+    if (e->replied.reply->type == TL_REPLY_ERROR) {
+        tl_err code = tl__etcd_refusal(e->replied.reply->text, out);
         bool changes = second && a->question == TL_ETCD_BREAKS;
         a->result.code = code == TL_EUNCERTAIN && !changes ? TL_EUNAVAILABLE : code;
         return TL_END;
     }
     if (a->question == TL_ETCD_PING)
-        return pinged(a, e->reply, out);
+        return pinged(a, e->replied.reply, out);
     if (second && a->question == TL_ETCD_LOOKS) {
-        tell_left(&a->info, e->reply);
+        tell_left(&a->info, e->replied.reply);
         return TL_END;
     }
-    if (e->reply->type != TL_REPLY_ARRAY || tl__etcd_revision(e->reply) == 0)
+    if (e->replied.reply->type != TL_REPLY_ARRAY || tl__etcd_revision(e->replied.reply) == 0)
         return no_sense(a, out);
     switch (a->question) {
     case TL_ETCD_LOOKS: return looked(a, e, out);
@@ -282,7 +282,7 @@ static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
 
 static tl_status failed(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     bool changes = a->exchange == SECOND && a->question == TL_ETCD_BREAKS;
-    if (e->maybe_sent && e->why == TL_EUNAVAILABLE && asks_another(a, e))
+    if (e->failed.maybe_sent && e->failed.why == TL_EUNAVAILABLE && asks_another(a, e))
         return reach(a, a->limit, out);
     return tl__end_failed(a, e, changes, out);
 }
@@ -292,7 +292,7 @@ static tl_status answered_by(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
     tl_status status = answered(a, e, out);
     bool of_server = tl__is_of_server(a->result.code) || a->result.code == TL_EUNCERTAIN;
     if (status == TL_END && of_server)
-        tl__out_place(out, e->words);
+        tl__out_place(out, e->replied.place);
     return status;
 }
 
@@ -302,8 +302,8 @@ tl_status tl__etcd_ask_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_START:
         a->limit = tl__mono_add_ms(tl__mono_add_ms(e->now, a->connect_ms), a->attempt_ms);
         return reach(a, tl__mono_add_ms(e->now, a->connect_ms), out);
-    case TL_REPLY: return e->ticket == a->exchange ? answered_by(a, e, out) : TL_GO;
-    case TL_FAILED: return e->ticket == a->exchange ? failed(a, e, out) : TL_GO;
+    case TL_REPLY: return e->asked.ticket == a->exchange ? answered_by(a, e, out) : TL_GO;
+    case TL_FAILED: return e->asked.ticket == a->exchange ? failed(a, e, out) : TL_GO;
     case TL_CANCEL: return tl__end_cancelled(a, out);
     default: return TL_GO;
     }

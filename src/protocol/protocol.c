@@ -85,7 +85,7 @@ void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *
 
 void tl__out_server_us(tl_out *out, int64_t server_us, const tl_event *event) {
     out->has_bracket = true;
-    out->bracket = tl__bracket(server_us, event->sent, event->now);
+    out->bracket = tl__bracket(server_us, event->asked.sent, event->now);
 }
 
 bool tl__is_unknown_command(tl_bytes error) {
@@ -185,11 +185,13 @@ tl_status tl__end_refused(void *machine, tl_bytes error, const tl_needer *who, t
 }
 
 tl_status tl__end_failed(void *machine, const tl_event *e, bool in_doubt, tl_out *out) {
-    bool told = e->why == TL_EDENIED || e->why == TL_ENOMEM;
-    bool passes = (e->maybe_sent && !told) || e->why == TL_EELSEWHERE;
-    tl_err code = in_doubt && e->maybe_sent ? TL_EUNCERTAIN : passes ? TL_EUNAVAILABLE : e->why;
-    out->sys_errno = e->sys_errno;
-    return tl__end(machine, code, e->words, out);
+    bool told = e->failed.why == TL_EDENIED || e->failed.why == TL_ENOMEM;
+    bool passes = (e->failed.maybe_sent && !told) || e->failed.why == TL_EELSEWHERE;
+    tl_err code = in_doubt && e->failed.maybe_sent ? TL_EUNCERTAIN
+                  : passes                         ? TL_EUNAVAILABLE
+                                                   : e->failed.why;
+    out->sys_errno = e->failed.sys_errno;
+    return tl__end(machine, code, e->failed.message, out);
 }
 
 /* ---- what a server lacks --------------------------------------------------------------------- */

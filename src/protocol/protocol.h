@@ -28,7 +28,7 @@
  *     that says to look a TL_WOKEN, and one that it is among the first by now a TL_NEAR. out->run says which
  *     server is to tell it: listening elsewhere, as at an old master, it begins anew.
  *   - A hold whose key may have been changed by whomever, itself included, is given what it holds now by
- *     TL_WATCHED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
+ *     TL_CHANGED. (Where it can be told from its own changes, TL_WOKEN says so at once.)
  *   - It merges out->bracket into the anchor of the server that answered.
  *   - To a machine of several independent servers (quorum_*.h) a send names one of them. What is sent to one is carried
  *     out there in the order in which it was asked for, over one connection, also by the machines that follow for the
@@ -139,6 +139,7 @@ typedef enum {
     TL_FAILED,
     TL_ARMED,
     TL_WATCHED,
+    TL_CHANGED,
     TL_WOKEN,
     TL_GRANTED,
     TL_NEAR,
@@ -156,38 +157,69 @@ typedef struct {
     tl_mono arrived;
 } tl_grant;
 
+/** The request that an event is about. */
+typedef struct {
+    uint16_t ticket;
+    /** It was sent in its native form. */
+    bool native;
+    /** Of the server that was asked; 0: no other can take its place, or none was asked. */
+    uint32_t generation;
+    /** Before its first byte left. */
+    tl_mono sent;
+    /** The run of the server that was asked, and the number by which it knows the connection; 0: not known. */
+    uint64_t run;
+    int64_t id;
+} tl_asked;
+
+/** REPLY */
+typedef struct {
+    /** `count` of them, valid during this step only. */
+    const tl_reply *reply;
+    uint8_t count;
+    /** A native form: too long after the counter was raised for its number to be believed. */
+    bool stale;
+    /** The server wasn't named as the one to ask lately when it answered. */
+    bool unnamed;
+    /** Who answered, for people; or empty. */
+    tl_bytes place;
+} tl_replied;
+
+/** FAILED */
+typedef struct {
+    /** TL_EUNAVAILABLE, TL_EDENIED, TL_EELSEWHERE ... */
+    tl_err why;
+    /** Behind it, or 0. */
+    int sys_errno;
+    /** TL_EELSEWHERE: a tl_redirect_kind, as a cluster's node has said it; 0: none has. */
+    uint8_t redirect;
+    /** Some byte may have reached the server. */
+    bool maybe_sent;
+    /** Nobody is there to connect to, and will not be in a moment. */
+    bool absent;
+    tl_bytes message;
+} tl_failure;
+
 typedef struct {
     tl_event_kind kind;
+    /** Of several independent servers, which one sent ARMED, WATCHED or WOKEN. */
+    uint8_t from;
     tl_mono now;
     const tl_server *server;
-    const tl_server
-        *servers; /**< of several independent ones all, in the order of the URL; else NULL */
-    uint8_t from; /**< of these, who sent what it is: ARMED, WATCHED, WOKEN */
-    /* REPLY and FAILED */
-    uint16_t ticket;
-    tl_mono sent; /**< before the first byte left */
-    const tl_reply
-        *reply; /**< REPLY: `count` of them, valid during this call only. WATCHED, to a hold:
-                                what its key holds now, or an error */
-    uint8_t count;
-    uint64_t run; /**< REPLY: the run of the server that answered; 0: it isn't known */
-    uint32_t
-        generation; /**< REPLY, FAILED: of whom was asked; 0: no other can take its place, or nobody was */
-    bool
-        stale; /**< REPLY, native: too long after the counter was raised for its number to be believed */
-    bool unnamed; /**< REPLY: the server wasn't named as the one to ask lately when it answered */
-    bool
-        native; /**< REPLY, FAILED; CANCEL, what is in flight: it was sent in its native form, to `run`, */
-    int64_t id; /**< over the connection that the server knows by this number; 0: unknown */
-    const tl_grant *grant; /**< GRANTED */
-    bool maybe_sent;       /**< FAILED: some byte may have reached the server */
-    tl_err why;            /**< FAILED: TL_EUNAVAILABLE, TL_EDENIED, … */
-    uint8_t
-        redirect; /**< FAILED, TL_EELSEWHERE: a tl_redirect_kind, as a cluster's node has said it; 0: none has */
-    int sys_errno;  /**< FAILED: behind it, or 0 */
-    bool absent;    /**< FAILED: nobody is there to connect to, and will not be in a moment */
-    tl_bytes words; /**< for a person. FAILED: what went wrong. REPLY: who answered, or empty */
-    bool armed;     /**< ARMED, WATCHED */
+    /** Of several independent servers all, in the order of the URL; else NULL. */
+    const tl_server *servers;
+    /** REPLY and FAILED. CANCEL: what is in flight: its `native`, `run` and `id`. */
+    tl_asked asked;
+    /** One of them, by `kind`. */
+    union {
+        tl_replied replied;
+        tl_failure failed;
+        /** ARMED and WATCHED */
+        bool armed;
+        /** CHANGED: what the key of a hold holds, or an error. */
+        const tl_reply *value;
+        /** GRANTED */
+        const tl_grant *grant;
+    };
 } tl_event;
 
 typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;

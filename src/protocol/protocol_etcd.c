@@ -295,7 +295,7 @@ static tl_status refused_by(tl_try *t, const tl_event *e, tl_bytes error, tl_out
     t->result.maybe = t->result.code == TL_EUNCERTAIN;
     t->result.harmless = t->result.maybe ? TL_NEVER : e->now;
     if (t->result.maybe)
-        tl__out_place(out, e->words); /* of the others everybody says where */
+        tl__out_place(out, e->replied.place); /* of the others everybody says where */
     return TL_END;
 }
 
@@ -311,7 +311,7 @@ int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms) {
 }
 
 static const tl_reply *last(const tl_event *e) {
-    return &e->reply[e->count - 1];
+    return &e->replied.reply[e->replied.count - 1];
 }
 
 /* Somebody else has renewed it, or a request of ours before, or a key among those that it was joined with is gone. Higher
@@ -358,7 +358,7 @@ static tl_status gone(attempt *a, const tl_job *job, const tl_event *e, tl_out *
 static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char words[] = "etcd didn't say for how long";
     tl_etcd_found mine;
-    int64_t ms = tl__etcd_granted_ms(e->reply, job->ttl_ms);
+    int64_t ms = tl__etcd_granted_ms(e->replied.reply, job->ttl_ms);
     if (tl__etcd_succeeded(last(e)) && ms == 0)
         return tl__try_fail(&a->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
     if (tl__etcd_succeeded(last(e))) {
@@ -373,28 +373,28 @@ static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_ou
 
 static bool has_freed(const attempt *a, const tl_event *e) {
     tl_etcd_found was;
-    return tl__etcd_find(e->reply, 0, 0, &was) && was.created == a->id.revision;
+    return tl__etcd_find(e->replied.reply, 0, 0, &was) && was.created == a->id.revision;
 }
 
 /* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. Whether another holds it, where the
  * key was gone, the comparison tells. */
 static tl_status released(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (a->frees ? has_freed(a, e) : tl__etcd_succeeded(e->reply))
+    if (a->frees ? has_freed(a, e) : tl__etcd_succeeded(e->replied.reply))
         return TL_END;
     if (a->frees && tl__mono_before(e->now, a->try.by)) {
         a->frees = false;
         return ask(a, job, e, out);
     }
-    return tl__try_not_released(&a->try, whose(job, e->reply), out);
+    return tl__try_not_released(&a->try, whose(job, e->replied.reply), out);
 }
 
 /* Of a renewal the second decides: an error about the lease is the transaction's, too. */
 static tl_status answered(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
     bool renews = t->op == TL_RENEW;
-    if (e->count < 1 || e->count > 2 || (renews && e->count != 2))
+    if (e->replied.count < 1 || e->replied.count > 2 || (renews && e->replied.count != 2))
         return tl__try_malformed(t, out);
-    const tl_reply *decides = renews ? last(e) : e->reply;
+    const tl_reply *decides = renews ? last(e) : e->replied.reply;
     if (decides->type == TL_REPLY_ERROR)
         return refused_by(t, e, decides->text, out);
     if (decides->type != TL_REPLY_ARRAY || tl__etcd_revision(decides) == 0)

@@ -66,7 +66,7 @@ static uint64_t number_for(tl_bytes text) {
 static tl_status voted(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     vote_try *v = (vote_try *)a;
     tl_sidecar_answer answer;
-    if (e->reply->type != TL_REPLY_ARRAY || !tl__sidecar_acquired(a, job, e, out, &answer))
+    if (e->replied.reply->type != TL_REPLY_ARRAY || !tl__sidecar_acquired(a, job, e, out, &answer))
         return tl__try_malformed(a, out);
     out->raised = false; /* by no clock of this server */
     v->kept = answer.status == 1 && answer.known;

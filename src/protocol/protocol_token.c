@@ -215,10 +215,10 @@ static bool is_text(const tl_reply *reply, tl_bytes text) {
 /* One of the commands was refused: none was executed, unless it was MULTI. Where it is for good, for want of
  * the command or of the right to it, the script does. */
 static tl_status native_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_reply *first = e->reply;
+    const tl_reply *first = e->replied.reply;
     while (first->type != TL_REPLY_ERROR)
         first++;
-    bool set = is_text(&e->reply[SET], TL_LITERAL("OK"));
+    bool set = is_text(&e->replied.reply[SET], TL_LITERAL("OK"));
     tl_err code = tl__refusal(first->text);
     ((token_try *)a)->set = set;
     if (code == TL_EUNSUPPORTED || code == TL_EDENIED) {
@@ -232,10 +232,10 @@ static tl_status native_refused(tl_try *a, const tl_job *job, const tl_event *e,
 
 /* Without a limit: SET heeds none. */
 static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_reply *exec = &e->reply[EXEC], *set = tl__reply_item(exec, 0),
+    const tl_reply *exec = &e->replied.reply[EXEC], *set = tl__reply_item(exec, 0),
                    *s = tl__reply_item(exec, 2);
     a->bounded = false;
-    if (e->reply[MULTI].type == TL_REPLY_ERROR || exec->type == TL_REPLY_ERROR)
+    if (e->replied.reply[MULTI].type == TL_REPLY_ERROR || exec->type == TL_REPLY_ERROR)
         return native_refused(a, job, e, out);
     if (exec->type != TL_REPLY_ARRAY || exec->count != 3)
         return tl__try_malformed(a, out);
@@ -250,7 +250,7 @@ static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e
     if (!is_text(set, TL_LITERAL("OK")))
         return tl__try_malformed(a, out);
     ((token_try *)a)->set = true;
-    if ((GUARD(native_in_its_window) && e->stale) || !e->server->anchor.known ||
+    if ((GUARD(native_in_its_window) && e->replied.stale) || !e->server->anchor.known ||
         (GUARD(native_unbound) && left_us > 0) || (GUARD(no_native_past_queue) && is_line(s)) ||
         !is_good_number(last, s, now))
         return ask_script(a, job, e, out);
@@ -282,7 +282,7 @@ static tl_status join_answered(tl_try *a, const tl_job *job, const tl_event *e, 
 
 static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_sidecar_answer answer;
-    if (e->native)
+    if (e->asked.native)
         return native_answered(a, job, e, out);
     if (((token_try *)a)->joining)
         return join_answered(a, job, e, out);
@@ -323,7 +323,7 @@ static tl_status never_refreshed(tl_try *a, const tl_job *job, const tl_event *e
 /* All of the lifetime, as it has become longer by that. Another server than the one where S was written may have K and
  * an older S: of whom it tells is to be seen. */
 static tl_status refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (GUARD(refreshed_in_its_run) && job->proof.noted_run != (uint32_t)e->run)
+    if (GUARD(refreshed_in_its_run) && job->proof.noted_run != (uint32_t)e->asked.run)
         return renew_long(a, job, e, out);
     a->result.proof.noted_s = job->proof.noted_s;
     a->result.proof.noted_run = job->proof.noted_run;
@@ -347,7 +347,7 @@ static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e,
     if (((token_try *)a)->refreshing)
         return refresh_answered(a, job, e, out);
     a->result.proof.noted_s = ((token_try *)a)->odd ? 0 : seconds(a->asked);
-    a->result.proof.noted_run = (uint32_t)e->run;
+    a->result.proof.noted_run = (uint32_t)e->asked.run;
     return tl__sidecar_kept(a, job, e, out);
 }
 
@@ -376,10 +376,10 @@ static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
 
 /* The long way may not be refused, or with what says more. */
 static tl_status refresh_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_err code = tl__refusal(e->reply->text);
-    if (code == TL_EUNAVAILABLE && !tl__is_not_local(e->reply->text))
+    tl_err code = tl__refusal(e->replied.reply->text);
+    if (code == TL_EUNAVAILABLE && !tl__is_not_local(e->replied.reply->text))
         return tl__attempt_refused(a, job, e, out);
-    bool command = code == TL_EDENIED && tl__from_script(e->reply->text);
+    bool command = code == TL_EDENIED && tl__from_script(e->replied.reply->text);
     return command ? never_refreshed(a, job, e, out) : renew_long(a, job, e, out);
 }
 
@@ -389,10 +389,10 @@ static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out
         return drops_more(a) ? drop_more(a, job, out) : tl__attempt_refused(a, job, e, out);
     if (a->op == TL_RENEW && ((token_try *)a)->refreshing)
         return refresh_refused(a, job, e, out);
-    if (e->native)
+    if (e->asked.native)
         return native_refused(a, job, e, out);
-    if (((token_try *)a)->joining && tl__refusal(e->reply->text) == TL_EDENIED &&
-        !tl__try_may_not_ask(job, e->reply->text))
+    if (((token_try *)a)->joining && tl__refusal(e->replied.reply->text) == TL_EDENIED &&
+        !tl__try_may_not_ask(job, e->replied.reply->text))
         return ask_without_line(a, job, e, out);
     return tl__attempt_refused(a, job, e, out);
 }

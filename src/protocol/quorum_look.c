@@ -105,7 +105,7 @@ static void ended(tl_quorum_look *l, unsigned i, const tl_out *out) {
 static tl_status step(tl_quorum_look *l, unsigned i, const tl_event *e, tl_out *out) {
     tl_event mine = *e;
     mine.server = &e->servers[i];
-    mine.ticket = e->ticket % TICKETS;
+    mine.asked.ticket = e->asked.ticket % TICKETS;
     tl_status status = tl__ask_step(&l->ask[i], &mine, out);
     if (out->sends > 0) {
         out->send.ticket = (uint16_t)(out->send.ticket + i * TICKETS);
@@ -133,7 +133,7 @@ tl_status tl__quorum_look_step(void *machine, const tl_event *e, tl_out *out) {
     tl_quorum_look *l = machine;
     if (e->kind == TL_CANCEL)
         return tl__end_cancelled(l, out);
-    unsigned i = e->ticket / TICKETS;
+    unsigned i = e->asked.ticket / TICKETS;
     bool answer = e->kind == TL_REPLY || e->kind == TL_FAILED;
     if (answer && i < l->count && !((l->answered | l->failed) & 1U << i))
         (void)step(l, i, e, out);

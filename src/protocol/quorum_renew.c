@@ -147,7 +147,7 @@ static void not_ours(tl_quorum_renewal *r, unsigned i, tl_lost_why why) {
 static void taken(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
     not_ours(r, i, TL_LOST_TAKEN);
     tl__out_words(out, TL_LITERAL("another holds it"));
-    tl__out_place(out, e->words);
+    tl__out_place(out, e->replied.place);
 }
 
 static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
@@ -171,7 +171,7 @@ static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *
 
 static int whose(const tl_quorum_renewal *r, const tl_event *e) {
     for (unsigned i = 0; i < r->ballots.count; i++)
-        if (r->seat[i].ticket != 0 && r->seat[i].ticket == e->ticket)
+        if (r->seat[i].ticket != 0 && r->seat[i].ticket == e->asked.ticket)
             return (int)i;
     return -1;
 }

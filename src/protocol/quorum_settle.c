@@ -249,7 +249,7 @@ static void ended(tl_quorum_settlement *s, unsigned i, const tl_event *e, const 
 static tl_status on_answer(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
     for (unsigned i = 0; i < s->ballots.count; i++) {
         tl_quorum_plea *p = &s->plea[i];
-        if (p->ticket == 0 || p->ticket != e->ticket)
+        if (p->ticket == 0 || p->ticket != e->asked.ticket)
             continue;
         build(s, i, e);
         if (tl__quorum_step(&p->attempt, &s->child, i, e, out) == TL_END)

@@ -127,7 +127,7 @@ static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
 static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
     if (GUARD(late_renewal) && is_over(r, e))
         return over(r, e, out);
-    if (!r->rest.asking || e->ticket != r->rest.ticket ||
+    if (!r->rest.asking || e->asked.ticket != r->rest.ticket ||
         tl__attempt_step(&r->attempt, &r->job, e, out) != TL_END)
         return go_on(r, e, out);
     r->rest.asking = false;
@@ -157,8 +157,8 @@ static bool is_changed(const tl_renew *r, const tl_reply *found) {
 
 /* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
  * not count, which is asked for again anyway. */
-static void on_watched(tl_renew *r, const tl_event *e) {
-    if (r->rest.failures == 0 && (is_changed(r, e->reply) || !GUARD(change_by_others)))
+static void on_changed(tl_renew *r, const tl_event *e) {
+    if (r->rest.failures == 0 && (is_changed(r, e->value) || !GUARD(change_by_others)))
         on_wake(r, e);
 }
 
@@ -180,7 +180,7 @@ tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_REPLY:
     case TL_FAILED: return on_answer(r, e, out);
     case TL_WOKEN: on_wake(r, e); break;
-    case TL_WATCHED: on_watched(r, e); break;
+    case TL_CHANGED: on_changed(r, e); break;
     case TL_CANCEL: return TL_END;
     default: break;
     }

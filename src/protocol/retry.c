@@ -23,7 +23,7 @@ void tl__retry_blame(tl_retrier *r, const tl_event *e, tl_err code, tl_bytes mes
     if (!lasts && (late || r->lasts))
         return;
     tl__retry_say(r, message);
-    r->sys_errno = e->kind == TL_FAILED ? e->sys_errno : 0;
+    r->sys_errno = e->kind == TL_FAILED ? e->failed.sys_errno : 0;
     r->lasts = lasts;
 }
 
@@ -78,7 +78,7 @@ void tl__retry_ask(tl_retrier *r, tl_mono now, int64_t attempt_ms) {
 }
 
 bool tl__retry_unreached(tl_retrier *r, const tl_event *e, bool in_doubt) {
-    tl__retry_blame(r, e, TL_EUNAVAILABLE, e->words); /* as it ends, if it does here */
+    tl__retry_blame(r, e, TL_EUNAVAILABLE, e->failed.message); /* as it ends, if it does here */
     tl__retry_note_absence(r, e);
     bool goes_on = tl__mono_before(e->now, r->limit) && !tl__retry_is_hopeless(r, 1, in_doubt);
     r->failures += !goes_on;
@@ -91,7 +91,9 @@ bool tl__retry_is_hopeless(const tl_retrier *r, unsigned most, bool in_doubt) {
 }
 
 void tl__retry_note_absence(tl_retrier *r, const tl_event *e) {
-    r->absences = (uint8_t)(e->absent ? r->absences + (r->absences < UINT8_MAX) : 0);
+    r->absences = (uint8_t)(e->kind == TL_FAILED && e->failed.absent
+                                ? r->absences + (r->absences < UINT8_MAX)
+                                : 0);
 }
 
 void tl__retry_lift_limit(tl_retrier *r) {

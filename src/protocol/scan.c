@@ -70,7 +70,7 @@ static void tell(const tl_scan *s, const tl_reply *item, int64_t now_us) {
 static tl_status stepped(tl_scan *s, const tl_event *e, tl_out *out) {
     int64_t now_us;
     uint64_t cursor;
-    const tl_reply *r = e->reply;
+    const tl_reply *r = e->replied.reply;
     if (!read_cursor(tl__reply_item(r, 0), &cursor) || !tl__reply_time(r, 1, &now_us))
         return tl__end_malformed(s, out);
     s->cursor = cursor;
@@ -93,11 +93,11 @@ static tl_status scan_refused(tl_scan *s, tl_bytes error, tl_out *out) {
 static tl_status answered(tl_scan *s, const tl_event *e, tl_out *out) {
     if (s->ticket == REACH)
         return ask(s, e, out);
-    if (e->count < 1)
+    if (e->replied.count < 1)
         return tl__end_malformed(s, out);
-    const tl_reply *scan = tl__reply_item(e->reply, 1); /* of "SCAN", which was refused */
-    if (e->reply->type == TL_REPLY_ERROR)
-        return tl__end_refused(s, e->reply->text, &needer, out);
+    const tl_reply *scan = tl__reply_item(e->replied.reply, 1); /* of "SCAN", which was refused */
+    if (e->replied.reply->type == TL_REPLY_ERROR)
+        return tl__end_refused(s, e->replied.reply->text, &needer, out);
     return scan->type == TL_REPLY_ERROR ? scan_refused(s, scan->text, out) : stepped(s, e, out);
 }
 
@@ -108,8 +108,8 @@ tl_status tl__scan_step(void *machine, const tl_event *e, tl_out *out) {
         s->ticket = REACH;
         tl__out_send(out, REACH, tl__mono_add_ms(e->now, s->connect_ms));
         return TL_GO;
-    case TL_REPLY: return e->ticket == s->ticket ? answered(s, e, out) : TL_GO;
-    case TL_FAILED: return e->ticket == s->ticket ? tl__end_failed(s, e, false, out) : TL_GO;
+    case TL_REPLY: return e->asked.ticket == s->ticket ? answered(s, e, out) : TL_GO;
+    case TL_FAILED: return e->asked.ticket == s->ticket ? tl__end_failed(s, e, false, out) : TL_GO;
     case TL_CANCEL: return tl__end_cancelled(s, out);
     default: return TL_GO;
     }

@@ -98,7 +98,7 @@ static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
 }
 
 static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
-    if (!is_under_way(s) || e->ticket != s->ticket)
+    if (!is_under_way(s) || e->asked.ticket != s->ticket)
         return stay(s, e, out);
     tl_status status = tl__attempt_step(&s->attempt, &s->job, e, out);
     return status == TL_END ? attempt_ended(s, e, out) : status;

@@ -157,7 +157,7 @@ void tl__sidecar_raised(const tl_job *job, tl_out *out) {
 static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
                       tl_sidecar_answer *ret) {
     int64_t server_us;
-    if (job->fences > 1 || !tl__reply_int(e->reply, &server_us) || server_us <= 0 ||
+    if (job->fences > 1 || !tl__reply_int(e->replied.reply, &server_us) || server_us <= 0 ||
         server_us >= TL_FENCE_END)
         return false;
     tl__out_server_us(out, server_us, e);
@@ -180,18 +180,18 @@ bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
                           tl_sidecar_answer *ret) {
     int64_t last, checked, known, reserved = tl__job_fences(job);
     *ret = (tl_sidecar_answer){0};
-    if (e->reply->type == TL_REPLY_STRING)
+    if (e->replied.reply->type == TL_REPLY_STRING)
         return just_took(a, job, e, out, ret);
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &ret->status) ||
-        !tl__reply_int(tl__reply_item(e->reply, 2), &ret->left_ms) ||
-        !tl__reply_int(tl__reply_item(e->reply, 3), &last) ||
-        !tl__reply_int(tl__reply_item(e->reply, 6), &checked) ||
-        !tl__reply_int(tl__reply_item(e->reply, 7), &known) ||
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &ret->status) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 2), &ret->left_ms) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 3), &last) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 6), &checked) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 7), &known) ||
         (ret->status == 1 && (last < reserved || last >= TL_FENCE_END)))
         return false;
-    tl__out_time(out, e->reply, 4, e);
-    (void)tl__reply_time(e->reply, 4, &ret->server_us);
-    ret->value = text_of(tl__reply_item(e->reply, 1));
+    tl__out_time(out, e->replied.reply, 4, e);
+    (void)tl__reply_time(e->replied.reply, 4, &ret->server_us);
+    ret->value = text_of(tl__reply_item(e->replied.reply, 1));
     ret->fence = ret->status == 1 ? (uint64_t)(last - reserved + 1) : 0;
     ret->known = known == 1;
     a->result.checked = checked == 1;
@@ -205,19 +205,19 @@ bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_an
     int64_t first, before, waiting, known;
     tl_result *r = &a->result;
     *ret = (tl_sidecar_answer){0};
-    if (!tl__reply_int(tl__reply_item(e->reply, 0), &ret->status) || ret->status < -5)
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &ret->status) || ret->status < -5)
         return false;
     if (ret->status == -3)
         return true;
-    if (!tl__reply_int(tl__reply_item(e->reply, 2), &ret->left_ms) ||
-        !tl__reply_int(tl__reply_item(e->reply, 3), &first) ||
-        !tl__reply_time(e->reply, 4, &ret->server_us) ||
-        !tl__reply_int(tl__reply_item(e->reply, 7), &before) ||
-        !tl__reply_int(tl__reply_item(e->reply, 8), &waiting) ||
-        !tl__reply_int(tl__reply_item(e->reply, 9), &known) ||
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 2), &ret->left_ms) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 3), &first) ||
+        !tl__reply_time(e->replied.reply, 4, &ret->server_us) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 7), &before) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 8), &waiting) ||
+        !tl__reply_int(tl__reply_item(e->replied.reply, 9), &known) ||
         (ret->status == 1 && (first <= 0 || first >= TL_FENCE_END)))
         return false;
-    if (!tl__reply_int(tl__reply_item(e->reply, 6), &r->place))
+    if (!tl__reply_int(tl__reply_item(e->replied.reply, 6), &r->place))
         r->place = 0;
     tl__out_server_us(out, ret->server_us, e);
     ret->fence = (uint64_t)first;
@@ -230,19 +230,19 @@ bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_an
 }
 
 bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
-    const tl_reply *item = tl__reply_item(e->reply, 2);
+    const tl_reply *item = tl__reply_item(e->replied.reply, 2);
     *ret = (tl_sidecar_answer){0};
     if (!tl__reply_int(tl__reply_item(item, 0), &ret->status) || ret->status < -2 ||
         ret->status > 1 || !tl__reply_int(tl__reply_item(item, 2), &ret->left_ms))
         return false;
-    tl__out_time(out, e->reply, 0, e);
-    (void)tl__reply_time(e->reply, 0, &ret->server_us);
+    tl__out_time(out, e->replied.reply, 0, e);
+    (void)tl__reply_time(e->replied.reply, 0, &ret->server_us);
     ret->value = text_of(tl__reply_item(item, 1));
     return true;
 }
 
 tl_refreshed tl__sidecar_refreshed(const tl_event *e, tl_out *out) {
-    const tl_reply *r = e->reply;
+    const tl_reply *r = e->replied.reply;
     int64_t server_us, first = 0;
     if (r->type != TL_REPLY_ARRAY || r->count < 1 || r->count > 3)
         return TL_REFRESHED_MALFORMED;
@@ -290,8 +290,8 @@ tl_status tl__sidecar_kept(tl_try *a, const tl_job *job, const tl_event *e, tl_o
 
 tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out) {
     int64_t status = 0;
-    if (e->reply->type != TL_REPLY_STRING &&
-        (!tl__reply_int(e->reply, &status) || status < -1 || status > 1))
+    if (e->replied.reply->type != TL_REPLY_STRING &&
+        (!tl__reply_int(e->replied.reply, &status) || status < -1 || status > 1))
         return tl__try_malformed(a, out);
     return status == 1 ? TL_END : tl__try_not_released(a, status, out);
 }

@@ -51,7 +51,7 @@ static void was_busy(tl_voter *v, const tl_event *e) {
     v->holder = tl__quorum_holder(&v->attempt, &kept);
     v->announced = r->announced;
     if (!GUARD(doubt_stays) || !v->doubted ||
-        (r->checked && !tl__mono_before(e->sent, v->harmless)))
+        (r->checked && !tl__mono_before(e->asked.sent, v->harmless)))
         v->holds = v->doubted = false;
 }
 
@@ -97,15 +97,15 @@ static tl_voter_end dropped(tl_voter *v) {
 bool tl__voter_answer(tl_voter *v, const tl_event *e, tl_out *out, tl_voter_end *ret_end,
                       tl_err *ret_code) {
     tl_voter_doing doing = (tl_voter_doing)v->doing;
-    if (doing == TL_VOTER_IDLE || e->ticket != v->ticket)
+    if (doing == TL_VOTER_IDLE || e->asked.ticket != v->ticket)
         return false;
     *ret_code = TL_OK;
     if (doing == TL_VOTER_REACHING) {
         v->doing = TL_VOTER_IDLE;
         *ret_end = e->kind == TL_REPLY ? TL_VOTER_REACHED : TL_VOTER_FAILED;
-        *ret_code = e->kind == TL_REPLY ? TL_OK : e->why;
+        *ret_code = e->kind == TL_REPLY ? TL_OK : e->failed.why;
         if (e->kind == TL_FAILED) {
-            tl__out_words(out, e->words);
+            tl__out_words(out, e->failed.message);
             v->hint = TL_NEVER;
         }
         return true;

@@ -46,10 +46,8 @@ static tl_status tell(theatre *t, void *machine, tl_step step, tl_event_kind kin
     const tl_event e = {.kind = kind,
                         .now = t->now,
                         .server = &t->server,
-                        .sent = t->now,
-                        .reply = reply,
-                        .count = reply ? 1 : 0,
-                        .ticket = t->out.sends ? t->out.send.ticket : 0};
+                        .asked = {.sent = t->now, .ticket = t->out.sends ? t->out.send.ticket : 0},
+                        .replied = {.reply = reply, .count = reply ? 1 : 0}};
     tl__out_clear(&t->out);
     return step(machine, &e, &t->out);
 }

@@ -170,18 +170,19 @@ static void answered(void *ctx, const tl_answer *a) {
     link *l = ctx;
     if (a->cookie != (void *)l->of->serial || l->of->state == IDLE)
         return;
-    run(l->of, (tl_event){.kind = a->ok ? TL_REPLY : TL_FAILED,
-                          .now = a->ok ? a->received : tl__mono_now(),
-                          .from = (uint8_t)l->index,
-                          .ticket = a->ticket,
-                          .sent = a->sent,
-                          .reply = a->reply,
-                          .count = a->count,
-                          .maybe_sent = a->maybe_sent,
-                          .why = a->why,
-                          .sys_errno = a->sys_errno,
-                          .absent = a->absent,
-                          .words = a->words});
+    tl_event e = {.kind = a->ok ? TL_REPLY : TL_FAILED,
+                  .now = a->ok ? a->received : tl__mono_now(),
+                  .from = (uint8_t)l->index,
+                  .asked = {.ticket = a->ticket, .sent = a->sent}};
+    if (a->ok)
+        e.replied = (tl_replied){.reply = a->reply, .count = a->count};
+    else
+        e.failed = (tl_failure){.maybe_sent = a->maybe_sent,
+                                .why = a->why,
+                                .sys_errno = a->sys_errno,
+                                .absent = a->absent,
+                                .message = a->words};
+    run(l->of, e);
 }
 
 static void up(void *ctx, const tl_interval *bracket, tl_mono now) {

@@ -77,21 +77,21 @@ static void play(input *in) {
         tl__gateway_reset(gateway);
         MUST(out.sends <= 1 && (out.sends == 0 || out.send.count <= 2));
         e = (tl_event){.kind = TL_TIMER, .now = tl__mono_add_ms(e.now, 100), .server = &server};
-        e.ticket = out.send.ticket;
+        e.asked.ticket = out.send.ticket;
         if (status != TL_GO || out.sends == 0)
             continue;
         e.kind = TL_REPLY;
-        e.count = out.send.count;
-        e.reply = r;
+        e.replied = (tl_replied){.reply = r, .count = out.send.count};
         for (unsigned k = 0; k < out.send.count && e.kind == TL_REPLY; k++) {
             tl_bytes line = take_line(in);
             bool read = line.n > 0 && tl__gateway_read(gateway, tl__etcd_kind(&out.send.command[k]),
                                                        200, line, &r[k]) > 0;
             e.kind = read ? TL_REPLY : TL_FAILED;
         }
-        e.maybe_sent = true;
-        e.why = TL_EUNAVAILABLE;
-        answered = answered || (e.kind == TL_REPLY && e.count > 0 && created_one(&r[e.count - 1]));
+        if (e.kind == TL_FAILED)
+            e.failed = (tl_failure){.maybe_sent = true, .why = TL_EUNAVAILABLE};
+        answered = answered || (e.kind == TL_REPLY && e.replied.count > 0 &&
+                                created_one(&r[e.replied.count - 1]));
     }
     bool held = status == TL_END && m.result.code == TL_OK;
     MUST(!held || (answered && m.result.fence > 0 &&

@@ -33,7 +33,7 @@ static void step(fuzz_world *w, tl_event e) {
     e.now = w->now;
     e.server = &w->server;
     bool answers = (e.kind == TL_REPLY || e.kind == TL_FAILED) && w->in_flight &&
-                   e.ticket == w->asked.ticket;
+                   e.asked.ticket == w->asked.ticket;
     note_doubt(w, &e);
     if (answers)
         w->in_flight = false;
@@ -73,14 +73,14 @@ static void timer(fuzz_world *w) {
 static void fail(fuzz_world *w, bool maybe_sent, bool native, tl_err why, tl_bytes words) {
     w->wordless = w->wordless || words.n == 0;
     step(w, (tl_event){.kind = TL_FAILED,
-                       .ticket = w->asked.ticket,
-                       .native = native && w->asked.native > 0,
-                       .run = 1,
-                       .id = 7,
-                       .sent = w->asked_at,
-                       .maybe_sent = maybe_sent && w->asked.count > 0,
-                       .why = why,
-                       .words = words});
+                       .asked = {.ticket = w->asked.ticket,
+                                 .native = native && w->asked.native > 0,
+                                 .run = 1,
+                                 .id = 7,
+                                 .sent = w->asked_at},
+                       .failed = {.maybe_sent = maybe_sent && w->asked.count > 0,
+                                  .why = why,
+                                  .message = words}});
 }
 
 /* ---- events from the input -------------------------------------------------------------------- */
@@ -103,24 +103,27 @@ static void any_time(fuzz_world *w) {
 static void any_answer(fuzz_world *w) {
     tl_reply replies[TL_COMMANDS_MAX];
     uint8_t how = in_byte(&w->in);
-    tl_event e = {.kind = TL_REPLY, .ticket = w->asked.ticket, .count = w->asked.count};
+    tl_event e = {.kind = TL_REPLY,
+                  .asked = {.ticket = w->asked.ticket},
+                  .replied = {.count = w->asked.count}};
     const tl_command *c = w->asked.command;
-    e.run = how & 0x80 ? 2 : 1;
+    e.asked.run = how & 0x80 ? 2 : 1;
     if ((how & 0x30) == 0x30) {
-        e.count = 0;
+        e.replied.count = 0;
     } else if (w->asked.native > 0 && how & 4) {
-        e.native = true;
-        e.stale = how & 8;
-        e.count = w->asked.native;
+        e.asked.native = true;
+        e.replied.stale = how & 8;
+        e.replied.count = w->asked.native;
         c += w->asked.count;
     }
-    e.sent.ns = how & 1 ? w->now.ns : w->asked_at.ns + (w->now.ns - w->asked_at.ns) * (how & 2) / 4;
+    e.asked.sent.ns = how & 1 ? w->now.ns
+                              : w->asked_at.ns + (w->now.ns - w->asked_at.ns) * (how & 2) / 4;
     w->nodes_used = 0;
-    for (uint8_t i = 0; i < e.count; i++) {
-        replies[i] = e.native ? native_reply(w, &c[i]) : reply_to(w, &c[i]);
+    for (uint8_t i = 0; i < e.replied.count; i++) {
+        replies[i] = e.asked.native ? native_reply(w, &c[i]) : reply_to(w, &c[i]);
         w->wordless = w->wordless || (replies[i].type == TL_REPLY_ERROR && replies[i].text.n == 0);
     }
-    e.reply = e.count > 0 ? replies : NULL;
+    e.replied.reply = e.replied.count > 0 ? replies : NULL;
     step(w, e);
 }
 
@@ -139,10 +142,12 @@ static void any_stray(fuzz_world *w) {
     tl_reply reply = any_reply(w, 0);
     if (w->in_flight && ticket == w->asked.ticket)
         ticket = 9999;
-    tl_event e = {.kind = how & 2 ? TL_REPLY : TL_FAILED, .ticket = ticket, .sent = w->start};
-    e.words = TL_LITERAL("not asked for");
-    e.reply = &reply;
-    e.count = 1;
+    tl_event e = {.kind = how & 2 ? TL_REPLY : TL_FAILED,
+                  .asked = {.ticket = ticket, .sent = w->start}};
+    if (e.kind == TL_REPLY)
+        e.replied = (tl_replied){.reply = &reply, .count = 1};
+    else
+        e.failed.message = TL_LITERAL("not asked for");
     step(w, e);
 }
 

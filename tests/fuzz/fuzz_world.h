@@ -104,9 +104,9 @@ static inline bool is_ok(const tl_reply *r) {
 
 /* SET, INCR or HMGET of it; NULL: they weren't executed so. */
 static inline const tl_reply *native_item(const tl_event *e, size_t at) {
-    const tl_reply *exec = &e->reply[NATIVE_EXEC];
+    const tl_reply *exec = &e->replied.reply[NATIVE_EXEC];
     bool whole = exec->type == TL_REPLY_ARRAY && exec->count == 3 &&
-                 e->reply[0].type != TL_REPLY_ERROR;
+                 e->replied.reply[0].type != TL_REPLY_ERROR;
     return whole ? tl__reply_item(exec, at) : NULL;
 }
 
@@ -126,7 +126,7 @@ static inline bool native_says(const fuzz_world *w, const tl_event *e, size_t at
 
 /* As if a keep had said it: TIME alone is "kept, for all of the lifetime"; 0 behind it, "too late". */
 static inline bool refresh_says(const fuzz_world *w, const tl_event *e, size_t at, int64_t *ret) {
-    const tl_reply *r = e->reply;
+    const tl_reply *r = e->replied.reply;
     int64_t us, number = 1;
     if (r->type != TL_REPLY_ARRAY || !tl__reply_time(r, 0, &us) || r->count > 3 ||
         (r->count == 3 && (!tl__reply_int(&r->items[2], &number) || number != 0)))
@@ -138,30 +138,30 @@ static inline bool refresh_says(const fuzz_world *w, const tl_event *e, size_t a
 /* Item `at` of it as a number; of KEEP's, of the array within. DROP answers with the status alone, and
  * so does TAKE in a way, where all is as usual: with its fence. */
 static inline bool says(const fuzz_world *w, const tl_event *e, size_t at, int64_t *ret) {
-    if (e->kind != TL_REPLY || e->count < 1)
+    if (e->kind != TL_REPLY || e->replied.count < 1)
         return false;
-    if (e->native)
+    if (e->asked.native)
         return native_says(w, e, at, ret);
     if (is_script(&w->asked, TL_SCRIPT_RELEASE))
-        return at == 0 && tl__reply_int(e->reply, ret);
-    if (is_script(&w->asked, TL_SCRIPT_ACQUIRE) && e->reply->type == TL_REPLY_STRING) {
+        return at == 0 && tl__reply_int(e->replied.reply, ret);
+    if (is_script(&w->asked, TL_SCRIPT_ACQUIRE) && e->replied.reply->type == TL_REPLY_STRING) {
         int64_t fence;
-        if (!tl__reply_int(e->reply, &fence) || fence <= 0 || fence >= INT64_C(1) << 53)
+        if (!tl__reply_int(e->replied.reply, &fence) || fence <= 0 || fence >= INT64_C(1) << 53)
             return false;
         *ret = at == 0 ? 1 : at == 2 ? w->job.ttl_ms : at == 3 ? fence : 1;
         return true;
     }
     if (is_script(&w->asked, TL_SCRIPT_REFRESH))
         return refresh_says(w, e, at, ret);
-    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_RENEW) ? tl__reply_item(e->reply, 2)
-                                                              : e->reply;
+    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_RENEW) ? tl__reply_item(e->replied.reply, 2)
+                                                              : e->replied.reply;
     return tl__reply_int(tl__reply_item(r, at), ret);
 }
 
 static inline bool has_status(const fuzz_world *w, const tl_event *e, int64_t status) {
     int64_t v;
-    if (is_script(&w->asked, TL_SCRIPT_RELEASE) && e->kind == TL_REPLY && e->count > 0 &&
-        e->reply->type == TL_REPLY_STRING)
+    if (is_script(&w->asked, TL_SCRIPT_RELEASE) && e->kind == TL_REPLY && e->replied.count > 0 &&
+        e->replied.reply->type == TL_REPLY_STRING)
         return status == 0; /* what K holds instead */
     return says(w, e, 0, &v) && v == status;
 }
@@ -179,9 +179,9 @@ static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
     int64_t n, here;
     if (!tl__job_waits(&w->job))
         return true;
-    if (e->count != (e->native ? NATIVE_EXEC + 2 : 2))
+    if (e->replied.count != (e->asked.native ? NATIVE_EXEC + 2 : 2))
         return false;
-    const tl_reply *last = &e->reply[e->count - 1];
+    const tl_reply *last = &e->replied.reply[e->replied.count - 1];
     if (w->job.wait_fsync) {
         if (last->type != TL_REPLY_ARRAY || last->count != 2 ||
             !tl__reply_int(&last->items[0], &here) || here < 1)
@@ -193,7 +193,7 @@ static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
 
 /* With quiet_ms a take by script alone is believed. */
 static inline bool is_unasked(const fuzz_world *w, const tl_event *e) {
-    return w->job.quiet_ms > 0 && (e->native || !is_script(&w->asked, TL_SCRIPT_ACQUIRE));
+    return w->job.quiet_ms > 0 && (e->asked.native || !is_script(&w->asked, TL_SCRIPT_ACQUIRE));
 }
 
 #endif

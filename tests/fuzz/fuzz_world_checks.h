@@ -118,7 +118,7 @@ static inline void check_native(const fuzz_world *w, const tl_event *e) {
     tl_interval now = tl__anchor_server_time(&w->server.anchor, w->now, w->server.drift_ppm);
     int64_t last = 0, until = 0, noted = 0;
     tl_bytes token = {0}, line = {0};
-    MUST(!e->stale && w->server.anchor.known && says(w, e, 3, &last));
+    MUST(!e->replied.stale && w->server.anchor.known && says(w, e, 3, &last));
     MUST(last >= now.lo - 1000000 && last < INT64_C(1) << 53);
     MUST(s->type == TL_REPLY_ARRAY);
     MUST(!tl__reply_int(tl__reply_item(s, 2), &noted) || last > noted);
@@ -138,7 +138,7 @@ static inline void check_acquired(const fuzz_world *w, const tl_event *e) {
 #endif
     int64_t fence = 0;
     MUST(w->status == TL_END);
-    if (e->native)
+    if (e->asked.native)
         check_native(w, e);
     MUST(is_script(&w->asked, TL_SCRIPT_ACQUIRE) && has_status(w, e, 1));
     MUST(says(w, e, 3, &fence) && fence > 0 && r->fence == (uint64_t)fence);
@@ -229,7 +229,8 @@ static inline void check_asked(const fuzz_world *w, const tl_event *e) {
     MUST(info->remaining_ms >= -1 && info->held_ms >= -1);
     MUST(!info->by_tidelock || info->held);
     if (r->code == TL_OK) {
-        MUST(e->kind == TL_REPLY && e->count > 0 && e->reply->type != TL_REPLY_ERROR);
+        MUST(e->kind == TL_REPLY && e->replied.count > 0 &&
+             e->replied.reply->type != TL_REPLY_ERROR);
         return;
     }
     check_words(w);
@@ -317,8 +318,8 @@ static inline bool is_kill(const fuzz_world *w) {
 /* The connection of a native take has been ended: it comes no more. */
 static inline void note_killed(fuzz_world *w, const tl_event *e) {
     int64_t count;
-    if (is_kill(w) && e->kind == TL_REPLY && e->count > 0 && e->run == 1 &&
-        tl__reply_int(e->reply, &count))
+    if (is_kill(w) && e->kind == TL_REPLY && e->replied.count > 0 && e->asked.run == 1 &&
+        tl__reply_int(e->replied.reply, &count))
         w->doubt_by = tl__mono_max(w->now, w->unkillable);
 }
 
@@ -333,7 +334,7 @@ static inline tl_mono asked_by(const fuzz_world *w) {
 /* A request that comes too late is refused by this server: then K, asked for after all takes that were lost
  * had come too late, tells of them all. */
 static inline void note_harmless(fuzz_world *w, const tl_event *e) {
-    bool over = w->doubt_by.ns != TL_NEVER.ns && e->sent.ns >= w->doubt_by.ns;
+    bool over = w->doubt_by.ns != TL_NEVER.ns && e->asked.sent.ns >= w->doubt_by.ns;
     if (w->checks && over)
         w->doubt = false;
 }
@@ -341,17 +342,17 @@ static inline void note_harmless(fuzz_world *w, const tl_event *e) {
 /* What this event leaves unknown, before the machine is told. A renewal within a take changes only what is
  * ours already: without an answer it leaves no more to be undone than the take before it did. */
 static inline void note_doubt(fuzz_world *w, const tl_event *e) {
-    bool expected = w->in_flight && (e->kind == TL_CANCEL || e->ticket == w->asked.ticket);
+    bool expected = w->in_flight && (e->kind == TL_CANCEL || e->asked.ticket == w->asked.ticket);
     if (!expected || w->asked.count == 0 || w->kind == LOOK || w->kind == PING)
         return;
     note_killed(w, e);
     bool take = is_script(&w->asked, TL_SCRIPT_ACQUIRE);
     bool renews = w->kind == ACQUIRE && is_script(&w->asked, TL_SCRIPT_RENEW);
     bool harmless = renews || is_kill(w) || (reads_only(w) && e->kind == TL_FAILED);
-    bool unanswered = (e->kind == TL_FAILED && e->maybe_sent) || e->kind == TL_CANCEL;
+    bool unanswered = (e->kind == TL_FAILED && e->failed.maybe_sent) || e->kind == TL_CANCEL;
     int64_t checked = 0;
     if (unanswered && !harmless)
-        doubt(w, take && !e->native ? asked_by(w) : TL_NEVER, e->native);
+        doubt(w, take && !e->asked.native ? asked_by(w) : TL_NEVER, e->asked.native);
     if (e->kind == TL_REPLY && is_plain(w)) { /* nothing at that level can clean up */
         w->busy = true;
         w->done = false;
@@ -366,7 +367,7 @@ static inline void note_doubt(fuzz_world *w, const tl_event *e) {
     if ((renews && says_not_kept(w, e)) || (take && has_status(w, e, 0))) {
         w->busy = true;
         w->done = false;
-        if (!e->native)
+        if (!e->asked.native)
             note_harmless(w, e);
     }
 }
@@ -374,13 +375,15 @@ static inline void note_doubt(fuzz_world *w, const tl_event *e) {
 /* What the server did, or may have done, when it didn't make what was wanted of it. */
 static inline void note_done(fuzz_world *w, const tl_event *e) {
     bool made = w->status == TL_END && w->machine.result.code == TL_OK;
-    if (e->kind != TL_REPLY || e->count == 0 || made || w->detached || is_time(&w->asked))
+    if (e->kind != TL_REPLY || e->replied.count == 0 || made || w->detached || is_time(&w->asked))
         return;
     /* The native form runs no script, whatever its error says; and one that runs on a replica is refused its first
      * write, so that it has made none. */
-    bool failed = !e->native && !reads_only(w) && e->reply->type == TL_REPLY_ERROR &&
-                  tl__from_script(e->reply->text) && !tl__is_elsewhere(e->reply->text);
-    failed = failed || (e->native && is_ok(&e->reply[NATIVE_SET])); /* without MULTI */
+    bool failed = !e->asked.native && !reads_only(w) && e->replied.reply->type == TL_REPLY_ERROR &&
+                  tl__from_script(e->replied.reply->text) &&
+                  !tl__is_elsewhere(e->replied.reply->text);
+    failed = failed ||
+             (e->asked.native && is_ok(&e->replied.reply[NATIVE_SET])); /* without MULTI */
     w->done = w->done || failed || has_status(w, e, 1) || takes_plainly(w, e);
 }
 

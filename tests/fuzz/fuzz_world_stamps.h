@@ -222,10 +222,10 @@ static inline void refuse_watch(fuzz_world *w) {
          ((w->out.level | w->server.level) & TL_LEVEL_BITS) == TL_LEVEL_WATCH &&
          !w->job.rules.strict);
     MUST(w->job.protocol == &tl__protocol_timestamp && send.count <= TL_COMMANDS_MAX);
-    tl_event e = {.kind = TL_REPLY, .now = w->now, .sent = w->now, .server = &w->server};
-    e.ticket = send.ticket;
-    e.reply = replies;
-    e.count = send.count;
+    tl_event e = {.kind = TL_REPLY, .now = w->now, .server = &w->server, .asked = {.sent = w->now}};
+    e.asked.ticket = send.ticket;
+    e.replied.reply = replies;
+    e.replied.count = send.count;
     tl__out_clear(&w->out);
     w->status = w->step(&w->machine, &e, &w->out);
     MUST(w->out.level == TL_LEVEL_PLAIN);
@@ -236,30 +236,32 @@ static inline void note_told(fuzz_world *w, const tl_event *e) {
     tl_bytes text;
     if (!w->stamps || asked_word(w) != GET)
         return;
-    w->told_text = e->kind == TL_REPLY && e->count > 0 && tl__reply_text(e->reply, &text) &&
-                   text.n < sizeof w->told;
+    w->told_text = e->kind == TL_REPLY && e->replied.count > 0 &&
+                   tl__reply_text(e->replied.reply, &text) && text.n < sizeof w->told;
     w->told_n = w->told_text ? text.n : 0;
     if (w->told_n)
         memcpy(w->told, text.p, text.n);
 }
 
 static inline bool is_text(const tl_event *e, tl_bytes *ret) {
-    return e->kind == TL_REPLY && e->count > 0 && tl__reply_text(e->reply, ret);
+    return e->kind == TL_REPLY && e->replied.count > 0 && tl__reply_text(e->replied.reply, ret);
 }
 
 static inline bool is_nil(const tl_event *e) {
-    return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_NIL;
+    return e->kind == TL_REPLY && e->replied.count > 0 && e->replied.reply->type == TL_REPLY_NIL;
 }
 
 static inline bool is_int(const tl_event *e, int64_t v) {
     int64_t n;
-    return e->kind == TL_REPLY && e->count > 0 && tl__reply_int(e->reply, &n) && n == v;
+    return e->kind == TL_REPLY && e->replied.count > 0 && tl__reply_int(e->replied.reply, &n) &&
+           n == v;
 }
 
 static inline bool is_wrong_type(const tl_event *e) {
     static const char words[] = "wrong kind of value";
-    return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_ERROR &&
-           memmem(e->reply->text.p, e->reply->text.n, words, sizeof words - 1);
+    return e->kind == TL_REPLY && e->replied.count > 0 &&
+           e->replied.reply->type == TL_REPLY_ERROR &&
+           memmem(e->replied.reply->text.p, e->replied.reply->text.n, words, sizeof words - 1);
 }
 
 /* Does this answer make K ours, at plain level? */
@@ -298,11 +300,11 @@ static inline void note_written(fuzz_world *w, const tl_send *send) {
 /* What K holds, by the answer of a script. */
 static inline bool value_in(const fuzz_world *w, const tl_event *e, tl_bytes *ret) {
     if (is_script(&w->asked, TL_SCRIPT_RELEASE))
-        return e->kind == TL_REPLY && e->count > 0 && e->reply->type == TL_REPLY_STRING &&
-               tl__reply_text(e->reply, ret);
-    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_RENEW) ? tl__reply_item(e->reply, 2)
-                                                              : e->reply;
-    return e->kind == TL_REPLY && e->count > 0 && tl__reply_text(tl__reply_item(r, 1), ret);
+        return e->kind == TL_REPLY && e->replied.count > 0 &&
+               e->replied.reply->type == TL_REPLY_STRING && tl__reply_text(e->replied.reply, ret);
+    const tl_reply *r = is_script(&w->asked, TL_SCRIPT_RENEW) ? tl__reply_item(e->replied.reply, 2)
+                                                              : e->replied.reply;
+    return e->kind == TL_REPLY && e->replied.count > 0 && tl__reply_text(tl__reply_item(r, 1), ret);
 }
 
 /* No deadline may be later than this answer proves. */
@@ -316,7 +318,7 @@ static inline tl_mono latest_stamp(const fuzz_world *w, const tl_event *e) {
     tl_bytes text;
     if (is_plain(w))
         return tl__mono_min(cap, tl__mono_add_ms(w->asked_at, ttl_ms - m));
-    MUST(tl__reply_time(e->reply, keeps ? 0 : 4, &server_us) && value_in(w, e, &text));
+    MUST(tl__reply_time(e->replied.reply, keeps ? 0 : 4, &server_us) && value_in(w, e, &text));
     tl_stamp s = tl__dialect_read(r->dialect, text, server_us / 1000);
     MUST(s.kind == TL_STAMP_GOOD);
     int64_t left_ns = (s.end_ms * 1000 - server_us) * 1000 - (m + late_ms) * TL_NS_PER_MS;

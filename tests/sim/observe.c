@@ -496,7 +496,7 @@ static void note_counted(sim_world *w, const tl_run *run, const machine *m, cons
                             : m->acquires
                                 ? (const tl_try *)&((const tl_acquisition *)state)->attempt
                                 : (const tl_try *)&((const tl_settle *)state)->attempt;
-    w->stats.foreign += e->kind == TL_FAILED && e->why == TL_EELSEWHERE;
+    w->stats.foreign += e->kind == TL_FAILED && e->failed.why == TL_EELSEWHERE;
     w->stats.unconfirmed_keeps += e->kind == TL_FAILED && attempt->confirming;
     if (e->kind != TL_REPLY)
         return;
@@ -504,7 +504,7 @@ static void note_counted(sim_world *w, const tl_run *run, const machine *m, cons
                           : status == TL_END && m->result->code == TL_OK && !m->releases;
     sim_lock *l = kept ? lock_of(w, w->thread->host, m->job) : NULL;
     if (l)
-        sim_sentinel_counted(w, l, number_of(w, m->job, l), e->words,
+        sim_sentinel_counted(w, l, number_of(w, m->job, l), e->replied.place,
                              m->acquires ? &attempt->asked : NULL);
 }
 
@@ -528,7 +528,7 @@ tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *
     if (m.acquires && event->kind == TL_REPLY && status == TL_GO && m.waits_quietly)
         w->stats.quiet_refused++;
     w->stats.time_limits += event->kind == TL_FAILED &&
-                            tl__bytes_has_word(event->words, "no reply in");
+                            tl__bytes_has_word(event->failed.message, "no reply in");
     w->stats.disarmed += event->kind == TL_ARMED && !event->armed;
     if (status == TL_END && run->machine->step == tl__lock_acquire_step)
         note_given(w, run->machine->state, event);

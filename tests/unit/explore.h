@@ -392,11 +392,10 @@ static inline void connect(actor *x) {
 static inline void fail_request(actor *x, bool maybe_sent) {
     x->waits = false;
     step(x, (tl_event){.kind = TL_FAILED,
-                       .ticket = x->asked.send.ticket,
-                       .sent = x->sent,
-                       .maybe_sent = maybe_sent,
-                       .why = TL_EUNAVAILABLE,
-                       .words = TL_LITERAL("no answer in time")});
+                       .asked = {.ticket = x->asked.send.ticket, .sent = x->sent},
+                       .failed = {.maybe_sent = maybe_sent,
+                                  .why = TL_EUNAVAILABLE,
+                                  .message = TL_LITERAL("no answer in time")}});
 }
 
 /* The server executes what was asked for. False: there is no transaction any more that it could end. */
@@ -417,10 +416,8 @@ static inline bool perform(actor *x) {
 static inline void answer(actor *x) {
     x->waits = false;
     step(x, (tl_event){.kind = TL_REPLY,
-                       .ticket = x->asked.send.ticket,
-                       .sent = x->sent,
-                       .reply = w.items,
-                       .count = x->asked.send.count});
+                       .asked = {.ticket = x->asked.send.ticket, .sent = x->sent},
+                       .replied = {.reply = w.items, .count = x->asked.send.count}});
 }
 
 /* To its end, undisturbed. */

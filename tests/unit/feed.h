@@ -182,17 +182,16 @@ static inline tl_status feed_await(feed *f) {
 /* The server has been reached: the answer to a send without commands. */
 static inline tl_status feed_reached(feed *f) {
     assert_int_equal(f->last.count, 0);
-    return feed_event(f, (tl_event){.kind = TL_REPLY, .ticket = f->last.ticket, .sent = f->sent});
+    return feed_event(
+        f, (tl_event){.kind = TL_REPLY, .asked = {.ticket = f->last.ticket, .sent = f->sent}});
 }
 
 static inline tl_status feed_failed(feed *f, bool maybe_sent, tl_err why, const char *words) {
-    return feed_event(f, (tl_event){.kind = TL_FAILED,
-                                    .ticket = f->last.ticket,
-                                    .sent = f->sent,
-                                    .generation = f->asked,
-                                    .maybe_sent = maybe_sent,
-                                    .why = why,
-                                    .words = tl__bytes_of(words)});
+    return feed_event(
+        f, (tl_event){
+               .kind = TL_FAILED,
+               .asked = {.ticket = f->last.ticket, .sent = f->sent, .generation = f->asked},
+               .failed = {.maybe_sent = maybe_sent, .why = why, .message = tl__bytes_of(words)}});
 }
 
 /* The request left, and no answer came within its limit. */
@@ -208,11 +207,11 @@ static inline tl_status feed_refused(feed *f) {
 /* Nobody is there to connect to. */
 static inline tl_status feed_absent(feed *f) {
     return feed_event(f, (tl_event){.kind = TL_FAILED,
-                                    .ticket = f->last.ticket,
-                                    .why = TL_EUNAVAILABLE,
-                                    .sys_errno = ECONNREFUSED,
-                                    .absent = true,
-                                    .words = TL_LITERAL("connection refused")});
+                                    .asked = {.ticket = f->last.ticket},
+                                    .failed = {.why = TL_EUNAVAILABLE,
+                                               .sys_errno = ECONNREFUSED,
+                                               .absent = true,
+                                               .message = TL_LITERAL("connection refused")}});
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -286,19 +285,20 @@ static inline const tl_reply *feed_parse(feed *f, const char *text, uint8_t *ret
 }
 
 static inline tl_status feed_reply_to(feed *f, uint16_t ticket, const char *text) {
-    tl_event e = {.kind = TL_REPLY, .ticket = ticket, .sent = f->sent, .run = f->run};
-    e.unnamed = f->unnamed;
-    e.reply = feed_parse(f, text, &e.count);
-    e.words = f->place ? tl__bytes_of(f->place) : (tl_bytes){0};
+    tl_event e = {.kind = TL_REPLY, .asked = {.ticket = ticket, .sent = f->sent, .run = f->run}};
+    e.replied.unnamed = f->unnamed;
+    e.replied.reply = feed_parse(f, text, &e.replied.count);
+    e.replied.place = f->place ? tl__bytes_of(f->place) : (tl_bytes){0};
     return feed_event(f, e);
 }
 
 /* As the connection does it that chooses the native form of the last send. */
 static inline tl_status feed_native_reply(feed *f, const char *text) {
-    tl_event e = {.kind = TL_REPLY, .ticket = f->last.ticket, .sent = f->sent, .native = true};
+    tl_event e = {.kind = TL_REPLY,
+                  .asked = {.ticket = f->last.ticket, .sent = f->sent, .native = true}};
     assert_int_not_equal(f->last.native, 0);
-    e.reply = feed_parse(f, text, &e.count);
-    assert_int_equal(e.count, f->last.native);
+    e.replied.reply = feed_parse(f, text, &e.replied.count);
+    assert_int_equal(e.replied.count, f->last.native);
     return feed_event(f, e);
 }
 

@@ -116,8 +116,10 @@ static inline tl_status q_await(q_feed *f) {
 /* ---- answers ---------------------------------------------------------------------------------- */
 
 static inline tl_status q_say_to(q_feed *f, unsigned i, q_asked asked, const char *text) {
-    tl_event e = {.kind = TL_REPLY, .ticket = asked.ticket, .sent = asked.sent, .from = (uint8_t)i};
-    e.reply = feed_parse(&f->parser, text, &e.count);
+    tl_event e = {.kind = TL_REPLY,
+                  .from = (uint8_t)i,
+                  .asked = {.ticket = asked.ticket, .sent = asked.sent}};
+    e.replied.reply = feed_parse(&f->parser, text, &e.replied.count);
     return q_event(f, e);
 }
 
@@ -194,11 +196,10 @@ static inline tl_status q_fail(q_feed *f, unsigned i, bool maybe_sent, tl_err wh
     assert_true(f->at[i].open);
     f->at[i].open = false;
     return q_event(f, (tl_event){.kind = TL_FAILED,
-                                 .ticket = f->at[i].ticket,
-                                 .sent = f->at[i].sent,
-                                 .maybe_sent = maybe_sent,
-                                 .why = why,
-                                 .words = TL_LITERAL("h: no reply in time")});
+                                 .asked = {.ticket = f->at[i].ticket, .sent = f->at[i].sent},
+                                 .failed = {.maybe_sent = maybe_sent,
+                                            .why = why,
+                                            .message = TL_LITERAL("h: no reply in time")}});
 }
 
 /* The request left, and no answer came within its limit. */

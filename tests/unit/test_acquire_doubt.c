@@ -12,12 +12,12 @@ TEST(who_is_told_busy_and_has_left_the_key_cleans_up) {
     for (int checked = 0; checked < 2; checked++) {
         feed f;
         begin(&f, 0);
-        (void)feed_event(&f, (tl_event){.kind = TL_FAILED,
-                                        .ticket = f.last.ticket,
-                                        .sent = f.sent,
-                                        .why = TL_EELSEWHERE,
-                                        .redirect = TL_TRY_AGAIN,
-                                        .words = TL_LITERAL("the slot is on the move")});
+        (void)feed_event(&f,
+                         (tl_event){.kind = TL_FAILED,
+                                    .asked = {.ticket = f.last.ticket, .sent = f.sent},
+                                    .failed = {.why = TL_EELSEWHERE,
+                                               .redirect = TL_TRY_AGAIN,
+                                               .message = TL_LITERAL("the slot is on the move")}});
         feed_assert_asked(&f, "hold");
         (void)feed_reply(&f, "[1 '" TOKEN "' 30000 %s %d]", feed_time(&f), checked);
         (void)feed_reply(&f, "'700'");
@@ -340,14 +340,15 @@ TEST(a_native_take_that_is_cancelled_has_its_connection_ended_before_it_is_undon
     for (int native = 0; native <= 1; native++) {
         feed f;
         begin(&f, 60000);
-        tl_event cancel = {.kind = TL_CANCEL, .native = native, .run = 1, .id = 7};
+        tl_event cancel = {.kind = TL_CANCEL, .asked = {.native = native, .run = 1, .id = 7}};
         (void)feed_event(&f, cancel);
         expect(&f, TL_DETACH, TL_ECANCELLED);
         (void)feed_timer(&f);
         if (native) {
             feed_assert_asked(&f, "");
             f.run = 1;
-            (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = m.ticket, .run = 1});
+            (void)feed_event(&f,
+                             (tl_event){.kind = TL_REPLY, .asked = {.ticket = m.ticket, .run = 1}});
             assert_string_equal(f.last.command[0].argv[1].p, "KILL");
             assert_int_equal(strtol(f.last.command[0].argv[3].p, NULL, 10), 7);
             (void)feed_reply_to(&f, m.ticket, "1");
@@ -361,9 +362,12 @@ TEST(a_native_take_that_is_cancelled_has_its_connection_ended_before_it_is_undon
 /* The connection of the native take is ended on the server; what was sent over another one may still come. */
 static tl_mono killed_by(feed *f, uint64_t answering) {
     begin(f, 60000);
-    tl_event lost = {.kind = TL_FAILED, .ticket = m.ticket, .sent = f->now, .maybe_sent = true};
-    lost.native = true, lost.run = 1, lost.id = 7, lost.why = TL_EUNAVAILABLE;
-    lost.words = TL_LITERAL("lost");
+    tl_event lost = {.kind = TL_FAILED,
+                     .asked = {.ticket = m.ticket, .sent = f->now},
+                     .failed = {.maybe_sent = true}};
+    lost.asked.native = true, lost.asked.run = 1, lost.asked.id = 7,
+    lost.failed.why = TL_EUNAVAILABLE;
+    lost.failed.message = TL_LITERAL("lost");
     (void)feed_event(f, lost);
     assert_int_equal(m.kill_id, 7);
     again(f); /* by script: which server this is isn't known */
@@ -371,7 +375,8 @@ static tl_mono killed_by(feed *f, uint64_t answering) {
     feed_later(f, 10);
     (void)feed_failed(f, true, TL_EUNAVAILABLE, "lost");
     (void)feed_await(f);
-    (void)feed_event(f, (tl_event){.kind = TL_REPLY, .ticket = m.ticket, .sent = f->now, .run = 1});
+    (void)feed_event(
+        f, (tl_event){.kind = TL_REPLY, .asked = {.ticket = m.ticket, .sent = f->now, .run = 1}});
     f->run = answering;
     (void)feed_reply_to(f, m.ticket, "1");
     return by;

@@ -180,7 +180,8 @@ TEST(a_stray_answer_does_not_end_the_waiting) {
     assert_int_equal(f.status, TL_GO);
     assert_int_equal(f.out.until.ns,
                      until.ns); /* each answer of the machine states its timer anew */
-    (void)feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = 99, .maybe_sent = true});
+    (void)feed_event(
+        &f, (tl_event){.kind = TL_FAILED, .asked = {.ticket = 99}, .failed = {.maybe_sent = true}});
     assert_int_equal(f.out.until.ns, until.ns);
     (void)feed_taken(&f, TTL_MS); /* the last ticket, which has been answered */
     assert_int_equal(f.status, TL_GO);
@@ -191,8 +192,9 @@ TEST(answers_of_another_ticket_are_ignored) {
     feed f;
     prepare(&f);
     go(&f, 5000);
-    (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = 99});
-    (void)feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = 99, .why = TL_EDENIED});
+    (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .asked = {.ticket = 99}});
+    (void)feed_event(
+        &f, (tl_event){.kind = TL_FAILED, .asked = {.ticket = 99}, .failed = {.why = TL_EDENIED}});
     assert_int_equal(f.status, TL_GO);
     assert_int_equal(f.sends, 0);
     (void)feed_reached(&f);

@@ -16,11 +16,10 @@ static void begin(feed *f, tl_op op) {
 
 static tl_status redirect(feed *f, tl_redirect_kind kind) {
     return feed_event(f, (tl_event){.kind = TL_FAILED,
-                                    .ticket = f->last.ticket,
-                                    .sent = f->sent,
-                                    .why = TL_EELSEWHERE,
-                                    .redirect = (uint8_t)kind,
-                                    .words = TL_LITERAL("another node has the key")});
+                                    .asked = {.ticket = f->last.ticket, .sent = f->sent},
+                                    .failed = {.why = TL_EELSEWHERE,
+                                               .redirect = (uint8_t)kind,
+                                               .message = TL_LITERAL("another node has the key")}});
 }
 
 /* One that may be followed by the letter, as it has one key. */

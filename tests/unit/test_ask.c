@@ -85,7 +85,7 @@ TEST(errors_are_told_apart) {
         (void)feed_failed(&f, false, TL_ENOMEM, "out of memory");
         expect(&f, TL_ENOMEM);
         ask(&f);
-        (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = f.last.ticket});
+        (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .asked = {.ticket = f.last.ticket}});
         expect(&f, TL_ESERVER);
     }
 }
@@ -174,11 +174,11 @@ TEST(a_question_whose_time_was_up_is_not_asked_again) {
     feed f;
     ask_in_a_fleet(&f, KEY);
     (void)feed_event(&f, (tl_event){.kind = TL_FAILED,
-                                    .ticket = f.last.ticket,
-                                    .maybe_sent = true,
-                                    .why = TL_EUNAVAILABLE,
-                                    .sys_errno = ETIMEDOUT,
-                                    .words = TL_LITERAL("no reply")});
+                                    .asked = {.ticket = f.last.ticket},
+                                    .failed = {.maybe_sent = true,
+                                               .why = TL_EUNAVAILABLE,
+                                               .sys_errno = ETIMEDOUT,
+                                               .message = TL_LITERAL("no reply")}});
     expect(&f, TL_EUNAVAILABLE);
 }
 
@@ -207,7 +207,7 @@ TEST(other_events_are_ignored) {
     assert_int_equal(feed_woken(&f), TL_GO);
     assert_int_equal(feed_armed(&f, true), TL_GO);
     assert_int_equal(feed_reply_to(&f, 99, "-ERR no"), TL_GO);
-    assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = 99}), TL_GO);
+    assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED, .asked = {.ticket = 99}}), TL_GO);
     assert_int_equal(f.out.sends, 0);
 }
 

@@ -246,7 +246,7 @@ TEST(each_of_a_transaction_is_told_its_own_key_and_the_lease) {
     assert_true(tl__batch_add(b, &one, NULL, at(0)) && tl__batch_add(b, &one, NULL, at(0)));
     tl_reply responses[] = {number(0), number(9), {.type = TL_REPLY_NIL}, number(4)};
     tl_reply replies[] = {number(9), {.type = TL_REPLY_ARRAY, .items = responses, .count = 4}};
-    tl_event whole = {.kind = TL_REPLY, .reply = replies, .count = 2};
+    tl_event whole = {.kind = TL_REPLY, .replied = {.reply = replies, .count = 2}};
     tl_reply own[2], items[TL_ETCD_JOINED + 1];
     assert_false(tl__batch_refused(b, &whole));
     tl__batch_reply_of_etcd(b, &whole, 1, own, items);
@@ -274,7 +274,8 @@ TEST(each_of_a_transaction_is_told_its_own_key_and_the_lease) {
 
 static tl_batch_refusal refused_with(const tl_batch *b, const char *error) {
     tl_reply reply = {.type = TL_REPLY_ERROR, .text = tl__bytes_of(error)};
-    return tl__batch_refused(b, &(tl_event){.kind = TL_REPLY, .reply = &reply, .count = 1});
+    return tl__batch_refused(
+        b, &(tl_event){.kind = TL_REPLY, .replied = {.reply = &reply, .count = 1}});
 }
 
 TEST(only_an_error_of_the_server_is_everyones) {

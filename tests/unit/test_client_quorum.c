@@ -63,7 +63,7 @@ TEST(clocks_that_are_apart_by_less_or_unknown_are_not) {
 /* ---- who is who ------------------------------------------------------------------------------ */
 
 static tl_event judge(tl_client *client, unsigned place, uint64_t run) {
-    tl_event e = {.kind = TL_REPLY, .count = 1};
+    tl_event e = {.kind = TL_REPLY, .replied = {.count = 1}};
     client->backend->runner->judge(&client->keeper, place, run, &e);
     assert_int_equal(e.from, place);
     return e;
@@ -77,11 +77,11 @@ TEST(a_vote_counts_of_a_server_that_is_known_to_be_another) {
     assert_int_equal(judge(client, 1, 8).kind, TL_REPLY);
     tl_event same = judge(client, 2, 7), nameless = judge(client, 2, 0);
     assert_int_equal(same.kind, TL_FAILED);
-    assert_int_equal(same.why, TL_EINVALID);
+    assert_int_equal(same.failed.why, TL_EINVALID);
     assert_int_equal(nameless.kind, TL_FAILED);
-    assert_int_equal(nameless.why, TL_EDENIED);
-    assert_true(nameless.maybe_sent);
-    assert_non_null(memmem(nameless.words.p, nameless.words.n, "INFO", 4));
+    assert_int_equal(nameless.failed.why, TL_EDENIED);
+    assert_true(nameless.failed.maybe_sent);
+    assert_non_null(memmem(nameless.failed.message.p, nameless.failed.message.n, "INFO", 4));
     assert_int_equal(judge(client, 0, 7).kind, TL_REPLY);
     tl_client_close(client);
 }

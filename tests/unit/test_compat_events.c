@@ -19,9 +19,7 @@ static void hold(feed *f, const tl_protocol *protocol, tl_job *job) {
 }
 
 static void show(feed *f, const char *reply) {
-    tl_event e = {.kind = TL_WATCHED};
-    e.reply = feed_parse(f, reply, &e.count);
-    (void)feed_event(f, e);
+    (void)feed_event(f, (tl_event){.kind = TL_CHANGED, .value = feed_parse(f, reply, NULL)});
 }
 
 static const char *stamp(int64_t end_ms) {

@@ -88,8 +88,9 @@ static tl_status joined(feed *f, int status, int before) {
     (void)snprintf(text, sizeof text, "[%d '%s' %d '90' %s '88' %d %d 1]", status,
                    status == 1 ? TOKEN : "another", status == 1 ? TTL_MS : 20000, feed_time(f),
                    before, before + 1);
-    tl_event e = {.kind = TL_REPLY, .ticket = f->last.ticket, .sent = f->sent, .run = RUN};
-    e.reply = feed_parse(f, text, &e.count);
+    tl_event e = {.kind = TL_REPLY,
+                  .asked = {.ticket = f->last.ticket, .sent = f->sent, .run = RUN}};
+    e.replied.reply = feed_parse(f, text, &e.replied.count);
     return feed_event(f, e);
 }
 

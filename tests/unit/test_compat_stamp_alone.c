@@ -20,12 +20,12 @@ static void begin(tl_op op) {
 }
 
 static tl_status redirect(tl_redirect_kind kind) {
-    return feed_event(&f, (tl_event){.kind = TL_FAILED,
-                                     .ticket = f.last.ticket,
-                                     .sent = f.sent,
-                                     .why = TL_EELSEWHERE,
-                                     .redirect = (uint8_t)kind,
-                                     .words = TL_LITERAL("another node has the key")});
+    return feed_event(&f,
+                      (tl_event){.kind = TL_FAILED,
+                                 .asked = {.ticket = f.last.ticket, .sent = f.sent},
+                                 .failed = {.why = TL_EELSEWHERE,
+                                            .redirect = (uint8_t)kind,
+                                            .message = TL_LITERAL("another node has the key")}});
 }
 
 static void assert_alone(const char *script, const char *key, bool asking) {

@@ -329,7 +329,8 @@ TEST(an_answer_without_any_reply_is_malformed) {
     for (int op = TL_ACQUIRE; op <= TL_RELEASE; op++) {
         feed f;
         begin(&f, (tl_op)op);
-        (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = TICKET, .sent = f.now});
+        (void)feed_event(&f,
+                         (tl_event){.kind = TL_REPLY, .asked = {.ticket = TICKET, .sent = f.now}});
         expect(&f, TL_ESERVER, true);
     }
 }

@@ -56,13 +56,16 @@ TESTS_WITH(set_up, tear_down);
 static void give(tl_event e) {
     e.now = f.now;
     e.server = &f.server;
-    e.ticket = f.out.send.ticket;
+    e.asked.ticket = f.out.send.ticket;
     tl__out_clear(&f.out);
     f.status = f.step(f.machine, &e, &f.out);
 }
 
 static void event(tl_event_kind kind) {
-    give((tl_event){.kind = kind, .armed = true});
+    tl_event e = {.kind = kind};
+    if (kind == TL_ARMED)
+        e.armed = true;
+    give(e);
 }
 
 static void later_ms(int64_t ms) {
@@ -103,8 +106,8 @@ static void answer_of(const tl_etcd_kind *kinds, const char *const *json, uint8_
                                           tl__bytes_of(error ? text : json[i]), &replies[i]),
                          1);
     }
-    give((tl_event){
-        .kind = TL_REPLY, .reply = replies, .count = count, .words = TL_LITERAL("etcd:1")});
+    give((tl_event){.kind = TL_REPLY,
+                    .replied = {.reply = replies, .count = count, .place = TL_LITERAL("etcd:1")}});
     tl__gateway_release(f.gateway);
 }
 
@@ -290,7 +293,7 @@ TEST(a_waiter_behind_such_a_key_is_told_so_when_its_time_is_up) {
 TEST(a_key_that_was_created_unheard_is_put_under_a_new_lease_before_it_counts) {
     begin(0);
     int64_t lost = m.lease;
-    give((tl_event){.kind = TL_FAILED, .maybe_sent = true, .why = TL_EUNAVAILABLE});
+    give((tl_event){.kind = TL_FAILED, .failed = {.maybe_sent = true, .why = TL_EUNAVAILABLE}});
     event(TL_TIMER);
     event(TL_REPLY);
     assert_asks("GRANT", "TRY");
@@ -333,7 +336,8 @@ TEST(what_will_be_the_same_next_time_is_told_at_once) {
                                    TL_ENOMEM,  TL_EUNSUPPORTED, TL_ECLOCK};
     for (size_t i = 0; i < sizeof final / sizeof *final; i++) {
         begin(10000);
-        give((tl_event){.kind = TL_FAILED, .why = final[i], .words = TL_LITERAL("no")});
+        give((tl_event){.kind = TL_FAILED,
+                        .failed = {.why = final[i], .message = TL_LITERAL("no")}});
         assert_int_equal(f.status, TL_END);
         assert_int_equal(m.result.code, final[i]);
     }
@@ -552,7 +556,7 @@ TEST(who_gives_up_leaves_the_line) {
     event(TL_TIMER);
     detached(TL_ETIMEDOUT);
     assert_asks("UNDO", "REVOKE");
-    give((tl_event){.kind = TL_FAILED, .maybe_sent = true, .why = TL_EUNAVAILABLE});
+    give((tl_event){.kind = TL_FAILED, .failed = {.maybe_sent = true, .why = TL_EUNAVAILABLE}});
     assert_int_equal(f.status, TL_GO);
     later_ms(100);
     event(TL_TIMER);
@@ -591,7 +595,7 @@ TEST(a_place_that_is_too_long_to_listen_to_is_looked_at_often) {
                          {.type = TL_REPLY_ARRAY, .items = in, .count = 2}};
     tl_reply both[2] = {{.type = TL_REPLY_INT, .integer = 9},
                         {.type = TL_REPLY_ARRAY, .items = parts, .count = 3}};
-    give((tl_event){.kind = TL_REPLY, .reply = both, .count = 2});
+    give((tl_event){.kind = TL_REPLY, .replied = {.reply = both, .count = 2}});
     assert_false(f.out.arm);
     assert_true(tl__ms_until(f.now, f.out.until) <= 250);
 }
@@ -632,9 +636,9 @@ TEST(an_etcd_silent_since_it_said_busy_is_unavailable) {
     assert_asks("LOOK", NULL);
     later_ms(60000);
     give((tl_event){.kind = TL_FAILED,
-                    .maybe_sent = true,
-                    .why = TL_EUNAVAILABLE,
-                    .words = TL_LITERAL("no reply in time")});
+                    .failed = {.maybe_sent = true,
+                               .why = TL_EUNAVAILABLE,
+                               .message = TL_LITERAL("no reply in time")}});
     event(TL_TIMER);
     detached(TL_EUNAVAILABLE);
 }
@@ -775,7 +779,7 @@ TEST(a_joined_renewal_goes_above_the_lease_of_all) {
                         {.type = TL_REPLY_INT, .integer = theirs}};
     tl_reply replies[] = {{.type = TL_REPLY_INT, .integer = 9},
                           {.type = TL_REPLY_ARRAY, .items = items, .count = 4}};
-    give((tl_event){.kind = TL_REPLY, .reply = replies, .count = 2});
+    give((tl_event){.kind = TL_REPLY, .replied = {.reply = replies, .count = 2}});
     assert_int_equal(r.job.proof.lease, 0);
     assert_int_equal(tl__ns_until(f.now, r.result.deadline) / 1000, TTL_MS * INT64_C(1000) * LEAST);
     later_ms(3000);
@@ -830,7 +834,8 @@ TEST(a_renewal_that_is_refused_says_why) {
         assert_non_null(strstr(f.out.words, cases[i].words));
     }
     renew();
-    give((tl_event){.kind = TL_FAILED, .why = TL_EUNAVAILABLE, .words = TL_LITERAL("no reply")});
+    give((tl_event){.kind = TL_FAILED,
+                    .failed = {.why = TL_EUNAVAILABLE, .message = TL_LITERAL("no reply")}});
     assert_string_equal(f.out.words, "no reply");
 }
 

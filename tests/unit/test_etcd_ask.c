@@ -43,7 +43,7 @@ TESTS_WITH(set_up, tear_down);
 static void give(tl_event e) {
     e.now.ns = INT64_C(1000000000);
     e.server = &f.server;
-    e.ticket = f.out.send.ticket;
+    e.asked.ticket = f.out.send.ticket;
     tl__out_clear(&f.out);
     f.status = tl__etcd_ask_step(&f.ask, &e, &f.out);
 }
@@ -104,7 +104,7 @@ static void answer_see(const found *keys, int64_t left_s) {
                      1);
     assert_int_equal(tl__gateway_read(f.gateway, TL_ETCD_TTL, 200, tl__bytes_of(ttl), &replies[1]),
                      1);
-    give((tl_event){.kind = TL_REPLY, .reply = replies, .count = left_s < 0 ? 1 : 2});
+    give((tl_event){.kind = TL_REPLY, .replied = {.reply = replies, .count = left_s < 0 ? 1 : 2}});
     tl__gateway_release(f.gateway);
 }
 
@@ -147,7 +147,7 @@ static void look(const found *keys) {
         tl_reply ttl;
         assert_int_equal(
             tl__gateway_read(f.gateway, TL_ETCD_TTL, 200, TL_LITERAL("{\"TTL\":\"5\"}"), &ttl), 1);
-        give((tl_event){.kind = TL_REPLY, .reply = &ttl, .count = 1});
+        give((tl_event){.kind = TL_REPLY, .replied = {.reply = &ttl, .count = 1}});
         tl__gateway_release(f.gateway);
     }
     assert_int_equal(f.status, TL_END);
@@ -235,7 +235,7 @@ static void scan(const found *one, const found *keys) {
     tl_reply reply;
     assert_int_equal(tl__gateway_read(f.gateway, TL_ETCD_RANGE, 200, tl__bytes_of(page), &reply),
                      1);
-    give((tl_event){.kind = TL_REPLY, .reply = &reply, .count = 1});
+    give((tl_event){.kind = TL_REPLY, .replied = {.reply = &reply, .count = 1}});
     tl__gateway_release(f.gateway);
     if (f.status == TL_GO)
         answer_see(keys, 5);

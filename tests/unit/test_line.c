@@ -182,8 +182,9 @@ TEST(the_first_three_look_at_the_end_of_the_holder_and_others_seldom) {
 /* ---- the machine ------------------------------------------------------------------------------- */
 
 static tl_status reply_from(feed *f, uint64_t run, const char *text) {
-    tl_event e = {.kind = TL_REPLY, .ticket = f->last.ticket, .sent = f->sent, .run = run};
-    e.reply = feed_parse(f, text, &e.count);
+    tl_event e = {.kind = TL_REPLY,
+                  .asked = {.ticket = f->last.ticket, .sent = f->sent, .run = run}};
+    e.replied.reply = feed_parse(f, text, &e.replied.count);
     return feed_event(f, e);
 }
 
@@ -298,11 +299,10 @@ TEST(also_when_it_was_told_so_while_its_look_was_in_flight) {
 
 static tl_status try_again(feed *f) {
     return feed_event(f, (tl_event){.kind = TL_FAILED,
-                                    .ticket = f->last.ticket,
-                                    .sent = f->sent,
-                                    .why = TL_EELSEWHERE,
-                                    .redirect = TL_TRY_AGAIN,
-                                    .words = TL_LITERAL("the slot is on the move")});
+                                    .asked = {.ticket = f->last.ticket, .sent = f->sent},
+                                    .failed = {.why = TL_EELSEWHERE,
+                                               .redirect = TL_TRY_AGAIN,
+                                               .message = TL_LITERAL("the slot is on the move")}});
 }
 
 /* While the slot was moved it had K, which S wouldn't let it have, and the request that gave K back went unanswered. Whatever

@@ -415,7 +415,8 @@ TEST(a_reply_without_any_reply_is_malformed) {
     for (size_t i = 0; i < 3; i++) {
         feed f;
         begin(&f, ops[i]);
-        (void)feed_event(&f, (tl_event){.kind = TL_REPLY, .ticket = TICKET, .sent = f.sent});
+        (void)feed_event(&f,
+                         (tl_event){.kind = TL_REPLY, .asked = {.ticket = TICKET, .sent = f.sent}});
         expect(&f, TL_ESERVER, true);
     }
 }
@@ -769,13 +770,12 @@ TEST(a_native_take_without_an_answer_is_in_doubt_for_good) {
         feed f;
         begin(&f, TL_ACQUIRE);
         feed_at(&f, ATTEMPT_MS);
-        (void)feed_event(&f, (tl_event){.kind = TL_FAILED,
-                                        .ticket = TICKET,
-                                        .sent = f.sent,
-                                        .native = native == 1,
-                                        .maybe_sent = true,
-                                        .why = TL_EUNAVAILABLE,
-                                        .words = TL_LITERAL("no reply in time")});
+        (void)feed_event(
+            &f, (tl_event){.kind = TL_FAILED,
+                           .asked = {.ticket = TICKET, .sent = f.sent, .native = native == 1},
+                           .failed = {.maybe_sent = true,
+                                      .why = TL_EUNAVAILABLE,
+                                      .message = TL_LITERAL("no reply in time")}});
         expect(&f, TL_EUNCERTAIN, true);
         assert_int_equal(result()->harmless.ns,
                          native ? INT64_MAX : feed_ms(ATTEMPT_MS).ns); /* the script heeds it */
@@ -1548,7 +1548,8 @@ TEST(an_answer_to_another_ticket_is_ignored) {
     feed f;
     begin(&f, TL_ACQUIRE);
     assert_int_equal(feed_reply_to(&f, TICKET - 1, "[1 't' 30000 '77' '1' '2' 1 1]"), TL_GO);
-    assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED, .ticket = TICKET + 1}), TL_GO);
+    assert_int_equal(feed_event(&f, (tl_event){.kind = TL_FAILED, .asked = {.ticket = TICKET + 1}}),
+                     TL_GO);
     assert_int_equal(feed_timer(&f), TL_GO);
     assert_int_equal(feed_woken(&f), TL_GO);
     (void)feed_taken(&f, TTL_MS);

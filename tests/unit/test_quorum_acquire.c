@@ -692,11 +692,11 @@ TEST(nothing_is_had_without_a_majority_and_the_words_say_so) {
 /* It could not be reached, for this reason. */
 static void fail_by(q_feed *f, unsigned i, tl_err why, int sys_errno, const char *message) {
     f->at[i].open = false;
-    (void)q_event(f, (tl_event){.kind = TL_FAILED,
-                                .ticket = f->at[i].ticket,
-                                .why = why,
-                                .sys_errno = sys_errno,
-                                .words = tl__bytes_of(message)});
+    (void)q_event(
+        f, (tl_event){
+               .kind = TL_FAILED,
+               .asked = {.ticket = f->at[i].ticket},
+               .failed = {.why = why, .sys_errno = sys_errno, .message = tl__bytes_of(message)}});
 }
 
 TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {

@@ -50,7 +50,10 @@ static const char *told_start(tl_status status) {
 /* The reply came 1.5 ms after what it answers was sent. */
 static const char *told_reply(tl_reply reply) {
     tl_mono sent = {at_ms(1000).ns - 1500000};
-    return told((tl_event){.kind = TL_REPLY, .sent = sent, .reply = &reply, .count = 1}, TL_GO);
+    return told((tl_event){.kind = TL_REPLY,
+                           .asked = {.sent = sent},
+                           .replied = {.reply = &reply, .count = 1}},
+                TL_GO);
 }
 
 static void add_command(tl_bytes name) {
@@ -66,19 +69,20 @@ TEST(an_event_is_named) {
     static const struct {
         tl_event event;
         const char *words;
-    } rows[] = {{{.kind = TL_START}, "begins"},
-                {{.kind = TL_ARMED, .armed = true}, "subscribed"},
-                {{.kind = TL_ARMED}, "not subscribed any more"},
-                {{.kind = TL_WATCHED, .reply = &value}, "the key was read after a change"},
-                {{.kind = TL_WATCHED, .armed = true}, "the key's next change will be told"},
-                {{.kind = TL_WATCHED}, "the key may have changed"},
-                {{.kind = TL_WOKEN}, "notified"},
-                {{.kind = TL_TIMER}, "time is up"},
-                {{.kind = TL_CANCEL}, "cancelled"},
-                {{.kind = TL_REPLY}, "the server is reached"},
-                {{.kind = TL_FAILED, .words = {"h:1: \nno", 8}}, "no reply: h:1: ?no"},
-                {{.kind = TL_FAILED, .words = {"reset", 5}, .maybe_sent = true},
-                 "no reply, though the server may have acted: reset"}};
+    } rows[] = {
+        {{.kind = TL_START}, "begins"},
+        {{.kind = TL_ARMED, .armed = true}, "subscribed"},
+        {{.kind = TL_ARMED}, "not subscribed any more"},
+        {{.kind = TL_CHANGED, .value = &value}, "the key was read after a change"},
+        {{.kind = TL_WATCHED, .armed = true}, "the key's next change will be told"},
+        {{.kind = TL_WATCHED}, "the key may have changed"},
+        {{.kind = TL_WOKEN}, "notified"},
+        {{.kind = TL_TIMER}, "time is up"},
+        {{.kind = TL_CANCEL}, "cancelled"},
+        {{.kind = TL_REPLY}, "the server is reached"},
+        {{.kind = TL_FAILED, .failed = {.message = {"h:1: \nno", 8}}}, "no reply: h:1: ?no"},
+        {{.kind = TL_FAILED, .failed = {.maybe_sent = true, .message = {"reset", 5}}},
+         "no reply, though the server may have acted: reset"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char expected[128];
         (void)snprintf(expected, sizeof expected, "h:1: acquire jobs: %s" WAITS, rows[i].words);

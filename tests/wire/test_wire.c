@@ -233,9 +233,9 @@ static void answer(wire *w, tl_event e) {
         return;
     }
     w->in_flight = false;
-    e.ticket = w->ticket;
-    e.sent = w->sent;
-    e.native = w->native;
+    e.asked.ticket = w->ticket;
+    e.asked.sent = w->sent;
+    e.asked.native = w->native;
     step(w, e);
 }
 
@@ -462,7 +462,7 @@ static void do_send(wire *w, const char *text) {
         complain(w, tl__resp_words(w->resp));
     if (got <= 0 || ++w->got < w->count)
         return;
-    answer(w, (tl_event){.kind = TL_REPLY, .reply = w->reply, .count = w->got});
+    answer(w, (tl_event){.kind = TL_REPLY, .replied = {.reply = w->reply, .count = w->got}});
 }
 
 /* The server doesn't know a script: as the connection does, the same request goes by text. */
@@ -497,15 +497,15 @@ static void do_script(wire *w, const char *text) {
 
 static void do_lost(wire *w, const char *text) {
     answer(w, (tl_event){.kind = TL_FAILED,
-                         .maybe_sent = true,
-                         .why = TL_EUNAVAILABLE,
-                         .words = tl__bytes_of(*text ? text : "connection lost")});
+                         .failed = {.maybe_sent = true,
+                                    .why = TL_EUNAVAILABLE,
+                                    .message = tl__bytes_of(*text ? text : "connection lost")}});
 }
 
 static void do_refused(wire *w, const char *text) {
     answer(w, (tl_event){.kind = TL_FAILED,
-                         .why = TL_EUNAVAILABLE,
-                         .words = tl__bytes_of(*text ? text : "connection refused")});
+                         .failed = {.why = TL_EUNAVAILABLE,
+                                    .message = tl__bytes_of(*text ? text : "connection refused")}});
 }
 
 static void do_arm(wire *w, const char *text) {
