@@ -247,7 +247,16 @@ $(BUILD)/tidelock: $(call obj,$(TOOL_SRC)) $(BUILD)/libtidelock.a $(BUILD)/list
 	$(call say,LD $@)
 	$(call link,$(TOOL_LIBS))
 
-TEST_LIB := $(BUILD)/tests/lib.a $(BUILD)/tests/tools.a $(BUILD)/libtidelock.a
+# Tests, and the simulator, have the machines with what these count on asserted (src/ground/assert.h).
+ASSERTING := $(filter src/protocol/% compat/auto/% compat/phase/% compat/stamp/%,$(LIB_SRC))
+aobj       = $(patsubst %.c,$(BUILD)/asserting/%.o,$(1))
+$(BUILD)/asserting/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
+	$(call say,ASSERT $<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) -DTL_ASSERTS -MMD -MP -c $< -o $@
+-include $(shell find $(BUILD)/asserting -name '*.d' 2>/dev/null)
+$(BUILD)/tests/libtidelock.a: $(call obj,$(filter-out $(ASSERTING),$(LIB_SRC))) $(call aobj,$(ASSERTING)) $(BUILD)/list
+TEST_LIB := $(BUILD)/tests/lib.a $(BUILD)/tests/tools.a $(BUILD)/tests/libtidelock.a
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
@@ -281,7 +290,7 @@ gobj     = $(patsubst %.c,$(GUARDED)/obj/%.o,$(1))
 $(GUARDED)/obj/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc $(GEN)/scripts_without.inc
 	$(call say,GUARD $<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -O1 -g0 $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) -DTL_GUARDS -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) -O1 -g0 $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) -DTL_GUARDS -DTL_ASSERTS -MMD -MP -c $< -o $@
 -include $(shell find $(GUARDED)/obj -name '*.d' 2>/dev/null)
 $(GUARDED)/libtidelock.a: $(call gobj,$(LIB_SRC)) $(BUILD)/list
 $(GUARDED)/tools.a: $(call gobj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUILD)/list
@@ -311,7 +320,7 @@ $(BUILD)/examples/%: tools/examples/%.c $(BUILD)/libtidelock.a
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -Iinclude $^ $(DEP_LIBS) -o $@
-$(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(TEST_LIB)
+$(BUILD)/bench: $(call obj,$(BENCH_SRC)) $(TEST_LIB:$(BUILD)/tests/libtidelock.a=$(BUILD)/libtidelock.a)
 	$(call say,LD $@)
 	$(call link,$(TEST_LIBS))
 $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)

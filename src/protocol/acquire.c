@@ -5,6 +5,7 @@
  */
 #include "protocol/acquire.h"
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 #include "protocol/attempt.h"
 #include "protocol/line.h"
@@ -425,6 +426,7 @@ static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 /* What is not believed is looked at. */
 static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
+    TL_ASSERT(e->kind == TL_GRANTED);
     a->granted = a->job.stands;
     a->grant = *e->grant;
     if (a->retry.doing == TL_ASKS)

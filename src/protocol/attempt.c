@@ -3,12 +3,15 @@
  * on more time than an answer proves.
  */
 #include "protocol/attempt.h"
+
+#include "ground/assert.h"
 #include "ground/guard.h"
 
 _Static_assert(sizeof(tl_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
 void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t ticket,
                       tl_mono until) {
+    TL_ASSERT(row->size <= TL_ATTEMPT_SIZE && op <= TL_RELEASE);
     tl_try *a = memset(attempt, 0, row->size);
     a->row = row;
     a->ticket = ticket;
@@ -289,6 +292,7 @@ bool tl__try_may_not_ask(const tl_job *job, tl_bytes error) {
 
 tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     static const char quiet[] = " (INFO, which quiet_ms needs)";
+    TL_ASSERT(e->kind == TL_REPLY && e->replied.reply->type == TL_REPLY_ERROR);
     const tl_needer *who = a->row->who.needs ? &a->row->who : NULL;
     tl_bytes error = e->replied.reply->text;
     bool elsewhere = tl__is_elsewhere(error);
@@ -303,6 +307,7 @@ tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, t
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    TL_ASSERT(e->kind == TL_REPLY);
     if (e->replied.count < 1 && !a->reaches)
         return tl__try_malformed(a, out);
     if (e->replied.count > 0 && e->replied.reply->type == TL_REPLY_ERROR)
@@ -329,6 +334,7 @@ static tl_status confirm(tl_try *a, tl_out *out) {
 }
 
 static tl_status unconfirmed(tl_try *a, const tl_event *e, tl_out *out) {
+    TL_ASSERT(e->kind == TL_FAILED);
     out->sys_errno = e->failed.sys_errno;
     tl__try_fail(a, TL_EUNAVAILABLE, true, e->failed.message, out);
     a->result.harmless = e->now; /* it has taken effect, there */
@@ -365,6 +371,7 @@ static bool may_follow(const tl_try *a, const tl_event *e) {
 }
 
 static tl_status failed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+    TL_ASSERT(e->kind == TL_FAILED);
     if (may_follow(a, e))
         return follow(a, job, e, out);
     bool maybe = e->failed.maybe_sent && !is_harmless(a);
@@ -376,6 +383,7 @@ static tl_status failed(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
 tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_try *a = attempt;
     tl_status status = TL_GO;
+    TL_ASSERT(a->row && e->server);
     if (e->kind == TL_START)
         status = start(a, job, e, out);
     else if (e->asked.ticket == a->ticket && a->confirming && e->kind == TL_REPLY)

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 #include "wire/refusal.h"
 
@@ -84,6 +85,7 @@ void tl__out_time(tl_out *out, const tl_reply *reply, size_t i, const tl_event *
 }
 
 void tl__out_server_us(tl_out *out, int64_t server_us, const tl_event *event) {
+    TL_ASSERT(event->kind == TL_REPLY);
     out->has_bracket = true;
     out->bracket = tl__bracket(server_us, event->asked.sent, event->now);
 }
@@ -185,6 +187,7 @@ tl_status tl__end_refused(void *machine, tl_bytes error, const tl_needer *who, t
 }
 
 tl_status tl__end_failed(void *machine, const tl_event *e, bool in_doubt, tl_out *out) {
+    TL_ASSERT(e->kind == TL_FAILED);
     bool told = e->failed.why == TL_EDENIED || e->failed.why == TL_ENOMEM;
     bool passes = (e->failed.maybe_sent && !told) || e->failed.why == TL_EELSEWHERE;
     tl_err code = in_doubt && e->failed.maybe_sent ? TL_EUNCERTAIN

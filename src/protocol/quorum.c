@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 
 #define GRACE_PARTS 4
@@ -14,6 +15,7 @@
 #define OUTLIER_US INT64_C(43200000000) /* a clock that is so far ahead is wrong: half a day */
 
 static tl_event of_server(const tl_event *e, unsigned server) {
+    TL_ASSERT(e->servers);
     tl_event mine = *e;
     mine.server = &e->servers[server];
     return mine;

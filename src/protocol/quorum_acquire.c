@@ -6,6 +6,7 @@
  */
 #include "protocol/quorum_acquire.h"
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 #include "protocol/line.h"
 
@@ -18,6 +19,7 @@
 void tl__quorum_acquire_init(tl_quorum_acquisition *a, const tl_job *job, unsigned count,
                              const tl_retry *retry, int64_t wait_ms, int64_t connect_ms,
                              uint64_t seed) {
+    TL_ASSERT(count % 2 == 1 && count >= TL_QUORUM_MIN && count <= TL_QUORUM_MAX);
     *a = (tl_quorum_acquisition){.job = *job,
                                  .retry = tl__retry_init(retry, wait_ms, connect_ms, seed),
                                  .count = (uint8_t)count,

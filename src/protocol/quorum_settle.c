@@ -4,10 +4,12 @@
  */
 #include "protocol/quorum_settle.h"
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 
 void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl_ballots *ballots,
                             tl_op op, uint64_t seed) {
+    TL_ASSERT(op == TL_RENEW || op == TL_RELEASE);
     *s = (tl_quorum_settlement){
         .job = *job, .ballots = *ballots, .op = (uint8_t)op, .grace = TL_NEVER};
     s->retry.random = tl__random_begin(seed);
@@ -261,6 +263,7 @@ static tl_status on_answer(tl_quorum_settlement *s, const tl_event *e, tl_out *o
 
 static tl_status begin(tl_quorum_settlement *s, const tl_event *e, tl_out *out) {
     s->retry.began = e->now;
+    TL_ASSERT(e->servers && s->retry.limit.ns == 0);
     s->retry.limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
     s->end = tl__retry_cleans_until(&s->job, s->job.believed, e->now, e->servers->drift_ppm);
     s->in_time = tl__mono_before(e->now, s->job.believed);

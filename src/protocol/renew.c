@@ -4,6 +4,7 @@
  */
 #include "protocol/renew.h"
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 #include "protocol/attempt.h"
 
@@ -158,6 +159,7 @@ static bool is_changed(const tl_renew *r, const tl_reply *found) {
 /* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
  * not count, which is asked for again anyway. */
 static void on_changed(tl_renew *r, const tl_event *e) {
+    TL_ASSERT(e->kind == TL_CHANGED && e->value && r->job.protocol->unchanged);
     if (r->rest.failures == 0 && (is_changed(r, e->value) || !GUARD(change_by_others)))
         on_wake(r, e);
 }

@@ -3,6 +3,7 @@
  */
 #include "protocol/retry.h"
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 #include "protocol/line.h"
 
@@ -63,6 +64,7 @@ tl_retrier tl__retry_init(const tl_retry *strategy, int64_t wait_ms, int64_t con
 }
 
 void tl__retry_begin(tl_retrier *r, tl_mono now) {
+    TL_ASSERT(r->start.ns == 0 && r->random != 0);
     bool open = r->wait_ms == 0 || r->wait_ms == TL_FOREVER;
     r->start = now;
     r->limit = tl__mono_add_ms(now, open ? r->connect_ms : r->wait_ms);
@@ -78,6 +80,7 @@ void tl__retry_ask(tl_retrier *r, tl_mono now, int64_t attempt_ms) {
 }
 
 bool tl__retry_unreached(tl_retrier *r, const tl_event *e, bool in_doubt) {
+    TL_ASSERT(e->kind == TL_FAILED && r->doing != TL_PAUSES && r->doing != TL_CLEANS);
     tl__retry_blame(r, e, TL_EUNAVAILABLE, e->failed.message); /* as it ends, if it does here */
     tl__retry_note_absence(r, e);
     bool goes_on = tl__mono_before(e->now, r->limit) && !tl__retry_is_hopeless(r, 1, in_doubt);
@@ -102,6 +105,7 @@ void tl__retry_lift_limit(tl_retrier *r) {
 }
 
 void tl__retry_held(tl_retrier *r, tl_bytes message, tl_out *out) {
+    TL_ASSERT(r->doing == TL_ASKS);
     r->answered = true;
     r->failures = 0;
     tl__retry_lift_limit(r);

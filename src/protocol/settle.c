@@ -4,10 +4,12 @@
  */
 #include "protocol/settle.h"
 
+#include "ground/assert.h"
 #include "ground/guard.h"
 #include "protocol/attempt.h"
 
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
+    TL_ASSERT(op == TL_RENEW || op == TL_RELEASE);
     *s = (tl_settle){.job = *job, .op = (uint8_t)op, .believed = believed};
     s->job.proof.noted_s = 0; /* the short way of a renewal is for those of the keeper */
     s->retry.random = tl__random_begin(seed);
@@ -24,6 +26,7 @@ static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
 }
 
 static tl_status begin(tl_settle *s, const tl_event *e, tl_out *out) {
+    TL_ASSERT(s->retry.limit.ns == 0);
     s->retry.limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
     s->end = tl__retry_cleans_until(&s->job, s->believed, e->now, e->server->drift_ppm);
     s->in_time = tl__mono_before(e->now, s->believed);
