@@ -68,7 +68,7 @@ static bool reads(const tl_try *a) {
 static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
     uint8_t speaks = job->proof.held_by - 1;
-    bool without_scripts = job->proof.capped_until.ns == TL_NEVER.ns;
+    bool without_scripts = tl__proof_stamp(&job->proof).capped_until.ns == TL_NEVER.ns;
     bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
                   tl__lease_lasts(lease, e->now);
     return become(a, row_of(speaks), drains,

@@ -45,7 +45,7 @@ int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms) {
 
 int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
     tl_mono cap = job->rules.dialect->waiters_overwrite ? tl__stamp_cap(job, e->now, e)
-                                                        : job->proof.cap;
+                                                        : tl__proof_stamp(&job->proof).cap;
     int64_t left_ns = tl__ns_until(e->now, tl__mono_max(job->believed, cap));
     int64_t most_ms = tl__rate_most_ns(left_ns, e->server->drift_ppm) / TL_NS_PER_MS;
     return tl__stamp_now_us(job, e).hi / 1000 + most_ms + tl__stamp_skew_ms(job, e) +
@@ -56,21 +56,23 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
                      int64_t end_ms) {
     tl_proof *proof = &a->result.proof;
     *proof = job->proof;
+    proof->kind = TL_PROOF_STAMP;
+    proof->stamp = tl__proof_stamp(&job->proof);
     /* 0: adopted, who knows how soon */
-    bool fresh = a->op == TL_ACQUIRE || (GUARD(adopted_lock_capped) && proof->proved_us == 0);
+    bool fresh = a->op == TL_ACQUIRE || (GUARD(adopted_lock_capped) && proof->stamp.proved_us == 0);
     /* Where waiters overwrite, any poll may leave such a stamp. */
     if (fresh || (GUARD(cap_set_anew) && job->rules.dialect->waiters_overwrite)) {
-        proof->cap = tl__stamp_cap(job, a->asked, e);
-        proof->capped_until = tl__mono_add_ns(
+        proof->stamp.cap = tl__stamp_cap(job, a->asked, e);
+        proof->stamp.capped_until = tl__mono_add_ns(
             e->now, GUARD(cap_outlasts_delay) *
                         tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS,
                                          e->server->drift_ppm));
     }
-    proof->proved_us = proved_us;
-    proof->stamp_ms = end_ms;
+    proof->stamp.proved_us = proved_us;
+    proof->stamp.end_ms = end_ms;
     if (GUARD(losers_cap) &&
-        (GUARD(renewal_capped) ? !tl__mono_before(proof->capped_until, a->asked) : fresh))
-        a->result.deadline = tl__mono_min(a->result.deadline, proof->cap);
+        (GUARD(renewal_capped) ? !tl__mono_before(proof->stamp.capped_until, a->asked) : fresh))
+        a->result.deadline = tl__mono_min(a->result.deadline, proof->stamp.cap);
 }
 
 static int64_t free_from(const tl_rules *rules, const tl_stamp *stamp) {
@@ -97,7 +99,8 @@ static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_
     const tl_rules *r = &job->rules;
     int64_t others_ms = proved_ms - 2 * (int64_t)r->clock_skew_max_ms - r->legacy_delay_max_ms +
                         r->legacy_ttl_min_ms;
-    int64_t least_ms = job->proof.stamp_ms < others_ms ? job->proof.stamp_ms : others_ms;
+    int64_t own_ms = tl__proof_stamp(&job->proof).end_ms;
+    int64_t least_ms = own_ms < others_ms ? own_ms : others_ms;
     return read_ms + (GUARD(delay_counts_once) ? 1 : 2) * r->legacy_delay_max_ms >= least_ms;
 }
 
@@ -107,7 +110,7 @@ bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_even
         (GUARD(losers_while_held) && !tl__mono_before(e->now, job->believed)))
         return false;
     int64_t read_ms = stamp->written_ms - r->legacy_ttl_min_ms; /* what its writer's clock showed */
-    int64_t proved_ms = job->proof.proved_us / 1000 +
+    int64_t proved_ms = tl__proof_stamp(&job->proof).proved_us / 1000 +
                         GUARD(losers_spared_skew) * tl__stamp_skew_ms(job, e);
     if (r->dialect->waiters_overwrite)
         return !GUARD(thiefs_stamp) || !may_have_expired(job, read_ms, proved_ms);
@@ -314,11 +317,11 @@ static bool leaves(const tl_try *a) {
 
 /* By its time alone, which two clients' stamps may share. */
 bool tl__stamp_unchanged(const tl_job *job, tl_bytes value) {
-    if (job->proof.stamp_ms == 0)
+    if (job->proof.kind != TL_PROOF_STAMP)
         return tl__bytes_eq(value, tl__token_bytes(&job->token));
-    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, job->proof.proved_us / 1000);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, job->proof.stamp.proved_us / 1000);
     return GUARD(own_renewal_known) && stamp.kind == TL_STAMP_GOOD &&
-           stamp.end_ms == job->proof.stamp_ms;
+           stamp.end_ms == job->proof.stamp.end_ms;
 }
 
 const tl_protocol tl__protocol_timestamp = {.name = "timestamp",

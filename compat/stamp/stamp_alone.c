@@ -57,7 +57,7 @@ static int64_t next_ms(const tl_stamp_try *s, const tl_job *job, const tl_event 
 
 bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value) {
     char own[TL_STAMP_SIZE];
-    int64_t end_ms = job->proof.stamp_ms;
+    int64_t end_ms = tl__proof_stamp(&job->proof).end_ms;
     return end_ms != 0 && tl__bytes_eq(value, write(job, end_ms, own));
 }
 
@@ -120,7 +120,7 @@ void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e,
     s->level = TL_LEVEL_SCRIPT;
     if (s->phase < NOTING) {
         s->phase = NOTING;
-        s->proved_ms = job->proof.stamp_ms;
+        s->proved_ms = tl__proof_stamp(&job->proof).end_ms;
         s->read_end_ms = s->from_ms = s->end_ms = 0;
         s->owned = s->sidecar_asked = false;
     }

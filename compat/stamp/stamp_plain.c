@@ -59,9 +59,10 @@ static void send_get(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl
 /* The end that our stamp tells. Of one that was taken elsewhere, in a dialect that names its writer, it
  * is what K says: the token proves that it is ours. */
 static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
-    bool by_token = GUARD(token_proves_stamp) && job->proof.elsewhere && job->proof.stamp_ms == 0 &&
+    int64_t known_ms = tl__proof_stamp(&job->proof).end_ms;
+    bool by_token = GUARD(token_proves_stamp) && job->proof.elsewhere && known_ms == 0 &&
                     (job->rules.dialect->shape != TL_SHAPE_BARE || !GUARD(number_proves_nothing));
-    return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : job->proof.stamp_ms;
+    return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : known_ms;
 }
 
 /* Of a stamp that was taken elsewhere: until it might be over for somebody, as the server's clock
@@ -85,7 +86,7 @@ static bool has_time_for_del(const tl_job *job, const tl_event *e, tl_mono deadl
 
 /* Without a stamp there is nothing that could be told to be ours: a take that wasn't answered. */
 static void send_release(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (job->proof.stamp_ms != 0 || job->proof.elsewhere) {
+    if (job->proof.kind == TL_PROOF_STAMP || job->proof.elsewhere) {
         send_get(s, COMPARE, job, e, out);
         return;
     }
@@ -118,12 +119,13 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
         a->result.code != TL_OK)
         return TL_END;
-    a->result.proof = (tl_proof){.cap = tl__stamp_cap(job, s->read_at, e),
-                                 .capped_until = TL_NEVER,
-                                 .proved_us = s->read_us,
-                                 .stamp_ms = s->end_ms};
+    a->result.proof = (tl_proof){.kind = TL_PROOF_STAMP,
+                                 .stamp = {.cap = tl__stamp_cap(job, s->read_at, e),
+                                           .capped_until = TL_NEVER,
+                                           .proved_us = s->read_us,
+                                           .end_ms = s->end_ms}};
     if (GUARD(losers_cap))
-        a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.cap);
+        a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.stamp.cap);
     a->result.stamp_is_token = job->rules.dialect->shape == TL_SHAPE_BARE;
     return TL_END;
 }

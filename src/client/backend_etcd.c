@@ -99,11 +99,12 @@ static const tl_asker asker = {
 static void drop(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
     job.revoke = true;
-    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms,
+    const tl_etcd_proof known = tl__proof_etcd(&job.proof);
+    job.proof = (tl_proof){.kind = TL_PROOF_ETCD,
+                           .stood_ms = job.proof.stood_ms,
                            .unbound = job.proof.unbound,
                            .elsewhere = job.proof.elsewhere,
-                           .lease = job.proof.lease,
-                           .spared = job.proof.spared};
+                           .etcd = {.lease = known.lease, .spared = known.spared}};
     tl__hold_drop_in(lock, &job);
 }
 
@@ -121,11 +122,12 @@ static void deleted(tl_client *client, tl_bytes topic) {
 /* It was there at the revision that the proof tells. */
 static void listen(const tl_lock *lock) {
     char room[TL_ETCD_TOPIC_MAX];
-    if (lock->proof.changed == 0)
+    int64_t changed = tl__proof_etcd(&lock->proof).changed;
+    if (changed == 0)
         return;
     tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
     if (topic.n > 0)
-        tl__keeper_seen_in(&lock->client->keeper, topic, lock->proof.changed, deleted);
+        tl__keeper_seen_in(&lock->client->keeper, topic, changed, deleted);
 }
 
 static void ignore(const tl_lock *lock) {
@@ -142,7 +144,7 @@ static void release(tl_lock *lock, tl_job *job) {
     tl_client *c = lock->client;
     tl_spare_lease spare = {0};
     if (!job->proof.doubted || !GUARD(doubted_not_spared))
-        spare = (tl_spare_lease){job->proof.lease, job->ttl_ms, job->believed};
+        spare = (tl_spare_lease){tl__proof_etcd(&job->proof).lease, job->ttl_ms, job->believed};
     job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
     job->spare = job->revoke ? (tl_spare_lease){0} : spare;
 }

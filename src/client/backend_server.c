@@ -64,7 +64,7 @@ static tl_hold held(const tl_acquiring *m) {
                     .proof = a->result.proof};
     if (a->result.stamp_is_token) {
         char text[TL_INT_SIZE];
-        tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp_ms);
+        tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp.end_ms);
         memcpy(hold.token.text, token.p, token.n + 1);
     }
     return hold;

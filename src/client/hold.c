@@ -199,7 +199,8 @@ static void ignore(const tl_lock *lock) {
 /* Remember what it has come to. There is a renewal to be had: who keeps one has made the next before. */
 static void remember(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
-    bool changed = lock->proof.changed != k->step.job.proof.changed;
+    bool changed = tl__proof_etcd(&lock->proof).changed !=
+                   tl__proof_etcd(&k->step.job.proof).changed;
     lock->proof = k->step.job.proof;
     if (changed)
         listen(lock);

@@ -437,7 +437,7 @@ static tl_err extend_here(tl_lock *lock, tl_job *job, int64_t ttl_ms, tl_operati
 
 /* Why it can't be, if it was acquired without scripts; NULL: it can. */
 static const char *never_renewed(const tl_job *job) {
-    bool never = job->rules.strict || job->proof.capped_until.ns == TL_NEVER.ns;
+    bool never = job->rules.strict || tl__proof_stamp(&job->proof).capped_until.ns == TL_NEVER.ns;
     return never && job->protocol->never_renewed ? job->protocol->never_renewed(&job->rules) : NULL;
 }
 
@@ -487,8 +487,11 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
     lock->proof = (tl_proof){.elsewhere = true};
-    if (!tl__bytes_to_int(tl__bytes(token, n), &lock->proof.stamp_ms))
-        lock->proof.stamp_ms = 0;
+    int64_t end_ms;
+    if (tl__bytes_to_int(tl__bytes(token, n), &end_ms) && end_ms != 0) {
+        lock->proof.kind = TL_PROOF_STAMP; /* a number is a token to those who write stamps alone */
+        lock->proof.stamp.end_ms = end_ms;
+    }
     if (lock->client->backend->holder->vote)
         lock->client->backend->holder->vote(lock, NULL);
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});

@@ -359,7 +359,7 @@ static bool is_given(tl_acquisition *a, const tl_event *e) {
         .deadline = deadline,
         .fence = a->grant.fence,
         .waiting = (int32_t)(a->grant.others < INT32_MAX ? a->grant.others : INT32_MAX)};
-    a->result.proof.held_by = 1 + TL_TOKEN;
+    a->result.proof = (tl_proof){.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN};
     note_doubt(a);
     a->result.proof.unbound = true; /* kept for a short time until the first renewal */
     return true;

@@ -380,6 +380,14 @@ static tl_status failed(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
     return tl__try_fail(a, maybe ? TL_EUNCERTAIN : e->failed.why, maybe, e->failed.message, out);
 }
 
+/* A protocol proves by a token where it says nothing else. */
+static void prove(tl_try *a) {
+    tl_proof *proof = &a->result.proof;
+    if (proof->kind == TL_PROOF_NONE)
+        proof->kind = TL_PROOF_TOKEN;
+    proof->held_by = (uint8_t)(1 + (proof->kind == TL_PROOF_STAMP ? a->row->id : TL_TOKEN));
+}
+
 tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_try *a = attempt;
     tl_status status = TL_GO;
@@ -406,7 +414,7 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
         out->send.asking = a->asking;
     }
     if (status == TL_END && r->code == TL_OK)
-        r->proof.held_by = (uint8_t)(1 + (r->proof.stamp_ms ? a->row->id : TL_TOKEN));
+        prove(a);
     else if (status == TL_END && a->row->leaves && a->row->leaves(a))
         r->maybe = true;
     return status;

@@ -36,7 +36,7 @@ tl_bytes tl__etcd_topic(char room[TL_ETCD_TOPIC_MAX], tl_bytes key, const tl_tok
 /** K, of such a topic. */
 tl_bytes tl__etcd_topic_key(tl_bytes topic);
 
-/** The lease of a request that is built now: higher than that of any before. `ahead`: see tl_proof. */
+/** The lease of a request that is built now: higher than that of any before. `ahead`: see tl_etcd_proof. */
 int64_t tl__etcd_lease(const tl_etcd_id *id, int64_t ahead, tl_mono now);
 /** The key has been found under this lease: what `ahead` must be for later ones to be higher. */
 int64_t tl__etcd_ahead(const tl_etcd_id *id, int64_t lease, tl_mono now);

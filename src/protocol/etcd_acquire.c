@@ -48,11 +48,11 @@ static void choose_lease(tl_etcd_acquisition *a, const tl_event *e, word word) {
                   tl__etcd_is_worth(&a->spare, e->now, e->server->drift_ppm);
     if (a->by_spare) {
         int64_t ahead = tl__etcd_ahead(&a->id, a->spare.lease, e->now);
-        if (GUARD(above_spare_lease) && ahead > a->job.proof.lease_ahead)
-            a->job.proof.lease_ahead = ahead;
+        if (GUARD(above_spare_lease) && ahead > a->ahead)
+            a->ahead = ahead;
         a->lease = a->spare.lease;
     } else {
-        a->lease = tl__etcd_lease(&a->id, a->job.proof.lease_ahead, e->now);
+        a->lease = tl__etcd_lease(&a->id, a->ahead, e->now);
     }
 }
 
@@ -84,7 +84,7 @@ static tl_status begin_asking(tl_etcd_acquisition *a, const tl_event *e, tl_out 
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* That of the client's before isn't revoked: see tl_proof. A key that comes to be under it after all lasts no longer. */
+/* That of the client's before isn't revoked: see tl_etcd_proof. A key that comes to be under it after all lasts no longer. */
 static bool is_spare(const tl_etcd_acquisition *a, int64_t lease) {
     return GUARD(former_spare_expires) && lease != 0 && lease == a->job.spare.lease;
 }
@@ -117,12 +117,13 @@ static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
     a->result = (tl_result){.code = TL_OK,
                             .deadline = a->deadline,
                             .fence = (uint64_t)a->id.revision,
-                            .proof = {.held_by = 1 + TL_TOKEN,
-                                      .lease_ahead = a->job.proof.lease_ahead,
-                                      .lease = a->under,
-                                      .spared = is_spare(a, a->under),
-                                      .changed = a->changed,
-                                      .doubted = a->uncertain}};
+                            .proof = {.kind = TL_PROOF_ETCD,
+                                      .held_by = 1 + TL_TOKEN,
+                                      .doubted = a->uncertain,
+                                      .etcd = {.lease = a->under,
+                                               .ahead = a->ahead,
+                                               .changed = a->changed,
+                                               .spared = is_spare(a, a->under)}}};
     out->disarm = a->listening;
     return TL_END;
 }
@@ -293,7 +294,7 @@ static tl_status not_created(tl_etcd_acquisition *a, const tl_event *e, const tl
     if (!tl__etcd_find(answer, 0, 0, &mine))
         return busy(a, e, out);
     a->id.revision = mine.created;
-    a->job.proof.lease_ahead = tl__etcd_ahead(&a->id, mine.lease, e->now);
+    a->ahead = tl__etcd_ahead(&a->id, mine.lease, e->now);
     unproved(a);
     return ask(a, e, KEEP, out);
 }
@@ -309,7 +310,7 @@ static tl_status kept(tl_etcd_acquisition *a, const tl_event *e, const tl_reply 
     }
     if (!tl__etcd_find(answer, 0, 0, &mine) || mine.created != a->id.revision)
         return begin_anew(a, e, out);
-    a->job.proof.lease_ahead = tl__etcd_ahead(&a->id, mine.lease, e->now);
+    a->ahead = tl__etcd_ahead(&a->id, mine.lease, e->now);
     tl__retry_say(&a->retry, TL_LITERAL("a later renewal of this key came first"));
     return failed(a, e, TL_EUNAVAILABLE, out);
 }

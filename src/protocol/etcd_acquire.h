@@ -22,6 +22,7 @@ typedef struct {
     tl_spare_lease
         spare; /**< that nothing is under, as far as is known; the driver's again when it has ended */
     int64_t lease;       /**< of the request in flight */
+    int64_t ahead;       /**< as in tl_etcd_proof */
     int64_t doubtful[2]; /**< leases of requests that went unanswered; 0: none */
     int64_t under;       /**< the lease that the key is known to be under; 0: it isn't */
     int64_t changed;     /**< when it was put there, a revision */

@@ -312,37 +312,68 @@ typedef struct {
     const void *of; /**< what of the protocol's upkeep this key belongs to; NULL: it has none */
 } tl_rules;
 
-/** What is known of a hold besides its deadline; all 0 where a protocol needs none of it. */
+/** TOKEN: a renewal the short way needs that S has all that there is to know. */
 typedef struct {
+    /** When a renewal was asked that wrote it, in s from 1 on; 0: none was. */
+    uint32_t noted_s;
+    /** A part of the run of the server that did. */
+    uint32_t noted_run;
+} tl_token_proof;
+
+/** STAMP, as ../compat writes it. */
+typedef struct {
+    /** No renewal asked before capped_until proves more than `cap`. ns 0: nothing is capped; TL_NEVER: acquired without
+     *  scripts. */
+    tl_mono cap, capped_until;
+    /** The server's time of the last acquire or renewal; 0: it was acquired elsewhere. */
+    int64_t proved_us;
+    /** The end that K's stamp told then. */
+    int64_t end_ms;
+} tl_stamp_proof;
+
+/** ETCD */
+typedef struct {
+    /** That the key is under, and no other key is; 0: not known. */
+    int64_t lease;
+    /** By how much the hold's leases are numbered higher than by this host's clock alone. */
+    int64_t ahead;
+    /** The revision that the key was written at last; 0: not known. */
+    int64_t changed;
+    /** `lease` was a spare one. A copy of this process, from an image of its memory, has the same spare ones, and perhaps a
+     *  key under it: it is left to expire. */
+    bool spared;
+} tl_etcd_proof;
+
+typedef enum { TL_PROOF_NONE, TL_PROOF_TOKEN, TL_PROOF_STAMP, TL_PROOF_ETCD } tl_proof_kind;
+
+/** What is known of a hold besides its deadline. */
+typedef struct {
+    uint8_t kind;
+    /** TL_AUTO: 1 + the protocol that K is held by; 0: not known. */
+    uint8_t held_by;
+    /** A request for it went unanswered: it may come yet. */
+    bool doubted : 1;
+    /** S doesn't know of it before its first renewal. */
+    bool unbound : 1;
+    /** It was acquired by another handle, of which only the token is known. */
+    bool elsewhere : 1;
+    /** It was acquired past its own entry in line, of this lifetime; 0: it wasn't. */
+    int32_t stood_ms;
+    /** One of them, by `kind`. */
     union {
-        tl_mono cap;   /**< no keep asked before capped_until proves more than this */
-        int64_t lease; /**< on etcd: that the key is under, and no other key is; 0: not known */
+        tl_token_proof token;
+        tl_stamp_proof stamp;
+        tl_etcd_proof etcd;
     };
-    tl_mono capped_until; /**< ns 0: nothing is capped */
-    union {
-        int64_t proved_us;   /**< server time of the last take or keep that worked */
-        int64_t lease_ahead; /**< on etcd: by how much its leases are numbered higher than by this
-                                host's clock alone */
-    };
-    union {
-        struct {
-            uint32_t
-                noted_s; /**< when a renewal was asked that wrote all that S has, in s from 1 on; 0: none was */
-            uint32_t noted_run; /**< and a part of the run of the server that did */
-        };
-        int64_t
-            changed; /**< on etcd: the revision that the key was written at last; 0: not known */
-    };
-    int64_t stamp_ms;   /**< the end that K's stamp told then; 0: K holds a token */
-    int32_t stood_ms;   /**< got past its own entry in line, of this lifetime; 0: not so */
-    uint8_t held_by;    /**< TL_AUTO: 1 + the protocol that K is held by; 0: not known */
-    bool doubted;       /**< a request for it went unanswered: it may come yet */
-    bool unbound;       /**< S doesn't know of it before its first renewal */
-    bool elsewhere : 1; /**< taken by another handle, of which only the token is known */
-    bool
-        spared : 1; /**< on etcd: `lease` was a spare one. A copy of this process, from an image of its memory, has
-                      the same spare ones, and perhaps a key under it: it is left to expire */
 } tl_proof;
+
+/** What is known of the stamp, or on etcd, if the proof is of that. */
+static inline tl_stamp_proof tl__proof_stamp(const tl_proof *proof) {
+    return proof->kind == TL_PROOF_STAMP ? proof->stamp : (tl_stamp_proof){0};
+}
+static inline tl_etcd_proof tl__proof_etcd(const tl_proof *proof) {
+    return proof->kind == TL_PROOF_ETCD ? proof->etcd : (tl_etcd_proof){0};
+}
 
 /** On etcd: a lease that no key is under, of somebody's who has no use for it any more. */
 typedef struct {
@@ -384,7 +415,7 @@ typedef struct {
         confirms; /**< RENEW: it counts only when the server is confirmed to be the one to ask, afterwards */
     tl_spare_lease
         spare; /**< on etcd. ACQUIRE: to be used while two thirds of it are left; RELEASE: the client keeps it if that works */
-    bool revoke; /**< RELEASE, on etcd: proof.lease, too, which nobody else will use */
+    bool revoke; /**< RELEASE, on etcd: proof.etcd.lease, too, which nobody else will use */
     bool
         again; /**< ACQUIRE: not the first with this token, so that an earlier one may have worked. On etcd RENEW and RELEASE: the
                      one before has failed, so that it may have */
@@ -420,7 +451,7 @@ typedef struct {
     uint64_t fence;   /**< ACQUIRE, OK: the first of those reserved */
     tl_proof proof;   /**< ACQUIRE and RENEW, OK */
     bool
-        stamp_is_token; /**< ACQUIRE, OK: proof.stamp_ms, as text, is the only token that there is */
+        stamp_is_token; /**< ACQUIRE, OK: proof.stamp.end_ms, as text, is the only token that there is */
     bool last;          /**< EUNCERTAIN: asking again could do harm */
     bool
         late; /**< EUNAVAILABLE: no failure of the server's: the limit had passed when it could have been asked, or when

@@ -262,9 +262,10 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
         tl__etcd_say(send, a->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
         if (!a->frees)
             tl__etcd_add_int(send, a->id.revision, out);
-        if (job->proof.lease != 0 && (!job->proof.spared || !GUARD(spared_not_revoked)) &&
+        const tl_etcd_proof known = tl__proof_etcd(&job->proof);
+        if (known.lease != 0 && (!known.spared || !GUARD(spared_not_revoked)) &&
             (job->revoke || job->again) && GUARD(unused_is_revoked))
-            tl__etcd_revoke(send, job->proof.lease, out);
+            tl__etcd_revoke(send, known.lease, out);
     }
     return TL_GO;
 }
@@ -278,8 +279,9 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
  * changed last; where that isn't known the key is renewed by itself, under a number of its own. */
 static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
-    a->ahead = job->proof.lease_ahead;
-    a->changed = job->again && !GUARD(joins_what_is_known) ? 0 : job->proof.changed;
+    const tl_etcd_proof known = tl__proof_etcd(&job->proof);
+    a->ahead = known.ahead;
+    a->changed = job->again && !GUARD(joins_what_is_known) ? 0 : known.changed;
     t->alone = GUARD(joins_what_is_known) && a->changed == 0;
     bool read = tl__etcd_id_read(&a->id, &job->token);
     a->frees = t->op == TL_RELEASE && read &&
@@ -333,12 +335,12 @@ static void prove(attempt *a, const tl_job *job, const tl_event *e) {
     int64_t joined;
     bool is_joined = tl__reply_int(tl__reply_item(last(e), TL_ETCD_JOINED), &joined);
     *proof = job->proof;
-    proof->lease = GUARD(joined_not_spared) && is_joined ? 0 : lease_of(a);
-    proof->spared = false;
-    proof->lease_ahead = GUARD(above_joined_lease) && is_joined
-                             ? tl__etcd_ahead(&a->id, joined, e->now)
-                             : a->ahead;
-    proof->changed = tl__etcd_revision(last(e));
+    proof->kind = TL_PROOF_ETCD;
+    proof->etcd = (tl_etcd_proof){.lease = GUARD(joined_not_spared) && is_joined ? 0 : lease_of(a),
+                                  .ahead = GUARD(above_joined_lease) && is_joined
+                                               ? tl__etcd_ahead(&a->id, joined, e->now)
+                                               : a->ahead,
+                                  .changed = tl__etcd_revision(last(e))};
 }
 
 /* Ours isn't there: 0 if another's is the first by this answer, -1 if nobody is, or a key that is no contender. */

@@ -114,9 +114,9 @@ static uint32_t seconds(tl_mono t) {
 }
 
 static bool may_refresh(const tl_job *job, const tl_event *e) {
-    return job->proof.noted_s != 0 && job->ttl_ms <= REFRESH_MS &&
-           !(e->server->level & LEVEL_NO_REFRESH) &&
-           (seconds(e->now) - job->proof.noted_s < REFRESH_S || !GUARD(long_way_again));
+    return job->proof.kind == TL_PROOF_TOKEN && job->proof.token.noted_s != 0 &&
+           job->ttl_ms <= REFRESH_MS && !(e->server->level & LEVEL_NO_REFRESH) &&
+           (seconds(e->now) - job->proof.token.noted_s < REFRESH_S || !GUARD(long_way_again));
 }
 
 static void renew(tl_try *a, const tl_job *job, const tl_sidecar_write *write, const tl_event *e,
@@ -323,10 +323,10 @@ static tl_status never_refreshed(tl_try *a, const tl_job *job, const tl_event *e
 /* All of the lifetime, as it has become longer by that. Another server than the one where S was written may have K and
  * an older S: of whom it tells is to be seen. */
 static tl_status refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (GUARD(refreshed_in_its_run) && job->proof.noted_run != (uint32_t)e->asked.run)
+    if (GUARD(refreshed_in_its_run) && job->proof.token.noted_run != (uint32_t)e->asked.run)
         return renew_long(a, job, e, out);
-    a->result.proof.noted_s = job->proof.noted_s;
-    a->result.proof.noted_run = job->proof.noted_run;
+    a->result.proof.kind = TL_PROOF_TOKEN;
+    a->result.proof.token = job->proof.token;
     return tl__try_held(a, job, e, job->ttl_ms, 0, out);
 }
 
@@ -346,8 +346,9 @@ static tl_status refresh_answered(tl_try *a, const tl_job *job, const tl_event *
 static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (((token_try *)a)->refreshing)
         return refresh_answered(a, job, e, out);
-    a->result.proof.noted_s = ((token_try *)a)->odd ? 0 : seconds(a->asked);
-    a->result.proof.noted_run = (uint32_t)e->asked.run;
+    a->result.proof.kind = TL_PROOF_TOKEN;
+    a->result.proof.token = (tl_token_proof){((token_try *)a)->odd ? 0 : seconds(a->asked),
+                                             (uint32_t)e->asked.run};
     return tl__sidecar_kept(a, job, e, out);
 }
 

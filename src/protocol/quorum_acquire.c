@@ -204,9 +204,10 @@ static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t numb
             b->doubted |= (uint8_t)(1U << i);
     }
     a->result = (tl_result){.code = TL_OK, .deadline = tl__ballots_deadline(b), .fence = number};
-    a->result.proof.held_by = 1 + TL_TOKEN;
-    a->result.proof.unbound = !a->job.bind;
-    a->result.proof.doubted = b->doubted != 0;
+    a->result.proof = (tl_proof){.kind = TL_PROOF_TOKEN,
+                                 .held_by = 1 + TL_TOKEN,
+                                 .doubted = b->doubted != 0,
+                                 .unbound = !a->job.bind};
     for (unsigned i = 0; i < a->count; i++)
         if (a->voter[i].run != a->run)
             tl__voter_abandon(&a->voter[i]);

@@ -11,7 +11,12 @@
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
     TL_ASSERT(op == TL_RENEW || op == TL_RELEASE);
     *s = (tl_settle){.job = *job, .op = (uint8_t)op, .believed = believed};
-    s->job.proof.noted_s = 0; /* the short way of a renewal is for those of the keeper */
+    /* The short way of a renewal, and the comparison with when a key on etcd was changed, are for those of the keeper, whose
+     * last one may be in flight. */
+    if (job->proof.kind == TL_PROOF_TOKEN)
+        s->job.proof.token.noted_s = 0;
+    else if (job->proof.kind == TL_PROOF_ETCD)
+        s->job.proof.etcd.changed = 0;
     s->retry.random = tl__random_begin(seed);
 }
 

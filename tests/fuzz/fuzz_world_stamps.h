@@ -47,12 +47,13 @@ static inline void make_proof(fuzz_world *w) {
     int64_t now_us = OFFSET_US + START_NS / 1000;
     if (how & 1)
         return;
-    w->job.proof = (tl_proof){
+    w->job.proof.kind = TL_PROOF_STAMP;
+    w->job.proof.stamp = (tl_stamp_proof){
         .cap = tl__mono_add_ms(w->start, r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
                                              2 * (int64_t)r->clock_skew_max_ms),
         .capped_until = how & 2 ? TL_NEVER : tl__mono_add_ms(w->start, r->legacy_delay_max_ms),
         .proved_us = now_us,
-        .stamp_ms = now_us / 1000 + w->job.ttl_ms};
+        .end_ms = now_us / 1000 + w->job.ttl_ms};
 }
 
 /* ---- what is said ------------------------------------------------------------------------------ */
@@ -101,7 +102,8 @@ static inline bool is_free_stamp(const fuzz_world *w, tl_bytes text, int64_t now
 
 static inline bool is_own(const fuzz_world *w, tl_bytes text) {
     char own[TL_STAMP_SIZE];
-    return tl__bytes_eq(text, tl__dialect_write(w->job.rules.dialect, w->job.proof.stamp_ms,
+    return tl__bytes_eq(text, tl__dialect_write(w->job.rules.dialect,
+                                                tl__proof_stamp(&w->job.proof).end_ms,
                                                 tl__token_bytes(&w->job.token), own));
 }
 
@@ -111,9 +113,10 @@ static inline bool is_losers(const fuzz_world *w, tl_bytes text) {
     tl_stamp s = read_stamp(w, text);
     int64_t read_ms = s.written_ms - r->legacy_ttl_min_ms;
     int64_t m = r->clock_skew_max_ms * (r->strict || w->server.anchor.known ? 1 : 2);
-    int64_t proved_ms = w->proof.proved_us / 1000 + m, late_ms = r->legacy_delay_max_ms;
+    int64_t proved_ms = tl__proof_stamp(&w->proof).proved_us / 1000 + m,
+            late_ms = r->legacy_delay_max_ms;
     if (s.kind == TL_STAMP_GOOD && r->dialect->waiters_overwrite)
-        return read_ms < w->proof.stamp_ms - late_ms &&
+        return read_ms < tl__proof_stamp(&w->proof).end_ms - late_ms &&
                read_ms < proved_ms + r->legacy_ttl_min_ms - 2 * r->clock_skew_max_ms - 2 * late_ms;
     return s.kind == TL_STAMP_GOOD && read_ms <= proved_ms;
 }
@@ -171,7 +174,7 @@ static inline tl_reply any_value(fuzz_world *w) {
     case 0:
     case 1: r.text = tl__bytes(w->written, w->written_n); break;
     case 2:
-        r.text = tl__dialect_write(w->job.rules.dialect, w->job.proof.stamp_ms,
+        r.text = tl__dialect_write(w->job.rules.dialect, tl__proof_stamp(&w->job.proof).end_ms,
                                    tl__token_bytes(&w->job.token), room);
         break;
     case 3:
@@ -180,11 +183,11 @@ static inline tl_reply any_value(fuzz_world *w) {
                                    TL_LITERAL("x"), room);
         break;
     case 4:
-        r.text = tl__dialect_write(
-            w->job.rules.dialect,
-            tl__add_sat(w->job.proof.proved_us / 1000 + w->job.rules.legacy_ttl_min_ms,
-                        in_range(&w->in, -10000, 10000)),
-            TL_LITERAL("x"), room);
+        r.text = tl__dialect_write(w->job.rules.dialect,
+                                   tl__add_sat(tl__proof_stamp(&w->job.proof).proved_us / 1000 +
+                                                   w->job.rules.legacy_ttl_min_ms,
+                                               in_range(&w->in, -10000, 10000)),
+                                   TL_LITERAL("x"), room);
         break;
     default: r.text = in_bytes(&w->in, 90);
     }
@@ -324,9 +327,11 @@ static inline tl_mono latest_stamp(const fuzz_world *w, const tl_event *e) {
     int64_t left_ns = (s.end_ms * 1000 - server_us) * 1000 - (m + late_ms) * TL_NS_PER_MS;
     tl_mono by = tl__mono_add_ns(w->asked_at, left_ns > 0 ? left_ns : 0);
     by = tl__mono_min(by, tl__mono_add_ms(w->asked_at, ttl_ms));
-    if (w->kind == ACQUIRE || w->proof.proved_us == 0 || r->dialect->waiters_overwrite)
+    if (w->kind == ACQUIRE || w->proof.stamp.proved_us == 0 || r->dialect->waiters_overwrite)
         return tl__mono_min(by, cap);
-    return w->proof.capped_until.ns >= w->asked_at.ns ? tl__mono_min(by, w->proof.cap) : by;
+    return tl__proof_stamp(&w->proof).capped_until.ns >= w->asked_at.ns
+               ? tl__mono_min(by, tl__proof_stamp(&w->proof).cap)
+               : by;
 }
 
 /* ---- results ----------------------------------------------------------------------------------- */

@@ -40,10 +40,11 @@ static inline tl_job stamp_job(const tl_protocol *protocol) {
 /* Of a hold that was taken at the start and is believed to its cap. */
 static inline void is_held(tl_job *job) {
     job->believed = feed_ms(CAP_MS);
-    job->proof = (tl_proof){.cap = job->believed,
-                            .capped_until = feed_ms(L_MS),
-                            .proved_us = FEED_SERVER_US,
-                            .stamp_ms = START_MS + T_MS};
+    job->proof = (tl_proof){.kind = TL_PROOF_STAMP,
+                            .stamp = {.cap = job->believed,
+                                      .capped_until = feed_ms(L_MS),
+                                      .proved_us = FEED_SERVER_US,
+                                      .end_ms = START_MS + T_MS}};
 }
 
 static inline void prepare(feed *f, const tl_protocol *protocol, tl_op op) {

@@ -116,7 +116,7 @@ TEST(where_it_holds_a_token_that_is_what_it_knows) {
     feed f;
     tl_job job;
     hold(&f, &tl__protocol_bridge, &job);
-    r.job.proof.stamp_ms = 0;
+    r.job.proof = (tl_proof){.kind = TL_PROOF_TOKEN};
     show(&f, "'" TOKEN "'");
     assert_int_equal(f.out.sends, 0);
     show(&f, stamp(START_MS + T_MS));

@@ -409,7 +409,7 @@ TEST(a_held_stamp_becomes_a_token) {
             assert_int_equal(answer_keep(&f, 1, value, T_MS), TL_END);
             expect(&f, TL_OK, false);
             assert_int_equal(speaks(), 1 + (drains ? TL_TOKEN : by));
-            assert_int_equal(result()->proof.stamp_ms == 0, drains);
+            assert_int_equal(result()->proof.kind, drains ? TL_PROOF_TOKEN : TL_PROOF_STAMP);
             if (drains)
                 assert_int_equal(result()->deadline.ns, feed_ms(T_MS).ns - DRIFT_OF(T_MS));
         }
@@ -504,7 +504,7 @@ TEST(a_stamp_without_scripts_is_never_renewed) {
     feed f;
     ready(&f, TL_RENEW);
     m.job.proof.held_by = 1 + TL_TIMESTAMP;
-    m.job.proof.capped_until = TL_NEVER;
+    m.job.proof.stamp.capped_until = TL_NEVER;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
     assert_true(f.sends == 0 || strcmp(writes(&f), "token") != 0);
@@ -516,7 +516,7 @@ TEST(a_token_stays_a_token_whatever_the_phase) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
         ready(&f, TL_RENEW);
-        m.job.proof = (tl_proof){.held_by = 1 + TL_TOKEN};
+        m.job.proof = (tl_proof){.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN};
         know(&f, phase, 7);
         (void)feed_start(&f);
         feed_assert_asked(&f, "renew");

@@ -124,7 +124,7 @@ TEST(a_keep_notes_what_is_to_follow_and_then_changes_the_key) {
         assert_string_equal(arg(i), x());
     assert_int_equal(swapped(1, next), TL_END);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp_ms, strtoll(next, NULL, 10));
+    assert_int_equal(result()->proof.stamp.end_ms, strtoll(next, NULL, 10));
     assert_true(result()->proof.unbound);
     int64_t left_ms = tl__ns_until(f.now, result()->deadline) / 1000000;
     assert_in_range(left_ms, T_MS - M_MS - DRIFT_OF(T_MS) / 1000000 - 20, T_MS - M_MS);
@@ -157,7 +157,7 @@ TEST(what_was_noted_before_is_what_follows) {
     assert_string_equal(arg(0), pinned);
     (void)swapped(1, pinned);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp_ms, X_MS + 18000);
+    assert_int_equal(result()->proof.stamp.end_ms, X_MS + 18000);
 }
 
 /* One that is not later than what K holds is of before: another takes its place, by name. */
@@ -249,7 +249,7 @@ TEST(what_another_request_of_its_own_has_noted_since_is_no_loss) {
     assert_string_equal(arg(0), others);
     (void)swapped(1, others);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp_ms, X_MS + T_MS + 77);
+    assert_int_equal(result()->proof.stamp.end_ms, X_MS + T_MS + 77);
 }
 
 /* It was over before the take, by its writer's clock: that it stands there is no loss. */

@@ -93,10 +93,10 @@ TEST(a_setnx_that_worked_is_ours_from_the_reading_of_our_clock) {
     expect(&f, TL_OK, false);
     assert_int_equal(result()->fence, 0);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
-    assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
-    assert_int_equal(result()->proof.capped_until.ns, INT64_MAX); /* it is never renewed */
-    assert_int_equal(result()->proof.proved_us, FEED_SERVER_US);
-    assert_int_equal(result()->proof.stamp_ms, START_MS + T_MS);
+    assert_int_equal(result()->proof.stamp.cap.ns, result()->deadline.ns);
+    assert_int_equal(result()->proof.stamp.capped_until.ns, INT64_MAX); /* it is never renewed */
+    assert_int_equal(result()->proof.stamp.proved_us, FEED_SERVER_US);
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + T_MS);
     assert_true(result()->stamp_is_token);
 }
 
@@ -123,7 +123,7 @@ TEST(a_short_lifetime_is_believed_but_not_written) {
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(10000 - M_MS).ns - DRIFT_OF(10000 - M_MS));
-    assert_int_equal(result()->proof.stamp_ms, START_MS + LEGACY_MS);
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + LEGACY_MS);
 }
 
 TEST(a_long_lifetime_is_written_but_believed_to_the_cap_only) {
@@ -145,7 +145,7 @@ TEST(a_clock_that_is_known_roughly_makes_no_stamp_too_early) {
     SAID(&f, "SETNX", KEY, text_of(START_MS + 91 + T_MS));
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.proved_us, FEED_SERVER_US - 700001);
+    assert_int_equal(result()->proof.stamp.proved_us, FEED_SERVER_US - 700001);
     prepare_plain(&f, TL_ACQUIRE); /* and judges by the earliest that it can show */
     f.server.anchor.offset.lo -= 700000;
     (void)feed_start(&f);
@@ -189,7 +189,7 @@ TEST(our_clock_is_read_anew_for_the_getset_which_is_sent_within_l) {
     (void)feed_reply(&f, "'%s'", text_of(START_MS - 90000));
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(1200 + CAP_MS).ns - DRIFT_OF(CAP_MS));
-    assert_int_equal(result()->proof.proved_us, feed_server_us(1200));
+    assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(1200));
 }
 
 TEST(a_getset_that_finds_nothing_has_made_the_key) {
@@ -197,7 +197,7 @@ TEST(a_getset_that_finds_nothing_has_made_the_key) {
     begin_getset(&f, text_of(START_MS - 90000));
     (void)feed_reply(&f, "nil");
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp_ms, START_MS + 1200 + T_MS);
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + 1200 + T_MS);
 }
 
 TEST(a_getset_that_finds_anything_else_has_lost_the_race) {
@@ -438,7 +438,7 @@ TEST(a_stamp_taken_elsewhere_cannot_be_kept) {
     feed f;
     prepare_plain(&f, TL_RENEW);
     m.job.believed = (tl_mono){0};
-    m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+    m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
     (void)feed_start(&f);
     (void)feed_reply(&f, "'%s'", OWN);
     expect(&f, TL_EINVALID, false);
@@ -542,7 +542,7 @@ TEST(a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it) {
         feed f;
         prepare_strict(&f, TL_RELEASE);
         m.job.believed = (tl_mono){0};
-        m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+        m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
         feed_at(&f, last - 1 + late);
         (void)feed_start(&f);
         (void)feed_reply(&f, "'%s'", OWN);
@@ -560,7 +560,7 @@ TEST(a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock) {
         prepare_strict(&f, TL_RELEASE);
         f.server.drift_ppm = ppm;
         m.job.believed = (tl_mono){0};
-        m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+        m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
         feed_at(&f, T_MS - 2 * M_MS - L_MS - left_ms - 2 + 2 * late);
         (void)feed_start(&f);
         (void)feed_reply(&f, "'%s'", OWN);
@@ -575,7 +575,7 @@ TEST(a_stamp_taken_elsewhere_is_believed_for_the_shortest) {
         feed f;
         prepare_plain(&f, TL_RELEASE);
         m.job.believed = (tl_mono){0};
-        m.job.proof = (tl_proof){.stamp_ms = START_MS + T_MS};
+        m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
         feed_at(&f, last - 1 + late);
         f.server.anchor.at = f.now;
         f.server.anchor.offset.lo -= 700000;

@@ -69,7 +69,7 @@ TEST(keep_that_finds_its_own_token_holds_by_that) {
     begin(&f, TL_RENEW);
     (void)answer_keep(&f, 1, TOKEN, 5000);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp_ms, 0);
+    assert_int_equal(result()->proof.kind, TL_PROOF_TOKEN);
     assert_int_equal(result()->deadline.ns, feed_ms(5000).ns - DRIFT_OF(5000));
 }
 
@@ -78,7 +78,7 @@ TEST(take_that_finds_its_own_token_holds_by_that) {
     begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 1, TOKEN, 5000, true);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp_ms, 0);
+    assert_int_equal(result()->proof.kind, TL_PROOF_TOKEN);
 }
 
 TEST(keep_writes_a_later_stamp_and_says_who_we_are) {
@@ -138,7 +138,7 @@ TEST(an_older_stamp_is_worth_what_it_has_left_never_a_lifetime) {
     (void)answer_take(&f, 1, text_of(START_MS + 12345), 60000, true);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(11345).ns - DRIFT_OF(11345));
-    assert_int_equal(result()->proof.stamp_ms, START_MS + 12345);
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + 12345);
     begin_with_ttl(&f, 30000);
     (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
     assert_int_equal(f.status, TL_GO); /* over already: it is moved on */
@@ -200,10 +200,10 @@ TEST(a_take_is_capped_by_what_a_racing_loser_may_leave) {
     (void)answer_take(&f, 1, text_of(START_MS + T_MS), T_MS + GRACE_MS, true);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
-    assert_int_equal(result()->proof.cap.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
-    assert_int_equal(result()->proof.capped_until.ns, feed_ms(20).ns + FEED_MOST_OF(L_MS));
-    assert_int_equal(result()->proof.proved_us, feed_server_us(20));
-    assert_int_equal(result()->proof.stamp_ms, START_MS + T_MS);
+    assert_int_equal(result()->proof.stamp.cap.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
+    assert_int_equal(result()->proof.stamp.capped_until.ns, feed_ms(20).ns + FEED_MOST_OF(L_MS));
+    assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(20));
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + T_MS);
     assert_false(result()->stamp_is_token);
 }
 
@@ -384,7 +384,7 @@ TEST(a_take_over_compares_the_bytes_and_counts_from_its_own_asking) {
     (void)answer_take(&f, 1, text_of(START_MS + 30 + T_MS), T_MS + GRACE_MS, true);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(30 + CAP_MS).ns - DRIFT_OF(CAP_MS));
-    assert_int_equal(result()->proof.capped_until.ns, feed_ms(70).ns + FEED_MOST_OF(L_MS));
+    assert_int_equal(result()->proof.stamp.capped_until.ns, feed_ms(70).ns + FEED_MOST_OF(L_MS));
 }
 
 TEST(a_take_over_that_another_won_finds_it_held) {
@@ -437,7 +437,7 @@ TEST(a_take_that_finds_its_own_stamp_over_renews_it) {
     begin_renewing(&f);
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp_ms, START_MS + T_MS);
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + T_MS);
     assert_int_equal(result()->fence, 77);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
 }
@@ -478,12 +478,12 @@ TEST(refusals_of_a_take_are_told_apart) {
 static int64_t kept_until(int64_t asked_ns) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    f.now = tl__mono_add_ns(m.job.proof.capped_until, asked_ns);
+    f.now = tl__mono_add_ns(m.job.proof.stamp.capped_until, asked_ns);
     (void)feed_start(&f);
     (void)answer_keep(&f, 1, text_of(server_ms(&f) + T_MS), GRACE_MS);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.cap.ns, m.job.proof.cap.ns);
-    assert_int_equal(result()->proof.capped_until.ns, m.job.proof.capped_until.ns);
+    assert_int_equal(result()->proof.stamp.cap.ns, m.job.proof.stamp.cap.ns);
+    assert_int_equal(result()->proof.stamp.capped_until.ns, m.job.proof.stamp.capped_until.ns);
     return result()->deadline.ns;
 }
 
@@ -503,8 +503,8 @@ TEST(kept_counts_from_the_asking_what_the_stamp_has_left) {
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns,
                      feed_ms(20000 + T_MS - 300 - M_MS).ns - DRIFT_OF(T_MS - 300 - M_MS));
-    assert_int_equal(result()->proof.proved_us, feed_server_us(20300));
-    assert_int_equal(result()->proof.stamp_ms, START_MS + 20000 + T_MS);
+    assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(20300));
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + 20000 + T_MS);
 }
 
 TEST(the_first_keep_of_an_adopted_lock_is_capped_like_a_take) {
@@ -517,7 +517,7 @@ TEST(the_first_keep_of_an_adopted_lock_is_capped_like_a_take) {
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
-    assert_int_equal(result()->proof.capped_until.ns, feed_ms(20).ns + FEED_MOST_OF(L_MS));
+    assert_int_equal(result()->proof.stamp.capped_until.ns, feed_ms(20).ns + FEED_MOST_OF(L_MS));
 }
 
 TEST(a_keep_that_finds_nothing_has_lost) {
@@ -558,7 +558,7 @@ TEST(a_racing_losers_stamp_is_taken_back) {
     (void)answer_take(&f, 1, text_of(START_MS + 40 + T_MS), GRACE_MS, true);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns); /* asked within L: capped */
-    assert_int_equal(result()->proof.proved_us, feed_server_us(1000));
+    assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(1000));
 }
 
 /* What was known of the server's clock before this answer counts no more: it might show a time by which the
@@ -587,14 +587,14 @@ TEST(a_stamp_of_a_clock_beyond_m_has_robbed_us) {
 TEST(the_last_proof_decides_who_is_a_loser) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    m.job.proof.proved_us = feed_server_us(20000);
+    m.job.proof.stamp.proved_us = feed_server_us(20000);
     m.job.believed = feed_ms(70000);
     feed_at(&f, 30000);
     (void)feed_start(&f);
     (void)answer_keep(&f, 0, legacy_stamp(20000 + M_MS), -1);
     assert_int_equal(f.status, TL_GO);
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    m.job.proof.proved_us = feed_server_us(20000);
+    m.job.proof.stamp.proved_us = feed_server_us(20000);
     m.job.believed = feed_ms(70000);
     feed_at(&f, 30000);
     (void)feed_start(&f);
@@ -643,9 +643,9 @@ TEST(waiters_that_always_overwrite_rob_only_near_the_end) {
         bool late = row % 2, ours = row < 2;
         prepare(&f, &tl__protocol_bridge, TL_RENEW);
         m.job.rules.dialect = dialect("ms-pipe");
-        m.job.proof.stamp_ms -= ours ? 2 * M_MS + 2 * L_MS : 0;
+        m.job.proof.stamp.end_ms -= ours ? 2 * M_MS + 2 * L_MS : 0;
         (void)feed_start(&f);
-        int64_t end = ours ? m.job.proof.stamp_ms : START_MS - L_MS - M_MS + LEGACY_MS;
+        int64_t end = ours ? m.job.proof.stamp.end_ms : START_MS - L_MS - M_MS + LEGACY_MS;
         int64_t read = end - L_MS - 1 + late;
         (void)snprintf(value, sizeof value, "%lld|x", (long long)(read + LEGACY_MS));
         (void)answer_keep(&f, 0, value, -1);
@@ -670,8 +670,8 @@ TEST(where_waiters_always_overwrite_each_keep_is_capped_anew) {
     expect(&f, TL_OK, false);
     int64_t cap_ms = CAP_MS - L_MS;
     assert_int_equal(result()->deadline.ns, feed_ms(20000 + cap_ms).ns - DRIFT_OF(cap_ms));
-    assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
-    assert_int_equal(feed_since(result()->proof.capped_until), 20100 + L_MS);
+    assert_int_equal(result()->proof.stamp.cap.ns, result()->deadline.ns);
+    assert_int_equal(feed_since(result()->proof.stamp.capped_until), 20100 + L_MS);
 }
 
 /* Who replaces it before it ends, and compares then, may be its next holder. */

@@ -146,10 +146,10 @@ TEST(a_free_key_is_taken_and_ours_for_what_its_stamp_leaves) {
     assert_int_equal(result()->fence, feed_server_us(100));
     /* At first no longer than a racing loser's stamp; then what it ends less what has passed. */
     assert_int_equal(result()->deadline.ns, feed_ms(100 + CAP_MS).ns - DRIFT_OF(CAP_MS));
-    assert_int_equal(result()->proof.cap.ns, result()->deadline.ns);
-    assert_int_equal(feed_since(result()->proof.capped_until), 300 + L_MS);
-    assert_int_equal(result()->proof.proved_us, feed_server_us(300));
-    assert_int_equal(result()->proof.stamp_ms, START_MS + 100 + T_MS);
+    assert_int_equal(result()->proof.stamp.cap.ns, result()->deadline.ns);
+    assert_int_equal(feed_since(result()->proof.stamp.capped_until), 300 + L_MS);
+    assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(300));
+    assert_int_equal(result()->proof.stamp.end_ms, START_MS + 100 + T_MS);
     assert_false(result()->checked); /* a busy answer proves nothing of one that was lost */
     assert_false(result()->stamp_is_token);
 }
@@ -184,7 +184,8 @@ TEST(without_time_our_own_clock_is_spared_too) {
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns,
                      feed_ms(100 + 30000 - 400 - 2 * M_MS).ns - DRIFT_OF(30000 - 400 - 2 * M_MS));
-    assert_int_equal(result()->proof.proved_us, feed_server_us(100)); /* no later than it was so */
+    assert_int_equal(result()->proof.stamp.proved_us,
+                     feed_server_us(100)); /* no later than it was so */
 }
 
 TEST(fences_rise_and_are_reserved) {
@@ -584,8 +585,8 @@ TEST(a_keep_writes_a_later_stamp_and_lifts_the_cap) {
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns,
                      feed_ms(20000 + T_MS - 100 - M_MS).ns - DRIFT_OF(T_MS - 100 - M_MS));
-    assert_int_equal(result()->proof.proved_us, feed_server_us(20100));
-    assert_int_equal(result()->proof.stamp_ms, end_ms);
+    assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(20100));
+    assert_int_equal(result()->proof.stamp.end_ms, end_ms);
 }
 
 TEST(a_keep_within_l_of_the_take_leaves_the_cap) {

@@ -418,8 +418,8 @@ TEST(a_spare_lease_is_used_while_two_thirds_of_it_are_left) {
     answer(TL_ETCD_TXN, transaction(true, 5, NULL, NULL));
     assert_int_equal(m.result.code, TL_OK);
     assert_int_equal(tl__ms_until(f.now, m.result.deadline), enough_ms - 100); /* its own */
-    assert_true(m.result.proof.lease == SPARE && m.result.proof.spared);
-    assert_true(tl__etcd_lease(&m.id, m.result.proof.lease_ahead, f.now) > SPARE); /* and so on */
+    assert_true(m.result.proof.etcd.lease == SPARE && m.result.proof.etcd.spared);
+    assert_true(tl__etcd_lease(&m.id, m.result.proof.etcd.ahead, f.now) > SPARE); /* and so on */
     assert_int_equal(m.spare.lease, 0);
     begin_with_spare(0, whole_ms * 2 / 3 - 10);
     assert_asks("GRANT", "TRY");
@@ -743,7 +743,7 @@ TEST(a_renewal_is_joined_by_the_last_change_and_by_itself_after_one_in_vain) {
     assert_int_equal(arg(1, 5), 0);
     assert_true(f.out.send.alone); /* by no other's number, where that isn't known */
     answers(GRANTED, transaction(true, 6, NULL, NULL));
-    assert_int_equal(r.job.proof.lease, arg(1, 4));
+    assert_int_equal(r.job.proof.etcd.lease, arg(1, 4));
     later_ms(3000);
     event(TL_TIMER);
     assert_int_equal(arg(1, 5), 6);
@@ -780,7 +780,7 @@ TEST(a_joined_renewal_goes_above_the_lease_of_all) {
     tl_reply replies[] = {{.type = TL_REPLY_INT, .integer = 9},
                           {.type = TL_REPLY_ARRAY, .items = items, .count = 4}};
     give((tl_event){.kind = TL_REPLY, .replied = {.reply = replies, .count = 2}});
-    assert_int_equal(r.job.proof.lease, 0);
+    assert_int_equal(r.job.proof.etcd.lease, 0);
     assert_int_equal(tl__ns_until(f.now, r.result.deadline) / 1000, TTL_MS * INT64_C(1000) * LEAST);
     later_ms(3000);
     event(TL_TIMER);
@@ -968,10 +968,24 @@ TEST(an_extension_for_less_leaves_the_key_under_a_lease_of_as_much_as_before) {
     assert_true(s.result.deadline.ns <= tl__mono_add_ms(asked, job.ttl_ms).ns);
 }
 
+/* A renewal that is in flight meanwhile may change the key, whatever its revision. */
+TEST(an_extension_does_not_compare_when_the_key_was_changed) {
+    job = held_job();
+    job.proof.kind = TL_PROOF_ETCD;
+    job.proof.etcd.changed = (INT64_C(1) << 40) + 6;
+    tl__settle_init(&s, &job, TL_RENEW, tl__mono_add_ms(f.now, 11000), 1);
+    f.machine = &s;
+    f.step = tl__settle_step;
+    event(TL_START);
+    assert_asks("GRANT", "KEEP");
+    assert_int_equal(arg(1, 5), 0);
+}
+
 /* Where nothing else is under it, as far as is known. */
 TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
     tl_job held = held_job();
-    held.proof.lease = 77;
+    held.proof.kind = TL_PROOF_ETCD;
+    held.proof.etcd.lease = 77;
     settle(held, "FREE");
     answer(TL_ETCD_FREE, "!14");
     event(TL_TIMER);
@@ -989,8 +1003,9 @@ TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
 
 TEST(a_release_lets_a_lease_expire_that_was_a_spare_one) {
     tl_job held = held_job();
-    held.proof.lease = 77;
-    held.proof.spared = true;
+    held.proof.kind = TL_PROOF_ETCD;
+    held.proof.etcd.lease = 77;
+    held.proof.etcd.spared = true;
     held.revoke = true;
     settle(held, "FREE");
     assert_asks("FREE", NULL);
@@ -1001,9 +1016,9 @@ TEST(a_release_lets_a_lease_expire_that_was_a_spare_one) {
 
 TEST(a_renewal_puts_it_under_a_lease_that_nobody_else_has) {
     renew();
-    r.job.proof.spared = true;
+    r.job.proof.etcd.spared = true;
     answers(GRANTED, transaction(true, 6, NULL, NULL));
-    assert_false(r.job.proof.spared);
+    assert_false(r.job.proof.etcd.spared);
 }
 
 TEST(a_token_of_another_kind_of_server_holds_nothing_here) {

@@ -1154,7 +1154,8 @@ static uint32_t second_of(int64_t ms) {
 /* A renewal has written S `ms` before the start. */
 static void begin_noted(feed *f, int64_t ms) {
     prepare(f, TL_RENEW, 60000);
-    m.job.proof.noted_s = second_of(-ms);
+    m.job.proof.kind = TL_PROOF_TOKEN;
+    m.job.proof.token.noted_s = second_of(-ms);
     (void)feed_start(f);
 }
 
@@ -1180,7 +1181,7 @@ TEST(the_short_way_counts_from_the_sending_for_all_the_lifetime) {
     expect(&f, TL_OK, false);
     assert_true(f.out.has_bracket);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
-    assert_int_equal(result()->proof.noted_s, second_of(-7));
+    assert_int_equal(result()->proof.token.noted_s, second_of(-7));
 }
 
 TEST(a_renewal_that_was_answered_opens_the_short_way_from_its_asking_on) {
@@ -1188,10 +1189,10 @@ TEST(a_renewal_that_was_answered_opens_the_short_way_from_its_asking_on) {
     begin(&f, TL_RENEW);
     feed_at(&f, 300);
     (void)feed_kept(&f, TTL_MS);
-    assert_int_equal(result()->proof.noted_s, second_of(0));
+    assert_int_equal(result()->proof.token.noted_s, second_of(0));
     begin(&f, TL_ACQUIRE);
     (void)feed_taken(&f, TTL_MS);
-    assert_int_equal(result()->proof.noted_s, 0);
+    assert_int_equal(result()->proof.token.noted_s, 0);
 }
 
 /* It may be lost, or have been extended to more, or S may be gone: a script that asks for all says which. */
@@ -1205,7 +1206,7 @@ TEST(what_is_odd_about_it_the_long_way_finds_out_in_the_same_attempt) {
     (void)feed_kept(&f, TTL_MS);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(500 + TTL_MS).ns - DRIFT_NS);
-    assert_int_equal(result()->proof.noted_s, 0); /* it may be odd the next time, too */
+    assert_int_equal(result()->proof.token.noted_s, 0); /* it may be odd the next time, too */
     for (int status = -1; status <= 0; status++) {
         begin_noted(&f, 1);
         (void)feed_not_kept(&f, status);
@@ -1236,7 +1237,8 @@ TEST(what_another_run_of_the_server_says_is_not_all) {
 TEST(there_is_no_long_way_when_no_time_is_left) {
     feed f;
     prepare(&f, TL_RENEW, 700);
-    m.job.proof.noted_s = second_of(-1);
+    m.job.proof.kind = TL_PROOF_TOKEN;
+    m.job.proof.token.noted_s = second_of(-1);
     (void)feed_start(&f);
     feed_at(&f, 700);
     (void)feed_refreshed(&f, false);
@@ -1258,7 +1260,8 @@ TEST(the_long_way_comes_back_in_time) {
     begin_noted(&f, 30 * MINUTE);
     feed_assert_asked(&f, "renew");
     prepare(&f, TL_RENEW, 60 * MINUTE);
-    m.job.proof.noted_s = second_of(-1);
+    m.job.proof.kind = TL_PROOF_TOKEN;
+    m.job.proof.token.noted_s = second_of(-1);
     m.job.ttl_ms = 10 * MINUTE + 1;
     (void)feed_start(&f);
     feed_assert_asked(&f, "renew");
@@ -1276,7 +1279,8 @@ TEST(a_server_that_has_no_short_way_is_not_asked_for_it_again) {
         assert_int_not_equal(f.out.level, 0);
         uint8_t level = f.out.level;
         prepare(&f, TL_RENEW, 60000);
-        m.job.proof.noted_s = second_of(-1);
+        m.job.proof.kind = TL_PROOF_TOKEN;
+        m.job.proof.token.noted_s = second_of(-1);
         f.server.level = level;
         (void)feed_start(&f);
         feed_assert_asked(&f, "renew");
@@ -1330,7 +1334,8 @@ TEST(any_other_answer_to_the_short_way_is_malformed_and_proves_no_loss) {
 TEST(replicas_confirm_the_short_way_as_the_long) {
     feed f;
     prepare(&f, TL_RENEW, 60000);
-    m.job.proof.noted_s = second_of(-1);
+    m.job.proof.kind = TL_PROOF_TOKEN;
+    m.job.proof.token.noted_s = second_of(-1);
     m.job.wait_replicas = 2;
     m.job.wait_replicas_ms = 500;
     (void)feed_start(&f);
