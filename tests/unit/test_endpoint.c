@@ -326,8 +326,10 @@ TEST(where_user_and_password_stand) {
     check_where("redis+quorum://me:secret@h,i,j", "me:secret");
     check_where("redis+quorum://unix:/a@b,unix:/c@d,unix:/e", "");
     check_where("redis+quorum://me:secret@unix:/a@b,unix:/c@d,unix:/e", "me:secret");
-    check_where("etcd://h/app@prod", "");
-    check_where("etcd://me:secret@h,i/app@prod", "me:secret");
+    if (tl__gateway_works()) {
+        check_where("etcd://h/app@prod", "");
+        check_where("etcd://me:secret@h,i/app@prod", "me:secret");
+    }
     /* what can't be read may have one anywhere */
     check_where("redis://me:sec/ret@h", "me:sec/ret");
     check_where("", "");
@@ -367,7 +369,7 @@ TEST(an_address_of_ipv6_needs_its_brackets) {
     refused("redis://h:1:2", "the port must be a number");
     refused_seeds("redis+sentinel://::1:26379,h/n", "in brackets");
     refused_seeds("redis+quorum://h,::1,i", "in brackets");
-    refused_seeds("etcd://::1:2379", "in brackets");
+    refused_seeds("etcd://::1:2379", tl__gateway_works() ? "in brackets" : "without jansson");
 }
 
 /* A path of a socket has no login in it, and one of a first server none before it. */
