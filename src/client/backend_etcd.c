@@ -120,10 +120,10 @@ static void deleted(tl_client *client, tl_bytes topic) {
 }
 
 /* It was there at the revision that the proof tells. */
-static void listen(const tl_lock *lock) {
+static void listen(const tl_lock *lock, const tl_proof *before) {
     char room[TL_ETCD_TOPIC_MAX];
     int64_t changed = tl__proof_etcd(&lock->proof).changed;
-    if (changed == 0)
+    if (changed == 0 || (before && changed == tl__proof_etcd(before).changed))
         return;
     tl_bytes topic = tl__etcd_topic(room, tl__name_key(lock->name), &lock->token);
     if (topic.n > 0)

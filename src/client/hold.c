@@ -186,9 +186,9 @@ static void drop_renewal(tl_lock *lock) {
     lock->renewal = NULL;
 }
 
-static void listen(const tl_lock *lock) {
+static void listen(const tl_lock *lock, const tl_proof *before) {
     if (holder_of(lock)->listen)
-        holder_of(lock)->listen(lock);
+        holder_of(lock)->listen(lock, before);
 }
 
 static void ignore(const tl_lock *lock) {
@@ -199,11 +199,9 @@ static void ignore(const tl_lock *lock) {
 /* Remember what it has come to. There is a renewal to be had: who keeps one has made the next before. */
 static void remember(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
-    bool changed = tl__proof_etcd(&lock->proof).changed !=
-                   tl__proof_etcd(&k->step.job.proof).changed;
+    const tl_proof before = lock->proof;
     lock->proof = k->step.job.proof;
-    if (changed)
-        listen(lock);
+    listen(lock, &before);
     lock->rest = k->step.rest;
     if (!lock->rest.asking) {
         if (GUARD(rest_keeps_no_room))
@@ -320,7 +318,7 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     if (lock->events)
         lock->events->told = TL_HELD;
     lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);
-    listen(lock);
+    listen(lock, NULL);
     if (holder_of(lock)->begin)
         holder_of(lock)->begin(lock, hold, seed);
     return tl__keeper_add(k, &lock->task, TL_START);

@@ -117,8 +117,9 @@ typedef struct tl_holder {
     void (*vote)(tl_lock *lock, const tl_ballots *ballots);
     /** NULL, or: make its machine, of a hold that lasts until `hold` at most. */
     void (*begin)(tl_lock *lock, tl_mono hold, uint64_t seed);
-    /** NULL, or: have oneself told when its key is deleted; and no more. */
-    void (*listen)(const tl_lock *lock);
+    /** NULL, or: have oneself told when its key is deleted, now that a renewal has replaced the proof `before`, or that the
+     *  hold begins (NULL); and no more. */
+    void (*listen)(const tl_lock *lock, const tl_proof *before);
     void (*ignore)(const tl_lock *lock);
     /** Give back, in the background, what may be left of it. */
     void (*drop)(tl_lock *lock);
