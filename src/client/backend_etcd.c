@@ -146,7 +146,8 @@ static void release(tl_lock *lock, tl_job *job) {
     if (!job->proof.doubted || !GUARD(doubted_not_spared))
         spare = (tl_spare_lease){tl__proof_etcd(&job->proof).lease, job->ttl_ms, job->believed};
     job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
-    job->spare = job->revoke ? (tl_spare_lease){0} : spare;
+    if (!job->revoke)
+        job->spare = spare;
 }
 
 /* Asked again, it revokes the lease. */
