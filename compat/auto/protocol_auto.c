@@ -14,7 +14,7 @@
 static tl_status become(tl_try *a, const tl_protocol *row, bool drains, tl_mono until,
                         const tl_job *job, const tl_event *e, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    tl__attempt_init(a, row, (tl_op)a->op, a->ticket, until);
+    tl__attempt_init(a, row, (tl_op)a->result.op, a->ticket, until);
     if (drains)
         ((tl_stamp_try *)a)->drain = true;
     return tl__attempt_step(a, job, &start, out);
@@ -85,9 +85,9 @@ static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
-    if (a->op == TL_RELEASE)
+    if (a->result.op == TL_RELEASE)
         return drop(a, job, e, out);
-    if (a->op == TL_RENEW && job->proof.held_by)
+    if (a->result.op == TL_RENEW && job->proof.held_by)
         return keep(a, job, e, out);
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
     if (GUARD(lease_lasts) ? tl__lease_lasts(lease, e->now) : lease->until.ns != 0)

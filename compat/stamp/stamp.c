@@ -59,7 +59,8 @@ void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t pr
     proof->kind = TL_PROOF_STAMP;
     proof->stamp = tl__proof_stamp(&job->proof);
     /* 0: adopted, who knows how soon */
-    bool fresh = a->op == TL_ACQUIRE || (GUARD(adopted_lock_capped) && proof->stamp.proved_us == 0);
+    bool fresh = a->result.op == TL_ACQUIRE ||
+                 (GUARD(adopted_lock_capped) && proof->stamp.proved_us == 0);
     /* Where waiters overwrite, any poll may leave such a stamp. */
     if (fresh || (GUARD(cap_set_anew) && job->rules.dialect->waiters_overwrite)) {
         proof->stamp.cap = tl__stamp_cap(job, a->asked, e);
@@ -119,11 +120,11 @@ bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_even
 
 tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
                            tl_out *out) {
+    tl_lost *lost = &a->result.lost;
     (void)tl__try_not_renewed(a, 0, out);
     if (stamp->kind == TL_STAMP_GOOD)
-        a->result.thief_ahead_ms = stamp->written_ms - job->rules.legacy_ttl_min_ms - now_ms;
-    a->result.stolen = a->result.thief_ahead_ms >
-                       0; /* else its clock may be right, and K was deleted */
+        lost->thief_ahead_ms = stamp->written_ms - job->rules.legacy_ttl_min_ms - now_ms;
+    lost->stolen = lost->thief_ahead_ms > 0; /* else its clock may be right, and K was deleted */
     return TL_END;
 }
 
@@ -199,7 +200,7 @@ static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out
         "the clock shows a time before 2001-09-09: no legacy client could read such a stamp; "
         "set the clock first";
     tl_stamp_try *s = (tl_stamp_try *)a;
-    if (a->op != TL_ACQUIRE || s->drain)
+    if (a->result.op != TL_ACQUIRE || s->drain)
         return false;
     if (GUARD(clock_after_2001) && is_unreadable(job, e)) {
         (void)tl__try_fail(a, TL_ECLOCK, false, TL_LITERAL(early), out);
@@ -217,8 +218,8 @@ static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out
 /* The guard sees a clock that is off by more than M only by so much as is known of both. */
 static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
     const tl_stamp_try *s = (const tl_stamp_try *)a;
-    bool guarded = a->op == TL_ACQUIRE && job->rules.clock_guard != TL_GUARD_OFF;
-    if (job->rules.strict || (a->op != TL_ACQUIRE && !s->drain))
+    bool guarded = a->result.op == TL_ACQUIRE && job->rules.clock_guard != TL_GUARD_OFF;
+    if (job->rules.strict || (a->result.op != TL_ACQUIRE && !s->drain))
         return false;
     return tl__try_is_outdated(a, e) ||
            (guarded &&
@@ -233,7 +234,7 @@ static bool is_bridge(const tl_stamp_try *s) {
 
 /* Ends a take without a script, which alone can ask who the server is in the same moment. */
 static bool never_quiet(tl_try *a, const tl_job *job, tl_out *out) {
-    return GUARD(quiet_needs_scripts) && a->op == TL_ACQUIRE && job->quiet_ms > 0 &&
+    return GUARD(quiet_needs_scripts) && a->result.op == TL_ACQUIRE && job->quiet_ms > 0 &&
            tl__try_never_quiet(a, false, out) == TL_END;
 }
 

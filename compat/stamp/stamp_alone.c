@@ -73,7 +73,7 @@ static tl_command *say(tl_stamp_try *s, tl_script script, tl_bytes key, tl_out *
 static void send_note(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_command *c = say(s, TL_SCRIPT_NOTE, job->sidecar, out);
     tl__try_add(c, tl__token_bytes(&job->token));
-    if (s->try.op == TL_RELEASE)
+    if (s->try.result.op == TL_RELEASE)
         return;
     int64_t end_ms = next_ms(s, job, e);
     TL_ADD(c, text_of(job, s->proved_ms, out), text_of(job, end_ms, out),
@@ -92,7 +92,7 @@ static int64_t delete_before_us(const tl_stamp_try *s, const tl_job *job, const 
 /* From what it may hold by what was proved, by S, and by what is noted; `more`: or from this, which is not ours. */
 static void send_swap(tl_stamp_try *s, const tl_job *job, tl_bytes more, const tl_event *e,
                       tl_out *out) {
-    bool keeps = s->try.op == TL_RENEW;
+    bool keeps = s->try.result.op == TL_RENEW;
     const int64_t from[] = {s->proved_ms, s->read_end_ms, s->from_ms, s->end_ms};
     tl_command *c = say(s, TL_SCRIPT_SWAP, job->key, out);
     s->try.asked = e->now;
@@ -172,7 +172,7 @@ static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *
         return tl__try_malformed(&s->try, out);
     if (tl__alone_may_repeat(&s->try, e))
         return tl__alone_repeat(&s->try, job, e, out);
-    if (s->try.op == TL_RELEASE)
+    if (s->try.result.op == TL_RELEASE)
         return go_on(s, GUARD(repeated_release_looks) ? LOOKING : SWAPPING, job, e, out);
     if (left_ms >= 0)
         return tl__try_not_renewed(&s->try, 0, out);
@@ -195,7 +195,7 @@ static tl_status noted(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
     s->read_end_ms = GUARD(sidecars_stamp_replaced) ? own_end_ms(job, value, e) : 0;
     s->from_ms = own_end_ms(job, from, e);
     s->end_ms = GUARD(writes_noted_stamp) ? own_end_ms(job, next, e) : next_ms(s, job, e);
-    if (s->try.op == TL_RELEASE)
+    if (s->try.result.op == TL_RELEASE)
         return go_on(s, SWAPPING, job, e, out);
     bool short_of = s->owned && s->end_ms < tl__stamp_least_end_ms(job, e);
     if (s->end_ms > held_ms(s) && !short_of)
@@ -236,8 +236,8 @@ static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
 static tl_status absent(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     if (tl__alone_may_repeat(&s->try, e))
         return tl__alone_repeat(&s->try, job, e, out);
-    return s->try.op == TL_RELEASE ? tl__try_not_released(&s->try, -1, out)
-                                   : tl__try_not_renewed(&s->try, -1, out);
+    return s->try.result.op == TL_RELEASE ? tl__try_not_released(&s->try, -1, out)
+                                          : tl__try_not_renewed(&s->try, -1, out);
 }
 
 /* What a racing loser has left is replaced by what ends late enough for what is believed. What isn't known may be by another
@@ -247,7 +247,7 @@ static tl_status overwritten(tl_stamp_try *s, const tl_job *job, tl_bytes value,
     int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_ms);
     bool losers = value.p && tl__stamp_is_losers(job, &stamp, e);
-    if (s->try.op ==
+    if (s->try.result.op ==
         TL_RELEASE) /* that stays where it is until it runs out, but the lock was ours */
         return losers ? TL_END : tl__try_not_released(&s->try, 0, out);
     if (!losers && s->sidecar_asked)
@@ -273,7 +273,7 @@ static tl_status swapped(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
     (void)tl__reply_text(tl__reply_item(e->replied.reply, 1), &value);
     tl__out_time(out, e->replied.reply, 2, e);
     switch (status) {
-    case 1: return s->try.op == TL_RELEASE ? TL_END : renewed(s, job, e, out);
+    case 1: return s->try.result.op == TL_RELEASE ? TL_END : renewed(s, job, e, out);
     case 0: return overwritten(s, job, value, e, out);
     case -1: return absent(s, job, e, out);
     default: return tl__try_too_late(&s->try, out);

@@ -96,7 +96,7 @@ static void send_release(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
 
 void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     s->level = TL_LEVEL_PLAIN;
-    switch ((tl_op)s->try.op) {
+    switch ((tl_op)s->try.result.op) {
     case TL_ACQUIRE: send_stamp(s, SETNX, job, e, out); break;
     case TL_RENEW: send_get(s, LOOK, job, e, out); break;
     case TL_RELEASE: send_release(s, job, e, out); break;
@@ -107,8 +107,8 @@ void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e,
 
 static tl_status busy(tl_stamp_try *s, tl_mono hint) {
     s->try.result.code = TL_EBUSY;
-    s->try.result.silent = true;
-    s->try.result.hint = hint;
+    s->try.result.acquire.silent = true;
+    s->try.result.acquire.hint = hint;
     return TL_END;
 }
 
@@ -126,7 +126,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
                                            .end_ms = s->end_ms}};
     if (GUARD(losers_cap))
         a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.stamp.cap);
-    a->result.stamp_is_token = job->rules.dialect->shape == TL_SHAPE_BARE;
+    a->result.acquire.stamp_is_token = job->rules.dialect->shape == TL_SHAPE_BARE;
     return TL_END;
 }
 
@@ -143,7 +143,7 @@ static tl_status setnx_answered(tl_stamp_try *s, const tl_job *job, const tl_eve
 
 /* K is no string: somebody's, who knows for how long. */
 tl_status tl__stamp_plain_wrong_type(tl_stamp_try *s, tl_out *out) {
-    switch ((tl_op)s->try.op) {
+    switch ((tl_op)s->try.result.op) {
     case TL_ACQUIRE: return busy(s, TL_NEVER);
     case TL_RENEW: return tl__try_not_renewed(&s->try, 0, out);
     case TL_RELEASE: return tl__try_not_released(&s->try, 0, out);

@@ -16,7 +16,8 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
     char text[TL_STAMP_SIZE];
     int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000, end_ms = now_ms + job->ttl_ms;
     int64_t least_ms = tl__stamp_least_end_ms(job, e);
-    if (GUARD(taken_back_for_long) && s->try.op == TL_RENEW && expect.n > 0 && end_ms < least_ms)
+    if (GUARD(taken_back_for_long) && s->try.result.op == TL_RENEW && expect.n > 0 &&
+        end_ms < least_ms)
         end_ms = least_ms;
     s->end_ms = end_ms;
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
@@ -34,7 +35,7 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
         w = token;
     if (GUARD(expects_same_stamp) && expect.n > 0)
         w.expect = tl__out_copy(out, TL_LITERAL("="), expect);
-    if ((s->try.op == TL_ACQUIRE && s->phase != RENEWING) || expect.n > 0)
+    if ((s->try.result.op == TL_ACQUIRE && s->phase != RENEWING) || expect.n > 0)
         tl__sidecar_send_acquire(&s->try, job, &w, e, out);
     else
         tl__sidecar_send_renew(&s->try, job, &w, e, out);
@@ -42,11 +43,11 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
 
 void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     s->level = TL_LEVEL_SCRIPT;
-    if (job->rules.nodes && job->proof.unbound && s->try.op == TL_RELEASE)
+    if (job->rules.nodes && job->proof.unbound && s->try.result.op == TL_RELEASE)
         s->try.alone = true; /* what K holds S hasn't been told of yet */
     if (s->try.alone)
         tl__stamp_alone_send(s, job, e, out);
-    else if (s->try.op == TL_RELEASE)
+    else if (s->try.result.op == TL_RELEASE)
         tl__sidecar_send_release(&s->try, job, out);
     else
         write_stamp(s, job, e, (tl_bytes){0}, out);
@@ -86,7 +87,7 @@ static bool take_from(tl_stamp_try *s, const tl_job *job, tl_bytes expect, const
 static bool is_own_token(const tl_stamp_try *s, const tl_job *job,
                          const tl_sidecar_answer *answer) {
     if (!answer->value.p)
-        return s->drain && (s->try.op == TL_ACQUIRE || s->phase == EXPECTING);
+        return s->drain && (s->try.result.op == TL_ACQUIRE || s->phase == EXPECTING);
     return tl__bytes_eq(answer->value, tl__token_bytes(&job->token));
 }
 
@@ -108,7 +109,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
         return TL_END;
     tl__stamp_prove(a, job, e, answer->server_us, stamp.end_ms);
     /* Ours, but over: nothing ends such a stamp, so that each further take would find the same. */
-    bool over = GUARD(expired_take_renewed) && a->op == TL_ACQUIRE &&
+    bool over = GUARD(expired_take_renewed) && a->result.op == TL_ACQUIRE &&
                 !tl__mono_before(e->now, a->result.deadline);
     return over && ask_again(s, RENEWING, job, (tl_bytes){0}, e, out) ? TL_GO : TL_END;
 }
@@ -131,7 +132,7 @@ static tl_status busy(tl_stamp_try *s, const tl_job *job, const tl_sidecar_answe
     if (stamp.kind != TL_STAMP_GOOD || (answer->left_ms >= 0 && !answer->known))
         return tl__try_busy(a, e, answer->left_ms);
     a->result.code = TL_EBUSY;
-    a->result.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
+    a->result.acquire.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
     return TL_END;
 }
 
@@ -141,7 +142,7 @@ static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
     tl_sidecar_answer answer;
     if (!tl__sidecar_renewed(e, out, &answer))
         return tl__try_malformed(&s->try, out);
-    answer.fence = s->try.result.fence;
+    answer.fence = s->try.result.acquire.fence;
     if (GUARD(no_quiet_renewal) && answer.status == 1 && job->quiet_ms > 0)
         return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(again), out);
     if (answer.status == 1)
@@ -236,7 +237,7 @@ static tl_status release_answered(tl_stamp_try *s, const tl_job *job, const tl_e
 }
 
 bool tl__stamp_script_renews(const tl_stamp_try *s) {
-    return s->try.op == TL_ACQUIRE && s->phase == RENEWING;
+    return s->try.result.op == TL_ACQUIRE && s->phase == RENEWING;
 }
 
 /* Got past its own entry in line, of a phase before. */
@@ -250,7 +251,7 @@ tl_status tl__stamp_script_answered(tl_stamp_try *s, const tl_job *job, const tl
                                     tl_out *out) {
     if (s->try.alone)
         return tl__stamp_alone_answered(s, job, e, out);
-    switch ((tl_op)s->try.op) {
+    switch ((tl_op)s->try.result.op) {
     case TL_ACQUIRE: return acquired(s, job, e, out);
     case TL_RENEW: return renew_answered(s, job, e, out);
     case TL_RELEASE: return release_answered(s, job, e, out);

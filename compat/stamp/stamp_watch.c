@@ -212,7 +212,7 @@ static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, co
     tl_interval now_us = tl__stamp_now_us(job, e);
     int64_t more = tl__job_fences(job) - 1;
     int64_t fence = GUARD(watch_fence_grows) && k->fence >= now_us.hi ? k->fence + 1 : now_us.hi;
-    s->try.result.fence = (uint64_t)fence;
+    s->try.result.acquire.fence = (uint64_t)fence;
     TL_ADD(c, TL_LITERAL("token"), tl__token_bytes(&job->token), TL_LITERAL("fence"),
            tl__out_int(out, fence + more), TL_LITERAL("since"), tl__out_int(out, now_us.lo),
            TL_LITERAL("owner"), job->owner);
@@ -223,7 +223,7 @@ static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, co
 static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
                              int64_t least_ms, tl_out *out) {
     tl_try *a = &s->try;
-    bool takes = a->op == TL_ACQUIRE && !s->owned;
+    bool takes = a->result.op == TL_ACQUIRE && !s->owned;
     a->asked = e->now;
     a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
     tl_bytes value = new_stamp(s, job, e, least_ms, out);
@@ -254,7 +254,7 @@ static tl_status take_again(tl_stamp_try *s, const tl_job *job, const tl_event *
     int64_t reserved = tl__job_fences(job);
     if (k->fence < reserved || k->fence >= TL_FENCE_END)
         return tl__try_malformed(&s->try, out);
-    s->try.result.fence = (uint64_t)(k->fence - reserved + 1);
+    s->try.result.acquire.fence = (uint64_t)(k->fence - reserved + 1);
     return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
 }
 
@@ -262,7 +262,7 @@ static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
                       tl_out *out) {
     tl_try *a = &s->try;
     int64_t now_ms = k->now_us / 1000;
-    a->result.announced = k->same;
+    a->result.acquire.announced = k->same;
     /* Anew each time: another may have had it since the last look. */
     s->owned = GUARD(own_stamp_known) &&
                ((k->ours && k->same) || (s->owned && !GUARD(repeat_judged_anew)));
@@ -275,12 +275,12 @@ static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, con
             return tl__try_busy(a, e, k->left_ms);
         if (GUARD(live_stamp_holds) && !tl__stamp_is_free(&job->rules, &stamp, now_ms)) {
             a->result.code = TL_EBUSY;
-            a->result.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
+            a->result.acquire.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
             return TL_END;
         }
     }
     if (GUARD(sidecar_binds) && k->bound && !k->ours && k->until_us >= k->now_us) {
-        a->result.announced = true;
+        a->result.acquire.announced = true;
         return tl__try_busy(a, e, (k->until_us - k->now_us) / 1000 + 1);
     }
     return write_stamp(s, job, e, k, 0, out);
@@ -343,7 +343,7 @@ static tl_status judge(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         s->try.result.maybe = false; /* it has only read */
         return TL_END;
     }
-    switch ((tl_op)s->try.op) {
+    switch ((tl_op)s->try.result.op) {
     case TL_ACQUIRE: return take(s, job, e, &k, out);
     case TL_RENEW: return keep(s, job, e, &k, out);
     case TL_RELEASE: return drop(s, job, e, &k, out);
@@ -360,7 +360,7 @@ static tl_status raced(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         read_both(s, job, e, out);
         return TL_GO;
     }
-    if (s->try.op == TL_ACQUIRE && !s->owned)
+    if (s->try.result.op == TL_ACQUIRE && !s->owned)
         return tl__try_busy(&s->try, e, -1);
     return tl__try_fail(&s->try, TL_EUNAVAILABLE, false, TL_LITERAL(message), out);
 }
@@ -376,7 +376,7 @@ static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_
     int64_t left_ms = s->end_ms - (server_us + 999) / 1000 -
                       GUARD(spares_skew) * tl__stamp_skew_ms(job, e);
     left_ms -= GUARD(spares_late_waiters) * tl__stamp_late_ms(&job->rules);
-    uint64_t fence = a->result.fence;
+    uint64_t fence = a->result.op == TL_ACQUIRE ? a->result.acquire.fence : 0;
     if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, fence, out) == TL_END &&
         a->result.code == TL_OK)
         tl__stamp_prove(a, job, e, proved_us, s->end_ms);
@@ -415,7 +415,7 @@ static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         return refused(s, wrong, true, out);
     if (exec->type != TL_REPLY_ARRAY || (GUARD(whole_transaction) && exec->count != s->exec))
         return tl__try_malformed(&s->try, out);
-    return s->try.op == TL_RELEASE ? dropped(s, e, out) : held(s, job, e, out);
+    return s->try.result.op == TL_RELEASE ? dropped(s, e, out) : held(s, job, e, out);
 }
 
 /* What is wrong with the server is said with its place. */

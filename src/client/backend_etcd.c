@@ -74,7 +74,7 @@ static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
 static tl_hold held(const tl_acquiring *m) {
     return (tl_hold){.token = tl__etcd_token(&m->etcd.id),
                      .deadline = m->etcd.result.deadline,
-                     .fence = m->etcd.result.fence,
+                     .fence = m->etcd.result.acquire.fence,
                      .taken = tl__mono_now(),
                      .proof = m->etcd.result.proof};
 }

@@ -139,7 +139,7 @@ static tl_hold held(const tl_acquiring *m) {
     const tl_quorum_acquisition *a = &votes_of(m)->machine;
     return (tl_hold){.token = a->job.token,
                      .deadline = a->result.deadline,
-                     .fence = a->result.fence,
+                     .fence = a->result.acquire.fence,
                      .taken = tl__mono_now(),
                      .proof = a->result.proof,
                      .ballots = &a->ballots};

@@ -30,7 +30,7 @@ static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *star
 /* For the next who acquires it: whether to begin in line; and where this one has stood, in vain. */
 static void learn(tl_acquiring *m) {
     const tl_result *r = &m->ask.result;
-    m->lock->contended = m->ask.retry.answered || r->waiting > 0;
+    m->lock->contended = m->ask.retry.answered || r->acquire.waiting > 0;
     if (r->code != TL_OK)
         m->lock->place.place = m->ask.job.place;
 }
@@ -56,13 +56,13 @@ static tl_hold held(const tl_acquiring *m) {
     const tl_acquisition *a = &m->ask;
     tl_hold hold = {.token = m->lock->token,
                     .deadline = a->result.deadline,
-                    .fence = a->result.fence,
-                    .passes = GUARD(server_queue_first) && a->result.waiting > 0
+                    .fence = a->result.acquire.fence,
+                    .passes = GUARD(server_queue_first) && a->result.acquire.waiting > 0
                                   ? 0
                                   : (unsigned)a->job.fences - 1,
                     .taken = tl__mono_now(),
                     .proof = a->result.proof};
-    if (a->result.stamp_is_token) {
+    if (a->result.acquire.stamp_is_token) {
         char text[TL_INT_SIZE];
         tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp.end_ms);
         memcpy(hold.token.text, token.p, token.n + 1);

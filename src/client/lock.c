@@ -462,7 +462,7 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
     tl_err code = keeper_asks(lock) ? tl__operation_extend(lock, ttl_ms, &e, err)
                                     : extend_here(lock, &job, ttl_ms, &e, err);
     if (code == TL_ELOST)
-        return extend_lost(lock, e.result.why, err);
+        return extend_lost(lock, e.result.lost.why, err);
     return code || e.renewed ? code : keep_adopted(lock, e.result.deadline, err);
 }
 

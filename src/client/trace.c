@@ -114,9 +114,12 @@ static void add_send(told *t, const tl_send *send, tl_mono now) {
 }
 
 static void add_end(told *t, const tl_result *r, tl_status status, tl_mono now) {
-    if (r->code == TL_OK && r->deadline.ns > now.ns)
+    bool held = r->code == TL_OK && r->deadline.ns > now.ns;
+    if (held && r->op == TL_ACQUIRE)
         add(t, "OK, for %.0f ms, fence %llu", ms_between(now, r->deadline),
-            (unsigned long long)r->fence);
+            (unsigned long long)r->acquire.fence);
+    else if (held)
+        add(t, "OK, for %.0f ms", ms_between(now, r->deadline));
     else
         add(t, "%s%s", tl_err_name(r->code),
             status == TL_DETACH ? ", and goes on to undo what may have been done" : "");

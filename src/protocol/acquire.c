@@ -108,9 +108,9 @@ static tl_status run_out(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
 static int64_t auto_pause(tl_acquisition *a, const tl_event *e) {
-    const tl_result *r = &a->attempt.result;
-    bool told = (r->announced && a->armed) || a->watching;
-    return tl__retry_auto_ms(&a->retry, r, told, e->now);
+    const tl_acquire_result *busy = &a->attempt.result.acquire;
+    bool told = (busy->announced && a->armed) || a->watching;
+    return tl__retry_auto_ms(&a->retry, busy->hint, told, e->now);
 }
 
 static bool may_line(const tl_acquisition *a, const tl_event *e) {
@@ -120,8 +120,8 @@ static bool may_line(const tl_acquisition *a, const tl_event *e) {
 
 /* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
 static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
-    if (GUARD(waits_for_its_turn) && a->armed && a->job.join && !a->attempt.result.polls)
-        return tl__line_pause_ms(&a->attempt.result, a->near, e->now, &a->retry.random);
+    if (GUARD(waits_for_its_turn) && a->armed && a->job.join && !a->attempt.result.acquire.polls)
+        return tl__line_pause_ms(&a->attempt.result.acquire, a->near, e->now, &a->retry.random);
     return tl__retry_poll_ms(&a->retry);
 }
 
@@ -156,9 +156,9 @@ static bool is_granted(const tl_acquisition *a);
 static bool is_given(tl_acquisition *a, const tl_event *e);
 
 static void note_place(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (!a->job.join || !a->lining || a->attempt.result.place <= 0)
+    if (!a->job.join || !a->lining || a->attempt.result.acquire.place <= 0)
         return;
-    a->job.place = a->attempt.result.place;
+    a->job.place = a->attempt.result.acquire.place;
     a->run = out->run = e->asked.run;
 }
 
@@ -166,7 +166,7 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
     tl_retrier *r = &a->retry;
     a->unwanted = a->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
     tl__retry_held(r, TL_LITERAL("another holds it"), out);
-    if (a->uncertain && (a->attempt.result.checked || !GUARD(limit_checked)) &&
+    if (a->uncertain && (a->attempt.result.acquire.checked || !GUARD(limit_checked)) &&
         (!tl__mono_before(e->asked.sent, a->harmless) || !GUARD(busy_behind_doubt)))
         a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
     bool may = may_line(a, e), begins = !a->lining && may;
@@ -194,7 +194,7 @@ static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
         listen_to_inbox(a, out);
         return tl__retry_pause(r, a->armed ? e->now : next, out);
     }
-    if (!a->listening && !out->disarm && !a->attempt.result.silent)
+    if (!a->listening && !out->disarm && !a->attempt.result.acquire.silent)
         listen(a, out);
     if (!a->woken)
         return tl__retry_pause(r, next, out);
@@ -233,7 +233,8 @@ static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_ou
 
 /* Nothing is given there before the hint. */
 static tl_status withheld(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    int64_t ms = tl__until_hint_ms(&a->attempt.result, INT64_MAX, e->now, &a->retry.random);
+    int64_t ms = tl__until_hint_ms(a->attempt.result.acquire.hint, INT64_MAX, e->now,
+                                   &a->retry.random);
     tl_mono next = tl__mono_add_ms(e->now, ms);
     note_place(a, e, out);
     a->retry.failures++;
@@ -269,7 +270,8 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
     bool unknown = GUARD(unread_for_memory) && e->kind == TL_FAILED && e->failed.why == TL_ENOMEM;
     tl_err code = unknown ? TL_ENOMEM : r->code;
     tl__retry_blame(&a->retry, e, code, tl__bytes_of(out->words));
-    bool waits = GUARD(sleeps_until_hint) && r->hint.ns != TL_NEVER.ns && tl__may_pass(code);
+    bool waits = GUARD(sleeps_until_hint) && r->acquire.hint.ns != TL_NEVER.ns &&
+                 tl__may_pass(code);
     return waits ? withheld(a, e, out) : failed(a, e, code, out);
 }
 
@@ -339,13 +341,13 @@ static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* Given while a look was in flight, which was answered without knowing of it: it was executed before. */
 static bool is_granted(const tl_acquisition *a) {
     return a->granted &&
-           (a->attempt.result.server_us <= a->grant.at_us || !GUARD(later_look_counts));
+           (a->attempt.result.acquire.server_us <= a->grant.at_us || !GUARD(later_look_counts));
 }
 
 /* A request of ours that gives K back may still come. */
 static bool may_be_given_back(const tl_acquisition *a, const tl_event *e) {
-    return GUARD(not_while_given_back) && a->attempt.result.giving &&
-           tl__mono_before(e->now, a->attempt.result.hint);
+    return GUARD(not_while_given_back) && a->attempt.result.acquire.giving &&
+           tl__mono_before(e->now, a->attempt.result.acquire.hint);
 }
 
 static bool is_given(tl_acquisition *a, const tl_event *e) {
@@ -354,12 +356,11 @@ static bool is_given(tl_acquisition *a, const tl_event *e) {
     a->granted = false;
     if (!granted || !tl__line_believe(&a->grant, a->run, &a->job, e, &deadline))
         return false;
-    a->result = (tl_result){
-        .code = TL_OK,
-        .deadline = deadline,
-        .fence = a->grant.fence,
-        .waiting = (int32_t)(a->grant.others < INT32_MAX ? a->grant.others : INT32_MAX)};
-    a->result.proof = (tl_proof){.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN};
+    int64_t others = a->grant.others < INT32_MAX ? a->grant.others : INT32_MAX;
+    a->result = (tl_result){.code = TL_OK,
+                            .deadline = deadline,
+                            .proof = {.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN},
+                            .acquire = {.fence = a->grant.fence, .waiting = (int32_t)others}};
     note_doubt(a);
     a->result.proof.unbound = true; /* kept for a short time until the first renewal */
     return true;
@@ -431,7 +432,7 @@ static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->grant = *e->grant;
     if (a->retry.doing == TL_ASKS)
         return TL_GO;
-    a->attempt.result.server_us = 0; /* whatever was answered before */
+    a->attempt.result.acquire.server_us = 0; /* whatever was answered before */
     if (is_given(a, e))
         return TL_END;
     if (a->retry.doing == TL_PAUSES && a->retry.failures == 0)

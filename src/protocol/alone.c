@@ -14,7 +14,7 @@ void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event
     tl_send *send = tl__out_send(out, a->ticket, a->by);
     tl_command *c = tl__try_script(send, TL_SCRIPT_HOLD);
     int64_t not_after = tl__try_not_after_us(a, e, false);
-    a->bounded = a->op == TL_ACQUIRE && not_after > 0;
+    a->bounded = a->result.op == TL_ACQUIRE && not_after > 0;
     c->nkeys = 1;
     TL_ADD(c, job->key, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
            tl__out_int(out, not_after), take ? TL_LITERAL("take") : TL_LITERAL("keep"));
@@ -32,8 +32,8 @@ static void send_back(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
     tl__alone_send_free(a, job, out);
     if (GUARD(given_back_in_time))
         tl__try_add(&out->send.command[0], tl__out_int(out, tl__try_not_after_us(a, e, false)));
-    a->result.giving = true;
-    a->result.hint = a->by;
+    a->result.acquire.giving = true;
+    a->result.acquire.hint = a->by;
 }
 
 void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out) {
@@ -69,15 +69,17 @@ tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out
         !tl__reply_int(tl__reply_item(e->replied.reply, 5), &checked))
         return tl__try_malformed(a, out);
     tl__out_time(out, e->replied.reply, 3, e);
-    a->result.checked = checked == 1;
-    a->result.polls = true;
+    if (a->result.op == TL_ACQUIRE) {
+        a->result.acquire.checked = checked == 1;
+        a->result.acquire.polls = true;
+    }
     if (status == -2)
         return tl__try_too_late(a, out);
     if (status == 1)
         return tl__try_held(a, job, e, left, 0, out);
-    if (a->op == TL_RENEW && status == -1 && tl__alone_may_repeat(a, e))
+    if (a->result.op == TL_RENEW && status == -1 && tl__alone_may_repeat(a, e))
         return tl__alone_repeat(a, job, e, out);
-    if (a->op == TL_RENEW)
+    if (a->result.op == TL_RENEW)
         return tl__try_not_renewed(a, status, out);
     return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
 }
@@ -166,7 +168,7 @@ static tl_status has_number(tl_try *a, tl_alone *s, const tl_job *job, const tl_
 
 static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
     a->result.code = TL_OK;
-    a->result.fence = s->last - (uint64_t)(tl__job_fences(job) - 1);
+    a->result.acquire.fence = s->last - (uint64_t)(tl__job_fences(job) - 1);
     a->result.proof.stood_ms = job->stands ? (int32_t)job->ttl_ms
                                            : 0; /* its turn is still to come */
     return TL_END;
@@ -175,9 +177,9 @@ static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
 /* Where a server can't refuse what comes too late, nothing is given back that the token is to have again: it expires. */
 static tl_status binds_another(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
                                tl_out *out) {
-    if (a->bounded && (a->result.checked || !GUARD(unchecked_is_left)))
+    if (a->bounded && (a->result.acquire.checked || !GUARD(unchecked_is_left)))
         return go_on(a, s, TL_ALONE_BACK, job, e, out);
-    a->result.announced = false;
+    a->result.acquire.announced = false;
     return tl__try_busy(a, e, s->left_ms);
 }
 
@@ -217,7 +219,7 @@ static tl_status is_back(tl_try *a, tl_alone *s, const tl_event *e) {
     int64_t status;
     if (tl__reply_int(e->replied.reply, &status) && status >= -1)
         s->stage = TL_ALONE_KEY;
-    a->result.giving = a->result.announced = false;
+    a->result.acquire.giving = a->result.acquire.announced = false;
     return tl__try_busy(a, e, s->left_ms);
 }
 

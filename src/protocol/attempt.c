@@ -15,10 +15,11 @@ void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t 
     tl_try *a = memset(attempt, 0, row->size);
     a->row = row;
     a->ticket = ticket;
-    a->op = (uint8_t)op;
     a->until = until;
-    a->result.hint = TL_NEVER;
+    a->result.op = (uint8_t)op;
     a->result.harmless = TL_NEVER;
+    if (op == TL_ACQUIRE)
+        a->result.acquire.hint = TL_NEVER;
 }
 
 tl_mono tl__attempt_harmless(const void *attempt) {
@@ -76,7 +77,7 @@ tl_interval tl__try_server_us(const tl_event *e, tl_mono at) {
 
 int64_t tl__try_not_after_us(const tl_try *a, const tl_event *e, bool binds) {
     tl_interval us = tl__try_server_us(e, GUARD(limit_of_attempt) ? a->by : a->until);
-    bool latest = a->op == TL_RENEW && !binds && tl__try_is_outdated(a, e);
+    bool latest = a->result.op == TL_RENEW && !binds && tl__try_is_outdated(a, e);
     return latest || !GUARD(earliest_limit) ? us.hi : us.lo;
 }
 
@@ -110,8 +111,9 @@ tl_status tl__try_quiet(tl_try *a, const tl_event *e, int64_t left_ms, tl_out *o
     static const char words[] =
         "the server has restarted or taken over: no lock is granted before quiet_ms have passed";
     (void)tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
+    TL_ASSERT(a->result.op == TL_ACQUIRE);
     if (left_ms >= 0)
-        a->result.hint = tl__mono_add_ms(e->now, left_ms);
+        a->result.acquire.hint = tl__mono_add_ms(e->now, left_ms);
     return TL_END;
 }
 
@@ -123,9 +125,10 @@ tl_status tl__try_never_quiet(tl_try *a, bool maybe, tl_out *out) {
 }
 
 tl_status tl__try_busy(tl_try *a, const tl_event *e, int64_t left_ms) {
+    TL_ASSERT(a->result.op == TL_ACQUIRE);
     a->result.code = TL_EBUSY;
     if (left_ms >= 0) /* a key lives to the end of its ms */
-        a->result.hint = tl__mono_add_ms(e->now, tl__add_sat(left_ms, 1));
+        a->result.acquire.hint = tl__mono_add_ms(e->now, tl__add_sat(left_ms, 1));
     return TL_END;
 }
 
@@ -198,13 +201,15 @@ tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t 
     if (!confirmed(a, job, e, out))
         return TL_END;
     a->result.code = TL_OK;
-    a->result.fence = fence;
+    if (a->result.op == TL_ACQUIRE)
+        a->result.acquire.fence = fence;
     a->result.deadline = deadline(a, job, e, left_ms);
     return TL_END;
 }
 
 tl_status tl__try_not_renewed(tl_try *a, int64_t status, tl_out *out) {
-    a->result.why = status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE;
+    TL_ASSERT(a->result.op == TL_RENEW);
+    a->result.lost.why = status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE;
     return tl__try_fail(
         a, TL_ELOST, false,
         status == 0 ? TL_LITERAL("another holds it") : TL_LITERAL("the key is gone"), out);
@@ -231,7 +236,7 @@ bool tl__try_is_outdated(const tl_try *a, const tl_event *e) {
 
 bool tl__try_outdated_take(const tl_try *a, const tl_job *job, const tl_event *e) {
     (void)job;
-    return a->op == TL_ACQUIRE && tl__try_is_outdated(a, e);
+    return a->result.op == TL_ACQUIRE && tl__try_is_outdated(a, e);
 }
 
 static tl_status start(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -349,7 +354,7 @@ static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
     static const char stamps[] =
         "the key's slot is being moved: by stamps no lock is acquired before that is done";
     bool open = e->failed.redirect == TL_ASK || e->failed.redirect == TL_TRY_AGAIN;
-    bool takes = open && !a->alone && a->op == TL_ACQUIRE;
+    bool takes = open && !a->alone && a->result.op == TL_ACQUIRE;
     if (GUARD(no_stamp_in_open_slot) && takes && job->rules.dialect)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(stamps), out);
     if (GUARD(quiet_in_open_slot) && takes && job->quiet_ms > 0)
@@ -403,10 +408,10 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
     else if (e->asked.ticket == a->ticket && e->kind == TL_FAILED)
         status = failed(a, job, e, out);
     tl_result *r = &a->result;
-    bool had = status == TL_END && r->code == TL_OK && a->op != TL_RELEASE;
+    bool had = status == TL_END && r->code == TL_OK && a->result.op != TL_RELEASE;
     if (had && !a->confirming &&
-        (a->op == TL_RENEW ? GUARD(renewal_confirmed) && job->confirms
-                           : e->kind == TL_REPLY && e->replied.unnamed))
+        (a->result.op == TL_RENEW ? GUARD(renewal_confirmed) && job->confirms
+                                  : e->kind == TL_REPLY && e->replied.unnamed))
         status = confirm(a, out);
     if (out->sends > 0) {
         a->reaches = out->send.count == 0;

@@ -15,7 +15,6 @@ typedef struct tl_try {
     tl_mono asked;          /**< when the request was built: no later than it was sent */
     tl_mono by;             /**< no answer by then: failed */
     uint16_t ticket;
-    uint8_t op;
     bool bounded; /**< ACQUIRE: the request says until when it may take effect, `by` */
     bool timing;  /**< the server's time is being asked for first */
     bool reaches; /**< nothing has been asked but to reach the server */

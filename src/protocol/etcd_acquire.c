@@ -116,14 +116,14 @@ static tl_status run_out(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
 static tl_status held(tl_etcd_acquisition *a, tl_out *out) {
     a->result = (tl_result){.code = TL_OK,
                             .deadline = a->deadline,
-                            .fence = (uint64_t)a->id.revision,
                             .proof = {.kind = TL_PROOF_ETCD,
                                       .held_by = 1 + TL_TOKEN,
                                       .doubted = a->uncertain,
                                       .etcd = {.lease = a->under,
                                                .ahead = a->ahead,
                                                .changed = a->changed,
-                                               .spared = is_spare(a, a->under)}}};
+                                               .spared = is_spare(a, a->under)}},
+                            .acquire = {.fence = (uint64_t)a->id.revision}};
     out->disarm = a->listening;
     return TL_END;
 }

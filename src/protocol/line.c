@@ -61,14 +61,14 @@ bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, co
     return tl__mono_before(e->now, *ret_deadline);
 }
 
-int64_t tl__until_hint_ms(const tl_result *r, int64_t pause_ms, tl_mono now, uint64_t *random) {
-    if (r->hint.ns == INT64_MAX)
+int64_t tl__until_hint_ms(tl_mono hint, int64_t pause_ms, tl_mono now, uint64_t *random) {
+    if (hint.ns == INT64_MAX)
         return pause_ms;
-    int64_t left = tl__ms_until(now, r->hint) + 1 + tl__random_between(random, 0, SPREAD_MS);
+    int64_t left = tl__ms_until(now, hint) + 1 + tl__random_between(random, 0, SPREAD_MS);
     return left < pause_ms ? left : pause_ms;
 }
 
-int64_t tl__line_pause_ms(const tl_result *r, bool near, tl_mono now, uint64_t *random) {
+int64_t tl__line_pause_ms(const tl_acquire_result *r, bool near, tl_mono now, uint64_t *random) {
     if (r->before >= FIRST) {
         int64_t pause = near ? TL_LOOK_AGAIN_MS : BEHIND_MS + (int64_t)r->before * 1000;
         return pause < MOST_MS ? pause : MOST_MS;
@@ -77,5 +77,5 @@ int64_t tl__line_pause_ms(const tl_result *r, bool near, tl_mono now, uint64_t *
     if (!r->announced)
         pause = r->before > 0 ? SECOND_MS
                               : tl__random_between(random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
-    return tl__until_hint_ms(r, pause, now, random);
+    return tl__until_hint_ms(r->hint, pause, now, random);
 }

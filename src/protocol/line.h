@@ -25,10 +25,10 @@ bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, co
                       tl_mono *ret_deadline);
 
 /** A pause, or less: until the holder's time is up. Waiters for one end don't all come at once. */
-int64_t tl__until_hint_ms(const tl_result *r, int64_t pause_ms, tl_mono now, uint64_t *random);
+int64_t tl__until_hint_ms(tl_mono hint, int64_t pause_ms, tl_mono now, uint64_t *random);
 
 /** For how long to trust in being told, by the answer to a look: the first three mind the end of the holder's time,
  *  and the first of all a holder who announces nothing. `near`: it has become one of them since. */
-int64_t tl__line_pause_ms(const tl_result *r, bool near, tl_mono now, uint64_t *random);
+int64_t tl__line_pause_ms(const tl_acquire_result *r, bool near, tl_mono now, uint64_t *random);
 
 #endif

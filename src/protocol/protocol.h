@@ -430,39 +430,68 @@ static inline int32_t tl__job_fences(const tl_job *job) {
     return job->fences > 1 ? job->fences : 1;
 }
 
+/** ACQUIRE */
+typedef struct {
+    /** OK: the first of the fencing numbers reserved. */
+    uint64_t fence;
+    /** Not OK: when the holder's time is up, or the server grants locks again, as far as is known now; TL_NEVER when it
+     *  isn't. */
+    tl_mono hint;
+    /** In line: its place, how many are before it, how many stand there, and the server's time then. */
+    int64_t place;
+    int32_t before, waiting;
+    int64_t server_us;
+    /** Answered: this server refuses requests that come too late. */
+    bool checked;
+    /** EBUSY: the holder's release will be announced on the topic. */
+    bool announced;
+    /** EBUSY: nothing is ever announced there. */
+    bool silent;
+    /** EBUSY: the line stands still, or there is none: look again soon. */
+    bool polls;
+    /** Not OK: a request that gives the key back may come yet, until `hint`. */
+    bool giving;
+    /** OK: the end of the stamp that proves it, as text, is the only token that there is. */
+    bool stamp_is_token;
+} tl_acquire_result;
+
+/** RENEW, ELOST */
+typedef struct {
+    tl_lost_why why;
+    /** By a client whose clock was so far ahead of the server's. */
+    bool stolen;
+    int64_t thief_ahead_ms;
+} tl_lost;
+
 /** What came of it; the first member of every machine and of every attempt. */
 typedef struct {
-    tl_err code;     /**< ACQUIRE: OK, EBUSY. RENEW: OK, ELOST. RELEASE: OK, EEXPIRED, ETAKEN. All:
-                           EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
-    tl_lost_why why; /**< RENEW, ELOST */
-    bool maybe;      /**< not OK: a request may have taken effect, or may yet (EUNCERTAIN), or has
-                           (any other code) */
-    bool checked;    /**< ACQUIRE, answered: this server refuses requests that come too late */
-    bool announced;  /**< ACQUIRE, EBUSY: the holder's release will be announced on the topic */
-    bool silent;     /**< ACQUIRE, EBUSY: nothing is ever announced there */
-    bool polls; /**< ACQUIRE, EBUSY: the line stands still, or there is none: look again soon */
-    bool
-        giving; /**< ACQUIRE, not OK: a request that gives the key back may come yet, until `hint` */
-    tl_mono deadline; /**< ACQUIRE and RENEW, OK: ours until then */
-    tl_mono hint;     /**< ACQUIRE, EBUSY: when the holder's time is up as far as is known now;
-                           TL_NEVER when it isn't */
-    tl_mono harmless; /**< maybe: after this a request still in flight is refused by a server that
-                           checks; TL_NEVER when it carries no limit */
-    uint64_t fence;   /**< ACQUIRE, OK: the first of those reserved */
-    tl_proof proof;   /**< ACQUIRE and RENEW, OK */
-    bool
-        stamp_is_token; /**< ACQUIRE, OK: proof.stamp.end_ms, as text, is the only token that there is */
-    bool last;          /**< EUNCERTAIN: asking again could do harm */
-    bool
-        late; /**< EUNAVAILABLE: no failure of the server's: the limit had passed when it could have been asked, or when
-                    the request came there */
-    int64_t
-        place; /**< ACQUIRE, in line: its place; how many are before it, and how many stand there */
-    int32_t before, waiting;
-    int64_t server_us; /**< ACQUIRE, in line: the server's time then */
-    bool stolen;       /**< RENEW, ELOST: by a client whose clock was thief_ahead_ms ahead */
-    int64_t thief_ahead_ms;
+    /** ACQUIRE: OK, EBUSY. RENEW: OK, ELOST. RELEASE: OK, EEXPIRED, ETAKEN. All: EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
+    tl_err code;
+    /** A tl_op. */
+    uint8_t op;
+    /** Not OK: a request may have taken effect, or may yet (EUNCERTAIN), or has (any other code). */
+    bool maybe;
+    /** EUNCERTAIN: asking again could do harm. */
+    bool last;
+    /** EUNAVAILABLE: no failure of the server's: the limit had passed when it could have been asked, or when the request came
+     *  there. */
+    bool late;
+    /** `maybe`: after this a request still in flight is refused by a server that checks; TL_NEVER when it carries no limit. */
+    tl_mono harmless;
+    /** ACQUIRE and RENEW, OK: ours until then, and what is known of it. */
+    tl_mono deadline;
+    tl_proof proof;
+    /** One of them, by `op`; nothing for RELEASE. */
+    union {
+        tl_acquire_result acquire;
+        tl_lost lost;
+    };
 } tl_result;
+
+/** Why a lock is lost, if the result says so. */
+static inline tl_lost tl__result_lost(const tl_result *result) {
+    return result->op == TL_RENEW && result->code == TL_ELOST ? result->lost : (tl_lost){0};
+}
 
 /** One step of a machine that a driver can run. */
 typedef tl_status (*tl_step)(void *machine, const tl_event *event, tl_out *out);

@@ -247,7 +247,7 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
     tl_send *send = tl__out_send(out, a->try.ticket, a->try.by);
     tl_bytes suffix = tl__bytes_of(a->id.suffix);
     a->try.asked = e->now;
-    if (a->try.op == TL_RENEW) {
+    if (a->try.result.op == TL_RENEW) {
         int64_t ms = job->ttl_ms > job->least_ms || !GUARD(extension_keeps_most) ? job->ttl_ms
                                                                                  : job->least_ms;
         int64_t lease = lease_of(a);
@@ -284,7 +284,7 @@ static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_
     a->changed = job->again && !GUARD(joins_what_is_known) ? 0 : known.changed;
     t->alone = GUARD(joins_what_is_known) && a->changed == 0;
     bool read = tl__etcd_id_read(&a->id, &job->token);
-    a->frees = t->op == TL_RELEASE && read &&
+    a->frees = t->result.op == TL_RELEASE && read &&
                (!job->proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
     if (!read) /* that of another kind of server: no key has it */
         a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
@@ -393,7 +393,7 @@ static tl_status released(attempt *a, const tl_job *job, const tl_event *e, tl_o
 /* Of a renewal the second decides: an error about the lease is the transaction's, too. */
 static tl_status answered(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
-    bool renews = t->op == TL_RENEW;
+    bool renews = t->result.op == TL_RENEW;
     if (e->replied.count < 1 || e->replied.count > 2 || (renews && e->replied.count != 2))
         return tl__try_malformed(t, out);
     const tl_reply *decides = renews ? last(e) : e->replied.reply;

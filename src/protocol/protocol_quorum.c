@@ -44,9 +44,9 @@ static void send_unvote(tl_try *a, const tl_job *job, tl_out *out) {
 static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_sidecar_write write = {
         .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
-    if (a->op == TL_ACQUIRE)
+    if (a->result.op == TL_ACQUIRE)
         send_vote(a, job, e, out);
-    else if (a->op == TL_RENEW)
+    else if (a->result.op == TL_RENEW)
         tl__sidecar_send_renew(a, job, &write, e, out);
     else if (job->silent)
         send_unvote(a, job, out);
@@ -76,7 +76,7 @@ static tl_status voted(tl_try *a, const tl_job *job, const tl_event *e, tl_out *
 }
 
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    switch ((tl_op)a->op) {
+    switch ((tl_op)a->result.op) {
     case TL_ACQUIRE: return voted(a, job, e, out);
     case TL_RENEW: return tl__sidecar_kept(a, job, e, out);
     case TL_RELEASE: return tl__sidecar_released(a, e, out);

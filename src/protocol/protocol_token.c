@@ -85,7 +85,7 @@ static void send_drop_alone(tl_try *a, const tl_job *job, tl_out *out) {
 }
 
 static bool drops_more(const tl_try *a) {
-    return a->op == TL_RELEASE && ((const token_try *)a)->alone.gone != TL_ALONE_LAST;
+    return a->result.op == TL_RELEASE && ((const token_try *)a)->alone.gone != TL_ALONE_LAST;
 }
 
 /* Whatever was answered: K is given up in any case. */
@@ -101,7 +101,7 @@ static tl_status drop_more(tl_try *a, const tl_job *job, tl_out *out) {
 static tl_status ask_alone(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     token_try *t = (token_try *)a;
     t->set = t->joining = t->refreshing = t->odd = false;
-    switch ((tl_op)a->op) {
+    switch ((tl_op)a->result.op) {
     case TL_ACQUIRE: tl__alone_send(a, &t->alone, job, e, out); break;
     case TL_RENEW: tl__alone_send_hold(a, job, false, e, out); break;
     case TL_RELEASE: send_drop_alone(a, job, out); break;
@@ -134,7 +134,7 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     const tl_sidecar_write write = usual(job);
     if (a->alone)
         return ask_alone(a, job, e, out);
-    switch ((tl_op)a->op) {
+    switch ((tl_op)a->result.op) {
     case TL_ACQUIRE:
         ((token_try *)a)->set =
             false; /* what was another protocol's attempt may have become this */
@@ -203,7 +203,7 @@ static bool is_line(const tl_reply *s) {
 
 /* K is another's. Whose, and for how long, only S tells, once it knows. */
 static tl_status native_busy(tl_try *a, const tl_event *e, int64_t left_us) {
-    a->result.announced = left_us > 0;
+    a->result.acquire.announced = left_us > 0;
     return tl__try_busy(a, e, left_us > 0 ? left_us / 1000 : -1);
 }
 
@@ -266,7 +266,7 @@ static tl_status native_answered(tl_try *a, const tl_job *job, const tl_event *e
  * also where the connection has been made anew meanwhile, so that what was learned of the server's version is not kept. */
 static tl_status ask_without_line(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     out->level = e->server->level | LEVEL_NO_LINE;
-    a->result.polls = true;
+    a->result.acquire.polls = true;
     return ask_script(a, job, e, out);
 }
 
@@ -354,11 +354,11 @@ static tl_status renew_answered(tl_try *a, const tl_job *job, const tl_event *e,
 
 /* A keep that says nothing to S leaves it as it was. */
 static tl_status alone_answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (a->op == TL_ACQUIRE)
+    if (a->result.op == TL_ACQUIRE)
         return tl__alone_answered(a, &((token_try *)a)->alone, job, e, out);
     if (drops_more(a))
         return drop_more(a, job, out);
-    if (a->op == TL_RELEASE)
+    if (a->result.op == TL_RELEASE)
         return tl__alone_freed(a, job, e, out);
     a->result.proof = job->proof;
     return tl__alone_held(a, job, e, out);
@@ -367,7 +367,7 @@ static tl_status alone_answered(tl_try *a, const tl_job *job, const tl_event *e,
 static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (a->alone)
         return alone_answered(a, job, e, out);
-    switch ((tl_op)a->op) {
+    switch ((tl_op)a->result.op) {
     case TL_ACQUIRE: return acquire_answered(a, job, e, out);
     case TL_RENEW: return renew_answered(a, job, e, out);
     case TL_RELEASE: return tl__sidecar_released(a, e, out);
@@ -388,7 +388,7 @@ static tl_status refresh_refused(tl_try *a, const tl_job *job, const tl_event *e
 static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     if (a->alone)
         return drops_more(a) ? drop_more(a, job, out) : tl__attempt_refused(a, job, e, out);
-    if (a->op == TL_RENEW && ((token_try *)a)->refreshing)
+    if (a->result.op == TL_RENEW && ((token_try *)a)->refreshing)
         return refresh_refused(a, job, e, out);
     if (e->asked.native)
         return native_refused(a, job, e, out);

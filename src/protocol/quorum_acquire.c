@@ -203,11 +203,13 @@ static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t numb
         if (v->run == a->run && (v->doubted || asked || (v->holds && !is_vote(a, v, e->now))))
             b->doubted |= (uint8_t)(1U << i);
     }
-    a->result = (tl_result){.code = TL_OK, .deadline = tl__ballots_deadline(b), .fence = number};
-    a->result.proof = (tl_proof){.kind = TL_PROOF_TOKEN,
-                                 .held_by = 1 + TL_TOKEN,
-                                 .doubted = b->doubted != 0,
-                                 .unbound = !a->job.bind};
+    a->result = (tl_result){.code = TL_OK,
+                            .deadline = tl__ballots_deadline(b),
+                            .proof = {.kind = TL_PROOF_TOKEN,
+                                      .held_by = 1 + TL_TOKEN,
+                                      .doubted = b->doubted != 0,
+                                      .unbound = !a->job.bind},
+                            .acquire = {.fence = number}};
     for (unsigned i = 0; i < a->count; i++)
         if (a->voter[i].run != a->run)
             tl__voter_abandon(&a->voter[i]);
@@ -310,7 +312,7 @@ static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) 
         return keep_votes(a, e, out);
     bool told = by_one && announced && tl__quorum_bits(a->armed) >= majority(a);
     bool again = looks_again(a), in_doubt = is_doubtful(a, e->now);
-    const tl_result known = {.hint = free_at(a)};
+    tl_mono free = free_at(a);
     give_back(a);
     tl_mono next = r->planned;
     if (!tl__retry_is_planned(r)) {
@@ -318,7 +320,7 @@ static tl_status busy(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) 
         if (pause < 0)
             return give_up(a, e, in_doubt ? TL_EUNCERTAIN : TL_EBUSY, out);
         if (r->strategy.kind == TL_RETRY_AUTO)
-            pause = tl__retry_auto_ms(r, &known, told, e->now);
+            pause = tl__retry_auto_ms(r, free, told, e->now);
         next = tl__retry_in_time(r, e->now, tl__mono_add_ms(e->now, pause));
     }
     listen(a, out);
@@ -333,15 +335,15 @@ static tl_status unreachable(tl_quorum_acquisition *a, const tl_event *e, tl_out
     if (tl__quorum_bits(a->denied) > a->count - majority(a))
         return give_up(a, e, a->why, out);
     bool hopeless = tl__retry_is_hopeless(&a->retry, a->count, is_doubtful(a, e->now));
-    const tl_result known = {.hint = free_at(a)};
+    tl_mono free = free_at(a);
     give_back(a);
     if (hopeless || !tl__mono_before(e->now, a->retry.limit)) {
         a->retry.failures++;
         return run_out(a, e, out);
     }
     tl_mono next = tl__retry_after(&a->retry, e->now, false);
-    if (known.hint.ns != TL_NEVER.ns && known.hint.ns > 0) {
-        int64_t ms = tl__until_hint_ms(&known, TL_LOOK_AGAIN_MS, e->now, &a->retry.random);
+    if (free.ns != TL_NEVER.ns && free.ns > 0) {
+        int64_t ms = tl__until_hint_ms(free, TL_LOOK_AGAIN_MS, e->now, &a->retry.random);
         next = tl__mono_max(next, tl__mono_add_ms(e->now, ms));
     }
     return tl__retry_pause(&a->retry, next, out);

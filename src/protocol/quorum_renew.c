@@ -15,7 +15,7 @@ void tl__quorum_renew_init(tl_quorum_renewal *r, const tl_job *job, const tl_bal
     *r = (tl_quorum_renewal){.job = *job, .ballots = *ballots, .hold = hold, .by_hand = by_hand};
     r->random = tl__random_begin(seed);
     r->job.protocol = &tl__protocol_quorum;
-    r->result.deadline = tl__ballots_deadline(ballots);
+    r->result = (tl_result){.op = TL_RENEW, .deadline = tl__ballots_deadline(ballots)};
 }
 
 static tl_mono end(const tl_quorum_renewal *r) {
@@ -52,7 +52,7 @@ static tl_status over(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
         why = r->taken ? TL_LOST_TAKEN : TL_LOST_GONE;
     out->sends = 0;
     r->result.code = TL_ELOST;
-    r->result.why = why;
+    r->result.lost.why = why;
     (void)tl__out_note(out, TL_NOTE_LOST, why);
     return TL_END;
 }
@@ -153,13 +153,13 @@ static void taken(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *o
 static void missed(tl_quorum_renewal *r, unsigned i, const tl_event *e, tl_out *out) {
     tl_quorum_seat *s = &r->seat[i];
     const tl_result *answer = &s->attempt.result;
-    bool gone = answer->code == TL_ELOST && answer->why == TL_LOST_GONE;
+    bool gone = tl__result_lost(answer).why == TL_LOST_GONE;
     out->missed = true;
     out->renewal_of = (uint8_t)i;
     if (GUARD(missed_at_risk))
         at_risk(r, out);
     if (answer->code == TL_ELOST)
-        not_ours(r, i, answer->why);
+        not_ours(r, i, answer->lost.why);
     else if (answer->code == TL_EBUSY)
         taken(r, i, e, out);
     else if (s->voting && !answer->maybe)

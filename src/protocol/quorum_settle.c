@@ -11,7 +11,7 @@ void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl
                             tl_op op, uint64_t seed) {
     TL_ASSERT(op == TL_RENEW || op == TL_RELEASE);
     *s = (tl_quorum_settlement){
-        .job = *job, .ballots = *ballots, .op = (uint8_t)op, .grace = TL_NEVER};
+        .job = *job, .ballots = *ballots, .result = {.op = (uint8_t)op}, .grace = TL_NEVER};
     s->retry.random = tl__random_begin(seed);
     s->job.protocol = &tl__protocol_quorum;
     s->job.silent = false;
@@ -35,7 +35,8 @@ static bool is_gone(tl_err code) {
 }
 
 static bool is_good(const tl_quorum_settlement *s, const tl_quorum_plea *p) {
-    return p->code == TL_OK || tl__settle_has_worked((tl_op)s->op, p->code, p->maybe, s->in_time);
+    return p->code == TL_OK ||
+           tl__settle_has_worked((tl_op)s->result.op, p->code, p->maybe, s->in_time);
 }
 
 static tally count(const tl_quorum_settlement *s) {
@@ -50,7 +51,8 @@ static tally count(const tl_quorum_settlement *s) {
         t.good += good;
         t.not_ours += gone;
         t.lost += gone && s->voted & 1U << i;
-        t.taken += gone && (p->code == TL_ETAKEN || p->attempt.result.why == TL_LOST_TAKEN);
+        t.taken += gone && (p->code == TL_ETAKEN ||
+                            tl__result_lost(&p->attempt.result).why == TL_LOST_TAKEN);
         t.denied += !good && !gone;
         t.why = !good && !gone ? p->code : t.why;
     }
@@ -60,7 +62,7 @@ static tally count(const tl_quorum_settlement *s) {
 /* Released by a majority; or a majority had it until now, and is free. */
 static bool is_settled(const tl_quorum_settlement *s, const tally *t) {
     unsigned q = tl__quorum_of(s->ballots.count), voted = tl__quorum_bits(s->voted);
-    if (t->good >= q || s->op == TL_RENEW)
+    if (t->good >= q || s->result.op == TL_RENEW)
         return t->good >= (GUARD(extended_by_majority) ? q : 1);
     return s->in_time && (t->good + t->not_ours >= q || !GUARD(majority_is_free)) &&
            (t->lost + q <= voted || !GUARD(majority_had_it));
@@ -82,8 +84,8 @@ static bool is_believed(const tl_quorum_settlement *s, tl_mono now) {
 
 /* What may have come already is found by asking to keep it. */
 static bool wants_vote(const tl_quorum_settlement *s, unsigned i, tl_mono now) {
-    return GUARD(extension_asks_missing) && s->op == TL_RENEW && s->ballots.until[i].ns == 0 &&
-           !(s->ballots.doubted & 1U << i) && is_believed(s, now);
+    return GUARD(extension_asks_missing) && s->result.op == TL_RENEW &&
+           s->ballots.until[i].ns == 0 && !(s->ballots.doubted & 1U << i) && is_believed(s, now);
 }
 
 static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *out) {
@@ -94,7 +96,7 @@ static void ask(tl_quorum_settlement *s, unsigned i, const tl_event *e, tl_out *
     p->voting = wants_vote(s, i, e->now);
     s->ballots.doubted |= (uint8_t)(p->voting << i);
     build(s, i, e);
-    tl_op op = p->voting ? TL_ACQUIRE : (tl_op)s->op;
+    tl_op op = p->voting ? TL_ACQUIRE : (tl_op)s->result.op;
     (void)tl__quorum_begin(&p->attempt, &s->child, op, p->ticket, s->retry.limit, i, e,
                            out); /* it doesn't end here */
 }
@@ -123,7 +125,7 @@ static tl_status leave(tl_quorum_settlement *s, const tl_event *e, tl_err code, 
         s->result.maybe = maybe;
         s->result.deadline = code == TL_OK ? tl__ballots_deadline(&s->ballots) : (tl_mono){0};
     }
-    if (s->detached || !open || s->op != TL_RELEASE)
+    if (s->detached || !open || s->result.op != TL_RELEASE)
         return TL_END;
     s->detached = true;
     s->retry.limit = s->end;
@@ -149,10 +151,10 @@ static tl_status not_ours(tl_quorum_settlement *s, const tl_event *e, const tall
     bool taken = t->taken >= tl__quorum_of(s->ballots.count);
     tl__out_words(out, taken ? TL_LITERAL("another holds it")
                              : TL_LITERAL("a majority of the servers doesn't hold it any more"));
-    s->result.why = taken ? TL_LOST_TAKEN : TL_LOST_GONE;
-    if (s->op == TL_RENEW)
-        return leave(s, e, TL_ELOST, false, out);
-    return leave(s, e, taken ? TL_ETAKEN : TL_EEXPIRED, false, out);
+    if (s->result.op == TL_RELEASE)
+        return leave(s, e, taken ? TL_ETAKEN : TL_EEXPIRED, false, out);
+    s->result.lost = (tl_lost){.why = taken ? TL_LOST_TAKEN : TL_LOST_GONE};
+    return leave(s, e, TL_ELOST, false, out);
 }
 
 static bool waits(tl_quorum_settlement *s, const tl_event *e) {
@@ -168,7 +170,7 @@ static void blame(tl_quorum_settlement *s, const tl_event *e, tl_err code, const
 
 /* What ran out before enough others had answered is asked for again; of no use is a vote where others hold it no more. */
 static void run_down(tl_quorum_settlement *s, const tl_event *e) {
-    for (unsigned i = 0; i < s->ballots.count && s->op == TL_RENEW; i++) {
+    for (unsigned i = 0; i < s->ballots.count && s->result.op == TL_RENEW; i++) {
         tl_quorum_plea *p = &s->plea[i];
         if (!p->done && p->voting && !is_believed(s, e->now)) {
             p->done = true;
@@ -226,7 +228,7 @@ static bool noted(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
         s->ballots.until[i] = (tl_mono){0};
     if (p->code == TL_OK || (is_gone(p->code) && !late) || (p->voting && !late && !r->maybe))
         s->ballots.doubted &= (uint8_t)~bit;
-    bool gone = r->code == TL_ELOST && r->why == TL_LOST_GONE;
+    bool gone = tl__result_lost(r).why == TL_LOST_GONE;
     return gone && !p->voting && wants_vote(s, i, e->now);
 }
 
@@ -234,9 +236,9 @@ static void ended(tl_quorum_settlement *s, unsigned i, const tl_event *e, const 
     tl_quorum_plea *p = &s->plea[i];
     const tl_result *r = &p->attempt.result;
     p->ticket = 0;
-    if (tl__settle_is_final((tl_op)s->op, r, e->now)) {
+    if (tl__settle_is_final((tl_op)s->result.op, r, e->now)) {
         p->code = r->code;
-        p->done = s->op == TL_RELEASE || !noted(s, i, e);
+        p->done = s->result.op == TL_RELEASE || !noted(s, i, e);
         if (!p->done)
             p->next = e->now;
         else if (!is_good(s, p) && !is_gone(p->code))

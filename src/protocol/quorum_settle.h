@@ -28,7 +28,6 @@ typedef struct {
     tl_mono end;   /**< RELEASE, detached: no use in trying longer */
     tl_mono grace; /**< a majority has answered: for so long the others are waited for */
     uint16_t ticket;
-    uint8_t op;
     uint8_t voted; /**< a bit for each whose vote was good when it began */
     bool detached;
     bool in_time; /**< RELEASE: first sent while the lock was still believed */

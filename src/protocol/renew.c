@@ -19,7 +19,7 @@ tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
 
 /* What the attempt is matters only while it asks. */
 void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest) {
-    r->result = (tl_result){.deadline = deadline};
+    r->result = (tl_result){.op = TL_RENEW, .deadline = deadline};
     r->rest = *rest;
 }
 
@@ -56,10 +56,10 @@ static void plan(tl_renew *r, tl_mono now) {
 
 static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
     r->result.code = TL_ELOST;
-    r->result.why = why;
+    r->result.lost.why = why;
     tl_note *note = tl__out_note(out, TL_NOTE_LOST, why);
-    note->stolen = why == TL_LOST_TAKEN && r->attempt.result.stolen;
-    note->thief_ahead_ms = note->stolen ? r->attempt.result.thief_ahead_ms : 0;
+    note->stolen = why == TL_LOST_TAKEN && r->attempt.result.lost.stolen;
+    note->thief_ahead_ms = note->stolen ? r->attempt.result.lost.thief_ahead_ms : 0;
     return TL_END;
 }
 
@@ -133,7 +133,7 @@ static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
         return go_on(r, e, out);
     r->rest.asking = false;
     if (r->attempt.result.code == TL_ELOST)
-        return lost(r, r->attempt.result.why, out);
+        return lost(r, r->attempt.result.lost.why, out);
     if (r->attempt.result.code == TL_OK)
         kept(r, e, out);
     else

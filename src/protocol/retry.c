@@ -135,9 +135,9 @@ int64_t tl__retry_poll_ms(tl_retrier *r) {
     return tl__random_between(&r->random, TL_POLL_MIN_MS, TL_POLL_MAX_MS);
 }
 
-int64_t tl__retry_auto_ms(tl_retrier *r, const tl_result *busy, bool told, tl_mono now) {
+int64_t tl__retry_auto_ms(tl_retrier *r, tl_mono hint, bool told, tl_mono now) {
     int64_t pause = told ? TL_LOOK_AGAIN_MS : tl__retry_poll_ms(r);
-    return tl__until_hint_ms(busy, pause, now, &r->random);
+    return tl__until_hint_ms(hint, pause, now, &r->random);
 }
 
 bool tl__retry_is_planned(const tl_retrier *r) {

@@ -87,7 +87,7 @@ void tl__retry_held(tl_retrier *r, tl_bytes message, tl_out *out);
 int64_t tl__retry_pause_ms(tl_retrier *r, tl_mono now);
 int64_t tl__retry_poll_ms(tl_retrier *r);
 /** By its hint, when the holder's time is up. told: its end will be announced. */
-int64_t tl__retry_auto_ms(tl_retrier *r, const tl_result *busy, bool told, tl_mono now);
+int64_t tl__retry_auto_ms(tl_retrier *r, tl_mono hint, bool told, tl_mono now);
 /** An extra attempt changes nothing of when the next one is due. */
 bool tl__retry_is_planned(const tl_retrier *r);
 /** An attempt that the limit would cut short, as it seems, is not begun: all that it could bring is doubt. */

@@ -10,7 +10,7 @@
 
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
     TL_ASSERT(op == TL_RENEW || op == TL_RELEASE);
-    *s = (tl_settle){.job = *job, .op = (uint8_t)op, .believed = believed};
+    *s = (tl_settle){.result = {.op = (uint8_t)op}, .job = *job, .believed = believed};
     /* The short way of a renewal, and the comparison with when a key on etcd was changed, are for those of the keeper, whose
      * last one may be in flight. */
     if (job->proof.kind == TL_PROOF_TOKEN)
@@ -23,7 +23,7 @@ void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed
 static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
     s->retry.next = TL_NEVER;
     s->job.again = s->retry.failures > 0;
-    tl_status status = tl__attempt_begin(&s->attempt, &s->job, (tl_op)s->op, ++s->ticket,
+    tl_status status = tl__attempt_begin(&s->attempt, &s->job, (tl_op)s->result.op, ++s->ticket,
                                          GUARD(settle_has_limit) ? s->retry.limit : TL_NEVER, e,
                                          out);
     out->until = s->retry.limit;
@@ -57,7 +57,7 @@ static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
     tl__retry_report(&s->retry, out);
     s->result.maybe = s->maybe;
     s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
-    if (s->op != TL_RELEASE || !GUARD(release_goes_on))
+    if (s->result.op != TL_RELEASE || !GUARD(release_goes_on))
         return TL_END;
     s->detached = true;
     s->retry.limit = s->end;
@@ -85,7 +85,7 @@ bool tl__settle_has_worked(tl_op op, tl_err code, bool maybe, bool in_time) {
 
 static tl_status finish(tl_settle *s) {
     tl_result *r = &s->attempt.result;
-    if (tl__settle_has_worked((tl_op)s->op, r->code, s->maybe, s->in_time))
+    if (tl__settle_has_worked((tl_op)s->result.op, r->code, s->maybe, s->in_time))
         r->code = TL_OK;
     if (!s->detached)
         s->result = *r;
@@ -94,7 +94,7 @@ static tl_status finish(tl_settle *s) {
 
 static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
     const tl_result *r = &s->attempt.result;
-    if (tl__settle_is_final((tl_op)s->op, r, e->now))
+    if (tl__settle_is_final((tl_op)s->result.op, r, e->now))
         return finish(s);
     s->maybe = s->maybe || r->maybe || r->code == TL_OK;
     tl__retry_blame(&s->retry, e, TL_EUNAVAILABLE,

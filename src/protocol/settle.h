@@ -14,7 +14,6 @@ typedef struct {
     tl_mono believed; /**< until when the caller believed the lock */
     tl_mono end;      /**< RELEASE, detached: no use in trying longer */
     uint16_t ticket;
-    uint8_t op;
     bool detached;
     bool maybe;   /**< an earlier request may have taken effect */
     bool in_time; /**< RELEASE: first sent while the lock was still believed */

@@ -67,7 +67,8 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
            tl__out_int(out, GUARD(takes_by_earliest) ? now.lo : now.hi),
            tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo),
            tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
-    bool quiet = a->op == TL_ACQUIRE && job->quiet_ms > 0; /* a keep's holder believes already */
+    bool quiet = a->result.op == TL_ACQUIRE &&
+                 job->quiet_ms > 0; /* a keep's holder believes already */
     bool odd = w->until_us > 0 || w->expect.n > 0 || quiet;
     if (job->fences > 1 || odd)
         tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
@@ -162,7 +163,8 @@ static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
         return false;
     tl__out_server_us(out, server_us, e);
     tl__sidecar_raised(job, out);
-    a->result.checked = true;
+    if (a->result.op == TL_ACQUIRE)
+        a->result.acquire.checked = true;
     *ret = (tl_sidecar_answer){
         .status = 1, .left_ms = job->ttl_ms, .server_us = server_us, .fence = (uint64_t)server_us};
     return true;
@@ -170,10 +172,10 @@ static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 
 /* A repeated take may only have told what S has, while the counter is behind. Where the time is asked behind the
  * number, which is by our own idea of it then, none but a first take is known to have drawn. */
-static bool has_drawn(const tl_try *a, const tl_job *job, int64_t last,
+static bool has_drawn(const tl_try *a, const tl_job *job, int64_t last, bool checked,
                       const tl_sidecar_answer *answer) {
-    bool first = a->op == TL_ACQUIRE && !job->again;
-    return answer->status == 1 && (a->result.checked ? last >= answer->server_us : first);
+    bool first = a->result.op == TL_ACQUIRE && !job->again;
+    return answer->status == 1 && (checked ? last >= answer->server_us : first);
 }
 
 bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
@@ -194,16 +196,18 @@ bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_ou
     ret->value = text_of(tl__reply_item(e->replied.reply, 1));
     ret->fence = ret->status == 1 ? (uint64_t)(last - reserved + 1) : 0;
     ret->known = known == 1;
-    a->result.checked = checked == 1;
-    if (has_drawn(a, job, last, ret))
+    if (has_drawn(a, job, last, checked == 1, ret))
         tl__sidecar_raised(job, out);
-    a->result.announced = ret->known;
+    if (a->result.op == TL_ACQUIRE) {
+        a->result.acquire.checked = checked == 1;
+        a->result.acquire.announced = ret->known;
+    }
     return true;
 }
 
 bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
     int64_t first, before, waiting, known;
-    tl_result *r = &a->result;
+    tl_acquire_result *r = &a->result.acquire;
     *ret = (tl_sidecar_answer){0};
     if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &ret->status) || ret->status < -5)
         return false;

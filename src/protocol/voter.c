@@ -49,9 +49,9 @@ static void was_busy(tl_voter *v, const tl_event *e) {
     bool kept;
     v->until = (tl_mono){0};
     v->holder = tl__quorum_holder(&v->attempt, &kept);
-    v->announced = r->announced;
+    v->announced = r->acquire.announced;
     if (!GUARD(doubt_stays) || !v->doubted ||
-        (r->checked && !tl__mono_before(e->asked.sent, v->harmless)))
+        (r->acquire.checked && !tl__mono_before(e->asked.sent, v->harmless)))
         v->holds = v->doubted = false;
 }
 
@@ -63,14 +63,14 @@ static void doubt(tl_voter *v, tl_mono harmless) {
 static tl_voter_end voted(tl_voter *v, const tl_event *e) {
     const tl_result *r = &v->attempt.result;
     bool kept;
-    v->hint = r->hint;
+    v->hint = r->acquire.hint;
     if (r->code == TL_OK) {
         uint64_t least = v->job.fence;
         (void)tl__quorum_holder(&v->attempt, &kept);
         /* Held all the time, and the counter is beyond what was proposed: so that is its own. */
         v->number = GUARD(raised_is_its_own) && kept && v->number > 0 && v->number <= least
                         ? least
-                        : r->fence;
+                        : r->acquire.fence;
         v->until = r->deadline;
         return TL_VOTER_VOTED;
     }

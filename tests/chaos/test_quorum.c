@@ -87,11 +87,11 @@ static void begin_machine(peer *p, state s) {
 
 static void hold(peer *p) {
     const tl_quorum_acquisition *a = &p->m.acquire;
-    assert_true(a->result.fence > last_fence);
-    last_fence = a->result.fence;
+    assert_true(a->result.acquire.fence > last_fence);
+    last_fence = a->result.acquire.fence;
     holds++;
     p->job = a->job;
-    p->job.fence = a->result.fence;
+    p->job.fence = a->result.acquire.fence;
     p->job.proof = a->result.proof;
     p->ballots = a->ballots;
     p->deadline = a->result.deadline;

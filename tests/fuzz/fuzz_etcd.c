@@ -94,7 +94,7 @@ static void play(input *in) {
                                 created_one(&r[e.replied.count - 1]));
     }
     bool held = status == TL_END && m.result.code == TL_OK;
-    MUST(!held || (answered && m.result.fence > 0 &&
+    MUST(!held || (answered && m.result.acquire.fence > 0 &&
                    tl__mono_before(e.now, tl__mono_add_ms(m.result.deadline, 200))));
 }
 

@@ -141,8 +141,8 @@ static inline void check_acquired(const fuzz_world *w, const tl_event *e) {
     if (e->asked.native)
         check_native(w, e);
     MUST(is_script(&w->asked, TL_SCRIPT_ACQUIRE) && has_status(w, e, 1));
-    MUST(says(w, e, 3, &fence) && fence > 0 && r->fence == (uint64_t)fence);
-    MUST(r->fence < UINT64_C(1) << 53);
+    MUST(says(w, e, 3, &fence) && fence > 0 && r->acquire.fence == (uint64_t)fence);
+    MUST(r->acquire.fence < UINT64_C(1) << 53);
     MUST(is_confirmed(w, e) && !is_unasked(w, e));
     MUST(r->deadline.ns > w->now.ns && r->deadline.ns <= latest(w, e).ns);
 }
@@ -182,14 +182,14 @@ static inline void check_kept(const fuzz_world *w, const tl_event *e) {
     check_words(w);
 #ifdef TL_COMPAT
     if (w->stamps && r->code == TL_ELOST) {
-        MUST(says_lost(w, e, r->why == TL_LOST_TAKEN));
+        MUST(says_lost(w, e, r->lost.why == TL_LOST_TAKEN));
         return;
     }
 #endif
     if (r->code == TL_ELOST) {
         int64_t status = 1;
         MUST(says(w, e, 0, &status) && (status == 0 || status == -1));
-        MUST(r->why == (status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE));
+        MUST(r->lost.why == (status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE));
         return;
     }
     MUST(r->code == TL_EUNCERTAIN || r->code == TL_EUNAVAILABLE || is_refusal(r->code));
@@ -276,12 +276,12 @@ static inline void check_renewed(fuzz_world *w, const tl_event *e) {
     if (e->kind == TL_CANCEL)
         return;
     MUST(r->code == TL_ELOST && w->out.notes > 0);
-    switch (r->why) {
+    switch (r->lost.why) {
     case TL_LOST_TAKEN: MUST(is_lost(w, e, true)); break;
     case TL_LOST_GONE: MUST(is_lost(w, e, false)); break;
     case TL_LOST_EXPIRED: MUST(w->now.ns >= r->deadline.ns - EARLY_NS); break;
     case TL_LOST_MAX_HOLD: MUST(w->now.ns >= w->hold.ns); break;
-    case TL_NOT_LOST: MUST(r->why != TL_NOT_LOST);
+    case TL_NOT_LOST: MUST(r->lost.why != TL_NOT_LOST);
     }
 }
 

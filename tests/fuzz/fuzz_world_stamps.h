@@ -353,13 +353,13 @@ static inline void check_stamp_acquired(const fuzz_world *w, const tl_event *e) 
     int64_t fence = 0;
     MUST(w->status == TL_END && is_confirmed(w, e) && !is_unasked(w, e));
     if (is_plain(w)) {
-        MUST(has_taken(w, e) && r->fence == 0);
+        MUST(has_taken(w, e) && r->acquire.fence == 0);
     } else {
         bool moved_on = is_script(&w->asked,
                                   TL_SCRIPT_RENEW); /* a take that was over when it came */
         MUST((moved_on || is_script(&w->asked, TL_SCRIPT_ACQUIRE)) && has_status(w, e, 1));
-        MUST(moved_on || (says(w, e, 3, &fence) && r->fence == (uint64_t)fence));
-        MUST(r->fence > 0 && r->fence < UINT64_C(1) << 53);
+        MUST(moved_on || (says(w, e, 3, &fence) && r->acquire.fence == (uint64_t)fence));
+        MUST(r->acquire.fence > 0 && r->acquire.fence < UINT64_C(1) << 53);
     }
     MUST(r->deadline.ns > w->now.ns && r->deadline.ns <= latest_stamp(w, e).ns);
 }

@@ -133,7 +133,7 @@ static void acquired(sim_world *w, const tl_quorum_acquisition *a) {
         return;
     check_ballots(w, key, tl__token_bytes(&a->job.token), &a->ballots);
     check_deadline(w, key, &a->ballots, a->result.deadline);
-    check_number(w, key, a->result.fence);
+    check_number(w, key, a->result.acquire.fence);
 }
 
 void sim_quorum_counts(sim_world *w, const tl_machine *m, tl_status status) {

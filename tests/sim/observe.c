@@ -60,7 +60,7 @@ static bool read_votes(const tl_machine *m, machine *ret) {
         const tl_quorum_settlement *s = m->state;
         ret->job = &s->job;
         ret->limit = s->retry.limit;
-        ret->releases = s->op == TL_RELEASE;
+        ret->releases = s->result.op == TL_RELEASE;
         ret->detached = s->detached;
     } else if (m->step == tl__quorum_renew_step) {
         ret->job = &((const tl_quorum_renewal *)m->state)->job;
@@ -103,13 +103,14 @@ static machine read_machine(const tl_machine *m) {
         r.limit = a->retry.limit;
         r.acquires = true;
         r.waits_quietly = a->attempt.result.code == TL_EUNAVAILABLE &&
-                          a->attempt.result.hint.ns != INT64_MAX && a->attempt.result.hint.ns != 0;
+                          a->attempt.result.acquire.hint.ns != INT64_MAX &&
+                          a->attempt.result.acquire.hint.ns != 0;
         r.detached = m->step == tl__acquire_step;
     } else if (m->step == tl__settle_step) {
         const tl_settle *s = m->state;
         r.job = &s->job;
         r.limit = s->retry.limit;
-        r.releases = s->op == TL_RELEASE;
+        r.releases = s->result.op == TL_RELEASE;
         r.detached = s->detached;
     } else if (m->step == tl__renew_step) {
         r.job = &((const tl_renew *)m->state)->job;
@@ -242,7 +243,7 @@ static void check_first_renewal(sim_world *w, const sim_lock *l, uint32_t number
 /* A message is worth something to one whom the same run of a server has told that it stands in line. */
 static void check_grant(sim_world *w, const machine *m, const tl_acquisition *a) {
     bool by_message = m->result->code == TL_OK && a->grant.fence > 0 &&
-                      m->result->fence == a->grant.fence && m->result->proof.unbound;
+                      m->result->acquire.fence == a->grant.fence && m->result->proof.unbound;
     if (by_message && a->grant.run != a->run)
         sim_fail(w, SIM_ALL,
                  "host %c believes what another server says than that at which it waits",
@@ -390,7 +391,7 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
                       : NULL;
     tl_event informed = {.server = &w->thread->server};
     if (l && !w->cfg.voters && !w->cfg.members)
-        sim_check_number(w, l, (uint32_t)(t - w->token), m->result->fence,
+        sim_check_number(w, l, (uint32_t)(t - w->token), m->result->acquire.fence,
                          tl__try_server_us(&informed, e->now));
     if (first && !m->releases && m->result->code == TL_OK &&
         !tl__mono_before(e->now, m->result->deadline))

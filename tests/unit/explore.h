@@ -255,11 +255,11 @@ static inline void check_belief(const actor *x, tl_mono deadline) {
 
 /* A lock that was just had: fences rise, and S is bound to it. */
 static inline void had(const actor *x, const tl_result *r) {
-    if (keeps_s() && r->fence <= w.fence)
+    if (keeps_s() && r->acquire.fence <= w.fence)
         wrong("its fence is not beyond those before");
     if (keeps_s() && !is_bound(x))
         wrong("S doesn't name its holder");
-    w.fence = r->fence;
+    w.fence = r->acquire.fence;
     check_belief(x, r->deadline);
 }
 

@@ -60,8 +60,8 @@ static inline void prepare(feed *f, const tl_protocol *protocol, tl_op op) {
 /* Of a keep that found the lock another's or its key gone. */
 static inline void expect_lost(const feed *f, tl_lost_why why, bool stolen) {
     expect(f, TL_ELOST, false);
-    assert_int_equal(result()->why, why);
-    assert_int_equal(result()->stolen, stolen);
+    assert_int_equal(result()->lost.why, why);
+    assert_int_equal(result()->lost.stolen, stolen);
 }
 
 /* The server's clock now, ms, rounded down. */

@@ -12,7 +12,7 @@ TEST(a_free_lock_is_had_with_one_request) {
     (void)feed_taken(&f, TTL_MS);
     expect(&f, TL_END, TL_OK);
     assert_int_equal(m.result.deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
-    assert_int_equal(m.result.fence, 77);
+    assert_int_equal(m.result.acquire.fence, 77);
     assert_int_equal(f.sends, 1);
     assert_int_equal(f.arms, 0);
     assert_true(f.out.has_bracket);

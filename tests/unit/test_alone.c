@@ -89,7 +89,7 @@ TEST(a_take_asks_for_the_key_then_a_number_then_for_the_sidecar_then_for_the_key
     feed_later(&f, 10);
     assert_int_equal(held(&f), TL_END);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->fence, 500);
+    assert_int_equal(result()->acquire.fence, 500);
     assert_int_equal(result()->deadline.ns, feed_ms(0).ns + FEED_LEAST_OF(TTL_MS)); /* K's */
 }
 
@@ -120,8 +120,8 @@ TEST(a_sidecar_that_binds_another_gives_the_key_back) {
     assert_alone(&f, "free", KEY, false);
     assert_int_equal(feed_dropped(&f, 1), TL_END);
     expect(&f, TL_EBUSY, false);
-    assert_false(result()->giving);
-    assert_int_equal(feed_since(result()->hint), 901);
+    assert_false(result()->acquire.giving);
+    assert_int_equal(feed_since(result()->acquire.hint), 901);
 }
 
 /* The token may have K again by then, when the request that went unanswered comes at last. */
@@ -137,8 +137,8 @@ TEST(a_key_is_given_back_in_time_or_not_by_that_request) {
     assert_in_range(not_after, feed_server_us(ATTEMPT_MS) - 1000, feed_server_us(ATTEMPT_MS));
     assert_int_equal(feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost"), TL_END);
     expect(&f, TL_EUNCERTAIN, true);
-    assert_true(result()->giving);
-    assert_int_equal(feed_since(result()->hint), ATTEMPT_MS);
+    assert_true(result()->acquire.giving);
+    assert_int_equal(feed_since(result()->acquire.hint), ATTEMPT_MS);
     assert_int_equal(feed_since(result()->harmless), ATTEMPT_MS);
 }
 
@@ -150,7 +150,7 @@ TEST(where_a_server_heeds_no_limit_nothing_is_given_back) {
     (void)feed_reply(&f, "'7'");
     assert_int_equal(feed_reply(&f, "[0 900]"), TL_END);
     expect(&f, TL_EBUSY, true); /* K is its own, and is left */
-    assert_int_equal(feed_since(result()->hint), 901);
+    assert_int_equal(feed_since(result()->acquire.hint), 901);
 }
 
 TEST(who_fails_behind_the_key_says_that_it_is_left) {
@@ -214,7 +214,7 @@ TEST(who_waits_looks_often_as_the_line_stands_still) {
     (void)redirect(&f, TL_TRY_AGAIN);
     (void)feed_reply(&f, "[0 'x' 500 %s 1]", feed_time(&f));
     expect(&f, TL_EBUSY, false);
-    assert_true(result()->polls);
+    assert_true(result()->acquire.polls);
 }
 
 TEST(a_keep_and_a_drop_compare_the_key_alone) {

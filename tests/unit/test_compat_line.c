@@ -133,7 +133,7 @@ TEST(who_is_called_takes_it_by_a_request_under_the_lease) {
     assert_string_equal(feed_arg(&f, 6), "88");
     assert_int_equal(joined(&f, 1, 0), TL_END);
     assert_int_equal(m.result.code, TL_OK);
-    assert_int_equal(m.result.fence, 90);
+    assert_int_equal(m.result.acquire.fence, 90);
     assert_int_equal(m.result.proof.held_by, 1 + TL_TOKEN);
     assert_int_equal(m.result.proof.stood_ms, 0);
     assert_false(m.result.proof.unbound);

@@ -387,11 +387,11 @@ TEST(drain_honours_a_stamp_and_a_token) {
     knowing(&f, TL_ACQUIRE, TL_PHASE_DRAIN);
     assert_int_equal(answer_take(&f, 0, text_of(START_MS - M_MS - L_MS - 1), -1, false), TL_END);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 1);
+    assert_int_equal(feed_since(result()->acquire.hint), 1);
     knowing(&f, TL_ACQUIRE, TL_PHASE_DRAIN);
     assert_int_equal(answer_take(&f, 0, "another", 700, true), TL_END);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 701);
+    assert_int_equal(feed_since(result()->acquire.hint), 701);
 }
 
 TEST(a_held_stamp_becomes_a_token) {

@@ -128,7 +128,7 @@ static void hold(actor *a, unsigned keeps) {
         return;
     tell("A: lost");
     w.lost++;
-    bool in_time = is_believed(HOLDER_A) && a->machine.result.why == TL_LOST_TAKEN;
+    bool in_time = is_believed(HOLDER_A) && a->machine.result.lost.why == TL_LOST_TAKEN;
     if (in_time && !w.stolen && !w.by_hand)
         wrong("nobody has taken what is called lost");
     w.until_us[HOLDER_A] = 0;

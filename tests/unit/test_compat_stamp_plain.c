@@ -91,13 +91,13 @@ TEST(a_setnx_that_worked_is_ours_from_the_reading_of_our_clock) {
     feed_at(&f, 400); /* when the answer came doesn't count */
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->fence, 0);
+    assert_int_equal(result()->acquire.fence, 0);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
     assert_int_equal(result()->proof.stamp.cap.ns, result()->deadline.ns);
     assert_int_equal(result()->proof.stamp.capped_until.ns, INT64_MAX); /* it is never renewed */
     assert_int_equal(result()->proof.stamp.proved_us, FEED_SERVER_US);
     assert_int_equal(result()->proof.stamp.end_ms, START_MS + T_MS);
-    assert_true(result()->stamp_is_token);
+    assert_true(result()->acquire.stamp_is_token);
 }
 
 TEST(a_dialect_that_names_its_writer_has_the_token) {
@@ -110,7 +110,7 @@ TEST(a_dialect_that_names_its_writer_has_the_token) {
     SAID(&f, "SETNX", KEY, want);
     (void)feed_reply(&f, "1");
     expect(&f, TL_OK, false);
-    assert_false(result()->stamp_is_token);
+    assert_false(result()->acquire.stamp_is_token);
 }
 
 /* Our stamp, should it be a racing loser's, must not undercut what winners count on. */
@@ -210,9 +210,9 @@ TEST(a_getset_that_finds_anything_else_has_lost_the_race) {
         begin_getset(&f, old);
         (void)feed_reply(&f, "'%s'", all[i]);
         expect(&f, TL_EBUSY, false);
-        assert_true(result()->silent);
+        assert_true(result()->acquire.silent);
         /* K has our stamp now, for the winner's lock: it is free when that is over */
-        assert_int_equal(feed_since(result()->hint), 1200 + T_MS + 1 + M_MS + L_MS + 1);
+        assert_int_equal(feed_since(result()->acquire.hint), 1200 + T_MS + 1 + M_MS + L_MS + 1);
     }
 }
 
@@ -242,8 +242,8 @@ TEST(free_is_judged_to_the_millisecond) {
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "'%s'", text_of(border));
     expect(&f, TL_EBUSY, false);
-    assert_true(result()->silent);
-    assert_int_equal(feed_since(result()->hint), 1);
+    assert_true(result()->acquire.silent);
+    assert_int_equal(feed_since(result()->acquire.hint), 1);
     begin_strict(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "'%s'", text_of(border - 1));
@@ -260,8 +260,8 @@ TEST(what_is_no_stamp_is_held_for_who_knows_how_long) {
         (void)feed_reply(&f, "0");
         (void)feed_reply(&f, "'%s'", values[i]);
         expect(&f, TL_EBUSY, false);
-        assert_int_equal(result()->hint.ns, INT64_MAX);
-        assert_true(result()->silent);
+        assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
+        assert_true(result()->acquire.silent);
     }
 }
 
@@ -278,7 +278,7 @@ TEST(a_key_that_vanishes_is_tried_again_three_times_at_most) {
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "nil");
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(result()->hint.ns, f.now.ns);
+    assert_int_equal(result()->acquire.hint.ns, f.now.ns);
     begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "0");
     (void)feed_reply(&f, "nil");
@@ -345,7 +345,7 @@ TEST(a_key_of_another_type_is_anothers) {
         (void)feed_reply(&f, "0");
         (void)feed_reply(&f, "%s", errors[i]);
         expect(&f, TL_EBUSY, false);
-        assert_int_equal(result()->hint.ns, INT64_MAX);
+        assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
         begin_getset(&f, text_of(START_MS - 90000));
         (void)feed_reply(&f, "%s", errors[i]);
         expect(&f, TL_EBUSY, false);
@@ -453,7 +453,7 @@ TEST(a_keep_tells_losers_thieves_and_nothing_apart) {
     begin(&f, TL_RENEW);
     (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + 1 + LEGACY_MS));
     expect_lost(&f, TL_LOST_TAKEN, true);
-    assert_int_equal(result()->thief_ahead_ms, M_MS + 1);
+    assert_int_equal(result()->lost.thief_ahead_ms, M_MS + 1);
     begin(&f, TL_RENEW);
     (void)feed_reply(&f, "'x'");
     expect_lost(&f, TL_LOST_TAKEN, false);

@@ -122,7 +122,7 @@ static int64_t worth_ns(int64_t ran_us) {
     (void)feed_reply(&f, "[1 '%s' %d '77' '%s' '%s' 1 1]", text_of(START_MS + 30000),
                      30000 + GRACE_MS, text_of(us / 1000000), text_of(us % 1000000));
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->fence, 77);
+    assert_int_equal(result()->acquire.fence, 77);
     return result()->deadline.ns - FEED_START_NS;
 }
 
@@ -171,7 +171,7 @@ TEST(a_stamp_that_is_not_given_yet_is_not_believed) {
     assert_int_equal(feed_arg_int(&f, 10), T_MS);
     (void)feed_withheld(&f, 700);
     expect(&f, TL_EUNAVAILABLE, true);
-    assert_int_equal(feed_since(result()->hint), 700);
+    assert_int_equal(feed_since(result()->acquire.hint), 700);
 }
 
 /* A holder believes already. */
@@ -204,7 +204,7 @@ TEST(a_take_is_capped_by_what_a_racing_loser_may_leave) {
     assert_int_equal(result()->proof.stamp.capped_until.ns, feed_ms(20).ns + FEED_MOST_OF(L_MS));
     assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(20));
     assert_int_equal(result()->proof.stamp.end_ms, START_MS + T_MS);
-    assert_false(result()->stamp_is_token);
+    assert_false(result()->acquire.stamp_is_token);
 }
 
 TEST(a_take_that_shows_no_stamp_or_no_time_makes_no_sense) {
@@ -257,13 +257,13 @@ TEST(what_is_no_stamp_is_held) {
         (void)feed_start(&f);
         (void)answer_take(&f, 0, all[i].value, -1, false);
         expect(&f, TL_EBUSY, false);
-        assert_int_equal(result()->hint.ns, INT64_MAX);
+        assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
         prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
         m.job.rules.dialect = dialect(all[i].dialect);
         (void)feed_start(&f);
         (void)answer_take(&f, 0, all[i].value, 4000, false);
         expect(&f, TL_EBUSY, false);
-        assert_int_equal(feed_since(result()->hint), 4001);
+        assert_int_equal(feed_since(result()->acquire.hint), 4001);
     }
 }
 
@@ -280,11 +280,11 @@ TEST(a_number_is_a_time_from_2001_to_ten_years_ahead) {
     begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(ahead), -1, false);
     expect(&f, TL_EBUSY, false);
-    assert_int_not_equal(result()->hint.ns, INT64_MAX);
+    assert_int_not_equal(result()->acquire.hint.ns, INT64_MAX);
     begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(ahead + 1), -1, false);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(result()->hint.ns, INT64_MAX);
+    assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
 }
 
 /* Free when first free, and M and L after that, are over; until a ms before it is held. */
@@ -301,8 +301,8 @@ static void assert_free_after(const char *name, const char *value, int64_t first
             assert_takes_from(&f, value);
         } else {
             expect(&f, TL_EBUSY, false);
-            assert_int_equal(result()->hint.ns, f.now.ns + 1000000);
-            assert_false(result()->announced);
+            assert_int_equal(result()->acquire.hint.ns, f.now.ns + 1000000);
+            assert_false(result()->acquire.announced);
         }
     }
 }
@@ -339,7 +339,7 @@ TEST(a_stamp_with_a_lifetime_of_its_own_is_held_while_that_lasts) {
     begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, old, 3000, false);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 3001);
+    assert_int_equal(feed_since(result()->acquire.hint), 3001);
     begin(&f,
           TL_ACQUIRE); /* but one that S knows is a tidelock client's, whose lifetime is garbage */
     (void)answer_take(&f, 0, old, 3000, true);
@@ -351,8 +351,9 @@ TEST(a_tidelock_holder_is_waited_for_and_will_announce) {
     begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, text_of(START_MS + 4000), GRACE_MS, true);
     expect(&f, TL_EBUSY, false);
-    assert_true(result()->announced && result()->checked && !result()->silent);
-    assert_int_equal(feed_since(result()->hint), 4000 + 1 + M_MS + L_MS + 1);
+    assert_true(result()->acquire.announced && result()->acquire.checked &&
+                !result()->acquire.silent);
+    assert_int_equal(feed_since(result()->acquire.hint), 4000 + 1 + M_MS + L_MS + 1);
 }
 
 TEST(s_binds_while_k_is_gone) {
@@ -360,8 +361,8 @@ TEST(s_binds_while_k_is_gone) {
     begin(&f, TL_ACQUIRE);
     (void)answer_take(&f, 0, NULL, 5000, true);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 5001);
-    assert_true(result()->announced);
+    assert_int_equal(feed_since(result()->acquire.hint), 5001);
+    assert_true(result()->acquire.announced);
 }
 
 /* ---- taking over ----------------------------------------------------------------------------- */
@@ -392,7 +393,7 @@ TEST(a_take_over_that_another_won_finds_it_held) {
     begin_taking_over(&f, text_of(START_MS - 60000));
     (void)answer_take(&f, 0, text_of(START_MS + 60000), -1, false);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 60000 + 1 + M_MS + L_MS + 1);
+    assert_int_equal(feed_since(result()->acquire.hint), 60000 + 1 + M_MS + L_MS + 1);
 }
 
 TEST(what_changes_again_and_again_is_followed_three_times) {
@@ -421,7 +422,7 @@ TEST(a_take_over_that_s_refuses_waits_for_what_binds) {
     begin_taking_over(&f, old);
     (void)answer_take(&f, 0, old, 9000, true); /* K is as it was: so another is bound to it */
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 30 + 9001);
+    assert_int_equal(feed_since(result()->acquire.hint), 30 + 9001);
 }
 
 /* A take whose own stamp is in K yet, and over: it asks K to be kept. */
@@ -438,7 +439,7 @@ TEST(a_take_that_finds_its_own_stamp_over_renews_it) {
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->proof.stamp.end_ms, START_MS + T_MS);
-    assert_int_equal(result()->fence, 77);
+    assert_int_equal(result()->acquire.fence, 77);
     assert_int_equal(result()->deadline.ns, feed_ms(CAP_MS).ns - DRIFT_OF(CAP_MS));
 }
 
@@ -581,7 +582,7 @@ TEST(a_stamp_of_a_clock_beyond_m_has_robbed_us) {
     feed_at(&f, 400);
     (void)answer_keep(&f, 0, legacy_stamp(M_MS + 1), -1);
     expect_lost(&f, TL_LOST_TAKEN, true);
-    assert_int_equal(result()->thief_ahead_ms, M_MS + 1 - 400);
+    assert_int_equal(result()->lost.thief_ahead_ms, M_MS + 1 - 400);
 }
 
 TEST(the_last_proof_decides_who_is_a_loser) {

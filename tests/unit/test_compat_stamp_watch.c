@@ -143,15 +143,15 @@ TEST(a_free_key_is_taken_and_ours_for_what_its_stamp_leaves) {
     feed_at(&f, 300);
     (void)answer_wrote(&f);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->fence, feed_server_us(100));
+    assert_int_equal(result()->acquire.fence, feed_server_us(100));
     /* At first no longer than a racing loser's stamp; then what it ends less what has passed. */
     assert_int_equal(result()->deadline.ns, feed_ms(100 + CAP_MS).ns - DRIFT_OF(CAP_MS));
     assert_int_equal(result()->proof.stamp.cap.ns, result()->deadline.ns);
     assert_int_equal(feed_since(result()->proof.stamp.capped_until), 300 + L_MS);
     assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(300));
     assert_int_equal(result()->proof.stamp.end_ms, START_MS + 100 + T_MS);
-    assert_false(result()->checked); /* a busy answer proves nothing of one that was lost */
-    assert_false(result()->stamp_is_token);
+    assert_false(result()->acquire.checked); /* a busy answer proves nothing of one that was lost */
+    assert_false(result()->acquire.stamp_is_token);
 }
 
 TEST(a_short_lifetime_is_worth_itself_less_the_way_and_m) {
@@ -198,7 +198,7 @@ TEST(fences_rise_and_are_reserved) {
     (void)FIND(&f, NULL, .token = "", .fence = last);
     assert_takes(&f, server_ms(&f) + T_MS, last + 64, FEED_SERVER_US);
     (void)answer_wrote(&f);
-    assert_int_equal(result()->fence, last + 1);
+    assert_int_equal(result()->acquire.fence, last + 1);
 }
 
 TEST(fences_at_their_end_are_refused) {
@@ -219,7 +219,7 @@ TEST(a_stamp_is_taken_when_m_and_l_have_passed) {
     begin(&f, TL_ACQUIRE);
     (void)find_ended(&f, M_MS + L_MS + 1);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 1);
+    assert_int_equal(feed_since(result()->acquire.hint), 1);
     begin(&f, TL_ACQUIRE);
     (void)find_ended(&f, M_MS + L_MS + 2);
     assert_takes(&f, server_ms(&f) + T_MS, FEED_SERVER_US, FEED_SERVER_US);
@@ -232,8 +232,8 @@ TEST(what_is_no_stamp_is_held) {
         begin(&f, TL_ACQUIRE);
         (void)FIND(&f, values[i]);
         expect(&f, TL_EBUSY, false);
-        assert_int_equal(result()->hint.ns, INT64_MAX);
-        assert_false(result()->announced);
+        assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
+        assert_false(result()->acquire.announced);
     }
 }
 
@@ -253,7 +253,7 @@ TEST(a_stamp_with_a_lifetime_that_s_does_not_know_is_held) {
     const char *old = text_of(START_MS - 100000);
     (void)FIND(&f, old, .ttl = 7);
     expect(&f, TL_EBUSY, false);
-    assert_int_equal(feed_since(result()->hint), 8001);
+    assert_int_equal(feed_since(result()->acquire.hint), 8001);
     begin(&f, TL_ACQUIRE);
     (void)FIND(&f, old, .ttl = 7, .token = OTHER, .bound = old);
     assert_string_equal(f.last.command[0].argv[0].p, "HMSET");
@@ -264,8 +264,8 @@ TEST(s_binds_while_k_is_gone) {
     begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL, .token = OTHER, .bound = "x", .until_us = FEED_SERVER_US);
     expect(&f, TL_EBUSY, false);
-    assert_true(result()->announced);
-    assert_int_equal(feed_since(result()->hint), 2);
+    assert_true(result()->acquire.announced);
+    assert_int_equal(feed_since(result()->acquire.hint), 2);
     begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL, .token = OTHER, .bound = "x", .until_us = FEED_SERVER_US - 1);
     assert_string_equal(f.last.command[0].argv[0].p, "HMSET");
@@ -277,8 +277,8 @@ TEST(a_tidelock_holder_is_announced) {
     begin(&f, TL_ACQUIRE);
     (void)FIND(&f, value, .token = OTHER, .bound = value, .until_us = UNTIL(START_MS + 20000));
     expect(&f, TL_EBUSY, false);
-    assert_true(result()->announced);
-    assert_int_equal(feed_since(result()->hint), 20000 + M_MS + L_MS + 2);
+    assert_true(result()->acquire.announced);
+    assert_int_equal(feed_since(result()->acquire.hint), 20000 + M_MS + L_MS + 2);
 }
 
 /* Its own, whether the answer was lost or came too late: never by the bytes alone. */
@@ -295,7 +295,7 @@ TEST(a_take_that_finds_its_token_writes_anew_and_keeps_the_fence) {
                   (long long)server_ms(&f) + T_MS);
     (void)answer_wrote(&f);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->fence, 77);
+    assert_int_equal(result()->acquire.fence, 77);
     assert_int_equal(result()->deadline.ns, feed_ms(5000 + CAP_MS).ns - DRIFT_OF(CAP_MS));
     begin(&f, TL_ACQUIRE);
     (void)FIND(&f, own(), .token = OTHER, .bound = own(), .fence = 77);
@@ -395,7 +395,7 @@ TEST(a_take_that_lost_its_lock_between_two_looks_takes_it_anew) {
     assert_takes(&f, server_ms(&f) + T_MS, feed_server_us(5000) + 1, feed_server_us(100));
     (void)answer_wrote(&f);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->fence, feed_server_us(5000) + 1);
+    assert_int_equal(result()->acquire.fence, feed_server_us(5000) + 1);
 }
 
 TEST(nobody_looks_again_when_the_time_is_up) {
@@ -665,7 +665,7 @@ TEST(a_thiefs_clock_is_named) {
     begin(&f, TL_RENEW);
     (void)find_written(&f, M_MS + 1);
     expect_lost(&f, TL_LOST_TAKEN, true);
-    assert_int_equal(result()->thief_ahead_ms, M_MS + 1);
+    assert_int_equal(result()->lost.thief_ahead_ms, M_MS + 1);
 }
 
 /* ---- releasing ------------------------------------------------------------------------------- */

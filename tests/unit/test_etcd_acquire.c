@@ -197,7 +197,7 @@ static void begin(int64_t wait_ms) {
 static void assert_held(int64_t fence, int64_t asked_ms_ago) {
     assert_int_equal(f.status, TL_END);
     assert_int_equal(m.result.code, TL_OK);
-    assert_int_equal(m.result.fence, fence);
+    assert_int_equal(m.result.acquire.fence, fence);
     int64_t left = tl__ns_until(f.now, m.result.deadline) + asked_ms_ago * 1000000;
     assert_int_equal(left / 1000, TTL_MS * INT64_C(1000) * LEAST);
 }
@@ -870,16 +870,16 @@ TEST(a_renewal_that_finds_no_key_of_its_own_loses_the_lock) {
     renew();
     answers(GRANTED, gone_with_another());
     assert_int_equal(r.result.code, TL_ELOST);
-    assert_int_equal(r.result.why, TL_LOST_TAKEN);
+    assert_int_equal(r.result.lost.why, TL_LOST_TAKEN);
     renew();
     answers(GRANTED, gone_with("b", 1)); /* which is no contender */
     assert_int_equal(r.result.code, TL_ELOST);
-    assert_int_equal(r.result.why, TL_LOST_GONE);
+    assert_int_equal(r.result.lost.why, TL_LOST_GONE);
     renew();
     answers(GRANTED, transaction(false, 6, NULL, NULL));
     assert_int_equal(f.status, TL_END);
     assert_int_equal(r.result.code, TL_ELOST);
-    assert_int_equal(r.result.why, TL_LOST_GONE);
+    assert_int_equal(r.result.lost.why, TL_LOST_GONE);
     renew();
     answers(GRANTED, transaction(false, 6, key(id.suffix, 6, 1), NULL));
     assert_int_equal(r.result.code, TL_ELOST);

@@ -154,29 +154,29 @@ TEST(a_grant_beyond_all_numbers_is_not_believed) {
 
 /* ---- pauses ------------------------------------------------------------------------------------ */
 
-static void pause_near_is(tl_result r, bool near, int64_t least, int64_t most) {
+static void pause_near_is(tl_acquire_result r, bool near, int64_t least, int64_t most) {
     uint64_t random = 42;
     for (int i = 0; i < 50; i++)
         assert_in_range(tl__line_pause_ms(&r, near, feed_ms(0), &random), least, most);
 }
 
-static void pause_is(tl_result r, int64_t least, int64_t most) {
+static void pause_is(tl_acquire_result r, int64_t least, int64_t most) {
     pause_near_is(r, false, least, most);
 }
 
 TEST(the_first_three_look_at_the_end_of_the_holder_and_others_seldom) {
     const tl_mono end = feed_ms(300);
-    pause_is((tl_result){.before = 0, .announced = true, .hint = TL_NEVER}, 5000, 5000);
-    pause_is((tl_result){.before = 0, .announced = true, .hint = end}, 301, 306);
-    pause_is((tl_result){.before = 0, .hint = TL_NEVER}, 50, 250);
-    pause_is((tl_result){.before = 1, .hint = TL_NEVER}, 1000, 1000);
-    pause_is((tl_result){.before = 1, .announced = true, .hint = TL_NEVER}, 5000, 5000);
-    pause_is((tl_result){.before = 2, .hint = end}, 301, 306);
-    pause_is((tl_result){.before = 3, .hint = end}, 18000, 18000);
-    pause_is((tl_result){.before = 45, .hint = end}, 60000, 60000);
-    pause_is((tl_result){.before = INT32_MAX, .hint = end}, 60000, 60000);
-    pause_near_is((tl_result){.before = 45, .hint = end}, true, 5000, 5000);
-    pause_near_is((tl_result){.before = 2, .hint = end}, true, 301, 306);
+    pause_is((tl_acquire_result){.before = 0, .announced = true, .hint = TL_NEVER}, 5000, 5000);
+    pause_is((tl_acquire_result){.before = 0, .announced = true, .hint = end}, 301, 306);
+    pause_is((tl_acquire_result){.before = 0, .hint = TL_NEVER}, 50, 250);
+    pause_is((tl_acquire_result){.before = 1, .hint = TL_NEVER}, 1000, 1000);
+    pause_is((tl_acquire_result){.before = 1, .announced = true, .hint = TL_NEVER}, 5000, 5000);
+    pause_is((tl_acquire_result){.before = 2, .hint = end}, 301, 306);
+    pause_is((tl_acquire_result){.before = 3, .hint = end}, 18000, 18000);
+    pause_is((tl_acquire_result){.before = 45, .hint = end}, 60000, 60000);
+    pause_is((tl_acquire_result){.before = INT32_MAX, .hint = end}, 60000, 60000);
+    pause_near_is((tl_acquire_result){.before = 45, .hint = end}, true, 5000, 5000);
+    pause_near_is((tl_acquire_result){.before = 2, .hint = end}, true, 301, 306);
 }
 
 /* ---- the machine ------------------------------------------------------------------------------- */
@@ -339,7 +339,7 @@ TEST(a_grant_to_one_that_waits_is_a_hold) {
     feed_at(&f, 100);
     assert_int_equal(granted(&f, 99), TL_END);
     assert_int_equal(m.result.code, TL_OK);
-    assert_int_equal(m.result.fence, 91);
+    assert_int_equal(m.result.acquire.fence, 91);
     assert_true(m.result.proof.unbound);
     assert_false(m.result.proof.doubted);
     assert_true(m.result.deadline.ns < feed_ms(99 + LEASE_MS).ns);
@@ -353,7 +353,7 @@ TEST(a_grant_that_is_not_believed_is_looked_at) {
     look(&f);
     assert_int_equal(joined(&f, 1, 0), TL_END);
     assert_int_equal(m.result.code, TL_OK);
-    assert_int_equal(m.result.fence, 90);
+    assert_int_equal(m.result.acquire.fence, 90);
 }
 
 TEST(a_grant_before_it_has_stood_there_is_looked_at) {
@@ -385,7 +385,7 @@ TEST(a_look_that_was_answered_before_the_grant_leaves_it_good) {
     (void)snprintf(text, sizeof text, "[0 'another' 20000 '0' %s '88' 0 1 1]", feed_time(&f));
     feed_at(&f, 210);
     assert_int_equal(reply_from(&f, RUN, text), TL_END);
-    assert_int_equal(m.result.fence, 91);
+    assert_int_equal(m.result.acquire.fence, 91);
     assert_false(m.result.proof.doubted);
 }
 
@@ -405,7 +405,7 @@ TEST(a_look_that_takes_it_after_the_grant_is_the_hold) {
     grant_in_flight(&f, 100, 200);
     feed_at(&f, 210);
     assert_int_equal(joined(&f, 1, 0), TL_END);
-    assert_int_equal(m.result.fence, 90);
+    assert_int_equal(m.result.acquire.fence, 90);
 }
 
 TEST(a_look_from_another_run_of_the_server_ends_the_belief) {

@@ -252,8 +252,8 @@ TEST(a_fresh_take_is_ours_from_the_sending_less_the_drift) {
     (void)feed_taken(&f, TTL_MS);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
-    assert_int_equal(result()->fence, 77);
-    assert_true(result()->checked);
+    assert_int_equal(result()->acquire.fence, 77);
+    assert_true(result()->acquire.checked);
 }
 
 TEST(the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence) {
@@ -263,8 +263,8 @@ TEST(the_usual_take_has_all_the_lifetime_and_the_servers_time_for_a_fence) {
     (void)feed_just_taken(&f);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
-    assert_true(result()->fence == (uint64_t)feed_server_us(800));
-    assert_true(result()->checked);
+    assert_true(result()->acquire.fence == (uint64_t)feed_server_us(800));
+    assert_true(result()->acquire.checked);
 }
 
 TEST(already_ours_counts_what_the_key_has_left_never_the_whole_lifetime) {
@@ -309,15 +309,16 @@ TEST(busy_tells_when_to_come_back) {
     feed_at(&f, 30);
     (void)feed_busy(&f, 5000, true);
     expect(&f, TL_EBUSY, false);
-    assert_true(result()->announced && result()->checked);
-    assert_int_equal(feed_since(result()->hint), 30 + 5000 + 1); /* the latest: from the receipt */
+    assert_true(result()->acquire.announced && result()->acquire.checked);
+    assert_int_equal(feed_since(result()->acquire.hint),
+                     30 + 5000 + 1); /* the latest: from the receipt */
 }
 
 TEST(busy_for_no_whole_millisecond_more_is_over_after_one) {
     feed f;
     begin(&f, TL_ACQUIRE);
     (void)feed_busy(&f, 0, true);
-    assert_int_equal(feed_since(result()->hint), 1);
+    assert_int_equal(feed_since(result()->acquire.hint), 1);
 }
 
 TEST(busy_without_a_lifetime_gives_no_hint) {
@@ -327,8 +328,8 @@ TEST(busy_without_a_lifetime_gives_no_hint) {
         begin(&f, TL_ACQUIRE);
         (void)feed_busy(&f, none[i], false);
         expect(&f, TL_EBUSY, false);
-        assert_false(result()->announced);
-        assert_int_equal(result()->hint.ns, INT64_MAX);
+        assert_false(result()->acquire.announced);
+        assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
     }
 }
 
@@ -339,7 +340,7 @@ TEST(busy_for_an_absurdly_long_time_gives_no_hint_either) {
         begin(&f, TL_ACQUIRE);
         (void)feed_busy(&f, absurd[i], false);
         expect(&f, TL_EBUSY, false);
-        assert_int_equal(result()->hint.ns, INT64_MAX);
+        assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
     }
 }
 
@@ -348,7 +349,7 @@ TEST(a_server_that_cannot_check_lateness_says_so) {
     begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "[0 'another' 5000 '77' %s 0 1]", feed_time(&f));
     expect(&f, TL_EBUSY, false);
-    assert_false(result()->checked);
+    assert_false(result()->acquire.checked);
 }
 
 TEST(too_late_left_nothing_behind) {
@@ -515,7 +516,7 @@ TEST(the_native_form_reserves_numbers_and_waits_for_replicas) {
                    (long long)last);
     (void)feed_native_reply(&f, text);
     expect(&f, TL_OK, false);
-    assert_true(result()->fence == (uint64_t)last - 63);
+    assert_true(result()->acquire.fence == (uint64_t)last - 63);
     prepare(&f, TL_ACQUIRE, 60000);
     m.job.wait_replicas = 2;
     (void)feed_start(&f);
@@ -546,7 +547,7 @@ TEST(a_native_take_is_ours_from_the_sending_and_unknown_to_the_sidecar) {
     (void)feed_native(&f, "+OK", clock_us(&f), "nil nil nil nil");
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(TTL_MS).ns - DRIFT_NS);
-    assert_true(result()->fence == (uint64_t)clock_us(&f));
+    assert_true(result()->acquire.fence == (uint64_t)clock_us(&f));
     assert_true(result()->proof.unbound);
     assert_false(f.out.raised); /* INCR doesn't bring the counter to the clock */
 }
@@ -600,20 +601,20 @@ TEST(native_busy_tells_how_long_the_sidecar_binds_another) {
     begin(&f, TL_ACQUIRE);
     (void)feed_native(&f, "nil", clock_us(&f), "nil nil nil nil");
     expect(&f, TL_EBUSY, false);
-    assert_false(result()->announced || result()->checked);
-    assert_int_equal(result()->hint.ns, INT64_MAX);
+    assert_false(result()->acquire.announced || result()->acquire.checked);
+    assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
     begin(&f, TL_ACQUIRE);
     (void)snprintf(items, sizeof items, "'" OTHER "' '%lld' '1' nil",
                    (long long)clock_us(&f) + 5000000);
     (void)feed_native(&f, "nil", clock_us(&f), items);
     expect(&f, TL_EBUSY, false);
-    assert_true(result()->announced);
-    assert_int_equal(feed_since(result()->hint), 5001);
+    assert_true(result()->acquire.announced);
+    assert_int_equal(feed_since(result()->acquire.hint), 5001);
     begin(&f, TL_ACQUIRE); /* over: it says nothing of who holds K now */
     (void)snprintf(items, sizeof items, "'" OTHER "' '%lld' '1' nil", (long long)clock_us(&f) - 1);
     (void)feed_native(&f, "nil", clock_us(&f), items);
-    assert_false(result()->announced);
-    assert_int_equal(result()->hint.ns, INT64_MAX);
+    assert_false(result()->acquire.announced);
+    assert_int_equal(result()->acquire.hint.ns, INT64_MAX);
 }
 
 TEST(what_the_sidecar_binds_to_another_is_left_to_the_script) {
@@ -684,7 +685,7 @@ TEST(a_number_behind_the_clock_or_beyond_the_last_is_not_believed) {
         begin(&f, TL_ACQUIRE);
         (void)feed_native(&f, "+OK", clock_us(&f) + good[i], "nil nil nil nil");
         expect(&f, TL_OK, false);
-        assert_int_equal(result()->fence, clock_us(&f) + good[i]);
+        assert_int_equal(result()->acquire.fence, clock_us(&f) + good[i]);
     }
 }
 
@@ -733,7 +734,7 @@ TEST(what_the_script_says_of_it_counts) {
     (void)feed_taken(&f, 29000);
     expect(&f, TL_OK, false);
     assert_int_equal(result()->deadline.ns, feed_ms(100 + 29000).ns - FEED_LOSS_OF(29000));
-    assert_int_equal(result()->fence, 77);
+    assert_int_equal(result()->acquire.fence, 77);
 }
 
 /* K is ours, though nobody believes in it: it must be given up. */
@@ -1036,9 +1037,9 @@ static void withheld(bool join, int64_t left_ms) {
     else
         (void)feed_withheld(&f, left_ms);
     expect(&f, TL_EUNAVAILABLE, true); /* K may be its own */
-    assert_int_equal(feed_since(result()->hint), 50 + left_ms);
+    assert_int_equal(feed_since(result()->acquire.hint), 50 + left_ms);
     assert_non_null(strstr(f.out.words, "quiet_ms"));
-    assert_int_equal(result()->place, join ? 77 : 0);
+    assert_int_equal(result()->acquire.place, join ? 77 : 0);
 }
 
 TEST(what_is_not_given_yet_is_not_believed) {
@@ -1106,11 +1107,11 @@ TEST(a_keep_that_finds_anothers_or_nothing_has_lost) {
     begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, 0);
     expect(&f, TL_ELOST, false);
-    assert_int_equal(result()->why, TL_LOST_TAKEN);
+    assert_int_equal(result()->lost.why, TL_LOST_TAKEN);
     begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, -1);
     expect(&f, TL_ELOST, false);
-    assert_int_equal(result()->why, TL_LOST_GONE);
+    assert_int_equal(result()->lost.why, TL_LOST_GONE);
 }
 
 TEST(a_keep_that_came_too_late_proves_no_loss) {
@@ -1211,7 +1212,7 @@ TEST(what_is_odd_about_it_the_long_way_finds_out_in_the_same_attempt) {
         begin_noted(&f, 1);
         (void)feed_not_kept(&f, status);
         expect(&f, TL_ELOST, false);
-        assert_int_equal(result()->why, status ? TL_LOST_GONE : TL_LOST_TAKEN);
+        assert_int_equal(result()->lost.why, status ? TL_LOST_GONE : TL_LOST_TAKEN);
     }
 }
 

@@ -43,7 +43,7 @@ static unsigned asked(const q_feed *f, const char *script) {
 static void assert_held(const q_feed *f, int64_t number) {
     assert_int_equal(f->status, TL_END);
     assert_int_equal(m.result.code, TL_OK);
-    assert_int_equal(m.result.fence, number);
+    assert_int_equal(m.result.acquire.fence, number);
 }
 
 /* Whatever waits is over, as it ends by itself or is cancelled; what may be left is taken back. */
@@ -112,7 +112,7 @@ TEST(one_vote_is_none) {
     assert_int_equal(f.status, TL_GO);
     (void)q_busy(&f, 2, OTHER, 5000, true);
     assert_int_equal(f.status, TL_GO);
-    assert_int_not_equal(m.result.code == TL_OK && m.result.fence, 1);
+    assert_int_not_equal(m.result.code == TL_OK && m.result.acquire.fence, 1);
     q_assert_asked(&f, 0, "unvote");
 }
 
@@ -508,7 +508,7 @@ TEST(what_is_left_of_a_token_of_before_is_taken_back_after_the_lock_was_had) {
     (void)q_await(&f);
     assert_detached(&f, TL_OK);
     assert_string_not_equal(m.job.token.text, TOKEN);
-    assert_int_equal(m.result.fence, NUMBER + 1000);
+    assert_int_equal(m.result.acquire.fence, NUMBER + 1000);
     assert_int_equal(m.ballots.doubted, 0);
     assert_false(m.result.maybe);
     (void)q_timer(&f);

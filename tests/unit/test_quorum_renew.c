@@ -49,7 +49,7 @@ static void assert_lost(const q_feed *f, tl_lost_why why) {
     assert_int_equal(f->note[f->notes - 1].kind, TL_NOTE_LOST);
     assert_int_equal(f->note[f->notes - 1].why, why);
     assert_int_equal(m.result.code, TL_ELOST);
-    assert_int_equal(m.result.why, why);
+    assert_int_equal(m.result.lost.why, why);
 }
 
 /* ---- renewing ---------------------------------------------------------------------------------- */

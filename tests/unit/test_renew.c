@@ -45,7 +45,7 @@ static void expect_lost(const feed *f, tl_lost_why why) {
     assert_int_equal(f->out.note[f->out.notes - 1].kind, TL_NOTE_LOST);
     assert_int_equal(f->out.note[f->out.notes - 1].why, why);
     assert_int_equal(m.result.code, TL_ELOST);
-    assert_int_equal(m.result.why, why);
+    assert_int_equal(m.result.lost.why, why);
 }
 
 /* ---- renewing -------------------------------------------------------------------------------- */

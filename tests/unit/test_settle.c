@@ -48,11 +48,11 @@ TEST(extend_finds_it_lost) {
     begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, 0);
     expect(&f, TL_END, TL_ELOST);
-    assert_int_equal(m.result.why, TL_LOST_TAKEN);
+    assert_int_equal(m.result.lost.why, TL_LOST_TAKEN);
     begin(&f, TL_RENEW);
     (void)feed_not_kept(&f, -1);
     expect(&f, TL_END, TL_ELOST);
-    assert_int_equal(m.result.why, TL_LOST_GONE);
+    assert_int_equal(m.result.lost.why, TL_LOST_GONE);
 }
 
 TEST(extend_after_a_lost_reply_asks_again_at_once) {

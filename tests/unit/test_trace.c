@@ -144,8 +144,10 @@ TEST(a_wait_and_what_it_is_for_are_told) {
 }
 
 TEST(an_end_is_told_with_its_deadline_or_its_code) {
-    result = (tl_result){.code = TL_OK, .deadline = at_ms(31000), .fence = 7};
+    result = (tl_result){.code = TL_OK, .deadline = at_ms(31000), .acquire = {.fence = 7}};
     assert_string_equal(told_start(TL_END), "h:1: acquire jobs: begins; OK, for 30000 ms, fence 7");
+    result.op = TL_RENEW;
+    assert_string_equal(told_start(TL_END), "h:1: acquire jobs: begins; OK, for 30000 ms");
     result.deadline = at_ms(0);
     assert_string_equal(told_start(TL_END), "h:1: acquire jobs: begins; TL_OK");
     result.code = TL_ETIMEDOUT;

@@ -199,7 +199,7 @@ static void keep_send(wire *w, const tl_send *send) {
 static void keep_hold(wire *w) {
     w->deadline = w->job.believed = w->machine.result.deadline;
     if (w->step == tl__acquire_step)
-        w->job.fence = w->machine.result.fence;
+        w->job.fence = w->machine.result.acquire.fence;
     w->job.proof = w->step == tl__renew_step ? w->machine.renew.job.proof : w->machine.result.proof;
 }
 
@@ -575,7 +575,7 @@ static void do_deadline(wire *w, const char *text) {
 }
 
 static void do_fence(wire *w, const char *text) {
-    is(w, (int64_t)w->machine.result.fence, number(w, text));
+    is(w, (int64_t)w->machine.result.acquire.fence, number(w, text));
 }
 
 static void do_by(wire *w, const char *text) {

@@ -66,7 +66,7 @@ static tl_status try(tl_acquiring *m, tl_mono now, tl_out *out) {
         *e = (entry){.n = key.n, .token = lock->token, .fence = ++last_fence};
         memcpy(e->key, key.p, key.n);
         e->until = tl__mono_add_ms(now, lock->ttl_ms);
-        m->ask.result = (tl_result){.deadline = e->until, .fence = e->fence};
+        m->ask.result = (tl_result){.deadline = e->until, .acquire = {.fence = e->fence}};
     }
     tl__mutex_unlock(mutex());
     if (free)
@@ -94,7 +94,7 @@ static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
 static tl_hold held(const tl_acquiring *m) {
     return (tl_hold){.token = m->lock->token,
                      .deadline = m->ask.result.deadline,
-                     .fence = m->ask.result.fence,
+                     .fence = m->ask.result.acquire.fence,
                      .taken = tl__mono_now()};
 }
 
@@ -184,7 +184,7 @@ static void init_settle(void *machine, const tl_lock *lock, const tl_job *job, t
 static tl_status settle(void *machine, const tl_event *e, tl_out *out) {
     settlement *s = machine;
     bool done = keep(s->lock, s->ttl_ms, e->now, &s->result.deadline);
-    s->result.why = TL_LOST_GONE;
+    s->result.lost.why = TL_LOST_GONE;
     s->result.code = done ? TL_OK : s->op == TL_RENEW ? TL_ELOST : TL_EEXPIRED;
     tl__out_words(out, TL_LITERAL("nobody holds it"));
     return TL_END;
