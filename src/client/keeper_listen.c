@@ -2,6 +2,7 @@
  * Who listens to which topic, and what they are told of it. All under the keeper's mutex, but
  * what callers call; nothing here waits.
  */
+#include "client/backend.h"
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "client/keeper_link.h"
@@ -84,9 +85,11 @@ void tl__link_leave_inbox(tl_link *link, tl_mono now) {
         tl__wakeup_forget(link->wakeup, inbox_of(link->keeper), now);
 }
 
+/* Where keys are on several nodes the first one is asked as long as nobody knows which has the key: another, as it will say. */
 bool tl__keeper_hears(const tl_keeper *k, tl_bytes key) {
     tl_node *node = tl__fleet_node(k->client, key);
-    const tl_link *link = node == &k->client->node ? &k->first : atomic_load(&node->link);
+    bool first = node == &k->client->node && !k->client->backend->slotted;
+    const tl_link *link = first ? &k->first : atomic_load(&node->link);
     return link && atomic_load(&link->inbox.armed);
 }
 

@@ -403,8 +403,10 @@ static tl_err extend_lost(tl_lock *lock, tl_lost_why why, tl_error *err) {
         tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     tl_err code = why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED;
-    if (err)
+    if (err) {
         err->code = code;
+        err->sys_errno = 0;
+    }
     return code;
 }
 

@@ -351,10 +351,11 @@ static tl_status refused(tl_etcd_acquisition *a, const tl_event *e, tl_out *out)
 }
 
 static tl_status unanswered(tl_etcd_acquisition *a, const tl_event *e, tl_out *out) {
+    tl_err code = e->failed.maybe_sent ? TL_EUNCERTAIN : e->failed.why;
     if (GUARD(doubts_unanswered) && e->failed.maybe_sent)
         doubt(a);
-    tl__retry_blame(&a->retry, e, e->failed.why, e->failed.message);
-    return failed(a, e, e->failed.maybe_sent ? TL_EUNCERTAIN : e->failed.why, out);
+    tl__retry_blame(&a->retry, e, code, e->failed.message);
+    return failed(a, e, code, out);
 }
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */

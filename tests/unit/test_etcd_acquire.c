@@ -343,6 +343,23 @@ TEST(what_will_be_the_same_next_time_is_told_at_once) {
     }
 }
 
+/* What left a doubt may pass, whatever it was: the reason is what stands in the way afterwards. */
+TEST(the_newest_failure_is_the_reason_also_after_a_doubt) {
+    begin(0);
+    give((tl_event){.kind = TL_FAILED,
+                    .failed = {.maybe_sent = true,
+                               .why = TL_ENOMEM,
+                               .message = TL_LITERAL("out of memory for a reply")}});
+    event(TL_TIMER);
+    give((tl_event){
+        .kind = TL_FAILED,
+        .failed = {.why = TL_EUNAVAILABLE, .message = TL_LITERAL("connection refused")}});
+    later_ms(ATTEMPT_MS);
+    event(TL_TIMER);
+    assert_int_equal(m.result.code, TL_EUNCERTAIN);
+    assert_string_equal(f.out.words, "connection refused");
+}
+
 /* The connection logs in anew: what is asked again over the next may work. */
 TEST(a_login_that_is_over_may_pass_and_none_at_all_does_not) {
     tl_out out;
