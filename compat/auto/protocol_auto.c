@@ -67,8 +67,8 @@ static bool reads(const tl_try *a) {
 /* A stamp becomes a token where tokens are written. */
 static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
-    uint8_t speaks = job->proof.held_by - 1;
-    bool without_scripts = tl__proof_stamp(&job->proof).capped_until.ns == TL_NEVER.ns;
+    uint8_t speaks = job->hold.proof.held_by - 1;
+    bool without_scripts = tl__proof_stamp(&job->hold.proof).capped_until.ns == TL_NEVER.ns;
     bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
                   tl__lease_lasts(lease, e->now);
     return become(a, row_of(speaks), drains,
@@ -79,7 +79,7 @@ static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
  * been said without scripts, where there are none. */
 static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
     uint8_t left_by = GUARD(drops_without_scripts) ? TL_TIMESTAMP : TL_BRIDGE;
-    uint8_t speaks = job->proof.held_by ? job->proof.held_by - 1 : left_by;
+    uint8_t speaks = job->hold.proof.held_by ? job->hold.proof.held_by - 1 : left_by;
     return become(a, row_of(speaks), false, a->until, job, e, out);
 }
 
@@ -87,7 +87,7 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
     if (a->result.op == TL_RELEASE)
         return drop(a, job, e, out);
-    if (a->result.op == TL_RENEW && job->proof.held_by)
+    if (a->result.op == TL_RENEW && job->hold.proof.held_by)
         return keep(a, job, e, out);
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
     if (GUARD(lease_lasts) ? tl__lease_lasts(lease, e->now) : lease->until.ns != 0)

@@ -45,8 +45,8 @@ int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms) {
 
 int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
     tl_mono cap = job->rules.dialect->waiters_overwrite ? tl__stamp_cap(job, e->now, e)
-                                                        : tl__proof_stamp(&job->proof).cap;
-    int64_t left_ns = tl__ns_until(e->now, tl__mono_max(job->believed, cap));
+                                                        : tl__proof_stamp(&job->hold.proof).cap;
+    int64_t left_ns = tl__ns_until(e->now, tl__mono_max(job->hold.believed, cap));
     int64_t most_ms = tl__rate_most_ns(left_ns, e->server->drift_ppm) / TL_NS_PER_MS;
     return tl__stamp_now_us(job, e).hi / 1000 + most_ms + tl__stamp_skew_ms(job, e) +
            tl__stamp_late_ms(&job->rules) + 2;
@@ -55,9 +55,9 @@ int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
 void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t proved_us,
                      int64_t end_ms) {
     tl_proof *proof = &a->result.proof;
-    *proof = job->proof;
+    *proof = job->hold.proof;
     proof->kind = TL_PROOF_STAMP;
-    proof->stamp = tl__proof_stamp(&job->proof);
+    proof->stamp = tl__proof_stamp(&job->hold.proof);
     /* 0: adopted, who knows how soon */
     bool fresh = a->result.op == TL_ACQUIRE ||
                  (GUARD(adopted_lock_capped) && proof->stamp.proved_us == 0);
@@ -100,7 +100,7 @@ static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_
     const tl_rules *r = &job->rules;
     int64_t others_ms = proved_ms - 2 * (int64_t)r->clock_skew_max_ms - r->legacy_delay_max_ms +
                         r->legacy_ttl_min_ms;
-    int64_t own_ms = tl__proof_stamp(&job->proof).end_ms;
+    int64_t own_ms = tl__proof_stamp(&job->hold.proof).end_ms;
     int64_t least_ms = own_ms < others_ms ? own_ms : others_ms;
     return read_ms + (GUARD(delay_counts_once) ? 1 : 2) * r->legacy_delay_max_ms >= least_ms;
 }
@@ -108,10 +108,10 @@ static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e) {
     const tl_rules *r = &job->rules;
     if (stamp->kind != TL_STAMP_GOOD || !GUARD(losers_stamp) ||
-        (GUARD(losers_while_held) && !tl__mono_before(e->now, job->believed)))
+        (GUARD(losers_while_held) && !tl__mono_before(e->now, job->hold.believed)))
         return false;
     int64_t read_ms = stamp->written_ms - r->legacy_ttl_min_ms; /* what its writer's clock showed */
-    int64_t proved_ms = tl__proof_stamp(&job->proof).proved_us / 1000 +
+    int64_t proved_ms = tl__proof_stamp(&job->hold.proof).proved_us / 1000 +
                         GUARD(losers_spared_skew) * tl__stamp_skew_ms(job, e);
     if (r->dialect->waiters_overwrite)
         return !GUARD(thiefs_stamp) || !may_have_expired(job, read_ms, proved_ms);
@@ -234,7 +234,7 @@ static bool is_bridge(const tl_stamp_try *s) {
 
 /* Ends a take without a script, which alone can ask who the server is in the same moment. */
 static bool never_quiet(tl_try *a, const tl_job *job, tl_out *out) {
-    return GUARD(quiet_needs_scripts) && a->result.op == TL_ACQUIRE && job->quiet_ms > 0 &&
+    return GUARD(quiet_needs_scripts) && a->result.op == TL_ACQUIRE && job->acquire.quiet_ms > 0 &&
            tl__try_never_quiet(a, false, out) == TL_END;
 }
 
@@ -318,11 +318,12 @@ static bool leaves(const tl_try *a) {
 
 /* By its time alone, which two clients' stamps may share. */
 bool tl__stamp_unchanged(const tl_job *job, tl_bytes value) {
-    if (job->proof.kind != TL_PROOF_STAMP)
+    if (job->hold.proof.kind != TL_PROOF_STAMP)
         return tl__bytes_eq(value, tl__token_bytes(&job->token));
-    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, job->proof.stamp.proved_us / 1000);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, value,
+                                      job->hold.proof.stamp.proved_us / 1000);
     return GUARD(own_renewal_known) && stamp.kind == TL_STAMP_GOOD &&
-           stamp.end_ms == job->proof.stamp.end_ms;
+           stamp.end_ms == job->hold.proof.stamp.end_ms;
 }
 
 const tl_protocol tl__protocol_timestamp = {.name = "timestamp",

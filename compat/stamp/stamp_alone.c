@@ -57,7 +57,7 @@ static int64_t next_ms(const tl_stamp_try *s, const tl_job *job, const tl_event 
 
 bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value) {
     char own[TL_STAMP_SIZE];
-    int64_t end_ms = tl__proof_stamp(&job->proof).end_ms;
+    int64_t end_ms = tl__proof_stamp(&job->hold.proof).end_ms;
     return end_ms != 0 && tl__bytes_eq(value, write(job, end_ms, own));
 }
 
@@ -120,7 +120,7 @@ void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e,
     s->level = TL_LEVEL_SCRIPT;
     if (s->phase < NOTING) {
         s->phase = NOTING;
-        s->proved_ms = tl__proof_stamp(&job->proof).end_ms;
+        s->proved_ms = tl__proof_stamp(&job->hold.proof).end_ms;
         s->read_end_ms = s->from_ms = s->end_ms = 0;
         s->owned = s->sidecar_asked = false;
     }
@@ -287,7 +287,7 @@ static tl_status looked(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
     if (e->replied.reply->type == TL_REPLY_NIL)
         return absent(s, job, e, out);
     (void)tl__reply_text(e->replied.reply, &value);
-    if (tl__stamp_alone_owns(job, value) && tl__mono_before(e->now, job->believed))
+    if (tl__stamp_alone_owns(job, value) && tl__mono_before(e->now, job->hold.believed))
         return TL_END;
     return overwritten(s, job, value, e, out);
 }

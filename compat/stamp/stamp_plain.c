@@ -59,8 +59,8 @@ static void send_get(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl
 /* The end that our stamp tells. Of one that was taken elsewhere, in a dialect that names its writer, it
  * is what K says: the token proves that it is ours. */
 static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
-    int64_t known_ms = tl__proof_stamp(&job->proof).end_ms;
-    bool by_token = GUARD(token_proves_stamp) && job->proof.elsewhere && known_ms == 0 &&
+    int64_t known_ms = tl__proof_stamp(&job->hold.proof).end_ms;
+    bool by_token = GUARD(token_proves_stamp) && job->hold.proof.elsewhere && known_ms == 0 &&
                     (job->rules.dialect->shape != TL_SHAPE_BARE || !GUARD(number_proves_nothing));
     return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : known_ms;
 }
@@ -69,8 +69,8 @@ static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
  * shows it, by the least that ours can show until then. */
 static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
     const tl_rules *r = &job->rules;
-    if (job->believed.ns != 0 || end_ms == 0)
-        return job->believed;
+    if (job->hold.believed.ns != 0 || end_ms == 0)
+        return job->hold.believed;
     int64_t spared = 2 * (int64_t)r->clock_skew_max_ms + r->legacy_delay_max_ms +
                      tl__stamp_late_ms(r);
     int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, e).hi / 1000;
@@ -86,7 +86,7 @@ static bool has_time_for_del(const tl_job *job, const tl_event *e, tl_mono deadl
 
 /* Without a stamp there is nothing that could be told to be ours: a take that wasn't answered. */
 static void send_release(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (job->proof.kind == TL_PROOF_STAMP || job->proof.elsewhere) {
+    if (job->hold.proof.kind == TL_PROOF_STAMP || job->hold.proof.elsewhere) {
         send_get(s, COMPARE, job, e, out);
         return;
     }
@@ -205,12 +205,13 @@ static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_even
                 tl__bytes_eq(text, own_stamp(job, own_end_ms(job, &stamp), out));
     if (!same && !tl__stamp_is_losers(job, &stamp, e))
         return tl__stamp_stolen(&s->try, job, &stamp, now_ms(job, e), out);
-    if (job->believed.ns == 0) /* taken elsewhere: it is to be extended, and that can't be done */
+    if (job->hold.believed.ns ==
+        0) /* taken elsewhere: it is to be extended, and that can't be done */
         return tl__try_fail(&s->try, TL_EINVALID, false,
                             tl__bytes_of(tl__stamp_never_renewed(&job->rules)), out);
     s->try.result.code = TL_OK;
-    s->try.result.deadline = job->believed;
-    s->try.result.proof = job->proof;
+    s->try.result.deadline = job->hold.believed;
+    s->try.result.proof = job->hold.proof;
     return TL_END;
 }
 

@@ -43,7 +43,7 @@ static void write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, t
 
 void tl__stamp_script_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     s->level = TL_LEVEL_SCRIPT;
-    if (job->rules.nodes && job->proof.unbound && s->try.result.op == TL_RELEASE)
+    if (job->rules.nodes && job->hold.proof.unbound && s->try.result.op == TL_RELEASE)
         s->try.alone = true; /* what K holds S hasn't been told of yet */
     if (s->try.alone)
         tl__stamp_alone_send(s, job, e, out);
@@ -143,7 +143,7 @@ static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, 
     if (!tl__sidecar_renewed(e, out, &answer))
         return tl__try_malformed(&s->try, out);
     answer.fence = s->try.result.acquire.fence;
-    if (GUARD(no_quiet_renewal) && answer.status == 1 && job->quiet_ms > 0)
+    if (GUARD(no_quiet_renewal) && answer.status == 1 && job->acquire.quiet_ms > 0)
         return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(again), out);
     if (answer.status == 1)
         return held(s, job, &answer, e, out);
@@ -243,7 +243,7 @@ bool tl__stamp_script_renews(const tl_stamp_try *s) {
 /* Got past its own entry in line, of a phase before. */
 static tl_status acquired(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
     tl_status status = acquire_answered(s, job, e, out);
-    s->try.result.proof.stood_ms = GUARD(leaves_old_queue) && job->stands ? job->ttl_ms : 0;
+    s->try.result.proof.stood_ms = GUARD(leaves_old_queue) && job->queue.stands ? job->ttl_ms : 0;
     return status;
 }
 

@@ -98,13 +98,13 @@ static const tl_asker asker = {
 /* It must be told whose the token was: the key of one from elsewhere may be a successor's, too. */
 static void drop(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
-    job.revoke = true;
-    const tl_etcd_proof known = tl__proof_etcd(&job.proof);
-    job.proof = (tl_proof){.kind = TL_PROOF_ETCD,
-                           .stood_ms = job.proof.stood_ms,
-                           .unbound = job.proof.unbound,
-                           .elsewhere = job.proof.elsewhere,
-                           .etcd = {.lease = known.lease, .spared = known.spared}};
+    job.release.revoke = true;
+    const tl_etcd_proof known = tl__proof_etcd(&job.hold.proof);
+    job.hold.proof = (tl_proof){.kind = TL_PROOF_ETCD,
+                                .stood_ms = job.hold.proof.stood_ms,
+                                .unbound = job.hold.proof.unbound,
+                                .elsewhere = job.hold.proof.elsewhere,
+                                .etcd = {.lease = known.lease, .spared = known.spared}};
     tl__hold_drop_in(lock, &job);
 }
 
@@ -143,10 +143,11 @@ static void ignore(const tl_lock *lock) {
 static void release(tl_lock *lock, tl_job *job) {
     tl_client *c = lock->client;
     tl_spare_lease spare = {0};
-    if (!job->proof.doubted || !GUARD(doubted_not_spared))
-        spare = (tl_spare_lease){tl__proof_etcd(&job->proof).lease, job->ttl_ms, job->believed};
-    job->revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
-    if (!job->revoke)
+    if (!job->hold.proof.doubted || !GUARD(doubted_not_spared))
+        spare = (tl_spare_lease){tl__proof_etcd(&job->hold.proof).lease, job->ttl_ms,
+                                 job->hold.believed};
+    job->release.revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
+    if (!job->release.revoke)
         job->spare = spare;
 }
 
@@ -161,7 +162,7 @@ static void extend(tl_lock *lock, tl_job *job, int64_t ttl_ms) {
     if (GUARD(extension_raises))
         tl__hold_raise(lock, ttl_ms);
     if (GUARD(extension_keeps_most))
-        job->least_ms = job->ttl_ms;
+        job->renew.least_ms = job->ttl_ms;
 }
 
 static const tl_holder holder = {

@@ -86,7 +86,7 @@ static tl_listener *attach(tl_acquiring *m, void *room, tl_task *task) {
 static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
                               int64_t connect_ms, tl_out *out) {
     tl_client *c = m->lock->client;
-    job->inbox = (tl_bytes){0};
+    job->queue.inbox = (tl_bytes){0};
     job->fences = 1;
     tl__quorum_acquire_init(&votes_of(m)->machine, job, c->fleet.servers, &m->lock->terms->retry,
                             wait_ms, connect_ms, tl__client_seed(c));

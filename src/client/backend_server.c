@@ -14,10 +14,10 @@ static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *star
     const tl_retry *retry = &lock->terms->retry;
     bool lines = c->protocol->lines && m->wait_ms != 0 && retry->kind == TL_RETRY_AUTO &&
                  retry->max_attempts == 0;
-    job->inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
-    job->fair = lock->fair;
-    job->join = lines && (lock->fair || lock->contended);
-    job->place = m->turn.place;
+    job->queue.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
+    job->queue.fair = lock->fair;
+    job->queue.join = lines && (lock->fair || lock->contended);
+    job->queue.place = m->turn.place;
     job->fences = lock->fair                                                ? 1
                   : m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES
                                                                             : 1;
@@ -32,7 +32,7 @@ static void learn(tl_acquiring *m) {
     const tl_result *r = &m->ask.result;
     m->lock->contended = m->ask.retry.answered || r->acquire.waiting > 0;
     if (r->code != TL_OK)
-        m->lock->place.place = m->ask.job.place;
+        m->lock->place.place = m->ask.job.queue.place;
 }
 
 static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
@@ -99,7 +99,8 @@ const tl_asker tl__server_asker = {
  * second of two DELs finds a successor's lock. */
 static void drop(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
-    job.proof = (tl_proof){.stood_ms = job.proof.stood_ms, .unbound = job.proof.unbound};
+    job.hold.proof = (tl_proof){.stood_ms = job.hold.proof.stood_ms,
+                                .unbound = job.hold.proof.unbound};
     tl__hold_drop_in(lock, &job);
 }
 

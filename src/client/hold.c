@@ -173,7 +173,7 @@ static tl_renew *resume(tl_lock *lock) {
         tl__lock_refill_job(&k->step.job, lock);
     else
         tl__lock_fill_job(&k->step.job, lock);
-    tl__renew_resume(&k->step, k->step.job.believed, &lock->rest);
+    tl__renew_resume(&k->step, k->step.job.hold.believed, &lock->rest);
     if (lock->renewal)
         k->step.attempt = lock->renewal->attempt;
     k->steps = &lock->task;
@@ -200,7 +200,7 @@ static void ignore(const tl_lock *lock) {
 static void remember(tl_lock *lock) {
     tl_keeper *k = &lock->client->keeper;
     const tl_proof before = lock->proof;
-    lock->proof = k->step.job.proof;
+    lock->proof = k->step.job.hold.proof;
     listen(lock, &before);
     lock->rest = k->step.rest;
     if (!lock->rest.asking) {
@@ -398,7 +398,7 @@ static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
 static void init_settle(void *machine, const tl_lock *lock, const tl_job *job, tl_op op,
                         uint64_t seed) {
     (void)lock;
-    tl__settle_init(machine, job, op, job->believed, seed);
+    tl__settle_init(machine, job, op, job->hold.believed, seed);
 }
 
 const tl_settling tl__hold_settling = {

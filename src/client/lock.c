@@ -439,7 +439,8 @@ static tl_err extend_here(tl_lock *lock, tl_job *job, int64_t ttl_ms, tl_operati
 
 /* Why it can't be, if it was acquired without scripts; NULL: it can. */
 static const char *never_renewed(const tl_job *job) {
-    bool never = job->rules.strict || tl__proof_stamp(&job->proof).capped_until.ns == TL_NEVER.ns;
+    bool never = job->rules.strict ||
+                 tl__proof_stamp(&job->hold.proof).capped_until.ns == TL_NEVER.ns;
     return never && job->protocol->never_renewed ? job->protocol->never_renewed(&job->rules) : NULL;
 }
 

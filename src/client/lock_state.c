@@ -110,13 +110,13 @@ bool tl__lock_is_held(const tl_lock *lock) {
 /* What is the same for all locks of the client, and 0 where it is another machine's to say. */
 static void fill_client(tl_job *ret, const tl_client *c) {
     *ret = (tl_job){.owner = tl__bytes(c->owner, c->owner_n),
-                    .confirms = c->node.site != NULL,
                     .attempt_ms = c->attempt_ms,
-                    .inbox = tl__bytes(c->keeper.inbox.name, c->keeper.inbox.name_n),
-                    .quiet_ms = c->quiet_ms,
                     .wait_replicas = c->wait_replicas,
                     .wait_replicas_ms = c->wait_replicas_ms,
-                    .wait_fsync = c->wait_fsync};
+                    .wait_fsync = c->wait_fsync,
+                    .acquire = {.quiet_ms = c->quiet_ms},
+                    .queue = {.inbox = tl__bytes(c->keeper.inbox.name, c->keeper.inbox.name_n)},
+                    .renew = {.confirms = c->node.site != NULL}};
 }
 
 void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
@@ -128,14 +128,14 @@ void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     ret->line = tl__name_line(name);
     ret->slot = name->slot;
     ret->token = lock->token;
-    ret->bind = lock->manual_renew || !ret->protocol->binds_late;
-    ret->fence = atomic_load(&lock->fence);
+    ret->acquire.bind = lock->manual_renew || !ret->protocol->binds_late;
+    ret->hold.fence = atomic_load(&lock->fence);
     ret->ttl_ms = lock->ttl_ms;
-    ret->stands = stood_ms > 0;
+    ret->queue.stands = stood_ms > 0;
     ret->fences = stood_ms == 0 ? 0 : lock->fair ? 1 : TL_FENCES;
     ret->rules = lock->terms->rules;
-    ret->proof = lock->proof;
-    ret->believed = (tl_mono){atomic_load(&lock->deadline_ns)};
+    ret->hold.proof = lock->proof;
+    ret->hold.believed = (tl_mono){atomic_load(&lock->deadline_ns)};
 }
 
 void tl__lock_fill_job(tl_job *ret, const tl_lock *lock) {

@@ -12,10 +12,11 @@
 
 void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
                       int64_t connect_ms, uint64_t seed) {
+    TL_ASSERT(job->protocol && !job->queue.stands);
     *a = (tl_acquisition){.job = *job, .retry = tl__retry_init(retry, wait_ms, connect_ms, seed)};
-    a->job.proof = (tl_proof){0}; /* of an earlier hold, if of any */
-    a->lining = job->join;
-    a->job.believed = (tl_mono){0};
+    a->job.hold.proof = (tl_proof){0}; /* of an earlier hold, if of any */
+    a->lining = job->queue.join;
+    a->job.hold.believed = (tl_mono){0};
 }
 
 /* ---- a take that went unanswered -------------------------------------------------------------- */
@@ -62,7 +63,7 @@ static tl_status reach(tl_acquisition *a, tl_out *out) {
 /* What is still on its way may bring its entry back into the line, which its release then strikes out. */
 static void note_doubt(tl_acquisition *a) {
     a->result.proof.doubted = a->uncertain;
-    if (GUARD(entry_in_doubt) && a->uncertain && a->job.stands)
+    if (GUARD(entry_in_doubt) && a->uncertain && a->job.queue.stands)
         a->result.proof.stood_ms = (int32_t)a->job.ttl_ms;
 }
 
@@ -70,17 +71,17 @@ static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out
 
 /* One that may stand in line takes nothing past it: its entry would be given the lock later. */
 static bool joins(const tl_acquisition *a) {
-    return a->lining && (a->armed || a->job.stands);
+    return a->lining && (a->armed || a->job.queue.stands);
 }
 
 static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
     a->woken = a->called = a->near = false;
     a->job.again = GUARD(repeat_compares) && a->retry.attempts > 0;
     tl__retry_ask(&a->retry, e->now, a->job.attempt_ms);
-    a->job.join = joins(a);
-    a->job.stands = a->job.stands || a->job.join;
-    if (a->job.join)
-        a->job.fences = a->job.fair ? 1 : TL_FENCES;
+    a->job.queue.join = joins(a);
+    a->job.queue.stands = a->job.queue.stands || a->job.queue.join;
+    if (a->job.queue.join)
+        a->job.fences = a->job.queue.fair ? 1 : TL_FENCES;
     tl_status status = tl__attempt_begin(&a->attempt, &a->job, TL_ACQUIRE, ++a->ticket,
                                          a->retry.limit, e, out);
     return status == TL_END ? attempt_ended(a, e, out) : status; /* refused before it was sent */
@@ -90,12 +91,13 @@ static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 /* The caller gets `code`; what may have been left behind is dropped in the background. */
 static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    a->result = (tl_result){.code = code, .maybe = a->uncertain || a->unwanted || a->job.stands};
+    a->result = (tl_result){.code = code,
+                            .maybe = a->uncertain || a->unwanted || a->job.queue.stands};
     tl__retry_report(&a->retry, out);
     if (!a->result.maybe || !GUARD(cleans_up))
         return TL_END;
     tl__retry_clean(&a->retry, &a->job, e->now, e->server->drift_ppm);
-    a->job.in_vain = true;
+    a->job.release.in_vain = true;
     a->retry.next = e->now;
     out->until = e->now;
     return TL_DETACH;
@@ -114,13 +116,14 @@ static int64_t auto_pause(tl_acquisition *a, const tl_event *e) {
 }
 
 static bool may_line(const tl_acquisition *a, const tl_event *e) {
-    return a->job.inbox.n > 0 && a->retry.wait_ms != 0 && a->job.protocol->lines &&
+    return a->job.queue.inbox.n > 0 && a->retry.wait_ms != 0 && a->job.protocol->lines &&
            a->job.protocol->lines(e->server, &a->job.rules, e->now);
 }
 
 /* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
 static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
-    if (GUARD(waits_for_its_turn) && a->armed && a->job.join && !a->attempt.result.acquire.polls)
+    if (GUARD(waits_for_its_turn) && a->armed && a->job.queue.join &&
+        !a->attempt.result.acquire.polls)
         return tl__line_pause_ms(&a->attempt.result.acquire, a->near, e->now, &a->retry.random);
     return tl__retry_poll_ms(&a->retry);
 }
@@ -128,7 +131,7 @@ static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
 static void listen_to_inbox(tl_acquisition *a, tl_out *out) {
     a->listening = true;
     a->armed = a->inbox_armed;
-    tl__out_listen(out, a->job.inbox);
+    tl__out_listen(out, a->job.queue.inbox);
     out->armed = a->armed;
     out->token = tl__token_bytes(&a->job.token);
 }
@@ -146,7 +149,7 @@ static void leave_topic(tl_acquisition *a, tl_out *out) {
 }
 
 /* There is no line at this server for this user, as it has turned out, or no more in this phase. An entry of before,
- * when it might be there, still has its turn: job.stands stays, so that giving up takes it away. */
+ * when it might be there, still has its turn: job.queue.stands stays, so that giving up takes it away. */
 static void leave_inbox(tl_acquisition *a, tl_out *out) {
     a->lining = false;
     leave_topic(a, out);
@@ -156,9 +159,9 @@ static bool is_granted(const tl_acquisition *a);
 static bool is_given(tl_acquisition *a, const tl_event *e);
 
 static void note_place(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (!a->job.join || !a->lining || a->attempt.result.acquire.place <= 0)
+    if (!a->job.queue.join || !a->lining || a->attempt.result.acquire.place <= 0)
         return;
-    a->job.place = a->attempt.result.acquire.place;
+    a->job.queue.place = a->attempt.result.acquire.place;
     a->run = out->run = e->asked.run;
 }
 
@@ -287,7 +290,7 @@ static tl_status drop(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 /* A look that is still on its way would stand in line anew: `spent` knows the last token only. */
 static bool may_return(const tl_acquisition *a, const tl_event *e) {
-    return a->job.stands && a->uncertain && tl__mono_before(e->now, a->harmless) &&
+    return a->job.queue.stands && a->uncertain && tl__mono_before(e->now, a->harmless) &&
            tl__mono_before(a->harmless, a->retry.limit);
 }
 
@@ -428,7 +431,7 @@ static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
 /* What is not believed is looked at. */
 static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
     TL_ASSERT(e->kind == TL_GRANTED);
-    a->granted = a->job.stands;
+    a->granted = a->job.queue.stands;
     a->grant = *e->grant;
     if (a->retry.doing == TL_ASKS)
         return TL_GO;
@@ -451,7 +454,8 @@ static tl_status on_near(tl_acquisition *a, const tl_event *e, tl_out *out) {
 
 static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
     if (GUARD(cancel_in_doubt) && a->retry.doing == TL_ASKS)
-        doubt(a, a->job.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER, note_native(a, e));
+        doubt(a, a->job.queue.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER,
+              note_native(a, e));
     tl__retry_say(&a->retry, TL_LITERAL("cancelled"));
     return give_up(a, e, TL_ECANCELLED, out);
 }

@@ -24,7 +24,7 @@ typedef struct {
     bool listening, armed;
     bool watching;    /* changes of K are told */
     bool inbox_armed; /**< messages to the inbox come in, as far as was known before it listened */
-    bool lining;      /**< it waits in line; job.stands: and may stand there by now */
+    bool lining;      /**< it waits in line; job.queue.stands: and may stand there by now */
     bool granted;
     bool near;    /**< it has become one of the first three since the look in flight was sent */
     bool killing; /**< it cleans: the connection is being ended */

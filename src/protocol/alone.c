@@ -39,7 +39,8 @@ static void send_back(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_LEAVE);
     c->nkeys = 1;
-    TL_ADD(c, job->line, job->stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""), job->key);
+    TL_ADD(c, job->line, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""),
+           job->key);
 }
 
 void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out) {
@@ -169,8 +170,8 @@ static tl_status has_number(tl_try *a, tl_alone *s, const tl_job *job, const tl_
 static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
     a->result.code = TL_OK;
     a->result.acquire.fence = s->last - (uint64_t)(tl__job_fences(job) - 1);
-    a->result.proof.stood_ms = job->stands ? (int32_t)job->ttl_ms
-                                           : 0; /* its turn is still to come */
+    a->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms
+                                                 : 0; /* its turn is still to come */
     return TL_END;
 }
 

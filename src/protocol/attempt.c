@@ -292,7 +292,7 @@ static bool is_harmless(const tl_try *a) {
 bool tl__try_may_not_ask(const tl_job *job, tl_bytes error) {
     static const char end[] = " (info)";
     size_t n = sizeof end - 1;
-    return job->quiet_ms > 0 && error.n > n && memcmp(error.p + error.n - n, end, n) == 0;
+    return job->acquire.quiet_ms > 0 && error.n > n && memcmp(error.p + error.n - n, end, n) == 0;
 }
 
 tl_status tl__attempt_refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
@@ -357,7 +357,7 @@ static tl_status follow(tl_try *a, const tl_job *job, const tl_event *e, tl_out 
     bool takes = open && !a->alone && a->result.op == TL_ACQUIRE;
     if (GUARD(no_stamp_in_open_slot) && takes && job->rules.dialect)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(stamps), out);
-    if (GUARD(quiet_in_open_slot) && takes && job->quiet_ms > 0)
+    if (GUARD(quiet_in_open_slot) && takes && job->acquire.quiet_ms > 0)
         return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(moving), out);
     tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
     a->asking = GUARD(sends_asking) && a->alone && e->failed.redirect == TL_ASK;
@@ -410,7 +410,7 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *e, 
     tl_result *r = &a->result;
     bool had = status == TL_END && r->code == TL_OK && a->result.op != TL_RELEASE;
     if (had && !a->confirming &&
-        (a->result.op == TL_RENEW ? GUARD(renewal_confirmed) && job->confirms
+        (a->result.op == TL_RENEW ? GUARD(renewal_confirmed) && job->renew.confirms
                                   : e->kind == TL_REPLY && e->replied.unnamed))
         status = confirm(a, out);
     if (out->sends > 0) {

@@ -18,7 +18,7 @@ void tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, const tl_r
     *a = (tl_etcd_acquisition){.job = *job,
                                .retry = tl__retry_init(retry, wait_ms, connect_ms, seed)};
     a->id = tl__etcd_id_draw(tl__random_next(&a->retry.random));
-    a->job.proof = (tl_proof){0};
+    a->job.hold.proof = (tl_proof){0};
     a->spare = job->spare;
 }
 

@@ -44,7 +44,8 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
 
 bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
                       tl_mono *ret_deadline) {
-    if ((GUARD(grant_is_enough) && (job->bind || tl__job_waits(job) || job->quiet_ms > 0)) ||
+    if ((GUARD(grant_is_enough) &&
+         (job->acquire.bind || tl__job_waits(job) || job->acquire.quiet_ms > 0)) ||
         run == 0 || (GUARD(grant_of_this_run) && grant->run != run) ||
         grant->lease_ms > TL_TTL_MAX_MS || !e->server->anchor.known)
         return false;

@@ -382,43 +382,85 @@ typedef struct {
     tl_mono deadline; /**< until when a key that is put under it may be believed */
 } tl_spare_lease;
 
-/** What a machine is asked to do. Bytes outlive the machine, detached or not. */
+/** ACQUIRE */
+typedef struct {
+    /** So long after a restart or a failover no lock is granted; 0: off. */
+    int64_t quiet_ms;
+    /** A vote: the least number to draw. */
+    uint64_t fence;
+    /** S is to bind others from the acquire on, not from the first renewal. */
+    bool bind;
+} tl_job_acquire;
+
+/** ACQUIRE, to stand in line; RELEASE, to leave it. */
+typedef struct {
+    /** By which it is told when its turn has come; n 0: it stands in none. */
+    tl_bytes inbox;
+    /** As the server told it last; 0: none. */
+    int64_t place;
+    /** ACQUIRE: stand in line, or look how far it has come. */
+    bool join;
+    /** It may stand in line. */
+    bool stands;
+    /** It takes its turn in line whatever happens. */
+    bool fair;
+} tl_job_queue;
+
+/** RENEW and RELEASE: the hold. */
+typedef struct {
+    tl_proof proof;
+    /** The deadline so far. */
+    tl_mono believed;
+    /** RENEW: for S, should it not be known there. */
+    uint64_t fence;
+} tl_job_hold;
+
+/** RENEW */
+typedef struct {
+    /** On etcd: what is believed meanwhile, so that the lease must last as long. */
+    int64_t least_ms;
+    /** It counts only when the server is confirmed to be the one to ask, afterwards. */
+    bool confirms;
+} tl_job_renew;
+
+/** RELEASE */
+typedef struct {
+    /** Of what may be, or may yet be, where an acquire went unanswered. */
+    bool in_vain;
+    /** Of a vote: nobody is told. */
+    bool silent;
+    /** On etcd: the lease of the proof, too, which nobody else will use. */
+    bool revoke;
+} tl_job_release;
+
+/** What a machine is asked to do. Bytes outlive the machine, detached or not. One job serves a machine for all that it does:
+ *  an acquire cleans up by a release, a renewal may ask for a vote. So what belongs to each stands side by side. */
 typedef struct {
     const struct tl_protocol *protocol;
     tl_bytes key, sidecar, line;
-    tl_slot_tag slot; /**< of all these keys */
-    tl_bytes owner;   /**< "host pid service", for others to read */
+    /** Of all these keys. */
+    tl_slot_tag slot;
+    /** "host pid service", for others to read. */
+    tl_bytes owner;
     tl_token token;
     int64_t ttl_ms;
     int64_t attempt_ms;
-    int64_t
-        quiet_ms; /**< ACQUIRE: so long after a restart or a failover nothing is given; 0: off */
     int32_t wait_replicas, wait_replicas_ms;
-    bool wait_fsync; /**< it counts once it is on disk, here and at these replicas */
-    tl_bytes
-        inbox; /**< ACQUIRE: by which it is told when its turn in line has come; n 0: it stands in none */
-    int64_t place;  /**< ACQUIRE: in line, as the server told; 0: none */
-    bool join;      /**< ACQUIRE: stand in line, or look how far it has come */
-    bool stands;    /**< RELEASE: it may stand in line */
-    bool fair;      /**< it takes its turn in line whatever happens */
-    int32_t fences; /**< ACQUIRE: how many fencing numbers to reserve; 0 as 1 */
-    bool in_vain;   /**< RELEASE: of what may be, or may yet be, where a take went unanswered */
-    bool bind;   /**< ACQUIRE: S is to bind others from the take on, not from the first renewal */
-    bool silent; /**< RELEASE, of a vote: nobody is told */
-    uint64_t fence; /**< RENEW: for S, should it not be known there. A vote: the least to draw */
+    /** It counts once it is on disk, here and at these replicas. */
+    bool wait_fsync;
+    /** ACQUIRE: not the first with this token, so that an earlier one may have worked. On etcd RENEW and RELEASE: the one
+     *  before has failed, so that it may have. */
+    bool again;
+    /** ACQUIRE: how many fencing numbers to reserve; 0 as 1. Its entry in line says so, too. */
+    int32_t fences;
+    /** On etcd. ACQUIRE: to be used while two thirds of it are left. RELEASE: the client keeps it if that works. */
+    tl_spare_lease spare;
     tl_rules rules;
-    tl_proof proof;   /**< RENEW and RELEASE: of the hold */
-    tl_mono believed; /**< RENEW and RELEASE: the deadline so far */
-    int64_t
-        least_ms; /**< RENEW, on etcd: what is believed meanwhile, so that the lease must last as long */
-    bool
-        confirms; /**< RENEW: it counts only when the server is confirmed to be the one to ask, afterwards */
-    tl_spare_lease
-        spare; /**< on etcd. ACQUIRE: to be used while two thirds of it are left; RELEASE: the client keeps it if that works */
-    bool revoke; /**< RELEASE, on etcd: proof.etcd.lease, too, which nobody else will use */
-    bool
-        again; /**< ACQUIRE: not the first with this token, so that an earlier one may have worked. On etcd RENEW and RELEASE: the
-                     one before has failed, so that it may have */
+    tl_job_acquire acquire;
+    tl_job_queue queue;
+    tl_job_hold hold;
+    tl_job_renew renew;
+    tl_job_release release;
 } tl_job;
 
 /** Is there anything that must confirm a take or a keep, behind it in the same request? */

@@ -248,8 +248,9 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
     tl_bytes suffix = tl__bytes_of(a->id.suffix);
     a->try.asked = e->now;
     if (a->try.result.op == TL_RENEW) {
-        int64_t ms = job->ttl_ms > job->least_ms || !GUARD(extension_keeps_most) ? job->ttl_ms
-                                                                                 : job->least_ms;
+        int64_t ms = job->ttl_ms > job->renew.least_ms || !GUARD(extension_keeps_most)
+                         ? job->ttl_ms
+                         : job->renew.least_ms;
         int64_t lease = lease_of(a);
         tl__etcd_grant(send, lease, ms, out);
         tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
@@ -262,9 +263,9 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
         tl__etcd_say(send, a->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
         if (!a->frees)
             tl__etcd_add_int(send, a->id.revision, out);
-        const tl_etcd_proof known = tl__proof_etcd(&job->proof);
+        const tl_etcd_proof known = tl__proof_etcd(&job->hold.proof);
         if (known.lease != 0 && (!known.spared || !GUARD(spared_not_revoked)) &&
-            (job->revoke || job->again) && GUARD(unused_is_revoked))
+            (job->release.revoke || job->again) && GUARD(unused_is_revoked))
             tl__etcd_revoke(send, known.lease, out);
     }
     return TL_GO;
@@ -279,13 +280,13 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
  * changed last; where that isn't known the key is renewed by itself, under a number of its own. */
 static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
     attempt *a = (attempt *)t;
-    const tl_etcd_proof known = tl__proof_etcd(&job->proof);
+    const tl_etcd_proof known = tl__proof_etcd(&job->hold.proof);
     a->ahead = known.ahead;
     a->changed = job->again && !GUARD(joins_what_is_known) ? 0 : known.changed;
     t->alone = GUARD(joins_what_is_known) && a->changed == 0;
     bool read = tl__etcd_id_read(&a->id, &job->token);
     a->frees = t->result.op == TL_RELEASE && read &&
-               (!job->proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
+               (!job->hold.proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
     if (!read) /* that of another kind of server: no key has it */
         a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
     return ask(a, job, e, out);
@@ -334,7 +335,7 @@ static void prove(attempt *a, const tl_job *job, const tl_event *e) {
     tl_proof *proof = &a->try.result.proof;
     int64_t joined;
     bool is_joined = tl__reply_int(tl__reply_item(last(e), TL_ETCD_JOINED), &joined);
-    *proof = job->proof;
+    *proof = job->hold.proof;
     proof->kind = TL_PROOF_ETCD;
     proof->etcd = (tl_etcd_proof){.lease = GUARD(joined_not_spared) && is_joined ? 0 : lease_of(a),
                                   .ahead = GUARD(above_joined_lease) && is_joined

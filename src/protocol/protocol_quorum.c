@@ -29,15 +29,15 @@ static void send_vote(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
            tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms), tl__out_int(out, not_after),
            tl__out_int(out, now.lo), tl__out_int(out, now.hi),
            tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""),
-           tl__out_int(out, tl__job_fences(job)), tl__out_int(out, (int64_t)job->fence),
-           tl__out_int(out, GUARD(vote_waits_quiet) * job->quiet_ms));
+           tl__out_int(out, tl__job_fences(job)), tl__out_int(out, (int64_t)job->acquire.fence),
+           tl__out_int(out, GUARD(vote_waits_quiet) * job->acquire.quiet_ms));
 }
 
 static void send_unvote(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_UNVOTE);
     c->nkeys = 2;
     TL_ADD(c, job->key, job->sidecar, tl__token_bytes(&job->token));
-    if (job->in_vain)
+    if (job->release.in_vain)
         tl__try_add(c, TL_LITERAL(""));
 }
 
@@ -48,7 +48,7 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
         send_vote(a, job, e, out);
     else if (a->result.op == TL_RENEW)
         tl__sidecar_send_renew(a, job, &write, e, out);
-    else if (job->silent)
+    else if (job->release.silent)
         send_unvote(a, job, out);
     else
         tl__sidecar_send_release(a, job, out);

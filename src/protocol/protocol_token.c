@@ -70,8 +70,9 @@ static tl_sidecar_write usual(const tl_job *job) {
 /* A first take alone may be native: a token that was asked for before may be held already. What it says is
  * judged by the server's clock. Whether the server has forgotten what it gave last, a script alone can ask. */
 static bool may_be_native(const tl_job *job, const tl_event *e) {
-    return !job->bind && !job->again && (job->quiet_ms == 0 || !GUARD(quiet_by_script)) &&
-           e->server->anchor.known && !(e->server->level & LEVEL_SCRIPTS);
+    return !job->acquire.bind && !job->again &&
+           (job->acquire.quiet_ms == 0 || !GUARD(quiet_by_script)) && e->server->anchor.known &&
+           !(e->server->level & LEVEL_SCRIPTS);
 }
 
 /* The line first, where its entry would be given K which nobody waits for by it any more, and where others wait to hear of it:
@@ -114,9 +115,9 @@ static uint32_t seconds(tl_mono t) {
 }
 
 static bool may_refresh(const tl_job *job, const tl_event *e) {
-    return job->proof.kind == TL_PROOF_TOKEN && job->proof.token.noted_s != 0 &&
+    return job->hold.proof.kind == TL_PROOF_TOKEN && job->hold.proof.token.noted_s != 0 &&
            job->ttl_ms <= REFRESH_MS && !(e->server->level & LEVEL_NO_REFRESH) &&
-           (seconds(e->now) - job->proof.token.noted_s < REFRESH_S || !GUARD(long_way_again));
+           (seconds(e->now) - job->hold.proof.token.noted_s < REFRESH_S || !GUARD(long_way_again));
 }
 
 static void renew(tl_try *a, const tl_job *job, const tl_sidecar_write *write, const tl_event *e,
@@ -138,12 +139,12 @@ static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *ou
     case TL_ACQUIRE:
         ((token_try *)a)->set =
             false; /* what was another protocol's attempt may have become this */
-        ((token_try *)a)->joining = job->join;
-        if (job->join)
+        ((token_try *)a)->joining = job->queue.join;
+        if (job->queue.join)
             tl__sidecar_send_join(a, job, e, out);
         else
             tl__sidecar_send_acquire(a, job, &write, e, out);
-        if (!job->join && may_be_native(job, e))
+        if (!job->queue.join && may_be_native(job, e))
             add_native(job, &out->send, out);
         break;
     case TL_RENEW: renew(a, job, &write, e, out); break;
@@ -290,8 +291,8 @@ static tl_status acquire_answered(tl_try *a, const tl_job *job, const tl_event *
         return tl__try_malformed(a, out);
     ((token_try *)a)->set = false;
     a->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
-    a->result.proof.stood_ms = job->stands ? (int32_t)job->ttl_ms
-                                           : 0; /* its turn is still to come */
+    a->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms
+                                                 : 0; /* its turn is still to come */
     return tl__sidecar_judge(a, job, &answer, e, out);
 }
 
@@ -323,10 +324,10 @@ static tl_status never_refreshed(tl_try *a, const tl_job *job, const tl_event *e
 /* All of the lifetime, as it has become longer by that. Another server than the one where S was written may have K and
  * an older S: of whom it tells is to be seen. */
 static tl_status refreshed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (GUARD(refreshed_in_its_run) && job->proof.token.noted_run != (uint32_t)e->asked.run)
+    if (GUARD(refreshed_in_its_run) && job->hold.proof.token.noted_run != (uint32_t)e->asked.run)
         return renew_long(a, job, e, out);
     a->result.proof.kind = TL_PROOF_TOKEN;
-    a->result.proof.token = job->proof.token;
+    a->result.proof.token = job->hold.proof.token;
     return tl__try_held(a, job, e, job->ttl_ms, 0, out);
 }
 
@@ -360,7 +361,7 @@ static tl_status alone_answered(tl_try *a, const tl_job *job, const tl_event *e,
         return drop_more(a, job, out);
     if (a->result.op == TL_RELEASE)
         return tl__alone_freed(a, job, e, out);
-    a->result.proof = job->proof;
+    a->result.proof = job->hold.proof;
     return tl__alone_held(a, job, e, out);
 }
 

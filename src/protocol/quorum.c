@@ -40,11 +40,11 @@ tl_status tl__quorum_step(tl_attempt *attempt, const tl_job *job, unsigned serve
 }
 
 void tl__quorum_ask_again(tl_job *job, const tl_event *e, unsigned count) {
-    job->fence = tl__quorum_proposal(e->servers, count, e->now, job->fence);
+    job->acquire.fence = tl__quorum_proposal(e->servers, count, e->now, job->hold.fence);
     job->fences = 1;
     job->again = true;
     if (GUARD(holder_not_withheld))
-        job->quiet_ms = 0;
+        job->acquire.quiet_ms = 0;
 }
 
 /* The largest first. */

@@ -26,8 +26,8 @@ void tl__quorum_acquire_init(tl_quorum_acquisition *a, const tl_job *job, unsign
                                  .patience = PATIENCE,
                                  .run = 1};
     a->job.protocol = &tl__protocol_quorum;
-    a->job.proof = (tl_proof){0};
-    a->job.believed = (tl_mono){0};
+    a->job.hold.proof = (tl_proof){0};
+    a->job.hold.believed = (tl_mono){0};
     for (unsigned i = 0; i < count; i++)
         tl__voter_init(&a->voter[i], &a->job, i);
 }
@@ -167,7 +167,7 @@ static tl_status end(tl_quorum_acquisition *a, const tl_event *e, tl_out *out) {
 static tl_status give_up(tl_quorum_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
     abandon_all(a);
     for (unsigned i = 0; i < a->count; i++)
-        a->voter[i].job.silent = !GUARD(given_up_is_told);
+        a->voter[i].job.release.silent = !GUARD(given_up_is_told);
     a->result = (tl_result){.code = code};
     tl__retry_report(&a->retry, out);
     tl_status status = end(a, e, out);
@@ -208,7 +208,7 @@ static tl_status held(tl_quorum_acquisition *a, const tl_event *e, uint64_t numb
                             .proof = {.kind = TL_PROOF_TOKEN,
                                       .held_by = 1 + TL_TOKEN,
                                       .doubted = b->doubted != 0,
-                                      .unbound = !a->job.bind},
+                                      .unbound = !a->job.acquire.bind},
                             .acquire = {.fence = number}};
     for (unsigned i = 0; i < a->count; i++)
         if (a->voter[i].run != a->run)

@@ -35,7 +35,7 @@ static void plan(tl_quorum_renewal *r, unsigned i, tl_mono now) {
     bool has = tl__mono_before(now, r->ballots.until[i]);
     int64_t ns = tl__ns_until(now, has ? r->ballots.until[i] : r->result.deadline) / TL_RENEW_PARTS;
     int64_t most = has ? TL_RENEW_FIRST_NS : MISSING_NS;
-    if (((r->job.proof.unbound && !s->bound) || !has) && ns > most)
+    if (((r->job.hold.proof.unbound && !s->bound) || !has) && ns > most)
         ns = most;
     s->next = r->by_hand ? TL_NEVER : tl__mono_add_ns(now, s->again ? 0 : ns);
     s->again = false;
@@ -62,7 +62,7 @@ static tl_status over(tl_quorum_renewal *r, const tl_event *e, tl_out *out) {
 /* The same for each step of a request. */
 static void build(tl_quorum_renewal *r, const tl_quorum_seat *s, const tl_event *e) {
     r->child = r->job;
-    r->child.believed = r->result.deadline;
+    r->child.hold.believed = r->result.deadline;
     if (s->voting)
         tl__quorum_ask_again(&r->child, e, r->ballots.count);
 }

@@ -33,7 +33,7 @@ typedef struct {
     bool mended; /**< by an extension, which the owner is to be told of */
 } tl_quorum_renewal;
 
-/** job.fence: the hold's. hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the
+/** job.hold.fence: the hold's. hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the
  *  deadline. */
 void tl__quorum_renew_init(tl_quorum_renewal *r, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed);

@@ -14,7 +14,7 @@ void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl
         .job = *job, .ballots = *ballots, .result = {.op = (uint8_t)op}, .grace = TL_NEVER};
     s->retry.random = tl__random_begin(seed);
     s->job.protocol = &tl__protocol_quorum;
-    s->job.silent = false;
+    s->job.release.silent = false;
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static bool is_settled(const tl_quorum_settlement *s, const tally *t) {
 
 static void build(tl_quorum_settlement *s, unsigned i, const tl_event *e) {
     s->child = s->job;
-    s->child.in_vain = GUARD(door_is_shut) ? s->ballots.doubted & 1U << i : false;
+    s->child.release.in_vain = GUARD(door_is_shut) ? s->ballots.doubted & 1U << i : false;
     if (s->plea[i].voting)
         tl__quorum_ask_again(&s->child, e, s->ballots.count);
 }
@@ -267,8 +267,8 @@ static tl_status begin(tl_quorum_settlement *s, const tl_event *e, tl_out *out) 
     s->retry.began = e->now;
     TL_ASSERT(e->servers && s->retry.limit.ns == 0);
     s->retry.limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
-    s->end = tl__retry_cleans_until(&s->job, s->job.believed, e->now, e->servers->drift_ppm);
-    s->in_time = tl__mono_before(e->now, s->job.believed);
+    s->end = tl__retry_cleans_until(&s->job, s->job.hold.believed, e->now, e->servers->drift_ppm);
+    s->in_time = tl__mono_before(e->now, s->job.hold.believed);
     for (unsigned i = 0; i < s->ballots.count; i++) {
         s->plea[i].next = e->now;
         s->voted |= (uint8_t)(tl__mono_before(e->now, s->ballots.until[i]) << i);

@@ -48,7 +48,7 @@ tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *r
 static void plan(tl_renew *r, tl_mono now) {
     r->rest.next = TL_NEVER;
     int64_t ns = tl__ns_until(now, r->result.deadline) / TL_RENEW_PARTS;
-    if (GUARD(early_first_renewal) && r->job.proof.unbound && ns > TL_RENEW_FIRST_NS)
+    if (GUARD(early_first_renewal) && r->job.hold.proof.unbound && ns > TL_RENEW_FIRST_NS)
         ns = TL_RENEW_FIRST_NS;
     if (!r->rest.by_hand)
         r->rest.next = tl__mono_add_ns(now, ns);
@@ -68,7 +68,7 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
     r->rest.next = TL_NEVER;
     r->rest.asking = true;
     r->rest.again = false;
-    r->job.believed = r->result.deadline;
+    r->job.hold.believed = r->result.deadline;
     r->job.again = r->rest.failures > 0;
     return tl__attempt_begin(&r->attempt, &r->job, TL_RENEW, ++r->rest.ticket, by, e, out);
 }
@@ -76,11 +76,11 @@ static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
 static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
     out->renewed = true;
     r->result.deadline = r->attempt.result.deadline;
-    bool doubted = r->job.proof.doubted;
-    int32_t stood_ms = r->job.proof.stood_ms;
-    r->job.proof = r->attempt.result.proof;
-    r->job.proof.doubted = doubted;
-    r->job.proof.stood_ms = stood_ms;
+    bool doubted = r->job.hold.proof.doubted;
+    int32_t stood_ms = r->job.hold.proof.stood_ms;
+    r->job.hold.proof = r->attempt.result.proof;
+    r->job.hold.proof.doubted = doubted;
+    r->job.hold.proof.stood_ms = stood_ms;
     r->rest.failures = 0;
     if (r->rest.at_risk)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
@@ -119,7 +119,7 @@ static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
     out->until = tl__mono_min(r->rest.next, end(r));
     if (tl__mono_before(r->rest.next, end(r)))
         out->slack_ns = tl__ns_until(r->rest.next, end(r)) / SLACK_PARTS;
-    if (r->job.proof.unbound && out->slack_ns > SLACK_NS)
+    if (r->job.hold.proof.unbound && out->slack_ns > SLACK_NS)
         out->slack_ns = SLACK_NS;
     return status;
 }

@@ -42,7 +42,7 @@ tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *r
 /** To begin with. hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
 /** A machine that goes on with it: one that wasn't asking may be thrown away after any step, if the deadline,
- *  job.proof and rest are kept. The job is to be there, and the attempt if it is asking. */
+ *  job.hold.proof and rest are kept. The job is to be there, and the attempt if it is asking. */
 void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest);
 
 /** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */

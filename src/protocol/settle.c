@@ -13,10 +13,10 @@ void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed
     *s = (tl_settle){.result = {.op = (uint8_t)op}, .job = *job, .believed = believed};
     /* The short way of a renewal, and the comparison with when a key on etcd was changed, are for those of the keeper, whose
      * last one may be in flight. */
-    if (job->proof.kind == TL_PROOF_TOKEN)
-        s->job.proof.token.noted_s = 0;
-    else if (job->proof.kind == TL_PROOF_ETCD)
-        s->job.proof.etcd.changed = 0;
+    if (job->hold.proof.kind == TL_PROOF_TOKEN)
+        s->job.hold.proof.token.noted_s = 0;
+    else if (job->hold.proof.kind == TL_PROOF_ETCD)
+        s->job.hold.proof.etcd.changed = 0;
     s->retry.random = tl__random_begin(seed);
 }
 

@@ -43,7 +43,7 @@ static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_
 
 /* For how long nothing may be given; and by which epoch its server is the master, where somebody names it. */
 static void add_quiet(tl_command *c, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_bytes quiet = tl__out_int(out, job->quiet_ms);
+    tl_bytes quiet = tl__out_int(out, job->acquire.quiet_ms);
     if (GUARD(epoch_is_sent) && e->server->has_epoch) {
         quiet.n += tl__out_copy(out, TL_LITERAL(" "), (tl_bytes){0}).n; /* it stands behind it */
         quiet.n += tl__out_int(out, e->server->epoch).n;
@@ -52,7 +52,7 @@ static void add_quiet(tl_command *c, const tl_job *job, const tl_event *e, tl_ou
 }
 
 bool tl__sidecar_binds(const tl_job *job) {
-    return job->bind || job->again;
+    return job->acquire.bind || job->again;
 }
 
 void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
@@ -68,7 +68,7 @@ void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_wri
            tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo),
            tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
     bool quiet = a->result.op == TL_ACQUIRE &&
-                 job->quiet_ms > 0; /* a keep's holder believes already */
+                 job->acquire.quiet_ms > 0; /* a keep's holder believes already */
     bool odd = w->until_us > 0 || w->expect.n > 0 || quiet;
     if (job->fences > 1 || odd)
         tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
@@ -87,19 +87,19 @@ void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_o
     int64_t not_after = tl__try_not_after_us(a, e, true);
     a->bounded = not_after > 0;
     TL_ADD(c, tl__token_bytes(&job->token), lined_px(job, job->ttl_ms, out),
-           tl__out_int(out, not_after), job->owner, tl__out_int(out, job->fences), job->inbox,
-           job->place > 0 ? tl__out_int(out, job->place) : TL_LITERAL(""));
-    if (job->quiet_ms > 0)
+           tl__out_int(out, not_after), job->owner, tl__out_int(out, job->fences), job->queue.inbox,
+           job->queue.place > 0 ? tl__out_int(out, job->queue.place) : TL_LITERAL(""));
+    if (job->acquire.quiet_ms > 0)
         add_quiet(c, job, e, out);
     tl__try_add_wait(send, job, out);
 }
 
 /* As join.lua writes it. */
 tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out) {
-    int64_t ttl_ms = job->proof.stood_ms > 0 ? job->proof.stood_ms : job->ttl_ms;
+    int64_t ttl_ms = job->hold.proof.stood_ms > 0 ? job->hold.proof.stood_ms : job->ttl_ms;
     const tl_bytes space = TL_LITERAL(" "),
                    parts[] = {tl__token_bytes(&job->token), lined_px(job, ttl_ms, out),
-                              tl__out_int(out, job->fences), job->inbox, job->owner};
+                              tl__out_int(out, job->fences), job->queue.inbox, job->owner};
     tl_bytes entry = tl__out_copy(out, parts[0], (tl_bytes){0});
     for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
         entry.n += tl__out_copy(out, space, parts[i]).n;
@@ -118,7 +118,7 @@ void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write
     tl_bytes px = tl__out_int(out, w->px_ms);
     tl__try_add(c, px);
     add_until(c, w, px, out);
-    TL_ADD(c, tl__out_int(out, (int64_t)job->fence),
+    TL_ADD(c, tl__out_int(out, (int64_t)job->hold.fence),
            tl__out_int(out, tl__try_not_after_us(a, e, w->binds)),
            tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo));
     tl__try_add_wait(send, job, out);
@@ -138,8 +138,8 @@ void tl__sidecar_send_refresh(tl_try *a, const tl_job *job, const tl_event *e, t
 void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out) {
     tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_RELEASE, job);
     tl__try_add(c, tl__token_bytes(&job->token));
-    if (job->in_vain || job->proof.doubted || job->stands)
-        tl__try_add(c, job->stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
+    if (job->release.in_vain || job->hold.proof.doubted || job->queue.stands)
+        tl__try_add(c, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 void tl__voter_init(tl_voter *v, const tl_job *job, unsigned index) {
     *v = (tl_voter){.job = *job, .index = (uint8_t)index, .hint = TL_NEVER};
     v->job.protocol = &tl__protocol_quorum;
-    v->job.silent = true;
+    v->job.release.silent = true;
 }
 
 void tl__voter_reach(tl_voter *v, uint16_t ticket, tl_mono by, tl_out *out) {
@@ -26,10 +26,10 @@ static void begin(tl_voter *v, tl_op op, uint16_t ticket, tl_mono until, const t
 
 void tl__voter_ask(tl_voter *v, uint16_t ticket, const tl_token *token, uint32_t run,
                    uint64_t least, tl_mono until, const tl_event *e, tl_out *out) {
-    v->job.again = v->run == run && v->job.fence > 0;
+    v->job.again = v->run == run && v->job.acquire.fence > 0;
     v->number = v->run == run ? v->number : 0;
     v->job.token = *token;
-    v->job.fence = least;
+    v->job.acquire.fence = least;
     v->run = run;
     v->holds = true;
     v->doing = TL_VOTER_VOTING;
@@ -37,7 +37,7 @@ void tl__voter_ask(tl_voter *v, uint16_t ticket, const tl_token *token, uint32_t
 }
 
 void tl__voter_drop(tl_voter *v, uint16_t ticket, tl_mono until, const tl_event *e, tl_out *out) {
-    v->job.in_vain = GUARD(door_is_shut) && v->doubted;
+    v->job.release.in_vain = GUARD(door_is_shut) && v->doubted;
     v->until = (tl_mono){0};
     v->doing = TL_VOTER_DROPPING;
     begin(v, TL_RELEASE, ticket, until, e, out);
@@ -65,7 +65,7 @@ static tl_voter_end voted(tl_voter *v, const tl_event *e) {
     bool kept;
     v->hint = r->acquire.hint;
     if (r->code == TL_OK) {
-        uint64_t least = v->job.fence;
+        uint64_t least = v->job.acquire.fence;
         (void)tl__quorum_holder(&v->attempt, &kept);
         /* Held all the time, and the counter is beyond what was proposed: so that is its own. */
         v->number = GUARD(raised_is_its_own) && kept && v->number > 0 && v->number <= least

@@ -91,8 +91,8 @@ static void hold(peer *p) {
     last_fence = a->result.acquire.fence;
     holds++;
     p->job = a->job;
-    p->job.fence = a->result.acquire.fence;
-    p->job.proof = a->result.proof;
+    p->job.hold.fence = a->result.acquire.fence;
+    p->job.hold.proof = a->result.proof;
     p->ballots = a->ballots;
     p->deadline = a->result.deadline;
     check_alone(p);
@@ -239,7 +239,7 @@ static void acquire(peer *p, int64_t ttl_ms, int64_t quiet_ms, int64_t wait_ms) 
                       .owner = TL_LITERAL("host 1 test"),
                       .ttl_ms = ttl_ms,
                       .attempt_ms = attempt_ms,
-                      .quiet_ms = quiet_ms};
+                      .acquire = {.quiet_ms = quiet_ms}};
     p->job.token = tl__token_draw();
     tl__quorum_acquire_init(&p->m.acquire, &p->job, SERVERS, &retry, wait_ms, 2000,
                             (uint64_t)tl__mono_now().ns);
@@ -249,7 +249,7 @@ static void acquire(peer *p, int64_t ttl_ms, int64_t quiet_ms, int64_t wait_ms) 
 static void release(peer *p) {
     tl_job job = p->job;
     tl_ballots ballots = p->m.renew.ballots;
-    job.believed = p->deadline;
+    job.hold.believed = p->deadline;
     tl__quorum_settle_init(&p->m.settle, &job, &ballots, TL_RELEASE, 7);
     begin_machine(p, RELEASING);
 }

@@ -16,9 +16,9 @@
 
 /* What is known of the hold before a step, and what its answer tells. */
 static void note_hold(fuzz_world *w, const tl_event *answer) {
-    w->proof = w->kind == RENEW ? w->machine.renew.job.proof : w->job.proof;
+    w->proof = w->kind == RENEW ? w->machine.renew.job.hold.proof : w->job.hold.proof;
     if (w->kind == RENEW && w->stamps)
-        w->job.proof = w->proof;
+        w->job.hold.proof = w->proof;
 #ifdef TL_COMPAT
     if (answer)
         note_told(w, answer);
@@ -288,7 +288,7 @@ static void make_job(fuzz_world *w) {
     w->job.sidecar = tl__sidecar(w->sidecar, w->job.key, NULL);
     w->job.line = tl__line(w->line, w->job.sidecar);
     w->job.slot = tl__slot_tag(tl__hash_slot(w->job.key));
-    w->job.bind = w->stamps;
+    w->job.acquire.bind = w->stamps;
     memcpy(w->job.token.text, "00000000-0000-4000-8000-000000000001", TL_TOKEN_SIZE);
     if (how & 0x10) {
         w->job.wait_replicas = (int32_t)in_range(&w->in, 1, 1000);
@@ -296,7 +296,7 @@ static void make_job(fuzz_world *w) {
         w->job.wait_fsync = w->job.wait_replicas_ms & 1;
     }
     if (how & 0x20)
-        w->job.quiet_ms = in_range(&w->in, 0, 86400000);
+        w->job.acquire.quiet_ms = in_range(&w->in, 0, 86400000);
 #ifdef TL_COMPAT
     w->stamps = how >> 6 && w->kind != LOOK && w->kind != PING;
     if (w->stamps)
@@ -347,7 +347,7 @@ static void make_machine(fuzz_world *w) {
     case DROP:
         w->believed = tl__mono_add_ms(w->start, in_range(&w->in, -1000, w->job.ttl_ms));
         if (w->stamps)
-            w->job.believed = w->believed;
+            w->job.hold.believed = w->believed;
         w->in_time = w->start.ns < w->believed.ns;
         tl__settle_init(&w->machine.settle, &w->job, w->kind == KEEP ? TL_RENEW : TL_RELEASE,
                         w->believed, in_byte(&w->in));

@@ -193,7 +193,8 @@ static inline bool is_confirmed(const fuzz_world *w, const tl_event *e) {
 
 /* With quiet_ms a take by script alone is believed. */
 static inline bool is_unasked(const fuzz_world *w, const tl_event *e) {
-    return w->job.quiet_ms > 0 && (e->asked.native || !is_script(&w->asked, TL_SCRIPT_ACQUIRE));
+    return w->job.acquire.quiet_ms > 0 &&
+           (e->asked.native || !is_script(&w->asked, TL_SCRIPT_ACQUIRE));
 }
 
 #endif

@@ -47,8 +47,8 @@ static inline void make_proof(fuzz_world *w) {
     int64_t now_us = OFFSET_US + START_NS / 1000;
     if (how & 1)
         return;
-    w->job.proof.kind = TL_PROOF_STAMP;
-    w->job.proof.stamp = (tl_stamp_proof){
+    w->job.hold.proof.kind = TL_PROOF_STAMP;
+    w->job.hold.proof.stamp = (tl_stamp_proof){
         .cap = tl__mono_add_ms(w->start, r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
                                              2 * (int64_t)r->clock_skew_max_ms),
         .capped_until = how & 2 ? TL_NEVER : tl__mono_add_ms(w->start, r->legacy_delay_max_ms),
@@ -103,7 +103,7 @@ static inline bool is_free_stamp(const fuzz_world *w, tl_bytes text, int64_t now
 static inline bool is_own(const fuzz_world *w, tl_bytes text) {
     char own[TL_STAMP_SIZE];
     return tl__bytes_eq(text, tl__dialect_write(w->job.rules.dialect,
-                                                tl__proof_stamp(&w->job.proof).end_ms,
+                                                tl__proof_stamp(&w->job.hold.proof).end_ms,
                                                 tl__token_bytes(&w->job.token), own));
 }
 
@@ -174,7 +174,7 @@ static inline tl_reply any_value(fuzz_world *w) {
     case 0:
     case 1: r.text = tl__bytes(w->written, w->written_n); break;
     case 2:
-        r.text = tl__dialect_write(w->job.rules.dialect, tl__proof_stamp(&w->job.proof).end_ms,
+        r.text = tl__dialect_write(w->job.rules.dialect, tl__proof_stamp(&w->job.hold.proof).end_ms,
                                    tl__token_bytes(&w->job.token), room);
         break;
     case 3:
@@ -183,11 +183,12 @@ static inline tl_reply any_value(fuzz_world *w) {
                                    TL_LITERAL("x"), room);
         break;
     case 4:
-        r.text = tl__dialect_write(w->job.rules.dialect,
-                                   tl__add_sat(tl__proof_stamp(&w->job.proof).proved_us / 1000 +
-                                                   w->job.rules.legacy_ttl_min_ms,
-                                               in_range(&w->in, -10000, 10000)),
-                                   TL_LITERAL("x"), room);
+        r.text = tl__dialect_write(
+            w->job.rules.dialect,
+            tl__add_sat(tl__proof_stamp(&w->job.hold.proof).proved_us / 1000 +
+                            w->job.rules.legacy_ttl_min_ms,
+                        in_range(&w->in, -10000, 10000)),
+            TL_LITERAL("x"), room);
         break;
     default: r.text = in_bytes(&w->in, 90);
     }

@@ -217,7 +217,7 @@ static sim_lease lease_of(const tl_run *run, const machine *m, const sim_lease *
 #ifdef TL_COMPAT
     if (run->client->protocol->id != TL_AUTO || out->send.count == 0 || c->form != TL_SCRIPT)
         return none;
-    bool turns = c->script == TL_SCRIPT_RENEW && job->proof.kind == TL_PROOF_STAMP &&
+    bool turns = c->script == TL_SCRIPT_RENEW && job->hold.proof.kind == TL_PROOF_STAMP &&
                  tl__bytes_eq(c->argv[6], tl__token_bytes(&job->token));
     bool takes = c->script == TL_SCRIPT_ACQUIRE || c->script == TL_SCRIPT_JOIN;
     if (!(takes && m->acquires) && !turns)

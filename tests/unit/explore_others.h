@@ -16,7 +16,7 @@ static inline tl_job job_of(char name, const kind *s) {
                   .sidecar = TL_LITERAL(SIDECAR),
                   .line = TL_LITERAL(SIDECAR ":line"),
                   .slot = tl__slot_tag(tl__hash_slot(TL_LITERAL(KEY))),
-                  .bind = true,
+                  .acquire = {.bind = true},
                   .owner = TL_LITERAL("host 42 demo"),
                   .ttl_ms = s->ttl_ms,
                   .attempt_ms = ATTEMPT_MS,
@@ -43,16 +43,16 @@ static inline void b_takes(void) {
     actor *b = &w.b;
     tell("B takes");
     b->job.token.text[35]++; /* another token for each lock */
-    b->job.proof = (tl_proof){0};
-    b->job.believed = (tl_mono){0};
+    b->job.hold.proof = (tl_proof){0};
+    b->job.hold.believed = (tl_mono){0};
     begin_attempt(b, TL_ACQUIRE);
     const tl_result *r = &b->machine.result;
     if (r->code != TL_OK) {
         w.cut = true;
         return;
     }
-    b->job.proof = r->proof;
-    b->job.believed = r->deadline;
+    b->job.hold.proof = r->proof;
+    b->job.hold.believed = r->deadline;
     had(b, r);
 }
 

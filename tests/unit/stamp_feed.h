@@ -28,7 +28,7 @@ static inline const tl_dialect *dialect(const char *name) {
 static inline tl_job stamp_job(const tl_protocol *protocol) {
     tl_job job = feed_job();
     job.protocol = protocol;
-    job.bind = true;
+    job.acquire.bind = true;
     job.ttl_ms = T_MS;
     job.rules = (tl_rules){.dialect = dialect("java"),
                            .clock_skew_max_ms = M_MS,
@@ -39,12 +39,12 @@ static inline tl_job stamp_job(const tl_protocol *protocol) {
 
 /* Of a hold that was taken at the start and is believed to its cap. */
 static inline void is_held(tl_job *job) {
-    job->believed = feed_ms(CAP_MS);
-    job->proof = (tl_proof){.kind = TL_PROOF_STAMP,
-                            .stamp = {.cap = job->believed,
-                                      .capped_until = feed_ms(L_MS),
-                                      .proved_us = FEED_SERVER_US,
-                                      .end_ms = START_MS + T_MS}};
+    job->hold.believed = feed_ms(CAP_MS);
+    job->hold.proof = (tl_proof){.kind = TL_PROOF_STAMP,
+                                 .stamp = {.cap = job->hold.believed,
+                                           .capped_until = feed_ms(L_MS),
+                                           .proved_us = FEED_SERVER_US,
+                                           .end_ms = START_MS + T_MS}};
 }
 
 static inline void prepare(feed *f, const tl_protocol *protocol, tl_op op) {

@@ -208,7 +208,7 @@ TEST(too_few_replicas_to_the_end_give_the_lock_back_unavailable) {
 static void wait_out(int64_t wait_ms, int64_t left_ms) {
     feed f;
     prepare(&f);
-    job.quiet_ms = QUIET_MS;
+    job.acquire.quiet_ms = QUIET_MS;
     go(&f, wait_ms);
     (void)feed_reached(&f);
     (void)feed_withheld(&f, left_ms);
@@ -230,7 +230,7 @@ TEST(a_server_that_gives_nothing_yet_is_waited_out) {
 TEST(nothing_that_is_told_meanwhile_cuts_that_short) {
     feed f;
     prepare(&f);
-    job.quiet_ms = QUIET_MS;
+    job.acquire.quiet_ms = QUIET_MS;
     go(&f, 5000);
     (void)feed_reached(&f);
     (void)feed_withheld(&f, 1000);
@@ -241,7 +241,7 @@ TEST(nothing_that_is_told_meanwhile_cuts_that_short) {
 static void in_vain(int64_t wait_ms, bool at_once) {
     feed f;
     prepare(&f);
-    job.quiet_ms = QUIET_MS;
+    job.acquire.quiet_ms = QUIET_MS;
     go(&f, wait_ms);
     (void)feed_reached(&f);
     (void)feed_withheld(&f, 10000);

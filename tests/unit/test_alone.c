@@ -220,7 +220,7 @@ TEST(who_waits_looks_often_as_the_line_stands_still) {
 TEST(a_keep_and_a_drop_compare_the_key_alone) {
     feed f;
     begin(&f, TL_RENEW);
-    m.job.proof.unbound = true;
+    m.job.hold.proof.unbound = true;
     (void)redirect(&f, TL_TRY_AGAIN);
     assert_alone(&f, "hold", KEY, false);
     assert_string_equal(f.last.command[0].argv[4].p, "keep");
@@ -274,9 +274,9 @@ TEST(who_stands_in_line_leaves_it_before_the_key_is_given_up) {
     for (int refused = 0; refused < 2; refused++) {
         feed f;
         begin(&f, TL_RELEASE);
-        m.job.stands = true;
+        m.job.queue.stands = true;
         m.job.fences = 64;
-        m.job.inbox = TL_LITERAL("inbox");
+        m.job.queue.inbox = TL_LITERAL("inbox");
         (void)redirect(&f, TL_TRY_AGAIN);
         assert_alone(&f, "leave", LINE, false);
         assert_string_equal(f.last.command[0].argv[1].p, TOKEN " 30000 64 inbox " OWNER);
@@ -295,10 +295,10 @@ TEST(who_stands_in_line_leaves_it_before_the_key_is_given_up) {
 TEST(with_quiet_ms_nothing_is_taken_key_by_key) {
     feed f;
     begin(&f, TL_ACQUIRE);
-    m.job.quiet_ms = 1000;
+    m.job.acquire.quiet_ms = 1000;
     assert_int_equal(redirect(&f, TL_TRY_AGAIN), TL_END);
     expect(&f, TL_EUNAVAILABLE, false);
     begin(&f, TL_RENEW);
-    m.job.quiet_ms = 1000;
+    m.job.acquire.quiet_ms = 1000;
     assert_int_equal(redirect(&f, TL_TRY_AGAIN), TL_GO);
 }

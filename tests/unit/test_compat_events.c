@@ -13,7 +13,7 @@ static void hold(feed *f, const tl_protocol *protocol, tl_job *job) {
     *job = stamp_job(protocol);
     is_held(job);
     feed_init(f, &r, tl__renew_step);
-    renew_begin(&r, job, job->believed, TL_NEVER, false, 1);
+    renew_begin(&r, job, job->hold.believed, TL_NEVER, false, 1);
     (void)feed_start(f);
     feed_at(f, 1000);
 }
@@ -116,7 +116,7 @@ TEST(where_it_holds_a_token_that_is_what_it_knows) {
     feed f;
     tl_job job;
     hold(&f, &tl__protocol_bridge, &job);
-    r.job.proof = (tl_proof){.kind = TL_PROOF_TOKEN};
+    r.job.hold.proof = (tl_proof){.kind = TL_PROOF_TOKEN};
     show(&f, "'" TOKEN "'");
     assert_int_equal(f.out.sends, 0);
     show(&f, stamp(START_MS + T_MS));

@@ -56,9 +56,9 @@ static void know(feed *f, int phase, int64_t epoch) {
 static void prepare_by_phase(feed *f, bool join) {
     prepare(f);
     job.protocol = &tl__protocol_auto;
-    job.bind = true;
-    job.join = join;
-    job.inbox = TL_LITERAL(INBOX);
+    job.acquire.bind = true;
+    job.queue.join = join;
+    job.queue.inbox = TL_LITERAL(INBOX);
     job.rules = (tl_rules){.dialect = tl__dialect_find(TL_LITERAL("java")),
                            .clock_skew_max_ms = 1000,
                            .legacy_delay_max_ms = 500,

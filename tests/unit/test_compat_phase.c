@@ -399,7 +399,7 @@ TEST(a_held_stamp_becomes_a_token) {
         for (uint8_t by = TL_BRIDGE; by <= TL_TIMESTAMP; by++) {
             feed f;
             ready(&f, TL_RENEW);
-            m.job.proof.held_by = 1 + by;
+            m.job.hold.proof.held_by = 1 + by;
             know(&f, phase, 7);
             (void)feed_start(&f);
             feed_assert_asked(&f, "renew");
@@ -421,7 +421,7 @@ TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
     feed f;
     for (int wide = 0; wide <= 1; wide++) {
         ready(&f, TL_RENEW);
-        m.job.proof.held_by = 1 + TL_BRIDGE;
+        m.job.hold.proof.held_by = 1 + TL_BRIDGE;
         know(&f, TL_PHASE_DRAIN, 7);
         f.server.drift_ppm = wide ? 500000 : 100000;
         f.server.anchor.at = feed_ms(-60000);
@@ -439,7 +439,7 @@ TEST(a_stamp_becomes_a_token_by_the_earliest_that_the_clock_can_show) {
 TEST(a_stamp_that_was_kept_as_it_is_counts_as_a_stamp) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.held_by = 1 + TL_BRIDGE;
+    m.job.hold.proof.held_by = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
@@ -452,7 +452,7 @@ TEST(a_stamp_that_was_kept_as_it_is_counts_as_a_stamp) {
 TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.held_by = 1 + TL_BRIDGE;
+    m.job.hold.proof.held_by = 1 + TL_BRIDGE;
     m.job.ttl_ms = 10000;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
@@ -466,7 +466,7 @@ TEST(a_token_in_a_losers_place_lasts_as_long_as_is_believed) {
 TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.held_by = 1 + TL_BRIDGE;
+    m.job.hold.proof.held_by = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
     const char *losers = text_of(START_MS + LEGACY_MS - 300);
@@ -482,7 +482,7 @@ TEST(a_racing_losers_stamp_in_its_place_becomes_a_token_too) {
 TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.held_by = 1 + TL_BRIDGE;
+    m.job.hold.proof.held_by = 1 + TL_BRIDGE;
     know(&f, TL_PHASE_DRAIN, 7);
     feed_at(&f, LEASE_MS - LEASE_MS / 4);
     (void)feed_start(&f);
@@ -493,7 +493,7 @@ TEST(at_the_end_of_a_lease_a_stamp_stays_one) {
 TEST(what_turns_into_a_token_ends_with_the_lease) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.held_by = 1 + TL_BRIDGE;
+    m.job.hold.proof.held_by = 1 + TL_BRIDGE;
     m.job.attempt_ms = 60000;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
@@ -503,8 +503,8 @@ TEST(what_turns_into_a_token_ends_with_the_lease) {
 TEST(a_stamp_without_scripts_is_never_renewed) {
     feed f;
     ready(&f, TL_RENEW);
-    m.job.proof.held_by = 1 + TL_TIMESTAMP;
-    m.job.proof.stamp.capped_until = TL_NEVER;
+    m.job.hold.proof.held_by = 1 + TL_TIMESTAMP;
+    m.job.hold.proof.stamp.capped_until = TL_NEVER;
     know(&f, TL_PHASE_DRAIN, 7);
     (void)feed_start(&f);
     assert_true(f.sends == 0 || strcmp(writes(&f), "token") != 0);
@@ -516,7 +516,7 @@ TEST(a_token_stays_a_token_whatever_the_phase) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
         ready(&f, TL_RENEW);
-        m.job.proof = (tl_proof){.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN};
+        m.job.hold.proof = (tl_proof){.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN};
         know(&f, phase, 7);
         (void)feed_start(&f);
         feed_assert_asked(&f, "renew");
@@ -531,7 +531,7 @@ TEST(a_keep_never_waits_for_a_register) {
     for (uint8_t by = TL_TOKEN; by <= TL_TIMESTAMP; by++) {
         feed f;
         ready(&f, TL_RENEW);
-        m.job.proof.held_by = 1 + by;
+        m.job.hold.proof.held_by = 1 + by;
         (void)feed_start(&f);
         feed_assert_asked(&f, "renew");
     }
@@ -541,7 +541,7 @@ TEST(a_keep_of_a_token_from_elsewhere_writes_what_the_phase_writes) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_TOKEN; phase++) {
         feed f;
         ready(&f, TL_RENEW);
-        m.job.proof = (tl_proof){0};
+        m.job.hold.proof = (tl_proof){0};
         (void)feed_start(&f);
         feed_assert_asked(&f, "phase");
         (void)answer_phase(&f, phase, 7, LEASE_MS);
@@ -554,7 +554,7 @@ TEST(a_drop_needs_no_phase) {
     for (int by = -1; by <= TL_TIMESTAMP; by++) {
         feed f;
         ready(&f, TL_RELEASE);
-        m.job.proof.held_by = (uint8_t)(1 + by);
+        m.job.hold.proof.held_by = (uint8_t)(1 + by);
         (void)feed_start(&f);
         feed_assert_asked(&f, "release");
         assert_int_equal(answer_drop(&f, 1, NULL), TL_END);
@@ -566,12 +566,12 @@ TEST(a_drop_needs_no_phase) {
 TEST(what_a_take_has_left_is_dropped_without_scripts_too) {
     feed f;
     ready(&f, TL_RELEASE);
-    m.job.proof = (tl_proof){0};
+    m.job.hold.proof = (tl_proof){0};
     f.server.level = TL_LEVEL_WATCH;
     (void)feed_start(&f);
     assert_ptr_equal(f.last.pin, &tl__pin_opens);
     ready(&f, TL_RELEASE);
-    m.job.proof = (tl_proof){0};
+    m.job.hold.proof = (tl_proof){0};
     (void)feed_start(&f);
     assert_int_equal(feed_reply(&f, "-ERR unknown command 'EVALSHA'\n"), TL_GO);
     assert_ptr_equal(f.last.pin, &tl__pin_opens);

@@ -189,8 +189,8 @@ TEST(what_the_sidecar_knows_is_the_tokens_too) {
 
 TEST(one_of_which_only_the_token_is_known_goes_by_the_sidecar) {
     begin(TL_RENEW);
-    m.job.proof = (tl_proof){.elsewhere = true};
-    m.job.believed = (tl_mono){0};
+    m.job.hold.proof = (tl_proof){.elsewhere = true};
+    m.job.hold.believed = (tl_mono){0};
     (void)redirect(TL_TRY_AGAIN);
     assert_string_equal(arg(1), "");
     const char *next = text_of(arg_int(2));
@@ -380,7 +380,7 @@ TEST(a_drop_that_has_been_asked_for_before_deletes_nothing) {
 
 TEST(a_drop_of_what_the_sidecar_wasnt_told_of_begins_key_by_key) {
     prepare(&f, &tl__protocol_bridge, TL_RELEASE);
-    m.job.rules.nodes = m.job.proof.unbound = true;
+    m.job.rules.nodes = m.job.hold.proof.unbound = true;
     assert_int_equal(feed_start(&f), TL_GO);
     assert_alone("note", SIDECAR, false);
     prepare(&f, &tl__protocol_bridge, TL_RELEASE);

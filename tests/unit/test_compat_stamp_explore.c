@@ -106,7 +106,7 @@ static void hold(actor *a, unsigned keeps) {
     tl_result taken = a->machine.result;
     had(a, &taken);
     w.held++;
-    a->job.proof = taken.proof;
+    a->job.hold.proof = taken.proof;
     renew_begin(&a->machine.renew, &a->job, taken.deadline, TL_NEVER, false, 7);
     start(a, tl__renew_step);
     unsigned done = 0;
@@ -122,8 +122,8 @@ static void hold(actor *a, unsigned keeps) {
         go_to(server_us(a->out.until));
         step(a, (tl_event){.kind = TL_TIMER});
     }
-    a->job.proof = a->machine.renew.job.proof;
-    a->job.believed = a->machine.result.deadline;
+    a->job.hold.proof = a->machine.renew.job.hold.proof;
+    a->job.hold.believed = a->machine.result.deadline;
     if (a->status == TL_GO)
         return;
     tell("A: lost");
@@ -132,12 +132,12 @@ static void hold(actor *a, unsigned keeps) {
     if (in_time && !w.stolen && !w.by_hand)
         wrong("nobody has taken what is called lost");
     w.until_us[HOLDER_A] = 0;
-    a->job.proof = (tl_proof){0}; /* what it leaves behind is dropped in any case */
+    a->job.hold.proof = (tl_proof){0}; /* what it leaves behind is dropped in any case */
 }
 
 static void release(actor *a) {
     w.until_us[HOLDER_A] = 0;
-    tl_mono believed = a->job.believed;
+    tl_mono believed = a->job.hold.believed;
     tl__settle_init(&a->machine.settle, &a->job, TL_RELEASE, believed, 7);
     start(a, tl__settle_step);
     run(a);

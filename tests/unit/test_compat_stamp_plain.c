@@ -44,13 +44,13 @@ TEST(without_a_script_quiet_ms_cannot_be_had) {
         feed f;
         prepare_plain(&f, TL_ACQUIRE);
         f.server.level = level;
-        m.job.quiet_ms = T_MS;
+        m.job.acquire.quiet_ms = T_MS;
         (void)feed_start(&f);
         refuses_quiet(&f);
     }
     feed f;
     prepare_strict(&f, TL_ACQUIRE);
-    m.job.quiet_ms = T_MS;
+    m.job.acquire.quiet_ms = T_MS;
     (void)feed_start(&f);
     refuses_quiet(&f);
 }
@@ -59,7 +59,7 @@ TEST(without_a_script_quiet_ms_cannot_be_had) {
 TEST(a_server_that_turns_out_to_have_none_is_refused_too) {
     feed f;
     prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
-    m.job.quiet_ms = T_MS;
+    m.job.acquire.quiet_ms = T_MS;
     (void)feed_start(&f);
     feed_assert_asked(&f, "acquire");
     f.sends = 0;
@@ -72,7 +72,7 @@ TEST(a_server_that_turns_out_to_have_none_is_refused_too) {
 TEST(a_release_is_not_refused_for_that) {
     feed f;
     prepare_plain(&f, TL_RELEASE);
-    m.job.quiet_ms = T_MS;
+    m.job.acquire.quiet_ms = T_MS;
     assert_int_equal(feed_start(&f), TL_GO);
 }
 
@@ -424,21 +424,21 @@ TEST(strict_asks_no_script_for_anything) {
 TEST(a_keep_only_looks_and_proves_nothing_new) {
     feed f;
     begin(&f, TL_RENEW);
-    m.job.proof.held_by = 1 + TL_TIMESTAMP;
+    m.job.hold.proof.held_by = 1 + TL_TIMESTAMP;
     SAID(&f, "GET", KEY);
     feed_at(&f, 30000);
     (void)feed_reply(&f, "'%s'", OWN);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, m.job.believed.ns);
-    assert_memory_equal(&result()->proof, &m.job.proof, sizeof(tl_proof));
+    assert_int_equal(result()->deadline.ns, m.job.hold.believed.ns);
+    assert_memory_equal(&result()->proof, &m.job.hold.proof, sizeof(tl_proof));
 }
 
 /* To extend it is all that a keep of such a one can be for. */
 TEST(a_stamp_taken_elsewhere_cannot_be_kept) {
     feed f;
     prepare_plain(&f, TL_RENEW);
-    m.job.believed = (tl_mono){0};
-    m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
+    m.job.hold.believed = (tl_mono){0};
+    m.job.hold.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
     (void)feed_start(&f);
     (void)feed_reply(&f, "'%s'", OWN);
     expect(&f, TL_EINVALID, false);
@@ -449,7 +449,7 @@ TEST(a_keep_tells_losers_thieves_and_nothing_apart) {
     begin(&f, TL_RENEW);
     (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + LEGACY_MS));
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->deadline.ns, m.job.believed.ns);
+    assert_int_equal(result()->deadline.ns, m.job.hold.believed.ns);
     begin(&f, TL_RENEW);
     (void)feed_reply(&f, "'%s'", text_of(START_MS + M_MS + 1 + LEGACY_MS));
     expect_lost(&f, TL_LOST_TAKEN, true);
@@ -499,7 +499,7 @@ TEST(a_release_never_deletes_what_is_not_exactly_ours) {
 /* A release whose GET is answered with our own bytes when so much of the time is left. */
 static void begin_release_with(feed *f, int64_t left_ms) {
     prepare_plain(f, TL_RELEASE);
-    f->now = tl__mono_add_ms(m.job.believed, -left_ms);
+    f->now = tl__mono_add_ms(m.job.hold.believed, -left_ms);
     (void)feed_start(f);
     SAID(f, "GET", KEY);
     (void)feed_reply(f, "'%s'", OWN);
@@ -521,14 +521,14 @@ TEST(a_release_too_late_for_a_del_leaves_k_to_run_out) {
 TEST(a_get_that_took_the_time_for_the_del_leaves_k_to_run_out) {
     feed f;
     prepare_plain(&f, TL_RELEASE);
-    f.now = tl__mono_add_ms(m.job.believed, -ATTEMPT_MS - 10);
+    f.now = tl__mono_add_ms(m.job.hold.believed, -ATTEMPT_MS - 10);
     (void)feed_start(&f);
     feed_later(&f, 9);
     (void)feed_reply(&f, "'%s'", OWN);
     assert_int_equal(f.status, TL_GO);
     SAID(&f, "DEL", KEY);
     prepare_plain(&f, TL_RELEASE);
-    f.now = tl__mono_add_ms(m.job.believed, -ATTEMPT_MS - 10);
+    f.now = tl__mono_add_ms(m.job.hold.believed, -ATTEMPT_MS - 10);
     (void)feed_start(&f);
     feed_later(&f, 10);
     (void)feed_reply(&f, "'%s'", OWN);
@@ -541,8 +541,8 @@ TEST(a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it) {
     for (int late = 0; late < 2; late++) {
         feed f;
         prepare_strict(&f, TL_RELEASE);
-        m.job.believed = (tl_mono){0};
-        m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
+        m.job.hold.believed = (tl_mono){0};
+        m.job.hold.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
         feed_at(&f, last - 1 + late);
         (void)feed_start(&f);
         (void)feed_reply(&f, "'%s'", OWN);
@@ -559,8 +559,8 @@ TEST(a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock) {
         feed f;
         prepare_strict(&f, TL_RELEASE);
         f.server.drift_ppm = ppm;
-        m.job.believed = (tl_mono){0};
-        m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
+        m.job.hold.believed = (tl_mono){0};
+        m.job.hold.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
         feed_at(&f, T_MS - 2 * M_MS - L_MS - left_ms - 2 + 2 * late);
         (void)feed_start(&f);
         (void)feed_reply(&f, "'%s'", OWN);
@@ -574,8 +574,8 @@ TEST(a_stamp_taken_elsewhere_is_believed_for_the_shortest) {
     for (int late = 0; late < 2; late++) {
         feed f;
         prepare_plain(&f, TL_RELEASE);
-        m.job.believed = (tl_mono){0};
-        m.job.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
+        m.job.hold.believed = (tl_mono){0};
+        m.job.hold.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
         feed_at(&f, last - 1 + late);
         f.server.anchor.at = f.now;
         f.server.anchor.offset.lo -= 700000;
@@ -597,8 +597,8 @@ TEST(a_stamp_taken_elsewhere_is_deleted_by_its_token) {
         feed f;
         prepare_strict(&f, TL_RELEASE);
         m.job.rules.dialect = dialect("ms-pipe");
-        m.job.believed = (tl_mono){0};
-        m.job.proof = (tl_proof){.elsewhere = true};
+        m.job.hold.believed = (tl_mono){0};
+        m.job.hold.proof = (tl_proof){.elsewhere = true};
         (void)feed_start(&f);
         (void)feed_reply(&f, "'%s|%s'", OWN, rows[i].token);
         assert_string_equal(f.last.command[0].argv[0].p, rows[i].last);
@@ -612,8 +612,8 @@ TEST(a_stamp_taken_elsewhere_is_deleted_by_its_token) {
 TEST(a_bare_stamp_is_nobodys_by_a_token) {
     feed f;
     prepare_strict(&f, TL_RELEASE);
-    m.job.believed = (tl_mono){0};
-    m.job.proof = (tl_proof){.elsewhere = true};
+    m.job.hold.believed = (tl_mono){0};
+    m.job.hold.proof = (tl_proof){.elsewhere = true};
     (void)feed_start(&f);
     (void)feed_reply(&f, "'%s'", OWN);
     expect(&f, TL_ETAKEN, false);
@@ -622,8 +622,8 @@ TEST(a_bare_stamp_is_nobodys_by_a_token) {
 TEST(cleaning_up_after_a_take_without_an_answer_deletes_nothing) {
     feed f;
     prepare_plain(&f, TL_RELEASE);
-    m.job.believed = (tl_mono){0};
-    m.job.proof = (tl_proof){0};
+    m.job.hold.believed = (tl_mono){0};
+    m.job.hold.proof = (tl_proof){0};
     (void)feed_start(&f);
     assert_int_equal(f.last.count, 0);
     (void)feed_reached(&f);
@@ -651,7 +651,7 @@ static void begin_release(feed *f) {
     is_held(&job);
     feed_init(f, &settling, tl__settle_step);
     f->server.level = TL_LEVEL_PLAIN;
-    tl__settle_init(&settling, &job, TL_RELEASE, job.believed, 1);
+    tl__settle_init(&settling, &job, TL_RELEASE, job.hold.believed, 1);
     (void)feed_start(f);
     SAID(f, "GET", KEY);
 }

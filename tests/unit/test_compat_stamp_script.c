@@ -152,7 +152,7 @@ TEST(an_older_stamp_is_worth_what_it_has_left_never_a_lifetime) {
 TEST(with_quiet_ms_a_stamp_is_believed_by_a_take_alone) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
-    m.job.quiet_ms = T_MS;
+    m.job.acquire.quiet_ms = T_MS;
     (void)feed_start(&f);
     assert_int_equal(feed_arg_int(&f, 10), T_MS);
     (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
@@ -164,7 +164,7 @@ TEST(with_quiet_ms_a_stamp_is_believed_by_a_take_alone) {
 TEST(a_stamp_that_is_not_given_yet_is_not_believed) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
-    m.job.quiet_ms = T_MS;
+    m.job.acquire.quiet_ms = T_MS;
     (void)feed_start(&f);
     (void)answer_take(&f, 0, text_of(START_MS - 60000), -1, false);
     feed_assert_asked(&f, "acquire"); /* in the place of one that is over */
@@ -178,7 +178,7 @@ TEST(a_stamp_that_is_not_given_yet_is_not_believed) {
 TEST(what_a_holder_takes_back_is_asked_for_without_quiet_ms) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    m.job.quiet_ms = T_MS;
+    m.job.acquire.quiet_ms = T_MS;
     (void)feed_start(&f);
     feed_assert_asked(&f, "renew");
     (void)answer_keep(&f, 0, text_of(START_MS + LEGACY_MS - 1), 60000);
@@ -479,12 +479,12 @@ TEST(refusals_of_a_take_are_told_apart) {
 static int64_t kept_until(int64_t asked_ns) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    f.now = tl__mono_add_ns(m.job.proof.stamp.capped_until, asked_ns);
+    f.now = tl__mono_add_ns(m.job.hold.proof.stamp.capped_until, asked_ns);
     (void)feed_start(&f);
     (void)answer_keep(&f, 1, text_of(server_ms(&f) + T_MS), GRACE_MS);
     expect(&f, TL_OK, false);
-    assert_int_equal(result()->proof.stamp.cap.ns, m.job.proof.stamp.cap.ns);
-    assert_int_equal(result()->proof.stamp.capped_until.ns, m.job.proof.stamp.capped_until.ns);
+    assert_int_equal(result()->proof.stamp.cap.ns, m.job.hold.proof.stamp.cap.ns);
+    assert_int_equal(result()->proof.stamp.capped_until.ns, m.job.hold.proof.stamp.capped_until.ns);
     return result()->deadline.ns;
 }
 
@@ -511,8 +511,8 @@ TEST(kept_counts_from_the_asking_what_the_stamp_has_left) {
 TEST(the_first_keep_of_an_adopted_lock_is_capped_like_a_take) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    m.job.proof = (tl_proof){0};
-    m.job.believed = (tl_mono){0};
+    m.job.hold.proof = (tl_proof){0};
+    m.job.hold.believed = (tl_mono){0};
     (void)feed_start(&f);
     feed_at(&f, 20);
     (void)answer_keep(&f, 1, text_of(START_MS + T_MS), GRACE_MS);
@@ -588,15 +588,15 @@ TEST(a_stamp_of_a_clock_beyond_m_has_robbed_us) {
 TEST(the_last_proof_decides_who_is_a_loser) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    m.job.proof.stamp.proved_us = feed_server_us(20000);
-    m.job.believed = feed_ms(70000);
+    m.job.hold.proof.stamp.proved_us = feed_server_us(20000);
+    m.job.hold.believed = feed_ms(70000);
     feed_at(&f, 30000);
     (void)feed_start(&f);
     (void)answer_keep(&f, 0, legacy_stamp(20000 + M_MS), -1);
     assert_int_equal(f.status, TL_GO);
     prepare(&f, &tl__protocol_bridge, TL_RENEW);
-    m.job.proof.stamp.proved_us = feed_server_us(20000);
-    m.job.believed = feed_ms(70000);
+    m.job.hold.proof.stamp.proved_us = feed_server_us(20000);
+    m.job.hold.believed = feed_ms(70000);
     feed_at(&f, 30000);
     (void)feed_start(&f);
     (void)answer_keep(&f, 0, legacy_stamp(20000 + M_MS + 1), -1);
@@ -616,7 +616,7 @@ TEST(nothing_is_taken_back_once_the_time_is_over) {
     for (int late = 0; late < 2; late++) {
         feed f;
         begin(&f, TL_RENEW);
-        f.now = tl__mono_add_ns(m.job.believed, late - 1);
+        f.now = tl__mono_add_ns(m.job.hold.believed, late - 1);
         (void)answer_keep(&f, 0, legacy_stamp(0), -1);
         if (late)
             expect_lost(&f, TL_LOST_TAKEN, false);
@@ -644,9 +644,9 @@ TEST(waiters_that_always_overwrite_rob_only_near_the_end) {
         bool late = row % 2, ours = row < 2;
         prepare(&f, &tl__protocol_bridge, TL_RENEW);
         m.job.rules.dialect = dialect("ms-pipe");
-        m.job.proof.stamp.end_ms -= ours ? 2 * M_MS + 2 * L_MS : 0;
+        m.job.hold.proof.stamp.end_ms -= ours ? 2 * M_MS + 2 * L_MS : 0;
         (void)feed_start(&f);
-        int64_t end = ours ? m.job.proof.stamp.end_ms : START_MS - L_MS - M_MS + LEGACY_MS;
+        int64_t end = ours ? m.job.hold.proof.stamp.end_ms : START_MS - L_MS - M_MS + LEGACY_MS;
         int64_t read = end - L_MS - 1 + late;
         (void)snprintf(value, sizeof value, "%lld|x", (long long)(read + LEGACY_MS));
         (void)answer_keep(&f, 0, value, -1);
@@ -806,7 +806,7 @@ TEST(drop_tells_released_expired_and_taken_apart) {
 TEST(a_losers_stamp_after_our_time_is_anothers) {
     feed f;
     begin(&f, TL_RELEASE);
-    f.now = m.job.believed;
+    f.now = m.job.hold.believed;
     (void)answer_drop(&f, 0, legacy_stamp(0));
     expect(&f, TL_ETAKEN, false);
     begin(&f, TL_RELEASE);
@@ -895,7 +895,7 @@ TEST(the_keeper_takes_a_losers_stamp_back_without_a_word) {
     tl_job job = stamp_job(&tl__protocol_bridge);
     is_held(&job);
     feed_init(&f, &r, tl__renew_step);
-    renew_begin(&r, &job, job.believed, TL_NEVER, false, 1);
+    renew_begin(&r, &job, job.hold.believed, TL_NEVER, false, 1);
     (void)feed_start(&f);
     (void)feed_await(&f);
     feed_assert_asked(&f, "renew");
@@ -917,7 +917,7 @@ TEST(the_keeper_names_the_thiefs_clock) {
     tl_job job = stamp_job(&tl__protocol_bridge);
     is_held(&job);
     feed_init(&f, &r, tl__renew_step);
-    renew_begin(&r, &job, job.believed, TL_NEVER, false, 1);
+    renew_begin(&r, &job, job.hold.believed, TL_NEVER, false, 1);
     (void)feed_start(&f);
     (void)feed_await(&f);
     (void)answer_keep(&f, 0, text_of(server_ms(&f) + 90000 + LEGACY_MS), -1);

@@ -739,7 +739,7 @@ TEST(a_release_that_was_not_answered_is_asked_again) {
     feed_init(&f, &s, tl__settle_step);
     f.server.level = TL_LEVEL_WATCH;
     f.server.wall_us = FEED_OFFSET_US;
-    tl__settle_init(&s, &job, TL_RELEASE, job.believed, 1);
+    tl__settle_init(&s, &job, TL_RELEASE, job.hold.believed, 1);
     (void)feed_start(&f);
     (void)answer_ours(&f);
     feed_later(&f, 10);

@@ -760,7 +760,7 @@ TEST(a_renewal_is_joined_by_the_last_change_and_by_itself_after_one_in_vain) {
     assert_int_equal(arg(1, 5), 0);
     assert_true(f.out.send.alone); /* by no other's number, where that isn't known */
     answers(GRANTED, transaction(true, 6, NULL, NULL));
-    assert_int_equal(r.job.proof.etcd.lease, arg(1, 4));
+    assert_int_equal(r.job.hold.proof.etcd.lease, arg(1, 4));
     later_ms(3000);
     event(TL_TIMER);
     assert_int_equal(arg(1, 5), 6);
@@ -797,7 +797,7 @@ TEST(a_joined_renewal_goes_above_the_lease_of_all) {
     tl_reply replies[] = {{.type = TL_REPLY_INT, .integer = 9},
                           {.type = TL_REPLY_ARRAY, .items = items, .count = 4}};
     give((tl_event){.kind = TL_REPLY, .replied = {.reply = replies, .count = 2}});
-    assert_int_equal(r.job.proof.etcd.lease, 0);
+    assert_int_equal(r.job.hold.proof.etcd.lease, 0);
     assert_int_equal(tl__ns_until(f.now, r.result.deadline) / 1000, TTL_MS * INT64_C(1000) * LEAST);
     later_ms(3000);
     event(TL_TIMER);
@@ -947,7 +947,7 @@ TEST(a_release_that_found_nothing_of_its_own_asks_whose_the_lock_is) {
 /* Its key may be somebody's next hold by now. */
 TEST(a_release_of_another_handle_s_hold_compares) {
     tl_job adopted = held_job();
-    adopted.proof.elsewhere = true;
+    adopted.hold.proof.elsewhere = true;
     settle(adopted, "DROP");
     assert_int_equal(arg(0, 3), 5);
     answer(TL_ETCD_TXN, transaction(true, 6, NULL, NULL));
@@ -970,7 +970,7 @@ TEST(a_release_without_an_answer_is_asked_again_and_counts) {
 /* Until the answer comes its holder counts on what it had before. */
 TEST(an_extension_for_less_leaves_the_key_under_a_lease_of_as_much_as_before) {
     job = held_job();
-    job.least_ms = 12000;
+    job.renew.least_ms = 12000;
     tl__settle_init(&s, &job, TL_RENEW, tl__mono_add_ms(f.now, 11000), 1);
     f.machine = &s;
     f.step = tl__settle_step;
@@ -988,8 +988,8 @@ TEST(an_extension_for_less_leaves_the_key_under_a_lease_of_as_much_as_before) {
 /* A renewal that is in flight meanwhile may change the key, whatever its revision. */
 TEST(an_extension_does_not_compare_when_the_key_was_changed) {
     job = held_job();
-    job.proof.kind = TL_PROOF_ETCD;
-    job.proof.etcd.changed = (INT64_C(1) << 40) + 6;
+    job.hold.proof.kind = TL_PROOF_ETCD;
+    job.hold.proof.etcd.changed = (INT64_C(1) << 40) + 6;
     tl__settle_init(&s, &job, TL_RENEW, tl__mono_add_ms(f.now, 11000), 1);
     f.machine = &s;
     f.step = tl__settle_step;
@@ -1001,8 +1001,8 @@ TEST(an_extension_does_not_compare_when_the_key_was_changed) {
 /* Where nothing else is under it, as far as is known. */
 TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
     tl_job held = held_job();
-    held.proof.kind = TL_PROOF_ETCD;
-    held.proof.etcd.lease = 77;
+    held.hold.proof.kind = TL_PROOF_ETCD;
+    held.hold.proof.etcd.lease = 77;
     settle(held, "FREE");
     answer(TL_ETCD_FREE, "!14");
     event(TL_TIMER);
@@ -1012,7 +1012,7 @@ TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
               (const char *const[]){transaction(true, 6, NULL, NULL), "!14"}, 2);
     assert_int_equal(s.result.code, TL_OK); /* the key is gone all the same */
     job = held;
-    job.revoke = true;
+    job.release.revoke = true;
     tl__settle_init(&s, &job, TL_RELEASE, tl__mono_add_ms(f.now, 1000), 1);
     event(TL_START);
     assert_asks("FREE", "REVOKE");
@@ -1020,10 +1020,10 @@ TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
 
 TEST(a_release_lets_a_lease_expire_that_was_a_spare_one) {
     tl_job held = held_job();
-    held.proof.kind = TL_PROOF_ETCD;
-    held.proof.etcd.lease = 77;
-    held.proof.etcd.spared = true;
-    held.revoke = true;
+    held.hold.proof.kind = TL_PROOF_ETCD;
+    held.hold.proof.etcd.lease = 77;
+    held.hold.proof.etcd.spared = true;
+    held.release.revoke = true;
     settle(held, "FREE");
     assert_asks("FREE", NULL);
     answer(TL_ETCD_FREE, "!14");
@@ -1033,9 +1033,9 @@ TEST(a_release_lets_a_lease_expire_that_was_a_spare_one) {
 
 TEST(a_renewal_puts_it_under_a_lease_that_nobody_else_has) {
     renew();
-    r.job.proof.etcd.spared = true;
+    r.job.hold.proof.etcd.spared = true;
     answers(GRANTED, transaction(true, 6, NULL, NULL));
-    assert_false(r.job.proof.etcd.spared);
+    assert_false(r.job.hold.proof.etcd.spared);
 }
 
 TEST(a_token_of_another_kind_of_server_holds_nothing_here) {

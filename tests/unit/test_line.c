@@ -122,9 +122,9 @@ TEST(a_grant_is_not_believed_without_each_reason_to) {
     for (int i = 0; i < 12; i++) {
         belief b = good();
         switch (i) {
-        case 0: b.job.bind = true; break;
+        case 0: b.job.acquire.bind = true; break;
         case 1: b.job.wait_replicas = 1; break;
-        case 2: b.job.quiet_ms = 1; break;
+        case 2: b.job.acquire.quiet_ms = 1; break;
         case 3: b.run = 0; break;
         case 4: b.grant.run = RUN + 1; break;
         case 5: b.grant.run = b.run = 0; break;
@@ -207,7 +207,7 @@ static tl_status granted(feed *f, int64_t at_ms) {
 /* It may stand in line, and its inbox is heard of already or not. */
 static void begin_lining(feed *f, bool armed) {
     prepare(f);
-    job.inbox = TL_LITERAL(INBOX);
+    job.queue.inbox = TL_LITERAL(INBOX);
     job.line = TL_LITERAL(SIDECAR ":line");
     tl__acquire_init(&m, &job, &retry, 60000, CONNECT_MS, 42);
     if (armed)

@@ -45,7 +45,7 @@ TEST(take_says_all_that_the_script_needs) {
 TEST(a_take_that_is_to_bind_at_once_names_its_owner) {
     feed f;
     prepare(&f, TL_ACQUIRE, 60000);
-    m.job.bind = true;
+    m.job.acquire.bind = true;
     (void)feed_start(&f);
     feed_assert_asked(&f, "acquire");
     assert_string_equal(feed_arg(&f, 5), OWNER);
@@ -65,7 +65,7 @@ TEST(a_repeated_take_names_its_owner_at_once) {
 TEST(keep_says_all_that_the_script_needs) {
     feed f;
     prepare(&f, TL_RENEW, 60000);
-    m.job.fence = 77;
+    m.job.hold.fence = 77;
     (void)feed_start(&f);
     feed_assert_asked(&f, "renew");
     assert_int_equal(f.last.count, 1);
@@ -96,7 +96,7 @@ TEST(drop_says_all_that_the_script_needs) {
 TEST(a_drop_of_what_was_asked_for_in_vain_says_so) {
     feed f;
     prepare(&f, TL_RELEASE, 60000);
-    m.job.in_vain = true;
+    m.job.release.in_vain = true;
     (void)feed_start(&f);
     assert_int_equal(f.last.command[0].argc, 4);
     assert_string_equal(feed_arg(&f, 1), "");
@@ -530,8 +530,8 @@ TEST(what_may_not_be_native_has_no_native_form) {
     for (int i = 0; i < 6; i++) {
         feed f;
         prepare(&f, i == 4 ? TL_RENEW : i == 5 ? TL_RELEASE : TL_ACQUIRE, 60000);
-        m.job.again = i == 0; /* it may be held already */
-        m.job.bind = i == 1;  /* S is to be written at once */
+        m.job.again = i == 0;        /* it may be held already */
+        m.job.acquire.bind = i == 1; /* S is to be written at once */
         f.server.anchor.known = i != 2;
         f.server.level = i == 3 ? 0x10 : 0; /* the server refuses it */
         (void)feed_start(&f);
@@ -589,7 +589,7 @@ TEST(a_repeated_take_that_drew_no_number_has_raised_nothing) {
 TEST(a_take_that_binds_is_known_to_the_sidecar) {
     feed f;
     prepare(&f, TL_ACQUIRE, 60000);
-    m.job.bind = true;
+    m.job.acquire.bind = true;
     (void)feed_start(&f);
     (void)feed_just_taken(&f);
     assert_false(result()->proof.unbound);
@@ -982,10 +982,10 @@ TEST(too_few_replicas_are_no_lock_but_the_key_may_be_set) {
 
 static void quiet(feed *f, bool join) {
     prepare(f, TL_ACQUIRE, 60000);
-    m.job.quiet_ms = QUIET_MS;
-    m.job.join = join;
+    m.job.acquire.quiet_ms = QUIET_MS;
+    m.job.queue.join = join;
     if (join)
-        m.job.inbox = TL_LITERAL("tidelock:inbox:me");
+        m.job.queue.inbox = TL_LITERAL("tidelock:inbox:me");
     (void)feed_start(f);
     feed_assert_asked(f, join ? "join" : "acquire");
     feed_at(f, 50);
@@ -1015,9 +1015,9 @@ TEST(the_script_is_told_by_which_epoch_its_server_is_the_master) {
     for (int join = 0; join < 2; join++) {
         feed f;
         prepare(&f, TL_ACQUIRE, 60000);
-        m.job.quiet_ms = QUIET_MS;
-        m.job.join = join;
-        m.job.inbox = join ? TL_LITERAL("tidelock:inbox:me") : (tl_bytes){0};
+        m.job.acquire.quiet_ms = QUIET_MS;
+        m.job.queue.join = join;
+        m.job.queue.inbox = join ? TL_LITERAL("tidelock:inbox:me") : (tl_bytes){0};
         f.server.has_epoch = true;
         f.server.epoch = 0;
         (void)feed_start(&f);
@@ -1155,8 +1155,8 @@ static uint32_t second_of(int64_t ms) {
 /* A renewal has written S `ms` before the start. */
 static void begin_noted(feed *f, int64_t ms) {
     prepare(f, TL_RENEW, 60000);
-    m.job.proof.kind = TL_PROOF_TOKEN;
-    m.job.proof.token.noted_s = second_of(-ms);
+    m.job.hold.proof.kind = TL_PROOF_TOKEN;
+    m.job.hold.proof.token.noted_s = second_of(-ms);
     (void)feed_start(f);
 }
 
@@ -1225,7 +1225,7 @@ TEST(what_another_run_of_the_server_says_is_not_all) {
     tl_proof proof = result()->proof;
     for (uint64_t run = 76; run <= 78; run++) {
         prepare(&f, TL_RENEW, 60000);
-        m.job.proof = proof;
+        m.job.hold.proof = proof;
         f.run = run;
         (void)feed_start(&f);
         feed_assert_asked(&f, "refresh");
@@ -1238,8 +1238,8 @@ TEST(what_another_run_of_the_server_says_is_not_all) {
 TEST(there_is_no_long_way_when_no_time_is_left) {
     feed f;
     prepare(&f, TL_RENEW, 700);
-    m.job.proof.kind = TL_PROOF_TOKEN;
-    m.job.proof.token.noted_s = second_of(-1);
+    m.job.hold.proof.kind = TL_PROOF_TOKEN;
+    m.job.hold.proof.token.noted_s = second_of(-1);
     (void)feed_start(&f);
     feed_at(&f, 700);
     (void)feed_refreshed(&f, false);
@@ -1261,8 +1261,8 @@ TEST(the_long_way_comes_back_in_time) {
     begin_noted(&f, 30 * MINUTE);
     feed_assert_asked(&f, "renew");
     prepare(&f, TL_RENEW, 60 * MINUTE);
-    m.job.proof.kind = TL_PROOF_TOKEN;
-    m.job.proof.token.noted_s = second_of(-1);
+    m.job.hold.proof.kind = TL_PROOF_TOKEN;
+    m.job.hold.proof.token.noted_s = second_of(-1);
     m.job.ttl_ms = 10 * MINUTE + 1;
     (void)feed_start(&f);
     feed_assert_asked(&f, "renew");
@@ -1280,8 +1280,8 @@ TEST(a_server_that_has_no_short_way_is_not_asked_for_it_again) {
         assert_int_not_equal(f.out.level, 0);
         uint8_t level = f.out.level;
         prepare(&f, TL_RENEW, 60000);
-        m.job.proof.kind = TL_PROOF_TOKEN;
-        m.job.proof.token.noted_s = second_of(-1);
+        m.job.hold.proof.kind = TL_PROOF_TOKEN;
+        m.job.hold.proof.token.noted_s = second_of(-1);
         f.server.level = level;
         (void)feed_start(&f);
         feed_assert_asked(&f, "renew");
@@ -1335,8 +1335,8 @@ TEST(any_other_answer_to_the_short_way_is_malformed_and_proves_no_loss) {
 TEST(replicas_confirm_the_short_way_as_the_long) {
     feed f;
     prepare(&f, TL_RENEW, 60000);
-    m.job.proof.kind = TL_PROOF_TOKEN;
-    m.job.proof.token.noted_s = second_of(-1);
+    m.job.hold.proof.kind = TL_PROOF_TOKEN;
+    m.job.hold.proof.token.noted_s = second_of(-1);
     m.job.wait_replicas = 2;
     m.job.wait_replicas_ms = 500;
     (void)feed_start(&f);

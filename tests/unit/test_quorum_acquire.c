@@ -16,7 +16,7 @@ static tl_job job;
 static void begin_of(q_feed *f, unsigned count, int64_t wait_ms) {
     static const tl_retry retry = {.kind = TL_RETRY_AUTO};
     job = feed_job();
-    job.quiet_ms = TTL_MS;
+    job.acquire.quiet_ms = TTL_MS;
     q_init(f, count, &m, tl__quorum_acquire_step);
     tl__quorum_acquire_init(&m, &job, count, &retry, wait_ms, CONNECT_MS, 42);
     (void)q_start(f);

@@ -14,9 +14,9 @@ static tl_quorum_renewal m;
 
 static tl_job held_job(bool unbound) {
     tl_job job = feed_job();
-    job.fence = (uint64_t)FENCE;
-    job.quiet_ms = TTL_MS;
-    job.proof.unbound = unbound;
+    job.hold.fence = (uint64_t)FENCE;
+    job.acquire.quiet_ms = TTL_MS;
+    job.hold.proof.unbound = unbound;
     return job;
 }
 

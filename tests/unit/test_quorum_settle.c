@@ -13,11 +13,11 @@ static tl_quorum_settlement m;
 /* ms 0: no vote. */
 static void begin_with(q_feed *f, unsigned count, const int64_t *ms, unsigned doubted, tl_op op) {
     tl_job job = feed_job();
-    job.fence = 77;
+    job.hold.fence = 77;
     tl_ballots b = {.count = (uint8_t)count, .doubted = (uint8_t)doubted};
     for (unsigned i = 0; i < count; i++)
         b.until[i] = ms[i] ? feed_ms(ms[i]) : (tl_mono){0};
-    job.believed = tl__ballots_deadline(&b);
+    job.hold.believed = tl__ballots_deadline(&b);
     q_init(f, count, &m, tl__quorum_settle_step);
     tl__quorum_settle_init(&m, &job, &b, op, 42);
     (void)q_start(f);

@@ -544,7 +544,7 @@ TEST(failures_at_the_last_moment_come_to_an_end) {
 
 static void begin_confirmed(feed *f) {
     job = feed_job();
-    job.confirms = true;
+    job.renew.confirms = true;
     feed_init(f, &m, tl__renew_step);
     renew_begin(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
     (void)feed_start(f);

@@ -227,10 +227,10 @@ TEST(a_release_repeated_after_one_that_never_left_believes_the_answer) {
 TEST(a_release_takes_the_entry_out_of_the_line) {
     feed f;
     job = feed_job();
-    job.stands = true;
+    job.queue.stands = true;
     job.fences = TL_FENCES;
-    job.inbox = TL_LITERAL("inbox");
-    job.proof.stood_ms = 400;
+    job.queue.inbox = TL_LITERAL("inbox");
+    job.hold.proof.stood_ms = 400;
     feed_init(&f, &m, tl__settle_step);
     tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
     assert_int_equal(feed_start(&f), TL_GO);

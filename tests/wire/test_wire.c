@@ -197,10 +197,11 @@ static void keep_send(wire *w, const tl_send *send) {
 
 /* What was proved, for what is asked of the hold later. */
 static void keep_hold(wire *w) {
-    w->deadline = w->job.believed = w->machine.result.deadline;
+    w->deadline = w->job.hold.believed = w->machine.result.deadline;
     if (w->step == tl__acquire_step)
-        w->job.fence = w->machine.result.acquire.fence;
-    w->job.proof = w->step == tl__renew_step ? w->machine.renew.job.proof : w->machine.result.proof;
+        w->job.hold.fence = w->machine.result.acquire.fence;
+    w->job.hold.proof = w->step == tl__renew_step ? w->machine.renew.job.hold.proof
+                                                  : w->machine.result.proof;
 }
 
 static void step(wire *w, tl_event e) {
@@ -275,7 +276,7 @@ static bool is_stamps(wire *w, const char *text) {
     else if (!client.options.strict && strcmp(text, "timestamp") != 0)
         return false;
     w->job.protocol = tl__protocol_row(client.protocol);
-    w->job.bind = true;
+    w->job.acquire.bind = true;
     w->job.ttl_ms = 0;
     if (w->job.protocol->rules(&client, NULL, w->job.key, &w->job.rules, &w->job.ttl_ms, NULL))
         complain(w, "these rules are refused");
@@ -334,7 +335,7 @@ static void do_protocol(wire *w, const char *text) {
 
 static void do_bind(wire *w, const char *text) {
     (void)text;
-    w->job.bind = true;
+    w->job.acquire.bind = true;
 }
 
 static void do_fences(wire *w, const char *text) {
@@ -344,7 +345,7 @@ static void do_fences(wire *w, const char *text) {
 /* It may stand in line, and what is said there is heard already. */
 static void do_inbox(wire *w, const char *text) {
     size_t n = unescape(text, w->inbox, sizeof w->inbox);
-    w->job.inbox = tl__bytes(w->inbox, n);
+    w->job.queue.inbox = tl__bytes(w->inbox, n);
 }
 
 static void do_ttl(wire *w, const char *text) {
@@ -391,7 +392,7 @@ static void do_acquire(wire *w, const char *text) {
     static const tl_retry retry = {0};
     int64_t wait = strcmp(text, "forever") == 0 ? TL_FOREVER : number(w, text);
     tl__acquire_init(&w->machine.acquire, &w->job, &retry, wait, w->connect_ms, 1);
-    if (w->job.inbox.n > 0)
+    if (w->job.queue.inbox.n > 0)
         tl__acquire_armed(&w->machine.acquire);
     w->step = tl__acquire_step;
     step(w, (tl_event){.kind = TL_START});
