@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "protocol/attempt.h"
 #include "protocol/settle.h"
 
 static void assert_aborts(void (*does)(void)) {
@@ -49,6 +50,23 @@ static void wait_twice(void) {
     tl_retrier retry = tl__retry_init(&strategy, 1000, 1000, 7);
     tl__retry_begin(&retry, feed_ms(0));
     tl__retry_begin(&retry, feed_ms(1));
+}
+
+static void find_a_renewal_busy(void) {
+    tl_try renewal = {.result = {.op = TL_RENEW}};
+    const tl_event reply = {.kind = TL_REPLY};
+    (void)tl__try_busy(&renewal, &reply, 1);
+}
+
+static void lose_what_is_acquired(void) {
+    tl_try acquire = {.result = {.op = TL_ACQUIRE}};
+    tl_out out;
+    (void)tl__try_not_renewed(&acquire, 0, &out);
+}
+
+TEST(a_result_of_another_operation_is_none_to_write) {
+    assert_aborts(find_a_renewal_busy);
+    assert_aborts(lose_what_is_acquired);
 }
 
 TEST(an_event_of_another_kind_is_none_to_read) {
