@@ -357,7 +357,7 @@ void tl__keeper_run_posts(tl_keeper *k) {
         bool hold = task->kind->renews && e.kind == TL_WATCHED; /* is told what its key holds */
         if (task->at == 0)
             continue;
-        if (!hold || (!GUARD(watched_key_only) && task->watched.n == 0))
+        if (!hold)
             tl__keeper_run(k, task, &e);
         else if (task->watched.n > 0) /* else it became one whose key nobody overwrites */
             k->watching->read(k, task);

@@ -78,18 +78,18 @@ int64_t tl__node_mute_ms(tl_node *node, tl_mono since, tl_mono now) {
 }
 
 /* Of the others the site is of the first node's connections, or there is none. */
-static bool has_own_site(const tl_node *node) {
+bool tl__node_moves(const tl_node *node) {
     return node->site && node != &node->client->node;
 }
 
 const tl_endpoint *tl__node_face(const tl_node *node) {
     static const tl_endpoint former = {.label = "a former node of the cluster"};
-    return has_own_site(node) ? &former : &node->endpoint;
+    return tl__node_moves(node) ? &former : &node->endpoint;
 }
 
 const char *tl__node_label(const tl_node *node, char label[TL_LABEL_SIZE]) {
     (void)snprintf(label, TL_LABEL_SIZE, "%s", tl__node_face(node)->label);
-    if (has_own_site(node))
+    if (tl__node_moves(node))
         tl__site_label(node->site, label, TL_LABEL_SIZE);
     return label;
 }

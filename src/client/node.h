@@ -63,6 +63,8 @@ void tl__node_end(tl_node *node);
 
 /** For a connection to it, as long as that isn't led anywhere yet. Any thread; never changes. */
 const tl_endpoint *tl__node_face(const tl_node *node);
+/** May it be somewhere else by now, at another address? Any thread; never changes. */
+bool tl__node_moves(const tl_node *node);
 /** What it is called in messages. Any thread, whatever mutex it holds. Returns `label`. */
 const char *tl__node_label(const tl_node *node, char label[TL_LABEL_SIZE]);
 

@@ -159,7 +159,9 @@ void tl__trace_step(tl_client *client, const tl_node *node, const tl_machine *ma
     told came = {""}, led_to = {""};
     add_event(&came, e);
     add_decision(&led_to, machine->state, out, status, e->now);
-    say(client, node, machine->key, machine->does, came.text, led_to.text);
+    /* Where one that moves is would be read under a mutex, and a simulated run be another than without its trace. */
+    say(client, tl__node_moves(node) ? &client->node : node, machine->key, machine->does, came.text,
+        led_to.text);
 }
 
 void tl__trace(tl_client *client, tl_bytes key, const char *does, const char *what) {

@@ -169,6 +169,18 @@ bool sim_check_has(sim_world *w, const sim_request *m) {
     return sim_token_number(w, value) == number || has_own_stamp(w, m, number, value, key);
 }
 
+static bool is_in_sidecar(sim_world *w, const sim_request *m, uint32_t number, int key) {
+    tl_bytes token = {0};
+    return fake_redis_peek_field(w->server[m->socket->server].r, 0, w->key[key].s,
+                                 TL_LITERAL("token"), &token) &&
+           sim_token_number(w, token) == number;
+}
+
+bool sim_check_noted(sim_world *w, const sim_request *m) {
+    int key = m->argc > 4 ? sim_key_named(w, m->argv[0]) : -1;
+    return key >= 0 && is_in_sidecar(w, m, sim_token_number(w, m->argv[4]), key);
+}
+
 bool sim_check_has_alone(sim_world *w, const sim_request *m) {
     int key = sim_key_named(w, m->argv[0]);
     return key >= 0 &&
@@ -183,15 +195,18 @@ static void give_fence(sim_token *t, uint64_t fence, int32_t reserved) {
     t->fence = fence;
 }
 
-/* One that has the key already, and of which S doesn't know, is given another number each time it asks. */
-static void renumbered(sim_world *w, uint32_t number, int64_t fence, int32_t reserved, int key) {
+/* One that has the key already, and of which S doesn't know, is given another number each time it asks. What S knew has been
+ * drawn before, on a node that wrote to the slot when it didn't know that it had moved, and has come here since. */
+static void renumbered(sim_world *w, const sim_request *m, uint32_t number, int64_t fence,
+                       int key) {
     sim_token *t = &w->token[number];
     w->stats.reasked++;
     w->stats.renumbered++;
     check_fence(w, key, (uint64_t)fence, false);
     t->native = t->low = false;
-    t->taken_us = sim_server_us(w, &w->server[sim_home_of(w, w->key[key].k)]);
-    give_fence(t, (uint64_t)fence, reserved);
+    if (!m->noted || m->fences > 1)
+        t->taken_us = sim_server_us(w, &w->server[sim_home_of(w, w->key[key].k)]);
+    give_fence(t, (uint64_t)fence, m->fences);
 }
 
 static bool is_among(uint64_t fence, uint64_t first, unsigned n) {
@@ -222,7 +237,7 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
         return;
     }
     if (m->has && t->taken) {
-        renumbered(w, number, fence, m->fences, key);
+        renumbered(w, m, number, fence, key);
         return;
     }
     if (t->promise == SIM_HAD) { /* a keep that takes back what a loser overwrote */
@@ -313,13 +328,6 @@ bool sim_check_transacted(sim_world *w, const sim_request *m, const tl_reply *ex
         native_taken(w, &request, number, (uint64_t)(fence - by + 1), key);
     sim_check_key(w, key);
     return true;
-}
-
-static bool is_in_sidecar(sim_world *w, const sim_request *m, uint32_t number, int key) {
-    tl_bytes token = {0};
-    return fake_redis_peek_field(w->server[m->socket->server].r, 0, w->key[key].s,
-                                 TL_LITERAL("token"), &token) &&
-           sim_token_number(w, token) == number;
 }
 
 static void check_written(sim_world *w, const sim_request *m, uint32_t number, int key) {

@@ -428,8 +428,10 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
     }
     if (w->cfg.fleet)
         sim_check_late(w);
-    if (m.is_script && (m.script == TL_SCRIPT_ACQUIRE || m.script == TL_SCRIPT_JOIN))
+    if (m.is_script && (m.script == TL_SCRIPT_ACQUIRE || m.script == TL_SCRIPT_JOIN)) {
         m.has = sim_check_has(w, &m);
+        m.noted = sim_check_noted(w, &m);
+    }
     if (m.is_script && m.script == TL_SCRIPT_HOLD && w->cfg.fleet)
         m.has = sim_check_has_alone(w, &m);
     m.claim = sim_check_claim(w, &m);

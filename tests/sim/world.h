@@ -96,7 +96,8 @@ typedef struct sim_request {
     uint8_t script;
     uint16_t nkeys;
     bool is_script, late; /**< late: its connection has been closed */
-    bool has;             /**< a take whose token holds the key already */
+    bool has;             /**< a take whose token holds the key already, */
+    bool noted;           /**< and is in S there: it has a number */
     uint64_t claim;       /**< the inbox that hadn't come for what it was given, before; 0: none */
     uint32_t had;         /**< a script: the token that its key held before; 0: none */
     int64_t had_fence;    /**< the last number that S told of then */
@@ -995,7 +996,8 @@ tl_bytes sim_key_value(sim_world *w, int key);
  *  been refused; n 0: neither. */
 void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_t fence,
                      tl_bytes expected, tl_bytes limit, int key);
-/** Before a take is executed: does the key hold its token? */
+bool sim_check_has(sim_world *w, const sim_request *m);
+bool sim_check_noted(sim_world *w, const sim_request *m); /**< its token is in S there */
 bool sim_check_has(sim_world *w, const sim_request *m);
 bool sim_check_has_alone(sim_world *w, const sim_request *m); /**< of one that has but the key */
 /** Before a script is executed: the inbox of one to whom the key was given in vain; 0: none. */
