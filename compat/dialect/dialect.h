@@ -4,8 +4,7 @@
  *
  * All times are milliseconds of the writers' and readers' clocks, since the epoch.
  */
-#ifndef TL_DIALECT_H
-#define TL_DIALECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -100,5 +99,3 @@ const char *tl__dialect_oddity(const tl_dialect *dialect, tl_bytes text, int64_t
 /** Is it odd in a way that only a lock's stamp is: a time that was written badly? Then there is an
  *  oddity too. */
 bool tl__dialect_is_accident(const tl_dialect *dialect, tl_bytes text, int64_t now_ms);
-
-#endif

@@ -9,8 +9,7 @@
  *     2 drain       tokens; a stamp is taken when it is free, and a held one of ours turned into a token
  *     3 token       tokens
  */
-#ifndef TL_PHASE_H
-#define TL_PHASE_H
+#pragma once
 
 #include "protocol/attempt.h"
 
@@ -114,5 +113,3 @@ void tl__attend_init(void *machine, const tl_namespaces *all, uint8_t index, int
                      uint64_t seed);
 void tl__leave_init(void *machine, const tl_namespaces *all, uint8_t index, int64_t attempt_ms);
 tl_status tl__attend_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

@@ -3,8 +3,7 @@
  * stamp_script keeps a sidecar, by EVAL; stamp_watch does, by WATCH and MULTI; stamp_plain knows the
  * four commands of the legacy clients only. stamp_alone goes on for stamp_script while a cluster's slot is being moved.
  */
-#ifndef TL_STAMP_H
-#define TL_STAMP_H
+#pragma once
 
 #include "dialect/dialect.h"
 #include "protocol/attempt.h"
@@ -138,5 +137,3 @@ extern const struct tl_watching tl__watching;
 
 /** Why a lock that was acquired with the legacy clients' commands alone is not extended, in words. */
 const char *tl__stamp_never_renewed(const tl_rules *rules);
-
-#endif

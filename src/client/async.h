@@ -1,8 +1,7 @@
 /*
  * Operations that go on without a caller that blocks: the keeper runs them.
  */
-#ifndef TL_ASYNC_H
-#define TL_ASYNC_H
+#pragma once
 
 #include "protocol/protocol.h"
 
@@ -33,5 +32,3 @@ typedef struct {
 } tl_operation_extended;
 tl_err tl__operation_extend(struct tl_lock *lock, int64_t ttl_ms, tl_operation_extended *ret,
                             tl_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * The kinds of servers that keep locks, a row for each: what a client does there in a way of its own. Other files call the
  * row, and never ask which kind it is.
  */
-#ifndef TL_BACKEND_H
-#define TL_BACKEND_H
+#pragma once
 
 #include <tidelock/inspect.h>
 
@@ -84,5 +83,3 @@ tl_err tl__server_reach(tl_client *client, const char *what, tl_error *err);
 tl_err tl__server_ping(tl_client *client, tl_error *err);
 tl_err tl__server_look(tl_client *client, tl_ask *ask, tl_error *err);
 tl_err tl__server_remove(tl_client *client, tl_break *b, tl_error *err);
-
-#endif

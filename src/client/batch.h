@@ -1,8 +1,7 @@
 /*
  * One request for many locks: sends of a kind that can be joined (command.each), put together.
  */
-#ifndef TL_BATCH_H
-#define TL_BATCH_H
+#pragma once
 
 #include "protocol/protocol.h"
 #include "wire/etcd.h"
@@ -109,5 +108,3 @@ void tl__batch_reply_of_etcd(const tl_batch *batch, const tl_event *whole, unsig
 /** The part of the answer that is member i's: `ret`, whose items are put in `items`. */
 void tl__batch_reply(const tl_batch *batch, const tl_reply *whole, unsigned i, tl_reply *ret,
                      tl_reply items[3]);
-
-#endif

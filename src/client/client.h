@@ -3,8 +3,7 @@
  * keeper.mutex, client.mutex, gate.mutex, keeper.posts_mutex, that of leases, a waiter's mutex; none is held while blocking or during
  * a callback of the caller's, but log and a retry's next, which may not call back.
  */
-#ifndef TL_CLIENT_H
-#define TL_CLIENT_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -104,5 +103,3 @@ void tl__waiters_free(tl_client *client);
 
 void tl__log(tl_client *client, tl_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-
-#endif

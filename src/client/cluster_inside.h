@@ -2,8 +2,7 @@
  * The inside of a cluster's fleet, for its three files: fleet_cluster, which node has a key; cluster_nodes, which node is which;
  * cluster_ask, whether one still is a master. By the keeper's thread, but where fleet_cluster says otherwise.
  */
-#ifndef TL_CLUSTER_INSIDE_H
-#define TL_CLUSTER_INSIDE_H
+#pragma once
 
 #include "client/client.h"
 #include "transport/backoff.h"
@@ -155,5 +154,3 @@ unsigned tl__cluster_ask_fds(const tl_cluster *c, struct pollfd *ret);
 tl_mono tl__cluster_ask_until(const tl_cluster *c);
 void tl__cluster_ask_drive(tl_cluster *c, tl_mono now);
 void tl__cluster_ask_end(tl_cluster *c);
-
-#endif

@@ -2,8 +2,7 @@
  * What a client has done, in numbers, for whoever watches over it (tl_client_stats). Counting must cost nothing that
  * could be measured: so what happens under the keeper's mutex anyway is counted there, and the rest without any.
  */
-#ifndef TL_COUNTS_H
-#define TL_COUNTS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -38,5 +37,3 @@ static inline void tl__count_connection(tl_counts *counts) {
 void tl__count_wait(tl_counts *counts, int64_t ns, bool waited, bool handed_over);
 /** What a step of a held lock's machine has said. */
 void tl__count_step(tl_counts *counts, const tl_out *out);
-
-#endif

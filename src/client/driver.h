@@ -1,8 +1,7 @@
 /*
  * The blocking driver: runs a step machine on the calling thread.
  */
-#ifndef TL_DRIVER_H
-#define TL_DRIVER_H
+#pragma once
 
 #include "client/client.h"
 
@@ -28,5 +27,3 @@ tl_status tl__drive_cancellable(tl_client *client, const tl_machine *machine, tl
  *  tl_result. The machine's code, with "what: why" in err. */
 tl_err tl__inquire(tl_client *client, tl_node *node, tl_bytes key, void *state, tl_step step,
                    const char *what, tl_error *err);
-
-#endif

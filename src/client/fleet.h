@@ -3,8 +3,7 @@
  *
  * What there is to do is done by the keeper's thread, under its mutex, beside its own connections.
  */
-#ifndef TL_FLEET_H
-#define TL_FLEET_H
+#pragma once
 
 #include "client/node.h"
 #include "ground/wait.h"
@@ -80,5 +79,3 @@ static inline void tl__fleet_end(tl_fleet *fleet) {
     if (fleet->row->end)
         fleet->row->end(fleet);
 }
-
-#endif

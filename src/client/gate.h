@@ -3,8 +3,7 @@
  * only the one at the front bothers the server, and what it releases can pass to the next without
  * a request to the server. Any thread; nothing here blocks.
  */
-#ifndef TL_GATE_H
-#define TL_GATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -88,5 +87,3 @@ bool tl__gate_blocks(tl_gate *gate, const tl_place *place, bool below,
 
 /** Is anybody behind the one at the front? */
 bool tl__gate_has_queue(tl_gate *gate, const tl_place *place);
-
-#endif

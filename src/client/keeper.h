@@ -3,8 +3,7 @@
  * a caller that blocks, and finishes what callers have left behind. It runs step machines on one
  * connection. What there is to report it tells itself, or leaves for tl_client_dispatch.
  */
-#ifndef TL_KEEPER_H
-#define TL_KEEPER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -248,5 +247,3 @@ void tl__keeper_began(tl_keeper *keeper);
 
 /** A turn of the loop: tell what there is to report, on this thread. How many. */
 unsigned tl__keeper_dispatch(tl_keeper *keeper);
-
-#endif

@@ -4,8 +4,7 @@
  * many locks in one request; keeper_listen, who listens to what.
  * All with the mutex held, unless it says otherwise.
  */
-#ifndef TL_KEEPER_INSIDE_H
-#define TL_KEEPER_INSIDE_H
+#pragma once
 
 #include "client/batch.h"
 #include "client/keeper.h"
@@ -171,5 +170,3 @@ void tl__keeper_answered(tl_keeper *keeper, tl_node *node, const tl_answer *answ
 /** When the thread has ended, and no mutex is needed any more. */
 void tl__keeper_end_tasks(tl_keeper *keeper);
 void tl__keeper_free_spares(tl_keeper *keeper);
-
-#endif

@@ -2,8 +2,7 @@
  * The keeper's own connections to its nodes: to the first always, to the others of a fleet once they are needed. All with the
  * keeper's mutex held.
  */
-#ifndef TL_KEEPER_LINK_H
-#define TL_KEEPER_LINK_H
+#pragma once
 
 #include "client/keeper.h"
 #include "client/node.h"
@@ -25,5 +24,3 @@ void tl__links_free(tl_keeper *keeper);
 
 /** Other nodes may have the slots now: listen there. */
 void tl__keeper_relocate(tl_keeper *keeper);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Leases of etcd that a client has no use for at the moment: whoever acquires a lock next needs no new one. Any thread.
  */
-#ifndef TL_LEASES_H
-#define TL_LEASES_H
+#pragma once
 
 #include "ground/thread.h"
 #include "protocol/protocol.h"
@@ -28,5 +27,3 @@ bool tl__leases_want(tl_leases *leases, const tl_spare_lease *spare, tl_mono now
 
 /** Keep one, if it is one and there is room. No key may be under it, nor come to be by a request that is on its way. */
 void tl__leases_give(tl_leases *leases, const tl_spare_lease *spare);
-
-#endif

@@ -3,8 +3,7 @@
  * is), hold (watching over what is held), lock_acquire (the machine that acquires it), async (the calls
  * that don't block), lock (the calls that do).
  */
-#ifndef TL_LOCK_H
-#define TL_LOCK_H
+#pragma once
 
 #include "client/client.h"
 #include "client/gate.h"
@@ -209,5 +208,3 @@ void tl__hold_undo(tl_lock *lock);
 /** As the first thing of a release: TL_EINVALID when it is not held. Passed: it is done already, and
  *  the hold is another lock's of this process. */
 tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Acquiring a lock: the machine that stands in the local queue and asks the server, and what comes before
  * and after it, the same for callers that block and for those that don't.
  */
-#ifndef TL_LOCK_ACQUIRE_H
-#define TL_LOCK_ACQUIRE_H
+#pragma once
 
 #include "client/lock.h"
 #include "protocol/etcd_acquire.h"
@@ -75,5 +74,3 @@ tl_machine tl__lock_acquire_rest(tl_acquiring *machine, size_t *ret_size);
 tl_hold tl__lock_acquired(const tl_acquiring *machine);
 /** Why it was not had: the words, or that this process holds it itself. */
 const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words);
-
-#endif

@@ -2,8 +2,7 @@
  * A server that locks are kept on, as a client knows it: where it is, its clock and what it can do, whether it
  * answers, and the connections to it that callers borrow or share. Others know of it by these calls alone.
  */
-#ifndef TL_NODE_H
-#define TL_NODE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -109,5 +108,3 @@ void tl__pool_wake(struct tl_client *client);
 
 /** All that is idle; nobody borrows any more. */
 void tl__pool_free(tl_node *node);
-
-#endif

@@ -3,8 +3,7 @@
  * (keeper): it is given an event; what it has learned of the server is kept for all; and it is
  * listened for what it wants to hear. The two differ in who waits, and on which connection it asks.
  */
-#ifndef TL_RUN_H
-#define TL_RUN_H
+#pragma once
 
 #include "client/client.h"
 
@@ -37,5 +36,3 @@ tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now);
 
 /** The next of the events that posted bits stand for, which are taken out. false: there is none. */
 bool tl__run_posted(unsigned *flags, tl_event *ret);
-
-#endif

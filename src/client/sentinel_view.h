@@ -9,8 +9,7 @@
  * says that it is: SENTINEL MYID, or the run_id of INFO. One that says neither counts only while it must be another than the
  * rest: as long as there are no more places than Sentinels by their own word.
  */
-#ifndef TL_SENTINEL_VIEW_H
-#define TL_SENTINEL_VIEW_H
+#pragma once
 
 #include "transport/endpoint.h"
 #include "wire/reply.h"
@@ -61,5 +60,3 @@ tl_sentinel_verdict tl__sentinel_views_judge(const tl_sentinel_view *views, unsi
 
 /** One of the others, as SENTINEL SENTINELS lists them. false: it isn't one. */
 bool tl__sentinel_view_other(const tl_reply *item, tl_bytes *ret_host, uint16_t *ret_port);
-
-#endif

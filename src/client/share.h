@@ -9,8 +9,7 @@
  *
  * All of it is under the mutex, and so is what an answer leads to, which is run by whichever thread has read it.
  */
-#ifndef TL_SHARE_H
-#define TL_SHARE_H
+#pragma once
 
 #include "client/client.h"
 
@@ -46,5 +45,3 @@ tl_node *tl__share_node(const tl_share *share);
 
 /** Nobody uses it any more. NULL is fine. */
 void tl__share_free(tl_share *share);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The machines that the keeper runs, the one that is due first at the front: a heap.
  */
-#ifndef TL_TASKS_H
-#define TL_TASKS_H
+#pragma once
 
 #include "protocol/protocol.h"
 
@@ -97,5 +96,3 @@ tl_err tl__tasks_add(tl_tasks *tasks, tl_task *task);
 void tl__tasks_move(tl_tasks *tasks, tl_task *task, tl_mono until);
 /** Fine for one that isn't there. */
 void tl__tasks_remove(tl_tasks *tasks, tl_task *task);
-
-#endif

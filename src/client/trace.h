@@ -2,8 +2,7 @@
  * What goes on with a lock, a line for each step: what came, and what it led to. For people who look
  * for a lock that hangs; it tells no token, no password and no value that a key holds.
  */
-#ifndef TL_TRACE_H
-#define TL_TRACE_H
+#pragma once
 
 #include "client/client.h"
 
@@ -14,5 +13,3 @@ void tl__trace_step(tl_client *client, const tl_node *node, const tl_machine *ma
 
 /** What happens to a lock without a step. */
 void tl__trace(tl_client *client, tl_bytes key, const char *does, const char *what);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Bounded byte strings: a pointer and a length, any byte, not owned, no final NUL promised.
  */
-#ifndef TL_BYTES_H
-#define TL_BYTES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ void tl__bytes_print(char *to, size_t size, tl_bytes from);
 
 /** Does text contain the word (bounded by anything that is not an upper-case letter)? */
 bool tl__bytes_has_word(tl_bytes text, const char *word);
-
-#endif

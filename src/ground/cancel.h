@@ -3,8 +3,7 @@
  * and a lock that it has just acquired would stay held: so a call isn't cancelled, but where it says that it may be, and then
  * it cleans up. The only module that knows of it.
  */
-#ifndef TL_CANCEL_H
-#define TL_CANCEL_H
+#pragma once
 
 /** Nothing cancels this thread from now on. Returns what was in force before. */
 int tl__cancel_off(void);
@@ -19,5 +18,3 @@ void tl__cancel_back(const int *was);
 /** work(ctx); should the thread be cancelled in it, undo(ctx) runs before the thread ends, and the caller isn't
  *  returned to. */
 void tl__cancel_guard(void (*work)(void *ctx), void (*undo)(void *ctx), void *ctx);
-
-#endif

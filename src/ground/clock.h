@@ -2,8 +2,7 @@
  * Instants and the only reader of clocks. An instant is a struct, so that it is never mistaken for
  * a duration; a duration is an int64_t whose name ends in its unit.
  */
-#ifndef TL_CLOCK_H
-#define TL_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -95,5 +94,3 @@ static inline int64_t tl__ms_until(tl_mono from, tl_mono to) {
     int64_t ns = tl__ns_until(from, to);
     return ns <= 0 ? 0 : ns / TL_NS_PER_MS;
 }
-
-#endif

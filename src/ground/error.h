@@ -1,8 +1,7 @@
 /*
  * Filling the caller's tl_error.
  */
-#ifndef TL_ERROR_H
-#define TL_ERROR_H
+#pragma once
 
 #include <tidelock/tidelock.h>
 
@@ -13,5 +12,3 @@ tl_err tl__fail(tl_error *err, tl_err code, int sys_errno, const char *format, .
 /** Say what it is about that err (may be NULL) has been filled with, if code is TL_EINVALID; returns
  *  code. */
 tl_err tl__fail_about(tl_error *err, tl_err code, tl_about about);
-
-#endif

@@ -6,8 +6,7 @@
  *     *        any bytes, none too        [abc]  one of these        \x  x itself
  *     ?        one byte                   [a-c]  one of a range      [^a] one that isn't
  */
-#ifndef TL_GLOB_H
-#define TL_GLOB_H
+#pragma once
 
 #include "ground/bytes.h"
 
@@ -23,5 +22,3 @@ const char *tl__glob_flaw(tl_bytes pattern);
  *  comma of the pattern's own is written "\,". Without a pattern it is "*". False: the list is at
  *  its end. */
 bool tl__glob_choice(const char **list, tl_bytes *ret_pattern, tl_bytes *ret_name);
-
-#endif

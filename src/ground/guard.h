@@ -2,8 +2,7 @@
  * Guards: conditions without which a promise would be broken. Each has a name, and tests/guards.txt says what it
  * keeps and which test fails without it.
  */
-#ifndef TL_GUARD_H
-#define TL_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@
 #endif
 
 bool tl__guard(const char *name); /**< only where TL_GUARDS is defined */
-
-#endif

@@ -2,8 +2,7 @@
  * Asking for the addresses of a host. The only module that calls the resolver, which has no time limit:
  * whoever can't wait asks in a thread that can be abandoned (transport/resolve).
  */
-#ifndef TL_NAMES_H
-#define TL_NAMES_H
+#pragma once
 
 #include <netdb.h>
 
@@ -11,5 +10,3 @@
 int tl__names_ask(const char *host, const char *service, const struct addrinfo *hints,
                   struct addrinfo **ret);
 void tl__names_free(struct addrinfo *list);
-
-#endif

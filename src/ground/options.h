@@ -4,8 +4,7 @@
  * to ignore a wish is worse than to refuse it, and is 0 in what it fills in; what the caller doesn't
  * know is 0 for the library, and is not filled in.
  */
-#ifndef TL_OPTIONS_H
-#define TL_OPTIONS_H
+#pragma once
 
 #include <tidelock/tidelock.h>
 
@@ -27,5 +26,3 @@ tl_err tl__info_check(const void *to, const char *name, tl_error *err);
 
 /** Fill it in with the n bytes of `from`. */
 void tl__info_write(void *to, const void *from, size_t n);
-
-#endif

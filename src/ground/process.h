@@ -2,8 +2,7 @@
  * Who this process is: for people who see it hold a lock, and for a child that was forked with the locks of
  * its parent. The only module that asks the system for it.
  */
-#ifndef TL_PROCESS_H
-#define TL_PROCESS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ tl_process tl__process_this(void);
 const volatile unsigned char *tl__process_mark(void);
 /** NULL is fine. */
 void tl__process_unmark(const volatile unsigned char *here);
-
-#endif

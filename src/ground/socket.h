@@ -2,8 +2,7 @@
  * Sockets: connect, send, receive. Each one is close-on-exec and non-blocking, and no write to it raises
  * SIGPIPE. The only module that calls the system for connections; wait.h waits for them.
  */
-#ifndef TL_SOCKET_H
-#define TL_SOCKET_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -32,5 +31,3 @@ void tl__socket_shut(int fd);
 
 /** errno stays. */
 void tl__socket_close(int fd);
-
-#endif

@@ -2,8 +2,7 @@
  * Waiting for an answer without sleeping: whether it pays. To sleep and be woken costs more than what
  * a near server needs for an answer; where the server is far, looking again and again is wasted.
  */
-#ifndef TL_SPIN_H
-#define TL_SPIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ int64_t tl__spin_ns(tl_spin *spin, unsigned others);
 
 /** Was the answer there in that time? */
 void tl__spin_learn(tl_spin *spin, bool there);
-
-#endif

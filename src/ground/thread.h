@@ -4,8 +4,7 @@
  * Types are structs of their own, so that nobody calls the system's functions for them by mistake, and a
  * program that is linked with another module in place of this one may keep something else in them.
  */
-#ifndef TL_THREAD_H
-#define TL_THREAD_H
+#pragma once
 
 #include <pthread.h>
 
@@ -55,5 +54,3 @@ bool tl__cond_wait_by(tl_cond *cond, tl_mutex *mutex, tl_mono by);
 /** Wake one who waits, or all. */
 void tl__cond_wake(tl_cond *cond);
 void tl__cond_wake_all(tl_cond *cond);
-
-#endif

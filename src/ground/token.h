@@ -1,8 +1,7 @@
 /*
  * Tokens: 122 random bits as UUID text; seeds.
  */
-#ifndef TL_TOKEN_H
-#define TL_TOKEN_H
+#pragma once
 
 #include <stdint.h>
 #include <tidelock/tidelock.h>
@@ -33,5 +32,3 @@ uint64_t tl__random_draw(tl_random *random);
 static inline tl_bytes tl__token_bytes(const tl_token *token) {
     return tl__bytes_of(token->text);
 }
-
-#endif

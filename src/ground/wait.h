@@ -5,8 +5,7 @@
  * Like each module that asks the system for something it has no state of its own
  * and is reached by its functions alone, so that a program can be linked with another in its place.
  */
-#ifndef TL_WAIT_H
-#define TL_WAIT_H
+#pragma once
 
 #include <poll.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ void tl__timer_set(int fd, tl_mono at);
 
 /** Either kind: it is not readable any more, until the next post or instant. errno stays. */
 void tl__wake_clear(int fd);
-
-#endif

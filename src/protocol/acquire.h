@@ -1,8 +1,7 @@
 /*
  * The machine that acquires a lock: attempt, wait, back off, give up, clean up.
  */
-#ifndef TL_ACQUIRE_H
-#define TL_ACQUIRE_H
+#pragma once
 
 #include "protocol/retry.h"
 
@@ -47,5 +46,3 @@ static inline void tl__acquire_armed(tl_acquisition *a) {
 }
 
 tl_status tl__acquire_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

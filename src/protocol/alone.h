@@ -2,8 +2,7 @@
  * A lock by requests of one key each. Where a cluster's slot is being moved, no script of two keys is executed before
  * all of it has moved, as they may be at two nodes.
  */
-#ifndef TL_ALONE_H
-#define TL_ALONE_H
+#pragma once
 
 #include "protocol/attempt.h"
 
@@ -50,5 +49,3 @@ void tl__alone_send(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e
 /** What was answered: the next stage, or the end. */
 tl_status tl__alone_answered(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
                              tl_out *out);
-
-#endif

@@ -2,8 +2,7 @@
  * The machine behind tl_client_ping and tl_client_look: reach the server, ask, read the answer. What a redirection or
  * a failover has left without one is asked again.
  */
-#ifndef TL_ASK_H
-#define TL_ASK_H
+#pragma once
 
 #include <tidelock/inspect.h>
 
@@ -30,5 +29,3 @@ void tl__ask_init(tl_ask *a, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
                   int64_t connect_ms);
 
 tl_status tl__ask_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

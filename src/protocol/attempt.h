@@ -2,8 +2,7 @@
  * What the attempts of all protocols on a Redis server have in common: when the request was built,
  * how long a holder may believe its answer, and how an attempt fails.
  */
-#ifndef TL_ATTEMPT_H
-#define TL_ATTEMPT_H
+#pragma once
 
 #include "protocol/protocol.h"
 
@@ -115,5 +114,3 @@ tl_status tl__try_held(tl_try *a, const tl_job *job, const tl_event *e, int64_t 
 /** RENEW and RELEASE that found K another's (status 0) or absent (-1). */
 tl_status tl__try_not_renewed(tl_try *a, int64_t status, tl_out *out);
 tl_status tl__try_not_released(tl_try *a, int64_t status, tl_out *out);
-
-#endif

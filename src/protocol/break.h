@@ -2,8 +2,7 @@
  * The machine behind tl_client_break: reach the server, remove the lock if it is still the one that
  * was seen.
  */
-#ifndef TL_BREAK_H
-#define TL_BREAK_H
+#pragma once
 
 #include <tidelock/inspect.h>
 
@@ -21,5 +20,3 @@ typedef struct {
 } tl_break;
 
 tl_status tl__break_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

@@ -7,8 +7,7 @@
  * revoke it nevertheless: each renewal puts the key under a new lease, in a transaction that compares r. The numbers of leases
  * only grow, and a key goes under none that is lower than its own: so a renewal that comes late changes nothing.
  */
-#ifndef TL_PROTOCOL_ETCD_H
-#define TL_PROTOCOL_ETCD_H
+#pragma once
 
 #include "protocol/attempt.h"
 #include "wire/etcd.h"
@@ -90,5 +89,3 @@ bool tl__etcd_is_worth(const tl_spare_lease *spare, tl_mono now, int32_t drift_p
 
 /** Renewing and releasing; acquiring is etcd_acquire.h's. */
 extern const tl_protocol tl__protocol_etcd;
-
-#endif

@@ -6,8 +6,7 @@
  * "REVISION K/SUFFIX": after the revision that it was seen at), and looks by itself now and then. Other strategies, and who tries once, create their
  * key only where K has none.
  */
-#ifndef TL_ETCD_ACQUIRE_H
-#define TL_ETCD_ACQUIRE_H
+#pragma once
 
 #include "protocol/acquire.h"
 #include "protocol/etcd.h"
@@ -43,5 +42,3 @@ void tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, const tl_r
                            int64_t wait_ms, int64_t connect_ms, uint64_t seed);
 
 tl_status tl__etcd_acquire_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

@@ -2,8 +2,7 @@
  * The machine behind the questions about locks on etcd: whether it can serve, what a lock's keys are, a step through all
  * keys, and the removal of a holder's key.
  */
-#ifndef TL_ETCD_ASK_H
-#define TL_ETCD_ASK_H
+#pragma once
 
 #include <tidelock/inspect.h>
 
@@ -33,5 +32,3 @@ typedef struct {
 } tl_etcd_ask;
 
 tl_status tl__etcd_ask_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What a machine is told: one event for each step. protocol.h says what each kind means.
  */
-#ifndef TL_EVENT_H
-#define TL_EVENT_H
+#pragma once
 
 #include <tidelock/tidelock.h>
 
@@ -101,5 +100,3 @@ typedef struct {
         const tl_grant *grant;
     };
 } tl_event;
-
-#endif

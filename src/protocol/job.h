@@ -1,8 +1,7 @@
 /*
  * What a machine is asked to do, and what it is to know of the lock and of its hold.
  */
-#ifndef TL_JOB_H
-#define TL_JOB_H
+#pragma once
 
 #include <tidelock/legacy.h>
 #include <tidelock/tidelock.h>
@@ -212,5 +211,3 @@ static inline bool tl__job_waits(const tl_job *job) {
 static inline int32_t tl__job_fences(const tl_job *job) {
     return job->fences > 1 ? job->fences : 1;
 }
-
-#endif

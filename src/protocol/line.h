@@ -1,8 +1,7 @@
 /*
  * Waiting in line: what a message to an inbox says, how far it may be believed, and when to look by oneself.
  */
-#ifndef TL_LINE_H
-#define TL_LINE_H
+#pragma once
 
 #include "protocol/protocol.h"
 
@@ -30,5 +29,3 @@ int64_t tl__until_hint_ms(tl_mono hint, int64_t pause_ms, tl_mono now, uint64_t 
 /** For how long to trust in being told, by the answer to a look: the first three mind the end of the holder's time,
  *  and the first of all a holder who announces nothing. `near`: it has become one of them since. */
 int64_t tl__line_pause_ms(const tl_acquire_result *r, bool near, tl_mono now, uint64_t *random);
-
-#endif

@@ -2,8 +2,7 @@
  * What there is to tell of a key and its sidecar, once a server has answered: for looking at one lock
  * and for scanning many.
  */
-#ifndef TL_LOOK_H
-#define TL_LOOK_H
+#pragma once
 
 #include <tidelock/inspect.h>
 
@@ -53,5 +52,3 @@ typedef struct {
                     const tl_reply *value, int64_t now_us);
 } tl_legacy_look;
 extern const tl_legacy_look tl__legacy_look;
-
-#endif

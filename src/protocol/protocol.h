@@ -44,8 +44,7 @@
  *
  * `now` never goes backwards from one event to the next.
  */
-#ifndef TL_PROTOCOL_H
-#define TL_PROTOCOL_H
+#pragma once
 
 #include "protocol/event.h"
 #include "protocol/job.h"
@@ -318,5 +317,3 @@ static inline uint64_t tl__random_begin(uint64_t seed) {
 
 /** One of least..most. */
 int64_t tl__random_between(uint64_t *random, int64_t least, int64_t most);
-
-#endif

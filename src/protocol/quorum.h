@@ -2,8 +2,7 @@
  * The arithmetic of a majority: of N independent servers, each of which votes for a token by holding K for it. What
  * q = N / 2 + 1 of them hold at one moment nobody else can hold; all else follows from that.
  */
-#ifndef TL_QUORUM_H
-#define TL_QUORUM_H
+#pragma once
 
 #include "protocol/attempt.h"
 
@@ -73,5 +72,3 @@ tl_bytes tl__quorum_message(char to[TL_WORDS_SIZE], unsigned count, const char *
 
 /** The server that is the first for a key. Those behind it follow in their order, and around. */
 unsigned tl__quorum_first(tl_bytes key, unsigned count);
-
-#endif

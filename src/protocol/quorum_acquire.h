@@ -2,8 +2,7 @@
  * The machine that acquires a lock of a majority of independent servers: asks all of them for their votes, counts, sees
  * to the fencing number, and between rounds waits for the release, the expiry or its next try.
  */
-#ifndef TL_QUORUM_ACQUIRE_H
-#define TL_QUORUM_ACQUIRE_H
+#pragma once
 
 #include "protocol/retry.h"
 #include "protocol/voter.h"
@@ -43,5 +42,3 @@ void tl__quorum_acquire_init(tl_quorum_acquisition *a, const tl_job *job, unsign
                              uint64_t seed);
 
 tl_status tl__quorum_acquire_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The machine that looks at a lock of a majority: asks all servers, and tells what a majority of them holds.
  */
-#ifndef TL_QUORUM_LOOK_H
-#define TL_QUORUM_LOOK_H
+#pragma once
 
 #include "protocol/ask.h"
 #include "protocol/quorum.h"
@@ -22,5 +21,3 @@ typedef struct {
 void tl__quorum_look_init(tl_quorum_look *l, const tl_ask *ask, unsigned count);
 
 tl_status tl__quorum_look_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

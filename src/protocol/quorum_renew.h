@@ -2,8 +2,7 @@
  * The machine that keeps a lock of a majority: renews each server's vote in time, has those voted again that lost it, and
  * says at once when fewer than all hold it, or no majority.
  */
-#ifndef TL_QUORUM_RENEW_H
-#define TL_QUORUM_RENEW_H
+#pragma once
 
 #include "protocol/quorum.h"
 #include "protocol/renew.h"
@@ -44,5 +43,3 @@ tl_status tl__quorum_renew_step(void *machine, const tl_event *event, tl_out *ou
 /** As tl__renew_extended, with the ballots of the extension. */
 void tl__quorum_renew_extended(tl_quorum_renewal *r, int64_t ttl_ms, const tl_ballots *ballots,
                                tl_mono now);
-
-#endif

@@ -2,8 +2,7 @@
  * The machine that extends or releases a lock of a majority: asks all servers until a majority has answered, within one
  * attempt limit, and sees to the others. An extension asks those for their vote who haven't given it, or have lost it.
  */
-#ifndef TL_QUORUM_SETTLE_H
-#define TL_QUORUM_SETTLE_H
+#pragma once
 
 #include "protocol/quorum.h"
 #include "protocol/settle.h"
@@ -38,5 +37,3 @@ void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl
                             tl_op op, uint64_t seed);
 
 tl_status tl__quorum_settle_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

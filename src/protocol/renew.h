@@ -1,8 +1,7 @@
 /*
  * The machine that keeps a held lock: renews it in time, and says at once when it is at risk or lost.
  */
-#ifndef TL_RENEW_H
-#define TL_RENEW_H
+#pragma once
 
 #include "protocol/protocol.h"
 
@@ -51,5 +50,3 @@ tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
 /** The lock was extended by hand: a new lifetime and deadline. What is in flight is given up, since
  *  its answer is older. Then give it a TL_TIMER: the note that it is HELD again comes with that. */
 void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What has come of a job, or of a question.
  */
-#ifndef TL_RESULT_H
-#define TL_RESULT_H
+#pragma once
 
 #include "protocol/job.h"
 
@@ -86,5 +85,3 @@ typedef struct {
 static inline tl_lost tl__result_lost(const tl_result *result) {
     return result->op == TL_RENEW && result->code == TL_ELOST ? result->lost : (tl_lost){0};
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Trying again: what the machines have in common that ask until a limit. When they ask next, why the last request
  * failed, and what they report when they give up.
  */
-#ifndef TL_RETRY_H
-#define TL_RETRY_H
+#pragma once
 
 #include "protocol/protocol.h"
 
@@ -98,5 +97,3 @@ tl_status tl__retry_stay(const tl_retrier *r, tl_out *out);
 tl_err tl__retry_ran_out(const tl_retrier *r, bool in_doubt);
 /** The caller has its result. Until the new limit the machine undoes what it may have left behind. */
 void tl__retry_clean(tl_retrier *r, const tl_job *job, tl_mono now, int32_t drift_ppm);
-
-#endif

@@ -2,8 +2,7 @@
  * The machine behind tl_client_scan: reach the server, go one step through its keys, tell what was
  * found.
  */
-#ifndef TL_SCAN_H
-#define TL_SCAN_H
+#pragma once
 
 #include <tidelock/inspect.h>
 
@@ -24,5 +23,3 @@ void tl__scan_init(tl_scan *s, tl_bytes pattern, uint64_t cursor, int64_t attemp
                    int64_t connect_ms);
 
 tl_status tl__scan_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * A server as a machine sees it, and what is asked of it: a send. protocol.h says when.
  */
-#ifndef TL_SERVER_H
-#define TL_SERVER_H
+#pragma once
 
 #include "ground/clock.h"
 #include "wire/command.h"
@@ -80,5 +79,3 @@ typedef struct {
     tl_mono by;
     tl_command command[TL_COMMANDS_BOTH];
 } tl_send;
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The machine that extends or releases a lock: asks until it is answered, within one attempt limit.
  */
-#ifndef TL_SETTLE_H
-#define TL_SETTLE_H
+#pragma once
 
 #include "protocol/retry.h"
 
@@ -28,5 +27,3 @@ bool tl__settle_has_worked(tl_op op, tl_err code, bool maybe, bool in_time);
 void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed);
 
 tl_status tl__settle_step(void *machine, const tl_event *event, tl_out *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What protocols with a sidecar say: the scripts take, keep and drop, and their answers.
  */
-#ifndef TL_SIDECAR_H
-#define TL_SIDECAR_H
+#pragma once
 
 #include "protocol/attempt.h"
 
@@ -76,5 +75,3 @@ tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const 
                               tl_out *out);
 /** The answer of a drop; ends the attempt. */
 tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out);
-
-#endif

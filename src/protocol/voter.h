@@ -2,8 +2,7 @@
  * One server's part in acquiring a lock of a majority: it is reached, asked for its vote, and the vote is taken back;
  * one request at a time. Which, and when, is decided by who counts the votes (quorum_acquire).
  */
-#ifndef TL_VOTER_H
-#define TL_VOTER_H
+#pragma once
 
 #include "protocol/quorum.h"
 
@@ -56,5 +55,3 @@ bool tl__voter_answer(tl_voter *v, const tl_event *e, tl_out *out, tl_voter_end 
 
 /** What is in flight will not be told any more. */
 void tl__voter_abandon(tl_voter *v);
-
-#endif

@@ -2,8 +2,7 @@
  * How long to pause before the next attempt to connect: 20 ms, doubled with each failure up to 1 s,
  * of which the second half is left to chance, so that many clients don't come back all at once.
  */
-#ifndef TL_BACKOFF_H
-#define TL_BACKOFF_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ int64_t tl__backoff_ns(tl_backoff *backoff);
 static inline void tl__backoff_reset(tl_backoff *backoff) {
     backoff->failures = 0;
 }
-
-#endif

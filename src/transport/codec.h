@@ -2,8 +2,7 @@
  * How a connection speaks with a kind of server, a row for each: what it sends and receives, how it logs in, where it goes
  * on to. A connection's files call conn->codec, and ask nowhere which kind it is.
  */
-#ifndef TL_CODEC_H
-#define TL_CODEC_H
+#pragma once
 
 #include "transport/conn.h"
 #include "transport/login.h"
@@ -53,5 +52,3 @@ struct tl_codec {
 static inline const tl_codec *tl__codec_of(const tl_conn_limits *limits) {
     return limits->codec ? limits->codec : &tl__codec_resp;
 }
-
-#endif

@@ -35,8 +35,7 @@
  * A script that the server doesn't know is sent again by its text, behind what was sent meanwhile:
  * then `sent` is that of the second sending, the one that was executed.
  */
-#ifndef TL_CONN_H
-#define TL_CONN_H
+#pragma once
 
 #include "protocol/protocol.h"
 #include "transport/endpoint.h"
@@ -181,5 +180,3 @@ tl_mono tl__conn_until(const tl_conn *conn); /**< drive it then even if nothing 
 
 /** Do what can be done now without blocking: connect, write, read, answer, time out. */
 void tl__conn_drive(tl_conn *conn, tl_mono now);
-
-#endif

@@ -2,8 +2,7 @@
  * The inside of a connection, for its files: conn, how requests are answered, conn_fail, how they fail,
  * conn_site, where it leads if that may change, and the codecs.
  */
-#ifndef TL_CONN_INSIDE_H
-#define TL_CONN_INSIDE_H
+#pragma once
 
 #include "transport/backoff.h"
 #include "transport/codec.h"
@@ -161,5 +160,3 @@ tl_mono tl__conn_hurries_at(const tl_conn *conn);
 
 /** Fail the requests whose limit has passed, and the connection if the oldest is among them. */
 void tl__conn_expire(tl_conn *conn, tl_mono now);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * A URL taken apart: where a server is and how to log in.
  */
-#ifndef TL_ENDPOINT_H
-#define TL_ENDPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -157,5 +156,3 @@ tl_err tl__endpoint_log_in_as(tl_endpoint *endpoint, tl_secret *secret,
 void tl__endpoint_wipe(tl_endpoint *endpoint);
 /** Overwrite it: no endpoint with it is used any more. */
 void tl__secret_wipe(tl_secret *secret);
-
-#endif

@@ -2,8 +2,7 @@
  * Bytes from etcd's gateway to replies: HTTP by http, JSON by jansson, here alone. In a build without jansson nothing
  * can be read, and tl__gateway_works says so.
  */
-#ifndef TL_GATEWAY_H
-#define TL_GATEWAY_H
+#pragma once
 
 #include "wire/etcd.h"
 #include "wire/reply.h"
@@ -35,5 +34,3 @@ bool tl__gateway_closes(const tl_gateway *gateway);
 /** For tests: the body of an answer alone. 1, or -1. */
 int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_bytes body,
                      tl_reply *ret);
-
-#endif

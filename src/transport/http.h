@@ -2,8 +2,7 @@
  * Answers of HTTP/1.1 from bytes: a status and a body, one behind the other, as they come from requests that were
  * written one behind the other; or a body that never ends, line by line. Whatever the server sends, memory is bounded.
  */
-#ifndef TL_HTTP_H
-#define TL_HTTP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ int tl__http_next(tl_http *http, tl_bytes *ret_body);
 
 /** The same of a line of the body, without its end, as soon as it is there. 2: the body has ended. */
 int tl__http_line(tl_http *http, tl_bytes *ret_line);
-
-#endif

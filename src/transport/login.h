@@ -2,8 +2,7 @@
  * What is said first on a new connection, and what the answers mean: who we are, which database,
  * what time it is, and which run of the server this is.
  */
-#ifndef TL_LOGIN_H
-#define TL_LOGIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ void tl__login_wipe(tl_login *login);
 
 /** Who it is that says this where a Redis server is expected; NULL: not known. */
 const char *tl__login_stranger(tl_bytes heard);
-
-#endif

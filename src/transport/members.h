@@ -2,8 +2,7 @@
  * The members of an etcd, as a URL names them: any of them will do, and all of a client's connections go to the same
  * until that one fails. Any thread. And how one logs in there: for a token, which is a secret.
  */
-#ifndef TL_MEMBERS_H
-#define TL_MEMBERS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -32,5 +31,3 @@ size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via
 bool tl__members_keep_token(tl_bytes *token, tl_bytes answer);
 /** Wipe the copy. None (zeroed) is fine. */
 void tl__members_forget_token(tl_bytes *token);
-
-#endif

@@ -2,8 +2,7 @@
  * Host names to addresses, without ever blocking the asker: numeric addresses at once, names in a
  * thread that can be abandoned, since getaddrinfo has no time limit of its own.
  */
-#ifndef TL_RESOLVE_H
-#define TL_RESOLVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,4 +42,3 @@ int tl__resolve_errno(const tl_resolve *resolve);
 
 /** Done or not: give it up. The thread goes on. NULL is fine. */
 void tl__resolve_free(tl_resolve *resolve);
-#endif

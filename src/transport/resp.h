@@ -2,8 +2,7 @@
  * Bytes from a Redis server to replies. Whatever the server sends, memory and depth are bounded,
  * and nothing is allocated once the buffers have grown to what is usual.
  */
-#ifndef TL_RESP_H
-#define TL_RESP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ bool tl__resp_is_out_of_memory(const tl_resp *resp);
 /** The replies given so far are not needed any more. Not between two calls of tl__resp_next of which
  *  the first returned 0. */
 void tl__resp_release(tl_resp *resp);
-
-#endif

@@ -5,8 +5,7 @@
  * Each change is a new generation. A connection belongs to the one that it was made in, and ends with it; what
  * was built for one generation is never sent over a connection of another.
  */
-#ifndef TL_SITE_H
-#define TL_SITE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -131,5 +130,3 @@ bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now);
 bool tl__site_is_fresh(tl_site *site, tl_mono now);
 /** The same, and nothing more is wanted. */
 bool tl__site_was_fresh(const tl_site *site, tl_mono now);
-
-#endif

@@ -2,8 +2,7 @@
  * A request on a connection, from when it is queued until its reply has come or can't come any
  * more, and the queue of them in the order of sending.
  */
-#ifndef TL_SLOT_H
-#define TL_SLOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -104,5 +103,3 @@ void tl__slots_offer(tl_slots *slots, size_t n, tl_mono before);
 
 /** Free the spares; the queue is empty. */
 void tl__slots_clear(tl_slots *slots);
-
-#endif

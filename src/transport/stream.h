@@ -3,8 +3,7 @@
  * where asked to; then bytes in, bytes out. Non-blocking: its owner polls tl__stream_fd for
  * tl__stream_events until tl__stream_until. A plain struct inside its owner; zeroed is not valid.
  */
-#ifndef TL_STREAM_H
-#define TL_STREAM_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -82,5 +81,3 @@ tl_mono tl__stream_until(const tl_stream *stream);
 
 /** Opening took too long: what it was doing, in words. */
 void tl__stream_describe(const tl_stream *stream, int64_t limit_ms, char *words, size_t size);
-
-#endif

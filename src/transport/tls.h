@@ -2,8 +2,7 @@
  * TLS over a connected non-blocking socket. In a build without TLS everything here fails, and
  * tl__tls_built says so beforehand.
  */
-#ifndef TL_TLS_H
-#define TL_TLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ const char *tl__tls_words(const tl_tls *tls);
 
 /** Are there bytes to read that poll can't see? */
 bool tl__tls_pending(const tl_tls *tls);
-
-#endif

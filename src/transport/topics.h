@@ -2,8 +2,7 @@
  * The topics that are listened to: a hash table, and a list that stays walkable while topics come
  * and go.
  */
-#ifndef TL_TOPICS_H
-#define TL_TOPICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ static inline void tl__topics_begin(tl_topics *topics) {
 tl_topic *tl__topics_walk(tl_topics *topics);
 
 void tl__topics_clear(tl_topics *topics);
-
-#endif

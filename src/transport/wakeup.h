@@ -5,8 +5,7 @@
  * It connects when the first topic is listened to, connects again (with a back-off) as long as there
  * are any, notices a peer that went silent, and closes when there was none for half a minute.
  */
-#ifndef TL_WAKEUP_H
-#define TL_WAKEUP_H
+#pragma once
 
 #include "ground/bytes.h"
 #include "ground/clock.h"
@@ -74,5 +73,3 @@ int tl__wakeup_fd(const tl_wakeup *wakeup);
 short tl__wakeup_events(const tl_wakeup *wakeup);
 tl_mono tl__wakeup_until(const tl_wakeup *wakeup);
 void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now);
-
-#endif

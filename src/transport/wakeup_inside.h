@@ -2,8 +2,7 @@
  * The inside of wake-ups, for their files, and a row for each way to be told: wakeup, by subscriptions to channels of
  * Redis, and watch, by a stream of etcd's watches.
  */
-#ifndef TL_WAKEUP_INSIDE_H
-#define TL_WAKEUP_INSIDE_H
+#pragma once
 
 #include "transport/backoff.h"
 #include "transport/codec.h"
@@ -88,5 +87,3 @@ struct tl_wakeup {
 void tl__wakeup_tell(tl_wakeup *wakeup, tl_topic *topic, bool armed);
 /** Tell all of them that they are not armed. */
 void tl__wakeup_lose(tl_wakeup *wakeup);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * A command as a machine builds it, and its bytes on the wire of Redis.
  */
-#ifndef TL_COMMAND_H
-#define TL_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ size_t tl__argument_encode(tl_bytes argument, char *to, size_t size);
 /** Encode as RESP into `to`; by_text sends a script as EVAL with its text instead of EVALSHA.
  *  Returns the bytes needed, and writes only if they fit in `size`. */
 size_t tl__command_encode(const tl_command *command, int by_text, char *to, size_t size);
-
-#endif

@@ -23,8 +23,7 @@
  *     AUTH user password          a token
  *     STATUS, ALARMS, MEMBERS     of the member that is asked, of the cluster
  */
-#ifndef TL_ETCD_H
-#define TL_ETCD_H
+#pragma once
 
 #include "wire/command.h"
 
@@ -102,5 +101,3 @@ bool tl__etcd_wants_login(tl_bytes error);
 
 /** Is another member the one to ask, or has the login run out? A learner's refusal is definite from 3.5 on. */
 bool tl__etcd_asks_elsewhere(tl_bytes error);
-
-#endif

@@ -2,8 +2,7 @@
  * Clock offsets as intervals, in microseconds: the truth is inside, edges are what gets compared.
  * Pure. An anchor is the client's present knowledge of (server clock - own deadline clock).
  */
-#ifndef TL_INTERVAL_H
-#define TL_INTERVAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ tl_interval tl__anchor_offset(const tl_anchor *anchor, tl_mono at, int32_t drift
 
 /** The server's clock at `at`: [earliest, latest] in us. Call only for a known anchor. */
 tl_interval tl__anchor_server_time(const tl_anchor *anchor, tl_mono at, int32_t drift_ppm);
-
-#endif

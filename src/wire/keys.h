@@ -1,8 +1,7 @@
 /*
  * Names: the keys that stand beside a lock's key in the same hash slot, and the slot.
  */
-#ifndef TL_KEYS_H
-#define TL_KEYS_H
+#pragma once
 
 #include "ground/bytes.h"
 
@@ -41,5 +40,3 @@ tl_bytes tl__hash_tag(tl_bytes key);
 
 /** The slot, 0..TL_SLOTS - 1. */
 uint16_t tl__hash_slot(tl_bytes key);
-
-#endif

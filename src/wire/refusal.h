@@ -2,8 +2,7 @@
  * What a server's error says to a person. Some errors repeat what the server was sent, or name the
  * user, and few say what to do: those are told in words of our own.
  */
-#ifndef TL_REFUSAL_H
-#define TL_REFUSAL_H
+#pragma once
 
 #include "ground/bytes.h"
 
@@ -20,5 +19,3 @@ tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error);
 
 /** The message for a command that the user may not run: its name as ACL rules have it. */
 tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command);
-
-#endif

@@ -2,8 +2,7 @@
  * A reply, whatever carried it. Strings and items belong to whoever built it and are valid while
  * the event that brings it is being handled.
  */
-#ifndef TL_REPLY_H
-#define TL_REPLY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ bool tl__reply_text(const tl_reply *reply, tl_bytes *ret);
 
 /** The two items of TIME at i and i + 1 as microseconds; false when they can't be right. */
 bool tl__reply_time(const tl_reply *array, size_t i, int64_t *ret_us);
-
-#endif

@@ -2,8 +2,7 @@
  * The Lua scripts that run in the server; their texts are src/wire/scripts/NAME.lua and
  * compat/scripts/NAME.lua, where each says what it takes and answers.
  */
-#ifndef TL_SCRIPT_H
-#define TL_SCRIPT_H
+#pragma once
 
 #include "ground/bytes.h"
 
@@ -18,5 +17,3 @@ typedef enum {
 tl_bytes tl__script_name(tl_script script);
 tl_bytes tl__script_text(tl_script script);
 tl_bytes tl__script_sha1(tl_script script); /**< 40 hexadecimal digits */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What a cluster's node says of slots: that a key is elsewhere, and who has which. Pure; all texts stay the reply's.
  */
-#ifndef TL_SLOTS_H
-#define TL_SLOTS_H
+#pragma once
 
 #include "wire/keys.h"
 #include "wire/reply.h"
@@ -60,5 +59,3 @@ typedef struct {
 /** The reply of a node, whose texts must last as long as the map. A master without a known place has nothing. false: malformed, or it names
  *  more than TL_SLOT_NODES_MAX; *ret is of no use then. */
 bool tl__slot_map_read(tl_slot_map *ret, const tl_reply *reply);
-
-#endif

@@ -2,8 +2,7 @@
  * The baseline: what a program does that uses hiredis as its manual shows. SET with a token, NX and
  * PX, then a script that compares and deletes; one blocking connection.
  */
-#ifndef BARE_H
-#define BARE_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ void bare_close(bare *b);
 void bare_pair(bare *b);
 bool bare_take(bare *b); /**< ask once; false: another has it */
 void bare_drop(bare *b); /**< what was taken */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What the rows of the benchmark share: regimes, contenders that take turns, and the report.
  */
-#ifndef BENCH_H
-#define BENCH_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -168,5 +167,3 @@ void row_peers(regime r);
 void row_fleets(regime r);
 void row_etcd(regime r);
 void row_etcd_peers(regime r);
-
-#endif

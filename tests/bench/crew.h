@@ -1,8 +1,7 @@
 /*
  * A crew: threads that repeat an operation side by side for the length of a slice.
  */
-#ifndef CREW_H
-#define CREW_H
+#pragma once
 
 #include "bench.h"
 
@@ -18,5 +17,3 @@ typedef struct {
 /** A contender's run: ctx is the crew. What counts is the length of the slice from a while after all are ready, and the
  *  operations that ended in it. */
 uint64_t crew_run(void *ctx, int64_t until_ns, meter *m);
-
-#endif

@@ -3,8 +3,7 @@
  * or, for comparison, one that asks again and again by hiredis, or one of a queue that hands on an element.
  * They do as they are told, and write down when in memory that all share.
  */
-#ifndef CROWD_H
-#define CROWD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ turn *crowd_story(const crowd *c, int *ret_n);
 
 /** 1 when all shares are alike, 1/n when one has everything; 0 without any. */
 double jain(const double *shares, int n);
-
-#endif

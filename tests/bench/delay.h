@@ -2,8 +2,7 @@
  * A proxy in a process of its own that hands bytes on after a fixed time, each way, in order. Its
  * CPU time is neither the client's nor the server's.
  */
-#ifndef DELAY_H
-#define DELAY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ void delay_free(delay *d); /**< no-op with NULL */
 int delay_port(const delay *d);
 /** Of each byte, one way; 0 in the beginning. Takes effect at once. */
 void delay_set(delay *d, int64_t ns);
-
-#endif

@@ -2,8 +2,7 @@
  * What can be had of an etcd's JSON gateway without a library: requests written by hand over one connection, each
  * answered before the next. And what the member says of itself in its metrics.
  */
-#ifndef ETCD_BARE_H
-#define ETCD_BARE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ typedef struct {
     double requests, cpu_s;
 } etcd_counts;
 etcd_counts etcd_counts_of(int port);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Clients that stand in line for one lock of an etcd, again and again: threads, each with a client of its own.
  */
-#ifndef ETCD_CROWD_H
-#define ETCD_CROWD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ void etcd_crowd_close(etcd_crowd *c); /**< NULL is fine */
 void etcd_crowd_begin(etcd_crowd *c);
 void etcd_crowd_end(etcd_crowd *c); /**< who waits has one more turn each, and then nobody waits */
 uint64_t etcd_crowd_turns(const etcd_crowd *c); /**< so far */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Hosts that don't exist, by the records of their agents.
  */
-#ifndef FLEET_H
-#define FLEET_H
+#pragma once
 
 #include "link/server_link.h"
 #include "skew/judge/skew_judge.h"
@@ -21,5 +20,3 @@ void fleet_read(skew_host *hosts);
 
 /** Let each second host have been measured by the one before it as well, to 5 us. */
 void fleet_bind(skew_host *hosts);
-
-#endif

@@ -2,8 +2,7 @@
  * Pipelining by hand: the commands of a pair of ours, written and read by hiredis as its manual shows, so many pairs on
  * their way at a time over one connection. Unlike the limit (raw.h) it makes each command when it sends it.
  */
-#ifndef HAND_H
-#define HAND_H
+#pragma once
 
 #include "bench.h"
 
@@ -16,5 +15,3 @@ hand *hand_open(int depth);
 void hand_close(hand *h);
 /** A contender's run: ctx is the hand. */
 uint64_t hand_run(void *ctx, int64_t until_ns, meter *m);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * A histogram of durations: fixed memory, about 1 % wide steps.
  */
-#ifndef HIST_H
-#define HIST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void hist_add(hist *h, int64_t ns);
 void hist_merge(hist *into, const hist *from);
 /** The duration, us, that this share of them does not exceed; 0 when there are none. */
 double hist_us(const hist *h, double share);
-
-#endif

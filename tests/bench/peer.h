@@ -1,8 +1,7 @@
 /*
  * A program of another library's clients, which loop over one lock when they are told to (README.md).
  */
-#ifndef PEER_H
-#define PEER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ void peer_begin(peer *p);
 void peer_end(peer *p); /**< on return nobody loops */
 /** Turns of each client so far; returns how long they have held together, ns. */
 double peer_turns(peer *p, double *ret_turns);
-
-#endif

@@ -2,8 +2,7 @@
  * The baseline of renewal: a thread that renews plain locks at an even pace, an EVALSHA for each,
  * those that are due at one time pipelined. And its limit: an EVALSHA for a hundred of them.
  */
-#ifndef PIPELINE_H
-#define PIPELINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ typedef struct pipeline pipeline;
 pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns, int joined);
 uint64_t pipeline_renewed(pipeline *p); /**< so far */
 void pipeline_stop(pipeline *p);
-
-#endif

@@ -2,8 +2,7 @@
  * The limit: the very commands of a pair of ours, made in advance, so many pairs on their way at a time over
  * one connection, by a thread that does nothing else but compare the replies with those that it expects.
  */
-#ifndef RAW_H
-#define RAW_H
+#pragma once
 
 #include "bench.h"
 #include "wire/script.h"
@@ -20,5 +19,3 @@ raw *raw_open(regime r, int depth);
 void raw_close(raw *w);
 /** A contender's run: ctx is the raw. It spins where it has a core to itself. */
 uint64_t raw_run(void *ctx, int64_t until_ns, meter *m);
-
-#endif

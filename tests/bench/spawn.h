@@ -1,8 +1,7 @@
 /*
  * The command itself, as others start it: `tidelock WORDS...` on the server of the regime.
  */
-#ifndef SPAWN_H
-#define SPAWN_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -24,5 +23,3 @@ void spawn_await(const spawn *s, int n);
 int64_t spawn_cpu_ns(const spawn *s);   /**< used so far */
 double spawn_memory_mb(const spawn *s); /**< the most that it has had at one time */
 void spawn_stop(spawn *s);              /**< TERM, and wait until it has ended */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What tests of faults share: a private redis-server, a proxy before it, and clients on both ways.
  */
-#ifndef ARENA_H
-#define ARENA_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,5 +209,3 @@ static inline void assert_belief_is_true(const tl_lock *lock) {
     int64_t remaining = tl_lock_remaining_ms(lock);
     assert_true(remaining <= (pttl > 0 ? pttl : 0));
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Where a lock stands in its client's queue, which no caller is told: a test must know before it goes on.
  */
-#ifndef QUEUE_LOOK_H
-#define QUEUE_LOOK_H
+#pragma once
 
 #include "client/client.h"
 #include "client/lock.h"
@@ -14,5 +13,3 @@ static inline int standing(tl_lock *lock) {
     tl__mutex_unlock(&gate->mutex);
     return state;
 }
-
-#endif

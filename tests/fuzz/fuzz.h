@@ -2,8 +2,7 @@
  * What the targets share: an input that is read from its front and gives zeros when it is used up,
  * and a check that ends the process whatever NDEBUG says.
  */
-#ifndef FUZZ_H
-#define FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +100,3 @@ static inline bool is_line(const char *text, size_t size) {
             return false;
     return n < size;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What fuzz_reply knows while it plays driver and server to one machine.
  */
-#ifndef FUZZ_WORLD_H
-#define FUZZ_WORLD_H
+#pragma once
 
 #include "fuzz.h"
 #include "protocol/acquire.h"
@@ -196,5 +195,3 @@ static inline bool is_unasked(const fuzz_world *w, const tl_event *e) {
     return w->job.acquire.quiet_ms > 0 &&
            (e->asked.native || !is_script(&w->asked, TL_SCRIPT_ACQUIRE));
 }
-
-#endif

@@ -2,8 +2,7 @@
  * The contract, as something to be held against each answer of a machine: what it may ask for, and
  * what its result may be after all that the server has said and left unsaid.
  */
-#ifndef FUZZ_WORLD_CHECKS_H
-#define FUZZ_WORLD_CHECKS_H
+#pragma once
 
 #include "fuzz_world_stamps.h"
 
@@ -386,5 +385,3 @@ static inline void note_done(fuzz_world *w, const tl_event *e) {
              (e->asked.native && is_ok(&e->replied.reply[NATIVE_SET])); /* without MULTI */
     w->done = w->done || failed || has_status(w, e, 1) || takes_plainly(w, e);
 }
-
-#endif

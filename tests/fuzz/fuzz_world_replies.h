@@ -1,8 +1,7 @@
 /*
  * Replies out of the input: of any shape, and of the shape of each script with something odd in it.
  */
-#ifndef FUZZ_WORLD_REPLIES_H
-#define FUZZ_WORLD_REPLIES_H
+#pragma once
 
 #include "fuzz_world_stamps.h"
 
@@ -172,5 +171,3 @@ static inline tl_reply reply_to(fuzz_world *w, const tl_command *c) {
         return waitaof_reply(w);
     return c->argc == 1 ? shaped(w, "t") : number(in_int(&w->in));
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Stamps: what the server answers of them, what they prove, and what may be sent because of that.
  */
-#ifndef FUZZ_WORLD_STAMPS_H
-#define FUZZ_WORLD_STAMPS_H
+#pragma once
 
 #include "fuzz_world.h"
 
@@ -431,5 +430,4 @@ static inline bool takes_plainly(const fuzz_world *w, const tl_event *e) {
     return false;
 }
 
-#endif
 #endif

@@ -2,8 +2,7 @@
  * What the tests beside legacy clients share: the rules of the world they live in, services
  * as processes that are spoken to in lines, and a referee that sees who is in the lock with whom.
  */
-#ifndef LEGACY_H
-#define LEGACY_H
+#pragma once
 
 #include <stdio.h>
 #include <sys/types.h>
@@ -92,5 +91,3 @@ unsigned torture_seed(void);
 
 /** A worker of our own: what the program does when it is called with `worker`. */
 int worker_main(int argc, char **argv);
-
-#endif

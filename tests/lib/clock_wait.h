@@ -1,8 +1,7 @@
 /*
  * Waiting in tests: for an event, with a bound; never for time to pass.
  */
-#ifndef CLOCK_WAIT_H
-#define CLOCK_WAIT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,5 +46,3 @@ bool clock_wait_more(const clock_wait *wait);
 /** Since `start_ms` at least so much has passed, and at most so much and the slack. */
 #define ASSERT_TOOK(start_ms, least_ms, most_ms)                                                   \
     assert_in_range(clock_ms() - (start_ms), (least_ms), (most_ms) + SLACK_MS)
-
-#endif

@@ -2,8 +2,7 @@
  * What befalls a Redis Cluster and who is connected to it, one row each, told of a key: while clients go on, and nothing is
  * mended between. On return all processes run again, and no slot is open.
  */
-#ifndef CLUSTER_FAULTS_H
-#define CLUSTER_FAULTS_H
+#pragma once
 
 #include "real_fleet.h"
 
@@ -26,5 +25,3 @@ unsigned cluster_masters(real_fleet *f);
 
 /** NULL behind the last. */
 const cluster_fault *cluster_fault_at(int i);
-
-#endif

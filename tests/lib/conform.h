@@ -9,8 +9,7 @@
  *
  *     CONFORM_MAIN
  */
-#ifndef CONFORM_H
-#define CONFORM_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 
@@ -103,5 +102,3 @@ bool conform_holds(conform *c, const char *key, const char *text);
 
 /** Commands that the server has executed for others so far, those inside of scripts not counted. */
 uint64_t conform_count(conform *c);
-
-#endif

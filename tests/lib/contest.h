@@ -2,8 +2,7 @@
  * Contenders for one lock, each on a thread of its own, that count up a number under it; and the
  * proof that no two of them ever held the lock at once.
  */
-#ifndef CONTEST_H
-#define CONTEST_H
+#pragma once
 
 #include "locks.h"
 
@@ -43,5 +42,3 @@ void contest_end(void);
 
 /** End the threads of a contest that a failed test has left. */
 void contest_abandon(void);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What the tests of faults of an etcd have in common.
  */
-#ifndef ETCD_FAULTS_H
-#define ETCD_FAULTS_H
+#pragma once
 
 #include "tests.h"
 
@@ -129,5 +128,3 @@ static inline void await_told(int64_t ms) {
         ;
     assert_int_equal(told, 1);
 }
-
-#endif

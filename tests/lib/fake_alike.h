@@ -1,8 +1,7 @@
 /*
  * Are the replies of two servers alike, as far as can be asked?
  */
-#ifndef FAKE_ALIKE_H
-#define FAKE_ALIKE_H
+#pragma once
 
 #include "fake_workload.h"
 #include "wire/reply.h"
@@ -18,5 +17,3 @@ typedef struct {
 } fake_alikeness;
 
 bool fake_alike(const fake_alikeness *how, const tl_reply *a, const tl_reply *b);
-
-#endif

@@ -5,8 +5,7 @@
  * its members are stopped, killed and cut off: one that led and wakes answers by what it knew; what was answered by an error may
  * be executed later. `conform/test_fake_etcd` holds the same conversation with a real one.
  */
-#ifndef FAKE_ETCD_H
-#define FAKE_ETCD_H
+#pragma once
 
 #include "fake_resp.h"
 
@@ -102,5 +101,3 @@ bool fake_etcd_first(const fake_etcd *e, tl_bytes prefix, fake_etcd_key *ret);
 int64_t fake_etcd_ends(const fake_etcd *e, int64_t lease, int member);
 /** Lease i, its seconds; 0: there are no more. */
 int64_t fake_etcd_lease(const fake_etcd *e, size_t i, int64_t *ret_seconds);
-
-#endif

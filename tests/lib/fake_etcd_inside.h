@@ -1,8 +1,7 @@
 /*
  * The parts of the fake etcd among themselves: the store, requests in JSON, and connections to members.
  */
-#ifndef FAKE_ETCD_INSIDE_H
-#define FAKE_ETCD_INSIDE_H
+#pragma once
 
 #include "fake_etcd.h"
 
@@ -134,5 +133,3 @@ int64_t etcd_int(const json_t *object, const char *name);
 /** Of base64; they last until the store's reset. */
 tl_bytes etcd_bytes(etcd_store *s, const json_t *object, const char *name);
 etcd_span etcd_span_of(etcd_store *s, const json_t *object);
-
-#endif

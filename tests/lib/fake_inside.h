@@ -1,8 +1,7 @@
 /*
  * Inside the fake server: shared by fake_*.c and nobody else.
  */
-#ifndef FAKE_INSIDE_H
-#define FAKE_INSIDE_H
+#pragma once
 
 #include "fake_redis.h"
 
@@ -489,5 +488,3 @@ FAKE_COMMAND(zrank);
 FAKE_COMMAND(zrem);
 FAKE_COMMAND(zremrangebyscore);
 FAKE_COMMAND(zscore);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Shared by fake_lua.c and fake_lua_world.c.
  */
-#ifndef FAKE_LUA_H
-#define FAKE_LUA_H
+#pragma once
 
 #include <lua.h>
 
@@ -44,5 +43,3 @@ void *fake__lua_memory(void *memory, void *old, size_t old_size, size_t size);
 /** After lua_close. */
 void fake__lua_memory_free(fake_lua_memory *memory);
 void fake__lua_push(lua_State *L, const tl_reply *reply);
-
-#endif

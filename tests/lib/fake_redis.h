@@ -7,8 +7,7 @@
  * fake_redis_clone share compiled scripts (nothing else) and so must stay in the same thread.
  * Running out of memory aborts.
  */
-#ifndef FAKE_REDIS_H
-#define FAKE_REDIS_H
+#pragma once
 
 #include "wire/reply.h"
 
@@ -187,5 +186,3 @@ bool fake_redis_peek_field(const fake_redis *r, int db, tl_bytes key, tl_bytes f
 /** Visit every key that has not expired. */
 void fake_redis_each_key(const fake_redis *r, int db, void (*visit)(void *ctx, tl_bytes key),
                          void *ctx);
-
-#endif

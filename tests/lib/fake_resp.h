@@ -1,8 +1,7 @@
 /*
  * RESP2 for the fake server's sockets: requests in, replies out.
  */
-#ifndef FAKE_RESP_H
-#define FAKE_RESP_H
+#pragma once
 
 #include "wire/reply.h"
 
@@ -28,5 +27,3 @@ typedef enum { FAKE_RESP_MORE, FAKE_RESP_READY, FAKE_RESP_BAD } fake_resp_state;
 fake_resp_state fake_resp_read(tl_bytes in, tl_bytes *argv, size_t *ret_argc, size_t *ret_used);
 
 void fake_resp_write(fake_buffer *to, const tl_reply *reply);
-
-#endif

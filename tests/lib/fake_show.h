@@ -2,8 +2,7 @@
  * A reply as a line for people: +OK  :1  $text  -ERR no  nil  [:1 $x]. Bytes that can't be printed
  * are \xff. What is too long ends in "…".
  */
-#ifndef FAKE_SHOW_H
-#define FAKE_SHOW_H
+#pragma once
 
 #include "wire/reply.h"
 
@@ -11,5 +10,3 @@
 
 /** NULL is shown as "pushed". Returns text. */
 const char *fake_show(const tl_reply *reply, char text[FAKE_SHOW_SIZE]);
-
-#endif

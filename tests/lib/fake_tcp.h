@@ -5,8 +5,7 @@
  * A connection is a stream: once a byte of it is lost, nothing that follows can arrive. So a
  * connection that had a request or a reply swallowed stays silent until the client closes it.
  */
-#ifndef FAKE_TCP_H
-#define FAKE_TCP_H
+#pragma once
 
 #include "fake_redis.h"
 
@@ -69,5 +68,3 @@ void fake_tcp_disconnect(fake_tcp *t);
 
 /** Back to no faults: connections that are silent are closed, kept replies sent. */
 void fake_tcp_heal(fake_tcp *t);
-
-#endif

@@ -3,8 +3,7 @@
  * has its thread. The mutex guards everything and is free only while the loop waits, so a test that
  * holds it sees the server at rest.
  */
-#ifndef FAKE_TCP_INSIDE_H
-#define FAKE_TCP_INSIDE_H
+#pragma once
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -69,5 +68,3 @@ uint64_t fake_tcp__counted(const fake_tcp *t, const char *name);
 void fake_tcp__close_client(fake_tcp *t, size_t i);
 void fake_tcp__open_door(fake_tcp *t);
 void fake_tcp__close_door(fake_tcp *t);
-
-#endif

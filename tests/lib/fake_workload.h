@@ -2,8 +2,7 @@
  * Random commands for a server of either kind: few keys, many collisions, hostile values, and a
  * mistake now and then. All of it follows from the seed.
  */
-#ifndef FAKE_WORKLOAD_H
-#define FAKE_WORKLOAD_H
+#pragma once
 
 #include "ground/bytes.h"
 
@@ -44,5 +43,3 @@ size_t fake_workload_scripts(void);
 
 /** Words, of which %k %f %v %i … are drawn; the list of them is in the source. */
 void fake_workload_words(fake_workload *w, const char *words, fake_order *ret);
-
-#endif

@@ -3,8 +3,7 @@
  * and DEL as separate commands, stamps from the host's wall clock, one flag for all keys, and a DEL
  * that nothing but this flag guards. One instance is used by one thread, or by many as Java does it.
  */
-#ifndef LEGACY_LOCK_H
-#define LEGACY_LOCK_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ legacy_lock legacy_lock_on(redisContext *context);
 
 bool legacy_lock_lock(legacy_lock *l, const char *key);
 void legacy_lock_release(legacy_lock *l, const char *key);
-
-#endif

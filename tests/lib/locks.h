@@ -2,8 +2,7 @@
  * The public face in a test's words: clients and locks that are freed after the test, the error of
  * the call before, what a callback was told, and calls on threads of their own.
  */
-#ifndef LOCKS_H
-#define LOCKS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <pthread.h>
@@ -120,5 +119,3 @@ acquiring *acquiring_begin(tl_lock *lock, int64_t wait_ms);
     assert_in_range((a)->ended_us / 1000 - (a)->began_ms, (least_ms), (most_ms) + SLACK_MS)
 /** Its result; the test fails when it takes longer than bound_ms from now. */
 tl_err acquiring_end(acquiring *a, int64_t bound_ms);
-
-#endif

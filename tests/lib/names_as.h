@@ -1,8 +1,7 @@
 /*
  * The resolver, as a test wants it: linked in place of the library's ground/names by whoever calls names_as.
  */
-#ifndef NAMES_AS_H
-#define NAMES_AS_H
+#pragma once
 
 #include <netdb.h>
 
@@ -12,5 +11,3 @@ typedef int (*names_answer)(const char *host, const char *service, const struct 
 /** From now on names (not numeric addresses) are asked of this, in any thread; NULL: of the real resolver, as before the first call.
  *  What it returns is freed by freeaddrinfo. */
 void names_as(names_answer answer);
-
-#endif

@@ -6,10 +6,7 @@
  * a lock on a file that all tests of the user share, and lies below those that the system gives to clients.
  * tests/cli/lib.sh claims in the same way.
  */
-#ifndef TESTS_PORTS_H
-#define TESTS_PORTS_H
+#pragma once
 
 /** One of 127.0.0.1 that nothing listens on, this process' own until it ends. Ends the process when there is none. */
 int ports_claim(void);
-
-#endif

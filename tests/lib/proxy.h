@@ -2,8 +2,7 @@
  * A TCP proxy for tests, in a thread of its own: it forwards bytes between 127.0.0.1 and a server,
  * and breaks connections at a chosen byte, loudly or silently. It doesn't look at what it forwards.
  */
-#ifndef PROXY_H
-#define PROXY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ int proxy_struck(proxy *p);
 
 /** How many bytes it has forwarded this way so far. */
 size_t proxy_passed(proxy *p, proxy_way way);
-
-#endif

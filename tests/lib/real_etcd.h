@@ -2,8 +2,7 @@
  * Private members of an etcd for a test: directories of their own, free ports on 127.0.0.1. They die with the test
  * program, whichever way that ends. (Without fsync where etcd has that; the test's machine may be slow.)
  */
-#ifndef REAL_ETCD_H
-#define REAL_ETCD_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -51,5 +50,3 @@ void real_etcd_thaw(real_etcd *e, unsigned member);   /**< SIGCONT */
 const char *real_etcd_ctl(const real_etcd *e, const char *arguments);
 /** Start it: a process, to be waited for or killed. */
 pid_t real_etcd_ctl_start(const real_etcd *e, const char *arguments);
-
-#endif

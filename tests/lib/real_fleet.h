@@ -7,8 +7,7 @@
  * the gate's address. Then any of them can be parted from the rest, and `gate` has the faults of proxy.h. Without,
  * they are reached directly. The test itself asks a process by real_redis_command, which passes no gate.
  */
-#ifndef REAL_FLEET_H
-#define REAL_FLEET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -124,5 +123,3 @@ void real_fleet_close_slot(real_fleet *f);
 
 /** CLUSTER FAILOVER, with both well: on return the replica is the master, and all running nodes know. */
 void real_fleet_promote(real_fleet *f, real_node *replica);
-
-#endif

@@ -2,8 +2,7 @@
  * The inside of a fleet, for its files: real_fleet, what all kinds share; real_fleet_sentinel and
  * real_fleet_cluster.
  */
-#ifndef REAL_FLEET_INSIDE_H
-#define REAL_FLEET_INSIDE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -63,5 +62,3 @@ bool real_node_is_master(const real_node *node);
 static inline bool real_node_is_running(const real_node *node) {
     return real_redis_is_running(node->redis);
 }
-
-#endif

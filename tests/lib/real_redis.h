@@ -2,8 +2,7 @@
  * A private redis-server for a test: its own directory, a unix socket, and a free TCP port on
  * 127.0.0.1. It dies with the test program, whichever way that ends.
  */
-#ifndef REAL_REDIS_H
-#define REAL_REDIS_H
+#pragma once
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -71,5 +70,3 @@ void real_redis_give_slots(real_redis *r, int first, int last);
 
 /** How many clients are connected by TCP; replicas and a master are none. */
 size_t real_redis_clients(real_redis *r);
-
-#endif

@@ -2,8 +2,7 @@
  * Which redis-server is on the PATH, and what not every server has: by its version, in one table (real_server.c).
  * A test that needs more than there is says so in a line, and is skipped.
  */
-#ifndef REAL_SERVER_H
-#define REAL_SERVER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ bool real_server_shows_group(real_server_ability what, const char *group);
 
 /** In main(): the whole program is skipped without this. */
 void real_server_need(real_server_ability what);
-
-#endif

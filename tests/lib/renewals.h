@@ -1,8 +1,7 @@
 /*
  * What only tests ask of the machines that renew: to begin at once, and how many votes are good.
  */
-#ifndef TESTS_RENEWALS_H
-#define TESTS_RENEWALS_H
+#pragma once
 
 #include "protocol/quorum.h"
 #include "protocol/renew.h"
@@ -22,5 +21,3 @@ static inline unsigned ballots_live(const tl_ballots *b, tl_mono now) {
         live += tl__mono_before(now, b->until[i]);
     return live;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * A private directory for a test, and the server of local: that may come to live in it. Its URL has to
  * be given: what no URL means is one server for each user, which may be at work for somebody.
  */
-#ifndef RUNTIME_DIR_H
-#define RUNTIME_DIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -40,5 +39,3 @@ void runtime_kill(void);
 /** The file's text, in one of four buffers that take turns; "" when there is none. */
 const char *runtime_read(const char *path);
 void runtime_write(const char *path, const char *text);
-
-#endif

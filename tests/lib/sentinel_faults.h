@@ -2,8 +2,7 @@
  * What befalls a master, its replicas and their Sentinels, one row each: while clients go on, and nothing is mended
  * between. On return another is the master where the fault makes one of another, and all processes run again.
  */
-#ifndef SENTINEL_FAULTS_H
-#define SENTINEL_FAULTS_H
+#pragma once
 
 #include "real_fleet.h"
 
@@ -21,5 +20,3 @@ const sentinel_fault *sentinel_fault_named(const char *name);
 /** What a client needs for the promise that no two hold a lock at once, over each of these faults: quiet_ms of the lifetime,
  *  and of what an answer of a former master may count for. */
 #define SENTINEL_QUIET_MS(ttl_ms) ((ttl_ms) + 1000)
-
-#endif

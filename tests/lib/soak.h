@@ -1,8 +1,7 @@
 /*
  * What the soaks have in common: their settings, and what each fault has cost.
  */
-#ifndef SOAK_H
-#define SOAK_H
+#pragma once
 
 #include "locks.h"
 
@@ -28,5 +27,3 @@ void soak_look_at_held(void);
 bool soak_is_lost(void);
 /** true: it was lost meanwhile, for the reason *ret_why. */
 bool soak_let_go(int *ret_why);
-
-#endif

@@ -9,8 +9,7 @@
  * here too, unless the file has one of its own. TEST_ONLY='*free*' in the environment runs the tests
  * whose names fit.
  */
-#ifndef TESTS_H
-#define TESTS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,5 +98,3 @@ bool tests_whole(void);
 /** Those with one of these marks; 0 for all. set_up and tear_down are done once; either may be NULL. */
 int tests_run_group(const char *group, unsigned marks, CMFixtureFunction set_up,
                     CMFixtureFunction tear_down);
-
-#endif

@@ -1,10 +1,7 @@
 /*
  * What a test may have left running.
  */
-#ifndef THREAD_COUNT_H
-#define THREAD_COUNT_H
+#pragma once
 
 /** The threads of this process, those that are just ending among them. */
 int thread_count(void);
-
-#endif

@@ -2,8 +2,7 @@
  * The choices of a run, as a list: at each of them there is a usual way, 0, and others. A run is told by where it goes
  * another way and which; all with at most so many others are gone through, or some are drawn.
  */
-#ifndef SIM_CHOICES_H
-#define SIM_CHOICES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ unsigned sim_choices_count(const sim_choices *c);
 unsigned sim_choices_turnings(const sim_choices *c);
 /** The run as a text, "12:1 40:2": at which choice which way. */
 void sim_choices_print(const sim_choices *c, char to[SIM_CHOICES_TEXT]);
-
-#endif

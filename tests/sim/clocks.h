@@ -1,8 +1,7 @@
 /*
  * Clocks that lie: each runs at its own rate beside true time and may be stepped. Integers only.
  */
-#ifndef SIM_CLOCKS_H
-#define SIM_CLOCKS_H
+#pragma once
 
 #include "queue.h"
 
@@ -19,5 +18,3 @@ sim_ns sim_clock_when(const sim_clock *clock, int64_t reading);
 
 void sim_clock_set_rate(sim_clock *clock, sim_ns now, int64_t ppb);
 void sim_clock_step(sim_clock *clock, int64_t by_ns);
-
-#endif

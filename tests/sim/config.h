@@ -2,8 +2,7 @@
  * What a run consists of: all of it follows from the seed, and may then be changed by a scenario or
  * by the shrinking of a failure. Each seed draws which faults are on and how strong.
  */
-#ifndef SIM_CONFIG_H
-#define SIM_CONFIG_H
+#pragma once
 
 #include "queue.h"
 
@@ -268,5 +267,3 @@ bool sim_config_has(const sim_config *config, sim_kind kind, int key);
 const char *sim_fault_word(sim_fault fault);
 /** By its word; SIM_FAULT_COUNT: there is none. */
 sim_fault sim_fault_named(const char *word, size_t n);
-
-#endif

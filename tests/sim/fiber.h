@@ -1,8 +1,7 @@
 /*
  * Coroutines: stacks of their own, between which one thread of the system goes to and fro.
  */
-#ifndef SIM_FIBER_H
-#define SIM_FIBER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ sim_fiber sim_fiber_spare(void);
 void sim_fibers_reset(void);
 /** Free the stacks. */
 void sim_fibers_free(void);
-
-#endif

@@ -2,8 +2,7 @@
  * The memory of a simulated process: whatever the library allocates while one of its threads runs. When
  * the process crashes all of it goes at once; when it ends in good order none may be left.
  */
-#ifndef SIM_HEAP_H
-#define SIM_HEAP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ void sim_heap_clear(sim_heap *heap);
 size_t sim_heap_live(const sim_heap *heap);
 /** Allocate from this one from now on; NULL: the program's own. Returns the one before. */
 sim_heap *sim_heap_use(sim_heap *heap);
-
-#endif

@@ -2,8 +2,7 @@
  * Migrations: clients that follow the phase of a namespace, and what must hold of phases. With TL_COMPAT
  * only; without it nothing of this is ever asked for.
  */
-#ifndef SIM_PHASES_H
-#define SIM_PHASES_H
+#pragma once
 
 #include "config.h"
 #include "protocol/protocol.h"
@@ -79,5 +78,3 @@ void sim_phase_failed_over(sim_world *w);
 /** A take, or a keep that turns a stamp into a token, has taken effect. */
 void sim_phase_acted(sim_world *w, const sim_host *h, int64_t boot, const sim_lease *lease,
                      int key);
-
-#endif

@@ -1,12 +1,9 @@
 /*
  * The plays of test_threads.c.
  */
-#ifndef SIM_PLAYS_H
-#define SIM_PLAYS_H
+#pragma once
 
 #include "stage.h"
 
 extern const sim_play sim_plays[];
 extern const unsigned sim_play_count;
-
-#endif

@@ -2,8 +2,7 @@
  * What is to happen, earliest first: a binary heap over true time. Of what happens at the same
  * instant the lower rank comes first, and then what was put in first.
  */
-#ifndef SIM_QUEUE_H
-#define SIM_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ void sim_alarm_set(sim_queue *q, sim_alarm *alarm, sim_ns at, unsigned rank, sim
 /** To be asked by `fire`: is it time, and for this entry? Then the alarm is no longer set. */
 bool sim_alarm_due(sim_queue *q, sim_alarm *alarm, sim_ns now, unsigned rank, sim_fire fire,
                    void *who);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The simulator's own random numbers (splitmix64): the same on every machine, no floating point.
  */
-#ifndef SIM_RANDOM_H
-#define SIM_RANDOM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ static inline int64_t sim_spread(uint64_t *state, int64_t least, int64_t most) {
 static inline bool sim_chance(uint64_t *state, uint32_t per_million) {
     return per_million > 0 && sim_random(state) % 1000000 < per_million;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The simulator: the shipped machines and scripts, hostile schedules, one seed. See README.md.
  */
-#ifndef SIM_H
-#define SIM_H
+#pragma once
 
 #include <stdio.h>
 
@@ -57,5 +56,3 @@ const sim_scenario *sim_scenario_named(const char *name);
 /** Run seeds until one fails; changes may be NULL. *ret_seed: the one that failed. */
 sim_result sim_run_many(sim_world *w, uint64_t seed, uint64_t runs, const char *changes,
                         sim_stats *stats, uint64_t *ret_seed);
-
-#endif

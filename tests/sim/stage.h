@@ -3,8 +3,7 @@
  * order their threads may run. A play has a prologue on the first thread; then its threads, while which of them goes on
  * where is chosen (choices.h); then an epilogue. What its threads call here they call as a program does.
  */
-#ifndef SIM_STAGE_H
-#define SIM_STAGE_H
+#pragma once
 
 #include "choices.h"
 #include "world.h"
@@ -103,5 +102,3 @@ const char *sim_stage_where(const char *what, const void *mutex);
 /** next NULL: it is held up for so long. */
 void sim_stage_tell_switch(sim_world *w, const sim_thread *me, const char *where,
                            const sim_thread *next, sim_ns ns);
-
-#endif

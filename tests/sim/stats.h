@@ -1,8 +1,7 @@
 /*
  * What happened in a run, counted: so that a simulation in which nothing happens is noticed.
  */
-#ifndef SIM_STATS_H
-#define SIM_STATS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -273,5 +272,3 @@ typedef struct {
     SIM_TOOL_STATS(SIM_STAT_FIELD)
 #undef SIM_STAT_FIELD
 } sim_stats;
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The shipped command in a simulated process: what it asks of the system beside src/ground, and a run of it.
  */
-#ifndef SIM_TOOL_H
-#define SIM_TOOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ void sim_tool_moved(sim_world *w, const sim_request *m);
 /** What goes to standard output between these is the tool's. */
 void sim_tool_begin(const sim_world *w);
 void sim_tool_end(const sim_world *w);
-
-#endif

@@ -6,8 +6,7 @@
  * replicas and its clock), faults, actors, observe (what the library does, seen from outside), check (what must
  * hold), story.
  */
-#ifndef SIM_WORLD_H
-#define SIM_WORLD_H
+#pragma once
 
 #include <tidelock/inspect.h>
 #include <tidelock/legacy.h>
@@ -1135,5 +1134,3 @@ void sim_say(sim_world *w, const char *who, int key, const char *format, ...)
 #define sim_tell(w, ...) ((w)->telling ? sim_say(w, __VA_ARGS__) : (void)0)
 void sim_story_reset(sim_world *w);
 void sim_story_free(sim_world *w);
-
-#endif

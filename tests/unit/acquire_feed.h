@@ -2,8 +2,7 @@
  * Feeding the machine that acquires: attempt, wait, back off, give up, clean up; each with every answer, at
  * every moment.
  */
-#ifndef ACQUIRE_FEED_H
-#define ACQUIRE_FEED_H
+#pragma once
 
 #include "feed.h"
 #include "protocol/acquire.h"
@@ -59,5 +58,3 @@ static inline void settle_down(feed *f, int64_t wait_ms, bool armed, int64_t lef
     (void)feed_reached(f);
     (void)feed_busy(f, left_ms, announced);
 }
-
-#endif

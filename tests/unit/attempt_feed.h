@@ -1,8 +1,7 @@
 /*
  * Feeding one attempt of a protocol by hand, and what it comes to.
  */
-#ifndef ATTEMPT_FEED_H
-#define ATTEMPT_FEED_H
+#pragma once
 
 #include "feed.h"
 #include "protocol/attempt.h"
@@ -31,5 +30,3 @@ static inline void expect(const feed *f, tl_err code, bool maybe) {
     assert_int_equal(result()->maybe, maybe);
     assert_int_equal(f->out.words[0] != '\0', code != TL_OK && code != TL_EBUSY);
 }
-
-#endif

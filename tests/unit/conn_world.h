@@ -1,8 +1,7 @@
 /*
  * A connection and the server at its far end, which a test plays by hand.
  */
-#ifndef CONN_WORLD_H
-#define CONN_WORLD_H
+#pragma once
 
 #include "peer.h"
 #include "transport/conn.h"
@@ -247,5 +246,3 @@ static inline void seen_failed(const conn_world *w, size_t i, uint16_t ticket, b
     assert_int_equal(s->maybe_sent, maybe_sent);
     assert_string_equal(tl_err_name(s->why), tl_err_name(why));
 }
-
-#endif

@@ -2,8 +2,7 @@
  * What the doctor finds, of facts that a test makes up: each of its two pure parts by itself. A test defines check(), which
  * fills `report` from `facts`.
  */
-#ifndef DOCTOR_FINDINGS_H
-#define DOCTOR_FINDINGS_H
+#pragma once
 
 #include <string.h>
 
@@ -57,5 +56,3 @@ static inline void says_nothing(void) {
     if (report.count > 0)
         fail_msg("%s", report.finding[0].what);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * The client is the shipped machines, the server the fake one; the referee knows who may believe to hold the
  * lock until when. Times in microseconds are the server's; no clock but the legacy clients' is off.
  */
-#ifndef EXPLORE_H
-#define EXPLORE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -431,5 +430,3 @@ static inline void run_alone(actor *x) {
             fail_request(x, false);
     }
 }
-
-#endif

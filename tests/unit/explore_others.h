@@ -3,8 +3,7 @@
  * does each thing at once; two legacy clients, whose looks and GETSETs come apart; somebody who deletes the key
  * by hand; requests that were late; and time.
  */
-#ifndef EXPLORE_OTHERS_H
-#define EXPLORE_OTHERS_H
+#pragma once
 
 #include "explore.h"
 
@@ -269,5 +268,3 @@ static inline void disturb(void) {
         happens(event);
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
  * What the tests of the fake server share: a server with two connections, and a way to say what it
  * must answer.
  */
-#ifndef FAKE_WORLD_H
-#define FAKE_WORLD_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,5 +60,3 @@ static inline int teardown(void **state) {
     free(w);
     return 0;
 }
-
-#endif

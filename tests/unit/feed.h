@@ -4,8 +4,7 @@
  * written as text: 7 an integer, 'x' a string, +x a status, -x an error to the end of the line, nil,
  * [ ... ] an array.
  */
-#ifndef FEED_H
-#define FEED_H
+#pragma once
 
 #include <errno.h>
 #include <stdio.h>
@@ -421,5 +420,3 @@ static inline void feed_assert_waits_between(const feed *f, int64_t least_ms, in
     assert_int_equal(f->out.sends, 0);
     assert_in_range(f->out.until.ns, feed_ms(least_ms).ns, feed_ms(most_ms).ns);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Feeding the instrument that tells clocks from the commands of legacy clients: commands as a server shows them.
  */
-#ifndef PASSIVE_FEED_H
-#define PASSIVE_FEED_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -30,5 +29,3 @@ static inline skew_heard heard(const char *host, int port, const char *command, 
     memcpy(c.word[0].bytes, command, c.word[0].n);
     return c;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * The far end of a connection, by hand and in the same thread: a listener, and the one stream that
  * was accepted last. Whoever waits here drives the near end meanwhile, and fails after PEER_WAIT_MS.
  */
-#ifndef PEER_H
-#define PEER_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,5 +146,3 @@ static inline void peer_expect_silence(peer *p) {
         peer_turn(p, began);
     }
 }
-
-#endif

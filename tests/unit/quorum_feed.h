@@ -2,8 +2,7 @@
  * Feeding the machines of a majority by hand: the test plays the driver and all servers. What was asked of each server
  * last stands in `at`, with its words; the test answers which of them it likes, in whatever order.
  */
-#ifndef QUORUM_FEED_H
-#define QUORUM_FEED_H
+#pragma once
 
 #include "feed.h"
 
@@ -253,5 +252,3 @@ static inline void q_assert_note(const q_feed *f, tl_note_kind kind, tl_lost_why
     assert_int_equal(f->note[0].kind, kind);
     assert_int_equal(f->note[0].why, why);
 }
-
-#endif

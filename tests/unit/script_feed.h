@@ -1,8 +1,7 @@
 /*
  * A fake server on which a test executes the scripts that are shipped.
  */
-#ifndef SCRIPT_FEED_H
-#define SCRIPT_FEED_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -91,5 +90,3 @@ static inline void listen_to(listener *l, const char *channel) {
     l->conn = fake_redis_connect(server, &(fake_calls){listener_push}, l);
     (void)fake_conn_command(l->conn, (tl_bytes[]){L("SUBSCRIBE"), tl__bytes_of(channel)}, 2);
 }
-
-#endif

@@ -6,8 +6,7 @@
  *
  * For one test program, which includes it once.
  */
-#ifndef SEAMS_WORLD_H
-#define SEAMS_WORLD_H
+#pragma once
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -622,5 +621,3 @@ static void world_end(void) {
     for (int i = 0; i < THREADS_MAX; i++)
         free(world.thread[i].stack);
 }
-
-#endif

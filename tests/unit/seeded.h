@@ -1,8 +1,7 @@
 /*
  * Numbers of a seed, for tests that play what they draw: the same seed is the same test.
  */
-#ifndef SEEDED_H
-#define SEEDED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ static inline int64_t draw(int64_t below) {
     seed_state ^= seed_state << 17;
     return (int64_t)((seed_state >> 11) % (uint64_t)below);
 }
-
-#endif

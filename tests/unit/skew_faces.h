@@ -2,8 +2,7 @@
  * What the tests of the faces of "tidelock skew" share: hosts, results, and the files in golden/. After a
  * change that is meant, SKEW_GOLDEN=write writes those anew.
  */
-#ifndef SKEW_FACES_H
-#define SKEW_FACES_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,5 +82,3 @@ static inline void expect(const char *name, const skew_result *r,
     is_golden(name, text);
     free(text);
 }
-
-#endif

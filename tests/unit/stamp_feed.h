@@ -2,8 +2,7 @@
  * Feeding an attempt of the protocols of stamps by hand. M is 1 s, L half a second, the legacy
  * lifetime a minute; our own is the same unless a test says otherwise.
  */
-#ifndef STAMP_FEED_H
-#define STAMP_FEED_H
+#pragma once
 
 #include "attempt_feed.h"
 #include "stamp/stamp.h"
@@ -117,5 +116,3 @@ static inline void assert_said(const feed *f, const char *const *words) {
 }
 
 #define SAID(f, ...) assert_said((f), (const char *const[]){__VA_ARGS__, NULL})
-
-#endif

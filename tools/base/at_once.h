@@ -1,8 +1,7 @@
 /*
  * The same work for several items at once, a thread each: most of them only wait for a server.
  */
-#ifndef TIDELOCK_AT_ONCE_H
-#define TIDELOCK_AT_ONCE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
 /** work(item) for each of `count` items of `size` bytes; returns when all are done. Where no thread is to be had the caller
  *  does it. */
 void at_once(void *(*work)(void *item), void *items, size_t size, unsigned count);
-
-#endif

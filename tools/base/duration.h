@@ -1,8 +1,7 @@
 /*
  * Durations as people type them: digits and a unit, "30s".
  */
-#ifndef TIDELOCK_DURATION_H
-#define TIDELOCK_DURATION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@
  * returns  milliseconds, or -1 with the reason and the remedy in why
  */
 int64_t duration_parse(const char *text, char why[DURATION_WHY]);
-
-#endif

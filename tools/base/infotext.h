@@ -1,8 +1,7 @@
 /*
  * Reading what INFO answers: lines of "name:value", in whatever sections a server of that age has.
  */
-#ifndef TIDELOCK_INFOTEXT_H
-#define TIDELOCK_INFOTEXT_H
+#pragma once
 
 #include "transport/conn.h" /* tl_bytes */
 
@@ -13,5 +12,3 @@ bool info_field(tl_bytes info, const char *name, char *to, size_t size);
  *  said. */
 #define INFO_PRODUCT_SIZE 64
 bool info_product(tl_bytes info, char to[INFO_PRODUCT_SIZE]);
-
-#endif

@@ -3,8 +3,7 @@
  * a value returns NULL when there is no memory; who is given that NULL makes none either, and js_line
  * says it at the end.
  */
-#ifndef TIDELOCK_JS_H
-#define TIDELOCK_JS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ bool js_is(const json_t *value, const char *text);
 
 /** A whole number of thousandths: 1.25 is 1250. False: no number, or one that is none of these. */
 bool js_thousandths(const json_t *value, int64_t *ret);
-
-#endif

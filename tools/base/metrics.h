@@ -2,8 +2,7 @@
  * Metrics in Prometheus' text format, for the textfile collector of its node exporter: which joins the files of many
  * commands, so that a metric has the same help and type in all of them.
  */
-#ifndef TIDELOCK_METRICS_H
-#define TIDELOCK_METRICS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -35,5 +34,3 @@ void metrics_seconds(const metrics *metrics, const char *name, const metrics_lab
 
 /** All that a client has counted. */
 void metrics_client(const metrics *metrics, const tl_stats *stats);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * All clocks of this host at one moment, and what the kernel says of its wall clock.
  */
-#ifndef TIDELOCK_MOMENT_H
-#define TIDELOCK_MOMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ bool moment_set_seen(int fd);
 /** What follows from what adjtimex() says, or whoever stands in for it. */
 struct timex;
 kernel_clock moment_kernel_says(int (*ask)(struct timex *));
-
-#endif

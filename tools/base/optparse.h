@@ -2,8 +2,7 @@
  * Options by table. Each row says where its value goes in the command's own struct, so that the
  * same table parses and prints the help.
  */
-#ifndef TIDELOCK_OPTPARSE_H
-#define TIDELOCK_OPTPARSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *
 /** Print a text of which the line has `at` columns already: broken between words, further lines
  *  indented by as much. */
 void opt_print(FILE *out, int at, const char *text);
-
-#endif

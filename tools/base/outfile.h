@@ -1,8 +1,7 @@
 /*
  * Files that others read while we write them: replaced at once, or grown by whole lines.
  */
-#ifndef TIDELOCK_OUTFILE_H
-#define TIDELOCK_OUTFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ bool outfile_is_plain(const char *path);
  *  It is there whole or, when it could not be written, not at all. Waits 2 s at most for the others.
  *  Returns 0, or the exit status after a message that begins with `what`. */
 int outfile_append(const char *what, const char *path, const char *text, size_t len);
-
-#endif

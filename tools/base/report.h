@@ -1,8 +1,7 @@
 /*
  * What commands report in the same way.
  */
-#ifndef TIDELOCK_REPORT_H
-#define TIDELOCK_REPORT_H
+#pragma once
 
 #include <tidelock/inspect.h>
 #include <tidelock/tidelock.h>
@@ -47,5 +46,3 @@ json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
 
 /** "held", "free", or "expired": a stamp that has ended, but only its own kind may take over. */
 const char *report_state(const tl_lock_info *info);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Signals as events: blocked in every thread, and read from a descriptor by the main one.
  */
-#ifndef TIDELOCK_SIGNALS_H
-#define TIDELOCK_SIGNALS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -69,5 +68,3 @@ int signals_pause_or(signals *signals, int fd, int64_t ms);
  */
 tl_err signals_acquire(signals *signals, tl_lock *lock, int64_t wait_ms, int *ret_signal,
                        tl_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * What the commands share: exit statuses, messages, the command table's row, and the server that
  * the global options name.
  */
-#ifndef TIDELOCK_TOOL_H
-#define TIDELOCK_TOOL_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -262,5 +261,3 @@ typedef struct {
     opt_values_fn values; /**< of options that the topic is about; NULL: there are none */
 } help_topic;
 extern const help_topic legacy_dialects;
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What goes on with locks, for whoever looks for one that hangs.
  */
-#ifndef TIDELOCK_TRACE_H
-#define TIDELOCK_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@ bool trace_wanted(void);
 
 /** One line, from any thread. */
 void trace_tell(const char *message);
-
-#endif

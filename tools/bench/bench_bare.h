@@ -1,8 +1,7 @@
 /*
  * The least that a lock on one server can cost: SET NX PX and a compared delete, by blocking calls of hiredis.
  */
-#ifndef TIDELOCK_BENCH_BARE_H
-#define TIDELOCK_BENCH_BARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ int64_t bench_bare_cpu_us(bench_bare *bare);
 
 /** Remove a key of ours. */
 void bench_bare_remove(bench_bare *bare, const char *key);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What tidelock bench measures, and what follows from it.
  */
-#ifndef TIDELOCK_BENCH_MEASURE_H
-#define TIDELOCK_BENCH_MEASURE_H
+#pragma once
 
 #include "base/signals.h"
 #include "base/tool.h"
@@ -40,5 +39,3 @@ bool bench_measure(bench *bench, bench_result *ret);
 
 /** What takes the largest part of a pair. */
 bench_limit bench_limit_of(const bench_result *result);
-
-#endif

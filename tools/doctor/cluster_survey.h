@@ -1,8 +1,7 @@
 /*
  * The nodes of a Redis Cluster, and what each says of itself and of the others: for the doctor.
  */
-#ifndef TIDELOCK_CLUSTER_SURVEY_H
-#define TIDELOCK_CLUSTER_SURVEY_H
+#pragma once
 
 #include "skew/skew_sample.h"
 #include "wire/slots.h"
@@ -68,5 +67,3 @@ int cluster_survey_find(const cluster_survey *survey, const char *id);
 
 /** What a node, number `who`, has answered to CLUSTER NODES; in the order in which they are asked. */
 bool cluster_survey_learn(cluster_survey *survey, unsigned who, tl_bytes text);
-
-#endif

@@ -3,8 +3,7 @@
  * (doctor_check.c, doctor_state.c, both pure) know nothing of each other but these.
  * doctor_commands.c is the table of what is sent, doctor_acl.c prints it as permissions.
  */
-#ifndef TIDELOCK_DOCTOR_H
-#define TIDELOCK_DOCTOR_H
+#pragma once
 
 #include "link/link_open.h"
 #include "doctor/cluster_survey.h"
@@ -282,5 +281,3 @@ int doctor_cluster(const server *where, const doctor_options *options, doctor_fa
 /** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
 void doctor_check_able(const doctor_facts *facts, doctor_report *report);
 void doctor_check_state(const doctor_facts *facts, doctor_report *report);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Options about legacy clients, for the commands that acquire locks beside them.
  */
-#ifndef TIDELOCK_TOOL_LEGACY_H
-#define TIDELOCK_TOOL_LEGACY_H
+#pragma once
 
 #include "base/tool.h"
 
@@ -20,5 +19,3 @@ typedef struct {
 #define LEGACY_DEFAULTS                                                                            \
     .legacy_ttl_min_ms = LEGACY_NOT_GIVEN, .clock_skew_max_ms = LEGACY_NOT_GIVEN,                  \
     .legacy_delay_max_ms = LEGACY_NOT_GIVEN
-
-#endif

@@ -2,8 +2,7 @@
  * What stands in the server about a namespace's phase: its register, and a record for each client that
  * follows it. Pure: reading these texts, which come from others and are never trusted.
  */
-#ifndef TIDELOCK_MIGRATE_RECORD_H
-#define TIDELOCK_MIGRATE_RECORD_H
+#pragma once
 
 #include "transport/conn.h" /* tl_bytes, tl_reply */
 
@@ -63,5 +62,3 @@ bool migrate_client_is_gone(const migrate_client *client, int64_t now_us);
 
 /** "nightly on db1 (pid 812)". Returns buf. */
 const char *migrate_client_who(char buf[MIGRATE_WHO_SIZE], const migrate_client *client);
-
-#endif

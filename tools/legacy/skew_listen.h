@@ -2,8 +2,7 @@
  * Listening to what the legacy clients tell the server, by MONITOR on a connection of its own: for
  * a bounded time, and not while the server has to keep much for us.
  */
-#ifndef TIDELOCK_SKEW_LISTEN_H
-#define TIDELOCK_SKEW_LISTEN_H
+#pragma once
 
 #include "legacy/skew_passive.h"
 #include "skew/legacy_hooks.h"
@@ -34,5 +33,3 @@ void skew_listen_end(skew_listen *listening);
 /** Listen; the link serves to look after the server meanwhile. Blocks for options.passive_ms and some limits of
  *  5 s at most, or until effort->go_on says so. False: link->status and link->message say why. */
 bool skew_listen_run(skew_listen *listening, server_link *link, const skew_effort *effort);
-
-#endif

@@ -2,8 +2,7 @@
  * What MONITOR tells, line by line: when the server executed a command, whose it was, and its first
  * words; and what the server says of how much it has in store for us. Pure; everything is bounded.
  */
-#ifndef TIDELOCK_SKEW_MONITOR_H
-#define TIDELOCK_SKEW_MONITOR_H
+#pragma once
 
 #include "transport/conn.h" /* tl_bytes */
 
@@ -42,5 +41,3 @@ bool skew_heard_is(const skew_heard *heard, const char *name);
 /** Out of CLIENT LIST: how many bytes the server keeps for the client with this id, or, with id 0, at
  *  most for any that monitors. 0 when there is none. */
 int64_t skew_monitor_backlog(tl_bytes list, int64_t id);
-
-#endif

@@ -10,8 +10,7 @@
  * Only the sum of offset and lifetime is seen. A lifetime other than the one that is told moves all hosts
  * alike: what such hosts differ by stands, what they are off the server doesn't.
  */
-#ifndef TIDELOCK_SKEW_PASSIVE_H
-#define TIDELOCK_SKEW_PASSIVE_H
+#pragma once
 
 #include "legacy/skew_monitor.h"
 #include "skew/judge/skew_judge.h"
@@ -87,5 +86,3 @@ int skew_passive_hosts(const skew_passive *passive, int64_t now_us, int64_t step
 /** With all hosts there: is the lifetime one that can be believed? If not, or if it is only estimated,
  *  offsets of passive hosts become relative. */
 void skew_passive_judge(const skew_model *model, skew_host *hosts, int count);
-
-#endif

@@ -2,8 +2,7 @@
  * Telling a namespace's clients what was found of the clocks: they compare it with the margin that they
  * lock by.
  */
-#ifndef TIDELOCK_SKEW_PUBLISH_H
-#define TIDELOCK_SKEW_PUBLISH_H
+#pragma once
 
 #include "link/server_link.h"
 #include "skew/judge/skew_judge.h"
@@ -16,5 +15,3 @@ int64_t skew_publish_worst_ms(const skew_result *result);
 
 /** Write the verdict for a namespace, by the server's clock. Returns 0, or the exit status after a message. */
 int skew_publish(server_link *link, const char *name, const skew_result *result, int64_t watch_ms);
-
-#endif

@@ -2,8 +2,7 @@
  * Reading legacy stamps as readings of a clock: which value a clock can have shown when a stamp
  * was made of it.
  */
-#ifndef TIDELOCK_SKEW_STAMP_H
-#define TIDELOCK_SKEW_STAMP_H
+#pragma once
 
 #include "transport/conn.h" /* tl_bytes */
 #include "wire/interval.h"
@@ -30,5 +29,3 @@ int64_t skew_stamp_resolution_us(const skew_dialect *dialect);
 /** By how much a stamp of this dialect may be over before its lifetime has passed on clocks that agree (a
  *  negative number), and how long after it at most, us: what rounding takes, and what writers add. */
 tl_interval skew_stamp_over_us(const skew_dialect *dialect);
-
-#endif

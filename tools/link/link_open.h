@@ -2,8 +2,7 @@
  * The connection to the server that the URL means: itself, the master that its Sentinels name, or of a cluster the node that
  * has the slot where agents publish (SKEW_INDEX_KEY).
  */
-#ifndef TIDELOCK_LINK_OPEN_H
-#define TIDELOCK_LINK_OPEN_H
+#pragma once
 
 #include "link/seeds.h"
 #include "link/sentinels.h"
@@ -35,5 +34,3 @@ bool link_follow(server_link *link, const server *where);
 bool link_leads_on(const server_link *link, const server *where);
 /** Do they name this one still? True with any other URL. */
 bool link_is_named(server_link *link, const server *where);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The way to a node of a Redis Cluster, from those that the URL names.
  */
-#ifndef TIDELOCK_SEEDS_H
-#define TIDELOCK_SEEDS_H
+#pragma once
 
 #include "link/server_link.h"
 #include "wire/slots.h"
@@ -15,5 +14,3 @@ bool seeds_lead(server_link *link, const tl_endpoint *login, const tl_seeds *see
 /** The same by what the link was told last (MOVED), else by what its node says now; it stays where it is if that has the
  *  slot. False: also when the node doesn't answer. */
 bool seeds_go_on(server_link *link, const char *key);
-
-#endif

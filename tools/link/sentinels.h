@@ -1,8 +1,7 @@
 /*
  * What the Sentinels of a URL say of their master: to find it, and for the doctor.
  */
-#ifndef TIDELOCK_SENTINELS_H
-#define TIDELOCK_SENTINELS_H
+#pragma once
 
 #include "client/sentinel_view.h"
 #include "link/server_link.h"
@@ -50,5 +49,3 @@ bool sentinels_replicas(const sentinels *sentinels, const tl_endpoint *login,
 
 /** Why there is no sure master, in one line; returns the exit status that it means. */
 int sentinels_trouble(const sentinels *sentinels, char *to, size_t size);
-
-#endif

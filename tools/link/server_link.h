@@ -1,8 +1,7 @@
 /*
  * The tool's own connection to a server: a question at a time, each with a limit.
  */
-#ifndef TIDELOCK_SERVER_LINK_H
-#define TIDELOCK_SERVER_LINK_H
+#pragma once
 
 #include "base/infotext.h"
 #include "base/tool.h"
@@ -61,5 +60,3 @@ bool link_ask_bytes(server_link *link, const tl_bytes *request, size_t n,
 
 /** What the server is, as info_product; false: it doesn't say. */
 bool link_product(server_link *link, char product[INFO_PRODUCT_SIZE]);
-
-#endif

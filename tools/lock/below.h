@@ -1,8 +1,7 @@
 /*
  * The processes below one: its children, theirs, and so on.
  */
-#ifndef TIDELOCK_BELOW_H
-#define TIDELOCK_BELOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ bool below_look(pid_t pid, below_process *ret);
 
 /** The number, parent, group and state in a line of /proc/PID/stat. False: it isn't one. */
 bool below_parse(const char *stat, size_t n, below_process *ret);
-
-#endif

@@ -2,8 +2,7 @@
  * The command that runs under the lock, and all that it starts. It is part of the caller's job, as it
  * would be without tidelock: in the same process group, session and terminal.
  */
-#ifndef TIDELOCK_CHILD_H
-#define TIDELOCK_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ bool child_is_stopped(const child *child);
 
 /** Let go of what it left running, and give the terminal back to our group where nobody else can. */
 void child_close(child *child);
-
-#endif

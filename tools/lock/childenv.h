@@ -1,8 +1,7 @@
 /*
  * The environment of the command: ours, and what it is told about the lock.
  */
-#ifndef TIDELOCK_CHILDENV_H
-#define TIDELOCK_CHILDENV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ char **childenv_make(const char *key, const char *token, uint64_t fence, int64_t
 
 /** NULL is fine. */
 void childenv_free(char **env);
-
-#endif

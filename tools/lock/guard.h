@@ -1,8 +1,7 @@
 /*
  * When to end the command: pure arithmetic over what remains of the lock.
  */
-#ifndef TIDELOCK_GUARD_H
-#define TIDELOCK_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ guard guard_begin(on_lost_mode on_lost, int64_t ttl_ms, int64_t believed_ms, int
  * whenever the lock may have changed.
  */
 guard_action guard_step(guard *guard, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * A server on this host, asked one question at a time, each with a limit.
  */
-#ifndef TIDELOCK_LOCAL_ASK_H
-#define TIDELOCK_LOCAL_ASK_H
+#pragma once
 
 #include "transport/conn.h"
 
@@ -27,5 +26,3 @@ void local_ask_close(local_line *line);
 /** request: the words of a command, up to a NULL; the answer goes to `take`, which may be NULL. */
 bool local_ask(local_line *line, const char *const *request,
                bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
-
-#endif

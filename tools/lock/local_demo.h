@@ -1,11 +1,8 @@
 /*
  * local demo: several servers on this host, to try out a URL of Sentinels, a cluster, a quorum or an etcd with.
  */
-#ifndef TIDELOCK_LOCAL_DEMO_H
-#define TIDELOCK_LOCAL_DEMO_H
+#pragma once
 
 /** beside: the directory of the private server, whose name the demo's begins with. what: a kind, "status" or "stop".
  *  The exit status. */
 int local_demo(const char *beside, const char *what);
-
-#endif

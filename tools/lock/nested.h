@@ -1,8 +1,7 @@
 /*
  * A run within a run: what the environment says of the locks that are held around this process.
  */
-#ifndef TIDELOCK_NESTED_H
-#define TIDELOCK_NESTED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ char *nested_value(const char *key, const char *token, uint64_t fence);
  *  itself. Then *err says so. Asks the server only where the environment names the key; false also
  *  when it doesn't answer. */
 bool nested_holds(const server *where, tl_client *client, const char *key, tl_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What tidelock run --metrics writes: how the last run went, and what its client has counted.
  */
-#ifndef TIDELOCK_RUN_METRICS_H
-#define TIDELOCK_RUN_METRICS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ typedef struct {
 
 /** Replace the file. Returns 0, or the exit status after a message. */
 int run_metrics_write(const char *path, const run_ending *ending);
-
-#endif

@@ -7,8 +7,7 @@
  * Tidelock ends all of it, too, and first. The supervisor has a session of its own. Linux gives each session a share of the
  * processor (autogroup), and on a busy machine the supervisor was seen to wait for more than a second.
  */
-#ifndef TIDELOCK_SUPERVISOR_H
-#define TIDELOCK_SUPERVISOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ typedef struct {
  * it, each in one piece; its end means that the supervisor is gone. Returns its number, or -1 and errno.
  */
 pid_t supervisor_start(const supervisor_plan *plan, int *ret_link);
-
-#endif

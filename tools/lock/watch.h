@@ -1,8 +1,7 @@
 /*
  * The time between the start of the command and its end.
  */
-#ifndef TIDELOCK_WATCH_H
-#define TIDELOCK_WATCH_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -55,5 +54,3 @@ void watch_command(watch *watch);
 
 /** Take up what has been reported since, as when the release has ended the reports. */
 void watch_last_news(watch *watch);
-
-#endif

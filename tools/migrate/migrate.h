@@ -2,8 +2,7 @@
  * What the words of `tidelock migrate` share: the options, and the server with the namespace as it was
  * read last.
  */
-#ifndef TIDELOCK_MIGRATE_H
-#define TIDELOCK_MIGRATE_H
+#pragma once
 
 #include "migrate/migrate_link.h"
 
@@ -48,5 +47,3 @@ int migrate_acl(migrate_work *work);   /* migrate_acl.c */
 /** What ACLs have against going from one phase to another, put behind what is in `ret`: what the master denies legacy
  *  clients, and a server that may become master does not. Asks nothing where no Sentinels are named. */
 void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *ret);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * May a namespace go from one phase to another? What was read of it, and the decision. Pure.
  */
-#ifndef TIDELOCK_MIGRATE_JUDGE_H
-#define TIDELOCK_MIGRATE_JUDGE_H
+#pragma once
 
 #include "base/tool.h"
 #include "legacy/migrate_record.h"
@@ -131,5 +130,3 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
 
 /** Clients that are not gone. */
 int migrate_live_clients(const migrate_view *view);
-
-#endif

@@ -2,8 +2,7 @@
  * The server that a migration is about: reading a namespace at its master, changing it in one step, and
  * looking at its keys.
  */
-#ifndef TIDELOCK_MIGRATE_LINK_H
-#define TIDELOCK_MIGRATE_LINK_H
+#pragma once
 
 #include "base/signals.h"
 #include "legacy/legacy.h"
@@ -73,5 +72,3 @@ int migrate_scan(migrate_link *migration, const char *keys, bool exact, signals 
  *  client may have come meanwhile. */
 int migrate_look(migrate_link *migration, migrate_view *view, const char *keys, signals *sigs,
                  migrate_locks *ret, int *ret_sig);
-
-#endif

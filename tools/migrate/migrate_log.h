@@ -2,8 +2,7 @@
  * The history of a namespace's phase: one line of JSON for each change, written by this tool alone, read
  * with care. Pure.
  */
-#ifndef TIDELOCK_MIGRATE_LOG_H
-#define TIDELOCK_MIGRATE_LOG_H
+#pragma once
 
 #include "legacy/migrate_record.h"
 #include "transport/conn.h" /* tl_bytes */
@@ -25,5 +24,3 @@ char *migrate_change_write(const migrate_change *change);
 
 /** False: it is no such line. */
 bool migrate_change_read(tl_bytes line, migrate_change *ret);
-
-#endif

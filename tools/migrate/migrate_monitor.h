@@ -2,8 +2,7 @@
  * Naming those who still lock as legacy clients do: MONITOR on a connection of its own, for a bounded time and
  * not while the server has to keep much for us.
  */
-#ifndef TIDELOCK_MIGRATE_MONITOR_H
-#define TIDELOCK_MIGRATE_MONITOR_H
+#pragma once
 
 #include "migrate/migrate_link.h"
 
@@ -38,5 +37,3 @@ void migrate_monitor_stop(migrate_monitor *monitor);
 /** End it, once everything is heard that was executed before this call: then whatever the server has
  *  counted until now is accounted for. No-op when it is not listening. */
 void migrate_monitor_end(migrate_monitor *monitor, migrate_link *migration);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Do other namespaces of the server have names in common with this one? Such names would follow two phases.
  */
-#ifndef TIDELOCK_MIGRATE_OVERLAP_H
-#define TIDELOCK_MIGRATE_OVERLAP_H
+#pragma once
 
 #include "migrate/migrate.h"
 
@@ -12,5 +11,3 @@ bool migrate_apart(const char *a, const char *b);
 /** Say which other namespaces' patterns may have names in common with `keys`. Returns 0, or the exit status
  *  after a message; work->sig where a signal ended it. */
 int migrate_tell_overlap(migrate_work *work, const char *keys);
-
-#endif

@@ -2,8 +2,7 @@
  * The scripts by which migrate changes what stands in the server; each says in its head what it
  * takes and answers. Pure texts.
  */
-#ifndef TIDELOCK_MIGRATE_SCRIPTS_H
-#define TIDELOCK_MIGRATE_SCRIPTS_H
+#pragma once
 
 /** Change the register, or make it. */
 extern const char migrate_change_script[];
@@ -13,5 +12,3 @@ extern const char migrate_note_script[];
 
 /** Remove a stamp that is over for everybody. */
 extern const char migrate_sweep_script[];
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What there is to tell people and programs of a namespace.
  */
-#ifndef TIDELOCK_MIGRATE_SHOW_H
-#define TIDELOCK_MIGRATE_SHOW_H
+#pragma once
 
 #include <stdio.h>
 
@@ -42,5 +41,3 @@ const char *migrate_date(char buf[MIGRATE_DATE_SIZE], int64_t us);
 
 /** A refusal: each blocker on a line of stderr. Returns the exit status. */
 int migrate_refuse(const char *what, const migrate_blockers *blockers);
-
-#endif

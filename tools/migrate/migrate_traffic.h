@@ -2,8 +2,7 @@
  * Is any legacy client still at work? What the server counts and lists, asked again and again for
  * as long as somebody wants to watch.
  */
-#ifndef TIDELOCK_MIGRATE_TRAFFIC_H
-#define TIDELOCK_MIGRATE_TRAFFIC_H
+#pragma once
 
 #include "migrate/migrate_monitor.h"
 
@@ -40,5 +39,3 @@ bool migrate_watch_look(migrate_watch *watch);
 
 /** Look for the last time, and end. False: the same, and nothing was watched. */
 bool migrate_watch_end(migrate_watch *watch);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Which hosts must be there: by name, by number, and whether this one counts. Pure.
  */
-#ifndef TIDELOCK_EXPECTED_HOSTS_H
-#define TIDELOCK_EXPECTED_HOSTS_H
+#pragma once
 
 #include "base/optparse.h"
 #include "skew/skew_fleet.h"
@@ -20,5 +19,3 @@ int expected_hosts_check(const expected_hosts *expected, const char *self);
 /** Of hosts that were measured: this one is in no pair if it acquires no locks, and whoever is
  *  expected and isn't there gets a row. */
 void expected_hosts_apply(const expected_hosts *expected, skew_fleet *fleet);
-
-#endif

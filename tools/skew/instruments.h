@@ -2,8 +2,7 @@
  * The instruments that are asked for by name: NTP, chrony, the kernel, the servers. They are asked first
  * and judged after this host was measured, as most of them measure against this host.
  */
-#ifndef TIDELOCK_INSTRUMENTS_H
-#define TIDELOCK_INSTRUMENTS_H
+#pragma once
 
 #include "skew/skew_chrony.h"
 #include "skew/skew_fleet.h"
@@ -39,5 +38,3 @@ void instruments_add(const instruments *instruments, skew_fleet *fleet);
 
 /** Add the row of the link's own server, which all is measured against. */
 void instruments_add_server(const server_link *link, skew_fleet *fleet);
-
-#endif

@@ -2,8 +2,7 @@
  * What tools/legacy adds to tidelock skew: an instrument that listens to legacy clients, and telling a
  * namespace's clients the verdict.
  */
-#ifndef TIDELOCK_LEGACY_HOOKS_H
-#define TIDELOCK_LEGACY_HOOKS_H
+#pragma once
 
 #include "skew/judge/skew_judge.h"
 #include "skew/skew_self.h"
@@ -36,5 +35,3 @@ typedef struct {
 } skew_legacy_hooks;
 extern const skew_legacy_hooks skew_legacy;
 extern const opt_part skew_legacy_part;
-
-#endif

@@ -2,8 +2,7 @@
  * What chronyd believes of this host's clock: how far it is from the true time, and how sure that is. It
  * says nothing of any other clock, so that it is shown beside the measurement and is in no pair.
  */
-#ifndef TIDELOCK_SKEW_CHRONY_H
-#define TIDELOCK_SKEW_CHRONY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ void chrony_ask(chrony_report *report, const char *socket);
  *  Redis server's, or NULL when unknown. */
 void chrony_judge(const chrony_report *report, const skew_reading *now, const tl_interval *own,
                   skew_host *host);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The hosts of a result: this one, measured now, and those whose agents have published.
  */
-#ifndef TIDELOCK_SKEW_FLEET_H
-#define TIDELOCK_SKEW_FLEET_H
+#pragma once
 
 #include "skew/legacy_hooks.h"
 
@@ -23,5 +22,3 @@ void skew_fleet_end(skew_fleet *fleet);
  *  to be done. False: link->status and link->message say why. */
 bool skew_fleet_measure(skew_fleet *fleet, server_link *link, const skew_effort *effort,
                         bool agents, skew_listen *listening);
-
-#endif

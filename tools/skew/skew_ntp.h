@@ -5,8 +5,7 @@
  * What is measured is the served time less this host's clock. Whose time that is, NTP doesn't tell: ntpd
  * serves its host's clock, chronyd the time as it ought to be, which its host's clock may be far from.
  */
-#ifndef TIDELOCK_SKEW_NTP_H
-#define TIDELOCK_SKEW_NTP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -71,5 +70,3 @@ void ntp_judge(const ntp_source *source, const skew_reading *now, const tl_inter
  *  HOST:PORT, with brackets for a V6. */
 bool ntp_place(const char *text, char host[NTP_HOST_SIZE], uint16_t *ret_port,
                char name[SKEW_NAME_SIZE]);
-
-#endif

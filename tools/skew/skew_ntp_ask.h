@@ -1,8 +1,7 @@
 /*
  * Asking NTP servers, all at once.
  */
-#ifndef TIDELOCK_SKEW_NTP_ASK_H
-#define TIDELOCK_SKEW_NTP_ASK_H
+#pragma once
 
 #include "base/optparse.h"
 #include "skew/skew_ntp.h"
@@ -28,5 +27,3 @@ void ntp_servers_end(ntp_servers *servers);
 /** Ask each that is due some times, over 4 s, or less for one on this machine; for 5 s at most. What comes
  *  of it is in each server's source; the others' is kept. */
 void ntp_servers_ask(ntp_servers *servers, int32_t rate_ppm);
-
-#endif

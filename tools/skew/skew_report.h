@@ -1,8 +1,7 @@
 /*
  * tidelock skew report: what the logs tell, for people, for machines, as a page.
  */
-#ifndef TIDELOCK_SKEW_REPORT_H
-#define TIDELOCK_SKEW_REPORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ typedef enum { SKEW_REPORT_TEXT, SKEW_REPORT_JSON, SKEW_REPORT_HTML } skew_repor
  *  runs. Returns the exit status: the latest verdict, or that of what failed, after a message. */
 int skew_report(char *const *file, int files, skew_report_format format, const char *output,
                 int64_t stale_after_ms);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * One measurement of this host's clock against a server's.
  */
-#ifndef TIDELOCK_SKEW_SAMPLE_H
-#define TIDELOCK_SKEW_SAMPLE_H
+#pragma once
 
 #include "link/server_link.h"
 #include "skew/judge/skew_track.h"
@@ -15,5 +14,3 @@ bool skew_sample(server_link *link, skew_track *track, int32_t rate_ppm);
 
 /** This host's clocks now. */
 skew_reading skew_reading_now(void);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * This host: its name, its boot, and its clock measured against the server's.
  */
-#ifndef TIDELOCK_SKEW_SELF_H
-#define TIDELOCK_SKEW_SELF_H
+#pragma once
 
 #include "base/moment.h"
 #include "skew/skew_sample.h"
@@ -36,5 +35,3 @@ void skew_self_record(const skew_track *track, const kernel_clock *kernel, const
 
 /** The rate at which this host's clock and the server's may part. */
 int32_t skew_self_rate(const kernel_clock *kernel);
-
-#endif

@@ -3,8 +3,7 @@
  * locks. Replicas, masters and nodes are found from the server of the URL and from those named besides;
  * Sentinels are asked whom they watch.
  */
-#ifndef TIDELOCK_SKEW_SERVERS_H
-#define TIDELOCK_SKEW_SERVERS_H
+#pragma once
 
 #include "skew/skew_sample.h"
 #include "skew/judge/skew_judge.h"
@@ -46,5 +45,3 @@ void skew_server_judge(const skew_servers *servers, int which, const skew_readin
 
 /** Fill the row of the server that all is measured against, without asking it. */
 void skew_server_itself(const char *label, skew_host *host);
-
-#endif

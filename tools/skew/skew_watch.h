@@ -1,8 +1,7 @@
 /*
  * Measuring again and again, until a signal or the key q ends it.
  */
-#ifndef TIDELOCK_SKEW_WATCH_H
-#define TIDELOCK_SKEW_WATCH_H
+#pragma once
 
 #include <termios.h>
 
@@ -23,5 +22,3 @@ bool skew_watch_pause(skew_watch *watch, int64_t ms);
 
 /** Give the terminal back. What the exit status is: `status` after q or INT, else the signal's. */
 int skew_watch_end(skew_watch *watch, int status);
-
-#endif

@@ -3,8 +3,7 @@
  * nobody else may enter. It is started when it is first needed, by whoever needs it, and outlives
  * its starter. The asker never waits: the work is done in a thread that can be abandoned.
  */
-#ifndef TL_LOCAL_H
-#define TL_LOCAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ const tl_local_problem *tl__local_problem(const tl_local *local);
 
 /** Done or not: give it up. A server that is being started goes on starting. NULL is fine. */
 void tl__local_free(tl_local *local);
-
-#endif

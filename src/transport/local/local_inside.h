@@ -14,8 +14,7 @@
  * The server of another directory has one too, made of that in which this lies: so a directory that
  * is moved away or removed gets no second server beside the one that others still hold locks of.
  */
-#ifndef TL_LOCAL_INSIDE_H
-#define TL_LOCAL_INSIDE_H
+#pragma once
 
 #include <sys/un.h>
 
@@ -55,5 +54,3 @@ typedef enum {
  *  latest. It is nobody's child, in a session of its own. */
 tl_launch_result tl__local_launch(const char *path, int dir, int log, tl_mono by,
                                   tl_local_problem *problem);
-
-#endif

@@ -2,8 +2,7 @@
  * The verdict: with these clocks, can a legacy lock be taken from a holder that still works?
  * Pure but for memory.
  */
-#ifndef TIDELOCK_SKEW_JUDGE_H
-#define TIDELOCK_SKEW_JUDGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -134,5 +133,3 @@ static inline bool skew_is_lacking(const skew_host *host) {
  *  contradicts itself become unknown. False: no memory. */
 bool skew_judge(skew_result *result);
 void skew_result_end(skew_result *result);
-
-#endif

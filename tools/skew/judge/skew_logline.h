@@ -1,8 +1,7 @@
 /*
  * One line of a log, as a result again. Pure but for memory.
  */
-#ifndef TIDELOCK_SKEW_LOGLINE_H
-#define TIDELOCK_SKEW_LOGLINE_H
+#pragma once
 
 #include "base/js.h"
 #include "skew/judge/skew_judge.h"
@@ -21,5 +20,3 @@ bool logline_worst(const json_t *line, tl_interval *ret_gap);
  *  no memory (why is NULL). */
 bool logline_all(const json_t *line, skew_result *result, const char **ret_why);
 void logline_end(skew_result *result);
-
-#endif

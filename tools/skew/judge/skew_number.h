@@ -2,8 +2,7 @@
  * Numbers for people: as many decimals as are known, and rounded outwards, so that what is printed
  * still holds the truth. Pure.
  */
-#ifndef TIDELOCK_SKEW_NUMBER_H
-#define TIDELOCK_SKEW_NUMBER_H
+#pragma once
 
 #include "wire/interval.h"
 
@@ -33,5 +32,3 @@ const char *skew_time(char buf[SKEW_TIME_SIZE], int64_t at_ms);
 /** A span of time for people, "36 h". Returns buf. */
 #define SKEW_SPAN_SIZE 32
 const char *skew_span(char buf[SKEW_SPAN_SIZE], int64_t ms);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The one order in which hosts are shown, in lists and as rows and columns alike. Pure.
  */
-#ifndef TIDELOCK_SKEW_ORDER_H
-#define TIDELOCK_SKEW_ORDER_H
+#pragma once
 
 #include "skew/judge/skew_judge.h"
 
@@ -10,5 +9,3 @@
  *  first; then those of which only differences are known, then those without evidence; in the end
  *  what is no clock. order: room for all. */
 void skew_order(const skew_result *result, int *order);
-
-#endif

@@ -3,8 +3,7 @@
  * clock may, and whether it is set again and again. What was measured counts for less then, before anybody can
  * measure again. Pure.
  */
-#ifndef TIDELOCK_SKEW_PACE_H
-#define TIDELOCK_SKEW_PACE_H
+#pragma once
 
 #include "skew/judge/skew_record.h"
 #include "skew/judge/skew_track.h"
@@ -51,5 +50,3 @@ int64_t skew_pace_step_us(const skew_pace *pace, tl_mono now);
 
 /** Put all of it into a record. */
 void skew_pace_mark(const skew_pace *pace, tl_mono now, skew_record *record);
-
-#endif

@@ -2,8 +2,7 @@
  * What the logs of "tidelock skew --log" tell: the verdicts, and each host's interval, over time. What is
  * kept is bounded; a line that is none of ours is skipped.
  */
-#ifndef TIDELOCK_SKEW_PAST_H
-#define TIDELOCK_SKEW_PAST_H
+#pragma once
 
 #include "base/js.h"
 #include "skew/judge/skew_judge.h"
@@ -63,5 +62,3 @@ void past_end(skew_past *past);
 static inline bool past_known(const past_point *point) {
     return point->offset.lo <= point->offset.hi;
 }
-
-#endif

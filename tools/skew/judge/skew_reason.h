@@ -1,8 +1,7 @@
 /*
  * Why a verdict is what it is, and what to do about it. Pure.
  */
-#ifndef TIDELOCK_SKEW_REASON_H
-#define TIDELOCK_SKEW_REASON_H
+#pragma once
 
 #include "skew/judge/skew_judge.h"
 
@@ -14,5 +13,3 @@ void skew_say_safe(skew_result *result, const skew_pair *pair);  /**< p: the wor
 void skew_say_unmeasured(skew_result *result);
 /** h: the host that lacks evidence most, or NULL; how many do; and how many hosts are measured. */
 void skew_say_lacking(skew_result *result, const skew_host *host, int lacking, int hosts);
-
-#endif

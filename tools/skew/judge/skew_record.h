@@ -6,8 +6,7 @@
  * over is kept for a day: its host is missing, and is neither forgotten nor, if its clock was bad,
  * believed to be well.
  */
-#ifndef TIDELOCK_SKEW_RECORD_H
-#define TIDELOCK_SKEW_RECORD_H
+#pragma once
 
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_track.h"
@@ -70,5 +69,3 @@ typedef struct {
 /** What a record says of its host at that moment. Fills all but the name. */
 void skew_record_judge(const skew_record *record, const skew_record_at *at, int32_t drift_ppm,
                        skew_host *host);
-
-#endif

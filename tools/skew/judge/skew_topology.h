@@ -2,8 +2,7 @@
  * Who belongs to a Redis server, as it says itself: the texts of INFO and CLUSTER NODES, read with
  * suspicion. Pure.
  */
-#ifndef TIDELOCK_SKEW_TOPOLOGY_H
-#define TIDELOCK_SKEW_TOPOLOGY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -44,5 +43,3 @@ bool info_read(const char *text, size_t n, redis_info *ret);
 
 /** Add the nodes that CLUSTER NODES tells of. One whose address is not known is added without a host. */
 void nodes_read(const char *text, size_t n, redis_places *ret);
-
-#endif

@@ -2,8 +2,7 @@
  * What is known of the offset of a host's wall clock from the server's: an interval with the truth
  * inside, from brackets that are intersected, aged and, after a step or a resume, thrown away. Pure.
  */
-#ifndef TIDELOCK_SKEW_TRACK_H
-#define TIDELOCK_SKEW_TRACK_H
+#pragma once
 
 #include "wire/interval.h"
 
@@ -80,5 +79,3 @@ tl_interval skew_offset(const skew_track *track, tl_mono now, int32_t rate_ppm);
 /** How the offset moved, in parts per billion, since the evidence begins; false when that is less
  *  than a second ago. */
 bool skew_drift(const skew_track *track, tl_interval *ret_ppb);
-
-#endif

@@ -2,8 +2,7 @@
  * Where the clocks are going: a host's drift from its intervals over time, and when, if all goes on like
  * that, a lock can be stolen. Bounds, never estimates. Pure but for memory.
  */
-#ifndef TIDELOCK_SKEW_TREND_H
-#define TIDELOCK_SKEW_TREND_H
+#pragma once
 
 #include "skew/judge/skew_past.h"
 
@@ -49,5 +48,3 @@ trend_outlook trend_look_ahead(const skew_result *result, const skew_trend *drif
 
 /** "unsafe" and so on, for machines. */
 const char *trend_state_name(trend_state s);
-
-#endif

@@ -2,8 +2,7 @@
  * Differences of clocks as constraints: each says that one clock less another lies in an interval.
  * Together they may say more than each (shortest paths), or contradict each other. Pure but for memory.
  */
-#ifndef TIDELOCK_SKEW_WEB_H
-#define TIDELOCK_SKEW_WEB_H
+#pragma once
 
 #include "wire/interval.h"
 
@@ -34,5 +33,3 @@ bool skew_web_torn(const skew_web *web, int clock);
 
 /** Clock b less clock a, after a close that succeeded; edges beyond SKEW_UNBOUNDED / 2 say nothing. */
 tl_interval skew_web_between(const skew_web *web, int a, int b);
-
-#endif

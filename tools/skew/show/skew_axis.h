@@ -1,8 +1,7 @@
 /*
  * Axes of a page's charts: what they span, and their marks at round values and round times.
  */
-#ifndef TIDELOCK_SKEW_AXIS_H
-#define TIDELOCK_SKEW_AXIS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -36,5 +35,3 @@ void axis_times(FILE *out, const skew_axis *axis);
 /** Lines at the marks of an axis beside or below, in an SVG of so many units. */
 void axis_rows(FILE *out, const skew_axis *axis, double wide, double high);
 void axis_columns(FILE *out, const skew_axis *axis, double wide, double high);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Charts of a page: bands and lines over time, with both axes marked.
  */
-#ifndef TIDELOCK_SKEW_CHART_H
-#define TIDELOCK_SKEW_CHART_H
+#pragma once
 
 #include "skew/show/skew_axis.h"
 #include "skew/show/skew_story.h"
@@ -38,5 +37,3 @@ void chart_slack(const story_bucket *bucket, int buckets, int percent, int64_t *
 
 /** Each host's clock over time, all on one scale: a section of the page. */
 void chart_hosts(const skew_story *story, FILE *out);
-
-#endif

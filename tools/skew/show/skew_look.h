@@ -1,8 +1,7 @@
 /*
  * How a page looks, and the one script that it may run: constant text, without any result in it.
  */
-#ifndef TIDELOCK_SKEW_LOOK_H
-#define TIDELOCK_SKEW_LOOK_H
+#pragma once
 
 extern const char skew_look_style[];
 
@@ -14,5 +13,3 @@ extern const char skew_look_script[];
 
 /** Of the script, so that a page may forbid every other: sha256, base64. */
 extern const char skew_look_script_hash[];
-
-#endif

@@ -2,8 +2,7 @@
  * Hosts' names where there is little room: ".." stands for the domain that most are in, and for the
  * middle; two that are different look different. Pure but for memory.
  */
-#ifndef TIDELOCK_SKEW_NAMES_H
-#define TIDELOCK_SKEW_NAMES_H
+#pragma once
 
 #include "skew/judge/skew_judge.h"
 
@@ -23,5 +22,3 @@ const char *skew_name_of(const skew_names *names, int i, char buf[SKEW_NAME_SIZE
 
 /** The longest, as it is shown; at least least. */
 int skew_names_longest(const skew_names *names, int least);
-
-#endif

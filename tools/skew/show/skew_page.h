@@ -3,8 +3,7 @@
  * only compares the page's time with the browser's. What its makers share: the frame, texts made
  * harmless, the verdict, and the pieces that both kinds of page have.
  */
-#ifndef TIDELOCK_SKEW_PAGE_H
-#define TIDELOCK_SKEW_PAGE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -70,5 +69,3 @@ page_room *page_rooms(const skew_result *result);
 
 /** The worst pairs as a table; nothing when there are none. */
 void page_pairs(FILE *out, const skew_result *result);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The faces of a result. Each writes to a stream what it has to say, and knows nothing else.
  */
-#ifndef TIDELOCK_SKEW_SHOW_H
-#define TIDELOCK_SKEW_SHOW_H
+#pragma once
 
 #include <stdio.h>
 
@@ -20,5 +19,3 @@ void skew_show_log(const skew_result *result, FILE *out);
 void skew_show_nagios(const skew_result *result, FILE *out);
 void skew_show_prometheus(const skew_result *result, FILE *out);
 void skew_show_html(const skew_result *result, FILE *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What a report tells, and its faces. Each writes to a stream what it has to say, and knows nothing else.
  */
-#ifndef TIDELOCK_SKEW_STORY_H
-#define TIDELOCK_SKEW_STORY_H
+#pragma once
 
 #include <stdio.h>
 
@@ -56,5 +55,3 @@ bool story_earliest_known(const skew_story *story);
 /** Numbers of runs at which the verdict is another than before, in order; the last `most` of them. Returns
  *  how many. */
 size_t story_changes(const skew_story *story, size_t *change, size_t most);
-
-#endif
