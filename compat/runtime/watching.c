@@ -57,7 +57,7 @@ static tl_send *ask(const tl_keeper *k, tl_send *send, const char *const *reques
 static void tell_listeners(tl_keeper *k, unsigned flags) {
     for (tl_listener *l = k->listeners; l; l = l->next)
         if (l->key.n > 0)
-            l->hear(l, flags);
+            l->on_wake(l, flags);
 }
 
 static void anew(tl_keeper *k) {
@@ -184,7 +184,7 @@ static void leave_events(tl_keeper *k) {
 static void begin(tl_keeper *k) {
     if (k->watch->watched++ > 0 || k->watch->watches || k->watch->refused)
         return;
-    k->watch->changes.hear = on_wake;
+    k->watch->changes.on_wake = on_wake;
     if (k->watch->changes.topic.n > 0)
         anew(k);
     else
@@ -237,7 +237,7 @@ static void assure(const tl_keeper *k, tl_listener *l, bool armed) {
     bool before = l->sure;
     l->sure = armed && k->watch->events_come;
     if (l->sure != before)
-        l->hear(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+        l->on_wake(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
 }
 
 static void on_events(tl_keeper *k, tl_bytes topic, bool armed) {
@@ -266,7 +266,7 @@ static void on_event(tl_keeper *k, tl_bytes topic, tl_bytes what) {
     for (tl_listener *l = k->listeners; l; l = l->next)
         if (l->hears && tl__bytes_eq(l->key, key)) {
             l->sure = k->watch->events_come;
-            l->hear(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+            l->on_wake(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
         }
     tl__gate_show(&k->client->gate, key, suspect);
 }
@@ -278,7 +278,7 @@ static void looked(tl_keeper *k, tl_listener *listener, bool ok) {
     listener->look = NULL;
     if (listener->look_again)
         look_for(k, listener);
-    listener->hear(listener, ok && k->watch->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+    listener->on_wake(listener, ok && k->watch->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
 }
 
 static tl_watch *begin_watching(tl_keeper *k) {

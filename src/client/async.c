@@ -42,7 +42,7 @@ typedef struct tl_operation {
 
 static tl_machine machine(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
-static void hear(tl_listener *listener, unsigned flags);
+static void on_wake(tl_listener *listener, unsigned flags);
 static void tell(tl_report *report);
 
 static const tl_settling *settling_of(const tl_operation *op) {
@@ -58,7 +58,7 @@ static tl_operation *new_op(tl_lock *lock, does does, tl_done_fn done, void *ctx
     if (!op)
         return NULL;
     op->task.kind = &kind;
-    op->listener.hear = hear;
+    op->listener.on_wake = on_wake;
     op->does = does;
     op->report = (tl_report){.call = tell, .owner = lock};
     op->lock = lock;
@@ -93,7 +93,7 @@ static const tl_result *result_of(const tl_operation *op) {
     return (const tl_result *)op->machine;
 }
 
-static void hear(tl_listener *listener, unsigned flags) {
+static void on_wake(tl_listener *listener, unsigned flags) {
     tl_operation *op = OP_OF(listener, listener);
     tl__keeper_post(&op->client->keeper, &op->task, flags);
 }

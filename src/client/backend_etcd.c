@@ -52,7 +52,7 @@ static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *star
     tl_client *c = lock->client;
     if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
         job->spare = tl__leases_take(&c->leases, job->ttl_ms, start->now, start->server->drift_ppm);
-    tl__etcd_acquire_init(&m->etcd, job, &lock->terms->retry, wait_ms, connect_ms,
+    tl__etcd_acquire_init(&m->etcd, job, &lock->rare->retry, wait_ms, connect_ms,
                           tl__client_number(c));
     return tl__etcd_acquire_step(&m->etcd, start, out);
 }

@@ -58,7 +58,7 @@ static votes *votes_of(const tl_acquiring *m) {
 }
 
 /* The machine is given that when the thread looks after posts. Of being armed or not the newest counts. */
-static void hear(tl_listener *listener, unsigned flags) {
+static void on_wake(tl_listener *listener, unsigned flags) {
     votes *v = (votes *)((char *)(listener - listener->server) - offsetof(votes, listener));
     uint8_t bit = (uint8_t)(1U << listener->server);
     if (flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)) {
@@ -76,7 +76,7 @@ static tl_listener *attach(tl_acquiring *m, void *room, tl_task *task) {
     v->keeper = &m->lock->client->keeper;
     v->task = task;
     for (unsigned i = 0; i < TL_QUORUM_MAX; i++) {
-        v->listener[i].hear = hear;
+        v->listener[i].on_wake = on_wake;
         v->listener[i].server = (uint8_t)i;
     }
     return v->listener;
@@ -88,7 +88,7 @@ static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *star
     tl_client *c = m->lock->client;
     job->queue.inbox = (tl_bytes){0};
     job->fences = 1;
-    tl__quorum_acquire_init(&votes_of(m)->machine, job, c->fleet.servers, &m->lock->terms->retry,
+    tl__quorum_acquire_init(&votes_of(m)->machine, job, c->fleet.servers, &m->lock->rare->retry,
                             wait_ms, connect_ms, tl__client_seed(c));
     return tl__quorum_acquire_step(&votes_of(m)->machine, start, out);
 }

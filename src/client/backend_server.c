@@ -11,7 +11,7 @@ static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *star
                               int64_t connect_ms, tl_out *out) {
     tl_lock *lock = m->lock;
     tl_client *c = lock->client;
-    const tl_retry *retry = &lock->terms->retry;
+    const tl_retry *retry = &lock->rare->retry;
     bool lines = c->protocol->lines && m->wait_ms != 0 && retry->kind == TL_RETRY_AUTO &&
                  retry->max_attempts == 0;
     job->queue.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};

@@ -130,7 +130,7 @@ static void hand_over(tl_gate *gate, tl_place *place, const tl_hold *hold) {
     if (hold)
         turn->hold = *hold;
     if (GUARD(turn_notified))
-        turn->come(turn);
+        turn->on_turn(turn);
 }
 
 static void leave_queue(tl_gate *gate, tl_place *place) {

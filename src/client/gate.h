@@ -28,8 +28,8 @@ typedef struct {
 
 /** Whoever stands in the queue. */
 typedef struct tl_turn {
-    int64_t ttl_ms;                     /**< the lifetime it wants */
-    void (*come)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
+    int64_t ttl_ms;                        /**< the lifetime it wants */
+    void (*on_turn)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
     int64_t place; /**< in line: of the one before it, which has given up; 0: none */
     bool given;    /**< with a hold: then it doesn't ask the server */
     tl_hold hold;

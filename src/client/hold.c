@@ -28,7 +28,7 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
 }
 
 void tl__hold_limit(tl_lock *lock) {
-    const tl_terms *t = lock->terms;
+    const tl_rare_options *t = lock->rare;
     if (t->hold_ns)
         atomic_store(t->hold_ns, tl__mono_add_ms(tl__mono_now(), t->max_hold_ms).ns);
 }
@@ -277,8 +277,8 @@ void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed) {
             continue;
         if (GUARD(loss_cleans_up) && leaves_something(lock, out->note[i].why))
             holder_of(lock)->drop(lock);
-        if (out->note[i].why != TL_LOST_MAX_HOLD && lock->terms->hold_ns)
-            atomic_store(lock->terms->hold_ns, 0);
+        if (out->note[i].why != TL_LOST_MAX_HOLD && lock->rare->hold_ns)
+            atomic_store(lock->rare->hold_ns, 0);
         if (GUARD(loss_leaves_front))
             tl__gate_leave(&lock->client->gate, &lock->place);
     }
@@ -301,7 +301,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
 /* Nobody overwrites a token. */
 static bool is_watched(const tl_lock *lock) {
     bool token = lock->proof.held_by == 1 + TL_TOKEN;
-    return lock->client->keeper.watching && !lock->terms->rules.strict && !token;
+    return lock->client->keeper.watching && !lock->rare->rules.strict && !token;
 }
 
 /* ---- beginning and ending -------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ enum {
 typedef struct tl_listener {
     /** WAKE_ARMED or WAKE_DISARMED, then WAKE_WOKEN or, of the inbox, WAKE_GRANTED; WAKE_WATCHED, WAKE_UNWATCHED of the key. With
      *  keeper.mutex held. */
-    void (*hear)(struct tl_listener *listener, unsigned flags);
+    void (*on_wake)(struct tl_listener *listener, unsigned flags);
     tl_bytes topic; /**< n 0: none; only its owner sets it, under keeper.mutex */
     tl_bytes
         token;   /**< the topic is the inbox, and this is whom a grant must name; n 0: it isn't */

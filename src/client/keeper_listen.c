@@ -15,7 +15,7 @@
 static void post_topic(const tl_link *link, tl_bytes topic, unsigned flags) {
     for (tl_listener *l = link->keeper->listeners; l; l = l->next)
         if (l->link == link && tl__bytes_eq(l->topic, topic))
-            l->hear(l, flags);
+            l->on_wake(l, flags);
 }
 
 /* ---- the inbox ------------------------------------------------------------------------------- */
@@ -38,15 +38,15 @@ static void on_message(tl_keeper *k, const tl_link *link, tl_bytes message) {
             tl__mutex_lock(&k->posts_mutex); /* who is told needn't wait until this is all done */
             l->grant = grant;
             tl__mutex_unlock(&k->posts_mutex);
-            l->hear(l, link == &k->first ? TL_WAKE_GRANTED : TL_WAKE_WOKEN);
+            l->on_wake(l, link == &k->first ? TL_WAKE_GRANTED : TL_WAKE_WOKEN);
             return;
         }
         if (kind == TL_LINE_NEAR && tl__bytes_eq(l->token, token)) {
-            l->hear(l, TL_WAKE_NEAR);
+            l->on_wake(l, TL_WAKE_NEAR);
             return;
         }
         if (kind == TL_LINE_LOOK && tl__bytes_eq(l->of, key))
-            l->hear(l, TL_WAKE_WOKEN);
+            l->on_wake(l, TL_WAKE_WOKEN);
     }
 }
 
@@ -62,7 +62,7 @@ static void listen_to_inbox(tl_keeper *k, tl_listener *l, bool armed) {
     tl_inbox *inbox = come_to_inbox(k, l);
     bool is = inbox->listens && atomic_load(&inbox->armed);
     if (is != armed || !inbox->listens)
-        l->hear(l, is ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
+        l->on_wake(l, is ? TL_WAKE_ARMED : TL_WAKE_DISARMED);
 }
 
 static void forget_inbox(tl_inbox *inbox) {
@@ -144,7 +144,7 @@ static void listen_to_topic(tl_keeper *k, tl_listener *l, tl_bytes key) {
     if (tl__wakeup_listen(l->link->wakeup, l->topic, tl__mono_now())) {
         k->listeners = l->next;
         l->topic = (tl_bytes){0};
-        l->hear(l, TL_WAKE_DISARMED);
+        l->on_wake(l, TL_WAKE_DISARMED);
     } else if (k->watching && key.n > 0) {
         l->key = key;
         k->watching->watch(k, key, &l->hears);
@@ -181,7 +181,7 @@ void tl__keeper_listen_all_in(tl_keeper *k, tl_listener *listeners, tl_bytes top
         tl_listener *l = &listeners[i];
         tl_link *link = tl__keeper_link(k, fleet->server[i]);
         if (!link) { /* without memory for that it polls */
-            l->hear(l, TL_WAKE_DISARMED);
+            l->on_wake(l, TL_WAKE_DISARMED);
             continue;
         }
         l->topic = topic;
@@ -217,7 +217,7 @@ static void relocate(tl_keeper *k, tl_listener *l) {
     l->link = link;
     l->deaf = l->token.n == 0 && tl__wakeup_listen(link->wakeup, l->topic, tl__mono_now()) != TL_OK;
     bool hears = l->token.n > 0 ? come_to_inbox(k, l)->listens : !l->deaf;
-    l->hear(l, hears ? TL_WAKE_WOKEN : TL_WAKE_DISARMED);
+    l->on_wake(l, hears ? TL_WAKE_WOKEN : TL_WAKE_DISARMED);
 }
 
 void tl__keeper_relocate(tl_keeper *k) {
@@ -250,7 +250,7 @@ void tl__keeper_forget_in(tl_keeper *k, tl_listener *l) {
 void tl__keeper_listen(tl_keeper *k, tl_listener *l, tl_bytes topic, tl_bytes key, tl_bytes token,
                        tl_bytes of, bool armed) {
     if (tl__keeper_ready(k)) {
-        l->hear(l, TL_WAKE_DISARMED); /* it polls instead */
+        l->on_wake(l, TL_WAKE_DISARMED); /* it polls instead */
         return;
     }
     tl__keeper_lock(k);

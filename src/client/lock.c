@@ -105,8 +105,8 @@ static tl_events *new_events(tl_lock *lock, const tl_lock_options *o) {
 static void free_parts(tl_lock *lock) {
     if (lock->name)
         tl__name_release(lock->name);
-    if (lock->terms)
-        tl__terms_free(lock->terms);
+    if (lock->rare)
+        tl__rare_options_free(lock->rare);
     tl__hold_free_events(lock);
     if (lock->client->backend->holder->room > 0)
         free(lock->room);
@@ -116,26 +116,25 @@ static void free_parts(tl_lock *lock) {
 /* NULL: out of memory. */
 static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options *o,
                          const tl_rules *rules) {
-    const tl_terms terms = {.retry = {.kind = o->retry,
-                                      .delay_ms = o->retry_delay_ms,
-                                      .max_delay_ms = o->retry_max_delay_ms,
-                                      .max_attempts = o->retry_max_attempts,
-                                      .next = o->retry_next,
-                                      .ctx = o->retry_ctx},
-                            .rules = *rules,
-                            .max_hold_ms = o->max_hold_ms};
+    const tl_rare_options rare = {.retry = {.kind = o->retry,
+                                            .delay_ms = o->retry_delay_ms,
+                                            .max_delay_ms = o->retry_max_delay_ms,
+                                            .max_attempts = o->retry_max_attempts,
+                                            .next = o->retry_next,
+                                            .ctx = o->retry_ctx},
+                                  .rules = *rules,
+                                  .max_hold_ms = o->max_hold_ms};
     tl_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
         return NULL;
     lock->client = client;
     lock->name = tl__name_new(key.p, key.n);
-    lock->terms = tl__terms_new(&terms);
+    lock->rare = tl__rare_options_new(&rare);
     lock->events = o->on_event ? new_events(lock, o) : NULL;
     tl__hold_init(lock);
     size_t room = client->backend->holder->room;
     lock->room = room > 0 ? calloc(1, room) : NULL;
-    if (!lock->name || !lock->terms || (o->on_event && !lock->events) ||
-        (room > 0 && !lock->room)) {
+    if (!lock->name || !lock->rare || (o->on_event && !lock->events) || (room > 0 && !lock->room)) {
         free_parts(lock);
         return NULL;
     }
@@ -216,7 +215,7 @@ void tl_lock_cancel(tl_lock *lock) {
  * one's own. */
 static bool may_share(const tl_lock *lock) {
     return lock->client->protocol == &tl__protocol_token &&
-           lock->terms->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0 &&
+           lock->rare->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0 &&
            !lock->client->wait_fsync;
 }
 

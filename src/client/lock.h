@@ -29,7 +29,7 @@ typedef struct {
     int64_t max_hold_ms;
     _Atomic int64_t *
         hold_ns; /**< the hold ends then, if nothing has ended it before; 0: it doesn't. NULL: without max_hold_ms */
-} tl_terms;
+} tl_rare_options;
 
 /** Why the latest renewals did not count, of each server that was asked; made when the first of them fails. */
 typedef struct {
@@ -62,7 +62,7 @@ struct tl_operation;
 struct tl_lock {
     tl_client *client;
     tl_name *name;
-    const tl_terms *terms;
+    const tl_rare_options *rare;
     tl_events *events; /* NULL: nobody */
     int32_t ttl_ms;
     bool manual_renew;
@@ -148,11 +148,11 @@ static inline tl_bytes tl__name_sidecar(const tl_name *name) {
 }
 
 /** Terms of its own, or the shared ones. NULL: no memory */
-const tl_terms *tl__terms_new(const tl_terms *of);
-void tl__terms_free(const tl_terms *terms);
+const tl_rare_options *tl__rare_options_new(const tl_rare_options *of);
+void tl__rare_options_free(const tl_rare_options *rare);
 /** When max_hold_ms ends the hold; 0: it doesn't. Any thread */
 static inline tl_mono tl__lock_hold_end(const tl_lock *lock) {
-    _Atomic int64_t *hold_ns = lock->terms->hold_ns;
+    _Atomic int64_t *hold_ns = lock->rare->hold_ns;
     return (tl_mono){hold_ns ? atomic_load(hold_ns) : 0};
 }
 

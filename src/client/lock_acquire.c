@@ -63,7 +63,7 @@ static const tl_lock *lock_at(const tl_place *place) {
 /* Held until it is released? */
 static bool is_held_for_good(const tl_place *front) {
     const tl_lock *holder = lock_at(front);
-    return tl__lock_is_held(holder) && !holder->manual_renew && holder->terms->max_hold_ms == 0;
+    return tl__lock_is_held(holder) && !holder->manual_renew && holder->rare->max_hold_ms == 0;
 }
 
 /* Other threads of the program may release what is held, and so may callbacks, of whichever lock. */
@@ -80,16 +80,16 @@ bool tl__lock_waits_for_itself(const tl_lock *lock) {
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-static void come(tl_turn *turn) {
+static void on_turn(tl_turn *turn) {
     const tl_acquiring *m = (const tl_acquiring *)((const char *)turn -
                                                    offsetof(tl_acquiring, turn));
-    m->listener->hear(m->listener, TL_WAKE_WOKEN);
+    m->listener->on_wake(m->listener, TL_WAKE_WOKEN);
 }
 
 void tl__lock_acquire_init(tl_acquiring *m, tl_lock *lock, int64_t wait_ms, tl_listener *listener) {
     *m = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
     m->asker = lock->client->backend->asker;
-    m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .come = come};
+    m->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .on_turn = on_turn};
 }
 
 /* How long to try to reach the server, for one that has waited since then. */
@@ -144,7 +144,7 @@ static tl_status at_front(tl_acquiring *m, const tl_event *e, tl_out *out) {
  * doesn't queue. */
 static bool stands_in_queue(tl_acquiring *m) {
     const tl_lock *lock = m->lock;
-    const tl_retry *retry = &lock->terms->retry;
+    const tl_retry *retry = &lock->rare->retry;
     bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0 && m->asker->queues;
     if (m->wait_ms > 0 && (!patient || lock->fair))
         return false;

@@ -37,36 +37,36 @@ void tl__name_release(void *hold) {
         free(name);
 }
 
-/* ---- terms ----------------------------------------------------------------------------------- */
+/* ---- rare ----------------------------------------------------------------------------------- */
 
-static const tl_terms usual;
+static const tl_rare_options usual;
 
 /* What one lock alone has, and what changes of it. */
 typedef struct {
-    tl_terms terms; /* the first */
+    tl_rare_options rare; /* the first */
     _Atomic int64_t hold_ns;
-} own_terms;
+} own_options;
 
-static bool is_usual(const tl_terms *t) {
+static bool is_usual(const tl_rare_options *t) {
     const tl_retry *r = &t->retry;
     return r->kind == TL_RETRY_AUTO && r->delay_ms == 0 && r->max_delay_ms == 0 &&
            r->max_attempts == 0 && !t->rules.dialect && !t->rules.of && t->max_hold_ms == 0;
 }
 
-const tl_terms *tl__terms_new(const tl_terms *of) {
+const tl_rare_options *tl__rare_options_new(const tl_rare_options *of) {
     if (is_usual(of))
         return &usual;
-    own_terms *own = calloc(1, sizeof *own);
+    own_options *own = calloc(1, sizeof *own);
     if (!own)
         return NULL;
-    own->terms = *of;
-    own->terms.hold_ns = of->max_hold_ms > 0 ? &own->hold_ns : NULL;
-    return &own->terms;
+    own->rare = *of;
+    own->rare.hold_ns = of->max_hold_ms > 0 ? &own->hold_ns : NULL;
+    return &own->rare;
 }
 
-void tl__terms_free(const tl_terms *terms) {
-    if (terms != &usual)
-        free((void *)terms);
+void tl__rare_options_free(const tl_rare_options *rare) {
+    if (rare != &usual)
+        free((void *)rare);
 }
 
 /* ---- state ----------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     ret->ttl_ms = lock->ttl_ms;
     ret->queue.stands = stood_ms > 0;
     ret->fences = stood_ms == 0 ? 0 : lock->fair ? 1 : TL_FENCES;
-    ret->rules = lock->terms->rules;
+    ret->rules = lock->rare->rules;
     ret->hold.proof = lock->proof;
     ret->hold.believed = (tl_mono){atomic_load(&lock->deadline_ns)};
 }

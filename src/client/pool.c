@@ -136,7 +136,7 @@ void tl__pool_wake(tl_client *client) {
 
 /* ---- waiters --------------------------------------------------------------------------------- */
 
-static void hear(tl_listener *listener, unsigned flags) {
+static void on_wake(tl_listener *listener, unsigned flags) {
     tl__waiter_post((tl_waiter *)((char *)listener - offsetof(tl_waiter, listener)), flags);
 }
 
@@ -144,7 +144,7 @@ static tl_waiter *new_waiter(void) {
     tl_waiter *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
-    w->listener.hear = hear;
+    w->listener.on_wake = on_wake;
     w->fd = tl__wake_open();
     if (w->fd < 0) {
         free(w);

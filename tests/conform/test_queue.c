@@ -166,7 +166,7 @@ CONFORM_OF(nobody_sees_two_holders_while_one_hands_over, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
     tl_place place = {.key = first->place.key, .hash = first->place.hash};
-    watcher w = {.turn = {.ttl_ms = TTL_MS, .come = watch}, .before = first};
+    watcher w = {.turn = {.ttl_ms = TTL_MS, .on_turn = watch}, .before = first};
     ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
     acquiring *a = begin_queued(first, before, TL_FOREVER);
     (void)tl__gate_enter(&client->gate, &place, &w.turn);

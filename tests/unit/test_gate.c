@@ -22,12 +22,12 @@ typedef struct {
 
 static tl_gate gate;
 
-static void come(tl_turn *turn) {
+static void on_turn(tl_turn *turn) {
     ((visitor *)turn)->came++;
 }
 
 static visitor visit(int64_t ttl_ms) {
-    return (visitor){.turn = {.ttl_ms = ttl_ms, .come = come}};
+    return (visitor){.turn = {.ttl_ms = ttl_ms, .on_turn = on_turn}};
 }
 
 static tl_place place_on(const char *key) {
@@ -293,7 +293,7 @@ static void *sleep_in_queue(void *ctx) {
 static pthread_t put_to_sleep(sleeper *s, int64_t wait_ms) {
     pthread_t thread;
     *s = (sleeper){.place = place_on("k"), .wait_ms = wait_ms};
-    s->turn = (tl_turn){.ttl_ms = TTL_MS, .come = call_sleeper};
+    s->turn = (tl_turn){.ttl_ms = TTL_MS, .on_turn = call_sleeper};
     assert_int_equal(pthread_create(&thread, NULL, sleep_in_queue, s), 0);
     WAIT_FOR(SOON_MS, atomic_load(&s->queued));
     return thread;
