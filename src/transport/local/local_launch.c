@@ -116,6 +116,8 @@ static void close_from(int first, long most) {
 static int take_directory(const plan *p) {
     int low = openat(p->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, FD_ABOVE) : -1;
+    if (low >= 0)
+        close(low);
     if (fd < 0)
         give_up(p->report, STEP_PREPARE);
     if (GUARD(one_server_a_directory) && flock(fd, LOCK_EX | LOCK_NB) != 0)
