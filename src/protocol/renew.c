@@ -158,7 +158,7 @@ static bool is_changed(const tl_renew *r, const tl_reply *found) {
 
 /* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
  * not count, which is asked for again anyway. */
-static void on_changed(tl_renew *r, const tl_event *e) {
+static void look_at_change(tl_renew *r, const tl_event *e) {
     TL_ASSERT(e->kind == TL_CHANGED && e->value && r->job.protocol->unchanged);
     if (r->rest.failures == 0 && (is_changed(r, e->value) || !GUARD(change_by_others)))
         on_wake(r, e);
@@ -182,7 +182,7 @@ tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {
     case TL_REPLY:
     case TL_FAILED: return on_answer(r, e, out);
     case TL_WOKEN: on_wake(r, e); break;
-    case TL_CHANGED: on_changed(r, e); break;
+    case TL_CHANGED: look_at_change(r, e); break;
     case TL_CANCEL: return TL_END;
     default: break;
     }

@@ -19,7 +19,7 @@ add() { # file, line after which, what
         mv "$work/new" "$copy/src/$1"
 }
 add transport/endpoint.h '    TL_URL_LOCAL,' '    TL_URL_MEMORY,'
-add transport/endpoint.c '} schemes[] = {' '    {"memory:", parse_memory, TL_URL_MEMORY, false},'
+add transport/endpoint.c '} schemes[] = {' '    {.name = "memory:", .parse = parse_memory, .kind = TL_URL_MEMORY},'
 awk '/^static const struct scheme/ && !said { print "static bool parse_memory(parse *p, tl_bytes text) {\n    return text.n < sizeof p->to->host && memcpy(p->to->host, \"memory\", 7);\n}\n"; said = 1 } { print }' \
     "$copy/src/transport/endpoint.c" >"$work/new" && mv "$work/new" "$copy/src/transport/endpoint.c"
 add client/backend.h '#define TL_BACKENDS(ROW) ' '    ROW(TL_URL_MEMORY, memory) \'

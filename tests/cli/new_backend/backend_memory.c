@@ -127,7 +127,6 @@ typedef struct {
     tl_result result; /* first */
     tl_lock *lock;
     int64_t ttl_ms;
-    tl_op op;
 } settlement;
 
 /* Another lifetime for what is held; 0: none. */
@@ -177,15 +176,16 @@ static void renewed(tl_task *task, const tl_out *out, tl_status status) {
 static void init_settle(void *machine, const tl_lock *lock, const tl_job *job, tl_op op,
                         uint64_t seed) {
     (void)seed;
-    *(settlement *)machine = (settlement){
-        .lock = (tl_lock *)(uintptr_t)lock, .ttl_ms = op == TL_RENEW ? job->ttl_ms : 0, .op = op};
+    *(settlement *)machine = (settlement){.result = {.op = (uint8_t)op},
+                                          .lock = (tl_lock *)(uintptr_t)lock,
+                                          .ttl_ms = op == TL_RENEW ? job->ttl_ms : 0};
 }
 
 static tl_status settle(void *machine, const tl_event *e, tl_out *out) {
     settlement *s = machine;
     bool done = keep(s->lock, s->ttl_ms, e->now, &s->result.deadline);
     s->result.lost.why = TL_LOST_GONE;
-    s->result.code = done ? TL_OK : s->op == TL_RENEW ? TL_ELOST : TL_EEXPIRED;
+    s->result.code = done ? TL_OK : s->result.op == TL_RENEW ? TL_ELOST : TL_EEXPIRED;
     tl__out_words(out, TL_LITERAL("nobody holds it"));
     return TL_END;
 }
