@@ -43,7 +43,7 @@ static void on_closing(void *ctx) {
     tl__keeper_take_back(((const tl_link *)ctx)->keeper);
 }
 
-static void on_changed(void *ctx, tl_bytes key) {
+static void on_key_changed(void *ctx, tl_bytes key) {
     tl_keeper *k = ((const tl_link *)ctx)->keeper;
     k->watching->changed(k, key);
 }
@@ -65,7 +65,7 @@ static bool make(tl_keeper *k, tl_link *l, tl_node *node) {
                            .ctx = l};
     tl_wakeup_calls wakes = {.woken = tl__keeper_on_woken,
                              .armed = tl__keeper_on_armed,
-                             .changed = first && k->watching ? on_changed : NULL,
+                             .changed = first && k->watching ? on_key_changed : NULL,
                              .ctx = l};
     l->keeper = k;
     l->node = node;
