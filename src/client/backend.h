@@ -28,8 +28,8 @@ typedef struct tl_backend {
     const char *ttl_why;         /**< and why, for messages */
     tl_line_kind line;
     bool names_nest; /**< the holder of a/b keeps others from a */
-    bool
-        slotted; /**< keys are on several nodes by their slots: a request is for keys of one slot alone */
+    /** Keys are on several nodes by their slots: a request is for keys of one slot alone. */
+    bool slotted;
     bool watches;          /**< changes of a key can be watched, if the protocol wants that */
     bool sentinel_login;   /**< the options sentinel_user and sentinel_password are of use */
     const char *unreached; /**< message: a wait has ended, and no server replied */

@@ -5,9 +5,6 @@
 set -u
 cd "${1:-$(dirname "$0")/../..}" || exit 1
 
-# Names of others, which no source of ours has.
-theirs=XDG_DATA_DIRS
-
 files() { # all but what is built
     if [[ -e .git ]]; then git ls-files; else find . -type f | sed 's|^\./||'; fi
 }
@@ -52,10 +49,9 @@ known | sort -u >"$words"
 files | grep -E '\.(c|h|hpp|lua|sh|py)$' | tr '\n' '\0' | xargs -0 grep -ohE '\b[A-Za-z][A-Za-z0-9_]* ?\(' -- | tr -d ' (' |
     sed 's/^/()/' | sort -u >>"$words"
 files | grep -E '\.[ch]$' | tr '\n' '\0' | xargs -0 grep -ohE '[.>][a-z][a-z0-9_]*' -- | sed 's/^./m:/' | sort -u >>"$words"
-found=$(named | awk -v words="$words" -v theirs="$theirs" '
+found=$(named | awk -v words="$words" '
     BEGIN {
         while ((getline line < words) > 0) known[line] = 1
-        n = split(theirs, t, /[ \n]+/); for (i = 1; i <= n; i++) known[t[i]] = 1
     }
     {
         split($0, at, ":"); name = substr($0, length(at[1]) + length(at[2]) + 3)
