@@ -53,6 +53,13 @@ def prompt():  # the shell reads commands again
     n += 1
     type_in("echo at''prompt%d\n" % n)
     see("atprompt%d" % n)
+def seen_stopped():  # by the shell: the kernel reports a process as stopped once all of its threads are
+    for k in range(10000):
+        type_in("jobs; echo jo''bs%d\n" % k)
+        if re.search("stopped|suspended", see(r"(?s)^(.*)jobs%d\b" % k).group(1), re.I):
+            return
+        time.sleep(0.01)
+    sys.exit("%s: the shell doesn't report that the job is stopped" % shell)
 def script(text):
     with open(work + "/script", "w") as f:
         f.write(text)
@@ -103,7 +110,7 @@ for who in ("flock %s/file" % work, "%s run -t 10m %s --" % (tidelock, shell)):
     type_in("%s sh -c 'echo pid $$; read word; echo \"got <$word>\"' &\n" % who)
     command = see(r"pid (\d+)\s").group(1)
     until(lambda: stopped(command) and stopped(os.getpgid(int(command))), "reading in the background doesn't stop it")
-    prompt()
+    seen_stopped()
     type_in("fg\n")
     until(lambda: state(command) in "SR", "fg doesn't continue the reader")
     type_in("word\n")
