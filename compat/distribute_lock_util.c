@@ -70,75 +70,76 @@ static uint64_t hash_of(const char *key) {
 }
 
 /* Where a pointer to the key's hold stands; to NULL: there is none. */
-static hold **find(tl_dlu *d, const char *key, uint64_t hash) {
-    hold **at = &d->bucket[hash % d->buckets];
+static hold **find(tl_dlu *dlu, const char *key, uint64_t hash) {
+    hold **at = &dlu->bucket[hash % dlu->buckets];
     while (*at && ((*at)->hash != hash || strcmp((*at)->key, key) != 0))
         at = &(*at)->next;
     return at;
 }
 
-static hold *take_out(tl_dlu *d, hold **at) {
-    hold *h = *at;
-    *at = h->next;
-    h->next = NULL;
-    d->holds--;
-    return h;
+static hold *take_out(tl_dlu *dlu, hold **at) {
+    hold *held = *at;
+    *at = held->next;
+    held->next = NULL;
+    dlu->holds--;
+    return held;
 }
 
-static bool is_over(const hold *h) {
-    return tl_lock_remaining_ms(h->lock) == 0;
+static bool is_over(const hold *held) {
+    return tl_lock_remaining_ms(held->lock) == 0;
 }
 
-static void free_hold(hold *h) {
-    if (h)
-        tl_lock_free(h->lock);
-    free(h);
+static void free_hold(hold *held) {
+    if (held)
+        tl_lock_free(held->lock);
+    free(held);
 }
 
-static void forget_what_is_over(tl_dlu *d) {
-    for (size_t i = 0; i < d->buckets; i++)
-        for (hold **at = &d->bucket[i]; *at;)
+static void forget_what_is_over(tl_dlu *dlu) {
+    for (size_t i = 0; i < dlu->buckets; i++)
+        for (hold **at = &dlu->bucket[i]; *at;)
             if (is_over(*at))
-                free_hold(take_out(d, at));
+                free_hold(take_out(dlu, at));
             else
                 at = &(*at)->next;
 }
 
 /* A table that is full of what is held grows; without memory its chains do. */
-static void make_room(tl_dlu *d) {
-    if (d->holds < d->buckets)
+static void make_room(tl_dlu *dlu) {
+    if (dlu->holds < dlu->buckets)
         return;
-    forget_what_is_over(d);
-    hold **bigger = d->holds <= d->buckets / 2 ? NULL : calloc(2 * d->buckets, sizeof(hold *));
+    forget_what_is_over(dlu);
+    hold **bigger = dlu->holds <= dlu->buckets / 2 ? NULL
+                                                   : calloc(2 * dlu->buckets, sizeof(hold *));
     if (!bigger)
         return;
-    for (size_t i = 0; i < d->buckets; i++)
-        for (hold *h = d->bucket[i], *next; h; h = next) {
-            next = h->next;
-            h->next = bigger[h->hash % (2 * d->buckets)];
-            bigger[h->hash % (2 * d->buckets)] = h;
+    for (size_t i = 0; i < dlu->buckets; i++)
+        for (hold *held = dlu->bucket[i], *next; held; held = next) {
+            next = held->next;
+            held->next = bigger[held->hash % (2 * dlu->buckets)];
+            bigger[held->hash % (2 * dlu->buckets)] = held;
         }
-    free(d->bucket);
-    d->bucket = bigger;
-    d->buckets *= 2;
+    free(dlu->bucket);
+    dlu->bucket = bigger;
+    dlu->buckets *= 2;
 }
 
 /* ---- opening and closing ----------------------------------------------------------------------- */
 
 static tl_dlu *open_table(tl_client *client, tl_error *err) {
-    tl_dlu *d = calloc(1, sizeof *d);
+    tl_dlu *dlu = calloc(1, sizeof *dlu);
     hold **bucket = calloc(BUCKETS_LEAST, sizeof(hold *));
-    if (!d || !bucket || pthread_mutex_init(&d->mutex, NULL)) {
-        free(d);
+    if (!dlu || !bucket || pthread_mutex_init(&dlu->mutex, NULL)) {
+        free(dlu);
         free(bucket);
         (void)fail(err, TL_ENOMEM, "open", "locks", "out of memory");
         return NULL;
     }
-    d->client = client;
-    d->process = getpid();
-    d->bucket = bucket;
-    d->buckets = BUCKETS_LEAST;
-    return d;
+    dlu->client = client;
+    dlu->process = getpid();
+    dlu->bucket = bucket;
+    dlu->buckets = BUCKETS_LEAST;
+    return dlu;
 }
 
 /* Left out is the same number: neither may become what the other means. A stamp in a fleet of tokens keeps all of them
@@ -165,10 +166,10 @@ tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
     }
     if (tl_client_open(odd ? options : &copy.o, &client, err))
         return NULL;
-    tl_dlu *d = open_table(client, err);
-    if (!d)
+    tl_dlu *dlu = open_table(client, err);
+    if (!dlu)
         tl_client_close(client);
-    return d;
+    return dlu;
 }
 
 tl_dlu *tl_dlu_open(const char *url, tl_error *err) {
@@ -176,68 +177,68 @@ tl_dlu *tl_dlu_open(const char *url, tl_error *err) {
     return tl_dlu_open_with(&o, err);
 }
 
-static bool is_here(const tl_dlu *d) {
-    return d->process == getpid();
+static bool is_here(const tl_dlu *dlu) {
+    return dlu->process == getpid();
 }
 
-void tl_dlu_close(tl_dlu *d) {
-    if (!d)
+void tl_dlu_close(tl_dlu *dlu) {
+    if (!dlu)
         return;
     int saved = errno;
-    for (size_t i = 0; i < d->buckets; i++)
-        while (d->bucket[i])
-            free_hold(take_out(d, &d->bucket[i]));
-    tl_client_close(d->client);
-    if (is_here(d)) /* else it may be locked, for ever */
-        (void)pthread_mutex_destroy(&d->mutex);
-    free(d->bucket);
-    free(d);
+    for (size_t i = 0; i < dlu->buckets; i++)
+        while (dlu->bucket[i])
+            free_hold(take_out(dlu, &dlu->bucket[i]));
+    tl_client_close(dlu->client);
+    if (is_here(dlu)) /* else it may be locked, for ever */
+        (void)pthread_mutex_destroy(&dlu->mutex);
+    free(dlu->bucket);
+    free(dlu);
     errno = saved;
 }
 
 /* ---- locking ----------------------------------------------------------------------------------- */
 
-static hold *make_hold(tl_dlu *d, const char *key, tl_error *err) {
+static hold *make_hold(tl_dlu *dlu, const char *key, tl_error *err) {
     const tl_lock_options options = TL_LOCK_OPTIONS(.manual_renew = true);
     size_t n = strlen(key);
-    hold *h = calloc(1, sizeof *h + n + 1);
-    if (!h) {
+    hold *held = calloc(1, sizeof *held + n + 1);
+    if (!held) {
         (void)fail(err, TL_ENOMEM, "lock", key, "out of memory");
         return NULL;
     }
-    memcpy(h->key, key, n + 1);
-    h->hash = hash_of(key);
-    h->thread = this_thread();
-    h->lock = tl_lock_new(d->client, key, n, &options, err);
-    if (h->lock)
-        return h;
-    free(h);
+    memcpy(held->key, key, n + 1);
+    held->hash = hash_of(key);
+    held->thread = this_thread();
+    held->lock = tl_lock_new(dlu->client, key, n, &options, err);
+    if (held->lock)
+        return held;
+    free(held);
     return NULL;
 }
 
-static bool holds_already(tl_dlu *d, const char *key) {
-    (void)pthread_mutex_lock(&d->mutex);
-    const hold *h = *find(d, key, hash_of(key));
-    bool holds = h && !is_over(h);
-    (void)pthread_mutex_unlock(&d->mutex);
+static bool holds_already(tl_dlu *dlu, const char *key) {
+    (void)pthread_mutex_lock(&dlu->mutex);
+    const hold *held = *find(dlu, key, hash_of(key));
+    bool holds = held && !is_over(held);
+    (void)pthread_mutex_unlock(&dlu->mutex);
     return holds;
 }
 
 /* In place of a hold that is over. False: another thread was faster, which has it for certain. */
-static bool put_in(tl_dlu *d, hold *h) {
+static bool put_in(tl_dlu *dlu, hold *held) {
     hold *old = NULL;
-    (void)pthread_mutex_lock(&d->mutex);
-    make_room(d);
-    hold **at = find(d, h->key, h->hash);
+    (void)pthread_mutex_lock(&dlu->mutex);
+    make_room(dlu);
+    hold **at = find(dlu, held->key, held->hash);
     bool free_for_us = !*at || is_over(*at);
     if (free_for_us) {
         if (*at)
-            old = take_out(d, at);
-        h->next = d->bucket[h->hash % d->buckets];
-        d->bucket[h->hash % d->buckets] = h;
-        d->holds++;
+            old = take_out(dlu, at);
+        held->next = dlu->bucket[held->hash % dlu->buckets];
+        dlu->bucket[held->hash % dlu->buckets] = held;
+        dlu->holds++;
     }
-    (void)pthread_mutex_unlock(&d->mutex);
+    (void)pthread_mutex_unlock(&dlu->mutex);
     free_hold(old);
     return free_for_us;
 }
@@ -246,73 +247,73 @@ static void forget(void *h) {
     free_hold(h);
 }
 
-bool tl_dlu_lock_wait(tl_dlu *d, const char *key, int64_t wait_ms, tl_error *err) {
+bool tl_dlu_lock_wait(tl_dlu *dlu, const char *key, int64_t wait_ms, tl_error *err) {
     tl_err code;
-    if (!is_here(d)) {
+    if (!is_here(dlu)) {
         (void)fail(err, TL_EINVALID, "lock", key, "the handle belongs to the parent process");
         return false;
     }
-    if (wait_ms == 0 && holds_already(d, key)) {
+    if (wait_ms == 0 && holds_already(dlu, key)) {
         (void)fail(err, TL_EBUSY, "lock", key, "this handle holds it");
         return false;
     }
-    hold *h = make_hold(d, key, err);
-    if (!h)
+    hold *held = make_hold(dlu, key, err);
+    if (!held)
         return false;
-    pthread_cleanup_push(forget, h); /* the thread may be cancelled while it waits */
-    code = tl_lock_acquire(h->lock, wait_ms, err);
+    pthread_cleanup_push(forget, held); /* the thread may be cancelled while it waits */
+    code = tl_lock_acquire(held->lock, wait_ms, err);
     pthread_cleanup_pop(0);
     if (code == TL_OK) {
-        if (put_in(d, h))
+        if (put_in(dlu, held))
             return true;
-        (void)tl_lock_release(h->lock, NULL);
+        (void)tl_lock_release(held->lock, NULL);
         (void)fail(err, TL_EBUSY, "lock", key, "another thread holds it");
     }
-    free_hold(h);
+    free_hold(held);
     return false;
 }
 
-bool tl_dlu_lock(tl_dlu *d, const char *key, tl_error *err) {
-    return tl_dlu_lock_wait(d, key, 0, err);
+bool tl_dlu_lock(tl_dlu *dlu, const char *key, tl_error *err) {
+    return tl_dlu_lock_wait(dlu, key, 0, err);
 }
 
 /* ---- releasing --------------------------------------------------------------------------------- */
 
-static tl_err release(tl_dlu *d, const char *key, uint64_t thread, tl_error *err) {
-    hold *h = NULL;
-    if (!is_here(d))
+static tl_err release(tl_dlu *dlu, const char *key, uint64_t thread, tl_error *err) {
+    hold *ours = NULL;
+    if (!is_here(dlu))
         return fail(err, TL_EINVALID, "release", key, "the handle belongs to the parent process");
-    (void)pthread_mutex_lock(&d->mutex);
-    hold **at = find(d, key, hash_of(key));
+    (void)pthread_mutex_lock(&dlu->mutex);
+    hold **at = find(dlu, key, hash_of(key));
     bool held = *at != NULL;
     if (held && (thread == ANY_THREAD || (*at)->thread == thread))
-        h = take_out(d, at);
-    (void)pthread_mutex_unlock(&d->mutex);
-    if (!h)
+        ours = take_out(dlu, at);
+    (void)pthread_mutex_unlock(&dlu->mutex);
+    if (!ours)
         return fail(err, TL_EINVALID, "release", key,
                     held ? "another thread has locked it" : "it is not held");
-    bool over = is_over(h);
-    tl_err code = tl_lock_release(h->lock, err);
+    bool over = is_over(ours);
+    tl_err code = tl_lock_release(ours->lock, err);
     if (code == TL_OK && over) /* without scripts it isn't looked for any more */
         code = fail(err, TL_EEXPIRED, "release", key, "it had expired");
-    free_hold(h);
+    free_hold(ours);
     return code;
 }
 
-tl_err tl_dlu_release(tl_dlu *d, const char *key, tl_error *err) {
-    return release(d, key, this_thread(), err);
+tl_err tl_dlu_release(tl_dlu *dlu, const char *key, tl_error *err) {
+    return release(dlu, key, this_thread(), err);
 }
 
-tl_err tl_dlu_release_any(tl_dlu *d, const char *key, tl_error *err) {
-    return release(d, key, ANY_THREAD, err);
+tl_err tl_dlu_release_any(tl_dlu *dlu, const char *key, tl_error *err) {
+    return release(dlu, key, ANY_THREAD, err);
 }
 
-int64_t tl_dlu_remaining_ms(tl_dlu *d, const char *key) {
-    if (!is_here(d))
+int64_t tl_dlu_remaining_ms(tl_dlu *dlu, const char *key) {
+    if (!is_here(dlu))
         return 0;
-    (void)pthread_mutex_lock(&d->mutex);
-    const hold *h = *find(d, key, hash_of(key));
-    int64_t ms = h ? tl_lock_remaining_ms(h->lock) : 0;
-    (void)pthread_mutex_unlock(&d->mutex);
+    (void)pthread_mutex_lock(&dlu->mutex);
+    const hold *held = *find(dlu, key, hash_of(key));
+    int64_t ms = held ? tl_lock_remaining_ms(held->lock) : 0;
+    (void)pthread_mutex_unlock(&dlu->mutex);
     return ms;
 }

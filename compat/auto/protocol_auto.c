@@ -11,13 +11,13 @@
 /* ---- the protocol within --------------------------------------------------------------------- */
 
 /* From here on it is an attempt of that protocol. */
-static tl_status become(tl_try *a, const tl_protocol *row, bool drains, tl_mono until,
-                        const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_event start = {.kind = TL_START, .now = e->now, .server = e->server};
-    tl__attempt_init(a, row, (tl_op)a->result.op, a->ticket, until);
+static tl_status become(tl_try *attempt, const tl_protocol *row, bool drains, tl_mono until,
+                        const tl_job *job, const tl_event *event, tl_out *out) {
+    tl_event start = {.kind = TL_START, .now = event->now, .server = event->server};
+    tl__attempt_init(attempt, row, (tl_op)attempt->result.op, attempt->ticket, until);
     if (drains)
-        ((tl_stamp_try *)a)->drain = true;
-    return tl__attempt_step(a, job, &start, out);
+        ((tl_stamp_try *)attempt)->drain = true;
+    return tl__attempt_step(attempt, job, &start, out);
 }
 
 static const tl_protocol *row_of(uint8_t id) {
@@ -33,66 +33,69 @@ static int phase_of(const tl_lease *lease, const tl_rules *rules) {
     return lease->phase == TL_PHASE_NONE ? tl__namespace_for(rules)->all->fallback : lease->phase;
 }
 
-static tl_status act(tl_try *a, const tl_job *job, const tl_lease *lease, const tl_event *e,
-                     tl_out *out) {
+static tl_status act(tl_try *attempt, const tl_job *job, const tl_lease *lease,
+                     const tl_event *event, tl_out *out) {
     static const tl_protocol *const rows[] = {[TL_PHASE_TIMESTAMP] = &tl__protocol_timestamp,
                                               [TL_PHASE_BRIDGE] = &tl__protocol_bridge,
                                               [TL_PHASE_DRAIN] = &tl__protocol_bridge,
                                               [TL_PHASE_TOKEN] = &tl__protocol_token};
     int phase = phase_of(lease, &job->rules);
-    return become(a, rows[phase], phase == TL_PHASE_DRAIN,
-                  GUARD(take_within_lease) ? tl__mono_min(a->until, lease->until) : a->until, job,
-                  e, out);
+    return become(attempt, rows[phase], phase == TL_PHASE_DRAIN,
+                  GUARD(take_within_lease) ? tl__mono_min(attempt->until, lease->until)
+                                           : attempt->until,
+                  job, event, out);
 }
 
 /* Nothing has been asked for but a number: whatever happened, no lock can have been taken. */
-static tl_status was_read(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status was_read(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     static const char late[] = "the reply with the phase came too late";
-    a->result.code = tl__phase_read(tl__namespace_for(&job->rules), a->asked, e, out);
-    if (a->result.code)
+    attempt->result.code = tl__phase_read(tl__namespace_for(&job->rules), attempt->asked, event,
+                                          out);
+    if (attempt->result.code)
         return TL_END;
     tl_lease lease = *tl__lease_read(out);
-    if (!tl__mono_before(e->now, lease.until))
-        return tl__try_fail(a, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
-    return act(a, job, &lease, e, out);
+    if (!tl__mono_before(event->now, lease.until))
+        return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
+    return act(attempt, job, &lease, event, out);
 }
 
-static bool reads(const tl_try *a) {
-    (void)a;
+static bool reads(const tl_try *attempt) {
+    (void)attempt;
     return true;
 }
 
 /* ---- keeping and dropping -------------------------------------------------------------------- */
 
 /* A stamp becomes a token where tokens are written. */
-static tl_status keep(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
+static tl_status keep(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    const tl_lease *lease = tl__lease_of(event->server, tl__namespace_for(&job->rules)->index);
     uint8_t speaks = job->hold.proof.held_by - 1;
     bool without_scripts = tl__proof_stamp(&job->hold.proof).capped_until.ns == TL_NEVER.ns;
     bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
-                  tl__lease_lasts(lease, e->now);
-    return become(a, row_of(speaks), drains,
-                  drains ? tl__mono_min(a->until, lease->until) : a->until, job, e, out);
+                  tl__lease_lasts(lease, event->now);
+    return become(attempt, row_of(speaks), drains,
+                  drains ? tl__mono_min(attempt->until, lease->until) : attempt->until, job, event,
+                  out);
 }
 
 /* Dropping is the same for all that have a token. What a take without an answer has left behind may have
  * been said without scripts, where there are none. */
-static tl_status drop(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status drop(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     uint8_t left_by = GUARD(drops_without_scripts) ? TL_TIMESTAMP : TL_BRIDGE;
     uint8_t speaks = job->hold.proof.held_by ? job->hold.proof.held_by - 1 : left_by;
-    return become(a, row_of(speaks), false, a->until, job, e, out);
+    return become(attempt, row_of(speaks), false, attempt->until, job, event, out);
 }
 
-static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_lease *lease = tl__lease_of(e->server, tl__namespace_for(&job->rules)->index);
-    if (a->result.op == TL_RELEASE)
-        return drop(a, job, e, out);
-    if (a->result.op == TL_RENEW && job->hold.proof.held_by)
-        return keep(a, job, e, out);
+static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    const tl_lease *lease = tl__lease_of(event->server, tl__namespace_for(&job->rules)->index);
+    if (attempt->result.op == TL_RELEASE)
+        return drop(attempt, job, event, out);
+    if (attempt->result.op == TL_RENEW && job->hold.proof.held_by)
+        return keep(attempt, job, event, out);
     /* A keep of a token from elsewhere, too, writes what the phase has it write. */
-    if (GUARD(lease_lasts) ? tl__lease_lasts(lease, e->now) : lease->until.ns != 0)
-        return act(a, job, lease, e, out);
-    tl__phase_send(tl__namespace_for(&job->rules), a->ticket, a->by, e, out);
+    if (GUARD(lease_lasts) ? tl__lease_lasts(lease, event->now) : lease->until.ns != 0)
+        return act(attempt, job, lease, event, out);
+    tl__phase_send(tl__namespace_for(&job->rules), attempt->ticket, attempt->by, event, out);
     return TL_GO;
 }
 

@@ -130,50 +130,51 @@ static bool is_plain(tl_bytes text) {
     return text.n > 0 && tl__bytes_is_visible(text);
 }
 
-tl_bytes tl__dialect_number(const tl_dialect *d, tl_bytes text) {
-    const char *at = text.n && d->separator ? memchr(text.p, d->separator, text.n) : NULL;
-    if (d->shape == TL_SHAPE_BARE)
+tl_bytes tl__dialect_number(const tl_dialect *dialect, tl_bytes text) {
+    const char *at = text.n && dialect->separator ? memchr(text.p, dialect->separator, text.n)
+                                                  : NULL;
+    if (dialect->shape == TL_SHAPE_BARE)
         return text;
     if (!at)
         return (tl_bytes){0};
     tl_bytes first = tl__bytes(text.p, (size_t)(at - text.p));
     tl_bytes rest = tl__bytes(at + 1, text.n - first.n - 1);
-    if (d->shape == TL_SHAPE_NUMBER_ID)
+    if (dialect->shape == TL_SHAPE_NUMBER_ID)
         return is_plain(rest) ? first : (tl_bytes){0};
     return tl__dialect_uuid(first) ? rest : (tl_bytes){0};
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool is_eternal(const tl_dialect *d, tl_bytes text) {
-    for (unsigned i = 0; i < 2 && d->eternal[i]; i++)
-        if (tl__bytes_eq(text, tl__bytes_of(d->eternal[i])))
+static bool is_eternal(const tl_dialect *dialect, tl_bytes text) {
+    for (unsigned i = 0; i < 2 && dialect->eternal[i]; i++)
+        if (tl__bytes_eq(text, tl__bytes_of(dialect->eternal[i])))
             return true;
     return false;
 }
 
 /* When no comparison is true yet, and when none is false any more. */
-static bool read_times(const tl_dialect *d, tl_bytes number, tl_stamp *ret) {
+static bool read_times(const tl_dialect *dialect, tl_bytes number, tl_stamp *ret) {
     int64_t v;
-    switch (d->unit) {
+    switch (dialect->unit) {
     case TL_UNIT_MS:
         if (!tl__dialect_whole(number, &v))
             return false;
         ret->end_ms = v;
-        ret->first_free_ms = v + !d->at_equal;
+        ret->first_free_ms = v + !dialect->at_equal;
         return true;
     case TL_UNIT_S: /* readers have whole seconds too, rounded down */
         if (!tl__dialect_whole(number, &v) || v > SECONDS_MAX)
             return false;
         ret->end_ms = v * 1000;
-        ret->first_free_ms = d->at_equal ? ret->end_ms : ret->end_ms + 1000;
+        ret->first_free_ms = dialect->at_equal ? ret->end_ms : ret->end_ms + 1000;
         return true;
     case TL_UNIT_REAL:
         if (!read_real(number, &v))
             return false;
         ret->end_ms = v / 1000;
         v += 1; /* readers round to a double: at these times to the nearest 2^-22 s */
-        ret->first_free_ms = d->whole_readers ? (v / 1000000 + 1) * 1000 : v / 1000 + 1;
+        ret->first_free_ms = dialect->whole_readers ? (v / 1000000 + 1) * 1000 : v / 1000 + 1;
         return true;
     }
     return false;
@@ -183,22 +184,22 @@ bool tl__dialect_likely(int64_t ms, int64_t now_ms) {
     return ms >= LIKELY_FROM_MS && ms <= tl__add_sat(now_ms, TL_STAMP_AHEAD_MS);
 }
 
-tl_stamp tl__dialect_read(const tl_dialect *d, tl_bytes text, int64_t now_ms) {
+tl_stamp tl__dialect_read(const tl_dialect *dialect, tl_bytes text, int64_t now_ms) {
     tl_stamp stamp = {.kind = TL_STAMP_NOT_A_STAMP};
     if (text.n == 0 || text.n >= TL_STAMP_SIZE)
         return stamp;
-    if (is_eternal(d, text)) {
+    if (is_eternal(dialect, text)) {
         stamp.kind = TL_STAMP_ETERNAL;
         return stamp;
     }
-    if (!read_times(d, tl__dialect_number(d, text), &stamp))
+    if (!read_times(dialect, tl__dialect_number(dialect, text), &stamp))
         return (tl_stamp){.kind = TL_STAMP_NOT_A_STAMP};
     if (GUARD(likely_time) && !tl__dialect_likely(stamp.end_ms, now_ms))
         return (tl_stamp){.kind = TL_STAMP_UNLIKELY};
     if (!GUARD(held_for_all_readers))
         stamp.first_free_ms = stamp.end_ms;
     stamp.kind = TL_STAMP_GOOD;
-    stamp.written_ms = stamp.end_ms - d->plus_ms;
+    stamp.written_ms = stamp.end_ms - dialect->plus_ms;
     return stamp;
 }
 
@@ -212,11 +213,11 @@ static size_t put(char *to, size_t at, tl_bytes b) {
     return at;
 }
 
-static size_t put_number(const tl_dialect *d, int64_t end_ms, char *to, size_t at) {
+static size_t put_number(const tl_dialect *dialect, int64_t end_ms, char *to, size_t at) {
     char text[TL_INT_SIZE];
-    if (d->unit == TL_UNIT_MS)
+    if (dialect->unit == TL_UNIT_MS)
         return put(to, at, tl__bytes_from_int(text, end_ms));
-    if (d->unit == TL_UNIT_S)
+    if (dialect->unit == TL_UNIT_S)
         return put(to, at, tl__bytes_from_int(text, end_ms / 1000 + (end_ms % 1000 != 0)));
     at = put(to, at, tl__bytes_from_int(text, end_ms / 1000));
     char decimals[7] = {'.',
@@ -226,21 +227,21 @@ static size_t put_number(const tl_dialect *d, int64_t end_ms, char *to, size_t a
                         '0',
                         '0',
                         '0'};
-    return put(to, at, tl__bytes(decimals, d->decimals + (size_t)1));
+    return put(to, at, tl__bytes(decimals, dialect->decimals + (size_t)1));
 }
 
-tl_bytes tl__dialect_write(const tl_dialect *d, int64_t end_ms, tl_bytes id,
+tl_bytes tl__dialect_write(const tl_dialect *dialect, int64_t end_ms, tl_bytes id,
                            char to[TL_STAMP_SIZE]) {
     size_t n = 0;
     if (end_ms < 0)
         end_ms = 0;
-    if (d->shape == TL_SHAPE_ID_NUMBER) {
+    if (dialect->shape == TL_SHAPE_ID_NUMBER) {
         n = put(to, n, id);
-        n = put(to, n, tl__bytes(&d->separator, 1));
+        n = put(to, n, tl__bytes(&dialect->separator, 1));
     }
-    n = put_number(d, end_ms, to, n);
-    if (d->shape == TL_SHAPE_NUMBER_ID) {
-        n = put(to, n, tl__bytes(&d->separator, 1));
+    n = put_number(dialect, end_ms, to, n);
+    if (dialect->shape == TL_SHAPE_NUMBER_ID) {
+        n = put(to, n, tl__bytes(&dialect->separator, 1));
         n = put(to, n, id);
     }
     return tl__bytes(to, n);

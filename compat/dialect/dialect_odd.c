@@ -14,15 +14,15 @@
 #define LIKELY_DIGITS 10 /* of a time at least */
 
 /* A number that is no time in this dialect. */
-static const char *odd_number(const tl_dialect *d, tl_bytes text, int64_t now_ms) {
+static const char *odd_number(const tl_dialect *dialect, tl_bytes text, int64_t now_ms) {
     int64_t v;
     if (!tl__dialect_whole(text, &v))
         return NULL;
     if (text.n >= RUN_TOGETHER)
         return "two numbers run together: it never expires";
-    if (d->unit == TL_UNIT_MS && tl__dialect_likely(v * 1000, now_ms))
+    if (dialect->unit == TL_UNIT_MS && tl__dialect_likely(v * 1000, now_ms))
         return "seconds where milliseconds are expected: it reads as expired long ago";
-    if (d->unit != TL_UNIT_MS && tl__dialect_likely(v, now_ms))
+    if (dialect->unit != TL_UNIT_MS && tl__dialect_likely(v, now_ms))
         return "milliseconds where seconds are expected: it never expires";
     return "a number that is no time";
 }
@@ -75,11 +75,11 @@ static const char *odd_bytes(tl_bytes text) {
     return NULL;
 }
 
-const char *tl__dialect_oddity(const tl_dialect *d, tl_bytes text, int64_t now_ms) {
+const char *tl__dialect_oddity(const tl_dialect *dialect, tl_bytes text, int64_t now_ms) {
     static const char *const no_numbers[] = {"nan",      "inf",       "-inf", "+inf",
                                              "infinity", "-infinity", NULL};
     static const char *const nothings[] = {"null", "nil", "none", "undefined", "false", NULL};
-    tl_bytes number = tl__dialect_number(d, text);
+    tl_bytes number = tl__dialect_number(dialect, text);
     if (text.n == 0)
         return "empty";
     if (text.n >= TL_STAMP_SIZE)
@@ -90,7 +90,7 @@ const char *tl__dialect_oddity(const tl_dialect *d, tl_bytes text, int64_t now_m
         return "what a program prints for a number that is none";
     if (is_word(text, nothings))
         return "what a program prints for no value";
-    const char *odd = odd_number(d, number.n ? number : text, now_ms);
+    const char *odd = odd_number(dialect, number.n ? number : text, now_ms);
     odd = odd ? odd : odd_text(text);
     return odd ? odd : odd_bytes(text);
 }
@@ -113,9 +113,9 @@ static bool is_odd_number(tl_bytes text, int64_t now_ms) {
            (tl__dialect_likely(v, now_ms) || tl__dialect_likely(v * 1000, now_ms));
 }
 
-bool tl__dialect_is_accident(const tl_dialect *d, tl_bytes text, int64_t now_ms) {
+bool tl__dialect_is_accident(const tl_dialect *dialect, tl_bytes text, int64_t now_ms) {
     if (text.n < 2 || text.n >= TL_STAMP_SIZE || tl__dialect_uuid(text) ||
-        tl__dialect_read(d, text, now_ms).kind == TL_STAMP_GOOD)
+        tl__dialect_read(dialect, text, now_ms).kind == TL_STAMP_GOOD)
         return false;
     if (memcmp(text.p, "\xac\xed", 2) == 0)
         return tl__bytes_has(text, "java.lang.Long");

@@ -13,41 +13,42 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const tl_event *e,
+void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const tl_event *event,
                     tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, ticket, by), TL_SCRIPT_PHASE);
-    c->nkeys = 3;
-    TL_ADD(c, ns->reg, ns->clients, ns->skew, tl__token_bytes(&ns->all->id),
-           tl__bytes_of(ns->all->record), tl__out_int(out, tl__try_server_us(e, e->now).hi),
+    tl_command *command = tl__try_script(tl__out_send(out, ticket, by), TL_SCRIPT_PHASE);
+    command->nkeys = 3;
+    TL_ADD(command, ns->reg, ns->clients, ns->skew, tl__token_bytes(&ns->all->id),
+           tl__bytes_of(ns->all->record), tl__out_int(out, tl__try_server_us(event, event->now).hi),
            tl__out_int(out, ns->all->fallback), tl__out_int(out, ns->all->lease_ms));
     /* for how long the former lease may still be acted by, as the server counts */
     int64_t left_ns = tl__rate_most_ns(
-        tl__ns_until(e->now, tl__lease_of(e->server, ns->index)->until), e->server->drift_ppm);
-    tl__try_add(c, tl__out_int(out, left_ns > 0 ? left_ns / TL_NS_PER_MS + 1 : 0));
-    const tl_lease *known = tl__lease_of(e->server, ns->index);
-    TL_ADD(c, tl__out_int(out, known->epoch),
+        tl__ns_until(event->now, tl__lease_of(event->server, ns->index)->until),
+        event->server->drift_ppm);
+    tl__try_add(command, tl__out_int(out, left_ns > 0 ? left_ns / TL_NS_PER_MS + 1 : 0));
+    const tl_lease *known = tl__lease_of(event->server, ns->index);
+    TL_ADD(command, tl__out_int(out, known->epoch),
            tl__out_int(out, known->epoch > 0 ? known->phase : ns->all->fallback), ns->pattern);
 }
 
 static tl_err refuse(const tl_namespace *ns, tl_err code, const char *message, tl_out *out) {
-    (void)snprintf(out->words, sizeof out->words, "namespace %.*s: %s", (int)ns->name.n, ns->name.p,
-                   message);
+    (void)snprintf(out->message, sizeof out->message, "namespace %.*s: %s", (int)ns->name.n,
+                   ns->name.p, message);
     return code;
 }
 
 /* What an operator has to set right. */
 static tl_err refuse_register(const tl_namespace *ns, tl_err code, const char *message,
                               tl_out *out) {
-    char both[TL_WORDS_SIZE];
+    char both[TL_MESSAGE_SIZE];
     (void)snprintf(both, sizeof both, "%s; see `tidelock migrate status --namespace %.*s`", message,
                    (int)ns->name.n, ns->name.p);
     return refuse(ns, code, both, out);
 }
 
 /* The verdict on clocks is advice: whatever it is, the rest of the reply counts. */
-static void parse_clocks(const tl_reply *r, tl_lease *ret) {
+static void parse_clocks(const tl_reply *reply, tl_lease *ret) {
     int64_t worst_ms;
-    if (!tl__reply_int(r, &worst_ms) || worst_ms == -1)
+    if (!tl__reply_int(reply, &worst_ms) || worst_ms == -1)
         return;
     ret->clocks = (GUARD(unsafe_without_number) && worst_ms == -2) || worst_ms >= 0
                       ? TL_CLOCKS_UNSAFE
@@ -56,34 +57,34 @@ static void parse_clocks(const tl_reply *r, tl_lease *ret) {
 }
 
 /* What the reply says; false: it is malformed. */
-static bool parse(const tl_namespace *ns, const tl_event *e, tl_out *out, tl_lease *ret) {
+static bool parse(const tl_namespace *ns, const tl_event *event, tl_out *out, tl_lease *ret) {
     int64_t phase, lease_ms;
-    const tl_reply *r = e->replied.reply;
-    if (!tl__reply_int(tl__reply_item(r, 0), &phase) ||
-        !tl__reply_int(tl__reply_item(r, 1), &ret->epoch) ||
-        !tl__reply_int(tl__reply_item(r, 2), &lease_ms) || phase < TL_PHASE_NONE ||
+    const tl_reply *reply = event->replied.reply;
+    if (!tl__reply_int(tl__reply_item(reply, 0), &phase) ||
+        !tl__reply_int(tl__reply_item(reply, 1), &ret->epoch) ||
+        !tl__reply_int(tl__reply_item(reply, 2), &lease_ms) || phase < TL_PHASE_NONE ||
         phase > TL_PHASE_TOKEN || lease_ms < 1 || lease_ms > ns->all->lease_ms ||
         (phase == TL_PHASE_NONE ? ret->epoch != 0 : ret->epoch < 1))
         return false;
-    tl__out_time(out, r, 3, e);
-    parse_clocks(tl__reply_item(r, 5), ret);
+    tl__out_time(out, reply, 3, event);
+    parse_clocks(tl__reply_item(reply, 5), ret);
     ret->phase = (int8_t)phase;
     ret->lease_ms = (int32_t)lease_ms;
     return true;
 }
 
-tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, tl_out *out) {
-    const tl_lease *known = tl__lease_of(e->server, ns->index);
+tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *event, tl_out *out) {
+    const tl_lease *known = tl__lease_of(event->server, ns->index);
     tl_lease read = {.phase = TL_PHASE_NONE, .lease_ms = (int32_t)ns->all->lease_ms};
-    if (e->replied.count < 1)
+    if (event->replied.count < 1)
         return refuse(ns, TL_ESERVER, "malformed reply from the server", out);
-    if (e->replied.reply->type == TL_REPLY_ERROR &&
-        !tl__is_unknown_command(e->replied.reply->text)) {
-        tl__out_refusal(out, e->replied.reply->text, NULL);
-        return tl__refusal(e->replied.reply->text);
+    if (event->replied.reply->type == TL_REPLY_ERROR &&
+        !tl__is_unknown_command(event->replied.reply->text)) {
+        tl__out_refusal(out, event->replied.reply->text, NULL);
+        return tl__refusal(event->replied.reply->text);
     }
     /* Without EVAL nobody can have made a register. */
-    if (e->replied.reply->type != TL_REPLY_ERROR && !parse(ns, e, out, &read))
+    if (event->replied.reply->type != TL_REPLY_ERROR && !parse(ns, event, out, &read))
         return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
     if (GUARD(asked_before_change) && known->epoch > read.epoch &&
         tl__mono_before(asked, known->reported))
@@ -96,9 +97,9 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, 
                                "lost writes",
                                out);
     read.until = tl__mono_add_ns(
-        GUARD(phase_lease_from_request) ? asked : e->now,
-        tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, e->server->drift_ppm));
-    read.reported = e->now;
+        GUARD(phase_lease_from_request) ? asked : event->now,
+        tl__rate_least_ns(read.lease_ms * TL_NS_PER_MS, event->server->drift_ppm));
+    read.reported = event->now;
     out->keeps = true;
     out->keeps_at = ns->index;
     *(tl_lease *)&out->kept = read;
@@ -130,53 +131,56 @@ void tl__leave_init(void *machine, const tl_namespaces *all, uint8_t index, int6
 }
 
 /* Once, and no more: what is left over is void after three leases. */
-static tl_status leave(tl_attend *a, const tl_event *e, tl_out *out) {
-    if (e->kind != TL_START)
-        return e->kind == TL_REPLY || e->kind == TL_FAILED ? TL_END : TL_GO;
-    tl_command *c = tl__try_command(
-        tl__out_send(out, ++a->ticket, tl__mono_add_ms(e->now, a->attempt_ms)));
-    TL_ADD(c, TL_LITERAL("HDEL"), a->ns->clients, tl__token_bytes(&a->ns->all->id));
+static tl_status leave(tl_attend *attend, const tl_event *event, tl_out *out) {
+    if (event->kind != TL_START)
+        return event->kind == TL_REPLY || event->kind == TL_FAILED ? TL_END : TL_GO;
+    tl_command *command = tl__try_command(
+        tl__out_send(out, ++attend->ticket, tl__mono_add_ms(event->now, attend->attempt_ms)));
+    TL_ADD(command, TL_LITERAL("HDEL"), attend->ns->clients, tl__token_bytes(&attend->ns->all->id));
     return TL_GO;
 }
 
-static void plan(tl_attend *a, const tl_event *e, const tl_lease *lease) {
-    int64_t ms = lease->lease_ms > 0 ? lease->lease_ms : a->ns->all->lease_ms;
-    a->next = tl__mono_add_ms(e->now, ms / PARTS);
+static void plan(tl_attend *attend, const tl_event *event, const tl_lease *lease) {
+    int64_t ms = lease->lease_ms > 0 ? lease->lease_ms : attend->ns->all->lease_ms;
+    attend->next = tl__mono_add_ms(event->now, ms / PARTS);
 }
 
-static void ask(tl_attend *a, const tl_event *e, tl_out *out) {
-    a->asked = e->now;
-    a->next = TL_NEVER;
-    tl__phase_send(a->ns, ++a->ticket, tl__mono_add_ms(e->now, a->attempt_ms), e, out);
+static void ask(tl_attend *attend, const tl_event *event, tl_out *out) {
+    attend->asked = event->now;
+    attend->next = TL_NEVER;
+    tl__phase_send(attend->ns, ++attend->ticket, tl__mono_add_ms(event->now, attend->attempt_ms),
+                   event, out);
 }
 
 /* A reading that fails leaves the lease to run out, and says so to whoever acquires a lock then. */
-static void answered(tl_attend *a, const tl_event *e, tl_out *out) {
-    bool read = e->kind == TL_REPLY && tl__phase_read(a->ns, a->asked, e, out) == TL_OK;
-    a->asked = (tl_mono){0};
-    a->failures = read ? 0 : a->failures + 1;
+static void answered(tl_attend *attend, const tl_event *event, tl_out *out) {
+    bool read = event->kind == TL_REPLY &&
+                tl__phase_read(attend->ns, attend->asked, event, out) == TL_OK;
+    attend->asked = (tl_mono){0};
+    attend->failures = read ? 0 : attend->failures + 1;
     if (read)
-        plan(a, e, tl__lease_read(out));
+        plan(attend, event, tl__lease_read(out));
     else
-        a->next = tl__mono_add_ms(e->now, tl__backoff_ms(a->failures, &a->random));
+        attend->next = tl__mono_add_ms(event->now,
+                                       tl__backoff_ms(attend->failures, &attend->random));
 }
 
-tl_status tl__attend_step(void *machine, const tl_event *e, tl_out *out) {
-    tl_attend *a = machine;
-    if (a->leaves)
-        return leave(a, e, out);
-    switch (e->kind) {
-    case TL_START: plan(a, e, tl__lease_of(e->server, a->ns->index)); break;
+tl_status tl__attend_step(void *machine, const tl_event *event, tl_out *out) {
+    tl_attend *attend = machine;
+    if (attend->leaves)
+        return leave(attend, event, out);
+    switch (event->kind) {
+    case TL_START: plan(attend, event, tl__lease_of(event->server, attend->ns->index)); break;
     case TL_CANCEL: return TL_END;
     case TL_REPLY:
     case TL_FAILED:
-        if (a->asked.ns != 0 && e->asked.ticket == a->ticket)
-            answered(a, e, out);
+        if (attend->asked.ns != 0 && event->asked.ticket == attend->ticket)
+            answered(attend, event, out);
         break;
     default:
-        if (a->asked.ns == 0 && !tl__mono_before(e->now, a->next))
-            ask(a, e, out);
+        if (attend->asked.ns == 0 && !tl__mono_before(event->now, attend->next))
+            ask(attend, event, out);
     }
-    out->until = a->next;
+    out->until = attend->next;
     return TL_GO;
 }

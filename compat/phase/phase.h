@@ -65,7 +65,7 @@ typedef struct tl_namespaces {
 } tl_namespaces;
 
 /** The namespaces of a client's options. TL_EINVALID, TL_ENOMEM */
-tl_err tl__namespaces_open(const tl_legacy_options *o, tl_bytes owner, const tl_token *id,
+tl_err tl__namespaces_open(const tl_legacy_options *options, tl_bytes owner, const tl_token *id,
                            tl_namespaces **ret, tl_error *err);
 void tl__namespaces_close(tl_namespaces *all);
 /** Whose this key is; NULL: nobody's. */
@@ -79,14 +79,14 @@ static inline const tl_namespace *tl__namespace_for(const tl_rules *rules) {
 }
 
 /** Ask for the phase, registering the client. */
-void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const tl_event *e,
+void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const tl_event *event,
                     tl_out *out);
 
 /** What the answer to a request built at `asked` says, kept in out. TL_OK; else with a message in
  *  out: TL_EDENIED, when the register tells of an older epoch than the server's did before, or has
  *  gone; TL_EUNAVAILABLE, when it may only have been asked before the one that told of the newer;
  *  TL_ESERVER and what tl__refusal says. */
-tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *e, tl_out *out);
+tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *event, tl_out *out);
 
 /** May be acted by for long enough? Else it should be read anew. */
 bool tl__lease_lasts(const tl_lease *lease, tl_mono now);

@@ -62,26 +62,28 @@ static tl_err add(tl_namespaces *all, tl_bytes pattern, tl_bytes name, char **ro
     return TL_OK;
 }
 
-static tl_err read_numbers(const tl_legacy_options *o, tl_namespaces *all, tl_error *err) {
-    all->lease_ms = o->phase_lease_ms ? o->phase_lease_ms : LEASE_MS;
+static tl_err read_numbers(const tl_legacy_options *options, tl_namespaces *all, tl_error *err) {
+    all->lease_ms = options->phase_lease_ms ? options->phase_lease_ms : LEASE_MS;
     if (all->lease_ms < LEASE_MIN_MS || all->lease_ms > LEASE_MAX_MS)
         return tl__fail(err, TL_EINVALID, 0, "phase_lease: %d to %d ms, not %lld", LEASE_MIN_MS,
                         LEASE_MAX_MS, (long long)all->lease_ms);
-    if (o->fallback != TL_TOKEN && o->fallback != TL_BRIDGE && o->fallback != TL_TIMESTAMP)
+    if (options->fallback != TL_TOKEN && options->fallback != TL_BRIDGE &&
+        options->fallback != TL_TIMESTAMP)
         return tl__fail(err, TL_EINVALID, 0, "fallback: the bridge or the timestamp protocol");
-    all->fallback = o->fallback == TL_TIMESTAMP ? TL_PHASE_TIMESTAMP : TL_PHASE_BRIDGE;
+    all->fallback = options->fallback == TL_TIMESTAMP ? TL_PHASE_TIMESTAMP : TL_PHASE_BRIDGE;
     return TL_OK;
 }
 
-tl_err tl__namespaces_open(const tl_legacy_options *o, tl_bytes owner, const tl_token *id,
+tl_err tl__namespaces_open(const tl_legacy_options *options, tl_bytes owner, const tl_token *id,
                            tl_namespaces **ret, tl_error *err) {
-    const char *text = o->namespaces && *o->namespaces ? o->namespaces : "default";
+    const char *text = options->namespaces && *options->namespaces ? options->namespaces
+                                                                   : "default";
     size_t each = sizeof PREFIX + sizeof CLIENTS + sizeof SKEW + 1;
     tl_namespaces *all = calloc(1, sizeof *all + strlen(text) * 3 + TL_NAMESPACES_MAX * each);
     if (!all)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
     char *room = all->room;
-    tl_err code = read_numbers(o, all, err);
+    tl_err code = read_numbers(options, all, err);
     for (tl_bytes pattern, name; !code && tl__glob_choice(&text, &pattern, &name);)
         code = add(all, pattern, name, &room, err);
     if (code) {

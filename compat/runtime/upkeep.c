@@ -102,12 +102,12 @@ static void let_go(void *hold) {
 static void leave(tl_client *client) {
     upkeep *u = client->upkeep;
     for (uint8_t i = 0; i < TL_NAMESPACES_MAX; i++) {
-        tl_attend *a = &u->attendant[i].machine;
+        tl_attend *attend = &u->attendant[i].machine;
         if (!u->attendant[i].begun)
             continue;
-        tl__leave_init(a, u->namespaces, i, client->attempt_ms);
-        const tl_machine machine = {.state = a, .step = tl__attend_step, .does = "deregister"};
-        tl__keeper_detach_in(&client->keeper, &machine, sizeof *a, TL_START, NULL, let_go);
+        tl__leave_init(attend, u->namespaces, i, client->attempt_ms);
+        const tl_machine machine = {.state = attend, .step = tl__attend_step, .does = "deregister"};
+        tl__keeper_detach_in(&client->keeper, &machine, sizeof *attend, TL_START, NULL, let_go);
     }
 }
 

@@ -26,270 +26,274 @@ typedef struct tl_watch {
     tl_listener changes; /* of TL_TOPIC_CHANGES, while anything is watched */
 } tl_watch;
 
-static void go_by_events(tl_keeper *k);
-static void leave_events(tl_keeper *k);
-static void anew(tl_keeper *k);
+static void go_by_events(tl_keeper *keeper);
+static void leave_events(tl_keeper *keeper);
+static void anew(tl_keeper *keeper);
 
 /* What isn't armed although the connection is up has been refused. */
 static void on_wake(tl_listener *listener, unsigned flags) {
-    tl_keeper *k = ((tl_watch *)((char *)listener - offsetof(tl_watch, changes)))->keeper;
+    tl_keeper *keeper = ((tl_watch *)((char *)listener - offsetof(tl_watch, changes)))->keeper;
     if (!(flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)))
         return;
-    k->watch->changes_armed = (flags & TL_WAKE_ARMED) != 0;
-    k->watch->events_denied = false;
-    anew(k);
-    if (!k->watch->changes_armed && tl__wakeup_up(k->first.wakeup))
-        go_by_events(k);
+    keeper->watch->changes_armed = (flags & TL_WAKE_ARMED) != 0;
+    keeper->watch->events_denied = false;
+    anew(keeper);
+    if (!keeper->watch->changes_armed && tl__wakeup_up(keeper->first.wakeup))
+        go_by_events(keeper);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static tl_send *ask(const tl_keeper *k, tl_send *send, const char *const *request, size_t count) {
+static tl_send *ask(const tl_keeper *keeper, tl_send *send, const char *const *request,
+                    size_t count) {
     tl_mono now = tl__mono_now();
-    *send = (tl_send){.count = 1, .by = tl__mono_add_ms(now, k->client->attempt_ms)};
-    tl_command *c = &send->command[0];
-    *c = (tl_command){.form = TL_ARGV};
+    *send = (tl_send){.count = 1, .by = tl__mono_add_ms(now, keeper->client->attempt_ms)};
+    tl_command *command = &send->command[0];
+    *command = (tl_command){.form = TL_ARGV};
     for (size_t i = 0; i < count; i++)
-        c->argv[c->argc++] = tl__bytes_of(request[i]);
+        command->argv[command->argc++] = tl__bytes_of(request[i]);
     return send;
 }
 
-static void tell_listeners(tl_keeper *k, unsigned flags) {
-    for (tl_listener *l = k->listeners; l; l = l->next)
-        if (l->key.n > 0)
-            l->on_wake(l, flags);
+static void tell_listeners(tl_keeper *keeper, unsigned flags) {
+    for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
+        if (listener->key.n > 0)
+            listener->on_wake(listener, flags);
 }
 
-static void anew(tl_keeper *k) {
+static void anew(tl_keeper *keeper) {
     char id[TL_INT_SIZE];
-    int64_t number = k->first.wakeup ? tl__wakeup_id(k->first.wakeup) : 0;
-    if (k->watch->watches)
-        tell_listeners(k, TL_WAKE_UNWATCHED);
-    k->watch->watches = k->watch->refused = false;
-    if (k->watch->watched == 0 || !k->watch->changes_armed)
+    int64_t number = keeper->first.wakeup ? tl__wakeup_id(keeper->first.wakeup) : 0;
+    if (keeper->watch->watches)
+        tell_listeners(keeper, TL_WAKE_UNWATCHED);
+    keeper->watch->watches = keeper->watch->refused = false;
+    if (keeper->watch->watched == 0 || !keeper->watch->changes_armed)
         return;
     if (number <= 0) {
-        go_by_events(k);
+        go_by_events(keeper);
         return;
     }
     const char *const request[] = {
         "CLIENT", "TRACKING", "ON", "REDIRECT", tl__bytes_from_int(id, number).p, "NOLOOP"};
     tl_send send;
-    (void)tl__keeper_send_own(k, ask(k, &send, request, sizeof request / sizeof *request),
+    (void)tl__keeper_send_own(keeper, ask(keeper, &send, request, sizeof request / sizeof *request),
                               (tl_exchange){.watch = true});
 }
 
-static tl_exchange *get(tl_keeper *k, tl_bytes key, tl_exchange what) {
+static tl_exchange *get(tl_keeper *keeper, tl_bytes key, tl_exchange what) {
     static const char *const request[] = {"GET"};
     tl_send send;
-    (void)ask(k, &send, request, 1);
+    (void)ask(keeper, &send, request, 1);
     send.command[0].argv[send.command[0].argc++] = key;
-    return tl__keeper_send_own(k, &send, what);
+    return tl__keeper_send_own(keeper, &send, what);
 }
 
 /* The one in flight may have come before the change: then once more. */
-static void look_for(tl_keeper *k, tl_listener *l) {
-    l->look_again = l->look != NULL;
-    if (!l->look && l->key.n > 0 && k->watch->watches)
-        l->look = get(k, l->key, (tl_exchange){.listener = l});
+static void look_for(tl_keeper *keeper, tl_listener *listener) {
+    listener->look_again = listener->look != NULL;
+    if (!listener->look && listener->key.n > 0 && keeper->watch->watches)
+        listener->look = get(keeper, listener->key, (tl_exchange){.listener = listener});
 }
 
-static void read_key(tl_keeper *k, tl_task *task) {
+static void read_key(tl_keeper *keeper, tl_task *task) {
     task->read_again = task->reading != NULL;
     if (!task->reading)
-        task->reading = get(k, task->watched, (tl_exchange){.task = task, .reads = true});
+        task->reading = get(keeper, task->watched, (tl_exchange){.task = task, .reads = true});
 }
 
-static void look(tl_keeper *k, tl_task *task) {
-    if (task->watched.n > 0 && k->watch->watches)
-        read_key(k, task);
+static void look(tl_keeper *keeper, tl_task *task) {
+    if (task->watched.n > 0 && keeper->watch->watches)
+        read_key(keeper, task);
 }
 
-static void answered(tl_keeper *k, const tl_answer *answer) {
+static void answered(tl_keeper *keeper, const tl_answer *answer) {
     bool refused = answer->ok && answer->reply->type == TL_REPLY_ERROR;
-    k->watch->watches = answer->ok && !refused && k->watch->changes_armed;
+    keeper->watch->watches = answer->ok && !refused && keeper->watch->changes_armed;
     if (refused)
-        go_by_events(k);
-    if (!k->watch->watches)
+        go_by_events(keeper);
+    if (!keeper->watch->watches)
         return;
-    leave_events(k);
-    for (uint32_t i = 1; i <= k->tasks.count; i++)
-        look(k, k->tasks.heap[i].task);
-    for (tl_listener *l = k->listeners; l; l = l->next)
-        look_for(k, l);
+    leave_events(keeper);
+    for (uint32_t i = 1; i <= keeper->tasks.count; i++)
+        look(keeper, keeper->tasks.heap[i].task);
+    for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
+        look_for(keeper, listener);
 }
 
 /* ---- keyspace events: subscribing -------------------------------------------------------------- */
 
-static tl_bytes prefix(const tl_keeper *k, char to[TL_TOPIC_EXTRA + 1]) {
-    (void)snprintf(to, TL_TOPIC_EXTRA + 1, "__keyspace@%ld__:", (long)k->client->node.endpoint.db);
+static tl_bytes prefix(const tl_keeper *keeper, char to[TL_TOPIC_EXTRA + 1]) {
+    (void)snprintf(to, TL_TOPIC_EXTRA + 1,
+                   "__keyspace@%ld__:", (long)keeper->client->node.endpoint.db);
     return tl__bytes_of(to);
 }
 
-static tl_bytes topic_of(const tl_keeper *k, tl_bytes key, char to[TL_TOPIC_MAX + 1]) {
-    tl_bytes before = prefix(k, to);
+static tl_bytes topic_of(const tl_keeper *keeper, tl_bytes key, char to[TL_TOPIC_MAX + 1]) {
+    tl_bytes before = prefix(keeper, to);
     memcpy(to + before.n, key.p, key.n);
     return tl__bytes(to, before.n + key.n);
 }
 
 /* n 0: it is of another kind. */
-static tl_bytes key_of(const tl_keeper *k, tl_bytes topic) {
+static tl_bytes key_of(const tl_keeper *keeper, tl_bytes topic) {
     char room[TL_TOPIC_EXTRA + 1];
-    tl_bytes before = prefix(k, room);
+    tl_bytes before = prefix(keeper, room);
     if (topic.n <= before.n || memcmp(topic.p, before.p, before.n) != 0)
         return (tl_bytes){0};
     return tl__bytes(topic.p + before.n, topic.n - before.n);
 }
 
-static void hear_events(tl_keeper *k, tl_bytes key, bool *hears) {
+static void hear_events(tl_keeper *keeper, tl_bytes key, bool *hears) {
     char room[TL_TOPIC_MAX + 1];
-    if (!k->watch->events || k->watch->events_denied || *hears || key.n == 0)
+    if (!keeper->watch->events || keeper->watch->events_denied || *hears || key.n == 0)
         return;
     *hears = true; /* before: it may be told at once */
-    if (tl__wakeup_listen(k->first.wakeup, topic_of(k, key, room), tl__mono_now()))
+    if (tl__wakeup_listen(keeper->first.wakeup, topic_of(keeper, key, room), tl__mono_now()))
         *hears = false;
-    tl__keeper_wake(k);
+    tl__keeper_wake(keeper);
 }
 
-static void ignore_events(tl_keeper *k, tl_bytes key, bool *hears) {
+static void ignore_events(tl_keeper *keeper, tl_bytes key, bool *hears) {
     char room[TL_TOPIC_MAX + 1];
     if (!*hears)
         return;
     *hears = false;
-    tl__wakeup_forget(k->first.wakeup, topic_of(k, key, room), tl__mono_now());
-    tl__keeper_wake(k);
+    tl__wakeup_forget(keeper->first.wakeup, topic_of(keeper, key, room), tl__mono_now());
+    tl__keeper_wake(keeper);
 }
 
-static void go_by_events(tl_keeper *k) {
-    k->watch->refused = k->watch->events = true;
-    for (uint32_t i = 1; i <= k->tasks.count; i++)
-        hear_events(k, k->tasks.heap[i].task->watched, &k->tasks.heap[i].task->hears);
-    for (tl_listener *l = k->listeners; l; l = l->next)
-        hear_events(k, l->key, &l->hears);
+static void go_by_events(tl_keeper *keeper) {
+    keeper->watch->refused = keeper->watch->events = true;
+    for (uint32_t i = 1; i <= keeper->tasks.count; i++)
+        hear_events(keeper, keeper->tasks.heap[i].task->watched,
+                    &keeper->tasks.heap[i].task->hears);
+    for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
+        hear_events(keeper, listener->key, &listener->hears);
 }
 
-static void leave_events(tl_keeper *k) {
-    k->watch->events = false;
-    for (uint32_t i = 1; i <= k->tasks.count; i++)
-        ignore_events(k, k->tasks.heap[i].task->watched, &k->tasks.heap[i].task->hears);
-    for (tl_listener *l = k->listeners; l; l = l->next) {
-        ignore_events(k, l->key, &l->hears);
-        l->sure = false;
+static void leave_events(tl_keeper *keeper) {
+    keeper->watch->events = false;
+    for (uint32_t i = 1; i <= keeper->tasks.count; i++)
+        ignore_events(keeper, keeper->tasks.heap[i].task->watched,
+                      &keeper->tasks.heap[i].task->hears);
+    for (tl_listener *listener = keeper->listeners; listener; listener = listener->next) {
+        ignore_events(keeper, listener->key, &listener->hears);
+        listener->sure = false;
     }
 }
 
 /* ---- what is watched ------------------------------------------------------------------------- */
 
 /* Once begun it goes on: to end it with each lock that is held for a moment would cost more. */
-static void begin(tl_keeper *k) {
-    if (k->watch->watched++ > 0 || k->watch->watches || k->watch->refused)
+static void begin(tl_keeper *keeper) {
+    if (keeper->watch->watched++ > 0 || keeper->watch->watches || keeper->watch->refused)
         return;
-    k->watch->changes.on_wake = on_wake;
-    if (k->watch->changes.topic.n > 0)
-        anew(k);
+    keeper->watch->changes.on_wake = on_wake;
+    if (keeper->watch->changes.topic.n > 0)
+        anew(keeper);
     else
-        tl__keeper_listen_in(k, &k->watch->changes, TL_TOPIC_CHANGES, (tl_bytes){0}, (tl_bytes){0},
-                             (tl_bytes){0}, false);
+        tl__keeper_listen_in(keeper, &keeper->watch->changes, TL_TOPIC_CHANGES, (tl_bytes){0},
+                             (tl_bytes){0}, (tl_bytes){0}, false);
 }
 
-static void watch_key(tl_keeper *k, tl_bytes key, bool *hears) {
-    begin(k);
-    hear_events(k, key, hears);
+static void watch_key(tl_keeper *keeper, tl_bytes key, bool *hears) {
+    begin(keeper);
+    hear_events(keeper, key, hears);
 }
 
-static void unwatch(tl_keeper *k, tl_bytes key, bool *hears) {
-    k->watch->watched--;
-    ignore_events(k, key, hears);
+static void unwatch(tl_keeper *keeper, tl_bytes key, bool *hears) {
+    keeper->watch->watched--;
+    ignore_events(keeper, key, hears);
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static void post(tl_place *place, unsigned flags) {
-    tl_lock *lock = (tl_lock *)((char *)place - offsetof(tl_lock, place));
+static void post(tl_gate_node *node, unsigned flags) {
+    tl_lock *lock = (tl_lock *)((char *)node - offsetof(tl_lock, gate_node));
     if (lock->task.at != 0)
         tl__keeper_post(&lock->client->keeper, &lock->task, flags);
 }
 
 /* With the keeper's and the gate's mutex held. */
-static void see(tl_place *place) {
-    post(place, TL_WAKE_WOKEN);
+static void see(tl_gate_node *node) {
+    post(node, TL_WAKE_WOKEN);
 }
 
 /* The same. It may be ourselves who have changed it: it is read first. */
-static void suspect(tl_place *place) {
-    post(place, TL_WAKE_UNWATCHED);
+static void suspect(tl_gate_node *node) {
+    post(node, TL_WAKE_UNWATCHED);
 }
 
 /* Those who wait are told when the key has been read again, or the next change could go unseen. */
-static void on_changed(tl_keeper *k, tl_bytes key) {
-    for (tl_listener *l = k->listeners; l; l = l->next)
-        if (l->key.n > 0 && (key.n == 0 || tl__bytes_eq(l->key, key)))
-            look_for(k, l);
+static void on_changed(tl_keeper *keeper, tl_bytes key) {
+    for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
+        if (listener->key.n > 0 && (key.n == 0 || tl__bytes_eq(listener->key, key)))
+            look_for(keeper, listener);
     if (key.n > 0)
-        tl__gate_show(&k->client->gate, key, see);
+        tl__gate_show(&keeper->client->gate, key, see);
     else
-        k->rejudge = true;
+        keeper->rejudge = true;
 }
 
 /* Whoever is sure polls no more. Which kinds of events come is not known before they do: so nobody is until
  * one has come of the kind that tells of a DEL. */
-static void assure(const tl_keeper *k, tl_listener *l, bool armed) {
-    bool before = l->sure;
-    l->sure = armed && k->watch->events_come;
-    if (l->sure != before)
-        l->on_wake(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+static void assure(const tl_keeper *keeper, tl_listener *listener, bool armed) {
+    bool before = listener->sure;
+    listener->sure = armed && keeper->watch->events_come;
+    if (listener->sure != before)
+        listener->on_wake(listener, listener->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
 }
 
-static void on_events(tl_keeper *k, tl_bytes topic, bool armed) {
-    tl_bytes key = k->watch->events ? key_of(k, topic) : (tl_bytes){0};
+static void on_events(tl_keeper *keeper, tl_bytes topic, bool armed) {
+    tl_bytes key = keeper->watch->events ? key_of(keeper, topic) : (tl_bytes){0};
     if (key.n == 0)
         return;
-    bool up = tl__wakeup_up(k->first.wakeup);
-    k->watch->events_denied = !armed && up;
-    k->watch->events_come = k->watch->events_come && up;
-    for (tl_listener *l = k->listeners; l; l = l->next)
-        if (l->hears && tl__bytes_eq(l->key, key))
-            assure(k, l, armed);
+    bool up = tl__wakeup_up(keeper->first.wakeup);
+    keeper->watch->events_denied = !armed && up;
+    keeper->watch->events_come = keeper->watch->events_come && up;
+    for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
+        if (listener->hears && tl__bytes_eq(listener->key, key))
+            assure(keeper, listener, armed);
     if (armed) /* it may have changed before */
-        tl__gate_show(&k->client->gate, key, suspect);
+        tl__gate_show(&keeper->client->gate, key, suspect);
 }
 
-static void on_event(tl_keeper *k, tl_bytes topic, tl_bytes what) {
-    tl_bytes key = k->watch->events ? key_of(k, topic) : (tl_bytes){0};
+static void on_event(tl_keeper *keeper, tl_bytes topic, tl_bytes what) {
+    tl_bytes key = keeper->watch->events ? key_of(keeper, topic) : (tl_bytes){0};
     bool expire = tl__bytes_eq(what, TL_LITERAL("expire"));      /* it ends at another time */
     if (key.n == 0 || tl__bytes_eq(what, TL_LITERAL("keymiss"))) /* which looking brings about */
         return;
-    k->watch->events_come = k->watch->events_come || expire ||
-                            tl__bytes_eq(what, TL_LITERAL("del"));
+    keeper->watch->events_come = keeper->watch->events_come || expire ||
+                                 tl__bytes_eq(what, TL_LITERAL("del"));
     if (expire)
         return;
-    for (tl_listener *l = k->listeners; l; l = l->next)
-        if (l->hears && tl__bytes_eq(l->key, key)) {
-            l->sure = k->watch->events_come;
-            l->on_wake(l, l->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+    for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
+        if (listener->hears && tl__bytes_eq(listener->key, key)) {
+            listener->sure = keeper->watch->events_come;
+            listener->on_wake(listener, listener->sure ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
         }
-    tl__gate_show(&k->client->gate, key, suspect);
+    tl__gate_show(&keeper->client->gate, key, suspect);
 }
 
 /* ---- for the keeper -------------------------------------------------------------------------- */
 
 /* The server will tell of the next change, unless it has told of one meanwhile. */
-static void looked(tl_keeper *k, tl_listener *listener, bool ok) {
+static void looked(tl_keeper *keeper, tl_listener *listener, bool ok) {
     listener->look = NULL;
     if (listener->look_again)
-        look_for(k, listener);
-    listener->on_wake(listener, ok && k->watch->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
+        look_for(keeper, listener);
+    listener->on_wake(listener, ok && keeper->watch->watches ? TL_WAKE_WATCHED : TL_WAKE_UNWATCHED);
 }
 
-static tl_watch *begin_watching(tl_keeper *k) {
-    tl_watch *w = calloc(1, sizeof *w);
-    if (w)
-        w->keeper = k;
-    return w;
+static tl_watch *begin_watching(tl_keeper *keeper) {
+    tl_watch *watch = calloc(1, sizeof *watch);
+    if (watch)
+        watch->keeper = keeper;
+    return watch;
 }
 
-static void end_watching(tl_watch *w) {
-    free(w);
+static void end_watching(tl_watch *watch) {
+    free(watch);
 }
 
 const tl_watching tl__watching = {.begin = begin_watching,

@@ -17,10 +17,10 @@
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *e) {
-    if ((!job->rules.strict || !GUARD(strict_own_clock)) && e->server->anchor.known)
-        return tl__try_server_us(e, e->now);
-    int64_t us = e->now.ns / 1000 + e->server->wall_us;
+tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *event) {
+    if ((!job->rules.strict || !GUARD(strict_own_clock)) && event->server->anchor.known)
+        return tl__try_server_us(event, event->now);
+    int64_t us = event->now.ns / 1000 + event->server->wall_us;
     return (tl_interval){us, us};
 }
 
@@ -29,9 +29,9 @@ int64_t tl__stamp_late_ms(const tl_rules *rules) {
                                                                     : 0;
 }
 
-int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *e) {
+int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *event) {
     return job->rules.clock_skew_max_ms *
-           (job->rules.strict || e->server->anchor.known || !GUARD(two_clocks_skew) ? 1 : 2);
+           (job->rules.strict || event->server->anchor.known || !GUARD(two_clocks_skew) ? 1 : 2);
 }
 
 /* In a cluster what has been renewed or released key by key S may not know of, and who finds such a stamp waits for K's end. */
@@ -43,37 +43,38 @@ int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms) {
     return job->ttl_ms + (grace > GRACE_MS ? grace : GRACE_MS);
 }
 
-int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *e) {
-    tl_mono cap = job->rules.dialect->waiters_overwrite ? tl__stamp_cap(job, e->now, e)
+int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *event) {
+    tl_mono cap = job->rules.dialect->waiters_overwrite ? tl__stamp_cap(job, event->now, event)
                                                         : tl__proof_stamp(&job->hold.proof).cap;
-    int64_t left_ns = tl__ns_until(e->now, tl__mono_max(job->hold.believed, cap));
-    int64_t most_ms = tl__rate_most_ns(left_ns, e->server->drift_ppm) / TL_NS_PER_MS;
-    return tl__stamp_now_us(job, e).hi / 1000 + most_ms + tl__stamp_skew_ms(job, e) +
+    int64_t left_ns = tl__ns_until(event->now, tl__mono_max(job->hold.believed, cap));
+    int64_t most_ms = tl__rate_most_ns(left_ns, event->server->drift_ppm) / TL_NS_PER_MS;
+    return tl__stamp_now_us(job, event).hi / 1000 + most_ms + tl__stamp_skew_ms(job, event) +
            tl__stamp_late_ms(&job->rules) + 2;
 }
 
-void tl__stamp_prove(tl_try *a, const tl_job *job, const tl_event *e, int64_t proved_us,
+void tl__stamp_prove(tl_try *attempt, const tl_job *job, const tl_event *event, int64_t proved_us,
                      int64_t end_ms) {
-    tl_proof *proof = &a->result.proof;
+    tl_proof *proof = &attempt->result.proof;
     *proof = job->hold.proof;
     proof->kind = TL_PROOF_STAMP;
     proof->stamp = tl__proof_stamp(&job->hold.proof);
     /* 0: adopted, who knows how soon */
-    bool fresh = a->result.op == TL_ACQUIRE ||
+    bool fresh = attempt->result.op == TL_ACQUIRE ||
                  (GUARD(adopted_lock_capped) && proof->stamp.proved_us == 0);
     /* Where waiters overwrite, any poll may leave such a stamp. */
     if (fresh || (GUARD(cap_set_anew) && job->rules.dialect->waiters_overwrite)) {
-        proof->stamp.cap = tl__stamp_cap(job, a->asked, e);
+        proof->stamp.cap = tl__stamp_cap(job, attempt->asked, event);
         proof->stamp.capped_until = tl__mono_add_ns(
-            e->now, GUARD(cap_outlasts_delay) *
-                        tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS,
-                                         e->server->drift_ppm));
+            event->now, GUARD(cap_outlasts_delay) *
+                            tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS,
+                                             event->server->drift_ppm));
     }
     proof->stamp.proved_us = proved_us;
     proof->stamp.end_ms = end_ms;
     if (GUARD(losers_cap) &&
-        (GUARD(renewal_capped) ? !tl__mono_before(proof->stamp.capped_until, a->asked) : fresh))
-        a->result.deadline = tl__mono_min(a->result.deadline, proof->stamp.cap);
+        (GUARD(renewal_capped) ? !tl__mono_before(proof->stamp.capped_until, attempt->asked)
+                               : fresh))
+        attempt->result.deadline = tl__mono_min(attempt->result.deadline, proof->stamp.cap);
 }
 
 static int64_t free_from(const tl_rules *rules, const tl_stamp *stamp) {
@@ -87,64 +88,65 @@ bool tl__stamp_is_free(const tl_rules *rules, const tl_stamp *stamp, int64_t now
 }
 
 tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms,
-                          const tl_event *e) {
+                          const tl_event *event) {
     if (stamp->kind != TL_STAMP_GOOD)
         return TL_NEVER;
     int64_t left = free_from(rules, stamp) + 1 - now_ms;
-    return tl__mono_add_ms(e->now, left > 0 ? left : 0);
+    return tl__mono_add_ms(event->now, left > 0 ? left : 0);
 }
 
 /* Where waiters overwrite: could its writer's clock, L after it was read, be past what it has replaced?
  * That was ours, or a stamp that another left since the proof. */
 static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_ms) {
-    const tl_rules *r = &job->rules;
-    int64_t others_ms = proved_ms - 2 * (int64_t)r->clock_skew_max_ms - r->legacy_delay_max_ms +
-                        r->legacy_ttl_min_ms;
+    const tl_rules *rules = &job->rules;
+    int64_t others_ms = proved_ms - 2 * (int64_t)rules->clock_skew_max_ms -
+                        rules->legacy_delay_max_ms + rules->legacy_ttl_min_ms;
     int64_t own_ms = tl__proof_stamp(&job->hold.proof).end_ms;
     int64_t least_ms = own_ms < others_ms ? own_ms : others_ms;
-    return read_ms + (GUARD(delay_counts_once) ? 1 : 2) * r->legacy_delay_max_ms >= least_ms;
+    return read_ms + (GUARD(delay_counts_once) ? 1 : 2) * rules->legacy_delay_max_ms >= least_ms;
 }
 
-bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *e) {
-    const tl_rules *r = &job->rules;
+bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *event) {
+    const tl_rules *rules = &job->rules;
     if (stamp->kind != TL_STAMP_GOOD || !GUARD(losers_stamp) ||
-        (GUARD(losers_while_held) && !tl__mono_before(e->now, job->hold.believed)))
+        (GUARD(losers_while_held) && !tl__mono_before(event->now, job->hold.believed)))
         return false;
-    int64_t read_ms = stamp->written_ms - r->legacy_ttl_min_ms; /* what its writer's clock showed */
+    int64_t read_ms = stamp->written_ms -
+                      rules->legacy_ttl_min_ms; /* what its writer's clock showed */
     int64_t proved_ms = tl__proof_stamp(&job->hold.proof).proved_us / 1000 +
-                        GUARD(losers_spared_skew) * tl__stamp_skew_ms(job, e);
-    if (r->dialect->waiters_overwrite)
+                        GUARD(losers_spared_skew) * tl__stamp_skew_ms(job, event);
+    if (rules->dialect->waiters_overwrite)
         return !GUARD(thiefs_stamp) || !may_have_expired(job, read_ms, proved_ms);
     return !GUARD(thiefs_stamp) || read_ms <= proved_ms;
 }
 
-tl_status tl__stamp_stolen(tl_try *a, const tl_job *job, const tl_stamp *stamp, int64_t now_ms,
-                           tl_out *out) {
-    tl_lost *lost = &a->result.lost;
-    (void)tl__try_not_renewed(a, 0, out);
+tl_status tl__stamp_stolen(tl_try *attempt, const tl_job *job, const tl_stamp *stamp,
+                           int64_t now_ms, tl_out *out) {
+    tl_lost *lost = &attempt->result.lost;
+    (void)tl__try_not_renewed(attempt, 0, out);
     if (stamp->kind == TL_STAMP_GOOD)
         lost->thief_ahead_ms = stamp->written_ms - job->rules.legacy_ttl_min_ms - now_ms;
     lost->stolen = lost->thief_ahead_ms > 0; /* else its clock may be right, and K was deleted */
     return TL_END;
 }
 
-tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *e) {
-    const tl_rules *r = &job->rules;
-    int64_t ns = (r->legacy_ttl_min_ms - GUARD(cap_spares_delay) * r->legacy_delay_max_ms -
-                  GUARD(cap_spares_skew) * 2 * (int64_t)r->clock_skew_max_ms -
-                  GUARD(cap_spares_waiters) * tl__stamp_late_ms(r)) *
+tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *event) {
+    const tl_rules *rules = &job->rules;
+    int64_t ns = (rules->legacy_ttl_min_ms - GUARD(cap_spares_delay) * rules->legacy_delay_max_ms -
+                  GUARD(cap_spares_skew) * 2 * (int64_t)rules->clock_skew_max_ms -
+                  GUARD(cap_spares_waiters) * tl__stamp_late_ms(rules)) *
                  TL_NS_PER_MS;
-    return tl__mono_add_ns(asked, tl__rate_least_ns(ns, e->server->drift_ppm));
+    return tl__mono_add_ns(asked, tl__rate_least_ns(ns, event->server->drift_ppm));
 }
 
 /* ---- the guard ------------------------------------------------------------------------------- */
 
 /* This host's wall clock less the server's, in us; false: not known. */
-static bool clock_offset(const tl_event *e, tl_interval *ret) {
-    const tl_server *s = e->server;
+static bool clock_offset(const tl_event *event, tl_interval *ret) {
+    const tl_server *s = event->server;
     if (!s->anchor.known || s->wall_us == 0)
         return false;
-    tl_interval server = tl__anchor_offset(&s->anchor, e->now, s->drift_ppm);
+    tl_interval server = tl__anchor_offset(&s->anchor, event->now, s->drift_ppm);
     *ret = (tl_interval){s->wall_us - server.hi, s->wall_us + s->wall_wide_us - server.lo};
     return true;
 }
@@ -153,167 +155,167 @@ static bool clock_offset(const tl_event *e, tl_interval *ret) {
 static bool is_said_unsafe(const tl_namespace *ns, const tl_lease *lease, tl_out *out) {
     int n = (int)ns->name.n;
     if (lease->clocks == TL_CLOCKS_UNREADABLE)
-        (void)snprintf(out->words_off, sizeof out->words_off,
+        (void)snprintf(out->clock_message, sizeof out->clock_message,
                        "what tidelock skew has published of the clocks of namespace %.*s can't be "
                        "read: delete %.*s, and publish anew",
                        n, ns->name.p, (int)ns->skew.n, ns->skew.p);
     else if (lease->clocks == TL_CLOCKS_UNSAFE && lease->worst_ms < 0)
-        (void)snprintf(out->words_off, sizeof out->words_off,
+        (void)snprintf(out->clock_message, sizeof out->clock_message,
                        "clocks of namespace %.*s are too far apart: UNSAFE, says tidelock skew", n,
                        ns->name.p);
     else if (lease->clocks == TL_CLOCKS_UNSAFE)
-        (void)snprintf(out->words_off, sizeof out->words_off,
+        (void)snprintf(out->clock_message, sizeof out->clock_message,
                        "clocks of namespace %.*s are up to %d ms apart: UNSAFE, says tidelock skew",
                        n, ns->name.p, lease->worst_ms);
     return lease->clocks != TL_CLOCKS_FINE;
 }
 
 /* Are clocks for certain too far off for what M says of them? Then what to say of it is in out. */
-static bool is_clock_off(const tl_job *job, const tl_event *e, tl_out *out) {
-    const tl_rules *r = &job->rules;
-    int64_t m_us = (int64_t)r->clock_skew_max_ms * 1000;
-    const tl_namespace *ns = tl__namespace_for(r);
+static bool is_clock_off(const tl_job *job, const tl_event *event, tl_out *out) {
+    const tl_rules *rules = &job->rules;
+    int64_t m_us = (int64_t)rules->clock_skew_max_ms * 1000;
+    const tl_namespace *ns = tl__namespace_for(rules);
     const tl_lease *lease = NULL;
     if (ns) /* one that has just been read counts before */
-        lease = out->keeps ? tl__lease_read(out) : tl__lease_of(e->server, ns->index);
+        lease = out->keeps ? tl__lease_read(out) : tl__lease_of(event->server, ns->index);
     tl_interval off;
-    if (clock_offset(e, &off) && (off.lo > m_us || off.hi < -m_us))
+    if (clock_offset(event, &off) && (off.lo > m_us || off.hi < -m_us))
         (void)snprintf(
-            out->words_off, sizeof out->words_off,
+            out->clock_message, sizeof out->clock_message,
             "this host's clock is at least %lld ms %s the server's; clock_skew_max is %d ms",
             (long long)((off.lo > 0 ? off.lo : -off.hi) / 1000), off.lo > 0 ? "ahead of" : "behind",
-            r->clock_skew_max_ms);
+            rules->clock_skew_max_ms);
     else
-        return lease && tl__mono_before(e->now, lease->until) && is_said_unsafe(ns, lease, out);
+        return lease && tl__mono_before(event->now, lease->until) && is_said_unsafe(ns, lease, out);
     return true;
 }
 
 /* Would nobody read what is written as a time? Then it would be held for ever. */
-static bool is_unreadable(const tl_job *job, const tl_event *e) {
-    int64_t end_ms = tl__stamp_now_us(job, e).lo / 1000 + job->ttl_ms;
+static bool is_unreadable(const tl_job *job, const tl_event *event) {
+    int64_t end_ms = tl__stamp_now_us(job, event).lo / 1000 + job->ttl_ms;
     return !tl__dialect_likely(end_ms, end_ms);
 }
 
 /* Ends a take that clocks forbid. */
-static bool refuses(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static bool refuses(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     static const char early[] =
         "the clock shows a time before 2001-09-09: no legacy client could read such a stamp; "
         "set the clock first";
-    tl_stamp_try *s = (tl_stamp_try *)a;
-    if (a->result.op != TL_ACQUIRE || s->drain)
+    tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
+    if (attempt->result.op != TL_ACQUIRE || stamp_try->drain)
         return false;
-    if (GUARD(clock_after_2001) && is_unreadable(job, e)) {
-        (void)tl__try_fail(a, TL_ECLOCK, false, TL_LITERAL(early), out);
+    if (GUARD(clock_after_2001) && is_unreadable(job, event)) {
+        (void)tl__try_fail(attempt, TL_ECLOCK, false, TL_LITERAL(early), out);
         return true;
     }
-    if (job->rules.clock_guard == TL_GUARD_OFF || !is_clock_off(job, e, out))
+    if (job->rules.clock_guard == TL_GUARD_OFF || !is_clock_off(job, event, out))
         return false;
     out->clock_off = job->rules.clock_guard == TL_GUARD_WARN;
     if (out->clock_off)
         return false;
-    (void)tl__try_fail(a, TL_ECLOCK, false, tl__bytes_of(out->words_off), out);
+    (void)tl__try_fail(attempt, TL_ECLOCK, false, tl__bytes_of(out->clock_message), out);
     return true;
 }
 
 /* The guard sees a clock that is off by more than M only by so much as is known of both. */
-static bool outdated(const tl_try *a, const tl_job *job, const tl_event *e) {
-    const tl_stamp_try *s = (const tl_stamp_try *)a;
-    bool guarded = a->result.op == TL_ACQUIRE && job->rules.clock_guard != TL_GUARD_OFF;
-    if (job->rules.strict || (a->result.op != TL_ACQUIRE && !s->drain))
+static bool outdated(const tl_try *attempt, const tl_job *job, const tl_event *event) {
+    const tl_stamp_try *stamp_try = (const tl_stamp_try *)attempt;
+    bool guarded = attempt->result.op == TL_ACQUIRE && job->rules.clock_guard != TL_GUARD_OFF;
+    if (job->rules.strict || (attempt->result.op != TL_ACQUIRE && !stamp_try->drain))
         return false;
-    return tl__try_is_outdated(a, e) ||
+    return tl__try_is_outdated(attempt, event) ||
            (guarded &&
-            tl__try_fallen_ns(e, e->now) > job->rules.clock_skew_max_ms * TL_NS_PER_MS / 2);
+            tl__try_fallen_ns(event, event->now) > job->rules.clock_skew_max_ms * TL_NS_PER_MS / 2);
 }
 
 /* ---- the attempt ----------------------------------------------------------------------------- */
 
-static bool is_bridge(const tl_stamp_try *s) {
-    return s->try.row == &tl__protocol_bridge;
+static bool is_bridge(const tl_stamp_try *stamp_try) {
+    return stamp_try->try.row == &tl__protocol_bridge;
 }
 
 /* Ends a take without a script, which alone can ask who the server is in the same moment. */
-static bool never_quiet(tl_try *a, const tl_job *job, tl_out *out) {
-    return GUARD(quiet_needs_scripts) && a->result.op == TL_ACQUIRE && job->acquire.quiet_ms > 0 &&
-           tl__try_never_quiet(a, false, out) == TL_END;
+static bool never_quiet(tl_try *attempt, const tl_job *job, tl_out *out) {
+    return GUARD(quiet_needs_scripts) && attempt->result.op == TL_ACQUIRE &&
+           job->acquire.quiet_ms > 0 && tl__try_never_quiet(attempt, false, out) == TL_END;
 }
 
-static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_stamp_try *s = (tl_stamp_try *)a;
-    if (refuses(a, job, e, out))
+static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
+    if (refuses(attempt, job, event, out))
         return TL_END;
-    s->level = job->rules.strict
-                   ? TL_LEVEL_PLAIN
-                   : e->server->level & (GUARD(levels_apart) ? TL_LEVEL_BITS : UINT8_MAX);
-    if (is_bridge(s) || job->rules.nodes)
-        s->level = TL_LEVEL_SCRIPT;
-    if (s->level > TL_LEVEL_SCRIPT && never_quiet(a, job, out))
+    stamp_try->level = job->rules.strict ? TL_LEVEL_PLAIN
+                                         : event->server->level &
+                                               (GUARD(levels_apart) ? TL_LEVEL_BITS : UINT8_MAX);
+    if (is_bridge(stamp_try) || job->rules.nodes)
+        stamp_try->level = TL_LEVEL_SCRIPT;
+    if (stamp_try->level > TL_LEVEL_SCRIPT && never_quiet(attempt, job, out))
         return TL_END;
-    switch (s->level) {
-    case TL_LEVEL_PLAIN: tl__stamp_plain_send(s, job, e, out); break;
-    case TL_LEVEL_WATCH: tl__stamp_watch_send(s, job, e, out); break;
-    default: tl__stamp_script_send(s, job, e, out); break;
+    switch (stamp_try->level) {
+    case TL_LEVEL_PLAIN: tl__stamp_plain_send(stamp_try, job, event, out); break;
+    case TL_LEVEL_WATCH: tl__stamp_watch_send(stamp_try, job, event, out); break;
+    default: tl__stamp_script_send(stamp_try, job, event, out); break;
     }
     return TL_GO;
 }
 
 /* Without WATCH, too. */
-static tl_status watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+static tl_status watch_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                 tl_out *out) {
-    if (!tl__stamp_watch_lacks(s, e))
-        return tl__stamp_watch_answered(s, job, e, out);
+    if (!tl__stamp_watch_lacks(stamp_try, event))
+        return tl__stamp_watch_answered(stamp_try, job, event, out);
     out->level = TL_LEVEL_PLAIN;
-    tl__stamp_plain_send(s, job, e, out);
+    tl__stamp_plain_send(stamp_try, job, event, out);
     return TL_GO;
 }
 
-static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_stamp_try *s = (tl_stamp_try *)a;
-    switch (s->level) {
-    case TL_LEVEL_PLAIN: return tl__stamp_plain_answered(s, job, e, out);
-    case TL_LEVEL_WATCH: return watch_answered(s, job, e, out);
-    default: return tl__stamp_script_answered(s, job, e, out);
+static tl_status answered(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
+    switch (stamp_try->level) {
+    case TL_LEVEL_PLAIN: return tl__stamp_plain_answered(stamp_try, job, event, out);
+    case TL_LEVEL_WATCH: return watch_answered(stamp_try, job, event, out);
+    default: return tl__stamp_script_answered(stamp_try, job, event, out);
     }
 }
 
 /* Is it an error of a command itself, with this text? */
-static bool is_error(const tl_event *e, const char *text) {
-    tl_bytes error = e->replied.reply->text;
+static bool is_error(const tl_event *event, const char *text) {
+    tl_bytes error = event->replied.reply->text;
     return !tl__from_script(error) && tl__bytes_has(error, text);
 }
 
 /* The server may have no EVAL: go on without. Whether it has WATCH is found out by using it. */
-static tl_status refused(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_stamp_try *s = (tl_stamp_try *)a;
-    if (s->level == TL_LEVEL_WATCH)
-        return watch_answered(s, job, e, out);
-    if (s->level == TL_LEVEL_PLAIN && is_error(e, "wrong kind of value"))
-        return tl__stamp_plain_wrong_type(s, out);
-    if (s->level == TL_LEVEL_PLAIN || is_bridge(s) || job->rules.nodes ||
-        !is_error(e, "unknown command"))
-        return tl__attempt_refused(a, job, e, out);
+static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
+    if (stamp_try->level == TL_LEVEL_WATCH)
+        return watch_answered(stamp_try, job, event, out);
+    if (stamp_try->level == TL_LEVEL_PLAIN && is_error(event, "wrong kind of value"))
+        return tl__stamp_plain_wrong_type(stamp_try, out);
+    if (stamp_try->level == TL_LEVEL_PLAIN || is_bridge(stamp_try) || job->rules.nodes ||
+        !is_error(event, "unknown command"))
+        return tl__attempt_refused(attempt, job, event, out);
     out->level = TL_LEVEL_WATCH;
-    a->bounded = false;
-    if (never_quiet(a, job, out))
+    attempt->bounded = false;
+    if (never_quiet(attempt, job, out))
         return TL_END;
-    s->owned = tl__stamp_script_renews(s); /* until it is read anew */
-    tl__stamp_watch_send(s, job, e, out);
+    stamp_try->owned = tl__stamp_script_renews(stamp_try); /* until it is read anew */
+    tl__stamp_watch_send(stamp_try, job, event, out);
     return TL_GO;
 }
 
-static bool reads(const tl_try *a) {
-    const tl_stamp_try *s = (const tl_stamp_try *)a;
-    return (s->level == TL_LEVEL_PLAIN && tl__stamp_plain_reads(s)) ||
-           (s->level == TL_LEVEL_WATCH &&
-            (tl__stamp_watch_reads(s) || !GUARD(lost_exec_uncertain)));
+static bool reads(const tl_try *attempt) {
+    const tl_stamp_try *stamp_try = (const tl_stamp_try *)attempt;
+    return (stamp_try->level == TL_LEVEL_PLAIN && tl__stamp_plain_reads(stamp_try)) ||
+           (stamp_try->level == TL_LEVEL_WATCH &&
+            (tl__stamp_watch_reads(stamp_try) || !GUARD(lost_exec_uncertain)));
 }
 
 /* An attempt that found the lock its own, and that it is renewing unless the answer says otherwise. */
-static bool leaves(const tl_try *a) {
-    const tl_stamp_try *s = (const tl_stamp_try *)a;
-    return (s->level != TL_LEVEL_SCRIPT && s->owned) ||
-           (s->level == TL_LEVEL_SCRIPT && tl__stamp_script_renews(s) &&
-            a->result.code != TL_EBUSY);
+static bool leaves(const tl_try *attempt) {
+    const tl_stamp_try *stamp_try = (const tl_stamp_try *)attempt;
+    return (stamp_try->level != TL_LEVEL_SCRIPT && stamp_try->owned) ||
+           (stamp_try->level == TL_LEVEL_SCRIPT && tl__stamp_script_renews(stamp_try) &&
+            attempt->result.code != TL_EBUSY);
 }
 
 /* By its time alone, which two clients' stamps may share. */

@@ -32,26 +32,28 @@ static tl_bytes text_of(const tl_job *job, int64_t end_ms, tl_out *out) {
 }
 
 /* The end that a text tells which we have written; 0: we haven't. */
-static int64_t own_end_ms(const tl_job *job, tl_bytes text, const tl_event *e) {
+static int64_t own_end_ms(const tl_job *job, tl_bytes text, const tl_event *event) {
     char own[TL_STAMP_SIZE];
-    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, tl__stamp_now_us(job, e).hi / 1000);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text,
+                                      tl__stamp_now_us(job, event).hi / 1000);
     bool is = stamp.kind == TL_STAMP_GOOD && tl__bytes_eq(text, write(job, stamp.end_ms, own));
     return is ? stamp.end_ms : 0;
 }
 
 /* What K held last, as far as is known: by the last answer, or by S. */
-static int64_t held_ms(const tl_stamp_try *s) {
-    int64_t end_ms = s->read_end_ms > s->proved_ms ? s->read_end_ms : s->proved_ms;
-    return end_ms > s->from_ms ? end_ms : s->from_ms;
+static int64_t held_ms(const tl_stamp_try *stamp_try) {
+    int64_t end_ms = stamp_try->read_end_ms > stamp_try->proved_ms ? stamp_try->read_end_ms
+                                                                   : stamp_try->proved_ms;
+    return end_ms > stamp_try->from_ms ? end_ms : stamp_try->from_ms;
 }
 
 /* Later than that, so that the two can be told apart. */
-static int64_t next_ms(const tl_stamp_try *s, const tl_job *job, const tl_event *e) {
-    int64_t end_ms = tl__stamp_now_us(job, e).lo / 1000 + job->ttl_ms;
+static int64_t next_ms(const tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event) {
+    int64_t end_ms = tl__stamp_now_us(job, event).lo / 1000 + job->ttl_ms;
     int64_t step_ms = job->rules.dialect->unit == TL_UNIT_MS ? 1 : STEP_MS;
-    int64_t least_ms = held_ms(s) + step_ms;
-    if (s->owned && least_ms < tl__stamp_least_end_ms(job, e))
-        least_ms = tl__stamp_least_end_ms(job, e);
+    int64_t least_ms = held_ms(stamp_try) + step_ms;
+    if (stamp_try->owned && least_ms < tl__stamp_least_end_ms(job, event))
+        least_ms = tl__stamp_least_end_ms(job, event);
     return end_ms > least_ms ? end_ms : least_ms;
 }
 
@@ -63,240 +65,258 @@ bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value) {
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-static tl_command *say(tl_stamp_try *s, tl_script script, tl_bytes key, tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, s->try.ticket, s->try.by), script);
-    c->nkeys = 1;
-    tl__try_add(c, key);
-    return c;
+static tl_command *say(tl_stamp_try *stamp_try, tl_script script, tl_bytes key, tl_out *out) {
+    tl_command *command = tl__try_script(
+        tl__out_send(out, stamp_try->try.ticket, stamp_try->try.by), script);
+    command->nkeys = 1;
+    tl__try_add(command, key);
+    return command;
 }
 
-static void send_note(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_command *c = say(s, TL_SCRIPT_NOTE, job->sidecar, out);
-    tl__try_add(c, tl__token_bytes(&job->token));
-    if (s->try.result.op == TL_RELEASE)
+static void send_note(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                      tl_out *out) {
+    tl_command *command = say(stamp_try, TL_SCRIPT_NOTE, job->sidecar, out);
+    tl__try_add(command, tl__token_bytes(&job->token));
+    if (stamp_try->try.result.op == TL_RELEASE)
         return;
-    int64_t end_ms = next_ms(s, job, e);
-    TL_ADD(c, text_of(job, s->proved_ms, out), text_of(job, end_ms, out),
-           text_of(job, s->end_ms, out),
+    int64_t end_ms = next_ms(stamp_try, job, event);
+    TL_ADD(command, text_of(job, stamp_try->proved_ms, out), text_of(job, end_ms, out),
+           text_of(job, stamp_try->end_ms, out),
            tl__out_int(out, (end_ms + job->rules.clock_skew_max_ms) * 1000),
            tl__out_int(out, S_LEAST_MS));
 }
 
 /* Until then by this server's clock nobody else's clock is past what K holds, whenever a request comes. */
-static int64_t delete_before_us(const tl_stamp_try *s, const tl_job *job, const tl_event *e) {
-    int64_t end_ms = held_ms(s);
+static int64_t delete_before_us(const tl_stamp_try *stamp_try, const tl_job *job,
+                                const tl_event *event) {
+    int64_t end_ms = held_ms(stamp_try);
     return end_ms && GUARD(deleted_before_end) ? (end_ms - job->rules.clock_skew_max_ms) * 1000
-                                               : tl__try_not_after_us(&s->try, e, true);
+                                               : tl__try_not_after_us(&stamp_try->try, event, true);
 }
 
 /* From what it may hold by what was proved, by S, and by what is noted; `more`: or from this, which is not ours. */
-static void send_swap(tl_stamp_try *s, const tl_job *job, tl_bytes more, const tl_event *e,
-                      tl_out *out) {
-    bool keeps = s->try.result.op == TL_RENEW;
-    const int64_t from[] = {s->proved_ms, s->read_end_ms, s->from_ms, s->end_ms};
-    tl_command *c = say(s, TL_SCRIPT_SWAP, job->key, out);
-    s->try.asked = e->now;
-    tl__try_add(c, keeps ? text_of(job, s->end_ms, out) : TL_LITERAL(""));
-    int64_t left_ms = s->end_ms - tl__stamp_now_us(job, e).lo / 1000;
-    TL_ADD(c, tl__out_int(out, tl__stamp_px_ms(job, left_ms)),
-           tl__out_int(out, keeps ? tl__try_not_after_us(&s->try, e, false)
-                                  : delete_before_us(s, job, e)),
+static void send_swap(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes more,
+                      const tl_event *event, tl_out *out) {
+    bool keeps = stamp_try->try.result.op == TL_RENEW;
+    const int64_t from[] = {stamp_try->proved_ms, stamp_try->read_end_ms, stamp_try->from_ms,
+                            stamp_try->end_ms};
+    tl_command *command = say(stamp_try, TL_SCRIPT_SWAP, job->key, out);
+    stamp_try->try.asked = event->now;
+    tl__try_add(command, keeps ? text_of(job, stamp_try->end_ms, out) : TL_LITERAL(""));
+    int64_t left_ms = stamp_try->end_ms - tl__stamp_now_us(job, event).lo / 1000;
+    TL_ADD(command, tl__out_int(out, tl__stamp_px_ms(job, left_ms)),
+           tl__out_int(out, keeps ? tl__try_not_after_us(&stamp_try->try, event, false)
+                                  : delete_before_us(stamp_try, job, event)),
            job->sidecar);
     for (size_t i = 0; i < sizeof from / sizeof *from; i++)
-        if (from[i] != 0 && (!keeps || from[i] < s->end_ms))
-            tl__try_add(c, text_of(job, from[i], out));
+        if (from[i] != 0 && (!keeps || from[i] < stamp_try->end_ms))
+            tl__try_add(command, text_of(job, from[i], out));
     if (more.n > 0)
-        tl__try_add(c, tl__out_copy(out, more, (tl_bytes){0}));
+        tl__try_add(command, tl__out_copy(out, more, (tl_bytes){0}));
     if (keeps)
         tl__try_add_wait(&out->send, job, out);
 }
 
-static void send_look(tl_stamp_try *s, const tl_job *job, tl_out *out) {
-    tl_command *c = tl__try_command(tl__out_send(out, s->try.ticket, s->try.by));
-    TL_ADD(c, TL_LITERAL("GET"), job->key);
+static void send_look(tl_stamp_try *stamp_try, const tl_job *job, tl_out *out) {
+    tl_command *command = tl__try_command(
+        tl__out_send(out, stamp_try->try.ticket, stamp_try->try.by));
+    TL_ADD(command, TL_LITERAL("GET"), job->key);
 }
 
-void tl__stamp_alone_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    s->level = TL_LEVEL_SCRIPT;
-    if (s->phase < NOTING) {
-        s->phase = NOTING;
-        s->proved_ms = tl__proof_stamp(&job->hold.proof).end_ms;
-        s->read_end_ms = s->from_ms = s->end_ms = 0;
-        s->owned = s->sidecar_asked = false;
+void tl__stamp_alone_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                          tl_out *out) {
+    stamp_try->level = TL_LEVEL_SCRIPT;
+    if (stamp_try->phase < NOTING) {
+        stamp_try->phase = NOTING;
+        stamp_try->proved_ms = tl__proof_stamp(&job->hold.proof).end_ms;
+        stamp_try->read_end_ms = stamp_try->from_ms = stamp_try->end_ms = 0;
+        stamp_try->owned = stamp_try->sidecar_asked = false;
     }
-    switch (s->phase) {
-    case NOTING: send_note(s, job, e, out); break;
-    case SWAPPING: send_swap(s, job, (tl_bytes){0}, e, out); break;
-    default: send_look(s, job, out); break;
+    switch (stamp_try->phase) {
+    case NOTING: send_note(stamp_try, job, event, out); break;
+    case SWAPPING: send_swap(stamp_try, job, (tl_bytes){0}, event, out); break;
+    default: send_look(stamp_try, job, out); break;
     }
 }
 
 /* ---- from one to the next ---------------------------------------------------------------------- */
 
-static bool is_late(tl_stamp_try *s, const tl_event *e, tl_out *out) {
-    bool is = !tl__mono_before(e->now, s->try.by);
+static bool is_late(tl_stamp_try *stamp_try, const tl_event *event, tl_out *out) {
+    bool is = !tl__mono_before(event->now, stamp_try->try.by);
     if (is)
-        (void)tl__try_no_time(&s->try, out);
+        (void)tl__try_no_time(&stamp_try->try, out);
     return is;
 }
 
 /* Another key may be elsewhere. */
-static tl_status go_on(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl_event *e,
-                       tl_out *out) {
-    if (is_late(s, e, out))
+static tl_status go_on(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
+                       const tl_event *event, tl_out *out) {
+    if (is_late(stamp_try, event, out))
         return TL_END;
-    s->phase = phase;
-    s->try.asking = s->try.again = false;
-    s->try.hops = 0;
-    tl__stamp_alone_send(s, job, e, out);
+    stamp_try->phase = phase;
+    stamp_try->try.asking = stamp_try->try.again = false;
+    stamp_try->try.hops = 0;
+    tl__stamp_alone_send(stamp_try, job, event, out);
     return TL_GO;
 }
 
 /* Others change it under its hands. */
-static bool is_tired(tl_stamp_try *s, tl_out *out) {
+static bool is_tired(tl_stamp_try *stamp_try, tl_out *out) {
     static const char message[] = "racing clients overwrite it again and again";
-    bool is = ++s->rounds > TL_STAMP_ROUNDS;
+    bool is = ++stamp_try->rounds > TL_STAMP_ROUNDS;
     if (is)
-        (void)tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
+        (void)tl__try_fail(&stamp_try->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
     return is;
 }
 
 /* ---- S ----------------------------------------------------------------------------------------- */
 
 /* S has been lost, or another had the lock and has released it: which, the whole form finds out, when the slot is whole. */
-static tl_status is_unknown(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status is_unknown(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                            tl_out *out) {
     static const char message[] =
         "the key's slot is being moved, and its sidecar doesn't know of the lock";
     int64_t left_ms;
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 1), &left_ms))
-        return tl__try_malformed(&s->try, out);
-    if (tl__alone_may_repeat(&s->try, e))
-        return tl__alone_repeat(&s->try, job, e, out);
-    if (s->try.result.op == TL_RELEASE)
-        return go_on(s, GUARD(repeated_release_looks) ? LOOKING : SWAPPING, job, e, out);
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 1), &left_ms))
+        return tl__try_malformed(&stamp_try->try, out);
+    if (tl__alone_may_repeat(&stamp_try->try, event))
+        return tl__alone_repeat(&stamp_try->try, job, event, out);
+    if (stamp_try->try.result.op == TL_RELEASE)
+        return go_on(stamp_try, GUARD(repeated_release_looks) ? LOOKING : SWAPPING, job, event,
+                     out);
     if (left_ms >= 0)
-        return tl__try_not_renewed(&s->try, 0, out);
-    return tl__try_fail(&s->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
+        return tl__try_not_renewed(&stamp_try->try, 0, out);
+    return tl__try_fail(&stamp_try->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
 }
 
 /* What was noted by a request that was held up, or of a hold before, says nothing: it may be replaced, as nobody who has
  * been answered so writes it. */
-static tl_status noted(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status noted(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                       tl_out *out) {
     int64_t status;
     tl_bytes value, from, next;
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) || status < 0 || status > 1)
-        return tl__try_malformed(&s->try, out);
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &status) || status < 0 ||
+        status > 1)
+        return tl__try_malformed(&stamp_try->try, out);
     if (status == 0)
-        return is_unknown(s, job, e, out);
-    if (!tl__reply_text(tl__reply_item(e->replied.reply, 1), &value) ||
-        !tl__reply_text(tl__reply_item(e->replied.reply, 2), &from) ||
-        !tl__reply_text(tl__reply_item(e->replied.reply, 3), &next))
-        return tl__try_malformed(&s->try, out);
-    s->read_end_ms = GUARD(sidecars_stamp_replaced) ? own_end_ms(job, value, e) : 0;
-    s->from_ms = own_end_ms(job, from, e);
-    s->end_ms = GUARD(writes_noted_stamp) ? own_end_ms(job, next, e) : next_ms(s, job, e);
-    if (s->try.result.op == TL_RELEASE)
-        return go_on(s, SWAPPING, job, e, out);
-    bool short_of = s->owned && s->end_ms < tl__stamp_least_end_ms(job, e);
-    if (s->end_ms > held_ms(s) && !short_of)
-        return go_on(s, SWAPPING, job, e, out);
-    if (s->end_ms == 0)
-        return tl__try_malformed(&s->try, out);
-    return is_tired(s, out) ? TL_END : go_on(s, NOTING, job, e, out);
+        return is_unknown(stamp_try, job, event, out);
+    if (!tl__reply_text(tl__reply_item(event->replied.reply, 1), &value) ||
+        !tl__reply_text(tl__reply_item(event->replied.reply, 2), &from) ||
+        !tl__reply_text(tl__reply_item(event->replied.reply, 3), &next))
+        return tl__try_malformed(&stamp_try->try, out);
+    stamp_try->read_end_ms = GUARD(sidecars_stamp_replaced) ? own_end_ms(job, value, event) : 0;
+    stamp_try->from_ms = own_end_ms(job, from, event);
+    stamp_try->end_ms = GUARD(writes_noted_stamp) ? own_end_ms(job, next, event)
+                                                  : next_ms(stamp_try, job, event);
+    if (stamp_try->try.result.op == TL_RELEASE)
+        return go_on(stamp_try, SWAPPING, job, event, out);
+    bool short_of = stamp_try->owned && stamp_try->end_ms < tl__stamp_least_end_ms(job, event);
+    if (stamp_try->end_ms > held_ms(stamp_try) && !short_of)
+        return go_on(stamp_try, SWAPPING, job, event, out);
+    if (stamp_try->end_ms == 0)
+        return tl__try_malformed(&stamp_try->try, out);
+    return is_tired(stamp_try, out) ? TL_END : go_on(stamp_try, NOTING, job, event, out);
 }
 
 /* ---- K ----------------------------------------------------------------------------------------- */
 
 /* It was noted long ago, or for less: what was asked for is still to be had. */
-static bool is_short(const tl_stamp_try *s, const tl_job *job, int64_t server_us) {
+static bool is_short(const tl_stamp_try *stamp_try, const tl_job *job, int64_t server_us) {
     int64_t wanted_ms = job->ttl_ms - job->ttl_ms / SHORT_PARTS;
-    return s->end_ms - server_us / 1000 < wanted_ms && s->rounds < TL_STAMP_ROUNDS;
+    return stamp_try->end_ms - server_us / 1000 < wanted_ms && stamp_try->rounds < TL_STAMP_ROUNDS;
 }
 
-static tl_status renewed(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_try *a = &s->try;
+static tl_status renewed(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                         tl_out *out) {
+    tl_try *attempt = &stamp_try->try;
     int64_t server_us;
-    if (!tl__reply_time(e->replied.reply, 2, &server_us))
-        return tl__try_malformed(a, out);
-    if (is_short(s, job, server_us) && tl__mono_before(e->now, a->by)) {
-        s->rounds++;
-        s->proved_ms = s->end_ms;
-        return go_on(s, NOTING, job, e, out);
+    if (!tl__reply_time(event->replied.reply, 2, &server_us))
+        return tl__try_malformed(attempt, out);
+    if (is_short(stamp_try, job, server_us) && tl__mono_before(event->now, attempt->by)) {
+        stamp_try->rounds++;
+        stamp_try->proved_ms = stamp_try->end_ms;
+        return go_on(stamp_try, NOTING, job, event, out);
     }
-    int64_t left_ms = s->end_ms - (server_us + 999) / 1000 - job->rules.clock_skew_max_ms -
+    int64_t left_ms = stamp_try->end_ms - (server_us + 999) / 1000 - job->rules.clock_skew_max_ms -
                       tl__stamp_late_ms(&job->rules);
-    if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
-        a->result.code != TL_OK)
+    if (tl__try_held(attempt, job, event, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
+        attempt->result.code != TL_OK)
         return TL_END;
-    tl__stamp_prove(a, job, e, server_us, s->end_ms);
-    a->result.proof.unbound = true; /* S is told of it by the next */
+    tl__stamp_prove(attempt, job, event, server_us, stamp_try->end_ms);
+    attempt->result.proof.unbound = true; /* S is told of it by the next */
     return TL_END;
 }
 
-static tl_status absent(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (tl__alone_may_repeat(&s->try, e))
-        return tl__alone_repeat(&s->try, job, e, out);
-    return s->try.result.op == TL_RELEASE ? tl__try_not_released(&s->try, -1, out)
-                                          : tl__try_not_renewed(&s->try, -1, out);
+static tl_status absent(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                        tl_out *out) {
+    if (tl__alone_may_repeat(&stamp_try->try, event))
+        return tl__alone_repeat(&stamp_try->try, job, event, out);
+    return stamp_try->try.result.op == TL_RELEASE ? tl__try_not_released(&stamp_try->try, -1, out)
+                                                  : tl__try_not_renewed(&stamp_try->try, -1, out);
 }
 
 /* What a racing loser has left is replaced by what ends late enough for what is believed. What isn't known may be by another
  * of the holder's requests, as an extension, that has noted it since: so S is asked once more before it is called another's. */
-static tl_status overwritten(tl_stamp_try *s, const tl_job *job, tl_bytes value, const tl_event *e,
-                             tl_out *out) {
-    int64_t now_ms = tl__stamp_now_us(job, e).lo / 1000;
+static tl_status overwritten(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes value,
+                             const tl_event *event, tl_out *out) {
+    int64_t now_ms = tl__stamp_now_us(job, event).lo / 1000;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_ms);
-    bool losers = value.p && tl__stamp_is_losers(job, &stamp, e);
-    if (s->try.result.op ==
+    bool losers = value.p && tl__stamp_is_losers(job, &stamp, event);
+    if (stamp_try->try.result.op ==
         TL_RELEASE) /* that stays where it is until it runs out, but the lock was ours */
-        return losers ? TL_END : tl__try_not_released(&s->try, 0, out);
-    if (!losers && s->sidecar_asked)
-        return tl__stamp_stolen(&s->try, job, &stamp, now_ms, out);
+        return losers ? TL_END : tl__try_not_released(&stamp_try->try, 0, out);
+    if (!losers && stamp_try->sidecar_asked)
+        return tl__stamp_stolen(&stamp_try->try, job, &stamp, now_ms, out);
     if (!losers) {
-        s->sidecar_asked = true;
-        return go_on(s, NOTING, job, e, out);
+        stamp_try->sidecar_asked = true;
+        return go_on(stamp_try, NOTING, job, event, out);
     }
-    if (is_tired(s, out) || is_late(s, e, out))
+    if (is_tired(stamp_try, out) || is_late(stamp_try, event, out))
         return TL_END;
-    s->owned = true;
-    if (s->end_ms < tl__stamp_least_end_ms(job, e))
-        return go_on(s, NOTING, job, e, out);
-    send_swap(s, job, value, e, out);
+    stamp_try->owned = true;
+    if (stamp_try->end_ms < tl__stamp_least_end_ms(job, event))
+        return go_on(stamp_try, NOTING, job, event, out);
+    send_swap(stamp_try, job, value, event, out);
     return TL_GO;
 }
 
-static tl_status swapped(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status swapped(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                         tl_out *out) {
     int64_t status;
     tl_bytes value = {0};
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) || status < -2 || status > 1)
-        return tl__try_malformed(&s->try, out);
-    (void)tl__reply_text(tl__reply_item(e->replied.reply, 1), &value);
-    tl__out_time(out, e->replied.reply, 2, e);
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &status) || status < -2 ||
+        status > 1)
+        return tl__try_malformed(&stamp_try->try, out);
+    (void)tl__reply_text(tl__reply_item(event->replied.reply, 1), &value);
+    tl__out_time(out, event->replied.reply, 2, event);
     switch (status) {
-    case 1: return s->try.result.op == TL_RELEASE ? TL_END : renewed(s, job, e, out);
-    case 0: return overwritten(s, job, value, e, out);
-    case -1: return absent(s, job, e, out);
-    default: return tl__try_too_late(&s->try, out);
+    case 1:
+        return stamp_try->try.result.op == TL_RELEASE ? TL_END
+                                                      : renewed(stamp_try, job, event, out);
+    case 0: return overwritten(stamp_try, job, value, event, out);
+    case -1: return absent(stamp_try, job, event, out);
+    default: return tl__try_too_late(&stamp_try->try, out);
     }
 }
 
 /* A release of before has told S, and may have deleted K or not: it isn't deleted by the same bytes a second time. What of
  * it has stayed runs out. */
-static tl_status looked(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status looked(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                        tl_out *out) {
     tl_bytes value = {0};
-    if (e->replied.reply->type == TL_REPLY_NIL)
-        return absent(s, job, e, out);
-    (void)tl__reply_text(e->replied.reply, &value);
-    if (tl__stamp_alone_owns(job, value) && tl__mono_before(e->now, job->hold.believed))
+    if (event->replied.reply->type == TL_REPLY_NIL)
+        return absent(stamp_try, job, event, out);
+    (void)tl__reply_text(event->replied.reply, &value);
+    if (tl__stamp_alone_owns(job, value) && tl__mono_before(event->now, job->hold.believed))
         return TL_END;
-    return overwritten(s, job, value, e, out);
+    return overwritten(stamp_try, job, value, event, out);
 }
 
-tl_status tl__stamp_alone_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
-                                   tl_out *out) {
-    switch (s->phase) {
-    case NOTING: return noted(s, job, e, out);
-    case SWAPPING: return swapped(s, job, e, out);
-    default: return looked(s, job, e, out);
+tl_status tl__stamp_alone_answered(tl_stamp_try *stamp_try, const tl_job *job,
+                                   const tl_event *event, tl_out *out) {
+    switch (stamp_try->phase) {
+    case NOTING: return noted(stamp_try, job, event, out);
+    case SWAPPING: return swapped(stamp_try, job, event, out);
+    default: return looked(stamp_try, job, event, out);
     }
 }

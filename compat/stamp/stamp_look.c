@@ -43,10 +43,10 @@ static void look_at(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, t
     int64_t now_ms = now_us / 1000;
     bool guess = legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO;
     tl_rules rules;
-    const tl_dialect *d = choose(legacy, key, text, now_ms, &rules);
-    const tl_dialect *any = d ? d : tl__dialect_at(0);
+    const tl_dialect *dialect = choose(legacy, key, text, now_ms, &rules);
+    const tl_dialect *any = dialect ? dialect : tl__dialect_at(0);
     tl_stamp stamp = tl__dialect_read(any, text, now_ms);
-    if (stamp.kind == TL_STAMP_NOT_A_STAMP || stamp.kind == TL_STAMP_UNLIKELY || !d) {
+    if (stamp.kind == TL_STAMP_NOT_A_STAMP || stamp.kind == TL_STAMP_UNLIKELY || !dialect) {
         if (tl__dialect_is_accident(any, text, now_ms))
             copy(info->oddity, sizeof info->oddity, tl__dialect_oddity(any, text, now_ms));
         return;
@@ -55,7 +55,7 @@ static void look_at(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, t
     if (info->by_tidelock && !guess)
         info->protocol = (int)legacy->protocol;
     info->guessed = guess;
-    copy(info->dialect, sizeof info->dialect, d->name);
+    copy(info->dialect, sizeof info->dialect, dialect->name);
     if (stamp.kind == TL_STAMP_ETERNAL) {
         copy(info->oddity, sizeof info->oddity, "never expires, as its client wanted it");
         return;
@@ -75,19 +75,20 @@ static void explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
     bool stamps = legacy->protocol == TL_BRIDGE || legacy->protocol == TL_TIMESTAMP;
     if (!stamps || !info->held || info->dialect[0] || info->oddity[0])
         return;
-    const tl_dialect *d = choose(legacy, key, (tl_bytes){0}, now_us / 1000, &rules);
-    if (!d)
+    const tl_dialect *dialect = choose(legacy, key, (tl_bytes){0}, now_us / 1000, &rules);
+    if (!dialect)
         return;
     if (!tl__reply_text(value, &text)) {
         if (!info->by_tidelock) /* else K was deleted, and had a token */
             copy(info->oddity, sizeof info->oddity, "no string");
         return;
     }
-    const char *odd = tl__dialect_oddity(d, text, now_us / 1000);
+    const char *odd = tl__dialect_oddity(dialect, text, now_us / 1000);
     if (odd)
         copy(info->oddity, sizeof info->oddity, odd);
     else
-        (void)snprintf(info->oddity, sizeof info->oddity, "no time of the dialect %s", d->name);
+        (void)snprintf(info->oddity, sizeof info->oddity, "no time of the dialect %s",
+                       dialect->name);
 }
 
 const tl_legacy_look tl__legacy_look = {.look = look_at, .explain = explain};
@@ -95,18 +96,19 @@ const tl_legacy_look tl__legacy_look = {.look = look_at, .explain = explain};
 bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
     static const char *const units[] = {
         [TL_UNIT_MS] = "ms", [TL_UNIT_S] = "s", [TL_UNIT_REAL] = "s, decimals"};
-    const tl_dialect *d = tl__dialect_at(i);
+    const tl_dialect *dialect = tl__dialect_at(i);
     tl_dialect_info info = {.size = sizeof info};
     char text[TL_STAMP_SIZE];
-    if (!d || tl__info_check(ret_info, "tl_dialect_info", NULL))
+    if (!dialect || tl__info_check(ret_info, "tl_dialect_info", NULL))
         return false;
-    info.name = d->name;
-    info.seen_in = d->seen_in;
-    info.unit = units[d->unit];
+    info.name = dialect->name;
+    info.seen_in = dialect->seen_in;
+    info.unit = units[dialect->unit];
     tl_bytes id = TL_LITERAL("6f1c9be2-0d4a-4c5e-9a7b-3e2d1c0b9a88");
-    if (d->shape == TL_SHAPE_NUMBER_ID && d->separator == '-')
+    if (dialect->shape == TL_SHAPE_NUMBER_ID && dialect->separator == '-')
         id = TL_LITERAL("4711"); /* a process id */
-    tl__bytes_print(info.example, sizeof info.example, tl__dialect_write(d, end_ms, id, text));
+    tl__bytes_print(info.example, sizeof info.example,
+                    tl__dialect_write(dialect, end_ms, id, text));
     tl__info_write(ret_info, &info, sizeof info);
     return true;
 }

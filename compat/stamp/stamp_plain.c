@@ -10,17 +10,19 @@
 
 enum { SETNX, GET, GETSET, LOOK, COMPARE, DEL, LEAVE };
 
-static int64_t now_ms(const tl_job *job, const tl_event *e) {
-    return tl__stamp_now_us(job, e).lo / 1000;
+static int64_t now_ms(const tl_job *job, const tl_event *event) {
+    return tl__stamp_now_us(job, event).lo / 1000;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static void say(tl_stamp_try *s, const char *word, const tl_job *job, tl_bytes value, tl_out *out) {
-    tl_command *c = tl__try_command(tl__out_send(out, s->try.ticket, s->try.by));
-    TL_ADD(c, tl__bytes_of(word), job->key);
+static void say(tl_stamp_try *stamp_try, const char *word, const tl_job *job, tl_bytes value,
+                tl_out *out) {
+    tl_command *command = tl__try_command(
+        tl__out_send(out, stamp_try->try.ticket, stamp_try->try.by));
+    TL_ADD(command, tl__bytes_of(word), job->key);
     if (value.n > 0)
-        tl__try_add(c, value);
+        tl__try_add(command, value);
 }
 
 /* What K holds if it is ours. */
@@ -33,27 +35,29 @@ static tl_bytes own_stamp(const tl_job *job, int64_t end_ms, tl_out *out) {
 
 /* What is written may end up as a racing loser's, in the place of a winner who counts on no loser
  * writing less than the legacy lifetime from now; our own belief is shorter (held()). */
-static void send_stamp(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl_event *e,
-                       tl_out *out) {
-    tl_mono lag = tl__mono_add_ms(e->now, job->rules.legacy_delay_max_ms);
+static void send_stamp(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
+                       const tl_event *event, tl_out *out) {
+    tl_mono lag = tl__mono_add_ms(event->now, job->rules.legacy_delay_max_ms);
     int64_t legacy_ms = job->rules.legacy_ttl_min_ms;
-    tl_interval now_us = tl__stamp_now_us(job, e);
-    s->phase = phase;
-    s->read_at = e->now;
-    s->read_us = now_us.lo;
-    s->end_ms = ((GUARD(stamp_from_latest) ? now_us.hi : now_us.lo) + 999) / 1000 +
-                (job->ttl_ms > legacy_ms || !GUARD(writes_legacy_lifetime) ? job->ttl_ms
-                                                                           : legacy_ms);
+    tl_interval now_us = tl__stamp_now_us(job, event);
+    stamp_try->phase = phase;
+    stamp_try->read_at = event->now;
+    stamp_try->read_us = now_us.lo;
+    stamp_try->end_ms = ((GUARD(stamp_from_latest) ? now_us.hi : now_us.lo) + 999) / 1000 +
+                        (job->ttl_ms > legacy_ms || !GUARD(writes_legacy_lifetime) ? job->ttl_ms
+                                                                                   : legacy_ms);
     if (GUARD(stamp_sent_soon))
-        s->try.by = tl__mono_min(s->try.by, lag);
-    say(s, phase == SETNX ? "SETNX" : "GETSET", job, own_stamp(job, s->end_ms, out), out);
+        stamp_try->try.by = tl__mono_min(stamp_try->try.by, lag);
+    say(stamp_try, phase == SETNX ? "SETNX" : "GETSET", job, own_stamp(job, stamp_try->end_ms, out),
+        out);
 }
 
-static void send_get(tl_stamp_try *s, uint8_t phase, const tl_job *job, const tl_event *e,
-                     tl_out *out) {
-    s->phase = phase;
-    s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
-    say(s, "GET", job, (tl_bytes){0}, out);
+static void send_get(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
+                     const tl_event *event, tl_out *out) {
+    stamp_try->phase = phase;
+    stamp_try->try.by = tl__mono_min(tl__mono_add_ms(event->now, job->attempt_ms),
+                                     stamp_try->try.until);
+    say(stamp_try, "GET", job, (tl_bytes){0}, out);
 }
 
 /* The end that our stamp tells. Of one that was taken elsewhere, in a dialect that names its writer, it
@@ -67,200 +71,209 @@ static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
 
 /* Of a stamp that was taken elsewhere: until it might be over for somebody, as the server's clock
  * shows it, by the least that ours can show until then. */
-static tl_mono believed(const tl_job *job, const tl_event *e, int64_t end_ms) {
-    const tl_rules *r = &job->rules;
+static tl_mono believed(const tl_job *job, const tl_event *event, int64_t end_ms) {
+    const tl_rules *rules = &job->rules;
     if (job->hold.believed.ns != 0 || end_ms == 0)
         return job->hold.believed;
-    int64_t spared = 2 * (int64_t)r->clock_skew_max_ms + r->legacy_delay_max_ms +
-                     tl__stamp_late_ms(r);
-    int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, e).hi / 1000;
+    int64_t spared = 2 * (int64_t)rules->clock_skew_max_ms + rules->legacy_delay_max_ms +
+                     tl__stamp_late_ms(rules);
+    int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, event).hi / 1000;
     int64_t left_ns = left_ms * TL_NS_PER_MS;
-    return tl__mono_add_ns(e->now, left_ms > 0 ? tl__rate_least_ns(left_ns, e->server->drift_ppm)
-                                               : left_ns);
+    return tl__mono_add_ns(
+        event->now, left_ms > 0 ? tl__rate_least_ns(left_ns, event->server->drift_ppm) : left_ns);
 }
 
 /* A DEL that arrives after the deadline deletes a successor's lock: then K is left to run out. */
-static bool has_time_for_del(const tl_job *job, const tl_event *e, tl_mono deadline) {
-    return tl__mono_before(tl__mono_add_ms(e->now, job->attempt_ms), deadline);
+static bool has_time_for_del(const tl_job *job, const tl_event *event, tl_mono deadline) {
+    return tl__mono_before(tl__mono_add_ms(event->now, job->attempt_ms), deadline);
 }
 
 /* Without a stamp there is nothing that could be told to be ours: a take that wasn't answered. */
-static void send_release(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static void send_release(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                         tl_out *out) {
     if (job->hold.proof.kind == TL_PROOF_STAMP || job->hold.proof.elsewhere) {
-        send_get(s, COMPARE, job, e, out);
+        send_get(stamp_try, COMPARE, job, event, out);
         return;
     }
-    s->phase = LEAVE;
-    (void)tl__out_send(out, s->try.ticket, s->try.by);
+    stamp_try->phase = LEAVE;
+    (void)tl__out_send(out, stamp_try->try.ticket, stamp_try->try.by);
 }
 
-void tl__stamp_plain_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    s->level = TL_LEVEL_PLAIN;
-    switch ((tl_op)s->try.result.op) {
-    case TL_ACQUIRE: send_stamp(s, SETNX, job, e, out); break;
-    case TL_RENEW: send_get(s, LOOK, job, e, out); break;
-    case TL_RELEASE: send_release(s, job, e, out); break;
+void tl__stamp_plain_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                          tl_out *out) {
+    stamp_try->level = TL_LEVEL_PLAIN;
+    switch ((tl_op)stamp_try->try.result.op) {
+    case TL_ACQUIRE: send_stamp(stamp_try, SETNX, job, event, out); break;
+    case TL_RENEW: send_get(stamp_try, LOOK, job, event, out); break;
+    case TL_RELEASE: send_release(stamp_try, job, event, out); break;
     }
 }
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-static tl_status busy(tl_stamp_try *s, tl_mono hint) {
-    s->try.result.code = TL_EBUSY;
-    s->try.result.acquire.silent = true;
-    s->try.result.acquire.hint = hint;
+static tl_status busy(tl_stamp_try *stamp_try, tl_mono hint) {
+    stamp_try->try.result.code = TL_EBUSY;
+    stamp_try->try.result.acquire.silent = true;
+    stamp_try->try.result.acquire.hint = hint;
     return TL_END;
 }
 
-static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_try *a = &s->try;
-    a->asked = s->read_at;
+static tl_status held(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                      tl_out *out) {
+    tl_try *attempt = &stamp_try->try;
+    attempt->asked = stamp_try->read_at;
     int64_t left_ms = job->ttl_ms - GUARD(spares_skew) * job->rules.clock_skew_max_ms;
-    if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
-        a->result.code != TL_OK)
+    if (tl__try_held(attempt, job, event, left_ms > 0 ? left_ms : 0, 0, out) != TL_END ||
+        attempt->result.code != TL_OK)
         return TL_END;
-    a->result.proof = (tl_proof){.kind = TL_PROOF_STAMP,
-                                 .stamp = {.cap = tl__stamp_cap(job, s->read_at, e),
-                                           .capped_until = TL_NEVER,
-                                           .proved_us = s->read_us,
-                                           .end_ms = s->end_ms}};
+    attempt->result.proof = (tl_proof){
+        .kind = TL_PROOF_STAMP,
+        .stamp = {.cap = tl__stamp_cap(job, stamp_try->read_at, event),
+                  .capped_until = TL_NEVER,
+                  .proved_us = stamp_try->read_us,
+                  .end_ms = stamp_try->end_ms}};
     if (GUARD(losers_cap))
-        a->result.deadline = tl__mono_min(a->result.deadline, a->result.proof.stamp.cap);
-    a->result.acquire.stamp_is_token = job->rules.dialect->shape == TL_SHAPE_BARE;
+        attempt->result.deadline = tl__mono_min(attempt->result.deadline,
+                                                attempt->result.proof.stamp.cap);
+    attempt->result.acquire.stamp_is_token = job->rules.dialect->shape == TL_SHAPE_BARE;
     return TL_END;
 }
 
-static tl_status setnx_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+static tl_status setnx_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                 tl_out *out) {
     int64_t set;
-    if (!tl__reply_int(e->replied.reply, &set))
-        return tl__try_malformed(&s->try, out);
+    if (!tl__reply_int(event->replied.reply, &set))
+        return tl__try_malformed(&stamp_try->try, out);
     if (set == 1)
-        return held(s, job, e, out);
-    send_get(s, GET, job, e, out);
+        return held(stamp_try, job, event, out);
+    send_get(stamp_try, GET, job, event, out);
     return TL_GO;
 }
 
 /* K is no string: somebody's, who knows for how long. */
-tl_status tl__stamp_plain_wrong_type(tl_stamp_try *s, tl_out *out) {
-    switch ((tl_op)s->try.result.op) {
-    case TL_ACQUIRE: return busy(s, TL_NEVER);
-    case TL_RENEW: return tl__try_not_renewed(&s->try, 0, out);
-    case TL_RELEASE: return tl__try_not_released(&s->try, 0, out);
+tl_status tl__stamp_plain_wrong_type(tl_stamp_try *stamp_try, tl_out *out) {
+    switch ((tl_op)stamp_try->try.result.op) {
+    case TL_ACQUIRE: return busy(stamp_try, TL_NEVER);
+    case TL_RENEW: return tl__try_not_renewed(&stamp_try->try, 0, out);
+    case TL_RELEASE: return tl__try_not_released(&stamp_try->try, 0, out);
     }
-    return tl__try_malformed(&s->try, out);
+    return tl__try_malformed(&stamp_try->try, out);
 }
 
-static tl_status get_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status get_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                              tl_out *out) {
     tl_bytes text;
-    if (e->replied.reply->type == TL_REPLY_NIL) { /* deleted meanwhile */
-        if (++s->rounds >= TL_STAMP_ROUNDS || !tl__mono_before(e->now, s->try.until))
-            return busy(s, e->now);
-        send_stamp(s, SETNX, job, e, out);
+    if (event->replied.reply->type == TL_REPLY_NIL) { /* deleted meanwhile */
+        if (++stamp_try->rounds >= TL_STAMP_ROUNDS ||
+            !tl__mono_before(event->now, stamp_try->try.until))
+            return busy(stamp_try, event->now);
+        send_stamp(stamp_try, SETNX, job, event, out);
         return TL_GO;
     }
-    if (!tl__reply_text(e->replied.reply, &text))
-        return tl__try_malformed(&s->try, out);
-    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
-    if (!GUARD(bytes_prove_nothing) && tl__bytes_eq(text, own_stamp(job, s->end_ms, out)))
-        return held(s, job, e, out);
-    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, e)))
-        return busy(s, tl__stamp_free_at(&job->rules, &stamp, now_ms(job, e), e));
-    s->read_end_ms = stamp.end_ms;
-    s->read_n = text.n;
-    s->read_hash = tl__bytes_hash(0, text);
-    send_stamp(s, GETSET, job, e, out);
+    if (!tl__reply_text(event->replied.reply, &text))
+        return tl__try_malformed(&stamp_try->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, event));
+    if (!GUARD(bytes_prove_nothing) && tl__bytes_eq(text, own_stamp(job, stamp_try->end_ms, out)))
+        return held(stamp_try, job, event, out);
+    if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, event)))
+        return busy(stamp_try, tl__stamp_free_at(&job->rules, &stamp, now_ms(job, event), event));
+    stamp_try->read_end_ms = stamp.end_ms;
+    stamp_try->read_n = text.n;
+    stamp_try->read_hash = tl__bytes_hash(0, text);
+    send_stamp(stamp_try, GETSET, job, event, out);
     return TL_GO;
 }
 
-static tl_status getset_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+static tl_status getset_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                  tl_out *out) {
     tl_bytes text;
-    if (e->replied.reply->type == TL_REPLY_NIL) /* deleted meanwhile: we have made it */
-        return held(s, job, e, out);
-    if (!tl__reply_text(e->replied.reply, &text))
-        return tl__try_malformed(&s->try, out);
-    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    if (event->replied.reply->type == TL_REPLY_NIL) /* deleted meanwhile: we have made it */
+        return held(stamp_try, job, event, out);
+    if (!tl__reply_text(event->replied.reply, &text))
+        return tl__try_malformed(&stamp_try->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, event));
     if (stamp.kind == TL_STAMP_GOOD &&
-        (!GUARD(getset_compares) || (stamp.end_ms == s->read_end_ms && text.n == s->read_n &&
-                                     tl__bytes_hash(0, text) == s->read_hash)))
-        return held(s, job, e, out);
+        (!GUARD(getset_compares) ||
+         (stamp.end_ms == stamp_try->read_end_ms && text.n == stamp_try->read_n &&
+          tl__bytes_hash(0, text) == stamp_try->read_hash)))
+        return held(stamp_try, job, event, out);
     /* Another was faster, and K now has our stamp for his lock. */
-    tl_stamp ours = tl__dialect_read(job->rules.dialect, own_stamp(job, s->end_ms, out),
-                                     now_ms(job, e));
-    return busy(s, tl__stamp_free_at(&job->rules, &ours, now_ms(job, e), e));
+    tl_stamp ours = tl__dialect_read(job->rules.dialect, own_stamp(job, stamp_try->end_ms, out),
+                                     now_ms(job, event));
+    return busy(stamp_try, tl__stamp_free_at(&job->rules, &ours, now_ms(job, event), event));
 }
 
 /* ---- keeping and releasing ------------------------------------------------------------------- */
 
 /* No renewal: only whether it is still so. */
-static tl_status look_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status look_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                               tl_out *out) {
     tl_bytes text;
-    if (e->replied.reply->type == TL_REPLY_NIL)
-        return tl__try_not_renewed(&s->try, -1, out);
-    if (!tl__reply_text(e->replied.reply, &text))
-        return tl__try_malformed(&s->try, out);
-    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    if (event->replied.reply->type == TL_REPLY_NIL)
+        return tl__try_not_renewed(&stamp_try->try, -1, out);
+    if (!tl__reply_text(event->replied.reply, &text))
+        return tl__try_malformed(&stamp_try->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, event));
     bool same = !GUARD(del_compares) ||
                 tl__bytes_eq(text, own_stamp(job, own_end_ms(job, &stamp), out));
-    if (!same && !tl__stamp_is_losers(job, &stamp, e))
-        return tl__stamp_stolen(&s->try, job, &stamp, now_ms(job, e), out);
+    if (!same && !tl__stamp_is_losers(job, &stamp, event))
+        return tl__stamp_stolen(&stamp_try->try, job, &stamp, now_ms(job, event), out);
     if (job->hold.believed.ns ==
         0) /* taken elsewhere: it is to be extended, and that can't be done */
-        return tl__try_fail(&s->try, TL_EINVALID, false,
+        return tl__try_fail(&stamp_try->try, TL_EINVALID, false,
                             tl__bytes_of(tl__stamp_never_renewed(&job->rules)), out);
-    s->try.result.code = TL_OK;
-    s->try.result.deadline = job->hold.believed;
-    s->try.result.proof = job->hold.proof;
+    stamp_try->try.result.code = TL_OK;
+    stamp_try->try.result.deadline = job->hold.believed;
+    stamp_try->try.result.proof = job->hold.proof;
     return TL_END;
 }
 
-static tl_status compare_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
+static tl_status compare_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                   tl_out *out) {
     tl_bytes text;
-    if (e->replied.reply->type == TL_REPLY_NIL)
-        return tl__try_not_released(&s->try, -1, out);
-    if (!tl__reply_text(e->replied.reply, &text))
-        return tl__try_malformed(&s->try, out);
-    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, e));
+    if (event->replied.reply->type == TL_REPLY_NIL)
+        return tl__try_not_released(&stamp_try->try, -1, out);
+    if (!tl__reply_text(event->replied.reply, &text))
+        return tl__try_malformed(&stamp_try->try, out);
+    tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, event));
     int64_t end_ms = own_end_ms(job, &stamp);
     bool same = !GUARD(del_compares) || tl__bytes_eq(text, own_stamp(job, end_ms, out));
-    if (!same && tl__stamp_is_losers(job, &stamp, e))
+    if (!same && tl__stamp_is_losers(job, &stamp, event))
         return TL_END; /* ours until now; what stands there runs out */
     if (!same)
-        return tl__try_not_released(&s->try, 0, out);
-    tl_mono deadline = believed(job, e, end_ms);
-    if (GUARD(del_in_time) && !tl__mono_before(e->now, deadline))
-        return tl__try_not_released(&s->try, -1, out);
-    if (GUARD(del_in_time) && !has_time_for_del(job, e, deadline))
+        return tl__try_not_released(&stamp_try->try, 0, out);
+    tl_mono deadline = believed(job, event, end_ms);
+    if (GUARD(del_in_time) && !tl__mono_before(event->now, deadline))
+        return tl__try_not_released(&stamp_try->try, -1, out);
+    if (GUARD(del_in_time) && !has_time_for_del(job, event, deadline))
         return TL_END;
-    s->phase = DEL;
-    s->try.result.last = GUARD(del_sent_once);
-    say(s, "DEL", job, (tl_bytes){0}, out);
+    stamp_try->phase = DEL;
+    stamp_try->try.result.last = GUARD(del_sent_once);
+    say(stamp_try, "DEL", job, (tl_bytes){0}, out);
     return TL_GO;
 }
 
-static tl_status del_answered(tl_stamp_try *s, const tl_event *e, tl_out *out) {
+static tl_status del_answered(tl_stamp_try *stamp_try, const tl_event *event, tl_out *out) {
     int64_t n;
-    if (!tl__reply_int(e->replied.reply, &n))
-        return tl__try_malformed(&s->try, out);
-    return n == 1 ? TL_END : tl__try_not_released(&s->try, -1, out);
+    if (!tl__reply_int(event->replied.reply, &n))
+        return tl__try_malformed(&stamp_try->try, out);
+    return n == 1 ? TL_END : tl__try_not_released(&stamp_try->try, -1, out);
 }
 
-bool tl__stamp_plain_reads(const tl_stamp_try *s) {
-    return s->phase == GET || s->phase == LOOK || s->phase == COMPARE;
+bool tl__stamp_plain_reads(const tl_stamp_try *stamp_try) {
+    return stamp_try->phase == GET || stamp_try->phase == LOOK || stamp_try->phase == COMPARE;
 }
 
-tl_status tl__stamp_plain_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
-                                   tl_out *out) {
-    switch (s->phase) {
-    case SETNX: return setnx_answered(s, job, e, out);
-    case GET: return get_answered(s, job, e, out);
-    case GETSET: return getset_answered(s, job, e, out);
-    case LOOK: return look_answered(s, job, e, out);
-    case COMPARE: return compare_answered(s, job, e, out);
-    case DEL: return del_answered(s, e, out);
-    case LEAVE: return tl__try_not_released(&s->try, -1, out);
-    default: return tl__try_malformed(&s->try, out);
+tl_status tl__stamp_plain_answered(tl_stamp_try *stamp_try, const tl_job *job,
+                                   const tl_event *event, tl_out *out) {
+    switch (stamp_try->phase) {
+    case SETNX: return setnx_answered(stamp_try, job, event, out);
+    case GET: return get_answered(stamp_try, job, event, out);
+    case GETSET: return getset_answered(stamp_try, job, event, out);
+    case LOOK: return look_answered(stamp_try, job, event, out);
+    case COMPARE: return compare_answered(stamp_try, job, event, out);
+    case DEL: return del_answered(stamp_try, event, out);
+    case LEAVE: return tl__try_not_released(&stamp_try->try, -1, out);
+    default: return tl__try_malformed(&stamp_try->try, out);
     }
 }

@@ -60,16 +60,16 @@ static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect
 
 /* ---- lifetimes ------------------------------------------------------------------------------- */
 
-static tl_err check_lifetime(const tl_rules *r, int64_t ttl_ms, tl_error *err) {
-    int64_t m = r->clock_skew_max_ms, l = r->legacy_delay_max_ms, least = 2 * m + 2 * l;
-    int64_t most = 2 * r->legacy_ttl_min_ms - 3 * m - 2 * l;
+static tl_err check_lifetime(const tl_rules *rules, int64_t ttl_ms, tl_error *err) {
+    int64_t m = rules->clock_skew_max_ms, l = rules->legacy_delay_max_ms, least = 2 * m + 2 * l;
+    int64_t most = 2 * rules->legacy_ttl_min_ms - 3 * m - 2 * l;
     int64_t legacy_least = 3 * m + 2 * l; /* from there on it is a lifetime, too */
-    if (GUARD(shortest_legacy_lifetime) &&
-        (r->legacy_ttl_min_ms <= 2 * m + l || (ttl_ms == r->legacy_ttl_min_ms && ttl_ms > most)))
+    if (GUARD(shortest_legacy_lifetime) && (rules->legacy_ttl_min_ms <= 2 * m + l ||
+                                            (ttl_ms == rules->legacy_ttl_min_ms && ttl_ms > most)))
         return tl__fail(err, TL_EINVALID, 0,
                         "legacy_ttl_min: %lld ms leave no validity with clock_skew_max %lld ms and "
                         "legacy_delay_max %lld ms: at least %lld",
-                        (long long)r->legacy_ttl_min_ms, (long long)m, (long long)l,
+                        (long long)rules->legacy_ttl_min_ms, (long long)m, (long long)l,
                         (long long)legacy_least);
     if (GUARD(shortest_lifetime) && ttl_ms <= least)
         return tl__fail(
@@ -82,31 +82,33 @@ static tl_err check_lifetime(const tl_rules *r, int64_t ttl_ms, tl_error *err) {
             err, TL_EINVALID, 0,
             "ttl: at most %lld ms with legacy_ttl_min %lld ms, clock_skew_max %lld ms and "
             "legacy_delay_max %lld ms, not %lld",
-            (long long)most, (long long)r->legacy_ttl_min_ms, (long long)m, (long long)l,
+            (long long)most, (long long)rules->legacy_ttl_min_ms, (long long)m, (long long)l,
             (long long)ttl_ms);
     return TL_OK;
 }
 
 static tl_err check_choices(const tl_legacy *client, tl_error *err) {
-    const tl_legacy_options *o = &client->options;
-    if ((unsigned)o->clock_guard > TL_GUARD_OFF)
-        return tl__fail(err, TL_EINVALID, 0, "clock_guard: unknown value %d", (int)o->clock_guard);
-    if (o->strict && client->protocol != TL_TIMESTAMP)
+    const tl_legacy_options *options = &client->options;
+    if ((unsigned)options->clock_guard > TL_GUARD_OFF)
+        return tl__fail(err, TL_EINVALID, 0, "clock_guard: unknown value %d",
+                        (int)options->clock_guard);
+    if (options->strict && client->protocol != TL_TIMESTAMP)
         return tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol");
-    if (o->strict && o->clock_guard == TL_GUARD_REFUSE)
+    if (options->strict && options->clock_guard == TL_GUARD_REFUSE)
         return tl__fail(err, TL_EINVALID, 0,
                         "strict: the server isn't asked for its time, so no clock can be guarded");
-    if (o->strict && client->wait_replicas > 0)
+    if (options->strict && client->wait_replicas > 0)
         return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for replicas");
-    if (o->strict && client->wait_fsync)
+    if (options->strict && client->wait_fsync)
         return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for a disk");
     return TL_OK;
 }
 
 /* What is true of legacy clients is so for all locks of a client; only how they write may differ. */
-static tl_err check_lock(const tl_legacy_options *o, tl_error *err) {
-    bool more = o->clock_skew_max_ms || o->legacy_delay_max_ms || o->legacy_ttl_min_ms ||
-                o->namespaces || o->phase_lease_ms || o->fallback || o->clock_guard || o->strict;
+static tl_err check_lock(const tl_legacy_options *options, tl_error *err) {
+    bool more = options->clock_skew_max_ms || options->legacy_delay_max_ms ||
+                options->legacy_ttl_min_ms || options->namespaces || options->phase_lease_ms ||
+                options->fallback || options->clock_guard || options->strict;
     return more ? tl__fail(err, TL_EINVALID, 0,
                            "legacy: of a lock it says the dialect alone; the rest is the client's")
                 : TL_OK;
@@ -114,11 +116,12 @@ static tl_err check_lock(const tl_legacy_options *o, tl_error *err) {
 
 tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                        tl_rules *ret, int64_t *ttl_ms, tl_error *err) {
-    const tl_legacy_options *o = &client->options;
-    int64_t m = o->clock_skew_max_ms ? o->clock_skew_max_ms : CLOCK_SKEW_MAX_MS;
-    int64_t l = o->legacy_delay_max_ms ? o->legacy_delay_max_ms : (m + 1) / 2;
-    int64_t least = o->legacy_ttl_min_ms ? o->legacy_ttl_min_ms : LEGACY_TTL_MIN_MS;
-    const char *choices = lock && lock->dialect && *lock->dialect ? lock->dialect : o->dialect;
+    const tl_legacy_options *options = &client->options;
+    int64_t m = options->clock_skew_max_ms ? options->clock_skew_max_ms : CLOCK_SKEW_MAX_MS;
+    int64_t l = options->legacy_delay_max_ms ? options->legacy_delay_max_ms : (m + 1) / 2;
+    int64_t least = options->legacy_ttl_min_ms ? options->legacy_ttl_min_ms : LEGACY_TTL_MIN_MS;
+    const char *choices = lock && lock->dialect && *lock->dialect ? lock->dialect
+                                                                  : options->dialect;
     if (check_number("clock_skew_max", m, 1, MARGIN_MAX_MS, err) ||
         check_number("legacy_delay_max", l, 1, MARGIN_MAX_MS, err) ||
         check_number("legacy_ttl_min", least, TL_TTL_MIN_MS, TL_TTL_MAX_MS, err) ||
@@ -127,8 +130,8 @@ tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, t
     *ret = (tl_rules){.clock_skew_max_ms = (int32_t)m,
                       .legacy_delay_max_ms = (int32_t)l,
                       .legacy_ttl_min_ms = least,
-                      .strict = o->strict,
-                      .clock_guard = (uint8_t)o->clock_guard};
+                      .strict = options->strict,
+                      .clock_guard = (uint8_t)options->clock_guard};
     if (*ttl_ms == 0)
         *ttl_ms = least;
     return choose_dialect(choices, key, &ret->dialect, err) ? TL_EINVALID

@@ -37,11 +37,11 @@ typedef struct {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static tl_command *say(tl_send *send, const char *word, tl_bytes key) {
-    tl_command *c = tl__try_command(send);
-    tl__try_add(c, tl__bytes_of(word));
+    tl_command *command = tl__try_command(send);
+    tl__try_add(command, tl__bytes_of(word));
     if (key.n > 0)
-        tl__try_add(c, key);
-    return c;
+        tl__try_add(command, key);
+    return command;
 }
 
 /* One is over with the answer of EXEC, the only one that is an array or nil where it closes. */
@@ -67,36 +67,40 @@ const tl_pin tl__pin_opens = {.is_open = open_after_multi, .undo = forget, .undo
 const tl_pin tl__pin_closes = {
     .closes = true, .is_open = open_after_exec, .undo = forget, .undos = 2};
 
-static tl_send *begin(tl_stamp_try *s, uint8_t phase, const tl_pin *pin, tl_out *out) {
-    tl_send *send = tl__out_send(out, s->try.ticket, s->try.by);
-    s->phase = phase;
+static tl_send *begin(tl_stamp_try *stamp_try, uint8_t phase, const tl_pin *pin, tl_out *out) {
+    tl_send *send = tl__out_send(out, stamp_try->try.ticket, stamp_try->try.by);
+    stamp_try->phase = phase;
     send->pin = pin;
     return send;
 }
 
-static void read_both(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    s->try.by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), s->try.until);
-    s->timed = e->server->anchor.known;
-    tl_send *send = begin(s, READING, &tl__pin_opens, out);
+static void read_both(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                      tl_out *out) {
+    stamp_try->try.by = tl__mono_min(tl__mono_add_ms(event->now, job->attempt_ms),
+                                     stamp_try->try.until);
+    stamp_try->timed = event->server->anchor.known;
+    tl_send *send = begin(stamp_try, READING, &tl__pin_opens, out);
     tl_command *watch = say(send, "WATCH", GUARD(watches_key) ? job->key : job->sidecar);
     if (GUARD(watches_sidecar))
         tl__try_add(watch, job->sidecar);
     (void)say(send, "GET", job->key);
     (void)say(send, "TTL", job->key);
-    tl_command *c = say(send, "HMGET", job->sidecar);
-    TL_ADD(c, TL_LITERAL("token"), TL_LITERAL("value"), TL_LITERAL("until"), TL_LITERAL("fence"));
-    if (s->timed)
+    tl_command *command = say(send, "HMGET", job->sidecar);
+    TL_ADD(command, TL_LITERAL("token"), TL_LITERAL("value"), TL_LITERAL("until"),
+           TL_LITERAL("fence"));
+    if (stamp_try->timed)
         (void)say(send, "TIME", (tl_bytes){0});
     (void)say(send, "MULTI", (tl_bytes){0});
 }
 
-void tl__stamp_watch_send(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    s->level = TL_LEVEL_WATCH;
-    read_both(s, job, e, out);
+void tl__stamp_watch_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                          tl_out *out) {
+    stamp_try->level = TL_LEVEL_WATCH;
+    read_both(stamp_try, job, event, out);
 }
 
-bool tl__stamp_watch_reads(const tl_stamp_try *s) {
-    return s->phase == READING;
+bool tl__stamp_watch_reads(const tl_stamp_try *stamp_try) {
+    return stamp_try->phase == READING;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -109,17 +113,18 @@ static bool is_unknown(const tl_reply *reply) {
     return reply->type == TL_REPLY_ERROR && tl__is_unknown_command(reply->text);
 }
 
-bool tl__stamp_watch_lacks(const tl_stamp_try *s, const tl_event *e) {
-    if (e->kind != TL_REPLY || e->replied.count == 0)
+bool tl__stamp_watch_lacks(const tl_stamp_try *stamp_try, const tl_event *event) {
+    if (event->kind != TL_REPLY || event->replied.count == 0)
         return false;
-    if (s->phase == WRITING)
-        return s->exec < e->replied.count && is_unknown(&e->replied.reply[s->exec]);
-    return is_unknown(&e->replied.reply[GOT_WATCH]) ||
-           is_unknown(&e->replied.reply[e->replied.count - 1]);
+    if (stamp_try->phase == WRITING)
+        return stamp_try->exec < event->replied.count &&
+               is_unknown(&event->replied.reply[stamp_try->exec]);
+    return is_unknown(&event->replied.reply[GOT_WATCH]) ||
+           is_unknown(&event->replied.reply[event->replied.count - 1]);
 }
 
-static tl_status refused(tl_stamp_try *s, const tl_reply *reply, bool maybe, tl_out *out) {
-    return tl__try_refused(&s->try, reply->text, maybe, NULL, out);
+static tl_status refused(tl_stamp_try *stamp_try, const tl_reply *reply, bool maybe, tl_out *out) {
+    return tl__try_refused(&stamp_try->try, reply->text, maybe, NULL, out);
 }
 
 /* The first of the replies that is an error; NULL: none is. */
@@ -131,15 +136,15 @@ static const tl_reply *first_error(const tl_reply *replies, size_t count) {
 }
 
 /* What wasn't as it should be; NULL: all was. K may be of another kind, and the time not be told. */
-static const tl_reply *trouble(const tl_stamp_try *s, const tl_event *e) {
+static const tl_reply *trouble(const tl_stamp_try *stamp_try, const tl_event *event) {
     static const size_t needed[] = {GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        const tl_reply *r = &e->replied.reply[needed[i]];
-        bool other_kind = needed[i] == GOT_VALUE && is_refused(r, "wrong kind of value");
-        if (r->type == TL_REPLY_ERROR && !other_kind)
-            return r;
+        const tl_reply *reply = &event->replied.reply[needed[i]];
+        bool other_kind = needed[i] == GOT_VALUE && is_refused(reply, "wrong kind of value");
+        if (reply->type == TL_REPLY_ERROR && !other_kind)
+            return reply;
     }
-    const tl_reply *multi = &e->replied.reply[GOT_MORE + s->timed];
+    const tl_reply *multi = &event->replied.reply[GOT_MORE + stamp_try->timed];
     return GUARD(no_write_without_multi) && multi->type == TL_REPLY_ERROR ? multi : NULL;
 }
 
@@ -149,16 +154,16 @@ static int64_t number(const tl_reply *array, size_t i) {
 }
 
 /* false: it is malformed. */
-static bool understand(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out,
-                       seen *ret) {
-    const tl_reply *r = e->replied.reply, *side = &r[GOT_SIDECAR];
+static bool understand(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                       tl_out *out, seen *ret) {
+    const tl_reply *reply = event->replied.reply, *side = &reply[GOT_SIDECAR];
     tl_bytes token = {0}, bound = {0};
     int64_t ttl;
-    *ret = (seen){.there = r[GOT_VALUE].type != TL_REPLY_NIL, .left_ms = -1};
+    *ret = (seen){.there = reply[GOT_VALUE].type != TL_REPLY_NIL, .left_ms = -1};
     if (side->type != TL_REPLY_ARRAY || side->count != S_FENCE + 1 ||
-        !tl__reply_int(&r[GOT_TTL], &ttl))
+        !tl__reply_int(&reply[GOT_TTL], &ttl))
         return false;
-    (void)tl__reply_text(&r[GOT_VALUE], &ret->value);
+    (void)tl__reply_text(&reply[GOT_VALUE], &ret->value);
     (void)tl__reply_text(tl__reply_item(side, S_TOKEN), &token);
     bool has_value = tl__reply_text(tl__reply_item(side, S_VALUE), &bound);
     if (ttl >= 0)
@@ -172,75 +177,76 @@ static bool understand(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl
         ret->empty = ret->empty && tl__reply_item(side, i)->type == TL_REPLY_NIL;
     ret->until_us = number(side, S_UNTIL);
     ret->fence = number(side, S_FENCE);
-    ret->now_us = tl__stamp_now_us(job, e).lo;
-    s->timed = s->timed && tl__reply_time(&r[GOT_MORE], 0, &ret->now_us);
-    if (s->timed)
-        tl__out_time(out, &r[GOT_MORE], 0, e);
+    ret->now_us = tl__stamp_now_us(job, event).lo;
+    stamp_try->timed = stamp_try->timed && tl__reply_time(&reply[GOT_MORE], 0, &ret->now_us);
+    if (stamp_try->timed)
+        tl__out_time(out, &reply[GOT_MORE], 0, event);
     return true;
 }
 
-static tl_stamp stamp_of(const tl_job *job, const seen *k) {
-    return tl__dialect_read(job->rules.dialect, k->value, k->now_us / 1000);
+static tl_stamp stamp_of(const tl_job *job, const seen *key_seen) {
+    return tl__dialect_read(job->rules.dialect, key_seen->value, key_seen->now_us / 1000);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Behind the writes; what is said after this is no part of the transaction. */
-static void end(tl_stamp_try *s, tl_send *send) {
-    s->exec = send->count;
+static void end(tl_stamp_try *stamp_try, tl_send *send) {
+    stamp_try->exec = send->count;
     (void)say(send, "EXEC", (tl_bytes){0});
 }
 
 /* The stamp to be written; s knows its end. n 0: our clock shows no time that can be written. */
-static tl_bytes new_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, int64_t least_ms,
-                          tl_out *out) {
+static tl_bytes new_stamp(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                          int64_t least_ms, tl_out *out) {
     char text[TL_STAMP_SIZE];
-    tl_interval now_us = tl__stamp_now_us(job, e);
+    tl_interval now_us = tl__stamp_now_us(job, event);
     int64_t end_ms = now_us.lo / 1000 + job->ttl_ms;
     tl_bytes value = tl__dialect_write(
         job->rules.dialect, end_ms > least_ms || !GUARD(keeps_later_end) ? end_ms : least_ms,
         tl__token_bytes(&job->token), text);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_us.hi / 1000);
-    s->read_us = now_us.lo;
-    s->end_ms = stamp.end_ms;
+    stamp_try->read_us = now_us.lo;
+    stamp_try->end_ms = stamp.end_ms;
     return stamp.kind == TL_STAMP_GOOD ? tl__out_copy(out, value, (tl_bytes){0}) : (tl_bytes){0};
 }
 
 /* Who holds it from now on. false: its fencing numbers are at their end. */
-static bool add_holder(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
-                       tl_command *c, tl_out *out) {
-    tl_interval now_us = tl__stamp_now_us(job, e);
+static bool add_holder(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                       const seen *key_seen, tl_command *command, tl_out *out) {
+    tl_interval now_us = tl__stamp_now_us(job, event);
     int64_t more = tl__job_fences(job) - 1;
-    int64_t fence = GUARD(watch_fence_grows) && k->fence >= now_us.hi ? k->fence + 1 : now_us.hi;
-    s->try.result.acquire.fence = (uint64_t)fence;
-    TL_ADD(c, TL_LITERAL("token"), tl__token_bytes(&job->token), TL_LITERAL("fence"),
+    int64_t fence = GUARD(watch_fence_grows) && key_seen->fence >= now_us.hi ? key_seen->fence + 1
+                                                                             : now_us.hi;
+    stamp_try->try.result.acquire.fence = (uint64_t)fence;
+    TL_ADD(command, TL_LITERAL("token"), tl__token_bytes(&job->token), TL_LITERAL("fence"),
            tl__out_int(out, fence + more), TL_LITERAL("since"), tl__out_int(out, now_us.lo),
            TL_LITERAL("owner"), job->owner);
     return fence + more < TL_FENCE_END;
 }
 
 /* S first: should K then be refused, dropping the token mends it, but not the other way round. */
-static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
-                             int64_t least_ms, tl_out *out) {
-    tl_try *a = &s->try;
-    bool takes = a->result.op == TL_ACQUIRE && !s->owned;
-    a->asked = e->now;
-    a->by = tl__mono_min(tl__mono_add_ms(e->now, job->attempt_ms), a->until);
-    tl_bytes value = new_stamp(s, job, e, least_ms, out);
-    int64_t until_us = (s->end_ms + job->rules.clock_skew_max_ms) * 1000;
+static tl_status write_stamp(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                             const seen *key_seen, int64_t least_ms, tl_out *out) {
+    tl_try *attempt = &stamp_try->try;
+    bool takes = attempt->result.op == TL_ACQUIRE && !stamp_try->owned;
+    attempt->asked = event->now;
+    attempt->by = tl__mono_min(tl__mono_add_ms(event->now, job->attempt_ms), attempt->until);
+    tl_bytes value = new_stamp(stamp_try, job, event, least_ms, out);
+    int64_t until_us = (stamp_try->end_ms + job->rules.clock_skew_max_ms) * 1000;
     int64_t left_ms = tl__stamp_px_ms(job, 0) + S_SPARE_MS;
-    tl_send *send = begin(s, WRITING, &tl__pin_closes, out);
-    tl_command *c = say(send, "HMSET", job->sidecar);
-    TL_ADD(c, TL_LITERAL("value"), value, TL_LITERAL("until"), tl__out_int(out, until_us));
-    if (value.n == 0 || (takes && !add_holder(s, job, e, k, c, out))) {
+    tl_send *send = begin(stamp_try, WRITING, &tl__pin_closes, out);
+    tl_command *command = say(send, "HMSET", job->sidecar);
+    TL_ADD(command, TL_LITERAL("value"), value, TL_LITERAL("until"), tl__out_int(out, until_us));
+    if (value.n == 0 || (takes && !add_holder(stamp_try, job, event, key_seen, command, out))) {
         out->sends = 0;
-        return tl__try_malformed(a, out);
+        return tl__try_malformed(attempt, out);
     }
     tl__try_add(say(send, "EXPIRE", job->sidecar), tl__out_int(out, left_ms / 1000 + 1));
     tl__try_add(say(send, "SET", job->key), value);
-    if (s->timed)
+    if (stamp_try->timed)
         (void)say(send, "TIME", (tl_bytes){0});
-    end(s, send);
+    end(stamp_try, send);
     tl__try_add_wait(send, job, out);
     return TL_GO;
 }
@@ -248,178 +254,198 @@ static tl_status write_stamp(tl_stamp_try *s, const tl_job *job, const tl_event 
 /* ---- judging --------------------------------------------------------------------------------- */
 
 /* Ours already, by a take that wasn't answered or came too late: its stamp is written anew. */
-static tl_status take_again(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
-                            tl_out *out) {
-    tl_stamp stamp = stamp_of(job, k);
+static tl_status take_again(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                            const seen *key_seen, tl_out *out) {
+    tl_stamp stamp = stamp_of(job, key_seen);
     int64_t reserved = tl__job_fences(job);
-    if (k->fence < reserved || k->fence >= TL_FENCE_END)
-        return tl__try_malformed(&s->try, out);
-    s->try.result.acquire.fence = (uint64_t)(k->fence - reserved + 1);
-    return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
+    if (key_seen->fence < reserved || key_seen->fence >= TL_FENCE_END)
+        return tl__try_malformed(&stamp_try->try, out);
+    stamp_try->try.result.acquire.fence = (uint64_t)(key_seen->fence - reserved + 1);
+    return write_stamp(stamp_try, job, event, key_seen,
+                       stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
 }
 
-static tl_status take(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
-                      tl_out *out) {
-    tl_try *a = &s->try;
-    int64_t now_ms = k->now_us / 1000;
-    a->result.acquire.announced = k->same;
+static tl_status take(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                      const seen *key_seen, tl_out *out) {
+    tl_try *attempt = &stamp_try->try;
+    int64_t now_ms = key_seen->now_us / 1000;
+    attempt->result.acquire.announced = key_seen->same;
     /* Anew each time: another may have had it since the last look. */
-    s->owned = GUARD(own_stamp_known) &&
-               ((k->ours && k->same) || (s->owned && !GUARD(repeat_judged_anew)));
-    if (s->owned)
-        return take_again(s, job, e, k, out);
-    if (k->there) {
-        tl_stamp stamp = stamp_of(job, k);
-        bool strange = !k->value.p || stamp.kind != TL_STAMP_GOOD || (k->left_ms >= 0 && !k->same);
+    stamp_try->owned = GUARD(own_stamp_known) && ((key_seen->ours && key_seen->same) ||
+                                                  (stamp_try->owned && !GUARD(repeat_judged_anew)));
+    if (stamp_try->owned)
+        return take_again(stamp_try, job, event, key_seen, out);
+    if (key_seen->there) {
+        tl_stamp stamp = stamp_of(job, key_seen);
+        bool strange = !key_seen->value.p || stamp.kind != TL_STAMP_GOOD ||
+                       (key_seen->left_ms >= 0 && !key_seen->same);
         if (strange)
-            return tl__try_busy(a, e, k->left_ms);
+            return tl__try_busy(attempt, event, key_seen->left_ms);
         if (GUARD(live_stamp_holds) && !tl__stamp_is_free(&job->rules, &stamp, now_ms)) {
-            a->result.code = TL_EBUSY;
-            a->result.acquire.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, e);
+            attempt->result.code = TL_EBUSY;
+            attempt->result.acquire.hint = tl__stamp_free_at(&job->rules, &stamp, now_ms, event);
             return TL_END;
         }
     }
-    if (GUARD(sidecar_binds) && k->bound && !k->ours && k->until_us >= k->now_us) {
-        a->result.acquire.announced = true;
-        return tl__try_busy(a, e, (k->until_us - k->now_us) / 1000 + 1);
+    if (GUARD(sidecar_binds) && key_seen->bound && !key_seen->ours &&
+        key_seen->until_us >= key_seen->now_us) {
+        attempt->result.acquire.announced = true;
+        return tl__try_busy(attempt, event, (key_seen->until_us - key_seen->now_us) / 1000 + 1);
     }
-    return write_stamp(s, job, e, k, 0, out);
+    return write_stamp(stamp_try, job, event, key_seen, 0, out);
 }
 
-static tl_status keep(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
-                      tl_out *out) {
-    if (!k->there)
-        return tl__try_not_renewed(&s->try, -1, out);
-    if (!k->value.p)
-        return tl__try_not_renewed(&s->try, 0, out);
-    tl_stamp stamp = stamp_of(job, k);
-    if (GUARD(own_stamp_known) && k->ours && (k->same || !GUARD(renewal_compares_stamp)))
-        return write_stamp(s, job, e, k, stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
-    if (!k->ours || !tl__stamp_is_losers(job, &stamp, e))
-        return tl__stamp_stolen(&s->try, job, &stamp, k->now_us / 1000, out);
-    return write_stamp(s, job, e, k, tl__stamp_least_end_ms(job, e), out);
+static tl_status keep(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                      const seen *key_seen, tl_out *out) {
+    if (!key_seen->there)
+        return tl__try_not_renewed(&stamp_try->try, -1, out);
+    if (!key_seen->value.p)
+        return tl__try_not_renewed(&stamp_try->try, 0, out);
+    tl_stamp stamp = stamp_of(job, key_seen);
+    if (GUARD(own_stamp_known) && key_seen->ours &&
+        (key_seen->same || !GUARD(renewal_compares_stamp)))
+        return write_stamp(stamp_try, job, event, key_seen,
+                           stamp.kind == TL_STAMP_GOOD ? stamp.end_ms : 0, out);
+    if (!key_seen->ours || !tl__stamp_is_losers(job, &stamp, event))
+        return tl__stamp_stolen(&stamp_try->try, job, &stamp, key_seen->now_us / 1000, out);
+    return write_stamp(stamp_try, job, event, key_seen, tl__stamp_least_end_ms(job, event), out);
 }
 
 /* A racing loser's stamp stays where it is until it runs out, but the lock was ours. */
-static int8_t drop_status(const tl_job *job, const tl_event *e, const seen *k) {
-    if (!k->there)
+static int8_t drop_status(const tl_job *job, const tl_event *event, const seen *key_seen) {
+    if (!key_seen->there)
         return -1;
-    tl_stamp stamp = stamp_of(job, k);
-    return k->ours && (k->same || tl__stamp_is_losers(job, &stamp, e)) ? 1 : 0;
+    tl_stamp stamp = stamp_of(job, key_seen);
+    return key_seen->ours && (key_seen->same || tl__stamp_is_losers(job, &stamp, event)) ? 1 : 0;
 }
 
 /* S is touched in any case: a take or keep that is still on its way must find it so. What deletes isn't
  * refused when memory is full. */
-static tl_status drop(tl_stamp_try *s, const tl_job *job, const tl_event *e, const seen *k,
-                      tl_out *out) {
-    s->status = drop_status(job, e, k);
-    s->try.asked = e->now;
-    tl_send *send = begin(s, WRITING, &tl__pin_closes, out);
-    if (!k->ours && !GUARD(release_touches_sidecar))
-        return tl__try_not_released(&s->try, s->status, out);
-    if (k->ours) {
-        if (k->same || !GUARD(release_compares_stamp))
+static tl_status drop(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                      const seen *key_seen, tl_out *out) {
+    stamp_try->status = drop_status(job, event, key_seen);
+    stamp_try->try.asked = event->now;
+    tl_send *send = begin(stamp_try, WRITING, &tl__pin_closes, out);
+    if (!key_seen->ours && !GUARD(release_touches_sidecar))
+        return tl__try_not_released(&stamp_try->try, stamp_try->status, out);
+    if (key_seen->ours) {
+        if (key_seen->same || !GUARD(release_compares_stamp))
             (void)say(send, "DEL", job->key);
         tl__try_add(say(send, "HDEL", job->sidecar), TL_LITERAL("token"));
-        end(s, send);
+        end(stamp_try, send);
         tl__try_add(say(send, "PUBLISH", job->sidecar), TL_LITERAL(""));
         return TL_GO;
     }
-    tl_command *c = say(send, "HMSET", job->sidecar);
-    TL_ADD(c, TL_LITERAL("spent"), tl__token_bytes(&job->token));
-    if (k->empty)
+    tl_command *command = say(send, "HMSET", job->sidecar);
+    TL_ADD(command, TL_LITERAL("spent"), tl__token_bytes(&job->token));
+    if (key_seen->empty)
         tl__try_add(say(send, "EXPIRE", job->sidecar), tl__out_int(out, S_LEAST_S));
-    end(s, send);
+    end(stamp_try, send);
     return TL_GO;
 }
 
-static tl_status judge(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status judge(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                       tl_out *out) {
     seen k;
-    const tl_reply *wrong = e->replied.count == GOT_MORE + 1 + s->timed ? trouble(s, e) : NULL;
+    const tl_reply *wrong = event->replied.count == GOT_MORE + 1 + stamp_try->timed
+                                ? trouble(stamp_try, event)
+                                : NULL;
     if (wrong)
-        return refused(s, wrong, false, out);
-    if (e->replied.count != GOT_MORE + 1 + s->timed || !understand(s, job, e, out, &k)) {
-        (void)tl__try_malformed(&s->try, out);
-        s->try.result.maybe = false; /* it has only read */
+        return refused(stamp_try, wrong, false, out);
+    if (event->replied.count != GOT_MORE + 1 + stamp_try->timed ||
+        !understand(stamp_try, job, event, out, &k)) {
+        (void)tl__try_malformed(&stamp_try->try, out);
+        stamp_try->try.result.maybe = false; /* it has only read */
         return TL_END;
     }
-    switch ((tl_op)s->try.result.op) {
-    case TL_ACQUIRE: return take(s, job, e, &k, out);
-    case TL_RENEW: return keep(s, job, e, &k, out);
-    case TL_RELEASE: return drop(s, job, e, &k, out);
+    switch ((tl_op)stamp_try->try.result.op) {
+    case TL_ACQUIRE: return take(stamp_try, job, event, &k, out);
+    case TL_RENEW: return keep(stamp_try, job, event, &k, out);
+    case TL_RELEASE: return drop(stamp_try, job, event, &k, out);
     }
-    return tl__try_malformed(&s->try, out);
+    return tl__try_malformed(&stamp_try->try, out);
 }
 
 /* ---- what came of it ------------------------------------------------------------------------- */
 
 /* Others have touched K or S: nothing has been done. */
-static tl_status raced(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status raced(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                       tl_out *out) {
     static const char message[] = "others write to it again and again";
-    if (++s->rounds <= TL_STAMP_ROUNDS && tl__mono_before(e->now, s->try.until)) {
-        read_both(s, job, e, out);
+    if (++stamp_try->rounds <= TL_STAMP_ROUNDS &&
+        tl__mono_before(event->now, stamp_try->try.until)) {
+        read_both(stamp_try, job, event, out);
         return TL_GO;
     }
-    if (s->try.result.op == TL_ACQUIRE && !s->owned)
-        return tl__try_busy(&s->try, e, -1);
-    return tl__try_fail(&s->try, TL_EUNAVAILABLE, false, TL_LITERAL(message), out);
+    if (stamp_try->try.result.op == TL_ACQUIRE && !stamp_try->owned)
+        return tl__try_busy(&stamp_try->try, event, -1);
+    return tl__try_fail(&stamp_try->try, TL_EUNAVAILABLE, false, TL_LITERAL(message), out);
 }
 
-static tl_status held(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_try *a = &s->try;
-    const tl_reply *time = tl__reply_item(&e->replied.reply[s->exec], (size_t)s->exec - 1U);
-    int64_t server_us = tl__stamp_now_us(job, e).hi, proved_us = s->read_us;
-    if (s->timed && tl__reply_time(time, 0, &server_us)) {
-        tl__out_time(out, time, 0, e);
+static tl_status held(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                      tl_out *out) {
+    tl_try *attempt = &stamp_try->try;
+    const tl_reply *time = tl__reply_item(&event->replied.reply[stamp_try->exec],
+                                          (size_t)stamp_try->exec - 1U);
+    int64_t server_us = tl__stamp_now_us(job, event).hi, proved_us = stamp_try->read_us;
+    if (stamp_try->timed && tl__reply_time(time, 0, &server_us)) {
+        tl__out_time(out, time, 0, event);
         proved_us = server_us;
     }
-    int64_t left_ms = s->end_ms - (server_us + 999) / 1000 -
-                      GUARD(spares_skew) * tl__stamp_skew_ms(job, e);
+    int64_t left_ms = stamp_try->end_ms - (server_us + 999) / 1000 -
+                      GUARD(spares_skew) * tl__stamp_skew_ms(job, event);
     left_ms -= GUARD(spares_late_waiters) * tl__stamp_late_ms(&job->rules);
-    uint64_t fence = a->result.op == TL_ACQUIRE ? a->result.acquire.fence : 0;
-    if (tl__try_held(a, job, e, left_ms > 0 ? left_ms : 0, fence, out) == TL_END &&
-        a->result.code == TL_OK)
-        tl__stamp_prove(a, job, e, proved_us, s->end_ms);
+    uint64_t fence = attempt->result.op == TL_ACQUIRE ? attempt->result.acquire.fence : 0;
+    if (tl__try_held(attempt, job, event, left_ms > 0 ? left_ms : 0, fence, out) == TL_END &&
+        attempt->result.code == TL_OK)
+        tl__stamp_prove(attempt, job, event, proved_us, stamp_try->end_ms);
     return TL_END;
 }
 
 /* Have all commands of the transaction been executed? Below 2.6.5 those that were refused are left out. */
-static const tl_reply *left_out(const tl_stamp_try *s, const tl_event *e) {
-    const tl_reply *exec = &e->replied.reply[s->exec];
-    const tl_reply *wrong = first_error(e->replied.reply, s->exec);
+static const tl_reply *left_out(const tl_stamp_try *stamp_try, const tl_event *event) {
+    const tl_reply *exec = &event->replied.reply[stamp_try->exec];
+    const tl_reply *wrong = first_error(event->replied.reply, stamp_try->exec);
     return wrong ? wrong : first_error(exec->items, exec->count);
 }
 
-static tl_status dropped(tl_stamp_try *s, const tl_event *e, tl_out *out) {
+static tl_status dropped(tl_stamp_try *stamp_try, const tl_event *event, tl_out *out) {
     int64_t deleted;
-    const tl_reply *exec = &e->replied.reply[s->exec];
-    bool had = s->status == 1 && s->exec == 2; /* DEL, HDEL */
+    const tl_reply *exec = &event->replied.reply[stamp_try->exec];
+    bool had = stamp_try->status == 1 && stamp_try->exec == 2; /* DEL, HDEL */
     if (had && tl__reply_int(tl__reply_item(exec, 0), &deleted) && deleted == 0)
-        s->status = -1;
-    return s->status == 1 ? TL_END : tl__try_not_released(&s->try, s->status, out);
+        stamp_try->status = -1;
+    return stamp_try->status == 1 ? TL_END
+                                  : tl__try_not_released(&stamp_try->try, stamp_try->status, out);
 }
 
-static tl_status wrote(tl_stamp_try *s, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status wrote(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                       tl_out *out) {
     static const tl_reply none = {.type = TL_REPLY_INT};
-    const tl_reply *exec = s->exec < e->replied.count ? &e->replied.reply[s->exec] : &none;
+    const tl_reply *exec = stamp_try->exec < event->replied.count
+                               ? &event->replied.reply[stamp_try->exec]
+                               : &none;
     if (GUARD(nil_exec_did_nothing) && exec->type == TL_REPLY_NIL)
-        return raced(s, job, e, out);
+        return raced(stamp_try, job, event, out);
     if (exec->type == TL_REPLY_ERROR) { /* nothing has been executed; why, the first one tells */
-        const tl_reply *first = first_error(e->replied.reply, s->exec);
-        return refused(s, first ? first : exec, false, out);
+        const tl_reply *first = first_error(event->replied.reply, stamp_try->exec);
+        return refused(stamp_try, first ? first : exec, false, out);
     }
     const tl_reply *wrong = GUARD(whole_transaction) && exec->type == TL_REPLY_ARRAY
-                                ? left_out(s, e)
+                                ? left_out(stamp_try, event)
                                 : NULL;
     if (wrong)
-        return refused(s, wrong, true, out);
-    if (exec->type != TL_REPLY_ARRAY || (GUARD(whole_transaction) && exec->count != s->exec))
-        return tl__try_malformed(&s->try, out);
-    return s->try.result.op == TL_RELEASE ? dropped(s, e, out) : held(s, job, e, out);
+        return refused(stamp_try, wrong, true, out);
+    if (exec->type != TL_REPLY_ARRAY ||
+        (GUARD(whole_transaction) && exec->count != stamp_try->exec))
+        return tl__try_malformed(&stamp_try->try, out);
+    return stamp_try->try.result.op == TL_RELEASE ? dropped(stamp_try, event, out)
+                                                  : held(stamp_try, job, event, out);
 }
 
 /* What is wrong with the server is said with its place. */
-tl_status tl__stamp_watch_answered(tl_stamp_try *s, const tl_job *job, const tl_event *e,
-                                   tl_out *out) {
-    return s->phase == READING ? judge(s, job, e, out) : wrote(s, job, e, out);
+tl_status tl__stamp_watch_answered(tl_stamp_try *stamp_try, const tl_job *job,
+                                   const tl_event *event, tl_out *out) {
+    return stamp_try->phase == READING ? judge(stamp_try, job, event, out)
+                                       : wrote(stamp_try, job, event, out);
 }

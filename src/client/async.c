@@ -28,7 +28,7 @@ typedef struct tl_operation {
     tl_waiter *waiter; /* a caller that blocks; NULL: `done` is called */
     does does;
     bool renewed; /* EXTENDS: the keeper renews it still */
-    bool completed, lingers, over, told;
+    bool completed, lingers, over, reported;
     tl_err code;
     tl_error err;
     int64_t ttl_ms; /* EXTENDS */
@@ -73,7 +73,7 @@ static tl_operation *new_op(tl_lock *lock, does does, tl_done_fn done, void *ctx
 /* When its machine has ended and nobody is to be told any more. */
 static void let_go(tl_operation *op) {
     if ((GUARD(operation_until_its_end) && !op->over) ||
-        (GUARD(operation_until_reported) && !(op->told || !op->lock)))
+        (GUARD(operation_until_reported) && !(op->reported || !op->lock)))
         return;
     atomic_fetch_sub(&op->client->callers, 1);
     tl__name_release(op->name);
@@ -114,7 +114,7 @@ static void count(const tl_operation *op) {
 
 static void completed(tl_operation *op, const tl_out *out) {
     tl_lock *lock = op->lock;
-    const char *words = out->words;
+    const char *message = out->message;
     op->completed = true;
     op->code = result_of(op)->code;
     if (!lock) {
@@ -125,7 +125,7 @@ static void completed(tl_operation *op, const tl_out *out) {
         tl__keeper_report(&op->client->keeper, &op->report); /* before what befalls the hold */
     if (op->does == ACQUIRES && op->code == TL_OK && acquired(op)) {
         op->code = TL_ENOMEM;
-        words = "out of memory";
+        message = "out of memory";
     }
     if (op->does == RELEASES)
         tl__hold_publish(lock, TL_FREE, (tl_mono){0});
@@ -133,12 +133,13 @@ static void completed(tl_operation *op, const tl_out *out) {
         (void)tl__lock_was_cancelled(lock);
     if ((op->does == RELEASES && GUARD(async_release_leaves_front)) ||
         (op->does == ACQUIRES && op->code && GUARD(async_failure_leaves_front)))
-        tl__gate_leave(&op->client->gate, &lock->place);
+        tl__gate_leave(&op->client->gate, &lock->gate_node);
     if (op->does == EXTENDS)
         op->renewed = settling_of(op)->extended(lock, op->ttl_ms, op->machine);
     if (op->code)
         (void)tl__lock_fail_by(lock, op->code, names[op->does],
-                               op->does == ACQUIRES ? tl__lock_busy(lock, op->code, words) : words,
+                               op->does == ACQUIRES ? tl__lock_busy(lock, op->code, message)
+                                                    : message,
                                out->sys_errno, &op->err);
     if (!op->waiter && !GUARD(end_before_loss))
         tl__keeper_report(&op->client->keeper, &op->report);
@@ -172,35 +173,35 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
 static void tell(tl_report *report) {
     tl_operation *op = OP_OF(report, report);
     tl_lock *lock = op->lock;
-    tl_keeper *k = &op->client->keeper;
+    tl_keeper *keeper = &op->client->keeper;
     tl_err code = op->code;
     if (GUARD(callback_may_begin_next))
         atomic_store(&lock->op, NULL); /* from here on the lock may begin another */
     op->done(lock, code, code ? &op->err : NULL, op->ctx);
-    tl__keeper_lock(k);
-    op->told = true;
+    tl__keeper_lock(keeper);
+    op->reported = true;
     let_go(op);
-    tl__keeper_unlock(k);
+    tl__keeper_unlock(keeper);
 }
 
 void tl__async_cancel(tl_lock *lock) {
-    tl_keeper *k = &lock->client->keeper;
+    tl_keeper *keeper = &lock->client->keeper;
     if (!atomic_load(&lock->op))
         return;
-    tl__keeper_lock(k);
+    tl__keeper_lock(keeper);
     tl_operation *op = atomic_load(&lock->op);
     if (GUARD(cancel_ends_operation) && op && op->does == ACQUIRES && !op->completed)
-        tl__keeper_post(k, &op->task, TL_WAKE_CANCEL);
-    tl__keeper_unlock(k);
+        tl__keeper_post(keeper, &op->task, TL_WAKE_CANCEL);
+    tl__keeper_unlock(keeper);
 }
 
 /* Without its lock it can only end, or clean up. True: it has acquired, and nobody was told. */
 static bool cut_off(tl_operation *op) {
-    tl_keeper *k = &op->client->keeper;
+    tl_keeper *keeper = &op->client->keeper;
     if (GUARD(free_cancels_acquire) && op->does == ACQUIRES && !op->completed)
-        tl__keeper_tell(k, &op->task, TL_CANCEL);
+        tl__keeper_tell(keeper, &op->task, TL_CANCEL);
     if (GUARD(freed_is_not_called))
-        tl__keeper_unreport(k, &op->report);
+        tl__keeper_unreport(keeper, &op->report);
     bool holds = GUARD(free_releases_acquired) && op->does == ACQUIRES && op->completed &&
                  op->code == TL_OK;
     if (GUARD(freed_lock_forgotten))
@@ -212,14 +213,14 @@ static bool cut_off(tl_operation *op) {
 }
 
 void tl__async_abandon(tl_lock *lock) {
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl__keeper_lock(keeper);
     if (GUARD(free_awaits_done))
-        tl__keeper_await_told(k, lock);
+        tl__keeper_await_reported(keeper, lock);
     tl_operation *op = atomic_load(&lock->op);
     bool holds = op && cut_off(op);
     atomic_store(&lock->op, NULL);
-    tl__keeper_unlock(k);
+    tl__keeper_unlock(keeper);
     if (!holds)
         return;
     (void)tl__hold_stop(lock);
@@ -229,10 +230,12 @@ void tl__async_abandon(tl_lock *lock) {
 /* ---- beginning ------------------------------------------------------------------------------- */
 
 static void init_acquire(tl_operation *op, int64_t wait_ms) {
-    tl_acquiring *m = (tl_acquiring *)op->machine;
+    tl_acquiring *machine = (tl_acquiring *)op->machine;
     op->lock->token = tl__client_token(op->client);
-    tl__lock_acquire_init(m, op->lock, wait_ms, &op->listener);
-    op->task.listener = m->asker->attach ? m->asker->attach(m, m + 1, &op->task) : &op->listener;
+    tl__lock_acquire_init(machine, op->lock, wait_ms, &op->listener);
+    op->task.listener = machine->asker->attach
+                            ? machine->asker->attach(machine, machine + 1, &op->task)
+                            : &op->listener;
 }
 
 /* ttl_ms 0: it releases. */
@@ -251,24 +254,24 @@ static void init_settle(tl_operation *op, int64_t ttl_ms) {
 
 static tl_err start(tl_operation *op, tl_error *err) {
     tl_lock *lock = op->lock;
-    tl_keeper *k = &lock->client->keeper;
-    tl_err code = tl__keeper_ready(k);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl_err code = tl__keeper_ready(keeper);
     if (!code) {
-        tl__keeper_lock(k);
+        tl__keeper_lock(keeper);
         atomic_store(&lock->op, op); /* from here on a cancel is posted */
         bool cancelled = GUARD(cancel_before_start) && op->does == ACQUIRES &&
                          tl__lock_was_cancelled(lock);
-        code = tl__keeper_add(k, &op->task, cancelled ? TL_CANCEL : TL_START);
-        tl__keeper_began(k);
-        tl__keeper_unlock(k);
+        code = tl__keeper_add(keeper, &op->task, cancelled ? TL_CANCEL : TL_START);
+        tl__keeper_began(keeper);
+        tl__keeper_unlock(keeper);
     }
     if (!code)
         return TL_OK;
     const char *what = names[op->does];
     atomic_store(&lock->op, NULL);
     if (op->does != EXTENDS)
-        tl__gate_leave(&lock->client->gate, &lock->place); /* a release that could not begin */
-    op->over = op->told = true;
+        tl__gate_leave(&lock->client->gate, &lock->gate_node); /* a release that could not begin */
+    op->over = op->reported = true;
     let_go(op);
     (void)tl__lock_fail(lock, code, what, "out of memory or threads", err);
     return code;
@@ -276,13 +279,13 @@ static tl_err start(tl_operation *op, tl_error *err) {
 
 /* It has been passed on already: only to be told, by a keeper that runs since it was held. */
 static tl_err tell_only(tl_operation *op) {
-    tl_keeper *k = &op->client->keeper;
+    tl_keeper *keeper = &op->client->keeper;
     op->completed = op->over = true;
     count(op);
-    tl__keeper_lock(k);
+    tl__keeper_lock(keeper);
     atomic_store(&op->lock->op, op);
-    tl__keeper_report(k, &op->report);
-    tl__keeper_unlock(k);
+    tl__keeper_report(keeper, &op->report);
+    tl__keeper_unlock(keeper);
     return TL_OK;
 }
 
@@ -319,7 +322,7 @@ static tl_err release(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) 
         return tl__lock_fail(lock, TL_ENOMEM, "release", "out of memory", err);
     tl_err code = tl__hold_begin_release(lock, &passed, err);
     if (code) {
-        op->over = op->told = true;
+        op->over = op->reported = true;
         let_go(op);
         return code;
     }
@@ -346,28 +349,28 @@ typedef struct {
 static void await_end(void *of) {
     const caller *c = of;
     tl_operation *op = c->op;
-    tl_keeper *k = &op->client->keeper;
-    tl__keeper_lock(k);
+    tl_keeper *keeper = &op->client->keeper;
+    tl__keeper_lock(keeper);
     while (!op->completed) {
-        tl__keeper_unlock(k);
+        tl__keeper_unlock(keeper);
         tl__waiter_await(op->waiter, TL_NEVER, c->cancel ? &c->cancel->state : NULL);
         (void)tl__waiter_posts(op->waiter);
-        tl__keeper_lock(k);
+        tl__keeper_lock(keeper);
     }
 }
 
 /* The operation lives on where something is left to clean up. */
 static tl_err conclude(tl_operation *op, tl_operation_extended *ret, tl_error *err) {
-    tl_keeper *k = &op->client->keeper;
+    tl_keeper *keeper = &op->client->keeper;
     tl_err code = op->code;
     if (code && err)
         *err = op->err;
     if (ret)
         *ret = (tl_operation_extended){.renewed = op->renewed, .result = *result_of(op)};
     atomic_store(&op->lock->op, NULL);
-    op->told = true;
+    op->reported = true;
     let_go(op);
-    tl__keeper_unlock(k);
+    tl__keeper_unlock(keeper);
     return code;
 }
 

@@ -82,4 +82,4 @@ int64_t tl__server_mute_ms(tl_client *client, tl_bytes key, tl_mono since);
 tl_err tl__server_reach(tl_client *client, const char *what, tl_error *err);
 tl_err tl__server_ping(tl_client *client, tl_error *err);
 tl_err tl__server_look(tl_client *client, tl_ask *ask, tl_error *err);
-tl_err tl__server_remove(tl_client *client, tl_break *b, tl_error *err);
+tl_err tl__server_remove(tl_client *client, tl_break *machine, tl_error *err);

@@ -10,14 +10,14 @@
 #define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
 _Static_assert(TL_NODES_MAX <= 1 << (64 - CURSOR_BITS), "room for a node's number");
 
-static tl_err open_cluster(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
-                           tl_error *err) {
-    const tl_protocol *protocol = tl__protocol_row(o->protocol);
+static tl_err open_cluster(tl_client *client, const tl_seeds *seeds,
+                           const tl_client_options *options, tl_error *err) {
+    const tl_protocol *protocol = tl__protocol_row(options->protocol);
     if (protocol && protocol->upkeep)
         return tl__fail(err, TL_EINVALID, 0,
                         "protocol: with a URL that begins with redis+cluster:// it must be token, "
                         "bridge or timestamp: the phase would be on another node than the key");
-    return tl__fleet_open_cluster(&client->fleet, &client->node, seeds, o, err);
+    return tl__fleet_open_cluster(&client->fleet, &client->node, seeds, options, err);
 }
 
 /* By the legacy clients' commands alone: one that an ASK has led on, and that comes late, makes a key where the slot isn't any
@@ -40,7 +40,7 @@ static tl_err check_key(const tl_client *client, tl_bytes key, bool looks, tl_er
 }
 
 /* A step of one node, whose number stands in the upper bits of the cursor. */
-static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *err) {
+static tl_err scan(tl_client *client, tl_scan *scanning, uint64_t *cursor, tl_error *err) {
     tl_fleet *fleet = &client->fleet;
     unsigned number = (unsigned)(*cursor >> CURSOR_BITS), at = number;
     tl_node *node = fleet->row->next(fleet, &at);
@@ -49,17 +49,17 @@ static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *er
     if (code || !node)
         return code ? code
                     : tl__fail(err, TL_EUNAVAILABLE, 0, "scan: no node of the cluster is known");
-    s->cursor = at == number ? *cursor & CURSOR_MAX : 0;
-    code = tl__inquire(client, node, (tl_bytes){0}, s, tl__scan_step, "scan", err);
+    scanning->cursor = at == number ? *cursor & CURSOR_MAX : 0;
+    code = tl__inquire(client, node, (tl_bytes){0}, scanning, tl__scan_step, "scan", err);
     char label[TL_LABEL_SIZE];
-    if (!code && s->cursor > CURSOR_MAX)
+    if (!code && scanning->cursor > CURSOR_MAX)
         code = tl__fail(err, TL_ESERVER, 0, "scan: %s: the server's cursor is too large",
                         tl__node_label(node, label));
     if (code)
         return code;
-    at += s->cursor == 0;
+    at += scanning->cursor == 0;
     bool more = fleet->row->next(fleet, &at) != NULL;
-    *cursor = more ? (uint64_t)at << CURSOR_BITS | s->cursor : 0;
+    *cursor = more ? (uint64_t)at << CURSOR_BITS | scanning->cursor : 0;
     return TL_OK;
 }
 

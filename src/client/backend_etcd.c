@@ -13,16 +13,17 @@
 #include "protocol/settle.h"
 
 /* What etcd has no use for, or does in its own way. */
-static tl_err check_options(const tl_client *client, const tl_client_options *o, tl_error *err) {
+static tl_err check_options(const tl_client *client, const tl_client_options *options,
+                            tl_error *err) {
     static const char raft[] = "a majority of the members confirms each write, and forgets none";
-    const char *given = o->wait_replicas > 0 ? "wait_replicas"
-                        : o->wait_fsync      ? "wait_fsync"
-                        : o->quiet_ms > 0    ? "quiet_ms"
-                                             : NULL;
+    const char *given = options->wait_replicas > 0 ? "wait_replicas"
+                        : options->wait_fsync      ? "wait_fsync"
+                        : options->quiet_ms > 0    ? "quiet_ms"
+                                                   : NULL;
     if (given)
         return tl__fail(err, TL_EINVALID, 0, "%s: not with a URL that begins with etcd://: %s",
                         given, raft);
-    if (o->protocol != TL_TOKEN)
+    if (options->protocol != TL_TOKEN)
         return tl__fail(err, TL_EINVALID, 0,
                         "protocol: with a URL that begins with etcd:// it must be token");
     if (tl__endpoint_has_password(&client->node.endpoint) && !client->node.endpoint.user[0])
@@ -31,9 +32,9 @@ static tl_err check_options(const tl_client *client, const tl_client_options *o,
     return TL_OK;
 }
 
-static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
-                           tl_error *err) {
-    tl_err code = check_options(client, o, err);
+static tl_err open_members(tl_client *client, const tl_seeds *seeds,
+                           const tl_client_options *options, tl_error *err) {
+    tl_err code = check_options(client, options, err);
     if (code)
         return code;
     client->members = tl__members_new(&client->node.endpoint, seeds);
@@ -46,41 +47,43 @@ static tl_err open_members(tl_client *client, const tl_seeds *seeds, const tl_cl
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
 /* The line there is everybody's, of this process, too. */
-static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
-                              int64_t connect_ms, tl_out *out) {
-    const tl_lock *lock = m->lock;
-    tl_client *c = lock->client;
+static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event *start,
+                              int64_t wait_ms, int64_t connect_ms, tl_out *out) {
+    const tl_lock *lock = machine->lock;
+    tl_client *client = lock->client;
     if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
-        job->spare = tl__leases_take(&c->leases, job->ttl_ms, start->now, start->server->drift_ppm);
-    tl__etcd_acquire_init(&m->etcd, job, &lock->rare->retry, wait_ms, connect_ms,
-                          tl__client_number(c));
-    return tl__etcd_acquire_step(&m->etcd, start, out);
+        job->spare = tl__leases_take(&client->leases, job->ttl_ms, start->now,
+                                     start->server->drift_ppm);
+    tl__etcd_acquire_init(&machine->etcd, job, &lock->rare->retry, wait_ms, connect_ms,
+                          tl__client_number(client));
+    return tl__etcd_acquire_step(&machine->etcd, start, out);
 }
 
 /* While it cleans up the lock may be gone. */
-static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
-    tl_status status = tl__etcd_acquire_step(&m->etcd, e, out);
-    if (status != TL_GO && !m->over)
-        tl__leases_give(&m->lock->client->leases, &m->etcd.spare);
-    m->over = m->over || status != TL_GO;
+static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
+    tl_status status = tl__etcd_acquire_step(&machine->etcd, event, out);
+    if (status != TL_GO && !machine->over)
+        tl__leases_give(&machine->lock->client->leases, &machine->etcd.spare);
+    machine->over = machine->over || status != TL_GO;
     return status;
 }
 
-static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
-    *ret_size = sizeof m->etcd;
-    return (tl_machine){&m->etcd, tl__etcd_acquire_step, "acquire", tl__name_key(m->lock->name)};
+static tl_machine rest(tl_acquiring *machine, size_t *ret_size) {
+    *ret_size = sizeof machine->etcd;
+    return (tl_machine){&machine->etcd, tl__etcd_acquire_step, "acquire",
+                        tl__name_key(machine->lock->name)};
 }
 
-static tl_hold held(const tl_acquiring *m) {
-    return (tl_hold){.token = tl__etcd_token(&m->etcd.id),
-                     .deadline = m->etcd.result.deadline,
-                     .fence = m->etcd.result.acquire.fence,
+static tl_hold held(const tl_acquiring *machine) {
+    return (tl_hold){.token = tl__etcd_token(&machine->etcd.id),
+                     .deadline = machine->etcd.result.deadline,
+                     .fence = machine->etcd.result.acquire.fence,
                      .taken = tl__mono_now(),
-                     .proof = m->etcd.result.proof};
+                     .proof = machine->etcd.result.proof};
 }
 
-static bool answered(const tl_acquiring *m) {
-    return m->etcd.retry.answered;
+static bool answered(const tl_acquiring *machine) {
+    return machine->etcd.retry.answered;
 }
 
 static const tl_asker asker = {
@@ -109,8 +112,8 @@ static void drop(tl_lock *lock) {
 }
 
 /* The renewal that this leads to finds out whether it is so. */
-static void suspect(tl_place *place) {
-    tl_lock *lock = (tl_lock *)((char *)place - offsetof(tl_lock, place));
+static void suspect(tl_gate_node *node) {
+    tl_lock *lock = (tl_lock *)((char *)node - offsetof(tl_lock, gate_node));
     if (lock->task.at != 0)
         tl__keeper_post(&lock->client->keeper, &lock->task, TL_WAKE_WOKEN);
 }
@@ -141,21 +144,23 @@ static void ignore(const tl_lock *lock) {
 
 /* The lease that it is under alone, for the next lock, where the client has use for it. Else it is revoked. */
 static void release(tl_lock *lock, tl_job *job) {
-    tl_client *c = lock->client;
+    tl_client *client = lock->client;
     tl_spare_lease spare = {0};
     if (!job->hold.proof.doubted || !GUARD(doubted_not_spared))
         spare = (tl_spare_lease){tl__proof_etcd(&job->hold.proof).lease, job->ttl_ms,
                                  job->hold.believed};
-    job->release.revoke = !tl__leases_want(&c->leases, &spare, tl__mono_now(), c->drift_ppm);
+    job->release.revoke = !tl__leases_want(&client->leases, &spare, tl__mono_now(),
+                                           client->drift_ppm);
     if (!job->release.revoke)
         job->spare = spare;
 }
 
 /* Asked again, it revokes the lease. */
 static void released(tl_lock *lock, const void *machine) {
-    const tl_settle *s = machine;
-    if (s->result.code == TL_OK && !s->maybe && (!s->job.again || !GUARD(spared_not_revoked)))
-        tl__leases_give(&lock->client->leases, &s->job.spare);
+    const tl_settle *settlement = machine;
+    if (settlement->result.code == TL_OK && !settlement->maybe &&
+        (!settlement->job.again || !GUARD(spared_not_revoked)))
+        tl__leases_give(&lock->client->leases, &settlement->job.spare);
 }
 
 static void extend(tl_lock *lock, tl_job *job, int64_t ttl_ms) {
@@ -178,10 +183,10 @@ static const tl_holder holder = {
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static tl_err ask(tl_client *client, tl_etcd_ask *a, const char *what, tl_error *err) {
-    a->attempt_ms = client->attempt_ms;
-    a->connect_ms = client->connect_ms;
-    return tl__inquire(client, NULL, a->key, a, tl__etcd_ask_step, what, err);
+static tl_err ask(tl_client *client, tl_etcd_ask *asking, const char *what, tl_error *err) {
+    asking->attempt_ms = client->attempt_ms;
+    asking->connect_ms = client->connect_ms;
+    return tl__inquire(client, NULL, asking->key, asking, tl__etcd_ask_step, what, err);
 }
 
 static tl_err ping(tl_client *client, tl_error *err) {
@@ -192,7 +197,7 @@ static tl_err ping(tl_client *client, tl_error *err) {
 static tl_err look(tl_client *client, tl_ask *how, tl_error *err) {
     tl_etcd_ask a = {.question = TL_ETCD_LOOKS,
                      .key = how->key,
-                     .told = how->told,
+                     .on_waiting = how->on_waiting,
                      .most = how->most,
                      .ctx = how->ctx};
     tl_err code = ask(client, &a, "look", err);
@@ -215,8 +220,8 @@ static tl_err scan(tl_client *client, tl_scan *how, uint64_t *cursor, tl_error *
     return code;
 }
 
-static tl_err remove_lock(tl_client *client, tl_break *b, tl_error *err) {
-    tl_etcd_ask a = {.question = TL_ETCD_BREAKS, .key = b->key, .seen = b->seen};
+static tl_err remove_lock(tl_client *client, tl_break *machine, tl_error *err) {
+    tl_etcd_ask a = {.question = TL_ETCD_BREAKS, .key = machine->key, .seen = machine->seen};
     return ask(client, &a, "break", err);
 }
 

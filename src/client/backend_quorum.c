@@ -21,20 +21,20 @@
 #define QUIET_MS 30000 /* as long as a lock lives that isn't told otherwise */
 
 /* What their votes can't be had with. */
-static tl_err open_quorum(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
-                          tl_error *err) {
-    const char *given = o->wait_replicas > 0 ? "wait_replicas"
-                        : o->wait_fsync      ? "wait_fsync"
-                                             : NULL;
+static tl_err open_quorum(tl_client *client, const tl_seeds *seeds,
+                          const tl_client_options *options, tl_error *err) {
+    const char *given = options->wait_replicas > 0 ? "wait_replicas"
+                        : options->wait_fsync      ? "wait_fsync"
+                                                   : NULL;
     if (given)
         return tl__fail(err, TL_EINVALID, 0,
                         "%s: not with a URL that begins with redis+quorum://: a majority of the "
                         "servers is what confirms there, and quiet_ms what outlasts a restart",
                         given);
-    if (o->protocol != TL_TOKEN)
+    if (options->protocol != TL_TOKEN)
         return tl__fail(err, TL_EINVALID, 0,
                         "protocol: with a URL that begins with redis+quorum:// it must be token");
-    return tl__fleet_open_quorum(&client->fleet, &client->node, seeds, o, err);
+    return tl__fleet_open_quorum(&client->fleet, &client->node, seeds, options, err);
 }
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
@@ -53,8 +53,8 @@ typedef struct {
     tl_task *task;
 } votes;
 
-static votes *votes_of(const tl_acquiring *m) {
-    return m->room;
+static votes *votes_of(const tl_acquiring *machine) {
+    return machine->room;
 }
 
 /* The machine is given that when the thread looks after posts. Of being armed or not the newest counts. */
@@ -71,9 +71,9 @@ static void on_wake(tl_listener *listener, unsigned flags) {
     tl__keeper_post(v->keeper, v->task, TL_WAKE_WOKEN);
 }
 
-static tl_listener *attach(tl_acquiring *m, void *room, tl_task *task) {
-    votes *v = m->room = room;
-    v->keeper = &m->lock->client->keeper;
+static tl_listener *attach(tl_acquiring *machine, void *room, tl_task *task) {
+    votes *v = machine->room = room;
+    v->keeper = &machine->lock->client->keeper;
     v->task = task;
     for (unsigned i = 0; i < TL_QUORUM_MAX; i++) {
         v->listener[i].on_wake = on_wake;
@@ -83,27 +83,30 @@ static tl_listener *attach(tl_acquiring *m, void *room, tl_task *task) {
 }
 
 /* Nothing is passed on within the process, nor does anybody stand in line. */
-static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
-                              int64_t connect_ms, tl_out *out) {
-    tl_client *c = m->lock->client;
+static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event *start,
+                              int64_t wait_ms, int64_t connect_ms, tl_out *out) {
+    tl_client *client = machine->lock->client;
     job->queue.inbox = (tl_bytes){0};
     job->fences = 1;
-    tl__quorum_acquire_init(&votes_of(m)->machine, job, c->fleet.servers, &m->lock->rare->retry,
-                            wait_ms, connect_ms, tl__client_seed(c));
-    return tl__quorum_acquire_step(&votes_of(m)->machine, start, out);
+    tl__quorum_acquire_init(&votes_of(machine)->machine, job, client->fleet.servers,
+                            &machine->lock->rare->retry, wait_ms, connect_ms,
+                            tl__client_seed(client));
+    return tl__quorum_acquire_step(&votes_of(machine)->machine, start, out);
 }
 
 /* Something that a server has told, as an event. */
-static bool take_news(news *news, tl_event *e) {
+static bool take_news(news *news, tl_event *event) {
     unsigned any = news->armed | news->disarmed | news->woken;
     if (!any)
         return false;
-    e->from = (uint8_t)__builtin_ctz(any);
-    uint8_t bit = (uint8_t)(1U << e->from);
-    e->armed = news->armed & bit;
-    e->kind = (news->armed | news->disarmed) & bit ? TL_ARMED : TL_WOKEN;
-    uint8_t *told = e->armed ? &news->armed : e->kind == TL_ARMED ? &news->disarmed : &news->woken;
-    *told &= (uint8_t)~bit;
+    event->from = (uint8_t)__builtin_ctz(any);
+    uint8_t bit = (uint8_t)(1U << event->from);
+    event->armed = news->armed & bit;
+    event->kind = (news->armed | news->disarmed) & bit ? TL_ARMED : TL_WOKEN;
+    uint8_t *bits = event->armed              ? &news->armed
+                    : event->kind == TL_ARMED ? &news->disarmed
+                                              : &news->woken;
+    *bits &= (uint8_t)~bit;
     return true;
 }
 
@@ -112,41 +115,41 @@ static bool has_news(const news *news) {
 }
 
 /* WOKEN says that there is news, or that it is at the front, which it knows. */
-static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
-    tl_quorum_acquisition *a = &votes_of(m)->machine;
-    news *news = &votes_of(m)->news;
-    if (e->kind == TL_WOKEN || e->kind == TL_TIMER) {
-        e->kind = TL_TIMER;
-        (void)take_news(news, e);
+static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
+    tl_quorum_acquisition *acquisition = &votes_of(machine)->machine;
+    news *news = &votes_of(machine)->news;
+    if (event->kind == TL_WOKEN || event->kind == TL_TIMER) {
+        event->kind = TL_TIMER;
+        (void)take_news(news, event);
     }
-    tl_status status = tl__quorum_acquire_step(a, e, out);
+    tl_status status = tl__quorum_acquire_step(acquisition, event, out);
     if (status == TL_GO && has_news(news))
-        out->until = e->now;
-    if (!m->over)
-        m->ask.result = a->result;
-    m->over = m->over || status != TL_GO;
+        out->until = event->now;
+    if (!machine->over)
+        machine->ask.result = acquisition->result;
+    machine->over = machine->over || status != TL_GO;
     return status;
 }
 
 /* The keeper runs all of it: nothing is handed over to it. */
-static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
-    *ret_size = sizeof votes_of(m)->machine;
-    return (tl_machine){&votes_of(m)->machine, tl__quorum_acquire_step, "acquire",
-                        tl__name_key(m->lock->name)};
+static tl_machine rest(tl_acquiring *machine, size_t *ret_size) {
+    *ret_size = sizeof votes_of(machine)->machine;
+    return (tl_machine){&votes_of(machine)->machine, tl__quorum_acquire_step, "acquire",
+                        tl__name_key(machine->lock->name)};
 }
 
-static tl_hold held(const tl_acquiring *m) {
-    const tl_quorum_acquisition *a = &votes_of(m)->machine;
-    return (tl_hold){.token = a->job.token,
-                     .deadline = a->result.deadline,
-                     .fence = a->result.acquire.fence,
+static tl_hold held(const tl_acquiring *machine) {
+    const tl_quorum_acquisition *acquisition = &votes_of(machine)->machine;
+    return (tl_hold){.token = acquisition->job.token,
+                     .deadline = acquisition->result.deadline,
+                     .fence = acquisition->result.acquire.fence,
                      .taken = tl__mono_now(),
-                     .proof = a->result.proof,
-                     .ballots = &a->ballots};
+                     .proof = acquisition->result.proof,
+                     .ballots = &acquisition->ballots};
 }
 
-static bool answered(const tl_acquiring *m) {
-    return votes_of(m)->machine.retry.answered;
+static bool answered(const tl_acquiring *machine) {
+    return votes_of(machine)->machine.retry.answered;
 }
 
 /* A majority. */
@@ -220,18 +223,18 @@ static void init_settle(void *machine, const tl_lock *lock, const tl_job *job, t
 
 /* What a failed one has asked for may come yet. */
 static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
-    const tl_quorum_settlement *s = machine;
+    const tl_quorum_settlement *settlement = machine;
     tl_quorum_renewal *hold = hold_of(lock);
-    if (s->result.code) {
-        hold->ballots.doubted |= s->ballots.doubted;
+    if (settlement->result.code) {
+        hold->ballots.doubted |= settlement->ballots.doubted;
         return false;
     }
     lock->ttl_ms = (int32_t)ttl_ms;
     if (lock->task.at == 0) {
-        hold->ballots = s->ballots;
+        hold->ballots = settlement->ballots;
         return false;
     }
-    tl__quorum_renew_extended(hold, ttl_ms, &s->ballots, tl__mono_now());
+    tl__quorum_renew_extended(hold, ttl_ms, &settlement->ballots, tl__mono_now());
     tl__hold_publish(lock, TL_HELD, hold->result.deadline);
     tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
     return true;
@@ -266,7 +269,7 @@ typedef struct {
     tl_machine machine;
     tl_waiter *waiter;
     bool over;
-    char words[TL_WORDS_SIZE];
+    char message[TL_MESSAGE_SIZE];
     int sys_errno;
 } inquiry;
 
@@ -278,49 +281,50 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     inquiry *q = (inquiry *)task;
     if (status == TL_GO)
         return;
-    memcpy(q->words, out->words, sizeof q->words);
+    memcpy(q->message, out->message, sizeof q->message);
     q->sys_errno = out->sys_errno;
     q->over = true;
     tl__waiter_post(q->waiter, TL_WAKE_ANSWERED);
 }
 
-static void await(tl_keeper *k, const inquiry *q) {
+static void await(tl_keeper *keeper, const inquiry *q) {
     while (!q->over) {
-        tl__keeper_unlock(k);
+        tl__keeper_unlock(keeper);
         tl__waiter_await(q->waiter, TL_NEVER, NULL);
         (void)tl__waiter_posts(q->waiter);
-        tl__keeper_lock(k);
+        tl__keeper_lock(keeper);
     }
 }
 
 static tl_err run(tl_client *client, inquiry *q, tl_error *err) {
     static const tl_task_kind kind = {.machine = machine, .stepped = stepped};
-    tl_keeper *k = &client->keeper;
+    tl_keeper *keeper = &client->keeper;
     q->task.kind = &kind;
-    q->waiter = tl__keeper_ready(k) ? NULL : tl__waiter_take(client);
+    q->waiter = tl__keeper_ready(keeper) ? NULL : tl__waiter_take(client);
     tl_err code = q->waiter ? TL_OK : TL_ENOMEM;
     if (!code) {
-        tl__keeper_lock(k);
-        code = tl__keeper_add(k, &q->task, TL_START);
+        tl__keeper_lock(keeper);
+        code = tl__keeper_add(keeper, &q->task, TL_START);
         if (!code)
-            await(k, q);
-        tl__keeper_unlock(k);
+            await(keeper, q);
+        tl__keeper_unlock(keeper);
         tl__waiter_give(client, q->waiter);
     }
     if (code)
         return tl__fail(err, code, ENOMEM, "%s: out of memory, threads or descriptors",
                         q->machine.does);
-    const tl_result *r = q->machine.state;
-    return r->code ? tl__fail(err, r->code, q->sys_errno, "%s: %s", q->machine.does, q->words)
-                   : TL_OK;
+    const tl_result *result = q->machine.state;
+    return result->code
+               ? tl__fail(err, result->code, q->sys_errno, "%s: %s", q->machine.does, q->message)
+               : TL_OK;
 }
 
-static tl_err run_look(tl_client *client, const tl_ask *ask, const char *does, tl_quorum_look *l,
+static tl_err run_look(tl_client *client, const tl_ask *ask, const char *does, tl_quorum_look *look,
                        tl_error *err) {
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "%s: the client belongs to the parent process", does);
-    tl__quorum_look_init(l, ask, client->fleet.servers);
-    inquiry q = {.machine = {l, tl__quorum_look_step, does, ask->key}};
+    tl__quorum_look_init(look, ask, client->fleet.servers);
+    inquiry q = {.machine = {look, tl__quorum_look_step, does, ask->key}};
     return run(client, &q, err);
 }
 
@@ -349,7 +353,7 @@ static tl_err ask_one(tl_client *client, unsigned index, void *state, tl_step st
     const tl_result *result = state;
     tl_out out;
     (void)tl__drive(client, client->fleet.server[index], &m, false, &out);
-    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", does, out.words)
+    return result->code ? tl__fail(err, result->code, out.sys_errno, "%s: %s", does, out.message)
                         : TL_OK;
 }
 
@@ -376,19 +380,19 @@ static tl_err judge(const tl_client *client, const broken *b, tl_error *err) {
 }
 
 /* Of what was seen the value alone counts: each server draws its own fencing numbers. A token is spent where it has been removed: a holder who finds a vote missing can't have it back. */
-static tl_err remove_lock(tl_client *client, tl_break *b, tl_error *err) {
+static tl_err remove_lock(tl_client *client, tl_break *machine, tl_error *err) {
     broken sum = {0};
     tl_lock_info seen;
     tl_err code = ping(client, err);
     if (code)
         return code;
-    if (b->seen) {
-        seen = *b->seen;
+    if (machine->seen) {
+        seen = *machine->seen;
         seen.by_tidelock = false;
     }
     for (unsigned i = 0; i < client->fleet.servers; i++) {
-        tl_break one = *b;
-        one.seen = b->seen ? &seen : NULL;
+        tl_break one = *machine;
+        one.seen = machine->seen ? &seen : NULL;
         code = ask_one(client, i, &one, tl__break_step, "break", one.key, err);
         sum.removed += code == TL_OK;
         sum.gone += code == TL_EEXPIRED;
@@ -429,7 +433,7 @@ static void keep(const void *key, size_t n, const tl_lock_info *info, void *ctx)
 }
 
 /* Has a server before this one told of it, or will it? One that can't be asked is left out from then on. */
-static bool is_told(tl_client *client, unsigned index, const tl_ask *ask, unsigned *deaf) {
+static bool is_notified(tl_client *client, unsigned index, const tl_ask *ask, unsigned *deaf) {
     for (unsigned i = 0; i < index; i++) {
         tl_ask one = *ask;
         if (*deaf & 1U << i)
@@ -443,7 +447,7 @@ static bool is_told(tl_client *client, unsigned index, const tl_ask *ask, unsign
 }
 
 /* Tell of what one server has found that none before it has, as a majority holds it. */
-static tl_err tell(tl_client *client, unsigned index, const tl_scan *s, const finds *f,
+static tl_err tell(tl_client *client, unsigned index, const tl_scan *scan, const finds *f,
                    tl_error *err) {
     unsigned deaf = 0;
     tl_err code = f->no_memory ? tl__fail(err, TL_ENOMEM, ENOMEM, "scan: out of memory") : TL_OK;
@@ -453,12 +457,12 @@ static tl_err tell(tl_client *client, unsigned index, const tl_scan *s, const fi
         tl_ask ask;
         tl__ask_init(&ask, key, tl__sidecar(name, key, NULL), client->attempt_ms,
                      client->connect_ms);
-        ask.legacy = s->legacy;
-        if (is_told(client, index, &ask, &deaf))
+        ask.legacy = scan->legacy;
+        if (is_notified(client, index, &ask, &deaf))
             continue;
         code = look(client, &ask, err);
         if (!code && (ask.info.held || ask.info.oddity[0]))
-            s->found(one->key, one->n, &ask.info, s->ctx);
+            scan->found(one->key, one->n, &ask.info, scan->ctx);
     }
     return code;
 }
@@ -472,10 +476,10 @@ static void free_finds(finds *f) {
 
 /* A step of one server, whose number stands in the upper bits of the cursor. One that fails is left out while there is a
  * majority without it. */
-static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *err) {
+static tl_err scan(tl_client *client, tl_scan *scanning, uint64_t *cursor, tl_error *err) {
     unsigned index = (unsigned)(*cursor >> CURSOR_BITS);
     finds f = {.end = &f.first};
-    tl_scan one = *s;
+    tl_scan one = *scanning;
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "scan: the client belongs to the parent process");
     if (index >= client->fleet.servers)
@@ -490,7 +494,7 @@ static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *er
         one.cursor = 0;
         code = ping(client, err);
     } else if (!code) {
-        code = tell(client, index, s, &f, err);
+        code = tell(client, index, scanning, &f, err);
     }
     free_finds(&f);
     if (code)

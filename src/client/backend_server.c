@@ -7,62 +7,65 @@
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-static tl_status begin_asking(tl_acquiring *m, tl_job *job, const tl_event *start, int64_t wait_ms,
-                              int64_t connect_ms, tl_out *out) {
-    tl_lock *lock = m->lock;
-    tl_client *c = lock->client;
+static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event *start,
+                              int64_t wait_ms, int64_t connect_ms, tl_out *out) {
+    tl_lock *lock = machine->lock;
+    tl_client *client = lock->client;
     const tl_retry *retry = &lock->rare->retry;
-    bool lines = c->protocol->lines && m->wait_ms != 0 && retry->kind == TL_RETRY_AUTO &&
+    bool lines = client->protocol->lines && machine->wait_ms != 0 && retry->kind == TL_RETRY_AUTO &&
                  retry->max_attempts == 0;
-    job->queue.inbox = lines ? tl__bytes_of(c->keeper.inbox.name) : (tl_bytes){0};
+    job->queue.inbox = lines ? tl__bytes_of(client->keeper.inbox.name) : (tl_bytes){0};
     job->queue.fair = lock->fair;
     job->queue.join = lines && (lock->fair || lock->contended);
-    job->queue.place = m->turn.place;
-    job->fences = lock->fair                                                ? 1
-                  : m->queued || tl__gate_has_queue(&c->gate, &lock->place) ? TL_FENCES
-                                                                            : 1;
-    tl__acquire_init(&m->ask, job, retry, wait_ms, connect_ms, tl__client_seed(c));
-    if (lines && tl__keeper_hears(&c->keeper, job->key))
-        tl__acquire_armed(&m->ask);
-    return tl__acquire_step(&m->ask, start, out);
+    job->queue.rank = machine->turn.rank;
+    job->fences = lock->fair ? 1
+                  : machine->queued || tl__gate_has_queue(&client->gate, &lock->gate_node)
+                      ? TL_FENCES
+                      : 1;
+    tl__acquire_init(&machine->ask, job, retry, wait_ms, connect_ms, tl__client_seed(client));
+    if (lines && tl__keeper_hears(&client->keeper, job->key))
+        tl__acquire_armed(&machine->ask);
+    return tl__acquire_step(&machine->ask, start, out);
 }
 
 /* For the next who acquires it: whether to begin in line; and where this one has stood, in vain. */
-static void learn(tl_acquiring *m) {
-    const tl_result *r = &m->ask.result;
-    m->lock->contended = m->ask.retry.answered || r->acquire.waiting > 0;
-    if (r->code != TL_OK)
-        m->lock->place.place = m->ask.job.queue.place;
+static void learn(tl_acquiring *machine) {
+    const tl_result *result = &machine->ask.result;
+    machine->lock->contended = machine->ask.retry.answered || result->acquire.waiting > 0;
+    if (result->code != TL_OK)
+        machine->lock->gate_node.rank = machine->ask.job.queue.rank;
 }
 
-static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
-    if (e->kind == TL_WOKEN && m->called) { /* of its turn, which it had found out before */
-        m->called = false;
-        e->kind = TL_TIMER;
+static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
+    if (event->kind == TL_WOKEN &&
+        machine->called) { /* of its turn, which it had found out before */
+        machine->called = false;
+        event->kind = TL_TIMER;
     }
-    tl_status status = tl__acquire_step(&m->ask, e, out);
-    if (status != TL_GO && !m->over) /* while it cleans up the lock may be gone */
-        learn(m);
-    m->over = m->over || status != TL_GO;
+    tl_status status = tl__acquire_step(&machine->ask, event, out);
+    if (status != TL_GO && !machine->over) /* while it cleans up the lock may be gone */
+        learn(machine);
+    machine->over = machine->over || status != TL_GO;
     return status;
 }
 
-static tl_machine rest(tl_acquiring *m, size_t *ret_size) {
-    *ret_size = sizeof m->ask;
-    return (tl_machine){&m->ask, tl__acquire_step, "acquire", tl__name_key(m->lock->name)};
+static tl_machine rest(tl_acquiring *machine, size_t *ret_size) {
+    *ret_size = sizeof machine->ask;
+    return (tl_machine){&machine->ask, tl__acquire_step, "acquire",
+                        tl__name_key(machine->lock->name)};
 }
 
-static tl_hold held(const tl_acquiring *m) {
-    const tl_acquisition *a = &m->ask;
-    tl_hold hold = {.token = m->lock->token,
-                    .deadline = a->result.deadline,
-                    .fence = a->result.acquire.fence,
-                    .passes = GUARD(server_queue_first) && a->result.acquire.waiting > 0
+static tl_hold held(const tl_acquiring *machine) {
+    const tl_acquisition *acquisition = &machine->ask;
+    tl_hold hold = {.token = machine->lock->token,
+                    .deadline = acquisition->result.deadline,
+                    .fence = acquisition->result.acquire.fence,
+                    .passes = GUARD(server_queue_first) && acquisition->result.acquire.waiting > 0
                                   ? 0
-                                  : (unsigned)a->job.fences - 1,
+                                  : (unsigned)acquisition->job.fences - 1,
                     .taken = tl__mono_now(),
-                    .proof = a->result.proof};
-    if (a->result.acquire.stamp_is_token) {
+                    .proof = acquisition->result.proof};
+    if (acquisition->result.acquire.stamp_is_token) {
         char text[TL_INT_SIZE];
         tl_bytes token = tl__bytes_from_int(text, hold.proof.stamp.end_ms);
         memcpy(hold.token.text, token.p, token.n + 1);
@@ -70,8 +73,8 @@ static tl_hold held(const tl_acquiring *m) {
     return hold;
 }
 
-static bool answered(const tl_acquiring *m) {
-    return m->ask.retry.answered;
+static bool answered(const tl_acquiring *machine) {
+    return machine->ask.retry.answered;
 }
 
 bool tl__server_was_heard(tl_client *client, tl_bytes key, tl_mono since) {
@@ -123,21 +126,21 @@ tl_err tl__server_look(tl_client *client, tl_ask *ask, tl_error *err) {
     return tl__inquire(client, NULL, ask->key, ask, tl__ask_step, "look", err);
 }
 
-tl_err tl__server_remove(tl_client *client, tl_break *b, tl_error *err) {
-    return tl__inquire(client, NULL, b->key, b, tl__break_step, "break", err);
+tl_err tl__server_remove(tl_client *client, tl_break *machine, tl_error *err) {
+    return tl__inquire(client, NULL, machine->key, machine, tl__break_step, "break", err);
 }
 
-static tl_err scan(tl_client *client, tl_scan *s, uint64_t *cursor, tl_error *err) {
-    s->cursor = *cursor;
-    tl_err code = tl__inquire(client, NULL, (tl_bytes){0}, s, tl__scan_step, "scan", err);
+static tl_err scan(tl_client *client, tl_scan *scanning, uint64_t *cursor, tl_error *err) {
+    scanning->cursor = *cursor;
+    tl_err code = tl__inquire(client, NULL, (tl_bytes){0}, scanning, tl__scan_step, "scan", err);
     if (!code)
-        *cursor = s->cursor;
+        *cursor = scanning->cursor;
     return code;
 }
 
-static tl_err open_sentinels(tl_client *client, const tl_seeds *seeds, const tl_client_options *o,
-                             tl_error *err) {
-    return tl__fleet_open_sentinels(&client->fleet, &client->node, seeds, o, err);
+static tl_err open_sentinels(tl_client *client, const tl_seeds *seeds,
+                             const tl_client_options *options, tl_error *err) {
+    return tl__fleet_open_sentinels(&client->fleet, &client->node, seeds, options, err);
 }
 
 const tl_backend tl__backend_server = {

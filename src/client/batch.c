@@ -15,61 +15,63 @@
 #define ROOM 512
 
 tl_batch *tl__batch_new(const tl_joiner *joiner, tl_batch_bytes *request) {
-    tl_batch *b = calloc(1, sizeof *b);
-    if (b)
-        *b = (tl_batch){.joiner = joiner, .request = request};
-    return b;
+    tl_batch *batch = calloc(1, sizeof *batch);
+    if (batch)
+        *batch = (tl_batch){.joiner = joiner, .request = request};
+    return batch;
 }
 
-void tl__batch_free(tl_batch *b) {
-    if (!b)
+void tl__batch_free(tl_batch *batch) {
+    if (!batch)
         return;
-    free(b->keys.p);
-    free(b->own.p);
-    free(b->head.p);
-    free(b->tail.p);
-    free(b->behind.p);
-    free(b);
+    free(batch->keys.p);
+    free(batch->own.p);
+    free(batch->head.p);
+    free(batch->tail.p);
+    free(batch->behind.p);
+    free(batch);
 }
 
-void tl__batch_clear(tl_batch *b) {
-    b->count = b->asked = 0;
-    b->keys.n = b->own.n = b->head.n = b->tail.n = b->behind.n = 0;
-    b->ops = 0;
-    b->lease = 0;
+void tl__batch_clear(tl_batch *batch) {
+    batch->count = batch->asked = 0;
+    batch->keys.n = batch->own.n = batch->head.n = batch->tail.n = batch->behind.n = 0;
+    batch->ops = 0;
+    batch->lease = 0;
 }
 
-bool tl__batch_fits(const tl_batch *b, const tl_send *send, tl_mono now) {
-    int64_t left = tl__ns_until(now, send->by), whole = tl__ns_until(now, b->by);
-    return b->count == 0 ||
-           (b->joiner->fits(b, send, now) && left / 2 <= whole && whole / 2 <= left);
+bool tl__batch_fits(const tl_batch *batch, const tl_send *send, tl_mono now) {
+    int64_t left = tl__ns_until(now, send->by), whole = tl__ns_until(now, batch->by);
+    return batch->count == 0 ||
+           (batch->joiner->fits(batch, send, now) && left / 2 <= whole && whole / 2 <= left);
 }
 
-bool tl__batch_add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
-    return b->joiner->add(b, send, cookie, now);
+bool tl__batch_add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono now) {
+    return batch->joiner->add(batch, send, cookie, now);
 }
 
-const tl_send *tl__batch_send(tl_batch *b) {
-    return b->joiner->send(b, 0, b->count);
+const tl_send *tl__batch_send(tl_batch *batch) {
+    return batch->joiner->send(batch, 0, batch->count);
 }
 
-const tl_send *tl__batch_send_one(tl_batch *b, unsigned i) {
-    const tl_send *send = b->joiner->send(b, i, 1);
-    b->send.ticket = b->member[i].ticket;
+const tl_send *tl__batch_send_one(tl_batch *batch, unsigned i) {
+    const tl_send *send = batch->joiner->send(batch, i, 1);
+    batch->send.ticket = batch->member[i].ticket;
     return send;
 }
 
-tl_batch_refusal tl__batch_refused(const tl_batch *b, const tl_event *whole) {
-    return whole->kind != TL_REPLY || b->count < 2 ? TL_BATCH_ALL : b->joiner->refused(b, whole);
+tl_batch_refusal tl__batch_refused(const tl_batch *batch, const tl_event *whole) {
+    return whole->kind != TL_REPLY || batch->count < 2 ? TL_BATCH_ALL
+                                                       : batch->joiner->refused(batch, whole);
 }
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-static bool fits(const tl_batch *b, const tl_send *send, tl_mono now) {
-    const tl_command *c = &send->command[0], *of = &b->send.command[0];
-    return b->count < TL_BATCH_MAX && now.ns == b->now.ns && c->script == of->script &&
-           c->each == of->each && c->alike == of->alike && send->count == b->send.count &&
-           send->generation == b->send.generation;
+static bool fits(const tl_batch *batch, const tl_send *send, tl_mono now) {
+    const tl_command *command = &send->command[0], *of = &batch->send.command[0];
+    return batch->count < TL_BATCH_MAX && now.ns == batch->now.ns &&
+           command->script == of->script && command->each == of->each &&
+           command->alike == of->alike && send->count == batch->send.count &&
+           send->generation == batch->send.generation;
 }
 
 static bool reserve(tl_batch_bytes *to, size_t more) {
@@ -101,17 +103,17 @@ bool tl__batch_append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
     return true;
 }
 
-static bool first(tl_batch *b, const tl_send *send, tl_mono now) {
-    const tl_command *c = &send->command[0];
-    tl__batch_clear(b); /* of one that could not be joined */
-    b->send = *send;
-    b->nkeys = c->nkeys;
-    b->now = now;
-    b->by = send->by;
+static bool first(tl_batch *batch, const tl_send *send, tl_mono now) {
+    const tl_command *command = &send->command[0];
+    tl__batch_clear(batch); /* of one that could not be joined */
+    batch->send = *send;
+    batch->nkeys = command->nkeys;
+    batch->now = now;
+    batch->by = send->by;
     if (send->count > 1 &&
-        !tl__batch_append(&b->behind, send->command[1].argv, send->command[1].argc))
+        !tl__batch_append(&batch->behind, send->command[1].argv, send->command[1].argc))
         return false;
-    return tl__batch_append(&b->head, c->argv + c->nkeys, c->head);
+    return tl__batch_append(&batch->head, command->argv + command->nkeys, command->head);
 }
 
 /* Of the server's time; 0 stands for no limit. */
@@ -129,32 +131,36 @@ static bool is_no_sooner(tl_bytes limit, tl_bytes than) {
 /* The sooner limits count for all. The one by our clock and the one by the server's may be of
  * different sends: not each has until the earliest that the server's clock can show. A tail is
  * short, and finds room. */
-static bool keep_tail(tl_batch *b, const tl_send *send) {
-    const tl_command *c = &send->command[0];
-    const tl_bytes *tail = c->argv + c->argc - TL_JOIN_TAIL;
-    b->by = tl__mono_min(b->by, send->by);
-    if (b->tail.n > 0 && is_no_sooner(tail[0], tl__bytes(b->limit, b->limit_n)))
+static bool keep_tail(tl_batch *batch, const tl_send *send) {
+    const tl_command *command = &send->command[0];
+    const tl_bytes *tail = command->argv + command->argc - TL_JOIN_TAIL;
+    batch->by = tl__mono_min(batch->by, send->by);
+    if (batch->tail.n > 0 && is_no_sooner(tail[0], tl__bytes(batch->limit, batch->limit_n)))
         return true;
     int64_t not_after = limit_of(tail[0]);
-    if (GUARD(soonest_limit_counts) && b->tail.n > 0 && not_after >= b->not_after)
+    if (GUARD(soonest_limit_counts) && batch->tail.n > 0 && not_after >= batch->not_after)
         return true;
-    b->tail.n = 0;
-    b->not_after = not_after;
-    b->limit_n = (uint8_t)(tail[0].n < sizeof b->limit ? tail[0].n : 0);
-    memcpy(b->limit, tail[0].p, b->limit_n);
-    return tl__batch_append(&b->tail, tail, TL_JOIN_TAIL);
+    batch->tail.n = 0;
+    batch->not_after = not_after;
+    batch->limit_n = (uint8_t)(tail[0].n < sizeof batch->limit ? tail[0].n : 0);
+    memcpy(batch->limit, tail[0].p, batch->limit_n);
+    return tl__batch_append(&batch->tail, tail, TL_JOIN_TAIL);
 }
 
-static bool add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
-    const tl_command *c = &send->command[0];
-    size_t keys = b->keys.n, own = b->own.n;
-    if ((b->count == 0 && !first(b, send, now)) || !tl__batch_append(&b->keys, c->argv, c->nkeys) ||
-        !tl__batch_append(&b->own, c->argv + c->nkeys + c->head, c->each) || !keep_tail(b, send)) {
-        b->keys.n = keys;
-        b->own.n = own;
+static bool add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono now) {
+    const tl_command *command = &send->command[0];
+    size_t keys = batch->keys.n, own = batch->own.n;
+    if ((batch->count == 0 && !first(batch, send, now)) ||
+        !tl__batch_append(&batch->keys, command->argv, command->nkeys) ||
+        !tl__batch_append(&batch->own, command->argv + command->nkeys + command->head,
+                          command->each) ||
+        !keep_tail(batch, send)) {
+        batch->keys.n = keys;
+        batch->own.n = own;
         return false;
     }
-    b->member[b->count++] = (tl_batch_member){cookie, send->ticket, b->keys.n, b->own.n, 0};
+    batch->member[batch->count++] = (tl_batch_member){cookie, send->ticket, batch->keys.n,
+                                                      batch->own.n, 0};
     return true;
 }
 
@@ -168,29 +174,30 @@ static bool put(tl_batch_bytes *to, const char *from, size_t n) {
 }
 
 /* For `count` members, from `first` on. */
-static const tl_send *send_for(tl_batch *b, unsigned first, unsigned count) {
-    const tl_batch_member *last = &b->member[first + count - 1];
-    size_t keys = first > 0 ? b->member[first - 1].keys_end : 0;
-    size_t own = first > 0 ? b->member[first - 1].own_end : 0;
-    tl_command *c = &b->send.command[0];
-    b->request->n = 0;
-    if (!put(b->request, b->keys.p + keys, last->keys_end - keys) ||
-        !put(b->request, b->head.p, b->head.n) ||
-        !put(b->request, b->own.p + own, last->own_end - own) ||
-        !put(b->request, b->tail.p, b->tail.n))
+static const tl_send *send_for(tl_batch *batch, unsigned first, unsigned count) {
+    const tl_batch_member *last = &batch->member[first + count - 1];
+    size_t keys = first > 0 ? batch->member[first - 1].keys_end : 0;
+    size_t own = first > 0 ? batch->member[first - 1].own_end : 0;
+    tl_command *command = &batch->send.command[0];
+    batch->request->n = 0;
+    if (!put(batch->request, batch->keys.p + keys, last->keys_end - keys) ||
+        !put(batch->request, batch->head.p, batch->head.n) ||
+        !put(batch->request, batch->own.p + own, last->own_end - own) ||
+        !put(batch->request, batch->tail.p, batch->tail.n))
         return NULL;
-    c->nkeys = (uint16_t)(b->nkeys * count);
-    c->argc = 0;
-    c->more_argc = (uint16_t)(c->nkeys + c->head + c->each * count + TL_JOIN_TAIL);
-    c->more = tl__bytes(b->request->p, b->request->n);
-    if (b->send.count > 1) {
-        tl_command *behind = &b->send.command[1];
+    command->nkeys = (uint16_t)(batch->nkeys * count);
+    command->argc = 0;
+    command->more_argc = (uint16_t)(command->nkeys + command->head + command->each * count +
+                                    TL_JOIN_TAIL);
+    command->more = tl__bytes(batch->request->p, batch->request->n);
+    if (batch->send.count > 1) {
+        tl_command *behind = &batch->send.command[1];
         behind->more_argc = (uint16_t)(behind->more_argc + behind->argc);
         behind->argc = 0;
-        behind->more = tl__bytes(b->behind.p, b->behind.n);
+        behind->more = tl__bytes(batch->behind.p, batch->behind.n);
     }
-    b->send.by = b->by;
-    return &b->send;
+    batch->send.by = batch->by;
+    return &batch->send;
 }
 
 /* Would each of them be answered with this error, too? Else it may be about one of them, or about asking for several keys at
@@ -203,8 +210,8 @@ static bool is_everyones(tl_bytes error) {
 }
 
 /* One of a cluster's nodes that refuses keys of several slots, though they are of one, does so always. */
-static tl_batch_refusal refused(const tl_batch *b, const tl_event *whole) {
-    (void)b;
+static tl_batch_refusal refused(const tl_batch *batch, const tl_event *whole) {
+    (void)batch;
     if (whole->replied.reply->type != TL_REPLY_ERROR || is_everyones(whole->replied.reply->text))
         return TL_BATCH_ALL;
     return tl__bytes_has_word(whole->replied.reply->text, "CROSSSLOT") ? TL_BATCH_NEVER
@@ -225,14 +232,14 @@ static const tl_reply *exception(const tl_reply *whole, unsigned i) {
 }
 
 /* A machine reads its own answer as if it had asked alone: the TIME, then one item, or none. */
-void tl__batch_reply(const tl_batch *b, const tl_reply *whole, unsigned i, tl_reply *ret,
+void tl__batch_reply(const tl_batch *batch, const tl_reply *whole, unsigned i, tl_reply *ret,
                      tl_reply items[3]) {
-    bool exceptions = b->send.command[0].exceptions;
+    bool exceptions = batch->send.command[0].exceptions;
     *ret = *whole;
     if (whole->type != TL_REPLY_ARRAY || (exceptions && whole->count < 3))
         return;
     *ret = (tl_reply){.type = TL_REPLY_NIL};
-    if (exceptions ? whole->count > b->count + 2 : whole->count != b->count + 2)
+    if (exceptions ? whole->count > batch->count + 2 : whole->count != batch->count + 2)
         return;
     const tl_reply *own = exceptions ? exception(whole, i) : &whole->items[i + 2];
     items[0] = whole->items[0];
@@ -257,12 +264,12 @@ static void read_time(const tl_reply *first, tl_batch_part *p) {
         p->whole.items = p->time;
 }
 
-static const tl_reply *part(const tl_batch *b, const tl_event *whole, unsigned i,
+static const tl_reply *part(const tl_batch *batch, const tl_event *whole, unsigned i,
                             tl_batch_part *p) {
     if (i == 0)
         read_time(whole->replied.reply, p);
     memcpy(p->reply, whole->replied.reply, whole->replied.count * sizeof *p->reply);
-    tl__batch_reply(b, &p->whole, i, &p->reply[0], p->items);
+    tl__batch_reply(batch, &p->whole, i, &p->reply[0], p->items);
     if (p->reply[0].items == p->items)
         memcpy(p->items, p->time, sizeof p->time);
     return p->reply;

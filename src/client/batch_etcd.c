@@ -16,91 +16,91 @@ static unsigned ops_of(const tl_send *send) {
     return tl__bytes_eq(send->command[1].argv[CHANGED], TL_LITERAL("0")) ? 2 : 1;
 }
 
-static bool fits(const tl_batch *b, const tl_send *send, tl_mono now) {
+static bool fits(const tl_batch *batch, const tl_send *send, tl_mono now) {
     size_t n = send->command[1].argv[MINE].n;
     (void)now;
     return (!GUARD(fits_transaction) ||
-            (b->count < TL_BATCH_ETCD_MAX && b->ops + ops_of(send) <= TL_ETCD_OPS_MAX)) &&
-           b->own.n + n <= OWN_MAX && send->command[0].alike == b->send.command[0].alike;
+            (batch->count < TL_BATCH_ETCD_MAX && batch->ops + ops_of(send) <= TL_ETCD_OPS_MAX)) &&
+           batch->own.n + n <= OWN_MAX && send->command[0].alike == batch->send.command[0].alike;
 }
 
-static void first_key(tl_batch *b, const tl_send *send, tl_mono now) {
+static void first_key(tl_batch *batch, const tl_send *send, tl_mono now) {
     const tl_bytes *argv = send->command[0].argv;
-    tl__batch_clear(b);
-    b->send = *send;
-    b->now = now;
-    b->by = send->by;
-    tl__bytes_print(b->seconds, sizeof b->seconds, argv[SECONDS]);
+    tl__batch_clear(batch);
+    batch->send = *send;
+    batch->now = now;
+    batch->by = send->by;
+    tl__bytes_print(batch->seconds, sizeof batch->seconds, argv[SECONDS]);
 }
 
-static bool add(tl_batch *b, const tl_send *send, void *cookie, tl_mono now) {
+static bool add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono now) {
     const tl_bytes *argv = send->command[1].argv;
     const tl_bytes mine[TL_ETCD_KEEPS_EACH] = {argv[MINE], argv[MINE + 1], argv[MINE + 2],
                                                argv[CHANGED]};
     int64_t lease;
-    if (b->count == 0)
-        first_key(b, send, now);
+    if (batch->count == 0)
+        first_key(batch, send, now);
     if (!tl__bytes_to_int(argv[OF_KEEP], &lease) ||
-        !tl__batch_append(&b->own, mine, TL_ETCD_KEEPS_EACH))
+        !tl__batch_append(&batch->own, mine, TL_ETCD_KEEPS_EACH))
         return false;
-    b->by = tl__mono_min(b->by, send->by);
-    b->lease = lease > b->lease ? lease : b->lease;
-    b->ops += ops_of(send);
-    b->member[b->count++] = (tl_batch_member){cookie, send->ticket, .own_end = b->own.n,
-                                              .lease = lease};
+    batch->by = tl__mono_min(batch->by, send->by);
+    batch->lease = lease > batch->lease ? lease : batch->lease;
+    batch->ops += ops_of(send);
+    batch->member[batch->count++] = (tl_batch_member){cookie, send->ticket, .own_end = batch->own.n,
+                                                      .lease = lease};
     return true;
 }
 
-static const tl_send *transaction_for(tl_batch *b, unsigned first, unsigned count) {
-    size_t from = first > 0 ? b->member[first - 1].own_end : 0;
-    int64_t lease = count > 1 ? b->lease + 1 : b->member[first].lease;
-    tl_bytes text = tl__bytes_from_int(b->lease_text, lease);
-    b->send.count = 2;
-    b->send.command[0] = (tl_command){
+static const tl_send *transaction_for(tl_batch *batch, unsigned first, unsigned count) {
+    size_t from = first > 0 ? batch->member[first - 1].own_end : 0;
+    int64_t lease = count > 1 ? batch->lease + 1 : batch->member[first].lease;
+    tl_bytes text = tl__bytes_from_int(batch->lease_text, lease);
+    batch->send.count = 2;
+    batch->send.command[0] = (tl_command){
         .form = TL_ARGV,
         .argc = 3,
-        .alike = b->send.command[0].alike,
-        .argv = {TL_LITERAL("GRANT"), text, tl__bytes_of(b->seconds)}};
-    b->send.command[1] = (tl_command){
+        .alike = batch->send.command[0].alike,
+        .argv = {TL_LITERAL("GRANT"), text, tl__bytes_of(batch->seconds)}};
+    batch->send.command[1] = (tl_command){
         .form = TL_ARGV,
         .argc = 2,
         .argv = {TL_LITERAL("KEEPS"), text},
         .more_argc = (uint16_t)(count * TL_ETCD_KEEPS_EACH),
-        .more = tl__bytes(b->own.p + from, b->member[first + count - 1].own_end - from)};
-    b->send.by = b->by;
-    return &b->send;
+        .more = tl__bytes(batch->own.p + from, batch->member[first + count - 1].own_end - from)};
+    batch->send.by = batch->by;
+    return &batch->send;
 }
 
 /* Its own response, as if it had asked alone, and the lease. */
-void tl__batch_reply_of_etcd(const tl_batch *b, const tl_event *whole, unsigned i, tl_reply ret[2],
-                             tl_reply items[TL_BATCH_ITEMS]) {
+void tl__batch_reply_of_etcd(const tl_batch *batch, const tl_event *whole, unsigned i,
+                             tl_reply ret[2], tl_reply items[TL_BATCH_ITEMS]) {
     ret[0] = whole->replied.reply[0];
     ret[1] = whole->replied.reply[whole->replied.count - 1];
-    if (ret[1].type != TL_REPLY_ARRAY || b->count < 2)
+    if (ret[1].type != TL_REPLY_ARRAY || batch->count < 2)
         return;
-    if (ret[1].count != TL_ETCD_RESPONSES + b->count) {
+    if (ret[1].count != TL_ETCD_RESPONSES + batch->count) {
         ret[1] = (tl_reply){.type = TL_REPLY_NIL};
         return;
     }
     for (unsigned k = 0; k < TL_ETCD_RESPONSES; k++)
         items[k] = ret[1].items[k];
     items[TL_ETCD_RESPONSES] = ret[1].items[TL_ETCD_RESPONSES + GUARD(own_etcd_response) * i];
-    items[TL_ETCD_JOINED] = (tl_reply){.type = TL_REPLY_INT, .integer = b->lease + 1};
+    items[TL_ETCD_JOINED] = (tl_reply){.type = TL_REPLY_INT, .integer = batch->lease + 1};
     ret[1].items = items;
     ret[1].count = TL_ETCD_JOINED + 1;
 }
 
-static const tl_reply *part(const tl_batch *b, const tl_event *whole, unsigned i,
+static const tl_reply *part(const tl_batch *batch, const tl_event *whole, unsigned i,
                             tl_batch_part *p) {
     if (whole->replied.count != 2)
         return whole->replied.reply;
-    tl__batch_reply_of_etcd(b, whole, i, p->reply, p->items);
+    tl__batch_reply_of_etcd(batch, whole, i, p->reply, p->items);
     return p->reply;
 }
 
-static tl_batch_refusal refused(const tl_batch *b, const tl_event *whole) {
+static tl_batch_refusal refused(const tl_batch *batch, const tl_event *whole) {
     const tl_reply *last = &whole->replied.reply[whole->replied.count - 1];
-    (void)b;
+    (void)batch;
     bool singly = last->type == TL_REPLY_ERROR && GUARD(one_etcd_keys_refusal) &&
                   tl__etcd_is_of_request(last->text);
     return singly ? TL_BATCH_SINGLY : TL_BATCH_ALL;

@@ -37,24 +37,25 @@ static tl_err check_limit(const char *name, int64_t *v, int64_t otherwise, tl_er
     return TL_OK;
 }
 
-static tl_err check_options(tl_client_options *o, tl_error *err) {
-    int64_t replicas_ms = o->wait_replicas_ms;
-    if (check_limit("attempt_ms", &o->attempt_ms, o->wait_fsync ? ATTEMPT_FSYNC_MS : ATTEMPT_MS,
-                    err) ||
-        check_limit("connect_ms", &o->connect_ms, CONNECT_MS, err) ||
-        check_limit("wait_replicas_ms", &replicas_ms, (o->attempt_ms + 1) / 2, err) ||
-        (o->quiet_ms != TL_QUIET_OFF && check_limit("quiet_ms", &o->quiet_ms, 0, err)))
+static tl_err check_options(tl_client_options *options, tl_error *err) {
+    int64_t replicas_ms = options->wait_replicas_ms;
+    if (check_limit("attempt_ms", &options->attempt_ms,
+                    options->wait_fsync ? ATTEMPT_FSYNC_MS : ATTEMPT_MS, err) ||
+        check_limit("connect_ms", &options->connect_ms, CONNECT_MS, err) ||
+        check_limit("wait_replicas_ms", &replicas_ms, (options->attempt_ms + 1) / 2, err) ||
+        (options->quiet_ms != TL_QUIET_OFF && check_limit("quiet_ms", &options->quiet_ms, 0, err)))
         return TL_EINVALID;
-    o->wait_replicas_ms = (int32_t)replicas_ms;
-    if (o->drift_ppm < 0 || o->drift_ppm > DRIFT_MAX_PPM)
+    options->wait_replicas_ms = (int32_t)replicas_ms;
+    if (options->drift_ppm < 0 || options->drift_ppm > DRIFT_MAX_PPM)
         return tl__fail(err, TL_EINVALID, 0, "drift_ppm: 0 to %d, not %d", DRIFT_MAX_PPM,
-                        o->drift_ppm);
-    if (o->drift_ppm == 0)
-        o->drift_ppm = DRIFT_PPM;
-    if (o->wait_replicas < 0 || o->wait_replicas > 1000)
-        return tl__fail(err, TL_EINVALID, 0, "wait_replicas: 0 to 1000, not %d", o->wait_replicas);
-    if (!o->url)
-        o->url = "local:";
+                        options->drift_ppm);
+    if (options->drift_ppm == 0)
+        options->drift_ppm = DRIFT_PPM;
+    if (options->wait_replicas < 0 || options->wait_replicas > 1000)
+        return tl__fail(err, TL_EINVALID, 0, "wait_replicas: 0 to 1000, not %d",
+                        options->wait_replicas);
+    if (!options->url)
+        options->url = "local:";
     return TL_OK;
 }
 
@@ -70,66 +71,68 @@ static void write_owner(tl_client *client, const char *service) {
     client->owner_n = (uint16_t)strlen(client->owner);
 }
 
-static tl_err set_endpoint(tl_client *client, const tl_client_options *o, tl_error *err) {
+static tl_err set_endpoint(tl_client *client, const tl_client_options *options, tl_error *err) {
     tl_seeds seeds;
-    const tl_backend *backend = client->backend = tl__backend_of(o->url);
-    tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &client->secret, &seeds, o->url,
-                                           err);
+    const tl_backend *backend = client->backend = tl__backend_of(options->url);
+    tl_err code = tl__endpoint_parse_seeds(&client->node.endpoint, &client->secret, &seeds,
+                                           options->url, err);
     if (code)
         return tl__fail_about(err, code, TL_ABOUT_URL);
     client->node.endpoint.lookups = client->lookups;
-    code = tl__endpoint_add(&client->node.endpoint, &client->files, o, err);
+    code = tl__endpoint_add(&client->node.endpoint, &client->files, options, err);
     if (!code && backend->open)
-        code = backend->open(client, &seeds, o, err);
-    if (!code && (o->sentinel_user || o->sentinel_password) && !backend->sentinel_login)
+        code = backend->open(client, &seeds, options, err);
+    if (!code && (options->sentinel_user || options->sentinel_password) && !backend->sentinel_login)
         code = tl__fail(err, TL_EINVALID, 0,
                         "sentinel_user, sentinel_password: only with a URL that begins with "
                         "redis+sentinel://");
     return code;
 }
 
-static void set_numbers(tl_client *client, const tl_client_options *o) {
-    client->attempt_ms = o->attempt_ms;
-    client->connect_ms = o->connect_ms;
-    client->quiet_ms = o->quiet_ms == TL_QUIET_OFF ? 0
-                       : o->quiet_ms == 0          ? client->backend->quiet_ms
-                                                   : o->quiet_ms;
-    client->drift_ppm = o->drift_ppm;
-    client->node.server.drift_ppm = o->drift_ppm;
-    client->wait_replicas = o->wait_replicas;
-    client->wait_replicas_ms = o->wait_replicas_ms;
-    client->wait_fsync = o->wait_fsync;
+static void set_numbers(tl_client *client, const tl_client_options *options) {
+    client->attempt_ms = options->attempt_ms;
+    client->connect_ms = options->connect_ms;
+    client->quiet_ms = options->quiet_ms == TL_QUIET_OFF ? 0
+                       : options->quiet_ms == 0          ? client->backend->quiet_ms
+                                                         : options->quiet_ms;
+    client->drift_ppm = options->drift_ppm;
+    client->node.server.drift_ppm = options->drift_ppm;
+    client->wait_replicas = options->wait_replicas;
+    client->wait_replicas_ms = options->wait_replicas_ms;
+    client->wait_fsync = options->wait_fsync;
     client->crowd = TL_CROWD;
-    client->log = o->log;
-    client->trace = o->trace && o->log;
-    client->log_ctx = o->log_ctx;
+    client->log = options->log;
+    client->trace = options->trace && options->log;
+    client->log_ctx = options->log_ctx;
 }
 
-static tl_err set_protocol(tl_client *client, const tl_client_options *o, tl_error *err) {
-    bool known = o->protocol == TL_BRIDGE || o->protocol == TL_TIMESTAMP || o->protocol == TL_AUTO;
+static tl_err set_protocol(tl_client *client, const tl_client_options *options, tl_error *err) {
+    bool known = options->protocol == TL_BRIDGE || options->protocol == TL_TIMESTAMP ||
+                 options->protocol == TL_AUTO;
     client->protocol = client->backend->protocol ? client->backend->protocol
-                                                 : tl__protocol_row(o->protocol);
+                                                 : tl__protocol_row(options->protocol);
     if (client->protocol)
         return TL_OK;
     return known ? tl__fail(err, TL_EINVALID, 0,
                             "protocol: this library was built without the protocols for legacy "
                             "clients, bridge, timestamp and auto")
-                 : tl__fail(err, TL_EINVALID, 0, "protocol: unknown value %d", (int)o->protocol);
+                 : tl__fail(err, TL_EINVALID, 0, "protocol: unknown value %d",
+                            (int)options->protocol);
 }
 
 /* Who says of legacy clients what a token can't heed has forgotten the protocol: such a lock would not be
  * shared. */
-static tl_err read_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
+static tl_err read_legacy(tl_client *client, const tl_client_options *options, tl_error *err) {
     tl_legacy_options *ret = &client->legacy.options;
-    client->legacy.protocol = o->protocol;
-    client->legacy.wait_replicas = o->wait_replicas;
-    client->legacy.wait_fsync = o->wait_fsync;
+    client->legacy.protocol = options->protocol;
+    client->legacy.wait_replicas = options->wait_replicas;
+    client->legacy.wait_fsync = options->wait_fsync;
     *ret = (tl_legacy_options){.size = sizeof *ret};
-    if (!o->legacy)
+    if (!options->legacy)
         return TL_OK;
     if (!client->protocol->rules)
         return tl__fail(err, TL_EINVALID, 0, "legacy: needs protocol bridge, timestamp or auto");
-    if (tl__options_read(ret, sizeof *ret, o->legacy,
+    if (tl__options_read(ret, sizeof *ret, options->legacy,
                          offsetof(tl_legacy_options, legacy_delay_max_ms), "tl_legacy_options",
                          err))
         return TL_EINVALID;
@@ -140,19 +143,20 @@ static tl_err read_legacy(tl_client *client, const tl_client_options *o, tl_erro
 
 /* Check them now, whatever the key. */
 static tl_err check_legacy(const tl_client *client, tl_error *err) {
-    const tl_legacy_options *o = &client->legacy.options;
+    const tl_legacy_options *options = &client->legacy.options;
     tl_rules rules;
     int64_t ttl_ms = 0;
     if (!client->protocol->rules)
         return TL_OK;
-    if (!client->protocol->upkeep && (o->namespaces || o->fallback || o->phase_lease_ms))
+    if (!client->protocol->upkeep &&
+        (options->namespaces || options->fallback || options->phase_lease_ms))
         return tl__fail(err, TL_EINVALID, 0,
                         "namespaces, fallback, phase_lease: only with the protocol auto");
     return client->protocol->rules(&client->legacy, NULL, (tl_bytes){0}, &rules, &ttl_ms, err);
 }
 
-static tl_err set_legacy(tl_client *client, const tl_client_options *o, tl_error *err) {
-    tl_err code = read_legacy(client, o, err);
+static tl_err set_legacy(tl_client *client, const tl_client_options *options, tl_error *err) {
+    tl_err code = read_legacy(client, options, err);
     return tl__fail_about(err, code ? code : check_legacy(client, err), TL_ABOUT_LEGACY);
 }
 
@@ -275,8 +279,8 @@ tl_err tl_client_look(tl_client *client, const void *key, size_t key_len, tl_loc
 }
 
 tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
-                           tl_lock_info *ret_info, uint32_t most, tl_waiting_fn told, void *ctx,
-                           tl_error *err) {
+                           tl_lock_info *ret_info, uint32_t most, tl_waiting_fn on_waiting,
+                           void *ctx, tl_error *err) {
     TL_UNCANCELLED;
     if (check_key(client, key, key_len, err) || tl__info_check(ret_info, "tl_lock_info", err))
         return TL_EINVALID;
@@ -284,10 +288,10 @@ tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
     tl_ask a;
     tl_bytes k = tl__bytes(key, key_len);
     tl__ask_init(&a, k, tl__sidecar(name, k, NULL), client->attempt_ms, client->connect_ms);
-    a.most = told ? most : 0;
+    a.most = on_waiting ? most : 0;
     if (a.most > TL_LINE_MOST)
         a.most = TL_LINE_MOST;
-    a.told = told;
+    a.on_waiting = on_waiting;
     a.ctx = ctx;
     a.legacy = &client->legacy;
     a.plain = client->legacy.options.strict;

@@ -80,7 +80,7 @@ static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
 }
 
 /** A clock is too far off, or a server is no other: say so, but not too often. */
-void tl__client_warn(tl_client *client, const char *words, tl_mono now);
+void tl__client_warn(tl_client *client, const char *message, tl_mono now);
 
 /** A fresh token; a number as unique, where a key is named by one; a seed for jitter, which copies of the process share. */
 tl_token tl__client_token(tl_client *client);

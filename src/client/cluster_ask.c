@@ -28,35 +28,35 @@ typedef enum { SAYS_NOTHING, SAYS_MINE, SAYS_ITS, SAYS_OTHERS } opinion;
 
 /* ---- who there is ---------------------------------------------------------------------------- */
 
-void tl__member_learn(tl_member *m, tl_member *replica, tl_mono now) {
+void tl__member_learn(tl_member *member, tl_member *replica, tl_mono now) {
     unsigned i = 0;
-    while (i < m->replicas && m->replica[i].who != replica)
+    while (i < member->replicas && member->replica[i].who != replica)
         i++;
     if (i == TL_REPLICAS_MAX) {
-        m->untold = true;
+        member->incomplete = true;
         return;
     }
-    if (i == m->replicas)
-        m->replica[m->replicas++] = (tl_replica){.who = replica};
-    m->replica[i].listed = now;
+    if (i == member->replicas)
+        member->replica[member->replicas++] = (tl_replica){.who = replica};
+    member->replica[i].listed = now;
 }
 
-void tl__member_forget(tl_member *m, tl_mono now) {
+void tl__member_forget(tl_member *member, tl_mono now) {
     unsigned kept = 0;
-    for (unsigned i = 0; i < m->replicas; i++)
-        if (tl__mono_before(now, tl__mono_add_ms(m->replica[i].listed, UNLISTED_MS)))
-            m->replica[kept++] = m->replica[i];
-    m->replicas = kept;
+    for (unsigned i = 0; i < member->replicas; i++)
+        if (tl__mono_before(now, tl__mono_add_ms(member->replica[i].listed, UNLISTED_MS)))
+            member->replica[kept++] = member->replica[i];
+    member->replicas = kept;
 }
 
 /* One of its slots: the same for as long as it has that; at first its last, as slots are moved away from the first on. Of one
  * that it was given lately not all others may have heard, so that they name whoever had it; and a replica that takes its place
  * may not know of it, so that they go on naming this one. TL_SLOTS: it has none. */
-static unsigned slot_of(const tl_cluster *c, tl_member *m) {
+static unsigned slot_of(const tl_cluster *cluster, tl_member *member) {
     for (unsigned i = 0; i < TL_SLOTS; i++) {
-        unsigned slot = TL_SLOTS - 1 - (GUARD(long_held_slot) * m->about + i) % TL_SLOTS;
-        if (atomic_load(&c->owner[slot]) == &m->node) {
-            m->about = TL_SLOTS - 1 - slot;
+        unsigned slot = TL_SLOTS - 1 - (GUARD(long_held_slot) * member->about + i) % TL_SLOTS;
+        if (atomic_load(&cluster->owner[slot]) == &member->node) {
+            member->about = TL_SLOTS - 1 - slot;
             return slot;
         }
     }
@@ -68,64 +68,64 @@ static unsigned slot_of(const tl_cluster *c, tl_member *m) {
 static void on_answer(void *ctx, const tl_answer *answer);
 
 /* Of those who have answered, the one that was asked longest ago. */
-static bool make_room(tl_cluster *c) {
-    unsigned found = c->witnesses;
-    for (unsigned i = 0; i < c->witnesses; i++)
-        if (c->witness[i]->asked == 0 &&
-            (found == c->witnesses ||
-             tl__mono_before(c->witness[i]->used, c->witness[found]->used)))
+static bool make_room(tl_cluster *cluster) {
+    unsigned found = cluster->witnesses;
+    for (unsigned i = 0; i < cluster->witnesses; i++)
+        if (cluster->witness[i]->asked == 0 &&
+            (found == cluster->witnesses ||
+             tl__mono_before(cluster->witness[i]->used, cluster->witness[found]->used)))
             found = i;
-    if (found == c->witnesses)
+    if (found == cluster->witnesses)
         return false;
-    tl__cluster_hang_up(c, found);
+    tl__cluster_hang_up(cluster, found);
     return true;
 }
 
 /* NULL: no room, or no memory. */
-static tl_conn *conn_to(tl_cluster *c, tl_member *who) {
-    tl_conn_limits limits = {.connect_ms = c->limit_ms, .no_time = true};
+static tl_conn *conn_to(tl_cluster *cluster, tl_member *who) {
+    tl_conn_limits limits = {.connect_ms = cluster->limit_ms, .no_time = true};
     tl_conn_calls calls = {.answer = on_answer, .ctx = who};
-    if (who->conn || (c->witnesses == TL_WITNESSES_MAX && !make_room(c)))
+    if (who->conn || (cluster->witnesses == TL_WITNESSES_MAX && !make_room(cluster)))
         return who->conn;
     who->conn = tl__conn_new(&who->node.endpoint, &limits, &calls);
     if (who->conn)
-        c->witness[c->witnesses++] = who;
+        cluster->witness[cluster->witnesses++] = who;
     return who->conn;
 }
 
-static void close_idle(tl_cluster *c, tl_mono now) {
-    for (unsigned i = c->witnesses; i > 0; i--)
-        if (c->witness[i - 1]->asked == 0 &&
-            !tl__mono_before(now, tl__mono_add_ms(c->witness[i - 1]->used, IDLE_MS)))
-            tl__cluster_hang_up(c, i - 1);
+static void close_idle(tl_cluster *cluster, tl_mono now) {
+    for (unsigned i = cluster->witnesses; i > 0; i--)
+        if (cluster->witness[i - 1]->asked == 0 &&
+            !tl__mono_before(now, tl__mono_add_ms(cluster->witness[i - 1]->used, IDLE_MS)))
+            tl__cluster_hang_up(cluster, i - 1);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static uint16_t ticket_of(const tl_member *m, bool master) {
-    return (uint16_t)(m->question.number << 1 | master);
+static uint16_t ticket_of(const tl_member *member, bool master) {
+    return (uint16_t)(member->question.number << 1 | master);
 }
 
 static tl_command *add(tl_send *send, tl_bytes first, tl_bytes second) {
-    tl_command *c = &send->command[send->count++];
-    *c = (tl_command){.form = TL_ARGV, .argc = second.n > 0 ? 2 : 1, .argv = {first, second}};
-    return c;
+    tl_command *command = &send->command[send->count++];
+    *command = (tl_command){.form = TL_ARGV, .argc = second.n > 0 ? 2 : 1, .argv = {first, second}};
+    return command;
 }
 
 /* Whose a slot of m is, by a key there; of a replica also what it is, and the epoch of its master. */
-static bool ask(tl_cluster *c, tl_member *who, tl_member *m, bool master, tl_mono now) {
+static bool ask(tl_cluster *cluster, tl_member *who, tl_member *member, bool master, tl_mono now) {
     char counter[TL_COUNTER_SIZE];
-    unsigned slot = slot_of(c, m);
+    unsigned slot = slot_of(cluster, member);
     tl_slot_tag tag = tl__slot_tag((uint16_t)(slot % TL_SLOTS));
-    tl_send send = {.ticket = ticket_of(m, master), .by = m->question.by};
-    tl_conn *conn = conn_to(c, who);
+    tl_send send = {.ticket = ticket_of(member, master), .by = member->question.by};
+    tl_conn *conn = conn_to(cluster, who);
     (void)add(&send, TL_LITERAL("GET"), tl__counter(counter, &tag));
     if (!master) {
         (void)add(&send, TL_LITERAL("ROLE"), (tl_bytes){0});
         (void)add(&send, TL_LITERAL("CLUSTER"), TL_LITERAL("INFO"));
     }
     if (!conn || who->asked >= (master ? PEERS_MAX : ASKED_MAX) ||
-        tl__conn_send(conn, &send, m, now) != TL_OK)
+        tl__conn_send(conn, &send, member, now) != TL_OK)
         return false;
     who->asked++;
     who->used = now;
@@ -133,15 +133,16 @@ static bool ask(tl_cluster *c, tl_member *who, tl_member *m, bool master, tl_mon
 }
 
 /* Who has no connection, for want of room, has his turn when another has answered. */
-static void ask_more_masters(tl_cluster *c, tl_member *m, tl_mono now) {
-    tl_question *q = &m->question;
-    unsigned count = atomic_load(&c->count), most = q->needed > 0 ? q->needed + MORE_MASTERS : 0;
+static void ask_more_masters(tl_cluster *cluster, tl_member *member, tl_mono now) {
+    tl_question *q = &member->question;
+    unsigned count = atomic_load(&cluster->count),
+             most = q->needed > 0 ? q->needed + MORE_MASTERS : 0;
     for (; q->tried < count && q->asked < most; q->tried++) {
-        tl_member *who = tl__member(c, (q->first + q->tried) % count);
-        if (who == m || !who->serves)
+        tl_member *who = tl__member(cluster, (q->first + q->tried) % count);
+        if (who == member || !who->serves)
             continue;
-        bool asked = ask(c, who, m, true, now);
-        if (!asked && !who->conn && c->witnesses == TL_WITNESSES_MAX)
+        bool asked = ask(cluster, who, member, true, now);
+        if (!asked && !who->conn && cluster->witnesses == TL_WITNESSES_MAX)
             return;
         q->asked += asked;
     }
@@ -150,42 +151,42 @@ static void ask_more_masters(tl_cluster *c, tl_member *m, tl_mono now) {
 /* Of n masters n / 2 + 1 elect a replica, the one that fails not among them: of the others so many that one at least has
  * voted. Where there are no more than two none is ever elected without that master. Several masters are asked about by the same
  * others, so that these need few connections. */
-static void ask_masters(tl_cluster *c, tl_member *m, tl_mono now) {
-    tl_question *q = &m->question;
-    unsigned n = c->masters;
+static void ask_masters(tl_cluster *cluster, tl_member *member, tl_mono now) {
+    tl_question *q = &member->question;
+    unsigned n = cluster->masters;
     q->masters = true;
     q->needed = n - (n / 2 + 1);
-    if (n == 0 || slot_of(c, m) == TL_SLOTS)
+    if (n == 0 || slot_of(cluster, member) == TL_SLOTS)
         q->needed = 0;
     else if (n == 2)
         q->needed = 1;
-    c->first += GUARD(silent_not_always_first) && c->questions == 1;
-    q->first = c->first;
+    cluster->first += GUARD(silent_not_always_first) && cluster->questions == 1;
+    q->first = cluster->first;
     q->tried = q->asked = 0;
-    ask_more_masters(c, m, now);
+    ask_more_masters(cluster, member, now);
 }
 
-static void begin(tl_cluster *c, tl_member *m) {
-    tl_question *q = &m->question;
+static void begin(tl_cluster *cluster, tl_member *member) {
+    tl_question *q = &member->question;
     tl_mono now = tl__mono_now();
-    (void)tl__site_wanted(&m->site);
-    if (c->home_at == m)
-        (void)tl__site_wanted(&c->site);
+    (void)tl__site_wanted(&member->site);
+    if (cluster->home_at == member)
+        (void)tl__site_wanted(&cluster->site);
     *q = (tl_question){.open = true,
                        .number = (uint16_t)(q->number + 1),
-                       .generation = atomic_load(&m->site.generation),
-                       .replicas = m->replicas,
+                       .generation = atomic_load(&member->site.generation),
+                       .replicas = member->replicas,
                        .began = now,
-                       .by = tl__mono_add_ms(now, c->limit_ms)};
-    c->questions++;
-    bool all = m->replicas > 0 && !m->untold && !m->unsaid;
-    for (unsigned i = 0; i < m->replicas; i++)
-        all = ask(c, m->replica[i].who, m, false, now) && all;
+                       .by = tl__mono_add_ms(now, cluster->limit_ms)};
+    cluster->questions++;
+    bool all = member->replicas > 0 && !member->incomplete && !member->unsaid;
+    for (unsigned i = 0; i < member->replicas; i++)
+        all = ask(cluster, member->replica[i].who, member, false, now) && all;
     if (!all)
-        ask_masters(c, m, now);
-    if (!tl__mono_before(now, c->learn)) {
-        c->learns = true;
-        c->learn = TL_NEVER; /* the map says when */
+        ask_masters(cluster, member, now);
+    if (!tl__mono_before(now, cluster->learn)) {
+        cluster->learns = true;
+        cluster->learn = TL_NEVER; /* the map says when */
     }
 }
 
@@ -193,16 +194,16 @@ static void begin(tl_cluster *c, tl_member *m) {
 
 /* Of a slot of m. One that executes a command there has it. It may name m as no node has before: then it is asked for the map,
  * which tells who that is, and until then it doesn't agree. */
-static opinion read_opinion(tl_member *who, const tl_member *m, const tl_reply *reply) {
+static opinion read_opinion(tl_member *who, const tl_member *member, const tl_reply *reply) {
     if (reply->type != TL_REPLY_ERROR)
         return SAYS_MINE;
     tl_redirect r = tl__redirect_read(reply->text);
     if (r.kind != TL_MOVED || r.node.port == 0)
         return SAYS_NOTHING;
     tl_bytes host = r.node.host.n ? r.node.host : tl__bytes_of(who->node.endpoint.host);
-    if (tl__member_is_called(m, host, r.node.port))
+    if (tl__member_is_called(member, host, r.node.port))
         return SAYS_ITS;
-    tl__cluster_ask_whom(m->of, who, host, r.node.port);
+    tl__cluster_ask_whom(member->of, who, host, r.node.port);
     return GUARD(unknown_name_disagrees) ? SAYS_OTHERS : SAYS_ITS;
 }
 
@@ -223,26 +224,27 @@ static uint64_t epoch_in(const tl_reply *info) {
 
 /* It may have lost its place and got it back meanwhile, and what was answered be of before. Who has left since he was asked
  * about comes back only as one who serves slots again. */
-static void begin_anew(tl_cluster *c, tl_member *m) {
-    if (GUARD(left_is_not_led_to) && atomic_load(&m->site.generation) == 0)
+static void begin_anew(tl_cluster *cluster, tl_member *member) {
+    if (GUARD(left_is_not_led_to) && atomic_load(&member->site.generation) == 0)
         return;
-    (void)tl__site_lead(&m->site, &m->node.endpoint, TL_NO_EPOCH);
-    if (c->home_at == m && atomic_load(&c->site.generation) != 0)
-        (void)tl__site_lead(&c->site, &m->node.endpoint, TL_NO_EPOCH);
-    m->question.generation = atomic_load(&m->site.generation);
+    (void)tl__site_lead(&member->site, &member->node.endpoint, TL_NO_EPOCH);
+    if (cluster->home_at == member && atomic_load(&cluster->site.generation) != 0)
+        (void)tl__site_lead(&cluster->site, &member->node.endpoint, TL_NO_EPOCH);
+    member->question.generation = atomic_load(&member->site.generation);
 }
 
-static void hear_replica(tl_cluster *c, tl_member *m, tl_member *who, const tl_answer *answer) {
-    tl_question *q = &m->question;
-    opinion o = read_opinion(who, m, &answer->reply[0]);
+static void hear_replica(tl_cluster *cluster, tl_member *member, tl_member *who,
+                         const tl_answer *answer) {
+    tl_question *q = &member->question;
+    opinion o = read_opinion(who, member, &answer->reply[0]);
     uint64_t epoch = epoch_in(&answer->reply[2]);
-    bool has_slots = slot_of(c, m) < TL_SLOTS;
-    for (unsigned i = 0; i < m->replicas; i++) {
-        uint64_t *was = &m->replica[i].epoch;
-        if (m->replica[i].who != who || epoch == 0)
+    bool has_slots = slot_of(cluster, member) < TL_SLOTS;
+    for (unsigned i = 0; i < member->replicas; i++) {
+        uint64_t *was = &member->replica[i].epoch;
+        if (member->replica[i].who != who || epoch == 0)
             continue;
         if (*was != 0 && *was != epoch)
-            begin_anew(c, m);
+            begin_anew(cluster, member);
         *was = epoch;
     }
     if (has_slots && o == SAYS_MINE)
@@ -269,121 +271,124 @@ static void on_answer(void *ctx, const tl_answer *answer) {
 
 /* ---- what comes of it ------------------------------------------------------------------------ */
 
-static void name(tl_cluster *c, tl_member *m, tl_mono asked) {
-    if (!tl__site_is(&m->site, m->question.generation))
+static void name(tl_cluster *cluster, tl_member *member, tl_mono asked) {
+    if (!tl__site_is(&member->site, member->question.generation))
         return;
-    if (!tl__site_was_named(&m->site, asked))
-        tl__site_named(&m->site, asked);
-    if (c->home_at == m && atomic_load(&c->site.generation) != 0 &&
-        !tl__site_was_named(&c->site, asked))
-        tl__site_named(&c->site, asked);
+    if (!tl__site_was_named(&member->site, asked))
+        tl__site_named(&member->site, asked);
+    if (cluster->home_at == member && atomic_load(&cluster->site.generation) != 0 &&
+        !tl__site_was_named(&cluster->site, asked))
+        tl__site_named(&cluster->site, asked);
 }
 
-static void say_trouble(tl_cluster *c, tl_member *m, bool against) {
-    char words[TL_SITE_WORDS];
-    (void)snprintf(words, sizeof words,
+static void say_trouble(tl_cluster *cluster, tl_member *member, bool against) {
+    char message[TL_SITE_MESSAGE_SIZE];
+    (void)snprintf(message, sizeof message,
                    against
                        ? "%.140s: another node of the cluster has taken its slots over"
                        : "%.140s: neither its replicas nor enough of the other masters say that it "
                          "is a master still",
-                   m->node.endpoint.label);
-    tl__site_trouble(&m->site, words);
-    if (c->home_at == m)
-        tl__site_trouble(&c->site, words);
+                   member->node.endpoint.label);
+    tl__site_trouble(&member->site, message);
+    if (cluster->home_at == member)
+        tl__site_trouble(&cluster->site, message);
     if (against)
-        atomic_store(&c->wanted, true);
+        atomic_store(&cluster->wanted, true);
 }
 
 /* false: it goes on. */
-static bool conclude(tl_cluster *c, tl_member *m, tl_mono now) {
-    tl_question *q = &m->question;
-    bool all = q->replicas > 0 && !m->untold &&
+static bool conclude(tl_cluster *cluster, tl_member *member, tl_mono now) {
+    tl_question *q = &member->question;
+    bool all = q->replicas > 0 && !member->incomplete &&
                (q->said >= q->replicas || !GUARD(every_replica_says));
     bool most = q->masters && q->agree >= q->needed, late = !tl__mono_before(now, q->by);
     if (!q->against && !all && !most && !late) {
         if (!q->masters && !tl__mono_before(now, tl__mono_add_ms(q->began, HEDGE_MS)))
-            ask_masters(c, m, now);
+            ask_masters(cluster, member, now);
         else if (q->masters)
-            ask_more_masters(c, m, now);
+            ask_more_masters(cluster, member, now);
         return false;
     }
     q->open = false;
-    m->unsaid = !all;
-    m->again = now;
+    member->unsaid = !all;
+    member->again = now;
     if (q->against || (!all && !most)) {
-        say_trouble(c, m, q->against);
-        m->again = tl__mono_add_ns(now, tl__backoff_ns(&m->backoff));
+        say_trouble(cluster, member, q->against);
+        member->again = tl__mono_add_ns(now, tl__backoff_ns(&member->backoff));
         return true;
     }
-    tl__backoff_reset(&m->backoff);
+    tl__backoff_reset(&member->backoff);
     if (!all && q->replicas > 0)
-        m->again = tl__mono_add_ms(q->began, AGAIN_MS);
-    name(c, m,
+        member->again = tl__mono_add_ms(q->began, AGAIN_MS);
+    name(cluster, member,
          all || q->replicas == 0 ? q->began
                                  : tl__mono_add_ms(q->began, -GUARD(news_takes_time) * NEWS_MS));
     return true;
 }
 
 /* Also where the connections of the first node lead, which is one of them. */
-static void look(tl_cluster *c, tl_mono now) {
-    unsigned count = atomic_load(&c->count);
-    c->next = TL_NEVER;
-    if (tl__site_doubted(&c->site) || (!c->home_at && tl__site_wanted(&c->site))) {
-        c->astray = true;
-        atomic_store(&c->wanted, true);
+static void look(tl_cluster *cluster, tl_mono now) {
+    unsigned count = atomic_load(&cluster->count);
+    cluster->next = TL_NEVER;
+    if (tl__site_doubted(&cluster->site) ||
+        (!cluster->home_at && tl__site_wanted(&cluster->site))) {
+        cluster->astray = true;
+        atomic_store(&cluster->wanted, true);
     }
     for (unsigned i = 0; i < count; i++) {
-        tl_member *m = tl__member(c, i);
-        bool wanted = atomic_load(&m->site.wanted) ||
-                      (c->home_at == m && atomic_load(&c->site.wanted));
-        if (tl__site_doubted(&m->site)) {
-            atomic_store(&c->wanted, true);
-            bool noted = m->silent.ns != 0 && !tl__node_heard_since(&m->node, m->silent);
-            if (atomic_load(&m->site.generation) != 0 && !noted)
-                m->silent = now;
+        tl_member *member = tl__member(cluster, i);
+        bool wanted = atomic_load(&member->site.wanted) ||
+                      (cluster->home_at == member && atomic_load(&cluster->site.wanted));
+        if (tl__site_doubted(&member->site)) {
+            atomic_store(&cluster->wanted, true);
+            bool noted = member->silent.ns != 0 &&
+                         !tl__node_heard_since(&member->node, member->silent);
+            if (atomic_load(&member->site.generation) != 0 && !noted)
+                member->silent = now;
         }
-        if (!wanted || m->question.open)
+        if (!wanted || member->question.open)
             continue;
-        if (atomic_load(&m->site.generation) == 0)
-            (void)tl__site_wanted(&m->site);
-        else if (tl__mono_before(now, m->again))
-            c->next = tl__mono_min(c->next, m->again);
+        if (atomic_load(&member->site.generation) == 0)
+            (void)tl__site_wanted(&member->site);
+        else if (tl__mono_before(now, member->again))
+            cluster->next = tl__mono_min(cluster->next, member->again);
         else
-            begin(c, m);
+            begin(cluster, member);
     }
 }
 
-static void conclude_all(tl_cluster *c, tl_mono now) {
-    unsigned count = atomic_load(&c->count);
-    for (unsigned i = 0; i < count && c->questions > 0; i++) {
-        tl_member *m = tl__member(c, i);
-        if (!m->question.open || !conclude(c, m, now))
+static void conclude_all(tl_cluster *cluster, tl_mono now) {
+    unsigned count = atomic_load(&cluster->count);
+    for (unsigned i = 0; i < count && cluster->questions > 0; i++) {
+        tl_member *member = tl__member(cluster, i);
+        if (!member->question.open || !conclude(cluster, member, now))
             continue;
-        c->questions--;
-        if (atomic_load(&m->site.wanted) || (c->home_at == m && atomic_load(&c->site.wanted)))
-            atomic_store(&c->doubts, true);
+        cluster->questions--;
+        if (atomic_load(&member->site.wanted) ||
+            (cluster->home_at == member && atomic_load(&cluster->site.wanted)))
+            atomic_store(&cluster->doubts, true);
     }
 }
 
 /* ---- for the keeper -------------------------------------------------------------------------- */
 
-unsigned tl__cluster_ask_fds(const tl_cluster *c, struct pollfd *ret) {
-    for (unsigned i = 0; i < c->witnesses; i++)
-        ret[i] = (struct pollfd){.fd = tl__conn_fd(c->witness[i]->conn),
-                                 .events = tl__conn_events(c->witness[i]->conn)};
-    return c->witnesses;
+unsigned tl__cluster_ask_fds(const tl_cluster *cluster, struct pollfd *ret) {
+    for (unsigned i = 0; i < cluster->witnesses; i++)
+        ret[i] = (struct pollfd){.fd = tl__conn_fd(cluster->witness[i]->conn),
+                                 .events = tl__conn_events(cluster->witness[i]->conn)};
+    return cluster->witnesses;
 }
 
-tl_mono tl__cluster_ask_until(const tl_cluster *c) {
+tl_mono tl__cluster_ask_until(const tl_cluster *cluster) {
     const tl_mono at_once = {0};
-    tl_mono until = atomic_load(&c->doubts) ? at_once : c->next;
-    for (unsigned i = 0; i < c->witnesses; i++) {
-        until = tl__mono_min(until, tl__conn_until(c->witness[i]->conn));
-        until = tl__mono_min(until, tl__mono_add_ms(c->witness[i]->used, IDLE_MS));
+    tl_mono until = atomic_load(&cluster->doubts) ? at_once : cluster->next;
+    for (unsigned i = 0; i < cluster->witnesses; i++) {
+        until = tl__mono_min(until, tl__conn_until(cluster->witness[i]->conn));
+        until = tl__mono_min(until, tl__mono_add_ms(cluster->witness[i]->used, IDLE_MS));
     }
-    unsigned count = atomic_load(&c->count), open = c->questions;
+    unsigned count = atomic_load(&cluster->count), open = cluster->questions;
     for (unsigned i = 0; i < count && open > 0; i++) {
-        const tl_question *q = &tl__member(c, i)->question;
+        const tl_question *q = &tl__member(cluster, i)->question;
         open -= q->open;
         if (q->open)
             until = tl__mono_min(until, q->masters ? q->by : tl__mono_add_ms(q->began, HEDGE_MS));
@@ -391,23 +396,23 @@ tl_mono tl__cluster_ask_until(const tl_cluster *c) {
     return until;
 }
 
-static void drive_witnesses(const tl_cluster *c, tl_mono now) {
-    for (unsigned i = 0; i < c->witnesses; i++)
-        tl__conn_drive(c->witness[i]->conn, now);
+static void drive_witnesses(const tl_cluster *cluster, tl_mono now) {
+    for (unsigned i = 0; i < cluster->witnesses; i++)
+        tl__conn_drive(cluster->witness[i]->conn, now);
 }
 
-void tl__cluster_ask_drive(tl_cluster *c, tl_mono now) {
-    drive_witnesses(c, now);
-    conclude_all(c, now);
-    if (atomic_exchange(&c->doubts, false) || !tl__mono_before(now, c->next)) {
-        look(c, now);
-        drive_witnesses(c, now);
-        conclude_all(c, now); /* where nobody need be asked */
+void tl__cluster_ask_drive(tl_cluster *cluster, tl_mono now) {
+    drive_witnesses(cluster, now);
+    conclude_all(cluster, now);
+    if (atomic_exchange(&cluster->doubts, false) || !tl__mono_before(now, cluster->next)) {
+        look(cluster, now);
+        drive_witnesses(cluster, now);
+        conclude_all(cluster, now); /* where nobody need be asked */
     }
-    close_idle(c, now);
+    close_idle(cluster, now);
 }
 
-void tl__cluster_ask_end(tl_cluster *c) {
-    while (c->witnesses > 0)
-        tl__cluster_hang_up(c, c->witnesses - 1);
+void tl__cluster_ask_end(tl_cluster *cluster) {
+    while (cluster->witnesses > 0)
+        tl__cluster_hang_up(cluster, cluster->witnesses - 1);
 }

@@ -56,9 +56,9 @@ typedef struct tl_member {
     /* who is asked about it: */
     tl_replica replica[TL_REPLICAS_MAX];
     unsigned replicas;
-    bool untold;    /* there are others, whom nobody knows where to ask */
-    bool unsaid;    /* last time not all of them answered */
-    unsigned about; /* by which slot: so many before the last */
+    bool incomplete; /* there are others, whom nobody knows where to ask */
+    bool unsaid;     /* last time not all of them answered */
+    unsigned about;  /* by which slot: so many before the last */
     tl_question question;
     tl_mono again; /* it isn't asked about before */
     tl_backoff backoff;
@@ -102,7 +102,7 @@ typedef struct tl_cluster {
     tl_err why;    /* the last one's */
     tl_mono again; /* not before */
     tl_backoff backoff;
-    char words[TL_SITE_WORDS];
+    char message[TL_SITE_MESSAGE_SIZE];
     tl_slot_map map;
     /* cluster_ask's: */
     unsigned masters; /* by the last map */
@@ -113,44 +113,45 @@ typedef struct tl_cluster {
     unsigned first;     /* of the masters who are asked */
 } tl_cluster;
 
-static inline tl_member *tl__member(const tl_cluster *c, unsigned i) {
-    return atomic_load(&c->list[i]);
+static inline tl_member *tl__member(const tl_cluster *cluster, unsigned i) {
+    return atomic_load(&cluster->list[i]);
 }
 
-static inline tl_mutex *tl__cluster_mutex(const tl_cluster *c) {
-    return &c->home->client->mutex;
+static inline tl_mutex *tl__cluster_mutex(const tl_cluster *cluster) {
+    return &cluster->home->client->mutex;
 }
 
 /** Some site is wanted; ctx is the cluster. Any thread, whatever it holds. */
 void tl__cluster_doubt(void *ctx);
 
 /** What others were asked over is closed: the witness of this number. */
-void tl__cluster_hang_up(tl_cluster *c, unsigned index);
+void tl__cluster_hang_up(tl_cluster *cluster, unsigned index);
 
 /* cluster_nodes, with client.mutex held but where it says otherwise: */
 
 /** Does a node that calls it so mean this one? Also without it. */
-bool tl__member_is_called(const tl_member *m, tl_bytes host, uint16_t port);
+bool tl__member_is_called(const tl_member *member, tl_bytes host, uint16_t port);
 /** Who is called so, or a new one, at that place. NULL: no memory, or room. Any thread. */
-tl_member *tl__member_at(tl_cluster *c, tl_bytes host, uint16_t port);
+tl_member *tl__member_at(tl_cluster *cluster, tl_bytes host, uint16_t port);
 /** Who it is that a map tells of: by its id, else by its place, unless another is there by now. NULL: nobody known. */
-tl_member *tl__cluster_find(tl_cluster *c, const tl_slot_node *told);
+tl_member *tl__cluster_find(tl_cluster *cluster, const tl_slot_node *reported);
 /** The same, or a new one, and learn what it is called and where it is. `all`: the map is to say all of masters; else one that
  *  serves stays where it is. `beside`: room must be left for so many more. NULL: no memory, or room. */
-tl_member *tl__member_told(tl_cluster *c, const tl_slot_node *told, bool all, unsigned beside);
+tl_member *tl__member_reported(tl_cluster *cluster, const tl_slot_node *reported, bool all,
+                               unsigned beside);
 /** If nobody is called so, `who`, which has named it, is asked for the map. Takes client.mutex. */
-void tl__cluster_ask_whom(tl_cluster *c, tl_member *who, tl_bytes host, uint16_t port);
+void tl__cluster_ask_whom(tl_cluster *cluster, tl_member *who, tl_bytes host, uint16_t port);
 /** After a map, when whoever listened at a former node has been led away. Takes client.mutex. */
-void tl__cluster_forget_former(tl_cluster *c);
+void tl__cluster_forget_former(tl_cluster *cluster);
 
 /* cluster_ask: */
 
 /** A map has told of m's replica; those that no map has told of for long are forgotten. */
-void tl__member_learn(tl_member *m, tl_member *replica, tl_mono now);
-void tl__member_forget(tl_member *m, tl_mono now);
+void tl__member_learn(tl_member *member, tl_member *replica, tl_mono now);
+void tl__member_forget(tl_member *member, tl_mono now);
 
 /** As of tl_fleet_row. */
-unsigned tl__cluster_ask_fds(const tl_cluster *c, struct pollfd *ret);
-tl_mono tl__cluster_ask_until(const tl_cluster *c);
-void tl__cluster_ask_drive(tl_cluster *c, tl_mono now);
-void tl__cluster_ask_end(tl_cluster *c);
+unsigned tl__cluster_ask_fds(const tl_cluster *cluster, struct pollfd *ret);
+tl_mono tl__cluster_ask_until(const tl_cluster *cluster);
+void tl__cluster_ask_drive(tl_cluster *cluster, tl_mono now);
+void tl__cluster_ask_end(tl_cluster *cluster);

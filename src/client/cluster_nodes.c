@@ -23,304 +23,306 @@ typedef tl_member member;
 typedef tl_cluster cluster;
 
 void tl__cluster_doubt(void *ctx) {
-    cluster *c = ctx;
-    if (!atomic_exchange(&c->doubts, true))
-        tl__wake_post(c->fleet->wake);
+    cluster *view = ctx;
+    if (!atomic_exchange(&view->doubts, true))
+        tl__wake_post(view->fleet->wake);
 }
 
-void tl__cluster_hang_up(tl_cluster *c, unsigned i) {
-    tl_conn *conn = c->witness[i]->conn;
-    c->witness[i]->conn = NULL;
-    c->witness[i] = c->witness[--c->witnesses];
+void tl__cluster_hang_up(tl_cluster *cluster, unsigned i) {
+    tl_conn *conn = cluster->witness[i]->conn;
+    cluster->witness[i]->conn = NULL;
+    cluster->witness[i] = cluster->witness[--cluster->witnesses];
     tl__conn_free(conn);
 }
 
 /* If it is a witness. */
-static void hang_up(cluster *c, const member *m) {
+static void hang_up(cluster *view, const member *node) {
     unsigned i = 0;
-    while (i < c->witnesses && c->witness[i] != m)
+    while (i < view->witnesses && view->witness[i] != node)
         i++;
-    if (i < c->witnesses)
-        tl__cluster_hang_up(c, i);
+    if (i < view->witnesses)
+        tl__cluster_hang_up(view, i);
 }
 
 /* ---- seats ----------------------------------------------------------------------------------- */
 
-static member *new_member(cluster *c) {
-    member *m = calloc(1, sizeof *m);
-    if (!m)
+static member *new_member(cluster *view) {
+    member *node = calloc(1, sizeof *node);
+    if (!node)
         return NULL;
-    tl__node_init(&m->node, c->home->client);
-    tl__site_init(&m->site, tl__cluster_doubt, c);
-    m->site.stays = true;
-    m->site.drift_ppm = c->home->server.drift_ppm;
-    m->site.settles = c->settles;
-    m->of = c;
-    m->backoff.random = tl__random_seed();
-    m->node.site = &m->site;
-    return m;
+    tl__node_init(&node->node, view->home->client);
+    tl__site_init(&node->site, tl__cluster_doubt, view);
+    node->site.stays = true;
+    node->site.drift_ppm = view->home->server.drift_ppm;
+    node->site.settles = view->settles;
+    node->of = view;
+    node->backoff.random = tl__random_seed();
+    node->node.site = &node->site;
+    return node;
 }
 
 static bool is_text(const char *known, tl_bytes text) {
     return text.n > 0 && strncmp(known, text.p, text.n) == 0 && known[text.n] == '\0';
 }
 
-bool tl__member_is_called(const member *m, tl_bytes host, uint16_t port) {
+bool tl__member_is_called(const member *node, tl_bytes host, uint16_t port) {
     bool is = false;
-    for (unsigned i = 0; m->port == port && i < TL_MEMBER_NAMES; i++)
-        is = is || is_text(m->name[i], host);
+    for (unsigned i = 0; node->port == port && i < TL_MEMBER_NAMES; i++)
+        is = is || is_text(node->name[i], host);
     return is;
 }
 
 /* NULL: nobody is. */
-static member *member_called(const cluster *c, tl_bytes host, uint16_t port) {
-    unsigned n = atomic_load(&c->count);
+static member *member_called(const cluster *view, tl_bytes host, uint16_t port) {
+    unsigned n = atomic_load(&view->count);
     for (unsigned i = 0; i < n; i++)
-        if (tl__member_is_called(tl__member(c, i), host, port))
-            return tl__member(c, i);
+        if (tl__member_is_called(tl__member(view, i), host, port))
+            return tl__member(view, i);
     return NULL;
 }
 
 /* Maps tell of nodes in much the same order each time: it begins behind the one that was found last. */
-static member *member_with_id(cluster *c, tl_bytes id) {
-    unsigned n = id.n > 0 ? atomic_load(&c->count) : 0;
+static member *member_with_id(cluster *view, tl_bytes id) {
+    unsigned n = id.n > 0 ? atomic_load(&view->count) : 0;
     for (unsigned i = 0; i < n; i++) {
-        member *m = tl__member(c, (c->found + i) % n);
-        if (!is_text(m->id, id))
+        member *node = tl__member(view, (view->found + i) % n);
+        if (!is_text(node->id, id))
             continue;
-        c->found = (c->found + i + 1) % n;
-        return m;
+        view->found = (view->found + i + 1) % n;
+        return node;
     }
     return NULL;
 }
 
 /* A free one, or one more. `beside`: so many more must be to be had. NULL: no memory, or room. */
-static member *take_seat(cluster *c, unsigned beside) {
-    unsigned n = atomic_load(&c->count), i = 0;
-    if (TL_NODES_MAX - n + c->vacant <= beside)
+static member *take_seat(cluster *view, unsigned beside) {
+    unsigned n = atomic_load(&view->count), i = 0;
+    if (TL_NODES_MAX - n + view->vacant <= beside)
         return NULL;
-    while (c->vacant > 0 && i < n && !tl__member(c, i)->is_free)
+    while (view->vacant > 0 && i < n && !tl__member(view, i)->is_free)
         i++;
-    if (c->vacant > 0 && i < n) {
-        c->vacant--;
-        tl__member(c, i)->is_free = false;
-        return tl__member(c, i);
+    if (view->vacant > 0 && i < n) {
+        view->vacant--;
+        tl__member(view, i)->is_free = false;
+        return tl__member(view, i);
     }
-    member *m = new_member(c);
-    if (!m)
+    member *node = new_member(view);
+    if (!node)
         return NULL;
-    atomic_store(&c->list[n], m);
-    atomic_store(&c->count, n + 1);
-    return m;
+    atomic_store(&view->list[n], node);
+    atomic_store(&view->count, n + 1);
+    return node;
 }
 
-static void give_seat(cluster *c, member *m) {
-    m->id[0] = '\0';
-    m->port = 0;
-    memset(m->name, 0, sizeof m->name);
-    m->is_free = true;
-    c->vacant++;
+static void give_seat(cluster *view, member *node) {
+    node->id[0] = '\0';
+    node->port = 0;
+    memset(node->name, 0, sizeof node->name);
+    node->is_free = true;
+    view->vacant++;
 }
 
 /* One that nobody has told of before, and that isn't called anything yet. */
-static member *new_member_at(cluster *c, tl_bytes host, uint16_t port, unsigned beside) {
+static member *new_member_at(cluster *view, tl_bytes host, uint16_t port, unsigned beside) {
     tl_endpoint at;
-    if (!tl__endpoint_at(&at, &c->home->endpoint, host, port))
+    if (!tl__endpoint_at(&at, &view->home->endpoint, host, port))
         return NULL;
-    member *m = take_seat(c, beside);
-    if (m) {
-        m->node.endpoint = at;
-        m->node.server = (tl_server){.drift_ppm = c->home->server.drift_ppm};
-        m->silent = m->moved = (tl_mono){0};
+    member *node = take_seat(view, beside);
+    if (node) {
+        node->node.endpoint = at;
+        node->node.server = (tl_server){.drift_ppm = view->home->server.drift_ppm};
+        node->silent = node->moved = (tl_mono){0};
     }
     tl__endpoint_wipe(&at);
-    return m;
+    return node;
 }
 
-member *tl__member_at(cluster *c, tl_bytes host, uint16_t port) {
-    member *m = member_called(c, host, port);
-    if (m)
-        return m;
-    m = new_member_at(c, host, port, 0);
-    if (m) {
-        m->port = port;
-        tl__bytes_print(m->name[0], sizeof m->name[0], host);
+member *tl__member_at(cluster *view, tl_bytes host, uint16_t port) {
+    member *node = member_called(view, host, port);
+    if (node)
+        return node;
+    node = new_member_at(view, host, port, 0);
+    if (node) {
+        node->port = port;
+        tl__bytes_print(node->name[0], sizeof node->name[0], host);
     }
-    return m;
+    return node;
 }
 
 /* ---- what maps tell -------------------------------------------------------------------------- */
 
 /* What it is called, first by what is to be asked. */
-static void names_of(const cluster *c, const tl_slot_node *told, tl_bytes ret[TL_MEMBER_NAMES]) {
-    ret[0] = told->host.n > 0 ? told->host : tl__bytes_of(c->asked_at.host);
+static void names_of(const cluster *view, const tl_slot_node *reported,
+                     tl_bytes ret[TL_MEMBER_NAMES]) {
+    ret[0] = reported->host.n > 0 ? reported->host : tl__bytes_of(view->asked_at.host);
     for (unsigned i = 0; i < TL_NODE_OTHERS; i++)
-        ret[1 + i] = told->other[i].n < TL_HOST_SIZE ? told->other[i] : (tl_bytes){0};
+        ret[1 + i] = reported->other[i].n < TL_HOST_SIZE ? reported->other[i] : (tl_bytes){0};
 }
 
-member *tl__cluster_find(cluster *c, const tl_slot_node *told) {
+member *tl__cluster_find(cluster *view, const tl_slot_node *reported) {
     tl_bytes name[TL_MEMBER_NAMES];
-    member *m = member_with_id(c, told->id);
-    names_of(c, told, name);
-    for (unsigned i = 0; !m && i < TL_MEMBER_NAMES; i++) {
-        m = member_called(c, name[i], told->port);
-        if (GUARD(other_id_is_another) && m && m->id[0] && told->id.n > 0)
-            m = NULL;
+    member *node = member_with_id(view, reported->id);
+    names_of(view, reported, name);
+    for (unsigned i = 0; !node && i < TL_MEMBER_NAMES; i++) {
+        node = member_called(view, name[i], reported->port);
+        if (GUARD(other_id_is_another) && node && node->id[0] && reported->id.n > 0)
+            node = NULL;
     }
-    return m;
+    return node;
 }
 
 /* A place is one node's: by what is told last. `all`: else a name of one that serves stays its own. */
-static void call(cluster *c, member *m, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port,
+static void call(cluster *view, member *node, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port,
                  bool all) {
-    bool same = m->port == port;
+    bool same = node->port == port;
     for (unsigned i = 0; i < TL_MEMBER_NAMES; i++)
-        same = same && (name[i].n > 0 ? is_text(m->name[i], name[i]) : m->name[i][0] == '\0');
+        same = same && (name[i].n > 0 ? is_text(node->name[i], name[i]) : node->name[i][0] == '\0');
     if (same)
         return;
-    m->port = port;
-    memset(m->name, 0, sizeof m->name);
+    node->port = port;
+    memset(node->name, 0, sizeof node->name);
     for (unsigned i = 0; i < TL_MEMBER_NAMES; i++) {
-        member *other = member_called(c, name[i], port);
-        if (other && other != m && !all && atomic_load(&other->site.generation) != 0)
+        member *other = member_called(view, name[i], port);
+        if (other && other != node && !all && atomic_load(&other->site.generation) != 0)
             continue;
-        for (unsigned k = 0; other && other != m && k < TL_MEMBER_NAMES; k++)
+        for (unsigned k = 0; other && other != node && k < TL_MEMBER_NAMES; k++)
             if (GUARD(place_is_one_nodes) && is_text(other->name[k], name[i]))
                 other->name[k][0] = '\0';
-        if (other != m)
-            tl__bytes_print(m->name[i], sizeof m->name[i], name[i]);
+        if (other != node)
+            tl__bytes_print(node->name[i], sizeof node->name[i], name[i]);
     }
 }
 
 /* A connection was lost, or not to be had, a while ago, and it hasn't answered since. */
-static bool is_silent(const member *m) {
-    return GUARD(silent_name_is_changed) && m->silent.ns != 0 &&
-           !tl__node_heard_since(&m->node, m->silent) &&
-           tl__ms_until(m->silent, tl__mono_now()) >= SILENT_MS;
+static bool is_silent(const member *node) {
+    return GUARD(silent_name_is_changed) && node->silent.ns != 0 &&
+           !tl__node_heard_since(&node->node, node->silent) &&
+           tl__ms_until(node->silent, tl__mono_now()) >= SILENT_MS;
 }
 
 /* A node that hasn't heard yet where it is by now tells where it was. */
-static bool is_behind(const member *m, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port) {
-    bool lately = m->moved.ns != 0 && tl__ms_until(m->moved, tl__mono_now()) < BEHIND_MS;
+static bool is_behind(const member *node, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port) {
+    bool lately = node->moved.ns != 0 && tl__ms_until(node->moved, tl__mono_now()) < BEHIND_MS;
     bool there = false;
-    for (unsigned i = 0; port == m->before_port && i < TL_MEMBER_NAMES; i++)
-        there = there || is_text(m->before, name[i]);
-    for (unsigned i = 0; port == m->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
-        there = there && !is_text(m->node.endpoint.host, name[i]);
-    const tl_endpoint *at = &m->node.endpoint; /* unless another node has been told of there */
-    return lately && there && !is_silent(m) &&
-           tl__member_is_called(m, tl__bytes_of(at->host), at->port);
+    for (unsigned i = 0; port == node->before_port && i < TL_MEMBER_NAMES; i++)
+        there = there || is_text(node->before, name[i]);
+    for (unsigned i = 0; port == node->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
+        there = there && !is_text(node->node.endpoint.host, name[i]);
+    const tl_endpoint *at = &node->node.endpoint; /* unless another node has been told of there */
+    return lately && there && !is_silent(node) &&
+           tl__member_is_called(node, tl__bytes_of(at->host), at->port);
 }
 
 /* Where it is asked is among its names, or isn't any more. It stays there if it can: all that was asked there would have to be
  * asked anew, and nodes that prefer different names would have it change each time. */
-static bool is_to_move(const member *m, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port) {
+static bool is_to_move(const member *node, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port) {
     bool there = false;
-    for (unsigned i = 0; port == m->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
-        there = there || is_text(m->node.endpoint.host, name[i]);
-    return !there || (!is_text(m->node.endpoint.host, name[0]) &&
-                      (is_silent(m) || !GUARD(used_name_is_kept)));
+    for (unsigned i = 0; port == node->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
+        there = there || is_text(node->node.endpoint.host, name[i]);
+    return !there || (!is_text(node->node.endpoint.host, name[0]) &&
+                      (is_silent(node) || !GUARD(used_name_is_kept)));
 }
 
 /* It is the next generation, as if another server had taken its place: nobody knows whether it has all that it had. */
-static bool move(cluster *c, member *m, tl_bytes host, uint16_t port) {
+static bool move(cluster *view, member *node, tl_bytes host, uint16_t port) {
     tl_endpoint at;
-    bool moved = tl__endpoint_at(&at, &c->home->endpoint, host, port) &&
-                 (atomic_load(&m->site.generation) == 0 ||
-                  tl__site_lead(&m->site, &at, TL_NO_EPOCH));
+    bool moved = tl__endpoint_at(&at, &view->home->endpoint, host, port) &&
+                 (atomic_load(&node->site.generation) == 0 ||
+                  tl__site_lead(&node->site, &at, TL_NO_EPOCH));
     if (moved) {
-        hang_up(c, m);
-        memcpy(m->before, m->node.endpoint.host, sizeof m->before);
-        m->before_port = m->node.endpoint.port;
-        m->moved = tl__mono_now();
-        m->node.endpoint = at;
-        m->silent = (tl_mono){0};
+        hang_up(view, node);
+        memcpy(node->before, node->node.endpoint.host, sizeof node->before);
+        node->before_port = node->node.endpoint.port;
+        node->moved = tl__mono_now();
+        node->node.endpoint = at;
+        node->silent = (tl_mono){0};
     }
     tl__endpoint_wipe(&at);
     return moved;
 }
 
-member *tl__member_told(cluster *c, const tl_slot_node *told, bool all, unsigned beside) {
+member *tl__member_reported(cluster *view, const tl_slot_node *reported, bool all,
+                            unsigned beside) {
     tl_bytes name[TL_MEMBER_NAMES];
-    names_of(c, told, name);
-    member *m = tl__cluster_find(c, told);
-    bool known = m != NULL;
+    names_of(view, reported, name);
+    member *node = tl__cluster_find(view, reported);
+    bool known = node != NULL;
     if (!known)
-        m = new_member_at(c, name[0], told->port, beside);
-    if (!m)
+        node = new_member_at(view, name[0], reported->port, beside);
+    if (!node)
         return NULL;
-    if (!m->id[0])
-        tl__bytes_print(m->id, sizeof m->id, told->id);
-    if (GUARD(moved_is_not_led_back) && known && is_behind(m, name, told->port))
-        return m;
-    bool moves = is_to_move(m, name, told->port);
-    if (moves && !all && atomic_load(&m->site.generation) != 0) {
-        if (c->learning)
-            atomic_store(&c->wanted, true);
-        return m;
+    if (!node->id[0])
+        tl__bytes_print(node->id, sizeof node->id, reported->id);
+    if (GUARD(moved_is_not_led_back) && known && is_behind(node, name, reported->port))
+        return node;
+    bool moves = is_to_move(node, name, reported->port);
+    if (moves && !all && atomic_load(&node->site.generation) != 0) {
+        if (view->learning)
+            atomic_store(&view->wanted, true);
+        return node;
     }
-    if (moves && !move(c, m, name[0], told->port))
+    if (moves && !move(view, node, name[0], reported->port))
         return NULL;
-    if (told->id.n > 0 || moves || !known)
-        call(c, m, name, told->port, all);
-    return m;
+    if (reported->id.n > 0 || moves || !known)
+        call(view, node, name, reported->port, all);
+    return node;
 }
 
-void tl__cluster_ask_whom(cluster *c, member *who, tl_bytes host, uint16_t port) {
-    tl__mutex_lock(tl__cluster_mutex(c));
-    bool known = member_called(c, host, port) != NULL;
-    tl__mutex_unlock(tl__cluster_mutex(c));
+void tl__cluster_ask_whom(cluster *view, member *who, tl_bytes host, uint16_t port) {
+    tl__mutex_lock(tl__cluster_mutex(view));
+    bool known = member_called(view, host, port) != NULL;
+    tl__mutex_unlock(tl__cluster_mutex(view));
     if (known)
         return;
-    atomic_store(&c->knows, who);
-    atomic_store(&c->wanted, true);
+    atomic_store(&view->knows, who);
+    atomic_store(&view->wanted, true);
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
 /* Does anything use it, or may soon? What only has a pointer to it, and hasn't asked for a connection yet, finds that its
  * generation is over. With the keeper's mutex held, and the client's. */
-static bool is_used(const cluster *c, const member *m) {
-    const tl_link *link = atomic_load(&m->node.link);
+static bool is_used(const cluster *view, const member *node) {
+    const tl_link *link = atomic_load(&node->node.link);
     return GUARD(used_is_not_forgotten) &&
-           (m->serves || m->listed || atomic_load(&m->site.generation) != 0 || c->home_at == m ||
-            atomic_load(&c->knows) == m || m->question.open || m->asked > 0 ||
-            atomic_load(&m->node.borrowed) > 0 || atomic_load(&m->node.sharers) > 0 ||
-            (link && link->inbox.listeners > 0));
+           (node->serves || node->listed || atomic_load(&node->site.generation) != 0 ||
+            view->home_at == node || atomic_load(&view->knows) == node || node->question.open ||
+            node->asked > 0 || atomic_load(&node->node.borrowed) > 0 ||
+            atomic_load(&node->node.sharers) > 0 || (link && link->inbox.listeners > 0));
 }
 
 /* One that is gone isn't asked about others any more. */
-static void forget_replicas(member *m) {
+static void forget_replicas(member *node) {
     unsigned kept = 0;
-    for (unsigned i = 0; i < m->replicas; i++)
-        if (!m->replica[i].who->is_free)
-            m->replica[kept++] = m->replica[i];
-    m->untold = m->untold || kept < m->replicas;
-    m->replicas = kept;
+    for (unsigned i = 0; i < node->replicas; i++)
+        if (!node->replica[i].who->is_free)
+            node->replica[kept++] = node->replica[i];
+    node->incomplete = node->incomplete || kept < node->replicas;
+    node->replicas = kept;
 }
 
-void tl__cluster_forget_former(cluster *c) {
-    unsigned n = atomic_load(&c->count), former = 0;
+void tl__cluster_forget_former(cluster *view) {
+    unsigned n = atomic_load(&view->count), former = 0;
     if (n <= FORMER_MAX)
         return;
-    tl__mutex_lock(tl__cluster_mutex(c));
+    tl__mutex_lock(tl__cluster_mutex(view));
     for (unsigned i = 0; i < n; i++)
-        tl__member(c, i)->listed = false;
+        tl__member(view, i)->listed = false;
     for (unsigned i = 0; i < n; i++)
-        for (unsigned k = 0; tl__member(c, i)->serves && k < tl__member(c, i)->replicas; k++)
-            tl__member(c, i)->replica[k].who->listed = true;
+        for (unsigned k = 0; tl__member(view, i)->serves && k < tl__member(view, i)->replicas; k++)
+            tl__member(view, i)->replica[k].who->listed = true;
     for (unsigned i = 0; i < n; i++)
-        former += !tl__member(c, i)->is_free && !is_used(c, tl__member(c, i));
+        former += !tl__member(view, i)->is_free && !is_used(view, tl__member(view, i));
     for (unsigned i = 0; former > FORMER_MAX && i < n; i++) {
-        member *m = tl__member(c, i);
-        if (m->is_free || is_used(c, m))
+        member *node = tl__member(view, i);
+        if (node->is_free || is_used(view, node))
             continue;
-        hang_up(c, m);
-        m->replicas = 0;
-        m->untold = m->unsaid = false;
-        give_seat(c, m);
+        hang_up(view, node);
+        node->replicas = 0;
+        node->incomplete = node->unsaid = false;
+        give_seat(view, node);
     }
     for (unsigned i = 0; former > FORMER_MAX && i < n; i++)
-        forget_replicas(tl__member(c, i));
-    tl__mutex_unlock(tl__cluster_mutex(c));
+        forget_replicas(tl__member(view, i));
+    tl__mutex_unlock(tl__cluster_mutex(view));
 }

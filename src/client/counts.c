@@ -20,26 +20,26 @@ static void add(_Atomic uint64_t *to, uint64_t n) {
     (void)atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-tl_err tl__count_call(tl_counts *c, tl_counted what, tl_err code) {
+tl_err tl__count_call(tl_counts *counts, tl_counted what, tl_err code) {
     if ((unsigned)code < TL_STATS_RESULTS)
-        add(&c->call[what][code], 1);
+        add(&counts->call[what][code], 1);
     return code;
 }
 
 /* Merely being connected is no answer. */
-void tl__count_answer(tl_counts *c, const tl_answer *answer) {
+void tl__count_answer(tl_counts *counts, const tl_answer *answer) {
     if (answer->ok && (answer->count > 0 || !GUARD(reached_is_no_trip))) {
         uint64_t us = us_of(tl__ns_until(answer->sent, answer->received));
-        add(&c->trips[bucket_of(us)], 1);
-        add(&c->trips_us, us);
+        add(&counts->trips[bucket_of(us)], 1);
+        add(&counts->trips_us, us);
     } else if (!answer->ok && (answer->maybe_sent || !GUARD(unsent_is_not_unanswered))) {
-        add(&c->unanswered, 1);
+        add(&counts->unanswered, 1);
     }
 }
 
-void tl__count_wait(tl_counts *c, int64_t ns, bool waited, bool handed_over) {
+void tl__count_wait(tl_counts *counts, int64_t ns, bool waited, bool handed_over) {
     uint64_t us = us_of(ns);
-    tl_stats *holds = &c->holds;
+    tl_stats *holds = &counts->holds;
     holds->wait.bucket[bucket_of(us)]++;
     holds->wait.count++;
     holds->wait.sum_us += us;
@@ -47,8 +47,8 @@ void tl__count_wait(tl_counts *c, int64_t ns, bool waited, bool handed_over) {
     holds->handed_over += handed_over;
 }
 
-void tl__count_step(tl_counts *c, const tl_out *out) {
-    tl_stats *holds = &c->holds;
+void tl__count_step(tl_counts *counts, const tl_out *out) {
+    tl_stats *holds = &counts->holds;
     holds->renewals += out->renewed;
     holds->renewals_failed += out->missed;
     for (unsigned i = 0; i < out->notes; i++) {

@@ -28,51 +28,51 @@ static cluster *of(const tl_fleet *fleet) {
     return fleet->state;
 }
 
-static void want(cluster *c) {
-    if (!atomic_exchange(&c->wanted, true))
-        tl__wake_post(c->fleet->wake);
+static void want(cluster *view) {
+    if (!atomic_exchange(&view->wanted, true))
+        tl__wake_post(view->fleet->wake);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* One that comes later may be the successor of one of before: as if it had led elsewhere. */
-static bool serve(cluster *c, member *m) {
-    if (atomic_load(&m->site.generation) != 0)
+static bool serve(cluster *view, member *node) {
+    if (atomic_load(&node->site.generation) != 0)
         return true;
-    if (m->site.last == 0 && atomic_load(&c->known))
-        m->site.last = 1;
-    if (!tl__site_lead(&m->site, &m->node.endpoint, TL_NO_EPOCH))
+    if (node->site.last == 0 && atomic_load(&view->known))
+        node->site.last = 1;
+    if (!tl__site_lead(&node->site, &node->node.endpoint, TL_NO_EPOCH))
         return false;
-    atomic_fetch_add(&c->serving, 1);
+    atomic_fetch_add(&view->serving, 1);
     return true;
 }
 
 /* With the mutex held. */
-static void leave(cluster *c, member *m) {
-    if (atomic_load(&m->site.generation) == 0)
+static void leave(cluster *view, member *node) {
+    if (atomic_load(&node->site.generation) == 0)
         return;
-    atomic_fetch_sub(&c->serving, 1);
-    tl__site_lose(&m->site, "it is no master of the cluster any more");
-    tl__pool_shrink_in(&m->node);
+    atomic_fetch_sub(&view->serving, 1);
+    tl__site_lose(&node->site, "it is no master of the cluster any more");
+    tl__pool_shrink_in(&node->node);
 }
 
 /* ---- where a key is -------------------------------------------------------------------------- */
 
 static tl_node *node_of(const tl_fleet *fleet, tl_bytes key) {
-    cluster *c = of(fleet);
-    tl_node *node = key.n ? atomic_load(&c->owner[tl__hash_slot(key)]) : NULL;
-    return node ? node : c->home;
+    cluster *view = of(fleet);
+    tl_node *node = key.n ? atomic_load(&view->owner[tl__hash_slot(key)]) : NULL;
+    return node ? node : view->home;
 }
 
 /* The host of who has said so, where none is named. */
 static bool host_of(tl_node *node, const tl_slot_node *named, char host[TL_HOST_SIZE]) {
-    char words[TL_SITE_WORDS];
+    char message[TL_SITE_MESSAGE_SIZE];
     if (named->host.n > 0 && named->host.n < TL_HOST_SIZE) {
         memcpy(host, named->host.p, named->host.n);
         host[named->host.n] = '\0';
         return true;
     }
-    tl_spot *spot = tl__site_spot(node->site, words, sizeof words);
+    tl_spot *spot = tl__site_spot(node->site, message, sizeof message);
     if (!spot)
         return false;
     memcpy(host, spot->endpoint.host, TL_HOST_SIZE);
@@ -81,27 +81,27 @@ static bool host_of(tl_node *node, const tl_slot_node *named, char host[TL_HOST_
 }
 
 static tl_node *redirected(tl_fleet *fleet, tl_node *node, const tl_redirect *redirect) {
-    cluster *c = of(fleet);
+    cluster *view = of(fleet);
     char host[TL_HOST_SIZE];
     bool moved = redirect->kind == TL_MOVED;
     if ((!moved && redirect->kind != TL_ASK) || redirect->node.port == 0 ||
         !host_of(node, &redirect->node, host)) {
         if (GUARD(moved_is_learned) && (moved || redirect->kind == TL_CLUSTER_DOWN))
-            want(c);
+            want(view);
         return NULL;
     }
-    tl__mutex_lock(tl__cluster_mutex(c));
-    member *m = tl__member_at(c, tl__bytes_of(host), redirect->node.port);
-    bool led = m && serve(c, m);
+    tl__mutex_lock(tl__cluster_mutex(view));
+    member *entry = tl__member_at(view, tl__bytes_of(host), redirect->node.port);
+    bool led = entry && serve(view, entry);
     if (GUARD(moved_is_learned) && led && moved &&
-        atomic_exchange(&c->owner[redirect->slot], &m->node) != &m->node) {
-        atomic_store(&c->moved, true);
-        atomic_store(&c->knows, m);
+        atomic_exchange(&view->owner[redirect->slot], &entry->node) != &entry->node) {
+        atomic_store(&view->moved, true);
+        atomic_store(&view->knows, entry);
     }
-    tl__mutex_unlock(tl__cluster_mutex(c));
+    tl__mutex_unlock(tl__cluster_mutex(view));
     if (GUARD(moved_is_learned) && moved)
-        want(c);
-    return led && !moved ? &m->node : NULL;
+        want(view);
+    return led && !moved ? &entry->node : NULL;
 }
 
 static unsigned pooled(const tl_fleet *fleet) {
@@ -111,11 +111,11 @@ static unsigned pooled(const tl_fleet *fleet) {
 }
 
 static tl_node *next(tl_fleet *fleet, unsigned *from) {
-    cluster *c = of(fleet);
-    for (unsigned n = atomic_load(&c->count); *from < n; (*from)++) {
-        member *m = atomic_load(&c->list[*from]);
-        if (atomic_load(&m->site.generation) != 0)
-            return &m->node;
+    cluster *view = of(fleet);
+    for (unsigned n = atomic_load(&view->count); *from < n; (*from)++) {
+        member *node = atomic_load(&view->list[*from]);
+        if (atomic_load(&node->site.generation) != 0)
+            return &node->node;
     }
     return NULL;
 }
@@ -123,288 +123,297 @@ static tl_node *next(tl_fleet *fleet, unsigned *from) {
 /* ---- the map --------------------------------------------------------------------------------- */
 
 /* All that it tells, or nothing for want of memory. With the mutex held. */
-static bool find_all(cluster *c, tl_node *ret[TL_SLOT_NODES_MAX]) {
-    tl_slot_map *map = &c->map;
+static bool find_all(cluster *view, tl_node *ret[TL_SLOT_NODES_MAX]) {
+    tl_slot_map *map = &view->map;
     for (unsigned i = 0; i < map->count; i++) {
-        member *m = tl__member_told(c, &map->node[i], true, 0);
-        if (!m || !serve(c, m))
+        member *node = tl__member_reported(view, &map->node[i], true, 0);
+        if (!node || !serve(view, node))
             return false;
-        m->serves = true;
-        ret[i] = &m->node;
+        node->serves = true;
+        ret[i] = &node->node;
     }
     return true;
 }
 
 /* The replicas of those who are known to be masters. Masters have room left for all that a cluster has of them. With the mutex
  * held. */
-static void learn_replicas(cluster *c, tl_mono now) {
-    const tl_slot_map *map = &c->map;
+static void learn_replicas(cluster *view, tl_mono now) {
+    const tl_slot_map *map = &view->map;
     member *master[TL_SLOT_NODES_MAX] = {NULL};
     for (unsigned i = 0; i < map->count; i++) {
-        master[i] = tl__member_told(c, &map->node[i], false, 0);
+        master[i] = tl__member_reported(view, &map->node[i], false, 0);
         if (master[i])
-            master[i]->untold = map->untold[i];
+            master[i]->incomplete = map->incomplete[i];
     }
     for (unsigned i = 0; i < map->replicas; i++) {
-        member *m = master[map->master_of[i]],
-               *replica = m ? tl__member_told(c, &map->replica[i], false, TL_SLOT_NODES_MAX) : NULL;
+        member *node = master[map->master_of[i]],
+               *replica = node ? tl__member_reported(view, &map->replica[i], false,
+                                                     TL_SLOT_NODES_MAX)
+                               : NULL;
         if (replica)
-            tl__member_learn(m, replica, now);
-        else if (m)
-            m->untold = true;
+            tl__member_learn(node, replica, now);
+        else if (node)
+            node->incomplete = true;
     }
     for (unsigned i = 0; i < map->count; i++)
         if (master[i])
             tl__member_forget(master[i], now);
-    c->learn = tl__mono_add_ms(now, LEARN_MS);
-    c->learns = false;
+    view->learn = tl__mono_add_ms(now, LEARN_MS);
+    view->learns = false;
 }
 
 /* To who has just answered, if that is a master. */
-static member *any_member(cluster *c) {
+static member *any_member(cluster *view) {
     unsigned first = 0;
-    for (unsigned i = 0; i < atomic_load(&c->count); i++) {
-        member *m = tl__member(c, i);
-        if (m->serves && tl__member_is_called(m, tl__bytes_of(c->asked_at.host), c->asked_at.port))
-            return m;
+    for (unsigned i = 0; i < atomic_load(&view->count); i++) {
+        member *node = tl__member(view, i);
+        if (node->serves &&
+            tl__member_is_called(node, tl__bytes_of(view->asked_at.host), view->asked_at.port))
+            return node;
     }
-    return (member *)next(c->fleet, &first);
+    return (member *)next(view->fleet, &first);
 }
 
 /* Nowhere else without need: what was asked there would have to be asked anew. */
-static void follow_home(cluster *c) {
-    char words[TL_SITE_WORDS];
-    bool leads = atomic_load(&c->site.generation) != 0;
-    member *m = leads && !c->astray && c->home_at->serves ? c->home_at : any_member(c);
-    tl_spot *spot = leads ? tl__site_spot(&c->site, words, sizeof words) : NULL;
-    bool there = spot && m && spot->endpoint.port == m->node.endpoint.port &&
-                 strcmp(spot->endpoint.host, m->node.endpoint.host) == 0;
+static void follow_home(cluster *view) {
+    char message[TL_SITE_MESSAGE_SIZE];
+    bool leads = atomic_load(&view->site.generation) != 0;
+    member *node = leads && !view->astray && view->home_at->serves ? view->home_at
+                                                                   : any_member(view);
+    tl_spot *spot = leads ? tl__site_spot(&view->site, message, sizeof message) : NULL;
+    bool there = spot && node && spot->endpoint.port == node->node.endpoint.port &&
+                 strcmp(spot->endpoint.host, node->node.endpoint.host) == 0;
     tl__spot_give(spot);
-    if (!m || (!there && !tl__site_lead(&c->site, &m->node.endpoint, TL_NO_EPOCH)))
+    if (!node || (!there && !tl__site_lead(&view->site, &node->node.endpoint, TL_NO_EPOCH)))
         return;
-    c->home_at = m;
-    c->astray = false;
-    if (atomic_load(&c->site.wanted))
-        tl__cluster_doubt(c);
+    view->home_at = node;
+    view->astray = false;
+    if (atomic_load(&view->site.wanted))
+        tl__cluster_doubt(view);
 }
 
-static bool use_map(cluster *c) {
+static bool use_map(cluster *view) {
     tl_node *node[TL_SLOT_NODES_MAX];
-    unsigned n = atomic_load(&c->count);
+    unsigned n = atomic_load(&view->count);
     for (unsigned i = 0; i < n; i++)
-        atomic_load(&c->list[i])->serves = false;
-    tl__mutex_lock(tl__cluster_mutex(c));
-    bool all = find_all(c, node);
-    n = atomic_load(&c->count);
+        atomic_load(&view->list[i])->serves = false;
+    tl__mutex_lock(tl__cluster_mutex(view));
+    bool all = find_all(view, node);
+    n = atomic_load(&view->count);
     for (unsigned i = 0; all && i < TL_SLOTS; i++)
-        atomic_store(&c->owner[i], c->map.node_of[i] == TL_NOBODY ? NULL : node[c->map.node_of[i]]);
+        atomic_store(&view->owner[i],
+                     view->map.node_of[i] == TL_NOBODY ? NULL : node[view->map.node_of[i]]);
     for (unsigned i = 0; all && i < n; i++)
-        if (GUARD(former_master_left) && !atomic_load(&c->list[i])->serves)
-            leave(c, atomic_load(&c->list[i]));
+        if (GUARD(former_master_left) && !atomic_load(&view->list[i])->serves)
+            leave(view, atomic_load(&view->list[i]));
     if (all)
-        learn_replicas(c, tl__mono_now());
-    tl__mutex_unlock(tl__cluster_mutex(c));
-    c->masters = all ? c->map.count : c->masters;
+        learn_replicas(view, tl__mono_now());
+    tl__mutex_unlock(tl__cluster_mutex(view));
+    view->masters = all ? view->map.count : view->masters;
     if (all)
-        atomic_store(&c->known, true);
+        atomic_store(&view->known, true);
     return all;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void failed(cluster *c, tl_err why, tl_bytes words) {
-    c->why = why;
-    c->lasting = c->lasting && tl__is_lasting(why);
-    tl__bytes_print(c->words, sizeof c->words, words);
-    tl__site_trouble(&c->site, c->words);
+static void failed(cluster *view, tl_err why, tl_bytes message) {
+    view->why = why;
+    view->lasting = view->lasting && tl__is_lasting(why);
+    tl__bytes_print(view->message, sizeof view->message, message);
+    tl__site_trouble(&view->site, view->message);
 }
 
 /* Other masters than are known have slots: so more of them, or others, elect whoever takes another's place. */
-static bool has_other_masters(cluster *c) {
-    bool others = c->map.count != c->masters;
-    for (unsigned i = 0; i < c->map.count; i++) {
-        const member *m = tl__cluster_find(c, &c->map.node[i]);
-        others = others || !m || !m->serves;
+static bool has_other_masters(cluster *view) {
+    bool others = view->map.count != view->masters;
+    for (unsigned i = 0; i < view->map.count; i++) {
+        const member *node = tl__cluster_find(view, &view->map.node[i]);
+        others = others || !node || !node->serves;
     }
     return others;
 }
 
 /* Of replicas alone: who only asks for these may ask a node that knows nothing new of masters. Of what it says of those that
  * there are more is believed at once, since the less have to agree the less it means; the rest is asked for. */
-static bool use_replicas(cluster *c) {
-    tl__mutex_lock(tl__cluster_mutex(c));
-    bool others = has_other_masters(c);
-    learn_replicas(c, tl__mono_now());
-    tl__mutex_unlock(tl__cluster_mutex(c));
-    if (GUARD(all_electors_count) && c->map.count > c->masters)
-        c->masters = c->map.count;
+static bool use_replicas(cluster *view) {
+    tl__mutex_lock(tl__cluster_mutex(view));
+    bool others = has_other_masters(view);
+    learn_replicas(view, tl__mono_now());
+    tl__mutex_unlock(tl__cluster_mutex(view));
+    if (GUARD(all_electors_count) && view->map.count > view->masters)
+        view->masters = view->map.count;
     if (others)
-        atomic_store(&c->wanted, true);
+        atomic_store(&view->wanted, true);
     return true;
 }
 
-static void read_error(cluster *c, tl_bytes error) {
-    char words[TL_SITE_WORDS], shown[128];
+static void read_error(cluster *view, tl_bytes error) {
+    char message[TL_SITE_MESSAGE_SIZE], shown[128];
     tl__bytes_print(shown, sizeof shown, error);
     if (tl__bytes_has(error, "cluster support disabled"))
-        (void)snprintf(words, sizeof words, "%s is no node of a cluster: give its URL as redis://",
-                       c->asked_at.label);
+        (void)snprintf(message, sizeof message,
+                       "%s is no node of a cluster: give its URL as redis://",
+                       view->asked_at.label);
     else if (tl__bytes_has_word(error, "NOAUTH"))
-        (void)snprintf(words, sizeof words, "%s: the server asks for a password",
-                       c->asked_at.label);
+        (void)snprintf(message, sizeof message, "%s: the server asks for a password",
+                       view->asked_at.label);
     else if (tl__refusal(error) == TL_EUNSUPPORTED)
-        (void)snprintf(words, sizeof words,
+        (void)snprintf(message, sizeof message,
                        "%s has no CLUSTER: it is a Sentinel, older than Redis 3.0, or the command "
                        "is renamed there",
-                       c->asked_at.label);
+                       view->asked_at.label);
     else
-        (void)snprintf(words, sizeof words, "%s: CLUSTER SLOTS: %s", c->asked_at.label, shown);
-    failed(c, tl__refusal(error), tl__bytes_of(words));
+        (void)snprintf(message, sizeof message, "%s: CLUSTER SLOTS: %s", view->asked_at.label,
+                       shown);
+    failed(view, tl__refusal(error), tl__bytes_of(message));
 }
 
 static void on_answer(void *ctx, const tl_answer *answer) {
-    cluster *c = ctx;
-    char words[TL_SITE_WORDS];
-    c->over = true;
+    cluster *view = ctx;
+    char message[TL_SITE_MESSAGE_SIZE];
+    view->over = true;
     if (!answer->ok) {
-        failed(c, answer->why, answer->words);
+        failed(view, answer->why, answer->message);
         return;
     }
     if (answer->reply->type == TL_REPLY_ERROR) {
-        read_error(c, answer->reply->text);
+        read_error(view, answer->reply->text);
         return;
     }
-    (void)snprintf(words, sizeof words, "%s: the cluster has no slots, or can't be kept in memory",
-                   c->asked_at.label);
-    c->asked = tl__slot_map_read(&c->map, answer->reply) && c->map.served > 0 &&
-               (c->learning ? use_replicas(c) : use_map(c));
-    if (!c->asked)
-        failed(c, TL_EUNAVAILABLE, tl__bytes_of(words));
+    (void)snprintf(message, sizeof message,
+                   "%s: the cluster has no slots, or can't be kept in memory",
+                   view->asked_at.label);
+    view->asked = tl__slot_map_read(&view->map, answer->reply) && view->map.served > 0 &&
+                  (view->learning ? use_replicas(view) : use_map(view));
+    if (!view->asked)
+        failed(view, TL_EUNAVAILABLE, tl__bytes_of(message));
 }
 
 /* Who has the turn: masters that are known, then those of the URL. */
-static bool choose(cluster *c, tl_endpoint *ret, tl_mono now) {
-    unsigned n = atomic_load(&c->count), all = n + c->seeds.count;
-    const member *knows = atomic_exchange(&c->knows, NULL);
-    if (c->turn % all == 0) {
-        c->round = now;
-        c->lasting = true;
+static bool choose(cluster *view, tl_endpoint *ret, tl_mono now) {
+    unsigned n = atomic_load(&view->count), all = n + view->seeds.count;
+    const member *knows = atomic_exchange(&view->knows, NULL);
+    if (view->turn % all == 0) {
+        view->round = now;
+        view->lasting = true;
     }
     if (knows) {
         *ret = knows->node.endpoint;
         return true;
     }
     for (unsigned i = 0; i < all; i++) {
-        unsigned k = c->turn++ % all;
+        unsigned k = view->turn++ % all;
         if (k >= n)
-            return tl__endpoint_at(ret, &c->home->endpoint, tl__bytes_of(c->seeds.seed[k - n].host),
-                                   c->seeds.seed[k - n].port);
-        member *m = atomic_load(&c->list[k]);
-        if (atomic_load(&m->site.generation) != 0) {
-            *ret = m->node.endpoint;
+            return tl__endpoint_at(ret, &view->home->endpoint,
+                                   tl__bytes_of(view->seeds.seed[k - n].host),
+                                   view->seeds.seed[k - n].port);
+        member *node = atomic_load(&view->list[k]);
+        if (atomic_load(&node->site.generation) != 0) {
+            *ret = node->node.endpoint;
             return true;
         }
     }
     return false;
 }
 
-static void ask(cluster *c, tl_mono now) {
-    tl_conn_limits limits = {.connect_ms = c->limit_ms, .no_time = true};
-    tl_conn_calls calls = {.answer = on_answer, .ctx = c};
-    tl_send send = {.by = tl__mono_add_ms(now, c->limit_ms), .count = 1};
-    c->again = tl__mono_add_ms(now, AGAIN_MS);
-    c->learning = !atomic_exchange(&c->wanted, false);
-    if (!choose(c, &c->asked_at, now))
+static void ask(cluster *view, tl_mono now) {
+    tl_conn_limits limits = {.connect_ms = view->limit_ms, .no_time = true};
+    tl_conn_calls calls = {.answer = on_answer, .ctx = view};
+    tl_send send = {.by = tl__mono_add_ms(now, view->limit_ms), .count = 1};
+    view->again = tl__mono_add_ms(now, AGAIN_MS);
+    view->learning = !atomic_exchange(&view->wanted, false);
+    if (!choose(view, &view->asked_at, now))
         return;
     send.command[0] = (tl_command){.form = TL_ARGV, .argc = 2};
     send.command[0].argv[0] = TL_LITERAL("CLUSTER");
     send.command[0].argv[1] = TL_LITERAL("SLOTS");
-    c->over = c->asked = false;
-    c->conn = tl__conn_new(&c->asked_at, &limits, &calls);
-    c->asking = c->conn && tl__conn_send(c->conn, &send, NULL, now) == TL_OK;
-    if (!c->asking) {
-        tl__conn_free(c->conn);
-        c->conn = NULL;
-        c->lasting = false;
-        if (!c->learning)
-            atomic_store(&c->wanted, true);
+    view->over = view->asked = false;
+    view->conn = tl__conn_new(&view->asked_at, &limits, &calls);
+    view->asking = view->conn && tl__conn_send(view->conn, &send, NULL, now) == TL_OK;
+    if (!view->asking) {
+        tl__conn_free(view->conn);
+        view->conn = NULL;
+        view->lasting = false;
+        if (!view->learning)
+            atomic_store(&view->wanted, true);
     }
 }
 
 /* The keeper knows where to listen now. Where nobody could tell, the next is asked: at once, until all have been. When all of
  * them have refused, for reasons that stay, as for a wrong password, who waits is told. */
-static void conclude(cluster *c, tl_mono now) {
-    unsigned all = atomic_load(&c->count) + c->seeds.count;
-    c->asking = false;
-    tl__conn_free(c->conn);
-    c->conn = NULL;
-    if (c->asked)
-        tl__backoff_reset(&c->backoff);
-    if (c->asked && c->learning)
+static void conclude(cluster *view, tl_mono now) {
+    unsigned all = atomic_load(&view->count) + view->seeds.count;
+    view->asking = false;
+    tl__conn_free(view->conn);
+    view->conn = NULL;
+    if (view->asked)
+        tl__backoff_reset(&view->backoff);
+    if (view->asked && view->learning)
         return;
-    if (c->asked) {
-        follow_home(c);
-        tl__keeper_relocate(&c->home->client->keeper);
-        tl__cluster_forget_former(c);
+    if (view->asked) {
+        follow_home(view);
+        tl__keeper_relocate(&view->home->client->keeper);
+        tl__cluster_forget_former(view);
         return;
     }
-    if (c->turn % all == 0 && c->lasting)
-        tl__site_refuse(&c->site, c->why, c->words, c->round);
-    c->again = c->turn % all ? now : tl__mono_add_ns(now, tl__backoff_ns(&c->backoff));
-    if (!c->learning)
-        atomic_store(&c->wanted, true);
+    if (view->turn % all == 0 && view->lasting)
+        tl__site_refuse(&view->site, view->why, view->message, view->round);
+    view->again = view->turn % all ? now : tl__mono_add_ns(now, tl__backoff_ns(&view->backoff));
+    if (!view->learning)
+        atomic_store(&view->wanted, true);
 }
 
 /* ---- for the keeper -------------------------------------------------------------------------- */
 
 static unsigned fds(const tl_fleet *fleet, struct pollfd *ret) {
-    const cluster *c = of(fleet);
-    unsigned n = tl__cluster_ask_fds(c, ret);
-    if (!c->asking)
+    const cluster *view = of(fleet);
+    unsigned n = tl__cluster_ask_fds(view, ret);
+    if (!view->asking)
         return n;
-    ret[n] = (struct pollfd){.fd = tl__conn_fd(c->conn), .events = tl__conn_events(c->conn)};
+    ret[n] = (struct pollfd){.fd = tl__conn_fd(view->conn), .events = tl__conn_events(view->conn)};
     return n + 1;
 }
 
-static bool is_due(const cluster *c) {
-    return atomic_load(&c->wanted) || c->learns;
+static bool is_due(const cluster *view) {
+    return atomic_load(&view->wanted) || view->learns;
 }
 
 static tl_mono until(const tl_fleet *fleet) {
-    cluster *c = of(fleet);
-    tl_mono map = c->asking ? tl__conn_until(c->conn) : is_due(c) ? c->again : TL_NEVER;
-    return tl__mono_min(map, tl__cluster_ask_until(c));
+    cluster *view = of(fleet);
+    tl_mono map = view->asking ? tl__conn_until(view->conn) : is_due(view) ? view->again : TL_NEVER;
+    return tl__mono_min(map, tl__cluster_ask_until(view));
 }
 
 static void drive(tl_fleet *fleet, tl_mono now) {
-    cluster *c = of(fleet);
-    tl__cluster_ask_drive(c, now);
-    if (c->asking)
-        tl__conn_drive(c->conn, now);
-    if (c->asking && c->over)
-        conclude(c, now);
-    if (atomic_exchange(&c->moved, false))
-        tl__keeper_relocate(&c->home->client->keeper);
-    if (c->asking || !is_due(c) || tl__mono_before(now, c->again))
+    cluster *view = of(fleet);
+    tl__cluster_ask_drive(view, now);
+    if (view->asking)
+        tl__conn_drive(view->conn, now);
+    if (view->asking && view->over)
+        conclude(view, now);
+    if (atomic_exchange(&view->moved, false))
+        tl__keeper_relocate(&view->home->client->keeper);
+    if (view->asking || !is_due(view) || tl__mono_before(now, view->again))
         return;
-    ask(c, now);
-    if (c->asking)
-        tl__conn_drive(c->conn, now);
+    ask(view, now);
+    if (view->asking)
+        tl__conn_drive(view->conn, now);
 }
 
 static void end(tl_fleet *fleet) {
-    cluster *c = of(fleet);
-    tl__conn_free(c->conn);
-    tl__cluster_ask_end(c);
-    for (unsigned i = 0; i < atomic_load(&c->count); i++) {
-        member *m = atomic_load(&c->list[i]);
-        tl__node_end(&m->node);
-        tl__site_end(&m->site);
-        free(m);
+    cluster *view = of(fleet);
+    tl__conn_free(view->conn);
+    tl__cluster_ask_end(view);
+    for (unsigned i = 0; i < atomic_load(&view->count); i++) {
+        member *node = atomic_load(&view->list[i]);
+        tl__node_end(&node->node);
+        tl__site_end(&node->site);
+        free(node);
     }
-    tl__site_end(&c->site);
-    tl__endpoint_wipe(&c->asked_at);
-    free(c);
+    tl__site_end(&view->site);
+    tl__endpoint_wipe(&view->asked_at);
+    free(view);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -419,23 +428,23 @@ tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *se
                                      .redirected = redirected,
                                      .next = next,
                                      .pooled = pooled};
-    cluster *c = calloc(1, sizeof *c);
-    if (!c)
+    cluster *view = calloc(1, sizeof *view);
+    if (!view)
         return tl__fail(err, TL_ENOMEM, ENOMEM, "open a client: out of memory");
-    c->home = node;
-    c->fleet = fleet;
-    c->seeds = *seeds;
-    c->limit_ms = options->attempt_ms < ANSWER_MS ? options->attempt_ms : ANSWER_MS;
-    c->backoff.random = tl__random_seed();
-    atomic_store(&c->wanted, true);
-    c->settles = options->quiet_ms > 0;
-    tl__site_init(&c->site, tl__cluster_doubt, c);
-    c->site.drift_ppm = options->drift_ppm;
-    c->site.settles = c->settles;
-    tl__site_trouble(&c->site, "no node of the cluster has been reached yet");
-    c->site.stays = true;
+    view->home = node;
+    view->fleet = fleet;
+    view->seeds = *seeds;
+    view->limit_ms = options->attempt_ms < ANSWER_MS ? options->attempt_ms : ANSWER_MS;
+    view->backoff.random = tl__random_seed();
+    atomic_store(&view->wanted, true);
+    view->settles = options->quiet_ms > 0;
+    tl__site_init(&view->site, tl__cluster_doubt, view);
+    view->site.drift_ppm = options->drift_ppm;
+    view->site.settles = view->settles;
+    tl__site_trouble(&view->site, "no node of the cluster has been reached yet");
+    view->site.stays = true;
     fleet->row = &row;
-    fleet->state = c;
-    node->site = &c->site;
+    fleet->state = view;
+    node->site = &view->site;
     return TL_OK;
 }

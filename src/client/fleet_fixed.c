@@ -40,14 +40,14 @@ tl_err tl__fleet_open_quorum(tl_fleet *fleet, tl_node *node, const tl_seeds *see
     fleet->row = &row;
     fleet->servers = 0;
     for (unsigned i = 0; i < seeds->count; i++) {
-        tl_node *n = i == 0 ? node : calloc(1, sizeof *n);
-        if (!n)
+        tl_node *entry = i == 0 ? node : calloc(1, sizeof *entry);
+        if (!entry)
             break;
         if (i > 0)
-            tl__node_init(n, node->client);
-        tl__endpoint_at_seed(&n->endpoint, &like, seeds, i);
-        n->server.drift_ppm = options->drift_ppm;
-        fleet->server[fleet->servers++] = n;
+            tl__node_init(entry, node->client);
+        tl__endpoint_at_seed(&entry->endpoint, &like, seeds, i);
+        entry->server.drift_ppm = options->drift_ppm;
+        fleet->server[fleet->servers++] = entry;
     }
     tl__endpoint_wipe(&like);
     return fleet->servers == seeds->count

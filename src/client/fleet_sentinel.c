@@ -37,7 +37,7 @@ typedef struct {
     bool listed;    /* as has been answered once */
     bool failed;    /* it left the last one unanswered, */
     tl_err why;     /* as these tell */
-    char words[TL_SITE_WORDS];
+    char message[TL_SITE_MESSAGE_SIZE];
 } sentinel;
 
 typedef struct sentinels {
@@ -59,7 +59,7 @@ typedef struct sentinels {
     tl_mono again; /* not before */
     tl_mono learn; /* who else there is */
     tl_backoff backoff;
-    char words[TL_SITE_WORDS];
+    char message[TL_SITE_MESSAGE_SIZE];
 } sentinels;
 
 /* ---- who there is ---------------------------------------------------------------------------- */
@@ -67,37 +67,37 @@ typedef struct sentinels {
 static void on_answer(void *ctx, const tl_answer *answer);
 static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 
-static void free_sentinel(sentinel *s) {
-    if (!s)
+static void free_sentinel(sentinel *one) {
+    if (!one)
         return;
-    s->of = NULL; /* what was asked is answered nobody */
-    tl__wakeup_free(s->wakeup);
-    tl__conn_free(s->conn);
-    tl__endpoint_wipe(&s->endpoint);
-    free(s);
+    one->of = NULL; /* what was asked is answered nobody */
+    tl__wakeup_free(one->wakeup);
+    tl__conn_free(one->conn);
+    tl__endpoint_wipe(&one->endpoint);
+    free(one);
 }
 
 static sentinel *new_sentinel(sentinels *all, tl_bytes host, uint16_t port) {
-    sentinel *s = calloc(1, sizeof *s);
-    if (!s)
+    sentinel *one = calloc(1, sizeof *one);
+    if (!one)
         return NULL;
     tl_conn_limits limits = {.connect_ms = all->connect_ms, .no_time = true, .ask_run = true};
-    tl_conn_calls calls = {.answer = on_answer, .ctx = s};
-    tl_wakeup_calls wakes = {.woken = on_woken, .ctx = s};
-    s->of = all;
-    if (tl__endpoint_at(&s->endpoint, &all->like, host, port)) {
-        s->conn = tl__conn_new(&s->endpoint, &limits, &calls);
+    tl_conn_calls calls = {.answer = on_answer, .ctx = one};
+    tl_wakeup_calls wakes = {.woken = on_woken, .ctx = one};
+    one->of = all;
+    if (tl__endpoint_at(&one->endpoint, &all->like, host, port)) {
+        one->conn = tl__conn_new(&one->endpoint, &limits, &calls);
         limits.ask_run = false;
-        s->wakeup = tl__wakeup_new(&s->endpoint, &limits, all->limit_ms, &wakes);
+        one->wakeup = tl__wakeup_new(&one->endpoint, &limits, all->limit_ms, &wakes);
     }
-    if (s->conn && s->wakeup)
-        return s;
-    free_sentinel(s);
+    if (one->conn && one->wakeup)
+        return one;
+    free_sentinel(one);
     return NULL;
 }
 
-static bool is_at(const sentinel *s, tl_bytes host, uint16_t port) {
-    return s->endpoint.port == port && tl__bytes_eq(tl__bytes_of(s->endpoint.host), host);
+static bool is_at(const sentinel *one, tl_bytes host, uint16_t port) {
+    return one->endpoint.port == port && tl__bytes_eq(tl__bytes_of(one->endpoint.host), host);
 }
 
 static bool is_known(const sentinels *all, tl_bytes host, uint16_t port) {
@@ -108,11 +108,11 @@ static bool is_known(const sentinels *all, tl_bytes host, uint16_t port) {
 }
 
 static bool add(sentinels *all, unsigned at, tl_bytes host, uint16_t port, bool seed) {
-    sentinel *s = new_sentinel(all, host, port);
-    if (!s)
+    sentinel *one = new_sentinel(all, host, port);
+    if (!one)
         return false;
-    s->seed = seed;
-    all->list[at] = s;
+    one->seed = seed;
+    all->list[at] = one;
     all->view[at] = (tl_sentinel_view){.kind = TL_VIEW_NONE};
     all->count += at == all->count;
     return true;
@@ -129,39 +129,39 @@ static void learn_of(sentinels *all, const tl_reply *others) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void failed(sentinel *s, tl_err why, tl_bytes words) {
-    s->failed = true;
-    s->why = why;
-    tl__bytes_print(s->words, sizeof s->words, words);
+static void failed(sentinel *one, tl_err why, tl_bytes message) {
+    one->failed = true;
+    one->why = why;
+    tl__bytes_print(one->message, sizeof one->message, message);
 }
 
 static tl_command *command(tl_send *send, const char *what, tl_bytes name) {
-    tl_command *c = &send->command[send->count++];
-    *c = (tl_command){.form = TL_ARGV, .argc = 3};
-    c->argv[0] = TL_LITERAL("SENTINEL");
-    c->argv[1] = tl__bytes_of(what);
-    c->argv[2] = name;
-    return c;
+    tl_command *built = &send->command[send->count++];
+    *built = (tl_command){.form = TL_ARGV, .argc = 3};
+    built->argv[0] = TL_LITERAL("SENTINEL");
+    built->argv[1] = tl__bytes_of(what);
+    built->argv[2] = name;
+    return built;
 }
 
 static void ask_one(sentinels *all, unsigned i) {
-    sentinel *s = all->list[i];
+    sentinel *one = all->list[i];
     tl_bytes name = tl__bytes_of(all->seeds.master);
     tl_send send = {.ticket = all->question, .by = all->by};
     all->view[i] = (tl_sentinel_view){.kind = TL_VIEW_NONE};
-    s->waits = false;
+    one->waits = false;
     (void)command(&send, "MASTER", name);
     (void)command(&send, "GET-MASTER-ADDR-BY-NAME", name);
-    s->asks_list = all->learns || (all->nameless && !s->listed);
-    if (s->asks_list)
+    one->asks_list = all->learns || (all->nameless && !one->listed);
+    if (one->asks_list)
         (void)command(&send, "SENTINELS", name);
-    s->asks_id = all->nameless || tl__conn_run(s->conn) == 0;
-    if (s->asks_id)
+    one->asks_id = all->nameless || tl__conn_run(one->conn) == 0;
+    if (one->asks_id)
         command(&send, "MYID", name)->argc = 2;
-    if (s->asked >= ASKED_MAX || tl__conn_send(s->conn, &send, s, all->began))
+    if (one->asked >= ASKED_MAX || tl__conn_send(one->conn, &send, one, all->began))
         return;
-    s->asked++;
-    s->waits = true;
+    one->asked++;
+    one->waits = true;
 }
 
 /* Where all room is taken, those that were learned of and have gone make some. */
@@ -189,60 +189,60 @@ static void ask(sentinels *all, tl_mono now) {
         ask_one(all, i);
 }
 
-static unsigned index_of(const sentinel *s) {
+static unsigned index_of(const sentinel *one) {
     unsigned i = 0;
-    while (s->of->list[i] != s)
+    while (one->of->list[i] != one)
         i++;
     return i;
 }
 
-static void read_error(sentinel *s, const tl_reply *reply) {
-    char words[TL_SITE_WORDS], shown[128];
-    const char *place = s->endpoint.label;
+static void read_error(sentinel *one, const tl_reply *reply) {
+    char message[TL_SITE_MESSAGE_SIZE], shown[128];
+    const char *place = one->endpoint.label;
     bool error = reply->type == TL_REPLY_ERROR;
     tl_err why = error ? tl__refusal(reply->text) : TL_ESERVER;
     tl__bytes_print(shown, sizeof shown, error ? reply->text : TL_LITERAL("malformed reply"));
     if (why == TL_EUNSUPPORTED) {
         why = TL_ESERVER;
-        (void)snprintf(words, sizeof words, "%s is no Sentinel", place);
+        (void)snprintf(message, sizeof message, "%s is no Sentinel", place);
     } else if (error && tl__bytes_has_word(reply->text, "NOAUTH")) {
-        (void)snprintf(words, sizeof words, "%s: the Sentinel asks for a password", place);
+        (void)snprintf(message, sizeof message, "%s: the Sentinel asks for a password", place);
     } else {
-        (void)snprintf(words, sizeof words, "%s: %s", place, shown);
+        (void)snprintf(message, sizeof message, "%s: %s", place, shown);
     }
-    failed(s, why, tl__bytes_of(words));
+    failed(one, why, tl__bytes_of(message));
 }
 
 /* Who else there is, and who it is. */
-static void read_more(sentinel *s, tl_sentinel_view *view, const tl_answer *answer) {
-    sentinels *all = s->of;
-    if (GUARD(told_apart_by_id) && s->asks_id && answer->count > 2)
+static void read_more(sentinel *one, tl_sentinel_view *view, const tl_answer *answer) {
+    sentinels *all = one->of;
+    if (GUARD(told_apart_by_id) && one->asks_id && answer->count > 2)
         tl__sentinel_view_read_id(view, &answer->reply[answer->count - 1]);
     all->nameless = all->nameless || answer->run == 0;
-    if (s->asks_list && answer->count > 2) {
-        s->listed = answer->reply[2].type == TL_REPLY_ARRAY;
+    if (one->asks_list && answer->count > 2) {
+        one->listed = answer->reply[2].type == TL_REPLY_ARRAY;
         learn_of(all, &answer->reply[2]);
     }
-    view->alone = !s->listed;
+    view->alone = !one->listed;
 }
 
 static void on_answer(void *ctx, const tl_answer *answer) {
-    sentinel *s = ctx;
-    sentinels *all = s->of;
+    sentinel *one = ctx;
+    sentinels *all = one->of;
     if (!all)
         return;
-    tl_sentinel_view *view = &all->view[index_of(s)];
-    s->asked--;
+    tl_sentinel_view *view = &all->view[index_of(one)];
+    one->asked--;
     if (!all->asking || answer->ticket != all->question)
         return;
-    s->waits = false;
+    one->waits = false;
     if (!answer->ok) {
-        failed(s, answer->why, answer->words);
+        failed(one, answer->why, answer->message);
     } else if (!tl__sentinel_view_read(view, &answer->reply[0], &answer->reply[1], answer->run)) {
-        read_error(s, &answer->reply[0]);
+        read_error(one, &answer->reply[0]);
     } else {
-        s->failed = false;
-        read_more(s, view, answer);
+        one->failed = false;
+        read_more(one, view, answer);
     }
 }
 
@@ -252,40 +252,40 @@ static void on_answer(void *ctx, const tl_answer *answer) {
 static const sentinel *troubled(const sentinels *all) {
     const sentinel *any = NULL;
     for (unsigned i = 0; i < all->count; i++) {
-        const sentinel *s = all->list[i];
-        if (s->failed && s->words[0] &&
-            (!any || (tl__is_lasting(s->why) && !tl__is_lasting(any->why))))
-            any = s;
+        const sentinel *one = all->list[i];
+        if (one->failed && one->message[0] &&
+            (!any || (tl__is_lasting(one->why) && !tl__is_lasting(any->why))))
+            any = one;
     }
     return any;
 }
 
 static const char *trouble(const sentinels *all) {
-    const sentinel *s = troubled(all);
-    return s ? s->words : "no answer in time";
+    const sentinel *one = troubled(all);
+    return one ? one->message : "no answer in time";
 }
 
 /* Do those that refuse, as for a wrong password, leave fewer than a majority? */
-static bool is_refused(const sentinels *all, const tl_sentinel_verdict *v) {
+static bool is_refused(const sentinels *all, const tl_sentinel_verdict *verdict) {
     unsigned refuse = 0;
     for (unsigned i = 0; i < all->count; i++)
         refuse += all->list[i]->failed && tl__is_lasting(all->list[i]->why);
-    return refuse > v->total - v->majority;
+    return refuse > verdict->total - verdict->majority;
 }
 
-static void say_trouble(sentinels *all, const tl_sentinel_verdict *v) {
+static void say_trouble(sentinels *all, const tl_sentinel_verdict *verdict) {
     const char *name = all->seeds.master;
-    if (v->answered > 0 && v->unknown == v->answered)
-        (void)snprintf(all->words, sizeof all->words,
+    if (verdict->answered > 0 && verdict->unknown == verdict->answered)
+        (void)snprintf(all->message, sizeof all->message,
                        "%s: the Sentinels know no master of this name; check the URL", name);
-    else if (v->answered < v->majority && v->nameless > 0)
-        (void)snprintf(all->words, sizeof all->words, "%s: %s", name, TL_SENTINELS_NAMELESS);
-    else if (v->answered < v->majority)
-        (void)snprintf(all->words, sizeof all->words,
+    else if (verdict->answered < verdict->majority && verdict->nameless > 0)
+        (void)snprintf(all->message, sizeof all->message, "%s: %s", name, TL_SENTINELS_NAMELESS);
+    else if (verdict->answered < verdict->majority)
+        (void)snprintf(all->message, sizeof all->message,
                        "%s: no majority of the Sentinels: %u of %u answer (%.160s)", name,
-                       v->answered, v->total, trouble(all));
+                       verdict->answered, verdict->total, trouble(all));
     else
-        (void)snprintf(all->words, sizeof all->words,
+        (void)snprintf(all->message, sizeof all->message,
                        "%s: the Sentinels don't agree yet on who is the master", name);
 }
 
@@ -348,9 +348,9 @@ static void conclude(sentinels *all, tl_mono now) {
     }
     say_trouble(all, &v);
     if (is_refused(all, &v))
-        tl__site_refuse(&all->site, troubled(all)->why, all->words, all->began);
+        tl__site_refuse(&all->site, troubled(all)->why, all->message, all->began);
     else
-        tl__site_trouble(&all->site, all->words);
+        tl__site_trouble(&all->site, all->message);
     all->again = tl__mono_add_ns(now, tl__backoff_ns(&all->backoff));
 }
 
@@ -367,8 +367,8 @@ static bool read_switch(tl_bytes text, tl_bytes word[SWITCH_WORDS]) {
 }
 
 static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
-    sentinel *s = ctx;
-    sentinels *all = s->of;
+    sentinel *one = ctx;
+    sentinels *all = one->of;
     const tl_endpoint *now = led_to(all);
     tl_bytes word[SWITCH_WORDS];
     int64_t port;
@@ -380,15 +380,15 @@ static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload) {
                   tl__bytes_eq(word[1], tl__bytes_of(now->host));
     if (!former)
         return;
-    (void)snprintf(all->words, sizeof all->words, "%s: a failover is in progress",
+    (void)snprintf(all->message, sizeof all->message, "%s: a failover is in progress",
                    all->seeds.master);
     if (GUARD(switch_is_heeded))
-        tl__site_lose(&all->site, all->words);
+        tl__site_lose(&all->site, all->message);
 }
 
-static void listen(sentinel *s, tl_mono now) {
-    if (!tl__wakeup_listens(s->wakeup))
-        (void)tl__wakeup_listen(s->wakeup, SWITCH, now);
+static void listen(sentinel *one, tl_mono now) {
+    if (!tl__wakeup_listens(one->wakeup))
+        (void)tl__wakeup_listen(one->wakeup, SWITCH, now);
 }
 
 /* ---- for the keeper -------------------------------------------------------------------------- */
@@ -397,10 +397,11 @@ static unsigned fds(const tl_fleet *fleet, struct pollfd *ret) {
     const sentinels *all = fleet->state;
     unsigned n = 0;
     for (unsigned i = 0; i < all->count; i++) {
-        const sentinel *s = all->list[i];
-        ret[n++] = (struct pollfd){.fd = tl__conn_fd(s->conn), .events = tl__conn_events(s->conn)};
-        ret[n++] = (struct pollfd){.fd = tl__wakeup_fd(s->wakeup),
-                                   .events = tl__wakeup_events(s->wakeup)};
+        const sentinel *one = all->list[i];
+        ret[n++] = (struct pollfd){.fd = tl__conn_fd(one->conn),
+                                   .events = tl__conn_events(one->conn)};
+        ret[n++] = (struct pollfd){.fd = tl__wakeup_fd(one->wakeup),
+                                   .events = tl__wakeup_events(one->wakeup)};
     }
     return n;
 }

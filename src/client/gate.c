@@ -15,7 +15,7 @@
 
 bool tl__gate_init(tl_gate *gate) {
     *gate = (tl_gate){.buckets = BUCKETS};
-    gate->bucket = calloc(BUCKETS, sizeof(tl_place *));
+    gate->bucket = calloc(BUCKETS, sizeof(tl_gate_node *));
     tl__mutex_init(&gate->mutex);
     return gate->bucket != NULL;
 }
@@ -32,100 +32,100 @@ uint32_t tl__gate_hash(tl_bytes key) {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static tl_place **bucket_of(const tl_gate *gate, uint32_t hash) {
+static tl_gate_node **bucket_of(const tl_gate *gate, uint32_t hash) {
     return &gate->bucket[hash & (gate->buckets - 1)];
 }
 
-static tl_place *find(const tl_gate *gate, const tl_place *like) {
-    tl_place *p = *bucket_of(gate, like->hash);
-    while (p && !(p->hash == like->hash &&
-                  (!GUARD(queue_by_whole_key) || tl__bytes_eq(p->key, like->key))))
-        p = p->next;
-    return p;
+static tl_gate_node *find(const tl_gate *gate, const tl_gate_node *like) {
+    tl_gate_node *node = *bucket_of(gate, like->hash);
+    while (node && !(node->hash == like->hash &&
+                     (!GUARD(queue_by_whole_key) || tl__bytes_eq(node->key, like->key))))
+        node = node->next;
+    return node;
 }
 
-static void insert(tl_gate *gate, tl_place *place) {
-    tl_place **bucket = bucket_of(gate, place->hash);
-    place->next = *bucket;
-    *bucket = place;
+static void insert(tl_gate *gate, tl_gate_node *node) {
+    tl_gate_node **bucket = bucket_of(gate, node->hash);
+    node->next = *bucket;
+    *bucket = node;
     gate->fronts++;
 }
 
 /* Out of memory: it goes on with longer chains. */
 static void grow(tl_gate *gate) {
     tl_gate larger = {.buckets = gate->buckets * 2};
-    larger.bucket = calloc(larger.buckets, sizeof(tl_place *));
+    larger.bucket = calloc(larger.buckets, sizeof(tl_gate_node *));
     if (!larger.bucket)
         return;
     for (size_t i = 0; i < gate->buckets; i++)
-        for (tl_place *p = gate->bucket[i], *next; p; p = next) {
-            next = p->next;
-            insert(&larger, p);
+        for (tl_gate_node *node = gate->bucket[i], *next; node; node = next) {
+            next = node->next;
+            insert(&larger, node);
         }
     free(gate->bucket);
     gate->bucket = larger.bucket;
     gate->buckets = larger.buckets;
 }
 
-static void come_to_front(tl_gate *gate, tl_place *place) {
+static void come_to_front(tl_gate *gate, tl_gate_node *node) {
     if (gate->fronts >= gate->buckets)
         grow(gate);
-    place->state = TL_FRONT;
-    place->place = 0;
-    insert(gate, place);
+    node->state = TL_FRONT;
+    node->rank = 0;
+    insert(gate, node);
 }
 
-static void take_out(tl_gate *gate, tl_place *place) {
-    tl_place **at = bucket_of(gate, place->hash);
-    while (*at != place)
+static void take_out(tl_gate *gate, tl_gate_node *node) {
+    tl_gate_node **at = bucket_of(gate, node->hash);
+    while (*at != node)
         at = &(*at)->next;
-    *at = place->next;
+    *at = node->next;
     gate->fronts--;
-    place->state = TL_OUTSIDE;
-    place->next = NULL;
+    node->state = TL_OUTSIDE;
+    node->next = NULL;
 }
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 
-static void append(tl_place *front, tl_place *place, tl_turn *turn) {
-    place->state = TL_QUEUED;
-    place->turn = turn;
-    place->next = NULL;
+static void append(tl_gate_node *front, tl_gate_node *node, tl_turn *turn) {
+    node->state = TL_QUEUED;
+    node->turn = turn;
+    node->next = NULL;
     if (GUARD(queue_is_kept) && front->last)
-        front->last->next = place;
+        front->last->next = node;
     else
-        front->first = place;
-    front->last = GUARD(queue_in_order) ? place : front->first;
+        front->first = node;
+    front->last = GUARD(queue_in_order) ? node : front->first;
 }
 
-int tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
+int tl__gate_enter(tl_gate *gate, tl_gate_node *node, tl_turn *turn) {
     tl__mutex_lock(&gate->mutex);
-    if (place->state == TL_OUTSIDE) {
-        tl_place *front = find(gate, place);
-        place->first = place->last = NULL;
+    if (node->state == TL_OUTSIDE) {
+        tl_gate_node *front = find(gate, node);
+        node->first = node->last = NULL;
         if (!front || !GUARD(one_in_front))
-            come_to_front(gate, place);
+            come_to_front(gate, node);
         else if (turn)
-            append(front, place, turn);
+            append(front, node, turn);
     }
-    int state = place->state;
+    int state = node->state;
     tl__mutex_unlock(&gate->mutex);
     return state;
 }
 
 /* The one at the front goes; the first behind it takes over the queue. */
-static void hand_over(tl_gate *gate, tl_place *place, const tl_hold *hold) {
-    tl_place *heir = place->first;
-    int64_t line_place = place->place;
-    take_out(gate, place);
+static void hand_over(tl_gate *gate, tl_gate_node *node, const tl_hold *hold) {
+    tl_gate_node *heir = node->first;
+    int64_t rank = node->rank;
+    take_out(gate, node);
     if (!heir)
         return;
     tl_turn *turn = heir->turn;
     heir->first = GUARD(queue_passes_on) ? heir->next : NULL;
-    heir->last = heir->first && GUARD(queue_end_passes_on) ? place->last : NULL;
-    place->first = place->last = NULL;
+    heir->last = heir->first && GUARD(queue_end_passes_on) ? node->last : NULL;
+    node->first = node->last = NULL;
     come_to_front(gate, heir);
-    turn->place = hold ? 0 : line_place;
+    turn->rank = hold ? 0 : rank;
     turn->given = GUARD(passed_is_acquired) && hold != NULL;
     if (hold)
         turn->hold = *hold;
@@ -133,66 +133,65 @@ static void hand_over(tl_gate *gate, tl_place *place, const tl_hold *hold) {
         turn->on_turn(turn);
 }
 
-static void leave_queue(tl_gate *gate, tl_place *place) {
-    tl_place *front = find(gate, place), *before = NULL;
-    for (tl_place *p = front->first; p != place; p = p->next)
-        before = p;
+static void leave_queue(tl_gate *gate, tl_gate_node *node) {
+    tl_gate_node *front = find(gate, node), *before = NULL;
+    for (tl_gate_node *entry = front->first; entry != node; entry = entry->next)
+        before = entry;
     if (before)
-        before->next = place->next;
+        before->next = node->next;
     else
-        front->first = place->next;
-    if (GUARD(new_last_in_queue) && front->last == place)
+        front->first = node->next;
+    if (GUARD(new_last_in_queue) && front->last == node)
         front->last = before;
-    place->state = TL_OUTSIDE;
-    place->next = NULL;
+    node->state = TL_OUTSIDE;
+    node->next = NULL;
 }
 
-bool tl__gate_quit(tl_gate *gate, tl_place *place) {
+bool tl__gate_quit(tl_gate *gate, tl_gate_node *node) {
     tl__mutex_lock(&gate->mutex);
-    bool queued = place->state == TL_QUEUED || !GUARD(quits_only_if_queued);
+    bool queued = node->state == TL_QUEUED || !GUARD(quits_only_if_queued);
     if (queued)
-        leave_queue(gate, place);
+        leave_queue(gate, node);
     tl__mutex_unlock(&gate->mutex);
     return queued;
 }
 
-void tl__gate_leave(tl_gate *gate, tl_place *place) {
+void tl__gate_leave(tl_gate *gate, tl_gate_node *node) {
     tl__mutex_lock(&gate->mutex);
-    if (place->state == TL_FRONT || !GUARD(leaves_only_if_first))
-        hand_over(gate, place, NULL);
+    if (node->state == TL_FRONT || !GUARD(leaves_only_if_first))
+        hand_over(gate, node, NULL);
     tl__mutex_unlock(&gate->mutex);
 }
 
 /* With less than half of what it wants the next would have to renew at once. */
-static bool may_pass(const tl_place *place, const tl_hold *hold, tl_mono now) {
-    if (place->state != TL_FRONT || !place->first ||
-        (GUARD(passes_in_reserve) && hold->passes == 0))
+static bool may_pass(const tl_gate_node *node, const tl_hold *hold, tl_mono now) {
+    if (node->state != TL_FRONT || !node->first || (GUARD(passes_in_reserve) && hold->passes == 0))
         return false;
     return (tl__ns_until(hold->taken, now) < PASS_NS || !GUARD(passed_for_a_second)) &&
            (!GUARD(passed_in_time) ||
-            (tl__ms_until(now, hold->deadline) >= place->first->turn->ttl_ms / 2 &&
+            (tl__ms_until(now, hold->deadline) >= node->first->turn->ttl_ms / 2 &&
              tl__mono_before(now, hold->deadline)));
 }
 
-bool tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now) {
+bool tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now) {
     tl__mutex_lock(&gate->mutex);
-    bool may = may_pass(place, hold, now);
+    bool may = may_pass(node, hold, now);
     if (may) {
         tl_hold next = *hold;
         next.passes--;
         next.fence += GUARD(passed_with_next_fence) && next.fence != 0;
-        hand_over(gate, place, &next);
+        hand_over(gate, node, &next);
     }
     tl__mutex_unlock(&gate->mutex);
     return may;
 }
 
-void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_place *place)) {
-    const tl_place like = {.key = key, .hash = tl__gate_hash(key)};
+void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_gate_node *node)) {
+    const tl_gate_node like = {.key = key, .hash = tl__gate_hash(key)};
     tl__mutex_lock(&gate->mutex);
-    tl_place *place = find(gate, &like);
-    if (place)
-        see(place);
+    tl_gate_node *node = find(gate, &like);
+    if (node)
+        see(node);
     tl__mutex_unlock(&gate->mutex);
 }
 
@@ -200,21 +199,21 @@ static bool is_below(tl_bytes key, tl_bytes name) {
     return key.n > name.n + 1 && key.p[name.n] == '/' && memcmp(key.p, name.p, name.n) == 0;
 }
 
-bool tl__gate_blocks(tl_gate *gate, const tl_place *place, bool below,
-                     bool (*so)(const tl_place *front)) {
+bool tl__gate_blocks(tl_gate *gate, const tl_gate_node *node, bool below,
+                     bool (*so)(const tl_gate_node *front)) {
     tl__mutex_lock(&gate->mutex);
-    const tl_place *front = find(gate, place);
+    const tl_gate_node *front = find(gate, node);
     bool is = front && so(front);
     for (size_t i = 0; GUARD(blocked_below_name) && below && !is && i < gate->buckets; i++)
-        for (const tl_place *p = gate->bucket[i]; p && !is; p = p->next)
-            is = is_below(p->key, place->key) && so(p);
+        for (const tl_gate_node *entry = gate->bucket[i]; entry && !is; entry = entry->next)
+            is = is_below(entry->key, node->key) && so(entry);
     tl__mutex_unlock(&gate->mutex);
     return is;
 }
 
-bool tl__gate_has_queue(tl_gate *gate, const tl_place *place) {
+bool tl__gate_has_queue(tl_gate *gate, const tl_gate_node *node) {
     tl__mutex_lock(&gate->mutex);
-    bool has = place->state == TL_FRONT && place->first;
+    bool has = node->state == TL_FRONT && node->first;
     tl__mutex_unlock(&gate->mutex);
     return has;
 }

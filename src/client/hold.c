@@ -56,12 +56,12 @@ static const tl_holder *holder_of(const tl_lock *lock) {
 }
 
 void tl__hold_undo(tl_lock *lock) {
-    tl_keeper *k = &lock->client->keeper;
-    if (tl__keeper_ready(k))
+    tl_keeper *keeper = &lock->client->keeper;
+    if (tl__keeper_ready(keeper))
         return; /* it expires by itself */
-    tl__keeper_lock(k);
+    tl__keeper_lock(keeper);
     holder_of(lock)->drop(lock);
-    tl__keeper_unlock(k);
+    tl__keeper_unlock(keeper);
 }
 
 /* A hold that ran out may leave the key behind, if a renewal of ours was executed unheard. But where
@@ -78,23 +78,23 @@ static void describe_causes(const tl_causes *causes, char *to, size_t size) {
     size_t n = 0;
     *to = '\0';
     for (unsigned i = 0; causes && i < TL_QUORUM_MAX; i++) {
-        const char *words = causes->of[i].words;
-        if (words[0] && n < size)
-            n += (size_t)snprintf(to + n, size - n, "%s%s", n ? "; " : ": ", words);
+        const char *message = causes->of[i].message;
+        if (message[0] && n < size)
+            n += (size_t)snprintf(to + n, size - n, "%s%s", n ? "; " : ": ", message);
     }
 }
 
-static const char *lost_words(const tl_events *events, char words[TL_DETAIL_SIZE]) {
+static const char *lost_message(const tl_events *events, char message[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
     switch (event->why) {
     case TL_LOST_EXPIRED: return events->lock->client->backend->expired;
     case TL_LOST_TAKEN:
         if (!event->stolen)
             return "another holds it";
-        (void)snprintf(words, TL_DETAIL_SIZE,
+        (void)snprintf(message, TL_DETAIL_SIZE,
                        "stolen by a client whose clock is at least %lld ms ahead",
                        (long long)event->thief_ahead_ms);
-        return words;
+        return message;
     case TL_LOST_GONE: return events->failover ? "the failover lost it" : "its key is gone";
     case TL_LOST_MAX_HOLD: return "max_hold has passed";
     case TL_NOT_LOST: break;
@@ -103,34 +103,34 @@ static const char *lost_words(const tl_events *events, char words[TL_DETAIL_SIZE
 }
 
 /* Of the newest event. */
-static void describe(const tl_events *events, char words[TL_DETAIL_SIZE]) {
+static void describe(const tl_events *events, char message[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
     char room[TL_DETAIL_SIZE], causes[TL_DETAIL_SIZE];
     bool risk = event->state == TL_AT_RISK;
     bool expired = event->state == TL_LOST && event->why == TL_LOST_EXPIRED;
     const char *what = risk                      ? "a renewal has failed"
                        : event->state == TL_HELD ? "renewed again"
-                                                 : lost_words(events, room);
+                                                 : lost_message(events, room);
     describe_causes(risk || expired ? events->causes : NULL, causes, sizeof causes);
-    (void)snprintf(words, TL_DETAIL_SIZE, "%s%.*s", what, (int)(TL_DETAIL_SIZE - 1 - strlen(what)),
-                   causes);
+    (void)snprintf(message, TL_DETAIL_SIZE, "%s%.*s", what,
+                   (int)(TL_DETAIL_SIZE - 1 - strlen(what)), causes);
 }
 
 static void tell(tl_report *report) {
     tl_events *events = (tl_events *)((char *)report - offsetof(tl_events, report));
     tl_lock *lock = events->lock;
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl__keeper_lock(keeper);
     tl_lock_event event = events->event;
-    char words[TL_DETAIL_SIZE];
-    describe(events, words);
-    bool over = event.state == events->told; /* since it was taken up to be told */
-    events->told = event.state;
-    tl__keeper_unlock(k);
+    char message[TL_DETAIL_SIZE];
+    describe(events, message);
+    bool over = event.state == events->reported; /* since it was taken up to be told */
+    events->reported = event.state;
+    tl__keeper_unlock(keeper);
     if (GUARD(outdated_event) && over)
         return;
     event.remaining_ms = tl_lock_remaining_ms(lock);
-    event.detail = words;
+    event.detail = message;
     events->call(lock, &event, events->ctx);
 }
 
@@ -143,7 +143,7 @@ static bool is_of_former_server(const tl_lock *lock, tl_mono believed) {
 
 /* What was over before it could be told is not told: of a risk and its end both, or neither. */
 static void report(tl_lock *lock, tl_state state, const tl_note *note) {
-    tl_keeper *k = &lock->client->keeper;
+    tl_keeper *keeper = &lock->client->keeper;
     tl_events *events = lock->events;
     if (!events)
         return;
@@ -152,10 +152,10 @@ static void report(tl_lock *lock, tl_state state, const tl_note *note) {
                                     .why = note->why,
                                     .stolen = note->stolen,
                                     .thief_ahead_ms = note->thief_ahead_ms};
-    if (state == events->told)
-        tl__keeper_withdraw(k, &events->report);
+    if (state == events->reported)
+        tl__keeper_withdraw(keeper, &events->report);
     else
-        tl__keeper_report(k, &events->report);
+        tl__keeper_report(keeper, &events->report);
 }
 
 void tl__hold_init(tl_lock *lock) {
@@ -168,16 +168,16 @@ void tl__hold_init(tl_lock *lock) {
 
 /* Make the machine of what is remembered of it. */
 static tl_renew *resume(tl_lock *lock) {
-    tl_keeper *k = &lock->client->keeper;
-    if (k->step.job.protocol) /* of the one before */
-        tl__lock_refill_job(&k->step.job, lock);
+    tl_keeper *keeper = &lock->client->keeper;
+    if (keeper->step.job.protocol) /* of the one before */
+        tl__lock_refill_job(&keeper->step.job, lock);
     else
-        tl__lock_fill_job(&k->step.job, lock);
-    tl__renew_resume(&k->step, k->step.job.hold.believed, &lock->rest);
+        tl__lock_fill_job(&keeper->step.job, lock);
+    tl__renew_resume(&keeper->step, keeper->step.job.hold.believed, &lock->rest);
     if (lock->renewal)
-        k->step.attempt = lock->renewal->attempt;
-    k->steps = &lock->task;
-    return &k->step;
+        keeper->step.attempt = lock->renewal->attempt;
+    keeper->steps = &lock->task;
+    return &keeper->step;
 }
 
 static void drop_renewal(tl_lock *lock) {
@@ -198,23 +198,23 @@ static void ignore(const tl_lock *lock) {
 
 /* Remember what it has come to. There is a renewal to be had: who keeps one has made the next before. */
 static void remember(tl_lock *lock) {
-    tl_keeper *k = &lock->client->keeper;
+    tl_keeper *keeper = &lock->client->keeper;
     const tl_proof before = lock->proof;
-    lock->proof = k->step.job.hold.proof;
+    lock->proof = keeper->step.job.hold.proof;
     listen(lock, &before);
-    lock->rest = k->step.rest;
+    lock->rest = keeper->step.rest;
     if (!lock->rest.asking) {
         if (GUARD(rest_keeps_no_room))
             drop_renewal(lock);
     } else if (!lock->renewal) {
-        lock->renewal = tl__keeper_take_renewal(k);
+        lock->renewal = tl__keeper_take_renewal(keeper);
     }
     if (lock->renewal)
-        lock->renewal->attempt = k->step.attempt;
-    if (k->step.result.deadline.ns !=
+        lock->renewal->attempt = keeper->step.attempt;
+    if (keeper->step.result.deadline.ns !=
         atomic_load(&lock->deadline_ns)) /* of two steps one moves it */
-        atomic_store(&lock->deadline_ns, k->step.result.deadline.ns);
-    k->steps = NULL;
+        atomic_store(&lock->deadline_ns, keeper->step.result.deadline.ns);
+    keeper->steps = NULL;
 }
 
 static tl_machine machine(tl_task *task) {
@@ -251,10 +251,10 @@ static void note_cause(tl_lock *lock, const tl_out *out) {
     bool silent = out->sys_errno == ETIMEDOUT;
     tl_cause *cause = &events->causes->of[out->renewal_of];
     if (GUARD(past_causes_forgotten) && out->renewed)
-        cause->words[0] = '\0';
-    else if (out->words[0] &&
-             (!GUARD(refusal_over_silence) || !silent || cause->silent || !cause->words[0])) {
-        memcpy(cause->words, out->words, sizeof cause->words);
+        cause->message[0] = '\0';
+    else if (out->message[0] &&
+             (!GUARD(refusal_over_silence) || !silent || cause->silent || !cause->message[0])) {
+        memcpy(cause->message, out->message, sizeof cause->message);
         cause->silent = silent;
     }
 }
@@ -280,7 +280,7 @@ void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed) {
         if (out->note[i].why != TL_LOST_MAX_HOLD && lock->rare->hold_ns)
             atomic_store(lock->rare->hold_ns, 0);
         if (GUARD(loss_leaves_front))
-            tl__gate_leave(&lock->client->gate, &lock->place);
+            tl__gate_leave(&lock->client->gate, &lock->gate_node);
     }
 }
 
@@ -308,7 +308,7 @@ static bool is_watched(const tl_lock *lock) {
 
 /* Of the deadline that is published. */
 static tl_err watch_in(tl_lock *lock, uint64_t seed) {
-    tl_keeper *k = &lock->client->keeper;
+    tl_keeper *keeper = &lock->client->keeper;
     tl_mono hold = tl__lock_hold_end(lock);
     if (hold.ns == 0)
         hold = TL_NEVER;
@@ -316,19 +316,19 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     if (GUARD(past_causes_forgotten))
         forget_causes(lock);
     if (lock->events)
-        lock->events->told = TL_HELD;
+        lock->events->reported = TL_HELD;
     lock->rest = tl__rest_begin(hold, lock->manual_renew, seed);
     listen(lock, NULL);
     if (holder_of(lock)->begin)
         holder_of(lock)->begin(lock, hold, seed);
-    return tl__keeper_add(k, &lock->task, TL_START);
+    return tl__keeper_add(keeper, &lock->task, TL_START);
 }
 
 tl_err tl__hold_watch(tl_lock *lock, uint64_t seed) {
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl__keeper_lock(keeper);
     tl_err code = watch_in(lock, seed);
-    tl__keeper_unlock(k);
+    tl__keeper_unlock(keeper);
     return code;
 }
 
@@ -340,8 +340,9 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     atomic_store(&lock->fence, hold->fence);
     if (holder_of(lock)->vote && hold->ballots)
         holder_of(lock)->vote(lock, hold->ballots);
-    if (lock->place.state != TL_FRONT) /* it has asked outside; at the front nobody else moves it */
-        (void)tl__gate_enter(&lock->client->gate, &lock->place, NULL);
+    if (lock->gate_node.state !=
+        TL_FRONT) /* it has asked outside; at the front nobody else moves it */
+        (void)tl__gate_enter(&lock->client->gate, &lock->gate_node, NULL);
     tl__hold_limit(lock);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
     if (watch_in(lock, seed) == TL_OK) {
@@ -356,10 +357,10 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
 }
 
 tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl__keeper_lock(keeper);
     tl_err code = tl__hold_begin_in(lock, hold, seed);
-    tl__keeper_unlock(k);
+    tl__keeper_unlock(keeper);
     return code;
 }
 
@@ -405,26 +406,26 @@ const tl_settling tl__hold_settling = {
     .size = sizeof(tl_settle), .step = tl__settle_step, .init = init_settle, .extended = extended};
 
 bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl__keeper_lock(keeper);
     bool renewed = holder_of(lock)->settling->extended(lock, ttl_ms, machine);
-    tl__keeper_unlock(k);
+    tl__keeper_unlock(keeper);
     return renewed;
 }
 
 bool tl__hold_stop(tl_lock *lock) {
-    tl_keeper *k = &lock->client->keeper;
-    tl__keeper_lock(k);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl__keeper_lock(keeper);
     bool left = !lock->manual_renew && lock->task.at != 0;
-    tl__keeper_remove(k, &lock->task);
+    tl__keeper_remove(keeper, &lock->task);
     if (holder_of(lock)->room == 0)
         drop_renewal(lock);
     ignore(lock);
     if (lock->events)
-        tl__keeper_withdraw(k, &lock->events->report);
+        tl__keeper_withdraw(keeper, &lock->events->report);
     if (GUARD(stop_awaits_callback))
-        tl__keeper_await_told(k, lock);
-    tl__keeper_unlock(k);
+        tl__keeper_await_reported(keeper, lock);
+    tl__keeper_unlock(keeper);
     return left;
 }
 
@@ -449,7 +450,7 @@ static bool pass_on(tl_lock *lock) {
     if (GUARD(free_before_released))
         atomic_store(&lock->state, TL_FREE);
     bool passed = passable &&
-                  tl__gate_pass(&lock->client->gate, &lock->place, &hold, tl__mono_now());
+                  tl__gate_pass(&lock->client->gate, &lock->gate_node, &hold, tl__mono_now());
     if (passed)
         tl__trace(lock->client, tl__name_key(lock->name), "release",
                   "handed over within the process");

@@ -115,17 +115,17 @@ typedef struct tl_keeper {
     int gather; /**< with it: what a loop polls, `ready` and, while it is lent, the connection */
     bool rung;  /**< `ready` is readable */
     bool busy;  /**< lend the connection to the loop when it isn't polled */
-    tl_mono told_at;  /**< when it was told something last; ns 0: never */
-    bool lent;        /**< it is: whoever dispatches reads and writes there */
-    bool turning;     /**< somebody dispatches */
-    bool turned;      /**< and has, since the thread looked last, */
-    tl_mono look_at;  /**< lent: when it looks again */
-    bool polling;     /**< the thread waits, with the mutex let go */
-    bool roused;      /**< and has been woken */
-    tl_mono planned;  /**< polling: it looks again by then */
-    tl_link first;    /**< to the client's first node */
-    tl_link *links;   /**< to further ones */
-    tl_wakeup *holds; /**< on etcd: tells when a key that is held is deleted, */
+    tl_mono reported_at; /**< when it was told something last; ns 0: never */
+    bool lent;           /**< it is: whoever dispatches reads and writes there */
+    bool turning;        /**< somebody dispatches */
+    bool turned;         /**< and has, since the thread looked last, */
+    tl_mono look_at;     /**< lent: when it looks again */
+    bool polling;        /**< the thread waits, with the mutex let go */
+    bool roused;         /**< and has been woken */
+    tl_mono planned;     /**< polling: it looks again by then */
+    tl_link first;       /**< to the client's first node */
+    tl_link *links;      /**< to further ones */
+    tl_wakeup *holds;    /**< on etcd: tells when a key that is held is deleted, */
     void (*deleted)(struct tl_client *client, tl_bytes topic); /**< to this */
     struct pollfd *fds; /**< what is polled, where there are some; room for fds_room */
     unsigned fds_room;
@@ -195,7 +195,7 @@ void tl__keeper_withdraw(tl_keeper *keeper, tl_report *report);
 /** Take a report back; waits while another thread tells one of its owner's. */
 void tl__keeper_unreport(tl_keeper *keeper, tl_report *report);
 /** Wait while another thread tells one of its reports. */
-void tl__keeper_await_told(tl_keeper *keeper, const void *owner);
+void tl__keeper_await_reported(tl_keeper *keeper, const void *owner);
 
 /** Run a copy of a machine (its state, of `size`, is TL_DETACH) to its end. `hold` is kept until then,
  *  and let go by release(hold). On failure it is dropped: what it would clean up expires. */

@@ -154,14 +154,14 @@ unsigned tl__keeper_spares_max(const tl_keeper *keeper);
 
 /** NULL: out of memory. */
 tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper);
-void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x);
+void tl__keeper_give_exchange(tl_keeper *keeper, tl_exchange *exchange);
 
 /** Send what no machine asks for. Its answer goes to tl_watching.answered for `watch`, to the
  *  listener if there is one, as TL_CHANGED to the task that `reads`, else nowhere. NULL: out of memory. */
 tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what);
 
 /** A connection is lost, or up again: log it, once each. */
-void tl__keeper_log_lost(tl_keeper *keeper, tl_loss *loss, tl_bytes words);
+void tl__keeper_log_lost(tl_keeper *keeper, tl_loss *loss, tl_bytes message);
 void tl__keeper_log_back(tl_keeper *keeper, tl_loss *loss, const tl_node *node, tl_mono now);
 
 /** A node has answered. */

@@ -20,181 +20,181 @@
 
 /* ---- running a task -------------------------------------------------------------------------- */
 
-unsigned tl__keeper_spares_max(const tl_keeper *k) {
-    return SPARES + k->tasks.count / SPARES_PART;
+unsigned tl__keeper_spares_max(const tl_keeper *keeper) {
+    return SPARES + keeper->tasks.count / SPARES_PART;
 }
 
-tl_renewal *tl__keeper_take_renewal(tl_keeper *k) {
-    tl_renewal *renewal = k->renewals;
-    k->renewals = renewal->next;
-    k->renewals_idle--;
+tl_renewal *tl__keeper_take_renewal(tl_keeper *keeper) {
+    tl_renewal *renewal = keeper->renewals;
+    keeper->renewals = renewal->next;
+    keeper->renewals_idle--;
     return renewal;
 }
 
-void tl__keeper_give_renewal(tl_keeper *k, tl_renewal *renewal) {
-    if (GUARD(renewals_are_given_back) && k->renewals_idle >= tl__keeper_spares_max(k)) {
+void tl__keeper_give_renewal(tl_keeper *keeper, tl_renewal *renewal) {
+    if (GUARD(renewals_are_given_back) && keeper->renewals_idle >= tl__keeper_spares_max(keeper)) {
         free(renewal);
         return;
     }
-    renewal->next = k->renewals;
-    k->renewals = renewal;
-    k->renewals_idle++;
+    renewal->next = keeper->renewals;
+    keeper->renewals = renewal;
+    keeper->renewals_idle++;
 }
 
-bool tl__keeper_have_renewal(tl_keeper *k) {
-    tl_renewal *renewal = k->renewals ? NULL : malloc(sizeof *renewal);
+bool tl__keeper_have_renewal(tl_keeper *keeper) {
+    tl_renewal *renewal = keeper->renewals ? NULL : malloc(sizeof *renewal);
     if (renewal)
-        tl__keeper_give_renewal(k, renewal);
-    return k->renewals != NULL;
+        tl__keeper_give_renewal(keeper, renewal);
+    return keeper->renewals != NULL;
 }
 
-tl_exchange *tl__keeper_take_exchange(tl_keeper *k) {
-    tl_exchange *x = k->spare;
-    if (!x)
-        return malloc(sizeof *x);
-    k->spare = x->next;
-    k->spares--;
-    return x;
+tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper) {
+    tl_exchange *exchange = keeper->spare;
+    if (!exchange)
+        return malloc(sizeof *exchange);
+    keeper->spare = exchange->next;
+    keeper->spares--;
+    return exchange;
 }
 
-void tl__keeper_give_exchange(tl_keeper *k, tl_exchange *x) {
-    if (k->spares >= tl__keeper_spares_max(k)) {
-        free(x);
+void tl__keeper_give_exchange(tl_keeper *keeper, tl_exchange *exchange) {
+    if (keeper->spares >= tl__keeper_spares_max(keeper)) {
+        free(exchange);
         return;
     }
-    x->next = k->spare;
-    k->spare = x;
-    k->spares++;
+    exchange->next = keeper->spare;
+    keeper->spare = exchange;
+    keeper->spares++;
 }
 
 /* What is in flight goes unheard. */
 static void unhear(tl_task *task) {
-    for (tl_exchange *x = task->exchange; x; x = x->next)
+    for (tl_exchange *exchange = task->exchange; exchange; exchange = exchange->next)
         if (GUARD(reply_for_ended_task))
-            x->task = NULL;
+            exchange->task = NULL;
     task->exchange = NULL;
 }
 
 /* It has been answered. */
-static void take_out(tl_task *task, const tl_exchange *x) {
+static void take_out(tl_task *task, const tl_exchange *exchange) {
     tl_exchange **at = &task->exchange;
-    while (*at != x)
+    while (*at != exchange)
         at = &(*at)->next;
-    *at = x->next;
+    *at = exchange->next;
 }
 
 /* What is asked key by key, or where ASK has led, isn't joined. */
-static tl_err submit(tl_keeper *k, tl_node *node, tl_conn *conn, const tl_send *send,
-                     tl_exchange *x, tl_mono now) {
+static tl_err submit(tl_keeper *keeper, tl_node *node, tl_conn *conn, const tl_send *send,
+                     tl_exchange *exchange, tl_mono now) {
     if (send->count > 0 && send->command[0].each > 0 && !send->alone && !send->asking)
-        return tl__keeper_join(k, node, send, x, now) ? TL_OK : TL_ENOMEM;
-    tl_err why = tl__conn_send(conn, send, x, now);
-    tl__keeper_wake_writer(k);
+        return tl__keeper_join(keeper, node, send, exchange, now) ? TL_OK : TL_ENOMEM;
+    tl_err why = tl__conn_send(conn, send, exchange, now);
+    tl__keeper_wake_writer(keeper);
     return why;
 }
 
 /* It has just been heard of: no need to have that confirmed behind all that is in flight. */
-static void reached(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node,
+static void reached(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_node *node,
                     const tl_conn *conn, tl_mono now) {
     tl_event e = {.kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
     e.asked.run = tl__conn_run(conn);
     unhear(task);
-    tl__keeper_run_at(k, task, &e, node);
+    tl__keeper_run_at(keeper, task, &e, node);
 }
 
-static void ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_node *node, tl_mono now) {
-    tl_conn *conn = tl__keeper_conn(k, node);
+static void ask(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_node *node, tl_mono now) {
+    tl_conn *conn = tl__keeper_conn(keeper, node);
     if (conn && send->count == 0 && (!send->confirm || !GUARD(confirms_anew)) &&
         tl__conn_lively(conn, now)) {
-        reached(k, task, send, node, conn, now);
+        reached(keeper, task, send, node, conn, now);
         return;
     }
-    tl_exchange *x = conn ? tl__keeper_take_exchange(k) : NULL;
+    tl_exchange *exchange = conn ? tl__keeper_take_exchange(keeper) : NULL;
     tl__node_asked(node, now);
     unhear(task); /* a machine that asks anew has given up what it asked before */
-    if (x)
-        *x = (tl_exchange){.task = NULL, .alone = send->alone};
-    bool stays = x && (!task->kind->stay || task->kind->stay(task));
-    tl_err why = stays ? submit(k, node, conn, send, x, now) : TL_ENOMEM;
+    if (exchange)
+        *exchange = (tl_exchange){.task = NULL, .alone = send->alone};
+    bool stays = exchange && (!task->kind->stay || task->kind->stay(task));
+    tl_err why = stays ? submit(keeper, node, conn, send, exchange, now) : TL_ENOMEM;
     if (why) {
         tl_event refused = tl__run_refused(send, why, now);
-        free(x);
+        free(exchange);
         if (GUARD(unsent_is_tried_again))
-            tl__keeper_run(k, task, &refused);
+            tl__keeper_run(keeper, task, &refused);
         return;
     }
-    x->task = task;
-    task->exchange = x;
-    if (send->pin && send->pin->closes && k->watching) /* as in look_again */
-        k->watching->look(k, task);
+    exchange->task = task;
+    task->exchange = exchange;
+    if (send->pin && send->pin->closes && keeper->watching) /* as in look_again */
+        keeper->watching->look(keeper, task);
 }
 
 /* Its posts too: nobody is there any more to hear them. */
-static void forget_task(tl_keeper *k, tl_task *task) {
+static void forget_task(tl_keeper *keeper, tl_task *task) {
     if (task->at != 0 && task->watched.n > 0)
-        k->watching->unwatch(k, task->watched, &task->hears);
+        keeper->watching->unwatch(keeper, task->watched, &task->hears);
     if (task->reading)
         task->reading->task = NULL;
     task->reading = NULL;
-    tl__tasks_remove(&k->tasks, task);
-    tl__mutex_lock(&k->posts_mutex);
+    tl__tasks_remove(&keeper->tasks, task);
+    tl__mutex_lock(&keeper->posts_mutex);
     if (GUARD(posts_end_with_task) && task->posted) {
-        tl_task **at = &k->posts;
+        tl_task **at = &keeper->posts;
         while (*at != task)
             at = &(*at)->next_post;
         *at = task->next_post;
         task->posted = false;
         task->flags = 0;
     }
-    tl__mutex_unlock(&k->posts_mutex);
+    tl__mutex_unlock(&keeper->posts_mutex);
 }
 
 /* Of very many locks those that are due within the slack of one would be many requests at once, for which all others
  * wait at the server. Each is due once in a cycle that is CYCLE_SLACKS times the slack. */
-static int64_t slack(const tl_keeper *k, int64_t ns) {
-    int64_t due = k->tasks.count / CYCLE_SLACKS, most = k->client->backend->joiner->most;
+static int64_t slack(const tl_keeper *keeper, int64_t ns) {
+    int64_t due = keeper->tasks.count / CYCLE_SLACKS, most = keeper->client->backend->joiner->most;
     return due > most ? ns / due * most : ns;
 }
 
 /* Many are due in the same part of the time. So each request's worth of those that were acquired close together, or renewed
  * at once, has its own instant behind that part, far from that of the one before, and within the slack: they go one by one. */
-static tl_mono spread(tl_keeper *k, tl_mono until, int64_t slack_ns) {
+static tl_mono spread(tl_keeper *keeper, tl_mono until, int64_t slack_ns) {
     static const uint8_t turns[] = {0, 4, 2, 6, 1, 5, 3, 7};
     const unsigned n = sizeof turns;
-    int64_t part_ns = slack(k, slack_ns), step = tl__grid_step(part_ns);
+    int64_t part_ns = slack(keeper, slack_ns), step = tl__grid_step(part_ns);
     tl_mono at = tl__mono_grid(until, part_ns);
     if (step == 0 || !GUARD(requests_are_spread))
         return at;
     unsigned length = (unsigned)__builtin_ctzll((unsigned long long)step);
-    tl_due_part *part = &k->parts[length % TL_DUE_LENGTHS][(at.ns >> length) % TL_DUE_PARTS];
+    tl_due_part *part = &keeper->parts[length % TL_DUE_LENGTHS][(at.ns >> length) % TL_DUE_PARTS];
     if (part->at.ns != at.ns)
         *part = (tl_due_part){.at = at};
-    unsigned turn = part->count++ / k->client->backend->joiner->most;
+    unsigned turn = part->count++ / keeper->client->backend->joiner->most;
     int64_t later = step / n * (turn / n * n + turns[turn % n]);
     return tl__mono_add_ns(at, later % (slack_ns - step + 1));
 }
 
-bool tl__keeper_stepped(tl_keeper *k, tl_task *task, const tl_out *out, tl_status status) {
+bool tl__keeper_stepped(tl_keeper *keeper, tl_task *task, const tl_out *out, tl_status status) {
     if (status != TL_GO)
         unhear(task);
     if (status == TL_END) {
-        forget_task(k, task);
+        forget_task(keeper, task);
         task->kind->stepped(task, out, status);
         return false;
     }
-    tl_mono until = spread(k, out->until, out->slack_ns);
-    tl__tasks_move(&k->tasks, task, until);
-    if (GUARD(keeper_wakes_in_time) && tl__mono_before(until, k->planned)) {
-        k->planned = until;
-        tl__keeper_wake(k);
+    tl_mono until = spread(keeper, out->until, out->slack_ns);
+    tl__tasks_move(&keeper->tasks, task, until);
+    if (GUARD(keeper_wakes_in_time) && tl__mono_before(until, keeper->planned)) {
+        keeper->planned = until;
+        tl__keeper_wake(keeper);
     }
     task->kind->stepped(task, out, status);
     return true;
 }
 
-static void run_one(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
+static void run_one(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node) {
     tl_machine machine = task->kind->machine(task);
-    tl_run run = {.client = k->client,
+    tl_run run = {.client = keeper->client,
                   .machine = &machine,
                   .listener = task->listener,
                   .in = true,
@@ -202,165 +202,166 @@ static void run_one(tl_keeper *k, tl_task *task, const tl_event *event, tl_node 
     tl_out out;
     tl_status status = tl__run_step(&run, event, &out);
     if (out.raised) /* by an answer: there is a connection */
-        tl__conn_raised(tl__keeper_conn(k, run.node), out.slot, event->asked.sent);
-    if (tl__keeper_stepped(k, task, &out, status) && out.sends > 0)
-        ask(k, task, &out.send, run.node, event->now);
+        tl__conn_raised(tl__keeper_conn(keeper, run.node), out.slot, event->asked.sent);
+    if (tl__keeper_stepped(keeper, task, &out, status) && out.sends > 0)
+        ask(keeper, task, &out.send, run.node, event->now);
 }
 
-static void forget_listener(tl_keeper *k, tl_listener *listener) {
+static void forget_listener(tl_keeper *keeper, tl_listener *listener) {
     if (listener)
-        tl__keeper_forget_in(k, listener);
+        tl__keeper_forget_in(keeper, listener);
 }
 
 const tl_runner tl__runner_of_one = {.run = run_one, .forget = forget_listener};
 
-const tl_runner *tl__keeper_runner(const tl_keeper *k) {
-    return k->client->backend->runner;
+const tl_runner *tl__keeper_runner(const tl_keeper *keeper) {
+    return keeper->client->backend->runner;
 }
 
-tl_conn_limits tl__keeper_limits(const tl_keeper *k, tl_conn_limits limits) {
-    if (tl__keeper_runner(k)->limit)
-        tl__keeper_runner(k)->limit(k->client, &limits);
+tl_conn_limits tl__keeper_limits(const tl_keeper *keeper, tl_conn_limits limits) {
+    if (tl__keeper_runner(keeper)->limit)
+        tl__keeper_runner(keeper)->limit(keeper->client, &limits);
     return limits;
 }
 
-void tl__keeper_run_at(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
-    tl__keeper_runner(k)->run(k, task, event, node);
+void tl__keeper_run_at(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node) {
+    tl__keeper_runner(keeper)->run(keeper, task, event, node);
 }
 
-void tl__keeper_run(tl_keeper *k, tl_task *task, const tl_event *event) {
-    tl__keeper_run_at(k, task, event, NULL);
+void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event) {
+    tl__keeper_run_at(keeper, task, event, NULL);
 }
 
-static void give(tl_keeper *k, tl_task *task, tl_event_kind kind) {
+static void give(tl_keeper *keeper, tl_task *task, tl_event_kind kind) {
     tl_event e = {.kind = kind, .now = tl__mono_now()};
-    tl__keeper_run(k, task, &e);
+    tl__keeper_run(keeper, task, &e);
 }
 
-tl_exchange *tl__keeper_send_own(tl_keeper *k, const tl_send *send, tl_exchange what) {
-    tl_exchange *x = tl__keeper_take_exchange(k);
-    if (!x)
+tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what) {
+    tl_exchange *exchange = tl__keeper_take_exchange(keeper);
+    if (!exchange)
         return NULL;
-    *x = what;
-    if (tl__conn_send(k->first.conn, send, x, tl__mono_now()) != TL_OK) {
-        free(x);
+    *exchange = what;
+    if (tl__conn_send(keeper->first.conn, send, exchange, tl__mono_now()) != TL_OK) {
+        free(exchange);
         return NULL;
     }
-    tl__keeper_wake_writer(k);
-    return x;
+    tl__keeper_wake_writer(keeper);
+    return exchange;
 }
 
 /* What a task's key holds after a change. Without an answer the next renewal finds out. */
-static void was_read(tl_keeper *k, tl_task *task, const tl_event *e) {
+static void was_read(tl_keeper *keeper, tl_task *task, const tl_event *event) {
     task->reading = NULL;
     if (task->read_again)
-        k->watching->read(k, task);
-    if (e->kind != TL_REPLY)
+        keeper->watching->read(keeper, task);
+    if (event->kind != TL_REPLY)
         return;
-    const tl_event changed = {.kind = TL_CHANGED, .now = e->now, .value = e->replied.reply};
-    tl__keeper_run(k, task, &changed);
+    const tl_event changed = {.kind = TL_CHANGED, .now = event->now, .value = event->replied.reply};
+    tl__keeper_run(keeper, task, &changed);
 }
 
-void tl__keeper_answered(tl_keeper *k, tl_node *node, const tl_answer *answer) {
-    tl_exchange *x = answer->cookie;
-    tl_task *task = x->task;
-    tl_batch *batch = x->batch;
-    bool watch = x->watch, reads = x->reads, single = x->single;
-    tl_listener *listener = x->listener;
-    tl__count_answer(&k->client->counts, answer);
-    tl_event e = tl__run_answered(&node, answer, x->alone);
+void tl__keeper_answered(tl_keeper *keeper, tl_node *node, const tl_answer *answer) {
+    tl_exchange *exchange = answer->cookie;
+    tl_task *task = exchange->task;
+    tl_batch *batch = exchange->batch;
+    bool watch = exchange->watch, reads = exchange->reads, single = exchange->single;
+    tl_listener *listener = exchange->listener;
+    tl__count_answer(&keeper->client->counts, answer);
+    tl_event e = tl__run_answered(&node, answer, exchange->alone);
     if (task && !reads)
-        take_out(task, x);
-    if (task && tl__keeper_runner(k)->judge)
-        tl__keeper_runner(k)->judge(k, x->server, answer->run, &e);
-    tl__keeper_give_exchange(k, x);
+        take_out(task, exchange);
+    if (task && tl__keeper_runner(keeper)->judge)
+        tl__keeper_runner(keeper)->judge(keeper, exchange->server, answer->run, &e);
+    tl__keeper_give_exchange(keeper, exchange);
     if (listener) {
-        k->watching->looked(k, listener, answer->ok && answer->reply->type != TL_REPLY_ERROR);
+        keeper->watching->looked(keeper, listener,
+                                 answer->ok && answer->reply->type != TL_REPLY_ERROR);
     } else if (watch) {
-        k->watching->answered(k, answer);
+        keeper->watching->answered(keeper, answer);
     } else if (batch) {
-        tl__keeper_deal_out(k, batch, &e, node);
+        tl__keeper_deal_out(keeper, batch, &e, node);
     } else if (task && reads) {
-        was_read(k, task, &e);
+        was_read(keeper, task, &e);
     } else if (task) {
-        tl__keeper_run_at(k, task, &e, node);
+        tl__keeper_run_at(keeper, task, &e, node);
     }
     if (single)
-        tl__keeper_asked_one(k);
+        tl__keeper_asked_one(keeper);
 }
 
 /* ---- tasks from outside ---------------------------------------------------------------------- */
 
-tl_err tl__keeper_add(tl_keeper *k, tl_task *task, tl_event_kind kind) {
+tl_err tl__keeper_add(tl_keeper *keeper, tl_task *task, tl_event_kind kind) {
     task->exchange = task->reading = NULL;
     task->read_again = task->hears = false;
     task->at = 0;
-    if (tl__tasks_add(&k->tasks, task))
+    if (tl__tasks_add(&keeper->tasks, task))
         return TL_ENOMEM;
     if (task->watched.n > 0) {
-        k->watching->watch(k, task->watched, &task->hears);
-        k->watching->look(k, task);
+        keeper->watching->watch(keeper, task->watched, &task->hears);
+        keeper->watching->look(keeper, task);
     }
-    give(k, task, kind);
+    give(keeper, task, kind);
     return TL_OK;
 }
 
-void tl__keeper_tell(tl_keeper *k, tl_task *task, tl_event_kind kind) {
+void tl__keeper_tell(tl_keeper *keeper, tl_task *task, tl_event_kind kind) {
     if (task->at != 0)
-        give(k, task, kind);
+        give(keeper, task, kind);
 }
 
-void tl__keeper_remove(tl_keeper *k, tl_task *task) {
+void tl__keeper_remove(tl_keeper *keeper, tl_task *task) {
     unhear(task);
-    tl__keeper_runner(k)->forget(k, task->listener);
-    forget_task(k, task);
+    tl__keeper_runner(keeper)->forget(keeper, task->listener);
+    forget_task(keeper, task);
 }
 
-void tl__keeper_post(tl_keeper *k, tl_task *task, unsigned flags) {
-    tl__mutex_lock(&k->posts_mutex);
-    bool first = !k->posts; /* or else it has been roused, and has not seen to all of them */
+void tl__keeper_post(tl_keeper *keeper, tl_task *task, unsigned flags) {
+    tl__mutex_lock(&keeper->posts_mutex);
+    bool first = !keeper->posts; /* or else it has been roused, and has not seen to all of them */
     task->flags = (uint8_t)(task->flags | flags);
     if (!task->posted) {
         task->posted = true;
-        task->next_post = k->posts;
-        k->posts = task;
+        task->next_post = keeper->posts;
+        keeper->posts = task;
     }
-    tl__mutex_unlock(&k->posts_mutex);
+    tl__mutex_unlock(&keeper->posts_mutex);
     if (GUARD(post_wakes_keeper) && first)
-        tl__keeper_rouse(k);
+        tl__keeper_rouse(keeper);
 }
 
 /* Take one event out of what has been posted, and leave the rest: the task may end with any. */
-static tl_task *next_post(tl_keeper *k, tl_event *e) {
-    tl__mutex_lock(&k->posts_mutex);
-    tl_task *task = k->posts;
+static tl_task *next_post(tl_keeper *keeper, tl_event *event) {
+    tl__mutex_lock(&keeper->posts_mutex);
+    tl_task *task = keeper->posts;
     if (task) {
         unsigned flags = task->flags;
-        (void)tl__run_posted(&flags, e);
+        (void)tl__run_posted(&flags, event);
         task->flags = (uint8_t)flags;
         task->posted = flags != 0;
         if (!task->posted)
-            k->posts = task->next_post;
+            keeper->posts = task->next_post;
     }
-    tl__mutex_unlock(&k->posts_mutex);
+    tl__mutex_unlock(&keeper->posts_mutex);
     return task;
 }
 
-void tl__keeper_run_posts(tl_keeper *k) {
+void tl__keeper_run_posts(tl_keeper *keeper) {
     tl_event e = {0};
-    for (tl_task *task; (task = next_post(k, &e));) {
+    for (tl_task *task; (task = next_post(keeper, &e));) {
         tl_grant grant;
         if (e.kind == TL_GRANTED && task->listener) {
-            grant = tl__keeper_grant(k, task->listener);
+            grant = tl__keeper_grant(keeper, task->listener);
             e.grant = &grant;
         }
         bool hold = task->kind->renews && e.kind == TL_WATCHED; /* is told what its key holds */
         if (task->at == 0)
             continue;
         if (!hold)
-            tl__keeper_run(k, task, &e);
+            tl__keeper_run(keeper, task, &e);
         else if (task->watched.n > 0) /* else it became one whose key nobody overwrites */
-            k->watching->read(k, task);
+            keeper->watching->read(keeper, task);
     }
 }
 
@@ -387,8 +388,8 @@ static void detached_stepped(tl_task *task, const tl_out *out, tl_status status)
     free(d);
 }
 
-void tl__keeper_detach_in(tl_keeper *k, const tl_machine *machine, size_t size, tl_event_kind kind,
-                          void *hold, void (*release)(void *hold)) {
+void tl__keeper_detach_in(tl_keeper *keeper, const tl_machine *machine, size_t size,
+                          tl_event_kind kind, void *hold, void (*release)(void *hold)) {
     static const tl_task_kind detached = {.machine = detached_machine, .stepped = detached_stepped};
     detached_task *d = calloc(1, sizeof *d + size);
     if (!d) {
@@ -399,49 +400,49 @@ void tl__keeper_detach_in(tl_keeper *k, const tl_machine *machine, size_t size, 
     d->task.kind = &detached;
     d->machine = *machine;
     d->machine.state = d->state;
-    d->keeper = k;
+    d->keeper = keeper;
     d->hold = hold;
     d->release = release;
-    k->detached++;
-    if (tl__keeper_add(k, &d->task, kind)) {
-        k->detached--;
+    keeper->detached++;
+    if (tl__keeper_add(keeper, &d->task, kind)) {
+        keeper->detached--;
         release(hold);
         free(d);
     }
 }
 
-void tl__keeper_detach(tl_keeper *k, const tl_machine *machine, size_t size, tl_event_kind kind,
-                       void *hold, void (*release)(void *hold)) {
-    if (tl__keeper_ready(k)) {
+void tl__keeper_detach(tl_keeper *keeper, const tl_machine *machine, size_t size,
+                       tl_event_kind kind, void *hold, void (*release)(void *hold)) {
+    if (tl__keeper_ready(keeper)) {
         release(hold);
         return;
     }
-    tl__keeper_lock(k);
-    tl__keeper_detach_in(k, machine, size, kind, hold, release);
-    tl__keeper_unlock(k);
+    tl__keeper_lock(keeper);
+    tl__keeper_detach_in(keeper, machine, size, kind, hold, release);
+    tl__keeper_unlock(keeper);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void tl__keeper_end_tasks(tl_keeper *k) {
-    while (k->tasks.count > 0) {
-        tl_task *task = k->tasks.heap[k->tasks.count].task;
+void tl__keeper_end_tasks(tl_keeper *keeper) {
+    while (keeper->tasks.count > 0) {
+        tl_task *task = keeper->tasks.heap[keeper->tasks.count].task;
         tl_out out;
         tl__out_clear(&out);
-        tl__keeper_remove(k, task);
+        tl__keeper_remove(keeper, task);
         task->kind->stepped(task, &out, TL_END);
     }
-    free(k->tasks.heap);
+    free(keeper->tasks.heap);
 }
 
-void tl__keeper_free_spares(tl_keeper *k) {
-    for (tl_exchange *x = k->spare, *next; x; x = next) {
-        next = x->next;
-        free(x);
+void tl__keeper_free_spares(tl_keeper *keeper) {
+    for (tl_exchange *exchange = keeper->spare, *next; exchange; exchange = next) {
+        next = exchange->next;
+        free(exchange);
     }
-    for (tl_renewal *renewal = k->renewals, *next; renewal; renewal = next) {
+    for (tl_renewal *renewal = keeper->renewals, *next; renewal; renewal = next) {
         next = renewal->next;
         free(renewal);
     }
-    tl__keeper_free_batches(k);
+    tl__keeper_free_batches(keeper);
 }

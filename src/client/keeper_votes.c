@@ -30,18 +30,18 @@ static void write_to(tl_conn *conn, tl_mono now) {
         tl__conn_write(conn, now);
 }
 
-static void write_all(tl_keeper *k, unsigned asked, tl_mono now) {
-    for (unsigned i = 0; i < k->client->fleet.servers; i++)
+static void write_all(tl_keeper *keeper, unsigned asked, tl_mono now) {
+    for (unsigned i = 0; i < keeper->client->fleet.servers; i++)
         if (asked & 1U << i)
-            write_to(tl__keeper_conn(k, k->client->fleet.server[i]), now);
+            write_to(tl__keeper_conn(keeper, keeper->client->fleet.server[i]), now);
 }
 
 /* ---- who is who ------------------------------------------------------------------------------ */
 
 /* Two places of the URL may lead to one server, whose vote must not count twice: it is that of the first place that it
  * answered by, also while there is no connection to that: what it has voted for there lasts. */
-static bool is_anothers(tl_keeper *k, unsigned index, uint64_t run) {
-    const tl_fleet *fleet = &k->client->fleet;
+static bool is_anothers(tl_keeper *keeper, unsigned index, uint64_t run) {
+    const tl_fleet *fleet = &keeper->client->fleet;
     for (unsigned i = 0; i < fleet->servers; i++)
         if (i != index && atomic_load(&fleet->server[i]->run) == run && GUARD(votes_once))
             return true;
@@ -50,23 +50,23 @@ static bool is_anothers(tl_keeper *k, unsigned index, uint64_t run) {
 }
 
 /* One that doesn't say which it is may be the same as another, too. */
-static void judge(tl_keeper *k, unsigned index, uint64_t run, tl_event *e) {
+static void judge(tl_keeper *keeper, unsigned index, uint64_t run, tl_event *event) {
     static const char same[] = "another server of the URL is the same: each vote must be another's";
     static const char nameless[] =
         "it doesn't say which server it is, and might be another of the URL: allow its user INFO";
-    const char *words = run == 0 ? nameless : same;
-    char line[TL_WORDS_SIZE];
-    e->from = (uint8_t)index;
-    if (e->kind != TL_REPLY ||
-        (run == 0 ? !GUARD(nameless_server_votes_not) : !is_anothers(k, index, run)))
+    const char *message = run == 0 ? nameless : same;
+    char line[TL_MESSAGE_SIZE];
+    event->from = (uint8_t)index;
+    if (event->kind != TL_REPLY ||
+        (run == 0 ? !GUARD(nameless_server_votes_not) : !is_anothers(keeper, index, run)))
         return;
-    e->failed = (tl_failure){.why = run == 0 ? TL_EDENIED : TL_EINVALID,
-                             .maybe_sent = e->replied.count > 0,
-                             .message = tl__bytes_of(words)};
-    e->kind = TL_FAILED;
-    (void)snprintf(line, sizeof line, "%.100s: %s", k->client->fleet.server[index]->endpoint.label,
-                   words);
-    tl__client_warn(k->client, line, e->now);
+    event->failed = (tl_failure){.why = run == 0 ? TL_EDENIED : TL_EINVALID,
+                                 .maybe_sent = event->replied.count > 0,
+                                 .message = tl__bytes_of(message)};
+    event->kind = TL_FAILED;
+    (void)snprintf(line, sizeof line, "%.100s: %s",
+                   keeper->client->fleet.server[index]->endpoint.label, message);
+    tl__client_warn(keeper->client, line, event->now);
 }
 
 /* ---- clocks ---------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ static bool is_middle(const tl_server *all, unsigned count, unsigned index, tl_m
 void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now) {
     const tl_fleet *fleet = &client->fleet;
     unsigned middle = 0;
-    char words[TL_WORDS_SIZE];
+    char message[TL_MESSAGE_SIZE];
     while (middle < fleet->servers &&
            !(all[middle].anchor.known && is_middle(all, fleet->servers, middle, now)))
         middle++;
@@ -102,49 +102,49 @@ void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now
         if (ahead <= APART_US && ahead >= -APART_US)
             continue;
         (void)snprintf(
-            words, sizeof words,
+            message, sizeof message,
             "%.60s: its clock is %lld h %s that of most servers of the quorum: set it, or "
             "its vote counts for less",
             fleet->server[i]->endpoint.label,
             (long long)((ahead < 0 ? -ahead : ahead) / US_PER_HOUR),
             ahead < 0 ? "behind" : "ahead of");
         if (GUARD(clock_apart_is_logged))
-            tl__client_warn(client, words, now);
+            tl__client_warn(client, message, now);
     }
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static tl_err submit(tl_keeper *k, tl_task *task, const tl_send *send, tl_conn *conn,
+static tl_err submit(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_conn *conn,
                      unsigned index, tl_mono now) {
-    tl_exchange *x = conn ? tl__keeper_take_exchange(k) : NULL;
-    if (!x)
+    tl_exchange *exchange = conn ? tl__keeper_take_exchange(keeper) : NULL;
+    if (!exchange)
         return TL_ENOMEM;
-    *x = (tl_exchange){.server = (uint8_t)index};
-    tl_err why = tl__conn_send(conn, send, x, now);
-    tl__keeper_wake_writer(k);
+    *exchange = (tl_exchange){.server = (uint8_t)index};
+    tl_err why = tl__conn_send(conn, send, exchange, now);
+    tl__keeper_wake_writer(keeper);
     if (why) {
-        tl__keeper_give_exchange(k, x);
+        tl__keeper_give_exchange(keeper, exchange);
         return why;
     }
-    x->task = task;
-    x->next = task->exchange;
-    task->exchange = x;
+    exchange->task = task;
+    exchange->next = task->exchange;
+    task->exchange = exchange;
     return TL_OK;
 }
 
 /* true: there is an answer at once, *ret. To one that is known to be another's nothing is sent: a drop that is executed there
  * twice would call the vote gone. */
-static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, tl_event *ret) {
+static bool ask(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_mono now, tl_event *ret) {
     unsigned index = (unsigned)__builtin_ctz(send->to);
-    tl_node *node = k->client->fleet.server[index];
-    tl_conn *conn = tl__keeper_conn(k, node);
+    tl_node *node = keeper->client->fleet.server[index];
+    tl_conn *conn = tl__keeper_conn(keeper, node);
     tl_event reached = {
         .kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
     reached.from = (uint8_t)index;
     reached.asked.run = conn ? tl__conn_run(conn) : 0;
     if (conn && tl__conn_up(conn)) /* else it hasn't said yet who it is */
-        judge(k, index, reached.asked.run, &reached);
+        judge(keeper, index, reached.asked.run, &reached);
     else if (!GUARD(run_is_remembered))
         atomic_store(&node->run, 0);
     if (reached.kind != TL_REPLY || (conn && send->count == 0 && tl__conn_lively(conn, now))) {
@@ -152,7 +152,7 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
         return true;
     }
     tl__node_asked(node, now);
-    tl_err why = submit(k, task, send, conn, index, now);
+    tl_err why = submit(keeper, task, send, conn, index, now);
     if (!why)
         return false;
     *ret = tl__run_refused(send, why, now);
@@ -160,29 +160,29 @@ static bool ask(tl_keeper *k, tl_task *task, const tl_send *send, tl_mono now, t
     return true;
 }
 
-static void run(tl_keeper *k, tl_task *task, const tl_event *event, tl_node *node) {
+static void run(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node) {
     tl_event e = *event;
     unsigned asked = 0;
     (void)node; /* event->from tells */
     for (bool more = true; more;) {
         tl_machine machine = task->kind->machine(task);
-        tl_run one = {.client = k->client,
+        tl_run one = {.client = keeper->client,
                       .machine = &machine,
                       .listener = task->listener,
                       .in = true,
                       .all = true,
-                      .node = k->client->fleet.server[e.from]};
+                      .node = keeper->client->fleet.server[e.from]};
         tl_event next = {.kind = TL_TIMER, .now = e.now};
         tl_out out;
         tl_status status = tl__run_step(&one, &e, &out);
-        if (!tl__keeper_stepped(k, task, &out, status))
+        if (!tl__keeper_stepped(keeper, task, &out, status))
             break;
         asked |= out.sends > 0 ? out.send.to : 0;
         more = out.sends > 0 &&
-               (ask(k, task, &out.send, e.now, &next) || !tl__mono_before(e.now, out.until));
+               (ask(keeper, task, &out.send, e.now, &next) || !tl__mono_before(e.now, out.until));
         e = next;
     }
-    write_all(k, asked, e.now);
+    write_all(keeper, asked, e.now);
 }
 
 const tl_runner tl__runner_of_votes = {

@@ -46,12 +46,12 @@ void tl__node_level(tl_node *node, uint8_t level, uint32_t generation) {
     tl__mutex_unlock(&node->client->mutex);
 }
 
-void tl__client_warn(tl_client *client, const char *words, tl_mono now) {
+void tl__client_warn(tl_client *client, const char *message, tl_mono now) {
     int64_t last = atomic_load(&client->warned_ns);
     if (last != 0 && now.ns - last < WARN_AGAIN_MS * TL_NS_PER_MS)
         return;
     if (atomic_compare_exchange_strong(&client->warned_ns, &last, now.ns))
-        tl__log(client, TL_LOG_WARNING, "%s", words);
+        tl__log(client, TL_LOG_WARNING, "%s", message);
 }
 
 void tl__node_asked(tl_node *node, tl_mono now) {

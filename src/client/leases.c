@@ -15,27 +15,27 @@ void tl__leases_end(tl_leases *leases) {
 }
 
 /* Without those of which too little is left. */
-static void sort_out(tl_leases *l, tl_mono now, int32_t drift_ppm) {
+static void sort_out(tl_leases *leases, tl_mono now, int32_t drift_ppm) {
     unsigned n = 0;
-    for (unsigned i = 0; i < l->count; i++)
-        if (tl__etcd_is_worth(&l->of[i], now, drift_ppm))
-            l->of[n++] = l->of[i];
-    l->count = n;
+    for (unsigned i = 0; i < leases->count; i++)
+        if (tl__etcd_is_worth(&leases->of[i], now, drift_ppm))
+            leases->of[n++] = leases->of[i];
+    leases->count = n;
 }
 
 tl_spare_lease tl__leases_take(tl_leases *leases, int64_t ttl_ms, tl_mono now, int32_t drift_ppm) {
-    tl_leases *l = leases;
+    tl_leases *spare = leases;
     tl_spare_lease taken = {0};
-    tl__mutex_lock(&l->mutex);
-    sort_out(l, now, drift_ppm);
-    for (unsigned i = 0; i < l->count; i++)
-        if (l->of[i].ttl_ms == ttl_ms || !GUARD(lease_of_same_lifetime)) {
-            taken = l->of[i];
+    tl__mutex_lock(&spare->mutex);
+    sort_out(spare, now, drift_ppm);
+    for (unsigned i = 0; i < spare->count; i++)
+        if (spare->of[i].ttl_ms == ttl_ms || !GUARD(lease_of_same_lifetime)) {
+            taken = spare->of[i];
             if (GUARD(lease_for_one_lock))
-                l->of[i] = l->of[--l->count];
+                spare->of[i] = spare->of[--spare->count];
             break;
         }
-    tl__mutex_unlock(&l->mutex);
+    tl__mutex_unlock(&spare->mutex);
     return taken;
 }
 

@@ -38,17 +38,17 @@ static tl_err check_ttl(const tl_client *client, int64_t ttl_ms, tl_error *err) 
     return TL_OK;
 }
 
-static tl_err check_retry(const tl_lock_options *o, tl_error *err) {
-    if ((unsigned)o->retry > TL_RETRY_CUSTOM)
-        return tl__fail(err, TL_EINVALID, 0, "retry: unknown kind %d", (int)o->retry);
-    if (o->retry == TL_RETRY_CUSTOM && !o->retry_next)
+static tl_err check_retry(const tl_lock_options *options, tl_error *err) {
+    if ((unsigned)options->retry > TL_RETRY_CUSTOM)
+        return tl__fail(err, TL_EINVALID, 0, "retry: unknown kind %d", (int)options->retry);
+    if (options->retry == TL_RETRY_CUSTOM && !options->retry_next)
         return tl__fail(err, TL_EINVALID, 0, "retry: TL_RETRY_CUSTOM needs retry_next");
-    if (o->retry_delay_ms < 0 || o->retry_max_delay_ms < 0)
+    if (options->retry_delay_ms < 0 || options->retry_max_delay_ms < 0)
         return tl__fail(err, TL_EINVALID, 0, "retry: a delay must not be negative");
     return TL_OK;
 }
 
-static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_error *err) {
+static tl_err check_fair(const tl_client *client, const tl_lock_options *options, tl_error *err) {
     tl_line_kind line = client->backend->line;
     if (line == TL_LINE_NEVER)
         return tl__fail(err, TL_EINVALID, 0,
@@ -56,7 +56,7 @@ static tl_err check_fair(const tl_client *client, const tl_lock_options *o, tl_e
                         client->backend->scheme);
     if (line == TL_LINE_BY_PROTOCOL && (!client->protocol->lines || client->protocol->called))
         return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
-    if (o->retry != TL_RETRY_AUTO || o->retry_max_attempts > 0)
+    if (options->retry != TL_RETRY_AUTO || options->retry_max_attempts > 0)
         return tl__fail(err, TL_EINVALID, 0,
                         "fair: needs TL_RETRY_AUTO without retry_max_attempts");
     return TL_OK;
@@ -73,32 +73,32 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
 }
 
 /* The lifetime, and for stamps what else holds for this key. */
-static tl_err read_rules(const tl_client *client, tl_lock_options *o, tl_bytes key, tl_rules *ret,
-                         tl_error *err) {
+static tl_err read_rules(const tl_client *client, tl_lock_options *options, tl_bytes key,
+                         tl_rules *ret, tl_error *err) {
     *ret = (tl_rules){0};
     tl_legacy_options legacy;
-    if (!client->protocol->rules && o->legacy)
+    if (!client->protocol->rules && options->legacy)
         return tl__fail(err, TL_EINVALID, 0, "legacy: needs protocol bridge, timestamp or auto");
-    if (o->legacy && tl__options_read(&legacy, sizeof legacy, o->legacy,
-                                      offsetof(tl_legacy_options, legacy_delay_max_ms),
-                                      "tl_legacy_options", err))
+    if (options->legacy && tl__options_read(&legacy, sizeof legacy, options->legacy,
+                                            offsetof(tl_legacy_options, legacy_delay_max_ms),
+                                            "tl_legacy_options", err))
         return TL_EINVALID;
     if (client->protocol->rules &&
-        client->protocol->rules(&client->legacy, o->legacy ? &legacy : NULL, key, ret, &o->ttl_ms,
-                                err))
+        client->protocol->rules(&client->legacy, options->legacy ? &legacy : NULL, key, ret,
+                                &options->ttl_ms, err))
         return TL_EINVALID;
     ret->nodes = client->protocol->rules && client->backend->slotted;
     if (client->upkeep && client->protocol->upkeep->of(client, key, &ret->of, err))
         return TL_EINVALID;
-    if (o->ttl_ms == 0)
-        o->ttl_ms = TTL_MS;
-    return check_ttl(client, o->ttl_ms, err);
+    if (options->ttl_ms == 0)
+        options->ttl_ms = TTL_MS;
+    return check_ttl(client, options->ttl_ms, err);
 }
 
-static tl_events *new_events(tl_lock *lock, const tl_lock_options *o) {
+static tl_events *new_events(tl_lock *lock, const tl_lock_options *options) {
     tl_events *events = calloc(1, sizeof *events);
     if (events)
-        *events = (tl_events){.call = o->on_event, .ctx = o->ctx, .lock = lock};
+        *events = (tl_events){.call = options->on_event, .ctx = options->ctx, .lock = lock};
     return events;
 }
 
@@ -114,36 +114,37 @@ static void free_parts(tl_lock *lock) {
 }
 
 /* NULL: out of memory. */
-static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options *o,
+static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options *options,
                          const tl_rules *rules) {
-    const tl_rare_options rare = {.retry = {.kind = o->retry,
-                                            .delay_ms = o->retry_delay_ms,
-                                            .max_delay_ms = o->retry_max_delay_ms,
-                                            .max_attempts = o->retry_max_attempts,
-                                            .next = o->retry_next,
-                                            .ctx = o->retry_ctx},
+    const tl_rare_options rare = {.retry = {.kind = options->retry,
+                                            .delay_ms = options->retry_delay_ms,
+                                            .max_delay_ms = options->retry_max_delay_ms,
+                                            .max_attempts = options->retry_max_attempts,
+                                            .next = options->retry_next,
+                                            .ctx = options->retry_ctx},
                                   .rules = *rules,
-                                  .max_hold_ms = o->max_hold_ms};
+                                  .max_hold_ms = options->max_hold_ms};
     tl_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
         return NULL;
     lock->client = client;
     lock->name = tl__name_new(key.p, key.n);
     lock->rare = tl__rare_options_new(&rare);
-    lock->events = o->on_event ? new_events(lock, o) : NULL;
+    lock->events = options->on_event ? new_events(lock, options) : NULL;
     tl__hold_init(lock);
     size_t room = client->backend->holder->room;
     lock->room = room > 0 ? calloc(1, room) : NULL;
-    if (!lock->name || !lock->rare || (o->on_event && !lock->events) || (room > 0 && !lock->room)) {
+    if (!lock->name || !lock->rare || (options->on_event && !lock->events) ||
+        (room > 0 && !lock->room)) {
         free_parts(lock);
         return NULL;
     }
     atomic_fetch_add(&client->callers, lock->events != NULL);
-    lock->fair = o->fair;
-    lock->ttl_ms = (int32_t)o->ttl_ms;
-    lock->manual_renew = o->manual_renew;
+    lock->fair = options->fair;
+    lock->ttl_ms = (int32_t)options->ttl_ms;
+    lock->manual_renew = options->manual_renew;
     key = tl__name_key(lock->name); /* ours from here on */
-    lock->place = (tl_place){.key = key, .hash = tl__gate_hash(key)};
+    lock->gate_node = (tl_gate_node){.key = key, .hash = tl__gate_hash(key)};
     return lock;
 }
 
@@ -185,7 +186,7 @@ void tl_lock_free(tl_lock *lock) {
         if (GUARD(free_ends_renewals))
             (void)tl__hold_stop(lock);
         if (GUARD(free_leaves_front))
-            tl__gate_leave(&lock->client->gate, &lock->place);
+            tl__gate_leave(&lock->client->gate, &lock->gate_node);
     }
     atomic_fetch_sub(&lock->client->callers, lock->events != NULL);
     free_parts(lock);
@@ -196,17 +197,17 @@ void tl_lock_free(tl_lock *lock) {
 
 void tl_lock_cancel(tl_lock *lock) {
     TL_UNCANCELLED;
-    tl_client *c = lock->client;
-    if (!tl__client_is_here(c))
+    tl_client *client = lock->client;
+    if (!tl__client_is_here(client))
         return; /* the mutex may have been held at the fork, for ever */
-    tl__mutex_lock(&c->mutex);
+    tl__mutex_lock(&client->mutex);
     lock->cancelled = true;
     if (lock->waiter) {
         if (GUARD(cancel_wakes_caller))
             tl__waiter_post(lock->waiter, TL_WAKE_CANCEL);
-        tl__pool_wake(c);
+        tl__pool_wake(client);
     }
-    tl__mutex_unlock(&c->mutex);
+    tl__mutex_unlock(&client->mutex);
     if (GUARD(cancel_reaches_async))
         tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
 }
@@ -220,22 +221,22 @@ static bool may_share(const tl_lock *lock) {
 }
 
 /* What it came to, on the caller's thread. */
-static tl_err end_acquire(const tl_acquiring *m, const tl_out *out, tl_error *err) {
-    tl_lock *lock = m->lock;
-    tl_err code = m->ask.result.code;
-    const char *words = tl__lock_busy(lock, code, out->words);
+static tl_err end_acquire(const tl_acquiring *machine, const tl_out *out, tl_error *err) {
+    tl_lock *lock = machine->lock;
+    tl_err code = machine->ask.result.code;
+    const char *message = tl__lock_busy(lock, code, out->message);
     int sys_errno = out->sys_errno;
     if (code == TL_OK) {
-        tl_hold hold = tl__lock_acquired(m);
+        tl_hold hold = tl__lock_acquired(machine);
         code = tl__hold_begin(lock, &hold, tl__client_seed(lock->client));
         if (code == TL_OK)
             return TL_OK;
-        words = "out of memory";
+        message = "out of memory";
         sys_errno = 0;
     }
     if (GUARD(failure_leaves_front))
-        tl__gate_leave(&lock->client->gate, &lock->place);
-    return tl__lock_fail_by(lock, code, "acquire", words, sys_errno, err);
+        tl__gate_leave(&lock->client->gate, &lock->gate_node);
+    return tl__lock_fail_by(lock, code, "acquire", message, sys_errno, err);
 }
 
 typedef struct {
@@ -299,9 +300,9 @@ static tl_err release(tl_lock *lock, tl_error *err);
 /* Else it would wait for a key of its own. Returns how long that took. Where a release may take longer than there is time for, the
  * key is removed in the background (tl__lock_begin_acquire), and a try may find it still. */
 static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
-    const tl_client *c = lock->client;
-    int64_t most = wait_ms != 0 ? wait_ms : keeper_asks(lock) ? 0 : c->connect_ms;
-    if (most < c->attempt_ms || !tl__hold_outlived(lock))
+    const tl_client *client = lock->client;
+    int64_t most = wait_ms != 0 ? wait_ms : keeper_asks(lock) ? 0 : client->connect_ms;
+    if (most < client->attempt_ms || !tl__hold_outlived(lock))
         return 0;
     tl_mono began = tl__mono_now(), now;
     (void)release(lock, NULL);
@@ -310,7 +311,7 @@ static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
 }
 
 static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err) {
-    tl_client *c = lock->client;
+    tl_client *client = lock->client;
     int64_t spent_ms = release_outlived(lock, wait_ms);
     if (wait_ms > 0 && wait_ms != TL_FOREVER)
         wait_ms = wait_ms > spent_ms ? wait_ms - spent_ms : 1;
@@ -320,7 +321,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err)
     if (keeper_asks(lock))
         return acquire_by_keeper(lock, wait_ms, cancel, err);
     /* First of all: what is taken must have a keeper. */
-    tl_waiter *waiter = tl__keeper_ready(&c->keeper) ? NULL : tl__waiter_take(c);
+    tl_waiter *waiter = tl__keeper_ready(&client->keeper) ? NULL : tl__waiter_take(client);
     if (!waiter)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory, threads or descriptors",
                              err);
@@ -330,7 +331,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err)
     } else {
         code = tl__lock_fail(lock, TL_ECANCELLED, "acquire", "cancelled", err);
     }
-    tl__waiter_give(c, waiter);
+    tl__waiter_give(client, waiter);
     return code;
 }
 
@@ -349,14 +350,14 @@ typedef union {
 } settlement;
 
 static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, settlement *s, tl_out *out) {
-    tl_client *c = lock->client;
-    const tl_settling *settling = c->backend->holder->settling;
-    settling->init(s, lock, job, op, tl__client_seed(c));
+    tl_client *client = lock->client;
+    const tl_settling *settling = client->backend->holder->settling;
+    settling->init(s, lock, job, op, tl__client_seed(client));
     const tl_machine machine = {s, settling->step, op == TL_RELEASE ? "release" : "extend",
                                 tl__name_key(lock->name)};
-    if (tl__drive(c, NULL, &machine, may_share(lock), out) == TL_DETACH)
-        tl__keeper_detach(&c->keeper, &machine, settling->size, TL_TIMER, tl__name_hold(lock->name),
-                          tl__name_release);
+    if (tl__drive(client, NULL, &machine, may_share(lock), out) == TL_DETACH)
+        tl__keeper_detach(&client->keeper, &machine, settling->size, TL_TIMER,
+                          tl__name_hold(lock->name), tl__name_release);
     return s->result.code;
 }
 
@@ -370,7 +371,7 @@ static tl_err release_here(tl_lock *lock, tl_error *err) {
     tl_err code = settle(lock, TL_RELEASE, &job, &s, &out);
     if (holder->released)
         holder->released(lock, &s);
-    return code ? tl__lock_fail_by(lock, code, "release", out.words, out.sys_errno, err) : TL_OK;
+    return code ? tl__lock_fail_by(lock, code, "release", out.message, out.sys_errno, err) : TL_OK;
 }
 
 static tl_err release(tl_lock *lock, tl_error *err) {
@@ -381,7 +382,7 @@ static tl_err release(tl_lock *lock, tl_error *err) {
     code = keeper_asks(lock) ? tl__operation_release(lock, err) : release_here(lock, err);
     atomic_store(&lock->deadline_ns, 0);
     if (GUARD(release_leaves_front))
-        tl__gate_leave(&lock->client->gate, &lock->place);
+        tl__gate_leave(&lock->client->gate, &lock->gate_node);
     return code;
 }
 
@@ -397,7 +398,7 @@ static tl_err extend_lost(tl_lock *lock, tl_lost_why why, tl_error *err) {
     if (GUARD(lost_before_next_holds))
         atomic_store(&lock->state, (int)TL_LOST); /* before anybody else is let in */
     if (GUARD(extend_leaves_front))
-        tl__gate_leave(&lock->client->gate, &lock->place);
+        tl__gate_leave(&lock->client->gate, &lock->gate_node);
     if (GUARD(extend_cleans_up))
         tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
@@ -431,7 +432,7 @@ static tl_err extend_here(tl_lock *lock, tl_job *job, int64_t ttl_ms, tl_operati
     tl_err code = settle(lock, TL_RENEW, job, &s, &out);
     *ret = (tl_operation_extended){.result = s.result};
     if (code)
-        return tl__lock_fail_by(lock, code, "extend", out.words, out.sys_errno, err);
+        return tl__lock_fail_by(lock, code, "extend", out.message, out.sys_errno, err);
     ret->renewed = tl__hold_extended(lock, ttl_ms, &s);
     return TL_OK;
 }
@@ -484,7 +485,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
         return tl__lock_fail(lock, TL_EINVALID, "adopt", "a token has 1 to 36 bytes", err);
     if (tl__hold_stop(lock))
         tl__hold_undo(lock);
-    tl__gate_leave(&lock->client->gate, &lock->place);
+    tl__gate_leave(&lock->client->gate, &lock->gate_node);
     lock->passes = 0; /* nothing to pass it on with */
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);

@@ -34,7 +34,7 @@ typedef struct {
 /** Why the latest renewals did not count, of each server that was asked; made when the first of them fails. */
 typedef struct {
     bool silent; /**< there was no reply in time */
-    char words[TL_WORDS_SIZE];
+    char message[TL_MESSAGE_SIZE];
 } tl_cause;
 
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     bool failover;       /**< and a failover has brought it about */
     tl_causes
         *causes; /**< since it was HELD last; NULL: no renewal has failed, or there was no memory */
-    tl_state told; /**< the last that was */
+    tl_state reported; /**< the last that was */
 } tl_events;
 
 struct tl_operation;
@@ -74,7 +74,7 @@ struct tl_lock {
     bool cancelled; /* under client.mutex */
     tl_mono taken;  /* from the server, perhaps by another lock of this client */
     tl_proof proof; /* of the present hold; under keeper.mutex while the keeper watches */
-    tl_place place;
+    tl_gate_node gate_node;
 
     /* for any thread */
     _Atomic int64_t deadline_ns;
@@ -162,10 +162,10 @@ void tl__lock_fill_job(tl_job *ret, const tl_lock *lock);
 void tl__lock_refill_job(tl_job *ret, const tl_lock *lock);
 bool tl__lock_is_held(const tl_lock *lock);
 /** Fill err with "what KEY: words". */
-tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,
+tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *message,
                      tl_error *err);
 /** The same, and the errno behind it. */
-tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,
+tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *message,
                         int sys_errno, tl_error *err);
 /** May an operation begin? TL_OK, or TL_EINVALID. */
 tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err);

@@ -73,4 +73,4 @@ tl_machine tl__lock_acquire_rest(tl_acquiring *machine, size_t *ret_size);
 /** It has ended with TL_OK: the hold. */
 tl_hold tl__lock_acquired(const tl_acquiring *machine);
 /** Why it was not had: the words, or that this process holds it itself. */
-const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *words);
+const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *message);

@@ -108,15 +108,16 @@ bool tl__lock_is_held(const tl_lock *lock) {
 /* ---- work ------------------------------------------------------------------------------------ */
 
 /* What is the same for all locks of the client, and 0 where it is another machine's to say. */
-static void fill_client(tl_job *ret, const tl_client *c) {
-    *ret = (tl_job){.owner = tl__bytes(c->owner, c->owner_n),
-                    .attempt_ms = c->attempt_ms,
-                    .wait_replicas = c->wait_replicas,
-                    .wait_replicas_ms = c->wait_replicas_ms,
-                    .wait_fsync = c->wait_fsync,
-                    .acquire = {.quiet_ms = c->quiet_ms},
-                    .queue = {.inbox = tl__bytes(c->keeper.inbox.name, c->keeper.inbox.name_n)},
-                    .renew = {.confirms = c->node.site != NULL}};
+static void fill_client(tl_job *ret, const tl_client *client) {
+    *ret = (tl_job){
+        .owner = tl__bytes(client->owner, client->owner_n),
+        .attempt_ms = client->attempt_ms,
+        .wait_replicas = client->wait_replicas,
+        .wait_replicas_ms = client->wait_replicas_ms,
+        .wait_fsync = client->wait_fsync,
+        .acquire = {.quiet_ms = client->quiet_ms},
+        .queue = {.inbox = tl__bytes(client->keeper.inbox.name, client->keeper.inbox.name_n)},
+        .renew = {.confirms = client->node.site != NULL}};
 }
 
 void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
@@ -149,25 +150,25 @@ tl_job tl__lock_job(const tl_lock *lock) {
     return job;
 }
 
-tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *words,
+tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *message,
                         int sys_errno, tl_error *err) {
     char key[TL_KEY_SHOWN + 1];
     tl_bytes name = tl__name_key(lock->name);
     tl__bytes_print(key, sizeof key, name);
     return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key,
-                    name.n > TL_KEY_SHOWN ? "..." : "", words);
+                    name.n > TL_KEY_SHOWN ? "..." : "", message);
 }
 
-tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *words,
+tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *message,
                      tl_error *err) {
-    return tl__lock_fail_by(lock, code, what, words, 0, err);
+    return tl__lock_fail_by(lock, code, what, message, 0, err);
 }
 
 tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err) {
-    const char *words = NULL;
+    const char *message = NULL;
     if (!tl__client_is_here(lock->client))
-        words = "the lock belongs to the parent process";
+        message = "the lock belongs to the parent process";
     else if (atomic_load(&lock->op))
-        words = "another operation on this handle is in progress";
-    return words ? tl__lock_fail(lock, TL_EINVALID, what, words, err) : TL_OK;
+        message = "another operation on this handle is in progress";
+    return message ? tl__lock_fail(lock, TL_EINVALID, what, message, err) : TL_OK;
 }

@@ -141,59 +141,59 @@ static void on_wake(tl_listener *listener, unsigned flags) {
 }
 
 static tl_waiter *new_waiter(void) {
-    tl_waiter *w = calloc(1, sizeof *w);
-    if (!w)
+    tl_waiter *waiter = calloc(1, sizeof *waiter);
+    if (!waiter)
         return NULL;
-    w->listener.on_wake = on_wake;
-    w->fd = tl__wake_open();
-    if (w->fd < 0) {
-        free(w);
+    waiter->listener.on_wake = on_wake;
+    waiter->fd = tl__wake_open();
+    if (waiter->fd < 0) {
+        free(waiter);
         return NULL;
     }
-    tl__mutex_init(&w->mutex);
-    tl__cond_init(&w->posted);
-    return w;
+    tl__mutex_init(&waiter->mutex);
+    tl__cond_init(&waiter->posted);
+    return waiter;
 }
 
-static void free_waiter(tl_waiter *w) {
-    tl__wake_close(w->fd);
-    tl__mutex_end(&w->mutex);
-    tl__cond_end(&w->posted);
-    free(w);
+static void free_waiter(tl_waiter *waiter) {
+    tl__wake_close(waiter->fd);
+    tl__mutex_end(&waiter->mutex);
+    tl__cond_end(&waiter->posted);
+    free(waiter);
 }
 
 tl_waiter *tl__waiter_take(tl_client *client) {
     tl__mutex_lock(&client->mutex);
-    tl_waiter *w = client->waiters;
-    if (w)
-        client->waiters = w->next;
+    tl_waiter *waiter = client->waiters;
+    if (waiter)
+        client->waiters = waiter->next;
     tl__mutex_unlock(&client->mutex);
-    return w ? w : new_waiter();
+    return waiter ? waiter : new_waiter();
 }
 
-void tl__waiter_give(tl_client *client, tl_waiter *w) {
+void tl__waiter_give(tl_client *client, tl_waiter *waiter) {
     if (GUARD(fresh_waiter))
-        atomic_store(&w->flags, 0);
+        atomic_store(&waiter->flags, 0);
     tl__mutex_lock(&client->mutex);
-    w->next = client->waiters;
-    client->waiters = w;
+    waiter->next = client->waiters;
+    client->waiters = waiter;
     tl__mutex_unlock(&client->mutex);
 }
 
-void tl__waiter_post(tl_waiter *w, unsigned flags) {
-    if (atomic_fetch_or(&w->flags, flags))
+void tl__waiter_post(tl_waiter *waiter, unsigned flags) {
+    if (atomic_fetch_or(&waiter->flags, flags))
         return; /* whoever was the first has woken its owner, who will find these, too */
-    tl__mutex_lock(&w->mutex);
-    bool sleeps = w->sleeps;
-    tl__mutex_unlock(&w->mutex);
+    tl__mutex_lock(&waiter->mutex);
+    bool sleeps = waiter->sleeps;
+    tl__mutex_unlock(&waiter->mutex);
     if (sleeps) /* without the mutex, for which it would have to wait again */
-        tl__cond_wake(&w->posted);
+        tl__cond_wake(&waiter->posted);
     else if (GUARD(poller_woken))
-        tl__wake_post(w->fd);
+        tl__wake_post(waiter->fd);
 }
 
-unsigned tl__waiter_posts(tl_waiter *w) {
-    return atomic_load(&w->flags) ? atomic_exchange(&w->flags, 0) : 0;
+unsigned tl__waiter_posts(tl_waiter *waiter) {
+    return atomic_load(&waiter->flags) ? atomic_exchange(&waiter->flags, 0) : 0;
 }
 
 static void sleep_until(tl_mono until) {
@@ -208,32 +208,32 @@ typedef struct {
 } nap;
 
 static void wake_up(void *of) {
-    tl_waiter *w = ((nap *)of)->waiter;
-    w->sleeps = false;
-    tl__mutex_unlock(&w->mutex);
+    tl_waiter *waiter = ((nap *)of)->waiter;
+    waiter->sleeps = false;
+    tl__mutex_unlock(&waiter->mutex);
 }
 
 /* Cancelled, the thread has the mutex again. */
 static void sleep_through(void *of) {
     const nap *n = of;
-    tl_waiter *w = n->waiter;
-    tl__mutex_lock(&w->mutex);
-    w->sleeps = GUARD(sleeper_woken);
+    tl_waiter *waiter = n->waiter;
+    tl__mutex_lock(&waiter->mutex);
+    waiter->sleeps = GUARD(sleeper_woken);
     if (n->state)
         tl__cancel_back(n->state);
-    while ((!GUARD(posts_before_sleep) || !atomic_load(&w->flags)) &&
-           tl__cond_wait_by(&w->posted, &w->mutex, n->until))
+    while ((!GUARD(posts_before_sleep) || !atomic_load(&waiter->flags)) &&
+           tl__cond_wait_by(&waiter->posted, &waiter->mutex, n->until))
         ;
     if (n->state)
         (void)tl__cancel_off();
     wake_up(of);
 }
 
-void tl__waiter_await(tl_waiter *w, tl_mono until, const int *state) {
-    nap n = {.waiter = w, .until = until, .state = state};
+void tl__waiter_await(tl_waiter *waiter, tl_mono until, const int *state) {
+    nap n = {.waiter = waiter, .until = until, .state = state};
     if (state)
         tl__cancel_guard(sleep_through, wake_up, &n);
-    else if (w)
+    else if (waiter)
         sleep_through(&n);
     else
         sleep_until(until);
@@ -249,8 +249,8 @@ void tl__pool_free(tl_node *node) {
 }
 
 void tl__waiters_free(tl_client *client) {
-    for (tl_waiter *w = client->waiters, *next; w; w = next) {
-        next = w->next;
-        free_waiter(w);
+    for (tl_waiter *waiter = client->waiters, *next; waiter; waiter = next) {
+        next = waiter->next;
+        free_waiter(waiter);
     }
 }

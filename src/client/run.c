@@ -7,47 +7,48 @@
 #include "client/trace.h"
 #include "ground/guard.h"
 
-static void learn_clock(const tl_run *run, const tl_event *e, const tl_out *out) {
-    tl_keeper *k = &run->client->keeper;
-    if (tl__node_learn(run->node, out->bracket, e->asked.generation, e->now) &&
+static void learn_clock(const tl_run *run, const tl_event *event, const tl_out *out) {
+    tl_keeper *keeper = &run->client->keeper;
+    if (tl__node_learn(run->node, out->bracket, event->asked.generation, event->now) &&
         GUARD(clock_step_rejudges))
-        run->in ? tl__keeper_rejudge_in(k) : tl__keeper_rejudge(k);
+        run->in ? tl__keeper_rejudge_in(keeper) : tl__keeper_rejudge(keeper);
 }
 
-static void learn(const tl_run *run, const tl_event *e, const tl_out *out) {
-    tl_client *c = run->client;
+static void learn(const tl_run *run, const tl_event *event, const tl_out *out) {
+    tl_client *client = run->client;
     if (out->has_bracket)
-        learn_clock(run, e, out);
+        learn_clock(run, event, out);
     if (out->level)
-        tl__node_level(run->node, out->level, e->asked.generation);
+        tl__node_level(run->node, out->level, event->asked.generation);
     if (out->clock_off)
-        tl__client_warn(c, out->words_off, e->now);
+        tl__client_warn(client, out->clock_message, event->now);
     if (out->keeps)
-        c->protocol->upkeep->keep(c, out, run->in);
+        client->protocol->upkeep->keep(client, out, run->in);
 }
 
 static void listen_for(const tl_run *run, const tl_out *out, tl_status status) {
-    tl_keeper *k = &run->client->keeper;
-    tl_listener *l = run->listener;
+    tl_keeper *keeper = &run->client->keeper;
+    tl_listener *listener = run->listener;
     bool ends = GUARD(listening_ends) && (out->disarm || status != TL_GO);
-    if (!l)
+    if (!listener)
         return;
     if (ends)
-        run->in ? tl__keeper_forget_in(k, l) : tl__keeper_forget(k, l);
+        run->in ? tl__keeper_forget_in(keeper, listener) : tl__keeper_forget(keeper, listener);
     if (out->arm && status == TL_GO)
-        run->in ? tl__keeper_listen_in(k, l, out->topic, out->watched, out->token,
+        run->in ? tl__keeper_listen_in(keeper, listener, out->topic, out->watched, out->token,
                                        run->machine->key, out->armed)
-                : tl__keeper_listen(k, l, out->topic, out->watched, out->token, run->machine->key,
-                                    out->armed);
+                : tl__keeper_listen(keeper, listener, out->topic, out->watched, out->token,
+                                    run->machine->key, out->armed);
     if (out->run)
-        run->in ? tl__keeper_follow_in(k, l, out->run) : tl__keeper_follow(k, l, out->run);
+        run->in ? tl__keeper_follow_in(keeper, listener, out->run)
+                : tl__keeper_follow(keeper, listener, out->run);
 }
 
-static tl_status step(const tl_run *run, const tl_event *e, tl_out *out) {
+static tl_status step(const tl_run *run, const tl_event *event, tl_out *out) {
     tl__out_clear(out);
-    tl_status status = run->machine->step(run->machine->state, e, out);
+    tl_status status = run->machine->step(run->machine->state, event, out);
     if (run->client->trace)
-        tl__trace_step(run->client, run->node, run->machine, e, out, status);
+        tl__trace_step(run->client, run->node, run->machine, event, out, status);
     return status;
 }
 
@@ -91,8 +92,8 @@ tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
 static tl_redirect redirection(const tl_answer *answer) {
     tl_redirect none = {.kind = TL_NOT_ELSEWHERE};
     for (unsigned i = 0; answer->ok && i < answer->count; i++) {
-        const tl_reply *r = &answer->reply[i];
-        tl_redirect found = r->type == TL_REPLY_ERROR ? tl__redirect_read(r->text) : none;
+        const tl_reply *reply = &answer->reply[i];
+        tl_redirect found = reply->type == TL_REPLY_ERROR ? tl__redirect_read(reply->text) : none;
         if (found.kind != TL_NOT_ELSEWHERE)
             return found;
     }
@@ -101,7 +102,7 @@ static tl_redirect redirection(const tl_answer *answer) {
 
 /* To a cluster's client that is an answer which leads on; that nobody has the slot is an error like any. */
 static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_event *ret) {
-    static const char words[] = "another node of the cluster has the key";
+    static const char message[] = "another node of the cluster has the key";
     tl_fleet *fleet = &(*node)->client->fleet;
     tl_redirect r = fleet->row->redirected ? redirection(answer) : (tl_redirect){0};
     if (r.kind == TL_NOT_ELSEWHERE)
@@ -116,7 +117,7 @@ static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_ev
         .asked = {.ticket = answer->ticket, .sent = answer->sent},
         .failed = {.why = TL_EELSEWHERE,
                    .redirect = (uint8_t)(r.kind == TL_ASK && alone && !named ? TL_MOVED : r.kind),
-                   .message = TL_LITERAL(words)}};
+                   .message = TL_LITERAL(message)}};
     return true;
 }
 
@@ -141,7 +142,7 @@ tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
                                  .count = answer->count,
                                  .stale = answer->stale,
                                  .unnamed = answer->unnamed,
-                                 .place = answer->words};
+                                 .place = answer->message};
     } else {
         e.kind = TL_FAILED;
         e.now = tl__mono_now();
@@ -149,7 +150,7 @@ tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
                                 .sys_errno = answer->sys_errno,
                                 .maybe_sent = answer->maybe_sent,
                                 .absent = answer->absent,
-                                .message = answer->words};
+                                .message = answer->message};
     }
     return e;
 }

@@ -33,11 +33,11 @@ struct tl_share {
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static void answered(void *ctx, const tl_answer *answer) {
-    tl_share *s = ctx;
+    tl_share *share = ctx;
     tl_sharer *sharer = answer->cookie;
-    tl__count_answer(&s->node->client->counts, answer);
-    s->asked--;
-    s->answers++;
+    tl__count_answer(&share->node->client->counts, answer);
+    share->asked--;
+    share->answers++;
     sharer->in_flight--;
     sharer->answered(sharer, answer);
     if (sharer->sleeps)
@@ -46,9 +46,9 @@ static void answered(void *ctx, const tl_answer *answer) {
 }
 
 static void up(void *ctx, const tl_interval *bracket, tl_mono now) {
-    tl_share *s = ctx;
-    if (tl__node_up(s->node, s->conn, bracket, now))
-        tl__keeper_rejudge(&s->node->client->keeper);
+    tl_share *share = ctx;
+    if (tl__node_up(share->node, share->conn, bracket, now))
+        tl__keeper_rejudge(&share->node->client->keeper);
 }
 
 static bool has_news(tl_sharer *sharer) {
@@ -66,262 +66,263 @@ tl_err tl__share_send(tl_share *share, tl_sharer *sharer, const tl_send *send, t
 /* ---- the connection -------------------------------------------------------------------------- */
 
 /* Not while another polls the descriptor, which must not be closed meanwhile. */
-static bool may_drive(const tl_share *s) {
-    return !s->poller || !s->poller->sleeps;
+static bool may_drive(const tl_share *share) {
+    return !share->poller || !share->poller->sleeps;
 }
 
-static void drive(tl_share *s) {
-    tl__conn_drive(s->conn, tl__mono_now());
-    s->left = 0;
+static void drive(tl_share *share) {
+    tl__conn_drive(share->conn, tl__mono_now());
+    share->left = 0;
 }
 
 /* What has been left here. Nothing is read, or closed. */
-static void write_left(tl_share *s) {
-    if (s->left > 0)
-        tl__conn_write(s->conn, tl__mono_now());
-    s->left = 0;
+static void write_left(tl_share *share) {
+    if (share->left > 0)
+        tl__conn_write(share->conn, tl__mono_now());
+    share->left = 0;
 }
 
 /* Is there more to be done for the server now than to leave the next request? It would have nothing to do, or so many
  * have been left that it had better begin with them. */
-static bool has_to_write(const tl_share *s) {
-    return !may_drive(s) || s->left >= WRITE_EACH || 2 * s->left > s->asked;
+static bool has_to_write(const tl_share *share) {
+    return !may_drive(share) || share->left >= WRITE_EACH || 2 * share->left > share->asked;
 }
 
 /* Is there more to watch for than the poller, who sleeps, knows of? */
-static bool has_changed(const tl_share *s) {
-    return tl__conn_fd(s->conn) != s->polled.fd ||
-           (tl__conn_events(s->conn) & ~s->polled.events) != 0 ||
-           tl__mono_before(tl__conn_until(s->conn), s->until);
+static bool has_changed(const tl_share *share) {
+    return tl__conn_fd(share->conn) != share->polled.fd ||
+           (tl__conn_events(share->conn) & ~share->polled.events) != 0 ||
+           tl__mono_before(tl__conn_until(share->conn), share->until);
 }
 
 /* Of what has been left here, and of earlier limits. */
-static void rouse_poller(tl_share *s) {
-    if (s->poller && s->poller->sleeps && has_changed(s))
-        tl__waiter_post(s->poller->sleeps, TL_WAKE_ANSWERED);
+static void rouse_poller(tl_share *share) {
+    if (share->poller && share->poller->sleeps && has_changed(share))
+        tl__waiter_post(share->poller->sleeps, TL_WAKE_ANSWERED);
 }
 
-static bool is_poller(tl_share *s, tl_sharer *sharer) {
-    if (!s->poller)
-        s->poller = sharer;
-    return s->poller == sharer;
+static bool is_poller(tl_share *share, tl_sharer *sharer) {
+    if (!share->poller)
+        share->poller = sharer;
+    return share->poller == sharer;
 }
 
 /* Whoever looks reads for all; if all sleep, the first of them takes it over. He may have his answer by now, and go
  * without having taken it over: then it is for the next. */
-static void stop_polling(tl_share *s, tl_sharer *sharer) {
-    bool polled = s->poller == sharer;
+static void stop_polling(tl_share *share, tl_sharer *sharer) {
+    bool polled = share->poller == sharer;
     if (polled)
-        s->poller = NULL;
-    if (GUARD(next_poller) && (polled || GUARD(poller_after_next)) && !s->poller &&
-        s->looking == 0 && s->first)
-        tl__waiter_post(s->first->sleeps, TL_WAKE_ANSWERED);
+        share->poller = NULL;
+    if (GUARD(next_poller) && (polled || GUARD(poller_after_next)) && !share->poller &&
+        share->looking == 0 && share->first)
+        tl__waiter_post(share->first->sleeps, TL_WAKE_ANSWERED);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static void yield(tl_share *s) {
-    tl__mutex_unlock(&s->mutex);
+static void yield(tl_share *share) {
+    tl__mutex_unlock(&share->mutex);
     tl__thread_yield();
-    tl__mutex_lock(&s->mutex);
+    tl__mutex_lock(&share->mutex);
 }
 
 /* Give the processor away, then look, and read for all unless another is at it. True, with the mutex: there is an answer,
  * or none to be had by looking. */
-static bool look(tl_share *s, const tl_sharer *sharer) {
+static bool look(tl_share *share, const tl_sharer *sharer) {
     tl__thread_yield();
     if (atomic_load(&sharer->news)) {
-        tl__mutex_lock(&s->mutex);
+        tl__mutex_lock(&share->mutex);
         return true;
     }
-    if (!tl__mutex_try(&s->mutex))
+    if (!tl__mutex_try(&share->mutex))
         return false;
-    if (may_drive(s))
-        drive(s);
-    if (atomic_load(&sharer->news) || !tl__conn_up(s->conn))
+    if (may_drive(share))
+        drive(share);
+    if (atomic_load(&sharer->news) || !tl__conn_up(share->conn))
         return true;
-    tl__mutex_unlock(&s->mutex);
+    tl__mutex_unlock(&share->mutex);
     return false;
 }
 
 /* Of all who looked in vain at the same time the first counts; and one whom others were answered before, none. */
-static void learn(tl_share *s, bool there, uint64_t since) {
-    bool silent = s->answers == since && s->missed != since + 1;
+static void learn(tl_share *share, bool there, uint64_t since) {
+    bool silent = share->answers == since && share->missed != since + 1;
     if (!there && !silent)
         return;
-    tl__spin_learn(&s->spin, there);
-    s->missed = there ? s->missed : since + 1;
+    tl__spin_learn(&share->spin, there);
+    share->missed = there ? share->missed : since + 1;
 }
 
 /* A near server answers sooner than it takes to fall asleep and be woken. True: so it did. */
-static bool spin(tl_share *s, tl_sharer *sharer, tl_mono until) {
-    int64_t limit_ns = tl__conn_up(s->conn) ? tl__spin_ns(&s->spin, 0) : 0;
+static bool spin(tl_share *share, tl_sharer *sharer, tl_mono until) {
+    int64_t limit_ns = tl__conn_up(share->conn) ? tl__spin_ns(&share->spin, 0) : 0;
     if (limit_ns == 0) {
-        yield(s); /* whoever is about to ask leaves that here, too */
+        yield(share); /* whoever is about to ask leaves that here, too */
         return has_news(sharer);
     }
-    limit_ns += SPIN_EACH_NS * (int64_t)atomic_load(&s->node->sharers);
+    limit_ns += SPIN_EACH_NS * (int64_t)atomic_load(&share->node->sharers);
     tl_mono end = tl__mono_min(until, tl__mono_add_ns(tl__mono_now(), limit_ns));
-    uint64_t answers = s->answers;
+    uint64_t answers = share->answers;
     bool seen, late;
-    s->looking++;
-    tl__mutex_unlock(&s->mutex);
+    share->looking++;
+    tl__mutex_unlock(&share->mutex);
     do {
-        seen = look(s, sharer);
+        seen = look(share, sharer);
         late = !seen && !tl__mono_before(tl__mono_now(), end);
     } while (!seen && !late);
     if (!seen)
-        tl__mutex_lock(&s->mutex);
-    s->looking -= GUARD(looks_until_answered);
+        tl__mutex_lock(&share->mutex);
+    share->looking -= GUARD(looks_until_answered);
     bool there = has_news(sharer);
     if (there || late)
-        learn(s, there, answers);
+        learn(share, there, answers);
     return there;
 }
 
-static void sleep_as_poller(tl_share *s, tl_sharer *sharer, tl_mono until) {
-    tl_waiter *w = sharer->sleeps;
-    s->polled = (struct pollfd){.fd = tl__conn_fd(s->conn), .events = tl__conn_events(s->conn)};
-    s->until = tl__conn_until(s->conn);
-    struct pollfd fds[2] = {s->polled, {.fd = w->fd, .events = POLLIN}};
-    until = tl__mono_min(until, s->until);
-    tl__mutex_unlock(&s->mutex);
+static void sleep_as_poller(tl_share *share, tl_sharer *sharer, tl_mono until) {
+    tl_waiter *waiter = sharer->sleeps;
+    share->polled = (struct pollfd){.fd = tl__conn_fd(share->conn),
+                                    .events = tl__conn_events(share->conn)};
+    share->until = tl__conn_until(share->conn);
+    struct pollfd fds[2] = {share->polled, {.fd = waiter->fd, .events = POLLIN}};
+    until = tl__mono_min(until, share->until);
+    tl__mutex_unlock(&share->mutex);
     tl__wait(fds, 2, until);
     if (fds[1].revents)
-        tl__wake_clear(w->fd);
-    tl__mutex_lock(&s->mutex);
+        tl__wake_clear(waiter->fd);
+    tl__mutex_lock(&share->mutex);
     sharer->sleeps = NULL; /* before driving, which would wake it */
-    drive(s);
+    drive(share);
 }
 
-static void rise(tl_share *s, tl_sharer *sharer) {
-    tl_sharer **at = &s->first;
+static void rise(tl_share *share, tl_sharer *sharer) {
+    tl_sharer **at = &share->first;
     while (*at != sharer)
         at = &(*at)->behind;
     *at = sharer->behind;
     if (!*at)
-        s->end = at;
+        share->end = at;
     sharer->sleeps = NULL;
 }
 
-static void sleep_behind(tl_share *s, tl_sharer *sharer, tl_mono until) {
-    tl_waiter *w = sharer->sleeps;
+static void sleep_behind(tl_share *share, tl_sharer *sharer, tl_mono until) {
+    tl_waiter *waiter = sharer->sleeps;
     sharer->behind = NULL;
-    *s->end = sharer;
-    s->end = &sharer->behind;
-    tl__mutex_unlock(&s->mutex);
-    tl__waiter_await(w, until, NULL);
-    tl__mutex_lock(&s->mutex);
-    rise(s, sharer);
+    *share->end = sharer;
+    share->end = &sharer->behind;
+    tl__mutex_unlock(&share->mutex);
+    tl__waiter_await(waiter, until, NULL);
+    tl__mutex_lock(&share->mutex);
+    rise(share, sharer);
 }
 
-static void sleep_until(tl_share *s, tl_sharer *sharer, tl_mono until) {
-    tl_waiter *own = sharer->waiter, *w = own ? own : tl__waiter_take(s->node->client);
-    write_left(s);
-    rouse_poller(s);
+static void sleep_until(tl_share *share, tl_sharer *sharer, tl_mono until) {
+    tl_waiter *own = sharer->waiter, *w = own ? own : tl__waiter_take(share->node->client);
+    write_left(share);
+    rouse_poller(share);
     if (!w) { /* no memory: look again and again */
-        if (may_drive(s))
-            drive(s);
-        yield(s);
+        if (may_drive(share))
+            drive(share);
+        yield(share);
         return;
     }
     sharer->sleeps = w;
-    if (is_poller(s, sharer))
-        sleep_as_poller(s, sharer, until);
+    if (is_poller(share, sharer))
+        sleep_as_poller(share, sharer, until);
     else
-        sleep_behind(s, sharer, until);
+        sleep_behind(share, sharer, until);
     if (!own)
-        tl__waiter_give(s->node->client, w);
+        tl__waiter_give(share->node->client, w);
 }
 
 void tl__share_await(tl_share *share, tl_sharer *sharer, tl_mono until) {
-    tl_share *s = share;
+    tl_share *shared = share;
     if (has_news(sharer))
         return;
-    if (has_to_write(s))
-        write_left(s);
-    rouse_poller(s);
-    if (!spin(s, sharer, until))
-        sleep_until(s, sharer, until);
+    if (has_to_write(shared))
+        write_left(shared);
+    rouse_poller(shared);
+    if (!spin(shared, sharer, until))
+        sleep_until(shared, sharer, until);
 }
 
 /* ---- coming and going ------------------------------------------------------------------------ */
 
 static tl_share *make(tl_node *node) {
-    tl_share *s = calloc(1, sizeof *s);
-    if (!s)
+    tl_share *share = calloc(1, sizeof *share);
+    if (!share)
         return NULL;
     tl_conn_limits limits = tl__node_limits(node);
-    tl_conn_calls calls = {.answer = answered, .up = up, .ctx = s};
+    tl_conn_calls calls = {.answer = answered, .up = up, .ctx = share};
     limits.patience_ms = node->client->attempt_ms;
-    s->node = node;
-    s->end = &s->first;
-    s->conn = tl__conn_new(tl__node_face(node), &limits, &calls);
-    if (!s->conn) {
-        free(s);
+    share->node = node;
+    share->end = &share->first;
+    share->conn = tl__conn_new(tl__node_face(node), &limits, &calls);
+    if (!share->conn) {
+        free(share);
         return NULL;
     }
-    tl__mutex_init(&s->mutex);
-    return s;
+    tl__mutex_init(&share->mutex);
+    return share;
 }
 
 /* Have so many been asking at a time? Until they are half of that. */
-static bool is_crowded(tl_node *n) {
-    unsigned crowd = n->client->crowd;
-    unsigned busy = atomic_load(&n->borrowed) + atomic_load(&n->sharers);
-    bool shares = atomic_load(&n->shares), may = busy >= (shares ? crowd / 2 : crowd);
+static bool is_crowded(tl_node *node) {
+    unsigned crowd = node->client->crowd;
+    unsigned busy = atomic_load(&node->borrowed) + atomic_load(&node->sharers);
+    bool shares = atomic_load(&node->shares), may = busy >= (shares ? crowd / 2 : crowd);
     if (may != shares)
-        atomic_store(&n->shares, may);
+        atomic_store(&node->shares, may);
     return may;
 }
 
 /* While the server is at what one group has asked for, another makes its next requests. */
-static _Atomic(tl_share *) *next_share(tl_node *n) {
-    unsigned size = n->client->crowd > 1 ? n->client->crowd - 1 : 1; /* but who comes */
-    unsigned groups = atomic_load(&n->sharers) / size;
+static _Atomic(tl_share *) *next_share(tl_node *node) {
+    unsigned size = node->client->crowd > 1 ? node->client->crowd - 1 : 1; /* but who comes */
+    unsigned groups = atomic_load(&node->sharers) / size;
     groups = groups < 1 ? 1 : groups > TL_SHARES_MAX ? TL_SHARES_MAX : groups;
-    return &n->share[atomic_fetch_add(&n->turn, 1) % groups];
+    return &node->share[atomic_fetch_add(&node->turn, 1) % groups];
 }
 
 /* Who is inside is there for a moment, in which it would take longer to fall asleep and be woken. */
-static void enter(tl_share *s) {
+static void enter(tl_share *share) {
     for (int i = 0; i < ENTER_TRIES; i++) {
-        if (tl__mutex_try(&s->mutex))
+        if (tl__mutex_try(&share->mutex))
             return;
         tl__thread_yield();
     }
-    tl__mutex_lock(&s->mutex);
+    tl__mutex_lock(&share->mutex);
 }
 
 tl_share *tl__share_enter(tl_node *node) {
     if (!is_crowded(node))
         return NULL;
     _Atomic(tl_share *) *at = next_share(node);
-    tl_share *s = atomic_load(at);
-    if (!s) {
+    tl_share *share = atomic_load(at);
+    if (!share) {
         tl__mutex_lock(&node->client->mutex);
-        s = atomic_load(at);
-        if (!s)
-            s = make(node);
-        atomic_store(at, s);
+        share = atomic_load(at);
+        if (!share)
+            share = make(node);
+        atomic_store(at, share);
         tl__mutex_unlock(&node->client->mutex);
     }
-    if (!s)
+    if (!share)
         return NULL;
     atomic_fetch_add(&node->sharers, 1);
-    enter(s);
-    return s;
+    enter(share);
+    return share;
 }
 
 void tl__share_leave(tl_share *share, tl_sharer *sharer) {
-    tl_share *s = share;
+    tl_share *shared = share;
     if (GUARD(forgotten_sharer) && sharer->in_flight > 0)
-        tl__conn_forget(s->conn, sharer);
-    s->asked -= sharer->in_flight;
+        tl__conn_forget(shared->conn, sharer);
+    shared->asked -= sharer->in_flight;
     if (GUARD(poller_leaves))
-        stop_polling(s, sharer);
-    tl__mutex_unlock(&s->mutex);
-    atomic_fetch_sub(&s->node->sharers, 1);
+        stop_polling(shared, sharer);
+    tl__mutex_unlock(&shared->mutex);
+    atomic_fetch_sub(&shared->node->sharers, 1);
 }
 
 tl_node *tl__share_node(const tl_share *share) {
@@ -333,10 +334,10 @@ tl_conn *tl__share_conn(const tl_share *share) {
 }
 
 void tl__share_free(tl_share *share) {
-    tl_share *s = share;
-    if (!s)
+    tl_share *shared = share;
+    if (!shared)
         return;
-    tl__conn_free(s->conn);
-    tl__mutex_end(&s->mutex);
-    free(s);
+    tl__conn_free(shared->conn);
+    tl__mutex_end(&shared->mutex);
+    free(shared);
 }

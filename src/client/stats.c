@@ -10,19 +10,19 @@ static uint64_t of(const _Atomic uint64_t *counter) {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static void tell_calls(tl_stats *ret, const tl_counts *c) {
+static void tell_calls(tl_stats *ret, const tl_counts *counts) {
     uint64_t *const to[TL_COUNT_CALLS] = {ret->acquires, ret->releases, ret->extends};
     for (unsigned what = 0; what < TL_COUNT_CALLS; what++)
         for (unsigned i = 0; i < TL_STATS_RESULTS; i++)
-            to[what][i] = of(&c->call[what][i]);
+            to[what][i] = of(&counts->call[what][i]);
 }
 
-static void tell_trips(tl_stats *ret, const tl_counts *c) {
-    ret->connections = of(&c->connections);
-    ret->unanswered = of(&c->unanswered);
-    ret->round_trips.sum_us = of(&c->trips_us);
+static void tell_trips(tl_stats *ret, const tl_counts *counts) {
+    ret->connections = of(&counts->connections);
+    ret->unanswered = of(&counts->unanswered);
+    ret->round_trips.sum_us = of(&counts->trips_us);
     for (unsigned i = 0; i < TL_STATS_BUCKETS; i++) {
-        ret->round_trips.bucket[i] = of(&c->trips[i]);
+        ret->round_trips.bucket[i] = of(&counts->trips[i]);
         ret->round_trips.count += ret->round_trips.bucket[i];
     }
 }

@@ -10,8 +10,8 @@
 
 #define ROOM 16
 
-static void put(tl_tasks *t, uint32_t at, tl_due due) {
-    t->heap[at] = due;
+static void put(tl_tasks *tasks, uint32_t at, tl_due due) {
+    tasks->heap[at] = due;
     due.task->at = at;
 }
 
@@ -20,52 +20,52 @@ static uint32_t before(uint32_t at) {
 }
 
 /* Of those behind `at` the one that is due first; 0: there is none. */
-static uint32_t first_behind(const tl_tasks *t, uint32_t at) {
+static uint32_t first_behind(const tl_tasks *tasks, uint32_t at) {
     uint32_t first = tl__tasks_behind(at), last = first + TL_TASKS_BEHIND - 1;
-    if (first > t->count)
+    if (first > tasks->count)
         return 0;
-    if (last > t->count)
-        last = t->count;
+    if (last > tasks->count)
+        last = tasks->count;
     for (uint32_t i = first + 1; i <= last; i++)
-        first = tl__mono_before(t->heap[i].until, t->heap[first].until) ? i : first;
+        first = tl__mono_before(tasks->heap[i].until, tasks->heap[first].until) ? i : first;
     return first;
 }
 
 /* To its place, from one that is free. */
-static void sift(tl_tasks *t, uint32_t at, tl_due due) {
-    for (; at > 1 && tl__mono_before(due.until, t->heap[before(at)].until); at = before(at))
-        put(t, at, t->heap[before(at)]);
-    for (uint32_t next; (next = first_behind(t, at)) != 0; at = next) {
-        if (!tl__mono_before(t->heap[next].until, due.until))
+static void sift(tl_tasks *tasks, uint32_t at, tl_due due) {
+    for (; at > 1 && tl__mono_before(due.until, tasks->heap[before(at)].until); at = before(at))
+        put(tasks, at, tasks->heap[before(at)]);
+    for (uint32_t next; (next = first_behind(tasks, at)) != 0; at = next) {
+        if (!tl__mono_before(tasks->heap[next].until, due.until))
             break;
-        put(t, at, t->heap[next]);
+        put(tasks, at, tasks->heap[next]);
     }
-    put(t, at, due);
+    put(tasks, at, due);
 }
 
-tl_err tl__tasks_add(tl_tasks *t, tl_task *task) {
-    if (t->count + 1 >= t->room) {
-        uint32_t room = t->room ? t->room * 2 : ROOM;
-        tl_due *heap = realloc(t->heap, room * sizeof *heap);
+tl_err tl__tasks_add(tl_tasks *tasks, tl_task *task) {
+    if (tasks->count + 1 >= tasks->room) {
+        uint32_t room = tasks->room ? tasks->room * 2 : ROOM;
+        tl_due *heap = realloc(tasks->heap, room * sizeof *heap);
         if (!heap)
             return TL_ENOMEM;
-        t->heap = heap;
-        t->room = room;
+        tasks->heap = heap;
+        tasks->room = room;
     }
-    put(t, ++t->count,
+    put(tasks, ++tasks->count,
         (tl_due){TL_NEVER, task}); /* the last is in its place: none is due later than never */
     return TL_OK;
 }
 
-void tl__tasks_move(tl_tasks *t, tl_task *task, tl_mono until) {
-    sift(t, task->at, (tl_due){until, task});
+void tl__tasks_move(tl_tasks *tasks, tl_task *task, tl_mono until) {
+    sift(tasks, task->at, (tl_due){until, task});
 }
 
-void tl__tasks_remove(tl_tasks *t, tl_task *task) {
+void tl__tasks_remove(tl_tasks *tasks, tl_task *task) {
     if (GUARD(task_removed_once) && task->at == 0)
         return;
-    tl_due last = t->heap[t->count--];
+    tl_due last = tasks->heap[tasks->count--];
     if (GUARD(heap_without_hole) && last.task != task)
-        sift(t, task->at, last);
+        sift(tasks, task->at, last);
     task->at = 0;
 }

@@ -17,20 +17,20 @@
 
 typedef struct {
     char text[TEXT_SIZE];
-} told;
+} traced;
 
 /* Append it; what there is no room for is cut off. */
-__attribute__((format(printf, 2, 3))) static void add(told *t, const char *format, ...) {
-    size_t n = strlen(t->text);
+__attribute__((format(printf, 2, 3))) static void add(traced *text, const char *format, ...) {
+    size_t n = strlen(text->text);
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(t->text + n, sizeof t->text - n, format, arguments);
+    (void)vsnprintf(text->text + n, sizeof text->text - n, format, arguments);
     va_end(arguments);
 }
 
-static void add_bytes(told *t, tl_bytes bytes) {
-    size_t n = strlen(t->text);
-    tl__bytes_print(t->text + n, sizeof t->text - n, bytes);
+static void add_bytes(traced *text, tl_bytes bytes) {
+    size_t n = strlen(text->text);
+    tl__bytes_print(text->text + n, sizeof text->text - n, bytes);
 }
 
 static double ms_between(tl_mono from, tl_mono to) {
@@ -40,37 +40,37 @@ static double ms_between(tl_mono from, tl_mono to) {
 /* ---- what came ------------------------------------------------------------------------------- */
 
 /* The scripts answer with a status first, or behind the two numbers of TIME. */
-static bool has_status(const tl_reply *r, int64_t *ret) {
-    if (tl__reply_int(tl__reply_item(r, 0), ret) && *ret > -STATUS_END && *ret < STATUS_END)
+static bool has_status(const tl_reply *reply, int64_t *ret) {
+    if (tl__reply_int(tl__reply_item(reply, 0), ret) && *ret > -STATUS_END && *ret < STATUS_END)
         return true;
-    return tl__reply_int(tl__reply_item(tl__reply_item(r, 2), 0), ret);
+    return tl__reply_int(tl__reply_item(tl__reply_item(reply, 2), 0), ret);
 }
 
-static void add_reply(told *t, const tl_reply *r) {
+static void add_reply(traced *text, const tl_reply *reply) {
     int64_t status;
-    switch (r->type) {
+    switch (reply->type) {
     case TL_REPLY_ERROR:
-        add(t, "an error, ");
-        add_bytes(t, tl__refusal_own(r->text));
+        add(text, "an error, ");
+        add_bytes(text, tl__refusal_own(reply->text));
         break;
-    case TL_REPLY_NIL: add(t, "nil"); break;
-    case TL_REPLY_INT: add(t, "%lld", (long long)r->integer); break;
+    case TL_REPLY_NIL: add(text, "nil"); break;
+    case TL_REPLY_INT: add(text, "%lld", (long long)reply->integer); break;
     case TL_REPLY_ARRAY:
-        if (has_status(r, &status))
-            add(t, "status %lld", (long long)status);
+        if (has_status(reply, &status))
+            add(text, "status %lld", (long long)status);
         else
-            add(t, "%zu items", r->count);
+            add(text, "%zu items", reply->count);
         break;
-    default: add(t, "%zu bytes", r->text.n);
+    default: add(text, "%zu bytes", reply->text.n);
     }
 }
 
-static const char *event_name(const tl_event *e) {
-    switch (e->kind) {
+static const char *event_name(const tl_event *event) {
+    switch (event->kind) {
     case TL_START: return "begins";
-    case TL_ARMED: return e->armed ? "subscribed" : "not subscribed any more";
+    case TL_ARMED: return event->armed ? "subscribed" : "not subscribed any more";
     case TL_WATCHED:
-        return e->armed ? "the key's next change will be told" : "the key may have changed";
+        return event->armed ? "the key's next change will be notified" : "the key may have changed";
     case TL_CHANGED: return "the key was read after a change";
     case TL_WOKEN: return "notified";
     case TL_TIMER: return "time is up";
@@ -79,69 +79,71 @@ static const char *event_name(const tl_event *e) {
     }
 }
 
-static void add_event(told *t, const tl_event *e) {
-    if (e->kind == TL_REPLY && e->replied.count == 0)
-        add(t, "the server is reached");
-    else if (e->kind == TL_REPLY) {
-        add(t, "reply after %.3f ms: ", ms_between(e->asked.sent, e->now));
-        add_reply(t, &e->replied.reply[0]);
-    } else if (e->kind == TL_FAILED) {
-        add(t, "no reply%s: ", e->failed.maybe_sent ? ", though the server may have acted" : "");
-        add_bytes(t, e->failed.message);
+static void add_event(traced *text, const tl_event *event) {
+    if (event->kind == TL_REPLY && event->replied.count == 0)
+        add(text, "the server is reached");
+    else if (event->kind == TL_REPLY) {
+        add(text, "reply after %.3f ms: ", ms_between(event->asked.sent, event->now));
+        add_reply(text, &event->replied.reply[0]);
+    } else if (event->kind == TL_FAILED) {
+        add(text,
+            "no reply%s: ", event->failed.maybe_sent ? ", though the server may have acted" : "");
+        add_bytes(text, event->failed.message);
     } else
-        add(t, "%s", event_name(e));
+        add(text, "%s", event_name(event));
 }
 
 /* ---- what it led to -------------------------------------------------------------------------- */
 
 /* `words` and the time until a limit; nothing where there is none. */
-static void add_limit(told *t, const char *words, tl_mono now, tl_mono limit) {
+static void add_limit(traced *text, const char *message, tl_mono now, tl_mono limit) {
     if (limit.ns != TL_NEVER.ns)
-        add(t, "%s %lld ms", words, (long long)tl__ms_until(now, limit));
+        add(text, "%s %lld ms", message, (long long)tl__ms_until(now, limit));
 }
 
-static void add_send(told *t, const tl_send *send, tl_mono now) {
-    add(t, "%s",
+static void add_send(traced *text, const tl_send *send, tl_mono now) {
+    add(text, "%s",
         send->count > 0 ? "sends "
         : send->confirm ? "has the master confirmed"
                         : "reaches for the server");
     for (unsigned i = 0; i < send->count && i < COMMANDS_TOLD; i++) {
-        const tl_command *c = &send->command[i];
-        add(t, "%s", i > 0 ? " and " : "");
-        add_bytes(t, c->form == TL_SCRIPT ? tl__script_name((tl_script)c->script) : c->argv[0]);
+        const tl_command *command = &send->command[i];
+        add(text, "%s", i > 0 ? " and " : "");
+        add_bytes(text, command->form == TL_SCRIPT ? tl__script_name((tl_script)command->script)
+                                                   : command->argv[0]);
     }
-    add_limit(t, ", within", now, send->by);
+    add_limit(text, ", within", now, send->by);
 }
 
-static void add_end(told *t, const tl_result *r, tl_status status, tl_mono now) {
-    bool held = r->code == TL_OK && r->deadline.ns > now.ns;
-    if (held && r->op == TL_ACQUIRE)
-        add(t, "OK, for %.0f ms, fence %llu", ms_between(now, r->deadline),
-            (unsigned long long)r->acquire.fence);
+static void add_end(traced *text, const tl_result *result, tl_status status, tl_mono now) {
+    bool held = result->code == TL_OK && result->deadline.ns > now.ns;
+    if (held && result->op == TL_ACQUIRE)
+        add(text, "OK, for %.0f ms, fence %llu", ms_between(now, result->deadline),
+            (unsigned long long)result->acquire.fence);
     else if (held)
-        add(t, "OK, for %.0f ms", ms_between(now, r->deadline));
+        add(text, "OK, for %.0f ms", ms_between(now, result->deadline));
     else
-        add(t, "%s%s", tl_err_name(r->code),
+        add(text, "%s%s", tl_err_name(result->code),
             status == TL_DETACH ? ", and goes on to undo what may have been done" : "");
 }
 
-static void add_decision(told *t, const tl_result *r, const tl_out *out, tl_status status,
+static void add_decision(traced *text, const tl_result *result, const tl_out *out, tl_status status,
                          tl_mono now) {
     static const char *const notes[] = {[TL_NOTE_AT_RISK] = "AT_RISK, ",
                                         [TL_NOTE_HELD] = "HELD again, ",
                                         [TL_NOTE_LOST] = "LOST, "};
     for (unsigned i = 0; i < out->notes; i++)
-        add(t, "%s", notes[out->note[i].kind]);
-    add(t, "%s", out->arm ? "subscribes, " : "");
+        add(text, "%s", notes[out->note[i].kind]);
+    add(text, "%s", out->arm ? "subscribes, " : "");
     if (status != TL_GO)
-        add_end(t, r, status, now);
+        add_end(text, result, status, now);
     else if (out->sends)
-        add_send(t, &out->send, now);
+        add_send(text, &out->send, now);
     else {
-        add(t, "waits");
-        add_limit(t, " for at most", now, out->until);
+        add(text, "waits");
+        add_limit(text, " for at most", now, out->until);
     }
-    add(t, "%s%s", out->words[0] ? ": " : "", out->words);
+    add(text, "%s%s", out->message[0] ? ": " : "", out->message);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -155,10 +157,10 @@ static void say(tl_client *client, const tl_node *node, tl_bytes key, const char
 }
 
 void tl__trace_step(tl_client *client, const tl_node *node, const tl_machine *machine,
-                    const tl_event *e, const tl_out *out, tl_status status) {
-    told came = {""}, led_to = {""};
-    add_event(&came, e);
-    add_decision(&led_to, machine->state, out, status, e->now);
+                    const tl_event *event, const tl_out *out, tl_status status) {
+    traced came = {""}, led_to = {""};
+    add_event(&came, event);
+    add_decision(&led_to, machine->state, out, status, event->now);
     /* Where one that moves is would be read under a mutex, and a simulated run be another than without its trace. */
     say(client, tl__node_moves(node) ? &client->node : node, machine->key, machine->does, came.text,
         led_to.text);

@@ -9,7 +9,7 @@
 /** A machine was given `e`, by this node where there are several, and answered `status` and `out`. Only where
  *  client->trace. */
 void tl__trace_step(tl_client *client, const tl_node *node, const tl_machine *machine,
-                    const tl_event *e, const tl_out *out, tl_status status);
+                    const tl_event *event, const tl_out *out, tl_status status);
 
 /** What happens to a lock without a step. */
 void tl__trace(tl_client *client, tl_bytes key, const char *does, const char *what);

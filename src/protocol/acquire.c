@@ -10,471 +10,510 @@
 #include "protocol/attempt.h"
 #include "protocol/line.h"
 
-void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
-                      int64_t connect_ms, uint64_t seed) {
+void tl__acquire_init(tl_acquisition *acquisition, const tl_job *job, const tl_retry *retry,
+                      int64_t wait_ms, int64_t connect_ms, uint64_t seed) {
     TL_ASSERT(job->protocol && !job->queue.stands);
-    *a = (tl_acquisition){.job = *job, .retry = tl__retry_init(retry, wait_ms, connect_ms, seed)};
-    a->job.hold.proof = (tl_proof){0}; /* of an earlier hold, if of any */
-    a->lining = job->queue.join;
-    a->job.hold.believed = (tl_mono){0};
+    *acquisition = (tl_acquisition){.job = *job,
+                                    .retry = tl__retry_init(retry, wait_ms, connect_ms, seed)};
+    acquisition->job.hold.proof = (tl_proof){0}; /* of an earlier hold, if of any */
+    acquisition->lining = job->queue.join;
+    acquisition->job.hold.believed = (tl_mono){0};
 }
 
 /* ---- a take that went unanswered -------------------------------------------------------------- */
 
 /* A native take carries no limit: only the end of its connection, on the server, is its end for certain. To
  * another run of a server the number is a stranger's. */
-static bool must_kill(const tl_acquisition *a, const tl_event *e) {
-    return a->kill_id != 0 &&
-           (!GUARD(ends_in_its_run) || (e->asked.run != 0 && e->asked.run == a->kill_run));
+static bool must_kill(const tl_acquisition *acquisition, const tl_event *event) {
+    return acquisition->kill_id != 0 &&
+           (!GUARD(ends_in_its_run) ||
+            (event->asked.run != 0 && event->asked.run == acquisition->kill_run));
 }
 
-static tl_status kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    tl_mono by = tl__mono_add_ms(e->now, a->job.attempt_ms);
-    tl_send *send = tl__out_send(out, ++a->ticket, tl__mono_min(by, a->retry.limit));
-    tl_command *c = &send->command[send->count++];
-    *c = (tl_command){.form = TL_ARGV, .argc = 4};
-    c->argv[0] = TL_LITERAL("CLIENT");
-    c->argv[1] = TL_LITERAL("KILL");
-    c->argv[2] = TL_LITERAL("ID");
-    c->argv[3] = tl__out_int(out, a->kill_id);
+static tl_status kill(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    tl_mono by = tl__mono_add_ms(event->now, acquisition->job.attempt_ms);
+    tl_send *send = tl__out_send(out, ++acquisition->ticket,
+                                 tl__mono_min(by, acquisition->retry.limit));
+    tl_command *command = &send->command[send->count++];
+    *command = (tl_command){.form = TL_ARGV, .argc = 4};
+    command->argv[0] = TL_LITERAL("CLIENT");
+    command->argv[1] = TL_LITERAL("KILL");
+    command->argv[2] = TL_LITERAL("ID");
+    command->argv[3] = tl__out_int(out, acquisition->kill_id);
     send->here = true;
     return TL_GO;
 }
 
 /* Whether it was there or not, nothing is read from it any more. Who may not do that remains in doubt. */
-static void killed(tl_acquisition *a, const tl_event *e) {
+static void killed(tl_acquisition *acquisition, const tl_event *event) {
     int64_t count;
-    if (e->kind != TL_REPLY || e->replied.count < 1 || e->asked.run != a->kill_run)
+    if (event->kind != TL_REPLY || event->replied.count < 1 ||
+        event->asked.run != acquisition->kill_run)
         return;
-    a->kill_id = 0;
-    if (tl__reply_int(e->replied.reply, &count))
-        a->harmless = tl__mono_min(a->harmless, tl__mono_max(e->now, a->unkillable));
+    acquisition->kill_id = 0;
+    if (tl__reply_int(event->replied.reply, &count))
+        acquisition->harmless = tl__mono_min(acquisition->harmless,
+                                             tl__mono_max(event->now, acquisition->unkillable));
 }
 
 /* ---- attempts -------------------------------------------------------------------------------- */
 
-static tl_status reach(tl_acquisition *a, tl_out *out) {
-    a->retry.doing = TL_REACHES;
-    a->woken = a->called = false; /* the state will be read after this */
-    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->retry.limit : TL_NEVER);
+static tl_status reach(tl_acquisition *acquisition, tl_out *out) {
+    acquisition->retry.doing = TL_REACHES;
+    acquisition->woken = acquisition->called = false; /* the state will be read after this */
+    tl__out_send(out, ++acquisition->ticket,
+                 GUARD(reach_has_limit) ? acquisition->retry.limit : TL_NEVER);
     return TL_GO;
 }
 
 /* What is still on its way may bring its entry back into the line, which its release then strikes out. */
-static void note_doubt(tl_acquisition *a) {
-    a->result.proof.doubted = a->uncertain;
-    if (GUARD(entry_in_doubt) && a->uncertain && a->job.queue.stands)
-        a->result.proof.stood_ms = (int32_t)a->job.ttl_ms;
+static void note_doubt(tl_acquisition *acquisition) {
+    acquisition->result.proof.doubted = acquisition->uncertain;
+    if (GUARD(entry_in_doubt) && acquisition->uncertain && acquisition->job.queue.stands)
+        acquisition->result.proof.stood_ms = (int32_t)acquisition->job.ttl_ms;
 }
 
-static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out);
+static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *event, tl_out *out);
 
 /* One that may stand in line takes nothing past it: its entry would be given the lock later. */
-static bool joins(const tl_acquisition *a) {
-    return a->lining && (a->armed || a->job.queue.stands);
+static bool joins(const tl_acquisition *acquisition) {
+    return acquisition->lining && (acquisition->armed || acquisition->job.queue.stands);
 }
 
-static tl_status take(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    a->woken = a->called = a->near = false;
-    a->job.again = GUARD(repeat_compares) && a->retry.attempts > 0;
-    tl__retry_ask(&a->retry, e->now, a->job.attempt_ms);
-    a->job.queue.join = joins(a);
-    a->job.queue.stands = a->job.queue.stands || a->job.queue.join;
-    if (a->job.queue.join)
-        a->job.fences = a->job.queue.fair ? 1 : TL_FENCES;
-    tl_status status = tl__attempt_begin(&a->attempt, &a->job, TL_ACQUIRE, ++a->ticket,
-                                         a->retry.limit, e, out);
-    return status == TL_END ? attempt_ended(a, e, out) : status; /* refused before it was sent */
+static tl_status take(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    acquisition->woken = acquisition->called = acquisition->near = false;
+    acquisition->job.again = GUARD(repeat_compares) && acquisition->retry.attempts > 0;
+    tl__retry_ask(&acquisition->retry, event->now, acquisition->job.attempt_ms);
+    acquisition->job.queue.join = joins(acquisition);
+    acquisition->job.queue.stands = acquisition->job.queue.stands || acquisition->job.queue.join;
+    if (acquisition->job.queue.join)
+        acquisition->job.fences = acquisition->job.queue.fair ? 1 : TL_FENCES;
+    tl_status status = tl__attempt_begin(&acquisition->attempt, &acquisition->job, TL_ACQUIRE,
+                                         ++acquisition->ticket, acquisition->retry.limit, event,
+                                         out);
+    return status == TL_END ? attempt_ended(acquisition, event, out)
+                            : status; /* refused before it was sent */
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* The caller gets `code`; what may have been left behind is dropped in the background. */
-static tl_status give_up(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
-    a->result = (tl_result){.code = code,
-                            .maybe = a->uncertain || a->unwanted || a->job.queue.stands};
-    tl__retry_report(&a->retry, out);
-    if (!a->result.maybe || !GUARD(cleans_up))
+static tl_status give_up(tl_acquisition *acquisition, const tl_event *event, tl_err code,
+                         tl_out *out) {
+    acquisition->result = (tl_result){.code = code,
+                                      .maybe = acquisition->uncertain || acquisition->unwanted ||
+                                               acquisition->job.queue.stands};
+    tl__retry_report(&acquisition->retry, out);
+    if (!acquisition->result.maybe || !GUARD(cleans_up))
         return TL_END;
-    tl__retry_clean(&a->retry, &a->job, e->now, e->server->drift_ppm);
-    a->job.release.in_vain = true;
-    a->retry.next = e->now;
-    out->until = e->now;
+    tl__retry_clean(&acquisition->retry, &acquisition->job, event->now, event->server->drift_ppm);
+    acquisition->job.release.in_vain = true;
+    acquisition->retry.next = event->now;
+    out->until = event->now;
     return TL_DETACH;
 }
 
-static tl_status run_out(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    return give_up(a, e, tl__retry_ran_out(&a->retry, a->uncertain), out);
+static tl_status run_out(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    return give_up(acquisition, event,
+                   tl__retry_ran_out(&acquisition->retry, acquisition->uncertain), out);
 }
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
-static int64_t auto_pause(tl_acquisition *a, const tl_event *e) {
-    const tl_acquire_result *busy = &a->attempt.result.acquire;
-    bool told = (busy->announced && a->armed) || a->watching;
-    return tl__retry_auto_ms(&a->retry, busy->hint, told, e->now);
+static int64_t auto_pause(tl_acquisition *acquisition, const tl_event *event) {
+    const tl_acquire_result *busy = &acquisition->attempt.result.acquire;
+    bool notified = (busy->announced && acquisition->armed) || acquisition->watching;
+    return tl__retry_auto_ms(&acquisition->retry, busy->hint, notified, event->now);
 }
 
-static bool may_line(const tl_acquisition *a, const tl_event *e) {
-    return a->job.queue.inbox.n > 0 && a->retry.wait_ms != 0 && a->job.protocol->lines &&
-           a->job.protocol->lines(e->server, &a->job.rules, e->now);
+static bool may_line(const tl_acquisition *acquisition, const tl_event *event) {
+    return acquisition->job.queue.inbox.n > 0 && acquisition->retry.wait_ms != 0 &&
+           acquisition->job.protocol->lines &&
+           acquisition->job.protocol->lines(event->server, &acquisition->job.rules, event->now);
 }
 
 /* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
-static int64_t line_pause(tl_acquisition *a, const tl_event *e) {
-    if (GUARD(waits_for_its_turn) && a->armed && a->job.queue.join &&
-        !a->attempt.result.acquire.polls)
-        return tl__line_pause_ms(&a->attempt.result.acquire, a->near, e->now, &a->retry.random);
-    return tl__retry_poll_ms(&a->retry);
+static int64_t line_pause(tl_acquisition *acquisition, const tl_event *event) {
+    if (GUARD(waits_for_its_turn) && acquisition->armed && acquisition->job.queue.join &&
+        !acquisition->attempt.result.acquire.polls)
+        return tl__line_pause_ms(&acquisition->attempt.result.acquire, acquisition->near,
+                                 event->now, &acquisition->retry.random);
+    return tl__retry_poll_ms(&acquisition->retry);
 }
 
-static void listen_to_inbox(tl_acquisition *a, tl_out *out) {
-    a->listening = true;
-    a->armed = a->inbox_armed;
-    tl__out_listen(out, a->job.queue.inbox);
-    out->armed = a->armed;
-    out->token = tl__token_bytes(&a->job.token);
+static void listen_to_inbox(tl_acquisition *acquisition, tl_out *out) {
+    acquisition->listening = true;
+    acquisition->armed = acquisition->inbox_armed;
+    tl__out_listen(out, acquisition->job.queue.inbox);
+    out->armed = acquisition->armed;
+    out->token = tl__token_bytes(&acquisition->job.token);
 }
 
-static void listen(tl_acquisition *a, tl_out *out) {
-    a->listening = true;
-    tl__out_listen(out, a->job.sidecar);
-    if (a->job.protocol->watching && a->retry.strategy.kind == TL_RETRY_AUTO)
-        out->watched = a->job.key;
+static void listen(tl_acquisition *acquisition, tl_out *out) {
+    acquisition->listening = true;
+    tl__out_listen(out, acquisition->job.sidecar);
+    if (acquisition->job.protocol->watching && acquisition->retry.strategy.kind == TL_RETRY_AUTO)
+        out->watched = acquisition->job.key;
 }
 
-static void leave_topic(tl_acquisition *a, tl_out *out) {
-    a->listening = a->armed = a->watching = false;
+static void leave_topic(tl_acquisition *acquisition, tl_out *out) {
+    acquisition->listening = acquisition->armed = acquisition->watching = false;
     out->disarm = true;
 }
 
 /* There is no line at this server for this user, as it has turned out, or no more in this phase. An entry of before,
  * when it might be there, still has its turn: job.queue.stands stays, so that giving up takes it away. */
-static void leave_inbox(tl_acquisition *a, tl_out *out) {
-    a->lining = false;
-    leave_topic(a, out);
+static void leave_inbox(tl_acquisition *acquisition, tl_out *out) {
+    acquisition->lining = false;
+    leave_topic(acquisition, out);
 }
 
-static bool is_granted(const tl_acquisition *a);
-static bool is_given(tl_acquisition *a, const tl_event *e);
+static bool is_granted(const tl_acquisition *acquisition);
+static bool is_given(tl_acquisition *acquisition, const tl_event *event);
 
-static void note_place(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (!a->job.queue.join || !a->lining || a->attempt.result.acquire.place <= 0)
+static void note_rank(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    if (!acquisition->job.queue.join || !acquisition->lining ||
+        acquisition->attempt.result.acquire.rank <= 0)
         return;
-    a->job.queue.place = a->attempt.result.acquire.place;
-    a->run = out->run = e->asked.run;
+    acquisition->job.queue.rank = acquisition->attempt.result.acquire.rank;
+    acquisition->run = out->run = event->asked.run;
 }
 
-static tl_status busy(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    tl_retrier *r = &a->retry;
-    a->unwanted = a->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
-    tl__retry_held(r, TL_LITERAL("another holds it"), out);
-    if (a->uncertain && (a->attempt.result.acquire.checked || !GUARD(limit_checked)) &&
-        (!tl__mono_before(e->asked.sent, a->harmless) || !GUARD(busy_behind_doubt)))
-        a->uncertain = false; /* the takes that were in flight are over, and K isn't ours */
-    bool may = may_line(a, e), begins = !a->lining && may;
-    if (GUARD(leaves_queue) && a->lining && !may)
-        leave_inbox(a, out);
-    else if (begins && a->listening)
-        leave_topic(a, out);
-    a->lining = a->lining || begins;
-    note_place(a, e, out);
-    bool granted = is_granted(a);
-    if (is_given(a, e))
+static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    tl_retrier *retrier = &acquisition->retry;
+    acquisition->unwanted =
+        acquisition->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
+    tl__retry_held(retrier, TL_LITERAL("another holds it"), out);
+    if (acquisition->uncertain &&
+        (acquisition->attempt.result.acquire.checked || !GUARD(limit_checked)) &&
+        (!tl__mono_before(event->asked.sent, acquisition->harmless) || !GUARD(busy_behind_doubt)))
+        acquisition->uncertain =
+            false; /* the takes that were in flight are over, and K isn't ours */
+    bool may = may_line(acquisition, event), begins = !acquisition->lining && may;
+    if (GUARD(leaves_queue) && acquisition->lining && !may)
+        leave_inbox(acquisition, out);
+    else if (begins && acquisition->listening)
+        leave_topic(acquisition, out);
+    acquisition->lining = acquisition->lining || begins;
+    note_rank(acquisition, event, out);
+    bool granted = is_granted(acquisition);
+    if (is_given(acquisition, event))
         return TL_END;
     if (GUARD(looks_after_grant) && granted) /* what is not believed is looked at */
-        a->woken = a->called = true;
-    tl_mono next = r->planned;
-    if (!tl__retry_is_planned(r)) {
-        int64_t pause = tl__retry_pause_ms(r, e->now);
+        acquisition->woken = acquisition->called = true;
+    tl_mono next = retrier->planned;
+    if (!tl__retry_is_planned(retrier)) {
+        int64_t pause = tl__retry_pause_ms(retrier, event->now);
         if (pause < 0)
-            return give_up(a, e, a->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
-        if (r->strategy.kind == TL_RETRY_AUTO)
-            pause = a->lining ? line_pause(a, e) : auto_pause(a, e);
-        next = tl__retry_in_time(r, e->now, tl__mono_add_ms(e->now, pause));
+            return give_up(acquisition, event, acquisition->uncertain ? TL_EUNCERTAIN : TL_EBUSY,
+                           out);
+        if (retrier->strategy.kind == TL_RETRY_AUTO)
+            pause = acquisition->lining ? line_pause(acquisition, event)
+                                        : auto_pause(acquisition, event);
+        next = tl__retry_in_time(retrier, event->now, tl__mono_add_ms(event->now, pause));
     }
     if (begins) {
-        listen_to_inbox(a, out);
-        return tl__retry_pause(r, a->armed ? e->now : next, out);
+        listen_to_inbox(acquisition, out);
+        return tl__retry_pause(retrier, acquisition->armed ? event->now : next, out);
     }
-    if (!a->listening && !out->disarm && !a->attempt.result.acquire.silent)
-        listen(a, out);
-    if (!a->woken)
-        return tl__retry_pause(r, next, out);
-    r->planned = next;
-    tl_status status = tl__retry_pause(r, e->now, out);
-    r->extra = !a->called;
+    if (!acquisition->listening && !out->disarm && !acquisition->attempt.result.acquire.silent)
+        listen(acquisition, out);
+    if (!acquisition->woken)
+        return tl__retry_pause(retrier, next, out);
+    retrier->planned = next;
+    tl_status status = tl__retry_pause(retrier, event->now, out);
+    retrier->extra = !acquisition->called;
     return status;
 }
 
-static void doubt(tl_acquisition *a, tl_mono harmless, bool killable) {
-    if (!a->uncertain)
-        a->harmless = a->unkillable = (tl_mono){0};
-    a->harmless = tl__mono_max(a->harmless, harmless);
+static void doubt(tl_acquisition *acquisition, tl_mono harmless, bool killable) {
+    if (!acquisition->uncertain)
+        acquisition->harmless = acquisition->unkillable = (tl_mono){0};
+    acquisition->harmless = tl__mono_max(acquisition->harmless, harmless);
     if (!killable)
-        a->unkillable = tl__mono_max(a->unkillable, harmless);
-    a->uncertain = GUARD(doubt_remembered);
+        acquisition->unkillable = tl__mono_max(acquisition->unkillable, harmless);
+    acquisition->uncertain = GUARD(doubt_remembered);
 }
 
 /* A native take that is on its way ends with its connection. */
-static bool note_native(tl_acquisition *a, const tl_event *e) {
-    if (!e->asked.native || e->asked.id == 0 || !GUARD(native_is_ended))
+static bool note_native(tl_acquisition *acquisition, const tl_event *event) {
+    if (!event->asked.native || event->asked.id == 0 || !GUARD(native_is_ended))
         return false;
-    a->kill_id = e->asked.id;
-    a->kill_run = e->asked.run;
+    acquisition->kill_id = event->asked.id;
+    acquisition->kill_run = event->asked.run;
     return true;
 }
 
 /* No answer, or one that may pass: try again with the same token, at once if a first request got
  * lost, since it may have taken effect. */
-static tl_status failed(tl_acquisition *a, const tl_event *e, tl_err code, tl_out *out) {
+static tl_status failed(tl_acquisition *acquisition, const tl_event *event, tl_err code,
+                        tl_out *out) {
     if (!tl__may_pass(code))
-        return give_up(a, e, code, out);
-    tl_mono next = tl__retry_after(&a->retry, e->now, code == TL_EUNCERTAIN);
-    return tl__retry_pause(&a->retry, next, out);
+        return give_up(acquisition, event, code, out);
+    tl_mono next = tl__retry_after(&acquisition->retry, event->now, code == TL_EUNCERTAIN);
+    return tl__retry_pause(&acquisition->retry, next, out);
 }
 
 /* Nothing is given there before the hint. */
-static tl_status withheld(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    int64_t ms = tl__until_hint_ms(a->attempt.result.acquire.hint, INT64_MAX, e->now,
-                                   &a->retry.random);
-    tl_mono next = tl__mono_add_ms(e->now, ms);
-    note_place(a, e, out);
-    a->retry.failures++;
-    if (a->retry.wait_ms == 0 && !tl__mono_before(next, a->retry.limit))
-        return run_out(a, e, out);
-    return tl__retry_pause(&a->retry, next, out);
+static tl_status withheld(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    int64_t ms = tl__until_hint_ms(acquisition->attempt.result.acquire.hint, INT64_MAX, event->now,
+                                   &acquisition->retry.random);
+    tl_mono next = tl__mono_add_ms(event->now, ms);
+    note_rank(acquisition, event, out);
+    acquisition->retry.failures++;
+    if (acquisition->retry.wait_ms == 0 && !tl__mono_before(next, acquisition->retry.limit))
+        return run_out(acquisition, event, out);
+    return tl__retry_pause(&acquisition->retry, next, out);
 }
 
-static tl_status attempt_ended(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    const tl_result *r = &a->attempt.result;
-    if (r->code == TL_OK && (!GUARD(late_success) || tl__mono_before(e->now, r->deadline))) {
-        a->result = *r;
-        note_doubt(a);
+static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    const tl_result *result = &acquisition->attempt.result;
+    if (result->code == TL_OK &&
+        (!GUARD(late_success) || tl__mono_before(event->now, result->deadline))) {
+        acquisition->result = *result;
+        note_doubt(acquisition);
         return TL_END;
     }
-    if (r->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
-        a->unwanted = GUARD(unwanted_remembered);
-        tl__retry_say(&a->retry, TL_LITERAL("confirmed too late"));
-        return failed(a, e, TL_EUNAVAILABLE, out);
+    if (result->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
+        acquisition->unwanted = GUARD(unwanted_remembered);
+        tl__retry_say(&acquisition->retry, TL_LITERAL("confirmed too late"));
+        return failed(acquisition, event, TL_EUNAVAILABLE, out);
     }
-    if (r->code == TL_EBUSY)
-        return busy(a, e, out);
-    if (r->late && a->retry.answered && !tl__mono_before(e->now, a->retry.limit))
-        return run_out(a, e, out); /* no failure of the server's: what it said last holds */
-    bool killable = e->kind == TL_FAILED && e->failed.maybe_sent && note_native(a, e);
-    if (r->maybe && r->code == TL_EUNCERTAIN)
-        doubt(a, r->harmless, killable);
-    else if (r->maybe) {
-        a->unwanted = GUARD(unwanted_remembered);
-        tl__retry_lift_limit(&a->retry);
+    if (result->code == TL_EBUSY)
+        return busy(acquisition, event, out);
+    if (result->late && acquisition->retry.answered &&
+        !tl__mono_before(event->now, acquisition->retry.limit))
+        return run_out(acquisition, event,
+                       out); /* no failure of the server's: what it said last holds */
+    bool killable = event->kind == TL_FAILED && event->failed.maybe_sent &&
+                    note_native(acquisition, event);
+    if (result->maybe && result->code == TL_EUNCERTAIN)
+        doubt(acquisition, result->harmless, killable);
+    else if (result->maybe) {
+        acquisition->unwanted = GUARD(unwanted_remembered);
+        tl__retry_lift_limit(&acquisition->retry);
     }
     /* Without memory for the reply it isn't known, and none can be had by asking again. */
-    bool unknown = GUARD(unread_for_memory) && e->kind == TL_FAILED && e->failed.why == TL_ENOMEM;
-    tl_err code = unknown ? TL_ENOMEM : r->code;
-    tl__retry_blame(&a->retry, e, code, tl__bytes_of(out->words));
-    bool waits = GUARD(sleeps_until_hint) && r->acquire.hint.ns != TL_NEVER.ns &&
+    bool unknown = GUARD(unread_for_memory) && event->kind == TL_FAILED &&
+                   event->failed.why == TL_ENOMEM;
+    tl_err code = unknown ? TL_ENOMEM : result->code;
+    tl__retry_blame(&acquisition->retry, event, code, tl__bytes_of(out->message));
+    bool waits = GUARD(sleeps_until_hint) && result->acquire.hint.ns != TL_NEVER.ns &&
                  tl__may_pass(code);
-    return waits ? withheld(a, e, out) : failed(a, e, code, out);
+    return waits ? withheld(acquisition, event, out) : failed(acquisition, event, code, out);
 }
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
-static tl_status drop(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    tl_status status = tl__attempt_begin(&a->attempt, &a->job, TL_RELEASE, ++a->ticket,
-                                         a->retry.limit, e, out);
-    a->retry.next = TL_NEVER;
-    out->until = a->retry.limit;
+static tl_status drop(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    tl_status status = tl__attempt_begin(&acquisition->attempt, &acquisition->job, TL_RELEASE,
+                                         ++acquisition->ticket, acquisition->retry.limit, event,
+                                         out);
+    acquisition->retry.next = TL_NEVER;
+    out->until = acquisition->retry.limit;
     return status;
 }
 
 /* A look that is still on its way would stand in line anew: `spent` knows the last token only. */
-static bool may_return(const tl_acquisition *a, const tl_event *e) {
-    return a->job.queue.stands && a->uncertain && tl__mono_before(e->now, a->harmless) &&
-           tl__mono_before(a->harmless, a->retry.limit);
+static bool may_return(const tl_acquisition *acquisition, const tl_event *event) {
+    return acquisition->job.queue.stands && acquisition->uncertain &&
+           tl__mono_before(event->now, acquisition->harmless) &&
+           tl__mono_before(acquisition->harmless, acquisition->retry.limit);
 }
 
-static tl_status reach_to_kill(tl_acquisition *a, tl_out *out) {
-    a->retry.next = TL_NEVER;
-    a->killing = false;
-    out->until = a->retry.limit;
-    tl__out_send(out, ++a->ticket, GUARD(reach_has_limit) ? a->retry.limit : TL_NEVER);
+static tl_status reach_to_kill(tl_acquisition *acquisition, tl_out *out) {
+    acquisition->retry.next = TL_NEVER;
+    acquisition->killing = false;
+    out->until = acquisition->retry.limit;
+    tl__out_send(out, ++acquisition->ticket,
+                 GUARD(reach_has_limit) ? acquisition->retry.limit : TL_NEVER);
     return TL_GO;
 }
 
 /* First the connection is ended whose request may come late; then what it may have done is undone. */
-static tl_status clean_kill(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    out->until = a->retry.limit;
-    if (e->kind == TL_REPLY && !a->killing && must_kill(a, e)) {
-        a->killing = true;
-        return kill(a, e, out);
+static tl_status clean_kill(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    out->until = acquisition->retry.limit;
+    if (event->kind == TL_REPLY && !acquisition->killing && must_kill(acquisition, event)) {
+        acquisition->killing = true;
+        return kill(acquisition, event, out);
     }
-    if (a->killing)
-        killed(a, e);
-    if (e->kind == TL_REPLY) {
-        a->kill_id = 0;
-        return GUARD(undone_after_kill) ? drop(a, e, out) : TL_END;
+    if (acquisition->killing)
+        killed(acquisition, event);
+    if (event->kind == TL_REPLY) {
+        acquisition->kill_id = 0;
+        return GUARD(undone_after_kill) ? drop(acquisition, event, out) : TL_END;
     }
-    a->retry.next = tl__retry_after(&a->retry, e->now, false);
-    out->until = tl__retry_wakes(&a->retry);
+    acquisition->retry.next = tl__retry_after(&acquisition->retry, event->now, false);
+    out->until = tl__retry_wakes(&acquisition->retry);
     return TL_GO;
 }
 
-static tl_status clean(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (!tl__mono_before(e->now, a->retry.limit))
+static tl_status clean(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    if (!tl__mono_before(event->now, acquisition->retry.limit))
         return TL_END; /* by now it has expired */
-    if (!tl__mono_before(e->now, a->retry.next))
-        return a->kill_id ? reach_to_kill(a, out) : drop(a, e, out);
-    bool answer = e->kind == TL_REPLY || e->kind == TL_FAILED;
-    if (answer && a->kill_id && e->asked.ticket == a->ticket)
-        return clean_kill(a, e, out);
+    if (!tl__mono_before(event->now, acquisition->retry.next))
+        return acquisition->kill_id ? reach_to_kill(acquisition, out)
+                                    : drop(acquisition, event, out);
+    bool answer = event->kind == TL_REPLY || event->kind == TL_FAILED;
+    if (answer && acquisition->kill_id && event->asked.ticket == acquisition->ticket)
+        return clean_kill(acquisition, event, out);
     /* Until the connection is ended nothing is being dropped. */
-    if (answer && !a->kill_id && tl__attempt_step(&a->attempt, &a->job, e, out) == TL_END) {
-        bool done = !tl__may_pass(a->attempt.result.code);
-        if (done && !may_return(a, e))
+    if (answer && !acquisition->kill_id &&
+        tl__attempt_step(&acquisition->attempt, &acquisition->job, event, out) == TL_END) {
+        bool done = !tl__may_pass(acquisition->attempt.result.code);
+        if (done && !may_return(acquisition, event))
             return TL_END;
-        a->retry.next = done ? a->harmless : tl__retry_after(&a->retry, e->now, false);
+        acquisition->retry.next = done ? acquisition->harmless
+                                       : tl__retry_after(&acquisition->retry, event->now, false);
     }
-    out->until = tl__retry_wakes(&a->retry);
+    out->until = tl__retry_wakes(&acquisition->retry);
     return TL_GO;
 }
 
 /* ---- in line --------------------------------------------------------------------------------- */
 
 /* Given while a look was in flight, which was answered without knowing of it: it was executed before. */
-static bool is_granted(const tl_acquisition *a) {
-    return a->granted &&
-           (a->attempt.result.acquire.server_us <= a->grant.at_us || !GUARD(later_look_counts));
+static bool is_granted(const tl_acquisition *acquisition) {
+    return acquisition->granted &&
+           (acquisition->attempt.result.acquire.server_us <= acquisition->grant.at_us ||
+            !GUARD(later_look_counts));
 }
 
 /* A request of ours that gives K back may still come. */
-static bool may_be_given_back(const tl_acquisition *a, const tl_event *e) {
-    return GUARD(not_while_given_back) && a->attempt.result.acquire.giving &&
-           tl__mono_before(e->now, a->attempt.result.acquire.hint);
+static bool may_be_given_back(const tl_acquisition *acquisition, const tl_event *event) {
+    return GUARD(not_while_given_back) && acquisition->attempt.result.acquire.giving &&
+           tl__mono_before(event->now, acquisition->attempt.result.acquire.hint);
 }
 
-static bool is_given(tl_acquisition *a, const tl_event *e) {
-    bool granted = is_granted(a) && !may_be_given_back(a, e);
+static bool is_given(tl_acquisition *acquisition, const tl_event *event) {
+    bool granted = is_granted(acquisition) && !may_be_given_back(acquisition, event);
     tl_mono deadline;
-    a->granted = false;
-    if (!granted || !tl__line_believe(&a->grant, a->run, &a->job, e, &deadline))
+    acquisition->granted = false;
+    if (!granted || !tl__line_believe(&acquisition->grant, acquisition->run, &acquisition->job,
+                                      event, &deadline))
         return false;
-    int64_t others = a->grant.others < INT32_MAX ? a->grant.others : INT32_MAX;
-    a->result = (tl_result){.code = TL_OK,
-                            .deadline = deadline,
-                            .proof = {.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN},
-                            .acquire = {.fence = a->grant.fence, .waiting = (int32_t)others}};
-    note_doubt(a);
-    a->result.proof.unbound = true; /* kept for a short time until the first renewal */
+    int64_t others = acquisition->grant.others < INT32_MAX ? acquisition->grant.others : INT32_MAX;
+    acquisition->result = (tl_result){
+        .code = TL_OK,
+        .deadline = deadline,
+        .proof = {.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN},
+        .acquire = {.fence = acquisition->grant.fence, .waiting = (int32_t)others}};
+    note_doubt(acquisition);
+    acquisition->result.proof.unbound = true; /* kept for a short time until the first renewal */
     return true;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-static tl_status begin(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    a->lining = a->lining && may_line(a, e);
-    if (a->lining)
-        listen_to_inbox(a, out);
-    tl__retry_begin(&a->retry, e->now);
-    return reach(a, out);
+static tl_status begin(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    acquisition->lining = acquisition->lining && may_line(acquisition, event);
+    if (acquisition->lining)
+        listen_to_inbox(acquisition, out);
+    tl__retry_begin(&acquisition->retry, event->now);
+    return reach(acquisition, out);
 }
 
-static tl_status reach_failed(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    return tl__retry_unreached(&a->retry, e, a->uncertain || a->unwanted)
-               ? failed(a, e, e->failed.why, out)
-               : run_out(a, e, out);
+static tl_status reach_failed(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    return tl__retry_unreached(&acquisition->retry, event,
+                               acquisition->uncertain || acquisition->unwanted)
+               ? failed(acquisition, event, event->failed.why, out)
+               : run_out(acquisition, event, out);
 }
 
-static tl_status on_answer(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->asked.ticket != a->ticket || a->retry.doing == TL_PAUSES)
-        return tl__retry_stay(&a->retry, out);
-    if (a->retry.doing == TL_ASKS) {
-        tl_status status = tl__attempt_step(&a->attempt, &a->job, e, out);
-        return status == TL_END ? attempt_ended(a, e, out) : status;
+static tl_status on_answer(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    if (event->asked.ticket != acquisition->ticket || acquisition->retry.doing == TL_PAUSES)
+        return tl__retry_stay(&acquisition->retry, out);
+    if (acquisition->retry.doing == TL_ASKS) {
+        tl_status status = tl__attempt_step(&acquisition->attempt, &acquisition->job, event, out);
+        return status == TL_END ? attempt_ended(acquisition, event, out) : status;
     }
-    if (a->retry.doing == TL_KILLS) {
-        killed(a, e);
-    } else if (e->kind == TL_REPLY && must_kill(a, e)) {
-        a->retry.doing = TL_KILLS;
-        return kill(a, e, out);
+    if (acquisition->retry.doing == TL_KILLS) {
+        killed(acquisition, event);
+    } else if (event->kind == TL_REPLY && must_kill(acquisition, event)) {
+        acquisition->retry.doing = TL_KILLS;
+        return kill(acquisition, event, out);
     }
-    return e->kind == TL_REPLY ? take(a, e, out) : reach_failed(a, e, out);
+    return event->kind == TL_REPLY ? take(acquisition, event, out)
+                                   : reach_failed(acquisition, event, out);
 }
 
-static tl_status on_timer(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (a->retry.doing != TL_PAUSES)
+static tl_status on_timer(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    if (acquisition->retry.doing != TL_PAUSES)
         return TL_GO;
-    if (!tl__mono_before(e->now, a->retry.limit))
-        return run_out(a, e, out);
-    if (!tl__mono_before(e->now, a->retry.next))
-        return reach(a, out);
-    return tl__retry_stay(&a->retry, out);
+    if (!tl__mono_before(event->now, acquisition->retry.limit))
+        return run_out(acquisition, event, out);
+    if (!tl__mono_before(event->now, acquisition->retry.next))
+        return reach(acquisition, out);
+    return tl__retry_stay(&acquisition->retry, out);
 }
 
 /* Something may have changed, or nobody will tell any more: look at once, unless it is the server
  * that is away. */
-static tl_status on_wake(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (e->kind == TL_WATCHED)
-        a->watching = e->armed;
+static tl_status on_wake(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    if (event->kind == TL_WATCHED)
+        acquisition->watching = event->armed;
     else
-        a->armed = e->kind == TL_WOKEN || e->armed;
-    a->woken = GUARD(wake_remembered);
-    a->called = a->called || e->kind == TL_WOKEN;
-    if (a->retry.doing == TL_PAUSES && a->retry.failures == 0) {
-        a->retry.extra = e->kind != TL_WOKEN;
-        a->retry.planned = a->retry.next;
-        a->retry.next = GUARD(wakes_at_once) ? e->now : a->retry.planned;
+        acquisition->armed = event->kind == TL_WOKEN || event->armed;
+    acquisition->woken = GUARD(wake_remembered);
+    acquisition->called = acquisition->called || event->kind == TL_WOKEN;
+    if (acquisition->retry.doing == TL_PAUSES && acquisition->retry.failures == 0) {
+        acquisition->retry.extra = event->kind != TL_WOKEN;
+        acquisition->retry.planned = acquisition->retry.next;
+        acquisition->retry.next = GUARD(wakes_at_once) ? event->now : acquisition->retry.planned;
     }
-    return on_timer(a, e, out);
+    return on_timer(acquisition, event, out);
 }
 
 /* What is not believed is looked at. */
-static tl_status on_granted(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    TL_ASSERT(e->kind == TL_GRANTED);
-    a->granted = a->job.queue.stands;
-    a->grant = *e->grant;
-    if (a->retry.doing == TL_ASKS)
+static tl_status on_granted(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    TL_ASSERT(event->kind == TL_GRANTED);
+    acquisition->granted = acquisition->job.queue.stands;
+    acquisition->grant = *event->grant;
+    if (acquisition->retry.doing == TL_ASKS)
         return TL_GO;
-    a->attempt.result.acquire.server_us = 0; /* whatever was answered before */
-    if (is_given(a, e))
+    acquisition->attempt.result.acquire.server_us = 0; /* whatever was answered before */
+    if (is_given(acquisition, event))
         return TL_END;
-    if (a->retry.doing == TL_PAUSES && a->retry.failures == 0)
-        a->retry.next = e->now;
-    return on_timer(a, e, out);
+    if (acquisition->retry.doing == TL_PAUSES && acquisition->retry.failures == 0)
+        acquisition->retry.next = event->now;
+    return on_timer(acquisition, event, out);
 }
 
 /* One of the first three now, who mind the end of the holder's time; also when what is in flight has been answered
  * before that was so. */
-static tl_status on_near(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    a->near = GUARD(near_looks_soon);
-    if (a->near && a->retry.doing == TL_PAUSES && a->retry.failures == 0)
-        a->retry.next = tl__mono_min(a->retry.next, tl__mono_add_ms(e->now, TL_LOOK_AGAIN_MS));
-    return on_timer(a, e, out);
+static tl_status on_near(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    acquisition->near = GUARD(near_looks_soon);
+    if (acquisition->near && acquisition->retry.doing == TL_PAUSES &&
+        acquisition->retry.failures == 0)
+        acquisition->retry.next = tl__mono_min(acquisition->retry.next,
+                                               tl__mono_add_ms(event->now, TL_LOOK_AGAIN_MS));
+    return on_timer(acquisition, event, out);
 }
 
-static tl_status on_cancel(tl_acquisition *a, const tl_event *e, tl_out *out) {
-    if (GUARD(cancel_in_doubt) && a->retry.doing == TL_ASKS)
-        doubt(a, a->job.queue.join ? tl__attempt_harmless(&a->attempt) : TL_NEVER,
-              note_native(a, e));
-    tl__retry_say(&a->retry, TL_LITERAL("cancelled"));
-    return give_up(a, e, TL_ECANCELLED, out);
+static tl_status on_cancel(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    if (GUARD(cancel_in_doubt) && acquisition->retry.doing == TL_ASKS)
+        doubt(acquisition,
+              acquisition->job.queue.join ? tl__attempt_harmless(&acquisition->attempt) : TL_NEVER,
+              note_native(acquisition, event));
+    tl__retry_say(&acquisition->retry, TL_LITERAL("cancelled"));
+    return give_up(acquisition, event, TL_ECANCELLED, out);
 }
 
-tl_status tl__acquire_step(void *machine, const tl_event *e, tl_out *out) {
-    tl_acquisition *a = machine;
-    if (a->retry.doing == TL_CLEANS)
-        return clean(a, e, out);
-    switch (e->kind) {
-    case TL_START: return begin(a, e, out);
+tl_status tl__acquire_step(void *machine, const tl_event *event, tl_out *out) {
+    tl_acquisition *acquisition = machine;
+    if (acquisition->retry.doing == TL_CLEANS)
+        return clean(acquisition, event, out);
+    switch (event->kind) {
+    case TL_START: return begin(acquisition, event, out);
     case TL_REPLY:
-    case TL_FAILED: return on_answer(a, e, out);
+    case TL_FAILED: return on_answer(acquisition, event, out);
     case TL_ARMED:
     case TL_WATCHED:
-    case TL_WOKEN: return on_wake(a, e, out);
-    case TL_GRANTED: return on_granted(a, e, out);
-    case TL_NEAR: return on_near(a, e, out);
-    case TL_TIMER: return on_timer(a, e, out);
-    case TL_CANCEL: return on_cancel(a, e, out);
+    case TL_WOKEN: return on_wake(acquisition, event, out);
+    case TL_GRANTED: return on_granted(acquisition, event, out);
+    case TL_NEAR: return on_near(acquisition, event, out);
+    case TL_TIMER: return on_timer(acquisition, event, out);
+    case TL_CANCEL: return on_cancel(acquisition, event, out);
     case TL_CHANGED: break; /* of holds */
     }
     return TL_GO;

@@ -37,12 +37,12 @@ typedef struct {
  * connect_ms  how long to try to reach the server when wait_ms is 0 or TL_FOREVER
  * seed        for jitter
  */
-void tl__acquire_init(tl_acquisition *a, const tl_job *job, const tl_retry *retry, int64_t wait_ms,
-                      int64_t connect_ms, uint64_t seed);
+void tl__acquire_init(tl_acquisition *acquisition, const tl_job *job, const tl_retry *retry,
+                      int64_t wait_ms, int64_t connect_ms, uint64_t seed);
 
 /** Messages to the inbox come in already. After init. */
-static inline void tl__acquire_armed(tl_acquisition *a) {
-    a->inbox_armed = true;
+static inline void tl__acquire_armed(tl_acquisition *acquisition) {
+    acquisition->inbox_armed = true;
 }
 
 tl_status tl__acquire_step(void *machine, const tl_event *event, tl_out *out);

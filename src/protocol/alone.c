@@ -10,228 +10,238 @@
 
 /* ---- K --------------------------------------------------------------------------------------- */
 
-void tl__alone_send_hold(tl_try *a, const tl_job *job, bool take, const tl_event *e, tl_out *out) {
-    tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = tl__try_script(send, TL_SCRIPT_HOLD);
-    int64_t not_after = tl__try_not_after_us(a, e, false);
-    a->bounded = a->result.op == TL_ACQUIRE && not_after > 0;
-    c->nkeys = 1;
-    TL_ADD(c, job->key, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
+void tl__alone_send_hold(tl_try *attempt, const tl_job *job, bool take, const tl_event *event,
+                         tl_out *out) {
+    tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
+    tl_command *command = tl__try_script(send, TL_SCRIPT_HOLD);
+    int64_t not_after = tl__try_not_after_us(attempt, event, false);
+    attempt->bounded = attempt->result.op == TL_ACQUIRE && not_after > 0;
+    command->nkeys = 1;
+    TL_ADD(command, job->key, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
            tl__out_int(out, not_after), take ? TL_LITERAL("take") : TL_LITERAL("keep"));
     tl__try_add_wait(send, job, out);
 }
 
-void tl__alone_send_free(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_FREE);
-    c->nkeys = 1;
-    TL_ADD(c, job->key, tl__token_bytes(&job->token), job->sidecar);
+void tl__alone_send_free(tl_try *attempt, const tl_job *job, tl_out *out) {
+    tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
+                                         TL_SCRIPT_FREE);
+    command->nkeys = 1;
+    TL_ADD(command, job->key, tl__token_bytes(&job->token), job->sidecar);
 }
 
 /* A take's own, after which the token may have K again: past its time it does nothing, and it says until when. */
-static void send_back(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl__alone_send_free(a, job, out);
+static void send_back(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    tl__alone_send_free(attempt, job, out);
     if (GUARD(given_back_in_time))
-        tl__try_add(&out->send.command[0], tl__out_int(out, tl__try_not_after_us(a, e, false)));
-    a->result.acquire.giving = true;
-    a->result.acquire.hint = a->by;
+        tl__try_add(&out->send.command[0],
+                    tl__out_int(out, tl__try_not_after_us(attempt, event, false)));
+    attempt->result.acquire.giving = true;
+    attempt->result.acquire.hint = attempt->by;
 }
 
-void tl__alone_send_leave(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_LEAVE);
-    c->nkeys = 1;
-    TL_ADD(c, job->line, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""),
+void tl__alone_send_leave(tl_try *attempt, const tl_job *job, tl_out *out) {
+    tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
+                                         TL_SCRIPT_LEAVE);
+    command->nkeys = 1;
+    TL_ADD(command, job->line, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""),
            job->key);
 }
 
-void tl__alone_send_unbind(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_UNBIND);
-    c->nkeys = 1;
-    TL_ADD(c, job->sidecar, tl__token_bytes(&job->token));
+void tl__alone_send_unbind(tl_try *attempt, const tl_job *job, tl_out *out) {
+    tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
+                                         TL_SCRIPT_UNBIND);
+    command->nkeys = 1;
+    TL_ADD(command, job->sidecar, tl__token_bytes(&job->token));
 }
 
 /* What an ASK has led on may be executed long after it, when the slot has been moved to and fro and may be open anew. Then
  * what is absent there may be where the slot is, and what was taken there another's where it is. So the node that has
  * the slot is asked, too. */
-bool tl__alone_may_repeat(const tl_try *a, const tl_event *e) {
-    return a->asking && !a->again && tl__mono_before(e->now, a->by);
+bool tl__alone_may_repeat(const tl_try *attempt, const tl_event *event) {
+    return attempt->asking && !attempt->again && tl__mono_before(event->now, attempt->by);
 }
 
-tl_status tl__alone_repeat(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    a->again = true;
-    a->asking = false;
-    a->hops = 0;
-    return a->row->send(a, job, e, out);
+tl_status tl__alone_repeat(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    attempt->again = true;
+    attempt->asking = false;
+    attempt->hops = 0;
+    return attempt->row->send(attempt, job, event, out);
 }
 
-tl_status tl__alone_held(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+tl_status tl__alone_held(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     int64_t status, left, checked;
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) || status < -2 || status > 1 ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 2), &left) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 5), &checked))
-        return tl__try_malformed(a, out);
-    tl__out_time(out, e->replied.reply, 3, e);
-    if (a->result.op == TL_ACQUIRE) {
-        a->result.acquire.checked = checked == 1;
-        a->result.acquire.polls = true;
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &status) || status < -2 ||
+        status > 1 || !tl__reply_int(tl__reply_item(event->replied.reply, 2), &left) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 5), &checked))
+        return tl__try_malformed(attempt, out);
+    tl__out_time(out, event->replied.reply, 3, event);
+    if (attempt->result.op == TL_ACQUIRE) {
+        attempt->result.acquire.checked = checked == 1;
+        attempt->result.acquire.polls = true;
     }
     if (status == -2)
-        return tl__try_too_late(a, out);
+        return tl__try_too_late(attempt, out);
     if (status == 1)
-        return tl__try_held(a, job, e, left, 0, out);
-    if (a->result.op == TL_RENEW && status == -1 && tl__alone_may_repeat(a, e))
-        return tl__alone_repeat(a, job, e, out);
-    if (a->result.op == TL_RENEW)
-        return tl__try_not_renewed(a, status, out);
-    return status == 0 ? tl__try_busy(a, e, left) : tl__try_malformed(a, out);
+        return tl__try_held(attempt, job, event, left, 0, out);
+    if (attempt->result.op == TL_RENEW && status == -1 && tl__alone_may_repeat(attempt, event))
+        return tl__alone_repeat(attempt, job, event, out);
+    if (attempt->result.op == TL_RENEW)
+        return tl__try_not_renewed(attempt, status, out);
+    return status == 0 ? tl__try_busy(attempt, event, left) : tl__try_malformed(attempt, out);
 }
 
 /* Its own by what was answered first: what it has left by now is of no use. */
-tl_status tl__alone_has_again(tl_try *a, const tl_event *e, tl_out *out) {
+tl_status tl__alone_has_again(tl_try *attempt, const tl_event *event, tl_out *out) {
     static const char gone[] = "the key was deleted meanwhile, or another holds it";
     int64_t status;
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status))
-        return tl__try_malformed(a, out);
-    return status == 1 ? TL_END : tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &status))
+        return tl__try_malformed(attempt, out);
+    return status == 1 ? TL_END
+                       : tl__try_fail(attempt, TL_EUNAVAILABLE, true, TL_LITERAL(gone), out);
 }
 
-tl_status tl__alone_freed(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+tl_status tl__alone_freed(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     int64_t status;
-    if (!tl__reply_int(e->replied.reply, &status) || status < -1 || status > 1)
-        return tl__try_malformed(a, out);
-    if (status == -1 && tl__alone_may_repeat(a, e))
-        return tl__alone_repeat(a, job, e, out);
-    return status == 1 ? TL_END : tl__try_not_released(a, status, out);
+    if (!tl__reply_int(event->replied.reply, &status) || status < -1 || status > 1)
+        return tl__try_malformed(attempt, out);
+    if (status == -1 && tl__alone_may_repeat(attempt, event))
+        return tl__alone_repeat(attempt, job, event, out);
+    return status == 1 ? TL_END : tl__try_not_released(attempt, status, out);
 }
 
 /* ---- the number, and S ----------------------------------------------------------------------- */
 
-static void send_number(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static void send_number(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     char counter[TL_COUNTER_SIZE];
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_NUMBER);
-    c->nkeys = 1;
-    TL_ADD(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}),
+    tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
+                                         TL_SCRIPT_NUMBER);
+    command->nkeys = 1;
+    TL_ADD(command, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}),
            tl__out_int(out, tl__job_fences(job)),
-           tl__out_int(out, tl__try_server_us(e, e->now).lo));
+           tl__out_int(out, tl__try_server_us(event, event->now).lo));
 }
 
-static void send_bind(tl_try *a, const tl_alone *s, const tl_job *job, const tl_event *e,
-                      tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_BIND);
-    tl_interval now = tl__try_server_us(e, e->now);
-    c->nkeys = 1;
-    TL_ADD(c, job->sidecar, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
-           tl__out_int(out, now.lo), tl__out_int(out, now.hi), tl__out_int(out, (int64_t)s->last),
-           job->owner);
+static void send_bind(tl_try *attempt, const tl_alone *alone, const tl_job *job,
+                      const tl_event *event, tl_out *out) {
+    tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
+                                         TL_SCRIPT_BIND);
+    tl_interval now = tl__try_server_us(event, event->now);
+    command->nkeys = 1;
+    TL_ADD(command, job->sidecar, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
+           tl__out_int(out, now.lo), tl__out_int(out, now.hi),
+           tl__out_int(out, (int64_t)alone->last), job->owner);
 }
 
-void tl__alone_send(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e, tl_out *out) {
-    switch ((tl_alone_stage)s->stage) {
+void tl__alone_send(tl_try *attempt, tl_alone *alone, const tl_job *job, const tl_event *event,
+                    tl_out *out) {
+    switch ((tl_alone_stage)alone->stage) {
     case TL_ALONE_KEY:
-        a->asked = e->now; /* of a server that may be another than was asked before */
-        tl__alone_send_hold(a, job, true, e, out);
+        attempt->asked = event->now; /* of a server that may be another than was asked before */
+        tl__alone_send_hold(attempt, job, true, event, out);
         break;
-    case TL_ALONE_NUMBER: send_number(a, job, e, out); break;
-    case TL_ALONE_BIND: send_bind(a, s, job, e, out); break;
-    case TL_ALONE_AGAIN: tl__alone_send_hold(a, job, false, e, out); break;
-    case TL_ALONE_BACK: send_back(a, job, e, out); break;
+    case TL_ALONE_NUMBER: send_number(attempt, job, event, out); break;
+    case TL_ALONE_BIND: send_bind(attempt, alone, job, event, out); break;
+    case TL_ALONE_AGAIN: tl__alone_send_hold(attempt, job, false, event, out); break;
+    case TL_ALONE_BACK: send_back(attempt, job, event, out); break;
     }
 }
 
 /* ---- a take, stage by stage ------------------------------------------------------------------ */
 
-static tl_status go_on(tl_try *a, tl_alone *s, tl_alone_stage stage, const tl_job *job,
-                       const tl_event *e, tl_out *out) {
-    if (!tl__mono_before(e->now, a->by))
-        return tl__try_no_time(a, out);
-    s->stage = (uint8_t)stage;
-    a->asking = false; /* another key may be elsewhere */
-    a->hops = 0;
-    tl__alone_send(a, s, job, e, out);
+static tl_status go_on(tl_try *attempt, tl_alone *alone, tl_alone_stage stage, const tl_job *job,
+                       const tl_event *event, tl_out *out) {
+    if (!tl__mono_before(event->now, attempt->by))
+        return tl__try_no_time(attempt, out);
+    alone->stage = (uint8_t)stage;
+    attempt->asking = false; /* another key may be elsewhere */
+    attempt->hops = 0;
+    tl__alone_send(attempt, alone, job, event, out);
     return TL_GO;
 }
 
-static tl_status has_key(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
+static tl_status has_key(tl_try *attempt, tl_alone *alone, const tl_job *job, const tl_event *event,
                          tl_out *out) {
-    tl_status status = tl__alone_held(a, job, e, out);
-    bool held = status == TL_END && a->result.code == TL_OK;
-    return held ? go_on(a, s, TL_ALONE_NUMBER, job, e, out) : status;
+    tl_status status = tl__alone_held(attempt, job, event, out);
+    bool held = status == TL_END && attempt->result.code == TL_OK;
+    return held ? go_on(attempt, alone, TL_ALONE_NUMBER, job, event, out) : status;
 }
 
-static tl_status has_number(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
-                            tl_out *out) {
+static tl_status has_number(tl_try *attempt, tl_alone *alone, const tl_job *job,
+                            const tl_event *event, tl_out *out) {
     int64_t last;
-    if (!tl__reply_int(e->replied.reply, &last) || last < tl__job_fences(job) ||
+    if (!tl__reply_int(event->replied.reply, &last) || last < tl__job_fences(job) ||
         last >= TL_FENCE_END)
-        return tl__try_malformed(a, out);
-    s->last = (uint64_t)last;
-    return go_on(a, s, TL_ALONE_BIND, job, e, out);
+        return tl__try_malformed(attempt, out);
+    alone->last = (uint64_t)last;
+    return go_on(attempt, alone, TL_ALONE_BIND, job, event, out);
 }
 
-static tl_status has_all(tl_try *a, const tl_alone *s, const tl_job *job) {
-    a->result.code = TL_OK;
-    a->result.acquire.fence = s->last - (uint64_t)(tl__job_fences(job) - 1);
-    a->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms
-                                                 : 0; /* its turn is still to come */
+static tl_status has_all(tl_try *attempt, const tl_alone *alone, const tl_job *job) {
+    attempt->result.code = TL_OK;
+    attempt->result.acquire.fence = alone->last - (uint64_t)(tl__job_fences(job) - 1);
+    attempt->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms
+                                                       : 0; /* its turn is still to come */
     return TL_END;
 }
 
 /* Where a server can't refuse what comes too late, nothing is given back that the token is to have again: it expires. */
-static tl_status binds_another(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
-                               tl_out *out) {
-    if (a->bounded && (a->result.acquire.checked || !GUARD(unchecked_is_left)))
-        return go_on(a, s, TL_ALONE_BACK, job, e, out);
-    a->result.acquire.announced = false;
-    return tl__try_busy(a, e, s->left_ms);
+static tl_status binds_another(tl_try *attempt, tl_alone *alone, const tl_job *job,
+                               const tl_event *event, tl_out *out) {
+    if (attempt->bounded && (attempt->result.acquire.checked || !GUARD(unchecked_is_left)))
+        return go_on(attempt, alone, TL_ALONE_BACK, job, event, out);
+    attempt->result.acquire.announced = false;
+    return tl__try_busy(attempt, event, alone->left_ms);
 }
 
 /* A request of before, which is still on its way, may have found K the token's while S didn't know of it, and have
  * deleted it. And what was led on by an ASK may have been executed long after it, when the slot had been moved to and fro
  * and was open anew: then another may have K at the node that has the slot, and S not know of him yet. So K is asked for
  * once more, now that S knows, where the slot is, and whoever comes later finds S. */
-static tl_status has_bound(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
-                           tl_out *out) {
+static tl_status has_bound(tl_try *attempt, tl_alone *alone, const tl_job *job,
+                           const tl_event *event, tl_out *out) {
     static const char behind[] = "the fencing counter is behind what the lock has seen",
                       spent[] = "this token has been released already";
     int64_t status, left;
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &status) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 1), &left))
-        return tl__try_malformed(a, out);
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &status) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 1), &left))
+        return tl__try_malformed(attempt, out);
     switch (status) {
     case 1:
-        return GUARD(key_asked_again) ? go_on(a, s, TL_ALONE_AGAIN, job, e, out)
-                                      : has_all(a, s, job);
+        return GUARD(key_asked_again) ? go_on(attempt, alone, TL_ALONE_AGAIN, job, event, out)
+                                      : has_all(attempt, alone, job);
     case 0:
-        s->left_ms = left;
-        return GUARD(bound_for_another) ? binds_another(a, s, job, e, out) : has_all(a, s, job);
-    case -1: return tl__try_fail(a, TL_EUNAVAILABLE, true, TL_LITERAL(behind), out);
-    case -2: return tl__try_fail(a, TL_ESERVER, true, TL_LITERAL(spent), out);
-    default: return tl__try_malformed(a, out);
+        alone->left_ms = left;
+        return GUARD(bound_for_another) ? binds_another(attempt, alone, job, event, out)
+                                        : has_all(attempt, alone, job);
+    case -1: return tl__try_fail(attempt, TL_EUNAVAILABLE, true, TL_LITERAL(behind), out);
+    case -2: return tl__try_fail(attempt, TL_ESERVER, true, TL_LITERAL(spent), out);
+    default: return tl__try_malformed(attempt, out);
     }
 }
 
-static tl_status has_all_again(tl_try *a, const tl_alone *s, const tl_job *job, const tl_event *e,
-                               tl_out *out) {
-    tl_status status = tl__alone_has_again(a, e, out);
-    return a->result.code == TL_OK ? has_all(a, s, job) : status;
+static tl_status has_all_again(tl_try *attempt, const tl_alone *alone, const tl_job *job,
+                               const tl_event *event, tl_out *out) {
+    tl_status status = tl__alone_has_again(attempt, event, out);
+    return attempt->result.code == TL_OK ? has_all(attempt, alone, job) : status;
 }
 
 /* Past its time, or refused, it has stayed. */
-static tl_status is_back(tl_try *a, tl_alone *s, const tl_event *e) {
+static tl_status is_back(tl_try *attempt, tl_alone *alone, const tl_event *event) {
     int64_t status;
-    if (tl__reply_int(e->replied.reply, &status) && status >= -1)
-        s->stage = TL_ALONE_KEY;
-    a->result.acquire.giving = a->result.acquire.announced = false;
-    return tl__try_busy(a, e, s->left_ms);
+    if (tl__reply_int(event->replied.reply, &status) && status >= -1)
+        alone->stage = TL_ALONE_KEY;
+    attempt->result.acquire.giving = attempt->result.acquire.announced = false;
+    return tl__try_busy(attempt, event, alone->left_ms);
 }
 
-tl_status tl__alone_answered(tl_try *a, tl_alone *s, const tl_job *job, const tl_event *e,
-                             tl_out *out) {
-    switch ((tl_alone_stage)s->stage) {
-    case TL_ALONE_KEY: return has_key(a, s, job, e, out);
-    case TL_ALONE_NUMBER: return has_number(a, s, job, e, out);
-    case TL_ALONE_BIND: return has_bound(a, s, job, e, out);
-    case TL_ALONE_AGAIN: return has_all_again(a, s, job, e, out);
-    case TL_ALONE_BACK: return is_back(a, s, e);
+tl_status tl__alone_answered(tl_try *attempt, tl_alone *alone, const tl_job *job,
+                             const tl_event *event, tl_out *out) {
+    switch ((tl_alone_stage)alone->stage) {
+    case TL_ALONE_KEY: return has_key(attempt, alone, job, event, out);
+    case TL_ALONE_NUMBER: return has_number(attempt, alone, job, event, out);
+    case TL_ALONE_BIND: return has_bound(attempt, alone, job, event, out);
+    case TL_ALONE_AGAIN: return has_all_again(attempt, alone, job, event, out);
+    case TL_ALONE_BACK: return is_back(attempt, alone, event);
     }
-    return tl__try_malformed(a, out);
+    return tl__try_malformed(attempt, out);
 }

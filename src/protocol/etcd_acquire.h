@@ -38,7 +38,8 @@ typedef struct {
 } tl_etcd_acquisition;
 
 /** As tl__acquire_init, but that the key is named by `seed`, which nobody else may ever have. */
-void tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, const tl_retry *retry,
-                           int64_t wait_ms, int64_t connect_ms, uint64_t seed);
+void tl__etcd_acquire_init(tl_etcd_acquisition *acquisition, const tl_job *job,
+                           const tl_retry *retry, int64_t wait_ms, int64_t connect_ms,
+                           uint64_t seed);
 
 tl_status tl__etcd_acquire_step(void *machine, const tl_event *event, tl_out *out);

@@ -16,14 +16,14 @@
 
 enum { REACH = 1, FIRST, SECOND }; /* exchanges, and their tickets */
 
-static tl_status no_sense(tl_etcd_ask *a, tl_out *out) {
-    return tl__end(a, TL_ESERVER, TL_LITERAL("malformed reply from etcd"), out);
+static tl_status no_sense(tl_etcd_ask *ask, tl_out *out) {
+    return tl__end(ask, TL_ESERVER, TL_LITERAL("malformed reply from etcd"), out);
 }
 
-static tl_send *ask(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
-    a->exchange++;
-    tl_mono by = tl__mono_min(tl__mono_add_ms(e->now, a->attempt_ms), a->limit);
-    return tl__out_send(out, a->exchange, by);
+static tl_send *ask(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
+    asking->exchange++;
+    tl_mono by = tl__mono_min(tl__mono_add_ms(event->now, asking->attempt_ms), asking->limit);
+    return tl__out_send(out, asking->exchange, by);
 }
 
 static void add_see(tl_send *send, tl_bytes key, int64_t most, tl_out *out) {
@@ -32,18 +32,18 @@ static void add_see(tl_send *send, tl_bytes key, int64_t most, tl_out *out) {
 }
 
 static void add_ttl(tl_send *send, int64_t lease, tl_out *out) {
-    tl_command *c = tl__try_command(send);
-    TL_ADD(c, TL_LITERAL("TTL"), tl__out_int(out, lease));
+    tl_command *command = tl__try_command(send);
+    TL_ADD(command, TL_LITERAL("TTL"), tl__out_int(out, lease));
 }
 
-static tl_status first(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
-    tl_send *send = ask(a, e, out);
-    switch (a->question) {
+static tl_status first(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
+    tl_send *send = ask(asking, event, out);
+    switch (asking->question) {
     case TL_ETCD_PING: tl__try_add(tl__try_command(send), TL_LITERAL("STATUS")); break;
-    case TL_ETCD_LOOKS: add_see(send, a->key, (int64_t)a->most + 1, out); break;
-    case TL_ETCD_BREAKS: add_see(send, a->key, 1, out); break;
+    case TL_ETCD_LOOKS: add_see(send, asking->key, (int64_t)asking->most + 1, out); break;
+    case TL_ETCD_BREAKS: add_see(send, asking->key, 1, out); break;
     case TL_ETCD_SCANS:
-        tl__etcd_say(send, TL_LITERAL("SCAN"), tl__out_int(out, (int64_t)a->cursor),
+        tl__etcd_say(send, TL_LITERAL("SCAN"), tl__out_int(out, (int64_t)asking->cursor),
                      tl__out_int(out, AT_ONCE));
     }
     return TL_GO;
@@ -61,26 +61,26 @@ static int64_t count_behind(tl_bytes k, const tl_reply *answer) {
 }
 
 /* A key in the way of K, which may be another lock's: then its name would tell the token. */
-static void tell_obstacle(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k) {
-    tl_bytes lock = tl__etcd_lock_of(f);
+static void tell_obstacle(tl_lock_info *info, const tl_etcd_found *found, tl_bytes k) {
+    tl_bytes lock = tl__etcd_lock_of(found);
     info->protocol = -1;
     tl__bytes_print(
         info->value, sizeof info->value,
-        tl__etcd_suffix_of(lock.n > k.n && GUARD(token_is_not_told) ? lock : f->key, k));
-    tl__etcd_obstacle(info->oddity, k, f);
+        tl__etcd_suffix_of(lock.n > k.n && GUARD(token_is_not_told) ? lock : found->key, k));
+    tl__etcd_obstacle(info->oddity, k, found);
 }
 
 _Static_assert(sizeof((tl_lock_info *)0)->oddity == TL_ETCD_OBSTACLE, "it is told there");
 
 /* A holder of tidelock's has written who it is. */
-static void tell_holder(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k) {
+static void tell_holder(tl_lock_info *info, const tl_etcd_found *found, tl_bytes k) {
     char shown[TL_ETCD_SUFFIX_SIZE + 8];
-    tl__bytes_print(shown, sizeof shown, tl__etcd_suffix_of(f->key, k));
-    (void)snprintf(info->value, sizeof info->value, "%s.%lld", shown, (long long)f->created);
-    info->by_tidelock = tl__etcd_is_ours(k, f);
+    tl__bytes_print(shown, sizeof shown, tl__etcd_suffix_of(found->key, k));
+    (void)snprintf(info->value, sizeof info->value, "%s.%lld", shown, (long long)found->created);
+    info->by_tidelock = tl__etcd_is_ours(k, found);
     info->guessed = !info->by_tidelock;
     if (info->by_tidelock)
-        tl__look_owner(f->value, info->host, &info->pid, info->service);
+        tl__look_owner(found->value, info->host, &info->pid, info->service);
 }
 
 static void tell_free(tl_lock_info *info) {
@@ -92,28 +92,28 @@ static void tell_free(tl_lock_info *info) {
                            .free_at_ms = -1};
 }
 
-static void tell(tl_lock_info *info, const tl_etcd_found *f, tl_bytes k, int64_t waiters) {
+static void tell(tl_lock_info *info, const tl_etcd_found *found, tl_bytes k, int64_t waiters) {
     tell_free(info);
     info->held = true;
-    info->fence = f->created > 0 ? (uint64_t)f->created : 0;
+    info->fence = found->created > 0 ? (uint64_t)found->created : 0;
     info->protocol = TL_TOKEN;
     info->waiters = info->in_line = waiters;
-    if (tl__etcd_contends(k, f))
-        tell_holder(info, f, k);
+    if (tl__etcd_contends(k, found))
+        tell_holder(info, found, k);
     else
-        tell_obstacle(info, f, k);
+        tell_obstacle(info, found, k);
 }
 
-static void tell_line(const tl_etcd_ask *a, const tl_reply *answer) {
+static void tell_line(const tl_etcd_ask *ask, const tl_reply *answer) {
     tl_etcd_found f;
     int64_t place = 0;
-    for (uint32_t i = 1; i <= a->most && tl__etcd_find(answer, 0, i, &f); i++) {
-        if (!tl__etcd_contends(a->key, &f))
+    for (uint32_t i = 1; i <= ask->most && tl__etcd_find(answer, 0, i, &f); i++) {
+        if (!tl__etcd_contends(ask->key, &f))
             continue;
         place++;
         tl_waiting w = {.size = sizeof w, .place = place, .waited_ms = -1, .fair = true};
         tl__look_owner(f.value, w.host, &w.pid, w.service);
-        a->told(&w, a->ctx);
+        ask->on_waiting(&w, ask->ctx);
     }
 }
 
@@ -125,85 +125,85 @@ static void tell_left(tl_lock_info *info, const tl_reply *ttl) {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static tl_status pinged(tl_etcd_ask *a, const tl_reply *status, tl_out *out) {
+static tl_status pinged(tl_etcd_ask *ask, const tl_reply *status, tl_out *out) {
     int64_t leader;
     if (!tl__reply_int(tl__reply_item(status, 1), &leader))
-        return no_sense(a, out);
+        return no_sense(ask, out);
     return leader != 0 ? TL_END
-                       : tl__end(a, TL_EUNAVAILABLE, TL_LITERAL("etcd has no leader now"), out);
+                       : tl__end(ask, TL_EUNAVAILABLE, TL_LITERAL("etcd has no leader now"), out);
 }
 
-static tl_status looked(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+static tl_status looked(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
     tl_etcd_found f;
-    if (!tl__etcd_find(e->replied.reply, 0, 0, &f)) {
-        tell_free(&a->info);
+    if (!tl__etcd_find(event->replied.reply, 0, 0, &f)) {
+        tell_free(&asking->info);
         return TL_END;
     }
-    tell(&a->info, &f, a->key, count_behind(a->key, e->replied.reply));
-    tell_line(a, e->replied.reply);
+    tell(&asking->info, &f, asking->key, count_behind(asking->key, event->replied.reply));
+    tell_line(asking, event->replied.reply);
     if (f.lease == 0)
         return TL_END;
-    add_ttl(ask(a, e, out), f.lease, out);
+    add_ttl(ask(asking, event, out), f.lease, out);
     return TL_GO;
 }
 
-static tl_status breaks(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+static tl_status breaks(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
     tl_etcd_found f;
-    if (!tl__etcd_find(e->replied.reply, 0, 0, &f))
-        return tl__end(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
-    if (GUARD(removes_what_was_seen) && a->seen && a->seen->fence != (uint64_t)f.created)
-        return tl__end(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
-    if (GUARD(unseen_is_not_removed) && !a->seen && !tl__etcd_contends(a->key, &f)) {
+    if (!tl__etcd_find(event->replied.reply, 0, 0, &f))
+        return tl__end(asking, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+    if (GUARD(removes_what_was_seen) && asking->seen && asking->seen->fence != (uint64_t)f.created)
+        return tl__end(asking, TL_ETAKEN, TL_LITERAL("another holds it by now"), out);
+    if (GUARD(unseen_is_not_removed) && !asking->seen && !tl__etcd_contends(asking->key, &f)) {
         char obstacle[TL_ETCD_OBSTACLE];
-        tl__etcd_obstacle(obstacle, a->key, &f);
-        return tl__end(a, TL_EINVALID, tl__bytes_of(obstacle), out);
+        tl__etcd_obstacle(obstacle, asking->key, &f);
+        return tl__end(asking, TL_EINVALID, tl__bytes_of(obstacle), out);
     }
-    tl_bytes suffix = tl__etcd_suffix_of(f.key, a->key);
-    if (suffix.n > sizeof a->room)
-        return tl__end(a, TL_EINVALID, TL_LITERAL("the key in the way is too long to be removed"),
-                       out);
-    a->room_n = suffix.n; /* the answer goes before this is sent */
-    memcpy(a->room, suffix.p, suffix.n);
-    tl_send *send = ask(a, e, out);
-    tl__etcd_say(send, TL_LITERAL("DROP"), a->key, tl__bytes(a->room, a->room_n));
+    tl_bytes suffix = tl__etcd_suffix_of(f.key, asking->key);
+    if (suffix.n > sizeof asking->room)
+        return tl__end(asking, TL_EINVALID,
+                       TL_LITERAL("the key in the way is too long to be removed"), out);
+    asking->room_n = suffix.n; /* the answer goes before this is sent */
+    memcpy(asking->room, suffix.p, suffix.n);
+    tl_send *send = ask(asking, event, out);
+    tl__etcd_say(send, TL_LITERAL("DROP"), asking->key, tl__bytes(asking->room, asking->room_n));
     tl__etcd_add_int(send, f.created, out);
     return TL_GO;
 }
 
-static tl_status broken(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+static tl_status broken(tl_etcd_ask *ask, const tl_event *event, tl_out *out) {
     tl_etcd_found f;
-    if (tl__etcd_succeeded(e->replied.reply))
+    if (tl__etcd_succeeded(event->replied.reply))
         return TL_END;
-    return tl__etcd_find(e->replied.reply, 1, 0, &f) && tl__etcd_contends(a->key, &f)
-               ? tl__end(a, TL_ETAKEN, TL_LITERAL("another holds it by now"), out)
-               : tl__end(a, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
+    return tl__etcd_find(event->replied.reply, 1, 0, &f) && tl__etcd_contends(ask->key, &f)
+               ? tl__end(ask, TL_ETAKEN, TL_LITERAL("another holds it by now"), out)
+               : tl__end(ask, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
 }
 
 /* Could it stand in some lock's line? *ret is that lock's key. */
-static bool is_contender(const tl_etcd_ask *a, const tl_etcd_found *f, tl_bytes *ret) {
-    *ret = tl__etcd_lock_of(f);
-    return ret->n > 0 && tl__glob_fits(a->pattern, *ret);
+static bool is_contender(const tl_etcd_ask *ask, const tl_etcd_found *found, tl_bytes *ret) {
+    *ret = tl__etcd_lock_of(found);
+    return ret->n > 0 && tl__glob_fits(ask->pattern, *ret);
 }
 
 /* The first that may be a holder is asked about; what was created before it isn't looked at again. */
-static tl_status scanned(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
+static tl_status scanned(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
     tl_etcd_found f;
     tl_bytes k;
     size_t i = 0;
-    a->cursor = 0;
-    for (; tl__etcd_find(e->replied.reply, 0, i, &f); i++) {
-        a->cursor = (uint64_t)f.created + 1;
-        if (!is_contender(a, &f, &k))
+    asking->cursor = 0;
+    for (; tl__etcd_find(event->replied.reply, 0, i, &f); i++) {
+        asking->cursor = (uint64_t)f.created + 1;
+        if (!is_contender(asking, &f, &k))
             continue;
-        tl_send *send = ask(a, e, out);
-        a->room_n = k.n;
-        memcpy(a->room, k.p, k.n);
-        add_see(send, tl__bytes(a->room, a->room_n), 1, out);
+        tl_send *send = ask(asking, event, out);
+        asking->room_n = k.n;
+        memcpy(asking->room, k.p, k.n);
+        add_see(send, tl__bytes(asking->room, asking->room_n), 1, out);
         add_ttl(send, f.lease, out);
         return TL_GO;
     }
     if (i < AT_ONCE)
-        a->cursor = 0;
+        asking->cursor = 0;
     return TL_END;
 }
 
@@ -217,94 +217,99 @@ static bool find_contender(const tl_reply *answer, tl_bytes k, tl_etcd_found *re
 
 /* The contender that was asked about was the last one seen. Its lock is told of if it is the first of its contenders,
  * with what is in the way, if anything is: those in line behind it would tell the same again. */
-static tl_status found(tl_etcd_ask *a, const tl_event *e) {
+static tl_status found(tl_etcd_ask *ask, const tl_event *event) {
     tl_etcd_found f, first;
     tl_lock_info info;
-    if (e->replied.count < 2 || !tl__etcd_find(e->replied.reply, 0, 0, &f))
+    if (event->replied.count < 2 || !tl__etcd_find(event->replied.reply, 0, 0, &f))
         return TL_END;
-    tl_bytes k = tl__bytes(a->room, a->room_n);
-    if (!find_contender(e->replied.reply, k, &first) || (uint64_t)first.created + 1 != a->cursor)
+    tl_bytes k = tl__bytes(ask->room, ask->room_n);
+    if (!find_contender(event->replied.reply, k, &first) ||
+        (uint64_t)first.created + 1 != ask->cursor)
         return TL_END;
-    tell(&info, &f, k, count_behind(k, e->replied.reply));
+    tell(&info, &f, k, count_behind(k, event->replied.reply));
     if (f.created == first.created)
-        tell_left(&info, &e->replied.reply[1]);
-    a->found(k.p, k.n, &info, a->ctx);
+        tell_left(&info, &event->replied.reply[1]);
+    ask->found(k.p, k.n, &info, ask->ctx);
     return TL_END;
 }
 
-static tl_status reach(tl_etcd_ask *a, tl_mono by, tl_out *out) {
-    a->exchange = REACH;
+static tl_status reach(tl_etcd_ask *ask, tl_mono by, tl_out *out) {
+    ask->exchange = REACH;
     tl__out_send(out, REACH, by);
     return TL_GO;
 }
 
 /* A member can't serve, and the connection leads to another now. The first question changes nothing, and has told nobody
  * anything yet. */
-static bool asks_another(tl_etcd_ask *a, const tl_event *e) {
-    return a->exchange == FIRST && tl__mono_before(e->now, a->limit) && a->again++ < AGAIN_MAX;
+static bool asks_another(tl_etcd_ask *ask, const tl_event *event) {
+    return ask->exchange == FIRST && tl__mono_before(event->now, ask->limit) &&
+           ask->again++ < AGAIN_MAX;
 }
 
-static bool is_elsewhere(const tl_event *e) {
-    return e->replied.count > 0 && e->replied.reply->type == TL_REPLY_ERROR &&
-           tl__etcd_asks_elsewhere(e->replied.reply->text);
+static bool is_elsewhere(const tl_event *event) {
+    return event->replied.count > 0 && event->replied.reply->type == TL_REPLY_ERROR &&
+           tl__etcd_asks_elsewhere(event->replied.reply->text);
 }
 
-static tl_status answered(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
-    bool second = a->exchange == SECOND;
-    if (a->exchange == REACH)
-        return first(a, e, out);
-    if (is_elsewhere(e) && asks_another(a, e))
-        return reach(a, a->limit, out);
-    if (e->replied.count < 1)
-        return no_sense(a, out);
-    if (e->replied.reply->type == TL_REPLY_ERROR && second && a->question == TL_ETCD_LOOKS)
+static tl_status answered(tl_etcd_ask *ask, const tl_event *event, tl_out *out) {
+    bool second = ask->exchange == SECOND;
+    if (ask->exchange == REACH)
+        return first(ask, event, out);
+    if (is_elsewhere(event) && asks_another(ask, event))
+        return reach(ask, ask->limit, out);
+    if (event->replied.count < 1)
+        return no_sense(ask, out);
+    if (event->replied.reply->type == TL_REPLY_ERROR && second && ask->question == TL_ETCD_LOOKS)
         return TL_END; /* for how long isn't known then */
-    if (e->replied.reply->type == TL_REPLY_ERROR) {
-        tl_err code = tl__etcd_refusal(e->replied.reply->text, out);
-        bool changes = second && a->question == TL_ETCD_BREAKS;
-        a->result.code = code == TL_EUNCERTAIN && !changes ? TL_EUNAVAILABLE : code;
+    if (event->replied.reply->type == TL_REPLY_ERROR) {
+        tl_err code = tl__etcd_refusal(event->replied.reply->text, out);
+        bool changes = second && ask->question == TL_ETCD_BREAKS;
+        ask->result.code = code == TL_EUNCERTAIN && !changes ? TL_EUNAVAILABLE : code;
         return TL_END;
     }
-    if (a->question == TL_ETCD_PING)
-        return pinged(a, e->replied.reply, out);
-    if (second && a->question == TL_ETCD_LOOKS) {
-        tell_left(&a->info, e->replied.reply);
+    if (ask->question == TL_ETCD_PING)
+        return pinged(ask, event->replied.reply, out);
+    if (second && ask->question == TL_ETCD_LOOKS) {
+        tell_left(&ask->info, event->replied.reply);
         return TL_END;
     }
-    if (e->replied.reply->type != TL_REPLY_ARRAY || tl__etcd_revision(e->replied.reply) == 0)
-        return no_sense(a, out);
-    switch (a->question) {
-    case TL_ETCD_LOOKS: return looked(a, e, out);
-    case TL_ETCD_BREAKS: return second ? broken(a, e, out) : breaks(a, e, out);
-    default: return second ? found(a, e) : scanned(a, e, out);
+    if (event->replied.reply->type != TL_REPLY_ARRAY ||
+        tl__etcd_revision(event->replied.reply) == 0)
+        return no_sense(ask, out);
+    switch (ask->question) {
+    case TL_ETCD_LOOKS: return looked(ask, event, out);
+    case TL_ETCD_BREAKS: return second ? broken(ask, event, out) : breaks(ask, event, out);
+    default: return second ? found(ask, event) : scanned(ask, event, out);
     }
 }
 
-static tl_status failed(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
-    bool changes = a->exchange == SECOND && a->question == TL_ETCD_BREAKS;
-    if (e->failed.maybe_sent && e->failed.why == TL_EUNAVAILABLE && asks_another(a, e))
-        return reach(a, a->limit, out);
-    return tl__end_failed(a, e, changes, out);
+static tl_status failed(tl_etcd_ask *ask, const tl_event *event, tl_out *out) {
+    bool changes = ask->exchange == SECOND && ask->question == TL_ETCD_BREAKS;
+    if (event->failed.maybe_sent && event->failed.why == TL_EUNAVAILABLE &&
+        asks_another(ask, event))
+        return reach(ask, ask->limit, out);
+    return tl__end_failed(ask, event, changes, out);
 }
 
 /* What is wrong with a member is said with its place. */
-static tl_status answered_by(tl_etcd_ask *a, const tl_event *e, tl_out *out) {
-    tl_status status = answered(a, e, out);
-    bool of_server = tl__is_of_server(a->result.code) || a->result.code == TL_EUNCERTAIN;
+static tl_status answered_by(tl_etcd_ask *ask, const tl_event *event, tl_out *out) {
+    tl_status status = answered(ask, event, out);
+    bool of_server = tl__is_of_server(ask->result.code) || ask->result.code == TL_EUNCERTAIN;
     if (status == TL_END && of_server)
-        tl__out_place(out, e->replied.place);
+        tl__out_place(out, event->replied.place);
     return status;
 }
 
-tl_status tl__etcd_ask_step(void *machine, const tl_event *e, tl_out *out) {
-    tl_etcd_ask *a = machine;
-    switch (e->kind) {
+tl_status tl__etcd_ask_step(void *machine, const tl_event *event, tl_out *out) {
+    tl_etcd_ask *ask = machine;
+    switch (event->kind) {
     case TL_START:
-        a->limit = tl__mono_add_ms(tl__mono_add_ms(e->now, a->connect_ms), a->attempt_ms);
-        return reach(a, tl__mono_add_ms(e->now, a->connect_ms), out);
-    case TL_REPLY: return e->asked.ticket == a->exchange ? answered_by(a, e, out) : TL_GO;
-    case TL_FAILED: return e->asked.ticket == a->exchange ? failed(a, e, out) : TL_GO;
-    case TL_CANCEL: return tl__end_cancelled(a, out);
+        ask->limit = tl__mono_add_ms(tl__mono_add_ms(event->now, ask->connect_ms), ask->attempt_ms);
+        return reach(ask, tl__mono_add_ms(event->now, ask->connect_ms), out);
+    case TL_REPLY:
+        return event->asked.ticket == ask->exchange ? answered_by(ask, event, out) : TL_GO;
+    case TL_FAILED: return event->asked.ticket == ask->exchange ? failed(ask, event, out) : TL_GO;
+    case TL_CANCEL: return tl__end_cancelled(ask, out);
     default: return TL_GO;
     }
 }

@@ -16,8 +16,8 @@ typedef struct {
     tl_etcd_question question;
     tl_bytes key; /**< LOOKS, BREAKS */
     int64_t attempt_ms, connect_ms;
-    tl_lock_info info;  /**< LOOKS: what was found */
-    tl_waiting_fn told; /**< LOOKS: of so many in line at most; 0: of none */
+    tl_lock_info info;        /**< LOOKS: what was found */
+    tl_waiting_fn on_waiting; /**< LOOKS: of so many in line at most; 0: of none */
     uint32_t most;
     tl_bytes pattern; /**< SCANS */
     uint64_t cursor;  /**< SCANS: where to go on; 0: at the end */

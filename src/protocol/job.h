@@ -137,7 +137,7 @@ typedef struct {
     /** By which it is told when its turn has come; n 0: it stands in none. */
     tl_bytes inbox;
     /** As the server told it last; 0: none. */
-    int64_t place;
+    int64_t rank;
     /** ACQUIRE: stand in line, or look how far it has come. */
     bool join;
     /** It may stand in line. */

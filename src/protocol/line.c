@@ -42,24 +42,25 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
     return TL_LINE_GRANT;
 }
 
-bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
+bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *event,
                       tl_mono *ret_deadline) {
     if ((GUARD(grant_is_enough) &&
          (job->acquire.bind || tl__job_waits(job) || job->acquire.quiet_ms > 0)) ||
         run == 0 || (GUARD(grant_of_this_run) && grant->run != run) ||
-        grant->lease_ms > TL_TTL_MAX_MS || !e->server->anchor.known)
+        grant->lease_ms > TL_TTL_MAX_MS || !event->server->anchor.known)
         return false;
-    int64_t latest = tl__anchor_server_time(&e->server->anchor, e->now, e->server->drift_ppm).hi;
+    int64_t latest =
+        tl__anchor_server_time(&event->server->anchor, event->now, event->server->drift_ppm).hi;
     int64_t lease_us = grant->lease_ms * 1000;
     int64_t left_us = tl__add_sat(grant->at_us, lease_us) - latest;
     if (GUARD(grant_by_server_time) && (left_us < lease_us / 2 || left_us > lease_us))
         return false;
-    tl_mono by_server = tl__mono_add_ns(e->now,
-                                        tl__rate_least_ns(left_us * 1000, e->server->drift_ppm));
-    tl_mono by_arrival = tl__mono_add_ns(grant->arrived,
-                                         tl__rate_least_ns(lease_us * 1000, e->server->drift_ppm));
+    tl_mono by_server = tl__mono_add_ns(
+        event->now, tl__rate_least_ns(left_us * 1000, event->server->drift_ppm));
+    tl_mono by_arrival = tl__mono_add_ns(
+        grant->arrived, tl__rate_least_ns(lease_us * 1000, event->server->drift_ppm));
     *ret_deadline = GUARD(grant_by_server_time) ? tl__mono_min(by_server, by_arrival) : by_arrival;
-    return tl__mono_before(e->now, *ret_deadline);
+    return tl__mono_before(event->now, *ret_deadline);
 }
 
 int64_t tl__until_hint_ms(tl_mono hint, int64_t pause_ms, tl_mono now, uint64_t *random) {

@@ -20,7 +20,7 @@ tl_line_message tl__line_read(tl_bytes message, tl_bytes *ret_key, tl_bytes *ret
 /** May a grant be believed at once, and until when? Only if it comes from the run of the server that was joined
  *  at (`run`), and half of the lease is left by the latest that the server's clock can show; never where nobody
  *  renews it at once, or replicas are to confirm it. */
-bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *e,
+bool tl__line_believe(const tl_grant *grant, uint64_t run, const tl_job *job, const tl_event *event,
                       tl_mono *ret_deadline);
 
 /** A pause, or less: until the holder's time is up. Waiters for one end don't all come at once. */

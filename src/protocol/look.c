@@ -26,10 +26,11 @@ void tl__look_owner(tl_bytes owner, char host[HOST_SIZE], int64_t *pid,
 }
 
 /* Does the sidecar know the holder? Then *value is what K holds, or held until it was deleted. */
-static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes *value, int64_t now_us) {
+static void read_sidecar(tl_lock_info *info, const tl_reply *reply, tl_bytes *value,
+                         int64_t now_us) {
     tl_bytes bound, owner;
-    int64_t until = number(r, TL_LOOK_UNTIL, 0), since = number(r, TL_LOOK_SINCE, -1);
-    if (!tl__reply_text(tl__reply_item(r, TL_LOOK_BOUND), &bound) || bound.n == 0)
+    int64_t until = number(reply, TL_LOOK_UNTIL, 0), since = number(reply, TL_LOOK_SINCE, -1);
+    if (!tl__reply_text(tl__reply_item(reply, TL_LOOK_BOUND), &bound) || bound.n == 0)
         return;
     bool absent = !info->held;
     if (absent ? until < now_us : !tl__bytes_eq(bound, *value))
@@ -41,7 +42,7 @@ static void read_sidecar(tl_lock_info *info, const tl_reply *r, tl_bytes *value,
         *value = bound;
     }
     info->held_ms = since >= 0 && since <= now_us ? (now_us - since) / 1000 : -1;
-    if (tl__reply_text(tl__reply_item(r, TL_LOOK_OWNER), &owner))
+    if (tl__reply_text(tl__reply_item(reply, TL_LOOK_OWNER), &owner))
         tl__look_owner(owner, info->host, &info->pid, info->service);
 }
 

@@ -52,25 +52,25 @@ tl_bytes tl__out_at(tl_out *out, int64_t us) {
     return tl__out_copy(out, TL_LITERAL("@"), tl__bytes_from_int(text, us));
 }
 
-void tl__out_words(tl_out *out, tl_bytes words) {
-    tl__bytes_print(out->words, sizeof out->words, words);
+void tl__out_message(tl_out *out, tl_bytes message) {
+    tl__bytes_print(out->message, sizeof out->message, message);
 }
 
 void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who) {
-    char words[TL_REFUSAL_SIZE];
+    char message[TL_REFUSAL_SIZE];
     if (tl__refusal(error) == TL_EUNSUPPORTED)
-        tl__lacks(out->words, sizeof out->words, error, who);
+        tl__lacks(out->message, sizeof out->message, error, who);
     else
-        tl__out_words(out, tl__refusal_words(words, error));
+        tl__out_message(out, tl__refusal_message(message, error));
 }
 
 void tl__out_place(tl_out *out, tl_bytes place) {
-    char was[sizeof out->words];
-    if (place.n == 0 || !out->words[0])
+    char was[sizeof out->message];
+    if (place.n == 0 || !out->message[0])
         return;
-    memcpy(was, out->words, sizeof was);
+    memcpy(was, out->message, sizeof was);
     int n = place.n < PLACE_MAX ? (int)place.n : PLACE_MAX;
-    (void)snprintf(out->words, sizeof out->words, "%.*s: %s", n, place.p, was);
+    (void)snprintf(out->message, sizeof out->message, "%.*s: %s", n, place.p, was);
 }
 
 tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why) {
@@ -168,7 +168,7 @@ bool tl__is_of_server(tl_err code) {
 
 tl_status tl__end(void *machine, tl_err code, tl_bytes message, tl_out *out) {
     ((tl_result *)machine)->code = code;
-    tl__out_words(out, message);
+    tl__out_message(out, message);
     return TL_END;
 }
 
@@ -186,15 +186,15 @@ tl_status tl__end_refused(void *machine, tl_bytes error, const tl_needer *who, t
     return TL_END;
 }
 
-tl_status tl__end_failed(void *machine, const tl_event *e, bool in_doubt, tl_out *out) {
-    TL_ASSERT(e->kind == TL_FAILED);
-    bool told = e->failed.why == TL_EDENIED || e->failed.why == TL_ENOMEM;
-    bool passes = (e->failed.maybe_sent && !told) || e->failed.why == TL_EELSEWHERE;
-    tl_err code = in_doubt && e->failed.maybe_sent ? TL_EUNCERTAIN
-                  : passes                         ? TL_EUNAVAILABLE
-                                                   : e->failed.why;
-    out->sys_errno = e->failed.sys_errno;
-    return tl__end(machine, code, e->failed.message, out);
+tl_status tl__end_failed(void *machine, const tl_event *event, bool in_doubt, tl_out *out) {
+    TL_ASSERT(event->kind == TL_FAILED);
+    bool reported = event->failed.why == TL_EDENIED || event->failed.why == TL_ENOMEM;
+    bool passes = (event->failed.maybe_sent && !reported) || event->failed.why == TL_EELSEWHERE;
+    tl_err code = in_doubt && event->failed.maybe_sent ? TL_EUNCERTAIN
+                  : passes                             ? TL_EUNAVAILABLE
+                                                       : event->failed.why;
+    out->sys_errno = event->failed.sys_errno;
+    return tl__end(machine, code, event->failed.message, out);
 }
 
 /* ---- what a server lacks --------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ typedef enum { TL_GO, TL_DETACH, TL_END } tl_status;
 /* ---- what a step answers ----------------------------------------------------------------------- */
 
 #define TL_NOTE_MAX 2
-#define TL_WORDS_SIZE 200
+#define TL_MESSAGE_SIZE 200
 #define TL_SCRATCH 1024 /**< room for the text of numbers and stamps */
 
 typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;
@@ -96,9 +96,9 @@ typedef struct {
     tl_interval bracket;
     /** Learned of the server, in the protocol's own terms; 0: nothing. */
     uint8_t level;
-    /** A clock is too far off for what was asked, as words_off tells. */
+    /** A clock is too far off for what was asked, as clock_message tells. */
     bool clock_off;
-    char words_off[TL_WORDS_SIZE];
+    char clock_message[TL_MESSAGE_SIZE];
     /** `kept` is to be kept, as number keeps_at of tl_server.kept: by tl_upkeep's keep. */
     bool keeps;
     uint8_t keeps_at;
@@ -110,7 +110,7 @@ typedef struct {
     /** Either: which of several servers it was asked of; else 0. */
     uint8_t renewal_of;
     /** END or DETACH, not OK, and missed: what went wrong, for people; with the errno behind it, or 0. */
-    char words[TL_WORDS_SIZE];
+    char message[TL_MESSAGE_SIZE];
     int sys_errno;
     /** Where commands keep the text of their numbers. */
     char scratch[TL_SCRATCH];
@@ -132,7 +132,7 @@ static inline void tl__out_clear(tl_out *out) {
     out->run = 0;
     out->sys_errno = 0;
     out->scratch_used = 0;
-    out->words[0] = '\0';
+    out->message[0] = '\0';
 }
 
 /** The next send, empty, with its ticket and limit. */
@@ -146,7 +146,7 @@ tl_bytes tl__out_copy(tl_out *out, tl_bytes a, tl_bytes b);
 /** A moment as the scripts read it, "@" and digits, in out's scratch room. */
 tl_bytes tl__out_at(tl_out *out, int64_t us);
 /** Keep words for a person: printable, cut to fit. */
-void tl__out_words(tl_out *out, tl_bytes words);
+void tl__out_message(tl_out *out, tl_bytes message);
 /** Put who said so before words that were kept, if it is known: "place: words". */
 void tl__out_place(tl_out *out, tl_bytes place);
 tl_note *tl__out_note(tl_out *out, tl_note_kind kind, tl_lost_why why);
@@ -301,7 +301,7 @@ tl_status tl__end_cancelled(void *machine, tl_out *out);
 tl_status tl__end_refused(void *machine, tl_bytes error, const tl_needer *who, tl_out *out);
 /** By a FAILED, after which it doesn't ask again. A server that wasn't the one to ask, or may have been asked, is as good
  *  as away. in_doubt: the request may have changed something. */
-tl_status tl__end_failed(void *machine, const tl_event *e, bool in_doubt, tl_out *out);
+tl_status tl__end_failed(void *machine, const tl_event *event, bool in_doubt, tl_out *out);
 
 /** A pause before trying again after `failures` (1 or more) in a row: 20 ms doubling to 1 s, at
  *  random between half of it and all. */

@@ -83,19 +83,19 @@ void tl__etcd_add_int(tl_send *send, int64_t v, tl_out *out) {
 }
 
 void tl__etcd_say(tl_send *send, tl_bytes word, tl_bytes key, tl_bytes suffix) {
-    tl_command *c = tl__try_command(send);
-    TL_ADD(c, word, key, suffix);
+    tl_command *command = tl__try_command(send);
+    TL_ADD(command, word, key, suffix);
 }
 
 void tl__etcd_grant(tl_send *send, int64_t lease, int64_t ttl_ms, tl_out *out) {
-    tl_command *c = tl__try_command(send);
-    TL_ADD(c, TL_LITERAL("GRANT"), tl__out_int(out, lease),
+    tl_command *command = tl__try_command(send);
+    TL_ADD(command, TL_LITERAL("GRANT"), tl__out_int(out, lease),
            tl__out_int(out, (ttl_ms + 999) / 1000));
 }
 
 void tl__etcd_revoke(tl_send *send, int64_t lease, tl_out *out) {
-    tl_command *c = tl__try_command(send);
-    TL_ADD(c, TL_LITERAL("REVOKE"), tl__out_int(out, lease));
+    tl_command *command = tl__try_command(send);
+    TL_ADD(command, TL_LITERAL("REVOKE"), tl__out_int(out, lease));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -115,15 +115,15 @@ tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
     tl_bytes message;
     int code = tl__etcd_error(error, &message);
     if (GUARD(refusal_says_why))
-        tl__out_words(out, message);
+        tl__out_message(out, message);
     if (!tl__etcd_is_definite(code))
         return TL_EUNCERTAIN;
     bool nobody = code == INVALID && tl__bytes_has(message, "user name is empty");
     if (nobody)
-        tl__out_words(out, TL_LITERAL("etcd wants a user and a password"));
+        tl__out_message(out, TL_LITERAL("etcd wants a user and a password"));
     if (GUARD(nospace_is_explained) && code == EXHAUSTED &&
         tl__bytes_has(message, "database space exceeded"))
-        tl__out_words(
+        tl__out_message(
             out,
             TL_LITERAL("etcd has no space left (NOSPACE), and grants and renews no lock: compact "
                        "and defragment it, then disarm the alarm"));
@@ -239,30 +239,30 @@ _Static_assert(sizeof(attempt) <= TL_ATTEMPT_SIZE, "room for an attempt");
 #define ROUNDS_MAX 3
 
 /* Of the renewal in flight, where it isn't joined with others. */
-static int64_t lease_of(const attempt *a) {
-    return tl__etcd_lease(&a->id, a->ahead, a->try.asked);
+static int64_t lease_of(const attempt *one) {
+    return tl__etcd_lease(&one->id, one->ahead, one->try.asked);
 }
 
-static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_send *send = tl__out_send(out, a->try.ticket, a->try.by);
-    tl_bytes suffix = tl__bytes_of(a->id.suffix);
-    a->try.asked = e->now;
-    if (a->try.result.op == TL_RENEW) {
+static tl_status ask(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
+    tl_send *send = tl__out_send(out, one->try.ticket, one->try.by);
+    tl_bytes suffix = tl__bytes_of(one->id.suffix);
+    one->try.asked = event->now;
+    if (one->try.result.op == TL_RENEW) {
         int64_t ms = job->ttl_ms > job->renew.least_ms || !GUARD(extension_keeps_most)
                          ? job->ttl_ms
                          : job->renew.least_ms;
-        int64_t lease = lease_of(a);
+        int64_t lease = lease_of(one);
         tl__etcd_grant(send, lease, ms, out);
         tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
-        tl__etcd_add_int(send, a->id.revision, out);
+        tl__etcd_add_int(send, one->id.revision, out);
         tl__etcd_add_int(send, lease, out);
-        tl__etcd_add_int(send, a->changed, out);
+        tl__etcd_add_int(send, one->changed, out);
         send->command[0].each = TL_ETCD_KEEPS_EACH;
         send->command[0].alike = (uint32_t)((ms + 999) / 1000);
     } else {
-        tl__etcd_say(send, a->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
-        if (!a->frees)
-            tl__etcd_add_int(send, a->id.revision, out);
+        tl__etcd_say(send, one->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
+        if (!one->frees)
+            tl__etcd_add_int(send, one->id.revision, out);
         const tl_etcd_proof known = tl__proof_etcd(&job->hold.proof);
         if (known.lease != 0 && (!known.spared || !GUARD(spared_not_revoked)) &&
             (job->release.revoke || job->again) && GUARD(unused_is_revoked))
@@ -278,27 +278,27 @@ static tl_status ask(attempt *a, const tl_job *job, const tl_event *e, tl_out *o
  * A joined one has the number of another's lease, perhaps, which may be higher than those that this hold will have next: did it
  * come late, after one of these, it would be believed until later than its lease lasts. So it compares when the key was
  * changed last; where that isn't known the key is renewed by itself, under a number of its own. */
-static tl_status send_first(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
-    attempt *a = (attempt *)t;
+static tl_status send_first(tl_try *trial, const tl_job *job, const tl_event *event, tl_out *out) {
+    attempt *one = (attempt *)trial;
     const tl_etcd_proof known = tl__proof_etcd(&job->hold.proof);
-    a->ahead = known.ahead;
-    a->changed = job->again && !GUARD(joins_what_is_known) ? 0 : known.changed;
-    t->alone = GUARD(joins_what_is_known) && a->changed == 0;
-    bool read = tl__etcd_id_read(&a->id, &job->token);
-    a->frees = t->result.op == TL_RELEASE && read &&
-               (!job->hold.proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
+    one->ahead = known.ahead;
+    one->changed = job->again && !GUARD(joins_what_is_known) ? 0 : known.changed;
+    trial->alone = GUARD(joins_what_is_known) && one->changed == 0;
+    bool read = tl__etcd_id_read(&one->id, &job->token);
+    one->frees = trial->result.op == TL_RELEASE && read &&
+                 (!job->hold.proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
     if (!read) /* that of another kind of server: no key has it */
-        a->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
-    return ask(a, job, e, out);
+        one->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
+    return ask(one, job, event, out);
 }
 
 /* The transaction decides: of a lease that wasn't granted there it would say so. */
-static tl_status refused_by(tl_try *t, const tl_event *e, tl_bytes error, tl_out *out) {
-    t->result.code = tl__etcd_refusal(error, out);
-    t->result.maybe = t->result.code == TL_EUNCERTAIN;
-    t->result.harmless = t->result.maybe ? TL_NEVER : e->now;
-    if (t->result.maybe)
-        tl__out_place(out, e->replied.place); /* of the others everybody says where */
+static tl_status refused_by(tl_try *attempt, const tl_event *event, tl_bytes error, tl_out *out) {
+    attempt->result.code = tl__etcd_refusal(error, out);
+    attempt->result.maybe = attempt->result.code == TL_EUNCERTAIN;
+    attempt->result.harmless = attempt->result.maybe ? TL_NEVER : event->now;
+    if (attempt->result.maybe)
+        tl__out_place(out, event->replied.place); /* of the others everybody says where */
     return TL_END;
 }
 
@@ -313,35 +313,36 @@ int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms) {
                : ttl_ms; /* which may be more by now than was asked for */
 }
 
-static const tl_reply *last(const tl_event *e) {
-    return &e->replied.reply[e->replied.count - 1];
+static const tl_reply *last(const tl_event *event) {
+    return &event->replied.reply[event->replied.count - 1];
 }
 
 /* Somebody else has renewed it, or a request of ours before, or a key among those that it was joined with is gone. Higher
  * then, by what it is now; and by itself in the end. */
-static tl_status again(attempt *a, const tl_job *job, const tl_event *e, const tl_etcd_found *mine,
-                       tl_out *out) {
-    static const char words[] = "others renew it, too";
-    a->ahead = tl__etcd_ahead(&a->id, mine->lease, e->now);
-    a->changed = mine->changed;
-    a->try.alone = ++a->rounds == ROUNDS_MAX - 1 && GUARD(alone_in_the_end);
-    if (a->rounds == ROUNDS_MAX || !tl__mono_before(e->now, a->try.by))
-        return tl__try_fail(&a->try, TL_EUNAVAILABLE, false, TL_LITERAL(words), out);
-    return ask(a, job, e, out);
+static tl_status again(attempt *one, const tl_job *job, const tl_event *event,
+                       const tl_etcd_found *mine, tl_out *out) {
+    static const char message[] = "others renew it, too";
+    one->ahead = tl__etcd_ahead(&one->id, mine->lease, event->now);
+    one->changed = mine->changed;
+    one->try.alone = ++one->rounds == ROUNDS_MAX - 1 && GUARD(alone_in_the_end);
+    if (one->rounds == ROUNDS_MAX || !tl__mono_before(event->now, one->try.by))
+        return tl__try_fail(&one->try, TL_EUNAVAILABLE, false, TL_LITERAL(message), out);
+    return ask(one, job, event, out);
 }
 
 /* It is there, under this lease. Of a joined one the answer tells which. */
-static void prove(attempt *a, const tl_job *job, const tl_event *e) {
-    tl_proof *proof = &a->try.result.proof;
+static void prove(attempt *one, const tl_job *job, const tl_event *event) {
+    tl_proof *proof = &one->try.result.proof;
     int64_t joined;
-    bool is_joined = tl__reply_int(tl__reply_item(last(e), TL_ETCD_JOINED), &joined);
+    bool is_joined = tl__reply_int(tl__reply_item(last(event), TL_ETCD_JOINED), &joined);
     *proof = job->hold.proof;
     proof->kind = TL_PROOF_ETCD;
-    proof->etcd = (tl_etcd_proof){.lease = GUARD(joined_not_spared) && is_joined ? 0 : lease_of(a),
+    proof->etcd = (tl_etcd_proof){.lease = GUARD(joined_not_spared) && is_joined ? 0
+                                                                                 : lease_of(one),
                                   .ahead = GUARD(above_joined_lease) && is_joined
-                                               ? tl__etcd_ahead(&a->id, joined, e->now)
-                                               : a->ahead,
-                                  .changed = tl__etcd_revision(last(e))};
+                                               ? tl__etcd_ahead(&one->id, joined, event->now)
+                                               : one->ahead,
+                                  .changed = tl__etcd_revision(last(event))};
 }
 
 /* Ours isn't there: 0 if another's is the first by this answer, -1 if nobody is, or a key that is no contender. */
@@ -354,55 +355,56 @@ static int64_t whose(const tl_job *job, const tl_reply *answer) {
 }
 
 /* The key is gone. Of a joined one the answer doesn't tell whether others are there. */
-static tl_status gone(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    return tl__try_not_renewed(&a->try, whose(job, last(e)), out);
+static tl_status gone(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
+    return tl__try_not_renewed(&one->try, whose(job, last(event)), out);
 }
 
-static tl_status renewed(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    static const char words[] = "etcd didn't say for how long";
+static tl_status renewed(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
+    static const char message[] = "etcd didn't say for how long";
     tl_etcd_found mine;
-    int64_t ms = tl__etcd_granted_ms(e->replied.reply, job->ttl_ms);
-    if (tl__etcd_succeeded(last(e)) && ms == 0)
-        return tl__try_fail(&a->try, TL_EUNAVAILABLE, true, TL_LITERAL(words), out);
-    if (tl__etcd_succeeded(last(e))) {
-        prove(a, job, e);
-        return tl__try_held(&a->try, job, e, ms, (uint64_t)a->id.revision, out);
+    int64_t ms = tl__etcd_granted_ms(event->replied.reply, job->ttl_ms);
+    if (tl__etcd_succeeded(last(event)) && ms == 0)
+        return tl__try_fail(&one->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
+    if (tl__etcd_succeeded(last(event))) {
+        prove(one, job, event);
+        return tl__try_held(&one->try, job, event, ms, (uint64_t)one->id.revision, out);
     }
-    if (!tl__etcd_find(last(e), 0, 0, &mine))
-        return gone(a, job, e, out);
-    return mine.created == a->id.revision ? again(a, job, e, &mine, out)
-                                          : tl__try_not_renewed(&a->try, 0, out);
+    if (!tl__etcd_find(last(event), 0, 0, &mine))
+        return gone(one, job, event, out);
+    return mine.created == one->id.revision ? again(one, job, event, &mine, out)
+                                            : tl__try_not_renewed(&one->try, 0, out);
 }
 
-static bool has_freed(const attempt *a, const tl_event *e) {
+static bool has_freed(const attempt *one, const tl_event *event) {
     tl_etcd_found was;
-    return tl__etcd_find(e->replied.reply, 0, 0, &was) && was.created == a->id.revision;
+    return tl__etcd_find(event->replied.reply, 0, 0, &was) && was.created == one->id.revision;
 }
 
 /* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. Whether another holds it, where the
  * key was gone, the comparison tells. */
-static tl_status released(attempt *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    if (a->frees ? has_freed(a, e) : tl__etcd_succeeded(e->replied.reply))
+static tl_status released(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
+    if (one->frees ? has_freed(one, event) : tl__etcd_succeeded(event->replied.reply))
         return TL_END;
-    if (a->frees && tl__mono_before(e->now, a->try.by)) {
-        a->frees = false;
-        return ask(a, job, e, out);
+    if (one->frees && tl__mono_before(event->now, one->try.by)) {
+        one->frees = false;
+        return ask(one, job, event, out);
     }
-    return tl__try_not_released(&a->try, whose(job, e->replied.reply), out);
+    return tl__try_not_released(&one->try, whose(job, event->replied.reply), out);
 }
 
 /* Of a renewal the second decides: an error about the lease is the transaction's, too. */
-static tl_status answered(tl_try *t, const tl_job *job, const tl_event *e, tl_out *out) {
-    attempt *a = (attempt *)t;
-    bool renews = t->result.op == TL_RENEW;
-    if (e->replied.count < 1 || e->replied.count > 2 || (renews && e->replied.count != 2))
-        return tl__try_malformed(t, out);
-    const tl_reply *decides = renews ? last(e) : e->replied.reply;
+static tl_status answered(tl_try *trial, const tl_job *job, const tl_event *event, tl_out *out) {
+    attempt *one = (attempt *)trial;
+    bool renews = trial->result.op == TL_RENEW;
+    if (event->replied.count < 1 || event->replied.count > 2 ||
+        (renews && event->replied.count != 2))
+        return tl__try_malformed(trial, out);
+    const tl_reply *decides = renews ? last(event) : event->replied.reply;
     if (decides->type == TL_REPLY_ERROR)
-        return refused_by(t, e, decides->text, out);
+        return refused_by(trial, event, decides->text, out);
     if (decides->type != TL_REPLY_ARRAY || tl__etcd_revision(decides) == 0)
-        return tl__try_malformed(t, out);
-    return renews ? renewed(a, job, e, out) : released(a, job, e, out);
+        return tl__try_malformed(trial, out);
+    return renews ? renewed(one, job, event, out) : released(one, job, event, out);
 }
 
 const tl_protocol tl__protocol_etcd = {.name = "etcd",

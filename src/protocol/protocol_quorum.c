@@ -17,14 +17,15 @@ _Static_assert(sizeof(vote_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void send_vote(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static void send_vote(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     char counter[TL_COUNTER_SIZE];
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_VOTE);
-    tl_interval now = tl__try_server_us(e, e->now);
-    int64_t not_after = tl__try_not_after_us(a, e, true);
-    a->bounded = not_after > 0;
-    c->nkeys = 3;
-    TL_ADD(c, job->key, job->sidecar,
+    tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
+                                         TL_SCRIPT_VOTE);
+    tl_interval now = tl__try_server_us(event, event->now);
+    int64_t not_after = tl__try_not_after_us(attempt, event, true);
+    attempt->bounded = not_after > 0;
+    command->nkeys = 3;
+    TL_ADD(command, job->key, job->sidecar,
            tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}),
            tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms), tl__out_int(out, not_after),
            tl__out_int(out, now.lo), tl__out_int(out, now.hi),
@@ -33,25 +34,26 @@ static void send_vote(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
            tl__out_int(out, GUARD(vote_waits_quiet) * job->acquire.quiet_ms));
 }
 
-static void send_unvote(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = tl__try_script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_UNVOTE);
-    c->nkeys = 2;
-    TL_ADD(c, job->key, job->sidecar, tl__token_bytes(&job->token));
+static void send_unvote(tl_try *attempt, const tl_job *job, tl_out *out) {
+    tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
+                                         TL_SCRIPT_UNVOTE);
+    command->nkeys = 2;
+    TL_ADD(command, job->key, job->sidecar, tl__token_bytes(&job->token));
     if (job->release.in_vain)
-        tl__try_add(c, TL_LITERAL(""));
+        tl__try_add(command, TL_LITERAL(""));
 }
 
-static tl_status ask(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     const tl_sidecar_write write = {
         .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
-    if (a->result.op == TL_ACQUIRE)
-        send_vote(a, job, e, out);
-    else if (a->result.op == TL_RENEW)
-        tl__sidecar_send_renew(a, job, &write, e, out);
+    if (attempt->result.op == TL_ACQUIRE)
+        send_vote(attempt, job, event, out);
+    else if (attempt->result.op == TL_RENEW)
+        tl__sidecar_send_renew(attempt, job, &write, event, out);
     else if (job->release.silent)
-        send_unvote(a, job, out);
+        send_unvote(attempt, job, out);
     else
-        tl__sidecar_send_release(a, job, out);
+        tl__sidecar_send_release(attempt, job, out);
     return TL_GO;
 }
 
@@ -63,25 +65,26 @@ static uint64_t number_for(tl_bytes text) {
     return hash ? hash : 1;
 }
 
-static tl_status voted(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    vote_try *v = (vote_try *)a;
+static tl_status voted(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    vote_try *v = (vote_try *)attempt;
     tl_sidecar_answer answer;
-    if (e->replied.reply->type != TL_REPLY_ARRAY || !tl__sidecar_acquired(a, job, e, out, &answer))
-        return tl__try_malformed(a, out);
+    if (event->replied.reply->type != TL_REPLY_ARRAY ||
+        !tl__sidecar_acquired(attempt, job, event, out, &answer))
+        return tl__try_malformed(attempt, out);
     out->raised = false; /* by no clock of this server */
     v->kept = answer.status == 1 && answer.known;
     v->holder = answer.status == 0 && answer.value.n > 0 ? number_for(answer.value) : 0;
-    a->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
-    return tl__sidecar_judge(a, job, &answer, e, out);
+    attempt->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
+    return tl__sidecar_judge(attempt, job, &answer, event, out);
 }
 
-static tl_status answered(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    switch ((tl_op)a->result.op) {
-    case TL_ACQUIRE: return voted(a, job, e, out);
-    case TL_RENEW: return tl__sidecar_kept(a, job, e, out);
-    case TL_RELEASE: return tl__sidecar_released(a, e, out);
+static tl_status answered(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    switch ((tl_op)attempt->result.op) {
+    case TL_ACQUIRE: return voted(attempt, job, event, out);
+    case TL_RENEW: return tl__sidecar_kept(attempt, job, event, out);
+    case TL_RELEASE: return tl__sidecar_released(attempt, event, out);
     }
-    return tl__try_malformed(a, out);
+    return tl__try_malformed(attempt, out);
 }
 
 uint64_t tl__quorum_holder(const void *attempt, bool *ret_kept) {

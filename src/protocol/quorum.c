@@ -14,10 +14,10 @@
 #define GRACE_MOST_NS 50000000
 #define OUTLIER_US INT64_C(43200000000) /* a clock that is so far ahead is wrong: half a day */
 
-static tl_event of_server(const tl_event *e, unsigned server) {
-    TL_ASSERT(e->servers);
-    tl_event mine = *e;
-    mine.server = &e->servers[server];
+static tl_event of_server(const tl_event *event, unsigned server) {
+    TL_ASSERT(event->servers);
+    tl_event mine = *event;
+    mine.server = &event->servers[server];
     return mine;
 }
 
@@ -28,19 +28,19 @@ static tl_status addressed(tl_status status, unsigned server, tl_out *out) {
 }
 
 tl_status tl__quorum_begin(tl_attempt *attempt, const tl_job *job, tl_op op, uint16_t ticket,
-                           tl_mono until, unsigned server, const tl_event *e, tl_out *out) {
-    tl_event mine = of_server(e, server);
+                           tl_mono until, unsigned server, const tl_event *event, tl_out *out) {
+    tl_event mine = of_server(event, server);
     return addressed(tl__attempt_begin(attempt, job, op, ticket, until, &mine, out), server, out);
 }
 
 tl_status tl__quorum_step(tl_attempt *attempt, const tl_job *job, unsigned server,
-                          const tl_event *e, tl_out *out) {
-    tl_event mine = of_server(e, server);
+                          const tl_event *event, tl_out *out) {
+    tl_event mine = of_server(event, server);
     return addressed(tl__attempt_step(attempt, job, &mine, out), server, out);
 }
 
-void tl__quorum_ask_again(tl_job *job, const tl_event *e, unsigned count) {
-    job->acquire.fence = tl__quorum_proposal(e->servers, count, e->now, job->hold.fence);
+void tl__quorum_ask_again(tl_job *job, const tl_event *event, unsigned count) {
+    job->acquire.fence = tl__quorum_proposal(event->servers, count, event->now, job->hold.fence);
     job->fences = 1;
     job->again = true;
     if (GUARD(holder_not_withheld))
@@ -57,12 +57,12 @@ static void sort(int64_t *v, unsigned count) {
         }
 }
 
-tl_mono tl__ballots_deadline(const tl_ballots *b) {
+tl_mono tl__ballots_deadline(const tl_ballots *ballots) {
     int64_t sorted[TL_QUORUM_MAX];
-    for (unsigned i = 0; i < b->count; i++)
-        sorted[i] = b->until[i].ns;
-    sort(sorted, b->count);
-    return (tl_mono){sorted[tl__quorum_of(b->count) - 1 + !GUARD(majority_suffices) -
+    for (unsigned i = 0; i < ballots->count; i++)
+        sorted[i] = ballots->until[i].ns;
+    sort(sorted, ballots->count);
+    return (tl_mono){sorted[tl__quorum_of(ballots->count) - 1 + !GUARD(majority_suffices) -
                             !GUARD(majority_is_needed)]};
 }
 
@@ -113,8 +113,8 @@ tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count) {
     return fence;
 }
 
-tl_bytes tl__quorum_message(char to[TL_WORDS_SIZE], unsigned count, const char *message) {
-    (void)snprintf(to, TL_WORDS_SIZE, "no majority of the %u servers: %.150s", count, message);
+tl_bytes tl__quorum_message(char to[TL_MESSAGE_SIZE], unsigned count, const char *message) {
+    (void)snprintf(to, TL_MESSAGE_SIZE, "no majority of the %u servers: %.150s", count, message);
     return tl__bytes_of(to);
 }
 

@@ -28,9 +28,9 @@ static inline unsigned tl__quorum_bits(unsigned mask) {
 
 /** One server's attempt, as part of a machine that asks several: the event is of that server, and its send goes there. */
 tl_status tl__quorum_begin(tl_attempt *attempt, const tl_job *job, tl_op op, uint16_t ticket,
-                           tl_mono until, unsigned server, const tl_event *e, tl_out *out);
+                           tl_mono until, unsigned server, const tl_event *event, tl_out *out);
 tl_status tl__quorum_step(tl_attempt *attempt, const tl_job *job, unsigned server,
-                          const tl_event *e, tl_out *out);
+                          const tl_event *event, tl_out *out);
 
 /** Who has voted, for how long. */
 typedef struct tl_ballots {
@@ -41,7 +41,7 @@ typedef struct tl_ballots {
 } tl_ballots;
 
 /** As long as a majority of them lasts: the q-th largest of the servers' own; ns 0: there is no majority. */
-tl_mono tl__ballots_deadline(const tl_ballots *b);
+tl_mono tl__ballots_deadline(const tl_ballots *ballots);
 
 /** A majority has answered what was asked at `began`: until when to wait for the others, a part of what that took. */
 tl_mono tl__quorum_grace(tl_mono began, tl_mono now);
@@ -65,10 +65,10 @@ tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count);
 
 /** Make it the job of asking for a vote that a holder has lost. It is no new hold: nothing is withheld from who believes
  *  already, and its number keeps the counter from falling behind the hold's. */
-void tl__quorum_ask_again(tl_job *job, const tl_event *e, unsigned count);
+void tl__quorum_ask_again(tl_job *job, const tl_event *event, unsigned count);
 
 /** Why there is no majority of them: what one of the servers said, or what happened there. */
-tl_bytes tl__quorum_message(char to[TL_WORDS_SIZE], unsigned count, const char *message);
+tl_bytes tl__quorum_message(char to[TL_MESSAGE_SIZE], unsigned count, const char *message);
 
 /** The server that is the first for a key. Those behind it follow in their order, and around. */
 unsigned tl__quorum_first(tl_bytes key, unsigned count);

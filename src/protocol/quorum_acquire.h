@@ -37,7 +37,7 @@ typedef struct {
 
 /** As tl__acquire_init. count: servers, odd, TL_QUORUM_MIN to TL_QUORUM_MAX. The token of job and others like it, which
  *  differ in their last six digits, are the machine's to use: what was given back is never asked for again. */
-void tl__quorum_acquire_init(tl_quorum_acquisition *a, const tl_job *job, unsigned count,
+void tl__quorum_acquire_init(tl_quorum_acquisition *acquisition, const tl_job *job, unsigned count,
                              const tl_retry *retry, int64_t wait_ms, int64_t connect_ms,
                              uint64_t seed);
 

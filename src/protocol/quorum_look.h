@@ -13,11 +13,11 @@ typedef struct {
     tl_ask ask[TL_QUORUM_MAX];
     uint8_t count, next;
     uint8_t answered, failed; /**< a bit for each */
-    char words[TL_WORDS_SIZE];
+    char message[TL_MESSAGE_SIZE];
     int sys_errno;
 } tl_quorum_look;
 
 /** ask: as tl__ask_init made it, with what else is to be known. */
-void tl__quorum_look_init(tl_quorum_look *l, const tl_ask *ask, unsigned count);
+void tl__quorum_look_init(tl_quorum_look *look, const tl_ask *ask, unsigned count);
 
 tl_status tl__quorum_look_step(void *machine, const tl_event *event, tl_out *out);

@@ -34,12 +34,12 @@ typedef struct {
 
 /** job.hold.fence: the hold's. hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the
  *  deadline. */
-void tl__quorum_renew_init(tl_quorum_renewal *r, const tl_job *job, const tl_ballots *ballots,
+void tl__quorum_renew_init(tl_quorum_renewal *renewal, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed);
 
 /** Besides the common events: TL_WOKEN makes it renew now at that server, whose clock has stepped. */
 tl_status tl__quorum_renew_step(void *machine, const tl_event *event, tl_out *out);
 
 /** As tl__renew_extended, with the ballots of the extension. */
-void tl__quorum_renew_extended(tl_quorum_renewal *r, int64_t ttl_ms, const tl_ballots *ballots,
-                               tl_mono now);
+void tl__quorum_renew_extended(tl_quorum_renewal *renewal, int64_t ttl_ms,
+                               const tl_ballots *ballots, tl_mono now);

@@ -33,7 +33,7 @@ typedef struct {
 } tl_quorum_settlement;
 
 /** op: TL_RENEW or TL_RELEASE. */
-void tl__quorum_settle_init(tl_quorum_settlement *s, const tl_job *job, const tl_ballots *ballots,
-                            tl_op op, uint64_t seed);
+void tl__quorum_settle_init(tl_quorum_settlement *settlement, const tl_job *job,
+                            const tl_ballots *ballots, tl_op op, uint64_t seed);
 
 tl_status tl__quorum_settle_step(void *machine, const tl_event *event, tl_out *out);

@@ -18,14 +18,15 @@ tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
 }
 
 /* What the attempt is matters only while it asks. */
-void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest) {
-    r->result = (tl_result){.op = TL_RENEW, .deadline = deadline};
-    r->rest = *rest;
+void tl__renew_resume(tl_renew *renewal, tl_mono deadline, const tl_rest *rest) {
+    renewal->result = (tl_result){.op = TL_RENEW, .deadline = deadline};
+    renewal->rest = *rest;
 }
 
-static tl_mono end(const tl_renew *r) {
-    return tl__mono_min(tl__mono_add_ns(r->result.deadline, -GUARD(lost_early) * TL_LOST_EARLY_NS),
-                        GUARD(longest_hold) ? r->rest.hold : TL_NEVER);
+static tl_mono end(const tl_renew *renewal) {
+    return tl__mono_min(
+        tl__mono_add_ns(renewal->result.deadline, -GUARD(lost_early) * TL_LOST_EARLY_NS),
+        GUARD(longest_hold) ? renewal->rest.hold : TL_NEVER);
 }
 
 /* A part of the time that is left, for a wait. */
@@ -45,146 +46,153 @@ tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *r
     return tl__mono_add_ns(now, failures == 1 ? 0 : pause < most ? pause : most);
 }
 
-static void plan(tl_renew *r, tl_mono now) {
-    r->rest.next = TL_NEVER;
-    int64_t ns = tl__ns_until(now, r->result.deadline) / TL_RENEW_PARTS;
-    if (GUARD(early_first_renewal) && r->job.hold.proof.unbound && ns > TL_RENEW_FIRST_NS)
+static void plan(tl_renew *renewal, tl_mono now) {
+    renewal->rest.next = TL_NEVER;
+    int64_t ns = tl__ns_until(now, renewal->result.deadline) / TL_RENEW_PARTS;
+    if (GUARD(early_first_renewal) && renewal->job.hold.proof.unbound && ns > TL_RENEW_FIRST_NS)
         ns = TL_RENEW_FIRST_NS;
-    if (!r->rest.by_hand)
-        r->rest.next = tl__mono_add_ns(now, ns);
+    if (!renewal->rest.by_hand)
+        renewal->rest.next = tl__mono_add_ns(now, ns);
 }
 
-static tl_status lost(tl_renew *r, tl_lost_why why, tl_out *out) {
-    r->result.code = TL_ELOST;
-    r->result.lost.why = why;
+static tl_status lost(tl_renew *renewal, tl_lost_why why, tl_out *out) {
+    renewal->result.code = TL_ELOST;
+    renewal->result.lost.why = why;
     tl_note *note = tl__out_note(out, TL_NOTE_LOST, why);
-    note->stolen = why == TL_LOST_TAKEN && r->attempt.result.lost.stolen;
-    note->thief_ahead_ms = note->stolen ? r->attempt.result.lost.thief_ahead_ms : 0;
+    note->stolen = why == TL_LOST_TAKEN && renewal->attempt.result.lost.stolen;
+    note->thief_ahead_ms = note->stolen ? renewal->attempt.result.lost.thief_ahead_ms : 0;
     return TL_END;
 }
 
-static tl_status ask(tl_renew *r, const tl_event *e, tl_out *out) {
-    tl_mono by = tl__renew_by(e->now, end(r), r->job.attempt_ms);
-    r->rest.next = TL_NEVER;
-    r->rest.asking = true;
-    r->rest.again = false;
-    r->job.hold.believed = r->result.deadline;
-    r->job.again = r->rest.failures > 0;
-    return tl__attempt_begin(&r->attempt, &r->job, TL_RENEW, ++r->rest.ticket, by, e, out);
+static tl_status ask(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    tl_mono by = tl__renew_by(event->now, end(renewal), renewal->job.attempt_ms);
+    renewal->rest.next = TL_NEVER;
+    renewal->rest.asking = true;
+    renewal->rest.again = false;
+    renewal->job.hold.believed = renewal->result.deadline;
+    renewal->job.again = renewal->rest.failures > 0;
+    return tl__attempt_begin(&renewal->attempt, &renewal->job, TL_RENEW, ++renewal->rest.ticket, by,
+                             event, out);
 }
 
-static void kept(tl_renew *r, const tl_event *e, tl_out *out) {
+static void kept(tl_renew *renewal, const tl_event *event, tl_out *out) {
     out->renewed = true;
-    r->result.deadline = r->attempt.result.deadline;
-    bool doubted = r->job.hold.proof.doubted;
-    int32_t stood_ms = r->job.hold.proof.stood_ms;
-    r->job.hold.proof = r->attempt.result.proof;
-    r->job.hold.proof.doubted = doubted;
-    r->job.hold.proof.stood_ms = stood_ms;
-    r->rest.failures = 0;
-    if (r->rest.at_risk)
+    renewal->result.deadline = renewal->attempt.result.deadline;
+    bool doubted = renewal->job.hold.proof.doubted;
+    int32_t stood_ms = renewal->job.hold.proof.stood_ms;
+    renewal->job.hold.proof = renewal->attempt.result.proof;
+    renewal->job.hold.proof.doubted = doubted;
+    renewal->job.hold.proof.stood_ms = stood_ms;
+    renewal->rest.failures = 0;
+    if (renewal->rest.at_risk)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
-    r->rest.at_risk = false;
-    plan(r, e->now);
-    if (r->rest.again)
-        r->rest.next = e->now;
+    renewal->rest.at_risk = false;
+    plan(renewal, event->now);
+    if (renewal->rest.again)
+        renewal->rest.next = event->now;
 }
 
 /* One that wasn't for the server which was asked is no risk yet: it is asked for anew, at once. */
-static void missed(tl_renew *r, const tl_event *e, tl_out *out) {
-    bool elsewhere = r->attempt.result.code == TL_EELSEWHERE && r->rest.failures == 0;
+static void missed(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    bool elsewhere = renewal->attempt.result.code == TL_EELSEWHERE && renewal->rest.failures == 0;
     out->missed = !elsewhere;
-    if (!r->rest.at_risk && !elsewhere)
+    if (!renewal->rest.at_risk && !elsewhere)
         (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
-    r->rest.at_risk = r->rest.at_risk || !elsewhere;
-    r->rest.failures++;
-    r->rest.next = tl__renew_again(e->now, end(r), r->rest.failures, &r->rest.random);
+    renewal->rest.at_risk = renewal->rest.at_risk || !elsewhere;
+    renewal->rest.failures++;
+    renewal->rest.next = tl__renew_again(event->now, end(renewal), renewal->rest.failures,
+                                         &renewal->rest.random);
 }
 
-static tl_status over(tl_renew *r, const tl_event *e, tl_out *out) {
-    return lost(r, tl__mono_before(e->now, r->rest.hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
+static tl_status over(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    return lost(
+        renewal,
+        tl__mono_before(event->now, renewal->rest.hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
 }
 
-static bool is_over(const tl_renew *r, const tl_event *e) {
-    return GUARD(lost_reported) && !tl__mono_before(e->now, end(r));
+static bool is_over(const tl_renew *renewal, const tl_event *event) {
+    return GUARD(lost_reported) && !tl__mono_before(event->now, end(renewal));
 }
 
-static tl_status go_on(tl_renew *r, const tl_event *e, tl_out *out) {
-    if (is_over(r, e))
-        return over(r, e, out);
-    if (GUARD(extension_ends_risk) && r->rest.mended)
+static tl_status go_on(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    if (is_over(renewal, event))
+        return over(renewal, event, out);
+    if (GUARD(extension_ends_risk) && renewal->rest.mended)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
-    r->rest.mended = false;
-    tl_status status = tl__mono_before(e->now, r->rest.next) ? TL_GO : ask(r, e, out);
-    out->until = tl__mono_min(r->rest.next, end(r));
-    if (tl__mono_before(r->rest.next, end(r)))
-        out->slack_ns = tl__ns_until(r->rest.next, end(r)) / SLACK_PARTS;
-    if (r->job.hold.proof.unbound && out->slack_ns > SLACK_NS)
+    renewal->rest.mended = false;
+    tl_status status = tl__mono_before(event->now, renewal->rest.next) ? TL_GO
+                                                                       : ask(renewal, event, out);
+    out->until = tl__mono_min(renewal->rest.next, end(renewal));
+    if (tl__mono_before(renewal->rest.next, end(renewal)))
+        out->slack_ns = tl__ns_until(renewal->rest.next, end(renewal)) / SLACK_PARTS;
+    if (renewal->job.hold.proof.unbound && out->slack_ns > SLACK_NS)
         out->slack_ns = SLACK_NS;
     return status;
 }
 
 /* An answer after the deadline changes nothing: the lock has been called lost by then. */
-static tl_status on_answer(tl_renew *r, const tl_event *e, tl_out *out) {
-    if (GUARD(late_renewal) && is_over(r, e))
-        return over(r, e, out);
-    if (!r->rest.asking || e->asked.ticket != r->rest.ticket ||
-        tl__attempt_step(&r->attempt, &r->job, e, out) != TL_END)
-        return go_on(r, e, out);
-    r->rest.asking = false;
-    if (r->attempt.result.code == TL_ELOST)
-        return lost(r, r->attempt.result.lost.why, out);
-    if (r->attempt.result.code == TL_OK)
-        kept(r, e, out);
+static tl_status on_answer(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    if (GUARD(late_renewal) && is_over(renewal, event))
+        return over(renewal, event, out);
+    if (!renewal->rest.asking || event->asked.ticket != renewal->rest.ticket ||
+        tl__attempt_step(&renewal->attempt, &renewal->job, event, out) != TL_END)
+        return go_on(renewal, event, out);
+    renewal->rest.asking = false;
+    if (renewal->attempt.result.code == TL_ELOST)
+        return lost(renewal, renewal->attempt.result.lost.why, out);
+    if (renewal->attempt.result.code == TL_OK)
+        kept(renewal, event, out);
     else
-        missed(r, e, out);
-    return go_on(r, e, out);
+        missed(renewal, event, out);
+    return go_on(renewal, event, out);
 }
 
-static void on_wake(tl_renew *r, const tl_event *e) {
-    if (r->rest.asking)
-        r->rest.again = true;
+static void on_wake(tl_renew *renewal, const tl_event *event) {
+    if (renewal->rest.asking)
+        renewal->rest.again = true;
     else
-        r->rest.next = e->now;
+        renewal->rest.next = event->now;
 }
 
 /* Has K been changed? A read that was refused doesn't tell. */
-static bool is_changed(const tl_renew *r, const tl_reply *found) {
+static bool is_changed(const tl_renew *renewal, const tl_reply *found) {
     tl_bytes value = found->text;
     if (found->type == TL_REPLY_ERROR)
         return tl__is_of_other_type(value);
-    return !tl__reply_text(found, &value) || !r->job.protocol->unchanged(&r->job, value);
+    return !tl__reply_text(found, &value) ||
+           !renewal->job.protocol->unchanged(&renewal->job, value);
 }
 
 /* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
  * not count, which is asked for again anyway. */
-static void look_at_change(tl_renew *r, const tl_event *e) {
-    TL_ASSERT(e->kind == TL_CHANGED && e->value && r->job.protocol->unchanged);
-    if (r->rest.failures == 0 && (is_changed(r, e->value) || !GUARD(change_by_others)))
-        on_wake(r, e);
+static void look_at_change(tl_renew *renewal, const tl_event *event) {
+    TL_ASSERT(event->kind == TL_CHANGED && event->value && renewal->job.protocol->unchanged);
+    if (renewal->rest.failures == 0 &&
+        (is_changed(renewal, event->value) || !GUARD(change_by_others)))
+        on_wake(renewal, event);
 }
 
-void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now) {
-    r->job.ttl_ms = ttl_ms;
-    r->result.deadline = deadline;
-    r->rest.mended = r->rest.mended || r->rest.at_risk;
-    r->rest.at_risk = r->rest.asking = false;
-    r->rest.failures = 0;
-    plan(r, now);
-    if (r->rest.again) /* the extension may have been executed before the clock stepped */
-        r->rest.next = now;
+void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_mono now) {
+    renewal->job.ttl_ms = ttl_ms;
+    renewal->result.deadline = deadline;
+    renewal->rest.mended = renewal->rest.mended || renewal->rest.at_risk;
+    renewal->rest.at_risk = renewal->rest.asking = false;
+    renewal->rest.failures = 0;
+    plan(renewal, now);
+    if (renewal->rest.again) /* the extension may have been executed before the clock stepped */
+        renewal->rest.next = now;
 }
 
-tl_status tl__renew_step(void *machine, const tl_event *e, tl_out *out) {
-    tl_renew *r = machine;
-    switch (e->kind) {
-    case TL_START: plan(r, e->now); break;
+tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out) {
+    tl_renew *renewal = machine;
+    switch (event->kind) {
+    case TL_START: plan(renewal, event->now); break;
     case TL_REPLY:
-    case TL_FAILED: return on_answer(r, e, out);
-    case TL_WOKEN: on_wake(r, e); break;
-    case TL_CHANGED: look_at_change(r, e); break;
+    case TL_FAILED: return on_answer(renewal, event, out);
+    case TL_WOKEN: on_wake(renewal, event); break;
+    case TL_CHANGED: look_at_change(renewal, event); break;
     case TL_CANCEL: return TL_END;
     default: break;
     }
-    return go_on(r, e, out);
+    return go_on(renewal, event, out);
 }

@@ -42,11 +42,11 @@ tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *r
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
 /** A machine that goes on with it: one that wasn't asking may be thrown away after any step, if the deadline,
  *  job.hold.proof and rest are kept. The job is to be there, and the attempt if it is asking. */
-void tl__renew_resume(tl_renew *r, tl_mono deadline, const tl_rest *rest);
+void tl__renew_resume(tl_renew *renewal, tl_mono deadline, const tl_rest *rest);
 
 /** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
 
 /** The lock was extended by hand: a new lifetime and deadline. What is in flight is given up, since
  *  its answer is older. Then give it a TL_TIMER: the note that it is HELD again comes with that. */
-void tl__renew_extended(tl_renew *r, int64_t ttl_ms, tl_mono deadline, tl_mono now);
+void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_mono now);

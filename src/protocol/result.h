@@ -31,7 +31,7 @@ typedef struct {
      *  isn't. */
     tl_mono hint;
     /** In line: its place, how many are before it, how many stand there, and the server's time then. */
-    int64_t place;
+    int64_t rank;
     int32_t before, waiting;
     int64_t server_us;
     /** Answered: this server refuses requests that come too late. */

@@ -18,10 +18,10 @@ enum { WAITERS = TL_LOOK_OWNER + 1 }; /* of a key's */
 
 static const tl_needer needer = {NEEDER, NULL};
 
-void tl__scan_init(tl_scan *s, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
+void tl__scan_init(tl_scan *scan, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
                    int64_t connect_ms) {
-    *s = (tl_scan){.pattern = pattern, .cursor = cursor, .attempt_ms = attempt_ms};
-    s->connect_ms = connect_ms;
+    *scan = (tl_scan){.pattern = pattern, .cursor = cursor, .attempt_ms = attempt_ms};
+    scan->connect_ms = connect_ms;
 }
 
 /* ---- the cursor: 64 bits without a sign ------------------------------------------------------ */
@@ -41,76 +41,80 @@ static bool read_cursor(const tl_reply *reply, uint64_t *ret) {
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
-static tl_status ask(tl_scan *s, const tl_event *e, tl_out *out) {
+static tl_status ask(tl_scan *scan, const tl_event *event, tl_out *out) {
     char cursor[CURSOR_DIGITS];
-    tl_send *send = tl__out_send(out, STEP, tl__mono_add_ms(e->now, s->attempt_ms));
-    tl_command *c = &send->command[send->count++];
-    s->ticket = STEP;
-    *c = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_SCAN, .argc = 5};
-    c->argv[0] = tl__out_copy(out, cursor_text(cursor, s->cursor), (tl_bytes){0});
-    c->argv[1] = s->pattern;
-    c->argv[2] = tl__out_int(out, AT_ONCE);
-    c->argv[3] = tl__out_int(out, VALUE_MAX);
-    c->argv[4] = tl__out_int(out, TL_KEY_MAX);
+    tl_send *send = tl__out_send(out, STEP, tl__mono_add_ms(event->now, scan->attempt_ms));
+    tl_command *command = &send->command[send->count++];
+    scan->ticket = STEP;
+    *command = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_SCAN, .argc = 5};
+    command->argv[0] = tl__out_copy(out, cursor_text(cursor, scan->cursor), (tl_bytes){0});
+    command->argv[1] = scan->pattern;
+    command->argv[2] = tl__out_int(out, AT_ONCE);
+    command->argv[3] = tl__out_int(out, VALUE_MAX);
+    command->argv[4] = tl__out_int(out, TL_KEY_MAX);
     return TL_GO;
 }
 
-static void tell(const tl_scan *s, const tl_reply *item, int64_t now_us) {
+static void tell(const tl_scan *scan, const tl_reply *item, int64_t now_us) {
     tl_lock_info info;
     tl_bytes key;
     if (!tl__reply_text(tl__reply_item(item, 0), &key) || key.n == 0 || key.n > TL_KEY_MAX ||
         tl__is_counter(key))
         return;
-    tl__look_fill(&info, s->legacy, key, TL_LITERAL("string"), item, now_us);
+    tl__look_fill(&info, scan->legacy, key, TL_LITERAL("string"), item, now_us);
     tl__look_waiters(&info, item, WAITERS);
     if (tl__look_is_lock(&info))
-        s->found(key.p, key.n, &info, s->ctx);
+        scan->found(key.p, key.n, &info, scan->ctx);
 }
 
-static tl_status stepped(tl_scan *s, const tl_event *e, tl_out *out) {
+static tl_status stepped(tl_scan *scan, const tl_event *event, tl_out *out) {
     int64_t now_us;
     uint64_t cursor;
-    const tl_reply *r = e->replied.reply;
-    if (!read_cursor(tl__reply_item(r, 0), &cursor) || !tl__reply_time(r, 1, &now_us))
-        return tl__end_malformed(s, out);
-    s->cursor = cursor;
-    tl__out_time(out, r, 1, e);
-    for (size_t i = FIRST_KEY; i < r->count; i++)
-        tell(s, &r->items[i], now_us);
+    const tl_reply *reply = event->replied.reply;
+    if (!read_cursor(tl__reply_item(reply, 0), &cursor) || !tl__reply_time(reply, 1, &now_us))
+        return tl__end_malformed(scan, out);
+    scan->cursor = cursor;
+    tl__out_time(out, reply, 1, event);
+    for (size_t i = FIRST_KEY; i < reply->count; i++)
+        tell(scan, &reply->items[i], now_us);
     return TL_END;
 }
 
 /* SCAN itself, of all that the script calls: a server that doesn't know it doesn't name it. */
-static tl_status scan_refused(tl_scan *s, tl_bytes error, tl_out *out) {
+static tl_status scan_refused(tl_scan *scan, tl_bytes error, tl_out *out) {
     static const char lacks[] = "the server has no SCAN, which " NEEDER
                                 ": Redis 2.8 or newer, not renamed";
     tl_err code = tl__refusal(error);
     if (code == TL_EUNSUPPORTED)
-        return tl__end(s, code, TL_LITERAL(lacks), out);
-    return tl__end_refused(s, error, &needer, out);
+        return tl__end(scan, code, TL_LITERAL(lacks), out);
+    return tl__end_refused(scan, error, &needer, out);
 }
 
-static tl_status answered(tl_scan *s, const tl_event *e, tl_out *out) {
-    if (s->ticket == REACH)
-        return ask(s, e, out);
-    if (e->replied.count < 1)
-        return tl__end_malformed(s, out);
-    const tl_reply *scan = tl__reply_item(e->replied.reply, 1); /* of "SCAN", which was refused */
-    if (e->replied.reply->type == TL_REPLY_ERROR)
-        return tl__end_refused(s, e->replied.reply->text, &needer, out);
-    return scan->type == TL_REPLY_ERROR ? scan_refused(s, scan->text, out) : stepped(s, e, out);
+static tl_status answered(tl_scan *scanning, const tl_event *event, tl_out *out) {
+    if (scanning->ticket == REACH)
+        return ask(scanning, event, out);
+    if (event->replied.count < 1)
+        return tl__end_malformed(scanning, out);
+    const tl_reply *scan = tl__reply_item(event->replied.reply,
+                                          1); /* of "SCAN", which was refused */
+    if (event->replied.reply->type == TL_REPLY_ERROR)
+        return tl__end_refused(scanning, event->replied.reply->text, &needer, out);
+    return scan->type == TL_REPLY_ERROR ? scan_refused(scanning, scan->text, out)
+                                        : stepped(scanning, event, out);
 }
 
-tl_status tl__scan_step(void *machine, const tl_event *e, tl_out *out) {
-    tl_scan *s = machine;
-    switch (e->kind) {
+tl_status tl__scan_step(void *machine, const tl_event *event, tl_out *out) {
+    tl_scan *scan = machine;
+    switch (event->kind) {
     case TL_START:
-        s->ticket = REACH;
-        tl__out_send(out, REACH, tl__mono_add_ms(e->now, s->connect_ms));
+        scan->ticket = REACH;
+        tl__out_send(out, REACH, tl__mono_add_ms(event->now, scan->connect_ms));
         return TL_GO;
-    case TL_REPLY: return e->asked.ticket == s->ticket ? answered(s, e, out) : TL_GO;
-    case TL_FAILED: return e->asked.ticket == s->ticket ? tl__end_failed(s, e, false, out) : TL_GO;
-    case TL_CANCEL: return tl__end_cancelled(s, out);
+    case TL_REPLY: return event->asked.ticket == scan->ticket ? answered(scan, event, out) : TL_GO;
+    case TL_FAILED:
+        return event->asked.ticket == scan->ticket ? tl__end_failed(scan, event, false, out)
+                                                   : TL_GO;
+    case TL_CANCEL: return tl__end_cancelled(scan, out);
     default: return TL_GO;
     }
 }

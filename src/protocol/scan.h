@@ -19,7 +19,7 @@ typedef struct {
     uint16_t ticket;
 } tl_scan;
 
-void tl__scan_init(tl_scan *s, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
+void tl__scan_init(tl_scan *scan, tl_bytes pattern, uint64_t cursor, int64_t attempt_ms,
                    int64_t connect_ms);
 
 tl_status tl__scan_step(void *machine, const tl_event *event, tl_out *out);

@@ -8,68 +8,70 @@
 #include "ground/guard.h"
 #include "protocol/attempt.h"
 
-void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed) {
+void tl__settle_init(tl_settle *settlement, const tl_job *job, tl_op op, tl_mono believed,
+                     uint64_t seed) {
     TL_ASSERT(op == TL_RENEW || op == TL_RELEASE);
-    *s = (tl_settle){.result = {.op = (uint8_t)op}, .job = *job, .believed = believed};
+    *settlement = (tl_settle){.result = {.op = (uint8_t)op}, .job = *job, .believed = believed};
     /* The short way of a renewal, and the comparison with when a key on etcd was changed, are for those of the keeper, whose
      * last one may be in flight. */
     if (job->hold.proof.kind == TL_PROOF_TOKEN)
-        s->job.hold.proof.token.noted_s = 0;
+        settlement->job.hold.proof.token.noted_s = 0;
     else if (job->hold.proof.kind == TL_PROOF_ETCD)
-        s->job.hold.proof.etcd.changed = 0;
-    s->retry.random = tl__random_begin(seed);
+        settlement->job.hold.proof.etcd.changed = 0;
+    settlement->retry.random = tl__random_begin(seed);
 }
 
-static tl_status ask(tl_settle *s, const tl_event *e, tl_out *out) {
-    s->retry.next = TL_NEVER;
-    s->job.again = s->retry.failures > 0;
-    tl_status status = tl__attempt_begin(&s->attempt, &s->job, (tl_op)s->result.op, ++s->ticket,
-                                         GUARD(settle_has_limit) ? s->retry.limit : TL_NEVER, e,
-                                         out);
-    out->until = s->retry.limit;
+static tl_status ask(tl_settle *settlement, const tl_event *event, tl_out *out) {
+    settlement->retry.next = TL_NEVER;
+    settlement->job.again = settlement->retry.failures > 0;
+    tl_status status = tl__attempt_begin(
+        &settlement->attempt, &settlement->job, (tl_op)settlement->result.op, ++settlement->ticket,
+        GUARD(settle_has_limit) ? settlement->retry.limit : TL_NEVER, event, out);
+    out->until = settlement->retry.limit;
     return status;
 }
 
-static tl_status begin(tl_settle *s, const tl_event *e, tl_out *out) {
-    TL_ASSERT(s->retry.limit.ns == 0);
-    s->retry.limit = tl__mono_add_ms(e->now, s->job.attempt_ms);
-    s->end = tl__retry_cleans_until(&s->job, s->believed, e->now, e->server->drift_ppm);
-    s->in_time = tl__mono_before(e->now, s->believed);
-    return ask(s, e, out);
+static tl_status begin(tl_settle *settlement, const tl_event *event, tl_out *out) {
+    TL_ASSERT(settlement->retry.limit.ns == 0);
+    settlement->retry.limit = tl__mono_add_ms(event->now, settlement->job.attempt_ms);
+    settlement->end = tl__retry_cleans_until(&settlement->job, settlement->believed, event->now,
+                                             event->server->drift_ppm);
+    settlement->in_time = tl__mono_before(event->now, settlement->believed);
+    return ask(settlement, event, out);
 }
 
-static bool is_under_way(const tl_settle *s) {
-    return s->retry.next.ns == INT64_MAX;
+static bool is_under_way(const tl_settle *settlement) {
+    return settlement->retry.next.ns == INT64_MAX;
 }
 
 /* A request in flight ends by the limit: then there is nothing to wait for beyond that. */
-static tl_status stay(const tl_settle *s, const tl_event *e, tl_out *out) {
-    out->until = tl__retry_wakes(&s->retry);
-    if (is_under_way(s) && !tl__mono_before(e->now, s->retry.limit))
+static tl_status stay(const tl_settle *settlement, const tl_event *event, tl_out *out) {
+    out->until = tl__retry_wakes(&settlement->retry);
+    if (is_under_way(settlement) && !tl__mono_before(event->now, settlement->retry.limit))
         out->until = TL_NEVER;
     return TL_GO;
 }
 
 /* Time is up without an answer. */
-static tl_status run_out(tl_settle *s, const tl_event *e, tl_out *out) {
-    if (s->detached)
+static tl_status run_out(tl_settle *settlement, const tl_event *event, tl_out *out) {
+    if (settlement->detached)
         return TL_END;
-    tl__retry_report(&s->retry, out);
-    s->result.maybe = s->maybe;
-    s->result.code = s->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
-    if (s->result.op != TL_RELEASE || !GUARD(release_goes_on))
+    tl__retry_report(&settlement->retry, out);
+    settlement->result.maybe = settlement->maybe;
+    settlement->result.code = settlement->maybe ? TL_EUNCERTAIN : TL_EUNAVAILABLE;
+    if (settlement->result.op != TL_RELEASE || !GUARD(release_goes_on))
         return TL_END;
-    s->detached = true;
-    s->retry.limit = s->end;
-    s->retry.next = e->now;
-    out->until = e->now;
+    settlement->detached = true;
+    settlement->retry.limit = settlement->end;
+    settlement->retry.next = event->now;
+    out->until = event->now;
     return TL_DETACH;
 }
 
-static tl_status cancelled(tl_settle *s, const tl_event *e, tl_out *out) {
-    s->maybe = s->maybe || is_under_way(s);
-    tl__retry_say(&s->retry, TL_LITERAL("cancelled"));
-    return run_out(s, e, out);
+static tl_status cancelled(tl_settle *settlement, const tl_event *event, tl_out *out) {
+    settlement->maybe = settlement->maybe || is_under_way(settlement);
+    tl__retry_say(&settlement->retry, TL_LITERAL("cancelled"));
+    return run_out(settlement, event, out);
 }
 
 bool tl__settle_is_final(tl_op op, const tl_result *result, tl_mono now) {
@@ -83,48 +85,52 @@ bool tl__settle_has_worked(tl_op op, tl_err code, bool maybe, bool in_time) {
            (in_time || !GUARD(released_in_time)) && (code == TL_EEXPIRED || code == TL_ETAKEN);
 }
 
-static tl_status finish(tl_settle *s) {
-    tl_result *r = &s->attempt.result;
-    if (tl__settle_has_worked((tl_op)s->result.op, r->code, s->maybe, s->in_time))
-        r->code = TL_OK;
-    if (!s->detached)
-        s->result = *r;
+static tl_status finish(tl_settle *settlement) {
+    tl_result *result = &settlement->attempt.result;
+    if (tl__settle_has_worked((tl_op)settlement->result.op, result->code, settlement->maybe,
+                              settlement->in_time))
+        result->code = TL_OK;
+    if (!settlement->detached)
+        settlement->result = *result;
     return TL_END;
 }
 
-static tl_status attempt_ended(tl_settle *s, const tl_event *e, tl_out *out) {
-    const tl_result *r = &s->attempt.result;
-    if (tl__settle_is_final((tl_op)s->result.op, r, e->now))
-        return finish(s);
-    s->maybe = s->maybe || r->maybe || r->code == TL_OK;
-    tl__retry_blame(&s->retry, e, TL_EUNAVAILABLE,
-                    r->code == TL_OK ? TL_LITERAL("confirmed too late") : tl__bytes_of(out->words));
-    if (!tl__mono_before(e->now, s->retry.limit))
-        return run_out(s, e, out);
-    s->retry.next = tl__retry_after(&s->retry, e->now, r->code == TL_EUNCERTAIN);
-    return stay(s, e, out);
+static tl_status attempt_ended(tl_settle *settlement, const tl_event *event, tl_out *out) {
+    const tl_result *result = &settlement->attempt.result;
+    if (tl__settle_is_final((tl_op)settlement->result.op, result, event->now))
+        return finish(settlement);
+    settlement->maybe = settlement->maybe || result->maybe || result->code == TL_OK;
+    tl__retry_blame(&settlement->retry, event, TL_EUNAVAILABLE,
+                    result->code == TL_OK ? TL_LITERAL("confirmed too late")
+                                          : tl__bytes_of(out->message));
+    if (!tl__mono_before(event->now, settlement->retry.limit))
+        return run_out(settlement, event, out);
+    settlement->retry.next = tl__retry_after(&settlement->retry, event->now,
+                                             result->code == TL_EUNCERTAIN);
+    return stay(settlement, event, out);
 }
 
-static tl_status on_answer(tl_settle *s, const tl_event *e, tl_out *out) {
-    if (!is_under_way(s) || e->asked.ticket != s->ticket)
-        return stay(s, e, out);
-    tl_status status = tl__attempt_step(&s->attempt, &s->job, e, out);
-    return status == TL_END ? attempt_ended(s, e, out) : status;
+static tl_status on_answer(tl_settle *settlement, const tl_event *event, tl_out *out) {
+    if (!is_under_way(settlement) || event->asked.ticket != settlement->ticket)
+        return stay(settlement, event, out);
+    tl_status status = tl__attempt_step(&settlement->attempt, &settlement->job, event, out);
+    return status == TL_END ? attempt_ended(settlement, event, out) : status;
 }
 
-static tl_status on_timer(tl_settle *s, const tl_event *e, tl_out *out) {
-    if (!is_under_way(s) && !tl__mono_before(e->now, s->retry.limit))
-        return run_out(s, e, out);
-    return tl__mono_before(e->now, s->retry.next) ? stay(s, e, out) : ask(s, e, out);
+static tl_status on_timer(tl_settle *settlement, const tl_event *event, tl_out *out) {
+    if (!is_under_way(settlement) && !tl__mono_before(event->now, settlement->retry.limit))
+        return run_out(settlement, event, out);
+    return tl__mono_before(event->now, settlement->retry.next) ? stay(settlement, event, out)
+                                                               : ask(settlement, event, out);
 }
 
-tl_status tl__settle_step(void *machine, const tl_event *e, tl_out *out) {
-    tl_settle *s = machine;
-    switch (e->kind) {
-    case TL_START: return begin(s, e, out);
+tl_status tl__settle_step(void *machine, const tl_event *event, tl_out *out) {
+    tl_settle *settlement = machine;
+    switch (event->kind) {
+    case TL_START: return begin(settlement, event, out);
     case TL_REPLY:
-    case TL_FAILED: return on_answer(s, e, out);
-    case TL_CANCEL: return cancelled(s, e, out);
-    default: return on_timer(s, e, out);
+    case TL_FAILED: return on_answer(settlement, event, out);
+    case TL_CANCEL: return cancelled(settlement, event, out);
+    default: return on_timer(settlement, event, out);
     }
 }

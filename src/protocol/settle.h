@@ -24,6 +24,7 @@ bool tl__settle_is_final(tl_op op, const tl_result *result, tl_mono now);
 bool tl__settle_has_worked(tl_op op, tl_err code, bool maybe, bool in_time);
 
 /** op: TL_RENEW or TL_RELEASE. */
-void tl__settle_init(tl_settle *s, const tl_job *job, tl_op op, tl_mono believed, uint64_t seed);
+void tl__settle_init(tl_settle *settlement, const tl_job *job, tl_op op, tl_mono believed,
+                     uint64_t seed);
 
 tl_status tl__settle_step(void *machine, const tl_event *event, tl_out *out);

@@ -12,19 +12,19 @@
 /* ---- sending --------------------------------------------------------------------------------- */
 
 static tl_command *script(tl_send *send, tl_script script, const tl_job *job) {
-    tl_command *c = tl__try_script(send, script);
-    c->nkeys = 2;
-    TL_ADD(c, job->key, job->sidecar);
-    return c;
+    tl_command *command = tl__try_script(send, script);
+    command->nkeys = 2;
+    TL_ADD(command, job->key, job->sidecar);
+    return command;
 }
 
 /* With all keys of the lock. */
 static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_out *out) {
     char counter[TL_COUNTER_SIZE];
-    tl_command *c = script(send, name, job);
-    c->nkeys = 4;
-    TL_ADD(c, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}), job->line);
-    return c;
+    tl_command *command = script(send, name, job);
+    command->nkeys = 4;
+    TL_ADD(command, tl__out_copy(out, tl__counter(counter, &job->slot), (tl_bytes){0}), job->line);
+    return command;
 }
 
 /* Its lifetime, as an entry of the line has it: with a mark that says that it is only called. */
@@ -37,60 +37,61 @@ static tl_bytes lined_px(const tl_job *job, int64_t ttl_ms, tl_out *out) {
 }
 
 /* Until when S binds: a time, or from when the script runs. */
-static void add_until(tl_command *c, const tl_sidecar_write *w, tl_bytes px, tl_out *out) {
-    tl__try_add(c, w->until_us > 0 ? tl__out_at(out, w->until_us) : px);
+static void add_until(tl_command *command, const tl_sidecar_write *write, tl_bytes px,
+                      tl_out *out) {
+    tl__try_add(command, write->until_us > 0 ? tl__out_at(out, write->until_us) : px);
 }
 
 /* For how long nothing may be given; and by which epoch its server is the master, where somebody names it. */
-static void add_quiet(tl_command *c, const tl_job *job, const tl_event *e, tl_out *out) {
+static void add_quiet(tl_command *command, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_bytes quiet = tl__out_int(out, job->acquire.quiet_ms);
-    if (GUARD(epoch_is_sent) && e->server->has_epoch) {
+    if (GUARD(epoch_is_sent) && event->server->has_epoch) {
         quiet.n += tl__out_copy(out, TL_LITERAL(" "), (tl_bytes){0}).n; /* it stands behind it */
-        quiet.n += tl__out_int(out, e->server->epoch).n;
+        quiet.n += tl__out_int(out, event->server->epoch).n;
     }
-    tl__try_add(c, quiet);
+    tl__try_add(command, quiet);
 }
 
 bool tl__sidecar_binds(const tl_job *job) {
     return job->acquire.bind || job->again;
 }
 
-void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                              const tl_event *e, tl_out *out) {
-    tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = whole(send, TL_SCRIPT_ACQUIRE, job, out);
-    tl_interval now = tl__try_server_us(e, e->now);
-    int64_t not_after = tl__try_not_after_us(a, e, true);
-    a->bounded = not_after > 0;
-    tl_bytes px = tl__out_int(out, w->px_ms);
-    TL_ADD(c, tl__token_bytes(&job->token), px, tl__out_int(out, not_after),
+void tl__sidecar_send_acquire(tl_try *attempt, const tl_job *job, const tl_sidecar_write *write,
+                              const tl_event *event, tl_out *out) {
+    tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
+    tl_command *command = whole(send, TL_SCRIPT_ACQUIRE, job, out);
+    tl_interval now = tl__try_server_us(event, event->now);
+    int64_t not_after = tl__try_not_after_us(attempt, event, true);
+    attempt->bounded = not_after > 0;
+    tl_bytes px = tl__out_int(out, write->px_ms);
+    TL_ADD(command, tl__token_bytes(&job->token), px, tl__out_int(out, not_after),
            tl__out_int(out, GUARD(takes_by_earliest) ? now.lo : now.hi),
            tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo),
            tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
-    bool quiet = a->result.op == TL_ACQUIRE &&
+    bool quiet = attempt->result.op == TL_ACQUIRE &&
                  job->acquire.quiet_ms > 0; /* a keep's holder believes already */
-    bool odd = w->until_us > 0 || w->expect.n > 0 || quiet;
+    bool odd = write->until_us > 0 || write->expect.n > 0 || quiet;
     if (job->fences > 1 || odd)
-        tl__try_add(c, tl__out_int(out, tl__job_fences(job)));
+        tl__try_add(command, tl__out_int(out, tl__job_fences(job)));
     if (odd) {
-        TL_ADD(c, w->value, w->expect);
-        add_until(c, w, px, out);
+        TL_ADD(command, write->value, write->expect);
+        add_until(command, write, px, out);
     }
     if (quiet)
-        add_quiet(c, job, e, out);
+        add_quiet(command, job, event, out);
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = whole(send, TL_SCRIPT_JOIN, job, out);
-    int64_t not_after = tl__try_not_after_us(a, e, true);
-    a->bounded = not_after > 0;
-    TL_ADD(c, tl__token_bytes(&job->token), lined_px(job, job->ttl_ms, out),
+void tl__sidecar_send_join(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
+    tl_command *command = whole(send, TL_SCRIPT_JOIN, job, out);
+    int64_t not_after = tl__try_not_after_us(attempt, event, true);
+    attempt->bounded = not_after > 0;
+    TL_ADD(command, tl__token_bytes(&job->token), lined_px(job, job->ttl_ms, out),
            tl__out_int(out, not_after), job->owner, tl__out_int(out, job->fences), job->queue.inbox,
-           job->queue.place > 0 ? tl__out_int(out, job->queue.place) : TL_LITERAL(""));
+           job->queue.rank > 0 ? tl__out_int(out, job->queue.rank) : TL_LITERAL(""));
     if (job->acquire.quiet_ms > 0)
-        add_quiet(c, job, e, out);
+        add_quiet(command, job, event, out);
     tl__try_add_wait(send, job, out);
 }
 
@@ -106,40 +107,43 @@ tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out) {
     return entry;
 }
 
-void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                            const tl_event *e, tl_out *out) {
-    tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = script(send, TL_SCRIPT_RENEW, job);
-    tl_interval now = tl__try_server_us(e, e->now);
-    c->each = KEEP_EACH;
-    c->head = KEEP_HEAD;
-    TL_ADD(c, tl__out_int(out, now.lo), tl__out_int(out, TL_SIDECAR_IDLE_MS), job->owner,
-           tl__token_bytes(&job->token), w->value);
-    tl_bytes px = tl__out_int(out, w->px_ms);
-    tl__try_add(c, px);
-    add_until(c, w, px, out);
-    TL_ADD(c, tl__out_int(out, (int64_t)job->hold.fence),
-           tl__out_int(out, tl__try_not_after_us(a, e, w->binds)),
+void tl__sidecar_send_renew(tl_try *attempt, const tl_job *job, const tl_sidecar_write *write,
+                            const tl_event *event, tl_out *out) {
+    tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
+    tl_command *command = script(send, TL_SCRIPT_RENEW, job);
+    tl_interval now = tl__try_server_us(event, event->now);
+    command->each = KEEP_EACH;
+    command->head = KEEP_HEAD;
+    TL_ADD(command, tl__out_int(out, now.lo), tl__out_int(out, TL_SIDECAR_IDLE_MS), job->owner,
+           tl__token_bytes(&job->token), write->value);
+    tl_bytes px = tl__out_int(out, write->px_ms);
+    tl__try_add(command, px);
+    add_until(command, write, px, out);
+    TL_ADD(command, tl__out_int(out, (int64_t)job->hold.fence),
+           tl__out_int(out, tl__try_not_after_us(attempt, event, write->binds)),
            tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo));
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_refresh(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
-    tl_send *send = tl__out_send(out, a->ticket, a->by);
-    tl_command *c = script(send, TL_SCRIPT_REFRESH, job);
-    c->each = 1;
-    c->alike = (uint32_t)job->ttl_ms;
-    c->exceptions = true;
-    TL_ADD(c, tl__token_bytes(&job->token), tl__out_int(out, tl__try_not_after_us(a, e, false)),
+void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event *event,
+                              tl_out *out) {
+    tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
+    tl_command *command = script(send, TL_SCRIPT_REFRESH, job);
+    command->each = 1;
+    command->alike = (uint32_t)job->ttl_ms;
+    command->exceptions = true;
+    TL_ADD(command, tl__token_bytes(&job->token),
+           tl__out_int(out, tl__try_not_after_us(attempt, event, false)),
            tl__out_int(out, job->ttl_ms));
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out) {
-    tl_command *c = script(tl__out_send(out, a->ticket, a->by), TL_SCRIPT_RELEASE, job);
-    tl__try_add(c, tl__token_bytes(&job->token));
+void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, tl_out *out) {
+    tl_command *command = script(tl__out_send(out, attempt->ticket, attempt->by), TL_SCRIPT_RELEASE,
+                                 job);
+    tl__try_add(command, tl__token_bytes(&job->token));
     if (job->release.in_vain || job->hold.proof.doubted || job->queue.stands)
-        tl__try_add(c, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
+        tl__try_add(command, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -155,16 +159,16 @@ void tl__sidecar_raised(const tl_job *job, tl_out *out) {
 }
 
 /* The usual take: all of the lifetime, and the fence is the server's time. */
-static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+static bool just_took(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out,
                       tl_sidecar_answer *ret) {
     int64_t server_us;
-    if (job->fences > 1 || !tl__reply_int(e->replied.reply, &server_us) || server_us <= 0 ||
+    if (job->fences > 1 || !tl__reply_int(event->replied.reply, &server_us) || server_us <= 0 ||
         server_us >= TL_FENCE_END)
         return false;
-    tl__out_server_us(out, server_us, e);
+    tl__out_server_us(out, server_us, event);
     tl__sidecar_raised(job, out);
-    if (a->result.op == TL_ACQUIRE)
-        a->result.acquire.checked = true;
+    if (attempt->result.op == TL_ACQUIRE)
+        attempt->result.acquire.checked = true;
     *ret = (tl_sidecar_answer){
         .status = 1, .left_ms = job->ttl_ms, .server_us = server_us, .fence = (uint64_t)server_us};
     return true;
@@ -172,58 +176,59 @@ static bool just_took(tl_try *a, const tl_job *job, const tl_event *e, tl_out *o
 
 /* A repeated take may only have told what S has, while the counter is behind. Where the time is asked behind the
  * number, which is by our own idea of it then, none but a first take is known to have drawn. */
-static bool has_drawn(const tl_try *a, const tl_job *job, int64_t last, bool checked,
+static bool has_drawn(const tl_try *attempt, const tl_job *job, int64_t last, bool checked,
                       const tl_sidecar_answer *answer) {
-    bool first = a->result.op == TL_ACQUIRE && !job->again;
+    bool first = attempt->result.op == TL_ACQUIRE && !job->again;
     return answer->status == 1 && (checked ? last >= answer->server_us : first);
 }
 
-bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+bool tl__sidecar_acquired(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out,
                           tl_sidecar_answer *ret) {
     int64_t last, checked, known, reserved = tl__job_fences(job);
     *ret = (tl_sidecar_answer){0};
-    if (e->replied.reply->type == TL_REPLY_STRING)
-        return just_took(a, job, e, out, ret);
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &ret->status) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 2), &ret->left_ms) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 3), &last) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 6), &checked) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 7), &known) ||
+    if (event->replied.reply->type == TL_REPLY_STRING)
+        return just_took(attempt, job, event, out, ret);
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &ret->status) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 2), &ret->left_ms) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 3), &last) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 6), &checked) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 7), &known) ||
         (ret->status == 1 && (last < reserved || last >= TL_FENCE_END)))
         return false;
-    tl__out_time(out, e->replied.reply, 4, e);
-    (void)tl__reply_time(e->replied.reply, 4, &ret->server_us);
-    ret->value = text_of(tl__reply_item(e->replied.reply, 1));
+    tl__out_time(out, event->replied.reply, 4, event);
+    (void)tl__reply_time(event->replied.reply, 4, &ret->server_us);
+    ret->value = text_of(tl__reply_item(event->replied.reply, 1));
     ret->fence = ret->status == 1 ? (uint64_t)(last - reserved + 1) : 0;
     ret->known = known == 1;
-    if (has_drawn(a, job, last, checked == 1, ret))
+    if (has_drawn(attempt, job, last, checked == 1, ret))
         tl__sidecar_raised(job, out);
-    if (a->result.op == TL_ACQUIRE) {
-        a->result.acquire.checked = checked == 1;
-        a->result.acquire.announced = ret->known;
+    if (attempt->result.op == TL_ACQUIRE) {
+        attempt->result.acquire.checked = checked == 1;
+        attempt->result.acquire.announced = ret->known;
     }
     return true;
 }
 
-bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
+bool tl__sidecar_joined(tl_try *attempt, const tl_event *event, tl_out *out,
+                        tl_sidecar_answer *ret) {
     int64_t first, before, waiting, known;
-    tl_acquire_result *r = &a->result.acquire;
+    tl_acquire_result *r = &attempt->result.acquire;
     *ret = (tl_sidecar_answer){0};
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 0), &ret->status) || ret->status < -5)
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &ret->status) || ret->status < -5)
         return false;
     if (ret->status == -3)
         return true;
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 2), &ret->left_ms) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 3), &first) ||
-        !tl__reply_time(e->replied.reply, 4, &ret->server_us) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 7), &before) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 8), &waiting) ||
-        !tl__reply_int(tl__reply_item(e->replied.reply, 9), &known) ||
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 2), &ret->left_ms) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 3), &first) ||
+        !tl__reply_time(event->replied.reply, 4, &ret->server_us) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 7), &before) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 8), &waiting) ||
+        !tl__reply_int(tl__reply_item(event->replied.reply, 9), &known) ||
         (ret->status == 1 && (first <= 0 || first >= TL_FENCE_END)))
         return false;
-    if (!tl__reply_int(tl__reply_item(e->replied.reply, 6), &r->place))
-        r->place = 0;
-    tl__out_server_us(out, ret->server_us, e);
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 6), &r->rank))
+        r->rank = 0;
+    tl__out_server_us(out, ret->server_us, event);
     ret->fence = (uint64_t)first;
     r->before = (int32_t)(before < INT32_MAX ? before : INT32_MAX);
     r->waiting = (int32_t)(waiting < INT32_MAX ? waiting : INT32_MAX);
@@ -233,69 +238,69 @@ bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_an
     return true;
 }
 
-bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret) {
-    const tl_reply *item = tl__reply_item(e->replied.reply, 2);
+bool tl__sidecar_renewed(const tl_event *event, tl_out *out, tl_sidecar_answer *ret) {
+    const tl_reply *item = tl__reply_item(event->replied.reply, 2);
     *ret = (tl_sidecar_answer){0};
     if (!tl__reply_int(tl__reply_item(item, 0), &ret->status) || ret->status < -2 ||
         ret->status > 1 || !tl__reply_int(tl__reply_item(item, 2), &ret->left_ms))
         return false;
-    tl__out_time(out, e->replied.reply, 0, e);
-    (void)tl__reply_time(e->replied.reply, 0, &ret->server_us);
+    tl__out_time(out, event->replied.reply, 0, event);
+    (void)tl__reply_time(event->replied.reply, 0, &ret->server_us);
     ret->value = text_of(tl__reply_item(item, 1));
     return true;
 }
 
-tl_refreshed tl__sidecar_refreshed(const tl_event *e, tl_out *out) {
-    const tl_reply *r = e->replied.reply;
+tl_refreshed tl__sidecar_refreshed(const tl_event *event, tl_out *out) {
+    const tl_reply *reply = event->replied.reply;
     int64_t server_us, first = 0;
-    if (r->type != TL_REPLY_ARRAY || r->count < 1 || r->count > 3)
+    if (reply->type != TL_REPLY_ARRAY || reply->count < 1 || reply->count > 3)
         return TL_REFRESHED_MALFORMED;
-    if (r->count == 1)
-        return tl__reply_int(r->items, &first) && first == 0 ? TL_REFRESHED_NEVER
-                                                             : TL_REFRESHED_MALFORMED;
-    if (!tl__reply_time(r, 0, &server_us) ||
-        (r->count == 3 && !tl__reply_int(&r->items[2], &first)))
+    if (reply->count == 1)
+        return tl__reply_int(reply->items, &first) && first == 0 ? TL_REFRESHED_NEVER
+                                                                 : TL_REFRESHED_MALFORMED;
+    if (!tl__reply_time(reply, 0, &server_us) ||
+        (reply->count == 3 && !tl__reply_int(&reply->items[2], &first)))
         return TL_REFRESHED_MALFORMED;
-    tl__out_server_us(out, server_us, e);
-    if (r->count == 2)
+    tl__out_server_us(out, server_us, event);
+    if (reply->count == 2)
         return TL_REFRESHED;
     return first == 0 ? TL_REFRESHED_LATE : first == 1 ? TL_REFRESHED_NOT : TL_REFRESHED_MALFORMED;
 }
 
-tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const tl_event *e,
-                              tl_out *out) {
+tl_status tl__sidecar_refused(tl_try *attempt, const tl_sidecar_answer *answer,
+                              const tl_event *event, tl_out *out) {
     static const char spent[] = "this token has been released already";
     switch (answer->status) {
-    case -1: return tl__try_too_late(a, out);
-    case -2: return tl__try_fail(a, TL_ESERVER, false, TL_LITERAL(spent), out);
-    case -4: return tl__try_quiet(a, e, answer->left_ms, out);
-    case -5: return tl__try_never_quiet(a, true, out); /* K may be its own */
-    default: return tl__try_malformed(a, out);
+    case -1: return tl__try_too_late(attempt, out);
+    case -2: return tl__try_fail(attempt, TL_ESERVER, false, TL_LITERAL(spent), out);
+    case -4: return tl__try_quiet(attempt, event, answer->left_ms, out);
+    case -5: return tl__try_never_quiet(attempt, true, out); /* K may be its own */
+    default: return tl__try_malformed(attempt, out);
     }
 }
 
-tl_status tl__sidecar_judge(tl_try *a, const tl_job *job, const tl_sidecar_answer *answer,
-                            const tl_event *e, tl_out *out) {
+tl_status tl__sidecar_judge(tl_try *attempt, const tl_job *job, const tl_sidecar_answer *answer,
+                            const tl_event *event, tl_out *out) {
     if (answer->status == 1)
-        return tl__try_held(a, job, e, answer->left_ms, answer->fence, out);
-    return answer->status == 0 ? tl__try_busy(a, e, answer->left_ms)
-                               : tl__sidecar_refused(a, answer, e, out);
+        return tl__try_held(attempt, job, event, answer->left_ms, answer->fence, out);
+    return answer->status == 0 ? tl__try_busy(attempt, event, answer->left_ms)
+                               : tl__sidecar_refused(attempt, answer, event, out);
 }
 
-tl_status tl__sidecar_kept(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out) {
+tl_status tl__sidecar_kept(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_sidecar_answer answer;
-    if (!tl__sidecar_renewed(e, out, &answer))
-        return tl__try_malformed(a, out);
+    if (!tl__sidecar_renewed(event, out, &answer))
+        return tl__try_malformed(attempt, out);
     if (answer.status == -2)
-        return tl__try_too_late(a, out);
-    return answer.status == 1 ? tl__try_held(a, job, e, answer.left_ms, 0, out)
-                              : tl__try_not_renewed(a, answer.status, out);
+        return tl__try_too_late(attempt, out);
+    return answer.status == 1 ? tl__try_held(attempt, job, event, answer.left_ms, 0, out)
+                              : tl__try_not_renewed(attempt, answer.status, out);
 }
 
-tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out) {
+tl_status tl__sidecar_released(tl_try *attempt, const tl_event *event, tl_out *out) {
     int64_t status = 0;
-    if (e->replied.reply->type != TL_REPLY_STRING &&
-        (!tl__reply_int(e->replied.reply, &status) || status < -1 || status > 1))
-        return tl__try_malformed(a, out);
-    return status == 1 ? TL_END : tl__try_not_released(a, status, out);
+    if (event->replied.reply->type != TL_REPLY_STRING &&
+        (!tl__reply_int(event->replied.reply, &status) || status < -1 || status > 1))
+        return tl__try_malformed(attempt, out);
+    return status == 1 ? TL_END : tl__try_not_released(attempt, status, out);
 }

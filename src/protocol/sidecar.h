@@ -32,15 +32,16 @@ typedef struct {
  *  may still be on its way, S must know of the token, or that one would find it nobody's. */
 bool tl__sidecar_binds(const tl_job *job);
 
-void tl__sidecar_send_acquire(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                              const tl_event *e, tl_out *out);
+void tl__sidecar_send_acquire(tl_try *attempt, const tl_job *job, const tl_sidecar_write *write,
+                              const tl_event *event, tl_out *out);
 /** Stand in line, or look how far it has come. */
-void tl__sidecar_send_join(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
-void tl__sidecar_send_renew(tl_try *a, const tl_job *job, const tl_sidecar_write *w,
-                            const tl_event *e, tl_out *out);
+void tl__sidecar_send_join(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out);
+void tl__sidecar_send_renew(tl_try *attempt, const tl_job *job, const tl_sidecar_write *write,
+                            const tl_event *event, tl_out *out);
 /** Extend what a renewal has written into S before, and nothing else has become of. */
-void tl__sidecar_send_refresh(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
-void tl__sidecar_send_release(tl_try *a, const tl_job *job, tl_out *out);
+void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event *event,
+                              tl_out *out);
+void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, tl_out *out);
 
 /** Its entry in the line. */
 tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out);
@@ -49,11 +50,12 @@ tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out);
 void tl__sidecar_raised(const tl_job *job, tl_out *out);
 
 /** Read an answer, and tell the driver its time. false: it is malformed. */
-bool tl__sidecar_acquired(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out,
+bool tl__sidecar_acquired(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out,
                           tl_sidecar_answer *ret);
 /** Of a join; status -3: this server can't have a line. */
-bool tl__sidecar_joined(tl_try *a, const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
-bool tl__sidecar_renewed(const tl_event *e, tl_out *out, tl_sidecar_answer *ret);
+bool tl__sidecar_joined(tl_try *attempt, const tl_event *event, tl_out *out,
+                        tl_sidecar_answer *ret);
+bool tl__sidecar_renewed(const tl_event *event, tl_out *out, tl_sidecar_answer *ret);
 
 /** What has become of one lock that was to be refreshed. */
 typedef enum {
@@ -64,14 +66,14 @@ typedef enum {
     TL_REFRESHED_MALFORMED
 } tl_refreshed;
 
-tl_refreshed tl__sidecar_refreshed(const tl_event *e, tl_out *out);
+tl_refreshed tl__sidecar_refreshed(const tl_event *event, tl_out *out);
 
 /** What the answer of a take, or of a keep, is to who writes nothing but tokens; ends the attempt. */
-tl_status tl__sidecar_judge(tl_try *a, const tl_job *job, const tl_sidecar_answer *answer,
-                            const tl_event *e, tl_out *out);
-tl_status tl__sidecar_kept(tl_try *a, const tl_job *job, const tl_event *e, tl_out *out);
+tl_status tl__sidecar_judge(tl_try *attempt, const tl_job *job, const tl_sidecar_answer *answer,
+                            const tl_event *event, tl_out *out);
+tl_status tl__sidecar_kept(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out);
 /** What a take's status below 0 means, and any that is unknown; ends the attempt. */
-tl_status tl__sidecar_refused(tl_try *a, const tl_sidecar_answer *answer, const tl_event *e,
-                              tl_out *out);
+tl_status tl__sidecar_refused(tl_try *attempt, const tl_sidecar_answer *answer,
+                              const tl_event *event, tl_out *out);
 /** The answer of a drop; ends the attempt. */
-tl_status tl__sidecar_released(tl_try *a, const tl_event *e, tl_out *out);
+tl_status tl__sidecar_released(tl_try *attempt, const tl_event *event, tl_out *out);

@@ -39,19 +39,20 @@ typedef struct {
     bool announced; /**< BUSY: the holder's release will be announced */
 } tl_voter;
 
-void tl__voter_init(tl_voter *v, const tl_job *job, unsigned index);
+void tl__voter_init(tl_voter *voter, const tl_job *job, unsigned index);
 
 /** Each of these is asked of one that is idle; there is a send afterwards. */
-void tl__voter_reach(tl_voter *v, uint16_t ticket, tl_mono by, tl_out *out);
+void tl__voter_reach(tl_voter *voter, uint16_t ticket, tl_mono by, tl_out *out);
 /** token: number `run` of those that are asked for. again: not for the first time. least: the least number. */
-void tl__voter_ask(tl_voter *v, uint16_t ticket, const tl_token *token, uint32_t run,
-                   uint64_t least, tl_mono until, const tl_event *e, tl_out *out);
-void tl__voter_drop(tl_voter *v, uint16_t ticket, tl_mono until, const tl_event *e, tl_out *out);
+void tl__voter_ask(tl_voter *voter, uint16_t ticket, const tl_token *token, uint32_t run,
+                   uint64_t least, tl_mono until, const tl_event *event, tl_out *out);
+void tl__voter_drop(tl_voter *voter, uint16_t ticket, tl_mono until, const tl_event *event,
+                    tl_out *out);
 
 /** A reply to it, or a failure. true: that was its end, of which *ret_end tells, and of a failure *ret_code. Else
  *  there is another send, or it was nothing of this server's. */
-bool tl__voter_answer(tl_voter *v, const tl_event *e, tl_out *out, tl_voter_end *ret_end,
+bool tl__voter_answer(tl_voter *voter, const tl_event *event, tl_out *out, tl_voter_end *ret_end,
                       tl_err *ret_code);
 
 /** What is in flight will not be told any more. */
-void tl__voter_abandon(tl_voter *v);
+void tl__voter_abandon(tl_voter *voter);

@@ -8,8 +8,8 @@
 #define FIRST_MS 20
 #define LAST_MS 1000
 
-static uint64_t next_random(tl_backoff *b) {
-    uint64_t z = b->random += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
+static uint64_t next_random(tl_backoff *backoff) {
+    uint64_t z = backoff->random += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
     z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
     return z ^ (z >> 31);

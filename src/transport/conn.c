@@ -19,21 +19,21 @@
 
 tl_conn *tl__conn_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
                       const tl_conn_calls *calls) {
-    tl_conn *c = calloc(1, sizeof *c);
-    if (!c)
+    tl_conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
         return NULL;
-    c->endpoint = endpoint;
-    c->limits = *limits;
-    c->calls = *calls;
-    c->codec = tl__codec_of(limits);
-    if (!c->codec->make(c)) {
-        free(c);
+    conn->endpoint = endpoint;
+    conn->limits = *limits;
+    conn->calls = *calls;
+    conn->codec = tl__codec_of(limits);
+    if (!conn->codec->make(conn)) {
+        free(conn);
         return NULL;
     }
-    c->soonest = TL_NEVER;
-    c->backoff.random = tl__random_seed();
-    tl__stream_init(&c->stream, endpoint);
-    return c;
+    conn->soonest = TL_NEVER;
+    conn->backoff.random = tl__random_seed();
+    tl__stream_init(&conn->stream, endpoint);
+    return conn;
 }
 
 void tl__conn_end_login(tl_conn *conn) {
@@ -81,22 +81,22 @@ static bool lately(tl_mono at, tl_mono now) {
     return tl__ns_until(at, now) < TL_RAISED_MS * TL_NS_PER_MS || !GUARD(native_in_its_window);
 }
 
-static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
-    return (tl_answer){.cookie = s->cookie,
-                       .ticket = s->ticket,
+static tl_answer success(const tl_conn *conn, const tl_slot *slot, tl_mono received) {
+    return (tl_answer){.cookie = slot->cookie,
+                       .ticket = slot->ticket,
                        .ok = true,
-                       .sent = s->sent,
+                       .sent = slot->sent,
                        .received = received,
-                       .reply = c->reply,
-                       .count = s->count,
-                       .run = c->run,
-                       .generation = tl__conn_generation(c),
+                       .reply = conn->reply,
+                       .count = slot->count,
+                       .run = conn->run,
+                       .generation = tl__conn_generation(conn),
                        .maybe_sent = true,
-                       .native = s->native,
-                       .stale = GUARD(late_native_is_stale) && s->native &&
-                                !lately(s->raised, received),
-                       .unnamed = tl__conn_is_unnamed(c, received),
-                       .words = tl__bytes_of(c->endpoint->label)};
+                       .native = slot->native,
+                       .stale = GUARD(late_native_is_stale) && slot->native &&
+                                !lately(slot->raised, received),
+                       .unnamed = tl__conn_is_unnamed(conn, received),
+                       .message = tl__bytes_of(conn->endpoint->label)};
 }
 
 /* ---- writing ----------------------------------------------------------------------------------- */
@@ -104,227 +104,230 @@ static tl_answer success(const tl_conn *c, const tl_slot *s, tl_mono received) {
 /* What was not begun when the connection is to be left is for the next one, as is what was queued
  * when the generation was over; and what is
  * pinned has the connection to itself. */
-static bool has_to_write(const tl_conn *c) {
-    bool pinned = GUARD(pin_holds_others_back) && (c->pinned || c->slots.pin);
-    return c->slots.unsent && !pinned && tl__conn_is_current(c) &&
-           !(c->leaving && tl__slot_unsent(c->slots.unsent));
+static bool has_to_write(const tl_conn *conn) {
+    bool pinned = GUARD(pin_holds_others_back) && (conn->pinned || conn->slots.pin);
+    return conn->slots.unsent && !pinned && tl__conn_is_current(conn) &&
+           !(conn->leaving && tl__slot_unsent(conn->slots.unsent));
 }
 
 /* As far as the stream takes it. false: it broke. */
-static bool write_slots(tl_conn *c) {
+static bool write_slots(tl_conn *conn) {
     char buffer[WRITE_SIZE];
-    while (has_to_write(c)) {
-        tl_bytes next = tl__slots_next(&c->slots, buffer, sizeof buffer);
+    while (has_to_write(conn)) {
+        tl_bytes next = tl__slots_next(&conn->slots, buffer, sizeof buffer);
         tl_mono before = tl__mono_now();
-        if (c->endpoint->tls)
-            tl__slots_offer(&c->slots, next.n, before);
-        ssize_t n = tl__stream_write(&c->stream, next.p, next.n);
+        if (conn->endpoint->tls)
+            tl__slots_offer(&conn->slots, next.n, before);
+        ssize_t n = tl__stream_write(&conn->stream, next.p, next.n);
         if (n <= 0)
             return n == 0;
-        tl__slots_written(&c->slots, (size_t)n, before);
-        c->soonest = tl__mono_min(c->soonest, tl__conn_hurries_at(c));
-        while (c->slots.head && c->slots.head->quiet && c->slots.head != c->slots.unsent)
-            tl__slot_free(&c->slots, tl__slots_cut(&c->slots, NULL));
+        tl__slots_written(&conn->slots, (size_t)n, before);
+        conn->soonest = tl__mono_min(conn->soonest, tl__conn_hurries_at(conn));
+        while (conn->slots.head && conn->slots.head->quiet &&
+               conn->slots.head != conn->slots.unsent)
+            tl__slot_free(&conn->slots, tl__slots_cut(&conn->slots, NULL));
     }
     return true;
 }
 
 /* A slot with its request; NULL: out of memory. */
-static tl_slot *make_slot(tl_conn *c, const tl_command *command, uint8_t count, bool asking,
+static tl_slot *make_slot(tl_conn *conn, const tl_command *command, uint8_t count, bool asking,
                           tl_mono by, tl_mono now) {
-    tl_slot *s = c->slots.count < QUEUE_MAX ? tl__slot_new(&c->slots) : NULL;
-    if (!s)
+    tl_slot *slot = conn->slots.count < QUEUE_MAX ? tl__slot_new(&conn->slots) : NULL;
+    if (!slot)
         return NULL;
-    s->queued = now;
-    s->by = by;
-    s->asking = asking;
-    s->encode = c->codec->encode;
-    if (c->codec->fill(c, s, command, count))
-        return s;
-    tl__slot_free(&c->slots, s);
+    slot->queued = now;
+    slot->by = by;
+    slot->asking = asking;
+    slot->encode = conn->codec->encode;
+    if (conn->codec->fill(conn, slot, command, count))
+        return slot;
+    tl__slot_free(&conn->slots, slot);
     return NULL;
 }
 
 /* Before those that wait for the end of a transaction. */
-static void put_first(tl_conn *c, tl_slot *s) {
-    tl__slots_put_first(&c->slots, s);
-    c->soonest = tl__mono_min(c->soonest, s->by);
+static void put_first(tl_conn *conn, tl_slot *slot) {
+    tl__slots_put_first(&conn->slots, slot);
+    conn->soonest = tl__mono_min(conn->soonest, slot->by);
 }
 
 /* ---- replies ----------------------------------------------------------------------------------- */
 
 /* Its replies were thrown away in advance. As long as others before it were answered the server is
  * not late with them: from now it has the time that the request was given. */
-static void head_again(tl_conn *c) {
-    tl_slot *s = c->slots.head;
-    if (!s)
-        c->soonest = TL_NEVER;
-    if (!s || !s->given_up)
+static void head_again(tl_conn *conn) {
+    tl_slot *slot = conn->slots.head;
+    if (!slot)
+        conn->soonest = TL_NEVER;
+    if (!slot || !slot->given_up)
         return;
-    s->by = tl__mono_add_ns(c->now, tl__ns_until(s->queued, s->by));
-    s->queued = s->sent = c->now;
-    c->soonest = tl__mono_min(c->soonest, s->by);
+    slot->by = tl__mono_add_ns(conn->now, tl__ns_until(slot->queued, slot->by));
+    slot->queued = slot->sent = conn->now;
+    conn->soonest = tl__mono_min(conn->soonest, slot->by);
 }
 
 /* The answer has not been followed by what closes: others must find nothing of it. false: out of memory. */
-static bool undo(tl_conn *c, const tl_pin *pin) {
-    tl_slot *s = make_slot(c, pin->undo, pin->undos, false,
-                           tl__mono_add_ms(c->now, c->limits.connect_ms), c->now);
-    if (!s)
+static bool undo(tl_conn *conn, const tl_pin *pin) {
+    tl_slot *slot = make_slot(conn, pin->undo, pin->undos, false,
+                              tl__mono_add_ms(conn->now, conn->limits.connect_ms), conn->now);
+    if (!slot)
         return false;
-    s->given_up = true; /* nobody waits for it */
-    put_first(c, s);
+    slot->given_up = true; /* nobody waits for it */
+    put_first(conn, slot);
     return true;
 }
 
 /* This server is left: who only wants to know that it has been reached waits for the next, behind what was
  * sent: the replies that are still to come are not his. */
-static void put_off_reached(tl_conn *c) {
-    for (size_t n = c->slots.count; n > 0 && c->slots.head->count == 0; n--)
-        tl__slots_put(&c->slots, tl__slots_cut(&c->slots, NULL));
+static void put_off_reached(tl_conn *conn) {
+    for (size_t n = conn->slots.count; n > 0 && conn->slots.head->count == 0; n--)
+        tl__slots_put(&conn->slots, tl__slots_cut(&conn->slots, NULL));
 }
 
 /* The oldest request has all its replies. false: the connection is over. */
-static bool complete(tl_conn *c, tl_mono received) {
-    tl_slot *s = tl__slots_cut(&c->slots, NULL);
-    const char *leaving = c->codec->leaves(c, s);
+static bool complete(tl_conn *conn, tl_mono received) {
+    tl_slot *slot = tl__slots_cut(&conn->slots, NULL);
+    const char *leaving = conn->codec->leaves(conn, slot);
     if (leaving)
-        c->leaving = leaving;
-    if (GUARD(reached_is_put_off) && c->leaving)
-        put_off_reached(c);
-    head_again(c);
-    c->pinned = s->pin && s->pin->is_open(c->reply, s->count) ? s->pin : NULL;
-    if (!c->codec->again || !c->codec->again(c, s))
-        tl__conn_answer(c, s, success(c, s, received));
-    bool clean = !c->pinned || undo(c, c->pinned);
-    c->pinned = NULL;
-    c->codec->release(c);
+        conn->leaving = leaving;
+    if (GUARD(reached_is_put_off) && conn->leaving)
+        put_off_reached(conn);
+    head_again(conn);
+    conn->pinned = slot->pin && slot->pin->is_open(conn->reply, slot->count) ? slot->pin : NULL;
+    if (!conn->codec->again || !conn->codec->again(conn, slot))
+        tl__conn_answer(conn, slot, success(conn, slot, received));
+    bool clean = !conn->pinned || undo(conn, conn->pinned);
+    conn->pinned = NULL;
+    conn->codec->release(conn);
     if (!clean)
-        tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
+        tl__conn_lose_at_place(conn, TL_ENOMEM, "out of memory");
     return clean;
 }
 
 /* Is the oldest request one that only wants to know that the server has been reached? */
-static bool has_reached(const tl_conn *c) {
-    return c->state == TL_CONN_UP && !c->leaving && c->slots.head && c->slots.head->count == 0 &&
-           (GUARD(waits_beside_queue) || tl__conn_is_named(c, c->now));
+static bool has_reached(const tl_conn *conn) {
+    return conn->state == TL_CONN_UP && !conn->leaving && conn->slots.head &&
+           conn->slots.head->count == 0 &&
+           (GUARD(waits_beside_queue) || tl__conn_is_named(conn, conn->now));
 }
 
 /* Where the server is still to be named they wait beside the queue: what others have asked behind them is sent and
  * answered meanwhile. */
 void tl__conn_answer_reached(tl_conn *conn) {
     while (has_reached(conn)) {
-        tl_slot *s = tl__slots_cut(&conn->slots, NULL);
+        tl_slot *slot = tl__slots_cut(&conn->slots, NULL);
         head_again(conn);
         if (!tl__conn_is_named(conn, conn->now)) {
-            tl__conn_await_name(conn, s);
+            tl__conn_await_name(conn, slot);
             continue;
         }
-        s->sent = tl__mono_now();
-        tl__conn_answer(conn, s, success(conn, s, s->sent));
+        slot->sent = tl__mono_now();
+        tl__conn_answer(conn, slot, success(conn, slot, slot->sent));
     }
 }
 
 /* What has been queued is to be said on this connection. false: out of memory. */
-static bool dress_queued(tl_conn *c) {
-    for (tl_slot *s = c->slots.head; s; s = s->next)
-        if (!c->codec->dress(c, s))
+static bool dress_queued(tl_conn *conn) {
+    for (tl_slot *slot = conn->slots.head; slot; slot = slot->next)
+        if (!conn->codec->dress(conn, slot))
             return false;
     return true;
 }
 
 /* The login is complete. */
-static void come_up(tl_conn *c, tl_mono received) {
-    tl_login *l = c->login;
-    tl_interval bracket = l->bracket;
-    bool known = l->has_bracket;
-    c->id = l->id;
-    if (GUARD(run_of_this_login) || l->run)
-        c->run = l->run;
-    tl__conn_end_login(c);
-    if (!dress_queued(c)) {
-        tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory");
+static void come_up(tl_conn *conn, tl_mono received) {
+    tl_login *login = conn->login;
+    tl_interval bracket = login->bracket;
+    bool known = login->has_bracket;
+    conn->id = login->id;
+    if (GUARD(run_of_this_login) || login->run)
+        conn->run = login->run;
+    tl__conn_end_login(conn);
+    if (!dress_queued(conn)) {
+        tl__conn_lose_at_place(conn, TL_ENOMEM, "out of memory");
         return;
     }
-    c->state = TL_CONN_UP;
-    tl__conn_opened(c);
-    if (c->calls.up)
-        c->calls.up(c->calls.ctx, known ? &bracket : NULL, received);
+    conn->state = TL_CONN_UP;
+    tl__conn_opened(conn);
+    if (conn->calls.up)
+        conn->calls.up(conn->calls.ctx, known ? &bracket : NULL, received);
     if (GUARD(foreign_is_refused))
-        tl__conn_refuse_foreign(c);
+        tl__conn_refuse_foreign(conn);
 }
 
-static bool on_login(tl_conn *c, const tl_reply *reply, tl_mono received) {
-    tl_login_outcome outcome = c->codec->on_login(c, reply, received);
-    c->codec->release(c);
+static bool on_login(tl_conn *conn, const tl_reply *reply, tl_mono received) {
+    tl_login_outcome outcome = conn->codec->on_login(conn, reply, received);
+    conn->codec->release(conn);
     if (outcome == TL_LOGIN_FAILED)
-        tl__conn_lose(c, c->login->why, c->login->words, false);
+        tl__conn_lose(conn, conn->login->why, conn->login->message, false);
     else if (outcome == TL_LOGIN_DONE)
-        come_up(c, received);
+        come_up(conn, received);
     return outcome != TL_LOGIN_FAILED;
 }
 
 /* A reply in its turn: the server is at work. */
-static void served(tl_conn *c) {
-    c->served = true;
-    tl__backoff_reset(&c->backoff);
+static void served(tl_conn *conn) {
+    conn->served = true;
+    tl__backoff_reset(&conn->backoff);
 }
 
-static void push(tl_conn *c, const tl_reply *reply) {
-    served(c);
-    if (c->calls.push)
-        c->calls.push(c->calls.ctx, reply);
-    c->codec->release(c);
+static void push(tl_conn *conn, const tl_reply *reply) {
+    served(conn);
+    if (conn->calls.push)
+        conn->calls.push(conn->calls.ctx, reply);
+    conn->codec->release(conn);
 }
 
 /* false: the connection is over. */
-static bool on_reply(tl_conn *c, const tl_reply *reply, tl_mono received) {
-    if (c->state == TL_CONN_LOGIN)
-        return on_login(c, reply, received);
-    if (c->limits.subscriber) {
-        push(c, reply);
+static bool on_reply(tl_conn *conn, const tl_reply *reply, tl_mono received) {
+    if (conn->state == TL_CONN_LOGIN)
+        return on_login(conn, reply, received);
+    if (conn->limits.subscriber) {
+        push(conn, reply);
         return true;
     }
-    tl__conn_answer_reached(c);
-    tl_slot *s = c->slots.head;
-    if (!s || (GUARD(no_reply_unasked) && !tl__slot_is_asked(s))) {
-        tl__conn_lose_nonsense(c, "a reply without a request");
+    tl__conn_answer_reached(conn);
+    tl_slot *slot = conn->slots.head;
+    if (!slot || (GUARD(no_reply_unasked) && !tl__slot_is_asked(slot))) {
+        tl__conn_lose_nonsense(conn, "a reply without a request");
         return false;
     }
-    served(c);
-    bool asked = s->asking && s->got % 2 == 0; /* of ASKING: what follows says whether it did */
+    served(conn);
+    bool asked = slot->asking &&
+                 slot->got % 2 == 0; /* of ASKING: what follows says whether it did */
     if (!asked)
-        c->reply[s->asking ? s->got / 2 : s->got] = *reply;
-    s->got++;
-    return s->got < tl__slot_replies(s) || complete(c, received);
+        conn->reply[slot->asking ? slot->got / 2 : slot->got] = *reply;
+    slot->got++;
+    return slot->got < tl__slot_replies(slot) || complete(conn, received);
 }
 
-static bool read_replies(tl_conn *c) {
+static bool read_replies(tl_conn *conn) {
     char buffer[READ_SIZE];
-    c->more = true;
-    for (int i = 0; i < READS_MAX && c->more; i++) {
-        ssize_t n = tl__stream_read(&c->stream, buffer, sizeof buffer, &c->more);
+    conn->more = true;
+    for (int i = 0; i < READS_MAX && conn->more; i++) {
+        ssize_t n = tl__stream_read(&conn->stream, buffer, sizeof buffer, &conn->more);
         if (n == 0)
             return true;
         if (n < 0) {
-            tl__conn_lose_stream(c);
+            tl__conn_lose_stream(conn);
             return false;
         }
         tl_mono received = tl__mono_now();
-        c->heard = c->now;
-        c->bytes += (uint64_t)n;
-        c->codec->feed(c, buffer, (size_t)n);
+        conn->heard = conn->now;
+        conn->bytes += (uint64_t)n;
+        conn->codec->feed(conn, buffer, (size_t)n);
         tl_reply reply;
         int result;
-        while ((result = c->codec->next(c, &reply)) > 0)
-            if (!on_reply(c, &reply, received))
+        while ((result = conn->codec->next(conn, &reply)) > 0)
+            if (!on_reply(conn, &reply, received))
                 return false;
-        if (GUARD(no_memory_is_no_fault) && result < 0 && c->codec->is_out_of_memory(c)) {
-            tl__conn_lose_at_place(c, TL_ENOMEM, "out of memory for a reply");
+        if (GUARD(no_memory_is_no_fault) && result < 0 && conn->codec->is_out_of_memory(conn)) {
+            tl__conn_lose_at_place(conn, TL_ENOMEM, "out of memory for a reply");
             return false;
         }
         if (result < 0) {
-            tl__conn_lose_nonsense(c, c->codec->problem(c, tl__bytes(buffer, (size_t)n)));
+            tl__conn_lose_nonsense(conn, conn->codec->problem(conn, tl__bytes(buffer, (size_t)n)));
             return false;
         }
     }
@@ -333,18 +336,18 @@ static bool read_replies(tl_conn *c) {
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-static bool is_stale(const tl_conn *c, tl_mono now) {
-    return tl__ns_until(c->heard, now) >= STALE_MS * TL_NS_PER_MS;
+static bool is_stale(const tl_conn *conn, tl_mono now) {
+    return tl__ns_until(conn->heard, now) >= STALE_MS * TL_NS_PER_MS;
 }
 
 /* Queue it; write it at once if nothing is in flight. */
-static void submit(tl_conn *c, tl_slot *s, tl_mono now) {
-    bool idle = tl__conn_idle(c);
-    tl__conn_enqueue(c, s);
-    if (!idle || c->held || c->limits.patience_ms > 0)
+static void submit(tl_conn *conn, tl_slot *slot, tl_mono now) {
+    bool idle = tl__conn_idle(conn);
+    tl__conn_enqueue(conn, slot);
+    if (!idle || conn->held || conn->limits.patience_ms > 0)
         return;
-    c->stale = is_stale(c, now);
-    c->broken = !c->stale && !write_slots(c);
+    conn->stale = is_stale(conn, now);
+    conn->broken = !conn->stale && !write_slots(conn);
 }
 
 void tl__conn_hold(tl_conn *conn) {
@@ -359,15 +362,15 @@ void tl__conn_write(tl_conn *conn, tl_mono now) {
     conn->broken = !conn->stale && !write_slots(conn);
 }
 
-static tl_raised *raised_set(tl_conn *c, tl_slot_tag slot) {
+static tl_raised *raised_set(tl_conn *conn, tl_slot_tag slot) {
     unsigned char a = (unsigned char)slot.text[0], b = (unsigned char)slot.text[1],
                   d = (unsigned char)slot.text[2];
-    return c->raised[GUARD(raised_by_slot) * (a * 31U + b * 7U + d) % TL_RAISED_SETS];
+    return conn->raised[GUARD(raised_by_slot) * (a * 31U + b * 7U + d) % TL_RAISED_SETS];
 }
 
 /* NULL: it isn't known to have been. */
-static const tl_raised *raised_at(tl_conn *c, tl_slot_tag slot) {
-    const tl_raised *set = raised_set(c, slot);
+static const tl_raised *raised_at(tl_conn *conn, tl_slot_tag slot) {
+    const tl_raised *set = raised_set(conn, slot);
     for (int i = 0; i < TL_RAISED_WAYS; i++)
         if (memcmp(set[i].slot.text, slot.text, sizeof slot.text) == 0 || !GUARD(raised_by_slot))
             return &set[i];
@@ -388,8 +391,8 @@ void tl__conn_raised(tl_conn *conn, tl_slot_tag slot, tl_mono sent) {
     *to = (tl_raised){slot, sent};
 }
 
-static const tl_raised *goes_native(tl_conn *c, const tl_send *send, tl_mono now) {
-    const tl_raised *r = send->native > 0 && tl__conn_up(c) ? raised_at(c, send->slot) : NULL;
+static const tl_raised *goes_native(tl_conn *conn, const tl_send *send, tl_mono now) {
+    const tl_raised *r = send->native > 0 && tl__conn_up(conn) ? raised_at(conn, send->slot) : NULL;
     return r && lately(r->at, now) ? r : NULL;
 }
 
@@ -405,53 +408,53 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
         return TL_EELSEWHERE;
     const tl_raised *raised = goes_native(conn, send, now);
     bool native = raised != NULL;
-    tl_slot *s = make_slot(conn, send->command + (native ? send->count : 0),
-                           native ? send->native : send->count, send->asking, send->by, now);
-    if (!s)
+    tl_slot *slot = make_slot(conn, send->command + (native ? send->count : 0),
+                              native ? send->native : send->count, send->asking, send->by, now);
+    if (!slot)
         return TL_ENOMEM;
-    s->native = native;
-    s->raised = native && GUARD(window_to_the_answer) ? raised->at : now;
-    s->here = native || send->here;
-    s->cookie = cookie;
-    s->ticket = send->ticket;
-    s->pin = send->pin;
-    s->generation = send->generation;
+    slot->native = native;
+    slot->raised = native && GUARD(window_to_the_answer) ? raised->at : now;
+    slot->here = native || send->here;
+    slot->cookie = cookie;
+    slot->ticket = send->ticket;
+    slot->pin = send->pin;
+    slot->generation = send->generation;
     if (confirms) {
-        s->confirms = true;
-        tl__conn_await_name(conn, s);
+        slot->confirms = true;
+        tl__conn_await_name(conn, slot);
         return TL_OK;
     }
     if (!closes) {
-        submit(conn, s, now);
+        submit(conn, slot, now);
         return TL_OK;
     }
-    put_first(conn, s);
+    put_first(conn, slot);
     conn->pinned = NULL;
     return TL_OK;
 }
 
 void tl__conn_forget(tl_conn *conn, const void *cookie) {
-    tl_slot *s = conn->slots.head, *before = NULL;
-    while (s) {
-        tl_slot *next = s->next;
-        if (s->cookie == cookie && tl__slot_unsent(s)) {
+    tl_slot *slot = conn->slots.head, *before = NULL;
+    while (slot) {
+        tl_slot *next = slot->next;
+        if (slot->cookie == cookie && tl__slot_unsent(slot)) {
             tl__slot_free(&conn->slots, tl__slots_cut(&conn->slots, before));
         } else {
-            s->given_up = s->given_up || s->cookie == cookie;
-            before = s;
+            slot->given_up = slot->given_up || slot->cookie == cookie;
+            before = slot;
         }
-        s = next;
+        slot = next;
     }
     if (GUARD(forgotten_while_naming))
         tl__conn_forget_naming(conn, cookie);
 }
 
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
-    tl_slot *s = conn->freeing ? NULL : make_slot(conn, command, 1, false, TL_NEVER, now);
-    if (!s)
+    tl_slot *slot = conn->freeing ? NULL : make_slot(conn, command, 1, false, TL_NEVER, now);
+    if (!slot)
         return TL_ENOMEM;
-    s->quiet = true;
-    submit(conn, s, now);
+    slot->quiet = true;
+    submit(conn, slot, now);
     return TL_OK;
 }
 
@@ -491,37 +494,38 @@ bool tl__conn_fresh(const tl_conn *conn, tl_mono now) {
 
 /* ---- driving ----------------------------------------------------------------------------------- */
 
-static void begin(tl_conn *c, tl_mono now) {
-    if (!c->codec->lead(c))
+static void begin(tl_conn *conn, tl_mono now) {
+    if (!conn->codec->lead(conn))
         return;
-    c->login = malloc(sizeof *c->login);
-    tl_err why = c->login ? c->codec->begin(c) : TL_ENOMEM;
+    conn->login = malloc(sizeof *conn->login);
+    tl_err why = conn->login ? conn->codec->begin(conn) : TL_ENOMEM;
     if (why) {
         tl__conn_lose_at_place(
-            c, why, why == TL_ENOMEM ? "out of memory" : "user and password are too long");
+            conn, why, why == TL_ENOMEM ? "out of memory" : "user and password are too long");
         return;
     }
-    int64_t limit_ms = (c->limits.connect_ms + c->others) / (c->others + 1);
-    c->login_by = tl__mono_add_ms(now, limit_ms);
-    c->state = TL_CONN_OPENING;
-    tl__stream_open(&c->stream, now, limit_ms);
+    int64_t limit_ms = (conn->limits.connect_ms + conn->others) / (conn->others + 1);
+    conn->login_by = tl__mono_add_ms(now, limit_ms);
+    conn->state = TL_CONN_OPENING;
+    tl__stream_open(&conn->stream, now, limit_ms);
 }
 
-static void drive_opening(tl_conn *c, tl_mono now) {
-    tl__stream_drive(&c->stream, now);
-    if (c->stream.state == TL_STREAM_FAILED)
-        tl__conn_lose_stream(c);
-    else if (c->stream.state == TL_STREAM_OPEN)
-        c->state = TL_CONN_LOGIN;
-    if (c->state == TL_CONN_LOGIN && c->login->steps == 0)
-        come_up(c, now);
+static void drive_opening(tl_conn *conn, tl_mono now) {
+    tl__stream_drive(&conn->stream, now);
+    if (conn->stream.state == TL_STREAM_FAILED)
+        tl__conn_lose_stream(conn);
+    else if (conn->stream.state == TL_STREAM_OPEN)
+        conn->state = TL_CONN_LOGIN;
+    if (conn->state == TL_CONN_LOGIN && conn->login->steps == 0)
+        come_up(conn, now);
 }
 
-static void drive_login(tl_conn *c, tl_mono now) {
-    if (!tl__login_write(c->login, &c->stream))
-        tl__conn_lose_stream(c);
-    else if (read_replies(c) && c->state == TL_CONN_LOGIN && !tl__mono_before(now, c->login_by))
-        tl__conn_lose_late(c, "no reply to the login", c->limits.connect_ms);
+static void drive_login(tl_conn *conn, tl_mono now) {
+    if (!tl__login_write(conn->login, &conn->stream))
+        tl__conn_lose_stream(conn);
+    else if (read_replies(conn) && conn->state == TL_CONN_LOGIN &&
+             !tl__mono_before(now, conn->login_by))
+        tl__conn_lose_late(conn, "no reply to the login", conn->limits.connect_ms);
 }
 
 void tl__conn_drive(tl_conn *conn, tl_mono now) {

@@ -66,9 +66,9 @@ typedef struct {
     bool native; /**< it went in its native form, */
     int64_t id;  /**< not ok: over the connection of this number, to that run */
     tl_err why;
-    int sys_errno;  /**< not ok: behind it, or 0 */
-    bool absent;    /**< not ok: nobody is there to connect to, and will not be in a moment */
-    tl_bytes words; /**< not ok: what went wrong; ok: which server answered */
+    int sys_errno;    /**< not ok: behind it, or 0 */
+    bool absent;      /**< not ok: nobody is there to connect to, and will not be in a moment */
+    tl_bytes message; /**< not ok: what went wrong; ok: which server answered */
 } tl_answer;
 
 typedef struct {
@@ -79,7 +79,7 @@ typedef struct {
     void (*up)(void *ctx, const tl_interval *bracket, tl_mono now);
     /** The connection was lost or closed, or could not be had; before its requests are answered.
      *  Not called by tl__conn_free. It may send or say. May be NULL. */
-    void (*down)(void *ctx, tl_bytes words);
+    void (*down)(void *ctx, tl_bytes message);
     /** Something that answers no request, in subscriber mode. May be NULL. */
     void (*push)(void *ctx, const tl_reply *reply);
     void *ctx;

@@ -71,7 +71,7 @@ struct tl_conn {
     tl_backoff backoff; /* attempts to connect that did not serve */
     tl_err why;         /* with sys_errno and words: of the last failure */
     int sys_errno;
-    char words[TL_STREAM_WORDS];
+    char message[TL_STREAM_MESSAGE_SIZE];
     tl_reply reply[TL_COMMANDS_MAX]; /* of the oldest request */
 };
 
@@ -87,7 +87,7 @@ void tl__conn_end_login(tl_conn *conn);
 
 /** The connection is over, or was not to be had: fail its requests. After one that had served, the
  *  next begins at once, and `wait`: requests of which nothing was sent wait for it. */
-void tl__conn_lose(tl_conn *conn, tl_err why, const char *words, bool wait);
+void tl__conn_lose(tl_conn *conn, tl_err why, const char *message, bool wait);
 
 /** Answer those who only wait until the server is reached, as far as they are the oldest. */
 void tl__conn_answer_reached(tl_conn *conn);
@@ -133,10 +133,10 @@ tl_mono tl__conn_naming_until(const tl_conn *conn);
 /** Nobody wants the answers to those of this cookie. */
 void tl__conn_forget_naming(tl_conn *conn, const void *cookie);
 /** The connection is over: all fail, but with `wait` those without `confirms` wait for the next. */
-void tl__conn_lose_naming(tl_conn *conn, tl_err why, const char *words, bool wait);
+void tl__conn_lose_naming(tl_conn *conn, tl_err why, const char *message, bool wait);
 
 /** Fail a request that is in no queue any more, of which nothing was sent. */
-void tl__conn_refuse(tl_conn *conn, tl_slot *slot, tl_err why, const char *words);
+void tl__conn_refuse(tl_conn *conn, tl_slot *slot, tl_err why, const char *message);
 
 /** The stream has failed. */
 void tl__conn_lose_stream(tl_conn *conn);

@@ -13,13 +13,13 @@
 /* ---- where to -------------------------------------------------------------------------------- */
 
 /* Who has waited for it is told, if nobody will ever say where. */
-static bool is_refused(tl_conn *c) {
-    char words[TL_STREAM_WORDS];
-    const tl_slot *first = c->slots.head;
-    tl_err why = first ? tl__site_refusal(c->limits.site, first->queued, words, sizeof words)
+static bool is_refused(tl_conn *conn) {
+    char message[TL_STREAM_MESSAGE_SIZE];
+    const tl_slot *first = conn->slots.head;
+    tl_err why = first ? tl__site_refusal(conn->limits.site, first->queued, message, sizeof message)
                        : TL_OK;
     if (why)
-        tl__conn_lose(c, why, words, false);
+        tl__conn_lose(conn, why, message, false);
     return why != TL_OK;
 }
 
@@ -27,12 +27,12 @@ bool tl__conn_lead(tl_conn *conn) {
     tl_site *site = conn->limits.site;
     if (!site)
         return true;
-    tl_spot *was = conn->spot, *spot = tl__site_spot(site, conn->words, sizeof conn->words);
+    tl_spot *was = conn->spot, *spot = tl__site_spot(site, conn->message, sizeof conn->message);
     if (GUARD(left_is_not_awaited) && !spot && tl__site_is_left(site)) {
-        char words[TL_STREAM_WORDS];
-        (void)snprintf(words, sizeof words, "%s: %.*s", conn->endpoint->label, TL_SITE_WORDS,
-                       conn->words);
-        tl__conn_lose(conn, TL_EELSEWHERE, words, false);
+        char message[TL_STREAM_MESSAGE_SIZE];
+        (void)snprintf(message, sizeof message, "%s: %.*s", conn->endpoint->label,
+                       TL_SITE_MESSAGE_SIZE, conn->message);
+        tl__conn_lose(conn, TL_EELSEWHERE, message, false);
         return false;
     }
     if (!spot && is_refused(conn))
@@ -64,10 +64,10 @@ void tl__conn_closed(tl_conn *conn) {
 }
 
 void tl__conn_lose_master(tl_conn *conn) {
-    char words[TL_STREAM_WORDS];
-    (void)snprintf(words, sizeof words, "%s: another server is the master now",
+    char message[TL_STREAM_MESSAGE_SIZE];
+    (void)snprintf(message, sizeof message, "%s: another server is the master now",
                    conn->endpoint->label);
-    tl__conn_lose(conn, TL_EUNAVAILABLE, words, true);
+    tl__conn_lose(conn, TL_EUNAVAILABLE, message, true);
 }
 
 /* ---- for whom -------------------------------------------------------------------------------- */
@@ -81,17 +81,17 @@ int64_t tl__conn_epoch(const tl_conn *conn) {
 }
 
 void tl__conn_refuse_foreign(tl_conn *conn) {
-    static const char words[] = "the master has changed: asked for anew";
-    tl_slot *s = conn->limits.site ? conn->slots.head : NULL, *before = NULL;
-    while (s) {
-        tl_slot *next = s->next;
-        if (s->quiet || s->given_up || !tl__conn_is_foreign(conn, s->generation)) {
-            before = s;
+    static const char message[] = "the master has changed: asked for anew";
+    tl_slot *slot = conn->limits.site ? conn->slots.head : NULL, *before = NULL;
+    while (slot) {
+        tl_slot *next = slot->next;
+        if (slot->quiet || slot->given_up || !tl__conn_is_foreign(conn, slot->generation)) {
+            before = slot;
         } else {
-            tl__conn_refuse(conn, tl__slots_cut(&conn->slots, before), TL_EELSEWHERE, words);
+            tl__conn_refuse(conn, tl__slots_cut(&conn->slots, before), TL_EELSEWHERE, message);
             next = before ? before->next : conn->slots.head; /* an answer may have sent more */
         }
-        s = next;
+        slot = next;
     }
 }
 
@@ -115,68 +115,68 @@ void tl__conn_await_name(tl_conn *conn, tl_slot *slot) {
         (void)tl__site_is_named(conn->limits.site, slot->queued);
 }
 
-static bool is_named(const tl_conn *c, const tl_slot *s) {
-    bool named = s->confirms && GUARD(confirmed_after_reply)
-                     ? tl__site_is_confirmed(c->limits.site, s->queued, c->now)
-                     : tl__conn_is_named(c, c->now);
-    return named && tl__conn_is_current(c);
+static bool is_named(const tl_conn *conn, const tl_slot *slot) {
+    bool named = slot->confirms && GUARD(confirmed_after_reply)
+                     ? tl__site_is_confirmed(conn->limits.site, slot->queued, conn->now)
+                     : tl__conn_is_named(conn, conn->now);
+    return named && tl__conn_is_current(conn);
 }
 
 /* The first of them whose server has been named, or whose time is up. */
-static tl_slot *cut_decided(tl_conn *c, bool *ret_named) {
-    for (tl_slot **at = &c->naming; *at; at = &(*at)->next) {
-        tl_slot *s = *at;
-        *ret_named = is_named(c, s);
-        if (!*ret_named && tl__mono_before(c->now, s->by))
+static tl_slot *cut_decided(tl_conn *conn, bool *ret_named) {
+    for (tl_slot **at = &conn->naming; *at; at = &(*at)->next) {
+        tl_slot *slot = *at;
+        *ret_named = is_named(conn, slot);
+        if (!*ret_named && tl__mono_before(conn->now, slot->by))
             continue;
-        *at = s->next;
-        return s;
+        *at = slot->next;
+        return slot;
     }
     return NULL;
 }
 
 void tl__conn_drive_naming(tl_conn *conn) {
-    char words[TL_SITE_WORDS];
+    char message[TL_SITE_MESSAGE_SIZE];
     bool named = false;
-    for (tl_slot *s; conn->naming && (s = cut_decided(conn, &named));) {
+    for (tl_slot *slot; conn->naming && (slot = cut_decided(conn, &named));) {
         if (!named) {
-            tl__site_words(conn->limits.site, words, sizeof words);
-            tl__conn_refuse(conn, s, TL_EUNAVAILABLE, words);
+            tl__site_message(conn->limits.site, message, sizeof message);
+            tl__conn_refuse(conn, slot, TL_EUNAVAILABLE, message);
             continue;
         }
-        tl__conn_answer(conn, s,
-                        (tl_answer){.cookie = s->cookie,
-                                    .ticket = s->ticket,
+        tl__conn_answer(conn, slot,
+                        (tl_answer){.cookie = slot->cookie,
+                                    .ticket = slot->ticket,
                                     .ok = true,
-                                    .sent = s->confirms ? s->queued : conn->now,
+                                    .sent = slot->confirms ? slot->queued : conn->now,
                                     .received = conn->now,
                                     .run = conn->run,
                                     .generation = tl__conn_generation(conn),
-                                    .words = tl__bytes_of(conn->endpoint->label)});
+                                    .message = tl__bytes_of(conn->endpoint->label)});
     }
 }
 
 void tl__conn_forget_naming(tl_conn *conn, const void *cookie) {
     for (tl_slot **at = &conn->naming; *at;) {
-        tl_slot *s = *at;
-        if (s->cookie != cookie) {
-            at = &s->next;
+        tl_slot *slot = *at;
+        if (slot->cookie != cookie) {
+            at = &slot->next;
             continue;
         }
-        *at = s->next;
-        tl__slot_free(&conn->slots, s);
+        *at = slot->next;
+        tl__slot_free(&conn->slots, slot);
     }
 }
 
-void tl__conn_lose_naming(tl_conn *conn, tl_err why, const char *words, bool wait) {
+void tl__conn_lose_naming(tl_conn *conn, tl_err why, const char *message, bool wait) {
     tl_slot *list = conn->naming;
     conn->naming = NULL;
-    for (tl_slot *s = list, *next; s; s = next) {
-        next = s->next;
-        if (wait && !s->confirms)
-            tl__conn_enqueue(conn, s);
+    for (tl_slot *slot = list, *next; slot; slot = next) {
+        next = slot->next;
+        if (wait && !slot->confirms)
+            tl__conn_enqueue(conn, slot);
         else
-            tl__conn_refuse(conn, s, why, words);
+            tl__conn_refuse(conn, slot, why, message);
     }
 }
 

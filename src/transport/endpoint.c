@@ -27,8 +27,8 @@ typedef struct {
     const char *problem;
 } parse;
 
-static bool bad(parse *p, const char *problem) {
-    p->problem = problem;
+static bool bad(parse *parser, const char *problem) {
+    parser->problem = problem;
     return false;
 }
 
@@ -67,16 +67,16 @@ static int percent(tl_bytes text) {
 }
 
 /* Undo percent-encoding into a C string of `size`. */
-static bool decode(parse *p, char *to, size_t size, tl_bytes from, const char *too_long) {
+static bool decode(parse *parser, char *to, size_t size, tl_bytes from, const char *too_long) {
     size_t n = 0;
     for (size_t i = 0; i < from.n; n++) {
         int byte = (unsigned char)from.p[i];
         if (byte == '%' && (byte = percent(after(from, i))) < 0)
             return bad(
-                p,
+                parser,
                 "a '%' must be followed by two hexadecimal digits, not 00 (write '%' itself as %25)");
         if (n + 1 >= size)
-            return bad(p, too_long);
+            return bad(parser, too_long);
         to[n] = (char)byte;
         i += from.p[i] == '%' ? 3 : 1;
     }
@@ -89,73 +89,75 @@ static bool number(tl_bytes text, int64_t max, int64_t *ret) {
     return text.n > 0 && text.p[0] != '-' && tl__bytes_to_int(text, ret) && *ret <= max;
 }
 
-static bool parse_login(parse *p, tl_bytes text) {
+static bool parse_login(parse *parser, tl_bytes text) {
     tl_bytes rest;
     tl_bytes user = cut(text, ":", &rest);
-    if (!decode(p, p->to->user, sizeof p->to->user, user, "the user name is longer than 511 bytes"))
+    if (!decode(parser, parser->to->user, sizeof parser->to->user, user,
+                "the user name is longer than 511 bytes"))
         return false;
     if (rest.n <= 1)
         return true;
-    if (!p->secret)
-        return bad(p, "a password is of no use here");
-    return decode(p, p->secret->text, sizeof p->secret->text, after(rest, 1),
+    if (!parser->secret)
+        return bad(parser, "a password is of no use here");
+    return decode(parser, parser->secret->text, sizeof parser->secret->text, after(rest, 1),
                   "the password is longer than 16384 bytes");
 }
 
 /* Take off user and password, if any: up to the last '@' of the authority. */
-static bool take_login(parse *p, tl_bytes *authority) {
+static bool take_login(parse *parser, tl_bytes *authority) {
     size_t at = authority->n;
     while (at > 0 && authority->p[at - 1] != '@')
         at--;
     if (at == 0)
         return true;
-    p->login = tl__bytes(authority->p, at - 1);
+    parser->login = tl__bytes(authority->p, at - 1);
     *authority = after(*authority, at);
-    return parse_login(p, p->login);
+    return parse_login(parser, parser->login);
 }
 
-static bool parse_port(parse *p, tl_bytes text) {
-    int64_t port = p->port;
+static bool parse_port(parse *parser, tl_bytes text) {
+    int64_t port = parser->port;
     if (text.n > 0 && (!number(after(text, 1), 65535, &port) || port == 0))
-        return bad(p, "the port must be a number from 1 to 65535 (in a password, write '/' as %2F, "
-                      "'?' as %3F and '#' as %23)");
-    p->to->port = (uint16_t)port;
+        return bad(parser,
+                   "the port must be a number from 1 to 65535 (in a password, write '/' as %2F, "
+                   "'?' as %3F and '#' as %23)");
+    parser->to->port = (uint16_t)port;
     return true;
 }
 
 /* [v6] with an optional zone. */
-static bool parse_v6(parse *p, tl_bytes inside) {
+static bool parse_v6(parse *parser, tl_bytes inside) {
     tl_bytes zone;
     char address[INET6_ADDRSTRLEN];
     struct in6_addr binary;
     tl_bytes bare = cut(inside, "%", &zone);
     if (zone.n > 0 && (!tl__bytes_starts(zone, "%25") || zone.n == strlen("%25")))
-        return bad(p, "the zone of the IPv6 address is malformed: write [ADDRESS%25ZONE]");
-    if (!decode(p, p->to->host, sizeof p->to->host, inside, "the host is too long"))
+        return bad(parser, "the zone of the IPv6 address is malformed: write [ADDRESS%25ZONE]");
+    if (!decode(parser, parser->to->host, sizeof parser->to->host, inside, "the host is too long"))
         return false;
-    if (!tl__bytes_is_visible(tl__bytes_of(p->to->host)))
-        return bad(p, "the zone of the IPv6 address is malformed");
+    if (!tl__bytes_is_visible(tl__bytes_of(parser->to->host)))
+        return bad(parser, "the zone of the IPv6 address is malformed");
     if (bare.n >= sizeof address)
-        return bad(p, "what is in brackets must be an IPv6 address");
+        return bad(parser, "what is in brackets must be an IPv6 address");
     memcpy(address, bare.p, bare.n);
     address[bare.n] = '\0';
     return inet_pton(AF_INET6, address, &binary) == 1 ||
-           bad(p, "what is in brackets must be an IPv6 address");
+           bad(parser, "what is in brackets must be an IPv6 address");
 }
 
-static bool parse_name(parse *p, tl_bytes name) {
+static bool parse_name(parse *parser, tl_bytes name) {
     if (name.n == 0)
-        return bad(p, "the host is missing");
+        return bad(parser, "the host is missing");
     if (name.n >= TL_HOST_SIZE)
-        return bad(p, "the host is too long");
+        return bad(parser, "the host is too long");
     for (size_t i = 0; i < name.n; i++) {
         char c = name.p[i];
         if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
               c == '-' || c == '.' || c == '_'))
-            return bad(p, "a host has only letters, digits, '-', '_' and '.'");
+            return bad(parser, "a host has only letters, digits, '-', '_' and '.'");
     }
-    memcpy(p->to->host, name.p, name.n);
-    p->to->host[name.n] = '\0';
+    memcpy(parser->to->host, name.p, name.n);
+    parser->to->host[name.n] = '\0';
     return true;
 }
 
@@ -168,165 +170,167 @@ static bool is_bare_v6(tl_bytes text) {
     return colons > 1 && (n == text.n || text.p[n] == '%');
 }
 
-static bool parse_host(parse *p, tl_bytes text) {
+static bool parse_host(parse *parser, tl_bytes text) {
     tl_bytes rest;
     if (is_bare_v6(text))
-        return bad(p, "an IPv6 address must be in brackets: write [::1] or [::1]:6379");
+        return bad(parser, "an IPv6 address must be in brackets: write [::1] or [::1]:6379");
     if (text.n == 0 || text.p[0] != '[')
-        return parse_name(p, cut(text, ":", &rest)) && parse_port(p, rest);
+        return parse_name(parser, cut(text, ":", &rest)) && parse_port(parser, rest);
     tl_bytes inside = cut(after(text, 1), "]", &rest);
     if (rest.n == 0)
-        return bad(p, "the ']' of the IPv6 address is missing");
+        return bad(parser, "the ']' of the IPv6 address is missing");
     rest = after(rest, 1);
     if (rest.n > 0 && rest.p[0] != ':')
-        return bad(p, "after ']' only ':' and a port may follow");
-    return parse_v6(p, inside) && parse_port(p, rest);
+        return bad(parser, "after ']' only ':' and a port may follow");
+    return parse_v6(parser, inside) && parse_port(parser, rest);
 }
 
-static bool parse_db(parse *p, tl_bytes text) {
+static bool parse_db(parse *parser, tl_bytes text) {
     int64_t db = 0;
     if (!number(text, INT32_MAX, &db))
-        return bad(p, "the database must be a number from 0 to 2147483647");
-    p->to->db = (int32_t)db;
+        return bad(parser, "the database must be a number from 0 to 2147483647");
+    parser->to->db = (int32_t)db;
     return true;
 }
 
 /* "", or ?db=N. */
-static bool parse_query(parse *p, tl_bytes text) {
+static bool parse_query(parse *parser, tl_bytes text) {
     if (text.n == 0)
         return true;
     if (text.p[0] != '?' || !tl__bytes_starts(after(text, 1), "db="))
-        return bad(p, "after the path only ?db=NUMBER may follow");
-    return parse_db(p, after(text, strlen("?db=")));
+        return bad(parser, "after the path only ?db=NUMBER may follow");
+    return parse_db(parser, after(text, strlen("?db=")));
 }
 
-static void make_label(tl_endpoint *e) {
-    if (e->dir[0])
-        (void)snprintf(e->label, sizeof e->label, "local");
-    else if (e->path[0])
-        tl__bytes_print(e->label, sizeof e->label, tl__bytes_of(e->path));
+static void make_label(tl_endpoint *endpoint) {
+    if (endpoint->dir[0])
+        (void)snprintf(endpoint->label, sizeof endpoint->label, "local");
+    else if (endpoint->path[0])
+        tl__bytes_print(endpoint->label, sizeof endpoint->label, tl__bytes_of(endpoint->path));
     else
-        (void)snprintf(e->label, sizeof e->label, strchr(e->host, ':') ? "[%s]:%u" : "%s:%u",
-                       e->host, (unsigned)e->port);
+        (void)snprintf(endpoint->label, sizeof endpoint->label,
+                       strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u", endpoint->host,
+                       (unsigned)endpoint->port);
 }
 
-static bool parse_tcp(parse *p, tl_bytes text) {
+static bool parse_tcp(parse *parser, tl_bytes text) {
     tl_bytes rest, query;
     tl_bytes authority = cut(text, "/?#", &rest);
-    if (!take_login(p, &authority) || !parse_host(p, authority))
+    if (!take_login(parser, &authority) || !parse_host(parser, authority))
         return false;
     tl_bytes path = cut(rest, "?#", &query);
-    if (path.n > 1 && !parse_db(p, after(path, 1)))
+    if (path.n > 1 && !parse_db(parser, after(path, 1)))
         return false;
-    return parse_query(p, query);
+    return parse_query(parser, query);
 }
 
 /* After "unix:": //[login@]/path, or just /path. */
-static bool parse_unix(parse *p, tl_bytes text) {
+static bool parse_unix(parse *parser, tl_bytes text) {
     tl_bytes query;
     if (tl__bytes_starts(text, "//")) {
         tl_bytes authority = cut(after(text, 2), "/?#", &text);
-        if (!take_login(p, &authority))
+        if (!take_login(parser, &authority))
             return false;
         if (authority.n > 0)
-            return bad(p, "a unix socket has no host: write unix:///path");
+            return bad(parser, "a unix socket has no host: write unix:///path");
     }
     tl_bytes path = cut(text, "?#", &query);
     if (path.n == 0 || path.p[0] != '/')
-        return bad(p, "the socket's path must begin with '/': write unix:///path");
-    return decode(p, p->to->path, sizeof p->to->path, path,
+        return bad(parser, "the socket's path must begin with '/': write unix:///path");
+    return decode(parser, parser->to->path, sizeof parser->to->path, path,
                   "the socket's path is longer than 107 bytes") &&
-           parse_query(p, query);
+           parse_query(parser, query);
 }
 
 /* After "local:": nothing, or /directory. A slash at its end would let a symbolic link pass. */
-static bool parse_local(parse *p, tl_bytes text) {
-    tl_endpoint *e = p->to;
+static bool parse_local(parse *parser, tl_bytes text) {
+    tl_endpoint *endpoint = parser->to;
     tl_bytes rest;
     tl_bytes dir = cut(text, "?#", &rest);
     if (tl__bytes_starts(dir, "//"))
-        return bad(p, "local: has no host: write local:/directory");
+        return bad(parser, "local: has no host: write local:/directory");
     if (rest.n > 0 || (dir.n > 0 && dir.p[0] != '/'))
-        return bad(p, "after local: only a directory may follow, as in local:/var/lib/locks");
-    if (dir.n > 0 &&
-        !decode(p, e->dir, sizeof e->dir, dir, "the directory of local: is longer than 96 bytes"))
+        return bad(parser, "after local: only a directory may follow, as in local:/var/lib/locks");
+    if (dir.n > 0 && !decode(parser, endpoint->dir, sizeof endpoint->dir, dir,
+                             "the directory of local: is longer than 96 bytes"))
         return false;
     if (dir.n == 0)
-        tl__local_default_dir(e->dir);
-    for (size_t n = strlen(e->dir); n > 1 && e->dir[n - 1] == '/'; n--)
-        e->dir[n - 1] = '\0';
-    (void)snprintf(e->path, sizeof e->path, "%s/" TL_LOCAL_SOCKET, e->dir);
+        tl__local_default_dir(endpoint->dir);
+    for (size_t n = strlen(endpoint->dir); n > 1 && endpoint->dir[n - 1] == '/'; n--)
+        endpoint->dir[n - 1] = '\0';
+    (void)snprintf(endpoint->path, sizeof endpoint->path, "%s/" TL_LOCAL_SOCKET, endpoint->dir);
     return true;
 }
 
 /* ---- who are to be asked for the master --------------------------------------------------------- */
 
-static void clear_place(tl_endpoint *e) {
-    e->host[0] = e->path[0] = '\0';
-    e->port = 0;
+static void clear_place(tl_endpoint *endpoint) {
+    endpoint->host[0] = endpoint->path[0] = '\0';
+    endpoint->port = 0;
 }
 
 /* SERVER,SERVER,... */
-static bool parse_list(parse *p, tl_bytes text, bool (*parse_one)(parse *p, tl_bytes text),
-                       unsigned most, const char *too_many) {
-    tl_seeds *s = p->seeds;
+static bool parse_list(parse *parser, tl_bytes text,
+                       bool (*parse_one)(parse *parser, tl_bytes text), unsigned most,
+                       const char *too_many) {
+    tl_seeds *s = parser->seeds;
     for (tl_bytes rest = text, one;; rest = after(rest, 1)) {
         one = cut(rest, ",", &rest);
         if (s->count == most)
-            return bad(p, too_many);
-        clear_place(p->to);
-        if (!parse_one(p, one))
+            return bad(parser, too_many);
+        clear_place(parser->to);
+        if (!parse_one(parser, one))
             return false;
-        memcpy(s->seed[s->count].host, p->to->host, sizeof p->to->host);
-        memcpy(s->seed[s->count].path, p->to->path, sizeof p->to->path);
-        s->seed[s->count++].port = p->to->port;
+        memcpy(s->seed[s->count].host, parser->to->host, sizeof parser->to->host);
+        memcpy(s->seed[s->count].path, parser->to->path, sizeof parser->to->path);
+        s->seed[s->count++].port = parser->to->port;
         if (rest.n == 0)
             break;
     }
-    clear_place(p->to);
+    clear_place(parser->to);
     return true;
 }
 
 /* [login@]host[:port],host[:port],... and what follows. */
-static bool parse_hosts(parse *p, tl_bytes text, tl_bytes *rest) {
+static bool parse_hosts(parse *parser, tl_bytes text, tl_bytes *rest) {
     tl_bytes authority = cut(text, "/?#", rest);
-    return take_login(p, &authority) &&
-           parse_list(p, authority, parse_host, TL_SEEDS_MAX, "more than 16 servers are named");
+    return take_login(parser, &authority) && parse_list(parser, authority, parse_host, TL_SEEDS_MAX,
+                                                        "more than 16 servers are named");
 }
 
-static bool parse_master(parse *p, tl_bytes text) {
+static bool parse_master(parse *parser, tl_bytes text) {
     static const char missing[] =
         "the name of the master is missing: redis+sentinel://HOST,HOST,HOST/NAME";
     tl_bytes db = {0}, name = text.n > 0 ? cut(after(text, 1), "/", &db) : text;
     if (name.n == 0)
-        return bad(p, missing);
-    if (!decode(p, p->seeds->master, TL_MASTER_SIZE, name,
+        return bad(parser, missing);
+    if (!decode(parser, parser->seeds->master, TL_MASTER_SIZE, name,
                 "the name of the master is longer than 63 bytes"))
         return false;
-    if (!tl__bytes_is_visible(tl__bytes_of(p->seeds->master)))
-        return bad(p, "the name of the master has spaces, control or non-ASCII characters");
-    return db.n <= 1 || parse_db(p, after(db, 1));
+    if (!tl__bytes_is_visible(tl__bytes_of(parser->seeds->master)))
+        return bad(parser, "the name of the master has spaces, control or non-ASCII characters");
+    return db.n <= 1 || parse_db(parser, after(db, 1));
 }
 
-static bool parse_sentinel(parse *p, tl_bytes text) {
+static bool parse_sentinel(parse *parser, tl_bytes text) {
     tl_bytes rest, query;
-    if (!parse_hosts(p, text, &rest))
+    if (!parse_hosts(parser, text, &rest))
         return false;
     tl_bytes path = cut(rest, "?#", &query);
-    return parse_master(p, path) && parse_query(p, query);
+    return parse_master(parser, path) && parse_query(parser, query);
 }
 
-static bool parse_cluster(parse *p, tl_bytes text) {
+static bool parse_cluster(parse *parser, tl_bytes text) {
     tl_bytes rest;
-    return parse_hosts(p, text, &rest) &&
+    return parse_hosts(parser, text, &rest) &&
            (rest.n == 0 || tl__bytes_eq(rest, TL_LITERAL("/")) ||
-            bad(p, "after the hosts of a cluster nothing may follow: it has one database"));
+            bad(parser, "after the hosts of a cluster nothing may follow: it has one database"));
 }
 
-static bool with_tls(parse *p) {
-    p->to->tls = true;
+static bool with_tls(parse *parser) {
+    parser->to->tls = true;
     return tl__tls_built() ||
-           bad(p,
+           bad(parser,
                "rediss: (TLS) is not in this build, which was made without OpenSSL; use redis:, or "
                "build again where libssl-dev is installed");
 }
@@ -349,69 +353,69 @@ static const char one_login[] =
 
 /* One user and password for all. What looks like another's would be taken for a part of a password. The path of a first
  * server's socket is none. */
-static bool take_one_login(parse *p, tl_bytes *text) {
+static bool take_one_login(parse *parser, tl_bytes *text) {
     tl_bytes rest, login = cut(*text, "@", &rest);
     if (rest.n == 0 || starts_as(*text, "unix:/"))
-        return rest.n == 0 || !has_login(*text) || bad(p, one_login);
+        return rest.n == 0 || !has_login(*text) || bad(parser, one_login);
     if (memchr(login.p, ',', login.n) || has_login(after(rest, 1)))
-        return bad(p, one_login);
-    p->login = login;
+        return bad(parser, one_login);
+    parser->login = login;
     *text = after(rest, 1);
-    return parse_login(p, login);
+    return parse_login(parser, login);
 }
 
-static bool is_named(const tl_seeds *s, const tl_endpoint *e) {
+static bool is_named(const tl_seeds *s, const tl_endpoint *endpoint) {
     for (unsigned i = 0; i < s->count; i++)
-        if (e->path[0] ? strcmp(s->seed[i].path, e->path) == 0
-                       : s->seed[i].port == e->port && !s->seed[i].path[0] &&
-                             strcasecmp(s->seed[i].host, e->host) == 0)
+        if (endpoint->path[0] ? strcmp(s->seed[i].path, endpoint->path) == 0
+                              : s->seed[i].port == endpoint->port && !s->seed[i].path[0] &&
+                                    strcasecmp(s->seed[i].host, endpoint->host) == 0)
             return true;
     return false;
 }
 
 /* host[:port], or unix:/path. */
-static bool parse_member(parse *p, tl_bytes text) {
+static bool parse_member(parse *parser, tl_bytes text) {
     tl_bytes rest;
     bool unix_socket = starts_as(text, "unix:");
     tl_bytes one = cut(text, unix_socket ? "?#" : "/?#", &rest);
     if (rest.n > 0)
-        return bad(p, "after the servers of a quorum nothing may follow: each is used at its "
-                      "database 0");
-    if (unix_socket && p->to->tls)
-        return bad(p, "there is no TLS over a unix socket: name the servers by their hosts");
-    if (unix_socket ? !parse_unix(p, after(one, strlen("unix:"))) : !parse_host(p, one))
+        return bad(parser, "after the servers of a quorum nothing may follow: each is used at its "
+                           "database 0");
+    if (unix_socket && parser->to->tls)
+        return bad(parser, "there is no TLS over a unix socket: name the servers by their hosts");
+    if (unix_socket ? !parse_unix(parser, after(one, strlen("unix:"))) : !parse_host(parser, one))
         return false;
-    return !is_named(p->seeds, p->to) ||
-           bad(p, "it names a server twice: each vote must be another server's");
+    return !is_named(parser->seeds, parser->to) ||
+           bad(parser, "it names a server twice: each vote must be another server's");
 }
 
-static bool parse_quorum(parse *p, tl_bytes text) {
-    if (!take_one_login(p, &text) ||
-        !parse_list(p, text, parse_member, TL_QUORUM_SEEDS,
+static bool parse_quorum(parse *parser, tl_bytes text) {
+    if (!take_one_login(parser, &text) ||
+        !parse_list(parser, text, parse_member, TL_QUORUM_SEEDS,
                     "more than 7 servers are named: a quorum is of 3, 5 or 7"))
         return false;
-    if (p->seeds->count < 3)
-        return bad(p, "a quorum is of 3, 5 or 7 servers: of fewer none may fail");
-    return p->seeds->count % 2 == 1 ||
-           bad(p, "a quorum is of 3, 5 or 7 servers: of an even number no more "
-                  "may fail than of one fewer");
+    if (parser->seeds->count < 3)
+        return bad(parser, "a quorum is of 3, 5 or 7 servers: of fewer none may fail");
+    return parser->seeds->count % 2 == 1 ||
+           bad(parser, "a quorum is of 3, 5 or 7 servers: of an even number no more "
+                       "may fail than of one fewer");
 }
 
 /* host[:port],host[:port],...[/prefix] */
-static bool parse_etcd(parse *p, tl_bytes text) {
+static bool parse_etcd(parse *parser, tl_bytes text) {
     tl_bytes rest;
     if (!tl__gateway_works())
-        return bad(p, "etcd: needs JSON, and this was built without jansson");
-    if (!parse_hosts(p, text, &rest))
+        return bad(parser, "etcd: needs JSON, and this was built without jansson");
+    if (!parse_hosts(parser, text, &rest))
         return false;
-    if (p->to->user[0] == '\0' && tl__endpoint_password(p->to)[0] != '\0')
-        return bad(p, "etcd has no password without a user: write etcd://USER:PASSWORD@HOST");
+    if (parser->to->user[0] == '\0' && tl__endpoint_password(parser->to)[0] != '\0')
+        return bad(parser, "etcd has no password without a user: write etcd://USER:PASSWORD@HOST");
     if (rest.n <= 1)
         return true;
     if (rest.p[0] != '/' || memchr(rest.p, '?', rest.n) || memchr(rest.p, '#', rest.n))
-        return bad(p, "after the hosts of etcd only /PREFIX may follow");
-    char *prefix = p->seeds->prefix;
-    if (!decode(p, prefix, TL_SEEDS_PREFIX - 1, after(rest, 1),
+        return bad(parser, "after the hosts of etcd only /PREFIX may follow");
+    char *prefix = parser->seeds->prefix;
+    if (!decode(parser, prefix, TL_SEEDS_PREFIX - 1, after(rest, 1),
                 "the prefix is longer than 254 bytes"))
         return false;
     size_t n = strlen(prefix);
@@ -422,7 +426,7 @@ static bool parse_etcd(parse *p, tl_bytes text) {
 
 static const struct scheme {
     const char *name;
-    bool (*parse)(parse *p, tl_bytes text);
+    bool (*parse)(parse *parser, tl_bytes text);
     tl_url_kind kind;
     uint16_t port; /* of a host without one */
     bool tls;
@@ -457,31 +461,32 @@ static const struct scheme *scheme_of(tl_bytes url) {
     return NULL;
 }
 
-static bool parse_scheme(parse *p, tl_bytes url) {
+static bool parse_scheme(parse *parser, tl_bytes url) {
     const struct scheme *scheme = scheme_of(url);
     if (!scheme)
-        return bad(p, "it must begin with redis://, rediss://, redis+sentinel://, "
-                      "redis+cluster://, redis+quorum://, etcd://, unix:// or local:");
-    if (scheme->tls && !with_tls(p))
+        return bad(parser, "it must begin with redis://, rediss://, redis+sentinel://, "
+                           "redis+cluster://, redis+quorum://, etcd://, unix:// or local:");
+    if (scheme->tls && !with_tls(parser))
         return false;
-    if (!p->seeds && not_one[scheme->kind])
-        return bad(p, not_one[scheme->kind]);
-    if (p->seeds)
-        p->seeds->kind = scheme->kind;
-    p->port = scheme->port;
-    return scheme->parse(p, after(url, strlen(scheme->name)));
+    if (!parser->seeds && not_one[scheme->kind])
+        return bad(parser, not_one[scheme->kind]);
+    if (parser->seeds)
+        parser->seeds->kind = scheme->kind;
+    parser->port = scheme->port;
+    return scheme->parse(parser, after(url, strlen(scheme->name)));
 }
 
-static bool parse_url(parse *p, const char *url) {
+static bool parse_url(parse *parser, const char *url) {
     tl_bytes text = tl__bytes_of(url ? url : "");
     if (text.n == 0)
-        return bad(p, "it is empty: give a server's, or local: for locks of this host only");
+        return bad(parser, "it is empty: give a server's, or local: for locks of this host only");
     if (text.n > URL_MAX)
-        return bad(p, "it is longer than 65536 bytes");
+        return bad(parser, "it is longer than 65536 bytes");
     if (!tl__bytes_is_visible(text))
-        return bad(p, "it has spaces, control or non-ASCII characters, which must be written as "
-                      "%XX");
-    return parse_scheme(p, text);
+        return bad(parser,
+                   "it has spaces, control or non-ASCII characters, which must be written as "
+                   "%XX");
+    return parse_scheme(parser, text);
 }
 
 tl_err tl__endpoint_parse(tl_endpoint *ret, tl_secret *secret, const char *url, tl_error *err) {
@@ -560,40 +565,42 @@ static bool is_given(const char *text) {
     return text && *text;
 }
 
-static tl_err check_tls(const tl_endpoint *e, const tl_client_options *o, tl_error *err) {
-    const char *given = is_given(o->tls_ca_file)       ? "tls_ca_file"
-                        : is_given(o->tls_cert_file)   ? "tls_cert_file"
-                        : is_given(o->tls_key_file)    ? "tls_key_file"
-                        : is_given(o->tls_server_name) ? "tls_server_name"
-                                                       : NULL;
+static tl_err check_tls(const tl_endpoint *endpoint, const tl_client_options *options,
+                        tl_error *err) {
+    const char *given = is_given(options->tls_ca_file)       ? "tls_ca_file"
+                        : is_given(options->tls_cert_file)   ? "tls_cert_file"
+                        : is_given(options->tls_key_file)    ? "tls_key_file"
+                        : is_given(options->tls_server_name) ? "tls_server_name"
+                                                             : NULL;
     parse p = {.to = &(tl_endpoint){0}};
-    if (given && !e->tls)
+    if (given && !endpoint->tls)
         return tl__fail(err, TL_EINVALID, 0,
                         "%s: only with a URL that begins with rediss:// or etcds://", given);
-    if (is_given(o->tls_cert_file) && !is_given(o->tls_key_file))
+    if (is_given(options->tls_cert_file) && !is_given(options->tls_key_file))
         return tl__fail(err, TL_EINVALID, 0, "tls_cert_file: it needs tls_key_file too");
-    if (is_given(o->tls_key_file) && !is_given(o->tls_cert_file))
+    if (is_given(options->tls_key_file) && !is_given(options->tls_cert_file))
         return tl__fail(err, TL_EINVALID, 0, "tls_key_file: it needs tls_cert_file too");
-    if (is_given(o->tls_server_name) && !strchr(o->tls_server_name, ':') &&
-        !parse_name(&p, tl__bytes_of(o->tls_server_name)))
+    if (is_given(options->tls_server_name) && !strchr(options->tls_server_name, ':') &&
+        !parse_name(&p, tl__bytes_of(options->tls_server_name)))
         return tl__fail(err, TL_EINVALID, 0, "tls_server_name: %s", p.problem);
     return TL_OK;
 }
 
 tl_err tl__endpoint_add(tl_endpoint *endpoint, tl_tls_files *files,
                         const tl_client_options *options, tl_error *err) {
-    tl_endpoint *e = endpoint;
-    const tl_client_options *o = options;
-    if (add(e->secret->text, sizeof e->secret->text, "password", o->password, err))
+    tl_endpoint *seed = endpoint;
+    const tl_client_options *given = options;
+    if (add(seed->secret->text, sizeof seed->secret->text, "password", given->password, err))
         return TL_EINVALID;
-    e->source = (tl_password_source){.fn = o->password_fn, .ctx = o->password_ctx};
+    seed->source = (tl_password_source){.fn = given->password_fn, .ctx = given->password_ctx};
     *files = (tl_tls_files){.ca = ""};
-    e->files = files;
-    if (add(files->ca, sizeof files->ca, "tls_ca_file", o->tls_ca_file, err) ||
-        add(files->cert, sizeof files->cert, "tls_cert_file", o->tls_cert_file, err) ||
-        add(files->key, sizeof files->key, "tls_key_file", o->tls_key_file, err) ||
-        add(e->server_name, sizeof e->server_name, "tls_server_name", o->tls_server_name, err) ||
-        check_tls(e, o, err))
+    seed->files = files;
+    if (add(files->ca, sizeof files->ca, "tls_ca_file", given->tls_ca_file, err) ||
+        add(files->cert, sizeof files->cert, "tls_cert_file", given->tls_cert_file, err) ||
+        add(files->key, sizeof files->key, "tls_key_file", given->tls_key_file, err) ||
+        add(seed->server_name, sizeof seed->server_name, "tls_server_name", given->tls_server_name,
+            err) ||
+        check_tls(seed, given, err))
         return tl__fail_about(err, TL_EINVALID, TL_ABOUT_TLS);
     return TL_OK;
 }

@@ -15,7 +15,7 @@
 #include <jansson.h>
 #endif
 
-#define WORDS_SIZE 160
+#define MESSAGE_SIZE 160
 #define MESSAGE_MAX 200
 #define ALIGN 16
 
@@ -31,7 +31,7 @@ struct tl_gateway {
     block *blocks;
     bool logs_in;
     const char *problem;
-    char words[WORDS_SIZE];
+    char message[MESSAGE_SIZE];
 };
 
 void tl__gateway_release(tl_gateway *gateway) {
@@ -72,29 +72,29 @@ bool tl__gateway_is_out_of_memory(const tl_gateway *gateway) {
     return gateway->problem == tl__http_no_memory;
 }
 
-const char *tl__gateway_words(const tl_gateway *gateway) {
-    return gateway->words;
+const char *tl__gateway_problem(const tl_gateway *gateway) {
+    return gateway->message;
 }
 
-static int fail(tl_gateway *g, const char *problem) {
-    g->problem = problem;
-    tl__bytes_print(g->words, sizeof g->words, tl__bytes_of(problem));
+static int fail(tl_gateway *gateway, const char *problem) {
+    gateway->problem = problem;
+    tl__bytes_print(gateway->message, sizeof gateway->message, tl__bytes_of(problem));
     return -1;
 }
 
-static void *take(tl_gateway *g, size_t n) {
+static void *take(tl_gateway *gateway, size_t n) {
     block *b = malloc(sizeof *b + n);
     if (!b) {
-        g->problem = tl__http_no_memory;
+        gateway->problem = tl__http_no_memory;
         return NULL;
     }
-    b->next = g->blocks;
-    g->blocks = b;
+    b->next = gateway->blocks;
+    gateway->blocks = b;
     return b->bytes;
 }
 
-static bool copy(tl_gateway *g, const char *text, size_t n, tl_reply *ret) {
-    char *to = take(g, n + 1);
+static bool copy(tl_gateway *gateway, const char *text, size_t n, tl_reply *ret) {
+    char *to = take(gateway, n + 1);
     if (!to)
         return false;
     memcpy(to, text, n);
@@ -102,11 +102,11 @@ static bool copy(tl_gateway *g, const char *text, size_t n, tl_reply *ret) {
     return true;
 }
 
-static bool make_error(tl_gateway *g, int64_t code, const char *message, tl_reply *ret) {
+static bool make_error(tl_gateway *gateway, int64_t code, const char *message, tl_reply *ret) {
     char text[MESSAGE_MAX + 32];
     int n = snprintf(text, sizeof text, TL_ETCD_ERROR "%lld %.*s", (long long)code, MESSAGE_MAX,
                      message);
-    if (!copy(g, text, (size_t)n, ret))
+    if (!copy(gateway, text, (size_t)n, ret))
         return false;
     ret->type = TL_REPLY_ERROR;
     return true;
@@ -119,17 +119,17 @@ bool tl__gateway_works(void) {
 }
 
 tl_gateway *tl__gateway_new(tl_bytes prefix) {
-    tl_gateway *g = calloc(1, sizeof *g);
+    tl_gateway *gateway = calloc(1, sizeof *gateway);
     json_object_seed((size_t)tl__random_seed() |
                      1); /* or jansson would read it from a file, once */
-    if (g)
-        g->prefix = prefix;
-    return g;
+    if (gateway)
+        gateway->prefix = prefix;
+    return gateway;
 }
 
-static bool odd(tl_gateway *g, const char *problem) {
-    if (!g->problem)
-        g->problem = problem;
+static bool odd(tl_gateway *gateway, const char *problem) {
+    if (!gateway->problem)
+        gateway->problem = problem;
     return false;
 }
 
@@ -140,7 +140,7 @@ static tl_reply of_int(int64_t v) {
 }
 
 /* A number as text, or small ones as such; absent: 0. Unsigned ones keep their bits. */
-static bool get_int(tl_gateway *g, const json_t *object, const char *name, tl_reply *ret) {
+static bool get_int(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
     const json_t *v = json_object_get(object, name);
     *ret = of_int(0);
     if (!v)
@@ -154,7 +154,7 @@ static bool get_int(tl_gateway *g, const json_t *object, const char *name, tl_re
     if (tl__bytes_to_int(text, &ret->integer))
         return true;
     if (!tl__bytes_to_uint(text, 10, &u))
-        return odd(g, "a number that is none");
+        return odd(gateway, "a number that is none");
     ret->integer = (int64_t)u;
     return true;
 }
@@ -163,11 +163,11 @@ static tl_reply get_flag(const json_t *object, const char *name) {
     return of_int(json_is_true(json_object_get(object, name)));
 }
 
-static bool get_text(tl_gateway *g, const json_t *object, const char *name, tl_reply *ret) {
+static bool get_text(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
     const json_t *v = json_object_get(object, name);
     if (v && !json_is_string(v))
-        return odd(g, "a text that is none");
-    return copy(g, v ? json_string_value(v) : "", v ? json_string_length(v) : 0, ret);
+        return odd(gateway, "a text that is none");
+    return copy(gateway, v ? json_string_value(v) : "", v ? json_string_length(v) : 0, ret);
 }
 
 static int digit_64(char c) {
@@ -181,20 +181,20 @@ static int digit_64(char c) {
 }
 
 /* Of base64. */
-static bool get_bytes(tl_gateway *g, const json_t *object, const char *name, tl_reply *ret) {
-    if (!get_text(g, object, name, ret))
+static bool get_bytes(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
+    if (!get_text(gateway, object, name, ret))
         return false;
     char *to = (char *)(uintptr_t)ret->text.p; /* our own copy: it only becomes shorter */
     size_t n = ret->text.n, used = 0;
     uint32_t bits = 0;
     if (n % 4 != 0)
-        return odd(g, "malformed base64");
+        return odd(gateway, "malformed base64");
     while (n > 0 && ret->text.n - n < 2 && ret->text.p[n - 1] == '=')
         n--;
     for (size_t i = 0; i < n; i++) {
         int d = digit_64(to[i]);
         if (d < 0)
-            return odd(g, "malformed base64");
+            return odd(gateway, "malformed base64");
         bits = bits << 6 | (uint32_t)d;
         if (i % 4 != 0)
             to[used++] = (char)(bits >> (6 - i % 4 * 2) & 255);
@@ -203,8 +203,8 @@ static bool get_bytes(tl_gateway *g, const json_t *object, const char *name, tl_
     return true;
 }
 
-static bool make_array(tl_gateway *g, size_t n, tl_reply **ret_items, tl_reply *ret) {
-    *ret_items = take(g, (n ? n : 1) * sizeof **ret_items);
+static bool make_array(tl_gateway *gateway, size_t n, tl_reply **ret_items, tl_reply *ret) {
+    *ret_items = take(gateway, (n ? n : 1) * sizeof **ret_items);
     if (!*ret_items)
         return false;
     *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = *ret_items, .count = n};
@@ -215,130 +215,134 @@ static bool make_array(tl_gateway *g, size_t n, tl_reply **ret_items, tl_reply *
 
 /* ---- answers ----------------------------------------------------------------------------------- */
 
-static bool read_key(tl_gateway *g, const json_t *kv, tl_reply *ret) {
+static bool read_key(tl_gateway *gateway, const json_t *kv, tl_reply *ret) {
     tl_reply *item;
     if (!json_is_object(kv))
-        return odd(g, "a key that is none");
-    if (!make_array(g, 5, &item, ret) || !get_bytes(g, kv, "key", &item[TL_ETCD_KEY]) ||
-        !get_bytes(g, kv, "value", &item[TL_ETCD_VALUE]) ||
-        !get_int(g, kv, "create_revision", &item[TL_ETCD_CREATED]) ||
-        !get_int(g, kv, "mod_revision", &item[TL_ETCD_CHANGED]) ||
-        !get_int(g, kv, "lease", &item[TL_ETCD_LEASE]))
+        return odd(gateway, "a key that is none");
+    if (!make_array(gateway, 5, &item, ret) || !get_bytes(gateway, kv, "key", &item[TL_ETCD_KEY]) ||
+        !get_bytes(gateway, kv, "value", &item[TL_ETCD_VALUE]) ||
+        !get_int(gateway, kv, "create_revision", &item[TL_ETCD_CREATED]) ||
+        !get_int(gateway, kv, "mod_revision", &item[TL_ETCD_CHANGED]) ||
+        !get_int(gateway, kv, "lease", &item[TL_ETCD_LEASE]))
         return false;
     tl_bytes *key = &item[TL_ETCD_KEY].text;
-    if (key->n < g->prefix.n ||
-        (GUARD(key_below_prefix) && g->prefix.n && memcmp(key->p, g->prefix.p, g->prefix.n) != 0))
-        return odd(g, "a key that wasn't asked for");
-    *key = tl__bytes(key->p + g->prefix.n, key->n - g->prefix.n);
+    if (key->n < gateway->prefix.n || (GUARD(key_below_prefix) && gateway->prefix.n &&
+                                       memcmp(key->p, gateway->prefix.p, gateway->prefix.n) != 0))
+        return odd(gateway, "a key that wasn't asked for");
+    *key = tl__bytes(key->p + gateway->prefix.n, key->n - gateway->prefix.n);
     return true;
 }
 
 /* INT count, then the keys. */
-static bool read_keys(tl_gateway *g, const json_t *range, const char *count, const char *keys,
+static bool read_keys(tl_gateway *gateway, const json_t *range, const char *count, const char *keys,
                       tl_reply *ret) {
     const json_t *kvs = json_object_get(range, keys);
     size_t n = json_array_size(kvs);
     tl_reply *item;
     if (!json_is_object(range) || (kvs && !json_is_array(kvs)))
-        return odd(g, "a range that is none");
-    if (!make_array(g, n + 1, &item, ret) || !get_int(g, range, count, &item[0]))
+        return odd(gateway, "a range that is none");
+    if (!make_array(gateway, n + 1, &item, ret) || !get_int(gateway, range, count, &item[0]))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!read_key(g, json_array_get(kvs, i), &item[i + 1]))
+        if (!read_key(gateway, json_array_get(kvs, i), &item[i + 1]))
             return false;
     return true;
 }
 
-static bool read_range(tl_gateway *g, const json_t *range, tl_reply *ret) {
-    return read_keys(g, range, "count", "kvs", ret);
+static bool read_range(tl_gateway *gateway, const json_t *range, tl_reply *ret) {
+    return read_keys(gateway, range, "count", "kvs", ret);
 }
 
-static bool get_revision(tl_gateway *g, const json_t *root, tl_reply *ret) {
+static bool get_revision(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     const json_t *header = json_object_get(root, "header");
     if (!json_is_object(header))
-        return odd(g, "an answer without a header");
-    return get_int(g, header, "revision", ret);
+        return odd(gateway, "an answer without a header");
+    return get_int(gateway, header, "revision", ret);
 }
 
-static bool read_transaction(tl_gateway *g, const json_t *root, tl_reply *ret) {
+static bool read_transaction(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     const json_t *responses = json_object_get(root, "responses");
     size_t n = json_array_size(responses);
     tl_reply *item;
-    if (!make_array(g, n + TL_ETCD_RESPONSES, &item, ret) ||
-        !get_revision(g, root, &item[TL_ETCD_REVISION]))
+    if (!make_array(gateway, n + TL_ETCD_RESPONSES, &item, ret) ||
+        !get_revision(gateway, root, &item[TL_ETCD_REVISION]))
         return false;
     item[TL_ETCD_SUCCEEDED] = get_flag(root, "succeeded");
     for (size_t i = 0; i < n; i++) {
         const json_t *range = json_object_get(json_array_get(responses, i), "response_range");
-        if (range && !read_range(g, range, &item[TL_ETCD_RESPONSES + i]))
+        if (range && !read_range(gateway, range, &item[TL_ETCD_RESPONSES + i]))
             return false;
     }
     return true;
 }
 
 /* As a transaction of one request that succeeded. */
-static tl_reply *make_one(tl_gateway *g, const json_t *root, tl_reply *ret) {
+static tl_reply *make_one(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     tl_reply *item;
-    if (!make_array(g, TL_ETCD_RESPONSES + 1, &item, ret) ||
-        !get_revision(g, root, &item[TL_ETCD_REVISION]))
+    if (!make_array(gateway, TL_ETCD_RESPONSES + 1, &item, ret) ||
+        !get_revision(gateway, root, &item[TL_ETCD_REVISION]))
         return NULL;
     item[TL_ETCD_SUCCEEDED] = of_int(1);
     return &item[TL_ETCD_RESPONSES];
 }
 
-static bool read_one_range(tl_gateway *g, const json_t *root, tl_reply *ret) {
-    tl_reply *one = make_one(g, root, ret);
-    return one && read_range(g, root, one);
+static bool read_one_range(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+    tl_reply *one = make_one(gateway, root, ret);
+    return one && read_range(gateway, root, one);
 }
 
-static bool read_deleted(tl_gateway *g, const json_t *root, tl_reply *ret) {
-    tl_reply *one = make_one(g, root, ret);
-    return one && read_keys(g, root, "deleted", "prev_kvs", one);
+static bool read_deleted(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+    tl_reply *one = make_one(gateway, root, ret);
+    return one && read_keys(gateway, root, "deleted", "prev_kvs", one);
 }
 
-static bool read_ttl(tl_gateway *g, const json_t *root, tl_reply *ret) {
+static bool read_ttl(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     tl_reply *item;
-    return make_array(g, 2, &item, ret) && get_int(g, root, "TTL", &item[0]) &&
-           get_int(g, root, "grantedTTL", &item[1]);
+    return make_array(gateway, 2, &item, ret) && get_int(gateway, root, "TTL", &item[0]) &&
+           get_int(gateway, root, "grantedTTL", &item[1]);
 }
 
-static bool read_status(tl_gateway *g, const json_t *root, tl_reply *ret) {
+static bool read_status(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     tl_reply *item;
     const json_t *header = json_object_get(root, "header");
-    if (!make_array(g, 7, &item, ret))
+    if (!make_array(gateway, 7, &item, ret))
         return false;
     item[4] = get_flag(root, "isLearner");
-    return get_text(g, root, "version", &item[0]) && get_int(g, root, "leader", &item[1]) &&
-           get_int(g, header, "member_id", &item[2]) && get_int(g, root, "dbSize", &item[3]) &&
-           get_int(g, root, "dbSizeInUse", &item[5]) && get_int(g, header, "cluster_id", &item[6]);
+    return get_text(gateway, root, "version", &item[0]) &&
+           get_int(gateway, root, "leader", &item[1]) &&
+           get_int(gateway, header, "member_id", &item[2]) &&
+           get_int(gateway, root, "dbSize", &item[3]) &&
+           get_int(gateway, root, "dbSizeInUse", &item[5]) &&
+           get_int(gateway, header, "cluster_id", &item[6]);
 }
 
-static bool read_alarm(tl_gateway *g, const json_t *alarm, tl_reply *ret) {
+static bool read_alarm(tl_gateway *gateway, const json_t *alarm, tl_reply *ret) {
     tl_reply *item;
-    return make_array(g, 2, &item, ret) && get_int(g, alarm, "memberID", &item[0]) &&
-           get_text(g, alarm, "alarm", &item[1]);
+    return make_array(gateway, 2, &item, ret) && get_int(gateway, alarm, "memberID", &item[0]) &&
+           get_text(gateway, alarm, "alarm", &item[1]);
 }
 
-static bool read_member(tl_gateway *g, const json_t *member, tl_reply *ret) {
+static bool read_member(tl_gateway *gateway, const json_t *member, tl_reply *ret) {
     tl_reply *item;
     const json_t *url = json_array_get(json_object_get(member, "clientURLs"), 0);
     const char *text = json_is_string(url) ? json_string_value(url) : "";
-    if (!make_array(g, 4, &item, ret))
+    if (!make_array(gateway, 4, &item, ret))
         return false;
     item[3] = get_flag(member, "isLearner");
-    return get_int(g, member, "ID", &item[0]) && get_text(g, member, "name", &item[1]) &&
-           copy(g, text, strlen(text), &item[2]);
+    return get_int(gateway, member, "ID", &item[0]) &&
+           get_text(gateway, member, "name", &item[1]) &&
+           copy(gateway, text, strlen(text), &item[2]);
 }
 
-static bool read_list(tl_gateway *g, const json_t *list,
-                      bool (*read)(tl_gateway *g, const json_t *one, tl_reply *ret),
+static bool read_list(tl_gateway *gateway, const json_t *list,
+                      bool (*read)(tl_gateway *gateway, const json_t *one, tl_reply *ret),
                       tl_reply *ret) {
     size_t n = json_array_size(list);
     tl_reply *item;
-    if (!make_array(g, n, &item, ret))
+    if (!make_array(gateway, n, &item, ret))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!read(g, json_array_get(list, i), &item[i]))
+        if (!read(gateway, json_array_get(list, i), &item[i]))
             return false;
     return true;
 }
@@ -352,13 +356,14 @@ static int64_t deletions(const json_t *events) {
     return n;
 }
 
-static bool read_watch(tl_gateway *g, const json_t *root, tl_reply *ret) {
+static bool read_watch(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     const json_t *result = json_object_get(root, "result");
     tl_reply *item;
     if (!json_is_object(result))
-        return odd(g, "a message that is none");
-    if (!make_array(g, 5, &item, ret) || !get_int(g, result, "watch_id", &item[TL_WATCH_ID]) ||
-        !get_revision(g, result, &item[TL_WATCH_REVISION]))
+        return odd(gateway, "a message that is none");
+    if (!make_array(gateway, 5, &item, ret) ||
+        !get_int(gateway, result, "watch_id", &item[TL_WATCH_ID]) ||
+        !get_revision(gateway, result, &item[TL_WATCH_REVISION]))
         return false;
     item[TL_WATCH_CREATED] = get_flag(result, "created");
     item[TL_WATCH_CANCELED] = get_flag(result, "canceled");
@@ -366,29 +371,29 @@ static bool read_watch(tl_gateway *g, const json_t *root, tl_reply *ret) {
     return true;
 }
 
-static bool read_granted(tl_gateway *g, const json_t *root, tl_reply *ret) {
-    return get_int(g, root, "TTL", ret);
+static bool read_granted(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+    return get_int(gateway, root, "TTL", ret);
 }
 
-static bool read_revoked(tl_gateway *g, const json_t *root, tl_reply *ret) {
-    (void)g, (void)root;
+static bool read_revoked(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+    (void)gateway, (void)root;
     *ret = (tl_reply){.type = TL_REPLY_STATUS, .text = TL_LITERAL("OK")};
     return true;
 }
 
-static bool read_token(tl_gateway *g, const json_t *root, tl_reply *ret) {
-    return get_text(g, root, "token", ret);
+static bool read_token(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+    return get_text(gateway, root, "token", ret);
 }
 
-static bool read_alarms(tl_gateway *g, const json_t *root, tl_reply *ret) {
-    return read_list(g, json_object_get(root, "alarms"), read_alarm, ret);
+static bool read_alarms(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+    return read_list(gateway, json_object_get(root, "alarms"), read_alarm, ret);
 }
 
-static bool read_members(tl_gateway *g, const json_t *root, tl_reply *ret) {
-    return read_list(g, json_object_get(root, "members"), read_member, ret);
+static bool read_members(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+    return read_list(gateway, json_object_get(root, "members"), read_member, ret);
 }
 
-static bool (*const readers[])(tl_gateway *g, const json_t *root, tl_reply *ret) = {
+static bool (*const readers[])(tl_gateway *gateway, const json_t *root, tl_reply *ret) = {
     [TL_ETCD_GRANT] = read_granted,   [TL_ETCD_REVOKE] = read_revoked,
     [TL_ETCD_TTL] = read_ttl,         [TL_ETCD_TXN] = read_transaction,
     [TL_ETCD_RANGE] = read_one_range, [TL_ETCD_FREE] = read_deleted,
@@ -401,13 +406,13 @@ static bool (*const readers[])(tl_gateway *g, const json_t *root, tl_reply *ret)
 /* Of a request that may be well: users have changed since a token that carries its own date (JWT) was given; or etcd asked for no
  * login when this connection was made, and does now. etcd says both with the code of a request that is wrong, or of none where it has forgotten to give one; and before
  * anything is executed. */
-static bool is_login_over(const tl_gateway *g, tl_bytes message) {
+static bool is_login_over(const tl_gateway *gateway, tl_bytes message) {
     return (GUARD(login_is_made_anew) && tl__etcd_is_login_outdated(message)) ||
-           (g->logs_in && tl__bytes_has(message, "user name is empty"));
+           (gateway->logs_in && tl__bytes_has(message, "user name is empty"));
 }
 
 /* {"error", "message", "code"} of an answer, {"error": {"message", "grpc_code"}} within a stream. */
-static bool read_error(tl_gateway *g, const json_t *root, int status, tl_reply *ret) {
+static bool read_error(tl_gateway *gateway, const json_t *root, int status, tl_reply *ret) {
     const json_t *inner = json_object_get(root, "error");
     const json_t *from = json_is_object(inner) ? inner : root;
     const char *message = json_string_value(json_object_get(from, "message"));
@@ -415,27 +420,27 @@ static bool read_error(tl_gateway *g, const json_t *root, int status, tl_reply *
     tl_reply code = of_int(-1);
     (void)snprintf(http, sizeof http, "HTTP status %d", status);
     if (json_object_get(from, "code")
-            ? !get_int(g, from, "code", &code)
-            : json_object_get(from, "grpc_code") && !get_int(g, from, "grpc_code", &code))
+            ? !get_int(gateway, from, "code", &code)
+            : json_object_get(from, "grpc_code") && !get_int(gateway, from, "grpc_code", &code))
         return false;
     if (code.integer < 0 || code.integer > 16)
         code.integer = -1;
-    if (message && is_login_over(g, tl__bytes_of(message)))
+    if (message && is_login_over(gateway, tl__bytes_of(message)))
         code.integer = TL_ETCD_UNAUTHENTICATED;
-    return make_error(g, code.integer,
+    return make_error(gateway, code.integer,
                       message                 ? message
                       : json_is_string(inner) ? json_string_value(inner)
                                               : http,
                       ret);
 }
 
-static bool read_root(tl_gateway *g, tl_etcd_kind kind, int status, const json_t *root,
+static bool read_root(tl_gateway *gateway, tl_etcd_kind kind, int status, const json_t *root,
                       tl_reply *ret) {
     if (status != 200 || json_object_get(root, "error"))
-        return read_error(g, root, status, ret);
+        return read_error(gateway, root, status, ret);
     if (!json_is_object(root))
-        return odd(g, "no JSON object");
-    return readers[kind](g, root, ret);
+        return odd(gateway, "no JSON object");
+    return readers[kind](gateway, root, ret);
 }
 
 /* An answer of some other HTTP server, or of an etcd that doesn't have this path: then it has executed nothing. */
@@ -445,9 +450,9 @@ static bool is_of_others(int status, const json_t *root) {
            (!json_is_object(root) || (message && strcmp(message, "Not Found") == 0));
 }
 
-static int fail_of_others(tl_gateway *g, int status) {
-    g->problem = "of another server";
-    (void)snprintf(g->words, sizeof g->words, "HTTP status %d", status);
+static int fail_of_others(tl_gateway *gateway, int status) {
+    gateway->problem = "of another server";
+    (void)snprintf(gateway->message, sizeof gateway->message, "HTTP status %d", status);
     return -1;
 }
 
@@ -460,22 +465,24 @@ static bool is_of_common_name(int status, tl_bytes body) {
     return status == 400 && tl__bytes_has(body, "CommonName");
 }
 
-int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body, tl_reply *ret) {
+int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_bytes body,
+                     tl_reply *ret) {
     json_error_t error;
     if (kind == TL_ETCD_NONE || (size_t)kind >= sizeof readers / sizeof *readers)
-        return fail(g, "an answer to no request");
+        return fail(gateway, "an answer to no request");
     json_t *root = body.n ? json_loadb(body.p, body.n, JSON_ALLOW_NUL, &error) : NULL;
     if (body.n && !root && json_error_code(&error) == json_error_out_of_memory)
-        return fail(g, tl__http_no_memory);
+        return fail(gateway, tl__http_no_memory);
     if (GUARD(others_are_told_apart) && is_of_others(status, root)) {
         json_decref(root);
         if (!is_of_common_name(status, body))
-            return fail_of_others(g, status);
-        return make_error(g, DENIED, common_name, ret) ? 1 : fail(g, g->problem);
+            return fail_of_others(gateway, status);
+        return make_error(gateway, DENIED, common_name, ret) ? 1 : fail(gateway, gateway->problem);
     }
-    bool ok = (root || status != 200) ? read_root(g, kind, status, root, ret) : odd(g, "no JSON");
+    bool ok = (root || status != 200) ? read_root(gateway, kind, status, root, ret)
+                                      : odd(gateway, "no JSON");
     json_decref(root);
-    return ok ? 1 : fail(g, g->problem ? g->problem : "no JSON");
+    return ok ? 1 : fail(gateway, gateway->problem ? gateway->problem : "no JSON");
 }
 
 #else
@@ -489,9 +496,10 @@ tl_gateway *tl__gateway_new(tl_bytes prefix) {
     return NULL;
 }
 
-int tl__gateway_read(tl_gateway *g, tl_etcd_kind kind, int status, tl_bytes body, tl_reply *ret) {
+int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_bytes body,
+                     tl_reply *ret) {
     (void)kind, (void)status, (void)body, (void)ret;
-    return fail(g, "built without jansson");
+    return fail(gateway, "built without jansson");
 }
 
 #endif

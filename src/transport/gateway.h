@@ -25,7 +25,7 @@ int tl__gateway_next(tl_gateway *gateway, tl_etcd_kind kind, tl_reply *ret);
 /** or the next message of a stream of TL_ETCD_WATCH, whose end is an ERROR. */
 int tl__gateway_message(tl_gateway *gateway, tl_reply *ret);
 bool tl__gateway_is_out_of_memory(const tl_gateway *gateway);
-const char *tl__gateway_words(const tl_gateway *gateway);
+const char *tl__gateway_problem(const tl_gateway *gateway);
 void tl__gateway_release(tl_gateway *gateway);
 
 /** The server closes the connection behind the last answer. */

@@ -14,37 +14,37 @@
 
 const char tl__http_no_memory[] = "out of memory for an answer";
 
-static bool fails(tl_http *h, const char *problem) {
-    h->problem = problem;
+static bool fails(tl_http *http, const char *problem) {
+    http->problem = problem;
     return false;
 }
 
 /* Where byte i is, of one that may have no room at all. */
-static const char *at(const tl_http_buffer *b, size_t i) {
-    return b->bytes ? b->bytes + i : "";
+static const char *at(const tl_http_buffer *buffer, size_t i) {
+    return buffer->bytes ? buffer->bytes + i : "";
 }
 
-static bool append(tl_http_buffer *b, const char *bytes, size_t n) {
-    if (n > b->size - b->n) {
-        size_t size = (b->n + n) * 2 > ROOM_FIRST ? (b->n + n) * 2 : ROOM_FIRST;
-        char *room = realloc(b->bytes, size);
+static bool append(tl_http_buffer *buffer, const char *bytes, size_t n) {
+    if (n > buffer->size - buffer->n) {
+        size_t size = (buffer->n + n) * 2 > ROOM_FIRST ? (buffer->n + n) * 2 : ROOM_FIRST;
+        char *room = realloc(buffer->bytes, size);
         if (!room)
             return false;
-        b->bytes = room;
-        b->size = size;
+        buffer->bytes = room;
+        buffer->size = size;
     }
     if (n > 0)
-        memcpy(b->bytes + b->n, bytes, n);
-    b->n += n;
+        memcpy(buffer->bytes + buffer->n, bytes, n);
+    buffer->n += n;
     return true;
 }
 
-static void empty(tl_http_buffer *b) {
-    b->n = 0;
-    if (b->size <= KEEP_MAX)
+static void empty(tl_http_buffer *buffer) {
+    buffer->n = 0;
+    if (buffer->size <= KEEP_MAX)
         return;
-    free(b->bytes);
-    *b = (tl_http_buffer){0};
+    free(buffer->bytes);
+    *buffer = (tl_http_buffer){0};
 }
 
 void tl__http_reset(tl_http *http) {
@@ -81,15 +81,15 @@ void tl__http_feed(tl_http *http, const char *bytes, size_t n) {
 /* ---- lines ------------------------------------------------------------------------------------- */
 
 /* The next line, without its end. false: it isn't there yet, or is too long. */
-static bool take_line(tl_http *h, size_t most, tl_bytes *ret) {
-    const char *from = at(&h->in, h->at);
-    size_t n = h->in.n - h->at;
+static bool take_line(tl_http *http, size_t most, tl_bytes *ret) {
+    const char *from = at(&http->in, http->at);
+    size_t n = http->in.n - http->at;
     const char *end = n ? memchr(from, '\n', n) : NULL;
     if ((end ? (size_t)(end - from) : n) > most)
-        return fails(h, "a line that is too long");
+        return fails(http, "a line that is too long");
     if (!end)
         return false;
-    h->at += (size_t)(end - from) + 1;
+    http->at += (size_t)(end - from) + 1;
     *ret = tl__bytes(from, (size_t)(end - from));
     if (ret->n > 0 && ret->p[ret->n - 1] == '\r')
         ret->n--;
@@ -97,15 +97,15 @@ static bool take_line(tl_http *h, size_t most, tl_bytes *ret) {
 }
 
 /* "HTTP/1.1 200 OK" */
-static bool read_status(tl_http *h, tl_bytes line) {
+static bool read_status(tl_http *http, tl_bytes line) {
     static const char begin[] = "HTTP/1.";
     int64_t status = 0;
     size_t n = sizeof begin - 1;
     if (line.n < n + 5 || memcmp(line.p, begin, n) != 0 || line.p[n + 1] != ' ' ||
         !tl__bytes_to_int(tl__bytes(line.p + n + 2, 3), &status) || status < 100)
-        return fails(h, "it doesn't begin with HTTP/1.1 and a status");
-    h->status = (int)status;
-    h->closes = line.p[n] == '0';
+        return fails(http, "it doesn't begin with HTTP/1.1 and a status");
+    http->status = (int)status;
+    http->closes = line.p[n] == '0';
     return true;
 }
 
@@ -127,72 +127,72 @@ typedef struct {
     bool chunked;
 } framing;
 
-static bool read_header(tl_http *h, tl_bytes line, framing *f) {
+static bool read_header(tl_http *http, tl_bytes line, framing *f) {
     const char *colon = line.n ? memchr(line.p, ':', line.n) : NULL;
     if (!colon)
-        return fails(h, "a header without a colon");
+        return fails(http, "a header without a colon");
     tl_bytes name = tl__bytes(line.p, (size_t)(colon - line.p));
     tl_bytes value = trimmed(tl__bytes(colon + 1, line.n - name.n - 1));
     int64_t length;
     if (is_word(name, "Content-Length")) {
         if (!tl__bytes_to_int(value, &length) || length < 0 || length > (int64_t)TL_HTTP_BODY_MAX ||
             (f->length >= 0 && f->length != length))
-            return fails(h, "a Content-Length that can't be");
+            return fails(http, "a Content-Length that can't be");
         f->length = length;
     } else if (is_word(name, "Transfer-Encoding")) {
         if (!is_word(value, "chunked"))
-            return fails(h, "an unknown Transfer-Encoding");
+            return fails(http, "an unknown Transfer-Encoding");
         f->chunked = true;
     } else if (is_word(name, "Connection") && is_word(value, "close")) {
-        h->closes = true;
+        http->closes = true;
     }
     return true;
 }
 
 /* Where the head ends, and whether all of it is there. */
-static bool has_head(tl_http *h) {
-    const char *from = at(&h->in, h->at);
-    size_t n = h->in.n - h->at, most = n < TL_HTTP_HEAD_MAX ? n : TL_HTTP_HEAD_MAX;
+static bool has_head(tl_http *http) {
+    const char *from = at(&http->in, http->at);
+    size_t n = http->in.n - http->at, most = n < TL_HTTP_HEAD_MAX ? n : TL_HTTP_HEAD_MAX;
     if (n > 0 && (memmem(from, most, "\r\n\r\n", 4) || memmem(from, most, "\n\n", 2)))
         return true;
-    return n >= TL_HTTP_HEAD_MAX && fails(h, "headers of more than 32 KiB");
+    return n >= TL_HTTP_HEAD_MAX && fails(http, "headers of more than 32 KiB");
 }
 
-static bool read_head(tl_http *h) {
+static bool read_head(tl_http *http) {
     tl_bytes line;
     framing f = {.length = -1};
-    if (!has_head(h) || !take_line(h, TL_HTTP_HEAD_MAX, &line) || !read_status(h, line))
+    if (!has_head(http) || !take_line(http, TL_HTTP_HEAD_MAX, &line) || !read_status(http, line))
         return false;
-    while (take_line(h, TL_HTTP_HEAD_MAX, &line) && line.n > 0)
-        if (!read_header(h, line, &f))
+    while (take_line(http, TL_HTTP_HEAD_MAX, &line) && line.n > 0)
+        if (!read_header(http, line, &f))
             return false;
-    if (h->problem)
+    if (http->problem)
         return false;
-    if (h->status < 200) /* an interim answer: the real one follows */
+    if (http->status < 200) /* an interim answer: the real one follows */
         return true;
-    empty(&h->body);
-    h->given = 0;
-    bool none = h->status == 204 || h->status == 304;
+    empty(&http->body);
+    http->given = 0;
+    bool none = http->status == 204 || http->status == 304;
     if (f.chunked && f.length >= 0)
-        return fails(h, "a length and chunks");
+        return fails(http, "a length and chunks");
     if (!f.chunked && f.length < 0 && !none)
-        return fails(h, "a body without a length");
-    h->left = f.length > 0 && !none ? (size_t)f.length : 0;
-    h->state = f.chunked ? TL_HTTP_SIZE : TL_HTTP_BODY;
+        return fails(http, "a body without a length");
+    http->left = f.length > 0 && !none ? (size_t)f.length : 0;
+    http->state = f.chunked ? TL_HTTP_SIZE : TL_HTTP_BODY;
     return true;
 }
 
 /* ---- bodies ------------------------------------------------------------------------------------ */
 
-static bool take_body(tl_http *h) {
-    size_t n = h->in.n - h->at < h->left ? h->in.n - h->at : h->left;
-    if (h->body.n - h->given + n > TL_HTTP_BODY_MAX)
-        return fails(h, "an answer of more than 16 MiB");
-    if (!append(&h->body, at(&h->in, h->at), n))
-        return fails(h, tl__http_no_memory);
-    h->at += n;
-    h->left -= n;
-    return h->left == 0;
+static bool take_body(tl_http *http) {
+    size_t n = http->in.n - http->at < http->left ? http->in.n - http->at : http->left;
+    if (http->body.n - http->given + n > TL_HTTP_BODY_MAX)
+        return fails(http, "an answer of more than 16 MiB");
+    if (!append(&http->body, at(&http->in, http->at), n))
+        return fails(http, tl__http_no_memory);
+    http->at += n;
+    http->left -= n;
+    return http->left == 0;
 }
 
 static int hex(char c) {
@@ -203,57 +203,57 @@ static int hex(char c) {
 }
 
 /* "1a; extension" */
-static bool read_size(tl_http *h) {
+static bool read_size(tl_http *http) {
     tl_bytes line;
     size_t size = 0, i = 0;
-    if (!take_line(h, CHUNK_LINE_MAX, &line))
+    if (!take_line(http, CHUNK_LINE_MAX, &line))
         return false;
     for (; i < line.n && hex(line.p[i]) >= 0; i++) {
         size = size * 16 + (size_t)hex(line.p[i]);
         if (size > TL_HTTP_BODY_MAX)
-            return fails(h, "an answer of more than 16 MiB");
+            return fails(http, "an answer of more than 16 MiB");
     }
     if (i == 0 || (i < line.n && line.p[i] != ';' && line.p[i] != ' '))
-        return fails(h, "a chunk without its size");
-    h->left = size;
-    h->state = size > 0 ? TL_HTTP_CHUNK : TL_HTTP_TAIL;
+        return fails(http, "a chunk without its size");
+    http->left = size;
+    http->state = size > 0 ? TL_HTTP_CHUNK : TL_HTTP_TAIL;
     return true;
 }
 
-static bool read_chunk(tl_http *h) {
+static bool read_chunk(tl_http *http) {
     tl_bytes line;
-    if (h->left > 0 && !take_body(h))
+    if (http->left > 0 && !take_body(http))
         return false;
-    if (!take_line(h, CHUNK_LINE_MAX, &line))
+    if (!take_line(http, CHUNK_LINE_MAX, &line))
         return false;
     if (line.n > 0)
-        return fails(h, "a chunk that is longer than its size");
-    h->state = TL_HTTP_SIZE;
+        return fails(http, "a chunk that is longer than its size");
+    http->state = TL_HTTP_SIZE;
     return true;
 }
 
 /* Trailers, up to an empty line. */
-static bool read_tail(tl_http *h) {
+static bool read_tail(tl_http *http) {
     tl_bytes line;
-    if (!take_line(h, TL_HTTP_HEAD_MAX, &line))
+    if (!take_line(http, TL_HTTP_HEAD_MAX, &line))
         return false;
     if (line.n == 0)
-        h->state = TL_HTTP_WHOLE;
+        http->state = TL_HTTP_WHOLE;
     return true;
 }
 
 /* false: more bytes are needed, or something is wrong. */
-static bool step(tl_http *h) {
-    switch (h->state) {
-    case TL_HTTP_HEAD: return read_head(h);
+static bool step(tl_http *http) {
+    switch (http->state) {
+    case TL_HTTP_HEAD: return read_head(http);
     case TL_HTTP_BODY:
-        if (!take_body(h))
+        if (!take_body(http))
             return false;
-        h->state = TL_HTTP_WHOLE;
+        http->state = TL_HTTP_WHOLE;
         return true;
-    case TL_HTTP_SIZE: return read_size(h);
-    case TL_HTTP_CHUNK: return read_chunk(h);
-    case TL_HTTP_TAIL: return read_tail(h);
+    case TL_HTTP_SIZE: return read_size(http);
+    case TL_HTTP_CHUNK: return read_chunk(http);
+    case TL_HTTP_TAIL: return read_tail(http);
     default: return false;
     }
 }

@@ -15,14 +15,15 @@ enum { AUTH, SELECT, TIME, RUN, ID, ROLE };
 
 /* ---- asking ------------------------------------------------------------------------------------ */
 
-static void say(tl_login *l, uint8_t step, const char *name, const char *first,
+static void say(tl_login *login, uint8_t step, const char *name, const char *first,
                 const char *second) {
     tl_command c = {.form = TL_ARGV};
     const char *words[] = {name, first, second};
     for (size_t i = 0; i < 3 && words[i]; i++)
         c.argv[c.argc++] = tl__bytes_of(words[i]);
-    l->size += tl__command_encode(&c, 0, l->bytes + l->size, sizeof l->bytes - l->size);
-    l->step[l->steps++] = step;
+    login->size += tl__command_encode(&c, 0, login->bytes + login->size,
+                                      sizeof login->bytes - login->size);
+    login->step[login->steps++] = step;
 }
 
 void tl__login_begin(tl_login *login, const tl_endpoint *endpoint, tl_login_asks asks) {
@@ -68,7 +69,8 @@ bool tl__login_write(tl_login *login, tl_stream *stream) {
 
 tl_login_outcome tl__login_fail(tl_login *login, tl_err why, const char *problem) {
     login->why = why;
-    (void)snprintf(login->words, sizeof login->words, "%s: %s", login->endpoint->label, problem);
+    (void)snprintf(login->message, sizeof login->message, "%s: %s", login->endpoint->label,
+                   problem);
     return TL_LOGIN_FAILED;
 }
 
@@ -89,36 +91,38 @@ static const char *unavailable(tl_bytes error) {
 }
 
 /* The problem, and the server's text, unless that may repeat a secret which the server was sent. */
-static tl_login_outcome quoted(tl_login *l, tl_err why, const char *problem, tl_bytes error) {
+static tl_login_outcome quoted(tl_login *login, tl_err why, const char *problem, tl_bytes error) {
     char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
-    bool told = GUARD(secret_is_not_quoted) &&
-                (l->endpoint->user[0] || tl__endpoint_has_password(l->endpoint));
-    (void)snprintf(both, sizeof both, "%s%s%.128s", problem, told ? "" : ": ",
-                   told ? "" : tl__refusal_words(server, error).p);
-    return tl__login_fail(l, why, both);
+    bool secret = GUARD(secret_is_not_quoted) &&
+                  (login->endpoint->user[0] || tl__endpoint_has_password(login->endpoint));
+    (void)snprintf(both, sizeof both, "%s%s%.128s", problem, secret ? "" : ": ",
+                   secret ? "" : tl__refusal_message(server, error).p);
+    return tl__login_fail(login, why, both);
 }
 
-static tl_login_outcome auth_error(tl_login *l, tl_bytes error) {
-    bool user = l->endpoint->user[0];
+static tl_login_outcome auth_error(tl_login *login, tl_bytes error) {
+    bool user = login->endpoint->user[0];
     if (tl__bytes_has(error, "without any password") || tl__bytes_has(error, "no password is set"))
-        return tl__login_fail(l, TL_EDENIED, "a password is given, but the server asks for none");
+        return tl__login_fail(login, TL_EDENIED,
+                              "a password is given, but the server asks for none");
     if (user && tl__bytes_has(error, "wrong number of arguments"))
         return tl__login_fail(
-            l, TL_EDENIED,
+            login, TL_EDENIED,
             "the server is too old for user names: give the password alone, as in "
             "redis://:PASSWORD@HOST");
     if (tl__bytes_starts(error, "WRONGPASS"))
         return tl__login_fail(
-            l, TL_EDENIED,
-            user && !tl__endpoint_password(l->endpoint)[0]
+            login, TL_EDENIED,
+            user && !tl__endpoint_password(login->endpoint)[0]
                 ? "login refused: WRONGPASS: wrong user or password (a password alone is "
                   "written redis://:PASSWORD@HOST)"
                 : "login refused: WRONGPASS: wrong user or password");
     if (tl__bytes_has(error, "invalid password"))
-        return tl__login_fail(l, TL_EDENIED, "login refused: ERR: wrong password");
+        return tl__login_fail(login, TL_EDENIED, "login refused: ERR: wrong password");
     if (tl__bytes_has(error, "unknown command"))
-        return tl__login_fail(l, TL_EDENIED, "login refused: ERR: the server has no command AUTH");
-    return tl__login_fail(l, TL_EDENIED,
+        return tl__login_fail(login, TL_EDENIED,
+                              "login refused: ERR: the server has no command AUTH");
+    return tl__login_fail(login, TL_EDENIED,
                           tl__bytes_starts(error, "ERR ") ? "login refused: ERR" : "login refused");
 }
 
@@ -126,41 +130,41 @@ static const char *command_of(uint8_t step) {
     return step == SELECT ? "select" : step == ROLE ? "role" : "time";
 }
 
-static tl_login_outcome no_permission(tl_login *l, uint8_t step) {
-    char words[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 32];
+static tl_login_outcome no_permission(tl_login *login, uint8_t step) {
+    char message[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 32];
     (void)snprintf(both, sizeof both, "%s%s",
-                   tl__refusal_of_command(words, tl__bytes_of(command_of(step))).p,
+                   tl__refusal_of_command(message, tl__bytes_of(command_of(step))).p,
                    step == ROLE ? " (it must be known to be the master)" : "");
-    return tl__login_fail(l, TL_EDENIED, both);
+    return tl__login_fail(login, TL_EDENIED, both);
 }
 
-static tl_login_outcome other_error(tl_login *l, uint8_t step, tl_bytes error) {
+static tl_login_outcome other_error(tl_login *login, uint8_t step, tl_bytes error) {
     char problem[64];
     if (tl__bytes_starts(error, "NOAUTH") || tl__bytes_has(error, "operation not permitted"))
-        return tl__login_fail(l, TL_EDENIED, "the server asks for a password");
+        return tl__login_fail(login, TL_EDENIED, "the server asks for a password");
     if (tl__bytes_starts(error, "DENIED"))
         return tl__login_fail(
-            l, TL_EDENIED,
+            login, TL_EDENIED,
             "DENIED: the server is in protected mode: without a password it serves only "
             "its own host");
     if (tl__is_no_permission(error))
-        return no_permission(l, step);
+        return no_permission(login, step);
     if (step == TIME)
-        return quoted(l, TL_EUNAVAILABLE, "TIME failed", error);
+        return quoted(login, TL_EUNAVAILABLE, "TIME failed", error);
     if (step == ROLE)
-        return quoted(l, TL_EUNAVAILABLE, "ROLE failed", error);
+        return quoted(login, TL_EUNAVAILABLE, "ROLE failed", error);
     (void)snprintf(problem, sizeof problem, "database %ld cannot be selected",
-                   (long)l->endpoint->db);
-    return quoted(l, TL_EINVALID, problem, error);
+                   (long)login->endpoint->db);
+    return quoted(login, TL_EINVALID, problem, error);
 }
 
-static tl_login_outcome on_error(tl_login *l, uint8_t step, tl_bytes error) {
+static tl_login_outcome on_error(tl_login *login, uint8_t step, tl_bytes error) {
     if (step == RUN || step == ID || (step == TIME && tl__bytes_has(error, "unknown command")))
         return TL_LOGIN_DONE;
     const char *problem = unavailable(error);
     if (problem)
-        return tl__login_fail(l, TL_EUNAVAILABLE, problem);
-    return step == AUTH ? auth_error(l, error) : other_error(l, step, error);
+        return tl__login_fail(login, TL_EUNAVAILABLE, problem);
+    return step == AUTH ? auth_error(login, error) : other_error(login, step, error);
 }
 
 /* A hash of 40 hexadecimal digits, drawn as the server starts; 0: there are none. */
@@ -169,41 +173,41 @@ static uint64_t run_in(tl_bytes info) {
     return line.p ? tl__bytes_hash(0, tl__bytes_take(&line, '\r')) : 0;
 }
 
-static tl_login_outcome on_value(tl_login *l, uint8_t step, const tl_reply *reply) {
+static tl_login_outcome on_value(tl_login *login, uint8_t step, const tl_reply *reply) {
     tl_bytes text;
     int64_t server_us;
     switch (step) {
     case TIME:
         if (!tl__reply_time(reply, 0, &server_us))
-            return tl__login_fail(l, TL_ESERVER, "malformed reply to TIME");
-        l->server_us = server_us;
-        l->has_bracket = true;
+            return tl__login_fail(login, TL_ESERVER, "malformed reply to TIME");
+        login->server_us = server_us;
+        login->has_bracket = true;
         break;
     case ROLE:
         if (!tl__reply_text(tl__reply_item(reply, 0), &text))
-            return tl__login_fail(l, TL_ESERVER, "malformed reply to ROLE");
+            return tl__login_fail(login, TL_ESERVER, "malformed reply to ROLE");
         if (GUARD(replica_is_refused) && !tl__bytes_eq(text, TL_LITERAL("master")))
-            return tl__login_fail(l, TL_EUNAVAILABLE,
+            return tl__login_fail(login, TL_EUNAVAILABLE,
                                   "it is a replica, and was named as the master");
         break;
     case RUN:
         if (!tl__reply_text(reply, &text))
             break;
-        if (GUARD(sentinel_keeps_no_locks) && l->serves &&
+        if (GUARD(sentinel_keeps_no_locks) && login->serves &&
             tl__bytes_has(text, "redis_mode:sentinel"))
             return tl__login_fail(
-                l, TL_ESERVER,
+                login, TL_ESERVER,
                 "this is a Sentinel, which keeps no locks: give the URL of the master, "
                 "or redis+sentinel://HOST/NAME");
-        l->run = run_in(text);
+        login->run = run_in(text);
         break;
     case ID:
-        if (!tl__reply_int(reply, &l->id))
-            l->id = 0;
+        if (!tl__reply_int(reply, &login->id))
+            login->id = 0;
         break;
     default:
         if (!tl__reply_text(reply, &text) || !tl__bytes_eq(text, TL_LITERAL("OK")))
-            return tl__login_fail(l, TL_ESERVER, "malformed reply to the login");
+            return tl__login_fail(login, TL_ESERVER, "malformed reply to the login");
     }
     return TL_LOGIN_DONE;
 }

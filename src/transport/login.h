@@ -21,7 +21,7 @@
 typedef struct {
     const tl_endpoint *endpoint;
     tl_err why; /* it has failed, with words that name the place and hold no secret */
-    char words[TL_STREAM_WORDS];
+    char message[TL_STREAM_MESSAGE_SIZE];
     size_t size, done; /* of bytes: to be sent, written */
     tl_mono sent;      /* before the first byte was */
     uint8_t step[TL_LOGIN_STEPS], steps, answered;

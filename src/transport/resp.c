@@ -32,7 +32,7 @@ struct tl_resp {
     size_t held; /* in the arena, since the last release */
     tl_reply root;
     const char *problem; /* why a reply function refused */
-    char words[160];
+    char message[160];
 };
 
 /* ---- arena ------------------------------------------------------------------------------------- */
@@ -53,8 +53,8 @@ static void chunks_free(chunk *c) {
 }
 
 /* The next chunk with room: one that is kept, or a new one after the current. */
-static chunk *chunk_with(tl_resp *r, size_t n) {
-    chunk *c = r->current;
+static chunk *chunk_with(tl_resp *resp, size_t n) {
+    chunk *c = resp->current;
     while (c->next && c->size - c->used < n)
         c = c->next;
     if (c->size - c->used < n) {
@@ -66,20 +66,20 @@ static chunk *chunk_with(tl_resp *r, size_t n) {
 }
 
 /* n bytes until the release; NULL and a problem when that is too much. */
-static void *take(tl_resp *r, size_t n) {
-    if (n > TL_RESP_BYTES_MAX - ALIGN || r->held + n > TL_RESP_BYTES_MAX) {
-        r->problem = "a reply of more than 64 MiB";
+static void *take(tl_resp *resp, size_t n) {
+    if (n > TL_RESP_BYTES_MAX - ALIGN || resp->held + n > TL_RESP_BYTES_MAX) {
+        resp->problem = "a reply of more than 64 MiB";
         return NULL;
     }
     n = (n + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    chunk *c = chunk_with(r, n);
+    chunk *c = chunk_with(resp, n);
     if (!c) {
-        r->problem = no_memory;
+        resp->problem = no_memory;
         return NULL;
     }
-    r->current = c;
+    resp->current = c;
     c->used += n;
-    r->held += n;
+    resp->held += n;
     return c->bytes + c->used - n;
 }
 
@@ -99,16 +99,16 @@ void tl__resp_release(tl_resp *resp) {
 
 /* ---- what the reader calls --------------------------------------------------------------------- */
 
-static tl_reply *refuse(tl_resp *r, const char *problem) {
-    r->problem = problem;
+static tl_reply *refuse(tl_resp *resp, const char *problem) {
+    resp->problem = problem;
     return NULL;
 }
 
 /* Where this item belongs: in its parent's array, or at the root. */
 static tl_reply *place(const redisReadTask *task) {
-    tl_resp *r = task->privdata;
+    tl_resp *resp = task->privdata;
     if (!task->parent)
-        return &r->root;
+        return &resp->root;
     tl_reply *parent = task->parent->obj;
     return (tl_reply *)parent->items + task->idx;
 }
@@ -120,15 +120,15 @@ static tl_reply *put(const redisReadTask *task, tl_reply reply) {
 }
 
 static void *create_string(const redisReadTask *task, char *bytes, size_t n) {
-    tl_resp *r = task->privdata;
+    tl_resp *resp = task->privdata;
     tl_reply_type type = task->type == REDIS_REPLY_STRING   ? TL_REPLY_STRING
                          : task->type == REDIS_REPLY_STATUS ? TL_REPLY_STATUS
                                                             : TL_REPLY_ERROR;
     if (type == TL_REPLY_ERROR && task->type != REDIS_REPLY_ERROR)
-        return refuse(r, "an unexpected type of reply");
+        return refuse(resp, "an unexpected type of reply");
     if (type != TL_REPLY_STRING && n >= TL_RESP_LINE_MAX)
-        return refuse(r, "a line of more than 64 KiB");
-    char *copy = take(r, n);
+        return refuse(resp, "a line of more than 64 KiB");
+    char *copy = take(resp, n);
     if (!copy)
         return NULL;
     if (n)
@@ -137,17 +137,17 @@ static void *create_string(const redisReadTask *task, char *bytes, size_t n) {
 }
 
 static void *create_array(const redisReadTask *task, array_count claimed) {
-    tl_resp *r = task->privdata;
+    tl_resp *resp = task->privdata;
     size_t count = (size_t)claimed, depth = 1;
     for (const redisReadTask *t = task->parent; t; t = t->parent)
         depth++;
     if (task->type != REDIS_REPLY_ARRAY)
-        return refuse(r, "an unexpected type of reply");
+        return refuse(resp, "an unexpected type of reply");
     if (depth > TL_RESP_DEPTH_MAX)
-        return refuse(r, "a reply nested deeper than 7");
+        return refuse(resp, "a reply nested deeper than 7");
     if (count > TL_RESP_BYTES_MAX / sizeof(tl_reply))
-        return refuse(r, "a reply of more than 64 MiB");
-    tl_reply *items = count ? take(r, count * sizeof *items) : NULL;
+        return refuse(resp, "a reply of more than 64 MiB");
+    tl_reply *items = count ? take(resp, count * sizeof *items) : NULL;
     if (count && !items)
         return NULL;
     return put(task, (tl_reply){.type = TL_REPLY_ARRAY, .items = items, .count = count});
@@ -200,19 +200,19 @@ bool tl__resp_reset(tl_resp *resp) {
         resp->reader->maxbuf = READER_KEEP;
     }
     resp->problem = NULL;
-    resp->words[0] = '\0';
+    resp->message[0] = '\0';
     tl__resp_release(resp);
     return resp->reader;
 }
 
 tl_resp *tl__resp_new(void) {
-    tl_resp *r = calloc(1, sizeof *r);
-    if (!r)
+    tl_resp *resp = calloc(1, sizeof *resp);
+    if (!resp)
         return NULL;
-    r->first = chunk_new(CHUNK_FIRST);
-    if (r->first && tl__resp_reset(r))
-        return r;
-    tl__resp_free(r);
+    resp->first = chunk_new(CHUNK_FIRST);
+    if (resp->first && tl__resp_reset(resp))
+        return resp;
+    tl__resp_free(resp);
     return NULL;
 }
 
@@ -237,22 +237,22 @@ bool tl__resp_is_out_of_memory(const tl_resp *resp) {
     return !resp->reader || resp->reader->err == REDIS_ERR_OOM;
 }
 
-static int fail(tl_resp *r) {
-    const char *problem = tl__resp_is_out_of_memory(r) ? no_memory
-                          : r->problem                 ? r->problem
-                                                       : r->reader->errstr;
-    tl__bytes_print(r->words, sizeof r->words, tl__bytes_of(problem));
+static int fail(tl_resp *resp) {
+    const char *problem = tl__resp_is_out_of_memory(resp) ? no_memory
+                          : resp->problem                 ? resp->problem
+                                                          : resp->reader->errstr;
+    tl__bytes_print(resp->message, sizeof resp->message, tl__bytes_of(problem));
     return -1;
 }
 
 /* Could what has arrived so far still become a reply? */
-static bool bearable(tl_resp *r) {
-    const redisReader *reader = r->reader;
+static bool bearable(tl_resp *resp) {
+    const redisReader *reader = resp->reader;
     size_t waiting = reader->len - reader->pos;
-    if (waiting + r->held > TL_RESP_BYTES_MAX)
-        return refuse(r, "a reply of more than 64 MiB");
+    if (waiting + resp->held > TL_RESP_BYTES_MAX)
+        return refuse(resp, "a reply of more than 64 MiB");
     if (waiting > TL_RESP_LINE_MAX && !memchr(reader->buf + reader->pos, '\n', TL_RESP_LINE_MAX))
-        return refuse(r, "a line of more than 64 KiB");
+        return refuse(resp, "a line of more than 64 KiB");
     return true;
 }
 
@@ -266,6 +266,6 @@ int tl__resp_next(tl_resp *resp, tl_reply *ret) {
     return 1;
 }
 
-const char *tl__resp_words(const tl_resp *resp) {
-    return resp->words;
+const char *tl__resp_message(const tl_resp *resp) {
+    return resp->message;
 }

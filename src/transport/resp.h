@@ -26,11 +26,11 @@ bool tl__resp_reset(tl_resp *resp);
 void tl__resp_feed(tl_resp *resp, const char *bytes, size_t n);
 
 /** 1: *ret is the next reply, valid until tl__resp_release. 0: more bytes are needed. -1: these are
- *  no replies, and never will be until a reset: tl__resp_words. */
+ *  no replies, and never will be until a reset: tl__resp_message. */
 int tl__resp_next(tl_resp *resp, tl_reply *ret);
 
 /** What is wrong, printable. */
-const char *tl__resp_words(const tl_resp *resp);
+const char *tl__resp_message(const tl_resp *resp);
 
 /** After -1: there was no memory for a reply, whatever it was. */
 bool tl__resp_is_out_of_memory(const tl_resp *resp);

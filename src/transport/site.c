@@ -12,7 +12,7 @@
 
 void tl__site_init(tl_site *site, void (*want)(void *ctx), void *ctx) {
     *site = (tl_site){.want = want, .ctx = ctx};
-    (void)snprintf(site->words, sizeof site->words, "no master has been named yet");
+    (void)snprintf(site->message, sizeof site->message, "no master has been named yet");
     tl__mutex_init(&site->mutex);
 }
 
@@ -24,22 +24,22 @@ void tl__site_end(tl_site *site) {
 /* ---- finding out ----------------------------------------------------------------------------- */
 
 /* With the mutex held: what is open belongs to a generation that is over. */
-static void shut_all(tl_site *p) {
-    for (const tl_opened *o = p->opened; o; o = o->next)
+static void shut_all(tl_site *site) {
+    for (const tl_opened *o = site->opened; o; o = o->next)
         tl__socket_shut(o->fd);
 }
 
 /* What was named is forgotten before the generation ends, and the next is named after it has begun: whoever finds
  * it named and then of his generation has that right. */
-static tl_spot *put(tl_site *p, tl_spot *spot) {
-    tl_spot *was = p->spot;
-    p->spot = spot;
-    p->refusal = TL_OK;
-    atomic_store(&p->named_ns, 0);
-    atomic_store(&p->first_ns, 0);
-    atomic_store(&p->generation, spot ? spot->generation : 0);
-    atomic_store(&p->left, !spot);
-    shut_all(p);
+static tl_spot *put(tl_site *site, tl_spot *spot) {
+    tl_spot *was = site->spot;
+    site->spot = spot;
+    site->refusal = TL_OK;
+    atomic_store(&site->named_ns, 0);
+    atomic_store(&site->first_ns, 0);
+    atomic_store(&site->generation, spot ? spot->generation : 0);
+    atomic_store(&site->left, !spot);
+    shut_all(site);
     return was;
 }
 
@@ -61,31 +61,31 @@ bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch) {
     return true;
 }
 
-void tl__site_lose(tl_site *site, const char *words) {
+void tl__site_lose(tl_site *site, const char *message) {
     tl__mutex_lock(&site->mutex);
-    (void)snprintf(site->words, sizeof site->words, "%s", words);
+    (void)snprintf(site->message, sizeof site->message, "%s", message);
     tl_spot *was = put(site, NULL);
     tl__mutex_unlock(&site->mutex);
     tl__spot_give(was);
 }
 
-void tl__site_trouble(tl_site *site, const char *words) {
+void tl__site_trouble(tl_site *site, const char *message) {
     tl__mutex_lock(&site->mutex);
-    (void)snprintf(site->words, sizeof site->words, "%s", words);
+    (void)snprintf(site->message, sizeof site->message, "%s", message);
     tl__mutex_unlock(&site->mutex);
 }
 
-void tl__site_refuse(tl_site *site, tl_err why, const char *words, tl_mono asked) {
+void tl__site_refuse(tl_site *site, tl_err why, const char *message, tl_mono asked) {
     tl__mutex_lock(&site->mutex);
-    (void)snprintf(site->words, sizeof site->words, "%s", words);
+    (void)snprintf(site->message, sizeof site->message, "%s", message);
     site->refusal = why;
     site->refused = asked;
     tl__mutex_unlock(&site->mutex);
 }
 
-void tl__site_words(tl_site *site, char *words, size_t size) {
+void tl__site_message(tl_site *site, char *message, size_t size) {
     tl__mutex_lock(&site->mutex);
-    (void)snprintf(words, size, "%s", site->words);
+    (void)snprintf(message, size, "%s", site->message);
     tl__mutex_unlock(&site->mutex);
 }
 
@@ -105,9 +105,9 @@ bool tl__site_doubted(tl_site *site) {
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static void want(tl_site *p, bool anew) {
-    if (!atomic_exchange(&p->wanted, true) || anew)
-        p->want(p->ctx);
+static void want(tl_site *site, bool anew) {
+    if (!atomic_exchange(&site->wanted, true) || anew)
+        site->want(site->ctx);
 }
 
 void tl__site_doubt(tl_site *site, uint32_t generation) {
@@ -119,14 +119,14 @@ void tl__site_doubt(tl_site *site, uint32_t generation) {
         want(site, anew);
 }
 
-tl_spot *tl__site_spot(tl_site *site, char *words, size_t size) {
+tl_spot *tl__site_spot(tl_site *site, char *message, size_t size) {
     tl__mutex_lock(&site->mutex);
     tl_spot *spot = site->spot;
     bool anew = false;
     if (spot) {
         atomic_fetch_add(&spot->refs, 1);
     } else {
-        (void)snprintf(words, size, "%s", site->words);
+        (void)snprintf(message, size, "%s", site->message);
         anew = !atomic_exchange(&site->doubted, true);
     }
     tl__mutex_unlock(&site->mutex);
@@ -142,13 +142,13 @@ void tl__site_label(tl_site *site, char *label, size_t size) {
     tl__mutex_unlock(&site->mutex);
 }
 
-tl_err tl__site_refusal(tl_site *site, tl_mono since, char *words, size_t size) {
+tl_err tl__site_refusal(tl_site *site, tl_mono since, char *message, size_t size) {
     tl__mutex_lock(&site->mutex);
     bool covers = site->refusal != TL_OK &&
                   (!tl__mono_before(site->refused, since) || !GUARD(refused_since_asked));
     tl_err why = covers ? site->refusal : TL_OK;
     if (covers)
-        (void)snprintf(words, size, "%s", site->words);
+        (void)snprintf(message, size, "%s", site->message);
     tl__mutex_unlock(&site->mutex);
     return why;
 }

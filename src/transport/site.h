@@ -14,7 +14,7 @@
 #include "ground/thread.h"
 #include "transport/endpoint.h"
 
-#define TL_SITE_WORDS 240
+#define TL_SITE_MESSAGE_SIZE 240
 #define TL_NO_EPOCH (-1)
 #define TL_NAMED_MS                                                                                \
     1000 /**< who asks for a lock wants the master named no longer ago than this, whatever the clocks' rates */
@@ -54,7 +54,7 @@ typedef struct {
     tl_opened *opened;
     tl_err refusal;  /* nobody leads it anywhere, for this reason, */
     tl_mono refused; /* as of a question asked then */
-    char words[TL_SITE_WORDS];
+    char message[TL_SITE_MESSAGE_SIZE];
 } tl_site;
 
 void tl__site_init(tl_site *site, void (*want)(void *ctx), void *ctx);
@@ -67,12 +67,12 @@ void tl__site_end(tl_site *site);
  *  changed. */
 bool tl__site_lead(tl_site *site, const tl_endpoint *endpoint, int64_t epoch);
 /** Nobody knows any more, or still, for this reason. */
-void tl__site_lose(tl_site *site, const char *words);
+void tl__site_lose(tl_site *site, const char *message);
 /** The same, wherever it leads: why nothing more is known at present. */
-void tl__site_trouble(tl_site *site, const char *words);
+void tl__site_trouble(tl_site *site, const char *message);
 /** The same, of a question asked at `asked`, and asking again would be answered no other: whoever had wanted to know
  *  by then is told so. A site without a server forgets that as soon as it leads somewhere. */
-void tl__site_refuse(tl_site *site, tl_err why, const char *words, tl_mono asked);
+void tl__site_refuse(tl_site *site, tl_err why, const char *message, tl_mono asked);
 /** A question that was asked at `asked` has confirmed where it leads. */
 void tl__site_named(tl_site *site, tl_mono asked);
 /** Take out that it is wanted; that it is doubted. */
@@ -82,9 +82,9 @@ bool tl__site_doubted(tl_site *site);
 /* For connections: */
 
 /** The server to connect to, to be given back; NULL: it isn't known, which words tell. */
-tl_spot *tl__site_spot(tl_site *site, char *words, size_t size);
+tl_spot *tl__site_spot(tl_site *site, char *message, size_t size);
 /** Where it leads nowhere: is that so for good for who has wanted to know since then, as words tell? TL_OK: it isn't. */
-tl_err tl__site_refusal(tl_site *site, tl_mono since, char *words, size_t size);
+tl_err tl__site_refusal(tl_site *site, tl_mono since, char *message, size_t size);
 /** What the server is called where it leads; it stays as it is where it leads nowhere. */
 void tl__site_label(tl_site *site, char *label, size_t size);
 /** NULL is fine. */
@@ -95,7 +95,7 @@ void tl__site_opened(tl_site *site, tl_opened *opened, int fd, uint32_t generati
 void tl__site_closed(tl_site *site, tl_opened *opened);
 
 /** Why it isn't known, or not confirmed. */
-void tl__site_words(tl_site *site, char *words, size_t size);
+void tl__site_message(tl_site *site, char *message, size_t size);
 
 /** Is whoever waits to be led there to ask elsewhere? */
 static inline bool tl__site_is_left(const tl_site *site) {

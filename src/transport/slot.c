@@ -14,24 +14,24 @@
 #define ROOM_FIRST 512             /* enough for most requests in encoded form */
 
 tl_slot *tl__slot_new(tl_slots *slots) {
-    tl_slot *s = slots->spare;
-    if (!s)
-        return calloc(1, sizeof *s);
-    slots->spare = s->next;
+    tl_slot *slot = slots->spare;
+    if (!slot)
+        return calloc(1, sizeof *slot);
+    slots->spare = slot->next;
     slots->spares--;
-    slots->rooms -= s->room_size;
-    char *room = s->room;
-    size_t room_size = s->room_size;
-    memset(s, 0, offsetof(tl_slot, command));
-    s->room = room;
-    s->room_size = room_size;
-    s->words = 0;
-    return s;
+    slots->rooms -= slot->room_size;
+    char *room = slot->room;
+    size_t room_size = slot->room_size;
+    memset(slot, 0, offsetof(tl_slot, command));
+    slot->room = room;
+    slot->room_size = room_size;
+    slot->words = 0;
+    return slot;
 }
 
-static void destroy(tl_slot *s) {
-    free(s->room);
-    free(s);
+static void destroy(tl_slot *slot) {
+    free(slot->room);
+    free(slot);
 }
 
 void tl__slot_free(tl_slots *slots, tl_slot *slot) {
@@ -50,9 +50,9 @@ void tl__slot_free(tl_slots *slots, tl_slot *slot) {
 
 void tl__slots_clear(tl_slots *slots) {
     while (slots->spare) {
-        tl_slot *s = slots->spare;
-        slots->spare = s->next;
-        destroy(s);
+        tl_slot *slot = slots->spare;
+        slots->spare = slot->next;
+        destroy(slot);
     }
     slots->spares = 0;
     slots->rooms = 0;
@@ -61,84 +61,84 @@ void tl__slots_clear(tl_slots *slots) {
 /* ---- bytes ------------------------------------------------------------------------------------- */
 
 /* Let the kept commands find their words at the start of the room. */
-static void point(tl_slot *s) {
-    const char *p = s->room;
-    for (size_t i = 0; i < s->count; i++) {
-        for (size_t k = 0; k < s->command[i].argc; k++) {
-            s->command[i].argv[k].p = p;
-            p += s->command[i].argv[k].n;
+static void point(tl_slot *slot) {
+    const char *p = slot->room;
+    for (size_t i = 0; i < slot->count; i++) {
+        for (size_t k = 0; k < slot->command[i].argc; k++) {
+            slot->command[i].argv[k].p = p;
+            p += slot->command[i].argv[k].n;
         }
-        s->command[i].more.p = p;
-        p += s->command[i].more.n;
+        slot->command[i].more.p = p;
+        p += slot->command[i].more.n;
     }
 }
 
-static bool grow(tl_slot *s, size_t size) {
-    if (size <= s->room_size)
+static bool grow(tl_slot *slot, size_t size) {
+    if (size <= slot->room_size)
         return true;
     size += size / 4;
-    char *room = realloc(s->room, size);
+    char *room = realloc(slot->room, size);
     if (!room)
         return false;
-    s->room = room;
-    s->room_size = size;
-    if (s->kept)
-        point(s);
+    slot->room = room;
+    slot->room_size = size;
+    if (slot->kept)
+        point(slot);
     return true;
 }
 
 /* Behind what there is. */
-static bool encode_one(tl_slot *s, const tl_command *command) {
-    size_t at = s->words + s->size;
-    size_t n = s->encode(s, command, s->room + at, s->room_size - at);
-    if (n > s->room_size - at) {
-        if (!grow(s, at + n))
+static bool encode_one(tl_slot *slot, const tl_command *command) {
+    size_t at = slot->words + slot->size;
+    size_t n = slot->encode(slot, command, slot->room + at, slot->room_size - at);
+    if (n > slot->room_size - at) {
+        if (!grow(slot, at + n))
             return false;
-        n = s->encode(s, command, s->room + at, n);
+        n = slot->encode(slot, command, slot->room + at, n);
     }
-    s->size += n;
+    slot->size += n;
     return true;
 }
 
 /* Encode behind the words that are kept. */
-static bool encode(tl_slot *s, const tl_command *command) {
+static bool encode(tl_slot *slot, const tl_command *command) {
     static const tl_command asking = {
         .form = TL_ARGV, .argc = 1, .argv = {{"ASKING", sizeof "ASKING" - 1}}};
-    s->size = s->done = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        if ((GUARD(asking_before_each) && s->asking && !encode_one(s, &asking)) ||
-            !encode_one(s, &command[i]))
+    slot->size = slot->done = 0;
+    for (size_t i = 0; i < slot->count; i++) {
+        if ((GUARD(asking_before_each) && slot->asking && !encode_one(slot, &asking)) ||
+            !encode_one(slot, &command[i]))
             return false;
-        s->end[i] = s->size;
+        slot->end[i] = slot->size;
     }
-    s->bytes = s->room + s->words;
+    slot->bytes = slot->room + slot->words;
     return true;
 }
 
-static void keep_word(tl_slot *s, tl_bytes word) {
+static void keep_word(tl_slot *slot, tl_bytes word) {
     if (word.n)
-        memcpy(s->room + s->words, word.p, word.n);
-    s->words += word.n;
+        memcpy(slot->room + slot->words, word.p, word.n);
+    slot->words += word.n;
 }
 
 /* Copy commands and their words. */
-static bool keep(tl_slot *s, const tl_command *command) {
+static bool keep(tl_slot *slot, const tl_command *command) {
     size_t n = 0;
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = 0; i < slot->count; i++) {
         n += command[i].more.n;
         for (size_t k = 0; k < command[i].argc; k++)
             n += command[i].argv[k].n;
     }
-    if (!grow(s, n * 2 + ROOM_FIRST))
+    if (!grow(slot, n * 2 + ROOM_FIRST))
         return false;
-    for (size_t i = 0; i < s->count; i++) {
-        s->command[i] = command[i];
+    for (size_t i = 0; i < slot->count; i++) {
+        slot->command[i] = command[i];
         for (size_t k = 0; k < command[i].argc; k++)
-            keep_word(s, command[i].argv[k]);
-        keep_word(s, command[i].more);
+            keep_word(slot, command[i].argv[k]);
+        keep_word(slot, command[i].more);
     }
-    point(s);
-    s->kept = true;
+    point(slot);
+    slot->kept = true;
     return true;
 }
 
@@ -188,19 +188,19 @@ void tl__slots_put_first(tl_slots *slots, tl_slot *slot) {
 }
 
 tl_slot *tl__slots_cut(tl_slots *slots, tl_slot *before) {
-    tl_slot *s = before ? before->next : slots->head;
-    if (slots->pin == s)
+    tl_slot *slot = before ? before->next : slots->head;
+    if (slots->pin == slot)
         slots->pin = NULL;
     if (before)
-        before->next = s->next;
+        before->next = slot->next;
     else
-        slots->head = s->next;
-    if (slots->tail == s)
+        slots->head = slot->next;
+    if (slots->tail == slot)
         slots->tail = before;
-    if (slots->unsent == s)
-        set_unsent(slots, s->next);
+    if (slots->unsent == slot)
+        set_unsent(slots, slot->next);
     slots->count--;
-    return s;
+    return slot;
 }
 
 tl_slot *tl__slots_cut_all(tl_slots *slots) {
@@ -212,41 +212,41 @@ tl_slot *tl__slots_cut_all(tl_slots *slots) {
 }
 
 tl_bytes tl__slots_next(const tl_slots *slots, char *buffer, size_t size) {
-    const tl_slot *s = slots->unsent;
-    tl_bytes first = {s->bytes + s->done, s->size - s->done};
-    if (s->pin || !s->next || first.n + s->next->size > size)
+    const tl_slot *slot = slots->unsent;
+    tl_bytes first = {slot->bytes + slot->done, slot->size - slot->done};
+    if (slot->pin || !slot->next || first.n + slot->next->size > size)
         return first;
     size_t n = 0;
     bool last = false;
-    for (; s && !last && n + (s->size - s->done) <= size; s = s->next) {
-        memcpy(buffer + n, s->bytes + s->done, s->size - s->done);
-        n += s->size - s->done;
-        last = s->pin != NULL;
+    for (; slot && !last && n + (slot->size - slot->done) <= size; slot = slot->next) {
+        memcpy(buffer + n, slot->bytes + slot->done, slot->size - slot->done);
+        n += slot->size - slot->done;
+        last = slot->pin != NULL;
     }
     return tl__bytes(buffer, n);
 }
 
 void tl__slots_offer(tl_slots *slots, size_t n, tl_mono before) {
-    for (tl_slot *s = slots->unsent; s && n > 0; s = s->next) {
-        if (tl__slot_unsent(s))
-            s->sent = before;
-        s->offered = true;
-        n -= s->size - s->done < n ? s->size - s->done : n;
+    for (tl_slot *slot = slots->unsent; slot && n > 0; slot = slot->next) {
+        if (tl__slot_unsent(slot))
+            slot->sent = before;
+        slot->offered = true;
+        n -= slot->size - slot->done < n ? slot->size - slot->done : n;
     }
 }
 
 void tl__slots_written(tl_slots *slots, size_t n, tl_mono before) {
     while (slots->unsent && n > 0) {
-        tl_slot *s = slots->unsent;
-        size_t part = s->size - s->done < n ? s->size - s->done : n;
-        if (tl__slot_unsent(s))
-            s->sent = before;
-        s->done += part;
+        tl_slot *slot = slots->unsent;
+        size_t part = slot->size - slot->done < n ? slot->size - slot->done : n;
+        if (tl__slot_unsent(slot))
+            slot->sent = before;
+        slot->done += part;
         n -= part;
-        if (s->done < s->size)
+        if (slot->done < slot->size)
             return;
-        if (s->pin)
-            slots->pin = s;
-        set_unsent(slots, s->next);
+        if (slot->pin)
+            slots->pin = slot;
+        set_unsent(slots, slot->next);
     }
 }

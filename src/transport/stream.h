@@ -13,8 +13,8 @@
 #include "transport/resolve.h"
 #include "transport/tls.h"
 
-#define TL_STREAM_WORDS (TL_HOST_SIZE + 256)
-_Static_assert(TL_LOCAL_WORDS <= TL_STREAM_WORDS, "room for the words");
+#define TL_STREAM_MESSAGE_SIZE (TL_HOST_SIZE + 256)
+_Static_assert(TL_LOCAL_MESSAGE_SIZE <= TL_STREAM_MESSAGE_SIZE, "room for the words");
 
 typedef enum {
     TL_STREAM_CLOSED,
@@ -33,14 +33,14 @@ typedef struct {
     tl_err why;
     int sys_errno; /* FAILED: behind it, or 0 */
     bool absent;   /* FAILED: nobody is there, for certain: another look soon will find the same */
-    char words[TL_STREAM_WORDS]; /* FAILED: names the place, no secrets */
+    char message[TL_STREAM_MESSAGE_SIZE]; /* FAILED: names the place, no secrets */
     /* private */
     int fd;
     tl_mono began, by, address_by, again;
-    tl_resolve *resolve;              /* stays, while it runs, for the next attempt */
-    tl_local *local;                  /* the same */
-    char local_words[TL_LOCAL_WORDS]; /* why the last start failed, "" if none did */
-    bool started;                     /* in this attempt; a second time would be of no use */
+    tl_resolve *resolve;                       /* stays, while it runs, for the next attempt */
+    tl_local *local;                           /* the same */
+    char local_message[TL_LOCAL_MESSAGE_SIZE]; /* why the last start failed, "" if none did */
+    bool started; /* in this attempt; a second time would be of no use */
     tl_address address[TL_ADDRESS_MAX];
     size_t addresses, next;
     bool nowhere; /* absent, by all addresses so far */
@@ -80,4 +80,4 @@ short tl__stream_events(const tl_stream *stream, bool writing);
 tl_mono tl__stream_until(const tl_stream *stream);
 
 /** Opening took too long: what it was doing, in words. */
-void tl__stream_describe(const tl_stream *stream, int64_t limit_ms, char *words, size_t size);
+void tl__stream_describe(const tl_stream *stream, int64_t limit_ms, char *message, size_t size);

@@ -39,16 +39,16 @@ struct tl_tls {
     bool eof;
     bool asked;     /* the server has asked for our certificate */
     bool encrypted; /* the key can't be read without a passphrase */
-    char words[TL_TLS_WORDS];
+    char message[TL_TLS_MESSAGE_SIZE];
 };
 
 bool tl__tls_built(void) {
     return true;
 }
 
-static const tl_tls_files *files_of(const tl_tls *t) {
+static const tl_tls_files *files_of(const tl_tls *tls) {
     static const tl_tls_files none;
-    return t->endpoint->files ? t->endpoint->files : &none;
+    return tls->endpoint->files ? tls->endpoint->files : &none;
 }
 
 /* ---- the program's end ------------------------------------------------------------------------- */
@@ -108,33 +108,33 @@ static const char exiting[] = "the program exits";
 /* ---- the socket as a BIO ----------------------------------------------------------------------- */
 
 static int bio_read(BIO *bio, char *to, int room) {
-    tl_tls *t = BIO_get_data(bio);
+    tl_tls *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    ssize_t n = tl__socket_receive(t->fd, to, (size_t)room);
+    ssize_t n = tl__socket_receive(tls->fd, to, (size_t)room);
     if (n < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
     else if (n < 0)
-        t->sys_errno = errno;
+        tls->sys_errno = errno;
     else if (n == 0)
-        t->eof = true;
+        tls->eof = true;
     return (int)n;
 }
 
 static int bio_write(BIO *bio, const char *from, int size) {
-    tl_tls *t = BIO_get_data(bio);
+    tl_tls *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    ssize_t n = tl__socket_send(t->fd, from, (size_t)size);
+    ssize_t n = tl__socket_send(tls->fd, from, (size_t)size);
     if (n < 0 && errno == EAGAIN)
         BIO_set_retry_write(bio);
     else if (n < 0)
-        t->sys_errno = errno;
+        tls->sys_errno = errno;
     return (int)n;
 }
 
 static long bio_ctrl(BIO *bio, int command, long number, void *pointer) {
     (void)number, (void)pointer;
-    const tl_tls *t = BIO_get_data(bio);
-    return command == BIO_CTRL_EOF ? t && t->eof : command == BIO_CTRL_FLUSH;
+    const tl_tls *tls = BIO_get_data(bio);
+    return command == BIO_CTRL_EOF ? tls && tls->eof : command == BIO_CTRL_FLUSH;
 }
 
 static BIO_METHOD *bio_method(void) {
@@ -173,47 +173,47 @@ static const char *hint(long verified) {
 }
 
 /* Words for what is wrong; always false. */
-__attribute__((format(printf, 2, 3))) static bool fail(tl_tls *t, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool fail(tl_tls *tls, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(t->words, sizeof t->words, format, arguments);
+    (void)vsnprintf(tls->message, sizeof tls->message, format, arguments);
     va_end(arguments);
     return false;
 }
 
-static tl_tls_outcome broken(tl_tls *t) {
-    if (t->eof)
+static tl_tls_outcome broken(tl_tls *tls) {
+    if (tls->eof)
         return TL_TLS_CLOSED;
-    (void)fail(t, "%s", t->sys_errno ? strerror(t->sys_errno) : reason());
+    (void)fail(tls, "%s", tls->sys_errno ? strerror(tls->sys_errno) : reason());
     return TL_TLS_BROKEN;
 }
 
 /* The server turns us away for our certificate, or for want of one. With TLS 1.3 that comes after
  * the handshake. Some servers have other alerts for the want of one. */
-static bool is_turned_away(tl_tls *t) {
+static bool is_turned_away(tl_tls *tls) {
     int alert = ERR_GET_REASON(ERR_peek_last_error()) - SSL_AD_REASON_OFFSET;
     bool for_it = alert == SSL_AD_CERTIFICATE_REQUIRED ||
                   (alert >= SSL_AD_HANDSHAKE_FAILURE && alert <= SSL_AD_ACCESS_DENIED);
-    const char *file = files_of(t)->cert;
-    if (!for_it || !t->asked)
+    const char *file = files_of(tls)->cert;
+    if (!for_it || !tls->asked)
         return false;
     if (file[0])
-        (void)fail(t, "TLS: the server does not accept the certificate in %.64s: %s", file,
+        (void)fail(tls, "TLS: the server does not accept the certificate in %.64s: %s", file,
                    reason());
     else
-        (void)fail(t, "TLS: the server asks for a client certificate: give --tls-cert "
-                      "and --tls-key (tls_cert_file, tls_key_file)");
+        (void)fail(tls, "TLS: the server asks for a client certificate: give --tls-cert "
+                        "and --tls-key (tls_cert_file, tls_key_file)");
     return true;
 }
 
 /* The handshake failed and it is not the network. */
-static tl_tls_outcome refused(tl_tls *t) {
-    long verified = SSL_get_verify_result(t->session);
+static tl_tls_outcome refused(tl_tls *tls) {
+    long verified = SSL_get_verify_result(tls->session);
     if (verified == X509_V_OK) {
-        (void)fail(t, "TLS: the handshake failed: %s", reason());
+        (void)fail(tls, "TLS: the handshake failed: %s", reason());
         return TL_TLS_NONSENSE;
     }
-    (void)fail(t, "TLS: the server's certificate is not accepted: %s%s",
+    (void)fail(tls, "TLS: the server's certificate is not accepted: %s%s",
                X509_verify_cert_error_string(verified), hint(verified));
     return TL_TLS_UNTRUSTED;
 }
@@ -226,19 +226,19 @@ static bool is_eof(void) {
 #endif
 }
 
-static tl_tls_outcome outcome_of(tl_tls *t, int result, bool shaking) {
+static tl_tls_outcome outcome_of(tl_tls *tls, int result, bool shaking) {
     tl_tls_outcome outcome = TL_TLS_DONE;
     if (result <= 0)
-        switch (SSL_get_error(t->session, result)) {
+        switch (SSL_get_error(tls->session, result)) {
         case SSL_ERROR_WANT_READ: outcome = TL_TLS_WANT_READ; break;
         case SSL_ERROR_WANT_WRITE: outcome = TL_TLS_WANT_WRITE; break;
         case SSL_ERROR_ZERO_RETURN: outcome = TL_TLS_CLOSED; break;
-        case SSL_ERROR_SYSCALL: outcome = broken(t); break;
+        case SSL_ERROR_SYSCALL: outcome = broken(tls); break;
         default:
-            outcome = is_eof()            ? TL_TLS_CLOSED
-                      : is_turned_away(t) ? TL_TLS_REFUSED
-                      : shaking           ? refused(t)
-                                          : broken(t);
+            outcome = is_eof()              ? TL_TLS_CLOSED
+                      : is_turned_away(tls) ? TL_TLS_REFUSED
+                      : shaking             ? refused(tls)
+                                            : broken(tls);
         }
     ERR_clear_error(); /* the queue is the thread's, and so the program's */
     return outcome;
@@ -260,48 +260,48 @@ static int no_passphrase(char *to, int size, int writing, void *tls) {
 }
 
 /* The error `what`, with the file: what the system says of it, or OpenSSL. */
-static bool bad_file(tl_tls *t, const char *what, const char *file) {
+static bool bad_file(tl_tls *tls, const char *what, const char *file) {
     int fd = open(file, O_RDONLY | O_CLOEXEC);
-    (void)fail(t, "TLS: %s %.100s: %s", what, file,
+    (void)fail(tls, "TLS: %s %.100s: %s", what, file,
                fd < 0 ? strerror(errno) : reason_of(ERR_peek_error()));
     if (fd >= 0)
         close(fd);
     return false;
 }
 
-static bool load_authorities(tl_tls *t) {
-    const char *file = files_of(t)->ca;
+static bool load_authorities(tl_tls *tls) {
+    const char *file = files_of(tls)->ca;
     if (!file[0])
-        return SSL_CTX_set_default_verify_paths(t->context) ||
-               fail(t, "TLS: the authorities of the system cannot be loaded: %s", reason());
-    return SSL_CTX_load_verify_locations(t->context, file, NULL) ||
-           bad_file(t, "no authorities in", file);
+        return SSL_CTX_set_default_verify_paths(tls->context) ||
+               fail(tls, "TLS: the authorities of the system cannot be loaded: %s", reason());
+    return SSL_CTX_load_verify_locations(tls->context, file, NULL) ||
+           bad_file(tls, "no authorities in", file);
 }
 
-static bool load_certificate(tl_tls *t) {
-    const tl_tls_files *f = files_of(t);
+static bool load_certificate(tl_tls *tls) {
+    const tl_tls_files *f = files_of(tls);
     if (!f->cert[0])
         return true;
-    if (!SSL_CTX_use_certificate_chain_file(t->context, f->cert))
-        return bad_file(t, "no certificate in", f->cert);
-    SSL_CTX_set_default_passwd_cb(t->context, no_passphrase);
-    SSL_CTX_set_default_passwd_cb_userdata(t->context, t);
-    if (SSL_CTX_use_PrivateKey_file(t->context, f->key, SSL_FILETYPE_PEM))
+    if (!SSL_CTX_use_certificate_chain_file(tls->context, f->cert))
+        return bad_file(tls, "no certificate in", f->cert);
+    SSL_CTX_set_default_passwd_cb(tls->context, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(tls->context, tls);
+    if (SSL_CTX_use_PrivateKey_file(tls->context, f->key, SSL_FILETYPE_PEM))
         return true;
-    return t->encrypted
-               ? fail(t, "TLS: the key in %.100s has a passphrase: give one without", f->key)
-               : bad_file(t, "no key for the certificate in", f->key);
+    return tls->encrypted
+               ? fail(tls, "TLS: the key in %.100s has a passphrase: give one without", f->key)
+               : bad_file(tls, "no key for the certificate in", f->key);
 }
 
-static bool set_up(tl_tls *t) {
-    SSL_CTX *c = t->context = SSL_CTX_new(TLS_client_method());
-    t->method = bio_method();
-    if (!c || !t->method || !SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION))
-        return fail(t, "TLS: %s", reason());
+static bool set_up(tl_tls *tls) {
+    SSL_CTX *c = tls->context = SSL_CTX_new(TLS_client_method());
+    tls->method = bio_method();
+    if (!c || !tls->method || !SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION))
+        return fail(tls, "TLS: %s", reason());
     (void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_cert_cb(c, note_asked, t);
-    return load_authorities(t) && load_certificate(t);
+    SSL_CTX_set_cert_cb(c, note_asked, tls);
+    return load_authorities(tls) && load_certificate(tls);
 }
 
 /* What the certificate must name: the address where the name spells one, else the name, which the
@@ -316,57 +316,57 @@ static bool expect_name(SSL *session, const char *host) {
     return SSL_set1_host(session, host) && SSL_set_tlsext_host_name(session, host);
 }
 
-static bool begin(tl_tls *t) {
-    const tl_endpoint *e = t->endpoint;
-    const char *name = e->server_name[0] ? e->server_name : e->host;
-    t->session = SSL_new(t->context);
-    BIO *bio = BIO_new(t->method);
-    if (!t->session || !bio || !expect_name(t->session, name)) {
-        (void)fail(t, "TLS: %s", reason());
+static bool begin(tl_tls *tls) {
+    const tl_endpoint *endpoint = tls->endpoint;
+    const char *name = endpoint->server_name[0] ? endpoint->server_name : endpoint->host;
+    tls->session = SSL_new(tls->context);
+    BIO *bio = BIO_new(tls->method);
+    if (!tls->session || !bio || !expect_name(tls->session, name)) {
+        (void)fail(tls, "TLS: %s", reason());
         BIO_free(bio);
         return false;
     }
-    BIO_set_data(bio, t);
+    BIO_set_data(bio, tls);
     BIO_set_init(bio, 1);
-    SSL_set_bio(t->session, bio, bio);
-    SSL_set_connect_state(t->session);
+    SSL_set_bio(tls->session, bio, bio);
+    SSL_set_connect_state(tls->session);
     return true;
 }
 
-static void discard(tl_tls *t) {
-    SSL_free(t->session);
-    SSL_CTX_free(t->context);
-    BIO_meth_free(t->method);
-    free(t);
+static void discard(tl_tls *tls) {
+    SSL_free(tls->session);
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->method);
+    free(tls);
 }
 
-static tl_tls *make(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]) {
-    tl_tls *t = calloc(1, sizeof *t);
-    if (!t) {
-        (void)snprintf(words, TL_TLS_WORDS, "TLS: out of memory");
+static tl_tls *make(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]) {
+    tl_tls *tls = calloc(1, sizeof *tls);
+    if (!tls) {
+        (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS: out of memory");
         return NULL;
     }
-    t->endpoint = endpoint;
-    t->fd = fd;
+    tls->endpoint = endpoint;
+    tls->fd = fd;
     ERR_clear_error();
-    if (!set_up(t) || !begin(t)) {
-        memcpy(words, t->words, TL_TLS_WORDS);
-        discard(t);
-        t = NULL;
+    if (!set_up(tls) || !begin(tls)) {
+        memcpy(message, tls->message, TL_TLS_MESSAGE_SIZE);
+        discard(tls);
+        tls = NULL;
     }
     ERR_clear_error();
-    return t;
+    return tls;
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]) {
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]) {
     watch_exit();
     if (!enter()) {
-        (void)snprintf(words, TL_TLS_WORDS, "TLS: %s", exiting);
+        (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS: %s", exiting);
         return NULL;
     }
-    tl_tls *t = make(endpoint, fd, words);
+    tl_tls *tls = make(endpoint, fd, message);
     leave();
-    return t;
+    return tls;
 }
 
 void tl__tls_free(tl_tls *tls) {
@@ -380,28 +380,28 @@ void tl__tls_free(tl_tls *tls) {
 
 /* ---- use --------------------------------------------------------------------------------------- */
 
-static tl_tls_outcome ask(tl_tls *t, tl_tls_work work, void *bytes, size_t *n) {
+static tl_tls_outcome ask(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n) {
     int most = *n < INT_MAX ? (int)*n : INT_MAX;
     ERR_clear_error();
-    int result = work == TL_TLS_SHAKE  ? SSL_do_handshake(t->session)
-                 : work == TL_TLS_READ ? SSL_read(t->session, bytes, most)
-                                       : SSL_write(t->session, bytes, most);
+    int result = work == TL_TLS_SHAKE  ? SSL_do_handshake(tls->session)
+                 : work == TL_TLS_READ ? SSL_read(tls->session, bytes, most)
+                                       : SSL_write(tls->session, bytes, most);
     *n = result > 0 ? (size_t)result : 0;
-    return outcome_of(t, result, work == TL_TLS_SHAKE);
+    return outcome_of(tls, result, work == TL_TLS_SHAKE);
 }
 
 /* Nothing can be written any more: who turned us away has said so, perhaps, before it hung up. */
-static tl_tls_outcome why_broken(tl_tls *t) {
-    char rest[256], words[TL_TLS_WORDS];
+static tl_tls_outcome why_broken(tl_tls *tls) {
+    char rest[256], message[TL_TLS_MESSAGE_SIZE];
     tl_tls_outcome outcome = TL_TLS_DONE;
-    memcpy(words, t->words, sizeof words);
+    memcpy(message, tls->message, sizeof message);
     for (int i = 0; i < LAST_READS && outcome == TL_TLS_DONE; i++) {
         size_t n = sizeof rest;
-        outcome = ask(t, TL_TLS_READ, rest, &n);
+        outcome = ask(tls, TL_TLS_READ, rest, &n);
     }
     if (outcome == TL_TLS_REFUSED)
         return outcome;
-    memcpy(t->words, words, sizeof words);
+    memcpy(tls->message, message, sizeof message);
     return TL_TLS_BROKEN;
 }
 
@@ -418,8 +418,8 @@ tl_tls_outcome tl__tls_do(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n)
     return outcome;
 }
 
-const char *tl__tls_words(const tl_tls *tls) {
-    return tls->words;
+const char *tl__tls_message(const tl_tls *tls) {
+    return tls->message;
 }
 
 bool tl__tls_pending(const tl_tls *tls) {
@@ -438,9 +438,9 @@ bool tl__tls_built(void) {
     return false;
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]) {
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]) {
     (void)endpoint, (void)fd;
-    (void)snprintf(words, TL_TLS_WORDS, "TLS is not in this build");
+    (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS is not in this build");
     return NULL;
 }
 
@@ -453,7 +453,7 @@ tl_tls_outcome tl__tls_do(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n)
     return TL_TLS_BROKEN;
 }
 
-const char *tl__tls_words(const tl_tls *tls) {
+const char *tl__tls_message(const tl_tls *tls) {
     (void)tls;
     return "TLS is not in this build";
 }

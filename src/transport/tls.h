@@ -10,7 +10,7 @@
 
 #include "transport/endpoint.h"
 
-#define TL_TLS_WORDS 192
+#define TL_TLS_MESSAGE_SIZE 192
 
 typedef struct tl_tls tl_tls;
 
@@ -29,7 +29,7 @@ typedef enum {
 bool tl__tls_built(void);
 
 /** Load the authorities to trust, and our certificate and key; begin a session on the socket. NULL: words say why. */
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char words[TL_TLS_WORDS]);
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]);
 
 /** NULL is fine. Leaves the socket alone. */
 void tl__tls_free(tl_tls *tls);
@@ -45,7 +45,7 @@ typedef enum {
 tl_tls_outcome tl__tls_do(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n);
 
 /** What was wrong last, "" if nothing was. */
-const char *tl__tls_words(const tl_tls *tls);
+const char *tl__tls_message(const tl_tls *tls);
 
 /** Are there bytes to read that poll can't see? */
 bool tl__tls_pending(const tl_tls *tls);

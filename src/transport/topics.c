@@ -7,25 +7,25 @@
 
 #define BUCKETS_MIN 16
 
-static uint64_t hash_of(const tl_topics *t, tl_bytes name) {
-    uint64_t h = tl__bytes_hash(t->seed, name);
+static uint64_t hash_of(const tl_topics *topics, tl_bytes name) {
+    uint64_t h = tl__bytes_hash(topics->seed, name);
     return h ^ (h >> 32);
 }
 
-static tl_topic **bucket_of(const tl_topics *t, uint64_t hash) {
-    return &t->bucket[hash & (t->buckets - 1)];
+static tl_topic **bucket_of(const tl_topics *topics, uint64_t hash) {
+    return &topics->bucket[hash & (topics->buckets - 1)];
 }
 
 /* A power of two; without memory the table stays as it is. */
-static bool resize(tl_topics *t, size_t buckets) {
+static bool resize(tl_topics *topics, size_t buckets) {
     tl_topic **bucket = calloc(buckets, sizeof(tl_topic *));
     if (!bucket)
-        return t->buckets > 0;
-    free(t->bucket);
-    t->bucket = bucket;
-    t->buckets = buckets;
-    for (tl_topic *topic = t->first; topic; topic = topic->next) {
-        tl_topic **at = bucket_of(t, topic->hash);
+        return topics->buckets > 0;
+    free(topics->bucket);
+    topics->bucket = bucket;
+    topics->buckets = buckets;
+    for (tl_topic *topic = topics->first; topic; topic = topic->next) {
+        tl_topic **at = bucket_of(topics, topic->hash);
         topic->chain = *at;
         *at = topic;
     }

@@ -22,7 +22,7 @@ typedef struct tl_topic {
     bool from_now;    /**< of etcd: its stream tells of nothing before it was asked for */
     bool compacted;   /**< of etcd, patient: what came after `revision` isn't kept any more */
     unsigned listeners;
-    enum { TL_UNTOLD, TL_TOLD_ARMED, TL_TOLD_NOT } told;
+    enum { TL_UNREPORTED, TL_REPORTED_ARMED, TL_REPORTED_UNARMED } reported;
     tl_bytes name;
     char bytes[];
 } tl_topic;

@@ -16,16 +16,16 @@
 
 tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
                           int64_t attempt_ms, const tl_wakeup_calls *calls) {
-    tl_wakeup *w = calloc(1, sizeof *w);
-    if (!w)
+    tl_wakeup *wakeup = calloc(1, sizeof *wakeup);
+    if (!wakeup)
         return NULL;
-    w->row = tl__codec_of(limits)->watches ? &tl__wakeup_watches : &tl__wakeup_subscribes;
-    w->calls = *calls;
-    w->attempt_ms = attempt_ms;
-    w->topics.seed = tl__random_seed();
-    if (w->row->make(w, endpoint, limits))
-        return w;
-    free(w);
+    wakeup->row = tl__codec_of(limits)->watches ? &tl__wakeup_watches : &tl__wakeup_subscribes;
+    wakeup->calls = *calls;
+    wakeup->attempt_ms = attempt_ms;
+    wakeup->topics.seed = tl__random_seed();
+    if (wakeup->row->make(wakeup, endpoint, limits))
+        return wakeup;
+    free(wakeup);
     return NULL;
 }
 
@@ -37,8 +37,8 @@ void tl__wakeup_free(tl_wakeup *wakeup) {
     free(wakeup);
 }
 
-void tl__wakeup_tell(tl_wakeup *wakeup, tl_topic *topic, bool armed) {
-    topic->told = armed ? TL_TOLD_ARMED : TL_TOLD_NOT;
+void tl__wakeup_report(tl_wakeup *wakeup, tl_topic *topic, bool armed) {
+    topic->reported = armed ? TL_REPORTED_ARMED : TL_REPORTED_UNARMED;
     if (wakeup->calls.armed)
         wakeup->calls.armed(wakeup->calls.ctx, topic->name, armed);
 }
@@ -47,8 +47,8 @@ void tl__wakeup_lose(tl_wakeup *wakeup) {
     tl_topic *topic;
     tl__topics_begin(&wakeup->topics);
     while ((topic = tl__topics_walk(&wakeup->topics)))
-        if (topic->told != TL_TOLD_NOT)
-            tl__wakeup_tell(wakeup, topic, false);
+        if (topic->reported != TL_REPORTED_UNARMED)
+            tl__wakeup_report(wakeup, topic, false);
 }
 
 tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now) {
@@ -118,236 +118,239 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
 
 /* ---- saying ------------------------------------------------------------------------------------ */
 
-static bool asked_room(tl_wakeup *w) {
-    if (w->said - w->answered < w->asked_size)
+static bool asked_room(tl_wakeup *wakeup) {
+    if (wakeup->said - wakeup->answered < wakeup->asked_size)
         return true;
-    size_t size = w->asked_size ? w->asked_size * 2 : ASKED_FIRST;
+    size_t size = wakeup->asked_size ? wakeup->asked_size * 2 : ASKED_FIRST;
     tl_topic **asked = size <= ASKED_MAX ? calloc(size, sizeof(tl_topic *)) : NULL;
     if (!asked)
         return false;
-    for (uint64_t i = w->answered + 1; i <= w->said; i++)
-        asked[i & (size - 1)] = w->asked[i & (w->asked_size - 1)];
-    free(w->asked);
-    w->asked = asked;
-    w->asked_size = size;
+    for (uint64_t i = wakeup->answered + 1; i <= wakeup->said; i++)
+        asked[i & (size - 1)] = wakeup->asked[i & (wakeup->asked_size - 1)];
+    free(wakeup->asked);
+    wakeup->asked = asked;
+    wakeup->asked_size = size;
     return true;
 }
 
 /* Say a command, whose reply is expected; topic: the one that waits for it. */
-static bool say(tl_wakeup *w, const char *name, const tl_bytes *argument, tl_topic *topic,
+static bool say(tl_wakeup *wakeup, const char *name, const tl_bytes *argument, tl_topic *topic,
                 tl_mono now) {
     tl_command c = {.form = TL_ARGV, .argc = 1, .argv = {tl__bytes_of(name)}};
     if (argument)
         c.argv[c.argc++] = *argument;
-    if (!asked_room(w) || tl__conn_say(w->conn, &c, now) != TL_OK)
+    if (!asked_room(wakeup) || tl__conn_say(wakeup->conn, &c, now) != TL_OK)
         return false;
-    if (w->said++ == w->answered)
-        w->heard = now;
-    w->asked[w->said & (w->asked_size - 1)] = topic;
+    if (wakeup->said++ == wakeup->answered)
+        wakeup->heard = now;
+    wakeup->asked[wakeup->said & (wakeup->asked_size - 1)] = topic;
     return true;
 }
 
-static bool subscribe(tl_wakeup *w, tl_topic *topic, tl_mono now) {
-    if (!say(w, "SUBSCRIBE", &topic->name, topic, now))
+static bool subscribe(tl_wakeup *wakeup, tl_topic *topic, tl_mono now) {
+    if (!say(wakeup, "SUBSCRIBE", &topic->name, topic, now))
         return false;
-    topic->asked = w->said;
+    topic->asked = wakeup->said;
     return true;
 }
 
 /* While there is no connection nothing is said but this, which has one made. */
-static bool knock(tl_wakeup *w, tl_mono now) {
-    if (!w->knocking)
-        w->knocking = say(w, "PING", NULL, NULL, now);
-    return w->knocking;
+static bool knock(tl_wakeup *wakeup, tl_mono now) {
+    if (!wakeup->knocking)
+        wakeup->knocking = say(wakeup, "PING", NULL, NULL, now);
+    return wakeup->knocking;
 }
 
 /* ---- telling ----------------------------------------------------------------------------------- */
 
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
-    tl_wakeup *w = ctx;
+    tl_wakeup *wakeup = ctx;
     tl_topic *topic;
     (void)bracket, (void)now;
-    w->knocking = false;
-    w->heard = w->now;
-    tl__topics_begin(&w->topics);
-    while ((topic = tl__topics_walk(&w->topics)))
-        if (!subscribe(w, topic, w->now) && topic->told != TL_TOLD_NOT)
-            tl__wakeup_tell(w, topic, false);
+    wakeup->knocking = false;
+    wakeup->heard = wakeup->now;
+    tl__topics_begin(&wakeup->topics);
+    while ((topic = tl__topics_walk(&wakeup->topics)))
+        if (!subscribe(wakeup, topic, wakeup->now) && topic->reported != TL_REPORTED_UNARMED)
+            tl__wakeup_report(wakeup, topic, false);
 }
 
-static void on_down(void *ctx, tl_bytes words) {
-    tl_wakeup *w = ctx;
-    (void)words;
-    w->said = w->answered = 0;
-    w->knocking = w->confused = w->leaving = false;
-    for (tl_topic *topic = w->topics.first; topic; topic = topic->next)
+static void on_down(void *ctx, tl_bytes message) {
+    tl_wakeup *wakeup = ctx;
+    (void)message;
+    wakeup->said = wakeup->answered = 0;
+    wakeup->knocking = wakeup->confused = wakeup->leaving = false;
+    for (tl_topic *topic = wakeup->topics.first; topic; topic = topic->next)
         topic->asked = 0;
-    tl__wakeup_lose(w);
-    if (w->topics.count > 0)
-        (void)knock(w, w->now);
+    tl__wakeup_lose(wakeup);
+    if (wakeup->topics.count > 0)
+        (void)knock(wakeup, wakeup->now);
 }
 
 /* The reply to the oldest command that has none: returns its topic, if that is still wanted. */
-static tl_topic *answered(tl_wakeup *w) {
-    if (w->answered == w->said) {
-        w->confused = true;
+static tl_topic *answered(tl_wakeup *wakeup) {
+    if (wakeup->answered == wakeup->said) {
+        wakeup->confused = true;
         return NULL;
     }
-    w->answered++;
-    return w->asked[w->answered & (w->asked_size - 1)];
+    wakeup->answered++;
+    return wakeup->asked[wakeup->answered & (wakeup->asked_size - 1)];
 }
 
-static void on_changes(tl_wakeup *w, const tl_reply *keys) {
+static void on_changes(tl_wakeup *wakeup, const tl_reply *keys) {
     tl_bytes key;
     if (keys->type == TL_REPLY_NIL)
-        w->calls.changed(w->calls.ctx, (tl_bytes){0});
+        wakeup->calls.changed(wakeup->calls.ctx, (tl_bytes){0});
     for (size_t i = 0; i < keys->count; i++)
         if (tl__reply_text(&keys->items[i], &key) && key.n > 0)
-            w->calls.changed(w->calls.ctx, key);
+            wakeup->calls.changed(wakeup->calls.ctx, key);
 }
 
-static void on_message(tl_wakeup *w, const tl_reply *message) {
+static void on_message(tl_wakeup *wakeup, const tl_reply *message) {
     const tl_reply *about = tl__reply_item(message, 2);
     tl_bytes name, payload;
-    if (w->calls.changed && about->type != TL_REPLY_STRING &&
+    if (wakeup->calls.changed && about->type != TL_REPLY_STRING &&
         tl__reply_text(tl__reply_item(message, 1), &name) && tl__bytes_eq(name, TL_TOPIC_CHANGES)) {
-        on_changes(w, about);
+        on_changes(wakeup, about);
         return;
     }
     if (!tl__reply_text(tl__reply_item(message, 1), &name) ||
         !tl__reply_text(tl__reply_item(message, 2), &payload)) {
-        w->confused = true;
+        wakeup->confused = true;
         return;
     }
-    tl_topic *topic = tl__topics_find(&w->topics, name);
+    tl_topic *topic = tl__topics_find(&wakeup->topics, name);
     if (topic)
-        w->calls.woken(w->calls.ctx, topic->name, payload);
+        wakeup->calls.woken(wakeup->calls.ctx, topic->name, payload);
 }
 
-static void on_subscribed(tl_wakeup *w, const tl_reply *reply) {
-    tl_topic *topic = answered(w);
+static void on_subscribed(tl_wakeup *wakeup, const tl_reply *reply) {
+    tl_topic *topic = answered(wakeup);
     tl_bytes name;
     if (!topic)
         return;
     if (tl__reply_text(tl__reply_item(reply, 1), &name) && tl__bytes_eq(name, topic->name))
-        tl__wakeup_tell(w, topic, true);
+        tl__wakeup_report(wakeup, topic, true);
     else
-        w->confused = true;
+        wakeup->confused = true;
 }
 
-static void on_refused(tl_wakeup *w) {
-    tl_topic *topic = answered(w);
-    if (topic && topic->told != TL_TOLD_NOT)
-        tl__wakeup_tell(w, topic, false);
+static void on_refused(tl_wakeup *wakeup) {
+    tl_topic *topic = answered(wakeup);
+    if (topic && topic->reported != TL_REPORTED_UNARMED)
+        tl__wakeup_report(wakeup, topic, false);
 }
 
 static void on_push(void *ctx, const tl_reply *reply) {
-    tl_wakeup *w = ctx;
+    tl_wakeup *wakeup = ctx;
     tl_bytes kind;
-    w->heard = w->now;
-    if (w->confused)
+    wakeup->heard = wakeup->now;
+    if (wakeup->confused)
         return;
     if (reply->type == TL_REPLY_ERROR)
-        on_refused(w);
+        on_refused(wakeup);
     else if (reply->type != TL_REPLY_ARRAY)
-        (void)answered(w); /* a PONG outside of subscriber mode */
+        (void)answered(wakeup); /* a PONG outside of subscriber mode */
     else if (!tl__reply_text(tl__reply_item(reply, 0), &kind))
-        w->confused = true;
+        wakeup->confused = true;
     else if (tl__bytes_eq(kind, TL_LITERAL("message")))
-        on_message(w, reply);
+        on_message(wakeup, reply);
     else if (tl__bytes_eq(kind, TL_LITERAL("subscribe")))
-        on_subscribed(w, reply);
+        on_subscribed(wakeup, reply);
     else
-        (void)answered(w); /* unsubscribe, pong */
+        (void)answered(wakeup); /* unsubscribe, pong */
 }
 
 /* ---- life and topics --------------------------------------------------------------------------- */
 
-static bool make(tl_wakeup *w, const tl_endpoint *endpoint, const tl_conn_limits *limits) {
-    tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = w};
+static bool make(tl_wakeup *wakeup, const tl_endpoint *endpoint, const tl_conn_limits *limits) {
+    tl_conn_calls mine = {.up = on_up, .down = on_down, .push = on_push, .ctx = wakeup};
     tl_conn_limits subscriber = *limits;
     subscriber.subscriber = true;
-    w->conn = tl__conn_new(endpoint, &subscriber, &mine);
-    return w->conn != NULL;
+    wakeup->conn = tl__conn_new(endpoint, &subscriber, &mine);
+    return wakeup->conn != NULL;
 }
 
-static void end(tl_wakeup *w) {
-    tl__conn_free(w->conn);
-    free(w->asked);
+static void end(tl_wakeup *wakeup) {
+    tl__conn_free(wakeup->conn);
+    free(wakeup->asked);
 }
 
-static bool add(tl_wakeup *w, tl_topic *topic, tl_mono now) {
+static bool add(tl_wakeup *wakeup, tl_topic *topic, tl_mono now) {
     if (topic->listeners == 1)
-        return tl__conn_up(w->conn) ? subscribe(w, topic, now) : knock(w, now);
-    if (topic->told != TL_UNTOLD)
-        tl__wakeup_tell(w, topic, topic->told == TL_TOLD_ARMED);
+        return tl__conn_up(wakeup->conn) ? subscribe(wakeup, topic, now) : knock(wakeup, now);
+    if (topic->reported != TL_UNREPORTED)
+        tl__wakeup_report(wakeup, topic, topic->reported == TL_REPORTED_ARMED);
     return true;
 }
 
 /* Should it not be said, the topic's messages find nobody. */
-static void forget(tl_wakeup *w, const tl_topic *topic, tl_mono now) {
-    if (topic->asked > w->answered)
-        w->asked[topic->asked & (w->asked_size - 1)] = NULL;
+static void forget(tl_wakeup *wakeup, const tl_topic *topic, tl_mono now) {
+    if (topic->asked > wakeup->answered)
+        wakeup->asked[topic->asked & (wakeup->asked_size - 1)] = NULL;
     if (topic->asked > 0)
-        (void)say(w, "UNSUBSCRIBE", &topic->name, NULL, now);
-    if (w->topics.count == 1)
-        w->empty = now;
+        (void)say(wakeup, "UNSUBSCRIBE", &topic->name, NULL, now);
+    if (wakeup->topics.count == 1)
+        wakeup->empty = now;
 }
 
 /* ---- driving ----------------------------------------------------------------------------------- */
 
-static tl_mono close_at(const tl_wakeup *w) {
-    return w->topics.count > 0 || tl__conn_fd(w->conn) < 0 ? TL_NEVER
-                                                           : tl__mono_add_ms(w->empty, IDLE_MS);
+static tl_mono close_at(const tl_wakeup *wakeup) {
+    return wakeup->topics.count > 0 || tl__conn_fd(wakeup->conn) < 0
+               ? TL_NEVER
+               : tl__mono_add_ms(wakeup->empty, IDLE_MS);
 }
 
 /* When silence means something: a reply is overdue, or it is time to ask for one. */
-static tl_mono silent_at(const tl_wakeup *w) {
-    if (!tl__conn_up(w->conn))
+static tl_mono silent_at(const tl_wakeup *wakeup) {
+    if (!tl__conn_up(wakeup->conn))
         return TL_NEVER;
-    return tl__mono_add_ms(w->heard, w->said > w->answered ? w->attempt_ms : SILENCE_MS);
+    return tl__mono_add_ms(wakeup->heard,
+                           wakeup->said > wakeup->answered ? wakeup->attempt_ms : SILENCE_MS);
 }
 
-static void drive(tl_wakeup *w, tl_mono now) {
-    w->now = now;
-    tl__conn_drive(w->conn, now);
-    if (w->confused)
-        tl__conn_close(w->conn, "a malformed message to a subscriber", now);
-    else if (w->leaving)
-        tl__conn_close(w->conn, "another server is the one to listen to", now);
-    else if (!tl__mono_before(now, close_at(w)))
-        tl__conn_close(w->conn, "not needed", now);
-    else if (tl__mono_before(now, silent_at(w)))
+static void drive(tl_wakeup *wakeup, tl_mono now) {
+    wakeup->now = now;
+    tl__conn_drive(wakeup->conn, now);
+    if (wakeup->confused)
+        tl__conn_close(wakeup->conn, "a malformed message to a subscriber", now);
+    else if (wakeup->leaving)
+        tl__conn_close(wakeup->conn, "another server is the one to listen to", now);
+    else if (!tl__mono_before(now, close_at(wakeup)))
+        tl__conn_close(wakeup->conn, "not needed", now);
+    else if (tl__mono_before(now, silent_at(wakeup)))
         return;
-    else if (w->said > w->answered || !say(w, "PING", NULL, NULL, now))
-        tl__conn_close(w->conn, "the server is silent", now);
+    else if (wakeup->said > wakeup->answered || !say(wakeup, "PING", NULL, NULL, now))
+        tl__conn_close(wakeup->conn, "the server is silent", now);
 }
 
-static int64_t id(const tl_wakeup *w) {
-    return tl__conn_id(w->conn);
+static int64_t id(const tl_wakeup *wakeup) {
+    return tl__conn_id(wakeup->conn);
 }
 
-static uint64_t run(const tl_wakeup *w) {
-    return tl__conn_run(w->conn);
+static uint64_t run(const tl_wakeup *wakeup) {
+    return tl__conn_run(wakeup->conn);
 }
 
-static bool is_up(const tl_wakeup *w) {
-    return tl__conn_up(w->conn);
+static bool is_up(const tl_wakeup *wakeup) {
+    return tl__conn_up(wakeup->conn);
 }
 
-static int fd(const tl_wakeup *w) {
-    return tl__conn_fd(w->conn);
+static int fd(const tl_wakeup *wakeup) {
+    return tl__conn_fd(wakeup->conn);
 }
 
-static short events(const tl_wakeup *w) {
-    return tl__conn_events(w->conn);
+static short events(const tl_wakeup *wakeup) {
+    return tl__conn_events(wakeup->conn);
 }
 
-static tl_mono until(const tl_wakeup *w) {
+static tl_mono until(const tl_wakeup *wakeup) {
     const tl_mono at_once = {0};
-    if (w->confused || w->leaving)
+    if (wakeup->confused || wakeup->leaving)
         return at_once;
-    return tl__mono_min(tl__mono_min(close_at(w), silent_at(w)), tl__conn_until(w->conn));
+    return tl__mono_min(tl__mono_min(close_at(wakeup), silent_at(wakeup)),
+                        tl__conn_until(wakeup->conn));
 }
 
 const tl_wakeup_row tl__wakeup_subscribes = {

@@ -84,6 +84,6 @@ struct tl_wakeup {
     };
 };
 
-void tl__wakeup_tell(tl_wakeup *wakeup, tl_topic *topic, bool armed);
+void tl__wakeup_report(tl_wakeup *wakeup, tl_topic *topic, bool armed);
 /** Tell all of them that they are not armed. */
 void tl__wakeup_lose(tl_wakeup *wakeup);

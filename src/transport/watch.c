@@ -23,55 +23,55 @@
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
-static bool make(tl_wakeup *w, const tl_endpoint *endpoint, const tl_conn_limits *limits) {
-    w->members = limits->members;
-    w->connect_ms = limits->connect_ms;
-    w->backoff.random = tl__random_seed();
-    w->look_at = TL_NEVER;
-    tl__stream_init(&w->stream, endpoint);
-    w->gateway = tl__gateway_new(w->members->prefix);
-    return w->gateway != NULL;
+static bool make(tl_wakeup *wakeup, const tl_endpoint *endpoint, const tl_conn_limits *limits) {
+    wakeup->members = limits->members;
+    wakeup->connect_ms = limits->connect_ms;
+    wakeup->backoff.random = tl__random_seed();
+    wakeup->look_at = TL_NEVER;
+    tl__stream_init(&wakeup->stream, endpoint);
+    wakeup->gateway = tl__gateway_new(wakeup->members->prefix);
+    return wakeup->gateway != NULL;
 }
 
-static void forget_bytes(tl_wakeup *w) {
-    if (w->bytes)
-        explicit_bzero(w->bytes, w->size);
-    free(w->bytes);
-    w->bytes = NULL;
-    w->size = w->done = 0;
+static void forget_bytes(tl_wakeup *wakeup) {
+    if (wakeup->bytes)
+        explicit_bzero(wakeup->bytes, wakeup->size);
+    free(wakeup->bytes);
+    wakeup->bytes = NULL;
+    wakeup->size = wakeup->done = 0;
 }
 
-static void end(tl_wakeup *w) {
-    tl__stream_free(&w->stream);
-    tl__gateway_free(w->gateway);
-    forget_bytes(w);
-    tl__members_forget_token(&w->token);
+static void end(tl_wakeup *wakeup) {
+    tl__stream_free(&wakeup->stream);
+    tl__gateway_free(wakeup->gateway);
+    forget_bytes(wakeup);
+    tl__members_forget_token(&wakeup->token);
 }
 
-static void close_stream(tl_wakeup *w) {
-    tl__stream_close(&w->stream);
-    forget_bytes(w);
-    w->state = TL_WATCH_DOWN;
-    w->more = w->stale = w->refused = false;
-    for (tl_topic *topic = w->topics.first; topic; topic = topic->next)
+static void close_stream(tl_wakeup *wakeup) {
+    tl__stream_close(&wakeup->stream);
+    forget_bytes(wakeup);
+    wakeup->state = TL_WATCH_DOWN;
+    wakeup->more = wakeup->stale = wakeup->refused = false;
+    for (tl_topic *topic = wakeup->topics.first; topic; topic = topic->next)
         topic->asked = 0;
 }
 
 /* The member isn't to be had, or has ended the stream: the next; or this one, with another login. */
-static void lose(tl_wakeup *w, tl_mono now) {
-    bool stays = w->refused;
-    close_stream(w);
-    tl__members_forget_token(&w->token); /* it may be what was wrong */
-    if (tl__ns_until(w->began, now) >= LASTED_NS)
-        tl__backoff_reset(&w->backoff);
+static void lose(tl_wakeup *wakeup, tl_mono now) {
+    bool stays = wakeup->refused;
+    close_stream(wakeup);
+    tl__members_forget_token(&wakeup->token); /* it may be what was wrong */
+    if (tl__ns_until(wakeup->began, now) >= LASTED_NS)
+        tl__backoff_reset(&wakeup->backoff);
     if (!stays)
-        tl__members_pass(w->members, w->member);
-    w->retry_at = tl__mono_add_ns(now, tl__backoff_ns(&w->backoff));
-    tl__wakeup_lose(w);
+        tl__members_pass(wakeup->members, wakeup->member);
+    wakeup->retry_at = tl__mono_add_ns(now, tl__backoff_ns(&wakeup->backoff));
+    tl__wakeup_lose(wakeup);
 }
 
-static tl_topic *topic_of(const tl_wakeup *w, int64_t id) {
-    for (tl_topic *topic = w->topics.first; topic && id > 0; topic = topic->next)
+static tl_topic *topic_of(const tl_wakeup *wakeup, int64_t id) {
+    for (tl_topic *topic = wakeup->topics.first; topic && id > 0; topic = topic->next)
         if (topic->asked == (uint64_t)id)
             return topic;
     return NULL;
@@ -98,264 +98,272 @@ static int64_t first_of(const tl_topic *topic) {
 }
 
 /* It tells of what comes after this revision. Who has looked before that may have missed something, and looks again. */
-static void on_created(tl_wakeup *w, tl_topic *topic, int64_t revision) {
+static void on_created(tl_wakeup *wakeup, tl_topic *topic, int64_t revision) {
     bool missed = GUARD(missed_is_looked_up) && topic->from_now &&
                   (revision <= 0 || revision >= first_of(topic));
     if (missed)
         topic->revision = revision;
     topic->from_now = false;
-    if (topic->told != TL_TOLD_ARMED)
-        tl__wakeup_tell(w, topic, true);
+    if (topic->reported != TL_REPORTED_ARMED)
+        tl__wakeup_report(wakeup, topic, true);
     if (missed)
-        w->calls.woken(w->calls.ctx, topic->name, (tl_bytes){0});
+        wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
 }
 
 /* Of one that is canceled the revision isn't kept any more, by a compaction: its waiter looks, and asks for a later one. */
-static void on_message(tl_wakeup *w, const tl_reply *message) {
-    tl_topic *topic = topic_of(w, item(message, TL_WATCH_ID));
-    w->refused = item(message, TL_WATCH_CREATED) && item(message, TL_WATCH_CANCELED);
-    w->state = TL_WATCH_UP;
+static void on_message(tl_wakeup *wakeup, const tl_reply *message) {
+    tl_topic *topic = topic_of(wakeup, item(message, TL_WATCH_ID));
+    wakeup->refused = item(message, TL_WATCH_CREATED) && item(message, TL_WATCH_CANCELED);
+    wakeup->state = TL_WATCH_UP;
     if (!topic)
         return;
     if (item(message, TL_WATCH_CANCELED)) {
         topic->asked = 0;
         topic->compacted = topic->patient; /* who has seen it will see it again */
-        tl__wakeup_tell(w, topic, false);
+        tl__wakeup_report(wakeup, topic, false);
     } else if (GUARD(deletion_heard) && item(message, TL_WATCH_DELETED) > 0) {
-        w->calls.woken(w->calls.ctx, topic->name, (tl_bytes){0});
+        wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
     } else if (item(message, TL_WATCH_CREATED)) {
-        on_created(w, topic, item(message, TL_WATCH_REVISION));
+        on_created(wakeup, topic, item(message, TL_WATCH_REVISION));
     }
 }
 
 /* ---- saying ------------------------------------------------------------------------------------ */
 
-static tl_etcd_via via(const tl_wakeup *w) {
-    return (tl_etcd_via){.host = tl__bytes_of(w->stream.endpoint->label),
-                         .prefix = w->members->prefix,
-                         .token = w->token,
-                         .timeout_ms = w->connect_ms};
+static tl_etcd_via via(const tl_wakeup *wakeup) {
+    return (tl_etcd_via){.host = tl__bytes_of(wakeup->stream.endpoint->label),
+                         .prefix = wakeup->members->prefix,
+                         .token = wakeup->token,
+                         .timeout_ms = wakeup->connect_ms};
 }
 
 /* Etcd catches up with watches that begin in the past every 100 ms only. So a waiter's begins now; but for one that was told
  * of already, which would have to look again whenever another comes. */
 static tl_etcd_watched watched(tl_topic *topic) {
     int64_t revision;
-    topic->from_now = GUARD(watch_begins_now) && !topic->patient && topic->told != TL_TOLD_ARMED;
+    topic->from_now = GUARD(watch_begins_now) && !topic->patient &&
+                      topic->reported != TL_REPORTED_ARMED;
     return (tl_etcd_watched){.key = key_of(topic, &revision),
                              .revision = topic->from_now ? 0 : first_of(topic)};
 }
 
-static bool say_login(tl_wakeup *w) {
-    const tl_etcd_via how = via(w);
-    w->state = TL_WATCH_LOGIN;
-    w->bytes = malloc(TL_LOGIN_SIZE);
-    if (!w->bytes)
+static bool say_login(tl_wakeup *wakeup) {
+    const tl_etcd_via how = via(wakeup);
+    wakeup->state = TL_WATCH_LOGIN;
+    wakeup->bytes = malloc(TL_LOGIN_SIZE);
+    if (!wakeup->bytes)
         return false;
-    size_t n = tl__members_ask_token(w->stream.endpoint, &how, w->bytes, TL_LOGIN_SIZE);
-    w->size = n <= TL_LOGIN_SIZE ? n : 0;
-    return w->size > 0;
+    size_t n = tl__members_ask_token(wakeup->stream.endpoint, &how, wakeup->bytes, TL_LOGIN_SIZE);
+    wakeup->size = n <= TL_LOGIN_SIZE ? n : 0;
+    return wakeup->size > 0;
 }
 
-static bool say_watch(tl_wakeup *w) {
+static bool say_watch(tl_wakeup *wakeup) {
     size_t n = 0;
-    const tl_etcd_via how = via(w);
-    tl_etcd_watched *all = malloc((w->topics.count + 1) * sizeof *all);
+    const tl_etcd_via how = via(wakeup);
+    tl_etcd_watched *all = malloc((wakeup->topics.count + 1) * sizeof *all);
     if (!all)
         return false;
-    for (tl_topic *topic = w->topics.first; topic; topic = topic->next) {
+    for (tl_topic *topic = wakeup->topics.first; topic; topic = topic->next) {
         all[n++] = watched(topic);
         topic->asked = n;
     }
-    forget_bytes(w);
-    w->size = tl__etcd_encode_watch(all, n, &how, NULL, 0);
-    w->bytes = malloc(w->size);
-    if (w->bytes)
-        w->size = tl__etcd_encode_watch(all, n, &how, w->bytes, w->size);
+    forget_bytes(wakeup);
+    wakeup->size = tl__etcd_encode_watch(all, n, &how, NULL, 0);
+    wakeup->bytes = malloc(wakeup->size);
+    if (wakeup->bytes)
+        wakeup->size = tl__etcd_encode_watch(all, n, &how, wakeup->bytes, wakeup->size);
     free(all);
-    w->stale = false;
-    w->state = TL_WATCH_ASKING;
-    return w->bytes != NULL;
+    wakeup->stale = false;
+    wakeup->state = TL_WATCH_ASKING;
+    return wakeup->bytes != NULL;
 }
 
 /* ---- topics ------------------------------------------------------------------------------------ */
 
-static bool add(tl_wakeup *w, tl_topic *topic, tl_mono now) {
+static bool add(tl_wakeup *wakeup, tl_topic *topic, tl_mono now) {
     bool known = topic->listeners > 1;
-    w->wanted = true;
-    if (!known && w->state >= TL_WATCH_ASKING) /* else it will be asked for with the others */
-        w->stale = true;
-    if (w->state == TL_WATCH_DOWN && w->topics.count == 1 && w->backoff.failures == 0)
-        w->retry_at = now;
-    if (known && topic->told != TL_UNTOLD)
-        tl__wakeup_tell(w, topic, topic->told == TL_TOLD_ARMED);
-    if (known && topic->told == TL_TOLD_ARMED) /* what it may have missed isn't told twice */
-        w->calls.woken(w->calls.ctx, topic->name, (tl_bytes){0});
+    wakeup->wanted = true;
+    if (!known && wakeup->state >= TL_WATCH_ASKING) /* else it will be asked for with the others */
+        wakeup->stale = true;
+    if (wakeup->state == TL_WATCH_DOWN && wakeup->topics.count == 1 &&
+        wakeup->backoff.failures == 0)
+        wakeup->retry_at = now;
+    if (known && topic->reported != TL_UNREPORTED)
+        tl__wakeup_report(wakeup, topic, topic->reported == TL_REPORTED_ARMED);
+    if (known &&
+        topic->reported == TL_REPORTED_ARMED) /* what it may have missed isn't told twice */
+        wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
     return true;
 }
 
-static void await_patient(tl_wakeup *w, tl_topic *topic, tl_mono now) {
+static void await_patient(tl_wakeup *wakeup, tl_topic *topic, tl_mono now) {
     topic->since = now;
-    w->look_at = tl__mono_min(w->look_at, tl__mono_add_ms(now, TL_WATCH_GATHER_MS));
+    wakeup->look_at = tl__mono_min(wakeup->look_at, tl__mono_add_ms(now, TL_WATCH_GATHER_MS));
 }
 
-static void seen(tl_wakeup *w, tl_bytes name, int64_t revision, tl_mono now) {
-    tl_topic *topic = tl__topics_find(&w->topics, name);
-    if (!topic && w->topics.count < TL_WATCH_SEEN_MAX) {
-        topic = tl__topics_add(&w->topics, name);
+static void seen(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now) {
+    tl_topic *topic = tl__topics_find(&wakeup->topics, name);
+    if (!topic && wakeup->topics.count < TL_WATCH_SEEN_MAX) {
+        topic = tl__topics_add(&wakeup->topics, name);
         if (!topic)
             return;
         topic->listeners = 1;
         topic->patient = true;
-        await_patient(w, topic, now);
+        await_patient(wakeup, topic, now);
     }
     if (!topic || revision <= topic->revision)
         return;
     if (GUARD(watch_from_what_was_seen))
         topic->revision = revision;
     if (topic->compacted)
-        await_patient(w, topic, now);
+        await_patient(wakeup, topic, now);
     topic->compacted = false;
 }
 
 /* ---- driving ----------------------------------------------------------------------------------- */
 
-static void begin(tl_wakeup *w, tl_mono now) {
-    w->member = atomic_load(&w->members->at);
-    tl__stream_lead(&w->stream, &w->members->endpoint[w->member]);
-    tl__gateway_reset(w->gateway);
-    w->state = TL_WATCH_OPENING;
-    w->began = w->asked_at = now;
-    w->by = tl__mono_add_ms(now, w->connect_ms);
-    tl__stream_open(&w->stream, now, w->connect_ms);
+static void begin(tl_wakeup *wakeup, tl_mono now) {
+    wakeup->member = atomic_load(&wakeup->members->at);
+    tl__stream_lead(&wakeup->stream, &wakeup->members->endpoint[wakeup->member]);
+    tl__gateway_reset(wakeup->gateway);
+    wakeup->state = TL_WATCH_OPENING;
+    wakeup->began = wakeup->asked_at = now;
+    wakeup->by = tl__mono_add_ms(now, wakeup->connect_ms);
+    tl__stream_open(&wakeup->stream, now, wakeup->connect_ms);
 }
 
-static bool write_bytes(tl_wakeup *w) {
-    while (w->done < w->size) {
-        ssize_t n = tl__stream_write(&w->stream, w->bytes + w->done, w->size - w->done);
+static bool write_bytes(tl_wakeup *wakeup) {
+    while (wakeup->done < wakeup->size) {
+        ssize_t n = tl__stream_write(&wakeup->stream, wakeup->bytes + wakeup->done,
+                                     wakeup->size - wakeup->done);
         if (n <= 0)
             return n == 0;
-        w->done += (size_t)n;
+        wakeup->done += (size_t)n;
     }
     return true;
 }
 
 /* The answer to the login. A server without users needs no token. */
-static bool on_token(tl_wakeup *w, const tl_reply *reply) {
+static bool on_token(tl_wakeup *wakeup, const tl_reply *reply) {
     bool is_token = reply->type == TL_REPLY_STRING;
-    return (!is_token || tl__members_keep_token(&w->token, reply->text)) && say_watch(w);
+    return (!is_token || tl__members_keep_token(&wakeup->token, reply->text)) && say_watch(wakeup);
 }
 
-static bool take_messages(tl_wakeup *w) {
+static bool take_messages(tl_wakeup *wakeup) {
     tl_reply reply;
     int got = 0;
-    if (w->state == TL_WATCH_LOGIN &&
-        (got = tl__gateway_next(w->gateway, TL_ETCD_AUTH, &reply)) > 0 && !on_token(w, &reply))
+    if (wakeup->state == TL_WATCH_LOGIN &&
+        (got = tl__gateway_next(wakeup->gateway, TL_ETCD_AUTH, &reply)) > 0 &&
+        !on_token(wakeup, &reply))
         return false;
-    while (got >= 0 && w->state >= TL_WATCH_ASKING &&
-           (got = tl__gateway_message(w->gateway, &reply)) > 0) {
+    while (got >= 0 && wakeup->state >= TL_WATCH_ASKING &&
+           (got = tl__gateway_message(wakeup->gateway, &reply)) > 0) {
         if (reply.type == TL_REPLY_ERROR)
             return false;
-        on_message(w, &reply);
-        tl__gateway_release(w->gateway);
-        if (GUARD(refused_watch_ends) && w->refused)
+        on_message(wakeup, &reply);
+        tl__gateway_release(wakeup->gateway);
+        if (GUARD(refused_watch_ends) && wakeup->refused)
             return false;
     }
     return got >= 0;
 }
 
 /* false: it is over. */
-static bool read_bytes(tl_wakeup *w) {
+static bool read_bytes(tl_wakeup *wakeup) {
     char buffer[READ_SIZE];
-    w->more = true;
-    for (int i = 0; i < READS_MAX && w->more; i++) {
-        ssize_t n = tl__stream_read(&w->stream, buffer, sizeof buffer, &w->more);
+    wakeup->more = true;
+    for (int i = 0; i < READS_MAX && wakeup->more; i++) {
+        ssize_t n = tl__stream_read(&wakeup->stream, buffer, sizeof buffer, &wakeup->more);
         if (n <= 0)
             return n == 0;
-        tl__gateway_feed(w->gateway, buffer, (size_t)n);
-        if (!take_messages(w))
+        tl__gateway_feed(wakeup->gateway, buffer, (size_t)n);
+        if (!take_messages(wakeup))
             return false;
     }
     return true;
 }
 
-static bool go_on(tl_wakeup *w, tl_mono now) {
-    if (w->state == TL_WATCH_OPENING) {
-        tl__stream_drive(&w->stream, now);
-        if (w->stream.state == TL_STREAM_FAILED)
+static bool go_on(tl_wakeup *wakeup, tl_mono now) {
+    if (wakeup->state == TL_WATCH_OPENING) {
+        tl__stream_drive(&wakeup->stream, now);
+        if (wakeup->stream.state == TL_STREAM_FAILED)
             return false;
-        if (w->stream.state != TL_STREAM_OPEN)
+        if (wakeup->stream.state != TL_STREAM_OPEN)
             return true;
-        if (!(w->stream.endpoint->user[0] && !w->token.p ? say_login(w) : say_watch(w)))
+        if (!(wakeup->stream.endpoint->user[0] && !wakeup->token.p ? say_login(wakeup)
+                                                                   : say_watch(wakeup)))
             return false;
     }
-    if (!write_bytes(w) || !read_bytes(w) || !write_bytes(w))
+    if (!write_bytes(wakeup) || !read_bytes(wakeup) || !write_bytes(wakeup))
         return false;
-    return w->state == TL_WATCH_UP || tl__mono_before(now, w->by);
+    return wakeup->state == TL_WATCH_UP || tl__mono_before(now, wakeup->by);
 }
 
 /* When the one that has waited the longest is to be asked for. */
-static tl_mono patience_ends(const tl_wakeup *w) {
+static tl_mono patience_ends(const tl_wakeup *wakeup) {
     tl_mono oldest = TL_NEVER;
-    for (const tl_topic *topic = w->topics.first; topic; topic = topic->next)
+    for (const tl_topic *topic = wakeup->topics.first; topic; topic = topic->next)
         if (topic->patient && topic->asked == 0 && !topic->compacted)
             oldest = tl__mono_min(oldest, topic->since);
     if (oldest.ns == TL_NEVER.ns)
         return TL_NEVER;
-    int64_t pause_ms = (int64_t)w->topics.count * TL_WATCH_EACH_MS;
+    int64_t pause_ms = (int64_t)wakeup->topics.count * TL_WATCH_EACH_MS;
     return tl__mono_max(tl__mono_add_ms(oldest, TL_WATCH_GATHER_MS),
-                        tl__mono_add_ms(w->asked_at, pause_ms));
+                        tl__mono_add_ms(wakeup->asked_at, pause_ms));
 }
 
 /* Those that are held for a moment only come and go unheard. */
-static void mind_patient(tl_wakeup *w, tl_mono now) {
-    if (tl__mono_before(now, w->look_at))
+static void mind_patient(tl_wakeup *wakeup, tl_mono now) {
+    if (tl__mono_before(now, wakeup->look_at))
         return;
-    w->look_at = patience_ends(w);
-    if (tl__mono_before(now, w->look_at))
+    wakeup->look_at = patience_ends(wakeup);
+    if (tl__mono_before(now, wakeup->look_at))
         return;
-    w->look_at = TL_NEVER;
-    w->stale = w->state >= TL_WATCH_ASKING;
-    if (!w->wanted)
-        w->retry_at = now;
-    w->wanted = true;
+    wakeup->look_at = TL_NEVER;
+    wakeup->stale = wakeup->state >= TL_WATCH_ASKING;
+    if (!wakeup->wanted)
+        wakeup->retry_at = now;
+    wakeup->wanted = true;
 }
 
-static void drive(tl_wakeup *w, tl_mono now) {
-    mind_patient(w, now);
-    w->wanted = w->wanted && w->topics.count > 0;
-    bool elsewhere = w->member != atomic_load(&w->members->at);
-    if (w->state != TL_WATCH_DOWN && (!w->wanted || w->stale || elsewhere)) {
-        close_stream(w);
-        w->retry_at = now;
+static void drive(tl_wakeup *wakeup, tl_mono now) {
+    mind_patient(wakeup, now);
+    wakeup->wanted = wakeup->wanted && wakeup->topics.count > 0;
+    bool elsewhere = wakeup->member != atomic_load(&wakeup->members->at);
+    if (wakeup->state != TL_WATCH_DOWN && (!wakeup->wanted || wakeup->stale || elsewhere)) {
+        close_stream(wakeup);
+        wakeup->retry_at = now;
     }
-    if (w->state == TL_WATCH_DOWN && w->wanted && !tl__mono_before(now, w->retry_at))
-        begin(w, now);
-    if (w->state != TL_WATCH_DOWN && !go_on(w, now))
-        lose(w, now);
+    if (wakeup->state == TL_WATCH_DOWN && wakeup->wanted && !tl__mono_before(now, wakeup->retry_at))
+        begin(wakeup, now);
+    if (wakeup->state != TL_WATCH_DOWN && !go_on(wakeup, now))
+        lose(wakeup, now);
 }
 
-static bool is_up(const tl_wakeup *w) {
-    return w->state == TL_WATCH_UP;
+static bool is_up(const tl_wakeup *wakeup) {
+    return wakeup->state == TL_WATCH_UP;
 }
 
-static int fd(const tl_wakeup *w) {
-    return w->state == TL_WATCH_DOWN ? -1 : tl__stream_fd(&w->stream);
+static int fd(const tl_wakeup *wakeup) {
+    return wakeup->state == TL_WATCH_DOWN ? -1 : tl__stream_fd(&wakeup->stream);
 }
 
-static short events(const tl_wakeup *w) {
-    return w->state == TL_WATCH_DOWN ? 0 : tl__stream_events(&w->stream, w->done < w->size);
+static short events(const tl_wakeup *wakeup) {
+    return wakeup->state == TL_WATCH_DOWN
+               ? 0
+               : tl__stream_events(&wakeup->stream, wakeup->done < wakeup->size);
 }
 
-static tl_mono until(const tl_wakeup *w) {
+static tl_mono until(const tl_wakeup *wakeup) {
     const tl_mono at_once = {0};
-    if (w->state == TL_WATCH_DOWN)
-        return tl__mono_min(w->look_at, w->wanted ? w->retry_at : TL_NEVER);
-    if (w->more || w->topics.count == 0 || w->stale)
+    if (wakeup->state == TL_WATCH_DOWN)
+        return tl__mono_min(wakeup->look_at, wakeup->wanted ? wakeup->retry_at : TL_NEVER);
+    if (wakeup->more || wakeup->topics.count == 0 || wakeup->stale)
         return at_once;
-    if (w->state == TL_WATCH_OPENING)
-        return tl__mono_min(w->by, tl__stream_until(&w->stream));
-    return w->state == TL_WATCH_UP ? w->look_at : w->by;
+    if (wakeup->state == TL_WATCH_OPENING)
+        return tl__mono_min(wakeup->by, tl__stream_until(&wakeup->stream));
+    return wakeup->state == TL_WATCH_UP ? wakeup->look_at : wakeup->by;
 }
 
 const tl_wakeup_row tl__wakeup_watches = {

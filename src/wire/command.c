@@ -8,25 +8,25 @@ typedef struct {
     size_t size, used;
 } writer;
 
-static void put(writer *w, tl_bytes b) {
-    if (b.n > 0 && b.n <= w->size && w->used <= w->size - b.n)
-        memcpy(w->to + w->used, b.p, b.n);
-    w->used += b.n;
+static void put(writer *to, tl_bytes b) {
+    if (b.n > 0 && b.n <= to->size && to->used <= to->size - b.n)
+        memcpy(to->to + to->used, b.p, b.n);
+    to->used += b.n;
 }
 
-static void put_count(writer *w, char kind, size_t n) {
+static void put_count(writer *to, char kind, size_t n) {
     char text[TL_INT_SIZE];
-    put(w, tl__bytes(&kind, 1));
-    put(w, tl__bytes_from_int(text, (int64_t)n));
-    put(w, TL_LITERAL("\r\n"));
+    put(to, tl__bytes(&kind, 1));
+    put(to, tl__bytes_from_int(text, (int64_t)n));
+    put(to, TL_LITERAL("\r\n"));
 }
 
 #define SHORT 99      /* bytes of an argument whose length has two digits at most, */
 #define SHORT_EXTRA 7 /* and what stands around them */
 
 /* The names and tokens of very many locks, which are renewed. */
-static void put_short(writer *w, tl_bytes b) {
-    char *p = w->to + w->used;
+static void put_short(writer *to, tl_bytes b) {
+    char *p = to->to + to->used;
     *p++ = '$';
     if (b.n > 9)
         *p++ = (char)('0' + b.n / 10);
@@ -38,17 +38,17 @@ static void put_short(writer *w, tl_bytes b) {
     p += b.n;
     *p++ = '\r';
     *p++ = '\n';
-    w->used = (size_t)(p - w->to);
+    to->used = (size_t)(p - to->to);
 }
 
-static void put_bulk(writer *w, tl_bytes b) {
-    if (b.n <= SHORT && w->used < w->size && w->size - w->used >= b.n + SHORT_EXTRA) {
-        put_short(w, b);
+static void put_bulk(writer *to, tl_bytes b) {
+    if (b.n <= SHORT && to->used < to->size && to->size - to->used >= b.n + SHORT_EXTRA) {
+        put_short(to, b);
         return;
     }
-    put_count(w, '$', b.n);
-    put(w, b);
-    put(w, TL_LITERAL("\r\n"));
+    put_count(to, '$', b.n);
+    put(to, b);
+    put(to, TL_LITERAL("\r\n"));
 }
 
 size_t tl__command_encode(const tl_command *command, int by_text, char *to, size_t size) {

@@ -74,9 +74,9 @@ static const struct row {
     {"MEMBERS", TL_ETCD_MEMBERS, "cluster/member/list", "{}"},
 };
 
-static const struct row *row_of(const tl_command *c) {
-    for (size_t i = 0; c->argc > 0 && i < sizeof rows / sizeof *rows; i++)
-        if (tl__bytes_eq(c->argv[0], tl__bytes_of(rows[i].word)))
+static const struct row *row_of(const tl_command *command) {
+    for (size_t i = 0; command->argc > 0 && i < sizeof rows / sizeof *rows; i++)
+        if (tl__bytes_eq(command->argv[0], tl__bytes_of(rows[i].word)))
             return &rows[i];
     return NULL;
 }
@@ -95,83 +95,83 @@ typedef struct {
     unsigned held;
 } writer;
 
-static void put(writer *w, tl_bytes b) {
-    if (b.n > 0 && b.n <= w->size && w->used <= w->size - b.n)
-        memcpy(w->to + w->used, b.p, b.n);
-    w->used += b.n;
+static void put(writer *to, tl_bytes b) {
+    if (b.n > 0 && b.n <= to->size && to->used <= to->size - b.n)
+        memcpy(to->to + to->used, b.p, b.n);
+    to->used += b.n;
 }
 
-static void put_char(writer *w, char c) {
-    put(w, tl__bytes(&c, 1));
+static void put_char(writer *to, char c) {
+    put(to, tl__bytes(&c, 1));
 }
 
-static void put_int(writer *w, int64_t v) {
+static void put_int(writer *to, int64_t v) {
     char text[TL_INT_SIZE];
-    put(w, tl__bytes_from_int(text, v));
+    put(to, tl__bytes_from_int(text, v));
 }
 
-static void put_64(writer *w, tl_bytes b) {
+static void put_64(writer *to, tl_bytes b) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < b.n; i++) {
-        w->bits = w->bits << 8 | (unsigned char)b.p[i];
-        if (++w->held < 3)
+        to->bits = to->bits << 8 | (unsigned char)b.p[i];
+        if (++to->held < 3)
             continue;
         for (int shift = 18; shift >= 0; shift -= 6)
-            put_char(w, digits[w->bits >> shift & 63]);
-        w->bits = w->held = 0;
+            put_char(to, digits[to->bits >> shift & 63]);
+        to->bits = to->held = 0;
     }
 }
 
-static void end_64(writer *w) {
+static void end_64(writer *to) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (w->held > 0) {
-        uint32_t bits = w->bits << (w->held == 1 ? 16 : 8);
-        put_char(w, digits[bits >> 18 & 63]);
-        put_char(w, digits[bits >> 12 & 63]);
-        put_char(w, w->held == 2 ? digits[bits >> 6 & 63] : '=');
-        put_char(w, '=');
+    if (to->held > 0) {
+        uint32_t bits = to->bits << (to->held == 1 ? 16 : 8);
+        put_char(to, digits[bits >> 18 & 63]);
+        put_char(to, digits[bits >> 12 & 63]);
+        put_char(to, to->held == 2 ? digits[bits >> 6 & 63] : '=');
+        put_char(to, '=');
     }
-    w->bits = w->held = 0;
+    to->bits = to->held = 0;
 }
 
 /* The keys below the prefix are all that begin with it; without one, all. */
-static void put_whole(writer *w, tl_bytes prefix, bool end) {
+static void put_whole(writer *to, tl_bytes prefix, bool end) {
     if (prefix.n == 0) {
-        put_64(w, tl__bytes("", 1));
+        put_64(to, tl__bytes("", 1));
         return;
     }
     char last = (char)(prefix.p[prefix.n - 1] + (end ? 1 : 0));
-    put_64(w, tl__bytes(prefix.p, prefix.n - 1));
-    put_64(w, tl__bytes(&last, 1));
+    put_64(to, tl__bytes(prefix.p, prefix.n - 1));
+    put_64(to, tl__bytes(&last, 1));
 }
 
-static void put_key(writer *w, char which, const tl_command *c, tl_bytes prefix) {
+static void put_key(writer *to, char which, const tl_command *command, tl_bytes prefix) {
     if (which == 'a' || which == 'z') {
-        put_whole(w, prefix, which == 'z');
+        put_whole(to, prefix, which == 'z');
     } else {
-        put_64(w, prefix);
-        put_64(w, c->argv[K]);
-        put_64(w, which == 'e' ? TL_LITERAL("0") : TL_LITERAL("/"));
+        put_64(to, prefix);
+        put_64(to, command->argv[K]);
+        put_64(to, which == 'e' ? TL_LITERAL("0") : TL_LITERAL("/"));
         if (which == 'm')
-            put_64(w, c->argv[SUFFIX]);
+            put_64(to, command->argv[SUFFIX]);
     }
-    end_64(w);
+    end_64(to);
 }
 
 /* What is no text in UTF-8 the server refuses. */
-static void put_text(writer *w, tl_bytes b) {
+static void put_text(writer *to, tl_bytes b) {
     static const char hex[] = "0123456789abcdef";
     for (size_t i = 0; i < b.n; i++) {
         unsigned char c = (unsigned char)b.p[i];
         if (c < ' ') {
-            put(w, TL_LITERAL("\\u00"));
-            put_char(w, hex[c >> 4]);
-            put_char(w, hex[c & 15]);
+            put(to, TL_LITERAL("\\u00"));
+            put_char(to, hex[c >> 4]);
+            put_char(to, hex[c & 15]);
             continue;
         }
         if (c == '"' || c == '\\')
-            put_char(w, '\\');
-        put_char(w, (char)c);
+            put_char(to, '\\');
+        put_char(to, (char)c);
     }
 }
 
@@ -186,25 +186,25 @@ static const char *choose(const char *t) {
 }
 #endif
 
-static void put_body(writer *w, const char *t, const tl_command *c, tl_bytes prefix) {
+static void put_body(writer *to, const char *t, const tl_command *command, tl_bytes prefix) {
     for (; *t; t++) {
         size_t n = t[0] ? (size_t)(t[1] - '0') : 0;
         switch (*t) {
-        case '\'': put_char(w, '"'); break;
-        case '$': put_key(w, *++t, c, prefix); break;
-        case '#': put(w, c->argv[n]), t++; break;
-        case '%': put_text(w, c->argv[n]), t++; break;
+        case '\'': put_char(to, '"'); break;
+        case '$': put_key(to, *++t, command, prefix); break;
+        case '#': put(to, command->argv[n]), t++; break;
+        case '%': put_text(to, command->argv[n]), t++; break;
 #ifdef TL_GUARDS
         case '<':
         case '|': t = choose(t); break;
         case '>': break;
 #endif
         case '@':
-            put_64(w, c->argv[n]);
-            end_64(w);
+            put_64(to, command->argv[n]);
+            end_64(to);
             t++;
             break;
-        default: put_char(w, *t);
+        default: put_char(to, *t);
         }
     }
 }
@@ -222,7 +222,7 @@ static tl_bytes next_argument(tl_bytes *from) {
 }
 
 /* The same of each lock, with commas between. `instead`: of those whose last change isn't known. */
-static void put_each(writer *w, const tl_command *keeps, tl_bytes prefix, const char *body,
+static void put_each(writer *to, const tl_command *keeps, tl_bytes prefix, const char *body,
                      const char *instead) {
     tl_bytes more = keeps->more;
     for (unsigned i = 0; i < keeps->more_argc / TL_ETCD_KEEPS_EACH; i++) {
@@ -233,54 +233,54 @@ static void put_each(writer *w, const tl_command *keeps, tl_bytes prefix, const 
         bool known = !GUARD(compares_known_change) ||
                      !tl__bytes_eq(one.argv[K + 3], TL_LITERAL("0"));
         if (i > 0)
-            put_char(w, ',');
-        put_body(w, known ? body : instead, &one, prefix);
+            put_char(to, ',');
+        put_body(to, known ? body : instead, &one, prefix);
     }
 }
 
-static void put_keeps(writer *w, const tl_command *c, tl_bytes prefix) {
+static void put_keeps(writer *to, const tl_command *command, tl_bytes prefix) {
     static const char unchanged[] = "{" MINE
                                     ",'target':'MOD','result':'EQUAL','mod_revision':'#4'}",
                       older[] = CREATED_THEN ",{" MINE
                                              ",'target':'LEASE','result':'LESS','lease':'#5'}",
                       move[] = "{'request_put':{" MINE ",'ignore_value':true,'lease':'#5'}}",
                       see[] = SEE_MINE;
-    put(w, TL_LITERAL("{\"compare\":["));
+    put(to, TL_LITERAL("{\"compare\":["));
     if (GUARD(each_is_compared))
-        put_each(w, c, prefix, unchanged, older);
-    put(w, TL_LITERAL("],\"success\":["));
-    put_each(w, c, prefix, move, move);
-    put(w, TL_LITERAL("],\"failure\":["));
-    put_each(w, c, prefix, see, see);
-    put(w, TL_LITERAL("]}"));
+        put_each(to, command, prefix, unchanged, older);
+    put(to, TL_LITERAL("],\"success\":["));
+    put_each(to, command, prefix, move, move);
+    put(to, TL_LITERAL("],\"failure\":["));
+    put_each(to, command, prefix, see, see);
+    put(to, TL_LITERAL("]}"));
 }
 
-static void put_row(writer *w, const struct row *row, const tl_command *c, tl_bytes prefix) {
+static void put_row(writer *to, const struct row *row, const tl_command *command, tl_bytes prefix) {
     if (row->body)
-        put_body(w, row->body, c, prefix);
+        put_body(to, row->body, command, prefix);
     else
-        put_keeps(w, c, prefix);
+        put_keeps(to, command, prefix);
 }
 
-static void put_head(writer *w, const char *path, const tl_etcd_via *via, size_t length) {
-    put(w, TL_LITERAL("POST /v3/"));
-    put(w, tl__bytes_of(path));
-    put(w, TL_LITERAL(" HTTP/1.1\r\nHost: "));
-    put(w, via->host);
-    put(w, TL_LITERAL("\r\nContent-Type: application/json\r\n"));
+static void put_head(writer *to, const char *path, const tl_etcd_via *via, size_t length) {
+    put(to, TL_LITERAL("POST /v3/"));
+    put(to, tl__bytes_of(path));
+    put(to, TL_LITERAL(" HTTP/1.1\r\nHost: "));
+    put(to, via->host);
+    put(to, TL_LITERAL("\r\nContent-Type: application/json\r\n"));
     if (via->token.n > 0) {
-        put(w, TL_LITERAL("Authorization: "));
-        put(w, via->token);
-        put(w, TL_LITERAL("\r\n"));
+        put(to, TL_LITERAL("Authorization: "));
+        put(to, via->token);
+        put(to, TL_LITERAL("\r\n"));
     }
     if (via->timeout_ms > 0) {
-        put(w, TL_LITERAL("Grpc-Timeout: "));
-        put_int(w, via->timeout_ms);
-        put(w, TL_LITERAL("m\r\n"));
+        put(to, TL_LITERAL("Grpc-Timeout: "));
+        put_int(to, via->timeout_ms);
+        put(to, TL_LITERAL("m\r\n"));
     }
-    put(w, TL_LITERAL("Content-Length: "));
-    put_int(w, (int64_t)length);
-    put(w, TL_LITERAL("\r\n\r\n"));
+    put(to, TL_LITERAL("Content-Length: "));
+    put_int(to, (int64_t)length);
+    put(to, TL_LITERAL("\r\n\r\n"));
 }
 
 size_t tl__etcd_encode(const tl_command *command, const tl_etcd_via *via, char *to, size_t size) {
@@ -296,17 +296,17 @@ size_t tl__etcd_encode(const tl_command *command, const tl_etcd_via *via, char *
 
 /* ---- watching ---------------------------------------------------------------------------------- */
 
-static void put_watch(writer *w, const tl_etcd_watched *watched, size_t count, tl_bytes prefix) {
+static void put_watch(writer *to, const tl_etcd_watched *watched, size_t count, tl_bytes prefix) {
     for (size_t i = 0; i < count; i++) {
-        put(w, TL_LITERAL("{\"create_request\":{\"key\":\""));
-        put_64(w, prefix);
-        put_64(w, watched[i].key);
-        end_64(w);
-        put(w, TL_LITERAL("\",\"start_revision\":\""));
-        put_int(w, watched[i].revision);
-        put(w, TL_LITERAL("\",\"filters\":[\"NOPUT\"],\"watch_id\":\""));
-        put_int(w, (int64_t)i + 1);
-        put(w, TL_LITERAL("\"}}\n"));
+        put(to, TL_LITERAL("{\"create_request\":{\"key\":\""));
+        put_64(to, prefix);
+        put_64(to, watched[i].key);
+        end_64(to);
+        put(to, TL_LITERAL("\",\"start_revision\":\""));
+        put_int(to, watched[i].revision);
+        put(to, TL_LITERAL("\",\"filters\":[\"NOPUT\"],\"watch_id\":\""));
+        put_int(to, (int64_t)i + 1);
+        put(to, TL_LITERAL("\"}}\n"));
     }
 }
 

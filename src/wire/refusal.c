@@ -94,15 +94,15 @@ tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command) {
 
 static tl_bytes of_permission(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     tl_bytes command = command_in(error);
-    const char *words = "a permission of the user is missing";
+    const char *message = "a permission of the user is missing";
     if (tl__bytes_has(error, "channel"))
-        words =
+        message =
             "the user may not access one of the channels: the permission &*tidelock* is missing";
     else if (GUARD(keys_are_named) && tl__bytes_has(error, " key"))
-        words = "the user may not access one of the keys: a lock needs its own and ~*tidelock*";
+        message = "the user may not access one of the keys: a lock needs its own and ~*tidelock*";
     else if (command.n > 0)
         return tl__refusal_of_command(to, command);
-    (void)snprintf(to, TL_REFUSAL_SIZE, "NOPERM: %s", words);
+    (void)snprintf(to, TL_REFUSAL_SIZE, "NOPERM: %s", message);
     return tl__bytes_of(to);
 }
 
@@ -123,25 +123,25 @@ static tl_bytes of_elsewhere(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     return tl__bytes_of(to);
 }
 
-tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error) {
+tl_bytes tl__refusal_message(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (tl__is_no_permission(error))
         return of_permission(to, error);
     if (tl__bytes_starts(error, "MOVED ") || tl__bytes_starts(error, "ASK "))
         return of_elsewhere(to, error);
-    tl_bytes words = tl__refusal_own(error);
+    tl_bytes message = tl__refusal_own(error);
     if (tl__bytes_has(error, "wrong kind of value") && called_in_script(error).n > 0)
-        words = TL_LITERAL(
+        message = TL_LITERAL(
             "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another "
             "type and not tidelock's: delete it");
     if (tl__bytes_has(error, "a non local key"))
-        words = TL_LITERAL("a key's slot has no master, or is being moved");
+        message = TL_LITERAL("a key's slot has no master, or is being moved");
     if (tl__bytes_starts(error, "WRONGPASS"))
-        words = TL_LITERAL("WRONGPASS: wrong user or password");
+        message = TL_LITERAL("WRONGPASS: wrong user or password");
     if (tl__bytes_has(error, "Protocol error: unauthenticated ") ||
         tl__bytes_has(error, "ERR operation not permitted"))
-        words = TL_LITERAL("NOAUTH: the server asks for a password");
-    if (words.n == 0)
-        words = TL_LITERAL("an error without text");
-    tl__bytes_print(to, TL_REFUSAL_SIZE, words);
+        message = TL_LITERAL("NOAUTH: the server asks for a password");
+    if (message.n == 0)
+        message = TL_LITERAL("an error without text");
+    tl__bytes_print(to, TL_REFUSAL_SIZE, message);
     return tl__bytes_of(to);
 }

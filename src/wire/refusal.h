@@ -15,7 +15,7 @@ tl_bytes tl__refusal_own(tl_bytes error);
 bool tl__is_no_permission(tl_bytes error);
 
 /** Write the words for an error into `to`; returns them, never empty. */
-tl_bytes tl__refusal_words(char to[TL_REFUSAL_SIZE], tl_bytes error);
+tl_bytes tl__refusal_message(char to[TL_REFUSAL_SIZE], tl_bytes error);
 
 /** The message for a command that the user may not run: its name as ACL rules have it. */
 tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command);

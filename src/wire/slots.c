@@ -92,9 +92,9 @@ static tl_bytes further(const tl_reply *node, tl_bytes which) {
 
 static tl_bytes id_of(const tl_reply *node) {
     tl_bytes id;
-    bool told = tl__reply_text(tl__reply_item(node, 2), &id) && is_host(id) &&
-                id.n <= TL_NODE_ID_MAX;
-    return told ? id : (tl_bytes){0};
+    bool known = tl__reply_text(tl__reply_item(node, 2), &id) && is_host(id) &&
+                 id.n <= TL_NODE_ID_MAX;
+    return known ? id : (tl_bytes){0};
 }
 
 /* [host, port, id, [name, value, ...]]; the host may be nil or empty. */
@@ -153,9 +153,9 @@ static bool give(tl_slot_map *map, int64_t first, int64_t last, uint16_t node) {
 static void add_replicas(tl_slot_map *map, uint16_t master, const tl_reply *range) {
     for (size_t i = 3; i < range->count; i++) {
         tl_slot_node node;
-        bool told = read_node(&range->items[i], &node) && node.port > 0;
-        if (!told || map->replicas == TL_SLOT_NODES_MAX) {
-            map->untold[master] = true;
+        bool known = read_node(&range->items[i], &node) && node.port > 0;
+        if (!known || map->replicas == TL_SLOT_NODES_MAX) {
+            map->incomplete[master] = true;
             continue;
         }
         map->master_of[map->replicas] = master;
@@ -176,7 +176,7 @@ static bool read_range(tl_slot_map *map, const tl_reply *item) {
     unsigned known = map->count;
     uint16_t node = add_node(map, &master);
     if (map->count > known) {
-        map->untold[node] = false;
+        map->incomplete[node] = false;
         add_replicas(map, node, item);
     }
     return node != TL_NOBODY && give(map, first, last, node);

@@ -52,7 +52,7 @@ typedef struct {
     unsigned replicas;
     tl_slot_node replica[TL_SLOT_NODES_MAX]; /**< theirs, those that aren't held to be down */
     uint16_t master_of[TL_SLOT_NODES_MAX];   /**< an index of `node` for each */
-    bool untold
+    bool incomplete
         [TL_SLOT_NODES_MAX]; /**< of a master: it has another, of which nobody knows where, or there was no room */
 } tl_slot_map;
 

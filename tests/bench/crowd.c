@@ -71,7 +71,7 @@ static void sleep_until(int64_t ns) {
 }
 
 static void await_order(place *p) {
-    while (sem_wait(&p->told) != 0 && errno == EINTR) {}
+    while (sem_wait(&p->reported) != 0 && errno == EINTR) {}
 }
 
 static void queue_command(const member *m, const char *command) {
@@ -236,7 +236,7 @@ static void await_all(crowd *c) {
 
 static void tell(crowd *c, int number, order what) {
     c->place[number].order = what;
-    (void)sem_post(&c->place[number].told);
+    (void)sem_post(&c->place[number].reported);
     c->busy++;
 }
 
@@ -274,7 +274,7 @@ static crowd *make(int members, int processes) {
     if (!c->pid || sem_init(&c->done, 1, 0) != 0)
         die("out of memory");
     for (int i = 0; i < members; i++)
-        if (sem_init(&c->place[i].told, 1, 0) != 0)
+        if (sem_init(&c->place[i].reported, 1, 0) != 0)
             die("sem_init: %s", strerror(errno));
     return c;
 }
@@ -343,7 +343,7 @@ int crowd_once(crowd *c, int n, int64_t hold_ns, int64_t limit_ns) {
     }
     await_waiting(c, n);
     int64_t until_ns = now_ns() + limit_ns;
-    (void)sem_post(&c->place[0].told);
+    (void)sem_post(&c->place[0].reported);
     c->busy++;
     while (c->busy > 0 && await_one(c, until_ns)) {}
     return c->busy;

@@ -170,7 +170,7 @@ static void parse(theatre *t) {
     for (int k = 0; k < 2; k++) {
         tl__resp_feed(t->resp[k], t->raw[k], t->raw_size[k]);
         if (tl__resp_next(t->resp[k], &reply) != 1)
-            die("machine: not a reply: %s", tl__resp_words(t->resp[k]));
+            die("machine: not a reply: %s", tl__resp_message(t->resp[k]));
         tl__resp_release(t->resp[k]);
     }
 }

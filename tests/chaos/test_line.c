@@ -50,7 +50,7 @@ static bool stands_first(const tl_lock *lock) {
 static bool is_queued(const tl_lock *lock) {
     tl_gate *gate = &lock->client->gate;
     tl__mutex_lock(&gate->mutex);
-    bool queued = lock->place.state == TL_QUEUED;
+    bool queued = lock->gate_node.state == TL_QUEUED;
     tl__mutex_unlock(&gate->mutex);
     return queued;
 }

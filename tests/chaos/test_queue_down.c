@@ -12,7 +12,7 @@ static int queue_behind(tl_lock *front) {
     tl_gate *queue = &front->client->gate;
     int n = 0;
     tl__mutex_lock(&queue->mutex);
-    for (tl_place *p = front->place.first; p; p = p->next)
+    for (tl_gate_node *p = front->gate_node.first; p; p = p->next)
         n++;
     tl__mutex_unlock(&queue->mutex);
     return n;

@@ -181,7 +181,7 @@ static void answered(void *ctx, const tl_answer *a) {
                                 .why = a->why,
                                 .sys_errno = a->sys_errno,
                                 .absent = a->absent,
-                                .message = a->words};
+                                .message = a->message};
     run(l->of, e);
 }
 

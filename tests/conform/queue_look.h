@@ -9,7 +9,7 @@
 static inline int standing(tl_lock *lock) {
     tl_gate *gate = &lock->client->gate;
     tl__mutex_lock(&gate->mutex);
-    int state = lock->place.state;
+    int state = lock->gate_node.state;
     tl__mutex_unlock(&gate->mutex);
     return state;
 }

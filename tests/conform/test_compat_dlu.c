@@ -576,10 +576,10 @@ TEST(closing_releases_nothing) {
 
 /* ---- what a strict one says -------------------------------------------------------------------- */
 
-#define WORDS_SIZE 1024
+#define MESSAGE_SIZE 1024
 
 /* The names of all commands that came by TCP, since `monitor` began. */
-static void read_words(redisContext *monitor, char words[WORDS_SIZE]) {
+static void read_words(redisContext *monitor, char words[MESSAGE_SIZE]) {
     size_t n = 0;
     freeReplyObject(real_redis_command(server, "ECHO the-end"));
     for (bool ended = false; !ended;) {
@@ -588,15 +588,15 @@ static void read_words(redisContext *monitor, char words[WORDS_SIZE]) {
         ended = strstr(line->str, "the-end") != NULL;
         const char *word = strchr(line->str, '"');
         if (!ended && strstr(line->str, " 127.0.0.1:") && word)
-            n += (size_t)snprintf(words + n, WORDS_SIZE - n, "%.*s ", (int)strcspn(word + 1, "\""),
-                                  word + 1);
-        assert_true(n < WORDS_SIZE);
+            n += (size_t)snprintf(words + n, MESSAGE_SIZE - n, "%.*s ",
+                                  (int)strcspn(word + 1, "\""), word + 1);
+        assert_true(n < MESSAGE_SIZE);
         freeReplyObject(line);
     }
 }
 
 TEST(strict_says_setnx_get_getset_and_del_alone) {
-    char words[WORDS_SIZE] = "";
+    char words[MESSAGE_SIZE] = "";
     if (!rows[row].strict)
         return;
     redisContext *monitor = real_redis_connect(server);

@@ -21,7 +21,8 @@ static int queue_behind(tl_lock *front) {
     tl_gate *gate = &front->client->gate;
     int n = 0;
     tl__mutex_lock(&gate->mutex);
-    for (tl_place *p = front->place.state == TL_FRONT ? front->place.first : NULL; p; p = p->next)
+    for (tl_gate_node *p = front->gate_node.state == TL_FRONT ? front->gate_node.first : NULL; p;
+         p = p->next)
         n++;
     tl__mutex_unlock(&gate->mutex);
     return n;
@@ -165,7 +166,7 @@ static void watch(tl_turn *turn) {
 CONFORM_OF(nobody_sees_two_holders_while_one_hands_over, c, CONFORM_RUNTIME) {
     tl_client *client = conform_client(c);
     tl_lock *before = conform_lock(c, client, TTL_MS), *first = conform_lock(c, client, TTL_MS);
-    tl_place place = {.key = first->place.key, .hash = first->place.hash};
+    tl_gate_node place = {.key = first->gate_node.key, .hash = first->gate_node.hash};
     watcher w = {.turn = {.ttl_ms = TTL_MS, .on_turn = watch}, .before = first};
     ASSERT_RESULT(tl_lock_acquire(before, 0, &said), TL_OK);
     acquiring *a = begin_queued(first, before, TL_FOREVER);

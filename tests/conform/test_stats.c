@@ -162,7 +162,8 @@ static int queue_behind(tl_lock *front) {
     tl_gate *gate = &front->client->gate;
     int n = 0;
     tl__mutex_lock(&gate->mutex);
-    for (tl_place *p = front->place.state == TL_FRONT ? front->place.first : NULL; p; p = p->next)
+    for (tl_gate_node *p = front->gate_node.state == TL_FRONT ? front->gate_node.first : NULL; p;
+         p = p->next)
         n++;
     tl__mutex_unlock(&gate->mutex);
     return n;

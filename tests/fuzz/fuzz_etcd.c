@@ -42,7 +42,7 @@ static uint64_t read_all(const uint8_t *p, size_t n, size_t step, bool stream) {
                 return hash;
         }
     }
-    MUST(got >= 0 || is_line(tl__gateway_words(gateway), 160));
+    MUST(got >= 0 || is_line(tl__gateway_problem(gateway), 160));
     return got < 0 ? hash * 3 : hash;
 }
 

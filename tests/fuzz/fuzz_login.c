@@ -102,13 +102,13 @@ static void converse(tl_login *l, const tl_endpoint *e) {
     tl_login_outcome outcome = TL_LOGIN_MORE;
     while (outcome == TL_LOGIN_MORE && tl__resp_next(reader, &reply) == 1) {
         uint8_t before = l->answered;
-        memset(l->words, 0xa5, sizeof l->words);
+        memset(l->message, 0xa5, sizeof l->message);
         outcome = tl__login_reply(l, &reply, received);
         MUST(l->answered == before + 1 && l->answered <= l->steps && l->steps <= TL_LOGIN_STEPS);
         MUST(l->size <= sizeof l->bytes);
     }
     if (outcome == TL_LOGIN_FAILED)
-        check_failed(e, l->why, l->words, sizeof l->words);
+        check_failed(e, l->why, l->message, sizeof l->message);
     if (outcome == TL_LOGIN_DONE)
         check_done(l);
 }

@@ -20,7 +20,7 @@
 #define DIGITS_MAX 3
 #define MEMORY_MAX (2 * (size_t)TL_RESP_BYTES_MAX + (4u << 20))
 #define KEPT_MAX (160u << 10) /* after a reset */
-#define WORDS_SIZE 160
+#define MESSAGE_SIZE 160
 
 /* A sanitizer's count of what is allocated; no such count without one. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
@@ -89,7 +89,7 @@ static void take_all(tl_resp *r, outcome *o, bool release) {
     o->broken = found < 0;
     if (o->broken) {
         MUST(tl__resp_next(r, &reply) < 0);
-        MUST(tl__resp_words(r)[0] && is_line(tl__resp_words(r), WORDS_SIZE));
+        MUST(tl__resp_message(r)[0] && is_line(tl__resp_message(r), MESSAGE_SIZE));
     }
 }
 

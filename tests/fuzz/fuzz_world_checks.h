@@ -77,7 +77,7 @@ static inline void check_out(fuzz_world *w, const tl_event *e) {
     const tl_out *out = &w->out;
     MUST(out->sends <= (w->status == TL_GO ? 1 : 0));
     MUST(out->scratch_used <= TL_SCRATCH);
-    MUST(is_line(out->words, sizeof out->words));
+    MUST(is_line(out->message, sizeof out->message));
     MUST(!out->has_bracket || e->kind == TL_REPLY);
     check_notes(w);
     w->arms += out->arm;
@@ -98,7 +98,7 @@ static inline void check_out(fuzz_world *w, const tl_event *e) {
 
 /* Every failure is explained, unless whoever caused it gave no words for it. */
 static inline void check_words(const fuzz_world *w) {
-    MUST(w->out.words[0] || w->wordless);
+    MUST(w->out.message[0] || w->wordless);
 }
 
 /* Does it say that K, taken before, is no longer ours? */

@@ -369,7 +369,7 @@ void sim_check_turn(sim_world *w, const sim_lock *l) {
         b->overtaken++;
         if (w->stats.overtaken < b->overtaken)
             w->stats.overtaken = b->overtaken;
-        if (b->client == l->client && b->handle->place.state == TL_QUEUED &&
+        if (b->client == l->client && b->handle->gate_node.state == TL_QUEUED &&
             l->behind >> b->actor->id & 1)
             sim_fail(w, l->key, "%s has %s before %s, who stood before it in the local queue",
                      l->actor->name, w->key[l->key].name, b->actor->name);

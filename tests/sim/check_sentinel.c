@@ -174,13 +174,13 @@ void sim_sentinel_counted(sim_world *w, const sim_lock *l, uint32_t number, tl_b
 /* ---- what is told -------------------------------------------------------------------------------- */
 
 void sim_sentinel_told(sim_socket *s, int former) {
-    s->told_at = s->answered;
+    s->reported_at = s->answered;
     s->told_former = (uint8_t)former;
 }
 
 void sim_sentinel_read(sim_world *w, sim_socket *s) {
     sim_switched *to = NULL;
-    s->told_at = 0;
+    s->reported_at = 0;
     w->stats.switches_read++;
     for (int i = 0; i < SIM_CLIENTS; i++) {
         sim_switched *one = &s->host->switched[i];

@@ -14,7 +14,7 @@
 #include "sim.h"
 
 #define RUNS 10000
-#define WORDS_SIZE 600
+#define MESSAGE_SIZE 600
 
 static const char *setting(const char *name) {
     const char *value = getenv(name);
@@ -60,7 +60,7 @@ static void tell(sim_world *w, uint64_t seed, const char *changes) {
 }
 
 static void explain(sim_world *w, uint64_t seed, const char *changes, sim_result failed) {
-    char words[WORDS_SIZE] = "";
+    char words[MESSAGE_SIZE] = "";
     (void)snprintf(words, sizeof words, "%s", changes);
     const char *shrink = setting("SHRINK");
     (void)printf("seed %llu: %s\n", (unsigned long long)seed, failed.what);

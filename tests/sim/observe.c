@@ -23,10 +23,10 @@
 
 tl_status __real_tl__run_step(const tl_run *run, const tl_event *event, tl_out *out);
 tl_status __wrap_tl__run_step(const tl_run *run, const tl_event *event, tl_out *out);
-bool __real_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
-bool __wrap_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now);
-int __real_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
-int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn);
+bool __real_tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now);
+bool __wrap_tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now);
+int __real_tl__gate_enter(tl_gate *gate, tl_gate_node *node, tl_turn *turn);
+int __wrap_tl__gate_enter(tl_gate *gate, tl_gate_node *node, tl_turn *turn);
 void __real_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
 void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t n, tl_mono until);
 typedef void begins_on_etcd(tl_etcd_acquisition *a, const tl_job *job, const tl_retry *retry,
@@ -358,7 +358,7 @@ static void note_notes(sim_world *w, const machine *m, const tl_out *out) {
                  n->stolen ? ": stolen" : "");
         w->stats.at_risk += n->kind == TL_NOTE_AT_RISK;
         w->stats.saved += n->kind == TL_NOTE_HELD;
-        if (n->kind == TL_NOTE_AT_RISK && l && is_out_of_reach(out->words))
+        if (n->kind == TL_NOTE_AT_RISK && l && is_out_of_reach(out->message))
             sim_check_refused(w, l);
         if (n->kind == TL_NOTE_LOST)
             note_lost(w, l, n, m->result->deadline);
@@ -378,7 +378,7 @@ static void note_end(sim_world *w, const machine *m, const tl_event *e, tl_statu
         t->fences = (uint8_t)(m->acquires && m->job->fences > 0 ? m->job->fences : 1);
     } else if (!first && status == TL_END && (m->acquires || m->releases)) {
         w->stats.cleaned++;
-        sim_check_cleaned(w, w->thread->host, m->job, m->limit, is_out_of_reach(out->words));
+        sim_check_cleaned(w, w->thread->host, m->job, m->limit, is_out_of_reach(out->message));
     }
     bool cleans = !first && tl__mono_before(sim_host_clock(w, w->thread->host), m->limit);
     bool had = first && m->acquires && m->result->code == TL_OK; /* and nothing is left */
@@ -456,13 +456,13 @@ tl_server __wrap_tl__node_server(tl_node *node, tl_mono now) {
     return server;
 }
 
-bool __wrap_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, tl_mono now) {
-    bool passed = __real_tl__gate_pass(gate, place, hold, now);
+bool __wrap_tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now) {
+    bool passed = __real_tl__gate_pass(gate, node, hold, now);
     if (!passed)
         return false;
     sim_world *w = sim_the_world;
     (void)sim_enter();
-    const tl_lock *handle = (const tl_lock *)((const char *)place - offsetof(tl_lock, place));
+    const tl_lock *handle = (const tl_lock *)((const char *)node - offsetof(tl_lock, gate_node));
     sim_lock *l = sim_lock_of(w, handle);
     w->stats.passed++;
     if (l) { /* not of a play */
@@ -475,18 +475,19 @@ bool __wrap_tl__gate_pass(tl_gate *gate, tl_place *place, const tl_hold *hold, t
 }
 
 /* Whoever stands in the queue before the call is served before. */
-int __wrap_tl__gate_enter(tl_gate *gate, tl_place *place, tl_turn *turn) {
+int __wrap_tl__gate_enter(tl_gate *gate, tl_gate_node *node, tl_turn *turn) {
     sim_world *w = sim_the_world;
     (void)sim_enter();
-    sim_lock *l = sim_lock_of(w, (const tl_lock *)((const char *)place - offsetof(tl_lock, place)));
+    sim_lock *l = sim_lock_of(w,
+                              (const tl_lock *)((const char *)node - offsetof(tl_lock, gate_node)));
     for (int i = 0; l && turn && i < w->cfg.actors; i++) {
         const sim_lock *b = sim_lock_at(&w->actor[i]);
         if (b && b != l && b->handle && b->client == l->client && b->key == l->key &&
-            b->handle->place.state == TL_QUEUED)
+            b->handle->gate_node.state == TL_QUEUED)
             l->behind |= UINT32_C(1) << i;
     }
     sim_leave();
-    return __real_tl__gate_enter(gate, place, turn);
+    return __real_tl__gate_enter(gate, node, turn);
 }
 
 /* An answer is counted: a renewal by which a lock lasts longer, an extension, a lock that was asked for. */

@@ -45,7 +45,7 @@ static sim_socket *new_socket(sim_world *w, sim_host *h) {
     s->fifo_up = s->fifo_down = s->blocked = s->closed = 0;
     s->never_after = SIM_NEVER;
     s->multi = s->raw = false;
-    s->answered = s->read = s->told_at = 0;
+    s->answered = s->read = s->reported_at = 0;
     s->queued = 0;
     s->up.n = s->input.n = s->out.n = s->down.n = s->in.n = 0;
     return s;
@@ -361,7 +361,7 @@ ssize_t tl__socket_receive(int fd, char *to, size_t room) {
         memcpy(to, s->in.p, n);
         fake_buffer_cut(&s->in, n);
         s->read += n;
-        if (s->told_at && s->read >= s->told_at)
+        if (s->reported_at && s->read >= s->reported_at)
             sim_sentinel_read(w, s);
     } else {
         bool open = s && (s->state == SIM_OPEN || s->state == SIM_CONNECTING);

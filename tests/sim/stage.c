@@ -112,7 +112,7 @@ static void look_at_fronts(sim_world *w, int key) {
     const sim_play_lock *front[SIM_PLAY_CLIENTS] = {NULL};
     for (int i = 0; i < SIM_PLAY_LOCKS && stage.lock[i].name; i++) {
         const sim_play_lock *l = &stage.lock[i];
-        if (l->key != key || !l->handle || l->handle->place.state != TL_FRONT)
+        if (l->key != key || !l->handle || l->handle->gate_node.state != TL_FRONT)
             continue;
         int c = l->handle->client == stage.client[0] ? 0 : 1;
         if (front[c])

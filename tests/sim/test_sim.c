@@ -30,7 +30,7 @@
 #define BATCH 10   /* seeds of a scenario, after which it is looked at again */
 #define MOST 100   /* seeds of one that has not shown it by then */
 #define EACH 9     /* of the scenarios */
-#define WORDS_SIZE 600
+#define MESSAGE_SIZE 600
 
 static sim_world *world;
 static sim_stats stats; /* of all that the tests have run so far */
@@ -209,7 +209,7 @@ TEST(a_seed_is_always_the_same_run) {
 /* A server whose clock gains more than is assumed, which nobody has been told. */
 TEST(a_broken_promise_is_found_shrunk_and_told) {
     static const char broken[] = "server-ppb=9000000 ttl=8000 delay-us=100";
-    char words[WORDS_SIZE];
+    char words[MESSAGE_SIZE];
     char *story = NULL;
     size_t size = 0;
     uint64_t seed = 0;

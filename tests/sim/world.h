@@ -139,7 +139,7 @@ struct sim_socket {
     sim_ns closed;                      /**< when its host closed it */
     sim_ns never_after; /**< assumed of a legacy client: nothing is executed later */
     /* of a Sentinel: what it has told of, and when its host has read that */
-    uint64_t answered, read, told_at; /**< bytes; told_at 0: of nothing */
+    uint64_t answered, read, reported_at; /**< bytes; told_at 0: of nothing */
     uint8_t told_former;
     /* a transaction */
     bool multi;

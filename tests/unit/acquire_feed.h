@@ -45,7 +45,7 @@ static inline void expect(const feed *f, tl_status status, tl_err code) {
     assert_int_equal(m.result.code, code);
     assert_int_equal(f->out.sends, 0);
     if (code != TL_OK)
-        assert_string_not_equal(f->out.words, "");
+        assert_string_not_equal(f->out.message, "");
 }
 
 /* Busy, listened for in vain or not, and busy again at 2 ms: the pause that then begins. */

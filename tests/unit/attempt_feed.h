@@ -28,5 +28,5 @@ static inline void expect(const feed *f, tl_err code, bool maybe) {
     assert_int_equal(f->status, TL_END);
     assert_int_equal(result()->code, code);
     assert_int_equal(result()->maybe, maybe);
-    assert_int_equal(f->out.words[0] != '\0', code != TL_OK && code != TL_EBUSY);
+    assert_int_equal(f->out.message[0] != '\0', code != TL_OK && code != TL_EBUSY);
 }

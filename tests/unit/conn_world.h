@@ -92,7 +92,7 @@ static inline void world_answer(void *ctx, const tl_answer *a) {
         show(s->text, sizeof s->text, &a->reply[i]);
     }
     if (!a->ok)
-        (void)snprintf(s->text, sizeof s->text, "%.*s", (int)a->words.n, a->words.p);
+        (void)snprintf(s->text, sizeof s->text, "%.*s", (int)a->message.n, a->message.p);
     if (w->also)
         w->also(w, a);
 }

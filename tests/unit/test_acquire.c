@@ -79,7 +79,7 @@ TEST(confirmed_too_late_is_given_back) {
     (void)feed_taken(&f, 1000);
     (void)feed_await(&f);
     expect(&f, TL_DETACH, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "confirmed too late");
+    assert_string_equal(f.out.message, "confirmed too late");
     (void)feed_await(&f);
     feed_assert_asked(&f, "release");
 }
@@ -172,7 +172,7 @@ TEST(trying_once_where_nobody_is_ends_at_the_second_look) {
     assert_int_equal(f.out.sends, 1);
     (void)feed_absent(&f);
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "connection refused");
+    assert_string_equal(f.out.message, "connection refused");
     assert_int_equal(f.out.sys_errno, ECONNREFUSED);
     assert_in_range(feed_since(f.now), 0, CONNECT_MS / 10);
 }
@@ -252,7 +252,7 @@ TEST(trying_once_on_a_server_that_is_not_there_ends_at_connect_ms) {
             (void)feed_await(&f);
     }
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "connection refused");
+    assert_string_equal(f.out.message, "connection refused");
     assert_int_equal(feed_since(f.now), CONNECT_MS);
     assert_in_range(tries, 5, 20); /* with growing pauses */
 }

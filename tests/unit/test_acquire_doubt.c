@@ -48,7 +48,7 @@ TEST(time_that_runs_out_in_doubt_is_uncertain) {
     (void)feed_await(&f);
     expect(&f, TL_DETACH, TL_EUNCERTAIN);
     assert_true(m.result.maybe);
-    assert_string_equal(f.out.words, "no reply in time");
+    assert_string_equal(f.out.message, "no reply in time");
 }
 
 /* A reply that there is no memory for may be that the lock is acquired. */
@@ -59,7 +59,7 @@ TEST(without_memory_for_a_reply_the_wait_ends_and_what_it_may_have_acquired_is_d
     (void)feed_failed(&f, true, TL_ENOMEM, "out of memory for a reply");
     expect(&f, TL_DETACH, TL_ENOMEM);
     assert_true(m.result.maybe);
-    assert_string_equal(f.out.words, "out of memory for a reply");
+    assert_string_equal(f.out.message, "out of memory for a reply");
     (void)feed_timer(&f);
     feed_assert_asked(&f, "release");
 }
@@ -191,7 +191,7 @@ TEST(cancelled_while_reaching_the_server_ends_at_once) {
     go(&f, TL_FOREVER);
     (void)feed_cancel(&f);
     expect(&f, TL_END, TL_ECANCELLED);
-    assert_string_equal(f.out.words, "cancelled");
+    assert_string_equal(f.out.message, "cancelled");
 }
 
 TEST(cancelled_in_a_pause_ends_at_once) {

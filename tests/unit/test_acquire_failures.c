@@ -67,7 +67,7 @@ TEST(an_error_that_lasts_ends_unavailable_in_its_own_words) {
             (void)feed_reached(&f);
     }
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "LOADING Redis is loading the dataset in memory");
+    assert_string_equal(f.out.message, "LOADING Redis is loading the dataset in memory");
     assert_int_equal(feed_since(f.now), 500);
 }
 
@@ -88,7 +88,7 @@ TEST(errors_that_will_not_pass_end_it_at_once) {
         begin(&f, TL_FOREVER);
         (void)feed_reply(&f, "-%s", final[i].text);
         expect(&f, TL_END, final[i].code); /* nothing was executed: nothing to clean up */
-        assert_non_null(strstr(f.out.words, final[i].words));
+        assert_non_null(strstr(f.out.message, final[i].words));
     }
 }
 
@@ -101,7 +101,7 @@ TEST(who_is_refused_at_the_limit_is_told_what_by) {
     feed_at(&f, 500);
     (void)feed_reply(&f, "-MOVED 7629 10.0.0.6:6379");
     expect(&f, TL_END, TL_ESERVER);
-    assert_non_null(strstr(f.out.words, "MOVED 7629 10.0.0.6:6379: another node"));
+    assert_non_null(strstr(f.out.message, "MOVED 7629 10.0.0.6:6379: another node"));
 }
 
 TEST(an_error_within_the_script_is_cleaned_up_after) {
@@ -132,7 +132,7 @@ TEST(a_refusal_on_reaching_the_server_is_final) {
         go(&f, TL_FOREVER);
         (void)feed_failed(&f, false, final[i], "WRONGPASS");
         expect(&f, TL_END, final[i]);
-        assert_string_equal(f.out.words, "WRONGPASS");
+        assert_string_equal(f.out.message, "WRONGPASS");
     }
 }
 
@@ -197,7 +197,7 @@ TEST(too_few_replicas_to_the_end_give_the_lock_back_unavailable) {
             (void)feed_reached(&f);
     }
     expect(&f, TL_DETACH, TL_EUNAVAILABLE); /* every request was answered: nothing is uncertain */
-    assert_string_equal(f.out.words, "too few replicas confirmed the lock in time");
+    assert_string_equal(f.out.message, "too few replicas confirmed the lock in time");
     (void)feed_await(&f);
     feed_assert_asked(&f, "release");
 }
@@ -250,7 +250,7 @@ static void in_vain(int64_t wait_ms, bool at_once) {
         (void)feed_await(&f);
     }
     expect(&f, TL_DETACH, TL_EUNAVAILABLE);
-    assert_non_null(strstr(f.out.words, "quiet_ms"));
+    assert_non_null(strstr(f.out.message, "quiet_ms"));
     (void)feed_await(&f); /* what it found may be its own */
     feed_assert_asked(&f, "release");
 }

@@ -27,7 +27,7 @@ TEST(a_wait_ends_exactly_at_its_limit) {
     f.now.ns++;
     (void)feed_timer(&f);
     expect(&f, TL_END, TL_ETIMEDOUT);
-    assert_string_equal(f.out.words, "another holds it");
+    assert_string_equal(f.out.message, "another holds it");
 }
 
 /* Two answers, and when the next take begins: at the limit none does. */
@@ -69,7 +69,7 @@ TEST(a_server_that_is_not_reached_within_the_wait_is_unavailable) {
     feed_at(&f, 700);
     (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no answer in time");
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "no answer in time");
+    assert_string_equal(f.out.message, "no answer in time");
 }
 
 /* Nothing was written, so there is no doubt; but that another holds it to the end isn't known either. */
@@ -83,7 +83,7 @@ TEST(a_server_silent_since_it_said_busy_is_unavailable) {
     (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no reply in time");
     (void)feed_timer(&f);
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "no reply in time");
+    assert_string_equal(f.out.message, "no reply in time");
 }
 
 TEST(a_server_back_before_the_limit_says_busy_again) {
@@ -110,7 +110,7 @@ TEST(who_comes_too_late_to_the_server_is_told_that_another_holds_it) {
     feed_at(&f, 1000);
     (void)feed_too_late(&f);
     expect(&f, TL_END, TL_ETIMEDOUT);
-    assert_string_equal(f.out.words, "another holds it");
+    assert_string_equal(f.out.message, "another holds it");
 }
 
 /* Told the time at the limit, as on a busy host, it has no time left to ask: what the server said last holds. */
@@ -126,7 +126,7 @@ TEST(who_comes_too_late_to_ask_is_told_that_another_holds_it) {
     feed_at(&f, 1000);
     (void)feed_reply(&f, "['1700005001' '0']");
     expect(&f, TL_END, TL_ETIMEDOUT);
-    assert_string_equal(f.out.words, "another holds it");
+    assert_string_equal(f.out.message, "another holds it");
 }
 
 TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
@@ -138,7 +138,7 @@ TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     feed_at(&f, 700);
     (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no answer in 12 ms");
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "connection refused");
+    assert_string_equal(f.out.message, "connection refused");
 }
 
 TEST(a_server_lost_after_it_said_busy_is_unavailable) {
@@ -149,7 +149,7 @@ TEST(a_server_lost_after_it_said_busy_is_unavailable) {
     feed_at(&f, 1000);
     (void)feed_refused(&f);
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "connection refused");
+    assert_string_equal(f.out.message, "connection refused");
 }
 
 TEST(waiting_forever_for_a_server_that_is_not_there_ends_at_connect_ms) {

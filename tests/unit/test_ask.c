@@ -36,7 +36,7 @@ static void look(feed *f) {
 static void expect(const feed *f, tl_err code) {
     assert_int_equal(f->status, TL_END);
     assert_int_equal(m.result.code, code);
-    assert_int_equal(f->out.words[0] != '\0', code != TL_OK);
+    assert_int_equal(f->out.message[0] != '\0', code != TL_OK);
 }
 
 /* ---- ping ------------------------------------------------------------------------------------ */
@@ -71,7 +71,7 @@ TEST(errors_are_told_apart) {
         ask(&f);
         (void)feed_reply(&f, "-NOAUTH Authentication required.");
         expect(&f, TL_EDENIED);
-        assert_string_equal(f.out.words, "NOAUTH Authentication required.");
+        assert_string_equal(f.out.message, "NOAUTH Authentication required.");
         ask(&f);
         (void)feed_reply(&f, "-LOADING Redis is loading");
         expect(&f, TL_EUNAVAILABLE);
@@ -103,7 +103,7 @@ TEST(a_server_that_is_not_reached_is_told_as_it_was) {
     begin(&f, KEY);
     (void)feed_refused(&f);
     expect(&f, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "connection refused");
+    assert_string_equal(f.out.message, "connection refused");
     begin(&f, KEY);
     (void)feed_failed(&f, false, TL_EDENIED, "WRONGPASS");
     expect(&f, TL_EDENIED);
@@ -157,7 +157,7 @@ TEST(it_is_not_asked_again_beyond_its_limit) {
     feed_at(&f, CONNECT_MS + ATTEMPT_MS);
     (void)cut_off(&f);
     expect(&f, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "another server is the master now");
+    assert_string_equal(f.out.message, "another server is the master now");
 }
 
 TEST(it_is_not_asked_again_for_ever) {
@@ -390,7 +390,7 @@ TEST(those_in_line_are_told_in_order_and_cut) {
     standing s = {0};
     feed_init(&f, &m, tl__ask_step);
     tl__ask_init(&m, TL_LITERAL(KEY), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
-    m.told = told;
+    m.on_waiting = told;
     m.ctx = &s;
     m.most = 2;
     assert_int_equal(feed_start(&f), TL_GO);

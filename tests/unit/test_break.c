@@ -61,7 +61,7 @@ TEST(each_answer_has_its_code) {
         (void)feed_reply(&f, "%s", known[i].reply);
         assert_int_equal(f.status, TL_END);
         assert_int_equal(m.result.code, known[i].code);
-        assert_int_equal(f.out.words[0] != '\0', known[i].code != TL_OK);
+        assert_int_equal(f.out.message[0] != '\0', known[i].code != TL_OK);
     }
 }
 

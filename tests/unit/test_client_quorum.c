@@ -12,7 +12,7 @@
 #define SERVERS 5
 #define HOUR_US INT64_C(3600000000)
 
-static char said[TL_WORDS_SIZE];
+static char said[TL_MESSAGE_SIZE];
 static int lines;
 
 static void note(tl_log_level level, const char *line, void *ctx) {

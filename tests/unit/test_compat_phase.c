@@ -247,7 +247,7 @@ TEST(a_register_never_goes_back) {
     (void)feed_start(&f);
     (void)answer_phase(&f, TL_PHASE_BRIDGE, 6, LEASE_MS);
     expect(&f, TL_EDENIED, false);
-    assert_non_null(strstr(f.out.words, "older epoch"));
+    assert_non_null(strstr(f.out.message, "older epoch"));
     assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
     ready(&f, TL_ACQUIRE);
     know(&f, TL_PHASE_DRAIN, 7);
@@ -255,7 +255,7 @@ TEST(a_register_never_goes_back) {
     (void)feed_start(&f);
     (void)answer_phase(&f, TL_PHASE_NONE, 0, LEASE_MS);
     expect(&f, TL_EDENIED, false);
-    assert_non_null(strstr(f.out.words, "namespace default: its register has gone"));
+    assert_non_null(strstr(f.out.message, "namespace default: its register has gone"));
     ready(&f, TL_ACQUIRE);
     know(&f, TL_PHASE_NONE, 0);
     feed_at(&f, LEASE_MS);
@@ -274,7 +274,7 @@ TEST(what_was_asked_before_a_change_is_no_proof_that_writes_were_lost) {
         feed_at(&f, 2);
         (void)answer_phase(&f, epoch ? TL_PHASE_BRIDGE : TL_PHASE_NONE, epoch, LEASE_MS);
         expect(&f, TL_EUNAVAILABLE, false);
-        assert_non_null(strstr(f.out.words, "while it was being read"));
+        assert_non_null(strstr(f.out.message, "while it was being read"));
         assert_int_equal(tl__lease_of(&f.server, 0)->epoch, 7);
         ready(&f, TL_ACQUIRE);
         know(&f, TL_PHASE_DRAIN, 7);
@@ -606,14 +606,14 @@ TEST(a_clock_that_is_off_for_certain_is_warned_of_or_refused) {
         feed f;
         take_with_clock(&f, both[i], TL_GUARD_WARN, M_MS * 1000 + 2001);
         assert_true(f.out.clock_off);
-        assert_non_null(strstr(f.out.words_off, "at least 1000 ms ahead of"));
+        assert_non_null(strstr(f.out.clock_message, "at least 1000 ms ahead of"));
         feed_assert_asked(&f, "acquire");
         take_with_clock(&f, both[i], TL_GUARD_REFUSE, M_MS * 1000 + 2001);
         expect(&f, TL_ECLOCK, false);
         assert_int_equal(f.sends, 0);
         take_with_clock(&f, both[i], TL_GUARD_REFUSE, -M_MS * 1000 - 1);
         expect(&f, TL_ECLOCK, false);
-        assert_non_null(strstr(f.out.words, "behind"));
+        assert_non_null(strstr(f.out.message, "behind"));
         take_with_clock(&f, both[i], TL_GUARD_OFF, 3600000000);
         assert_false(f.out.clock_off);
         feed_assert_asked(&f, "acquire");
@@ -655,7 +655,7 @@ TEST(the_guard_asks_for_the_time_when_it_was_told_long_ago) {
     (void)feed_reply(&f, "['1700005000' '0']");
     expect(&f, TL_ECLOCK, false);
     assert_int_equal(f.sends, sends);
-    assert_non_null(strstr(f.out.words, "at least 1499 ms ahead of"));
+    assert_non_null(strstr(f.out.message, "at least 1499 ms ahead of"));
 }
 
 /* Nobody could read it, and where nothing ends it, it would be held for ever. */
@@ -672,7 +672,7 @@ TEST(no_stamp_is_written_by_a_clock_of_before_2001) {
         (void)feed_start(&f);
         expect(&f, TL_ECLOCK, false);
         assert_int_equal(f.sends, 0);
-        assert_non_null(strstr(f.out.words, "before 2001"));
+        assert_non_null(strstr(f.out.message, "before 2001"));
         prepare(&f, both[i % 2], TL_ACQUIRE);
         m.job.rules.clock_guard = TL_GUARD_OFF;
         m.job.rules.strict = i == 3;
@@ -710,7 +710,7 @@ TEST(what_skew_has_published_counts_while_stamps_are_written) {
     for (int phase = TL_PHASE_TIMESTAMP; phase <= TL_PHASE_BRIDGE; phase++) {
         unsafe_since(&f, phase, TL_GUARD_REFUSE);
         expect(&f, TL_ECLOCK, false);
-        assert_non_null(strstr(f.out.words, "namespace default are up to 1350 ms apart"));
+        assert_non_null(strstr(f.out.message, "namespace default are up to 1350 ms apart"));
         unsafe_since(&f, phase, TL_GUARD_WARN);
         assert_true(f.out.clock_off);
         feed_assert_asked(&f, "acquire");
@@ -739,11 +739,11 @@ TEST(a_verdict_that_is_half_read_is_doubt_for_who_asked_to_refuse) {
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         said(&f, TL_PHASE_BRIDGE, TL_GUARD_REFUSE, c[i].worst);
         expect(&f, TL_ECLOCK, false);
-        if (!strstr(f.out.words, c[i].words))
-            fail_msg("%s", f.out.words);
+        if (!strstr(f.out.message, c[i].words))
+            fail_msg("%s", f.out.message);
         said(&f, TL_PHASE_BRIDGE, TL_GUARD_WARN, c[i].worst);
         assert_true(f.out.clock_off);
-        assert_non_null(strstr(f.out.words_off, c[i].words));
+        assert_non_null(strstr(f.out.clock_message, c[i].words));
         feed_assert_asked(&f, "acquire");
         said(&f, TL_PHASE_BRIDGE, TL_GUARD_OFF, c[i].worst);
         assert_false(f.out.clock_off);

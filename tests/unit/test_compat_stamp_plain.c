@@ -35,7 +35,7 @@ static void begin_strict(feed *f, tl_op op) {
 
 static void refuses_quiet(feed *f) {
     expect(f, TL_EUNSUPPORTED, false);
-    assert_non_null(strstr(f->out.words, "quiet_ms"));
+    assert_non_null(strstr(f->out.message, "quiet_ms"));
     assert_int_equal(f->sends, 0);
 }
 

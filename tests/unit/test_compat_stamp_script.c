@@ -837,7 +837,7 @@ TEST(the_bridge_refuses_a_server_without_eval) {
         begin(&f, (tl_op)op);
         (void)feed_reply(&f, UNKNOWN);
         expect(&f, TL_EUNSUPPORTED, false);
-        assert_non_null(strstr(f.out.words, "no EVALSHA"));
+        assert_non_null(strstr(f.out.message, "no EVALSHA"));
         assert_int_equal(f.out.level, 0);
     }
 }

@@ -416,7 +416,7 @@ TEST(a_refused_transaction_has_done_nothing) {
     (void)feed_reply(&f, "-OOM command not allowed\n+QUEUED -OOM command not allowed\n+QUEUED "
                          "-EXECABORT Transaction discarded because of previous errors.");
     expect(&f, TL_EUNAVAILABLE, false);
-    assert_string_equal(f.out.words, "place: OOM command not allowed");
+    assert_string_equal(f.out.message, "place: OOM command not allowed");
     begin(&f, TL_ACQUIRE);
     (void)FIND(&f, NULL);
     (void)feed_reply(&f, "+QUEUED +QUEUED +QUEUED +QUEUED -NOPERM this user has no permissions");
@@ -475,7 +475,7 @@ TEST(a_look_that_is_refused_is_told_and_changes_nothing) {
         begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "%s", replies[i]);
         expect(&f, TL_EUNAVAILABLE, false);
-        assert_string_equal(f.out.words, "LOADING Redis is loading the dataset in memory");
+        assert_string_equal(f.out.message, "LOADING Redis is loading the dataset in memory");
     }
 }
 

@@ -478,7 +478,7 @@ TEST(a_confirmation_ends_with_its_connection) {
 /* One who finds that it leads nowhere wants to know more. Once it leads somewhere that is no reason to lead elsewhere. */
 TEST(a_doubt_of_before_says_nothing_against_the_next_server) {
     site_world s;
-    char words[TL_SITE_WORDS];
+    char words[TL_SITE_MESSAGE_SIZE];
     open_site(&s);
     assert_null(tl__site_spot(&s.site, words, sizeof words));
     assert_int_equal(s.wants, 1);

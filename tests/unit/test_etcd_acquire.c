@@ -249,7 +249,7 @@ static void assert_tried_and_told(const char *suffix, int64_t lease, const char 
     begin(0);
     answers(GRANTED, busy);
     assert_int_equal(m.result.code, TL_EBUSY);
-    assert_string_equal(f.out.words, words);
+    assert_string_equal(f.out.message, words);
 }
 
 TEST(what_is_in_the_way_and_no_contender_is_told_by_its_name_and_never_by_a_token) {
@@ -287,7 +287,7 @@ TEST(a_waiter_behind_such_a_key_is_told_so_when_its_time_is_up) {
     event(TL_TIMER);
     assert_int_equal(f.status, TL_DETACH);
     assert_int_equal(m.result.code, TL_ETIMEDOUT);
-    assert_string_equal(f.out.words, "blocked by a key that is no contender: k/db");
+    assert_string_equal(f.out.message, "blocked by a key that is no contender: k/db");
 }
 
 TEST(a_key_that_was_created_unheard_is_put_under_a_new_lease_before_it_counts) {
@@ -357,7 +357,7 @@ TEST(the_newest_failure_is_the_reason_also_after_a_doubt) {
     later_ms(ATTEMPT_MS);
     event(TL_TIMER);
     assert_int_equal(m.result.code, TL_EUNCERTAIN);
-    assert_string_equal(f.out.words, "connection refused");
+    assert_string_equal(f.out.message, "connection refused");
 }
 
 /* The connection logs in anew: what is asked again over the next may work. */
@@ -848,12 +848,12 @@ TEST(a_renewal_that_is_refused_says_why) {
         answers(cases[i].grant, cases[i].keep);
         assert_int_equal(r.result.deadline.ns, before.ns);
         assert_int_equal(f.out.note[0].kind, TL_NOTE_AT_RISK);
-        assert_non_null(strstr(f.out.words, cases[i].words));
+        assert_non_null(strstr(f.out.message, cases[i].words));
     }
     renew();
     give((tl_event){.kind = TL_FAILED,
                     .failed = {.why = TL_EUNAVAILABLE, .message = TL_LITERAL("no reply")}});
-    assert_string_equal(f.out.words, "no reply");
+    assert_string_equal(f.out.message, "no reply");
 }
 
 TEST(a_renewal_that_meets_a_higher_lease_goes_above_it) {

@@ -128,7 +128,7 @@ static void begin(tl_etcd_question question, const tl_lock_info *seen) {
                           .key = TL_LITERAL("k"),
                           .attempt_ms = 1000,
                           .connect_ms = 1000,
-                          .told = on_waiting,
+                          .on_waiting = on_waiting,
                           .most = 10,
                           .found = on_found,
                           .pattern = TL_LITERAL("*"),
@@ -211,7 +211,7 @@ TEST(a_break_removes_no_key_that_is_no_contender_unless_it_was_seen) {
     answer_see(data, -1);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(f.ask.result.code, TL_EINVALID);
-    assert_string_equal(f.out.words, "blocked by a key that is no contender: k/db");
+    assert_string_equal(f.out.message, "blocked by a key that is no contender: k/db");
     begin(TL_ETCD_BREAKS, &seen);
     answer_see(data, -1);
     assert_removes("db");

@@ -363,7 +363,7 @@ TEST(an_answer_of_another_http_server_is_none_of_etcds) {
                                    &reply);
         assert_int_equal(got, rows[i].etcds ? 1 : -1);
         if (!rows[i].etcds)
-            assert_non_null(strstr(tl__gateway_words(g), "HTTP status"));
+            assert_non_null(strstr(tl__gateway_problem(g), "HTTP status"));
         tl__gateway_free(g);
     }
 }

@@ -165,7 +165,7 @@ TEST(a_lower_epoch_that_all_tell_is_believed) {
 /* ---- who it is ------------------------------------------------------------------------------- */
 
 static void two_places(bool mute_run, bool mute_id, const char *words) {
-    char said[TL_SITE_WORDS];
+    char said[TL_SITE_MESSAGE_SIZE];
     tl_mono began = tl__mono_now();
     sentinel.mute_run = mute_run;
     sentinel.mute_id = mute_id;
@@ -174,7 +174,7 @@ static void two_places(bool mute_run, bool mute_id, const char *words) {
     do {
         (void)tl__site_is_named(site(), began);
         turn(began);
-        tl__site_words(site(), said, sizeof said);
+        tl__site_message(site(), said, sizeof said);
     } while (!strstr(said, words));
     assert_false(tl__site_was_named(site(), began));
 }
@@ -196,14 +196,14 @@ TEST(those_that_do_not_say_who_they_are_count_while_there_are_no_more_places) {
 }
 
 TEST(with_more_places_than_sentinels_they_do_not) {
-    char said[TL_SITE_WORDS];
+    char said[TL_SITE_MESSAGE_SIZE];
     tl_mono began = tl__mono_now();
     sentinel.mute_run = sentinel.mute_id = true;
     open_client("redis+sentinel://127.0.0.1:%d,localhost:%d/m");
     do {
         (void)tl__site_is_named(site(), began);
         turn(began);
-        tl__site_words(site(), said, sizeof said);
+        tl__site_message(site(), said, sizeof said);
     } while (!strstr(said, "SENTINEL MYID"));
     assert_false(tl__site_was_named(site(), began));
 }

@@ -30,9 +30,9 @@ static visitor visit(int64_t ttl_ms) {
     return (visitor){.turn = {.ttl_ms = ttl_ms, .on_turn = on_turn}};
 }
 
-static tl_place place_on(const char *key) {
+static tl_gate_node place_on(const char *key) {
     tl_bytes bytes = tl__bytes_of(key);
-    return (tl_place){.key = bytes, .hash = tl__gate_hash(bytes)};
+    return (tl_gate_node){.key = bytes, .hash = tl__gate_hash(bytes)};
 }
 
 static tl_mono at_ms(int64_t ms) {
@@ -65,7 +65,7 @@ TESTS_WITH(set_up, tear_down);
 /* ---- coming and going ------------------------------------------------------------------------ */
 
 TEST(the_first_is_at_the_front_and_the_others_queue) {
-    tl_place a = place_on("k"), b = place_on("k"), c = place_on("k");
+    tl_gate_node a = place_on("k"), b = place_on("k"), c = place_on("k");
     visitor vb = visit(TTL_MS);
     assert_int_equal(tl__gate_enter(&gate, &a, NULL), TL_FRONT);
     assert_false(tl__gate_has_queue(&gate, &a));
@@ -84,7 +84,7 @@ TEST(the_first_is_at_the_front_and_the_others_queue) {
 }
 
 TEST(they_come_in_the_order_in_which_they_entered) {
-    tl_place places[5];
+    tl_gate_node places[5];
     visitor visitors[5];
     for (int i = 0; i < 5; i++) {
         places[i] = place_on("k");
@@ -101,7 +101,7 @@ TEST(they_come_in_the_order_in_which_they_entered) {
 
 TEST(any_one_may_leave_the_queue_and_the_others_keep_their_order) {
     for (int gone = 1; gone < 4; gone++) {
-        tl_place places[4];
+        tl_gate_node places[4];
         visitor visitors[4];
         for (int i = 0; i < 4; i++) {
             places[i] = place_on("k");
@@ -123,7 +123,7 @@ TEST(any_one_may_leave_the_queue_and_the_others_keep_their_order) {
 }
 
 TEST(one_at_the_front_cannot_quit_the_queue) {
-    tl_place a = place_on("k");
+    tl_gate_node a = place_on("k");
     visitor va = visit(TTL_MS);
     assert_false(tl__gate_quit(&gate, &a));
     (void)tl__gate_enter(&gate, &a, &va.turn);
@@ -135,7 +135,7 @@ TEST(one_at_the_front_cannot_quit_the_queue) {
 }
 
 TEST(keys_do_not_disturb_each_other) {
-    tl_place *places = calloc(MANY, sizeof *places);
+    tl_gate_node *places = calloc(MANY, sizeof *places);
     char(*keys)[16] = calloc(MANY, sizeof *keys);
     assert_true(places && keys);
     for (int i = 0; i < MANY; i++) { /* the table grows */
@@ -145,7 +145,7 @@ TEST(keys_do_not_disturb_each_other) {
     }
     assert_true(gate.buckets >= MANY);
     for (int i = 0; i < MANY; i++) {
-        tl_place other = place_on(keys[i]);
+        tl_gate_node other = place_on(keys[i]);
         visitor v = visit(TTL_MS);
         assert_int_equal(tl__gate_enter(&gate, &other, &v.turn), TL_QUEUED);
         tl__gate_leave(&gate, &places[(i * 7) % MANY]);
@@ -162,7 +162,7 @@ TEST(keys_do_not_disturb_each_other) {
 }
 
 TEST(the_hash_alone_does_not_make_two_keys_one) {
-    tl_place a = place_on("one"), b = place_on("two"), c = place_on("on");
+    tl_gate_node a = place_on("one"), b = place_on("two"), c = place_on("on");
     visitor v = visit(TTL_MS);
     b.hash = c.hash = a.hash;
     assert_int_equal(tl__gate_enter(&gate, &a, &v.turn), TL_FRONT);
@@ -178,7 +178,7 @@ TEST(the_hash_alone_does_not_make_two_keys_one) {
 
 /* Does one who wants ttl_ms, behind the front, get this hold at this moment? */
 static bool passes(tl_hold hold, int64_t now_ms, int64_t ttl_ms) {
-    tl_place a = place_on("k"), b = place_on("k");
+    tl_gate_node a = place_on("k"), b = place_on("k");
     visitor v = visit(ttl_ms);
     (void)tl__gate_enter(&gate, &a, NULL);
     (void)tl__gate_enter(&gate, &b, &v.turn);
@@ -236,7 +236,7 @@ TEST(a_hold_passes_only_while_fencing_numbers_are_reserved) {
 }
 
 TEST(nobody_is_passed_to_from_outside_or_without_a_queue) {
-    tl_place a = place_on("k"), b = place_on("k");
+    tl_gate_node a = place_on("k"), b = place_on("k");
     tl_hold hold = fresh_hold();
     assert_false(tl__gate_pass(&gate, &a, &hold, at_ms(0)));
     (void)tl__gate_enter(&gate, &b, NULL);
@@ -250,7 +250,7 @@ TEST(nobody_is_passed_to_from_outside_or_without_a_queue) {
 
 typedef struct {
     tl_turn turn; /* first */
-    tl_place place;
+    tl_gate_node place;
     bool called, stop;
     int64_t wait_ms;
     bool front, given;
@@ -300,7 +300,7 @@ static pthread_t put_to_sleep(sleeper *s, int64_t wait_ms) {
 }
 
 TEST(a_thread_that_waits_gets_the_hold) {
-    tl_place a = place_on("k");
+    tl_gate_node a = place_on("k");
     tl_hold hold = fresh_hold();
     sleeper s;
     (void)tl__gate_enter(&gate, &a, NULL);
@@ -313,7 +313,7 @@ TEST(a_thread_that_waits_gets_the_hold) {
 }
 
 TEST(a_thread_that_waits_leaves_when_its_time_is_up) {
-    tl_place a = place_on("k");
+    tl_gate_node a = place_on("k");
     sleeper s;
     (void)tl__gate_enter(&gate, &a, NULL);
     assert_int_equal(pthread_join(put_to_sleep(&s, 20), NULL), 0);
@@ -324,7 +324,7 @@ TEST(a_thread_that_waits_leaves_when_its_time_is_up) {
 }
 
 TEST(a_thread_that_waits_may_leave_at_any_time) {
-    tl_place a = place_on("k");
+    tl_gate_node a = place_on("k");
     sleeper s;
     (void)tl__gate_enter(&gate, &a, NULL);
     pthread_t thread = put_to_sleep(&s, 60000);
@@ -341,7 +341,7 @@ TEST(a_thread_that_waits_may_leave_at_any_time) {
 TEST(a_gift_and_a_time_out_at_one_moment_agree) {
     int passed = 0;
     for (int i = 0; i < 200; i++) {
-        tl_place a = place_on("k");
+        tl_gate_node a = place_on("k");
         tl_hold hold = fresh_hold();
         sleeper s;
         (void)tl__gate_enter(&gate, &a, NULL);
@@ -358,19 +358,19 @@ TEST(a_gift_and_a_time_out_at_one_moment_agree) {
 
 /* ---- names that nest ---------------------------------------------------------------------------- */
 
-static bool is_there(const tl_place *front) {
+static bool is_there(const tl_gate_node *front) {
     return front->state == TL_FRONT;
 }
 
-static bool is_nobody(const tl_place *front) {
+static bool is_nobody(const tl_gate_node *front) {
     return front->state == TL_OUTSIDE;
 }
 
 TEST(a_name_is_blocked_by_those_below_it_where_names_nest_and_by_no_other) {
     static const char *const others[] = {"a/", "ab/c", "b/a/c", "/a/b", "a-b", "A/b"};
-    tl_place asked = place_on("a"), below = place_on("a/b");
+    tl_gate_node asked = place_on("a"), below = place_on("a/b");
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        tl_place other = place_on(others[i]);
+        tl_gate_node other = place_on(others[i]);
         assert_int_equal(tl__gate_enter(&gate, &other, NULL), TL_FRONT);
         assert_false(tl__gate_blocks(&gate, &asked, true, is_there));
         tl__gate_leave(&gate, &other);

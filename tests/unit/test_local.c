@@ -53,8 +53,8 @@ static void refused(tl_err code, const char *words) {
     tl_local_problem problem;
     assert_int_equal(tl__local_open_dir(runtime_local(), true, &problem), -1);
     assert_int_equal(problem.code, code);
-    if (!strstr(problem.words, words) || !strstr(problem.words, runtime_local()))
-        fail_msg("%s", problem.words);
+    if (!strstr(problem.message, words) || !strstr(problem.message, runtime_local()))
+        fail_msg("%s", problem.message);
 }
 
 TEST(a_directory_is_made_for_its_user_alone) {
@@ -132,7 +132,7 @@ TEST(who_listens_is_known) {
 
 /* Try, and say what came of it: "" when something answers. */
 static const char *tried(int64_t limit_ms) {
-    static char words[TL_LOCAL_WORDS];
+    static char words[TL_LOCAL_MESSAGE_SIZE];
     int64_t began = clock_ms();
     tl_local *l = tl__local_start(runtime_local(), limit_ms);
     assert_non_null(l);
@@ -141,7 +141,7 @@ static const char *tried(int64_t limit_ms) {
     assert_true(tl__local_done(l));
     assert_true(clock_ms() - began < limit_ms + 30000);
     const tl_local_problem *problem = tl__local_problem(l);
-    (void)snprintf(words, sizeof words, "%s", problem ? problem->words : "");
+    (void)snprintf(words, sizeof words, "%s", problem ? problem->message : "");
     assert_int_equal(problem ? problem->code : TL_EUNAVAILABLE, TL_EUNAVAILABLE);
     tl__local_free(l);
     return words;
@@ -299,7 +299,7 @@ TEST(a_starter_without_standard_files_can_start_it) {
         tl_local *l = tl__local_start(runtime_local(), LIMIT_MS);
         struct pollfd p = {.fd = l ? tl__local_fd(l) : -1, .events = POLLIN};
         bool ended = l && poll(&p, 1, LIMIT_MS) == 1 && tl__local_done(l) && tl__local_problem(l);
-        _exit(ended && strstr(tl__local_problem(l)->words, "redis.log") ? 0 : 1);
+        _exit(ended && strstr(tl__local_problem(l)->message, "redis.log") ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -839,7 +839,7 @@ TEST(a_refusal_that_may_pass_leaves_nothing_behind) {
     assert_int_not_equal(result()->code, TL_OK);
     assert_false(result()->maybe);
     assert_int_equal(f.out.level, 0);
-    assert_non_null(strstr(f.out.words, "OOM"));
+    assert_non_null(strstr(f.out.message, "OOM"));
     begin(&f, TL_ACQUIRE);
     (void)feed_native_reply(&f, "-LOADING Redis is loading the dataset in memory\n"
                                 "-LOADING x\n -LOADING x\n -LOADING x\n -LOADING x\n");
@@ -914,7 +914,7 @@ static void on_disks(tl_op op, bool native, int32_t wanted, const char *answer, 
         (void)feed_reply(&f, "[%s [1 '" TOKEN "' 30000]] %s", feed_time(&f), answer);
     expect(&f, code, code != TL_OK);
     if (words) {
-        assert_string_equal(f.out.words, words);
+        assert_string_equal(f.out.message, words);
         assert_int_equal(result()->harmless.ns, feed_ms(50).ns); /* it may be dropped at once */
     }
 }
@@ -1038,8 +1038,8 @@ static void withheld(bool join, int64_t left_ms) {
         (void)feed_withheld(&f, left_ms);
     expect(&f, TL_EUNAVAILABLE, true); /* K may be its own */
     assert_int_equal(feed_since(result()->acquire.hint), 50 + left_ms);
-    assert_non_null(strstr(f.out.words, "quiet_ms"));
-    assert_int_equal(result()->acquire.place, join ? 77 : 0);
+    assert_non_null(strstr(f.out.message, "quiet_ms"));
+    assert_int_equal(result()->acquire.rank, join ? 77 : 0);
 }
 
 TEST(what_is_not_given_yet_is_not_believed) {
@@ -1058,8 +1058,8 @@ TEST(a_server_that_does_not_tell_who_it_is_is_not_taken_from) {
         else
             (void)feed_reply(&f, "[-5 nil -1 '0' %s 0 0]", feed_time(&f));
         expect(&f, TL_EUNSUPPORTED, true);
-        assert_non_null(strstr(f.out.words, "quiet_ms"));
-        assert_non_null(strstr(f.out.words, "run_id"));
+        assert_non_null(strstr(f.out.message, "quiet_ms"));
+        assert_non_null(strstr(f.out.message, "run_id"));
     }
 }
 
@@ -1070,8 +1070,8 @@ TEST(who_may_not_ask_is_told_what_needs_it_and_may_stand_in_line) {
         (void)feed_reply(&f, "-ERR The user executing the script can't run this command or "
                              "subcommand (info)\n");
         expect(&f, TL_EDENIED, false);
-        assert_non_null(strstr(f.out.words, "+info"));
-        assert_non_null(strstr(f.out.words, "quiet_ms"));
+        assert_non_null(strstr(f.out.message, "+info"));
+        assert_non_null(strstr(f.out.message, "quiet_ms"));
         assert_int_equal(f.out.level, 0);
     }
 }
@@ -1427,9 +1427,9 @@ TEST(errors_are_told_apart_by_class) {
             (void)feed_reply(&f, "-%s", all[i].text);
             expect(&f, all[i].code, all[i].maybe);
             char words[TL_REFUSAL_SIZE]; /* the server's, but where it repeats what it was sent */
-            (void)tl__refusal_words(words, tl__bytes_of(all[i].text));
+            (void)tl__refusal_message(words, tl__bytes_of(all[i].text));
             if (all[i].code != TL_EUNSUPPORTED) /* which says what is missing */
-                assert_string_equal(f.out.words, words);
+                assert_string_equal(f.out.message, words);
             assert_int_equal(result()->harmless.ns, feed_ms(70).ns); /* answered: it is over */
         }
 }
@@ -1456,7 +1456,7 @@ TEST(a_keys_name_in_an_error_does_not_decide_its_class) {
     (void)feed_reply(&f, "-ERR unknown command 'EVALSHA', with args beginning with: '8f' '2' "
                          "'jobs:LOADING' ");
     expect(&f, TL_EUNSUPPORTED, false);
-    assert_null(strstr(f.out.words, "8f")); /* the token is for no log */
+    assert_null(strstr(f.out.message, "8f")); /* the token is for no log */
 }
 
 #ifdef TL_COMPAT
@@ -1487,7 +1487,7 @@ TEST(what_the_server_lacks_is_named_with_its_version) {
         feed f;
         begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "-%s", all[i].text);
-        assert_string_equal(f.out.words, all[i].words);
+        assert_string_equal(f.out.message, all[i].words);
     }
 }
 
@@ -1499,8 +1499,9 @@ TEST(replicas_that_the_server_can_not_wait_for_are_no_outage) {
     (void)feed_reply(&f, "'%lld' -ERR unknown command 'WAIT'",
                      (long long)(FEED_OFFSET_US + f.now.ns / 1000));
     expect(&f, TL_EUNSUPPORTED, true);
-    assert_string_equal(f.out.words, "the server has no WAIT, which wait_replicas needs: Redis 3.0 "
-                                     "or newer, not renamed");
+    assert_string_equal(f.out.message,
+                        "the server has no WAIT, which wait_replicas needs: Redis 3.0 "
+                        "or newer, not renamed");
 }
 
 TEST(an_error_of_long_or_binary_words_is_cut_and_printable) {
@@ -1509,8 +1510,8 @@ TEST(an_error_of_long_or_binary_words_is_cut_and_printable) {
     feed f;
     begin(&f, TL_ACQUIRE);
     (void)feed_reply(&f, "%s", text);
-    assert_int_equal(strlen(f.out.words), TL_WORDS_SIZE - 1);
-    assert_memory_equal(f.out.words, "ERR ?[31mxx", 11);
+    assert_int_equal(strlen(f.out.message), TL_MESSAGE_SIZE - 1);
+    assert_memory_equal(f.out.message, "ERR ?[31mxx", 11);
 }
 
 TEST(an_error_after_other_replies_is_not_the_scripts) {
@@ -1534,7 +1535,7 @@ TEST(a_request_that_may_have_left_is_uncertain) {
         feed_at(&f, 300);
         (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
         expect(&f, TL_EUNCERTAIN, true);
-        assert_string_equal(f.out.words, "connection lost");
+        assert_string_equal(f.out.message, "connection lost");
         /* only a take carries a limit, and that is when its sender moves on, not now */
         assert_int_equal(result()->harmless.ns, i == 0 ? feed_ms(ATTEMPT_MS).ns : INT64_MAX);
     }
@@ -1601,11 +1602,11 @@ TEST(what_is_wrong_with_a_server_is_said_with_its_place) {
         begin(&f, TL_ACQUIRE);
         f.place = "10.0.0.5:6379";
         (void)feed_reply(&f, "%s", said[i].reply);
-        assert_string_equal(f.out.words, said[i].words);
+        assert_string_equal(f.out.message, said[i].words);
     }
     feed f;
     begin(&f, TL_RELEASE);
     f.place = "10.0.0.5:6379";
     (void)feed_reply(&f, "-1"); /* nothing is wrong with the server */
-    assert_string_equal(f.out.words, "it expired or was deleted");
+    assert_string_equal(f.out.message, "it expired or was deleted");
 }

@@ -619,7 +619,7 @@ TEST(no_round_is_begun_that_the_limit_would_cut_short) {
     (void)q_await(&f);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(m.result.code, TL_ETIMEDOUT);
-    assert_string_equal(f.out.words, "another holds it");
+    assert_string_equal(f.out.message, "another holds it");
 }
 
 /* Nor because one of the servers has called. */
@@ -667,7 +667,7 @@ TEST(where_another_held_it_the_words_are_of_him_though_a_server_fails) {
             (void)q_refused(&f, 2); /* when it isn't waited for any more */
     }
     assert_int_equal(m.result.code, TL_ETIMEDOUT);
-    assert_string_equal(f.out.words, "another holds it");
+    assert_string_equal(f.out.message, "another holds it");
     assert_int_equal(f.out.sys_errno, 0);
 }
 
@@ -685,7 +685,7 @@ TEST(nothing_is_had_without_a_majority_and_the_words_say_so) {
                 (void)q_await(&f);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(m.result.code, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "no majority of the 3 servers: h: no reply in time");
+    assert_string_equal(f.out.message, "no majority of the 3 servers: h: no reply in time");
     assert_true(feed_since(f.now) <= 501);
 }
 
@@ -709,7 +709,7 @@ TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     for (unsigned i = 0; i < N && f.status == TL_GO; i++)
         fail_by(&f, i, TL_EUNAVAILABLE, 0, "no answer in 680 ms");
     assert_int_equal(m.result.code, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "no majority of the 3 servers: connection refused");
+    assert_string_equal(f.out.message, "no majority of the 3 servers: connection refused");
     assert_int_equal(f.out.sys_errno, ECONNREFUSED);
 }
 
@@ -723,7 +723,7 @@ TEST(of_several_reasons_one_that_will_be_the_same_next_time_is_told) {
     q_later(&f, 700);
     (void)q_timer(&f);
     assert_int_equal(m.result.code, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "no majority of the 3 servers: WRONGPASS");
+    assert_string_equal(f.out.message, "no majority of the 3 servers: WRONGPASS");
     assert_int_equal(f.out.sys_errno, 0);
 }
 
@@ -740,7 +740,7 @@ TEST(what_was_to_last_is_not_told_once_it_has_passed) {
             fail_by(&f, i, TL_EUNAVAILABLE, ECONNREFUSED, "connection refused");
     q_later(&f, 700);
     (void)q_timer(&f);
-    assert_string_equal(f.out.words, "no majority of the 3 servers: connection refused");
+    assert_string_equal(f.out.message, "no majority of the 3 servers: connection refused");
 }
 
 TEST(a_server_that_refuses_for_good_is_one_that_is_missing) {

@@ -137,7 +137,7 @@ TEST(a_release_without_answers_is_uncertain_and_goes_on) {
             (void)(f.at[i].open ? q_fail(&f, i, true, TL_EUNAVAILABLE) : q_await(&f));
     ends(&f, TL_DETACH, TL_EUNCERTAIN);
     assert_int_equal(feed_since(f.now), ATTEMPT_MS);
-    assert_string_equal(f.out.words, "no majority of the 3 servers: h: no reply in time");
+    assert_string_equal(f.out.message, "no majority of the 3 servers: h: no reply in time");
     (void)q_timer(&f);
     for (unsigned i = 0; i < N; i++)
         (void)q_say(&f, i, "-1");
@@ -208,7 +208,7 @@ TEST(an_extension_that_is_refused_says_what_the_server_has_said) {
         (void)q_await(&f);
     (void)q_kept(&f, 1, TTL_MS);
     ends(&f, TL_END, TL_EDENIED);
-    assert_non_null(strstr(f.out.words, "NOPERM"));
+    assert_non_null(strstr(f.out.message, "NOPERM"));
 }
 
 /* Two are confirmed for a moment, which has passed when a majority has been waited for. */
@@ -397,5 +397,5 @@ TEST(fewer_than_a_majority_tell_nothing) {
     (void)q_refused(&f, 2);
     assert_int_equal(f.status, TL_END);
     assert_int_equal(look.result.code, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "no majority of the 3 servers: h: no reply in time");
+    assert_string_equal(f.out.message, "no majority of the 3 servers: h: no reply in time");
 }

@@ -13,7 +13,7 @@
 
 static void says(const char *error, const char *words) {
     char to[TL_REFUSAL_SIZE];
-    tl_bytes said = tl__refusal_words(to, tl__bytes_of(error));
+    tl_bytes said = tl__refusal_message(to, tl__bytes_of(error));
     if (said.n != strlen(words) || memcmp(said.p, words, said.n) != 0)
         fail_msg("%s: \"%.*s\" instead of \"%s\"", error, (int)said.n, said.p, words);
 }
@@ -69,7 +69,7 @@ TEST(a_key_that_is_at_another_node_is_told_as_that) {
     says("MOVEDNESS", "MOVEDNESS");
     (void)snprintf(error, sizeof error, "MOVED 1 %0300d:6379", 7);
     char to[TL_REFUSAL_SIZE];
-    (void)tl__refusal_words(to, tl__bytes_of(error));
+    (void)tl__refusal_message(to, tl__bytes_of(error));
     assert_non_null(strstr(to, ELSEWHERE));
 }
 

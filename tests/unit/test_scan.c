@@ -40,7 +40,7 @@ static void begin(feed *f, uint64_t cursor) {
 static void assert_failed(const feed *f, tl_err code) {
     assert_int_equal(f->status, TL_END);
     assert_int_equal(m.result.code, code);
-    assert_true(f->out.words[0]);
+    assert_true(f->out.message[0]);
 }
 
 TEST(a_step_asks_from_its_cursor) {
@@ -129,17 +129,17 @@ TEST(failures_are_told_apart) {
     begin(&f, 0);
     (void)feed_reply(&f, "-ERR unknown command 'EVAL'");
     assert_failed(&f, TL_EUNSUPPORTED);
-    assert_string_equal(f.out.words, "the server has no EVAL, which listing keys needs: "
-                                     "Redis 2.6 or newer, not renamed");
+    assert_string_equal(f.out.message, "the server has no EVAL, which listing keys needs: "
+                                       "Redis 2.6 or newer, not renamed");
     begin(&f, 0);
     (void)feed_reply(&f, "['SCAN' -Unknown Redis command called from Lua script\n]"); /* 2.6 */
     assert_failed(&f, TL_EUNSUPPORTED);
-    assert_string_equal(f.out.words, "the server has no SCAN, which listing keys needs: "
-                                     "Redis 2.8 or newer, not renamed");
+    assert_string_equal(f.out.message, "the server has no SCAN, which listing keys needs: "
+                                       "Redis 2.8 or newer, not renamed");
     begin(&f, 0);
     (void)feed_reply(&f, "['SCAN' -NOPERM this user has no permissions\n]");
     assert_failed(&f, TL_EDENIED);
-    assert_non_null(strstr(f.out.words, "NOPERM"));
+    assert_non_null(strstr(f.out.message, "NOPERM"));
     begin(&f, 0);
     begin(&f, 0);
     (void)feed_failed(&f, true, TL_EUNAVAILABLE, "no answer");

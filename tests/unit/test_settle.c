@@ -28,7 +28,7 @@ static void expect(const feed *f, tl_status status, tl_err code) {
     assert_int_equal(m.result.code, code);
     assert_int_equal(f->out.sends, 0);
     if (code != TL_OK && status == TL_END)
-        assert_string_not_equal(f->out.words, "");
+        assert_string_not_equal(f->out.message, "");
 }
 
 /* ---- extending ------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     feed_at(&f, ATTEMPT_MS);
     (void)feed_failed(&f, false, TL_EUNAVAILABLE, "no answer in 12 ms");
     expect(&f, TL_END, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.words, "LOADING Redis is loading the dataset in memory");
+    assert_string_equal(f.out.message, "LOADING Redis is loading the dataset in memory");
 }
 
 TEST(extend_that_never_left_is_unavailable_at_its_limit) {

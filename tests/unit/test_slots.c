@@ -159,7 +159,7 @@ TEST(replicas_are_told_of_with_their_master_once) {
     assert_int_equal(map.replica[1].port, 7002);
     assert_int_equal(map.master_of[2], 1);
     for (unsigned i = 0; i < map.count; i++)
-        assert_int_equal(map.untold[i], i == 2); /* one whose place isn't known */
+        assert_int_equal(map.incomplete[i], i == 2); /* one whose place isn't known */
 }
 
 TEST(a_malformed_map_is_refused) {

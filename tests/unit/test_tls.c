@@ -413,7 +413,7 @@ TEST(a_certificate_that_the_server_does_not_trust_is_named) {
 /* It can't write any more, but what the server has said is still there to read. */
 TEST(a_refusal_is_found_when_writing_fails_first) {
     secure s;
-    char problem[TL_TLS_WORDS], ping[] = "PING";
+    char problem[TL_TLS_MESSAGE_SIZE], ping[] = "PING";
     size_t n = 0;
     int pair[2], result = -1;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
@@ -432,7 +432,7 @@ TEST(a_refusal_is_found_when_writing_fails_first) {
     close(pair[1]);
     n = 4;
     assert_int_equal(tl__tls_do(tls, TL_TLS_WRITE, ping, &n), TL_TLS_REFUSED);
-    assert_non_null(strstr(tl__tls_words(tls), "asks for a client certificate"));
+    assert_non_null(strstr(tl__tls_message(tls), "asks for a client certificate"));
     tl__tls_free(tls);
     close(pair[0]);
     close_secure(&s);

@@ -64,7 +64,7 @@ void tl__socket_close(int fd) {
 
 /* OpenSSL has cleaned up by now: this was registered before it was used. */
 static void look_last(void) {
-    char words[TL_TLS_WORDS] = "";
+    char words[TL_TLS_MESSAGE_SIZE] = "";
     if (atomic_load(&stays) && !atomic_load(&returns))
         _exit(STILL_INSIDE);
     if (tl__tls_new(&endpoint, 0, words) || !strstr(words, "exits") || tl__tls_pending(tls))
@@ -85,7 +85,7 @@ static void *shake(void *ctx) {
 }
 
 static void exit_with(bool another) {
-    char words[TL_TLS_WORDS];
+    char words[TL_TLS_MESSAGE_SIZE];
     pthread_t thread;
     atomic_store(&stays, another);
     if (atexit(look_last) || !(tls = tl__tls_new(&endpoint, 0, words)) ||

@@ -74,7 +74,7 @@ TEST(an_event_is_named) {
         {{.kind = TL_ARMED, .armed = true}, "subscribed"},
         {{.kind = TL_ARMED}, "not subscribed any more"},
         {{.kind = TL_CHANGED, .value = &value}, "the key was read after a change"},
-        {{.kind = TL_WATCHED, .armed = true}, "the key's next change will be told"},
+        {{.kind = TL_WATCHED, .armed = true}, "the key's next change will be notified"},
         {{.kind = TL_WATCHED}, "the key may have changed"},
         {{.kind = TL_WOKEN}, "notified"},
         {{.kind = TL_TIMER}, "time is up"},
@@ -138,7 +138,7 @@ TEST(what_is_sent_is_named_with_its_limit) {
 TEST(a_wait_and_what_it_is_for_are_told) {
     out.until = at_ms(1025);
     out.arm = true;
-    tl__out_words(&out, TL_LITERAL("another holds it"));
+    tl__out_message(&out, TL_LITERAL("another holds it"));
     assert_string_equal(told_start(TL_GO), "h:1: acquire jobs: begins; subscribes, waits for at "
                                            "most 25 ms: another holds it");
 }
@@ -175,7 +175,7 @@ TEST(what_is_too_long_is_cut) {
     out.sends = 1;
     out.send = (tl_send){.by = TL_NEVER};
     add_command(tl__bytes(text, 64));
-    tl__out_words(&out, tl__bytes(text, sizeof text));
+    tl__out_message(&out, tl__bytes(text, sizeof text));
     const char *sends = strstr(told_start(TL_GO), "sends ");
     assert_int_equal(strlen(sends), 239);
 }

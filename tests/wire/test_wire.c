@@ -460,7 +460,7 @@ static void do_send(wire *w, const char *text) {
     tl__resp_feed(w->resp, bytes, protocol_line(text, bytes, sizeof bytes));
     int got = tl__resp_next(w->resp, &w->reply[w->got]);
     if (got < 0)
-        complain(w, tl__resp_words(w->resp));
+        complain(w, tl__resp_message(w->resp));
     if (got <= 0 || ++w->got < w->count)
         return;
     answer(w, (tl_event){.kind = TL_REPLY, .replied = {.reply = w->reply, .count = w->got}});

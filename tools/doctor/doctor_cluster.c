@@ -267,7 +267,7 @@ static void check_agreement(const view *view) {
 }
 
 /* The other end says the same. */
-static bool is_told(const view *view, const open_slot *open, int from) {
+static bool is_notified(const view *view, const open_slot *open, int from) {
     const cluster_node *node = from >= 0 ? &view->survey->of[from] : NULL;
     for (unsigned i = 0; node && answers(node) && i < node->open && i < NODE_OPEN_MOST; i++)
         if (node->opened[i].slot == open->slot && node->opened[i].leaves)
@@ -281,7 +281,7 @@ static void found_open(const view *view, const cluster_node *node) {
     const char *there = other >= 0 ? view->survey->of[other].label : open->other;
     char what[64];
 
-    if (GUARD(move_told_once) && is_told(view, open, other))
+    if (GUARD(move_told_once) && is_notified(view, open, other))
         return;
     (void)snprintf(what, sizeof what, node->open > 1 ? "slots %u and %u more are" : "slot %u is",
                    open->slot, node->open - 1);

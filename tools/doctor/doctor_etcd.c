@@ -90,7 +90,7 @@ static void take_error(visit *visit, unsigned question, tl_bytes error) {
     } else if (question == STATUS) {
         visit->why = err == TL_EUNCERTAIN ? TL_EUNAVAILABLE : err;
         (void)snprintf(visit->message, sizeof visit->message, "%s: %.150s", visit->endpoint.label,
-                       out.words);
+                       out.message);
     }
 }
 
@@ -105,7 +105,7 @@ static void on_answer(void *ctx, const tl_answer *answer) {
         take_error(asking->visit, (unsigned)answer->ticket, answer->reply->text);
     } else if (!asking->visit->answered && !asking->visit->message[0]) {
         asking->visit->why = answer->why;
-        tl__bytes_print(asking->visit->message, sizeof asking->visit->message, answer->words);
+        tl__bytes_print(asking->visit->message, sizeof asking->visit->message, answer->message);
     }
 }
 

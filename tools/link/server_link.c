@@ -57,7 +57,7 @@ static void answered(void *ctx, const tl_answer *answer) {
     link->status = !answer->ok ? status_of(answer->why)
                    : error     ? status_of_error(answer->reply->text)
                                : STATUS_UNAVAILABLE;
-    tl_bytes message = !answer->ok ? answer->words
+    tl_bytes message = !answer->ok ? answer->message
                        : error     ? answer->reply->text
                                    : TL_LITERAL("malformed reply from the server");
     tl__bytes_print(link->message, sizeof link->message, message);

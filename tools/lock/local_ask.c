@@ -11,7 +11,7 @@ static void answered(void *ctx, const tl_answer *answer) {
     line->done = true;
     line->ok = answer->ok && answer->reply->type != TL_REPLY_ERROR &&
                (!line->take || line->take(line->ctx, answer->reply));
-    tl_bytes message = !answer->ok ? answer->words
+    tl_bytes message = !answer->ok ? answer->message
                        : answer->reply->type == TL_REPLY_ERROR
                            ? answer->reply->text
                            : TL_LITERAL("malformed reply from the server");

@@ -212,10 +212,10 @@ static int find_server(const server *where, local *ret) {
         return status;
     ret->dir = tl__local_open_dir(ret->endpoint.dir, false, &problem);
     if (ret->dir < 0 && problem.code)
-        return fail(status_of(problem.code), "%s", problem.words);
+        return fail(status_of(problem.code), "%s", problem.message);
     ret->alive = ret->dir >= 0 && tl__local_is_alive(ret->dir);
     if (!ret->alive && tl__local_is_hidden(ret->endpoint.dir, &problem))
-        return fail(status_of(problem.code), "%s", problem.words);
+        return fail(status_of(problem.code), "%s", problem.message);
     ret->pid = ret->alive ? tl__local_pid(ret->dir) : 0;
     return 0;
 }

@@ -101,7 +101,7 @@ static int enter(demo *demo, const char *beside, bool make) {
         return fail(STATUS_USAGE, "local demo: the name of the directory is too long");
     demo->dir = tl__local_open_dir(demo->path, make, &problem);
     if (demo->dir < 0 && problem.code)
-        return fail(status_of(problem.code), "%s", problem.words);
+        return fail(status_of(problem.code), "%s", problem.message);
     if (demo->dir >= 0 && flock(demo->dir, LOCK_EX | LOCK_NB) != 0) {
         close(demo->dir);
         return fail(STATUS_BUSY, "local demo: another \"tidelock local demo\" is at work");

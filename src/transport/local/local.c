@@ -70,15 +70,15 @@ static bool ask(int fd, bool hush) {
     return got > 0 && !loading;
 }
 
-static bool answers(const search *s) {
+static bool answers(const search *state) {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
-    (void)snprintf(un.sun_path, sizeof un.sun_path, "%s/" TL_LOCAL_SOCKET, s->local->path);
+    (void)snprintf(un.sun_path, sizeof un.sun_path, "%s/" TL_LOCAL_SOCKET, state->local->path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool result = false;
     if (fd < 0)
         return false;
     if (connect(fd, (const struct sockaddr *)&un, sizeof un) == 0)
-        result = ask(fd, s->launched);
+        result = ask(fd, state->launched);
     else if (errno == EAGAIN)
         result = true; /* so many that its queue is full */
     close(fd);
@@ -87,84 +87,87 @@ static bool answers(const search *s) {
 
 /* ---- starting it ------------------------------------------------------------------------------- */
 
-static bool ended(search *s) {
+static bool ended(search *state) {
     char line[LINE_SIZE];
-    tl__local_last_line(s->dir, s->logged, line, sizeof line);
-    return !tl__local_failed(&s->local->problem, TL_EUNAVAILABLE,
+    tl__local_last_line(state->dir, state->logged, line, sizeof line);
+    return !tl__local_failed(&state->local->problem, TL_EUNAVAILABLE,
                              "local: redis-server ended at once%s %s", line[0] ? ":" : "",
                              line[0] ? line : "and printed nothing");
 }
 
 /* The name is in use. true: for longer than by a server that is ending. */
-static bool stays_hidden(search *s) {
+static bool stays_hidden(search *state) {
     tl_mono now = tl__mono_now();
-    if (!s->hidden)
-        s->hidden_by = tl__mono_add_ms(now, HIDDEN_MS);
-    s->hidden = true;
-    return !tl__mono_before(now, s->hidden_by) &&
-           !tl__local_hidden(s->local->path, &s->local->problem);
+    if (!state->hidden)
+        state->hidden_by = tl__mono_add_ms(now, HIDDEN_MS);
+    state->hidden = true;
+    return !tl__mono_before(now, state->hidden_by) &&
+           !tl__local_hidden(state->local->path, &state->local->problem);
 }
 
 /* true: there is nothing more to be tried. */
-static bool launch(search *s) {
-    tl_local *l = s->local;
-    int log = tl__local_open_log(s->dir, &s->logged);
+static bool launch(search *state) {
+    tl_local *local = state->local;
+    int log = tl__local_open_log(state->dir, &state->logged);
     if (log < 0)
-        return !tl__local_failed(&l->problem, TL_EUNAVAILABLE, "local: %s/" TL_LOCAL_LOG ": %s",
-                                 l->path, strerror(errno));
-    tl_launch_result result = tl__local_launch(l->path, s->dir, log, s->by, &l->problem);
+        return !tl__local_failed(&local->problem, TL_EUNAVAILABLE, "local: %s/" TL_LOCAL_LOG ": %s",
+                                 local->path, strerror(errno));
+    tl_launch_result result = tl__local_launch(local->path, state->dir, log, state->by,
+                                               &local->problem);
     close(log);
-    s->launched = result == TL_LAUNCHED;
+    state->launched = result == TL_LAUNCHED;
     if (result == TL_LAUNCH_HIDDEN)
-        return stays_hidden(s);
+        return stays_hidden(state);
     return result == TL_LAUNCH_FAILED;
 }
 
-static bool too_late(search *s) {
-    tl_local *l = s->local;
-    if (s->hidden && !s->launched)
-        return !tl__local_hidden(l->path, &l->problem);
-    l->problem.late = true;
-    long long pid = s->launched || !tl__local_is_alive(s->dir) ? 0 : tl__local_pid(s->dir);
+static bool too_late(search *state) {
+    tl_local *local = state->local;
+    if (state->hidden && !state->launched)
+        return !tl__local_hidden(local->path, &local->problem);
+    local->problem.late = true;
+    long long pid = state->launched || !tl__local_is_alive(state->dir) ? 0
+                                                                       : tl__local_pid(state->dir);
     if (pid)
         return !tl__local_failed(
-            &l->problem, TL_EUNAVAILABLE,
+            &local->problem, TL_EUNAVAILABLE,
             "local: redis-server (pid %lld) does not answer: see %s/" TL_LOCAL_LOG
             ", or end it: tidelock local stop --force",
-            pid, l->path);
-    return !tl__local_failed(&l->problem, TL_EUNAVAILABLE,
+            pid, local->path);
+    return !tl__local_failed(&local->problem, TL_EUNAVAILABLE,
                              "local: redis-server does not answer in %lld ms: see %s/" TL_LOCAL_LOG,
-                             (long long)l->limit_ms, l->path);
+                             (long long)local->limit_ms, local->path);
 }
 
 /* One look around. true: the search is over. */
-static bool settled(search *s) {
-    if (answers(s))
+static bool settled(search *state) {
+    if (answers(state))
         return true;
-    if (s->launched && !tl__local_is_alive(s->dir))
-        return ended(s);
-    if (s->starting && !s->launched && !tl__local_is_alive(s->dir) && launch(s))
+    if (state->launched && !tl__local_is_alive(state->dir))
+        return ended(state);
+    if (state->starting && !state->launched && !tl__local_is_alive(state->dir) && launch(state))
         return true;
-    if (atomic_load(&s->local->holders) == 1)
+    if (atomic_load(&state->local->holders) == 1)
         return true; /* nobody asks any more */
-    if (!tl__mono_before(tl__mono_now(), s->by))
-        return too_late(s);
-    if (!s->starting)
-        s->starting = flock(s->start, LOCK_EX | LOCK_NB) == 0;
-    (void)poll(NULL, 0, s->hidden ? NAP_LONG_MS : NAP_MS);
+    if (!tl__mono_before(tl__mono_now(), state->by))
+        return too_late(state);
+    if (!state->starting)
+        state->starting = flock(state->start, LOCK_EX | LOCK_NB) == 0;
+    (void)poll(NULL, 0, state->hidden ? NAP_LONG_MS : NAP_MS);
     return false;
 }
 
-static void find_or_start(tl_local *l) {
-    search s = {.local = l, .start = -1, .by = tl__mono_add_ms(tl__mono_now(), l->limit_ms)};
-    s.dir = tl__local_open_dir(l->path, true, &l->problem);
+static void find_or_start(tl_local *local) {
+    search s = {
+        .local = local, .start = -1, .by = tl__mono_add_ms(tl__mono_now(), local->limit_ms)};
+    s.dir = tl__local_open_dir(local->path, true, &local->problem);
     if (s.dir < 0)
         return;
     s.start = openat(s.dir, START_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
                      S_IRUSR | S_IWUSR);
     if (s.start < 0)
-        (void)tl__local_failed(&l->problem, TL_EUNAVAILABLE, "local: %s/" START_LOCK ": %s",
-                               l->path, strerror(errno));
+        (void)tl__local_failed(&local->problem, TL_EUNAVAILABLE, "local: %s/" START_LOCK ": %s",
+                               local->path, strerror(errno));
     else
         while (!settled(&s)) {}
     if (s.starting)
@@ -176,40 +179,40 @@ static void find_or_start(tl_local *l) {
 
 /* ---- the two sides ----------------------------------------------------------------------------- */
 
-static void leave(tl_local *l) {
-    if (atomic_fetch_sub(&l->holders, 1) > 1)
+static void leave(tl_local *local) {
+    if (atomic_fetch_sub(&local->holders, 1) > 1)
         return;
-    tl__wake_close(l->fd);
-    free(l);
+    tl__wake_close(local->fd);
+    free(local);
 }
 
 static void *work(void *box) {
-    tl_local *l = box;
+    tl_local *local = box;
     (void)tl__cancel_off();
-    find_or_start(l);
-    atomic_store(&l->done, true);
-    tl__wake_post(l->fd);
-    leave(l);
+    find_or_start(local);
+    atomic_store(&local->done, true);
+    tl__wake_post(local->fd);
+    leave(local);
     return NULL;
 }
 
 tl_local *tl__local_start(const char *path, int64_t limit_ms) {
-    tl_local *l = calloc(1, sizeof *l);
-    if (!l)
+    tl_local *local = calloc(1, sizeof *local);
+    if (!local)
         return NULL;
-    (void)snprintf(l->path, sizeof l->path, "%s", path);
-    l->limit_ms = limit_ms < MOST_MS ? limit_ms : MOST_MS;
-    atomic_init(&l->holders, 2);
-    l->fd = tl__wake_open();
-    if (l->fd < 0)
+    (void)snprintf(local->path, sizeof local->path, "%s", path);
+    local->limit_ms = limit_ms < MOST_MS ? limit_ms : MOST_MS;
+    atomic_init(&local->holders, 2);
+    local->fd = tl__wake_open();
+    if (local->fd < 0)
         goto out;
-    int result = tl__thread_start(work, l, NULL);
+    int result = tl__thread_start(work, local, NULL);
     if (result == 0)
-        return l;
-    tl__wake_close(l->fd);
+        return local;
+    tl__wake_close(local->fd);
     errno = result;
 out:
-    free(l);
+    free(local);
     return NULL;
 }
 

@@ -11,13 +11,13 @@
 
 #define TL_LOCAL_SOCKET "redis.sock"
 #define TL_LOCAL_DIR_SIZE 97 /**< so that the socket's path fits into a socket address */
-#define TL_LOCAL_WORDS 400
+#define TL_LOCAL_MESSAGE_SIZE 400
 
 /** Why it can't be had. TL_EDENIED: the directory is not to be trusted. */
 typedef struct {
     tl_err code;
     bool late; /**< only time ran out: what an earlier try met may say more */
-    char words[TL_LOCAL_WORDS];
+    char message[TL_LOCAL_MESSAGE_SIZE];
 } tl_local_problem;
 
 /** Set both, and return false. */

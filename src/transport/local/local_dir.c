@@ -27,9 +27,9 @@
 bool tl__local_failed(tl_local_problem *problem, tl_err code, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(problem->words, sizeof problem->words, format, args);
+    (void)vsnprintf(problem->message, sizeof problem->message, format, args);
     va_end(args);
-    for (char *c = problem->words; *c; c++)
+    for (char *c = problem->message; *c; c++)
         if (iscntrl((unsigned char)*c))
             *c = '?'; /* of a path */
     problem->code = code;
@@ -50,37 +50,39 @@ static bool is_default(const char *path) {
 
 /* ---- trust ------------------------------------------------------------------------------------- */
 
-static bool may_be_trusted(const char *path, int fd, tl_local_problem *p) {
+static bool may_be_trusted(const char *path, int fd, tl_local_problem *problem) {
     struct stat s;
     if (fstat(fd, &s) != 0)
-        return tl__local_failed(p, TL_EUNAVAILABLE, "local: %s: %s", path, strerror(errno));
+        return tl__local_failed(problem, TL_EUNAVAILABLE, "local: %s: %s", path, strerror(errno));
     if (s.st_uid != geteuid())
-        return tl__local_failed(p, TL_EDENIED,
+        return tl__local_failed(problem, TL_EDENIED,
                                 "local: %s is refused, because it belongs to user %lu, not %lu",
                                 path, (unsigned long)s.st_uid, (unsigned long)geteuid());
     if (GUARD(directory_is_private) && (s.st_mode & (S_IRWXG | S_IRWXO)))
-        return tl__local_failed(
-            p, TL_EDENIED, "local: %s is refused, because others may enter it: chmod 700 it", path);
+        return tl__local_failed(problem, TL_EDENIED,
+                                "local: %s is refused, because others may enter it: chmod 700 it",
+                                path);
     return true;
 }
 
 /* Where everybody may write, only the sticky bit keeps others from moving our directory away. */
-static bool may_stay(const char *path, tl_local_problem *p) {
+static bool may_stay(const char *path, tl_local_problem *problem) {
     struct stat s;
     if (!is_default(path) || stat(EVERYBODYS, &s) != 0 || (s.st_mode & S_ISVTX) ||
         !(s.st_mode & (S_IWGRP | S_IWOTH)))
         return true;
     return tl__local_failed(
-        p, TL_EDENIED,
+        problem, TL_EDENIED,
         "local: %s is refused, because others may move it away: chmod +t " EVERYBODYS, path);
 }
 
-static bool not_opened(const char *path, tl_local_problem *p) {
+static bool not_opened(const char *path, tl_local_problem *problem) {
     if (errno == ELOOP || errno == ENOTDIR)
-        return tl__local_failed(
-            p, TL_EDENIED, "local: %s is refused, because it is no directory of its own", path);
-    return tl__local_failed(p, errno == EACCES ? TL_EDENIED : TL_EUNAVAILABLE, "local: %s: %s",
-                            path, strerror(errno));
+        return tl__local_failed(problem, TL_EDENIED,
+                                "local: %s is refused, because it is no directory of its own",
+                                path);
+    return tl__local_failed(problem, errno == EACCES ? TL_EDENIED : TL_EUNAVAILABLE,
+                            "local: %s: %s", path, strerror(errno));
 }
 
 int tl__local_open_dir(const char *path, bool make, tl_local_problem *problem) {

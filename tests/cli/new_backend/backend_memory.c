@@ -71,7 +71,7 @@ static tl_status try(tl_acquiring *m, tl_mono now, tl_out *out) {
     tl__mutex_unlock(mutex());
     if (free)
         return TL_END;
-    tl__out_words(out, TL_LITERAL("another holds it"));
+    tl__out_message(out, TL_LITERAL("another holds it"));
     m->ask.result.code = m->wait_ms == 0 ? TL_EBUSY : TL_ETIMEDOUT;
     out->until = tl__mono_min(tl__mono_add_ms(now, POLL_MS), m->limit);
     return m->wait_ms == 0 || !tl__mono_before(now, m->limit) ? TL_END : TL_GO;
@@ -86,7 +86,7 @@ static tl_status ask(tl_acquiring *m, tl_job *job, const tl_event *start, int64_
 static tl_status step(tl_acquiring *m, tl_event *e, tl_out *out) {
     if (e->kind != TL_CANCEL)
         return try(m, e->now, out);
-    tl__out_words(out, TL_LITERAL("cancelled"));
+    tl__out_message(out, TL_LITERAL("cancelled"));
     m->ask.result.code = TL_ECANCELLED;
     return TL_END;
 }
@@ -186,7 +186,7 @@ static tl_status settle(void *machine, const tl_event *e, tl_out *out) {
     bool done = keep(s->lock, s->ttl_ms, e->now, &s->result.deadline);
     s->result.lost.why = TL_LOST_GONE;
     s->result.code = done ? TL_OK : s->result.op == TL_RENEW ? TL_ELOST : TL_EEXPIRED;
-    tl__out_words(out, TL_LITERAL("nobody holds it"));
+    tl__out_message(out, TL_LITERAL("nobody holds it"));
     return TL_END;
 }
 
