@@ -1,8 +1,8 @@
 /*
  * Sharing locks with legacy clients. These store the end of a lock's lifetime in its key, an expiry
- * timestamp (short: stamp), and compare it with their own clocks by SETNX, GET and GETSET:
- * DistributeLockUtil, jedis-lock, old redis-py and others. A program whose locks are all tokens
- * doesn't need this header.
+ * timestamp (short: stamp). They compare it with their own clocks, by SETNX, GET and GETSET.
+ * Examples are DistributeLockUtil, jedis-lock and old redis-py. A program whose locks are all
+ * tokens doesn't need this header.
  *
  *     tl_legacy_options legacy = TL_LEGACY_OPTIONS(.clock_skew_max_ms = 250);
  *     tl_client_options co = TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5", .protocol = TL_BRIDGE,

@@ -401,7 +401,7 @@ typedef struct {
     int64_t remaining_ms; /**< of the safe lifetime */
     /** One line for a log, never NULL, at most 639 bytes; valid during the call. AT_RISK, and LOST
      *  with EXPIRED: it ends with the reason for which the renewals failed, as the server or the
-     *  connection gave it; with several servers, with the reason of each, separated by "; ". HELD:
+     *  connection gave it. Of several servers it has the reason of each, separated by "; ". HELD:
      *  "renewed again". LOST with another cause: that cause, such as "another holds it", or that
      *  the failover lost it. The text is for people and may change: programs use the other
      *  members. */
@@ -452,9 +452,9 @@ typedef struct {
  * tidelock clients wait, `SET NX` doesn't.
  *
  *   - Locks of one client on one key that wait by TL_RETRY_AUTO queue within the process, first
- *     come first served. Only the first of them asks the server. A release may hand the lock to
- *     the next of them without a request: 49 times in a row, and for a second, at most, and only
- *     if no other process was queued when this one acquired it. With `fair`, and on etcd, each
+ *     come first served. Only the first of them asks the server. If no other process was
+ *     queued when this one acquired the lock, a release may hand it to the next of them without a
+ *     request, 49 times in a row and for a second at most. With `fair`, and on etcd, each
  *     waiter asks the server. There, and with redis+quorum:, no release hands over within the
  *     process.
  *   - Clients that only try `SET NX` again and again have a chance after each 200 grants without
@@ -523,9 +523,9 @@ void tl_lock_free(tl_lock *lock);
  *                  client, it has half of ttl_ms left at least, and is renewed from there
  * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy ended). err says so when that
  *                  is another handle of this client, as it does with TL_ETIMEDOUT. With TL_FOREVER:
- *                  another handle holds it, or on etcd a lock below its name. The call would never
- *                  end: the program has no other thread that could release it, and the client has
- *                  no callback
+ *                  another handle holds it, or on etcd a lock below its name, and the call would
+ *                  never end. For the program has no other thread that could release it, and the
+ *                  client has no callback
  * TL_ETIMEDOUT     another held it for all of wait_ms
  * TL_ECANCELLED    tl_lock_cancel was called, during this call or before it
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the

@@ -1,6 +1,6 @@
 /*
- * tidelock for C++17: the locks of tidelock.h as Lockables, with errors as std::error_code. There is nothing to link
- * but the C library.
+ * tidelock for C++17: the locks of tidelock.h as Lockables, with errors as std::error_code. A
+ * program links only the C library.
  *
  *     tidelock::client client("redis://10.0.0.5");
  *     tidelock::lock nightly(client, "jobs:nightly");
@@ -8,15 +8,16 @@
  *         while (more_work() && nightly.remaining() > 0ms)
  *             do_a_little_and_write_it(nightly.fence());
  *
- * What a lock promises, and what it rests on, is said in tidelock.h, whose words are meant here too.
+ * tidelock-promises(7) has the promises of a lock and their assumptions, tidelock.h the rest.
  *
- * Unlike a std::mutex a lock object is a handle, which one thread uses at a time: each thread makes its own, with the same
- * client and the same key. They exclude each other as those of other processes do; tidelock.h says how they line up.
- * A lock can be lost while it is held: then remaining() is 0, the function given as on_lost is called, and unlock()
- * returns an error.
+ * A lock object is a handle, unlike a std::mutex, and one thread uses it at a time. Each thread
+ * makes its own, with the same client and the same key. They exclude each other as those of other
+ * processes do; tl_lock_options describes how they queue. A lock can be lost while it is held: then
+ * remaining() is 0, the client calls on_lost, and unlock() returns an error.
  *
- * Failures throw tidelock::error, which is a std::system_error; the overloads that take a std::error_code set it instead.
- * That another holds the lock is no failure: the functions that try return false.
+ * Failures throw tidelock::error, which is a std::system_error; the overloads that take a
+ * std::error_code set it instead. A lock that another holds is no failure: the functions that try
+ * return false.
  */
 #ifndef TIDELOCK_HPP
 #define TIDELOCK_HPP
@@ -75,7 +76,7 @@ class category final : public std::error_category {
         case TL_EDENIED: return "the server refused";
         case TL_ESERVER: return "the server's answer can't be right, or it isn't of the URL's kind";
         case TL_EEXPIRED: return "the lock had expired";
-        case TL_ETAKEN: return "another has taken the lock";
+        case TL_ETAKEN: return "another holds the lock now";
         case TL_EUNSUPPORTED: return "the server lacks a command";
         }
         return "unknown result";
@@ -108,14 +109,14 @@ inline std::error_code make_error_code(errc code) noexcept {
     return {static_cast<int>(code), category()};
 }
 
-/** A call that failed. what() begins with the message of its tl_error, which says why and what to do. */
+/** A call that failed. what() begins with the message of its tl_error. */
 class error : public std::system_error {
   public:
     explicit error(const tl_error &details)
         : std::system_error(static_cast<int>(details.code), category(), details.message),
           details_(details) {}
 
-    /** The whole of it: the errno behind the failure, too, and what a TL_EINVALID is about. */
+    /** The whole tl_error: also the errno behind the failure, and the subject of a TL_EINVALID. */
     const tl_error &details() const noexcept { return details_; }
 
   private:
@@ -124,12 +125,13 @@ class error : public std::system_error {
 
 /* ---- client ---------------------------------------------------------------------------------- */
 
-/** A client, which must outlive its locks. Any thread may use it. What was moved from may only be destroyed or assigned to.
- *  Its destructor blocks for attempt_ms at most, while it cleans up after requests that went unanswered. */
+/** A client, which must outlive its locks. Any thread may use it. After a move the source may only
+ *  be destroyed or assigned to. The destructor blocks for attempt_ms at most, while it cleans up
+ *  after requests that got no reply. */
 class client {
   public:
-    /** Options begin as TL_CLIENT_OPTIONS(), and then their members are set. No I/O: the server is reached when it is first
-     *  needed. */
+    /** Options begin as TL_CLIENT_OPTIONS(); then the caller sets their members. No I/O: the client
+     *  connects to the server when it first needs it. */
     explicit client(const tl_client_options &options) {
         tl_error details;
         tl_client *handle;
@@ -140,7 +142,7 @@ class client {
 
     explicit client(const std::string &url) : client(with_url(url.c_str())) {}
 
-    /** Ask the server for its time: proves that it can be reached and that it lets us in. */
+    /** Ask the server for its time: shows that it can be reached and that it accepts the login. */
     void ping() {
         tl_error details;
         if (tl_client_ping(handle_.get(), &details))
@@ -151,7 +153,7 @@ class client {
         code.assign(tl_client_ping(handle_.get(), nullptr), category());
     }
 
-    /** What the client has done, in numbers. Not to be called from within tl_client_options.log. */
+    /** The work of the client, in numbers. Don't call it from within tl_client_options.log. */
     tl_stats stats() const {
         tl_error details;
         tl_stats ret = tl_stats();
@@ -161,7 +163,7 @@ class client {
         return ret;
     }
 
-    /** For the functions of tidelock.h and inspect.h. It stays the client's own. */
+    /** For the functions of tidelock.h and inspect.h. The client still owns it. */
     tl_client *native_handle() const noexcept { return handle_.get(); }
 
   private:
@@ -181,19 +183,20 @@ class client {
 /* ---- lock ------------------------------------------------------------------------------------ */
 
 /**
- * A lock on a key, which can be acquired and released again and again: a TimedLockable, for std::unique_lock,
- * std::scoped_lock and std::lock. Programs call it tidelock::lock; the class itself can't have that name, which is its
- * member's. Its destructor releases what is held, which blocks for attempt_ms at most. What was moved from may only be
- * destroyed or assigned to.
+ * A lock on a key, which can be acquired and released again and again: a TimedLockable, for
+ * std::unique_lock, std::scoped_lock and std::lock. Programs call it tidelock::lock; the class
+ * itself can't have that name, since a member has it. The destructor releases a lock that is held,
+ * and blocks for attempt_ms at most. After a move the source may only be destroyed or assigned to.
  */
 class mutex {
   public:
-    /** Told that the lock is lost, on the client's own thread, or with the client's option `dispatch` within
-     *  tl_client_dispatch: "Threads" in tidelock.h says what may be done there. It must not throw. `event` is valid
-     *  during the call. */
+    /** Called when the lock is lost, on the client's renewal thread, or with the client's option
+     *  `dispatch` within tl_client_dispatch. "Threads" in tidelock.h says which calls it may make.
+     *  It must not throw. `event` is valid during the call. */
     using lost_fn = std::function<void(const tl_lock_event &event)>;
 
-    /** Options begin as TL_LOCK_OPTIONS(), and then their members are set. Their on_event is called too, before on_lost. */
+    /** Options begin as TL_LOCK_OPTIONS(); then the caller sets their members. Their on_event is
+     *  called, too, before on_lost. */
     mutex(client &owner, std::string_view key, const tl_lock_options &options,
           lost_fn on_lost = nullptr)
         : listener_(on_lost ? new listener{std::move(on_lost), options.on_event, options.ctx}
@@ -216,13 +219,13 @@ class mutex {
 
     mutex &operator=(mutex &&other) noexcept {
         if (this != &other) {
-            handle_ = std::move(other.handle_); /* before what its callback looks at */
+            handle_ = std::move(other.handle_); /* before the object that its callback uses */
             listener_ = std::move(other.listener_);
         }
         return *this;
     }
 
-    /** Acquire, and wait for as long as it takes. */
+    /** Acquire, and wait without limit. */
     void lock() {
         tl_error details;
         if (tl_lock_acquire(handle_.get(), TL_FOREVER, &details))
@@ -239,7 +242,8 @@ class mutex {
     /** False without an error: another holds it. */
     bool try_lock(std::error_code &code) { return acquire(0, code); }
 
-    /** Wait for that long at most, rounded up to milliseconds; 0 and less try once. False: another held it all the time. */
+    /** Wait for that long at most, rounded up to milliseconds; 0 and less try once. False: another
+     *  held it all the time. */
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
         return acquire(to_ms(wait));
@@ -250,7 +254,8 @@ class mutex {
         return acquire(to_ms(wait), code);
     }
 
-    /** The wait goes on if the clock was set back meanwhile. False before that time: the retry strategy gave up. */
+    /** The wait goes on if the clock was set back meanwhile. False before that time: the retry
+     *  strategy ended. */
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &until) {
         tl_err result;
@@ -260,13 +265,15 @@ class mutex {
         return result == TL_OK;
     }
 
-    /** Release. Whatever is returned, the lock is not held any more; only success says that it was ours until now.
-     *  std::unique_lock and its like ignore what is returned: who needs to know asks remaining() before, or unlocks by hand. */
+    /** Release. With any result this object no longer holds the lock; only success says that it
+     *  held the lock until now. std::unique_lock and its like ignore the result. A caller that
+     *  needs it calls remaining() before, or unlock() itself. */
     std::error_code unlock() noexcept {
         return {static_cast<int>(tl_lock_release(handle_.get(), nullptr)), category()};
     }
 
-    /** Extend the held lock to this lifetime from now, and renew it with that from then on. */
+    /** Extend the held lock to this lifetime from now, and renew it with that lifetime from then
+     *  on. */
     void extend(std::chrono::milliseconds ttl) {
         tl_error details;
         if (tl_lock_extend(handle_.get(), ttl.count(), &details))
@@ -277,12 +284,14 @@ class mutex {
         code.assign(tl_lock_extend(handle_.get(), ttl.count(), nullptr), category());
     }
 
-    /* Any thread may call these, from cancel() to fence(), at any time while the lock exists and isn't being moved. */
+    /* Any thread may call these, from cancel() to fence(), while the lock exists and isn't being
+     * moved. */
 
-    /** Make the acquire that is running, or else the next one, fail with errc::cancelled. */
+    /** Make the acquire that is running, or else the next one, fail with errc::cancelled. Not
+     *  async-signal-safe: see tl_lock_cancel. */
     void cancel() noexcept { tl_lock_cancel(handle_.get()); }
 
-    /** How long the lock is certainly still ours; 0 when it is not. */
+    /** How long this object certainly still holds the lock; 0 when it doesn't. */
     std::chrono::milliseconds remaining() const noexcept {
         return std::chrono::milliseconds(tl_lock_remaining_ms(handle_.get()));
     }
@@ -292,7 +301,8 @@ class mutex {
 
     bool is_held() const noexcept { return remaining().count() > 0; }
 
-    /** The fencing number of the present or last hold, larger for each later holder of the key; 0 before the first. */
+    /** The fencing number of the present or last hold, larger for each later holder of the key; 0
+     *  before the first. */
     std::uint64_t fence() const noexcept { return tl_lock_fence(handle_.get()); }
 
     /* As with the rest of the lock one thread at a time may call these. */
@@ -300,7 +310,7 @@ class mutex {
     /** The token of the present or last hold; valid until the next acquire. */
     std::string_view token() const noexcept { return tl_lock_token(handle_.get()); }
 
-    /** For the functions of tidelock.h. It stays the lock's own. */
+    /** For the functions of tidelock.h. The lock still owns it. */
     tl_lock *native_handle() const noexcept { return handle_.get(); }
 
   private:
@@ -320,7 +330,7 @@ class mutex {
         }
     };
 
-    /* What throws here ends the program: there is no caller who could catch it. */
+    /* An exception here ends the program: no caller could catch it. */
     static void hear(tl_lock *lock, const tl_lock_event *event, void *ctx) noexcept {
         const listener *l = static_cast<const listener *>(ctx);
         if (l->on_event)
@@ -347,7 +357,8 @@ class mutex {
         return result == TL_OK;
     }
 
-    /* Rounded up; what is too long for milliseconds is for ever, and what is already over is one try. */
+    /* Rounded up. A time too long for milliseconds is without limit; one that has passed is one
+     * try. */
     template <class Rep, class Period>
     static std::int64_t to_ms(const std::chrono::duration<Rep, Period> &wait) {
         using seconds = std::chrono::duration<long double>;
