@@ -1,12 +1,25 @@
 #!/bin/bash
 # What the pages show to be typed can be typed: each piece of C in README.md and compat/*.md is compiled, a whole program is run, and
 # each command in README.md, in compat/MIGRATION.md and in the manual is given, with a server, keys and a namespace of the test's own. (The lines of
-# compat/RUNBOOK.md, which belong together, are given in order by test_compat_migration_guide.)
+# compat/RUNBOOK.md, which belong together, are given in order by test_compat_migration_guide.) And tidelock-promises(7) answers the
+# questions on failover.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server
 open_port
 url=redis://127.0.0.1:$port
+
+# ---- failover -------------------------------------------------------------------------------------------
+# Each question of failover_questions.md is answered by a section of tidelock-promises(7): ">" names it, and the phrase.
+answers=0
+flat() { tr -d '*\\' | tr -s ' \n' ' '; }
+while IFS= read -r answer; do
+    section=${answer%%:*} phrase=${answer#*: }
+    said=$(awk -v head="# $section" '/^# / { on = $0 == head } on' "$here/tools/man/tidelock-promises.7.scd" | flat)
+    [[ $said == *"$phrase"* ]] || fail "tidelock-promises(7), $section, doesn't say: $phrase"
+    answers=$((answers + 1))
+done < <(sed -n 's/^ *> //p' "$here/tests/cli/failover_questions.md")
+((answers >= 12)) || fail "failover_questions.md has $answers answers"
 
 # ---- C ------------------------------------------------------------------------------------------------
 # What a page says before its pieces, and what stands for the reader's own.
