@@ -132,13 +132,13 @@ typedef enum {
 /** Which server, and how to reach it. Every member but size may stay 0 and then has the default in
  *  brackets. */
 typedef struct {
-    size_t size; /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
-    /** The server: redis://[user:password@]host[:port][/db], unix:///path[?db=N],
-     *  redis+sentinel://host,host,host/name[/db], redis+cluster://host,host,
-     *  redis+quorum://server,server,server, etcd://host,host[/prefix], or local:[/directory].
-     *  rediss and etcds are the same with TLS. tidelock-servers(7) has each form. "" is refused,
-     *  since it is likely a variable that isn't set [local:] */
-    const char *url;
+    size_t size;             /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
+    const char *url;         /**< the server: redis://[user:password@]host[:port][/db],
+                                  unix:///path[?db=N], redis+sentinel://host,host,host/name[/db],
+                                  redis+cluster://host,host, redis+quorum://server,server,server,
+                                  etcd://host,host[/prefix], or local:[/directory]. rediss and
+                                  etcds are the same with TLS. tidelock-servers(7) has each form.
+                                  "" is refused, since it is likely an unset variable [local:] */
     const char *password;    /**< instead of one in the URL, at most 16384 bytes [none] */
     const char *service;     /**< the name by which others see this holder [the program's name] */
     tl_protocol_id protocol; /**< [TL_TOKEN] */
@@ -146,17 +146,17 @@ typedef struct {
                              5000] */
     int64_t connect_ms; /**< limit of resolving, connecting and logging in, up to an hour [5000] */
     /** The server grants no lock before it is known to have been the same for so long: neither
-     *  restarted, nor promoted. At most an hour, at least the longest ttl_ms of all
-     *  clients, and the same for all of them; tl_lock_new refuses a longer ttl_ms. It needs a
-     *  protocol with a fence, and Redis 4.0 with INFO in scripts, else TL_EUNSUPPORTED or
-     *  TL_EDENIED. tidelock-promises(7), QUIET and FAILOVER, has its use and its limits.
-     *  TL_QUIET_OFF: off, also where it is on by default [0: off; redis+quorum: 30000] */
+     *  restarted, nor promoted. At most an hour, at least the longest ttl_ms of all clients, and
+     *  the same for all of them; tl_lock_new refuses a longer ttl_ms. It needs a protocol with a
+     *  fence, and Redis 4.0 with INFO in scripts, else TL_EUNSUPPORTED or TL_EDENIED. See
+     *  tidelock-promises(7), QUIET and FAILOVER. TL_QUIET_OFF: off, also where it is on by default
+     *  [0: off; redis+quorum: 30000] */
     int64_t quiet_ms;
-    /** How far the rate of a clock, this host's or the server's, can be from true, in millionths,
-     *  at most 500000: a lifetime counts for (1 - drift) / (1 + drift) of itself. Set less only
-     *  where no time service slews faster [101500: 10 % by the kernel's tick, 0.05 % each by its
-     *  frequency and by adjtime(), and the crystal] */
-    int32_t drift_ppm;
+    int32_t drift_ppm; /**< how far the rate of a clock, this host's or the server's, can be from
+                            true, in millionths, at most 500000: a lifetime counts for
+                            (1 - drift) / (1 + drift) of itself. Set less only where no time service
+                            slews faster [101500: 10 % by the kernel's tick, 0.05 % each by its
+                            frequency and by adjtime(), and the crystal] */
     /** How many replicas, at most 1000, must confirm an acquire or a renewal. With too few the lock
      *  is released: TL_EUNAVAILABLE [0] */
     int32_t wait_replicas;
