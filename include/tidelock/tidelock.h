@@ -32,10 +32,11 @@
  *
  * Time. Every duration is in milliseconds. Deadlines include suspend and ignore the wall clock.
  *
- * Read on. tidelock-promises(7): assumptions, failures and failovers. tidelock-servers(7): URLs and
- * kinds of server. inspect.h looks at locks, legacy.h shares them with legacy clients, tidelock.hpp
- * is for C++17. share/doc/tidelock/examples has programs. The library never prints, exits, changes
- * signal handlers or keeps global state.
+ * Read on. tl_lock_new makes a lock with options and events. The calls that end in _async are for
+ * event loops. tidelock-promises(7) has the assumptions, failures and failovers,
+ * tidelock-servers(7) the URLs. inspect.h looks at locks, legacy.h shares them with legacy clients,
+ * tidelock.hpp is for C++17. Small programs are in share/doc/tidelock/examples. The library never
+ * prints, exits, changes signal handlers or keeps global state.
  */
 #ifndef TIDELOCK_H
 #define TIDELOCK_H
