@@ -1,6 +1,59 @@
 /*
  * What must hold on the clients' side: promises that operations make, and beliefs.
  */
+
+/*
+ * The promises that hold in every run while its assumptions hold. `grep -rA3 'sim_fail(' tests/sim` prints the
+ * messages.
+ *
+ * The lock:
+ * - While a holder may rely on its lock, the key has its value. No other token or plain client acquires or relies on it.
+ * - A holder's deadline is no later than the earliest expiry of the key, to the nanosecond of both clocks.
+ * - Fencing numbers strictly increase from holder to holder, whatever is lost. None is more than a second behind the
+ *   server's clock.
+ * - A number drawn by a native command counts only if no earlier number was larger. A number that a process passes on
+ *   was reserved.
+ * - No acquire and no renewal takes effect after its sender's limit (from 3.2), nor an acquire of the token that was
+ *   released last.
+ * - A client acquires nothing over a connection that it has ended by CLIENT KILL ID. It ends no other client's
+ *   connection.
+ * - No key stays for longer than a lifetime. Where nothing goes wrong, a released lock is not idle while a waiter
+ *   exists.
+ *
+ * Results:
+ * - LOST is reported by the deadline and by the longest hold, and only for a reason. A lock that is reported as held has
+ *   not expired.
+ * - A released lock is free or another client's. A release that reports "held until now" is right.
+ * - After BUSY, TIMEDOUT or UNAVAILABLE with nothing left to undo, the client never acquires the lock by that call.
+ * - Leftovers are cleaned up. The clean-up ends with an executed release, or when a release has no use.
+ * - A refusal is one line with the server and the reason: the missing permission, or the node that has the key. It comes
+ *   at once.
+ * - No lock is AT_RISK because its neighbours' keys are out of reach.
+ * - Every operation ends by its limit. Every machine ends, and none makes steps forever at one instant.
+ * - A client reports a step of the server's clock only when there was one. It then checks all its locks at once.
+ * - An event is reported once, in order, within a millisecond if its thread could run. A callback runs once, none after
+ *   a free.
+ * - Closing a client ends by its limit. Then no thread, descriptor or piece of memory of its process is left.
+ * - No thread waits or ends with a mutex, or frees one in use.
+ *
+ * The queue (check_line.c has its bounds):
+ * - A waiter whose inbox has a subscriber is granted the lock before all later ones, unless no client may publish.
+ * - An inbox that let a grant lapse receives none until it looks again. A waiter keeps the rank that it was given.
+ * - A grant counts only if it comes from the server at which the client waits.
+ * - A client that acquires natively while others queue has a script grant the lock onwards. S knows of a lock soon after
+ *   a second.
+ * - Within a client, no lock that waits in the usual way is served before one that queued earlier. It is passed on with
+ *   the next of the reserved numbers, larger than all that were reported before.
+ *
+ * Exceptions: a stopped host's time limits begin again when it resumes. After a deletion by hand a plain client may hold
+ * beside the holder, since S does not bind it. Where Java shares a key with tokens its late DEL or GETSET may remove a
+ * key: then only tokens exclude each other, and the others are counted. A cancelled acquire may leave an orphan for one
+ * lifetime, which is counted: it lay in a buffer, and its own release and another client's release overtook it.
+ *
+ * Assumptions broken on purpose: one seed of 64 has `jump`, `lossy`, `quick` or `forget`. There two holders at once and
+ * fences that do not increase are counted, and all else must hold. `slow-clocks` is for scenarios. A server's clock
+ * never steps back.
+ */
 #include "world.h"
 
 #include <stdarg.h>

@@ -2,6 +2,46 @@
  * Drawing a run with a Redis Cluster: slots that move, and replicas that take over. Its random numbers are its own, so that runs
  * without stay what they are.
  */
+
+/*
+ * A run with a cluster: clients open `redis+cluster://` by one, two or all of six nodes (cluster.c): three masters with
+ * a replica each. Their clocks may differ by nearly a lifetime. Each node answers CLUSTER SLOTS, MOVED, ASK, TRYAGAIN
+ * and CLUSTERDOWN by what it knows. News reaches it late, sometimes after two lifetimes. Each node repeats what is
+ * published at one, after a delay of its own.
+ *
+ * - Slots move (`move`). A slot is opened at both ends one after the other. Its keys move one at a time, at once or over
+ *   several lifetimes. Then it is closed, at the new owner first. A key keeps its lifetime at the new node, by that
+ *   node's clock.
+ * - Masters fail over (`switch`, `ways` as with Sentinels). The master is dead; or returns, and serves nothing until it
+ *   has news. Or it was stopped, and executes what its sockets held. Or it is cut off with some hosts, and stops serving
+ *   when another may take over. Or it hands over all data (16, CLUSTER FAILOVER). Otherwise the replica has what had
+ *   arrived.
+ * - Hosts are cut off from some nodes, replicas die and return (`aside`), and all else goes wrong with hosts and
+ *   messages.
+ *
+ * A new master knows which of its slots are open, or does not (`forgets-open`: as Redis up to 7). Then there must hold:
+ * - Where failovers lose nothing and new masters know the open slots (`sim_config_cluster_keeps`): all of check.c. No
+ *   held lock is lost by a slot that moves nor by a requested failover. Limits are by the clock of the node for which a
+ *   request was built.
+ * - Where the table in tidelock.h promises it (`sim_config_cluster_excludes`): no two hold at once, fences increase.
+ *   That needs `quiet_ms` of a lifetime, a second more where a master wakes, and news within 200 ms; or all replicas
+ *   confirm and no slot moves.
+ * - No other node executes what was built for one node, and no node executes what it knows another to own.
+ * - Where nothing but slots goes wrong a waiter acquires a released lock within a poll and the redirections. If the
+ *   release finds that the queue moved before K and S, it cannot notify: then within 5 s.
+ * Not promised, and counted in scenarios. In `cluster-wakes` a stopped master executes what its sockets held after
+ * another took over: two holders, since `quiet_ms` is not a lifetime and a second (`cluster-wakes-quiet` has none). In
+ * `cluster-forgets-open` a failover happens in an open slot, and the new master treats moved keys as absent: a held lock
+ * is granted again (`cluster-forgets-quiet` prevents it). With `wait_replicas` a key that moved may not survive its new
+ * master, since MIGRATE does not wait for replicas.
+ *
+ * `cluster-stamps`: one to three tidelock clients (bridge and timestamp) and up to two Java clients on one or two keys.
+ * Java follows redirections (raw.c). M is how far any legacy clock is from any server's; each server keeps to half of
+ * it. Failovers lose nothing, except in runs without Java, where `quiet_ms` is a lifetime and a second. Assumed: no slot
+ * is opened again sooner than L after it moved. All of config_stamps.c and of the above must hold, and no client deletes
+ * a stamp that another has acquired since. Not simulated: slots without an owner, two masters that claim one slot, a
+ * lost election, an aborted move, sharded channels, scan, the tool.
+ */
 #include <string.h>
 
 #include "config.h"

@@ -2,6 +2,31 @@
  * Drawing a run with an etcd: one, three or five members, whose clocks run at different rates, which stop, die, are cut off and
  * lead in turn. Its random numbers are its own, so that runs without stay what they are.
  */
+
+/*
+ * A run with an etcd: clients open `etcd://` by the addresses or names of one, three or five members, in one of five
+ * with a login. The members (etcd.c) are the fake of tests/lib/fake_etcd.h, connected at the bytes, so the shipped HTTP
+ * and JSON run too. `conform/test_fake_etcd` compares the fake with a real etcd, also on 400 random transactions. A
+ * member
+ * - stops for a while, then executes what its sockets held. If another leads by then, it takes itself for the leader at
+ *   first: it reports leases by its own clock, and ends those that are over by it. Requests to it are lost, or forwarded
+ *   when it learns of the leader.
+ * - dies and returns with its data. Requests to it are lost, or known to others already.
+ * - is cut off from the others, or from a host. Without a majority no request is answered, in the end with an error. It
+ *   may be executed when a majority is back.
+ * - lags behind the others, for serializable reads and for watches.
+ * Elections take one to two seconds. A leader measures leases from their beginning by its own clock, at a rate of its
+ * own. `doubt`: errors (codes 2, 4, 14) for requests that may be executed later. `flush`: the history is compacted.
+ * `deny`: login tokens expire. `wedge`: a watch stream goes silent. `oom`: the space is used up. `switch`: another
+ * leads. All keys of a lock may be deleted by hand. Then there must hold (check_etcd.c):
+ * - A holder has the key that was created first, and relies on it no longer than any member may keep its lease, by all
+ *   clocks.
+ * - No two hold, fences increase, LOST comes in time and for a reason, and operations end, as with Redis.
+ * - A client that was refused has no key, then or later. A clean-up ends when its key no longer exists. A key of a still
+ *   later request lasts for a lifetime (`etcd_orphans` counts them).
+ * - Where nothing goes wrong no result is UNCERTAIN or UNAVAILABLE, and the first in the queue acquires within a second.
+ * - In the end every key has a lease, and no lease lasts longer than any lock.
+ */
 #include <string.h>
 
 #include "config.h"

@@ -2,6 +2,46 @@
  * Drawing a migration: a run with stamps whose tidelock clients follow the phase of a namespace, and
  * operators that move it. Its random numbers are its own.
  */
+
+/*
+ * A migration: tidelock clients follow the phase of a namespace, beside Java and fixed bridge and token clients, which
+ * run only in the phases that allow them. One or two operators (actor_operator.c) step on or back, at random or by a
+ * plan; they stop and crash too. Leases last from a quarter of T_legacy to twice that, at most 5 s. Requests may be in
+ * flight for longer than a lease.
+ *
+ * Besides check.c and config_stamps.c there must hold:
+ * - An acquire, or a renewal that turns a stamp into a token, begins and takes effect within its lease. That is the
+ *   lease by which its attempt began, whatever other threads of the client have read since. Its phase is within one of
+ *   the register's phase, and of the phase of every client that may act at that time.
+ * - The register moves by one phase and one epoch, and never while a client may act two phases away.
+ * - A client never returns to an older epoch, and refuses if the register has been removed. No token is on a key while
+ *   Java may run.
+ *
+ * Every fourth run has failovers, where the server has WAIT. Half of those lose what the replica lacks, some just after
+ * a step. All replicas confirm an epoch before an operator steps on from it or lets a client start by it. An operator
+ * restarts its wait on another connection or server, and remakes a register that went back above all epochs that clients
+ * know. Then there must hold:
+ * - A failover undoes at most one change of the register, and none if it loses nothing.
+ * - Locks may be lost, but phases two apart never act at once. A client that knows a later epoch refuses.
+ * - No client runs that is incompatible with the phase that is back.
+ * - Where replicas confirm each lock, no lock has two holders (`phase-undone`).
+ *
+ * In three of ten such seeds (`migration=tool`: in all; `migration=plain`: in none) people use the shipped command
+ * (actor_migrate.c). `status`, `init`, `advance`, `rollback` and `sweep` run, several at once. They have watches, waits
+ * and MONITOR of any length. They are interrupted, and crash with their host. People act on the output and the exit
+ * status, as compat/RUNBOOK.md says. They know of failovers and of each other's work, but may have looked before a
+ * colleague's step: each names the phase that it wants (`--phase`). Keys are in the namespace by one of several
+ * patterns, and SETNX may be used on one outside. In some seeds one Java service is forgotten (`forgets=`).
+ *
+ * - `advance` goes to phase 2 only if for `--watch` before its last look no SETNX or GETSET was executed on a key of the
+ *   namespace. Commands that the server refuses (OOM, an ACL) are not seen.
+ * - A service that stayed unseen runs on in phases 2 and 3. It may overwrite a token, whose holder reports LOST;
+ *   tidelock's own clients still exclude each other.
+ *
+ * Assumed: no service is started during another operator's step, nor before that step can no longer be executed. A
+ * register begins in phase 0 or 1. Servers that take over have the same time. A server below 3.2 cannot refuse late
+ * requests: there only tidelock's own clients exclude each other.
+ */
 #include <string.h>
 
 #include "config.h"

@@ -2,6 +2,41 @@
  * Drawing a run with a quorum: three, five or seven independent servers, whose clocks differ, and which restart, with their data
  * or empty, stop, and are cut off. Its random numbers are its own, so that runs without stay what they are.
  */
+
+/*
+ * A run with a quorum: clients open `redis+quorum://` by the addresses or names of three, five or seven independent
+ * servers (quorum.c). Their clocks run at either edge of the drift bound and differ by up to most of a lifetime; in one
+ * run of sixteen one is off by 11 to 30 hours. In one of twenty, two places of the URL lead to one server.
+ *
+ * - A server dies, and returns with its data (`restart`) or empty (`forget`). Meanwhile its address refuses, or is
+ *   silent. Without `quiet_ms` nothing is promised about an empty one: there two holders are counted (a sixteenth of
+ *   such runs).
+ * - It stops, and executes what its sockets held when it resumes. It is full. It loses its scripts. A lock's key is
+ *   deleted by hand.
+ * - It is cut off (`aside`): a host from some servers, a server from all hosts, or some hosts and servers from the
+ *   others.
+ *
+ * Then there must hold (check_quorum.c):
+ * - No majority holds a key for one token while a client relies on another. This is checked at each vote, so before that
+ *   client knows.
+ * - Each vote that a client counts exists for as long as it counts it, to the nanosecond of both clocks. A vote that a
+ *   server forgot, or that was deleted by hand, counts as existing while no other client can have it. No server counts
+ *   twice. No lock outlasts a majority of its votes.
+ * - The number of a hold is at a majority when it is believed, and increases over holds. Where servers restart empty
+ *   this needs clocks closer than half of `quiet_ms`.
+ * - A token whose vote was released gets no vote afterwards, unless `spent` names another token by then: that orphan
+ *   lasts a lifetime and is counted. A clean-up leaves no vote of its token, nor of its former forms.
+ * - BUSY and TIMEDOUT are reported only where a server refused. A client that has just returned a majority never reports
+ *   EXPIRED. LOST, except by time, is reported only where votes may have been lost. Else as for one server (check.c).
+ * - Where nothing goes wrong a waiter acquires a released lock within a second, by at most twenty requests about votes
+ *   for each server and actor. No operation is UNCERTAIN or UNAVAILABLE unless its time was short. A release works, or
+ *   comes after the end.
+ * With `dead` that many servers are dead from the start. With `in-turn` they restart empty one after the other,
+ * `quiet_ms` apart: then no renewed lock is lost. Two places may count one server for up to a lifetime after it
+ * restarted, if the second reaches it first. That makes no majority for another, since all places of a server are one
+ * holder's. A request by the second place, sent before the client knew, may leave a vote for a lifetime. Not simulated:
+ * servers before 4.0, forbidden commands and keys, `tl_client_look` and `_break` of several servers, adopting a token.
+ */
 #include <string.h>
 
 #include "config.h"

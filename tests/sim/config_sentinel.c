@@ -2,6 +2,32 @@
  * Drawing a run with Sentinels, who have a replica take over from the master: clients ask them where it is. Its
  * random numbers are its own, so that runs without stay what they are.
  */
+
+/*
+ * A run with Sentinels: clients open `redis+sentinel://` by addresses or names, and some know only one or two of the
+ * three Sentinels (sentinel.c). A failover promotes a replica with the data that it has. The Sentinels name it one after
+ * the other; dead or isolated ones are last. The former master does one of these (a bit each in `ways`):
+ *
+ *    1  It is dead, and returns as a replica.
+ *    2  It returns as the master, since it knows no better.
+ *    4  It was stopped. When it resumes, perhaps before any promotion, it executes what its sockets held.
+ *    8  It is cut off together with some hosts and perhaps a Sentinel. Some hosts reach both sides.
+ *   16  It learns of the switch soon, as in a failover on request.
+ *
+ * It remains a master until it is made a replica. Its connections end then, or stay (`ends-conns`). In half of the later
+ * failovers the master before takes over again. With `unfollowed` the current master dies before the former one is made
+ * a replica: the former one is named again, with its own data, run and history. A former master executes commands of a
+ * lost history, so the server's checks are those of the current master. Then there must hold:
+ * - Where the table in tidelock.h promises it (`sim_config_excludes`) no two hold at once, and their fences increase.
+ *   That needs `quiet_ms`: a lifetime with dead masters alone, a second more with all kinds. Or all replicas confirm.
+ *   Elsewhere two holders are counted.
+ * - No other server executes what was built for one server.
+ * - A renewal counts only if a majority named its server after the execution. An acquire counts only if a majority named
+ *   its server within the second before it was sent.
+ * - A renewal thread that has read of a switch sends nothing more to the former master. All limits hold as in check.c.
+ * Not simulated: Sentinels that forget their configuration or disagree forever, an aborted failover,
+ * `min-replicas-to-write`, passwords.
+ */
 #include <string.h>
 
 #include "config.h"

@@ -2,6 +2,38 @@
  * Drawing a run with stamps: legacy clients, and tidelock's that share their keys. Its random numbers
  * are its own, so that runs without stamps stay what they are.
  */
+
+/*
+ * A run with stamps, on one or two keys. There are one to three tidelock clients: bridge and timestamp, some of them
+ * strict, or all without scripts. There are up to three Java clients, and perhaps one that uses SET NX PX.
+ *
+ * - T_legacy, the shortest legacy lifetime, is 0.3 to 10 s. M, the maximum clock skew, is up to a sixth of it. L, the
+ *   bound from a clock reading to its GETSET, is six to fourteen hops. tidelock's lifetimes are T_legacy, the least and
+ *   the most that `tl__stamp_rules` leaves, and any between. Java's are T_legacy, longer, or several. Legacy clocks are
+ *   at either edge of M, within it, drift, or step.
+ * - In one of four runs the legacy clients speak another dialect (dialect.c), and tidelock's clients know it. In one of
+ *   twenty it is `ms-pipe`: SETNX, and EXPIRE if that worked; else GETSET without a GET at each poll. The client
+ *   compares the reply with the clock at that time. It sends a GET before the DEL, and no DEL if a waiter has
+ *   overwritten the stamp. These clients poll less often, since a key that is polled all the time never expires.
+ *
+ * Besides check.c there must hold:
+ * - Never two holders: a tidelock client until its deadline, a Java client from its reply to its DEL, a plain one until
+ *   its own limit. Two tidelock clients with scripts never hold together, whatever legacy clients do.
+ * - K never holds a value on which `parseLong` throws, unless a plain client wrote it.
+ * - An expired stamp is acquired by a waiter M + L and a poll later. At the end of a run no client waits forever.
+ * - LOST without a reason never happens if all legacy clients have T_legacy and all of tidelock's have scripts. A poll
+ *   in `ms-pipe` is no reason.
+ * - Without scripts: a client that reported "not acquired" never acquires later. A stamp that an unanswered SETNX or
+ *   GETSET leaves for a lifetime is counted.
+ *
+ * The simulator keeps these assumptions. Requests of legacy clients, and ours without scripts, are executed within L of
+ * their clock reading. An `ms-pipe` client compares within L too, and throws otherwise. No DEL comes after the end of
+ * the job or deletes another's lock. Legacy jobs end 2M + L before their stamp (4M + L where clocks step during a job).
+ * Where lifetimes differ, jobs end as if they had the shortest: a racing loser with a shorter one cuts them short by the
+ * difference. A plain client's lifetime ends 2M + L before T_legacy. One run of 24 breaks one of these: clocks beyond M,
+ * attempts beyond L, late DELs, shorter lifetimes. After a deletion by hand the legacy clients of that key delete each
+ * other's locks, and only clients with a sidecar exclude each other.
+ */
 #include <string.h>
 
 #include "config.h"

@@ -2,6 +2,26 @@
  * Drawing what few seeds have: worlds of their own. Their random numbers are, too, so that a seed which has none of
  * them stays what it is.
  */
+
+/*
+ * The worlds, which the setting `tame`, given first, leaves out:
+ *
+ * - A clock is faster or slower than assumed (`rate`, fault `beyond`), or stands still while its host is paused
+ *   (`freeze`). Results that rest on clocks are counted, and all else must hold.
+ * - Hosts are at unequal distances (`distances`). Locks have `fair` (per million).
+ * - A former master stays as a replica, over its old connections (`stays`). It refuses writes, knows old data, and
+ *   repeats what the new master publishes to its own subscribers.
+ * - A replica takes over with a clock behind (`goes-back`), or ahead, which is not assumed (`ahead-us`). Stamps have
+ *   failovers and `wait_replicas`.
+ * - Permissions lack one command (`lacks`, fault `deny`) or all channels (`mute`). In a third of the seeds the callers
+ *   of a client share a connection, however few they are (`crowds`). The server has keyspace events (`events`).
+ * - Permissions are for some keys (`touches`, fault `withhold`; reach.c): K without S, S without K, the keys of the
+ *   first lock, all others, or none. From 7.0 on they may be read-only or write-only (`%R~`, `%W~`).
+ * - The server is a cluster's node (`cluster`), with the keys in several slots or in one (`one-slot`). Slots of one key
+ *   or of all are elsewhere and come back (`slots` from the start, fault `move` later): MOVED. Or they are on the way,
+ *   with nothing, K or S moved already: ASK and TRYAGAIN.
+ * - Processes fork while their threads work (`fork`). The child must be refused whatever it inherits, and harm nothing.
+ */
 #include <string.h>
 
 #include "config.h"

@@ -6,6 +6,7 @@
  *   SCENARIO=name the seeds, changes and expectations of a named scenario
  *   CHANGES="..." settings to change in every run, as a failure prints them
  *   SHRINK=0      name the seed of a failure, and leave it at that
+ *   LIST=1        print the scenarios, the faults and the settings, and run nothing
  */
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,18 @@ static bool run(sim_world *w, uint64_t seed, uint64_t runs, const char *changes,
     return false;
 }
 
+static void print_lists(void) {
+    (void)printf("SCENARIO=\n");
+    for (size_t i = 0; i < sim_scenario_count; i++)
+        (void)printf("  %-28s %s\n", sim_scenarios[i].name, sim_scenarios[i].says);
+    sim_print_settings(stdout);
+}
+
 int main(void) {
+    if (setting("LIST")) {
+        print_lists();
+        return 0;
+    }
     const char *seed = setting("SEED"), *runs = setting("RUNS"), *name = setting("SCENARIO");
     const char *changes = setting("CHANGES");
     const sim_scenario *scenario = name ? sim_scenario_named(name) : NULL;

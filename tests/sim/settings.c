@@ -328,6 +328,36 @@ static bool change(sim_config *c, const word *w) {
     return set_number(c, w) || set_fault(c, w);
 }
 
+static void print_words(FILE *to, const char *title, const char *const words[], size_t n) {
+    size_t at = 0;
+    (void)fprintf(to, "%s", title);
+    for (size_t i = 0; i < n; i++) {
+        at += strlen(words[i]) + 1;
+        bool begins = i == 0 || at > 100;
+        (void)fprintf(to, begins ? "\n  %s" : " %s", words[i]);
+        at = begins ? strlen(words[i]) : at;
+    }
+    (void)fprintf(to, "\n");
+}
+
+void sim_print_settings(FILE *to) {
+    const char *words[SIM_FAULT_COUNT + sizeof settings / sizeof *settings];
+    size_t n = 0;
+    (void)fprintf(
+        to,
+        "CHANGES= kinds of run, and other changes; settings.c says what each does:\n"
+        "  stamps migration[=tool|plain] sentinel cluster-fleet cluster-stamps quorum etcd tame\n"
+        "  off=FAULT,...|all without=ACTOR cast=tA0jB1 skew=MS walls=MS straight-walls same-clocks\n"
+        "  ahead distances=100,5 dialect=N rate=A500|S500 slow-clocks=PPM\n");
+    for (; n < SIM_FAULT_COUNT; n++)
+        words[n] = sim_fault_word((sim_fault)n);
+    print_words(to, "CHANGES= faults, FAULT=N for how often; config.h says what each does:", words,
+                n);
+    for (n = 0; n < sizeof settings / sizeof *settings; n++)
+        words[n] = settings[n].word;
+    print_words(to, "CHANGES= numbers, WORD=N; config.h says what each is:", words, n);
+}
+
 const char *sim_config_change(sim_config *c, const char *words) {
     for (const char *p = words + strspn(words, " "); *p; p += strspn(p, " ")) {
         word w = read_word(p);

@@ -38,6 +38,9 @@ sim_result sim_shrink(sim_world *w, uint64_t seed, sim_result failed, char *word
 /** Change settings, as in "ttl=100 off=pause,stale cast=tA0tB0". NULL, or where a word isn't one. */
 const char *sim_config_change(sim_config *config, const char *words);
 
+/** Print the words that sim_config_change knows. */
+void sim_print_settings(FILE *to);
+
 /** A scenario: many seeds, changed alike. */
 typedef struct {
     const char *name, *says; /**< says: what is to be seen in it */

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Each counter-example of the models that concerns what is simulated has its row in README.md, and
-# what the row names is there, as a scenario with something to be seen (test_sim runs them all), or
-# as a guard of ../guards.txt (make mutations removes it), or as a unit test; "none" says why.
+# Each counter-example of the models has its row in traces.txt, and what the row names exists: a scenario that expects something
+# (test_sim runs them all), a guard of ../guards.txt (make mutations removes it), or a unit test. "none" needs a reason.
 set -u
 cd "$(dirname "$0")" || exit 1
 status=0
@@ -10,16 +9,17 @@ complain() {
     status=1
 }
 
-rows=$(sed -n 's/^| `\([a-z-]*\)` | \(scenario\|guard\) `\([a-z0-9_-]*\)`.*/\1 \2 \3/p
-    s/^| `\([a-z-]*\)` | `\(unit\/[a-z_]*\)` `\([a-z_]*\)`.*/\1 \2 \3/p
-    s/^| `\([a-z-]*\)` | \(none\): .*/\1 \2 -/p' README.md)
-[[ -n $rows ]] || complain "README.md has no rows of traces"
+rows=$(sed -n 's/^\([a-z-]*\) | \(scenario\|guard\) \([a-z0-9_-]*\)\( | .*\)\{0,1\}$/\1 \2 \3/p
+    s/^\([a-z-]*\) | \(unit\/[a-z_]*\) \([a-z_]*\)\( | .*\)\{0,1\}$/\1 \2 \3/p
+    s/^\([a-z-]*\) | \(none\) | .*/\1 \2 -/p' traces.txt)
+[[ -n $rows ]] || complain "traces.txt has no rows"
+[[ $(grep -c . <<<"$rows") == "$(grep -c '^[^#]' traces.txt)" ]] || complain "traces.txt has a row of another form"
 
 traces=0
 for file in ../model/traces/*.txt; do
     trace=$(basename "$file" .txt)
     traces=$((traces + 1))
-    [[ $(grep -c "^$trace " <<<"$rows") == 1 ]] || complain "$trace: not one row in README.md"
+    [[ $(grep -c "^$trace " <<<"$rows") == 1 ]] || complain "$trace: not one row in traces.txt"
 done
 ((traces > 20)) || complain "only $traces traces found"
 
@@ -29,7 +29,7 @@ scenario() {
 }
 
 while read -r trace kind name; do
-    [[ -e ../model/traces/$trace.txt ]] || complain "$trace: in README.md, but there is no such trace"
+    [[ -e ../model/traces/$trace.txt ]] || complain "$trace: in traces.txt, but there is no such trace"
     case $kind in
     scenario)
         text=$(scenario "$name")
