@@ -2,6 +2,14 @@
  * Faults: a server that answers, but can't serve now. Each is played once passing and once lasting,
  * before who takes, waits, holds, extends and releases.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - busy script: UNAVAILABLE "BUSY"; loading after a restart: "LOADING"; a failing save: "MISCONF".
+ * - memory full, no eviction: acquire UNAVAILABLE "OOM"; extend and release work.
+ * - `maxclients` reached: UNAVAILABLE "max number of clients".
+ * - read-only replica; replica without its master; master without its replicas: "READONLY", "MASTERDOWN", "NOREPLICAS".
+ */
 #include <sys/stat.h>
 #include <unistd.h>
 

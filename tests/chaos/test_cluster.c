@@ -4,6 +4,12 @@
  *
  * timeout: 180
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - a cluster's node that refuses keys of several slots in one script: all locks are renewed one by one, none is at
+ *   risk.
+ */
 #include "arena.h"
 
 #define LOCKS 2000 /* more than are asked singly at once */

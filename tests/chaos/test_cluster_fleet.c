@@ -3,6 +3,15 @@
  *
  * timeout: 180
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - a slot moved under a holder and a waiter: both continue.
+ * - a slot open for three lifetimes with its keys at two nodes: no held lock is lost, others are acquired one after the
+ *   other; counted.
+ * - a master replaced by its replica twice: counted; killed with `quiet_ms`: counted; stopped: LOST by the deadline.
+ * - a slot without a node; a server that is no cluster node: UNAVAILABLE "CLUSTERDOWN", "is no node of a cluster".
+ */
 #include "arena.h"
 
 #include "contest.h"

@@ -2,6 +2,12 @@
  * Stamps on a Redis Cluster: services of the Java class, by SETNX, GET, GETSET and DEL alone, and ours share the locks, also while
  * a slot is open for longer than a lifetime. timeout: 240
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - a slot that stays open, or moves back and forth, with locks that Java services share: no held stamp is lost, each is
+ *   released at once, none is acquired meanwhile; never two holders.
+ */
 #include "arena.h"
 
 #include <pthread.h>

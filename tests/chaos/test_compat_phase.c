@@ -2,6 +2,12 @@
  * Clients by phase when their register can't be reached, goes back or goes away; registration; a hold
  * across a change of phase.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - the register of a phase cut off, set back, removed, forbidden: nothing is acquired after the lease; DENIED "older
+ *   epoch", "gone".
+ */
 #include "arena.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);

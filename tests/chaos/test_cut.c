@@ -2,6 +2,14 @@
  * Faults: connections that break at every byte of a request and of its reply, or that go silent.
  * timeout: 240
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - connection reset at each byte of a request or reply of acquire, extend, release: the client retries and gets the
+ *   right result.
+ * - half-open connection, silence in the middle of a reply: ends at its limit; a waiter whose notification is lost
+ *   acquires at the expiry.
+ */
 #include "arena.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);

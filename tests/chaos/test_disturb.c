@@ -1,6 +1,13 @@
 /*
  * Faults: connections are killed and scripts forgotten while the server itself goes on.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - `CLIENT KILL` of all connections, of each one, of the subscriber's: a short delay; counted.
+ * - `SCRIPT FLUSH` between any two calls, while waiting, in a loop under load: no effect; counted.
+ * - `FLUSHALL`: LOST, "gone"; the next fence is larger.
+ */
 #include "arena.h"
 #include "contest.h"
 

@@ -4,6 +4,18 @@
  *
  * timeout: 180
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - the history compacted behind a watch; the member restarted: the waiter acquires as soon as the lock is released.
+ * - a wrong password, no user, no permission, users changed meanwhile, a foreign certificate: DENIED, "login", "etcd
+ *   wants a user", "permission denied"; a held lock stays held.
+ * - no client certificate where one is required; one with a common name while auth is on: DENIED, "asks for a client
+ *   certificate", "common name".
+ * - the URL of a Redis server: UNCERTAIN (a ping: UNAVAILABLE), "is it an etcd?"; of another HTTP server: ESERVER "HTTP
+ *   status 404".
+ * - stopped during an extension: UNCERTAIN; renewals use the longer lifetime from then on.
+ */
 #include "etcd_faults.h"
 #include "real_redis.h"
 

@@ -2,6 +2,15 @@
  * Locks on an etcd whose majority is away: killed, or stopped and woken, so that what was answered with an error is carried out
  * after all.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - two of three members killed with a watch open: LOST by the deadline, no client acquires it; the waiter does when one
+ *   is back.
+ * - the follower that the URL names first stopped: acquired and released in one attempt through another member.
+ * - both followers stopped, and requests that ended with an error executed when they resume: UNCERTAIN; undone, or
+ *   counted as done, long before a lifetime has passed.
+ */
 #include "etcd_faults.h"
 
 /* Its system takes connections, and what is sent. */

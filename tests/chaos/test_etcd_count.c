@@ -3,6 +3,11 @@
  *
  * timeout: 180
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - members killed, stopped and resumed: counted by four clients.
+ */
 #include <pthread.h>
 
 #include "etcd_faults.h"

@@ -1,6 +1,12 @@
 /*
  * Locks on a real etcd whose space is used up.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - no space left (NOSPACE): UNAVAILABLE "no space left (NOSPACE)"; LOST by the deadline, free afterwards; release
+ *   works.
+ */
 #include "etcd_faults.h"
 
 /* A renewal is a new lease and a put, and etcd refuses both. */

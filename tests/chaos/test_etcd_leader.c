@@ -3,6 +3,12 @@
  *
  * timeout: 180
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - the leader killed, or stopped for longer than a lifetime with requests queued at it and resumed: held through
+ *   another member; the fence rises.
+ */
 #include "etcd_faults.h"
 
 TEST(a_leader_that_is_killed_takes_no_lock_along) {

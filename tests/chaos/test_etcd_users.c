@@ -2,6 +2,12 @@
  * Users of a real etcd that change, or are asked for only later, while its tokens are JSON Web Tokens: over connections of before
  * locks are acquired, renewed, waited for and released.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - users changed while tokens are JSON Web Tokens; logins required later, not required, and again: held, acquired,
+ *   notified, over old connections.
+ */
 #include "etcd_faults.h"
 
 typedef struct {

@@ -2,6 +2,12 @@
  * Faults: the server stops for a while, as a process that is suspended, and goes on as if nothing
  * had happened.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - server stopped (SIGSTOP), also for longer than the lifetime: UNCERTAIN, LOST before the deadline; counted.
+ * - server slow (`DEBUG SLEEP`): the call takes that long, nothing else changes.
+ */
 #include "arena.h"
 #include "contest.h"
 

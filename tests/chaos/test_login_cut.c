@@ -3,6 +3,11 @@
  * is said. A login that breaks once costs a moment; one that always breaks is unavailable, at the
  * limit.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - connection reset at each byte of a login: the client logs in again; UNAVAILABLE at the limit.
+ */
 #include "arena.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);

@@ -1,6 +1,11 @@
 /*
  * Faults: a release, an extension or a renewal is executed and its answer lost, or it never arrives.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - request or reply of release, extend, renewal swallowed: retried; UNCERTAIN; AT_RISK and LOST in time.
+ */
 #include "arena.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);

@@ -2,6 +2,11 @@
  * Faults: the server executes a take, and its answer is lost. The lock is had after all, or is not
  * had and soon free again; never is it nobody's for longer than its lifetime.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - the reply to an acquire swallowed, delayed, reset: acquired after all, or UNCERTAIN and undone.
+ */
 #include <string.h>
 
 #include "arena.h"

@@ -2,6 +2,14 @@
  * Faults: the name of a server leads to another one after a failover. Who has connections to the
  * old one, which is a replica now, gets to the new one without being restarted.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - a replica without the last writes takes over, or a former master in the same process: with `quiet_ms` it grants
+ *   nothing before the old holder's lifetime has ended, over old connections too.
+ * - failover, and the name leads to the new master: the client resolves the name again and follows; counted.
+ * - too few replicas confirm (`wait_replicas`): UNAVAILABLE "too few replicas"; the lock is released.
+ */
 #include <netdb.h>
 
 #include "arena.h"

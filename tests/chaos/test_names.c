@@ -2,6 +2,12 @@
  * Faults: the server's name takes long to resolve, or can't be resolved. No call waits for it beyond
  * its limit, and a name that is known again is found.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - a name that resolves slowly, is not known, or whose name service is down: UNAVAILABLE "resolve ... no answer in",
+ *   "no such host".
+ */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>

@@ -2,6 +2,13 @@
  * Faults: a user who lacks a permission: each command that the library sends, or runs in a script,
  * and keys. What needs it is denied at once, says so in one line, and leaves nothing locked.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - no permission for a key, a channel, or any one command that is sent or run in a script: DENIED at once, names the
+ *   command.
+ * - without SUBSCRIBE, PUBLISH, PING or WAIT it works as far as it can; also without INFO, unless `quiet_ms` needs it.
+ */
 #include "arena.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);

@@ -3,6 +3,14 @@
  * other, stopped while a vote is on its way, and a crowd that waits while the first server is stopped. Whatever happens,
  * no two believe, and numbers increase.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - two of five independent servers killed: held; three killed: LOST in time, and no other client acquires it.
+ * - all restarted empty in turn: held, and no other client acquires it.
+ * - one stopped with a vote in flight: nothing is left over.
+ * - the first one stopped while twenty wait: each acquires, and fences only rise.
+ */
 #include <poll.h>
 #include <stdlib.h>
 

@@ -3,6 +3,18 @@
  * is on its way, and a crowd that waits while the first server is stopped. Under load what the lock protects is counted
  * exactly, and fencing numbers increase. timeout: 240
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - two of five independent servers killed: a held lock stays held (AT_RISK), a free one can be acquired.
+ * - three killed: LOST by the deadline, and no other client acquires the lock.
+ * - killed and stopped in turn, and all five restarted empty in turn with `quiet_ms`: held locks stay held, contended
+ *   ones are counted.
+ * - one stopped with a vote in flight until after the release: nothing is left; the first one while twenty wait: all
+ *   acquire in turn.
+ * - three places of the URL are one server: EINVAL "another server of the URL is the same".
+ * - a wrong password at three of five: EDENIED.
+ */
 #include "arena.h"
 
 #include "client/lock.h"

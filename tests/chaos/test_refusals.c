@@ -2,6 +2,13 @@
  * Faults: a server that answers, but refuses. Each refusal has its own result and its own words, no
  * secret is among them, and nothing stays locked that nobody holds.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - no password, a wrong one, one too many; set while a client holds or waits: DENIED, "asks for a password", "wrong
+ *   user or password", "asks for none".
+ * - `SELECT` out of range: INVALID "database"; protected mode, from outside: DENIED "protected mode".
+ */
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>

@@ -2,6 +2,12 @@
  * Faults: the server is killed, and comes back with or without its data, while some wait and others
  * hold.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - server killed (kill -9) and restarted with its data: UNAVAILABLE "refused"; waiters and holders continue; counted.
+ * - the same without its data: LOST, "gone"; counted with `quiet_ms`.
+ */
 #include <errno.h>
 
 #include "arena.h"

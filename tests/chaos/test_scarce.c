@@ -2,6 +2,13 @@
  * Faults: this side has no descriptors or threads left, or the server's socket is not there. Each is
  * said in its own words, and what was refused works as soon as it can.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - no descriptors left (RLIMIT_NOFILE): NOMEM "too many open files"; no thread for the renewal: NOMEM "threads",
+ *   nothing is acquired.
+ * - no socket at the path, or one without a listener: UNAVAILABLE "no such file", "connection refused", with errno.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>

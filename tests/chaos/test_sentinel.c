@@ -3,6 +3,22 @@
  *
  * timeout: 180
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - graceful failover, master killed, master stopped and resumed: the client follows the new one; LOST where the lock
+ *   was not replicated, by the deadline; counted under load with `quiet_ms`; prints the time without service.
+ * - a server that is master again and was a replica meanwhile (`quiet_ms`): it grants nothing until its role has been
+ *   stable that long.
+ * - a holder cut off with the master and one Sentinel: AT_RISK, then LOST by the deadline, before the next master grants
+ *   the lock.
+ * - a master without its replicas that stops by itself (`min-replicas-to-write`, URLs of servers), cut off with its
+ *   holder: LOST before the next master grants it, if `quiet_ms` is a lifetime, min-replicas-max-lag and 2 s.
+ * - one Sentinel down: no effect; fewer than a majority left: UNAVAILABLE "no majority of the Sentinels", renewals do
+ *   not count, LOST.
+ * - Sentinels that know no such master, or refuse the password: UNAVAILABLE "know no master of this name", "wrong user
+ *   or password".
+ */
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,6 +1,11 @@
 /*
  * A server whose clock runs fast by all that a kernel can slew it: its keys expire early by our clock.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - the server's clock runs fast by a tenth: no client relies on a lock that the server has granted to another.
+ */
 #include <unistd.h>
 
 #include "arena.h"

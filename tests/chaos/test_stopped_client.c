@@ -3,6 +3,13 @@
  * It knows when it goes on that the lock is lost, what it protects is not touched by what it still
  * does, and nobody waits for longer than the lifetime.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - client process stopped for longer than the lifetime: `remaining` is 0, LOST, release TAKEN; fences refuse its late
+ *   write; counted.
+ * - client process killed: others wait for its lifetime, no longer; counted.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -2,6 +2,12 @@
  * Faults: something else than a Redis server answers at the place, or nothing does. It is said in
  * its own words, at once or at the limit; and when the server is back the same handles work.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - a web server, a TLS server, SSH, garbage at the address: SERVER; silence: UNAVAILABLE; "it speaks TLS; try
+ *   rediss://".
+ */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -2,6 +2,11 @@
  * Many threads, one client, one lock: what it protects stays exact, whatever the threads do to the
  * client meanwhile.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - many threads on one client, cancelled and inspected meanwhile: counted.
+ */
 #include "arena.h"
 #include "client/lock.h"
 

@@ -3,6 +3,13 @@
  * that break at each of many bytes, connections that are killed. What is refused for a certificate is
  * denied at once; what breaks costs a moment.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - no certificate where one is required, one that is not trusted, a server with another name or authority: DENIED at
+ *   once, "asks for a client certificate", "does not accept the certificate", "is not accepted".
+ * - reset at each of many bytes of the handshake, connections killed, certificates renewed: a short delay; counted.
+ */
 #include "arena.h"
 #include "contest.h"
 #include "transport/tls.h"

@@ -2,6 +2,12 @@
  * Several servers that all speak TLS: the master that Sentinels name, a cluster, independent servers. A lock is kept, handed on
  * to who waits, and goes on where a server dies; a certificate of another authority is refused at once, whoever shows it.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - a cluster, Sentinels with their master, and independent servers with TLS, one of which dies: locks continue.
+ * - a certificate of another authority: EDENIED at once.
+ */
 #include "arena.h"
 
 #include "real_fleet.h"

@@ -2,6 +2,13 @@
  * Locks that are to be on disk (wait_fsync): through the public header, on a fake server, whose disks are
  * slower, fuller or more than a real one's here would be, and on a real one that has no WAITAOF.
  */
+
+/*
+ * Faults and outcomes (tests/README.md says what is asserted of each):
+ * - the write is not on the disk in time (`wait_fsync`): UNAVAILABLE "on its disk", and the lock is released; a holder is
+ *   notified in time.
+ * - the server has no append-only file, or no WAITAOF: UNSUPPORTED.
+ */
 #include <string.h>
 
 #include "fake_tcp.h"
