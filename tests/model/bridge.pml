@@ -21,6 +21,30 @@
  *   UNTIL          S holds, too, the server time until which nobody can rightly have taken
  *                  K; past it the scripts don't take equal bytes in K for our own stamp
  */
+
+/*
+ * Lessons (traces/bridge-...):
+ * - reclaim: no error. A loser's stamp is recognised and replaced.
+ * - robbed, beyond-m: one clock beyond M steals a held lock. The holder notices at its next keep, and names the clock.
+ * - all-ours: without the rule the holder would steal the lock back. A host that is always beyond M is always
+ *   recognised (bridge-thief-known). Within M no client can steal, so the rule costs nothing there.
+ * - thief-gone: the limit of that rule. A thief beyond M has released, and a Java client with a clock behind ours
+ *   followed: its stamp looks like a loser's. Beyond M the rule limits the damage and does not undo it.
+ * - beyond-l, shorter-java: a loser slower than L, or with a lifetime shorter than T_legacy, undercuts the cap.
+ * - late-del: a late legacy DEL lets another Java client in. S cannot help, since Java does not read it.
+ * - late-del-no-s: S still keeps tidelock clients apart then (bridge-late-del-own). While every DEL is in time S is
+ *   not needed for it (bridge-no-s).
+ * - no-cap, cap-early: a take's deadline allows for a loser's stamp until a keep is executed more than L later.
+ * - one-way, no-wait: the holder spares M, the taker waits M + L. The wait protects Java jobs that run up to their
+ *   stamp (bridge-to-the-end).
+ * - full-on-retry, keep-shortens: as in token.pml.
+ * - equal-bytes, equal-long: S names us, K equals S.value, and the stamp is a Java client's. Ours was rightly taken
+ *   over and released meanwhile, and the new one has the same milliseconds. This needs T within 3M + 2L, or an own T
+ *   of nearly twice T_legacy and more. Either such lifetimes are refused, or S also holds the server time until which
+ *   no client can rightly have taken K, and equal bytes count as ours until then (bridge-until).
+ * More than needed, and harmless: the cut of the deadline to E' - M when overwritten (bridge-no-min), and S binding
+ * until S.value + M (bridge-s-early).
+ */
 #include "time.pml"
 
 #ifndef NB

@@ -10,6 +10,14 @@
  *                  otherwise it is the lower edge of its interval, never ahead
  *   NO_CLOCK       the fence is previous + 1 alone
  */
+
+/*
+ * Lessons (traces/fence-...):
+ * - short: a failover must take longer than the servers' clocks differ.
+ * - ahead-short: a caller whose estimate is ahead of the server adds that much to it. So a caller passes the lower
+ *   edge of its interval.
+ * - no-clock: a counter alone starts again when S has been lost.
+ */
 #include "time.pml"
 
 #ifndef SKEW

@@ -28,6 +28,27 @@
  *   NO_S             nor with the fence in S
  *   NO_CLOCK         scripts draw F + 1
  */
+
+/*
+ * Lessons (traces/fenceincr-...). INCR reads no clock: its number is as good as the last script that raised F, if it
+ * raised this F.
+ * - from-answer, at-sending: the window begins when the script was sent, and the script must have been answered. The
+ *   answer of INCR must come within the window. Otherwise the number lags by the window and the time in flight.
+ * - any-connection, other-slot: a replica that took over has an F without the last writes. Only a script for this slot
+ *   over this connection shows that this F was raised.
+ * - no-window: a connection that survived A, B, A leads to an F that misses the numbers of B.
+ * - from-incr: an INCR raises nothing, so a believed one must not open the window anew.
+ * - no-edge: F was deleted or set back by hand within the window.
+ * - no-s: a client of an older version draws from S alone. It always draws at least the clock, which no INCR has
+ *   passed. So the other direction needs nothing.
+ * - no-clock, short: as in fence.pml.
+ * - twice: still assumed. Two failovers in a row outlast the window, or the second loses nothing that the first server
+ *   gave.
+ * - back-failover: still assumed. F is not ahead of the clock, or a failover loses nothing. Clocks that were ahead and
+ *   are corrected leave F ahead: numbers still increase (fenceincr-back), but a replica's clock does not make up for
+ *   lost writes.
+ * With the window no anchor is needed (fenceincr-wide), unless F is deleted.
+ */
 #include "time.pml"
 
 #ifndef N

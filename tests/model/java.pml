@@ -1,5 +1,16 @@
 /* The old rule among Java clients alone: how much slack it needs, and what becomes of it
  * without. legacy.pml holds the rule. */
+
+/*
+ * Lessons (traces/java-...). The rule needs slack: a job with its DEL must be over 2M + L before its stamp.
+ * - skew-steal: without slack a fast clock takes a lock on which a slow one relies.
+ * - race: with equal clocks and no slack the GETSET of a racing loser leaves an earlier stamp than the winner's.
+ * - slack: both together. 2M + L - 2 ticks are not enough; 2M + L - 1 are, since the comparison is strict.
+ * - late-del: a job that ends late deletes its successor's lock, and a third client acquires it.
+ * - orphan: GETSET answers nil. The client throws, its stamp stays, and no client holds.
+ * - beyond-m, beyond-l, steps-short: the use of each assumption. A clock that steps within M during a job costs 2M
+ *   more.
+ */
 #include "time.pml"
 
 /* claims */

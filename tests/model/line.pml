@@ -39,6 +39,32 @@
  * TAKES: A begins with SET NX PX, or with a take by script, and joins later.
  * Sizes: Z (0 or 1) buffer for a request whose sender no longer listens; ORPHANS adds the book-keeping of ORPHAN.
  */
+
+/*
+ * Lessons (traces/line-...):
+ * - grant-blind: K is absent, but S binds a holder whose key was deleted by hand.
+ * - push-full: a message is a hold from elsewhere. It counts from the grant on, not from its arrival.
+ * - no-claim, any-server: over a failover a message is no more than a lost write. A message of the old master is
+ *   nothing to a client that joined at the new one.
+ * - said-in-vain: a message cannot be recalled, and a replica repeats it to its own subscribers. So the script first
+ *   checks for a subscriber here.
+ * - no-spent: soon after a release a look in flight takes K for free. `spent` helps until the next drop; not_after
+ *   decides.
+ * - no-doubt, no-not-after: such a look is in doubt until its not_after, also for a client that was granted the lock
+ *   meanwhile. Two drops later it is in the queue again.
+ * - leave-only: a client that leaves may have been granted the lock. It must release it.
+ * - late-claim: a look that finds its own lock learns so. Past its not_after it prolongs nothing, since its sender may
+ *   be dead.
+ * - no-lapse, lapse-by-look: a dead host with several waiters costs one lease, not one each. This must hold in every
+ *   script that grants next. K may be held natively by then (S still names the dead one), and a drop or a yield grants
+ *   it.
+ * - lapse-stays: a waiter whose message was lost and that looks is alive. Its own look must not remove it, or the lock
+ *   is idle.
+ * - no-yield, new-place: the order.
+ * - unbound: a take by script must write S at once. Otherwise a late repetition finds its own K, S silent and others
+ *   in the queue, and grants the lock away from its holder.
+ * - no-kill: SET NX PX has no not_after, so the old connection is ended before the drop.
+ */
 #include "time.pml"
 
 #ifndef Z

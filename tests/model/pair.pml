@@ -26,6 +26,19 @@
  *   NO_S           S doesn't bind
  * NATIVE, the server's own SET NX PX in place of the script, is pairn.pml.
  */
+
+/*
+ * Lessons (traces/pair-...):
+ * - java-in-drain: the holder of a token does not allow for losers. It need not, once no Java client is left, attempts
+ *   in flight included.
+ * - late-turn: a keep that turns a stamp into a token counts as a take. Its not_after is the end of the lease too.
+ *   Later it would turn a stamp that Java has just read as expired.
+ * - steals, blind-no-s: S and the exact bytes each suffice (pair-no-s, pair-blind) among tidelock clients. Without
+ *   both a stamp is taken twice. Legacy clients know no S, so they must not read a token as free.
+ * - no-wait: as in bridge.pml.
+ * Java may even begin beside tokens that are left (pair-no-scan): it throws until they have expired. The scan spares
+ * it that.
+ */
 #include "time.pml"
 
 #ifndef NB

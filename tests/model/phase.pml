@@ -36,6 +36,31 @@
  * operators; RECORDS: a step waits for the clients' records (without it, it doesn't, which
  * allows more); UNBEGUN: at first there is no register and clients fall back on 0 or 1.
  */
+
+/*
+ * Lessons (traces/phase-...). The main rule: an epoch's takes end a lease after the next epoch has begun, and the one
+ * after that begins no sooner.
+ * - no-lease, from-reply, client-no-drift: the lease binds, counts from the request, and is shortened by the drift.
+ * - no-not-after: a take of a client that checked its lease in time may be executed much later. A grant to a waiter by
+ *   another client's drop must know the end of the waiter's lease too.
+ * - line-given: a releasing client may set the lock for a waiter after the phase went back twice: a token where only
+ *   stamps may be. So the waiter is notified, and acquires by itself under its current lease.
+ * - no-wait: records alone do not suffice. A client is recorded when the server reads, and acts by an older answer
+ *   while the newer one is lost. Records are not needed for exclusion (phase has none). They save clients a refusal
+ *   and name the client that is behind.
+ * - no-compare: two operators that both waited move the register by two.
+ * - wait-from-request: the tool counts from the answer, since its request may be older than the epoch that it finds.
+ * - tool-no-drift: the tool's clock may be fast, so it waits the lease and the drift.
+ * - first-no-wait: clients without a register have leases of their own, perhaps longer than the register's. The first
+ *   step waits for the longest of them.
+ * - begin-anywhere: those clients may act by 0 or 1, so a register begins there.
+ * - vanished: no rule helps. A client that has seen the register refuses, but a new client cannot know that there was
+ *   one.
+ * - no-wait-first: two steps that no replica has are undone at once, while leases on them last. WAIT before a step
+ *   confirms the last one. WAIT after it is too late for clients that read it at once.
+ * - no-anew: the number of an undone epoch is given again, to another phase. A tool that did not notice the failover
+ *   has waited for nothing.
+ */
 #include "time.pml"
 
 #ifndef N

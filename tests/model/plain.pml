@@ -15,6 +15,19 @@
  *   ONE_M           a short lifetime spares M once: our clock or the taker's, not both
  *   WAIT=n          a stamp is free n ticks after it ran out (the rule: M + L)
  */
+
+/*
+ * Lessons (traces/plain-...):
+ * - no-cap, no-wait: as in bridge.pml.
+ * - bytes: two clients of one millisecond write the same stamp. So finding its own bytes proves nothing to a client.
+ * - late-del: a DEL that may arrive after the deadline deletes the successor's lock.
+ * - own-lag: our own GETSET, executed later than L after our clock was read, is a racing loser outside the bound. A
+ *   plain server cannot stop it, so the client must not send it late.
+ * - short-loser: a GETSET that loses must not leave a stamp shorter than T_legacy, since the winner relies on that. So
+ *   an own lifetime below it is for the belief alone.
+ * - one-m: such a short lifetime is by our clock and acquired by another's, which may differ by 2M. The cap spares
+ *   that only where T is at least T_legacy.
+ */
 #include "time.pml"
 
 #ifndef NP

@@ -11,6 +11,16 @@
  *   KEPT_BLIND   a vote that was lost and drawn anew counts with the number it was to be raised to
  *   FORGET       a server restarts empty: F is gone, and no clock makes up for it
  */
+
+/*
+ * Lessons (traces/quorum-...):
+ * - no-raise: the greatest of different numbers is at one server, and the next majority may be without it.
+ * - any, least: a number must be larger than each that an earlier majority may have had. So it is common to a
+ *   majority, or the greatest.
+ * - kept-blind: a vote that was lost while its number was being raised may have been another holder's meanwhile. Only
+ *   a new draw counts.
+ * - forget: still assumed. F outlives a restart, or the clocks make up for it and quiet_ms for the lock.
+ */
 #include "time.pml"
 
 #define Q 2 /* of three servers */

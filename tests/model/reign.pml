@@ -24,6 +24,19 @@
  *   AT_LOGIN             whether it may give is asked once a connection, not in the script that takes
  *   OWN_COUNTS           who finds his own token at K believes it, whatever R says
  */
+
+/*
+ * Lessons (traces/reign-...):
+ * - short: a holder may have acquired or renewed at the last moment before the change. So the silence is T, not less.
+ * - run-only: a server that was a replica meanwhile is the same process. Its own record from before is old enough.
+ * - no-epoch: a master that hung and is master again before it was made a replica has the same run and history. Only
+ *   the Sentinels' epoch differs.
+ * - history-only: a restart forgets what was not saved, and the replication history stays.
+ * - uptime: a replica that takes over has been up for long.
+ * - at-login: a connection outlasts two promotions, so the script that grants the lock must ask each time.
+ * - own-counts: K may be an older copy. Its token may have been removed since, and another granted the lock. Only a
+ *   client that already believes may rely on it, by a keep.
+ */
 #include "time.pml"
 
 #if !defined PROMOTIONS && !defined RESTARTS

@@ -18,6 +18,17 @@
  *   ANY_ONE          one Sentinel's word will do
  *   GOES_BACK        a Sentinel may name A again (assumed not to happen: it keeps its configuration in a file)
  */
+
+/*
+ * Lessons (traces/sentinel-...):
+ * - no-confirm: a former master that resumes answers what its sockets held. A keep counts only when a question after
+ *   the answer names its master again.
+ * - late-take: the same of a take. It is sent soon after its master was named, or confirmed like a keep.
+ * - short, before-short: quiet_ms must cover T and the time in which a client still believes an answer of the former
+ *   master.
+ * - any-one: one Sentinel without news of the switch would keep the former master in office.
+ * - goes-back: assumed. A Sentinel never names a former master by an older configuration.
+ */
 #include "time.pml"
 
 #ifndef T

@@ -31,6 +31,26 @@
  * Sizes: N clients in full detail, RIVAL (one more that stands for all the others), Z
  * buffers; SIMPLE leaves out the book-keeping of FREE, WATCH_ORPHANS adds ORPHAN's.
  */
+
+/*
+ * Lessons of the counter-examples (traces/token-...):
+ * - failover, clock-leap: documented as unsafe. A replica without the acquire grants again; T of silence after the
+ *   failover prevents it (token-quiet). A leap of the server's clock expires a lock on which its holder still relies.
+ * - from-receipt, full-on-retry, no-drift: the deadline counts from the sending, by the lifetime that K really has
+ *   left, less the drift.
+ * - keep-shortens: a keep for less that arrives after a keep for more takes the lock from its holder. The holder
+ *   cannot prevent that by care while both are in flight.
+ * - drop-blind, keep-blind, hand-no-s: a drop compares. A keep compares K and S. A take asks S when K does not exist.
+ * - no-not-after, late-orphan: without not_after exclusion holds. But a take succeeds for a client that was refused,
+ *   and an orphan appears much later.
+ * - keep-orphan, keep-creates: a late keep prolongs the lock of a client that has left. A keep that creates K revives
+ *   an expired lock.
+ * - trust-busy: a "busy" for the second request says nothing about the first, which may still be executed.
+ * - trust-spent: `spent` holds one token, and the next client's drop replaces it. The TIME of the reply decides, and
+ *   suffices (token-no-spent). `spent` only avoids most orphans.
+ * - refuse-first: a late repeated take must still learn that the lock is its own. Otherwise a client reports "not
+ *   acquired" and holds.
+ */
 #include "time.pml"
 
 #ifndef N
