@@ -3,6 +3,14 @@
  * that are renewed, and the command beside `etcdctl lock`. The limit is the same said by hand (etcd_bare.h). Beside Go's
  * concurrency.Mutex where $BENCH_ETCD names a program for it, as bench-peers does.
  */
+
+/*
+ * The etcd has its data on a disk, and each commit waits for the disk. The limit of a pair is two requests by hand
+ * (etcd_bare.c) over one connection, under an existing lease: create the key if it does not exist, delete it. Round
+ * trips are times divided by the time of a request that changes nothing. The member itself counts requests and CPU.
+ * Contenders hold for no time: a turn is a hand-off. Its limit is one round trip: the release's way to the server and
+ * the event's way to the next client. By hand a renewal is a lease and a transaction of 128 keys.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -3,6 +3,23 @@
  * by a majority of five. Beside the same client at one server of theirs; a cluster also beside a plain server, five also beside
  * asking them in turn by hand.
  */
+
+/*
+ * The row starts servers of its own for each regime and reaches them by TCP, also in `one` and `free`. Servers run where
+ * the regime has its server, Sentinels anywhere. In `delay` each server has a delay.c of its own, set like the first,
+ * and is known by that port. Sentinels watch the port. Cluster nodes announce it (Redis 7.0; older ones cannot while
+ * they run, and are reported as `skipped:`). Sentinels themselves are asked without delay. No server has a replica.
+ *
+ * - *Sentinel*: the baseline is the same client at the same master by `redis://`.
+ * - *cluster*: the baseline is the same client at the node that has the key, so the cluster's own work counts on both
+ *   sides. *beside a plain server* shows that work, above all PUBLISH that all nodes repeat.
+ * - *quorum*: the baseline is one of its servers. By hand is SET NX PX at each of the five in turn, then the script that
+ *   compares and deletes; it draws no fencing number. `quiet_ms` is on as by default, but 3 s, as lifetimes are here, so
+ *   the first lock does not take 30 s.
+ * - The server's CPU is that of all servers for a pair, of a cluster all masters; Sentinels do not count. Requests are
+ *   counted at the servers, with the few that Sentinels send; those of a quorum are the mean of its servers.
+ * - The quorum is measured in `free` and `delay`, the others in `one` and `delay`, and in `cross` on request.
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,6 +3,15 @@
  * what judging all pairs of a large fleet takes; and what a fleet's agents, and who watches them, cost
  * the server.
  */
+
+/*
+ * The row measures as `tidelock skew` does: 32 questions, which take turns with 32 more that are only timed. The *bound*
+ * is what the quickest of these would allow: half of it, 1 us, and the drift since. *Full load* is a process (load.c)
+ * with 48 SETs in flight on each of 4 connections, without the delay and at low priority. How busy the server was is a
+ * line of its own; in `one`, where all share a core, it is not 100 %. The hosts of the matrix are records made by the
+ * agents' own code. A neighbour has measured half of them too, so that there is something to tighten. From the matrix
+ * on, all is measured in `one` alone. The server's CPU is its use beyond that of an idle server.
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
