@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")" || exit 1
 
-for file in */test_*.c */test_*.sh soak/soak_*.c; do
+for file in */test_*.c */test_*.sh fuzz/fuzz_*.[ch] soak/soak_*.c; do
     if (($#)); then
         for name; do [[ $file != "$name"* ]] || break; done
         [[ $file == "$name"* ]] || continue

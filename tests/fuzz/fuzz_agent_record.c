@@ -4,6 +4,14 @@
  * what it says of another server's clock makes none.
  * The input is a record, then perhaps a newline and two numbers of 8 bytes: the server's clock, its step.
  */
+
+/*
+ * Given what an agent published, the server's clock and its last step. It asserts:
+ * - What is read is what would be written.
+ * - It is known exactly when it is neither of the future, nor from before the step, nor of two agents, nor of another
+ *   server.
+ * - The interval is never narrower than reported.
+ */
 #include "fuzz.h"
 
 #include "skew/judge/skew_record.h"

@@ -3,6 +3,13 @@
  * takes the same line for the same, and then never to less than it says. The input is 8 bytes of this
  * host's clock and the text.
  */
+
+/*
+ * Given what a program called chronyc prints, and this host's clock. It asserts:
+ * - The clock is known only for what a second reader, in floating point, takes for a synchronised daemon with a
+ *   reachable source.
+ * - The bound is never less than what the text says. A message is one line.
+ */
 #include "fuzz.h"
 
 #include <math.h>

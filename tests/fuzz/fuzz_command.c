@@ -1,6 +1,11 @@
 /*
  * Commands: what is encoded must be read back, by the reader of replies, as the same words.
  */
+
+/*
+ * Given a command's words. It asserts: the encoding reads back as the same words. The size reported is the same in any
+ * room, and nothing is written beyond it.
+ */
 #include "wire/command.h"
 
 #include "fuzz.h"

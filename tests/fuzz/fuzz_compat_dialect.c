@@ -3,6 +3,14 @@
  * the clients themselves do: what is read as a time is one to that reader too, its end lies before the
  * instant from which everybody may take it, and what is written reads back to the millisecond.
  */
+
+/*
+ * Given what a key may hold, a clock, a time to write. It asserts for each dialect:
+ * - What is read as a time is one to a second reader in floating point, and the same. Its end is before the instant from
+ *   which any client may acquire it, within a second and a millisecond. Anything else has no times, and a message of one
+ *   line.
+ * - What is written reads back, never earlier, and is the same text when written again.
+ */
 #include "dialect/dialect.h"
 
 #include <math.h>

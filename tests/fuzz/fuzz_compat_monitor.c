@@ -5,6 +5,11 @@
  *
  * fuzz: -max_len=700
  */
+
+/*
+ * Given lines of MONITOR, and breaks in between. It asserts: what is read reads back from what the server would have
+ * written. Nothing is written beyond its room, no interval is upside down, and names and details are one line.
+ */
 #include "fuzz.h"
 
 #include "legacy/skew_monitor.h"

@@ -3,6 +3,14 @@
  * argument; its first byte says which of the ways to parse it are on. The byte 1 stands for a
  * secret, which no message may show when it was the value of a text option.
  */
+
+/*
+ * It asserts:
+ * - A duration is accepted exactly when it is digits and a unit within 292 years, with the right value. It reads back
+ *   from its milliseconds.
+ * - Options: values are in range and from the list. Words and command are the list's own arguments in their order.
+ * - A refusal is status 64 and one printable line. It never shows the value of a text option, nor of a misspelled one.
+ */
 #include "fuzz.h"
 
 #include "base/duration.h"

@@ -2,6 +2,13 @@
  * URLs. The byte 1 in the input stands for a word that must never be seen in a message, wherever
  * in the URL it was.
  */
+
+/*
+ * Given a URL. It asserts:
+ * - Accepted: the fields are terminated and in range. The host is what follows the last `@`. The label is made from the
+ *   place alone. The URL written out again from the fields parses to the same.
+ * - Refused: one line that begins with "malformed URL:" and contains no secret, and all fields are empty.
+ */
 #include "transport/endpoint.h"
 
 #include "fuzz.h"

@@ -6,6 +6,12 @@
  * The first byte of the input says what it is: the bytes of a connection, the body of one answer, a stream's, or answers to
  * a machine.
  */
+
+/*
+ * It asserts:
+ * - The same replies, and the same end, however the bytes are cut. A message is one line.
+ * - No lock is held that no transaction has created, nor beyond its lifetime.
+ */
 #include "protocol/etcd_acquire.h"
 #include "transport/gateway.h"
 

@@ -1,6 +1,14 @@
 /*
  * Names, slots, and the text of numbers, each beside a second way to find the same.
  */
+
+/*
+ * Given a key, or digits. It asserts:
+ * - Hash tag and slot are as a second implementation finds them. The sidecar is in the slot of its key whenever that is
+ *   reported. No two keys have one sidecar.
+ * - Numbers parse exactly when `strtoll` takes all of the text, and come back the same. Printed text fits, and is
+ *   printable.
+ */
 #include "wire/keys.h"
 
 #include <errno.h>

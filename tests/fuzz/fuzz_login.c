@@ -3,6 +3,12 @@
  * secrets begin with a letter that nothing else has, so that even a part of one is recognised. In
  * the answers the bytes 1 and 2 stand for the user name and the password: the server repeats them.
  */
+
+/*
+ * It asserts:
+ * - The bytes sent read back as the intended commands. Wiping leaves no secret. Each step is answered once.
+ * - A failure is one line that names the place and contains no part of a secret.
+ */
 #include "transport/login.h"
 
 #include "fuzz.h"

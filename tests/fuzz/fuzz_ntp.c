@@ -3,6 +3,13 @@
  * when it answers our question and its server claims a time, and then never to more than it proves.
  * The input is 8 bytes of this host's clock, a byte that says what to mend in the packet, and the packet.
  */
+
+/*
+ * Given a packet, repaired in places, and this host's clock. It asserts:
+ * - A packet is believed only with our number in it, from a server that claims to be synchronised by another. Stamps
+ *   mean what RFC 5905 says, in the nearest era. The interval is never narrower than the server's own distance.
+ * - A message is one line. A place reads back from its name.
+ */
 #include "fuzz.h"
 
 #include "skew/judge/skew_track.h"

@@ -7,6 +7,14 @@
  * is for few inputs, those that are ROOMY: only they are longer than SHORT_MAX, and only GREEDY ones
  * let arrays claim more than hundreds of items.
  */
+
+/*
+ * It asserts:
+ * - The same replies, and the same end, however they are cut and whether replies are released at once or never.
+ * - Nesting stays within its limit. No line without an end is longer than its limit. A message is one line.
+ * - Under a sanitizer that counts: memory is within twice the limit, and little is left after a reset. Then the reader
+ *   is as new.
+ */
 #include "transport/resp.h"
 
 #include "fuzz.h"

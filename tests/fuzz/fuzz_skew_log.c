@@ -6,6 +6,12 @@
  *
  * fuzz: -max_len=420
  */
+
+/*
+ * Given a log of `skew --log`. It asserts:
+ * - What is read from a line is in range, in order and the right way up.
+ * - The report is one line of JSON of printable ASCII. The earliest moment foreseen is not after the latest.
+ */
 #include "fuzz.h"
 
 #include "base/js.h"

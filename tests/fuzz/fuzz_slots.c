@@ -2,6 +2,13 @@
  * What a cluster's node says of slots, which decides where a request goes next. The input is an error when its first
  * byte is even, else a reply to CLUSTER SLOTS: ranges with a place each, or anything instead of a part.
  */
+
+/*
+ * Given an error, or a reply to CLUSTER SLOTS. It asserts:
+ * - An error is a redirection exactly when its first word is one. Slot and place are in range, and the host is in the
+ *   text itself.
+ * - A map that is believed has no slot twice and no node twice. It counts as many slots as it gives to nodes.
+ */
 #include "wire/slots.h"
 
 #include "fuzz.h"

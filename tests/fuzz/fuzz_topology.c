@@ -3,6 +3,11 @@
  * that the text itself holds, whole, printable and with a port; each once. The input is INFO when its first
  * byte is even, else CLUSTER NODES.
  */
+
+/*
+ * Given INFO or CLUSTER NODES of a server. It asserts: each place that is asked next, and sent the login, is in the text
+ * itself, whole, printable, with a port, and once; no more than there is room for.
+ */
 #include "fuzz.h"
 
 #include "skew/judge/skew_topology.h"

@@ -2,6 +2,27 @@
  * The contract, as something to be held against each answer of a machine: what it may ask for, and
  * what its result may be after all that the server has said and left unsaid.
  */
+
+/*
+ * The asserts after each step:
+ * - One send at most, none with DETACH or END, none while another is in flight. Its ticket was never used before. Its
+ *   commands encode, and begin with the lock's two keys.
+ * - TIMER is requested at most three times at one instant. When each request fails at once, at most four are made at one
+ *   instant. A machine that goes on has a request in flight or a timer.
+ * - OK only for an answer whose status says so, with as many replicas as requested. The deadline is no later than the
+ *   sending + what the server says is left, or the lifetime. On acquiring it is in the future, the fence is the answer's
+ *   and below 2^53, and the server is up long enough.
+ * - Acquired by native commands: only in time, with a known clock, a number near it and above the sidecar's, no queue,
+ *   and no other holder that the sidecar binds.
+ * - Not acquired, with a request that may have taken effect, or has: only with DETACH, to clean up.
+ * - A release is reported as done after another answer only if a request before it was not answered and the lock was
+ *   still believed then.
+ * - Renewing: LOST by the deadline and by the longest hold. No answer brings a lost lock back. The deadline moves by
+ *   proof only. AT_RISK and HELD take turns. A lock renewed by hand is only asked about when the clock has stepped.
+ * - The caller's answer comes within the limit of the public header, and the end of the clean-up within lifetime +
+ *   attempt.
+ * - Result codes are those documented for the call. A failure has a message, printable and terminated.
+ */
 #pragma once
 
 #include "fuzz_world_stamps.h"

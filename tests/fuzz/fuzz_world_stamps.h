@@ -1,6 +1,19 @@
 /*
  * Stamps: what the server answers of them, what they prove, and what may be sent because of that.
  */
+
+/*
+ * The asserts about stamps, in any dialect and with several margins:
+ * - No deadline is later than the asking + (the end of the stamp in K - the server's time) - M. For an acquire and the
+ *   renewals within L of it, it is no later than the cap. Without scripts it is no later than the asking + lifetime - M
+ *   and the cap.
+ * - A script server is sent scripts alone, never SETNX, GETSET or DEL. Strict sends no script, the bridge nothing else.
+ * - Without scripts a GETSET comes only after a GET that showed a stamp that is free by all margins. A DEL comes only
+ *   after a GET that showed our own bytes, with a whole attempt limit of the belief left. No stamp is sent that ends
+ *   before the legacy lifetime does, or later than L after our clock was read for it.
+ * - LOST, taken or gone, only on an answer that shows another's value, or none. The lock is ours despite other bytes
+ *   only for a racing loser's stamp while time is left.
+ */
 #pragma once
 
 #include "fuzz_world.h"
