@@ -18,6 +18,8 @@
 
 #define CURSOR_BITS 54 /* of a server's cursor */
 #define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
+/* It is never off: of servers that restart empty, one after the other, a majority would forget a hold that
+ * lasts, and grant the lock again. */
 #define QUIET_MS 30000 /* as long as a lock lives that isn't told otherwise */
 
 /* What their votes can't be had with. */

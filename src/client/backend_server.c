@@ -7,6 +7,7 @@
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
+/* A lock that queued, or has others behind it, reserves fencing numbers by which to hand the hold over. */
 static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event *start,
                               int64_t wait_ms, int64_t connect_ms, tl_out *out) {
     tl_lock *lock = machine->lock;
@@ -57,6 +58,8 @@ static tl_machine rest(tl_acquiring *machine, size_t *ret_size) {
 
 static tl_hold held(const tl_acquiring *machine) {
     const tl_acquisition *acquisition = &machine->ask;
+    /* Nothing is handed over within the process while other processes queue at the server. Of those that
+     * come later no reply tells: they wait for a second at most (gate.c). */
     tl_hold hold = {.token = machine->lock->token,
                     .deadline = acquisition->result.deadline,
                     .fence = acquisition->result.acquire.fence,

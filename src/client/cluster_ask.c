@@ -320,6 +320,12 @@ static bool conclude(tl_cluster *cluster, tl_member *member, tl_mono now) {
     tl__backoff_reset(&member->backoff);
     if (!all && q->replicas > 0)
         member->again = tl__mono_add_ms(q->began, AGAIN_MS);
+    /* Assumed: a replica is known for 10 s (LEARN_MS) before it is promoted; NEWS_MS after an election one
+     * of the masters that were asked knows of it. Not so where the winner is cut off from all of them
+     * right after its election, and from this client, while others reach it; nor after CLUSTER FAILOVER
+     * TAKEOVER, which needs no votes, if the winner is cut off from them. cluster-node-timeout bounds
+     * nothing: a master that was stopped, for however long, answers the requests in its sockets before it
+     * reads what other nodes sent. */
     name(cluster, member,
          all || q->replicas == 0 ? q->began
                                  : tl__mono_add_ms(q->began, -GUARD(news_takes_time) * NEWS_MS));

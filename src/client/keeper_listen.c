@@ -20,6 +20,10 @@ static void post_topic(const tl_link *link, tl_bytes topic, unsigned flags) {
 
 /* ---- the inbox ------------------------------------------------------------------------------- */
 
+/* An ordinary channel, in a cluster too, and from Redis 7 on. PUBLISH then goes to all nodes (3.9 us
+ * instead of 0.3 on three). Which of both kinds is used could follow only from the version of the node
+ * that executes a release: while nodes are upgraded, or a slot moves to a newer node, waiters on the other
+ * kind would miss messages. */
 static tl_bytes inbox_of(const tl_keeper *keeper) {
     return tl__bytes(keeper->inbox.name, keeper->inbox.name_n);
 }

@@ -39,6 +39,10 @@ tl_spare_lease tl__leases_take(tl_leases *leases, int64_t ttl_ms, tl_mono now, i
     return taken;
 }
 
+/* Leases must not pile up in etcd. One of a clean release, or of an acquire in vain, is kept while two
+ * thirds of it are left, from the client's second release on. A release that keeps none revokes it; so do
+ * a release in doubt, an ended hold and an acquire that gives up. None is revoked that another key may be
+ * under: it expires, as one does that a renewal has left. */
 bool tl__leases_want(tl_leases *leases, const tl_spare_lease *spare, tl_mono now,
                      int32_t drift_ppm) {
     tl_leases *l = leases;

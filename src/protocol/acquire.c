@@ -58,6 +58,11 @@ static void killed(tl_acquisition *acquisition, const tl_event *event) {
 
 /* ---- attempts -------------------------------------------------------------------------------- */
 
+/* The request waits for the login, which reports the server's time for its not_after: without that, a
+ * request stuck in a buffer would acquire a lock that no client knows of. Sent along with the login it
+ * would be as late as the login. TIME and the connection's age would be read then, too, and look young.
+ * Nor could the connection be ended afterwards: the lost reply has its number, and behind a proxy its
+ * address is another. */
 static tl_status reach(tl_acquisition *acquisition, tl_out *out) {
     acquisition->retry.doing = TL_REACHES;
     acquisition->woken = acquisition->called = false; /* the state will be read after this */
@@ -84,6 +89,8 @@ static tl_status take(tl_acquisition *acquisition, const tl_event *event, tl_out
     acquisition->woken = acquisition->called = acquisition->near = false;
     acquisition->job.again = GUARD(repeat_compares) && acquisition->retry.attempts > 0;
     tl__retry_ask(&acquisition->retry, event->now, acquisition->job.attempt_ms);
+    /* While it queues, no other form of acquire follows a join of this token: a join that was held up
+     * would find K set by the token and unknown to S, and delete it. */
     acquisition->job.queue.join = joins(acquisition);
     acquisition->job.queue.stands = acquisition->job.queue.stands || acquisition->job.queue.join;
     if (acquisition->job.queue.join)
@@ -149,6 +156,8 @@ static void listen_to_inbox(tl_acquisition *acquisition, tl_out *out) {
     out->token = tl__token_bytes(&acquisition->job.token);
 }
 
+/* When the subscription is in force (TL_ARMED) the machine looks once more: so no release falls between
+ * its look and the subscription. The script that deletes K also publishes the release. */
 static void listen(tl_acquisition *acquisition, tl_out *out) {
     acquisition->listening = true;
     tl__out_listen(out, acquisition->job.sidecar);
@@ -184,6 +193,8 @@ static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out
     acquisition->unwanted =
         acquisition->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
     tl__retry_held(retrier, TL_LITERAL("another holds it"), out);
+    /* This reply ends the doubt about a lost request only if it was asked for after that request's
+     * not_after, and the server checks not_after: before that the lost request may still take effect. */
     if (acquisition->uncertain &&
         (acquisition->attempt.result.acquire.checked || !GUARD(limit_checked)) &&
         (!tl__mono_before(event->asked.sent, acquisition->harmless) || !GUARD(busy_behind_doubt)))

@@ -141,6 +141,8 @@ tl_status tl__try_busy(tl_try *attempt, const tl_event *event, int64_t left_ms) 
  * moment. A key without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
 static tl_mono deadline(const tl_try *attempt, const tl_job *job, const tl_event *event,
                         int64_t left_ms) {
+    /* The key's remaining lifetime counts, also for a repeated request that finds itself the holder: with its own
+     * ttl_ms a holder would count on the lock for longer than the server keeps the key. */
     int64_t ms = left_ms == -1 || left_ms > job->ttl_ms || !GUARD(lifetime_left) ? job->ttl_ms
                                                                                  : left_ms;
     if (ms < 0)

@@ -70,6 +70,8 @@ int64_t tl__until_hint_ms(tl_mono hint, int64_t pause_ms, tl_mono now, uint64_t 
     return left < pause_ms ? left : pause_ms;
 }
 
+/* By the rank alone. Where a dead process has left several entries in front (`fair`), the waiters behind
+ * them notice an expiry later. */
 int64_t tl__line_pause_ms(const tl_acquire_result *r, bool near, tl_mono now, uint64_t *random) {
     if (r->before >= FIRST) {
         int64_t pause = near ? TL_LOOK_AGAIN_MS : BEHIND_MS + (int64_t)r->before * 1000;

@@ -252,6 +252,11 @@ static tl_status ask(attempt *one, const tl_job *job, const tl_event *event, tl_
                          ? job->ttl_ms
                          : job->renew.least_ms;
         int64_t lease = lease_of(one);
+        /* Without space (NOSPACE) etcd rejects this, and the lock is lost by its deadline; a release needs
+         * no space. A keep-alive needs no space, but isn't safe: a former leader that knew the lease and
+         * wakes revokes it, though its successor kept it alive. The reply to GRANT doesn't prove that the
+         * present leader granted it. And a renewal that went unanswered may yet put the key under a lease
+         * that ends sooner, as no higher one follows it. Either would be a lock held twice. */
         tl__etcd_grant(send, lease, ms, out);
         tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
         tl__etcd_add_int(send, one->id.revision, out);

@@ -70,6 +70,9 @@ static tl_sidecar_write usual(const tl_job *job) {
 /* A first take alone may be native: a token that was asked for before may be held already. What it says is
  * judged by the server's clock. Whether the server has forgotten what it gave last, a script alone can ask. */
 static bool may_be_native(const tl_job *job, const tl_event *event) {
+    /* The script writes S at once. Repeated requests need that, locks without a renewal thread (bind), and
+     * all other protocols: SET carries no not_after, so a late one would be a second holder beside a
+     * legacy client. */
     return !job->acquire.bind && !job->again &&
            (job->acquire.quiet_ms == 0 || !GUARD(quiet_by_script)) && event->server->anchor.known &&
            !(event->server->level & LEVEL_SCRIPTS);
@@ -115,6 +118,9 @@ static uint32_t seconds(tl_mono t) {
     return (uint32_t)(t.ns / (1000 * TL_NS_PER_MS)) + 1;
 }
 
+/* refresh.lua doesn't read S, and doesn't prolong its life. So it follows a `renew` that wrote S, for half
+ * an hour, and counts at that run of the server only (refreshed()). If another client changed the token in
+ * S while K is ours, the next `renew` fixes it. An extension by the caller is always a `renew` (settle.c). */
 static bool may_refresh(const tl_job *job, const tl_event *event) {
     return job->hold.proof.kind == TL_PROOF_TOKEN && job->hold.proof.token.noted_s != 0 &&
            job->ttl_ms <= REFRESH_MS && !(event->server->level & LEVEL_NO_REFRESH) &&

@@ -165,6 +165,8 @@ static tl_status end(tl_quorum_acquisition *acquisition, const tl_event *event, 
     tl__retry_clean(&acquisition->retry, &acquisition->job, event->now, event->servers->drift_ppm);
     out->sends = 0;
     out->until = TL_NEVER;
+    /* What former tokens hold is taken back after a success, too: a server whose reply was late would keep
+     * its vote for nobody, and be in no majority for a lifetime. */
     if (!is_left(acquisition) || (acquisition->result.code == TL_OK && !GUARD(former_taken_back)))
         return TL_END;
     acquisition->skipped = 0;

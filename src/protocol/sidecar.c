@@ -45,6 +45,8 @@ static void add_until(tl_command *command, const tl_sidecar_write *write, tl_byt
 /* For how long nothing may be given; and by which epoch its server is the master, where somebody names it. */
 static void add_quiet(tl_command *command, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_bytes quiet = tl__out_int(out, job->acquire.quiet_ms);
+    /* Only Sentinels name a master by an epoch. A cluster needs none: a node that becomes the master was a
+     * replica, and its promotion changes its history of replication, which quiet.lua compares. */
     if (GUARD(epoch_is_sent) && event->server->has_epoch) {
         quiet.n += tl__out_copy(out, TL_LITERAL(" "), (tl_bytes){0}).n; /* it stands behind it */
         quiet.n += tl__out_int(out, event->server->epoch).n;

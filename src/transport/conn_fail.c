@@ -180,6 +180,8 @@ static void give_up(tl_conn *conn, tl_slot *slot, tl_slot *before) {
     conn->calls.answer(conn->calls.ctx, &a);
 }
 
+/* A host accepts connections, and bytes, for a process that is stopped: so one that has answered nothing
+ * yet is given half of the time only. */
 tl_mono tl__conn_hurries_at(const tl_conn *conn) {
     const tl_slot *slot = conn->slots.head;
     bool untried = GUARD(untried_member_hurries) && !conn->served && conn->state == TL_CONN_UP &&

@@ -195,6 +195,9 @@ bool tl__site_is_named(tl_site *site, tl_mono since) {
 bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now) {
     tl_mono first = {atomic_load(&site->first_ns)};
     bool changed = atomic_load(&site->generation) > 1; /* what is held may be the former server's */
+    /* quiet_ms withholds locks at the new master only. Another client, cut off with the former master, may
+     * acquire the lock there when its former lifetime is over; a holder that renewed it at the new one
+     * would hold it too. So a lock with less than this time left when a master takes over is lost. */
     if (GUARD(new_master_settles) && site->settles && changed && first.ns != 0)
         since = tl__mono_max(since, tl__mono_add_ms(first, TL_NAMED_MS));
     return !tl__mono_before(now, since) && tl__site_is_named(site, since);
@@ -205,6 +208,9 @@ static int64_t most_ns(const tl_site *site) {
     return tl__rate_least_ns(TL_NAMED_MS * TL_NS_PER_MS, site->drift_ppm);
 }
 
+/* A Sentinel never goes back to an earlier master, and two majorities have a Sentinel in common. So a hold
+ * can begin by a former master's reply for no longer than TL_NAMED_MS after the first Sentinel knew the
+ * new master. */
 bool tl__site_was_fresh(const tl_site *site, tl_mono now) {
     int64_t ns = atomic_load(&site->named_ns);
     return (ns != 0 && now.ns - ns <= most_ns(site)) || !GUARD(master_named_lately);

@@ -341,6 +341,8 @@ int tl__etcd_error(tl_bytes error, tl_bytes *ret_message) {
     return (int)code;
 }
 
+/* Not 4 (deadline exceeded) and 14 (unavailable): etcd has answered them of transactions that it executed
+ * later. */
 bool tl__etcd_is_definite(int code) {
     static const unsigned definite = 1U << 3 | 1U << 5 | 1U << 7 | 1U << 8 | 1U << 9 | 1U << 11 |
                                      1U << 16;

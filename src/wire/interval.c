@@ -78,6 +78,7 @@ static tl_interval offset_at(tl_interval offset, tl_mono from, tl_mono to, int32
  * Until the reply came its clock may have gained on ours; the lower edge has that time to spare. */
 static tl_interval at_receipt(tl_interval bracket, int32_t drift_ppm) {
     int64_t width_ns = tl__mul_sat(tl__add_sat(bracket.hi, -bracket.lo), TL_NS_PER_US);
+    /* Else a slow reply, followed by a quick one, would look like a step of the server's clock. */
     if (GUARD(bracket_with_drift))
         bracket.hi = tl__add_sat(bracket.hi, gained_us(width_ns, drift_ppm));
     return bracket;
