@@ -1,5 +1,5 @@
 /*
- * A cluster of a hundred masters: what a client needs of descriptors and threads is bounded, as src/README.md tells, while it
+ * A cluster of a hundred masters: what a client needs of descriptors and threads is bounded, as src/client/README.md says, while it
  * takes, renews and waits for locks on all of them; and all it needs is given back. The nodes are fake servers in a child
  * process, so that what is counted here is the client's.
  * Only in make check-all: it starts many servers.
