@@ -17,6 +17,7 @@
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
 #   make bench-readme          print tests/bench/RESULTS.md and the pictures beside it from the last bench and bench-peers
 #   make bench-peers           the waiting beside other libraries' locks (PEERS="redislock java" REGIME= ROUNDS=)
+#   make docs                  all pages as a static HTML site in build/docs, with a search
 #   make format                lay the sources out as lint wants them
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
@@ -136,7 +137,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run check-all check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
-        fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run \
+        fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run docs docs-run \
         format install uninstall deb deb-run check-packages clean FORCE
 
 all: lib tool man $(if $(TOOL_SRC),$(COMPLETION))
@@ -160,6 +161,8 @@ demo: ; $(NEED) demo
 	$(AGAIN) demo-run
 lint: ; $(NEED) build lint
 	$(AGAIN) lint-run
+docs: ; $(NEED) docs
+	$(AGAIN) docs-run
 bench: ; $(NEED) check
 	$(AGAIN) bench-run
 bench-peers: ; $(NEED) check
@@ -341,6 +344,11 @@ $(MAN3): tools/man/man3.awk $(HEADERS) $(EXAMPLES) $(BUILD)/list
 	$(Q)rm -rf $(@D) && mkdir -p $(@D)
 	$(Q)awk -v dir=$(@D) -v version=$(VERSION) -v date=$$(date -u -d @$${SOURCE_DATE_EPOCH:-$$(date +%s)} +%Y-%m-%d) \
 	    -f $< $(filter %/tidelock.h,$(HEADERS)) $(filter-out %/tidelock.h,$(HEADERS)) $(EXAMPLES)
+
+# It fails with a line for each link that leads nowhere and each page that no page links to.
+docs-run: man
+	$(call say,GEN $(BUILD)/docs)
+	$(Q)tools/docs/site.py build/man $(BUILD)/man3 $(BUILD)/docs
 
 # Each shell's completion, with the table that the tool prints of its own options in it.
 $(BUILD)/completion/options: $(BUILD)/tidelock

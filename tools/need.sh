@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
-#   tools/need.sh [-n] GROUP...    groups: build demo check lint model valgrind chrony promtool etcd deb packages
+#   tools/need.sh [-n] GROUP...    groups: build demo check lint model docs valgrind chrony promtool etcd deb packages
 #   tools/need.sh --try GROUP...   what can't be had is said, and is no failure
 #
 # CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
@@ -37,6 +37,7 @@ check  scdoc            cmd:scdoc
 check  man-db           cmd:man
 check  groff-base       cmd:groff
 check  mandoc           cmd:mandoc
+check  cmark-gfm        cmd:cmark-gfm
 check  zsh              cmd:zsh
 check  fish             cmd:fish
 check  procps           cmd:ps
@@ -56,6 +57,10 @@ model  spin             cmd:spin
 model  gcc              cmd:cc
 valgrind valgrind       cmd:valgrind
 browser chromium        cmd:chromium
+docs   cmark-gfm        cmd:cmark-gfm
+docs   mandoc           cmd:mandoc
+docs   scdoc            cmd:scdoc
+docs   python3          cmd:python3
 deb    dpkg-dev         cmd:dpkg-buildpackage
 deb    debhelper        cmd:dh
 deb    scdoc            cmd:scdoc

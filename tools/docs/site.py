@@ -67,9 +67,11 @@ def manual(path):
     name = os.path.basename(path)
     body = run("mandoc", "-T", "html", "-O", "fragment", path)
     body = re.sub(r'<table class="(head|foot)">.*?</table>', "", body, flags=re.S)
+    body = re.sub(r'<a class="permalink" href="[^"]*">(.*?)</a>', r"\1", body, flags=re.S)  # they hide references
     body = re.sub(r'(<table class="tbl".*?</table>)', r'<div class="wide">\1</div>', body, flags=re.S)
+    body = body.replace("&#x2022;", "&#x2022; ")
     title = re.sub(r"\.(\d)$", r"(\1)", name)
-    source = f"tools/man/{name}.scd" if re.search(r"\.[17]$", name) else path
+    source = f"tools/man/{name}.scd" if re.search(r"\.[17]$", name) else "include/tidelock/"
     return Page(source, f"man/{name}.html", title, f"<h1>{title}</h1>{body}")
 
 
@@ -89,7 +91,7 @@ def all_pages(man, man3):
 class Site:
     def __init__(self, pages, out):
         self.pages, self.out = pages, out
-        self.by_source = {page.source: page for page in pages}
+        self.by_source = {page.source: page for page in pages if not page.source.endswith("/")}
         self.by_target = {page.target: page for page in pages}
         self.problems = []
 
@@ -158,10 +160,10 @@ class Site:
                 f"{html.escape(p.title)}</a></li>"
                 for p in sorted(pages, key=lambda p: p.target)
             )
-            is_open = " open" if title != "C library" and title != "Tests" or any(p.target == at for p in pages) else ""
+            is_open = " open" if title not in ("C library", "Tests") or any(p.target == at for p in pages) else ""
             groups.append(f"<details{is_open}><summary>{title}</summary><ul>{items}</ul></details>")
         if at == "index.html":
-            self.problems += [f"{p.source}: in no group of the navigation" for p in self.pages if p.target not in seen]
+            self.problems += [f"{p.target}: in no group of the navigation" for p in self.pages if p.target not in seen]
         return "".join(groups)
 
     def write(self, target, title, body, source):
@@ -205,7 +207,7 @@ class Site:
                     self.problems.append(f"{page.source}: {reference}: there is no such section")
         linked = set().union(*(page.links - {page.target} for page in self.pages))
         self.problems += [
-            f"{page.source}: no page links to it" for page in self.pages if page.target not in linked and page.target != "index.html"
+            f"{page.target}: no page links to it" for page in self.pages if page.target not in linked and page.target != "index.html"
         ]
 
 
@@ -217,7 +219,7 @@ def main():
     for page in site.pages:
         site.resolve(page)
     for page in site.pages:
-        site.write(page.target, page.title, page.body, page.source if os.path.exists(os.path.join(ROOT, page.source)) and not page.source.startswith("build/") else None)
+        site.write(page.target, page.title, page.body, page.source)
     for name in ("style.css", "search.js"):
         shutil.copyfile(os.path.join(HERE, name), os.path.join(out, name))
     site.search_index()
