@@ -6,7 +6,7 @@
 
 #include "real_fleet.h"
 
-/** What a client can be sure of meanwhile: the rows of the table in tidelock.h. */
+/** What a client can be sure of meanwhile: the rows of tidelock-promises(7). */
 typedef enum {
     CLUSTER_FORGETS_NOTHING,   /**< no held lock is lost, whatever quiet_ms */
     CLUSTER_FORGETS,           /**< no two hold a lock with quiet_ms of the lifetime */

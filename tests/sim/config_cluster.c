@@ -23,7 +23,7 @@
  * - Where failovers lose nothing and new masters know the open slots (`sim_config_cluster_keeps`): all of check.c. No
  *   held lock is lost by a slot that moves nor by a requested failover. Limits are by the clock of the node for which a
  *   request was built.
- * - Where the table in tidelock.h promises it (`sim_config_cluster_excludes`): no two hold at once, fences increase.
+ * - Where tidelock-promises(7) promises it (`sim_config_cluster_excludes`): no two hold at once, fences increase.
  *   That needs `quiet_ms` of a lifetime, a second more where a master wakes, and news within 200 ms; or all replicas
  *   confirm and no slot moves.
  * - No other node executes what was built for one node, and no node executes what it knows another to own.
@@ -108,7 +108,7 @@ static void draw_faults(sim_config *c, uint64_t *random) {
     c->fault[SIM_ASIDE] = aside && !alone ? often : 0;
 }
 
-/* What a failover can promise with it: the rows of the table in tidelock.h. */
+/* What a failover can promise with it: the rows of tidelock-promises(7). */
 static void draw_promise(sim_config *c, uint64_t *random) {
     bool led = sim_chance(random, 300000), all = sim_chance(random, 200000);
     bool sudden = sim_chance(random, 300000);

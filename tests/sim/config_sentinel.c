@@ -18,7 +18,7 @@
  * failovers the master before takes over again. With `unfollowed` the current master dies before the former one is made
  * a replica: the former one is named again, with its own data, run and history. A former master executes commands of a
  * lost history, so the server's checks are those of the current master. Then there must hold:
- * - Where the table in tidelock.h promises it (`sim_config_excludes`) no two hold at once, and their fences increase.
+ * - Where tidelock-promises(7) promises it (`sim_config_excludes`) no two hold at once, and their fences increase.
  *   That needs `quiet_ms`: a lifetime with dead masters alone, a second more with all kinds. Or all replicas confirm.
  *   Elsewhere two holders are counted.
  * - No other server executes what was built for one server.
@@ -57,7 +57,7 @@ static void draw_cast(sim_config *c, uint64_t *random) {
                                 loops && sim_chance(random, 400000)};
 }
 
-/* What a failover can promise with it: the rows of the table in tidelock.h. */
+/* What a failover can promise with it: the rows of tidelock-promises(7). */
 static void draw_promise(sim_config *c, uint64_t *random) {
     bool dead = sim_chance(random, 250000), all = sim_chance(random, 250000);
     int64_t quiet = sim_between(random, 0, 3);
