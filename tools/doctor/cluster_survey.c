@@ -1,6 +1,6 @@
 /*
- * Asking all nodes of a cluster: a wave at a time, each node in a thread of its own, so that many that don't answer take
- * no longer than one. Whom they tell of is the next wave.
+ * Asks all nodes of a cluster, a wave at a time. Each node is asked in a thread of its own, so that many
+ * silent ones take no longer than one. The nodes that a wave names are the next wave.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * The nodes of a Redis Cluster, and what each says of itself and of the others: for the doctor.
+ * A survey of a Redis Cluster for the doctor: what each node says of itself and of the others.
  */
 #pragma once
 
@@ -8,62 +8,64 @@
 
 #define CLUSTER_NODES_MOST 100
 #define NODE_ID_SIZE 41
-#define NODE_OPEN_MOST 4 /* slots of one node that are named */
+#define NODE_OPEN_MOST 4 /* how many moving slots of a node are listed */
 
 typedef struct {
     uint16_t slot;
-    bool leaves;              /**< it is being moved from here; else to here, */
-    char other[NODE_ID_SIZE]; /**< to, or from, this node */
+    bool leaves; /**< from this node to `other`; false: from `other` to this node */
+    char other[NODE_ID_SIZE];
 } open_slot;
 
 typedef struct {
     char id[NODE_ID_SIZE]; /**< "": not known */
     char host[TL_HOST_SIZE];
-    uint16_t port; /**< 0: nobody knows where it is */
+    uint16_t port; /**< 0: no node knows its address */
     char label[TL_HOST_SIZE + 16];
     bool seed; /**< the URL names it */
-    char led_to
-        [NODE_ID_SIZE]; /**< no node of its own, but where clients are led to for this one; "": it is one */
-    bool twice;         /**< the same node is in the list already */
+    /** Not "": this entry is no node of its own. It is another address of the node with this ID, to which
+     *  the nodes send clients. */
+    char led_to[NODE_ID_SIZE];
+    bool twice; /**< the same node is in the list already */
     bool asked;
-    int status;        /**< 0: it has answered; else why not, as the exit status that it means, */
-    char message[240]; /**< and for people */
-    bool stranger;     /**< it is no cluster's node */
-    /* As it says itself, or where it doesn't, as others do: */
+    int status;        /**< 0: it has replied; else why not, as an exit status */
+    char message[240]; /**< why not, as text */
+    bool stranger;     /**< it is not a node of a cluster */
+    /* As the node itself says; if it doesn't reply, as the others say: */
     bool master;
-    char of[NODE_ID_SIZE]; /**< whose replica it is */
-    /* As others say: */
-    unsigned named, linked; /**< how many of them know it, are connected to it, */
-    bool failing;           /**< or say that it has failed, or may have */
-    /* It has answered: */
-    int64_t epoch; /**< of its slots */
+    char of[NODE_ID_SIZE]; /**< the master of this replica */
+    /* As the other nodes say: */
+    unsigned named, linked; /**< how many know it; how many are connected to it */
+    bool failing;           /**< one of them says that it failed, or may have failed */
+    /* From its own replies: */
+    int64_t epoch; /**< the epoch of its slots */
     bool ok;       /**< cluster_state */
-    unsigned open; /**< slots that are being moved; the first of them: */
+    unsigned open; /**< slots that are being moved; `opened` has the first ones */
     open_slot opened[NODE_OPEN_MOST];
-    char coverage[8]; /**< cluster-require-full-coverage; "": not told */
+    char coverage[8]; /**< cluster-require-full-coverage; "": not known */
     char product[INFO_PRODUCT_SIZE];
     skew_track track;
-    tl_interval offset; /**< of this host's clock less its own, if the track is known */
-    uint16_t *owner;    /**< TL_SLOTS of them: who has each, as it takes it; TL_NOBODY */
+    tl_interval offset; /**< this host's clock less the node's, in us; only if track.known */
+    uint16_t *owner; /**< TL_SLOTS entries: the owner of each slot in this node's view; TL_NOBODY */
 } cluster_node;
 
 typedef struct {
     cluster_node *of;
     unsigned count, answered;
-    bool more; /**< there are others that did not fit */
+    bool more; /**< there are more nodes than fit */
 } cluster_survey;
 
-/** Ask those that the URL names and all that these know, each question for 5 s at most, many at once. login: how they let us
- *  in, and its TLS; rate_ppm as for skew_learn. False: no memory. */
+/** Ask the nodes that the URL names, and all nodes that these know: many at once, each question for 5 s at
+ *  most. login: login and TLS for all of them; rate_ppm as for skew_learn. False: no memory. */
 bool cluster_survey_ask(cluster_survey *ret, const tl_endpoint *login, const tl_seeds *seeds,
                         int32_t rate_ppm);
 void cluster_survey_end(cluster_survey *survey);
 
-/** Why nobody has answered, in one line; returns the exit status that it means. */
+/** Why no node has replied, in one line; returns the exit status that it means. */
 int cluster_survey_trouble(const cluster_survey *survey, char *to, size_t size);
 
-/** The node of this id; -1: there is none. */
+/** The number of the node with this ID; -1: there is none. */
 int cluster_survey_find(const cluster_survey *survey, const char *id);
 
-/** What a node, number `who`, has answered to CLUSTER NODES; in the order in which they are asked. */
+/** Add the reply of node number `who` to CLUSTER NODES. Call it in the order in which the nodes were asked.
+ *  False: no memory. */
 bool cluster_survey_learn(cluster_survey *survey, unsigned who, tl_bytes text);

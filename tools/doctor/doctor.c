@@ -1,5 +1,6 @@
 /*
- * tidelock doctor: what of a server endangers locks, why, and what mends it. It changes nothing.
+ * tidelock doctor: checks a server for settings that endanger locks, and says why and how to fix them. It
+ * changes nothing.
  */
 #include <stdlib.h>
 #include <string.h>

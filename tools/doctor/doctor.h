@@ -1,7 +1,7 @@
 /*
- * What is asked of a server, and what of the answers endangers locks. Asking (doctor_ask.c) and judging
- * (doctor_check.c, doctor_state.c, both pure) know nothing of each other but these.
- * doctor_commands.c is the table of what is sent, doctor_acl.c prints it as permissions.
+ * The doctor's facts about a server, and its findings: what endangers locks. Asking (doctor_ask.c) and
+ * judging (doctor_check.c, doctor_state.c, both pure) share nothing but these. doctor_commands.c is the
+ * table of the commands that tidelock sends; doctor_acl.c prints it as permissions.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 #define DOCTOR_MESSAGE_SIZE 240
 #define DOCTOR_SERVERS 20
 
-/** Parameters that are asked for; none is a secret. */
+/** Parameters that the doctor reads; none is a secret. */
 enum {
     CONFIG_APPENDFSYNC,
     CONFIG_BIND,
@@ -41,9 +41,10 @@ typedef struct {
     char text[256];
 } doctor_setting;
 
-/** Who sends a command: locks by token, by bridge or timestamp, by timestamp without EVAL, by
- *  timestamp with --strict; who goes by phases; who stands in line; and who finds the server by its Sentinels, or
- *  by the nodes of a cluster. */
+/** Senders of a command, as bits. TOKEN: locks of the token protocol. STAMP: a bridge or timestamps. WATCH:
+ *  timestamps without EVAL. STRICT: timestamps with --strict. AUTO: clients that follow the phases of a
+ *  migration. LINE: waiters in the server's queue. SENTINEL, CLUSTER: clients that find the server by
+ *  Sentinels, or by the nodes of a cluster. */
 enum {
     DOCTOR_TOKEN = 1,
     DOCTOR_STAMP = 2,
@@ -58,7 +59,7 @@ enum {
 typedef enum {
     DOCTOR_NEEDED,
     DOCTOR_BETTER, /**< something works less well without it */
-    DOCTOR_OPTION  /**< only with an option of the library's */
+    DOCTOR_OPTION  /**< only an option of the library needs it */
 } doctor_use;
 
 /** Commands that tidelock sends, or runs in its scripts. */
@@ -67,17 +68,18 @@ typedef struct {
     int since;              /**< 206: from Redis 2.6 on; 0: always */
     unsigned who;
     doctor_use use;
-    const char *without; /**< what is wrong then */
-    const char *const *
-        as; /**< how it is tried, without running it; "K": the key, "S": beside it, "I": an inbox, "C": a register's
-                              clients; NULL: alone */
+    const char *without; /**< what is wrong without it */
+    /** Arguments for ACL DRYRUN, which tests the command without running it; NULL: none. One letter stands
+     *  for a name: "K" the key, "S" its sidecar, "L" its queue, "F" the fencing counters, "I" an inbox, "C"
+     *  a register's clients. */
+    const char *const *as;
 } doctor_command;
-#define DOCTOR_COMMANDS 64 /**< no more than that */
+#define DOCTOR_COMMANDS 64 /**< an upper limit of their number */
 
-/** NULL behind the last. */
+/** NULL after the last. */
 const doctor_command *doctor_command_at(int i);
 
-/** "CLIENT TRACKING". Returns to. */
+/** Write the command's name into `to`, as "CLIENT TRACKING", and return `to`. */
 #define DOCTOR_COMMAND_SIZE 24
 const char *doctor_command_name(const doctor_command *command, char to[DOCTOR_COMMAND_SIZE]);
 
@@ -86,64 +88,64 @@ typedef enum { COMMAND_UNSEEN, COMMAND_OK, COMMAND_MISSING, COMMAND_DENIED } doc
 #define DOCTOR_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 
 typedef struct {
-    int protocol; /**< a tl_protocol_id: whose permissions and needs count */
+    int protocol; /**< a tl_protocol_id: the one whose permissions and needs count */
     bool strict;
-    const char *namespaces; /**< of auto; NULL: default */
-    char clients[128];      /**< the register's clients */
+    const char *namespaces; /**< for protocol auto; NULL: the default */
+    char clients[128];      /**< the name of the register's clients */
     long db;
-    char info[DOCTOR_INFO_SIZE]; /**< "": denied; lines end in \r\n */
+    char info[DOCTOR_INFO_SIZE]; /**< "": INFO was refused; lines end in \r\n */
     char info_why[DOCTOR_MESSAGE_SIZE];
-    int version; /**< DOCTOR_VERSION of the Redis that it is or is like; 0: not known */
+    int version; /**< DOCTOR_VERSION of the Redis that it is or resembles; 0: not known */
     char product[INFO_PRODUCT_SIZE]; /**< "Redis 2.4.18" */
     doctor_setting config[CONFIGS];
-    char config_why[DOCTOR_MESSAGE_SIZE]; /**< "": it could be asked for */
-    bool config_lacks;                    /**< CONFIG is renamed */
+    char config_why[DOCTOR_MESSAGE_SIZE]; /**< "": CONFIG GET works */
+    bool config_lacks;                    /**< the server has no CONFIG: it is renamed */
     doctor_can present[DOCTOR_COMMANDS], allowed[DOCTOR_COMMANDS];
     char present_why[DOCTOR_MESSAGE_SIZE], allowed_why[DOCTOR_MESSAGE_SIZE];
-    char denied[DOCTOR_COMMANDS][DOCTOR_MESSAGE_SIZE]; /**< what the server said */
-    const char *key;                                   /**< NULL: none in particular */
+    char denied[DOCTOR_COMMANDS][DOCTOR_MESSAGE_SIZE]; /**< the server's message */
+    const char *key;                                   /**< NULL: no particular key */
     char user[128];                                    /**< "": not known */
-    bool no_password;                                  /**< we were let in without one */
+    bool no_password; /**< the login has neither user nor password */
     bool script_ok;
     char script_why[DOCTOR_MESSAGE_SIZE];
     bool clock_watched, clock_stepped;
     char clock_why[DOCTOR_MESSAGE_SIZE];
-    int64_t now_us, agents_step_us; /**< the server's clock; when an agent saw it set, 0 never */
-    char counter[TL_COUNTER_SIZE +
-                 1]; /**< the fencing counter of the key's slot; "": it wasn't read */
-    int64_t counted; /**< its number, 0: there is none yet; -1: it holds no number */
-    skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less its own */
+    int64_t now_us, agents_step_us; /**< the server's clock; when an agent saw it set (0: never) */
+    /** Name of the fencing counter of the key's slot; "": it was not read. */
+    char counter[TL_COUNTER_SIZE + 1];
+    int64_t counted; /**< its value; 0: there is none yet; -1: it holds no number */
+    skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less this server's */
     int servers;
     char servers_why[DOCTOR_MESSAGE_SIZE];
-    server_care care;  /**< what the clients do, as we are told, */
-    int64_t ttl_ms;    /**< and the longest lifetime of their locks */
-    bool by_sentinels; /**< they find the server by its Sentinels, who say this: */
+    server_care care;  /**< the clients' options, as the command line names them */
+    int64_t ttl_ms;    /**< the longest lifetime of their locks */
+    bool by_sentinels; /**< clients find the server by Sentinels, whose replies are in `heard` */
     sentinels heard;
-    bool by_cluster;   /**< it is a master of the cluster whose nodes their URL names, */
-    bool moving;       /**< from or to which slots are being moved; */
-    int64_t known;     /**< replicas that a cluster's nodes know of, also of those that are away */
-    bool unasked;      /**< who name none, so that nothing else is known */
-    int64_t sentinels; /**< that listen on the server; 0: none, or not known */
+    bool by_cluster;   /**< it is a master of the cluster whose nodes the clients' URL names */
+    bool moving;       /**< slots are being moved from it or to it */
+    int64_t known;     /**< replicas that the cluster's nodes know, unreachable ones included */
+    bool unasked;      /**< the Sentinels name no master, so no server was asked */
+    int64_t sentinels; /**< Sentinels that listen on the server; 0: none, or not known */
 } doctor_facts;
 
-/** Ask what the server is; and all of it. Both change nothing. False: link->status and link->message say
- *  why nothing can be said. */
+/** Ask which server it is (doctor_ask_info), or for all facts (doctor_ask). Both change nothing. False:
+ *  link->status and link->message say why. */
 bool doctor_ask_info(server_link *link, doctor_facts *facts);
 bool doctor_ask(server_link *link, doctor_facts *facts);
 
-/** Is the server known to be older than that? */
+/** Is the server known to be older than that version? */
 bool doctor_before(const doctor_facts *facts, int major, int minor, int patch);
 
-/** Who of the above acquires locks, by the protocol and by what the server can do. */
+/** The kinds of senders (DOCTOR_TOKEN, ...) that there are, by the protocol and by what the server can do. */
 unsigned doctor_users(const doctor_facts *facts);
 
-/** Can they be a user and a pattern of keys? Returns 0, or the exit status after a message. */
+/** Are they a valid user and a valid pattern of keys? Returns 0, or the exit status after a message. */
 int doctor_acl_check(const char *user, const char *pattern);
 
-/** Print the permissions that a user of locks needs, for keys of a pattern. Returns the status. */
+/** Print the permissions that the user needs to lock keys of the pattern. Returns the exit status. */
 int doctor_acl(const doctor_facts *facts, const char *user, const char *pattern);
 
-/** A number, or a text, of INFO; false when it is not there. */
+/** A field of INFO, as a number or as text; false: it isn't there. */
 bool doctor_info(const doctor_facts *facts, const char *name, int64_t *ret);
 bool doctor_info_text(const doctor_facts *facts, const char *name, char *to, size_t size);
 
@@ -151,8 +153,8 @@ bool doctor_info_text(const doctor_facts *facts, const char *name, char *to, siz
 
 typedef enum {
     DOCTOR_NOTE,    /**< good to know */
-    DOCTOR_UNSEEN,  /**< could not be looked at, so it is not known to be fine */
-    DOCTOR_WARNING, /**< may cost a lock in bad times */
+    DOCTOR_UNSEEN,  /**< could not be checked, so it is not known to be fine */
+    DOCTOR_WARNING, /**< may cost a lock when something fails */
     DOCTOR_DANGER   /**< locks are lost, stolen or refused */
 } doctor_level;
 
@@ -163,18 +165,17 @@ typedef struct {
     const char *id; /**< one word, for machines */
     doctor_level level;
     char what[320], why[320], fix[320];
-    uint8_t at[(CLUSTER_NODES_MOST + 7) /
-               8]; /**< of a cluster: a bit for each node that it is true of */
+    /** In a cluster: a bit for each node that has this finding. */
+    uint8_t at[(CLUSTER_NODES_MOST + 7) / 8];
 } doctor_finding;
 
-#define DOCTOR_FINDINGS                                                                            \
-    192 /**< more than there can be: each command twice, each server twice, the rest once */
+#define DOCTOR_FINDINGS 192 /**< never more: each command twice, each server twice, the rest once */
 typedef struct {
     doctor_finding finding[DOCTOR_FINDINGS];
     int count;
 } doctor_report;
 
-/** Add one. The next two say why it matters and what mends it, of the one added last. */
+/** Add a finding. doctor_why and doctor_fix add to the last finding why it matters and how to fix it. */
 void doctor_found(doctor_report *report, const char *id, doctor_level level, const char *format,
                   ...) __attribute__((format(printf, 4, 5)));
 void doctor_why(doctor_report *report, const char *format, ...)
@@ -182,72 +183,77 @@ void doctor_why(doctor_report *report, const char *format, ...)
 void doctor_fix(doctor_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** All of it, worst first. */
+/** doctor_check adds all findings for these facts, worst first; doctor_sort sorts them so. */
 void doctor_check(const doctor_facts *facts, doctor_report *report);
 void doctor_sort(doctor_report *report);
 
-/** It is true of this node, of a cluster's. */
+/** Mark a finding as true of this node of a cluster. */
 void doctor_at(doctor_finding *finding, unsigned node);
 bool doctor_is_at(const doctor_finding *finding, unsigned node);
 
 /* ---- legacy clients ---------------------------------------------------------------------------------- */
 
-/** What tools/legacy adds for their protocols. */
+/** The part of tools/legacy: functions for the protocols of legacy clients. */
 typedef struct {
-    /** Check the values of doctor_legacy_part and put them into the facts. Returns 0, or the exit status after a message. */
+    /** Check the values of doctor_legacy_part and copy them into the facts. Returns 0, or the exit status
+     *  after a message. */
     int (*take)(const void *options, doctor_facts *f);
-    const doctor_command *(*command_at)(int i); /**< NULL behind the last */
+    const doctor_command *(*command_at)(int i); /**< NULL after the last */
     unsigned (*users)(const doctor_facts *f, bool evals);
-    /** What the server's age means for such locks. False: the same as for others. */
+    /** Report what the server's age means for such locks. False: the same as for other locks. */
     bool (*check_age)(const doctor_facts *f, doctor_report *r);
-    const char *instead;                                   /**< of what needs scripts */
-    void (*put_keys)(const doctor_facts *f, unsigned who); /**< for --acl, beside the locks' */
+    const char *instead; /**< advice for a server without scripts */
+    /** For --acl: print keys beside those of the locks, and channels. */
+    void (*put_keys)(const doctor_facts *f, unsigned who);
     void (*put_channels)(const doctor_facts *f, unsigned who, const char *pattern);
 } doctor_legacy_hooks;
 extern const doctor_legacy_hooks doctor_legacy;
 extern const opt_part doctor_legacy_part;
 
-/** What a restart or a failover can promise with such a server and such clients. */
+/** Promises about a restart or a failover, with such a server and such clients. */
 typedef enum {
-    DOCTOR_NEVER,   /**< the server keeps all, and nobody takes over */
-    DOCTOR_ALWAYS,  /**< all that may take over have confirmed what is held */
-    DOCTOR_GENERAL, /**< nothing is given until whatever a former master may answer is over */
-    DOCTOR_DEAD,    /**< the same if the former master is dead, or cut off from who holds a lock */
-    DOCTOR_FENCE    /**< two may hold a lock at once: the fencing number tells them apart */
+    DOCTOR_NEVER,  /**< a restart forgets nothing, and there is no failover */
+    DOCTOR_ALWAYS, /**< every replica has confirmed what is held: nothing is forgotten */
+    /** Nothing is granted until forgotten locks have expired and replies of a former master no longer
+     *  count: never two holders. */
+    DOCTOR_GENERAL,
+    DOCTOR_DEAD, /**< as DOCTOR_GENERAL, if the former master is dead or can't reach a holder */
+    DOCTOR_FENCE /**< two may hold a lock at once: only the fencing number distinguishes them */
 } doctor_promise;
 doctor_promise doctor_promised(const doctor_facts *facts);
 
-/** A restart forgets what is held, or some of it; or what a snapshot is too old for. */
+/** Does a restart forget locks? Yes if the append-only file is off, or is never synced (appendfsync no). */
 bool doctor_forgets(const doctor_facts *facts);
 bool doctor_may_fail_over(const doctor_facts *facts);
-/** What is forgotten in a restart is waited for. */
+/** Is quiet_ms at least the longest lifetime? Then forgotten locks expire before any lock is granted. */
 bool doctor_is_quiet(const doctor_facts *facts);
 
-/** Does min-replicas-to-write stop scripts, too, which acquire and renew locks? */
+/** Does min-replicas-to-write also stop scripts, which acquire and renew locks? */
 bool doctor_stops_scripts(const doctor_facts *facts);
 
-/** Of doctor_check: which of these rows it is. */
+/** The part of doctor_check that reports this promise, and what would lead to a better one. */
 void doctor_check_failover(const doctor_facts *facts, doctor_report *report);
 
-/** A number of a setting; false: it isn't known. */
+/** A setting as a number; false: it isn't known. */
 bool doctor_number(const doctor_facts *facts, int which, int64_t *ret);
 
-/** Is it a certificate that was refused, rather than a login? message: of a connection. */
+/** Was a certificate refused, rather than a login? message: that of a connection. */
 bool doctor_is_of_tls(const char *message);
 #define DOCTOR_TLS_FIX                                                                             \
     "each certificate must be for the host as it is in the URL, or as it is announced (or for "    \
     "--tls-name, tls_server_name), and both sides' from authorities that the other trusts"
 
-/** What of their Sentinels keeps clients from a master, or keeps a failover from what it should be. */
+/** Report what keeps clients from finding a master by these Sentinels, or keeps a failover from working. */
 void doctor_check_sentinels(const sentinels *sentinels, doctor_report *report);
 
-/** What is wrong with a cluster, beside what is with each of its masters. */
+/** Report what is wrong with the cluster as a whole; doctor_check_masters checks each master. */
 void doctor_check_cluster(const cluster_survey *survey, doctor_report *report);
-/** Of each slot who has it: number of a node, that says so itself or doesn't answer; TL_NOBODY. */
+/** The owner of each slot, as a node's number: a node that claims it, or one that doesn't reply. TL_NOBODY:
+ *  none. */
 void doctor_owners(const cluster_survey *survey, uint16_t ret[TL_SLOTS]);
 
-/** Ask each master of a cluster, many at once, and add what is found, once for all of which it is true. as: what the clients
- *  do; login: how nodes let us in. False: no memory. */
+/** Ask each master of a cluster, many at once, and add the findings, each once for all masters that share
+ *  it. as: what the clients do; login: login and TLS for all nodes. False: no memory. */
 bool doctor_check_masters(const cluster_survey *survey, const tl_endpoint *login,
                           const doctor_facts *as, doctor_report *report);
 
@@ -259,10 +265,11 @@ typedef struct {
     server_care care;
 } doctor_options;
 
-/** The exit statuses, by the worst of what was found. */
+/** The exit statuses, by the worst finding. */
 enum { DOCTOR_FINE, DOCTOR_WARNINGS, DOCTOR_DANGEROUS };
 
-/** What stands above the findings. of: NULL, or the cluster that they are about. Returns the exit status. */
+/** The title above the findings. of: the cluster that they are about, or NULL. doctor_show returns the exit
+ *  status. */
 typedef struct {
     const char *server, *product;
     const cluster_survey *of;
@@ -270,14 +277,14 @@ typedef struct {
 int doctor_show(const doctor_options *options, const doctor_title *title,
                 const doctor_report *report);
 
-/** The command, of an etcd. */
+/** tidelock doctor for a URL of etcd. Returns the exit status. */
 int doctor_etcd(const server *where, const doctor_options *options, const char *key,
                 doctor_report *report);
 
-/** The command with a URL of a cluster. as: what is known of the clients. Returns the exit status. */
+/** tidelock doctor for a URL of a cluster. as: what is known of the clients. Returns the exit status. */
 int doctor_cluster(const server *where, const doctor_options *options, doctor_facts *as,
                    doctor_report *report);
 
-/** Of doctor_check: what the server may do and what it is able to; its data and its copies. */
+/** Parts of doctor_check: what the server permits and can do (able); its data and its replicas (state). */
 void doctor_check_able(const doctor_facts *facts, doctor_report *report);
 void doctor_check_state(const doctor_facts *facts, doctor_report *report);

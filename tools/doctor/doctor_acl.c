@@ -1,6 +1,6 @@
 /*
- * What a user of locks must be permitted, as a line for redis-cli: from the table of what is sent,
- * for the protocol that is used, and no more than that.
+ * The permissions that a user needs for locks, as a line for redis-cli. They are those of the table of
+ * commands, for the protocol in use, and no others.
  */
 #include <ctype.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The doctor's questions. Each may be denied, and then that is noted; none changes anything, and what might
- * hold a secret is not asked for.
+ * The doctor's questions. A question that is refused is noted as such. None changes anything, and none asks
+ * for what may hold a secret.
  */
 #include <stdlib.h>
 #include <string.h>

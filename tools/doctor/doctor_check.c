@@ -1,6 +1,6 @@
 /*
- * The doctor's judgement of what the server may do and is able to: its version, commands, permissions,
- * scripts, connections, clocks. Pure.
+ * The doctor's judgement of what the server permits and can do: version, commands, permissions, scripts,
+ * clocks, the fencing counter, connections. Pure.
  */
 #include <stdarg.h>
 #include <stdlib.h>

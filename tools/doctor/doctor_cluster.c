@@ -1,6 +1,6 @@
 /*
- * The doctor's judgement of a cluster: whether each slot has a master that clients reach, whether another takes over when one
- * dies, and whether all nodes are of one mind. Pure.
+ * The doctor's judgement of a cluster: does each slot have a master that clients reach, does another node
+ * take over when the master dies, and do all nodes agree? Pure.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * The commands that tidelock sends, or runs in its scripts, and who needs which: one table for what
- * the doctor looks for and for what it prints as a user's permissions. What only legacy clients' protocols
- * need follows from tools/legacy.
+ * The commands that tidelock sends or runs in its scripts, and who needs which. The doctor looks for them,
+ * and prints them as a user's permissions. The rows that only protocols of legacy clients need follow from
+ * tools/legacy.
  */
 #include <string.h>
 

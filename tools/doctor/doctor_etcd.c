@@ -1,6 +1,6 @@
 /*
- * The doctor of an etcd: each member that the URL names is asked what it says of itself and of the cluster. Nothing is
- * changed.
+ * The doctor of an etcd. It asks each member that the URL names about itself and about the cluster. It
+ * changes nothing.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The doctor's judgement of what a restart or a failover can promise with such a server and such clients: which row
- * of the table in tidelock.h it is, and what leads to a better one. Pure.
+ * The doctor's judgement of what a restart or a failover can do to locks, with such a server and such
+ * clients: which row of tidelock-promises(7) applies, and what leads to a better one. Pure.
  */
 #include <string.h>
 

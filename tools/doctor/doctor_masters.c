@@ -1,6 +1,7 @@
 /*
- * The doctor of a cluster: all nodes are asked what they say of it, then each master what is asked of a server, in a thread of
- * its own. What is true of several is told once, with their names.
+ * The doctor of a cluster. It asks all nodes about the cluster. Then it asks each master what it would ask
+ * a single server, in a thread of its own. A finding that several masters share is shown once, with their
+ * names.
  */
 #include <stdlib.h>
 #include <string.h>

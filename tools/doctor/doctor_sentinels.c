@@ -1,6 +1,6 @@
 /*
- * The doctor's judgement of a set of Sentinels: whether they lead anybody to a master, and begin a failover when they
- * should. Pure.
+ * The doctor's judgement of a set of Sentinels: do they name a master to clients, and do they begin a
+ * failover when they should? Pure.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * What was found, for people and as JSON; and the exit status that it means.
+ * The findings, as text and as JSON, and the exit status that they mean.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The doctor's judgement of what becomes of a lock in the server: whether it is evicted, forgotten in a
- * restart, lost in a failover, refused. Pure.
+ * The doctor's judgement of what can happen to a lock in the server: it is evicted, forgotten in a restart,
+ * lost in a failover, or refused. Pure.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * What a server that is too old, or has a command renamed, can't do: said once for all commands,
- * with the version that it says it is of.
+ * The message about a command that a server lacks, since it is too old or has the command renamed: one for
+ * all of the tool, with the version that the server reports.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,36 +1,37 @@
 /*
- * The connection to the server that the URL means: itself, the master that its Sentinels name, or of a cluster the node that
- * has the slot where agents publish (SKEW_INDEX_KEY).
+ * The connection to the server that a URL means: the named server itself, the master that Sentinels name,
+ * or in a cluster the node with the slot in which agents publish (SKEW_INDEX_KEY).
  */
 #pragma once
 
 #include "link/seeds.h"
 #include "link/sentinels.h"
 
-/** Does the URL name servers that are asked which one it is? */
+/** Does the URL name servers that must first be asked for the right one (Sentinels, nodes of a cluster)? */
 bool link_is_led(const server *where);
 
-/** Does not connect; asks Sentinels for the master, or a cluster's nodes for theirs, if it is they whom the URL names. Returns
- *  0, or the exit status after a message. */
+/** Open a link without connecting it. If the URL names Sentinels or nodes of a cluster, it asks these
+ *  first, each question for 5 s at most. Returns 0, or the exit status after a message. */
 int link_open(server_link *link, const server *where);
-/** The same without a message: link->message is it. */
+/** The same, but it prints no message: link->message has it. */
 int link_open_quietly(server_link *link, const server *where);
-/** Of a URL of Sentinels: ask all of them. `ret` is what they said; without a sure master it returns 0 and link->conn is
- *  NULL. */
+/** For a URL of Sentinels: ask all of them; `ret` has their replies. Without a sure master it returns 0,
+ *  and link->conn is NULL. */
 int link_open_by(server_link *link, const server *where, sentinels *ret);
 
-/** Of a URL of Sentinels: the replicas of the master that `link` leads to. Returns 0, or the exit status with a message in link. */
+/** For a URL of Sentinels: the replicas of its master. Returns 0, or the exit status, with the message in
+ *  link. */
 int link_replicas(server_link *link, const server *where, sentinel_replicas *ret);
 
-/** Where several servers are named: how to log in to them. login, what of it is in own, and seeds are set by it; wipe login and
- *  own->secret. Returns 0, or the exit status with a message in link. */
+/** For a URL of several servers: their login (ret_login refers to ret_own) and their addresses. Wipe
+ *  ret_login and ret_own->secret. Returns 0, or the exit status, with the message in link. */
 int link_places(server_link *link, const server *where, tl_endpoint *ret_login, link_login *ret_own,
                 tl_seeds *ret_seeds);
 
-/** Go on with another if the Sentinels, or the cluster's nodes, name another by now; with any other URL nothing is done. False:
- *  link->status and link->message say why they don't name one. */
+/** Turn the link to the server that the Sentinels or the cluster's nodes name now; with any other URL do
+ *  nothing. False: link->status and link->message say why they name none. */
 bool link_follow(server_link *link, const server *where);
-/** Has a question failed since another node of the cluster has the keys, so that link_follow leads on? */
+/** Did a question fail since another node of the cluster has the keys? Then link_follow leads there. */
 bool link_leads_on(const server_link *link, const server *where);
-/** Do they name this one still? True with any other URL. */
+/** Do the Sentinels still name this server? True with any other URL. */
 bool link_is_named(server_link *link, const server *where);

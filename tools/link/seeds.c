@@ -1,6 +1,7 @@
 /*
- * Asking the nodes that a URL names for the one that has a slot, each in a thread of its own: one that is cut off must not
- * hold up the others. Nothing here need be right: a node that hasn't the slot says so when it is asked for the key.
+ * Asks the nodes that a URL names for the owner of a slot, each in a thread of its own, so that an
+ * unreachable one doesn't delay the others. The result need not be right: a node that doesn't have the slot
+ * says so when it is asked for the key.
  */
 #include <stdlib.h>
 #include <string.h>

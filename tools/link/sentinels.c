@@ -1,6 +1,6 @@
 /*
- * Asking Sentinels, each in a thread of its own: one that is cut off must not hold up the others. What follows from
- * their answers is the library's judgement.
+ * Asks Sentinels, each in a thread of its own, so that an unreachable one doesn't delay the others. The
+ * library judges their replies.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * Asking the server, a question at a time.
+ * Asks the server, one question at a time.
  */
 #include <stdlib.h>
 #include <string.h>

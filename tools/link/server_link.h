@@ -1,5 +1,5 @@
 /*
- * The tool's own connection to a server: a question at a time, each with a limit.
+ * The tool's own connection to a server: one question at a time, each with a limit.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "base/tool.h"
 #include "transport/conn.h"
 
-/** What all endpoints of a login have in common. */
+/** The part of a login that all its endpoints share. */
 typedef struct {
     tl_secret secret;
     tl_tls_files files;
@@ -15,48 +15,52 @@ typedef struct {
 
 typedef struct {
     tl_endpoint endpoint;
-    link_login *own; /**< until it is closed; NULL: it logs in as another, which outlives it */
+    link_login
+        *own; /**< freed with the link; NULL: the login is that of a link that outlives this one */
     tl_conn *conn;
-    bool (*take)(void *ctx, const tl_reply *reply); /**< false: it is malformed */
+    bool (*take)(void *ctx, const tl_reply *reply); /**< false: the reply is malformed */
     void *ctx;
     bool done, ok;
-    bool error;   /**< not ok: the server answered with an error */
-    unsigned ups; /**< how often it has connected: another time, another server may answer */
-    bool lacks;   /**< and it was that the server lacks the command */
-    tl_redirect_kind elsewhere; /**< or that another node of a cluster is to be asked, */
-    char to_host[TL_HOST_SIZE]; /**< MOVED: this one; */
-    uint16_t to_port;           /**< 0: it isn't said */
-    bool announced;             /**< the address is one that a cluster's nodes tell of */
+    bool error;   /**< not ok: the server replied with an error */
+    unsigned ups; /**< how often it has connected: after that another server may reply */
+    bool lacks;   /**< the error says that the server lacks the command */
+    tl_redirect_kind elsewhere; /**< the error says that another node of a cluster must be asked */
+    char to_host[TL_HOST_SIZE]; /**< after MOVED: that node */
+    uint16_t to_port;           /**< 0: not known */
+    bool announced;             /**< the address was announced by nodes of a cluster */
     int status;                 /**< not ok: the exit status that it means */
     char message[240];
-    const tl_needer
-        *needer; /**< NULL, or who asks: then what the server lacks is told with its version */
+    /** Not NULL: what needs the command. Then a message about a lacking command also has the server's
+     *  version. */
+    const tl_needer *needer;
 } server_link;
 
-/** Of a server that doesn't know CLUSTER; the library says the same. */
+/** The message about a server that doesn't know CLUSTER; the library's is the same. */
 #define LINK_NO_CLUSTER                                                                            \
     "%.100s has no CLUSTER: it is a Sentinel, older than Redis 3.0, or the command is renamed "    \
     "there"
 
-/** To link->endpoint, as link_open finds it. It neither connects nor blocks; nor do the two below. False: no memory. */
+/** Make the connection to link->endpoint, as link_open finds it. This function and the next two neither
+ *  connect nor block. False: no memory. */
 bool link_begin(server_link *link);
-/** Go on with another server, logged in as with the one before. False: no memory. */
+/** Turn the link to another server, with the same login. False: no memory. */
 bool link_turn(server_link *link, const char *host, uint16_t port);
 
-/** Open one to another server, by the same login or, as a stranger, by none, to be closed before the other is. False: no memory. */
+/** Open a link to another server, with the login of `other`; as a `stranger` without a login. Close it
+ *  before `other`. False: no memory. */
 bool link_open_beside(server_link *link, const server_link *other, const char *host, uint16_t port,
                       bool stranger);
 
 void link_close(server_link *link);
 
-/** Ask with the words of a command, up to a NULL, and give the answer to take (may be NULL), for 5 s at
- *  most. False: link->status and link->message say why. */
+/** Send a command, whose words end with a NULL, and wait for the reply for 5 s at most. `take`, if not
+ *  NULL, receives the reply. False: link->status and link->message say why. */
 bool link_ask(server_link *link, const char *const *request,
               bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
-/** The same with `n` words (TL_ARGV_MAX at most) of any bytes. */
+/** The same with `n` words of any bytes, TL_ARGV_MAX at most. */
 bool link_ask_bytes(server_link *link, const tl_bytes *request, size_t n,
                     bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
 
-/** What the server is, as info_product; false: it doesn't say. */
+/** The server's product and version, as of info_product; false: it doesn't say. */
 bool link_product(server_link *link, char product[INFO_PRODUCT_SIZE]);
