@@ -1,5 +1,6 @@
 /*
- * hiredis as a program without tidelock would use it. A request that goes wrong ends it: it is only for comparing.
+ * hiredis, used as a program without tidelock would use it. It is only for comparison: after a failed
+ * request it is not used again.
  */
 #include "bench/bench_bare.h"
 

@@ -1,5 +1,6 @@
 /*
- * The least that a lock on one server can cost: SET NX PX and a compared delete, by blocking calls of hiredis.
+ * The least that a lock on one server can cost: SET NX PX and a compared delete, by blocking calls of
+ * hiredis.
  */
 #pragma once
 
@@ -10,15 +11,15 @@
 
 typedef struct bench_bare bench_bare;
 
-/** NULL: it can't be had there, as over TLS, or where a script is refused. */
+/** NULL: not available, as over TLS, or where scripts are refused. */
 bench_bare *bench_bare_open(const tl_endpoint *endpoint, const char *key);
 /** Removes its key. NULL is fine. */
 void bench_bare_close(bench_bare *bare);
 
-/** Acquire and release. False: it failed, and is of no more use. */
+/** Acquire and release once. False: it failed; don't use `bare` again, except to close it. */
 bool bench_bare_pair(bench_bare *bare);
 
-/** How long the server's process has computed so far; negative: it doesn't tell. */
+/** CPU time of the server's process so far; negative: not known. */
 int64_t bench_bare_cpu_us(bench_bare *bare);
 
 /** Remove a key of ours. */

@@ -1,6 +1,7 @@
 /*
- * The measurements, each for its part of the time. Ours and the bare loop go by turns, so that both meet the same
- * machine. A signal is looked for between short slices; whatever is held then is given back.
+ * The measurements, each for its part of the time. The loop with tidelock and the bare loop take turns, so
+ * that both run under the same conditions. Between short slices it looks for a signal, and then releases
+ * what is held.
  */
 #include "bench/bench_measure.h"
 

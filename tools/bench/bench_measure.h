@@ -1,5 +1,5 @@
 /*
- * What tidelock bench measures, and what follows from it.
+ * The measurements of tidelock bench, and what follows from them.
  */
 #pragma once
 
@@ -17,11 +17,11 @@ typedef enum { BENCH_CLIENT, BENCH_SERVER, BENCH_NETWORK, BENCH_WAITING } bench_
 
 typedef struct {
     bench_times round_trip, pair, bare_pair, hand_off, renewal;
-    double pairs, bare_pairs; /**< a second; bare_pairs 0: not measured */
+    double pairs, bare_pairs; /**< per second; bare_pairs 0: not measured */
     /* of a typical pair, us: */
-    double client_us;  /**< this side's part */
-    double waiting_us; /**< for answers; of that: */
-    double server_us;  /**< the server computes; negative: not known */
+    double client_us;  /**< work of this host */
+    double waiting_us; /**< waiting for replies; part of it: */
+    double server_us;  /**< work of the server; negative: not known */
 } bench_result;
 
 typedef struct {
@@ -29,13 +29,13 @@ typedef struct {
     const char *key;
     bench_bare *bare; /**< NULL: none */
     signals *signals;
-    int64_t part_ms; /**< how long each measurement takes */
+    int64_t part_ms; /**< the duration of each measurement */
     tl_error err;
-    int ended_by; /**< a signal that ends it; 0: none */
+    int ended_by; /**< the signal that ended it; 0: none */
 } bench;
 
-/** All of them. False: err says why not, or ended_by is set. */
+/** Run all measurements. False: err says why, or ended_by is set. */
 bool bench_measure(bench *bench, bench_result *ret);
 
-/** What takes the largest part of a pair. */
+/** The largest part of a pair. */
 bench_limit bench_limit_of(const bench_result *result);

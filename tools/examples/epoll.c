@@ -1,5 +1,5 @@
 /*
- * An event loop of one's own: nothing blocks, and every callback runs within tl_client_dispatch.
+ * In an event loop of your own: nothing blocks, and every callback runs within tl_client_dispatch.
  *
  *     cc epoll.c $(pkg-config --cflags --libs tidelock) -o epoll
  *     ./epoll redis://localhost jobs:nightly

@@ -1,5 +1,5 @@
 /*
- * C++17: a lock as what std::unique_lock takes.
+ * C++17: std::unique_lock holds a lock of tidelock.
  *
  *     c++ -std=c++17 guard.cpp $(pkg-config --cflags --libs tidelock) -o guard
  *     ./guard redis://localhost jobs:nightly

@@ -1,7 +1,8 @@
 /*
- * Three processes in one line: each acquires the lock ten times and adds one to a number in a plain file. Who comes again
- * stands behind those who wait. With etcd the fencing number is the place in the line, so it rises from turn to turn; the
- * members may fail and lead in turn meanwhile.
+ * Three processes in one queue: each acquires the lock ten times and adds one to a number in a plain file.
+ * A process that acquires again queues behind the others. With etcd the fencing number is that of the entry
+ * in the queue, so it rises from turn to turn. Meanwhile members may fail, and another may become the
+ * leader.
  *
  *     cc in_line.c $(pkg-config --cflags --libs tidelock) -o in_line
  *     ./in_line etcd://127.0.0.1 jobs:nightly /tmp/counter

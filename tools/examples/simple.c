@@ -1,5 +1,5 @@
 /*
- * In two calls: what is to be done on one host at a time.
+ * In two calls: work that only one host may do at a time.
  *
  *     cc simple.c $(pkg-config --cflags --libs tidelock) -o simple
  *     ./simple redis://localhost jobs:nightly

@@ -1,5 +1,6 @@
 /*
- * Threads of one program, and other programs, on one key: one client for all, a lock for each.
+ * One key for the threads of a program, and for other programs: one client for all threads, a lock for
+ * each.
  *
  *     cc threads.c $(pkg-config --cflags --libs tidelock) -pthread -o threads
  *     ./threads redis://localhost jobs:nightly

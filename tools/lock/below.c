@@ -1,6 +1,6 @@
 /*
- * The processes below one, from /proc. It calls the kernel directly: readdir() allocates, which a
- * process that was forked with threads must not do.
+ * The processes below another one, from /proc. It calls the kernel directly: readdir() allocates, which a
+ * process that was forked from one with threads must not do.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /*
- * tidelock break: removes a lock that somebody else holds, after asking. It removes the lock that
- * was shown, and no other that may have come meanwhile; and nothing that looks like no lock, as a
- * key that was mistyped may hold anything.
+ * tidelock break: removes a lock that another client holds, after a question. It removes only the lock that
+ * was shown, not one that was acquired meanwhile. Without --force it removes nothing that looks like no
+ * lock, since a mistyped key may hold anything.
  */
 #include <stdio.h>
 #include <string.h>

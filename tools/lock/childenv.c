@@ -1,6 +1,6 @@
 /*
- * The environment of the command. It is built as an array of its own rather than by setenv, since
- * the library's threads may be reading the environment of this process.
+ * The environment of the command. It is built as an array of its own rather than by setenv, since the
+ * library's threads may be reading the environment of this process.
  */
 #include <stdbool.h>
 #include <stdio.h>

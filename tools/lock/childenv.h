@@ -1,5 +1,5 @@
 /*
- * The environment of the command: ours, and what it is told about the lock.
+ * The environment of the command: ours, and variables that describe the lock.
  */
 #pragma once
 

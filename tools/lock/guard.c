@@ -1,7 +1,7 @@
 /*
- * When to end the command. The deadline moves away with each renewal, so nothing is remembered of
- * it but this: once TERM was sent the KILL is certain, even if a late renewal comes through, since
- * the command has been told to end and a moving limit would let it linger.
+ * When to end the command. Each renewal moves the deadline, so the guard remembers nothing of it, with one
+ * exception. Once TERM was sent the KILL is certain, even if a late renewal succeeds: the command was asked
+ * to end, and a deadline that moves would let it linger.
  */
 #include "lock/guard.h"
 #include "ground/guard.h"

@@ -1,5 +1,5 @@
 /*
- * When to end the command: pure arithmetic over what remains of the lock.
+ * When to end the command: pure arithmetic on the time that remains of the lock.
  */
 #pragma once
 
@@ -11,22 +11,22 @@ typedef enum { GUARD_NOTHING, GUARD_TERM, GUARD_KILL } guard_action;
 
 typedef struct {
     on_lost_mode on_lost;
-    int64_t term_lead_ms;   /**< TERM so long before the deadline */
-    int64_t kill_lead_ms;   /**< KILL so long before it */
-    int64_t grace_ms;       /**< KILL so long after the TERM that --max-hold brings */
-    int64_t max_hold_until; /**< the moment at which --max-hold is over; INT64_MAX: no limit */
-    int64_t kill_at;        /**< the moment of the KILL that follows a TERM */
+    int64_t term_lead_ms;   /**< TERM is due so long before the deadline */
+    int64_t kill_lead_ms;   /**< KILL is due so long before the deadline */
+    int64_t grace_ms;       /**< KILL is due so long after a TERM by --max-hold */
+    int64_t max_hold_until; /**< when --max-hold ends; INT64_MAX: no limit */
+    int64_t kill_at;        /**< when the KILL that follows a TERM is due */
     bool term_sent, kill_sent;
-    bool for_loss; /**< the command was told to end because the lock was lost, or was about to be */
+    bool for_loss; /**< the command is ended since the lock is lost, or about to be */
 } guard;
 
-/** believed_ms: what remains of the lock now, which with stamps is a good deal less than ttl_ms.
- *  max_hold_ms below 0: no limit. */
+/** believed_ms: the time that remains of the lock now; with stamps much less than ttl_ms. max_hold_ms below
+ *  0: no limit. */
 guard guard_begin(on_lost_mode on_lost, int64_t ttl_ms, int64_t believed_ms, int64_t max_hold_ms,
                   int64_t now_ms);
 
 /**
- * What is due now. Call it again after ret_wake_ms (INT64_MAX: only when something happens), and
+ * The action that is due now. Call it again after ret_wake_ms (INT64_MAX: only when something happens), and
  * whenever the lock may have changed.
  */
 guard_action guard_step(guard *guard, int64_t now_ms, int64_t remaining_ms, int64_t *ret_wake_ms);

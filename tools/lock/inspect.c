@@ -1,6 +1,6 @@
 /*
- * tidelock inspect: the locks of a server, by a scan that holds it up for moments only. What it keeps
- * and how long it takes is bounded; it changes nothing, and never shows a token.
+ * tidelock inspect: lists the locks of a server by a scan that blocks the server for moments only. Its
+ * memory and its time have limits. It changes nothing, and never shows a token.
  */
 #include <errno.h>
 #include <stdio.h>

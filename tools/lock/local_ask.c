@@ -1,5 +1,5 @@
 /*
- * Questions to a server on this host. It must never wait for an answer without a limit.
+ * Questions to a server on this host. It must never wait for a reply without a limit.
  */
 #include "lock/local_ask.h"
 

@@ -1,6 +1,6 @@
 /*
- * local status and local stop: look after the private server that local: URLs use. They never start
- * one, and never end one under a lock that somebody holds unless they are told to.
+ * local status and local stop: look after the private server that local: URLs use. They never start a
+ * server. They stop one on which a lock is held only with --force.
  */
 #include <errno.h>
 #include <poll.h>

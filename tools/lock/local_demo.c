@@ -1,7 +1,7 @@
 /*
- * Several servers on this host, in a directory of this user's: started together, shown, and ended together. What was
- * begun is written down before it is begun, so that "stop" always finds it. It must never end a process that it
- * didn't start, nor start a second set beside one that runs.
+ * Several servers on this host, in a directory of this user: started together, shown, and ended together.
+ * Their kind and ports are written down before they are started, so that "stop" always finds them. It must
+ * never end a process that it didn't start, nor start a second set beside one that runs.
  */
 #include "lock/local_demo.h"
 

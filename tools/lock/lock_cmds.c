@@ -1,6 +1,6 @@
 /*
- * lock, unlock, extend and check: a lock that outlives the process, for scripts. The token that
- * lock prints is what unlock and extend prove their right by.
+ * lock, unlock, extend and check: a lock that outlives the process, for scripts. lock prints a token, by
+ * which unlock and extend prove that the lock is theirs.
  */
 #include <errno.h>
 #include <stdio.h>

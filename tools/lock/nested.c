@@ -1,7 +1,8 @@
 /*
- * A run within a run. TIDELOCK_HELD has a word for each lock that is held around the command, the
- * innermost last: the key's hash, and what its holder can be told by. Where the key has a slash another word has all of it, since on etcd a/b is
- * in the way of a. The server's answer decides, never the environment alone, which may be older than the lock.
+ * A run within a run. TIDELOCK_HELD has a word for each lock that is held around the command, the innermost
+ * last: the key's hash, and what identifies the holder. If the key has a slash, another word has the whole
+ * key, since on etcd a held a/b blocks a. The environment may be older than the lock, so the server's reply
+ * decides.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * A run within a run: what the environment says of the locks that are held around this process.
+ * A run within a run: which locks the environment says are held around this process.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 #define NESTED_NAME "TIDELOCK_HELD"
 #define NESTED_ASSIGNS "TIDELOCK_HELD="
 
-/** The value of that variable for a command under this lock: ours, and the lock. The caller's to
- *  free; NULL: no memory. */
+/** The value of TIDELOCK_HELD for a command under this lock: our own value, and this lock. The caller frees
+ *  it; NULL: no memory. */
 char *nested_value(const char *key, const char *token, uint64_t fence);
 
-/** Is the lock held, at this moment, by a run around this process, or on etcd one below its name? Who waits for it would wait for
- *  itself. Then *err says so. Asks the server only where the environment names the key; false also
- *  when it doesn't answer. */
+/** Is the lock held at this moment by a run around this process? On etcd a held lock below its name counts,
+ *  too. Such a wait would never end, as that run waits for this process; *err then says so. It asks the
+ *  server only where the environment names the key. False also when the server doesn't reply. */
 bool nested_holds(const server *where, tl_client *client, const char *key, tl_error *err);

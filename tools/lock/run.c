@@ -1,6 +1,6 @@
 /*
- * tidelock run: acquire, start the command, stay with it, release, and tell how it went. All that
- * happens while the command lives is in watch.c.
+ * tidelock run: acquires the lock, starts the command, waits for its end, releases the lock and reports.
+ * All that happens while the command runs is in watch.c.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * The metrics of a run. When the last success was has to outlive later failures: it is taken over from the file that
- * is there.
+ * The metrics of a run. The time of the last success must outlive later failures: it is copied from the
+ * file that exists.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * What tidelock run --metrics writes: how the last run went, and what its client has counted.
+ * The file of tidelock run --metrics: how the last run went, and the counters of its client.
  */
 #pragma once
 
@@ -10,10 +10,10 @@
 
 typedef struct {
     const char *key;
-    const char *state; /**< as JSON says it */
+    const char *state; /**< as in the JSON */
     int exit_status;
     int64_t waited_ms;
-    int64_t held_ms;  /**< negative: the lock was not had */
+    int64_t held_ms;  /**< negative: the lock was not acquired */
     int64_t ended_us; /**< by the wall clock */
     tl_client *client;
 } run_ending;

@@ -1,7 +1,7 @@
 /*
- * The supervisor's own code runs in a fork of a process with threads: it makes only calls that are safe
- * there. It holds none of tidelock's descriptors, and has a session of its own, so that neither a
- * terminal nor a shell stops it.
+ * The supervisor's own code runs in a fork of a process with threads, so it makes only calls that are safe
+ * there. It holds none of tidelock's descriptors. It has a session of its own, so that neither a terminal
+ * nor a shell stops it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
- * The time between the start of the command and its end: passes signals on, follows it when it is
- * stopped, and ends it before the lock's deadline. Whatever it says meanwhile is dropped rather
- * than waited for: a reader of stderr that sleeps must not keep a KILL from being sent.
+ * The time between the start of the command and its end: passes signals on, stops when the command is
+ * stopped, and ends the command before the lock's deadline. A message that can't be written at once is
+ * dropped: a reader of stderr that sleeps must not delay a KILL.
  */
 #include <poll.h>
 #include <string.h>

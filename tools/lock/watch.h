@@ -14,10 +14,10 @@
 
 #define NEWS_DETAIL 640
 
-/** What the library's keeper thread reports, left here for the main thread. */
+/** Reports of the library's renewal thread, left here for the main thread. */
 typedef struct {
     pthread_mutex_t mutex;
-    int fd; /**< an eventfd: there is something new */
+    int fd; /**< an eventfd: readable when there is something new */
     bool fresh;
     tl_lock_event event;
     char detail[NEWS_DETAIL];
@@ -25,7 +25,7 @@ typedef struct {
 
 /** Returns 0, or -1 and errno. */
 int news_begin(news *ret);
-/** Forget what was reported of a hold before. */
+/** Forget reports of an earlier hold. */
 void news_clear(news *news);
 /** The library's on_event; ctx is the news. */
 void news_event(tl_lock *lock, const tl_lock_event *event, void *ctx);
@@ -40,17 +40,17 @@ typedef struct {
     bool verbose;
     child child;
     guard guard;
-    char trouble
-        [NEWS_DETAIL];  /**< what the library last said of a lock at risk or lost; "" nothing */
-    int end_asked;      /**< the signal that asked us to end, passed on; 0 none */
-    int64_t stop_asked; /**< when our job was told to stop, by moment_ms; 0 it was not */
+    /** Why the lock is at risk or lost, as the library said last; "": it is neither. */
+    char trouble[NEWS_DETAIL];
+    int end_asked;      /**< the signal that asked us to end, passed on; 0: none */
+    int64_t stop_asked; /**< when our job was asked to stop, by moment_ms; 0: it was not */
     int64_t until_ms;   /**< the deadline that the supervisor knows */
-    int64_t killed_at;  /**< when KILL was sent; 0 it was not */
-    bool continue_due;  /**< the command is stopped and is to go on */
+    int64_t killed_at;  /**< when KILL was sent; 0: it was not */
+    bool continue_due;  /**< the command is stopped, and is to be continued */
 } watch;
 
-/** Stay with the command, which was started, until it has ended. */
+/** Watch the command, which was started, until it has ended. */
 void watch_command(watch *watch);
 
-/** Take up what has been reported since, as when the release has ended the reports. */
+/** Read what was reported since, e.g. once the release has ended the reports. */
 void watch_last_news(watch *watch);
