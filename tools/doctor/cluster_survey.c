@@ -28,7 +28,7 @@ static void name(cluster_node *node) {
         (void)snprintf(node->label, sizeof node->label, "node %.40s", node->id);
 }
 
-/* Without a place it has no port. */
+/* A node without an address has port 0. */
 static cluster_node *add(cluster_survey *survey, const char *host, uint16_t port) {
     if (survey->count == CLUSTER_NODES_MOST) {
         survey->more = true;
@@ -96,7 +96,7 @@ static bool is_there(const cluster_survey *survey, const char *host, uint16_t po
     return false;
 }
 
-/* It was asked by the URL's name for it; clients go where nodes say that it is. */
+/* The URL may have another address of this node than the one that nodes announce, to which clients go. */
 static void learn_place(cluster_survey *survey, const char *id, const redis_place *place) {
     cluster_node *node = place->port && !is_there(survey, place->host, place->port)
                              ? add(survey, place->host, place->port)
@@ -105,7 +105,7 @@ static void learn_place(cluster_survey *survey, const char *id, const redis_plac
         memcpy(node->led_to, id, sizeof node->led_to);
 }
 
-/* Whom the line is about, new or not. A seed that hasn't answered is known by its place alone. */
+/* The node that the line is about, new or not. A seed that hasn't replied is known by its address alone. */
 static cluster_node *find(cluster_survey *survey, const line *line) {
     int i = cluster_survey_find(survey, line->id);
     if (i >= 0) {
@@ -127,7 +127,7 @@ static cluster_node *find(cluster_survey *survey, const line *line) {
     return node;
 }
 
-/* "[5461->-ID]" leaves, "[5461-<-ID]" comes. */
+/* "[5461->-ID]": the slot leaves this node; "[5461-<-ID]": it comes to this node. */
 static void learn_open(cluster_node *node, tl_bytes word) {
     open_slot open = {.leaves = false};
     tl_bytes rest = tl__bytes(word.p + 1, word.n - (word.n > 1) - (word.n > 2)),
@@ -162,7 +162,7 @@ static void learn_slots(cluster_node *by, cluster_node *node, uint16_t number, t
     }
 }
 
-/* What clients are told goes before what nodes tell each other. */
+/* An address that clients receive (CLUSTER SLOTS) counts more than the one that nodes tell each other. */
 static void use_place(line *line, const node_place *led, unsigned leds) {
     for (unsigned i = 0; i < leds; i++)
         if (strcmp(led[i].id, line->id) == 0)
@@ -212,7 +212,7 @@ bool cluster_survey_learn(cluster_survey *survey, unsigned who, tl_bytes text) {
     return learn(survey, who, text, NULL, 0);
 }
 
-/* Who it is; one that is in the list already, by another address, is there twice. */
+/* Which node it is. A node that is in the list already, by another address, is there twice. */
 static void learn_self(cluster_survey *survey, unsigned who, tl_bytes text) {
     cluster_node *node = &survey->of[who];
     line line;
@@ -241,12 +241,13 @@ typedef struct {
     unsigned which;
     const server_link *like;
     int32_t rate_ppm;
-    char *nodes;     /* CLUSTER NODES; NULL: it hasn't answered */
-    node_place *led; /* CLUSTER SLOTS: where clients are led to */
+    char *nodes;     /* CLUSTER NODES; NULL: it hasn't replied */
+    node_place *led; /* CLUSTER SLOTS: the addresses to which clients are sent */
     unsigned leds;
 } visit;
 
-/* [host, port, ID, ...], from 4.0 on. An empty host is the one that was asked; "?" is none that anybody knows. */
+/* [host, port, ID, ...], from 4.0 on. An empty host is the one that was asked; "?" means that it isn't
+ * known. */
 static void take_place(visit *visit, const tl_reply *node) {
     tl_bytes host = {0}, id;
     int64_t port;
@@ -308,7 +309,7 @@ static bool take_coverage(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* What may be denied is left open; the rest is of the cluster. */
+/* INFO and CONFIG may be refused, and then stay unknown; the other questions must be answered. */
 static bool ask_all(visit *visit, server_link *link) {
     static const char
         *const nodes[] = {"CLUSTER", "NODES", NULL},
@@ -365,7 +366,7 @@ static bool learn_all(cluster_survey *survey, const visit *visit, unsigned n) {
     return ok;
 }
 
-/* As many as there is room for, from the ones on that aren't asked. *ret_n 0: all are. */
+/* As many as there is room for, of those that were not asked yet. *ret_n 0: all were. */
 static bool send_some(cluster_survey *survey, const server_link *like, int32_t rate_ppm,
                       unsigned *ret_n) {
     visit v[AT_ONCE];

@@ -7,7 +7,7 @@
 
 #include "doctor/doctor.h"
 
-/* What stands for several names in a pattern, or in a cluster's slot for a part of one. */
+/* Does the pattern have a character of `of`: a wildcard, or a brace, as around the part that decides the slot? */
 static bool has_any(const char *pattern, const char *of) {
     return pattern[strcspn(pattern, of)] != '\0';
 }
@@ -17,12 +17,12 @@ static void put_names(const char *sign, const char *pattern) {
 
     if (!tagged || many)
         printf(" %stidelock:{%s}", sign, pattern);
-    /* beside a name with a tag; a '*' at the end means those as well */
+    /* the sidecar of a name with a tag; a pattern with '*' at the end includes it already */
     if (tagged || (many && pattern[strlen(pattern) - 1] != '*'))
         printf(" %s%s:tidelock", sign, pattern);
 }
 
-/* The line of those who wait, beside the sidecar, and the fencing counters: any slot's, for the keys of a pattern. */
+/* The queue beside the sidecar, and the fencing counters of all slots, for the keys of a pattern. */
 static void put_shared(const char *pattern) {
     bool tagged = has_any(pattern, "{}"), many = has_any(pattern, "*?[");
 
@@ -54,7 +54,7 @@ static void put_commands(const doctor_facts *facts, doctor_use from, doctor_use 
 static void put_rule(const doctor_facts *facts, const char *user, const char *pattern) {
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     unsigned who = doctor_users(facts) & ~(unsigned)(DOCTOR_SENTINEL | DOCTOR_CLUSTER);
-    bool channels = !doctor_before(facts, 6, 2, 0); /* before, there is no permission for them */
+    bool channels = !doctor_before(facts, 6, 2, 0); /* older: no permissions for them */
 
     printf("ACL SETUSER %s reset on >PASSWORD ~%s", user, pattern);
     if (who & ~DOCTOR_STRICT)

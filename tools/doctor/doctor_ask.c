@@ -11,7 +11,7 @@
 #include "skew/skew_self.h"
 #include "skew/skew_servers.h"
 
-#define WATCH_MS 500 /* how long its clock is watched */
+#define WATCH_MS 500 /* for how long the server's clock is watched */
 #define WATCH_PAUSE_MS 20
 #define AGENTS_MOST 200
 #define NAME_SIZE 128
@@ -35,7 +35,7 @@ static void keep_message(char to[DOCTOR_MESSAGE_SIZE], const server_link *link) 
     (void)snprintf(to, DOCTOR_MESSAGE_SIZE, "%s", link->message);
 }
 
-/* Answers that are errors are words too; a connection that fails is not. */
+/* An error is a reply, too, which can be noted; a connection that fails is none. */
 static bool is_refusal(const server_link *link) {
     return link->lacks || strncmp(link->message, "NOPERM", 6) == 0 ||
            strncmp(link->message, "ERR", 3) == 0 || strncmp(link->message, "DENIED", 6) == 0;
@@ -67,7 +67,7 @@ static bool take_setting(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Names changed with Redis 5. */
+/* The name before Redis 5; NULL: the same. */
 static const char *old_name(int i) {
     return i == CONFIG_MIN_REPLICAS ? "min-slaves-to-write"
            : i == CONFIG_MIN_LAG    ? "min-slaves-max-lag"
@@ -103,7 +103,7 @@ bool doctor_info(const doctor_facts *facts, const char *name, int64_t *ret) {
            tl__bytes_to_int(tl__bytes_of(text), ret);
 }
 
-/* Valkey says which Redis it is like. */
+/* Valkey reports the Redis that it resembles. */
 static void learn_version(doctor_facts *facts) {
     char text[32];
     int major = 0, minor = 0, patch = 0;
@@ -114,7 +114,7 @@ static void learn_version(doctor_facts *facts) {
     (void)info_product(tl__bytes_of(facts->info), facts->product);
 }
 
-/* The version by HELLO, which Redis has from 6.0 on: who may not ask INFO learns it all the same. */
+/* The version by HELLO, which Redis has from 6.0 on: for users that may not ask INFO. */
 static bool take_hello(void *ctx, const tl_reply *reply) {
     doctor_facts *facts = ctx;
     tl_bytes name = {0}, version = {0}, field, value;
@@ -157,8 +157,8 @@ static bool take_present(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Before 2.8.13, which has no COMMAND: without the words that it needs a command does nothing, and
- * who doesn't know it says so. */
+/* For servers before 2.8.13, which have no COMMAND. A command without its arguments does nothing, and a
+ * server that doesn't know it says so. */
 static void try_present(server_link *link, doctor_facts *facts, int i) {
     const doctor_command *command = doctor_command_at(i);
     const char *const request[] = {command->name, NULL};
@@ -201,7 +201,7 @@ static bool take_name(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* DRYRUN says OK, or what would be refused. */
+/* DRYRUN replies OK, or says what would be refused. */
 static bool take_dryrun(void *ctx, const tl_reply *reply) {
     char *denied = ctx;
     tl_bytes text;
@@ -218,7 +218,8 @@ typedef struct {
     bool commands, keys, channels;
 } freedom;
 
-/* Before 7.0, which flags a user has: whoever may do all needs no closer look. */
+/* The flags of a user, for servers before 7.0, which have no DRYRUN. A user that may do all needs no closer
+ * look. */
 static bool take_flags(void *ctx, const tl_reply *reply) {
     freedom *all = ctx;
     const tl_reply *flags = tl__reply_item(reply, 1);
@@ -236,7 +237,7 @@ static bool take_flags(void *ctx, const tl_reply *reply) {
 
 static void ask_flags(server_link *link, doctor_facts *facts) {
     const char *const request[] = {"ACL", "GETUSER", facts->user, NULL};
-    freedom all = {.channels = doctor_before(facts, 6, 2, 0)}; /* which knows none */
+    freedom all = {.channels = doctor_before(facts, 6, 2, 0)}; /* older: no permissions for them */
 
     if (!link_ask(link, request, take_flags, &all))
         keep_message(facts->allowed_why, link);
@@ -250,7 +251,7 @@ typedef struct {
     char sidecar[DOCTOR_KEY_MOST + 32], line[DOCTOR_KEY_MOST + 40];
 } names;
 
-/* The name beside the key, as the library makes it. */
+/* The name of a key's sidecar, as the library makes it. */
 static void beside(char *to, size_t size, const char *key) {
     const char *open = strchr(key, '{'), *close = open ? strchr(open, '}') : NULL;
     bool tagged = (close && close > open + 1) || strchr(key, '}');
@@ -271,9 +272,9 @@ static const char *word_for(const char *as, const names *names) {
     case 'K': return names->key;
     case 'S': return names->sidecar;
     case 'L': return names->line;
-    case 'F': return "tidelock:fence:{0}"; /* a pattern is for those of all slots */
+    case 'F': return "tidelock:fence:{0}"; /* any slot's: one pattern permits all */
     case 'C': return names->clients;
-    case 'I': return names->inbox; /* where others stand in no line, the channel again */
+    case 'I': return names->inbox; /* without a queue: the sidecar again */
     default: return as;
     }
 }
@@ -290,7 +291,7 @@ static void ask_dryruns(server_link *link, doctor_facts *facts) {
             request[n++] = word_for(command->as[a], &all);
         if (!(command->who & doctor_users(facts)) ||
             doctor_before(facts, command->since / 100, command->since % 100,
-                          0)) /* which it doesn't know */
+                          0)) /* the server doesn't know it yet */
             continue;
         if (link_ask(link, request, take_dryrun, facts->denied[i]))
             facts->allowed[i] = facts->denied[i][0] ? COMMAND_DENIED : COMMAND_OK;
@@ -302,7 +303,7 @@ static void ask_dryruns(server_link *link, doctor_facts *facts) {
 static void ask_allowed(server_link *link, doctor_facts *facts) {
     static const char *const whoami[] = {"ACL", "WHOAMI", NULL};
 
-    if (doctor_before(facts, 6, 0, 0)) /* which has no users */
+    if (doctor_before(facts, 6, 0, 0)) /* it has no users */
         return;
     if (!link_ask(link, whoami, take_name, facts))
         keep_message(facts->allowed_why, link);
@@ -318,7 +319,7 @@ static bool take_listeners(void *ctx, const tl_reply *reply) {
     return tl__reply_int(tl__reply_item(reply, 1), ctx);
 }
 
-/* They tell each other of themselves through the servers that they watch. */
+/* Sentinels find each other through a channel of the servers that they watch. */
 static void ask_sentinels(server_link *link, doctor_facts *facts) {
     static const char *const request[] = {"PUBSUB", "NUMSUB", "__sentinel__:hello", NULL};
 
@@ -404,7 +405,7 @@ static void ask_servers(server_link *link, doctor_facts *facts, const skew_track
                         int32_t rate) {
     skew_servers servers = {.count = 0};
 
-    if (facts->by_cluster) /* whose nodes have been asked, all of them once */
+    if (facts->by_cluster) /* the survey has asked all nodes for their clocks */
         return;
     if (skew_servers_begin(&servers, "")) {
         (void)snprintf(facts->servers_why, sizeof facts->servers_why, "out of memory");
@@ -450,8 +451,8 @@ static bool take_counter(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Of one key, since nobody knows the others. Another node's, or one that may not be read, is left out: what may not be read,
- * the permissions tell. */
+/* The counter of the key's slot; without a key it isn't known which counter matters. A counter that another
+ * node has, or that this user may not read, is left out: the permissions report the latter. */
 static void ask_counter(server_link *link, doctor_facts *facts) {
     const char *const get[] = {"GET", facts->counter, NULL};
 

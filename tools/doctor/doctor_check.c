@@ -9,7 +9,7 @@
 #include "doctor/doctor.h"
 
 #define CLOCK_WARN_US 100000
-#define CLOCK_DANGER_US 1000000 /* the margin that clients leave unless told otherwise */
+#define CLOCK_DANGER_US 1000000 /* the margin that clients leave by default */
 #define STEP_LATELY_US (INT64_C(86400) * 1000000)
 #define CLIENTS_FEW 64
 
@@ -61,7 +61,7 @@ bool doctor_is_at(const doctor_finding *finding, unsigned node) {
 
 /* ---- version, scripts, commands ---------------------------------------------------------------------------- */
 
-/* What else there is for a server without scripts. */
+/* Advice for a server without scripts. */
 static const char *instead(void) {
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     return legacy ? legacy->instead : "";
@@ -125,9 +125,10 @@ static bool is_older_than(const doctor_facts *facts, const doctor_command *comma
     return doctor_before(facts, command->since / 100, command->since % 100, 0);
 }
 
-#define ENOUGH 600 /* what came later is an option's, and said of those who want it */
+#define ENOUGH 600 /* later commands serve options only, and are reported for these */
 
-/* What is missing by the server's age, in one finding; what must be there, check_version says. */
+/* One finding for all commands that the server is too old for. check_version reports those that locks can't
+ * do without. */
 static void check_age(const doctor_facts *facts, doctor_report *report) {
     char list[200] = "", name[DOCTOR_COMMAND_SIZE];
     size_t used = 0;
@@ -152,7 +153,7 @@ static void check_age(const doctor_facts *facts, doctor_report *report) {
     doctor_fix(report, "upgrade to 6.0 or newer");
 }
 
-/* Where the version isn't known, what is missing may have been renamed, or never have been there. */
+/* If the version isn't known, a missing command may be renamed, or newer than the server. */
 static void found_missing(const doctor_facts *facts, const doctor_command *command,
                           doctor_report *report) {
     char name[DOCTOR_COMMAND_SIZE];
@@ -255,7 +256,7 @@ static void check_clock(const doctor_facts *facts, doctor_report *report) {
     int64_t up_s, ago_us = facts->now_us - facts->agents_step_us;
 
     if (!facts->clock_watched && doctor_before(facts, 2, 6, 0)) {
-        /* it doesn't tell: check_version says what comes of it */
+        /* it has no TIME: check_version says what follows */
     } else if (!facts->clock_watched) {
         doctor_found(report, "clock", DOCTOR_UNSEEN, "the server's clock: %s", facts->clock_why);
         doctor_why(report, "a clock that is set ends locks before their time, or too late");
@@ -286,7 +287,7 @@ static void check_clock(const doctor_facts *facts, doctor_report *report) {
 
 /* ---- the fencing counter ------------------------------------------------------------------------------------ */
 
-#define AHEAD_US INT64_C(10000000) /* less may be the difference of two servers' clocks */
+#define AHEAD_US INT64_C(10000000) /* a smaller lead may be the difference of two servers' clocks */
 #define FENCE_END (INT64_C(1) << 53)
 
 static void put_span(char to[32], int64_t us) {

@@ -8,7 +8,7 @@
 #include "ground/guard.h"
 #include "doctor/doctor.h"
 
-#define LEAST 3 /* masters: with fewer, one that is gone leaves no majority to choose another */
+#define LEAST 3 /* masters: with fewer, the loss of one leaves no majority to elect another */
 #define APART_WARN_US 100000
 #define APART_DANGER_US 1000000
 #define LIST_SIZE 120
@@ -26,7 +26,8 @@ static bool answers(const cluster_node *node) {
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* Of two that claim one, the later; what nobody claims, others may know to be of one that is silent. */
+/* If two nodes claim a slot, the later claim (higher epoch) counts. If none does, others may say that a
+ * silent node has it. */
 void doctor_owners(const cluster_survey *survey, uint16_t ret[TL_SLOTS]) {
     for (unsigned slot = 0; slot < TL_SLOTS; slot++) {
         ret[slot] = TL_NOBODY;
@@ -65,7 +66,7 @@ static doctor_finding *last(const view *view) {
     return &view->report->finding[view->report->count - 1];
 }
 
-/* Whom "redis-cli --cluster" is given. */
+/* A node for advice that uses "redis-cli --cluster". */
 static const char *any_label(const view *view) {
     for (unsigned i = 0; i < view->survey->count; i++)
         if (answers(&view->survey->of[i]))
@@ -209,7 +210,7 @@ static void check_all(const view *view) {
                view->survey->of[0].label);
 }
 
-/* A node that nobody knows is of another cluster, or was forgotten. */
+/* A node that no other node knows is of another cluster, or was forgotten. */
 static void check_known(const view *view) {
     if (view->survey->answered < 2)
         return;
@@ -240,7 +241,7 @@ static const char *label_of(const view *view, uint16_t owner) {
     return owner == TL_NOBODY ? "nobody" : view->survey->of[owner].label;
 }
 
-/* The first that takes others for the owners. */
+/* Report the first node that names other owners. */
 static void check_agreement(const view *view) {
     unsigned first = 0, n;
 
@@ -266,7 +267,7 @@ static void check_agreement(const view *view) {
     }
 }
 
-/* The other end says the same. */
+/* Does the node that the slot leaves report the same move? Then the node that receives it need not. */
 static bool is_notified(const view *view, const open_slot *open, int from) {
     const cluster_node *node = from >= 0 ? &view->survey->of[from] : NULL;
     for (unsigned i = 0; node && answers(node) && i < node->open && i < NODE_OPEN_MOST; i++)
@@ -411,7 +412,7 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* The middle of all, which one clock that is off doesn't move. */
+/* The median, which one wrong clock doesn't move. */
 static bool find_middle(const cluster_survey *survey, int64_t *ret) {
     int64_t of[CLUSTER_NODES_MOST];
     size_t n = 0;

@@ -14,7 +14,7 @@
 #define WATCHING DOCTOR_WATCH
 #define PHASES DOCTOR_AUTO
 #define ALL (SCRIPTS | STRICT | WATCHING | PHASES)
-#define WAITERS (SCRIPTS | WATCHING) /* who listen for a release */
+#define WAITERS (SCRIPTS | WATCHING) /* they listen for a release */
 
 #define NO_LOCK "no lock can be acquired"
 #define NO_LOOK "\"tidelock check\" and \"inspect\" can't look at keys"
@@ -99,7 +99,7 @@ const doctor_command *doctor_command_at(int i) {
 unsigned doctor_users(const doctor_facts *facts) {
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     bool evals = facts->present[0] != COMMAND_MISSING && facts->present[1] != COMMAND_MISSING &&
-                 !doctor_before(facts, 2, 6, 0); /* EVAL and EVALSHA: the rows' first */
+                 !doctor_before(facts, 2, 6, 0); /* EVAL and EVALSHA are the first rows */
 
     return (legacy && facts->protocol != TL_TOKEN ? legacy->users(facts, evals)
                                                   : DOCTOR_TOKEN | DOCTOR_LINE) |

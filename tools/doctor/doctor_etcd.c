@@ -10,31 +10,31 @@
 #include "protocol/etcd.h"
 
 #define LIMIT_MS 3000
-#define PERMISSION_DENIED 7 /* gRPC's */
+#define PERMISSION_DENIED 7 /* of gRPC */
 #define ALARMS_MOST 8
 #define MEMBERS_ALL 64 /* of a cluster; there should be no more than 7 */
 
-enum { STATUS, ALARMS, MEMBERS, RIGHTS, QUESTIONS }; /* their tickets */
+enum { STATUS, ALARMS, MEMBERS, RIGHTS, QUESTIONS }; /* the tickets of the requests */
 
-/* What a member has answered. */
+/* The replies of a member. */
 typedef struct {
-    tl_endpoint endpoint; /* without its secrets, which `members` has */
+    tl_endpoint endpoint; /* without its secrets */
     bool answered, learner;
-    tl_err why;                        /* not, */
-    char message[DOCTOR_MESSAGE_SIZE]; /* and for a person */
+    tl_err why;                        /* why it has not replied */
+    char message[DOCTOR_MESSAGE_SIZE]; /* the same, as text */
     char version[32];
     int64_t leader, id, cluster;
     bool told_alarms;
     unsigned alarms;
     char alarm[ALARMS_MOST][32];
     int64_t ids[MEMBERS_ALL]; /* of all members but learners, as it knows them */
-    unsigned count;           /* 0: it didn't say */
-    bool nobody, denied;      /* the locks' keys to this user, who isn't known */
+    unsigned count;           /* 0: not known */
+    bool nobody, denied;      /* denied the locks' keys; nobody: no user is known */
 } visit;
 
 typedef struct {
     visit *visit;
-    unsigned left; /* questions without an answer */
+    unsigned left; /* questions without a reply */
 } asking;
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -78,7 +78,8 @@ static void take_nothing(visit *visit, const tl_reply *reply) {
     (void)visit, (void)reply;
 }
 
-/* An error of etcd's. It tells of the transaction what this user lacks. */
+/* An error of etcd. The reply to the transaction (RIGHTS) says whether the user may not use the locks'
+ * keys. */
 static void take_error(visit *visit, unsigned question, tl_bytes error) {
     tl_out out = {0};
     tl_bytes message;
@@ -109,8 +110,8 @@ static void on_answer(void *ctx, const tl_answer *answer) {
     }
 }
 
-/* The last is a release of what nobody has, at a revision at which no key is created: it changes nothing, and is denied to
- * whom a lock would be. */
+/* The last question, RIGHTS, releases an entry that nobody has, at a revision at which no key is created.
+ * So it changes nothing, but etcd refuses it to a user who may not lock. */
 static void send_all(tl_conn *conn, asking *asking, const char *key) {
     const tl_command ask[QUESTIONS] = {
         [STATUS] = {.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("STATUS")}},
@@ -128,7 +129,7 @@ static void send_all(tl_conn *conn, asking *asking, const char *key) {
     }
 }
 
-/* Within the limit of the questions. False: no memory. */
+/* Ask one member all questions, within their limit. False: no memory. */
 static bool ask_member(visit *visit, const tl_endpoint *login, const tl_seeds *seeds,
                        unsigned which, const char *key) {
     tl_seeds one = {.kind = TL_URL_ETCD, .count = 1};
@@ -251,7 +252,7 @@ static void check_members(const visit *visits, unsigned n, const visit *said,
     }
 }
 
-/* Each member that answers must be of one etcd. */
+/* All members that reply must be of the same etcd. */
 static void check_clusters(const visit *visits, unsigned n, const visit *said,
                            doctor_report *report) {
     for (unsigned i = 0; i < n; i++) {

@@ -7,8 +7,8 @@
 #include "ground/guard.h"
 #include "doctor/doctor.h"
 
-#define NAMED_MS 1000 /* as TL_NAMED_MS of the library */
-#define SPARE_S 2     /* a lag is told, and looked at, once a second */
+#define NAMED_MS 1000 /* TL_NAMED_MS of the library */
+#define SPARE_S 2     /* the lag is reported once a second, and checked once a second */
 
 /* ---- what there is ---------------------------------------------------------------------------------------- */
 
@@ -32,7 +32,8 @@ static int64_t replicas_known(const doctor_facts *facts) {
     return most;
 }
 
-/* All that may take over: one that is away comes back with what it had, and may be promoted then. */
+/* All that may take over, unreachable ones included: such a replica returns with its old data, and may be
+ * promoted. */
 static int64_t replicas_of(const doctor_facts *facts) {
     int64_t here = replicas_here(facts), known = replicas_known(facts);
     return GUARD(absent_replica_counts) && known > here ? known : here;
@@ -42,7 +43,7 @@ bool doctor_may_fail_over(const doctor_facts *facts) {
     return facts->by_sentinels || facts->sentinels > 0 || replicas_of(facts) > 0;
 }
 
-/* Its clients ask, after each answer, whether it is the master still. */
+/* Do clients check after each reply that the server is still the master? */
 static bool is_asked_about(const doctor_facts *facts) {
     return facts->by_sentinels || facts->by_cluster;
 }
@@ -58,14 +59,14 @@ bool doctor_is_quiet(const doctor_facts *facts) {
            facts->care.quiet_ms >= facts->ttl_ms;
 }
 
-/* All replicas have what is held, or will. */
+/* Does each lock wait for all replicas? */
 static bool is_confirmed(const doctor_facts *facts) {
     int64_t replicas = replicas_of(facts);
     return !doctor_before(facts, 3, 0, 0) && replicas > 0 && facts->care.wait_replicas >= replicas;
 }
 
-/* For so long after a promotion an answer of the former master may count still. -1: without limit. A master that
- * is stopped looks at its replicas only after it has answered what lay in its sockets. */
+/* For how long after a promotion replies of the former master may count, in ms; -1: without limit. A master
+ * that was stopped checks its replicas only after it has replied to the requests in its sockets. */
 static int64_t answers_ms(const doctor_facts *facts) {
     int64_t least = 0, lag_s = 0, replicas = replicas_of(facts);
     if (is_asked_about(facts))
@@ -95,7 +96,7 @@ doctor_promise doctor_promised(const doctor_facts *facts) {
 
 /* ---- findings --------------------------------------------------------------------------------------------- */
 
-/* By which clients ask that. */
+/* The scheme of a URL with which clients check that. */
 static const char *scheme(const doctor_facts *facts) {
     char mode[16] = "";
 
@@ -142,7 +143,7 @@ static void found_general(const doctor_facts *facts, int64_t late_ms, doctor_rep
 
 #define LAG_S 10
 
-/* What this version knows of: quiet_ms from 4.0 on, wait_replicas from 3.0. */
+/* Advise what this version has: quiet_ms from 4.0 on, wait_replicas from 3.0. */
 static void fix_to_general(const doctor_facts *facts, doctor_report *report) {
     int64_t late_ms = answers_ms(facts), replicas = replicas_of(facts);
     char quiet[DURATION_SHOWN], least[128] = "", wait[48] = "";
@@ -194,7 +195,7 @@ static void found_fence(const doctor_facts *facts, doctor_report *report) {
     fix_to_general(facts, report);
 }
 
-/* A replica that is away is in no way now. */
+/* An unreachable replica does no harm now, but may do so when it returns. */
 static void check_replicas(const doctor_facts *facts, doctor_report *report) {
     int64_t here, known = replicas_known(facts);
 
@@ -226,7 +227,7 @@ static void check_replicas(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
-/* What there is that asks for quiet_ms; "": nothing. */
+/* Why quiet_ms is needed; "": it isn't. */
 static const char *reasons(const doctor_facts *facts) {
     bool over = doctor_may_fail_over(facts) && doctor_promised(facts) != DOCTOR_ALWAYS;
     const char *heirs = replicas_of(facts) > 0 ? "there are replicas" : "there are Sentinels";
@@ -278,8 +279,7 @@ static void check_age(const doctor_facts *facts, doctor_report *report) {
 
 /* ---- what must be on a disk -------------------------------------------------------------------------------- */
 
-#define EACH_SECOND_TTL_MS                                                                         \
-    15000 /* a third of it, for two renewals of which each may take two seconds */
+#define EACH_SECOND_TTL_MS 15000 /* a third of it is enough for two renewals of two seconds each */
 
 static void found_no_fsync(doctor_report *report, const char *what, const char *fix) {
     doctor_found(report, "fsync", DOCTOR_DANGER, "%s", what);

@@ -16,7 +16,7 @@ typedef struct {
     server_link like;
     doctor_facts *facts;
     bool asked;
-    char message[DOCTOR_MESSAGE_SIZE]; /* why not */
+    char message[DOCTOR_MESSAGE_SIZE]; /* why it wasn't */
 } visit;
 
 static void *ask_one(void *ctx) {
@@ -40,7 +40,8 @@ static bool is_same(const doctor_finding *one, const doctor_finding *other) {
            strcmp(one->fix, other->fix) == 0;
 }
 
-/* When there is no more room what is worse is there: each report has it first, and all are added level by level. */
+/* A full report has the worse findings: each master's report begins with them, and they are added level by
+ * level. */
 static void add_finding(doctor_report *to, const doctor_finding *finding, unsigned node) {
     int i = 0;
 
@@ -77,7 +78,7 @@ static void add_level(const visit *visit, unsigned n, doctor_level level, doctor
 
 /* ---- the masters ----------------------------------------------------------------------------- */
 
-/* Also those that are away. */
+/* Unreachable ones included. */
 static int64_t count_replicas(const cluster_survey *survey, const cluster_node *master) {
     int64_t n = 0;
     for (unsigned i = 0; i < survey->count; i++) {
@@ -87,7 +88,7 @@ static int64_t count_replicas(const cluster_survey *survey, const cluster_node *
     return n;
 }
 
-/* From it or to it; one end may know alone. */
+/* Is a slot being moved from or to this node? Sometimes only one of the two nodes knows. */
 static bool is_moving(const cluster_survey *survey, const cluster_node *node) {
     bool moving = node->open > 0;
     for (unsigned i = 0; i < survey->count; i++)

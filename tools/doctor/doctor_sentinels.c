@@ -7,7 +7,7 @@
 #include "ground/guard.h"
 #include "doctor/doctor.h"
 
-#define LEAST 3 /* with fewer, one that is gone leaves no majority */
+#define LEAST 3 /* with fewer, the loss of one leaves no majority */
 
 #define NO_MASTER                                                                                  \
     "nobody knows which server to ask: no lock can be acquired, renewals don't count, and held "   \
@@ -104,7 +104,7 @@ static bool names(const tl_sentinel_view *view, const tl_sentinel_view *master) 
            strcmp(view->host, master->host) == 0;
 }
 
-/* The first that names another than the one that counts. */
+/* Report the first Sentinel that names another master than the one that counts. */
 static void check_agreement(const sentinels *sentinels, doctor_report *report) {
     const tl_sentinel_view *master = sentinels->verdict.master;
 

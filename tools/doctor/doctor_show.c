@@ -27,7 +27,7 @@ static const char *state_name(int status) {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* The nodes that it is true of. */
+/* The nodes that have this finding. */
 static void show_places(const doctor_finding *finding, const cluster_survey *survey) {
     const char *before = "         at: ";
     for (unsigned i = 0; survey && i < survey->count; i++)

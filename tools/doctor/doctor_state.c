@@ -18,7 +18,7 @@ static bool info_is(const doctor_facts *facts, const char *name, const char *val
 
 /* ---- memory ----------------------------------------------------------------------------------------------- */
 
-/* INFO tells of memory from 3.2 on. */
+/* INFO has maxmemory from 3.2 on. */
 static bool memory_limit(const doctor_facts *facts, int64_t *ret) {
     return doctor_info(facts, "maxmemory", ret) || doctor_number(facts, CONFIG_MAXMEMORY, ret);
 }
@@ -73,7 +73,7 @@ static void check_eviction(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
-/* What the clients wait out is no danger. */
+/* No danger if clients wait until forgotten locks have expired. */
 static doctor_level unless_quiet(const doctor_facts *facts) {
     return doctor_is_quiet(facts) ? DOCTOR_NOTE : DOCTOR_WARNING;
 }
@@ -161,7 +161,7 @@ static void check_uptime(const doctor_facts *facts, doctor_report *report) {
 
 static void check_replica(const doctor_facts *facts, doctor_report *report) {
     char host[128] = "its master";
-    int64_t read_only = !doctor_before(facts, 2, 6, 0); /* before, all may be written to */
+    int64_t read_only = !doctor_before(facts, 2, 6, 0); /* older ones may all be written to */
     bool old = doctor_before(facts, 5, 0, 0);
 
     (void)doctor_info_text(facts, "master_host", host, sizeof host);
@@ -218,7 +218,7 @@ static void check_lag(const char *line, doctor_report *report) {
     doctor_fix(report, "look into its log; a larger repl-backlog-size helps one that is slow");
 }
 
-/* That it goes on granting is harmless where what it grants doesn't count, or can't be confirmed. */
+/* A former master that goes on granting is harmless where its grants don't count, or can't be confirmed. */
 static doctor_level unless_promised(const doctor_facts *facts) {
     doctor_promise promise = doctor_promised(facts);
     return promise == DOCTOR_ALWAYS || promise == DOCTOR_GENERAL ? DOCTOR_NOTE : DOCTOR_WARNING;
@@ -347,7 +347,7 @@ static void check_unseen(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
-/* Who asks it as one server finds other keys nowhere. */
+/* With a redis:// URL a client can't use the keys of other nodes. */
 static void check_node(const doctor_facts *facts, doctor_report *report) {
     if (facts->by_cluster || !info_is(facts, "redis_mode", "cluster"))
         return;
@@ -372,7 +372,7 @@ void doctor_check(const doctor_facts *facts, doctor_report *report) {
     if (facts->by_sentinels)
         doctor_check_sentinels(&facts->heard, report);
     if (!facts->unasked && is_sentinel(facts)) {
-        found_sentinel(report); /* nothing else of it matters to locks */
+        found_sentinel(report); /* nothing else of a Sentinel matters to locks */
     } else if (!facts->unasked) {
         doctor_check_state(facts, report);
         doctor_check_able(facts, report);
@@ -380,7 +380,7 @@ void doctor_check(const doctor_facts *facts, doctor_report *report) {
     doctor_sort(report);
 }
 
-/* Worst first, else in the order in which they were found. */
+/* Worst first; equal ones in the order in which they were found. */
 void doctor_sort(doctor_report *report) {
     for (int i = 1; i < report->count; i++) {
         doctor_finding finding = report->finding[i];
