@@ -15,7 +15,8 @@
 #define PARTS 5
 #define SECONDS_MOST 600
 #define KEY_SIZE 96
-/* With the tag of what the link leads to in a cluster, so that the names beside a key can be removed there. */
+/* In a cluster the link leads to the node with this tag's slot, and there it can remove the names beside
+ * the key. */
 #define KEY_FORMAT "{tidelock:agents}:bench:%016" PRIx64
 
 typedef struct {
@@ -36,7 +37,7 @@ static const opt table[] = {
 
 typedef struct {
     bench bench;
-    server_link link; /* to remove what is left; conn NULL: it leads nowhere */
+    server_link link; /* removes what is left; conn NULL: it leads nowhere */
     char key[KEY_SIZE], bare_key[KEY_SIZE + 8];
 } session;
 
@@ -56,7 +57,7 @@ static int unprinted(void) {
     return fail(STATUS_INTERNAL, "bench: standard output: %s", strerror(errno));
 }
 
-/* In one sentence. */
+/* Say in one sentence what limits. */
 static void print_limit(const bench_result *result) {
     double all = result->client_us + result->waiting_us,
            server = result->server_us < 0 ? 0 : result->server_us;
@@ -126,7 +127,7 @@ static int print_json(const bench_result *result) {
     return js_line(json, STDOUT_FILENO) ? unprinted() : 0;
 }
 
-/* The message says what was asked of the server. That it was a ping tells nobody anything. */
+/* The message begins with what was asked of the server. A ping helps no user, so that is removed. */
 static int fail_at(const server *where, const tl_error *err) {
     static const char ping[] = "ping: ";
     size_t skip = strncmp(err->message, ping, sizeof ping - 1) == 0 ? sizeof ping - 1 : 0;
@@ -147,7 +148,7 @@ static bool draw_keys(session *session) {
     return true;
 }
 
-/* What a lock of ours leaves beside its key would only expire. */
+/* Remove the names that a lock leaves beside its key: they would only expire. */
 static void remove_traces(session *session, const server *where) {
     char beside[KEY_SIZE + 16];
     const char *const request[] = {"DEL", beside, NULL};
@@ -158,7 +159,7 @@ static void remove_traces(session *session, const server *where) {
         (void)link_ask(&session->link, request, NULL, NULL);
 }
 
-/* Where there is one server to be asked. In a cluster a bare client would need to know where the slot is. */
+/* Only where one server can be asked. In a cluster a bare client would need to know where the slot is. */
 static void open_link(session *session, const server *where, bool several) {
     if (several || link_open_quietly(&session->link, where))
         session->link.conn = NULL;
@@ -168,19 +169,19 @@ static void open_link(session *session, const server *where, bool several) {
 
 static int measure(session *session, const server *where, const bench_options *options) {
     static char local[] = "local:";
-    static const server_care no_care = {.quiet_ms = 0}; /* nobody else has our keys */
+    static const server_care no_care = {.quiet_ms = 0}; /* no other client uses these keys */
     bench_result result;
     server same = *where;
     same.care = &no_care;
     bool quorum = server_by_quorum(where);
     int status = server_open(&same, "bench", "bench", &session->bench.client);
-    same.url = where->url ? where->url : local; /* which has been said by now */
+    same.url = where->url ? where->url : local; /* the default was reported already */
     if (!status)
         status = server_open(&same, "bench", "bench", &session->bench.other);
     if (status)
         return status;
-    if (tl_client_ping(session->bench.client,
-                       &session->bench.err)) /* which starts a private server, too */
+    /* The ping also starts a private server. */
+    if (tl_client_ping(session->bench.client, &session->bench.err))
         return fail_at(where, &session->bench.err);
     open_link(session, where, quorum || server_by_etcd(where));
     bool ok = bench_measure(&session->bench, &result);

@@ -23,7 +23,7 @@ struct bench_bare {
 static const char script[] =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
-/* To be freed; NULL: none, or an error. */
+/* The caller frees it. NULL: no reply, or an error. */
 static redisReply *good(redisReply *reply) {
     if (reply && reply->type == REDIS_REPLY_ERROR) {
         freeReplyObject(reply);
@@ -95,7 +95,7 @@ bool bench_bare_pair(bench_bare *bare) {
            is_done(redisCommand(bare->context, "EVALSHA %s 1 %s %s", bare->sha1, bare->key, token));
 }
 
-/* Of a line of INFO, in seconds. */
+/* A field of INFO, in seconds; -1: it is missing. */
 static double seconds_of(const char *info, const char *name) {
     const char *at = strstr(info, name);
     return at ? strtod(at + strlen(name), NULL) : -1;

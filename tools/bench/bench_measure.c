@@ -14,9 +14,9 @@
 #include "ground/wait.h"
 
 #define TTL_MS 10000
-#define SAMPLES 20000 /* of a measurement; more are only counted */
+#define SAMPLES 20000 /* of a measurement; others are only counted */
 #define SLICE_MS 50
-#define QUEUE_MS 5 /* until who waits stands in line, at least */
+#define QUEUE_MS 5 /* for a waiter to queue, at least */
 #define HAND_OFF_MS 5000
 #define NS_PER_US 1000.0
 
@@ -60,10 +60,10 @@ static bool goes_on(bench *bench) {
     return !bench->ended_by;
 }
 
-/* A step of what is measured. False: it failed. */
+/* One step that is measured. False: it failed. */
 typedef bool (*measured)(bench *bench, tl_lock *lock);
 
-/* Do it again and again until then, once at least, and note how long each took. */
+/* Repeat the step for `ms`, at least once, and note how long each took. */
 static bool slice(bench *bench, tl_lock *lock, measured once, int64_t ms, samples *samples) {
     tl_mono now = tl__mono_now(), end = tl__mono_add_ms(now, ms);
     do {
@@ -120,7 +120,7 @@ static int64_t waited_us(const bench *bench) {
     return tl_client_stats(bench->client, &stats, NULL) ? 0 : (int64_t)stats.round_trips.sum_us;
 }
 
-/* A pair, and how long of it was for answers; what it takes to find that out isn't timed. */
+/* Time a pair, and the part of it that waits for replies. Reading the counters isn't timed. */
 static bool our_pair(bench *bench, tl_lock *lock, pairs *pairs) {
     int64_t waited = waited_us(bench);
     tl_mono before = tl__mono_now();
@@ -144,7 +144,7 @@ static bool our_slice(bench *bench, tl_lock *lock, pairs *pairs) {
     return ok && goes_on(bench);
 }
 
-/* Without it the rest is measured all the same. */
+/* If the bare loop fails, the rest is measured without it. */
 static bool bare_slice(bench *bench, pairs *pairs) {
     if (slice(bench, NULL, bare_pair, SLICE_MS, &pairs->bare))
         return true;
@@ -160,9 +160,9 @@ static double rate_of(const samples *samples) {
     return samples->count > 0 ? (double)samples->count * 1e9 / (double)samples->sum_ns : 0;
 }
 
-/* What is typical: a moment in which this machine did something else says nothing of locks. */
+/* Medians: a moment in which this machine did something else says nothing of locks. */
 static bool measure_pairs(bench *bench, tl_lock *lock, pairs *pairs, bench_result *ret) {
-    bool ok = pair(bench, lock); /* it is connected, and the scripts are there, from now on */
+    bool ok = pair(bench, lock); /* connects, and loads the scripts */
     tl_mono end = tl__mono_add_ms(tl__mono_now(), 2 * bench->part_ms);
     pairs->server_known = bench->bare != NULL;
     while (ok) {
@@ -208,7 +208,7 @@ static void nap(int64_t ms) {
         tl__wait(NULL, 0, end);
 }
 
-/* How long it is from the release to the other's hold; the other then has it. */
+/* Measure the time from the release until the other lock is held; then the other is the holder. */
 static bool hand_off(bench *bench, tl_lock *from, tl_lock *to, notified *notified, int64_t queue_ms,
                      samples *samples) {
     struct pollfd fd = {.fd = notified->fd, .events = POLLIN};
@@ -289,7 +289,7 @@ bool bench_measure(bench *bench, bench_result *ret) {
     *ret = (bench_result){.server_us = -1};
     bench->err.code = pairs ? bench->err.code : TL_ENOMEM;
     bool ok = lock && pairs && measure(bench, lock, pairs, ret);
-    if (!ok) /* who has had enough of a server that doesn't answer is told no more of it */
+    if (!ok) /* a user who interrupts a wait for a silent server sees no error */
         (void)goes_on(bench);
     if (lock && tl_lock_state(lock) != TL_FREE)
         (void)tl_lock_release(lock, NULL);

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <tidelock/tidelock.h>
 
-/* What the lock protects. It refuses a writer who held the lock before the last one: the fencing
- * number closes the gap that no lock service can, a program that sleeps through its lock's end. */
+/* The lock protects this store. It refuses a write by an earlier holder. So the fencing number closes the
+ * gap that no lock service can close: a program that sleeps past the end of its lock. */
 static struct {
     uint64_t fence;
     int value;
@@ -36,7 +36,7 @@ static tl_err work(tl_lock *lock, tl_error *err) {
         return code;
     printf("held for the next %s\n", tl_lock_remaining_ms(lock) > 9000 ? "10 s" : "while");
     for (int i = 1; i <= 3; i++) {
-        if (tl_lock_state(lock) == TL_LOST) /* nothing more is written */
+        if (tl_lock_state(lock) == TL_LOST) /* then write nothing more */
             break;
         if (!store_write(i * 100, tl_lock_fence(lock)))
             fprintf(stderr, "a later holder has written already\n");

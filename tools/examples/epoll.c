@@ -50,7 +50,7 @@ static void serve(tl_client *client) {
         perror("epoll");
         status = 1;
     }
-    while (status < 0) /* other descriptors have their place here too */
+    while (status < 0) /* other descriptors can be served here, too */
         if (epoll_wait(loop, &event, 1, -1) == 1)
             tl_client_dispatch(event.data.ptr);
     if (loop >= 0)

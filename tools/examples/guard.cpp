@@ -12,7 +12,7 @@
 
 using namespace std::chrono_literals;
 
-// A part of the work, which writes what it has done together with the fencing number.
+// A step of the work, which writes its result together with the fencing number.
 static void do_step(int step, std::uint64_t fence) {
     std::cout << "step " << step << ", fence " << fence << '\n';
 }
@@ -27,12 +27,12 @@ static bool work(const std::string &url, const char *key) {
         std::cerr << "another had it for five seconds\n";
         return false;
     }
-    // It is renewed in the background; should that fail, remaining() reaches 0 in time.
+    // The lock is renewed in the background. If that fails, remaining() reaches 0 in time.
     for (int step = 1; step <= 3 && nightly.remaining() > 0ms; step++)
         do_step(step, nightly.fence());
-    held.release(); // to be told how it ends, which std::unique_lock wouldn't look at
+    held.release(); // unlock() says how it ended, which std::unique_lock would ignore
     std::error_code code = nightly.unlock();
-    std::cout << (code ? code.message() : "done") << '\n'; // else it was not ours to the end
+    std::cout << (code ? code.message() : "done") << '\n'; // else it was lost before
     return !code;
 }
 

@@ -19,7 +19,8 @@
 #define TURNS 10
 #define WORK_MS 20
 
-/* What the lock protects: how often it was held, and by whom last. */
+/* The content of the file that the lock protects: how often the lock was held, and its last fencing
+ * number. */
 typedef struct {
     int count;
     uint64_t fence;
@@ -41,8 +42,8 @@ static bool note_write(const char *file, const note *n) {
     return fclose(f) == 0 && ok;
 }
 
-/* With the lock held. It would go wrong at once if two did so together. 1: the turn counts; 0: it does not, as the lock
- * is over; -1: the file can't be trusted. */
+/* Called with the lock held; two at the same time would spoil the count. 1: the turn counts; 0: it does
+ * not, since the lock has expired; -1: the file can't be trusted. */
 static int work(tl_lock *lock, const char *file, int who, int turn) {
     note n;
     uint64_t fence = tl_lock_fence(lock);
@@ -51,7 +52,7 @@ static int work(tl_lock *lock, const char *file, int who, int turn) {
         return -1;
     }
     poll(NULL, 0, WORK_MS);              /* this is the work */
-    if (tl_lock_remaining_ms(lock) <= 0) /* too late: another may have it */
+    if (tl_lock_remaining_ms(lock) <= 0) /* too late: another process may hold it */
         return 0;
     n = (note){n.count + 1, fence};
     if (!note_write(file, &n)) {
@@ -62,7 +63,7 @@ static int work(tl_lock *lock, const char *file, int who, int turn) {
     return 1;
 }
 
-/* A server that is away for a moment is no reason to give up. */
+/* A server that is unavailable for a moment is no reason to give up. */
 static bool may_try_again(tl_err code) {
     return code == TL_EUNAVAILABLE || code == TL_EUNCERTAIN;
 }
@@ -76,7 +77,7 @@ static bool take_turns(tl_lock *lock, const char *file, int who, tl_error *err) 
         if (code)
             fprintf(stderr, "process %d: %s\n", who, err->message);
         else
-            tl_lock_release(lock, err); /* what has no answer goes on in the background */
+            tl_lock_release(lock, err); /* without a reply it goes on in the background */
         if (done < 0)
             return false;
         turn += done;
@@ -84,12 +85,12 @@ static bool take_turns(tl_lock *lock, const char *file, int who, tl_error *err) 
     return true;
 }
 
-/* Each process opens its own client: none is carried over a fork. */
+/* Each process opens its own client: a client doesn't survive a fork. */
 static int process(const char *url, const char *key, const char *file, int who) {
     tl_error err;
     tl_client *client;
     tl_client_options co = TL_CLIENT_OPTIONS(.url = url, .service = "in_line example");
-    tl_lock_options lo = TL_LOCK_OPTIONS(.ttl_ms = 10000, .fair = true); /* with etcd always so */
+    tl_lock_options lo = TL_LOCK_OPTIONS(.ttl_ms = 10000, .fair = true); /* etcd: always fair */
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (tl_client_open(&co, &client, &err)) {
         fprintf(stderr, "%s\n", err.message);

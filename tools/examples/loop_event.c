@@ -9,7 +9,7 @@
 #include <event2/event.h>
 #include <tidelock/tidelock.h>
 
-static int status = 1; /* the program's */
+static int status = 1; /* the program's exit status */
 
 static void end_loop(void *base) {
     event_base_loopbreak(base);

@@ -9,7 +9,7 @@
 #include <glib-unix.h>
 #include <tidelock/tidelock.h>
 
-static int status = 1; /* the program's */
+static int status = 1; /* the program's exit status */
 
 static void end_loop(void *loop) {
     g_main_loop_quit(loop);

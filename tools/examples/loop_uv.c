@@ -9,7 +9,7 @@
 #include <uv.h>
 #include <tidelock/tidelock.h>
 
-static int status = 1; /* the program's */
+static int status = 1; /* the program's exit status */
 
 static void end_loop(void *loop) {
     uv_stop(loop);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <tidelock/tidelock.h>
 
-/* A part of the work, which writes what it has done together with the fencing number. */
+/* A step of the work, which writes its result together with the fencing number. */
 static void do_step(int step, uint64_t fence) {
     printf("step %d, fence %llu\n", step, (unsigned long long)fence);
 }
@@ -26,16 +26,16 @@ int main(int argc, char **argv) {
     }
     tl_lock *lock = tl_acquire(client, argv[2], 5000, &err);
     if (!lock) {
-        fprintf(stderr, "%s\n", err.message); /* another had it for five seconds, or worse */
+        fprintf(stderr, "%s\n", err.message); /* e.g. another client held it for five seconds */
         tl_client_close(client);
         return 1;
     }
-    /* It is renewed in the background; should that fail, remaining_ms reaches 0 in time. */
+    /* The lock is renewed in the background. If that fails, remaining_ms reaches 0 in time. */
     for (int step = 1; step <= 3 && tl_lock_remaining_ms(lock) > 0; step++)
         do_step(step, tl_lock_fence(lock));
     tl_err code = tl_release(lock, &err);
     if (code)
-        fprintf(stderr, "%s\n", err.message); /* it was not ours to the end */
+        fprintf(stderr, "%s\n", err.message); /* the lock was lost before the end */
     else
         printf("done\n");
     tl_client_close(client);

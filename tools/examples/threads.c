@@ -19,7 +19,7 @@ typedef struct {
     tl_err code;
 } worker;
 
-/* Those who wait line up within the program, and hand the lock over without asking the server. */
+/* Waiters queue within the program, and hand the lock over without asking the server. */
 static void *run(void *ctx) {
     worker *w = ctx;
     tl_error err;

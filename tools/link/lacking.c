@@ -8,7 +8,7 @@
 #include "base/infotext.h"
 #include "link/link_open.h"
 
-/* The library knows no version: a connection of our own asks. Silent when it can't be had. */
+/* The library knows no version, so a connection of the tool's own asks. No message if that fails. */
 static bool ask_product(const server *where, char product[INFO_PRODUCT_SIZE]) {
     server_link link;
 

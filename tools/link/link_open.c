@@ -8,9 +8,9 @@
 #include "skew/judge/skew_record.h"
 
 typedef struct {
-    tl_endpoint master, login; /* whose host is to come; how Sentinels let us in */
-    link_login own;            /* of these, */
-    tl_secret theirs;          /* but Sentinels have another password */
+    tl_endpoint master, login; /* still without a host; for the login to Sentinels */
+    link_login own;            /* password and files of both, */
+    tl_secret theirs;          /* unless Sentinels have a password of their own */
     tl_seeds seeds;
 } places;
 
@@ -82,7 +82,7 @@ static void copy_login(tl_endpoint *ret, link_login *ret_own, const places *plac
     ret->files = &ret_own->files;
 }
 
-/* From now on it logs in as p says, whatever becomes of that. */
+/* Set the link's login. It stays, even if the link leads nowhere. */
 static bool take_login(server_link *link, const places *places) {
     if (!link->own)
         link->own = malloc(sizeof *link->own);
@@ -92,7 +92,7 @@ static bool take_login(server_link *link, const places *places) {
     return true;
 }
 
-/* To whom the Sentinels lead; nowhere, with their words, if they don't. */
+/* Turn the link to the master that the Sentinels name. If they don't, it leads nowhere, and has a message. */
 static int lead(server_link *link, const sentinels *heard) {
     const tl_sentinel_view *master = heard->verdict.master;
 
@@ -187,12 +187,12 @@ int link_replicas(server_link *link, const server *where, sentinel_replicas *ret
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
-/* Whom they name now. False: link->status and link->message say why nobody is. */
+/* Ask which master the Sentinels name now. False: link->status and link->message say why there is none. */
 static bool ask_again(server_link *link, const server *where, sentinels *heard) {
     places *places = find_places(link, where);
     bool ok = places && sentinels_ask(heard, &places->login, &places->seeds, false);
 
-    if (places && !link->conn) /* they named nobody before, and the login is to come */
+    if (places && !link->conn) /* they named none before, so the link has no login yet */
         ok = take_login(link, places) && ok;
     if (places && !ok)
         (void)no_memory(link);
@@ -223,7 +223,7 @@ static bool again(server_link *link, const server *where, bool follows) {
     return ok;
 }
 
-/* By the node that was asked last, as long as it answers; then by all of the URL. */
+/* Ask the node of the link, as long as it replies; then all nodes of the URL. */
 static bool follow_cluster(server_link *link, const server *where) {
     if (link->conn && seeds_go_on(link, SKEW_INDEX_KEY))
         return true;

@@ -14,10 +14,10 @@ typedef struct {
     const char *host;
     uint16_t port, slot;
     tl_slot_map map;
-    bool whole, served; /* the map could be read; somebody has the slot: */
+    bool whole, served; /* the map could be read; a node has the slot: */
     char owner[TL_HOST_SIZE];
     uint16_t owner_port;
-    int status; /* 0: it has answered */
+    int status; /* 0: it has replied */
     char message[240];
 } question;
 
@@ -40,7 +40,7 @@ static bool take_slots(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* What it says of the slot, or why not, in words that name it. */
+/* Ask which node has the slot. False: the message says why not, and names the node that was asked. */
 static bool ask_node(question *question, server_link *link) {
     static const char *const slots[] = {"CLUSTER", "SLOTS", NULL};
     question->served = false;
@@ -95,7 +95,7 @@ static bool same_owner(const question *one, const question *other) {
            strcmp(one->owner, other->owner) == 0;
 }
 
-/* Who names whom most of them name; NULL: nobody names one. */
+/* One of those that name the owner which most of them name; NULL: none names one. */
 static const question *best(const question *questions, unsigned n) {
     const question *found = NULL;
     unsigned most = 0;
@@ -111,7 +111,7 @@ static const question *best(const question *questions, unsigned n) {
     return found;
 }
 
-/* Of those that don't help, who is told of: one that lets nobody in, else the first. */
+/* Which failure to report: that of a node that refuses the login, else the first. */
 static const question *worst(const question *questions, unsigned n) {
     const question *found = NULL;
     for (unsigned i = 0; i < n; i++)

@@ -13,11 +13,11 @@ typedef struct {
     unsigned which;
     const server_link *like;
     char run_id[64];
-    char host[TL_HOST_SIZE]; /* the master's, */
+    char host[TL_HOST_SIZE]; /* of the master */
     char port[8];
     bool named;
     tl_sentinel_view view;
-    unsigned others; /* whom it knows beside itself */
+    unsigned others; /* other Sentinels that it knows */
     sentinel other[SENTINELS_MOST];
 } question;
 
@@ -53,7 +53,7 @@ static bool take_address(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* 0: it isn't told. */
+/* 0: not known. */
 static int64_t number_of(const tl_reply *master, const char *field) {
     tl_bytes name, value;
     int64_t number = 0;
@@ -65,7 +65,7 @@ static int64_t number_of(const tl_reply *master, const char *field) {
     return number;
 }
 
-/* Only whether two are the same matters. */
+/* Only equality matters. */
 static uint64_t hash(const char *text) {
     return tl__bytes_hash(0, tl__bytes_of(text));
 }
@@ -103,7 +103,7 @@ static bool take_others(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* NIL is of a name that it doesn't know, as is an error of the next question. */
+/* A NIL means that the Sentinel doesn't know the name; so does one error of SENTINEL MASTER. */
 static bool ask_for_master(question *question, server_link *link) {
     const char *name = question->all->master;
     const char *const address[] = {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name, NULL},
@@ -114,7 +114,7 @@ static bool ask_for_master(question *question, server_link *link) {
         return false;
     if (question->named && link_ask(link, master, take_master, question)) {
         question->view.alone = !link_ask(link, others, take_others, question);
-        return !question->view.alone || link->error; /* who may not, may do the rest */
+        return !question->view.alone || link->error; /* refused: the rest may be permitted */
     }
     if (question->named && !(link->error && strstr(link->message, "No such master")))
         return false;
@@ -123,7 +123,7 @@ static bool ask_for_master(question *question, server_link *link) {
     return true;
 }
 
-/* An error of its own doesn't say whose it is. */
+/* An error reply doesn't say which Sentinel sent it, so the message does. */
 static void say_why(sentinel *sentinel, const server_link *link) {
     const char *label = link->endpoint.label;
 
@@ -154,7 +154,7 @@ static void *ask_one(void *ctx) {
     }
     memcpy(sentinel->label, link.endpoint.label, sizeof sentinel->label);
     bool ok = link_ask(&link, info, take_info, question) ||
-              link.error; /* who may not, may do the rest */
+              link.error; /* refused: the rest may be permitted */
     ok = ok && (link_ask(&link, id, take_id, question) || link.error); /* not before 6.2 */
     ok = ok && ask_for_master(question, &link);
     sentinel->status = ok ? 0 : link.status;
@@ -181,7 +181,7 @@ static void add(sentinels *all, const sentinel *sentinel) {
         all->of[all->count++] = *sentinel;
 }
 
-/* Those from..count, and then those that they told of are behind them. */
+/* Ask the Sentinels from number `from` on. Those that they know are added at the end. */
 static bool ask_from(sentinels *all, unsigned from, const server_link *like) {
     unsigned n = all->count - from;
     question *questions = calloc(n > 0 ? n : 1, sizeof *questions);
@@ -253,7 +253,7 @@ static bool take_replicas(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* One that was added a moment ago may be known to some of them alone. */
+/* All are asked: a replica that was added a moment ago may be known only to some. */
 bool sentinels_replicas(const sentinels *sentinels, const tl_endpoint *login,
                         sentinel_replicas *ret) {
     const char *const request[] = {"SENTINEL", "SLAVES", sentinels->master, NULL};
@@ -272,7 +272,7 @@ bool sentinels_replicas(const sentinels *sentinels, const tl_endpoint *login,
     return answered;
 }
 
-/* Of those that don't answer, the first. */
+/* The first that doesn't reply; NULL: all do. */
 static const sentinel *silent(const sentinels *sentinels) {
     for (unsigned i = 0; i < sentinels->count; i++)
         if (sentinels->of[i].status)
@@ -280,7 +280,7 @@ static const sentinel *silent(const sentinels *sentinels) {
     return NULL;
 }
 
-/* Nothing that waiting mends. */
+/* A failure that waiting doesn't fix? */
 static bool is_final(int status) {
     return status == STATUS_REFUSED || status == STATUS_INTERNAL;
 }

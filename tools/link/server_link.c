@@ -15,7 +15,7 @@ static int status_of_error(tl_bytes text) {
     return code == TL_EDENIED || code == TL_EUNSUPPORTED ? STATUS_REFUSED : STATUS_UNAVAILABLE;
 }
 
-/* What a cluster's node says of another, for people. */
+/* What a cluster's node says about another node: the redirection, and a message. */
 static void take_redirect(server_link *link, tl_bytes error) {
     tl_redirect redirect = tl__redirect_read(error);
     tl_bytes host = redirect.node.host.n ? redirect.node.host : tl__bytes_of(link->endpoint.host);
@@ -40,7 +40,7 @@ static void take_redirect(server_link *link, tl_bytes error) {
                        link->endpoint.label);
 }
 
-/* An address that isn't the user's own. */
+/* Add that the address isn't one of the user's. */
 static void blame_cluster(server_link *link) {
     size_t n = strlen(link->message);
     (void)snprintf(link->message + n, sizeof link->message - n,
@@ -152,7 +152,7 @@ static bool ask(server_link *link, const tl_bytes *request, size_t n,
 
 #define IS_SENTINEL                                                                                \
     "this is a Sentinel, which keeps no locks: give the URL of the master, or "                    \
-    "redis+sentinel://HOST/NAME" /* as the library says it */
+    "redis+sentinel://HOST/NAME" /* the same as the library's */
 
 typedef struct {
     char product[INFO_PRODUCT_SIZE], mode[16];
@@ -177,7 +177,8 @@ bool link_product(server_link *link, char product[INFO_PRODUCT_SIZE]) {
     return link_ask(link, request, take_product, product);
 }
 
-/* Behind what the server lacks, which version it is of; all else is as that was answered. */
+/* Add the server's version to the message about a command that it lacks; a Sentinel has a message of its
+ * own. The other results stay those of the command. */
 static void add_product(server_link *link) {
     static const char *const info[] = {"INFO", NULL};
     const tl_needer *needer = link->needer;

@@ -15,9 +15,8 @@
 #include "lock/below.h"
 
 #define PID_LIMIT (1 << 22) /* the kernel's own limit */
-#define PASSES_MAX 64       /* each finds what was started during the one before */
-#define QUEUE_MAX                                                                                  \
-    65536 /* processes below one; where there are more, all of the machine's are looked at */
+#define PASSES_MAX 64       /* each finds what was started during the previous one */
+#define QUEUE_MAX 65536     /* below root; if there are more, all processes are looked at */
 #define STAT_SIZE 1024
 #define NAME_SIZE 24
 
@@ -39,7 +38,7 @@ static void forget(pid_set set, pid_t pid) {
         set[pid / 8] &= (unsigned char)~(1U << (pid % 8));
 }
 
-/* Skips blanks, then reads a number below 2^31; NULL: there is none. */
+/* Skip blanks and read a number below 2^31. Returns what follows it; NULL: there is none. */
 static const char *number(const char *at, const char *end, pid_t *ret) {
     bool minus = false;
     int64_t n = 0;
@@ -57,7 +56,7 @@ static const char *number(const char *at, const char *end, pid_t *ret) {
     return at > begin && n <= INT32_MAX ? at : NULL;
 }
 
-/* "123 (name) S 1 123 ...", where the name may have anything in it, also ") R 1 ". */
+/* "123 (name) S 1 123 ...". The name may contain anything, also ") R 1 ". */
 bool below_parse(const char *stat, size_t n, below_process *ret) {
     const char *end = stat + n;
     const char *close = GUARD(process_by_any_name) ? memrchr(stat, ')', n) : memchr(stat, ')', n);
@@ -96,7 +95,7 @@ bool below_look(pid_t pid, below_process *ret) {
     return seen;
 }
 
-/* As getdents64(2) fills it. */
+/* An entry as getdents64(2) writes it. */
 typedef struct {
     uint64_t inode;
     int64_t next;
@@ -114,14 +113,14 @@ static bool is_number(const entry *entry) {
     return entry->name[0] >= '1' && entry->name[0] <= '9';
 }
 
-/* One walk: those for whom fn was called are found. */
+/* One walk. `found` has the processes for which fn was called. */
 typedef struct {
     int proc;
     int64_t until_ms;
     below_fn fn;
     void *ctx;
     int fresh;     /* found in this pass */
-    size_t queued; /* by the lists alone */
+    size_t queued; /* entries of `queue`, with the kernel's lists only */
 } walk;
 
 static bool is_over(const walk *walk) {
@@ -137,7 +136,7 @@ static void find(walk *walk, const below_process *process) {
 
 /* ---- by the kernel's lists of children ---------------------------------------------------------- */
 
-/* In the order in which they are met, root first: each pass asks all of them for their children. */
+/* In the order in which they were found, root first. Each pass asks all of them for their children. */
 static pid_t queue[QUEUE_MAX];
 
 static const char *name_of(pid_t pid, char text[NAME_SIZE]) {
@@ -182,7 +181,7 @@ static void meet_children(walk *walk, int list) {
         meet(walk, pid);
 }
 
-/* Each thread has a list of its own. */
+/* Each thread has its own list of children. */
 static void ask(walk *walk, pid_t pid) {
     static entries threads;
     char name[NAME_SIZE], path[NAME_SIZE + sizeof "/children"];
@@ -213,7 +212,7 @@ static void ask(walk *walk, pid_t pid) {
         close(tasks);
 }
 
-/* False: there are more than have room. */
+/* False: there are more processes than fit. */
 static bool pass_lists(walk *walk, pid_t root) {
     walk->queued = 1;
     queue[0] = root;
@@ -235,7 +234,7 @@ static bool has_lists(int proc) {
 
 /* ---- by all processes ----------------------------------------------------------------------------- */
 
-/* Once through /proc. False: it can't be read. */
+/* Look at all processes once. False: /proc can't be read. */
 static bool pass_all(walk *walk) {
     static entries list;
     below_process process;

@@ -25,12 +25,12 @@ static const opt options[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
-/* What is to be removed, for people. The value of a lock is not shown: it is the holder's token. */
+/* What is to be removed, as text. The value of a lock is not shown: it is the holder's token. */
 typedef struct {
     tl_lock_info info;
-    bool is_lock, blocks; /* blocks: on etcd it is a key of another kind below the name */
+    bool is_lock, blocks; /* blocks: on etcd, a key of another kind below the name */
     char key[KEY_SHOWN];
-    char holds[HOLDER_SHOWN + sizeof((tl_lock_info *)0)->value]; /* "is held by ..." */
+    char holds[HOLDER_SHOWN + sizeof((tl_lock_info *)0)->value]; /* "held by ..." */
     char end[REPORT_END];
 } victim;
 

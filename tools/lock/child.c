@@ -13,7 +13,7 @@
 static void lost_supervisor(child *child) {
     if (child->seen.ended)
         return;
-    /* The kernel kills the command then. What else it started is out of reach. */
+    /* The kernel kills the command then. Nothing reaches what else it started. */
     child->seen.ended = child->seen.empty = true;
     child->seen.ended_by = SIGKILL;
     child->seen.exit_status = STATUS_SIGNAL + SIGKILL;
@@ -41,7 +41,7 @@ void child_signal(child *child, int sig, bool had_it) {
     ask(child, (supervisor_request){.what = ASK_SIGNAL, .sig = sig, .had_it = had_it});
 }
 
-/* If it has ended, and somebody has reaped it, its number may be another's. */
+/* If the supervisor has ended and was reaped, its pid may be another process's. */
 static bool is_supervisor_there(const child *child) {
     below_process process;
 
@@ -87,7 +87,8 @@ static void note_stopped(void *ctx, const below_process *process) {
     *stopped = *stopped || process->state == 'T';
 }
 
-/* A shell that has just forked by vfork() can't stop before its child goes on, which is stopped. */
+/* A shell can't stop after a vfork() until its child runs on. If that child is stopped, the command counts
+ * as stopped. */
 bool child_is_stopped(const child *child) {
     below_process now;
     bool stopped = false;
@@ -101,7 +102,7 @@ bool child_is_stopped(const child *child) {
     return stopped || now.state == 'T';
 }
 
-/* A command that is killed can't give back a terminal that it took for a group of its own. */
+/* A command that was killed can't return a terminal that it took for a process group of its own. */
 static void restore_terminal(const child *child) {
     pid_t now = child->in_front ? tcgetpgrp(child->tty) : -1;
 

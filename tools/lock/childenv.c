@@ -15,7 +15,7 @@ static const char *const added[] = {
     "TIDELOCK_KEY=", "TIDELOCK_TOKEN=", "TIDELOCK_FENCE=", "TIDELOCK_TTL_MS=", NESTED_ASSIGNS};
 #define ADDED (sizeof added / sizeof added[0])
 
-/* What a tidelock around this one may have set. */
+/* Variables that a tidelock around this one may have set. */
 static bool is_added(const char *assignment) {
     for (size_t i = 0; i < ADDED; i++)
         if (strncmp(assignment, added[i], strlen(added[i])) == 0)
@@ -29,7 +29,7 @@ static char *assign(const char *name, const char *value) {
     return asprintf(&text, "%s%s", name, value) < 0 ? NULL : text;
 }
 
-/* The first ADDED strings are ours to free; those that we inherited follow. */
+/* The caller frees the first ADDED strings with childenv_free; the inherited ones follow. */
 char **childenv_make(const char *key, const char *token, uint64_t fence, int64_t ttl_ms) {
     char number[2][24];
     char *held = nested_value(key, token, fence);

@@ -19,7 +19,7 @@ guard guard_begin(on_lost_mode on_lost, int64_t ttl_ms, int64_t believed_ms, int
 
     return (guard){
         .on_lost = on_lost,
-        /* The first renewal comes when a third of what is believed is over: no TERM before that. */
+        /* The first renewal comes after a third of believed_ms: no TERM before that. */
         .term_lead_ms = GUARD(term_before_deadline) * least(lead, believed_ms / 4),
         .grace_ms = lead,
         /* Lifetimes below 0.8 s have no 100 ms to spare between two renewals. */
@@ -42,7 +42,7 @@ static guard_action term_now(guard *guard, int64_t kill_at) {
     return first ? GUARD_TERM : GUARD_NOTHING;
 }
 
-/* What the lock demands, apart from --max-hold. */
+/* What is due because of the lock; --max-hold is not considered here. */
 static guard_action step_lock(guard *guard, int64_t now_ms, int64_t remaining_ms) {
     if (guard->on_lost == ON_LOST_CONTINUE)
         return GUARD_NOTHING;

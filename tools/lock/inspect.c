@@ -39,10 +39,10 @@ static const opt options[] = {
 };
 
 typedef struct {
-    char *key; /* with a zero byte behind it */
+    char *key; /* with a zero byte after it */
     size_t len;
     tl_lock_info info;
-    report_line *line; /* NULL: nobody stands there */
+    report_line *line; /* NULL: no waiter is in the queue */
 } row;
 
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     signals *signals;
     row *rows;
     size_t count, room;
-    bool no_memory, cut; /* cut: there are more than the limit, or it took too long */
+    bool no_memory, cut; /* cut: the list reached its limit, or the scan its time */
     int sig;
 } list;
 
@@ -107,7 +107,7 @@ static int by_key(const void *one, const void *other) {
     return order ? order : (a->len > b->len) - (a->len < b->len);
 }
 
-/* In order, each once: a scan may tell of a key twice. */
+/* Sort the list, and drop duplicates: a scan may report a key twice. */
 static void put_in_order(list *list) {
     size_t kept = 0;
 
@@ -123,7 +123,7 @@ static void put_in_order(list *list) {
     list->count = kept + 1;
 }
 
-/* On a terminal, for those who wait. */
+/* On a terminal, while the user waits. */
 static void progress(const list *list, int64_t *next_ms, bool end) {
     if (!isatty(STDERR_FILENO) || list->options->watch_ms != NO_WATCH)
         return;
@@ -138,7 +138,7 @@ static void progress(const list *list, int64_t *next_ms, bool end) {
     (void)fflush(stderr);
 }
 
-/* Who stands in line, of the locks where anybody does: a scan only counts them. */
+/* Read the queue of each lock that has one: a scan only counts the waiters. */
 static int look_at_lines(list *list) {
     tl_lock_info now = {.size = sizeof now};
     tl_error err;
@@ -153,14 +153,14 @@ static int look_at_lines(list *list) {
         if (tl_client_look_line(list->client, row->key, row->len, &now, REPORT_LINE, report_in_line,
                                 row->line, &err))
             return fail_as(list->server, &err);
-        row->info.waiters = now.waiters; /* what is told together is from one moment */
+        row->info.waiters = now.waiters; /* so that all that is shown together is of one moment */
         row->info.in_line = now.in_line;
         list->sig = signals_pause(list->signals, 0);
     }
     return 0;
 }
 
-/* All keys. Ends early for a signal, at the limit, and after SCAN_MOST_MS. */
+/* Scan all keys. It ends early for a signal, at the limit, and after SCAN_MOST_MS. */
 static int scan(list *list) {
     int64_t end = moment_ms() + SCAN_MOST_MS, progress_ms = 0;
     uint64_t cursor = 0;
@@ -190,7 +190,7 @@ enum { KEY, PROTOCOL, DIALECT, HOLDER, HELD, EXPIRES, FENCE, WAITERS, ODDITY, CO
 static const char *const heads[COLUMNS] = {"KEY",     "PROTOCOL", "DIALECT", "HOLDER", "HELD FOR",
                                            "EXPIRES", "FENCE",    "WAITERS", "ODDITY"};
 
-/* One line, whatever bytes are in it. */
+/* One line, whatever bytes the text has. */
 static void printable(char cell[CELL], const char *text, size_t len) {
     size_t n = len < CELL - 4 ? len : CELL - 4;
 
@@ -246,7 +246,7 @@ static void fill(char cells[COLUMNS][CELL], const row *row) {
 }
 
 static void print_row(char cells[COLUMNS][CELL], const int width[COLUMNS]) {
-    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks); /* which alone have a dialect */
+    const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks); /* only these have a dialect */
 
     for (int c = 0; c < COLUMNS - 1; c++)
         if (c != DIALECT || legacy)
@@ -319,7 +319,7 @@ static int once(list *list) {
     return 0;
 }
 
-/* A signal is how a watch ends. */
+/* A watch ends by a signal; by an INT (Ctrl-C) with status 0. */
 static int rounds(list *list) {
     bool watching = list->options->watch_ms != NO_WATCH;
     int status = once(list);

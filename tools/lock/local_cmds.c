@@ -16,11 +16,11 @@
 #include "lock/local_ask.h"
 #include "lock/local_demo.h"
 
-#define GONE_MS 10000 /* for its end */
+#define GONE_MS 10000 /* limit for the server's end */
 #define NAP_MS 20
-#define NAMED_MAX 3 /* holders that a refusal names */
+#define NAMED_MAX 3 /* how many holders a refusal names */
 #define NAMED_SIZE 240
-#define HOLDER_MOST 160 /* bytes of one of them */
+#define HOLDER_MOST 160 /* bytes of one holder */
 
 enum { STATUS_STOPPED = 1 }; /* of status */
 
@@ -38,7 +38,7 @@ static const opt local_table[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
-/* The server and what it says of itself. */
+/* The server, and what it says of itself. */
 typedef struct {
     tl_endpoint endpoint;
     const char *url; /* NULL: the default */
@@ -115,7 +115,7 @@ static bool take_batch(void *ctx, const tl_reply *reply) {
     return batch->name && batch->len;
 }
 
-/* The lock that a sidecar stands beside (see src/wire/keys.h); false: the name is no sidecar's. */
+/* The key of the lock to which a sidecar belongs (see src/wire/keys.h); false: the name is no sidecar's. */
 static bool lock_of(tl_bytes name, tl_bytes *ret) {
     static const char before[] = "tidelock:{", after[] = ":tidelock";
     size_t b = sizeof before - 1, a = sizeof after - 1;
@@ -129,7 +129,7 @@ static bool lock_of(tl_bytes name, tl_bytes *ret) {
     return true;
 }
 
-/* A slot's fencing counter, or what is known of the server's run. */
+/* A slot's fencing counter, or the key that identifies the server's run? */
 static bool is_counter(tl_bytes name) {
     static const char before[] = "tidelock:fence:{", reign[] = "tidelock:reign";
     if (name.n == sizeof reign - 1 && memcmp(name.p, reign, name.n) == 0)
@@ -150,7 +150,7 @@ static void name_holder(local *local, tl_bytes key, const tl_lock_info *info) {
                    used ? ", " : "", shown, HOLDER_MOST, report_who(who, info));
 }
 
-/* Each lock is counted once: by its sidecar, or by its own name when no tidelock client has it. */
+/* Each lock is counted once: by its sidecar, or if no tidelock client holds it by its own key. */
 static bool count_lock(local *local, tl_client *client, tl_bytes name, tl_error *err) {
     tl_lock_info info = {.size = sizeof info};
     tl_bytes key = name;
@@ -189,7 +189,7 @@ static int count_locks(local *local, local_line *to, tl_client *client) {
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
-/* The URL, where it is one of local:; TIDELOCK_URL may well name another server. */
+/* The URL, if it is a local: one; else the default, as TIDELOCK_URL may name another server. */
 static int find_place(const server *where, local *local) {
     tl_error err;
     bool is_local = server_is_local(where);
@@ -291,8 +291,8 @@ static int await_end(const local *local) {
     return 0;
 }
 
-/* The lock on the directory shows that it lives, so the pid is still its own. Its sockets are closed
- * some time after that lock is gone: wait for its end itself, where the kernel tells it. */
+/* The lock on the directory shows that the server runs, so the pid is still its own. Its sockets are closed
+ * some time after that lock is released, so wait for the end of the process, where the kernel reports it. */
 static bool kill_it(const local *local) {
     bool ok = local->pid > 0 && tl__local_is_alive(local->dir);
     struct pollfd p = {.fd = -1, .events = POLLIN};
@@ -314,7 +314,7 @@ static int stop_by_force(local *local, local_line *to) {
     static const char *const shutdown[] = {"SHUTDOWN", NULL};
 
     if (local_ask(to, info, take_info, local)) {
-        (void)local_ask(to, shutdown, NULL, NULL); /* the answer is its end */
+        (void)local_ask(to, shutdown, NULL, NULL); /* its end is the reply */
         return await_end(local);
     }
     return kill_it(local) ? await_end(local)
@@ -341,7 +341,7 @@ static int stop(local *local, local_line *to, bool force) {
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-/* Beside the directory of the private server, which it has nothing to do with. */
+/* The demo's directory is beside that of the private server, which the demo doesn't use. */
 static int demo(const server *where, const local_options *options, const operands *args) {
     local local = {.dir = -1};
     if (options->json || options->format || options->force)

@@ -28,10 +28,11 @@
 #include "lock/local_ask.h"
 
 #define NODES_MAX 6
-#define MASTER "demo" /* what the Sentinels call it */
+#define MASTER "demo" /* the master's name */
 #define NOTES "servers"
 #define LEADERLESS "without leader"
-/* From 20000 to 22759, and BUS above each the one for its peers: below 32768, where Linux begins to give ports to clients. */
+/* 20000 to 22759, and BUS above each for its peers: below 32768, where Linux begins to assign ports to
+ * clients. */
 #define PORT_FIRST 20000
 #define PORTS 2760
 #define BUS 10000
@@ -61,9 +62,9 @@ static const kind kinds[] = {
 
 typedef struct {
     char path[TL_LOCAL_DIR_SIZE];
-    int dir; /* locked */
+    int dir; /* locked by this process */
     const kind *kind;
-    uint16_t port[NODES_MAX]; /* servers first, the master the first of them */
+    uint16_t port[NODES_MAX]; /* the servers' first, beginning with the master's */
 } demo;
 
 static int count_of(const demo *demo) {
@@ -93,7 +94,8 @@ static void show_url(const demo *demo, char to[256]) {
 
 /* ---- its directory --------------------------------------------------------------------------- */
 
-/* One at a time has it. *ret_dir -1 and 0: there is none. */
+/* Lock the directory: one command at a time uses it. It returns 0 and leaves demo->dir -1 if there is
+ * none. */
 static int enter(demo *demo, const char *beside, bool make) {
     tl_local_problem problem;
     int n = snprintf(demo->path, sizeof demo->path, "%s-demo", beside);
@@ -117,7 +119,7 @@ static FILE *open_notes(const demo *demo, const char *how, int flags) {
     return f;
 }
 
-/* What was begun here. false: nothing. */
+/* What was started here. False: nothing. */
 static bool read_notes(demo *demo) {
     char name[16];
     FILE *f = open_notes(demo, "r", O_RDONLY);
@@ -189,7 +191,7 @@ static bool take_role(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* What a member of an etcd says of itself: the answer to STATUS (wire/etcd.h). */
+/* The role of a member of etcd, from its reply to STATUS (wire/etcd.h). */
 static bool take_status(void *ctx, const tl_reply *reply) {
     int64_t leader, self;
     if (!tl__reply_int(tl__reply_item(reply, 1), &leader) ||
@@ -202,7 +204,7 @@ static bool take_status(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* "": no answer */
+/* "": no reply */
 static const char *role_of(const demo *demo, int i, char room[16]) {
     static const char *const request[] = {"ROLE", NULL}, *const status[] = {"STATUS", NULL};
     room[0] = '\0';
@@ -233,7 +235,8 @@ static ssize_t read_file(const char *path, char *to, size_t size) {
     return n;
 }
 
-/* Of the process that it has become, which shows its port; 0: it isn't there any more. */
+/* The pid in the server's file, if that process is the server: its command line has the port. 0: it doesn't
+ * run. */
 static pid_t pid_of(const demo *demo, int i) {
     char path[PATH_SIZE], text[256], port[24];
     int64_t pid = 0;
@@ -257,10 +260,10 @@ static void end_one(const demo *demo, int i) {
     pid_t pid = pid_of(demo, i);
     if (pid == 0)
         return;
-    (void)kill(pid, SIGCONT); /* should it be stopped, as somebody has tried that */
+    (void)kill(pid, SIGCONT); /* it may have been stopped, to try that */
     if (demo->kind->etcd)
-        (void)kill(pid,
-                   SIGKILL); /* nothing is kept; told to end, a leader looks for another first */
+        /* Nothing is kept. After a TERM a leader would first look for another one. */
+        (void)kill(pid, SIGKILL);
     else
         (void)ask(demo, i, request, NULL, NULL);
     for (int ms = 0; pid_of(demo, i) == pid && ms < END_MS; ms += NAP_MS)
@@ -269,7 +272,8 @@ static void end_one(const demo *demo, int i) {
         (void)kill(pid, SIGKILL);
 }
 
-/* Sentinels first, who would find the others down, and masters last, who would wait for their replicas. */
+/* Sentinels first, since they would find the others down; masters last, since they would wait for their
+ * replicas. */
 static void end_servers(const demo *demo) {
     char room[16];
     for (int i = count_of(demo) - 1; i >= 0; i--)
@@ -289,7 +293,7 @@ static int stop(demo *demo) {
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* A socket that has the port, or -1. */
+/* A socket that is bound to the port, or -1. */
 static int take_port(int port) {
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -311,8 +315,8 @@ static bool is_free(int port) {
     return fd >= 0 && above >= 0;
 }
 
-/* Reserve a port against other demos that start: it looks free to them until the server listens. The reservation ends with
- * this process. */
+/* Reserve a port against other demos that start, to which it looks free until the server listens. The
+ * reservation ends with this process. */
 static bool claim_port(int port) {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int n = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "tidelock-demo-%d", port);
@@ -358,12 +362,13 @@ static void write_config(const demo *demo, int i, FILE *f) {
                          "cluster-node-timeout 2000\n");
 }
 
-/* Where a member is reached by the others. */
+/* The port on which the other members reach this one. */
 static unsigned peer_port(const demo *demo, int i) {
     return demo->port[i] + (unsigned)BUS;
 }
 
-/* A shell's script that leaves a member running and its pid in a file before it begins. */
+/* Write a shell script that leaves a member running. The member's pid is in a file before the member
+ * begins. */
 static void write_start(const demo *demo, int i, FILE *f) {
     (void)fprintf(f,
                   "cd \"${0%%/*}\" || exit\ncommand -v etcd >/dev/null || exit %d\nrm -f pid\n"
@@ -405,7 +410,7 @@ static void signals_as_ever(posix_spawnattr_t *attr) {
     (void)posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-/* Run a program to its end, unheard. 0, or what a shell would say; -1: errno. */
+/* Run a program to its end, without its output. Returns what a shell would report; -1: see errno. */
 static int run(const char *const *argv) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -437,7 +442,7 @@ static int not_run(const char *program, const char *package, int result) {
     return fail(STATUS_UNAVAILABLE, "local demo: %s ended with status %d", program, result);
 }
 
-/* Answers come once a majority of the members run: then all are waited for. */
+/* A member replies once a majority of the members run, so await_whole() waits for all of them. */
 static int launch_member(const demo *demo, int i) {
     char conf[PATH_SIZE];
     (void)snprintf(conf, sizeof conf, "%s/%u/conf", demo->path, demo->port[i]);
@@ -529,8 +534,8 @@ static int await_whole(demo *demo) {
     return 0;
 }
 
-/* Nobody has held anything of them, so they needn't be quiet at first: the key that says so is that of
- * src/wire/scripts/with/quiet.lua. */
+/* No lock was held on these servers before, so they needn't be quiet at first. This key of
+ * src/wire/scripts/with/quiet.lua says so. */
 static int let_vote(const demo *demo) {
     static const char script[] =
         "local t = '\\n' .. redis.call('INFO', 'server') .. '\\n' .. redis.call('INFO', 'replication') "
@@ -568,11 +573,11 @@ static int launch_all(demo *demo) {
     if (!status)
         status = let_vote(demo);
     if (status)
-        end_servers(demo); /* their logs stay, for whoever wants to know why */
+        end_servers(demo); /* their logs stay, to find out why */
     return status;
 }
 
-/* A build without jansson speaks to no etcd. */
+/* A build without jansson has no etcd. */
 static int can_speak(const demo *demo) {
     tl_endpoint endpoint;
     tl_seeds seeds;
@@ -603,7 +608,7 @@ static int start(demo *demo, const kind *what) {
                           : 0;
 }
 
-/* With what it takes to kill it, or to have it back. */
+/* With the pid to kill it by, or the command to start it again. */
 static void show_one(const demo *demo, int i, const char *role) {
     pid_t pid = pid_of(demo, i);
 

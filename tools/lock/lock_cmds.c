@@ -15,9 +15,9 @@
 
 #define NOT_GIVEN (-1)
 
-/* Of unlock and extend. */
+/* Exit statuses of unlock and extend. */
 enum { STATUS_NOT_HELD = 1, STATUS_HELD_BY_ANOTHER = 2 };
-/* Of check. */
+/* Exit statuses of check. */
 enum { STATUS_FREE = 0, STATUS_HELD = 1 };
 
 typedef struct {
@@ -86,7 +86,8 @@ static json_t *lock_json(const server *where, const char *key, tl_lock *lock, tl
     return json;
 }
 
-/* The lock is worth nothing to a caller who does not see its token: then it is given back. */
+/* A lock is of no use to a caller who does not see its token: if it can't be printed, the lock is
+ * released. */
 static int print_lock(const server *where, tl_client *client, const char *key, tl_lock *lock,
                       const lock_options *options) {
     int failed = 0;
@@ -177,7 +178,7 @@ static int lock_function(const server *where, const void *given, const operands 
 
 /* ---- unlock, extend ------------------------------------------------------------------------- */
 
-/* What both do with the key and the token; ttl_ms of 0 releases. */
+/* Extend the lock of this key and token, or release it (ttl_ms 0). */
 static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, tl_error *err) {
     tl_lock_options options = TL_LOCK_OPTIONS(.manual_renew = true);
     tl_err code;

@@ -12,16 +12,17 @@
 #include "ground/bytes.h"
 #include "lock/nested.h"
 
-#define HELD_MAX 32768 /* longer than that it isn't passed on: nobody nests so deep */
+#define HELD_MAX 32768 /* a longer value isn't passed on: nobody nests so deep */
 #define WORD_SIZE 96
 #define ALL ":all:"
-#define ALL_SIZE (24 + sizeof ALL + 3 * (size_t)TL_KEY_MAX) /* of such a word */
+#define ALL_SIZE (24 + sizeof ALL + 3 * (size_t)TL_KEY_MAX) /* the size of such a word */
 
 static unsigned long long hash_of(const char *key) {
     return tl__bytes_hash(0, tl__bytes_of(key));
 }
 
-/* " HASH:all:KEY" with each byte that might not pass as two digits behind a '%'; "" for a key that is below no other. */
+/* " HASH:all:KEY", where bytes that are not in `plain` are two digits after a '%'; "" for a key without a
+ * slash. */
 static const char *all_of(const char *key, char word[ALL_SIZE]) {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-._:";
@@ -37,7 +38,7 @@ static const char *all_of(const char *key, char word[ALL_SIZE]) {
     return word;
 }
 
-/* Without a fence, which a lock by four commands hasn't, the token is in the value. */
+/* A lock by four commands has no fence; then its token is in the value. */
 char *nested_value(const char *key, const char *token, uint64_t fence) {
     const char *outer = getenv(NESTED_NAME);
     char *text, all[ALL_SIZE];
@@ -52,8 +53,8 @@ char *nested_value(const char *key, const char *token, uint64_t fence) {
     return n < 0 ? NULL : text;
 }
 
-/* Is this what the word, behind its hash, tells of the holder? Before the lock's first renewal the token in its key
- * alone tells who has it. */
+/* Does the word, without its hash, identify this holder? Before the lock's first renewal only the token in
+ * its key identifies the holder. */
 static bool is_holder(const char *word, const tl_lock_info *info) {
     const char *token = strchr(word, ':') ? strchr(strchr(word, ':') + 1, ':') : NULL;
     if (strncmp(word, "fence:", 6) == 0 && !info->by_tidelock)
@@ -63,7 +64,7 @@ static bool is_holder(const char *word, const tl_lock_info *info) {
     return strncmp(word, "token:", 6) == 0 && word[6] && strstr(info->value, word + 6);
 }
 
-/* The next word of the list that begins with this; *at moves behind it. */
+/* The rest of the next word that begins with `start`; *at moves past it. */
 static bool next_word(const char **at, const char *start, char word[WORD_SIZE]) {
     while (**at) {
         const char *begin = *at;
@@ -96,7 +97,7 @@ static bool is_held_around(tl_client *client, const char *key) {
     return false;
 }
 
-/* The key of a word as all_of() writes it. false: it is another, or nothing of ours. */
+/* The key of a word that all_of() wrote. False: it is another word. */
 static bool read_all(const char *word, size_t n, char key[TL_KEY_MAX + 1]) {
     const char *end = word + n, *from = word + 16 + sizeof ALL - 1;
     size_t used = 0;
@@ -114,7 +115,7 @@ static bool read_all(const char *word, size_t n, char key[TL_KEY_MAX + 1]) {
     return from >= end;
 }
 
-/* The next key of the list that is below this one; *at moves behind it. */
+/* The next key in the list that is below this one (KEY/...); *at moves past it. */
 static bool next_below(const char **at, const char *key, char below[TL_KEY_MAX + 1]) {
     size_t n = strlen(key);
 

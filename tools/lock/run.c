@@ -69,7 +69,7 @@ static const opt options[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
-/* All of a run, and what the present round of it has come to. */
+/* All of a run, and the state of its present round. */
 typedef struct {
     const run_options *options;
     const server *server;
@@ -81,12 +81,12 @@ typedef struct {
     tl_client *client;
     tl_lock *lock;
     int timer;
-    int64_t started; /* the last command, by moment_ms */
+    int64_t started; /* the start of the last command, by moment_ms */
     /* the round */
-    tl_err result; /* of the acquisition; of the lock later on */
+    tl_err result; /* of the acquisition; later of the lock */
     tl_error err;
     int cancelled_by;
-    int why; /* the command could not be started: an errno */
+    int why; /* the errno, if the command could not be started */
     int64_t waited_ms, held_ms;
     int status;
     bool stop; /* no further round */
@@ -135,8 +135,8 @@ static void not_acquired(run *run, tl_err before) {
         run->stop = true;
 }
 
-/* The command is started, if the lock still lives: we may have been stopped since it was had. What is
- * wrong is said once the lock is released: stderr may keep us waiting. */
+/* Start the command, if the lock is still held: this process may have been stopped since the acquisition.
+ * Errors are reported after the release, since writing to stderr may block. */
 static bool start(run *run, char **env) {
     int64_t now = moment_ms();
 
@@ -174,8 +174,8 @@ static bool start(run *run, char **env) {
     return false;
 }
 
-/* Of a lock that is over before anybody has told why: the server refuses the release for the reason for which it refuses
- * renewals, while the first of these may have failed only since the connection was lost. */
+/* For a lock that was lost: add why the server refuses the release, if that is not reported yet. It refuses
+ * renewals for the same reason, but the first of these may have failed only by a lost connection. */
 static void note_refusal(run *run, tl_err code) {
     char *trouble = run->watch.trouble, *cause = strstr(trouble, ": ");
     size_t len = strlen(trouble);
@@ -211,7 +211,7 @@ static void release(run *run) {
         say("%s: released", run->shown);
 }
 
-/* Ctrl-C means --forever too, also where only a command with the terminal for itself has seen it. */
+/* Ctrl-C ends --forever, too, even if only a command that has the terminal for itself received it. */
 static bool interrupted(const child *child) {
     int status = child->seen.exit_status;
 
@@ -219,7 +219,7 @@ static bool interrupted(const child *child) {
            (status == STATUS_SIGNAL + SIGINT || status == STATUS_SIGNAL + SIGQUIT);
 }
 
-/* The messages that everybody gets, and the exit status. */
+/* Print the messages about the end of the command, and set the exit status. */
 static void conclude(run *run) {
     const watch *watch = &run->watch;
     const supervisor_report *report = &watch->child.seen;
@@ -266,7 +266,7 @@ static void run_command(run *run) {
 
 /* ---- for monitoring -------------------------------------------------------------------------- */
 
-/* The lock is given back by now, and the status is the run's own, whatever becomes of the file. */
+/* The lock is released. The exit status is the run's own, even if the file can't be written. */
 static void write_metrics(const run *run) {
     const run_ending ending = {.key = run->key,
                                .state = run->result == TL_OK ? "free" : state_of(run->result),
@@ -332,7 +332,7 @@ static void one_round(run *run) {
         write_metrics(run);
 }
 
-/* Until it is time for the next round; a signal ends the run. */
+/* Wait until the next round is due; a signal ends the run. */
 static void pause_between(run *run) {
     int64_t since = run->held_ms >= 0 ? moment_ms() - run->started : 0;
 
@@ -385,7 +385,8 @@ static int begin(run *run, const server *where) {
     return status;
 }
 
-/* The command must not inherit the descriptor; 0, 1 and 2 are its own, so a copy is taken. */
+/* The command must not inherit the descriptor. 0, 1 and 2 belong to the command, so the JSON goes to a copy
+ * of them. */
 static int prepare_json_fd(run_options *options) {
     if (options->json_fd == NOT_GIVEN)
         return options->json || options->format

@@ -20,7 +20,7 @@ typedef struct {
     int64_t success_us; /* 0: not known */
 } writing;
 
-/* A line of ours has no other labels than this run's, or is of another key: then what it says counts for nobody. */
+/* Only a line with exactly this run's labels counts: neither one with more labels nor one of another key. */
 static bool read_success(const char *line, const char *begin, int64_t *ret_us) {
     size_t n = strlen(begin);
     char *end;
@@ -33,7 +33,7 @@ static bool read_success(const char *line, const char *begin, int64_t *ret_us) {
     return true;
 }
 
-/* What the line for this key begins with, as we write it; NULL: no memory. */
+/* The beginning of the line for this key, up to the value; NULL: no memory. */
 static char *success_line(const char *key) {
     char *text = NULL, *space;
     size_t len = 0;
@@ -51,7 +51,7 @@ static char *success_line(const char *key) {
     return text;
 }
 
-/* 0: the file doesn't tell. */
+/* 0: the file doesn't say. */
 static int64_t former_success(const char *path, const char *key) {
     char line[LINE_MAX_SIZE];
     int64_t us = 0;

@@ -20,17 +20,17 @@
 
 #define NAME "tl-supervisor"
 #define KILL_AGAIN_MS 10
-#define ORPHANED_MS 60000 /* how long it tries to end all when tidelock is gone */
+#define ORPHANED_MS 60000 /* how long it tries to end all after tidelock has ended */
 
-/* The descriptors it keeps. */
+/* Its descriptors. */
 enum { FD_LINK, FD_TIMER, FD_FAILURE, FD_SIGNALS, FD_OTHERS };
 
 typedef struct {
-    pid_t self, command, group; /* the group: tidelock's */
+    pid_t self, command, group; /* group: tidelock's */
     int64_t until_ms;
-    bool killing, alone; /* alone: tidelock is gone */
-    bool ending;         /* the command was told to end; what it leaves is, too */
-    bool unsent;         /* a report */
+    bool killing, alone; /* alone: tidelock has ended */
+    bool ending;         /* the command was asked to end; what it leaves must end, too */
+    bool unsent;         /* a report is to be sent */
     supervisor_report report;
 } supervisor;
 
@@ -40,7 +40,7 @@ typedef struct {
 static void become(const supervisor_plan *plan, pid_t parent, int report) {
     if (plan->new_session)
         (void)setsid();
-    /* If the parent died before the call, nobody is left to send the signal. */
+    /* If the parent died before the call, the kernel sends no signal. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
         _exit(STATUS_INTERNAL);
     signals_restore(plan->signals);
@@ -74,7 +74,7 @@ static void note_end(supervisor *supervisor, const siginfo_t *info) {
         report->start_failed = 0;
 }
 
-/* What has become of the command, and of orphans that have come to us. */
+/* Note what has become of the command, and reap orphans: the supervisor is their parent now. */
 static void collect(supervisor *supervisor) {
     siginfo_t info = {.si_pid = 0};
     int failed;
@@ -100,7 +100,7 @@ static void collect(supervisor *supervisor) {
 
 typedef struct {
     int sig;
-    pid_t group; /* that alone; 0: all */
+    pid_t group; /* only this process group; 0: all */
 } delivery;
 
 static void deliver(void *ctx, const below_process *process) {
@@ -125,13 +125,13 @@ static void pass_on(const supervisor *supervisor, int sig, bool had_it) {
     pid_t group = getpgid(supervisor->command);
     if (had_it && group == supervisor->group)
         return;
-    /* No shell watches over another group: TSTP and its like have no effect there. */
+    /* No shell watches over another group, so TSTP and its like have no effect there. */
     if (group != supervisor->group && signals_role(sig) == SIGNAL_JOB)
         sig = SIGSTOP;
     send_below(supervisor, (delivery){.sig = sig, .group = group});
 }
 
-/* The command at once, however many processes there are to look at. */
+/* Signal the command first, as there may be many processes to look at. */
 static void end_now(const supervisor *supervisor, int64_t until_ms, int sig) {
     pid_t signalled = supervisor->report.ended ? 0 : supervisor->command;
 
@@ -143,12 +143,12 @@ static void end_now(const supervisor *supervisor, int64_t until_ms, int sig) {
 static void end_all(supervisor *supervisor, int sig, bool had_it) {
     supervisor->ending = true;
     if (sig == SIGKILL)
-        supervisor->killing = true; /* the loop does it, again and again */
+        supervisor->killing = true; /* serve() sends it, again and again */
     else if (!had_it)
         end_now(supervisor, supervisor->until_ms, sig);
 }
 
-/* What an ended command leaves running is on its own, unless it was told to end. */
+/* What an ended command leaves running is left alone, unless the command was asked to end. */
 static bool is_late(const supervisor *supervisor) {
     return !supervisor->killing && (!supervisor->report.ended || supervisor->ending) &&
            moment_ms() >= supervisor->until_ms;
@@ -244,7 +244,7 @@ static void close_others(void) {
         close(fd);
 }
 
-/* Tidelock's command line is not ours: people, and pgrep, shall see one tidelock. */
+/* Overwrite our copy of tidelock's command line: people, and pgrep, shall see one tidelock. */
 static void rename_self(char **argv) {
     char *begin = program_invocation_name, *end = begin;
 
@@ -266,7 +266,7 @@ static void supervise(const supervisor_plan *plan, int link, int timer, const in
 
     sigfillset(&all);
     (void)sigprocmask(SIG_BLOCK, &all, NULL);
-    (void)sigaction(SIGCHLD, &usual, NULL); /* ends are to be collected */
+    (void)sigaction(SIGCHLD, &usual, NULL); /* so that ends can be collected */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     begin_command(&supervisor, plan, failure);
     (void)setsid();

@@ -13,9 +13,9 @@
 
 /* How long after a KILL to wait for the end of all that the command started. */
 #define KILLED_MS 1000
-/* How long a program may take, from the terminal's TSTP, to stop itself by a STOP. */
+/* How long a program may take to stop itself by a STOP, after the terminal's TSTP. */
 #define STOPPING_MS 5000
-/* And how often to look meanwhile. */
+/* How often to look meanwhile. */
 #define STOP_LOOK_MS 50
 /* The pause before a job that could not be stopped with us is continued. */
 #define NOT_STOPPED_MS 100
@@ -123,12 +123,12 @@ static void read_signals(watch *watch) {
     child_collect(&watch->child);
 }
 
-/* Was our job told to stop a moment ago, and is its command still to do so? */
+/* Was our job asked to stop a moment ago, so that the command may still do so? */
 static bool awaits_stop(const watch *watch) {
     return watch->stop_asked && moment_ms() - watch->stop_asked < STOPPING_MS;
 }
 
-/* Is it our whole job that was stopped, and not the command alone by somebody's STOP? */
+/* Was the whole job stopped, and not only the command by somebody's STOP? */
 static bool is_job_stopped(const watch *watch) {
     int sig = watch->child.seen.stopped_by;
     bool by_terminal = watch->child.tty >= 0 && sig != 0 && signals_role(sig) == SIGNAL_JOB;
@@ -138,9 +138,10 @@ static bool is_job_stopped(const watch *watch) {
 }
 
 /*
- * A job that is stopped from the terminal stops as a whole, as the shell expects: the command first,
- * and we once it has, so that a command that goes on in spite of it keeps its lock. The supervisor isn't
- * stopped, and ends the command at the deadline. So what the shell continues has its lock still.
+ * A job that is stopped from the terminal stops as a whole, as the shell expects: first the command, then
+ * tidelock. So the lock of a command that goes on in spite of the signal is still renewed. The supervisor
+ * isn't stopped, and ends the command at the deadline. So a command that the shell continues still holds
+ * its lock.
  */
 static void follow_stop(watch *watch) {
     int sig = watch->child.seen.stopped_by;
@@ -149,10 +150,10 @@ static void follow_stop(watch *watch) {
         return;
     int64_t before = moment_ms();
     watch->stop_asked = 0;
-    if (signals_continued()) /* in this moment; it is read in the next turn */
+    if (signals_continued()) /* just now; the next turn reads it */
         return;
     signals_stop(sig && signals_role(sig) == SIGNAL_JOB ? sig : SIGTSTP);
-    if (moment_ms() == before) /* nobody would continue us: we are in an orphaned group */
+    if (moment_ms() == before) /* nobody would continue us: our group is orphaned */
         (void)poll(NULL, 0, NOT_STOPPED_MS);
     watch->continue_due = true;
 }
@@ -171,8 +172,9 @@ static void act(watch *watch, guard_action action) {
 }
 
 /*
- * The supervisor kills at half of our own lead, in case that we can't. It knows only what we have said
- * last: so we look at the lock anew when half of what remained is over, for a renewal in between.
+ * The supervisor kills at half of our own lead, in case that we can't. It knows only the deadline that it
+ * received last. So look at the lock again when half of the remaining time is over: it may have been
+ * renewed.
  */
 static int64_t tell_deadline(watch *watch, int64_t wake_ms) {
     int64_t left = tl_lock_remaining_ms(watch->lock);
@@ -186,7 +188,7 @@ static int64_t tell_deadline(watch *watch, int64_t wake_ms) {
     return wake_ms > left / 2 ? left / 2 + 1 : wake_ms;
 }
 
-/* The supervisor was first: we were stopped, or the machine was busy. */
+/* The supervisor was first: tidelock was stopped, or the machine was busy. */
 static void note_expiry(watch *watch) {
     if (!watch->child.seen.expired || watch->guard.kill_sent)
         return;
@@ -194,7 +196,7 @@ static void note_expiry(watch *watch) {
     watch->killed_at = moment_ms();
 }
 
-/* The command has ended because we told it to: all else that it started has the same grace. */
+/* The command has ended since we asked it to; all else that it started has the same grace. */
 static bool lingers(const watch *watch) {
     if (watch->child.seen.empty || !(watch->guard.term_sent || watch->guard.kill_sent))
         return false;
