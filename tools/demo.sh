@@ -1,9 +1,9 @@
 #!/bin/bash
-# A tour of tidelock on a private redis-server, and an etcd of its own, in under 40 s: what it does, in words, and each claim
-# checked. `make demo` runs it; TIDELOCK names the tool to show.
+# A tour of tidelock on a private redis-server and an etcd of its own, in under 40 s. It says what tidelock
+# does, and checks each claim. `make demo` runs it; TIDELOCK names the tool to show.
 #
-# A scene is a function scene_*; the list at the end plays them. A claim that does not hold ends
-# the demo with status 1. Everything lives in a temporary directory and is gone afterwards.
+# A scene is a function scene_*; the list at the end plays them. A claim that does not hold ends the demo with
+# status 1. All files are in a temporary directory, which is removed at the end.
 set -u
 tidelock=${TIDELOCK:-$(dirname "$0")/../build/tidelock}
 [[ $tidelock == /* ]] || tidelock=$PWD/$tidelock
@@ -91,7 +91,7 @@ echo $((n + 1)) >"$1"
 SH
     cat >"$work/worker" <<'SH'
 #!/bin/sh
-# file, then what to put before the command
+# arguments: the file, then what to put before the command
 file=$1 i=0
 shift
 while [ $i -lt 50 ]; do
@@ -130,7 +130,7 @@ scene_check() {
     local holder said
     title "Who has the lock?"
     show "tidelock run -t 10s nightly -- report &"
-    # The command's name is what others see.
+    # Other clients see the command's name as the holder.
     ln -sf "$(command -v sleep)" "$work/report"
     "$tidelock" run -t 10s nightly -- "$work/report" 60 &
     holder=$!
@@ -217,7 +217,7 @@ SH
 }
 gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
-# What a Java service with DistributeLockUtil does: its lock() and release(), by this host's clock.
+# lock() and release() of a Java service with DistributeLockUtil, by this host's clock.
 redis() { redis-cli -s "$work/redis.sock" "$@"; }
 java_lock() { # key lifetime-ms
     local end=$(($(now_ms) + $2)) stored
@@ -260,7 +260,7 @@ SH
     right "when the job has ended, the Java service gets it at once"
 }
 
-# Services that follow the phase acquire the lock again and again, and note when.
+# A service that follows the phase: it acquires the lock again and again, and writes down when.
 follow_phase() { # key
     while "$tidelock" run --protocol auto --namespace 'sync*=default' --legacy-ttl-min 3s --clock-skew-max 200ms "$1" -- true 2>>"$work/err"; do
         now_ms >>"$work/turns"
@@ -270,7 +270,7 @@ longest_pause() { # file of times in ms
     sort -n "$1" | awk 'NR > 1 && $1 - last > most { most = $1 - last } { last = $1 } END { print most }'
 }
 
-# One who has just begun may not have confirmed the phase yet: then a step is refused, and tried again.
+# A service that has just begun may not have confirmed the phase yet: then a step is refused, and tried again.
 moves() { "$@" >"$work/said" 2>&1; }
 
 scene_migration() {
@@ -304,7 +304,7 @@ scene_migration() {
     right "the two took turns $(wc -l <"$work/turns") times meanwhile, and never waited longer than $said ms"
 }
 
-# libfaketime shows one process another time, and touches no clock.
+# libfaketime shows a process another time, and sets no clock.
 faketime_library() {
     local f
     for f in /usr/lib/faketime/libfaketime.so.1 /usr/lib/*-linux-gnu*/faketime/libfaketime.so.1; do
@@ -381,7 +381,7 @@ scene_counter
 scene_check
 scene_standby
 scene_lost
-# A build without compat knows no legacy clients.
+# A build without compat has no option for legacy clients.
 if "$tidelock" help run | grep -q -e --protocol; then scene_legacy; fi
 scene_etcd
 scene_skew

@@ -2,24 +2,24 @@
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
 #   tools/need.sh [-n] GROUP...    groups: build demo check lint model docs valgrind chrony promtool etcd deb packages
-#   tools/need.sh --try GROUP...   what can't be had is said, and is no failure
+#   tools/need.sh --try GROUP...   a package that can't be installed is reported, and is no failure
 #
 # CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
-# -n says what is missing in one line and stops (status 1 when something is).
-# Without the right to install, the line says exactly what to type.
+# -n reports in one line what is missing and stops (status 1 when something is).
+# If this user may not install packages, the line says exactly what to type.
 #
 # No service of this machine is started, restarted, enabled or replaced, and no package removed:
-#  - while apt runs, a temporary policy-rc.d forbids maintainer scripts to touch services;
-#  - redis-server is installed rather than unpacked, since the tool wants it on the PATH and its
-#    libraries are many; the unit that its package enables is disabled again straight after;
-#  - the same goes for etcd-server and its unit;
+#  - while apt runs, a temporary policy-rc.d forbids maintainer scripts to start or stop services;
+#  - redis-server is installed rather than unpacked, since the tool needs it on the PATH and it has many
+#    libraries; the unit that its package enables is disabled at once;
+#  - etcd-server is installed in the same way, and its unit disabled;
 #  - chrony would replace the machine's time service, so it is only unpacked, to build/chrony; where it is
-#    installed already, that is taken (and apt has nothing to unpack);
-#  - so is prometheus, a service too, of which only promtool is wanted.
+#    installed already, the installed one is used;
+#  - prometheus is a service, too, and only promtool is needed: so it is only unpacked.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-# group, package, what shows that it is there
+# group, package, what proves that it is installed
 table='
 build  gcc              cmd:cc
 build  libc6-dev        header:stdlib.h
@@ -103,7 +103,7 @@ policy=/usr/sbin/policy-rc.d
 saved=/usr/sbin/policy-rc.d.tidelock-saved
 
 hold_services() {
-    # A run that was killed outright may have left its policy behind: put the old one back first.
+    # A run that was killed may have left its policy behind: restore the old one first.
     release_services
     if [ -e $policy ] || [ -L $policy ]; then mv $policy $saved; fi
     printf '#!/bin/sh\n# temporary: tidelock installs packages without starting services\nexit 101\n' >$policy
@@ -115,7 +115,7 @@ release_services() {
     if [ -e $saved ] || [ -L $saved ]; then mv $saved $policy; fi
 }
 
-# The packages enable their units (and init scripts) for the next boot; nobody asked for that here.
+# The packages enable their units (and init scripts) for the next boot, which is not wanted here.
 disable_etcd() {
     [ -n "$fresh_etcd" ] && [ -e /usr/bin/etcd ] || return 0
     if have_cmd deb-systemd-helper; then deb-systemd-helper disable etcd.service; fi
@@ -150,7 +150,7 @@ install_now() { # packages
     hold_services
     say "installing $* (no service is started)"
     { lists_there || apt update; } >"$log" 2>&1
-    # Old lists name packages that are gone: fetch them again before giving up.
+    # Old lists name packages that no longer exist: fetch the lists again, and try once more.
     if ! apt install "$@" >>"$log" 2>&1 9>&- && ! { apt update && apt install "$@"; } >"$log" 2>&1 9>&-; then
         tail -n 20 "$log" >&2
         say "apt-get could not install $*"
@@ -159,7 +159,7 @@ install_now() { # packages
 }
 
 # ---- unpacking, as anyone -------------------------------------------------------------------
-# The package and those of its dependencies that the machine lacks, below build/PACKAGE.
+# Unpack the package, and its dependencies that are not installed, below build/PACKAGE.
 unpack_now() { # package
     dir=$PWD/build/$1
     say "unpacking $1 to build/$1 (nothing is installed)"
@@ -176,7 +176,7 @@ unpack_now() { # package
 }
 
 # ---- main -----------------------------------------------------------------------------------
-if [ "${1:-}" = --install ]; then # by ourselves, through sudo
+if [ "${1:-}" = --install ]; then # this script runs itself so, by sudo
     shift
     install_now "$@"
     exit 0
@@ -194,7 +194,7 @@ asked=$*
 groups=" $* "
 case $groups in *' check '*) groups="$groups demo etcd " ;; esac
 case $groups in *' demo '* | *' deb '*) groups="$groups build " ;; esac
-# clang is needed by its own name, and its sanitizers come apart, in a package that has its version.
+# clang is needed by its own name. Its sanitizers are in a package of their own, with the version in its name.
 case ${CC:-cc} in
 clang*)
     table="$table
@@ -228,7 +228,7 @@ install=${install# }
 type_this="apt-get install $install"
 sudo=$(have_cmd sudo && echo "sudo ")
 lists_there || type_this="apt-get update && $sudo$type_this"
-# redis-server and etcd-server have services: the script knows how to keep them off.
+# redis-server and etcd-server have services, which this script keeps from starting.
 case " $install " in *' redis-server '* | *' etcd-server '*) type_this="tools/need.sh $asked" ;; esac
 [ -n "$sudo" ] && type_this="$sudo$type_this" || type_this="$type_this   (as root)"
 
