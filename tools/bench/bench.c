@@ -41,7 +41,7 @@ typedef struct {
     char key[KEY_SIZE], bare_key[KEY_SIZE + 8];
 } session;
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static const char *const limits[] = {[BENCH_CLIENT] = "client",
                                      [BENCH_SERVER] = "server",
@@ -57,7 +57,7 @@ static int unprinted(void) {
     return fail(STATUS_INTERNAL, "bench: standard output: %s", strerror(errno));
 }
 
-/* Say in one sentence what limits. */
+/* One sentence about what limits the speed. */
 static void print_limit(const bench_result *result) {
     double all = result->client_us + result->waiting_us,
            server = result->server_us < 0 ? 0 : result->server_us;

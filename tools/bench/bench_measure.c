@@ -86,7 +86,7 @@ static bool part(bench *bench, tl_lock *lock, measured once, samples *samples) {
     return ok;
 }
 
-/* ---- what is done ---------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static bool ask(bench *bench, tl_lock *lock) {
     (void)lock;
@@ -261,7 +261,7 @@ static bool measure_hand_offs(bench *bench, tl_lock *lock, samples *samples, ben
     return ok;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- all measurements ------------------------------------------------------------------------ */
 
 static bool measure_renewals(bench *bench, tl_lock *lock, samples *samples, bench_result *ret) {
     bool ok = tl_lock_acquire(lock, 0, &bench->err) == TL_OK && part(bench, lock, renew, samples);

@@ -46,9 +46,9 @@ typedef struct {
     redis_place place;
 } node_place;
 
-/* ---- what a node says of all ----------------------------------------------------------------- */
+/* ---- the reply to CLUSTER NODES -------------------------------------------------------------- */
 
-/* A line of CLUSTER NODES: ID IP:PORT@BUS[,NAME] FLAGS MASTER PING PONG EPOCH LINK SLOTS... */
+/* One line of CLUSTER NODES: ID IP:PORT@BUS[,NAME] FLAGS MASTER PING PONG EPOCH LINK SLOTS... */
 typedef struct {
     char id[NODE_ID_SIZE], of[NODE_ID_SIZE];
     redis_place place; /* port 0: not known */
@@ -162,7 +162,7 @@ static void learn_slots(cluster_node *by, cluster_node *node, uint16_t number, t
     }
 }
 
-/* An address that clients receive (CLUSTER SLOTS) counts more than the one that nodes tell each other. */
+/* An address for clients (CLUSTER SLOTS) overrides the one that nodes use for each other. */
 static void use_place(line *line, const node_place *led, unsigned leds) {
     for (unsigned i = 0; i < leds; i++)
         if (strcmp(led[i].id, line->id) == 0)
@@ -234,7 +234,7 @@ static void learn_self(cluster_survey *survey, unsigned who, tl_bytes text) {
         }
 }
 
-/* ---- one of them ----------------------------------------------------------------------------- */
+/* ---- ask one node ---------------------------------------------------------------------------- */
 
 typedef struct {
     cluster_survey *all;
@@ -350,7 +350,7 @@ static void *ask_one(void *ctx) {
     return NULL;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- ask all nodes --------------------------------------------------------------------------- */
 
 static bool learn_all(cluster_survey *survey, const visit *visit, unsigned n) {
     bool ok = true;

@@ -22,7 +22,7 @@ static const opt options[] = {
 };
 static const doctor_options defaults = {.ttl_ms = SERVER_TTL_MS};
 
-/* ---- the command ---------------------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int examine(server_link *link, const doctor_options *options, doctor_facts *facts,
                    doctor_report *report) {

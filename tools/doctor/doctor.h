@@ -12,7 +12,7 @@
 
 #define DOCTOR_KEY_MOST 1024
 
-/* ---- facts ----------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 #define DOCTOR_INFO_SIZE 65536
 #define DOCTOR_MESSAGE_SIZE 240
@@ -149,7 +149,7 @@ int doctor_acl(const doctor_facts *facts, const char *user, const char *pattern)
 bool doctor_info(const doctor_facts *facts, const char *name, int64_t *ret);
 bool doctor_info_text(const doctor_facts *facts, const char *name, char *to, size_t size);
 
-/* ---- findings -------------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 typedef enum {
     DOCTOR_NOTE,    /**< good to know */
@@ -191,7 +191,7 @@ void doctor_sort(doctor_report *report);
 void doctor_at(doctor_finding *finding, unsigned node);
 bool doctor_is_at(const doctor_finding *finding, unsigned node);
 
-/* ---- legacy clients ---------------------------------------------------------------------------------- */
+/* ---- legacy clients -------------------------------------------------------------------------- */
 
 /** The part of tools/legacy: functions for the protocols of legacy clients. */
 typedef struct {

@@ -7,7 +7,7 @@
 
 #include "doctor/doctor.h"
 
-/* Does the pattern have a character of `of`: a wildcard, or a brace, as around the part that decides the slot? */
+/* Does the pattern have a character of `of`: wildcards, or the braces around what decides the slot? */
 static bool has_any(const char *pattern, const char *of) {
     return pattern[strcspn(pattern, of)] != '\0';
 }

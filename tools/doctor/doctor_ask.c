@@ -41,7 +41,7 @@ static bool is_refusal(const server_link *link) {
            strncmp(link->message, "ERR", 3) == 0 || strncmp(link->message, "DENIED", 6) == 0;
 }
 
-/* ---- INFO, CONFIG ----------------------------------------------------------------------------------- */
+/* ---- INFO, CONFIG ---------------------------------------------------------------------------- */
 
 static bool take_info(void *ctx, const tl_reply *reply) {
     doctor_facts *facts = ctx;
@@ -145,7 +145,7 @@ static void ask_hello(server_link *link, doctor_facts *facts) {
     (void)link_ask(link, hello, take_hello, facts);
 }
 
-/* ---- commands ----------------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static bool take_present(void *ctx, const tl_reply *reply) {
     doctor_can *can = ctx;
@@ -188,7 +188,7 @@ static void ask_present(server_link *link, doctor_facts *facts) {
     }
 }
 
-/* ---- permissions -------------------------------------------------------------------------------------- */
+/* ---- permissions ----------------------------------------------------------------------------- */
 
 static bool take_name(void *ctx, const tl_reply *reply) {
     doctor_facts *facts = ctx;
@@ -313,7 +313,7 @@ static void ask_allowed(server_link *link, doctor_facts *facts) {
         ask_dryruns(link, facts);
 }
 
-/* ---- Sentinels ---------------------------------------------------------------------------------------- */
+/* ---- Sentinels ------------------------------------------------------------------------------- */
 
 static bool take_listeners(void *ctx, const tl_reply *reply) {
     return tl__reply_int(tl__reply_item(reply, 1), ctx);
@@ -327,7 +327,7 @@ static void ask_sentinels(server_link *link, doctor_facts *facts) {
         facts->sentinels = 0;
 }
 
-/* ---- scripts ------------------------------------------------------------------------------------------- */
+/* ---- scripts --------------------------------------------------------------------------------- */
 
 static void ask_script(server_link *link, doctor_facts *facts) {
     static const char *const request[] = {"EVAL", "return 1", "0", NULL};
@@ -337,7 +337,7 @@ static void ask_script(server_link *link, doctor_facts *facts) {
         keep_message(facts->script_why, link);
 }
 
-/* ---- clocks -------------------------------------------------------------------------------------------- */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
 typedef struct {
     char name[AGENTS_MOST][SKEW_NAME_SIZE];
@@ -436,7 +436,7 @@ static void ask_clocks(server_link *link, doctor_facts *facts) {
     ask_servers(link, facts, &track, rate);
 }
 
-/* ---- the fencing counter ------------------------------------------------------------------------------ */
+/* ---- the fencing counter --------------------------------------------------------------------- */
 
 static bool take_counter(void *ctx, const tl_reply *reply) {
     doctor_facts *facts = ctx;
@@ -468,7 +468,7 @@ static void ask_counter(server_link *link, doctor_facts *facts) {
         facts->counter[0] = '\0';
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------ */
+/* ---- all questions --------------------------------------------------------------------------- */
 
 bool doctor_ask_info(server_link *link, doctor_facts *facts) {
     static const char *const info[] = {"INFO", NULL};

@@ -13,7 +13,7 @@
 #define STEP_LATELY_US (INT64_C(86400) * 1000000)
 #define CLIENTS_FEW 64
 
-/* ---- findings -------------------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 const char *doctor_level_name(doctor_level level) {
     static const char *const names[] = {"note", "unseen", "warning", "danger"};
@@ -59,7 +59,7 @@ bool doctor_is_at(const doctor_finding *finding, unsigned node) {
     return finding->at[node / 8] >> node % 8 & 1;
 }
 
-/* ---- version, scripts, commands ---------------------------------------------------------------------------- */
+/* ---- version, scripts, commands -------------------------------------------------------------- */
 
 /* Advice for a server without scripts. */
 static const char *instead(void) {
@@ -247,7 +247,7 @@ static void check_allowed(const doctor_facts *facts, doctor_report *report) {
                    : "run the doctor as a user with +acl|whoami and +acl|dryrun");
 }
 
-/* ---- clocks ------------------------------------------------------------------------------------------------- */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
 #define STEADY_CLOCK                                                                               \
     "have chronyd slew rather than step (makestep 1 3 in chrony.conf: at its start only)"
@@ -285,7 +285,7 @@ static void check_clock(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
-/* ---- the fencing counter ------------------------------------------------------------------------------------ */
+/* ---- the fencing counter --------------------------------------------------------------------- */
 
 #define AHEAD_US INT64_C(10000000) /* a smaller lead may be the difference of two servers' clocks */
 #define FENCE_END (INT64_C(1) << 53)
@@ -358,7 +358,7 @@ static void check_other_clocks(const doctor_facts *facts, doctor_report *report)
     doctor_fix(report, "run the doctor as a user that may ask INFO");
 }
 
-/* ---- connections ---------------------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static void check_timeouts(const doctor_facts *facts, doctor_report *report) {
     int64_t v;

@@ -93,7 +93,7 @@ static void check_uncovered(const view *view) {
                any_label(view));
 }
 
-/* ---- the state that nodes say they are in ------------------------------------------------------ */
+/* ---- cluster_state --------------------------------------------------------------------------- */
 
 static void check_state(const view *view) {
     bool found = false;
@@ -117,7 +117,7 @@ static void check_state(const view *view) {
     }
 }
 
-/* ---- nodes that don't answer ------------------------------------------------------------------- */
+/* ---- nodes that don't reply ------------------------------------------------------------------ */
 
 static void check_stranger(const view *view, const cluster_node *node) {
     doctor_found(view->report, "cluster", DOCTOR_WARNING,
@@ -227,7 +227,7 @@ static void check_known(const view *view) {
     }
 }
 
-/* ---- of one mind? ------------------------------------------------------------------------------ */
+/* ---- do the nodes agree? --------------------------------------------------------------------- */
 
 static unsigned differences(const view *view, const cluster_node *node, unsigned *ret_first) {
     unsigned n = 0;
@@ -304,7 +304,7 @@ static void check_open(const view *view) {
             found_open(view, &view->survey->of[i]);
 }
 
-/* ---- who takes over ---------------------------------------------------------------------------- */
+/* ---- who takes over -------------------------------------------------------------------------- */
 
 static unsigned replicas(const view *view, const cluster_node *master) {
     unsigned n = 0;
@@ -383,7 +383,7 @@ static void check_coverage(const view *view) {
     doctor_fix(view->report, "run the doctor as a user with +config|get");
 }
 
-/* ---- versions and clocks ----------------------------------------------------------------------- */
+/* ---- versions and clocks --------------------------------------------------------------------- */
 
 static void check_versions(const view *view) {
     const cluster_node *first = NULL;
@@ -467,7 +467,7 @@ static void check_clocks(const view *view) {
     }
 }
 
-/* ---- all ----------------------------------------------------------------------------------------- */
+/* ---- all checks ------------------------------------------------------------------------------ */
 
 void doctor_check_cluster(const cluster_survey *survey, doctor_report *report) {
     view view = {.survey = survey, .report = report};

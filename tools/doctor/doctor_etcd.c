@@ -29,7 +29,7 @@ typedef struct {
     char alarm[ALARMS_MOST][32];
     int64_t ids[MEMBERS_ALL]; /* of all members but learners, as it knows them */
     unsigned count;           /* 0: not known */
-    bool nobody, denied;      /* denied the locks' keys; nobody: no user is known */
+    bool nobody, denied;      /* denied: no access to the locks' keys; nobody: for lack of a user */
 } visit;
 
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
     unsigned left; /* questions without a reply */
 } asking;
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 static void take_status(visit *visit, const tl_reply *reply) {
     tl_bytes version;
@@ -156,7 +156,7 @@ static bool ask_member(visit *visit, const tl_endpoint *login, const tl_seeds *s
     return conn != NULL;
 }
 
-/* ---- what was found -------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 static void check_alarms(const visit *visit, doctor_report *report) {
     if (!visit->told_alarms && visit->leader != 0 && !visit->learner) {

@@ -1,6 +1,6 @@
 /*
  * The doctor's judgement of what a restart or a failover can do to locks, with such a server and such
- * clients: which row of tidelock-promises(7) applies, and what leads to a better one. Pure.
+ * clients. It finds the row of tidelock-promises(7) that applies, and says what leads to a better one. Pure.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define NAMED_MS 1000 /* TL_NAMED_MS of the library */
 #define SPARE_S 2     /* the lag is reported once a second, and checked once a second */
 
-/* ---- what there is ---------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 bool doctor_stops_scripts(const doctor_facts *facts) {
     if (!doctor_before(facts, 6, 2, 0))
@@ -94,7 +94,7 @@ doctor_promise doctor_promised(const doctor_facts *facts) {
                : DOCTOR_DEAD;
 }
 
-/* ---- findings --------------------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 /* The scheme of a URL with which clients check that. */
 static const char *scheme(const doctor_facts *facts) {
@@ -254,7 +254,7 @@ static void check_quiet(const doctor_facts *facts, doctor_report *report) {
         show_ms(quiet, facts->ttl_ms + (late_ms > 0 && doctor_may_fail_over(facts) ? late_ms : 0)));
 }
 
-/* ---- what this version can't do ----------------------------------------------------------------------------- */
+/* ---- options that this version lacks --------------------------------------------------------- */
 
 static void check_age(const doctor_facts *facts, doctor_report *report) {
     if (facts->care.quiet_ms > 0 && doctor_before(facts, 4, 0, 0)) {
@@ -277,7 +277,7 @@ static void check_age(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
-/* ---- what must be on a disk -------------------------------------------------------------------------------- */
+/* ---- wait_fsync ------------------------------------------------------------------------------ */
 
 #define EACH_SECOND_TTL_MS 15000 /* a third of it is enough for two renewals of two seconds each */
 

@@ -32,7 +32,7 @@ static void *ask_one(void *ctx) {
     return NULL;
 }
 
-/* ---- what was found -------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 static bool is_same(const doctor_finding *one, const doctor_finding *other) {
     return strcmp(one->id, other->id) == 0 && one->level == other->level &&

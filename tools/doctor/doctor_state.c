@@ -16,7 +16,7 @@ static bool info_is(const doctor_facts *facts, const char *name, const char *val
     return doctor_info_text(facts, name, text, sizeof text) && strcmp(text, value) == 0;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* INFO has maxmemory from 3.2 on. */
 static bool memory_limit(const doctor_facts *facts, int64_t *ret) {
@@ -78,7 +78,7 @@ static doctor_level unless_quiet(const doctor_facts *facts) {
     return doctor_is_quiet(facts) ? DOCTOR_NOTE : DOCTOR_WARNING;
 }
 
-/* ---- persistence -------------------------------------------------------------------------------------------- */
+/* ---- persistence ----------------------------------------------------------------------------- */
 
 static void fix_by_aof(const doctor_facts *facts, doctor_report *report) {
     doctor_fix(
@@ -157,7 +157,7 @@ static void check_uptime(const doctor_facts *facts, doctor_report *report) {
         "quiet_ms makes clients wait after a restart for as long as a lock of before may be held");
 }
 
-/* ---- copies --------------------------------------------------------------------------------------------------- */
+/* ---- replicas -------------------------------------------------------------------------------- */
 
 static void check_replica(const doctor_facts *facts, doctor_report *report) {
     char host[128] = "its master";
@@ -328,7 +328,7 @@ static void check_copies(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
-/* ---- all ------------------------------------------------------------------------------------------------------- */
+/* ---- all checks ------------------------------------------------------------------------------ */
 
 static void check_unseen(const doctor_facts *facts, doctor_report *report) {
     if (facts->config_why[0]) {

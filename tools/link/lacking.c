@@ -1,6 +1,6 @@
 /*
- * The message about a command that a server lacks, since it is too old or has the command renamed: one for
- * all of the tool, with the version that the server reports.
+ * The message about a command that a server lacks, since it is too old or has the command renamed. All
+ * commands of the tool use it. It names the version that the server reports.
  */
 #include <stdio.h>
 #include <string.h>

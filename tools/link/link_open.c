@@ -185,7 +185,7 @@ int link_replicas(server_link *link, const server *where, sentinel_replicas *ret
     return status;
 }
 
-/* ---- later ----------------------------------------------------------------------------------- */
+/* ---- follow a later change ------------------------------------------------------------------- */
 
 /* Ask which master the Sentinels name now. False: link->status and link->message say why there is none. */
 static bool ask_again(server_link *link, const server *where, sentinels *heard) {

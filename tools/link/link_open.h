@@ -1,6 +1,6 @@
 /*
- * The connection to the server that a URL means: the named server itself, the master that Sentinels name,
- * or in a cluster the node with the slot in which agents publish (SKEW_INDEX_KEY).
+ * The connection to the server that a URL means. That is the named server, or the master that Sentinels
+ * name, or in a cluster the node with the slot in which agents publish (SKEW_INDEX_KEY).
  */
 #pragma once
 

@@ -21,7 +21,7 @@ typedef struct {
     char message[240];
 } question;
 
-/* ---- one of them ----------------------------------------------------------------------------- */
+/* ---- ask one node ---------------------------------------------------------------------------- */
 
 static bool take_slots(void *ctx, const tl_reply *reply) {
     question *question = ctx;
@@ -77,7 +77,7 @@ static void *ask_one(void *ctx) {
     return NULL;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- ask all nodes --------------------------------------------------------------------------- */
 
 static void ask_all(question *question, const tl_seeds *seeds, const server_link *like,
                     uint16_t slot) {
@@ -95,7 +95,7 @@ static bool same_owner(const question *one, const question *other) {
            strcmp(one->owner, other->owner) == 0;
 }
 
-/* One of those that name the owner which most of them name; NULL: none names one. */
+/* A reply that names the same owner as most replies; NULL: none names one. */
 static const question *best(const question *questions, unsigned n) {
     const question *found = NULL;
     unsigned most = 0;
@@ -180,7 +180,7 @@ bool seeds_lead(server_link *link, const tl_endpoint *login, const tl_seeds *see
     return ok;
 }
 
-/* ---- later ----------------------------------------------------------------------------------- */
+/* ---- follow a later change ------------------------------------------------------------------- */
 
 bool seeds_go_on(server_link *link, const char *key) {
     char host[TL_HOST_SIZE];

@@ -6,9 +6,9 @@
 #include "link/server_link.h"
 #include "wire/slots.h"
 
-/** Turn the link to the node that has the key's slot. It asks all seeds at once, and believes the answer
- *  that most of them give. login: their login and TLS. False: link->status and link->message say why there
- *  is none. */
+/** Turn the link to the node that has the key's slot. It asks all seeds at once, and follows the owner that
+ *  most of them name. login: their login and TLS. False: link->status and link->message say why there is
+ *  none. */
 bool seeds_lead(server_link *link, const tl_endpoint *login, const tl_seeds *seeds,
                 const char *key);
 

@@ -21,7 +21,7 @@ typedef struct {
     sentinel other[SENTINELS_MOST];
 } question;
 
-/* ---- one of them ----------------------------------------------------------------------------- */
+/* ---- ask one Sentinel ------------------------------------------------------------------------ */
 
 static bool take_info(void *ctx, const tl_reply *reply) {
     question *question = ctx;
@@ -167,7 +167,7 @@ static void *ask_one(void *ctx) {
     return NULL;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- ask all Sentinels ----------------------------------------------------------------------- */
 
 static bool is_known(const sentinels *all, const sentinel *sentinel) {
     for (unsigned i = 0; i < all->count; i++)

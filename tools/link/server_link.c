@@ -15,7 +15,7 @@ static int status_of_error(tl_bytes text) {
     return code == TL_EDENIED || code == TL_EUNSUPPORTED ? STATUS_REFUSED : STATUS_UNAVAILABLE;
 }
 
-/* What a cluster's node says about another node: the redirection, and a message. */
+/* Note to which node a cluster's node redirects, and write a message about it. */
 static void take_redirect(server_link *link, tl_bytes error) {
     tl_redirect redirect = tl__redirect_read(error);
     tl_bytes host = redirect.node.host.n ? redirect.node.host : tl__bytes_of(link->endpoint.host);

@@ -134,7 +134,7 @@ static void find(walk *walk, const below_process *process) {
     walk->fn(walk->ctx, process);
 }
 
-/* ---- by the kernel's lists of children ---------------------------------------------------------- */
+/* ---- by the kernel's lists of children ------------------------------------------------------- */
 
 /* In the order in which they were found, root first. Each pass asks all of them for their children. */
 static pid_t queue[QUEUE_MAX];
@@ -232,7 +232,7 @@ static bool has_lists(int proc) {
     return list >= 0;
 }
 
-/* ---- by all processes ----------------------------------------------------------------------------- */
+/* ---- by all processes ------------------------------------------------------------------------ */
 
 /* Look at all processes once. False: /proc can't be read. */
 static bool pass_all(walk *walk) {
@@ -281,7 +281,7 @@ bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *
     return read;
 }
 
-/* ---- ending them -------------------------------------------------------------------------------- */
+/* ---- end processes --------------------------------------------------------------------------- */
 
 typedef struct {
     int sig;

@@ -34,5 +34,5 @@ bool below_end(pid_t root, int64_t until_ms, int sig, pid_t signalled);
 /** Look at one process. False: it doesn't exist, or /proc can't be read. */
 bool below_look(pid_t pid, below_process *ret);
 
-/** The pid, parent, group and state in a line of /proc/PID/stat. False: it isn't such a line. */
+/** The pid, parent, group and state in the text of /proc/PID/stat. False: it isn't such a text. */
 bool below_parse(const char *stat, size_t n, below_process *ret);

@@ -25,7 +25,7 @@ static const opt options[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
-/* What is to be removed, as text. The value of a lock is not shown: it is the holder's token. */
+/* The key to be removed, as text. The value of a lock is not shown: it is the holder's token. */
 typedef struct {
     tl_lock_info info;
     bool is_lock, blocks; /* blocks: on etcd, a key of another kind below the name */

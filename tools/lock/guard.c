@@ -42,7 +42,7 @@ static guard_action term_now(guard *guard, int64_t kill_at) {
     return first ? GUARD_TERM : GUARD_NOTHING;
 }
 
-/* What is due because of the lock; --max-hold is not considered here. */
+/* The action that is due because of the lock, apart from --max-hold. */
 static guard_action step_lock(guard *guard, int64_t now_ms, int64_t remaining_ms) {
     if (guard->on_lost == ON_LOST_CONTINUE)
         return GUARD_NOTHING;

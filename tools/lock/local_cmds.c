@@ -1,6 +1,6 @@
 /*
  * local status and local stop: look after the private server that local: URLs use. They never start a
- * server. They stop one on which a lock is held only with --force.
+ * server. Without --force they never stop one while a lock is held.
  */
 #include <errno.h>
 #include <poll.h>
@@ -50,7 +50,7 @@ typedef struct {
     char named[NAMED_MAX * NAMED_SIZE]; /* "KEY by HOLDER, ..." */
 } local;
 
-/* ---- what it says of itself ------------------------------------------------------------------ */
+/* ---- the server's replies -------------------------------------------------------------------- */
 
 static tl_bytes field(tl_bytes info, const char *name) {
     tl_bytes rest = tl__bytes_after(info, name);
@@ -74,7 +74,7 @@ static bool take_count(void *ctx, const tl_reply *reply) {
     return tl__reply_int(reply, &local->keys);
 }
 
-/* ---- its locks ------------------------------------------------------------------------------- */
+/* ---- locks on the server --------------------------------------------------------------------- */
 
 /* One batch of SCAN: copies of the names. */
 typedef struct {
@@ -150,7 +150,7 @@ static void name_holder(local *local, tl_bytes key, const tl_lock_info *info) {
                    used ? ", " : "", shown, HOLDER_MOST, report_who(who, info));
 }
 
-/* Each lock is counted once: by its sidecar, or if no tidelock client holds it by its own key. */
+/* Each lock is counted once: by its sidecar if a tidelock client holds it, else by its own key. */
 static bool count_lock(local *local, tl_client *client, tl_bytes name, tl_error *err) {
     tl_lock_info info = {.size = sizeof info};
     tl_bytes key = name;
@@ -187,7 +187,7 @@ static int count_locks(local *local, local_line *to, tl_client *client) {
     return ok ? 0 : fail(status_of(err.code), "%s", err.message);
 }
 
-/* ---- finding it ------------------------------------------------------------------------------ */
+/* ---- find the server ------------------------------------------------------------------------- */
 
 /* The URL, if it is a local: one; else the default, as TIDELOCK_URL may name another server. */
 static int find_place(const server *where, local *local) {

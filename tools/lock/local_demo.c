@@ -119,7 +119,7 @@ static FILE *open_notes(const demo *demo, const char *how, int flags) {
     return f;
 }
 
-/* What was started here. False: nothing. */
+/* Read what was started here. False: nothing. */
 static bool read_notes(demo *demo) {
     char name[16];
     FILE *f = open_notes(demo, "r", O_RDONLY);
@@ -154,7 +154,7 @@ static int remove_all(const demo *demo) {
     return fail(STATUS_INTERNAL, "local demo: %s: %s", demo->path, strerror(errno));
 }
 
-/* ---- one of its servers ---------------------------------------------------------------------- */
+/* ---- one server ------------------------------------------------------------------------------ */
 
 static bool open_line(const demo *demo, int i, local_line *line) {
     tl_endpoint endpoint;
@@ -470,7 +470,7 @@ static int launch(const demo *demo, int i) {
     return status;
 }
 
-/* ---- until all know each other --------------------------------------------------------------- */
+/* ---- wait until all know each other ---------------------------------------------------------- */
 
 static int64_t number_in(const tl_reply *list, const char *name) {
     tl_bytes text;

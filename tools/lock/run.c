@@ -264,7 +264,7 @@ static void run_command(run *run) {
     childenv_free(env);
 }
 
-/* ---- for monitoring -------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 /* The lock is released. The exit status is the run's own, even if the file can't be written. */
 static void write_metrics(const run *run) {
@@ -314,7 +314,7 @@ static void write_json(run *run) {
         say("--json-fd: %s", strerror(errno));
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static void one_round(run *run) {
     tl_err before = run->result;

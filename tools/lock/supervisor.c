@@ -34,7 +34,7 @@ typedef struct {
     supervisor_report report;
 } supervisor;
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 /* In the child. Never returns. */
 static void become(const supervisor_plan *plan, pid_t parent, int report) {
@@ -96,7 +96,7 @@ static void collect(supervisor *supervisor) {
         supervisor->report.empty = supervisor->unsent = true;
 }
 
-/* ---- signals ---------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 typedef struct {
     int sig;
@@ -148,13 +148,13 @@ static void end_all(supervisor *supervisor, int sig, bool had_it) {
         end_now(supervisor, supervisor->until_ms, sig);
 }
 
-/* What an ended command leaves running is left alone, unless the command was asked to end. */
+/* Processes that an ended command leaves running are left alone, unless the command was asked to end. */
 static bool is_late(const supervisor *supervisor) {
     return !supervisor->killing && (!supervisor->report.ended || supervisor->ending) &&
            moment_ms() >= supervisor->until_ms;
 }
 
-/* ---- tidelock --------------------------------------------------------------------------------- */
+/* ---- requests of tidelock -------------------------------------------------------------------- */
 
 static void obey(supervisor *supervisor, const supervisor_request *request) {
     switch (request->what) {
@@ -190,7 +190,7 @@ static void send_report(supervisor *supervisor) {
     supervisor->unsent = n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* ---- the loop --------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void wait_for_something(const supervisor *supervisor) {
     struct pollfd p[] = {{.fd = supervisor->alone ? -1 : FD_LINK, .events = POLLIN},
@@ -232,7 +232,7 @@ static void serve(supervisor *supervisor) {
     }
 }
 
-/* ---- the beginning ---------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static void close_others(void) {
 #ifdef SYS_close_range

@@ -20,7 +20,7 @@
 /* The pause before a job that could not be stopped with us is continued. */
 #define NOT_STOPPED_MS 100
 
-/* ---- what the keeper reports ---------------------------------------------------------------- */
+/* ---- events of the lock ---------------------------------------------------------------------- */
 
 int news_begin(news *ret) {
     *ret = (news){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
