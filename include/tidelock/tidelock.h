@@ -400,8 +400,8 @@ typedef struct {
     tl_state state;       /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
     tl_lost_why why;      /**< with LOST */
     int64_t remaining_ms; /**< of the safe lifetime */
-    /** One line for a log, never NULL, at most 639 bytes; valid during the call. AT_RISK, and LOST
-     *  with EXPIRED: it ends with the reason for which the renewals failed, as the server or the
+    /** One line for a log, never NULL, at most 767 bytes; valid during the call. It begins with the
+     *  key, printable and cut to 64 bytes, and ": ". AT_RISK, and LOST with EXPIRED: it ends with the reason for which the renewals failed, as the server or the
      *  connection gave it. Of several servers it has the reason of each, separated by "; ". HELD:
      *  "renewed again". LOST with another cause: that cause, such as "another holds it", or that
      *  the failover lost it. The text is for people and may change: programs use the other

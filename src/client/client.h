@@ -17,7 +17,8 @@
 #include "protocol/protocol.h"
 
 #define TL_CROWD 8
-#define TL_KEY_SHOWN 64   /**< bytes of a key in a message */
+#define TL_KEY_SHOWN 64 /**< bytes of a key in a message */
+#define TL_KEY_SHOWN_SIZE (TL_KEY_SHOWN + sizeof "...")
 #define TL_OWNER_SIZE 352 /**< "host pid service" */
 
 /** A caller that waits, seen from other threads. */

@@ -105,15 +105,16 @@ static const char *lost_message(const tl_events *events, char message[TL_DETAIL_
 /* Of the newest event. */
 static void describe(const tl_events *events, char message[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
-    char room[TL_DETAIL_SIZE], causes[TL_DETAIL_SIZE];
+    char room[TL_DETAIL_SIZE], causes[TL_DETAIL_SIZE], key[TL_KEY_SHOWN_SIZE];
     bool risk = event->state == TL_AT_RISK;
     bool expired = event->state == TL_LOST && event->why == TL_LOST_EXPIRED;
     const char *what = risk                      ? "a renewal has failed"
                        : event->state == TL_HELD ? "renewed again"
                                                  : lost_message(events, room);
     describe_causes(risk || expired ? events->causes : NULL, causes, sizeof causes);
-    (void)snprintf(message, TL_DETAIL_SIZE, "%s%.*s", what,
-                   (int)(TL_DETAIL_SIZE - 1 - strlen(what)), causes);
+    tl__lock_key_shown(events->lock, key);
+    (void)snprintf(message, TL_DETAIL_SIZE, "%s: %s%.*s", key, what,
+                   (int)(TL_DETAIL_SIZE - 3 - strlen(key) - strlen(what)), causes);
 }
 
 static void tell(tl_report *report) {

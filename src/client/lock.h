@@ -41,7 +41,7 @@ typedef struct {
     tl_cause of[TL_QUORUM_MAX];
 } tl_causes;
 
-#define TL_DETAIL_SIZE 640 /**< of an event */
+#define TL_DETAIL_SIZE 768 /**< of an event */
 
 /** Who wants to be told what becomes of the hold. All but the first two under keeper.mutex. */
 typedef struct {
@@ -161,7 +161,9 @@ void tl__lock_fill_job(tl_job *ret, const tl_lock *lock);
 /** The same of one that was filled for a lock of the client's, and has been of renewals alone since. */
 void tl__lock_refill_job(tl_job *ret, const tl_lock *lock);
 bool tl__lock_is_held(const tl_lock *lock);
-/** Fill err with "what KEY: words". */
+/** The key as messages show it: printable, and cut with "..." at its end. */
+void tl__lock_key_shown(const tl_lock *lock, char to[TL_KEY_SHOWN_SIZE]);
+/** Fill err with "what KEY: message". */
 tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *message,
                      tl_error *err);
 /** The same, and the errno behind it. */

@@ -150,13 +150,18 @@ tl_job tl__lock_job(const tl_lock *lock) {
     return job;
 }
 
+void tl__lock_key_shown(const tl_lock *lock, char to[TL_KEY_SHOWN_SIZE]) {
+    tl_bytes name = tl__name_key(lock->name);
+    tl__bytes_print(to, TL_KEY_SHOWN + 1, name);
+    if (name.n > TL_KEY_SHOWN)
+        strcat(to, "...");
+}
+
 tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *message,
                         int sys_errno, tl_error *err) {
-    char key[TL_KEY_SHOWN + 1];
-    tl_bytes name = tl__name_key(lock->name);
-    tl__bytes_print(key, sizeof key, name);
-    return tl__fail(err, code, sys_errno, "%s %s%s: %s", what, key,
-                    name.n > TL_KEY_SHOWN ? "..." : "", message);
+    char key[TL_KEY_SHOWN_SIZE];
+    tl__lock_key_shown(lock, key);
+    return tl__fail(err, code, sys_errno, "%s %s: %s", what, key, message);
 }
 
 tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *message,

@@ -265,7 +265,7 @@ TEST_IN(what_did_not_come_along_is_lost_by_the_failover, FIRST) {
     fail_over();
     lock_event lost = lock_events_await(events, TL_LOST, FAILOVER_MS);
     assert_int_equal(lost.why, TL_LOST_GONE);
-    assert_string_equal(lost.detail, "the failover lost it");
+    assert_string_equal(lost.detail, KEY ": the failover lost it");
     events = make_events(); /* what is deleted by hand is another matter */
     lock = make_lock_with(
         client_by_sentinels(), KEY,
@@ -274,7 +274,7 @@ TEST_IN(what_did_not_come_along_is_lost_by_the_failover, FIRST) {
     must(server, "DEL " KEY);
     lost = lock_events_await(events, TL_LOST, FAILOVER_MS);
     assert_int_equal(lost.why, TL_LOST_GONE);
-    assert_string_equal(lost.detail, "its key is gone");
+    assert_string_equal(lost.detail, KEY ": its key is gone");
 }
 
 /* ---- what a failover must not forget: quiet_ms ------------------------------------------------- */

@@ -77,7 +77,7 @@ typedef struct {
     int64_t remaining_ms, at_us;
     bool stolen;
     int64_t thief_ahead_ms;
-    char detail[80];
+    char detail[160];
 } lock_event;
 
 typedef struct {

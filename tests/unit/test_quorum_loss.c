@@ -90,7 +90,7 @@ static void assert_said_of(const quorum *q, unsigned i, const char *words) {
 }
 
 TEST_ON(the_loss_says_of_each_server_why_it_did_not_renew, quorum *q) {
-    static const char begins[] = "no majority of the servers renewed it in time: ";
+    static const char begins[] = KEY ": no majority of the servers renewed it in time: ";
     refuse(q->server[0]);
     deny(q->server[2]);
     for (int waited = 0; !q->lost && waited < LIMIT_MS; waited += 10)

@@ -125,7 +125,8 @@ static tl_lock *lock_that_tells(tl_client *client) {
 }
 
 static void assert_lost_by(const char *words) {
-    static const char risk[] = "a renewal has failed: ", lost[] = "no renewal succeeded in time: ";
+    static const char risk[] = KEY ": a renewal has failed: ",
+                      lost[] = KEY ": no renewal succeeded in time: ";
     assert_int_equal(strncmp(details.at_risk, risk, strlen(risk)), 0);
     assert_int_equal(strncmp(details.lost, lost, strlen(lost)), 0);
     assert_non_null(strstr(details.lost, words));

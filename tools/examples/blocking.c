@@ -25,9 +25,8 @@ static bool store_write(int value, uint64_t fence) {
 
 /* Called by the client's own thread: it must not block. */
 static void on_event(tl_lock *lock, const tl_lock_event *event, void *ctx) {
-    (void)lock;
-    fprintf(stderr, "%s: %s; %lld ms left\n", (const char *)ctx, event->detail,
-            (long long)event->remaining_ms);
+    (void)lock, (void)ctx;
+    fprintf(stderr, "%s; %lld ms left\n", event->detail, (long long)event->remaining_ms);
 }
 
 static tl_err work(tl_lock *lock, tl_error *err) {
@@ -60,7 +59,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
-    tl_lock_options lo = TL_LOCK_OPTIONS(.ttl_ms = 10000, .on_event = on_event, .ctx = argv[2]);
+    tl_lock_options lo = TL_LOCK_OPTIONS(.ttl_ms = 10000, .on_event = on_event);
     tl_lock *lock = tl_lock_new(client, argv[2], strlen(argv[2]), &lo, &err);
     code = lock ? work(lock, &err) : err.code;
     if (code)

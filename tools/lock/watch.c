@@ -68,6 +68,14 @@ void news_clear(news *news) {
     (void)take_news(news, &event, detail);
 }
 
+/* The library's text begins with the key, which our messages begin with as well. */
+static const char *without_key(const char *detail, const char *key) {
+    size_t n = strlen(key);
+    bool begins = strncmp(detail, key, n) == 0 && strncmp(detail + n, ": ", 2) == 0;
+
+    return begins ? detail + n + 2 : detail;
+}
+
 static void read_news(watch *watch) {
     char left[DURATION_SHOWN];
     char detail[sizeof watch->news->detail];
@@ -75,18 +83,19 @@ static void read_news(watch *watch) {
 
     if (!take_news(watch->news, &event, detail))
         return;
-    memcpy(watch->trouble, detail, sizeof watch->trouble);
+    const char *message = without_key(detail, watch->key);
+    (void)snprintf(watch->trouble, sizeof watch->trouble, "%s", message);
     if (event.state == TL_HELD)
         watch->trouble[0] = '\0';
     if (!watch->verbose)
         return;
     (void)show_ms(left, event.remaining_ms);
     if (event.state == TL_AT_RISK)
-        say_if_free("%s: at risk, %s left: %s", watch->key, left, detail);
+        say_if_free("%s: at risk, %s left: %s", watch->key, left, message);
     else if (event.state == TL_HELD)
         say_if_free("%s: renewed again, %s left", watch->key, left);
     else
-        say_if_free("%s: lost: %s", watch->key, detail);
+        say_if_free("%s: lost: %s", watch->key, message);
 }
 
 void watch_last_news(watch *watch) {

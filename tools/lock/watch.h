@@ -12,7 +12,7 @@
 #include "lock/child.h"
 #include "lock/guard.h"
 
-#define NEWS_DETAIL 640
+#define NEWS_DETAIL 768
 
 /** Reports of the library's renewal thread, left here for the main thread. */
 typedef struct {
