@@ -416,8 +416,7 @@ install: all
 	$(Q)ln -sf $(SONAME) $(D)$(LIBDIR)/libtidelock.so
 	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
-	    -e 's|@REQUIRES@|$(filter hiredis uuid $(if $(HAVE_TLS),openssl) $(if $(HAVE_JSON),jansson),$(PKG))|' \
-	    -e 's|@LIBS@|$(if $(filter hiredis,$(PKG)),,-lhiredis) $(if $(filter uuid,$(PKG)),,-luuid) $(if $(HAVE_TLS),$(if $(filter openssl,$(PKG)),,-lssl -lcrypto)) $(if $(HAVE_JSON),$(if $(filter jansson,$(PKG)),,-ljansson)) -pthread -ldl -lm|' \
+	    -e 's|@LIBS@|$(strip $(DEP_LIBS))|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/

@@ -18,8 +18,8 @@ export LD_LIBRARY_PATH=$root$prefix/lib
 # JSON is the tool's, and in the library etcd's, whose answers it reads: linked, where a static program finds it.
 readelf -d "$root$prefix/bin/tidelock" | grep -q 'NEEDED.*libjansson' || fail "readelf doesn't show what the tool needs"
 readelf -d "$root$prefix/lib/libtidelock.so" | grep -q 'NEEDED.*libjansson' || fail "the library can't read what etcd answers"
-[[ $(pkg-config --print-requires-private --print-requires tidelock; pkg-config --static --libs tidelock) == *jansson* ]] ||
-    fail "tidelock.pc doesn't name jansson"
+[[ $(pkg-config --static --libs tidelock) == *jansson* ]] || fail "tidelock.pc doesn't name jansson"
+[[ $(pkg-config --cflags tidelock) != *@(hiredis|uuid)* ]] || fail "its users get other headers' directories: $(pkg-config --cflags tidelock)"
 
 flags=(-Wall -Wextra -Werror -g)
 if [[ -n ${SAN:-} ]]; then flags+=("-fsanitize=$SAN"); fi
