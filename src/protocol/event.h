@@ -1,5 +1,5 @@
 /*
- * What a machine is told: one event for each step. protocol.h says what each kind means.
+ * The events that a machine receives, one for each step. protocol.h says what each kind means.
  */
 #pragma once
 
@@ -22,16 +22,16 @@ typedef enum {
     TL_CANCEL
 } tl_event_kind;
 
-/** A lock is given to one who stands in line: what the message says, and how it came. */
+/** A grant: the server gave the lock to a waiter. The content of the message, and how it arrived. */
 typedef struct {
-    /** The first of those reserved. */
+    /** The first of the reserved fencing numbers. */
     uint64_t fence;
-    /** When, by the server's clock; and for so long from then on it is kept for him. */
+    /** The server's time of the grant. From then on the server keeps K for the waiter for lease_ms. */
     int64_t at_us;
     int64_t lease_ms;
-    /** Who stand in line behind him. */
+    /** The number of waiters behind this one. */
     int64_t others;
-    /** Of the server that sent it, as tl_asked's. */
+    /** The run of the server that sent it, as in tl_asked. */
     uint64_t run;
     tl_mono arrived;
 } tl_grant;
@@ -41,25 +41,28 @@ typedef struct {
     uint16_t ticket;
     /** It was sent in its native form. */
     bool native;
-    /** Of the server that was asked; 0: no other can take its place, or none was asked. */
+    /** The generation (tl_server) of the server that was asked; 0: no other server can replace it, or none
+     *  was asked. */
     uint32_t generation;
-    /** Before its first byte left. */
+    /** A time before its first byte was sent. */
     tl_mono sent;
-    /** The run of the server that was asked, and the number by which it knows the connection; 0: not known. */
+    /** The run of the server that was asked, and that server's number for the connection; 0: not known. */
     uint64_t run;
     int64_t id;
 } tl_asked;
 
 /** REPLY */
 typedef struct {
-    /** `count` of them, valid during this step only. */
+    /** `count` replies, valid during this step only. */
     const tl_reply *reply;
     uint8_t count;
-    /** A native form: too long after the counter was raised for its number to be believed. */
+    /** A native form: its number counts no more, since too much time has passed since the counter was
+     *  raised. */
     bool stale;
-    /** The server wasn't named as the one to ask lately when it answered. */
+    /** No authority (Sentinels, the cluster) had named this server as the master shortly before it
+     *  replied. */
     bool unnamed;
-    /** Who answered, for people; or empty. */
+    /** The address of the server, for messages; or empty. */
     tl_bytes place;
 } tl_replied;
 
@@ -67,26 +70,26 @@ typedef struct {
 typedef struct {
     /** TL_EUNAVAILABLE, TL_EDENIED, TL_EELSEWHERE ... */
     tl_err why;
-    /** Behind it, or 0. */
+    /** The errno behind it, or 0. */
     int sys_errno;
-    /** TL_EELSEWHERE: a tl_redirect_kind, as a cluster's node has said it; 0: none has. */
+    /** TL_EELSEWHERE: a tl_redirect_kind, if a cluster's node has redirected the request; else 0. */
     uint8_t redirect;
-    /** Some byte may have reached the server. */
+    /** A byte of the request may have reached the server. */
     bool maybe_sent;
-    /** Nobody is there to connect to, and will not be in a moment. */
+    /** No server is at this address, and a new attempt a moment later would find the same. */
     bool absent;
     tl_bytes message;
 } tl_failure;
 
 typedef struct {
     tl_event_kind kind;
-    /** Of several independent servers, which one sent ARMED, WATCHED or WOKEN. */
+    /** ARMED, WATCHED or WOKEN, of several independent servers: the index of the server that sent it. */
     uint8_t from;
     tl_mono now;
     const tl_server *server;
-    /** Of several independent servers all, in the order of the URL; else NULL. */
+    /** All servers, in the order of the URL, if there are several independent ones; else NULL. */
     const tl_server *servers;
-    /** REPLY and FAILED. CANCEL: what is in flight: its `native`, `run` and `id`. */
+    /** REPLY and FAILED. CANCEL: the request in flight (its `native`, `run` and `id`). */
     tl_asked asked;
     /** One of them, by `kind`. */
     union {
@@ -94,7 +97,7 @@ typedef struct {
         tl_failure failed;
         /** ARMED and WATCHED */
         bool armed;
-        /** CHANGED: what the key of a hold holds, or an error. */
+        /** CHANGED: the present value of the hold's key, or an error. */
         const tl_reply *value;
         /** GRANTED */
         const tl_grant *grant;

@@ -1,5 +1,5 @@
 /*
- * What a machine is asked to do, and what it is to know of the lock and of its hold.
+ * A job: the request that a machine carries out, with its facts about the lock and the hold.
  */
 #pragma once
 
@@ -11,89 +11,90 @@
 #include "ground/token.h"
 #include "wire/keys.h"
 
-#define TL_FENCES 50 /**< fencing numbers that are reserved at once for passing a lock on */
+#define TL_FENCES 50 /**< fencing numbers that one request reserves, for local hand-offs */
 
 typedef enum { TL_ACQUIRE, TL_RENEW, TL_RELEASE } tl_op;
 
 /* ---- legacy clients ---------------------------------------------------------------------------- */
 
-/** The legacy clients beside whom a client acquires locks: what its options say of them, and what
- *  else of the options bears on that. */
+/** The legacy clients that share locks with this client, and the client options that bear on that. */
 typedef struct {
     tl_protocol_id protocol;
     int32_t wait_replicas;
     bool wait_fsync;
-    /** Its strings belong to whoever has this. */
+    /** Its strings belong to the owner of this struct. */
     tl_legacy_options options;
 } tl_legacy;
 
-/** What a protocol of stamps must know of legacy clients, as the members of tl_legacy_options that have the
- *  same names. */
+/** The facts about legacy clients that a protocol of stamps needs. Members with the names of those of
+ *  tl_legacy_options mean the same. */
 typedef struct {
     /** NULL: not a protocol of stamps. */
     const struct tl_dialect *dialect;
-    /** M */
+    /** M in the formulas of ../compat */
     int32_t clock_skew_max_ms;
-    /** L */
+    /** L in the formulas of ../compat */
     int32_t legacy_delay_max_ms;
     int64_t legacy_ttl_min_ms;
     bool strict;
-    /** Of a cluster: scripts alone, and key by key where a slot is open. */
+    /** The server is a cluster: only scripts are used, and one key at a time while a slot is being moved. */
     bool nodes;
     /** A tl_clock_guard. */
     uint8_t clock_guard;
-    /** What of the protocol's upkeep this key belongs to; NULL: it has none. */
+    /** The part of the protocol's upkeep that this key belongs to (tl_upkeep.of); NULL: none. */
     const void *of;
 } tl_rules;
 
-/* ---- what a hold rests on ---------------------------------------------------------------------- */
+/* ---- the proof of a hold ----------------------------------------------------------------------- */
 
-/** TOKEN: a renewal the short way needs that S has all that there is to know. */
+/** TOKEN: a renewal by the short script `refresh` needs an S with all facts about the hold. */
 typedef struct {
-    /** When a renewal was asked that wrote it, in s from 1 on; 0: none was. */
+    /** When the last renewal was sent that wrote S, in s from 1 on; 0: there was none. */
     uint32_t noted_s;
-    /** A part of the run of the server that did. */
+    /** A part of the run of the server that executed it. */
     uint32_t noted_run;
 } tl_token_proof;
 
 /** STAMP, as ../compat writes it. */
 typedef struct {
-    /** No renewal asked before capped_until proves more than `cap`. ns 0: nothing is capped; TL_NEVER: acquired without
-     *  scripts. */
+    /** A renewal that was sent before capped_until proves no more than `cap`. ns 0: there is no cap;
+     *  TL_NEVER: the lock was acquired without scripts. */
     tl_mono cap, capped_until;
-    /** The server's time of the last acquire or renewal; 0: it was acquired elsewhere. */
+    /** The server's time of the last acquire or renewal; 0: another handle acquired the lock. */
     int64_t proved_us;
-    /** The end that K's stamp told then. */
+    /** The expiry in K's stamp at that time. */
     int64_t end_ms;
 } tl_stamp_proof;
 
 /** ETCD */
 typedef struct {
-    /** That the key is under, and no other key is; 0: not known. */
+    /** The lease that holds the key, and no other key; 0: not known. */
     int64_t lease;
-    /** By how much the hold's leases are numbered higher than by this host's clock alone. */
+    /** How much higher the hold's lease numbers are than this host's clock alone would make them. */
     int64_t ahead;
-    /** The revision that the key was written at last; 0: not known. */
+    /** The revision of the key's last change; 0: not known. */
     int64_t changed;
-    /** `lease` was a spare one. A copy of this process, from an image of its memory, has the same spare ones, and perhaps a
-     *  key under it: it is left to expire. */
+    /** `lease` was a spare one. If this process runs as a copy (from an image of its memory), the copy has
+     *  the same spare leases, and perhaps a key under this one. So the lease is not revoked: it is left to
+     *  expire. */
     bool spared;
 } tl_etcd_proof;
 
 typedef enum { TL_PROOF_NONE, TL_PROOF_TOKEN, TL_PROOF_STAMP, TL_PROOF_ETCD } tl_proof_kind;
 
-/** What is known of a hold besides its deadline. */
+/** The facts about a hold besides its deadline. */
 typedef struct {
     uint8_t kind;
     /** TL_AUTO: 1 + the protocol that K is held by; 0: not known. */
     uint8_t held_by;
-    /** A request for it went unanswered: it may come yet. */
+    /** A request for this hold is unanswered: it may still be executed. */
     bool doubted : 1;
-    /** S doesn't know of it before its first renewal. */
+    /** S does not know of this hold before its first renewal. */
     bool unbound : 1;
-    /** It was acquired by another handle, of which only the token is known. */
+    /** Another handle acquired it: only the token is known. */
     bool elsewhere : 1;
-    /** It was acquired past its own entry in line, of this lifetime; 0: it wasn't. */
+    /** The lock was acquired while its own entry may still be in the queue: the lifetime in that entry, ms.
+     *  0: no entry. */
     int32_t stood_ms;
     /** One of them, by `kind`. */
     union {
@@ -103,7 +104,7 @@ typedef struct {
     };
 } tl_proof;
 
-/** What is known of the stamp, or on etcd, if the proof is of that. */
+/** The stamp's proof or etcd's, if the proof is of that kind; else zeros. */
 static inline tl_stamp_proof tl__proof_stamp(const tl_proof *proof) {
     return proof->kind == TL_PROOF_STAMP ? proof->stamp : (tl_stamp_proof){0};
 }
@@ -111,12 +112,12 @@ static inline tl_etcd_proof tl__proof_etcd(const tl_proof *proof) {
     return proof->kind == TL_PROOF_ETCD ? proof->etcd : (tl_etcd_proof){0};
 }
 
-/** On etcd: a lease that no key is under, of somebody's who has no use for it any more. */
+/** On etcd: a lease without a key, left over from an earlier use. */
 typedef struct {
     /** 0: none. */
     int64_t lease;
     int64_t ttl_ms;
-    /** Until when a key that is put under it may be believed. */
+    /** A key under this lease may be believed until then. */
     tl_mono deadline;
 } tl_spare_lease;
 
@@ -124,25 +125,25 @@ typedef struct {
 
 /** ACQUIRE */
 typedef struct {
-    /** So long after a restart or a failover no lock is granted; 0: off. */
+    /** For this long after a restart or a failover the server grants no lock; 0: off. */
     int64_t quiet_ms;
-    /** A vote: the least number to draw. */
+    /** A vote: the least fencing number to draw. */
     uint64_t fence;
-    /** S is to bind others from the acquire on, not from the first renewal. */
+    /** The acquire writes S, which keeps other clients out; else the first renewal does. */
     bool bind;
 } tl_job_acquire;
 
-/** ACQUIRE, to stand in line; RELEASE, to leave it. */
+/** ACQUIRE, to queue on the server; RELEASE, to leave the queue. */
 typedef struct {
-    /** By which it is told when its turn has come; n 0: it stands in none. */
+    /** The channel on which the waiter is notified of its turn; n 0: it does not queue. */
     tl_bytes inbox;
-    /** As the server told it last; 0: none. */
+    /** The rank that the server reported last; 0: none. */
     int64_t rank;
-    /** ACQUIRE: stand in line, or look how far it has come. */
+    /** ACQUIRE: join the queue, or look how far the entry has advanced. */
     bool join;
-    /** It may stand in line. */
+    /** Its entry may be in the queue. */
     bool stands;
-    /** It takes its turn in line whatever happens. */
+    /** Each acquire of this lock has an entry of its own in the queue (the option `fair`). */
     bool fair;
 } tl_job_queue;
 
@@ -151,49 +152,53 @@ typedef struct {
     tl_proof proof;
     /** The deadline so far. */
     tl_mono believed;
-    /** RENEW: for S, should it not be known there. */
+    /** RENEW: the fencing number to write into S, if S does not have it. */
     uint64_t fence;
 } tl_job_hold;
 
 /** RENEW */
 typedef struct {
-    /** On etcd: what is believed meanwhile, so that the lease must last as long. */
+    /** On etcd: the new lease lasts at least this long, since a holder may still believe the former
+     *  lifetime. */
     int64_t least_ms;
-    /** It counts only when the server is confirmed to be the one to ask, afterwards. */
+    /** The renewal counts only after the server has been confirmed as the master. */
     bool confirms;
 } tl_job_renew;
 
 /** RELEASE */
 typedef struct {
-    /** Of what may be, or may yet be, where an acquire went unanswered. */
+    /** No hold is known: an acquire went unanswered, and may have been executed or may still be. */
     bool in_vain;
-    /** Of a vote: nobody is told. */
+    /** A vote: don't notify waiters. */
     bool silent;
-    /** On etcd: the lease of the proof, too, which nobody else will use. */
+    /** On etcd: revoke the proof's lease, too; nothing else will use it. */
     bool revoke;
 } tl_job_release;
 
-/** What a machine is asked to do. Bytes outlive the machine, detached or not. One job serves a machine for all that it does:
- *  an acquire cleans up by a release, a renewal may ask for a vote. So what belongs to each stands side by side. */
+/** The job of a machine. Its bytes outlive the machine, detached or not. One job serves for all requests of
+ *  the machine: an acquire cleans up by a release, and a renewal may ask for a vote. So the parts for each
+ *  operation stand side by side. */
 typedef struct {
     const struct tl_protocol *protocol;
     tl_bytes key, sidecar, line;
-    /** Of all these keys. */
+    /** The slot of all these keys. */
     tl_slot_tag slot;
-    /** "host pid service", for others to read. */
+    /** "host pid service", shown to other clients' users. */
     tl_bytes owner;
     tl_token token;
     int64_t ttl_ms;
     int64_t attempt_ms;
     int32_t wait_replicas, wait_replicas_ms;
-    /** It counts once it is on disk, here and at these replicas. */
+    /** A write counts once it is on disk, on this server and on these replicas. */
     bool wait_fsync;
-    /** ACQUIRE: not the first with this token, so that an earlier one may have worked. On etcd RENEW and RELEASE: the one
-     *  before has failed, so that it may have. */
+    /** ACQUIRE: not the first request with this token, so an earlier one may have worked. RENEW and RELEASE
+     *  on etcd: the request before has failed, but may have worked. */
     bool again;
-    /** ACQUIRE: how many fencing numbers to reserve; 0 as 1. Its entry in line says so, too. */
+    /** ACQUIRE: how many fencing numbers to reserve; 0 means 1. The entry in the queue has this number,
+     *  too. */
     int32_t fences;
-    /** On etcd. ACQUIRE: to be used while two thirds of it are left. RELEASE: the client keeps it if that works. */
+    /** On etcd. ACQUIRE: a spare lease to use while two thirds of it are left. RELEASE: the client keeps this
+     *  lease if the release works. */
     tl_spare_lease spare;
     tl_rules rules;
     tl_job_acquire acquire;
@@ -203,7 +208,7 @@ typedef struct {
     tl_job_release release;
 } tl_job;
 
-/** Is there anything that must confirm a take or a keep, behind it in the same request? */
+/** Must replicas or a disk confirm an acquire or a renewal, by a command behind it in the same request? */
 static inline bool tl__job_waits(const tl_job *job) {
     return job->wait_replicas > 0 || job->wait_fsync;
 }

@@ -1,5 +1,5 @@
 /*
- * A server as a machine sees it, and what is asked of it: a send. protocol.h says when.
+ * A server as a machine sees it, and a send: the request to it. protocol.h says when.
  */
 #pragma once
 
@@ -12,70 +12,73 @@
 #define TL_KEPT_MAX 4
 #define TL_HOPS_MAX 8 /**< redirections in a row */
 
-/** Something that a protocol of ../compat has read, and wants kept for all of a client's machines. What
- *  it is, is its own business. */
+/** Something that a protocol of ../compat has read and keeps for all machines of a client. Only that protocol
+ *  knows what it means. */
 typedef struct {
     int64_t room[6];
 } tl_kept;
 
-/** What the driver knows of the server that a machine talks to. */
+/** The driver's facts about the server that a machine talks to. */
 typedef struct {
-    /** Grows with each server that takes the place of another; 0: not known, or never. */
+    /** Grows each time another server takes over; 0: not known, or no other server can take over. */
     uint32_t generation;
-    /** It is named the master by a configuration, of this epoch. */
+    /** A configuration of this epoch names it as the master. */
     bool has_epoch;
     int64_t epoch;
     tl_anchor anchor;
     int32_t drift_ppm;
-    /** What out->level has said of it since it was connected to; 0: nothing. Of its halves the lower is for stamps, the
-     *  upper for tokens. */
+    /** The last out->level since the driver connected; 0: none. The lower half is for stamps, the upper half
+     *  for tokens. */
     uint8_t level;
-    /** Own wall clock less own deadline clock, for protocols that want it: at least this, and at most wall_wide_us more. */
+    /** This host's wall clock minus its deadline clock, in us, for protocols that need it: at least wall_us,
+     *  at most wall_wide_us more. */
     int64_t wall_us;
     int64_t wall_wide_us;
-    /** What out->kept has said. */
+    /** The values of out->kept. */
     tl_kept kept[TL_KEPT_MAX];
 } tl_server;
 
-/** How a send has its connection to itself (../compat: a transaction over two exchanges). Nothing is written
- *  behind it before it was answered. One of the kind that opens is followed, from the step that is given
- *  its REPLY, by one that closes; if it isn't, or is open still after that, the connection sends `undo` by
- *  itself. A send that closes is FAILED, unsent, when that connection is lost. */
+/** A send that has its connection to itself (../compat: a transaction over two exchanges). Nothing else is
+ *  written on the connection before the reply. A send that opens a transaction must be followed, from the
+ *  step that receives its REPLY, by one that closes it. If it isn't, or the transaction is still open after
+ *  that, the connection sends `undo` by itself. A send that closes is FAILED, unsent, when that connection is
+ *  lost. */
 typedef struct {
     bool closes;
-    /** With the replies to it. */
+    /** By the replies to this send: is a transaction open? */
     bool (*is_open)(const tl_reply *reply, uint8_t count);
-    /** `undos` of them. */
+    /** `undos` commands. */
     const tl_command *undo;
     uint8_t undos;
 } tl_pin;
 
-/** Ask for one exchange: `count` commands written together, all answered in one TL_REPLY. With count
- *  0 nothing is sent: the REPLY, with no reply in it, says that the server has been reached, so that
- *  its clock is known where it tells it. */
+/** A request for one exchange: `count` commands written together, whose replies come in one TL_REPLY. With
+ *  count 0 nothing is sent: the REPLY, with no reply in it, says that the server has been reached. The
+ *  server's clock is then known, if the server reports it. */
 typedef struct {
     uint16_t ticket;
     uint8_t count;
-    /** The last of these commands, behind `count` others, that are sent in their place by a connection over which
-     *  the counter of `slot` was raised by a script not longer than TL_RAISED_MS ago (tl__conn_raised). 0: none. */
+    /** The native form: so many commands behind the first `count`. They are sent instead of those over a
+     *  connection where a script raised the counter of `slot` not longer than TL_RAISED_MS ago
+     *  (tl__conn_raised). 0: none. */
     uint8_t native;
     tl_slot_tag slot;
-    /** Whose it is, of several independent servers: a bit for each; 0: the key's own. */
+    /** Of several independent servers: a bit for each that it goes to; 0: to the server of the key. */
     uint8_t to;
-    /** Over the connection that has answered last, or not at all. */
+    /** Send over the connection that replied last, or fail. */
     bool here;
-    /** With count 0: the REPLY says that, after this was asked for, the server was still the one to ask, as whoever
-     *  names the master has confirmed. Where nobody does it is answered at once. */
+    /** With count 0: the REPLY says that the server was still the master after this send was made, by the
+     *  authority that names masters. Without such an authority the REPLY comes at once. */
     bool confirm;
-    /** Its commands have one key between them: a redirection may be followed by the letter. */
+    /** All its commands together have one key: a redirection may be followed literally. */
     bool alone;
-    /** It goes where TL_ASK led, each command behind ASKING. */
+    /** It goes to the node that a TL_ASK named, with ASKING before each command. */
     bool asking;
-    /** Of the server that it was built for, by the driver; 0: any. */
+    /** The generation of the server that it was built for, set by the driver; 0: any. */
     uint32_t generation;
     /** NULL: none. */
     const tl_pin *pin;
-    /** No answer by then: FAILED. */
+    /** Without a reply by then it is FAILED. */
     tl_mono by;
     tl_command command[TL_COMMANDS_BOTH];
 } tl_send;
