@@ -1,6 +1,6 @@
 /*
- * The machine behind tl_client_ping and tl_client_look: reach the server, ask, read the answer. What a redirection or
- * a failover has left without one is asked again.
+ * The machine behind tl_client_ping and tl_client_look: it reaches the server, asks, and reads the reply. If
+ * a redirection or a failover left the question without a reply, it asks again.
  */
 #pragma once
 
@@ -13,16 +13,16 @@ typedef struct {
     tl_bytes key, sidecar; /**< key.n 0: ask for the TIME only */
     tl_lock_info info;
     int64_t attempt_ms, connect_ms;
-    tl_mono limit;            /**< of both together, however often it is asked */
+    tl_mono limit;            /**< of reaching and asking together, however often it asks */
     const tl_legacy *legacy;  /**< see tl__look_fill */
-    tl_waiting_fn on_waiting; /**< of so many in line at most; 0: of none */
+    tl_waiting_fn on_waiting; /**< called for at most `most` waiters in the queue */
     void *ctx;
     uint32_t most;
     uint16_t ticket;
-    bool may_get; /**< if the server has no EVAL, GET will do */
-    bool plain;   /**< GET at once */
-    bool asking;  /**< the question goes where a redirection of the kind TL_ASK has led */
-    uint8_t hops; /**< redirections so far, and connections that were lost */
+    bool may_get; /**< if the server has no EVAL, it uses GET. */
+    bool plain;   /**< it uses GET */
+    bool asking;  /**< the question goes to the node that a redirection of the kind TL_ASK named */
+    uint8_t hops; /**< redirections so far, plus lost connections */
 } tl_ask;
 
 void tl__ask_init(tl_ask *ask, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,

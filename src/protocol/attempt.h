@@ -1,40 +1,40 @@
 /*
- * What the attempts of all protocols on a Redis server have in common: when the request was built,
- * how long a holder may believe its answer, and how an attempt fails.
+ * The common part of attempts, for all protocols on a Redis server. It notes when the request was built, how
+ * long a holder may believe the reply, and how an attempt fails.
  */
 #pragma once
 
 #include "protocol/protocol.h"
 
-/** An attempt, as far as it is the same for all. */
+/** The common part of an attempt. */
 typedef struct tl_try {
     tl_result result;       /**< first */
-    const tl_protocol *row; /**< whose it is; it may become another's */
-    tl_mono until;          /**< the asker moves on */
+    const tl_protocol *row; /**< its protocol; it may become another's attempt */
+    tl_mono until;          /**< the caller goes on by then */
     tl_mono asked;          /**< when the request was built: no later than it was sent */
-    tl_mono by;             /**< no answer by then: failed */
+    tl_mono by;             /**< without a reply by then it has failed */
     uint16_t ticket;
-    bool bounded; /**< ACQUIRE: the request says until when it may take effect, `by` */
-    bool timing;  /**< the server's time is being asked for first */
-    bool reaches; /**< nothing has been asked but to reach the server */
-    bool alone;   /**< what is asked has one key: see alone.h */
-    bool asking;  /**< it goes where a redirection of the kind TL_ASK has led */
-    bool again;   /**< what was answered there is asked once more where the slot is: see alone.c */
+    bool bounded; /**< ACQUIRE: the request carries `by` as its not_after */
+    bool timing;  /**< it asks for the server's time first */
+    bool reaches; /**< nothing has been sent but "reach the server" */
+    bool alone;   /**< it sends requests of one key each: see alone.h */
+    bool asking;  /**< the request goes to the node that a redirection of the kind TL_ASK named */
+    bool again;   /**< that node has replied, and the slot's owner is asked, too: see alone.c */
     uint8_t hops; /**< redirections in a row */
-    bool
-        confirming; /**< it was answered well, and the server is being confirmed as the one to ask */
+    /** the reply was a success, and the driver confirms that the server is the master */
+    bool confirming;
 } tl_try;
 
-/** Make ready. `until`: when the asker will have moved on; it bounds the wait for the answer, and what
- *  a delayed request may still do. `ticket`: its sends'. */
+/** Initialize it. `until`: when the caller goes on; it limits the wait for the reply, and until when the
+ *  server may execute a delayed request. `ticket`: of its sends. */
 void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t ticket,
                       tl_mono until);
 
-/** The only step. START leads to a send, or to TL_END when nothing may be asked; an answer to another
- *  send or to TL_END. The same job each time. */
+/** The only step. START leads to a send, or to TL_END when nothing may be sent. A reply leads to another send
+ *  or to TL_END. All calls get the same job. */
 tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *event, tl_out *out);
 
-/** Both: make ready, and ask. */
+/** Initialize it, and make the first step. */
 static inline tl_status tl__attempt_begin(void *attempt, const tl_job *job, tl_op op,
                                           uint16_t ticket, tl_mono until, const tl_event *event,
                                           tl_out *out) {
@@ -43,76 +43,76 @@ static inline tl_status tl__attempt_begin(void *attempt, const tl_job *job, tl_o
     return tl__attempt_step(attempt, job, &start, out);
 }
 
-/** When a request in flight is refused by a server that checks: TL_NEVER when it carries no limit. */
+/** When a server that checks rejects a request in flight; TL_NEVER if it carries no limit. */
 tl_mono tl__attempt_harmless(const void *attempt);
 
-/** The answer is an error, and means what it says. */
+/** The reply is an error without a special meaning: end the attempt with it. */
 tl_status tl__attempt_refused(tl_try *attempt, const tl_job *job, const tl_event *event,
                               tl_out *out);
 
-/** By how much the earliest that the server's clock can show at `at` has fallen back since it was
- *  looked at, for want of knowing its rate; 0 when nothing is known. */
+/** How far the earliest possible value of the server's clock at `at` lags, in ns. The lag grows with the age
+ *  of the last reading, since the clock's rate is not known exactly. 0 without a reading. */
 int64_t tl__try_fallen_ns(const tl_event *event, tl_mono at);
-/** Has it fallen back by more than half of the time that a request with a not_after has? Then the
- *  request might be refused as too late although it arrives in time. */
+/** Is that lag more than half of the time that a request with a not_after has? Then the server might reject
+ *  the request as too late although it arrives in time. */
 bool tl__try_is_outdated(const tl_try *attempt, const tl_event *event);
-/** For tl_protocol.outdated, where only a take depends on it. */
+/** For tl_protocol.outdated of protocols where only an acquire depends on the lag. */
 bool tl__try_outdated_take(const tl_try *attempt, const tl_job *job, const tl_event *event);
 
-/** The event with what this step's answer has told of the server's clock, for another request that
- *  is built by it: the driver learns of it only after the step. */
+/** The event with the server's clock updated by this step's reply. A request built within this step needs it:
+ *  the driver updates the clock only after the step. */
 tl_event tl__try_informed(const tl_event *event, const tl_out *out, tl_server *room);
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------------- */
 
 void tl__try_add(tl_command *command, tl_bytes arg);
 void tl__try_add_all(tl_command *command, const tl_bytes *args, size_t count);
-/** Append these, in this order. What they are is evaluated in any. */
+/** Append these, in this order. The arguments may be evaluated in any order. */
 #define TL_ADD(c, ...)                                                                             \
     tl__try_add_all((c), (const tl_bytes[]){__VA_ARGS__},                                          \
                     sizeof((const tl_bytes[]){__VA_ARGS__}) / sizeof(tl_bytes))
 
-/** The next command of a send: empty but for its form. */
+/** Begin the next command of a send: empty but for its form. */
 tl_command *tl__try_command(tl_send *send);
 tl_command *tl__try_script(tl_send *send, tl_script script);
 
-/** The replicas must confirm: ask on the same connection, right after the write. */
+/** If replicas or disks must confirm, add the command that waits for them, right behind the write. */
 void tl__try_add_wait(tl_send *send, const tl_job *job, tl_out *out);
 
-/** The earliest and the latest that the server's clock can show at `at`, us; 0 when unknown. */
+/** The earliest and the latest value in us that the server's clock can show at `at`; 0 when unknown. */
 tl_interval tl__try_server_us(const tl_event *event, tl_mono at);
 
-/** Until when the server may carry the request out, us; 0: without limit. It is the earliest that
- *  the server's clock can show at `by`. But a RENEW that doesn't `bind` itself to it touches only
- *  what is still ours, and does no worse when it is late than to prolong a dead holder's lock once:
- *  where that earliest has fallen back too far it has until the latest, rather than being refused
- *  although it comes in time. */
+/** The not_after of the request: until when the server may execute it, server time in us; 0: no limit. It is
+ *  the earliest value that the server's clock can show at `by`. Exception: a renewal without `binds` changes
+ *  only what is still ours. Executed late, it can only prolong a dead holder's lock once. So if the earliest
+ *  value lags too much, the latest one is used, lest the server reject a renewal that comes in time. */
 int64_t tl__try_not_after_us(const tl_try *attempt, const tl_event *event, bool binds);
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------- */
 
 /** All of these end the attempt. */
 tl_status tl__try_fail(tl_try *attempt, tl_err code, bool maybe, tl_bytes message, tl_out *out);
 tl_status tl__try_malformed(tl_try *attempt, tl_out *out);
-/** It was answered, but too late to ask once more. */
+/** A reply came, but too late to send another request. */
 tl_status tl__try_no_time(tl_try *attempt, tl_out *out);
-/** The server answered with an error; who: NULL, or as in tl_protocol. */
+/** The server replied with an error; who: NULL, or as in tl_protocol. */
 tl_status tl__try_refused(tl_try *attempt, tl_bytes error, bool maybe, const tl_needer *who,
                           tl_out *out);
-/** Does the error say that a script could not ask who the server is, as quiet_ms needs? */
+/** Does the error say that a script may not use INFO, which quiet_ms needs? */
 bool tl__try_may_not_ask(const tl_job *job, tl_bytes error);
-/** The server refused a request that came after `by`. */
+/** The server rejected a request that came after `by`. */
 tl_status tl__try_too_late(tl_try *attempt, tl_out *out);
-/** A take with quiet_ms: nothing is given for so long yet, and what K holds is not believed. */
+/** An acquire with quiet_ms: the server grants nothing for left_ms yet, and the content of K is not
+ *  believed. */
 tl_status tl__try_quiet(tl_try *attempt, const tl_event *event, int64_t left_ms, tl_out *out);
-/** The same where the server can't be told from what it was. Nothing has been taken by this request; `maybe`
- *  says whether an earlier one may have. */
+/** The same on a server that can't tell whether it restarted. This request has acquired nothing; `maybe` says
+ *  whether an earlier one may have. */
 tl_status tl__try_never_quiet(tl_try *attempt, bool maybe, tl_out *out);
-/** Another holds it; left_ms as of PTTL, negative when unknown. */
+/** Another holds it; left_ms as PTTL returns it, negative when unknown. */
 tl_status tl__try_busy(tl_try *attempt, const tl_event *event, int64_t left_ms);
-/** Ours, and K has left_ms, as of PTTL: if the replicas have confirmed it. */
+/** The lock is ours if the replicas have confirmed it; left_ms: K's lifetime, as PTTL returns it. */
 tl_status tl__try_held(tl_try *attempt, const tl_job *job, const tl_event *event, int64_t left_ms,
                        uint64_t fence, tl_out *out);
-/** RENEW and RELEASE that found K another's (status 0) or absent (-1). */
+/** The end of a renewal or release where K is another's (status 0) or absent (-1). */
 tl_status tl__try_not_renewed(tl_try *attempt, int64_t status, tl_out *out);
 tl_status tl__try_not_released(tl_try *attempt, int64_t status, tl_out *out);

@@ -1,6 +1,6 @@
 /*
- * The machine behind the questions about locks on etcd: whether it can serve, what a lock's keys are, a step through all
- * keys, and the removal of a holder's key.
+ * The machine behind the questions about locks on etcd. Can etcd serve? Which keys does a lock have? It also
+ * makes one step of a scan of all keys, and removes a holder's key.
  */
 #pragma once
 
@@ -11,23 +11,23 @@
 typedef enum { TL_ETCD_PING, TL_ETCD_LOOKS, TL_ETCD_SCANS, TL_ETCD_BREAKS } tl_etcd_question;
 
 typedef struct {
-    tl_result result; /**< OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER. BREAKS: EEXPIRED,
-                           ETAKEN, too */
+    /** OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER. BREAKS: EEXPIRED, ETAKEN, too */
+    tl_result result;
     tl_etcd_question question;
     tl_bytes key; /**< LOOKS, BREAKS */
     int64_t attempt_ms, connect_ms;
-    tl_lock_info info;        /**< LOOKS: what was found */
-    tl_waiting_fn on_waiting; /**< LOOKS: of so many in line at most; 0: of none */
+    tl_lock_info info;        /**< LOOKS: the answer */
+    tl_waiting_fn on_waiting; /**< LOOKS: called for at most `most` waiters */
     uint32_t most;
     tl_bytes pattern; /**< SCANS */
-    uint64_t cursor;  /**< SCANS: where to go on; 0: at the end */
+    uint64_t cursor;  /**< SCANS: where to go on; 0: the scan is complete */
     tl_found_fn found;
-    const tl_lock_info *seen; /**< BREAKS: NULL: whatever is there */
+    const tl_lock_info *seen; /**< BREAKS: the lock that was seen; NULL: remove any lock */
     void *ctx;
     tl_mono limit;
     uint8_t exchange, again;
-    char room
-        [TL_KEY_MAX]; /**< SCANS: the lock of the key that is asked about; BREAKS: what stands behind "K/" */
+    /** SCANS: the name of the lock that it asks about. BREAKS: the part of the holder's key behind "K/" */
+    char room[TL_KEY_MAX];
     size_t room_n;
 } tl_etcd_ask;
 

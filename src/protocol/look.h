@@ -1,6 +1,5 @@
 /*
- * What there is to tell of a key and its sidecar, once a server has answered: for looking at one lock
- * and for scanning many.
+ * Describing a key and its sidecar from a server's reply, for a look at one lock and for a scan of many.
  */
 #pragma once
 
@@ -8,8 +7,8 @@
 
 #include "protocol/protocol.h"
 
-/** Items 1 to 7 of an answer of look.lua or scan.lua: K's value, what its lifetime leaves, and the
- *  sidecar's value, until, fence, since, owner. */
+/** Items 1 to 7 of a reply of look.lua or scan.lua: K's value, its remaining lifetime, and the sidecar's
+ *  value, until, fence, since, owner. */
 enum {
     TL_LOOK_VALUE = 1,
     TL_LOOK_LEFT,
@@ -23,31 +22,33 @@ enum {
 #define TL_LOOK_HOST (sizeof((tl_lock_info *)0)->host)
 #define TL_LOOK_SERVICE (sizeof((tl_lock_info *)0)->service)
 
-/** Read "host pid service"; of anything else nothing is. */
+/** Read "host pid service". Of any other text it reads nothing. */
 void tl__look_owner(tl_bytes owner, char host[TL_LOOK_HOST], int64_t *pid,
                     char service[TL_LOOK_SERVICE]);
 
-/** Who waits, from items i and i + 1 of an answer: how many listen on S, and how many stand in line. */
+/** Count the waiters, from items i and i + 1 of a reply: the subscribers of S, and the entries in the
+ *  queue. */
 void tl__look_waiters(tl_lock_info *info, const tl_reply *answer, size_t i);
 
-/** What an entry of the line says of who stands there, at a place that was drawn at place_us. */
+/** Describe a waiter from its entry in the queue; place_us: the time of its rank, server time in us. */
 void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t now_us);
 
-/** Fill info, all but the waiters. legacy: what the asker knows of legacy clients; NULL: nothing. kind: K's type. answer: nothing of it is trusted. */
+/** Fill info, all but the waiters. legacy: the client's facts about legacy clients; NULL: none. kind: K's
+ *  type. answer: the reply, of which nothing is trusted. */
 void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes kind,
                    const tl_reply *answer, int64_t now_us);
 
-/** Does it look like a lock: known to a sidecar, a stamp, a token with a lifetime, or an accident of
- *  legacy clients? */
+/** Does it look like a lock? That is: a sidecar knows it, or it is a stamp, a token with a lifetime, or an
+ *  accident of legacy clients. */
 bool tl__look_is_lock(const tl_lock_info *info);
 
-/** What ../compat adds to it. */
+/** The part of ../compat. */
 typedef struct {
-    /** If text is a stamp, tell so. Otherwise name what is odd about it, if it is like one. */
+    /** If text is a stamp, say so in info. If it only resembles one, say what is odd about it. */
     void (*look)(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes text,
                  int64_t now_us);
-    /** For a lock that was asked about by its name, why what K holds is no stamp to a client that
-     *  chose its dialect, whatever it is. What is found by a scan may be no lock at all, and isn't odd. */
+    /** For a look at a lock by its name: explain why K's value is no stamp to a client with a chosen dialect,
+     *  whatever the value is. A key that a scan found is not explained, since it may be no lock at all. */
     void (*explain)(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
                     const tl_reply *value, int64_t now_us);
 } tl_legacy_look;

@@ -1,5 +1,6 @@
 /*
- * The machine that looks at a lock of a majority: asks all servers, and tells what a majority of them holds.
+ * The machine that looks at a lock of a majority: it asks all servers, and reports what a majority of them
+ * holds.
  */
 #pragma once
 
@@ -9,15 +10,15 @@
 typedef struct {
     tl_result result;  /**< OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER */
     tl_lock_info info; /**< OK */
-    unsigned votes;    /**< OK, held: servers that hold K for the holder */
+    unsigned votes;    /**< OK, held: the number of servers that hold K for the holder */
     tl_ask ask[TL_QUORUM_MAX];
     uint8_t count, next;
-    uint8_t answered, failed; /**< a bit for each */
+    uint8_t answered, failed; /**< a bit for each server */
     char message[TL_MESSAGE_SIZE];
     int sys_errno;
 } tl_quorum_look;
 
-/** ask: as tl__ask_init made it, with what else is to be known. */
+/** ask: from tl__ask_init, with the other members set as needed. */
 void tl__quorum_look_init(tl_quorum_look *look, const tl_ask *ask, unsigned count);
 
 tl_status tl__quorum_look_step(void *machine, const tl_event *event, tl_out *out);

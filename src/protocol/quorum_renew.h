@@ -1,6 +1,7 @@
 /*
- * The machine that keeps a lock of a majority: renews each server's vote in time, has those voted again that lost it, and
- * says at once when fewer than all hold it, or no majority.
+ * The machine that renews a lock of a majority. It renews each server's vote in time, and asks servers that
+ * lost their vote to vote again. It reports at once when fewer than all servers hold the lock (AT_RISK), or
+ * no majority (LOST).
  */
 #pragma once
 
@@ -9,37 +10,42 @@
 
 typedef struct {
     tl_attempt attempt;
-    tl_mono next; /**< when to ask; TL_NEVER while a request is in flight, or by hand */
+    /** when to ask; TL_NEVER while a request is in flight, or if renewals are manual */
+    tl_mono next;
     uint32_t failures;
-    uint16_t ticket; /**< of the request in flight; 0: there is none */
-    bool voting;     /**< it asks for the vote anew */
-    bool bound;      /**< S knows of it there */
-    bool again; /**< ask once more after it: it may have been executed before the clock stepped */
+    uint16_t ticket; /**< ticket of the request in flight; 0: there is none */
+    bool voting;     /**< it asks for the vote again */
+    bool bound;      /**< S has the hold there */
+    /** ask once more after this request, which may have been executed before the clock stepped */
+    bool again;
 } tl_quorum_seat;
 
 typedef struct {
-    tl_result result; /**< deadline: the present one, after each step; at END code TL_ELOST, why */
+    /** deadline: the present one, after each step; at END code TL_ELOST, with the reason */
+    tl_result result;
     tl_job job;
-    tl_job child;       /**< of the request that is being built or read */
-    tl_ballots ballots; /**< as they are now */
+    tl_job child;       /**< the job of the request that is being built or read */
+    tl_ballots ballots; /**< the present votes */
     tl_quorum_seat seat[TL_QUORUM_MAX];
-    tl_mono hold; /**< the lock ends by then */
+    tl_mono hold; /**< the lock is lost at the latest then */
     uint64_t random;
     uint16_t ticket;
     uint8_t gone,
-        taken; /**< a bit for each server that has said that K isn't ours: nobody's, another's */
+        /** a bit for each server that replied that K is nobody's (gone), or another's (taken) */
+        taken;
     bool by_hand, at_risk;
-    bool mended; /**< by an extension, which the owner is to be told of */
+    bool mended; /**< an extension has fixed the risk: notify the owner */
 } tl_quorum_renewal;
 
-/** job.hold.fence: the hold's. hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the
- *  deadline. */
+/** job.hold.fence: the hold's. hold: when the lock is lost at the latest, or TL_NEVER. by_hand: never renew,
+ *  only watch the deadline. */
 void tl__quorum_renew_init(tl_quorum_renewal *renewal, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed);
 
-/** Besides the common events: TL_WOKEN makes it renew now at that server, whose clock has stepped. */
+/** Besides the common events: TL_WOKEN makes it renew now at the server event->from, whose clock has
+ *  stepped. */
 tl_status tl__quorum_renew_step(void *machine, const tl_event *event, tl_out *out);
 
-/** As tl__renew_extended, with the ballots of the extension. */
+/** As tl__renew_extended, with the votes of the extension. */
 void tl__quorum_renew_extended(tl_quorum_renewal *renewal, int64_t ttl_ms,
                                const tl_ballots *ballots, tl_mono now);

@@ -1,52 +1,58 @@
 /*
- * The machine that keeps a held lock: renews it in time, and says at once when it is at risk or lost.
+ * The machine that renews a held lock in time, and reports at once when it is at risk or lost.
  */
 #pragma once
 
 #include "protocol/protocol.h"
 
-/** What there is to remember while no request is in flight, beside the deadline, and the job with its proof. */
+/** The state between requests, beside the deadline and the job with its proof. */
 typedef struct {
-    tl_mono next; /**< when to renew; TL_NEVER while a request is in flight, or by hand */
-    tl_mono hold; /**< the lock ends by then */
+    tl_mono next; /**< when to renew; TL_NEVER while a request is in flight, or if by_hand */
+    tl_mono hold; /**< the lock is lost at the latest then */
     uint64_t random;
     uint32_t failures;
     uint16_t ticket;
     bool by_hand : 1;
     bool at_risk : 1;
-    bool mended : 1; /**< by an extension, which the owner is to be told of */
+    bool mended : 1; /**< an extension has fixed the risk: notify the owner */
     bool asking : 1; /**< a request is in flight */
-    bool
-        again : 1; /**< ask once more after it: it may have been executed before the clock stepped */
+    /** ask once more after this request, which may have been executed before the clock stepped */
+    bool again : 1;
 } tl_rest;
 
 typedef struct {
-    tl_result result; /**< deadline: the present one, after each step; at END code TL_ELOST, why */
+    /** deadline: the present one, after each step; at END code TL_ELOST, with the reason */
+    tl_result result;
     tl_job job;
-    tl_attempt attempt; /**< while rest.asking */
+    tl_attempt attempt; /**< valid while rest.asking */
     tl_rest rest;
 } tl_renew;
 
-#define TL_RENEW_PARTS 3 /**< renew at a third of what is left */
+#define TL_RENEW_PARTS 3 /**< renew after a third of the remaining time */
 #define TL_RENEW_FIRST_NS                                                                          \
-    1000000000 /**< the first is due by then, where S is to know of the lock */
+    1000000000 /**< the first renewal is due by then, if it has to write the lock into S */
 #define TL_LOST_EARLY_NS                                                                           \
-    1000000 /**< LOST is said so early, so that a late timer is still in time */
+/** LOST is reported this long before the deadline, so that a late timer is still in time */
+1000000
 
-/** No answer to a renewal by then: it failed. A third of what is left until `end`, or attempt_ms. */
-tl_mono tl__renew_by(tl_mono now, tl_mono end, int64_t attempt_ms);
-/** A renewal has failed, so many in a row: when to ask again. */
+    /** When a renewal without a reply has failed: after attempt_ms, or a third of the time until `end`. */
+    tl_mono
+    tl__renew_by(tl_mono now, tl_mono end, int64_t attempt_ms);
+/** When to ask again after so many failed renewals in a row. */
 tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *random);
 
-/** To begin with. hold: TL_NEVER, or when the lock is to be lost at the latest. by_hand: only watch the deadline. */
+/** The first state. hold: when the lock is lost at the latest, or TL_NEVER. by_hand: never renew, only watch
+ *  the deadline. */
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
-/** A machine that goes on with it: one that wasn't asking may be thrown away after any step, if the deadline,
- *  job.hold.proof and rest are kept. The job is to be there, and the attempt if it is asking. */
+/** Restore a machine from its state. A machine without a request in flight may be thrown away after any step,
+ *  if the deadline, job.hold.proof and rest are kept. Before the call set the job, and the attempt if a
+ *  request is in flight. */
 void tl__renew_resume(tl_renew *renewal, tl_mono deadline, const tl_rest *rest);
 
 /** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
 
-/** The lock was extended by hand: a new lifetime and deadline. What is in flight is given up, since
- *  its answer is older. Then give it a TL_TIMER: the note that it is HELD again comes with that. */
+/** The caller has extended the lock: set a new lifetime and deadline. A renewal in flight is abandoned, since
+ *  its reply is older. Then give the machine a TL_TIMER, which brings the note that the lock is HELD
+ *  again. */
 void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_mono now);

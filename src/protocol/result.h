@@ -59,7 +59,8 @@ typedef struct {
 
 /** The result; the first member of every machine and of every attempt. */
 typedef struct {
-    /** ACQUIRE: OK, EBUSY. RENEW: OK, ELOST. RELEASE: OK, EEXPIRED, ETAKEN. All: EUNCERTAIN, EUNAVAILABLE, EDENIED, ESERVER */
+    /** ACQUIRE: OK, EBUSY. RENEW: OK, ELOST. RELEASE: OK, EEXPIRED, ETAKEN. All: EUNCERTAIN, EUNAVAILABLE,
+     *  EDENIED, ESERVER */
     tl_err code;
     /** A tl_op. */
     uint8_t op;

@@ -1,6 +1,6 @@
 /*
- * The machine behind tl_client_scan: reach the server, go one step through its keys, tell what was
- * found.
+ * The machine behind tl_client_scan: it reaches the server, makes one step through its keys, and reports the
+ * locks.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ typedef struct {
     tl_found_fn found;
     void *ctx;
     int64_t attempt_ms, connect_ms;
-    uint64_t cursor; /**< where to go on; 0: at the end */
+    uint64_t cursor; /**< where to go on; 0: the scan is complete */
     uint16_t ticket;
 } tl_scan;
 
