@@ -29,15 +29,13 @@ typedef struct {
 } tl_renew;
 
 #define TL_RENEW_PARTS 3 /**< renew after a third of the remaining time */
-#define TL_RENEW_FIRST_NS                                                                          \
-    1000000000 /**< the first renewal is due by then, if it has to write the lock into S */
-#define TL_LOST_EARLY_NS                                                                           \
-/** LOST is reported this long before the deadline, so that a late timer is still in time */
-1000000
+/** The first renewal is due by then, if it has to write the lock into S. */
+#define TL_RENEW_FIRST_NS 1000000000
+/** LOST is reported this long before the deadline, so that a late timer is still in time. */
+#define TL_LOST_EARLY_NS 1000000
 
-    /** When a renewal without a reply has failed: after attempt_ms, or a third of the time until `end`. */
-    tl_mono
-    tl__renew_by(tl_mono now, tl_mono end, int64_t attempt_ms);
+/** When a renewal without a reply has failed: after attempt_ms, or a third of the time until `end`. */
+tl_mono tl__renew_by(tl_mono now, tl_mono end, int64_t attempt_ms);
 /** When to ask again after so many failed renewals in a row. */
 tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *random);
 
