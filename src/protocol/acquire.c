@@ -1,7 +1,7 @@
 /*
- * Acquiring. It drives a protocol's attempts, and between them waits for the release, the
- * expiry or a poll. It must never say "not acquired" of a lock that one of its own requests may
- * still take without cleaning up after itself, and never wait past its limit.
+ * Acquiring. It drives a protocol's attempts. Between them it waits for the release, the expiry or a poll.
+ * Two rules: if one of its requests may still acquire the lock, it must clean up after it reports "not
+ * acquired"; and it must never wait past its limit.
  */
 #include "protocol/acquire.h"
 
@@ -15,15 +15,15 @@ void tl__acquire_init(tl_acquisition *acquisition, const tl_job *job, const tl_r
     TL_ASSERT(job->protocol && !job->queue.stands);
     *acquisition = (tl_acquisition){.job = *job,
                                     .retry = tl__retry_init(retry, wait_ms, connect_ms, seed)};
-    acquisition->job.hold.proof = (tl_proof){0}; /* of an earlier hold, if of any */
+    acquisition->job.hold.proof = (tl_proof){0}; /* it may be that of an earlier hold */
     acquisition->lining = job->queue.join;
     acquisition->job.hold.believed = (tl_mono){0};
 }
 
-/* ---- a take that went unanswered -------------------------------------------------------------- */
+/* ---- an unanswered acquire -------------------------------------------------------------------- */
 
-/* A native take carries no limit: only the end of its connection, on the server, is its end for certain. To
- * another run of a server the number is a stranger's. */
+/* A native acquire carries no not_after: only closing its connection on the server certainly ends it. In
+ * another run of the server the connection's number may be another client's. */
 static bool must_kill(const tl_acquisition *acquisition, const tl_event *event) {
     return acquisition->kill_id != 0 &&
            (!GUARD(ends_in_its_run) ||
@@ -44,7 +44,8 @@ static tl_status kill(tl_acquisition *acquisition, const tl_event *event, tl_out
     return TL_GO;
 }
 
-/* Whether it was there or not, nothing is read from it any more. Who may not do that remains in doubt. */
+/* After CLIENT KILL the server reads nothing more from the connection, whether it still existed or not. An
+ * error reply (the command is forbidden) leaves the doubt. */
 static void killed(tl_acquisition *acquisition, const tl_event *event) {
     int64_t count;
     if (event->kind != TL_REPLY || event->replied.count < 1 ||
@@ -58,11 +59,11 @@ static void killed(tl_acquisition *acquisition, const tl_event *event) {
 
 /* ---- attempts -------------------------------------------------------------------------------- */
 
-/* The request waits for the login, which reports the server's time for its not_after: without that, a
- * request stuck in a buffer would acquire a lock that no client knows of. Sent along with the login it
- * would be as late as the login. TIME and the connection's age would be read then, too, and look young.
- * Nor could the connection be ended afterwards: the lost reply has its number, and behind a proxy its
- * address is another. */
+/* The request is sent only after the login, whose reply has the server's time for not_after. Without
+ * not_after a request stuck in a buffer would acquire a lock that no client knows of. Sent together with the
+ * login, the request could be as late as the login: TIME and the connection's age would be read at that late
+ * moment, and look fresh. Nor could the connection be closed afterwards: its number is in the lost reply, and
+ * behind a proxy its address differs. */
 static tl_status reach(tl_acquisition *acquisition, tl_out *out) {
     acquisition->retry.doing = TL_REACHES;
     acquisition->woken = acquisition->called = false; /* the state will be read after this */
@@ -71,7 +72,7 @@ static tl_status reach(tl_acquisition *acquisition, tl_out *out) {
     return TL_GO;
 }
 
-/* What is still on its way may bring its entry back into the line, which its release then strikes out. */
+/* A join that is still in flight may put our entry back into the queue. The release then removes it. */
 static void note_doubt(tl_acquisition *acquisition) {
     acquisition->result.proof.doubted = acquisition->uncertain;
     if (GUARD(entry_in_doubt) && acquisition->uncertain && acquisition->job.queue.stands)
@@ -80,7 +81,8 @@ static void note_doubt(tl_acquisition *acquisition) {
 
 static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *event, tl_out *out);
 
-/* One that may stand in line takes nothing past it: its entry would be given the lock later. */
+/* While our entry may be in the queue, acquire only by a join: else the entry would be granted the lock
+ * later. */
 static bool joins(const tl_acquisition *acquisition) {
     return acquisition->lining && (acquisition->armed || acquisition->job.queue.stands);
 }
@@ -89,8 +91,8 @@ static tl_status take(tl_acquisition *acquisition, const tl_event *event, tl_out
     acquisition->woken = acquisition->called = acquisition->near = false;
     acquisition->job.again = GUARD(repeat_compares) && acquisition->retry.attempts > 0;
     tl__retry_ask(&acquisition->retry, event->now, acquisition->job.attempt_ms);
-    /* While it queues, no other form of acquire follows a join of this token: a join that was held up
-     * would find K set by the token and unknown to S, and delete it. */
+    /* While it queues, it sends only joins for this token. If another form of acquire followed, a delayed
+     * join would find K set by the token and unknown to S, and delete K. */
     acquisition->job.queue.join = joins(acquisition);
     acquisition->job.queue.stands = acquisition->job.queue.stands || acquisition->job.queue.join;
     if (acquisition->job.queue.join)
@@ -99,12 +101,12 @@ static tl_status take(tl_acquisition *acquisition, const tl_event *event, tl_out
                                          ++acquisition->ticket, acquisition->retry.limit, event,
                                          out);
     return status == TL_END ? attempt_ended(acquisition, event, out)
-                            : status; /* refused before it was sent */
+                            : status; /* rejected before it was sent */
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* The caller gets `code`; what may have been left behind is dropped in the background. */
+/* The caller gets `code`. Then the machine releases in the background what it may have left behind. */
 static tl_status give_up(tl_acquisition *acquisition, const tl_event *event, tl_err code,
                          tl_out *out) {
     acquisition->result = (tl_result){.code = code,
@@ -139,7 +141,8 @@ static bool may_line(const tl_acquisition *acquisition, const tl_event *event) {
            acquisition->job.protocol->lines(event->server, &acquisition->job.rules, event->now);
 }
 
-/* In line as long as it is told when its turn has come; else it looks often, and stands there for that long. */
+/* The waiter relies on notifications while they arrive. Else it polls; each look is a join, which puts its
+ * entry back. */
 static int64_t line_pause(tl_acquisition *acquisition, const tl_event *event) {
     if (GUARD(waits_for_its_turn) && acquisition->armed && acquisition->job.queue.join &&
         !acquisition->attempt.result.acquire.polls)
@@ -170,8 +173,8 @@ static void leave_topic(tl_acquisition *acquisition, tl_out *out) {
     out->disarm = true;
 }
 
-/* There is no line at this server for this user, as it has turned out, or no more in this phase. An entry of before,
- * when it might be there, still has its turn: job.queue.stands stays, so that giving up takes it away. */
+/* This server has no queue, this user may not use it, or this phase of a migration has none. An earlier entry
+ * may still be granted the lock: so job.queue.stands stays set, and giving up removes the entry. */
 static void leave_inbox(tl_acquisition *acquisition, tl_out *out) {
     acquisition->lining = false;
     leave_topic(acquisition, out);
@@ -191,15 +194,14 @@ static void note_rank(tl_acquisition *acquisition, const tl_event *event, tl_out
 static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_retrier *retrier = &acquisition->retry;
     acquisition->unwanted =
-        acquisition->attempt.result.maybe; /* the key is its own, which the sidecar forbids */
+        acquisition->attempt.result.maybe; /* K is ours, but S forbids its use */
     tl__retry_held(retrier, TL_LITERAL("another holds it"), out);
-    /* This reply ends the doubt about a lost request only if it was asked for after that request's
-     * not_after, and the server checks not_after: before that the lost request may still take effect. */
+    /* This reply ends the doubt about a lost request only if the server checks not_after, and if this request
+     * was sent after the lost one's not_after. Before that the lost request may still take effect. */
     if (acquisition->uncertain &&
         (acquisition->attempt.result.acquire.checked || !GUARD(limit_checked)) &&
         (!tl__mono_before(event->asked.sent, acquisition->harmless) || !GUARD(busy_behind_doubt)))
-        acquisition->uncertain =
-            false; /* the takes that were in flight are over, and K isn't ours */
+        acquisition->uncertain = false; /* no acquire of ours is in flight, and K isn't ours */
     bool may = may_line(acquisition, event), begins = !acquisition->lining && may;
     if (GUARD(leaves_queue) && acquisition->lining && !may)
         leave_inbox(acquisition, out);
@@ -210,7 +212,7 @@ static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out
     bool granted = is_granted(acquisition);
     if (is_given(acquisition, event))
         return TL_END;
-    if (GUARD(looks_after_grant) && granted) /* what is not believed is looked at */
+    if (GUARD(looks_after_grant) && granted) /* look at a grant that is not believed */
         acquisition->woken = acquisition->called = true;
     tl_mono next = retrier->planned;
     if (!tl__retry_is_planned(retrier)) {
@@ -246,7 +248,7 @@ static void doubt(tl_acquisition *acquisition, tl_mono harmless, bool killable) 
     acquisition->uncertain = GUARD(doubt_remembered);
 }
 
-/* A native take that is on its way ends with its connection. */
+/* A native acquire in flight ends with its connection: note that connection. */
 static bool note_native(tl_acquisition *acquisition, const tl_event *event) {
     if (!event->asked.native || event->asked.id == 0 || !GUARD(native_is_ended))
         return false;
@@ -255,8 +257,8 @@ static bool note_native(tl_acquisition *acquisition, const tl_event *event) {
     return true;
 }
 
-/* No answer, or one that may pass: try again with the same token, at once if a first request got
- * lost, since it may have taken effect. */
+/* No reply, or a failure that may pass: retry with the same token. After a first lost request retry at once,
+ * since it may have taken effect. */
 static tl_status failed(tl_acquisition *acquisition, const tl_event *event, tl_err code,
                         tl_out *out) {
     if (!tl__may_pass(code))
@@ -265,7 +267,7 @@ static tl_status failed(tl_acquisition *acquisition, const tl_event *event, tl_e
     return tl__retry_pause(&acquisition->retry, next, out);
 }
 
-/* Nothing is given there before the hint. */
+/* The server grants nothing before the hint. */
 static tl_status withheld(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     int64_t ms = tl__until_hint_ms(acquisition->attempt.result.acquire.hint, INT64_MAX, event->now,
                                    &acquisition->retry.random);
@@ -287,7 +289,7 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
     }
     if (result->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
         acquisition->unwanted = GUARD(unwanted_remembered);
-        tl__retry_say(&acquisition->retry, TL_LITERAL("confirmed too late"));
+        tl__retry_say(&acquisition->retry, TL_LITERAL("the confirmation came too late"));
         return failed(acquisition, event, TL_EUNAVAILABLE, out);
     }
     if (result->code == TL_EBUSY)
@@ -295,7 +297,7 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
     if (result->late && acquisition->retry.answered &&
         !tl__mono_before(event->now, acquisition->retry.limit))
         return run_out(acquisition, event,
-                       out); /* no failure of the server's: what it said last holds */
+                       out); /* the server did not fail: its last reply counts */
     bool killable = event->kind == TL_FAILED && event->failed.maybe_sent &&
                     note_native(acquisition, event);
     if (result->maybe && result->code == TL_EUNCERTAIN)
@@ -304,7 +306,7 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
         acquisition->unwanted = GUARD(unwanted_remembered);
         tl__retry_lift_limit(&acquisition->retry);
     }
-    /* Without memory for the reply it isn't known, and none can be had by asking again. */
+    /* Without memory for the reply the result is unknown, and asking again would not help. */
     bool unknown = GUARD(unread_for_memory) && event->kind == TL_FAILED &&
                    event->failed.why == TL_ENOMEM;
     tl_err code = unknown ? TL_ENOMEM : result->code;
@@ -325,7 +327,8 @@ static tl_status drop(tl_acquisition *acquisition, const tl_event *event, tl_out
     return status;
 }
 
-/* A look that is still on its way would stand in line anew: `spent` knows the last token only. */
+/* A look in flight would put our entry back into the queue: `spent` in S stops only the token that was
+ * released last. */
 static bool may_return(const tl_acquisition *acquisition, const tl_event *event) {
     return acquisition->job.queue.stands && acquisition->uncertain &&
            tl__mono_before(event->now, acquisition->harmless) &&
@@ -341,7 +344,7 @@ static tl_status reach_to_kill(tl_acquisition *acquisition, tl_out *out) {
     return TL_GO;
 }
 
-/* First the connection is ended whose request may come late; then what it may have done is undone. */
+/* First close the connection whose request may come late, then undo what the request may have done. */
 static tl_status clean_kill(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     out->until = acquisition->retry.limit;
     if (event->kind == TL_REPLY && !acquisition->killing && must_kill(acquisition, event)) {
@@ -361,14 +364,14 @@ static tl_status clean_kill(tl_acquisition *acquisition, const tl_event *event, 
 
 static tl_status clean(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (!tl__mono_before(event->now, acquisition->retry.limit))
-        return TL_END; /* by now it has expired */
+        return TL_END; /* everything has expired by now */
     if (!tl__mono_before(event->now, acquisition->retry.next))
         return acquisition->kill_id ? reach_to_kill(acquisition, out)
                                     : drop(acquisition, event, out);
     bool answer = event->kind == TL_REPLY || event->kind == TL_FAILED;
     if (answer && acquisition->kill_id && event->asked.ticket == acquisition->ticket)
         return clean_kill(acquisition, event, out);
-    /* Until the connection is ended nothing is being dropped. */
+    /* Until the connection is closed no release is in flight. */
     if (answer && !acquisition->kill_id &&
         tl__attempt_step(&acquisition->attempt, &acquisition->job, event, out) == TL_END) {
         bool done = !tl__may_pass(acquisition->attempt.result.code);
@@ -381,16 +384,17 @@ static tl_status clean(tl_acquisition *acquisition, const tl_event *event, tl_ou
     return TL_GO;
 }
 
-/* ---- in line --------------------------------------------------------------------------------- */
+/* ---- in the queue ---------------------------------------------------------------------------- */
 
-/* Given while a look was in flight, which was answered without knowing of it: it was executed before. */
+/* A grant came while a look was in flight. It counts if the look's reply does not know of it: then the server
+ * executed the look before the grant. */
 static bool is_granted(const tl_acquisition *acquisition) {
     return acquisition->granted &&
            (acquisition->attempt.result.acquire.server_us <= acquisition->grant.at_us ||
             !GUARD(later_look_counts));
 }
 
-/* A request of ours that gives K back may still come. */
+/* May a request of ours that releases K still be executed? */
 static bool may_be_given_back(const tl_acquisition *acquisition, const tl_event *event) {
     return GUARD(not_while_given_back) && acquisition->attempt.result.acquire.giving &&
            tl__mono_before(event->now, acquisition->attempt.result.acquire.hint);
@@ -410,7 +414,8 @@ static bool is_given(tl_acquisition *acquisition, const tl_event *event) {
         .proof = {.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN},
         .acquire = {.fence = acquisition->grant.fence, .waiting = (int32_t)others}};
     note_doubt(acquisition);
-    acquisition->result.proof.unbound = true; /* kept for a short time until the first renewal */
+    acquisition->result.proof.unbound =
+        true; /* the server keeps K only for a short time until the first renewal */
     return true;
 }
 
@@ -458,8 +463,7 @@ static tl_status on_timer(tl_acquisition *acquisition, const tl_event *event, tl
     return tl__retry_stay(&acquisition->retry, out);
 }
 
-/* Something may have changed, or nobody will tell any more: look at once, unless it is the server
- * that is away. */
+/* The lock may have changed, or notifications have stopped: look at once, unless the server is failing. */
 static tl_status on_wake(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (event->kind == TL_WATCHED)
         acquisition->watching = event->armed;
@@ -475,14 +479,14 @@ static tl_status on_wake(tl_acquisition *acquisition, const tl_event *event, tl_
     return on_timer(acquisition, event, out);
 }
 
-/* What is not believed is looked at. */
+/* Believe the grant, or look. */
 static tl_status on_granted(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     TL_ASSERT(event->kind == TL_GRANTED);
     acquisition->granted = acquisition->job.queue.stands;
     acquisition->grant = *event->grant;
     if (acquisition->retry.doing == TL_ASKS)
         return TL_GO;
-    acquisition->attempt.result.acquire.server_us = 0; /* whatever was answered before */
+    acquisition->attempt.result.acquire.server_us = 0; /* an earlier reply doesn't matter */
     if (is_given(acquisition, event))
         return TL_END;
     if (acquisition->retry.doing == TL_PAUSES && acquisition->retry.failures == 0)
@@ -490,8 +494,8 @@ static tl_status on_granted(tl_acquisition *acquisition, const tl_event *event, 
     return on_timer(acquisition, event, out);
 }
 
-/* One of the first three now, who mind the end of the holder's time; also when what is in flight has been answered
- * before that was so. */
+/* The waiter is now one of the first three, which watch for the holder's expiry. That also counts if a look
+ * is in flight, which the server may have executed before. */
 static tl_status on_near(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     acquisition->near = GUARD(near_looks_soon);
     if (acquisition->near && acquisition->retry.doing == TL_PAUSES &&
@@ -525,7 +529,7 @@ tl_status tl__acquire_step(void *machine, const tl_event *event, tl_out *out) {
     case TL_NEAR: return on_near(acquisition, event, out);
     case TL_TIMER: return on_timer(acquisition, event, out);
     case TL_CANCEL: return on_cancel(acquisition, event, out);
-    case TL_CHANGED: break; /* of holds */
+    case TL_CHANGED: break; /* only for holds */
     }
     return TL_GO;
 }

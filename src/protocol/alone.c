@@ -1,7 +1,8 @@
 /*
- * Locks by requests of one key each. An acquire is several: K, then a number, which is drawn while K is
- * held, so that numbers rise; then S, which may bind another; then K again. An attempt that ends between them leaves
- * K, and must say so. Nobody stands in line by these: who waits looks again and again.
+ * Locks by requests of one key each. An acquire sends several requests. The first is for K. The second draws
+ * a fencing number, while K is held, so that numbers rise. The third is for S, which may name another holder.
+ * The last is for K again. An attempt that ends between them leaves K behind, and must say so. These requests
+ * don't join the queue: their waiters poll.
  */
 #include "protocol/alone.h"
 
@@ -29,7 +30,8 @@ void tl__alone_send_free(tl_try *attempt, const tl_job *job, tl_out *out) {
     TL_ADD(command, job->key, tl__token_bytes(&job->token), job->sidecar);
 }
 
-/* A take's own, after which the token may have K again: past its time it does nothing, and it says until when. */
+/* The release within an acquire. The token may acquire K again later, so the request carries a not_after:
+ * executed late, it must do nothing. The result says until when it may be executed. */
 static void send_back(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl__alone_send_free(attempt, job, out);
     if (GUARD(given_back_in_time))
@@ -54,9 +56,9 @@ void tl__alone_send_unbind(tl_try *attempt, const tl_job *job, tl_out *out) {
     TL_ADD(command, job->sidecar, tl__token_bytes(&job->token));
 }
 
-/* What an ASK has led on may be executed long after it, when the slot has been moved to and fro and may be open anew. Then
- * what is absent there may be where the slot is, and what was taken there another's where it is. So the node that has
- * the slot is asked, too. */
+/* A request that was redirected by an ASK may be executed much later. By then the slot may have been moved
+ * away and back, and be moving again. Then a key that is absent at that node may be at the slot's owner, and
+ * a key that was acquired there may be another's at the owner. So the slot's owner is asked, too. */
 bool tl__alone_may_repeat(const tl_try *attempt, const tl_event *event) {
     return attempt->asking && !attempt->again && tl__mono_before(event->now, attempt->by);
 }
@@ -90,7 +92,7 @@ tl_status tl__alone_held(tl_try *attempt, const tl_job *job, const tl_event *eve
     return status == 0 ? tl__try_busy(attempt, event, left) : tl__try_malformed(attempt, out);
 }
 
-/* Its own by what was answered first: what it has left by now is of no use. */
+/* The deadline is that of the first reply; the lifetime in this reply is not used. */
 tl_status tl__alone_has_again(tl_try *attempt, const tl_event *event, tl_out *out) {
     static const char gone[] = "the key was deleted meanwhile, or another holds it";
     int64_t status;
@@ -136,7 +138,7 @@ void tl__alone_send(tl_try *attempt, tl_alone *alone, const tl_job *job, const t
                     tl_out *out) {
     switch ((tl_alone_stage)alone->stage) {
     case TL_ALONE_KEY:
-        attempt->asked = event->now; /* of a server that may be another than was asked before */
+        attempt->asked = event->now; /* this server may not be the one that was asked before */
         tl__alone_send_hold(attempt, job, true, event, out);
         break;
     case TL_ALONE_NUMBER: send_number(attempt, job, event, out); break;
@@ -146,14 +148,14 @@ void tl__alone_send(tl_try *attempt, tl_alone *alone, const tl_job *job, const t
     }
 }
 
-/* ---- a take, stage by stage ------------------------------------------------------------------ */
+/* ---- an acquire, stage by stage -------------------------------------------------------------- */
 
 static tl_status go_on(tl_try *attempt, tl_alone *alone, tl_alone_stage stage, const tl_job *job,
                        const tl_event *event, tl_out *out) {
     if (!tl__mono_before(event->now, attempt->by))
         return tl__try_no_time(attempt, out);
     alone->stage = (uint8_t)stage;
-    attempt->asking = false; /* another key may be elsewhere */
+    attempt->asking = false; /* the next key may be at another node */
     attempt->hops = 0;
     tl__alone_send(attempt, alone, job, event, out);
     return TL_GO;
@@ -179,12 +181,13 @@ static tl_status has_number(tl_try *attempt, tl_alone *alone, const tl_job *job,
 static tl_status has_all(tl_try *attempt, const tl_alone *alone, const tl_job *job) {
     attempt->result.code = TL_OK;
     attempt->result.acquire.fence = alone->last - (uint64_t)(tl__job_fences(job) - 1);
-    attempt->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms
-                                                       : 0; /* its turn is still to come */
+    /* Our entry may still be in the queue. */
+    attempt->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms : 0;
     return TL_END;
 }
 
-/* Where a server can't refuse what comes too late, nothing is given back that the token is to have again: it expires. */
+/* S names another holder. Release K only on a server that rejects late requests. Elsewhere a late release
+ * could delete K after the token has acquired it again: there K is left to expire. */
 static tl_status binds_another(tl_try *attempt, tl_alone *alone, const tl_job *job,
                                const tl_event *event, tl_out *out) {
     if (attempt->bounded && (attempt->result.acquire.checked || !GUARD(unchecked_is_left)))
@@ -193,13 +196,14 @@ static tl_status binds_another(tl_try *attempt, tl_alone *alone, const tl_job *j
     return tl__try_busy(attempt, event, alone->left_ms);
 }
 
-/* A request of before, which is still on its way, may have found K the token's while S didn't know of it, and have
- * deleted it. And what was led on by an ASK may have been executed long after it, when the slot had been moved to and fro
- * and was open anew: then another may have K at the node that has the slot, and S not know of him yet. So K is asked for
- * once more, now that S knows, where the slot is, and whoever comes later finds S. */
+/* K may be lost by now. An earlier request still in flight may have found K set by a token unknown to S, and
+ * have deleted K. Or the request for K was redirected by an ASK and executed much later
+ * (tl__alone_may_repeat): then another client may hold K at the slot's owner, unknown to S. So ask for K once
+ * more, at the slot's owner. Now that S has the token, every later client finds it there. */
 static tl_status has_bound(tl_try *attempt, tl_alone *alone, const tl_job *job,
                            const tl_event *event, tl_out *out) {
-    static const char behind[] = "the fencing counter is behind what the lock has seen",
+    static const char behind[] =
+        "the fencing counter is lower than this lock's last fencing number",
                       spent[] = "this token has been released already";
     int64_t status, left;
     if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &status) ||
@@ -225,7 +229,7 @@ static tl_status has_all_again(tl_try *attempt, const tl_alone *alone, const tl_
     return attempt->result.code == TL_OK ? has_all(attempt, alone, job) : status;
 }
 
-/* Past its time, or refused, it has stayed. */
+/* If the release came too late or was rejected, K has stayed. */
 static tl_status is_back(tl_try *attempt, tl_alone *alone, const tl_event *event) {
     int64_t status;
     if (tl__reply_int(event->replied.reply, &status) && status >= -1)

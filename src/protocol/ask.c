@@ -9,7 +9,7 @@
 #include "protocol/look.h"
 
 enum { REACH = 1, QUESTION };
-enum { WAITERS = 10, FIRST_IN_LINE = 12 }; /* items of the answer of look.lua */
+enum { WAITERS = 10, FIRST_IN_LINE = 12 }; /* items of the reply of look.lua */
 
 void tl__ask_init(tl_ask *ask, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
                   int64_t connect_ms) {
@@ -73,7 +73,7 @@ static void tell_line(const tl_ask *ask, const tl_reply *answer, int64_t now_us)
     }
 }
 
-/* The answer of look.lua. */
+/* Handle the reply of look.lua. */
 static tl_status looked(tl_ask *ask, const tl_event *event, tl_out *out) {
     tl_bytes kind;
     int64_t now_us;
@@ -86,8 +86,8 @@ static tl_status looked(tl_ask *ask, const tl_event *event, tl_out *out) {
     return TL_END;
 }
 
-/* The answer of GET, on a server that can do no more: our own clock has to do. A key of another type is somebody's, and
- * has no text. */
+/* Handle the reply to GET, on a server without scripts. This host's clock replaces the server's. A key of
+ * another type is held by somebody, and has no text. */
 static tl_status got(tl_ask *ask, tl_bytes kind, const tl_reply *value, const tl_event *event) {
     tl_reply items[2] = {{.type = TL_REPLY_NIL}, *value};
     tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
@@ -130,15 +130,15 @@ static tl_status answered(tl_ask *ask, const tl_event *event, tl_out *out) {
     return TL_END;
 }
 
-/* What is wrong with the server is said with its place. */
+/* A message about the server's failure begins with its address. */
 static tl_status answered_by(tl_ask *ask, const tl_event *event, tl_out *out) {
     tl_status status = ask->ticket == REACH ? question(ask, event, out) : answered(ask, event, out);
     tl__out_place(out, event->replied.place);
     return status;
 }
 
-/* Another node is to be asked. Where a slot is being moved two keys can't be read together: what K holds is all that can be
- * told. */
+/* Ask another node. While a slot is being moved, two keys can't be read together: so only K's value is
+ * read. */
 static tl_status redirected(tl_ask *ask, const tl_event *event, tl_out *out) {
     bool open = event->failed.redirect == TL_ASK || event->failed.redirect == TL_TRY_AGAIN;
     ask->asking = ask->plain && event->failed.redirect == TL_ASK;
@@ -151,9 +151,9 @@ static bool is_redirected(const tl_ask *ask, const tl_event *event) {
     return event->failed.why == TL_EELSEWHERE && ask->ticket == QUESTION;
 }
 
-/* Where another takes a server's place that one's connections end with it, or before that is known. A question that was
- * left without its answer so is put to the other, as it changes nothing; one whose time was up is not. Of the other
- * nothing may be known yet. */
+/* Was the question interrupted by a failover? When another server takes over, the connections to the former
+ * one end, perhaps before the failover is known. Such a question is asked again, since it changes nothing;
+ * one that timed out is not. The new server may not be known yet. */
 static bool is_interrupted(const tl_ask *ask, const tl_event *event) {
     if (ask->ticket == REACH)
         return event->failed.why == TL_EELSEWHERE;

@@ -1,13 +1,13 @@
 /*
- * The common part of attempts. Nothing here knows what a protocol says; it must never count
- * on more time than an answer proves.
+ * The common part of attempts. Nothing here knows the requests of a protocol. It must never count on more
+ * time than a reply proves.
  */
 #include "protocol/attempt.h"
 
 #include "ground/assert.h"
 #include "ground/guard.h"
 
-_Static_assert(sizeof(tl_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
+_Static_assert(sizeof(tl_try) <= TL_ATTEMPT_SIZE, "an attempt fits into a tl_attempt");
 
 void tl__attempt_init(void *attempt, const tl_protocol *row, tl_op op, uint16_t ticket,
                       tl_mono until) {
@@ -27,7 +27,7 @@ tl_mono tl__attempt_harmless(const void *attempt) {
     return trial->bounded ? (GUARD(in_doubt_to_its_limit) ? trial->by : (tl_mono){0}) : TL_NEVER;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 void tl__try_add(tl_command *command, tl_bytes arg) {
     command->argv[command->argc++] = arg;
@@ -82,7 +82,7 @@ int64_t tl__try_not_after_us(const tl_try *attempt, const tl_event *event, bool 
     return latest || !GUARD(earliest_limit) ? us.hi : us.lo;
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 tl_status tl__try_fail(tl_try *attempt, tl_err code, bool maybe, tl_bytes message, tl_out *out) {
     attempt->result.code = code;
@@ -100,7 +100,7 @@ tl_status tl__try_malformed(tl_try *attempt, tl_out *out) {
 }
 
 tl_status tl__try_no_time(tl_try *attempt, tl_out *out) {
-    static const char late[] = "no time is left to ask again";
+    static const char late[] = "no time is left for another request";
     return tl__try_fail(attempt, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
 }
 
@@ -122,27 +122,27 @@ tl_status tl__try_quiet(tl_try *attempt, const tl_event *event, int64_t left_ms,
 
 tl_status tl__try_never_quiet(tl_try *attempt, bool maybe, tl_out *out) {
     static const char message[] =
-        "quiet_ms can't be had: the server's INFO doesn't tell its run_id and master_replid to a "
-        "script, as Redis does from 4.0 on";
+        "quiet_ms is not supported: the server's INFO doesn't show run_id and master_replid to a "
+        "script; Redis 4.0 or newer does";
     return tl__try_fail(attempt, TL_EUNSUPPORTED, maybe, TL_LITERAL(message), out);
 }
 
 tl_status tl__try_busy(tl_try *attempt, const tl_event *event, int64_t left_ms) {
     TL_ASSERT(attempt->result.op == TL_ACQUIRE);
     attempt->result.code = TL_EBUSY;
-    if (left_ms >= 0) /* a key lives to the end of its ms */
+    if (left_ms >= 0) /* the server keeps a key to the end of its last ms */
         attempt->result.acquire.hint = tl__mono_add_ms(event->now, tl__add_sat(left_ms, 1));
     return TL_END;
 }
 
-/* Ours from when the request was built, for the least that our clock can show of what the key
- * really has left. Not from when it was sent, which can be later (a connection that came back, a
- * script sent again by text): below 3.2 it also says until when S binds others, reckoned from that
- * moment. A key without a lifetime (-1: somebody persisted it) lasts at least as long as ours. */
+/* The deadline counts from when the request was built, for the shortest time that our clock can show for the
+ * key's remaining lifetime. It does not count from the sending, which can be later (a new connection, a
+ * script sent again as text). For below Redis 3.2 the request also says until when S keeps others out, as
+ * calculated when it was built. A key without a lifetime (-1: somebody persisted it) counts as ttl_ms. */
 static tl_mono deadline(const tl_try *attempt, const tl_job *job, const tl_event *event,
                         int64_t left_ms) {
-    /* The key's remaining lifetime counts, also for a repeated request that finds itself the holder: with its own
-     * ttl_ms a holder would count on the lock for longer than the server keeps the key. */
+    /* The key's remaining lifetime counts. A repeated request may find that its token holds K already: by its
+     * own ttl_ms a holder would count on the lock for longer than the server keeps the key. */
     int64_t ms = left_ms == -1 || left_ms > job->ttl_ms || !GUARD(lifetime_left) ? job->ttl_ms
                                                                                  : left_ms;
     if (ms < 0)
@@ -153,7 +153,8 @@ static tl_mono deadline(const tl_try *attempt, const tl_job *job, const tl_event
     return tl__mono_add_ns(GUARD(deadline_from_request) ? attempt->asked : event->now, ns);
 }
 
-/* WAITAOF: how many disks of this server, of one, and how many replicas'. WAIT: how many replicas. */
+/* The reply to WAITAOF: on how many of this server's disks (0 or 1), and of the replicas'. To WAIT: how many
+ * replicas. */
 static bool is_on_disk(const tl_reply *last, int64_t *ret_replicas) {
     int64_t here;
     return last->type == TL_REPLY_ARRAY && last->count == 2 &&
@@ -187,7 +188,7 @@ static void say_unconfirmed(tl_try *attempt, const tl_job *job, const tl_reply *
                      out);
 }
 
-/* Did enough replicas confirm, and disks? The last reply tells. */
+/* Did enough replicas and disks confirm? The last reply says so. */
 static bool confirmed(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     static const tl_reply none = {.type = TL_REPLY_NIL};
     int64_t n = 0;
@@ -220,7 +221,7 @@ tl_status tl__try_not_renewed(tl_try *attempt, int64_t status, tl_out *out) {
     attempt->result.lost.why = status == 0 ? TL_LOST_TAKEN : TL_LOST_GONE;
     return tl__try_fail(
         attempt, TL_ELOST, false,
-        status == 0 ? TL_LITERAL("another holds it") : TL_LITERAL("the key is gone"), out);
+        status == 0 ? TL_LITERAL("another holds it") : TL_LITERAL("the key no longer exists"), out);
 }
 
 tl_status tl__try_not_released(tl_try *attempt, int64_t status, tl_out *out) {
@@ -270,11 +271,11 @@ tl_event tl__try_informed(const tl_event *event, const tl_out *out, tl_server *r
     return informed;
 }
 
-/* The request is built by the time that was just told. A host that was stopped may be told when the limit has passed:
- * then it isn't asked any more, as not every server can refuse what comes too late. */
+/* Build the request by the time that the server has just reported. This host may have been stopped meanwhile,
+ * so that the limit has passed: then nothing is sent, since not every server can reject a late request. */
 static tl_status was_told_time(tl_try *attempt, const tl_job *job, const tl_event *event,
                                tl_out *out) {
-    static const char late[] = "no time is left to ask";
+    static const char late[] = "no time is left for the request";
     attempt->timing = false;
     attempt->result.late = !tl__mono_before(event->now, attempt->by);
     if (GUARD(late_time) && attempt->result.late)
@@ -336,7 +337,7 @@ static tl_status answered(tl_try *attempt, const tl_job *job, const tl_event *ev
                            : attempt->row->answered(attempt, job, event, out);
 }
 
-/* What is wrong with the server is said with its place. */
+/* A message about the server's failure begins with its address. */
 static tl_status answered_by(tl_try *attempt, const tl_job *job, const tl_event *event,
                              tl_out *out) {
     tl_status status = answered(attempt, job, event, out);
@@ -345,9 +346,10 @@ static tl_status answered_by(tl_try *attempt, const tl_job *job, const tl_event 
     return status;
 }
 
-/* Where a server may be a former master that doesn't know it yet, as one that was stopped and goes on answering what
- * lay in its sockets, its word counts only when it is still named afterwards: of a keep always, of a take if that was
- * sent longer after the server was named than is promised. */
+/* The server may be a former master that doesn't know it yet. For example, its process was stopped, and then
+ * goes on to answer the requests in its sockets. So its reply counts only if the server is still named as the
+ * master afterwards. A renewal is always confirmed there; an acquire only if the server had not been named
+ * shortly before it replied. */
 static tl_status confirm(tl_try *attempt, tl_out *out) {
     tl__out_send(out, attempt->ticket, attempt->by)->confirm = true;
     attempt->confirming = true;
@@ -358,17 +360,18 @@ static tl_status unconfirmed(tl_try *attempt, const tl_event *event, tl_out *out
     TL_ASSERT(event->kind == TL_FAILED);
     out->sys_errno = event->failed.sys_errno;
     tl__try_fail(attempt, TL_EUNAVAILABLE, true, event->failed.message, out);
-    attempt->result.harmless = event->now; /* it has taken effect, there */
+    attempt->result.harmless = event->now; /* it has taken effect on that server */
     return TL_END;
 }
 
-/* Certainly not executed: built anew for the other node. While a slot is on the move whatever has two keys is refused
- * at both ends, and is asked for key by key. */
+/* The node certainly executed nothing: build the request again for the other node. While a slot is being
+ * moved, both nodes reject a request with two keys: then the lock is acquired, renewed or released key by
+ * key. */
 static tl_status follow(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     static const char moving[] =
-        "the key's slot is being moved: with quiet_ms no lock is granted before that is done";
+        "the key's slot is being moved: with quiet_ms no lock is granted until it has moved";
     static const char stamps[] =
-        "the key's slot is being moved: by stamps no lock is acquired before that is done";
+        "the key's slot is being moved: a lock with a stamp can't be acquired until it has moved";
     bool open = event->failed.redirect == TL_ASK || event->failed.redirect == TL_TRY_AGAIN;
     bool takes = open && !attempt->alone && attempt->result.op == TL_ACQUIRE;
     if (GUARD(no_stamp_in_open_slot) && takes && job->rules.dialect)
@@ -402,7 +405,7 @@ static tl_status failed(tl_try *attempt, const tl_job *job, const tl_event *even
                         event->failed.message, out);
 }
 
-/* A protocol proves by a token where it says nothing else. */
+/* The proof is a token's unless the protocol has set another kind. */
 static void prove(tl_try *attempt) {
     tl_proof *proof = &attempt->result.proof;
     if (proof->kind == TL_PROOF_NONE)

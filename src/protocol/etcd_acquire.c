@@ -29,7 +29,7 @@ static bool stands_in_line(const tl_etcd_acquisition *acquisition) {
            strategy->max_attempts == 0;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static tl_status reach(tl_etcd_acquisition *acquisition, tl_out *out) {
     acquisition->retry.doing = TL_REACHES;
@@ -292,7 +292,7 @@ static tl_status judge(tl_etcd_acquisition *acquisition, const tl_event *event,
                : is_first(acquisition, event, out);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static tl_status created(tl_etcd_acquisition *acquisition, const tl_event *event,
                          const tl_reply *answer, tl_out *out) {

@@ -123,7 +123,7 @@ static void tell_left(tl_lock_info *info, const tl_reply *ttl) {
         info->remaining_ms = tl__mul_sat(s, 1000);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static tl_status pinged(tl_etcd_ask *ask, const tl_reply *status, tl_out *out) {
     int64_t leader;

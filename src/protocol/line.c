@@ -1,17 +1,18 @@
 /*
- * What stands in a message, and what it is worth. A grant is a hold from elsewhere: nothing was asked when it was
- * given, so it must not be believed for longer than the server certainly keeps it.
+ * Reading and judging the messages to an inbox. A grant is a hold that comes without a request. So it must
+ * not be believed for longer than the server certainly keeps it.
  */
 #include "protocol/line.h"
 
 #include "ground/guard.h"
 
-#define FIRST 3         /* so many look at the end of the holder's time */
-#define BEHIND_MS 15000 /* the others, and a second later for each place, */
-#define MOST_MS 60000   /* up to this */
+#define FIRST 3         /* so many waiters watch for the holder's expiry */
+#define BEHIND_MS 15000 /* the others look after this, and a second more for each rank, */
+#define MOST_MS 60000   /* but after this at the latest */
 #define SPREAD_MS 4
-#define SECOND_MS                                                                                  \
-    1000 /* should the first give up, nobody tells those behind it of a holder who announces nothing */
+/* The second and the third poll as often as this behind a holder whose release is not announced: if the first
+ * waiter gives up, nobody notifies them. */
+#define SECOND_MS 1000
 
 static bool number(tl_bytes *text, int64_t least, int64_t *ret) {
     return tl__bytes_to_int(tl__bytes_take(text, ' '), ret) && *ret >= least;

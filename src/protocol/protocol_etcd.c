@@ -98,7 +98,7 @@ void tl__etcd_revoke(tl_send *send, int64_t lease, tl_out *out) {
     TL_ADD(command, TL_LITERAL("REVOKE"), tl__out_int(out, lease));
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* gRPC's codes */
 enum {

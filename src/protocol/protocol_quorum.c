@@ -15,7 +15,7 @@ typedef struct {
 
 _Static_assert(sizeof(vote_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void send_vote(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     char counter[TL_COUNTER_SIZE];
@@ -57,7 +57,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
     return TL_GO;
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* Never 0. */
 static uint64_t number_for(tl_bytes text) {

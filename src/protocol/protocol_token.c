@@ -32,7 +32,7 @@ typedef struct {
 
 _Static_assert(sizeof(token_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static tl_command *native(tl_send *send, tl_bytes name) {
     tl_command *command = &send->command[send->count + send->native++];

@@ -60,7 +60,7 @@ static tl_status over(tl_quorum_renewal *renewal, const tl_event *event, tl_out 
     return TL_END;
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* The same for each step of a request. */
 static void build(tl_quorum_renewal *renewal, const tl_quorum_seat *s, const tl_event *event) {
@@ -106,7 +106,7 @@ static tl_status go_on(tl_quorum_renewal *renewal, const tl_event *event, tl_out
     return TL_GO;
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static void at_risk(tl_quorum_renewal *renewal, tl_out *out) {
     if (!renewal->at_risk)

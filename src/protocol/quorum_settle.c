@@ -69,7 +69,7 @@ static bool is_settled(const tl_quorum_settlement *settlement, const tally *t) {
            (t->lost + q <= voted || !GUARD(majority_had_it));
 }
 
-/* ---- asking ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void build(tl_quorum_settlement *settlement, unsigned i, const tl_event *event) {
     settlement->child = settlement->job;

@@ -148,7 +148,7 @@ void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, tl_out *out) {
         tl__try_add(command, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static tl_bytes text_of(const tl_reply *reply) {
     tl_bytes text;

@@ -340,7 +340,8 @@ TEST(none_is_acquired_while_its_slot_is_open_and_who_waits_has_it_afterwards) {
     tl_lock *lock = told_of(client, make_events());
     real_fleet_open_slot(fleet, JOB, another_master());
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
-    ASSERT_SAID("the key's slot is being moved: by stamps no lock is acquired before that is done");
+    ASSERT_SAID(
+        "the key's slot is being moved: a lock with a stamp can't be acquired until it has moved");
     real_fleet_close_slot(fleet);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);

@@ -79,7 +79,7 @@ TEST(confirmed_too_late_is_given_back) {
     (void)feed_taken(&f, 1000);
     (void)feed_await(&f);
     expect(&f, TL_DETACH, TL_EUNAVAILABLE);
-    assert_string_equal(f.out.message, "confirmed too late");
+    assert_string_equal(f.out.message, "the confirmation came too late");
     (void)feed_await(&f);
     feed_assert_asked(&f, "release");
 }

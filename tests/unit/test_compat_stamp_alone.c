@@ -69,7 +69,8 @@ TEST(no_take_is_led_on) {
         begin(TL_ACQUIRE);
         assert_int_equal(redirect(kinds[i]), TL_END);
         expect(&f, TL_EUNAVAILABLE, false);
-        assert_non_null(strstr(f.out.message, "the key's slot is being moved: by stamps no lock"));
+        assert_non_null(
+            strstr(f.out.message, "the key's slot is being moved: a lock with a stamp"));
     }
     begin(TL_ACQUIRE);
     assert_int_equal(redirect(TL_MOVED), TL_GO);
