@@ -1,6 +1,6 @@
 /*
- * Removing a lock that another holds. It is asked once: a request without an answer may have
- * removed a lock, and a second one would remove its successor.
+ * Removing a lock that another holds. The machine asks only once: a request without a reply may have removed
+ * the lock, and a second one would remove its successor.
  */
 #include "protocol/break.h"
 
@@ -22,7 +22,7 @@ static tl_status ask(tl_break *machine, const tl_event *event, tl_out *out) {
     command->argv[4] = command->argv[5] = TL_LITERAL("");
     if (GUARD(breaks_what_was_seen) && machine->seen) {
         command->argv[4] = tl__out_copy(out, TL_LITERAL("="), tl__bytes_of(machine->seen->value));
-        if (machine->seen->by_tidelock) /* else S knew nothing of the holder, and may by now */
+        if (machine->seen->by_tidelock) /* else S did not know the holder, and may know it by now */
             command->argv[5] = tl__out_int(out, (int64_t)machine->seen->fence);
     }
     command->argv[6] = machine->who;

@@ -1,6 +1,7 @@
 /*
- * Acquiring a lock on etcd. It must never call the lock held unless an answer has said that no older key of K's was
- * there and its own was, under a lease that lasts; and never leave behind what it doesn't try to delete.
+ * Acquiring a lock on etcd. It reports the lock as held only after a reply which says that its own key
+ * exists, under a lease that lasts, and that no older key of K exists. It must try to delete everything that
+ * it may leave behind.
  */
 #include "protocol/etcd_acquire.h"
 
@@ -33,7 +34,7 @@ static bool stands_in_line(const tl_etcd_acquisition *acquisition) {
 
 static tl_status reach(tl_etcd_acquisition *acquisition, tl_out *out) {
     acquisition->retry.doing = TL_REACHES;
-    acquisition->woken = false; /* what is asked will be read after this */
+    acquisition->woken = false; /* the state will be read after this */
     tl__out_send(out, ++acquisition->ticket, acquisition->retry.limit);
     return TL_GO;
 }
@@ -45,7 +46,8 @@ static word next_word(const tl_etcd_acquisition *acquisition, const tl_event *ev
                                                                                          : KEEP;
 }
 
-/* Of the request that is built now: the spare one for a key that isn't there yet, or its own. Those that follow are higher. */
+/* Choose the lease of the request that is built now: the spare one for a key that doesn't exist yet, or a new
+ * one. Later leases are higher. */
 static void choose_lease(tl_etcd_acquisition *acquisition, const tl_event *event, word word) {
     acquisition->by_spare = (word == TRY || word == JOIN) &&
                             tl__etcd_is_worth(&acquisition->spare, event->now,
@@ -60,7 +62,6 @@ static void choose_lease(tl_etcd_acquisition *acquisition, const tl_event *event
     }
 }
 
-/* A request must not be cut short by the wait's limit alone: what it may have done would be in doubt. */
 static tl_status ask(tl_etcd_acquisition *acquisition, const tl_event *event, word word,
                      tl_out *out) {
     static const char *const names[] = {
@@ -92,7 +93,8 @@ static tl_status begin_asking(tl_etcd_acquisition *acquisition, const tl_event *
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* That of the client's before isn't revoked: see tl_etcd_proof. A key that comes to be under it after all lasts no longer. */
+/* Is it the client's spare lease? That one isn't revoked: see tl_etcd_proof.spared. If a request in flight
+ * still puts the key under it, the key lasts no longer than this lease. */
 static bool is_spare(const tl_etcd_acquisition *acquisition, int64_t lease) {
     return GUARD(former_spare_expires) && lease != 0 && lease == acquisition->job.spare.lease;
 }
@@ -104,7 +106,7 @@ static void revoke_later(tl_etcd_acquisition *acquisition, int64_t lease) {
     acquisition->doubtful[0] = lease;
 }
 
-/* The caller gets `code`; what may have been left behind is deleted in the background. */
+/* The caller gets `code`. Then the machine deletes in the background what it may have left behind. */
 static tl_status give_up(tl_etcd_acquisition *acquisition, const tl_event *event, tl_err code,
                          tl_out *out) {
     acquisition->result = (tl_result){
@@ -112,7 +114,7 @@ static tl_status give_up(tl_etcd_acquisition *acquisition, const tl_event *event
     tl__retry_report(&acquisition->retry, out);
     if (!acquisition->result.maybe || !GUARD(cleans_up_key))
         return TL_END;
-    revoke_later(acquisition, acquisition->under); /* nothing will use it any more */
+    revoke_later(acquisition, acquisition->under); /* nothing else uses it */
     tl__retry_clean(&acquisition->retry, &acquisition->job, event->now, event->server->drift_ppm);
     acquisition->retry.next = event->now;
     out->until = event->now;
@@ -142,7 +144,7 @@ static tl_status held(tl_etcd_acquisition *acquisition, tl_out *out) {
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
-/* No answer, or one that may pass. */
+/* No reply, or a failure that may pass. */
 static tl_status failed(tl_etcd_acquisition *acquisition, const tl_event *event, tl_err code,
                         tl_out *out) {
     if (!tl__may_pass(code))
@@ -160,7 +162,7 @@ static void doubt(tl_etcd_acquisition *acquisition) {
     revoke_later(acquisition, acquisition->lease);
 }
 
-/* Etcd has answered, and another has it, or this key is in the way. NULL: it isn't known which. */
+/* Note that another client holds the lock, or that the key `before` blocks it. NULL: that key isn't known. */
 static void report_busy(tl_etcd_acquisition *acquisition, const tl_etcd_found *before,
                         tl_out *out) {
     char obstacle[TL_ETCD_OBSTACLE];
@@ -191,9 +193,9 @@ static tl_status busy(tl_etcd_acquisition *acquisition, const tl_event *event, t
         retrier, tl__retry_in_time(retrier, event->now, tl__mono_add_ms(event->now, ms)), out);
 }
 
-/* ---- in line --------------------------------------------------------------------------------- */
+/* ---- in the queue ---------------------------------------------------------------------------- */
 
-/* Who is before us has changed: listen to that one, if its name isn't too long. */
+/* If another key is before ours now, listen for its deletion, unless its name is too long. */
 static void listen(tl_etcd_acquisition *acquisition, const tl_etcd_found *before, int64_t revision,
                    tl_out *out) {
     if (acquisition->behind == before->created)
@@ -223,7 +225,7 @@ static tl_status wait_behind(tl_etcd_acquisition *acquisition, const tl_event *e
     return tl__retry_pause(&acquisition->retry, acquisition->woken ? event->now : next, out);
 }
 
-/* Nobody is before us. What is left of the lifetime must be worth having. */
+/* No key is before ours: the lock is held. If too little of the lifetime is left, renew first. */
 static tl_status is_first(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     int64_t left_ns = tl__ns_until(event->now, acquisition->deadline);
     int64_t least_ns = acquisition->word == LOOK ? acquisition->job.ttl_ms * TL_NS_PER_MS / 2 : 0;
@@ -231,11 +233,11 @@ static tl_status is_first(tl_etcd_acquisition *acquisition, const tl_event *even
         return held(acquisition, out);
     if (tl__mono_before(event->now, acquisition->retry.limit))
         return ask(acquisition, event, KEEP, out);
-    tl__retry_say(&acquisition->retry, TL_LITERAL("confirmed too late"));
+    tl__retry_say(&acquisition->retry, TL_LITERAL("the confirmation came too late"));
     return run_out(acquisition, event, out);
 }
 
-/* What the request in flight has told of its lease. lease 0: etcd didn't say. */
+/* The lease of the request in flight, by its reply. lease 0: etcd didn't report its lifetime. */
 static tl_spare_lease granted(const tl_etcd_acquisition *acquisition, const tl_event *event) {
     int64_t ms = acquisition->by_spare
                      ? 0
@@ -247,7 +249,7 @@ static tl_spare_lease granted(const tl_etcd_acquisition *acquisition, const tl_e
                                  : (tl_spare_lease){ms > 0 ? acquisition->lease : 0, ms, deadline};
 }
 
-/* The lifetime that this request has given to the key. false: etcd didn't say. */
+/* Note the lifetime that this request gave to the key. false: etcd didn't report it. */
 static bool prove(tl_etcd_acquisition *acquisition, const tl_event *event) {
     tl_spare_lease own = granted(acquisition, event);
     if (own.lease == 0)
@@ -265,13 +267,13 @@ static bool prove(tl_etcd_acquisition *acquisition, const tl_event *event) {
     return true;
 }
 
-/* The key is there, as far as is known, and has a lifetime of which we know nothing. */
+/* The key exists, as far as is known, but its lifetime is unknown. */
 static void unproved(tl_etcd_acquisition *acquisition) {
     acquisition->deadline = acquisition->keep_at = (tl_mono){0};
     acquisition->under = acquisition->changed = 0;
 }
 
-/* Our key isn't there any more: it expired, or was deleted. */
+/* Our key expired or was deleted: create it again. */
 static tl_status begin_anew(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     acquisition->id.revision = 0;
     acquisition->behind = 0;
@@ -281,7 +283,7 @@ static tl_status begin_anew(tl_etcd_acquisition *acquisition, const tl_event *ev
     return ask(acquisition, event, next_word(acquisition, event), out);
 }
 
-/* A response that has our key and the one before it, as LOOK and KEEP give it. */
+/* Handle a response with our key and the one before it, as LOOK and KEEP return it. */
 static tl_status judge(tl_etcd_acquisition *acquisition, const tl_event *event,
                        const tl_reply *answer, tl_out *out) {
     tl_etcd_found mine, before;
@@ -308,7 +310,7 @@ static tl_status created(tl_etcd_acquisition *acquisition, const tl_event *event
                : is_first(acquisition, event, out);
 }
 
-/* The key was there, or K had others. */
+/* The key existed already, or K had others. */
 static tl_status not_created(tl_etcd_acquisition *acquisition, const tl_event *event,
                              const tl_reply *answer, tl_out *out) {
     tl_etcd_found mine;
@@ -330,13 +332,13 @@ static tl_status kept(tl_etcd_acquisition *acquisition, const tl_event *event,
     if (tl__etcd_succeeded(answer)) {
         if (prove(acquisition, event))
             return judge(acquisition, event, answer, out);
-        tl__retry_say(&acquisition->retry, TL_LITERAL("etcd didn't say for how long"));
+        tl__retry_say(&acquisition->retry, TL_LITERAL("etcd did not report the lease's lifetime"));
         return failed(acquisition, event, TL_EUNAVAILABLE, out);
     }
     if (!tl__etcd_find(answer, 0, 0, &mine) || mine.created != acquisition->id.revision)
         return begin_anew(acquisition, event, out);
     acquisition->ahead = tl__etcd_ahead(&acquisition->id, mine.lease, event->now);
-    tl__retry_say(&acquisition->retry, TL_LITERAL("a later renewal of this key came first"));
+    tl__retry_say(&acquisition->retry, TL_LITERAL("a newer renewal of this key arrived first"));
     return failed(acquisition, event, TL_EUNAVAILABLE, out);
 }
 
@@ -356,15 +358,15 @@ static tl_status answered(tl_etcd_acquisition *acquisition, const tl_event *even
     }
 }
 
-/* An error, of the transaction that counts. */
+/* Handle an error reply to the transaction, which decides. */
 static tl_status refused(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     const tl_reply *answer = &event->replied.reply[event->replied.count - 1];
     tl_err code = tl__etcd_refusal(answer->text, out);
     if (event->replied.count > 1 &&
-        event->replied.reply->type == TL_REPLY_ERROR) /* says why there is no lease */
+        event->replied.reply->type == TL_REPLY_ERROR) /* it says why there is no lease */
         (void)tl__etcd_refusal(event->replied.reply->text, out);
     if (acquisition->by_spare &&
-        code == TL_EUNAVAILABLE) { /* it may be gone; if it isn't that, the next tells */
+        code == TL_EUNAVAILABLE) { /* the spare lease may have expired: ask again without it */
         acquisition->spare.lease = 0;
         return ask(acquisition, event, (word)acquisition->word, out);
     }
@@ -385,7 +387,7 @@ static tl_status unanswered(tl_etcd_acquisition *acquisition, const tl_event *ev
 
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
-/* The key, and the lease under which a request that is still on its way would create it. */
+/* Delete the key, and revoke the lease under which a request in flight would still create it. */
 static tl_status undo(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_send *send = tl__out_send(
         out, ++acquisition->ticket,
@@ -400,7 +402,7 @@ static tl_status undo(tl_etcd_acquisition *acquisition, const tl_event *event, t
     return TL_GO;
 }
 
-/* That there was no such key, or no such lease, is as good. */
+/* It is also undone if there was no such key, or no such lease. */
 static bool is_undone(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (event->kind != TL_REPLY ||
         (GUARD(undo_is_confirmed) && event->replied.reply->type == TL_REPLY_ERROR))
@@ -416,7 +418,7 @@ static bool is_undone(tl_etcd_acquisition *acquisition, const tl_event *event, t
 
 static tl_status clean(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (!tl__mono_before(event->now, acquisition->retry.limit))
-        return TL_END; /* by now it has expired */
+        return TL_END; /* everything has expired by now */
     if (!tl__mono_before(event->now, acquisition->retry.next))
         return undo(acquisition, event, out);
     if ((event->kind == TL_REPLY || event->kind == TL_FAILED) &&
@@ -471,10 +473,10 @@ static tl_status on_timer(tl_etcd_acquisition *acquisition, const tl_event *even
                : reach(acquisition, out);
 }
 
-/* The one before us has gone, or nobody will tell any more: look, unless it is etcd that is away. */
+/* The key before ours was deleted, or notifications have stopped: look, unless etcd is failing. */
 static tl_status on_wake(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     acquisition->armed = event->kind == TL_WOKEN || event->armed;
-    /* What was wanted may not be kept any more: from a later revision, then. */
+    /* etcd may have compacted the revision that we listened from: listen from a later one. */
     if (GUARD(compacted_asks_later) && !acquisition->armed)
         acquisition->behind = 0;
     acquisition->woken = acquisition->woken || event->kind == TL_WOKEN;

@@ -1,6 +1,6 @@
 /*
- * Questions about locks on etcd. What keys and values hold is data from strangers: it is cut, made printable and never
- * trusted. Nothing is deleted but what was just seen to hold the lock.
+ * Questions about locks on etcd. Any client may have written the keys and values: they are cut, made
+ * printable and never trusted. A break deletes only the key that it has just seen to hold the lock.
  */
 #include "protocol/etcd_ask.h"
 
@@ -10,9 +10,9 @@
 #include "ground/guard.h"
 #include "protocol/look.h"
 
-#define AT_ONCE 50  /* keys of a step through all */
-#define LISTED 100  /* keys of a lock that are told apart, without their values */
-#define AGAIN_MAX 2 /* other members that are asked */
+#define AT_ONCE 50  /* keys in one step of a scan */
+#define LISTED 100  /* keys of a lock that are listed, without their values */
+#define AGAIN_MAX 2 /* how many other members it asks */
 
 enum { REACH = 1, FIRST, SECOND }; /* exchanges, and their tickets */
 
@@ -49,9 +49,9 @@ static tl_status first(tl_etcd_ask *asking, const tl_event *event, tl_out *out) 
     return TL_GO;
 }
 
-/* ---- what a key says ------------------------------------------------------------------------- */
+/* ---- describing a key ------------------------------------------------------------------------ */
 
-/* So many of K's contenders are there, but for the first key, as far as these were listed. Of the others nobody can tell. */
+/* The number of K's contenders behind the first key. Keys beyond the listed ones count as contenders. */
 static int64_t count_behind(tl_bytes k, const tl_reply *answer) {
     tl_etcd_found f;
     int64_t n = tl__etcd_count(answer, 0) - 1;
@@ -60,7 +60,8 @@ static int64_t count_behind(tl_bytes k, const tl_reply *answer) {
     return n > 0 ? n : 0;
 }
 
-/* A key in the way of K, which may be another lock's: then its name would tell the token. */
+/* Describe a key that blocks K. If it is another lock's, show only that lock's name: the rest of the key is
+ * its token. */
 static void tell_obstacle(tl_lock_info *info, const tl_etcd_found *found, tl_bytes k) {
     tl_bytes lock = tl__etcd_lock_of(found);
     info->protocol = -1;
@@ -70,9 +71,10 @@ static void tell_obstacle(tl_lock_info *info, const tl_etcd_found *found, tl_byt
     tl__etcd_obstacle(info->oddity, k, found);
 }
 
-_Static_assert(sizeof((tl_lock_info *)0)->oddity == TL_ETCD_OBSTACLE, "it is told there");
+_Static_assert(sizeof((tl_lock_info *)0)->oddity == TL_ETCD_OBSTACLE,
+               "an obstacle fits into oddity");
 
-/* A holder of tidelock's has written who it is. */
+/* Describe the holder. A tidelock client has written its owner into the key's value. */
 static void tell_holder(tl_lock_info *info, const tl_etcd_found *found, tl_bytes k) {
     char shown[TL_ETCD_SUFFIX_SIZE + 8];
     tl__bytes_print(shown, sizeof shown, tl__etcd_suffix_of(found->key, k));
@@ -161,8 +163,8 @@ static tl_status breaks(tl_etcd_ask *asking, const tl_event *event, tl_out *out)
     tl_bytes suffix = tl__etcd_suffix_of(f.key, asking->key);
     if (suffix.n > sizeof asking->room)
         return tl__end(asking, TL_EINVALID,
-                       TL_LITERAL("the key in the way is too long to be removed"), out);
-    asking->room_n = suffix.n; /* the answer goes before this is sent */
+                       TL_LITERAL("the key that blocks the lock is too long to be removed"), out);
+    asking->room_n = suffix.n; /* the reply is freed before this is sent */
     memcpy(asking->room, suffix.p, suffix.n);
     tl_send *send = ask(asking, event, out);
     tl__etcd_say(send, TL_LITERAL("DROP"), asking->key, tl__bytes(asking->room, asking->room_n));
@@ -179,13 +181,13 @@ static tl_status broken(tl_etcd_ask *ask, const tl_event *event, tl_out *out) {
                : tl__end(ask, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
 }
 
-/* Could it stand in some lock's line? *ret is that lock's key. */
+/* Could this key be a contender for a lock that fits the pattern? *ret is that lock's name. */
 static bool is_contender(const tl_etcd_ask *ask, const tl_etcd_found *found, tl_bytes *ret) {
     *ret = tl__etcd_lock_of(found);
     return ret->n > 0 && tl__glob_fits(ask->pattern, *ret);
 }
 
-/* The first that may be a holder is asked about; what was created before it isn't looked at again. */
+/* Ask about the lock of the first possible contender. The next step of the scan begins behind that key. */
 static tl_status scanned(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
     tl_etcd_found f;
     tl_bytes k;
@@ -215,8 +217,9 @@ static bool find_contender(const tl_reply *answer, tl_bytes k, tl_etcd_found *re
     return false;
 }
 
-/* The contender that was asked about was the last one seen. Its lock is told of if it is the first of its contenders,
- * with what is in the way, if anything is: those in line behind it would tell the same again. */
+/* The last key seen is the contender whose lock was asked about. Report the lock only if that contender is
+ * its first one: the others would report the same lock again. A key that blocks the lock is reported with
+ * it. */
 static tl_status found(tl_etcd_ask *ask, const tl_event *event) {
     tl_etcd_found f, first;
     tl_lock_info info;
@@ -239,8 +242,8 @@ static tl_status reach(tl_etcd_ask *ask, tl_mono by, tl_out *out) {
     return TL_GO;
 }
 
-/* A member can't serve, and the connection leads to another now. The first question changes nothing, and has told nobody
- * anything yet. */
+/* A member can't serve, and the connection leads to another one now. May the question be asked again? The
+ * first question changes nothing, and nothing has been reported yet. */
 static bool asks_another(tl_etcd_ask *ask, const tl_event *event) {
     return ask->exchange == FIRST && tl__mono_before(event->now, ask->limit) &&
            ask->again++ < AGAIN_MAX;
@@ -260,7 +263,7 @@ static tl_status answered(tl_etcd_ask *ask, const tl_event *event, tl_out *out) 
     if (event->replied.count < 1)
         return no_sense(ask, out);
     if (event->replied.reply->type == TL_REPLY_ERROR && second && ask->question == TL_ETCD_LOOKS)
-        return TL_END; /* for how long isn't known then */
+        return TL_END; /* the remaining lifetime stays unknown */
     if (event->replied.reply->type == TL_REPLY_ERROR) {
         tl_err code = tl__etcd_refusal(event->replied.reply->text, out);
         bool changes = second && ask->question == TL_ETCD_BREAKS;
@@ -291,7 +294,7 @@ static tl_status failed(tl_etcd_ask *ask, const tl_event *event, tl_out *out) {
     return tl__end_failed(ask, event, changes, out);
 }
 
-/* What is wrong with a member is said with its place. */
+/* A message about a member's failure begins with its address. */
 static tl_status answered_by(tl_etcd_ask *ask, const tl_event *event, tl_out *out) {
     tl_status status = answered(ask, event, out);
     bool of_server = tl__is_of_server(ask->result.code) || ask->result.code == TL_EUNCERTAIN;

@@ -1,6 +1,6 @@
 /*
- * Reading what a key and its sidecar hold. It is data from strangers: it is cut, made
- * printable and never trusted.
+ * Reading a key and its sidecar. Any client may have written them: they are cut, made printable and never
+ * trusted.
  */
 #include "protocol/look.h"
 
@@ -25,7 +25,8 @@ void tl__look_owner(tl_bytes owner, char host[HOST_SIZE], int64_t *pid,
     tl__bytes_print(service, SERVICE_SIZE, owner);
 }
 
-/* Does the sidecar know the holder? Then *value is what K holds, or held until it was deleted. */
+/* Does the sidecar know the holder? Then *value becomes the value of K, or its last value if K was
+ * deleted. */
 static void read_sidecar(tl_lock_info *info, const tl_reply *reply, tl_bytes *value,
                          int64_t now_us) {
     tl_bytes bound, owner;
@@ -36,7 +37,7 @@ static void read_sidecar(tl_lock_info *info, const tl_reply *reply, tl_bytes *va
     if (absent ? until < now_us : !tl__bytes_eq(bound, *value))
         return;
     info->held = info->by_tidelock = true;
-    if (absent) { /* K was deleted, but its holder may still work: nobody is let in before that */
+    if (absent) { /* K was deleted, but its holder may still work: S keeps others out until then */
         info->remaining_ms = (until - now_us) / 1000 + 1;
         tl__bytes_print(info->value, sizeof info->value, bound);
         *value = bound;
@@ -51,7 +52,8 @@ static bool is_hex(char c) {
     return (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'f');
 }
 
-/* As most libraries draw one: a UUID, with or without its dashes, or up to 20 bytes in hexadecimal. */
+/* Does it look like a token of a common library? That is a UUID, with or without its dashes, or up to 20
+ * bytes in hexadecimal. */
 static bool is_token(tl_bytes text) {
     size_t digits = 0, dashes = 0;
     for (size_t i = 0; i < text.n; i++) {

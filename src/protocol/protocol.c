@@ -1,5 +1,5 @@
 /*
- * What machines share for reading replies and building answers. Pure, as all of this room.
+ * Functions that the machines share to read replies and to fill tl_out. Pure, as all of this room.
  */
 #include "protocol/protocol.h"
 
@@ -11,11 +11,11 @@
 
 #define BACKOFF_MIN_MS 20
 #define BACKOFF_MAX_MS 1000
-#define PLACE_MAX 100 /* bytes of a place before words */
+#define PLACE_MAX 100 /* bytes of an address before a message */
 
 tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     tl_send *send = &out->send;
-    out->sends++; /* a second would be a mistake, which tests notice */
+    out->sends++; /* a second send would be a mistake, which tests notice */
     send->ticket = ticket;
     send->count = send->native = send->to = 0;
     send->here = send->confirm = send->alone = send->asking = false;
@@ -104,12 +104,12 @@ static bool is_unknown_in_script(tl_bytes error) {
            tl__bytes_has(error, "Unknown command called from");
 }
 
-/* Is the error's code, its first word, one of these? Below 7.0 a script's error wraps another's, and one of a
- * transaction that ends what was begun. */
+/* Is the error's code, its first word, one of these? Below 7.0 a script's error contains the error of its
+ * command. An EXECABORT contains the error that ended the transaction. */
 static bool has_code(tl_bytes error, const char *const *codes) {
     bool aborts = tl__bytes_starts(error, "EXECABORT");
     bool wrapped = GUARD(code_within_script) && (aborts || tl__from_script(error));
-    size_t dash = error.n && error.p[0] == '-'; /* below 2.8, of what a script passes on */
+    size_t dash = error.n && error.p[0] == '-'; /* below 2.8, if a script passed the error on */
     tl_bytes rest = tl__bytes(error.p + dash, error.n - dash), code = tl__bytes_take(&rest, ' ');
     for (; *codes; codes++)
         if (tl__bytes_eq(code, tl__bytes_of(*codes)) ||
@@ -131,8 +131,9 @@ bool tl__is_of_other_type(tl_bytes error) {
     return tl__bytes_has(error, "wrong kind of value");
 }
 
-/* Who was let in before there was a password (below 6.0) must log in now, and a long request isn't even read:
- * "ERR Protocol error: unauthenticated multibulk length". Still older servers have no code for it. */
+/* Does the error ask for a login, without the code NOAUTH? Below 6.0 a client that connected before a
+ * password was set must log in, too. Then a long request isn't even read: "ERR Protocol error:
+ * unauthenticated multibulk length". Still older servers have no code for it. */
 static bool is_no_login(tl_bytes error) {
     return tl__bytes_has(error, "Protocol error: unauthenticated ") ||
            tl__bytes_has(error, "ERR operation not permitted");
@@ -199,7 +200,7 @@ tl_status tl__end_failed(void *machine, const tl_event *event, bool in_doubt, tl
 
 /* ---- what a server lacks --------------------------------------------------------------------- */
 
-/* The name that the server repeats, in quotation marks or, with some versions, in backquotes. */
+/* The command's name in the error, in quotation marks or, with some versions, in backquotes. */
 static tl_bytes unknown_name(tl_bytes error) {
     size_t from = 0;
     while (from < error.n && error.p[from] != '\'' && error.p[from] != '`')
@@ -210,7 +211,7 @@ static tl_bytes unknown_name(tl_bytes error) {
     return tl__bytes(name, end ? (size_t)(end - name) : 0);
 }
 
-/* The version of Redis that brought a command; NULL: it has always been there. */
+/* The version of Redis that introduced a command; NULL: every version has it. */
 static const char *since(tl_bytes name) {
     static const struct {
         const char *name, *version;
@@ -250,7 +251,8 @@ bool tl__is_elsewhere(tl_bytes error) {
 }
 
 bool tl__asks_elsewhere(tl_bytes error) {
-    /* A replica, one without its master, one that has just come back, one that its replicas left. */
+    /* A replica; a replica without its master; a server that has just restarted; a master that its replicas
+     * left. */
     static const char *const codes[] = {"READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", NULL};
     return has_code(error, codes);
 }

@@ -1,6 +1,6 @@
 /*
- * Renewing and releasing a lock on etcd, and what its machines have in common. It must never count on an error that
- * doesn't say for certain that nothing was executed.
+ * Renewing and releasing a lock on etcd, and the functions that its machines share. An error means "not
+ * executed" only if it proves that.
  */
 #include "protocol/etcd.h"
 
@@ -12,7 +12,7 @@
 #define BASE (INT64_C(1) << 60) /* suffixes have 16 digits; leases stay below 2^63 */
 #define US INT64_C(1000)        /* ns */
 
-/* ---- who and under what ---------------------------------------------------------------------- */
+/* ---- identities and leases ------------------------------------------------------------------- */
 
 static void write_suffix(tl_etcd_id *id) {
     (void)snprintf(id->suffix, sizeof id->suffix, "%llx", (unsigned long long)id->base);
@@ -66,13 +66,13 @@ int64_t tl__etcd_lease(const tl_etcd_id *id, int64_t ahead, tl_mono now) {
 }
 
 int64_t tl__etcd_ahead(const tl_etcd_id *id, int64_t lease, tl_mono now) {
-    /* Numbers of others may be any. */
+    /* Lease numbers of other clients may have any value. */
     int64_t above = GUARD(above_higher_lease) && lease > 0 ? tl__add_sat(lease, 1) : 0;
     int64_t ahead = above - tl__etcd_lease(id, 0, now);
     return ahead > 0 ? ahead : 0;
 }
 
-/* ---- saying ---------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 void tl__etcd_add(tl_send *send, tl_bytes argument) {
     tl__try_add(&send->command[send->count - 1], argument);
@@ -156,7 +156,7 @@ tl_bytes tl__etcd_suffix_of(tl_bytes key, tl_bytes k) {
     return tl__bytes(key.p + k.n + 1, key.n - k.n - 1);
 }
 
-/* In hexadecimal, as "%x" writes it. 0: it is none. */
+/* The number in hexadecimal, as "%x" writes it; 0: it is none. */
 static uint64_t number_of(tl_bytes text) {
     uint64_t v;
     bool is = text.n > 0 && text.n < TL_ETCD_SUFFIX_SIZE && text.p[0] != '0';
@@ -176,7 +176,7 @@ bool tl__etcd_is_ours(tl_bytes k, const tl_etcd_found *found) {
            is_owner(found->value);
 }
 
-/* A token of the Mutex's that was adopted is under a lease of ours by now, and has no value. */
+/* If a token of etcd's Mutex was adopted, its key is under a tidelock lease by now, and has no value. */
 bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found) {
     uint64_t number = number_of(tl__etcd_suffix_of(found->key, k));
     bool by_mutex = number != 0 && number == (uint64_t)found->lease;
@@ -229,7 +229,7 @@ typedef struct {
     tl_try try; /* first */
     tl_etcd_id id;
     int64_t ahead;
-    int64_t changed; /* when it was, for certain; 0: that isn't known */
+    int64_t changed; /* the revision of the key's last change; 0: not known for certain */
     uint8_t rounds;  /* renewals that met a lease higher than theirs */
     bool frees;      /* a release that doesn't compare */
 } attempt;
@@ -238,7 +238,7 @@ _Static_assert(sizeof(attempt) <= TL_ATTEMPT_SIZE, "room for an attempt");
 
 #define ROUNDS_MAX 3
 
-/* Of the renewal in flight, where it isn't joined with others. */
+/* The lease of the renewal in flight, unless it is joined with others. */
 static int64_t lease_of(const attempt *one) {
     return tl__etcd_lease(&one->id, one->ahead, one->try.asked);
 }
@@ -276,13 +276,14 @@ static tl_status ask(attempt *one, const tl_job *job, const tl_event *event, tl_
     return TL_GO;
 }
 
-/* Nobody else has ever used the suffix of a hold that was acquired here: its key is deleted without a comparison, which costs
- * the server less, and what it was is told. The key of another handle's may be somebody's next hold by now, as etcd's own
- * Mutex has one for each lease.
+/* Nobody else has used the suffix of a hold that this handle acquired. So the release deletes the key without
+ * a comparison, which costs the server less, and the reply says what the key was. A key from another handle
+ * is compared: it may be somebody's next hold by now, since etcd's own Mutex has one key for each lease.
  *
- * A joined one has the number of another's lease, perhaps, which may be higher than those that this hold will have next: did it
- * come late, after one of these, it would be believed until later than its lease lasts. So it compares when the key was
- * changed last; where that isn't known the key is renewed by itself, under a number of its own. */
+ * A joined renewal may have the lease number of another hold, higher than the next leases of this hold. If it
+ * came after one of these, it would put the key under a lease that ends before the holder's deadline. So it
+ * compares when the key was changed last. Where that isn't known the key is renewed alone, under a lease of
+ * its own. */
 static tl_status send_first(tl_try *trial, const tl_job *job, const tl_event *event, tl_out *out) {
     attempt *one = (attempt *)trial;
     const tl_etcd_proof known = tl__proof_etcd(&job->hold.proof);
@@ -292,41 +293,41 @@ static tl_status send_first(tl_try *trial, const tl_job *job, const tl_event *ev
     bool read = tl__etcd_id_read(&one->id, &job->token);
     one->frees = trial->result.op == TL_RELEASE && read &&
                  (!job->hold.proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
-    if (!read) /* that of another kind of server: no key has it */
+    if (!read) /* a token of another kind of server: no key has it */
         one->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
     return ask(one, job, event, out);
 }
 
-/* The transaction decides: of a lease that wasn't granted there it would say so. */
+/* The transaction's error decides: if its lease was not granted, the transaction fails, too. */
 static tl_status refused_by(tl_try *attempt, const tl_event *event, tl_bytes error, tl_out *out) {
     attempt->result.code = tl__etcd_refusal(error, out);
     attempt->result.maybe = attempt->result.code == TL_EUNCERTAIN;
     attempt->result.harmless = attempt->result.maybe ? TL_NEVER : event->now;
     if (attempt->result.maybe)
-        tl__out_place(out, event->replied.place); /* of the others everybody says where */
+        tl__out_place(out, event->replied.place); /* the caller does so for the other codes */
     return TL_END;
 }
 
-/* For how long, of which the answer tells: of a lease that isn't ours, though the transaction found it, nothing is known. */
+/* If the reply to GRANT has no lifetime, the transaction may still have found the lease, but its lifetime is
+ * unknown. */
 int64_t tl__etcd_granted_ms(const tl_reply *grant, int64_t ttl_ms) {
     int64_t s;
     if (grant->type != TL_REPLY_INT || !tl__reply_int(grant, &s) || s <= 0)
         return GUARD(untold_is_nothing) ? 0 : ttl_ms;
     bool less = GUARD(own_lease_only) && s < (ttl_ms + 999) / 1000;
-    return less || !GUARD(no_more_than_asked)
-               ? s * 1000
-               : ttl_ms; /* which may be more by now than was asked for */
+    /* The lease may have more than was asked for. */
+    return less || !GUARD(no_more_than_asked) ? s * 1000 : ttl_ms;
 }
 
 static const tl_reply *last(const tl_event *event) {
     return &event->replied.reply[event->replied.count - 1];
 }
 
-/* Somebody else has renewed it, or a request of ours before, or a key among those that it was joined with is gone. Higher
- * then, by what it is now; and by itself in the end. */
+/* Another client or an earlier request of ours has renewed the key. Or a key that this renewal was joined
+ * with no longer exists. Ask again with a higher lease, and the last time alone. */
 static tl_status again(attempt *one, const tl_job *job, const tl_event *event,
                        const tl_etcd_found *mine, tl_out *out) {
-    static const char message[] = "others renew it, too";
+    static const char message[] = "another request renewed the key meanwhile";
     one->ahead = tl__etcd_ahead(&one->id, mine->lease, event->now);
     one->changed = mine->changed;
     one->try.alone = ++one->rounds == ROUNDS_MAX - 1 && GUARD(alone_in_the_end);
@@ -335,7 +336,7 @@ static tl_status again(attempt *one, const tl_job *job, const tl_event *event,
     return ask(one, job, event, out);
 }
 
-/* It is there, under this lease. Of a joined one the answer tells which. */
+/* The key exists under this lease. The reply to a joined renewal says which one that is. */
 static void prove(attempt *one, const tl_job *job, const tl_event *event) {
     tl_proof *proof = &one->try.result.proof;
     int64_t joined;
@@ -350,7 +351,8 @@ static void prove(attempt *one, const tl_job *job, const tl_event *event) {
                                   .changed = tl__etcd_revision(last(event))};
 }
 
-/* Ours isn't there: 0 if another's is the first by this answer, -1 if nobody is, or a key that is no contender. */
+/* Our key doesn't exist. 0: the first key of the reply is another's contender. -1: there is none, or it is no
+ * contender. */
 static int64_t whose(const tl_job *job, const tl_reply *answer) {
     tl_etcd_found first;
     return GUARD(says_another_holds) && tl__etcd_find(answer, 1, 0, &first) &&
@@ -359,13 +361,13 @@ static int64_t whose(const tl_job *job, const tl_reply *answer) {
                : -1;
 }
 
-/* The key is gone. Of a joined one the answer doesn't tell whether others are there. */
+/* The key no longer exists. The reply to a joined renewal doesn't say whether others do. */
 static tl_status gone(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
     return tl__try_not_renewed(&one->try, whose(job, last(event)), out);
 }
 
 static tl_status renewed(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
-    static const char message[] = "etcd didn't say for how long";
+    static const char message[] = "etcd did not report the lease's lifetime";
     tl_etcd_found mine;
     int64_t ms = tl__etcd_granted_ms(event->replied.reply, job->ttl_ms);
     if (tl__etcd_succeeded(last(event)) && ms == 0)
@@ -385,8 +387,8 @@ static bool has_freed(const attempt *one, const tl_event *event) {
     return tl__etcd_find(event->replied.reply, 0, 0, &was) && was.created == one->id.revision;
 }
 
-/* By the first answer. Whether the lease went, too, doesn't matter: no key is under it. Whether another holds it, where the
- * key was gone, the comparison tells. */
+/* The first reply decides. It doesn't matter whether the lease was revoked, too: no key is under it. If the
+ * key did not exist, ask again with a comparison: that reply shows whether another holds the lock. */
 static tl_status released(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
     if (one->frees ? has_freed(one, event) : tl__etcd_succeeded(event->replied.reply))
         return TL_END;
@@ -397,7 +399,7 @@ static tl_status released(attempt *one, const tl_job *job, const tl_event *event
     return tl__try_not_released(&one->try, whose(job, event->replied.reply), out);
 }
 
-/* Of a renewal the second decides: an error about the lease is the transaction's, too. */
+/* Of a renewal the second reply decides: if the lease fails, so does the transaction. */
 static tl_status answered(tl_try *trial, const tl_job *job, const tl_event *event, tl_out *out) {
     attempt *one = (attempt *)trial;
     bool renews = trial->result.op == TL_RENEW;
