@@ -1,7 +1,7 @@
 /*
- * What is asked of one of several independent servers, each of which votes for a token by holding K for it. It differs
- * from the token protocol in how K is acquired: always by the script `vote`, with a fencing number that all servers were
- * told alike. What a vote is worth the machines of quorum_*.c say.
+ * The requests to one of several independent servers, each of which votes for a token by holding K for it.
+ * Only the acquire differs from the token protocol. It always uses the script `vote`, with a fencing number
+ * that is the same for all servers. The machines in quorum_*.c count the votes.
  */
 #include "ground/guard.h"
 #include "protocol/quorum.h"
@@ -13,7 +13,7 @@ typedef struct {
     bool kept;
 } vote_try;
 
-_Static_assert(sizeof(vote_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
+_Static_assert(sizeof(vote_try) <= TL_ATTEMPT_SIZE, "an attempt fits into a tl_attempt");
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Never 0. */
+/* A number that stands for this text; never 0. */
 static uint64_t number_for(tl_bytes text) {
     uint64_t hash = tl__bytes_hash(0, text);
     return hash ? hash : 1;
@@ -71,7 +71,7 @@ static tl_status voted(tl_try *attempt, const tl_job *job, const tl_event *event
     if (event->replied.reply->type != TL_REPLY_ARRAY ||
         !tl__sidecar_acquired(attempt, job, event, out, &answer))
         return tl__try_malformed(attempt, out);
-    out->raised = false; /* by no clock of this server */
+    out->raised = false; /* the number is not from this server's clock */
     v->kept = answer.status == 1 && answer.known;
     v->holder = answer.status == 0 && answer.value.n > 0 ? number_for(answer.value) : 0;
     attempt->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);

@@ -1,36 +1,39 @@
 /*
- * The token protocol. K holds a random token with a lifetime, S beside it the token, the
- * fence and until when it binds. The usual take is a transaction of native commands, which leaves S to the first
- * renewal; everything else, and whatever a take finds unusual, scripts in src/wire/scripts do in one go. This
- * file says what to send and what an answer means; it must never count on more time than the answer proves, nor
- * on a fencing number that may be behind another's.
+ * The token protocol. K holds a random token with a lifetime. S beside it holds the token, the fence and
+ * until when S keeps others out. The usual acquire is a transaction of native commands, which leaves S to the
+ * first renewal. Scripts in src/wire/scripts do everything else in one step each, and judge whatever a native
+ * acquire finds unusual.
+ *
+ * This file says what to send and what a reply means. It must never count on more time than the reply proves,
+ * nor on a fencing number that may be lower than another's.
  */
 #include "ground/guard.h"
 #include "protocol/alone.h"
 #include "protocol/sidecar.h"
 
-#define BEHIND_US 1000000 /* a number is no further behind the server's clock */
+#define BEHIND_US 1000000 /* a number is at most this far behind the server's clock */
 
-#define REFRESH_S 1800    /* then the long way: S lives for an hour from there */
-#define REFRESH_MS 600000 /* nor for longer ones, which are renewed seldom */
+#define REFRESH_S 1800    /* after this comes a `renew`: S lives only an hour from the last one */
+#define REFRESH_MS 600000 /* longer lifetimes are always renewed by `renew`, since that is rare */
 
-/* Learned of a server: it refuses the native form; it can't have a line; it doesn't renew the short way. (See tl_server.) */
+/* In tl_server.level: the server rejects the native form; it supports no queue; it doesn't support
+ * `refresh`. */
 enum { LEVEL_SCRIPTS = 0x10, LEVEL_NO_LINE = 0x20, LEVEL_NO_REFRESH = 0x40 };
 
-/* The replies of the native form, and the items of the last of them. */
+/* The replies of the native form, and the items of the reply to HMGET. */
 enum { MULTI, SET, INCR, HMGET, EXEC };
 enum { S_TOKEN, S_UNTIL, S_FENCE, S_LINE };
 
 typedef struct {
     tl_try try;
-    bool set;        /* K is ours by the native form, which wasn't enough */
-    bool joining;    /* the line is being asked for */
-    bool refreshing; /* a renewal, the short way, */
-    bool odd;        /* which it wasn't well with */
+    bool set;        /* the native form has set K, but that wasn't enough */
+    bool joining;    /* a join is in flight */
+    bool refreshing; /* a `refresh` is in flight */
+    bool odd;        /* a `refresh` found something unusual */
     tl_alone alone;
 } token_try;
 
-_Static_assert(sizeof(token_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
+_Static_assert(sizeof(token_try) <= TL_ATTEMPT_SIZE, "an attempt fits into a tl_attempt");
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -41,7 +44,8 @@ static tl_command *native(tl_send *send, tl_bytes name) {
     return command;
 }
 
-/* Beside the script that does the same. The counter goes up by one, or by as many as are wanted. */
+/* Add the native form to the script that does the same. The counter rises by one, or by as many numbers as
+ * are reserved. */
 static void add_native(const tl_job *job, tl_send *send, tl_out *out) {
     tl_bytes counter = send->command[0].argv[2], px = send->command[0].argv[5];
     send->slot = job->slot;
@@ -67,19 +71,20 @@ static tl_sidecar_write usual(const tl_job *job) {
         .value = tl__token_bytes(&job->token), .expect = TL_LITERAL(""), .px_ms = job->ttl_ms};
 }
 
-/* A first take alone may be native: a token that was asked for before may be held already. What it says is
- * judged by the server's clock. Whether the server has forgotten what it gave last, a script alone can ask. */
+/* Only a first acquire may be native: after an earlier one the token may hold K already. Its reply is judged
+ * by the server's clock, which must be known. With quiet_ms a script must ask whether the server has
+ * forgotten its last grants. */
 static bool may_be_native(const tl_job *job, const tl_event *event) {
-    /* The script writes S at once. Repeated requests need that, locks without a renewal thread (bind), and
-     * all other protocols: SET carries no not_after, so a late one would be a second holder beside a
+    /* The script writes S at once. Repeated requests and locks without a renewal thread (bind) need that. All
+     * other protocols need it, too: SET carries no not_after, so a late one would be a second holder beside a
      * legacy client. */
     return !job->acquire.bind && !job->again &&
            (job->acquire.quiet_ms == 0 || !GUARD(quiet_by_script)) && event->server->anchor.known &&
            !(event->server->level & LEVEL_SCRIPTS);
 }
 
-/* The line first, where its entry would be given K which nobody waits for by it any more, and where others wait to hear of it:
- * from when they look they poll; then S, which would keep others out; K last. */
+/* Release in three steps. First leave the queue: our entry must not be granted K later, and the first waiters
+ * are notified to look, after which they poll. Then free S, which would keep others out. K is last. */
 static void send_drop_alone(tl_try *attempt, const tl_job *job, tl_out *out) {
     switch ((tl_alone_drop)((token_try *)attempt)->alone.gone) {
     case TL_ALONE_LINE: tl__alone_send_leave(attempt, job, out); break;
@@ -93,7 +98,7 @@ static bool drops_more(const tl_try *attempt) {
            ((const token_try *)attempt)->alone.gone != TL_ALONE_LAST;
 }
 
-/* Whatever was answered: K is given up in any case. */
+/* The next step, whatever the reply was: K is released in any case. */
 static tl_status drop_more(tl_try *attempt, const tl_job *job, tl_out *out) {
     tl_alone *alone = &((token_try *)attempt)->alone;
     alone->gone = (uint8_t)(GUARD(unbound_before_freed) ? alone->gone + 1 : TL_ALONE_LAST);
@@ -145,8 +150,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
         return ask_alone(attempt, job, event, out);
     switch ((tl_op)attempt->result.op) {
     case TL_ACQUIRE:
-        ((token_try *)attempt)->set =
-            false; /* what was another protocol's attempt may have become this */
+        ((token_try *)attempt)->set = false; /* the attempt may have begun as another protocol's */
         ((token_try *)attempt)->joining = job->queue.join;
         if (job->queue.join)
             tl__sidecar_send_join(attempt, job, event, out);
@@ -181,14 +185,14 @@ static tl_status ask_script(tl_try *attempt, const tl_job *job, const tl_event *
     return TL_GO;
 }
 
-/* ---- answers of the native form -------------------------------------------------------------- */
+/* ---- replies of the native form -------------------------------------------------------------- */
 
 static int64_t number_of(const tl_reply *item) {
     int64_t v;
     return item && tl__reply_int(item, &v) ? v : 0;
 }
 
-/* Does S name another, for whom it binds for so long yet? 0: it doesn't. */
+/* For how long S still keeps others out for another token, in us; 0: it doesn't. */
 static int64_t bound_us(const tl_job *job, const tl_reply *reply, tl_interval now) {
     tl_bytes token;
     if (!tl__reply_text(tl__reply_item(reply, S_TOKEN), &token) || token.n == 0 ||
@@ -198,8 +202,8 @@ static int64_t bound_us(const tl_job *job, const tl_reply *reply, tl_interval no
     return left >= 0 ? left + 1 : 0;
 }
 
-/* Not behind the clock, as after a failover that lost the last of them, and not behind what S tells. It may be ahead of the
- * clock, which may have been set back. */
+/* The number must not be behind the clock, as after a failover that lost the last numbers, nor behind the
+ * number in S. It may be ahead of the clock, which may have been set back. */
 static bool is_good_number(int64_t last, const tl_reply *reply, tl_interval now) {
     return (last >= now.lo - BEHIND_US || !GUARD(number_by_clock)) && last < TL_FENCE_END &&
            reply->type == TL_REPLY_ARRAY &&
@@ -211,7 +215,7 @@ static bool is_line(const tl_reply *reply) {
     return tl__reply_text(tl__reply_item(reply, S_LINE), &line) && line.n > 0;
 }
 
-/* K is another's. Whose, and for how long, only S tells, once it knows. */
+/* K is another's. Only S says whose it is and for how long, once the holder has written it. */
 static tl_status native_busy(tl_try *attempt, const tl_event *event, int64_t left_us) {
     attempt->result.acquire.announced = left_us > 0;
     return tl__try_busy(attempt, event, left_us > 0 ? left_us / 1000 : -1);
@@ -222,8 +226,8 @@ static bool is_text(const tl_reply *reply, tl_bytes text) {
     return reply && tl__reply_text(reply, &found) && tl__bytes_eq(found, text);
 }
 
-/* One of the commands was refused: none was executed, unless it was MULTI. Where it is for good, for want of
- * the command or of the right to it, the script does. */
+/* The server rejected one of the commands. It executed none of them, unless it rejected MULTI. If it will
+ * always reject the command (it lacks it, or forbids it), the script is used instead. */
 static tl_status native_refused(tl_try *attempt, const tl_job *job, const tl_event *event,
                                 tl_out *out) {
     const tl_reply *first = event->replied.reply;
@@ -241,7 +245,7 @@ static tl_status native_refused(tl_try *attempt, const tl_job *job, const tl_eve
     return TL_END;
 }
 
-/* Without a limit: SET heeds none. */
+/* Handle the replies of the native form. The attempt is not bounded, since SET has no not_after. */
 static tl_status native_answered(tl_try *attempt, const tl_job *job, const tl_event *event,
                                  tl_out *out) {
     const tl_reply *exec = &event->replied.reply[EXEC], *set = tl__reply_item(exec, 0),
@@ -251,7 +255,7 @@ static tl_status native_answered(tl_try *attempt, const tl_job *job, const tl_ev
         return native_refused(attempt, job, event, out);
     if (exec->type != TL_REPLY_ARRAY || exec->count != 3)
         return tl__try_malformed(attempt, out);
-    if (set->type == TL_REPLY_ERROR) { /* from before NX and PX */
+    if (set->type == TL_REPLY_ERROR) { /* a server older than NX and PX */
         out->level = event->server->level | LEVEL_SCRIPTS;
         return ask_script(attempt, job, event, out);
     }
@@ -273,10 +277,10 @@ static tl_status native_answered(tl_try *attempt, const tl_job *job, const tl_ev
                         (uint64_t)(last - (tl__job_fences(job) - 1)), out);
 }
 
-/* ---- answers of scripts ---------------------------------------------------------------------- */
+/* ---- replies of scripts ---------------------------------------------------------------------- */
 
-/* Where there can be no line it acquires the lock as those do who stand in none. Nobody calls it, and it must look again soon,
- * also where the connection has been made anew meanwhile, so that what was learned of the server's version is not kept. */
+/* The server supports no queue: acquire without it. Such a waiter is not notified of its turn, and must look
+ * again soon. `polls` says so, even if a new connection has reset the level. */
 static tl_status ask_without_line(tl_try *attempt, const tl_job *job, const tl_event *event,
                                   tl_out *out) {
     out->level = event->server->level | LEVEL_NO_LINE;
@@ -317,7 +321,7 @@ static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
     return !(server->level & LEVEL_NO_LINE);
 }
 
-/* What it is about this lock, which a renewal the short way wasn't well with. */
+/* A `refresh` found something unusual about this lock: a `renew` finds out what. */
 static tl_status renew_long(tl_try *attempt, const tl_job *job, const tl_event *event,
                             tl_out *out) {
     token_try *t = (token_try *)attempt;
@@ -338,8 +342,8 @@ static tl_status never_refreshed(tl_try *attempt, const tl_job *job, const tl_ev
     return renew_long(attempt, job, event, out);
 }
 
-/* All of the lifetime, as it has become longer by that. Another server than the one where S was written may have K and
- * an older S: of whom it tells is to be seen. */
+/* The whole lifetime is left, since `refresh` has set it. But a server other than the one where S was written
+ * may have K and an older S, with another holder: then a `renew` must look. */
 static tl_status refreshed(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     if (GUARD(refreshed_in_its_run) &&
         job->hold.proof.token.noted_run != (uint32_t)event->asked.run)
@@ -375,7 +379,7 @@ static tl_status renew_answered(tl_try *attempt, const tl_job *job, const tl_eve
     return tl__sidecar_kept(attempt, job, event, out);
 }
 
-/* A keep that says nothing to S leaves it as it was. */
+/* A renewal of K alone doesn't change S, and so not the proof. */
 static tl_status alone_answered(tl_try *attempt, const tl_job *job, const tl_event *event,
                                 tl_out *out) {
     if (attempt->result.op == TL_ACQUIRE)
@@ -399,7 +403,7 @@ static tl_status answered(tl_try *attempt, const tl_job *job, const tl_event *ev
     return tl__try_malformed(attempt, out);
 }
 
-/* The long way may not be refused, or with what says more. */
+/* A `renew` may succeed, or be rejected with an error that says more. */
 static tl_status refresh_refused(tl_try *attempt, const tl_job *job, const tl_event *event,
                                  tl_out *out) {
     tl_err code = tl__refusal(event->replied.reply->text);
@@ -410,7 +414,7 @@ static tl_status refresh_refused(tl_try *attempt, const tl_job *job, const tl_ev
                    : renew_long(attempt, job, event, out);
 }
 
-/* Who lacks the right to stand in line waits as where there is none. */
+/* A user without the right to queue waits as on a server without a queue. */
 static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     if (attempt->alone)
         return drops_more(attempt) ? drop_more(attempt, job, out)

@@ -1,6 +1,6 @@
 /*
- * Counting votes. Pure arithmetic; it must never count a vote for longer than its server's own answer proves, nor take
- * a number for a fence that a majority has not got.
+ * Counting votes: pure arithmetic. It must never count a vote for longer than its server's own reply proves.
+ * Nor may it use a fencing number that a majority doesn't have.
  */
 #include "protocol/quorum.h"
 
@@ -12,7 +12,7 @@
 #define GRACE_PARTS 4
 #define GRACE_LEAST_NS 200000
 #define GRACE_MOST_NS 50000000
-#define OUTLIER_US INT64_C(43200000000) /* a clock that is so far ahead is wrong: half a day */
+#define OUTLIER_US INT64_C(43200000000) /* half a day: a clock this far ahead is wrong */
 
 static tl_event of_server(const tl_event *event, unsigned server) {
     TL_ASSERT(event->servers);

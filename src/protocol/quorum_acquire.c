@@ -1,8 +1,8 @@
 /*
- * Acquiring a lock of a majority. All servers are asked at once, with one proposal for the fencing number. Of several who
- * have got votes and no majority one goes on, whoever has that of the first server; the others give theirs back, without
- * telling anybody, and wait. It must never believe in fewer votes than a majority, nor in a number that stands at fewer,
- * nor leave a vote behind.
+ * Acquiring a lock of a majority. All servers are asked at once, with one proposal for the fencing number. Of
+ * several clients with votes but no majority, one goes on: the one with the vote of the first server. The
+ * others take their votes back, without a notification, and wait. The machine must never believe in fewer
+ * votes than a majority, nor in a number that fewer servers have, nor leave a vote behind.
  */
 #include "protocol/quorum_acquire.h"
 
@@ -11,10 +11,10 @@
 #include "protocol/line.h"
 
 #define HELD "another holds it"
-#define KEEP_LEAST_MS 1 /* before those are asked again who voted for others */
+#define KEEP_LEAST_MS 1 /* bounds of the pause before it asks again servers that voted for others */
 #define KEEP_MOST_MS 50
-#define PATIENCE 20 /* times */
-#define ROUNDS 3 /* of which one is the pause; and answers may take twice as long as the last did */
+#define PATIENCE 20 /* rounds for which it keeps votes */
+#define ROUNDS 3    /* must fit before the limit: a pause, and replies twice as late as the last */
 
 void tl__quorum_acquire_init(tl_quorum_acquisition *acquisition, const tl_job *job, unsigned count,
                              const tl_retry *retry, int64_t wait_ms, int64_t connect_ms,
@@ -37,7 +37,7 @@ static unsigned majority(const tl_quorum_acquisition *acquisition) {
     return GUARD(more_than_half) ? tl__quorum_of(acquisition->count) : acquisition->count / 2;
 }
 
-/* The servers in the order that all agree on for this key. */
+/* The servers in the order that all clients use for this key. */
 static tl_voter *ranked(tl_quorum_acquisition *acquisition, unsigned rank) {
     return &acquisition->voter[(tl__quorum_first(acquisition->job.key, acquisition->count) + rank) %
                                acquisition->count];
@@ -69,7 +69,8 @@ static tl_quorum_fence fence(const tl_quorum_acquisition *acquisition, tl_mono n
     return tl__quorum_fence(numbers, acquisition->count);
 }
 
-/* One that was given back may be refused for good where it was in doubt. */
+/* A token whose votes were taken back may be rejected for good where it was in doubt. So a new one is
+ * used. */
 static void next_token(tl_quorum_acquisition *acquisition) {
     static const char digits[] = "0123456789abcdef";
     char *end = acquisition->job.token.text + strlen(acquisition->job.token.text);
@@ -92,9 +93,10 @@ static void give_back(tl_quorum_acquisition *acquisition) {
     acquisition->patience = PATIENCE;
 }
 
-/* ---- what to ask next ------------------------------------------------------------------------- */
+/* ---- the next request ------------------------------------------------------------------------- */
 
-/* Of a token that was given back; and of the last one, unless it has become the hold's. */
+/* Must this vote be taken back? That is a vote for a former token, or for the last one if it became no
+ * hold. */
 static bool is_stale(const tl_quorum_acquisition *acquisition, const tl_voter *voter) {
     bool in_vain = acquisition->retry.doing == TL_CLEANS && acquisition->result.code != TL_OK;
     return voter->holds && (voter->run != acquisition->run || in_vain);
@@ -116,7 +118,7 @@ static void ask(tl_quorum_acquisition *acquisition, tl_voter *voter, const tl_ev
                       acquisition->least, acquisition->retry.limit, event, out);
 }
 
-/* Is this server to be asked anything now? */
+/* Is there a request for this server now? */
 static bool is_due(const tl_quorum_acquisition *acquisition, const tl_voter *voter) {
     if ((GUARD(one_request_each) && voter->doing != TL_VOTER_IDLE) ||
         acquisition->skipped & bit(voter))
@@ -131,7 +133,7 @@ static tl_mono wakes(const tl_quorum_acquisition *acquisition) {
                                                : tl__retry_wakes(&acquisition->retry);
 }
 
-/* A step asks one server; for the next it is called again at once. */
+/* A step sends to one server. For the next one the machine is called again at once. */
 static tl_status go_on(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     bool more = false;
     for (unsigned rank = 0; rank < acquisition->count; rank++) {
@@ -147,7 +149,7 @@ static tl_status go_on(tl_quorum_acquisition *acquisition, const tl_event *event
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Something to take back. */
+/* Is there a vote to take back? */
 static bool is_left(const tl_quorum_acquisition *acquisition) {
     for (unsigned i = 0; i < acquisition->count; i++)
         if (is_stale(acquisition, &acquisition->voter[i]))
@@ -160,13 +162,13 @@ static void abandon_all(tl_quorum_acquisition *acquisition) {
         tl__voter_abandon(&acquisition->voter[i]);
 }
 
-/* The caller has his result; what was left behind is taken back in the background. */
+/* The caller has its result. Votes that were left behind are taken back in the background. */
 static tl_status end(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl__retry_clean(&acquisition->retry, &acquisition->job, event->now, event->servers->drift_ppm);
     out->sends = 0;
     out->until = TL_NEVER;
-    /* What former tokens hold is taken back after a success, too: a server whose reply was late would keep
-     * its vote for nobody, and be in no majority for a lifetime. */
+    /* Votes for former tokens are taken back after a success, too. Else a server whose reply was late would
+     * keep its vote for nobody, and belong to no majority for a lifetime. */
     if (!is_left(acquisition) || (acquisition->result.code == TL_OK && !GUARD(former_taken_back)))
         return TL_END;
     acquisition->skipped = 0;
@@ -175,7 +177,8 @@ static tl_status end(tl_quorum_acquisition *acquisition, const tl_event *event, 
     return TL_DETACH;
 }
 
-/* Others may have seen a majority for it, and sleep until that would expire: they are told. */
+/* Other waiters may have seen a majority for this token, and sleep until it would expire: so its releases
+ * notify them. */
 static tl_status give_up(tl_quorum_acquisition *acquisition, const tl_event *event, tl_err code,
                          tl_out *out) {
     abandon_all(acquisition);
@@ -188,7 +191,7 @@ static tl_status give_up(tl_quorum_acquisition *acquisition, const tl_event *eve
     return status;
 }
 
-/* Could what went unanswered have made it a majority? */
+/* Could unanswered requests have made a majority? */
 static bool is_doubtful(const tl_quorum_acquisition *acquisition, tl_mono now) {
     unsigned mask = votes(acquisition, now);
     for (unsigned i = 0; i < acquisition->count; i++)
@@ -196,7 +199,8 @@ static bool is_doubtful(const tl_quorum_acquisition *acquisition, tl_mono now) {
     return tl__quorum_bits(mask) >= majority(acquisition);
 }
 
-/* While another holds it one of the servers may have failed, or be without an answer: that is not why. */
+/* While another client holds the lock, one of the servers may have failed, or not replied: that is not the
+ * reason to report. */
 static tl_status run_out(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_err code = tl__retry_ran_out(&acquisition->retry, is_doubtful(acquisition, event->now));
     if (GUARD(held_is_the_reason) && (code == TL_EBUSY || code == TL_ETIMEDOUT))
@@ -204,7 +208,8 @@ static tl_status run_out(tl_quorum_acquisition *acquisition, const tl_event *eve
     return give_up(acquisition, event, code, out);
 }
 
-/* A vote that is still on its way the renewal finds; of a token that was given back, nobody else knows. */
+/* The renewal finds a vote for this token that is still in flight (`doubted`). A vote for a former token is
+ * known only to this machine, which takes it back. */
 static tl_status held(tl_quorum_acquisition *acquisition, const tl_event *event, uint64_t number,
                       tl_out *out) {
     tl_ballots *ballots = &acquisition->ballots;
@@ -247,7 +252,8 @@ static void begin_round(tl_quorum_acquisition *acquisition, const tl_event *even
     acquisition->denied = acquisition->skipped = acquisition->woken = 0;
 }
 
-/* How a server that voted, or told whose K is, stands: free from when on. */
+/* When a majority of the servers is free. A server that voted for us is free now, another one when its hold
+ * expires. */
 static tl_mono free_at(const tl_quorum_acquisition *acquisition) {
     tl_mono free[TL_QUORUM_MAX];
     for (unsigned i = 0; i < acquisition->count; i++) {
@@ -258,7 +264,7 @@ static tl_mono free_at(const tl_quorum_acquisition *acquisition) {
     return tl__quorum_free_at(free, acquisition->count);
 }
 
-/* Do so many name the same holder that there is one? */
+/* Does a majority name the same holder? */
 static bool is_held(const tl_quorum_acquisition *acquisition, bool *ret_announced) {
     for (unsigned i = 0; i < acquisition->count; i++) {
         unsigned same = 0, announced = 0;
@@ -276,7 +282,8 @@ static bool is_held(const tl_quorum_acquisition *acquisition, bool *ret_announce
     return false;
 }
 
-/* Of those who have votes and no majority one goes on, or nobody would: who has that of the first server. */
+/* Of several clients with votes but no majority one must go on, or none would ever succeed: the one with the
+ * vote of the first server that replied. */
 static bool goes_on(tl_quorum_acquisition *acquisition, const tl_event *event) {
     for (unsigned rank = 0; rank < acquisition->count; rank++) {
         const tl_voter *voter = ranked(acquisition, rank);
@@ -287,7 +294,8 @@ static bool goes_on(tl_quorum_acquisition *acquisition, const tl_event *event) {
     return false;
 }
 
-/* Else the limit comes while votes are on their way, and what a majority has said would be in doubt again. */
+/* Is there time for more requests? Else the limit would come while they are in flight, and bring doubt after
+ * a majority has replied. */
 static bool has_time(const tl_quorum_acquisition *acquisition, const tl_event *event) {
     int64_t took = tl__ns_until(acquisition->proposed, event->now),
             least = KEEP_LEAST_MS * TL_NS_PER_MS;
@@ -316,12 +324,12 @@ static tl_status keep_votes(tl_quorum_acquisition *acquisition, const tl_event *
     return tl__retry_pause(&acquisition->retry, tl__mono_add_ms(event->now, pause), out);
 }
 
-/* Was it called by a majority while it asked, or did listening begin? Then it looks again. */
+/* Did a majority notify it during the round, or did listening begin? Then it looks again. */
 static bool looks_again(const tl_quorum_acquisition *acquisition) {
     return tl__quorum_bits(acquisition->woken) >= majority(acquisition);
 }
 
-/* A majority has answered, and hasn't voted for us. */
+/* A majority has replied, but not voted for us. */
 static tl_status busy(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_retrier *retrier = &acquisition->retry;
     bool announced = false, by_one = is_held(acquisition, &announced);
@@ -349,7 +357,7 @@ static tl_status busy(tl_quorum_acquisition *acquisition, const tl_event *event,
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* Fewer than a majority can be asked. */
+/* Fewer than a majority of the servers can be asked. */
 static tl_status unreachable(tl_quorum_acquisition *acquisition, const tl_event *event,
                              tl_out *out) {
     if (tl__quorum_bits(acquisition->denied) > acquisition->count - majority(acquisition))
@@ -378,7 +386,7 @@ static void wait_a_moment(tl_quorum_acquisition *acquisition, const tl_event *ev
         acquisition->grace = tl__quorum_grace(acquisition->retry.began, event->now);
 }
 
-/* A majority is there. It counts with a number that a majority has. */
+/* There is a majority. It counts once a majority has the fencing number. */
 static tl_status have_majority(tl_quorum_acquisition *acquisition, const tl_event *event,
                                tl_out *out) {
     tl_quorum_fence f = fence(acquisition, event->now);
@@ -392,7 +400,7 @@ static tl_status have_majority(tl_quorum_acquisition *acquisition, const tl_even
     return go_on(acquisition, event, out);
 }
 
-/* By the same for all of them, as soon as a majority is reached, whose clocks are known then. */
+/* Choose one number for all servers, as soon as a majority is reached: then their clocks are known. */
 static void propose(tl_quorum_acquisition *acquisition, const tl_event *event) {
     if (acquisition->least > 0 || tl__quorum_bits(acquisition->reached) < majority(acquisition))
         return;
@@ -404,8 +412,8 @@ static void propose(tl_quorum_acquisition *acquisition, const tl_event *event) {
     acquisition->limited = true;
 }
 
-/* A vote that was confirmed too late to be of use, or ran out while others were asked, tells of nobody else who holds the
- * lock. */
+/* A vote that was confirmed too late, or expired while others were asked, doesn't mean that another client
+ * holds the lock. */
 static void run_down(tl_quorum_acquisition *acquisition, const tl_event *event) {
     char room[TL_MESSAGE_SIZE];
     for (unsigned i = 0; i < acquisition->count; i++) {
@@ -415,8 +423,8 @@ static void run_down(tl_quorum_acquisition *acquisition, const tl_event *event) 
         if (!over || !(acquisition->replied & bit(voter)))
             continue;
         acquisition->replied &= (uint8_t)~bit(voter);
-        tl__retry_say(&acquisition->retry,
-                      tl__quorum_message(room, acquisition->count, "confirmed too late"));
+        tl__retry_say(&acquisition->retry, tl__quorum_message(room, acquisition->count,
+                                                              "the confirmation came too late"));
     }
 }
 
@@ -442,7 +450,7 @@ static tl_status count(tl_quorum_acquisition *acquisition, const tl_event *event
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* It may have been asked in the round before: then it is reached all the same. */
+/* The server may have been asked in the round before: it counts as reached all the same. */
 static void note_vote(tl_quorum_acquisition *acquisition, tl_voter *voter, tl_voter_end end) {
     if (voter->run != acquisition->run)
         return;
@@ -501,8 +509,8 @@ static tl_status on_timer(tl_quorum_acquisition *acquisition, const tl_event *ev
     return count(acquisition, event, out);
 }
 
-/* Listening at a majority has begun, or a majority has called: look at once. Fewer may mean that the others' calls
- * got lost. */
+/* If listening on a majority has begun, or a majority has notified it, it looks at once. After fewer
+ * notifications it looks soon, since the others may have got lost. */
 static tl_status on_wake(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     unsigned q = majority(acquisition), was = acquisition->armed, from = 1U << event->from;
     bool called = event->kind == TL_WOKEN;
@@ -537,7 +545,7 @@ static tl_status begin(tl_quorum_acquisition *acquisition, const tl_event *event
 
 static tl_status clean(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (!tl__mono_before(event->now, acquisition->retry.limit))
-        return TL_END; /* by now it has expired */
+        return TL_END; /* everything has expired by now */
     for (unsigned i = 0; i < acquisition->count; i++) {
         tl_voter_end end;
         tl_err code;

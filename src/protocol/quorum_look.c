@@ -1,6 +1,6 @@
 /*
- * Looking at a lock of a majority: one question to each server, by the machine that asks one. Held is what a majority holds
- * for the same; anything less excludes nobody for long.
+ * Looking at a lock of a majority: one question to each server, by the machine for one server. The lock is
+ * held if a majority holds it for the same client; fewer servers exclude nobody for long.
  */
 #include "protocol/quorum_look.h"
 
@@ -8,7 +8,7 @@
 
 #include "ground/guard.h"
 
-#define TICKETS 16 /* of one server's machine, which uses the first few */
+#define TICKETS 16 /* tickets for one server's machine, which uses the first few */
 
 void tl__quorum_look_init(tl_quorum_look *look, const tl_ask *ask, unsigned count) {
     *look = (tl_quorum_look){.count = (uint8_t)count};
@@ -20,7 +20,7 @@ static bool is_same(const tl_lock_info *a, const tl_lock_info *b) {
     return a->held && b->held && strcmp(a->value, b->value) == 0;
 }
 
-/* As long as a majority of those that hold it does. */
+/* The remaining lifetime of the majority. */
 static int64_t remaining_ms(const tl_quorum_look *look, const tl_lock_info *holder) {
     tl_ballots b = {.count = look->count};
     for (unsigned i = 0; i < look->count; i++) {
@@ -39,7 +39,7 @@ static unsigned votes_for(const tl_quorum_look *look, const tl_lock_info *holder
     return same;
 }
 
-/* Servers that hold it, for whomever: they may keep others out until it expires there. */
+/* The number of servers that hold it, for any client. They may keep others out until it expires there. */
 static unsigned holders(const tl_quorum_look *look) {
     unsigned n = 0;
     for (unsigned i = 0; i < look->count; i++)
@@ -47,7 +47,8 @@ static unsigned holders(const tl_quorum_look *look) {
     return n;
 }
 
-/* Of those that hold it the one that knows most. Nobody: what the last of them noted. */
+/* Choose the reply to report. A reply that a majority agrees with comes first, then the one with the highest
+ * fencing number. Without a majority the lock is free, and the report shows what that server noted last. */
 static void judge(tl_quorum_look *look) {
     const tl_lock_info *best = &look->ask[__builtin_ctz(look->answered)].info;
     int64_t waiters = -1;
@@ -116,7 +117,7 @@ static tl_status step(tl_quorum_look *look, unsigned i, const tl_event *event, t
     return status;
 }
 
-/* A majority is enough, unless what it says differs. */
+/* A majority of replies is enough, unless they differ. */
 static bool is_decided(const tl_quorum_look *look) {
     unsigned all = (1U << look->count) - 1, q = tl__quorum_of(look->count), free = 0;
     if ((look->answered | look->failed) == all || tl__quorum_bits(look->failed) > look->count - q)

@@ -1,14 +1,14 @@
 /*
- * Keeping a lock of a majority. Each server's vote is renewed by itself, at a third of its validity. It must report LOST
- * no later than the majority's deadline, or as soon as fewer than a majority are left; and a vote that was gone must
- * count again only while a majority without it has held the lock all the time.
+ * Renewing a lock of a majority. Each server's vote is renewed separately, at a third of its validity. The
+ * machine must report LOST no later than the majority's deadline, or as soon as fewer than a majority are
+ * left. A lost vote may count again only while a majority without it has held the lock all the time.
  */
 #include "protocol/quorum_renew.h"
 
 #include "ground/guard.h"
 
 #define SLACK_PARTS 256      /* a renewal may be late by this part of what is left then */
-#define MISSING_NS 100000000 /* a vote that is missing is asked for by then */
+#define MISSING_NS 100000000 /* a missing vote is asked for by then */
 
 void tl__quorum_renew_init(tl_quorum_renewal *renewal, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed) {
@@ -30,7 +30,7 @@ static bool is_over(const tl_quorum_renewal *renewal, const tl_event *event) {
     return !tl__mono_before(event->now, end(renewal));
 }
 
-/* A vote that is missing is asked for soon, one that may have come yet with the others. */
+/* A missing vote is asked for soon, also one that may have come meanwhile. */
 static void plan(tl_quorum_renewal *renewal, unsigned i, tl_mono now) {
     tl_quorum_seat *s = &renewal->seat[i];
     bool has = tl__mono_before(now, renewal->ballots.until[i]);
@@ -62,7 +62,7 @@ static tl_status over(tl_quorum_renewal *renewal, const tl_event *event, tl_out 
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* The same for each step of a request. */
+/* Make the job of a request; it is the same for each step of the request. */
 static void build(tl_quorum_renewal *renewal, const tl_quorum_seat *s, const tl_event *event) {
     renewal->child = renewal->job;
     renewal->child.hold.believed = renewal->result.deadline;
@@ -139,7 +139,7 @@ static void kept(tl_quorum_renewal *renewal, unsigned i, const tl_event *event, 
     all_well(renewal, event, out);
 }
 
-/* Where K is nobody's the vote is asked for again, at once. */
+/* The server's vote no longer counts. Where K is nobody's, missed() asks for the vote again at once. */
 static void not_ours(tl_quorum_renewal *renewal, unsigned i, tl_lost_why why) {
     uint8_t bit = (uint8_t)(1U << i);
     if (GUARD(lost_vote_is_not_counted))
@@ -181,8 +181,8 @@ static int whose(const tl_quorum_renewal *renewal, const tl_event *event) {
     return -1;
 }
 
-/* An answer after the deadline changes nothing: the lock has been called lost by then. So whatever vote is counted anew
- * a majority of others has been there all the time. */
+/* A reply after the deadline changes nothing: the lock has been reported as lost by then. So whenever a vote
+ * counts again, a majority of the others has held the lock all the time. */
 static tl_status on_answer(tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
     int i = whose(renewal, event);
     if (GUARD(late_answer_is_nothing) && is_over(renewal, event))
@@ -212,7 +212,7 @@ static void on_wake(tl_quorum_renewal *renewal, const tl_event *event) {
 void tl__quorum_renew_extended(tl_quorum_renewal *renewal, int64_t ttl_ms,
                                const tl_ballots *ballots, tl_mono now) {
     uint8_t doubted =
-        renewal->ballots.doubted; /* what it has asked for since the extension began */
+        renewal->ballots.doubted; /* votes that it has requested since the extension began */
     renewal->job.ttl_ms = ttl_ms;
     renewal->ballots = *ballots;
     if (GUARD(doubt_outlasts_extension))

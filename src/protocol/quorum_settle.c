@@ -1,6 +1,7 @@
 /*
- * Extending and releasing a lock of a majority. A request without an answer is asked again, which is safe, as both
- * compare the token. It must never call a lock extended but by a majority, nor released while another could not have it.
+ * Extending and releasing a lock of a majority. A request without a reply is sent again, which is safe, since
+ * both compare the token. The machine must never report a lock as extended without a majority, nor as
+ * released while another client could not acquire it.
  */
 #include "protocol/quorum_settle.h"
 
@@ -22,12 +23,12 @@ void tl__quorum_settle_init(tl_quorum_settlement *settlement, const tl_job *job,
 typedef struct {
     unsigned good;      /* extended, or released by us */
     unsigned taken;     /* another's */
-    unsigned not_ours;  /* that, or nobody's */
-    unsigned lost;      /* of these, those that have voted */
-    unsigned denied;    /* will be the same next time */
+    unsigned not_ours;  /* another's or nobody's */
+    unsigned lost;      /* of these, those that had voted for us */
+    unsigned denied;    /* failed, and will do so next time */
     unsigned undecided; /* not answered yet */
-    bool maybe;         /* of those some may have taken effect */
-    tl_err why;         /* denied */
+    bool maybe;         /* an undecided request may have taken effect */
+    tl_err why;         /* the code of a denied one */
 } tally;
 
 static bool is_gone(tl_err code) {
@@ -59,7 +60,8 @@ static tally count(const tl_quorum_settlement *settlement) {
     return t;
 }
 
-/* Released by a majority; or a majority had it until now, and is free. */
+/* Has it succeeded? An extension needs a majority. A release needs a majority that has released the lock; or
+ * a majority that is free now, where a majority held the lock until now. */
 static bool is_settled(const tl_quorum_settlement *settlement, const tally *t) {
     unsigned q = tl__quorum_of(settlement->ballots.count),
              voted = tl__quorum_bits(settlement->voted);
@@ -79,12 +81,13 @@ static void build(tl_quorum_settlement *settlement, unsigned i, const tl_event *
         tl__quorum_ask_again(&settlement->child, event, settlement->ballots.count);
 }
 
-/* Do others hold it by what they have said? Then nobody else can have it, and a vote that is missing may be asked for. */
+/* Does a majority still hold it by the replies so far? Then no other client can hold it, and a missing vote
+ * may be asked for. */
 static bool is_believed(const tl_quorum_settlement *settlement, tl_mono now) {
     return tl__mono_before(now, tl__ballots_deadline(&settlement->ballots));
 }
 
-/* What may have come already is found by asking to keep it. */
+/* Is this server asked for its vote? A vote that may have come already (`doubted`) is renewed instead. */
 static bool wants_vote(const tl_quorum_settlement *settlement, unsigned i, tl_mono now) {
     return GUARD(extension_asks_missing) && settlement->result.op == TL_RENEW &&
            settlement->ballots.until[i].ns == 0 && !(settlement->ballots.doubted & 1U << i) &&
@@ -117,7 +120,7 @@ static tl_status go_on(tl_quorum_settlement *settlement, const tl_event *event, 
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* The caller is told; what was not answered is asked for in the background. */
+/* The caller gets its result. Releases without a reply are sent again in the background. */
 static tl_status leave(tl_quorum_settlement *settlement, const tl_event *event, tl_err code,
                        bool maybe, tl_out *out) {
     bool open = count(settlement).undecided > 0;
@@ -144,7 +147,7 @@ static tl_status leave(tl_quorum_settlement *settlement, const tl_event *event, 
     return TL_DETACH;
 }
 
-/* Time is up without an answer of a majority. */
+/* The limit has come without replies of a majority. */
 static tl_status run_out(tl_quorum_settlement *settlement, const tl_event *event, tl_out *out) {
     bool maybe = count(settlement).maybe || count(settlement).good > 0;
     tl__retry_report(&settlement->retry, out);
@@ -176,7 +179,8 @@ static void blame(tl_quorum_settlement *settlement, const tl_event *event, tl_er
                     tl__quorum_message(room, settlement->ballots.count, message));
 }
 
-/* What ran out before enough others had answered is asked for again; of no use is a vote where others hold it no more. */
+/* A vote that expired before enough others replied is renewed again. A request for a vote is dropped once the
+ * others no longer hold the lock. */
 static void run_down(tl_quorum_settlement *settlement, const tl_event *event) {
     for (unsigned i = 0; i < settlement->ballots.count && settlement->result.op == TL_RENEW; i++) {
         tl_quorum_plea *p = &settlement->plea[i];
@@ -192,11 +196,11 @@ static void run_down(tl_quorum_settlement *settlement, const tl_event *event) {
         p->done = false;
         p->maybe = true;
         p->next = event->now;
-        blame(settlement, event, TL_EUNAVAILABLE, "confirmed too late");
+        blame(settlement, event, TL_EUNAVAILABLE, "the confirmation came too late");
     }
 }
 
-/* Is it decided? A majority that is extended must still be good for something. */
+/* Is it decided? A majority that is extended must not have expired meanwhile. */
 static tl_status judge(tl_quorum_settlement *settlement, const tl_event *event, tl_out *out) {
     if (GUARD(late_vote_asked_again))
         run_down(settlement, event);
@@ -222,12 +226,12 @@ static tl_status judge(tl_quorum_settlement *settlement, const tl_event *event, 
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* An extension: what it has come to at this server. true: there is more to ask it, at once. */
+/* Note the result of an extension at this server. true: this server is to be asked again at once. */
 static bool noted(tl_quorum_settlement *settlement, unsigned i, const tl_event *event) {
     tl_quorum_plea *p = &settlement->plea[i];
     const tl_result *result = &p->attempt.result;
     uint8_t bit = (uint8_t)(1U << i);
-    /* Others may have had it meanwhile. */
+    /* Another client may have held the lock meanwhile. */
     bool late = GUARD(late_vote_is_left) && p->voting && !is_believed(settlement, event->now);
     if (p->voting && result->code == TL_EBUSY)
         p->code = TL_ETAKEN;
@@ -259,7 +263,7 @@ static void ended(tl_quorum_settlement *settlement, unsigned i, const tl_event *
     }
     p->maybe = p->maybe || result->maybe || result->code == TL_OK;
     blame(settlement, event, TL_EUNAVAILABLE,
-          result->code == TL_OK ? "confirmed too late" : out->message);
+          result->code == TL_OK ? "the confirmation came too late" : out->message);
     p->next = tl__retry_after(&settlement->retry, event->now, false);
 }
 

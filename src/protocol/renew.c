@@ -1,6 +1,6 @@
 /*
- * Keeping a lock. Renewal is due at a third of the validity. It must report LOST no later
- * than the deadline, and never move a deadline on anything but an answer that proves it.
+ * Renewing a lock. A renewal is due at a third of the validity. The machine must report LOST no later than
+ * the deadline, and never move a deadline without a reply that proves it.
  */
 #include "protocol/renew.h"
 
@@ -8,16 +8,16 @@
 #include "ground/guard.h"
 #include "protocol/attempt.h"
 
-#define SLACK_PARTS 32     /* a renewal may be late by this part of what is left then, */
+#define SLACK_PARTS 32     /* a renewal may be late by this part of the time left then, */
 #define SLACK_NS 125000000 /* and the first by no more than this */
-#define LEAST_NS 2000000   /* no shorter waits than this, however near the end */
+#define LEAST_NS 2000000   /* no wait is shorter than this, however near the end is */
 
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
     return (tl_rest){
         .next = TL_NEVER, .hold = hold, .random = tl__random_begin(seed), .by_hand = by_hand};
 }
 
-/* What the attempt is matters only while it asks. */
+/* The attempt matters only while a request is in flight. */
 void tl__renew_resume(tl_renew *renewal, tl_mono deadline, const tl_rest *rest) {
     renewal->result = (tl_result){.op = TL_RENEW, .deadline = deadline};
     renewal->rest = *rest;
@@ -29,7 +29,7 @@ static tl_mono end(const tl_renew *renewal) {
         GUARD(longest_hold) ? renewal->rest.hold : TL_NEVER);
 }
 
-/* A part of the time that is left, for a wait. */
+/* A part of the time that is left, for a pause. */
 static int64_t part(tl_mono now, tl_mono end, int64_t parts) {
     int64_t ns = tl__ns_until(now, end) / parts;
     return ns > LEAST_NS ? ns : LEAST_NS;
@@ -92,7 +92,7 @@ static void kept(tl_renew *renewal, const tl_event *event, tl_out *out) {
         renewal->rest.next = event->now;
 }
 
-/* One that wasn't for the server which was asked is no risk yet: it is asked for anew, at once. */
+/* A renewal that reached the wrong server is no risk yet: it is sent to the right one at once. */
 static void missed(tl_renew *renewal, const tl_event *event, tl_out *out) {
     bool elsewhere = renewal->attempt.result.code == TL_EELSEWHERE && renewal->rest.failures == 0;
     out->missed = !elsewhere;
@@ -130,7 +130,7 @@ static tl_status go_on(tl_renew *renewal, const tl_event *event, tl_out *out) {
     return status;
 }
 
-/* An answer after the deadline changes nothing: the lock has been called lost by then. */
+/* A reply after the deadline changes nothing: the lock has been reported as lost by then. */
 static tl_status on_answer(tl_renew *renewal, const tl_event *event, tl_out *out) {
     if (GUARD(late_renewal) && is_over(renewal, event))
         return over(renewal, event, out);
@@ -154,7 +154,7 @@ static void on_wake(tl_renew *renewal, const tl_event *event) {
         renewal->rest.next = event->now;
 }
 
-/* Has K been changed? A read that was refused doesn't tell. */
+/* Has K changed? A read that was rejected doesn't say. */
 static bool is_changed(const tl_renew *renewal, const tl_reply *found) {
     tl_bytes value = found->text;
     if (found->type == TL_REPLY_ERROR)
@@ -163,8 +163,8 @@ static bool is_changed(const tl_renew *renewal, const tl_reply *found) {
            !renewal->job.protocol->unchanged(&renewal->job, value);
 }
 
-/* A change that we have made ourselves, by a renewal, must not lead to the next; nor one whose renewal did
- * not count, which is asked for again anyway. */
+/* A change by our own renewal must not cause another renewal. Nor must a change after a failed renewal, which
+ * is sent again anyway. */
 static void look_at_change(tl_renew *renewal, const tl_event *event) {
     TL_ASSERT(event->kind == TL_CHANGED && event->value && renewal->job.protocol->unchanged);
     if (renewal->rest.failures == 0 &&

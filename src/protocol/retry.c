@@ -1,5 +1,5 @@
 /*
- * Trying again. Pure, as all of this room.
+ * Retrying. Pure, as all of this room.
  */
 #include "protocol/retry.h"
 
@@ -85,7 +85,7 @@ bool tl__retry_unreached(tl_retrier *retrier, const tl_event *event, bool in_dou
     TL_ASSERT(event->kind == TL_FAILED && retrier->doing != TL_PAUSES &&
               retrier->doing != TL_CLEANS);
     tl__retry_blame(retrier, event, TL_EUNAVAILABLE,
-                    event->failed.message); /* as it ends, if it does here */
+                    event->failed.message); /* the reason to report if it ends here */
     tl__retry_note_absence(retrier, event);
     bool goes_on = tl__mono_before(event->now, retrier->limit) &&
                    !tl__retry_is_hopeless(retrier, 1, in_doubt);
@@ -165,8 +165,8 @@ tl_status tl__retry_pause(tl_retrier *retrier, tl_mono next, tl_out *out) {
     return tl__retry_stay(retrier, out);
 }
 
-/* A request in flight ends by the limit: beyond that there is nothing to wait for but its end, which another thread may
- * bring. */
+/* A request in flight ends by the limit. Then the machine waits only for that end, which another thread may
+ * report. */
 tl_status tl__retry_stay(const tl_retrier *retrier, tl_out *out) {
     if (retrier->doing == TL_PAUSES || !GUARD(waits_without_steps))
         out->until = tl__retry_wakes(retrier);

@@ -1,6 +1,6 @@
 /*
- * One step of a scan. It changes nothing, and asks for little at a time: the server does
- * nothing else meanwhile.
+ * One step of a scan. It changes nothing, and asks for few keys at a time, since the server does nothing else
+ * meanwhile.
  */
 #include "protocol/scan.h"
 
@@ -8,13 +8,13 @@
 #include "wire/keys.h"
 
 #define AT_ONCE 100
-#define VALUE_MAX 128 /* of a token or stamp, with room to spare */
+#define VALUE_MAX 128 /* bytes of a token or stamp, with room to spare */
 #define CURSOR_DIGITS 20
 #define NEEDER "listing keys needs"
 
 enum { REACH = 1, STEP };
-enum { FIRST_KEY = 3 };               /* of the answer's items */
-enum { WAITERS = TL_LOOK_OWNER + 1 }; /* of a key's */
+enum { FIRST_KEY = 3 };               /* an item of the reply */
+enum { WAITERS = TL_LOOK_OWNER + 1 }; /* an item of a key */
 
 static const tl_needer needer = {NEEDER, NULL};
 
@@ -80,7 +80,7 @@ static tl_status stepped(tl_scan *scan, const tl_event *event, tl_out *out) {
     return TL_END;
 }
 
-/* SCAN itself, of all that the script calls: a server that doesn't know it doesn't name it. */
+/* The script's SCAN failed. A server that doesn't know SCAN doesn't name it in the error. */
 static tl_status scan_refused(tl_scan *scan, tl_bytes error, tl_out *out) {
     static const char lacks[] = "the server has no SCAN, which " NEEDER
                                 ": Redis 2.8 or newer, not renamed";
@@ -95,8 +95,7 @@ static tl_status answered(tl_scan *scanning, const tl_event *event, tl_out *out)
         return ask(scanning, event, out);
     if (event->replied.count < 1)
         return tl__end_malformed(scanning, out);
-    const tl_reply *scan = tl__reply_item(event->replied.reply,
-                                          1); /* of "SCAN", which was refused */
+    const tl_reply *scan = tl__reply_item(event->replied.reply, 1); /* an error of SCAN */
     if (event->replied.reply->type == TL_REPLY_ERROR)
         return tl__end_refused(scanning, event->replied.reply->text, &needer, out);
     return scan->type == TL_REPLY_ERROR ? scan_refused(scanning, scan->text, out)

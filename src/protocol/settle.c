@@ -1,6 +1,6 @@
 /*
- * Extending and releasing. A request without an answer is asked again, which is safe, as
- * both compare the token. It must never call a lock kept without an answer that says so.
+ * Extending and releasing. A request without a reply is sent again, which is safe, since both compare the
+ * token. The machine must never report a lock as extended without a reply that says so.
  */
 #include "protocol/settle.h"
 
@@ -12,8 +12,8 @@ void tl__settle_init(tl_settle *settlement, const tl_job *job, tl_op op, tl_mono
                      uint64_t seed) {
     TL_ASSERT(op == TL_RENEW || op == TL_RELEASE);
     *settlement = (tl_settle){.result = {.op = (uint8_t)op}, .job = *job, .believed = believed};
-    /* The short way of a renewal, and the comparison with when a key on etcd was changed, are for those of the keeper, whose
-     * last one may be in flight. */
+    /* Only the keeper's renewals use `refresh`, and compare when a key on etcd was changed last. The keeper's
+     * last renewal may be in flight now. */
     if (job->hold.proof.kind == TL_PROOF_TOKEN)
         settlement->job.hold.proof.token.noted_s = 0;
     else if (job->hold.proof.kind == TL_PROOF_ETCD)
@@ -44,7 +44,7 @@ static bool is_under_way(const tl_settle *settlement) {
     return settlement->retry.next.ns == INT64_MAX;
 }
 
-/* A request in flight ends by the limit: then there is nothing to wait for beyond that. */
+/* A request in flight ends by the limit: beyond that there is nothing to wait for. */
 static tl_status stay(const tl_settle *settlement, const tl_event *event, tl_out *out) {
     out->until = tl__retry_wakes(&settlement->retry);
     if (is_under_way(settlement) && !tl__mono_before(event->now, settlement->retry.limit))
@@ -52,7 +52,7 @@ static tl_status stay(const tl_settle *settlement, const tl_event *event, tl_out
     return TL_GO;
 }
 
-/* Time is up without an answer. */
+/* The limit has come without a reply. */
 static tl_status run_out(tl_settle *settlement, const tl_event *event, tl_out *out) {
     if (settlement->detached)
         return TL_END;
@@ -101,7 +101,7 @@ static tl_status attempt_ended(tl_settle *settlement, const tl_event *event, tl_
         return finish(settlement);
     settlement->maybe = settlement->maybe || result->maybe || result->code == TL_OK;
     tl__retry_blame(&settlement->retry, event, TL_EUNAVAILABLE,
-                    result->code == TL_OK ? TL_LITERAL("confirmed too late")
+                    result->code == TL_OK ? TL_LITERAL("the confirmation came too late")
                                           : tl__bytes_of(out->message));
     if (!tl__mono_before(event->now, settlement->retry.limit))
         return run_out(settlement, event, out);

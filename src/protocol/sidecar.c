@@ -1,6 +1,6 @@
 /*
- * The words of protocols that keep a sidecar: building the scripts' arguments, reading their
- * answers. What an answer is worth to a holder is the protocol's to say.
+ * Requests and replies of protocols that keep a sidecar: building the scripts' arguments, reading their
+ * replies. The protocol decides what a reply is worth to a holder.
  */
 #include "protocol/sidecar.h"
 
@@ -18,7 +18,7 @@ static tl_command *script(tl_send *send, tl_script script, const tl_job *job) {
     return command;
 }
 
-/* With all keys of the lock. */
+/* A script with all keys of the lock. */
 static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_out *out) {
     char counter[TL_COUNTER_SIZE];
     tl_command *command = script(send, name, job);
@@ -27,28 +27,30 @@ static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_ou
     return command;
 }
 
-/* Its lifetime, as an entry of the line has it: with a mark that says that it is only called. */
+/* The lifetime as it stands in an entry of the queue. A mark says that this waiter is only notified, never
+ * granted K. */
 static tl_bytes lined_px(const tl_job *job, int64_t ttl_ms, tl_out *out) {
     tl_bytes mark = GUARD(called_by_phase) && job->protocol->called ? TL_LITERAL("?")
                                                                     : TL_LITERAL("");
     tl_bytes px = tl__out_int(out, ttl_ms);
-    px.n += tl__out_copy(out, mark, (tl_bytes){0}).n; /* what is copied stands behind it */
+    px.n += tl__out_copy(out, mark, (tl_bytes){0}).n; /* the copy stands right behind it */
     return px;
 }
 
-/* Until when S binds: a time, or from when the script runs. */
+/* Until when S keeps others out: a time, or a lifetime from when the script runs. */
 static void add_until(tl_command *command, const tl_sidecar_write *write, tl_bytes px,
                       tl_out *out) {
     tl__try_add(command, write->until_us > 0 ? tl__out_at(out, write->until_us) : px);
 }
 
-/* For how long nothing may be given; and by which epoch its server is the master, where somebody names it. */
+/* For how long nothing may be granted, and the epoch by which Sentinels named the server as the master. */
 static void add_quiet(tl_command *command, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_bytes quiet = tl__out_int(out, job->acquire.quiet_ms);
     /* Only Sentinels name a master by an epoch. A cluster needs none: a node that becomes the master was a
      * replica, and its promotion changes its history of replication, which quiet.lua compares. */
     if (GUARD(epoch_is_sent) && event->server->has_epoch) {
-        quiet.n += tl__out_copy(out, TL_LITERAL(" "), (tl_bytes){0}).n; /* it stands behind it */
+        /* Each copy stands right behind the last one. */
+        quiet.n += tl__out_copy(out, TL_LITERAL(" "), (tl_bytes){0}).n;
         quiet.n += tl__out_int(out, event->server->epoch).n;
     }
     tl__try_add(command, quiet);
@@ -71,7 +73,7 @@ void tl__sidecar_send_acquire(tl_try *attempt, const tl_job *job, const tl_sidec
            tl__out_int(out, GUARD(binds_by_latest) ? now.hi : now.lo),
            tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
     bool quiet = attempt->result.op == TL_ACQUIRE &&
-                 job->acquire.quiet_ms > 0; /* a keep's holder believes already */
+                 job->acquire.quiet_ms > 0; /* the holder of a renewal believes already */
     bool odd = write->until_us > 0 || write->expect.n > 0 || quiet;
     if (job->fences > 1 || odd)
         tl__try_add(command, tl__out_int(out, tl__job_fences(job)));
@@ -160,7 +162,7 @@ void tl__sidecar_raised(const tl_job *job, tl_out *out) {
     out->slot = job->slot;
 }
 
-/* The usual take: all of the lifetime, and the fence is the server's time. */
+/* The reply of a usual acquire: the whole lifetime is left, and the fence is the server's time. */
 static bool just_took(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out,
                       tl_sidecar_answer *ret) {
     int64_t server_us;
@@ -176,8 +178,9 @@ static bool just_took(tl_try *attempt, const tl_job *job, const tl_event *event,
     return true;
 }
 
-/* A repeated take may only have told what S has, while the counter is behind. Where the time is asked behind the
- * number, which is by our own idea of it then, none but a first take is known to have drawn. */
+/* Has the script drawn from the counter? A repeated acquire may only have returned the number in S, while the
+ * counter is behind. Below 3.2 `checked` is false, and the number follows this client's idea of the server's
+ * time. There only a first acquire is known to have drawn. */
 static bool has_drawn(const tl_try *attempt, const tl_job *job, int64_t last, bool checked,
                       const tl_sidecar_answer *answer) {
     bool first = attempt->result.op == TL_ACQUIRE && !job->again;
@@ -276,7 +279,7 @@ tl_status tl__sidecar_refused(tl_try *attempt, const tl_sidecar_answer *answer,
     case -1: return tl__try_too_late(attempt, out);
     case -2: return tl__try_fail(attempt, TL_ESERVER, false, TL_LITERAL(spent), out);
     case -4: return tl__try_quiet(attempt, event, answer->left_ms, out);
-    case -5: return tl__try_never_quiet(attempt, true, out); /* K may be its own */
+    case -5: return tl__try_never_quiet(attempt, true, out); /* K may be the token's */
     default: return tl__try_malformed(attempt, out);
     }
 }

@@ -1,5 +1,6 @@
 /*
- * One server's vote. It must never forget that a server may hold K for a token: what may be there is taken back.
+ * One server's vote. The machine must never forget that a server may hold K for a token: such a vote is taken
+ * back.
  */
 #include "protocol/voter.h"
 
@@ -44,7 +45,8 @@ void tl__voter_drop(tl_voter *voter, uint16_t ticket, tl_mono until, const tl_ev
     begin(voter, TL_RELEASE, ticket, until, event, out);
 }
 
-/* Another has it; ours may only come yet if it was asked for before this, and is not refused by now. */
+/* Another token holds K. Our vote may still come if an earlier request for it is unanswered. It can't come
+ * any more if the server checks not_after, and this request was sent after the earlier one's. */
 static void was_busy(tl_voter *voter, const tl_event *event) {
     const tl_result *result = &voter->attempt.result;
     bool kept;
@@ -68,7 +70,8 @@ static tl_voter_end voted(tl_voter *voter, const tl_event *event) {
     if (result->code == TL_OK) {
         uint64_t least = voter->job.acquire.fence;
         (void)tl__quorum_holder(&voter->attempt, &kept);
-        /* Held all the time, and the counter is beyond what was proposed: so that is its own. */
+        /* The token held K all the time, and the counter is at the proposed number or beyond: so that number
+         * is its own. */
         voter->number = GUARD(raised_is_its_own) && kept && voter->number > 0 &&
                                 voter->number <= least
                             ? least
