@@ -287,7 +287,7 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
         note_doubt(acquisition);
         return TL_END;
     }
-    if (result->code == TL_OK) { /* confirmed too late to be of use: have it confirmed again */
+    if (result->code == TL_OK) { /* confirmed too late to be of use: ask for it again */
         acquisition->unwanted = GUARD(unwanted_remembered);
         tl__retry_say(&acquisition->retry, TL_LITERAL("the confirmation came too late"));
         return failed(acquisition, event, TL_EUNAVAILABLE, out);

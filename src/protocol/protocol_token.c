@@ -174,7 +174,7 @@ static bool again(tl_try *attempt, const tl_job *job, const tl_event *event, tl_
     return tl__mono_before(event->now, attempt->until);
 }
 
-/* Have the script judge, on the server, what the native form has found. */
+/* Let the script judge on the server what the native form has found. */
 static tl_status ask_script(tl_try *attempt, const tl_job *job, const tl_event *event,
                             tl_out *out) {
     const tl_sidecar_write write = usual(job);
@@ -310,8 +310,8 @@ static tl_status acquire_answered(tl_try *attempt, const tl_job *job, const tl_e
         return tl__try_malformed(attempt, out);
     ((token_try *)attempt)->set = false;
     attempt->result.proof.unbound = answer.status == 1 && !tl__sidecar_binds(job);
-    attempt->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms
-                                                       : 0; /* its turn is still to come */
+    /* Our entry may still be in the queue. */
+    attempt->result.proof.stood_ms = job->queue.stands ? (int32_t)job->ttl_ms : 0;
     return tl__sidecar_judge(attempt, job, &answer, event, out);
 }
 

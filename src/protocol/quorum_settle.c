@@ -236,7 +236,7 @@ static bool noted(tl_quorum_settlement *settlement, unsigned i, const tl_event *
     if (p->voting && result->code == TL_EBUSY)
         p->code = TL_ETAKEN;
     if (result->code == TL_OK && late)
-        p->code = TL_ELOST; /* its vote is left to the release */
+        p->code = TL_ELOST; /* the release takes this vote back */
     if (p->code == TL_OK)
         settlement->ballots.until[i] = result->deadline;
     else if (is_gone(p->code))

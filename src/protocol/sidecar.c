@@ -99,7 +99,7 @@ void tl__sidecar_send_join(tl_try *attempt, const tl_job *job, const tl_event *e
     tl__try_add_wait(send, job, out);
 }
 
-/* As join.lua writes it. */
+/* The entry, as join.lua writes it. */
 tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out) {
     int64_t ttl_ms = job->hold.proof.stood_ms > 0 ? job->hold.proof.stood_ms : job->ttl_ms;
     const tl_bytes space = TL_LITERAL(" "),
