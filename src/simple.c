@@ -1,6 +1,6 @@
 /*
- * The simple face, two calls over the public header. It must never know more of a lock than
- * any caller does.
+ * The simple interface: two calls on top of the public header. It must never use anything of a lock that a
+ * program could not use.
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * What a function counts on. In what ships TL_ASSERT is nothing; the library that tests and the simulator are linked with
- * aborts where it doesn't hold (the Makefile says which of its files are compiled so).
+ * TL_ASSERT states what a function relies on. In a shipped build it compiles to nothing. In the library for
+ * tests and for the simulator a false condition aborts. The Makefile says which files are compiled with
+ * TL_ASSERTS.
  */
 #pragma once
 

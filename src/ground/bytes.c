@@ -33,9 +33,9 @@ bool tl__bytes_is_visible(tl_bytes text) {
     return true;
 }
 
-#define SAFE_DIGITS 18 /* no number of so many overflows */
+#define SAFE_DIGITS 18 /* no number of this length overflows */
 
-/* Times and counts, which there are very many of: nothing but digits, few enough. */
+/* A fast path for times and counts, which are very frequent: only digits, at most SAFE_DIGITS. */
 static bool is_short_number(tl_bytes text, int64_t *ret) {
     int64_t v = 0;
     if (text.n == 0 || text.n > SAFE_DIGITS)
@@ -59,7 +59,7 @@ bool tl__bytes_to_int(tl_bytes text, int64_t *ret) {
         i = 1;
     if (i == text.n)
         return false;
-    int64_t v = 0; /* kept negative: that side reaches further */
+    int64_t v = 0; /* accumulated as a negative number: INT64_MIN has no positive counterpart */
     for (; i < text.n; i++) {
         if (text.p[i] < '0' || text.p[i] > '9')
             return false;
@@ -97,7 +97,8 @@ tl_bytes tl__bytes_from_int(char *buffer, int64_t v) {
     char *end = buffer + TL_INT_SIZE - 1, *p = end;
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     *end = '\0';
-    for (; u >= 100; u /= 100) { /* two at a time: to divide is what takes time */
+    /* two digits at a time, since the division takes most of the time */
+    for (; u >= 100; u /= 100) {
         p -= 2;
         memcpy(p, &pairs[u % 100 * 2], 2);
     }

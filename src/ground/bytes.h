@@ -1,5 +1,6 @@
 /*
- * Bounded byte strings: a pointer and a length, any byte, not owned, no final NUL promised.
+ * Bounded byte strings: a pointer and a length. They may contain any byte, own nothing, and need not end with
+ * a NUL.
  */
 #pragma once
 
@@ -30,20 +31,20 @@ static inline bool tl__bytes_eq(tl_bytes a, tl_bytes b) {
 
 bool tl__bytes_starts(tl_bytes text, const char *with);
 
-/** What follows the first `part` of text; p NULL: it isn't there. */
+/** The text after the first `part`; p is NULL if `part` does not occur. */
 tl_bytes tl__bytes_after(tl_bytes text, const char *part);
-/** What precedes it; all of text if it isn't there. */
+/** The text before the first `part`; all of text if `part` does not occur. */
 tl_bytes tl__bytes_before(tl_bytes text, const char *part);
 
 static inline bool tl__bytes_has(tl_bytes text, const char *part) {
     return tl__bytes_after(text, part).p != NULL;
 }
 
-/** Take off what *text begins with, up to the first `end` and with it; returned without the end. If there is none all of it is
- *  taken, and text->p is NULL. */
+/** Split *text at the first `end`: return the part before it, and leave in *text the part after it. Without
+ *  an `end` all of *text is returned, and text->p becomes NULL. */
 tl_bytes tl__bytes_take(tl_bytes *text, char end);
 
-/** Has it neither spaces nor control nor non-ASCII characters? */
+/** Is every byte a visible ASCII character: no space, no control character? */
 bool tl__bytes_is_visible(tl_bytes text);
 
 /** Parse an optional minus and decimal digits, nothing else; false on any other byte or overflow. */
@@ -55,8 +56,8 @@ bool tl__bytes_to_uint(tl_bytes text, unsigned base, uint64_t *ret);
 /** Write v as decimal text into buffer of TL_INT_SIZE; returns it as bytes. */
 tl_bytes tl__bytes_from_int(char *buffer, int64_t v);
 
-/** FNV-1a of text, begun with the seed; seed 0: as it is published. The same on each machine; not for texts that an attacker
- * chooses, unless the seed is secret. */
+/** FNV-1a hash of text, started with the seed; seed 0 gives the published function. The result is the same on
+ *  each machine. An attacker can provoke collisions unless the seed is secret. */
 uint64_t tl__bytes_hash(uint64_t seed, tl_bytes text);
 
 /** Copy into a C string of `size`, cut to fit, with control bytes and bytes over 126 as '?'. */

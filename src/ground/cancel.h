@@ -1,20 +1,22 @@
 /*
- * pthread_cancel of a thread of the program's, while it is within a call. A mutex that such a thread has would stay locked,
- * and a lock that it has just acquired would stay held: so a call isn't cancelled, but where it says that it may be, and then
- * it cleans up. The only module that knows of it.
+ * Protects calls against pthread_cancel of the program's thread. A thread cancelled within a call would leave
+ * a mutex locked, or a newly acquired lock held. So cancellation is disabled during a call, except where the
+ * header says that the call may be cancelled; there it cleans up. This is the only module that handles
+ * cancellation.
  */
 #pragma once
 
-/** Nothing cancels this thread from now on. Returns what was in force before. */
+/** Disable cancellation of this thread. Returns the previous state. */
 int tl__cancel_off(void);
-/** What was in force before is so again; for TL_UNCANCELLED, and around a wait that may be cancelled. */
+/** Restore the previous state; for TL_UNCANCELLED, and around a wait that may be cancelled. */
 void tl__cancel_back(const int *was);
 
-/** For the first line of a public function: a cancellation that comes meanwhile waits until it has returned. It may call
- *  functions of the program's, too. `cancel` is what was in force. */
+/** For the first line of a public function: a cancellation that arrives during the call takes effect after it
+ *  has returned. This also covers functions of the program that the call runs. `cancel` holds the previous
+ *  state. */
 #define TL_UNCANCELLED                                                                             \
     __attribute__((cleanup(tl__cancel_back), unused)) int cancel = tl__cancel_off()
 
-/** work(ctx); should the thread be cancelled in it, undo(ctx) runs before the thread ends, and the caller isn't
- *  returned to. */
+/** Run work(ctx). If the thread is cancelled in it, undo(ctx) runs before the thread ends, and this function
+ *  does not return. */
 void tl__cancel_guard(void (*work)(void *ctx), void (*undo)(void *ctx), void *ctx);

@@ -1,6 +1,5 @@
 /*
- * The only file that reads a clock. It must never be called by a step machine: those are told
- * the time.
+ * The only file that reads a clock. A step machine must never call it: machines receive the time as data.
  */
 #include "ground/clock.h"
 

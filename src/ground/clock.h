@@ -1,6 +1,6 @@
 /*
- * Instants and the only reader of clocks. An instant is a struct, so that it is never mistaken for
- * a duration; a duration is an int64_t whose name ends in its unit.
+ * Instants, and the only module that reads clocks. An instant is a struct, so that it is never mistaken for a
+ * duration. A duration is an int64_t whose name ends in its unit.
  */
 #pragma once
 
@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <time.h>
 
-/** The deadline clock, CLOCK_BOOTTIME: it never steps, and counts time in suspend. */
+/** The deadline clock, CLOCK_BOOTTIME, in ns: it never steps, and counts time in suspend. */
 typedef struct {
     int64_t ns;
 } tl_mono;
 
-/** Microseconds since the epoch: only in stored values and in the measurement of skew. */
+/** Microseconds since the epoch: used only in stored values and to measure clock skew. */
 typedef struct {
     int64_t us;
 } tl_wall;
@@ -25,16 +25,16 @@ typedef struct {
 tl_mono tl__mono_now(void);
 tl_wall tl__wall_now(void);
 
-/** A system call can't wait on the deadline clock, but on CLOCK_MONOTONIC, which stands still in suspend.
- *  So whoever waits does it in slices, and looks at the deadline clock after each: the length of the next
- *  slice, ns, when that clock shows `now` and the wait is until `by`; 0: that has passed. */
+/** The length of the next slice of a wait until `by`, in ns, when the deadline clock shows `now`; 0: `by` has
+ *  passed. System calls wait on CLOCK_MONOTONIC, which stands still in suspend. So a wait is cut into slices
+ *  of at most 1 s, and the deadline clock is read after each. */
 static inline int64_t tl__slice_ns(tl_mono now, tl_mono by) {
     const int64_t most = 1000000000;
     int64_t left = by.ns == INT64_MAX ? most : by.ns - now.ns;
     return left < 0 ? 0 : left < most ? left : most;
 }
 
-/** The time that CLOCK_MONOTONIC will show in `ns`, at most a slice: for pthread_cond_clockwait alone. */
+/** The value of CLOCK_MONOTONIC `ns` from now, at most a slice: for pthread_cond_clockwait alone. */
 struct timespec tl__monotonic_in(int64_t ns);
 
 static inline int64_t tl__add_sat(int64_t a, int64_t b) {
@@ -71,12 +71,14 @@ static inline tl_mono tl__mono_max(tl_mono a, tl_mono b) {
     return a.ns > b.ns ? a : b;
 }
 
-/** How far apart the instants of a grid are that is as coarse as slack_ns allows; 0: it doesn't. */
+/** The distance of the instants of a grid, in ns: the largest power of two that is not above slack_ns; 0: no
+ *  grid. */
 static inline int64_t tl__grid_step(int64_t slack_ns) {
     return slack_ns < 1 ? 0 : INT64_C(1) << (63 - __builtin_clzll((unsigned long long)slack_ns));
 }
 
-/** The next instant of that grid, which many share, at most slack_ns later. */
+/** Round t up to the next instant of that grid, at most slack_ns later: so the wake-ups of many locks
+ *  coincide. */
 static inline tl_mono tl__mono_grid(tl_mono t, int64_t slack_ns) {
     int64_t step = tl__grid_step(slack_ns);
     if (step == 0 || t.ns > INT64_MAX - slack_ns)

@@ -1,5 +1,5 @@
 /*
- * The text of errors. Messages are one line and never hold a secret.
+ * The texts of errors. A message is one line and never holds a secret.
  */
 #include "ground/error.h"
 

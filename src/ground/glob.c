@@ -1,13 +1,13 @@
 /*
- * Globs, byte for byte as the server reads them. Only the last '*' is ever tried again, since
- * everything else in a pattern stands for one byte: so no pattern takes long.
+ * Globs, matched byte for byte as the server does. Only the last '*' is ever tried again, since everything
+ * else in a pattern stands for one byte. So no pattern takes long.
  */
 #include "ground/glob.h"
 
 #include "ground/guard.h"
 
-/* One of "[...]", whose first byte is at p. Beyond ASCII the processor decides whether a byte is
- * more or less than another: then *odd is set. Returns where the ']' is, or the pattern's end. */
+/* Match one byte against "[...]", whose first byte is at p. How bytes beyond ASCII compare depends on the
+ * processor: for a range with one of them *odd is set. Returns the index of the ']', or the pattern's end. */
 static size_t fits_class(tl_bytes pattern, size_t p, char c, bool *ret, bool *odd) {
     bool other = p < pattern.n && pattern.p[p] == '^', found = false;
     for (p += other; p < pattern.n && pattern.p[p] != ']'; p++) {
@@ -28,7 +28,7 @@ static size_t fits_class(tl_bytes pattern, size_t p, char c, bool *ret, bool *od
     return p;
 }
 
-/* What is no '*', at p, against one byte; returns where it ends. */
+/* Match one byte against the element at p, which is not a '*'; returns where the element ends. */
 static size_t fits_one(tl_bytes pattern, size_t p, char c, bool *ret) {
     if (pattern.p[p] == '[') {
         bool odd = false;
@@ -82,7 +82,7 @@ const char *tl__glob_flaw(tl_bytes pattern) {
     return GUARD(odd_pattern) && odd ? "range of bytes beyond ASCII" : NULL;
 }
 
-/* As far as the comma that isn't escaped. */
+/* The length up to the first comma that is not escaped. */
 static size_t choice_length(const char *list) {
     size_t n = strcspn(list, "\\,");
     while (list[n] == '\\' && list[n + 1] != '\0')

@@ -1,24 +1,24 @@
 /*
- * Globs of key names, with the meaning that SCAN and KEYS of the server give them: clients,
- * dialects and the tool all ask here, so that whoever looks at the keys of a pattern sees those
- * that others lock by it.
+ * Globs of key names, with the meaning that the server's SCAN and KEYS give them. Clients, dialects and the
+ * tool all match with these functions: so a look at the keys of a pattern finds exactly the keys that clients
+ * lock by it.
  *
- *     *        any bytes, none too        [abc]  one of these        \x  x itself
- *     ?        one byte                   [a-c]  one of a range      [^a] one that isn't
+ *      *        any bytes, also none       [abc]  one of these        \x  x itself
+ *      ?        one byte                   [a-c]  one of a range      [^a] one that is not listed
  */
 #pragma once
 
 #include "ground/bytes.h"
 
-/** Does the text fit? Every byte counts, a zero byte and the case too. Takes no longer than both
- *  lengths multiplied. */
+/** Does the whole text match? Every byte counts, also a zero byte; case matters. The time is bounded by the
+ *  product of both lengths. */
 bool tl__glob_fits(tl_bytes pattern, tl_bytes text);
 
-/** What a pattern has that not all servers read alike, and some crash at: a "'[' without ']'", a
- *  "'\' at the end", a "range of bytes beyond ASCII". NULL: nothing. */
+/** A flaw of the pattern that servers interpret differently, and at which some crash: "'[' without ']'", "'\'
+ *  at the end", "range of bytes beyond ASCII". NULL: none. */
 const char *tl__glob_flaw(tl_bytes pattern);
 
-/** Take the next of "PATTERN=NAME" or "NAME" off a list divided by commas. The last '=' divides; a
- *  comma of the pattern's own is written "\,". Without a pattern it is "*". False: the list is at
- *  its end. */
+/** Take the next "PATTERN=NAME" or "NAME" from a list separated by commas. The last '=' separates pattern and
+ *  name; a comma within the pattern is written "\,". Without a pattern it is "*". False: the list is at its
+ *  end. */
 bool tl__glob_choice(const char **list, tl_bytes *ret_pattern, tl_bytes *ret_name);

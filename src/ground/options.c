@@ -1,6 +1,6 @@
 /*
- * Structs that begin with their size: read and filled in bytewise, so that it doesn't matter which of the
- * two, caller or library, is the older.
+ * Reads and fills in structs that begin with their size, bytewise: so it doesn't matter whether the caller or
+ * the library is the older one.
  */
 #include "ground/options.h"
 
@@ -26,14 +26,15 @@ tl_err tl__options_read(void *ret, size_t n, const void *given, size_t least, co
                         tl_error *err) {
     size_t size = given ? size_of(given) : 0;
     if (!given)
-        return tl__fail(err, TL_EINVALID, 0, "%s: there is none: pass a pointer to it", name);
+        return tl__fail(err, TL_EINVALID, 0, "%s: the pointer is NULL: pass a pointer to one",
+                        name);
     if (size < least || size > TL_SIZED_MOST)
         return tl__fail(err, TL_EINVALID, 0,
                         "%s: its size can't be %zu: set it to sizeof(%s), as its initialiser does",
                         name, size, name);
     if (GUARD(newer_option) && size > n && !is_zero((const unsigned char *)given + n, size - n))
         return tl__fail(err, TL_EINVALID, 0,
-                        "%s: something is set that this library, version %s, doesn't have: it is "
+                        "%s: a member is set that this library, version %s, doesn't know: it is "
                         "older than the header that the program was built with",
                         name, TL_VERSION);
     memset(ret, 0, n);

@@ -1,5 +1,5 @@
 /*
- * The only file that asks who this process is.
+ * The only file that asks the system for the identity of this process.
  */
 #include "ground/process.h"
 
@@ -15,8 +15,9 @@
 
 #define PAGE 4096
 
-/* A mark is a page, which the kernel wipes in a child. Kernels before 4.14 and some sandboxes can't: there a function that
- * fork() calls in the child clears all marks. It is called by no child that is made otherwise (a bare clone). */
+/* A mark is a page that the kernel wipes in a forked child. Kernels before 4.14 and some sandboxes can't do
+ * that. There a function that fork() calls in the child clears all marks; a child made otherwise (by a bare
+ * clone) does not call it. */
 typedef struct mark {
     volatile unsigned char here; /* first */
     bool listed;

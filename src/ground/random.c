@@ -1,6 +1,7 @@
 /*
- * The only source of randomness. It takes the bytes from the kernel: libuuid's own generator sets the seed of
- * the program's random(), under a lock that a forked child finds held for ever when another thread was in it.
+ * The only source of randomness. The bytes come from the kernel. libuuid's own generator is no choice: it
+ * seeds the program's random() under a lock. If another thread was in it during a fork, the child finds that
+ * lock held for ever.
  */
 #include "ground/random.h"
 
@@ -9,7 +10,8 @@
 #include <sys/random.h>
 #include <uuid/uuid.h>
 
-/* By libuuid where the kernel gives nothing: some of those bits are fixed, so two ids make one block. */
+/* The fallback by libuuid, if the kernel gives nothing. Some bits of a UUID are fixed, so two UUIDs make one
+ * block. */
 static void fill_slowly(uint8_t *to, size_t n) {
     uuid_t even, odd;
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 /*
- * The only file that calls the system for connections. Nothing here ever waits.
+ * The only file that calls the system for connections. Nothing here ever blocks.
  */
 #include "ground/socket.h"
 
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A port of this host where nobody listens can be picked for the near end as well: the socket is
- * then connected to itself. */
+/* Is the socket connected to itself? That happens when the kernel picks, for the near end, the very port of
+ * this host that nothing listens on. */
 static bool to_itself(int fd) {
     struct sockaddr_storage near = {0}, far = {0};
     socklen_t near_size = sizeof near, far_size = sizeof far;

@@ -1,6 +1,6 @@
 /*
- * When to wait without sleeping. What it learns is by trial: the time that an answer takes to
- * one who sleeps says nothing, as it is mostly that of waking. Pure.
+ * When to wait without sleeping. It learns by trial. The time that a reply takes while the caller sleeps is
+ * no measure, since most of it is the time to wake up. Pure.
  */
 #include "ground/spin.h"
 

@@ -11,7 +11,7 @@ void tl__stay_loaded(void) {
     static const char ours;
     Dl_info from;
     if (dladdr(&ours, &from) && from.dli_fname)
-        // cppcheck-suppress leakReturnValNotUsed ; it is to stay
+        // cppcheck-suppress leakReturnValNotUsed ; the object must stay loaded
         (void)dlopen(from.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     errno = saved;
 }

@@ -1,7 +1,9 @@
 /*
- * For code that a thread runs which can't be waited for: a plug-in that has the library in it may be closed meanwhile.
+ * For code in a thread that can't be waited for: the program may meanwhile unload the plug-in that contains
+ * the library.
  */
 #pragma once
 
-/** What this code was loaded with stays in memory until the process ends, even if the program closes it (dlclose). errno stays. */
+/** Keep the object that contains this code loaded until the process ends, even if the program calls dlclose
+ *  for it. Preserves errno. */
 void tl__stay_loaded(void);

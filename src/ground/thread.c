@@ -1,6 +1,5 @@
 /*
- * The only file that calls pthreads. No thread of it may ever run with the signals of the program that it is
- * linked to.
+ * The only file that calls pthreads. A thread started here must never receive the program's signals.
  */
 #include "ground/thread.h"
 
@@ -47,7 +46,7 @@ void tl__thread_yield(void) {
     (void)sched_yield();
 }
 
-/* Of a directory's links two are its own. */
+/* The link count of a directory is 2 more than its number of subdirectories, here one for each thread. */
 unsigned tl__thread_count(void) {
     struct stat s;
     return stat("/proc/self/task", &s) == 0 && s.st_nlink > 2 ? (unsigned)s.st_nlink - 2 : 0;

@@ -1,8 +1,8 @@
 /*
- * Threads, and what they wait for of each other. The only module that calls pthreads.
+ * Threads, mutexes and conditions. The only module that calls pthreads.
  *
- * Types are structs of their own, so that nobody calls the system's functions for them by mistake, and a
- * program that is linked with another module in place of this one may keep something else in them.
+ * The types are structs of their own: so nothing calls a pthreads function for them by mistake. A program may
+ * link a replacement of this module whose types contain something else.
  */
 #pragma once
 
@@ -22,35 +22,35 @@ typedef struct {
     pthread_cond_t system;
 } tl_cond;
 
-/** Run `work` in a thread that takes no signals: those are the program's business. ret_thread: to be
- *  joined; NULL: detached. Returns 0, or an errno. */
+/** Run `work` in a thread that blocks all signals: those belong to the program's own threads. ret_thread: to
+ *  be joined; NULL: detached. Returns 0, or an errno. */
 int tl__thread_start(void *(*work)(void *), void *ctx, tl_thread *ret_thread);
 void tl__thread_join(tl_thread thread);
-/** Nobody will join it. */
+/** Detach it: it will not be joined. */
 void tl__thread_detach(tl_thread thread);
 
 tl_thread tl__thread_self(void);
 bool tl__thread_is_self(tl_thread thread);
 
-/** Let others have the processor, for one who looks again and again. */
+/** Let other threads run; for a loop that polls. */
 void tl__thread_yield(void);
 
-/** How many threads this process has, its own and the library's; 0: not known. */
+/** The number of threads in this process, the program's and the library's; 0: unknown. */
 unsigned tl__thread_count(void);
 
 void tl__mutex_init(tl_mutex *mutex);
 void tl__mutex_end(tl_mutex *mutex);
 void tl__mutex_lock(tl_mutex *mutex);
-/** False: another has it. */
+/** False: another thread holds it. */
 bool tl__mutex_try(tl_mutex *mutex);
 void tl__mutex_unlock(tl_mutex *mutex);
 
 void tl__cond_init(tl_cond *cond);
 void tl__cond_end(tl_cond *cond);
-/** Wait, with the mutex let go meanwhile. Either may return early, as such waits do. wait_by: until `by`;
- *  false when that had passed. */
+/** Wait; the mutex is unlocked meanwhile. Both may return early (spurious wake-ups). wait_by: until `by`;
+ *  false if that had already passed. */
 void tl__cond_wait(tl_cond *cond, tl_mutex *mutex);
 bool tl__cond_wait_by(tl_cond *cond, tl_mutex *mutex, tl_mono by);
-/** Wake one who waits, or all. */
+/** Wake one waiting thread, or all. */
 void tl__cond_wake(tl_cond *cond);
 void tl__cond_wake_all(tl_cond *cond);

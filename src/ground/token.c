@@ -1,7 +1,7 @@
 /*
- * Tokens and seeds. A token's bytes come from the kernel at the moment they are wanted: what lies in memory ahead of that
- * would be drawn by each copy of the process that is started from an image of it (CRIU, a virtual machine's snapshot), and
- * such a copy can't be noticed as a forked child is. It must never give out a byte twice.
+ * Tokens and seeds. The bytes of a token come from the kernel at the moment they are needed. Bytes prepared
+ * in memory would be drawn by each copy of the process that is started from an image of it (CRIU, a virtual
+ * machine's snapshot). Such a copy can't be detected as a forked child can. No byte is ever drawn twice.
  */
 #include "ground/token.h"
 
@@ -18,7 +18,7 @@ tl_token tl__token_draw(void) {
     uuid_t id = {0};
     tl_token token;
     tl__random_bytes(id, sizeof id);
-    id[6] = (id[6] & 0x0f) | 0x40; /* version 4, of the usual kind */
+    id[6] = (id[6] & 0x0f) | 0x40; /* version 4, the random variant */
     id[8] = (id[8] & 0x3f) | 0x80;
     uuid_unparse_lower(id, token.text);
     return token;

@@ -14,16 +14,17 @@ typedef struct {
 
 #define TL_RANDOM_SIZE 1024
 
-/** Random bytes fetched ahead, for seeds of jitter alone: the kernel is asked once for many. Zeroed is empty. For one
- *  thread at a time. Copies of a process draw the same from it, so nothing that tells holders apart may come of it. */
+/** Random bytes fetched in advance, so that one call of the kernel serves many seeds; for seeds of jitter
+ *  alone. Zeroed is empty. For one thread at a time. Copies of a process draw the same bytes from it, so it
+ *  must never produce anything that distinguishes holders. */
 typedef struct {
     uint8_t bytes[TL_RANDOM_SIZE];
-    size_t left; /**< not drawn yet, at the end of bytes; what was drawn is wiped */
+    size_t left; /**< bytes not drawn yet, at the end; drawn bytes are wiped */
 } tl_random;
 
-/** A fresh token, of bytes that the kernel is asked for now. */
+/** A new token, from bytes that the kernel returns at this moment. */
 tl_token tl__token_draw(void);
-/** So is this: a number that no copy of the process draws, too. */
+/** A number from bytes that the kernel returns at this moment: no copy of the process draws the same. */
 uint64_t tl__random_seed(void);
 
 /** A seed for jitter. */

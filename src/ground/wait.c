@@ -1,6 +1,6 @@
 /*
- * The only file that polls, and that makes descriptors to be woken by. It must never decide how long
- * to wait: it is told.
+ * The only file that polls, and that makes wake-ups and timers. It must never decide how long to wait: the
+ * caller passes the instant.
  */
 #include "ground/wait.h"
 
@@ -17,7 +17,7 @@ void tl__wait(struct pollfd *fds, unsigned count, tl_mono until) {
     slice.tv_sec = slice.tv_nsec / 1000000000;
     slice.tv_nsec %= 1000000000;
     (void)ppoll(fds, count, until.ns == INT64_MAX ? NULL : &slice,
-                NULL); /* EINTR: it may be early */
+                NULL); /* EINTR: early returns are allowed */
 }
 
 int tl__wake_open(void) {
@@ -52,7 +52,7 @@ void tl__wake_close(int fd) {
 void tl__wake_post(int fd) {
     const uint64_t one = 1;
     int saved = errno;
-    (void)!write(fd, &one, sizeof one); /* fails only when it is readable anyway */
+    (void)!write(fd, &one, sizeof one); /* fails only if it is readable already */
     errno = saved;
 }
 
@@ -71,6 +71,6 @@ void tl__timer_set(int fd, tl_mono at) {
 void tl__wake_clear(int fd) {
     uint64_t count;
     int saved = errno;
-    (void)!read(fd, &count, sizeof count); /* fails only when it isn't readable any more */
+    (void)!read(fd, &count, sizeof count); /* fails only if it is not readable */
     errno = saved;
 }
