@@ -1,5 +1,5 @@
 /*
- * A command's bytes on the wire. It formats, and knows nothing of what commands mean.
+ * Formats the bytes of a command. It knows nothing of what commands mean.
  */
 #include "wire/command.h"
 
@@ -21,10 +21,10 @@ static void put_count(writer *to, char kind, size_t n) {
     put(to, TL_LITERAL("\r\n"));
 }
 
-#define SHORT 99      /* bytes of an argument whose length has two digits at most, */
-#define SHORT_EXTRA 7 /* and what stands around them */
+#define SHORT 99      /* bytes of an argument whose length has at most two digits, and */
+#define SHORT_EXTRA 7 /* the bytes that RESP puts around it */
 
-/* The names and tokens of very many locks, which are renewed. */
+/* The fast path for short arguments: a renewal sends the names and tokens of very many locks. */
 static void put_short(writer *to, tl_bytes b) {
     char *p = to->to + to->used;
     *p++ = '$';

@@ -1,5 +1,5 @@
 /*
- * A command as a machine builds it, and its bytes on the wire of Redis.
+ * A command as a machine builds it, and its bytes in RESP, the protocol of Redis.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 #include "wire/script.h"
 
 #define TL_ARGV_MAX 16
-#define TL_COMMANDS_MAX 6  /**< written together, in one request */
-#define TL_COMMANDS_BOTH 8 /**< in a request with another form */
+#define TL_COMMANDS_MAX 6  /**< written together, in one request, at most */
+#define TL_COMMANDS_BOTH 8 /**< with the commands of a second form of the request */
 
 typedef struct {
     enum {
@@ -21,24 +21,25 @@ typedef struct {
     } form;
     uint8_t script; /**< a tl_script */
     uint8_t argc;
-    uint8_t
-        each; /**< a script that does many locks at once: how many arguments each lock has, behind
-                       `head` of the whole and before TL_JOIN_TAIL; 0: it isn't one */
+    /** The arguments of each lock, for a script that handles many locks at once; they follow the `head`
+     *  common ones and precede the last TL_JOIN_TAIL. 0: no such script */
+    uint8_t each;
     uint8_t head;
     uint16_t nkeys;
     uint16_t more_argc;
-    uint32_t alike;  /**< each > 0: it is only for locks that have this in common */
-    bool exceptions; /**< each > 0: behind TIME the answer has the numbers of those that it isn't
-                          well with (0: of all), from 1; not an item for each */
+    uint32_t alike; /**< each > 0: requests are combined only if this is the same */
+    /** With `each`: after TIME the reply lists the locks that failed, by indices from 1 (0: all), instead of
+     *  an item for each lock */
+    bool exceptions;
     tl_bytes argv[TL_ARGV_MAX];
-    tl_bytes more; /**< more_argc arguments behind those in argv, in their encoded form */
+    tl_bytes more; /**< more_argc further arguments, already encoded */
 } tl_command;
 
 #define TL_JOIN_TAIL 2
 
-/** The encoded form of one argument; returns the bytes needed, and writes only if they fit. */
+/** Encode one argument; returns the bytes needed, and writes only if they fit. */
 size_t tl__argument_encode(tl_bytes argument, char *to, size_t size);
 
-/** Encode as RESP into `to`; by_text sends a script as EVAL with its text instead of EVALSHA.
- *  Returns the bytes needed, and writes only if they fit in `size`. */
+/** Encode as RESP into `to`; by_text sends a script as EVAL with its text instead of EVALSHA. Returns the
+ *  bytes needed, and writes only if they fit in `size`. */
 size_t tl__command_encode(const tl_command *command, int by_text, char *to, size_t size);

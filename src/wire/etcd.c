@@ -1,9 +1,13 @@
 /*
- * Writes requests to etcd from templates: JSON with single quotes in place of double ones, where
- *   $p $e   the first key of K's range, and what is behind its last   $m   K/suffix
- *   $a $z   the same of all keys below the prefix                      #n   argument n, a number   %n   a text
- * Keys and values are in base64, as the gateway wants them. Arguments come from machines alone, which give
- * nothing but digits where numbers belong.
+ * Writes requests to etcd from templates: JSON with single quotes in place of double ones, and these
+ * variables:
+ *
+ *   $p $e   the first key of K's range, and the end of the range     $m   K/suffix
+ *   $a $z   the same for all keys below the prefix                   #n   argument n, a number
+ *   @n      argument n, a value in base64                            %n   argument n, a text
+ *
+ * The gateway requires keys and values in base64. Arguments come from machines alone, which pass only digits
+ * where numbers belong.
  */
 #include "wire/etcd.h"
 
@@ -11,14 +15,14 @@
 
 #include "ground/guard.h"
 
-/* A part of a template; where the guard is removed, the other. */
+/* `part` of a template; where the guard is removed, `instead`. */
 #ifdef TL_GUARDS
 #define WHERE(guard, part, instead) "<" #guard ">" part "|" instead ">"
 #else
 #define WHERE(guard, part, instead) part
 #endif
 
-#define K 1 /* which argument is what */
+#define K 1 /* the index of each argument */
 #define SUFFIX 2
 
 #define MINE "'key':'$m'"
@@ -91,7 +95,7 @@ tl_etcd_kind tl__etcd_kind(const tl_command *command) {
 typedef struct {
     char *to;
     size_t size, used;
-    uint32_t bits; /* of base64, not written yet: `held` bytes */
+    uint32_t bits; /* of base64: `held` bytes, not written yet */
     unsigned held;
 } writer;
 
@@ -134,7 +138,7 @@ static void end_64(writer *to) {
     to->bits = to->held = 0;
 }
 
-/* The keys below the prefix are all that begin with it; without one, all. */
+/* The range of the keys that begin with the prefix; without a prefix, of all keys. */
 static void put_whole(writer *to, tl_bytes prefix, bool end) {
     if (prefix.n == 0) {
         put_64(to, tl__bytes("", 1));
@@ -158,7 +162,7 @@ static void put_key(writer *to, char which, const tl_command *command, tl_bytes 
     end_64(to);
 }
 
-/* What is no text in UTF-8 the server refuses. */
+/* Write a JSON string. The server rejects what is not UTF-8. */
 static void put_text(writer *to, tl_bytes b) {
     static const char hex[] = "0123456789abcdef";
     for (size_t i = 0; i < b.n; i++) {
@@ -176,7 +180,7 @@ static void put_text(writer *to, tl_bytes b) {
 }
 
 #ifdef TL_GUARDS
-/* Of "<GUARD(...)>part|instead>" what is left out begins here: where that ends. */
+/* In "<GUARD(name)>part|instead>", with t at the '<' or the '|': returns the last character to skip. */
 static const char *choose(const char *t) {
     char name[32] = "";
     if (*t == '|')
@@ -209,7 +213,7 @@ static void put_body(writer *to, const char *t, const tl_command *command, tl_by
     }
 }
 
-/* The next argument of those in their encoded form, "$N" and so many bytes, each with a line's end. */
+/* The next of the encoded arguments: "$N", then N bytes, each followed by a line end. */
 static tl_bytes next_argument(tl_bytes *from) {
     const char *line = from->n > 1 ? memchr(from->p, '\r', from->n) : NULL;
     int64_t n = 0;
@@ -221,7 +225,8 @@ static tl_bytes next_argument(tl_bytes *from) {
     return argument;
 }
 
-/* The same of each lock, with commas between. `instead`: of those whose last change isn't known. */
+/* Write the same body for each lock, separated by commas. `instead`: for locks whose last change is
+ * unknown. */
 static void put_each(writer *to, const tl_command *keeps, tl_bytes prefix, const char *body,
                      const char *instead) {
     tl_bytes more = keeps->more;
@@ -316,9 +321,10 @@ size_t tl__etcd_encode_watch(const tl_etcd_watched *watched, size_t count, const
     const tl_etcd_via without_end = {.host = via->host, .token = via->token};
     put_watch(&counting, watched, count, via->prefix);
     put_head(&w, "watch", &without_end, counting.used);
-    /* Before the empty line. A member that has no leader ends the stream. And none is to be asked over this connection
-     * again: else the server, when the first watch is created, throws away what it hasn't read yet of the request, to be
-     * ready for the next, and of many watches the last are missing. */
+    /* Insert two headers before the empty line. With hasleader a member without a leader ends the stream.
+     * With "Connection: close" no further request follows on this connection. Otherwise the server would
+     * discard the unread rest of the request, to be ready for the next one, as soon as the first watch is
+     * created: of many watches the last would be missing. */
     static const char more[] = "Grpc-Metadata-hasleader: true\r\nConnection: close\r\n\r\n";
     w.used -= 2;
     put(&w, tl__bytes_of(more));
@@ -341,7 +347,7 @@ int tl__etcd_error(tl_bytes error, tl_bytes *ret_message) {
     return (int)code;
 }
 
-/* Not 4 (deadline exceeded) and 14 (unavailable): etcd has answered them of transactions that it executed
+/* Not 4 (deadline exceeded) and 14 (unavailable): etcd has sent these for transactions that it executed
  * later. */
 bool tl__etcd_is_definite(int code) {
     static const unsigned definite = 1U << 3 | 1U << 5 | 1U << 7 | 1U << 8 | 1U << 9 | 1U << 11 |
@@ -357,10 +363,10 @@ bool tl__etcd_is_of_request(tl_bytes error) {
 
 bool tl__etcd_is_login_outdated(tl_bytes message) {
     return tl__bytes_has(message, "revision of auth store is old") ||
-           tl__bytes_has(message, "revision in header is old"); /* as it has been within etcd */
+           tl__bytes_has(message, "revision in header is old"); /* the message of older servers */
 }
 
-/* A token that isn't known (code 16 in etcd's own words) may be known to another member. */
+/* A token that this member doesn't know (code 16 with etcd's own message) may be known to another one. */
 bool tl__etcd_wants_login(tl_bytes error) {
     tl_bytes message;
     return tl__etcd_error(error, &message) == TL_ETCD_UNAUTHENTICATED &&

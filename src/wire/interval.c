@@ -55,7 +55,7 @@ tl_interval tl__interval_aged(tl_interval i, tl_mono from, tl_mono to, int32_t r
 
 /* ---- anchors --------------------------------------------------------------------------------- */
 
-/* What the server's clock may have gained on ours while ours showed duration_ns, and lost. */
+/* How much the server's clock may have gained on ours while ours showed duration_ns; and lost. */
 static int64_t gained_us(int64_t duration_ns, int32_t drift_ppm) {
     if (duration_ns <= 0)
         return 0;
@@ -74,11 +74,12 @@ static tl_interval offset_at(tl_interval offset, tl_mono from, tl_mono to, int32
                          tl__add_sat(offset.hi, gained_us(ns, drift_ppm))};
 }
 
-/* The server read its clock at some moment of the exchange, whose length is the bracket's width.
- * Until the reply came its clock may have gained on ours; the lower edge has that time to spare. */
+/* The server read its clock at some moment of the exchange, whose duration is the bracket's width. Between
+ * that moment and the reply its clock may have gained on ours, which raises the upper edge. The lower edge
+ * assumes the moment of the reply, so it needs no change. */
 static tl_interval at_receipt(tl_interval bracket, int32_t drift_ppm) {
     int64_t width_ns = tl__mul_sat(tl__add_sat(bracket.hi, -bracket.lo), TL_NS_PER_US);
-    /* Else a slow reply, followed by a quick one, would look like a step of the server's clock. */
+    /* Otherwise a slow reply followed by a quick one would look like a step of the server's clock. */
     if (GUARD(bracket_with_drift))
         bracket.hi = tl__add_sat(bracket.hi, gained_us(width_ns, drift_ppm));
     return bracket;

@@ -1,6 +1,6 @@
 /*
- * Clock offsets as intervals, in microseconds: the truth is inside, edges are what gets compared.
- * Pure. An anchor is the client's present knowledge of (server clock - own deadline clock).
+ * Clock offsets as intervals, in microseconds. The true value is inside; comparisons use the edges. Pure. An
+ * anchor is what the client knows at present of the offset (server clock - own deadline clock).
  */
 #pragma once
 
@@ -17,11 +17,12 @@ typedef struct {
     bool known;
     tl_interval offset; /**< server us - deadline clock us, as of `at` */
     tl_mono at;
-    uint32_t steps; /**< how often a bracket contradicted what was known */
+    uint32_t steps; /**< how many brackets contradicted what was known */
 } tl_anchor;
 
-/** Where the offset must be, given a server stamp seen in the reply to a request sent at `sent`
- *  and received at `received`: stamp - received <= offset <= stamp + 1 us - sent. */
+/** The interval that must contain the offset. server_us is the server's time in the reply to a request
+ *  that was sent at `sent` and received at `received`: server_us - received <= offset <= server_us + 1 us
+ *  - sent. */
 tl_interval tl__bracket(int64_t server_us, tl_mono sent, tl_mono received);
 
 static inline bool tl__interval_empty(tl_interval i) {
@@ -30,19 +31,19 @@ static inline bool tl__interval_empty(tl_interval i) {
 
 tl_interval tl__interval_intersect(tl_interval a, tl_interval b);
 
-/** Both edges moved outwards by rate_ppm of the time from `from` to `to`, rounded up: the most that
- *  one clock moves against another. */
+/** The interval with both edges moved outwards by rate_ppm of the time from `from` to `to`, rounded up: one
+ *  clock moves at most so much against another. */
 tl_interval tl__interval_aged(tl_interval i, tl_mono from, tl_mono to, int32_t rate_ppm);
 
 /** ppm of a duration in ns, rounded up. */
 int64_t tl__drift_ns(int64_t duration_ns, int32_t rate_ppm);
 
 /*
- * How fast clocks run. `drift_ppm` bounds the rate of each clock by itself: while a true second
- * passes, it shows between 1 - drift and 1 + drift seconds. So of two clocks one can show (1 +
- * drift) / (1 - drift) times what the other does. A holder counts the least, whoever waits for him
- * on whatever clock waits the whole: what is believed for tl__rate_least_ns(d) on one clock is
- * over, in true time, before d has passed on any.
+ * The rates of clocks. `drift_ppm` bounds each clock's own rate: in a true second it shows between 1 - drift
+ * and 1 + drift seconds. So one clock can show (1 + drift) / (1 - drift) times as much as another.
+ *
+ * For a lifetime d a holder counts on its lock for tl__rate_least_ns(d) by its own clock; a waiter waits for
+ * the whole d by its own. So the holder stops, in true time, before d has passed on any clock.
  */
 
 /** The least that one clock shows while another shows duration_ns; rounded down. */
@@ -50,17 +51,17 @@ int64_t tl__rate_least_ns(int64_t duration_ns, int32_t drift_ppm);
 /** The most that one clock shows while another shows duration_ns; rounded up. */
 int64_t tl__rate_most_ns(int64_t duration_ns, int32_t drift_ppm);
 
-/** Merge a bracket, whose reply was received at `received`; brackets may come out of order. Returns
- *  true when it contradicts what was known (the server's clock stepped, or another server answers);
- *  the anchor then starts again from the bracket alone. */
+/** Merge a bracket, whose reply was received at `received`; brackets may come out of order. Returns true if
+ *  it contradicts what was known: the server's clock stepped, or another server replied. The anchor then
+ *  starts anew from this bracket alone. */
 bool tl__anchor_learn(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm);
 
-/** The same from a new connection, which may be to another server: what was known counts no more, even
- *  where the bracket doesn't contradict it. */
+/** The same for a bracket from a new connection, which may lead to another server: it replaces what was
+ *  known, even if there is no contradiction. */
 bool tl__anchor_renew(tl_anchor *anchor, tl_interval bracket, tl_mono received, int32_t drift_ppm);
 
-/** The offset at `at`, of a known anchor. */
+/** The offset at `at`. Only for a known anchor. */
 tl_interval tl__anchor_offset(const tl_anchor *anchor, tl_mono at, int32_t drift_ppm);
 
-/** The server's clock at `at`: [earliest, latest] in us. Call only for a known anchor. */
+/** The server's time at `at`: [earliest, latest] in us. Only for a known anchor. */
 tl_interval tl__anchor_server_time(const tl_anchor *anchor, tl_mono at, int32_t drift_ppm);

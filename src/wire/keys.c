@@ -1,5 +1,5 @@
 /*
- * The names beside a lock's, and Redis Cluster's hash slot.
+ * The names of the keys beside a lock's, and Redis Cluster's hash slots.
  */
 #include "wire/keys.h"
 
@@ -44,7 +44,8 @@ tl_bytes tl__sidecar(char *to, tl_bytes key, bool *ret_same_slot) {
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* CRC16, polynomial x^16 + x^12 + x^5 + 1, as the cluster specification has it: with one more byte. */
+/* Add one byte to a CRC16 with the polynomial x^16 + x^12 + x^5 + 1, as the cluster specification defines
+ * it. */
 static uint16_t crc16_more(uint16_t crc, unsigned char byte) {
     unsigned q = (unsigned)(crc >> 8) ^ byte;
     q ^= q >> 4;
@@ -68,15 +69,15 @@ static bool is_letter(unsigned byte) {
     return byte - '0' < 10U || byte - 'A' < 26U || byte - 'a' < 26U;
 }
 
-/* The CRC that two bytes of 0 would make this one: back, bit by bit. */
+/* The CRC that becomes this one when two zero bytes are added: 16 steps back, bit by bit. */
 static uint16_t crc16_before(uint16_t crc) {
     for (int i = 0; i < 16; i++)
         crc = (uint16_t)(crc & 1U ? (crc ^ 0x1021U) >> 1 | 0x8000U : crc >> 1);
     return crc;
 }
 
-/* The first two letters behind what has the CRC `before` that make the slot. It has the low bits of four CRCs, and each of
- * these is made by two bytes only. */
+/* Find the first two letters that lead from the CRC `before` to the slot. Four CRCs have the slot's low bits,
+ * and exactly one pair of bytes leads to each. */
 static bool find_two(const uint16_t four[4], uint16_t before, char *ret) {
     unsigned first = UINT16_MAX;
     for (int i = 0; i < 4; i++) {
@@ -89,7 +90,7 @@ static bool find_two(const uint16_t four[4], uint16_t before, char *ret) {
     return first != UINT16_MAX;
 }
 
-/* Of one letter, or two, or three: one of these there is for each. */
+/* One letter, else two, else three: every slot has a tag of at most three. */
 tl_slot_tag tl__slot_tag(uint16_t slot) {
     tl_slot_tag tag = {""};
     uint16_t four[4];

@@ -1,7 +1,7 @@
 /*
- * A server's error in words for a person. A name is taken from an error only if it can be
- * nothing but a command's. Servers before 7.2 don't say which command of a script was refused, but
- * in which of its lines, and the scripts are ours: each line calls one command at most.
+ * Turns a server's error into a message. A name is taken from an error only if it can be nothing but a
+ * command's. Servers before 7.2 don't say which command of a script was rejected, but in which line. So each
+ * line of our scripts calls one command at most.
  */
 #include "wire/refusal.h"
 
@@ -10,10 +10,10 @@
 #include "ground/guard.h"
 #include "wire/script.h"
 
-#define NAME_MAX 32 /* of a command, with its subcommand */
+#define NAME_MAX 32 /* bytes of a command's name with its subcommand */
 #define SHA1_SIZE 40
 
-/* As one does that doesn't know the command. */
+/* A server that doesn't know a command repeats its arguments after this text. */
 tl_bytes tl__refusal_own(tl_bytes error) {
     return tl__bytes_before(error, ", with args");
 }
@@ -25,7 +25,7 @@ static bool is_of_name(char c) {
            c == '-' || c == '_' || c == '.';
 }
 
-/* The name that the text begins with, if `end` follows it; else n is 0. */
+/* The name at the start of the text, if `end` follows it; else n is 0. */
 static tl_bytes name_at(tl_bytes text, char end) {
     size_t n = 0;
     while (n < text.n && n <= NAME_MAX && is_of_name(text.p[n]))
@@ -62,7 +62,7 @@ static tl_bytes called_in_script(tl_bytes error) {
     return (tl_bytes){0};
 }
 
-/* What a script answers of a call that it had made with pcall: "... (COMMAND)". */
+/* The command in the reply of a script that called it with pcall: "... (COMMAND)". */
 static tl_bytes called_at_end(tl_bytes error) {
     size_t open = error.n;
     while (open > 0 && error.p[open - 1] != '(')
@@ -72,19 +72,19 @@ static tl_bytes called_at_end(tl_bytes error) {
 }
 
 static tl_bytes command_in(tl_bytes error) {
-    /* From 6.0; in scripts from 7.2. */
+    /* servers from 6.0 on; in scripts from 7.2 on */
     tl_bytes name = name_at(tl__bytes_after(error, " run the '"), '\'');
     if (GUARD(command_in_script) && name.n == 0)
         name = called_in_script(error);
     return name.n ? name : called_at_end(error);
 }
 
-/* ---- in words ----------------------------------------------------------------------------------- */
+/* ---- the message -------------------------------------------------------------------------------- */
 
 tl_bytes tl__refusal_of_command(char to[TL_REFUSAL_SIZE], tl_bytes command) {
     char name[NAME_MAX + 1];
     size_t n = command.n < NAME_MAX ? command.n : NAME_MAX;
-    for (size_t i = 0; i < n; i++) /* as ACL rules are written */
+    for (size_t i = 0; i < n; i++) /* in lower case, as in ACL rules */
         name[i] = (char)(command.p[i] | (command.p[i] >= 'A' && command.p[i] <= 'Z' ? 0x20 : 0));
     name[n] = '\0';
     (void)snprintf(to, TL_REFUSAL_SIZE,
@@ -113,7 +113,8 @@ bool tl__is_no_permission(tl_bytes error) {
            tl__bytes_has(own, "ACL failure in script");
 }
 
-/* A cluster's node names the one that has the key, or will soon; a name of any length leaves room for the rest. */
+/* The node of a cluster names the node that has the key, or will soon. A name is cut, so that the rest of the
+ * message fits. */
 static tl_bytes of_elsewhere(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     char node[TL_REFUSAL_SIZE / 2];
     tl__bytes_print(node, sizeof node, error);

@@ -1,5 +1,5 @@
 /*
- * Reading replies without trusting them.
+ * Reads replies without trusting them.
  */
 #include "wire/reply.h"
 

@@ -1,6 +1,6 @@
 /*
- * A reply, whatever carried it. Strings and items belong to whoever built it and are valid while
- * the event that brings it is being handled.
+ * A reply, independent of its transport. Its strings and items belong to the code that built it; they are
+ * valid while the event that brings the reply is handled.
  */
 #pragma once
 
@@ -35,5 +35,5 @@ bool tl__reply_int(const tl_reply *reply, int64_t *ret);
 /** A STRING or STATUS; false otherwise. */
 bool tl__reply_text(const tl_reply *reply, tl_bytes *ret);
 
-/** The two items of TIME at i and i + 1 as microseconds; false when they can't be right. */
+/** The two items of TIME at i and i + 1, as microseconds; false if they are implausible. */
 bool tl__reply_time(const tl_reply *array, size_t i, int64_t *ret_us);

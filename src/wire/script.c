@@ -1,5 +1,5 @@
 /*
- * The scripts' texts and SHA1, which the build makes from their files.
+ * The texts of the scripts and their SHA1; the build generates both from their files.
  */
 #include "wire/script.h"
 

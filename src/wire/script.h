@@ -1,6 +1,6 @@
 /*
- * The Lua scripts that run in the server; their texts are src/wire/scripts/NAME.lua and
- * compat/scripts/NAME.lua, where each says what it takes and answers.
+ * The Lua scripts that run on the server. Their texts are src/wire/scripts/NAME.lua and
+ * compat/scripts/NAME.lua; the head of each lists its arguments and replies.
  */
 #pragma once
 

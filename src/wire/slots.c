@@ -1,17 +1,18 @@
 /*
- * Slots and who has them, as nodes tell it. It must never take half of a text for a place, nor give a slot to two.
+ * Slots and their nodes, as nodes report them. It must never use half of a text as an address, nor assign a
+ * slot to two nodes.
  */
 #include "wire/slots.h"
 
 #include "ground/guard.h"
 
-/* ---- places ------------------------------------------------------------------------------------ */
+/* ---- addresses --------------------------------------------------------------------------------- */
 
 static bool is_host(tl_bytes host) {
     return host.n > 0 && host.n <= TL_NODE_NAME_MAX && tl__bytes_is_visible(host);
 }
 
-/* A node that is to go by its name says so, and has none. */
+/* A node that is set to announce its host name, but has none, reports "?". */
 static bool is_nameless(tl_bytes host) {
     return tl__bytes_eq(host, TL_LITERAL("?"));
 }
@@ -29,7 +30,7 @@ static tl_bytes without_brackets(tl_bytes host) {
     return has ? tl__bytes(host.p + 1, host.n - 2) : host;
 }
 
-/* "HOST:PORT". Addresses of IPv6 stand there without brackets: what follows the last colon is the port. */
+/* "HOST:PORT". IPv6 addresses have no brackets here: the port follows the last colon. */
 static tl_slot_node read_place(tl_bytes text) {
     const char *colon = text.n ? memrchr(text.p, ':', text.n) : NULL;
     tl_slot_node node = {0};
@@ -79,7 +80,7 @@ tl_redirect tl__redirect_read(tl_bytes error) {
 
 /* ---- CLUSTER SLOTS ----------------------------------------------------------------------------- */
 
-/* What is told of a node besides its place, from 7.0 on: its address or its host name, where it isn't named by that. */
+/* The metadata of a node, from 7.0 on: its numeric address or its host name, unless that is its main name. */
 static tl_bytes further(const tl_reply *node, tl_bytes which) {
     const tl_reply *more = tl__reply_item(node, 3);
     tl_bytes name, value;
@@ -123,7 +124,8 @@ static bool is_at(const tl_slot_node *a, const tl_slot_node *b) {
     return a->port == b->port && tl__bytes_eq(a->host, b->host);
 }
 
-/* Its index, new or not; TL_NOBODY: there is no more room. An id that two of them have is worth nothing for the second. */
+/* Returns the node's index, new or known; TL_NOBODY: no room. If two nodes report the same id, the second
+ * gets none. */
 static uint16_t add_node(tl_slot_map *map, const tl_slot_node *node) {
     bool twice = false;
     for (unsigned i = 0; i < map->count; i++) {
@@ -149,7 +151,7 @@ static bool give(tl_slot_map *map, int64_t first, int64_t last, uint16_t node) {
     return true;
 }
 
-/* All ranges of a master tell of the same: those of the first are read. */
+/* Every range of a master lists the same replicas: those of the first are read. */
 static void add_replicas(tl_slot_map *map, uint16_t master, const tl_reply *range) {
     for (size_t i = 3; i < range->count; i++) {
         tl_slot_node node;
