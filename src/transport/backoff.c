@@ -1,5 +1,5 @@
 /*
- * Pauses between attempts. Arithmetic only: it neither waits nor reads a clock.
+ * Pauses between attempts. Pure arithmetic: it neither waits nor reads a clock.
  */
 #include "transport/backoff.h"
 

@@ -1,6 +1,6 @@
 /*
- * How long to pause before the next attempt to connect: 20 ms, doubled with each failure up to 1 s,
- * of which the second half is left to chance, so that many clients don't come back all at once.
+ * The pause before the next attempt to connect: 20 ms, doubled with each failure up to 1 s. The second half
+ * of it is random, so that many clients don't reconnect at the same moment.
  */
 #pragma once
 
@@ -11,10 +11,10 @@ typedef struct {
     unsigned failures;
 } tl_backoff;
 
-/** Another failure: the pause that it calls for. */
+/** Record a failure; returns the pause before the next attempt, in ns. */
 int64_t tl__backoff_ns(tl_backoff *backoff);
 
-/** A success. */
+/** Record a success. */
 static inline void tl__backoff_reset(tl_backoff *backoff) {
     backoff->failures = 0;
 }
