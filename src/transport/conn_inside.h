@@ -37,8 +37,7 @@ struct tl_conn {
     const char *leaving; /* closes once what was sent is answered: since another ...; NULL: no */
     bool held;           /* tl__conn_hold */
     bool freeing;
-    const tl_pin
-        *pinned; /* of an open transaction, while the callback runs that may close it; NULL: none */
+    const tl_pin *pinned; /* its transaction is open, while the callback runs; NULL: none */
     tl_stream stream;
     const tl_codec *codec;
     union {

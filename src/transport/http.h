@@ -1,6 +1,6 @@
 /*
- * Answers of HTTP/1.1 from bytes: a status and a body, one behind the other, as they come from requests that were
- * written one behind the other; or a body that never ends, line by line. Whatever the server sends, memory is bounded.
+ * Parses HTTP/1.1 responses from bytes: a status and a body each, one after the other, as they come for
+ * pipelined requests; or a body that never ends, line by line. Memory is bounded, whatever the server sends.
  */
 #pragma once
 
@@ -17,13 +17,13 @@ typedef struct {
     size_t n, size;
 } tl_http_buffer;
 
-/** The problem that is no fault of the bytes. */
+/** The one problem that is not the fault of the bytes. */
 extern const char tl__http_no_memory[];
 
 /** Zeroed is valid. */
 typedef struct {
     tl_http_buffer in;   /* not parsed yet, from `at` on */
-    tl_http_buffer body; /* of the present answer, from `given` on not given as a line yet */
+    tl_http_buffer body; /* of the present response; from `given` on not returned as a line yet */
     size_t at, given;
     enum {
         TL_HTTP_HEAD,
@@ -34,8 +34,8 @@ typedef struct {
         TL_HTTP_WHOLE
     } state;
     int status;
-    size_t left; /* of the body, or of the chunk */
-    bool closes; /* the server closes the connection behind this answer */
+    size_t left; /* bytes that are missing of the body, or of the chunk */
+    bool closes; /* the server closes the connection after this response */
     const char *problem;
 } tl_http;
 
@@ -47,9 +47,11 @@ void tl__http_reset(tl_http *http);
 /** Take in bytes; they are copied. */
 void tl__http_feed(tl_http *http, const char *bytes, size_t n);
 
-/** 1: the next answer is whole: http->status, http->closes and *ret_body, valid until the next call. 0: more bytes are
- *  needed. -1: these are no answers, and never will be until a reset: http->problem. */
+/** 1: the next response is complete: http->status, http->closes and *ret_body, valid until the next call. 0:
+ *  more bytes are needed. -1: these are no HTTP responses, and nothing more can be read until a reset:
+ *  http->problem. */
 int tl__http_next(tl_http *http, tl_bytes *ret_body);
 
-/** The same of a line of the body, without its end, as soon as it is there. 2: the body has ended. */
+/** The same for the next line of the body, without its line end, as soon as it has arrived. 2: the body has
+ *  ended. */
 int tl__http_line(tl_http *http, tl_bytes *ret_line);

@@ -1,6 +1,6 @@
 /*
- * Bytes from a Redis server to replies. Whatever the server sends, memory and depth are bounded,
- * and nothing is allocated once the buffers have grown to what is usual.
+ * Turns bytes from a Redis server into replies. Memory and nesting depth are bounded, whatever the server
+ * sends, and nothing is allocated once the buffers have grown to the usual size.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "wire/reply.h"
 
-#define TL_RESP_BYTES_MAX (64u << 20) /**< memory of replies that are not released yet */
+#define TL_RESP_BYTES_MAX (64u << 20) /**< memory of the replies that are not released yet */
 #define TL_RESP_DEPTH_MAX 7           /**< arrays within arrays */
 #define TL_RESP_LINE_MAX (64u << 10)  /**< a status, an error, a number */
 
@@ -25,16 +25,16 @@ bool tl__resp_reset(tl_resp *resp);
 /** Take in bytes; they are copied. */
 void tl__resp_feed(tl_resp *resp, const char *bytes, size_t n);
 
-/** 1: *ret is the next reply, valid until tl__resp_release. 0: more bytes are needed. -1: these are
- *  no replies, and never will be until a reset: tl__resp_message. */
+/** 1: *ret is the next reply, valid until tl__resp_release. 0: more bytes are needed. -1: these are no
+ *  replies, and nothing more can be read until a reset: tl__resp_message. */
 int tl__resp_next(tl_resp *resp, tl_reply *ret);
 
-/** What is wrong, printable. */
+/** The problem, as printable text. */
 const char *tl__resp_message(const tl_resp *resp);
 
-/** After -1: there was no memory for a reply, whatever it was. */
+/** After -1: was the problem a lack of memory? */
 bool tl__resp_is_out_of_memory(const tl_resp *resp);
 
-/** The replies given so far are not needed any more. Not between two calls of tl__resp_next of which
- *  the first returned 0. */
+/** Release the replies returned so far. Not between two calls of tl__resp_next if the first one returned
+ *  0. */
 void tl__resp_release(tl_resp *resp);
