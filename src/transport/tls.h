@@ -1,6 +1,6 @@
 /*
- * TLS over a connected non-blocking socket. In a build without TLS everything here fails, and
- * tl__tls_built says so beforehand.
+ * TLS over a connected non-blocking socket. In a build without TLS all functions fail; tl__tls_built tells
+ * beforehand.
  */
 #pragma once
 
@@ -14,37 +14,41 @@
 
 typedef struct tl_tls tl_tls;
 
-/** What came of an operation. */
+/** The outcome of an operation. */
 typedef enum {
     TL_TLS_DONE,
     TL_TLS_WANT_READ,  /**< try again when the socket is readable */
     TL_TLS_WANT_WRITE, /**< try again when it is writable */
-    TL_TLS_CLOSED,     /**< by the peer */
-    TL_TLS_BROKEN,     /**< the network: words say more */
-    TL_TLS_NONSENSE,   /**< that is no TLS that we could agree on: words say more */
-    TL_TLS_UNTRUSTED,  /**< the peer is not the endpoint's host: words say more */
-    TL_TLS_REFUSED /**< the peer doesn't let us in without another certificate: words say more */
+    TL_TLS_CLOSED,     /**< closed by the peer */
+    TL_TLS_BROKEN,     /**< the network failed; see the message */
+    TL_TLS_NONSENSE,   /**< no TLS, or none that both sides support; see the message */
+    TL_TLS_UNTRUSTED,  /**< the peer is not the endpoint's host; see the message */
+    TL_TLS_REFUSED     /**< the peer rejects our certificate, or asks for one; see the message */
 } tl_tls_outcome;
 
 bool tl__tls_built(void);
 
-/** Load the authorities to trust, and our certificate and key; begin a session on the socket. NULL: words say why. */
+/** Load the authorities to trust, and our certificate and key; begin a session on the socket. NULL: the
+ *  message says why. */
 tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]);
 
-/** NULL is fine. Leaves the socket alone. */
+/** NULL is fine. The socket stays open. */
 void tl__tls_free(tl_tls *tls);
 
 typedef enum {
-    TL_TLS_SHAKE, /**< DONE: the server has proved that it is the endpoint's host. What it thinks of us may come later, at the
-                   *   first reading or writing */
+    /** DONE: the server has proved that it is the endpoint's host. Whether it accepts our certificate may be
+     *  known only after the first read or write. */
+    TL_TLS_SHAKE,
     TL_TLS_READ,
-    TL_TLS_WRITE, /**< if it is not DONE it must be repeated with the same bytes, of which the peer may already have some */
+    /** If it is not DONE, repeat it with the same bytes; the peer may already have received some of them. */
+    TL_TLS_WRITE,
 } tl_tls_work;
 
-/** Go on with one of these. *n: bytes to write, or room for those read; then how many it were, 0 if not DONE. SHAKE has none. */
+/** Continue one of these operations. *n: the bytes to write, or the room for reading; on return the number of
+ *  bytes moved, 0 if not DONE. SHAKE uses no bytes. */
 tl_tls_outcome tl__tls_do(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n);
 
-/** What was wrong last, "" if nothing was. */
+/** The last problem, "" if there was none. */
 const char *tl__tls_message(const tl_tls *tls);
 
 /** Are there bytes to read that poll can't see? */

@@ -1,6 +1,6 @@
 /*
- * The topics that are listened to: a hash table, and a list that stays walkable while topics come
- * and go.
+ * The topics that a client listens to: a hash table, and a list that can be walked while topics are added and
+ * removed.
  */
 #pragma once
 
@@ -12,15 +12,18 @@
 #include "ground/clock.h"
 
 typedef struct tl_topic {
-    struct tl_topic *chain;       /* of one bucket */
-    struct tl_topic *next, *prev; /* all, the newest first */
+    struct tl_topic *chain;       /* in its bucket */
+    struct tl_topic *next, *prev; /* in the list of all, the newest first */
     uint64_t hash;
-    uint64_t asked;   /**< number of its SUBSCRIBE on this connection; 0: none */
-    int64_t revision; /**< of etcd: seen at it; 0: only the name tells */
-    tl_mono since;    /**< of etcd, patient: to be asked for since then */
-    bool patient;     /**< of etcd: it isn't asked for at once */
-    bool from_now;    /**< of etcd: its stream tells of nothing before it was asked for */
-    bool compacted;   /**< of etcd, patient: what came after `revision` isn't kept any more */
+    /** Number of its SUBSCRIBE on this connection, or watch id in this stream; 0: none. */
+    uint64_t asked;
+    /** etcd: the key was seen at this revision; 0: only the topic's name has one. */
+    int64_t revision;
+    tl_mono since; /**< etcd, patient: it has waited since then to be watched */
+    bool patient;  /**< etcd: it is not watched at once */
+    bool from_now; /**< etcd: its watch reports nothing that happened before the watch began */
+    /** etcd, patient: the changes after `revision` were removed by a compaction. */
+    bool compacted;
     unsigned listeners;
     enum { TL_UNREPORTED, TL_REPORTED_ARMED, TL_REPORTED_UNARMED } reported;
     tl_bytes name;
@@ -32,23 +35,23 @@ typedef struct {
     tl_topic **bucket;
     size_t buckets, count;
     tl_topic *first;
-    tl_topic *walk; /* what tl__topics_walk gives next */
+    tl_topic *walk; /* the next result of tl__topics_walk */
 } tl_topics;
 
 tl_topic *tl__topics_find(const tl_topics *topics, tl_bytes name);
 
-/** Add one that is not there, with no listener; NULL: out of memory. */
+/** Add a topic that is not there yet, with no listener; NULL: out of memory. */
 tl_topic *tl__topics_add(tl_topics *topics, tl_bytes name);
 
-/** Take out and free. */
+/** Remove and free. */
 void tl__topics_remove(tl_topics *topics, tl_topic *topic);
 
-/** Begin a walk over those that are there now; one at a time. */
+/** Begin a walk over the topics that exist now; one walk at a time. */
 static inline void tl__topics_begin(tl_topics *topics) {
     topics->walk = topics->first;
 }
 
-/** The next one of the walk that was not removed meanwhile, or NULL. */
+/** The next topic of the walk that was not removed meanwhile, or NULL. */
 tl_topic *tl__topics_walk(tl_topics *topics);
 
 void tl__topics_clear(tl_topics *topics);

@@ -1,9 +1,9 @@
 /*
- * Wake-ups: listens to the topics (pub/sub channels) that a client's waiters wait for, over one
- * connection of its own. Non-blocking like a connection, and for one thread at a time: the keeper.
+ * Wake-ups: listens to the topics (pub/sub channels) of a client's waiters, over a connection of its own.
+ * Non-blocking like a connection, and for one thread at a time: the renewal thread (the keeper).
  *
- * It connects when the first topic is listened to, connects again (with a back-off) as long as there
- * are any, notices a peer that went silent, and closes when there was none for half a minute.
+ * It connects when the first topic is listened to. While there are topics it reconnects, with a back-off, and
+ * notices a peer that has gone silent. It closes after half a minute without topics.
  */
 #pragma once
 
@@ -11,64 +11,65 @@
 #include "ground/clock.h"
 #include "transport/conn.h"
 
-#define TL_TOPIC_EXTRA 24 /**< bytes that a topic is longer than the key it is about, at most */
+#define TL_TOPIC_EXTRA 24 /**< bytes that a topic adds to the key it is about, at most */
 #define TL_TOPIC_MAX (TL_KEY_MAX + TL_TOPIC_EXTRA)
 
 typedef struct tl_wakeup tl_wakeup;
 
-/** They may listen and forget, but not free. */
+/** The callbacks may listen and forget, but not free. */
 typedef struct {
-    /** A message came. */
+    /** A message has arrived. */
     void (*woken)(void *ctx, tl_bytes topic, tl_bytes payload);
-    /** From now on no message is missed; or, armed false, messages are missed: the connection was
-     *  lost or not to be had, or the server refuses the topic. Called at each change; a topic that is
-     *  still wanted is subscribed to again once there is a connection. May be NULL. */
+    /** armed true: from now on no message is missed. False: messages are missed, since the connection was
+     *  lost or could not be made, or the server rejects the topic. Called at each change. A topic that is
+     *  still listened to is subscribed to again once there is a connection. May be NULL. */
     void (*armed)(void *ctx, tl_bytes topic, bool armed);
-    /** On TL_TOPIC_CHANGES: this key has changed; n 0: any may have. May be NULL. */
+    /** On TL_TOPIC_CHANGES: this key has changed; n 0: any key may have. May be NULL. */
     void (*changed)(void *ctx, tl_bytes key);
     void *ctx;
 } tl_wakeup_calls;
 
-/** Where a server tells which keys have changed, of those that a connection has read which has
- *  CLIENT TRACKING redirected to tl__wakeup_id. */
+/** The channel on which a server reports changed keys: those that were read over a connection with CLIENT
+ *  TRACKING redirected to tl__wakeup_id. */
 #define TL_TOPIC_CHANGES TL_LITERAL("__redis__:invalidate")
 
-/** attempt_ms: a server that says nothing for so long when it should is taken for dead. Of `limits`
- *  only connect_ms, ask_run and ask_id count. No I/O. NULL: out of memory. */
+/** attempt_ms: a server that owes a reply for so long is considered dead. Of `limits` only connect_ms,
+ *  ask_run and ask_id count. No I/O. NULL: out of memory. */
 tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
                           int64_t attempt_ms, const tl_wakeup_calls *calls);
 
-/** Close, without a call. NULL is fine. */
+/** Close; no callback runs. NULL is fine. */
 void tl__wakeup_free(tl_wakeup *wakeup);
 
-/** Listen to a topic, which is copied, once more than so far. `armed` is called from within when it
- *  is known already whether that is in force. TL_ENOMEM, or TL_EINVALID for one that is too long:
- *  then it is not listened to; only the first listener of a topic can fail. */
+/** Add a listener to a topic, whose name is copied. If it is already known whether the topic is armed,
+ *  `armed` runs from within. TL_ENOMEM, or TL_EINVALID for a name that is too long: then the topic is not
+ *  listened to. Only the first listener of a topic can fail. */
 tl_err tl__wakeup_listen(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
-/** On etcd: listen to a topic, some time, if it isn't listened to yet: it is known that nothing has come of it up to this
- *  revision. Nothing happens if there are very many, or without memory for it. */
+/** On etcd: begin to listen to a topic at some later time, unless it is listened to already. The caller knows
+ *  that nothing has happened to it up to this revision. Does nothing if there are very many topics, or no
+ *  memory. */
 void tl__wakeup_seen(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now);
 
 /** Is any topic listened to? */
 bool tl__wakeup_listens(const tl_wakeup *wakeup);
 
-/** Undo one listen. A topic that nobody listens to is fine. */
+/** Remove a listener. A topic without listeners is fine. */
 void tl__wakeup_forget(tl_wakeup *wakeup, tl_bytes name, tl_mono now);
 
-/** The number by which the server knows this connection, where limits.ask_id; 0: unknown. */
+/** The server's number for this connection, with limits.ask_id; 0: unknown. */
 int64_t tl__wakeup_id(const tl_wakeup *wakeup);
 
-/** Which run of which server sends the messages, where limits.ask_run; 0: unknown. */
+/** The run of the server that sends the messages, with limits.ask_run; 0: unknown. */
 uint64_t tl__wakeup_run(const tl_wakeup *wakeup);
 
-/** Another server is the one to listen to: the next drive closes, and connects again by the server's name. */
+/** Another server sends the messages now: the next drive closes, and connects again by the server's name. */
 void tl__wakeup_leave(tl_wakeup *wakeup);
 
-/** Is the connection up? Then what isn't armed has been refused. */
+/** Is the connection up? Then the server has rejected the topics that aren't armed. */
 bool tl__wakeup_up(const tl_wakeup *wakeup);
 
-/** As of a connection: poll fd for events until then, and drive. */
+/** As for a connection: poll fd for events until then, and drive. */
 int tl__wakeup_fd(const tl_wakeup *wakeup);
 short tl__wakeup_events(const tl_wakeup *wakeup);
 tl_mono tl__wakeup_until(const tl_wakeup *wakeup);

@@ -1,6 +1,6 @@
 /*
- * The inside of wake-ups, for their files, and a row for each way to be told: wakeup, by subscriptions to channels of
- * Redis, and watch, by a stream of etcd's watches.
+ * The inside of wake-ups, for their files, and a row for each source of notifications: wakeup subscribes to
+ * channels of Redis, watch opens a stream of etcd's watches.
  */
 #pragma once
 
@@ -15,14 +15,14 @@
 #define TL_WATCH_EACH_MS 2
 #define TL_WATCH_SEEN_MAX 1000
 
-/** As of the functions of wakeup.h. */
+/** As the functions of wakeup.h. */
 typedef struct {
     bool (*make)(tl_wakeup *wakeup, const tl_endpoint *endpoint, const tl_conn_limits *limits);
     void (*end)(tl_wakeup *wakeup);
-    /** One more has begun to. false, of the first: out of memory */
+    /** The topic has one more listener. false, only for the first: out of memory */
     bool (*listen)(tl_wakeup *wakeup, tl_topic *topic, tl_mono now);
     void (*seen)(tl_wakeup *wakeup, tl_bytes name, int64_t revision, tl_mono now); /**< or NULL */
-    /** Nobody listens to it any more. NULL: then nothing is said */
+    /** The topic has no listener left. NULL: nothing to do */
     void (*forget)(tl_wakeup *wakeup, const tl_topic *topic, tl_mono now);
     int64_t (*id)(const tl_wakeup *wakeup);   /**< NULL: 0 */
     uint64_t (*run)(const tl_wakeup *wakeup); /**< NULL: 0 */
@@ -39,27 +39,26 @@ struct tl_wakeup {
     tl_wakeup_calls calls;
     int64_t attempt_ms;
     tl_topics topics;
-    bool leaving; /* another server is the one to listen to; so it does with the next drive */
+    bool leaving; /* another server sends the messages now: close with the next drive */
     union {
-        struct { /* of tl__wakeup_subscribes */
+        struct { /* for tl__wakeup_subscribes */
             tl_conn *conn;
-            /* Commands said on this connection are numbered from 1; of those from `answered` + 1 to `said`
-             * the reply has not come yet. asked[number % asked_size]: the topic of a SUBSCRIBE, while it is
-             * still wanted, else NULL. */
+            /* Commands sent on this connection are numbered from 1. Those from `answered` + 1 to `said` have
+             * no reply yet. asked[number % asked_size]: the topic of a SUBSCRIBE while it is still wanted,
+             * else NULL. */
             uint64_t said, answered;
             tl_topic **asked;
             size_t asked_size;
             bool knocking; /* a connection is being made */
             bool confused; /* a reply made no sense; the next drive closes */
             tl_mono now;   /* of the present drive */
-            tl_mono heard; /* when something came last, or began to be waited for */
-            tl_mono empty; /* since when there is no topic */
+            tl_mono heard; /* when something was received last, or the wait for it began */
+            tl_mono empty; /* since when there has been no topic */
         };
-        struct
-        { /* of tl__wakeup_watches, where topic.asked is a watch id in this stream; 0: none */
+        struct { /* for tl__wakeup_watches; topic.asked is a watch id in this stream; 0: none */
             tl_members *members;
             int64_t connect_ms;
-            unsigned member; /* that the stream goes to */
+            unsigned member; /* index of the member that the stream goes to */
             enum {
                 TL_WATCH_DOWN,
                 TL_WATCH_OPENING,
@@ -71,19 +70,20 @@ struct tl_wakeup {
             tl_gateway *gateway;
             char *bytes; /* to be written: `size` of them, `done` written */
             size_t size, done;
-            tl_bytes token; /* our own; kept for the next stream, until one fails */
+            tl_bytes token; /* owned; kept for the next stream, until one fails */
             tl_backoff backoff;
             tl_mono began, by, retry_at;
-            tl_mono asked_at; /* when a stream was asked for last */
-            tl_mono look_at;  /* a patient one may have to be asked for then */
-            bool wanted;      /* there is one that is to be asked for, or was */
-            bool stale;       /* there is more to watch than this stream was asked for */
+            tl_mono asked_at; /* when a stream was opened last */
+            tl_mono look_at;  /* when a patient topic may have to be watched */
+            bool wanted;      /* a topic must be watched, or was */
+            bool stale;       /* topics were added that this stream doesn't watch */
             bool more;
-            bool refused; /* a watch was: users have changed, or the user may not read there */
+            /* A watch was rejected: users have changed, or the user may not read there. */
+            bool refused;
         };
     };
 };
 
 void tl__wakeup_report(tl_wakeup *wakeup, tl_topic *topic, bool armed);
-/** Tell all of them that they are not armed. */
+/** Report to all topics that they are not armed. */
 void tl__wakeup_lose(tl_wakeup *wakeup);

@@ -1,7 +1,7 @@
 /*
- * The server of local: URLs: a private redis-server of this user on a socket in a directory that
- * nobody else may enter. It is started when it is first needed, by whoever needs it, and outlives
- * its starter. The asker never waits: the work is done in a thread that can be abandoned.
+ * The server of local: URLs: a private redis-server of this user, on a socket in a directory that no other
+ * user may enter. The first program that needs the server starts it; the server outlives that program. The
+ * caller never waits: a thread that can be abandoned does the work.
  */
 #pragma once
 
@@ -13,14 +13,14 @@
 #define TL_LOCAL_DIR_SIZE 97 /**< so that the socket's path fits into a socket address */
 #define TL_LOCAL_MESSAGE_SIZE 400
 
-/** Why it can't be had. TL_EDENIED: the directory is not to be trusted. */
+/** The reason why there is no server. TL_EDENIED: the directory can't be trusted. */
 typedef struct {
     tl_err code;
-    bool late; /**< only time ran out: what an earlier try met may say more */
+    bool late; /**< only the time ran out: an earlier problem may explain more */
     char message[TL_LOCAL_MESSAGE_SIZE];
 } tl_local_problem;
 
-/** Set both, and return false. */
+/** Set code and message; returns false. */
 bool tl__local_failed(tl_local_problem *problem, tl_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -29,25 +29,26 @@ bool tl__local_failed(tl_local_problem *problem, tl_err code, const char *format
 void tl__local_default_dir(char *to);
 
 /**
- * Open the directory if it is one of this user's that nobody else may enter; make it when asked to.
- * A descriptor, or -1 and the problem, whose code is TL_OK when there is no such directory.
+ * Open the directory if this user owns it and no other user may enter it; with `make`, create it if it
+ * doesn't exist. Returns a descriptor, or -1 with the problem, whose code is TL_OK if there is no such
+ * directory.
  */
 int tl__local_open_dir(const char *path, bool make, tl_local_problem *problem);
 
 /** Could it be opened? false: the problem, as above. */
 bool tl__local_may_enter(const char *path, tl_local_problem *problem);
 
-/** In the directory: is there a live server, or one that is just starting? */
+/** Does a server of this directory live, or is one just starting? */
 bool tl__local_is_alive(int dir);
 
-/** The pid that the last server in it wrote down; 0: none. */
+/** The pid that the directory's last server wrote down; 0: none. */
 int64_t tl__local_pid(int dir);
 
-/** Does a server of this directory live that can't be found through it, as the directory was moved
- *  or removed? Its name tells (see local_inside.h). true: the problem says so. */
+/** Does a server of this directory live that can't be reached through it, since the directory was moved or
+ *  removed? Its name shows that (see local_inside.h). true: the problem is set. */
 bool tl__local_is_hidden(const char *path, tl_local_problem *problem);
 
-/** Is the process at the far end of this unix socket one of this user's? */
+/** Does the process at the far end of this unix socket belong to this user? */
 bool tl__local_is_ours(int fd);
 
 typedef struct tl_local tl_local;
@@ -59,8 +60,8 @@ tl_local *tl__local_start(const char *path, int64_t limit_ms);
 int tl__local_fd(const tl_local *local);
 bool tl__local_done(const tl_local *local);
 
-/** Done: NULL when the socket answers, or why it does not. */
+/** Done: NULL if the server replies on its socket, else the problem. */
 const tl_local_problem *tl__local_problem(const tl_local *local);
 
-/** Done or not: give it up. A server that is being started goes on starting. NULL is fine. */
+/** Free it, done or not. A start of a server goes on. NULL is fine. */
 void tl__local_free(tl_local *local);
