@@ -1,13 +1,13 @@
 /*
- * The codec of etcd, whose connections lead to one of its members after the other. A request must never be said with a
- * token that belongs to another connection.
+ * The codec of etcd, whose connections lead to one of its members after the other. It must never send a
+ * request with a token that belongs to another connection.
  */
 #include <stdio.h>
 
 #include "ground/guard.h"
 #include "transport/conn_inside.h"
 
-/* ---- whom to --------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 static bool make(tl_conn *conn) {
     conn->gateway = tl__gateway_new(conn->limits.members->prefix);
@@ -28,7 +28,7 @@ static bool lead(tl_conn *conn) {
 
 static const char another_member[] = "member may answer", another_login[] = "login is needed";
 
-/* To log in anew is to do so at the same member. */
+/* A new login goes to the same member. */
 static bool goes_on(tl_conn *conn) {
     if (conn->leaving == another_login)
         return false;
@@ -84,8 +84,9 @@ static tl_login_outcome on_login(tl_conn *conn, const tl_reply *reply, tl_mono r
         return tl__login_fail(conn->login, TL_ESERVER, "no token that could be used");
     int code = tl__etcd_error(reply->text, &message);
     if (tl__bytes_has(message, "authentication is not enabled"))
-        return TL_LOGIN_DONE;                          /* then nobody needs one */
-    bool passes = tl__etcd_is_login_outdated(message); /* they changed while it was checked */
+        return TL_LOGIN_DONE; /* then no login is needed */
+    /* Users changed while the login was checked. */
+    bool passes = tl__etcd_is_login_outdated(message);
     tl__bytes_print(shown, sizeof shown, message);
     (void)snprintf(problem, sizeof problem, "login: %s", shown);
     return tl__login_fail(
@@ -100,25 +101,26 @@ static size_t encode(const tl_slot *slot, const tl_command *command, char *to, s
     return tl__etcd_encode(command, &via, to, size);
 }
 
-/* All are kept: which request it was says what its answer means. */
+/* All commands are stored: the kind of the request decides how its reply is read. */
 static bool fill(tl_conn *conn, tl_slot *slot, const tl_command *command, uint8_t count) {
     slot->via = &conn->via;
     return tl__slot_fill(slot, command, count, true);
 }
 
-/* For this member, with its token. */
+/* Encode it for this member, with its token. */
 static bool dress(tl_conn *conn, tl_slot *slot) {
     (void)conn;
     return !GUARD(request_gets_token) || tl__slot_again(slot);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static void feed(tl_conn *conn, char *bytes, size_t n) {
     tl__gateway_feed(conn->gateway, bytes, n);
 }
 
-/* To the oldest request, which says what it means: so those who only wait for the server are answered before. */
+/* The reply belongs to the oldest request, whose kind decides how it is read. So requests that only wait for
+ * the server are answered first. */
 static int next(tl_conn *conn, tl_reply *ret) {
     tl__conn_answer_reached(conn);
     const tl_slot *slot = conn->slots.head;

@@ -1,6 +1,6 @@
 /*
- * The codec of Redis. A script that the server doesn't know is sent again by its text: with limits.in_order never behind
- * another request for its keys.
+ * The codec of Redis. A script that the server doesn't know is sent again by its text; with limits.in_order
+ * never behind another request for its keys.
  */
 #include <stdio.h>
 
@@ -56,8 +56,8 @@ static bool by_text(tl_slot *slot) {
     return tl__slot_again(slot);
 }
 
-/* limits.in_order: each script goes by its text once on a connection, as one that the server doesn't know would be sent
- * again, behind what has followed it. */
+/* limits.in_order: each script is sent by its text once on a connection. Otherwise a script that the server
+ * doesn't know would be sent again, behind requests that followed it. */
 static bool dress(tl_conn *conn, tl_slot *slot) {
     uint64_t needed = conn->limits.in_order ? scripts_of(slot) : 0;
     if ((needed & ~conn->texts) == 0)
@@ -72,7 +72,7 @@ static bool fill(tl_conn *conn, tl_slot *slot, const tl_command *command, uint8_
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* Of a line that is too long the rest is thrown away. Returns how many bytes are left. */
+/* Remove the excess of lines that are too long. Returns how many bytes are left. */
 static size_t cut_lines(tl_conn *conn, char *bytes, size_t n) {
     size_t kept = 0;
     if (conn->limits.line_most == 0 || conn->state != TL_CONN_UP)
@@ -107,8 +107,8 @@ static void release(tl_conn *conn) {
     tl__resp_release(conn->resp);
 }
 
-/* Was a transaction begun that was neither executed nor discarded, as where EXEC alone is forbidden below 7.0? All
- * that followed on this connection would only be queued. */
+/* Was a transaction begun, but neither executed nor discarded? That happens below 7.0 where only EXEC is
+ * forbidden. All later commands on this connection would only be queued. */
 static bool is_left_open(const tl_slot *slot, const tl_reply *reply) {
     static const char discarded[] = "EXECABORT";
     tl_bytes begun;
@@ -142,7 +142,7 @@ static bool has_key(const tl_slot *slot, tl_bytes key) {
     return has;
 }
 
-/* Is anything of its keys behind it, the oldest request? It would be carried out first. */
+/* Is a request for one of its keys behind it, the oldest request? That one would be executed first. */
 static bool is_overtaken(const tl_conn *conn, const tl_slot *s) {
     bool is = false;
     for (const tl_slot *t = conn->slots.head; t && !is; t = t->next)
@@ -152,15 +152,15 @@ static bool is_overtaken(const tl_conn *conn, const tl_slot *s) {
     return is;
 }
 
-/* The server doesn't know the request's scripts: send it again by text? */
+/* The server doesn't know the request's scripts: must it be sent again by text? */
 static bool again(tl_conn *conn, tl_slot *slot) {
     size_t unknown = 0;
     for (size_t i = 0; i < slot->count; i++)
         unknown += is_noscript(&conn->reply[i]);
     if (!slot->kept || slot->by_text || slot->given_up || unknown == 0)
         return false;
-    bool executed = unknown < slot->count; /* the request's other command was */
-    conn->texts = 0;                       /* perhaps it knows no other either */
+    bool executed = unknown < slot->count; /* the request's other command was executed */
+    conn->texts = 0;                       /* it may have lost all others, too */
     if (GUARD(overtaken_is_refused) && conn->limits.in_order && is_overtaken(conn, slot)) {
         char message[TL_STREAM_MESSAGE_SIZE];
         (void)snprintf(message, sizeof message, "%s: its scripts were removed (SCRIPT FLUSH)",

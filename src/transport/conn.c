@@ -1,7 +1,6 @@
 /*
- * One connection to one server. Requests wait in one queue in the order of sending, and replies go
- * to the oldest. It must never let a reply reach another request than its own, and
- * never wait.
+ * One connection to one server. Requests wait in one queue, in the order of sending; a reply belongs to the
+ * oldest. This file must never pair a reply with another request than its own, and never wait.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +8,11 @@
 #include "ground/guard.h"
 #include "transport/conn_inside.h"
 
-#define QUEUE_MAX 16384  /* requests outstanding */
+#define QUEUE_MAX 16384  /* requests outstanding, at most */
 #define READ_SIZE 16384  /* one read */
-#define WRITE_SIZE 16384 /* small requests are gathered up to this for one write */
+#define WRITE_SIZE 16384 /* small requests are gathered up to this size for one write */
 #define READS_MAX 64     /* in one drive */
-#define STALE_MS 1000    /* after being idle for this long, look before writing */
+#define STALE_MS 1000    /* after so long without a reply, look before writing */
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
@@ -45,7 +44,7 @@ void tl__conn_end_login(tl_conn *conn) {
 
 void tl__conn_close(tl_conn *conn, const char *reason, tl_mono now) {
     conn->now = now;
-    conn->served = false; /* whoever closes is not in haste to have the next one */
+    conn->served = false; /* so that the next connection waits for the back-off */
     if (conn->state != TL_CONN_DOWN)
         tl__conn_lose_at_place(conn, TL_EUNAVAILABLE, reason);
 }
@@ -62,7 +61,7 @@ void tl__conn_free(tl_conn *conn) {
     free(conn);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------- */
 
 void tl__conn_enqueue(tl_conn *conn, tl_slot *slot) {
     tl__slots_put(&conn->slots, slot);
@@ -76,7 +75,7 @@ void tl__conn_answer(tl_conn *conn, tl_slot *slot, tl_answer answer) {
         conn->calls.answer(conn->calls.ctx, &answer);
 }
 
-/* Is what a script has raised at `at` no further behind the clock at `now` than INCR may be? */
+/* Is the counter, raised at `at`, still close enough to the server's clock at `now` for INCR? */
 static bool lately(tl_mono at, tl_mono now) {
     return tl__ns_until(at, now) < TL_RAISED_MS * TL_NS_PER_MS || !GUARD(native_in_its_window);
 }
@@ -101,16 +100,15 @@ static tl_answer success(const tl_conn *conn, const tl_slot *slot, tl_mono recei
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-/* What was not begun when the connection is to be left is for the next one, as is what was queued
- * when the generation was over; and what is
- * pinned has the connection to itself. */
+/* While the connection is being left, requests that were not begun stay for the next one; the same when its
+ * generation is over. An open transaction has the connection to itself. */
 static bool has_to_write(const tl_conn *conn) {
     bool pinned = GUARD(pin_holds_others_back) && (conn->pinned || conn->slots.pin);
     return conn->slots.unsent && !pinned && tl__conn_is_current(conn) &&
            !(conn->leaving && tl__slot_unsent(conn->slots.unsent));
 }
 
-/* As far as the stream takes it. false: it broke. */
+/* Write as much as the stream accepts. false: the stream broke. */
 static bool write_slots(tl_conn *conn) {
     char buffer[WRITE_SIZE];
     while (has_to_write(conn)) {
@@ -130,7 +128,7 @@ static bool write_slots(tl_conn *conn) {
     return true;
 }
 
-/* A slot with its request; NULL: out of memory. */
+/* Make a slot with its request; NULL: out of memory. */
 static tl_slot *make_slot(tl_conn *conn, const tl_command *command, uint8_t count, bool asking,
                           tl_mono by, tl_mono now) {
     tl_slot *slot = conn->slots.count < QUEUE_MAX ? tl__slot_new(&conn->slots) : NULL;
@@ -146,7 +144,7 @@ static tl_slot *make_slot(tl_conn *conn, const tl_command *command, uint8_t coun
     return NULL;
 }
 
-/* Before those that wait for the end of a transaction. */
+/* Put it before the requests that wait for the end of a transaction. */
 static void put_first(tl_conn *conn, tl_slot *slot) {
     tl__slots_put_first(&conn->slots, slot);
     conn->soonest = tl__mono_min(conn->soonest, slot->by);
@@ -154,8 +152,8 @@ static void put_first(tl_conn *conn, tl_slot *slot) {
 
 /* ---- replies ----------------------------------------------------------------------------------- */
 
-/* Its replies were thrown away in advance. As long as others before it were answered the server is
- * not late with them: from now it has the time that the request was given. */
+/* The new oldest request has already failed by its limit. The server isn't late with its replies while it was
+ * answering others: so from now on it gets the request's full time again. */
 static void head_again(tl_conn *conn) {
     tl_slot *slot = conn->slots.head;
     if (!slot)
@@ -167,25 +165,26 @@ static void head_again(tl_conn *conn) {
     conn->soonest = tl__mono_min(conn->soonest, slot->by);
 }
 
-/* The answer has not been followed by what closes: others must find nothing of it. false: out of memory. */
+/* The transaction was opened, but not closed from the callback: undo it, so that it can't affect other
+ * requests. false: out of memory. */
 static bool undo(tl_conn *conn, const tl_pin *pin) {
     tl_slot *slot = make_slot(conn, pin->undo, pin->undos, false,
                               tl__mono_add_ms(conn->now, conn->limits.connect_ms), conn->now);
     if (!slot)
         return false;
-    slot->given_up = true; /* nobody waits for it */
+    slot->given_up = true; /* it needs no result */
     put_first(conn, slot);
     return true;
 }
 
-/* This server is left: who only wants to know that it has been reached waits for the next, behind what was
- * sent: the replies that are still to come are not his. */
+/* This server is being left. Requests that only wait until a server is reached wait for the next one. They go
+ * behind what was sent, since the replies to come belong to that. */
 static void put_off_reached(tl_conn *conn) {
     for (size_t n = conn->slots.count; n > 0 && conn->slots.head->count == 0; n--)
         tl__slots_put(&conn->slots, tl__slots_cut(&conn->slots, NULL));
 }
 
-/* The oldest request has all its replies. false: the connection is over. */
+/* The oldest request has all its replies. false: the connection has ended. */
 static bool complete(tl_conn *conn, tl_mono received) {
     tl_slot *slot = tl__slots_cut(&conn->slots, NULL);
     const char *leaving = conn->codec->leaves(conn, slot);
@@ -205,15 +204,15 @@ static bool complete(tl_conn *conn, tl_mono received) {
     return clean;
 }
 
-/* Is the oldest request one that only wants to know that the server has been reached? */
+/* Does the oldest request only wait until the server is reached? */
 static bool has_reached(const tl_conn *conn) {
     return conn->state == TL_CONN_UP && !conn->leaving && conn->slots.head &&
            conn->slots.head->count == 0 &&
            (GUARD(waits_beside_queue) || tl__conn_is_named(conn, conn->now));
 }
 
-/* Where the server is still to be named they wait beside the queue: what others have asked behind them is sent and
- * answered meanwhile. */
+/* If the master is not confirmed yet they wait beside the queue: so later requests are sent and answered
+ * meanwhile. */
 void tl__conn_answer_reached(tl_conn *conn) {
     while (has_reached(conn)) {
         tl_slot *slot = tl__slots_cut(&conn->slots, NULL);
@@ -227,7 +226,7 @@ void tl__conn_answer_reached(tl_conn *conn) {
     }
 }
 
-/* What has been queued is to be said on this connection. false: out of memory. */
+/* Encode the queued requests for this connection. false: out of memory. */
 static bool dress_queued(tl_conn *conn) {
     for (tl_slot *slot = conn->slots.head; slot; slot = slot->next)
         if (!conn->codec->dress(conn, slot))
@@ -266,7 +265,7 @@ static bool on_login(tl_conn *conn, const tl_reply *reply, tl_mono received) {
     return outcome != TL_LOGIN_FAILED;
 }
 
-/* A reply in its turn: the server is at work. */
+/* A reply has come in its turn: the server works. */
 static void served(tl_conn *conn) {
     conn->served = true;
     tl__backoff_reset(&conn->backoff);
@@ -279,7 +278,7 @@ static void push(tl_conn *conn, const tl_reply *reply) {
     conn->codec->release(conn);
 }
 
-/* false: the connection is over. */
+/* false: the connection has ended. */
 static bool on_reply(tl_conn *conn, const tl_reply *reply, tl_mono received) {
     if (conn->state == TL_CONN_LOGIN)
         return on_login(conn, reply, received);
@@ -294,8 +293,8 @@ static bool on_reply(tl_conn *conn, const tl_reply *reply, tl_mono received) {
         return false;
     }
     served(conn);
-    bool asked = slot->asking &&
-                 slot->got % 2 == 0; /* of ASKING: what follows says whether it did */
+    /* The reply to ASKING: the command's own reply shows whether it worked. */
+    bool asked = slot->asking && slot->got % 2 == 0;
     if (!asked)
         conn->reply[slot->asking ? slot->got / 2 : slot->got] = *reply;
     slot->got++;
@@ -340,7 +339,7 @@ static bool is_stale(const tl_conn *conn, tl_mono now) {
     return tl__ns_until(conn->heard, now) >= STALE_MS * TL_NS_PER_MS;
 }
 
-/* Queue it; write it at once if nothing is in flight. */
+/* Queue it; write it at once if nothing is outstanding. */
 static void submit(tl_conn *conn, tl_slot *slot, tl_mono now) {
     bool idle = tl__conn_idle(conn);
     tl__conn_enqueue(conn, slot);
@@ -368,7 +367,7 @@ static tl_raised *raised_set(tl_conn *conn, tl_slot_tag slot) {
     return conn->raised[GUARD(raised_by_slot) * (a * 31U + b * 7U + d) % TL_RAISED_SETS];
 }
 
-/* NULL: it isn't known to have been. */
+/* NULL: not known to have been raised. */
 static const tl_raised *raised_at(tl_conn *conn, tl_slot_tag slot) {
     const tl_raised *set = raised_set(conn, slot);
     for (int i = 0; i < TL_RAISED_WAYS; i++)
@@ -377,7 +376,7 @@ static const tl_raised *raised_at(tl_conn *conn, tl_slot_tag slot) {
     return NULL;
 }
 
-/* In place of what was known of this slot, or of the one that was raised longest ago. */
+/* Replaces the entry of this slot, else the oldest entry of the set. */
 void tl__conn_raised(tl_conn *conn, tl_slot_tag slot, tl_mono sent) {
     tl_raised *set = raised_set(conn, slot), *to = set;
     for (int i = 0; i < (GUARD(raised_for_a_crowd) ? TL_RAISED_WAYS : 1); i++) {
@@ -562,7 +561,7 @@ short tl__conn_events(const tl_conn *conn) {
     return tl__stream_events(&conn->stream, writing);
 }
 
-/* Without what waits to be named. */
+/* Leaves out the requests that wait for the master's confirmation. */
 static tl_mono until(const tl_conn *conn) {
     switch (conn->state) {
     case TL_CONN_DOWN:

@@ -1,6 +1,6 @@
 /*
- * How requests fail: by their limit, or with their connection. Each is answered exactly once
- * even so, and what it says of having been sent is never too little.
+ * How requests fail: by their limit, or with their connection. Each still gets exactly one result. It must
+ * never report too little of what may have been sent.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void close_stream(tl_conn *conn) {
     conn->leaving = NULL;
 }
 
-/* Queue again those of the list that can wait for the next connection; the others are left. */
+/* Queue again the requests of the list that can wait for the next connection; returns the others. */
 static tl_slot *requeue(tl_conn *conn, tl_slot *list) {
     tl_slot *left = NULL, **end = &left;
     while (list) {
@@ -52,7 +52,7 @@ static tl_slot *requeue(tl_conn *conn, tl_slot *list) {
         list = slot->next;
         bool pinned = (slot->pin && slot->pin->closes) ||
                       (GUARD(native_is_not_moved) &&
-                       slot->here); /* to the connection that is over */
+                       slot->here); /* bound to the connection that has ended */
         if (tl__slot_unsent(slot) && !slot->effect && !slot->quiet && !slot->given_up && !pinned) {
             tl__conn_enqueue(conn, slot);
             continue;
@@ -64,12 +64,12 @@ static tl_slot *requeue(tl_conn *conn, tl_slot *list) {
     return left;
 }
 
-/* Copies of all: an answer may lead to the next. */
+/* Everything is copied first, since a callback may begin the next connection. */
 static void lose(tl_conn *conn, tl_err why, int sys_errno, bool absent, const char *message,
                  bool wait) {
     char copy[TL_STREAM_MESSAGE_SIZE];
     bool led_on = GUARD(login_goes_on) && conn->state != TL_CONN_DOWN &&
-                  !tl__conn_is_current(conn); /* no fault of the server's */
+                  !tl__conn_is_current(conn); /* not the server's fault */
     bool served = conn->served || led_on;
     bool next = conn->codec->goes_on && !conn->freeing && conn->codec->goes_on(conn);
     absent = absent && !next;
@@ -143,12 +143,13 @@ void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms) {
 
 /* ---- limits ------------------------------------------------------------------------------------ */
 
-/* The time that a request was given, for a message: who set the limit did so a little before. */
+/* The time that a request was given, for a message. It is rounded up, since the limit was set a little before
+ * the request was queued. */
 static int64_t limit_ms_of(const tl_slot *slot) {
     return tl__ms_until(slot->queued, tl__mono_add_ns(slot->by, TL_NS_PER_MS - 1));
 }
 
-/* Why there is no reply to a request yet. */
+/* The reason why there is no reply to a request yet. */
 static void describe(const tl_conn *conn, const tl_slot *slot, char *message, size_t size) {
     int64_t limit_ms = limit_ms_of(slot);
     if (conn->state == TL_CONN_DOWN)
@@ -165,7 +166,7 @@ static void describe(const tl_conn *conn, const tl_slot *slot, char *message, si
                        (long long)limit_ms);
 }
 
-/* Answer a request whose limit has passed. One that was sent stays, so that its reply finds it. */
+/* Fail a request whose limit has passed. One that was sent stays in the queue, so that it takes its reply. */
 static void give_up(tl_conn *conn, tl_slot *slot, tl_slot *before) {
     char message[TL_STREAM_MESSAGE_SIZE];
     describe(conn, slot, message, sizeof message);
@@ -180,8 +181,8 @@ static void give_up(tl_conn *conn, tl_slot *slot, tl_slot *before) {
     conn->calls.answer(conn->calls.ctx, &a);
 }
 
-/* A host accepts connections, and bytes, for a process that is stopped: so one that has answered nothing
- * yet is given half of the time only. */
+/* A host accepts connections and bytes for a process that is stopped. So a member that has answered nothing
+ * yet gets only half of the time. */
 tl_mono tl__conn_hurries_at(const tl_conn *conn) {
     const tl_slot *slot = conn->slots.head;
     bool untried = GUARD(untried_member_hurries) && !conn->served && conn->state == TL_CONN_UP &&
@@ -192,7 +193,7 @@ tl_mono tl__conn_hurries_at(const tl_conn *conn) {
     return tl__mono_add_ns(slot->sent, tl__ns_until(slot->sent, slot->by) / 2);
 }
 
-/* When the connection is given up for want of a reply to its oldest request. */
+/* When the connection is closed for lack of a reply to its oldest request. */
 static tl_mono overdue_at(const tl_conn *conn, const tl_slot *slot) {
     if (conn->limits.patience_ms == 0 || tl__slot_unsent(slot))
         return slot->by;
@@ -214,7 +215,7 @@ void tl__conn_expire(tl_conn *conn, tl_mono now) {
         bool counts = !slot->given_up || slot == over->slots.head;
         bool late = counts && !tl__mono_before(now, slot->by);
         bool pinned = GUARD(unwritten_close_ends) && slot->pin &&
-                      slot->pin->closes; /* without it a transaction stays open */
+                      slot->pin->closes; /* otherwise a transaction would stay open */
         bool ends = slot == over->slots.head &&
                     (!tl__slot_unsent(slot) || pinned || slot->given_up);
         if (late && ends && !tl__mono_before(now, overdue_at(over, slot))) {
@@ -231,7 +232,7 @@ void tl__conn_expire(tl_conn *conn, tl_mono now) {
             over->soonest = tl__mono_min(over->soonest, overdue_at(over, slot));
         if (!goes) {
             before = slot;
-            next = slot->next; /* an answer may have sent more */
+            next = slot->next; /* the callback may have sent more */
         }
         slot = next;
     }

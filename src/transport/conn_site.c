@@ -1,18 +1,18 @@
 /*
- * A connection whose site may change: it is made to the server that the site leads to, and ends with that. Nothing
- * here may be sent to a server that it wasn't built for.
+ * A connection whose site may change: it is made to the server that the site leads to, and ends when the site
+ * changes. Nothing may be sent to a server that it wasn't built for.
  */
 #include <stdio.h>
 
 #include "ground/guard.h"
 #include "transport/conn_inside.h"
 
-#define LOOK_MS 5  /* where the server is not known yet, look so often */
-#define NAMED_MS 2 /* the same while it is about to be named */
+#define LOOK_MS 5  /* while the server is unknown, check this often */
+#define NAMED_MS 2 /* the same while a confirmation is expected */
 
 /* ---- where to -------------------------------------------------------------------------------- */
 
-/* Who has waited for it is told, if nobody will ever say where. */
+/* If no server will be found, fail the requests. true: so it is. */
 static bool is_refused(tl_conn *conn) {
     char message[TL_STREAM_MESSAGE_SIZE];
     const tl_slot *first = conn->slots.head;
@@ -70,7 +70,7 @@ void tl__conn_lose_master(tl_conn *conn) {
     tl__conn_lose(conn, TL_EUNAVAILABLE, message, true);
 }
 
-/* ---- for whom -------------------------------------------------------------------------------- */
+/* ---- generations ----------------------------------------------------------------------------- */
 
 uint32_t tl__conn_generation(const tl_conn *conn) {
     return conn->limits.site && conn->spot ? conn->spot->generation : 0;
@@ -89,16 +89,17 @@ void tl__conn_refuse_foreign(tl_conn *conn) {
             before = slot;
         } else {
             tl__conn_refuse(conn, tl__slots_cut(&conn->slots, before), TL_EELSEWHERE, message);
-            next = before ? before->next : conn->slots.head; /* an answer may have sent more */
+            next = before ? before->next : conn->slots.head; /* the callback may have sent more */
         }
         slot = next;
     }
 }
 
-/* ---- named ----------------------------------------------------------------------------------- */
+/* ---- confirmation ---------------------------------------------------------------------------- */
 
-/* Whoever asks may have been stopped between reaching the server and sending, or have sent twice since, and the server
- * may have answered late. That it is named is looked at before whether it is still the one. */
+/* The caller may have been stopped between reaching the server and sending, or have sent twice since; or the
+ * server may have replied late. The confirmation is checked before the generation: put() in site.c relies on
+ * that order. */
 bool tl__conn_is_unnamed(const tl_conn *conn, tl_mono received) {
     const tl_site *site = conn->limits.site;
     return GUARD(late_reply_unnamed) && site &&
@@ -122,7 +123,7 @@ static bool is_named(const tl_conn *conn, const tl_slot *slot) {
     return named && tl__conn_is_current(conn);
 }
 
-/* The first of them whose server has been named, or whose time is up. */
+/* The first waiting request whose master is confirmed, or whose limit has passed. */
 static tl_slot *cut_decided(tl_conn *conn, bool *ret_named) {
     for (tl_slot **at = &conn->naming; *at; at = &(*at)->next) {
         tl_slot *slot = *at;

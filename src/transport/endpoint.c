@@ -1,6 +1,6 @@
 /*
- * Takes a URL apart. It does no I/O, and no message of it ever repeats a part of the
- * URL: what is malformed may well be a piece of a password.
+ * Parses URLs. It does no I/O. Its messages never repeat a part of the URL: what is malformed may be a piece
+ * of a password.
  */
 #include "transport/endpoint.h"
 
@@ -14,16 +14,16 @@
 #include "transport/gateway.h"
 #include "transport/tls.h"
 
-#define URL_MAX 65536 /* a password takes three bytes for each of its own, at most */
+#define URL_MAX 65536 /* percent-encoding makes a password up to three times as long */
 #define TL_QUORUM_SEEDS 7
 
-/* What is being done; `problem` is set by whoever finds one. */
+/* The state of a parse; the function that finds a problem sets `problem`. */
 typedef struct {
     tl_endpoint *to;
-    tl_secret *secret; /* NULL: no password may be there */
-    tl_seeds *seeds;   /* NULL: of one server */
+    tl_secret *secret; /* NULL: the URL must have no password */
+    tl_seeds *seeds;   /* NULL: only a URL of one server is accepted */
     uint16_t port;     /* of a host without one */
-    tl_bytes login;    /* where user and password stand */
+    tl_bytes login;    /* the bytes that are user and password */
     const char *problem;
 } parse;
 
@@ -32,7 +32,7 @@ static bool bad(parse *parser, const char *problem) {
     return false;
 }
 
-/* Of a scheme, whose letters may be capital ones. */
+/* Compares a scheme, in which case doesn't matter. */
 static bool starts_as(tl_bytes text, const char *scheme) {
     size_t n = strlen(scheme);
     return text.n >= n && strncasecmp(text.p, scheme, n) == 0;
@@ -42,7 +42,7 @@ static tl_bytes after(tl_bytes text, size_t n) {
     return tl__bytes(text.p + n, text.n - n);
 }
 
-/* Split at the first byte out of `at`: *rest begins with it, or is empty. */
+/* Split at the first byte that is one of `at`: *rest begins with it, or is empty. */
 static tl_bytes cut(tl_bytes text, const char *at, tl_bytes *rest) {
     size_t n = 0;
     while (n < text.n && !strchr(at, text.p[n]))
@@ -59,7 +59,7 @@ static int hex(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte that %XX at the start of text stands for; -1 when it is malformed or NUL. */
+/* The byte that %XX at the start of text stands for; -1 if it is malformed or NUL. */
 static int percent(tl_bytes text) {
     int high = text.n >= 3 ? hex(text.p[1]) : -1, low = text.n >= 3 ? hex(text.p[2]) : -1;
     int byte = high < 0 || low < 0 ? 0 : high * 16 + low;
@@ -84,7 +84,7 @@ static bool decode(parse *parser, char *to, size_t size, tl_bytes from, const ch
     return true;
 }
 
-/* Decimal digits and nothing else, at most `max`. */
+/* Parse decimal digits and nothing else, at most `max`. */
 static bool number(tl_bytes text, int64_t max, int64_t *ret) {
     return text.n > 0 && text.p[0] != '-' && tl__bytes_to_int(text, ret) && *ret <= max;
 }
@@ -103,7 +103,7 @@ static bool parse_login(parse *parser, tl_bytes text) {
                   "the password is longer than 16384 bytes");
 }
 
-/* Take off user and password, if any: up to the last '@' of the authority. */
+/* Remove user and password from the authority, if any: up to its last '@'. */
 static bool take_login(parse *parser, tl_bytes *authority) {
     size_t at = authority->n;
     while (at > 0 && authority->p[at - 1] != '@')
@@ -125,7 +125,7 @@ static bool parse_port(parse *parser, tl_bytes text) {
     return true;
 }
 
-/* [v6] with an optional zone. */
+/* The inside of [v6], with an optional zone. */
 static bool parse_v6(parse *parser, tl_bytes inside) {
     tl_bytes zone;
     char address[INET6_ADDRSTRLEN];
@@ -161,7 +161,8 @@ static bool parse_name(parse *parser, tl_bytes name) {
     return true;
 }
 
-/* An IPv6 address, perhaps with a port or a zone: nobody can tell which of its colons is the port's. */
+/* Is it an IPv6 address without brackets? It may have a port or a zone: no one can tell which of its colons
+ * is the port's. */
 static bool is_bare_v6(tl_bytes text) {
     unsigned colons = 0;
     size_t n = 0;
@@ -242,7 +243,8 @@ static bool parse_unix(parse *parser, tl_bytes text) {
            parse_query(parser, query);
 }
 
-/* After "local:": nothing, or /directory. A slash at its end would let a symbolic link pass. */
+/* After "local:": nothing, or /directory. A slash at its end is removed, since open() would follow a symbolic
+ * link with one. */
 static bool parse_local(parse *parser, tl_bytes text) {
     tl_endpoint *endpoint = parser->to;
     tl_bytes rest;
@@ -262,14 +264,14 @@ static bool parse_local(parse *parser, tl_bytes text) {
     return true;
 }
 
-/* ---- who are to be asked for the master --------------------------------------------------------- */
+/* ---- several servers ---------------------------------------------------------------------------- */
 
 static void clear_place(tl_endpoint *endpoint) {
     endpoint->host[0] = endpoint->path[0] = '\0';
     endpoint->port = 0;
 }
 
-/* SERVER,SERVER,... */
+/* Parse SERVER,SERVER,... */
 static bool parse_list(parse *parser, tl_bytes text,
                        bool (*parse_one)(parse *parser, tl_bytes text), unsigned most,
                        const char *too_many) {
@@ -291,7 +293,7 @@ static bool parse_list(parse *parser, tl_bytes text,
     return true;
 }
 
-/* [login@]host[:port],host[:port],... and what follows. */
+/* Parse [login@]host[:port],host[:port],...; *rest is what follows. */
 static bool parse_hosts(parse *parser, tl_bytes text, tl_bytes *rest) {
     tl_bytes authority = cut(text, "/?#", rest);
     return take_login(parser, &authority) && parse_list(parser, authority, parse_host, TL_SEEDS_MAX,
@@ -337,7 +339,7 @@ static bool with_tls(parse *parser) {
 
 /* ---- independent servers ----------------------------------------------------------------------- */
 
-/* Does any of the servers have a '@' before the path of its socket? */
+/* Does a server have an '@' before the path of its socket? */
 static bool has_login(tl_bytes servers) {
     for (tl_bytes rest = servers, one, path; rest.n > 0; rest = after(rest, rest.n > 0)) {
         one = cut(cut(rest, ",", &rest), "/", &path);
@@ -351,8 +353,8 @@ static const char one_login[] =
     "one user and password, before the first server, are for all servers of a quorum (in a "
     "password, write '@' as %40 and ',' as %2C)";
 
-/* One user and password for all. What looks like another's would be taken for a part of a password. The path of a first
- * server's socket is none. */
+/* Take the one user and password for all servers. A further login is an error: it would be taken for a part
+ * of the password. An '@' in the path of a first server's socket is no login. */
 static bool take_one_login(parse *parser, tl_bytes *text) {
     tl_bytes rest, login = cut(*text, "@", &rest);
     if (rest.n == 0 || starts_as(*text, "unix:/"))
@@ -443,7 +445,7 @@ static const struct scheme {
                {"etcd://", parse_etcd, TL_URL_ETCD, 2379, false},
                {"etcds://", parse_etcd, TL_URL_ETCD, 2379, true}};
 
-/* What is said of a URL of this kind where one server is to be asked; NULL: it names one. */
+/* The message for a URL of this kind where one server is needed; NULL: the kind names one server. */
 static const char *const not_one[] = {
     [TL_URL_SENTINELS] = "redis+sentinel: names no server, and one is to be asked here: give it "
                          "the URL of one, as redis://HOST",
@@ -520,7 +522,7 @@ tl_err tl__endpoint_parse_seeds(tl_endpoint *ret, tl_secret *secret, tl_seeds *r
     return tl__fail(err, TL_EINVALID, 0, "malformed URL: %s", p.problem);
 }
 
-/* ---- for who has the URL alone ------------------------------------------------------------------ */
+/* ---- the URL alone ------------------------------------------------------------------------------ */
 
 tl_url_kind tl__url_kind(const char *url, bool *ret_tls) {
     const struct scheme *scheme = scheme_of(tl__bytes_of(url ? url : ""));
@@ -528,7 +530,7 @@ tl_url_kind tl__url_kind(const char *url, bool *ret_tls) {
     return scheme ? scheme->kind : TL_URL_UNKNOWN;
 }
 
-/* Where one that is malformed may have a password. */
+/* The bytes of a malformed URL that may be user and password. */
 static tl_bytes suspected_login(tl_bytes url) {
     const char *slashes = memmem(url.p, url.n, "://", 3);
     tl_bytes text = slashes ? after(url, (size_t)(slashes - url.p) + 3) : url;
@@ -549,9 +551,9 @@ tl_bytes tl__url_login(const char *url) {
     return ok ? p.login : suspected_login(tl__bytes_of(url ? url : ""));
 }
 
-/* ---- what the URL doesn't tell ----------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------------- */
 
-/* An option's text, unless it isn't given. */
+/* Copy an option's text, if it is given. */
 static tl_err add(char *to, size_t size, const char *name, const char *text, tl_error *err) {
     size_t n = text ? strlen(text) : 0;
     if (n >= size)

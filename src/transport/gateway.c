@@ -1,6 +1,6 @@
 /*
- * The only user of jansson in the library. An answer becomes a tree of replies in an arena; what is malformed is
- * refused whole. It must never take a field that is absent for anything but zero.
+ * The only user of jansson in the library. A reply becomes a tree in an arena; a malformed one is rejected as
+ * a whole. A missing field means zero, and must never mean anything else.
  */
 #include "transport/gateway.h"
 
@@ -19,7 +19,7 @@
 #define MESSAGE_MAX 200
 #define ALIGN 16
 
-/* Room that lasts until the release. */
+/* Memory that lasts until the release. */
 typedef struct block {
     struct block *next;
     _Alignas(ALIGN) char bytes[];
@@ -121,7 +121,7 @@ bool tl__gateway_works(void) {
 tl_gateway *tl__gateway_new(tl_bytes prefix) {
     tl_gateway *gateway = calloc(1, sizeof *gateway);
     json_object_seed((size_t)tl__random_seed() |
-                     1); /* or jansson would read it from a file, once */
+                     1); /* otherwise jansson would read a seed from a file, once */
     if (gateway)
         gateway->prefix = prefix;
     return gateway;
@@ -139,7 +139,7 @@ static tl_reply of_int(int64_t v) {
     return (tl_reply){.type = TL_REPLY_INT, .integer = v};
 }
 
-/* A number as text, or small ones as such; absent: 0. Unsigned ones keep their bits. */
+/* Read a number, which may be text or a JSON number; absent: 0. Unsigned ones keep their bits. */
 static bool get_int(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
     const json_t *v = json_object_get(object, name);
     *ret = of_int(0);
@@ -180,11 +180,11 @@ static int digit_64(char c) {
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Of base64. */
+/* Read and decode base64. */
 static bool get_bytes(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
     if (!get_text(gateway, object, name, ret))
         return false;
-    char *to = (char *)(uintptr_t)ret->text.p; /* our own copy: it only becomes shorter */
+    char *to = (char *)(uintptr_t)ret->text.p; /* our own copy; decoding only shortens it */
     size_t n = ret->text.n, used = 0;
     uint32_t bits = 0;
     if (n % 4 != 0)
@@ -213,7 +213,7 @@ static bool make_array(tl_gateway *gateway, size_t n, tl_reply **ret_items, tl_r
     return true;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------- */
 
 static bool read_key(tl_gateway *gateway, const json_t *kv, tl_reply *ret) {
     tl_reply *item;
@@ -233,7 +233,7 @@ static bool read_key(tl_gateway *gateway, const json_t *kv, tl_reply *ret) {
     return true;
 }
 
-/* INT count, then the keys. */
+/* Make INT count, then the keys. */
 static bool read_keys(tl_gateway *gateway, const json_t *range, const char *count, const char *keys,
                       tl_reply *ret) {
     const json_t *kvs = json_object_get(range, keys);
@@ -276,7 +276,7 @@ static bool read_transaction(tl_gateway *gateway, const json_t *root, tl_reply *
     return true;
 }
 
-/* As a transaction of one request that succeeded. */
+/* Make the reply of a transaction with one request that succeeded. */
 static tl_reply *make_one(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     tl_reply *item;
     if (!make_array(gateway, TL_ETCD_RESPONSES + 1, &item, ret) ||
@@ -403,15 +403,17 @@ static bool (*const readers[])(tl_gateway *gateway, const json_t *root, tl_reply
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 
-/* Of a request that may be well: users have changed since a token that carries its own date (JWT) was given; or etcd asked for no
- * login when this connection was made, and does now. etcd says both with the code of a request that is wrong, or of none where it has forgotten to give one; and before
- * anything is executed. */
+/* Has the login expired, rather than the request been wrong? There are two cases. Users have changed since a
+ * token that carries its own date (JWT) was issued. Or etcd required no login when this connection was made,
+ * and does now. etcd reports both before it executes anything, with the code of a malformed request or with
+ * none. */
 static bool is_login_over(const tl_gateway *gateway, tl_bytes message) {
     return (GUARD(login_is_made_anew) && tl__etcd_is_login_outdated(message)) ||
            (gateway->logs_in && tl__bytes_has(message, "user name is empty"));
 }
 
-/* {"error", "message", "code"} of an answer, {"error": {"message", "grpc_code"}} within a stream. */
+/* Read an error: {"error", "message", "code"} of a reply, {"error": {"message", "grpc_code"}} within a
+ * stream. */
 static bool read_error(tl_gateway *gateway, const json_t *root, int status, tl_reply *ret) {
     const json_t *inner = json_object_get(root, "error");
     const json_t *from = json_is_object(inner) ? inner : root;
@@ -443,7 +445,8 @@ static bool read_root(tl_gateway *gateway, tl_etcd_kind kind, int status, const 
     return readers[kind](gateway, root, ret);
 }
 
-/* An answer of some other HTTP server, or of an etcd that doesn't have this path: then it has executed nothing. */
+/* Is it a response of some other HTTP server, or of an etcd without this path? Then nothing has been
+ * executed. */
 static bool is_of_others(int status, const json_t *root) {
     const char *message = json_string_value(json_object_get(root, "message"));
     return status >= 300 && status < 500 &&
@@ -456,11 +459,11 @@ static int fail_of_others(tl_gateway *gateway, int status) {
     return -1;
 }
 
-#define DENIED 7 /* gRPC's */
+#define DENIED 7 /* gRPC's PERMISSION_DENIED */
 static const char common_name[] =
     "etcd's gateway takes no client certificate with a common name (CN) while etcd's auth is on";
 
-/* It says so in plain text, before anybody is asked. */
+/* The gateway sends this as plain text, before it passes anything on to etcd. */
 static bool is_of_common_name(int status, tl_bytes body) {
     return status == 400 && tl__bytes_has(body, "CommonName");
 }

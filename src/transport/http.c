@@ -1,6 +1,7 @@
 /*
- * Parses what etcd's gateway answers: bodies of a length that is told, or in chunks with trailers. It does no
- * I/O. It must never trust a length that the server claims, nor take a part of one answer for another.
+ * Parses the HTTP responses of etcd's gateway: bodies with a Content-Length, or in chunks with trailers. It
+ * does no I/O. It must never trust a length that the server claims, nor take a part of one response for
+ * another.
  */
 #include "transport/http.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define KEEP_MAX ((size_t)64 << 10) /* a buffer with more room is given back when it is empty */
+#define KEEP_MAX ((size_t)64 << 10) /* a buffer with more room is freed when it is empty */
 #define ROOM_FIRST ((size_t)1024)
 #define CHUNK_LINE_MAX 256
 
@@ -19,7 +20,7 @@ static bool fails(tl_http *http, const char *problem) {
     return false;
 }
 
-/* Where byte i is, of one that may have no room at all. */
+/* The address of byte i; the buffer may have no memory at all. */
 static const char *at(const tl_http_buffer *buffer, size_t i) {
     return buffer->bytes ? buffer->bytes + i : "";
 }
@@ -80,7 +81,7 @@ void tl__http_feed(tl_http *http, const char *bytes, size_t n) {
 
 /* ---- lines ------------------------------------------------------------------------------------- */
 
-/* The next line, without its end. false: it isn't there yet, or is too long. */
+/* Take the next line, without its line end. false: it isn't complete yet, or is too long. */
 static bool take_line(tl_http *http, size_t most, tl_bytes *ret) {
     const char *from = at(&http->in, http->at);
     size_t n = http->in.n - http->at;
@@ -121,9 +122,9 @@ static bool is_word(tl_bytes text, const char *word) {
     return text.n == strlen(word) && strncasecmp(text.p, word, text.n) == 0;
 }
 
-/* What the headers say of the body. */
+/* The length of the body, as the headers give it. */
 typedef struct {
-    int64_t length; /* -1: not told */
+    int64_t length; /* -1: not given */
     bool chunked;
 } framing;
 
@@ -149,7 +150,7 @@ static bool read_header(tl_http *http, tl_bytes line, framing *f) {
     return true;
 }
 
-/* Where the head ends, and whether all of it is there. */
+/* Is the head complete? */
 static bool has_head(tl_http *http) {
     const char *from = at(&http->in, http->at);
     size_t n = http->in.n - http->at, most = n < TL_HTTP_HEAD_MAX ? n : TL_HTTP_HEAD_MAX;
@@ -168,7 +169,7 @@ static bool read_head(tl_http *http) {
             return false;
     if (http->problem)
         return false;
-    if (http->status < 200) /* an interim answer: the real one follows */
+    if (http->status < 200) /* an interim response: the real one follows */
         return true;
     empty(&http->body);
     http->given = 0;
@@ -242,7 +243,7 @@ static bool read_tail(tl_http *http) {
     return true;
 }
 
-/* false: more bytes are needed, or something is wrong. */
+/* false: more bytes are needed, or there is a problem. */
 static bool step(tl_http *http) {
     switch (http->state) {
     case TL_HTTP_HEAD: return read_head(http);
@@ -270,10 +271,10 @@ int tl__http_next(tl_http *http, tl_bytes *ret_body) {
     return 1;
 }
 
-/* What is whole is given before what is wrong behind it is told. */
+/* Complete lines are returned before a problem behind them is reported. */
 int tl__http_line(tl_http *http, tl_bytes *ret_line) {
     if (http->given > KEEP_MAX / 2 || (http->given > 0 && http->given == http->body.n)) {
-        http->body.n -= http->given; /* what was given is not needed any more */
+        http->body.n -= http->given; /* drop the lines that were returned */
         memmove(http->body.bytes, http->body.bytes + http->given, http->body.n);
         http->given = 0;
     }

@@ -1,6 +1,6 @@
 /*
- * The first words on a connection. What a server says may repeat what it was sent: so where a
- * user or a password was, its words reach no message, but ours for what it means.
+ * The first requests on a connection. A server's error may repeat what it was sent. So if that contained a
+ * user or a password, the server's text gets into no message; our own text for its meaning does.
  */
 #include "transport/login.h"
 
@@ -13,7 +13,7 @@
 
 enum { AUTH, SELECT, TIME, RUN, ID, ROLE };
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------------- */
 
 static void say(tl_login *login, uint8_t step, const char *name, const char *first,
                 const char *second) {
@@ -65,7 +65,7 @@ bool tl__login_write(tl_login *login, tl_stream *stream) {
     return true;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------- */
 
 tl_login_outcome tl__login_fail(tl_login *login, tl_err why, const char *problem) {
     login->why = why;
@@ -74,7 +74,7 @@ tl_login_outcome tl__login_fail(tl_login *login, tl_err why, const char *problem
     return TL_LOGIN_FAILED;
 }
 
-/* What a server that can't serve anybody now says, and what is wrong then. */
+/* The problem, if the error means that the server can't serve at present; else NULL. */
 static const char *unavailable(tl_bytes error) {
     static const struct {
         const char *begins, *problem;
@@ -90,7 +90,7 @@ static const char *unavailable(tl_bytes error) {
     return tl__bytes_has(error, "max number of clients") ? "max number of clients reached" : NULL;
 }
 
-/* The problem, and the server's text, unless that may repeat a secret which the server was sent. */
+/* Fail with the problem, and with the server's text unless it may repeat a secret that was sent. */
 static tl_login_outcome quoted(tl_login *login, tl_err why, const char *problem, tl_bytes error) {
     char server[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 64];
     bool secret = GUARD(secret_is_not_quoted) &&
@@ -167,7 +167,7 @@ static tl_login_outcome on_error(tl_login *login, uint8_t step, tl_bytes error) 
     return step == AUTH ? auth_error(login, error) : other_error(login, step, error);
 }
 
-/* A hash of 40 hexadecimal digits, drawn as the server starts; 0: there are none. */
+/* A hash of the run_id, 40 hexadecimal digits that are drawn when the server starts; 0: there is none. */
 static uint64_t run_in(tl_bytes info) {
     tl_bytes rest = tl__bytes_after(info, "run_id:"), line = tl__bytes_take(&rest, '\n');
     return line.p ? tl__bytes_hash(0, tl__bytes_take(&line, '\r')) : 0;
@@ -228,7 +228,7 @@ tl_login_outcome tl__login_reply(tl_login *login, const tl_reply *reply, tl_mono
         return outcome;
     if (login->answered < login->steps)
         return TL_LOGIN_MORE;
-    if (login->has_bracket) /* what counts from now on was read in the whole of the exchange */
+    if (login->has_bracket) /* the server read its clock at some moment of the whole exchange */
         login->bracket = tl__bracket(
             login->server_us, GUARD(login_counts_from_send) ? login->sent : received, received);
     return TL_LOGIN_DONE;

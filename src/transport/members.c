@@ -1,5 +1,5 @@
 /*
- * Who of etcd's members is asked, and for a token. It does no I/O.
+ * The choice of etcd's member, and the request for a token. No I/O.
  */
 #include "transport/members.h"
 
@@ -54,7 +54,7 @@ bool tl__members_keep_token(tl_bytes *token, tl_bytes answer) {
 }
 
 void tl__members_forget_token(tl_bytes *token) {
-    char *copy = (char *)(uintptr_t)token->p; /* our own */
+    char *copy = (char *)(uintptr_t)token->p; /* our own copy */
     if (copy)
         explicit_bzero(copy, token->n);
     free(copy);

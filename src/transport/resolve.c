@@ -1,6 +1,6 @@
 /*
- * Asks for a name in a thread of its own, one for each name that is being looked up, however many ask. An asker never waits for the
- * thread: what both have is freed by the last one to leave.
+ * Looks up names, in one thread for each name, however many callers ask for it. A caller never waits for the
+ * thread. The memory that both use is freed by the last one to leave.
  */
 #include "transport/resolve.h"
 
@@ -19,18 +19,18 @@
 
 #define PORT_SIZE 6
 
-#define END_MS 50 /* how long a client that is closed waits for lookups */
+#define END_MS 50 /* a client that is closed waits so long for its lookups */
 
-/* A thread, and what it has found. */
+/* A thread, and its result. */
 typedef struct lookup {
     tl_lookups *all;
     struct lookup *next;
-    tl_resolve *first; /* those who ask, still */
+    tl_resolve *first; /* the callers that still wait for it */
     unsigned holders;  /* these, and the thread until it has been joined */
-    bool done;         /* what follows below has been written and stays as it is */
+    bool done;         /* the result below is written and stays unchanged */
     tl_thread thread;
     char host[TL_HOST_SIZE], port[PORT_SIZE];
-    int result, sys_errno; /* of the resolver */
+    int result, sys_errno; /* from the resolver */
     size_t count;
     tl_address address[TL_ADDRESS_MAX];
 } lookup;
@@ -39,16 +39,16 @@ struct tl_resolve {
     lookup *lookup;
     tl_resolve *next;
     atomic_bool done;
-    bool alone; /* its lookups are its own */
+    bool alone; /* it has a tl_lookups to itself */
     int fd;
 };
 
 struct tl_lookups {
-    tl_mutex mutex; /* for all of it, and what lookups have but the result */
-    tl_cond ended;  /* one has */
-    lookup *first;  /* whose threads have not been joined */
+    tl_mutex mutex; /* protects all of it, and all of a lookup but the result */
+    tl_cond ended;  /* a lookup has ended */
+    lookup *first;  /* the lookups whose threads have not been joined */
     unsigned running;
-    bool closed; /* the last one that runs frees it */
+    bool closed; /* the last running lookup frees it */
 };
 
 static struct addrinfo hints_of(int flags) {
@@ -125,7 +125,7 @@ static void *run(void *of) {
     all->running--;
     bool closed = all->closed, last = all->running == 0;
     if (closed)
-        leave(l); /* nobody joins it */
+        leave(l); /* it will not be joined */
     tl__cond_wake(&all->ended);
     tl__mutex_unlock(&all->mutex);
     if (closed && last)
@@ -133,7 +133,7 @@ static void *run(void *of) {
     return NULL;
 }
 
-/* Those that have ended. With the mutex, which none of them needs any more. */
+/* Join the threads that have ended. With the mutex, which none of them needs from now on. */
 static void join_ended(tl_lookups *all) {
     for (lookup **at = &all->first; *at;) {
         lookup *l = *at;
@@ -168,9 +168,9 @@ void tl__lookups_end(tl_lookups *all, tl_mono by) {
         end(all, tl__mono_min(by, tl__mono_add_ms(tl__mono_now(), END_MS)));
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- callers ----------------------------------------------------------------------------------- */
 
-/* One that is being looked up; NULL: none is. */
+/* Find a lookup of this name that still runs; NULL: none. */
 static lookup *find(const tl_lookups *all, const char *host, const char *port) {
     lookup *l = all->first;
     while (l && (l->done || strcmp(l->host, host) != 0 || strcmp(l->port, port) != 0))

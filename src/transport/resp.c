@@ -1,6 +1,6 @@
 /*
- * The only user of hiredis, whose reader parses; the reply functions here build the tree in
- * an arena of chunks that is used again. It must never trust a length that the server claims.
+ * The only user of hiredis, whose reader parses. The reply functions here build the tree in an arena of
+ * chunks that are used again. It must never trust a length that the server claims.
  */
 #include "transport/resp.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define CHUNK_FIRST 4096
-#define KEEP_MAX (64u << 10) /* chunks beyond this are given back when the replies are released */
+#define KEEP_MAX (64u << 10) /* chunks beyond this are freed when the replies are released */
 #define READER_KEEP (64u << 10)
 #define ALIGN 16
 
@@ -29,9 +29,9 @@ static const char no_memory[] = "out of memory for a reply";
 struct tl_resp {
     redisReader *reader;
     chunk *first, *current;
-    size_t held; /* in the arena, since the last release */
+    size_t held; /* used in the arena since the last release */
     tl_reply root;
-    const char *problem; /* why a reply function refused */
+    const char *problem; /* why a reply function rejected a reply */
     char message[160];
 };
 
@@ -52,7 +52,7 @@ static void chunks_free(chunk *c) {
     }
 }
 
-/* The next chunk with room: one that is kept, or a new one after the current. */
+/* The next chunk with enough room: an existing one, or a new one after the current. */
 static chunk *chunk_with(tl_resp *resp, size_t n) {
     chunk *c = resp->current;
     while (c->next && c->size - c->used < n)
@@ -65,7 +65,7 @@ static chunk *chunk_with(tl_resp *resp, size_t n) {
     return c;
 }
 
-/* n bytes until the release; NULL and a problem when that is too much. */
+/* Take n bytes that last until the release; NULL and a problem if that is too much. */
 static void *take(tl_resp *resp, size_t n) {
     if (n > TL_RESP_BYTES_MAX - ALIGN || resp->held + n > TL_RESP_BYTES_MAX) {
         resp->problem = "a reply of more than 64 MiB";
@@ -104,7 +104,7 @@ static tl_reply *refuse(tl_resp *resp, const char *problem) {
     return NULL;
 }
 
-/* Where this item belongs: in its parent's array, or at the root. */
+/* The place of this item: in its parent's array, or at the root. */
 static tl_reply *place(const redisReadTask *task) {
     tl_resp *resp = task->privdata;
     if (!task->parent)
@@ -228,11 +228,11 @@ void tl__resp_free(tl_resp *resp) {
 void tl__resp_feed(tl_resp *resp, const char *bytes, size_t n) {
     if (resp->reader)
         (void)redisReaderFeed(resp->reader, bytes,
-                              n); /* its errors come back with the next reply */
+                              n); /* its errors are reported with the next reply */
 }
 
 bool tl__resp_is_out_of_memory(const tl_resp *resp) {
-    if (resp->problem) /* when a reply function refuses, hiredis takes it for want of memory */
+    if (resp->problem) /* when a reply function fails, hiredis assumes a lack of memory */
         return resp->problem == no_memory;
     return !resp->reader || resp->reader->err == REDIS_ERR_OOM;
 }
@@ -245,7 +245,7 @@ static int fail(tl_resp *resp) {
     return -1;
 }
 
-/* Could what has arrived so far still become a reply? */
+/* Can the bytes that have arrived so far still become a reply? */
 static bool bearable(tl_resp *resp) {
     const redisReader *reader = resp->reader;
     size_t waiting = reader->len - reader->pos;

@@ -1,5 +1,6 @@
 /*
- * Which server a node's connections lead to. It does no I/O but to shut the sockets of those that are over.
+ * Which server a node's connections lead to. The only I/O is to shut the sockets of connections whose
+ * generation is over.
  */
 #include "transport/site.h"
 
@@ -23,14 +24,14 @@ void tl__site_end(tl_site *site) {
 
 /* ---- finding out ----------------------------------------------------------------------------- */
 
-/* With the mutex held: what is open belongs to a generation that is over. */
+/* With the mutex held: all open connections belong to a generation that is over. */
 static void shut_all(tl_site *site) {
     for (const tl_opened *o = site->opened; o; o = o->next)
         tl__socket_shut(o->fd);
 }
 
-/* What was named is forgotten before the generation ends, and the next is named after it has begun: whoever finds
- * it named and then of his generation has that right. */
+/* The confirmation is cleared before the generation changes, and the next one comes after it. So a thread
+ * that finds the site confirmed, and then its own generation in force, is right. */
 static tl_spot *put(tl_site *site, tl_spot *spot) {
     tl_spot *was = site->spot;
     site->spot = spot;
@@ -194,23 +195,23 @@ bool tl__site_is_named(tl_site *site, tl_mono since) {
 
 bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now) {
     tl_mono first = {atomic_load(&site->first_ns)};
-    bool changed = atomic_load(&site->generation) > 1; /* what is held may be the former server's */
-    /* quiet_ms withholds locks at the new master only. Another client, cut off with the former master, may
-     * acquire the lock there when its former lifetime is over; a holder that renewed it at the new one
-     * would hold it too. So a lock with less than this time left when a master takes over is lost. */
+    bool changed = atomic_load(&site->generation) > 1; /* a held lock may be the former server's */
+    /* quiet_ms withholds locks on the new master only. Another client, cut off together with the former
+     * master, may acquire the lock there when its former lifetime ends. A holder that renewed it on the
+     * new master would hold it too. So a lock that has less than this time left when a master takes over
+     * is lost. */
     if (GUARD(new_master_settles) && site->settles && changed && first.ns != 0)
         since = tl__mono_max(since, tl__mono_add_ms(first, TL_NAMED_MS));
     return !tl__mono_before(now, since) && tl__site_is_named(site, since);
 }
 
-/* By whatever rates: no longer than TL_NAMED_MS of another's clock. */
+/* The longest time by our clock that is no longer than TL_NAMED_MS by another's. */
 static int64_t most_ns(const tl_site *site) {
     return tl__rate_least_ns(TL_NAMED_MS * TL_NS_PER_MS, site->drift_ppm);
 }
 
-/* A Sentinel never goes back to an earlier master, and two majorities have a Sentinel in common. So a hold
- * can begin by a former master's reply for no longer than TL_NAMED_MS after the first Sentinel knew the
- * new master. */
+/* A Sentinel never goes back to an earlier master, and two majorities share a Sentinel. So for at most
+ * TL_NAMED_MS after the first Sentinel knows the new master can a hold begin by a reply of the former one. */
 bool tl__site_was_fresh(const tl_site *site, tl_mono now) {
     int64_t ns = atomic_load(&site->named_ns);
     return (ns != 0 && now.ns - ns <= most_ns(site)) || !GUARD(master_named_lately);

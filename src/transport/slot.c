@@ -1,6 +1,6 @@
 /*
- * The memory and the order of requests. A slot owns copies of all it needs; nothing of the
- * caller's is touched after tl__slot_fill, and nothing is allocated once the spares are warm.
+ * The memory and the order of requests. A slot owns copies of all it needs: it uses nothing of the caller's
+ * after tl__slot_fill. Nothing is allocated once there are spares.
  */
 #include "transport/slot.h"
 #include "ground/guard.h"
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define SPARE_MAX 64               /* slots kept for later requests */
-#define ROOM_KEEP ((size_t)65536)  /* a slot with more room is not kept */
-#define ROOMS_KEEP (2 * ROOM_KEEP) /* nor is one beyond so much of it in all of them */
-#define ROOM_FIRST 512             /* enough for most requests in encoded form */
+#define SPARE_MAX 64               /* spare slots, at most */
+#define ROOM_KEEP ((size_t)65536)  /* a slot with more room than this is freed, */
+#define ROOMS_KEEP (2 * ROOM_KEEP) /* as is one that would exceed this in all spares */
+#define ROOM_FIRST 512             /* enough for most encoded requests */
 
 tl_slot *tl__slot_new(tl_slots *slots) {
     tl_slot *slot = slots->spare;
@@ -60,7 +60,7 @@ void tl__slots_clear(tl_slots *slots) {
 
 /* ---- bytes ------------------------------------------------------------------------------------- */
 
-/* Let the kept commands find their words at the start of the room. */
+/* Point the arguments of the stored commands to their copies at the start of the room. */
 static void point(tl_slot *slot) {
     const char *p = slot->room;
     for (size_t i = 0; i < slot->count; i++) {
@@ -87,7 +87,7 @@ static bool grow(tl_slot *slot, size_t size) {
     return true;
 }
 
-/* Behind what there is. */
+/* Encode a command after those that are there. */
 static bool encode_one(tl_slot *slot, const tl_command *command) {
     size_t at = slot->words + slot->size;
     size_t n = slot->encode(slot, command, slot->room + at, slot->room_size - at);
@@ -100,7 +100,7 @@ static bool encode_one(tl_slot *slot, const tl_command *command) {
     return true;
 }
 
-/* Encode behind the words that are kept. */
+/* Encode all commands after the stored arguments. */
 static bool encode(tl_slot *slot, const tl_command *command) {
     static const tl_command asking = {
         .form = TL_ARGV, .argc = 1, .argv = {{"ASKING", sizeof "ASKING" - 1}}};
@@ -121,7 +121,7 @@ static void keep_word(tl_slot *slot, tl_bytes word) {
     slot->words += word.n;
 }
 
-/* Copy commands and their words. */
+/* Store copies of commands and their arguments. */
 static bool keep(tl_slot *slot, const tl_command *command) {
     size_t n = 0;
     for (size_t i = 0; i < slot->count; i++) {
@@ -159,7 +159,7 @@ bool tl__slot_again(tl_slot *slot) {
 
 /* ---- queue ------------------------------------------------------------------------------------- */
 
-/* `unsent` may begin at this one: go on to the first with something to write. */
+/* Set `unsent` to the first slot from here on that has something to write. */
 static void set_unsent(tl_slots *slots, tl_slot *slot) {
     while (slot && slot->done == slot->size)
         slot = slot->next;

@@ -22,9 +22,8 @@ typedef struct tl_slot {
     size_t size, done;
     size_t end[TL_COMMANDS_MAX]; /**< the end of each command in them */
     uint16_t ticket;
-    uint8_t count, got; /**< commands; replies so far */
-    const tl_pin
-        *pin; /**< no other request is written behind it until it has been answered; NULL: none */
+    uint8_t count, got;  /**< commands; replies so far */
+    const tl_pin *pin;   /**< others are written only once it is answered; NULL: none */
     uint32_t generation; /**< of the server that it was built for; 0: any */
     bool quiet;          /**< expects no reply */
     bool asking;         /**< each command is preceded by ASKING, which has a reply too */

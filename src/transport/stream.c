@@ -18,7 +18,7 @@
 
 /* ---- failing ----------------------------------------------------------------------------------- */
 
-/* FAILED, with the words that are there. */
+/* Fail; the message is set already. */
 static void give_up(tl_stream *stream, tl_err why, int sys_errno) {
     stream->why = why;
     stream->sys_errno = sys_errno;
@@ -26,7 +26,7 @@ static void give_up(tl_stream *stream, tl_err why, int sys_errno) {
     stream->state = TL_STREAM_FAILED;
 }
 
-/* FAILED, with "[doing ]place: problem", the problem beginning in lower case like the rest. */
+/* Fail with "[doing ]place: problem". The problem begins in lower case, as the rest does. */
 static void fail(tl_stream *stream, tl_err why, const char *doing, const char *place,
                  const char *problem) {
     bool word = isupper((unsigned char)problem[0]) && islower((unsigned char)problem[1]);
@@ -35,7 +35,7 @@ static void fail(tl_stream *stream, tl_err why, const char *doing, const char *p
     give_up(stream, why, 0);
 }
 
-/* The same, by an errno. */
+/* The same, for an errno. */
 static void fail_as(tl_stream *stream, tl_err why, const char *doing, const char *place,
                     int sys_errno) {
     fail(stream, why, doing, place, strerror(sys_errno));
@@ -134,7 +134,7 @@ static void opened(tl_stream *stream) {
         return;
     }
     char problem[TL_TLS_MESSAGE_SIZE];
-    /* Anew for each connection: certificates are renewed, so their files may be others by now. */
+    /* The files are read for each connection: certificates are renewed, so they may have changed. */
     stream->tls = tl__tls_new(stream->endpoint, stream->fd, problem);
     if (!stream->tls) {
         fail(stream, TL_EINVALID, "connect ", stream->endpoint->label, problem);
@@ -144,7 +144,7 @@ static void opened(tl_stream *stream) {
     stream->state = TL_STREAM_SECURING;
 }
 
-/* Each address gets an equal share of the time that is left. */
+/* Each remaining address gets an equal share of the time left. */
 static tl_mono share(const tl_stream *stream, tl_mono now) {
     int64_t left = tl__ns_until(now, stream->by);
     return tl__mono_add_ns(now, left / (int64_t)(stream->addresses - stream->next + 1));
@@ -155,14 +155,15 @@ static void fail_local(tl_stream *stream, tl_err why, const char *message) {
     give_up(stream, why, 0);
 }
 
-/* What an earlier start met says more than that there was no time for another. */
+/* Fail to start a server. An earlier start's problem explains more than that there was no time for
+ * another. */
 static void fail_start(tl_stream *stream, const tl_local_problem *problem) {
     if (!problem->late || !stream->local_message[0])
         (void)snprintf(stream->local_message, sizeof stream->local_message, "%s", problem->message);
     fail_local(stream, problem->code, stream->local_message);
 }
 
-/* Nobody listens on the socket of local: have a server started, once in each attempt. */
+/* May a server be started? Only for local:, where nothing listens on its socket, and once in each attempt. */
 static bool may_start(const tl_stream *stream, int problem) {
     return stream->endpoint->dir[0] && !stream->endpoint->only_find && !stream->started &&
            (problem == ENOENT || problem == ECONNREFUSED);
@@ -170,11 +171,11 @@ static bool may_start(const tl_stream *stream, int problem) {
 
 static void begin_starting(tl_stream *stream, tl_mono now) {
     stream->started = true;
-    if (stream->local && tl__local_done(stream->local)) { /* came too late, and may be old by now */
+    if (stream->local && tl__local_done(stream->local)) { /* done too late, and may be outdated */
         tl__local_free(stream->local);
         stream->local = NULL;
     }
-    if (!stream->local) /* it ends a little before us, because it can say more */
+    if (!stream->local) /* it ends a little before this attempt, since its message explains more */
         stream->local = tl__local_start(stream->endpoint->dir,
                                         tl__ms_until(now, stream->by) * 9 / 10);
     if (stream->local)
@@ -183,7 +184,7 @@ static void begin_starting(tl_stream *stream, tl_mono now) {
         fail_as(stream, TL_ENOMEM, "", stream->endpoint->label, errno);
 }
 
-/* false: it is not there, and its server neither; or it must not be used. */
+/* Check the directory of local:. false: it doesn't exist, so there is no server; or it must not be used. */
 static bool check_local(tl_stream *stream, tl_mono now) {
     tl_local_problem problem;
     if (tl__local_may_enter(stream->endpoint->dir, &problem))
@@ -197,7 +198,7 @@ static bool check_local(tl_stream *stream, tl_mono now) {
     return false;
 }
 
-/* What an address met. Was it that nobody is there, or no way to him? */
+/* Count the problem of an address: does it mean that nothing listens there, or that there is no route? */
 static void count_problem(tl_stream *stream, int problem) {
     static const int absences[] = {ECONNREFUSED, ENOENT,      ENOTDIR,  EACCES,
                                    EHOSTUNREACH, ENETUNREACH, EHOSTDOWN};
@@ -207,7 +208,7 @@ static void count_problem(tl_stream *stream, int problem) {
     stream->nowhere = stream->nowhere && absent;
 }
 
-/* Try the addresses that are left; `problem`: what the one before met. */
+/* Try the remaining addresses; `problem`: that of the one before. */
 static void next_address(tl_stream *stream, tl_mono now, int problem) {
     if (problem)
         count_problem(stream, problem);
@@ -223,7 +224,8 @@ static void next_address(tl_stream *stream, tl_mono now, int problem) {
             stream->state = TL_STREAM_CONNECTING;
             return;
         }
-        if (problem == EAGAIN) { /* unix: the listener's queue is full, and poll won't tell */
+        /* unix: the listener's backlog is full, and poll doesn't report when it has room. */
+        if (problem == EAGAIN) {
             close_socket(stream);
             stream->next--;
             stream->again = tl__mono_add_ms(now, UNIX_AGAIN_MS);
@@ -249,7 +251,7 @@ static tl_address unix_address(const char *path) {
 
 static void begin_resolve(tl_stream *stream) {
     if (stream->resolve &&
-        tl__resolve_done(stream->resolve)) { /* came too late, and may be old by now */
+        tl__resolve_done(stream->resolve)) { /* done too late, and may be outdated */
         tl__resolve_free(stream->resolve);
         stream->resolve = NULL;
     }
@@ -269,7 +271,7 @@ void tl__stream_open(tl_stream *stream, tl_mono now, int64_t limit_ms) {
     stream->next = 0;
     stream->addresses = 1;
     stream->started = false;
-    stream->nowhere = !endpoint->dir[0]; /* of local: it may be about to be there */
+    stream->nowhere = !endpoint->dir[0]; /* for local: a server may be about to start */
     if (endpoint->path[0])
         stream->address[0] = unix_address(endpoint->path);
     if (endpoint->dir[0] && !check_local(stream, now))

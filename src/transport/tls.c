@@ -1,7 +1,7 @@
 /*
- * The only user of OpenSSL. It talks to the socket through a BIO of its own, since
- * OpenSSL's would let a lost peer raise SIGPIPE in the program. It must never hand out a byte of a
- * server that has not proved its name, and no thread may be in OpenSSL when that cleans up as the program exits.
+ * The only user of OpenSSL. It moves bytes through a BIO of its own, since OpenSSL's would let a lost peer
+ * raise SIGPIPE in the program. It must never return a byte of a server that has not proved its name. And no
+ * thread may be within OpenSSL when OpenSSL cleans up at the program's exit.
  */
 #include "transport/tls.h"
 
@@ -26,8 +26,8 @@
 #include "ground/socket.h"
 #include "ground/wait.h"
 
-#define LAST_READS 16 /* of a connection that is over */
-#define EXIT_MS 2000  /* exit() waits for those in OpenSSL no longer than that */
+#define LAST_READS 16 /* reads after a failed write, at most */
+#define EXIT_MS 2000  /* exit() waits no longer than this for threads within OpenSSL */
 #define EXIT_LOOK_MS 1
 
 struct tl_tls {
@@ -38,7 +38,7 @@ struct tl_tls {
     int fd, sys_errno;
     bool eof;
     bool asked;     /* the server has asked for our certificate */
-    bool encrypted; /* the key can't be read without a passphrase */
+    bool encrypted; /* the key has a passphrase */
     char message[TL_TLS_MESSAGE_SIZE];
 };
 
@@ -53,13 +53,14 @@ static const tl_tls_files *files_of(const tl_tls *tls) {
 
 /* ---- the program's end ------------------------------------------------------------------------- */
 
-/* OpenSSL frees what it has in a function that exit() calls, whoever is in it by then: the keeper's thread, say, as it connects
- * again. That function is registered when OpenSSL is used first, by us or by anybody before; ours is registered after that, and
- * so is called before it. From then on nobody enters, and whoever is inside is waited for. What has not been freed by then
- * stays, also where a client is closed after that, by a destructor of the program's.
+/* OpenSSL frees its data in a function that exit() calls, even while a thread is within OpenSSL: the renewal
+ * thread, say, while it reconnects. OpenSSL registers that function when it is first used, by this library or
+ * by other code. Ours is registered after that, and so is called before it. From then on no thread enters
+ * OpenSSL, and exit() waits for the threads that are inside. TLS objects that still exist then are never
+ * freed, even if a destructor of the program closes a client later.
  *
- * The process in the upper half, so that a forked child doesn't wait for threads of its parent; below whether it is over, and
- * how many are inside. */
+ * The gate has the process in its upper half, so that a forked child doesn't wait for threads of its parent.
+ * The lower half has the flag OVER, and the number of threads inside. */
 #define OVER (UINT64_C(1) << 31)
 #define PROCESS (UINT64_MAX << 32)
 static _Atomic uint64_t gate;
@@ -90,11 +91,11 @@ static void at_exit(void) {
     }
 }
 
-/* Before OpenSSL is used. Registered twice it does no harm. */
+/* Call this before OpenSSL is used. Two registrations do no harm. */
 static void watch_exit(void) {
     static atomic_bool watched;
     uint64_t me = this_process(), seen = atomic_load(&gate);
-    if ((seen & PROCESS) != me) /* the first, or a child: none of its threads is inside */
+    if ((seen & PROCESS) != me) /* the first call, or a child's: none of its threads is inside */
         (void)atomic_compare_exchange_strong(&gate, &seen, me | (seen & OVER));
     if (atomic_load(&watched))
         return;
@@ -146,7 +147,7 @@ static BIO_METHOD *bio_method(void) {
     return NULL;
 }
 
-/* ---- outcomes in words ------------------------------------------------------------------------- */
+/* ---- outcomes ---------------------------------------------------------------------------------- */
 
 static const char *reason_of(unsigned long error) {
     const char *text = ERR_reason_error_string(error);
@@ -157,7 +158,7 @@ static const char *reason(void) {
     return reason_of(ERR_peek_last_error());
 }
 
-/* What may help where the server's certificate was not accepted. */
+/* A hint for a server's certificate that was not accepted. */
 static const char *hint(long verified) {
     switch (verified) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
@@ -172,7 +173,7 @@ static const char *hint(long verified) {
     }
 }
 
-/* Words for what is wrong; always false. */
+/* Set the message; returns false. */
 __attribute__((format(printf, 2, 3))) static bool fail(tl_tls *tls, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -188,8 +189,8 @@ static tl_tls_outcome broken(tl_tls *tls) {
     return TL_TLS_BROKEN;
 }
 
-/* The server turns us away for our certificate, or for want of one. With TLS 1.3 that comes after
- * the handshake. Some servers have other alerts for the want of one. */
+/* Did the server reject us for our certificate, or for the lack of one? With TLS 1.3 that comes after the
+ * handshake. Some servers send other alerts for the lack of one. */
 static bool is_turned_away(tl_tls *tls) {
     int alert = ERR_GET_REASON(ERR_peek_last_error()) - SSL_AD_REASON_OFFSET;
     bool for_it = alert == SSL_AD_CERTIFICATE_REQUIRED ||
@@ -206,7 +207,7 @@ static bool is_turned_away(tl_tls *tls) {
     return true;
 }
 
-/* The handshake failed and it is not the network. */
+/* The handshake failed, and not because of the network. */
 static tl_tls_outcome refused(tl_tls *tls) {
     long verified = SSL_get_verify_result(tls->session);
     if (verified == X509_V_OK) {
@@ -240,7 +241,7 @@ static tl_tls_outcome outcome_of(tl_tls *tls, int result, bool shaking) {
                       : shaking             ? refused(tls)
                                             : broken(tls);
         }
-    ERR_clear_error(); /* the queue is the thread's, and so the program's */
+    ERR_clear_error(); /* OpenSSL's error queue belongs to the thread, and so to the program */
     return outcome;
 }
 
@@ -252,14 +253,14 @@ static int note_asked(SSL *session, void *tls) {
     return 1;
 }
 
-/* OpenSSL would ask at the terminal. */
+/* Without this OpenSSL would ask at the terminal. */
 static int no_passphrase(char *to, int size, int writing, void *tls) {
     (void)to, (void)size, (void)writing;
     ((tl_tls *)tls)->encrypted = true;
     return -1;
 }
 
-/* The error `what`, with the file: what the system says of it, or OpenSSL. */
+/* Set the message `what`, with the file, and the problem that the system or OpenSSL reports. */
 static bool bad_file(tl_tls *tls, const char *what, const char *file) {
     int fd = open(file, O_RDONLY | O_CLOEXEC);
     (void)fail(tls, "TLS: %s %.100s: %s", what, file,
@@ -304,8 +305,8 @@ static bool set_up(tl_tls *tls) {
     return load_authorities(tls) && load_certificate(tls);
 }
 
-/* What the certificate must name: the address where the name spells one, else the name, which the
- * server is told too. */
+/* Set the name that the certificate must have: the address if the host is one, else the host name, which is
+ * also sent to the server. */
 static bool expect_name(SSL *session, const char *host) {
     char address[TL_HOST_SIZE];
     unsigned char binary[sizeof(struct in6_addr)];
@@ -390,7 +391,7 @@ static tl_tls_outcome ask(tl_tls *tls, tl_tls_work work, void *bytes, size_t *n)
     return outcome_of(tls, result, work == TL_TLS_SHAKE);
 }
 
-/* Nothing can be written any more: who turned us away has said so, perhaps, before it hung up. */
+/* A write has failed. If the server rejected us, it may have sent that before it closed: read it. */
 static tl_tls_outcome why_broken(tl_tls *tls) {
     char rest[256], message[TL_TLS_MESSAGE_SIZE];
     tl_tls_outcome outcome = TL_TLS_DONE;
@@ -430,7 +431,7 @@ bool tl__tls_pending(const tl_tls *tls) {
     return pending;
 }
 
-#else /* no TLS in this build: the URL parser refuses rediss:, so nobody gets here */
+#else /* no TLS in this build: the URL parser rejects rediss:, so nothing calls these */
 
 #include <stdio.h>
 

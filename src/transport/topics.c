@@ -1,5 +1,5 @@
 /*
- * A table of topics. Plain memory; its size follows what is in it.
+ * A table of topics. Plain memory; it grows and shrinks with its contents.
  */
 #include "transport/topics.h"
 
@@ -16,7 +16,7 @@ static tl_topic **bucket_of(const tl_topics *topics, uint64_t hash) {
     return &topics->bucket[hash & (topics->buckets - 1)];
 }
 
-/* A power of two; without memory the table stays as it is. */
+/* `buckets` is a power of two. Without memory the table stays as it is. */
 static bool resize(tl_topics *topics, size_t buckets) {
     tl_topic **bucket = calloc(buckets, sizeof(tl_topic *));
     if (!bucket)

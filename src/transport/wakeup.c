@@ -1,18 +1,18 @@
 /*
- * Wake-ups: what all ways have in common, and subscriptions over one connection to a Redis server. Each command that is
- * said there gets exactly one reply, in order: so the replies are counted, and an answer to a former subscription is never
- * taken for one to a later of the same topic.
+ * Wake-ups: the common part, and subscriptions over one connection to a Redis server. Each command on it gets
+ * exactly one reply, in order. So the replies are counted, and the reply to an earlier subscription is never
+ * taken for that of a later one to the same topic.
  */
 #include <stdlib.h>
 
 #include "transport/wakeup_inside.h"
 
-#define SILENCE_MS 10000  /* then PING */
-#define IDLE_MS 30000     /* without a topic: then close */
-#define ASKED_FIRST 64    /* replies outstanding; a power of two */
-#define ASKED_MAX 1048576 /* a server so far behind is of no use */
+#define SILENCE_MS 10000  /* after so long without a message: PING */
+#define IDLE_MS 30000     /* after so long without a topic: close */
+#define ASKED_FIRST 64    /* room for replies outstanding at first; a power of two */
+#define ASKED_MAX 1048576 /* with so many outstanding, the server is too far behind */
 
-/* ---- all ways ---------------------------------------------------------------------------------- */
+/* ---- the common part --------------------------------------------------------------------------- */
 
 tl_wakeup *tl__wakeup_new(const tl_endpoint *endpoint, const tl_conn_limits *limits,
                           int64_t attempt_ms, const tl_wakeup_calls *calls) {
@@ -116,7 +116,7 @@ void tl__wakeup_drive(tl_wakeup *wakeup, tl_mono now) {
     wakeup->row->drive(wakeup, now);
 }
 
-/* ---- saying ------------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------------- */
 
 static bool asked_room(tl_wakeup *wakeup) {
     if (wakeup->said - wakeup->answered < wakeup->asked_size)
@@ -133,7 +133,7 @@ static bool asked_room(tl_wakeup *wakeup) {
     return true;
 }
 
-/* Say a command, whose reply is expected; topic: the one that waits for it. */
+/* Send a command that has a reply; topic: the one that waits for it. */
 static bool say(tl_wakeup *wakeup, const char *name, const tl_bytes *argument, tl_topic *topic,
                 tl_mono now) {
     tl_command c = {.form = TL_ARGV, .argc = 1, .argv = {tl__bytes_of(name)}};
@@ -154,14 +154,14 @@ static bool subscribe(tl_wakeup *wakeup, tl_topic *topic, tl_mono now) {
     return true;
 }
 
-/* While there is no connection nothing is said but this, which has one made. */
+/* Have a connection made: without one, only this command is queued. */
 static bool knock(tl_wakeup *wakeup, tl_mono now) {
     if (!wakeup->knocking)
         wakeup->knocking = say(wakeup, "PING", NULL, NULL, now);
     return wakeup->knocking;
 }
 
-/* ---- telling ----------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------------- */
 
 static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
     tl_wakeup *wakeup = ctx;
@@ -187,7 +187,7 @@ static void on_down(void *ctx, tl_bytes message) {
         (void)knock(wakeup, wakeup->now);
 }
 
-/* The reply to the oldest command that has none: returns its topic, if that is still wanted. */
+/* Count the reply to the oldest command that has none; returns its topic, if that is still wanted. */
 static tl_topic *answered(tl_wakeup *wakeup) {
     if (wakeup->answered == wakeup->said) {
         wakeup->confused = true;
@@ -284,7 +284,7 @@ static bool add(tl_wakeup *wakeup, tl_topic *topic, tl_mono now) {
     return true;
 }
 
-/* Should it not be said, the topic's messages find nobody. */
+/* If the UNSUBSCRIBE can't be sent, the topic's messages are ignored. */
 static void forget(tl_wakeup *wakeup, const tl_topic *topic, tl_mono now) {
     if (topic->asked > wakeup->answered)
         wakeup->asked[topic->asked & (wakeup->asked_size - 1)] = NULL;
@@ -302,7 +302,7 @@ static tl_mono close_at(const tl_wakeup *wakeup) {
                : tl__mono_add_ms(wakeup->empty, IDLE_MS);
 }
 
-/* When silence means something: a reply is overdue, or it is time to ask for one. */
+/* When to act on silence: a reply is overdue, or it is time to request one. */
 static tl_mono silent_at(const tl_wakeup *wakeup) {
     if (!tl__conn_up(wakeup->conn))
         return TL_NEVER;

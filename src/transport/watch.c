@@ -1,14 +1,16 @@
 /*
- * Wake-ups by a stream of etcd's watches, one for all that a client's waiters wait for. A topic is "REVISION KEY": told is
- * the deletion of the key after that revision. Nothing here waits, and what is told is only ever a reason to look: to be told
- * too much is harmless.
+ * Wake-ups by a stream of etcd's watches, one stream for all topics of a client. A topic is "REVISION KEY":
+ * its listeners are notified when the key is deleted after that revision. Nothing here waits. A notification
+ * is only a reason to look, so one too many is harmless.
  *
- * A stream can't be added to: where a topic is new the next is opened, with all of them. One that is new there is told of from
- * now on, and its listeners are woken at once if something has happened since its revision; the others from where they were. So
- * nothing is missed meanwhile. It goes to the member that the client's requests go to.
+ * No watch can be added to a stream. For a new topic the stream is replaced by one that watches all topics.
+ * The new topic is watched from now on, and its listeners are woken at once if something has happened since
+ * its revision. The other topics are watched from where they were, so nothing is missed meanwhile. The stream
+ * goes to the member that the client's requests go to.
  *
- * A topic that is only seen is patient: it is asked for when it has been one for TL_WATCH_GATHER_MS, together with others, and
- * no sooner than the last time is TL_WATCH_EACH_MS ago for each that there is; there are TL_WATCH_SEEN_MAX at most.
+ * A topic that was only seen is patient: it is watched after TL_WATCH_GATHER_MS, together with others.
+ * Between two streams there are also at least TL_WATCH_EACH_MS for each topic. None is added beyond
+ * TL_WATCH_SEEN_MAX topics.
  */
 #include <stdlib.h>
 
@@ -18,8 +20,8 @@
 #include "transport/wakeup_inside.h"
 
 #define READ_SIZE 4096
-#define READS_MAX 16                  /* in one drive */
-#define LASTED_NS INT64_C(1000000000) /* a stream that ended sooner isn't opened again at once */
+#define READS_MAX 16                  /* in one drive, at most */
+#define LASTED_NS INT64_C(1000000000) /* after a stream that ended sooner the back-off grows */
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
@@ -57,11 +59,11 @@ static void close_stream(tl_wakeup *wakeup) {
         topic->asked = 0;
 }
 
-/* The member isn't to be had, or has ended the stream: the next; or this one, with another login. */
+/* The member is unavailable, or has ended the stream: try the next one; or this one, with a new login. */
 static void lose(tl_wakeup *wakeup, tl_mono now) {
     bool stays = wakeup->refused;
     close_stream(wakeup);
-    tl__members_forget_token(&wakeup->token); /* it may be what was wrong */
+    tl__members_forget_token(&wakeup->token); /* it may be the cause */
     if (tl__ns_until(wakeup->began, now) >= LASTED_NS)
         tl__backoff_reset(&wakeup->backoff);
     if (!stays)
@@ -90,14 +92,15 @@ static tl_bytes key_of(const tl_topic *topic, int64_t *ret_revision) {
     return key;
 }
 
-/* The first revision that it hasn't been told of. */
+/* The first revision that is not reported yet. */
 static int64_t first_of(const tl_topic *topic) {
     int64_t revision;
     (void)key_of(topic, &revision);
     return 1 + !GUARD(watch_from_next) + (topic->revision > revision ? topic->revision : revision);
 }
 
-/* It tells of what comes after this revision. Who has looked before that may have missed something, and looks again. */
+/* The watch reports changes after this revision. A waiter that looked before may have missed one, and looks
+ * again. */
 static void on_created(tl_wakeup *wakeup, tl_topic *topic, int64_t revision) {
     bool missed = GUARD(missed_is_looked_up) && topic->from_now &&
                   (revision <= 0 || revision >= first_of(topic));
@@ -110,7 +113,8 @@ static void on_created(tl_wakeup *wakeup, tl_topic *topic, int64_t revision) {
         wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
 }
 
-/* Of one that is canceled the revision isn't kept any more, by a compaction: its waiter looks, and asks for a later one. */
+/* A canceled watch: a compaction has removed its revision. Its waiter looks, and then watches from a later
+ * revision. */
 static void on_message(tl_wakeup *wakeup, const tl_reply *message) {
     tl_topic *topic = topic_of(wakeup, item(message, TL_WATCH_ID));
     wakeup->refused = item(message, TL_WATCH_CREATED) && item(message, TL_WATCH_CANCELED);
@@ -119,7 +123,7 @@ static void on_message(tl_wakeup *wakeup, const tl_reply *message) {
         return;
     if (item(message, TL_WATCH_CANCELED)) {
         topic->asked = 0;
-        topic->compacted = topic->patient; /* who has seen it will see it again */
+        topic->compacted = topic->patient; /* its client will see it again */
         tl__wakeup_report(wakeup, topic, false);
     } else if (GUARD(deletion_heard) && item(message, TL_WATCH_DELETED) > 0) {
         wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
@@ -128,7 +132,7 @@ static void on_message(tl_wakeup *wakeup, const tl_reply *message) {
     }
 }
 
-/* ---- saying ------------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------------- */
 
 static tl_etcd_via via(const tl_wakeup *wakeup) {
     return (tl_etcd_via){.host = tl__bytes_of(wakeup->stream.endpoint->label),
@@ -137,8 +141,9 @@ static tl_etcd_via via(const tl_wakeup *wakeup) {
                          .timeout_ms = wakeup->connect_ms};
 }
 
-/* Etcd catches up with watches that begin in the past every 100 ms only. So a waiter's begins now; but for one that was told
- * of already, which would have to look again whenever another comes. */
+/* etcd catches up with watches that begin in the past only every 100 ms. So a waiter's watch begins now. A
+ * topic that is armed already continues from its revision, since its waiter would have to look again whenever
+ * another topic is added. */
 static tl_etcd_watched watched(tl_topic *topic) {
     int64_t revision;
     topic->from_now = GUARD(watch_begins_now) && !topic->patient &&
@@ -184,15 +189,16 @@ static bool say_watch(tl_wakeup *wakeup) {
 static bool add(tl_wakeup *wakeup, tl_topic *topic, tl_mono now) {
     bool known = topic->listeners > 1;
     wakeup->wanted = true;
-    if (!known && wakeup->state >= TL_WATCH_ASKING) /* else it will be asked for with the others */
+    /* Otherwise it will be watched with the others. */
+    if (!known && wakeup->state >= TL_WATCH_ASKING)
         wakeup->stale = true;
     if (wakeup->state == TL_WATCH_DOWN && wakeup->topics.count == 1 &&
         wakeup->backoff.failures == 0)
         wakeup->retry_at = now;
     if (known && topic->reported != TL_UNREPORTED)
         tl__wakeup_report(wakeup, topic, topic->reported == TL_REPORTED_ARMED);
-    if (known &&
-        topic->reported == TL_REPORTED_ARMED) /* what it may have missed isn't told twice */
+    /* A change that it may have missed is not reported twice. */
+    if (known && topic->reported == TL_REPORTED_ARMED)
         wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
     return true;
 }
@@ -244,7 +250,7 @@ static bool write_bytes(tl_wakeup *wakeup) {
     return true;
 }
 
-/* The answer to the login. A server without users needs no token. */
+/* The reply to the login. A server without users needs no token. */
 static bool on_token(tl_wakeup *wakeup, const tl_reply *reply) {
     bool is_token = reply->type == TL_REPLY_STRING;
     return (!is_token || tl__members_keep_token(&wakeup->token, reply->text)) && say_watch(wakeup);
@@ -269,7 +275,7 @@ static bool take_messages(tl_wakeup *wakeup) {
     return got >= 0;
 }
 
-/* false: it is over. */
+/* false: the stream has ended. */
 static bool read_bytes(tl_wakeup *wakeup) {
     char buffer[READ_SIZE];
     wakeup->more = true;
@@ -300,7 +306,7 @@ static bool go_on(tl_wakeup *wakeup, tl_mono now) {
     return wakeup->state == TL_WATCH_UP || tl__mono_before(now, wakeup->by);
 }
 
-/* When the one that has waited the longest is to be asked for. */
+/* When the patient topic that has waited longest is to be watched. */
 static tl_mono patience_ends(const tl_wakeup *wakeup) {
     tl_mono oldest = TL_NEVER;
     for (const tl_topic *topic = wakeup->topics.first; topic; topic = topic->next)
@@ -313,7 +319,7 @@ static tl_mono patience_ends(const tl_wakeup *wakeup) {
                         tl__mono_add_ms(wakeup->asked_at, pause_ms));
 }
 
-/* Those that are held for a moment only come and go unheard. */
+/* Watch the patient topics when it is time. A lock that is held only briefly never gets so far. */
 static void mind_patient(tl_wakeup *wakeup, tl_mono now) {
     if (tl__mono_before(now, wakeup->look_at))
         return;

@@ -1,8 +1,8 @@
 /*
- * Finds the server of local: or has it started, in a thread of its own, one for each asker;
- * those of all processes agree by the locks of local_inside.h. What asker and thread share is a box
- * that the last one to leave frees. It must never start a second server beside a live one, nor wait
- * for anything without a limit.
+ * Finds the server of local:, or has it started, in a thread of its own for each caller. The locks of
+ * local_inside.h coordinate these threads, in all processes. Caller and thread share a tl_local, which the
+ * last one to leave frees. It must never start a second server beside a live one, nor wait for anything
+ * without a limit.
  */
 #include "transport/local/local.h"
 
@@ -28,14 +28,14 @@
 #define START_LOCK "start.lock"
 #define NAP_MS 10
 #define NAP_LONG_MS 100 /* between tries for a name that is in use */
-#define HIDDEN_MS 1000  /* a server that is ending gives its directory back first, then its name */
-#define ANSWER_MS 100   /* until the next try, for the reply to one PING */
-#define MOST_MS 60000   /* a thread lives no longer, whatever its asker's patience */
+#define HIDDEN_MS 1000  /* a server that ends releases its directory first, then its name */
+#define ANSWER_MS 100   /* wait for the reply to one PING, then try again */
+#define MOST_MS 60000   /* a thread lives no longer, whatever limit its caller gave */
 #define LINE_SIZE 160
 
 struct tl_local {
-    atomic_int holders; /* the asker and the thread */
-    atomic_bool done;   /* the rest has been written and stays as it is */
+    atomic_int holders; /* the caller and the thread */
+    atomic_bool done;   /* the rest is written and stays unchanged */
     int fd;
     int64_t limit_ms;
     char path[TL_LOCAL_DIR_SIZE];
@@ -51,13 +51,13 @@ typedef struct {
     bool launched;
     bool hidden; /* its name was in use */
     tl_mono hidden_by;
-    int64_t logged; /* bytes of the log before it was */
+    int64_t logged; /* bytes of the log before the launch */
 } search;
 
 /* ---- is it there? ------------------------------------------------------------------------------ */
 
-/* Have it answer once. One that we have started is also told to log no more than warnings from now
- * on, which keeps the log of a server that runs for years small. */
+/* Send it one PING. A server that we have started also gets the log level "warning", so that the log of a
+ * server that runs for years stays small. */
 static bool ask(int fd, bool hush) {
     static const char words[] = "PING\r\nCONFIG SET loglevel warning\r\n";
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -80,7 +80,7 @@ static bool answers(const search *state) {
     if (connect(fd, (const struct sockaddr *)&un, sizeof un) == 0)
         result = ask(fd, state->launched);
     else if (errno == EAGAIN)
-        result = true; /* so many that its queue is full */
+        result = true; /* so many clients that its backlog is full */
     close(fd);
     return result;
 }
@@ -95,7 +95,7 @@ static bool ended(search *state) {
                              line[0] ? line : "and printed nothing");
 }
 
-/* The name is in use. true: for longer than by a server that is ending. */
+/* The name is in use. true: for longer than a server needs to end. */
 static bool stays_hidden(search *state) {
     tl_mono now = tl__mono_now();
     if (!state->hidden)
@@ -105,7 +105,7 @@ static bool stays_hidden(search *state) {
            !tl__local_hidden(state->local->path, &state->local->problem);
 }
 
-/* true: there is nothing more to be tried. */
+/* true: nothing more can be tried. */
 static bool launch(search *state) {
     tl_local *local = state->local;
     int log = tl__local_open_log(state->dir, &state->logged);
@@ -139,7 +139,7 @@ static bool too_late(search *state) {
                              (long long)local->limit_ms, local->path);
 }
 
-/* One look around. true: the search is over. */
+/* Check everything once. true: the search is over. */
 static bool settled(search *state) {
     if (answers(state))
         return true;
@@ -148,7 +148,7 @@ static bool settled(search *state) {
     if (state->starting && !state->launched && !tl__local_is_alive(state->dir) && launch(state))
         return true;
     if (atomic_load(&state->local->holders) == 1)
-        return true; /* nobody asks any more */
+        return true; /* the caller has left */
     if (!tl__mono_before(tl__mono_now(), state->by))
         return too_late(state);
     if (!state->starting)
@@ -171,7 +171,7 @@ static void find_or_start(tl_local *local) {
     else
         while (!settled(&s)) {}
     if (s.starting)
-        (void)flock(s.start, LOCK_UN); /* a process that was forked meanwhile may share it */
+        (void)flock(s.start, LOCK_UN); /* a process that was forked meanwhile may share the lock */
     if (s.start >= 0)
         close(s.start);
     close(s.dir);
@@ -231,7 +231,7 @@ const tl_local_problem *tl__local_problem(const tl_local *local) {
 void tl__local_free(tl_local *local) {
     int saved = errno;
     if (local && !tl__local_done(local))
-        tl__stay_loaded(); /* the thread goes on, if the program closes what it is in */
+        tl__stay_loaded(); /* the thread goes on, even if the program unloads the library */
     if (local)
         leave(local);
     errno = saved;

@@ -1,7 +1,7 @@
 /*
- * The directory of local:, its files and its locks. It must never use a directory that
- * another user owns or may enter: who can change it can put himself in the server's place. Nor may
- * the default depend on anything but the user: two directories are two holders of one lock.
+ * The directory of local:, its files and its locks. It must never use a directory that another user owns or
+ * may enter, since that user could put another server in place. The default may depend only on the user: two
+ * directories are two holders of one lock.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "ground/guard.h"
 #include "transport/local/local_inside.h"
 
-#define LOG_MAX 65536 /* larger than this it is put aside; so twice this is kept */
+#define LOG_MAX 65536 /* a larger log is renamed before a start; so about twice this is stored */
 #define LOG_ASIDE TL_LOCAL_LOG ".old"
 #define EVERYBODYS "/tmp"
 #define TAIL 2048 /* bytes of the log that are searched for its last line */
@@ -31,13 +31,13 @@ bool tl__local_failed(tl_local_problem *problem, tl_err code, const char *format
     va_end(args);
     for (char *c = problem->message; *c; c++)
         if (iscntrl((unsigned char)*c))
-            *c = '?'; /* of a path */
+            *c = '?'; /* a path may contain them */
     problem->code = code;
     return false;
 }
 
-/* Not the session's directory, which goes away with the last session; nor one below the home, which
- * may be another host's too, and not be there yet when cron runs. */
+/* Not the session's directory, which is removed with the last session. Nor one below the home directory,
+ * which several hosts may share, and which may not be mounted yet when cron runs. */
 void tl__local_default_dir(char *to) {
     (void)snprintf(to, TL_LOCAL_DIR_SIZE, EVERYBODYS "/tidelock-%lu", (unsigned long)geteuid());
 }
@@ -65,7 +65,7 @@ static bool may_be_trusted(const char *path, int fd, tl_local_problem *problem) 
     return true;
 }
 
-/* Where everybody may write, only the sticky bit keeps others from moving our directory away. */
+/* In a directory where every user may write, only the sticky bit keeps others from moving ours. */
 static bool may_stay(const char *path, tl_local_problem *problem) {
     struct stat s;
     if (!is_default(path) || stat(EVERYBODYS, &s) != 0 || (s.st_mode & S_ISVTX) ||
@@ -118,8 +118,8 @@ bool tl__local_is_ours(int fd) {
 
 /* ---- its name --------------------------------------------------------------------------------- */
 
-/* The default directory is named within this root directory; another within the directory in which
- * it lies, by its last component, however the path was written. */
+/* The default directory is identified by the root directory of this process. Another one is identified by its
+ * parent directory and its last component, however the path was written. */
 static bool place_of(const char *path, struct stat *ret_in, uint64_t *ret_name) {
     char in[TL_LOCAL_DIR_SIZE] = "/";
     const char *name = strrchr(path, '/');
@@ -187,11 +187,11 @@ bool tl__local_is_hidden(const char *path, tl_local_problem *problem) {
 bool tl__local_is_alive(int dir) {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return true; /* who can't tell starts none */
+        return true; /* unknown, so start none */
     int result = flock(fd, LOCK_SH | LOCK_NB);
     bool alive = result != 0 && errno == EWOULDBLOCK;
     if (result == 0)
-        (void)flock(fd, LOCK_UN); /* a process that was forked meanwhile may share it */
+        (void)flock(fd, LOCK_UN); /* a process that was forked meanwhile may share the lock */
     close(fd);
     return alive;
 }
@@ -231,7 +231,7 @@ int tl__local_open_log(int dir, int64_t *ret_size) {
     return fd;
 }
 
-/* "123:M 21 Nov 2026 13:40:00.123 # words": only the words. */
+/* "123:M 21 Nov 2026 13:40:00.123 # message": only the message. */
 static tl_bytes without_stamp(tl_bytes line) {
     for (size_t i = 0; i + 2 < line.n && i < 64; i++)
         if (line.p[i] == ' ' && strchr("#*-.", line.p[i + 1]) && line.p[i + 2] == ' ')

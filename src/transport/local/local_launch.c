@@ -1,8 +1,8 @@
 /*
- * Starts the redis-server of local:, the only place that makes a process. Between fork and
- * exec there are only calls that are safe when other threads of the program held any lock. It must
- * never run a program that a relative PATH entry names, nor let the server share anything with its
- * starter: descriptors, signals, terminal, session.
+ * Starts the redis-server of local:, the only place that makes a process. Between fork and exec it calls only
+ * functions that are safe while other threads of the program hold any lock. It must never run a program named
+ * by a relative PATH entry. The server must share nothing with its starter: no descriptors, signals,
+ * terminal, session.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,21 +25,21 @@
 
 #define PROGRAM "redis-server"
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin"
-#define FD_ABOVE 10        /* descriptors that are handed on are first moved clear of 0, 1 and 2 */
-#define FD_REPORT 3        /* in the child; it closes with exec */
-#define FD_NAME 4          /* of the server: keeps its name */
-#define FD_MOST (1L << 20) /* as far as they are closed one by one, on an old kernel */
+#define FD_ABOVE 10        /* descriptors for the server are first moved above 0, 1 and 2 */
+#define FD_REPORT 3        /* in the child; exec closes it */
+#define FD_NAME 4          /* in the server: holds its name */
+#define FD_MOST (1L << 20) /* on an old kernel descriptors below this are closed one by one */
 #define SIGNALS 64
 
 typedef enum { STEP_OK, STEP_FORK, STEP_TAKEN, STEP_HIDDEN, STEP_PREPARE, STEP_EXEC } launch_step;
 
-/* What the child says before it is a server; nothing when all went well. */
+/* The child's report if it fails to become the server; nothing if all went well. */
 typedef struct {
     launch_step step;
     int sys_errno;
 } report;
 
-/* All that the child needs, made ready before the fork. */
+/* Everything that the child needs, prepared before the fork. */
 typedef struct {
     int dir, log, report;
     long fd_most;
@@ -79,7 +79,7 @@ static bool find_program(char to[PATH_MAX]) {
 static void give_up(int to, launch_step step) {
     report r = {step, errno};
     ssize_t n = write(to, &r, sizeof r);
-    (void)n; /* nobody listens any more */
+    (void)n; /* the starter has stopped listening */
     _exit(127);
 }
 
@@ -87,7 +87,7 @@ static void reset_signals(void) {
     struct sigaction as_ever = {.sa_handler = SIG_DFL};
     sigset_t none;
     for (int n = 1; n <= SIGNALS; n++)
-        (void)sigaction(n, &as_ever, NULL); /* not all of them can be changed, nor exist */
+        (void)sigaction(n, &as_ever, NULL); /* some don't exist, or can't be changed */
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -98,7 +98,7 @@ static void write_pid(int dir) {
     int fd = openat(dir, TL_LOCAL_PID, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
                     S_IRUSR | S_IWUSR);
     ssize_t n = fd >= 0 ? write(fd, pid.p, pid.n) : -1;
-    (void)n; /* it only helps people */
+    (void)n; /* it only informs people */
     if (fd >= 0)
         close(fd);
 }
@@ -112,7 +112,7 @@ static void close_from(int first, long most) {
         close((int)fd);
 }
 
-/* Lock the directory for the server's life, through what will be its standard input. */
+/* Lock the directory for the server's life, through the descriptor that becomes its standard input. */
 static int take_directory(const plan *p) {
     int low = openat(p->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, FD_ABOVE) : -1;
@@ -125,7 +125,7 @@ static int take_directory(const plan *p) {
     return fd;
 }
 
-/* And its name; -1: it has none. */
+/* Bind its name; -1: it has none. */
 static int take_name(const plan *p) {
     if (p->name_size == 0)
         return -1;
@@ -144,7 +144,7 @@ static void become_server(const plan *p) {
     if (fchdir(p->dir) != 0)
         give_up(p->report, STEP_PREPARE);
     int guard = take_directory(p), name = take_name(p);
-    (void)unlinkat(p->dir, TL_LOCAL_SOCKET, 0); /* nobody listens on it any more */
+    (void)unlinkat(p->dir, TL_LOCAL_SOCKET, 0); /* nothing listens on it */
     write_pid(p->dir);
     if (dup2(guard, STDIN_FILENO) < 0 || dup2(p->log, STDOUT_FILENO) < 0 ||
         dup2(p->log, STDERR_FILENO) < 0 || dup3(p->report, FD_REPORT, O_CLOEXEC) < 0 ||
@@ -157,7 +157,7 @@ static void become_server(const plan *p) {
 
 /* ---- in the program ---------------------------------------------------------------------------- */
 
-/* The child leaves at once; its child, which nobody has to wait for, becomes the server. */
+/* The child exits at once. Its own child becomes the server, so no process has to wait for it. */
 static bool make_process(const plan *p) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -175,7 +175,7 @@ static bool make_process(const plan *p) {
     return pid > 0;
 }
 
-/* Its report, or that it has none because it is a server now. */
+/* The child's report, or STEP_OK if there is none, because it is the server now. */
 static report await_report(int fd, tl_mono by) {
     report r = {STEP_OK, 0};
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -257,8 +257,8 @@ tl_launch_result tl__local_launch(const char *path, int dir, int log, tl_mono by
     }
     (void)snprintf(socket, sizeof socket, "%s/" TL_LOCAL_SOCKET, path);
     (void)snprintf(logfile, sizeof logfile, "%s/" TL_LOCAL_LOG, path);
-    /* Locks must stay until their time is over: nothing is evicted, and what was written is on disk
-     * within a second. Options that old servers don't know are left at their defaults. */
+    /* Locks must last until they expire: nothing is evicted, and writes are on disk within a second. Options
+     * that old servers don't know stay at their defaults. */
     const char *const argv[] = {program,      "--port",
                                 "0",          "--unixsocket",
                                 socket,       "--unixsocketperm",
