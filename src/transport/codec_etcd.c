@@ -26,7 +26,7 @@ static bool lead(tl_conn *conn) {
     return true;
 }
 
-static const char another_member[] = "member may answer", another_login[] = "login is needed";
+static const char another_member[] = "member may serve", another_login[] = "login is needed";
 
 /* A new login goes to the same member. */
 static bool goes_on(tl_conn *conn) {
@@ -81,7 +81,7 @@ static tl_login_outcome on_login(tl_conn *conn, const tl_reply *reply, tl_mono r
     if (reply->type == TL_REPLY_STRING && tl__members_keep_token(&conn->via.token, reply->text))
         return TL_LOGIN_DONE;
     if (reply->type != TL_REPLY_ERROR)
-        return tl__login_fail(conn->login, TL_ESERVER, "no token that could be used");
+        return tl__login_fail(conn->login, TL_ESERVER, "the reply has no usable token");
     int code = tl__etcd_error(reply->text, &message);
     if (tl__bytes_has(message, "authentication is not enabled"))
         return TL_LOGIN_DONE; /* then no login is needed */
@@ -146,8 +146,8 @@ static void release(tl_conn *conn) {
 }
 
 const tl_codec tl__codec_etcd = {
-    .reply = "answer of etcd's JSON gateway",
-    .unanswered = ", without an answer: is it an etcd?",
+    .reply = "reply of etcd's JSON gateway",
+    .unanswered = ", without a reply: is it an etcd?",
     .strangers_do_nothing = true,
     .watches = true,
     .make = make,

@@ -114,8 +114,8 @@ void tl__conn_leave(tl_conn *conn) {
     for (const tl_slot *slot = conn->slots.head; slot; slot = slot->next)
         if (!tl__slot_unsent(slot))
             return;
-    (void)snprintf(message, sizeof message, "%s: left, since another %s", conn->endpoint->label,
-                   conn->leaving);
+    (void)snprintf(message, sizeof message, "%s: connection closed, since another %s",
+                   conn->endpoint->label, conn->leaving);
     tl__conn_lose(conn, TL_EUNAVAILABLE, message, true);
 }
 

@@ -81,7 +81,7 @@ int64_t tl__conn_epoch(const tl_conn *conn) {
 }
 
 void tl__conn_refuse_foreign(tl_conn *conn) {
-    static const char message[] = "the master has changed: asked for anew";
+    static const char message[] = "the master has changed: the request is built again";
     tl_slot *slot = conn->limits.site ? conn->slots.head : NULL, *before = NULL;
     while (slot) {
         tl_slot *next = slot->next;

@@ -98,7 +98,7 @@ static bool parse_login(parse *parser, tl_bytes text) {
     if (rest.n <= 1)
         return true;
     if (!parser->secret)
-        return bad(parser, "a password is of no use here");
+        return bad(parser, "the URL must have no password here");
     return decode(parser, parser->secret->text, sizeof parser->secret->text, after(rest, 1),
                   "the password is longer than 16384 bytes");
 }
@@ -138,11 +138,11 @@ static bool parse_v6(parse *parser, tl_bytes inside) {
     if (!tl__bytes_is_visible(tl__bytes_of(parser->to->host)))
         return bad(parser, "the zone of the IPv6 address is malformed");
     if (bare.n >= sizeof address)
-        return bad(parser, "what is in brackets must be an IPv6 address");
+        return bad(parser, "the text in brackets must be an IPv6 address");
     memcpy(address, bare.p, bare.n);
     address[bare.n] = '\0';
     return inet_pton(AF_INET6, address, &binary) == 1 ||
-           bad(parser, "what is in brackets must be an IPv6 address");
+           bad(parser, "the text in brackets must be an IPv6 address");
 }
 
 static bool parse_name(parse *parser, tl_bytes name) {
@@ -350,7 +350,7 @@ static bool has_login(tl_bytes servers) {
 }
 
 static const char one_login[] =
-    "one user and password, before the first server, are for all servers of a quorum (in a "
+    "the user and password before the first server are for all servers of a quorum (in a "
     "password, write '@' as %40 and ',' as %2C)";
 
 /* Take the one user and password for all servers. A further login is an error: it would be taken for a part
@@ -388,26 +388,27 @@ static bool parse_member(parse *parser, tl_bytes text) {
     if (unix_socket ? !parse_unix(parser, after(one, strlen("unix:"))) : !parse_host(parser, one))
         return false;
     return !is_named(parser->seeds, parser->to) ||
-           bad(parser, "it names a server twice: each vote must be another server's");
+           bad(parser, "it names a server twice: each vote must come from another server");
 }
 
 static bool parse_quorum(parse *parser, tl_bytes text) {
     if (!take_one_login(parser, &text) ||
         !parse_list(parser, text, parse_member, TL_QUORUM_SEEDS,
-                    "more than 7 servers are named: a quorum is of 3, 5 or 7"))
+                    "more than 7 servers are named: a quorum has 3, 5 or 7"))
         return false;
     if (parser->seeds->count < 3)
-        return bad(parser, "a quorum is of 3, 5 or 7 servers: of fewer none may fail");
+        return bad(parser, "a quorum has 3, 5 or 7 servers: with fewer none may fail");
     return parser->seeds->count % 2 == 1 ||
-           bad(parser, "a quorum is of 3, 5 or 7 servers: of an even number no more "
-                       "may fail than of one fewer");
+           bad(parser, "a quorum has 3, 5 or 7 servers: with an even number no more "
+                       "may fail than with one fewer");
 }
 
 /* host[:port],host[:port],...[/prefix] */
 static bool parse_etcd(parse *parser, tl_bytes text) {
     tl_bytes rest;
     if (!tl__gateway_works())
-        return bad(parser, "etcd: needs JSON, and this was built without jansson");
+        return bad(parser, "etcd: is not in this build, which was built without jansson; build "
+                           "again where libjansson-dev is installed");
     if (!parse_hosts(parser, text, &rest))
         return false;
     if (parser->to->user[0] == '\0' && tl__endpoint_password(parser->to)[0] != '\0')
@@ -447,13 +448,13 @@ static const struct scheme {
 
 /* The message for a URL of this kind where one server is needed; NULL: the kind names one server. */
 static const char *const not_one[] = {
-    [TL_URL_SENTINELS] = "redis+sentinel: names no server, and one is to be asked here: give it "
+    [TL_URL_SENTINELS] = "redis+sentinel: names no server, but one server is needed here: give it "
                          "the URL of one, as redis://HOST",
-    [TL_URL_CLUSTER] = "redis+cluster: names several servers, and one is to be asked here: give it "
-                       "the URL of one, as redis://HOST",
-    [TL_URL_QUORUM] = "redis+quorum: names several servers, and one is to be asked here: give it "
+    [TL_URL_CLUSTER] = "redis+cluster: names several servers, but one server is needed here: "
+                       "give it the URL of one, as redis://HOST",
+    [TL_URL_QUORUM] = "redis+quorum: names several servers, but one server is needed here: give it "
                       "the URL of one, as redis://HOST",
-    [TL_URL_ETCD] = "etcd: names members of a cluster, and one Redis server is to be asked here",
+    [TL_URL_ETCD] = "etcd: names members of an etcd cluster, but one Redis server is needed here",
 };
 
 static const struct scheme *scheme_of(tl_bytes url) {
@@ -579,9 +580,9 @@ static tl_err check_tls(const tl_endpoint *endpoint, const tl_client_options *op
         return tl__fail(err, TL_EINVALID, 0,
                         "%s: only with a URL that begins with rediss:// or etcds://", given);
     if (is_given(options->tls_cert_file) && !is_given(options->tls_key_file))
-        return tl__fail(err, TL_EINVALID, 0, "tls_cert_file: it needs tls_key_file too");
+        return tl__fail(err, TL_EINVALID, 0, "tls_cert_file: requires tls_key_file");
     if (is_given(options->tls_key_file) && !is_given(options->tls_cert_file))
-        return tl__fail(err, TL_EINVALID, 0, "tls_key_file: it needs tls_cert_file too");
+        return tl__fail(err, TL_EINVALID, 0, "tls_key_file: requires tls_cert_file");
     if (is_given(options->tls_server_name) && !strchr(options->tls_server_name, ':') &&
         !parse_name(&p, tl__bytes_of(options->tls_server_name)))
         return tl__fail(err, TL_EINVALID, 0, "tls_server_name: %s", p.problem);

@@ -154,7 +154,7 @@ static bool get_int(tl_gateway *gateway, const json_t *object, const char *name,
     if (tl__bytes_to_int(text, &ret->integer))
         return true;
     if (!tl__bytes_to_uint(text, 10, &u))
-        return odd(gateway, "a number that is none");
+        return odd(gateway, "a malformed number");
     ret->integer = (int64_t)u;
     return true;
 }
@@ -166,7 +166,7 @@ static tl_reply get_flag(const json_t *object, const char *name) {
 static bool get_text(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
     const json_t *v = json_object_get(object, name);
     if (v && !json_is_string(v))
-        return odd(gateway, "a text that is none");
+        return odd(gateway, "a malformed text");
     return copy(gateway, v ? json_string_value(v) : "", v ? json_string_length(v) : 0, ret);
 }
 
@@ -218,7 +218,7 @@ static bool make_array(tl_gateway *gateway, size_t n, tl_reply **ret_items, tl_r
 static bool read_key(tl_gateway *gateway, const json_t *kv, tl_reply *ret) {
     tl_reply *item;
     if (!json_is_object(kv))
-        return odd(gateway, "a key that is none");
+        return odd(gateway, "a malformed key");
     if (!make_array(gateway, 5, &item, ret) || !get_bytes(gateway, kv, "key", &item[TL_ETCD_KEY]) ||
         !get_bytes(gateway, kv, "value", &item[TL_ETCD_VALUE]) ||
         !get_int(gateway, kv, "create_revision", &item[TL_ETCD_CREATED]) ||
@@ -240,7 +240,7 @@ static bool read_keys(tl_gateway *gateway, const json_t *range, const char *coun
     size_t n = json_array_size(kvs);
     tl_reply *item;
     if (!json_is_object(range) || (kvs && !json_is_array(kvs)))
-        return odd(gateway, "a range that is none");
+        return odd(gateway, "a malformed range");
     if (!make_array(gateway, n + 1, &item, ret) || !get_int(gateway, range, count, &item[0]))
         return false;
     for (size_t i = 0; i < n; i++)
@@ -256,7 +256,7 @@ static bool read_range(tl_gateway *gateway, const json_t *range, tl_reply *ret) 
 static bool get_revision(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     const json_t *header = json_object_get(root, "header");
     if (!json_is_object(header))
-        return odd(gateway, "an answer without a header");
+        return odd(gateway, "a reply without a header");
     return get_int(gateway, header, "revision", ret);
 }
 
@@ -360,7 +360,7 @@ static bool read_watch(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     const json_t *result = json_object_get(root, "result");
     tl_reply *item;
     if (!json_is_object(result))
-        return odd(gateway, "a message that is none");
+        return odd(gateway, "a malformed message");
     if (!make_array(gateway, 5, &item, ret) ||
         !get_int(gateway, result, "watch_id", &item[TL_WATCH_ID]) ||
         !get_revision(gateway, result, &item[TL_WATCH_REVISION]))
@@ -472,7 +472,7 @@ int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_byte
                      tl_reply *ret) {
     json_error_t error;
     if (kind == TL_ETCD_NONE || (size_t)kind >= sizeof readers / sizeof *readers)
-        return fail(gateway, "an answer to no request");
+        return fail(gateway, "a reply to no request");
     json_t *root = body.n ? json_loadb(body.p, body.n, JSON_ALLOW_NUL, &error) : NULL;
     if (body.n && !root && json_error_code(&error) == json_error_out_of_memory)
         return fail(gateway, tl__http_no_memory);

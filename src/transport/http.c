@@ -13,7 +13,7 @@
 #define ROOM_FIRST ((size_t)1024)
 #define CHUNK_LINE_MAX 256
 
-const char tl__http_no_memory[] = "out of memory for an answer";
+const char tl__http_no_memory[] = "out of memory for a reply";
 
 static bool fails(tl_http *http, const char *problem) {
     http->problem = problem;
@@ -74,7 +74,7 @@ void tl__http_feed(tl_http *http, const char *bytes, size_t n) {
         http->at = 0;
     }
     if (http->in.n - http->at + n > TL_HTTP_BODY_MAX)
-        (void)fails(http, "an answer of more than 16 MiB");
+        (void)fails(http, "a reply of more than 16 MiB");
     else if (!append(&http->in, bytes, n))
         (void)fails(http, tl__http_no_memory);
 }
@@ -138,7 +138,7 @@ static bool read_header(tl_http *http, tl_bytes line, framing *f) {
     if (is_word(name, "Content-Length")) {
         if (!tl__bytes_to_int(value, &length) || length < 0 || length > (int64_t)TL_HTTP_BODY_MAX ||
             (f->length >= 0 && f->length != length))
-            return fails(http, "a Content-Length that can't be");
+            return fails(http, "an impossible Content-Length");
         f->length = length;
     } else if (is_word(name, "Transfer-Encoding")) {
         if (!is_word(value, "chunked"))
@@ -175,7 +175,7 @@ static bool read_head(tl_http *http) {
     http->given = 0;
     bool none = http->status == 204 || http->status == 304;
     if (f.chunked && f.length >= 0)
-        return fails(http, "a length and chunks");
+        return fails(http, "both a length and chunks");
     if (!f.chunked && f.length < 0 && !none)
         return fails(http, "a body without a length");
     http->left = f.length > 0 && !none ? (size_t)f.length : 0;
@@ -188,7 +188,7 @@ static bool read_head(tl_http *http) {
 static bool take_body(tl_http *http) {
     size_t n = http->in.n - http->at < http->left ? http->in.n - http->at : http->left;
     if (http->body.n - http->given + n > TL_HTTP_BODY_MAX)
-        return fails(http, "an answer of more than 16 MiB");
+        return fails(http, "a reply of more than 16 MiB");
     if (!append(&http->body, at(&http->in, http->at), n))
         return fails(http, tl__http_no_memory);
     http->at += n;
@@ -212,7 +212,7 @@ static bool read_size(tl_http *http) {
     for (; i < line.n && hex(line.p[i]) >= 0; i++) {
         size = size * 16 + (size_t)hex(line.p[i]);
         if (size > TL_HTTP_BODY_MAX)
-            return fails(http, "an answer of more than 16 MiB");
+            return fails(http, "a reply of more than 16 MiB");
     }
     if (i == 0 || (i < line.n && line.p[i] != ';' && line.p[i] != ' '))
         return fails(http, "a chunk without its size");

@@ -134,7 +134,7 @@ static tl_login_outcome no_permission(tl_login *login, uint8_t step) {
     char message[TL_REFUSAL_SIZE], both[TL_REFUSAL_SIZE + 32];
     (void)snprintf(both, sizeof both, "%s%s",
                    tl__refusal_of_command(message, tl__bytes_of(command_of(step))).p,
-                   step == ROLE ? " (it must be known to be the master)" : "");
+                   step == ROLE ? " (ROLE shows whether the server is the master)" : "");
     return tl__login_fail(login, TL_EDENIED, both);
 }
 
@@ -188,7 +188,7 @@ static tl_login_outcome on_value(tl_login *login, uint8_t step, const tl_reply *
             return tl__login_fail(login, TL_ESERVER, "malformed reply to ROLE");
         if (GUARD(replica_is_refused) && !tl__bytes_eq(text, TL_LITERAL("master")))
             return tl__login_fail(login, TL_EUNAVAILABLE,
-                                  "it is a replica, and was named as the master");
+                                  "it is a replica, but was named as the master");
         break;
     case RUN:
         if (!tl__reply_text(reply, &text))

@@ -61,7 +61,7 @@ static ssize_t lost(tl_stream *stream, int sys_errno) {
 void tl__stream_describe(const tl_stream *stream, int64_t limit_ms, char *message, size_t size) {
     const tl_endpoint *endpoint = stream->endpoint;
     if (stream->state == TL_STREAM_RESOLVING)
-        (void)snprintf(message, size, "resolve %s: no answer in %lld ms", endpoint->host,
+        (void)snprintf(message, size, "resolve %s: no reply in %lld ms", endpoint->host,
                        (long long)limit_ms);
     else if (stream->state == TL_STREAM_STARTING && stream->local_message[0])
         (void)snprintf(message, size, "%s", stream->local_message);
@@ -73,7 +73,7 @@ void tl__stream_describe(const tl_stream *stream, int64_t limit_ms, char *messag
         (void)snprintf(message, size, "connect %s: no TLS handshake in %lld ms", endpoint->label,
                        (long long)limit_ms);
     else
-        (void)snprintf(message, size, "connect %s: no answer in %lld ms", endpoint->label,
+        (void)snprintf(message, size, "connect %s: no reply in %lld ms", endpoint->label,
                        (long long)limit_ms);
 }
 
@@ -125,7 +125,7 @@ void tl__stream_lead(tl_stream *stream, const tl_endpoint *endpoint) {
 static void opened(tl_stream *stream) {
     if (stream->endpoint->dir[0] && !tl__local_is_ours(stream->fd)) {
         fail(stream, TL_EDENIED, "", stream->endpoint->label,
-             "the server that answers is another user's");
+             "the server on its socket belongs to another user");
         return;
     }
     stream->local_message[0] = '\0';

@@ -316,9 +316,9 @@ static void drive(tl_wakeup *wakeup, tl_mono now) {
     if (wakeup->confused)
         tl__conn_close(wakeup->conn, "a malformed message to a subscriber", now);
     else if (wakeup->leaving)
-        tl__conn_close(wakeup->conn, "another server is the one to listen to", now);
+        tl__conn_close(wakeup->conn, "another server sends the notifications now", now);
     else if (!tl__mono_before(now, close_at(wakeup)))
-        tl__conn_close(wakeup->conn, "not needed", now);
+        tl__conn_close(wakeup->conn, "no longer needed", now);
     else if (tl__mono_before(now, silent_at(wakeup)))
         return;
     else if (wakeup->said > wakeup->answered || !say(wakeup, "PING", NULL, NULL, now))

@@ -120,7 +120,7 @@ static tl_bytes of_elsewhere(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     tl__bytes_print(node, sizeof node, error);
     (void)snprintf(
         to, TL_REFUSAL_SIZE,
-        "%s: another node of the cluster has the key, and only the one of the URL is asked", node);
+        "%s: another node of the cluster has the key, but only the node of the URL is asked", node);
     return tl__bytes_of(to);
 }
 

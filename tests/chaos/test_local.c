@@ -303,7 +303,7 @@ TEST(a_frozen_server_is_given_up_in_time_and_gets_no_rival) {
     assert_int_equal(kill(pid, SIGSTOP), 0);
     ASSERT_RESULT(tl_client_ping(make_client_with(hasty), &said), TL_EUNAVAILABLE);
     if (!strstr(said.message,
-                "no answer in")) /* it didn't even come to connecting in so short a time */
+                "no reply in")) /* it didn't even come to connecting in so short a time */
         ASSERT_SAID("local: no reply to the login");
     assert_int_equal(runtime_server(), pid);
     assert_int_equal(kill(pid, SIGCONT), 0);
@@ -320,7 +320,7 @@ TEST(a_foreign_directory_is_refused_at_once) {
     assert_int_equal(rmdir(runtime_local()), 0);
     assert_int_equal(symlink("/tmp", runtime_local()), 0);
     ASSERT_RESULT(tl_lock_acquire(lock, TL_FOREVER, &said), TL_EDENIED);
-    ASSERT_SAID("no directory of its own");
+    ASSERT_SAID("a symbolic link or no directory");
 }
 
 /* Somebody has put his socket into a directory that was ours to trust. */
@@ -339,7 +339,7 @@ TEST(a_server_of_another_user_is_refused) {
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(listening, 0);
     ASSERT_RESULT(tl_client_ping(make_client_with(patient), &said), TL_EDENIED);
-    ASSERT_SAID("local: the server that answers is another user's");
+    ASSERT_SAID("local: the server on its socket belongs to another user");
     close(fd);
 }
 

@@ -77,7 +77,7 @@ TEST(a_login_that_gets_no_further_ends_at_its_limit) {
         began = clock_ms();
         refused_at_gate(tl_lock_acquire(lock, 0, &said));
         if (!strstr(said.message,
-                    "no answer in")) /* it didn't even come to connecting in so short a time */
+                    "no reply in")) /* it didn't even come to connecting in so short a time */
             ASSERT_SAID("no reply to the login");
         ASSERT_TOOK(began, connect_ms, connect_ms + ATTEMPT_MS);
         proxy_heal(gate);

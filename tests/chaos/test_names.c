@@ -5,7 +5,7 @@
 
 /*
  * Faults and outcomes (tests/README.md says what is asserted of each):
- * - a name that resolves slowly, is not known, or whose name service is down: UNAVAILABLE "resolve ... no answer in",
+ * - a name that resolves slowly, is not known, or whose name service is down: UNAVAILABLE "resolve ... no reply in",
  *   "no such host".
  */
 #include <errno.h>
@@ -102,16 +102,16 @@ TEST(a_name_that_takes_too_long_is_unavailable_in_time) {
     atomic_store(&hanging, true);
     int64_t began = clock_ms();
     ASSERT_RESULT(tl_client_ping(client, &said), TL_EUNAVAILABLE);
-    (void)snprintf(words, sizeof words, "resolve " HOST ": no answer in %d ms", (int)CONNECT_MS);
+    (void)snprintf(words, sizeof words, "resolve " HOST ": no reply in %d ms", (int)CONNECT_MS);
     ASSERT_SAID(words);
     ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
     began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
-    ASSERT_SAID("resolve " HOST ": no answer in");
+    ASSERT_SAID("resolve " HOST ": no reply in");
     ASSERT_TOOK(began, CONNECT_MS, CONNECT_MS + ATTEMPT_MS);
     began = clock_ms();
     ASSERT_RESULT(tl_lock_acquire(lock, 150, &said), TL_EUNAVAILABLE);
-    ASSERT_SAID("resolve " HOST ": no answer in");
+    ASSERT_SAID("resolve " HOST ": no reply in");
     ASSERT_TOOK(began, 150, 150);
     began = clock_ms();
     ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_EUNAVAILABLE);
@@ -131,7 +131,7 @@ static void unresolved_to_limit(tl_lock *lock, int64_t wait_ms) {
         int64_t began = clock_ms();
         ASSERT_RESULT(tl_lock_acquire(lock, wait_ms, &said), TL_EUNAVAILABLE);
         ASSERT_TOOK(began, wait_ms, wait_ms);
-        if (!strstr(said.message, "no answer in"))
+        if (!strstr(said.message, "no reply in"))
             return;
     }
 }

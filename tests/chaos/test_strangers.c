@@ -120,7 +120,7 @@ static void refused_at_gate(const stranger *s, tl_err code) {
     ASSERT_RESULT(code, s->code);
     bool away = s->code == TL_EUNAVAILABLE;
     if (!away ||
-        (!strstr(said.message, "no reply to the login") && !strstr(said.message, "no answer in")))
+        (!strstr(said.message, "no reply to the login") && !strstr(said.message, "no reply in")))
         ASSERT_SAID(s->words);
     told_in_words += strstr(said.message, s->words) != NULL;
     ASSERT_SAID(proxy_url(gate) + strlen("redis://"));
@@ -199,7 +199,7 @@ TEST_WITH(a_server_without_tls_is_told_so, arena_set_up, arena_tear_down) {
     tl_err code = tl_lock_acquire(lock, 300, &said);
     assert_true(code == TL_EUNAVAILABLE || code == TL_ESERVER);
     if (!strstr(said.message,
-                "no answer in")) /* it didn't even come to connecting in so short a time */
+                "no reply in")) /* it didn't even come to connecting in so short a time */
         ASSERT_SAID("TLS");
     ASSERT_SAID(proxy_url(gate) + strlen("redis://"));
     ASSERT_TOOK(began, 0, 300);

@@ -223,7 +223,7 @@ END
 until_true 10 eval '[[ $("$tidelock" --url "etcd://127.0.0.1:$http_port" check no 2>&1) == *"HTTP status"* ]]' || fail "it does not answer: $(cat "$work/http.log")"
 for c in "check no" "unlock no $token" "extend no $token --ttl 9s" doctor; do
     # shellcheck disable=SC2086
-    expect_line 70 "127.0.0.1:$http_port: this is no answer of etcd's JSON gateway: HTTP status 403" \
+    expect_line 70 "127.0.0.1:$http_port: this is no reply of etcd's JSON gateway: HTTP status 403" \
         "$tidelock" --url "etcd://127.0.0.1:$http_port" $c
     # shellcheck disable=SC2086
     expect_line 69 "localhost:$http_port: HTTP status 502" "$tidelock" --url "etcd://localhost:$http_port" $c

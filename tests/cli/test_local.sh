@@ -141,7 +141,7 @@ expect_line 77 'others may enter it' "$tidelock" --url "local:$work/open/tideloc
 expect_line 77 'others may enter it' "$tidelock" --url "local:$work/open/tidelock" local status
 rmdir "$work/open/tidelock"
 ln -s "$work" "$work/open/tidelock"
-expect_line 77 'no directory of its own' "$tidelock" --url "local:$work/open/tidelock" lock k
+expect_line 77 'a symbolic link or no directory' "$tidelock" --url "local:$work/open/tidelock" lock k
 long=/$(printf 'x%.0s' {1..100})
 expect_line 64 'longer than 96 bytes' "$tidelock" --url "local:$long" check k
 printf '#!/bin/sh\necho "cannot start: no luck" >&2\nexit 1\n' >"$work/empty/redis-server"

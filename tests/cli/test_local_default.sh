@@ -129,7 +129,7 @@ rm -rf "$dir"
 mkdir /tmp/test/trap
 chmod 700 /tmp/test/trap
 ln -s /tmp/test/trap "$dir"
-expect_line 77 "$dir is refused, because it is no directory of its own" "$tidelock" --url local: lock k
+expect_line 77 "$dir is refused, because it is a symbolic link or no directory" "$tidelock" --url local: lock k
 rm "$dir"
 mkdir -m 777 "$dir"
 expect_line 77 "$dir is refused, because others may enter it" "$tidelock" --url local: lock k

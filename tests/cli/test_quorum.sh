@@ -7,8 +7,8 @@ source "$(dirname "$0")/lib.sh"
 unset TIDELOCK_URL
 nobody=redis+quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3
 
-expect_line 64 'of fewer none may fail' "$tidelock" run --url redis+quorum://h,i k -- true
-expect_line 64 'of an even number no more may fail' "$tidelock" run --url redis+quorum://a,b,c,d k -- true
+expect_line 64 'with fewer none may fail' "$tidelock" run --url redis+quorum://h,i k -- true
+expect_line 64 'with an even number no more may fail' "$tidelock" run --url redis+quorum://a,b,c,d k -- true
 expect_line 64 'more than 7 servers' "$tidelock" run --url redis+quorum://a,b,c,d,e,f,g,h,i k -- true
 expect_line 64 'names a server twice' "$tidelock" run --url redis+quorum://a,b,a:6379 k -- true
 expect_line 64 'at its database 0' "$tidelock" run --url redis+quorum://a,b,c/1 k -- true

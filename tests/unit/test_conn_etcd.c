@@ -132,7 +132,7 @@ TEST(an_http_server_that_is_no_etcd_is_told_as_such) {
         const seen *last = &e.world.log[served];
         assert_int_equal(last->why, TL_ESERVER);
         assert_int_equal(last->maybe_sent, served);
-        assert_non_null(strstr(last->text, "no answer of etcd's JSON gateway: HTTP status 404"));
+        assert_non_null(strstr(last->text, "no reply of etcd's JSON gateway: HTTP status 404"));
         close_world(&e);
     }
 }
@@ -341,7 +341,7 @@ TEST(answers_belong_to_the_requests_in_their_order_and_nonsense_to_none) {
     expect_revoke(&e, &e.world.peer, "", 44);
     peer_send(&e.world.peer, "-ERR unknown command\r\n\r\n");
     await_seen(&e, &e.world.peer, 3);
-    assert_non_null(strstr(e.world.log[2].text, "this is no answer of etcd's JSON gateway"));
+    assert_non_null(strstr(e.world.log[2].text, "this is no reply of etcd's JSON gateway"));
     close_world(&e);
 }
 

@@ -306,7 +306,7 @@ TEST(a_connect_that_is_swallowed_ends_by_the_limit) {
     world_pass_ms(&w, CONNECT_MS);
     world_drive(&w);
     assert_int_equal(w.seen, 1);
-    seen_failed(&w, 0, 1, false, TL_EUNAVAILABLE, ": no answer in 5000 ms");
+    seen_failed(&w, 0, 1, false, TL_EUNAVAILABLE, ": no reply in 5000 ms");
     assert_memory_equal(w.log[0].text, "connect 127.0.0.1:", 18);
     for (size_t i = 0; i < 64; i++)
         close(fill[i]);
@@ -498,8 +498,8 @@ TEST_WITH(a_slow_resolver_ends_in_time_and_is_not_asked_twice, NULL, unpatch) {
         world_await(&w, 2 * i + 2);
         assert_int_equal(tl__conn_fd(w.conn), -1);
     }
-    seen_failed(&w, 0, 2, false, TL_EUNAVAILABLE, "resolve redis.example: no answer in 70 ms");
-    seen_failed(&w, 1, 1, false, TL_EUNAVAILABLE, "resolve redis.example: no answer in 5000 ms");
+    seen_failed(&w, 0, 2, false, TL_EUNAVAILABLE, "resolve redis.example: no reply in 70 ms");
+    seen_failed(&w, 1, 1, false, TL_EUNAVAILABLE, "resolve redis.example: no reply in 5000 ms");
     while (atomic_load(&lookups) == 0)
         (void)poll(NULL, 0, 1);
     /* An attempt that begins while it still runs gets its answer. */

@@ -216,9 +216,9 @@ TEST(etcd_forms) {
 TEST(malformed_quorum_urls) {
     refused_seeds("redis+quorum://", "the host is missing");
     refused_seeds("redis+quorum:a,b,c", "it must begin with");
-    refused_seeds("redis+quorum://a", "of fewer none may fail");
-    refused_seeds("redis+quorum://a,b", "of fewer none may fail");
-    refused_seeds("redis+quorum://a,b,c,d", "of an even number no more may fail");
+    refused_seeds("redis+quorum://a", "with fewer none may fail");
+    refused_seeds("redis+quorum://a,b", "with fewer none may fail");
+    refused_seeds("redis+quorum://a,b,c,d", "with an even number no more may fail");
     refused_seeds("redis+quorum://a,b,c,d,e,f,g,h", "more than 7");
     refused_seeds("redis+quorum://a,b,", "the host is missing");
     refused_seeds("redis+quorum://a,b,A", "names a server twice");
@@ -286,7 +286,7 @@ TEST(where_no_password_is_wanted_there_is_none) {
     assert_int_equal(tl__endpoint_parse(&e, NULL, "redis://me:@h", NULL), TL_OK);
     assert_false(tl__endpoint_has_password(&e));
     assert_int_equal(tl__endpoint_parse(&e, NULL, "redis://me:secret@h", &err), TL_EINVALID);
-    assert_non_null(strstr(err.message, "a password is of no use here"));
+    assert_non_null(strstr(err.message, "the URL must have no password here"));
 }
 
 TEST(user_and_password) {

@@ -49,7 +49,7 @@ static void take_status(visit *visit, const tl_reply *reply) {
         !tl__reply_int(tl__reply_item(reply, 6), &visit->cluster) || version.n == 0) {
         visit->why = TL_ESERVER;
         (void)snprintf(visit->message, sizeof visit->message,
-                       "%s: this is no answer of etcd's JSON gateway", visit->endpoint.label);
+                       "%s: this is no reply of etcd's JSON gateway", visit->endpoint.label);
         return;
     }
     tl__bytes_print(visit->version, sizeof visit->version, version);

@@ -52,7 +52,7 @@ static places *find_places(server_link *link, const server *where) {
         (void)refuse(link, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(
             link->message, sizeof link->message,
-            "redis+quorum: names several servers, and one is to be asked here: give it the "
+            "redis+quorum: names several servers, but one server is needed here: give it the "
             "URL of each, as redis://HOST");
     } else if (tl__endpoint_add(&places->master, &places->own.files, &login, &err)) {
         (void)refuse(link, STATUS_CONFIG, err.message);

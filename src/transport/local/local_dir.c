@@ -78,9 +78,9 @@ static bool may_stay(const char *path, tl_local_problem *problem) {
 
 static bool not_opened(const char *path, tl_local_problem *problem) {
     if (errno == ELOOP || errno == ENOTDIR)
-        return tl__local_failed(problem, TL_EDENIED,
-                                "local: %s is refused, because it is no directory of its own",
-                                path);
+        return tl__local_failed(
+            problem, TL_EDENIED,
+            "local: %s is refused, because it is a symbolic link or no directory", path);
     return tl__local_failed(problem, errno == EACCES ? TL_EDENIED : TL_EUNAVAILABLE,
                             "local: %s: %s", path, strerror(errno));
 }
@@ -166,8 +166,8 @@ bool tl__local_hidden(const char *path, tl_local_problem *problem) {
     return tl__local_failed(
         problem, TL_EUNAVAILABLE,
         "local: this user's private server runs, but not in %s: if that is another " EVERYBODYS
-        " than its own, give all who share locks local:/DIRECTORY; if it was removed, kill that "
-        "redis-server",
+        " than its own, give all programs that share locks the URL local:/DIRECTORY; if it was "
+        "removed, kill that redis-server",
         path);
 }
 
