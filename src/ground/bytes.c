@@ -97,7 +97,7 @@ tl_bytes tl__bytes_from_int(char *buffer, int64_t v) {
     char *end = buffer + TL_INT_SIZE - 1, *p = end;
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
     *end = '\0';
-    /* two digits at a time, since the division takes most of the time */
+    /* Two digits at a time, since the division takes most of the time. */
     for (; u >= 100; u /= 100) {
         p -= 2;
         memcpy(p, &pairs[u % 100 * 2], 2);

@@ -18,7 +18,7 @@ bool tl__glob_fits(tl_bytes pattern, tl_bytes text);
  *  at the end", "range of bytes beyond ASCII". NULL: none. */
 const char *tl__glob_flaw(tl_bytes pattern);
 
-/** Take the next "PATTERN=NAME" or "NAME" from a list separated by commas. The last '=' separates pattern and
- *  name; a comma within the pattern is written "\,". Without a pattern it is "*". False: the list is at its
- *  end. */
+/** Take the next "PATTERN=NAME" or "NAME" from a list separated by commas. The last '=' separates pattern
+ *  and name; a comma within the pattern is written "\,". Without a pattern it is "*". False: the list has
+ *  ended. */
 bool tl__glob_choice(const char **list, tl_bytes *ret_pattern, tl_bytes *ret_name);

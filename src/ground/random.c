@@ -1,5 +1,5 @@
 /*
- * The only source of randomness. The bytes come from the kernel. libuuid's own generator is no choice: it
+ * The only source of randomness. The bytes come from the kernel. libuuid's own generator can't be used: it
  * seeds the program's random() under a lock. If another thread was in it during a fork, the child finds that
  * lock held for ever.
  */

@@ -152,8 +152,8 @@ static void put_first(tl_conn *conn, tl_slot *slot) {
 
 /* ---- replies ----------------------------------------------------------------------------------- */
 
-/* The new oldest request has already failed by its limit. The server isn't late with its replies while it was
- * answering others: so from now on it gets the request's full time again. */
+/* The new oldest request may have failed by its limit already. While the server answered earlier requests it
+ * was not late with this one: so from now on it gets the request's full time again. */
 static void head_again(tl_conn *conn) {
     tl_slot *slot = conn->slots.head;
     if (!slot)

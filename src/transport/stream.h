@@ -14,7 +14,7 @@
 #include "transport/tls.h"
 
 #define TL_STREAM_MESSAGE_SIZE (TL_HOST_SIZE + 256)
-_Static_assert(TL_LOCAL_MESSAGE_SIZE <= TL_STREAM_MESSAGE_SIZE, "room for the words");
+_Static_assert(TL_LOCAL_MESSAGE_SIZE <= TL_STREAM_MESSAGE_SIZE, "room for the message");
 
 typedef enum {
     TL_STREAM_CLOSED,

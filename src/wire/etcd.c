@@ -363,7 +363,7 @@ bool tl__etcd_is_of_request(tl_bytes error) {
 
 bool tl__etcd_is_login_outdated(tl_bytes message) {
     return tl__bytes_has(message, "revision of auth store is old") ||
-           tl__bytes_has(message, "revision in header is old"); /* the message of older servers */
+           tl__bytes_has(message, "revision in header is old"); /* etcd's internal text for it */
 }
 
 /* A token that this member doesn't know (code 16 with etcd's own message) may be known to another one. */

@@ -79,7 +79,7 @@ static bool find_program(char to[PATH_MAX]) {
 static void give_up(int to, launch_step step) {
     report r = {step, errno};
     ssize_t n = write(to, &r, sizeof r);
-    (void)n; /* the starter has stopped listening */
+    (void)n; /* if it fails, the starter has stopped reading */
     _exit(127);
 }
 
