@@ -1,6 +1,7 @@
 /*
- * The table of dialects, and reading and writing their stamps. It must never read as free,
- * or as a time, what any client of the dialect might take for something else: in doubt it is no stamp.
+ * The table of dialects, and how their stamps are read and written. A text that any client of the
+ * dialect might read differently must never count as free, or as a time: in doubt it is not a
+ * stamp.
  */
 #include "dialect/dialect.h"
 
@@ -9,7 +10,7 @@
 
 #define DIGITS_MAX 18
 #define SECONDS_MAX (INT64_MAX / 1000 - 1)
-#define REAL_DIGITS_MAX 24                    /* before and behind the point together */
+#define REAL_DIGITS_MAX 24                    /* before and after the point together */
 #define LIKELY_FROM_MS INT64_C(1000000000000) /* 2001-09-09 */
 
 #define PLUS_S 1000
@@ -45,7 +46,7 @@ static const tl_dialect table[] = {
      .seen_in = "redis-py up to 2.9",
      .unit = TL_UNIT_REAL,
      .decimals = 6,
-     .whole_readers = true, /* before 2.8, of which later ones follow time() with its fraction */
+     .whole_readers = true, /* readers before 2.8; later ones use time() with its fraction */
      .eternal = {"2147483649.0"}},
     {.name = "py-float-1",
      .seen_in = "Chris Lamb's recipe and its copies, retools",
@@ -153,7 +154,8 @@ static bool is_eternal(const tl_dialect *dialect, tl_bytes text) {
     return false;
 }
 
-/* When no comparison is true yet, and when none is false any more. */
+/* The end (before it no reader's comparison calls the stamp expired) and first_free (from it on,
+ * every comparison does). */
 static bool read_times(const tl_dialect *dialect, tl_bytes number, tl_stamp *ret) {
     int64_t v;
     switch (dialect->unit) {
@@ -163,7 +165,7 @@ static bool read_times(const tl_dialect *dialect, tl_bytes number, tl_stamp *ret
         ret->end_ms = v;
         ret->first_free_ms = v + !dialect->at_equal;
         return true;
-    case TL_UNIT_S: /* readers have whole seconds too, rounded down */
+    case TL_UNIT_S: /* readers also use whole seconds, rounded down */
         if (!tl__dialect_whole(number, &v) || v > SECONDS_MAX)
             return false;
         ret->end_ms = v * 1000;

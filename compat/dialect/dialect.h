@@ -21,8 +21,8 @@ typedef enum {
 
 typedef enum {
     TL_SHAPE_BARE,      /**< the number alone */
-    TL_SHAPE_NUMBER_ID, /**< the number, a separator, who wrote it */
-    TL_SHAPE_ID_NUMBER  /**< who wrote it, a separator, the number */
+    TL_SHAPE_NUMBER_ID, /**< the number, a separator, the writer's ID */
+    TL_SHAPE_ID_NUMBER  /**< the writer's ID, a separator, the number */
 } tl_shape;
 
 typedef struct tl_dialect {
@@ -35,67 +35,68 @@ typedef struct tl_dialect {
     int16_t plus_ms;        /**< writers add this to their clock and lifetime */
     bool at_equal;          /**< expired when stored <= now; else when stored < now */
     bool waiters_overwrite; /**< each poll of a waiter leaves its own stamp */
-    bool whole_readers;     /**< REAL: some readers have whole seconds, rounded down */
+    bool whole_readers;     /**< REAL: some readers use whole seconds, rounded down */
     const char *eternal[2]; /**< texts that mean: never expires */
 } tl_dialect;
 
 typedef enum {
     TL_STAMP_GOOD,
-    TL_STAMP_ETERNAL,  /**< the dialect's way to say: never expires */
-    TL_STAMP_UNLIKELY, /**< a number, but no time from 2001-09 to ten years ahead in this dialect */
-    TL_STAMP_NOT_A_STAMP /**< of another kind: a token, text, nothing */
+    TL_STAMP_ETERNAL, /**< the dialect's text for: never expires */
+    /** a number, but not a time from 2001-09 to ten years ahead in this dialect */
+    TL_STAMP_UNLIKELY,
+    TL_STAMP_NOT_A_STAMP /**< anything else: a token, text, nothing */
 } tl_stamp_kind;
 
-/** A stamp, read. Only GOOD ones have times. */
+/** A stamp that was read. Only GOOD stamps have times. */
 typedef struct {
     tl_stamp_kind kind;
-    int64_t end_ms;        /**< no reader's comparison is true before this on its clock */
-    int64_t first_free_ms; /**< nor can it be false from this on */
-    int64_t
-        written_ms; /**< end less what writers add: their clock when they wrote, plus lifetime */
+    int64_t end_ms;        /**< before this, by its own clock, no reader calls it expired */
+    int64_t first_free_ms; /**< from this on, every reader calls it expired */
+    int64_t written_ms;    /**< end_ms minus plus_ms: the writer's clock plus the lifetime */
 } tl_stamp;
 
-/** NULL: there is none of that name. */
+/** The dialect of that name; NULL: none. */
 const tl_dialect *tl__dialect_find(tl_bytes name);
-/** The i-th, from 0; NULL after the last. The first is the default, `java`. */
+/** The i-th dialect, from 0; NULL after the last. The first is the default, `java`. */
 const tl_dialect *tl__dialect_at(unsigned i);
 
-/** Read what a key holds. now_ms: for what is likely; about right will do. */
+/** Read what a key holds. now_ms: an approximate time, to judge which times are likely. */
 tl_stamp tl__dialect_read(const tl_dialect *dialect, tl_bytes text, int64_t now_ms);
 
-/** Write a stamp for a lock that ends `lifetime` after a clock shows now: no reader's comparison is
- *  true before end_ms. `id`: who writes it, for dialects that want it. The text is in `to`. */
+/** Write a stamp of a lock that ends at end_ms: before that no reader calls it expired. `id`: the
+ *  writer, for dialects that name it. The text is in `to`. */
 tl_bytes tl__dialect_write(const tl_dialect *dialect, int64_t end_ms, tl_bytes id,
                            char to[TL_STAMP_SIZE]);
 
 /* ---- parts ------------------------------------------------------------------------------------- */
 
-/** From now on no stamp ends later than this. */
+/** A stamp that ends later than this from now is not likely. */
 #define TL_STAMP_AHEAD_MS (INT64_C(3653) * 86400000)
 
 static inline bool tl__is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/** Digits as a machine writes them; false for none, for anything else, and for more than fit. */
+/** Read digits as a program writes them. False: no digits, anything else, or a number that is too
+ *  large. */
 bool tl__dialect_whole(tl_bytes text, int64_t *ret);
 bool tl__dialect_uuid(tl_bytes text);
 /** Is it a time from 2001-09 to ten years ahead? */
 bool tl__dialect_likely(int64_t ms, int64_t now_ms);
-/** The number's part of the text; n 0: there is none, or what stands beside it is nobody's name. */
+/** The part of the text with the number. n 0: none, or the part beside it can't be a writer's
+ *  ID. */
 tl_bytes tl__dialect_number(const tl_dialect *dialect, tl_bytes text);
 
 /* ---- for showing ------------------------------------------------------------------------------- */
 
-/** The first dialect in which this is a GOOD stamp, or NULL. For showing only: clients of different
- *  dialects write the same text, and what is free in one may be held in another. */
+/** The first dialect in which this is a GOOD stamp, or NULL. For display only: clients of different
+ *  dialects write the same text, and a lock that is free in one may be held in another. */
 const tl_dialect *tl__dialect_guess(tl_bytes text, int64_t now_ms);
 
-/** Words for an oddity of a value that isn't GOOD in this dialect, for a person; NULL: none known.
- *  Not told from any other: a stamp of when its lock was acquired rather than of when it ends, since
- *  that is a time like another. */
+/** A message about what is odd in a value that isn't GOOD in this dialect; NULL: nothing known. A
+ *  stamp that holds the time of the acquire instead of the end can't be recognised: it is a valid
+ *  time. */
 const char *tl__dialect_oddity(const tl_dialect *dialect, tl_bytes text, int64_t now_ms);
 
-/** Is it odd in a way that only a lock's stamp is: a time that was written badly? Then there is an
- *  oddity too. */
+/** Is it odd as only a lock's stamp can be: a badly written time? Then there is an oddity, too. */
 bool tl__dialect_is_accident(const tl_dialect *dialect, tl_bytes text, int64_t now_ms);

@@ -1,6 +1,6 @@
 /*
- * What is odd about a value that is no stamp: words for people, who have to find the program
- * that wrote it. Nothing here makes a lock free or held.
+ * Messages about what is odd in a value that is not a stamp, for people who look for the program
+ * that wrote it. Nothing here decides whether a lock is free.
  */
 #include <strings.h>
 
@@ -8,12 +8,12 @@
 #include "ground/clock.h"
 
 #define DAY_MS INT64_C(86400000)
-#define RUN_TOGETHER 16 /* digits that no clock shows */
+#define RUN_TOGETHER 16 /* digits; no clock shows so many */
 #define MS_DIGITS 13
-#define ODD_MAX 26       /* two times, one behind the other */
-#define LIKELY_DIGITS 10 /* of a time at least */
+#define ODD_MAX 26       /* bytes; two times, one behind the other */
+#define LIKELY_DIGITS 10 /* digits that a time has at least */
 
-/* A number that is no time in this dialect. */
+/* A number that is not a time in this dialect. */
 static const char *odd_number(const tl_dialect *dialect, tl_bytes text, int64_t now_ms) {
     int64_t v;
     if (!tl__dialect_whole(text, &v))
@@ -24,7 +24,7 @@ static const char *odd_number(const tl_dialect *dialect, tl_bytes text, int64_t 
         return "seconds where milliseconds are expected: it reads as expired long ago";
     if (dialect->unit != TL_UNIT_MS && tl__dialect_likely(v, now_ms))
         return "milliseconds where seconds are expected: it never expires";
-    return "a number that is no time";
+    return "a number that is not a time";
 }
 
 static size_t digits_in(tl_bytes text) {
@@ -34,7 +34,7 @@ static size_t digits_in(tl_bytes text) {
     return digits;
 }
 
-/* Digits among other things: what some languages read as a number, and others don't. */
+/* Text with digits in it, which some languages read as a number, and others don't. */
 static const char *odd_text(tl_bytes text) {
     static const struct {
         char first;
@@ -71,7 +71,7 @@ static const char *odd_bytes(tl_bytes text) {
         return "a serialised Java object, not text";
     for (size_t i = 0; i < text.n; i++)
         if ((unsigned char)text.p[i] < ' ' || (unsigned char)text.p[i] > '~')
-            return "bytes that are no text";
+            return "bytes that are not text";
     return NULL;
 }
 
@@ -87,7 +87,7 @@ const char *tl__dialect_oddity(const tl_dialect *dialect, tl_bytes text, int64_t
     if (tl__dialect_uuid(text))
         return "a token, not a stamp";
     if (is_word(text, no_numbers))
-        return "what a program prints for a number that is none";
+        return "what a program prints for an invalid or infinite number";
     if (is_word(text, nothings))
         return "what a program prints for no value";
     const char *odd = odd_number(dialect, number.n ? number : text, now_ms);
@@ -95,14 +95,14 @@ const char *tl__dialect_oddity(const tl_dialect *dialect, tl_bytes text, int64_t
     return odd ? odd : odd_bytes(text);
 }
 
-/* A clock's milliseconds of the last years, and behind them a lifetime, or a time once more. */
+/* A time in milliseconds up to one day ahead, followed by a lifetime or a second time. */
 static bool runs_together(tl_bytes text, int64_t now_ms) {
     int64_t v;
     return tl__dialect_whole(tl__bytes(text.p, MS_DIGITS), &v) &&
            v <= tl__add_sat(now_ms, DAY_MS) && v >= tl__add_sat(now_ms, -TL_STAMP_AHEAD_MS);
 }
 
-/* Digits only: too many, of another unit, or with a zero before them. */
+/* Digits only: too many, in another unit, or after a leading zero. */
 static bool is_odd_number(tl_bytes text, int64_t now_ms) {
     int64_t v;
     if (text.n == MS_DIGITS + 1 && text.p[0] == '0')

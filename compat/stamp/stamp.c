@@ -1,8 +1,8 @@
 /*
- * The protocols of stamps. K holds the end of its lock's lifetime, which legacy
- * clients write and read by clocks of their own. Every formula spares what these clocks may be off (M)
- * and how long one may take from reading its clock to acting (L); none may be shortened without its
- * model (tests/model). It must never take a stamp for its own because of its bytes alone.
+ * The stamp protocols. K holds the end of its lock's lifetime. Legacy clients write and read it by
+ * their own clocks. Every formula leaves room for the error of these clocks (M) and for a client's
+ * delay from reading its clock to acting (L). No margin may be shortened without its model
+ * (tests/model). A client must never take a stamp for its own because of its bytes alone.
  */
 #include "stamp/stamp.h"
 
@@ -13,7 +13,7 @@
 
 #define GRACE_TIMES 10
 #define GRACE_MS INT64_C(3600000)
-#define NODES_GRACE_MS 2000 /* dialects of whole seconds free it so late */
+#define NODES_GRACE_MS 2000 /* dialects of whole seconds see it as free this much later */
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
@@ -34,7 +34,8 @@ int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *event) {
            (job->rules.strict || event->server->anchor.known || !GUARD(two_clocks_skew) ? 1 : 2);
 }
 
-/* In a cluster what has been renewed or released key by key S may not know of, and who finds such a stamp waits for K's end. */
+/* In a cluster S may not know of a renewal or release by single keys. A client that finds such a
+ * stamp waits for K to expire, so K's lifetime is short there. */
 int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms) {
     int64_t grace = job->ttl_ms * GRACE_TIMES;
     if (GUARD(cluster_stamps_expire) && job->rules.nodes)
@@ -58,10 +59,10 @@ void tl__stamp_prove(tl_try *attempt, const tl_job *job, const tl_event *event, 
     *proof = job->hold.proof;
     proof->kind = TL_PROOF_STAMP;
     proof->stamp = tl__proof_stamp(&job->hold.proof);
-    /* 0: adopted, who knows how soon */
+    /* 0: adopted, perhaps right after the acquire */
     bool fresh = attempt->result.op == TL_ACQUIRE ||
                  (GUARD(adopted_lock_capped) && proof->stamp.proved_us == 0);
-    /* Where waiters overwrite, any poll may leave such a stamp. */
+    /* Where waiters overwrite, any poll may leave a loser's stamp. */
     if (fresh || (GUARD(cap_set_anew) && job->rules.dialect->waiters_overwrite)) {
         proof->stamp.cap = tl__stamp_cap(job, attempt->asked, event);
         proof->stamp.capped_until = tl__mono_add_ns(
@@ -95,8 +96,8 @@ tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t 
     return tl__mono_add_ms(event->now, left > 0 ? left : 0);
 }
 
-/* Where waiters overwrite: could its writer's clock, L after it was read, be past what it has replaced?
- * That was ours, or a stamp that another left since the proof. */
+/* Where waiters overwrite: could the writer's clock, L after its reading, be past the stamp that it
+ * replaced? That stamp was ours, or one that another client left since the proof. */
 static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_ms) {
     const tl_rules *rules = &job->rules;
     int64_t others_ms = proved_ms - 2 * (int64_t)rules->clock_skew_max_ms -
@@ -141,7 +142,7 @@ tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *event) {
 
 /* ---- the guard ------------------------------------------------------------------------------- */
 
-/* This host's wall clock less the server's, in us; false: not known. */
+/* This host's wall clock minus the server's, us. False: not known. */
 static bool clock_offset(const tl_event *event, tl_interval *ret) {
     const tl_server *s = event->server;
     if (!s->anchor.known || s->wall_us == 0)
@@ -151,13 +152,14 @@ static bool clock_offset(const tl_event *event, tl_interval *ret) {
     return true;
 }
 
-/* Has `tidelock skew` published that the clocks of a namespace are too far apart? What can't be read may say so. */
+/* Has `tidelock skew` published that the clocks of a namespace are too far apart? An unreadable
+ * verdict counts as one. */
 static bool is_said_unsafe(const tl_namespace *ns, const tl_lease *lease, tl_out *out) {
     int n = (int)ns->name.n;
     if (lease->clocks == TL_CLOCKS_UNREADABLE)
         (void)snprintf(out->clock_message, sizeof out->clock_message,
-                       "what tidelock skew has published of the clocks of namespace %.*s can't be "
-                       "read: delete %.*s, and publish anew",
+                       "the clock verdict that tidelock skew published for namespace %.*s can't be "
+                       "read: delete the key %.*s, then publish again",
                        n, ns->name.p, (int)ns->skew.n, ns->skew.p);
     else if (lease->clocks == TL_CLOCKS_UNSAFE && lease->worst_ms < 0)
         (void)snprintf(out->clock_message, sizeof out->clock_message,
@@ -170,13 +172,13 @@ static bool is_said_unsafe(const tl_namespace *ns, const tl_lease *lease, tl_out
     return lease->clocks != TL_CLOCKS_FINE;
 }
 
-/* Are clocks for certain too far off for what M says of them? Then what to say of it is in out. */
+/* Are clocks certainly off by more than M allows? Then out has the message. */
 static bool is_clock_off(const tl_job *job, const tl_event *event, tl_out *out) {
     const tl_rules *rules = &job->rules;
     int64_t m_us = (int64_t)rules->clock_skew_max_ms * 1000;
     const tl_namespace *ns = tl__namespace_for(rules);
     const tl_lease *lease = NULL;
-    if (ns) /* one that has just been read counts before */
+    if (ns) /* a lease that was just read has priority */
         lease = out->keeps ? tl__lease_read(out) : tl__lease_of(event->server, ns->index);
     tl_interval off;
     if (clock_offset(event, &off) && (off.lo > m_us || off.hi < -m_us))
@@ -190,13 +192,13 @@ static bool is_clock_off(const tl_job *job, const tl_event *event, tl_out *out) 
     return true;
 }
 
-/* Would nobody read what is written as a time? Then it would be held for ever. */
+/* Would no client read our stamp as a likely time? Then the lock would count as held for ever. */
 static bool is_unreadable(const tl_job *job, const tl_event *event) {
     int64_t end_ms = tl__stamp_now_us(job, event).lo / 1000 + job->ttl_ms;
     return !tl__dialect_likely(end_ms, end_ms);
 }
 
-/* Ends a take that clocks forbid. */
+/* Ends an acquire that the clocks forbid. */
 static bool refuses(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     static const char early[] =
         "the clock shows a time before 2001-09-09: no legacy client could read such a stamp; "
@@ -217,7 +219,8 @@ static bool refuses(tl_try *attempt, const tl_job *job, const tl_event *event, t
     return true;
 }
 
-/* The guard sees a clock that is off by more than M only by so much as is known of both. */
+/* The guard notices a clock that is off by more than M only as precisely as both clocks are
+ * known. */
 static bool outdated(const tl_try *attempt, const tl_job *job, const tl_event *event) {
     const tl_stamp_try *stamp_try = (const tl_stamp_try *)attempt;
     bool guarded = attempt->result.op == TL_ACQUIRE && job->rules.clock_guard != TL_GUARD_OFF;
@@ -234,7 +237,8 @@ static bool is_bridge(const tl_stamp_try *stamp_try) {
     return stamp_try->try.row == &tl__protocol_bridge;
 }
 
-/* Ends a take without a script, which alone can ask who the server is in the same moment. */
+/* Ends an acquire with quiet_ms where scripts are not available: only a script can check the
+ * server's identity in the same step. */
 static bool never_quiet(tl_try *attempt, const tl_job *job, tl_out *out) {
     return GUARD(quiet_needs_scripts) && attempt->result.op == TL_ACQUIRE &&
            job->acquire.quiet_ms > 0 && tl__try_never_quiet(attempt, false, out) == TL_END;
@@ -259,7 +263,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
     return TL_GO;
 }
 
-/* Without WATCH, too. */
+/* Falls back to the plain commands where the server has no WATCH. */
 static tl_status watch_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                 tl_out *out) {
     if (!tl__stamp_watch_lacks(stamp_try, event))
@@ -278,13 +282,13 @@ static tl_status answered(tl_try *attempt, const tl_job *job, const tl_event *ev
     }
 }
 
-/* Is it an error of a command itself, with this text? */
+/* Is the reply an error of the command itself, not of a script, that contains this text? */
 static bool is_error(const tl_event *event, const char *text) {
     tl_bytes error = event->replied.reply->text;
     return !tl__from_script(error) && tl__bytes_has(error, text);
 }
 
-/* The server may have no EVAL: go on without. Whether it has WATCH is found out by using it. */
+/* If the server has no EVAL, continue with WATCH. Whether it has WATCH shows when it is used. */
 static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
     if (stamp_try->level == TL_LEVEL_WATCH)
@@ -298,7 +302,7 @@ static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *eve
     attempt->bounded = false;
     if (never_quiet(attempt, job, out))
         return TL_END;
-    stamp_try->owned = tl__stamp_script_renews(stamp_try); /* until it is read anew */
+    stamp_try->owned = tl__stamp_script_renews(stamp_try); /* until it is read again */
     tl__stamp_watch_send(stamp_try, job, event, out);
     return TL_GO;
 }
@@ -310,7 +314,8 @@ static bool reads(const tl_try *attempt) {
             (tl__stamp_watch_reads(stamp_try) || !GUARD(lost_exec_uncertain)));
 }
 
-/* An attempt that found the lock its own, and that it is renewing unless the answer says otherwise. */
+/* An attempt that found that it owns the lock, and is renewing it unless the reply says
+ * otherwise. */
 static bool leaves(const tl_try *attempt) {
     const tl_stamp_try *stamp_try = (const tl_stamp_try *)attempt;
     return (stamp_try->level != TL_LEVEL_SCRIPT && stamp_try->owned) ||
@@ -318,7 +323,7 @@ static bool leaves(const tl_try *attempt) {
             attempt->result.code != TL_EBUSY);
 }
 
-/* By its time alone, which two clients' stamps may share. */
+/* Compares the time alone, which two clients' stamps may share. */
 bool tl__stamp_unchanged(const tl_job *job, tl_bytes value) {
     if (job->hold.proof.kind != TL_PROOF_STAMP)
         return tl__bytes_eq(value, tl__token_bytes(&job->token));

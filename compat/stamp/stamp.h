@@ -1,7 +1,8 @@
 /*
- * What the protocols of stamps have in common: judging what K holds, and what an own stamp is worth.
- * stamp_script keeps a sidecar, by EVAL; stamp_watch does, by WATCH and MULTI; stamp_plain knows the
- * four commands of the legacy clients only. stamp_alone goes on for stamp_script while a cluster's slot is being moved.
+ * Shared by the stamp protocols: judging what the lock's key K holds, and how long our own stamp is
+ * valid. stamp_script.c keeps a sidecar S by EVAL, stamp_watch.c by WATCH and MULTI. stamp_plain.c
+ * uses only the four commands of the legacy clients. stamp_alone.c stands in for stamp_script.c
+ * while a cluster moves the key's slot.
  */
 #pragma once
 
@@ -9,135 +10,142 @@
 #include "protocol/attempt.h"
 #include "protocol/sidecar.h"
 
-/** What a server can do: the lower half of tl_server.level. */
+/** How a server can run this protocol: the low bits of tl_server.level. */
 enum {
     TL_LEVEL_UNKNOWN,
     TL_LEVEL_SCRIPT,
     TL_LEVEL_WATCH,
     TL_LEVEL_PLAIN,
-    TL_LEVEL_BITS = 0x0f /* the other half is the token protocol's */
+    TL_LEVEL_BITS = 0x0f /* the high bits belong to the token protocol */
 };
 
-/** An attempt of any of them. */
+/** An attempt of any stamp protocol. */
 typedef struct {
     tl_try try; /* first */
     uint8_t level;
-    bool drain;    /**< stamp_script: write tokens in the place of stamps */
-    uint8_t phase; /* stamp_plain, stamp_watch: what has been asked; stamp_script: whether K's value
-                      is expected */
+    bool drain; /**< stamp_script: write tokens instead of stamps */
+    /* stamp_plain, stamp_watch: the request in flight; stamp_script: FIRST, EXPECTING, RENEWING */
+    uint8_t phase;
     uint8_t rounds;
     /* stamp_watch */
-    bool timed;         /* the server tells its time */
-    bool owned;         /* a take has found itself the holder */
-    uint8_t exec;       /* which of the replies is that of EXEC */
-    int8_t status;      /* RELEASE: what it will have come to */
-    bool sidecar_asked; /* stamp_alone: what was found was looked for in S, too */
+    bool timed;         /* the server supports TIME */
+    bool owned;         /* an acquire found that this client already holds the lock */
+    uint8_t exec;       /* index of EXEC's reply */
+    int8_t status;      /* RELEASE: its status if EXEC succeeds */
+    bool sidecar_asked; /* stamp_alone: S was asked about the value found in K */
     union {
-        uint64_t read_hash; /* of the stamp that was found */
-        int64_t from_ms;    /* stamp_alone: what K held when it was noted what it is to hold next */
+        uint64_t read_hash; /* hash of the stamp found in K */
+        int64_t from_ms;    /* stamp_alone: what K held when S noted K's next value */
     };
     union {
         size_t read_n;
-        int64_t proved_ms; /* stamp_alone: what K held when that was told last */
+        int64_t proved_ms; /* stamp_alone: what K held by the last proof */
     };
     int64_t read_end_ms;
     /* stamp_plain, stamp_watch */
-    tl_mono read_at; /* when our clock was read for the stamp that was sent */
-    int64_t read_us; /* what it showed, at least */
-    int64_t end_ms;  /* that stamp */
-    /* stamp_alone: read_end_ms is what S knew K to hold, end_ms what it is about to hold */
+    tl_mono read_at; /* when our clock was read for the stamp sent */
+    int64_t read_us; /* what the clock showed, at least */
+    int64_t end_ms;  /* end of that stamp */
+    /* stamp_alone: read_end_ms is what K holds by S, end_ms what K is to hold next */
 } tl_stamp_try;
 
 _Static_assert(sizeof(tl_stamp_try) <= TL_ATTEMPT_SIZE, "fits where attempts live");
 
-#define TL_STAMP_ROUNDS 3 /**< how often an attempt follows what others change under its hands */
+#define TL_STAMP_ROUNDS 3 /**< how often an attempt starts over because others changed K */
 
-/** The server's clock at e->now, us; where it doesn't tell its time, or mustn't be asked, our own
+/** The server's clock at event->now, us. Without a known server clock, and with `strict`, our own
  *  wall clock. */
 tl_interval tl__stamp_now_us(const tl_job *job, const tl_event *event);
 
-/** Has every legacy client's comparison been true for long enough that none may still act on it? */
+/** Has every legacy client's own comparison called the stamp expired for longer than L? Then no
+ *  client still acts on an earlier clock reading. */
 bool tl__stamp_is_free(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms);
-/** When it will be, as a time for the asker. */
+/** When that becomes true, on our monotonic clock. TL_NEVER: the value is not a good stamp. */
 tl_mono tl__stamp_free_at(const tl_rules *rules, const tl_stamp *stamp, int64_t now_ms,
                           const tl_event *event);
 
-/** A stamp that a holder finds in the place of its own: was it left by one that raced with the take
- *  and lost, whose clock was right, so that the lock is still ours? */
+/** A holder found another client's stamp in K. Was it left by a client that raced with our acquire
+ *  and lost, and whose clock was right? Then the lock is still ours. */
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *event);
-/** Otherwise: lost, and what there is to know of who stole it. Ends the attempt. */
+/** Otherwise the lock is lost. Records whether it was stolen, and by how much the thief's clock is
+ *  ahead. Ends the attempt. */
 tl_status tl__stamp_stolen(tl_try *attempt, const tl_job *job, const tl_stamp *stamp,
                            int64_t now_ms, tl_out *out);
 
-/** M, or 2M where the time is our own wall clock's, which is off by so much as others are. strict: M, as the
- *  cap, which is never lifted there, spares the rest. */
+/** M; 2M where our own wall clock stands in for the server's, as both ours and theirs may be off by
+ *  M. With `strict` M is enough, because the cap, which is never lifted there, covers the rest. */
 int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *event);
 
-/** L where a waiter overwrites whatever there is, and only then compares that with its clock, as it is
- *  by then: so long before a stamp ends, who will be its next holder may have replaced it. Else 0. */
+/** L where each poll of a waiter overwrites K and only then compares the old stamp with the clock
+ *  (dialect ms-pipe). There the next holder may replace a stamp up to L before it ends. Otherwise
+ *  0. */
 int64_t tl__stamp_late_ms(const tl_rules *rules);
 
-/** K's own lifetime, which only collects garbage, of a stamp that ends in left_ms. */
+/** K's own lifetime (PX) for a stamp that ends in left_ms. It only collects garbage. */
 int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms);
 
-/** What a holder takes back must not end before what it believes, or may yet come to believe: unlike
- *  a keep, a take can shorten. */
+/** The earliest end that a stamp may have when the holder overwrites a loser's stamp: not before
+ *  the deadline that the holder believes, or may yet believe. Overwriting could otherwise shorten
+ *  the lock, which a renewal cannot. */
 int64_t tl__stamp_least_end_ms(const tl_job *job, const tl_event *event);
 
-/** A take or keep that worked, and whose deadline is set: what is proved by it, and the cap. */
+/** After a successful acquire or renewal whose deadline is set: record the proof, and apply the
+ *  cap. */
 void tl__stamp_prove(tl_try *attempt, const tl_job *job, const tl_event *event, int64_t proved_us,
                      int64_t end_ms);
 
-/** Until when a fresh take may be believed at most, if a racing loser has left its stamp. */
+/** The latest deadline of a fresh acquire, because a racing loser may have left its own, earlier
+ *  stamp. */
 tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *event);
 
-/** See tl_protocol. */
+/** See tl_protocol.unchanged. */
 bool tl__stamp_unchanged(const tl_job *job, tl_bytes value);
 
-/* ---- the levels: what to send, and what an answer means ----------------------------------- */
+/* ---- the levels: what to send, and what a reply means ------------------------------------- */
 
 void tl__stamp_script_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                            tl_out *out);
-/** Is a take, that was confirmed too late, being renewed? */
+/** Is this an acquire that was confirmed too late, and is now renewed? */
 bool tl__stamp_script_renews(const tl_stamp_try *stamp_try);
 tl_status tl__stamp_script_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                     const tl_event *event, tl_out *out);
 
-/** Key by key: of a keep or drop where try.alone is set. */
+/** A renewal or release by requests of one key each, where try.alone is set. */
 void tl__stamp_alone_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                           tl_out *out);
 tl_status tl__stamp_alone_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                    const tl_event *event, tl_out *out);
-/** Is it what K held when the hold was proved last? */
+/** Is this value what K held at the hold's last proof? */
 bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value);
 
 void tl__stamp_watch_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                           tl_out *out);
-/** Does the server's answer say that it knows no WATCH, MULTI or EXEC? Then nothing has been done. */
+/** Does the reply say that the server has no WATCH, MULTI or EXEC? Then nothing was executed. */
 bool tl__stamp_watch_lacks(const tl_stamp_try *stamp_try, const tl_event *event);
-/** Is the request in flight a mere look? */
+/** Does the request in flight only read? */
 bool tl__stamp_watch_reads(const tl_stamp_try *stamp_try);
 tl_status tl__stamp_watch_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                    const tl_event *event, tl_out *out);
 
 void tl__stamp_plain_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                           tl_out *out);
-/** Is the request in flight a mere GET? */
+/** Is the request in flight only a GET? */
 bool tl__stamp_plain_reads(const tl_stamp_try *stamp_try);
-/** K is of another type. */
+/** The server refused because K is not a string. */
 tl_status tl__stamp_plain_wrong_type(tl_stamp_try *stamp_try, tl_out *out);
 tl_status tl__stamp_plain_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                    const tl_event *event, tl_out *out);
 
-/** A protocol's rules: see tl_protocol. */
+/** See tl_protocol.rules. */
 tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                        tl_rules *ret, int64_t *ttl_ms, tl_error *err);
 
-/** stamp_watch.c: how a transaction has its connection to itself. */
+/** stamp_watch.c: keeps a transaction's connection for this transaction alone. */
 extern const tl_pin tl__pin_opens, tl__pin_closes;
 
-/** runtime/watching.c: a holder of a stamp wants to know at once when K changes. */
+/** runtime/watching.c: notifies a holder of a stamp when K changes. */
 extern const struct tl_watching tl__watching;
 
-/** Why a lock that was acquired with the legacy clients' commands alone is not extended, in words. */
+/** Why a lock acquired with only the legacy clients' commands is not renewed: a reason for
+ *  people. */
 const char *tl__stamp_never_renewed(const tl_rules *rules);

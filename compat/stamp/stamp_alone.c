@@ -1,22 +1,25 @@
 /*
- * Stamps by requests of one key each, where K and S may be at two nodes: while a slot of a cluster is being moved no script
- * of both is executed at either. A hold is renewed and released so; none is begun (follow() in protocol/attempt.c).
+ * Stamps by requests of one key each. While a cluster moves a slot, K and S may be on two nodes, and
+ * neither executes a script that uses both. Holds are renewed and released so; none is acquired
+ * (follow() in protocol/attempt.c).
  *
- * Bytes alone prove nothing, here as elsewhere. So S is asked first, whose token does, and has noted what K is to hold
- * next; then K is changed from what it held to that. A request that is late, lost or repeated, or of another of the holder's
- * threads, notes nothing else before that was done: so K holds what is known to be the token's, or is another's. Neither
- * script makes a key that isn't there, so that one which an ASK has led on, and which comes late, changes nothing.
+ * Here too, bytes alone prove nothing. So the holder asks S first: its token proves the hold, and S
+ * notes the value that K is to hold next. Then K is changed from its old value to that one. Until this
+ * is done, no other request notes another value: neither a late, lost or repeated one, nor one of
+ * another thread of the holder. So K's value is either known to belong to the token, or is another
+ * client's. Neither script creates a key that is absent. So a request that an ASK redirected, and that
+ * arrives late, changes nothing.
  */
 #include "ground/guard.h"
 #include "protocol/alone.h"
 #include "stamp/stamp.h"
 
-#define S_LEAST_MS 3600000 /* S outlives a renewal by an hour, as in sidecar.c */
-#define STEP_MS 1000       /* a stamp of whole seconds, one later */
+#define S_LEAST_MS 3600000 /* ms; S outlives a renewal by an hour, as in sidecar.c */
+#define STEP_MS 1000       /* ms; the next later stamp in whole seconds */
 #define SHORT_PARTS                                                                                \
-    4 /* a stamp that lacks more than such a part of its lifetime is renewed at once */
+    4 /* 1/4: a stamp that lacks more than this part of its lifetime is renewed again at once */
 
-/* From 8 on: it begins where another form has ended. */
+/* From 8 on, above the phases of stamp_script.c: such an attempt may continue here. */
 enum { NOTING = 8, SWAPPING, LOOKING };
 
 /* ---- stamps ------------------------------------------------------------------------------------ */
@@ -31,7 +34,7 @@ static tl_bytes text_of(const tl_job *job, int64_t end_ms, tl_out *out) {
                        : tl__out_copy(out, write(job, end_ms, text), (tl_bytes){0});
 }
 
-/* The end that a text tells which we have written; 0: we haven't. */
+/* The end in a text, if its bytes are what we would write; 0: they are not. */
 static int64_t own_end_ms(const tl_job *job, tl_bytes text, const tl_event *event) {
     char own[TL_STAMP_SIZE];
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text,
@@ -40,14 +43,14 @@ static int64_t own_end_ms(const tl_job *job, tl_bytes text, const tl_event *even
     return is ? stamp.end_ms : 0;
 }
 
-/* What K held last, as far as is known: by the last answer, or by S. */
+/* The latest end that K is known to have held, by the last reply or by S. */
 static int64_t held_ms(const tl_stamp_try *stamp_try) {
     int64_t end_ms = stamp_try->read_end_ms > stamp_try->proved_ms ? stamp_try->read_end_ms
                                                                    : stamp_try->proved_ms;
     return end_ms > stamp_try->from_ms ? end_ms : stamp_try->from_ms;
 }
 
-/* Later than that, so that the two can be told apart. */
+/* A later end than that, so that the two values differ. */
 static int64_t next_ms(const tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event) {
     int64_t end_ms = tl__stamp_now_us(job, event).lo / 1000 + job->ttl_ms;
     int64_t step_ms = job->rules.dialect->unit == TL_UNIT_MS ? 1 : STEP_MS;
@@ -86,7 +89,8 @@ static void send_note(tl_stamp_try *stamp_try, const tl_job *job, const tl_event
            tl__out_int(out, S_LEAST_MS));
 }
 
-/* Until then by this server's clock nobody else's clock is past what K holds, whenever a request comes. */
+/* The server time before which no other client's clock is past K's stamp: a delete executed by then
+ * deletes no successor's lock. */
 static int64_t delete_before_us(const tl_stamp_try *stamp_try, const tl_job *job,
                                 const tl_event *event) {
     int64_t end_ms = held_ms(stamp_try);
@@ -94,7 +98,8 @@ static int64_t delete_before_us(const tl_stamp_try *stamp_try, const tl_job *job
                                                : tl__try_not_after_us(&stamp_try->try, event, true);
 }
 
-/* From what it may hold by what was proved, by S, and by what is noted; `more`: or from this, which is not ours. */
+/* Change K from any of the values that it may hold: by the last proof, by S, and by what S noted.
+ * `more`: also from this value, a racing loser's; n 0: none. */
 static void send_swap(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes more,
                       const tl_event *event, tl_out *out) {
     bool keeps = stamp_try->try.result.op == TL_RENEW;
@@ -139,7 +144,7 @@ void tl__stamp_alone_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_e
     }
 }
 
-/* ---- from one to the next ---------------------------------------------------------------------- */
+/* ---- from one key to the next --------------------------------------------------------------- */
 
 static bool is_late(tl_stamp_try *stamp_try, const tl_event *event, tl_out *out) {
     bool is = !tl__mono_before(event->now, stamp_try->try.by);
@@ -148,7 +153,7 @@ static bool is_late(tl_stamp_try *stamp_try, const tl_event *event, tl_out *out)
     return is;
 }
 
-/* Another key may be elsewhere. */
+/* The next key may be on another node. */
 static tl_status go_on(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
                        const tl_event *event, tl_out *out) {
     if (is_late(stamp_try, event, out))
@@ -160,7 +165,7 @@ static tl_status go_on(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job
     return TL_GO;
 }
 
-/* Others change it under its hands. */
+/* Fails the attempt when others have changed K too often. */
 static bool is_tired(tl_stamp_try *stamp_try, tl_out *out) {
     static const char message[] = "racing clients overwrite it again and again";
     bool is = ++stamp_try->rounds > TL_STAMP_ROUNDS;
@@ -171,11 +176,12 @@ static bool is_tired(tl_stamp_try *stamp_try, tl_out *out) {
 
 /* ---- S ----------------------------------------------------------------------------------------- */
 
-/* S has been lost, or another had the lock and has released it: which, the whole form finds out, when the slot is whole. */
+/* S was lost, or another client acquired and released the lock. The normal form finds out which,
+ * when the slot is whole again. */
 static tl_status is_unknown(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                             tl_out *out) {
     static const char message[] =
-        "the key's slot is being moved, and its sidecar doesn't know of the lock";
+        "the key's slot is being moved, and its sidecar has no record of the lock";
     int64_t left_ms;
     if (!tl__reply_int(tl__reply_item(event->replied.reply, 1), &left_ms))
         return tl__try_malformed(&stamp_try->try, out);
@@ -189,8 +195,8 @@ static tl_status is_unknown(tl_stamp_try *stamp_try, const tl_job *job, const tl
     return tl__try_fail(&stamp_try->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
 }
 
-/* What was noted by a request that was held up, or of a hold before, says nothing: it may be replaced, as nobody who has
- * been answered so writes it. */
+/* A next value in S that is not later than K's comes from a delayed request or an earlier hold. It
+ * may be replaced, because no request that gets this reply will write it. */
 static tl_status noted(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                        tl_out *out) {
     int64_t status;
@@ -220,7 +226,7 @@ static tl_status noted(tl_stamp_try *stamp_try, const tl_job *job, const tl_even
 
 /* ---- K ----------------------------------------------------------------------------------------- */
 
-/* It was noted long ago, or for less: what was asked for is still to be had. */
+/* The noted stamp is old, or shorter than wanted: a full renewal is still needed. */
 static bool is_short(const tl_stamp_try *stamp_try, const tl_job *job, int64_t server_us) {
     int64_t wanted_ms = job->ttl_ms - job->ttl_ms / SHORT_PARTS;
     return stamp_try->end_ms - server_us / 1000 < wanted_ms && stamp_try->rounds < TL_STAMP_ROUNDS;
@@ -243,7 +249,7 @@ static tl_status renewed(tl_stamp_try *stamp_try, const tl_job *job, const tl_ev
         attempt->result.code != TL_OK)
         return TL_END;
     tl__stamp_prove(attempt, job, event, server_us, stamp_try->end_ms);
-    attempt->result.proof.unbound = true; /* S is told of it by the next */
+    attempt->result.proof.unbound = true; /* the next request reports it to S */
     return TL_END;
 }
 
@@ -255,15 +261,17 @@ static tl_status absent(tl_stamp_try *stamp_try, const tl_job *job, const tl_eve
                                                   : tl__try_not_renewed(&stamp_try->try, -1, out);
 }
 
-/* What a racing loser has left is replaced by what ends late enough for what is believed. What isn't known may be by another
- * of the holder's requests, as an extension, that has noted it since: so S is asked once more before it is called another's. */
+/* A racing loser's stamp is replaced by one that ends late enough for the deadline already
+ * believed. An unknown stamp may come from another request of the same holder, such as an
+ * extension, noted in S since. So S is asked once more before the lock counts as another
+ * client's. */
 static tl_status overwritten(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes value,
                              const tl_event *event, tl_out *out) {
     int64_t now_ms = tl__stamp_now_us(job, event).lo / 1000;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_ms);
     bool losers = value.p && tl__stamp_is_losers(job, &stamp, event);
     if (stamp_try->try.result.op ==
-        TL_RELEASE) /* that stays where it is until it runs out, but the lock was ours */
+        TL_RELEASE) /* a loser's stamp stays until it expires, but the lock was ours */
         return losers ? TL_END : tl__try_not_released(&stamp_try->try, 0, out);
     if (!losers && stamp_try->sidecar_asked)
         return tl__stamp_stolen(&stamp_try->try, job, &stamp, now_ms, out);
@@ -299,8 +307,8 @@ static tl_status swapped(tl_stamp_try *stamp_try, const tl_job *job, const tl_ev
     }
 }
 
-/* A release of before has told S, and may have deleted K or not: it isn't deleted by the same bytes a second time. What of
- * it has stayed runs out. */
+/* An earlier try of this release has cleared S, and may or may not have deleted K. The same bytes
+ * prove nothing a second time, so K isn't deleted; a remaining stamp expires. */
 static tl_status looked(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                         tl_out *out) {
     tl_bytes value = {0};

@@ -1,6 +1,6 @@
 /*
- * What there is to tell people of a stamp, and the list of dialects. Nothing here decides
- * who holds a lock: a dialect that is guessed serves to show and to doubt only.
+ * Describes a stamp for people, and lists the dialects. Nothing here decides whether a lock is
+ * held: a guessed dialect is only for display and for warnings.
  */
 #include <stdio.h>
 
@@ -12,8 +12,9 @@ static void copy(char *to, size_t size, const char *text) {
     tl__bytes_print(to, size, tl__bytes_of(text));
 }
 
-/* A stamp that S knows is freed by its time, and if K was deleted as soon as S binds no more; another,
- * with a lifetime of its own, after that. */
+/* A stamp that S knows is free by its time, or, if K was deleted, as soon as S no longer binds. A
+ * stamp with a lifetime of its own that S does not know is free only after both its time and that
+ * lifetime. */
 static void tell_left(tl_lock_info *info, const tl_rules *rules, const tl_stamp *stamp,
                       int64_t now_ms) {
     int64_t left = stamp->first_free_ms + rules->clock_skew_max_ms + rules->legacy_delay_max_ms +
@@ -26,7 +27,7 @@ static void tell_left(tl_lock_info *info, const tl_rules *rules, const tl_stamp 
     info->free_at_ms = now_ms + left;
 }
 
-/* The dialect: the one that was chosen for this key, or else a guess. */
+/* The dialect chosen for this key, else a guess. */
 static const tl_dialect *choose(const tl_legacy *legacy, tl_bytes key, tl_bytes text,
                                 int64_t now_ms, tl_rules *ret_rules) {
     int64_t ttl_ms = 0;
@@ -57,7 +58,7 @@ static void look_at(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, t
     info->guessed = guess;
     copy(info->dialect, sizeof info->dialect, dialect->name);
     if (stamp.kind == TL_STAMP_ETERNAL) {
-        copy(info->oddity, sizeof info->oddity, "never expires, as its client wanted it");
+        copy(info->oddity, sizeof info->oddity, "never expires: its client set no end");
         return;
     }
     info->stamp_left_ms = stamp.end_ms - now_ms;
@@ -79,15 +80,15 @@ static void explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
     if (!dialect)
         return;
     if (!tl__reply_text(value, &text)) {
-        if (!info->by_tidelock) /* else K was deleted, and had a token */
-            copy(info->oddity, sizeof info->oddity, "no string");
+        if (!info->by_tidelock) /* else K was deleted, and S has a token */
+            copy(info->oddity, sizeof info->oddity, "not a string");
         return;
     }
     const char *odd = tl__dialect_oddity(dialect, text, now_us / 1000);
     if (odd)
         copy(info->oddity, sizeof info->oddity, odd);
     else
-        (void)snprintf(info->oddity, sizeof info->oddity, "no time of the dialect %s",
+        (void)snprintf(info->oddity, sizeof info->oddity, "not a time of the dialect %s",
                        dialect->name);
 }
 
@@ -106,7 +107,7 @@ bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
     info.unit = units[dialect->unit];
     tl_bytes id = TL_LITERAL("6f1c9be2-0d4a-4c5e-9a7b-3e2d1c0b9a88");
     if (dialect->shape == TL_SHAPE_NUMBER_ID && dialect->separator == '-')
-        id = TL_LITERAL("4711"); /* a process id */
+        id = TL_LITERAL("4711"); /* a process ID */
     tl__bytes_print(info.example, sizeof info.example,
                     tl__dialect_write(dialect, end_ms, id, text));
     tl__info_write(ret_info, &info, sizeof info);

@@ -1,8 +1,9 @@
 /*
- * Stamps on servers without EVAL, and `strict`: SETNX, GET, GETSET and DEL, as the legacy
- * clients use them, but a GET before each DEL. Nothing here is compared and set at once: so what
- * wasn't answered is not ours, a stamp is never renewed, and no DEL is sent that might arrive late.
- * Our own clock is read anew for each stamp, and a stamp is not sent later than L after that.
+ * Stamps on servers without EVAL, and `strict`: SETNX, GET, GETSET and DEL, as the legacy clients
+ * use them, but with a GET before each DEL. No command here compares and sets in one step. So a
+ * lock whose request got no reply is not ours, a stamp is never renewed, and no DEL is sent that
+ * might arrive too late. Each stamp comes from a new reading of our clock, and is sent at most L
+ * after that reading.
  */
 #include "stamp/stamp.h"
 
@@ -25,7 +26,7 @@ static void say(tl_stamp_try *stamp_try, const char *word, const tl_job *job, tl
         tl__try_add(command, value);
 }
 
-/* What K holds if it is ours. */
+/* The value of K if the lock is ours. */
 static tl_bytes own_stamp(const tl_job *job, int64_t end_ms, tl_out *out) {
     char text[TL_STAMP_SIZE];
     tl_bytes value = tl__dialect_write(job->rules.dialect, end_ms, tl__token_bytes(&job->token),
@@ -33,8 +34,9 @@ static tl_bytes own_stamp(const tl_job *job, int64_t end_ms, tl_out *out) {
     return tl__out_copy(out, value, (tl_bytes){0});
 }
 
-/* What is written may end up as a racing loser's, in the place of a winner who counts on no loser
- * writing less than the legacy lifetime from now; our own belief is shorter (held()). */
+/* Our stamp may be a racing loser's: it may replace the stamp of a winner, which relies on every
+ * loser's stamp lasting at least the legacy lifetime from now. Our own deadline is shorter
+ * (held()). */
 static void send_stamp(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
                        const tl_event *event, tl_out *out) {
     tl_mono lag = tl__mono_add_ms(event->now, job->rules.legacy_delay_max_ms);
@@ -60,8 +62,8 @@ static void send_get(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
     say(stamp_try, "GET", job, (tl_bytes){0}, out);
 }
 
-/* The end that our stamp tells. Of one that was taken elsewhere, in a dialect that names its writer, it
- * is what K says: the token proves that it is ours. */
+/* The end in our stamp. For a lock acquired elsewhere, in a dialect that names its writer, it is
+ * the end in K: the token proves that the stamp is ours. */
 static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
     int64_t known_ms = tl__proof_stamp(&job->hold.proof).end_ms;
     bool by_token = GUARD(token_proves_stamp) && job->hold.proof.elsewhere && known_ms == 0 &&
@@ -69,8 +71,9 @@ static int64_t own_end_ms(const tl_job *job, const tl_stamp *found) {
     return by_token && found->kind == TL_STAMP_GOOD ? found->end_ms : known_ms;
 }
 
-/* Of a stamp that was taken elsewhere: until it might be over for somebody, as the server's clock
- * shows it, by the least that ours can show until then. */
+/* The deadline of a stamp that was acquired elsewhere: the earliest moment at which any client may
+ * call it expired. It is computed from the server's clock, and the least that our clock can advance
+ * until then. */
 static tl_mono believed(const tl_job *job, const tl_event *event, int64_t end_ms) {
     const tl_rules *rules = &job->rules;
     if (job->hold.believed.ns != 0 || end_ms == 0)
@@ -83,12 +86,14 @@ static tl_mono believed(const tl_job *job, const tl_event *event, int64_t end_ms
         event->now, left_ms > 0 ? tl__rate_least_ns(left_ns, event->server->drift_ppm) : left_ns);
 }
 
-/* A DEL that arrives after the deadline deletes a successor's lock: then K is left to run out. */
+/* A DEL that arrives after the deadline deletes a successor's lock. Without time for the DEL, K is
+ * left to expire. */
 static bool has_time_for_del(const tl_job *job, const tl_event *event, tl_mono deadline) {
     return tl__mono_before(tl__mono_add_ms(event->now, job->attempt_ms), deadline);
 }
 
-/* Without a stamp there is nothing that could be told to be ours: a take that wasn't answered. */
+/* Without a known stamp (an acquire that got no reply) nothing proves that K is ours, so nothing is
+ * sent. */
 static void send_release(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                          tl_out *out) {
     if (job->hold.proof.kind == TL_PROOF_STAMP || job->hold.proof.elsewhere) {
@@ -109,7 +114,7 @@ void tl__stamp_plain_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_e
     }
 }
 
-/* ---- taking ---------------------------------------------------------------------------------- */
+/* ---- acquiring ------------------------------------------------------------------------------ */
 
 static tl_status busy(tl_stamp_try *stamp_try, tl_mono hint) {
     stamp_try->try.result.code = TL_EBUSY;
@@ -150,7 +155,7 @@ static tl_status setnx_answered(tl_stamp_try *stamp_try, const tl_job *job, cons
     return TL_GO;
 }
 
-/* K is no string: somebody's, who knows for how long. */
+/* K is not a string: another client's, for an unknown time. */
 tl_status tl__stamp_plain_wrong_type(tl_stamp_try *stamp_try, tl_out *out) {
     switch ((tl_op)stamp_try->try.result.op) {
     case TL_ACQUIRE: return busy(stamp_try, TL_NEVER);
@@ -187,7 +192,7 @@ static tl_status get_answered(tl_stamp_try *stamp_try, const tl_job *job, const 
 static tl_status getset_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                  tl_out *out) {
     tl_bytes text;
-    if (event->replied.reply->type == TL_REPLY_NIL) /* deleted meanwhile: we have made it */
+    if (event->replied.reply->type == TL_REPLY_NIL) /* deleted meanwhile: our GETSET created it */
         return held(stamp_try, job, event, out);
     if (!tl__reply_text(event->replied.reply, &text))
         return tl__try_malformed(&stamp_try->try, out);
@@ -197,15 +202,15 @@ static tl_status getset_answered(tl_stamp_try *stamp_try, const tl_job *job, con
          (stamp.end_ms == stamp_try->read_end_ms && text.n == stamp_try->read_n &&
           tl__bytes_hash(0, text) == stamp_try->read_hash)))
         return held(stamp_try, job, event, out);
-    /* Another was faster, and K now has our stamp for his lock. */
+    /* Another client was faster, and K now has our stamp for that client's lock. */
     tl_stamp ours = tl__dialect_read(job->rules.dialect, own_stamp(job, stamp_try->end_ms, out),
                                      now_ms(job, event));
     return busy(stamp_try, tl__stamp_free_at(&job->rules, &ours, now_ms(job, event), event));
 }
 
-/* ---- keeping and releasing ------------------------------------------------------------------- */
+/* ---- renewing and releasing ----------------------------------------------------------------- */
 
-/* No renewal: only whether it is still so. */
+/* Not a renewal: only checks that K is unchanged. */
 static tl_status look_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                tl_out *out) {
     tl_bytes text;
@@ -219,7 +224,7 @@ static tl_status look_answered(tl_stamp_try *stamp_try, const tl_job *job, const
     if (!same && !tl__stamp_is_losers(job, &stamp, event))
         return tl__stamp_stolen(&stamp_try->try, job, &stamp, now_ms(job, event), out);
     if (job->hold.believed.ns ==
-        0) /* taken elsewhere: it is to be extended, and that can't be done */
+        0) /* acquired elsewhere: the caller wants an extension, which is not possible */
         return tl__try_fail(&stamp_try->try, TL_EINVALID, false,
                             tl__bytes_of(tl__stamp_never_renewed(&job->rules)), out);
     stamp_try->try.result.code = TL_OK;
@@ -239,7 +244,7 @@ static tl_status compare_answered(tl_stamp_try *stamp_try, const tl_job *job, co
     int64_t end_ms = own_end_ms(job, &stamp);
     bool same = !GUARD(del_compares) || tl__bytes_eq(text, own_stamp(job, end_ms, out));
     if (!same && tl__stamp_is_losers(job, &stamp, event))
-        return TL_END; /* ours until now; what stands there runs out */
+        return TL_END; /* ours until now; the loser's stamp in K expires */
     if (!same)
         return tl__try_not_released(&stamp_try->try, 0, out);
     tl_mono deadline = believed(job, event, end_ms);

@@ -1,7 +1,7 @@
 /*
- * Which rules hold for a key: the margins, the legacy lifetime and the dialect, out of the
- * options; and which lifetimes of our own they leave. It must refuse any that leaves no validity, or
- * lets two hold at once.
+ * The rules of a key, from the options: the margins, the legacy lifetime and the dialect; and the
+ * range that they leave for our own lifetime. Must refuse any lifetime that leaves no validity, or
+ * that allows two holders.
  */
 #include "ground/error.h"
 #include "ground/glob.h"
@@ -41,7 +41,7 @@ static tl_err check_pattern(tl_bytes pattern, tl_error *err) {
     return tl__fail(err, TL_EINVALID, 0, "dialect: the pattern '%s' has a %s", shown, flaw);
 }
 
-/* Each choice is checked, the first that fits counts. */
+/* Checks every choice; the first that matches the key counts. */
 static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect **ret,
                              tl_error *err) {
     tl_bytes pattern, name;
@@ -63,7 +63,7 @@ static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect
 static tl_err check_lifetime(const tl_rules *rules, int64_t ttl_ms, tl_error *err) {
     int64_t m = rules->clock_skew_max_ms, l = rules->legacy_delay_max_ms, least = 2 * m + 2 * l;
     int64_t most = 2 * rules->legacy_ttl_min_ms - 3 * m - 2 * l;
-    int64_t legacy_least = 3 * m + 2 * l; /* from there on it is a lifetime, too */
+    int64_t legacy_least = 3 * m + 2 * l; /* from here on it also leaves a valid lifetime */
     if (GUARD(shortest_legacy_lifetime) && (rules->legacy_ttl_min_ms <= 2 * m + l ||
                                             (ttl_ms == rules->legacy_ttl_min_ms && ttl_ms > most)))
         return tl__fail(err, TL_EINVALID, 0,
@@ -77,7 +77,8 @@ static tl_err check_lifetime(const tl_rules *rules, int64_t ttl_ms, tl_error *er
             "ttl: more than %lld ms with clock_skew_max %lld ms and legacy_delay_max %lld ms, "
             "not %lld",
             (long long)least, (long long)m, (long long)l, (long long)ttl_ms);
-    if (GUARD(longest_lifetime) && ttl_ms > most) /* else equal bytes could be another's stamp */
+    /* else another client's stamp could have the same bytes */
+    if (GUARD(longest_lifetime) && ttl_ms > most)
         return tl__fail(
             err, TL_EINVALID, 0,
             "ttl: at most %lld ms with legacy_ttl_min %lld ms, clock_skew_max %lld ms and "
@@ -96,21 +97,22 @@ static tl_err check_choices(const tl_legacy *client, tl_error *err) {
         return tl__fail(err, TL_EINVALID, 0, "strict: only for the timestamp protocol");
     if (options->strict && options->clock_guard == TL_GUARD_REFUSE)
         return tl__fail(err, TL_EINVALID, 0,
-                        "strict: the server isn't asked for its time, so no clock can be guarded");
+                        "strict: the server isn't asked for its time, so clock_guard can't refuse");
     if (options->strict && client->wait_replicas > 0)
-        return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for replicas");
+        return tl__fail(err, TL_EINVALID, 0, "strict: cannot be combined with wait_replicas");
     if (options->strict && client->wait_fsync)
-        return tl__fail(err, TL_EINVALID, 0, "strict: it can't wait for a disk");
+        return tl__fail(err, TL_EINVALID, 0, "strict: cannot be combined with wait_fsync");
     return TL_OK;
 }
 
-/* What is true of legacy clients is so for all locks of a client; only how they write may differ. */
+/* The facts about legacy clients hold for all locks of a client; a lock may only choose the
+ * dialect. */
 static tl_err check_lock(const tl_legacy_options *options, tl_error *err) {
     bool more = options->clock_skew_max_ms || options->legacy_delay_max_ms ||
                 options->legacy_ttl_min_ms || options->namespaces || options->phase_lease_ms ||
                 options->fallback || options->clock_guard || options->strict;
     return more ? tl__fail(err, TL_EINVALID, 0,
-                           "legacy: of a lock it says the dialect alone; the rest is the client's")
+                           "legacy: a lock can only set the dialect; set the rest for the client")
                 : TL_OK;
 }
 

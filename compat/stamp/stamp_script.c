@@ -1,7 +1,7 @@
 /*
- * Stamps with a sidecar, on servers with EVAL. A take first expects K to be absent; what it
- * finds instead is judged here, and taken by comparing its exact bytes. A keep writes a later stamp;
- * one that finds a racing loser's stamp takes its own back.
+ * Stamps with a sidecar, on servers with EVAL. An acquire first expects K to be absent. Otherwise
+ * the value found is judged here, and replaced only if K still has exactly these bytes. A renewal
+ * writes a later stamp; one that finds a racing loser's stamp overwrites it with its own.
  */
 #include "stamp/stamp.h"
 
@@ -45,7 +45,7 @@ void tl__stamp_script_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_
                            tl_out *out) {
     stamp_try->level = TL_LEVEL_SCRIPT;
     if (job->rules.nodes && job->hold.proof.unbound && stamp_try->try.result.op == TL_RELEASE)
-        stamp_try->try.alone = true; /* what K holds S hasn't been told of yet */
+        stamp_try->try.alone = true; /* S does not know K's present value yet */
     if (stamp_try->try.alone)
         tl__stamp_alone_send(stamp_try, job, event, out);
     else if (stamp_try->try.result.op == TL_RELEASE)
@@ -54,13 +54,13 @@ void tl__stamp_script_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_
         write_stamp(stamp_try, job, event, (tl_bytes){0}, out);
 }
 
-/* Does K still hold what this attempt has just asked for? Then it was S that refused. */
+/* Does K still hold the value that this attempt just expected? Then S caused the refusal. */
 static bool is_expected(const tl_stamp_try *stamp_try, tl_bytes value) {
     return GUARD(refusal_is_no_change) && stamp_try->phase == EXPECTING &&
            value.n == stamp_try->read_n && tl__bytes_hash(0, value) == stamp_try->read_hash;
 }
 
-/* false: it has been tried often enough, or it is too late. */
+/* False: it was tried often enough, or there is no time left. */
 static bool ask_again(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job, tl_bytes expect,
                       const tl_event *event, tl_out *out) {
     if (++stamp_try->rounds > TL_STAMP_ROUNDS || !tl__mono_before(event->now, stamp_try->try.until))
@@ -75,7 +75,7 @@ static bool ask_again(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
     return true;
 }
 
-/* Take K where it holds exactly this. */
+/* Acquire K if it holds exactly these bytes. */
 static bool take_from(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes expect,
                       const tl_event *event, tl_out *out) {
     stamp_try->read_n = expect.n;
@@ -83,9 +83,10 @@ static bool take_from(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes expec
     return ask_again(stamp_try, EXPECTING, job, expect, event, out);
 }
 
-/* ---- what an answer is worth ----------------------------------------------------------------- */
+/* ---- judging a reply ------------------------------------------------------------------------ */
 
-/* Has K our token? The usual take doesn't tell. A phase that writes tokens may have been left since. */
+/* Does K have our token? The usual acquire's reply doesn't contain K's value. The phase that writes
+ * tokens may have ended since. */
 static bool is_own_token(const tl_stamp_try *stamp_try, const tl_job *job,
                          const tl_sidecar_answer *answer) {
     if (!answer->value.p)
@@ -98,8 +99,7 @@ static tl_status held(tl_stamp_try *stamp_try, const tl_job *job, const tl_sidec
                       const tl_event *event, tl_out *out) {
     tl_try *attempt = &stamp_try->try;
     int64_t now_ms = (answer->server_us + 999) / 1000;
-    bool is_token = is_own_token(stamp_try, job,
-                                 answer); /* no stamp any more, and no clock counts */
+    bool is_token = is_own_token(stamp_try, job, answer); /* not a stamp: no clock matters */
     if (GUARD(token_is_no_stamp) && is_token)
         return tl__try_held(attempt, job, event, answer->left_ms, answer->fence, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, answer->value, now_ms);
@@ -113,13 +113,15 @@ static tl_status held(tl_stamp_try *stamp_try, const tl_job *job, const tl_sidec
         attempt->result.code != TL_OK)
         return TL_END;
     tl__stamp_prove(attempt, job, event, answer->server_us, stamp.end_ms);
-    /* Ours, but over: nothing ends such a stamp, so that each further take would find the same. */
+    /* Ours, but past its deadline. Renew it: nothing removes such a stamp, so each further acquire
+     * would find the same. */
     bool over = GUARD(expired_take_renewed) && attempt->result.op == TL_ACQUIRE &&
                 !tl__mono_before(event->now, attempt->result.deadline);
     return over && ask_again(stamp_try, RENEWING, job, (tl_bytes){0}, event, out) ? TL_GO : TL_END;
 }
 
-/* A stamp with a lifetime of its own that S knows nothing of is held while that lasts. */
+/* A stamp that S does not know, on a key with a lifetime of its own, counts as held while that
+ * lifetime lasts. */
 static bool is_free(const tl_job *job, const tl_sidecar_answer *answer, const tl_stamp *stamp) {
     return (answer->left_ms < 0 || answer->known || !GUARD(only_known_stamps_end)) &&
            tl__stamp_is_free(&job->rules, stamp, answer->server_us / 1000);
@@ -141,10 +143,11 @@ static tl_status busy(tl_stamp_try *stamp_try, const tl_job *job, const tl_sidec
     return TL_END;
 }
 
-/* Another server may have answered this than the take before: who has quiet_ms begins to believe by a take alone. */
+/* Another server may have answered this renewal than answered the acquire. With quiet_ms a holder
+ * begins only with an acquire. */
 static tl_status renewed(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                          tl_out *out) {
-    static const char again[] = "it was confirmed too late, and renewed: to be taken again";
+    static const char again[] = "it was confirmed too late, and then renewed: acquire it again";
     tl_sidecar_answer answer;
     if (!tl__sidecar_renewed(event, out, &answer))
         return tl__try_malformed(&stamp_try->try, out);
@@ -170,9 +173,9 @@ static tl_status acquire_answered(tl_stamp_try *stamp_try, const tl_job *job, co
                               : tl__sidecar_refused(&stamp_try->try, &answer, event, out);
 }
 
-/* ---- keeping --------------------------------------------------------------------------------- */
+/* ---- renewing ------------------------------------------------------------------------------- */
 
-/* It may have been renewed key by key by a request that went unanswered, while the slot was being moved. */
+/* A request that got no reply may have renewed it key by key, while the slot was being moved. */
 static tl_status renew_alone(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                              tl_out *out) {
     stamp_try->try.alone = true;
@@ -186,7 +189,7 @@ static tl_status overwritten(tl_stamp_try *stamp_try, const tl_job *job,
                              const tl_sidecar_answer *answer, const tl_event *event, tl_out *out) {
     static const char message[] = "racing clients overwrite it again and again";
     int64_t now_ms = answer->server_us / 1000;
-    if (!answer->value.p) /* to a keep: a key of another type, or it would have said -1 */
+    if (!answer->value.p) /* to a renewal: a key of another type, else the status were -1 */
         return tl__try_not_renewed(&stamp_try->try, stamp_try->phase == EXPECTING ? -1 : 0, out);
     if (is_expected(stamp_try, answer->value))
         return tl__try_not_renewed(&stamp_try->try, 0, out);
@@ -202,8 +205,8 @@ static tl_status overwritten(tl_stamp_try *stamp_try, const tl_job *job,
     return tl__try_fail(&stamp_try->try, TL_EUNAVAILABLE, true, TL_LITERAL(message), out);
 }
 
-/* K has stayed what it was, as S binds for longer than it would have become: a request was noted there, key by key, that has
- * not changed K. */
+/* K was left unchanged, because S already binds for longer than the new stamp: an earlier request
+ * by single keys was noted in S, but has not changed K. */
 static bool is_behind(const tl_stamp_try *stamp_try, const tl_job *job,
                       const tl_sidecar_answer *answer) {
     if (!job->rules.nodes || stamp_try->phase == EXPECTING || answer->status != 1)
@@ -232,7 +235,7 @@ static tl_status renew_answered(tl_stamp_try *stamp_try, const tl_job *job, cons
     }
 }
 
-/* A racing loser's stamp stays where it is until it runs out, but the lock was ours. */
+/* A racing loser's stamp stays in K until it expires, but the lock was ours. */
 static tl_status release_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                   tl_out *out) {
     tl_bytes value;
@@ -250,7 +253,7 @@ bool tl__stamp_script_renews(const tl_stamp_try *stamp_try) {
     return stamp_try->try.result.op == TL_ACQUIRE && stamp_try->phase == RENEWING;
 }
 
-/* Got past its own entry in line, of a phase before. */
+/* The acquire may have passed this client's own queue entry, left from an earlier phase. */
 static tl_status acquired(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                           tl_out *out) {
     tl_status status = acquire_answered(stamp_try, job, event, out);

@@ -1,35 +1,35 @@
 /*
- * Stamps with a sidecar on servers that know WATCH but not EVAL (Redis 2.2 to 2.4, and newer
- * ones that have it renamed away). An attempt is a transaction: K and S are watched and read, what they
- * hold is judged here, and the writes are executed only if neither has been touched meanwhile. It must
- * never write in another way: a request that is executed late, however late, then finds that the
- * attempt after it, or the release, has touched S, and does nothing.
+ * Stamps with a sidecar on servers that have WATCH but not EVAL (Redis 2.2 to 2.4, and newer ones
+ * where EVAL is renamed). An attempt is a transaction: it watches and reads K and S, judges their
+ * values here, and writes only if neither was touched meanwhile. It must never write in another
+ * way. A request that is executed late then finds that a later attempt, or the release, has touched
+ * S, and does nothing.
  *
- * MULTI goes with the reading, and its answer is awaited: a write behind one that was refused would be
- * executed at once. K has no lifetime of its own: below 2.6.5 a transaction is executed without the
- * commands that were refused, and K without S would be held for that long; and the default policy of
- * these servers evicts what has one.
+ * MULTI is sent with the reads, and its reply is awaited: if MULTI were refused, writes sent behind
+ * it would be executed at once. K gets no lifetime of its own, for two reasons. Below 2.6.5 a
+ * transaction is executed without the commands that were refused, and K without S would be held for
+ * that lifetime. And the default policy of these servers evicts keys that have one.
  */
 #include "stamp/stamp.h"
 
 #include "ground/guard.h"
 
-#define S_SPARE_MS INT64_C(1800000) /* as acquire.lua: S outlives K's hour by this */
-#define S_LEAST_S 3600              /* S outlives its last use by an hour */
+#define S_SPARE_MS INT64_C(1800000) /* ms; as in acquire.lua: S outlives K's hour by this */
+#define S_LEAST_S 3600              /* s; S outlives its last use by an hour */
 
 enum { READING, WRITING };
-enum { GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR, GOT_MORE }; /* replies to the reading */
-enum { S_TOKEN, S_VALUE, S_UNTIL, S_FENCE };                   /* items of S */
+enum { GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR, GOT_MORE }; /* replies to the reads */
+enum { S_TOKEN, S_VALUE, S_UNTIL, S_FENCE };                   /* fields of S */
 
-/* What K and S hold. */
+/* The contents of K and S. */
 typedef struct {
     bool there;     /* K exists */
-    tl_bytes value; /* p NULL: none, or no string */
+    tl_bytes value; /* p NULL: K is absent, or not a string */
     int64_t left_ms;
     bool ours;  /* S names our token */
-    bool bound; /* S names anybody */
-    bool same;  /* and K holds what it says */
-    bool empty; /* there is no S */
+    bool bound; /* S names a holder */
+    bool same;  /* and K holds S's value */
+    bool empty; /* S does not exist */
     int64_t until_us, fence;
     int64_t now_us; /* the server's time, at the latest when they were read */
 } seen;
@@ -44,7 +44,7 @@ static tl_command *say(tl_send *send, const char *word, tl_bytes key) {
     return command;
 }
 
-/* One is over with the answer of EXEC, the only one that is an array or nil where it closes. */
+/* EXEC's reply ends a transaction: on closing, only EXEC's reply is an array or nil. */
 static bool open_after_exec(const tl_reply *reply, uint8_t count) {
     bool ended = false;
     for (size_t i = 0; i < count; i++)
@@ -57,12 +57,13 @@ static bool open_after_multi(const tl_reply *reply, uint8_t count) {
     return true;
 }
 
-/* In either state one of these is refused, which does no harm. */
+/* In either state the server refuses one of these, which does no harm. */
 static const tl_command forget[] = {{.argc = 1, .argv = {{"DISCARD", 7}}},
                                     {.argc = 1, .argv = {{"UNWATCH", 7}}}};
 
-/* The first exchange opens a transaction (WATCH, what is to be read, and MULTI at its end), the second
- * closes it (the writes, and EXEC): on another connection nothing would be watched. */
+/* The first exchange opens a transaction: WATCH, the reads, and MULTI at its end. The second
+ * closes it: the writes, and EXEC. Both need the same connection: on another one nothing would
+ * be watched. */
 const tl_pin tl__pin_opens = {.is_open = open_after_multi, .undo = forget, .undos = 2};
 const tl_pin tl__pin_closes = {
     .closes = true, .is_open = open_after_exec, .undo = forget, .undos = 2};
@@ -103,7 +104,7 @@ bool tl__stamp_watch_reads(const tl_stamp_try *stamp_try) {
     return stamp_try->phase == READING;
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies -------------------------------------------------------------------------------- */
 
 static bool is_refused(const tl_reply *reply, const char *text) {
     return reply->type == TL_REPLY_ERROR && tl__bytes_has(reply->text, text);
@@ -127,7 +128,7 @@ static tl_status refused(tl_stamp_try *stamp_try, const tl_reply *reply, bool ma
     return tl__try_refused(&stamp_try->try, reply->text, maybe, NULL, out);
 }
 
-/* The first of the replies that is an error; NULL: none is. */
+/* The first reply that is an error; NULL: none. */
 static const tl_reply *first_error(const tl_reply *replies, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (replies[i].type == TL_REPLY_ERROR)
@@ -135,7 +136,8 @@ static const tl_reply *first_error(const tl_reply *replies, size_t count) {
     return NULL;
 }
 
-/* What wasn't as it should be; NULL: all was. K may be of another kind, and the time not be told. */
+/* The reply of a needed command that failed; NULL: none. K may be of another type, and TIME may
+ * fail. */
 static const tl_reply *trouble(const tl_stamp_try *stamp_try, const tl_event *event) {
     static const size_t needed[] = {GOT_WATCH, GOT_VALUE, GOT_TTL, GOT_SIDECAR};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
@@ -153,7 +155,7 @@ static int64_t number(const tl_reply *array, size_t i) {
     return tl__reply_int(tl__reply_item(array, i), &v) && v > 0 ? v : 0;
 }
 
-/* false: it is malformed. */
+/* False: a reply is malformed. */
 static bool understand(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                        tl_out *out, seen *ret) {
     const tl_reply *reply = event->replied.reply, *side = &reply[GOT_SIDECAR];
@@ -190,13 +192,14 @@ static tl_stamp stamp_of(const tl_job *job, const seen *key_seen) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Behind the writes; what is said after this is no part of the transaction. */
+/* Adds EXEC behind the writes. Commands added after this are not part of the transaction. */
 static void end(tl_stamp_try *stamp_try, tl_send *send) {
     stamp_try->exec = send->count;
     (void)say(send, "EXEC", (tl_bytes){0});
 }
 
-/* The stamp to be written; s knows its end. n 0: our clock shows no time that can be written. */
+/* The stamp to write, with its end in stamp_try. n 0: our clock shows a time that can't be
+ * written. */
 static tl_bytes new_stamp(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                           int64_t least_ms, tl_out *out) {
     char text[TL_STAMP_SIZE];
@@ -211,7 +214,7 @@ static tl_bytes new_stamp(tl_stamp_try *stamp_try, const tl_job *job, const tl_e
     return stamp.kind == TL_STAMP_GOOD ? tl__out_copy(out, value, (tl_bytes){0}) : (tl_bytes){0};
 }
 
-/* Who holds it from now on. false: its fencing numbers are at their end. */
+/* Adds the new holder's fields to HMSET. False: the fencing numbers are exhausted. */
 static bool add_holder(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                        const seen *key_seen, tl_command *command, tl_out *out) {
     tl_interval now_us = tl__stamp_now_us(job, event);
@@ -225,7 +228,8 @@ static bool add_holder(tl_stamp_try *stamp_try, const tl_job *job, const tl_even
     return fence + more < TL_FENCE_END;
 }
 
-/* S first: should K then be refused, dropping the token mends it, but not the other way round. */
+/* Writes S first. If the server then refuses K's write, removing the token fixes S; the other order
+ * could not be fixed. */
 static tl_status write_stamp(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                              const seen *key_seen, int64_t least_ms, tl_out *out) {
     tl_try *attempt = &stamp_try->try;
@@ -253,7 +257,8 @@ static tl_status write_stamp(tl_stamp_try *stamp_try, const tl_job *job, const t
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-/* Ours already, by a take that wasn't answered or came too late: its stamp is written anew. */
+/* The lock is already ours, from an acquire that got no reply or was confirmed too late: its stamp
+ * is written again. */
 static tl_status take_again(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                             const seen *key_seen, tl_out *out) {
     tl_stamp stamp = stamp_of(job, key_seen);
@@ -270,7 +275,7 @@ static tl_status take(tl_stamp_try *stamp_try, const tl_job *job, const tl_event
     tl_try *attempt = &stamp_try->try;
     int64_t now_ms = key_seen->now_us / 1000;
     attempt->result.acquire.announced = key_seen->same;
-    /* Anew each time: another may have had it since the last look. */
+    /* Judged again each time: another client may have held the lock since the last read. */
     stamp_try->owned = GUARD(own_stamp_known) && ((key_seen->ours && key_seen->same) ||
                                                   (stamp_try->owned && !GUARD(repeat_judged_anew)));
     if (stamp_try->owned)
@@ -311,7 +316,7 @@ static tl_status keep(tl_stamp_try *stamp_try, const tl_job *job, const tl_event
     return write_stamp(stamp_try, job, event, key_seen, tl__stamp_least_end_ms(job, event), out);
 }
 
-/* A racing loser's stamp stays where it is until it runs out, but the lock was ours. */
+/* A racing loser's stamp stays in K until it expires, but the lock was ours. */
 static int8_t drop_status(const tl_job *job, const tl_event *event, const seen *key_seen) {
     if (!key_seen->there)
         return -1;
@@ -319,8 +324,8 @@ static int8_t drop_status(const tl_job *job, const tl_event *event, const seen *
     return key_seen->ours && (key_seen->same || tl__stamp_is_losers(job, &stamp, event)) ? 1 : 0;
 }
 
-/* S is touched in any case: a take or keep that is still on its way must find it so. What deletes isn't
- * refused when memory is full. */
+/* A release always touches S, so that an acquire or renewal still on its way fails its WATCH. When
+ * memory is full the server does not refuse commands that delete. */
 static tl_status drop(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                       const seen *key_seen, tl_out *out) {
     stamp_try->status = drop_status(job, event, key_seen);
@@ -355,7 +360,7 @@ static tl_status judge(tl_stamp_try *stamp_try, const tl_job *job, const tl_even
     if (event->replied.count != GOT_MORE + 1 + stamp_try->timed ||
         !understand(stamp_try, job, event, out, &k)) {
         (void)tl__try_malformed(&stamp_try->try, out);
-        stamp_try->try.result.maybe = false; /* it has only read */
+        stamp_try->try.result.maybe = false; /* the attempt only read */
         return TL_END;
     }
     switch ((tl_op)stamp_try->try.result.op) {
@@ -366,9 +371,9 @@ static tl_status judge(tl_stamp_try *stamp_try, const tl_job *job, const tl_even
     return tl__try_malformed(&stamp_try->try, out);
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- the result ----------------------------------------------------------------------------- */
 
-/* Others have touched K or S: nothing has been done. */
+/* Others have touched K or S: nothing was executed. */
 static tl_status raced(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                        tl_out *out) {
     static const char message[] = "others write to it again and again";
@@ -402,7 +407,8 @@ static tl_status held(tl_stamp_try *stamp_try, const tl_job *job, const tl_event
     return TL_END;
 }
 
-/* Have all commands of the transaction been executed? Below 2.6.5 those that were refused are left out. */
+/* The error of a command that was left out of the transaction; NULL: none. Below 2.6.5 a server
+ * executes a transaction without the commands that it refused. */
 static const tl_reply *left_out(const tl_stamp_try *stamp_try, const tl_event *event) {
     const tl_reply *exec = &event->replied.reply[stamp_try->exec];
     const tl_reply *wrong = first_error(event->replied.reply, stamp_try->exec);
@@ -427,7 +433,7 @@ static tl_status wrote(tl_stamp_try *stamp_try, const tl_job *job, const tl_even
                                : &none;
     if (GUARD(nil_exec_did_nothing) && exec->type == TL_REPLY_NIL)
         return raced(stamp_try, job, event, out);
-    if (exec->type == TL_REPLY_ERROR) { /* nothing has been executed; why, the first one tells */
+    if (exec->type == TL_REPLY_ERROR) { /* nothing was executed; the first error says why */
         const tl_reply *first = first_error(event->replied.reply, stamp_try->exec);
         return refused(stamp_try, first ? first : exec, false, out);
     }
@@ -443,7 +449,6 @@ static tl_status wrote(tl_stamp_try *stamp_try, const tl_job *job, const tl_even
                                                   : held(stamp_try, job, event, out);
 }
 
-/* What is wrong with the server is said with its place. */
 tl_status tl__stamp_watch_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                    const tl_event *event, tl_out *out) {
     return stamp_try->phase == READING ? judge(stamp_try, job, event, out)

@@ -190,18 +190,18 @@ why() { # value words
     done
 }
 why '' 'empty'
-why 0 'a number that is no time'
-why -1 'no time of the dialect java'
+why 0 'a number that is not a time'
+why -1 'not a time of the dialect java'
 why 4102444800000000 'two numbers run together.*'
-why 9999999999999 'a number that is no time'
-why "$now.5" 'no time of the dialect java'
+why 9999999999999 'a number that is not a time'
+why "$now.5" 'not a time of the dialect java'
 why 00000000-0000-4000-8000-000000000000 'a token, not a stamp'
 why "$(printf '1%.0s' {1..90})" 'too long for a stamp'
 redis DEL odd >/dev/null
 redis RPUSH odd a >/dev/null
 expect 75 "$tidelock" lock --protocol timestamp --strict odd
 expect 1 "$tidelock" check --protocol bridge odd
-grep -q 'never expires (no string)' "$out" || fail "check of a list says: $(cat "$out")"
+grep -q 'never expires (not a string)' "$out" || fail "check of a list says: $(cat "$out")"
 for c in "unlock odd $token" "extend odd $token -t 60s"; do
     for o in bridge timestamp token; do
         # shellcheck disable=SC2086

@@ -87,10 +87,10 @@ TEST(strict_is_for_timestamps_without_replicas) {
             .options.strict = true, .options.clock_guard = TL_GUARD_REFUSE);
     REFUSES(0, "clock_guard: unknown value 3", .options.clock_guard = (tl_clock_guard)3);
     ACCEPTS(0, .options.clock_guard = TL_GUARD_OFF);
-    REFUSES(0, "strict: it can't wait for replicas", .protocol = TL_TIMESTAMP,
+    REFUSES(0, "strict: cannot be combined with wait_replicas", .protocol = TL_TIMESTAMP,
             .options.strict = true, .wait_replicas = 1);
-    REFUSES(0, "strict: it can't wait for a disk", .protocol = TL_TIMESTAMP, .options.strict = true,
-            .wait_fsync = true);
+    REFUSES(0, "strict: cannot be combined with wait_fsync", .protocol = TL_TIMESTAMP,
+            .options.strict = true, .wait_fsync = true);
 }
 
 /* ---- dialects -------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ TEST(a_lock_says_its_dialect_alone_of_legacy_clients) {
         assert_int_equal(
             tl__stamp_rules(&client, &more[i], TL_LITERAL(KEY), &rules, &ttl_ms, &said),
             TL_EINVALID);
-        assert_non_null(strstr(said.message, "legacy: of a lock it says the dialect alone"));
+        assert_non_null(strstr(said.message, "legacy: a lock can only set the dialect"));
     }
 }
 
