@@ -1,7 +1,7 @@
 /*
- * The face of the Java class DistributeLockUtil, on the public header alone: a table of the
- * holds of one process, by key. It must never release for one thread what another has locked unless
- * told to, nor hold its mutex while it asks the server.
+ * The interface of the Java class DistributeLockUtil, on the public header alone: a table of one
+ * process's holds, by key. Must never release for one thread a lock that another thread acquired,
+ * except by tl_dlu_release_any. Must never hold its mutex while it waits for the server.
  */
 #include "distribute_lock_util.h"
 
@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #define BUCKETS_LEAST 16
-#define OPTIONS_MOST 4096 /* no options are ever larger */
+#define OPTIONS_MOST 4096 /* bytes; no options are ever larger */
 #define KEY_SHOWN 64      /* bytes of a key in a message */
 
 typedef struct hold {
     struct hold *next; /* of the same bucket */
     tl_lock *lock;
-    uint64_t thread; /* of this_thread() */
+    uint64_t thread; /* number from this_thread() */
     uint64_t hash;
     char key[];
 } hold;
@@ -31,7 +31,7 @@ typedef struct hold {
 struct tl_dlu {
     tl_client *client;
     pid_t process;
-    pthread_mutex_t mutex; /* for what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     hold **bucket;
     size_t buckets, holds;
 };
@@ -50,8 +50,8 @@ static tl_err fail(tl_error *err, tl_err code, const char *what, const char *key
     return code;
 }
 
-/* A number that no other thread of this process has, or ever had: the system gives the number of a thread that has
- * ended to a later one, which could release the former's lock then. */
+/* A number that no other thread of this process ever has. System thread IDs don't suffice: a later
+ * thread may get the ID of one that ended, and could then release that thread's lock. */
 static uint64_t this_thread(void) {
     static _Atomic uint64_t threads = ANY_THREAD;
     static _Thread_local uint64_t mine;
@@ -69,7 +69,7 @@ static uint64_t hash_of(const char *key) {
     return h;
 }
 
-/* Where a pointer to the key's hold stands; to NULL: there is none. */
+/* The address of the pointer to the key's hold; that pointer is NULL if there is none. */
 static hold **find(tl_dlu *dlu, const char *key, uint64_t hash) {
     hold **at = &dlu->bucket[hash % dlu->buckets];
     while (*at && ((*at)->hash != hash || strcmp((*at)->key, key) != 0))
@@ -104,7 +104,7 @@ static void forget_what_is_over(tl_dlu *dlu) {
                 at = &(*at)->next;
 }
 
-/* A table that is full of what is held grows; without memory its chains do. */
+/* A table full of live holds grows. Without memory its chains get longer instead. */
 static void make_room(tl_dlu *dlu) {
     if (dlu->holds < dlu->buckets)
         return;
@@ -142,14 +142,15 @@ static tl_dlu *open_table(tl_client *client, tl_error *err) {
     return dlu;
 }
 
-/* Left out is the same number: neither may become what the other means. A stamp in a fleet of tokens keeps all of them
- * out for ever once its holder has crashed, and Java fails at a token. */
+/* TL_TOKEN and an unset protocol are the same number, and neither may mean the other. In a fleet of
+ * tokens, a stamp would block all clients for ever once its holder has crashed. In a fleet of
+ * stamps, Java fails at a token. */
 static const char no_tokens[] =
-    "protocol: say which: TL_BRIDGE (as tl_dlu_open), TL_TIMESTAMP or TL_AUTO; tokens are not locked "
-    "by this drop-in: use tl_client_open and tl_lock";
+    "protocol: choose TL_BRIDGE (as tl_dlu_open), TL_TIMESTAMP or TL_AUTO; this drop-in does not "
+    "use tokens: for those, use tl_client_open and tl_lock";
 
 tl_dlu *tl_dlu_open_with(const tl_client_options *options, tl_error *err) {
-    union { /* of whatever version of the header they are */
+    union { /* options of any version of the header */
         tl_client_options o;
         char room[OPTIONS_MOST];
     } copy = {.o = {.size = sizeof copy.o}};
@@ -189,7 +190,7 @@ void tl_dlu_close(tl_dlu *dlu) {
         while (dlu->bucket[i])
             free_hold(take_out(dlu, &dlu->bucket[i]));
     tl_client_close(dlu->client);
-    if (is_here(dlu)) /* else it may be locked, for ever */
+    if (is_here(dlu)) /* else it may be locked for ever */
         (void)pthread_mutex_destroy(&dlu->mutex);
     free(dlu->bucket);
     free(dlu);
@@ -224,7 +225,8 @@ static bool holds_already(tl_dlu *dlu, const char *key) {
     return holds;
 }
 
-/* In place of a hold that is over. False: another thread was faster, which has it for certain. */
+/* Stores the hold, in place of an expired one. False: another thread was faster and certainly holds
+ * the lock. */
 static bool put_in(tl_dlu *dlu, hold *held) {
     hold *old = NULL;
     (void)pthread_mutex_lock(&dlu->mutex);
@@ -294,7 +296,7 @@ static tl_err release(tl_dlu *dlu, const char *key, uint64_t thread, tl_error *e
                     held ? "another thread has locked it" : "it is not held");
     bool over = is_over(ours);
     tl_err code = tl_lock_release(ours->lock, err);
-    if (code == TL_OK && over) /* without scripts it isn't looked for any more */
+    if (code == TL_OK && over) /* without scripts the server isn't asked */
         code = fail(err, TL_EEXPIRED, "release", key, "it had expired");
     free_hold(ours);
     return code;

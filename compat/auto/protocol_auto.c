@@ -1,8 +1,8 @@
 /*
- * The protocol that follows a namespace's phase. Each take needs a lease on the phase, and
- * carries the lease's end as its own, so that none is carried out after it; a hold keeps the protocol
- * that it was taken with, but that a stamp becomes a token in the phases that write tokens. The
- * protocols themselves are those of the fixed ones, run inside.
+ * The protocol that follows a namespace's phase (TL_AUTO). Each acquire needs a lease on the phase.
+ * It carries the lease's end as its own limit, so that the server never executes it after that. A
+ * hold keeps the protocol that it was acquired with. One exception: in the phases that write
+ * tokens, a renewal turns a stamp into a token. The fixed protocols run inside.
  */
 #include "ground/guard.h"
 #include "phase/phase.h"
@@ -10,7 +10,7 @@
 
 /* ---- the protocol within --------------------------------------------------------------------- */
 
-/* From here on it is an attempt of that protocol. */
+/* From here on this is an attempt of the protocol `row`. */
 static tl_status become(tl_try *attempt, const tl_protocol *row, bool drains, tl_mono until,
                         const tl_job *job, const tl_event *event, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = event->now, .server = event->server};
@@ -46,7 +46,7 @@ static tl_status act(tl_try *attempt, const tl_job *job, const tl_lease *lease,
                   job, event, out);
 }
 
-/* Nothing has been asked for but a number: whatever happened, no lock can have been taken. */
+/* Only the phase was read so far: whatever happened, no lock can have been acquired. */
 static tl_status was_read(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     static const char late[] = "the reply with the phase came too late";
     attempt->result.code = tl__phase_read(tl__namespace_for(&job->rules), attempt->asked, event,
@@ -64,7 +64,7 @@ static bool reads(const tl_try *attempt) {
     return true;
 }
 
-/* ---- keeping and dropping -------------------------------------------------------------------- */
+/* ---- renewing and releasing ----------------------------------------------------------------- */
 
 /* A stamp becomes a token where tokens are written. */
 static tl_status keep(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
@@ -78,8 +78,8 @@ static tl_status keep(tl_try *attempt, const tl_job *job, const tl_event *event,
                   out);
 }
 
-/* Dropping is the same for all that have a token. What a take without an answer has left behind may have
- * been said without scripts, where there are none. */
+/* Every protocol with a token releases in the same way. A lock left by an acquire without a reply
+ * may have been written without scripts, on a server that has none. */
 static tl_status drop(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     uint8_t left_by = GUARD(drops_without_scripts) ? TL_TIMESTAMP : TL_BRIDGE;
     uint8_t speaks = job->hold.proof.held_by ? job->hold.proof.held_by - 1 : left_by;
@@ -92,7 +92,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
         return drop(attempt, job, event, out);
     if (attempt->result.op == TL_RENEW && job->hold.proof.held_by)
         return keep(attempt, job, event, out);
-    /* A keep of a token from elsewhere, too, writes what the phase has it write. */
+    /* A renewal of a lock acquired elsewhere also writes what the phase demands. */
     if (GUARD(lease_lasts) ? tl__lease_lasts(lease, event->now) : lease->until.ns != 0)
         return act(attempt, job, lease, event, out);
     tl__phase_send(tl__namespace_for(&job->rules), attempt->ticket, attempt->by, event, out);
@@ -101,9 +101,9 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
 
 /* ---- waiting ------------------------------------------------------------------------------------- */
 
-/* In line while tokens are all that there is. An entry may outlast the phase, and whoever releases the lock then may
- * know nothing of it; so he doesn't set the lock for us, but only keeps it free and calls: we take it, under a lease,
- * by what is its phase by then. */
+/* Waiters queue only in the token phase. A queue entry may outlast the phase, and the client that
+ * releases the lock then may not know the new phase. So the releaser does not grant the lock to us: it
+ * leaves it free and notifies us. We acquire it under a lease, by the phase of that moment. */
 static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
     const tl_lease *lease = tl__lease_of(server, tl__namespace_for(rules)->index);
     return (!GUARD(queue_under_lease) ||

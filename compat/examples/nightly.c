@@ -1,18 +1,18 @@
 /*
- * A job that one host does at a time, beside Java services that lock with DistributeLockUtil: it
- * copies its input, line by line, for as long as it has the lock. It must never go on without it.
+ * A job that one host runs at a time, beside Java services that lock with DistributeLockUtil. It
+ * copies its input, line by line, for as long as it holds the lock. It must never go on without it.
  *
- *     cc nightly.c $(pkg-config --cflags --libs tidelock) -o nightly
- *     ./nightly redis://10.0.0.5 jobs:nightly <work >done
+ *    cc nightly.c $(pkg-config --cflags --libs tidelock) -o nightly
+ *    ./nightly redis://10.0.0.5 jobs:nightly <work >done
  *
- * Exit status: 0 all done; 75 another is at it; 74 the lock ran out first; 69 no server.
+ * Exit status: 0 all done; 75 another host runs it; 74 the lock expired first; 69 no server.
  */
 #include <stdio.h>
 #include <tidelock/distribute_lock_util.h>
 
 #define LINE_SIZE 4096
 
-/* One piece of work: it must be over sooner than the lock is believed to last. */
+/* One piece of work. It must take less time than remains of the lock. */
 static void do_a_little(const char *line) {
     (void)fputs(line, stdout);
 }

@@ -1,6 +1,6 @@
 /*
- * The register of a namespace, read; and the machine that keeps a lease on what it said. A
- * lease must never be longer than its register allows, counted from before the question was asked.
+ * Reads the register of a namespace, and runs the machine that keeps a phase lease fresh. A lease
+ * must never be longer than its register allows, counted from before the request was sent.
  */
 #include "phase/phase.h"
 
@@ -8,8 +8,8 @@
 
 #include "ground/guard.h"
 
-#define PARTS 3 /* read again at a third of the lease */
-#define LAST 4  /* act by it while more than a quarter is left */
+#define PARTS 3 /* renew the lease after a third of it */
+#define LAST 4  /* act by a lease while more than a quarter of it is left */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
     TL_ADD(command, ns->reg, ns->clients, ns->skew, tl__token_bytes(&ns->all->id),
            tl__bytes_of(ns->all->record), tl__out_int(out, tl__try_server_us(event, event->now).hi),
            tl__out_int(out, ns->all->fallback), tl__out_int(out, ns->all->lease_ms));
-    /* for how long the former lease may still be acted by, as the server counts */
+    /* for how long this client may still act by the former lease, by the server's clock */
     int64_t left_ns = tl__rate_most_ns(
         tl__ns_until(event->now, tl__lease_of(event->server, ns->index)->until),
         event->server->drift_ppm);
@@ -36,7 +36,7 @@ static tl_err refuse(const tl_namespace *ns, tl_err code, const char *message, t
     return code;
 }
 
-/* What an operator has to set right. */
+/* An error that an operator has to fix. */
 static tl_err refuse_register(const tl_namespace *ns, tl_err code, const char *message,
                               tl_out *out) {
     char both[TL_MESSAGE_SIZE];
@@ -56,7 +56,7 @@ static void parse_clocks(const tl_reply *reply, tl_lease *ret) {
     ret->worst_ms = worst_ms < 0 ? -1 : worst_ms < INT32_MAX ? (int32_t)worst_ms : INT32_MAX;
 }
 
-/* What the reply says; false: it is malformed. */
+/* Reads the reply. False: it is malformed. */
 static bool parse(const tl_namespace *ns, const tl_event *event, tl_out *out, tl_lease *ret) {
     int64_t phase, lease_ms;
     const tl_reply *reply = event->replied.reply;
@@ -83,17 +83,17 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *eve
         tl__out_refusal(out, event->replied.reply->text, NULL);
         return tl__refusal(event->replied.reply->text);
     }
-    /* Without EVAL nobody can have made a register. */
+    /* Without EVAL no register can exist. */
     if (event->replied.reply->type != TL_REPLY_ERROR && !parse(ns, event, out, &read))
         return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
     if (GUARD(asked_before_change) && known->epoch > read.epoch &&
         tl__mono_before(asked, known->reported))
-        return refuse(ns, TL_EUNAVAILABLE, "its phase has changed while it was being read", out);
+        return refuse(ns, TL_EUNAVAILABLE, "its phase changed while it was being read", out);
     if (GUARD(no_older_epoch) && known->epoch > 0 && read.epoch == 0)
         return refuse_register(ns, TL_EDENIED, "its register has gone", out);
     if (GUARD(no_older_epoch) && known->epoch > read.epoch)
         return refuse_register(ns, TL_EDENIED,
-                               "its register tells of an older epoch than before: the server has "
+                               "its register has an older epoch than before: the server has "
                                "lost writes",
                                out);
     read.until = tl__mono_add_ns(
@@ -130,7 +130,7 @@ void tl__leave_init(void *machine, const tl_namespaces *all, uint8_t index, int6
         .ns = &all->at[index], .attempt_ms = attempt_ms, .leaves = true};
 }
 
-/* Once, and no more: what is left over is void after three leases. */
+/* Removes the client's record, with one try: a record that stays is void after three leases. */
 static tl_status leave(tl_attend *attend, const tl_event *event, tl_out *out) {
     if (event->kind != TL_START)
         return event->kind == TL_REPLY || event->kind == TL_FAILED ? TL_END : TL_GO;
@@ -152,7 +152,8 @@ static void ask(tl_attend *attend, const tl_event *event, tl_out *out) {
                    event, out);
 }
 
-/* A reading that fails leaves the lease to run out, and says so to whoever acquires a lock then. */
+/* After a failed read the lease expires; an acquire then reads the register itself, and reports the
+ * error. */
 static void answered(tl_attend *attend, const tl_event *event, tl_out *out) {
     bool read = event->kind == TL_REPLY &&
                 tl__phase_read(attend->ns, attend->asked, event, out) == TL_OK;

@@ -1,5 +1,5 @@
 /*
- * A client's namespaces, out of its options.
+ * Reads a client's namespaces from its options.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,15 +31,16 @@ static tl_err check(tl_bytes pattern, tl_bytes name, tl_error *err) {
     char shown[TL_NAMESPACE_MAX + 1];
     tl__bytes_print(shown, sizeof shown, is_name(name) ? pattern : name);
     if (!is_name(name))
-        return tl__fail(err, TL_EINVALID, 0,
-                        "namespaces: '%s' is no name: 1 to %d letters, digits, '.', '_', '-'",
-                        shown, TL_NAMESPACE_MAX);
+        return tl__fail(
+            err, TL_EINVALID, 0,
+            "namespaces: '%s' is not a name: use 1 to %d letters, digits, '.', '_', '-'", shown,
+            TL_NAMESPACE_MAX);
     if (flaw)
         return tl__fail(err, TL_EINVALID, 0, "namespaces: the pattern '%s' has a %s", shown, flaw);
     return TL_OK;
 }
 
-/* Its texts go to `room`. */
+/* Adds a namespace, whose texts go to `room`. */
 static tl_err add(tl_namespaces *all, tl_bytes pattern, tl_bytes name, char **room, tl_error *err) {
     if (check(pattern, name, err))
         return TL_EINVALID;
@@ -69,7 +70,8 @@ static tl_err read_numbers(const tl_legacy_options *options, tl_namespaces *all,
                         LEASE_MAX_MS, (long long)all->lease_ms);
     if (options->fallback != TL_TOKEN && options->fallback != TL_BRIDGE &&
         options->fallback != TL_TIMESTAMP)
-        return tl__fail(err, TL_EINVALID, 0, "fallback: the bridge or the timestamp protocol");
+        return tl__fail(err, TL_EINVALID, 0,
+                        "fallback: must be the bridge or the timestamp protocol");
     all->fallback = options->fallback == TL_TIMESTAMP ? TL_PHASE_TIMESTAMP : TL_PHASE_BRIDGE;
     return TL_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * Leases on phases, as the runtime keeps them up: what was read, for all of a client's locks, and the
- * tasks that read it again in time.
+ * Phase leases in the runtime: the last lease read of each of a client's namespaces, and the
+ * background tasks that read it again in time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 #include "ground/error.h"
 #include "phase/phase.h"
 
-/* What keeps the lease on a namespace's phase fresh. */
+/* The background task that keeps the lease on one namespace's phase fresh. */
 typedef struct {
     tl_task task; /* first */
     tl_attend machine;
-    bool begun; /* one was read; under keeper.mutex */
+    bool begun; /* a lease was read; under keeper.mutex */
 } attendant;
 
 typedef struct {
@@ -29,7 +29,7 @@ static tl_err open_upkeep(tl_client *client, tl_error *err) {
     tl_token id = tl__token_draw();
     tl_err code = tl__namespaces_open(&client->legacy.options, tl__bytes_of(client->owner), &id,
                                       &u->namespaces, err);
-    client->legacy.options.namespaces = NULL; /* the caller's */
+    client->legacy.options.namespaces = NULL; /* the string is the caller's */
     return code;
 }
 

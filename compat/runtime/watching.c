@@ -1,9 +1,10 @@
 /*
- * Who wants to know at once when a key changes. Where the server can, it tells of changes to what
- * the keeper's connection has read (CLIENT TRACKING, from Redis 6), by way of the connection for
- * wake-ups. Where it refuses that, the keys' events are subscribed to there: they come (from 2.8) if the
- * server is configured to send them, which is for its owner to decide. Where neither comes, the regular
- * renewals and looks find out. Nothing here decides that a lock is lost.
+ * Notifies holders and waiters at once when a key changes. From Redis 6 on the server reports
+ * changes of the keys that the keeper's connection has read (CLIENT TRACKING), over the connection
+ * for wake-ups. Where the server refuses that, the wake-up connection subscribes to the keys'
+ * keyspace events. These come (from 2.8) only if the server's owner has configured them. Where
+ * neither comes, the regular renewals and polls notice the change. Nothing here decides that a lock
+ * is lost.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,24 +14,24 @@
 #include "client/lock.h"
 #include "stamp/stamp.h"
 
-/* What a keeper has of it. */
+/* The state of watching, one for each keeper. */
 typedef struct tl_watch {
     tl_keeper *keeper;
     uint32_t watched;    /* tasks and listeners with a key to watch */
-    bool watches;        /* the server has been asked to tell of changes, and will */
-    bool refused;        /* it will not, on these connections */
-    bool events;         /* so what is watched is heard of by keyspace events, if any come */
-    bool events_come;    /* some did, on this connection, of the kind that tells of a DEL */
-    bool events_denied;  /* their channels may not be subscribed to */
-    bool changes_armed;  /* the wake-ups hear them */
-    tl_listener changes; /* of TL_TOPIC_CHANGES, while anything is watched */
+    bool watches;        /* tracking is on: the server reports changes */
+    bool refused;        /* the server refused tracking on these connections */
+    bool events;         /* keyspace events are used instead, if any come */
+    bool events_come;    /* an event that proves that a DEL is reported came on this connection */
+    bool events_denied;  /* the server denied a subscription to them */
+    bool changes_armed;  /* the wake-up connection receives tracking messages */
+    tl_listener changes; /* listens to TL_TOPIC_CHANGES, while any key is watched */
 } tl_watch;
 
 static void go_by_events(tl_keeper *keeper);
 static void leave_events(tl_keeper *keeper);
 static void anew(tl_keeper *keeper);
 
-/* What isn't armed although the connection is up has been refused. */
+/* If the connection is up but the topic isn't armed, the server has refused it. */
 static void on_wake(tl_listener *listener, unsigned flags) {
     tl_keeper *keeper = ((tl_watch *)((char *)listener - offsetof(tl_watch, changes)))->keeper;
     if (!(flags & (TL_WAKE_ARMED | TL_WAKE_DISARMED)))
@@ -88,7 +89,8 @@ static tl_exchange *get(tl_keeper *keeper, tl_bytes key, tl_exchange what) {
     return tl__keeper_send_own(keeper, &send, what);
 }
 
-/* The one in flight may have come before the change: then once more. */
+/* Reads a listener's key. The read in flight may have come before the change: then the key is read
+ * once more. */
 static void look_for(tl_keeper *keeper, tl_listener *listener) {
     listener->look_again = listener->look != NULL;
     if (!listener->look && listener->key.n > 0 && keeper->watch->watches)
@@ -134,7 +136,7 @@ static tl_bytes topic_of(const tl_keeper *keeper, tl_bytes key, char to[TL_TOPIC
     return tl__bytes(to, before.n + key.n);
 }
 
-/* n 0: it is of another kind. */
+/* The key of a keyspace topic; n 0: another kind of topic. */
 static tl_bytes key_of(const tl_keeper *keeper, tl_bytes topic) {
     char room[TL_TOPIC_EXTRA + 1];
     tl_bytes before = prefix(keeper, room);
@@ -147,7 +149,7 @@ static void hear_events(tl_keeper *keeper, tl_bytes key, bool *hears) {
     char room[TL_TOPIC_MAX + 1];
     if (!keeper->watch->events || keeper->watch->events_denied || *hears || key.n == 0)
         return;
-    *hears = true; /* before: it may be told at once */
+    *hears = true; /* set first: the listener may be notified at once */
     if (tl__wakeup_listen(keeper->first.wakeup, topic_of(keeper, key, room), tl__mono_now()))
         *hears = false;
     tl__keeper_wake(keeper);
@@ -184,7 +186,7 @@ static void leave_events(tl_keeper *keeper) {
 
 /* ---- what is watched ------------------------------------------------------------------------- */
 
-/* Once begun it goes on: to end it with each lock that is held for a moment would cost more. */
+/* Once begun, tracking stays on: ending it after each short hold would cost more. */
 static void begin(tl_keeper *keeper) {
     if (keeper->watch->watched++ > 0 || keeper->watch->watches || keeper->watch->refused)
         return;
@@ -214,17 +216,17 @@ static void post(tl_gate_node *node, unsigned flags) {
         tl__keeper_post(&lock->client->keeper, &lock->task, flags);
 }
 
-/* With the keeper's and the gate's mutex held. */
+/* With the keeper's and the gate's mutexes held. */
 static void see(tl_gate_node *node) {
     post(node, TL_WAKE_WOKEN);
 }
 
-/* The same. It may be ourselves who have changed it: it is read first. */
+/* As see(). The change may be our own, so the key is read first. */
 static void suspect(tl_gate_node *node) {
     post(node, TL_WAKE_UNWATCHED);
 }
 
-/* Those who wait are told when the key has been read again, or the next change could go unseen. */
+/* Waiters are notified after the key was read again: otherwise the next change could be missed. */
 static void on_changed(tl_keeper *keeper, tl_bytes key) {
     for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
         if (listener->key.n > 0 && (key.n == 0 || tl__bytes_eq(listener->key, key)))
@@ -235,8 +237,8 @@ static void on_changed(tl_keeper *keeper, tl_bytes key) {
         keeper->rejudge = true;
 }
 
-/* Whoever is sure polls no more. Which kinds of events come is not known before they do: so nobody is until
- * one has come of the kind that tells of a DEL. */
+/* A waiter that is sure of notifications stops polling. It is not known in advance which kinds of
+ * events come. So no waiter is sure until an event that proves that a DEL is reported has come. */
 static void assure(const tl_keeper *keeper, tl_listener *listener, bool armed) {
     bool before = listener->sure;
     listener->sure = armed && keeper->watch->events_come;
@@ -254,14 +256,14 @@ static void on_events(tl_keeper *keeper, tl_bytes topic, bool armed) {
     for (tl_listener *listener = keeper->listeners; listener; listener = listener->next)
         if (listener->hears && tl__bytes_eq(listener->key, key))
             assure(keeper, listener, armed);
-    if (armed) /* it may have changed before */
+    if (armed) /* the key may have changed before the subscription */
         tl__gate_show(&keeper->client->gate, key, suspect);
 }
 
 static void on_event(tl_keeper *keeper, tl_bytes topic, tl_bytes what) {
     tl_bytes key = keeper->watch->events ? key_of(keeper, topic) : (tl_bytes){0};
-    bool expire = tl__bytes_eq(what, TL_LITERAL("expire"));      /* it ends at another time */
-    if (key.n == 0 || tl__bytes_eq(what, TL_LITERAL("keymiss"))) /* which looking brings about */
+    bool expire = tl__bytes_eq(what, TL_LITERAL("expire"));      /* the key's lifetime changed */
+    if (key.n == 0 || tl__bytes_eq(what, TL_LITERAL("keymiss"))) /* caused by our own reads */
         return;
     keeper->watch->events_come = keeper->watch->events_come || expire ||
                                  tl__bytes_eq(what, TL_LITERAL("del"));
@@ -277,7 +279,8 @@ static void on_event(tl_keeper *keeper, tl_bytes topic, tl_bytes what) {
 
 /* ---- for the keeper -------------------------------------------------------------------------- */
 
-/* The server will tell of the next change, unless it has told of one meanwhile. */
+/* The key was read: the server now reports the next change, unless it already reported one
+ * meanwhile. */
 static void looked(tl_keeper *keeper, tl_listener *listener, bool ok) {
     listener->look = NULL;
     if (listener->look_again)

@@ -449,13 +449,13 @@ TEST(a_protocol_must_be_said_and_be_none_of_tokens) {
         o.legacy = with[i];
         assert_null(tl_dlu_open_with(&o, &said));
         assert_int_equal(said.code, TL_EINVALID);
-        ASSERT_SAID("protocol: say which: TL_BRIDGE");
+        ASSERT_SAID("protocol: choose TL_BRIDGE");
         ASSERT_SAID("use tl_client_open and tl_lock");
         assert_null(tl_dlu_open_with(&o, NULL));
     }
     o = TL_CLIENT_OPTIONS(.url = "etcd://10.0.0.5");
     assert_null(tl_dlu_open_with(&o, &said));
-    ASSERT_SAID("say which");
+    ASSERT_SAID("protocol: choose TL_BRIDGE");
     o = TL_CLIENT_OPTIONS(.url = real_redis_url(server));
     o.size = offsetof(tl_client_options, protocol); /* so old that it can't say it */
     ASSERT_LOCKS(open_with(&o), KEY);
