@@ -1,6 +1,6 @@
 /*
- * tidelock agent: measures this host's clock against the server's again and again, and publishes what
- * it finds under a lease, so that any host can print the whole matrix.
+ * tidelock agent: measures this host's clock against the server's at intervals, and publishes the
+ * result under a lease. Any host can then print the whole matrix.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,14 +14,15 @@
 #include "skew/judge/skew_pace.h"
 #include "skew/skew_self.h"
 
-#define BURST 8       /* questions each time */
-#define BURST_MS 1000 /* at most */
-#define LOOK_MS 200  /* how often to see whether the clock was set, where the kernel doesn't tell */
-#define SOON_MS 1000 /* what has only begun is looked at again, */
-#define SPREAD 16    /* the part of --every by which a round may come earlier */
+#define BURST 8       /* requests each round */
+#define BURST_MS 1000 /* ms; longest duration of a round's requests */
+/* ms; how often to check whether the clock was set, if the kernel doesn't notify */
+#define LOOK_MS 200
+#define SOON_MS 1000 /* ms; until a new or doubtful track is measured again */
+#define SPREAD 16    /* a round may come earlier by up to 1/16 of --every */
 #define EVERY_LEAST_MS 100
 #define NAME_RULE "1 to 64 letters, digits and any of . _ : -"
-#define STATUS_NOT_THERE 1 /* of --forget */
+#define STATUS_NOT_THERE 1 /* --forget: no such host */
 
 typedef struct {
     const char *name, *metrics;
@@ -53,18 +54,18 @@ typedef struct {
     char name[SKEW_NAME_SIZE], key[SKEW_KEY_SIZE], id[SKEW_ID_SIZE];
     server_link link;
     skew_track track;
-    char server[SKEW_SERVER_SIZE]; /* that the track is of */
+    char server[SKEW_SERVER_SIZE]; /* the server that the track was measured against */
     bool published;                /* at least once */
-    int64_t put_us[2];             /* at_us of the last two records that were sent */
-    int clash;                     /* rounds for which it is told of still; 0: of none */
+    int64_t put_us[2];             /* at_us of the last two records sent */
+    int clash;                     /* rounds in which a clash is still reported; 0: none */
     bool failing;
     int64_t rounds, failed;
-    int64_t success_us; /* when the last round succeeded, by the wall clock; 0: none has */
-    bool unwritten;     /* the metrics, the last time */
-    int32_t rate_ppm;   /* the greatest since the evidence was gathered */
-    int32_t slew_ppm;   /* what the kernel said of it in the last round */
+    int64_t success_us; /* wall clock of the last successful round; 0: none */
+    bool unwritten;     /* the last write of the metrics failed */
+    int32_t rate_ppm;   /* the clock's rate in the last round */
+    int32_t slew_ppm;   /* the kernel's correction in the last round */
     skew_pace pace;
-    int set; /* readable when somebody has set the clock; -1: nobody tells */
+    int set; /* readable after the clock was set; -1: not available */
 } agent;
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -87,14 +88,16 @@ static bool take_count(void *ctx, const tl_reply *reply) {
     return tl__reply_int(reply, count);
 }
 
-/* Whose bytes: a machine that was cloned while it ran has an agent with our id, too. */
+/* Did this agent write the record? The ID is not enough: a machine cloned while it ran has an agent
+ * with our ID. */
 static bool is_ours(const agent *agent, const skew_record *record) {
     return strcmp(record->id, agent->id) == 0 &&
            (record->at_us == agent->put_us[0] || record->at_us == agent->put_us[1]);
 }
 
-/* Another agent of our name, and not merely one that we follow, or that has gone. It is told of for
- * as long as a record lasts: one of the two may be late, and the other then finds its own. */
+/* Is another agent publishing under our name? A predecessor, or an agent that has ended, doesn't
+ * count. The clash is reported for as long as a record lasts: if one of the two is late, the other
+ * one finds its own record. */
 static bool look_for_clash(agent *agent) {
     const char *const request[] = {"GET", agent->key, NULL};
     found found = {.there = false};
@@ -114,7 +117,7 @@ static bool look_for_clash(agent *agent) {
     return true;
 }
 
-/* Names go a day after their lease; of too many those that have been silent for longest. */
+/* Removes names a day after their lease; if there are too many, those silent for longest. */
 static bool keep_index(agent *agent, int64_t at_us, int64_t kept_ms) {
     char past[TL_INT_SIZE], kept[TL_INT_SIZE], oldest[TL_INT_SIZE];
 
@@ -163,8 +166,8 @@ static bool publish(agent *agent, const kernel_clock *kernel) {
     return true;
 }
 
-/* What was found stays for as long as any host is remembered, but is the host's word no more,
- * unless it is another's by now: a host with a bad clock is no better for not being watched. */
+/* Ends the lease of our record, unless another agent has replaced it. The measurement stays as long
+ * as any host is remembered: a bad clock does not improve when it is no longer measured. */
 static void withdraw(agent *agent) {
     const char *const get[] = {"GET", agent->key, NULL};
     found found = {.there = false};
@@ -211,7 +214,7 @@ static void put_metrics(const void *ctx, FILE *out) {
         put_offset(&metrics, &agent->track);
 }
 
-/* What can't be written is told once; measuring goes on. */
+/* A failed write is reported once; measuring continues. */
 static int write_metrics(agent *agent) {
     const char *path = agent->options->metrics;
     if (!path)
@@ -241,7 +244,7 @@ static void forget_server(agent *agent) {
     skew_pace_forget(&agent->pace);
 }
 
-/* What was measured against another server's clock says nothing of this one's. */
+/* Forgets the measurements after a change of server: they don't apply to this server's clock. */
 static bool look_for_server(agent *agent) {
     char server[SKEW_SERVER_SIZE];
 
@@ -253,7 +256,7 @@ static bool look_for_server(agent *agent) {
     return true;
 }
 
-/* A clock that runs wrong is told of once, and when it runs right again. */
+/* Reports once that the clock runs wrong, and once that it runs right again. */
 static void learn_pace(agent *agent, int32_t bound_ppm) {
     bool was = agent->pace.wrong;
     skew_pace_learn(&agent->pace, &agent->track, bound_ppm);
@@ -269,11 +272,12 @@ static bool round_once(agent *agent) {
     kernel_clock kernel = moment_kernel();
     int32_t rate = skew_self_rate(&kernel);
 
-    /* A correction that begins or ends between two rounds: the faster rate holds for the time between. */
+    /* A correction may begin or end between two rounds, so the faster rate counts for the time
+     * between. */
     int32_t between = rate > agent->rate_ppm ? rate : agent->rate_ppm;
     agent->rate_ppm = rate;
     agent->slew_ppm = kernel.slew_ppm;
-    /* Nor is it slower than it was seen to be. */
+    /* Nor is the rate slower than the one observed. */
     int32_t seen = skew_pace_ppm(&agent->pace) > 0
                        ? skew_rate(SKEW_DRIFT_PPM, skew_pace_ppm(&agent->pace))
                        : 0;
@@ -284,14 +288,15 @@ static bool round_once(agent *agent) {
         return false;
     if (!agent->options->once)
         learn_pace(agent, between);
-    /* By a single round nobody can tell a step from a clock that moves while it is read. */
+    /* A single round cannot distinguish a step from a clock that moves while it is read. */
     bool doubtful = !agent->track.known || (agent->options->once && agent->track.steps > 0);
     return doubtful || (look_for_clash(agent) && publish(agent, &kernel));
 }
 
-#define HOPS 3 /* in a cluster whose slots are being moved */
+#define HOPS 3 /* most redirections, in a cluster whose slots are being moved */
 
-/* Where the server may have changed: what was measured of another doesn't count, whoever may not ask which it is. */
+/* A round that follows a change of server. Measurements of another server don't count, even where
+ * this client may not ask a server for its identity. */
 static bool round_there(agent *agent) {
     char label[sizeof agent->link.endpoint.label];
     for (int i = 0; i < HOPS; i++) {
@@ -308,12 +313,13 @@ static bool round_there(agent *agent) {
     return false;
 }
 
-/* Of two that go on at one moment, as clones do, each would put its record over the other's before that is seen. */
+/* The pause is random: two cloned agents that resume at the same moment would otherwise overwrite
+ * each other's record before they can notice. */
 static int64_t pause_ms(const agent *agent) {
     int64_t every_ms = agent->options->every_ms;
     uint64_t drawn;
     if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != (ssize_t)sizeof drawn)
-        return every_ms; /* the machine has only just started: next time */
+        return every_ms; /* the machine has just started: no randomness yet */
     return every_ms - (int64_t)(drawn % (uint64_t)(every_ms / SPREAD + 1));
 }
 
@@ -325,7 +331,7 @@ static bool is_overtaken(agent *agent) {
            moment_kernel().slew_ppm > agent->slew_ppm;
 }
 
-/* Until then, or until what was published is true no more. True: it is to end. */
+/* Waits until then, or until the published record is outdated. True: a signal ends the agent. */
 static bool rest(agent *agent, signals *signals, int64_t until, bool *ret_early) {
     int64_t left = until - moment_ms();
     *ret_early = false;
@@ -339,7 +345,7 @@ static bool rest(agent *agent, signals *signals, int64_t until, bool *ret_early)
     return false;
 }
 
-/* The signal that ends it. */
+/* Measures until a signal ends the agent. */
 static void serve(agent *agent, signals *signals) {
     int64_t next = moment_ms();
     bool early = false, ends = false;
@@ -362,11 +368,11 @@ static void serve(agent *agent, signals *signals) {
         early = early || wonders;
     } while (!ends);
     withdraw(agent);
-    agent->failing = true; /* nobody measures any more, and the file stays */
+    agent->failing = true; /* measuring has ended, but the file stays */
     (void)write_metrics(agent);
 }
 
-/* Whatever a retry can't mend ends it at the start. */
+/* An error that a retry can't fix ends the agent at the start. */
 static int start(agent *agent) {
     if (agent->link.conn &&
         (round_once(agent) || (link_leads_on(&agent->link, agent->where) && round_there(agent))))
@@ -379,7 +385,7 @@ static int start(agent *agent) {
                                            : 0;
 }
 
-/* A round that can't be told of is no success. */
+/* A round whose metrics can't be written is a failure. */
 static int run_once(agent *agent) {
     int status = start(agent), second = count_round(agent, status == 0);
     return status ? status : second;
@@ -401,7 +407,7 @@ static int agent_run(agent *agent) {
     return status;
 }
 
-/* ---- hosts that were retired ------------------------------------------------------------------- */
+/* ---- retired hosts -------------------------------------------------------------------------- */
 
 static int forget_one(server_link *link, const char *name, int64_t now_us) {
     char key[SKEW_KEY_SIZE];
@@ -471,7 +477,7 @@ static int agent_command(const server *where, const void *values, const operands
     if (status)
         return status;
     status = link_open_quietly(&agent.link,
-                               where); /* Sentinels that are away may come back, as a server may */
+                               where); /* unreachable Sentinels may return, as a server may */
     if (status && (status != STATUS_UNAVAILABLE || !link_is_led(where)))
         return fail(status, "%s", agent.link.message);
     agent.link.needer = &skew_needer;

@@ -1,12 +1,12 @@
 /*
- * Which hosts are missing. Names are compared as they are published, byte by byte.
+ * Finds the missing hosts. Names are compared as published, byte by byte.
  */
 #include <string.h>
 
 #include "skew/expected_hosts.h"
 #include "ground/guard.h"
 
-/* The next name of a list; false at its end. *at is moved behind its comma. */
+/* The next name of a list; false at its end. Moves *at past the comma. */
 static bool next_name(const char **at, char name[SKEW_NAME_SIZE]) {
     size_t n = strcspn(*at, ",");
 

@@ -1,5 +1,5 @@
 /*
- * The further instruments together: what each of them says becomes rows of the result.
+ * Combines the instruments: the result of each becomes rows.
  */
 #include <string.h>
 #include <strings.h>
@@ -36,7 +36,8 @@ static bool take_cluster(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* By whatever URL: a cluster's node alone doesn't judge all locks. One that may not say so is taken for a server. */
+/* Checks for a cluster whatever the URL says: one node of a cluster doesn't time all locks. A
+ * server that doesn't let us ask counts as a single server. */
 static bool ask_servers(instruments *instruments, server_link *link, int32_t rate_ppm) {
     static const char *const info[] = {"INFO", "cluster", NULL};
 
@@ -48,7 +49,7 @@ static bool ask_servers(instruments *instruments, server_link *link, int32_t rat
     return !asks_servers(instruments) || skew_servers_ask(&instruments->servers, link, rate_ppm);
 }
 
-/* First the question that may show that nothing can be measured. */
+/* The request that may show that nothing can be measured comes first. */
 bool instruments_ask(instruments *instruments, server_link *link) {
     static const char *const time[] = {"TIME", NULL};
     kernel_clock kernel = moment_kernel();
@@ -76,7 +77,8 @@ static skew_host *new_row(skew_fleet *fleet, const char *name) {
     return host;
 }
 
-/* The host's own clock has a row of its name, which the served time does not contradict. */
+/* Is there a row of the same name with the host's own clock, which the served time does not
+ * contradict? */
 static bool is_covered(const skew_fleet *fleet, const char *host, const skew_host *served) {
     for (int i = 0; i < fleet->count; i++) {
         const skew_host *other = &fleet->hosts[i];
@@ -90,7 +92,7 @@ static bool is_covered(const skew_fleet *fleet, const char *host, const skew_hos
 typedef struct {
     skew_reading now;
     int32_t rate_ppm;
-    const tl_interval *own; /* this host's clock less the server's; NULL: unknown */
+    const tl_interval *own; /* this host's clock minus the server's; NULL: unknown */
     char name[SKEW_NAME_SIZE];
 } moment_of;
 

@@ -1,6 +1,6 @@
 /*
- * The instruments that are asked for by name: NTP, chrony, the kernel, the servers. They are asked first
- * and judged after this host was measured, as most of them measure against this host.
+ * The instruments that options select: NTP, chrony, the kernel, the servers. They are read first,
+ * and judged after this host was measured, because most of them measure against this host.
  */
 #pragma once
 
@@ -9,32 +9,34 @@
 #include "skew/skew_ntp_ask.h"
 #include "skew/skew_servers.h"
 
-/** Of the command's options. */
+/** From the command's options. */
 typedef struct {
     opt_texts ntp;
-    const char *chrony;  /**< NULL: not asked for; "": where chronyc finds it */
-    const char *servers; /**< NULL: not asked for; else further places, with commas between */
+    const char *chrony;  /**< NULL: not selected; "": the socket that chronyc finds */
+    const char *servers; /**< NULL: not selected; else further servers, separated by commas */
     bool kernel;
 } instrument_options;
 
 typedef struct {
     const instrument_options *options;
     bool
-        by_cluster; /**< the locks go by the clocks of several masters: all of these are asked, whatever was */
+        /** several masters' clocks time the locks: all of them are measured, whatever the
+         *  options */
+        by_cluster;
     ntp_servers ntp;
     chrony_report chrony;
     skew_servers servers;
 } instruments;
 
-/** Checks what was asked for; no I/O. Returns 0, or the exit status after a message. */
+/** Check the options; no I/O. Returns 0, or the exit status after a message. */
 int instruments_begin(instruments *all, const instrument_options *options);
 void instruments_end(instruments *instruments);
 
-/** Ask all instruments. False: link->status and link->message say why nothing can be measured. */
+/** Read all instruments. False: link->status and link->message say why nothing can be measured. */
 bool instruments_ask(instruments *instruments, server_link *link);
 
-/** Add their rows to a fleet that has been measured. */
+/** Add their rows to a measured fleet. */
 void instruments_add(const instruments *instruments, skew_fleet *fleet);
 
-/** Add the row of the link's own server, which all is measured against. */
+/** Add the row of the link's own server, against which all is measured. */
 void instruments_add_server(const server_link *link, skew_fleet *fleet);

@@ -1,6 +1,6 @@
 /*
- * tidelock skew: can a legacy lock be stolen with the clocks of these hosts? It measures,
- * judges and shows; what it shows is also its exit status.
+ * tidelock skew: can a legacy lock be stolen, given the clocks of these hosts? Measures, judges and
+ * shows the verdict, which is also the exit status.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,16 +21,16 @@
 
 #define UNSET INT64_MIN
 #define MARGIN_MS                                                                                  \
-    1000 /* what tidelock's own clients leave of a lock's life unless told otherwise */
+    1000 /* ms of a lock's lifetime that tidelock's own clients leave unused by default */
 #define LIFETIME_MOST_MS INT64_C(86400000)
 #define SAMPLES 32
 #define SAMPLES_MS 1000
 #define FOR_LEAST_MS 10
 #define FOR_MOST_MS INT64_C(3600000)
 #define WATCH_MS 2000
-#define PROGRESS_MS 1000         /* what takes no longer shows none */
-#define STALE_MS INT64_C(900000) /* as long as what --publish tells is believed */
-#define STALE_ROUNDS 3           /* of a watch, and as long as this at least: */
+#define PROGRESS_MS 1000         /* ms; a shorter measurement shows no progress */
+#define STALE_MS INT64_C(900000) /* ms; as long as a published verdict is valid */
+#define STALE_ROUNDS 3           /* rounds of a watch; and at least this long: */
 #define STALE_LEAST_MS 60000
 #define STALE_MOST_MS INT64_C(2592000000)
 
@@ -126,7 +126,7 @@ static int make_rule(const skew_options *options, skew_rule *ret) {
     if (assumed && options->lock_timeout_ms < MARGIN_MS)
         return fail(STATUS_USAGE,
                     "skew: --lock-timeout is under 1s: say --longest-hold or --slack");
-    if (hold_ms == UNSET) /* one of the two is given, the other follows from it */
+    if (hold_ms == UNSET) /* one of the two is given; the other follows from it */
         hold_ms = options->lock_timeout_ms - slack_ms;
     else
         slack_ms = options->lock_timeout_ms - hold_ms;
@@ -139,7 +139,7 @@ static int make_rule(const skew_options *options, skew_rule *ret) {
     return parse_warn(options->warn, &ret->warn_percent);
 }
 
-/* What legacy clients add, for a command that was given their options; NULL: nothing. */
+/* The hooks of tools/legacy for this command; NULL: none. */
 static const skew_legacy_hooks *legacy_of(const void *options) {
     return options ? FROM_LEGACY(skew_legacy) : NULL;
 }
@@ -188,7 +188,7 @@ static int make_effort(const skew_options *options, skew_effort *ret) {
     return 0;
 }
 
-/* ---- a session: one round, or a watch of many ---------------------------------------------------- */
+/* ---- a session: one round, or a watch of many ----------------------------------------------- */
 
 typedef struct {
     const skew_options *options;
@@ -203,11 +203,11 @@ typedef struct {
     skew_watch watch;
     bool watching;
     int rounds;
-    int64_t begun_ms; /* the round */
+    int64_t begun_ms; /* when the round began */
     bool progress_shown;
 } session;
 
-/* On a terminal, for those who wait. */
+/* Shows progress, on a terminal. */
 static void show_progress(session *session, int64_t done_ms) {
     if (done_ms < PROGRESS_MS || !isatty(STDERR_FILENO))
         return;
@@ -239,10 +239,10 @@ typedef struct {
     const skew_result *result;
 } showing;
 
-#define COLUMNS 80 /* of a terminal that doesn't tell */
+#define COLUMNS 80 /* of a terminal that doesn't report its size */
 #define ROWS 24
 #define ROWS_LEAST 5
-#define WATCH_ROWS 2 /* when it was, and a blank line */
+#define WATCH_ROWS 2 /* the time, and a blank line */
 
 static void show(const void *ctx, FILE *out) {
     static void (*const faces[])(const skew_result *, FILE *) = {
@@ -260,7 +260,7 @@ static void show_on_terminal(const session *session, const skew_result *result) 
     skew_show_screen(result, size.ws_col, rows > ROWS_LEAST ? rows : ROWS_LEAST, stdout);
 }
 
-/* Between the rounds of a watch, for people: on a terminal each takes the place of the one before. */
+/* Separates the rounds of a watch, for people. On a terminal each round replaces the one before. */
 static void separate(const session *session, const skew_result *result) {
     char at[SKEW_TIME_SIZE], every[DURATION_SHOWN];
 
@@ -318,7 +318,7 @@ static int put_metrics(const session *session, const skew_result *result) {
                : 0;
 }
 
-/* A verdict that could not be written down is no success: the first thing that failed is the status. */
+/* A verdict that could not be written is a failure: the first failure is the exit status. */
 static int report(session *session, const skew_result *result) {
     int status = put_out(session, result), second = put_log(session, result),
         third = put_metrics(session, result);
@@ -330,7 +330,7 @@ static int report(session *session, const skew_result *result) {
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-/* For how long the page may be believed: until some rounds have not come. */
+/* For how long a page is valid: until some rounds are overdue. */
 static int64_t stale_after(const session *session) {
     if (session->options->stale_after_ms != UNSET)
         return session->options->stale_after_ms;
@@ -351,7 +351,8 @@ static skew_result begin_result(const session *session) {
     return result;
 }
 
-/* A monitor wants a line and one of its four statuses whatever happens, a watch its next round. */
+/* Reports that nothing could be measured. A monitor expects a line and one of its four statuses in
+ * any case; a watch continues with its next round. */
 static int unmeasured(session *session) {
     skew_result result = begin_result(session);
     bool goes_on = session->format == FORMAT_NAGIOS || (session->watching && session->rounds > 0),
@@ -362,7 +363,7 @@ static int unmeasured(session *session) {
     (void)snprintf(result.reason, sizeof result.reason, "%s", session->link.message);
     if (goes_on)
         return report(session, &result);
-    if (stays && session->options->output) /* no old file goes on saying "safe" */
+    if (stays && session->options->output) /* else an old file would still say "safe" */
         (void)put_out(session, &result);
     (void)put_metrics(session, &result);
     (void)put_log(session, &result);
@@ -394,7 +395,8 @@ static int judge(session *session, const skew_fleet *fleet, const skew_listen *l
     return published ? published : status;
 }
 
-#define HOPS 3 /* in a cluster whose slots are being moved: each time all is measured anew */
+/* most redirections, in a cluster whose slots are being moved; each measures all again */
+#define HOPS 3
 
 static bool gather(session *session, skew_fleet *fleet, skew_listen *listening) {
     for (int i = 0; i < HOPS; i++) {
@@ -442,8 +444,8 @@ static int measure_and_judge(session *session) {
     return status;
 }
 
-/* A round that fails otherwise than by its verdict or the log, or a server that has gone away before the
- * verdict was published, ends it. */
+/* Measures in rounds. A verdict, a failed log, or a server that becomes unreachable doesn't end the
+ * watch; any other failure does. */
 static int watch_rounds(session *session) {
     int status = measure_and_judge(session);
 
@@ -454,7 +456,8 @@ static int watch_rounds(session *session) {
     return status;
 }
 
-/* What hears, or tells, one server would leave out the other masters. */
+/* Rejects options that listen or publish at a single server: in a cluster they would leave out the
+ * other masters. */
 static int check_cluster(const session *session, const server *where) {
     const char *why = session->legacy && server_by_cluster(where)
                           ? session->legacy->not_in_cluster(session->legacy_options)
@@ -493,7 +496,7 @@ static int run(session *session, const server *where) {
     return status;
 }
 
-/* What a report has no use for was meant for something else. */
+/* Rejects options that a report doesn't use: the user meant something else. */
 static int read_logs(const skew_options *options, const void *legacy_options,
                      const operands *args) {
     const skew_legacy_hooks *legacy = legacy_of(legacy_options);

@@ -1,6 +1,6 @@
 /*
- * The line of "chronyc -c tracking", and what it is worth. Rounding goes outwards. A daemon that follows
- * nothing, or has not heard from what it follows, proves nothing.
+ * Reads the line of "chronyc -c tracking", and judges it. Intervals are rounded outwards. A daemon
+ * without a source, or without a recent update from its source, proves nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define FIELDS 14
 #define DRIFT_PPM 50
-#define STALE_INTERVALS 8 /* as many silences as it takes to call a server unreachable */
+#define STALE_INTERVALS 8 /* as many missed updates as make a server unreachable */
 #define STALE_LEAST_US INT64_C(16000000)
 #define FUTURE_US INT64_C(1000000)
 #define SECONDS_MOST INT64_C(1000000000000)
@@ -44,7 +44,7 @@ static bool digits(tl_bytes *rest, int64_t *ret, int most) {
     return n > 0;
 }
 
-/* Seconds as a decimal number, in us away from zero. */
+/* Seconds as a decimal number, in us, rounded away from zero. */
 static bool decimal_us(tl_bytes text, int64_t *ret) {
     int64_t whole, part = 0;
     bool negative = text.n && *text.p == '-';
@@ -115,7 +115,7 @@ static bool read_line(tl_bytes text, line *line) {
     (void)decimal_us(f[DELAY], &line->delay_us);
     (void)decimal_us(f[DISPERSION], &line->dispersion_us);
     (void)decimal_us(f[INTERVAL], &line->state.interval_us);
-    line->state.system_us = -correction_us; /* what has to be added to the clock */
+    line->state.system_us = -correction_us; /* chronyc prints what has to be added to the clock */
     line->state.error_us = line->dispersion_us + llabs(line->delay_us) / 2 + 1;
     return line->dispersion_us >= 0 && line->stratum >= 0 && line->state.interval_us >= 0;
 }
@@ -158,7 +158,7 @@ bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
 
 /* ---- the row ------------------------------------------------------------------------------------- */
 
-/* What follows for the Redis server, for people. */
+/* Adds to the detail what follows for the Redis server's clock. */
 static void tell(const chrony_state *state, const tl_interval *own, skew_host *host) {
     char at[SKEW_NUMBER_SIZE], by[SKEW_NUMBER_SIZE], lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE];
     int n = snprintf(host->detail, sizeof host->detail,

@@ -1,5 +1,5 @@
 /*
- * Running chronyc: no shell, its standard output alone, a limit on the time and on the text.
+ * Runs chronyc: without a shell, reading only its standard output, with limits on time and text.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "skew/skew_chrony.h"
 
 #define LIMIT_MS 5000
-#define OUTPUT_MOST 2048 /* its line is some 150 bytes */
+#define OUTPUT_MOST 2048 /* bytes; its line has some 150 */
 #define REAP_MS 5
 
 extern char **environ;
@@ -24,7 +24,8 @@ static void fail_with(chrony_report *report, const char *status, const char *why
     (void)snprintf(report->why, sizeof report->why, "%s", why);
 }
 
-/* In a group of its own, so that whatever it starts ends with it; a watch's blocked signals aren't its. */
+/* In its own process group, so that its children end with it, and without the signals that a watch
+ * blocks. */
 static int prepare(posix_spawnattr_t *attr) {
     sigset_t none, usual;
 
@@ -68,7 +69,7 @@ static int start(const char *socket, int out, pid_t *ret) {
     return why;
 }
 
-/* Up to its end or the limit; false: the limit, or too much. */
+/* Reads up to the end or the limit. False: the limit was reached, or there is too much text. */
 static bool read_all(int fd, char *text, size_t room, size_t *used, tl_mono limit) {
     for (*used = 0; *used < room;) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -87,7 +88,7 @@ static bool read_all(int fd, char *text, size_t room, size_t *used, tl_mono limi
     return false;
 }
 
-/* Its exit status; -1 when it had to be ended. */
+/* The exit status; -1: the process had to be killed. */
 static int collect(pid_t pid, bool whole, tl_mono limit) {
     int status = 0;
     pid_t got = 0;

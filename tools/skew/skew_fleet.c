@@ -1,26 +1,26 @@
 /*
- * Gathering the hosts. This host's own record is left out, as the measurement says the same; should they
- * contradict each other, a clock was set, and older records are void. One of our name from another boot
- * is another host, unless its agent has gone: then it is ours, from before we were booted.
+ * Gathers the hosts. This host's own record gets no row, because the measurement says the same. If they
+ * contradict each other, a clock was set, and older records are void. A record with our name from
+ * another boot is another host's, unless its agent has ended: then it is ours, from before the boot.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "skew/skew_fleet.h"
 
-#define ASK_MOST (TL_ARGV_MAX - 1) /* records at a time */
-#define MOST "1000"                /* names: SKEW_HOSTS_MAX, one more than are looked at */
+#define ASK_MOST (TL_ARGV_MAX - 1) /* records in one request */
+#define MOST "1000"                /* names: SKEW_HOSTS_MAX, one more than are read */
 
 typedef struct {
     char name[SKEW_NAME_SIZE];
     bool there, sound;
-    bool over; /* sound, but no agent's word any more */
+    bool over; /* sound, but its lease has ended */
     skew_record record;
 } entry;
 
 typedef struct {
     entry *entry;
-    int count, at; /* at: the first that the present question is about */
+    int count, at; /* at: the first record of the present request */
     bool more;
 } entries;
 
@@ -43,10 +43,9 @@ static bool take_names(void *ctx, const tl_reply *reply) {
 
     if (reply->type != TL_REPLY_ARRAY)
         return false;
-    entries->more = reply->count >=
-                    SKEW_HOSTS_MAX; /* as many as were asked for, whatever they are */
+    entries->more = reply->count >= SKEW_HOSTS_MAX; /* as many as requested, valid or not */
     for (size_t i = 0; i < reply->count && entries->count < SKEW_HOSTS_MAX - 1;
-         i++) { /* one is ours */
+         i++) { /* one row is ours */
         entry *entry = &entries->entry[entries->count];
         if (!tl__reply_text(&reply->items[i], &text) || text.n >= SKEW_NAME_SIZE)
             continue;
@@ -88,7 +87,7 @@ static bool read_batch(server_link *link, entries *entries) {
     return link_ask(link, request, take_records, entries);
 }
 
-/* Those that publish come before those that have ceased to, should there be too many. */
+/* If there are too many, hosts that still publish take precedence over hosts that have stopped. */
 static bool read_agents(server_link *link, entries *entries, int64_t now_us) {
     char since[TL_INT_SIZE];
     const char *const names[] = {
@@ -136,14 +135,15 @@ static void add_self(skew_fleet *fleet, const skew_track *track, const kernel_cl
     host->has_drift = skew_drift(track, &host->drift_ppb);
 }
 
-/* No earlier than the server's clock now. */
+/* The server's clock now, at the latest. */
 static int64_t server_now_us(const skew_fleet *fleet, const skew_track *track) {
     skew_reading now = skew_reading_now();
     return track->known ? tl__add_sat(now.wall_us + 1, -fleet->hosts[0].offset.lo)
                         : track->stamp_us;
 }
 
-/* Our own agent and we can't both be right: a clock was set since it has measured, the server's maybe. */
+/* Does our own agent's record contradict our measurement? Then a clock was set since, perhaps the
+ * server's. */
 static bool contradicted(const skew_fleet *fleet, const entry *entry, const skew_record_at *at) {
     skew_record_at any = {.server = at->server, .now_us = at->now_us};
     skew_host host = {.known = false};
@@ -158,14 +158,14 @@ static bool is_own(const skew_fleet *fleet, const entry *entry, const char *self
            !entry->record.clash && skew_same_boot(entry->record.id, self_id);
 }
 
-/* It says nothing of this host that its measurement doesn't. */
+/* Does the record say nothing about this host that its measurement doesn't? */
 static bool is_needless(const skew_fleet *fleet, const entry *entry, const char *self_id) {
     bool ours = strcmp(entry->name, fleet->self) == 0;
     return is_own(fleet, entry, self_id) ||
            (ours && (!entry->there || (entry->over && !entry->record.clash)));
 }
 
-/* The last step of the server's clock that anybody saw. */
+/* The last step of the server's clock that any host noticed. */
 static int64_t last_step(const entries *entries, const skew_track *own) {
     int64_t last = own->server_stepped_us;
     for (int i = 0; i < entries->count; i++)
@@ -206,8 +206,8 @@ static void add_agent(skew_fleet *fleet, const entry *entry, const skew_record_a
     }
 }
 
-/* What its agent has seen of this host's clock counts for what is measured now: that it runs wrong, and that it is set again
- * and again, by as much as the record is wide. */
+/* Applies our agent's observations to this host's row. They show whether the clock runs wrong. They
+ * also show that it is set repeatedly, by up to the record's width. */
 static void heed_own(skew_fleet *fleet, const entry *entry, const skew_record_at *at) {
     skew_host *host = &fleet->hosts[0], published = {.known = false};
 
@@ -258,12 +258,12 @@ static bool measure(skew_fleet *fleet, server_link *link, const skew_effort *eff
         !listen_to(listening, link, effort) ||
         (agents && !read_agents(link, entries, track.stamp_us)))
         return false;
-    kernel_clock later = moment_kernel(); /* a correction may have begun, or ended, since */
+    kernel_clock later = moment_kernel(); /* a correction may have begun or ended since */
     if (later.slew_ppm > kernel.slew_ppm)
         kernel = later;
     if (!skew_sample(link, &track, skew_self_rate(&kernel)) || !skew_self_server(link, last))
         return false;
-    bool same = strcmp(server, last) == 0; /* else another has taken over meanwhile */
+    bool same = strcmp(server, last) == 0; /* else another server has taken over meanwhile */
     skew_record_at at = {.server = last,
                          .stepped_us = same ? last_step(entries, &track) : track.stamp_us};
     add_self(fleet, &track, &kernel);
@@ -274,7 +274,8 @@ static bool measure(skew_fleet *fleet, server_link *link, const skew_effort *eff
             contradicted(fleet, &entries->entry[i], &at))
             at.stepped_us = track.stamp_us;
     for (int i = 0; i < entries->count; i++) {
-        /* the records were there before the last stamp: a later one is from before a step back */
+        /* The records existed before the last stamp: a later one is from before the clock was set
+         * back. */
         bool future = entries->entry[i].sound && entries->entry[i].record.at_us > track.stamp_us;
         at.now_us = future ? track.stamp_us : now_us;
         if (is_own(fleet, &entries->entry[i], id))

@@ -1,11 +1,11 @@
 /*
- * The kernel's row: its greatest error on both sides, when it says that the clock is steered.
+ * The kernel's row: its greatest error in both directions, if it reports its clock as steered.
  */
 #include <stdio.h>
 
 #include "skew/skew_kernel.h"
 
-#define ERROR_MOST_US INT64_C(16000000) /* where the kernel stops counting, and no time is known */
+#define ERROR_MOST_US INT64_C(16000000) /* us; the kernel counts no further: the time is unknown */
 
 static void say(skew_host *host, const char *status, const char *text) {
     host->status = status;

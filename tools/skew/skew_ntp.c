@@ -1,6 +1,6 @@
 /*
- * NTP packets (RFC 5905) and what they prove. All rounding goes outwards. A server that says of itself
- * that it doesn't know the time proves nothing, however exact its stamps are.
+ * NTP packets (RFC 5905) and what they prove. Intervals are rounded outwards. A server that reports
+ * that it doesn't know the time proves nothing, however exact its timestamps are.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "skew/skew_ntp.h"
 
 #define US_PER_S INT64_C(1000000)
-#define EPOCH_S INT64_C(2208988800) /* 1970 less 1900 */
+#define EPOCH_S INT64_C(2208988800) /* s; from 1900 to 1970 */
 #define ERA_S (INT64_C(1) << 32)
 #define UNSYNCHRONISED 16            /* this stratum, and any above */
-#define ROOT_MOST_US (16 * US_PER_S) /* RFC 5905's MAXDISP: as far off as no time at all */
-#define STALE_S 8192                 /* eight times the longest usual pause between two questions */
+#define ROOT_MOST_US (16 * US_PER_S) /* RFC 5905's MAXDISP: as useless as no time */
+#define STALE_S 8192                 /* eight times the longest usual pause between two requests */
 #define FUTURE_S 1
-#define AGAIN_S 64 /* how often daemons ask, unless told otherwise */
+#define AGAIN_S 64 /* s; how often daemons ask by default */
 
 #define LEAP_UNKNOWN 3
 #define MODE_CLIENT 3
@@ -40,7 +40,7 @@ void ntp_ask(uint8_t packet[NTP_SIZE], uint64_t random) {
         packet[40 + i] = (uint8_t)(random >> (56 - 8 * i));
 }
 
-/* The time that the stamp means in the era nearest to near_us; us rounded down. */
+/* The time of the stamp in the era nearest to near_us; us, rounded down. */
 static int64_t unfold(uint64_t stamp, int64_t near_us) {
     int64_t near_s = near_us / US_PER_S - (near_us % US_PER_S < 0);
     uint32_t then = (uint32_t)(stamp >> 32), now = (uint32_t)((near_s + EPOCH_S) & (ERA_S - 1));
@@ -54,7 +54,7 @@ static int64_t short_us(uint64_t v) {
     return (int64_t)((v * (uint64_t)US_PER_S + 0xffff) >> 16);
 }
 
-/* Signed, the power of two of a second, rounded up to a microsecond at least. */
+/* 2^log2_s seconds, rounded up to at least a microsecond. */
 static int64_t precision_us(int8_t log2_s) {
     int64_t us = US_PER_S;
     if (log2_s >= 5)
@@ -71,7 +71,7 @@ static bool is_local(uint64_t reference) {
 }
 
 static bool is_smeared(uint64_t reference) {
-    return reference >> 24 == 254; /* how ntpd marks it */
+    return reference >> 24 == 254; /* ntpd's mark */
 }
 
 static ntp_kind say(char why[SKEW_DETAIL_SIZE], ntp_kind kind, const char *text) {
@@ -79,7 +79,8 @@ static ntp_kind say(char why[SKEW_DETAIL_SIZE], ntp_kind kind, const char *text)
     return kind;
 }
 
-/* Stratum 0 with a word for its reference; without one it is how chronyd says that it knows no time. */
+/* Stratum 0. With a code in its reference it is a kiss of death; without one it is how chronyd
+ * reports that it knows no time. */
 static ntp_kind kissed(const uint8_t *packet, char why[SKEW_DETAIL_SIZE]) {
     char code[5] = "";
     for (int i = 0; i < 4 && packet[12 + i] >= 'A' && packet[12 + i] <= 'Z'; i++)
@@ -90,7 +91,7 @@ static ntp_kind kissed(const uint8_t *packet, char why[SKEW_DETAIL_SIZE]) {
     return NTP_KISS;
 }
 
-/* What the server says of its own time. */
+/* The server's report on its own time. */
 static ntp_kind fitness(const uint8_t *packet, const ntp_answer *answer, int64_t reference_us,
                         char why[SKEW_DETAIL_SIZE]) {
     if (packet[0] >> 6 == LEAP_UNKNOWN)
@@ -144,7 +145,7 @@ ntp_kind ntp_read(const uint8_t *packet, size_t n, uint64_t random, int64_t near
                : fitness(packet, ret, unfold(number(packet + 16, 8), ret->sent_us), why);
 }
 
-/* ---- what answers prove ------------------------------------------------------------------------ */
+/* ---- what replies prove --------------------------------------------------------------------- */
 
 static void end(ntp_source *source, const char *status, const char *why) {
     source->over = true;
@@ -214,7 +215,7 @@ static const char *oddity(const ntp_source *source, tl_interval off) {
                              : "";
 }
 
-/* Why there is no offset, and a word for it; NULL when there is one. */
+/* Why there is no offset, and one word for it; NULL: there is one. */
 static const char *why_not(const ntp_source *source, const skew_reading *now,
                            const tl_interval *own, const char **ret_status) {
     *ret_status = source->status ? source->status : "silent";
@@ -241,7 +242,7 @@ void ntp_judge(const ntp_source *source, const skew_reading *now, const tl_inter
         (void)snprintf(host->detail, sizeof host->detail, "%s", why ? why : "");
         return;
     }
-    /* own clock - served, turned over: served - own + own - server */
+    /* own clock - served, negated: served - own; then + own - server */
     tl_interval off = skew_offset(&source->track, now->after, rate_ppm);
     off = (tl_interval){tl__add_sat(-off.hi, -source->root_us),
                         tl__add_sat(-off.lo, source->root_us)};
@@ -256,7 +257,7 @@ void ntp_judge(const ntp_source *source, const skew_reading *now, const tl_inter
                    skew_up(root, source->root_us, 3), oddity(source, off));
 }
 
-/* ---- places ------------------------------------------------------------------------------------ */
+/* ---- addresses ------------------------------------------------------------------------------ */
 
 static bool port_of(const char *text, uint16_t *ret) {
     char *end;

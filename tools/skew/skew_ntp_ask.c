@@ -1,7 +1,7 @@
 /*
- * The sockets behind --ntp: one loop over all servers. A public server is asked three times, two seconds
- * apart, as daemons do when they start: faster ones are told off. A server that has told us off, or that
- * says that it is no evidence, is asked no more.
+ * The sockets of --ntp: one loop over all servers. A public server gets three requests, two seconds
+ * apart, as NTP daemons send when they start: servers refuse faster clients. A server that refused,
+ * or that reports itself unsynchronised, gets no further request.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,15 +17,15 @@
 
 #define ASKS 3
 #define PACE_MS 2000
-#define NEAR_PACE_MS 20 /* on this machine, where nobody needs sparing */
+#define NEAR_PACE_MS 20 /* ms; on this machine, where load is no concern */
 #define LIMIT_MS 5000
-#define PACKET_SIZE 1024 /* extensions and signatures are read, and left alone */
+#define PACKET_SIZE 1024 /* bytes; extensions and signatures are received and ignored */
 #define PACKETS_AT_ONCE 16
 
 typedef struct {
     uint64_t random;
     skew_reading sent;
-    bool open; /* it was sent, and its answer is not there */
+    bool open; /* it was sent, and has no reply yet */
 } question;
 
 typedef struct {
@@ -42,7 +42,7 @@ typedef struct {
     bool done;
 } asking;
 
-/* ---- the places ---------------------------------------------------------------------------------- */
+/* ---- the servers given ---------------------------------------------------------------------- */
 
 static bool is_new(const ntp_servers *servers, const char *name) {
     for (int i = 0; i < servers->count; i++)
@@ -91,7 +91,7 @@ static bool is_here(const tl_address *a) {
                                          : false;
 }
 
-/* A socket that hears this address alone. */
+/* A socket connected to this address alone. */
 static bool turn_to(asking *asking, const tl_address *to) {
     if (asking->fd >= 0)
         close(asking->fd);
@@ -101,7 +101,7 @@ static bool turn_to(asking *asking, const tl_address *to) {
     return asking->fd >= 0 && connect(asking->fd, (const struct sockaddr *)&to->at, to->size) == 0;
 }
 
-/* As long as nothing was heard, each question goes to the next address that can be reached. */
+/* Until a first reply, each request goes to the next address for which a socket can be made. */
 static bool find_way(asking *asking) {
     if (asking->answered > 0 || (asking->asks > 0 && asking->addresses == 1))
         return true;
@@ -134,7 +134,7 @@ static void ask(asking *asking) {
         give_up(asking, strerror(errno));
 }
 
-/* Something came: one of this machine need not be waited for. */
+/* After a reply: the next request to a server on this machine need not wait. */
 static void hasten(asking *asking) {
     asking->next = tl__mono_min(asking->next, tl__mono_add_ms(tl__mono_now(), asking->pace_ms));
 }
@@ -154,7 +154,7 @@ static void take(asking *asking, const uint8_t *packet, size_t n, const skew_rea
     }
 }
 
-/* Nobody listens there: after the last question that is final. */
+/* The address refused the packet; after the last request this is final. */
 static void refused(asking *asking, int why) {
     const char *text = why == ECONNREFUSED ? "nobody answers there (connection refused)"
                                            : strerror(why);
@@ -219,7 +219,7 @@ static void end(asking *asking) {
 
 /* ---- all of them --------------------------------------------------------------------------------- */
 
-/* What is due of one; returns when more will be. */
+/* Does what is due for one server. Returns when more is due. */
 static tl_mono drive(asking *asking, tl_mono now) {
     if (!asking->done && asking->resolve && tl__resolve_done(asking->resolve))
         take_addresses(asking);
@@ -230,7 +230,7 @@ static tl_mono drive(asking *asking, tl_mono now) {
     return asking->done || asking->asks == ASKS ? TL_NEVER : asking->next;
 }
 
-/* False: they are all done. */
+/* False: all are done. */
 static bool wait_for_any(asking *asking, int count, tl_mono until) {
     struct pollfd p[OPT_TEXTS_MAX];
     bool any = false;

@@ -20,10 +20,11 @@ typedef struct {
     int count;
 } ntp_servers;
 
-/** Take the places apart; no I/O. The same place given twice is one. Returns 0, or the exit status after a message. */
+/** Read the addresses; no I/O. An address given twice counts once. Returns 0, or the exit status
+ *  after a message. */
 int ntp_servers_begin(ntp_servers *servers, const opt_texts *places);
 void ntp_servers_end(ntp_servers *servers);
 
-/** Ask each that is due some times, over 4 s, or less for one on this machine; for 5 s at most. What comes
- *  of it is in each server's source; the others' is kept. */
+/** Ask each server that is due three times, over 4 s (less on this machine); for 5 s at most. The
+ *  results are in each server's `source`; servers that aren't due keep theirs. */
 void ntp_servers_ask(ntp_servers *servers, int32_t rate_ppm);

@@ -1,5 +1,5 @@
 /*
- * tidelock skew report: reads logs line by line, whatever became of them, and tells what they say.
+ * tidelock skew report: reads logs line by line, damaged ones too, and summarises them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 #include "skew/show/skew_story.h"
 #include "skew/skew_report.h"
 
-#define COMPLAINTS 5 /* a file; more are counted */
+#define COMPLAINTS 5 /* messages per file; further ones are only counted */
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    char *line; /* PAST_LINE_MOST + 1 of room */
+    char *line; /* room for PAST_LINE_MOST + 1 bytes */
     size_t len;
     bool too_long;
     int64_t number, skipped;
@@ -50,7 +50,7 @@ static bool is_blank(const reading *reading) {
     return i == reading->len && !reading->too_long;
 }
 
-/* False: no memory. */
+/* False: out of memory. */
 static bool read_lines(skew_past *past, const char *file, FILE *in, reading *reading) {
     const char *why;
 
@@ -99,7 +99,7 @@ static int read_files(skew_past *past, char *const *file, int files) {
     return status;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------ */
+/* ---- writing the summary -------------------------------------------------------------------- */
 
 typedef struct {
     const skew_story *story;

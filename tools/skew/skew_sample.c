@@ -1,6 +1,6 @@
 /*
- * Asking the server's time, and the clocks around it. They are read just before a request is handed over
- * and first thing when its answer is there: what lies between only widens the bracket.
+ * Reads the server's time, and this host's clocks before and after. They are read just before the
+ * request is sent, and right after its reply arrived. Any delay between only widens the interval.
  */
 #include "base/moment.h"
 #include "skew/skew_sample.h"

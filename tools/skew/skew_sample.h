@@ -6,10 +6,11 @@
 #include "link/server_link.h"
 #include "skew/judge/skew_track.h"
 
-/** For a link by which clocks are measured: what a server must support. */
+/** For a link used to measure clocks: what the server must support. */
 extern const tl_needer skew_needer;
 
-/** Ask the server's TIME, and learn from it. False: link->status and link->message say why. */
+/** Read the server's TIME and add it to the track. False: link->status and link->message say
+ *  why. */
 bool skew_sample(server_link *link, skew_track *track, int32_t rate_ppm);
 
 /** This host's clocks now. */

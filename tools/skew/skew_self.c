@@ -1,6 +1,6 @@
 /*
- * Measuring this host. A daemon that corrects the clock makes evidence age faster; that it does, the
- * kernel tells.
+ * Measures this host's clock. While a daemon corrects the clock, evidence loses precision faster;
+ * the kernel reports such a correction.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +22,8 @@ void skew_self_name(char name[SKEW_NAME_SIZE]) {
     }
 }
 
-/* Without a boot's number each process is a boot of its own: that errs towards a clash. */
+/* Without a boot ID each process counts as a boot of its own: at worst that reports a clash that
+ * isn't one. */
 void skew_self_id(char id[SKEW_ID_SIZE]) {
     char boot[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -65,7 +66,7 @@ bool skew_self_measure(server_link *link, skew_track *track, const skew_effort *
     static const char *const time[] = {"TIME", NULL};
     int64_t begun, until;
 
-    if (!link_ask(link, time, NULL, NULL)) /* to be connected, so that no bracket holds that */
+    if (!link_ask(link, time, NULL, NULL)) /* connects first, so that no measurement includes it */
         return false;
     begun = moment_ms();
     until = begun + effort->for_ms;

@@ -1,6 +1,6 @@
 /*
- * Finding the servers and asking them their time: a wave at a time, each server in a thread of its own, so
- * that many that don't answer take no longer than one.
+ * Finds the servers and measures their clocks, in waves. Each server of a wave has its own thread,
+ * so many servers that don't reply take no longer than one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "skew/skew_servers.h"
 
 #define SAMPLES 8
-#define WAVES 4 /* replica, its master, that one's replicas, theirs */
+#define WAVES 4 /* a replica, its master, that master's replicas, their replicas */
 #define PLACES_TEXT_MOST 4096
 
 /* ---- beginning and end ------------------------------------------------------------------------- */
@@ -44,8 +44,9 @@ typedef struct {
     int32_t rate_ppm;
     redis_server *server;
     redis_info info;
-    redis_places nodes; /* of the cluster, or what a Sentinel knows besides the masters */
-    bool unserved;      /* some slots have no master that this node knows */
+    /* nodes of the cluster, or the servers that a Sentinel knows besides the masters */
+    redis_places nodes;
+    bool unserved; /* this node knows no master of some slots */
     skew_reading received;
     bool found;
 } visit;
@@ -66,7 +67,7 @@ static bool take_nodes(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Its masters, each by the address that clients are told. */
+/* Reads the cluster's masters, each by the address given to clients. */
 static bool take_slots(void *ctx, const tl_reply *reply) {
     visit *visit = ctx;
     tl_slot_map *map = malloc(sizeof *map);
@@ -87,7 +88,7 @@ static bool is_word(const tl_reply *reply, const char *word) {
     return tl__reply_text(reply, &text) && tl__bytes_eq(text, tl__bytes_of(word));
 }
 
-/* A list of lists of names and values. */
+/* Reads a list of lists of names and values. */
 static bool take_lists(void *ctx, const tl_reply *reply) {
     visit *visit = ctx;
     for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++) {
@@ -113,7 +114,7 @@ static bool ask_sentinel(visit *visit) {
                                       link_ask(visit->link, sentinels, take_lists, visit));
 }
 
-/* A Sentinel has no TIME, but says it in its INFO from Redis 7 on. */
+/* A Sentinel has no TIME command, but reports its time in INFO from Redis 7 on. */
 static bool sample_sentinel(visit *visit) {
     static const char *const request[] = {"INFO", "server", NULL};
     redis_info known = visit->info;
@@ -220,10 +221,10 @@ static void learn(skew_servers *servers, const visit *visit) {
 typedef struct {
     visit visit;
     server_link link;
-    const server_link *like; /* how to log in */
+    const server_link *like; /* the link whose login is used */
 } errand;
 
-/* A Sentinel may have no password where the servers have one. */
+/* Tries a second time without the password: a Sentinel may have none where the servers have one. */
 static void *run_errand(void *ctx) {
     errand *errand = ctx;
     redis_server *server = errand->visit.server;
@@ -245,7 +246,7 @@ static void *run_errand(void *ctx) {
     return NULL;
 }
 
-/* Everyone from..count; whom they tell of is the next wave. */
+/* Measures the servers from `from` on; the servers that they report are the next wave. */
 static bool send_wave(skew_servers *servers, int from, const server_link *link, int32_t rate_ppm) {
     int to = servers->count;
     errand *errands = calloc(AT_ONCE, sizeof *errands);
@@ -270,7 +271,7 @@ static bool send_wave(skew_servers *servers, int from, const server_link *link, 
 
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
-/* From a Sentinel on to the only master that it watches. */
+/* Goes from a Sentinel to the only master that it watches. */
 static bool follow_sentinel(skew_servers *servers, server_link *link, const redis_info *info) {
     redis_place sentinel = {.port = link->endpoint.port};
 
@@ -312,7 +313,8 @@ static bool ask_first(skew_servers *servers, server_link *link, int32_t rate_ppm
     return true;
 }
 
-/* Whose clock judges there isn't known: a row that lacks evidence. */
+/* Nothing is known of the clock that times the locks of these slots: adds a row without
+ * evidence. */
 static void add_unserved(skew_servers *servers) {
     static const char label[] = "slots-without-master";
 

@@ -1,6 +1,6 @@
 /*
- * The end of a watch: signals, and q where standard input is a terminal in whose foreground we are. The
- * terminal is given back as it was found.
+ * Ends a watch on a signal, or on q if standard input is a terminal with this process in its
+ * foreground. Restores the terminal's settings.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #define LOOK_MS 60000
 
-/* In the background the terminal is another's. */
+/* In the background the terminal belongs to another process group. */
 static bool is_ours(void) {
     return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
@@ -55,12 +55,12 @@ bool skew_watch_pause(skew_watch *watch, int64_t ms) {
         (void)poll(p, 2, left <= 0 ? 0 : left > LOOK_MS ? LOOK_MS : (int)left);
         if (p[1].revents & POLLIN && read_q())
             watch->ended_by = 'q';
-        else if (p[1].revents & ~POLLIN) /* the terminal has gone; its HUP ends us */
+        else if (p[1].revents & ~POLLIN) /* the terminal was closed; SIGHUP ends the watch */
             watch->keys = false;
         if (p[0].revents) {
             int sig = signals_pause(&watch->sigs, 0);
             watch->ended_by = sig ? sig : watch->ended_by;
-            take_keys(watch); /* again, should we have been stopped meanwhile */
+            take_keys(watch); /* again, in case the process was stopped meanwhile */
         }
         if (left <= 0)
             break;

@@ -1,5 +1,5 @@
 /*
- * Measuring again and again, until a signal or the key q ends it.
+ * Measuring in rounds, until a signal or the key q ends it.
  */
 #pragma once
 
@@ -9,16 +9,16 @@
 
 typedef struct {
     signals sigs;
-    bool keys;             /**< the terminal's keys come one by one */
-    struct termios before; /**< of the terminal, where keys */
+    bool keys;             /**< the terminal delivers single keys */
+    struct termios before; /**< the terminal's former settings, if `keys` */
     int ended_by;          /**< a signal, 'q', or 0 */
 } skew_watch;
 
-/** Take signals and keys. Returns 0, or the exit status after a message. */
+/** Start to receive signals and keys. Returns 0, or the exit status after a message. */
 int skew_watch_begin(skew_watch *watch);
 
-/** Wait so long, 0 just to look. True: it is to end. */
+/** Wait ms; 0 only checks. True: the watch is to end. */
 bool skew_watch_pause(skew_watch *watch, int64_t ms);
 
-/** Give the terminal back. What the exit status is: `status` after q or INT, else the signal's. */
+/** Restore the terminal. Returns the exit status: `status` after q or INT, else the signal's. */
 int skew_watch_end(skew_watch *watch, int status);
