@@ -1,6 +1,6 @@
 /*
- * What tools/legacy adds to tidelock skew: an instrument that listens to legacy clients, and the
- * publication of the verdict to a namespace's clients.
+ * The hooks by which tools/legacy extends tidelock skew: an instrument that listens to legacy
+ * clients, and the publication of the verdict to a namespace's clients.
  */
 #pragma once
 

@@ -11,7 +11,7 @@
 #include "skew/judge/skew_track.h"
 
 typedef struct {
-    int64_t system_us;    /**< this host's clock minus chronyd's estimate of the true time */
+    int64_t system_us;    /**< this host's clock - chronyd's estimate of the true time */
     int64_t error_us;     /**< error of that estimate: root dispersion + root delay/2 */
     int64_t reference_us; /**< its last update from a source, since the epoch */
     int64_t interval_us;  /**< between its last two updates; 0: unknown */

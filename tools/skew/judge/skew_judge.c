@@ -1,6 +1,6 @@
 /*
- * Gaps of all ordered pairs, and the verdict over them. Only edges are compared, never middles, and
- * whatever is in doubt is not SAFE.
+ * The gaps of all ordered pairs, and the verdict over them. Only edges are compared, never
+ * midpoints, and nothing doubtful is SAFE.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us) {
     return (GUARD(theft_by_lower_edge) ? gap.lo : gap.hi) > slack_us ? SKEW_UNSAFE : SKEW_WARN;
 }
 
-/* How fast the host's clock may move besides the usual drift: what its daemon may do, or what it
- * was seen to do, when that is certainly more than drift. */
+/* The host clock's possible rate beyond the usual drift: what its daemon may do, or an observed
+ * rate that is certainly more than drift. */
 static int64_t extra_ppm(const skew_rule *rule, const skew_host *host) {
     int64_t extra = host->slew_ppm, usual = (int64_t)rule->drift_ppm * 1000;
     if (host->has_drift && (host->drift_ppb.lo > usual || host->drift_ppb.hi < -usual)) {
@@ -57,7 +57,7 @@ tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_h
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-/* Daemons say what they believe, of clocks that are measured: it binds nothing. */
+/* Is the host part of pairs? A daemon's report on a measured clock is not. */
 static bool in_pairs(const skew_host *host) {
     return host->known && host->kind != SKEW_ASIDE && host->kind != SKEW_REMARK;
 }
@@ -66,9 +66,8 @@ static bool comparable(const skew_host *a, const skew_host *b) {
     return (in_pairs(a) && in_pairs(b)) || (a->relative && b->relative);
 }
 
-/* All constraints there are: each known host against the server, which is clock 0, and against the
- * host that measured it. What relative ones are off by in common is a clock of its own, the last,
- * of which nothing is known. */
+/* All constraints: each known host against the server, which is clock 0, and against the host that
+ * measured it. Relative hosts share one unknown error, which is a clock of its own: the last. */
 static void bind_host(const skew_result *result, skew_web *web, int i) {
     const skew_host *host = &result->hosts[i];
     if (host->relative)
@@ -117,8 +116,9 @@ static bool is_close(const skew_result *result, const skew_pair *pair) {
                tl__mul_sat(result->rule.slack_us, result->rule.warn_percent);
 }
 
-/* The time that a daemon serves may not be its host's: alone it proves neither safety nor theft.
- * What was last known of a host that is missing proves no safety, nor what a clock that runs wrong has shown. */
+/* Is the host's evidence too weak to prove safety? So it is for a missing host's last record, and
+ * for a clock that runs wrong. The time that a daemon serves may not be its host's: alone it proves
+ * neither safety nor theft. */
 static bool is_in_doubt(const skew_host *host) {
     return (GUARD(missing_is_doubt) && host->missing) ||
            (GUARD(unsteady_is_doubt) && host->unsteady);
@@ -139,7 +139,7 @@ static skew_verdict judge_pair(const skew_result *result, const skew_pair *pair)
                : v;
 }
 
-/* A pair may be no more than a warning for being close to the slack, or for what is not known. */
+/* A warning may have two causes: the pair is close to the slack, or something is not known. */
 char skew_mark(const skew_result *result, const skew_pair *pair) {
     const skew_host *host = &result->hosts[pair->holder], *taker = &result->hosts[pair->taker];
 
@@ -174,7 +174,7 @@ static bool make_pairs(skew_result *result) {
     result->pairs = calloc(most + 1, sizeof *result->pairs);
     if (!result->pairs || !weave(result, &web))
         return false;
-    while (!skew_web_close(&web)) { /* each round makes a host unknown */
+    while (!skew_web_close(&web)) { /* each pass makes a host unknown */
         int torn = tear_out(result, &web);
         skew_web_end(&web);
         if (torn == 0 || !weave(result, &web))
@@ -195,7 +195,7 @@ static int count_lacking(const skew_result *result) {
     return n;
 }
 
-/* Hosts that acquire locks, whose clock is known, if only against each other's. */
+/* Counts the hosts that acquire locks and whose clock is known, if only relative to others. */
 static int count_clocks(const skew_result *result) {
     int n = 0;
     for (int i = 0; i < result->host_count; i++)
@@ -204,7 +204,7 @@ static int count_clocks(const skew_result *result) {
     return n;
 }
 
-/* The surest theft: the highest low edge. The pairs are sorted by the high edge. */
+/* The most certain theft has the highest low edge. The pairs are sorted by the high edge. */
 static const skew_pair *surest(const skew_result *result) {
     const skew_pair *found = NULL;
     for (size_t i = 0; i < result->pair_count; i++)
@@ -214,7 +214,8 @@ static const skew_pair *surest(const skew_result *result) {
     return found;
 }
 
-/* What is lacking, worst first: a rule that can't be right; no evidence; a daemon's; NTP alone. */
+/* How badly evidence is lacking, worst first: an impossible rule; no evidence; a daemon's report;
+ * NTP alone. */
 static int want(const skew_host *host) {
     if (host->relative)
         return 4;
@@ -233,7 +234,7 @@ static const skew_host *first_lacking(const skew_result *result) {
     return found;
 }
 
-/* So many hosts at least: an address that was heard of may be that of a host that has a name. */
+/* The least number of hosts: an observed address may belong to a host that also has a name. */
 static int count_hosts(const skew_result *result) {
     int named = 0, heard = 0;
     for (int i = 0; i < result->host_count; i++) {

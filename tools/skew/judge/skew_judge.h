@@ -1,6 +1,6 @@
 /*
- * The verdict: with these clocks, can a legacy lock be taken from a holder that still works?
- * Pure but for memory.
+ * The verdict: with these clocks, can a legacy lock be stolen from a holder that still works? Pure
+ * except for memory.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #define SKEW_REASON_SIZE 640
 #define SKEW_PLACE_SIZE 280
 
-/** The bound on the drift between two clocks that nobody corrects. */
+/** The bound on the drift between two uncorrected clocks. */
 #define SKEW_DRIFT_PPM 200
 
 /** In the order of the exit statuses. */
@@ -23,19 +23,19 @@ typedef enum { SKEW_SAFE, SKEW_WARN, SKEW_UNSAFE, SKEW_UNKNOWN } skew_verdict;
 /** "SAFE" and so on. */
 const char *skew_verdict_name(skew_verdict v);
 
-/** What a row is evidence of. */
+/** The kind of evidence in a row. */
 typedef enum {
     SKEW_CLOCK,  /**< the clock of a host that acquires locks */
-    SKEW_SERVED, /**< the time that a host's daemon serves, which its clock may differ from */
-    SKEW_REDIS,  /**< the clock of a server of locks */
-    SKEW_ASIDE,  /**< what a daemon says of a clock that has a row already: in no pair */
-    SKEW_REMARK  /**< the same, and when it is unknown nothing is missing */
+    SKEW_SERVED, /**< the time that a host's daemon serves; the host's clock may differ */
+    SKEW_REDIS,  /**< the clock of a lock server */
+    SKEW_ASIDE,  /**< a daemon's report on a clock that has its own row: in no pair */
+    SKEW_REMARK  /**< the same, but it may be unknown without any loss of evidence */
 } skew_kind;
 
-/** "clock" and so on, for logs. */
+/** The kind's name in logs, such as "clock". */
 const char *skew_kind_name(skew_kind kind);
 
-/** Has a place in pairs, known or not. */
+/** Does a row of this kind belong in pairs, known or not? */
 static inline bool skew_is_clock(skew_kind kind) {
     return kind != SKEW_ASIDE && kind != SKEW_REMARK;
 }
@@ -44,50 +44,52 @@ typedef struct {
     char name[SKEW_NAME_SIZE];
     const char *instrument; /**< "server", "agent", ... */
     skew_kind kind;
-    bool covered; /**< SERVED: the host's own clock has a row too, and the two agree */
-    bool known;   /**< else offset means nothing */
-    bool self;    /**< the host that measures */
-    bool missing; /**< it was to be heard of, and isn't: what is known of it may be true no more */
-    bool
-        unsteady; /**< its clock runs wrong, or is set again and again: what is known of it may be true no more */
-    bool relative;      /**< not known, but right up to what all such hosts are off by in common */
+    bool covered;  /**< SERVED: the host's own clock also has a row, and the two agree */
+    bool known;    /**< else offset means nothing */
+    bool self;     /**< the host that measures */
+    bool missing;  /**< it is expected but silent: the evidence may be outdated */
+    bool unsteady; /**< its clock runs wrong, or is set repeatedly: the evidence may be outdated */
+    bool relative; /**< not known, except for an error that all such hosts share */
     tl_interval offset; /**< wall clock - server, us, at the moment of judging */
-    int against;        /**< 1 + the number of the host that measured it; 0: the server was asked */
-    tl_interval apart;  /**< against > 0: its clock - that host's, us, at the moment of judging */
+    /** 1 + the index of the host that measured it; 0: measured against the server */
+    int against;
+    tl_interval apart; /**< against > 0: its clock - that host's, us, at the moment of judging */
     bool has_drift;
     tl_interval drift_ppb;
-    int32_t slew_ppm; /**< what a daemon that corrects the clock may add; 0: none is at work */
-    int64_t age_ms;   /**< of the newest evidence; -1: there is none */
+    int32_t slew_ppm; /**< extra rate of a daemon that corrects the clock; 0: none */
+    int64_t age_ms;   /**< of the newest evidence; -1: none */
     int64_t samples;
-    const char *status; /**< "ok" or one word that says why not */
+    const char *status; /**< "ok", or one word with the reason */
     const char *
-        advice; /**< what to do when it lacks evidence, with "%1$s" for its name; NULL: run agents */
+        /** what to do if evidence is missing, with "%1$s" for the name; NULL: run agents */
+        advice;
     char detail[SKEW_DETAIL_SIZE];
 } skew_host;
 
 typedef struct {
     int64_t lock_timeout_us; /**< T */
     int64_t
-        longest_hold_us; /**< the longest time that a holder works; 0: not known, as of a log's line */
-    int64_t slack_us;    /**< T less that; may be negative */
-    bool longest_hold_assumed; /**< nobody has said how long holders work */
-    int min_hosts;             /**< so many are to be measured; 0: nothing is said */
+        longest_hold_us; /**< longest time that a holder works; 0: not known, as in a log line */
+    int64_t slack_us;    /**< T - that; may be negative */
+    bool longest_hold_assumed; /**< no option says how long holders work */
+    int min_hosts;             /**< hosts that must be measured; 0: not given */
     int32_t warn_percent;      /**< of the slack */
-    int32_t drift_ppm;         /**< bound on the drift between two clocks that nobody corrects */
-    int64_t early_us;          /**< by so much a stamp may be over too early; 0: 1 ms */
-    int64_t late_us;           /**< or too late, if that is more */
+    int32_t drift_ppm;         /**< bound on the drift between two uncorrected clocks */
+    int64_t early_us;          /**< by how much a stamp may expire too early; 0: 1 ms */
+    int64_t late_us;           /**< by how much it may expire too late, if that is more */
 } skew_rule;
 
-/** The first three of a rule, in us. */
+/** The first three members of a rule, in us. */
 #define SKEW_HOLD(lock_timeout, longest_hold)                                                      \
     .lock_timeout_us = (lock_timeout), .longest_hold_us = (longest_hold),                          \
     .slack_us = (lock_timeout) - (longest_hold)
 
 typedef struct {
-    int holder, taker; /**< numbers of hosts */
+    int holder, taker; /**< indices of hosts */
     tl_interval gap;   /**< by how much the taker's clock is ahead, us, widened for T */
     skew_verdict
-        verdict; /**< SAFE; WARN: in doubt, or more of the slack is used than the warning allows; UNSAFE */
+        /** SAFE; WARN: in doubt, or it uses more of the slack than the warning allows; UNSAFE */
+        verdict;
 } skew_pair;
 
 typedef struct {
@@ -95,14 +97,14 @@ typedef struct {
     skew_host *hosts; /**< the caller's */
     int host_count;
     bool more;              /**< there are more hosts than fit */
-    int64_t at_ms;          /**< when, on the server's clock; 0: not known */
-    int64_t stale_after_ms; /**< it counts for so long from then on; 0: not known */
-    int64_t watch_ms;       /**< a watch replaces it after so long; 0: it is of no watch */
-    /** The server that was asked, "host:port" or the like, without secrets; "": not known. */
+    int64_t at_ms;          /**< the server's clock then; 0: not known */
+    int64_t stale_after_ms; /**< it is valid for so long from then; 0: not known */
+    int64_t watch_ms;       /**< a watch replaces it after so long; 0: not a watch */
+    /** The server, as "host:port" or the like, without secrets; "": not known. */
     char server[SKEW_PLACE_SIZE];
-    /** Evidence that the caller looked for and didn't find, and what to do about it; NULL: none. */
+    /** Evidence that the caller did not find, and what to do about it; NULL: none. */
     const char *unheard, *unheard_advice;
-    const char *cost; /**< in words; NULL: none worth telling */
+    const char *cost; /**< a text; NULL: not worth reporting */
     skew_pair *pairs; /**< every ordered pair of known hosts, worst first */
     size_t pair_count;
     skew_verdict verdict;
@@ -111,25 +113,27 @@ typedef struct {
     int advices;
 } skew_result;
 
-/** An edge of a gap against the slack. */
+/** Judge a gap against the slack. */
 skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us);
 
 /** The mark of a pair, in every output: ' ' safe, '~' near the slack, '?' in doubt, '!' theft. */
 char skew_mark(const skew_result *result, const skew_pair *pair);
 
-/** How much to widen the gap of two hosts: drift and slew over the lifetime, and the format's ms. */
+/** By how much to widen the gap of two hosts: drift and slew over the lifetime, and the rounding of
+ *  stamps. */
 int64_t skew_widening_us(const skew_rule *rule, const skew_host *a, const skew_host *b);
-/** The gap, widened by that; its low edge by more where stamps last longer than they say. */
+/** The gap, widened by that; the low edge by more where stamps last longer than they say. */
 tl_interval skew_widened(const skew_rule *rule, const skew_host *a, const skew_host *b,
                          tl_interval gap);
 
-/** Does the host lack evidence: none at all, only old, of a clock that runs wrong, or only the time that its daemon serves? */
+/** Does the host lack evidence? There is none, or it is old, or its clock runs wrong, or only the
+ *  time that its daemon serves is known. */
 static inline bool skew_is_lacking(const skew_host *host) {
     return (!host->known && host->kind != SKEW_REMARK) || host->missing || host->unsteady ||
            (host->known && host->kind == SKEW_SERVED && !host->covered);
 }
 
-/** Fill pairs, verdict, reason and advice from rule, hosts and more. Hosts whose evidence
- *  contradicts itself become unknown. False: no memory. */
+/** Fill pairs, verdict, reason and advice from rule, hosts and more. Hosts with contradictory
+ *  evidence become unknown. False: out of memory. */
 bool skew_judge(skew_result *result);
 void skew_result_end(skew_result *result);

@@ -1,6 +1,6 @@
 /*
- * One line of a log. Others may write to the file, so nothing is taken on trust: what is read is in range,
- * its intervals are the right way up, and pairs speak of hosts that are there.
+ * Reads one line of a log. Other programs may write to the file, so everything is checked: numbers
+ * are in range, intervals have lo <= hi, and pairs name existing hosts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #define AT_MOST_MS INT64_C(9300000000000) /* in 2264 */
 #define OFFSET_MOST_US (INT64_C(400) * 365 * 86400 * 1000000)
 #define PPB_MOST INT64_C(1000000000000)
-#define SPAN_MOST_MS INT64_C(86400000) /* of lifetimes and slacks */
+#define SPAN_MOST_MS INT64_C(86400000) /* ms; largest lifetime or slack */
 #define PAIRS_MOST 20000
-#define OVER_MOST_US INT64_C(10000000) /* rounding */
+#define OVER_MOST_US INT64_C(10000000) /* us; largest rounding */
 #define COUNT_MOST INT64_C(1000000000000000)
 #define WARN_USUAL 50
 
@@ -36,7 +36,7 @@ static bool verdict_of(const json_t *json, skew_verdict *ret) {
     return false;
 }
 
-/* Lines of before it was told have no such member. */
+/* Older lines lack such a member. */
 static bool is_true(const json_t *json, const char *name) {
     return json_is_true(json_object_get(json, name));
 }
@@ -58,7 +58,8 @@ bool logline_head(const json_t *line, skew_result *result, const char **ret_why)
         *ret_why = "its rounding of stamps is malformed";
     if (*ret_why)
         return false;
-    /* The longest hold is left out: what a report says goes by the slack. Older lines have another name for what was assumed. */
+    /* The longest hold is left out, because a report uses the slack. Older lines have another name
+     * for `assumed`. */
     result->rule = (skew_rule){
         .lock_timeout_us = lifetime * 1000,
         .slack_us = slack * 1000,
@@ -81,7 +82,7 @@ static const char *instrument_of(const json_t *json) {
     return "other";
 }
 
-/* Lines of before there were kinds speak of clocks. */
+/* Older lines have no kind, and mean clocks. */
 static skew_kind kind_of_line(const json_t *json) {
     for (int i = SKEW_CLOCK; i <= (int)SKEW_REMARK; i++)
         if (js_is(json, skew_kind_name((skew_kind)i)))
@@ -89,7 +90,7 @@ static skew_kind kind_of_line(const json_t *json) {
     return SKEW_CLOCK;
 }
 
-/* Null, or edges in thousandths of the unit. */
+/* Reads null, or edges in thousandths of the unit. */
 static bool interval(const json_t *json, int64_t most, bool *ret_known, tl_interval *ret) {
     *ret_known = json_is_object(json);
     if (!*ret_known)
@@ -151,7 +152,7 @@ bool logline_host(const json_t *line, size_t at, skew_host *host, const char **r
     return false;
 }
 
-/* ---- all of it ----------------------------------------------------------------------------------- */
+/* ---- the whole line ------------------------------------------------------------------------- */
 
 static int host_named(const skew_result *result, const json_t *name) {
     char text[SKEW_NAME_SIZE];

@@ -1,5 +1,5 @@
 /*
- * Decimals: the last one printed is worth a twentieth of the interval's width at most.
+ * Chooses decimals: the last one printed is worth at least a twentieth of the interval's width.
  */
 #include <stdio.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /*
- * Numbers for people: as many decimals as are known, and rounded outwards, so that what is printed
- * still holds the truth. Pure.
+ * Numbers for people: with as many decimals as are known, and rounded outwards, so that the printed
+ * interval still contains the truth. Pure.
  */
 #pragma once
 
@@ -11,18 +11,18 @@
 /** How many decimals of an interval in thousandths (us of ms, ppb of ppm) are known: 0 to 3. */
 int skew_decimals(tl_interval thousandths);
 
-/** The same, and as many more as show that the low edge is beyond the line, if it is. The line is
- *  whole. */
+/** The same, but enough decimals to show that the low edge is beyond the line, if it is. The line
+ *  is a whole number. */
 int skew_decimals_beyond(tl_interval thousandths, int64_t line);
 
-/** Thousandths as a number with so many decimals, rounded down, or up. Returns buf. */
+/** Thousandths as a number with so many decimals, rounded down or up. Returns buf. */
 const char *skew_down(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);
 const char *skew_up(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals);
 
-/** The same for columns: with a sign; flush right, the decimal points are below each other. */
+/** The same for columns: with a sign, and with the decimal points aligned when flush right. */
 const char *skew_aligned(char buf[SKEW_NUMBER_SIZE], int64_t thousandths, int decimals, bool up);
 
-/** A duration that was given, exactly: "59 s", "59800 ms". Returns buf. */
+/** A given duration, exactly: "59 s", "59800 ms". Returns buf. */
 const char *skew_exact(char buf[SKEW_NUMBER_SIZE], int64_t us);
 
 /** A moment on the server's clock, "2026-11-21 22:30:01 UTC". Returns buf. */

@@ -1,5 +1,5 @@
 /*
- * The order of hosts.
+ * The order of hosts in all output.
  */
 #include "skew/judge/skew_order.h"
 
@@ -20,7 +20,8 @@ static bool comes_before(const skew_host *a, const skew_host *b) {
 }
 
 void skew_order(const skew_result *result, int *order) {
-    for (int i = 0; i < result->host_count; i++) { /* few, and those alike stay as they are */
+    /* insertion sort: few hosts, and a stable order */
+    for (int i = 0; i < result->host_count; i++) {
         int at = i;
         for (; at > 0 && comes_before(&result->hosts[i], &result->hosts[order[at - 1]]); at--)
             order[at] = order[at - 1];

@@ -1,24 +1,25 @@
 /*
- * From one round to the next. Of what a round has measured the narrowest bracket alone counts here, since that rests on no
- * assumption about rates. Edges are compared, never middles.
+ * Compares each round with the one before. Only a round's narrowest bracket counts, because it
+ * rests on no assumption about rates. Edges are compared, never midpoints.
  */
 #include "skew/judge/skew_pace.h"
 #include "ground/guard.h"
 
-#define RESTLESS 3 /* contradictions in one round: more than a step of each of the two clocks */
-#define SETTLED 6  /* rounds without anything odd */
-#define MOST_PPB 1000000000 /* as much as passes */
-#define ALONE_MS 900000     /* how long a step counts */
-#define AGAIN_MS 90000000   /* of those that come again: a day, and an hour for one that is late */
+#define RESTLESS 3          /* contradictions in one round: more than one step of each clock */
+#define SETTLED 6           /* rounds without anything odd */
+#define MOST_PPB 1000000000 /* as fast as time passes */
+#define ALONE_MS 900000     /* ms; how long a step counts */
+/* ms; how long repeated steps count: a day, and an hour for a late one */
+#define AGAIN_MS 90000000
 
-/* us over a time, parts per billion, rounded away from 0. */
+/* us per time, as parts per billion, rounded away from 0. */
 static int64_t ppb_out(int64_t us, int64_t over_ns) {
     int64_t scaled = tl__mul_sat(us < 0 ? -us : us, 1000000), over_ms = over_ns / TL_NS_PER_MS;
     int64_t ppb = over_ms > 0 ? scaled / over_ms + 1 : MOST_PPB;
     return ppb < MOST_PPB ? ppb : MOST_PPB;
 }
 
-/* It may have moved so far, and did move so far. */
+/* The most that the clock may have moved; and the least that it did move. */
 static int64_t most(tl_interval moved) {
     return moved.hi > -moved.lo ? moved.hi : -moved.lo;
 }
@@ -39,7 +40,8 @@ static tl_interval moved(tl_interval from, tl_interval to) {
     return (tl_interval){tl__add_sat(to.lo, -from.hi), tl__add_sat(to.hi, -from.lo)};
 }
 
-/* Within a round, and over all rounds since it was off last: where brackets are wide a single one shows little. */
+/* Did the clock move too far, within this round or over all rounds since it last did? With wide
+ * brackets a single round shows little. */
 static bool is_off(skew_pace *pace, const skew_track *track, int64_t over_ns, int32_t bound_ppm) {
     int64_t may_us = over_ns / 1000000 * bound_ppm / 1000 + 1;
     pace->may_us = tl__add_sat(pace->may_us, may_us);
@@ -65,7 +67,7 @@ static void compare(skew_pace *pace, const skew_track *track, int64_t over_ns, i
         return;
     }
     pace->even++;
-    if (!pace->wrong || pace->even > SETTLED) { /* it was a step, or is over */
+    if (!pace->wrong || pace->even > SETTLED) { /* it was a step, or has ended */
         pace->ppb = 0;
         pace->wrong = false;
     }
@@ -104,7 +106,8 @@ bool skew_pace_wonders(const skew_pace *pace) {
     return pace->rounds == 0 || (pace->was_off && pace->even == 0 && !pace->wrong);
 }
 
-/* The rate was seen on a clock that runs wrong itself: on the server's, by which records age, it may be more. */
+/* The rate was observed on a clock that itself runs wrong. On the server's clock, by which records
+ * age, it may be higher. */
 int32_t skew_pace_ppm(const skew_pace *pace) {
     int64_t ppm = pace->ppb / 1000 + 1;
     if (pace->ppb == 0)

@@ -7,7 +7,7 @@
 #include "skew/judge/skew_logline.h"
 #include "skew/judge/skew_past.h"
 
-/* Room for one more of something. */
+/* Makes room for one more element. */
 static bool grow(void **array, size_t *room, size_t count, size_t size) {
     if (count < *room)
         return true;
@@ -20,13 +20,14 @@ static bool grow(void **array, size_t *room, size_t count, size_t size) {
     return true;
 }
 
-/* ---- learning ------------------------------------------------------------------------------------ */
+/* ---- adding lines --------------------------------------------------------------------------- */
 
 static bool is_host(const past_host *past, const skew_host *now) {
     return past->instrument == now->instrument && strcmp(past->name, now->name) == 0;
 }
 
-/* Lines tend to name the same hosts in the same order. NULL: no memory, or too many. */
+/* Searches from the last host found, because lines tend to name the same hosts in the same order.
+ * NULL: no memory, or too many hosts. */
 static past_host *host_for(skew_past *past, const skew_host *now) {
     for (size_t i = 0; i < past->hosts; i++) {
         size_t at = (past->hint + i) % past->hosts;
@@ -48,7 +49,7 @@ static bool add_point(skew_past *past, int64_t at_ms, const skew_host *now) {
     past_host *host = host_for(past, now);
 
     if (!host)
-        return past->hosts == PAST_HOSTS_MOST; /* further ones are in the latest run alone */
+        return past->hosts == PAST_HOSTS_MOST; /* further hosts appear only in the latest run */
     if (!grow((void **)&host->point, &host->room, host->count, sizeof *host->point))
         return false;
     host->point[host->count++] = (past_point){
@@ -78,7 +79,7 @@ static void put_in_order(skew_past *past) {
                   points_by_time);
 }
 
-/* The older half of the runs, and what they said. */
+/* Drops the older half of the runs, and their points. */
 static void drop_oldest(skew_past *past) {
     put_in_order(past);
     size_t gone = past->runs / 2;
@@ -116,7 +117,7 @@ static bool keep_newest(skew_past *past, int64_t at_ms, const char *line, size_t
     return true;
 }
 
-/* All hosts of a line make sense, so that a line counts whole or not at all. */
+/* Are all hosts of a line valid? A line counts whole or not at all. */
 static bool hosts_are_sound(const json_t *line, const char **ret_why) {
     skew_host host;
     size_t n = 0;
@@ -129,7 +130,7 @@ static bool hosts_are_sound(const json_t *line, const char **ret_why) {
     return *ret_why == NULL;
 }
 
-/* Of long texts only those that are news. */
+/* Keeps a reason only where the verdict changes, since reasons are long. */
 static void add_run(skew_past *past, const json_t *line, const skew_result *head) {
     char reason[SKEW_REASON_SIZE];
     past_run *run = &past->run[past->runs];
@@ -175,7 +176,7 @@ past_added past_add(skew_past *past, const char *line, size_t len, const char **
     return added;
 }
 
-/* ---- the end of it --------------------------------------------------------------------------------- */
+/* ---- finishing ------------------------------------------------------------------------------ */
 
 bool past_settle(skew_past *past) {
     const char *why;

@@ -1,6 +1,6 @@
 /*
- * What the logs of "tidelock skew --log" tell: the verdicts, and each host's interval, over time. What is
- * kept is bounded; a line that is none of ours is skipped.
+ * The contents of the logs of "tidelock skew --log": the verdicts, and each host's interval, over
+ * time. Memory is bounded; foreign lines are skipped.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #define PAST_POINTS_MOST 2000000
 #define PAST_HOSTS_MOST 4000
 
-/** One run's word on a host: its offset in us, or, with lo > hi, that it was not known. */
+/** A host in one run: its offset in us; lo > hi: it was not known. */
 typedef struct {
     int64_t at_ms;
     tl_interval offset;
@@ -29,9 +29,9 @@ typedef struct {
 typedef struct {
     int64_t at_ms;
     skew_verdict verdict;
-    tl_interval worst; /**< the gap of the worst pair, us; lo > hi: there was none */
+    tl_interval worst; /**< gap of the worst pair, us; lo > hi: no pair */
     int64_t slack_us;
-    char *reason; /**< of a verdict that the line before it did not have; else NULL */
+    char *reason; /**< if the verdict differs from the line before; else NULL */
 } past_run;
 
 typedef struct {
@@ -39,22 +39,22 @@ typedef struct {
     size_t runs, run_room;
     past_host *host;
     size_t hosts, host_room, points;
-    int64_t dropped;   /**< runs, the oldest, that did not fit */
-    int64_t skipped;   /**< lines that were none of ours */
+    int64_t dropped;   /**< oldest runs that did not fit */
+    int64_t skipped;   /**< foreign lines */
     char *newest;      /**< the line of the latest run */
     size_t newest_len; /**< its length */
     int64_t newest_ms; /**< its time */
-    skew_result last;  /**< what it says, after past_settle */
+    skew_result last;  /**< that line's contents, after past_settle */
     size_t hint;
 } skew_past;
 
 typedef enum { PAST_OK, PAST_NOT_OURS, PAST_NO_MEMORY } past_added;
 
-/** Learn from one line, which may or may not have its newline. For what is not ours, ret_why is told. */
+/** Add one line, with or without its newline. For a foreign line, ret_why has the reason. */
 past_added past_add(skew_past *past, const char *line, size_t len, const char **ret_why);
 
-/** When all lines are there: put them in order of time and read the latest in full. False: there is no
- *  run at all, or no memory. */
+/** After all lines: sort them by time, and read the latest in full. False: there is no run, or no
+ *  memory. */
 bool past_settle(skew_past *past);
 
 void past_end(skew_past *past);

@@ -1,6 +1,6 @@
 /*
- * The reason of a verdict, and what to do. Whatever it is, hosts that are missing are named in it; and a slack that
- * rests on what nobody has said is told as that.
+ * The reason of a verdict, and what to do. Every reason names missing hosts, and says so if the
+ * slack rests on an assumption.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +9,10 @@
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_reason.h"
 
-#define OLD_MS 30000 /* evidence: agents publish every ten seconds unless told otherwise */
-#define NAMED_MOST 3 /* of the hosts that are missing */
+#define OLD_MS 30000 /* ms; old evidence: agents publish every ten seconds by default */
+#define NAMED_MOST 3 /* most missing hosts that are named */
 
-/* Each thing once. */
+/* Adds each advice only once. */
 static void advise(skew_result *result, const char *what) {
     for (int i = 0; i < result->advices; i++)
         if (GUARD(advice_once) && strcmp(result->advice[i], what) == 0)
@@ -50,7 +50,7 @@ static const char *name_missing(const skew_result *result, char *text, size_t si
     return text;
 }
 
-/* At the end of a reason that is about something else. */
+/* Adds the missing hosts to another reason. */
 static void add_missing(skew_result *result) {
     char names[SKEW_REASON_SIZE / 2];
 
@@ -73,7 +73,7 @@ static void advise_missing(skew_result *result) {
 
 /* ---- pairs ---------------------------------------------------------------------------------------- */
 
-/* "when H holds, T's clock is LO to HI ms ahead, and the slack is S ms", and its source. */
+/* Writes "when H holds, T's clock is LO to HI ms ahead, and the slack is S ms", and the sources. */
 static void explain(skew_result *result, const skew_pair *pair, const char *what) {
     const skew_host *host = &result->hosts[pair->holder], *taker = &result->hosts[pair->taker];
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE], hold[SKEW_NUMBER_SIZE], old[2][SKEW_SPAN_SIZE];
@@ -99,12 +99,12 @@ static void explain(skew_result *result, const skew_pair *pair, const char *what
     add_missing(result);
 }
 
-/* How far a clock is from the server's at least. */
+/* The least distance of a clock from the server's. */
 static int64_t distance(const skew_host *host) {
     return host->offset.lo > 0 ? host->offset.lo : host->offset.hi < 0 ? -host->offset.hi : 0;
 }
 
-/* Where to look: at the clock of the two that is further from the server's. */
+/* Advises where to look: at the clock of the pair that is further from the server's. */
 static void advise_where(skew_result *result, const skew_pair *pair) {
     const skew_host *host = &result->hosts[pair->holder], *taker = &result->hosts[pair->taker];
     char text[SKEW_REASON_SIZE];
@@ -124,8 +124,8 @@ static void advise_where(skew_result *result, const skew_pair *pair) {
     advise(result, text);
 }
 
-/* What helps before the clocks are mended: against the worst gap, which is not always the pair's.
- * Of a longer life the gap takes its part: what drifts, drifts for longer. */
+/* Advises what helps until the clocks are fixed, against the worst gap, which is not always this
+ * pair's. With a longer lifetime the gap grows too, because clocks drift for longer. */
 static void advise_until(skew_result *result) {
     int64_t gap = result->pairs[0].gap.hi, life = result->rule.lock_timeout_us,
             hold_ms = (tl__add_sat(life, -gap) - 999) / 1000,
@@ -201,7 +201,7 @@ void skew_say_safe(skew_result *result, const skew_pair *pair) {
     explain(result, pair, what);
 }
 
-/* ---- evidence that is not there ------------------------------------------------------------------- */
+/* ---- missing evidence ----------------------------------------------------------------------- */
 
 #define ADVISE_AGENTS "run \"tidelock agent\" on every host that acquires these locks"
 
@@ -215,7 +215,7 @@ static bool is(const skew_host *host, const char *status) {
     return strcmp(host->status, status) == 0;
 }
 
-/* What was asked of daemons and servers by an option. %1$s: the row's name. */
+/* Advice for rows that an option requested, of daemons and servers. %1$s: the row's name. */
 static const char *advice_of_asked(const skew_host *host) {
     if (host->kind == SKEW_ASIDE)
         return is(host, "silent")

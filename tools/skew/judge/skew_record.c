@@ -1,6 +1,6 @@
 /*
- * The agent's record: written, read with suspicion, and aged. Whatever is odd about one makes its host
- * unknown, never plausible.
+ * Writes, reads, checks and ages an agent's record. An odd record makes its host unknown, never
+ * plausible.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #define NUMBERS 13
 #define CLASH 1
 #define UNSTEADY                                                                                   \
-    2 /* a flag that was not there before: who doesn't know it refuses the record, and counts on nothing */
+    2 /* a later flag: readers that don't know it reject the record, and so don't rely on it */
 #define OFFSET_MOST                                                                                \
-    (INT64_C(400) * 365 * 86400 * 1000000) /* us: from one end of what clocks show */
+    (INT64_C(400) * 365 * 86400 * 1000000) /* us: the whole range that clocks can show */
 #define PPB_MOST INT64_C(1000000000000)
 #define STAMP_MOST INT64_C(9300000000000000) /* us: in 2264 */
 #define COUNT_MOST INT64_C(1000000000000000)

@@ -1,6 +1,6 @@
 /*
- * Lines of "name:value" and of a cluster's nodes. What is odd is left out; nothing is believed that does
- * not fit in its place.
+ * Reads lines of "name:value" and of a cluster's nodes. Odd lines are skipped; a value that does
+ * not fit is rejected.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ static bool read_port(tl_bytes text, uint16_t *ret) {
     return true;
 }
 
-/* ---- places -------------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------ */
 
 static bool host_fits(const char *host, size_t n) {
     for (size_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /*
- * Who belongs to a Redis server, as it says itself: the texts of INFO and CLUSTER NODES, read with
- * suspicion. Pure.
+ * Which servers belong to a Redis server, by its own report: reads and checks the texts of INFO and
+ * CLUSTER NODES. Pure.
  */
 #pragma once
 
@@ -20,26 +20,27 @@ typedef struct {
 typedef struct {
     redis_place place[PLACES_MAX];
     int count;
-    bool more; /**< they were more than fit */
+    bool more; /**< there are more than fit */
 } redis_places;
 
-/** Add one, unless it is there. */
+/** Add an address, unless it is already there. */
 void places_add(redis_places *places, const char *host, size_t host_len, uint16_t port);
 
-/** "HOST:PORT", with brackets for a V6; host is up to the last colon. False when it is no such thing. */
+/** Read "HOST:PORT", with brackets for a V6; the host ends at the last colon. False: it is not
+ *  one. */
 bool place_read(const char *text, size_t n, redis_place *ret);
 
 typedef struct {
-    char run_id[RUN_ID_SIZE]; /**< "": not told */
+    char run_id[RUN_ID_SIZE]; /**< "": not reported */
     bool sentinel, cluster;
-    int64_t time_us;          /**< its clock as it answered; -1: not told */
-    redis_places peers;       /**< its master and replicas; of a Sentinel, the masters */
-    int masters;              /**< that a Sentinel watches */
-    char master[MASTER_SIZE]; /**< the name of the first of them */
+    int64_t time_us;          /**< its clock in the reply; -1: not reported */
+    redis_places peers;       /**< its master and replicas; a Sentinel's masters */
+    int masters;              /**< number of masters that a Sentinel watches */
+    char master[MASTER_SIZE]; /**< name of the first of these */
 } redis_info;
 
-/** False when it is no INFO. */
+/** False: it is not a reply to INFO. */
 bool info_read(const char *text, size_t n, redis_info *ret);
 
-/** Add the nodes that CLUSTER NODES tells of. One whose address is not known is added without a host. */
+/** Add the nodes in CLUSTER NODES. A node whose address is not known is added without a host. */
 void nodes_read(const char *text, size_t n, redis_places *ret);

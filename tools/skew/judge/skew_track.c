@@ -1,6 +1,6 @@
 /*
- * Brackets of a host's wall clock against the server's. Every rounding goes outwards. It reads no
- * clock, and never carries what was measured before a step over it.
+ * Brackets of a host's wall clock against the server's. All rounding goes outwards. Reads no clock,
+ * and never uses a measurement from before a step after it.
  */
 #include "skew/judge/skew_track.h"
 #include "ground/guard.h"
@@ -28,13 +28,13 @@ void skew_track_round(skew_track *track) {
     track->has_best = false;
 }
 
-/* By how much more one shows than the other, at most. */
+/* The largest possible difference of the two. */
 static int64_t apart(tl_interval a, tl_interval b) {
     int64_t up = tl__add_sat(b.hi, -a.lo), down = tl__add_sat(a.hi, -b.lo);
     return up > down ? up : down;
 }
 
-/* Does the reading agree with those before it? If not, all that was known is void. */
+/* Does the reading agree with the readings before it? If not, all former evidence is void. */
 static bool agrees(skew_track *track, const skew_reading *reading) {
     bool first = !track->has_reading;
     tl_interval wall = first ? reading->wall : tl__interval_intersect(track->wall, reading->wall);
@@ -54,7 +54,8 @@ static bool agrees(skew_track *track, const skew_reading *reading) {
     return !stepped && !resumed;
 }
 
-/* The stamps were made, and the wall clock passed from one reading to the other, between the two. */
+/* The edges proved by one exchange: the server's times lie between our two readings of the wall
+ * clock. */
 typedef struct {
     skew_edge lo, hi;
 } bracket;
@@ -67,7 +68,8 @@ static bracket bracket_of(const skew_reading *sent, int64_t first_us, int64_t la
     };
 }
 
-/* Of an exchange in which the wall clock was set: by its end alone, and by how long it took on the deadline clock. */
+/* For an exchange during which the wall clock was set: uses only its end, and its duration on the
+ * deadline clock. */
 static bracket end_of(const skew_reading *sent, int64_t last_us, const skew_reading *received,
                       int32_t rate_ppm) {
     int64_t took_us = tl__ns_until(sent->before, received->after) / 1000 + 1;
@@ -85,7 +87,7 @@ static tl_interval aged(const skew_edge *lo, const skew_edge *hi, tl_mono now, i
                          tl__interval_aged(high, hi->since, now, rate_ppm).hi};
 }
 
-/* The time until the last sample is paid for by the rate that was said to hold for it. */
+/* Applies a new rate. The time up to the last sample ages by the rate given for it. */
 static void change_rate(skew_track *track, int32_t rate_ppm) {
     if (track->known && track->rate_ppm != rate_ppm) {
         track->lo = (skew_edge){track->offset.lo, track->at};
@@ -104,7 +106,7 @@ static void begin(skew_track *track, const bracket *bracket, tl_interval offset,
     track->offset = offset;
 }
 
-/* Of each edge the one that says more from now on. False: the bracket contradicts what was known. */
+/* Keeps the tighter of each two edges. False: the bracket contradicts the former evidence. */
 static bool tighten(skew_track *track, const bracket *bracket, tl_interval offset, tl_mono now) {
     tl_interval was = aged(&track->lo, &track->hi, now, track->rate_ppm);
     tl_interval both = tl__interval_intersect(was, offset);
@@ -127,8 +129,9 @@ void skew_learn_two(skew_track *track, const skew_reading *sent, int64_t first_u
                     const skew_reading *received, int32_t rate_ppm) {
     bool whole = agrees(track, sent);
     whole = agrees(track, received) && whole;
-    track->stamp_us = last_us; /* the server has answered, whatever was wrong with our own clock */
-    /* The first reading of a new beginning is sound by itself; a suspend in between spoils the bracket, a step its begin. */
+    track->stamp_us = last_us; /* the server replied, whatever was wrong with our clock */
+    /* Evidence begins again. A suspend during the exchange spoils the whole bracket, a step only
+     * its first half. */
     if (!whole && tl__interval_empty(tl__interval_intersect(sent->slept, received->slept)))
         return;
     bool set = GUARD(set_exchange_by_end) && !whole &&
@@ -137,7 +140,8 @@ void skew_learn_two(skew_track *track, const skew_reading *sent, int64_t first_u
     bracket proof = set ? end_of(sent, last_us, received, rate_ppm)
                         : bracket_of(sent, first_us, last_us, received);
     tl_interval offset = aged(&proof.lo, &proof.hi, received->after, rate_ppm);
-    if (tl__interval_empty(offset)) { /* the stamps are further apart than the exchange took */
+    /* the server's times are further apart than the exchange took */
+    if (tl__interval_empty(offset)) {
         track->server_steps++;
         track->server_stepped_us = last_us;
         forget(track);
@@ -179,7 +183,7 @@ tl_interval skew_offset(const skew_track *track, tl_mono now, int32_t rate_ppm) 
     return aged(&track->lo, &track->hi, now, rate_ppm);
 }
 
-/* us over ns as parts per billion, rounded down. */
+/* us per ns, as parts per billion, rounded down. */
 static int64_t ppb_down(int64_t us, int64_t over_ns) {
     int64_t over_ms = over_ns / TL_NS_PER_MS + (us > 0);
     int64_t scaled = tl__mul_sat(us, 1000000);

@@ -1,7 +1,7 @@
 /*
- * Drift and outlook. A line passes through all intervals exactly when, for each two of them, its slope lies
- * between those of their opposite corners: so the stretch is the longest for which all of these have a
- * slope in common. Every rounding goes outwards.
+ * Drift and outlook. A line passes through all intervals exactly if, for each two of them, its
+ * slope lies between the slopes through their opposite corners. So the stretch is the longest one
+ * for which all these ranges of slopes have a slope in common. All rounding goes outwards.
  */
 #include <stdlib.h>
 
@@ -20,14 +20,14 @@ static int64_t div_up(int64_t a, int64_t b) {
 
 /* ---- drift -------------------------------------------------------------------------------------- */
 
-/* The slopes of lines through both, ppb; the second is later. */
+/* The possible slopes of lines through both, ppb; the second is later. */
 static tl_interval slopes(const past_point *from, const past_point *to) {
     int64_t over_ms = to->at_ms - from->at_ms;
     tl_interval slope = {
         tl__add_sat(to->offset.lo, -(GUARD(drift_is_a_bound) ? from->offset.hi : from->offset.lo)),
         tl__add_sat(to->offset.hi, -from->offset.lo)};
 
-    if (over_ms == 0) /* any, or none at all */
+    if (over_ms == 0) /* any slope, or none */
         return slope.lo <= 0 && slope.hi >= 0 ? (tl_interval){-TREND_PPB_MOST, TREND_PPB_MOST}
                                               : (tl_interval){1, 0};
     slope.lo = div_down(tl__mul_sat(slope.lo, US_PER_MS_PPB), over_ms);
@@ -35,7 +35,7 @@ static tl_interval slopes(const past_point *from, const past_point *to) {
     return slope;
 }
 
-/* What may be passed over: the known points, thinned towards the past. Newest first. */
+/* Chooses the points to use: the known ones, fewer towards the past. Newest first. */
 static size_t choose(const past_point *point, size_t count, const past_point *ret[TREND_POINTS]) {
     size_t step = 1, n = 0;
 
@@ -50,7 +50,7 @@ static size_t choose(const past_point *point, size_t count, const past_point *re
     return n;
 }
 
-/* What is left of the slopes when a line passes through an older point too. */
+/* The slopes that remain if the line also passes through an older point. */
 static tl_interval also_through(tl_interval ppb, const past_point *const *chosen, size_t n,
                                 const past_point *older) {
     for (size_t i = 0; i < n && !tl__interval_empty(ppb); i++)
@@ -82,7 +82,8 @@ skew_trend trend_of(const past_point *point, size_t count) {
 
 /* ---- the outlook --------------------------------------------------------------------------------- */
 
-/* When something that grows at this rate has grown so much, ms; -1: never, or not in a hundred years. */
+/* The time, in ms, in which something at this rate grows so much; -1: never, or not in a hundred
+ * years. */
 static int64_t reached_ms(int64_t by_us, int64_t ppb, bool up) {
     if (by_us <= 0)
         return 0;
@@ -114,7 +115,7 @@ static void consider(trend_outlook *outlook, const skew_result *result, const sk
         outlook->latest_ms = last;
 }
 
-/* The gap as it was judged, where the line still has it; else from the two offsets, which is wider. */
+/* The gap as judged, if the log line still has it; else from the two offsets, which is wider. */
 static skew_pair gap_of(const skew_result *result, const skew_pair *const *judged, int h, int t) {
     const skew_host *holder = &result->hosts[h], *taker = &result->hosts[t];
     skew_pair pair = {.holder = h, .taker = t};

@@ -1,6 +1,6 @@
 /*
- * Difference constraints, tightened by Floyd and Warshall's algorithm. An edge only ever gets
- * smaller, so that nothing measured directly is widened.
+ * Difference constraints, tightened by Floyd and Warshall's algorithm. An edge only gets smaller,
+ * so no direct measurement is widened.
  */
 #include <stdlib.h>
 
@@ -44,7 +44,7 @@ void skew_web_bind(skew_web *web, int a, int b, tl_interval difference) {
     lower(edge(web, b, a), difference.lo == INT64_MIN ? INT64_MAX : -difference.lo);
 }
 
-/* Paths over one clock. What is bounded by nothing stays so, and no sum leaves the range. */
+/* Paths through one clock. An unbounded edge stays unbounded, and no sum overflows. */
 static void over(skew_web *web, int via) {
     const int64_t *from = edge(web, via, 0);
     for (int a = 0; a < web->clocks; a++) {
@@ -60,7 +60,7 @@ static void over(skew_web *web, int via) {
     }
 }
 
-/* It stops at the first contradiction: going on would spread it to every clock that can reach it. */
+/* Stops at the first contradiction: continuing would spread it to every connected clock. */
 bool skew_web_close(skew_web *web) {
     for (int via = 0; via < web->clocks; via++) {
         over(web, via);
