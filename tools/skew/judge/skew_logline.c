@@ -152,7 +152,7 @@ bool logline_host(const json_t *line, size_t at, skew_host *host, const char **r
     return false;
 }
 
-/* ---- the whole line ------------------------------------------------------------------------- */
+/* ---- the complete result -------------------------------------------------------------------- */
 
 static int host_named(const skew_result *result, const json_t *name) {
     char text[SKEW_NAME_SIZE];

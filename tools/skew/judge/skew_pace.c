@@ -5,7 +5,8 @@
 #include "skew/judge/skew_pace.h"
 #include "ground/guard.h"
 
-#define RESTLESS 3          /* contradictions in one round: more than one step of each clock */
+/* contradictions in one round: more than one step of each clock can cause */
+#define RESTLESS 3
 #define SETTLED 6           /* rounds without anything odd */
 #define MOST_PPB 1000000000 /* as fast as time passes */
 #define ALONE_MS 900000     /* ms; how long a step counts */

@@ -69,9 +69,9 @@ void skew_learn(skew_track *track, const skew_reading *sent, int64_t stamp_us,
 void skew_learn_two(skew_track *track, const skew_reading *sent, int64_t first_us, int64_t last_us,
                     const skew_reading *received, int32_t rate_ppm);
 
-/** How fast a clock with drift drift_ppm and slew of up to slew_ppm moves against another, in terms
- *  of the time that it shows itself: a clock that is slewed to run slower shows less time than has
- *  passed. */
+/** The rate of a clock with drift drift_ppm and slew of up to slew_ppm, against another clock. It
+ *  is relative to the time that the clock itself shows: a clock that is slewed to run slower shows
+ *  less time than has passed. */
 int32_t skew_rate(int32_t drift_ppm, int32_t slew_ppm);
 
 /** True if since the track's readings this host's clock was not set, and the host was not

@@ -22,8 +22,8 @@ typedef struct {
 } skew_trend;
 
 /** For points in order of time: the longest stretch up to the newest point for which one line
- *  passes through all intervals, and the line's possible slopes. Not known for less than two
- *  points. */
+ *  passes through all intervals, and the possible slopes of such a line. Not known for less than
+ *  two points. */
 skew_trend trend_of(const past_point *point, size_t count);
 
 typedef enum {

@@ -1,5 +1,6 @@
 /*
- * Axes. The marks are texts of the page, not of the drawing, which is stretched to the free width.
+ * Axes. The marks' texts belong to the page, not to the drawing, which is stretched to the
+ * available width.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -7,7 +8,7 @@
 #include "skew/show/skew_axis.h"
 #include "skew/show/skew_page.h"
 
-#define FURTHER 3 /* times: where slack ends may be so much further off */
+#define FURTHER 3 /* the ends of the slack may be 3 times further off */
 #define DAY_MS INT64_C(86400000)
 
 /* 1, 2, 5, 10, 20, ... */
@@ -20,7 +21,7 @@ static int64_t value_step(int64_t span, int most) {
                 return factor[i] * ten;
 }
 
-/* Of seconds, minutes, hours and days. */
+/* Steps of seconds, minutes, hours and days. */
 static int64_t time_step(int64_t span_ms, int most) {
     static const int64_t steps_s[] = {1,     2,     5,      10,     15,     30,     60,    120,
                                       300,   600,   900,    1800,   3600,   7200,   10800, 21600,
@@ -88,7 +89,7 @@ void axis_beside(FILE *out, const skew_axis *axis) {
     (void)fputs("</div>", out);
 }
 
-/* At the ends texts are on the inner side of their mark. */
+/* Near the ends a text is on the inner side of its mark. */
 static void open_below(FILE *out, double part) {
     (void)fprintf(out, "<span%s style=\"left:%.1f%%\">",
                   part < 0.12   ? " class=\"l\""
@@ -106,7 +107,7 @@ void axis_below(FILE *out, const skew_axis *axis) {
     (void)fputs("</div>", out);
 }
 
-/* With their day where the axis has more than one. */
+/* With the date if the axis spans several days. */
 static void put_moment(FILE *out, const skew_axis *axis, int64_t at_ms) {
     char text[64] = "";
     time_t seconds = (time_t)(at_ms / 1000);

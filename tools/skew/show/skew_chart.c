@@ -1,6 +1,6 @@
 /*
- * Charts. A drawing is stretched to the width there is, so that its lines keep their width and it
- * has no text; what is far outside is cut at the edge.
+ * Charts. A drawing is stretched to the available width, but its lines keep their own; so it
+ * contains no text. Values far outside are cut at the edge.
  */
 #include "skew/show/skew_chart.h"
 
@@ -75,7 +75,7 @@ void chart_line(FILE *out, const skew_chart *chart, const char *look, const int6
     (void)fputs("\"/>", out);
 }
 
-/* ---- of a story ------------------------------------------------------------------------------------ */
+/* ---- charts of a story ---------------------------------------------------------------------- */
 
 int chart_buckets(const skew_story *story) {
     return story->past->runs < CHART_BUCKETS ? (int)story->past->runs : CHART_BUCKETS;

@@ -9,31 +9,32 @@
 typedef struct {
     skew_axis times, values;
     int buckets;
-    int high;          /**< units, which are pixels */
-    const char *look;  /**< its class of style besides */
-    const char *label; /**< for those who can't see it */
+    int high;          /**< units (pixels) */
+    const char *look;  /**< a further style class */
+    const char *label; /**< a description for screen readers */
 } skew_chart;
 
-/** The frame of a chart of values, and its end with the marks of time. */
+/** Open the frame of a chart of values; close it with the marks of time. */
 void chart_open(FILE *out, const skew_chart *chart);
 void chart_close(FILE *out, const skew_chart *chart);
 
-/** Where something is known from lo to hi, and where it is not. What reaches past an upper or a
- *  lower line is another colour; no lines where these are NULL. */
+/** Draw where a value is known (from lo to hi), and where it isn't. Parts beyond the upper or lower
+ *  line have another colour; NULL: no such line. */
 void chart_band(FILE *out, const skew_chart *chart, const story_bucket *bucket, const int64_t *up,
                 const int64_t *down);
 
-/** A line in steps, "edge", "half" or "zero": a value for each bucket, or CHART_NO_VALUE. */
+/** Draw a stepped line, "edge", "half" or "zero": one value for each bucket, or CHART_NO_VALUE. */
 #define CHART_NO_VALUE INT64_MIN
 void chart_line(FILE *out, const skew_chart *chart, const char *look, const int64_t *value);
 
-/** How many buckets a story has in its charts, and their times. */
+/** The number of buckets in a story's charts, and their times. */
 #define CHART_BUCKETS 120
 int chart_buckets(const skew_story *story);
 skew_axis chart_times(const skew_story *story);
 
-/** So many percent of the slack in each bucket of runs; where there was no run, what was before. */
+/** `percent` of the slack in each bucket of runs; a bucket without a run takes the value of the one
+ *  before. */
 void chart_slack(const story_bucket *bucket, int buckets, int percent, int64_t *value);
 
-/** Each host's clock over time, all on one scale: a section of the page. */
+/** A section of the page: each host's clock over time, all on one scale. */
 void chart_hosts(const skew_story *story, FILE *out);

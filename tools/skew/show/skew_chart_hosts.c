@@ -1,5 +1,5 @@
 /*
- * Each host's clock over time, all on one scale, with lines where the slack of each ends.
+ * Each host's clock over time, all on one scale, with lines at the end of each one's slack.
  */
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@
 #define HIGH 84
 #define MARKS 4
 
-/* In each bucket the clock that is furthest behind and the one furthest ahead, and the next: what a
- * host is compared with is another. */
+/* For each bucket the two clocks furthest behind and the two furthest ahead: a host is compared
+ * with the first that isn't itself. */
 typedef struct {
     int64_t behind[2], ahead[2];
     const past_host *is_behind, *is_ahead;
@@ -42,7 +42,7 @@ static void learn(extremes *extremes, const past_host *host, tl_interval hull) {
     }
 }
 
-/* Where the slack of a host ends, up or down. Widened as for clocks that nobody corrects. */
+/* Where the slack of a host ends, up or down, widened as for uncorrected clocks. */
 static int64_t edge_of(const fleet *fleet, const past_host *host, int bucket, bool up) {
     static const skew_host plain;
     const extremes *extremes = &fleet->at[bucket];
@@ -73,7 +73,8 @@ static void learn_all(fleet *fleet) {
     }
 }
 
-/* One scale for all: the clocks, the server's, and where the slack ends, unless that is far off. */
+/* One scale for all: the clocks, the server's clock, and the ends of the slack, unless these are
+ * far off. */
 static tl_interval hosts_reach(fleet *fleet) {
     story_bucket bucket[CHART_BUCKETS];
     const skew_past *past = fleet->story->past;
@@ -162,7 +163,7 @@ static void put_host(const fleet *fleet, size_t i, FILE *out) {
 
 /* ---- all of them ----------------------------------------------------------------------------------- */
 
-/* As in the matrix; those of the latest run first. */
+/* The same order as in the matrix; hosts of the latest run first. */
 static size_t order_histories(const skew_story *story, size_t *order) {
     const skew_result *last = &story->past->last;
     int *of_last = calloc((size_t)last->host_count + 1, sizeof *of_last);

@@ -1,23 +1,23 @@
 /*
- * The matrix of all pairs: rows hold, columns take, both in one order. Up to some dozens of hosts
- * it is a table, whose cells say what they are in figures, marks and words, and which scrolls in
- * its own box on a small screen. Beyond, a drawing joins neighbours of a kind to one shape.
+ * The matrix of all pairs: rows hold, columns take, both in the same order. Up to some dozens of
+ * hosts it is a table. Its cells have figures, marks and texts, and on a small screen it scrolls in
+ * its own box. For more hosts it is a drawing, in which neighbours of one kind form one shape.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "skew/show/skew_page.h"
 
-#define NUMBERS_MOST 24 /* hosts: with more, cells have marks alone */
-#define CELLS_MOST 64   /* hosts: with more, it is a drawing */
-#define NAME_LEAST 20   /* letters of a name: as many as keep all names apart */
+#define NUMBERS_MOST 24 /* hosts; with more, cells have only marks */
+#define CELLS_MOST 64   /* hosts; with more, it is a drawing */
+#define NAME_LEAST 20   /* letters of a name; more if needed to keep all names distinct */
 #define NAME_MOST 30
 #define WIDTH 900.0 /* units of the drawing */
 
 typedef struct {
     const skew_result *result;
     const skew_pair **pair; /* [holder * hosts + taker] */
-    int *order, count;      /* of the clocks, which pairs are of */
+    int *order, count;      /* the clocks, which form the pairs */
     skew_names names;
 } heat;
 
@@ -54,7 +54,7 @@ static const skew_host *host_at(const heat *heat, int i) {
 
 /* ---- the table ------------------------------------------------------------------------------------ */
 
-/* The shortest that keep the names apart. */
+/* Chooses the shortest names that stay distinct. */
 static void cut_names(heat *heat) {
     int width = NAME_LEAST;
 
@@ -73,7 +73,7 @@ static void put_head(const heat *heat, FILE *out) {
     (void)fputs("</tr></thead>\n", out);
 }
 
-/* As s when ms would be too many digits to be of use. */
+/* In s if ms would have too many digits. */
 static void put_number(FILE *out, const skew_pair *pair, int64_t slack_us) {
     char buf[SKEW_NUMBER_SIZE];
     bool seconds = llabs(pair->gap.hi) >= 100000000;

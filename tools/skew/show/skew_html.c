@@ -68,14 +68,14 @@ static void put_edge(FILE *out, double at) {
         (void)fprintf(out, "<path class=\"edge\" d=\"M%.1f 0v%d\"/>", at, HIGH);
 }
 
-/* The clock, and what of it is past where its slack ends. */
+/* Draws the clock's interval, and the part of it beyond the end of its slack. */
 static void put_band(FILE *out, const skew_host *host, const page_room *room,
                      const skew_axis *axis) {
     double from = place(axis, host->offset.lo), to = place(axis, host->offset.hi),
            behind = room->behind == INT64_MIN ? -1 : place(axis, room->behind),
            ahead = room->ahead == INT64_MAX ? 2 * SPAN : place(axis, room->ahead);
 
-    if (to - from < 6) { /* to be seen at all */
+    if (to - from < 6) { /* else it could not be seen */
         double middle = (from + to) / 2;
         from = middle - 3;
         to = middle + 3;

@@ -1,6 +1,6 @@
 /*
- * Style, signs and script of a page. Blue, amber and red differ in lightness too, so that no kind
- * of colour blindness joins them; hatching, signs and words say the same.
+ * Style, signs and script of a page. Blue, amber and red also differ in lightness, so that they
+ * stay distinct for all kinds of colour blindness. Hatching, signs and texts say the same.
  */
 #include "skew/show/skew_look.h"
 

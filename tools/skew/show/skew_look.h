@@ -1,5 +1,5 @@
 /*
- * How a page looks, and the one script that it may run: constant text, without any result in it.
+ * The style of a page, and its only script: constant text, with no result in it.
  */
 #pragma once
 
@@ -8,8 +8,9 @@ extern const char skew_look_style[];
 /** The signs of the verdicts and the patterns of kinds, drawn once. */
 extern const char skew_look_symbols[];
 
-/** Compares the page's time with the browser's, and says when the page is stale. It asks nobody. */
+/** Compares the page's time with the browser's, and shows when the page is stale. Makes no
+ *  request. */
 extern const char skew_look_script[];
 
-/** Of the script, so that a page may forbid every other: sha256, base64. */
+/** The script's hash, so that the page can forbid all others: sha256, base64. */
 extern const char skew_look_script_hash[];

@@ -1,6 +1,6 @@
 /*
- * Shortening names. They are numbered more often at their ends than in the middle, so that is where
- * the cut is; it moves when two names would become one.
+ * Shortens names. They have numbers at their ends more often than in the middle, so the cut is in
+ * the middle. It moves if two names would become the same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool ends_in(const char *name, const char *suffix) {
     return len > n && !is_address(name) && strcmp(name + len - n, suffix) == 0;
 }
 
-/* The longest domain that half of the hosts are in at least; NULL: none. */
+/* The longest domain that at least half of the hosts share; NULL: none. */
 static const char *common_suffix(const skew_result *result) {
     const char *found = NULL;
 
@@ -86,7 +86,7 @@ static bool are_distinct(const skew_names *names, short_name *all) {
     return true;
 }
 
-/* The cut is in the middle, or as near to it as keeps all names apart. */
+/* Chooses a cut in the middle, or as near to it as keeps all names distinct. */
 static bool choose_cut(skew_names *names, short_name *all) {
     size_t room = names->width - strlen(CUT) - (names->suffix ? strlen(CUT) : 0), middle = room / 2;
 

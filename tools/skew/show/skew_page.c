@@ -1,6 +1,6 @@
 /*
- * The frame of a page. Names and details come from whoever may write to the server, so all text
- * is escaped; and the page forbids itself outside resources and every script but its own.
+ * The frame of a page. Any client of the server can write names and details, so all text is
+ * escaped. The page forbids itself outside resources and all scripts but its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "skew/show/skew_page.h"
 #include "skew/show/skew_show.h"
 
-#define AGAIN_LEAST_S 30 /* a page that is loaded again more often can't be read */
-#define LACKING_MOST 12  /* hosts without evidence that are named beside the verdict */
+#define AGAIN_LEAST_S 30 /* s; a page that reloads more often can't be read */
+#define LACKING_MOST 12  /* hosts without evidence named beside the verdict */
 
 /* ---- texts and figures ---------------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ const char *page_class(skew_verdict v) {
     return names[v];
 }
 
-/* For those who read the page by program. */
+/* For programs that read the page. */
 static void put_meta(FILE *out, const skew_result *result) {
     int64_t stale_at_ms = result->at_ms + result->stale_after_ms;
 
@@ -108,7 +108,8 @@ static void put_meta(FILE *out, const skew_result *result) {
     }
 }
 
-/* Hidden until the script finds it true; true from the start where old data make the page. */
+/* Hidden until the script finds the page stale; visible from the start if its data are already
+ * old. */
 static void put_stale(FILE *out, const skew_result *result, int64_t made_ms) {
     char age[SKEW_SPAN_SIZE];
     bool old = result->at_ms && result->stale_after_ms &&
@@ -183,7 +184,7 @@ static bool is_lacking_here(const skew_host *host) {
     return host->missing || (skew_is_clock(host->kind) && !host->known);
 }
 
-/* Whoever isn't measured is seen beside the verdict, not only far below. */
+/* Lists the hosts that aren't measured beside the verdict, not only far below. */
 static int put_lacking(FILE *out, const skew_result *result) {
     int n = 0;
 

@@ -1,6 +1,6 @@
 /*
- * The faces of a result for machines: JSON, a Nagios line, Prometheus' text. Names are of letters,
- * digits and . _ : - alone, so that they need no quoting; free text gets it.
+ * The output formats for machines: JSON, a Nagios line, Prometheus' text. Names consist of letters,
+ * digits and . _ : - and need no quoting; free text is quoted.
  */
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ static json_t *pair_json(const skew_result *result, const skew_pair *pair) {
                      js_interval(true, pair->gap), "verdict", skew_verdict_name(pair->verdict));
 }
 
-/* What stands before the pairs. */
+/* The members before the pairs. */
 static json_t *head_json(const skew_result *result, bool logged) {
     const skew_rule *rule = &result->rule;
     json_t *json = json_object(), *hosts = json_array();
@@ -115,7 +115,7 @@ void skew_show_nagios(const skew_result *result, FILE *out) {
     }
     (void)fprintf(out, "SKEW %s - ", names[result->verdict]);
     for (const char *c = result->reason; *c; c++)
-        (void)fputc(*c == '|' ? '/' : *c, out); /* which begins the performance data */
+        (void)fputc(*c == '|' ? '/' : *c, out); /* a bar would begin the performance data */
     (void)fprintf(out, " | hosts=%d measured=%d missing=%d", result->host_count, known, missing);
     if (result->pair_count) {
         (void)fputs(" worst_gap=", out);
@@ -150,7 +150,7 @@ static void put_metric(FILE *out, const char *name, const char *help, int64_t us
     (void)fputc('\n', out);
 }
 
-/* A host whose agent has gone is not known, whatever is left of what it said; its age grows. */
+/* A host whose agent has ended is not known, whatever its last record says; its age grows. */
 static void put_presence(FILE *out, const skew_result *result) {
     head(out, "host_known", "1 if the host's clock is measured.");
     for (int i = 0; i < result->host_count; i++)

@@ -1,5 +1,5 @@
 /*
- * The faces of a result. Each writes to a stream what it has to say, and knows nothing else.
+ * The output formats of a result. Each writes one format to a stream, and depends on nothing else.
  */
 #pragma once
 
@@ -10,10 +10,11 @@
 
 /** For people. The verdict comes last. */
 void skew_show_text(const skew_result *result, FILE *out);
-/** The same for a terminal of this size: of large fleets the worst, and how many were left out. */
+/** The same for a terminal of this size. For a large fleet it shows the worst, and how many it
+ *  leaves out. */
 void skew_show_screen(const skew_result *result, int columns, int rows, FILE *out);
 void skew_show_json(const skew_result *result, FILE *out);
-/** As JSON, on one line, with what only a report needs, and of the pairs the worst alone. */
+/** As one line of JSON, with members that only a report needs, and only the worst pairs. */
 #define SKEW_LOG_PAIRS 1000
 void skew_show_log(const skew_result *result, FILE *out);
 void skew_show_nagios(const skew_result *result, FILE *out);

@@ -1,5 +1,5 @@
 /*
- * What a report tells, worked out once for all its faces. Pure but for memory.
+ * The contents of a report, computed once for all formats. Pure except for memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "skew/show/skew_show.h"
 #include "skew/show/skew_story.h"
 
-#define PAUSES 101   /* between runs, of which the middle one is what is usual */
-#define STALE_RUNS 3 /* that may be missing */
+#define PAUSES 101   /* latest pauses between runs; their median is the usual pause */
+#define STALE_RUNS 3 /* runs that may be missing */
 #define STALE_LEAST_MS INT64_C(900000)
 
 static int find_last(const skew_result *last, const past_host *host) {
@@ -19,7 +19,7 @@ static int find_last(const skew_result *last, const past_host *host) {
     return -1;
 }
 
-/* From the log; where that has one word of it only, from what its own measurement said. */
+/* The drift from the log; if the log has only one point, from that run's own measurement. */
 static skew_trend drift_of(const past_host *host, const skew_host *last) {
     skew_trend trend = trend_of(host->point, host->count);
 
@@ -49,7 +49,7 @@ static int by_length(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Until some runs have not come, going by how they came so far. */
+/* Until some runs are overdue, judging by the pauses so far. */
 static int64_t stale_after(const skew_past *past) {
     int64_t pause[PAUSES];
     size_t n = 0;

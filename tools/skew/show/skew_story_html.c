@@ -1,6 +1,6 @@
 /*
- * A report as a page: where the clocks are and where they are going, how near the worst pair came
- * to the end of the slack, each host's interval over time on one scale, and what the verdicts were.
+ * A report as a page. It shows the clocks and their drift, how near the worst pair came to the end
+ * of the slack, each host's interval over time on one scale, and the verdicts over time.
  */
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static void put_from_to(const skew_story *story, FILE *out) {
 
 /* ---- verdicts -------------------------------------------------------------------------------------- */
 
-/* The worse the taller, so that it needs no colour. */
+/* A worse verdict has a taller bar, so that colour is not needed. */
 static void put_strip(const skew_story *story, FILE *out) {
     static const int height[] = {
         [SKEW_SAFE] = 9, [SKEW_WARN] = 20, [SKEW_UNSAFE] = 34, [SKEW_UNKNOWN] = 14};

@@ -1,5 +1,5 @@
 /*
- * A report for machines: one object on a line.
+ * A report for machines: one JSON object on one line.
  */
 #include <stdlib.h>
 
@@ -90,7 +90,7 @@ static json_t *history_json(const skew_story *story) {
     return list;
 }
 
-/* What stands before the hosts, and behind them. */
+/* The members before the hosts, and after them. */
 static json_t *head_json(const skew_story *story) {
     const skew_past *past = story->past;
     json_t *json = json_pack("{s:s}", "verdict", skew_verdict_name(past->last.verdict));
@@ -117,7 +117,7 @@ static json_t *tail_json(const skew_story *story) {
                      history_json(story), "advice", advice);
 }
 
-/* All hosts over all the time are too much for memory at once. */
+/* Writes host by host: all hosts over the whole time would need too much memory. */
 void story_json(const skew_story *story, FILE *out) {
     const skew_past *past = story->past;
     bool comma = false;

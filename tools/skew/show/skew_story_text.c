@@ -10,7 +10,7 @@
 #define CHANGES 10
 #define TITLE "clock less server's"
 
-/* Verdicts over time as a strip, the worst of each stretch. */
+/* Writes the verdicts over time as a strip of the worst of each stretch. */
 static void put_strip(const skew_story *story, FILE *out) {
     static const char mark[] = {
         [SKEW_SAFE] = '-', [SKEW_WARN] = '?', [SKEW_UNSAFE] = '!', [SKEW_UNKNOWN] = 'x'};

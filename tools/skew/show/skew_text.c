@@ -1,6 +1,6 @@
 /*
- * The result for people: each host's clock, who could steal whose lock, and last, where it is seen
- * on any terminal, the verdict and what to do. It says what it leaves out for want of room.
+ * The result for people: each host's clock, the possible thefts, and last, where any terminal shows
+ * it, the verdict and what to do. It reports what it leaves out for lack of room.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,30 +9,30 @@
 #include "skew/show/skew_names.h"
 #include "skew/show/skew_show.h"
 
-#define MATRIX_MOST 8 /* hosts side by side; more are told as a list */
+#define MATRIX_MOST 8 /* hosts side by side; more become a list */
 #define LIST_MOST 20
-#define LABEL_MOST 24 /* of a row of the matrix */
+#define LABEL_MOST 24 /* letters of a row's label in the matrix */
 #define COLUMN_LEAST 11
 #define COLUMN_MOST 15
-#define NUMBER 11 /* a column of numbers, with the space before it */
+#define NUMBER 11 /* width of a column of numbers, with the space before it */
 #define DRIFT 17
 #define AGE 9
-#define HOSTS_LEAST 4 /* lines: a head, a host, how many are left out, what their names end in */
+#define HOSTS_LEAST 4 /* lines: a head, a host, how many are left out, the common end of names */
 #define PAIRS_LEAST 4
 
 typedef struct {
     const skew_result *result;
     FILE *out;
     int columns;             /* 0: no limit */
-    int *host;               /* those that are shown, in their order */
-    int hosts;               /* so many of them */
-    bool *chosen;            /* of each host, whether it is among them */
-    const skew_pair **worst; /* all pairs: by which a theft is possible, then by which one may be */
+    int *host;               /* the hosts shown, in order */
+    int hosts;               /* number of hosts shown */
+    bool *chosen;            /* for each host: is it shown? */
+    const skew_pair **worst; /* all pairs: first those with a possible theft, then those in doubt */
 } sheet;
 
 /* ---- numbers, names and lines ----------------------------------------------------------------- */
 
-/* Of the columns, for each of so many names; 0: no limit. */
+/* Columns that remain for each of `names` names; 0: no limit. */
 static int left_of(const sheet *sheet, int others, int names) {
     int left = (sheet->columns - others) / names;
     return sheet->columns == 0 ? 0 : left < 1 ? 1 : left;
@@ -43,7 +43,7 @@ static void put_name(const sheet *sheet, const skew_names *names, int i, int wid
     (void)fprintf(sheet->out, "%-*s", width, skew_name_of(names, i, name));
 }
 
-/* The end of a line, of which a part is left out where there is no room for it. */
+/* Writes the end of a line, shortened if there is no room. */
 static void put_rest(const sheet *sheet, int used, const char *text) {
     int len = (int)strlen(text), room = sheet->columns ? sheet->columns - used : len;
 
@@ -53,7 +53,7 @@ static void put_rest(const sheet *sheet, int used, const char *text) {
         (void)fprintf(sheet->out, "%s\n", len > room ? "" : text);
 }
 
-/* Words, up to the right edge; lines but the first begin with so many spaces. */
+/* Writes a text, wrapped at the right edge; all lines but the first are indented. */
 static void put_wrapped(FILE *out, const char *text, int indent, int columns) {
     int at = 0;
 
@@ -100,7 +100,7 @@ static void put_drift(const sheet *sheet, const skew_host *host) {
     (void)fprintf(sheet->out, " %*s", DRIFT - 1, text);
 }
 
-/* By which instrument, and what is not as it should be. */
+/* The instrument, and anything wrong. */
 static const char *origin(const skew_host *host, char buf[SKEW_DETAIL_SIZE + 64]) {
     bool plain = host->known && host->kind == SKEW_CLOCK && !host->missing && !host->unsteady;
 
@@ -188,7 +188,7 @@ static void put_legend(const sheet *sheet) {
     (void)fputc('\n', sheet->out);
 }
 
-/* As many decimals for all as the pair has that is known best. */
+/* Decimals for all cells: as many as the most precise pair has. */
 static int matrix_decimals(const skew_result *result) {
     int most = 0;
     for (size_t i = 0; i < result->pair_count; i++) {
@@ -217,7 +217,7 @@ static int count_columns(const skew_result *result) {
     return n;
 }
 
-/* How wide a column can be; 0: the matrix has no room. */
+/* The width of a column; 0: no room for a matrix. */
 static int matrix_column(const skew_result *result, int columns) {
     int n = count_columns(result), need = matrix_width(result), room = COLUMN_MOST;
 
@@ -300,7 +300,7 @@ static void put_list(const sheet *sheet, size_t most) {
 
 /* ---- the verdict ------------------------------------------------------------------------------ */
 
-/* What it has cost, the verdict, what to do. */
+/* Writes the cost, the verdict, and what to do. */
 static void put_verdict(const skew_result *result, int columns, FILE *out) {
     char line[SKEW_REASON_SIZE + 16];
 
@@ -323,7 +323,7 @@ static int count_lines(const char *text) {
     return n;
 }
 
-/* ---- what there is room for ------------------------------------------------------------------- */
+/* ---- choosing what fits --------------------------------------------------------------------- */
 
 static void pick(sheet *sheet, int i, int most) {
     if (sheet->hosts < most && !sheet->chosen[i]) {
@@ -332,7 +332,8 @@ static void pick(sheet *sheet, int i, int most) {
     }
 }
 
-/* First the worst pair's, then those that nothing is known of, then the next pairs'; order kept. */
+/* Picks first the worst pair's hosts, then hosts of which nothing is known, then the next pairs'
+ * hosts. The order is kept. */
 static void pick_hosts(sheet *sheet, int most) {
     const skew_result *result = sheet->result;
     int n = 0;
@@ -355,7 +356,7 @@ static void pick_hosts(sheet *sheet, int most) {
             sheet->host[n++] = i;
 }
 
-/* Both tables, in so many lines; 0: as many as they take. */
+/* Writes both tables in so many lines; 0: no limit. */
 static void put_tables(sheet *sheet, int lines) {
     const skew_result *result = sheet->result;
     int clocks = count_columns(result),
