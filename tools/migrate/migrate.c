@@ -1,7 +1,7 @@
 /*
- * tidelock migrate: moves the locks of a namespace from the legacy clients' protocol to tokens, and back, one
- * phase at a time. This file has the options and what only shows; each word that changes something has a
- * file of its own.
+ * tidelock migrate: moves the locks of a namespace from the legacy clients' protocol to tokens, and
+ * back, one phase at a time. This file has the options and the subcommands that only show. Each
+ * subcommand that changes something has its own file.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static const migrate_options defaults = {.name = "default",
                                          .wait_ms = MIGRATE_NOT_GIVEN,
                                          .legacy = {LEGACY_DEFAULTS}};
 
-/* ---- what only shows -------------------------------------------------------------------------- */
+/* ---- subcommands that only show ------------------------------------------------------------- */
 
 static int written(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -129,7 +129,7 @@ static int status(migrate_work *work) {
     return result == 0 && work->sig ? signals_status(work->sig) : result;
 }
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* ---- subcommands ---------------------------------------------------------------------------- */
 
 enum {
     INIT_ONLY = 1,
@@ -157,7 +157,7 @@ static const struct {
 };
 #define WORDS (sizeof words_known / sizeof *words_known)
 
-/* Which options were given that only some words take. */
+/* Rejects options that the subcommand doesn't take. */
 static int check_options(const char *word, unsigned takes, const migrate_options *options) {
     const struct {
         bool given;
@@ -219,7 +219,7 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
     return 0;
 }
 
-/* Which keys a sweep goes through is said once: by the register, or where there is none. */
+/* The keys of a sweep come from one source: the register, or --keys where there is none. */
 static int check_cluster(const char *word, unsigned takes, const migrate_options *options,
                          bool cluster) {
     if (cluster && (takes & NO_PHASE) && strcmp(options->name, defaults.name) != 0)

@@ -1,6 +1,8 @@
 /*
- * migrate acl: prints how the server, or each of a cluster or of Sentinels' set, can refuse what legacy clients lock by. It changes
- * nothing: who may do what is the administrator's to say. And whether those that may become master refuse it as the master does.
+ * migrate acl: prints rules by which the server, or each server of a cluster or of a Sentinel set,
+ * can reject the legacy clients' commands. It changes nothing, because permissions are the
+ * administrator's decision. Also checks whether servers that may become master reject them as the
+ * master does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +26,7 @@ typedef struct {
     int count, more;
 } users;
 
-/* ---- who may what ------------------------------------------------------------------------------ */
+/* ---- users' permissions --------------------------------------------------------------------- */
 
 static bool is_any_of(tl_bytes word, const char *const *names) {
     for (; *names; names++)
@@ -33,7 +35,7 @@ static bool is_any_of(tl_bytes word, const char *const *names) {
     return false;
 }
 
-/* Whether the rules of a user deny a command, for servers that can't be asked: what is said last counts. */
+/* Do a user's rules deny a command? For servers that have no ACL DRYRUN. The last rule counts. */
 static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
     const char *const allow[] = {plus,       "+@all",  "allcommands", "+@write",
                                  "+@string", "+@fast", NULL},
@@ -48,7 +50,7 @@ static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
     return denied;
 }
 
-/* "user NAME on RULE ..." */
+/* Reads lines of "user NAME on RULE ...". */
 static bool take_users(void *ctx, const tl_reply *reply) {
     users *users = ctx;
     tl_bytes text;
@@ -79,7 +81,7 @@ static bool take_verdict(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* From 7.0 on the server can be asked; before, what its rules seem to say stays. */
+/* From 7.0 on ACL DRYRUN gives the verdict; before, the reading of the rules stays. */
 static void ask_denied(server_link *link, user *user) {
     static const char *const commands[] = {"SETNX", "GETSET"};
     bool denied = true, both = true;
@@ -93,7 +95,7 @@ static void ask_denied(server_link *link, user *user) {
     user->denied = both;
 }
 
-/* False: link->message says why; link->lacks: the server has no ACL. */
+/* False: link->message has the reason; link->lacks: the server has no ACL. */
 static bool ask_users(server_link *link, users *ret) {
     static const char *const request[] = {"ACL", "LIST", NULL};
 
@@ -129,7 +131,7 @@ static void show(const users *users) {
            "# The way back: ACL SETUSER NAME +setnx +getset\n");
 }
 
-/* Returns 0, or the exit status; link->message says why. */
+/* Returns 0, or the exit status; link->message has the reason. */
 static int ask_and_show(server_link *link) {
     users users;
 
@@ -143,7 +145,7 @@ static int ask_and_show(server_link *link) {
     return 0;
 }
 
-/* Another server than the one that the link leads to. */
+/* Shows another server than the link's. */
 static int show_beside(const server_link *like, const char *host, uint16_t port, const char *label,
                        const char *what) {
     server_link link;
@@ -159,9 +161,9 @@ static int show_beside(const server_link *like, const char *host, uint16_t port,
     return status;
 }
 
-/* ---- Sentinels, any of whose servers may be the master by tomorrow ------------------------------ */
+/* ---- Sentinels: each of their servers may become master ------------------------------------- */
 
-/* ACLs are not replicated. */
+/* Shows each server of the set, because ACLs are not replicated. */
 static int show_set(migrate_work *work) {
     const char *label = work->migration.link.endpoint.label;
     sentinel_replicas all;
@@ -221,7 +223,8 @@ static void not_known(const char *who, const char *why, migrate_blockers *ret) {
         "let it answer; one that is gone for good the Sentinels forget by SENTINEL RESET");
 }
 
-/* One who may use them there, and can't at the master: denied, off, or not known. */
+/* Finds users that may use the commands there, but not at the master: denied, off, or unknown
+ * there. */
 static void judge_users(const users *master, const users *other, const char *label,
                         migrate_blockers *ret) {
     migrate_blocker *blocker = NULL;
@@ -285,9 +288,9 @@ void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *r
         judge_beside(work, &master, all.of[i].host, all.of[i].port, ret);
 }
 
-/* ---- a cluster, whose nodes have users of their own each ---------------------------------------- */
+/* ---- a cluster: each node has its own users ------------------------------------------------- */
 
-/* Of the replicas, too: one may be a master by tomorrow. */
+/* Shows replicas too: each may become a master. */
 static int show_nodes(const cluster_survey *all, const server_link *like) {
     int worst = 0;
 

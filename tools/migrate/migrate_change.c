@@ -1,7 +1,7 @@
 /*
- * Changing the register. A change compares the epoch and sets it in one script, so that of two who would
- * make one the second is refused; it is for the server that was judged, and for now; and it counts once
- * the replicas have it.
+ * Changes the register. A change compares the epoch and sets it in one script, so that of two
+ * concurrent operators the second is rejected. It is valid only for the server that was judged, and
+ * only for a short time. It counts once the replicas have it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* ---- changing --------------------------------------------------------------------------------- */
 
-#define STEP_MS 5000 /* how long a step may be in flight */
+#define STEP_MS 5000 /* ms; how long a step may be in flight */
 #define NUMBER_SIZE 24
 static const char *number(char buf[NUMBER_SIZE], int64_t v) {
     (void)snprintf(buf, NUMBER_SIZE, "%lld", (long long)v);
@@ -46,7 +46,8 @@ static bool take_count(void *ctx, const tl_reply *reply) {
     return tl__reply_int(reply, ctx);
 }
 
-/* A failover now would bring the old register back, and clients would refuse to lock. */
+/* Waits for the replicas: a failover before they have the change would bring the old register back,
+ * and clients would refuse to lock. */
 static int confirm(migrate_link *migration) {
     char count[NUMBER_SIZE];
     const char *const request[] = {"WAIT", number(count, migration->replicas), WAIT_MS, NULL};
@@ -92,7 +93,7 @@ static bool take_time(void *ctx, const tl_reply *reply) {
     return tl__reply_time(reply, 0, ctx);
 }
 
-/* After another connection another server may answer. */
+/* After a new connection the server may be another one. */
 static int same_connection(const migrate_link *migration, unsigned ups) {
     if (migration->link.ups == ups)
         return 0;
@@ -108,7 +109,7 @@ int migrate_server_id(migrate_link *migration, char ret_id[MIGRATE_RUN_ID]) {
     return ok || migration->link.status == STATUS_REFUSED ? 0 : migration->link.status;
 }
 
-/* The server that was judged. */
+/* Reads the run ID of the server that was judged. */
 static int take_server(migrate_link *migration, unsigned ups, char run_id[MIGRATE_RUN_ID]) {
     int status = migrate_server_id(migration, run_id);
 
@@ -117,11 +118,11 @@ static int take_server(migrate_link *migration, unsigned ups, char run_id[MIGRAT
     return same_connection(migration, ups);
 }
 
-/* The present epoch must not be lost with a failover either: else two operators could each lead from
- * another one, both of the same number. */
+/* Replicates the present epoch too. If a failover lost it, two operators could each change another
+ * register, both to the same epoch. */
 static int settle_present(migrate_link *migration) {
     char count[NUMBER_SIZE];
-    static const char script[] = /* a write, which makes no register where there is none */
+    static const char script[] = /* a write that creates no register */
         "return redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HINCRBY', KEYS[1], 'epoch', 0)";
     const char *const touch[] = {"EVAL", script, "1", migration->reg, NULL};
     const char *const wait[] = {"WAIT", number(count, migration->replicas), WAIT_MS, NULL};
@@ -141,11 +142,11 @@ static int settle_present(migrate_link *migration) {
     return 0;
 }
 
-/* The step is for the server that has been asked so far, and for now: one that is held up on its
- * way must not come when legacy clients run again. */
+/* A step is valid only for the server used so far, and only for a short time: a delayed step must
+ * not be executed when legacy clients run again. */
 typedef struct {
     char run_id[MIGRATE_RUN_ID];
-    char permit[MIGRATE_KEY_SIZE], permitted[3 * NUMBER_SIZE]; /* a key, and what it holds */
+    char permit[MIGRATE_KEY_SIZE], permitted[3 * NUMBER_SIZE]; /* a key, and its value */
 } permission;
 
 int migrate_server_time(migrate_link *migration, int64_t *ret_us) {

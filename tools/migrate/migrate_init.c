@@ -1,6 +1,7 @@
 /*
- * migrate init: makes a namespace's register. Clients that are already at work by the protocol that they
- * fall back to read it within a lease; until then they act in a neighbouring phase, or it is not made.
+ * migrate init: makes a namespace's register. Clients that already lock by their fallback protocol
+ * read it within a lease. Until then they act in a neighbouring phase; otherwise the register is
+ * not made.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #define LEASE_MS 30000
 #define LOOK_MS 200
 
-/* ---- a register that is there ----------------------------------------------------------------- */
+/* ---- an existing register ------------------------------------------------------------------- */
 
 static int asked_phase(const migrate_work *work) {
     return work->options->phase != MIGRATE_NOT_GIVEN ? work->options->phase : work->view.reg.phase;
@@ -36,8 +37,9 @@ static int otherwise(const migrate_work *work) {
         work->view.name, reg->by, reg->phase, reg->keys, show_ms(lease, reg->lease_ms));
 }
 
-/* May it be made again like this? Keys can change while nobody writes tokens: no step has looked at the
- * new ones. A phase only where the register has been set back, as writes were lost. */
+/* May the register be made again with these values? The keys can change while no client writes
+ * tokens, because no step has checked the new ones. The phase can change only if the register was
+ * set back by lost writes. */
 static int refuse_again(const migrate_work *work) {
     const migrate_register *reg = &work->view.reg;
     int phase = asked_phase(work);
@@ -65,7 +67,7 @@ static int refuse_again(const migrate_work *work) {
     return 0;
 }
 
-/* Is what was asked for there already, or may it be made again? 0: go on. */
+/* Does the register already exist as requested, or may it be made again? 0: continue. */
 static int exists(const migrate_work *work, bool *ret_done) {
     const migrate_register *reg = &work->view.reg;
 
@@ -87,7 +89,7 @@ static int exists(const migrate_work *work, bool *ret_done) {
 
 /* ---- making it -------------------------------------------------------------------------------- */
 
-/* Clients whose last reading found no register, and whose lease may not be over. */
+/* Counts clients that found no register at their last read, and whose lease may not have ended. */
 static int unread(const migrate_view *view) {
     int n = 0;
     for (int i = 0; i < view->clients; i++) {
@@ -98,7 +100,7 @@ static int unread(const migrate_view *view) {
     return n;
 }
 
-/* Until each client has read the register, or can't act any more by not having done so. */
+/* Waits until each client has read the register, or can no longer act without having read it. */
 static int await_leases(migrate_work *work) {
     int64_t lease_ms = migrate_longest_lease_ms(&work->view);
     int64_t until_ms = moment_ms() + lease_ms + lease_ms / 1000 + 1;

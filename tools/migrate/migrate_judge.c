@@ -1,7 +1,7 @@
 /*
- * The decision. Two neighbouring phases may act at once and never more: so nobody may be left who acts
- * in another than the present one. What a phase can't live beside must be gone before it begins; doubt
- * counts as being there.
+ * The decision. At most two neighbouring phases may act at once, so no client may be left that acts
+ * in another phase than the present one. Locks that are incompatible with a phase must be gone
+ * before it begins; in doubt they count as present.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ void migrate_locks_learn(migrate_locks *locks, const migrate_view *view, const c
     if (!bunch)
         return;
     tl__bytes_print(text, sizeof text, tl__bytes(key, key_len));
-    if (is_there(bunch, text)) /* a scan may tell of a key twice */
+    if (is_there(bunch, text)) /* a scan may return a key twice */
         return;
     if (bunch->count < MIGRATE_EXAMPLES) {
         memcpy(bunch->example[bunch->count].key, text, sizeof text);
@@ -142,16 +142,16 @@ static void unreadable(const migrate_view *view, const migrate_client *client,
     SAY(blocker->todo, "end it, then: HDEL tidelock:phase:{%s}:clients %s", view->name, client->id);
 }
 
-/* Clients that act by the same epoch, in the same phase. */
+/* Clients that act by the same epoch and phase. */
 typedef struct {
-    int64_t epoch, lease_ms, left_ms; /* the longest lease; until the last is gone */
+    int64_t epoch, lease_ms, left_ms; /* the longest lease; until the last client expires */
     int phase, count, listed;
     char who[MIGRATE_LIST_SIZE];
 } group;
 
 typedef struct {
     group list[MIGRATE_BLOCKERS];
-    int count, more; /* clients for whom there is no room */
+    int count, more; /* clients that did not fit */
 } groups;
 
 static group *group_of(groups *all, const migrate_client *client) {
@@ -189,7 +189,7 @@ static void name_group(const group *group, migrate_blocker *blocker) {
         append(blocker->who, sizeof blocker->who, "; and %d more", group->count - group->listed);
 }
 
-/* "a client has", or "3 clients have". */
+/* Writes "a client has", or "3 clients have". */
 #define SUBJECT_SIZE 40
 static const char *subject(char buf[SUBJECT_SIZE], const group *group, const char *one,
                            const char *several) {
@@ -261,7 +261,7 @@ bool migrate_passes(const migrate_blockers *blockers) {
     return blockers->more == 0;
 }
 
-/* ---- what a phase can't live beside ----------------------------------------------------------- */
+/* ---- incompatible locks --------------------------------------------------------------------- */
 
 static void strays(const migrate_bunch *bunch, const char *ns, migrate_blockers *ret) {
     migrate_blocker *blocker = add(ret);
@@ -317,10 +317,10 @@ static void tokens(const migrate_bunch *bunch, migrate_blockers *ret) {
     blocker->passes = true;
 }
 
-/* Nothing that phase `to` can't live beside may be left. */
+/* No lock may be left that is incompatible with phase `to`. */
 static void judge_locks(const char *ns, int from, int to, const migrate_locks *locks,
                         migrate_blockers *ret) {
-    if (from > to && to != PHASE_TIMESTAMP) /* the way back to 1: the tokens go afterwards */
+    if (from > to && to != PHASE_TIMESTAMP) /* the way back to 1: the tokens end afterwards */
         return;
     if (to == PHASE_BRIDGE)
         return;
@@ -380,7 +380,7 @@ bool migrate_wants_watch(int from, int to) {
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
-/* Where the clients were by a register that has gone; -1: nobody knows of any. */
+/* The phase that clients saw in a register that no longer exists; -1: no client saw one. */
 static int phase_before(const migrate_view *view) {
     int64_t epoch = 0;
     int phase = -1;
@@ -490,7 +490,7 @@ int migrate_live_clients(const migrate_view *view) {
     return n;
 }
 
-/* Those that are gone count too: they are so by the server's clock, which may have been set. */
+/* Expired clients count too: they are expired by the server's clock, which may have been set. */
 int64_t migrate_longest_lease_ms(const migrate_view *view) {
     int64_t most = view->reg.readable ? view->reg.lease_ms : 0;
     for (int i = 0; i < view->clients; i++)

@@ -1,5 +1,5 @@
 /*
- * May a namespace go from one phase to another? What was read of it, and the decision. Pure.
+ * May a namespace go from one phase to another? The data that was read, and the decision. Pure.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 typedef struct {
     const char *name;
     migrate_register reg;
-    migrate_client *client; /**< the reader's, those that are gone included */
+    migrate_client *client; /**< owned by the reader; includes expired clients */
     int clients;
     int64_t now_us; /**< the server's clock */
 } migrate_view;
@@ -20,34 +20,34 @@ typedef struct {
 #define MIGRATE_EXAMPLES 5
 #define NEVER_ENDS INT64_MAX
 
-/** Keys of one kind: how many, and some of them. */
+/** Keys of one kind: their number, and examples. */
 typedef struct {
-    int64_t count; /**< a key that came or went meanwhile may count twice */
-    int64_t over;  /**< of these, stamps whose end has passed */
+    int64_t count; /**< a key that appeared or vanished meanwhile may count twice */
+    int64_t over;  /**< of these, expired stamps */
     struct {
         char key[KEY_SHOWN];
         char who[160];   /**< "" unknown */
-        int64_t left_ms; /**< until its end; negative: it has passed; NEVER_ENDS */
+        int64_t left_ms; /**< until its end; negative: already expired; or NEVER_ENDS */
     } example[MIGRATE_EXAMPLES];
 } migrate_bunch;
 
-/** The locks of a namespace, each in one of these. */
+/** The locks of a namespace, by kind. */
 typedef struct {
-    bool whole;              /**< all keys were looked at */
-    migrate_bunch own;       /**< stamps beside which a sidecar stands */
-    migrate_bunch strays;    /**< stamps without, and what is like one: of legacy clients */
+    bool whole;              /**< all keys were read */
+    migrate_bunch own;       /**< stamps with a sidecar */
+    migrate_bunch strays;    /**< stamps (or similar) without one, of legacy clients */
     migrate_bunch strangers; /**< stamps held by tidelock clients that are not registered */
     migrate_bunch tokens;
 } migrate_locks;
 
-/** All that tidelock clients hold or have left as stamps; and all there are. */
+/** The number of stamps that tidelock clients hold or have left; and of all locks. */
 int64_t migrate_locks_ours(const migrate_locks *locks);
 int64_t migrate_locks_all(const migrate_locks *locks);
 
 /** Is its holder one of the registered clients? */
 bool migrate_knows(const migrate_view *view, const tl_lock_info *info);
 
-/** Count a lock that was found. */
+/** Count a lock found by the scan. */
 void migrate_locks_learn(migrate_locks *locks, const migrate_view *view, const char *key,
                          size_t key_len, const tl_lock_info *info);
 
@@ -59,25 +59,26 @@ const char *migrate_bunch_list(char buf[MIGRATE_LIST_SIZE], const migrate_bunch 
 
 #define MIGRATE_STRAGGLERS 8
 
-/** One who was seen to use a command of the legacy clients on a key of the namespace. */
+/** A client that was seen to use a legacy clients' command on a key of the namespace. */
 typedef struct {
     char address[64], name[64], command[16], key[KEY_SHOWN];
 } migrate_straggler;
 
-/** What a watch has seen. */
+/** The results of a watch. */
 typedef struct {
     int64_t watch_ms;
-    bool counted;         /**< the server has told its counts of commands all the time */
-    int64_t calls;        /**< SETNX and GETSET executed during the watch, by anybody on any key */
-    int64_t monitor_ms;   /**< how long MONITOR was read; 0: not at all */
-    bool monitor_whole;   /**< for all of the watch, without a gap */
-    bool monitoring;      /**< it is being read: what is unseen yet says nothing */
-    int64_t accounted;    /**< of the calls, those that MONITOR has shown to be on other keys */
+    bool counted; /**< the server reported its command counts throughout */
+    /** SETNX and GETSET executed during the watch, by any client on any key */
+    int64_t calls;
+    int64_t monitor_ms;   /**< how long MONITOR was read; 0: it wasn't */
+    bool monitor_whole;   /**< MONITOR was read throughout, without a gap */
+    bool monitoring;      /**< MONITOR is still being read: missing commands prove nothing yet */
+    int64_t accounted;    /**< of the calls, those that MONITOR showed to be on other keys */
     char monitor_why[96]; /**< why MONITOR ended early, or was not read; "" */
     int stragglers, more_stragglers;
     migrate_straggler straggler[MIGRATE_STRAGGLERS];
-    int64_t connections; /**< connections that last said what no tidelock client says */
-    char suspects[MIGRATE_LIST_SIZE]; /**< some of them: a hint, no more */
+    int64_t connections; /**< connections whose last command is not one of tidelock's */
+    char suspects[MIGRATE_LIST_SIZE]; /**< some of them, as a hint */
 } migrate_traffic;
 
 /* ---- the decision ----------------------------------------------------------------------------- */
@@ -86,7 +87,7 @@ typedef struct {
 
 typedef struct {
     char what[240], who[MIGRATE_LIST_SIZE], todo[240];
-    bool passes; /**< it goes away by itself, sooner or later */
+    bool passes; /**< it resolves by itself in time */
 } migrate_blocker;
 
 typedef struct {
@@ -94,33 +95,35 @@ typedef struct {
     migrate_blocker item[MIGRATE_BLOCKERS];
 } migrate_blockers;
 
-/** What keeps the namespace from going to phase `to`, now. locks, traffic: what was seen of them; NULL:
- *  it has not been looked at, and blocks nothing. */
+/** Find what now blocks the step to phase `to`. locks, traffic: what was found; NULL: not checked,
+ *  so it blocks nothing. */
 void migrate_judge(const migrate_view *view, int to, const migrate_locks *locks,
                    const migrate_traffic *traffic, migrate_blockers *ret);
 
-/** Are they all such that go away by themselves? */
+/** Will all of them resolve by themselves? */
 bool migrate_passes(const migrate_blockers *blockers);
 
-/** What keeps a register from being made with this phase. */
+/** Find what blocks making a register with this phase. */
 void migrate_judge_init(const migrate_view *view, int phase, const migrate_locks *locks,
                         migrate_blockers *ret);
 
-/** Does going from one phase to another ask for evidence that no legacy client is left? */
+/** Does this step need evidence that no legacy client is left? */
 bool migrate_wants_watch(int from, int to);
 
-/** Is there anybody who may act on what it read before this epoch: a client's record, or a change
- *  within a lease? Then the tool waits for a lease that it has seen itself. */
+/** May any client still act by what it read before this epoch? True if there is a client's record,
+ *  or if the last change is less than a lease ago. Then the tool waits for a lease that it has
+ *  observed itself. */
 bool migrate_wants_wait(const migrate_view *view);
 
-/** The longest lease that anybody may have, ms. */
+/** The longest lease that any client may have, ms. */
 int64_t migrate_longest_lease_ms(const migrate_view *view);
 
-/** Has a client that isn't gone seen a later epoch than the register's, or one where there is none? */
+/** Has a live client seen a later epoch than the register's, or an epoch where there is no
+ *  register? */
 bool migrate_is_set_back(const migrate_view *view);
 
-/** Does a client that isn't gone acquire locks by another pattern than the register's? What fits only the
- *  client's is looked at by nobody. */
+/** Does a live client acquire locks by another pattern than the register's? No step checks names
+ *  that fit only the client's pattern. */
 bool migrate_takes_others(const migrate_view *view, const migrate_client *client);
 
 /** May Java services run? "may run", "not yet: ...", "not known: ...", "must not run". Returns buf. */
@@ -128,5 +131,5 @@ bool migrate_takes_others(const migrate_view *view, const migrate_client *client
 const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
                          const migrate_locks *locks);
 
-/** Clients that are not gone. */
+/** The number of live clients. */
 int migrate_live_clients(const migrate_view *view);

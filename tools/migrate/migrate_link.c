@@ -1,5 +1,5 @@
 /*
- * What is asked of the server about a namespace: it is only read here.
+ * Reads a namespace from the server; changes nothing.
  */
 #include <pwd.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ typedef struct {
     bool replica;
     int replicas;
     char master[300];
-    bool sees, cluster; /* all of INFO; cluster: it is a node of one */
+    bool sees, cluster; /* sees: all of INFO is permitted; cluster: it is a node of one */
 } replication;
 
 static bool take_replication(void *ctx, const tl_reply *reply) {
@@ -57,7 +57,7 @@ static bool take_replication(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* A user may be allowed one section alone. */
+/* Falls back to one section of INFO, because a user's permissions may be limited to it. */
 static bool ask_replication(migrate_link *migration, replication *ret) {
     static const char *const section[] = {"INFO", "replication", NULL};
     static const char *const all[] = {"INFO", NULL};
@@ -81,7 +81,7 @@ static bool take_size(void *ctx, const tl_reply *reply) {
            tl__bytes_to_int(tl__bytes_of(size), masters);
 }
 
-/* What is looked at through one of several masters leaves out the keys of the others, and who uses these. */
+/* Rejects one of several masters: its view lacks the keys of the others, and their clients. */
 static int refuse_node(migrate_link *migration) {
     static const char *const request[] = {"CLUSTER", "INFO", NULL};
     int64_t masters = 0;
@@ -98,7 +98,7 @@ static int refuse_node(migrate_link *migration) {
                 migration->link.message);
 }
 
-/* Sentinels go on naming a master that is dead until they have replaced it. */
+/* Reports a failed request. Sentinels name a dead master until they have replaced it. */
 static int no_answer(const migrate_link *migration) {
     bool waits = link_is_led(migration->server) && migration->link.status == STATUS_UNAVAILABLE;
 
@@ -119,7 +119,8 @@ static int find_replicas(migrate_link *migration) {
     return replication.cluster || !replication.sees ? refuse_node(migration) : 0;
 }
 
-/* In a cluster a phase is nowhere kept, and only what needs none goes through all of its nodes. */
+/* Checks the URL. A cluster keeps no phase; only a subcommand that needs none visits all of its
+ * nodes. */
 static int check_url(const server *where, const char *word, bool needs_phase) {
     int status = server_need_url(where, "migrate");
     if (status == 0 && needs_phase && server_by_cluster(where))
@@ -261,7 +262,7 @@ static void found_any(const void *key, size_t key_len, const tl_lock_info *info,
     migrate_locks_learn(looker->locks, looker->view, key, key_len, info);
 }
 
-/* What only the dialect that was named knows for a stamp: one that never ends. */
+/* Counts stamps that only the named dialect recognises: those that never end. */
 static void found_eternal(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
     if (info->protocol != TL_TOKEN && info->protocol >= 0 && info->stamp_left_ms == INT64_MIN)
         found_any(key, key_len, info, ctx);

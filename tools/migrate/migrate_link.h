@@ -1,6 +1,6 @@
 /*
- * The server that a migration is about: reading a namespace at its master, changing it in one step, and
- * looking at its keys.
+ * The server of a migration: reads a namespace from its master, changes it in one step, and scans
+ * its keys.
  */
 #pragma once
 
@@ -13,42 +13,44 @@
 typedef struct {
     server_link link;
     const server *server;
-    const legacy_options *legacy; /**< as given; its protocol means nothing */
-    const char *name;             /**< the namespace's */
+    const legacy_options *legacy; /**< as given; its protocol is ignored */
+    const char *name;             /**< the namespace's name */
     char reg[MIGRATE_KEY_SIZE], clients[MIGRATE_KEY_SIZE], log[MIGRATE_KEY_SIZE];
-    bool by_cluster;          /**< no register counts; the link leads to one node of several */
-    int replicas;             /**< that are connected */
-    char by[MIGRATE_BY_SIZE]; /**< "user@host pid 4711" */
+    /** a cluster: registers don't count, and the link reaches one of several nodes */
+    bool by_cluster;
+    int replicas;                      /**< connected replicas */
+    char by[MIGRATE_BY_SIZE];          /**< "user@host pid 4711" */
     char by_register[MIGRATE_BY_SIZE]; /**< "host pid user" */
 } migrate_link;
 
-/** Connects, and refuses a replica, and a cluster if the word needs a phase. Returns 0, or the exit status after a
- *  message. */
+/** Connect. A replica is rejected; so is a cluster if the subcommand needs a phase. Returns 0, or
+ *  the exit status after a message. */
 int migrate_link_open(migrate_link *migration, const server *where, const char *word,
                       bool needs_phase, const char *name, const legacy_options *legacy);
 void migrate_link_close(migrate_link *migration);
 
-/** Read the namespace; view is ended with migrate_view_end, or read again. Returns 0, or the exit status
- *  after a message. */
+/** Read the namespace into view. Free it with migrate_view_end, or read it again. Returns 0, or the
+ *  exit status after a message. */
 int migrate_read(migrate_link *migration, migrate_view *view);
 void migrate_view_end(migrate_view *view);
 
 /** A change of the register. */
 typedef struct {
-    int64_t epoch; /**< that it must have; 0: there must be no register */
+    int64_t epoch; /**< the epoch that the register must have; 0: there must be none */
     int phase;
-    unsigned ups;                /**< link.ups of the connection by which it was judged */
-    const char *keys;            /**< NULL: as they are. Else it is made anew */
-    int64_t lease_ms;            /**< with keys */
+    unsigned ups;                /**< link.ups of the connection that the decision rests on */
+    const char *keys;            /**< NULL: unchanged. Else the register is made anew */
+    int64_t lease_ms;            /**< used with keys */
     const migrate_change *entry; /**< for the history */
 } migrate_move;
 
-/** Change it if it is as expected and no client has come that forbids it, and have the replicas
- *  confirm it. *ret_epoch: the new one. Returns 0, or the exit status after a message. */
+/** Change the register if it is as expected and no client has appeared that forbids it; have
+ *  the replicas confirm it. *ret_epoch: the new epoch. Returns 0, or the exit status after a
+ *  message. */
 int migrate_change_register(migrate_link *migration, const migrate_move *move, int64_t *ret_epoch);
 
-/** Which process of which server answers; "" where it may not be asked. Returns 0, or the exit status; migration->link.message
- *  says why. */
+/** The server's run ID; "" if it may not be read. Returns 0, or the exit status;
+ *  migration->link.message has the reason. */
 #define MIGRATE_RUN_ID 41
 int migrate_server_id(migrate_link *migration, char ret_id[MIGRATE_RUN_ID]);
 
@@ -62,13 +64,13 @@ int migrate_note(migrate_link *migration, const migrate_change *entry);
 int migrate_history(migrate_link *migration, void (*each)(void *ctx, const migrate_change *change),
                     void *ctx);
 
-/** The library's scan of the namespace's keys, with legacy clients' stamps guessed, or as `legacy` says
- *  (`exact`). Ends early for a signal (*ret_sig) and after 10 min (*ret_whole false). Returns 0, or the
- *  exit status after a message. */
+/** Scan the namespace's keys with the library, guessing legacy clients' stamps, or using the
+ *  options in `legacy` (`exact`). Ends early for a signal (*ret_sig) and after 10 min (*ret_whole
+ *  false). Returns 0, or the exit status after a message. */
 int migrate_scan(migrate_link *migration, const char *keys, bool exact, signals *sigs,
                  tl_found_fn found, void *ctx, bool *ret_whole, int *ret_sig);
 
-/** All locks of the namespace in the view, which is read again for a holder that it doesn't know: a
- *  client may have come meanwhile. */
+/** Count all locks of the namespace. The view is read again for an unknown holder, because a client
+ *  may have started meanwhile. */
 int migrate_look(migrate_link *migration, migrate_view *view, const char *keys, signals *sigs,
                  migrate_locks *ret, int *ret_sig);

@@ -1,6 +1,6 @@
 /*
- * Lines of the history. The reader knows flat objects of texts and whole numbers, as they are written
- * here; what it doesn't know it refuses.
+ * Lines of the history. The reader accepts only flat objects of texts and whole numbers with the
+ * members written here; it rejects everything else.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "ground/guard.h"
 #include "migrate/migrate_log.h"
 
-/* Readers of former versions know no escapes but of quotes and backslashes. */
+/* Earlier versions can read only escaped quotes and backslashes. */
 static json_t *plain(const char *text) {
     char copy[MIGRATE_EVIDENCE_SIZE];
     size_t n = 0;
@@ -28,21 +28,21 @@ char *migrate_change_write(const migrate_change *change) {
     js_set(&json, "by", plain(change->by));
     js_set(&json, "evidence", plain(change->evidence));
     char *text = js_dump(json);
-    if (text) /* the server's half ends with the comma */
+    if (text) /* the server's part ends with the comma */
         memmove(text, text + 1, strlen(text));
     return text;
 }
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* As much as fits, without control bytes. */
+/* Copies as much as fits, without control bytes. */
 static bool text(const json_t *value, char *to, size_t size) {
     const char *from = json_string_value(value);
     size_t n = 0;
 
     for (; from && *from && n + 1 < size; from++)
         to[n++] = (char)((unsigned char)*from < ' ' || *from == 0x7f ? '?' : *from);
-    for (; from && (*from & 0xc0) == 0x80; from--) /* no half of a character */
+    for (; from && (*from & 0xc0) == 0x80; from--) /* not half of a character */
         n--;
     to[n] = '\0';
     return from != NULL;

@@ -1,6 +1,6 @@
 /*
- * The history of a namespace's phase: one line of JSON for each change, written by this tool alone, read
- * with care. Pure.
+ * The history of a namespace's phase: one line of JSON for each change. Only this tool writes it,
+ * and it checks what it reads. Pure.
  */
 #pragma once
 
@@ -19,8 +19,9 @@ typedef struct {
     char evidence[MIGRATE_EVIDENCE_SIZE];
 } migrate_change;
 
-/** The line but for its beginning, '{"at_us":N,"to_epoch":N,'; to be freed. NULL: no memory. */
+/** The line without its beginning, '{"at_us":N,"to_epoch":N,'; the caller frees it. NULL: out of
+ *  memory. */
 char *migrate_change_write(const migrate_change *change);
 
-/** False: it is no such line. */
+/** False: it is not such a line. */
 bool migrate_change_read(tl_bytes line, migrate_change *ret);

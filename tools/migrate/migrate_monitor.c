@@ -1,6 +1,6 @@
 /*
- * Reading MONITOR. What was missed proves nothing: so a line that can't be read, a lost connection, or
- * too much in store ends it, and says so.
+ * Reads MONITOR. After a gap nothing is proved. So an unreadable line, a lost connection, or too
+ * large a backlog ends the reading, and is reported.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "migrate/migrate_monitor.h"
 
 #define BEGIN_MS 5000
-#define LINE_MOST 4096 /* as much of a line as is looked at */
+#define LINE_MOST 4096 /* bytes of a line that are read */
 
 static void give_up(migrate_monitor *monitor, const char *what, tl_bytes message) {
     char text[64];
@@ -74,7 +74,7 @@ void migrate_monitor_line(migrate_monitor *monitor, tl_bytes line) {
     if (!GUARD(legacy_commands_seen) || heard.words < 2 ||
         (!setnx && !skew_heard_is(&heard, "getset")))
         return;
-    /* a key that is too long to be seen whole may be one of ours */
+    /* a key too long to be read whole may be one of ours */
     if (heard.word[1].cut ||
         tl__glob_fits(tl__bytes_of(monitor->keys), tl__bytes(heard.word[1].bytes, heard.word[1].n)))
         name(monitor->seen, &heard, setnx ? "SETNX" : "GETSET");

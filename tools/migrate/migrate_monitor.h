@@ -1,39 +1,40 @@
 /*
- * Naming those who still lock as legacy clients do: MONITOR on a connection of its own, for a bounded time and
- * not while the server has to keep much for us.
+ * Finds clients that still lock as legacy clients do: reads MONITOR on its own connection, for a
+ * bounded time, and not while the server has to buffer much.
  */
 #pragma once
 
 #include "migrate/migrate_link.h"
 
-#define MIGRATE_BACKLOG_MOST (1 << 20) /**< bytes that the server may keep for us */
+#define MIGRATE_BACKLOG_MOST (1 << 20) /**< most bytes that the server may buffer for us */
 
 typedef struct {
     migrate_traffic *seen;
     const char *keys; /**< the pattern of the locks' names */
-    tl_conn *conn;    /**< NULL: not listening */
+    tl_conn *conn;    /**< NULL: not reading */
     bool began, failed, marked;
     int64_t began_ms;
     char marker[64];
 } migrate_monitor;
 
-/** Learn from a line of MONITOR: a straggler, or the end. Pure. */
+/** Read a line of MONITOR: a straggler's command, or the end marker. Pure. */
 void migrate_monitor_line(migrate_monitor *monitor, tl_bytes line);
 
-/** Begin to listen, and return when every later command will be heard. Blocks for 5 s at most. When it can't be had,
- *  seen->monitor_why says why. */
+/** Begin to read MONITOR; returns once every later command will be received. Blocks at most 5 s. If
+ *  MONITOR is not available, seen->monitor_why has the reason. */
 void migrate_monitor_begin(migrate_monitor *monitor, migrate_link *migration, const char *keys,
                            migrate_traffic *seen);
 
-/** Listen for so long, or until a signal comes. */
+/** Read for ms, or until a signal comes. */
 void migrate_monitor_listen(migrate_monitor *monitor, signals *sigs, int64_t ms);
 
-/** How many bytes the server keeps for us, out of CLIENT LIST; beyond the bound it is over. */
+/** Read from CLIENT LIST how many bytes the server buffers for us; above the bound, reading
+ *  ends. */
 void migrate_monitor_cost(migrate_monitor *monitor, tl_bytes list);
 
-/** End it at once, whatever is still to be heard. No-op when it is not listening. */
+/** End at once, without the remaining lines. No-op if not reading. */
 void migrate_monitor_stop(migrate_monitor *monitor);
 
-/** End it, once everything is heard that was executed before this call: then whatever the server has
- *  counted until now is accounted for. No-op when it is not listening. */
+/** End after all commands executed before this call were received: then all that the server has
+ *  counted so far is accounted for. No-op if not reading. */
 void migrate_monitor_end(migrate_monitor *monitor, migrate_link *migration);

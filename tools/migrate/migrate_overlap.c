@@ -1,7 +1,7 @@
 /*
- * Each namespace's register has its pattern. A name that fits two of them follows two phases: the clients of
- * one may write tokens there while the other's register lets Java run. It is only said: who gives two
- * patterns knows better than these few rules whether they share a name.
+ * Each namespace's register has its pattern. A name that fits two of them follows two phases: the
+ * clients of one may write tokens there while the other's register lets Java run. This is only
+ * reported: the operator knows better than these few rules whether the patterns share a name.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "ground/guard.h"
 #include "migrate/migrate_overlap.h"
 
-#define MARKS "*?[]\\"     /* all else in a pattern stands for itself */
-#define REGISTERS_MOST 100 /* that are looked at */
+#define MARKS "*?[]\\"     /* all other characters of a pattern are literal */
+#define REGISTERS_MOST 100 /* most registers that are read */
 
 /* ---- patterns --------------------------------------------------------------------------------- */
 
@@ -19,7 +19,8 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* How many bytes at the end stand for themselves. A class may lack its end, and go on to that of the pattern. */
+/* The number of literal bytes at the end. A class without an end may extend to the pattern's
+ * end. */
 static size_t tail_of(const char *pattern) {
     size_t n = strlen(pattern), tail = 0;
     if (strchr(pattern, '['))
@@ -50,7 +51,7 @@ typedef struct {
     char cursor[24];
 } registers;
 
-/* "tidelock:phase:{NAME}": a scan may tell of it twice. */
+/* Adds "tidelock:phase:{NAME}"; a scan may return it twice. */
 static void learn(registers *registers, tl_bytes key) {
     static const char before[] = "tidelock:phase:{";
     char name[MIGRATE_NAME_MAX + 1];
@@ -82,7 +83,7 @@ static bool take_page(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* The keys that are locks have just been listed in the same way. */
+/* Lists the registers, as the locks' keys were just listed. */
 static int list(migrate_work *work, registers *registers) {
     const char *const request[] = {
         "SCAN", registers->cursor, "MATCH", "tidelock:phase:{*}", "COUNT", "1000", NULL};

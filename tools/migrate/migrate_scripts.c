@@ -1,7 +1,7 @@
 /*
- * What migrate changes in the server, each in one step. Below 3.2 a script may write nothing once
- * it has asked the TIME, or anything else that differs from run to run; from there on it may, when
- * it says that its effects are to be replicated.
+ * The changes that migrate makes on the server, each in one step. Below 3.2 a script can't write
+ * after it has read TIME, or anything else that differs between runs. From 3.2 on it can, if it has
+ * its effects replicated.
  */
 #include "migrate/migrate_log.h"
 #include "migrate/migrate_scripts.h"
@@ -12,18 +12,18 @@
 #define MOST DIGITS(MIGRATE_LOG_MOST)
 
 /* KEYS: the register, its clients, its history, the permit.
- * ARGV: the epoch that the register must have ('' there must be none), the new phase, by whom, the
- * line for the history, keys and lease ('' as they are), the run id of the server that was asked so
- * far, and what the permit holds: until when (server us) it may be carried out, the server's time
- * before it was sent, whose it is.
- * With keys the register is made anew: above every epoch that a client knows, whatever that is, if
- * only none acts in a phase which the new one can't live beside.
+ * ARGV: the epoch that the register must have ('': there must be none), the new phase, the author, the
+ * line for the history, keys and lease ('': unchanged), the run ID of the server used so far, and the
+ * permit's value: the latest server time (us) for the execution, the server's time before the
+ * request, and the process.
+ * With keys the register is made anew, with an epoch above every epoch that a client knows. Then
+ * clients may know any epoch, but none may act in a phase that is incompatible with the new one.
  *
- * Below 3.2 nothing is written once the TIME was asked: there the permit, which the server deletes
- * in time, tells whether the step comes too late, who is gone is judged by the time before, and the
- * change counts from the latest moment at which it can be carried out. And there replicas, and a
- * server that reads its append-only file, carry out the script itself: nothing in it may depend on
- * which server that is. */
+ * Below 3.2 nothing can be written after TIME was read. There the permit, which the server deletes in
+ * time, shows whether the step comes too late. Expired clients are judged by the time before the
+ * request, and the change counts from the latest possible moment of its execution. There, too,
+ * replicas and a server that reads its append-only file execute the script itself, so nothing in it
+ * may depend on the server's identity. */
 const char migrate_change_script[] =
     "local R, C, L, want, phase = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])\n"
     "local timed = redis.replicate_commands and redis.replicate_commands()\n"
@@ -78,18 +78,18 @@ const char migrate_change_script[] =
     "redis.call('DEL', KEYS[4])\n"
     "return {'done', text(top + 1)}\n";
 
-/* ARGV: the line, the server's time. */
+/* ARGV: the line, the server's time in us. */
 const char migrate_note_script[] =
     "local e = redis.call('HGET', KEYS[1], 'epoch') or '0'\n"
     "redis.call('LTRIM', KEYS[2], 1 - " MOST ", -1)\n"
     "redis.call('RPUSH', KEYS[2], '{\"at_us\":' .. ARGV[2] .. ',\"to_epoch\":' .. e .. ',' .. ARGV[1])\n"
     "return 1\n";
 
-/* KEYS K, and its sidecar S, which is left out where it is in another slot of a cluster: no tidelock client can have such
- * a lock. ARGV K's bytes, the server's clock in ms before which it is not free, the server's time
- * us before this was sent: below 3.2, where a script that asks the TIME may write no more, that has
- * to do. Answers 1 removed, 0 it holds something else by now, -1 it is not free yet. Both are named as keys, so that a
- * node which has only one of them, as their slot is being moved, refuses. */
+/* KEYS: K, and its sidecar S, except where S is in another slot of a cluster: no tidelock client can
+ * have such a lock. ARGV: K's bytes; the server's clock in ms before which K is not free; the server's
+ * time in us before the request. The last is used below 3.2, where a script that has read TIME can't
+ * write. Replies: 1 removed, 0 K has another value now, -1 K is not free yet. Both are declared as keys,
+ * so that a node that has only one of them, while their slot is being moved, refuses. */
 const char migrate_sweep_script[] =
     "local K, S, now = KEYS[1], KEYS[2], tonumber(ARGV[3])\n"
     "if redis.replicate_commands then\n"

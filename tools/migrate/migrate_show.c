@@ -1,5 +1,5 @@
 /*
- * Words and JSON. Nothing is decided here but what to say.
+ * Text and JSON. Decides only what to show.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int64_t ago_ms(const migrate_view *view, int64_t us) {
 
 /* ---- text ------------------------------------------------------------------------------------- */
 
-/* As it came from the server, but for what a terminal would act on. */
+/* Prints a text of the server without characters that a terminal would act on. */
 static void print_safe(FILE *out, const char *text) {
     for (; *text; text++)
         (void)fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, out);
@@ -76,7 +76,7 @@ static void show_client(const migrate_view *view, const migrate_client *client, 
 
 /* ---- many clients ------------------------------------------------------------------------------ */
 
-#define GROUPS_MOST 40 /* lines; the rest is counted */
+#define GROUPS_MOST 40 /* lines; the rest is only counted */
 #define HOSTS_MOST 3   /* names */
 
 typedef struct {
@@ -133,7 +133,7 @@ static void show_group(const migrate_view *view, const group *group, FILE *out) 
                   other ? ", keys '" : "", other ? client->keys : "", other ? "'" : "");
 }
 
-/* Those that are not gone: what is alike but for host, process and moment in one line. */
+/* Shows the live clients: those that differ only in host, process and time share a line. */
 static void show_groups(const migrate_view *view, FILE *out) {
     group all[GROUPS_MOST];
     int count = 0, more = 0;

@@ -1,7 +1,8 @@
 /*
- * migrate advance and rollback: one phase on or back. First whatever can be known at once; then a wait, for
- * a lease that the tool itself has seen the epoch for, on the clock that never steps, and for the watch;
- * then all of it again; and then the change, which compares the epoch once more.
+ * migrate advance and rollback: one phase forward or back. The step first checks everything that
+ * can be known at once. Then it waits: for the watch, and for a lease during which the tool itself
+ * has observed the epoch, on the clock that never steps. Then it checks everything again. Last
+ * comes the change, which compares the epoch once more.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,28 +12,28 @@
 #include "migrate/migrate_show.h"
 #include "migrate/migrate_traffic.h"
 
-#define LOOK_MS 200      /* how often to look while waiting */
-#define MONITOR_MS 10000 /* how long MONITOR is read unless told otherwise */
-#define SCANS_MS 2000    /* no sooner after a scan of the keys comes the next, */
-#define SCANS_SHARE 10   /* nor before it has cost a tenth of the time */
+#define LOOK_MS 200      /* ms; how often to check while waiting */
+#define MONITOR_MS 10000 /* ms; how long MONITOR is read by default */
+#define SCANS_MS 2000    /* ms; shortest time between two scans of the keys, */
+#define SCANS_SHARE 10   /* and scans take at most a tenth of the time */
 
 typedef struct {
     migrate_work *work;
     int from, to;
     int64_t epoch, since_us;
-    int64_t seen_ms; /* when the tool has first seen it */
+    int64_t seen_ms; /* when the tool first saw this epoch */
     migrate_locks locks;
     migrate_traffic traffic;
     bool watches;
     char keys[MIGRATE_KEYS_SIZE];
     int64_t next_scan_ms;
-    unsigned ups;          /* of the connection by which the epoch has been seen since seen_ms */
-    int64_t wait_until_ms; /* for what goes away by itself; 0: there is nothing such */
+    unsigned ups;          /* of the connection that has shown the epoch since seen_ms */
+    int64_t wait_until_ms; /* deadline for blockers that resolve by themselves; 0: none */
 } step;
 
-#define WAITS (-1) /* no exit status: something is in the way that goes away by itself */
+#define WAITS (-1) /* not an exit status: a blocker resolves by itself */
 
-/* After a connection that is new another server may answer, and what was seen so far says nothing. */
+/* After a new connection the server may be another one, and earlier observations prove nothing. */
 static bool is_seen_anew(step *step) {
     bool anew = step->work->migration.link.ups != step->ups;
 
@@ -54,7 +55,7 @@ static int scan(step *step) {
                                      : 0;
 }
 
-/* Who confirms late, or has died, is done with after three leases. */
+/* Clients that confirm late, or have died, are settled after three leases. */
 static int64_t wait_ms(const step *step) {
     int64_t given_ms = step->work->options->wait_ms;
     return given_ms == MIGRATE_NOT_GIVEN
@@ -62,7 +63,7 @@ static int64_t wait_ms(const step *step) {
                : given_ms;
 }
 
-/* May what is in the way be waited for, still? It is said once. */
+/* Is there still time to wait for these blockers? Reports the wait once. */
 static bool is_waited_for(step *step, const migrate_blockers *blockers) {
     char left[DURATION_SHOWN];
     int64_t now_ms = moment_ms();
@@ -79,7 +80,7 @@ static bool is_waited_for(step *step, const migrate_blockers *blockers) {
     return now_ms < step->wait_until_ms;
 }
 
-/* What was read and looked at last: does it allow the step? */
+/* Do the latest data allow the step? */
 static int judge(step *step, bool traffic) {
     migrate_blockers blockers;
 
@@ -111,7 +112,7 @@ static int64_t lease_left_ms(const step *step) {
     return step->seen_ms + lease_ms + lease_ms / 1000 + 1 - moment_ms();
 }
 
-/* One look at everything. */
+/* Reads and judges everything once. */
 static int look(step *step, migrate_watch *watch) {
     int status = migrate_read(&step->work->migration, &step->work->view);
 
@@ -174,7 +175,7 @@ static int await(step *step) {
         status = migrate_read(&step->work->migration, &step->work->view);
     if (status == 0)
         status = scan(step);
-    if (step->watches) /* last: who comes during the scan is seen too */
+    if (step->watches) /* last, so that clients that appear during the scan are noticed */
         watched = migrate_watch_end(&watch);
     if (status == 0 && (!watched || (is_seen_anew(step) && migrate_wants_wait(&step->work->view))))
         return fail(STATUS_UNAVAILABLE,
@@ -183,7 +184,7 @@ static int await(step *step) {
     return status ? status : judge(step, step->watches);
 }
 
-/* Look until nothing is in the way, or something that doesn't go away by itself. */
+/* Checks until nothing blocks the step, or a blocker doesn't resolve by itself. */
 static int settle(step *step) {
     int status = judge(step, false);
 
@@ -201,7 +202,8 @@ static int settle(step *step) {
     return status;
 }
 
-/* A master that refuses legacy clients may be replaced, at any moment, by a server that lets them lock. */
+/* A failover may at any time replace a master that rejects legacy clients by a server that lets
+ * them lock. */
 static int check_users(const step *step) {
     migrate_blockers blockers = {.count = 0};
 
@@ -275,7 +277,8 @@ static void tell_java_waits(const step *step) {
             step->work->word);
 }
 
-/* Phase 2 may be acted in for a lease; what is taken by then lives until it is released. */
+/* Clients may act by phase 2 for one more lease; locks acquired until then last until they are
+ * released. */
 static int await_java(step *step) {
     bool reported = false, waits = false;
     int status = 0;
@@ -333,7 +336,8 @@ static int confirm_step(const step *step) {
     return migrate_confirm(step->work, question);
 }
 
-/* Not in the way of the step, as nobody knows whether such names are used; but it should be seen. */
+/* Reports, without blocking the step, clients with other patterns: it is not known whether such
+ * names are used. */
 static void tell_others(const step *step) {
     char text[MIGRATE_OTHERS_SIZE];
 
@@ -342,7 +346,7 @@ static void tell_others(const step *step) {
         say("migrate %s: note: %s", step->work->word, text);
 }
 
-/* Who has looked at an earlier phase, or repeats a step, doesn't mean the one that is next now. */
+/* An operator who saw an earlier phase, or repeats a step, doesn't mean the next phase. */
 static int check_phase(const step *step) {
     int meant = step->work->options->phase;
 
@@ -382,7 +386,7 @@ static int take_step(migrate_work *work, int by) {
     }
     if (status == 0)
         status = await(&step);
-    while (status == WAITS) { /* it has come meanwhile */
+    while (status == WAITS) { /* a blocker appeared meanwhile */
         status = settle(&step);
         if (status == 0)
             status = await(&step);

@@ -1,8 +1,9 @@
 /*
- * migrate sweep: removes stamps that are over for everybody: their own clients' comparison has been true
- * for M + L on the server's clock. Each is deleted by a script that compares its exact bytes and asks the
- * TIME once more, so that one which was taken over meanwhile stays. In a cluster each is removed at the node that has
- * its slot, by the clock of that one; no phase is needed for it, and none is known.
+ * migrate sweep: removes stamps that have expired for every client: by the server's clock, their
+ * own clients' comparison has been true for M + L. A script deletes each stamp. It compares the
+ * exact bytes and reads TIME again, so that a lock acquired meanwhile stays. In a cluster each
+ * stamp is removed at the node of its slot, by that node's clock; no phase is needed there, and
+ * none is known.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,16 +17,16 @@
 #include "wire/slots.h"
 
 #define MOST 100000
-#define TURNS_MOST 200 /* of a cluster's nodes, one after the other */
+#define TURNS_MOST 200 /* most turns to another node of a cluster */
 
 typedef enum { HELD, ENDLESS, FREE, REMOVED, CHANGED } state;
 
 typedef struct {
-    char *key; /* with a zero byte behind it */
+    char *key; /* followed by a zero byte */
     size_t len;
     state state;
-    bool moves;                  /* FREE: it stays, as its slot is being moved */
-    int64_t free_at_ms, left_ms; /* the server's clock; left: until then, from the scan */
+    bool moves;                  /* FREE, but it stays, as its slot is being moved */
+    int64_t free_at_ms, left_ms; /* the server's clock; left: time until then, at the scan */
     char value[64], who[160];
 } leftover;
 
@@ -61,7 +62,7 @@ static void found(const void *key, size_t key_len, const tl_lock_info *info, voi
 
     if (info->protocol != TL_BRIDGE && info->protocol != TL_TIMESTAMP)
         return;
-    if (is_known(sweep, key, key_len)) /* a scan may tell of a key twice */
+    if (is_known(sweep, key, key_len)) /* a scan may return a key twice */
         return;
     char *copy = malloc(key_len + 1);
     if (!copy || !make_room(sweep)) {
@@ -94,14 +95,14 @@ static bool take_number(void *ctx, const tl_reply *reply) {
     return tl__reply_int(reply, ctx);
 }
 
-/* Of a cluster: other nodes have the slots, */
+/* Keys of a cluster whose slots are on other nodes: */
 typedef struct {
-    unsigned away; /* of so many keys that were asked for; that of the first of them: */
+    unsigned away; /* number of such keys; and the node of the first: */
     char host[TL_HOST_SIZE];
     uint16_t port;
 } elsewhere;
 
-/* False: it has failed otherwise. */
+/* Is the key's slot on another node? False: another failure. */
 static bool is_elsewhere(const migrate_work *work, elsewhere *elsewhere) {
     const server_link *link = &work->migration.link;
 
@@ -145,9 +146,9 @@ static int remove_one(migrate_work *work, const char *now, leftover *leftover,
                       work->migration.link.message);
 }
 
-/* Those that the node has which the link leads to. */
+/* Removes the stamps on the node that the link reaches. */
 static int remove_here(migrate_work *work, sweep *sweep, elsewhere *ret) {
-    char now[24]; /* the server's time us, before anything is removed */
+    char now[24]; /* the server's time in us, before anything is removed */
     int64_t now_us = 0;
     int status = migrate_server_time(&work->migration, &now_us);
 
@@ -185,7 +186,7 @@ static int remove_all(migrate_work *work, sweep *sweep) {
     return status;
 }
 
-/* ---- telling ---------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------ */
 
 static const char *const names[] = {[HELD] = "held",
                                     [ENDLESS] = "held",

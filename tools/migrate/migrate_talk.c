@@ -1,5 +1,5 @@
 /*
- * What a terminal is told and asked while a word of migrate is at work.
+ * Progress and questions on a terminal while a subcommand of migrate runs.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Watching for legacy clients. The counts are of the whole server and of scripts too: they prove that
- * nobody was there, but not that somebody was. The list of clients is a hint for people.
+ * Watches for legacy clients. The counts cover the whole server, and scripts too: they can prove
+ * that no legacy client was active, but not that one was. The list of clients is a hint for people.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* ---- counts ----------------------------------------------------------------------------------- */
 
-/* The number behind "cmdstat_NAME:calls=", 0 when there is no such line. */
+/* The number after "cmdstat_NAME:calls="; 0 if there is no such line. */
 static int64_t calls_of(tl_bytes info, const char *name) {
     char head[48];
     size_t n = (size_t)snprintf(head, sizeof head, "cmdstat_%s:calls=", name);
@@ -33,7 +33,7 @@ int64_t migrate_count_calls(tl_bytes info) {
     static const char *const names[] = {"setnx", "getset"};
     int64_t sum = 0;
 
-    /* A server that counts has counted the EVAL that read the register. */
+    /* A server that counts commands has counted the EVAL that read the register. */
     if (calls_of(info, "eval") <= 0)
         return -1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -79,7 +79,8 @@ static bool is_one(const char *word, const char *const *list) {
     return false;
 }
 
-/* What a connection of tidelock's has said last, or one that belongs to the server itself. */
+/* Can this be the last command of a tidelock connection, or of a connection of the server
+ * itself? */
 static bool may_be_ours(const char *command) {
     static const char *const ours[] = {"eval",  "evalsha", "time",      "wait",        "auth",
                                        "hello", "select",  "subscribe", "unsubscribe", "ping",
@@ -149,7 +150,8 @@ static void ask_list(migrate_watch *watch) {
     (void)link_ask(&watch->migration->link, request, take_list, watch);
 }
 
-/* By a new connection too, as long as it is the same process: it has counted on. */
+/* A new connection is allowed as long as the server process is the same: it has continued to
+ * count. */
 static bool is_same_server(migrate_watch *watch) {
     char server[MIGRATE_RUN_ID];
 
@@ -171,7 +173,7 @@ void migrate_watch_begin(migrate_watch *watch, migrate_link *migration, const ch
     if (monitor_ms > 0)
         migrate_monitor_begin(&watch->monitor, migration, keys, ret);
     watch->monitor_until_ms = moment_ms() + monitor_ms;
-    watch->base = ask_calls(migration); /* whatever is counted from now on, MONITOR tells */
+    watch->base = ask_calls(migration); /* MONITOR shows every command counted from here on */
     ret->counted = watch->base >= 0;
     watch->began_ms = moment_ms();
     ask_list(watch);
@@ -180,7 +182,7 @@ void migrate_watch_begin(migrate_watch *watch, migrate_link *migration, const ch
 static void count(migrate_watch *watch) {
     int64_t calls = watch->seen->counted ? ask_calls(watch->migration) : -1;
 
-    /* fewer than before: somebody has reset them, or the server was restarted */
+    /* fewer than before: the counts were reset, or the server was restarted */
     if (calls < watch->base || calls - watch->base < watch->seen->calls)
         watch->seen->counted = false;
     else
