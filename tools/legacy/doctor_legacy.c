@@ -1,6 +1,6 @@
 /*
- * What legacy clients add to tidelock doctor: the protocols that they can be locked beside, what these need
- * of a server, and what a user of them must be permitted. Pure.
+ * Legacy clients in tidelock doctor: the protocols that share locks with them, what these need of a
+ * server, and the permissions that their user needs. Pure.
  */
 #include <string.h>
 
@@ -122,7 +122,8 @@ static bool check_age(const doctor_facts *facts, doctor_report *report) {
 
 /* ---- permissions ------------------------------------------------------------------------------------ */
 
-/* The register of each namespace, its clients, and what tidelock skew publishes of their clocks. */
+/* Prints the keys of each namespace: its register, its clients, and the verdict of tidelock
+ * skew. */
 static void put_keys(const doctor_facts *facts, unsigned who) {
     const char *namespaces = facts->namespaces ? facts->namespaces : "default";
     tl_bytes pattern, name;

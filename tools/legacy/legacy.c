@@ -1,7 +1,6 @@
 /*
- * What the commands that acquire locks know of legacy clients: the options about them, how their locks are
- * shown, and the list of their dialects. What may be combined, and what leaves no validity, is the
- * library's to say.
+ * Legacy clients in the commands that acquire locks: their options, how their locks are shown, and the
+ * list of their dialects. The library decides which options can be combined, and which leave no validity.
  */
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +57,7 @@ static int64_t given(int64_t ms) {
 }
 
 static int apply(const char *who, const void *values, tl_client_options *client) {
-    static tl_legacy_options made; /* which the library copies */
+    static tl_legacy_options made; /* the library copies it */
     const legacy_options *options = values;
     int protocol = options->protocol;
     bool stamps = options->dialect || options->legacy_ttl_min_ms != LEGACY_NOT_GIVEN ||
@@ -73,8 +72,7 @@ static int apply(const char *who, const void *values, tl_client_options *client)
     if (status)
         return status;
     if (options->only_looks && stamps && protocol == TL_TOKEN)
-        protocol =
-            TL_BRIDGE; /* a dialect that is named is no guess: it reads as a legacy client would */
+        protocol = TL_BRIDGE; /* --dialect is not a guess: read as a legacy client would */
     if (options->strict && protocol != TL_TIMESTAMP)
         return fail(STATUS_USAGE, "%s: --strict: only with --protocol timestamp", who);
     if ((stamps || options->clock_guard != TL_GUARD_WARN) && protocol == TL_TOKEN)
@@ -128,7 +126,8 @@ static bool show_who(char *buf, size_t size, const tl_lock_info *info) {
     return true;
 }
 
-/* What its own kind sees; we take nothing of it in a dialect that we only guess. */
+/* Shows when the stamp ends for legacy clients. In a guessed dialect tidelock acquires no such
+ * lock. */
 static bool show_end(char *buf, size_t size, const tl_lock_info *info) {
     bool stamp = info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP;
     char left[DURATION_SHOWN];
@@ -147,7 +146,8 @@ static bool show_end(char *buf, size_t size, const tl_lock_info *info) {
     return true;
 }
 
-/* No client with tokens takes a stamp over, so one that is left behind keeps all of them out for ever. */
+/* A client with tokens never takes a stamp over, so a stamp that stays blocks all of them for
+ * ever. */
 static const char *advise(const tl_lock_info *info) {
     bool stamp = info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP;
 

@@ -11,8 +11,8 @@ typedef struct {
     int clock_guard;                                                   /**< a tl_clock_guard */
     int64_t legacy_ttl_min_ms, clock_skew_max_ms, legacy_delay_max_ms; /**< LEGACY_NOT_GIVEN */
     bool strict;
-    const char *never_strict; /**< why the command can't be --strict; NULL: it can */
-    bool only_looks;          /**< a dialect that is named then needs no --protocol */
+    const char *never_strict; /**< why the command can't use --strict; NULL: it can */
+    bool only_looks;          /**< the command only looks: --dialect needs no --protocol */
 } legacy_options;
 
 #define LEGACY_NOT_GIVEN (-1)

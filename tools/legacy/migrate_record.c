@@ -1,7 +1,7 @@
 /*
- * Reading the register and the clients' records. A number is digits and in range, or the whole is
- * unreadable: what can't be read is doubt, and doubt holds a migration up. The register is read by the rule
- * of compat/scripts/phase.lua, by which clients read it: change both.
+ * Reads the register and the clients' records. A number must be digits and in range; otherwise the
+ * whole is unreadable. An unreadable record is doubt, and doubt blocks a migration. Clients read
+ * the register by compat/scripts/phase.lua, with the same rules: change both.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char
 
 /* ---- the register ----------------------------------------------------------------------------- */
 
-/* Digits alone, and no zero before them: as compat/scripts/phase.lua reads it for clients. */
+/* Only digits, without a leading zero: as compat/scripts/phase.lua reads it for clients. */
 static bool number(tl_bytes text, int64_t least, int64_t most, int64_t *ret) {
     bool plain = text.n == 1 || (text.n > 0 && text.p[0] != '-' && text.p[0] != '0');
     return (plain || !GUARD(register_digits)) && tl__bytes_to_int(text, ret) &&

@@ -1,6 +1,6 @@
 /*
- * What legacy clients add to tidelock skew: the options about them, listening to them, and telling a
- * namespace's clients the verdict.
+ * Legacy clients in tidelock skew: their options, listening to them, and publishing the verdict to
+ * a namespace's clients.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define PASSIVE_MS 5000
 #define PASSIVE_LEAST_MS 100
 #define PASSIVE_MOST_MS INT64_C(3600000)
-#define LIFETIME_MOST_MS (INT64_C(366) * 86400000) /* some lock for a year */
+#define LIFETIME_MOST_MS (INT64_C(366) * 86400000) /* a year: some locks are that long */
 #define POOL_WAIT_MS 5
 #define POOL_WAIT_MOST_MS 60000
 
@@ -96,8 +96,8 @@ static int check_values(const skew_legacy_options *options) {
     return 0;
 }
 
-/* Whoever isn't to be measured leaves the others out, too, but for the dialect: stamps are compared however
- * clocks are measured. ret->dialect is NULL when nothing is said of it. */
+/* Without --passive the other options are not allowed either. The dialect is: stamps are compared
+ * however clocks are measured. ret->dialect is NULL if none is given. */
 static int make(const skew_legacy_options *options, int64_t lock_timeout_ms,
                 skew_listen_options *ret) {
     bool given = options->pool_wait_ms != NOT_GIVEN;

@@ -1,7 +1,7 @@
 /*
- * MONITOR costs the server a copy of each command. Ten times a second, and after each megabyte, it is asked how
- * much of them it keeps for us, on the link's connection; beyond a megabyte it is over, and what was heard until
- * then counts.
+ * MONITOR costs the server a copy of each command. Ten times a second, and after each megabyte, the
+ * link's connection reads how much the server buffers for us. Above a megabyte listening ends; the
+ * commands received until then count.
  */
 #include <poll.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 #define BEGIN_MS 5000
 #define LOOK_MS 100
-#define LINE_MOST 4096 /* as much of a line as is looked at */
-#define BREAKS_MOST 5  /* connections lost while it listens */
+#define LINE_MOST 4096 /* bytes of a line that are read */
+#define BREAKS_MOST 5  /* connections that may be lost while listening */
 
 typedef struct {
     skew_listen *listening;
@@ -94,7 +94,7 @@ static void ask(monitor_link *monitor) {
         fail_with(monitor, STATUS_INTERNAL, "", TL_LITERAL("out of memory"));
 }
 
-/* What is missed meanwhile makes no edge wrong: it may only be missing. */
+/* A missed command makes no edge wrong; an edge may only be missing. */
 static void lost(void *ctx, tl_bytes message) {
     monitor_link *monitor = ctx;
 
@@ -105,7 +105,7 @@ static void lost(void *ctx, tl_bytes message) {
         ask(monitor);
 }
 
-/* ---- what it costs ---------------------------------------------------------------------------- */
+/* ---- the cost ------------------------------------------------------------------------------- */
 
 typedef struct {
     int64_t id, bytes;
@@ -121,7 +121,7 @@ static bool take_backlog(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* CLIENT LIST for one client alone is known from 6.2 on. */
+/* Reads the backlog. CLIENT LIST ID exists from 6.2 on. */
 static bool look(monitor_link *monitor, server_link *link) {
     char id[TL_INT_SIZE];
     backlog backlog = {.id = tl__conn_id(monitor->conn)};
@@ -179,7 +179,8 @@ static bool reach(monitor_link *monitor) {
     return !monitor->failed;
 }
 
-/* It looks first: a process that was stopped finds out before it takes in what has piled up. */
+/* Checks the backlog first: a process that was stopped notices it before it reads what has piled
+ * up. */
 static void listen_on(monitor_link *monitor, server_link *link, const skew_effort *effort) {
     int64_t began_ms = moment_ms(), until_ms = began_ms + monitor->listening->options.passive_ms;
 

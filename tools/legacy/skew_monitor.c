@@ -1,6 +1,6 @@
 /*
- * Reading MONITOR's lines: STAMP [DB CLIENT] "WORD" "WORD" ..., with escapes as the server writes them.
- * Whatever stands in a line, no more is kept than there is room for, and nothing is guessed.
+ * Reads MONITOR's lines: STAMP [DB CLIENT] "WORD" "WORD" ..., with the server's escapes. Whatever a
+ * line contains, only what fits is kept, and nothing is guessed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static bool take_one(tl_bytes *rest, char c) {
     return true;
 }
 
-/* Digits at the front, as many as there are up to most. */
+/* Reads up to `most` digits at the front. */
 static size_t take_number(tl_bytes *rest, size_t most, int64_t *ret) {
     size_t n = 0;
 
@@ -42,7 +42,7 @@ static tl_bytes take_until(tl_bytes *rest, const char *end, bool *ret_found) {
     return head;
 }
 
-/* ---- who -------------------------------------------------------------------------------------- */
+/* ---- the client ----------------------------------------------------------------------------- */
 
 static bool copy(char to[SKEW_CLIENT_SIZE], tl_bytes from) {
     if (from.n == 0 || from.n >= SKEW_CLIENT_SIZE || memchr(from.p, '\0', from.n))
@@ -52,7 +52,7 @@ static bool copy(char to[SKEW_CLIENT_SIZE], tl_bytes from) {
     return true;
 }
 
-/* "host:port" or "[host]:port". */
+/* Reads "host:port" or "[host]:port". */
 static bool read_address(tl_bytes client, skew_heard *ret) {
     const char *colon = memrchr(client.p, ':', client.n);
     tl_bytes host = tl__bytes(client.p, colon ? (size_t)(colon - client.p) : 0);
@@ -87,7 +87,7 @@ static int hex(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What follows a backslash: one letter, or x and two digits. */
+/* Reads an escape after its backslash: one letter, or x and two digits. */
 static bool take_escape(tl_bytes *rest, char *ret) {
     static const char letters[] = "nrtab\\\"", meant[] = "\n\r\t\a\b\\\"";
     const char *at = rest->n && rest->p[0] ? strchr(letters, rest->p[0]) : NULL;
@@ -112,7 +112,7 @@ static void keep(skew_word *word, char c) {
         word->cut = true;
 }
 
-/* A word in quotation marks. One without an end belongs to a line that was cut. */
+/* Reads a word in quotation marks. A word without an end belongs to a line that was cut. */
 static bool take_word(tl_bytes *rest, skew_word *word) {
     word->n = 0;
     word->cut = false;
@@ -167,7 +167,7 @@ bool skew_heard_is(const skew_heard *heard, const char *name) {
 
 /* ---- CLIENT LIST ------------------------------------------------------------------------------ */
 
-/* The number behind " name="; -1 when there is none. */
+/* The number after " name="; -1: none. */
 static int64_t field(tl_bytes line, const char *name) {
     bool found;
     int64_t v;
@@ -176,7 +176,7 @@ static int64_t field(tl_bytes line, const char *name) {
     return found && take_number(&line, 15, &v) > 0 ? v : -1;
 }
 
-/* O: it monitors. */
+/* Flag O: the client is in MONITOR. */
 static bool monitors(tl_bytes line) {
     bool found, end;
 

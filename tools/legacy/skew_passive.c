@@ -1,10 +1,10 @@
 /*
- * From commands to intervals. Lower edges hold whatever a client does: its clock was read before its
- * command was executed. Upper edges want more: a command before, whose answer the client had when it read
- * its clock. In doubt there is none.
+ * Turns commands into intervals. A lower edge holds whatever a client does: its clock was read
+ * before its command was executed. An upper edge needs more: an earlier command whose reply the
+ * client had received when it read its clock. In doubt there is no upper edge.
  *
- * GETSET gives no upper edge. It may send the SETNX's value once more, so that the command to count from is
- * the one before the SETNX; from there its later value can't say more than the SETNX's own.
+ * GETSET gives no upper edge. It may send the SETNX's value once more, so only the command before
+ * the SETNX can be used; and from there its later value can't prove more than the SETNX's own.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,9 +45,9 @@ void skew_passive_end(skew_passive *passive) {
     passive->connection = NULL;
 }
 
-/* ---- who -------------------------------------------------------------------------------------- */
+/* ---- clients -------------------------------------------------------------------------------- */
 
-/* Its place, perhaps a free one; NULL: the table is as full as it may be. */
+/* The client's entry, new if needed; NULL: the table is full. */
 static skew_connection *connection_of(skew_passive *passive, const char *client) {
     uint32_t at = (uint32_t)(tl__bytes_hash(0, tl__bytes_of(client)) %
                              (uint64_t)passive->connections_max);
@@ -97,8 +97,8 @@ bool skew_is_take(const skew_heard *heard) {
            (skew_heard_is(heard, "setnx") || skew_heard_is(heard, "getset"));
 }
 
-/* What client libraries say by themselves, perhaps between the caller's reading its clock and its
- * command: no command to count from. */
+/* Is it a command that client libraries send by themselves? It may come between the caller's
+ * reading of its clock and its command, so it gives no upper edge. */
 static bool is_aside(const skew_heard *heard) {
     static const char *const names[] = {
         "ping",   "echo",  "select", "auth",    "hello",   "client", "readonly", "readwrite",
@@ -106,7 +106,7 @@ static bool is_aside(const skew_heard *heard) {
     return GUARD(asides_bound_nothing) && is_any(heard, names);
 }
 
-/* What a connection's later commands can count from, after this one. */
+/* Records whether later commands of the connection can use this one for an upper edge. */
 static void follow(skew_connection *connection, const skew_heard *heard) {
     static const char *const ends[] = {"exec", "discard", NULL};
     static const char *const leaves[] = {"quit", "reset", NULL};
@@ -125,13 +125,13 @@ static void follow(skew_connection *connection, const skew_heard *heard) {
     connection->before_us = heard->stamp_us;
 }
 
-/* ---- what a stamp says -------------------------------------------------------------------------- */
+/* ---- what a stamp proves -------------------------------------------------------------------- */
 
 static int64_t drift_us(const skew_model *model, int64_t us) {
     return (tl__drift_ns(tl__mul_sat(us, 1000), model->rate_ppm) + 999) / 1000;
 }
 
-/* A value that was sent before may come of a clock that was read before that. */
+/* Is the value new? A value that was sent before may come from a clock reading before that. */
 static bool is_fresh(skew_source *source, int64_t value) {
     for (int i = 0; i < SKEW_RECENT; i++)
         if (source->recent[i] == value)
@@ -147,14 +147,15 @@ static int64_t added_us(const skew_model *model, const skew_source *source) {
     return tl__add_sat(model->pool_wait_us, drift_us(model, model->pool_wait_us));
 }
 
-/* Each edge has aged since its own moment. */
+/* The sum at now_us: each edge ages from its own time. */
 static tl_interval sum_at(const skew_model *model, const skew_source *source, int64_t now_us) {
     int64_t hi = tl__add_sat(source->sum.hi, added_us(model, source));
     return (tl_interval){tl__add_sat(source->sum.lo, -drift_us(model, now_us - source->lo_at_us)),
                          tl__add_sat(hi, drift_us(model, now_us - source->hi_at_us))};
 }
 
-/* A contradiction that the wait for a pool explains shows the pool. Any other is one. */
+/* A contradiction that a pool's wait explains shows that there is a pool. Any other is a real
+ * one. */
 static void check(const skew_model *model, skew_source *source, int64_t now_us) {
     if (tl__interval_empty(sum_at(model, source, now_us)))
         source->pooled = true;
@@ -162,7 +163,7 @@ static void check(const skew_model *model, skew_source *source, int64_t now_us) 
         source->torn = true;
 }
 
-/* Keep what is the tighter at this moment, and so at any later one. */
+/* Keeps the edge that is tighter now, and so at any later time. */
 static void tighten(const skew_model *model, skew_source *source, tl_interval sum, int64_t now_us) {
     tl_interval old = sum_at(model, source, now_us);
 
@@ -177,7 +178,8 @@ static void tighten(const skew_model *model, skew_source *source, tl_interval su
     }
 }
 
-/* Between the reading and the execution the clock may have gained on the server's. */
+/* The upper edge: between the reading and the execution the clock may have gained on the
+ * server's. */
 static int64_t upper(const skew_model *model, tl_interval written, int64_t before_us,
                      int64_t now_us) {
     int64_t hi = tl__add_sat(written.hi, -before_us);
@@ -192,8 +194,8 @@ static void learn(skew_passive *passive, skew_source *source, skew_connection *c
     if ((fresh || !GUARD(resent_stamp_unbounded)) && connection->has_before &&
         (skew_heard_is(heard, "setnx") || !GUARD(getset_unbounded)))
         sum.hi = upper(&passive->model, written, connection->before_us, heard->stamp_us);
-    if (connection->pinged || (connection->has_last &&
-                               written.lo < connection->last)) /* threads that share a connection */
+    if (connection->pinged ||
+        (connection->has_last && written.lo < connection->last)) /* threads share a connection */
         source->pooled = true;
     connection->has_last = true;
     connection->last = written.lo;
@@ -304,9 +306,9 @@ static bool is_measured(const skew_host *host) {
     return host->known && strcmp(host->instrument, "passive") == 0;
 }
 
-/* -1, 1: off to this side, by a second or so, or else the evidence is too poor to tell. The low edge is late
- * by no more than the network and the stamps' unit; the high edge by as long as a client did nothing. A
- * dialect that is taken for another is off by just a second. */
+/* -1, 1: shifted to this side, by about a second or more; 0: not shifted, or too little evidence. The low
+ * edge is late by at most the network's delay and the stamps' unit; the high edge by as long as a client
+ * was idle. A mistaken dialect shifts by just a second. */
 static int side(const skew_model *model, tl_interval i) {
     int64_t much = model->unit_us > 1000 ? SECOND_US + model->unit_us : SECOND_US;
 
@@ -315,7 +317,8 @@ static int side(const skew_model *model, tl_interval i) {
     return i.lo > NEARLY_US || (i.lo > 0 && i.hi > much);
 }
 
-/* Has another instrument found a clock like this one? What daemons believe is of no clock but our own. */
+/* Has another instrument measured a similar clock? A daemon's report is about our own clock
+ * only. */
 static bool is_backed(const skew_model *model, const skew_host *host, const skew_host *hosts,
                       int count) {
     for (int i = 0; i < count; i++) {
@@ -329,7 +332,7 @@ static bool is_backed(const skew_model *model, const skew_host *host, const skew
     return false;
 }
 
-/* What all passive hosts' offsets have in common, if that is too much; and their hull. */
+/* Are all passive hosts shifted to the same side? Also returns the hull of their offsets. */
 static bool is_shifted(const skew_model *model, const skew_host *hosts, int count,
                        tl_interval *ret_hull) {
     int common = 0, measured = 0;
@@ -355,7 +358,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* In the middle of all hosts, where most have a clock that is right: whole seconds if that is near. */
+/* Estimates the lifetime from the median host, since most clocks are right; whole seconds if one is
+ * near. */
 static int64_t estimate_us(const skew_host *hosts, int count) {
     int64_t middle[SKEW_HOSTS_MAX];
     int n = 0;

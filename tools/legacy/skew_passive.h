@@ -1,14 +1,14 @@
 /*
- * Clocks of hosts with nothing installed on them, from the commands that their legacy clients
- * send: a stamp is a reading of a clock, made before the server executed the SETNX and after it executed
- * the client's command before that. Pure but for memory.
+ * Measures the clocks of hosts on which nothing is installed, from the commands of their legacy clients.
+ * A stamp is a reading of the client's clock. It was made before the server executed the SETNX, and after
+ * the server executed the client's command before that. Pure except for memory.
  *
- * With s the server's stamp of the SETNX, p that of the connection's command before, and the value v:
+ * s is the server's time of the SETNX, p its time of the connection's command before, v the value:
  *
- *     v - s  <=  clock + lifetime - server  <  v + unit - p
+ *    v - s  <=  clock + lifetime - server  <  v + unit - p
  *
- * Only the sum of offset and lifetime is seen. A lifetime other than the one that is told moves all hosts
- * alike: what such hosts differ by stands, what they are off the server doesn't.
+ * Only the sum of offset and lifetime can be measured. If the real lifetime differs from the given one,
+ * all hosts' offsets are shifted alike: their differences stay right, their distances from the server don't.
  */
 #pragma once
 
@@ -20,19 +20,20 @@
 #define SKEW_CONNECTIONS_MAX 32768 /**< a power of two */
 #define SKEW_RECENT 32
 
-/** What is known, or assumed, of the clients. */
+/** What is known or assumed about the clients. */
 typedef struct {
-    int64_t legacy_ttl_us; /**< of their locks; LIFETIME_UNKNOWN: to be estimated */
-    int64_t pool_wait_us;  /**< from reading the clock to having a connection of a pool, at most */
-    bool pooled;           /**< all of them have pools; else where it shows */
-    int64_t unit_us;       /**< of their stamps; 0: 1 ms */
-    int32_t rate_ppm;      /**< how fast their clocks and the server's may part */
+    int64_t legacy_ttl_us; /**< their locks' lifetime; SKEW_LIFETIME_UNKNOWN: to be estimated */
+    /** longest time from reading the clock to getting a pooled connection */
+    int64_t pool_wait_us;
+    bool pooled;      /**< all clients have pools; else only where the stamps show it */
+    int64_t unit_us;  /**< unit of their stamps; 0: 1 ms */
+    int32_t rate_ppm; /**< how fast their clocks and the server's may drift apart */
 } skew_model;
 
 typedef struct {
     char name[SKEW_CLIENT_SIZE];
-    tl_interval sum;            /**< wall clock + lifetime - server, us; without what a pool adds */
-    int64_t lo_at_us, hi_at_us; /**< the server's clock when its edges were true */
+    tl_interval sum;            /**< wall clock + lifetime - server, us; without a pool's wait */
+    int64_t lo_at_us, hi_at_us; /**< the server's clock when each edge was measured */
     int64_t at_us, first_us;    /**< the server's clock at the last and the first stamp */
     int64_t stamps, strangers;
     bool pooled;
@@ -43,10 +44,10 @@ typedef struct {
 
 typedef struct {
     char client[SKEW_CLIENT_SIZE];
-    int spell; /**< before_us and in_multi are of this one */
+    int spell; /**< before_us and in_multi belong to this one */
     bool has_before, in_multi, pinged, has_last;
-    int64_t before_us; /**< the server's clock at a command that the client has waited for */
-    int64_t last;      /**< the last stamp sent here */
+    int64_t before_us; /**< the server's clock at a command whose reply the client awaited */
+    int64_t last;      /**< the last stamp sent on this connection */
 } skew_connection;
 
 typedef struct {
@@ -54,35 +55,36 @@ typedef struct {
     skew_source *source;
     skew_connection *connection;
     int sources, connections, sources_max, connections_max;
-    int spell;       /**< of listening without a break */
-    bool full;       /**< there were more hosts or connections than fit */
-    bool stepped;    /**< the server's clock went back meanwhile */
+    int spell;       /**< number of the present uninterrupted period of listening */
+    bool full;       /**< more hosts or connections than fit */
+    bool stepped;    /**< the server's clock was set back meanwhile */
     int64_t last_us; /**< the server's clock at the last command */
 } skew_passive;
 
-/** False: no memory. */
+/** False: out of memory. */
 bool skew_passive_begin(skew_passive *passive, const skew_model *model);
-/** The same with room for so many; connections is a power of two. */
+/** The same with room for so many; `connections` must be a power of two. */
 bool skew_passive_begin_for(skew_passive *passive, const skew_model *model, int hosts,
                             int connections);
 void skew_passive_end(skew_passive *passive);
 
-/** Learn from a command. kind, written: what its value is, if it set a key that may be a lock's. */
+/** Process a command. kind, written: its value, if it set a key that may be a lock's. */
 void skew_passive_learn(skew_passive *passive, const skew_heard *heard, skew_stamp_kind kind,
                         tl_interval written);
 
-/** Commands may have been missed: no command is known to be the one before the next. */
+/** Call when commands may have been missed: then no command is known to be the one before the
+ *  next. */
 void skew_passive_missed(skew_passive *passive);
 
-/** Does the command set a key in the way that legacy locks are acquired? */
+/** Does the command set a key as legacy locks are acquired? */
 bool skew_is_take(const skew_heard *heard);
 
-/** Add a host for each source that has sent stamps, as of now_us of the server, whose clock was last seen
- *  to have stepped at stepped_us (0: never); to `hosts`, of which there are `count`. Returns how many
- *  there are then; *ret_more: not all have found room. */
+/** Add to `hosts`, which has `count` entries, a host for each source of stamps, as of now_us of the
+ *  server. stepped_us: when the server's clock was last noticed to have stepped (0: never). Returns
+ *  the new count; *ret_more: not all fitted. */
 int skew_passive_hosts(const skew_passive *passive, int64_t now_us, int64_t stepped_us,
                        skew_host *hosts, int count, bool *ret_more);
 
-/** With all hosts there: is the lifetime one that can be believed? If not, or if it is only estimated,
- *  offsets of passive hosts become relative. */
+/** Call after all hosts were added: is the lifetime credible? If not, or if it is only estimated,
+ *  the offsets of passive hosts become relative. */
 void skew_passive_judge(const skew_model *model, skew_host *hosts, int count);

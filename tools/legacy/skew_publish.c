@@ -1,6 +1,6 @@
 /*
- * The verdict for a namespace: a hash beside its register, in the same slot. Both its times are the
- * server's, as those who read it have no other clock in common.
+ * The verdict for a namespace: a hash in the same slot as its register. Both its times are the
+ * server's, because its readers have no other clock in common.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Stamps as readings of clocks. Writers round down to the unit that they count in; those with decimals
- * round to the nearest that they print.
+ * Reads stamps as readings of clocks. Writers round down to their unit; those that write decimals
+ * round to the nearest one.
  */
 #include "legacy/skew_stamp.h"
 #include "ground/guard.h"
@@ -14,7 +14,7 @@ const skew_dialect *skew_stamp_dialect(const char *name) {
     return name ? tl__dialect_find(tl__bytes_of(name)) : tl__dialect_at(0);
 }
 
-/* Seconds with decimals: half of the last one, and what a double leaves of a microsecond. */
+/* Seconds with decimals: half of the last decimal, and the error of a double. */
 static int64_t rounding_us(tl_bytes number) {
     const char *point = memchr(number.p, '.', number.n);
     size_t decimals = point ? number.n - (size_t)(point - number.p) - 1 : 0;
@@ -45,7 +45,7 @@ static tl_interval reading(const skew_dialect *dialect, tl_bytes text, int64_t w
         i.hi += rounding_us(number);
     }
     if (dialect->unit == TL_UNIT_S ||
-        is_whole(number)) /* some have only whole seconds to begin with */
+        is_whole(number)) /* some writers have only whole seconds to begin with */
         i.hi = tl__add_sat(i.hi, US_PER_S - US_PER_MS);
     return i;
 }
@@ -69,7 +69,7 @@ int64_t skew_stamp_resolution_us(const skew_dialect *dialect) {
     return dialect->unit == TL_UNIT_S ? US_PER_S : US_PER_MS;
 }
 
-/* Writers round down, readers too; those with decimals print two of them at least. */
+/* Writers and readers round down; those with decimals write at least two. */
 tl_interval skew_stamp_over_us(const skew_dialect *dialect) {
     int64_t unit = !GUARD(stamp_rounding)                                 ? 0
                    : dialect->unit == TL_UNIT_MS                          ? US_PER_MS
