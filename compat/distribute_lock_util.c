@@ -296,7 +296,7 @@ static tl_err release(tl_dlu *dlu, const char *key, uint64_t thread, tl_error *e
                     held ? "another thread has locked it" : "it is not held");
     bool over = is_over(ours);
     tl_err code = tl_lock_release(ours->lock, err);
-    if (code == TL_OK && over) /* without scripts the server isn't asked */
+    if (code == TL_OK && over) /* without scripts an expired lock isn't looked up */
         code = fail(err, TL_EEXPIRED, "release", key, "it had expired");
     free_hold(ours);
     return code;

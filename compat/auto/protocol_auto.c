@@ -103,7 +103,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
 
 /* Waiters queue only in the token phase. A queue entry may outlast the phase, and the client that
  * releases the lock then may not know the new phase. So the releaser does not grant the lock to us: it
- * leaves it free and notifies us. We acquire it under a lease, by the phase of that moment. */
+ * only reserves it and notifies us. We acquire it under a lease, by the phase of that moment. */
 static bool lines(const tl_server *server, const tl_rules *rules, tl_mono now) {
     const tl_lease *lease = tl__lease_of(server, tl__namespace_for(rules)->index);
     return (!GUARD(queue_under_lease) ||

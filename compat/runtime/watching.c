@@ -21,7 +21,7 @@ typedef struct tl_watch {
     bool watches;        /* tracking is on: the server reports changes */
     bool refused;        /* the server refused tracking on these connections */
     bool events;         /* keyspace events are used instead, if any come */
-    bool events_come;    /* an event that proves that a DEL is reported came on this connection */
+    bool events_come;    /* an event of DEL's class came on this connection */
     bool events_denied;  /* the server denied a subscription to them */
     bool changes_armed;  /* the wake-up connection receives tracking messages */
     tl_listener changes; /* listens to TL_TOPIC_CHANGES, while any key is watched */
@@ -237,8 +237,8 @@ static void on_changed(tl_keeper *keeper, tl_bytes key) {
         keeper->rejudge = true;
 }
 
-/* A waiter that is sure of notifications stops polling. It is not known in advance which kinds of
- * events come. So no waiter is sure until an event that proves that a DEL is reported has come. */
+/* A waiter that is sure of notifications stops polling. It is not known in advance which classes of
+ * events come. So no waiter is sure until an event of DEL's class has come. */
 static void assure(const tl_keeper *keeper, tl_listener *listener, bool armed) {
     bool before = listener->sure;
     listener->sure = armed && keeper->watch->events_come;

@@ -1,6 +1,6 @@
 /*
- * Reads MONITOR's lines: STAMP [DB CLIENT] "WORD" "WORD" ..., with the server's escapes. Whatever a
- * line contains, only what fits is kept, and nothing is guessed.
+ * Reads MONITOR's lines: STAMP [DB CLIENT] "WORD" "WORD" ..., with the server's escapes. Only as
+ * much of a line as fits is kept, and nothing is guessed.
  */
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * client had received when it read its clock. In doubt there is no upper edge.
  *
  * GETSET gives no upper edge. It may send the SETNX's value once more, so only the command before
- * the SETNX can be used; and from there its later value can't prove more than the SETNX's own.
+ * the SETNX can be used. From there its later value can't prove more than the SETNX's own.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -306,9 +306,9 @@ static bool is_measured(const skew_host *host) {
     return host->known && strcmp(host->instrument, "passive") == 0;
 }
 
-/* -1, 1: shifted to this side, by about a second or more; 0: not shifted, or too little evidence. The low
- * edge is late by at most the network's delay and the stamps' unit; the high edge by as long as a client
- * was idle. A mistaken dialect shifts by just a second. */
+/* -1, 1: shifted to this side by about a second or more, or the evidence is too poor to rule that out;
+ * 0: not shifted. The low edge is late by at most the network's delay and the stamps' unit; the high edge
+ * by as long as a client was idle. A mistaken dialect shifts by just a second. */
 static int side(const skew_model *model, tl_interval i) {
     int64_t much = model->unit_us > 1000 ? SECOND_US + model->unit_us : SECOND_US;
 

@@ -20,7 +20,7 @@
 #define SKEW_CONNECTIONS_MAX 32768 /**< a power of two */
 #define SKEW_RECENT 32
 
-/** What is known or assumed about the clients. */
+/** Facts and assumptions about the clients. */
 typedef struct {
     int64_t legacy_ttl_us; /**< their locks' lifetime; SKEW_LIFETIME_UNKNOWN: to be estimated */
     /** longest time from reading the clock to getting a pooled connection */

@@ -26,7 +26,7 @@ skew_stamp_kind skew_stamp_read(const skew_dialect *dialect, tl_bytes text, int6
 /** The resolution of the clocks that this dialect's clients compare, us. */
 int64_t skew_stamp_resolution_us(const skew_dialect *dialect);
 
-/** By how much, in us, a stamp of this dialect may expire before its lifetime has passed on clocks
- *  that agree (negative), and how long after it at most: by rounding, and by the time that writers
- *  add. */
+/** When a stamp of this dialect may expire, relative to the end of its lifetime, on clocks that
+ *  agree, us: earliest (negative) and latest. Rounding causes the difference, and the time that
+ *  writers add. */
 tl_interval skew_stamp_over_us(const skew_dialect *dialect);

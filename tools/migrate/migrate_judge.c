@@ -1,7 +1,7 @@
 /*
  * The decision. At most two neighbouring phases may act at once, so no client may be left that acts
- * in another phase than the present one. Locks that are incompatible with a phase must be gone
- * before it begins; in doubt they count as present.
+ * in another phase than the present one. No lock may be left that is incompatible with a phase
+ * before that phase begins; in doubt a lock counts as present.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -12,8 +12,8 @@
 /** The data of `migrate status`. */
 typedef struct {
     const migrate_view *view;
-    const migrate_locks *locks;     /**< NULL: not looked at */
-    const migrate_traffic *traffic; /**< NULL: not looked at */
+    const migrate_locks *locks;     /**< NULL: not read */
+    const migrate_traffic *traffic; /**< NULL: not read */
     /** SETNX and GETSET since the server began to count; -1 unknown */
     int64_t calls;
     migrate_blockers next, back;

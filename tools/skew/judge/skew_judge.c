@@ -214,8 +214,8 @@ static const skew_pair *surest(const skew_result *result) {
     return found;
 }
 
-/* How badly evidence is lacking, worst first: an impossible rule; no evidence; a daemon's report;
- * NTP alone. */
+/* How badly evidence is lacking, worst first: relative hosts, whose given lifetime can't be right;
+ * no evidence; a daemon's report; NTP alone. */
 static int want(const skew_host *host) {
     if (host->relative)
         return 4;

@@ -29,7 +29,7 @@ typedef enum {
     SKEW_SERVED, /**< the time that a host's daemon serves; the host's clock may differ */
     SKEW_REDIS,  /**< the clock of a lock server */
     SKEW_ASIDE,  /**< a daemon's report on a clock that has its own row: in no pair */
-    SKEW_REMARK  /**< the same, but it may be unknown without any loss of evidence */
+    SKEW_REMARK  /**< the same; no evidence is lacking if it is unknown */
 } skew_kind;
 
 /** The kind's name in logs, such as "clock". */

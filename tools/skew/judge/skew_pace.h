@@ -19,8 +19,8 @@ typedef struct {
     bool known; /**< what the last round measured by itself: */
     tl_interval offset;
     tl_mono at;
-    uint32_t breaks;  /**< contradictions before that round, */
-    uint32_t seen;    /**< and before the last round of all */
+    uint32_t breaks;  /**< contradictions counted up to that round, */
+    uint32_t seen;    /**< and up to the last round of all */
     bool blind;       /**< it runs wrong within a single round, at a rate not known yet */
     uint32_t rounds;  /**< rounds that could be compared with the one before */
     bool was_off;     /**< after some round the clock had moved more than a clock can, */

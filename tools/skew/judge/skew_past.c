@@ -1,5 +1,6 @@
 /*
- * Logs, gathered. When more is told than is kept, the older half goes; the latest run is kept in full.
+ * Collects the lines of logs. Beyond the limits it drops the older half; the latest run is kept in
+ * full.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * A report as a page. It shows the clocks and their drift, how near the worst pair came to the end
- * of the slack, each host's interval over time on one scale, and the verdicts over time.
+ * A report as a page: the clocks and their drift, how near the worst pair came to the end of the
+ * slack, each host's interval over time, and the verdicts over time.
  */
 #include <stdlib.h>
 
