@@ -45,9 +45,8 @@ void migrate_register_read(const tl_reply *fields, migrate_register *ret);
 typedef struct {
     char id[48];
     bool readable; /**< else only id and text are valid */
-    int64_t
-        /** the epoch that it acts by, or the latest that it knows; 0: it found no register */
-        epoch;
+    /** the epoch that it acts by, or the latest that it knows; 0: it found no register */
+    int64_t epoch;
     int phase; /**< the phase that it acts in */
     int64_t lease_ms, seen_us, pid;
     char version[24], host[256], service[64];

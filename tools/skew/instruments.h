@@ -19,10 +19,8 @@ typedef struct {
 
 typedef struct {
     const instrument_options *options;
-    bool
-        /** several masters' clocks time the locks: all of them are measured, whatever the
-         *  options */
-        by_cluster;
+    /** several masters' clocks time the locks: all of them are measured, whatever the options */
+    bool by_cluster;
     ntp_servers ntp;
     chrony_report chrony;
     skew_servers servers;

@@ -16,11 +16,8 @@ typedef struct {
      *  message. */
     int (*check)(const void *options, skew_rule *rule);
     bool (*any)(const void *options); /**< is any of the options given? */
-    const char *(*not_in_cluster)(
-        const void *
-            /** why the options are not supported where locks are on several servers; NULL: they
-             *  are */
-            options);
+    /** Why the options are not supported where locks are on several servers; NULL: they are. */
+    const char *(*not_in_cluster)(const void *options);
     bool (*listens)(const void *options); /**< are legacy clients to be measured? */
     skew_listen *(*begin)(const void *options, const skew_rule *rule); /**< NULL: no memory */
     /** Listen; the link is used to check the server meanwhile. False: link->status and

@@ -60,9 +60,8 @@ typedef struct {
     int64_t age_ms;   /**< of the newest evidence; -1: none */
     int64_t samples;
     const char *status; /**< "ok", or one word with the reason */
-    const char *
-        /** what to do if evidence is missing, with "%1$s" for the name; NULL: run agents */
-        advice;
+    /** what to do if evidence is missing, with "%1$s" for the name; NULL: run agents */
+    const char *advice;
     char detail[SKEW_DETAIL_SIZE];
 } skew_host;
 
@@ -87,9 +86,8 @@ typedef struct {
 typedef struct {
     int holder, taker; /**< indices of hosts */
     tl_interval gap;   /**< by how much the taker's clock is ahead, us, widened for T */
-    skew_verdict
-        /** SAFE; WARN: in doubt, or it uses more of the slack than the warning allows; UNSAFE */
-        verdict;
+    /** SAFE; WARN: in doubt, or it uses more of the slack than the warning allows; UNSAFE */
+    skew_verdict verdict;
 } skew_pair;
 
 typedef struct {

@@ -33,12 +33,10 @@ typedef struct {
     int64_t server_stepped_us; /**< the server's clock at its last step that was noticed; 0 never */
     int64_t every_ms;
     bool clash; /**< another agent publishes under the same name */
-    bool
-        /** the clock repeatedly moved more than a clock can; slew_ppm is its observed rate */
-        unsteady;
-    char server
-        /** the server that `offset` is measured from: its run ID; "-": not reported */
-        [SKEW_SERVER_SIZE];
+    /** the clock repeatedly moved more than a clock can; slew_ppm is its observed rate */
+    bool unsteady;
+    /** the server that `offset` is measured from: its run ID; "-": not reported */
+    char server[SKEW_SERVER_SIZE];
 } skew_record;
 
 /** 1 to 64 letters, digits and . _ : - */
