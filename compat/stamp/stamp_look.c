@@ -80,8 +80,8 @@ static void explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
     if (!dialect)
         return;
     if (!tl__reply_text(value, &text)) {
-        if (!info->by_tidelock) /* else K was deleted, and S has a token */
-            copy(info->oddity, sizeof info->oddity, "not a string");
+        if (!info->by_tidelock) /* else K was deleted, and had a token */
+            copy(info->oddity, sizeof info->oddity, "no string");
         return;
     }
     const char *odd = tl__dialect_oddity(dialect, text, now_us / 1000);

@@ -201,7 +201,7 @@ redis DEL odd >/dev/null
 redis RPUSH odd a >/dev/null
 expect 75 "$tidelock" lock --protocol timestamp --strict odd
 expect 1 "$tidelock" check --protocol bridge odd
-grep -q 'never expires (not a string)' "$out" || fail "check of a list says: $(cat "$out")"
+grep -q 'never expires (no string)' "$out" || fail "check of a list says: $(cat "$out")"
 for c in "unlock odd $token" "extend odd $token -t 60s"; do
     for o in bridge timestamp token; do
         # shellcheck disable=SC2086

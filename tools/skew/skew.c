@@ -126,7 +126,7 @@ static int make_rule(const skew_options *options, skew_rule *ret) {
     if (assumed && options->lock_timeout_ms < MARGIN_MS)
         return fail(STATUS_USAGE,
                     "skew: --lock-timeout is under 1s: say --longest-hold or --slack");
-    if (hold_ms == UNSET) /* one of the two is given; the other follows from it */
+    if (hold_ms == UNSET) /* one of the two is given, the other follows from it */
         hold_ms = options->lock_timeout_ms - slack_ms;
     else
         slack_ms = options->lock_timeout_ms - hold_ms;
