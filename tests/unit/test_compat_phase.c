@@ -732,7 +732,7 @@ TEST(a_verdict_that_is_half_read_is_doubt_for_who_asked_to_refuse) {
         const char *worst, *words;
     } c[] = {
         {"-2", "clocks of namespace default are too far apart: UNSAFE, says tidelock skew"},
-        {"-3", "of namespace default can't be read: delete tidelock:skew:{default}, and"},
+        {"-3", "for namespace default can't be read: delete the key tidelock:skew:{default}, then"},
         {"9000000000000000", "are up to 2147483647 ms apart"},
     };
     feed f;

@@ -382,8 +382,10 @@ TEST(servers_of_a_quorum_may_have_an_at_sign_in_their_paths) {
     s = seeds_of("redis+quorum://me:secret@unix:/a@b,h,i", &e);
     assert_string_equal(tl__endpoint_password(&e), "secret");
     assert_string_equal(s.seed[0].path, "/a@b");
-    refused_seeds("redis+quorum://unix:/a,me:secret@h,i", "one user and password");
-    refused_seeds("redis+quorum://me:secret@h,me:secret@i,j", "one user and password");
+    refused_seeds("redis+quorum://unix:/a,me:secret@h,i",
+                  "the user and password before the first server are for all");
+    refused_seeds("redis+quorum://me:secret@h,me:secret@i,j",
+                  "the user and password before the first server are for all");
 }
 
 /* ---- passwords that change --------------------------------------------------------------------- */
