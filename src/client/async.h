@@ -1,5 +1,5 @@
 /*
- * Operations that go on without a caller that blocks: the keeper runs them.
+ * Operations that the keeper runs in the background, instead of a caller that blocks.
  */
 #pragma once
 
@@ -10,24 +10,26 @@ struct tl_lock;
 /** Cancel the acquire that is in flight, if there is one. Any thread. */
 void tl__async_cancel(struct tl_lock *lock);
 
-/** The lock is being freed: what is in flight is given up, and cleaned up in the background; nobody
- *  is called. */
+/** The lock is being freed: give up the operation that is in flight and clean up after it in the
+ *  background. Its callback is not called. */
 void tl__async_abandon(struct tl_lock *lock);
 
-/* For callers that block, where tl_runner.asks_all: the keeper runs these, too, over the connections by which it renews, so
- * that what follows for the same lock can't overtake them. */
-/** Of a thread that may be cancelled while it waits. */
+/* For callers that block, where tl_runner.asks_all is set: the keeper runs these operations too. It uses the
+ * connections by which it renews, so that later requests for the same lock can't overtake these. */
+/** For a thread that may be cancelled while it waits. */
 typedef struct {
-    int state; /**< as ground/cancel has it */
-    tl_err (*release)(struct tl_lock *lock,
-                      tl_error *err); /**< what it has acquired all the same */
+    int state; /**< its cancellation state before the call (ground/cancel) */
+    /** Releases the lock if it was acquired although the thread was cancelled. */
+    tl_err (*release)(struct tl_lock *lock, tl_error *err);
 } tl_operation_cancel;
+/** cancel NULL: the thread is not cancelled while it waits. */
 tl_err tl__operation_acquire(struct tl_lock *lock, int64_t wait_ms,
                              const tl_operation_cancel *cancel, tl_error *err);
-/** tl__hold_begin_release has said that it may be. */
+/** Only after tl__hold_begin_release has returned TL_OK and not passed the hold on. */
 tl_err tl__operation_release(struct tl_lock *lock, tl_error *err);
 typedef struct {
-    bool renewed; /**< OK: its renewals go on, and know; false: it is only noted */
+    /** OK: the renewals go on, with the new deadline; false: nobody renews the hold. */
+    bool renewed;
     tl_result result;
 } tl_operation_extended;
 tl_err tl__operation_extend(struct tl_lock *lock, int64_t ttl_ms, tl_operation_extended *ret,

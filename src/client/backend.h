@@ -1,6 +1,6 @@
 /*
- * The kinds of servers that keep locks, a row for each: what a client does there in a way of its own. Other files call the
- * row, and never ask which kind it is.
+ * One row for each kind of server that keeps locks: what a client does differently there. Other files call
+ * the row's functions, and never ask which kind it is.
  */
 #pragma once
 
@@ -20,35 +20,35 @@ typedef enum {
 } tl_line_kind;
 
 typedef struct tl_backend {
-    const char *scheme;          /**< how its URLs begin: for messages */
-    const tl_codec *codec;       /**< how its servers are spoken with; NULL: tl__codec_resp */
-    const tl_protocol *protocol; /**< by which it keeps locks; NULL: by that of the options */
-    int64_t quiet_ms;            /**< of a client whose options have quiet_ms 0 */
+    const char *scheme;          /**< how its URLs begin, for messages */
+    const tl_codec *codec;       /**< how its servers speak; NULL: tl__codec_resp */
+    const tl_protocol *protocol; /**< the protocol of its locks; NULL: that of the options */
+    int64_t quiet_ms;            /**< for a client whose options have quiet_ms 0 */
     int64_t ttl_least_ms;        /**< the shortest lifetime of a lock; 0: as everywhere */
-    const char *ttl_why;         /**< and why, for messages */
+    const char *ttl_why;         /**< the reason for ttl_least_ms, for messages */
     tl_line_kind line;
-    bool names_nest; /**< the holder of a/b keeps others from a */
-    /** Keys are on several nodes by their slots: a request is for keys of one slot alone. */
+    bool names_nest; /**< the holder of a/b excludes others from a */
+    /** Keys are on several nodes by their slots: a request has keys of one slot only. */
     bool slotted;
     bool watches;          /**< changes of a key can be watched, if the protocol wants that */
-    bool sentinel_login;   /**< the options sentinel_user and sentinel_password are of use */
+    bool sentinel_login;   /**< it uses the options sentinel_user and sentinel_password */
     const char *unreached; /**< message: a wait has ended, and no server replied */
     const char *expired;   /**< message: a lock is lost, as it was not renewed in time */
-    /** A client is being opened, and its first node's endpoint is set: reject options that are not supported there, and set up
-     *  the servers. NULL: there is nothing to do. TL_EINVALID, TL_ENOMEM */
+    /** While a client is opened, after the endpoint of its first node is set: reject options that are not
+     *  supported there, and set up the servers. NULL: there is nothing to do. TL_EINVALID, TL_ENOMEM */
     tl_err (*open)(tl_client *client, const tl_seeds *seeds, const tl_client_options *options,
                    tl_error *err);
-    /** NULL: every key will do. Or: can a lock with this key be acquired, or (looks) be looked at? TL_EINVALID */
+    /** May a lock with this key be acquired, or (looks) be looked at? TL_EINVALID. NULL: every key may. */
     tl_err (*check_key)(const tl_client *client, tl_bytes key, bool looks, tl_error *err);
-    const tl_asker *asker;          /**< how a lock is acquired, */
-    const tl_holder *holder;        /**< and held */
-    const struct tl_runner *runner; /**< how the keeper runs tasks, */
-    const tl_joiner *joiner;        /**< and joins renewals */
-    /* The calls of the public header, whose arguments have been checked. */
+    const tl_asker *asker;          /**< how a lock is acquired */
+    const tl_holder *holder;        /**< how it is held */
+    const struct tl_runner *runner; /**< how the keeper runs tasks */
+    const tl_joiner *joiner;        /**< how the keeper joins renewals */
+    /* The calls of the public header. The caller has checked their arguments. */
     tl_err (*ping)(tl_client *client, tl_error *err);
-    /** ask: as tl__ask_init made it, and with what the client says of legacy locks; its info is the answer. */
+    /** ask: from tl__ask_init, with the client's options for legacy locks. The result is ask->info. */
     tl_err (*look)(tl_client *client, tl_ask *ask, tl_error *err);
-    /** scan: but for the cursor, which is the row's own. */
+    /** scan: all but its cursor is set. The meaning of *cursor is the row's own. */
     tl_err (*scan)(tl_client *client, tl_scan *scan, uint64_t *cursor, tl_error *err);
     tl_err (*remove)(tl_client *client, tl_break *b, tl_error *err);
 } tl_backend;
@@ -70,7 +70,7 @@ TL_BACKENDS(TL_DECLARE)
 /** The row for a URL, whatever follows its scheme. */
 const tl_backend *tl__backend_of(const char *url);
 
-/* What rows have in common where a key has one server (backend_server.c). */
+/* Shared by the rows where each key is on one server (backend_server.c). */
 #define TL_BACKEND_OF_ONE                                                                          \
     .asker = &tl__server_asker, .holder = &tl__server_holder, .runner = &tl__runner_of_one,        \
     .joiner = &tl__joiner_of_scripts, .unreached = "the server was not reached",                   \

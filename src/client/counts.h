@@ -1,6 +1,7 @@
 /*
- * What a client has done, in numbers, for whoever watches over it (tl_client_stats). Counting must cost nothing that
- * could be measured: so what happens under the keeper's mutex anyway is counted there, and the rest without any.
+ * Counters of what a client has done, for monitoring (tl_client_stats). Counting must cost
+ * nothing that could be measured. So what happens under the keeper's mutex anyway is counted
+ * under it, and all else without a mutex.
  */
 #pragma once
 
@@ -9,8 +10,8 @@
 #include "protocol/protocol.h"
 #include "transport/conn.h"
 
-#define TL_COUNTS_APART                                                                            \
-    64 /**< bytes: what many threads count is not in one line of the cache with anything else */
+/** Bytes: counters of many threads share no cache line with anything else. */
+#define TL_COUNTS_APART 64
 
 typedef enum { TL_COUNT_ACQUIRES, TL_COUNT_RELEASES, TL_COUNT_EXTENDS, TL_COUNT_CALLS } tl_counted;
 
@@ -19,12 +20,12 @@ typedef struct {
     _Atomic uint64_t call[TL_COUNT_CALLS][TL_STATS_RESULTS];
     _Atomic uint64_t trips[TL_STATS_BUCKETS], trips_us, unanswered, connections;
     char behind[TL_COUNTS_APART];
-    tl_stats holds; /**< under keeper.mutex: of waits and of what is held; the rest stays 0 */
+    tl_stats holds; /**< under keeper.mutex: waits and held locks; its other members stay 0 */
 } tl_counts;
 
-/** A call has ended: its result, again. */
+/** A call has ended. Returns its result `code`. */
 tl_err tl__count_call(tl_counts *counts, tl_counted what, tl_err code);
-/** A connection has told what came of a request. */
+/** A request was answered, or has failed. */
 void tl__count_answer(tl_counts *counts, const tl_answer *answer);
 
 static inline void tl__count_connection(tl_counts *counts) {
@@ -33,7 +34,7 @@ static inline void tl__count_connection(tl_counts *counts) {
 
 /* With keeper.mutex held: */
 
-/** A lock is held, which was asked for so long ago. */
+/** A lock was acquired; the acquire took so long. */
 void tl__count_wait(tl_counts *counts, int64_t ns, bool waited, bool handed_over);
-/** What a step of a held lock's machine has said. */
+/** Count the result of one step of a held lock's machine. */
 void tl__count_step(tl_counts *counts, const tl_out *out);

@@ -1,7 +1,7 @@
 /*
- * The servers of a client: who says which of them a key is on, and for how long. A row for each kind of URL.
+ * The servers of a client: which of them has a key, and how the client finds out. A row for each kind of URL.
  *
- * What there is to do is done by the keeper's thread, under its mutex, beside its own connections.
+ * The keeper's thread drives a fleet, under its mutex, beside its own connections.
  */
 #pragma once
 
@@ -10,54 +10,55 @@
 #include "protocol/quorum.h"
 
 #define TL_FLEET_FDS 64
-#define TL_NODES_MAX                                                                               \
-    2048 /**< nodes of a cluster that a client knows at a time, former ones that something still uses among them */
+/** Nodes of a cluster that a client knows at a time, including former ones that are still used. */
+#define TL_NODES_MAX 2048
 
 struct tl_fleet;
 
 typedef struct {
-    /** NULL: there is never anything to do. Or: what there is to wait for. At most TL_FLEET_FDS descriptors. */
+    /** NULL: there is never anything to do. fds: the descriptors to poll, at most TL_FLEET_FDS; returns how
+     *  many. until: when to drive even if none is ready. drive: do what can be done now, without blocking. */
     unsigned (*fds)(const struct tl_fleet *fleet, struct pollfd *ret);
     tl_mono (*until)(const struct tl_fleet *fleet);
     void (*drive)(struct tl_fleet *fleet, tl_mono now);
-    /** NULL: there is nothing to free. Nobody uses it any more. */
+    /** Free the state; nobody uses the fleet any more. NULL: there is nothing to free. */
     void (*end)(struct tl_fleet *fleet);
-    /* What follows any thread may call. */
-    /** Which node has the key, as far as is known. Of several independent servers each has it: the first. */
+    /* Any thread may call what follows. */
+    /** The node that has the key, as far as is known. Independent servers all have it: then the first one. */
     tl_node *(*node_of)(const struct tl_fleet *fleet, tl_bytes key);
-    /** NULL: no node redirects. Or: a node has answered so: learn of it. The node that an ASK has named; NULL: none. */
+    /** Learn from a redirection that `node` has sent. Returns the node that an ASK names, or NULL. The
+     *  function is NULL where no node redirects. */
     tl_node *(*redirected)(struct tl_fleet *fleet, tl_node *node, const tl_redirect *redirect);
-    /** The next node that has keys, from number `from` on, which is set; NULL: there is no more. A number is below TL_NODES_MAX;
-     *  when its node has been forgotten another may have it. */
+    /** The next node that has keys, from number *from on; *from becomes its number. NULL: there is no more. A
+     *  number is below TL_NODES_MAX; once its node is forgotten another node may get it. */
     tl_node *(*next)(struct tl_fleet *fleet, unsigned *from);
-    /** How many connections callers may have to each of its nodes. NULL: TL_POOLED_MAX */
+    /** How many connections callers may have to each node. NULL: TL_POOLED_MAX */
     unsigned (*pooled)(const struct tl_fleet *fleet);
 } tl_fleet_row;
 
 typedef struct tl_fleet {
     const tl_fleet_row *row;
     void *state;
-    int wake;         /**< the keeper's */
-    unsigned servers; /**< 1; or those that are independent, and of which a majority counts */
+    int wake;         /**< the keeper's eventfd, which wakes its thread */
+    unsigned servers; /**< how many independent servers, of which a majority counts; else 1 */
     tl_node *server[TL_QUORUM_MAX]; /**< the first is the client's own node */
 } tl_fleet;
 
-/** One server, and what a fleet is before it is opened as another kind. */
+/** A fleet of one server; a fleet begins as that before it is opened as another kind. */
 void tl__fleet_init(tl_fleet *fleet, tl_node *node);
-/* For rows whose servers never change, or of which one takes another's place. */
+/* node_of and next, for rows where fleet->server[] never changes. */
 tl_node *tl__fleet_first(const tl_fleet *fleet, tl_bytes key);
 tl_node *tl__fleet_server(tl_fleet *fleet, unsigned *from);
 
-/** Of a URL that names Sentinels: what may be set is. wake: an eventfd by which the thread is woken that drives it.
- *  TL_ENOMEM */
+/** For a URL that names Sentinels. The caller sets fleet->wake later. TL_ENOMEM, TL_EINVALID */
 tl_err tl__fleet_open_sentinels(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                                 const tl_client_options *options, tl_error *err);
 
-/** Of a URL that names nodes of a cluster; the same. */
+/** The same for a URL that names nodes of a cluster. */
 tl_err tl__fleet_open_cluster(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                               const tl_client_options *options, tl_error *err);
 
-/** Of a URL that names independent servers; the same. */
+/** The same for a URL that names independent servers. */
 tl_err tl__fleet_open_quorum(tl_fleet *fleet, tl_node *node, const tl_seeds *seeds,
                              const tl_client_options *options, tl_error *err);
 

@@ -1,7 +1,7 @@
 /*
- * The local queue: locks of one client on one key line up here, first come first served, so that
- * only the one at the front bothers the server, and what it releases can pass to the next without
- * a request to the server. Any thread; nothing here blocks.
+ * The local queue. Locks of one client on one key queue here, first come, first served: only the first of
+ * them asks the server. When the first one releases its hold, the next one can get it without a request to
+ * the server. Any thread; nothing here blocks.
  */
 #pragma once
 
@@ -17,36 +17,38 @@ typedef struct {
     tl_token token;
     tl_mono deadline;
     uint64_t fence;  /**< the present holder's; 0: the lock has none */
-    unsigned passes; /**< how often it may pass on yet: so many fencing numbers are reserved */
-    tl_mono taken;   /**< from the server */
+    unsigned passes; /**< how many more times it may pass on: as many fencing numbers are left */
+    tl_mono taken;   /**< when it was acquired from the server */
     tl_proof proof;
-    const struct tl_ballots *ballots; /**< of several servers, and then passes is 0; NULL: of one */
-    tl_mono asked;                    /**< when its present holder has begun to acquire it */
-    bool waited;                      /**< which took more than one look */
-    bool handed;                      /**< it was passed on to him within the process */
+    const struct tl_ballots *ballots; /**< votes of several servers (passes is 0), or NULL */
+    tl_mono asked;                    /**< when its present holder began to acquire it */
+    bool waited;                      /**< that acquire had to wait */
+    bool handed;                      /**< another lock of this process handed it over */
 } tl_hold;
 
-/** Whoever stands in the queue. */
+/** A waiter in the local queue. */
 typedef struct tl_turn {
     int64_t ttl_ms;                        /**< the lifetime it wants */
-    void (*on_turn)(struct tl_turn *turn); /**< it is its turn; with the gate's mutex held */
-    int64_t rank; /**< in line: of the one before it, which has given up; 0: none */
-    bool given;   /**< with a hold: then it doesn't ask the server */
+    void (*on_turn)(struct tl_turn *turn); /**< it has become first; with the gate's mutex held */
+    int64_t rank; /**< its rank in the server's queue, left by the lock before it; 0: none */
+    bool given;   /**< `hold` was handed over: it need not ask the server */
     tl_hold hold;
 } tl_turn;
 
-/** A lock's place. All but `key` and `hash` is the gate's. */
+/** A lock's node in the local queue. All but `key` and `hash` belongs to the gate. */
 typedef struct tl_gate_node {
     tl_bytes key;
     uint32_t hash;
     enum { TL_OUTSIDE, TL_QUEUED, TL_FRONT } state;
-    int64_t rank; /**< FRONT: its place in line, for whoever is next if it gives up; the owner's */
-    struct tl_gate_node *next; /* QUEUED: behind it; FRONT: of the same bucket */
+    /** FRONT: its rank in the server's queue. Its owner sets it; the next lock gets it if
+     *  this one gives up. */
+    int64_t rank;
+    struct tl_gate_node *next; /* QUEUED: the one behind it; FRONT: the next in its bucket */
     union {
         tl_turn *turn;              /* QUEUED */
-        struct tl_gate_node *first; /* FRONT: the queue */
+        struct tl_gate_node *first; /* FRONT: the first one behind it */
     };
-    struct tl_gate_node *last; /* FRONT */
+    struct tl_gate_node *last; /* FRONT: the last one behind it */
 } tl_gate_node;
 
 typedef struct {
@@ -61,29 +63,29 @@ void tl__gate_end(tl_gate *gate);
 
 uint32_t tl__gate_hash(tl_bytes key);
 
-/** Go to the front when nobody is there: TL_FRONT. Otherwise stand in the queue if `turn` is given:
- *  TL_QUEUED; or stay outside. One that stands somewhere stays there. */
+/** Enter, and return the new state. If no lock is first on the key: TL_FRONT. Else, if `turn` is given:
+ *  TL_QUEUED. Else it stays TL_OUTSIDE. A node that has entered before keeps its state. */
 int tl__gate_enter(tl_gate *gate, tl_gate_node *node, tl_turn *turn);
 
-/** Leave the queue. false: it isn't in it, but has come to the front, perhaps with a hold. */
+/** Leave the queue. false: it was not queued, since it has become first, perhaps with a hold. */
 bool tl__gate_quit(tl_gate *gate, tl_gate_node *node);
 
-/** Leave the front, with nothing to hand on; the next comes there. Fine for one outside. */
+/** Stop being first, without a hold to hand over; the next one becomes first. Fine for a node outside. */
 void tl__gate_leave(tl_gate *gate, tl_gate_node *node);
 
-/** At the front with a hold that is over for its owner: hand it to the next, who comes to the front
- *  with the next fencing number. false: nobody waits, or it has been passed on for long enough while other processes may
- *  wait, or too little of it is left. */
+/** For the first one, whose owner releases `hold`: hand it over to the next one, which becomes first and gets
+ *  the next fencing number. false: nobody is queued; or too little of the hold is left; or it was passed on
+ *  for a second already, while other processes may wait. */
 bool tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now);
 
-/** Have `see` look at the one at the front of a key, if there is one, with the gate's mutex held. */
+/** Call `see` with the node that is first on a key, if there is one, with the gate's mutex held. */
 void tl__gate_show(tl_gate *gate, tl_bytes key, void (*see)(tl_gate_node *node));
 
-/** Is this so of the one that is at the front of this key, of whichever place? Or with `below` of one at the front of a key
- *  that is this one, a slash, and more: on etcd it is in the way. false: nobody is there. `so` is called with the gate's
- *  mutex held. */
+/** Is `so` true of the node that is first on this node's key? With `below`, also look at keys
+ *  that begin with this key and a slash: on etcd they block it. false if there is none. `so` is
+ *  called with the gate's mutex held. */
 bool tl__gate_blocks(tl_gate *gate, const tl_gate_node *node, bool below,
                      bool (*so)(const tl_gate_node *front));
 
-/** Is anybody behind the one at the front? */
+/** Is any lock queued behind this first one? */
 bool tl__gate_has_queue(tl_gate *gate, const tl_gate_node *node);
