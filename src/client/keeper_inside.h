@@ -1,8 +1,9 @@
 /*
- * The inside of the keeper, for its files: keeper, the thread; keeper_run, what it runs;
- * run, one step of what it or a caller runs; keeper_loop, what a caller's loop does of it; keeper_join, renewals of
- * many locks in one request; keeper_listen, who listens to what.
- * All with the mutex held, unless it says otherwise.
+ * The inside of the keeper, for its files. keeper: the thread. keeper_run: how it runs tasks. run: one step
+ * of a machine that it or a caller runs. keeper_loop: the part of its work that a caller's loop does.
+ * keeper_join: renewals of many locks in one request. keeper_listen: the listeners and their topics.
+ *
+ * The mutex is held for all functions, unless a comment says otherwise.
  */
 #pragma once
 
@@ -13,160 +14,167 @@
 
 /** A request in flight. */
 typedef struct tl_exchange {
-    tl_task *task;            /**< NULL: nobody wants the answer any more */
-    tl_batch *batch;          /**< one for many: not a task's, but its members' */
-    bool single;              /**< one of those of a refused batch, which are counted */
-    bool alone;               /**< as tl_send.alone */
-    uint8_t server;           /**< of several independent ones: which is asked */
-    bool watch;               /**< the keeper's own, about watching */
-    bool reads;               /**< the task's key, after a change: not asked by its machine */
-    tl_listener *listener;    /**< who wants to know when it has been answered */
-    struct tl_exchange *next; /**< of the same task, or of the spare ones */
+    tl_task *task;         /**< NULL: the reply is ignored */
+    tl_batch *batch;       /**< a joined request: it belongs to its members, not to one task */
+    bool single;           /**< for one member of a refused batch; counted in keeper.singles */
+    bool alone;            /**< as tl_send.alone */
+    uint8_t server;        /**< which of several independent servers is asked */
+    bool watch;            /**< the keeper's own request, about watching */
+    bool reads;            /**< it reads the task's key after a change; not sent by its machine */
+    tl_listener *listener; /**< the listener that waits for this reply; NULL: none */
+    struct tl_exchange *next; /**< of the same task, or in the list of spare ones */
 } tl_exchange;
 
-/** Have the thread look again, if it doesn't anyway. */
+/** Wake the thread, if it polls and was not woken yet. */
 void tl__keeper_wake(tl_keeper *keeper);
-/** The same without the mutex. */
+/** Wake the thread in any case; without the mutex. */
 void tl__keeper_rouse(tl_keeper *keeper);
 
-/** Have somebody write what has been queued on the connection, if nobody does anyway. */
+/** Make the thread, or the loop that has the connection, write what is queued there. */
 void tl__keeper_wake_writer(tl_keeper *keeper);
 
-/** Tell what there is to report, so much of it at most: how many. The mutex is let go for each. */
+/** Call at most `most` queued reports; returns how many. The mutex is unlocked during each call. */
 unsigned tl__keeper_deliver(tl_keeper *keeper, unsigned most);
 
-/** One step of a task, and what it asks for. The task may be gone afterwards. */
+/** Run one step of a task, and send what it asks for. The task may be freed by that. */
 void tl__keeper_run(tl_keeper *keeper, tl_task *task, const tl_event *event);
-/** The same of an answer, by this node; NULL: the one that has the task's key. */
+/** The same for the reply of this node; NULL: the node that has the task's key. */
 void tl__keeper_run_at(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node);
 
 /** How the tasks of a client are run: its row is client.backend->runner. */
 typedef struct tl_runner {
-    /** A machine asks all servers of the URL, over the keeper's connections. So the keeper runs the machines of callers that
-     *  block, too, and each server must say which it is. */
+    /** A machine asks all servers of the URL, over the keeper's connections. So the keeper also runs the
+     *  machines of callers that block, and each server must report its run. */
     bool asks_all;
-    /** NULL, or: what else limits the connections by which requests go. */
+    /** Change the limits of the connections that requests use. NULL: there is nothing to change. */
     void (*limit)(const struct tl_client *client, tl_conn_limits *limits);
     /** One step of a task, as tl__keeper_run_at. */
     void (*run)(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node);
-    /** NULL, or: an answer of this server at this run of it, as it is to a machine. */
+    /** Before a machine gets the event `e`, a reply of this server at this run: reject it if the server's
+     *  vote must not count. NULL: never. */
     void (*judge)(tl_keeper *keeper, unsigned server, uint64_t run, tl_event *e);
-    /** A task's listener listens no longer. NULL: it has none. */
+    /** A task's listener stops listening. listener NULL: it has none. */
     void (*forget)(tl_keeper *keeper, tl_listener *listener);
 } tl_runner;
 
 extern const tl_runner tl__runner_of_one;   /**< keeper_run: a machine asks one server */
 extern const tl_runner tl__runner_of_votes; /**< keeper_votes */
-/** That of the keeper's client. */
+/** The row of the keeper's client. */
 const tl_runner *tl__keeper_runner(const tl_keeper *keeper);
 
-/** Its machine has made a step: when it is due next, or that it has ended. false: that; it may be gone. */
+/** The task's machine has made a step: set when the task is due next, or end it. false: it has ended, and may
+ *  have been freed. */
 bool tl__keeper_stepped(tl_keeper *keeper, tl_task *task, const tl_out *out, tl_status status);
 
-/** Those of the connections by which requests go. */
+/** The limits of the connections that requests use. */
 tl_conn_limits tl__keeper_limits(const tl_keeper *keeper, tl_conn_limits limits);
 
-/** Give the tasks what has been posted to them. */
+/** Run the tasks with the bits that were posted to them. */
 void tl__keeper_run_posts(tl_keeper *keeper);
 
 /* Watching keys: */
 
-/** How a protocol of ../compat is told at once that a key has changed: calls of the keeper's, by
- *  tl_protocol.watching. Without it the keys that tasks and listeners want watched have n 0. */
+/** How the keeper notices at once that a key has changed, for a protocol of ../compat
+ *  (tl_protocol.watching); the keeper calls these functions. Without watching, the keys that tasks and
+ *  listeners want watched have n 0. */
 typedef struct tl_watching {
     struct tl_watch *(*begin)(tl_keeper *keeper); /**< NULL: no memory */
     void (*end)(struct tl_watch *watch);          /**< NULL is fine */
-    /** Somebody with a key to watch comes or goes. *hears is theirs, for it: false at first. */
+    /** A task or a listener begins or ends watching a key. *hears is its own flag for that;
+     *  false at first. */
     void (*watch)(tl_keeper *keeper, tl_bytes key, bool *hears);
     void (*unwatch)(tl_keeper *keeper, tl_bytes key, bool *hears);
-    /** Read a task's key, and give it what that holds as TL_CHANGED. */
+    /** Read a task's key, and give its value to the task as TL_CHANGED. */
     void (*read)(tl_keeper *keeper, tl_task *task);
-    /** The same where the server tells of the next change to what was read: after what we have
-     *  written ourselves. */
+    /** The same, where the server notifies only of the next change after a read. For use
+     *  after our own write. */
     void (*look)(tl_keeper *keeper, tl_task *task);
-    /** Read a listener's key for that, who is told when it has been read. */
+    /** Read a listener's key, so that the server notifies of its next change. Then `looked` is called. */
     void (*look_for)(tl_keeper *keeper, tl_listener *listener);
     void (*looked)(tl_keeper *keeper, tl_listener *listener, bool ok);
-    void (*anew)(tl_keeper *keeper); /**< the connection is new: it must ask again */
-    void (*answered)(tl_keeper *keeper, const tl_answer *answer); /**< the server, to that */
-    void (*changed)(tl_keeper *keeper, tl_bytes key);             /**< by the wake-ups */
-    /** A topic that may be a key's events: what it has told; whether it is in force. */
+    /** The connection is lost or new: ask the server again for notifications. */
+    void (*anew)(tl_keeper *keeper);
+    void (*answered)(tl_keeper *keeper, const tl_answer *answer); /**< the reply to that */
+    void (*changed)(tl_keeper *keeper, tl_bytes key);             /**< as in tl_wakeup_calls */
+    /** For a topic that may be the events of a key: a message; whether it is subscribed to. */
     void (*event)(tl_keeper *keeper, tl_bytes topic, tl_bytes what);
     void (*events)(tl_keeper *keeper, tl_bytes topic, bool armed);
 } tl_watching;
 
 /* keeper_loop: */
 
-/** The loop has something to do. */
+/** Wake the program's loop: it has something to do. */
 void tl__keeper_ring(tl_keeper *keeper);
-/** The connection is the thread's again. */
+/** Take the connection back from the loop. */
 void tl__keeper_take_back(tl_keeper *keeper);
 
 /* For the thread: */
 
-/** Lend it, if the loop is busy. */
+/** Lend the connection to the loop, if the loop is busy. */
 void tl__keeper_lend(tl_keeper *keeper);
-/** When to look whether the loop turns; look, and take the connection back if it doesn't. `heard`: there was
- *  something to read. */
+/** until: when to look whether the loop still dispatches. mind: look, and take the connection back if it does
+ *  not. heard: the thread has read something meanwhile. */
 tl_mono tl__keeper_loop_until(const tl_keeper *keeper);
 void tl__keeper_mind_loop(tl_keeper *keeper, bool heard);
 
 /* keeper_listen: */
 
-/** For the wake-ups; ctx is the link. */
+/** For tl_wakeup_calls; ctx is the link. */
 void tl__keeper_on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 void tl__keeper_on_armed(void *ctx, tl_bytes topic, bool armed);
 
-/** On etcd: what listens to the deletion of held keys. false: no memory. What of it is polled, and until when. */
+/** On etcd: make keeper.holds (false: no memory); its descriptor to poll; when to drive it. */
 bool tl__keeper_make_holds(tl_keeper *keeper);
 struct pollfd tl__keeper_holds_fd(const tl_keeper *keeper);
 tl_mono tl__keeper_holds_until(const tl_keeper *keeper);
 
-/** When nobody has needed the inbox for long enough; leave it then. */
+/** until: when the inbox will have been unused for long enough. leave: unsubscribe if that time has come. */
 tl_mono tl__inbox_until(const tl_inbox *inbox);
 void tl__link_leave_inbox(tl_link *link, tl_mono now);
 
 /* keeper_join: */
 
-/** Have a send that can be joined sent with others to the same node, by the next flush; `member` is its exchange.
+/** Join a send to others for the same node; the next flush sends them. `member` is its exchange.
  *  false: out of memory. */
 bool tl__keeper_join(tl_keeper *keeper, tl_node *node, const tl_send *send, tl_exchange *member,
                      tl_mono now);
 /** Send what has been joined. */
 void tl__keeper_flush(tl_keeper *keeper);
-/** What came of a batch, at this node (NULL: the one that has the keys): each member gets its part; or they are asked singly, where the server
- *  refused to be asked for many. */
+/** A batch was answered by this node (NULL: the one that has the keys), or failed: give each member its part.
+ *  If the server refused the joined request, send each member alone instead. */
 void tl__keeper_deal_out(tl_keeper *keeper, tl_batch *batch, const tl_event *whole, tl_node *node);
-/** The connection is new: a server that was found to refuse requests for several slots isn't asked for them again. */
+/** The connection is new. A server that refuses requests for several slots gets none, unless it
+ *  is another one. */
 void tl__keeper_joins_anew(tl_keeper *keeper);
-/** A `single` exchange is over: there is room for another. */
+/** A `single` exchange has ended: send the next one. */
 void tl__keeper_asked_one(tl_keeper *keeper);
-/** When somebody who is to be asked singly can wait no longer; fail those who can't. */
+/** until: the earliest limit of the members that are still to be sent alone. expire: fail those past it. */
 tl_mono tl__keeper_singly_until(const tl_keeper *keeper);
 void tl__keeper_expire_singly(tl_keeper *keeper, tl_mono now);
-/** At the end; the tasks are gone. */
+/** At the end, after all tasks have ended. */
 void tl__keeper_free_batches(tl_keeper *keeper);
 
 /* keeper_run: */
 
-/** How many renewals, and how many exchanges, are kept for the next at most. */
+/** How many idle renewals are kept at most; also how many idle exchanges. */
 unsigned tl__keeper_spares_max(const tl_keeper *keeper);
 
 /** NULL: out of memory. */
 tl_exchange *tl__keeper_take_exchange(tl_keeper *keeper);
 void tl__keeper_give_exchange(tl_keeper *keeper, tl_exchange *exchange);
 
-/** Send what no machine asks for. Its answer goes to tl_watching.answered for `watch`, to the
- *  listener if there is one, as TL_CHANGED to the task that `reads`, else nowhere. NULL: out of memory. */
+/** Send a request of the keeper's own, not of a machine. The reply goes to what.listener if there is one.
+ *  Else with what.watch to tl_watching.answered, with what.reads to the task as TL_CHANGED, else nowhere.
+ *  NULL: out of memory. */
 tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exchange what);
 
-/** A connection is lost, or up again: log it, once each. */
+/** Log that a connection was lost, or is up again; each once. */
 void tl__keeper_log_lost(tl_keeper *keeper, tl_loss *loss, tl_bytes message);
 void tl__keeper_log_back(tl_keeper *keeper, tl_loss *loss, const tl_node *node, tl_mono now);
 
-/** A node has answered. */
+/** A request to this node was answered, or has failed. */
 void tl__keeper_answered(tl_keeper *keeper, tl_node *node, const tl_answer *answer);
 
-/** When the thread has ended, and no mutex is needed any more. */
+/** After the thread has ended, when no mutex is needed any more. */
 void tl__keeper_end_tasks(tl_keeper *keeper);
 void tl__keeper_free_spares(tl_keeper *keeper);

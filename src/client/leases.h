@@ -1,5 +1,6 @@
 /*
- * Leases of etcd that a client has no use for at the moment: whoever acquires a lock next needs no new one. Any thread.
+ * Spare leases of etcd: the client does not use them at the moment, and its next acquire needs no
+ * new one. Any thread.
  */
 #pragma once
 
@@ -12,18 +13,19 @@ typedef struct {
     tl_mutex mutex;
     tl_spare_lease of[TL_LEASES_MAX];
     unsigned count;
-    bool used; /**< some lock was released before: the client may acquire another */
+    bool used; /**< a lock was released before: the client may well acquire another */
 } tl_leases;
 
 void tl__leases_init(tl_leases *leases);
 void tl__leases_end(tl_leases *leases);
 
-/** One for this lifetime, of which enough is left, or none. */
+/** Take a lease for this lifetime of which enough is left; .lease 0: there is none. */
 tl_spare_lease tl__leases_take(tl_leases *leases, int64_t ttl_ms, tl_mono now, int32_t drift_ppm);
 
-/** A lock is about to be released: will its lease be kept, should that work? Else it should be revoked. */
+/** Before a release: will the lock's lease be kept if the release works? false: it should be revoked. */
 bool tl__leases_want(tl_leases *leases, const tl_spare_lease *spare, tl_mono now,
                      int32_t drift_ppm);
 
-/** Keep one, if it is one and there is room. No key may be under it, nor come to be by a request that is on its way. */
+/** Keep a lease, if .lease isn't 0 and there is room. No key may be under it, nor may a request in
+ *  flight put one there. */
 void tl__leases_give(tl_leases *leases, const tl_spare_lease *spare);

@@ -1,7 +1,7 @@
 /*
- * What a lock is inside, for the files that share it, each above the one before: lock_state (what it
- * is), hold (watching over what is held), lock_acquire (the machine that acquires it), async (the calls
- * that don't block), lock (the calls that do).
+ * The inside of a lock, for the files that share it. Each may use those before it: lock_state (names and
+ * state), hold (renewing a held lock), lock_acquire (the machine that acquires), async (calls that don't
+ * block), lock (calls that block).
  */
 #pragma once
 
@@ -11,27 +11,28 @@
 #include "protocol/renew.h"
 #include "wire/keys.h"
 
-/** The names of a lock, shared with machines that outlive it: all three are parts of the line's. */
+/** The names of a lock's keys K, S and L, shared with machines that outlive the lock. `text` is the name of
+ *  L, the server's queue; it begins with the name of S, the sidecar, which contains K. */
 typedef struct tl_name {
     atomic_uint refs;
     tl_slot_tag slot;
-    uint16_t key_n, line_n; /**< bytes of these names */
-    uint8_t key_at;         /**< where the key stands in the line's name, */
-    char text[];            /**< which begins with the sidecar's */
+    uint16_t key_n, line_n; /**< bytes of the names of K and L */
+    uint8_t key_at;         /**< where K begins in `text` */
+    char text[];
 } tl_name;
 
 _Static_assert(TL_KEY_MAX + TL_SIDECAR_EXTRA + TL_LINE_EXTRA <= UINT16_MAX, "room for names");
 
-/** What most locks leave at 0, and share then. */
+/** Options that most locks leave at 0; these locks share one struct. */
 typedef struct {
     tl_retry retry;
     tl_rules rules;
     int64_t max_hold_ms;
-    _Atomic int64_t *
-        hold_ns; /**< the hold ends then, if nothing has ended it before; 0: it doesn't. NULL: without max_hold_ms */
+    /** The instant at which max_hold_ms ends the present hold; 0: none. NULL: without max_hold_ms. */
+    _Atomic int64_t *hold_ns;
 } tl_rare_options;
 
-/** Why the latest renewals did not count, of each server that was asked; made when the first of them fails. */
+/** Why the latest renewal at each server did not count; allocated when a renewal first fails. */
 typedef struct {
     bool silent; /**< there was no reply in time */
     char message[TL_MESSAGE_SIZE];
@@ -41,91 +42,94 @@ typedef struct {
     tl_cause of[TL_QUORUM_MAX];
 } tl_causes;
 
-#define TL_DETAIL_SIZE 768 /**< of an event */
+#define TL_DETAIL_SIZE 768 /**< bytes of an event's detail */
 
-/** Who wants to be told what becomes of the hold. All but the first two under keeper.mutex. */
+/** The event callback of a lock. All but the first two members under keeper.mutex. */
 typedef struct {
     void (*call)(tl_lock *lock, const tl_lock_event *event, void *ctx);
     void *ctx;
     tl_lock *lock;
     tl_report report;
     tl_lock_event event; /**< the newest to report */
-    bool failover;       /**< and a failover has brought it about */
-    tl_causes
-        *causes; /**< since it was HELD last; NULL: no renewal has failed, or there was no memory */
-    tl_state reported; /**< the last that was */
+    bool failover;       /**< a failover has caused that event */
+    /** Since it was HELD last. NULL: no renewal has failed since, or no memory. */
+    tl_causes *causes;
+    tl_state reported; /**< the state of the last event that was reported */
 } tl_events;
 
 struct tl_operation;
 
-/** There may be very many: what is wanted only while a request is in flight is elsewhere, see tl_renewal. */
+/** A program may have very many locks. So what a lock needs only while a request is in flight
+ *  is in tl_renewal. */
 struct tl_lock {
     tl_client *client;
     tl_name *name;
     const tl_rare_options *rare;
-    tl_events *events; /* NULL: nobody */
+    tl_events *events; /* NULL: no callback */
     int32_t ttl_ms;
     bool manual_renew;
     bool fair;
-    bool adopted;   /* a token from elsewhere that no answer has confirmed yet */
-    bool contended; /* it had to wait the last time, or others stood in line */
-    uint8_t passes; /* how often this hold may pass on yet within the process */
+    bool adopted;   /* a token from elsewhere that no reply has confirmed yet */
+    bool contended; /* the last acquire had to wait, or others were in the server's queue */
+    uint8_t passes; /* how many more times this hold may pass on within the process */
     tl_token token;
     bool cancelled; /* under client.mutex */
-    tl_mono taken;  /* from the server, perhaps by another lock of this client */
-    tl_proof proof; /* of the present hold; under keeper.mutex while the keeper watches */
+    tl_mono taken;  /* when the hold was acquired from the server, perhaps by another lock */
+    tl_proof proof; /* of the present hold; under keeper.mutex while the keeper renews it */
     tl_gate_node gate_node;
 
-    /* for any thread */
+    /* For any thread: */
     _Atomic int64_t deadline_ns;
     _Atomic uint64_t fence;
-    atomic_int state;                  /* a tl_state, LOST not yet derived from the deadline */
-    _Atomic(struct tl_operation *) op; /* what goes on without a caller that blocks */
+    atomic_int state;                  /* a tl_state; not yet LOST when the deadline passes */
+    _Atomic(struct tl_operation *) op; /* the operation in the background; NULL: none */
 
-    /* under client.mutex */
+    /* Under client.mutex: */
     tl_waiter *waiter; /* while acquiring */
 
-    /* under keeper.mutex */
+    /* Under keeper.mutex: */
     tl_task task;
     tl_rest rest;
     union {
-        tl_renewal *renewal; /* the one in flight; NULL: none is */
-        void *room;          /* tl_holder.room: what it has there all the time */
+        tl_renewal *renewal; /* the one in flight; NULL: none */
+        void *room;          /* with tl_holder.room: that many bytes, all the time */
     };
 };
 
 /** How a hold is released and extended at a kind of server. */
 typedef struct {
-    size_t
-        size; /**< of the machine, which begins with its result; at most sizeof(tl_settle), but where tl_runner.asks_all */
+    /** Bytes of the machine, which begins with its result. At most sizeof(tl_settle), unless
+     *  tl_runner.asks_all. */
+    size_t size;
     tl_step step;
-    /** op: TL_RELEASE or TL_RENEW, which extends. Where tl_runner.asks_all with keeper.mutex held. */
+    /** op: TL_RELEASE; or TL_RENEW, which extends. With tl_runner.asks_all, keeper.mutex is held. */
     void (*init)(void *machine, const tl_lock *lock, const tl_job *job, tl_op op, uint64_t seed);
-    /** An extension has ended, with TL_OK or not: what the hold learns by it. true: its renewals go on, and know. With
-     *  keeper.mutex held. */
+    /** An extension has ended, with TL_OK or not: update the hold. true: its renewals go on, with the new
+     *  deadline. With keeper.mutex held. */
     bool (*extended)(tl_lock *lock, int64_t ttl_ms, const void *machine);
 } tl_settling;
 
-/** What a kind of server does with a hold in its own way: its row is client.backend->holder. All but `release`, `released` and
- *  `extend` with keeper.mutex held. */
+/** How a kind of server treats a hold: its row is client.backend->holder. Called with keeper.mutex
+ *  held, except `release`, `released` and `extend`. Any function but `drop` may be NULL: then there
+ *  is nothing to do. */
 typedef struct tl_holder {
     const tl_task_kind *kind; /**< how the keeper renews it */
     const tl_settling *settling;
-    size_t room; /**< so many bytes a lock has all the time, and no tl_renewal; 0: none */
-    /** NULL, or: note whose votes it has; NULL: that isn't known, of a token from elsewhere. */
+    size_t room; /**< bytes that a lock has all the time, instead of a tl_renewal; 0: none */
+    /** Note which servers have given their votes; ballots NULL: not known, for a token from elsewhere. */
     void (*vote)(tl_lock *lock, const tl_ballots *ballots);
-    /** NULL, or: make its machine, of a hold that lasts until `hold` at most. */
+    /** Initialize the machine that renews; the hold lasts until `hold` at most. */
     void (*begin)(tl_lock *lock, tl_mono hold, uint64_t seed);
-    /** NULL, or: have oneself told when its key is deleted, now that a renewal has replaced the proof `before`, or that the
-     *  hold begins (NULL); and no more. */
+    /** listen: ask to be notified when its key is deleted. Called when the hold begins (before NULL), and
+     *  when a renewal has replaced the proof `before`. ignore: undo that. */
     void (*listen)(const tl_lock *lock, const tl_proof *before);
     void (*ignore)(const tl_lock *lock);
-    /** Give back, in the background, what may be left of it. */
+    /** Release, in the background, what may be left of the hold on the server. */
     void (*drop)(tl_lock *lock);
-    /** NULL, or: a release begins that the caller's thread runs; and it has ended. */
+    /** A release by the caller's thread begins; it has ended. */
     void (*release)(tl_lock *lock, tl_job *job);
     void (*released)(tl_lock *lock, const void *machine);
-    /** NULL, or: an extension begins. */
+    /** An extension by the caller's thread begins. */
     void (*extend)(tl_lock *lock, tl_job *job, int64_t ttl_ms);
 } tl_holder;
 
@@ -147,10 +151,10 @@ static inline tl_bytes tl__name_sidecar(const tl_name *name) {
     return tl__bytes(name->text, name->line_n - (size_t)TL_LINE_EXTRA);
 }
 
-/** Terms of its own, or the shared ones. NULL: no memory */
+/** A copy, or the shared struct if all of them are 0. NULL: no memory. */
 const tl_rare_options *tl__rare_options_new(const tl_rare_options *of);
 void tl__rare_options_free(const tl_rare_options *rare);
-/** When max_hold_ms ends the hold; 0: it doesn't. Any thread */
+/** When max_hold_ms ends the hold; ns 0: it doesn't. Any thread. */
 static inline tl_mono tl__lock_hold_end(const tl_lock *lock) {
     _Atomic int64_t *hold_ns = lock->rare->hold_ns;
     return (tl_mono){hold_ns ? atomic_load(hold_ns) : 0};
@@ -158,55 +162,63 @@ static inline tl_mono tl__lock_hold_end(const tl_lock *lock) {
 
 tl_job tl__lock_job(const tl_lock *lock);
 void tl__lock_fill_job(tl_job *ret, const tl_lock *lock);
-/** The same of one that was filled for a lock of the client's, and has been of renewals alone since. */
+/** The same for a job that was filled for a lock of this client and has been used only for renewals since. */
 void tl__lock_refill_job(tl_job *ret, const tl_lock *lock);
 bool tl__lock_is_held(const tl_lock *lock);
-/** The key as messages show it: printable, and cut with "..." at its end. */
+/** The key as messages show it: printable; a long one is cut and ends with "...". */
 void tl__lock_key_shown(const tl_lock *lock, char to[TL_KEY_SHOWN_SIZE]);
-/** Fill err with "what KEY: message". */
+/** Fill err with "what KEY: message". Returns `code`. */
 tl_err tl__lock_fail(const tl_lock *lock, tl_err code, const char *what, const char *message,
                      tl_error *err);
-/** The same, and the errno behind it. */
+/** The same, with the errno of the failure. */
 tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *message,
                         int sys_errno, tl_error *err);
 /** May an operation begin? TL_OK, or TL_EINVALID. */
 tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err);
 
-/* ---- hold.c: all but tl__hold_init, tl__hold_free_events and the queries take the keeper's mutex, or want it (_in) --- */
+/* ---- hold.c ------------------------------------------------------------------------------------ */
+
+/* These functions lock keeper.mutex. Those with _in, and tl__hold_noted, are called with it
+ * held. tl__hold_init, tl__hold_free_events, tl__hold_publish, tl__hold_limit and
+ * tl__hold_outlived don't use it. */
 
 void tl__hold_init(tl_lock *lock);
-/** How the keeper renews by the machine of renew.h. */
+/** How the keeper renews a hold with the machine of renew.h. */
 extern const tl_task_kind tl__hold_kind;
-/** A step of its renewal has said this of it; it was believed in until then before. */
+/** Apply what a renewal's step has noted in `out`; `believed` was the deadline before the step. */
 void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed);
-/** By the machine of settle.h: for tl_holder.drop. */
+/** tl_holder.drop with the machine of settle.h. */
 void tl__hold_drop_in(tl_lock *lock, const tl_job *job);
-/** Of a lock that is not held, and is being freed. */
+/** For a lock that is not held and is being freed. */
 void tl__hold_free_events(tl_lock *lock);
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
-/** Before it is published that it is held: its longest hold begins. */
+/** max_hold_ms begins. Before HELD is published. */
 void tl__hold_limit(tl_lock *lock);
-/** Has max_hold_ms ended it, and is its key still there for the rest of the lifetime? */
+/** Has max_hold_ms ended the hold, so that its key is still there until its lifetime ends? */
 bool tl__hold_outlived(const tl_lock *lock);
-/** HELD from now on, and watched over by the keeper, which is ready. TL_ENOMEM: FREE, and what was
- *  taken is dropped. */
+/** The lock is HELD from now on, and the keeper renews it; the keeper is ready. TL_ENOMEM: it is FREE, and
+ *  the hold is released in the background. */
 tl_err tl__hold_begin(tl_lock *lock, const tl_hold *hold, uint64_t seed);
 tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed);
-/** Watch over the deadline that is published, which an extension has proved; the keeper is ready. TL_ENOMEM */
+/** The keeper, which is ready, renews the hold from now on. An extension has proved the published
+ *  deadline. TL_ENOMEM */
 tl_err tl__hold_watch(tl_lock *lock, uint64_t seed);
-/** tl__lock_job of what is held and may be renewed meanwhile. */
+/** tl__lock_job for a lock that is held, so that the keeper may renew it at the same time. */
 tl_job tl__hold_job(tl_lock *lock);
-/** On etcd, before an extension is asked for: renewals last as long from now on, so that one which is carried out after it
- *  shortens nothing. (An extension for less lasts as long as a renewal, for the same reason: tl_job.least_ms.) */
+/** On etcd, before an extension is sent: renewals ask for the same lifetime from now on, so that one that is
+ *  executed after the extension does not shorten it. For the same reason an extension by less lasts as long
+ *  as a renewal (tl_job_renew.least_ms). */
 void tl__hold_raise(tl_lock *lock, int64_t ttl_ms);
 /** How the machine of settle.h releases and extends. */
 extern const tl_settling tl__hold_settling;
-/** An extension has ended by `machine` with TL_OK. false: the hold is lost already, or nobody renews it. */
+/** An extension by `machine` has ended with TL_OK. false: the hold is lost already, or nobody renews it. */
 bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const void *machine);
-/** True when something of the hold may be left over that nobody has dropped. */
+/** End the renewals, and wait for an event callback in progress. true: something of the hold may be left on
+ *  the server, and nobody has released it. */
 bool tl__hold_stop(tl_lock *lock);
-/** In the background: make sure that nothing of a hold which is over stands in anyone's way. */
+/** Release in the background what may be left on the server of a hold that is over, so that
+ *  it blocks nobody. */
 void tl__hold_undo(tl_lock *lock);
-/** As the first thing of a release: TL_EINVALID when it is not held. Passed: it is done already, and
- *  the hold is another lock's of this process. */
+/** The first step of a release. TL_EINVALID: the lock is not held. *ret_passed: the release is complete, and
+ *  another lock of this process has the hold. */
 tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err);

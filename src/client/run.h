@@ -1,38 +1,40 @@
 /*
- * The one way in which a machine is run, by a caller that blocks (driver) and by the renewal thread
- * (keeper): it is given an event; what it has learned of the server is kept for all; and it is
- * listened for what it wants to hear. The two differ in who waits, and on which connection it asks.
+ * One step of a machine. The blocking driver and the renewal thread (keeper) both use this. The machine gets
+ * an event; what it learns of the server is kept for all threads; and the topics that it asks for are
+ * listened to. The two differ only in the thread that waits and in the connection that is used.
  */
 #pragma once
 
 #include "client/client.h"
 
-/** A machine, and for whom it runs. */
+/** A machine, and what its step needs. */
 typedef struct {
     tl_client *client;
     const tl_machine *machine;
     tl_listener *listener; /**< for its topic; NULL: it never listens */
-    bool in;               /**< the keeper's mutex is held */
-    bool
-        all; /**< it asks all of several independent servers: node is the one that the event comes from, or any, `in` is
-                   true, and there is a listener for each of them, or none */
-    tl_node *
-        node; /**< that the event comes from; NULL: the one that has the machine's key, which is set. Whatever the
-                        step asks for is built by its clock, and for it alone */
+    bool in;               /**< keeper.mutex is held */
+    /** The machine asks all of several independent servers. Then `node` is the one that the event comes from,
+     *  or any; `in` is true; and `listener` is an array of one for each server, or NULL. */
+    bool all;
+    /** The node that the event comes from. NULL: set it to the node that has the machine's key. The step's
+     *  requests are built by this node's clock, and are for this node only. */
+    tl_node *node;
 } tl_run;
 
-/** One step. `event` lacks its server; `out` is cleared first. */
+/** One step. event->server need not be set; `out` is cleared first. */
 tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out);
 
-/** Of several independent servers: say so if their clocks are too far apart to agree on anything. */
+/** For several independent servers: log a warning if their clocks are too far apart to agree on
+ *  fencing numbers. */
 void tl__run_compare_clocks(tl_client *client, const tl_server *all, tl_mono now);
 
-/** What the answer of a node is to a machine. That it has answered is noted, and where else the key is, if it says that:
- *  then *node is the one to ask instead, NULL for the one that has the machine's key. `alone`: of what was asked. */
+/** Turn the answer of *node to a request into a machine's event, and note that the node has answered. If the
+ *  answer redirects, the fleet learns that, and *node becomes the node to ask instead; NULL: the one that has
+ *  the machine's key. alone: tl_send.alone of the request. */
 tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone);
 
-/** What a request that can't even be queued is to it; `why` as tl__conn_send tells. */
+/** The event for a request that could not even be queued; `why` is the result of tl__conn_send. */
 tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now);
 
-/** The next of the events that posted bits stand for, which are taken out. false: there is none. */
+/** Turn some of the posted bits into an event, and clear them. false: no bits are left. */
 bool tl__run_posted(unsigned *flags, tl_event *ret);

@@ -1,43 +1,44 @@
 /*
- * A connection that many callers use at a time. Past a few of them each system call and each wake-up costs
- * more than the request that it is for. So callers leave their requests here, and whoever comes next writes what all
- * have left, and reads for all. One of those who wait, the poller, watches the connection; the others watch for
- * their own answers, and sleep if that takes long.
+ * A connection that many callers use at a time. With more than a few callers, each system call and each
+ * wake-up costs more than its request. So callers queue their requests here, and one thread writes for all
+ * and reads for all. Of the waiting callers one, the poller, polls the connection. The others look for their
+ * own replies, and sleep if that takes long.
  *
- * A larger crowd goes in groups, each with its connection, up to TL_SHARES_MAX: all of one are answered together, so
- * that the server would have nothing to do while they make their next requests.
+ * A larger crowd is split into up to TL_SHARES_MAX groups, each with its own connection. The callers of a
+ * group are answered together: with a single group the server would be idle while they make new requests.
  *
- * All of it is under the mutex, and so is what an answer leads to, which is run by whichever thread has read it.
+ * All of it is under the share's mutex. So is the step that follows a reply; the thread that has
+ * read the reply runs it.
  */
 #pragma once
 
 #include "client/client.h"
 
-/** A caller, as long as it has something in flight here. Zeroed but for `answered` and `waiter`. */
+/** A caller, as long as it has something in flight here. All but `answered` and `waiter` begins as zero. */
 typedef struct tl_sharer {
-    /** One of its requests has been answered. */
+    /** One of its requests was answered, or has failed. */
     void (*answered)(struct tl_sharer *sharer, const tl_answer *answer);
-    tl_waiter *waiter;        /**< by which it is woken; NULL: it borrows one, should it sleep */
-    unsigned in_flight;       /**< requests without an answer yet */
-    atomic_bool news;         /**< something was answered */
-    tl_waiter *sleeps;        /* by which it is to be woken now; NULL: it is awake */
-    struct tl_sharer *behind; /* of those who sleep, but for the poller */
+    tl_waiter *waiter;        /**< wakes it; NULL: it borrows one when it sleeps */
+    unsigned in_flight;       /**< requests that are not answered yet */
+    atomic_bool news;         /**< something was answered since the caller looked last */
+    tl_waiter *sleeps;        /* while it sleeps: wakes it; NULL: it is awake */
+    struct tl_sharer *behind; /* in the list of sleepers, which doesn't include the poller */
 } tl_sharer;
 
 typedef struct tl_share tl_share;
 
-/** Where so many ask at a time that they had better share: a connection for that, with its mutex held. NULL: it
- *  is better to have one of one's own. */
+/** If so many callers ask at a time that they should share: a share, with its mutex locked. NULL: the caller
+ *  should use its own connection; or no memory. */
 tl_share *tl__share_enter(tl_node *node);
 
-/** Leave it, and its mutex: an answer that is still to come is nobody's. */
+/** Leave the share and unlock its mutex; a reply that is still to come is ignored. */
 void tl__share_leave(tl_share *share, tl_sharer *sharer);
 
-/** Send a request; it is written a little later, with those of others. TL_ENOMEM, TL_EUNAVAILABLE */
+/** Queue a request; it is written a little later, with those of others. TL_ENOMEM, TL_EUNAVAILABLE */
 tl_err tl__share_send(tl_share *share, tl_sharer *sharer, const tl_send *send, tl_mono now);
 
-/** Let the mutex go until something of the sharer's is answered, something is posted to its waiter, or that
- *  long. It may return early. */
+/** Unlock the mutex until a request of the sharer is answered, bits are posted to its waiter, or `until`. It
+ *  may return early. */
 void tl__share_await(tl_share *share, tl_sharer *sharer, tl_mono until);
 
 tl_conn *tl__share_conn(const tl_share *share);
