@@ -1,8 +1,9 @@
 /*
- * Acquiring and releasing without blocking. The keeper runs the same machines as a caller
- * that blocks would, behind the same local queue; the result is told like an event of the lock. An
- * operation must be told exactly once, unless its lock is freed first, and outlive whatever its
- * machine has left to clean up. Where the keeper alone asks (tl_runner.asks_all) it runs those of callers that block, too.
+ * Acquiring and releasing without blocking. The keeper runs the machines that a caller that blocks would run,
+ * behind the same local queue. The result is reported like an event of the lock.
+ *
+ * An operation must report its result exactly once, unless its lock is freed first. It must live until its
+ * machine has cleaned up. With tl_runner.asks_all the keeper also runs the operations of callers that block.
  */
 #include "client/async.h"
 
@@ -20,19 +21,20 @@ typedef struct tl_operation {
     tl_task task;
     tl_listener listener;
     tl_report report;
-    tl_lock *lock; /* NULL: it has been freed */
+    tl_lock *lock; /* NULL: it was freed */
     tl_client *client;
     tl_name *name;
     tl_done_fn done;
     void *ctx;
     tl_waiter *waiter; /* a caller that blocks; NULL: `done` is called */
     does does;
-    bool renewed; /* EXTENDS: the keeper renews it still */
+    bool renewed; /* EXTENDS: the keeper still renews the lock */
     bool completed, lingers, over, reported;
     tl_err code;
     tl_error err;
     int64_t ttl_ms; /* EXTENDS */
-    /* Begins with its result. ACQUIRES: a tl_acquiring, and behind it what tl_asker.room says; else that of tl_settling. */
+    /* Begins with its result. ACQUIRES: a tl_acquiring, followed by tl_asker.room bytes; else
+     * tl_settling.size bytes. */
     _Alignas(max_align_t) unsigned char machine[];
 } tl_operation;
 
@@ -70,7 +72,7 @@ static tl_operation *new_op(tl_lock *lock, does does, tl_done_fn done, void *ctx
     return op;
 }
 
-/* When its machine has ended and nobody is to be told any more. */
+/* Free the operation, once its machine has ended and its result was reported (or its lock freed). */
 static void let_go(tl_operation *op) {
     if ((GUARD(operation_until_its_end) && !op->over) ||
         (GUARD(operation_until_reported) && !(op->reported || !op->lock)))
@@ -105,7 +107,7 @@ static tl_err acquired(tl_operation *op) {
     return tl__hold_begin_in(op->lock, &hold, tl__client_seed(op->client));
 }
 
-/* A caller that blocks counts his call himself. */
+/* For callers that block, the blocking function counts. */
 static void count(const tl_operation *op) {
     static const tl_counted what[] = {TL_COUNT_ACQUIRES, TL_COUNT_RELEASES, TL_COUNT_EXTENDS};
     if (!op->waiter)
@@ -122,7 +124,7 @@ static void completed(tl_operation *op, const tl_out *out) {
         return;
     }
     if (!op->waiter && GUARD(end_before_loss))
-        tl__keeper_report(&op->client->keeper, &op->report); /* before what befalls the hold */
+        tl__keeper_report(&op->client->keeper, &op->report); /* before any event of the hold */
     if (op->does == ACQUIRES && op->code == TL_OK && acquired(op)) {
         op->code = TL_ENOMEM;
         message = "out of memory";
@@ -148,7 +150,7 @@ static void completed(tl_operation *op, const tl_out *out) {
         tl__waiter_post(op->waiter, TL_WAKE_ANSWERED);
 }
 
-/* Closing the client waits a while for it. */
+/* tl_client_close waits a while for this operation. */
 static void linger(tl_operation *op) {
     if (!op->lingers && GUARD(close_awaits_operation))
         op->client->keeper.detached++;
@@ -176,7 +178,7 @@ static void tell(tl_report *report) {
     tl_keeper *keeper = &op->client->keeper;
     tl_err code = op->code;
     if (GUARD(callback_may_begin_next))
-        atomic_store(&lock->op, NULL); /* from here on the lock may begin another */
+        atomic_store(&lock->op, NULL); /* from here on the lock may begin another operation */
     op->done(lock, code, code ? &op->err : NULL, op->ctx);
     tl__keeper_lock(keeper);
     op->reported = true;
@@ -195,7 +197,7 @@ void tl__async_cancel(tl_lock *lock) {
     tl__keeper_unlock(keeper);
 }
 
-/* Without its lock it can only end, or clean up. True: it has acquired, and nobody was told. */
+/* The lock is being freed: the operation can only end or clean up. True: it has acquired the lock. */
 static bool cut_off(tl_operation *op) {
     tl_keeper *keeper = &op->client->keeper;
     if (GUARD(free_cancels_acquire) && op->does == ACQUIRES && !op->completed)
@@ -238,7 +240,7 @@ static void init_acquire(tl_operation *op, int64_t wait_ms) {
                             : &op->listener;
 }
 
-/* ttl_ms 0: it releases. */
+/* ttl_ms 0: release; else extend. */
 static void init_settle(tl_operation *op, int64_t ttl_ms) {
     tl_lock *lock = op->lock;
     uint64_t seed = tl__client_seed(op->client);
@@ -258,7 +260,7 @@ static tl_err start(tl_operation *op, tl_error *err) {
     tl_err code = tl__keeper_ready(keeper);
     if (!code) {
         tl__keeper_lock(keeper);
-        atomic_store(&lock->op, op); /* from here on a cancel is posted */
+        atomic_store(&lock->op, op); /* from here on tl__async_cancel posts to it */
         bool cancelled = GUARD(cancel_before_start) && op->does == ACQUIRES &&
                          tl__lock_was_cancelled(lock);
         code = tl__keeper_add(keeper, &op->task, cancelled ? TL_CANCEL : TL_START);
@@ -277,7 +279,8 @@ static tl_err start(tl_operation *op, tl_error *err) {
     return code;
 }
 
-/* It has been passed on already: only to be told, by a keeper that runs since it was held. */
+/* The hold was passed on already, so only the result must be reported. The keeper runs since
+ * the lock was held. */
 static tl_err tell_only(tl_operation *op) {
     tl_keeper *keeper = &op->client->keeper;
     op->completed = op->over = true;
@@ -294,7 +297,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx
     if (code)
         return code;
     if (!done)
-        return tl__lock_fail(lock, TL_EINVALID, "acquire", "no function to call", err);
+        return tl__lock_fail(lock, TL_EINVALID, "acquire", "the callback `done` is NULL", err);
     tl_operation *op = new_op(lock, ACQUIRES, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
@@ -302,7 +305,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx
     return start(op, err);
 }
 
-/* What has begun counts when it has ended. */
+/* Count a call that could not begin. One that has begun is counted when it ends. */
 static tl_err begun(const tl_lock *lock, tl_counted what, tl_err code) {
     return code ? tl__count_call(&lock->client->counts, what, code) : TL_OK;
 }
@@ -316,7 +319,7 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
 static tl_err release(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
     bool passed = false;
     if (!done)
-        return tl__lock_fail(lock, TL_EINVALID, "release", "no function to call", err);
+        return tl__lock_fail(lock, TL_EINVALID, "release", "the callback `done` is NULL", err);
     tl_operation *op = new_op(lock, RELEASES, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, "release", "out of memory", err);
@@ -345,7 +348,7 @@ typedef struct {
     const tl_operation_cancel *cancel; /* NULL: the thread isn't cancelled */
 } caller;
 
-/* The keeper stays locked. */
+/* Wait until the operation has completed. Returns with keeper.mutex locked. */
 static void await_end(void *of) {
     const caller *c = of;
     tl_operation *op = c->op;
@@ -359,7 +362,7 @@ static void await_end(void *of) {
     }
 }
 
-/* The operation lives on where something is left to clean up. */
+/* Take the result, and unlock keeper.mutex. The operation lives on if it has something to clean up. */
 static tl_err conclude(tl_operation *op, tl_operation_extended *ret, tl_error *err) {
     tl_keeper *keeper = &op->client->keeper;
     tl_err code = op->code;
@@ -374,7 +377,8 @@ static tl_err conclude(tl_operation *op, tl_operation_extended *ret, tl_error *e
     return code;
 }
 
-/* What it has acquired all the same nobody would release. */
+/* The thread was cancelled while it waited. If the lock was acquired all the same, release it:
+ * nobody else would. */
 static void thread_ends(void *of) {
     caller *c = of;
     tl_client *client = c->lock->client;
@@ -397,7 +401,7 @@ static void await_caller(tl_lock *lock, tl_operation *op, const tl_operation_can
         await_end(&c);
 }
 
-/* cancel: for one who acquires. */
+/* cancel: for ACQUIRES only. */
 static tl_err call(tl_lock *lock, does does, int64_t ms, const tl_operation_cancel *cancel,
                    tl_operation_extended *ret, tl_error *err) {
     tl_waiter *waiter = tl__waiter_take(lock->client);

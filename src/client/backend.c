@@ -1,5 +1,5 @@
 /*
- * The rows, by the schemes of URLs.
+ * The rows for kinds of servers, by the schemes of URLs.
  */
 #include "client/backend.h"
 

@@ -1,12 +1,12 @@
 /*
- * The nodes of a Redis Cluster, of which each key has its own.
+ * Locks on a Redis Cluster, where each key is on one of several nodes.
  */
 #include "client/backend.h"
 #include "client/driver.h"
 #include "ground/error.h"
 #include "wire/keys.h"
 
-#define CURSOR_BITS 53 /* of a server's cursor; above them stands the node's number */
+#define CURSOR_BITS 53 /* bits of a node's cursor; the bits above have the node's number */
 #define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
 _Static_assert(TL_NODES_MAX <= 1 << (64 - CURSOR_BITS), "room for a node's number");
 
@@ -20,8 +20,9 @@ static tl_err open_cluster(tl_client *client, const tl_seeds *seeds,
     return tl__fleet_open_cluster(&client->fleet, &client->node, seeds, options, err);
 }
 
-/* By the legacy clients' commands alone: one that an ASK has led on, and that comes late, makes a key where the slot isn't any
- * more, and nothing beside it says that it doesn't count. Who looks so looks at the key alone. */
+/* `strict` uses only the commands of legacy clients. A late command that an ASK redirected makes a key on a
+ * node that no longer has the slot, and no other key says that it doesn't count. So with `strict` no lock is
+ * acquired. Looking reads only the key itself, so the name need not have a {tag}. */
 static tl_err check_key(const tl_client *client, tl_bytes key, bool looks, tl_error *err) {
     char sidecar[TL_KEY_MAX + TL_SIDECAR_EXTRA];
     bool one_slot = true, strict = client->legacy.options.strict;
@@ -32,19 +33,18 @@ static tl_err check_key(const tl_client *client, tl_bytes key, bool looks, tl_er
                         "strict: with a URL that begins with redis+cluster:// locks can be looked "
                         "at, but not acquired: that needs scripts there");
     (void)tl__sidecar(sidecar, key, &one_slot);
-    return one_slot
-               ? TL_OK
-               : tl__fail(err, TL_EINVALID, 0,
-                          "key: it has a '}' and no {tag}: what a lock needs beside it can't be in "
-                          "its slot of the cluster");
+    return one_slot ? TL_OK
+                    : tl__fail(err, TL_EINVALID, 0,
+                               "key: it has a '}' and no {tag}, so the lock's other keys can't be "
+                               "in its slot of the cluster; add a {tag}");
 }
 
-/* A step of one node, whose number stands in the upper bits of the cursor. */
+/* One scan step at one node. The cursor has the node's number in its upper bits. */
 static tl_err scan(tl_client *client, tl_scan *scanning, uint64_t *cursor, tl_error *err) {
     tl_fleet *fleet = &client->fleet;
     unsigned number = (unsigned)(*cursor >> CURSOR_BITS), at = number;
     tl_node *node = fleet->row->next(fleet, &at);
-    tl_err code = node ? TL_OK : tl__server_reach(client, "scan", err); /* nobody is known before */
+    tl_err code = node ? TL_OK : tl__server_reach(client, "scan", err); /* no node is known yet */
     node = node || code ? node : fleet->row->next(fleet, &at);
     if (code || !node)
         return code ? code

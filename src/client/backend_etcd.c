@@ -1,5 +1,5 @@
 /*
- * The members of an etcd, of which any is asked.
+ * Locks on etcd. Any of its members can be asked.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "protocol/etcd_ask.h"
 #include "protocol/settle.h"
 
-/* What etcd has no use for, or does in its own way. */
+/* Reject options that etcd does not need, or that work differently there. */
 static tl_err check_options(const tl_client *client, const tl_client_options *options,
                             tl_error *err) {
     static const char raft[] = "a majority of the members confirms each write, and forgets none";
@@ -21,8 +21,8 @@ static tl_err check_options(const tl_client *client, const tl_client_options *op
                         : options->quiet_ms > 0    ? "quiet_ms"
                                                    : NULL;
     if (given)
-        return tl__fail(err, TL_EINVALID, 0, "%s: not with a URL that begins with etcd://: %s",
-                        given, raft);
+        return tl__fail(err, TL_EINVALID, 0,
+                        "%s: not supported with a URL that begins with etcd://: %s", given, raft);
     if (options->protocol != TL_TOKEN)
         return tl__fail(err, TL_EINVALID, 0,
                         "protocol: with a URL that begins with etcd:// it must be token");
@@ -46,12 +46,12 @@ static tl_err open_members(tl_client *client, const tl_seeds *seeds,
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-/* The line there is everybody's, of this process, too. */
+/* All waiters queue on etcd, those of this process as well. */
 static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event *start,
                               int64_t wait_ms, int64_t connect_ms, tl_out *out) {
     const tl_lock *lock = machine->lock;
     tl_client *client = lock->client;
-    if (!lock->manual_renew) /* who renews by hand counts on the whole lifetime */
+    if (!lock->manual_renew) /* with manual_renew the program counts on the whole lifetime */
         job->spare = tl__leases_take(&client->leases, job->ttl_ms, start->now,
                                      start->server->drift_ppm);
     tl__etcd_acquire_init(&machine->etcd, job, &lock->rare->retry, wait_ms, connect_ms,
@@ -59,7 +59,7 @@ static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event
     return tl__etcd_acquire_step(&machine->etcd, start, out);
 }
 
-/* While it cleans up the lock may be gone. */
+/* Once `over` is set the machine only cleans up, and the lock may have been freed. */
 static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
     tl_status status = tl__etcd_acquire_step(&machine->etcd, event, out);
     if (status != TL_GO && !machine->over)
@@ -98,7 +98,7 @@ static const tl_asker asker = {
 
 /* ---- holding --------------------------------------------------------------------------------- */
 
-/* It must be told whose the token was: the key of one from elsewhere may be a successor's, too. */
+/* The job's proof keeps `elsewhere`: the key of a token from elsewhere may be a successor's by now. */
 static void drop(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
     job.release.revoke = true;
@@ -111,7 +111,7 @@ static void drop(tl_lock *lock) {
     tl__hold_drop_in(lock, &job);
 }
 
-/* The renewal that this leads to finds out whether it is so. */
+/* The key of a held lock may have been deleted: renew at once to find out. */
 static void suspect(tl_gate_node *node) {
     tl_lock *lock = (tl_lock *)((char *)node - offsetof(tl_lock, gate_node));
     if (lock->task.at != 0)
@@ -122,7 +122,7 @@ static void deleted(tl_client *client, tl_bytes topic) {
     tl__gate_show(&client->gate, tl__etcd_topic_key(topic), suspect);
 }
 
-/* It was there at the revision that the proof tells. */
+/* Watch for the deletion of the key from the revision in the proof on. */
 static void listen(const tl_lock *lock, const tl_proof *before) {
     char room[TL_ETCD_TOPIC_MAX];
     int64_t changed = tl__proof_etcd(&lock->proof).changed;
@@ -142,7 +142,7 @@ static void ignore(const tl_lock *lock) {
         tl__keeper_unseen_in(&lock->client->keeper, topic);
 }
 
-/* The lease that it is under alone, for the next lock, where the client has use for it. Else it is revoked. */
+/* Keep the lease that only this key is under for the next lock, if the client wants it. Else revoke it. */
 static void release(tl_lock *lock, tl_job *job) {
     tl_client *client = lock->client;
     tl_spare_lease spare = {0};
@@ -155,7 +155,7 @@ static void release(tl_lock *lock, tl_job *job) {
         job->spare = spare;
 }
 
-/* Asked again, it revokes the lease. */
+/* A release that was sent again (job.again) revokes the lease. */
 static void released(tl_lock *lock, const void *machine) {
     const tl_settle *settlement = machine;
     if (settlement->result.code == TL_OK && !settlement->maybe &&
@@ -213,7 +213,7 @@ static tl_err scan(tl_client *client, tl_scan *how, uint64_t *cursor, tl_error *
                      .found = how->found,
                      .ctx = how->ctx};
     if (*cursor > INT64_MAX)
-        return tl__fail(err, TL_EINVALID, 0, "scan: such a cursor was never given");
+        return tl__fail(err, TL_EINVALID, 0, "scan: the cursor is not from this client");
     tl_err code = ask(client, &a, "scan", err);
     if (!code)
         *cursor = a.cursor;

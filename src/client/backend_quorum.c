@@ -1,6 +1,7 @@
 /*
- * Several independent servers, of which a majority counts. What is asked of all at once the renewal thread asks, over its
- * connections; what is asked of one after the other the caller's thread does, over those that callers borrow.
+ * Locks on several independent servers, of which a majority counts. The renewal thread sends requests that go
+ * to all servers at once, over its own connections. The caller's thread sends those that go to one server
+ * after the other, over borrowed connections.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -16,13 +17,13 @@
 #include "protocol/quorum_settle.h"
 #include "wire/keys.h"
 
-#define CURSOR_BITS 54 /* of a server's cursor */
+#define CURSOR_BITS 54 /* bits of a server's cursor */
 #define CURSOR_MAX ((UINT64_C(1) << CURSOR_BITS) - 1)
-/* It is never off: of servers that restart empty, one after the other, a majority would forget a hold that
- * lasts, and grant the lock again. */
-#define QUIET_MS 30000 /* as long as a lock lives that isn't told otherwise */
+/* quiet_ms is never off: if the servers restart empty, one after the other, a majority would forget a lock
+ * that is still held, and grant it again. */
+#define QUIET_MS 30000 /* the default lifetime of a lock */
 
-/* What their votes can't be had with. */
+/* Reject options that votes don't support. */
 static tl_err open_quorum(tl_client *client, const tl_seeds *seeds,
                           const tl_client_options *options, tl_error *err) {
     const char *given = options->wait_replicas > 0 ? "wait_replicas"
@@ -30,8 +31,8 @@ static tl_err open_quorum(tl_client *client, const tl_seeds *seeds,
                                                    : NULL;
     if (given)
         return tl__fail(err, TL_EINVALID, 0,
-                        "%s: not with a URL that begins with redis+quorum://: a majority of the "
-                        "servers is what confirms there, and quiet_ms what outlasts a restart",
+                        "%s: not supported with a URL that begins with redis+quorum://: there a "
+                        "majority of the servers confirms, and quiet_ms covers a restart",
                         given);
     if (options->protocol != TL_TOKEN)
         return tl__fail(err, TL_EINVALID, 0,
@@ -41,12 +42,12 @@ static tl_err open_quorum(tl_client *client, const tl_seeds *seeds,
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-/* What the servers have told by their topics, and has not been given to the machine yet: a bit for each. Under keeper.mutex. */
+/* Notifications that the machine has not received yet, a bit for each server. Under keeper.mutex. */
 typedef struct {
     uint8_t armed, disarmed, woken;
 } news;
 
-/* What an acquire has beside tl_acquiring. */
+/* The room (tl_asker.room) of an acquire. */
 typedef struct {
     tl_quorum_acquisition machine;
     tl_listener listener[TL_QUORUM_MAX];
@@ -59,7 +60,7 @@ static votes *votes_of(const tl_acquiring *machine) {
     return machine->room;
 }
 
-/* The machine is given that when the thread looks after posts. Of being armed or not the newest counts. */
+/* The thread gives this to the machine when it runs the posts. Of armed and disarmed the newest counts. */
 static void on_wake(tl_listener *listener, unsigned flags) {
     votes *v = (votes *)((char *)(listener - listener->server) - offsetof(votes, listener));
     uint8_t bit = (uint8_t)(1U << listener->server);
@@ -84,7 +85,7 @@ static tl_listener *attach(tl_acquiring *machine, void *room, tl_task *task) {
     return v->listener;
 }
 
-/* Nothing is passed on within the process, nor does anybody stand in line. */
+/* Nothing is handed over within the process, and there is no queue on the servers. */
 static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event *start,
                               int64_t wait_ms, int64_t connect_ms, tl_out *out) {
     tl_client *client = machine->lock->client;
@@ -96,7 +97,7 @@ static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event
     return tl__quorum_acquire_step(&votes_of(machine)->machine, start, out);
 }
 
-/* Something that a server has told, as an event. */
+/* Turn one of the notifications into an event. false: there is none. */
 static bool take_news(news *news, tl_event *event) {
     unsigned any = news->armed | news->disarmed | news->woken;
     if (!any)
@@ -116,7 +117,7 @@ static bool has_news(const news *news) {
     return news->armed | news->disarmed | news->woken;
 }
 
-/* WOKEN says that there is news, or that it is at the front, which it knows. */
+/* WOKEN means that there is news; or that it is first in the local queue, which it knows already. */
 static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
     tl_quorum_acquisition *acquisition = &votes_of(machine)->machine;
     news *news = &votes_of(machine)->news;
@@ -133,7 +134,7 @@ static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
     return status;
 }
 
-/* The keeper runs all of it: nothing is handed over to it. */
+/* The keeper runs the whole machine, so nothing is detached to it. */
 static tl_machine rest(tl_acquiring *machine, size_t *ret_size) {
     *ret_size = sizeof votes_of(machine)->machine;
     return (tl_machine){&votes_of(machine)->machine, tl__quorum_acquire_step, "acquire",
@@ -154,7 +155,7 @@ static bool answered(const tl_acquiring *machine) {
     return votes_of(machine)->machine.retry.answered;
 }
 
-/* A majority. */
+/* Has a majority of the servers answered since then? */
 static bool was_heard(tl_client *client, tl_bytes key, tl_mono since) {
     unsigned heard = 0;
     (void)key;
@@ -163,7 +164,7 @@ static bool was_heard(tl_client *client, tl_bytes key, tl_mono since) {
     return heard >= tl__quorum_of(client->fleet.servers);
 }
 
-/* For so long no majority has answered. */
+/* For how long has no majority answered? */
 static int64_t mute_ms(tl_client *client, tl_bytes key, tl_mono since) {
     tl_mono mute[TL_QUORUM_MAX], now = tl__mono_now();
     (void)key;
@@ -187,7 +188,7 @@ static const tl_asker asker = {
 
 /* ---- holding --------------------------------------------------------------------------------- */
 
-/* What the servers hold, and what renews it. */
+/* The votes, and the machine that renews them. */
 static tl_quorum_renewal *hold_of(const tl_lock *lock) {
     return lock->room;
 }
@@ -223,7 +224,7 @@ static void init_settle(void *machine, const tl_lock *lock, const tl_job *job, t
     tl__quorum_settle_init(machine, job, &hold_of(lock)->ballots, op, seed);
 }
 
-/* What a failed one has asked for may come yet. */
+/* A failed extension may still take effect at some servers: so their votes are in doubt. */
 static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
     const tl_quorum_settlement *settlement = machine;
     tl_quorum_renewal *hold = hold_of(lock);
@@ -265,7 +266,7 @@ static const tl_holder holder = {.kind = &hold_kind,
 
 /* ---- of all at once -------------------------------------------------------------------------- */
 
-/* A machine that the keeper runs, and its caller who waits. */
+/* A machine that the keeper runs while its caller waits. */
 typedef struct {
     tl_task task; /* first */
     tl_machine machine;
@@ -337,7 +338,7 @@ static tl_err ping(tl_client *client, tl_error *err) {
     return run_look(client, &ask, "ping", &l, err);
 }
 
-/* Nobody stands in line there. */
+/* There is no queue on these servers, so no waiters are listed. */
 static tl_err look(tl_client *client, tl_ask *ask, tl_error *err) {
     tl_quorum_look l;
     ask->most = 0;
@@ -359,14 +360,15 @@ static tl_err ask_one(tl_client *client, unsigned index, void *state, tl_step st
                         : TL_OK;
 }
 
-/* What came of asking them, one by one. */
+/* The result of a break that asked the servers one by one. */
 typedef struct {
-    unsigned removed, gone, others; /* nobody's there, another's */
+    unsigned removed, gone, others; /* servers: removed there; nobody holds it; another holds it */
     bool maybe;
-    tl_err why; /* and err has the words */
+    tl_err why; /* the last failure; err has its message */
 } broken;
 
-/* A majority that is rid of the holder is what there is to be had. */
+/* The break succeeds if the holder has no vote left at a majority of the servers, and it was removed
+ * at one at least. */
 static tl_err judge(const tl_client *client, const broken *b, tl_error *err) {
     unsigned q = tl__quorum_of(client->fleet.servers);
     if (b->removed + b->gone + b->others < q && (b->removed > 0 || b->maybe))
@@ -381,7 +383,8 @@ static tl_err judge(const tl_client *client, const broken *b, tl_error *err) {
                           : tl__fail(err, TL_EEXPIRED, 0, "break: nobody holds it");
 }
 
-/* Of what was seen the value alone counts: each server draws its own fencing numbers. A token is spent where it has been removed: a holder who finds a vote missing can't have it back. */
+/* Compare only the value with what was seen, since each server draws its own fencing numbers. Where the token
+ * is removed it is noted as spent, so that a holder that finds the vote missing can't acquire it again. */
 static tl_err remove_lock(tl_client *client, tl_break *machine, tl_error *err) {
     broken sum = {0};
     tl_lock_info seen;
@@ -434,7 +437,8 @@ static void keep(const void *key, size_t n, const tl_lock_info *info, void *ctx)
     f->end = &one->next;
 }
 
-/* Has a server before this one told of it, or will it? One that can't be asked is left out from then on. */
+/* Does a server with a lower index have this key, so that its scan reports it? A server that can't be asked
+ * is left out from then on (`deaf`). */
 static bool is_notified(tl_client *client, unsigned index, const tl_ask *ask, unsigned *deaf) {
     for (unsigned i = 0; i < index; i++) {
         tl_ask one = *ask;
@@ -448,7 +452,7 @@ static bool is_notified(tl_client *client, unsigned index, const tl_ask *ask, un
     return false;
 }
 
-/* Tell of what one server has found that none before it has, as a majority holds it. */
+/* Report the keys that this server has found and no earlier server has, with what a majority says of each. */
 static tl_err tell(tl_client *client, unsigned index, const tl_scan *scan, const finds *f,
                    tl_error *err) {
     unsigned deaf = 0;
@@ -476,8 +480,8 @@ static void free_finds(finds *f) {
     }
 }
 
-/* A step of one server, whose number stands in the upper bits of the cursor. One that fails is left out while there is a
- * majority without it. */
+/* One scan step at one server. The cursor has the server's number in its upper bits. A server that fails is
+ * left out, as long as there is a majority without it. */
 static tl_err scan(tl_client *client, tl_scan *scanning, uint64_t *cursor, tl_error *err) {
     unsigned index = (unsigned)(*cursor >> CURSOR_BITS);
     finds f = {.end = &f.first};
@@ -485,7 +489,7 @@ static tl_err scan(tl_client *client, tl_scan *scanning, uint64_t *cursor, tl_er
     if (!tl__client_is_here(client))
         return tl__fail(err, TL_EINVALID, 0, "scan: the client belongs to the parent process");
     if (index >= client->fleet.servers)
-        return tl__fail(err, TL_EINVALID, 0, "scan: no cursor of this client");
+        return tl__fail(err, TL_EINVALID, 0, "scan: the cursor is not from this client");
     one.cursor = *cursor & CURSOR_MAX;
     one.found = keep;
     one.ctx = &f;

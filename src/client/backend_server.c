@@ -1,5 +1,5 @@
 /*
- * One server, and one that Sentinels name.
+ * Locks on one server: that of the URL, or the master that Sentinels name.
  */
 #include "client/backend.h"
 #include "client/driver.h"
@@ -7,7 +7,8 @@
 
 /* ---- acquiring ------------------------------------------------------------------------------- */
 
-/* A lock that queued, or has others behind it, reserves fencing numbers by which to hand the hold over. */
+/* A lock that has waited in the local queue, or has others behind it, reserves fencing
+ * numbers for hand-offs. */
 static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event *start,
                               int64_t wait_ms, int64_t connect_ms, tl_out *out) {
     tl_lock *lock = machine->lock;
@@ -29,7 +30,8 @@ static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event
     return tl__acquire_step(&machine->ask, start, out);
 }
 
-/* For the next who acquires it: whether to begin in line; and where this one has stood, in vain. */
+/* For the next acquire of this lock: whether to begin in the server's queue. For the next lock in the local
+ * queue: the rank that this one has in the server's queue and gives up. */
 static void learn(tl_acquiring *machine) {
     const tl_result *result = &machine->ask.result;
     machine->lock->contended = machine->ask.retry.answered || result->acquire.waiting > 0;
@@ -39,12 +41,12 @@ static void learn(tl_acquiring *machine) {
 
 static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
     if (event->kind == TL_WOKEN &&
-        machine->called) { /* of its turn, which it had found out before */
+        machine->called) { /* it is first in the local queue, which it knows already */
         machine->called = false;
         event->kind = TL_TIMER;
     }
     tl_status status = tl__acquire_step(&machine->ask, event, out);
-    if (status != TL_GO && !machine->over) /* while it cleans up the lock may be gone */
+    if (status != TL_GO && !machine->over) /* later the lock may have been freed */
         learn(machine);
     machine->over = machine->over || status != TL_GO;
     return status;
@@ -58,8 +60,8 @@ static tl_machine rest(tl_acquiring *machine, size_t *ret_size) {
 
 static tl_hold held(const tl_acquiring *machine) {
     const tl_acquisition *acquisition = &machine->ask;
-    /* Nothing is handed over within the process while other processes queue at the server. Of those that
-     * come later no reply tells: they wait for a second at most (gate.c). */
+    /* Nothing is handed over within the process while other processes queue at the server. No reply reports
+     * those that come later: they wait for a second at most (gate.c). */
     tl_hold hold = {.token = machine->lock->token,
                     .deadline = acquisition->result.deadline,
                     .fence = acquisition->result.acquire.fence,
@@ -101,8 +103,8 @@ const tl_asker tl__server_asker = {
 
 /* ---- holding --------------------------------------------------------------------------------- */
 
-/* Without a proof, so that a stamp without scripts is left to run out: the caller's own release may be in flight, and the
- * second of two DELs finds a successor's lock. */
+/* The job has no proof of a stamp, so that a stamp that was acquired without scripts expires by itself. A DEL
+ * could delete a successor's lock, as the caller's own release, another DEL, may be in flight. */
 static void drop(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
     job.hold.proof = (tl_proof){.stood_ms = job.hold.proof.stood_ms,

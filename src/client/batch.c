@@ -1,9 +1,10 @@
 /*
- * Joins the sends of many machines into one request, and takes its answer apart again. It
- * knows the order of arguments that all such scripts have in common, and nothing of their meaning:
- * keys, head, for each lock its own, tail. Head and tail hold ideas of the time, so only sends built
- * at one instant are joined. The tail begins with until when the server may carry it out; it is
- * that of the send which may be carried out for the shortest.
+ * Joins the sends of many machines into one request, and splits its reply again.
+ *
+ * It knows the order of arguments that all these scripts share, but not their meaning: keys, head, for each
+ * lock its own arguments, tail. Head and tail contain times, so only sends built at the same instant are
+ * joined. The tail begins with not_after, until when the server may execute the request. The joined request
+ * has the tail of the send with the earliest not_after.
  */
 #include "client/batch.h"
 
@@ -86,7 +87,6 @@ static bool reserve(tl_batch_bytes *to, size_t more) {
     return true;
 }
 
-/* Encoded. */
 bool tl__batch_append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
     size_t before = to->n;
     for (size_t i = 0; i < count; i++) {
@@ -105,7 +105,7 @@ bool tl__batch_append(tl_batch_bytes *to, const tl_bytes *argv, size_t count) {
 
 static bool first(tl_batch *batch, const tl_send *send, tl_mono now) {
     const tl_command *command = &send->command[0];
-    tl__batch_clear(batch); /* of one that could not be joined */
+    tl__batch_clear(batch); /* a send that could not be joined may have left something */
     batch->send = *send;
     batch->nkeys = command->nkeys;
     batch->now = now;
@@ -116,21 +116,21 @@ static bool first(tl_batch *batch, const tl_send *send, tl_mono now) {
     return tl__batch_append(&batch->head, command->argv + command->nkeys, command->head);
 }
 
-/* Of the server's time; 0 stands for no limit. */
+/* not_after in us of the server's clock; 0 means no limit. */
 static int64_t limit_of(tl_bytes not_after) {
     int64_t us;
     return tl__bytes_to_int(not_after, &us) && us > 0 ? us : INT64_MAX;
 }
 
-/* Is it no sooner, as the texts alone show? Of as many digits, none of them a sign, the later is the greater text. */
+/* Is `limit` no earlier than `than`, as a comparison of the texts shows? With equally many digits and no
+ * sign, the later one is the greater text. */
 static bool is_no_sooner(tl_bytes limit, tl_bytes than) {
     return (limit.n == than.n || !GUARD(longer_limit_is_later)) && limit.n > 0 &&
            than.p[0] >= '1' && than.p[0] <= '9' && memcmp(limit.p, than.p, limit.n) >= 0;
 }
 
-/* The sooner limits count for all. The one by our clock and the one by the server's may be of
- * different sends: not each has until the earliest that the server's clock can show. A tail is
- * short, and finds room. */
+/* The earliest limits count for all. The limit by our clock and the limit by the server's clock may come from
+ * different sends. Another tail needs no more memory: a tail is short, and fits the room of the first. */
 static bool keep_tail(tl_batch *batch, const tl_send *send) {
     const tl_command *command = &send->command[0];
     const tl_bytes *tail = command->argv + command->argc - TL_JOIN_TAIL;
@@ -167,13 +167,12 @@ static bool add(tl_batch *batch, const tl_send *send, void *cookie, tl_mono now)
 static bool put(tl_batch_bytes *to, const char *from, size_t n) {
     if (!reserve(to, n))
         return false;
-    if (n > 0) /* else there may be nothing at all */
+    if (n > 0) /* else both pointers may be NULL */
         memcpy(to->p + to->n, from, n);
     to->n += n;
     return true;
 }
 
-/* For `count` members, from `first` on. */
 static const tl_send *send_for(tl_batch *batch, unsigned first, unsigned count) {
     const tl_batch_member *last = &batch->member[first + count - 1];
     size_t keys = first > 0 ? batch->member[first - 1].keys_end : 0;
@@ -200,8 +199,9 @@ static const tl_send *send_for(tl_batch *batch, unsigned first, unsigned count) 
     return &batch->send;
 }
 
-/* Would each of them be answered with this error, too? Else it may be about one of them, or about asking for several keys at
- * once. What passes for one will for all; but keys on the move between nodes are there singly. */
+/* Would each member alone get this error too? Else the error may be about one member, or about asking for
+ * several keys at once. An error that passes with time is the same for all. Except while a slot is moved: its
+ * keys are found one by one. */
 static bool is_everyones(tl_bytes error) {
     return !GUARD(refusal_of_one_key) ||
            (tl__refusal(error) == TL_EUNAVAILABLE &&
@@ -209,7 +209,8 @@ static bool is_everyones(tl_bytes error) {
             !tl__is_not_local(error));
 }
 
-/* One of a cluster's nodes that refuses keys of several slots, though they are of one, does so always. */
+/* A server that says CROSSSLOT will always do so; a cluster's node too, though there a batch has
+ * keys of one slot. */
 static tl_batch_refusal refused(const tl_batch *batch, const tl_event *whole) {
     (void)batch;
     if (whole->replied.reply->type != TL_REPLY_ERROR || is_everyones(whole->replied.reply->text))
@@ -218,7 +219,8 @@ static tl_batch_refusal refused(const tl_batch *batch, const tl_event *whole) {
                                                                        : TL_BATCH_SINGLY;
 }
 
-/* Is i among the exceptions? As if it had asked alone: NULL: it isn't; or the first number that is none. */
+/* Member i's own item if it is among the exceptions, as in the reply to a request of its own; NULL: it isn't.
+ * If an item is no valid number, that item. */
 static const tl_reply *exception(const tl_reply *whole, unsigned i) {
     static const tl_reply own = {.type = TL_REPLY_INT, .integer = 1};
     for (size_t at = 2; at < whole->count; at++) {
@@ -231,7 +233,8 @@ static const tl_reply *exception(const tl_reply *whole, unsigned i) {
     return NULL;
 }
 
-/* A machine reads its own answer as if it had asked alone: the TIME, then one item, or none. */
+/* A machine reads its part like the reply to a request of its own: the two items of TIME, then
+ * one item, or none. */
 void tl__batch_reply(const tl_batch *batch, const tl_reply *whole, unsigned i, tl_reply *ret,
                      tl_reply items[3]) {
     bool exceptions = batch->send.command[0].exceptions;
@@ -254,8 +257,8 @@ static tl_reply as_number(const tl_reply *item) {
     return tl__reply_int(item, &v) ? (tl_reply){.type = TL_REPLY_INT, .integer = v} : *item;
 }
 
-/* The server's time is the same for all: its text is read once, and each is given the numbers. An answer of nothing but
- * that, which all are well with, is itself what each is given. */
+/* The server's time is the same for all members: read its text once, and give each the numbers. A reply with
+ * only the time, which means success for all, is every member's part as it is. */
 static void read_time(const tl_reply *first, tl_batch_part *p) {
     p->whole = *first;
     for (size_t i = 0; i < 2; i++)

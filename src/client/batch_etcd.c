@@ -1,17 +1,18 @@
 /*
- * Renewals on etcd, joined: a lease, and one transaction that puts all keys under it, or none. Its number is higher than
- * those that the sends were built with. A renewal that is asked singly has the one that it was built with.
+ * Joined renewals on etcd: a new lease, and one transaction that puts all keys under it, or none. The lease's
+ * number is higher than those that the sends were built with. A renewal that is sent alone uses the lease
+ * that it was built with.
  */
 #include "client/batch.h"
 #include "ground/bytes.h"
 #include "ground/guard.h"
 
-#define OWN_MAX ((size_t)96 << 10) /* of a transaction's keys, each of which is in it three times */
+#define OWN_MAX ((size_t)96 << 10) /* bytes of keys; each is in the transaction three times */
 
-/* As protocol_etcd builds it: GRANT lease seconds; KEEP K suffix revision lease changed. */
+/* Arguments, as protocol_etcd builds them: GRANT lease seconds; KEEP K suffix revision lease changed. */
 enum { LEASE = 1, SECONDS, MINE = 1, OF_KEEP = 4, CHANGED = 5 };
 
-/* One where it is known when the key was changed last. */
+/* Comparisons of a renewal: one if it is known when the key was changed last, else two. */
 static unsigned ops_of(const tl_send *send) {
     return tl__bytes_eq(send->command[1].argv[CHANGED], TL_LITERAL("0")) ? 2 : 1;
 }
@@ -71,7 +72,7 @@ static const tl_send *transaction_for(tl_batch *batch, unsigned first, unsigned 
     return &batch->send;
 }
 
-/* Its own response, as if it had asked alone, and the lease. */
+/* The member's own response, as in the reply to a request of its own, and the lease. */
 void tl__batch_reply_of_etcd(const tl_batch *batch, const tl_event *whole, unsigned i,
                              tl_reply ret[2], tl_reply items[TL_BATCH_ITEMS]) {
     ret[0] = whole->replied.reply[0];

@@ -1,5 +1,5 @@
 /*
- * The client: options in, its life, questions about locks.
+ * The client: its options, opening and closing it, and questions about locks.
  */
 #include "client/client.h"
 
@@ -17,11 +17,12 @@
 #include "wire/keys.h"
 
 #define ATTEMPT_MS 2000
-#define ATTEMPT_FSYNC_MS                                                                           \
-    5000 /* a file that is synced each second takes up to two, and half of it is theirs */
+/* A file that is synced once a second can take two seconds, and only half of attempt_ms is
+ * for waiting for it. */
+#define ATTEMPT_FSYNC_MS 5000
 #define CONNECT_MS 5000
-/* All that Linux lets a clock be slewed by: a tenth by its tick, 500 ppm each by its frequency and
- * by adjtime(); what is left is for the crystal. */
+/* The most that Linux lets a clock be slewed: 100000 ppm by its tick, 500 ppm by its frequency, 500 ppm by
+ * adjtime(); and 500 ppm for the crystal. */
 #define DRIFT_PPM 101500
 #define DRIFT_MAX_PPM 500000
 #define LIMIT_MAX_MS 3600000
@@ -120,8 +121,8 @@ static tl_err set_protocol(tl_client *client, const tl_client_options *options, 
                             (int)options->protocol);
 }
 
-/* Who says of legacy clients what a token can't heed has forgotten the protocol: such a lock would not be
- * shared. */
+/* Options for legacy clients with protocol token are an error: the program forgot to set the protocol, and
+ * its locks would not exclude legacy clients. */
 static tl_err read_legacy(tl_client *client, const tl_client_options *options, tl_error *err) {
     tl_legacy_options *ret = &client->legacy.options;
     client->legacy.protocol = options->protocol;
@@ -141,7 +142,7 @@ static tl_err read_legacy(tl_client *client, const tl_client_options *options, t
     return TL_OK;
 }
 
-/* Check them now, whatever the key. */
+/* Check the options for legacy clients when the client is opened, as far as they don't depend on a key. */
 static tl_err check_legacy(const tl_client *client, tl_error *err) {
     const tl_legacy_options *options = &client->legacy.options;
     tl_rules rules;
@@ -170,7 +171,7 @@ static void free_client(tl_client *client) {
         client->protocol->upkeep->free(client);
     tl__node_end(&client->node);
     tl__members_free(client->members);
-    tl__fleet_end(&client->fleet); /* what Sentinels are asked over, and a cluster's other nodes */
+    tl__fleet_end(&client->fleet); /* connections to Sentinels; a cluster's other nodes */
     tl__lookups_end(client->lookups, client->keeper.close_by);
     tl__waiters_free(client);
     tl__mutex_end(&client->mutex);
@@ -243,7 +244,7 @@ void tl_client_close(tl_client *client) {
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-/* Of one that is looked at, or broken. */
+/* For a look or a break. */
 static tl_err check_key(const tl_client *client, const void *key, size_t key_len, tl_error *err) {
     if (!key || key_len == 0 || key_len > TL_KEY_MAX)
         return tl__fail(err, TL_EINVALID, 0, "key: 1 to %d bytes, not %zu", TL_KEY_MAX, key_len);
@@ -252,7 +253,7 @@ static tl_err check_key(const tl_client *client, const void *key, size_t key_len
                : TL_OK;
 }
 
-/* A pattern that means one key. */
+/* Does the pattern match one key only? */
 static bool is_one_key(tl_bytes glob) {
     static const char special[] = "*?[\\";
     bool one = true;

@@ -1,13 +1,15 @@
 /*
- * Whether a cluster's master still is one. One that was stopped and wakes carries out what lay in its sockets, before it
- * hears that a replica has taken its place; so what it answers counts only when others, asked afterwards, know of nobody
- * else (tl_send.confirm).
+ * Whether a cluster's master is still a master. A master that was stopped and wakes up executes the requests
+ * in its sockets before it learns that a replica has taken over. So its reply counts only if other nodes,
+ * asked after it, know of no other master (tl_send.confirm).
  *
- * Nobody but a replica takes a place over, and it knows that first: at once with the promotion, before it executes anything. So
- * all of a master's replicas are asked, and when each says that it is one yet, it is certain that there was no promotion
- * before they were asked. Where one doesn't answer, or none is known, the other masters are: as many that one at least has
- * voted in each election that there may have been. A voter hears of the outcome a moment later, from who has won; so what counts
- * is asked NEWS_MS later.
+ * Only a replica can take over, and it knows that first: from the promotion on, before it executes anything.
+ * So all replicas of the master are asked. When each says that it is still a replica, there was certainly no
+ * promotion before they were asked.
+ *
+ * If a replica doesn't answer, or none is known, the other masters are asked: so many that any election had a
+ * voter among them. A voter learns the outcome a moment later, from the winner. So replies of the other
+ * masters only rule out elections until NEWS_MS before they were asked.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,18 +17,18 @@
 #include "client/cluster_inside.h"
 #include "ground/guard.h"
 
-#define HEDGE_MS 100 /* then the masters are asked, too */
-#define NEWS_MS 200  /* so long a master may know nothing of the election that it has voted in */
-#define AGAIN_MS 20  /* between questions to masters */
-#define UNLISTED_MS 60000
-#define IDLE_MS 30000  /* a connection that nothing was asked over is closed */
-#define ASKED_MAX 8    /* questions that a replica has left unanswered: it isn't asked more; */
-#define PEERS_MAX 512  /* that a master has, who is asked about all others */
-#define MORE_MASTERS 2 /* are asked than need to answer */
+#define HEDGE_MS 100      /* after so long without an outcome the masters are asked, too */
+#define NEWS_MS 200       /* a master may not know the winner of its election for so long */
+#define AGAIN_MS 20       /* between questions to masters */
+#define UNLISTED_MS 60000 /* a replica that no map has listed for so long is forgotten */
+#define IDLE_MS 30000     /* an idle connection is closed */
+#define ASKED_MAX 8       /* a replica with so many unanswered questions gets no more */
+#define PEERS_MAX 512     /* the same for a master, which is asked about all others */
+#define MORE_MASTERS 2    /* so many more masters are asked than must answer */
 
 typedef enum { SAYS_NOTHING, SAYS_MINE, SAYS_ITS, SAYS_OTHERS } opinion;
 
-/* ---- who there is ---------------------------------------------------------------------------- */
+/* ---- replicas and slots ---------------------------------------------------------------------- */
 
 void tl__member_learn(tl_member *member, tl_member *replica, tl_mono now) {
     unsigned i = 0;
@@ -49,9 +51,10 @@ void tl__member_forget(tl_member *member, tl_mono now) {
     member->replicas = kept;
 }
 
-/* One of its slots: the same for as long as it has that; at first its last, as slots are moved away from the first on. Of one
- * that it was given lately not all others may have heard, so that they name whoever had it; and a replica that takes its place
- * may not know of it, so that they go on naming this one. TL_SLOTS: it has none. */
+/* One of the member's slots: the same one for as long as the member has it. At first it is its last slot, as
+ * slots are usually moved away from the first on. A slot that it got lately would be wrong. Other nodes may
+ * not know that yet, and name the former owner. And a replica that takes over may not know, so that others
+ * go on naming this member. TL_SLOTS: it has no slot. */
 static unsigned slot_of(const tl_cluster *cluster, tl_member *member) {
     for (unsigned i = 0; i < TL_SLOTS; i++) {
         unsigned slot = TL_SLOTS - 1 - (GUARD(long_held_slot) * member->about + i) % TL_SLOTS;
@@ -67,7 +70,7 @@ static unsigned slot_of(const tl_cluster *cluster, tl_member *member) {
 
 static void on_answer(void *ctx, const tl_answer *answer);
 
-/* Of those who have answered, the one that was asked longest ago. */
+/* Close the connection to the witness that was asked longest ago, of those without an open question. */
 static bool make_room(tl_cluster *cluster) {
     unsigned found = cluster->witnesses;
     for (unsigned i = 0; i < cluster->witnesses; i++)
@@ -81,7 +84,7 @@ static bool make_room(tl_cluster *cluster) {
     return true;
 }
 
-/* NULL: no room, or no memory. */
+/* The connection to a witness. NULL: no room, or no memory. */
 static tl_conn *conn_to(tl_cluster *cluster, tl_member *who) {
     tl_conn_limits limits = {.connect_ms = cluster->limit_ms, .no_time = true};
     tl_conn_calls calls = {.answer = on_answer, .ctx = who};
@@ -112,7 +115,8 @@ static tl_command *add(tl_send *send, tl_bytes first, tl_bytes second) {
     return command;
 }
 
-/* Whose a slot of m is, by a key there; of a replica also what it is, and the epoch of its master. */
+/* Ask `who` which node has a slot of `member`, by reading a key there. A replica is also asked for its role
+ * and its master's epoch. */
 static bool ask(tl_cluster *cluster, tl_member *who, tl_member *member, bool master, tl_mono now) {
     char counter[TL_COUNTER_SIZE];
     unsigned slot = slot_of(cluster, member);
@@ -132,7 +136,7 @@ static bool ask(tl_cluster *cluster, tl_member *who, tl_member *member, bool mas
     return true;
 }
 
-/* Who has no connection, for want of room, has his turn when another has answered. */
+/* If there is no room for a connection, the next master is asked when another has answered. */
 static void ask_more_masters(tl_cluster *cluster, tl_member *member, tl_mono now) {
     tl_question *q = &member->question;
     unsigned count = atomic_load(&cluster->count),
@@ -148,9 +152,9 @@ static void ask_more_masters(tl_cluster *cluster, tl_member *member, tl_mono now
     }
 }
 
-/* Of n masters n / 2 + 1 elect a replica, the one that fails not among them: of the others so many that one at least has
- * voted. Where there are no more than two none is ever elected without that master. Several masters are asked about by the same
- * others, so that these need few connections. */
+/* A replica is elected by n / 2 + 1 of n masters, without the failed one. So n - (n / 2 + 1) of the others
+ * include at least one voter. With two masters or one, no replica is ever elected without the failed one. The
+ * same other masters are asked about several members, so that few connections are needed. */
 static void ask_masters(tl_cluster *cluster, tl_member *member, tl_mono now) {
     tl_question *q = &member->question;
     unsigned n = cluster->masters;
@@ -186,14 +190,15 @@ static void begin(tl_cluster *cluster, tl_member *member) {
         ask_masters(cluster, member, now);
     if (!tl__mono_before(now, cluster->learn)) {
         cluster->learns = true;
-        cluster->learn = TL_NEVER; /* the map says when */
+        cluster->learn = TL_NEVER; /* until learn_replicas() sets it again */
     }
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
-/* Of a slot of m. One that executes a command there has it. It may name m as no node has before: then it is asked for the map,
- * which tells who that is, and until then it doesn't agree. */
+/* Who has the member's slot, according to `who`? If `who` executes the command it has the slot itself. If it
+ * uses a name that no node has used before, that may be the member's: then ask it for the map. Until that
+ * says so, `who` doesn't agree. */
 static opinion read_opinion(tl_member *who, const tl_member *member, const tl_reply *reply) {
     if (reply->type != TL_REPLY_ERROR)
         return SAYS_MINE;
@@ -213,7 +218,7 @@ static bool is_replica(const tl_reply *role) {
            tl__bytes_eq(text, TL_LITERAL("slave"));
 }
 
-/* 0: it isn't told. */
+/* 0: the reply has no epoch. */
 static uint64_t epoch_in(const tl_reply *info) {
     tl_bytes text = {0};
     int64_t epoch;
@@ -222,8 +227,9 @@ static uint64_t epoch_in(const tl_reply *info) {
     return tl__bytes_to_int(tl__bytes_take(&text, '\r'), &epoch) && epoch > 0 ? (uint64_t)epoch : 0;
 }
 
-/* It may have lost its place and got it back meanwhile, and what was answered be of before. Who has left since he was asked
- * about comes back only as one who serves slots again. */
+/* The member may have been replaced and become master again, and its reply may be from before that:
+ * lead to it as a new generation. Not if it has been left since the question began: then only a map
+ * can bring it back. */
 static void begin_anew(tl_cluster *cluster, tl_member *member) {
     if (GUARD(left_is_not_led_to) && atomic_load(&member->site.generation) == 0)
         return;
@@ -269,7 +275,7 @@ static void on_answer(void *ctx, const tl_answer *answer) {
     q->against = q->against || o == SAYS_MINE || o == SAYS_OTHERS;
 }
 
-/* ---- what comes of it ------------------------------------------------------------------------ */
+/* ---- the outcome ----------------------------------------------------------------------------- */
 
 static void name(tl_cluster *cluster, tl_member *member, tl_mono asked) {
     if (!tl__site_is(&member->site, member->question.generation))
@@ -287,7 +293,7 @@ static void say_trouble(tl_cluster *cluster, tl_member *member, bool against) {
                    against
                        ? "%.140s: another node of the cluster has taken its slots over"
                        : "%.140s: neither its replicas nor enough of the other masters say that it "
-                         "is a master still",
+                         "is still a master",
                    member->node.endpoint.label);
     tl__site_trouble(&member->site, message);
     if (cluster->home_at == member)
@@ -296,7 +302,7 @@ static void say_trouble(tl_cluster *cluster, tl_member *member, bool against) {
         atomic_store(&cluster->wanted, true);
 }
 
-/* false: it goes on. */
+/* End the question if it has an outcome, or its time is over. false: it goes on. */
 static bool conclude(tl_cluster *cluster, tl_member *member, tl_mono now) {
     tl_question *q = &member->question;
     bool all = q->replicas > 0 && !member->incomplete &&
@@ -320,19 +326,22 @@ static bool conclude(tl_cluster *cluster, tl_member *member, tl_mono now) {
     tl__backoff_reset(&member->backoff);
     if (!all && q->replicas > 0)
         member->again = tl__mono_add_ms(q->began, AGAIN_MS);
-    /* Assumed: a replica is known for 10 s (LEARN_MS) before it is promoted; NEWS_MS after an election one
-     * of the masters that were asked knows of it. Not so where the winner is cut off from all of them
-     * right after its election, and from this client, while others reach it; nor after CLUSTER FAILOVER
-     * TAKEOVER, which needs no votes, if the winner is cut off from them. cluster-node-timeout bounds
-     * nothing: a master that was stopped, for however long, answers the requests in its sockets before it
-     * reads what other nodes sent. */
+    /* Two assumptions. A replica is known for 10 s (LEARN_MS) before it is promoted. And NEWS_MS after an
+     * election one of the masters that were asked knows of it.
+     *
+     * The second fails if the winner is cut off from all of them and from this client right after its
+     * election, while other clients reach it. It also fails after CLUSTER FAILOVER TAKEOVER, which needs no
+     * votes, if the winner is cut off from the masters. cluster-node-timeout bounds nothing here: a master
+     * that was stopped, for however long, answers the requests in its sockets before it reads what other
+     * nodes sent. */
     name(cluster, member,
          all || q->replicas == 0 ? q->began
                                  : tl__mono_add_ms(q->began, -GUARD(news_takes_time) * NEWS_MS));
     return true;
 }
 
-/* Also where the connections of the first node lead, which is one of them. */
+/* Begin a question about each member whose site is wanted. The client's first node leads to one of the
+ * members, so its site counts as well. */
 static void look(tl_cluster *cluster, tl_mono now) {
     unsigned count = atomic_load(&cluster->count);
     cluster->next = TL_NEVER;
@@ -413,7 +422,7 @@ void tl__cluster_ask_drive(tl_cluster *cluster, tl_mono now) {
     if (atomic_exchange(&cluster->doubts, false) || !tl__mono_before(now, cluster->next)) {
         look(cluster, now);
         drive_witnesses(cluster, now);
-        conclude_all(cluster, now); /* where nobody need be asked */
+        conclude_all(cluster, now); /* some questions need no replies */
     }
     close_idle(cluster, now);
 }

@@ -1,10 +1,12 @@
 /*
- * Which node of a cluster is which, of all that a client knows. It is known by its id: nodes may name its place in several ways,
- * by address or host name, and it may come to another place. Where no ids are told, as before Redis 4.0, it is known by its
- * place. Nodes that no map names any more are forgotten when nothing uses them and they are many.
+ * Which node of a cluster is which, of all that a client knows. A node is known by its id: other nodes may
+ * name its address in several ways, by IP address or host name, and it may move to another address. Where no
+ * ids are reported, as before Redis 4.0, it is known by its address. Former nodes, which no map names, are
+ * forgotten when nothing uses them and there are many.
  *
- * A place is only ever one node's: whoever is told of last has it. A wrong guess here must cost no more than time: a node that
- * hasn't a slot executes nothing, and what was built for one place is never sent to another (tl_site).
+ * An address belongs to one node only: to the one that was reported last. A wrong guess here must cost no
+ * more than time. A node without the slot executes nothing, and a request built for one address is never sent
+ * to another (tl_site).
  */
 #include <stdlib.h>
 
@@ -13,11 +15,9 @@
 #include "ground/guard.h"
 
 #define SILENT_MS                                                                                  \
-    1000 /* unreachable for so long by the name that is used, a node is asked by another */
-#define BEHIND_MS                                                                                  \
-    10000 /* so long some nodes may not have heard that one has come to another place */
-#define FORMER_MAX                                                                                 \
-    32 /* nodes that are remembered though nothing names or uses them: they may come back */
+    1000 /* A node that is unreachable for so long is asked by another of its names. */
+#define BEHIND_MS 10000 /* For so long other nodes may not know that a node has moved. */
+#define FORMER_MAX 32   /* Unused former nodes that are remembered, since they may come back. */
 
 typedef tl_member member;
 typedef tl_cluster cluster;
@@ -35,7 +35,7 @@ void tl__cluster_hang_up(tl_cluster *cluster, unsigned i) {
     tl__conn_free(conn);
 }
 
-/* If it is a witness. */
+/* Close the connection to this node, if it is a witness. */
 static void hang_up(cluster *view, const member *node) {
     unsigned i = 0;
     while (i < view->witnesses && view->witness[i] != node)
@@ -72,7 +72,7 @@ bool tl__member_is_called(const member *node, tl_bytes host, uint16_t port) {
     return is;
 }
 
-/* NULL: nobody is. */
+/* NULL: no node has this name. */
 static member *member_called(const cluster *view, tl_bytes host, uint16_t port) {
     unsigned n = atomic_load(&view->count);
     for (unsigned i = 0; i < n; i++)
@@ -81,7 +81,8 @@ static member *member_called(const cluster *view, tl_bytes host, uint16_t port) 
     return NULL;
 }
 
-/* Maps tell of nodes in much the same order each time: it begins behind the one that was found last. */
+/* Maps list nodes in much the same order each time, so the search begins after the node
+ * that was found last. */
 static member *member_with_id(cluster *view, tl_bytes id) {
     unsigned n = id.n > 0 ? atomic_load(&view->count) : 0;
     for (unsigned i = 0; i < n; i++) {
@@ -94,7 +95,7 @@ static member *member_with_id(cluster *view, tl_bytes id) {
     return NULL;
 }
 
-/* A free one, or one more. `beside`: so many more must be to be had. NULL: no memory, or room. */
+/* A free seat, or a new one. `beside`: so many more must be left after that. NULL: no memory, or no room. */
 static member *take_seat(cluster *view, unsigned beside) {
     unsigned n = atomic_load(&view->count), i = 0;
     if (TL_NODES_MAX - n + view->vacant <= beside)
@@ -122,7 +123,7 @@ static void give_seat(cluster *view, member *node) {
     view->vacant++;
 }
 
-/* One that nobody has told of before, and that isn't called anything yet. */
+/* A node that was never reported before; it has no names yet. */
 static member *new_member_at(cluster *view, tl_bytes host, uint16_t port, unsigned beside) {
     tl_endpoint at;
     if (!tl__endpoint_at(&at, &view->home->endpoint, host, port))
@@ -149,9 +150,9 @@ member *tl__member_at(cluster *view, tl_bytes host, uint16_t port) {
     return node;
 }
 
-/* ---- what maps tell -------------------------------------------------------------------------- */
+/* ---- what maps report ------------------------------------------------------------------------ */
 
-/* What it is called, first by what is to be asked. */
+/* The names of a reported node. The first one is the host at which it is to be asked. */
 static void names_of(const cluster *view, const tl_slot_node *reported,
                      tl_bytes ret[TL_MEMBER_NAMES]) {
     ret[0] = reported->host.n > 0 ? reported->host : tl__bytes_of(view->asked_at.host);
@@ -171,7 +172,8 @@ member *tl__cluster_find(cluster *view, const tl_slot_node *reported) {
     return node;
 }
 
-/* A place is one node's: by what is told last. `all`: else a name of one that serves stays its own. */
+/* Set the node's names, and take them away from other nodes: an address belongs to the node that was reported
+ * last. Without `all`, a node that serves keeps its names. */
 static void call(cluster *view, member *node, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port,
                  bool all) {
     bool same = node->port == port;
@@ -193,14 +195,15 @@ static void call(cluster *view, member *node, const tl_bytes name[TL_MEMBER_NAME
     }
 }
 
-/* A connection was lost, or not to be had, a while ago, and it hasn't answered since. */
+/* A connection was lost, or could not be made, SILENT_MS ago or earlier, and the node has
+ * not answered since. */
 static bool is_silent(const member *node) {
     return GUARD(silent_name_is_changed) && node->silent.ns != 0 &&
            !tl__node_heard_since(&node->node, node->silent) &&
            tl__ms_until(node->silent, tl__mono_now()) >= SILENT_MS;
 }
 
-/* A node that hasn't heard yet where it is by now tells where it was. */
+/* The report has the node's former address: its sender does not know yet that the node has moved. */
 static bool is_behind(const member *node, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port) {
     bool lately = node->moved.ns != 0 && tl__ms_until(node->moved, tl__mono_now()) < BEHIND_MS;
     bool there = false;
@@ -208,13 +211,14 @@ static bool is_behind(const member *node, const tl_bytes name[TL_MEMBER_NAMES], 
         there = there || is_text(node->before, name[i]);
     for (unsigned i = 0; port == node->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
         there = there && !is_text(node->node.endpoint.host, name[i]);
-    const tl_endpoint *at = &node->node.endpoint; /* unless another node has been told of there */
+    const tl_endpoint *at = &node->node.endpoint; /* unless another node was reported there */
     return lately && there && !is_silent(node) &&
            tl__member_is_called(node, tl__bytes_of(at->host), at->port);
 }
 
-/* Where it is asked is among its names, or isn't any more. It stays there if it can: all that was asked there would have to be
- * asked anew, and nodes that prefer different names would have it change each time. */
+/* Must the node be asked at another address? It keeps its present one while that is among the reported names,
+ * unless it is silent there. A change would make all requests be built anew, and nodes that prefer different
+ * names would cause one each time. */
 static bool is_to_move(const member *node, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port) {
     bool there = false;
     for (unsigned i = 0; port == node->node.endpoint.port && i < TL_MEMBER_NAMES; i++)
@@ -223,7 +227,8 @@ static bool is_to_move(const member *node, const tl_bytes name[TL_MEMBER_NAMES],
                       (is_silent(node) || !GUARD(used_name_is_kept)));
 }
 
-/* It is the next generation, as if another server had taken its place: nobody knows whether it has all that it had. */
+/* Move the node to another address. That is a new generation, as if another server had taken over: nobody
+ * knows whether the node still has all its data. */
 static bool move(cluster *view, member *node, tl_bytes host, uint16_t port) {
     tl_endpoint at;
     bool moved = tl__endpoint_at(&at, &view->home->endpoint, host, port) &&
@@ -280,8 +285,8 @@ void tl__cluster_ask_whom(cluster *view, member *who, tl_bytes host, uint16_t po
 
 /* ---- forgetting ------------------------------------------------------------------------------ */
 
-/* Does anything use it, or may soon? What only has a pointer to it, and hasn't asked for a connection yet, finds that its
- * generation is over. With the keeper's mutex held, and the client's. */
+/* Is the node used, or may it be used soon? Code that only has a pointer to it and has not asked for a
+ * connection yet will find that its generation is over. With keeper.mutex and client.mutex held. */
 static bool is_used(const cluster *view, const member *node) {
     const tl_link *link = atomic_load(&node->node.link);
     return GUARD(used_is_not_forgotten) &&
@@ -291,7 +296,7 @@ static bool is_used(const cluster *view, const member *node) {
             atomic_load(&node->node.sharers) > 0 || (link && link->inbox.listeners > 0));
 }
 
-/* One that is gone isn't asked about others any more. */
+/* Remove forgotten nodes from the replicas of a member. */
 static void forget_replicas(member *node) {
     unsigned kept = 0;
     for (unsigned i = 0; i < node->replicas; i++)

@@ -1,10 +1,10 @@
 /*
- * Counting.
+ * Counting what a client does (tl_client_stats).
  */
 #include "client/counts.h"
 #include "ground/guard.h"
 
-#define FIRST_BITS 3 /* of the first bucket's end */
+#define FIRST_BITS 3 /* the first bucket ends at 1 << FIRST_BITS us */
 
 static unsigned bucket_of(uint64_t us) {
     unsigned bits = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
@@ -26,7 +26,7 @@ tl_err tl__count_call(tl_counts *counts, tl_counted what, tl_err code) {
     return code;
 }
 
-/* Merely being connected is no answer. */
+/* A request without commands only waits for the connection: that is no round trip. */
 void tl__count_answer(tl_counts *counts, const tl_answer *answer) {
     if (answer->ok && (answer->count > 0 || !GUARD(reached_is_no_trip))) {
         uint64_t us = us_of(tl__ns_until(answer->sent, answer->received));

@@ -1,6 +1,6 @@
 /*
- * The blocking driver. It borrows a connection while something is in flight and gives it
- * back for the pauses. Every wait ends: at the limit of a request, or at the machine's own timer.
+ * The blocking driver. It borrows a connection while a request is in flight, and returns it for pauses.
+ * Every wait ends: at the limit of a request, or at the machine's own timer.
  */
 #include "client/driver.h"
 
@@ -14,21 +14,21 @@
 #include "ground/guard.h"
 #include "ground/wait.h"
 
-/* While it has a share, whoever runs a step has the share's mutex. */
+/* As long as it has a share, each step runs with the share's mutex locked. */
 typedef struct tl_drive {
     tl_run run;
     tl_waiter *waiter; /* NULL: nobody posts anything */
     tl_out *out;
-    tl_pooled *pooled; /* while something is in flight, either this */
+    tl_pooled *pooled; /* while something is in flight: either this */
     tl_share *share;   /* or this */
     tl_sharer sharer;
-    const tl_on_cancel *on_cancel; /* NULL: the thread is not to be cancelled */
+    const tl_on_cancel *on_cancel; /* NULL: the thread is not cancelled */
     bool shares, cancelled;
-    tl_node *from; /* whose answer the next event is; NULL: nobody's */
-    bool turns;    /* what was asked for last goes to another node than the connection leads to */
-    bool alone;    /* and has one key */
-    tl_mono cancel_by;  /* cancelled: it must be told by then */
-    unsigned in_flight; /* sends without an answer yet */
+    tl_node *from;      /* the node whose reply the next event is; NULL: it is no reply */
+    bool turns;         /* the last send goes to another node than the one connected to */
+    bool alone;         /* tl_send.alone of the last send */
+    tl_mono cancel_by;  /* cancelled: the machine gets TL_CANCEL by then */
+    unsigned in_flight; /* sends that are not answered yet */
     unsigned answers;   /* so far */
     tl_status status;
 } tl_drive;
@@ -41,7 +41,8 @@ static void refuse(tl_drive *drive, tl_event refused) {
     advance(drive, &refused);
 }
 
-/* One that is in haste might end a connection that others use, for want of an answer. */
+/* A caller with little time left doesn't share: without a reply in time it might end a connection
+ * that others use. */
 static bool may_share(const tl_drive *drive, tl_mono by, tl_mono now) {
     return drive->shares && !drive->pooled && !drive->share &&
            tl__ms_until(now, by) >= drive->run.client->attempt_ms / 2;
@@ -50,7 +51,7 @@ static bool may_share(const tl_drive *drive, tl_mono by, tl_mono now) {
 static bool have_conn(tl_drive *drive, tl_mono by, tl_mono now) {
     tl_client *client = drive->run.client;
     if (drive->run.node->site &&
-        tl__keeper_ready(&client->keeper)) /* whose thread finds out where to */
+        tl__keeper_ready(&client->keeper)) /* its thread finds out where the site leads */
         return false;
     if (may_share(drive, by, now))
         drive->share = tl__share_enter(drive->run.node);
@@ -73,7 +74,7 @@ static tl_conn *conn_of(const tl_drive *drive) {
     return drive->share ? tl__share_conn(drive->share) : drive->pooled ? drive->pooled->conn : NULL;
 }
 
-/* A request would be written at once, to a server that was heard of lately. */
+/* Would a request be written at once, to a server that has answered lately? */
 static bool is_fresh(const tl_drive *drive, tl_mono now) {
     return drive->share ? tl__conn_lively(conn_of(drive), now)
                         : tl__conn_fresh(conn_of(drive), now);
@@ -82,7 +83,7 @@ static bool is_fresh(const tl_drive *drive, tl_mono now) {
 static void ask(tl_drive *drive, const tl_send *send, tl_mono now) {
     static const char busy[] = "all connections are busy";
     if (node_of(drive) && node_of(drive) != drive->run.node) {
-        drive->turns = true; /* not from within an answer, which comes over that connection */
+        drive->turns = true; /* later: this may run within an answer over the old connection */
         return;
     }
     drive->alone = send->alone;
@@ -97,7 +98,7 @@ static void ask(tl_drive *drive, const tl_send *send, tl_mono now) {
             .kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
         reached.asked.run = tl__conn_run(conn_of(drive));
         drive->from = drive->run.node;
-        advance(drive, &reached); /* it has just been heard of: no need to have that confirmed */
+        advance(drive, &reached); /* the server has answered lately: no need to ask it again */
         return;
     }
     tl__node_asked(drive->run.node, now);
@@ -112,7 +113,7 @@ static void ask(tl_drive *drive, const tl_send *send, tl_mono now) {
 static void advance(tl_drive *drive, const tl_event *event) {
     drive->run.node = drive->from;
     drive->from = NULL;
-    drive->turns = false; /* what it asked for is given up */
+    drive->turns = false; /* a send that was still to turn is given up */
     drive->status = tl__run_step(&drive->run, event, drive->out);
     if (drive->out->raised && conn_of(drive))
         tl__conn_raised(conn_of(drive), drive->out->slot, event->asked.sent);
@@ -131,8 +132,8 @@ static void answered(void *user, const tl_answer *answer) {
     advance(drive, &e);
 }
 
-/* A cancel leaves what is in flight, and closes the connection; which of those on a shared one are native
- * isn't known. */
+/* TL_CANCEL gives up the request in flight and closes the connection: tell the machine which connection it
+ * was, if the request may be native. On a shared connection it is not known which requests are native. */
 static void tell_in_flight(const tl_drive *drive, tl_event *event) {
     const tl_conn *conn = drive->in_flight > 0 ? conn_of(drive) : NULL;
     if (event->kind != TL_CANCEL || !conn || !(drive->share || tl__conn_is_native(conn)))
@@ -146,8 +147,8 @@ static void answered_shared(tl_sharer *sharer, const tl_answer *answer) {
     answered((char *)sharer - offsetof(tl_drive, sharer), answer);
 }
 
-/* What is asked for on a shared connection is carried out whoever waits for it: whoever is cancelled
- * had better wait until it is, for a moment, than undo what is only about to be done. */
+/* A request on a shared connection is executed even if its caller gives up. So a cancelled caller waits a
+ * moment for the reply: else it might undo what is done only later. */
 static unsigned defer_cancel(tl_drive *drive, unsigned flags) {
     tl_mono now = tl__mono_now();
     if (flags & TL_WAKE_CANCEL && !drive->cancelled) {
@@ -182,7 +183,8 @@ static void await(tl_drive *drive) {
     tl__conn_drive(drive->pooled->conn, tl__mono_now());
 }
 
-/* A near server answers sooner than it takes to fall asleep and be woken. True: so it did. */
+/* Look for the reply without sleeping: a near server answers sooner than a thread falls asleep and wakes.
+ * True: there was a reply. */
 static bool spin(tl_drive *drive) {
     if (!drive->pooled || drive->in_flight == 0 || !tl__conn_up(drive->pooled->conn))
         return false;
@@ -218,7 +220,7 @@ static void leave_share(tl_drive *drive) {
     drive->sharer.in_flight = 0;
 }
 
-/* Ask the other node; what is in flight here was given up. */
+/* Send to the other node, and give up what is in flight at this one. */
 static void turn(tl_drive *drive) {
     while (drive->status == TL_GO && drive->turns) {
         drive->turns = false;
@@ -229,8 +231,8 @@ static void turn(tl_drive *drive) {
     }
 }
 
-/* What an event has it ask for at another node is asked for before it is told of the next, which would know nothing of
- * that. */
+/* If an event makes the machine ask another node, send that before the next event: the step for
+ * that would drop it. */
 static void take_posts(tl_drive *drive) {
     unsigned flags = defer_cancel(drive, drive->waiter ? tl__waiter_posts(drive->waiter) : 0);
     tl_event e;
@@ -290,7 +292,7 @@ static void run(void *drive) {
     give_pooled_back(driving);
 }
 
-/* The thread was cancelled while it waited. */
+/* The thread was cancelled while it waited: run the machine to its end. */
 static void end_cancelled(void *drive) {
     tl_drive *driving = drive;
     const tl_on_cancel *on_cancel = driving->on_cancel;

@@ -1,11 +1,12 @@
 /*
- * The masters of a Redis Cluster, and which of them has a key's slot; which node is which is cluster_nodes' matter. As long as
- * one is a master its connections lead there, and end as soon as it isn't any more. What a node says of
- * a single slot (MOVED) is learned at once, by whoever is told; the whole is asked for by the keeper's thread, one node at a
- * time, when somebody has reason to doubt what is known.
+ * The masters of a Redis Cluster, and which of them has a key's slot. cluster_nodes knows which node is
+ * which. As long as a node is a master its connections lead to it; they end as soon as it isn't. The thread
+ * that receives a redirection (MOVED) learns it at once. The whole map of slots is asked for by the keeper's
+ * thread, from one node at a time, when there is reason to doubt it.
  *
- * Until it is known, and for a slot that nobody has, the first node stands in, which leads to any master: that one says
- * what is wrong. Nothing here needs to be right for a lock to be safe: a node that hasn't the slot executes nothing.
+ * Before there is a map, and for a slot without an owner, the client's first node is used. It leads to any
+ * master, and that one reports what is wrong. No lock depends on the map being right: a node without the
+ * slot executes nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,9 +18,10 @@
 #include "ground/error.h"
 #include "ground/guard.h"
 
-#define ANSWER_MS 1000 /* an answer may take, and a connection */
-#define AGAIN_MS 50    /* it isn't asked more often, however many are sent elsewhere */
-#define LEARN_MS 10000 /* while masters are asked about, their replicas are learned of so often */
+#define ANSWER_MS 1000 /* the most for a reply, and for connecting */
+#define AGAIN_MS 50    /* the least between requests for the map, however many redirections come */
+#define LEARN_MS                                                                                   \
+    10000 /* between requests for the replicas, while there are questions about masters */
 
 typedef tl_member member;
 typedef tl_cluster cluster;
@@ -35,7 +37,8 @@ static void want(cluster *view) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* One that comes later may be the successor of one of before: as if it had led elsewhere. */
+/* Let the node's site lead to it, if it doesn't yet. A node that comes after the first map may have taken
+ * over from another one: so its site begins as if it had led elsewhere before. With client.mutex held. */
 static bool serve(cluster *view, member *node) {
     if (atomic_load(&node->site.generation) != 0)
         return true;
@@ -47,7 +50,7 @@ static bool serve(cluster *view, member *node) {
     return true;
 }
 
-/* With the mutex held. */
+/* With client.mutex held. */
 static void leave(cluster *view, member *node) {
     if (atomic_load(&node->site.generation) == 0)
         return;
@@ -64,7 +67,7 @@ static tl_node *node_of(const tl_fleet *fleet, tl_bytes key) {
     return node ? node : view->home;
 }
 
-/* The host of who has said so, where none is named. */
+/* The host in a redirection; if it has none, the host of the node that has sent it. */
 static bool host_of(tl_node *node, const tl_slot_node *named, char host[TL_HOST_SIZE]) {
     char message[TL_SITE_MESSAGE_SIZE];
     if (named->host.n > 0 && named->host.n < TL_HOST_SIZE) {
@@ -122,7 +125,7 @@ static tl_node *next(tl_fleet *fleet, unsigned *from) {
 
 /* ---- the map --------------------------------------------------------------------------------- */
 
-/* All that it tells, or nothing for want of memory. With the mutex held. */
+/* Find or make all masters of the map. false: no memory. With client.mutex held. */
 static bool find_all(cluster *view, tl_node *ret[TL_SLOT_NODES_MAX]) {
     tl_slot_map *map = &view->map;
     for (unsigned i = 0; i < map->count; i++) {
@@ -135,8 +138,8 @@ static bool find_all(cluster *view, tl_node *ret[TL_SLOT_NODES_MAX]) {
     return true;
 }
 
-/* The replicas of those who are known to be masters. Masters have room left for all that a cluster has of them. With the mutex
- * held. */
+/* Learn the replicas of the known masters. They leave room for as many masters as a map can have. With
+ * client.mutex held. */
 static void learn_replicas(cluster *view, tl_mono now) {
     const tl_slot_map *map = &view->map;
     member *master[TL_SLOT_NODES_MAX] = {NULL};
@@ -162,7 +165,7 @@ static void learn_replicas(cluster *view, tl_mono now) {
     view->learns = false;
 }
 
-/* To who has just answered, if that is a master. */
+/* The node that has just answered, if it is a master; else any master. */
 static member *any_member(cluster *view) {
     unsigned first = 0;
     for (unsigned i = 0; i < atomic_load(&view->count); i++) {
@@ -174,7 +177,8 @@ static member *any_member(cluster *view) {
     return (member *)next(view->fleet, &first);
 }
 
-/* Nowhere else without need: what was asked there would have to be asked anew. */
+/* Let the first node lead to a master; to the same as before if possible, as all requests would have
+ * to be built anew. */
 static void follow_home(cluster *view) {
     char message[TL_SITE_MESSAGE_SIZE];
     bool leads = atomic_load(&view->site.generation) != 0;
@@ -224,7 +228,7 @@ static void failed(cluster *view, tl_err why, tl_bytes message) {
     tl__site_trouble(&view->site, view->message);
 }
 
-/* Other masters than are known have slots: so more of them, or others, elect whoever takes another's place. */
+/* Does the map have other masters than are known? Then other ones, or more of them, vote in elections. */
 static bool has_other_masters(cluster *view) {
     bool others = view->map.count != view->masters;
     for (unsigned i = 0; i < view->map.count; i++) {
@@ -234,8 +238,9 @@ static bool has_other_masters(cluster *view) {
     return others;
 }
 
-/* Of replicas alone: who only asks for these may ask a node that knows nothing new of masters. Of what it says of those that
- * there are more is believed at once, since the less have to agree the less it means; the rest is asked for. */
+/* Use only the replicas of the map: a request for these may go to a node that does not know the latest
+ * masters. If it reports more masters, their number counts at once, as with too small a number too few would
+ * have to agree. If it reports other masters, the map is asked for. */
 static bool use_replicas(cluster *view) {
     tl__mutex_lock(tl__cluster_mutex(view));
     bool others = has_other_masters(view);
@@ -282,7 +287,7 @@ static void on_answer(void *ctx, const tl_answer *answer) {
         return;
     }
     (void)snprintf(message, sizeof message,
-                   "%s: the cluster has no slots, or can't be kept in memory",
+                   "%s: CLUSTER SLOTS has no slots, or there is no memory for it",
                    view->asked_at.label);
     view->asked = tl__slot_map_read(&view->map, answer->reply) && view->map.served > 0 &&
                   (view->learning ? use_replicas(view) : use_map(view));
@@ -290,7 +295,7 @@ static void on_answer(void *ctx, const tl_answer *answer) {
         failed(view, TL_EUNAVAILABLE, tl__bytes_of(message));
 }
 
-/* Who has the turn: masters that are known, then those of the URL. */
+/* Choose the node to ask: the known masters by turns, then the nodes of the URL. */
 static bool choose(cluster *view, tl_endpoint *ret, tl_mono now) {
     unsigned n = atomic_load(&view->count), all = n + view->seeds.count;
     const member *knows = atomic_exchange(&view->knows, NULL);
@@ -340,8 +345,9 @@ static void ask(cluster *view, tl_mono now) {
     }
 }
 
-/* The keeper knows where to listen now. Where nobody could tell, the next is asked: at once, until all have been. When all of
- * them have refused, for reasons that stay, as for a wrong password, who waits is told. */
+/* A request for the map has ended. With a map, listeners move to the new owners. Without one the next node is
+ * asked: at once, until all have been asked. If all have refused for permanent reasons, such as a wrong
+ * password, waiters fail. */
 static void conclude(cluster *view, tl_mono now) {
     unsigned all = atomic_load(&view->count) + view->seeds.count;
     view->asking = false;

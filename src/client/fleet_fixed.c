@@ -1,6 +1,5 @@
 /*
- * Servers that never change: one, or independent ones of which a majority counts. There is nobody to ask who they are,
- * and nothing to follow.
+ * Fleets whose servers never change: one server, or several independent ones of which a majority counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ void tl__fleet_init(tl_fleet *fleet, tl_node *node) {
 
 /* ---- several --------------------------------------------------------------------------------- */
 
-/* The first is the client's own. */
+/* The first server is the client's own node, which is freed elsewhere. */
 static void end(tl_fleet *fleet) {
     for (unsigned i = 1; i < fleet->servers; i++) {
         tl__node_end(fleet->server[i]);

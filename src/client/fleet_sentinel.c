@@ -1,9 +1,11 @@
 /*
- * The master that Sentinels name. All of them are asked at once, one question at a time, whenever somebody wants to
- * know: who connects, who has lost a connection, who asks for a lock, and each round of renewals after its answers.
- * Each is listened to besides: when it says that it has switched, the connections to the former master end at once.
+ * The master that Sentinels name. All Sentinels are asked at once, one question at a time, whenever the site
+ * is wanted: to connect, after a connection was lost, to acquire a lock, and after the replies of each round
+ * of renewals. The client also subscribes to +switch-master: when a Sentinel reports a switch, the
+ * connections to the former master end at once.
  *
- * By the keeper's thread alone. It must never let a master be asked that a majority of the Sentinels hasn't led to.
+ * Only the keeper's thread runs this. It must never lead to a master that doesn't follow from the replies of
+ * a majority of the Sentinels.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,9 +20,9 @@
 #include "transport/wakeup.h"
 
 #define SENTINELS_MAX (TL_FLEET_FDS / 2)
-#define ASKED_MAX 8    /* questions that one has left unanswered: it isn't asked more */
-#define LEARN_MS 10000 /* who else there is is asked so often */
-#define ANSWER_MS 1000 /* an answer may take */
+#define ASKED_MAX 8    /* a Sentinel with so many unanswered questions gets no more */
+#define LEARN_MS 10000 /* between requests for the list of other Sentinels */
+#define ANSWER_MS 1000 /* the most for a reply */
 #define SWITCH TL_LITERAL("+switch-master")
 #define SWITCH_WORDS 5
 
@@ -30,39 +32,39 @@ typedef struct {
     tl_conn *conn;
     tl_wakeup *wakeup;
     bool seed;      /* the URL names it */
-    unsigned asked; /* questions without an answer */
-    bool waits;     /* the present one is among them */
-    bool asks_id;   /* and it asks who that is; */
-    bool asks_list; /* who else there is, */
-    bool listed;    /* as has been answered once */
-    bool failed;    /* it left the last one unanswered, */
-    tl_err why;     /* as these tell */
+    unsigned asked; /* questions that it has not answered yet */
+    bool waits;     /* the present question is one of these */
+    bool asks_id;   /* the present question asks for SENTINEL MYID */
+    bool asks_list; /* the present question asks for the other Sentinels */
+    bool listed;    /* it has answered that once */
+    bool failed;    /* the last question failed, because of: */
+    tl_err why;
     char message[TL_SITE_MESSAGE_SIZE];
 } sentinel;
 
 typedef struct sentinels {
     tl_node *node;
     tl_site site;
-    tl_endpoint like; /* a Sentinel's, without the host, */
-    tl_secret secret; /* and the password there */
+    tl_endpoint like; /* a Sentinel's endpoint without the host */
+    tl_secret secret; /* the password of the Sentinels */
     tl_seeds seeds;
     int64_t limit_ms, connect_ms;
     sentinel *list[SENTINELS_MAX];
     tl_sentinel_view view[SENTINELS_MAX];
     unsigned count;
-    uint16_t question; /* the number of the present one */
-    unsigned total;    /* by which a master was sure; 0: none was */
+    uint16_t question; /* the number of the present question */
+    unsigned total;    /* `total` of the last sure verdict; 0: none was sure */
     bool asking, learns;
-    bool nameless; /* one has answered whose run isn't told: all are asked who they are */
-    bool suspects; /* one says that it has switched */
+    bool nameless; /* a Sentinel does not report its run: ask all for SENTINEL MYID */
+    bool suspects; /* a Sentinel has reported a switch */
     tl_mono began, by;
-    tl_mono again; /* not before */
-    tl_mono learn; /* who else there is */
+    tl_mono again; /* the earliest time of the next question */
+    tl_mono learn; /* when to ask for the other Sentinels again */
     tl_backoff backoff;
     char message[TL_SITE_MESSAGE_SIZE];
 } sentinels;
 
-/* ---- who there is ---------------------------------------------------------------------------- */
+/* ---- the Sentinels --------------------------------------------------------------------------- */
 
 static void on_answer(void *ctx, const tl_answer *answer);
 static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
@@ -70,7 +72,7 @@ static void on_woken(void *ctx, tl_bytes topic, tl_bytes payload);
 static void free_sentinel(sentinel *one) {
     if (!one)
         return;
-    one->of = NULL; /* what was asked is answered nobody */
+    one->of = NULL; /* on_answer() ignores the rest */
     tl__wakeup_free(one->wakeup);
     tl__conn_free(one->conn);
     tl__endpoint_wipe(&one->endpoint);
@@ -164,7 +166,7 @@ static void ask_one(sentinels *all, unsigned i) {
     one->waits = true;
 }
 
-/* Where all room is taken, those that were learned of and have gone make some. */
+/* If there is no room for more, forget the Sentinels that the URL does not name and that have failed. */
 static void forget_gone(sentinels *all) {
     unsigned kept = 0;
     for (unsigned i = 0; all->count == SENTINELS_MAX && i < SENTINELS_MAX; i++)
@@ -213,7 +215,7 @@ static void read_error(sentinel *one, const tl_reply *reply) {
     failed(one, why, tl__bytes_of(message));
 }
 
-/* Who else there is, and who it is. */
+/* Read the rest of the answer: the Sentinel's identity, and the other Sentinels. */
 static void read_more(sentinel *one, tl_sentinel_view *view, const tl_answer *answer) {
     sentinels *all = one->of;
     if (GUARD(told_apart_by_id) && one->asks_id && answer->count > 2)
@@ -246,9 +248,9 @@ static void on_answer(void *ctx, const tl_answer *answer) {
     }
 }
 
-/* ---- what comes of it ------------------------------------------------------------------------ */
+/* ---- the outcome ----------------------------------------------------------------------------- */
 
-/* Who will say the same the next time; else anybody who has failed; NULL: nobody has. */
+/* A Sentinel that has failed, if possible for a permanent reason; NULL: none has failed. */
 static const sentinel *troubled(const sentinels *all) {
     const sentinel *any = NULL;
     for (unsigned i = 0; i < all->count; i++) {
@@ -262,10 +264,10 @@ static const sentinel *troubled(const sentinels *all) {
 
 static const char *trouble(const sentinels *all) {
     const sentinel *one = troubled(all);
-    return one ? one->message : "no answer in time";
+    return one ? one->message : "no reply in time";
 }
 
-/* Do those that refuse, as for a wrong password, leave fewer than a majority? */
+/* Are fewer than a majority left, without the Sentinels that refuse permanently, as for a wrong password? */
 static bool is_refused(const sentinels *all, const tl_sentinel_verdict *verdict) {
     unsigned refuse = 0;
     for (unsigned i = 0; i < all->count; i++)
@@ -289,7 +291,7 @@ static void say_trouble(sentinels *all, const tl_sentinel_verdict *verdict) {
                        "%s: the Sentinels don't agree yet on who is the master", name);
 }
 
-/* Whom the connections are led to at present; NULL: to nobody. The thread alone changes that. */
+/* Where the connections lead at present; NULL: nowhere. Only the thread changes that. */
 static const tl_endpoint *led_to(const sentinels *all) {
     return all->site.spot ? &all->site.spot->endpoint : NULL;
 }
@@ -299,13 +301,14 @@ static bool leads_to(const sentinels *all, const tl_sentinel_view *master) {
     return now && now->port == master->port && strcmp(now->host, master->host) == 0;
 }
 
-/* By an epoch that is older than the one that it was named by: whoever says so hasn't heard of that, or all Sentinels were
- * set up anew. The others may know better. */
+/* The present master is named by an older epoch than before. The Sentinel may not know the newer one yet, or
+ * all Sentinels were set up anew. So wait for the replies of the others. */
 static bool is_older(const sentinels *all, const tl_sentinel_view *master) {
     return leads_to(all, master) && master->epoch < all->site.spot->epoch;
 }
 
-/* The same server in another epoch is another master: there was one in between, of which nobody has told. */
+/* Lead to the named master. The same server in another epoch is another master: there was one in between,
+ * which no Sentinel has reported. */
 static bool lead(sentinels *all, const tl_sentinel_view *master) {
     tl_endpoint to;
     if (leads_to(all, master) &&
@@ -328,7 +331,8 @@ static bool is_waiting(const sentinels *all) {
     return waits;
 }
 
-/* Once it is sure nobody else need answer. */
+/* End the question, when all Sentinels have answered, when its time is over, or earlier when
+ * the master is sure. */
 static void conclude(sentinels *all, tl_mono now) {
     tl_sentinel_verdict v = tl__sentinel_views_judge(all->view, all->count, all->seeds.count,
                                                      all->total);
@@ -338,7 +342,7 @@ static void conclude(sentinels *all, tl_mono now) {
     all->asking = false;
     for (unsigned i = 0; i < all->count; i++)
         if (all->list[i]->waits)
-            failed(all->list[i], TL_EUNAVAILABLE, TL_LITERAL("no answer in time"));
+            failed(all->list[i], TL_EUNAVAILABLE, TL_LITERAL("no reply in time"));
     bool led = v.master && lead(all, v.master);
     if (led && v.sure) {
         all->total = v.total;
@@ -354,7 +358,7 @@ static void conclude(sentinels *all, tl_mono now) {
     all->again = tl__mono_add_ns(now, tl__backoff_ns(&all->backoff));
 }
 
-/* ---- what they say by themselves ------------------------------------------------------------- */
+/* ---- +switch-master -------------------------------------------------------------------------- */
 
 /* "NAME HOST PORT HOST PORT": the former master and the new one. */
 static bool read_switch(tl_bytes text, tl_bytes word[SWITCH_WORDS]) {

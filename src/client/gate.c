@@ -1,7 +1,6 @@
 /*
- * The local queue. A table of the locks that are at the front of their key, each with the
- * queue behind it; all of it lies in the locks themselves, and nothing is allocated for an acquire.
- * It must never let two be at the front of one key.
+ * The local queue. A hash table has, for each key, the lock that is first, and the queue behind it. The nodes
+ * are parts of the locks, so an acquire allocates nothing. Two locks must never both be first on one key.
  */
 #include "client/gate.h"
 #include "ground/guard.h"
@@ -10,7 +9,7 @@
 #include <string.h>
 
 #define BUCKETS 64
-/* For so long, at most, a process keeps passing a lock to its own. */
+/* For at most so long after an acquire from the server a process passes the hold on among its own locks. */
 #define PASS_NS (1000 * TL_NS_PER_MS)
 
 bool tl__gate_init(tl_gate *gate) {
@@ -51,7 +50,7 @@ static void insert(tl_gate *gate, tl_gate_node *node) {
     gate->fronts++;
 }
 
-/* Out of memory: it goes on with longer chains. */
+/* Out of memory: the table stays, with longer chains. */
 static void grow(tl_gate *gate) {
     tl_gate larger = {.buckets = gate->buckets * 2};
     larger.bucket = calloc(larger.buckets, sizeof(tl_gate_node *));
@@ -113,7 +112,8 @@ int tl__gate_enter(tl_gate *gate, tl_gate_node *node, tl_turn *turn) {
     return state;
 }
 
-/* The one at the front goes; the first behind it takes over the queue. */
+/* `node`, which is first, leaves. The next one becomes first and takes over the queue,
+ * perhaps with a hold. */
 static void hand_over(tl_gate *gate, tl_gate_node *node, const tl_hold *hold) {
     tl_gate_node *heir = node->first;
     int64_t rank = node->rank;
@@ -163,7 +163,8 @@ void tl__gate_leave(tl_gate *gate, tl_gate_node *node) {
     tl__mutex_unlock(&gate->mutex);
 }
 
-/* With less than half of what it wants the next would have to renew at once. */
+/* May the hold pass on? With less than half of its lifetime left the next lock would have to
+ * renew it at once. */
 static bool may_pass(const tl_gate_node *node, const tl_hold *hold, tl_mono now) {
     if (node->state != TL_FRONT || !node->first || (GUARD(passes_in_reserve) && hold->passes == 0))
         return false;

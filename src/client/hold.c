@@ -1,7 +1,6 @@
 /*
- * A hold, from the answer that proves it to its end. The keeper renews it and says what
- * becomes of it. It must never report HELD, or time remaining, beyond the deadline that a machine
- * has proved.
+ * A hold, from the reply that proves it to its end. The keeper renews it and reports its changes. The lock
+ * must never report HELD, or time remaining, beyond the deadline that a machine has proved.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,14 +32,14 @@ void tl__hold_limit(tl_lock *lock) {
         atomic_store(t->hold_ns, tl__mono_add_ms(tl__mono_now(), t->max_hold_ms).ns);
 }
 
-/* Where renewing is left to the caller the token may have been passed on, as in leaves_something(). */
+/* Not with manual_renew, as the program may have passed the token on: see leaves_something(). */
 bool tl__hold_outlived(const tl_lock *lock) {
     tl_mono hold = tl__lock_hold_end(lock);
     return hold.ns != 0 && !lock->manual_renew && tl_lock_state(lock) == TL_LOST &&
            !tl__mono_before(tl__mono_now(), hold);
 }
 
-/* ---- what is left over ----------------------------------------------------------------------- */
+/* ---- leftovers on the server ----------------------------------------------------------------- */
 
 void tl__hold_drop_in(tl_lock *lock, const tl_job *job) {
     tl_settle s;
@@ -64,8 +63,9 @@ void tl__hold_undo(tl_lock *lock) {
     tl__keeper_unlock(keeper);
 }
 
-/* A hold that ran out may leave the key behind, if a renewal of ours was executed unheard. But where
- * renewing is left to the caller, the token may have been passed on, and the key be another's. */
+/* May the hold have left something on the server? A hold that expired may have left its key, if a renewal was
+ * executed whose reply was lost. But with manual_renew the program may have passed the token on, so that the
+ * key is another's. */
 static bool leaves_something(const tl_lock *lock, tl_lost_why why) {
     return why == TL_LOST_TAKEN || why == TL_LOST_GONE ||
            (why == TL_LOST_EXPIRED && !lock->manual_renew);
@@ -73,7 +73,7 @@ static bool leaves_something(const tl_lock *lock, tl_lost_why why) {
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* Why renewals have failed, of each server; nothing if that is not known. */
+/* Why renewals have failed, for each server; empty if that is not known. */
 static void describe_causes(const tl_causes *causes, char *to, size_t size) {
     size_t n = 0;
     *to = '\0';
@@ -95,14 +95,15 @@ static const char *lost_message(const tl_events *events, char message[TL_DETAIL_
                        "stolen by a client whose clock is at least %lld ms ahead",
                        (long long)event->thief_ahead_ms);
         return message;
-    case TL_LOST_GONE: return events->failover ? "the failover lost it" : "its key is gone";
+    case TL_LOST_GONE:
+        return events->failover ? "the failover lost it" : "its key no longer exists";
     case TL_LOST_MAX_HOLD: return "max_hold has passed";
     case TL_NOT_LOST: break;
     }
     return "";
 }
 
-/* Of the newest event. */
+/* The detail of the newest event. */
 static void describe(const tl_events *events, char message[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
     char room[TL_DETAIL_SIZE], causes[TL_DETAIL_SIZE], key[TL_KEY_SHOWN_SIZE];
@@ -125,7 +126,7 @@ static void tell(tl_report *report) {
     tl_lock_event event = events->event;
     char message[TL_DETAIL_SIZE];
     describe(events, message);
-    bool over = event.state == events->reported; /* since it was taken up to be told */
+    bool over = event.state == events->reported; /* it changed back after this call began */
     events->reported = event.state;
     tl__keeper_unlock(keeper);
     if (GUARD(outdated_event) && over)
@@ -135,14 +136,16 @@ static void tell(tl_report *report) {
     events->call(lock, &event, events->ctx);
 }
 
-/* Was the hold proved last, for so long, when another server was the one to ask? The one that is now has not had it then. */
+/* Was the last proof of the hold given by another server than the one that is asked now? Then the present
+ * server may never have had the key. `believed`: the deadline by that proof. */
 static bool is_of_former_server(const tl_lock *lock, tl_mono believed) {
     const tl_site *site = tl__fleet_node(lock->client, tl__name_key(lock->name))->site;
     int64_t lasts_ns = tl__rate_least_ns(lock->ttl_ms * TL_NS_PER_MS, lock->client->drift_ppm);
     return site && tl__site_has_changed(site, tl__mono_add_ns(believed, -lasts_ns));
 }
 
-/* What was over before it could be told is not told: of a risk and its end both, or neither. */
+/* Queue an event. If the state is the one that was reported last, withdraw it instead: of a risk and its end
+ * the program gets both events, or neither. */
 static void report(tl_lock *lock, tl_state state, const tl_note *note) {
     tl_keeper *keeper = &lock->client->keeper;
     tl_events *events = lock->events;
@@ -167,10 +170,10 @@ void tl__hold_init(tl_lock *lock) {
 
 /* ---- renewals -------------------------------------------------------------------------------- */
 
-/* Make the machine of what is remembered of it. */
+/* Make the renewal machine again from what remember() has kept. */
 static tl_renew *resume(tl_lock *lock) {
     tl_keeper *keeper = &lock->client->keeper;
-    if (keeper->step.job.protocol) /* of the one before */
+    if (keeper->step.job.protocol) /* filled by an earlier step of some lock */
         tl__lock_refill_job(&keeper->step.job, lock);
     else
         tl__lock_fill_job(&keeper->step.job, lock);
@@ -197,7 +200,7 @@ static void ignore(const tl_lock *lock) {
         holder_of(lock)->ignore(lock);
 }
 
-/* Remember what it has come to. There is a renewal to be had: who keeps one has made the next before. */
+/* Keep what the machine needs for its next step. An idle renewal is there: stay() has made sure of that. */
 static void remember(tl_lock *lock) {
     tl_keeper *keeper = &lock->client->keeper;
     const tl_proof before = lock->proof;
@@ -213,7 +216,7 @@ static void remember(tl_lock *lock) {
     if (lock->renewal)
         lock->renewal->attempt = keeper->step.attempt;
     if (keeper->step.result.deadline.ns !=
-        atomic_load(&lock->deadline_ns)) /* of two steps one moves it */
+        atomic_load(&lock->deadline_ns)) /* only one of two steps changes it */
         atomic_store(&lock->deadline_ns, keeper->step.result.deadline.ns);
     keeper->steps = NULL;
 }
@@ -239,8 +242,8 @@ void tl__hold_free_events(tl_lock *lock) {
     free(lock->events);
 }
 
-/* Near the deadline a renewal has a few ms only, in which not even a refusal may arrive: that there was no reply does not
- * replace what was refused before. */
+/* Note why a renewal failed. Near the deadline a renewal has only a few ms, in which not even a refusal may
+ * arrive. So "no reply" does not replace an earlier refusal. */
 static void note_cause(tl_lock *lock, const tl_out *out) {
     tl_events *events = lock->events;
     if (!events || !(out->missed || (out->renewed && events->causes)))
@@ -299,7 +302,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     tl__hold_noted(lock, out, believed);
 }
 
-/* Nobody overwrites a token. */
+/* Must the key be watched for changes? No client overwrites a token, so such a key need not be watched. */
 static bool is_watched(const tl_lock *lock) {
     bool token = lock->proof.held_by == 1 + TL_TOKEN;
     return lock->client->keeper.watching && !lock->rare->rules.strict && !token;
@@ -307,7 +310,7 @@ static bool is_watched(const tl_lock *lock) {
 
 /* ---- beginning and ending -------------------------------------------------------------------- */
 
-/* Of the deadline that is published. */
+/* Begin to renew the hold, whose deadline is published. With keeper.mutex held. */
 static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     tl_keeper *keeper = &lock->client->keeper;
     tl_mono hold = tl__lock_hold_end(lock);
@@ -342,7 +345,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     if (holder_of(lock)->vote && hold->ballots)
         holder_of(lock)->vote(lock, hold->ballots);
     if (lock->gate_node.state !=
-        TL_FRONT) /* it has asked outside; at the front nobody else moves it */
+        TL_FRONT) /* it did not queue; if it is first, no other thread changes that */
         (void)tl__gate_enter(&lock->client->gate, &lock->gate_node, NULL);
     tl__hold_limit(lock);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
@@ -379,7 +382,8 @@ void tl__hold_raise(tl_lock *lock, int64_t ttl_ms) {
     tl__keeper_unlock(&lock->client->keeper);
 }
 
-/* Its place in line is of the take, and no renewal knows of it. */
+/* stood_ms, the lifetime of its entry in the server's queue, is from the acquire: an
+ * extension's proof lacks it. */
 static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
     const tl_result *result = machine;
     int32_t stood_ms = lock->proof.stood_ms;
@@ -430,7 +434,7 @@ bool tl__hold_stop(tl_lock *lock) {
     return left;
 }
 
-/* Is the hold still ours and in good health, so that it may pass on? */
+/* May the hold pass on? Only if it is HELD, and its token is not from elsewhere. */
 static bool is_passable(const tl_lock *lock, tl_hold *ret) {
     if (lock->adopted || atomic_load(&lock->state) != TL_HELD)
         return false;
@@ -443,8 +447,8 @@ static bool is_passable(const tl_lock *lock, tl_hold *ret) {
     return true;
 }
 
-/* To the next of this process, without a request to the server? From here on it isn't held any more:
- * whoever looks at both must not see two holders. */
+/* Hand the hold over to the next lock of this process, without a request to the server. The state is FREE
+ * before that: a thread that looks at both locks must not see two holders. */
 static bool pass_on(tl_lock *lock) {
     tl_hold hold;
     bool passable = is_passable(lock, &hold);

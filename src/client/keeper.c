@@ -1,7 +1,7 @@
 /*
- * The keeper's thread and its life. Everything it touches is under its mutex, which it lets
- * go only to poll and to report. It must never block anywhere else: a deadline of some lock is always
- * near.
+ * The keeper's thread: starting, running and ending it. All that it uses is under keeper.mutex, which
+ * it unlocks only to poll and to call reports. It must never block anywhere else: some lock's
+ * deadline is always near.
  */
 #include "client/keeper.h"
 
@@ -17,10 +17,10 @@
 #include "ground/guard.h"
 #include "ground/wait.h"
 
-#define OWN_FDS 5          /* without the fleet's */
-#define REPORTS_MAX 64     /* told in one go */
-#define LOOK_AGAIN_MS 10   /* without memory to poll */
-#define LOG_AGAIN_MS 10000 /* a connection that comes and goes is logged no more often */
+#define OWN_FDS 5        /* descriptors to poll, without those of the fleet and of further links */
+#define REPORTS_MAX 64   /* reports that are called in one go */
+#define LOOK_AGAIN_MS 10 /* without memory to poll the links, look after them so often */
+#define LOG_AGAIN_MS 10000 /* the least between two log lines about a lost connection */
 
 void tl__keeper_lock(tl_keeper *keeper) {
     tl__mutex_lock(&keeper->mutex);
@@ -75,13 +75,13 @@ void tl__keeper_unreport(tl_keeper *keeper, tl_report *report) {
 }
 
 void tl__keeper_await_reported(tl_keeper *keeper, const void *owner) {
-    tl__keeper_flush(keeper); /* the wait lets the mutex go */
+    tl__keeper_flush(keeper); /* before the wait, which unlocks the mutex */
     while (GUARD(callback_awaited) && keeper->telling == owner &&
            !(GUARD(own_callback_not_awaited) && tl__thread_is_self(keeper->deliverer)))
         tl__cond_wait(&keeper->delivered, &keeper->mutex);
 }
 
-/* A bound, since a callback may bring about the next report: the loop that called has other work. */
+/* The number is limited, since a callback may cause the next report, and the calling loop has other work. */
 unsigned tl__keeper_deliver(tl_keeper *keeper, unsigned most) {
     unsigned n = 0;
     while (keeper->reports && !keeper->telling && n < most) {
@@ -126,7 +126,7 @@ static void run_due(tl_keeper *keeper) {
     }
 }
 
-/* Every lock is renewed now, at all of its servers. A task can end itself here, but no other. */
+/* Renew every lock now, at all of its servers. A task may end in its own step, but not in another's. */
 static void rejudge(tl_keeper *keeper) {
     tl_event woken = {.kind = TL_WOKEN, .now = tl__mono_now()};
     uint32_t n = 0;
@@ -144,8 +144,8 @@ static void rejudge(tl_keeper *keeper) {
     free(all);
 }
 
-/* Room for what all links have, too; without memory for that only the others are waited for, and the links looked
- * after now and then. */
+/* Room for the descriptors of all links. Without memory for that, *ret_all is false: only the others are
+ * polled, and the links are driven every LOOK_AGAIN_MS. */
 static struct pollfd *room_for_fds(tl_keeper *keeper, struct pollfd *own, bool *ret_all) {
     unsigned n = OWN_FDS + TL_FLEET_FDS + 2 * tl__links_count(keeper);
     *ret_all = true;
@@ -194,7 +194,8 @@ static void await(tl_keeper *keeper) {
     }
     if (keeper->closing)
         next = tl__mono_min(next, keeper->close_by);
-    /* To look too early once costs less than to be woken for each lock that is held for a moment. */
+    /* `planned` stays if `next` is later: one wake-up too early costs less than one for each
+     * short-lived lock. */
     if (!tl__mono_before(keeper->planned, next) ||
         !tl__mono_before(tl__mono_now(), keeper->planned))
         keeper->planned = next;
@@ -212,8 +213,8 @@ static void await(tl_keeper *keeper) {
             tl__wake_clear(fds[i].fd);
 }
 
-/* What the client keeps up ends last: others may have to wait while a request of ours is still being
- * undone, as it may take effect until then. */
+/* May the thread end? The protocol's upkeep leaves last, after all detached machines have ended: other
+ * clients may have to wait while a request of ours may still take effect and must be undone. */
 static bool is_over(tl_keeper *keeper) {
     if (!keeper->closing)
         return false;
@@ -228,7 +229,7 @@ static bool is_over(tl_keeper *keeper) {
 
 static void *keep(void *ctx) {
     tl_keeper *keeper = ctx;
-    (void)tl__cancel_off(); /* a callback knows which thread this is */
+    (void)tl__cancel_off(); /* a callback may pass this thread's id to pthread_cancel */
     tl__keeper_lock(keeper);
     while (!is_over(keeper)) {
         tl__keeper_run_posts(keeper);
@@ -263,7 +264,7 @@ static unsigned count_held(const tl_keeper *keeper) {
     return n;
 }
 
-/* Once, and not for each attempt to have it back. */
+/* Log the loss once, not for each attempt to connect again. */
 void tl__keeper_log_lost(tl_keeper *keeper, tl_loss *loss, tl_bytes message) {
     tl_mono now = tl__mono_now();
     bool lately = loss->at.ns != 0 && tl__mono_before(now, tl__mono_add_ms(loss->at, LOG_AGAIN_MS));
@@ -272,8 +273,8 @@ void tl__keeper_log_lost(tl_keeper *keeper, tl_loss *loss, tl_bytes message) {
         return;
     loss->missed = true;
     loss->at = now;
-    tl__log(keeper->client, TL_LOG_WARNING, "the connection under %u held lock%s is lost: %.*s",
-            held, held == 1 ? "" : "s", (int)message.n, message.p);
+    tl__log(keeper->client, TL_LOG_WARNING, "the connection for %u held lock%s is lost: %.*s", held,
+            held == 1 ? "" : "s", (int)message.n, message.p);
 }
 
 void tl__keeper_log_back(tl_keeper *keeper, tl_loss *loss, const tl_node *node, tl_mono now) {

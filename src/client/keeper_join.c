@@ -76,7 +76,7 @@ static void look_again(tl_keeper *keeper, const tl_batch *batch) {
     }
 }
 
-/* ---- what comes of it ------------------------------------------------------------------------ */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* A member's part. Its task may be gone by now. NULL: the node that has its key. */
 static void tell(tl_keeper *keeper, tl_batch *batch, unsigned i, tl_event e, tl_node *node) {

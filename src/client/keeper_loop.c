@@ -1,20 +1,21 @@
 /*
- * A turn of the caller's loop, with `dispatch`. While its operations follow one another the connection is lent to it:
- * in one turn it reads what was answered, tells it, and writes what has been asked since, on the thread that
- * dispatches. The keeper's thread, which alone lends and whose deadlines no loop may hold up, looks now and then
- * meanwhile: it does what a loop that doesn't turn has left, and takes the connection back.
+ * A turn of the caller's loop, with `dispatch`. As long as the loop's operations follow one another, the
+ * keeper's connection is lent to it. In one turn the dispatching thread reads replies, calls the callbacks,
+ * and writes the requests that these have caused. Only the keeper's thread lends. No loop may delay its
+ * deadlines, so it looks every 2 ms: if the loop does not dispatch, the thread does what is left and takes
+ * the connection back.
  *
- * Lent or not, all of it is under the keeper's mutex. The thread polls the connection only while it isn't lent, so that
- * nobody closes a descriptor that another waits for.
+ * Lent or not, all of it is under the keeper's mutex. The thread polls the connection only while it is not
+ * lent: so no thread closes a descriptor that another one polls.
  */
 #include "client/client.h"
 #include "client/keeper_inside.h"
 #include "ground/guard.h"
 #include "ground/wait.h"
 
-#define LOOK_NS INT64_C(2000000) /* a loop that doesn't turn costs an answer no more than this */
-#define PART                                                                                       \
-    32 /* so many are told before what they have asked for is written: the server works meanwhile */
+#define LOOK_NS INT64_C(2000000) /* a loop that doesn't dispatch delays a reply by at most this */
+/* After so many callbacks their requests are written, so that the server works during the next ones. */
+#define PART 32
 #define PARTS 2
 
 void tl__keeper_ring(tl_keeper *keeper) {
@@ -30,7 +31,7 @@ void tl__keeper_wake_writer(tl_keeper *keeper) {
         tl__keeper_ring(keeper);
 }
 
-/* Up, with nothing to do for the connection but to read when there is something to be read? */
+/* Is the connection up, and must it only be read when it is readable? */
 static bool is_plain(const tl_keeper *keeper) {
     return tl__conn_up(keeper->first.conn) && tl__conn_events(keeper->first.conn) == POLLIN &&
            tl__conn_until(keeper->first.conn).ns > 0;
@@ -58,7 +59,7 @@ tl_mono tl__keeper_loop_until(const tl_keeper *keeper) {
     return GUARD(lent_loop_writes) && keeper->lent ? keeper->look_at : TL_NEVER;
 }
 
-/* `heard`: the thread has read something, which the loop should have. */
+/* `heard`: the thread has read something that the loop should have read. */
 void tl__keeper_mind_loop(tl_keeper *keeper, bool heard) {
     tl_mono now = tl__mono_now();
     if (!keeper->lent || tl__mono_before(now, keeper->look_at))
@@ -78,7 +79,7 @@ static void write_all(tl_keeper *keeper) {
         tl__keeper_take_back(keeper);
 }
 
-/* A loop that begins the next operation as soon as one has ended is worth lending to. */
+/* Lend the connection to a loop that begins its next operation within LOOK_NS after one has ended. */
 void tl__keeper_began(tl_keeper *keeper) {
     if (keeper->lent || keeper->busy || keeper->reported_at.ns == 0 ||
         tl__keeper_runner(keeper)->asks_all)

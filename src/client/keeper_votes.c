@@ -36,7 +36,7 @@ static void write_all(tl_keeper *keeper, unsigned asked, tl_mono now) {
             write_to(tl__keeper_conn(keeper, keeper->client->fleet.server[i]), now);
 }
 
-/* ---- who is who ------------------------------------------------------------------------------ */
+/* ---- identities ------------------------------------------------------------------------------ */
 
 /* Two places of the URL may lead to one server, whose vote must not count twice: it is that of the first place that it
  * answered by, also while there is no connection to that: what it has voted for there lasts. */

@@ -30,7 +30,7 @@ struct tl_share {
     tl_mono until;           /* and until when */
 };
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static void answered(void *ctx, const tl_answer *answer) {
     tl_share *share = ctx;

@@ -274,7 +274,7 @@ TEST_IN(what_did_not_come_along_is_lost_by_the_failover, FIRST) {
     must(server, "DEL " KEY);
     lost = lock_events_await(events, TL_LOST, FAILOVER_MS);
     assert_int_equal(lost.why, TL_LOST_GONE);
-    assert_string_equal(lost.detail, KEY ": its key is gone");
+    assert_string_equal(lost.detail, KEY ": its key no longer exists");
 }
 
 /* ---- what a failover must not forget: quiet_ms ------------------------------------------------- */

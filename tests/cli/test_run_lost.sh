@@ -165,7 +165,7 @@ until_true 20 renewed || fail "no renewal after an outage of 1 s of 30 s"
 ! gone $run || fail "an outage of 1 s of 30 s ended the command"
 # Of a connection that is lost and comes back the operator is told, unasked.
 redis CLIENT KILL TYPE normal >/dev/null
-for words in 'the connection under 1 held lock is lost: ' '.*: connected again after '; do
+for words in 'the connection for 1 held lock is lost: ' '.*: connected again after '; do
     until_true 10 grep -q "^tidelock: warning: $words" "$told" || fail "no line says '$words': $(cat "$told")"
 done
 kill -TERM $run
