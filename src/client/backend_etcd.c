@@ -21,8 +21,8 @@ static tl_err check_options(const tl_client *client, const tl_client_options *op
                         : options->quiet_ms > 0    ? "quiet_ms"
                                                    : NULL;
     if (given)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "%s: not supported with a URL that begins with etcd://: %s", given, raft);
+        return tl__fail(err, TL_EINVALID, 0, "%s: not with a URL that begins with etcd://: %s",
+                        given, raft);
     if (options->protocol != TL_TOKEN)
         return tl__fail(err, TL_EINVALID, 0,
                         "protocol: with a URL that begins with etcd:// it must be token");

@@ -31,8 +31,8 @@ static tl_err open_quorum(tl_client *client, const tl_seeds *seeds,
                                                    : NULL;
     if (given)
         return tl__fail(err, TL_EINVALID, 0,
-                        "%s: not supported with a URL that begins with redis+quorum://: there a "
-                        "majority of the servers confirms, and quiet_ms covers a restart",
+                        "%s: not with a URL that begins with redis+quorum://: there a majority of "
+                        "the servers confirms, and quiet_ms covers a restart",
                         given);
     if (options->protocol != TL_TOKEN)
         return tl__fail(err, TL_EINVALID, 0,

@@ -1,7 +1,7 @@
 /*
- * The keeper's renewals of many locks, joined into one request. Where the server refuses it,
- * its members are asked one by one: whatever is wrong with one key, or with asking for several at
- * once, must cost no other lock its renewal.
+ * The keeper's renewals of many locks, joined into one request. If the server refuses the request, its
+ * members are sent one by one: a problem with one key, or with asking for several at once, must cost no
+ * other lock its renewal.
  */
 #include <stdlib.h>
 
@@ -13,8 +13,8 @@
 #include "ground/guard.h"
 #include "wire/keys.h"
 
-#define OPEN_MAX 16      /* slots whose renewals are gathered at a time */
-#define SINGLES_MAX 1024 /* in flight at once; the others wait their turn */
+#define OPEN_MAX 16      /* slots for which renewals are gathered at a time */
+#define SINGLES_MAX 1024 /* single members in flight; the others wait until one is answered */
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
@@ -38,8 +38,8 @@ static tl_batch *take_batch(tl_keeper *keeper) {
     return batch;
 }
 
-/* Of several nodes a request is for keys of one slot: the first of each is one of its own. What is full or doesn't fit is sent, and
- * the others with it. */
+/* The batch for a send to this node. In a cluster a batch has keys of one slot. If the send doesn't fit, or
+ * there are OPEN_MAX batches, send all batches and begin a new one. NULL: out of memory. */
 static tl_batch *batch_for(tl_keeper *keeper, tl_node *node, uint16_t slot, const tl_send *send,
                            tl_mono now) {
     unsigned open = 0;
@@ -49,7 +49,7 @@ static tl_batch *batch_for(tl_keeper *keeper, tl_node *node, uint16_t slot, cons
     if (batch && tl__batch_fits(batch, send, now))
         return batch;
     if (batch || open == OPEN_MAX)
-        tl__keeper_flush(keeper); /* where it fails, those who are told may ask anew */
+        tl__keeper_flush(keeper); /* if that fails, a machine may send again and join here */
     batch = take_batch(keeper);
     if (!batch)
         return NULL;
@@ -67,7 +67,7 @@ bool tl__keeper_join(tl_keeper *keeper, tl_node *node, const tl_send *send, tl_e
     return batch && tl__batch_add(batch, send, member, now);
 }
 
-/* A key that we write ourselves is watched no longer: read it, right behind. */
+/* Our own write ends the watching of a key: read the keys behind it, so that they are watched again. */
 static void look_again(tl_keeper *keeper, const tl_batch *batch) {
     for (unsigned i = 0; keeper->watching && i < batch->count; i++) {
         const tl_exchange *exchange = batch->member[i].cookie;
@@ -78,7 +78,8 @@ static void look_again(tl_keeper *keeper, const tl_batch *batch) {
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* A member's part. Its task may be gone by now. NULL: the node that has its key. */
+/* Give a member its part of the reply. Its task may have ended by now. node NULL: the node
+ * that has its key. */
 static void tell(tl_keeper *keeper, tl_batch *batch, unsigned i, tl_event e, tl_node *node) {
     tl_exchange *exchange = batch->member[i].cookie;
     tl_task *task = exchange->task;
@@ -90,7 +91,7 @@ static void tell(tl_keeper *keeper, tl_batch *batch, unsigned i, tl_event e, tl_
     tl__keeper_run_at(keeper, task, &e, node);
 }
 
-/* Where there are very many locks each of them is out of the cache. */
+/* Prefetch a member's task: with very many locks, each is out of the cache. */
 static void fetch_soon(const tl_batch *batch, unsigned i) {
     const tl_exchange *exchange = i < batch->count ? batch->member[i].cookie : NULL;
     if (exchange && exchange->task)
@@ -103,7 +104,7 @@ static void tell_unsent(tl_keeper *keeper, tl_batch *batch, unsigned i, tl_mono 
     tell(keeper, batch, i, failed, NULL);
 }
 
-/* Others may go while one is told. */
+/* Give all members their parts. A step of one member may end the task of another. */
 static void tell_all(tl_keeper *keeper, tl_batch *batch, const tl_event *whole, tl_node *node) {
     tl_batch_part room;
     for (unsigned i = 0; i < batch->count; i++) {
@@ -140,7 +141,8 @@ static void ask_one(tl_keeper *keeper, tl_batch *batch, unsigned i) {
     tl__keeper_wake_writer(keeper);
 }
 
-/* Telling one may lead to more of them: nothing here is remembered over it. */
+/* Send single members. That may run a machine, which may add more of them: so read the
+ * list anew each time. */
 static void ask_singly(tl_keeper *keeper) {
     while (keeper->singly && keeper->singles < SINGLES_MAX) {
         tl_batch *batch = keeper->singly;
@@ -187,7 +189,7 @@ void tl__keeper_expire_singly(tl_keeper *keeper, tl_mono now) {
     for (tl_batch *batch; (batch = find_overdue(keeper, now));)
         tell_unsent(keeper, batch, batch->asked++, now, TL_EUNAVAILABLE,
                     TL_LITERAL("not sent in time"));
-    ask_singly(keeper); /* takes out those that nobody waits in any more */
+    ask_singly(keeper); /* takes finished batches out of the list */
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -235,8 +237,9 @@ static void part(tl_keeper *keeper, const tl_event *refused) {
     keeper->apart_generation = refused->asked.generation;
 }
 
-/* The same server, over whatever connection, will refuse the next, too. One that doesn't tell its run may be the same. Of several
- * nodes one that does so for keys of one slot is beyond us: none is asked so any more. */
+/* A server that has refused a joined request will do so over any connection. A server that doesn't report
+ * its run may be the same one. In a cluster a batch has keys of one slot: if a node refuses even that, no
+ * node gets one again. */
 void tl__keeper_joins_anew(tl_keeper *keeper) {
     if (GUARD(cluster_stays_apart) && keeper->client->backend->slotted)
         return;

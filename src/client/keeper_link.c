@@ -1,6 +1,6 @@
 /*
- * The keeper's connections to further nodes. They are made when they are first needed, and stay: an idle one
- * costs a descriptor, and one whose node is gone none.
+ * The keeper's connections to further nodes. They are made when they are first needed, and stay. An idle one
+ * costs a descriptor; one whose site leads nowhere costs none.
  */
 #include "client/keeper_link.h"
 
@@ -25,7 +25,7 @@ static void on_up(void *ctx, const tl_interval *bracket, tl_mono now) {
         keeper->watching->anew(keeper);
 }
 
-/* What watches keys must be asked for again, on the next connection. */
+/* The server watches keys for one connection only: so watching begins again on the next one. */
 static void on_down(void *ctx, tl_bytes message) {
     tl_link *link = ctx;
     tl_keeper *keeper = link->keeper;
@@ -54,7 +54,8 @@ static void free_link(tl_link *link) {
     free(link);
 }
 
-/* Only the first may be lent to a loop, and watches keys. */
+/* Make the connections that the link lacks. Only the first node's link is lent to a loop,
+ * and watches keys. */
 static bool make(tl_keeper *keeper, tl_link *link, tl_node *node) {
     bool first = link == &keeper->first;
     tl_conn_limits limits = tl__node_limits(node), asks = tl__keeper_limits(keeper, limits);

@@ -1,6 +1,6 @@
 /*
- * Who listens to which topic, and what they are told of it. All under the keeper's mutex, but
- * what callers call; nothing here waits.
+ * Listeners, their topics, and how they are notified. All of it is under keeper.mutex, except the functions
+ * that callers call. Nothing here blocks.
  */
 #include "client/backend.h"
 #include "client/client.h"
@@ -9,8 +9,8 @@
 #include "ground/guard.h"
 #include "protocol/line.h"
 
-#define INBOX_IDLE_MS 30000 /* the next who waits needn't wait for a subscription */
-#define MOVE_AGAIN_MS 5000  /* something may lead subscriptions elsewhere on purpose */
+#define INBOX_IDLE_MS 30000 /* stay subscribed without a waiter, for the next one */
+#define MOVE_AGAIN_MS 5000  /* between moves: a proxy may lead subscriptions elsewhere on purpose */
 
 static void post_topic(const tl_link *link, tl_bytes topic, unsigned flags) {
     for (tl_listener *listener = link->keeper->listeners; listener; listener = listener->next)
@@ -20,17 +20,18 @@ static void post_topic(const tl_link *link, tl_bytes topic, unsigned flags) {
 
 /* ---- the inbox ------------------------------------------------------------------------------- */
 
-/* An ordinary channel, in a cluster too, and from Redis 7 on. PUBLISH then goes to all nodes (3.9 us
- * instead of 0.3 on three). Which of both kinds is used could follow only from the version of the node
- * that executes a release: while nodes are upgraded, or a slot moves to a newer node, waiters on the other
- * kind would miss messages. */
+/* The inbox is an ordinary channel, not a sharded one, in a cluster and from Redis 7 on too. So PUBLISH goes
+ * to all nodes (3.9 us instead of 0.3 on three). The kind of channel could only follow from the version of
+ * the node that executes a release. While nodes are upgraded, or a slot moves to a newer node, waiters on the
+ * other kind would miss messages. */
 static tl_bytes inbox_of(const tl_keeper *keeper) {
     return tl__bytes(keeper->inbox.name, keeper->inbox.name_n);
 }
 
-/* A grant is for one, and so is that its turn will be soon: in a crowd of threads nobody else is woken. A call to look is
- * for whoever waits for that key. A cluster repeats to all nodes what is told at one, so that nobody knows whose clock a
- * grant goes by: there it is a call to look. */
+/* A message in the inbox. A grant, or the notice that it is one of the first in the queue (near), is for
+ * one token: no other thread is woken. A look message is for all waiters of that key. A cluster repeats a
+ * message at all nodes, so that it is not known by which node's clock a grant goes: there a grant counts
+ * as a look message. */
 static void on_message(tl_keeper *keeper, const tl_link *link, tl_bytes message) {
     tl_bytes key, token;
     tl_grant grant = {.run = tl__wakeup_run(link->wakeup), .arrived = tl__mono_now()};
@@ -40,8 +41,7 @@ static void on_message(tl_keeper *keeper, const tl_link *link, tl_bytes message)
             continue;
         if (GUARD(grant_is_heard) && kind == TL_LINE_GRANT &&
             tl__bytes_eq(listener->token, token)) {
-            tl__mutex_lock(
-                &keeper->posts_mutex); /* who is told needn't wait until this is all done */
+            tl__mutex_lock(&keeper->posts_mutex); /* the waiter need not wait for keeper.mutex */
             listener->grant = grant;
             tl__mutex_unlock(&keeper->posts_mutex);
             listener->on_wake(listener, link == &keeper->first ? TL_WAKE_GRANTED : TL_WAKE_WOKEN);
@@ -92,7 +92,8 @@ void tl__link_leave_inbox(tl_link *link, tl_mono now) {
         tl__wakeup_forget(link->wakeup, inbox_of(link->keeper), now);
 }
 
-/* Where keys are on several nodes the first one is asked as long as nobody knows which has the key: another, as it will say. */
+/* In a cluster the first node stands for an unknown owner of the key: then the waiter will have to
+ * listen elsewhere. */
 bool tl__keeper_hears(const tl_keeper *keeper, tl_bytes key) {
     tl_node *node = tl__fleet_node(keeper->client, key);
     bool first = node == &keeper->client->node && !keeper->client->backend->slotted;
@@ -102,8 +103,8 @@ bool tl__keeper_hears(const tl_keeper *keeper, tl_bytes key) {
 
 static void relocate(tl_keeper *keeper, tl_listener *listener);
 
-/* Who listens to an old master, a replica by now, is told of no error there, and of no grant: the new one finds that
- * nobody listens. */
+/* A subscription at a former master, which is a replica now, gets no error and no grants; and the new master
+ * finds that the inbox has no subscriber. So leave it. */
 void tl__keeper_follow_in(tl_keeper *keeper, tl_listener *listener, uint64_t run) {
     relocate(keeper, listener);
     tl_link *link = listener->link ? listener->link : &keeper->first;
@@ -159,8 +160,8 @@ static void listen_to_topic(tl_keeper *keeper, tl_listener *listener, tl_bytes k
     }
 }
 
-/* The node of the lock's key: a topic is named in its slot. Without memory it's the first, where what is told at another is
- * repeated. */
+/* The link to the node of the lock's key; a topic's name is in the key's slot. Without memory: the first
+ * node's link, as a cluster repeats messages at all nodes. */
 static tl_link *link_for(tl_keeper *keeper, const tl_listener *listener) {
     tl_link *link = tl__keeper_link(
         keeper, tl__fleet_node(keeper->client, listener->of.n ? listener->of : listener->topic));
@@ -188,7 +189,7 @@ void tl__keeper_listen_all_in(tl_keeper *keeper, tl_listener *listeners, tl_byte
     for (unsigned i = 0; listeners && i < fleet->servers; i++) {
         tl_listener *listener = &listeners[i];
         tl_link *link = tl__keeper_link(keeper, fleet->server[i]);
-        if (!link) { /* without memory for that it polls */
+        if (!link) { /* no memory: the machine polls this server */
             listener->on_wake(listener, TL_WAKE_DISARMED);
             continue;
         }
@@ -216,7 +217,8 @@ static void forget_topic(tl_keeper *keeper, tl_listener *listener) {
     tl__keeper_wake(keeper);
 }
 
-/* What was told meanwhile isn't known: it is to look; and again when it is told that messages come in, or that they don't. */
+/* Move a listener to the node that has its key now. It may have missed messages, so it is woken to look. It
+ * looks again when it is armed or disarmed there. */
 static void relocate(tl_keeper *keeper, tl_listener *listener) {
     tl_link *link = listener->topic.n ? link_for(keeper, listener) : listener->link;
     if (link == listener->link)
@@ -259,7 +261,7 @@ void tl__keeper_forget_in(tl_keeper *keeper, tl_listener *listener) {
 void tl__keeper_listen(tl_keeper *keeper, tl_listener *listener, tl_bytes topic, tl_bytes key,
                        tl_bytes token, tl_bytes of, bool armed) {
     if (tl__keeper_ready(keeper)) {
-        listener->on_wake(listener, TL_WAKE_DISARMED); /* it polls instead */
+        listener->on_wake(listener, TL_WAKE_DISARMED); /* the machine polls instead */
         return;
     }
     tl__keeper_lock(keeper);
@@ -291,7 +293,7 @@ static void on_deleted(void *ctx, tl_bytes topic, tl_bytes payload) {
 }
 
 bool tl__keeper_make_holds(tl_keeper *keeper) {
-    /* Whether a deletion is noticed or not, the renewals find out. */
+    /* No `armed` callback: if a deletion is missed, the next renewal finds out. */
     const tl_wakeup_calls calls = {.woken = on_deleted, .ctx = keeper};
     const tl_conn_limits limits = tl__node_limits(&keeper->client->node);
     if (!keeper->holds)

@@ -1,6 +1,6 @@
 /*
- * How the keeper runs a task: a step, what it asks for, and the answers; posts. All under the
- * keeper's mutex; nothing here waits.
+ * How the keeper runs a task: its steps, their requests and the replies; posts. All of it is under
+ * keeper.mutex. Nothing here blocks.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,11 +12,11 @@
 #include "client/run.h"
 #include "ground/guard.h"
 
-/* Of what is needed while requests are in flight, so much is kept for the next: what an even load needs, and a few
- * requests more where the thread or the server was held up. */
+/* So many structs for requests in flight are kept for the next: enough for an even load, and for a few more
+ * requests after the thread or the server was delayed. */
 #define SPARES (2 * TL_BATCH_MAX)
-#define CYCLE_SLACKS 16 /* as renew has it: a third of the validity, and a part of two thirds */
-#define SPARES_PART 64  /* of what there is to renew: a 128th is due at a time, or twice that */
+#define CYCLE_SLACKS 16 /* the renewal cycle in slacks, as renew.c sets both */
+#define SPARES_PART 64  /* tasks for each further one: of 128 tasks, 1 or 2 are due at a time */
 
 /* ---- running a task -------------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ void tl__keeper_give_exchange(tl_keeper *keeper, tl_exchange *exchange) {
     keeper->spares++;
 }
 
-/* What is in flight goes unheard. */
+/* Ignore the replies to what the task has in flight. */
 static void unhear(tl_task *task) {
     for (tl_exchange *exchange = task->exchange; exchange; exchange = exchange->next)
         if (GUARD(reply_for_ended_task))
@@ -75,7 +75,7 @@ static void unhear(tl_task *task) {
     task->exchange = NULL;
 }
 
-/* It has been answered. */
+/* The exchange was answered: take it out of the task's list. */
 static void take_out(tl_task *task, const tl_exchange *exchange) {
     tl_exchange **at = &task->exchange;
     while (*at != exchange)
@@ -83,7 +83,7 @@ static void take_out(tl_task *task, const tl_exchange *exchange) {
     *at = exchange->next;
 }
 
-/* What is asked key by key, or where ASK has led, isn't joined. */
+/* Send, or join to other sends. A send for one key alone, and one that follows an ASK, are not joined. */
 static tl_err submit(tl_keeper *keeper, tl_node *node, tl_conn *conn, const tl_send *send,
                      tl_exchange *exchange, tl_mono now) {
     if (send->count > 0 && send->command[0].each > 0 && !send->alone && !send->asking)
@@ -93,7 +93,8 @@ static tl_err submit(tl_keeper *keeper, tl_node *node, tl_conn *conn, const tl_s
     return why;
 }
 
-/* It has just been heard of: no need to have that confirmed behind all that is in flight. */
+/* The server has answered lately, so the machine has its reply at once: no need to wait behind all
+ * that is in flight. */
 static void reached(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_node *node,
                     const tl_conn *conn, tl_mono now) {
     tl_event e = {.kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
@@ -125,11 +126,11 @@ static void ask(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_node *
     }
     exchange->task = task;
     task->exchange = exchange;
-    if (send->pin && send->pin->closes && keeper->watching) /* as in look_again */
+    if (send->pin && send->pin->closes && keeper->watching) /* as in look_again() */
         keeper->watching->look(keeper, task);
 }
 
-/* Its posts too: nobody is there any more to hear them. */
+/* Take the task out of the heap, and drop its posts. */
 static void forget_task(tl_keeper *keeper, tl_task *task) {
     if (task->at != 0 && task->watched.n > 0)
         keeper->watching->unwatch(keeper, task->watched, &task->hears);
@@ -149,15 +150,18 @@ static void forget_task(tl_keeper *keeper, tl_task *task) {
     tl__mutex_unlock(&keeper->posts_mutex);
 }
 
-/* Of very many locks those that are due within the slack of one would be many requests at once, for which all others
- * wait at the server. Each is due once in a cycle that is CYCLE_SLACKS times the slack. */
+/* The slack by which renewals are gathered, ns. With very many locks, all that are due within one lock's
+ * slack would be many requests at once, which delay the server's other clients. So shorten it to what fills
+ * one request. Each lock is due once in a cycle of CYCLE_SLACKS slacks. */
 static int64_t slack(const tl_keeper *keeper, int64_t ns) {
     int64_t due = keeper->tasks.count / CYCLE_SLACKS, most = keeper->client->backend->joiner->most;
     return due > most ? ns / due * most : ns;
 }
 
-/* Many are due in the same part of the time. So each request's worth of those that were acquired close together, or renewed
- * at once, has its own instant behind that part, far from that of the one before, and within the slack: they go one by one. */
+/* When a task that wants to be due at `until` is made due. Locks that were acquired close together, or
+ * renewed at once, are due in the same interval. So each group that fills one request gets its own
+ * instant after the interval: within the slack, and far from that of the group before. Thus the requests
+ * are sent one by one. */
 static tl_mono spread(tl_keeper *keeper, tl_mono until, int64_t slack_ns) {
     static const uint8_t turns[] = {0, 4, 2, 6, 1, 5, 3, 7};
     const unsigned n = sizeof turns;
@@ -250,7 +254,8 @@ tl_exchange *tl__keeper_send_own(tl_keeper *keeper, const tl_send *send, tl_exch
     return exchange;
 }
 
-/* What a task's key holds after a change. Without an answer the next renewal finds out. */
+/* The task's key was read after a change: give the value to the task. Without a reply the next
+ * renewal finds out. */
 static void was_read(tl_keeper *keeper, tl_task *task, const tl_event *event) {
     task->reading = NULL;
     if (task->read_again)
@@ -319,7 +324,7 @@ void tl__keeper_remove(tl_keeper *keeper, tl_task *task) {
 
 void tl__keeper_post(tl_keeper *keeper, tl_task *task, unsigned flags) {
     tl__mutex_lock(&keeper->posts_mutex);
-    bool first = !keeper->posts; /* or else it has been roused, and has not seen to all of them */
+    bool first = !keeper->posts; /* else the thread was woken already, and will handle this too */
     task->flags = (uint8_t)(task->flags | flags);
     if (!task->posted) {
         task->posted = true;
@@ -331,7 +336,7 @@ void tl__keeper_post(tl_keeper *keeper, tl_task *task, unsigned flags) {
         tl__keeper_rouse(keeper);
 }
 
-/* Take one event out of what has been posted, and leave the rest: the task may end with any. */
+/* Take one event out of the posts, and leave the rest: the task may end with any event. */
 static tl_task *next_post(tl_keeper *keeper, tl_event *event) {
     tl__mutex_lock(&keeper->posts_mutex);
     tl_task *task = keeper->posts;
@@ -355,12 +360,12 @@ void tl__keeper_run_posts(tl_keeper *keeper) {
             grant = tl__keeper_grant(keeper, task->listener);
             e.grant = &grant;
         }
-        bool hold = task->kind->renews && e.kind == TL_WATCHED; /* is told what its key holds */
+        bool hold = task->kind->renews && e.kind == TL_WATCHED; /* it gets the value instead */
         if (task->at == 0)
             continue;
         if (!hold)
             tl__keeper_run(keeper, task, &e);
-        else if (task->watched.n > 0) /* else it became one whose key nobody overwrites */
+        else if (task->watched.n > 0) /* else the key is a token by now: no need to watch it */
             keeper->watching->read(keeper, task);
     }
 }

@@ -1,7 +1,7 @@
 /*
- * How the keeper runs a task that asks several independent servers: a step asks one of them, and is followed by the next
- * at once as long as there is another to ask. What one server is asked goes over one connection, which the renewals have,
- * too, so that it is carried out there in its order. All under the keeper's mutex.
+ * How the keeper runs a task that asks several independent servers. A step asks one of them; the next step
+ * follows at once while there is another to ask. All requests to one server, the renewals among them, use one
+ * connection, so that the server executes them in order. All of it is under keeper.mutex.
  */
 #include <stdio.h>
 
@@ -11,20 +11,21 @@
 #include "client/run.h"
 #include "ground/guard.h"
 
-/* Ahead of most others by so much a server's clock says nothing of fencing numbers. */
+/* 12 h: a server whose clock is further from most others' can't agree with them on fencing numbers. */
 #define APART_US INT64_C(43200000000)
 #define US_PER_HOUR INT64_C(3600000000)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* Each connection is everybody's, also of one who waits for a moment only: that he has no answer says
- * nothing of the server yet; and what is on its way to a slow one stays before what follows. */
+/* All machines share each connection, those with little time left too. That such a machine has no reply in
+ * time says nothing about the server yet, so the connection stays. And requests on their way to a slow server
+ * stay before later ones. */
 static void limit(const tl_client *client, tl_conn_limits *limits) {
     limits->patience_ms = client->attempt_ms / 2;
     limits->in_order = GUARD(votes_in_order);
 }
 
-/* NULL: out of memory; then nothing was queued. */
+/* conn NULL: there was no memory for it, and nothing was queued. */
 static void write_to(tl_conn *conn, tl_mono now) {
     if (conn)
         tl__conn_write(conn, now);
@@ -38,8 +39,9 @@ static void write_all(tl_keeper *keeper, unsigned asked, tl_mono now) {
 
 /* ---- identities ------------------------------------------------------------------------------ */
 
-/* Two places of the URL may lead to one server, whose vote must not count twice: it is that of the first place that it
- * answered by, also while there is no connection to that: what it has voted for there lasts. */
+/* Two addresses of the URL may lead to one server, whose vote must not count twice. Its votes belong to the
+ * address by which it answered first, even without a connection there, as votes given by that address last.
+ * True: this is the other one. */
 static bool is_anothers(tl_keeper *keeper, unsigned index, uint64_t run) {
     const tl_fleet *fleet = &keeper->client->fleet;
     for (unsigned i = 0; i < fleet->servers; i++)
@@ -49,11 +51,13 @@ static bool is_anothers(tl_keeper *keeper, unsigned index, uint64_t run) {
     return false;
 }
 
-/* One that doesn't say which it is may be the same as another, too. */
+/* Reject the reply of a server whose vote must not count. A server that doesn't report its run may be the
+ * same as another. */
 static void judge(tl_keeper *keeper, unsigned index, uint64_t run, tl_event *event) {
-    static const char same[] = "another server of the URL is the same: each vote must be another's";
+    static const char same[] =
+        "another server of the URL is the same: it has one vote only; name each server once";
     static const char nameless[] =
-        "it doesn't say which server it is, and might be another of the URL: allow its user INFO";
+        "it doesn't report its run_id, so it may be another server of the URL: allow its user INFO";
     const char *message = run == 0 ? nameless : same;
     char line[TL_MESSAGE_SIZE];
     event->from = (uint8_t)index;
@@ -75,7 +79,7 @@ static int64_t clock_us(const tl_server *server, tl_mono now) {
     return tl__anchor_server_time(&server->anchor, now, server->drift_ppm).lo;
 }
 
-/* As much ahead of it are as many as are behind, of those that are known. */
+/* Is this clock the median of those that are known? */
 static bool is_middle(const tl_server *all, unsigned count, unsigned index, tl_mono now) {
     unsigned known = 0, before = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -133,8 +137,8 @@ static tl_err submit(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_c
     return TL_OK;
 }
 
-/* true: there is an answer at once, *ret. To one that is known to be another's nothing is sent: a drop that is executed there
- * twice would call the vote gone. */
+/* true: *ret is the reply already. Nothing is sent to a server whose votes belong to another address: a
+ * release that it executed twice would report the vote as lost. */
 static bool ask(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_mono now, tl_event *ret) {
     unsigned index = (unsigned)__builtin_ctz(send->to);
     tl_node *node = keeper->client->fleet.server[index];
@@ -143,7 +147,7 @@ static bool ask(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_mono n
         .kind = TL_REPLY, .now = now, .asked = {.ticket = send->ticket, .sent = now}};
     reached.from = (uint8_t)index;
     reached.asked.run = conn ? tl__conn_run(conn) : 0;
-    if (conn && tl__conn_up(conn)) /* else it hasn't said yet who it is */
+    if (conn && tl__conn_up(conn)) /* else its run is not known yet */
         judge(keeper, index, reached.asked.run, &reached);
     else if (!GUARD(run_is_remembered))
         atomic_store(&node->run, 0);
@@ -163,7 +167,7 @@ static bool ask(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_mono n
 static void run(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_node *node) {
     tl_event e = *event;
     unsigned asked = 0;
-    (void)node; /* event->from tells */
+    (void)node; /* event->from says which */
     for (bool more = true; more;) {
         tl_machine machine = task->kind->machine(task);
         tl_run one = {.client = keeper->client,

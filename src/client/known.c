@@ -1,6 +1,6 @@
 /*
- * What is known of a node, for all of a client's threads: the anchored clock, since when it is
- * silent, what it can do. Also the log, and what is drawn at random.
+ * The state of a node that all threads of a client share: its clock, since when it has not answered, what it
+ * can do. Also the log, and random numbers.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ void tl__log(tl_client *client, tl_log_level level, const char *format, ...) {
     client->log(level, line, client->log_ctx);
 }
 
-/* However long ago `before` was, the truth lies between. */
+/* Read the wall clock, with the error that follows from the time since `before`. */
 static void read_wall(tl_server *server, tl_mono before) {
     int64_t us = tl__wall_now().us;
     tl_mono after = tl__mono_now();
@@ -57,7 +57,7 @@ void tl__client_warn(tl_client *client, const char *message, tl_mono now) {
 void tl__node_asked(tl_node *node, tl_mono now) {
     int64_t none = 0;
     if (atomic_load(&node->mute_ns) != 0)
-        return; /* as nearly always, where very many are renewed */
+        return; /* the usual case, if very many locks are renewed */
     (void)atomic_compare_exchange_strong(&node->mute_ns, &none, now.ns);
 }
 
@@ -77,7 +77,8 @@ int64_t tl__node_mute_ms(tl_node *node, tl_mono since, tl_mono now) {
     return tl__ms_until(tl__mono_max(mute, since), now) + 1;
 }
 
-/* Of the others the site is of the first node's connections, or there is none. */
+/* Only another node than the client's first can be one of a cluster's nodes. The first node keeps its name,
+ * even if its site leads elsewhere. */
 bool tl__node_moves(const tl_node *node) {
     return node->site && node != &node->client->node;
 }
@@ -112,7 +113,8 @@ bool tl__node_learn(tl_node *node, tl_interval bracket, uint32_t generation, tl_
     return stepped;
 }
 
-/* The first connection to a server that took the place of another. With the mutex held. */
+/* Note the server of a new generation, whose clock is not known yet. True: it has taken over from another
+ * one. With client.mutex held. */
 static bool is_next(tl_node *node, uint32_t generation, int64_t epoch) {
     tl_server *server = &node->server;
     bool next = server->generation != generation, former = server->generation != 0;
@@ -129,14 +131,14 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
     tl_client *client = node->client;
     tl__mutex_lock(&client->mutex);
     uint32_t generation = tl__conn_generation(conn);
-    if (node->site && !tl__site_is(node->site, generation)) { /* it is over already */
+    if (node->site && !tl__site_is(node->site, generation)) { /* its generation is over already */
         tl__mutex_unlock(&client->mutex);
         return false;
     }
     tl_anchor *anchor = &node->server.anchor;
     bool next = is_next(node, generation, tl__conn_epoch(conn));
     bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
-    if (!bracket) /* one that doesn't tell the time isn't to be judged by another's */
+    if (!bracket) /* the server has no TIME: the clock known so far may be another server's */
         anchor->known = false;
     node->server.level = 0;
     tl__mutex_unlock(&client->mutex);
@@ -147,7 +149,8 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
     return stepped || next;
 }
 
-/* Neither needs the mutex, as the kernel has the bytes. Recorded runs of the simulator have a switch of threads here. */
+/* tl__client_token and tl__client_number lock the mutex only because recorded runs of the simulator switch
+ * threads there: the bytes are the kernel's. */
 tl_token tl__client_token(tl_client *client) {
     tl__mutex_lock(&client->mutex);
     tl_token token = tl__token_draw();

@@ -1,5 +1,6 @@
 /*
- * Spare leases of etcd. What is forgotten here expires by itself; it must never be told of one that a key may be under.
+ * Spare leases of etcd. A lease that is forgotten here expires by itself. A lease that a key may be under
+ * must never be kept here.
  */
 #include "client/leases.h"
 
@@ -14,7 +15,7 @@ void tl__leases_end(tl_leases *leases) {
     tl__mutex_end(&leases->mutex);
 }
 
-/* Without those of which too little is left. */
+/* Forget the leases of which too little is left. */
 static void sort_out(tl_leases *leases, tl_mono now, int32_t drift_ppm) {
     unsigned n = 0;
     for (unsigned i = 0; i < leases->count; i++)
@@ -39,10 +40,10 @@ tl_spare_lease tl__leases_take(tl_leases *leases, int64_t ttl_ms, tl_mono now, i
     return taken;
 }
 
-/* Leases must not pile up in etcd. One of a clean release, or of an acquire in vain, is kept while two
- * thirds of it are left, from the client's second release on. A release that keeps none revokes it; so do
- * a release in doubt, an ended hold and an acquire that gives up. None is revoked that another key may be
- * under: it expires, as one does that a renewal has left. */
+/* Leases must not pile up in etcd. From the client's second release on, the lease of a clean release is kept
+ * while two thirds of it are left; so is that of an acquire in vain. Otherwise a release revokes its lease.
+ * So do a release in doubt, a hold that has ended and an acquire that gives up. A lease that another key may
+ * be under is never revoked: it expires, and so does a lease that a renewal has replaced. */
 bool tl__leases_want(tl_leases *leases, const tl_spare_lease *spare, tl_mono now,
                      int32_t drift_ppm) {
     tl_leases *l = leases;

@@ -1,5 +1,5 @@
 /*
- * The lock, as a caller that blocks uses it: it runs the machines on the caller's thread.
+ * The lock's blocking calls. They run the machines on the caller's thread, unless tl_runner.asks_all is set.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Who may have forgotten a lock must be waited for as long as its holder may believe in it. */
+/* With quiet_ms the lifetime is at most that: after a restart a server grants nothing for quiet_ms, so that
+ * the locks that it may have forgotten have expired. */
 static tl_err check_ttl(const tl_client *client, int64_t ttl_ms, tl_error *err) {
     const tl_backend *backend = client->backend;
     if (ttl_ms < TL_TTL_MIN_MS || ttl_ms > TL_TTL_MAX_MS)
@@ -52,7 +53,7 @@ static tl_err check_fair(const tl_client *client, const tl_lock_options *options
     tl_line_kind line = client->backend->line;
     if (line == TL_LINE_NEVER)
         return tl__fail(err, TL_EINVALID, 0,
-                        "fair: not with a URL that begins with %s: nobody stands in line there",
+                        "fair: not with a URL that begins with %s: there is no queue there",
                         client->backend->scheme);
     if (line == TL_LINE_BY_PROTOCOL && (!client->protocol->lines || client->protocol->called))
         return tl__fail(err, TL_EINVALID, 0, "fair: needs protocol token");
@@ -72,7 +73,7 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
     return check_retry(ret, err);
 }
 
-/* The lifetime, and for stamps what else holds for this key. */
+/* Set the lifetime, and for protocols of stamps the rules for this key. */
 static tl_err read_rules(const tl_client *client, tl_lock_options *options, tl_bytes key,
                          tl_rules *ret, tl_error *err) {
     *ret = (tl_rules){0};
@@ -143,7 +144,7 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
     lock->fair = options->fair;
     lock->ttl_ms = (int32_t)options->ttl_ms;
     lock->manual_renew = options->manual_renew;
-    key = tl__name_key(lock->name); /* ours from here on */
+    key = tl__name_key(lock->name); /* the lock's own copy */
     lock->gate_node = (tl_gate_node){.key = key, .hash = tl__gate_hash(key)};
     return lock;
 }
@@ -199,7 +200,7 @@ void tl_lock_cancel(tl_lock *lock) {
     TL_UNCANCELLED;
     tl_client *client = lock->client;
     if (!tl__client_is_here(client))
-        return; /* the mutex may have been held at the fork, for ever */
+        return; /* another thread may have had the mutex at the fork: then it stays locked */
     tl__mutex_lock(&client->mutex);
     lock->cancelled = true;
     if (lock->waiter) {
@@ -209,18 +210,18 @@ void tl_lock_cancel(tl_lock *lock) {
     }
     tl__mutex_unlock(&client->mutex);
     if (GUARD(cancel_reaches_async))
-        tl__async_cancel(lock); /* after: one that begins meanwhile finds either */
+        tl__async_cancel(lock); /* last: an operation that begins meanwhile sees `cancelled` */
 }
 
-/* A strategy of the caller's own is asked on his own thread; for WAIT, WAITAOF and for transactions a connection has to be
- * one's own. */
+/* May the call use a shared connection? Not with a retry function of the program, which must run on the
+ * caller's thread. And WAIT, WAITAOF and transactions need a connection for themselves. */
 static bool may_share(const tl_lock *lock) {
     return lock->client->protocol == &tl__protocol_token &&
            lock->rare->retry.kind != TL_RETRY_CUSTOM && lock->client->wait_replicas == 0 &&
            !lock->client->wait_fsync;
 }
 
-/* What it came to, on the caller's thread. */
+/* Begin the hold, or fail, on the caller's thread. */
 static tl_err end_acquire(const tl_acquiring *machine, const tl_out *out, tl_error *err) {
     tl_lock *lock = machine->lock;
     tl_err code = machine->ask.result.code;
@@ -256,7 +257,8 @@ static tl_err ran(acquirer *a, tl_status status, tl_error *err) {
     return end_acquire(&a->m, &a->out, err);
 }
 
-/* Cancelled, the thread was told so as by tl_lock_cancel. What it has acquired all the same nobody would release. */
+/* The thread was cancelled, which acts like tl_lock_cancel. If the lock was acquired all the same, release
+ * it: nobody else would. */
 static void thread_ends(void *ctx, tl_status status) {
     acquirer *a = ctx;
     tl_lock *lock = a->lock;
@@ -297,8 +299,9 @@ static tl_err acquire_by_keeper(tl_lock *lock, int64_t wait_ms, int cancel, tl_e
 
 static tl_err release(tl_lock *lock, tl_error *err);
 
-/* Else it would wait for a key of its own. Returns how long that took. Where a release may take longer than there is time for, the
- * key is removed in the background (tl__lock_begin_acquire), and a try may find it still. */
+/* Release a hold that max_hold_ms has ended and whose key is still there: else the acquire would wait for its
+ * own key. Returns how long that took, ms. If a release may take longer than there is time for, the key is
+ * removed in the background instead (tl__lock_begin_acquire); then a single try may still find it. */
 static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
     const tl_client *client = lock->client;
     int64_t most = wait_ms != 0 ? wait_ms : keeper_asks(lock) ? 0 : client->connect_ms;
@@ -320,7 +323,7 @@ static tl_err acquire(tl_lock *lock, int64_t wait_ms, int cancel, tl_error *err)
         return code;
     if (keeper_asks(lock))
         return acquire_by_keeper(lock, wait_ms, cancel, err);
-    /* First of all: what is taken must have a keeper. */
+    /* The keeper must run before the acquire: it renews the lock. */
     tl_waiter *waiter = tl__keeper_ready(&client->keeper) ? NULL : tl__waiter_take(client);
     if (!waiter)
         return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory, threads or descriptors",
@@ -343,7 +346,7 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
 
 /* ---- extending and releasing ----------------------------------------------------------------- */
 
-/* Room for a machine that settles. */
+/* Room for a machine that releases or extends. */
 typedef union {
     tl_result result;
     tl_settle largest;
@@ -391,16 +394,16 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, err));
 }
 
-/* The server has said that the token holds nothing any more. */
+/* The server has replied that the token no longer holds the lock. */
 static tl_err extend_lost(tl_lock *lock, tl_lost_why why, tl_error *err) {
     if (GUARD(extend_ends_renewals))
         (void)tl__hold_stop(lock);
     if (GUARD(lost_before_next_holds))
-        atomic_store(&lock->state, (int)TL_LOST); /* before anybody else is let in */
+        atomic_store(&lock->state, (int)TL_LOST); /* before the next lock becomes first */
     if (GUARD(extend_leaves_front))
         tl__gate_leave(&lock->client->gate, &lock->gate_node);
     if (GUARD(extend_cleans_up))
-        tl__hold_undo(lock); /* the key is not the token's, but the sidecar may still bind others */
+        tl__hold_undo(lock); /* the key is another's, but the sidecar may still exclude others */
     tl__hold_publish(lock, TL_LOST, (tl_mono){0});
     tl_err code = why == TL_LOST_TAKEN ? TL_ETAKEN : TL_EEXPIRED;
     if (err) {
@@ -410,9 +413,9 @@ static tl_err extend_lost(tl_lock *lock, tl_lost_why why, tl_error *err) {
     return code;
 }
 
-/* Nobody watches over it: one that was adopted is held from now on. */
+/* An extension of a lock that nobody renews has worked. An adopted lock is held from now on. */
 static tl_err keep_adopted(tl_lock *lock, tl_mono deadline, tl_error *err) {
-    if (!lock->adopted) /* the keeper called it lost while we asked, and that is final */
+    if (!lock->adopted) /* the keeper has reported LOST meanwhile, and that is final */
         return tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     lock->adopted = false;
     tl__hold_limit(lock);
@@ -437,7 +440,7 @@ static tl_err extend_here(tl_lock *lock, tl_job *job, int64_t ttl_ms, tl_operati
     return TL_OK;
 }
 
-/* Why it can't be, if it was acquired without scripts; NULL: it can. */
+/* Why a lock that was acquired without scripts can't be extended; NULL: it can. */
 static const char *never_renewed(const tl_job *job) {
     bool never = job->rules.strict ||
                  tl__proof_stamp(&job->hold.proof).capped_until.ns == TL_NEVER.ns;
@@ -486,13 +489,13 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     if (tl__hold_stop(lock))
         tl__hold_undo(lock);
     tl__gate_leave(&lock->client->gate, &lock->gate_node);
-    lock->passes = 0; /* nothing to pass it on with */
+    lock->passes = 0; /* no fencing numbers are reserved */
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
     lock->proof = (tl_proof){.elsewhere = true};
     int64_t end_ms;
     if (tl__bytes_to_int(tl__bytes(token, n), &end_ms) && end_ms != 0) {
-        lock->proof.kind = TL_PROOF_STAMP; /* a number is a token to those who write stamps alone */
+        lock->proof.kind = TL_PROOF_STAMP; /* protocols of stamps use a number as the token */
         lock->proof.stamp.end_ms = end_ms;
     }
     if (lock->client->backend->holder->vote)

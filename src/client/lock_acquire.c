@@ -1,7 +1,8 @@
 /*
- * The machine that acquires a lock: it stands in the local queue, for a strategy that may, and at its
- * front gets the hold of the one before it or asks the server. Blocking callers and the keeper run it
- * alike. Whatever it comes to, the lock must leave the front of the queue when it is not held.
+ * The machine that acquires a lock. It waits in the local queue, if the retry strategy allows that. Once
+ * it is first, it gets the hold of the lock before it, or asks the server. Blocking callers and the
+ * keeper run the same machine. When it has ended and the lock is not held, the lock must not stay first
+ * in the local queue.
  */
 #include "client/lock_acquire.h"
 
@@ -9,7 +10,7 @@
 #include "ground/guard.h"
 #include "ground/thread.h"
 
-#define THREADS_ALONE 2 /* of a program with one thread: that, and the keeper */
+#define THREADS_ALONE 2 /* the threads of a program with one thread: that one, and the keeper's */
 
 /* ---- before ---------------------------------------------------------------------------------- */
 
@@ -23,7 +24,7 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "this handle holds it already", err);
     bool outlived = tl__hold_outlived(lock);
     if (tl__hold_stop(lock) || outlived)
-        tl__hold_undo(lock); /* it was lost a moment ago, or its key is there still */
+        tl__hold_undo(lock); /* it was lost a moment ago, or its key is still there */
     tl__gate_leave(&lock->client->gate, &lock->gate_node);
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
     lock->proof = (tl_proof){0};
@@ -60,13 +61,13 @@ static const tl_lock *lock_at(const tl_gate_node *node) {
     return (const tl_lock *)((const char *)node - offsetof(tl_lock, gate_node));
 }
 
-/* Held until it is released? */
+/* Is the lock held until someone releases it? */
 static bool is_held_for_good(const tl_gate_node *front) {
     const tl_lock *holder = lock_at(front);
     return tl__lock_is_held(holder) && !holder->manual_renew && holder->rare->max_hold_ms == 0;
 }
 
-/* Other threads of the program may release what is held, and so may callbacks, of whichever lock. */
+/* Can only this thread release locks? Other threads of the program may, and so may callbacks of any lock. */
 static bool is_alone(tl_client *client) {
     return atomic_load(&client->callers) == 0 && tl__thread_count() == THREADS_ALONE;
 }
@@ -94,12 +95,12 @@ void tl__lock_acquire_init(tl_acquiring *machine, tl_lock *lock, int64_t wait_ms
     machine->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .on_turn = on_turn};
 }
 
-/* How long to try to reach the server, for one that has waited since then. */
+/* How long, ms, the server may take to be reached, after a wait in the local queue. */
 static int64_t connect_ms(const tl_acquiring *machine) {
     tl_client *client = machine->lock->client;
     tl_bytes key = tl__name_key(machine->lock->name);
     if (machine->asker->was_heard(client, key, machine->since))
-        return TL_FOREVER; /* it was there: an outage is waited out */
+        return TL_FOREVER; /* it has answered meanwhile: the acquire waits until an outage ends */
     int64_t left = client->connect_ms - machine->asker->mute_ms(client, key, machine->since);
     return left > 0 ? left : 1;
 }
@@ -110,13 +111,13 @@ static tl_status end(tl_acquiring *machine, tl_err code, const char *message, tl
     return TL_END;
 }
 
-/* How long the server may take to be reached, by one that has not waited for its turn. */
+/* The same without a wait in the local queue. */
 static int64_t first_connect_ms(const tl_acquiring *machine) {
     int64_t left = machine->lock->client->connect_ms - machine->spent_ms;
     return left > 0 ? left : 1;
 }
 
-/* Outside or at the front: ask the server. */
+/* Outside the local queue, or first in it: ask the server. */
 static tl_status ask(tl_acquiring *machine, const tl_event *event, tl_out *out) {
     tl_job job = tl__lock_job(machine->lock);
     const tl_event start = {
@@ -131,7 +132,8 @@ static tl_status ask(tl_acquiring *machine, const tl_event *event, tl_out *out) 
                                out);
 }
 
-/* Handed over, and not over by itself before we came to know of it? That is then left to expire. */
+/* Was a hold handed over, and has it not expired meanwhile? The key of an expired hold is
+ * left to expire, too. */
 static bool is_given(tl_acquiring *machine, const tl_event *event) {
     machine->turn.given = machine->turn.given &&
                           (!GUARD(given_in_time) ||
@@ -139,7 +141,7 @@ static bool is_given(tl_acquiring *machine, const tl_event *event) {
     return machine->turn.given;
 }
 
-/* With a hold, or to ask the server. */
+/* First in the local queue: take the hold that was handed over, or ask the server. */
 static tl_status at_front(tl_acquiring *machine, const tl_event *event, tl_out *out) {
     machine->queued = true;
     machine->called = event->kind != TL_WOKEN;
@@ -147,8 +149,8 @@ static tl_status at_front(tl_acquiring *machine, const tl_event *event, tl_out *
                                     : ask(machine, event, out);
 }
 
-/* A strategy of the caller's own stays outside, where its pauses are nobody else's; one that tries once
- * doesn't queue. */
+/* Enter the local queue. True: it must wait there. A retry strategy of the program's own stays outside, so
+ * that its pauses delay no other lock. A single try never queues. */
 static bool stands_in_queue(tl_acquiring *machine) {
     const tl_lock *lock = machine->lock;
     const tl_retry *retry = &lock->rare->retry;
@@ -185,7 +187,8 @@ const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *message)
                : message;
 }
 
-/* Nobody holds the lock here, and a question to the server is left without an answer: who knows? */
+/* The code and the message after a timeout in the local queue. If no lock of this process holds it and the
+ * server has left a question without a reply, it is not known whether another holds it: TL_EUNAVAILABLE. */
 static tl_err timed_out(const tl_acquiring *machine, const char **message) {
     const tl_lock *lock = machine->lock;
     tl_client *client = lock->client;
@@ -208,7 +211,7 @@ static tl_status queue(tl_acquiring *machine, const tl_event *event, tl_out *out
         GUARD(turn_at_timeout)) {
         if (!cancelled)
             return at_front(machine, event, out);
-        /* ours already: as if the cancel had come a moment later */
+        /* the hold was handed over already: as if the cancel had come a moment later */
         if (GUARD(given_before_cancel) && is_given(machine, event))
             return end(machine, TL_OK, "", out);
     }

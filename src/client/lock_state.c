@@ -1,6 +1,6 @@
 /*
- * What the other files of a lock build on: its names, its state as any thread may ask for it, what its
- * machines are given to do, and how it says what failed.
+ * The base of a lock's other files: its names, its state for any thread, the jobs of its machines, and
+ * its error messages.
  */
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ tl_name *tl__name_new(const void *key, size_t n) {
         return NULL;
     atomic_init(&name->refs, 1);
     tl_bytes sidecar = tl__sidecar(name->text, bytes, NULL);
-    /* The key stands there first, or last but for a brace. */
+    /* The sidecar's name begins with the key, or ends with it and a brace. */
     name->key_at = (uint8_t)(memcmp(name->text, key, n) == 0 ? 0 : sidecar.n - 1 - n);
     name->key_n = (uint16_t)n;
     name->line_n = (uint16_t)tl__line(name->text, sidecar).n;
@@ -37,13 +37,13 @@ void tl__name_release(void *hold) {
         free(name);
 }
 
-/* ---- rare ----------------------------------------------------------------------------------- */
+/* ---- rare options ---------------------------------------------------------------------------- */
 
 static const tl_rare_options usual;
 
-/* What one lock alone has, and what changes of it. */
+/* The rare options of one lock, and the end of its hold, which changes. */
 typedef struct {
-    tl_rare_options rare; /* the first */
+    tl_rare_options rare; /* the first member */
     _Atomic int64_t hold_ns;
 } own_options;
 
@@ -71,7 +71,7 @@ void tl__rare_options_free(const tl_rare_options *rare) {
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-/* By then it is over, whatever comes. */
+/* The latest end of the hold, if no renewal comes. */
 static tl_mono end_of(const tl_lock *lock) {
     tl_mono deadline = {atomic_load(&lock->deadline_ns)}, hold = tl__lock_hold_end(lock);
     return hold.ns != 0 ? tl__mono_min(deadline, hold) : deadline;
@@ -105,9 +105,9 @@ bool tl__lock_is_held(const tl_lock *lock) {
     return state == TL_HELD || state == TL_AT_RISK;
 }
 
-/* ---- work ------------------------------------------------------------------------------------ */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* What is the same for all locks of the client, and 0 where it is another machine's to say. */
+/* Set what is the same for all locks of the client, and the rest to 0. */
 static void fill_client(tl_job *ret, const tl_client *client) {
     *ret = (tl_job){
         .owner = tl__bytes(client->owner, client->owner_n),

@@ -1,5 +1,5 @@
 /*
- * A node's beginning and end.
+ * Initializing and ending a node.
  */
 #include "client/node.h"
 

@@ -1,6 +1,6 @@
 /*
- * What callers borrow of their client while they wait: a connection, and something to be woken by.
- * Nothing here blocks but the wait for a free connection, which has a limit, and tl__waiter_await.
+ * Connections and waiters (tl_waiter) that callers borrow from their client. Nothing here blocks, except the
+ * wait for a free connection, which has a limit, and tl__waiter_await.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "ground/guard.h"
 #include "ground/wait.h"
 
-#define STALE_NS (100 * TL_NS_PER_MS) /* one idle for longer is looked at before use */
+#define STALE_NS (100 * TL_NS_PER_MS) /* a connection idle for longer is driven before use */
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
@@ -55,7 +55,8 @@ static unsigned most_of(const tl_node *node) {
     return fleet->row->pooled ? fleet->row->pooled(fleet) : TL_POOLED_MAX;
 }
 
-/* With the mutex held: wait until a connection is idle or may be made, or there is no more waiting. */
+/* Wait until a connection is idle or may be made. false: cancelled, or `by` has passed. With
+ * client.mutex held. */
 static bool await_pooled(tl_node *node, tl_waiter *waiter, tl_mono by) {
     while (!node->pooled && GUARD(pool_limit) && node->pooled_made >= most_of(node))
         if (is_cancelled(waiter) ||
@@ -115,7 +116,7 @@ void tl__pool_give(tl_pooled *pooled, bool broken) {
     tl__mutex_unlock(&node->client->mutex);
 }
 
-/* An idle connection to where nobody is led any more would only cost a descriptor. */
+/* An idle connection to a node that serves no keys would only cost a descriptor. */
 void tl__pool_shrink_in(tl_node *node) {
     for (tl_pooled *pooled; (pooled = node->pooled);) {
         node->pooled = pooled->next;
@@ -182,11 +183,11 @@ void tl__waiter_give(tl_client *client, tl_waiter *waiter) {
 
 void tl__waiter_post(tl_waiter *waiter, unsigned flags) {
     if (atomic_fetch_or(&waiter->flags, flags))
-        return; /* whoever was the first has woken its owner, who will find these, too */
+        return; /* the first post has woken the owner, which will find these bits, too */
     tl__mutex_lock(&waiter->mutex);
     bool sleeps = waiter->sleeps;
     tl__mutex_unlock(&waiter->mutex);
-    if (sleeps) /* without the mutex, for which it would have to wait again */
+    if (sleeps) /* after unlocking: else the owner would wake only to wait for the mutex */
         tl__cond_wake(&waiter->posted);
     else if (GUARD(poller_woken))
         tl__wake_post(waiter->fd);
@@ -204,7 +205,7 @@ static void sleep_until(tl_mono until) {
 typedef struct {
     tl_waiter *waiter;
     tl_mono until;
-    const int *state; /* of cancellation; NULL: it is off */
+    const int *state; /* the thread's cancellation state; NULL: it is not cancelled */
 } nap;
 
 static void wake_up(void *of) {
@@ -213,7 +214,7 @@ static void wake_up(void *of) {
     tl__mutex_unlock(&waiter->mutex);
 }
 
-/* Cancelled, the thread has the mutex again. */
+/* If the thread is cancelled in tl__cond_wait_by, it has the mutex again; wake_up() unlocks it. */
 static void sleep_through(void *of) {
     const nap *n = of;
     tl_waiter *waiter = n->waiter;

@@ -1,6 +1,6 @@
 /*
- * One step of a machine, whoever runs it. A part of the keeper, whose mutex it takes for what all
- * machines share, or finds taken.
+ * One step of a machine, run by the driver or the keeper. For state that all machines share it locks
+ * keeper.mutex, unless that is held already (tl_run.in).
  */
 #include "client/run.h"
 
@@ -52,7 +52,8 @@ static tl_status step(const tl_run *run, const tl_event *event, tl_out *out) {
     return status;
 }
 
-/* What it asks of a server is built by that one's clock. */
+/* A step of a machine that asks several servers. It gets the clocks of all, so that a request is built by
+ * its server's clock. */
 static tl_status step_with_all(const tl_run *run, const tl_event *event, tl_out *out) {
     const tl_fleet *fleet = &run->client->fleet;
     tl_server all[TL_QUORUM_MAX];
@@ -82,13 +83,13 @@ tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
     tl_event e = *event;
     e.server = &server;
     tl_status status = step(run, &e, out);
-    out->send.generation = server.generation; /* of whose clock it tells */
+    out->send.generation = server.generation; /* it was built by this server's clock */
     learn(run, &e, out);
     listen_for(run, out, status);
     return status;
 }
 
-/* Where else it is, by the first of the replies that says so: then none of the others has done anything. */
+/* The redirection in a reply, if there is one. Then none of the other commands was executed either. */
 static tl_redirect redirection(const tl_answer *answer) {
     tl_redirect none = {.kind = TL_NOT_ELSEWHERE};
     for (unsigned i = 0; answer->ok && i < answer->count; i++) {
@@ -100,7 +101,8 @@ static tl_redirect redirection(const tl_answer *answer) {
     return none;
 }
 
-/* To a cluster's client that is an answer which leads on; that nobody has the slot is an error like any. */
+/* Turn a redirection into a FAILED with TL_EELSEWHERE, and set *node. CLUSTERDOWN (the slot has no owner)
+ * stays an error like any other. false: there is no redirection. */
 static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_event *ret) {
     static const char message[] = "another node of the cluster has the key";
     tl_fleet *fleet = &(*node)->client->fleet;
@@ -123,11 +125,11 @@ static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_ev
 
 tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
     tl_event led;
-    if (answer->ok && answer->count > 0) /* merely being connected is no answer */
+    if (answer->ok && answer->count > 0) /* without commands it only waited for the connection */
         tl__node_answered(*node, answer->received);
     if (is_led_on(node, answer, alone, &led))
         return led;
-    if (!answer->ok) /* it may be elsewhere by now */
+    if (!answer->ok) /* another node may have the key by now */
         *node = NULL;
     tl_event e = {.asked = {.ticket = answer->ticket,
                             .native = answer->native,
@@ -163,7 +165,7 @@ tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now) {
                                  .message = why == TL_ENOMEM ? TL_LITERAL("out of memory")
                                             : why == TL_EELSEWHERE
                                                 ? TL_LITERAL("another server is the master now")
-                                                : TL_LITERAL("the connection is gone")}};
+                                                : TL_LITERAL("the connection was lost")}};
 }
 
 bool tl__run_posted(unsigned *flags, tl_event *ret) {

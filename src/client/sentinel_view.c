@@ -1,5 +1,6 @@
 /*
- * Who is the master. It must never call a master sure that fewer than a majority of distinct Sentinels name.
+ * Which server is the master. A verdict must never be sure unless a majority of distinct
+ * Sentinels names that master.
  */
 #include "client/sentinel_view.h"
 #include "ground/guard.h"
@@ -8,7 +9,7 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Of a list of names and values; NULL: it isn't there. */
+/* The value of a name in a list of names and values; NULL: the list doesn't have it. */
 static const tl_reply *field(const tl_reply *list, const char *name) {
     tl_bytes text, wanted = tl__bytes_of(name);
     for (size_t i = 0; list->type == TL_REPLY_ARRAY && i + 1 < list->count; i += 2)
@@ -62,7 +63,7 @@ bool tl__sentinel_view_other(const tl_reply *item, tl_bytes *ret_host, uint16_t 
     return host && port && tl__reply_text(host, ret_host) && read_port(port, ret_port);
 }
 
-/* Only whether two are the same matters. */
+/* A hash is enough: ids are only compared with each other. */
 void tl__sentinel_view_read_id(tl_sentinel_view *view, const tl_reply *reply) {
     tl_bytes text;
     if (tl__reply_text(reply, &text) && text.n > 0)
@@ -71,12 +72,13 @@ void tl__sentinel_view_read_id(tl_sentinel_view *view, const tl_reply *reply) {
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-/* What they are told apart by: that which more of them tell. A run and an id can't be compared. */
+/* All views, and the identity that counts: id or run, whichever more Sentinels report. A run can't be
+ * compared with an id. */
 typedef struct {
     const tl_sentinel_view *views;
     unsigned count;
     bool by_id;
-    bool few; /* there are no more places than Sentinels: all are different */
+    bool few; /* there are no more addresses than Sentinels: so each is another Sentinel */
 } view_set;
 
 static uint64_t name_of(const view_set *set, unsigned i) {
@@ -106,7 +108,7 @@ static view_set set_of(const tl_sentinel_view *views, unsigned count) {
     return set;
 }
 
-/* The same Sentinel, by another of its addresses, has answered already. */
+/* Does the same Sentinel count already, by another of its addresses? */
 static bool is_counted(const view_set *set, unsigned i) {
     for (unsigned k = 0; name_of(set, i) != 0 && k < i; k++)
         if (has_answered(set, k) && name_of(set, k) == name_of(set, i))
@@ -114,7 +116,7 @@ static bool is_counted(const view_set *set, unsigned i) {
     return false;
 }
 
-/* It may be one that has answered by another of its addresses. */
+/* Has it no identity, so that it may be one that has answered at another address? */
 static bool is_nameless(const view_set *set, unsigned i) {
     return GUARD(nameless_has_no_vote) && name_of(set, i) == 0 && !set->few;
 }
@@ -136,7 +138,7 @@ static unsigned count_named(const view_set *set, const tl_sentinel_view *master)
     return count;
 }
 
-/* The latest; of several in one epoch the one that most of them name. */
+/* The view with the highest epoch; of several in that epoch, the one that most Sentinels name. */
 static const tl_sentinel_view *latest(const view_set *set) {
     const tl_sentinel_view *best = NULL;
     for (unsigned i = 0; i < set->count; i++) {

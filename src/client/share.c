@@ -1,6 +1,7 @@
 /*
- * Who writes, who reads and who sleeps at a shared connection. Nobody may sleep but the poller, or where there is one,
- * or one who looks, who will wake him; and the last of these that leaves wakes the next.
+ * A shared connection: which caller writes, reads and sleeps. A caller may sleep only as the poller; or while
+ * there is a poller, or a caller that looks without sleeping, as these will wake it. The last of these that
+ * leaves wakes the next caller.
  */
 #include "client/share.h"
 
@@ -9,10 +10,12 @@
 #include "ground/guard.h"
 #include "ground/wait.h"
 
-/* Another's request takes the server a while, and his thread has its turn of the processor before we look again. */
+/* Look longer by so much for each caller that shares: its request takes time at the server, and its thread
+ * runs before this one looks again. */
 #define SPIN_EACH_NS INT64_C(20000)
-#define WRITE_EACH                                                                                 \
-    8 /* requests: with more of them a call costs little for each, and the server would wait */
+/* So many queued requests are written at once: a call costs little for each then, and the
+ * server would wait. */
+#define WRITE_EACH 8
 #define ENTER_TRIES 4
 
 struct tl_share {
@@ -20,14 +23,13 @@ struct tl_share {
     tl_mutex mutex;
     tl_conn *conn;
     tl_spin spin;
-    unsigned looking;     /* callers that look for their answers without sleeping */
-    unsigned asked, left; /* requests without an answer yet; and of them, not written yet: about */
-    uint64_t answers,
-        missed; /* how many there were; and when one looked in vain last, while there were none */
-    tl_sharer *first, **end; /* who sleep, but for the poller */
-    tl_sharer *poller;       /* NULL: nobody sleeps by the connection itself */
-    struct pollfd polled;    /* what the poller waits for, if it sleeps, */
-    tl_mono until;           /* and until when */
+    unsigned looking;         /* callers that look for their replies without sleeping */
+    unsigned asked, left;     /* requests without a reply; about how many of them are not written */
+    uint64_t answers, missed; /* replies so far; 1 + their number when a look last timed out */
+    tl_sharer *first, **end;  /* sleepers, without the poller */
+    tl_sharer *poller;        /* NULL: nobody polls the connection */
+    struct pollfd polled;     /* what the poller waits for while it sleeps */
+    tl_mono until;            /* until when the poller sleeps */
 };
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -65,7 +67,8 @@ tl_err tl__share_send(tl_share *share, tl_sharer *sharer, const tl_send *send, t
 
 /* ---- the connection -------------------------------------------------------------------------- */
 
-/* Not while another polls the descriptor, which must not be closed meanwhile. */
+/* May this thread drive the connection? Driving may close the descriptor: not while another
+ * thread polls it. */
 static bool may_drive(const tl_share *share) {
     return !share->poller || !share->poller->sleeps;
 }
@@ -75,27 +78,27 @@ static void drive(tl_share *share) {
     share->left = 0;
 }
 
-/* What has been left here. Nothing is read, or closed. */
+/* Write the queued requests. That neither reads nor closes the connection. */
 static void write_left(tl_share *share) {
     if (share->left > 0)
         tl__conn_write(share->conn, tl__mono_now());
     share->left = 0;
 }
 
-/* Is there more to be done for the server now than to leave the next request? It would have nothing to do, or so many
- * have been left that it had better begin with them. */
+/* Must the queued requests be written now, rather than wait for more? Yes, if the server would be idle, if so
+ * many are queued that it should begin, or if this thread can't drive the connection. */
 static bool has_to_write(const tl_share *share) {
     return !may_drive(share) || share->left >= WRITE_EACH || 2 * share->left > share->asked;
 }
 
-/* Is there more to watch for than the poller, who sleeps, knows of? */
+/* Must the sleeping poller poll for something else, or wake earlier? */
 static bool has_changed(const tl_share *share) {
     return tl__conn_fd(share->conn) != share->polled.fd ||
            (tl__conn_events(share->conn) & ~share->polled.events) != 0 ||
            tl__mono_before(tl__conn_until(share->conn), share->until);
 }
 
-/* Of what has been left here, and of earlier limits. */
+/* Wake the poller, if queued requests or their limits have changed what it must wait for. */
 static void rouse_poller(tl_share *share) {
     if (share->poller && share->poller->sleeps && has_changed(share))
         tl__waiter_post(share->poller->sleeps, TL_WAKE_ANSWERED);
@@ -107,8 +110,9 @@ static bool is_poller(tl_share *share, tl_sharer *sharer) {
     return share->poller == sharer;
 }
 
-/* Whoever looks reads for all; if all sleep, the first of them takes it over. He may have his answer by now, and go
- * without having taken it over: then it is for the next. */
+/* The sharer stops being the poller. A caller that looks reads for all. If all sleep, wake the first,
+ * which becomes the poller. If that one has its reply by now, it leaves without having become the poller,
+ * and wakes the next. */
 static void stop_polling(tl_share *share, tl_sharer *sharer) {
     bool polled = share->poller == sharer;
     if (polled)
@@ -126,8 +130,8 @@ static void yield(tl_share *share) {
     tl__mutex_lock(&share->mutex);
 }
 
-/* Give the processor away, then look, and read for all unless another is at it. True, with the mutex: there is an answer,
- * or none to be had by looking. */
+/* Yield the processor, then look for the reply; read for all, unless another thread does. True, with the
+ * mutex locked: there is a reply, or the connection is not up, so that looking is no use. */
 static bool look(tl_share *share, const tl_sharer *sharer) {
     tl__thread_yield();
     if (atomic_load(&sharer->news)) {
@@ -144,7 +148,8 @@ static bool look(tl_share *share, const tl_sharer *sharer) {
     return false;
 }
 
-/* Of all who looked in vain at the same time the first counts; and one whom others were answered before, none. */
+/* Learn whether looking pays. Of callers that looked in vain at the same time only the first counts; and none
+ * counts, if others got replies meanwhile. */
 static void learn(tl_share *share, bool there, uint64_t since) {
     bool silent = share->answers == since && share->missed != since + 1;
     if (!there && !silent)
@@ -153,11 +158,12 @@ static void learn(tl_share *share, bool there, uint64_t since) {
     share->missed = there ? share->missed : since + 1;
 }
 
-/* A near server answers sooner than it takes to fall asleep and be woken. True: so it did. */
+/* Look for the reply without sleeping: a near server answers sooner than a thread falls asleep and wakes.
+ * True: there is a reply. */
 static bool spin(tl_share *share, tl_sharer *sharer, tl_mono until) {
     int64_t limit_ns = tl__conn_up(share->conn) ? tl__spin_ns(&share->spin, 0) : 0;
     if (limit_ns == 0) {
-        yield(share); /* whoever is about to ask leaves that here, too */
+        yield(share); /* so that callers that are about to ask queue their requests, too */
         return has_news(sharer);
     }
     limit_ns += SPIN_EACH_NS * (int64_t)atomic_load(&share->node->sharers);
@@ -266,7 +272,7 @@ static tl_share *make(tl_node *node) {
     return share;
 }
 
-/* Have so many been asking at a time? Until they are half of that. */
+/* Are there so many callers at a time that they share? Once they do, they do until there are half as many. */
 static bool is_crowded(tl_node *node) {
     unsigned crowd = node->client->crowd;
     unsigned busy = atomic_load(&node->borrowed) + atomic_load(&node->sharers);
@@ -276,15 +282,16 @@ static bool is_crowded(tl_node *node) {
     return may;
 }
 
-/* While the server is at what one group has asked for, another makes its next requests. */
+/* The share of the next caller; callers are spread over groups. While the server executes the requests of one
+ * group, another group makes its next requests. */
 static _Atomic(tl_share *) *next_share(tl_node *node) {
-    unsigned size = node->client->crowd > 1 ? node->client->crowd - 1 : 1; /* but who comes */
+    unsigned size = node->client->crowd > 1 ? node->client->crowd - 1 : 1; /* without this caller */
     unsigned groups = atomic_load(&node->sharers) / size;
     groups = groups < 1 ? 1 : groups > TL_SHARES_MAX ? TL_SHARES_MAX : groups;
     return &node->share[atomic_fetch_add(&node->turn, 1) % groups];
 }
 
-/* Who is inside is there for a moment, in which it would take longer to fall asleep and be woken. */
+/* Lock the mutex. Another thread has it only for a moment: falling asleep and waking would take longer. */
 static void enter(tl_share *share) {
     for (int i = 0; i < ENTER_TRIES; i++) {
         if (tl__mutex_try(&share->mutex))

@@ -1,5 +1,5 @@
 /*
- * Telling what has been counted (tl_client_stats).
+ * Reporting the counters of a client (tl_client_stats).
  */
 #include "client/client.h"
 #include "ground/cancel.h"
@@ -45,8 +45,9 @@ static int64_t magnitude(int64_t n) {
     return n < 0 ? -n : n;
 }
 
-/* As it was when the server told it: that it is less certain by now for what clocks may have drifted since is for
- * locks to mind, and would hide how far off it was. With client.mutex held. */
+/* Report how far a server's clock is off, as of its last reply with the time. Later drift makes that less
+ * certain; locks take this into account, but here it would hide how far off the clock was. With
+ * client.mutex held. */
 static void tell_clock(tl_stats *ret, const tl_node *node, tl_interval wall, tl_mono now) {
     const tl_anchor *a = &node->server.anchor;
     if (!a->known)

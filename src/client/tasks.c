@@ -1,7 +1,7 @@
 /*
- * The heap of what the keeper runs. It gives room back only with the keeper. Each has four behind it, which lie in a
- * line of the cache: with very many tasks it is the lines fetched, one for each step down and one for the task that
- * moves up there, that take time.
+ * The heap of the keeper's tasks. Its memory is freed only with the keeper. Each entry has four children,
+ * which lie in one cache line. With very many tasks the time goes into fetching cache lines: on each level
+ * down, one for the children and one for the task that moves up.
  */
 #include "client/tasks.h"
 #include "ground/guard.h"
@@ -19,7 +19,7 @@ static uint32_t before(uint32_t at) {
     return (at - 2) / TL_TASKS_BEHIND + 1;
 }
 
-/* Of those behind `at` the one that is due first; 0: there is none. */
+/* The child of `at` that is due first; 0: it has no child. */
 static uint32_t first_behind(const tl_tasks *tasks, uint32_t at) {
     uint32_t first = tl__tasks_behind(at), last = first + TL_TASKS_BEHIND - 1;
     if (first > tasks->count)
@@ -31,7 +31,7 @@ static uint32_t first_behind(const tl_tasks *tasks, uint32_t at) {
     return first;
 }
 
-/* To its place, from one that is free. */
+/* Put an entry into the free place `at`, and move it up or down to where it belongs. */
 static void sift(tl_tasks *tasks, uint32_t at, tl_due due) {
     for (; at > 1 && tl__mono_before(due.until, tasks->heap[before(at)].until); at = before(at))
         put(tasks, at, tasks->heap[before(at)]);
@@ -53,7 +53,7 @@ tl_err tl__tasks_add(tl_tasks *tasks, tl_task *task) {
         tasks->room = room;
     }
     put(tasks, ++tasks->count,
-        (tl_due){TL_NEVER, task}); /* the last is in its place: none is due later than never */
+        (tl_due){TL_NEVER, task}); /* it belongs there: no task is due later than never */
     return TL_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Steps as lines of the log: WHERE DOES KEY: what came; what it led to. It must never print what
- * a reply holds: that can be another holder's token.
+ * Steps as lines of the log: SERVER: OPERATION KEY: the event; its result. A line must never contain a value
+ * from a reply: that can be another holder's token.
  */
 #include "client/trace.h"
 
@@ -19,7 +19,7 @@ typedef struct {
     char text[TEXT_SIZE];
 } traced;
 
-/* Append it; what there is no room for is cut off. */
+/* Append text; it is cut if there is no room. */
 __attribute__((format(printf, 2, 3))) static void add(traced *text, const char *format, ...) {
     size_t n = strlen(text->text);
     va_list arguments;
@@ -37,9 +37,9 @@ static double ms_between(tl_mono from, tl_mono to) {
     return (double)tl__ns_until(from, to) / (double)TL_NS_PER_MS;
 }
 
-/* ---- what came ------------------------------------------------------------------------------- */
+/* ---- the event ------------------------------------------------------------------------------- */
 
-/* The scripts answer with a status first, or behind the two numbers of TIME. */
+/* The reply of a script begins with a status, or has it after the two numbers of TIME. */
 static bool has_status(const tl_reply *reply, int64_t *ret) {
     if (tl__reply_int(tl__reply_item(reply, 0), ret) && *ret > -STATUS_END && *ret < STATUS_END)
         return true;
@@ -68,7 +68,7 @@ static void add_reply(traced *text, const tl_reply *reply) {
 static const char *event_name(const tl_event *event) {
     switch (event->kind) {
     case TL_START: return "begins";
-    case TL_ARMED: return event->armed ? "subscribed" : "not subscribed any more";
+    case TL_ARMED: return event->armed ? "subscribed" : "no longer subscribed";
     case TL_WATCHED:
         return event->armed ? "the key's next change will be notified" : "the key may have changed";
     case TL_CHANGED: return "the key was read after a change";
@@ -93,9 +93,9 @@ static void add_event(traced *text, const tl_event *event) {
         add(text, "%s", event_name(event));
 }
 
-/* ---- what it led to -------------------------------------------------------------------------- */
+/* ---- its result ------------------------------------------------------------------------------ */
 
-/* `words` and the time until a limit; nothing where there is none. */
+/* Add `message` and the time until a limit; nothing if there is no limit. */
 static void add_limit(traced *text, const char *message, tl_mono now, tl_mono limit) {
     if (limit.ns != TL_NEVER.ns)
         add(text, "%s %lld ms", message, (long long)tl__ms_until(now, limit));
@@ -161,7 +161,8 @@ void tl__trace_step(tl_client *client, const tl_node *node, const tl_machine *ma
     traced came = {""}, led_to = {""};
     add_event(&came, event);
     add_decision(&led_to, machine->state, out, status, event->now);
-    /* Where one that moves is would be read under a mutex, and a simulated run be another than without its trace. */
+    /* The address of a node that moves is read under a mutex: with a trace, a simulated run would differ from
+     * the run without. So the first node's name is printed instead. */
     say(client, tl__node_moves(node) ? &client->node : node, machine->key, machine->does, came.text,
         led_to.text);
 }

@@ -72,7 +72,7 @@ TEST(an_event_is_named) {
     } rows[] = {
         {{.kind = TL_START}, "begins"},
         {{.kind = TL_ARMED, .armed = true}, "subscribed"},
-        {{.kind = TL_ARMED}, "not subscribed any more"},
+        {{.kind = TL_ARMED}, "no longer subscribed"},
         {{.kind = TL_CHANGED, .value = &value}, "the key was read after a change"},
         {{.kind = TL_WATCHED, .armed = true}, "the key's next change will be notified"},
         {{.kind = TL_WATCHED}, "the key may have changed"},
