@@ -1,8 +1,8 @@
 /*
  * The master that Sentinels name. All Sentinels are asked at once, one question at a time, whenever the site
- * is wanted: to connect, after a connection was lost, to acquire a lock, and after the replies of each round
- * of renewals. The client also subscribes to +switch-master: when a Sentinel reports a switch, the
- * connections to the former master end at once.
+ * is wanted. It is wanted for connecting, after a connection was lost, for acquiring a lock, and after the
+ * replies of each round of renewals. The client also subscribes to +switch-master: when a Sentinel reports a
+ * switch, the connections to the former master end at once.
  *
  * Only the keeper's thread runs this. It must never lead to a master that doesn't follow from the replies of
  * a majority of the Sentinels.

@@ -74,8 +74,8 @@ bool tl__gate_quit(tl_gate *gate, tl_gate_node *node);
 void tl__gate_leave(tl_gate *gate, tl_gate_node *node);
 
 /** For the first one, whose owner releases `hold`: hand it over to the next one, which becomes first and gets
- *  the next fencing number. false: nobody is queued; or too little of the hold is left; or it was passed on
- *  for a second already, while other processes may wait. */
+ *  the next fencing number. false: nobody is queued; no fencing number is reserved; too little of the hold is
+ *  left; or it was passed on for a second already, while other processes may wait. */
 bool tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now);
 
 /** Call `see` with the node that is first on a key, if there is one, with the gate's mutex held. */

@@ -1,7 +1,7 @@
 /*
  * The keeper's renewals of many locks, joined into one request. If the server refuses the request, its
- * members are sent one by one: a problem with one key, or with asking for several at once, must cost no
- * other lock its renewal.
+ * members are sent one by one. So a problem with one key, or with asking for several at once, costs no other
+ * lock its renewal.
  */
 #include <stdlib.h>
 

@@ -92,8 +92,8 @@ void tl__link_leave_inbox(tl_link *link, tl_mono now) {
         tl__wakeup_forget(link->wakeup, inbox_of(link->keeper), now);
 }
 
-/* In a cluster the first node stands for an unknown owner of the key: then the waiter will have to
- * listen elsewhere. */
+/* In a cluster the client's first node is only asked while the owner of the key is unknown. Then this is
+ * false: the waiter will have to listen at the owner. */
 bool tl__keeper_hears(const tl_keeper *keeper, tl_bytes key) {
     tl_node *node = tl__fleet_node(keeper->client, key);
     bool first = node == &keeper->client->node && !keeper->client->backend->slotted;

@@ -12,8 +12,8 @@
 #include "client/run.h"
 #include "ground/guard.h"
 
-/* So many structs for requests in flight are kept for the next: enough for an even load, and for a few more
- * requests after the thread or the server was delayed. */
+/* So many idle structs are kept for the next requests: enough for an even load, and for a few more requests
+ * after the thread or the server was delayed. */
 #define SPARES (2 * TL_BATCH_MAX)
 #define CYCLE_SLACKS 16 /* the renewal cycle in slacks, as renew.c sets both */
 #define SPARES_PART 64  /* tasks for each further one: of 128 tasks, 1 or 2 are due at a time */
@@ -205,7 +205,7 @@ static void run_one(tl_keeper *keeper, tl_task *task, const tl_event *event, tl_
                   .node = node};
     tl_out out;
     tl_status status = tl__run_step(&run, event, &out);
-    if (out.raised) /* by an answer: there is a connection */
+    if (out.raised) /* a reply has set this, so there is a connection */
         tl__conn_raised(tl__keeper_conn(keeper, run.node), out.slot, event->asked.sent);
     if (tl__keeper_stepped(keeper, task, &out, status) && out.sends > 0)
         ask(keeper, task, &out.send, run.node, event->now);
