@@ -55,7 +55,7 @@ static void leave(cluster *view, member *node) {
     if (atomic_load(&node->site.generation) == 0)
         return;
     atomic_fetch_sub(&view->serving, 1);
-    tl__site_lose(&node->site, "it is no master of the cluster any more");
+    tl__site_lose(&node->site, "it is no longer a master of the cluster");
     tl__pool_shrink_in(&node->node);
 }
 

@@ -142,11 +142,11 @@ TEST(nobody_waits_for_a_node_that_was_left) {
     serve(&s);
     assert_true(
         tl__conn_lively(s.w.conn, world_now(&s.w))); /* it needn't be named again and again */
-    tl__site_lose(&s.site, "it is no master of the cluster any more");
+    tl__site_lose(&s.site, "it is no longer a master of the cluster");
     world_drive(&s.w);
     assert_int_equal(ask_for(&s, 1, "GET k", 0, false), TL_OK);
     world_await(&s.w, 2);
-    seen_failed(&s.w, 1, 1, false, TL_EELSEWHERE, "it is no master of the cluster any more");
+    seen_failed(&s.w, 1, 1, false, TL_EELSEWHERE, "it is no longer a master of the cluster");
     lead(&s, &s.first); /* and is one again */
     assert_int_equal(ask_for(&s, 2, "GET k", 0, false), TL_OK);
     drive_until_looked_again(&s);
