@@ -294,10 +294,15 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
     }
     if (result->code == TL_EBUSY)
         return busy(acquisition, event, out);
-    if (result->late && acquisition->retry.answered &&
-        !tl__mono_before(event->now, acquisition->retry.limit))
-        return run_out(acquisition, event,
-                       out); /* the server did not fail: its last reply counts */
+    /* The wait's limit cut this attempt short: the server did not fail, and its last reply counts. The server
+     * goes by the earliest time that its clock can show, so it may find the request late before the limit. */
+    if (result->late && acquisition->retry.answered) {
+        bool ends = !tl__mono_before(event->now, acquisition->retry.limit);
+        if (ends)
+            return run_out(acquisition, event, out);
+        if (GUARD(late_before_limit))
+            return tl__retry_pause(&acquisition->retry, acquisition->retry.limit, out);
+    }
     bool killable = event->kind == TL_FAILED && event->failed.maybe_sent &&
                     note_native(acquisition, event);
     if (result->maybe && result->code == TL_EUNCERTAIN)

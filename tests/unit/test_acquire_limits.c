@@ -113,6 +113,35 @@ TEST(who_comes_too_late_to_the_server_is_told_that_another_holds_it) {
     assert_string_equal(f.out.message, "another holds it");
 }
 
+/* By the earliest time of the server's clock it may be late there before the limit has come here. */
+TEST(too_late_by_the_servers_clock_before_the_limit_is_no_failure) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    feed_at(&f, 998);
+    assert_int_equal(feed_too_late(&f), TL_GO);
+    assert_int_equal(feed_await(&f), TL_END);
+    assert_true(f.now.ns == feed_ms(1000).ns);
+    expect(&f, TL_END, TL_ETIMEDOUT);
+    assert_string_equal(f.out.message, "another holds it");
+}
+
+/* An attempt that had all of its time and is found late is another matter: it is repeated. */
+TEST(too_late_long_before_the_limit_is_repeated) {
+    feed f;
+    begin(&f, 60000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    assert_int_equal(feed_too_late(&f), TL_GO);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_END, TL_OK);
+}
+
 /* Told the time at the limit, as on a busy host, it has no time left to ask: what the server said last holds. */
 TEST(who_comes_too_late_to_ask_is_told_that_another_holds_it) {
     feed f;
