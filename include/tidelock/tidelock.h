@@ -401,11 +401,11 @@ typedef struct {
     tl_lost_why why;      /**< with LOST */
     int64_t remaining_ms; /**< of the safe lifetime */
     /** One line for a log, never NULL, at most 767 bytes; valid during the call. It begins with the
-     *  key, printable and cut to 64 bytes, and ": ". AT_RISK, and LOST with EXPIRED: it ends with the reason for which the renewals failed, as the server or the
-     *  connection gave it. Of several servers it has the reason of each, separated by "; ". HELD:
-     *  "renewed again". LOST with another cause: that cause, such as "another holds it", or that
-     *  the failover lost it. The text is for people and may change: programs use the other
-     *  members. */
+     *  key, printable and cut to 64 bytes, and ": ". AT_RISK, and LOST with EXPIRED: it ends with
+     *  the reason for which the renewals failed, as the server or the connection gave it. Of
+     *  several servers it has the reason of each, separated by "; ". HELD: "renewed again". LOST
+     *  with another cause: that cause, such as "another holds it", or that the failover lost it.
+     *  The text is for people and may change: programs use the other members. */
     const char *detail;
     bool stolen; /**< LOST, TAKEN: by a legacy client whose clock runs ahead */
     /** stolen: how far that clock is ahead of the server's, at least; exact to the time that it

@@ -88,7 +88,7 @@ header() {
 }
 
 lint floors tests/lint/floors.sh
-lint words tests/lint/words.sh
+lint words tests/lint/words.py
 lint names tests/lint/names.sh
 lint kinds tests/lint/kinds.sh
 lint seams tests/lint/seams.sh . "$BUILD/obj"
