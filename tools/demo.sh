@@ -382,9 +382,9 @@ scene_check
 scene_standby
 scene_lost
 # A build without compat has no option for legacy clients.
-if "$tidelock" help run | grep -q -e --protocol; then scene_legacy; fi
+if "$tidelock" run --help-all | grep -q -e --protocol; then scene_legacy; fi
 scene_etcd
 scene_skew
-if "$tidelock" help run | grep -q -e --protocol; then scene_migration; fi
+if "$tidelock" run --help-all | grep -q -e --protocol; then scene_migration; fi
 printf '\n%sAll of it held, in %d s.%s "tidelock help" and the man page tidelock-run(1) tell more.\n' \
     "$bold" $((SECONDS - began)) "$plain"

@@ -1,6 +1,6 @@
 /*
- * The tidelock command: finds the command in the table, has its options parsed, and calls it. All
- * that is special to a command stands in its own file and row.
+ * The tidelock tool: finds the command in the table, parses its options, and calls it. Everything about one command
+ * is in that command's own file and row.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/signals.h"
+#include "base/suggest.h"
 #include "base/tool.h"
 
 static int help(const server *where, const void *options, const operands *args);
@@ -18,14 +19,15 @@ static const opt no_options[] = {{0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0}};
 static const command help_row = {
     .name = "help",
     .usage = "[COMMAND|TOPIC]",
-    .help = "about a command or a topic",
+    .help = "describe a command or a topic",
+    .notes = "\"tidelock help COMMAND --help-all\" prints all options of the command.\n",
     .options = no_options,
     .local = true,
     .args_max = 1,
     .function = help,
 };
 
-/* NULL: a command of a room that this build doesn't have. */
+/* NULL: a command that this build lacks, since it has no compat. */
 static const command *const rows[] = {
     &run_row,
     &lock_row,
@@ -51,7 +53,42 @@ static const command *find_command(const char *name) {
     return NULL;
 }
 
-/* What was printed must have arrived. */
+/* Names of these commands in other tools, and other words for them. */
+static const synonym synonyms[] = {
+    {"ls", "inspect"},      {"list", "inspect"},      {"ps", "inspect"},     {"show", "inspect"},
+    {"scan", "inspect"},    {"status", "check"},      {"state", "check"},    {"info", "check"},
+    {"get", "check"},       {"who", "check"},         {"release", "unlock"}, {"free", "unlock"},
+    {"acquire", "lock"},    {"trylock", "lock"},      {"renew", "extend"},   {"refresh", "extend"},
+    {"touch", "extend"},    {"exec", "run"},          {"with", "run"},       {"start", "run"},
+    {"remove", "break"},    {"delete", "break"},      {"rm", "break"},       {"del", "break"},
+    {"kill", "break"},      {"steal", "break"},       {"demo", "local"},     {"clocks", "skew"},
+    {"clock", "skew"},      {"daemon", "agent"},      {"health", "doctor"},  {"diagnose", "doctor"},
+    {"benchmark", "bench"}, {"version", "--version"}, {NULL, NULL},
+};
+
+/* The command, or "--version", that was probably meant; NULL: none is near. */
+static const char *meant(const char *typed) {
+    const char *other = suggest_synonym(synonyms, typed);
+    suggestion nearest = suggest_begin(typed);
+
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i])
+            suggest_offer(&nearest, rows[i]->name);
+    return other ? other : nearest.best;
+}
+
+/* A word with a colon may be a URL with a password, whose option is missing: it is not repeated. */
+static int unknown_command(const char *what, const char *word) {
+    bool secret = strchr(word, ':') != NULL;
+    const char *other = secret ? NULL : meant(word);
+
+    if (other)
+        return fail(STATUS_USAGE, "%s %.40s; did you mean %s?", what, word, other);
+    return fail(STATUS_USAGE, "%s%s%.40s; see: tidelock help", what, secret ? "" : " ",
+                secret ? "" : word);
+}
+
+/* Fails unless all output was written. */
 static int flushed(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return STATUS_OK;
@@ -63,7 +100,18 @@ static int version(void) {
     return flushed();
 }
 
-static void overview(FILE *out) {
+/* ---- help --------------------------------------------------------------------------------------- */
+
+static const char urls[] =
+    "Kinds of URL (rediss and etcds instead of redis and etcd: with TLS):\n"
+    "  redis://HOST[:PORT]               one server; unix:///PATH by a socket\n"
+    "  redis+sentinel://HOST,HOST/NAME   the master NAME of these Sentinels\n"
+    "  redis+cluster://HOST,HOST         the Redis Cluster of these nodes\n"
+    "  redis+quorum://HOST,HOST,HOST     a majority of independent servers\n"
+    "  etcd://HOST,HOST                  the etcd of these members\n"
+    "  local:                            a private server of this user and host\n";
+
+static void overview(opt_extent extent, FILE *out) {
     const help_topic *topic = FROM_LEGACY(legacy_dialects);
 
     (void)fputs("usage: tidelock [--url URL] COMMAND ...\n\n"
@@ -72,15 +120,24 @@ static void overview(FILE *out) {
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i])
             opt_print(out, fprintf(out, "  %-10s ", rows[i]->name), rows[i]->help);
-    (void)fputs("\nFor every command:\n", out);
-    opt_help(global_options, out);
-    (void)fputs("\n\"tidelock help COMMAND\" says more", out);
-    if (topic)
-        (void)fprintf(out, ", \"tidelock help %s\"\n%s", topic->name, topic->about);
-    (void)fputs(". Durations need a unit: 500ms 30s 5m 2h 1d.\n"
-                "Exit status of every command, besides its own: 64 wrong usage, 69 server not\n"
-                "reached, 70 internal, 77 refused, 78 bad configuration.\n",
+    if (extent == OPT_ALL) {
+        (void)fputs("\nFor every command:\n", out);
+        opt_help(global_options, extent, out);
+        (void)fprintf(out, "\n%s\nDurations need a unit: 500ms 30s 5m 2h 1d.\n", urls);
+        if (topic)
+            (void)fprintf(out, "\"tidelock help %s\": %s.\n", topic->name, topic->about);
+    }
+    (void)fputs("\nExit status of every command, besides its own: 64 wrong usage, 69 server\n"
+                "unreachable, 70 internal error, 77 refused, 78 bad configuration.\n",
                 out);
+    if (extent == OPT_ALL)
+        (void)fputs("Options of a command: tidelock help COMMAND, tidelock COMMAND --help-all\n",
+                    out);
+    else
+        (void)fprintf(out,
+                      "More: tidelock help COMMAND%s%s\n"
+                      "Options of every command: tidelock --help-all\n",
+                      topic ? ", tidelock help " : "", topic ? topic->name : "");
 }
 
 /* Paragraphs of one line each; one that begins with a space has its own layout. */
@@ -97,25 +154,38 @@ static void print_notes(const char *at) {
     }
 }
 
-static void command_help(const command *command) {
+/* The options, with those of legacy clients and of every command; of these the common ones without headings. */
+static void print_tables(const command *command, opt_extent extent) {
+    bool all = extent == OPT_ALL;
+
+    if (command->options[0].name || (!all && !command->local))
+        printf("\n");
+    opt_help(command->options, extent, stdout);
+    if (command->legacy) {
+        if (all)
+            printf("\n");
+        opt_help(command->legacy->options, extent, stdout);
+    }
+    if (command->local)
+        return;
+    if (all)
+        printf("\nFor every command:\n");
+    opt_help(global_options, extent, stdout);
+    if (all)
+        printf("\n%s", urls);
+}
+
+static void command_help(const command *command, opt_extent extent) {
     opt_print(stdout, printf("usage: tidelock %s ", command->name), command->usage);
     printf("\n%s\n", command->help);
-    if (command->options[0].name) {
-        printf("\n");
-        opt_help(command->options, stdout);
-    }
-    if (command->legacy) {
-        printf("\n");
-        opt_help(command->legacy->options, stdout);
-    }
-    if (!command->local) {
-        printf("\nFor every command:\n");
-        opt_help(global_options, stdout);
-    }
+    print_tables(command, extent);
     if (command->notes) {
         printf("\n");
         print_notes(command->notes);
     }
+    if (extent == OPT_COMMON && !command->local)
+        printf("%sAll options: tidelock %s --help-all\n", command->notes ? "" : "\n",
+               command->name);
 }
 
 /* ---- for the completion of shells ------------------------------------------------------------- */
@@ -127,7 +197,7 @@ static void line_of(const char *command, const char *after, int len, const char 
     putchar('\n');
 }
 
-/* What may follow a command, in its usage: "a|b|c d|e", where d or e follow c; "| skew report FILE...". */
+/* The words that may follow a command, from its usage: "a|b|c d|e", where d or e follow c; "| skew report FILE...". */
 static void print_words(const command *command) {
     char after[32] = "-", other[32];
     const char *at = command->usage;
@@ -151,7 +221,7 @@ static void print_words(const command *command) {
     }
 }
 
-/* All that can be typed, a line each: what completions are made from. */
+/* All commands, words and options, a line each: completions are made from them. */
 static int print_options(void) {
     const help_topic *topic = FROM_LEGACY(legacy_dialects);
 
@@ -173,7 +243,7 @@ static int print_options(void) {
 }
 
 static const help_topic options_topic = {
-    .name = "options", .about = "all that can be typed, for programs", .print = print_options};
+    .name = "options", .about = "all commands and options, for programs", .print = print_options};
 
 static const help_topic *find_topic(const char *name) {
     const help_topic *topic = FROM_LEGACY(legacy_dialects);
@@ -183,26 +253,31 @@ static const help_topic *find_topic(const char *name) {
     return strcmp(name, options_topic.name) == 0 ? &options_topic : NULL;
 }
 
-static int help(const server *where, const void *options, const operands *args) {
-    (void)where;
-    (void)options;
+static int help_on(opt_extent extent, const operands *args) {
     if (args->count == 0) {
-        overview(stdout);
+        overview(extent, stdout);
         return flushed();
     }
-    const help_topic *topic = find_topic(args->word[0]);
-    const command *command = find_command(args->word[0]);
+    const char *name = args->word[0];
+    const help_topic *topic = find_topic(name);
+    const command *command = find_command(name);
     if (!command && topic) {
         int status = topic->print();
         return status ? status : flushed();
     }
     if (!command)
-        return fail(STATUS_USAGE, "help: no such command; see: tidelock help");
-    command_help(command);
+        return unknown_command("help: no such command or topic", name);
+    command_help(command, extent);
     return flushed();
 }
 
-/* The first word of the usage that was not given; what is in brackets need not be. */
+static int help(const server *where, const void *options, const operands *args) {
+    (void)where;
+    (void)options;
+    return help_on(OPT_COMMON, args);
+}
+
+/* The first word of the usage that was not given; words in brackets may be left out. */
 static const char *missing(const command *command, const operands *args, int *ret_len) {
     const char *at = command->usage;
     int left = args->count;
@@ -269,9 +344,12 @@ static int run_with(const command *command, global_args *globals, int argc, char
         return status;
     if (globals->version)
         return version();
-    if (!globals->help)
+    if (!globals->help && !globals->help_all)
         return call(command, globals, options, legacy, &args);
-    command_help(command);
+    opt_extent extent = globals->help_all ? OPT_ALL : OPT_COMMON;
+    if (command == &help_row) /* "help COMMAND --help-all" */
+        return help_on(extent, &args);
+    command_help(command, extent);
     return flushed();
 }
 
@@ -289,10 +367,10 @@ static int run_command(const command *command, global_args *globals, int argc, c
 }
 
 /*
- * A descriptor 0, 1 or 2 that is closed would be given to a socket, and messages would be written
- * into it. What fills the gap can be neither read nor written, so that a token that can't be printed
- * is noticed. It needs no file system but a root. It is closed on exec, so that a command finds what
- * we found.
+ * If descriptor 0, 1 or 2 is closed, the next socket would get its number, and messages would be written to the server.
+ * So the gap is filled by a descriptor that can be neither read nor written: a token that can't be printed is then
+ * noticed as an error. It needs no file system but a root directory. It is closed on exec, so that a command of run
+ * finds its descriptors as tidelock was started with.
  */
 static int fill_gaps(void) {
     int fd;
@@ -301,7 +379,7 @@ static int fill_gaps(void) {
         fd = open("/", O_PATH | O_CLOEXEC);
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd < 0)
-        return STATUS_INTERNAL; /* there may be nowhere to say it */
+        return STATUS_INTERNAL; /* without a message: there may be no stderr */
     close(fd);
     return 0;
 }
@@ -316,21 +394,19 @@ static int tool(int argc, char **argv) {
         return status;
     if (globals.version)
         return version();
-    if (rest.count == 0 && globals.help) {
-        overview(stdout);
+    if (rest.count == 0 && (globals.help || globals.help_all)) {
+        overview(globals.help_all ? OPT_ALL : OPT_COMMON, stdout);
         return flushed();
     }
     if (rest.count == 0)
         return fail(STATUS_USAGE, "no command was given; see: tidelock help");
     const command *command = find_command(rest.word[0]);
     if (!command)
-        return fail(STATUS_USAGE, "unknown command%s%.40s; see: tidelock help",
-                    strchr(rest.word[0], ':') ? "" : " ",
-                    strchr(rest.word[0], ':') ? "" : rest.word[0]);
+        return unknown_command("unknown command", rest.word[0]);
     return run_command(command, &globals, rest.count - 1, rest.word + 1);
 }
 
-#define LAST_WORDS_MS 1000 /* for what is still to be written, should nobody read stderr */
+#define LAST_WORDS_MS 1000 /* at most so long for messages that stderr has not taken yet */
 
 int main(int argc, char **argv) {
     int status = fill_gaps();

@@ -79,11 +79,8 @@ static void explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
     const tl_dialect *dialect = choose(legacy, key, (tl_bytes){0}, now_us / 1000, &rules);
     if (!dialect)
         return;
-    if (!tl__reply_text(value, &text)) {
-        if (!info->by_tidelock) /* else K was deleted, and had a token */
-            copy(info->oddity, sizeof info->oddity, "no string");
+    if (!tl__reply_text(value, &text)) /* K was deleted, and had a token */
         return;
-    }
     const char *odd = tl__dialect_oddity(dialect, text, now_us / 1000);
     if (odd)
         copy(info->oddity, sizeof info->oddity, odd);

@@ -80,7 +80,7 @@ void tl__keeper_run_posts(tl_keeper *keeper);
 typedef struct tl_watching {
     struct tl_watch *(*begin)(tl_keeper *keeper); /**< NULL: no memory */
     void (*end)(struct tl_watch *watch);          /**< NULL is fine */
-    /** A task or a listener begins or ends watching a key. *hears is its own flag for that;
+    /** A task or a listener begins or ends watching a key. `*hears` is its own flag for that;
      *  false at first. */
     void (*watch)(tl_keeper *keeper, tl_bytes key, bool *hears);
     void (*unwatch)(tl_keeper *keeper, tl_bytes key, bool *hears);
@@ -113,7 +113,7 @@ void tl__keeper_take_back(tl_keeper *keeper);
 /** Lend the connection to the loop, if the loop is busy. */
 void tl__keeper_lend(tl_keeper *keeper);
 /** until: when to look whether the loop still dispatches. mind: look, and take the connection back if it does
- *  not. heard: the thread has read something meanwhile. */
+ *  not. `heard`: the thread has read something meanwhile. */
 tl_mono tl__keeper_loop_until(const tl_keeper *keeper);
 void tl__keeper_mind_loop(tl_keeper *keeper, bool heard);
 

@@ -70,8 +70,8 @@ void tl__stream_describe(const tl_stream *stream, int64_t limit_ms, char *messag
                        "%s: redis-server does not answer in %lld ms: see %s/redis.log",
                        endpoint->label, (long long)limit_ms, endpoint->dir);
     else if (stream->state == TL_STREAM_SECURING)
-        (void)snprintf(message, size, "connect %s: no TLS handshake in %lld ms", endpoint->label,
-                       (long long)limit_ms);
+        (void)snprintf(message, size, "connect %s: no TLS handshake in %lld ms" TL_TLS_PLAIN,
+                       endpoint->label, (long long)limit_ms);
     else
         (void)snprintf(message, size, "connect %s: no reply in %lld ms", endpoint->label,
                        (long long)limit_ms);

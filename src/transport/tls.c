@@ -207,11 +207,16 @@ static bool is_turned_away(tl_tls *tls) {
     return true;
 }
 
+/* A server without TLS replies in plain text, whose first bytes are read as a version. */
+static const char *hint_of_plain(void) {
+    return ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER ? TL_TLS_PLAIN : "";
+}
+
 /* The handshake failed, and not because of the network. */
 static tl_tls_outcome refused(tl_tls *tls) {
     long verified = SSL_get_verify_result(tls->session);
     if (verified == X509_V_OK) {
-        (void)fail(tls, "TLS: the handshake failed: %s", reason());
+        (void)fail(tls, "TLS: the handshake failed: %s%s", reason(), hint_of_plain());
         return TL_TLS_NONSENSE;
     }
     (void)fail(tls, "TLS: the server's certificate is not accepted: %s%s",

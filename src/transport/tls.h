@@ -11,6 +11,8 @@
 #include "transport/endpoint.h"
 
 #define TL_TLS_MESSAGE_SIZE 192
+/** A hint where the server's bytes are no TLS, or none come: a server without TLS may wait for more of ours. */
+#define TL_TLS_PLAIN " (a port without TLS? begin the URL with redis:// or etcd://)"
 
 typedef struct tl_tls tl_tls;
 

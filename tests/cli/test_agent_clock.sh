@@ -109,7 +109,7 @@ until_true 120 unsteady || fail "not seen: $(cat "$work/looked" "$work"/{slow,fa
 # While none of them is late, or it would be missing.
 is_told() {
     "$tidelock" skew --slack 55s >"$out" 2>"$err"
-    [[ $? == 1 ]] && grep -q '^WARN: of .* nothing can be promised: its clock runs wrong, ' "$out" &&
+    [[ $? == 1 ]] && grep -q '^WARN: nothing can be promised about .*: its clock runs wrong, ' "$out" &&
         grep -qE '^slow .* agent: its clock runs wrong' "$out"
 }
 until_true 60 is_told || fail "the reason, the row: $(cat "$out")"

@@ -36,7 +36,7 @@ for what in 'round trip' pair renewal hand-off; do
     grep -qE "^$what +[0-9.]+ us  \(99 % within [0-9.]+ us, [0-9]+ times\)$" "$out" || fail "no $what: $(cat "$out")"
 done
 grep -qE '^pairs +[0-9]+ a second, [0-9.]+ of what a bare hiredis loop does \([0-9]+\)$' "$out" || fail "no pairs: $(cat "$out")"
-grep -qE '^What limits is .*\.$' "$out" || fail "no limit: $(cat "$out")"
+grep -qE '^The limit is .*\.$' "$out" || fail "no limit: $(cat "$out")"
 [[ $(left) == 'mine ' ]] || fail "it leaves: $(left)"
 if [[ -w /dev/full ]]; then
     for o in '' --json; do

@@ -40,7 +40,7 @@ assert_free k
 
 # Others': a token, a stamp, binary text.
 redis SET other 01234567-89ab-4def-8123-456789abcdef >/dev/null
-expect_line 0 'known by its token alone .*of another library' "$tidelock" break --yes other
+expect_line 0 'known only by its token .*or another library' "$tidelock" break --yes other
 assert_free other
 ! grep -q 4def "$err" || fail "a token is shown"
 redis SET other "$(printf '%040x' 7)" >/dev/null
@@ -61,7 +61,7 @@ expect_line 64 'no terminal.*--yes' "$tidelock" break --force other
 expect_line 0 'other: removed; it was "hello world"' "$tidelock" break --yes --force other
 assert_free other
 redis SADD set y >/dev/null
-expect_line 64 'no string: it is no lock' "$tidelock" break --yes --force set
+expect_line 64 'set holds a set, not a lock: it is never removed$' "$tidelock" break --yes --force set
 assert_held set
 if [[ ${COMPAT:-1} != 0 ]]; then
     redis SET old $(($(now_ms) + 600000)) >/dev/null
@@ -105,7 +105,7 @@ assert_held k
 expect 1 "${ask[@]}" '' ''
 assert_held k
 expect 2 "${ask[@]}" y another
-grep -q 'changed hands meanwhile' "$out" || fail "another: $(cat "$out")"
+grep -q 'the holder changed meanwhile' "$out" || fail "another: $(cat "$out")"
 [[ $(redis GET k) == another ]] || fail "another's lock was removed"
 redis DEL k 'tidelock:{k}' >/dev/null
 expect 0 "$tidelock" lock -t 10m k

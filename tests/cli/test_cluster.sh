@@ -18,13 +18,13 @@ start_server
 open_port
 expect_line 70 "127.0.0.1:$port is no node of a cluster: give its URL as redis://" "$tidelock" --url redis+cluster://127.0.0.1:"$port" skew
 expect_line 70 "127.0.0.1:$port is no node of a cluster: give its URL as redis://" "$tidelock" --url redis+cluster://127.0.0.1:"$port" doctor
-expect_line 64 'skew: --passive hears one server' "$tidelock" --url $url skew --passive
+expect_line 64 'skew: --passive listens to one server' "$tidelock" --url $url skew --passive
 expect_line 64 'skew: --publish' "$tidelock" --url $url skew --publish ns
 for c in status "init --keys x --phase 1 --yes" "advance --yes" "rollback --yes" clients; do
     # shellcheck disable=SC2086
-    expect_line 64 "migrate ${c%% *}: no client follows a phase in a cluster, as nobody sees all of its masters at once. Stop the legacy clients, remove what they left" "$tidelock" --url $url migrate $c
+    expect_line 64 "migrate ${c%% *}: in a cluster clients follow no phase, since no request reaches all of its masters at once. Stop the legacy clients, remove what they left" "$tidelock" --url $url migrate $c
 done
-TIDELOCK_URL=$url expect_line 78 'migrate status: no client follows a phase in a cluster' "$tidelock" migrate status
+TIDELOCK_URL=$url expect_line 78 'migrate status: in a cluster clients follow no phase' "$tidelock" migrate status
 # So it is for the locks, at once, whatever the wait: no run may take so long.
 for c in "run -w 1h k -- true" "lock -w 1h k" "check k" inspect "unlock k t" "break k --yes"; do
     # shellcheck disable=SC2086
@@ -87,7 +87,7 @@ expect 0 "$tidelock" --url "redis://127.0.0.1:$home" skew --slack 30s
 [[ $(grep -c "^127.0.0.1:[0-9]*  .*server: " "$out") == 3 ]] || fail "skew by a node: $(cat "$out")"
 expect_line 69 "127.0.0.1:$a is a node of a cluster, of which another has these keys .127.0.0.1:$home" "$tidelock" --url "redis://127.0.0.1:$a" skew
 expect_line 77 'migrate: this is a node of a cluster, and the locks of other nodes would be overlooked' "$tidelock" --url "redis://127.0.0.1:$home" migrate status
-doctor_says 1 'cluster: this is a node of a cluster, and only this one is looked at' --url "redis://127.0.0.1:$a"
+doctor_says 1 'cluster: this is a node of a cluster, and only this one is checked' --url "redis://127.0.0.1:$a"
 
 # The doctor: what is true of several is told once, with their names; what of one, of that.
 of "$a" CONFIG SET maxmemory 100mb >/dev/null
@@ -96,7 +96,7 @@ doctor_says 2 'danger +eviction: maxmemory-policy is allkeys-lru'
 grep -A1 eviction: "$out" | grep -qx "         at: 127.0.0.1:$a" || fail "not at $a alone: $(cat "$out")"
 of "$a" CONFIG SET maxmemory 0 >/dev/null
 doctor_says 1 "^cluster of 127.0.0.1:[0-9]* .masters: 3, replicas: 3., Redis"
-for p in "${masters[@]}"; do grep -A1 'failover: two may hold' "$out" | grep -q "127.0.0.1:$p" || fail "not of $p: $(cat "$out")"; done
+for p in "${masters[@]}"; do grep -A1 'failover: two clients may hold' "$out" | grep -q "127.0.0.1:$p" || fail "not of $p: $(cat "$out")"; done
 [[ $(grep -c 'failover:' "$out") == 1 ]] || fail "told more than once: $(cat "$out")"
 if grep -qE 'sentinel|  cluster:' "$out"; then fail "doctor: $(cat "$out")"; fi
 expect 1 "$tidelock" doctor --json
@@ -106,7 +106,7 @@ assert sorted((n["role"] for n in d["nodes"])) == ["master"] * 3 + ["replica"] *
 assert [sorted(f["nodes"]) for f in d["findings"] if f["id"] == "quiet"] == [sorted(sys.argv[2:])], d["findings"]' \
     "$out" "${masters[@]/#/127.0.0.1:}" || fail "JSON: $(cat "$out")"
 expect 0 "$tidelock" doctor --quiet 31s
-grep -q 'note .*failover: no two hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
+grep -q 'note .*failover: no two clients hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
 doctor_says 2 'danger +replication: wait_replicas is 2, and the server has 1' --wait-replicas 2
 expect 0 "$tidelock" doctor --acl locker 'jobs:*'
 grep -q '^ACL SETUSER locker .* +role +cluster|slots +cluster|info +asking ' "$out" || fail "--acl: $(cat "$out")"
@@ -120,7 +120,7 @@ until_true 10 has_record "$home" || fail "the agent has published nothing: $(cat
 of "$a" CLUSTER SETSLOT "$slot" IMPORTING "$(id "$home")" >/dev/null
 of "$home" CLUSTER SETSLOT "$slot" MIGRATING "$(id "$a")" >/dev/null
 doctor_says 1 "warning +cluster: slot $slot is being moved from 127.0.0.1:$home to 127.0.0.1:$a"
-doctor_says 1 'failover: two may hold a lock at once .*wait_replicas 1 of 1' --wait-replicas 1 # nobody tells a replica of that
+doctor_says 1 'failover: two clients may hold a lock at once .*wait_replicas 1 of 1' --wait-replicas 1 # nobody tells a replica of that
 mapfile -t keys < <(of "$home" CLUSTER GETKEYSINSLOT "$slot" 100)
 of "$home" MIGRATE 127.0.0.1 "$a" "" 0 60000 KEYS "${keys[@]}" >/dev/null
 for p in "$a" "$home" "$b"; do of "$p" CLUSTER SETSLOT "$slot" NODE "$(id "$a")" >/dev/null; done
@@ -156,14 +156,14 @@ announce 1
 expect 0 "${here_too[@]}"
 expect 1 "${skew[@]}"
 grep -q '^WARN: there is no evidence of 127.0.0.1:1 ' "$out" || fail "a master that is silent is overlooked: $(cat "$out")"
-doctor_says 2 "danger +cluster: the cluster leads clients to 127.0.0.1:1 for 127.0.0.1:$b, where it isn't to be had: connect 127.0.0.1:1: connection refused"
+doctor_says 2 "danger +cluster: the cluster sends clients to 127.0.0.1:1 for 127.0.0.1:$b, where it can't be reached: connect 127.0.0.1:1: connection refused"
 doctor_says 2 "danger +cluster: 127.0.0.1:1, which other nodes are connected to, can't be reached from here" --url "redis+cluster://127.0.0.1:$a"
 announce "$b"
 
 # A password that is another on one node; on all.
 expect 0 "${here_too[@]}"
 of "$b" CONFIG SET requirepass hunter2 >/dev/null
-doctor_says 2 "danger +cluster: 127.0.0.1:$b lets nobody in: .*asks for a password"
+doctor_says 2 "danger +cluster: 127.0.0.1:$b refuses the login: .*asks for a password"
 expect 1 "${skew[@]}"
 grep -q "^WARN: there is no evidence of 127.0.0.1:$b " "$out" || fail "skew: $(cat "$out")"
 for p in "${port[@]}"; do of "$p" CONFIG SET requirepass hunter2 >/dev/null; done

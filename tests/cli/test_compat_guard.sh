@@ -3,7 +3,7 @@
 # and so what `tidelock skew --publish` has found of a namespace's clocks.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-"$tidelock" help run | grep -q -e --protocol || { echo "this build has no compat" && exit 77; }
+"$tidelock" run --help-all | grep -q -e --protocol || { echo "this build has no compat" && exit 77; }
 faketime=
 for f in /usr/lib/faketime/libfaketime.so.1 /usr/lib/*-linux-gnu*/faketime/libfaketime.so.1; do
     if [[ -e $f ]]; then faketime=$f; fi

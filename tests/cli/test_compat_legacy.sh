@@ -19,7 +19,7 @@ for c in "run KEY -- true" "lock KEY" "unlock KEY t" "extend KEY t -t 60s" "chec
     refuse 'token.bridge.timestamp' --protocol nonsense
     refuse "'nonsense' is unknown" --protocol bridge --dialect nonsense
     refuse "'nonsense' is unknown" --protocol bridge --dialect 'cron:*=nonsense,java'
-    refuse 'which\?' --protocol bridge --dialect ''
+    refuse 'the name is empty' --protocol bridge --dialect ''
     refuse 'need --protocol' --dialect java
     refuse 'need --protocol' --clock-skew-max 2s
     refuse 'need --protocol' --clock-guard refuse
@@ -28,9 +28,9 @@ for c in "run KEY -- true" "lock KEY" "unlock KEY t" "extend KEY t -t 60s" "chec
     refuse 'only with --protocol timestamp' --protocol bridge --strict
     refuse 'legacy_ttl_min: 2000 ms leave no validity with clock_skew_max 1000 ms' --protocol bridge --legacy-ttl-min 2s
     refuse 'leave no validity' --protocol timestamp --clock-skew-max 30s
-    refuse 'nothing' --protocol bridge --clock-skew-max 0s
-    refuse 'nothing' --protocol bridge --legacy-delay-max 0ms
-    refuse 'nothing' --protocol bridge --legacy-ttl-min 0s
+    refuse 'at least 1ms' --protocol bridge --clock-skew-max 0s
+    refuse 'at least 1ms' --protocol bridge --legacy-delay-max 0ms
+    refuse 'at least 1ms' --protocol bridge --legacy-ttl-min 0s
     refuse 'clock_skew_max' --protocol bridge --clock-skew-max 2h
     refuse 'say seconds or milliseconds' --protocol bridge --legacy-ttl-min 60
 done
@@ -133,7 +133,7 @@ is_ms "$(redis GET other)" || fail "other holds $(redis GET other)"
 now=$(now_ms)
 redis SET old $((now + 600000)) >/dev/null
 expect 1 "$tidelock" check old
-grep -qE 'legacy client \(java\?\), its stamp ends in ' "$out" || fail "check says: $(cat "$out")"
+grep -qE 'legacy client \(java\?\), its stamp expires in ' "$out" || fail "check says: $(cat "$out")"
 expect 1 "$tidelock" check --protocol bridge old
 grep -qE 'legacy client \(java\), free in ' "$out" || fail "check says: $(cat "$out")"
 expect 1 "$tidelock" check --protocol bridge --json old
@@ -149,8 +149,8 @@ expect 75 "$tidelock" lock --protocol bridge old
 # Long over: taken, but by those alone who know what it means.
 redis SET past $((now - 60000)) >/dev/null
 expect 1 "$tidelock" check past
-grep -q 'ended .* ago' "$out" || fail "check says: $(cat "$out")"
-grep -q '^clients with tokens never take a stamp over, so none .* remove it: tidelock break$' "$out" || fail "no advice: $(cat "$out")"
+grep -q 'expired .* ago' "$out" || fail "check says: $(cat "$out")"
+grep -q '^clients with tokens never take over a stamp, so none .* remove it: tidelock break$' "$out" || fail "no advice: $(cat "$out")"
 expect 1 "$tidelock" check --json past
 grep -q '"advice":"clients with tokens never' "$out" || fail "no advice: $(cat "$out")"
 expect 1 "$tidelock" check old
@@ -201,7 +201,7 @@ redis DEL odd >/dev/null
 redis RPUSH odd a >/dev/null
 expect 75 "$tidelock" lock --protocol timestamp --strict odd
 expect 1 "$tidelock" check --protocol bridge odd
-grep -q 'never expires (no string)' "$out" || fail "check of a list says: $(cat "$out")"
+grep -qx 'odd holds a list, not a lock; choose another key' "$out" || fail "check of a list says: $(cat "$out")"
 for c in "unlock odd $token" "extend odd $token -t 60s"; do
     for o in bridge timestamp token; do
         # shellcheck disable=SC2086
@@ -225,7 +225,7 @@ redis SET k $(($(now_ms) + 400000 + 12000)) >/dev/null
 wait_for $run 20
 [[ $status == 74 ]] || fail "status $status after the theft"
 grep -qE 'lost: stolen by a client whose clock is at least (3[0-9]{5}|400[0-9]{3}) ms ahead' "$err" || fail "run says nothing of the clock"
-grep -qE 'k: the lock (was lost|could not be kept).*ahead' "$err" || fail "the last line says nothing of the clock"
+grep -qE 'k: the lock (was lost|could not be renewed).*ahead' "$err" || fail "the last line says nothing of the clock"
 wait_for $brief 30
 [[ $status == 0 ]] || fail "a brief lock was not renewed in time: status $status, $(<"$work/brief")"
 

@@ -18,7 +18,7 @@ expect_line 2 another "$tidelock" unlock --protocol timestamp k 00000000-0000-40
 assert_held k
 expect 0 "$tidelock" unlock --protocol timestamp k "$token"
 assert_free k
-expect_line 1 'not held' "$tidelock" unlock --protocol timestamp k "$token"
+expect_line 1 'no longer held' "$tidelock" unlock --protocol timestamp k "$token"
 
 # It is renewed: the command sees a later stamp.
 expect 0 "$tidelock" run --protocol timestamp --legacy-ttl-min 12s --clock-skew-max 500ms k -- \

@@ -32,8 +32,8 @@ chmod +x "$work/sweep"
 
 # ---- what it is told ------------------------------------------------------------------------------------
 expect_line 64 'migrate sweep: --keys PATTERN is missing: in a cluster no register says' "$tidelock" migrate sweep
-expect_line 64 'migrate sweep: --namespace: in a cluster there is none' "$work/sweep" --namespace other
-expect_line 64 'migrate acl: --namespace: in a cluster there is none' "$tidelock" migrate acl --namespace other
+expect_line 64 'migrate sweep: --namespace: a cluster has no namespaces' "$work/sweep" --namespace other
+expect_line 64 'migrate acl: --namespace: a cluster has no namespaces' "$tidelock" migrate acl --namespace other
 expect_line 64 "migrate sweep: --keys: the pattern has a '\\['" "$tidelock" migrate sweep --keys 'a['
 expect_line 77 'migrate: this is a node of a cluster, and the locks of other nodes would be overlooked: .*migrate sweep' "$tidelock" --url "redis://127.0.0.1:${masters[0]}" migrate acl
 
@@ -121,6 +121,6 @@ for p in "${port[@]}"; do says "^# 127\\.0\\.0\\.1:$p of the cluster:$"; done
 sed -n "/:${masters[1]} of/,/way back/p" "$out" | grep -q javaapp || fail "of another node: $(cat "$out")"
 of "${port[5]}" CONFIG SET requirepass hunter2 >/dev/null
 expect_from 77 "$tidelock" migrate acl
-grep -q "^tidelock: migrate acl: not asked: 127.0.0.1:${port[5]}" "$err" || fail "who was left out isn't told"
+grep -q "^tidelock: migrate acl: not checked: 127.0.0.1:${port[5]}" "$err" || fail "who was left out isn't told"
 [[ $(grep -c ' of the cluster:$' "$out") == 5 ]] || fail "the others are not told: $(cat "$out")"
 demo stop 2>"$err" || fail "the cluster isn't ended"

@@ -209,6 +209,6 @@ grep -qE 'watched for .*: 5 SETNX and GETSET, 5 of them seen on other keys; MONI
 # Where the server doesn't count, MONITOR alone is proof if it was read throughout.
 redis ACL SETUSER default -info +info\|replication >/dev/null
 set_phase 1 20
-expect_refused 'the server tells no counts of commands, and MONITOR was not read throughout' migrate advance --yes --watch 1s --monitor 500ms
+expect_refused 'the server does not count commands, and MONITOR was not read throughout' migrate advance --yes --watch 1s --monitor 500ms
 expect 0 migrate advance --yes --watch 1s
 in_phase 2 21

@@ -16,7 +16,7 @@ until_true 30 follows || fail "no replica: $(tail -n 5 "$work/replica.log")"
 
 expect 0 migrate init --keys 'jobs:*' --lease 1s --phase 0 --yes
 [[ $(on_replica HMGET "$register" phase epoch | tr '\n' ' ') == "0 1 " ]] || fail "it is not there when init returns"
-expect_line 69 "this is a replica.*ask its master, 127\.0\.0\.1:$port" migrate status --url "unix://$work/replica.sock"
+expect_line 69 "this is a replica.*use its master, 127\.0\.0\.1:$port" migrate status --url "unix://$work/replica.sock"
 for epoch in 2 3 4 5; do # each time it is there when the command returns
     long_ago
     if ((epoch % 2)); then word=rollback; else word=advance; fi

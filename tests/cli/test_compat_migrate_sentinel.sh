@@ -47,7 +47,7 @@ of "${replica[1]}" ACL SETUSER default -setnx -getset >/dev/null
 refused "$hole${replica[1]}, .*: user javaapp: "
 of "${replica[1]}" ACL SETUSER javaapp off >/dev/null
 of "${replica[1]}" CONFIG SET requirepass hunter2 >/dev/null
-refused "whether others do that may become master is not known: 127\.0\.0\.1:${replica[1]}: .*: let it answer"
+refused "whether the servers that may become master do so is not known: 127\.0\.0\.1:${replica[1]}: .*: make it respond"
 expect_from 77 "$tidelock" migrate acl
 grep -q "^tidelock: migrate acl: 127.0.0.1:${replica[1]}: " "$err" || fail "who was left out isn't told: $(cat "$err")"
 of "${replica[1]}" -a hunter2 CONFIG SET requirepass '' >/dev/null

@@ -58,7 +58,7 @@ assert all(list(e) == ["key", "state", "free_at_ms", "remaining_ms", "holder"] a
 assert d["jobs:bridge"]["holder"] and d["jobs:held"]["holder"] is None and d["jobs:held"]["remaining_ms"] > 0, d
 PY
 expect 0 migrate status --history --json
-grep -q '"action":"sweep","from_phase":1,"to_phase":1,[^}]*"evidence":"2 stamps removed that were over"' "$out" || fail "history: $(cat "$out")"
+grep -q '"action":"sweep","from_phase":1,"to_phase":1,[^}]*"evidence":"2 expired stamps removed"' "$out" || fail "history: $(cat "$out")"
 
 # Another's dialect is not read as this one; what a dialect calls eternal stays, and is named.
 redis SET jobs:seconds $(($(server_ms) / 1000 - 60)) >/dev/null

@@ -22,8 +22,8 @@ expect_line 64 'say seconds' migrate init --yes --keys x --lease 30
 expect_line 64 '--keys is for init' migrate status --keys x
 expect_line 64 '--phase is for init, advance and rollback' migrate sweep --phase 1
 expect_line 64 '--watch is for advance' migrate rollback --yes --watch 1s
-expect_line 64 '--watch 0s looks for no legacy client at all.*: say --force too' migrate advance --yes --watch 0s
-expect_line 64 '--force is for --watch 0s alone' migrate advance --yes --watch 1s --force
+expect_line 64 'with --watch 0s it doesn.t look for legacy clients.*: add --force' migrate advance --yes --watch 0s
+expect_line 64 '--force requires --watch 0s' migrate advance --yes --watch 1s --force
 expect_line 64 '--force is for advance' migrate rollback --yes --force
 expect_line 64 '--wait is for advance and rollback' migrate status --wait 1s
 expect_line 64 '31d at most' migrate rollback --yes --wait 32d
@@ -215,8 +215,8 @@ PY
 redis HSET "$register" epoch x >/dev/null
 expect 0 migrate status
 grep -q "its register can't be read" "$out" || fail "unreadable: $(cat "$out")"
-expect_refused "can't be read: namespace default: look at it: HGETALL" migrate advance --yes
-expect_refused "can't be read: look at it" migrate init --yes --keys 'jobs:*'
+expect_refused "can't be read: namespace default: to see it: HGETALL" migrate advance --yes
+expect_refused "can't be read; to see it" migrate init --yes --keys 'jobs:*'
 redis DEL "$register" >/dev/null
 redis SET "$register" x >/dev/null
 expect_line 69 'wrong kind' migrate status

@@ -52,7 +52,7 @@ kill -CONT $late
 wait_for $late 60
 [[ $status == 1 ]] || fail "status $status after it was given up"
 json_has "$work/late" verdict WARN
-grep -q '"cost":"MONITOR was given up, as the server kept too much, after' "$work/late" || fail "$(cat "$work/late")"
+grep -q '"cost":"MONITOR was aborted, since the server buffered too much, after' "$work/late" || fail "$(cat "$work/late")"
 
 # ---- what isn't allowed -------------------------------------------------------------------------------
 redis ACL SETUSER blind on '>pw' '~*' '+@all' -monitor >/dev/null
@@ -67,7 +67,7 @@ expect_line 64 'say seconds' "$tidelock" skew --passive=5
 for d in 0s 99ms 61m; do expect_line 64 '--passive: 100ms to 1h' "$tidelock" skew --passive=$d; done
 for o in '--legacy-ttl 60s' '--keys x' '--pool-wait 1ms'; do
     # shellcheck disable=SC2086
-    expect_line 64 'about --passive' "$tidelock" skew $o
+    expect_line 64 'require --passive' "$tidelock" skew $o
 done
 expect_line 64 '--legacy-ttl' "$tidelock" skew --passive --legacy-ttl 0s
 expect_line 64 'auto' "$tidelock" skew --passive --legacy-ttl sometimes

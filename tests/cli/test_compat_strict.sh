@@ -3,7 +3,7 @@
 # connection to its last: for servers and proxies that know no more, or are to see no more.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
-"$tidelock" help run | grep -q -e --protocol || { echo "this build has no compat" && exit 77; }
+"$tidelock" run --help-all | grep -q -e --protocol || { echo "this build has no compat" && exit 77; }
 strict=(--protocol timestamp --strict)
 start_server
 redis SETNX held $(($(now_ms) + 600000)) >/dev/null

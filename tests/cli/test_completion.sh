@@ -40,7 +40,7 @@ offers() { # line, words
     [[ $got == "$2" ]] || depth=1 fail "$shell: behind '$1': '$got' instead of '$2'"
 }
 
-commands=$("$tidelock" help | sed -n '/^Locks/,/^For/s/^  \([a-z]*\) .*/\1/p' | sort | paste -sd' ')
+commands=$("$tidelock" help | sed -n '/^Locks/,/^Exit/s/^  \([a-z]*\) .*/\1/p' | sort | paste -sd' ')
 long_options() { # a help text on stdin; --version is for no command in particular
     sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p' | grep -vx -e --version | sort -u | paste -sd' '
 }
@@ -48,7 +48,7 @@ long_options() { # a help text on stdin; --version is for no command in particul
 offers_options_of() { # command
     ask "tidelock $1 --"
     local want
-    want=$("$tidelock" help "$1" | long_options)
+    want=$("$tidelock" "$1" --help-all | long_options)
     [[ $got == "$want" ]] || fail "$shell: options of $1: '$got' instead of '$want'"
 }
 

@@ -66,8 +66,8 @@ settings() {
     set_to timeout 0
     set_to tcp-keepalive 300
     examine 1 ''
-    found eviction note 'volatile-ttl, which does nothing as long as maxmemory is 0 .*before maxmemory is ever set'
-    found persistence warning 'nothing is kept .*\| CONFIG SET appendonly yes'
+    found eviction note 'volatile-ttl, which has no effect while maxmemory is 0 .*before maxmemory is ever set'
+    found persistence warning 'no data survives .*\| CONFIG SET appendonly yes'
     # Full, nearly; and connections that are in use.
     set_to maxmemory-policy noeviction
     set_to save '3600 1'
@@ -84,7 +84,7 @@ time.sleep(1000)' "$socket" "$work/held" &
     examine 2 ''
     found memory danger 'MB of maxmemory are used'
     if "$tidelock" help | grep -q '^  migrate '; then
-        grep -q 'no lock can be acquired, and none that is shared with legacy clients (bridge, timestamp) be renewed' "$out" ||
+        grep -q 'no lock can be acquired, and no lock shared with legacy clients (bridge, timestamp) can be renewed' "$out" ||
             fail "not what becomes of stamps: $(cat "$out")"
     fi
     found persistence warning 'last snapshot'
@@ -126,7 +126,7 @@ own_words() {
     examine 2 "$through"
     found version note '3.0.7'
     found uptime warning 'started 50 s from now'
-    found replication warning '10.0.0.9:6379 is online, and was heard of 40 s ago'
+    found replication warning '10.0.0.9:6379 is online, and last reported 40 s ago'
     found replication warning "min-slaves-to-write doesn't stop scripts.* \| wait_replicas in the clients, or upgrade"
     found memory warning '905 of 953 MB'
     found maxclients danger '9900 of 10000'
@@ -203,7 +203,7 @@ promises() {
     proxy "${replicas[@]}" config:min-replicas-to-write=1 config:min-replicas-max-lag=10 info:min_slaves_good_slaves=2
     examine 1 "$through"
     found quiet warning 'is off, and there are replicas \| quiet_ms \(--quiet\) of 30'
-    found failover warning 'two may hold a lock .* \(quiet_ms 0, wait_replicas 0 of 2\) \| a redis.sentinel:// URL and quiet_ms of 31.0 s .*min-replicas-to-write 2, min-replicas-max-lag 10 and quiet_ms of 42.0 s; or wait_replicas 2$'
+    found failover warning 'two clients may hold a lock .* \(quiet_ms 0, wait_replicas 0 of 2\) \| a redis.sentinel:// URL and quiet_ms of 31.0 s .*min-replicas-to-write 2, min-replicas-max-lag 10 and quiet_ms of 42.0 s; or wait_replicas 2$'
     examine 1 "$through" --quiet 30s
     found failover warning 'if the former master is dead, or cut off'
     not_found quiet warning
@@ -218,7 +218,7 @@ promises() {
     examine 1 "$through" --quiet 41s
     found failover warning 'if the former master is dead.*\| quiet_ms of 42.0 s'
     examine 1 "$through" --quiet 42s
-    found failover note 'no two .* quiet_ms is 42.0 s, and a former master counts for 12.0 s'
+    found failover note 'no two clients .* quiet_ms is 42.0 s, and a former master is trusted for 12.0 s'
     examine 1 "$through" --quiet 42s --ttl 35s
     found failover warning 'if the former master is dead'
     # What is to be on the disk.
@@ -237,7 +237,7 @@ promises() {
     found fsync warning 'everysec.* \| .*, or a ttl of 15 s'
     set_to appendfsync no
     examine 2 "$through" --wait-fsync
-    found fsync danger 'never says what is on its disk'
+    found fsync danger 'never reports what is on its disk'
     set_to appendfsync always
     proxy like:7.2.6 info:aof_enabled=0
     examine 2 "$through" --wait-fsync
@@ -255,7 +255,7 @@ promises() {
     until_true 10 grep -q subscribe "$work/heard" || fail "nobody listens"
     examine 1 ''
     found quiet warning 'there are Sentinels \|'
-    found failover warning 'two may hold'
+    found failover warning 'two clients may hold'
     kill $!
     left() { redis PUBSUB NUMSUB __sentinel__:hello | grep -qx 0; }
     until_true 10 left || fail "it still listens"
@@ -326,7 +326,7 @@ commands() {
     found commands warning 'has no SUBSCRIBE'
     found scripts danger 'runs no script'
     if [[ ${COMPAT:-1} != 0 ]]; then
-        found scripts danger 'or lock with --protocol timestamp, which works there$'
+        found scripts danger 'or use --protocol timestamp, which works there$'
         examine 1 '' --protocol timestamp # by WATCH
         not_found scripts danger
         not_found commands danger

@@ -40,12 +40,12 @@ for version in 2.2.15 2.4.18 2.6.17 2.8.24 3.0.7 3.2.13 4.0.14 5.0.14 6.0.16 6.0
         *) finds ", Redis ${version//./\\.}: fine" ;;
     esac
     finds_no '^(unseen|warning|danger)'
-    at_least 3.0 || finds '^note +eviction: maxmemory-policy is volatile-lru, which does nothing as long as maxmemory is 0'
+    at_least 3.0 || finds '^note +eviction: maxmemory-policy is volatile-lru, which has no effect while maxmemory is 0'
     advice
     if ! at_least 2.6; then
         expect 2 "$tidelock" --url "$url" doctor
         finds '^danger +version: the server is Redis 2'
-        finds 'or lock with --protocol timestamp, which works there'
+        finds 'or use --protocol timestamp, which works there'
         [[ $(grep -c '^danger' "$out") == 1 ]] || fail "$version: one lack is told more than once: $(cat "$out")"
     fi
 
@@ -102,12 +102,12 @@ finds 'replica of 10.0.0.1, and may be written to'
 version=6.2.16
 like "$version" flag:allkeys
 expect 1 "$tidelock" --url "$url" doctor
-finds 'unseen +permissions: .*it may not do everything, and Redis 6\.2\.16 does not tell what'
-finds 'tidelock doctor --acl KEY. prints all it needs'
+finds 'unseen +permissions: .*it may not do everything, and Redis 6\.2\.16 does not report what'
+finds 'tidelock doctor --acl KEY. prints all that it needs'
 # Users are of 6.0, their channels of 6.2.
 version=5.0.14
 like "$version"
-expect_line 77 'the server has no users: Redis 6\.0 or newer; this one is Redis 5\.0\.14' "$tidelock" --url "$url" doctor --acl locker 'jobs:*'
+expect_line 77 'the server has no users; they need Redis 6\.0 or newer, and this one is Redis 5\.0\.14' "$tidelock" --url "$url" doctor --acl locker 'jobs:*'
 version=6.0.17
 like "$version"
 expect 0 "$tidelock" --url "$url" doctor --acl locker 'jobs:*'
@@ -116,5 +116,5 @@ finds 'ACL SETUSER locker reset on >PASSWORD ~jobs:\* ~tidelock:\{jobs:\*\} ~tid
 version=4.0.14
 like "$version" lacks:CONFIG
 expect 1 "$tidelock" --url "$url" doctor
-finds 'look into redis.conf: CONFIG is renamed'
+finds 'read redis.conf: CONFIG is renamed'
 advice

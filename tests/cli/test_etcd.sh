@@ -24,7 +24,7 @@ expect_line 69 '127.0.0.1:.*refused' "$tidelock" run --url $nobody --no-wait k -
 expect_line 69 '127.0.0.1:.*refused' "$tidelock" --url $nobody doctor
 for c in skew "agent --once" "migrate status"; do
     # shellcheck disable=SC2086
-    expect_line 64 'etcd: this asks Redis servers alone; .* inspect, break, doctor and bench$' "$tidelock" --url $nobody $c
+    expect_line 64 'etcd: this command works with Redis servers only; .* inspect, break, doctor and bench$' "$tidelock" --url $nobody $c
 done
 
 # ---- a real one -----------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ grep -q '^job ' "$out" || fail "$(cat "$out")"
 "$tidelock" unlock job "$token" >/dev/null || fail "not unlocked"
 "$tidelock" unlock job "$token" >/dev/null 2>&1
 [[ $? == 1 ]] || fail "unlocked twice"
-expect_line 1 'not held any more' "$tidelock" extend job "$token" --ttl 40s
+expect_line 1 'job: no longer held$' "$tidelock" extend job "$token" --ttl 40s
 read -r other _ < <("$tidelock" lock job --ttl 10m) || fail "not locked again"
 for word in "$token" wrong-token; do
     expect_line 2 'held by another' "$tidelock" unlock job "$word"
@@ -74,7 +74,7 @@ done
 
 # One line with etcdctl lock, and a command whose lock is broken.
 is_held() { "$tidelock" check "$1" >"$work/checked" 2>&1; (($? == 1)); }
-is_waited_for() { is_held "$1" && grep -q " in line" "$work/checked"; }
+is_waited_for() { is_held "$1" && grep -q " in the queue" "$work/checked"; }
 etcdctl --endpoints "127.0.0.1:$port" lock --ttl 60 shared -- sh -c "until [ -e '$work/go' ]; do sleep 0.05; done" >"$work/lock" 2>&1 &
 until_true 10 is_held shared || fail "etcdctl has no lock: $(cat "$work/lock" "$work/checked")"
 "$tidelock" run --wait 10m shared -- test -e "$work/go" &
@@ -95,7 +95,7 @@ grep -q 'etcd 3' "$out" && grep -q 'there is one member' "$out" || fail "$(cat "
 "$tidelock" doctor --json | "$python" -c 'import json, sys; d = json.load(sys.stdin); assert d["findings"][0]["id"] == "members", d' ||
     fail "odd JSON"
 "$tidelock" --url "etcd://127.0.0.1:$port,127.0.0.1:1" doctor >"$out"
-grep -q '127.0.0.1:1 could not be asked: .*refused' "$out" || fail "$(cat "$out")"
+grep -q '127.0.0.1:1 did not respond: .*refused' "$out" || fail "$(cat "$out")"
 
 # etcd's own Mutex has the same key for each hold under one lease: a token of a former hold takes nothing away from the next.
 ctl lease grant 600 && lease=$(sed -n 's/^lease \([0-9a-f]*\) .*/\1/p' "$work/ctl")

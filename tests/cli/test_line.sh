@@ -6,9 +6,9 @@ needs_redis 3.2 "the line"
 start_server
 
 # ---- refusals ---------------------------------------------------------------------------------
-expect_line 64 "who tries once doesn't wait" "$tidelock" run --fair -n k -- true
-expect_line 64 "who tries once doesn't wait" "$tidelock" run --fair -w 0s k -- true
-expect_line 64 'say how long: --wait' "$tidelock" lock --fair k
+expect_line 64 'run: --fair needs --wait: with --no-wait there is no queue' "$tidelock" run --fair -n k -- true
+expect_line 64 'run: --fair needs --wait: with --no-wait there is no queue' "$tidelock" run --fair -w 0s k -- true
+expect_line 64 'lock: --fair needs --wait: with one try there is no queue' "$tidelock" lock --fair k
 if [[ ${COMPAT:-1} != 0 ]]; then
     expect_line 64 'needs the token protocol' "$tidelock" run --fair --protocol bridge k -- true
     expect_line 64 'needs the token protocol' "$tidelock" lock --fair -w 1s --protocol timestamp k
@@ -31,7 +31,7 @@ waiters+=($!)
 until_true 20 standing 4 || fail "lock --fair doesn't come into the line"
 
 expect 1 "$tidelock" check k
-grep -q '^4 in line:$' "$out" || fail "check doesn't count the line: $(cat "$out")"
+grep -q '^4 in the queue:$' "$out" || fail "check doesn't count the line: $(cat "$out")"
 [[ $(sed -nE 's/^ +([0-9]+)\. (\S+) on \S+ \(pid ([0-9]+)\), for [0-9.]+ .*, fair$/\1 \2 \3/p' "$out") == "1 w1 ${waiters[0]}
 2 w2 ${waiters[1]}
 3 w3 ${waiters[2]}
@@ -78,7 +78,7 @@ redis EVAL 'redis.call("ZADD", KEYS[1], 1, "nonsense") redis.call("ZADD", KEYS[1
     redis.call("ZADD", KEYS[1], 9e15, "t 1 1 i \27[31mho\10st x " .. string.rep("s", 500))
     for i = 1, 30 do redis.call("ZADD", KEYS[1], i + 10, "t" .. i .. " 1 64 i h 7 s" .. i) end' 1 'tidelock:{k}:line' >/dev/null
 expect 1 "$tidelock" check k
-grep -q '^33 in line:$' "$out" || fail "33 entries: $(cat "$out")"
+grep -q '^33 in the queue:$' "$out" || fail "33 entries: $(cat "$out")"
 (($(grep -cE '^ +[0-9]+\. ' "$out") == 20)) || fail "not 20 of them: $(cat "$out")"
 grep -q '^ *and 13 more$' "$out" || fail "the rest isn't told: $(cat "$out")"
 grep -q ' 1\. an unnamed program on an unknown host' "$out" || fail "nonsense: $(cat "$out")"
@@ -96,4 +96,4 @@ redis FLUSHALL >/dev/null
 # ---- a holder that nobody knows but by its token ------------------------------------------------
 redis SET k 01234567-89ab-4def-8123-0123456789ab PX 600000 >/dev/null
 expect 1 "$tidelock" check k
-grep -q 'known by its token alone' "$out" || fail "check: $(cat "$out")"
+grep -q 'known only by its token' "$out" || fail "check: $(cat "$out")"

@@ -27,7 +27,7 @@ expect_line 64 'status\|stop\|demo is missing' "$tidelock" local
 expect_line 64 'too many arguments' "$tidelock" local status stop
 expect_line 64 'force' "$tidelock" local status --force
 expect_line 64 'json' "$tidelock" local stop --json
-expect_line 64 'not one of local:' "$tidelock" --url redis://h local status
+expect_line 64 'must begin with local:' "$tidelock" --url redis://h local status
 expect_line 64 'only a directory' "$tidelock" --url local:here local status
 expect_line 64 'only a directory' "$tidelock" --url local:here run k -- true
 TIDELOCK_URL='' expect_line 78 'TIDELOCK_URL is empty: give it the server.s URL, or unset it' "$tidelock" run k -- true

@@ -35,7 +35,7 @@ end() {
     clean_up
 }
 trap end EXIT
-one='is the private server local:, whose locks hold on this host only'
+one='the server is the private one of this user, local:, whose locks other hosts don.t see'
 
 # ---- one server, whatever the environment -----------------------------------------------------
 own='HOME=/tmp/test/home LOGNAME=u'

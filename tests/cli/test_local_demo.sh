@@ -38,11 +38,11 @@ expect 0 "$tidelock" local demo sentinel
 url=$(cat "$out")
 [[ $url =~ ^redis\+sentinel://127.0.0.1:[0-9]+,127.0.0.1:[0-9]+,127.0.0.1:[0-9]+/demo$ ]] || fail "printed: $url"
 grep -q 'without a password' "$err" || fail "who may use them isn't said: $(cat "$err")"
-expect_line 77 "one runs already, of sentinel, at ${url/+/.}" "$tidelock" local demo sentinel
+expect_line 77 "a demo of sentinel runs already, at ${url/+/.}" "$tidelock" local demo sentinel
 (
     exec 9<"$dir"
     flock 9
-    expect_line 75 'another "tidelock local demo" is at work' "$tidelock" local demo stop
+    expect_line 75 'another "tidelock local demo" is running' "$tidelock" local demo stop
 ) || exit
 until_true 30 parts_are "3 Sentinel, 1 master, 2 replica," || fail "status says: $(cat "$out")"
 [[ $(sed -n 1p "$out") == "$url" ]] || fail "status names another URL: $(cat "$out")"
@@ -95,7 +95,7 @@ expect 0 "$tidelock" local demo etcd
 url=$(cat "$out")
 [[ $url =~ ^etcd://127.0.0.1:[0-9]+,127.0.0.1:[0-9]+,127.0.0.1:[0-9]+$ ]] || fail "printed: $url"
 grep -q 'without a password' "$err" || fail "who may use them isn't said: $(cat "$err")"
-expect_line 77 "one runs already, of etcd, at $url" "$tidelock" local demo etcd
+expect_line 77 "a demo of etcd runs already, at $url" "$tidelock" local demo etcd
 until_true 30 parts_are "2 follower, 1 leader," || fail "status says: $(cat "$out")"
 [[ $(sed -n 1p "$out") == "$url" ]] || fail "status names another URL: $(cat "$out")"
 expect 0 "$tidelock" --url "$url" run job -- echo done

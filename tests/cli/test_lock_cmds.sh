@@ -13,12 +13,26 @@ read -r token fence rest <"$out"
 [[ $(redis GET k) == "$token" ]] || fail "the key does not hold the token"
 (($(pttl k) > 500000 && $(pttl k) <= 600000)) || fail "the lifetime is $(pttl k) ms"
 expect 75 "$tidelock" lock k
-[[ ! -s $out && $(wc -l <"$err") == 1 ]] || fail "a busy lock prints: $(cat "$out" "$err")"
+[[ ! -s $out && $(cat "$err") == "tidelock: acquire k: another holds it; see: tidelock check k" ]] || fail "a busy lock prints: $(cat "$out" "$err")"
 start=$(now_ms)
 expect 75 "$tidelock" lock -w 2s k
 took=$(($(now_ms) - start))
 ((took >= 1950)) || fail "lock -w 2s took $took ms"
 [[ $(redis GET k) == "$token" ]] || fail "a refused lock changed the key"
+
+# A key that holds no lock at all is called what it is.
+redis RPUSH jobs:42 a b >/dev/null
+expect_line 75 '^tidelock: jobs:42 holds a list, not a lock; choose another key$' "$tidelock" lock jobs:42
+expect_line 75 '^tidelock: jobs:42 holds a list, not a lock; choose another key$' "$tidelock" run -n jobs:42 -- true
+expect_line 75 '^tidelock: jobs:42 holds a list, not a lock; choose another key$' "$tidelock" run -w 100ms jobs:42 -- true
+expect 1 "$tidelock" check jobs:42
+[[ $(cat "$out") == "jobs:42 holds a list, not a lock; choose another key" ]] || fail "check of a list says: $(cat "$out")"
+expect 1 "$tidelock" check --json jobs:42
+json_has "$out" oddity 'holds a list, not a lock'
+redis DEL jobs:42 >/dev/null
+redis SET jobs:42 list >/dev/null # a string may hold any text
+expect_line 75 '^tidelock: acquire jobs:42: another holds it; see: tidelock check jobs:42$' "$tidelock" lock jobs:42
+redis DEL jobs:42 >/dev/null
 
 # ---- check ------------------------------------------------------------------------------------
 expect 1 "$tidelock" check k
@@ -74,7 +88,7 @@ expect 2 "$tidelock" unlock foreign "$token"
 expect 0 "$tidelock" unlock k "$token"
 [[ ! -s $out && ! -s $err ]] || fail "unlock says something"
 assert_free k
-expect_line 1 'not held' "$tidelock" unlock k "$token"
+expect_line 1 'no longer held' "$tidelock" unlock k "$token"
 expect_line 64 . "$tidelock" unlock k ''
 expect_line 64 . "$tidelock" unlock k "$(printf '%*s' 100 '' | tr ' ' x)"
 

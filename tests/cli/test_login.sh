@@ -85,7 +85,7 @@ logs_in_again "the next password is not read"
 # One that is missing, or not written yet, is no password: that of before serves.
 rm "$work/rotated"
 logs_in_again "without the file the password of before is not used"
-grep -q 'warning: --password-file .*rotated: No such file.*; the password that it had is used' "$err" || fail "no line says that it is missing"
+grep -q 'warning: --password-file .*rotated: No such file.*; the password that was read from it last is used' "$err" || fail "no line says that it is missing"
 : >"$work/rotated"
 logs_in_again "with an empty file the password of before is not used"
 kill $run

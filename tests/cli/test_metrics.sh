@@ -165,7 +165,7 @@ check "$work/piped"
 exec 9<>"$work/pipe"
 full() { ! "$python" -c 'import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK), b"x" * 4096)' "$work/pipe" 2>"$err"; }
 until_true 20 full || fail "the pipe takes whatever is written"
-expect_line 3 "run: --metrics .*/pipe: who has it open doesn't read" timeout $((50 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
+expect_line 3 "run: --metrics .*/pipe: its reader does not read" timeout $((50 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
 exec 9>&-
 
 # Names with spaces, links; and what somebody with the same process id has left, as in containers, is in nobody's way.
@@ -214,7 +214,7 @@ for option in metrics log output; do
     expect 78 "$tidelock" skew --slack 20s --$option ''
     [[ $(<"$err") == "tidelock: --$option: the name of the file is empty" ]] || fail "--$option '': $(cat "$err")"
 done
-expect_line 64 'skew report: takes' "$tidelock" skew report --metrics "$file" "$file"
+expect_line 64 'skew report: its only options are' "$tidelock" skew report --metrics "$file" "$file"
 
 # ---- agent -------------------------------------------------------------------------------------------------------
 file=$work/agent.prom

@@ -17,6 +17,11 @@ done
 expect_line 127 'no-such-command.*No such file' "$tidelock" run k -- no-such-command
 assert_free k
 expect_line 127 'No such file' "$tidelock" run k -- "$work/no-such-file"
+if ! type -P cd >/dev/null; then # some systems have a program of that name
+    expect_line 127 "^tidelock: cd: No such file or directory; it is a shell builtin: sh -c 'cd /'\$" "$tidelock" run k -- cd /
+fi
+expect_line 127 "; if it is a shell command: sh -c 'sleep 5'\$" "$tidelock" run k -- 'sleep 5'
+expect_line 127 'no-such-command: No such file or directory$' "$tidelock" run k -- no-such-command
 echo 'echo hello' >"$work/plain"
 expect_line 126 'Permission denied' "$tidelock" run k -- "$work/plain"
 expect_line 126 'Permission denied' "$tidelock" run k -- "$work"

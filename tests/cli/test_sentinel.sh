@@ -80,7 +80,7 @@ expect 0 "$tidelock" doctor --acl locker 'jobs:*'
 grep -q '^ACL SETUSER locker .* +role' "$out" || fail "who finds it by Sentinels asks ROLE: $(cat "$out")"
 grep -q '^ACL SETUSER locker .*&+switch-master +sentinel|master' "$out" || fail "no permissions for Sentinels: $(cat "$out")"
 expect 0 "$tidelock" doctor --quiet 31s
-grep -q '^note .*failover: no two hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
+grep -q '^note .*failover: no two clients hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
 
 # An agent that goes on publishes at the next master.
 "$tidelock" agent --every 200ms --name steady 2>"$work/agent" &
@@ -125,7 +125,7 @@ for c in "run -w 1h k -- true" inspect skew "agent --once" doctor; do
 done
 doctor_says 2 '^danger +replica: this is a Sentinel' --url "redis://127.0.0.1:${sentinel[0]}"
 [[ $(grep -cE '^[a-z]+ +[a-z]+: ' "$out") == 1 ]] || fail "what doesn't matter is told: $(cat "$out")"
-TIDELOCK_SENTINEL_PASSWORD=wrong doctor_says 2 'a Sentinel lets nobody in|a Sentinel .*a password is given'
+TIDELOCK_SENTINEL_PASSWORD=wrong doctor_says 2 'a Sentinel refuses the login|a Sentinel .*a password is given'
 of "$(of "$(named)" INFO replication | sed -n 's/^slave0:.*port=\([0-9]*\).*/\1/p')" SHUTDOWN NOSAVE >/dev/null 2>&1
 has_one_replica() { of "$(named)" INFO replication | grep -q '^connected_slaves:1'; }
 until_true 30 has_one_replica || fail "the master doesn't notice that a replica has gone"
@@ -136,7 +136,7 @@ of "${sentinel[1]}" SENTINEL SET demo quorum 2 >/dev/null
 of "${sentinel[2]}" SENTINEL REMOVE demo >/dev/null
 doctor_says 1 "sentinels: the Sentinel 127.0.0.1:${sentinel[2]} knows no master demo"
 of "${sentinel[2]}" SHUTDOWN NOSAVE >/dev/null
-doctor_says 1 "sentinels: a Sentinel doesn't answer: .*:${sentinel[2]}"
+doctor_says 1 "sentinels: a Sentinel doesn't respond: .*:${sentinel[2]}"
 expect 0 "$tidelock" run job -- true
 of "$(named)" SHUTDOWN NOSAVE >/dev/null 2>&1
 if [[ ${COMPAT:-1} != 0 ]]; then

@@ -81,7 +81,7 @@ expect 2 "$tidelock" skew --longest-hold 61s --json # longer than the lock lives
 json_has "$out" slack_ms -1000
 expect 2 "$tidelock" skew --max-hold 61s --json # by its former name, which no help shows
 json_has "$out" longest_hold_ms 61000
-expect 0 "$tidelock" help skew
+expect 0 "$tidelock" skew --help-all
 grep -q -- --longest-hold "$out" || fail "the help has no --longest-hold"
 if grep -q -- --max-hold "$out"; then fail "the help has --max-hold"; fi
 expect 1 "$tidelock" skew --no-agents
@@ -257,8 +257,8 @@ wait $load $moving $drifting $racing 2>/dev/null
 # ---- wrong usage, and no server ---------------------------------------------------------------------
 expect_line 64 'say seconds' "$tidelock" skew --lock-timeout 60
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 0s
-expect_line 64 'leave one out' "$tidelock" skew --slack 1s --longest-hold 2s
-expect_line 64 'leave one out' "$tidelock" skew --samples 5 --for 2s
+expect_line 64 'exclude each other' "$tidelock" skew --slack 1s --longest-hold 2s
+expect_line 64 'exclude each other' "$tidelock" skew --samples 5 --for 2s
 expect_line 64 '--slack' "$tidelock" skew --slack 61s
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 500ms
 for w in 50 101% -1% %; do expect_line 64 '--warn' "$tidelock" skew --warn=$w; done

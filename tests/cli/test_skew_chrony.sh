@@ -191,7 +191,7 @@ for n, status, words in ((7, "unsynchronised", "local"), (6, "unsynchronised", "
 PY
 for n in 3 5; do # one that is right is as little a proof as one that isn't
     expect 1 "$tidelock" skew --ntp "$(at $n)"
-    grep -q "^WARN: of $(named $n) only the time that it serves is known" "$out" || fail "NTP alone: $(cat "$out")"
+    grep -q "^WARN: only the time that $(named $n) serves is known" "$out" || fail "NTP alone: $(cat "$out")"
 done
 expect 1 "$tidelock" skew --slack 100ms --ntp "$(at 3)" # chronyd's host is right, whatever it serves
 grep -q "^WARN: a theft can't be ruled out" "$out" || fail "NTP is off: $(cat "$out")"
@@ -214,11 +214,11 @@ expect 1 "$tidelock" skew --json --chrony
 chrony_row yes unreadable null "not understood"
 fake "exec sleep 600 >/dev/null" # expect would end what waits for it
 expect 1 "$tidelock" skew --json --chrony
-chrony_row sleeping silent null "no answer in 5 s"
+chrony_row sleeping silent null "did not respond in 5 s"
 rm "$work/bin/chronyc"
 expect 1 env PATH="$work/bin" "$tidelock" skew --json --chrony
 chrony_row none silent null "not on the PATH"
-json_has "$out" advice "['see that chronyd runs here and \"chronyc -n tracking\" answers, or leave --chrony out']"
+json_has "$out" advice "['check that chronyd runs here and that \"chronyc -n tracking\" responds, or leave out --chrony']"
 cp "$work/chronyc" "$work/bin/chronyc"
 
 until_true 60 gone_stale || fail "a daemon without a source is believed: $(head -c 1500 "$out")"

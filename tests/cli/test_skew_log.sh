@@ -93,7 +93,7 @@ expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" skew --forma
 grep -qx 'tidelock_skew_verdict 3' "$work/skew.prom" || fail "an old verdict stays: $(cat "$work/skew.prom")"
 
 # ---- watch ---------------------------------------------------------------------------------------
-expect_line 64 '1ms at least' "$tidelock" skew --watch=0s
+expect_line 64 'at least 1ms' "$tidelock" skew --watch=0s
 heeding_int() { exec "$python" -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])' "$@"; }

@@ -54,7 +54,7 @@ says '^UNSAFE: .*the clock of bad is'
 published bad 5000 100
 expect 2 "$tidelock" skew
 says '^UNSAFE: .*the clock of bad is .* 1[0-9][0-9] s old\); missing: bad$'
-says 'see that "tidelock agent" runs on bad; of a host that was retired say: tidelock agent --forget'
+says 'check that "tidelock agent" runs on bad; for a retired host run: tidelock agent --forget'
 expect 2 "$tidelock" skew --publish ns --json
 host_of bad missing True
 host_of app1 missing False
@@ -62,7 +62,7 @@ host_of app1 missing False
 (($(redis HGET 'tidelock:skew:{ns}' worst_ms) >= 5000)) || fail "published: $(redis HGETALL 'tidelock:skew:{ns}')"
 redis DEL '{tidelock:agents}:bad' >/dev/null # the server had no room for it, say
 expect 1 "$tidelock" skew --publish ns
-says '^WARN: bad is missing: nothing is left of what its agent has published$'
+says '^WARN: bad is missing: the record of its agent no longer exists$'
 [[ $(redis HGET 'tidelock:skew:{ns}' verdict) == WARN && $(redis HGET 'tidelock:skew:{ns}' reason) == bad\ is\ missing* ]] ||
     fail "published: $(redis HGETALL 'tidelock:skew:{ns}')"
 
@@ -97,7 +97,7 @@ expect 0 "$tidelock" skew
 [[ $(redis EXISTS '{tidelock:agents}:bad') == 0 ]] || fail "its record is left"
 expect_line 1 'host bad is unknown' "$tidelock" agent --forget bad
 expect 0 "$tidelock" agent --forget app1
-grep -q '^tidelock: agent: the agent of app1 was there a moment ago: stop it' "$err" || fail "a live one: $(cat "$err")"
+grep -q '^tidelock: agent: the agent of app1 has just published: stop it' "$err" || fail "a live one: $(cat "$err")"
 expect_line 64 '--forget: 1 to 64 letters' "$tidelock" agent --forget 'a b'
 expect_line 64 '--forget: leave --name' "$tidelock" agent --forget app1 --once
 expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" agent --forget app1
@@ -155,7 +155,7 @@ published bad 5000 0
 redis EVAL "for i = 1, 999 do redis.call('ZADD', KEYS[1], ARGV[1] + i, 'n ' .. i) end" 1 '{tidelock:agents}' \
     $(($(server_us) + 5000000000)) >/dev/null
 expect 1 "$tidelock" skew
-says '^WARN: there are more hosts than the 2 that were looked at$'
+says '^WARN: there are more hosts than the 2 that were checked$'
 forgotten bad
 redis DEL '{tidelock:agents}' >/dev/null
 
@@ -163,8 +163,8 @@ redis DEL '{tidelock:agents}' >/dev/null
 expect 0 "$tidelock" agent --name app2 --once --every 10m
 expect 0 "$tidelock" skew --expect "app2,$me" --min-hosts 2
 expect 1 "$tidelock" skew --expect app2,db1 --expect db2,db1,db3,db4
-says '^WARN: 4 hosts are missing: db1, db2, db3 and 1 more \(db1: it is expected, and no agent publishes by that name\)$'
-says 'see that "tidelock agent" runs on db1'
+says '^WARN: 4 hosts are missing: db1, db2, db3 and 1 more \(db1: it is expected, and no agent publishes under that name\)$'
+says 'check that "tidelock agent" runs on db1'
 expect 1 "$tidelock" skew --expect db1 --json
 host_of db1 offset_ms None
 host_of db1 missing True
@@ -174,7 +174,7 @@ expect 1 "$tidelock" skew --expect db1 --format prometheus
 says '^tidelock_skew_host_missing\{host="db1",instrument="agent"\} 1$'
 says_not '^tidelock_skew_host_age_seconds\{host="db1"'
 expect 1 "$tidelock" skew --min-hosts 3
-says '^WARN: 2 hosts are measured, and there are to be 3 at least \(--min-hosts\)$'
+says '^WARN: 2 hosts are measured, and at least 3 are required \(--min-hosts\)$'
 published far 9000 0
 expect 2 "$tidelock" skew --expect db1 # a theft that is possible stays one
 says '^UNSAFE: .*; missing: db1$'
@@ -205,5 +205,5 @@ expect_line 64 '--expect: a host.s name' "$tidelock" skew --expect "$(printf '%0
 expect_line 64 "--no-self leaves it out" "$tidelock" skew --no-self --expect "app2,$me"
 expect_line 64 'leave no host' "$tidelock" skew --no-self --no-agents
 expect_line 64 '--min-hosts: a number' "$tidelock" skew --min-hosts 0
-expect_line 64 'takes --format' "$tidelock" skew report --expect app1 "$work/log"
+expect_line 64 'its only options are --format' "$tidelock" skew report --expect app1 "$work/log"
 exit 0

@@ -35,8 +35,8 @@ wrong = {
     "kiss": ("refused", "kiss of death RATE"), "latekiss": ("refused", "kiss of death RATE"),
     "leap3": ("unsynchronised", "leap 3"), "stratum16": ("unsynchronised", "stratum 16"),
     "local": ("unsynchronised", "local"), "exact": ("unsynchronised", "dispersion 0"), "stale": ("unsynchronised", "stale"),
-    "client": ("silent", "no answer in 5 s: a packet that is no answer came"),
-    "origin": ("silent", "no answer in 5 s: an answer to another question came"),
+    "client": ("silent", "no answer in 5 s: a packet arrived that is no reply"),
+    "origin": ("silent", "no answer in 5 s: a reply to another request arrived"),
     "short": ("silent", "too short"), "jump": ("inconsistent", "contradict"), "silent": ("silent", "no answer in 5 s"),
     "closed": ("silent", "refused"),
 }
@@ -97,7 +97,7 @@ peer_again
 expect 0 "$tidelock" agent --once --every 10m --name elsewhere
 expect 0 "$tidelock" skew --slack 20s
 expect 1 "$tidelock" skew --ntp "$(place good)" # as right as can be, and yet
-grep -q "^WARN: of $(place good) only the time that it serves is known" "$out" || fail "NTP alone: $(cat "$out")"
+grep -q "^WARN: only the time that $(place good) serves is known" "$out" || fail "NTP alone: $(cat "$out")"
 expect 1 "$tidelock" skew --ntp "$(place far)" # nor does it prove a theft
 grep -q "^WARN: a theft can't be ruled out: .* (by .*ntp" "$out" || fail "NTP far off: $(cat "$out")"
 # With the host's own clock beside it, it takes nothing away: here an agent has the name that is asked.

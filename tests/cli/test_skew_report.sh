@@ -221,8 +221,8 @@ if [[ -w /dev/full ]]; then
     [[ $? == 70 ]] || fail "a report into a full device succeeds"
 fi
 expect_line 64 'missing' "$tidelock" skew report
-expect_line 64 'takes --format' "$tidelock" skew report --slack 1s "$log"
-expect_line 64 'takes --format' "$tidelock" skew report --watch "$log"
+expect_line 64 'its only options are --format' "$tidelock" skew report --slack 1s "$log"
+expect_line 64 'its only options are --format' "$tidelock" skew report --watch "$log"
 expect_line 64 'one of text' "$tidelock" skew report --format nagios "$log"
 expect_line 64 '--stale-after needs --format html' "$tidelock" skew report --stale-after 1h "$log"
 expect_line 64 '1m to 30d' "$tidelock" skew report --format html --stale-after 59s "$log"

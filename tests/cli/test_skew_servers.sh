@@ -86,7 +86,7 @@ until_true 30 knows_replicas || fail "the Sentinel knows nobody: $(cat "$work/se
 time_of_sentinel=$(rediss 4 INFO server | grep -c server_time_usec)
 expect 0 "$tidelock" skew --slack 20s --servers="$(at 4)" --json
 rows 'set(rows) == {names[n] for n in (0, 1, 2, 4)} and has(0) and has(1) and has(2) and len(pairs) == 20'
-((time_of_sentinel == 0)) || rows 'has(4) and "judges no lock" in rows[names[4]]["detail"]'
+((time_of_sentinel == 0)) || rows 'has(4) and "ends no lock" in rows[names[4]]["detail"]'
 # By its own URL: all is measured against its master, where the agents are, too.
 expect 0 "$tidelock" --url "redis://$(at 4)" skew --slack 20s --servers --json
 rows 'set(rows) == {names[n] for n in (0, 1, 2, 4)} and rows[names[0]]["offset_ms"] == {"lo": 0, "hi": 0} and len(pairs) == 20'

@@ -40,6 +40,12 @@ open_tls_port
 unset TIDELOCK_URL
 url=rediss://127.0.0.1:$port
 
+# ---- a port without TLS ----------------------------------------------------------------------
+open_port
+"$tidelock" --url "rediss://127.0.0.1:$port" check k >"$out" 2>"$err" && fail "a server without TLS is spoken to"
+grep -q 'TLS.* (a port without TLS? begin the URL with redis:// or etcd://)$' "$err" || fail "it doesn't say that the port is without TLS"
+port=${url##*:}
+
 # ---- the server's ----------------------------------------------------------------------------
 expect 0 "$tidelock" --url "$url" --tls-ca ca.pem run k -- true
 expect 0 "$tidelock" run --url "$url" --tls-ca ca.pem k -- true # after the command, too
@@ -82,9 +88,9 @@ done
 
 # ---- what is no good -------------------------------------------------------------------------
 ours=("$tidelock" --url "$url" --tls-ca ca.pem)
-expect_line 64 '--tls-cert .*needs --tls-key' "${ours[@]}" --tls-cert client.pem check k
-expect_line 64 '--tls-key .*needs --tls-cert' "${ours[@]}" --tls-key client.key check k
-TIDELOCK_TLS_CERT=client.pem expect_line 78 'TIDELOCK_TLS_CERT.*needs --tls-key' "${ours[@]}" check k
+expect_line 64 '--tls-cert .*requires --tls-key' "${ours[@]}" --tls-cert client.pem check k
+expect_line 64 '--tls-key .*requires --tls-cert' "${ours[@]}" --tls-key client.key check k
+TIDELOCK_TLS_CERT=client.pem expect_line 78 'TIDELOCK_TLS_CERT.*requires --tls-key' "${ours[@]}" check k
 expect_line 78 '--tls-ca none.pem: No such file' "$tidelock" --url "$url" --tls-ca none.pem check k
 expect_line 78 '--tls-key none.key: No such file' "${ours[@]}" --tls-cert client.pem --tls-key none.key check k
 expect_line 64 'no authorities in openssl.log' "$tidelock" --url "$url" --tls-ca openssl.log check k

@@ -80,7 +80,7 @@ refused "connect 127.0.0.1:$other: TLS.*$mismatch.*$whole" "$of_c"              
 runs rediss+sentinel://:mpw@127.0.0.1:"$a"/m --tls-name localhost                      # of both
 refused "$mismatch" rediss+sentinel://:mpw@localhost:"$a"/m --tls-name redis.example
 expect_from 2 "$tidelock" --url rediss+sentinel://:mpw@127.0.0.1:"$a"/m doctor
-grep -A2 'sentinels: a Sentinel lets nobody in' "$out" | grep -q 'fix: each certificate must be for the host' || fail "doctor: $(cat "$out")"
+grep -A2 'sentinels: a Sentinel refuses the login' "$out" | grep -q 'fix: each certificate must be for the host' || fail "doctor: $(cat "$out")"
 
 # Each side's login is its own.
 unset TIDELOCK_SENTINEL_PASSWORD

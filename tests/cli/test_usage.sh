@@ -17,9 +17,9 @@ for c in $commands; do
     grep -q "^usage: tidelock $c" "$out" || fail "help $c has no usage"
     [[ ! -s $err ]] || fail "help $c writes to stderr"
 done
-expect 0 "$tidelock" run --help
+expect 0 "$tidelock" run --help-all
 for o in --ttl --wait --no-wait --fair --conflict-exit-code --on-lost --max-hold --forever --json-fd --url --password-file; do
-    grep -q -- "$o" "$out" || fail "run --help does not name $o"
+    grep -q -- "$o" "$out" || fail "run --help-all does not name $o"
 done
 expect_line 64 'no such command' "$tidelock" help nonsense
 # A help text that did not arrive is a failure.
@@ -30,8 +30,36 @@ fi
 
 # ---- commands and options ---------------------------------------------------------------------
 expect_line 64 'no command' "$tidelock"
-expect_line 64 'unknown command nonsense' "$tidelock" nonsense
-expect_line 64 'unknown option --nonsense' "$tidelock" --nonsense
+expect_line 64 'unknown command nonsense; see: tidelock help$' "$tidelock" nonsense
+expect_line 64 'unknown option --nonsense; see: tidelock --help-all$' "$tidelock" --nonsense
+# A typing error, or another tool's name for it.
+while read -r typed name; do
+    expect_line 64 "unknown command $typed; did you mean $name\\?$" "$tidelock" "$typed" k
+    expect_line 64 "help: no such command or topic $typed; did you mean $name\\?$" "$tidelock" help "$typed"
+done <<'END'
+rn run
+lokc lock
+insp inspect
+ls inspect
+list inspect
+status check
+release unlock
+acquire lock
+version --version
+END
+while read -r command typed name; do
+    expect_line 64 "$command: unknown option --$typed; did you mean --$name\\?$" "$tidelock" "$command" "--$typed=secret" k
+    ! grep -q secret "$err" || fail "the value of an unknown option is echoed"
+done <<'END'
+run tll ttl
+run nowait no-wait
+run timeout wait
+lock expire ttl
+inspect pasword-file password-file
+doctor jsno json
+END
+expect_line 64 'run: unknown option --nonsense; see: tidelock run --help-all$' "$tidelock" run --nonsense k
+expect_line 64 'unknown option --ulr; did you mean --url.$' "$tidelock" --ulr redis://h check k
 for c in run lock unlock extend check; do
     expect_line 64 'unknown option --nonsense' "$tidelock" "$c" --nonsense k
     expect_line 64 'unknown option -Z' "$tidelock" "$c" -Z k
@@ -57,7 +85,7 @@ expect_line 64 'exclude each other' "$tidelock" run -n -w 1s k -- true
 expect_line 64 'exclude each other' "$tidelock" lock -n -w 1s k
 for c in 'run k -- true' 'lock k'; do
     # shellcheck disable=SC2086
-    expect_line 64 'quiet: it must last .* at least --ttl, which is 30000 ms' "$tidelock" ${c%% *} --quiet 5s ${c#* }
+    expect_line 64 '--quiet: it must be at least --ttl, which is 30000 ms: ' "$tidelock" ${c%% *} --quiet 5s ${c#* }
     # shellcheck disable=SC2086
     expect_line 69 'too few replicas confirmed|no reply in' "$tidelock" ${c%% *} --wait-replicas 1 -w 2s ${c#* }
 done
@@ -67,7 +95,7 @@ if ! redis WAITAOF 0 0 1 >/dev/null 2>&1 || redis WAITAOF 0 0 1 | grep -q unknow
 fi
 expect_line 69 'no lock is granted before quiet_ms have passed' "$tidelock" lock --quiet 1h k
 expect_line 64 'wait-replicas: a number from 0 to 1000' "$tidelock" extend k t --ttl 5s --wait-replicas 1001
-expect_line 64 'name: it is empty' "$tidelock" run --name= k -- true
+expect_line 64 '--name is empty' "$tidelock" run --name= k -- true
 expect_line 64 'json-fd' "$tidelock" run --json k -- true
 expect_line 64 'not open' "$tidelock" run --json-fd 77 k -- true
 # A secret that lost its option is not repeated.
@@ -142,44 +170,96 @@ expect 0 "$tidelock" run "$binary" -- sh -c 'redis-cli -s "$1" EXISTS "$TIDELOCK
 # ---- which server -----------------------------------------------------------------------------
 expect_line 64 'URL|url' "$tidelock" run --url nonsense://x k -- true
 expect_line 64 'URL|url' "$tidelock" run --url '' k -- true
-expect_line 64 'URL|url' "$tidelock" check --url localhost k
+while read -r given meant; do
+    expect_line 64 "^tidelock: --url $given: a URL begins with the kind of server; did you mean $meant\\?$" "$tidelock" check --url "$given" k
+done <<'END'
+localhost redis://localhost:6379
+localhost:6379 redis://localhost:6379
+127.0.0.1 redis://127.0.0.1:6379
+127.0.0.1:6379 redis://127.0.0.1:6379
+db1.example:6380 redis://db1.example:6380
+db1:2379 etcd://db1:2379
+END
+for word in hunter2 default:hunter2@db1 :hunter2@db1:6379; do
+    expect_line 64 'malformed URL: it must begin with redis://' "$tidelock" check --url $word k
+    ! grep -q hunter2 "$err" || fail "a password without a scheme is echoed"
+done
 url=$TIDELOCK_URL
 export TIDELOCK_URL=nonsense://x
 expect_line 78 'TIDELOCK_URL' "$tidelock" run k -- true
+TIDELOCK_URL=db1:6379 expect_line 78 'TIDELOCK_URL db1:6379: .*; did you mean redis://db1:6379.$' "$tidelock" run k -- true
 expect 0 "$tidelock" run --url "$url" k -- true
 unset TIDELOCK_URL
 expect 0 "$tidelock" help
 
 # ---- help -------------------------------------------------------------------------------------
-# No line is longer than a terminal's, and each option stands in a man page: its command's own, the one of
-# all commands, or the one about legacy clients.
-pages=(help "help dialects")
-for c in run lock unlock extend check inspect break local skew agent doctor migrate help; do pages+=("help $c"); done
-if [[ ${COMPAT:-1} == 0 ]]; then
-    pages=("${pages[@]/help dialects/}")
-    pages=("${pages[@]/help migrate/}")
-fi
-for page in "${pages[@]}"; do
-    if [[ -z $page ]]; then continue; fi
-    # shellcheck disable=SC2086
-    expect 0 "$tidelock" $page
-    ! grep -nE '^.{81}' "$out" || fail "tidelock $page has lines of more than 80 columns"
-    ! grep -nE ' $' "$out" || fail "tidelock $page has blanks at the end of a line"
-    c=${page#help}
-    own=$here/tools/man/tidelock-${c# }.1.scd
-    if [[ ! -e $own ]]; then own=; fi
-    for o in $(sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p' "$out"); do
-        grep -q -e "\*$o[* ]" $own "$here"/tools/man/tidelock{,-legacy}.1.scd || fail "$o of$c is in no man page"
+# The help of a command fits a screen. --help-all shows every option, and each option is described in a man page: that of the
+# command, that of all commands, or the one about legacy clients.
+fits() { # lines, command...
+    local most=$1
+    shift
+    expect 0 "$tidelock" "$@"
+    ! grep -nE '^.{81}' "$out" || depth=1 fail "tidelock $* has lines of more than 80 columns"
+    ! grep -nE ' $' "$out" || depth=1 fail "tidelock $* has blanks at the end of a line"
+    (($(wc -l <"$out") <= most)) || depth=1 fail "tidelock $* has $(wc -l <"$out") lines"
+}
+options_of() { # command
+    "$tidelock" help options | awk -F'\t' -v c="$1" '$1 == "option" && ($2 == c || $2 == "-") { print $4 }'
+}
+described() { # command, option
+    local pages=("$here"/tools/man/tidelock{,-legacy}.1.scd)
+    if [[ -e $here/tools/man/tidelock-$1.1.scd ]]; then pages+=("$here/tools/man/tidelock-$1.1.scd"); fi
+    grep -q -e "\*$2[* ]" "${pages[@]}"
+}
+commands="run lock unlock extend check inspect break local skew agent doctor bench"
+if [[ ${COMPAT:-1} != 0 ]]; then commands+=" migrate"; fi
+for c in $commands; do
+    fits 24 help "$c"
+    [[ $(tail -n 1 "$out") == "All options: tidelock $c --help-all" ]] || fail "help $c doesn't end with the way to all options"
+    cp "$out" "$work/short"
+    fits 24 "$c" --help
+    cmp -s "$out" "$work/short" || fail "help $c and $c --help differ"
+    fits 200 help "$c" --help-all
+    cp "$out" "$work/long"
+    fits 200 "$c" --help-all
+    cmp -s "$out" "$work/long" || fail "help $c --help-all and $c --help-all differ"
+    have=$(options_of "$c")
+    (($(wc -l <<<"$have") > 9)) || fail "no options of $c to look for"
+    for o in $have; do
+        grep -qE "^  (-., |    )$o([] =[]|$)" "$out" || fail "$c --help-all lacks $o"
+        described "$c" "$o" || fail "$o of $c is in no man page"
     done
+    # And the command's page describes no option that the command lacks.
+    if [[ ${COMPAT:-1} != 0 && -e $here/tools/man/tidelock-$c.1.scd ]]; then
+        for o in $(grep -E '^\*-(-|., \*--)' "$here/tools/man/tidelock-$c.1.scd" | grep -oE '\*--[a-z-]+\*' | tr -d '*'); do
+            grep -qx -e "$o" <<<"$have" || fail "the page of $c describes $o, which it doesn't have"
+        done
+    fi
+    # Its short help has no option that the long one lacks.
+    sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p' "$work/short" | while read -r o; do
+        grep -qe " $o" "$out" || fail "$c --help-all lacks $o"
+    done || exit 1
+done
+fits 24 help
+fits 24 help help
+fits 200 --help-all
+for o in $(options_of -); do
+    grep -qE "^  (-., |    )$o( |$)" "$out" || fail "--help-all lacks $o"
+done
+for word in redis:// redis+sentinel:// redis+cluster:// redis+quorum:// etcd:// unix:// local:; do
+    grep -qF "$word" "$out" || fail "--help-all has no URL with $word"
 done
 if [[ ${COMPAT:-1} != 0 ]]; then
+    fits 200 help dialects
     expect 0 "$tidelock" help
     grep -q 'help dialects' "$out" || fail "the help does not name dialects"
     # What only concerns legacy clients stands apart.
     for c in run lock unlock extend check inspect break; do
         expect 0 "$tidelock" help $c
+        ! grep -E -e '--(protocol|dialect|clock-skew-max|strict)' "$out" || fail "help $c has options about legacy clients"
+        fits 200 $c --help-all
         sed '/legacy clients:$/,/^$/d' "$out" | grep -E -e '--(protocol|dialect|clock-skew-max|strict)' &&
-            fail "help $c: options about legacy clients among the others"
-        grep -A 1 'legacy clients:$' "$out" | grep -q -e --protocol || fail "help $c: no section for legacy clients"
+            fail "$c --help-all: options about legacy clients among the others"
+        grep -A 1 'legacy clients:$' "$out" | grep -q -e --protocol || fail "$c --help-all: no section for legacy clients"
     done
 fi

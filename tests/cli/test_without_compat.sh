@@ -35,19 +35,19 @@ tidelock=$without
 expect 0 "$tidelock" help
 absent 'help' 'migrate|dialects' <"$out"
 for c in run lock unlock extend check inspect break skew doctor; do
-    expect 0 "$tidelock" help $c
-    absent "help $c" '(--(protocol|namespace|clock-guard|dialect|legacy|max-skew|strict|passive|keys|publish)|with legacy clients)' <"$out"
+    expect 0 "$tidelock" $c --help-all
+    absent "$c --help-all" '(--(protocol|namespace|clock-guard|dialect|legacy|max-skew|strict|passive|keys|publish)|with legacy clients)' <"$out"
 done
 expect_line 64 'unknown command migrate' "$tidelock" migrate status
 expect_line 64 'no such command' "$tidelock" help dialects
 expect_line 64 'no such command' "$tidelock" help migrate
 for o in '--protocol bridge' '--namespace n' '--clock-guard off' '--dialect java' '--legacy-ttl 60s' '--max-skew 1s' '--legacy-lag 1s' --strict; do
     # shellcheck disable=SC2086 # words
-    expect_line 64 "unknown option ${o%% *}; see: tidelock help check" "$tidelock" check $o k
+    expect_line 64 "unknown option ${o%% *}; see: tidelock check --help-all" "$tidelock" check $o k
 done
 for o in --passive '--publish n' '--keys x' '--pool-wait 1s' '--dialect java' '--legacy-ttl auto'; do
     # shellcheck disable=SC2086 # words
-    expect_line 64 "unknown option ${o%% *}; see: tidelock help skew" "$tidelock" skew $o
+    expect_line 64 "unknown option ${o%% *}; see: tidelock skew --help-all" "$tidelock" skew $o
 done
 expect_line 64 'unknown option --protocol' "$tidelock" doctor --protocol bridge
 

@@ -127,6 +127,8 @@ CONFORM(a_key_of_another_type_is_held, c) {
     assert_true(info.held);
     assert_false(info.by_tidelock);
     assert_string_equal(info.value, c->row->strict ? "another type" : "hash");
+    assert_string_equal(info.oddity, c->row->strict ? "holds a value of another type, not a lock"
+                                                    : "holds a hash, not a lock");
     assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
 }
 

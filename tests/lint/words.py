@@ -30,7 +30,7 @@ locks? (that )?(is|are|was|were|be|has been|had been|can be) taken = acquired
 # In what users and readers of the code read: all but the tests' own comments.
 SHIPPED = r"""
 (stands?|standing|stood) in (the |a )?line|in line = queue, in the queue
-(end|front|head|length|order) of the line|line of waiters|long line|whole line|the line's = queue
+(end|front|head|length|order) of the line|line of waiters|the line's = queue
 who(ever)? waits|those (who|that) wait|all (who|that) wait = a waiter, the waiters
 who(ever)? holds( it)?|who(ever)? has it = the holder
 (comes?|came|coming) to the front = becomes first in the queue
@@ -81,7 +81,8 @@ def of_c(text):
     for match in TOKEN.finditer(text):
         number = text.count("\n", 0, match.start()) + 1
         if match["string"] is not None:
-            part = re.sub(r"\\n", " ", match["string"])
+            part = re.sub(r"\\n(?= {2}|\\n|[-*])", "\n", match["string"])  # a list, or a paragraph
+            part = re.sub(r"\\n$", "\n", part).replace("\\n", " ")
             part = re.sub(r'" PRI[a-z0-9A-Z]+ "', "", part)
             if pieces and pieces[-1][2] and end is not None and not text[end : match.start()].strip():
                 pieces[-1] = (pieces[-1][0], pieces[-1][1] + part, True)
@@ -90,7 +91,8 @@ def of_c(text):
             end = match.end()
         elif match["line"] is not None or match["block"] is not None:
             for n, line in enumerate((match["line"] or match["block"] or "").split("\n")):
-                pieces.append((number + n, re.sub(r"^\s*[*/!<]* ?", "", line).rstrip(), False))
+                line = re.sub(r"^\s*[*/!<]* ?", "", line).rstrip()
+                pieces.append((number + n, re.sub(r"`[^`]*`", "X", line), False))
             end = None
     return pieces
 
@@ -150,7 +152,7 @@ def look(name, text):
     if shipped:
         prose = [(n, t) for n, t, message in pieces if message]
         if code:
-            prose = [pair for n, t in prose for pair in ((n, t), (n, ""))]
+            prose = [pair for n, t in prose for part in t.split("\n") for pair in ((n, part), (n, ""))]
         for number, words in sentences(prose):
             count = sum(1 for word in words if re.search("[A-Za-z]", word))
             if count > MOST_WORDS and not re.search(r"[{}<=]", " ".join(words)):  # code in a string

@@ -145,10 +145,10 @@ static void count_words(sim_stats *s, const char *line) {
     } all[] = {
         {"another operator was faster", &s->steps_raced},
         {", from where it leads to ", &s->tool_stale},
-        {"a client has come meanwhile", &s->steps_early},
+        {"a client has registered meanwhile", &s->steps_early},
         {"reached the server too late", &s->steps_late},
-        {"another server answers than before", &s->steps_elsewhere},
-        {"watching anew", &s->seen_anew},
+        {"another server replies than before", &s->steps_elsewhere},
+        {"the watch begins again", &s->seen_anew},
         {"the connection was lost; begin again", &s->seen_anew},
         {"changed, so don't repeat it", &s->unconfirmed},
         {"replicas have the present epoch", &s->unconfirmed},

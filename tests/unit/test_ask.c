@@ -308,6 +308,18 @@ TEST(a_key_of_another_kind_is_held) {
     answer(&f, "'hash' nil -1 nil nil nil nil nil");
     assert_true(m.info.held);
     assert_string_equal(m.info.value, "hash");
+    assert_string_equal(m.info.oddity, "holds a hash, not a lock");
+    answer(&f, "'zset' nil -1 nil nil nil nil nil");
+    assert_string_equal(m.info.oddity, "holds a sorted set, not a lock");
+    answer(&f, "'ReJSON-RL' nil -1 nil nil nil nil nil");
+    assert_string_equal(m.info.value, "ReJSON-RL");
+    assert_string_equal(m.info.oddity, "holds a value of another type, not a lock");
+    answer(&f, "'string' 'list' -1 nil nil nil nil nil"); /* a string of that name is none */
+    assert_string_equal(m.info.value, "list");
+    assert_string_equal(m.info.oddity, "");
+    answer(&f, "'none' nil -2 nil nil nil nil nil");
+    assert_false(m.info.held);
+    assert_string_equal(m.info.oddity, "");
 }
 
 TEST(a_deleted_key_is_held_while_its_holder_may_still_work) {

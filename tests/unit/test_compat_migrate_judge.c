@@ -402,8 +402,8 @@ TEST(java_may_run_only_where_that_is_known) {
         bool stamps = phase < PHASE_DRAIN;
         java_is(&v, &nothing, stamps ? "may run" : "must not run");
         java_is(&v, &token, stamps ? "not yet: 1 key holds" : "must not run");
-        java_is(&v, &cut, stamps ? "not known: not all" : "must not run");
-        java_is(&v, NULL, stamps ? "not known: this tidelock" : "must not run");
+        java_is(&v, &cut, stamps ? "not known: the scan" : "must not run");
+        java_is(&v, NULL, stamps ? "not known: this version of tidelock" : "must not run");
     }
     migrate_view v = view(PHASE_BRIDGE);
     v.reg.from = PHASE_DRAIN;

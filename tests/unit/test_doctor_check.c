@@ -106,7 +106,7 @@ TEST(a_command_that_is_renamed_is_a_danger_where_locks_need_it) {
     facts.present[number_of("PTTL", NULL)] = COMMAND_MISSING;
     const doctor_finding *x = says_only("commands", DOCTOR_DANGER,
                                         "the server has no PTTL: it is renamed");
-    assert_string_equal(x->why, "nobody knows when a lock ends");
+    assert_string_equal(x->why, "the end of a lock's lifetime stays unknown");
     advises(x, "rename-command PTTL");
     facts.present[number_of("PTTL", NULL)] = COMMAND_OK;
     facts.present[number_of("INCR", NULL)] = COMMAND_MISSING;
@@ -274,7 +274,7 @@ TEST(connections_that_are_closed_or_never_are_told) {
     says_only("timeout", DOCTOR_WARNING, "the server closes connections that are idle for 60 s");
     set(CONFIG_TIMEOUT, "0");
     set(CONFIG_KEEPALIVE, "0");
-    says_only("tcp-keepalive", DOCTOR_WARNING, "never asks whether a silent client is still there");
+    says_only("tcp-keepalive", DOCTOR_WARNING, "never checks whether a silent client still exists");
 }
 
 TEST(few_connections_that_are_left_are_told) {
@@ -308,7 +308,7 @@ TEST(a_server_that_lets_everybody_in_is_told) {
     says_nothing(); /* it listens on this machine alone */
     for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
         set(CONFIG_BIND, open[i]);
-        says_only("protected", DOCTOR_WARNING, "everybody who reaches port 6379 is let in");
+        says_only("protected", DOCTOR_WARNING, "port 6379 accepts every client without a password");
     }
     set(CONFIG_PROTECTED, "yes");
     says_nothing();

@@ -131,7 +131,7 @@ TEST(where_clients_are_led_to_is_looked_at_too) {
     (void)snprintf(node[NODES].label, sizeof node[NODES].label, "192.0.2.1:6379");
     silence(NODES, STATUS_UNAVAILABLE, "connect 192.0.2.1:6379: no answer");
     assert_int_equal(check(), 1);
-    says(0, "cluster", DOCTOR_DANGER, "leads clients to 192.0.2.1:6379 for 10.0.0.2:6379",
+    says(0, "cluster", DOCTOR_DANGER, "sends clients to 192.0.2.1:6379 for 10.0.0.2:6379",
          "cluster-announce-ip");
     (void)snprintf(node[NODES].led_to, sizeof node[NODES].led_to, "e");
     assert_int_equal(check(), 1);
@@ -141,10 +141,10 @@ TEST(where_clients_are_led_to_is_looked_at_too) {
 TEST(a_node_with_another_password_is_named) {
     silence(0, STATUS_REFUSED, "10.0.0.1:6379: wrong user or password");
     assert_int_equal(check(), 1);
-    says(0, "cluster", DOCTOR_DANGER, "10.0.0.1:6379 lets nobody in", "masterauth");
+    says(0, "cluster", DOCTOR_DANGER, "10.0.0.1:6379 refuses the login", "masterauth");
     silence(0, STATUS_REFUSED, "connect 10.0.0.1:6379: TLS: the handshake failed: x");
     check();
-    says(0, "cluster", DOCTOR_DANGER, "10.0.0.1:6379 lets nobody in: ", "--tls-name");
+    says(0, "cluster", DOCTOR_DANGER, "10.0.0.1:6379 refuses the login: ", "--tls-name");
 }
 
 TEST(what_is_no_node_or_anothers_is_told) {
@@ -153,7 +153,7 @@ TEST(what_is_no_node_or_anothers_is_told) {
     (void)snprintf(node[NODES].label, sizeof node[NODES].label, "10.0.0.9:6379");
     silence(NODES, STATUS_UNAVAILABLE, "x");
     assert_int_equal(check(), 1);
-    says(0, "cluster", DOCTOR_WARNING, "10.0.0.9:6379 of the URL is no node", "out of the URL");
+    says(0, "cluster", DOCTOR_WARNING, "10.0.0.9:6379 of the URL is no node", "from the URL");
     for (unsigned i = 0; i < NODES; i++)
         node[i].named = i != 3;
     node[NODES].twice = true;

@@ -68,7 +68,7 @@ TEST(who_asks_about_the_master_needs_a_second_more_than_a_lifetime) {
 }
 
 TEST(advice_leads_to_the_row_that_it_names) {
-    const doctor_finding *x = says(DOCTOR_WARNING, "two may hold a lock at once");
+    const doctor_finding *x = says(DOCTOR_WARNING, "two clients may hold a lock at once");
     assert_string_equal(
         x->fix, "a redis+sentinel:// URL and quiet_ms of 31.0 s in all clients; or "
                 "min-replicas-to-write 2, min-replicas-max-lag 10 and quiet_ms of 42.0 s; or "
@@ -85,7 +85,7 @@ TEST(advice_leads_to_the_row_that_it_names) {
 TEST(a_node_of_a_cluster_is_sent_to_a_clusters_url) {
     (void)snprintf(facts.info, sizeof facts.info, "%s",
                    "role:master\r\nredis_mode:cluster\r\naof_enabled:1\r\nconnected_slaves:1\r\n");
-    const doctor_finding *x = says(DOCTOR_WARNING, "two may hold a lock at once");
+    const doctor_finding *x = says(DOCTOR_WARNING, "two clients may hold a lock at once");
     assert_non_null(strstr(x->fix, "a redis+cluster:// URL and quiet_ms of 31.0 s"));
 }
 
@@ -112,10 +112,10 @@ TEST(replicas_that_are_away_may_take_over_too) {
 TEST(more_replicas_than_there_are_confirm_nothing) {
     facts.care.wait_replicas = 3;
     const doctor_finding *x = says(DOCTOR_DANGER, "wait_replicas is 3, and the server has 2");
-    assert_non_null(strstr(x->fix, "attach as many replicas"));
+    assert_non_null(strstr(x->fix, "add replicas"));
     by_sentinels(3);
     x = says(DOCTOR_DANGER, "wait_replicas is 3, and the server has 2");
-    assert_non_null(strstr(x->fix, "bring those back"));
+    assert_non_null(strstr(x->fix, "start the replicas"));
     (void)snprintf(facts.info, sizeof facts.info, "%s",
                    "role:master\r\naof_enabled:1\r\nconnected_slaves:0\r\n");
     facts.by_sentinels = false;
@@ -144,7 +144,7 @@ TEST(while_slots_are_moved_replicas_that_confirm_are_no_promise) {
     facts.by_cluster = facts.moving = true;
     facts.care.wait_replicas = 2;
     assert_int_equal(doctor_promised(&facts), DOCTOR_FENCE);
-    const doctor_finding *x = says(DOCTOR_WARNING, "two may hold a lock at once");
+    const doctor_finding *x = says(DOCTOR_WARNING, "two clients may hold a lock at once");
     assert_non_null(strstr(x->why, "slots are being moved"));
     assert_null(strstr(x->fix, "wait_replicas"));
     facts.care.quiet_ms = 31000;

@@ -55,14 +55,16 @@ TEST(nothing_is_said_of_three_that_agree) {
 TEST(one_that_is_silent_is_named_and_a_majority_that_is_a_danger) {
     silence(2, STATUS_UNAVAILABLE, "connect 10.0.0.3:26379: connection refused");
     assert_int_equal(check(), 1);
-    says(0, DOCTOR_WARNING, "10.0.0.3:26379: connection refused", "take it out of the URL");
+    says(0, DOCTOR_WARNING, "10.0.0.3:26379: connection refused", "remove it from the URL");
     set.seeds = 2; /* the others alone know of it */
     assert_int_equal(check(), 1);
     says(0, DOCTOR_WARNING, "10.0.0.3:26379: connection refused", "SENTINEL RESET main");
     set.seeds = 3;
     silence(1, STATUS_UNAVAILABLE, "no reply in 5000 ms");
     assert_int_equal(check(), 3);
-    says(0, DOCTOR_DANGER, "no majority of the Sentinels: 1 of 3 answer", "each is told of");
+    says(0, DOCTOR_DANGER, "no majority of the Sentinels: 1 of 3 answer",
+         "each has a finding of "
+         "its own");
 }
 
 TEST(a_login_that_is_refused_is_not_an_outage) {
@@ -78,7 +80,7 @@ TEST(a_login_that_is_refused_is_not_an_outage) {
 TEST(a_name_that_nobody_knows_is_a_danger_and_that_one_doesnt_a_warning) {
     set.view[1] = (tl_sentinel_view){.kind = TL_VIEW_UNKNOWN, .run = 2};
     assert_int_equal(check(), 1);
-    says(0, DOCTOR_WARNING, "10.0.0.2:26379 knows no master main", "have it watch main");
+    says(0, DOCTOR_WARNING, "10.0.0.2:26379 knows no master main", "make it monitor main");
     set.view[0] = (tl_sentinel_view){.kind = TL_VIEW_UNKNOWN, .run = 1};
     set.view[2] = (tl_sentinel_view){.kind = TL_VIEW_UNKNOWN, .run = 3};
     assert_int_equal(check(), 1);
@@ -126,9 +128,9 @@ TEST(sentinels_that_do_not_say_who_they_are_are_told_of) {
         set.view[i] = set.view[i - 3];
     }
     assert_int_equal(check(), 1);
-    says(0, DOCTOR_DANGER, "6 of the places", "SENTINEL MYID");
+    says(0, DOCTOR_DANGER, "6 of the addresses", "SENTINEL MYID");
     for (unsigned i = 0; i < 5; i++)
         set.view[i].id = i % 3 + 1;
     assert_int_equal(check(), 1);
-    says(0, DOCTOR_WARNING, "1 of the places", "SENTINEL MYID");
+    says(0, DOCTOR_WARNING, "1 of the addresses", "SENTINEL MYID");
 }

@@ -43,7 +43,7 @@ TEST(a_policy_that_evicts_is_a_danger_with_a_limit_and_a_note_without) {
     info(LIMITED("volatile-ttl", "1000000", "10"));
     says_only("eviction", DOCTOR_DANGER, "maxmemory-policy is volatile-ttl");
     info(LIMITED("allkeys-lru", "0", "10"));
-    says_only("eviction", DOCTOR_NOTE, "which does nothing as long as maxmemory is 0");
+    says_only("eviction", DOCTOR_NOTE, "which has no effect while maxmemory is 0");
     info(LIMITED("noeviction", "1000000", "10"));
     says_nothing();
 }
@@ -55,7 +55,7 @@ TEST(a_policy_is_known_by_the_configuration_where_info_does_not_tell) {
     says_only("eviction", DOCTOR_DANGER,
               "maxmemory-policy is allkeys-lru"); /* the limit may be any */
     set(CONFIG_MAXMEMORY, "0");
-    says_only("eviction", DOCTOR_NOTE, "does nothing");
+    says_only("eviction", DOCTOR_NOTE, "has no effect");
     set(CONFIG_MAXMEMORY, "1000000");
     says_only("eviction", DOCTOR_DANGER, "maxmemory-policy is allkeys-lru");
     set(CONFIG_POLICY, "noeviction");
@@ -88,11 +88,11 @@ TEST(what_a_restart_forgets_is_told) {
     set(CONFIG_SAVE, "3600 1");
     keeps("persistence", DOCTOR_WARNING, "goes back to the last snapshot");
     set(CONFIG_SAVE, "");
-    keeps("persistence", DOCTOR_WARNING, "nothing is kept over a restart");
+    keeps("persistence", DOCTOR_WARNING, "no data survives a restart");
     facts.care.quiet_ms = 30000;
-    keeps("persistence", DOCTOR_NOTE, "nothing is kept over a restart"); /* it is waited out */
+    keeps("persistence", DOCTOR_NOTE, "no data survives a restart"); /* it is waited out */
     facts.care.quiet_ms = 29999;
-    keeps("persistence", DOCTOR_WARNING, "nothing is kept over a restart");
+    keeps("persistence", DOCTOR_WARNING, "no data survives a restart");
 }
 
 TEST(how_often_the_append_only_file_is_synced_tells_what_is_forgotten) {
@@ -117,7 +117,7 @@ TEST(a_disk_that_can_not_be_written_refuses_locks) {
 
 TEST(persistence_that_is_not_told_is_unseen) {
     info(MEMORY MASTER);
-    keeps("persistence", DOCTOR_UNSEEN, "whether a restart keeps the locks: INFO does not tell");
+    keeps("persistence", DOCTOR_UNSEEN, "whether locks survive a restart: INFO does not report it");
 }
 
 TEST(a_server_that_has_just_started_is_noted) {
@@ -168,7 +168,7 @@ TEST(a_replica_that_lags_is_told) {
         {"slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0", NULL},
         {"slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=10", NULL},
         {"slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=11",
-         "the replica 10.0.0.2:6379 is online, and was heard of 11 s ago"},
+         "the replica 10.0.0.2:6379 is online, and last reported 11 s ago"},
         {"slave0:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=1,lag=0",
          "the replica 10.0.0.2:6379 is wait_bgsave"},
         {"slave0:10.0.0.2,6379,online", NULL},
@@ -181,7 +181,7 @@ TEST(a_replica_that_lags_is_told) {
         if (rows[i].what)
             says("replication", DOCTOR_WARNING, rows[i].what);
         check();
-        assert_true(rows[i].what || !find("was heard of"));
+        assert_true(rows[i].what || !find("last reported"));
     }
 }
 

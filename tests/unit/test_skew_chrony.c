@@ -76,7 +76,7 @@ TEST(what_is_no_evidence_is_told_apart) {
         {DISPERSION, "0.000000000", "unsynchronised", "dispersion 0"},
         {REFERENCE, "1795299390.0", "stale", "too long"},
         {REFERENCE, "0.000000000", "stale", "too long"},
-        {REFERENCE, "1795299999.0", "stale", "still to come"},
+        {REFERENCE, "1795299999.0", "stale", "in the future"},
         {REFERENCE_ID, "7F00000", "unreadable", "not understood"},
         {REFERENCE_ID, "7f000002", "unreadable", "not understood"},
         {STRATUM, "x", "unreadable", "not understood"},

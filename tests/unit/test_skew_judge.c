@@ -132,8 +132,8 @@ TEST(a_clock_that_runs_wrong_is_never_safe_and_a_theft_all_the_same) {
     skew_result r = with(hosts, 3);
     assert_true(skew_judge(&r));
     assert_int_equal(r.verdict, SKEW_WARN);
-    assert_non_null(strstr(r.reason, "of c nothing can be promised: it gains"));
-    assert_non_null(strstr(r.advice[0], "mend the clock of c"));
+    assert_non_null(strstr(r.reason, "nothing can be promised about c: it gains"));
+    assert_non_null(strstr(r.advice[0], "fix the clock of c"));
     for (size_t i = 0; i < r.pair_count; i++) {
         bool concerns = r.pairs[i].holder == 2 || r.pairs[i].taker == 2;
         assert_int_equal(r.pairs[i].verdict, concerns ? SKEW_WARN : SKEW_SAFE);
@@ -186,7 +186,7 @@ TEST(there_are_so_many_hosts_or_it_is_not_safe) {
     r.rule.min_hosts = 4;
     assert_true(skew_judge(&r));
     assert_int_equal(r.verdict, SKEW_WARN);
-    assert_non_null(strstr(r.reason, "3 hosts are measured, and there are to be 4"));
+    assert_non_null(strstr(r.reason, "3 hosts are measured, and at least 4"));
     skew_result_end(&r);
     r.host_count = 2;
     r.rule.min_hosts = 2;
@@ -231,11 +231,11 @@ TEST(the_advice_is_about_what_is_lacking) {
     } cases[] = {
         {SKEW_CLOCK, "agent", "clash", "give one of the agents that publish as b another name"},
         {SKEW_SERVED, "ntp", "silent",
-         "see that n:123 answers NTP (UDP, through what firewall there is), or "
-         "leave --ntp n:123 out"},
-        {SKEW_ASIDE, "chrony", "silent", "or leave --chrony out"},
-        {SKEW_REDIS, "server", "silent", "see that the server r:6379 can be reached"},
-        {SKEW_SERVED, "ntp", "unsynchronised", "mend the time service of m:123"}};
+         "check that n:123 answers NTP (UDP, through every firewall), or "
+         "leave out --ntp n:123"},
+        {SKEW_ASIDE, "chrony", "silent", "or leave out --chrony"},
+        {SKEW_REDIS, "server", "silent", "check that the server r:6379 can be reached"},
+        {SKEW_SERVED, "ntp", "unsynchronised", "fix the time service of m:123"}};
     for (int i = 0; i < 5; i++) {
         hosts[i + 1].kind = cases[i].kind;
         hosts[i + 1].instrument = cases[i].instrument;
@@ -343,7 +343,7 @@ TEST(what_daemons_believe_is_in_no_pair) {
     hosts[2].known = false; /* what was asked for may not */
     assert_true(skew_judge(&r));
     assert_int_equal(r.verdict, SKEW_WARN);
-    assert_non_null(strstr(r.reason, "what was asked about a is not known"));
+    assert_non_null(strstr(r.reason, "the requested measurement of a is not available"));
     skew_result_end(&r);
     hosts[2].known = hosts[3].known = true; /* alone they are no evidence of any host */
     hosts[0].known = hosts[1].known = false;
@@ -409,8 +409,8 @@ TEST(having_heard_nobody_is_a_warning) {
 TEST(having_listened_in_part_is_a_warning) {
     skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
     skew_result r = with(hosts, 2);
-    r.unheard = "listening was given up before its time";
-    r.unheard_advice = "listen when the server has less to do";
+    r.unheard = "listening was aborted early";
+    r.unheard_advice = "listen when the server is less busy";
     assert_true(skew_judge(&r));
     assert_int_equal(r.verdict, SKEW_WARN);
     assert_string_equal(r.reason, r.unheard);

@@ -102,11 +102,11 @@ typedef struct {
 
 TEST(what_is_no_evidence_is_told_apart) {
     static const trap traps[] = {
-        {"another question", NTP_FOREIGN, 24, 8, RANDOM + 1},
-        {"another question", NTP_FOREIGN, 24, 8, 0},
-        {"no answer", NTP_FOREIGN, 0, 1, 4 << 3 | 3},
-        {"no answer", NTP_FOREIGN, 0, 1, 4 << 3 | 5},
-        {"no answer", NTP_FOREIGN, 0, 1, 2 << 3 | 4},
+        {"another request", NTP_FOREIGN, 24, 8, RANDOM + 1},
+        {"another request", NTP_FOREIGN, 24, 8, 0},
+        {"no reply", NTP_FOREIGN, 0, 1, 4 << 3 | 3},
+        {"no reply", NTP_FOREIGN, 0, 1, 4 << 3 | 5},
+        {"no reply", NTP_FOREIGN, 0, 1, 2 << 3 | 4},
         {"not synchronised", NTP_UNFIT, 1, 1, 0}, /* chronyd before its first source: no code */
         {"leap 3", NTP_UNFIT, 0, 1, 3 << 6 | 4 << 3 | 4},
         {"stratum 16", NTP_UNFIT, 1, 1, 16},
@@ -177,7 +177,7 @@ TEST(an_old_reference_is_stale_and_a_future_one_is_none) {
     assert_int_equal(read_it(p, NTP_SIZE, why), NTP_GOOD);
     put(p + 16, stamp(NOW_US + 2 * S), 8);
     assert_int_equal(read_it(p, NTP_SIZE, why), NTP_UNFIT);
-    assert_non_null(strstr(why, "still to come"));
+    assert_non_null(strstr(why, "in the future"));
 }
 
 TEST(stamps_in_the_wrong_order_are_no_evidence) {
@@ -186,7 +186,7 @@ TEST(stamps_in_the_wrong_order_are_no_evidence) {
     answer(p, NOW_US);
     put(p + 40, stamp(NOW_US - 1), 8);
     assert_int_equal(read_it(p, NTP_SIZE, why), NTP_UNFIT);
-    assert_non_null(strstr(why, "before it is asked"));
+    assert_non_null(strstr(why, "before the request"));
 }
 
 /* ---- eras ---------------------------------------------------------------------------------------- */

@@ -258,7 +258,10 @@ TEST(a_server_without_tls_is_told_nothing) {
     peer_accept(&s.w.peer);
     peer_send(&s.w.peer, "-ERR Protocol error: unbalanced quotes in request\r\n");
     world_await(&s.w, 1);
-    seen_failed(&s.w, 0, 1, false, TL_ESERVER, "TLS: the handshake failed");
+    seen_failed(
+        &s.w, 0, 1, false, TL_ESERVER,
+        "TLS: the handshake failed: wrong version number (a port without TLS? begin the URL "
+        "with redis:// or etcd://)");
     char got[4096];
     ssize_t n = recv(s.w.peer.stream, got, sizeof got, 0);
     assert_true(n <= 0 || !memmem(got, (size_t)n, "hunter2", 7));
@@ -272,7 +275,9 @@ TEST(a_handshake_that_stalls_or_breaks_ends) {
     peer_accept(&s.w.peer);
     world_pass_ms(&s.w, CONNECT_MS);
     world_await(&s.w, 1);
-    seen_failed(&s.w, 0, 1, false, TL_EUNAVAILABLE, ": no TLS handshake in 5000 ms");
+    seen_failed(&s.w, 0, 1, false, TL_EUNAVAILABLE,
+                ": no TLS handshake in 5000 ms (a port without TLS? begin the URL with redis:// or "
+                "etcd://)");
     world_pass_ms(&s.w, 100);
     world_ask(&s.w, 2, "GET k");
     peer_accept(&s.w.peer);

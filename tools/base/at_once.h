@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#define AT_ONCE 16 /* threads; of more items the others come after these */
+#define AT_ONCE 16 /* threads; with more items, the others follow when a thread is free */
 
-/** work(item) for each of `count` items of `size` bytes; returns when all are done. Where no thread is to be had the caller
- *  does it. */
+/** Call work(item) for each of `count` items of `size` bytes; returns when all are done. If no thread can be started, the
+ *  caller's thread does the work. */
 void at_once(void *(*work)(void *item), void *items, size_t size, unsigned count);

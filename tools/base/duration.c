@@ -1,6 +1,6 @@
 /*
  * The parser of durations. It is pure: text in, milliseconds or one line of reason out. A unit is
- * required, since "30" has been meant as seconds and as milliseconds by equally sure people.
+ * required, since users have typed "30" for seconds and for milliseconds.
  */
 #include <stdbool.h>
 #include <stdio.h>

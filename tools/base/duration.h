@@ -9,7 +9,7 @@
 /** The longest duration: 292 years, which still counts in nanoseconds. */
 #define DURATION_MAX_MS (INT64_MAX / 1000000)
 
-/** Room for why_not. */
+/** Size of `why`. */
 #define DURATION_WHY 96
 
 /**

@@ -1,5 +1,5 @@
 /*
- * INFO's text. It is data from a stranger: cut, and made printable.
+ * The text of INFO. It is not trusted: values are cut and made printable.
  */
 #include "base/infotext.h"
 

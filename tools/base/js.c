@@ -1,6 +1,6 @@
 /*
- * What jansson leaves to its user: bytes that are no UTF-8, intervals without a rounding error that
- * could hide something, and bounds on what a hostile text can cost.
+ * Tasks that jansson leaves to its caller: bytes that are not UTF-8, intervals whose rounding hides no difference, and
+ * bounds on the cost of a hostile text.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,11 +13,11 @@
 #include "ground/guard.h"
 
 #define FORM (JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15))
-#define EXACT INT64_C(1000000000000000) /* thousandths that 15 digits can tell */
+#define EXACT INT64_C(1000000000000000) /* thousandths that 15 digits represent exactly */
 
 /* ---- making values -------------------------------------------------------------------------- */
 
-/* Length of the UTF-8 sequence that starts here; 0 when none does. */
+/* Length of the UTF-8 sequence that starts here; 0: none starts here. */
 static size_t sequence(const char *text, size_t len) {
     for (size_t n = 1; n <= 4 && n <= len; n++) {
         json_t *one = json_stringn(text, n);
@@ -105,7 +105,7 @@ static int write_all(int fd, const char *text, size_t len) {
     return 0;
 }
 
-/* U+0080 to U+009F, which terminals obey. */
+/* U+0080 to U+009F: terminals interpret these as commands. */
 static bool has_controls(const char *utf8) {
     while ((utf8 = strchr(utf8, 0xc2)) != NULL)
         if ((unsigned char)*++utf8 < 0xa0)
@@ -155,8 +155,8 @@ void js_put(json_t *value, size_t flags, FILE *out) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* jansson takes 2048 levels, and any number of values, each of which may need a hundred times the bytes that
- * tell it: brackets and commas are counted first. */
+/* jansson accepts 2048 levels and any number of values, and a value may need a hundred times its bytes of text. So
+ * brackets and commas are counted first. */
 static const char *beyond_bounds(const char *text, size_t len) {
     size_t values = 1;
     int depth = 0;
@@ -229,7 +229,7 @@ bool js_is(const json_t *value, const char *text) {
     return is && strcmp(is, text) == 0;
 }
 
-/* Of the number that jansson read there is one multiple of a thousandth at most that it can be. */
+/* At most one multiple of a thousandth is equal to the number that jansson read. */
 bool js_thousandths(const json_t *value, int64_t *ret) {
     if (json_is_integer(value))
         return !__builtin_mul_overflow(json_integer_value(value), INT64_C(1000), ret);

@@ -1,7 +1,7 @@
 /*
- * JSON, by jansson: what is written is one line of UTF-8, what is read is bounded. Each function that makes
- * a value returns NULL when there is no memory; who is given that NULL makes none either, and js_line
- * says it at the end.
+ * JSON, by jansson: what is written is one line of UTF-8, what is read is bounded. A function that makes
+ * a value returns NULL when memory runs out. A function that gets such a NULL returns NULL too, and js_line
+ * fails at the end.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/** A string, or null for NULL. A byte that is not of UTF-8 stands as the character of its number. */
+/** A string, or null for NULL. A byte that is not UTF-8 becomes the character of its number. */
 json_t *js_text(const char *text);
 json_t *js_bytes(const char *text, size_t len);
 
@@ -27,18 +27,18 @@ json_t *js_known(int64_t value);
  *  the edges are moved out to whole units. */
 json_t *js_interval(bool known, tl_interval thousandths);
 
-/** Add to a list or object, and take the value over. *to becomes NULL if it can't be done. */
+/** Add the value to a list or object, which then owns it. *to becomes NULL on failure. */
 void js_append(json_t **to, json_t *value);
 void js_set(json_t **to, const char *name, json_t *value);
 
-/** As compact text, to be freed by free(); frees the value. NULL: no memory. */
+/** Compact text of the value, for free(); frees the value. NULL: out of memory. */
 char *js_dump(json_t *value);
 
 /** Write the value to fd as one line, and free it. Returns 0, or -1 and errno. */
 int js_line(json_t *value, int fd);
 
 /** Write a list or object to a stream, in ASCII, and free it; with JSON_EMBED without its brackets, so that
- *  what is too much for memory at once can go between. A NULL is nothing at all, which makes no JSON. */
+ *  a large document can be written in parts. A NULL writes nothing, so the document is then not valid JSON. */
 void js_put(json_t *value, size_t flags, FILE *out);
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -51,11 +51,11 @@ void js_put(json_t *value, size_t flags, FILE *out);
  *  is no memory. */
 json_t *js_read(const char *text, size_t len, const char **ret_why);
 
-/** A string as C's, of printable ASCII: each other character is '?'. False: no string, or it does not fit. */
+/** A C string of printable ASCII: '?' replaces every other character. False: not a string, or it does not fit. */
 bool js_copy(const json_t *value, char *to, size_t size);
 
 /** Is it exactly this string? */
 bool js_is(const json_t *value, const char *text);
 
-/** A whole number of thousandths: 1.25 is 1250. False: no number, or one that is none of these. */
+/** A whole number of thousandths: 1.25 is 1250. False: not a number, or not a multiple of a thousandth. */
 bool js_thousandths(const json_t *value, int64_t *ret);

@@ -1,5 +1,5 @@
 /*
- * What Prometheus' text format asks for: labels in UTF-8 with their escapes, base units, buckets that add up.
+ * Prometheus' text format: labels in UTF-8 with escapes, base units, cumulative buckets.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void put_value(FILE *out, const char *text) {
     }
 }
 
-/* Bytes that are no UTF-8 become characters, as in JSON. */
+/* Bytes that are not UTF-8 become characters, as in JSON. */
 static void put_label(FILE *out, const metrics_label *label, const char *before) {
     json_t *text = js_text(label->value);
     const char *value = text ? json_string_value(text) : NULL;
@@ -76,7 +76,7 @@ static void put_counter(const metrics *metrics, const char *name, const char *he
     metrics_int(metrics, name, NULL, (int64_t)n);
 }
 
-/* Success is always there, so that a rate can be had; of failures those that there were. */
+/* Success is always present, so that a rate can be computed; a failure only once it has happened. */
 static void put_results(const metrics *metrics, const char *name, const char *help,
                         const uint64_t results[TL_STATS_RESULTS]) {
     metrics_head(metrics, name, "counter", help);
@@ -129,7 +129,8 @@ static void put_clock(const metrics *metrics, const tl_stats *stats) {
         return;
     metrics_head(
         metrics, "clock_offset_seconds", "gauge",
-        "The server's clock less this host's, as last told; of several the one furthest off.");
+        "The server's clock minus this host's, when it was last measured; of several servers the "
+        "one furthest off.");
     metrics_seconds(metrics, "clock_offset_seconds", NULL, stats->clock_offset_us);
     metrics_head(metrics, "clock_width_seconds", "gauge",
                  "The offset is at most half of this from the truth.");
@@ -148,9 +149,9 @@ void metrics_client(const metrics *metrics, const tl_stats *stats) {
     put_losses(metrics, stats);
     put_counter(metrics, "connections_total", "Connections that were made to servers.",
                 stats->connections);
-    put_counter(metrics, "requests_unanswered_total", "Requests that were not answered in time.",
+    put_counter(metrics, "requests_unanswered_total", "Requests without a reply in time.",
                 stats->unanswered);
-    put_durations(metrics, "round_trip_seconds", "From a request to its answer.",
+    put_durations(metrics, "round_trip_seconds", "From a request to its reply.",
                   &stats->round_trips);
     put_durations(metrics, "wait_seconds", "From the call until the lock was held.", &stats->wait);
     put_clock(metrics, stats);

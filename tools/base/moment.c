@@ -37,9 +37,10 @@ void moment_timer_set(int fd, int64_t in_ms) {
     (void)timerfd_settime(fd, 0, &when, NULL);
 }
 
-/* ---- whoever sets the wall clock ----------------------------------------------------------------------- */
+/* ---- steps of the wall clock --------------------------------------------------------------------------- */
 
-#define NEVER_S 253402300800 /* the year 10000: what cancels this timer is what it is for */
+#define NEVER_S                                                                                    \
+    253402300800 /* the year 10000: the timer never expires; a step of the clock cancels it */
 
 static bool arm(int fd) {
     const struct itimerspec never = {.it_value = {.tv_sec = (time_t)NEVER_S}};
@@ -55,7 +56,7 @@ int moment_set_begin(void) {
     return fd;
 }
 
-/* ECANCELED is the news; whatever else it may be, except that there is none. */
+/* ECANCELED: the clock was set. Any other result may mean the same; only EAGAIN and EINTR do not. */
 bool moment_set_seen(int fd) {
     uint64_t times;
     if (fd < 0 || (read(fd, &times, sizeof times) < 0 && (errno == EAGAIN || errno == EINTR)))
@@ -73,7 +74,7 @@ static int64_t read_ns(clockid_t id) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The narrowest of a few tries: a pause in one of them does no harm. */
+/* The narrowest of a few readings, so that a pause during one of them does no harm. */
 moments moment_all(void) {
     moments best = {0};
 
@@ -92,9 +93,10 @@ moments moment_all(void) {
     return best;
 }
 
-#define CRYSTAL_PPM 100 /* what a clock needs for good; beyond that it may be a correction */
-#define NORMAL_PPM 500  /* the most that the kernel's frequency may be set to */
-#define SLEW_PPM 83333  /* how fast chronyd corrects an offset, unless told otherwise */
+#define CRYSTAL_PPM                                                                                \
+    100 /* a permanent correction of the clock's rate; more than that may be temporary */
+#define NORMAL_PPM 500 /* the most that the kernel's frequency may be set to */
+#define SLEW_PPM 83333 /* how fast chronyd corrects an offset by default */
 
 kernel_clock moment_kernel_says(int (*ask)(struct timex *)) {
     struct timex t = {.modes = 0};

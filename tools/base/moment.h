@@ -1,5 +1,5 @@
 /*
- * All clocks of this host at one moment, and what the kernel says of its wall clock.
+ * All clocks of this host at one moment, and the kernel's report on its wall clock.
  */
 #pragma once
 
@@ -11,24 +11,24 @@ typedef struct {
     int64_t before_ns, wall_us, monotonic_ns, after_ns;
 } moments;
 
-/** Some microseconds apart, unless the process is paused: that makes the two wide, not wrong. */
+/** The readings are some microseconds apart. If the process is paused meanwhile, the interval becomes wide, not wrong. */
 moments moment_all(void);
 
-/** It corroborates only: under chronyd it leaves out what is still to be corrected. */
+/** It only corroborates a measurement: under chronyd it omits the correction that is still to be made. */
 typedef struct {
     bool known;
     bool synchronised, leaping;
     int64_t max_error_us;
-    int32_t slew_ppm; /**< the clock is being corrected, and may move so fast; 0: it is not */
+    int32_t slew_ppm; /**< the clock is being corrected, at most so fast; 0: it is not */
 } kernel_clock;
 
 kernel_clock moment_kernel(void);
 
-/** A descriptor that is readable once somebody has set the wall clock, at once; -1: the kernel doesn't tell. */
+/** A descriptor that becomes readable when the wall clock is set; -1: the kernel does not report that. */
 int moment_set_begin(void);
-/** Has it been set since this was asked last? */
+/** Has the clock been set since the last call? */
 bool moment_set_seen(int fd);
 
-/** What follows from what adjtimex() says, or whoever stands in for it. */
+/** Interpret the result of adjtimex(), or of a substitute in tests. */
 struct timex;
 kernel_clock moment_kernel_says(int (*ask)(struct timex *));

@@ -1,6 +1,6 @@
 /*
- * The parser of options. It knows no command: rows say what is taken and where it goes. Every
- * refusal is one line that names the option as it was typed, and never repeats a value that
+ * The parser of options. It knows no command: rows say which options exist and where their values go. Every
+ * error is one line that names the option as it was typed, and never repeats a value that
  * might be a secret.
  */
 #include <errno.h>
@@ -9,9 +9,10 @@
 
 #include "base/duration.h"
 #include "base/optparse.h"
+#include "base/suggest.h"
 #include "base/tool.h"
 
-/* The option at hand, as it was typed, and the rest of its argument. */
+/* The option that is being parsed, as it was typed, and the rest of its argument. */
 typedef struct {
     const opt *row;
     void *values;
@@ -25,16 +26,13 @@ static int refuse(const opt_tables *tables, const char *what, const char *why) {
     return fail(STATUS_USAGE, "%s: %s", what, why);
 }
 
-static int unknown(const opt_tables *tables, const char *shown) {
-    if (tables->who)
-        return fail(STATUS_USAGE, "%s: unknown option %s; see: tidelock help %s", tables->who,
-                    shown, tables->who);
-    return fail(STATUS_USAGE, "unknown option %s; see: tidelock help", shown);
+static bool is_option(const opt *row) {
+    return row->kind != OPT_HEADING && row->kind != OPT_RARE;
 }
 
 static const opt *row_of(const opt *table, char letter, const char *name, size_t name_len) {
     for (const opt *row = table; row && row->name; row++) {
-        if (row->kind == OPT_HEADING)
+        if (!is_option(row))
             continue;
         if (letter && row->letter == letter)
             return row;
@@ -53,6 +51,64 @@ static bool find(const opt_tables *tables, char letter, const char *name, size_t
             return true;
     }
     return false;
+}
+
+/* Names of options in other tools. One is suggested only where the command has the option. */
+static const synonym synonyms[] = {
+    {"timeout", "wait"},
+    {"wait-timeout", "wait"},
+    {"nonblock", "no-wait"},
+    {"nb", "no-wait"},
+    {"try", "no-wait"},
+    {"lifetime", "ttl"},
+    {"expire", "ttl"},
+    {"expiry", "ttl"},
+    {"lease", "ttl"},
+    {"lock-timeout", "ttl"},
+    {"server", "url"},
+    {"host", "url"},
+    {"redis", "url"},
+    {"uri", "url"},
+    {"password", "password-file"},
+    {"pass", "password-file"},
+    {"cacert", "tls-ca"},
+    {"ca", "tls-ca"},
+    {"cafile", "tls-ca"},
+    {"cert", "tls-cert"},
+    {"sni", "tls-name"},
+    {"loop", "forever"},
+    {"restart", "forever"},
+    {"owner", "name"},
+    {"interval", "every"},
+    {"debug", "verbose"},
+    {"quiet-period", "quiet"},
+    {NULL, NULL},
+};
+
+/* The name of the option that was probably meant, or NULL. */
+static const char *meant(const opt_tables *tables, const char *name) {
+    const char *other = suggest_synonym(synonyms, name);
+    suggestion nearest = suggest_begin(name);
+
+    for (const opt_filled *at = tables->filled; at->table; at++) {
+        if (other && row_of(at->table, 0, other, strlen(other)))
+            return other;
+        for (const opt *row = at->table; row->name; row++)
+            if (is_option(row) && row->help != OPT_FORMER)
+                suggest_offer(&nearest, row->name);
+    }
+    return nearest.best;
+}
+
+static int unknown(const opt_tables *tables, const char *shown) {
+    const char *name = strncmp(shown, "--", 2) == 0 ? meant(tables, shown + 2) : NULL;
+    const char *who = tables->who ? tables->who : "";
+
+    if (name)
+        return fail(STATUS_USAGE, "%s%sunknown option %s; did you mean --%s?", who,
+                    *who ? ": " : "", shown, name);
+    return fail(STATUS_USAGE, "%s%sunknown option %s; see: tidelock %s%s--help-all", who,
+                *who ? ": " : "", shown, who, *who ? " " : "");
 }
 
 static int number(const opt_tables *tables, const found *found, int *ret) {
@@ -104,7 +160,7 @@ static int duration(const opt_tables *tables, const found *found, int64_t *ret) 
 
 static int collect(const opt_tables *tables, const found *found, opt_texts *ret) {
     if (ret->count == OPT_TEXTS_MAX)
-        return refuse(tables, found->shown, "at most 32 of them");
+        return refuse(tables, found->shown, "at most 32 may be given");
     ret->text[ret->count++] = found->value;
     return 0;
 }
@@ -113,7 +169,7 @@ static bool is_bare(const opt *row) {
     return row->kind == OPT_FLAG || row->kind == OPT_COUNT;
 }
 
-/* Its value, if it has one, stands after a '='. */
+/* Its value, if it has one, follows a '='. */
 static bool takes_none(const opt *row) {
     return is_bare(row) || row->kind == OPT_EVERY || row->kind == OPT_MAYBE;
 }
@@ -135,17 +191,18 @@ static int store(const opt_tables *tables, const found *found) {
     case OPT_TEXTS: return collect(tables, found, at);
     case OPT_NUMBER: return number(tables, found, at);
     case OPT_CHOICE: return choice(tables, found, at);
-    case OPT_HEADING: break;
+    case OPT_HEADING:
+    case OPT_RARE: break;
     }
     return 0;
 }
 
-/* Give the option its value, from the argument after it where it has none of its own. */
+/* Give the option its value: what follows the '=', else the next argument. */
 static int finish(const opt_tables *tables, found *found, int argc, char **argv, int *at) {
     char why[160];
 
     if (is_bare(found->row) && found->value)
-        return refuse(tables, found->shown, "takes no value");
+        return refuse(tables, found->shown, "it takes no value");
     if (!takes_none(found->row) && !found->value) {
         if (*at + 1 >= argc) {
             (void)snprintf(why, sizeof why, "its value is missing: %s %.40s", found->shown,
@@ -168,7 +225,7 @@ static int long_option(const opt_tables *tables, int argc, char **argv, int *at)
     return finish(tables, &found, argc, argv, at);
 }
 
-/* One or more letters; one that takes a value takes the rest of the argument, if there is any. */
+/* One or more letters; the value of one that needs a value is the rest of the argument, if there is any. */
 static int letters(const opt_tables *tables, int argc, char **argv, int *at) {
     int status = 0;
 
@@ -191,7 +248,7 @@ static bool key_follows(const operands *ret, int argc, char **argv, int at) {
     return ret->count == 0 && at + 2 < argc && strcmp(argv[at + 2], "--") == 0;
 }
 
-/* A command has one word, its key: a second one is likely the command that it should run. */
+/* A command has one word, its key: a second word is probably the command that it should run. */
 static int second_word(const opt_tables *tables, int argc, char **argv, int at) {
     for (int i = at + 1; i < argc; i++)
         if (strcmp(argv[i], "--") == 0)
@@ -262,9 +319,9 @@ static void help_of(const opt *row, FILE *out) {
     opt_print(out, HELP_AT, row->help);
 }
 
-#define NUMBERS_MOST 10 /* of so many values each is named */
+#define NUMBERS_MOST 10 /* up to so many values are listed one by one */
 
-/* What the help calls the value, without "[=" and "]", as words. */
+/* The help's name of the value, without "[=" and "]", as words. */
 static void values_of(const opt *row, opt_values_fn more, FILE *out) {
     const char *arg = row->arg ? row->arg : "-";
 
@@ -282,7 +339,7 @@ static void values_of(const opt *row, opt_values_fn more, FILE *out) {
 
 void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *out) {
     for (const opt *row = table; row && row->name; row++) {
-        if (row->kind == OPT_HEADING || row->help == OPT_FORMER)
+        if (!is_option(row) || row->help == OPT_FORMER)
             continue;
         char letter[3] = {'-', row->letter, '\0'};
         (void)fprintf(out, "option\t%s\t%s\t--%s\t%s\t", command, letter, row->name,
@@ -294,10 +351,16 @@ void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *
     }
 }
 
-void opt_help(const opt *table, FILE *out) {
-    for (const opt *row = table; row && row->name; row++)
+void opt_help(const opt *table, opt_extent extent, FILE *out) {
+    bool begun = false;
+
+    for (const opt *row = table; row && row->name; row++) {
+        if (row->kind == OPT_RARE && extent == OPT_COMMON)
+            return;
         if (row->kind == OPT_HEADING)
-            (void)fprintf(out, "%s%s\n", row == table ? "" : "\n", row->help);
-        else if (row->help != OPT_FORMER)
+            (void)fprintf(out, "%s%s\n", begun ? "\n" : "", row->help);
+        else if (is_option(row) && row->help != OPT_FORMER)
             help_of(row, out);
+        begun = begun || row->kind != OPT_RARE;
+    }
 }

@@ -1,6 +1,6 @@
 /*
- * Files that others read while we write them. A line is written under the file's lock, so that one that
- * did not fit can be taken back without touching another's.
+ * Files that other processes read while this one writes them. A line is written under the file's lock, so that a line
+ * that did not fit can be removed without touching another process's line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,14 @@
 #include "base/outfile.h"
 #include "base/tool.h"
 
-#define TRIES 200 /* of what another keeps, or doesn't read */
+#define TRIES 200 /* while another process locks the file, or doesn't read the pipe */
 #define PAUSE_MS 10
-#define BESIDE_MAX 100 /* files that others of our process id have left, or write just now */
+#define BESIDE_MAX                                                                                 \
+    100 /* temporary files of other processes with the same id, in use or left behind */
 
 const char *outfile_why(int why) {
     return why == EPIPE         ? "nobody reads it"
-           : why == EWOULDBLOCK ? "who has it open doesn't read"
+           : why == EWOULDBLOCK ? "its reader does not read"
                                 : strerror(why);
 }
 
@@ -35,7 +36,7 @@ static void pause_shortly(void) {
 
 /* ---- replacing ---------------------------------------------------------------------------------- */
 
-/* Fill the stream and close it; 0, or what went wrong. */
+/* Fill the stream and close it; 0, or an errno. */
 static int fill(FILE *out, void (*write)(const void *ctx, FILE *out), const void *ctx) {
     errno = 0;
     write(ctx, out);
@@ -45,7 +46,7 @@ static int fill(FILE *out, void (*write)(const void *ctx, FILE *out), const void
     return why;
 }
 
-/* The descriptor that the path names if it is one that this process was given, else -1. */
+/* The descriptor that the path names, if the process inherited it; else -1. */
 static int given_fd(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
@@ -64,13 +65,13 @@ static int given_fd(const char *path) {
     return -1;
 }
 
-/* Whatever is ours is closed on exec: a server's connection never gets a line. */
+/* The tool's own descriptors are closed on exec; so a connection to a server is never mistaken for an output. */
 static bool is_given(int fd) {
     int flags = fcntl(fd, F_GETFD);
     return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
-/* A copy, since the file behind it may have been written to, and will be: opened anew it would begin at its start. */
+/* A copy of the descriptor: opening the file again would write from its start, over what others wrote. */
 static int copy_given(int fd) {
     if (is_given(fd))
         return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -91,7 +92,7 @@ bool outfile_is_plain(const char *path) {
     return given_fd(path) < 0 && (stat(path, &st) || S_ISREG(st.st_mode));
 }
 
-/* Where it is to be, and where it is filled until then. */
+/* The file's path, and the path of the temporary file beside it. */
 typedef struct {
     char place[PATH_MAX], beside[PATH_MAX];
 } places;
@@ -99,7 +100,7 @@ typedef struct {
 static bool find_place(places *places, const char *path) {
     if (strlen(path) >= sizeof places->place)
         return false;
-    if (!realpath(path, places->place)) /* a link stays one */
+    if (!realpath(path, places->place)) /* replace the target of a link, not the link */
         (void)snprintf(places->place, sizeof places->place, "%s", path);
     return true;
 }
@@ -110,7 +111,7 @@ static bool name_beside(places *places, int nth) {
     return n > 0 && (size_t)n < sizeof places->beside;
 }
 
-/* A new file, or -1. Who was killed has left one, and in containers many a process has the same id. */
+/* A new file, or -1. A killed process may have left one, and processes in containers often have the same id. */
 static int open_beside(places *places, const char *path) {
     if (!find_place(places, path)) {
         errno = ENAMETOOLONG;
@@ -128,7 +129,7 @@ static int open_beside(places *places, const char *path) {
     return -1;
 }
 
-/* What is no regular file: 0, or why it can't be written to. The superuser may write to a directory, says access(). */
+/* For a path that is not a regular file: 0, or why it can't be written. For the superuser access() permits a directory. */
 static int why_not(const char *path) {
     struct stat st;
     int fd = given_fd(path);
@@ -177,7 +178,7 @@ static int replace_plain(const char *path, void (*write)(const void *ctx, FILE *
     return why;
 }
 
-/* A pipe or a device, which is never waited for without limit: nobody may read from the one. */
+/* A pipe or a device. The wait has a limit, since a pipe may have no reader. */
 static int open_special(const char *path) {
     static const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     struct stat st;
@@ -247,7 +248,7 @@ int outfile_replace(const char *what, const char *path, void (*write)(const void
 
 /* ---- adding a line ------------------------------------------------------------------------------ */
 
-/* 0, or why not: EWOULDBLOCK when another keeps it all the time. */
+/* 0, or an errno: EWOULDBLOCK when another process holds the lock all the time. */
 static int lock(int fd) {
     for (int i = 0; i < TRIES; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
@@ -272,7 +273,7 @@ static int write_whole(int fd, const char *text, size_t len) {
     return 0;
 }
 
-/* Does the file end in the middle of a line? Somebody was killed, or has no such manners. */
+/* Does the file end in the middle of a line? Its writer was killed, or does not write whole lines. */
 static bool is_torn(int fd, off_t size) {
     char last = '\n';
 
@@ -289,7 +290,7 @@ static int append(int fd, const char *text, size_t len) {
     int why = is_torn(fd, st.st_size) ? write_whole(fd, "\n", 1) : 0;
     if (!why)
         why = write_whole(fd, text, len);
-    if (why && ftruncate(fd, st.st_size)) /* what there was stays, whatever became of the line */
+    if (why && ftruncate(fd, st.st_size)) /* the earlier content stays, even if the line failed */
         return why;
     return why;
 }

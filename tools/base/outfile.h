@@ -1,5 +1,5 @@
 /*
- * Files that others read while we write them: replaced at once, or grown by whole lines.
+ * Files that other processes read while this one writes them: replaced atomically, or extended by whole lines.
  */
 #pragma once
 
@@ -7,26 +7,26 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/** Have `write` fill a file beside path, and put it in its place: whoever reads it sees the old one or
- *  the new one. What is no regular file (a pipe, a device) is written to instead; so is /dev/stdout, or another
- *  name of a descriptor, whatever is behind it, and standard output for "-". A named pipe's reader is waited
+/** Let `write` fill a temporary file beside path, and rename it to path: a reader sees the old file or
+ *  the new one. If path is not a regular file (a pipe, a device), the data is written to it directly. The same
+ *  is true of /dev/stdout or another name of a descriptor, and of "-", which is standard output. A named pipe's reader is waited
  *  for 2 s at most, and 2 s each time that it doesn't read. Returns 0, or the exit status after a message that begins
  *  with `what`. */
 int outfile_replace(const char *what, const char *path, void (*write)(const void *ctx, FILE *out),
                     const void *ctx);
 
-/** The same without a message: 0, or an errno, of which outfile_why() says what it means here. */
+/** The same without a message: 0, or an errno, which outfile_why() explains. */
 int outfile_replace_quietly(const char *path, void (*write)(const void *ctx, FILE *out),
                             const void *ctx);
 const char *outfile_why(int why);
 
-/** Could it be? Before there is anything to write; what is there stays. As outfile_replace. */
+/** Check in advance that outfile_replace could write there; changes nothing. Returns as outfile_replace. */
 int outfile_check(const char *what, const char *path);
 
 /** Is it a regular file, or no file yet: not a pipe or a device? */
 bool outfile_is_plain(const char *path);
 
-/** Add a line, text with its newline, to the end of a file that other processes may add to as well.
- *  It is there whole or, when it could not be written, not at all. Waits 2 s at most for the others.
+/** Append a line, text with its newline, to a file to which other processes may append too.
+ *  The file then has the whole line or, on failure, nothing of it. Waits at most 2 s for the other processes.
  *  Returns 0, or the exit status after a message that begins with `what`. */
 int outfile_append(const char *what, const char *path, const char *text, size_t len);

@@ -1,6 +1,6 @@
 /*
- * What commands report in the same way. What a key holds is never shown: it is the holder's token,
- * and who has it can release the lock.
+ * Reports that several commands share. A key's value is never shown: it is the holder's token,
+ * and anyone who knows the token can release the lock.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,18 +38,36 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
     else if (info->guessed && info->protocol == TL_TOKEN)
         (void)snprintf(
             buf, HOLDER_SHOWN,
-            "a client known by its token alone (of tidelock, in its first second, or of another "
+            "a client known only by its token (tidelock before its first renewal, or another "
             "library)");
     else if (!legacy || !legacy->who(buf, HOLDER_SHOWN, info))
         (void)snprintf(buf, HOLDER_SHOWN, "a client that is not tidelock");
     return buf;
 }
 
-bool report_is_blocked(const tl_lock_info *info) {
-    static const char begin[] = "blocked by ";
-
+/* The library begins an oddity with these words in two cases only. */
+static bool odd_begins(const tl_lock_info *info, const char *begin) {
     return info->held && !info->by_tidelock && info->protocol < 0 &&
-           strncmp(info->oddity, begin, sizeof begin - 1) == 0;
+           strncmp(info->oddity, begin, strlen(begin)) == 0;
+}
+
+bool report_is_blocked(const tl_lock_info *info) {
+    return odd_begins(info, "blocked by ");
+}
+
+const char *report_other_type(const tl_lock_info *info) {
+    return odd_begins(info, "holds ") ? info->oddity : NULL;
+}
+
+void report_conflict(const char *key, const tl_error *err, const tl_lock_info *info) {
+    const char *other = info ? report_other_type(info) : NULL;
+    char shown[KEY_SHOWN];
+
+    (void)show_key(shown, key);
+    if (other)
+        say("%s %s; choose another key", shown, other);
+    else
+        say("%s; see: tidelock check %s", err->message, shown);
 }
 
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {
@@ -102,7 +120,7 @@ void report_waiting(const tl_lock_info *info, const report_line *line, const cha
     if (info->waiters <= 0 && info->in_line <= 0)
         return;
     if (info->in_line > 0)
-        printf("%s%lld in line", indent, (long long)info->in_line);
+        printf("%s%lld in the queue", indent, (long long)info->in_line);
     if (info->waiters > info->in_line)
         printf("%s%lld listen for its release", info->in_line > 0 ? ", " : indent,
                (long long)(info->waiters - (info->in_line > 0 ? info->in_line : 0)));

@@ -1,5 +1,5 @@
 /*
- * What commands report in the same way.
+ * Reports that several commands share.
  */
 #pragma once
 
@@ -9,40 +9,46 @@
 #include "base/js.h"
 #include "base/tool.h"
 
-/** What stands as "holder" in JSON: null when info is NULL or names nobody. */
+/** The value of "holder" in JSON: null when info is NULL or has no holder. */
 json_t *report_holder(const tl_lock_info *info);
 
 /** For people: "nightly.sh on db1 (pid 812)". Returns buf. */
 #define HOLDER_SHOWN 400
 const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info);
 
-/** On etcd: nobody holds it, but a key that is none of its contenders is in the way; the oddity names it. */
+/** On etcd: nobody holds the lock, but a key that is not a contender blocks it; the oddity names that key. */
 bool report_is_blocked(const tl_lock_info *info);
+
+/** A phrase for a key of another type: "holds a list, not a lock"; NULL: the key may be a lock. */
+const char *report_other_type(const tl_lock_info *info);
+
+/** Say on stderr why a lock was not acquired, and what to do. info: what the key holds; NULL: not known. */
+void report_conflict(const char *key, const tl_error *err, const tl_lock_info *info);
 
 /** When the lock ends, for people: "expires in 12.3 s". Returns buf. */
 #define REPORT_END 96
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info);
 
-/** What to do about a lock that no client of this protocol takes over; NULL: nothing. */
+/** Advice on a lock that no client of this protocol takes over; NULL: there is none. */
 const char *report_advice(const server *where, const tl_lock_info *info);
 
-/** The first in line for a lock. */
+/** The first waiters in the queue of a lock. */
 #define REPORT_LINE 20
 typedef struct {
     int count;
     tl_waiting first[REPORT_LINE];
 } report_line;
 
-/** As tl_waiting_fn: note one. line: a report_line. */
+/** A tl_waiting_fn that records a waiter. line: a report_line. */
 void report_in_line(const tl_waiting *waiting, void *line);
 
-/** For people: how many wait for a lock, and a line for each of the first. Nothing if nobody does. To standard
- *  output. */
+/** Print the number of waiters, and a line for each of the first, to standard output. Prints nothing if there are
+ *  none. */
 void report_waiting(const tl_lock_info *info, const report_line *line, const char *indent);
 
-/** An object that tells of a key as it was found; nothing in it is ever another's token. line NULL: not known. */
+/** An object that describes a key; it never contains another client's token. line NULL: the queue is not known. */
 json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
                      const report_line *line);
 
-/** "held", "free", or "expired": a stamp that has ended, but only its own kind may take over. */
+/** "held", "free", or "expired": a stamp that has expired, and that only clients with stamps may take over. */
 const char *report_state(const tl_lock_info *info);

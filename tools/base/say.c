@@ -1,5 +1,5 @@
 /*
- * Messages for people: one line on stderr, after those that were left to say_late.c.
+ * Messages for people: one line on stderr, after the pending messages of say_late.c.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * A message as one line, made in one piece so that lines of several processes don't mix. What a server
- * or a user put into it can't reach the terminal as control bytes.
+ * Formats a message as one line in one buffer, so that lines of several processes don't mix. Control bytes from a server
+ * or a user are replaced, so that they can't reach the terminal.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * Messages that must not hold up the thread that has them: it may be the one that ends a command in
- * time, or that renews locks. Whether a write to stderr blocks can't be found out before: room for a
- * part of a line is room to poll(2). So a thread of its own writes them. It may be stuck for ever.
- * Nothing here waits for it but say_drain(). Apart from say.c, so that a program without real threads
- * can define these functions itself.
+ * Messages that must not delay their thread: it may be the one that ends a command in
+ * time, or that renews locks. No call can tell in advance whether a write to stderr blocks: poll(2) reports room even if
+ * only a part of the line fits. So another thread writes them. That thread may block for ever, and
+ * only say_drain() waits for it. These functions are not in say.c, so that a program without real threads
+ * can define them itself.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -13,13 +13,13 @@
 
 #include "base/tool.h"
 
-#define LINES 512 /* what is more is dropped, while nobody reads stderr */
+#define LINES 512 /* more lines are dropped, while nobody reads stderr */
 
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool runs;        /* the thread */
-    int first, count; /* of the ring; the first may be on its way out */
+    int first, count; /* of the ring; the first may be in the process of being written */
     size_t len[LINES];
     char line[LINES][SAY_LINE_SIZE];
 } late = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -29,7 +29,7 @@ static void *write_lines(void *ctx) {
     for (;;) {
         while (late.count == 0)
             pthread_cond_wait(&late.changed, &late.mutex);
-        int at = late.first; /* nobody else touches it while it counts */
+        int at = late.first; /* no other thread changes this line while it counts */
         pthread_mutex_unlock(&late.mutex);
         say_line(late.line[at], late.len[at]);
         pthread_mutex_lock(&late.mutex);
@@ -40,7 +40,7 @@ static void *write_lines(void *ctx) {
     return ctx;
 }
 
-/* It takes no signals: these are the main thread's. */
+/* This thread blocks all signals: the main thread handles them. */
 static bool start_thread(void) {
     sigset_t all, old;
     pthread_attr_t attr;

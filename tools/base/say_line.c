@@ -1,6 +1,6 @@
 /*
- * A message as it leaves the process. Apart from say.c, so that a test that defines say_line()
- * itself sees what would have been said.
+ * Writes a message to stderr. It is not in say.c, so that a test can define say_line()
+ * itself and see the messages.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ void say_line(const char *line, size_t len) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return; /* nobody can be told that stderr does not work */
+            return; /* there is no place to report that stderr fails */
         line += n;
         len -= (size_t)n;
     }

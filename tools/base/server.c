@@ -1,7 +1,7 @@
 /*
- * Which server, and how to log in. What was typed beats the environment. Secrets live in our heap
- * from here to tl_client_open, and are wiped at once wherever else they stood: ps, /proc, and the
- * environment of a command that we start must not show them.
+ * The server's URL and the login. Options take precedence over the environment. From here to tl_client_open secrets exist
+ * only on the heap. Wherever else they were, they are wiped at once: ps, /proc, and the
+ * environment of a command that run starts must not show them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,28 +17,29 @@
 #include "transport/conn.h"
 
 #define FILE_MAX                                                                                   \
-    (TL_PASSWORD_SIZE + 1)   /* of a password's file, what is read: a password and a line's end */
-#define QUIET_MAX_MS 3600000 /* as the library has it */
+    (TL_PASSWORD_SIZE +                                                                            \
+     1) /* so much of a password's file is read: a password and the end of its line */
+#define QUIET_MAX_MS 3600000 /* the library's limit */
 
 const opt global_options[] = {
     {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
-     "redis://HOST, rediss://HOST, redis+sentinel://HOST,HOST/NAME, redis+cluster://HOST,HOST, "
-     "redis+quorum://HOST,HOST,HOST, etcd://HOST,HOST, unix:///PATH, local: (TIDELOCK_URL)",
-     0, 0},
+     "the server, as redis://HOST (TIDELOCK_URL)", 0, 0},
+    OPT_RARE_FOLLOW,
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
-     "the server's password is the first line of FILE, which is read again at each login", 0, 0},
+     "the first line of FILE is the server's password; it is read again at each login", 0, 0},
     {0, "sentinel-password-file", OPT_TEXT, offsetof(global_args, sentinel_password_file), "FILE",
-     "the same for Sentinels (TIDELOCK_SENTINEL_PASSWORD)", 0, 0},
+     "the first line of FILE is the Sentinels' password (TIDELOCK_SENTINEL_PASSWORD)", 0, 0},
     {0, "tls-ca", OPT_TEXT, offsetof(global_args, tls.ca), "FILE",
-     "rediss, etcds: the authorities to trust (TIDELOCK_TLS_CA)", 0, 0},
+     "TLS: the authorities to trust (TIDELOCK_TLS_CA)", 0, 0},
     {0, "tls-cert", OPT_TEXT, offsetof(global_args, tls.cert), "FILE",
-     "rediss, etcds: our certificate (TIDELOCK_TLS_CERT)", 0, 0},
+     "TLS: this client's certificate (TIDELOCK_TLS_CERT)", 0, 0},
     {0, "tls-key", OPT_TEXT, offsetof(global_args, tls.key), "FILE",
-     "rediss, etcds: its key (TIDELOCK_TLS_KEY)", 0, 0},
+     "TLS: the key of that certificate (TIDELOCK_TLS_KEY)", 0, 0},
     {0, "tls-name", OPT_TEXT, offsetof(global_args, tls.name), "NAME",
-     "rediss, etcds: the name in its certificate (TIDELOCK_TLS_NAME)", 0, 0},
-    {'h', "help", OPT_FLAG, offsetof(global_args, help), NULL, "this text", 0, 0},
-    {0, "version", OPT_FLAG, offsetof(global_args, version), NULL, "the version", 0, 0},
+     "TLS: the name in the server's certificate (TIDELOCK_TLS_NAME)", 0, 0},
+    {'h', "help", OPT_FLAG, offsetof(global_args, help), NULL, "print the common options", 0, 0},
+    {0, "help-all", OPT_FLAG, offsetof(global_args, help_all), NULL, "print all options", 0, 0},
+    {0, "version", OPT_FLAG, offsetof(global_args, version), NULL, "print the version", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
@@ -69,7 +70,7 @@ static void scrub(char *url) {
     explicit_bzero(info + dots + total - len, len - dots);
 }
 
-/* Leave TIDELOCK_URL to the command, so that it may use tidelock too, but without the password. */
+/* The command of run keeps TIDELOCK_URL, so that it may use tidelock too, but without the password. */
 static int url_without_password(const char *url) {
     char *plain = strdup(url);
     size_t len;
@@ -99,6 +100,29 @@ static int from_env(const char *name, char **ret, char **ret_original) {
     return *ret ? 0 : fail(STATUS_INTERNAL, "out of memory");
 }
 
+/* A host, with or without a port: then no part of it is a password. */
+static bool is_host_alone(const char *url) {
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-";
+    const char *end = url + strspn(url, letters);
+
+    if (*end == '\0')
+        return strchr(url, '.') || strcmp(url, "localhost") == 0;
+    return end > url && *end == ':' && end[1] && end[1 + strspn(end + 1, "0123456789")] == '\0';
+}
+
+static int check_scheme(const server *where) {
+    const char *port = where->url ? strchr(where->url, ':') : NULL;
+
+    if (!where->url || !is_host_alone(where->url))
+        return 0;
+    return fail(where->from_env ? STATUS_CONFIG : STATUS_USAGE,
+                "%s %.200s: a URL begins with the kind of server; did you mean %s://%.200s%s?",
+                where->from_env ? "TIDELOCK_URL" : "--url", where->url,
+                port && strcmp(port, ":2379") == 0 ? "etcd" : "redis", where->url,
+                port ? "" : ":6379");
+}
+
 static int take_url(const global_args *args, server *where) {
     char *original = NULL;
     int status = from_env("TIDELOCK_URL", &where->url, &original);
@@ -113,7 +137,8 @@ static int take_url(const global_args *args, server *where) {
             return fail(STATUS_INTERNAL, "out of memory");
         scrub(original);
     }
-    if (args->url && !*args->url) /* a variable that isn't set, rather than a wish for local: */
+    if (args->url &&
+        !*args->url) /* probably a shell variable that isn't set, not a wish for local: */
         return fail(STATUS_USAGE,
                     "--url is empty: give the server's URL, or local: for this host only");
     if (args->url) {
@@ -122,12 +147,12 @@ static int take_url(const global_args *args, server *where) {
         where->url = strdup(args->url);
         if (!where->url)
             return fail(STATUS_INTERNAL, "out of memory");
-        scrub((char *)args->url); /* argv is ours to write to */
+        scrub((char *)args->url); /* the process may write to argv */
     }
-    return 0;
+    return check_scheme(where);
 }
 
-/* Up to size bytes of the file; the number read, or -1 and errno. *ret_lasts: it can be read again, as a pipe can't. */
+/* Up to size bytes of the file; the number read, or -1 and errno. *ret_lasts: the file can be read again, unlike a pipe. */
 static ssize_t read_file(const char *path, char *buf, size_t size, bool again, bool *ret_lasts) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | (again ? O_NONBLOCK : 0));
     size_t len = 0;
@@ -161,9 +186,9 @@ static ssize_t read_file(const char *path, char *buf, size_t size, bool again, b
 /* Shared by the copies of a server. */
 struct server_secret {
     pthread_mutex_t mutex;
-    char *path, *sentinel_path;       /* read again before each login; NULL: not */
-    char *last, *sentinel_last;       /* what was in them */
-    bool reported, sentinel_reported; /* that there is none any more */
+    char *path, *sentinel_path;       /* read again before each login; NULL: not read again */
+    char *last, *sentinel_last;       /* the password that was read last */
+    bool reported, sentinel_reported; /* that the file could not be read again */
 };
 
 static void wipe(char *text) {
@@ -172,7 +197,7 @@ static void wipe(char *text) {
     free(text);
 }
 
-/* A file's first line; NULL, and why. */
+/* A file's first line; NULL, and the reason. */
 static char *first_line(char buf[FILE_MAX], ssize_t n, const char **ret_problem) {
     const char *end = memchr(buf, '\n', (size_t)n);
     size_t len = end ? (size_t)(end - buf) : (size_t)n;
@@ -185,7 +210,7 @@ static char *first_line(char buf[FILE_MAX], ssize_t n, const char **ret_problem)
     return *ret_problem ? NULL : strndup(buf, len);
 }
 
-/* NULL, and why, which is NULL without memory. `again`: what would have to be waited for, as a pipe, isn't read. */
+/* NULL, and the reason; the reason is NULL if memory ran out. `again`: don't read a pipe, which could block. */
 static char *read_password(const char *path, bool again, bool *ret_lasts,
                            const char **ret_problem) {
     char *buf = malloc(FILE_MAX), *line = NULL;
@@ -200,7 +225,8 @@ static char *read_password(const char *path, bool again, bool *ret_lasts,
     return line;
 }
 
-/* Whoever replaces the file may do so in more than one step, and a mount may come and go: what it had serves until then. */
+/* The file may be replaced in several steps, and its mount may be missing for a while: until then the password that was
+ * read last is used. */
 static void read_again(const char *option, const char *path, char **last, bool *reported) {
     const char *problem;
     bool lasts;
@@ -210,8 +236,8 @@ static void read_again(const char *option, const char *path, char **last, bool *
         wipe(*last);
         *last = line;
     } else if (!*reported) {
-        say_if_free("warning: %s %.200s: %s; the password that it had is used", option, path,
-                    problem ? problem : "out of memory");
+        say_if_free("warning: %s %.200s: %s; the password that was read from it last is used",
+                    option, path, problem ? problem : "out of memory");
     }
     *reported = !line;
 }
@@ -293,7 +319,7 @@ static int take_password(const global_args *args, server *where) {
 
 /* ---- TLS ------------------------------------------------------------------------------------- */
 
-/* What was typed, else the variable; *typed tells which. */
+/* The option's value, else the variable's. */
 static const char *pick(const char *typed, const char *variable) {
     const char *value = typed ? typed : getenv(variable);
 
@@ -308,9 +334,9 @@ static int check_file(const char *option, const char *path) {
 
 static int check_tls(const server_tls *tls, int status) {
     if (tls->cert && !tls->key)
-        return fail(status, "--tls-cert (TIDELOCK_TLS_CERT): it needs --tls-key too");
+        return fail(status, "--tls-cert (TIDELOCK_TLS_CERT): it requires --tls-key");
     if (tls->key && !tls->cert)
-        return fail(status, "--tls-key (TIDELOCK_TLS_KEY): it needs --tls-cert too");
+        return fail(status, "--tls-key (TIDELOCK_TLS_KEY): it requires --tls-cert");
     status = check_file("--tls-ca", tls->ca);
     status = status ? status : check_file("--tls-cert", tls->cert);
     return status ? status : check_file("--tls-key", tls->key);
@@ -318,7 +344,7 @@ static int check_tls(const server_tls *tls, int status) {
 
 /* ---- Sentinels ------------------------------------------------------------------------------- */
 
-/* The variables are not for what the command runs. */
+/* The variables are removed, so that a command of run does not inherit them. */
 static int take_sentinel(const global_args *args, server *where) {
     char *user = NULL, *password = NULL;
     int status = from_env("TIDELOCK_SENTINEL_USER", &where->sentinel_user, &user);
@@ -369,7 +395,8 @@ bool server_by_etcd(const server *where) {
     return is_kind(where, TL_URL_ETCD);
 }
 
-/* The variables are for all rediss: and etcds: URLs of this host; the options are for this URL. */
+/* The variables apply to every rediss: and etcds: URL on this host, so they are ignored with another URL. The options
+ * apply to this URL, so with another kind of URL they are an error. */
 static int take_tls(const global_args *args, server *where) {
     const server_tls *given = &args->tls;
     const char *typed = given->ca     ? "--tls-ca"
@@ -420,8 +447,8 @@ int server_find(const global_args *args, server *ret) {
     return status;
 }
 
-/* What the library has to say of clocks and connections, which no result tells. The thread that renews
- * locks says it, and must not wait for a reader of stderr. */
+/* Warnings of the library about clocks and connections, which no result reports. The renewal thread
+ * calls this, and must not wait for a reader of stderr. */
 static void warn(tl_log_level level, const char *line, void *ctx) {
     (void)ctx;
     if (level <= TL_LOG_WARNING)
@@ -431,8 +458,8 @@ static void warn(tl_log_level level, const char *line, void *ctx) {
 
 void server_say_local(const server *where) {
     if (!where->url)
-        say("no --url and no TIDELOCK_URL: this is the private server local:, whose locks hold on "
-            "this host only; with --url local: this isn't said");
+        say("no --url and no TIDELOCK_URL: the server is the private one of this user, local:, "
+            "whose locks other hosts don't see; --url local: prevents this message");
 }
 
 int server_need_url(const server *where, const char *who) {
@@ -442,7 +469,7 @@ int server_need_url(const server *where, const char *who) {
                       "%s: say which server the hosts share: --url URL, or TIDELOCK_URL", who);
 }
 
-/* What the command's options about legacy clients mean; NULL: it has none. */
+/* The functions for the command's options about legacy clients; NULL: it has no such options. */
 static const legacy_locks_hooks *legacy_of(const server *where) {
     return where->legacy ? FROM_LEGACY(legacy_locks) : NULL;
 }
@@ -459,10 +486,11 @@ int server_care_check(const char *who, const server_care *care, int64_t ttl_ms) 
     if (care->quiet_ms > QUIET_MAX_MS)
         return fail(STATUS_USAGE, "%s: --quiet: at most 1h", who);
     if (care->quiet_ms > 0 && care->quiet_ms < ttl_ms)
-        return fail(STATUS_USAGE,
-                    "%s: --quiet: it must last as long as any lock of before may be held: at "
-                    "least --ttl, which is %lld ms",
-                    who, (long long)ttl_ms);
+        return fail(
+            STATUS_USAGE,
+            "%s: --quiet: it must be at least --ttl, which is %lld ms: so long may a lock be held "
+            "that was acquired before a restart",
+            who, (long long)ttl_ms);
     return 0;
 }
 

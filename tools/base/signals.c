@@ -1,7 +1,7 @@
 /*
- * Signals as events, and a wait for a lock that they can end. The library blocks in acquire and
- * must not be called from a signal handler, so acquire has a thread of its own while the main
- * thread, which alone forks and reads signals, stays free to cancel it.
+ * Signals as events, and a wait for a lock that they can end. An acquire blocks, and the library
+ * must not be called from a signal handler. So another thread acquires, while the main
+ * thread, the only one that forks and reads signals, can cancel it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,9 +20,9 @@
 #include "base/tool.h"
 
 /*
- * Each signal that the system has, but KILL and STOP. Those that no row names, real-time ones among
- * them, are passed on. A fault of our own (SEGV and the like) still ends the process at once, blocked
- * or not; what comes here was sent by kill(2).
+ * Every signal of the system except KILL and STOP. Signals without a row, as the real-time signals,
+ * are passed on. A fault of the tool itself (SEGV and the like) still ends the process at once, blocked
+ * or not; a signal that is read here was sent by kill(2).
  */
 static const struct {
     int sig;
@@ -47,7 +47,7 @@ signal_role signals_role(int sig) {
     return SIGNAL_PASSED;
 }
 
-/* What the terminal sends to the whole foreground process group, so that the command has it, too. */
+/* The terminal sends these to the whole foreground process group, so the command receives them too. */
 static bool is_of_terminals(int sig) {
     switch (sig) {
     case SIGINT:
@@ -56,14 +56,14 @@ static bool is_of_terminals(int sig) {
     case SIGTTIN:
     case SIGTTOU:
     case SIGWINCH: return true;
-    case SIGHUP: return getsid(0) != getpid(); /* a session's leader is told alone */
+    case SIGHUP: return getsid(0) != getpid(); /* only the leader of a session receives it */
     default: return false;
     }
 }
 
 /*
- * The C library keeps two signals to itself, and neither blocks nor changes them for anybody. Their
- * default action would end us. The kernel's own call changes them; the struct is zero apart from its
+ * The C library reserves two signals, and does not let a program block or change them. Their
+ * default action would end the process. The system call changes them; the struct is zero except for its
  * first member, the handler.
  */
 #define KERNEL_ACTION_SIZE 64
@@ -105,7 +105,7 @@ int signals_begin(signals *signals) {
         return -1;
     sigprocmask(SIG_BLOCK, &set, &signals->old_mask);
     sigaction(SIGPIPE, &ignore, NULL);
-    sigaction(SIGCHLD, &usual, NULL); /* ignored, a child's status would be lost */
+    sigaction(SIGCHLD, &usual, NULL); /* if it were ignored, a child's status would be lost */
     set_reserved(SIG_DFL, SIG_IGN);
     return 0;
 }
@@ -127,8 +127,8 @@ void signals_restore(const signals *signals) {
     sigprocmask(SIG_SETMASK, &signals->old_mask, NULL);
 }
 
-/* Children of ours that have ended: supervisors, and as process 1 of a container any orphan. Those whose
- * status is of interest are waited for where they are started, before the next signal is read. */
+/* Reap children that have ended: supervisors, and orphans if this is process 1 of a container. A child whose
+ * status matters is waited for where it is started, before the next signal is read. */
 static void reap(void) {
     siginfo_t info;
 
@@ -175,7 +175,7 @@ void signals_stop(int sig) {
     (void)raise(sig);
     sigemptyset(&set);
     sigaddset(&set, sig);
-    sigprocmask(SIG_UNBLOCK, &set, &old); /* stops here, and goes on after SIGCONT */
+    sigprocmask(SIG_UNBLOCK, &set, &old); /* the process stops here, and continues after SIGCONT */
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -194,7 +194,7 @@ int signals_die(int status) {
     if ((dies_of != SIGINT && dies_of != SIGQUIT) || status != STATUS_SIGNAL + dies_of)
         return status;
     (void)setrlimit(RLIMIT_CORE, &none);
-    (void)prctl(PR_SET_DUMPABLE, 0); /* a core that goes to a program has no limit */
+    (void)prctl(PR_SET_DUMPABLE, 0); /* a core that is piped to a program ignores the limit */
     (void)sigaction(dies_of, &usual, NULL);
     (void)raise(dies_of);
     sigemptyset(&set);
@@ -203,7 +203,7 @@ int signals_die(int status) {
     return status;
 }
 
-/* Read what has come; the first that asks us to end, or 0. */
+/* Read the pending signals; returns the first that asks the tool to end, or 0. */
 static int ending_signal(signals *signals) {
     int sig;
 

@@ -1,5 +1,5 @@
 /*
- * One table says what each result of the library means to a shell and to a reader of JSON.
+ * One table: the exit status and the JSON state of each result of the library.
  */
 #include "base/tool.h"
 

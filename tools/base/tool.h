@@ -1,5 +1,5 @@
 /*
- * What the commands share: exit statuses, messages, the command table's row, and the server that
+ * Shared by all commands: exit statuses, messages, the rows of the command table, and the server that
  * the global options name.
  */
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "base/optparse.h"
 
-/** Exit statuses that every command means the same by. */
+/** Exit statuses with the same meaning in every command. */
 enum {
     STATUS_OK = 0,
     STATUS_USAGE = 64,
@@ -34,26 +34,26 @@ enum {
 /** "tidelock: " and the message as one line; control bytes become '?'. Blocks as stderr does. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** As say, and gives back status: `return fail(STATUS_USAGE, ...)`. */
+/** As say; returns status: `return fail(STATUS_USAGE, ...)`. */
 int fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** say_format.c: a line with its prefix and its newline; small enough that a pipe takes it in one piece. Returns
+/** say_format.c: a line with its prefix and its newline; small enough that a write to a pipe is atomic. Returns
  *  its length. */
 #define SAY_LINE_SIZE 1024
 size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args);
 
-/** say_late.c: as say, but never waits. The message follows as soon as stderr takes it, and is
- *  dropped when too many wait. */
+/** say_late.c: as say, but never waits. The message is written as soon as stderr accepts it, and is
+ *  dropped when too many are pending. */
 void say_if_free(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** say_late.c: wait until these messages are written, for ms at most. */
+/** say_late.c: wait until these messages are written, at most ms. */
 #define SAY_FOREVER (-1)
 void say_drain(int ms);
 
-/** say_line.c: the line and its newline, to stderr as they are. */
+/** say_line.c: write the line, which ends with its newline, to stderr. */
 void say_line(const char *line, size_t len);
 
-/** Room for a key as people see it. */
+/** Size of a key in a message. */
 #define KEY_SHOWN 128
 
 /** The key for a message: shortened to fit. Returns buf. */
@@ -65,15 +65,15 @@ const char *show_ms(char buf[DURATION_SHOWN], int64_t ms);
 
 /* ---- status.c: what a result of the library means ------------------------------------------ */
 
-/** The exit status for a result that is not one of the command's own. */
+/** The exit status for a result for which the command has no status of its own. */
 int status_of(tl_err code);
 
-/** The word for the "state" of JSON. */
+/** The value of "state" in JSON. */
 const char *state_of(tl_err code);
 
 /* ---- moment.c: the clock ------------------------------------------------------------------- */
 
-/** Milliseconds on the clock that deadlines follow: it never steps, and counts suspend. */
+/** Milliseconds on the clock of deadlines: it never steps, and continues during suspend. */
 int64_t moment_ms(void);
 
 /** Microseconds since the epoch, on the wall clock. */
@@ -88,11 +88,11 @@ void moment_timer_set(int fd, int64_t in_ms);
 
 /* ---- server.c: which server, and how to log in ---------------------------------------------- */
 
-/** Of a rediss:// URL; each may be NULL. */
+/** TLS options of a rediss:// or etcds:// URL; each may be NULL. */
 typedef struct {
     const char *ca, *cert,
-        *key;         /**< files: the authorities to trust, our certificate and its key */
-    const char *name; /**< what the server's certificate is for */
+        *key;         /**< files: the authorities to trust, this client's certificate and its key */
+    const char *name; /**< the name in the server's certificate */
 } server_tls;
 
 typedef struct {
@@ -100,12 +100,12 @@ typedef struct {
     const char *password_file; /**< --password-file */
     const char *sentinel_password_file;
     server_tls tls;
-    bool help, version;
+    bool help, help_all, version;
 } global_args;
 
 extern const opt global_options[];
 
-/** What a server may have forgotten that comes back or takes over: the library's options of these names. */
+/** Protection against a server that restarts or takes over and has forgotten locks: the library's options of these names. */
 typedef struct {
     int64_t quiet_ms;  /**< 0: off; SERVER_NO_QUIET: it isn't given */
     int wait_replicas; /**< 0: none */
@@ -121,58 +121,57 @@ typedef struct {
      OPT_DURATION,                                                                                 \
      (at) + offsetof(server_care, quiet_ms),                                                       \
      "D",                                                                                          \
-     "acquire nothing from a server that restarted or took over less than D ago; not less than "   \
-     "any --ttl of all hosts, and the same for all of them; 0s: off (off; redis+quorum: 30s)",     \
+     "acquire no lock until D after the server restarted or took over; at least the longest "      \
+     "--ttl of all hosts, and the same on all of them; 0s: off (off; redis+quorum: 30s)",          \
      0,                                                                                            \
      0},                                                                                           \
         SERVER_CONFIRMED(at)
 #define SERVER_CONFIRMED(at)                                                                       \
     {0,          "wait-replicas",                                                                  \
      OPT_NUMBER, (at) + offsetof(server_care, wait_replicas),                                      \
-     "N",        "N replicas must confirm what is acquired or renewed (0)",                        \
+     "N",        "an acquisition or a renewal counts once N replicas have it (0)",                 \
      0,          1000},                                                                            \
     {                                                                                              \
         0, "wait-fsync", OPT_FLAG, (at) + offsetof(server_care, wait_fsync), NULL,                 \
-            "it counts only once it is on the disks of the server and of these replicas", 0, 0     \
+            "it counts once the server and these replicas have it on disk", 0, 0                   \
     }
 
 /** Everything that is needed to open a client. */
 typedef struct {
-    char *url;      /**< NULL: none was given; as a rule that means local: */
-    char *password; /**< NULL: none apart from one in the URL */
-    char *sentinel_user, *sentinel_password; /**< what Sentinels are told; NULL: nothing */
-    struct server_secret
-        *secret;   /**< the files that passwords are read from again; NULL: none is */
-    bool from_env; /**< the URL is TIDELOCK_URL */
+    char *url;      /**< NULL: none was given, which usually means local: */
+    char *password; /**< NULL: none, except one in the URL */
+    char *sentinel_user, *sentinel_password; /**< the login of Sentinels; NULL: none */
+    struct server_secret *secret; /**< the files from which passwords are read again; NULL: none */
+    bool from_env;                /**< the URL is TIDELOCK_URL */
     server_tls tls;
     const void
         *legacy; /**< the values of the command's options about legacy clients; NULL: it has none */
-    bool trace;  /**< each step of a lock is told on stderr */
+    bool trace;  /**< report each step of a lock on stderr */
     const server_care *care; /**< NULL: the command has no such options */
 } server;
 
 /**
- * Collect the server's URL and password from options, environment and file, and take the secrets
- * out of the places where others might see them: our argument list, our environment, and so the
- * environment of any command that we start. Returns 0, or the exit status after a message.
+ * Collect the server's URL and password from options, environment and file. Remove the secrets
+ * from the places where others might see them: the argument list, the environment, and so the
+ * environment of a command that run starts. Returns 0, or the exit status after a message.
  */
 int server_find(const global_args *args, server *ret);
 
-/** Say that without a URL it is the private server, whose locks other hosts don't know. */
+/** Report, if no URL was given, that the private server is used, whose locks other hosts don't see. */
 void server_say_local(const server *where);
 
 /** For a command that is about several hosts: 0, or the exit status after a message that it needs
  *  a URL. */
 int server_need_url(const server *where, const char *who);
 
-/** Open a client for the command `who`, and say it if the server is local: for want of a URL; no
+/** Open a client for the command `who`, and report it if the server is local: because no URL was given; no
  *  I/O. service may be NULL. Returns 0, or the exit status after a message. */
 int server_open(const server *where, const char *who, const char *service, tl_client **ret_client);
 
 /** The name of a protocol for JSON, NULL for -1. */
 const char *protocol_name(int protocol);
 
-/** The lifetime that is meant, where given_ms is what -t says; SERVER_NO_TTL: it isn't given. */
+/** The lifetime of locks. given_ms: the value of --ttl; SERVER_NO_TTL: it isn't given. */
 #define SERVER_NO_TTL (-1)
 #define SERVER_TTL_MS 30000 /**< of tokens */
 int64_t server_ttl_ms(const server *where, int64_t given_ms);
@@ -191,10 +190,10 @@ bool server_is_local(const server *where);
 /** Does the URL name members of an etcd? */
 bool server_by_etcd(const server *where);
 
-/** How locks are kept there: a tl_protocol_id. */
+/** The protocol of the locks: a tl_protocol_id. */
 int server_protocol(const server *where);
 
-/** What a client's options say of how to log in there: password and TLS. */
+/** A client's options with the login: password and TLS. */
 tl_client_options server_login(const server *where);
 
 /** Wipe the secrets and free. */
@@ -208,14 +207,15 @@ int fail_as(const server *where, const tl_error *err);
 
 typedef struct {
     const char *name;
-    const char *usage; /**< what follows the name */
+    const char *usage; /**< the words after the name */
     const char *help;  /**< one line */
-    const char *notes; /**< more for "help NAME": paragraphs of one line, which the help breaks */
+    const char
+        *notes; /**< the end of the help: paragraphs of one line each, which the help breaks */
     const opt *options;
     const void *defaults;   /**< of the struct that the options fill */
     size_t size;            /**< of that struct */
     const opt_part *legacy; /**< FROM_LEGACY(...), whose values are in the server; NULL: none */
-    bool runs;              /**< takes "-- COMMAND [ARG...]" */
+    bool runs;              /**< accepts "-- COMMAND [ARG...]" */
     bool local;             /**< needs no server */
     int args_min, args_max;
     int (*function)(const server *s, const void *options, const operands *args);
@@ -227,9 +227,9 @@ extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspe
 /* ---- legacy clients --------------------------------------------------------------------------- */
 
 /**
- * What is about legacy clients alone stands in rooms of its own, tools/legacy and tools/migrate, which a
- * build without compat/ doesn't have. They add options, commands and functions to the other rooms:
- * FROM_LEGACY(x) is the address of x there, or NULL.
+ * Code for legacy clients only is in tools/legacy and tools/migrate, which a
+ * build without compat/ lacks. They add options, commands and functions to the other rooms:
+ * FROM_LEGACY(x) is the address of x there; NULL in a build without compat/.
  */
 #ifdef TL_COMPAT
 #define FROM_LEGACY(x) (&(x))
@@ -237,19 +237,19 @@ extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspe
 #define FROM_LEGACY(x) NULL
 #endif
 
-/** What the commands that acquire locks ask; `options` are the values of theirs. */
+/** For the commands that acquire locks; `options`: the values of their options about legacy clients. */
 typedef struct {
     /** Put them into the options of a client. Returns 0, or the exit status after a message. */
     int (*apply)(const char *who, const void *options, tl_client_options *client);
     int64_t (*ttl_ms)(const void *options);     /**< the lifetime where -t isn't given */
     int (*protocol)(const void *options);       /**< a tl_protocol_id */
-    const char *(*protocol_name)(int protocol); /**< NULL: none of theirs */
-    /** Who holds a lock, and when it ends, for people. False: it isn't a legacy lock. */
+    const char *(*protocol_name)(int protocol); /**< NULL: not a protocol of legacy clients */
+    /** The holder of a lock, and the end of its lifetime, for people. False: it isn't a legacy lock. */
     bool (*who)(char *buf, size_t size, const tl_lock_info *info);
     bool (*end)(char *buf, size_t size, const tl_lock_info *info);
-    /** What to do about it where all lock by tokens; NULL: nothing, it isn't a legacy lock. */
+    /** Advice for clients that lock by tokens; NULL: it isn't a legacy lock. */
     const char *(*advice)(const tl_lock_info *info);
-    const char *full; /**< what becomes of them while the server's memory is full */
+    const char *full; /**< what happens to them while the server's memory is full */
 } legacy_locks_hooks;
 extern const legacy_locks_hooks legacy_locks;
 extern const opt_part legacy_lock_part, legacy_inspect_part, legacy_break_part;
@@ -257,7 +257,8 @@ extern const opt_part legacy_lock_part, legacy_inspect_part, legacy_break_part;
 /** A topic of the help. */
 typedef struct {
     const char *name, *about;
-    int (*print)(void);   /**< returns 0, or the exit status after a message */
-    opt_values_fn values; /**< of options that the topic is about; NULL: there are none */
+    int (*print)(void); /**< returns 0, or the exit status after a message */
+    opt_values_fn
+        values; /**< the values of options that the topic explains; NULL: there are none */
 } help_topic;
 extern const help_topic legacy_dialects;

@@ -1,7 +1,7 @@
 /*
- * Where what goes on with locks is told, a line for each step: the file that TIDELOCK_TRACE names, or
- * standard error for `run -vv` and for "-". Lines are told by threads that renew locks: they don't wait for a reader
- * of standard error, nor of a pipe, but for a file's disk.
+ * The trace of locks, a line for each step: to the file that TIDELOCK_TRACE names, or to
+ * standard error for `run -vv` and for "-". Renewal threads write these lines. They don't wait for a reader
+ * of standard error or of a pipe, but they wait for a file's disk.
  */
 #include "base/trace.h"
 
@@ -55,7 +55,7 @@ static void tell_file(const char *message) {
         text[n - 1] = '\n';
     }
     (void)!write(file, text,
-                 (size_t)n); /* one write, so that several processes' lines stay whole */
+                 (size_t)n); /* one write, so that lines of several processes don't mix */
 }
 
 void trace_tell(const char *message) {

@@ -1,11 +1,11 @@
 /*
- * What goes on with locks, for whoever looks for one that hangs.
+ * The trace of locks, for finding out why a lock hangs.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/** From now on: in the file that TIDELOCK_TRACE names, if it does, and on stderr, if that is wanted.
+/** Begin the trace: to the file that TIDELOCK_TRACE names, if it is set, and to stderr, if to_stderr.
  *  Returns 0, or the exit status after a message. */
 int trace_begin(const char *who, bool to_stderr);
 bool trace_wanted(void);

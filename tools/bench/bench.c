@@ -29,7 +29,8 @@ static const bench_options defaults = {.seconds = 5};
 static const opt table[] = {
     {0, "seconds", OPT_NUMBER, offsetof(bench_options, seconds), "N",
      "how long to measure in all (5)", 1, SECONDS_MOST},
-    {0, "json", OPT_FLAG, offsetof(bench_options, json), NULL, "one line of JSON", 0, 0},
+    {0, "json", OPT_FLAG, offsetof(bench_options, json), NULL, "print one line of JSON", 0, 0},
+    OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, offsetof(bench_options, format), "text|json", "json: as --json", 0,
      0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -66,23 +67,23 @@ static void print_limit(const bench_result *result) {
         by_server = (int)(100 * server / all + 0.5), by_network = (int)(100 * network / all + 0.5);
     switch (bench_limit_of(result)) {
     case BENCH_CLIENT:
-        (void)printf("What limits is this host's CPU: %d %% of a pair is work on this side.\n",
-                     client);
+        (void)printf("The limit is this host's CPU, which works for %d %% of a pair.\n", client);
         break;
     case BENCH_SERVER:
-        (void)printf("What limits is the server's CPU: it computes for %d %% of a pair.\n",
+        (void)printf("The limit is the server's CPU, which works for %d %% of a pair.\n",
                      by_server);
         break;
     case BENCH_NETWORK:
         (void)printf(
-            "What limits is the network, with both kernels: %d %% of a pair is neither work of "
-            "the server's (%d %%) nor of this side (%d %%).\n",
+            "The limit is the network, with both kernels: %d %% of a pair is work neither of the "
+            "server (%d %%) nor of this host (%d %%).\n",
             by_network, by_server, client);
         break;
     case BENCH_WAITING:
-        (void)printf("What limits is waiting for answers, %d %% of a pair; how much of that is the "
-                     "network's and how much the servers' can't be told here.\n",
-                     100 - client);
+        (void)printf(
+            "The limit is waiting for replies, %d %% of a pair; the shares of the network and of "
+            "the servers can't be measured here.\n",
+            100 - client);
         break;
     }
 }
@@ -219,12 +220,12 @@ static int bench_command(const server *where, const void *values, const operands
 const command bench_row = {
     .name = "bench",
     .usage = "[options]",
-    .help = "measure what locks cost here, and what limits them",
+    .help = "measure how fast locks are here, and what limits them",
     .notes =
-        "It acquires locks of its own, by names that are drawn, and takes them away again; for so long it "
-        "keeps the server busy.\n"
-        "Exit: 0; 128 + n when signal n ended it; 64 wrong usage, 69 server not reached, 70 internal, 77 "
-        "refused, 78 bad configuration.\n",
+        "It acquires locks with random names of its own and removes them at the end. Meanwhile the "
+        "server is busy.\n"
+        "Exit status: 0 measured; 128 + n when signal n ended it; 64, 69, 70, 77, 78: see "
+        "\"tidelock help\".\n",
     .options = table,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -22,5 +22,5 @@ bool bench_bare_pair(bench_bare *bare);
 /** CPU time of the server's process so far; negative: not known. */
 int64_t bench_bare_cpu_us(bench_bare *bare);
 
-/** Remove a key of ours. */
+/** Remove a key of the benchmark. */
 void bench_bare_remove(bench_bare *bare, const char *key);

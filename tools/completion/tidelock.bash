@@ -1,10 +1,10 @@
-# Completion of tidelock in bash. What can be typed stands in the table, as `tidelock help options` prints it: make puts
-# it here.
+# Completion of tidelock in bash. The table lists all commands, words and options. It is the output of
+# `tidelock help options`, which make inserts here.
 read -r -d '' _tidelock_table <<'END'
 @TABLE@
 END
 
-# Sets words to what a list of values offers: words as they are, D durations, FILE files.
+# Offers the values of a list: a word in lower case as it is, for D durations, for FILE files.
 _tidelock_offer() { # list current
     local word offered=
     for word in $1; do
@@ -23,7 +23,7 @@ _tidelock_offer() { # list current
     mapfile -t COMPREPLY < <(compgen -W "$offered" -- "$2")
 }
 
-# Sets command, the place of its "--" and the word before the cursor that is no option and no value, from the words.
+# Sets command, dashes (the index of its "--") and after (the last word that is neither an option nor a value), from the words.
 _tidelock_parse() {
     local i kind of letter long needs rest valued=' '
     while IFS=$'\t' read -r kind of letter long needs rest; do
@@ -52,7 +52,7 @@ _tidelock() {
     COMPREPLY=()
     _tidelock_parse
     if ((dashes)); then
-        # What follows is a command of its own.
+        # The words after "--" are another command.
         if declare -F _command_offset >/dev/null; then
             _command_offset $((dashes + 1))
         elif ((cword == dashes + 1)); then
@@ -62,7 +62,7 @@ _tidelock() {
         fi
         return
     fi
-    # "--option=value" comes in three words.
+    # bash splits "--option=value" into three words.
     if [[ $cur == '=' ]]; then cur='' equals=1; elif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD - 2]} equals=1; fi
     while IFS=$'\t' read -r kind of letter long needs values rest; do
         case $kind in

@@ -1,10 +1,10 @@
-# Completion of tidelock in fish. What can be typed stands in the table, as `tidelock help options` prints it: make puts
-# it here, with what single quotes need.
+# Completion of tidelock in fish. The table lists all commands, words and options. It is the output of
+# `tidelock help options`, which make inserts here, escaped for single quotes.
 set -l table '
 @TABLE@
 '
 
-# The words before the cursor that are no options and no values of options: the command and what follows it.
+# The words before the cursor that are neither options nor their values: the command and its words.
 function __tidelock_words
     set -l valued $__tidelock_valued
     set -l skip
@@ -22,7 +22,7 @@ function __tidelock_words
         end
     end
 end
-# Is this the command, and its last word so far that one ("-": none)?
+# Is this the command, and `after` its last word so far ("-": none)?
 function __tidelock_at # command [after]
     set -l words (__tidelock_words)
     if contains -- -- $words; and test "$words[1]" = run
@@ -38,7 +38,7 @@ function __tidelock_at # command [after]
         test "$words[1]" = $argv[1]
     end
 end
-# What follows "--" is a command of its own.
+# Is the cursor after "--", in another command?
 function __tidelock_runs
     set -l words (__tidelock_words)
     test "$words[1]" = run; and contains -- -- $words
@@ -49,7 +49,7 @@ function __tidelock_subcommand
     complete -C (string join ' ' -- (string escape -- $words[(math $at + 1)..-2]) $words[-1])
 end
 
-function __tidelock_offer # a list of values: words as they are, D durations
+function __tidelock_offer # a list of values: a word in lower case as it is, for D durations
     for word in (string split ' ' -- $argv[1])
         switch $word
             case D
@@ -90,13 +90,13 @@ for line in (string split \n -- $table)
                 set -a __tidelock_valued $part[4] $part[3]
             end
             set -l where "__tidelock_at $part[2]"
-            # Those of all commands are offered behind each, too.
+            # Options of every command are offered after each command, too.
             if test "$part[2]" = - -a "$part[4]" != --version
                 set where 'not __tidelock_runs'
             end
             set -l takes
             if test "$part[5]" = maybe
-                set takes -a "$(__tidelock_offer $part[6] | string join ' ')" # behind '=' alone
+                set takes -a "$(__tidelock_offer $part[6] | string join ' ')" # only after '='
             else if test "$part[5]" = needed
                 set takes -x -a "$(__tidelock_offer $part[6] | string join ' ')"
                 if string match -qr '^(FILE|SOCKET)' -- $part[6]

@@ -1,12 +1,12 @@
 #compdef tidelock
-# Completion of tidelock in zsh. What can be typed stands in the table, as `tidelock help options` prints it: make puts
-# it here.
+# Completion of tidelock in zsh. The table lists all commands, words and options. It is the output of
+# `tidelock help options`, which make inserts here.
 local table
 IFS= read -r -d '' table <<'END'
 @TABLE@
 END
 
-# What _arguments is told of a list of values: words as they are, D durations, FILE files.
+# Sets REPLY to the action of _arguments for a list of values: a word in lower case as it is, for D durations, for FILE files.
 _tidelock_values() { # list
     local word
     local -a offered
@@ -23,7 +23,7 @@ _tidelock_values() { # list
     if (( $#offered )); then REPLY="(${offered//:/\\:})"; fi
 }
 
-# The specifications of a command's options, in specs.
+# Sets specs to the specifications of a command's options.
 _tidelock_specs() { # command
     local line help spec REPLY
     local -a part
@@ -73,7 +73,7 @@ _tidelock() {
     case $command in
     (help) _describe -t commands command commands ;;
     (run)
-        # What follows "--" is a command of its own.
+        # The words after "--" are another command.
         if (( $words[(I)--] && $words[(I)--] < CURRENT )); then
             n=$words[(I)--]
             shift $n words

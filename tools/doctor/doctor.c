@@ -8,12 +8,13 @@
 #include "doctor/doctor.h"
 
 static const opt options[] = {
-    {0, "json", OPT_FLAG, offsetof(doctor_options, json), NULL, "one object in JSON", 0, 0},
+    {0, "json", OPT_FLAG, offsetof(doctor_options, json), NULL, "print one object in JSON", 0, 0},
+    {0, "acl", OPT_TEXT, offsetof(doctor_options, acl), "USER",
+     "print the permissions that USER needs to lock KEY", 0, 0},
+    OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, offsetof(doctor_options, format), "text|json", "json: as --json", 0,
      0},
-    {0, "acl", OPT_TEXT, offsetof(doctor_options, acl), "USER",
-     "print what USER must be permitted, to lock keys of a pattern", 0, 0},
-    {0, "", OPT_HEADING, 0, NULL, "What the clients do, for what a failover can promise them:", 0,
+    {0, "", OPT_HEADING, 0, NULL, "How the clients lock, to judge what a failover can break:", 0,
      0},
     {'t', "ttl", OPT_DURATION, offsetof(doctor_options, ttl_ms), "D",
      "the longest lifetime of their locks (30s)", 0, 0},
@@ -97,12 +98,11 @@ static int doctor_function(const server *where, const void *given, const operand
 const command doctor_row = {
     .name = "doctor",
     .usage = "[options] [KEY]",
-    .help = "what of a server endangers locks, and what mends it",
-    .notes =
-        "With the KEY of a lock it also says whether this user may lock it. It changes nothing.\n"
-        "With --acl it prints what a user must be permitted to lock keys like KEY: 'jobs:*'.\n"
-        "Exit status: 0 fine, 1 warnings, or something could not be looked at, 2 dangerous, "
-        "69 server not reached, 77 it lets nobody in.\n",
+    .help = "check a server for settings that endanger locks",
+    .notes = "With a KEY it also checks that this user may lock it. It changes nothing.\n"
+             "With --acl, KEY may be a pattern: 'jobs:*'.\n"
+             "Exit status: 0 fine, 1 warnings, or a check that could not be made, 2 dangerous, "
+             "69 server unreachable, 77 login refused.\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

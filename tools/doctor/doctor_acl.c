@@ -85,16 +85,19 @@ static bool is_word(const char *text) {
 int doctor_acl_check(const char *user, const char *pattern) {
     if (is_word(user) && pattern && is_word(pattern))
         return 0;
-    return fail(STATUS_USAGE,
-                "doctor: --acl: a user, and the pattern of the keys, without spaces and quotation "
-                "marks: tidelock doctor --acl locker 'jobs:*'");
+    return fail(
+        STATUS_USAGE,
+        "doctor: --acl needs a user and a pattern of keys, without spaces and quotation marks: "
+        "tidelock doctor --acl locker 'jobs:*'");
 }
 
 int doctor_acl(const doctor_facts *facts, const char *user, const char *pattern) {
     if (doctor_before(facts, 6, 0, 0))
-        return fail(STATUS_REFUSED,
-                    "doctor: --acl: the server has no users: Redis 6.0 or newer; this one is %s",
-                    facts->product);
+        return fail(
+            STATUS_REFUSED,
+            "doctor: --acl: the server has no users; they need Redis 6.0 or newer, and this one is "
+            "%s",
+            facts->product);
     printf("# What %s needs to lock keys like %s by protocol %s, on %s. Give it to redis-cli:\n",
            user, pattern, protocol_name(facts->protocol),
            facts->product[0] ? facts->product : "this server");
@@ -108,8 +111,9 @@ int doctor_acl(const doctor_facts *facts, const char *user, const char *pattern)
                "+ping +info",
                user);
     if (facts->by_cluster)
-        printf("\n# On each node of the cluster, replicas too: none tells another of its users.");
-    printf("\n# To keep it over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
-           "# Whether anything is lacking still: ACL LOG\n");
+        printf("\n# On each node of the cluster, replicas too: users are not replicated.");
+    printf(
+        "\n# To keep it over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n# To "
+        "see whether a permission is still missing: ACL LOG\n");
     return 0;
 }

@@ -243,7 +243,7 @@ static void ask_flags(server_link *link, doctor_facts *facts) {
         keep_message(facts->allowed_why, link);
     else if (!all.commands || !all.keys || !all.channels)
         (void)snprintf(facts->allowed_why, sizeof facts->allowed_why,
-                       "it may not do everything, and %s does not tell what", facts->product);
+                       "it may not do everything, and %s does not report what", facts->product);
 }
 
 typedef struct {
@@ -371,7 +371,7 @@ static bool take_record(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Has any agent seen the server's clock being set? */
+/* Has an agent seen a step of the server's clock? */
 static void ask_agents(server_link *link, doctor_facts *facts) {
     static const char *const names[] = {"ZREVRANGE", SKEW_INDEX_KEY, "0", "199", NULL};
     agents *agents = calloc(1, sizeof *agents);

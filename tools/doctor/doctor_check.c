@@ -78,20 +78,21 @@ static void check_version(const doctor_facts *facts, doctor_report *report) {
         return;
     if (doctor_before(facts, 2, 6, 0)) {
         found_version(facts, report, DOCTOR_DANGER);
-        doctor_why(
-            report,
-            "it knows no scripts, which locks of this protocol are made of: none can be acquired");
+        doctor_why(report, "it has no scripts, which this protocol needs: no lock can be acquired");
         doctor_fix(report, "upgrade to 6.0 or newer%s", instead());
     } else if (doctor_before(facts, 3, 2, 0)) {
         found_version(facts, report, DOCTOR_NOTE);
-        doctor_why(report,
-                   "its scripts can't read the clock before they write: a request that was stuck "
-                   "on its way may leave a lock behind, for its lifetime");
+        doctor_why(
+            report,
+            "its scripts can't read the clock before they write: a delayed request may leave a "
+            "lock behind, for its lifetime");
         doctor_fix(report, "upgrade to 6.0 or newer");
     } else if (doctor_before(facts, 6, 0, 0)) {
         found_version(facts, report, DOCTOR_NOTE);
-        doctor_why(report,
-                   "from 6.0 on it tells at once when a key that is held is changed by another");
+        doctor_why(
+            report,
+            "from 6.0 on the server notifies the holder at once when another client changes the "
+            "key");
         doctor_fix(report, "upgrade to 6.0 or newer");
     }
 }
@@ -109,14 +110,14 @@ static void check_scripts(const doctor_facts *facts, doctor_report *report) {
                  facts->script_why);
     if (says(facts->script_why, "BUSY")) {
         doctor_why(report,
-                   "another script runs and runs: no lock can be acquired, renewed or released");
-        doctor_fix(report, "SCRIPT KILL (as an administrator), and mend the script");
+                   "another script does not end: no lock can be acquired, renewed or released");
+        doctor_fix(report, "SCRIPT KILL (as an administrator), and fix the script");
     } else if (says(facts->script_why, "NOPERM") || says(facts->script_why, "permission")) {
         doctor_why(report, "locks are scripts: without, none can be acquired");
         doctor_fix(report, "ACL SETUSER %s +eval +evalsha", facts->user[0] ? facts->user : "USER");
     } else {
         doctor_why(report, "locks are scripts: without, none can be acquired");
-        doctor_fix(report, "take \"rename-command EVAL ...\" out of redis.conf, and restart%s",
+        doctor_fix(report, "remove \"rename-command EVAL ...\" from redis.conf, and restart%s",
                    instead());
     }
 }
@@ -149,7 +150,7 @@ static void check_age(const doctor_facts *facts, doctor_report *report) {
     doctor_found(report, "commands", DOCTOR_NOTE, "%s is from before %s", facts->product, list);
     doctor_why(report,
                "without SCAN \"tidelock inspect\" can't list locks, without WAIT there is no "
-               "wait_replicas; locks themselves need none of it");
+               "wait_replicas; locks themselves need neither");
     doctor_fix(report, "upgrade to 6.0 or newer");
 }
 
@@ -164,7 +165,7 @@ static void found_missing(const doctor_facts *facts, const doctor_command *comma
     if (facts->version > 0 || command->since == 0) {
         doctor_found(report, "commands", level, "the server has no %s: it is renamed", name);
         doctor_why(report, "%s", command->without);
-        doctor_fix(report, "take \"rename-command %s ...\" out of redis.conf, and restart",
+        doctor_fix(report, "remove \"rename-command %s ...\" from redis.conf, and restart",
                    command->name);
         return;
     }
@@ -174,8 +175,8 @@ static void found_missing(const doctor_facts *facts, const doctor_command *comma
     doctor_why(report, "%s", command->without);
     doctor_fix(
         report,
-        "upgrade to %d.%d or newer; or, if redis.conf has \"rename-command %s ...\", take it "
-        "out, and restart",
+        "upgrade to %d.%d or newer; or, if redis.conf has \"rename-command %s ...\", remove that, "
+        "and restart",
         major, minor, command->name);
 }
 
@@ -190,7 +191,7 @@ static void check_present(const doctor_facts *facts, doctor_report *report) {
     if (facts->present_why[0]) {
         doctor_found(report, "commands", DOCTOR_UNSEEN, "which commands the server has: %s",
                      facts->present_why);
-        doctor_why(report, "a command that is renamed is found when a lock needs it");
+        doctor_why(report, "a renamed command is found only when a lock needs it");
         doctor_fix(report, "run the doctor as a user with +command");
     }
 }
@@ -240,11 +241,12 @@ static void check_allowed(const doctor_facts *facts, doctor_report *report) {
         return;
     doctor_found(report, "permissions", DOCTOR_UNSEEN, "what this user may do: %s",
                  facts->allowed_why);
-    doctor_why(report, "a permission that is lacking is found when a lock needs it");
-    doctor_fix(report,
-               doctor_before(facts, 7, 0, 0)
-                   ? "see that ACL LOG stays empty; `tidelock doctor --acl KEY` prints all it needs"
-                   : "run the doctor as a user with +acl|whoami and +acl|dryrun");
+    doctor_why(report, "a missing permission is found only when a lock needs it");
+    doctor_fix(
+        report,
+        doctor_before(facts, 7, 0, 0)
+            ? "check that ACL LOG stays empty; `tidelock doctor --acl KEY` prints all that it needs"
+            : "run the doctor as a user with +acl|whoami and +acl|dryrun");
 }
 
 /* ---- clocks ---------------------------------------------------------------------------------- */
@@ -259,10 +261,10 @@ static void check_clock(const doctor_facts *facts, doctor_report *report) {
         /* it has no TIME: check_version says what follows */
     } else if (!facts->clock_watched) {
         doctor_found(report, "clock", DOCTOR_UNSEEN, "the server's clock: %s", facts->clock_why);
-        doctor_why(report, "a clock that is set ends locks before their time, or too late");
+        doctor_why(report, "if the clock is set, locks end too early or too late");
         doctor_fix(report,
                    doctor_before(facts, 6, 0, 0)
-                       ? "take \"rename-command TIME ...\" out of redis.conf"
+                       ? "remove \"rename-command TIME ...\" from redis.conf"
                        : "ACL SETUSER %s +time",
                    facts->user[0] ? facts->user : "USER");
     } else if (facts->clock_stepped) {
@@ -280,7 +282,9 @@ static void check_clock(const doctor_facts *facts, doctor_report *report) {
     if (doctor_info(facts, "uptime_in_seconds", &up_s) && up_s < 0) {
         doctor_found(report, "uptime", DOCTOR_WARNING,
                      "the server says that it started %lld s from now", (long long)-up_s);
-        doctor_why(report, "its clock was set back since: locks of then live that much longer");
+        doctor_why(
+            report,
+            "its clock was set back since then: locks acquired before that live that much longer");
         doctor_fix(report, "on the server: " STEADY_CLOCK);
     }
 }
@@ -310,9 +314,10 @@ static void check_counter(const doctor_facts *facts, doctor_report *report) {
         doctor_found(report, "fence", DOCTOR_DANGER, "the fencing counter %s %s", facts->counter,
                      facts->counted < 0 ? "holds no number" : "is at 2^53: it has no next number");
         doctor_why(report, "no lock of the key's slot can be acquired");
-        doctor_fix(report,
-                   "set it to the largest fencing number that was given for locks of this slot, as "
-                   "what they protect remembers it; if none does, DEL it");
+        doctor_fix(
+            report,
+            "set it to the largest fencing number that the resources protected by locks of this "
+            "slot remember; if they remember none, DEL it");
     } else if (facts->clock_watched && ahead_us > AHEAD_US) {
         put_span(span, ahead_us);
         doctor_found(report, "fence", DOCTOR_WARNING,
@@ -321,7 +326,7 @@ static void check_counter(const doctor_facts *facts, doctor_report *report) {
         doctor_why(report,
                    "the clock was ahead once. Fencing numbers go on rising, but until the clock "
                    "has caught up a failover that loses writes may repeat some");
-        doctor_fix(report, "nothing, it passes; don't delete the counter: numbers would go back");
+        doctor_fix(report, "nothing, it passes; don't delete the counter, or numbers go back");
     }
 }
 
@@ -341,9 +346,9 @@ static void check_other_clock(const skew_host *host, doctor_report *report) {
                      "the clock of %s is %lld ms %s at least", host->name, (long long)(off / 1000),
                      host->offset.lo > 0 ? "ahead" : "behind");
         doctor_why(report, "after a failover that clock ends the locks: %s",
-                   host->offset.lo > 0 ? "all that are held, too early"
-                                       : "all, later than was said");
-        doctor_fix(report, "let one time service steer both: chronyc tracking, on either");
+                   host->offset.lo > 0 ? "all held locks, too early"
+                                       : "all locks, later than promised");
+        doctor_fix(report, "synchronize both with one time service: chronyc tracking, on either");
     }
 }
 
@@ -373,7 +378,7 @@ static void check_timeouts(const doctor_facts *facts, doctor_report *report) {
     }
     if (doctor_number(facts, CONFIG_KEEPALIVE, &v) && v == 0) {
         doctor_found(report, "tcp-keepalive", DOCTOR_WARNING,
-                     "the server never asks whether a silent client is still there");
+                     "the server never checks whether a silent client still exists");
         doctor_why(report,
                    "connections of hosts that died stay for ever, and count towards maxclients");
         doctor_fix(report, "CONFIG SET tcp-keepalive 300");
@@ -385,19 +390,18 @@ static void check_clients(const doctor_facts *facts, doctor_report *report) {
 
     if (!doctor_number(facts, CONFIG_MAXCLIENTS, &most) && !doctor_info(facts, "maxclients", &most))
         return;
-    if (most == 0) /* before 2.6: no limit but the system's */
+    if (most == 0) /* before 2.6: only the system's limit */
         return;
     if (doctor_info(facts, "connected_clients", &now) && now * 100 > most * 80) {
         doctor_found(report, "maxclients", now * 100 > most * 95 ? DOCTOR_DANGER : DOCTOR_WARNING,
                      "%lld of %lld connections are in use", (long long)now, (long long)most);
-        doctor_why(report, "when there is none left, holders can't renew and lose their locks");
+        doctor_why(report, "when none is left, holders can't renew and lose their locks");
         doctor_fix(report, "CONFIG SET maxclients %lld", 2 * (long long)most);
     } else if (most < CLIENTS_FEW) {
         doctor_found(report, "maxclients", DOCTOR_WARNING,
                      "the server accepts %lld connections only", (long long)most);
-        doctor_why(
-            report,
-            "each process with locks has some; when there is none left, holders can't renew");
+        doctor_why(report,
+                   "each process with locks needs some; when none is left, holders can't renew");
         doctor_fix(report, "CONFIG SET maxclients 10000");
     }
 }
@@ -416,9 +420,8 @@ static void check_protection(const doctor_facts *facts, doctor_report *report) {
         !is_open_to_all(setting[CONFIG_BIND].text))
         return;
     doctor_found(report, "protected", DOCTOR_WARNING,
-                 "everybody who reaches port %s is let in, without a password",
-                 setting[CONFIG_PORT].text);
-    doctor_why(report, "whoever deletes a key, by mistake even, frees a lock that is held");
+                 "port %s accepts every client without a password", setting[CONFIG_PORT].text);
+    doctor_why(report, "any client that deletes a key, even by mistake, frees a held lock");
     doctor_fix(report, "%s, or CONFIG SET protected-mode yes, or bind to inner addresses",
                doctor_before(facts, 6, 0, 0) ? "requirepass" : "requirepass or ACL users");
 }

@@ -43,7 +43,7 @@ void doctor_owners(const cluster_survey *survey, uint16_t ret[TL_SLOTS]) {
     }
 }
 
-/* "0-5460 5462", as far as there is room. */
+/* "0-5460 5462", as much as fits. */
 static void list_slots(const view *view, uint16_t owner, char to[LIST_SIZE]) {
     size_t used = 0;
     to[0] = '\0';
@@ -87,10 +87,11 @@ static void check_uncovered(const view *view) {
                  n == 1 ? "slot has" : "slots have", list);
     doctor_why(view->report, "no lock in such a slot can be acquired, and held ones are lost; with "
                              "cluster-require-full-coverage that is true of all others, too");
-    doctor_fix(view->report,
-               "bring the master back that had them, with its nodes.conf; or redis-cli --cluster "
-               "fix %.100s --cluster-fix-with-unreachable-masters",
-               any_label(view));
+    doctor_fix(
+        view->report,
+        "start the master that had them again, with its nodes.conf; or redis-cli --cluster fix "
+        "%.100s --cluster-fix-with-unreachable-masters",
+        any_label(view));
 }
 
 /* ---- cluster_state --------------------------------------------------------------------------- */
@@ -122,19 +123,21 @@ static void check_state(const view *view) {
 static void check_stranger(const view *view, const cluster_node *node) {
     doctor_found(view->report, "cluster", DOCTOR_WARNING,
                  "%.150s of the URL is no node of a cluster", node->label);
-    doctor_why(view->report, "who asks it first loses time");
-    doctor_fix(view->report, "take it out of the URL");
+    doctor_why(view->report, "a client that tries it first loses time");
+    doctor_fix(view->report, "remove it from the URL");
 }
 
 static void found_silent(const view *view, const cluster_node *node, bool needed,
                          const char *what) {
     doctor_found(view->report, "cluster", needed ? DOCTOR_DANGER : DOCTOR_WARNING, what,
-                 node->label, node->message[0] ? node->message : "nobody knows where it is");
+                 node->label,
+                 node->message[0] ? node->message : "the cluster does not know its address");
     doctor_why(view->report, "%s",
                needed         ? "locks in its slots can't be acquired, and held ones are lost"
-               : !node->id[0] ? "who asks it first loses time"
-               : node->master ? "it has no slots now; with some, locks in them could not be had"
-                              : "if it takes over, locks in its slots can't be had");
+               : !node->id[0] ? "a client that tries it first loses time"
+               : node->master
+                   ? "it has no slots now; once it has some, locks in them can't be acquired"
+                   : "if it takes over, locks in its slots can't be acquired");
 }
 
 static void check_led(const view *view, const cluster_node *node) {
@@ -142,11 +145,11 @@ static void check_led(const view *view, const cluster_node *node) {
     bool needed = at >= 0 && view->slots[at] > 0;
 
     doctor_found(view->report, "cluster", needed ? DOCTOR_DANGER : DOCTOR_WARNING,
-                 "the cluster leads clients to %.100s for %.60s, where it isn't to be had: %.130s",
+                 "the cluster sends clients to %.100s for %.60s, where it can't be reached: %.130s",
                  node->label, at >= 0 ? view->survey->of[at].label : node->led_to, node->message);
     doctor_why(view->report, "%s",
                needed ? "locks in its slots can't be acquired, and held ones are lost"
-                      : "if it takes over, locks in its slots can't be had");
+                      : "if it takes over, locks in its slots can't be acquired");
     doctor_fix(view->report, "on that node: cluster-announce-ip, cluster-announce-port and "
                              "cluster-announce-hostname as clients reach it");
 }
@@ -156,15 +159,15 @@ static void check_silent(const view *view, unsigned i) {
     bool needed = view->slots[i] > 0;
 
     if (GUARD(refusal_is_no_outage) && node->status == STATUS_REFUSED) {
-        found_silent(view, node, needed, "%.100s lets nobody in: %.200s");
+        found_silent(view, node, needed, "%.100s refuses the login: %.200s");
         doctor_fix(view->report, "%s",
                    doctor_is_of_tls(node->message)
                        ? DOCTOR_TLS_FIX
-                       : "the same users and passwords on every node (requirepass or ACL, and "
-                         "masterauth): nodes don't tell each other of them");
+                       : "use the same users and passwords on every node (requirepass or ACL, and "
+                         "masterauth): nodes don't replicate them");
     } else if (!node->id[0]) {
-        found_silent(view, node, needed, "%.100s of the URL doesn't answer: %.200s");
-        doctor_fix(view->report, "start it, or take it out of the URL");
+        found_silent(view, node, needed, "%.100s of the URL doesn't respond: %.200s");
+        doctor_fix(view->report, "start it, or remove it from the URL");
     } else if (GUARD(hidden_node_found) && node->linked > 0 && !node->failing) {
         found_silent(
             view, node, needed,
@@ -175,12 +178,13 @@ static void check_silent(const view *view, unsigned i) {
             "on it must be what clients reach it by, and the firewall must let them");
     } else {
         found_silent(view, node, needed, "%.100s doesn't answer: %.200s");
-        doctor_fix(view->report,
-                   "start it; where it is gone for good: CLUSTER FORGET %s on every other node%s",
-                   node->id,
-                   needed ? ", after CLUSTER FAILOVER TAKEOVER on a replica of it or redis-cli "
-                            "--cluster fix"
-                          : "");
+        doctor_fix(
+            view->report,
+            "start it; or, if it was removed for good: CLUSTER FORGET %s on every other node%s",
+            node->id,
+            needed ? ", after CLUSTER FAILOVER TAKEOVER on a replica of it or redis-cli "
+                     "--cluster fix"
+                   : "");
     }
 }
 
@@ -203,7 +207,7 @@ static void check_all(const view *view) {
         return;
     doctor_found(view->report, "cluster", DOCTOR_WARNING,
                  "only %d nodes of the cluster were looked at", CLUSTER_NODES_MOST);
-    doctor_why(view->report, "it has more: what is wrong with the others is not told here");
+    doctor_why(view->report, "it has more, and this report says nothing about them");
     doctor_fix(view->report,
                "redis-cli --cluster check %.150s, and the doctor for each of the others by "
                "its own URL, redis://HOST",
@@ -220,10 +224,12 @@ static void check_known(const view *view) {
             continue;
         doctor_found(view->report, "cluster", DOCTOR_DANGER,
                      "no other node knows %.150s of the URL", node->label);
-        doctor_why(view->report,
-                   "it is of another cluster, or was forgotten by this one: whoever is led "
-                   "by it acquires locks that exclude nobody here");
-        doctor_fix(view->report, "take it out of the URL; or CLUSTER MEET, if it belongs here");
+        doctor_why(
+            view->report,
+            "it belongs to another cluster, or this one has forgotten it: a client that uses it "
+            "acquires locks that exclude no client of this cluster");
+        doctor_fix(view->report,
+                   "remove it from the URL; or CLUSTER MEET, if it belongs to this cluster");
     }
 }
 
@@ -255,14 +261,16 @@ static void check_agreement(const view *view) {
                      "%.80s does",
                      n, n == 1 ? "slot" : "slots", first, node->label,
                      label_of(view, node->owner[first]), label_of(view, view->owner[first]));
-        doctor_why(view->report,
-                   "who asks it is led astray, and loses time; if it thinks that it has a "
-                   "slot itself, it may give a lock that another gives too");
-        doctor_fix(view->report,
-                   "after a failover or a move that passes in seconds; else see that the nodes "
-                   "reach each other on the cluster bus (port + 10000), and redis-cli --cluster "
-                   "check %.100s",
-                   any_label(view));
+        doctor_why(
+            view->report,
+            "it redirects clients wrongly, which costs time; if it believes that it owns a slot "
+            "itself, it may grant a lock that another node grants too");
+        doctor_fix(
+            view->report,
+            "after a failover or a move this passes in seconds; otherwise check that the nodes "
+            "reach each other on the cluster bus (port + 10000), and redis-cli --cluster check "
+            "%.100s",
+            any_label(view));
         return;
     }
 }
@@ -288,13 +296,14 @@ static void found_open(const view *view, const cluster_node *node) {
                    open->slot, node->open - 1);
     doctor_found(view->report, "cluster", DOCTOR_WARNING, "%s being moved from %.80s to %.80s",
                  what, open->leaves ? node->label : there, open->leaves ? there : node->label);
-    doctor_why(view->report,
-               "until that is done a lock in it costs several requests, who waits asks again "
-               "and again, and with quiet_ms none can be acquired");
+    doctor_why(
+        view->report,
+        "until then a lock in it costs several requests, waiters poll, and with quiet_ms no lock "
+        "can be acquired");
     doctor_fix(
         view->report,
-        "if nobody is moving it any more: redis-cli --cluster fix %.100s, or CLUSTER SETSLOT "
-        "%u STABLE on both",
+        "if the move was abandoned: redis-cli --cluster fix %.100s, or CLUSTER SETSLOT %u STABLE "
+        "on both",
         any_label(view), open->slot);
 }
 
@@ -325,9 +334,10 @@ static void check_replicas(const view *view) {
             continue;
         if (!found) {
             doctor_found(view->report, "cluster", DOCTOR_WARNING, "a master has no replica");
-            doctor_why(view->report,
-                       "when it dies nobody takes over: no lock in its slots can be acquired "
-                       "until it is back");
+            doctor_why(
+                view->report,
+                "when it dies no replica takes over: no lock in its slots can be acquired until it "
+                "is back");
             doctor_fix(view->report,
                        "redis-cli --cluster add-node NEW-HOST:PORT %.60s --cluster-slave "
                        "--cluster-master-id %s",
@@ -347,9 +357,10 @@ static void check_count(const view *view) {
         return;
     doctor_found(view->report, "cluster", DOCTOR_WARNING, "there %s with slots",
                  n == 1 ? "is one master" : "are two masters");
-    doctor_why(view->report,
-               "a majority of the masters chooses who takes over: when one is gone there is "
-               "none, and no failover");
+    doctor_why(
+        view->report,
+        "a failover needs a majority of the masters: when one dies there is no majority, and no "
+        "failover");
     doctor_fix(view->report,
                "three masters, on machines of their own (redis-cli --cluster add-node, "
                "rebalance --cluster-use-empty-masters)");
@@ -366,9 +377,10 @@ static void check_coverage(const view *view) {
         if (!found) {
             doctor_found(view->report, "coverage", DOCTOR_NOTE,
                          "cluster-require-full-coverage is yes");
-            doctor_why(view->report,
-                       "one slot without a master, as in each failover for a while, stops "
-                       "the locks of all others");
+            doctor_why(
+                view->report,
+                "one slot without a master, as for a while in each failover, stops the locks of "
+                "all other slots");
             doctor_fix(view->report,
                        "CONFIG SET cluster-require-full-coverage no, and CONFIG REWRITE, on "
                        "every node");
@@ -396,11 +408,12 @@ static void check_versions(const view *view) {
             doctor_found(view->report, "version", DOCTOR_WARNING,
                          "the nodes are of different versions: %.80s is %s, %.80s is %s",
                          first->label, first->product, node->label, node->product);
-            doctor_why(view->report,
-                       "after a failover locks have to do with what the older one can't do: "
-                       "a line of those who wait, or to be told of changes");
+            doctor_why(
+                view->report,
+                "after a failover locks lose what the older version lacks: the queue of waiters, "
+                "or notifications of changes");
             doctor_fix(view->report,
-                       "bring all nodes to one version; while that is being done it is fine");
+                       "upgrade all nodes to one version; during an upgrade this is fine");
             return;
         }
         first = first ? first : node;
@@ -434,12 +447,13 @@ static void found_apart(const view *view, const cluster_node *node, int64_t off_
                  (long long)(off_us / 1000), ahead ? "ahead of" : "behind");
     doctor_why(
         view->report, "%s",
-        node->master ? "locks go by it once their slot moves there, or from there: they end too "
-                       "early, or too late"
-        : ahead      ? "after a failover that clock ends the locks of its master's slots: too early"
-                     : "after a failover that clock ends the locks of its master's slots: later "
-                       "than was said");
-    doctor_fix(view->report, "let one time service steer all: chronyc tracking, on each");
+        node->master
+            ? "locks follow that clock once their slot moves there, or from there: they end too "
+              "early, or too late"
+        : ahead ? "after a failover that clock ends the locks of its master's slots: too early"
+                : "after a failover that clock ends the locks of its master's slots: later than "
+                  "promised");
+    doctor_fix(view->report, "synchronize all with one time service: chronyc tracking, on each");
 }
 
 static void check_clocks(const view *view) {
@@ -450,7 +464,7 @@ static void check_clocks(const view *view) {
         const cluster_node *node = &view->survey->of[i];
         if (!answers(node) || !node->track.known)
             continue;
-        /* the offset is this host's clock less the node's */
+        /* the offset is this host's clock minus the node's */
         int64_t behind = node->offset.lo - middle, ahead = middle - node->offset.hi;
         if (behind > APART_WARN_US)
             found_apart(view, node, behind, false);

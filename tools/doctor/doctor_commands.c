@@ -19,9 +19,9 @@
 #define NO_LOCK "no lock can be acquired"
 #define NO_LOOK "\"tidelock check\" and \"inspect\" can't look at keys"
 
-#define NO_LINE "who waits asks again and again instead of standing in line"
-#define LATE "a request that was held up may set a key for nobody, for one lifetime"
-#define SLOWER "a lock that is acquired again and again costs a script each time"
+#define NO_LINE "waiters poll instead of queueing"
+#define LATE "a delayed request may set a key that nobody uses, for one lifetime"
+#define SLOWER "each repeated acquisition of a lock costs a script"
 
 #define COSTLIER "each renewal costs the server several times as much"
 
@@ -33,20 +33,21 @@ static const doctor_command commands[] = {
     {"GET", NULL, 0, ALL, DOCTOR_NEEDED, NO_LOCK, AS("K")},
     {"SET", NULL, 0, SCRIPTS, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
     {"PSETEX", NULL, 206, SCRIPTS, DOCTOR_NEEDED, NO_LOCK, AS("K", "1", "v")},
-    {"PTTL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "nobody knows when a lock ends", AS("K")},
+    {"PTTL", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "the end of a lock's lifetime stays unknown",
+     AS("K")},
     {"PEXPIRE", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "no lock can be renewed", AS("K", "1")},
     {"DEL", NULL, 0, ALL, DOCTOR_NEEDED, "no lock can be released", AS("K")},
     {"HMGET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_LOCK, AS("S", "f")},
     {"HMSET", NULL, 200, SCRIPTS | WATCHING, DOCTOR_NEEDED, NO_LOCK, AS("S", "f", "v")},
     {"TIME", NULL, 206, SCRIPTS, DOCTOR_NEEDED, "the server's clock stays unknown", NULL},
     {"ROLE", NULL, 208, DOCTOR_SENTINEL | DOCTOR_CLUSTER, DOCTOR_NEEDED,
-     "who finds the server by others' word isn't sure that it is a master, and acquires nothing",
+     "a client that finds the server by Sentinels or by other nodes can't confirm that it is a "
+     "master, and acquires nothing",
      NULL},
-    {"CLUSTER", "SLOTS", 300, DOCTOR_CLUSTER, DOCTOR_NEEDED, "nobody knows which node has a lock",
-     NULL},
+    {"CLUSTER", "SLOTS", 300, DOCTOR_CLUSTER, DOCTOR_NEEDED,
+     "clients don't know which node has a lock", NULL},
     {"CLUSTER", "INFO", 300, DOCTOR_CLUSTER, DOCTOR_BETTER,
-     "a master that lost its place and got it back meanwhile is believed by answers of before",
-     NULL},
+     "a reply from a master that was demoted and promoted again meanwhile is trusted", NULL},
     {"ASKING", NULL, 300, DOCTOR_CLUSTER, DOCTOR_NEEDED,
      "locks are lost while their slot is being moved", NULL},
     {"MULTI", NULL, 200, TOKENS, DOCTOR_BETTER, SLOWER, NULL},
@@ -61,29 +62,30 @@ static const doctor_command commands[] = {
     {"ZRANGE", NULL, 120, TOKENS, DOCTOR_BETTER, NO_LINE, AS("L", "0", "0")},
     {"ZRANK", NULL, 200, LINE | PHASES, DOCTOR_BETTER, NO_LINE, AS("L", "m")},
     {"ZREM", NULL, 120, SCRIPTS, DOCTOR_BETTER,
-     "a former master that is a replica by now is believed, and there is no line", AS("L", "m")},
+     "a former master that has become a replica is trusted, and waiters don't queue", AS("L", "m")},
     {"ZSCORE", NULL, 120, LINE | PHASES, DOCTOR_BETTER, NO_LINE, AS("L", "m")},
-    {"PUBLISH", NULL, 200, SCRIPTS | WATCHING, DOCTOR_BETTER,
-     "those who wait are not woken by a release", AS("S", "m")},
-    {"SUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "who waits asks again and again instead",
-     AS("S", "I")},
-    {"UNSUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "who has waited is told still", NULL},
+    {"PUBLISH", NULL, 200, SCRIPTS | WATCHING, DOCTOR_BETTER, "a release does not wake waiters",
+     AS("S", "m")},
+    {"SUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "waiters poll instead", AS("S", "I")},
+    {"UNSUBSCRIBE", NULL, 200, WAITERS, DOCTOR_BETTER, "former waiters still receive notifications",
+     NULL},
     {"PING", NULL, 0, WAITERS, DOCTOR_BETTER, "a connection is not known to be alive", NULL},
     {"TYPE", NULL, 0, SCRIPTS, DOCTOR_BETTER, NO_LOOK, AS("K")},
     {"PUBSUB", "NUMSUB", 208, SCRIPTS, DOCTOR_BETTER,
-     "how many wait isn't told, and nobody hears of his turn in line", AS("S")},
+     "the number of waiters stays unknown, and no waiter is notified of its turn", AS("S")},
     {"SCAN", NULL, 208, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't list locks", AS("0")},
     {"STRLEN", NULL, 202, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't look at keys",
      AS("K")},
     {"INFO", NULL, 0, LINE, DOCTOR_BETTER,
-     "who is given a lock in line asks once more before it believes that", NULL},
+     "a waiter that is granted the lock sends one request more to confirm it", NULL},
     {"INFO", NULL, 0, PHASES, DOCTOR_BETTER,
-     "who waits in line may listen to a server that is no master any more", NULL},
+     "a waiter may listen to a server that is no longer master", NULL},
     {"CLIENT", "ID", 500, LINE, DOCTOR_BETTER, LATE, NULL},
     {"CLIENT", "KILL", 500, LINE, DOCTOR_BETTER, LATE, AS("id", "1")},
-    {"INFO", NULL, 0, ALL & ~LINE, DOCTOR_OPTION, "quiet_ms can't be had", NULL},
-    {"WAIT", NULL, 300, SCRIPTS, DOCTOR_OPTION, "wait_replicas can't be had", AS("0", "0")},
-    {"WAITAOF", NULL, 702, SCRIPTS, DOCTOR_OPTION, "wait_fsync can't be had", AS("1", "0", "0")},
+    {"INFO", NULL, 0, ALL & ~LINE, DOCTOR_OPTION, "quiet_ms is not available", NULL},
+    {"WAIT", NULL, 300, SCRIPTS, DOCTOR_OPTION, "wait_replicas is not available", AS("0", "0")},
+    {"WAITAOF", NULL, 702, SCRIPTS, DOCTOR_OPTION, "wait_fsync is not available",
+     AS("1", "0", "0")},
 };
 
 #define COMMANDS ((int)(sizeof commands / sizeof commands[0]))

@@ -12,7 +12,7 @@
 #define LIMIT_MS 3000
 #define PERMISSION_DENIED 7 /* of gRPC */
 #define ALARMS_MOST 8
-#define MEMBERS_ALL 64 /* of a cluster; there should be no more than 7 */
+#define MEMBERS_ALL 64 /* of a cluster; more than 7 are unusual */
 
 enum { STATUS, ALARMS, MEMBERS, RIGHTS, QUESTIONS }; /* the tickets of the requests */
 
@@ -161,16 +161,17 @@ static bool ask_member(visit *visit, const tl_endpoint *login, const tl_seeds *s
 static void check_alarms(const visit *visit, doctor_report *report) {
     if (!visit->told_alarms && visit->leader != 0 && !visit->learner) {
         doctor_found(report, "alarm", DOCTOR_UNSEEN,
-                     "whether etcd has raised an alarm: %s didn't say", visit->endpoint.label);
+                     "whether etcd has raised an alarm: %s did not report it",
+                     visit->endpoint.label);
         doctor_why(report, "with NOSPACE no lock is acquired or renewed");
-        doctor_fix(report, "a user who may ask, or: etcdctl alarm list");
+        doctor_fix(report, "run the doctor as a user that may ask, or: etcdctl alarm list");
     }
     for (unsigned i = 0; i < visit->alarms; i++) {
         bool full = strcmp(visit->alarm[i], "NOSPACE") == 0;
         doctor_found(report, "alarm", DOCTOR_DANGER, "etcd has raised the alarm %s",
                      visit->alarm[i]);
         doctor_why(report, full ? "it refuses all writes: no lock is acquired or renewed"
-                                : "its members don't hold the same: two could hold one lock");
+                                : "its members differ: two clients could hold one lock");
         doctor_fix(
             report,
             full ? "etcdctl compact REVISION; etcdctl defrag; etcdctl alarm disarm; or a larger "
@@ -188,29 +189,29 @@ static bool is_old(const char *version) {
 static void check_member(const visit *visit, bool alone, doctor_report *report) {
     const char *place = visit->endpoint.label;
     if (!visit->answered) {
-        doctor_found(report, "member", DOCTOR_WARNING, "%s could not be asked: %.150s", place,
+        doctor_found(report, "member", DOCTOR_WARNING, "%s did not respond: %.150s", place,
                      visit->message);
         doctor_why(report, "with a majority of the members away no lock is acquired or renewed");
-        doctor_fix(report, "start it, or take it out of the URL");
+        doctor_fix(report, "start it, or remove it from the URL");
         return;
     }
     if (is_old(visit->version)) {
         doctor_found(report, "version", DOCTOR_WARNING, "%s is etcd %s", place, visit->version);
-        doctor_why(report, "locks are tried with 3.4 and later");
+        doctor_why(report, "locks are tested with 3.4 and newer");
         doctor_fix(report, "upgrade it");
     }
     if (visit->leader == 0) {
         doctor_found(report, "leader", DOCTOR_DANGER, "%s knows no leader", place);
         doctor_why(report,
-                   "it carries out nothing; without a majority of the members there is none");
-        doctor_fix(report, "start the other members, and mend the network between them");
+                   "it executes nothing; without a majority of the members there is no leader");
+        doctor_fix(report, "start the other members, and fix the network between them");
     }
     if (visit->learner) {
         doctor_found(report, "learner", alone ? DOCTOR_DANGER : DOCTOR_WARNING,
-                     "%s is a learner, which carries out no transaction", place);
-        doctor_why(report, alone ? "no other member answers: no lock is acquired"
-                                 : "requests that go there fail before they go elsewhere");
-        doctor_fix(report, "take it out of the URL, or: etcdctl member promote");
+                     "%s is a learner, which executes no transaction", place);
+        doctor_why(report, alone ? "no other member responds: no lock is acquired"
+                                 : "a request to it fails before it is sent to another member");
+        doctor_fix(report, "remove it from the URL, or: etcdctl member promote");
     }
 }
 
@@ -229,25 +230,25 @@ static void check_members(const visit *visits, unsigned n, const visit *said,
     for (unsigned i = 0; i < n; i++)
         away += !visits[i].answered;
     if (said->count == 0 && said->leader != 0 && !said->learner) {
-        doctor_found(report, "members", DOCTOR_UNSEEN, "which members there are: %s didn't say",
-                     said->endpoint.label);
+        doctor_found(report, "members", DOCTOR_UNSEEN,
+                     "which members there are: %s did not report it", said->endpoint.label);
         doctor_why(report, "with a majority of the members away no lock is acquired or renewed");
-        doctor_fix(report, "a user who may ask, or: etcdctl member list");
+        doctor_fix(report, "run the doctor as a user that may ask, or: etcdctl member list");
     } else if (said->count == 1) {
         doctor_found(report, "members", DOCTOR_WARNING, "there is one member");
         doctor_why(
             report,
-            "while it is away, no lock is acquired or renewed; and its disk is the only one");
-        doctor_fix(report, "three members, or five: etcdctl member add");
+            "while it is down, no lock is acquired or renewed; and its disk is the only copy");
+        doctor_fix(report, "use three or five members: etcdctl member add");
     } else if (said->count > 0 && said->count % 2 == 0) {
         doctor_found(report, "members", DOCTOR_NOTE, "there are %u members", said->count);
-        doctor_why(report, "of an even number no more may be away than of one fewer");
-        doctor_fix(report, "one more, or one fewer");
+        doctor_why(report, "an even number tolerates no more failures than one member fewer");
+        doctor_fix(report, "add one member, or remove one");
     }
     if (unnamed > away) {
         doctor_found(report, "url", DOCTOR_NOTE, "the URL doesn't name %u of the %u members",
                      unnamed - away, said->count);
-        doctor_why(report, "clients ask those alone that it names");
+        doctor_why(report, "clients use only the members that it names");
         doctor_fix(report, "name all of them");
     }
 }
@@ -260,8 +261,8 @@ static void check_clusters(const visit *visits, unsigned n, const visit *said,
             continue;
         doctor_found(report, "url", DOCTOR_DANGER, "%s is of another etcd than %s",
                      visits[i].endpoint.label, said->endpoint.label);
-        doctor_why(report, "two could hold one lock, each in an etcd of its own");
-        doctor_fix(report, "name the members of one etcd alone");
+        doctor_why(report, "two clients could hold one lock, each in another etcd");
+        doctor_fix(report, "name the members of one etcd only");
     }
 }
 
@@ -269,8 +270,8 @@ static void check_rights(const visit *visit, const char *key, doctor_report *rep
     if (!visit->denied)
         return;
     if (visit->nobody) {
-        doctor_found(report, "permissions", DOCTOR_DANGER, "etcd wants a user and a password");
-        doctor_why(report, "no lock is acquired without");
+        doctor_found(report, "permissions", DOCTOR_DANGER, "etcd requires a user and a password");
+        doctor_why(report, "no lock is acquired without them");
         doctor_fix(report, "etcd://USER:PASSWORD@HOST");
         return;
     }

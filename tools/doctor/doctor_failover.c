@@ -109,32 +109,36 @@ static void found_always(const doctor_facts *facts, doctor_report *report) {
     doctor_found(report, "failover", DOCTOR_NOTE,
                  "a failover forgets nothing: all replicas (%lld) confirm what is held",
                  (long long)replicas_of(facts));
-    doctor_why(report,
-               "whoever takes over has it; but a lock then ends by that server's clock, earlier "
-               "by as much as it is ahead");
-    doctor_fix(report, facts->care.wait_fsync
-                           ? "keep wait_replicas at the number of all that may take over"
-                           : "keep wait_replicas at the number of all that may take over; with "
-                             "wait_fsync (7.2) they may lose power, too");
+    doctor_why(
+        report,
+        "the server that takes over has every lock; but a lock then ends by that server's clock, "
+        "earlier by as much as that clock is ahead");
+    doctor_fix(report,
+               facts->care.wait_fsync
+                   ? "keep wait_replicas at the number of all that may take over"
+                   : "keep wait_replicas at the number of all replicas that may take over; with "
+                     "wait_fsync (7.2) they may lose power, too");
 }
 
 static void found_general(const doctor_facts *facts, int64_t late_ms, doctor_report *report) {
     char quiet[DURATION_SHOWN], late[DURATION_SHOWN];
 
-    doctor_found(report, "failover", DOCTOR_NOTE,
-                 "no two hold a lock at once in a failover: quiet_ms is %s, and a former master "
-                 "counts for %s at most",
-                 show_ms(quiet, facts->care.quiet_ms), show_ms(late, late_ms));
+    doctor_found(
+        report, "failover", DOCTOR_NOTE,
+        "no two clients hold a lock at once in a failover: quiet_ms is %s, and a former master is "
+        "trusted for %s at most",
+        show_ms(quiet, facts->care.quiet_ms), show_ms(late, late_ms));
     doctor_why(
         report,
         facts->by_sentinels
-            ? "an answer counts only while a majority of the Sentinels names the server; who "
-              "asks it by another URL doesn't know of that"
+            ? "a reply counts only while a majority of the Sentinels names the server; a client "
+              "with another URL doesn't check that"
         : facts->by_cluster
-            ? "an answer counts only when each replica says afterwards that it is one still; "
-              "where one doesn't answer, if the other masters hear of an election within 200 ms"
-            : "it refuses writes without its replicas; but one that was stopped (SIGSTOP, a "
-              "paused machine) answers first what it was sent meanwhile");
+            ? "a reply counts only when each replica confirms afterwards that it is still one; if "
+              "a replica doesn't respond, it counts if the other masters learn of an election "
+              "within 200 ms"
+            : "a former master refuses writes without its replicas; but one that was stopped "
+              "(SIGSTOP, a paused machine) first executes the requests that it received meanwhile");
     doctor_fix(report,
                is_asked_about(facts) ? "a %s URL in all clients"
                                      : "a %s URL in all clients has no such gap",
@@ -170,28 +174,30 @@ static void fix_to_general(const doctor_facts *facts, doctor_report *report) {
 }
 
 static void found_dead(const doctor_facts *facts, doctor_report *report) {
-    doctor_found(report, "failover", DOCTOR_WARNING,
-                 "no two hold a lock at once after a failover if the former master is dead, or cut "
-                 "off from whoever holds a lock");
+    doctor_found(
+        report, "failover", DOCTOR_WARNING,
+        "no two clients hold a lock at once after a failover if the former master is dead, or cut "
+        "off from the holders");
     doctor_why(
         report,
-        "if it goes on answering for a time, as one that was stopped and wakes does, a lock that it "
-        "renews is given to another");
+        "if it still responds for a time, as one that was stopped and continues, a lock that it "
+        "renews is granted to another client");
     fix_to_general(facts, report);
 }
 
 static void found_fence(const doctor_facts *facts, doctor_report *report) {
-    doctor_found(report, "failover", DOCTOR_WARNING,
-                 "two may hold a lock at once after a failover, for one lifetime (quiet_ms %lld, "
-                 "wait_replicas %d of %lld)",
-                 (long long)facts->care.quiet_ms, facts->care.wait_replicas,
-                 (long long)replicas_of(facts));
-    doctor_why(report,
-               facts->moving && is_confirmed(facts)
-                   ? "slots are being moved, and the replica that takes over need not know: it "
-                     "takes what has left for absent, whatever wait_replicas is"
-                   : "what the new master hasn't got is given again; only the fencing number tells "
-                     "the two apart");
+    doctor_found(
+        report, "failover", DOCTOR_WARNING,
+        "two clients may hold a lock at once after a failover, for one lifetime (quiet_ms %lld, "
+        "wait_replicas %d of %lld)",
+        (long long)facts->care.quiet_ms, facts->care.wait_replicas, (long long)replicas_of(facts));
+    doctor_why(
+        report,
+        facts->moving && is_confirmed(facts)
+            ? "slots are being moved, and the replica that takes over may not know that: it treats "
+              "the keys that were moved away as free, whatever wait_replicas is"
+            : "the new master grants again the locks that it does not know; only the fencing "
+              "number distinguishes the two holders");
     fix_to_general(facts, report);
 }
 
@@ -208,22 +214,23 @@ static void check_replicas(const doctor_facts *facts, doctor_report *report) {
         doctor_why(report,
                    "fewer than that can confirm a lock: none can be acquired, and held ones are "
                    "lost");
-        doctor_fix(report,
-                   known >= facts->care.wait_replicas
-                       ? "bring those back that are away"
-                       : "attach as many replicas, or a smaller wait_replicas in all clients");
+        doctor_fix(report, known >= facts->care.wait_replicas
+                               ? "start the replicas that are down"
+                               : "add replicas, or use a smaller wait_replicas in all clients");
     }
     if (facts->by_sentinels && known > here) {
         doctor_found(report, "replication", DOCTOR_WARNING,
                      "the Sentinels know of %lld replicas, and the master has %lld",
                      (long long)known, (long long)here);
-        doctor_why(report,
-                   "one that comes back while the master is away may take over with what it had "
-                   "then: locks since are forgotten");
-        doctor_fix(report,
-                   "start them; or, where they are gone for good, SENTINEL RESET %s on each "
-                   "Sentinel, one after the other",
-                   facts->heard.master);
+        doctor_why(
+            report,
+            "a replica that returns while the master is down may take over with its old data: "
+            "locks acquired since then are forgotten");
+        doctor_fix(
+            report,
+            "start them; or, if they were removed for good, SENTINEL RESET %s on each Sentinel, "
+            "one after the other",
+            facts->heard.master);
     }
 }
 
@@ -246,11 +253,13 @@ static void check_quiet(const doctor_facts *facts, doctor_report *report) {
     if (facts->care.quiet_ms > 0 || !reasons(facts)[0] || doctor_before(facts, 4, 0, 0))
         return;
     doctor_found(report, "quiet", DOCTOR_WARNING, "quiet_ms is off, and %s", reasons(facts));
-    doctor_why(report, "a lock that the server has forgotten is given to another while it is held");
+    doctor_why(
+        report,
+        "a lock that the server has forgotten is granted to another client while it is held");
     doctor_fix(
         report,
-        "quiet_ms (--quiet) of %s in all clients, or longer; the doctor's --quiet tells what "
-        "that comes to",
+        "quiet_ms (--quiet) of %s in all clients, or longer; give the doctor the same --quiet to "
+        "see the result",
         show_ms(quiet, facts->ttl_ms + (late_ms > 0 && doctor_may_fail_over(facts) ? late_ms : 0)));
 }
 
@@ -260,9 +269,10 @@ static void check_age(const doctor_facts *facts, doctor_report *report) {
     if (facts->care.quiet_ms > 0 && doctor_before(facts, 4, 0, 0)) {
         doctor_found(report, "quiet", DOCTOR_DANGER, "quiet_ms needs Redis 4.0, and this is %s",
                      facts->product);
-        doctor_why(report,
-                   "an older one doesn't tell a script what a replica comes from: no lock can "
-                   "be acquired");
+        doctor_why(
+            report,
+            "in an older version a script can't read which master a replica copied: no lock can be "
+            "acquired");
         doctor_fix(report, doctor_before(facts, 3, 0, 0)
                                ? "upgrade to 4.0 or newer; until then without quiet_ms"
                                : "upgrade to 4.0 or newer; until then without quiet_ms, and with "
@@ -283,20 +293,22 @@ static void check_age(const doctor_facts *facts, doctor_report *report) {
 
 static void found_no_fsync(doctor_report *report, const char *what, const char *fix) {
     doctor_found(report, "fsync", DOCTOR_DANGER, "%s", what);
-    doctor_why(report,
-               "with wait_fsync a lock counts once it is in the append-only file on the disk: "
-               "none can be acquired");
+    doctor_why(
+        report,
+        "with wait_fsync a lock counts once it is in the append-only file on disk: no lock can be "
+        "acquired");
     doctor_fix(report, "%s", fix);
 }
 
 static void found_each_second(const doctor_facts *facts, doctor_report *report) {
     doctor_found(report, "fsync", facts->ttl_ms < EACH_SECOND_TTL_MS ? DOCTOR_WARNING : DOCTOR_NOTE,
                  "appendfsync is everysec, and clients wait for the disk");
-    doctor_why(report,
-               facts->ttl_ms < EACH_SECOND_TTL_MS
-                   ? "each lock and renewal takes up to two seconds, and of a short lifetime too "
-                     "little is left: locks are lost while they are held"
-                   : "each lock and renewal takes up to two seconds");
+    doctor_why(
+        report,
+        facts->ttl_ms < EACH_SECOND_TTL_MS
+            ? "each acquisition and renewal takes up to two seconds, and too little is left of a "
+              "short lifetime: locks are lost while they are held"
+            : "each lock and renewal takes up to two seconds");
     doctor_fix(report, "CONFIG SET appendfsync always%s",
                facts->ttl_ms < EACH_SECOND_TTL_MS ? ", or a ttl of 15 s at least" : "");
 }
@@ -314,7 +326,7 @@ static void check_fsync(const doctor_facts *facts, doctor_report *report) {
         found_no_fsync(report, "wait_fsync needs an append-only file, and appendonly is no",
                        "CONFIG SET appendonly yes, CONFIG REWRITE");
     else if (strcmp(fsync, "no") == 0)
-        found_no_fsync(report, "appendfsync is no: the server never says what is on its disk",
+        found_no_fsync(report, "appendfsync is no: the server never reports what is on its disk",
                        "CONFIG SET appendfsync always (or everysec)");
     else if (strcmp(fsync, "everysec") == 0)
         found_each_second(facts, report);

@@ -58,9 +58,9 @@ static void add_finding(doctor_report *to, const doctor_finding *finding, unsign
 
 static void found_unasked(const visit *visit, doctor_report *one) {
     one->count = 0;
-    doctor_found(one, "cluster", DOCTOR_UNSEEN, "a master could not be asked: %s", visit->message);
-    doctor_why(one, "what endangers the locks in its slots is not known");
-    doctor_fix(one, "again, when it answers");
+    doctor_found(one, "cluster", DOCTOR_UNSEEN, "a master did not respond: %s", visit->message);
+    doctor_why(one, "the dangers to locks in its slots are not known");
+    doctor_fix(one, "run the doctor again when it responds");
 }
 
 static void add_level(const visit *visit, unsigned n, doctor_level level, doctor_report *one,

@@ -10,8 +10,8 @@
 #define LEAST 3 /* with fewer, the loss of one leaves no majority */
 
 #define NO_MASTER                                                                                  \
-    "nobody knows which server to ask: no lock can be acquired, renewals don't count, and held "   \
-    "locks are lost"
+    "clients don't know the master: no lock can be acquired, renewals don't count, and "           \
+    "held locks are lost"
 
 bool doctor_is_of_tls(const char *message) {
     return GUARD(tls_is_no_login) && strstr(message, ": TLS: ") != NULL;
@@ -24,11 +24,13 @@ static void check_answers(const sentinels *sentinels, doctor_report *report) {
         doctor_found(
             report, "sentinels",
             verdict->answered < verdict->majority ? DOCTOR_DANGER : DOCTOR_WARNING,
-            "%u of the places that the URL and the Sentinels name don't say which Sentinel "
-            "is there",
+            "%u of the addresses in the URL and from the Sentinels don't say which Sentinel they "
+            "are",
             verdict->nameless);
-        doctor_why(report, "their word doesn't count: one Sentinel by two addresses must not count "
-                           "twice, and there are more addresses than Sentinels");
+        doctor_why(
+            report,
+            "their votes don't count: one Sentinel with two addresses must not count twice, and "
+            "there are more addresses than Sentinels");
         doctor_fix(
             report,
             "allow the Sentinel user SENTINEL MYID (+sentinel|myid; before 6.2 INFO), or name the "
@@ -40,8 +42,8 @@ static void check_answers(const sentinels *sentinels, doctor_report *report) {
     doctor_found(report, "sentinels", DOCTOR_DANGER,
                  "no majority of the Sentinels: %u of %u answer", verdict->answered,
                  verdict->total);
-    doctor_why(report, NO_MASTER "; nor is there a failover");
-    doctor_fix(report, "see to those that don't answer: each is told of by itself");
+    doctor_why(report, NO_MASTER "; and there is no failover");
+    doctor_fix(report, "fix those that don't respond: each has a finding of its own");
 }
 
 static void check_one(const sentinels *sentinels, unsigned i, doctor_report *report) {
@@ -51,15 +53,17 @@ static void check_one(const sentinels *sentinels, unsigned i, doctor_report *rep
     if (sentinel->stranger) {
         doctor_found(report, "sentinels", DOCTOR_WARNING, "%.150s of the URL is no Sentinel",
                      sentinel->label);
-        doctor_why(report, "it knows no master: with fewer than a majority no lock is acquired");
-        doctor_fix(report,
-                   "name the Sentinels alone (port 26379, unless told otherwise); a server by "
-                   "itself is redis://HOST");
-    } else if (GUARD(refusal_is_no_outage) && sentinel->status == STATUS_REFUSED) {
-        doctor_found(report, "sentinels", DOCTOR_WARNING, "a Sentinel lets nobody in: %s",
-                     sentinel->message);
         doctor_why(report,
-                   "its word doesn't count: with fewer than a majority no lock is acquired");
+                   "it knows no master: without a majority of the Sentinels no lock is acquired");
+        doctor_fix(
+            report,
+            "name only Sentinels (port 26379 by default); a server by itself is redis://HOST");
+    } else if (GUARD(refusal_is_no_outage) && sentinel->status == STATUS_REFUSED) {
+        doctor_found(report, "sentinels", DOCTOR_WARNING, "a Sentinel refuses the login: %s",
+                     sentinel->message);
+        doctor_why(
+            report,
+            "its vote doesn't count: without a majority of the Sentinels no lock is acquired");
         doctor_fix(report, "%s",
                    doctor_is_of_tls(sentinel->message)
                        ? DOCTOR_TLS_FIX
@@ -67,22 +71,24 @@ static void check_one(const sentinels *sentinels, unsigned i, doctor_report *rep
                          "sentinel_password) are the Sentinels' login; that in the URL is the "
                          "master's");
     } else if (sentinel->status) {
-        doctor_found(report, "sentinels", DOCTOR_WARNING, "a Sentinel doesn't answer: %s",
+        doctor_found(report, "sentinels", DOCTOR_WARNING, "a Sentinel doesn't respond: %s",
                      sentinel->message);
-        doctor_why(report,
-                   "with fewer than a majority no lock is acquired, and there is no failover");
-        doctor_fix(report,
-                   i < sentinels->seeds
-                       ? "start it, or take it out of the URL"
-                       : "start it; or, where it is gone for good, SENTINEL RESET %s "
-                         "on the others, one after the other",
-                   sentinels->master);
+        doctor_why(
+            report,
+            "without a majority of the Sentinels no lock is acquired, and there is no failover");
+        doctor_fix(
+            report,
+            i < sentinels->seeds
+                ? "start it, or remove it from the URL"
+                : "start it; or, if it was removed for good, SENTINEL RESET %s on the others, one "
+                  "after the other",
+            sentinels->master);
     } else if (GUARD(unknowing_sentinel_found) && sentinels->view[i].kind == TL_VIEW_UNKNOWN &&
                !all_unknown) {
         doctor_found(report, "sentinels", DOCTOR_WARNING, "the Sentinel %s knows no master %s",
                      sentinel->label, sentinels->master);
-        doctor_why(report, "its word counts for no master, as if it didn't answer");
-        doctor_fix(report, "have it watch %s as the others do, or take it out of the URL",
+        doctor_why(report, "it votes for no master, as if it didn't respond");
+        doctor_fix(report, "make it monitor %s as the others do, or remove it from the URL",
                    sentinels->master);
     }
 }
@@ -95,8 +101,7 @@ static void check_name(const sentinels *sentinels, doctor_report *report) {
                  sentinels->master);
     doctor_why(report, "no lock can be acquired");
     doctor_fix(report,
-               "check the name in the URL: SENTINEL MASTERS, asked of one of them, lists those "
-               "that there are");
+               "check the name in the URL: SENTINEL MASTERS on one of them lists the masters");
 }
 
 static bool names(const tl_sentinel_view *view, const tl_sentinel_view *master) {
@@ -118,14 +123,16 @@ static void check_agreement(const sentinels *sentinels, doctor_report *report) {
             "%.80s:%u",
             sentinels->of[i].label, view->host, (unsigned)view->port, master->host,
             (unsigned)master->port);
-        doctor_why(report, "%s",
-                   sentinels->verdict.sure
-                       ? "it hasn't heard of the last failover, and misleads whoever "
-                         "asks it alone"
-                       : NO_MASTER);
-        doctor_fix(report,
-                   "in a failover that passes in seconds; else see that the Sentinels reach each "
-                   "other, and that sentinel announce-ip is the same seen from everywhere");
+        doctor_why(
+            report, "%s",
+            sentinels->verdict.sure
+                ? "it doesn't know of the last failover, and misleads a client that asks no other "
+                  "Sentinel"
+                : NO_MASTER);
+        doctor_fix(
+            report,
+            "in a failover this passes in seconds; otherwise check that the Sentinels reach each "
+            "other, and that their sentinel announce-ip is the same from everywhere");
         return;
     }
 }
@@ -142,11 +149,12 @@ static void check_quorum(const sentinels *sentinels, doctor_report *report) {
                      "the quorum of %s is %lld of %u Sentinels, %s", sentinels->of[i].label,
                      (long long)quorum, verdict->total,
                      quorum > verdict->total ? "more than there are" : "less than a majority");
-        doctor_why(report,
-                   quorum > verdict->total
-                       ? "there is never a failover: without the master no lock can be acquired"
-                       : "a failover begins as soon as so few don't reach the master, though all "
-                         "others do: each can cost locks that are held");
+        doctor_why(
+            report,
+            quorum > verdict->total
+                ? "a failover never happens: without the master no lock can be acquired"
+                : "a failover begins as soon as so few Sentinels can't reach the master, even if "
+                  "all others can: each failover can lose held locks");
         doctor_fix(report, "SENTINEL SET %s quorum %u, on each of them", sentinels->master,
                    verdict->majority);
         return;
@@ -159,7 +167,7 @@ static void check_count(const sentinels *sentinels, doctor_report *report) {
         return;
     doctor_found(report, "sentinels", DOCTOR_WARNING, "there %s",
                  sentinels->verdict.total == 1 ? "is one Sentinel" : "are two Sentinels");
-    doctor_why(report, "when one is gone there is no majority: no failover, and no lock");
+    doctor_why(report, "when one dies there is no majority: no failover, and no lock");
     doctor_fix(report, "run three, on machines of their own");
 }
 

@@ -40,19 +40,18 @@ static void show_places(const doctor_finding *finding, const cluster_survey *sur
 }
 
 static int show_text(const doctor_title *title, const doctor_report *report) {
-    printf("%s, %s: %s\n", title->server,
-           title->product[0] ? title->product : "of an unknown version",
+    printf("%s, %s: %s\n", title->server, title->product[0] ? title->product : "unknown version",
            state_name(status_for(report)));
     for (int i = 0; i < report->count; i++) {
         const doctor_finding *finding = &report->finding[i];
         printf("\n%-7s  %s: %s\n", doctor_level_name(finding->level), finding->id, finding->what);
         show_places(finding, title->of);
         printf("         why: %s\n", finding->why);
-        printf("         %s: %s\n", finding->level == DOCTOR_UNSEEN ? "to see it" : "fix",
+        printf("         %s: %s\n", finding->level == DOCTOR_UNSEEN ? "to check it" : "fix",
                finding->fix);
     }
     if (report->count == 0)
-        printf("\nNothing that endangers locks was found.\n");
+        printf("\nNo setting that endangers locks was found.\n");
     return fflush(stdout) || ferror(stdout) ? -1 : 0;
 }
 

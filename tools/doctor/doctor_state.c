@@ -50,14 +50,12 @@ static void check_eviction(const doctor_facts *facts, doctor_report *report) {
         if (!known || strcmp(policy, "noeviction") == 0)
             return;
         doctor_found(report, "eviction", DOCTOR_NOTE,
-                     "maxmemory-policy is %s, which does nothing as long as maxmemory is 0",
-                     policy);
-        doctor_why(report, "with a limit the server would delete locks that are held");
+                     "maxmemory-policy is %s, which has no effect while maxmemory is 0", policy);
+        doctor_why(report, "with a limit the server would delete held locks");
         doctor_fix(report, "CONFIG SET maxmemory-policy noeviction, before maxmemory is ever set");
     } else if (!known) {
         doctor_found(report, "eviction", DOCTOR_UNSEEN, "the eviction policy");
-        doctor_why(report,
-                   "with any but noeviction a server that is full deletes locks that are held");
+        doctor_why(report, "with any policy but noeviction a full server deletes held locks");
         doctor_fix(report, "run the doctor as a user that may ask INFO or CONFIG GET");
     } else if (strcmp(policy, "noeviction") == 0) {
         check_memory(facts, most, report);
@@ -65,8 +63,8 @@ static void check_eviction(const doctor_facts *facts, doctor_report *report) {
         doctor_found(report, "eviction", DOCTOR_DANGER, "maxmemory-policy is %s", policy);
         doctor_why(
             report,
-            "when its memory is full the server deletes locks that are held: another client acquires "
-            "them at once");
+            "when its memory is full the server deletes held locks: other clients acquire them at "
+            "once");
         doctor_fix(report,
                    "CONFIG SET maxmemory-policy noeviction, and in redis.conf: maxmemory-policy "
                    "noeviction");
@@ -109,7 +107,8 @@ static void check_aof(const doctor_facts *facts, doctor_report *report) {
                    "when the machine dies, locks of the last second or two may be forgotten");
         doctor_fix(
             report,
-            "CONFIG SET appendfsync always, or let clients wait with quiet_ms, no shorter than any ttl");
+            "CONFIG SET appendfsync always, or let clients wait with quiet_ms, no shorter than any "
+            "ttl");
     }
 }
 
@@ -121,26 +120,28 @@ static void check_persistence(const doctor_facts *facts, doctor_report *report) 
         doctor_why(
             report,
             "the server may refuse all writes (MISCONF): no lock can be acquired or renewed");
-        doctor_fix(report, "look into the server's log; make room on its disk; BGSAVE");
+        doctor_fix(report, "read the server's log; make room on its disk; BGSAVE");
     }
     if (!doctor_info(facts, "aof_enabled", &aof)) {
-        doctor_found(report, "persistence", DOCTOR_UNSEEN, "whether a restart keeps the locks: %s",
-                     facts->info_why[0] ? facts->info_why : "INFO does not tell");
-        doctor_why(report,
-                   "locks that a restart forgets are acquired by others while they are held");
+        doctor_found(report, "persistence", DOCTOR_UNSEEN, "whether locks survive a restart: %s",
+                     facts->info_why[0] ? facts->info_why : "INFO does not report it");
+        doctor_why(report, "a restart may forget held locks: other clients acquire them");
         doctor_fix(report, "run the doctor as a user that may ask INFO");
     } else if (aof) {
         check_aof(facts, report);
     } else if (facts->config[CONFIG_SAVE].known && !facts->config[CONFIG_SAVE].text[0]) {
         doctor_found(report, "persistence", unless_quiet(facts),
-                     "nothing is kept over a restart (appendonly no, save \"\")");
-        doctor_why(report, "a restart forgets all locks: others acquire them while they are held");
+                     "no data survives a restart (appendonly no, save \"\")");
+        doctor_why(report,
+                   "a restart forgets all locks: other clients acquire them while they are held");
         fix_by_aof(facts, report);
     } else {
         doctor_found(report, "persistence", unless_quiet(facts),
                      "a restart goes back to the last snapshot (appendonly no)");
-        doctor_why(report,
-                   "it forgets all locks acquired since: others acquire them while they are held");
+        doctor_why(
+            report,
+            "it forgets all locks acquired since then: other clients acquire them while they are "
+            "held");
         fix_by_aof(facts, report);
     }
 }
@@ -151,10 +152,11 @@ static void check_uptime(const doctor_facts *facts, doctor_report *report) {
     if (!doctor_info(facts, "uptime_in_seconds", &up_s) || up_s < 0 || up_s >= YOUNG_S)
         return;
     doctor_found(report, "restart", DOCTOR_NOTE, "the server started %lld s ago", (long long)up_s);
-    doctor_why(report, "what it held before is there only as far as it was kept");
+    doctor_why(report, "locks acquired before that exist only if they were saved");
     doctor_fix(
         report,
-        "quiet_ms makes clients wait after a restart for as long as a lock of before may be held");
+        "with quiet_ms clients wait after a restart until no lock acquired before it can still be "
+        "held");
 }
 
 /* ---- replicas -------------------------------------------------------------------------------- */
@@ -172,9 +174,8 @@ static void check_replica(const doctor_facts *facts, doctor_report *report) {
         doctor_why(report, "no lock can be acquired here");
         doctor_fix(report, "name the master in --url (%s)", host);
     } else {
-        doctor_why(
-            report,
-            "locks acquired here exclude nobody who asks the master, and are overwritten by it");
+        doctor_why(report,
+                   "locks acquired here exclude no client of the master, which overwrites them");
         doctor_fix(report,
                    doctor_before(facts, 2, 6, 0) ? "name the master in --url (%s)"
                    : old ? "CONFIG SET slave-read-only yes, and name the master in --url (%s)"
@@ -183,8 +184,8 @@ static void check_replica(const doctor_facts *facts, doctor_report *report) {
     }
     if (info_is(facts, "master_link_status", "down")) {
         doctor_found(report, "replication", DOCTOR_WARNING, "the replica has lost its master");
-        doctor_why(report, "in a failover it would forget all locks since");
-        doctor_fix(report, "look into the logs of both; %s again", old ? "SLAVEOF" : "REPLICAOF");
+        doctor_why(report, "in a failover it would forget all locks acquired since then");
+        doctor_fix(report, "read the logs of both; %s again", old ? "SLAVEOF" : "REPLICAOF");
     }
 }
 
@@ -212,10 +213,10 @@ static void check_lag(const char *line, doctor_report *report) {
     if (strcmp(state, "online") == 0 && lag_s <= LAG_MOST_S)
         return;
     doctor_found(report, "replication", DOCTOR_WARNING,
-                 "the replica %s:%s is %s, and was heard of %lld s ago", ip, port, state,
+                 "the replica %s:%s is %s, and last reported %lld s ago", ip, port, state,
                  (long long)lag_s);
-    doctor_why(report, "in a failover to it, locks that are held are forgotten");
-    doctor_fix(report, "look into its log; a larger repl-backlog-size helps one that is slow");
+    doctor_why(report, "in a failover to it, held locks are forgotten");
+    doctor_fix(report, "read its log; a larger repl-backlog-size helps a slow replica");
 }
 
 /* A former master that goes on granting is harmless where its grants don't count, or can't be confirmed. */
@@ -224,8 +225,7 @@ static doctor_level unless_promised(const doctor_facts *facts) {
     return promise == DOCTOR_ALWAYS || promise == DOCTOR_GENERAL ? DOCTOR_NOTE : DOCTOR_WARNING;
 }
 
-#define GIVEN_TWICE                                                                                \
-    "a master that was cut off goes on granting locks, which its successor grants again"
+#define GIVEN_TWICE "a master that was cut off still grants locks, which its successor grants again"
 
 static void check_old_failover(const doctor_facts *facts, int64_t least, doctor_report *report) {
     const char *name = doctor_before(facts, 5, 0, 0) ? "min-slaves-to-write"
@@ -264,7 +264,7 @@ static void check_lacking(const doctor_facts *facts, int64_t good, int64_t least
         all ? "the server refuses all writes (NOREPLICAS): no lock can be acquired or renewed"
             : "the server refuses writes (NOREPLICAS), though not those of scripts: a lock "
               "may be lost in a failover");
-    doctor_fix(report, "bring the replicas back, or CONFIG SET %s %lld",
+    doctor_fix(report, "start the replicas, or CONFIG SET %s %lld",
                doctor_before(facts, 5, 0, 0) ? "min-slaves-to-write" : "min-replicas-to-write",
                (long long)good);
 }
@@ -278,7 +278,7 @@ static void check_failover(const doctor_facts *facts, int64_t replicas, doctor_r
     } else if (!known) {
         doctor_found(report, "replication", DOCTOR_UNSEEN, "min-replicas-to-write");
         doctor_why(report,
-                   "without it a master that was cut off goes on granting locks that are lost");
+                   "without it a master that was cut off still grants locks, which are lost");
         doctor_fix(report, "run the doctor as a user with +config|get");
     } else if (least == 0) {
         doctor_found(report, "replication", unless_promised(facts),
@@ -335,14 +335,14 @@ static void check_unseen(const doctor_facts *facts, doctor_report *report) {
         doctor_found(report, "config", DOCTOR_UNSEEN, "the configuration: %s", facts->config_why);
         doctor_why(
             report,
-            "save, appendfsync, timeout, tcp-keepalive and what concerns memory, replicas and "
-            "protection could not be looked at, so they are not known to be fine");
-        doctor_fix(report, facts->config_lacks ? "look into redis.conf: CONFIG is renamed"
+            "save, appendfsync, timeout, tcp-keepalive and the settings of memory, replicas and "
+            "protection could not be read, so they may be wrong");
+        doctor_fix(report, facts->config_lacks ? "read redis.conf: CONFIG is renamed"
                                                : "run the doctor as a user with +config|get");
     }
     if (facts->info_why[0]) {
         doctor_found(report, "info", DOCTOR_UNSEEN, "the state of the server: %s", facts->info_why);
-        doctor_why(report, "version, memory, persistence and replication could not be looked at");
+        doctor_why(report, "version, memory, persistence and replication could not be read");
         doctor_fix(report, "run the doctor as a user that may ask INFO (+info)");
     }
 }
@@ -352,8 +352,8 @@ static void check_node(const doctor_facts *facts, doctor_report *report) {
     if (facts->by_cluster || !info_is(facts, "redis_mode", "cluster"))
         return;
     doctor_found(report, "cluster", DOCTOR_WARNING,
-                 "this is a node of a cluster, and only this one is looked at");
-    doctor_why(report, "with such a URL no lock can be acquired whose slot another node has");
+                 "this is a node of a cluster, and only this one is checked");
+    doctor_why(report, "with this URL no lock can be acquired whose slot another node has");
     doctor_fix(report, "a redis+cluster:// URL, for clients and for the doctor");
 }
 

@@ -1,5 +1,5 @@
 /*
- * The calls that block: a lock with options and events, and a store that checks fencing numbers.
+ * Blocking calls: a lock with options and events, and a store that checks fencing numbers.
  *
  *     cc blocking.c $(pkg-config --cflags --libs tidelock) -o blocking
  *     ./blocking redis://localhost jobs:nightly

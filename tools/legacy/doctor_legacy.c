@@ -18,11 +18,13 @@ typedef struct {
 
 #define AT(member) offsetof(doctor_legacy_options, member)
 static const opt table[] = {
+    OPT_RARE_FOLLOW,
     {0, "", OPT_HEADING, 0, NULL, "For locks that are shared with legacy clients:", 0, 0},
     {0, "protocol", OPT_CHOICE, AT(protocol), "token|bridge|timestamp|auto",
-     "how locks are kept (token)", 0, 0},
-    {0, "namespace", OPT_TEXT, AT(namespaces), "NAME", "auto: whose phase counts (default)", 0, 0},
-    {0, "strict", OPT_FLAG, AT(strict), NULL, "timestamp: with SETNX, GET, GETSET and DEL alone", 0,
+     "how locks are stored (token)", 0, 0},
+    {0, "namespace", OPT_TEXT, AT(namespaces), "NAME",
+     "auto: the namespace whose phase decides (default)", 0, 0},
+    {0, "strict", OPT_FLAG, AT(strict), NULL, "timestamp: use only SETNX, GET, GETSET and DEL", 0,
      0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
@@ -79,13 +81,12 @@ static int take(const void *values, doctor_facts *facts) {
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
 static const doctor_command commands[] = {
     {"SETNX", NULL, 0, STRICT, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
-    {"GETSET", NULL, 0, STRICT, DOCTOR_NEEDED, "no stamp that is over can be taken over",
-     AS("K", "v")},
+    {"GETSET", NULL, 0, STRICT, DOCTOR_NEEDED, "no expired stamp can be taken over", AS("K", "v")},
     {"WATCH", NULL, 202, WATCHING, DOCTOR_BETTER, NO_WATCH, AS("K", "S")},
     {"HSET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f", "v")},
     {"HGETALL", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C")},
-    {"HDEL", NULL, 200, PHASES | WATCHING, DOCTOR_BETTER, "clients that have gone stay in the list",
-     AS("C", "f")},
+    {"HDEL", NULL, 200, PHASES | WATCHING, DOCTOR_BETTER,
+     "clients that have ended stay in the list", AS("C", "f")},
     {"CLIENT", "ID", 500, STAMPS, DOCTOR_BETTER, NO_TELLING, NULL},
     {"CLIENT", "TRACKING", 600, STAMPS, DOCTOR_BETTER, NO_TELLING, AS("on")},
 };
@@ -103,7 +104,7 @@ static unsigned users(const doctor_facts *facts, bool evals) {
     }
 }
 
-/* ---- the server's age ------------------------------------------------------------------------------- */
+/* ---- the server's version --------------------------------------------------------------------------- */
 
 static bool check_age(const doctor_facts *facts, doctor_report *report) {
     bool scripts = !doctor_before(facts, 2, 6, 0), watch = !doctor_before(facts, 2, 2, 0);
@@ -112,10 +113,11 @@ static bool check_age(const doctor_facts *facts, doctor_report *report) {
         return false;
     doctor_found(report, "version", watch ? DOCTOR_NOTE : DOCTOR_WARNING, "the server is %s",
                  facts->product);
-    doctor_why(report,
-               watch ? "it has no scripts and doesn't tell its time: locks go by WATCH, and "
-                       "--clock-skew-max bounds this host's clock, too"
-                     : "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
+    doctor_why(
+        report,
+        watch ? "it has no scripts and no TIME: locks use WATCH, and --clock-skew-max bounds this "
+                "host's clock, too"
+              : "it has no scripts and no WATCH: nothing is renewed, and fences are 0");
     doctor_fix(report, "upgrade to 6.0 or newer");
     return true;
 }
@@ -143,7 +145,7 @@ const doctor_legacy_hooks doctor_legacy = {
     .command_at = command_at,
     .users = users,
     .check_age = check_age,
-    .instead = ", or lock with --protocol timestamp, which works there",
+    .instead = ", or use --protocol timestamp, which works there",
     .put_keys = put_keys,
     .put_channels = put_channels,
 };

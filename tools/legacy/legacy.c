@@ -15,22 +15,23 @@
 
 #define AT(member) offsetof(legacy_options, member)
 static const opt table[] = {
+    OPT_RARE_FOLLOW,
     {0, "", OPT_HEADING, 0, NULL, "For locks that are shared with legacy clients:", 0, 0},
     {0, "protocol", OPT_CHOICE, AT(protocol), "token|bridge|timestamp|auto",
-     "how the lock is kept (token, which no legacy client uses)", 0, 0},
+     "how the lock is stored (token, which no legacy client reads)", 0, 0},
     {0, "namespace", OPT_TEXT, AT(namespaces), "NAME",
-     "auto: whose phase counts, see: tidelock help migrate (default)", 0, 0},
+     "auto: the namespace whose phase decides, see: tidelock help migrate (default)", 0, 0},
     {0, "dialect", OPT_TEXT, AT(dialect), "NAME",
-     "how legacy clients write it, see: tidelock help dialects (java)", 0, 0},
+     "how legacy clients write stamps, see: tidelock help dialects (java)", 0, 0},
     {0, "legacy-ttl-min", OPT_DURATION, AT(legacy_ttl_min_ms), "D",
      "the shortest lifetime that legacy clients use (60s), and --ttl unless it is given", 0, 0},
     {0, "clock-skew-max", OPT_DURATION, AT(clock_skew_max_ms), "D",
      "how far legacy clients' clocks may be off the server's (1s)", 0, 0},
     {0, "legacy-delay-max", OPT_DURATION, AT(legacy_delay_max_ms), "D",
-     "how long they may take over one step (half of --clock-skew-max)", 0, 0},
+     "how long a legacy client may take for one step (half of --clock-skew-max)", 0, 0},
     {0, "clock-guard", OPT_CHOICE, AT(clock_guard), "warn|refuse|off",
-     "when a clock is further off than --clock-skew-max (warn)", 0, 0},
-    {0, "strict", OPT_FLAG, AT(strict), NULL, "timestamp: with SETNX, GET, GETSET and DEL alone", 0,
+     "what to do when a clock is further off than --clock-skew-max (warn)", 0, 0},
+    {0, "strict", OPT_FLAG, AT(strict), NULL, "timestamp: use only SETNX, GET, GETSET and DEL", 0,
      0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
@@ -48,7 +49,7 @@ const opt_part legacy_lock_part = {table, &to_lock, sizeof to_lock},
 
 static int check_given(const char *who, const char *name, int64_t ms) {
     if (ms == 0)
-        return fail(STATUS_USAGE, "%s: --%s: it can't be nothing; 1ms at least", who, name);
+        return fail(STATUS_USAGE, "%s: --%s: at least 1ms", who, name);
     return 0;
 }
 
@@ -80,7 +81,8 @@ static int apply(const char *who, const void *values, tl_client_options *client)
                     "%s: options about legacy clients need --protocol bridge, timestamp or auto",
                     who);
     if (options->dialect && !*options->dialect)
-        return fail(STATUS_USAGE, "%s: --dialect: which? see: tidelock help dialects", who);
+        return fail(STATUS_USAGE, "%s: --dialect: the name is empty; see: tidelock help dialects",
+                    who);
     if (options->namespaces && protocol != TL_AUTO)
         return fail(STATUS_USAGE, "%s: --namespace: only with --protocol auto", who);
     client->protocol = (tl_protocol_id)protocol;
@@ -140,9 +142,9 @@ static bool show_end(char *buf, size_t size, const tl_lock_info *info) {
     else if (ms == INT64_MIN)
         return false;
     else if (ms >= 0)
-        (void)snprintf(buf, size, "its stamp ends in %s", show_ms(left, ms));
+        (void)snprintf(buf, size, "its stamp expires in %s", show_ms(left, ms));
     else
-        (void)snprintf(buf, size, "its stamp ended %s ago", show_ms(left, -ms));
+        (void)snprintf(buf, size, "its stamp expired %s ago", show_ms(left, -ms));
     return true;
 }
 
@@ -154,9 +156,9 @@ static const char *advise(const tl_lock_info *info) {
     if (!info->held || !stamp)
         return NULL;
     if (info->stamp_left_ms >= 0)
-        return "clients with tokens never take a stamp over, also when it has ended: they wait until "
-               "its holder releases it";
-    return "clients with tokens never take a stamp over, so none of them gets this lock; where no "
+        return "clients with tokens never take over a stamp, not even an expired one: they wait "
+               "until its holder releases it";
+    return "clients with tokens never take over a stamp, so none of them acquires this lock; if no "
            "client with stamps is left (Java, the bridge, the drop-in), remove it: tidelock break";
 }
 
@@ -168,9 +170,9 @@ const legacy_locks_hooks legacy_locks = {
     .who = show_who,
     .end = show_end,
     .advice = advise,
-    .full = ", and none that is shared with legacy clients (bridge, "
-            "timestamp) be renewed: it is lost when its lifetime is "
-            "over; tokens are renewed"};
+    .full =
+        ", and no lock shared with legacy clients (bridge, timestamp) can be renewed: it is lost "
+        "when its lifetime ends; tokens are renewed"};
 
 /* ---- dialects ------------------------------------------------------------------------------------- */
 

@@ -26,19 +26,22 @@ typedef struct {
 
 #define AT(member) offsetof(skew_legacy_options, member)
 static const opt table[] = {
+    OPT_RARE_FOLLOW,
     {0, "", OPT_HEADING, 0, NULL, "About legacy clients:", 0, 0},
     {0, "passive", OPT_EVERY, AT(passive_ms), "[=D]",
-     "measure legacy clients too, by MONITOR for D (5s)", PASSIVE_MS, 0},
+     "also measure legacy clients, by MONITOR for D (5s)", PASSIVE_MS, 0},
     {0, "legacy-ttl", OPT_TEXT, AT(legacy_ttl), "D|auto",
-     "the lifetime that they use (that of --lock-timeout)", 0, 0},
+     "the lifetime that legacy clients use (that of --lock-timeout)", 0, 0},
     {0, "dialect", OPT_TEXT, AT(dialect), "NAME",
-     "how they write it, see: tidelock help dialects (java)", 0, 0},
+     "how legacy clients write stamps, see: tidelock help dialects (java)", 0, 0},
     {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
-     "the keys of their locks, as a glob (all that hold stamps)", 0, 0},
+     "the keys of legacy clients' locks, as a glob (every key that holds a stamp)", 0, 0},
     {0, "pool-wait", OPT_DURATION, AT(pool_wait_ms), "D",
-     "from reading their clock to having a connection (5ms for those that PING first)", 0, 0},
-    {0, "publish", OPT_TEXT, AT(publish), "NS", "tell the clients of a namespace the verdict", 0,
-     0},
+     "how long a legacy client waits for a connection after it has read its clock (5ms for those "
+     "that PING first)",
+     0, 0},
+    {0, "publish", OPT_TEXT, AT(publish), "NS",
+     "publish the verdict to the clients of namespace NS", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const skew_legacy_options defaults = {.passive_ms = NOT_GIVEN, .pool_wait_ms = NOT_GIVEN};
@@ -81,15 +84,14 @@ static int check_values(const skew_legacy_options *options) {
     if (!listens(options))
         return options->legacy_ttl || options->keys || options->pool_wait_ms != NOT_GIVEN
                    ? fail(STATUS_USAGE,
-                          "skew: --legacy-ttl, --keys and --pool-wait are about --passive: "
-                          "say that too")
+                          "skew: --legacy-ttl, --keys and --pool-wait require --passive")
                    : 0;
     if (options->passive_ms < PASSIVE_LEAST_MS || options->passive_ms > PASSIVE_MOST_MS)
         return fail(STATUS_USAGE, "skew: --passive: 100ms to 1h");
     if (options->pool_wait_ms != NOT_GIVEN && options->pool_wait_ms > POOL_WAIT_MOST_MS)
         return fail(STATUS_USAGE, "skew: --pool-wait: at most 1m");
     if (options->keys && !*options->keys)
-        return fail(STATUS_USAGE, "skew: --keys: which? A glob, as in --keys 'lock:*'");
+        return fail(STATUS_USAGE, "skew: --keys: the glob is empty; as in --keys 'lock:*'");
     const char *flaw = options->keys ? tl__glob_flaw(tl__bytes_of(options->keys)) : NULL;
     if (flaw)
         return fail(STATUS_USAGE, "skew: --keys: the pattern has a %s", flaw);
@@ -161,13 +163,13 @@ static void judge(const skew_listen *listening, skew_host *hosts, int count) {
 static void tell(const skew_listen *listening, skew_result *result) {
     result->cost = listening->message;
     if (listening->aborted) {
-        result->unheard = "listening was given up before its time, so some commands were not seen";
+        result->unheard = "listening was aborted early, so some commands were not seen";
         result->unheard_advice =
-            "listen when the server has less to do, or run \"tidelock agent\" on the hosts instead";
+            "listen when the server is less busy, or run \"tidelock agent\" on the hosts instead";
     } else if (listening->passive.sources == 0) {
         result->unheard = "no legacy client acquired a lock during --passive";
         result->unheard_advice =
-            "listen for longer (--passive=1m), or where there are none leave --passive out";
+            "listen for longer (--passive=1m); or, if there are none, leave out --passive";
     }
 }
 
@@ -184,11 +186,11 @@ static int publish(const void *options, server_link *link, const skew_result *re
 
 static const char *not_in_cluster(const void *options) {
     if (listens(options))
-        return "--passive hears one server, and a cluster has several: ask each master by its own "
-               "URL, redis://HOST:PORT, with --passive and --no-agents";
+        return "--passive listens to one server, and a cluster has several: use it with each "
+               "master's own URL, redis://HOST:PORT, and with --no-agents";
     return publishes(options)
-               ? "--publish: a cluster's clients follow no namespace, so that nobody "
-                 "would read it: leave it out"
+               ? "--publish: a cluster's clients follow no namespace, so no client would read it: "
+                 "leave it out"
                : NULL;
 }
 

@@ -135,7 +135,7 @@ static bool look(monitor_link *monitor, server_link *link) {
         char why[sizeof link->message];
         (void)snprintf(why, sizeof why, "%s", link->message);
         fail_with(monitor, link->status,
-                  "what MONITOR costs can't be watched: CLIENT LIST: ", tl__bytes_of(why));
+                  "the cost of MONITOR can't be watched: CLIENT LIST: ", tl__bytes_of(why));
         return false;
     }
     if (backlog.bytes > monitor->listening->backlog_most)
@@ -147,9 +147,9 @@ static bool look(monitor_link *monitor, server_link *link) {
 static void count_cost(skew_listen *listening) {
     (void)snprintf(
         listening->message, sizeof listening->message,
-        "MONITOR %s %lld.%lld s: %lld commands, %lld kB; the server kept %lld kB of them "
-        "at most",
-        listening->aborted ? "was given up, as the server kept too much, after" : "ran for",
+        "MONITOR %s %lld.%lld s: %lld commands, %lld kB; the server buffered at most %lld kB of "
+        "them",
+        listening->aborted ? "was aborted, since the server buffered too much, after" : "ran for",
         (long long)(listening->took_ms / 1000), (long long)(listening->took_ms % 1000 / 100),
         (long long)listening->commands, (long long)((listening->bytes + 999) / 1000),
         (long long)((listening->backlog_most + 999) / 1000));
@@ -175,7 +175,7 @@ static bool reach(monitor_link *monitor) {
     while (!monitor->failed && !monitor->began && moment_ms() < until_ms)
         wait_until(monitor, until_ms);
     if (!monitor->failed && !monitor->began)
-        fail_with(monitor, STATUS_UNAVAILABLE, "", TL_LITERAL("MONITOR: no answer in 5 s"));
+        fail_with(monitor, STATUS_UNAVAILABLE, "", TL_LITERAL("MONITOR: no reply in 5 s"));
     return !monitor->failed;
 }
 

@@ -388,13 +388,14 @@ void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
             continue;
         host->relative = GUARD(gaps_without_lifetime);
         host->advice =
-            "say how long their locks live (--legacy-ttl) and how they write it (--dialect), or "
+            "give the lifetime of their locks (--legacy-ttl) and how they write it (--dialect), or "
             "run \"tidelock agent\" on these hosts";
         if (estimate)
-            refuse(host, "relative",
-                   "the lifetime seems to be %lld ms; clocks are known against each other alone, "
-                   "until --legacy-ttl says it",
-                   (long long)(lifetime_us / 1000));
+            refuse(
+                host, "relative",
+                "the lifetime seems to be %lld ms; clocks are known only relative to each other, "
+                "until --legacy-ttl gives it",
+                (long long)(lifetime_us / 1000));
         else
             refuse(host, "model-mismatch",
                    "MODEL-MISMATCH: --legacy-ttl (or --dialect) is wrong by %s to %s ms, or all "

@@ -1,5 +1,5 @@
 /*
- * Where a URL leads. It must never lead to a server that a majority of the Sentinels doesn't name.
+ * Opens the server of a URL. It must never open a server that a majority of the Sentinels doesn't name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +45,10 @@ static places *find_places(server_link *link, const server *where) {
         (void)snprintf(link->message, sizeof link->message, "%s%s",
                        where->from_env ? "TIDELOCK_URL: " : "", err.message);
     } else if (places->seeds.kind == TL_URL_ETCD) {
-        (void)refuse(link, own ? STATUS_USAGE : STATUS_CONFIG,
-                     "etcd: this asks Redis servers alone; on etcd there are run, lock, unlock, "
-                     "extend, check, inspect, break, doctor and bench");
+        (void)refuse(
+            link, own ? STATUS_USAGE : STATUS_CONFIG,
+            "etcd: this command works with Redis servers only; these work with etcd: run, lock, "
+            "unlock, extend, check, inspect, break, doctor and bench");
     } else if (places->seeds.kind == TL_URL_QUORUM) {
         (void)refuse(link, own ? STATUS_USAGE : STATUS_CONFIG, "");
         (void)snprintf(
@@ -217,7 +218,7 @@ static bool again(server_link *link, const server *where, bool follows) {
         if (follows && !ok)
             (void)no_memory(link);
         else if (!ok)
-            (void)refuse(link, STATUS_UNAVAILABLE, "the Sentinels name another master by now");
+            (void)refuse(link, STATUS_UNAVAILABLE, "the Sentinels now name another master");
     }
     free(heard);
     return ok;

@@ -50,7 +50,7 @@ static bool ask_node(question *question, server_link *link) {
     if (!link->error)
         (void)snprintf(question->message, sizeof question->message, "%.230s", link->message);
     else if (strstr(link->message, "cluster support disabled")) {
-        question->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
+        question->status = STATUS_INTERNAL; /* as for the library's TL_ESERVER */
         (void)snprintf(question->message, sizeof question->message,
                        "%.120s is no node of a cluster: give its URL as redis://",
                        link->endpoint.label);

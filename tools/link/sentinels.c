@@ -129,7 +129,7 @@ static void say_why(sentinel *sentinel, const server_link *link) {
 
     sentinel->stranger = link->lacks;
     if (sentinel->stranger)
-        sentinel->status = STATUS_INTERNAL; /* as the library's TL_ESERVER */
+        sentinel->status = STATUS_INTERNAL; /* as for the library's TL_ESERVER */
     if (sentinel->stranger)
         (void)snprintf(sentinel->message, sizeof sentinel->message, "%.100s is no Sentinel", label);
     else if (link->error && strncmp(link->message, "NOAUTH", 6) == 0)

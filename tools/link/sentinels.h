@@ -48,5 +48,5 @@ typedef struct {
 bool sentinels_replicas(const sentinels *sentinels, const tl_endpoint *login,
                         sentinel_replicas *ret);
 
-/** Why there is no sure master, in one line; returns the exit status that it means. */
+/** Why there is no certain master, in one line; returns the exit status for that. */
 int sentinels_trouble(const sentinels *sentinels, char *to, size_t size);

@@ -197,7 +197,7 @@ static void add_product(server_link *link) {
         (void)snprintf(link->message, sizeof link->message, known ? "%s; this one is %s" : "%s",
                        was, kind.product);
     link->needer = needer;
-    link->status = sentinel ? STATUS_INTERNAL : status; /* as the library's TL_ESERVER */
+    link->status = sentinel ? STATUS_INTERNAL : status; /* as for the library's TL_ESERVER */
     link->ok = false;
     link->error = link->lacks = true;
 }

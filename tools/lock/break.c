@@ -20,8 +20,8 @@ static const break_options defaults = {.yes = false};
 
 #define AT(member) offsetof(break_options, member)
 static const opt options[] = {
-    {'y', "yes", OPT_FLAG, AT(yes), NULL, "don't ask", 0, 0},
-    {'f', "force", OPT_FLAG, AT(force), NULL, "also a string that looks like no lock", 0, 0},
+    {'y', "yes", OPT_FLAG, AT(yes), NULL, "remove it without asking", 0, 0},
+    {'f', "force", OPT_FLAG, AT(force), NULL, "also remove a string that looks like no lock", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
@@ -56,7 +56,7 @@ static bool confirmed(const victim *victim) {
     char answer[16];
 
     if (victim->is_lock)
-        (void)fprintf(stderr, "%s is %s, %s.\nWhoever has it may still work. Remove it? [y/N] ",
+        (void)fprintf(stderr, "%s is %s, %s.\nThe holder may still be working. Remove it? [y/N] ",
                       victim->key, victim->holds, victim->end);
     else
         (void)fprintf(stderr, "%s is %s, %s.\nThis looks like no lock. Remove it? [y/N] ",
@@ -71,10 +71,9 @@ static int broke(const server *where, tl_err code, const victim *victim, const t
         say(victim->blocks ? "%s: that key was removed; it was %s" : "%s: removed; it was %s",
             victim->key, victim->holds);
         return STATUS_OK;
-    case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: nobody holds it any more", victim->key);
+    case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: it is no longer held", victim->key);
     case TL_ETAKEN:
-        return fail(STATUS_ANOTHER, "%s: the lock changed hands meanwhile; not removed",
-                    victim->key);
+        return fail(STATUS_ANOTHER, "%s: the holder changed meanwhile; not removed", victim->key);
     default: return fail_as(where, err);
     }
 }
@@ -90,6 +89,9 @@ static int break_with(const server *where, tl_client *client, const char *key,
     describe(&victim, key);
     if (!victim.info.held && !victim.info.value[0])
         return fail(STATUS_NOTHING, "%s: nobody holds it", victim.key);
+    const char *other = report_other_type(&victim.info);
+    if (other)
+        return fail(STATUS_USAGE, "%s %s: it is never removed", victim.key, other);
     if (victim.blocks && !options->force)
         return fail(STATUS_USAGE,
                     "%s: not removed, since nobody holds it: it is %s, %s; --force removes that "
@@ -123,9 +125,9 @@ static int break_function(const server *where, const void *given, const operands
 const command break_row = {
     .name = "break",
     .usage = "[options] KEY",
-    .help = "remove a lock that another holds",
-    .notes = "Exit status: 0 removed, 1 nobody held it or the answer was no, 2 the lock changed "
-             "hands meanwhile; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
+    .help = "remove a lock that another client holds",
+    .notes = "Exit status: 0 removed, 1 it was free or you answered no, 2 the holder changed "
+             "meanwhile; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

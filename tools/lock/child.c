@@ -1,5 +1,5 @@
 /*
- * Tidelock's end of the link to the supervisor, and the terminal.
+ * Tidelock's side of the link to the supervisor, and the terminal.
  */
 #include <errno.h>
 #include <fcntl.h>

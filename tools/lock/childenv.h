@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/** For exec; NULL when there is no memory. Valid until the environment of this process changes. */
+/** For exec; NULL: out of memory. Valid until the environment of this process changes. */
 char **childenv_make(const char *key, const char *token, uint64_t fence, int64_t ttl_ms);
 
 /** NULL is fine. */

@@ -30,10 +30,10 @@ static const inspect_options defaults = {.watch_ms = NO_WATCH, .limit = LIMIT};
 
 #define AT(member) offsetof(inspect_options, member)
 static const opt options[] = {
-    {0, "limit", OPT_NUMBER, AT(limit), "N", "list so many at most (1000)", 1, LIMIT_MOST},
-    {0, "watch", OPT_EVERY, AT(watch_ms), "[=D]", "list them again and again, every D (2s)",
-     WATCH_MS, 0},
-    {0, "json", OPT_FLAG, AT(json), NULL, "an array in JSON, on one line", 0, 0},
+    {0, "limit", OPT_NUMBER, AT(limit), "N", "list at most N locks (1000)", 1, LIMIT_MOST},
+    {0, "watch", OPT_EVERY, AT(watch_ms), "[=D]", "repeat the list every D (2s)", WATCH_MS, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "print an array in JSON, on one line", 0, 0},
+    OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
@@ -312,10 +312,10 @@ static int once(list *list) {
     if (as_json ? show_json(list) : show_table(list))
         return fail(STATUS_INTERNAL, "inspect: standard output: %s", strerror(errno));
     if (list->cut)
-        say("inspect: not all: %s",
+        say("inspect: the list is incomplete: %s",
             list->count >= (size_t)list->options->limit
-                ? "there are more than --limit; narrow the pattern, or raise it"
-                : "it took too long; narrow the pattern");
+                ? "there are more locks than --limit; narrow the pattern, or raise the limit"
+                : "the scan reached its time limit; narrow the pattern");
     return 0;
 }
 
@@ -343,7 +343,7 @@ static int inspect_function(const server *where, const void *given, const operan
     signals sigs;
 
     if (options->watch_ms == 0)
-        return fail(STATUS_USAGE, "inspect: --watch: a pause is 1ms at least");
+        return fail(STATUS_USAGE, "inspect: --watch: the pause is at least 1ms");
     if (signals_begin(&sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     list.signals = &sigs;
@@ -361,8 +361,9 @@ const command inspect_row = {
     .usage = "[options] [PATTERN]",
     .help = "list the locks of a server",
     .notes =
-        "PATTERN is a glob: 'jobs:*'. A question mark behind a protocol or dialect marks a guess.\n"
-        "Exit status: 0 listed, 69 server not reached, 77 it refuses, or has no SCAN (before 2.8).\n",
+        "PATTERN is a glob: 'jobs:*'. A question mark after a protocol or dialect marks a guess.\n"
+        "Exit status: 0 listed, 69 server unreachable, 77 it refuses, or lacks SCAN (before Redis "
+        "2.8).\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

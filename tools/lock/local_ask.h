@@ -1,5 +1,5 @@
 /*
- * A server on this host, asked one question at a time, each with a limit.
+ * A connection to a server on this host: one request at a time, each with a time limit.
  */
 #pragma once
 

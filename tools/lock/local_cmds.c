@@ -22,7 +22,7 @@
 #define NAMED_SIZE 240
 #define HOLDER_MOST 160 /* bytes of one holder */
 
-enum { STATUS_STOPPED = 1 }; /* of status */
+enum { STATUS_STOPPED = 1 }; /* of `local status` */
 
 typedef struct {
     bool json, force;
@@ -31,8 +31,10 @@ typedef struct {
 
 static const opt local_table[] = {
     {'f', "force", OPT_FLAG, offsetof(local_options, force), NULL,
-     "stop: even while locks are held; kill a server that does not answer", 0, 0},
-    {0, "json", OPT_FLAG, offsetof(local_options, json), NULL, "status: one line of JSON", 0, 0},
+     "stop: even while locks are held; kill a server that doesn't respond", 0, 0},
+    {0, "json", OPT_FLAG, offsetof(local_options, json), NULL, "status: print one line of JSON", 0,
+     0},
+    OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, offsetof(local_options, format), "text|json", "json: as --json", 0,
      0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
@@ -195,7 +197,7 @@ static int find_place(const server *where, local *local) {
     bool is_local = server_is_local(where);
 
     if (where->url && !is_local && !where->from_env)
-        return fail(STATUS_USAGE, "local: the URL is not one of local:");
+        return fail(STATUS_USAGE, "local: the URL must begin with local:");
     local->url = is_local ? where->url : NULL;
     if (tl__endpoint_parse(&local->endpoint, NULL, is_local ? where->url : "local:", &err))
         return fail(is_local && !where->from_env ? STATUS_USAGE : STATUS_CONFIG, "%s", err.message);
@@ -367,7 +369,7 @@ static int local_function(const server *where, const void *given, const operands
     if (args->count > 1)
         return fail(STATUS_USAGE, "local %s: too many arguments", what);
     if (stops ? options->json || options->format : options->force)
-        return fail(STATUS_USAGE, "local %s: %s is not for this", what,
+        return fail(STATUS_USAGE, "local %s: %s is not an option of it", what,
                     stops ? "--json" : "--force");
     int status = find_server(where, &local);
     if (status == 0 && !local_ask_open(&to, &local.endpoint, false))
@@ -385,12 +387,13 @@ static int local_function(const server *where, const void *given, const operands
 const command local_row = {
     .name = "local",
     .usage = "[options] status|stop|demo sentinel|cluster|quorum|etcd|status|stop",
-    .help = "look after this user's private server, used without a URL",
+    .help = "manage this user's private server, used without a URL",
     .notes =
-        "It is started when it is first needed. \"stop\" refuses while locks are held.\n"
-        "\"demo sentinel\" (or cluster, quorum, etcd) starts several servers on this host to try such a URL "
-        "with, and prints it; \"demo stop\" ends them, \"demo status\" shows them.\n"
-        "Exit status: 0 it runs, or is stopped now; status: 1 it does not run.\n",
+        "The server is started when it is first needed. \"stop\" refuses while locks are held.\n"
+        "\"demo sentinel\" (or cluster, quorum, etcd) starts several servers on this host to try "
+        "that kind of "
+        "URL, and prints the URL; \"demo status\" shows them, \"demo stop\" ends them.\n"
+        "Exit status: 0 it runs, or was stopped; status: 1 it does not run.\n",
     .options = local_table,
     .size = sizeof(local_options),
     .args_min = 1,

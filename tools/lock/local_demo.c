@@ -37,7 +37,7 @@
 #define PORTS 2760
 #define BUS 10000
 #define READY_MS 10000
-#define WHOLE_MS 30000 /* until all know each other */
+#define WHOLE_MS 30000 /* limit for all servers to find each other */
 #define END_MS 5000
 #define NAP_MS 50
 #define PATH_SIZE (TL_LOCAL_DIR_SIZE + 64)
@@ -106,7 +106,7 @@ static int enter(demo *demo, const char *beside, bool make) {
         return fail(status_of(problem.code), "%s", problem.message);
     if (demo->dir >= 0 && flock(demo->dir, LOCK_EX | LOCK_NB) != 0) {
         close(demo->dir);
-        return fail(STATUS_BUSY, "local demo: another \"tidelock local demo\" is at work");
+        return fail(STATUS_BUSY, "local demo: another \"tidelock local demo\" is running");
     }
     return 0;
 }
@@ -526,9 +526,10 @@ static int await_whole(demo *demo) {
     for (int i = 0; i < count_of(demo); i++)
         while (!is_whole(demo, i)) {
             if (moment_ms() >= by)
-                return fail(STATUS_UNAVAILABLE,
-                            "local demo: the servers don't find each other in %d s: see %s/%u/log",
-                            WHOLE_MS / 1000, demo->path, demo->port[i]);
+                return fail(
+                    STATUS_UNAVAILABLE,
+                    "local demo: the servers did not find each other within %d s: see %s/%u/log",
+                    WHOLE_MS / 1000, demo->path, demo->port[i]);
             (void)poll(NULL, 0, NAP_MS);
         }
     return 0;
@@ -538,7 +539,8 @@ static int await_whole(demo *demo) {
  * src/wire/scripts/with/quiet.lua says so. */
 static int let_vote(const demo *demo) {
     static const char script[] =
-        "local t = '\\n' .. redis.call('INFO', 'server') .. '\\n' .. redis.call('INFO', 'replication') "
+        "local t = '\\n' .. redis.call('INFO', 'server') .. '\\n' .. redis.call('INFO', "
+        "'replication') "
         "local run, history = string.match(t, '\\nrun_id:(%x+)'), string.match(t, "
         "'\\nmaster_replid:(%x+)') "
         "return redis.call('SET', 'tidelock:reign', run .. '-' .. history .. ' 1')";
@@ -555,9 +557,10 @@ static int let_vote(const demo *demo) {
 static int refuse_second(const demo *demo) {
     char url[256];
     show_url(demo, url);
-    return fail(STATUS_REFUSED,
-                "local demo: one runs already, of %s, at %s; \"tidelock local demo stop\" ends it",
-                demo->kind->name, url);
+    return fail(
+        STATUS_REFUSED,
+        "local demo: a demo of %s runs already, at %s; \"tidelock local demo stop\" ends it",
+        demo->kind->name, url);
 }
 
 static int launch_all(demo *demo) {
@@ -600,8 +603,9 @@ static int start(demo *demo, const kind *what) {
     if (status)
         return status;
     show_url(demo, url);
-    say("%s on this host, for trying out: without a password, and nothing is kept; \"tidelock "
-        "local demo status\" shows whom to kill, \"tidelock local demo stop\" ends all",
+    say("%s on this host, for experiments: without a password, and without data on disk; "
+        "\"tidelock local demo status\" shows their pids, so that you can kill one, \"tidelock "
+        "local demo stop\" ends all",
         what->says);
     printf("%s\n", url);
     return fflush(stdout) ? fail(STATUS_INTERNAL, "local: standard output: %s", strerror(errno))

@@ -32,23 +32,28 @@ static const lock_options defaults = {
 
 #define AT(member) offsetof(lock_options, member)
 static const opt lock_table[] = {
-    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime (30s)", 0, 0},
-    {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait (one try)", 0, 0},
+    {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime; nothing renews it but \"extend\" (30s)",
+     0, 0},
+    {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "wait for the lock at most so long (one try)", 0,
+     0},
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once, as without --wait", 0, 0},
     {0, "fair", OPT_FLAG, AT(fair), NULL,
-     "with --wait: in the order in which the server saw who waits", 0, 0},
-    SERVER_CARE(AT(care)),
-    {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
+     "with --wait: acquire in the order of arrival at the server", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "print one line of JSON", 0, 0},
+    OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
+    SERVER_CARE(AT(care)),
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt extend_table[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "the new lifetime, from now", 0, 0},
+    OPT_RARE_FOLLOW,
     SERVER_CONFIRMED(AT(care)),
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt check_table[] = {
-    {0, "json", OPT_FLAG, AT(json), NULL, "one line of JSON", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "print one line of JSON", 0, 0},
+    OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
@@ -112,12 +117,15 @@ static int report_not_acquired(const server *where, tl_client *client, const cha
     tl_lock_info info = {.size = sizeof info};
     bool busy = err->code == TL_EBUSY || err->code == TL_ETIMEDOUT;
 
-    if (wants_json(options) && busy) {
-        bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.held;
+    if (!busy)
+        return fail_as(where, err);
+    bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.held;
+    if (wants_json(options)) {
         json_t *json = lock_json(where, key, lock, err->code, looked ? &info : NULL);
         (void)js_line(json, STDOUT_FILENO); /* the exit status says the same */
     }
-    return fail_as(where, err);
+    report_conflict(key, err, looked ? &info : NULL);
+    return status_of(err->code);
 }
 
 static int lock_with(const server *where, tl_client *client, signals *signals, const char *key,
@@ -160,7 +168,7 @@ static int lock_function(const server *where, const void *given, const operands 
     if (options->no_wait && options->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "lock: --wait and --no-wait exclude each other");
     if (options->fair && (options->wait_ms == NOT_GIVEN || options->wait_ms == 0))
-        return fail(STATUS_USAGE, "lock: --fair is about waiting; say how long: --wait 30s");
+        return fail(STATUS_USAGE, "lock: --fair needs --wait: with one try there is no queue");
     if (options->fair && server_protocol(where) != TL_TOKEN)
         return fail(STATUS_USAGE, "lock: --fair needs the token protocol");
     if (signals_begin(&sigs))
@@ -203,9 +211,10 @@ static int by_token(const server *where, const char *who, char *const *word, int
         return status;
     tl_err code = with_token(client, word, ttl_ms, &err);
     if (code == TL_EEXPIRED || code == TL_ELOST)
-        status = fail(STATUS_NOT_HELD, "%s: not held any more", show_key(shown, word[0]));
+        status = fail(STATUS_NOT_HELD, "%s: no longer held", show_key(shown, word[0]));
     else if (code == TL_ETAKEN)
-        status = fail(STATUS_HELD_BY_ANOTHER, "%s: held by another", show_key(shown, word[0]));
+        status = fail(STATUS_HELD_BY_ANOTHER, "%s: held by another client",
+                      show_key(shown, word[0]));
     else if (code)
         status = fail_as(where, &err);
     tl_client_close(client);
@@ -221,7 +230,7 @@ static int extend_function(const server *where, const void *given, const operand
     const lock_options *options = given;
 
     if (options->ttl_ms == SERVER_NO_TTL)
-        return fail(STATUS_USAGE, "extend: say for how long: --ttl 30s");
+        return fail(STATUS_USAGE, "extend: --ttl is missing: say for how long, as --ttl 30s");
     int status = check_ttl("extend", options->ttl_ms);
     server to = *where;
     to.care = &options->care;
@@ -230,16 +239,24 @@ static int extend_function(const server *where, const void *given, const operand
 
 /* ---- check ---------------------------------------------------------------------------------- */
 
-static int check_as_text(const tl_lock_info *info, const report_line *line, const char *advice) {
+static int check_as_text(const char *key, const tl_lock_info *info, const report_line *line,
+                         const char *advice) {
+    const char *other = report_other_type(info);
+    char shown[KEY_SHOWN];
     char who[HOLDER_SHOWN];
     char since[DURATION_SHOWN];
     char end[REPORT_END];
+
+    if (other) {
+        printf("%s %s; choose another key\n", show_key(shown, key), other);
+        return fflush(stdout);
+    }
 
     if (!info->held) {
         printf("free");
         if (info->dialect[0] || info->oddity[0])
             printf(" (%s)",
-                   info->oddity[0] ? info->oddity : "the stamp of its last holder has run out");
+                   info->oddity[0] ? info->oddity : "the stamp of its last holder has expired");
         printf("\n");
         return fflush(stdout);
     }
@@ -286,7 +303,7 @@ static int check_function(const server *where, const void *given, const operands
     if (code)
         status = fail_as(where, &err);
     else if (wants_json(options) ? check_as_json(key, &info, &line, advice)
-                                 : check_as_text(&info, &line, advice))
+                                 : check_as_text(key, &info, &line, advice))
         status = fail(STATUS_INTERNAL, "check: standard output: %s", strerror(errno));
     else
         status = info.held ? STATUS_HELD : STATUS_FREE;
@@ -299,9 +316,10 @@ static int check_function(const server *where, const void *given, const operands
 const command lock_row = {
     .name = "lock",
     .usage = "[options] KEY",
-    .help = "acquire a lock that outlives this command; prints token and fence",
+    .help = "acquire a lock that outlives this command; print token and fence",
     .notes =
-        "Exit status: 0 acquired, 75 another holds it; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
+        "Exit status: 0 acquired, 75 another client holds it; 64, 69, 70, 77, 78: see \"tidelock "
+        "help\".\n",
     .options = lock_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
@@ -316,7 +334,8 @@ const command unlock_row = {
     .usage = "KEY TOKEN",
     .help = "release a lock that \"lock\" acquired",
     .notes =
-        "Exit status: 0 released, 1 not held any more, 2 held by another; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
+        "Exit status: 0 released, 1 no longer held, 2 held by another client; 64, 69, 70, 77, 78: "
+        "see \"tidelock help\".\n",
     .options = unlock_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
@@ -329,9 +348,10 @@ const command unlock_row = {
 const command extend_row = {
     .name = "extend",
     .usage = "KEY TOKEN --ttl D",
-    .help = "give a lock that \"lock\" acquired a new lifetime",
+    .help = "extend the lifetime of a lock that \"lock\" acquired",
     .notes =
-        "Exit status: 0 extended, 1 not held any more, 2 held by another; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
+        "Exit status: 0 extended, 1 no longer held, 2 held by another client; 64, 69, 70, 77, 78: "
+        "see \"tidelock help\".\n",
     .options = extend_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
@@ -344,7 +364,7 @@ const command extend_row = {
 const command check_row = {
     .name = "check",
     .usage = "[options] KEY",
-    .help = "say whether a lock is held, and by whom",
+    .help = "report whether a lock is held, and by whom",
     .notes = "Exit status: 0 free, 1 held; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
     .options = check_table,
     .defaults = &defaults,

@@ -15,11 +15,12 @@
 #include "base/tool.h"
 #include "lock/childenv.h"
 #include "lock/nested.h"
+#include "lock/not_found.h"
 #include "lock/run_metrics.h"
 #include "lock/watch.h"
 
 #define NOT_GIVEN (-1)
-#define RESTART_MS 1000 /* from one start of --forever to the next, and after an outage */
+#define RESTART_MS 1000 /* at least, from one start of --forever to the next, and after an outage */
 
 typedef struct {
     int64_t ttl_ms, wait_ms, max_hold_ms;
@@ -43,29 +44,31 @@ static const run_options defaults = {
 static const opt options[] = {
     {'t', "ttl", OPT_DURATION, AT(ttl_ms), "D", "lifetime, renewed while the command runs (30s)", 0,
      0},
-    {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "how long to wait for the lock (for ever)", 0, 0},
-    {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once", 0, 0},
-    {0, "fair", OPT_FLAG, AT(fair), NULL, "wait in the order in which the server saw who waits", 0,
+    {'w', "wait", OPT_DURATION, AT(wait_ms), "D", "wait for the lock at most so long (for ever)", 0,
      0},
+    {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once", 0, 0},
+    {0, "fair", OPT_FLAG, AT(fair), NULL, "acquire in the order of arrival at the server", 0, 0},
     {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_exit_code), "N",
-     "exit status when the lock was not had in time (75)", 0, 255},
+     "exit status when the lock was not acquired in time (75)", 0, 255},
     {0, "on-lost", OPT_CHOICE, AT(on_lost), "term|kill|continue",
      "what to do when the lock is lost (term)", 0, 0},
     {0, "max-hold", OPT_DURATION, AT(max_hold_ms), "D", "end the command after D", 0, 0},
-    SERVER_CARE(AT(care)),
-    {0, "new-session", OPT_FLAG, AT(new_session), NULL,
-     "the command gets a session of its own, and no terminal", 0, 0},
-    {0, "forever", OPT_FLAG, AT(forever), NULL, "when the command ends, lock and run again", 0, 0},
-    {0, "json-fd", OPT_NUMBER, AT(json_fd), "N",
-     "at the end write one line of JSON to descriptor N", 0, 1 << 20},
-    {0, "metrics", OPT_TEXT, AT(metrics), "FILE",
-     "at the end replace FILE by how it went, for Prometheus' textfile collector", 0, 0},
-    {0, "json", OPT_FLAG, AT(json), NULL, "needs --json-fd too, and adds nothing to it", 0, 0},
-    {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
      0},
     {'v', "verbose", OPT_COUNT, AT(verbose), NULL,
-     "say what happens, on stderr; -vv: each request, reply and decision, too", 0, 0},
+     "report each step on stderr; -vv: each request too", 0, 0},
+    OPT_RARE_FOLLOW,
+    SERVER_CARE(AT(care)),
+    {0, "new-session", OPT_FLAG, AT(new_session), NULL,
+     "run the command in a session of its own, without a terminal", 0, 0},
+    {0, "forever", OPT_FLAG, AT(forever), NULL,
+     "when the command ends, acquire the lock and run it again", 0, 0},
+    {0, "json-fd", OPT_NUMBER, AT(json_fd), "N",
+     "at the end write one line of JSON to descriptor N", 0, 1 << 20},
+    {0, "metrics", OPT_TEXT, AT(metrics), "FILE",
+     "at the end replace FILE by metrics, for Prometheus' textfile collector", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "requires --json-fd, and changes nothing else", 0, 0},
+    {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
@@ -85,11 +88,13 @@ typedef struct {
     /* the round */
     tl_err result; /* of the acquisition; later of the lock */
     tl_error err;
+    tl_lock_info found; /* what the key holds, while another client holds the lock */
+    bool looked;
     int cancelled_by;
     int why; /* the errno, if the command could not be started */
     int64_t waited_ms, held_ms;
     int status;
-    bool stop; /* no further round */
+    bool stop; /* there is no further round */
     watch watch;
 } run;
 
@@ -117,17 +122,31 @@ static bool acquire(run *run) {
     return run->result == TL_OK;
 }
 
+static bool is_conflict(const run *run) {
+    return run->result == TL_EBUSY || run->result == TL_ETIMEDOUT;
+}
+
+/* The content of the key, if the lock was not acquired because another client holds it; NULL: not known. */
+static const tl_lock_info *found(run *run) {
+    if (is_conflict(run) && !run->looked) {
+        run->found = (tl_lock_info){.size = sizeof run->found};
+        run->looked = tl_client_look(run->client, run->key, strlen(run->key), &run->found, NULL) ==
+                      TL_OK;
+    }
+    return is_conflict(run) && run->looked ? &run->found : NULL;
+}
+
 static void not_acquired(run *run, tl_err before) {
-    bool conflict = run->result == TL_EBUSY || run->result == TL_ETIMEDOUT;
+    bool conflict = is_conflict(run);
 
     run->status = conflict ? run->options->conflict_exit_code : status_of(run->result);
     if (run->result == TL_ECANCELLED) {
         run->status = signals_status(run->cancelled_by);
         run->stop = true;
     } else if (conflict && run->options->conflict_exit_code == 0 && !run->options->verbose) {
-        /* The caller has said that this is no error. */
+        /* With -E 0 a conflict is not an error. */
     } else if (conflict) {
-        say("%s; see: tidelock check %s", run->err.message, run->shown);
+        report_conflict(run->key, &run->err, found(run));
     } else if (run->result != before) { /* an outage is reported once */
         (void)fail_as(run->server, &run->err);
     }
@@ -205,7 +224,7 @@ static void release(run *run) {
     if (lost || code == TL_EEXPIRED || code == TL_ETAKEN || code == TL_ELOST)
         run->result = TL_ELOST;
     else if (code != TL_OK)
-        say("%s: the release is not confirmed, it expires by itself: %s", run->shown,
+        say("%s: the release is not confirmed; the lock expires by itself: %s", run->shown,
             run->err.message);
     else if (run->options->verbose)
         say("%s: released", run->shown);
@@ -229,12 +248,15 @@ static void conclude(run *run) {
         run->result = TL_ENOMEM;
         run->status = fail(STATUS_INTERNAL, "start a process: %s", strerror(report->start_failed));
     } else if (report->start_failed) {
-        say("%.200s: %s", run->argv[0], strerror(report->start_failed));
+        char advice[NOT_FOUND_ADVICE] = "";
+        bool any = report->start_failed == ENOENT && not_found_advice(advice, run->argv);
+        say("%.200s: %s%s%s", run->argv[0], strerror(report->start_failed), any ? "; " : "",
+            advice);
         run->stop = true;
     } else if (run->result == TL_ELOST) {
         run->status = STATUS_LOST;
         say("%s: the lock %s%s%s%s", run->shown,
-            watch->guard.for_loss ? "could not be kept, so the command was ended"
+            watch->guard.for_loss ? "could not be renewed, so the command was ended"
                                   : "was lost while the command ran",
             watch->trouble[0] ? " (" : "", watch->trouble, watch->trouble[0] ? ")" : "");
     } else if (watch->guard.term_sent) {
@@ -288,11 +310,8 @@ static const char *error_message(const run *run, bool acquired) {
 }
 
 static void write_json(run *run) {
-    tl_lock_info info = {.size = sizeof info};
     bool acquired = run->held_ms >= 0;
-    bool busy = run->result == TL_EBUSY || run->result == TL_ETIMEDOUT;
-    bool looked = busy &&
-                  tl_client_look(run->client, run->key, strlen(run->key), &info, NULL) == TL_OK;
+    const tl_lock_info *info = found(run);
     json_t *json = json_pack("{s:o}", "key", js_text(run->key));
 
     js_set(&json, "protocol", js_text(protocol_name(server_protocol(run->server))));
@@ -300,8 +319,8 @@ static void write_json(run *run) {
     js_set(&json, "token", js_text(acquired ? tl_lock_token(run->lock) : NULL));
     js_set(&json, "fence",
            acquired ? json_integer((int64_t)tl_lock_fence(run->lock)) : json_null());
-    js_set(&json, "holder", report_holder(looked ? &info : NULL));
-    js_set(&json, "remaining_ms", js_known(looked && info.held ? info.remaining_ms : -1));
+    js_set(&json, "holder", report_holder(info));
+    js_set(&json, "remaining_ms", js_known(info && info->held ? info->remaining_ms : -1));
     js_set(&json, "waiters", json_null());
     js_set(&json, "waited_ms", json_integer(run->waited_ms));
     js_set(&json, "held_ms", js_known(run->held_ms));
@@ -320,6 +339,7 @@ static void one_round(run *run) {
     tl_err before = run->result;
 
     run->held_ms = -1;
+    run->looked = false;
     run->cancelled_by = 0;
     news_clear(&run->news);
     if (acquire(run))
@@ -363,7 +383,7 @@ static int rounds(run *run) {
     return run->status;
 }
 
-/* The name that others see: the command's, without its directory. */
+/* The holder's name: the command's, without its directory. */
 static const char *service_name(const char *argv0) {
     const char *slash = strrchr(argv0, '/');
 
@@ -372,7 +392,7 @@ static const char *service_name(const char *argv0) {
 
 static int begin(run *run, const server *where) {
     if (signals_begin(&run->signals) || news_begin(&run->news) || (run->timer = moment_timer()) < 0)
-        return fail(STATUS_INTERNAL, "no descriptors are left: %s", strerror(errno));
+        return fail(STATUS_INTERNAL, "no file descriptor is left: %s", strerror(errno));
     const char *name = run->options->name ? run->options->name : service_name(run->argv[0]);
     server to = *where;
     to.trace = run->options->verbose > 1;
@@ -410,12 +430,11 @@ static int check_options(const server *where, const run_options *options) {
     if (options->no_wait && options->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "run: --wait and --no-wait exclude each other");
     if (options->fair && (options->no_wait || options->wait_ms == 0))
-        return fail(STATUS_USAGE,
-                    "run: --fair: who tries once doesn't wait; leave one of them out");
+        return fail(STATUS_USAGE, "run: --fair needs --wait: with --no-wait there is no queue");
     if (options->fair && server_protocol(where) != TL_TOKEN)
         return fail(STATUS_USAGE, "run: --fair needs the token protocol");
     if (options->name && !*options->name)
-        return fail(STATUS_USAGE, "run: --name: it is empty; leave it out for the command's own");
+        return fail(STATUS_USAGE, "run: --name is empty; leave it out to use the command's name");
     if (options->max_hold_ms == 0)
         return fail(STATUS_USAGE, "run: --max-hold 0 leaves the command no time");
     int status = server_care_check("run", &options->care, options->ttl_ms);
@@ -452,10 +471,12 @@ const command run_row = {
     .usage = "[options] KEY -- COMMAND [ARG...]",
     .help = "run a command under a lock",
     .notes =
-        "Exit status: the command's own; 128 + n when signal n killed it; 74 the lock was lost while "
-        "it ran; 75 the lock was not had in time; 126, 127 the command could not be started; 64 "
-        "wrong usage, 69 server not reached, 70 internal, 77 refused, 78 bad configuration.\n"
-        "The command sees TIDELOCK_KEY, TIDELOCK_TOKEN, TIDELOCK_FENCE and TIDELOCK_TTL_MS.\n",
+        "Exit status: the command's own; 128 + n when signal n killed it; 74 the lock was lost "
+        "while "
+        "it ran; 75 the lock was not acquired in time; 126, 127 the command could not be started; "
+        "64 "
+        "wrong usage, 69 server unreachable, 70 internal error, 77 refused, 78 bad configuration.\n"
+        "The command's environment has TIDELOCK_KEY, _TOKEN, _FENCE and _TTL_MS.\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -67,7 +67,7 @@ static int64_t former_success(const char *path, const char *key) {
 
 static void put_state(const metrics *metrics, const run_ending *ending) {
     const metrics_label state = {"state", ending->state};
-    metrics_head(metrics, "run_state", "gauge", "1 at the state that the last run ended in.");
+    metrics_head(metrics, "run_state", "gauge", "1 for the state in which the last run ended.");
     metrics_int(metrics, "run_state", &state, 1);
     metrics_head(metrics, "run_exit_status", "gauge", "Exit status of the last run.");
     metrics_int(metrics, "run_exit_status", NULL, ending->exit_status);
@@ -79,7 +79,7 @@ static void put_times(const metrics *metrics, const writing *writing) {
     metrics_seconds(metrics, "run_end_timestamp_seconds", NULL, ending->ended_us);
     if (writing->success_us > 0) {
         metrics_head(metrics, SUCCESS, "gauge",
-                     "When a run ended last that had the lock all the time, with status 0.");
+                     "End of the last run that held the lock throughout and ended with status 0.");
         metrics_seconds(metrics, SUCCESS, NULL, writing->success_us);
     }
     metrics_head(metrics, "run_waited_seconds", "gauge",
@@ -87,8 +87,7 @@ static void put_times(const metrics *metrics, const writing *writing) {
     metrics_seconds(metrics, "run_waited_seconds", NULL, ending->waited_ms * US_PER_MS);
     if (ending->held_ms < 0)
         return;
-    metrics_head(metrics, "run_held_seconds", "gauge",
-                 "How long the command of the last run had the lock.");
+    metrics_head(metrics, "run_held_seconds", "gauge", "How long the last run held the lock.");
     metrics_seconds(metrics, "run_held_seconds", NULL, ending->held_ms * US_PER_MS);
 }
 

@@ -11,13 +11,13 @@
 #include "base/tool.h"
 #include "lock/watch.h"
 
-/* How long after a KILL to wait for the end of all that the command started. */
+/* How long to wait after a KILL for the end of all processes of the command. */
 #define KILLED_MS 1000
 /* How long a program may take to stop itself by a STOP, after the terminal's TSTP. */
 #define STOPPING_MS 5000
 /* How often to look meanwhile. */
 #define STOP_LOOK_MS 50
-/* The pause before a job that could not be stopped with us is continued. */
+/* The pause before a command is continued when tidelock could not be stopped with it. */
 #define NOT_STOPPED_MS 100
 
 /* ---- events of the lock ---------------------------------------------------------------------- */

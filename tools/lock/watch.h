@@ -1,5 +1,5 @@
 /*
- * The time between the start of the command and its end.
+ * From the start of the command to its end.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ typedef struct {
     tl_lock *lock;
     news *news;
     int timer;
-    const char *key; /**< as people see it */
+    const char *key; /**< for messages */
     bool verbose;
     child child;
     guard guard;

@@ -20,35 +20,37 @@
 static const opt options[] = {
     {0, "namespace", OPT_TEXT, AT(name), "NS", "the namespace (default)", 0, 0},
     {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
-     "init; sweep of a cluster: a glob of its locks' names, and of nothing else", 0, 0},
+     "init, sweep of a cluster: a glob that only its locks match", 0, 0},
+    {'y', "yes", OPT_FLAG, AT(yes), NULL, "init, advance, rollback: don't ask", 0, 0},
+    {0, "dry-run", OPT_FLAG, AT(dry_run), NULL, "sweep: only print what would be removed", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "status, clients, sweep: one line of JSON", 0, 0},
+    OPT_RARE_FOLLOW,
+    {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, "phase", OPT_NUMBER, AT(phase), "N",
-     "init: the phase to begin in; advance, rollback: the one to go to, and no other", 0,
+     "init: the phase to begin in; advance, rollback: fail unless this is the next phase", 0,
      PHASES - 1},
     {0, "lease", OPT_DURATION, AT(lease_ms), "D",
-     "init: how long a client may act by what it has read (30s)", 0, 0},
+     "init: how long a client may rely on the phase that it has read (30s)", 0, 0},
     {0, "again", OPT_FLAG, AT(again), NULL,
-     "init: change the keys, or set right a register that went back", 0, 0},
+     "init: change the keys, or repair a register that went back", 0, 0},
     {0, "watch", OPT_DURATION, AT(watch_ms), "D",
-     "advance to phase 2: watch for legacy clients so long (the lease)", 0, 0},
+     "advance to phase 2: watch for legacy clients for D (the lease)", 0, 0},
     {0, "monitor", OPT_DURATION, AT(monitor_ms), "D",
-     "of that, read MONITOR for so long to name them (10s)", 0, 0},
-    {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: look for no legacy client at all", 0,
-     0},
+     "advance to phase 2: of that time, read MONITOR for D to name legacy clients (10s)", 0, 0},
+    {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: don't look for legacy clients at all",
+     0, 0},
     {0, "wait", OPT_DURATION, AT(wait_ms), "D",
-     "advance, rollback: how long to wait for what goes away by itself (three leases)", 0, 0},
-    {'y', "yes", OPT_FLAG, AT(yes), NULL, "init, advance, rollback: don't ask", 0, 0},
-    {0, "dry-run", OPT_FLAG, AT(dry_run), NULL, "sweep: only say what would be removed", 0, 0},
-    {0, "history", OPT_FLAG, AT(history), NULL, "status: all changes too", 0, 0},
-    {0, "json", OPT_FLAG, AT(json), NULL, "status, clients, sweep: JSON, on one line", 0, 0},
-    {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
+     "advance, rollback: how long to wait for obstacles that end by themselves (three leases)", 0,
+     0},
+    {0, "history", OPT_FLAG, AT(history), NULL, "status: also print all changes", 0, 0},
     {0, "dialect", OPT_TEXT, LEGACY(dialect), "NAME", "how legacy clients write stamps (java)", 0,
      0},
     {0, "legacy-ttl-min", OPT_DURATION, LEGACY(legacy_ttl_min_ms), "D",
-     "the shortest lifetime that they use (60s)", 0, 0},
+     "the shortest lifetime that legacy clients use (60s)", 0, 0},
     {0, "clock-skew-max", OPT_DURATION, LEGACY(clock_skew_max_ms), "D",
-     "sweep: how far their clocks may be off the server's (1s)", 0, 0},
+     "sweep: how far legacy clients' clocks may be off the server's (1s)", 0, 0},
     {0, "legacy-delay-max", OPT_DURATION, LEGACY(legacy_delay_max_ms), "D",
-     "sweep: how long they may take over one step (half of --clock-skew-max)", 0, 0},
+     "sweep: how long a legacy client may take for one step (half of --clock-skew-max)", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const migrate_options defaults = {.name = "default",
@@ -189,11 +191,12 @@ static int check_waits(const migrate_options *options) {
     if (options->watch_ms > INT64_C(31) * 86400000 || options->wait_ms > INT64_C(31) * 86400000)
         return fail(STATUS_USAGE, "migrate: --watch and --wait: 31d at most");
     if (options->watch_ms == 0 && !options->force)
-        return fail(STATUS_USAGE,
-                    "migrate advance: --watch 0s looks for no legacy client at all, and "
-                    "one that is missed holds locks beside others: say --force too");
+        return fail(
+            STATUS_USAGE,
+            "migrate advance: with --watch 0s it doesn't look for legacy clients, and one that is "
+            "overlooked holds locks beside other clients: add --force if that is meant");
     if (options->force && options->watch_ms != 0)
-        return fail(STATUS_USAGE, "migrate advance: --force is for --watch 0s alone");
+        return fail(STATUS_USAGE, "migrate advance: --force requires --watch 0s");
     return 0;
 }
 
@@ -223,15 +226,16 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
 static int check_cluster(const char *word, unsigned takes, const migrate_options *options,
                          bool cluster) {
     if (cluster && (takes & NO_PHASE) && strcmp(options->name, defaults.name) != 0)
-        return fail(STATUS_USAGE, "migrate %s: --namespace: in a cluster there is none", word);
+        return fail(STATUS_USAGE, "migrate %s: --namespace: a cluster has no namespaces", word);
     if (cluster && (takes & SWEEP_ONLY) && !options->keys)
         return fail(STATUS_USAGE,
                     "migrate sweep: --keys PATTERN is missing: in a cluster no register says "
                     "which keys are locks");
     if (!cluster && (takes & SWEEP_ONLY) && options->keys)
-        return fail(STATUS_USAGE,
-                    "migrate sweep: --keys is for a cluster: here the namespace's register has "
-                    "the keys");
+        return fail(
+            STATUS_USAGE,
+            "migrate sweep: --keys is only for a cluster: here the namespace's register names the "
+            "keys");
     return 0;
 }
 
@@ -279,16 +283,16 @@ static int migrate_function(const server *where, const void *given, const operan
 const command migrate_row = {
     .name = "migrate",
     .usage = "[options] init|status|advance|rollback|sweep|clients|acl",
-    .help = "take a namespace's locks from legacy clients' stamps to tokens",
+    .help = "migrate a namespace's locks from legacy stamps to tokens",
     .notes = "  init      register a namespace: its keys, and the phase to begin in\n"
-             "  status    its phase, who follows it, and what keeps it from the next one\n"
-             "  advance   to the next phase, once nothing is in the way\n"
-             "  rollback  to the phase before\n"
-             "  sweep     remove stamps that are over for everybody\n"
-             "  clients   who follows the phase, and what each has confirmed\n"
-             "  acl       print how the server can refuse legacy clients\n"
+             "  status    print its phase, its clients, and what blocks the next phase\n"
+             "  advance   go to the next phase, once nothing blocks it\n"
+             "  rollback  go to the previous phase\n"
+             "  sweep     remove stamps that have expired for every client\n"
+             "  clients   list the clients, and the phase that each has confirmed\n"
+             "  acl       print ACL rules that make the server refuse legacy clients\n"
              "\nPhases: 0 timestamp, 1 bridge, 2 drain, 3 token. Java may run in 0 and 1.\n"
-             "Exit status: 0 done, 69 server not reached, 77 refused: something is in the way.\n",
+             "Exit status: 0 done, 69 server unreachable, 77 refused: something blocks it.\n",
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -118,8 +118,9 @@ static void show_without_acl(void) {
 
 static void show(const users *users) {
     printf(
-        "# Legacy clients lock by SETNX and GETSET; tidelock's need neither (but with --strict).\n"
-        "# Whatever else uses them on this server is refused too. Give these to redis-cli:\n");
+        "# Legacy clients lock by SETNX and GETSET; tidelock's need neither (except with "
+        "--strict).\n# Other programs that use them on this server are refused too. Give these to "
+        "redis-cli:\n");
     for (int i = 0; i < users->count; i++)
         if (users->list[i].on && users->list[i].denied)
             printf("# %s is denied them already\n", users->list[i].name);
@@ -214,13 +215,14 @@ static void not_known(const char *who, const char *why, migrate_blockers *ret) {
     if (!blocker)
         return;
     *blocker = (migrate_blocker){.passes = false};
-    (void)snprintf(blocker->what, sizeof blocker->what,
-                   "the master denies SETNX and GETSET to users, and whether others do that may "
-                   "become master is not known");
+    (void)snprintf(
+        blocker->what, sizeof blocker->what,
+        "the master denies SETNX and GETSET to users; whether the servers that may become master "
+        "do so is not known");
     (void)snprintf(blocker->who, sizeof blocker->who, "%.100s: %.240s", who, why);
     (void)snprintf(
         blocker->todo, sizeof blocker->todo,
-        "let it answer; one that is gone for good the Sentinels forget by SENTINEL RESET");
+        "make it respond; if it was removed for good, make the Sentinels forget it: SENTINEL RESET");
 }
 
 /* Finds users that may use the commands there, but not at the master: denied, off, or unknown
@@ -283,7 +285,7 @@ void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *r
         return;
     }
     if (all.more)
-        not_known("the Sentinels", "the master has more replicas than are asked", ret);
+        not_known("the Sentinels", "the master has more replicas than can be checked", ret);
     for (unsigned i = 0; i < all.count; i++)
         judge_beside(work, &master, all.of[i].host, all.of[i].port, ret);
 }
@@ -298,9 +300,10 @@ static int show_nodes(const cluster_survey *all, const server_link *like) {
         const cluster_node *node = &all->of[i];
         if (node->led_to[0] || node->twice)
             continue;
-        int status = node->status ? fail(node->status, "migrate acl: not asked: %s", node->message)
-                                  : show_beside(like, node->host, node->port, node->label,
-                                                " of the cluster");
+        int status = node->status
+                         ? fail(node->status, "migrate acl: not checked: %s", node->message)
+                         : show_beside(like, node->host, node->port, node->label,
+                                       " of the cluster");
         worst = worst ? worst : status;
     }
     if (all->more)

@@ -54,18 +54,17 @@ static int confirm(migrate_link *migration) {
     int64_t got = 0;
 
     if (!link_is_named(&migration->link, migration->server))
-        return fail(STATUS_UNAVAILABLE,
-                    "migrate: changed at %s, but the Sentinels are not sure that it is the master "
-                    "still (%.120s); whether it lasts is shown by: tidelock migrate status "
-                    "--namespace %s",
-                    migration->link.endpoint.label, migration->link.message, migration->name);
+        return fail(
+            STATUS_UNAVAILABLE,
+            "migrate: changed at %s, but the Sentinels did not confirm that it is still the master "
+            "(%.120s); to see whether the change lasts: tidelock migrate status --namespace %s",
+            migration->link.endpoint.label, migration->link.message, migration->name);
     if (migration->replicas == 0)
         return 0;
     if (!link_ask(&migration->link, request, take_count, &got))
         return fail(
             STATUS_UNAVAILABLE,
-            "migrate: changed, so don't repeat it, but it is not known whether the replicas "
-            "have it: %s",
+            "migrate: changed, so don't repeat it; whether the replicas have it is not known: %s",
             migration->link.message);
     if (got < migration->replicas)
         return fail(
@@ -189,23 +188,25 @@ static int refused(const migrate_link *migration, const outcome *outcome) {
         return fail(STATUS_REFUSED, "migrate: refused: the register of namespace %s has vanished",
                     migration->name);
     if (strcmp(outcome->word, "epoch") == 0)
-        return fail(STATUS_REFUSED,
-                    "migrate: refused: namespace %s has moved to epoch %s, phase %s, meanwhile: "
-                    "another operator was faster; see: tidelock migrate status --namespace %s",
-                    migration->name, outcome->first, outcome->second, migration->name);
+        return fail(
+            STATUS_REFUSED,
+            "migrate: refused: namespace %s has moved to epoch %s, phase %s, meanwhile: another "
+            "operator was faster; see: tidelock migrate status --namespace %s",
+            migration->name, outcome->first, outcome->second, migration->name);
     if (strcmp(outcome->word, "server") == 0)
         return fail(
             STATUS_UNAVAILABLE,
-            "migrate: nothing has changed: another server answers than before; begin again");
+            "migrate: nothing has changed: another server replies than before; begin again");
     if (strcmp(outcome->word, "late") == 0)
         return fail(
             STATUS_UNAVAILABLE,
             "migrate: nothing has changed: the step reached the server too late; begin again");
     migrate_client_read(tl__bytes_of(outcome->first), tl__bytes_of(outcome->second), &client);
-    return fail(STATUS_REFUSED,
-                "migrate: refused: a client has come meanwhile that does not act by the present "
-                "epoch: %s; try again",
-                migrate_client_who(who, &client));
+    return fail(
+        STATUS_REFUSED,
+        "migrate: refused: a client has registered meanwhile that does not follow the present "
+        "epoch: %s; try again",
+        migrate_client_who(who, &client));
 }
 
 int migrate_change_register(migrate_link *migration, const migrate_move *move, int64_t *ret_epoch) {
@@ -241,8 +242,8 @@ int migrate_change_register(migrate_link *migration, const migrate_move *move, i
     free(line);
     if (!ok)
         return fail(migration->link.status,
-                    "migrate: %s; whether the register has changed is shown by: tidelock migrate "
-                    "status --namespace %s",
+                    "migrate: %s; to see whether the register has changed: tidelock migrate status "
+                    "--namespace %s",
                     migration->link.message, migration->name);
     if (strcmp(outcome.word, "done") != 0)
         return refused(migration, &outcome);

@@ -31,7 +31,8 @@ static int otherwise(const migrate_work *work) {
 
     return fail(
         STATUS_REFUSED,
-        "migrate init: refused: namespace %s is already registered differently by %s: phase %d, keys "
+        "migrate init: refused: namespace %s is already registered differently by %s: phase %d, "
+        "keys "
         "%.100s, lease %s: a phase is changed by advance and rollback, keys in phase 0 and 1 by "
         "init --again",
         work->view.name, reg->by, reg->phase, reg->keys, show_ms(lease, reg->lease_ms));
@@ -75,8 +76,8 @@ static int exists(const migrate_work *work, bool *ret_done) {
     if (!reg->readable)
         return fail(
             STATUS_REFUSED,
-            "migrate init: refused: namespace %s has a register that can't be read: look at "
-            "it: HGETALL %s",
+            "migrate init: refused: the register of namespace %s can't be read; to see it: HGETALL "
+            "%s",
             work->view.name, work->migration.reg);
     if (is_as_asked(work) && !(work->options->again && migrate_is_set_back(&work->view))) {
         printf("namespace %s is registered already: phase %d (%s), epoch %lld\n", work->view.name,
@@ -123,7 +124,8 @@ static int await_leases(migrate_work *work) {
     if (status == 0 && work->sig)
         return fail(
             signals_status(work->sig),
-            "migrate init: registered; not all clients have read it yet: see: tidelock migrate status --namespace %s",
+            "migrate init: registered; not all clients have read it yet: see: tidelock migrate "
+            "status --namespace %s",
             work->view.name);
     return status;
 }
@@ -175,7 +177,7 @@ int migrate_init(migrate_work *work) {
         return fail(
             STATUS_USAGE,
             "migrate init: --phase N is missing: 1 (bridge) while legacy clients run or may "
-            "come back, 3 (token) where none ever will; see: tidelock help migrate");
+            "return, 3 (token) where none ever will; see: tidelock help migrate");
     status = migrate_look(&work->migration, &work->view, work->options->keys, &work->sigs, &locks,
                           &work->sig);
     if (status || work->sig)
@@ -196,7 +198,9 @@ int migrate_init(migrate_work *work) {
         work->view.name, work->view.reg.there ? "again, " : "", phase, migrate_phase_name(phase),
         work->options->keys, (long long)migrate_locks_all(&locks), all.count ? ": " : "",
         migrate_bunch_list(list, &all),
-        phase >= PHASE_DRAIN ? " Nobody watches for Java here: none may run on them." : "");
+        phase >= PHASE_DRAIN
+            ? " tidelock does not look for Java clients here: none may use these keys."
+            : "");
     status = migrate_confirm(work, question);
     return status ? status : make(work, phase, &locks);
 }

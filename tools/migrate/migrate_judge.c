@@ -205,8 +205,8 @@ static void set_back(const migrate_view *view, const group *group, migrate_block
         subject(who, group, "a client has", "have"), (long long)group->epoch,
         (long long)view->reg.epoch);
     SAY(blocker->todo,
-        "%s refuse%s to lock until that is set right: tidelock migrate init --again --namespace "
-        "%s --keys PATTERN --phase %d",
+        "%s refuse%s to lock until that is repaired: tidelock migrate init --again --namespace %s "
+        "--keys PATTERN --phase %d",
         one ? "it" : "they", one ? "s" : "", view->name, group->phase);
 }
 
@@ -273,8 +273,8 @@ static void strays(const migrate_bunch *bunch, const char *ns, migrate_blockers 
         SAY(blocker->todo, "they are over: tidelock migrate sweep --namespace %s", ns);
     else
         SAY(blocker->todo,
-            "end the clients that use these keys; what they leave behind is removed, once it is over, "
-            "by: tidelock migrate sweep --namespace %s",
+            "end the clients that use these keys; once their stamps have expired, remove them: "
+            "tidelock migrate sweep --namespace %s",
             ns);
 }
 
@@ -326,7 +326,7 @@ static void judge_locks(const char *ns, int from, int to, const migrate_locks *l
         return;
     if (!locks->whole) {
         migrate_blocker *blocker = add(ret);
-        SAY(blocker->what, "not all keys could be looked at in time");
+        SAY(blocker->what, "the scan did not reach all keys in time");
         SAY(blocker->who, "the scan of the namespace's keys");
         SAY(blocker->todo, "try again when the server is less busy");
     }
@@ -367,7 +367,7 @@ static void judge_traffic(const migrate_traffic *traffic, migrate_blockers *ret)
             (long long)unseen);
     else
         SAY(blocker->what,
-            "the server tells no counts of commands, and MONITOR was not read throughout");
+            "the server does not count commands, and MONITOR was not read throughout");
     SAY(blocker->who, "%s", traffic->suspects[0] ? traffic->suspects : "unknown");
     SAY(blocker->todo,
         "%s%sfind out with --monitor as long as --watch, or deny them: tidelock migrate acl",
@@ -402,7 +402,7 @@ static bool has_register(const migrate_view *view, migrate_blockers *ret) {
     SAY(blocker->what, view->reg.there ? "its register can't be read" : "it is not registered");
     SAY(blocker->who, "namespace %s", view->name);
     if (view->reg.there)
-        SAY(blocker->todo, "look at it: HGETALL tidelock:phase:{%s}", view->name);
+        SAY(blocker->todo, "to see it: HGETALL tidelock:phase:{%s}", view->name);
     else if (acts >= 0)
         SAY(blocker->todo, "%s %s --keys PATTERN --phase %d, where its clients were", init,
             view->name, acts);
@@ -420,7 +420,7 @@ void migrate_judge(const migrate_view *view, int to, const migrate_locks *locks,
         migrate_blocker *blocker = add(ret);
         SAY(blocker->what, "phase %d (%s) is the %s", view->reg.phase,
             migrate_phase_name(view->reg.phase),
-            to < 0 ? "first: nothing lies before it" : "last: nothing lies behind it");
+            to < 0 ? "first: there is no phase before it" : "last: there is no phase after it");
         SAY(blocker->who, "namespace %s", view->name);
         SAY(blocker->todo, "nothing is left to do%s",
             to < 0 ? "" : ": services may be built with TL_TOKEN, and compat/ be deleted");
@@ -522,7 +522,7 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
                        "not yet: clients know a later epoch, and may act in its phase");
     else if (!locks)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE,
-                       "not known: this tidelock can't read what it locks by");
+                       "not known: this version of tidelock can't read its record");
     else if (locks->tokens.count > 0)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: %lld %s still a token",
                        (long long)locks->tokens.count,
@@ -532,7 +532,8 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: clients may act in phase 2 for another %s",
                        show_ms(left, lease_ms - (since_ms > 0 ? since_ms : 0) + 1));
     else if (GUARD(java_after_whole_look) && !locks->whole)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: not all keys were looked at in time");
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE,
+                       "not known: the scan did not reach all keys in time");
     else
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "may run");
     return buf;

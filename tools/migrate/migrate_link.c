@@ -68,9 +68,9 @@ static bool ask_replication(migrate_link *migration, replication *ret) {
 }
 
 #define INSTEAD                                                                                    \
-    "no client follows a phase in a cluster, as nobody sees all of its masters at once. Stop the " \
-    "legacy clients, remove what they left by \"tidelock migrate sweep\" (redis+cluster://), and " \
-    "when no stamp is held any more lock by tokens"
+    "in a cluster clients follow no phase, since no request reaches all of its masters "           \
+    "at once. Stop the legacy clients, remove what they left by \"tidelock migrate "               \
+    "sweep\" (redis+cluster://), and when no stamp is held any more lock by tokens"
 
 static bool take_size(void *ctx, const tl_reply *reply) {
     int64_t *masters = ctx;
@@ -113,7 +113,7 @@ static int find_replicas(migrate_link *migration) {
         return no_answer(migration);
     if (replication.replica)
         return fail(STATUS_UNAVAILABLE,
-                    "migrate: this is a replica, whose register may be old: ask its master, %s",
+                    "migrate: this is a replica, whose register may be old: use its master, %s",
                     replication.master);
     migration->replicas = replication.replicas;
     return replication.cluster || !replication.sees ? refuse_node(migration) : 0;

@@ -66,7 +66,7 @@ void migrate_monitor_line(migrate_monitor *monitor, tl_bytes line) {
     skew_heard heard;
 
     if (!skew_monitor_read(line, &heard)) {
-        give_up(monitor, "told something that can't be read", tl__bytes("", 0));
+        give_up(monitor, "sent a line that can't be read", tl__bytes("", 0));
         return;
     }
     monitor->marked = monitor->marked || is_marker(monitor, &heard);
@@ -139,7 +139,7 @@ void migrate_monitor_begin(migrate_monitor *monitor, migrate_link *migration, co
          left = until_ms - moment_ms())
         drive(monitor, NULL, left);
     if (!monitor->began)
-        give_up(monitor, "was not answered in 5 s", tl__bytes("", 0));
+        give_up(monitor, "had no reply in 5 s", tl__bytes("", 0));
     monitor->began_ms = moment_ms();
     seen->monitoring = !monitor->failed;
     if (monitor->failed)
@@ -165,7 +165,8 @@ void migrate_monitor_cost(migrate_monitor *monitor, tl_bytes list) {
 
     if (!monitor->conn || skew_monitor_backlog(list, id) <= MIGRATE_BACKLOG_MOST)
         return;
-    give_up(monitor, "was given up, as the server kept over 1 MB for it", tl__bytes("", 0));
+    give_up(monitor, "was aborted, since the server buffered more than 1 MB for it",
+            tl__bytes("", 0));
     migrate_monitor_stop(monitor);
 }
 
@@ -181,7 +182,7 @@ void migrate_monitor_end(migrate_monitor *monitor, migrate_link *migration) {
          left = until_ms - moment_ms())
         drive(monitor, NULL, left);
     if (!monitor->marked)
-        give_up(monitor, "did not come to its end", tl__bytes("", 0));
+        give_up(monitor, "did not end in time", tl__bytes("", 0));
     migrate_monitor_stop(monitor);
     if (!monitor->failed)
         monitor->seen->accounted = calls;

@@ -114,9 +114,9 @@ static int tell_one(migrate_work *work, const char *keys, const char *name) {
         return fail(work->migration.link.status, "migrate %s: %s: %s", work->word, key,
                     work->migration.link.message);
     if (other.readable && !migrate_apart(keys, other.keys))
-        say("migrate %s: note: some name may fit both %.100s and %.100s, the keys of namespace %s in "
-            "phase %d (%s): it would follow two phases, and Java fails at the tokens of one where "
-            "it may still run by the other: see that no name fits both",
+        say("migrate %s: note: some name may fit both %.100s and %.100s, the keys of namespace %s "
+            "in phase %d (%s): it would follow two phases, and Java fails at the tokens of one "
+            "where it may still run by the other: choose patterns so that no name fits both",
             work->word, keys, other.keys, name, other.phase, migrate_phase_name(other.phase));
     return 0;
 }

@@ -182,7 +182,7 @@ const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *vi
     if (first)
         (void)snprintf(
             buf, MIGRATE_OTHERS_SIZE,
-            "%d %s locks of other names than %.100s as well, which nothing here looks at "
+            "%d %s locks of other names than %.100s as well, which this command does not check "
             "(%.100s: '%.60s'): give the same pattern to both: '%.100s=%s'",
             n, n == 1 ? "client may acquire" : "clients may acquire", view->reg.keys,
             migrate_client_who(who, first), first->keys, view->reg.keys, view->name);
@@ -208,9 +208,9 @@ static void show_bunch(const char *name, const migrate_bunch *bunch, FILE *out) 
 static void show_evidence(const migrate_status *status, FILE *out) {
     if (status->locks) {
         (void)fprintf(out, "\nlocks%s\n",
-                      status->locks->whole ? "" : " (not all keys were looked at)");
+                      status->locks->whole ? "" : " (the scan did not reach all keys)");
         show_bunch("stamps of tidelock's own", &status->locks->own, out);
-        show_bunch("stamps without a sidecar, as legacy clients leave them", &status->locks->strays,
+        show_bunch("stamps without a sidecar, as legacy clients write them", &status->locks->strays,
                    out);
         show_bunch("stamps of tidelock clients that don't follow the phase",
                    &status->locks->strangers, out);
@@ -223,7 +223,7 @@ static void show_evidence(const migrate_status *status, FILE *out) {
         (void)fprintf(out, "  %lld times SETNX or GETSET since its counters were reset\n",
                       (long long)status->calls);
     else
-        (void)fprintf(out, "  it doesn't tell how often SETNX and GETSET have run\n");
+        (void)fprintf(out, "  it does not count SETNX and GETSET\n");
     (void)fprintf(out, "  %lld connections whose last command is none of tidelock's%s%s\n",
                   (long long)status->traffic->connections, status->traffic->suspects[0] ? ": " : "",
                   status->traffic->suspects);
@@ -233,7 +233,7 @@ static void show_step(const char *what, int to, const migrate_blockers *blockers
     if (to < 0 || to >= PHASES)
         return;
     (void)fprintf(out, "\n%s: phase %d (%s)%s\n", what, to, migrate_phase_name(to),
-                  blockers->count ? " is blocked:" : ": nothing is in the way");
+                  blockers->count ? " is blocked:" : ": nothing blocks it");
     for (int i = 0; i < blockers->count; i++)
         (void)fprintf(out, "  - %s\n    who:  %s\n    do:   %s\n", blockers->item[i].what,
                       blockers->item[i].who, blockers->item[i].todo);
@@ -270,7 +270,7 @@ void migrate_show_text(const migrate_status *status, FILE *out) {
     (void)fprintf(out, "\nclients: %d\n", live);
     show_groups(view, out);
     if (view->clients > live)
-        (void)fprintf(out, "  and %d that are gone\n", view->clients - live);
+        (void)fprintf(out, "  and %d that have ended\n", view->clients - live);
     show_others(view, out);
     show_evidence(status, out);
     if (!view->reg.readable)

@@ -120,7 +120,7 @@ static int look(step *step, migrate_watch *watch) {
         return status;
     (void)is_seen_anew(step);
     if (step->watches && !migrate_watch_look(watch))
-        say("migrate %s: another server answers, or it was started again: watching anew",
+        say("migrate %s: another server replies, or it was restarted: the watch begins again",
             step->work->word);
     if (step->watches && moment_ms() >= step->next_scan_ms)
         status = scan(step);
@@ -273,7 +273,8 @@ static void tell_java_waits(const step *step) {
             (long long)step->locks.tokens.count, step->locks.tokens.count == 1 ? "token" : "tokens",
             migrate_bunch_list(list, &step->locks.tokens));
     else
-        say("migrate %s: Java may not start yet: not all keys were looked at in time; looking again",
+        say("migrate %s: Java may not start yet: the scan did not reach all keys in time; scanning "
+            "again",
             step->work->word);
 }
 
@@ -324,10 +325,10 @@ static int await_java(step *step) {
 
 static int confirm_step(const step *step) {
     static const char *const notes[PHASES] = {
-        "C services and Java share stamps, without what tells tidelock's own apart",
+        "C services and Java share stamps, without the sidecars that mark tidelock's own",
         "C services write stamps with a sidecar; Java may run",
-        "C services write tokens; no Java service may run on these keys any more",
-        "C services write tokens alone"};
+        "C services write tokens; from now on no Java service may use these keys",
+        "C services write only tokens"};
     char question[400];
 
     (void)snprintf(question, sizeof question, "Namespace %s: from phase %d (%s) to %d (%s)? %s.",

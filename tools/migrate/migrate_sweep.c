@@ -175,10 +175,11 @@ static int remove_all(migrate_work *work, sweep *sweep) {
 
     for (int i = 0; elsewhere.away > 0 && status == 0 && !work->sig; i++) {
         if (i == TURNS_MOST)
-            return fail(STATUS_UNAVAILABLE,
-                        "migrate sweep: the cluster's nodes don't agree on who has %u keys: sweep "
-                        "again when they do",
-                        elsewhere.away);
+            return fail(
+                STATUS_UNAVAILABLE,
+                "migrate sweep: the cluster's nodes don't agree on who has %u keys: sweep again "
+                "when they agree",
+                elsewhere.away);
         status = turn(work, &elsewhere);
         if (status == 0)
             status = remove_here(work, sweep, &elsewhere);
@@ -205,7 +206,7 @@ static void show(const leftover *leftover) {
         printf(": until %s, in %s%s%s", migrate_date(date, leftover->free_at_ms * 1000),
                show_ms(left, leftover->left_ms), leftover->who[0] ? ", by " : "", leftover->who);
     else if (leftover->state == CHANGED)
-        printf(": it was taken or released meanwhile");
+        printf(": it was acquired or released meanwhile");
     printf("\n");
 }
 
@@ -235,7 +236,7 @@ static int tell(const migrate_work *work, const sweep *sweep, bool whole) {
     }
     int64_t held = n[HELD] + n[ENDLESS] + n[CHANGED];
     printf("%lld removed, %lld free, %lld held%s\n", (long long)n[REMOVED], (long long)n[FREE],
-           (long long)held, whole ? "" : "; not all keys were looked at");
+           (long long)held, whole ? "" : "; the scan did not reach all keys");
     return 0;
 }
 
@@ -251,8 +252,7 @@ static int note(migrate_work *work, const sweep *sweep) {
     if (removed == 0 || work->migration.by_cluster)
         return 0;
     (void)snprintf(change.by, sizeof change.by, "%s", work->migration.by);
-    (void)snprintf(change.evidence, sizeof change.evidence, "%lld stamps removed that were over",
-                   removed);
+    (void)snprintf(change.evidence, sizeof change.evidence, "%lld expired stamps removed", removed);
     return migrate_note(&work->migration, &change);
 }
 
@@ -265,8 +265,8 @@ int migrate_sweep(migrate_work *work) {
         return fail(
             STATUS_REFUSED,
             work->view.reg.there
-                ? "migrate sweep: refused: namespace %s has a register that can't be read: look "
-                  "at it: HGETALL tidelock:phase:{%s}"
+                ? "migrate sweep: refused: namespace %s has a register that can't be read; to see "
+                  "it: HGETALL tidelock:phase:{%s}"
                 : "migrate sweep: refused: namespace %s is not registered: tidelock migrate "
                   "init --namespace %s",
             work->view.name, work->view.name);

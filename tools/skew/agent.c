@@ -35,15 +35,15 @@ static const opt agent_table[] = {
     {0, "name", OPT_TEXT, offsetof(agent_options, name), "HOST",
      "publish as HOST (the host's name)", 0, 0},
     {0, "every", OPT_DURATION, offsetof(agent_options, every_ms), "D",
-     "measure and publish so often (10s)", 0, 0},
+     "measure and publish every D (10s)", 0, 0},
     {0, "once", OPT_FLAG, offsetof(agent_options, once), NULL,
-     "measure once, leave the record for three times --every, and end", 0, 0},
+     "measure once, publish for three times --every, and end", 0, 0},
     {0, "metrics", OPT_TEXT, offsetof(agent_options, metrics), "FILE",
-     "replace FILE by metrics for Prometheus' textfile collector each time", 0, 0},
+     "each time replace FILE by metrics, for Prometheus' textfile collector", 0, 0},
     {0, "forget", OPT_TEXTS, offsetof(agent_options, forget), "HOST",
-     "instead: forget HOST, which was retired; again and again", 0, 0},
+     "instead: remove the record of HOST, a retired host; may be repeated", 0, 0},
     {'v', "verbose", OPT_FLAG, offsetof(agent_options, verbose), NULL,
-     "say on stderr what is published", 0, 0},
+     "report on stderr what is published", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const agent_options agent_defaults = {.every_ms = 10000};
@@ -185,7 +185,7 @@ static void put_offset(const metrics *metrics, const skew_track *track) {
     static const metrics_label lo = {"edge", "lo"}, hi = {"edge", "hi"};
     tl_interval offset = track->offset;
     metrics_head(metrics, "agent_offset_seconds", "gauge",
-                 "This host's clock less the server's, bounds.");
+                 "This host's clock minus the server's, bounds.");
     metrics_seconds(metrics, "agent_offset_seconds", &lo, offset.lo);
     metrics_seconds(metrics, "agent_offset_seconds", &hi, offset.hi);
     metrics_head(metrics, "agent_width_seconds", "gauge", "How far these bounds are apart.");
@@ -199,7 +199,7 @@ static void put_metrics(const void *ctx, FILE *out) {
                  "1 if the agent runs, and its last round was published.");
     metrics_int(&metrics, "agent_up", NULL, agent->success_us > 0 && !agent->failing);
     metrics_head(&metrics, "agent_name_clash", "gauge",
-                 "1 if another agent publishes by the same name.");
+                 "1 if another agent publishes under the same name.");
     metrics_int(&metrics, "agent_name_clash", NULL, agent->clash > 0);
     metrics_head(&metrics, "agent_rounds_total", "counter", "Rounds of measuring.");
     metrics_int(&metrics, "agent_rounds_total", NULL, agent->rounds);
@@ -207,7 +207,7 @@ static void put_metrics(const void *ctx, FILE *out) {
     metrics_int(&metrics, "agent_rounds_failed_total", NULL, agent->failed);
     if (agent->success_us > 0) {
         metrics_head(&metrics, "agent_last_success_timestamp_seconds", "gauge",
-                     "When a round was published last.");
+                     "When the last round was published.");
         metrics_seconds(&metrics, "agent_last_success_timestamp_seconds", NULL, agent->success_us);
     }
     if (agent->track.known && agent->success_us > 0)
@@ -261,10 +261,11 @@ static void learn_pace(agent *agent, int32_t bound_ppm) {
     bool was = agent->pace.wrong;
     skew_pace_learn(&agent->pace, &agent->track, bound_ppm);
     if (agent->pace.wrong && !was)
-        say("agent: the clock of %s runs wrong, or is set again and again: by up to %d ppm against the server's",
+        say("agent: the clock of %s runs wrong, or is set repeatedly: by up to %d ppm against the "
+            "server's",
             agent->name, (int)skew_pace_ppm(&agent->pace));
     else if (was && !agent->pace.wrong)
-        say("agent: the clock of %s runs as it should again", agent->name);
+        say("agent: the clock of %s runs correctly again", agent->name);
 }
 
 static bool round_once(agent *agent) {
@@ -424,7 +425,8 @@ static int forget_one(server_link *link, const char *name, int64_t now_us) {
         return fail(STATUS_NOT_THERE,
                     "agent: host %s is unknown; \"tidelock skew\" lists the known ones", name);
     if (found.there && skew_record_end_us(&found.record) >= now_us)
-        say("agent: the agent of %s was there a moment ago: stop it, or %s comes back", name, name);
+        say("agent: the agent of %s has just published: stop it first, or the record of %s returns",
+            name, name);
     return 0;
 }
 
@@ -490,9 +492,9 @@ const command agent_row = {
     .name = "agent",
     .usage = "[options]",
     .help = "publish how far this host's clock is from the server's",
-    .notes =
-        "\"tidelock skew\" on any host then shows all hosts that do so, and misses those that cease to "
-        "for a day, unless they are forgotten.\n",
+    .notes = "\"tidelock skew\" on any host then shows every host that runs an agent. For a day it "
+             "reports a host "
+             "as missing when its agent has stopped, unless you remove it with --forget.\n",
     .options = agent_table,
     .defaults = &agent_defaults,
     .size = sizeof(agent_options),

@@ -60,7 +60,7 @@ static void add_missing(skew_fleet *fleet, const char *name) {
     *host = (skew_host){.instrument = "agent", .missing = true, .status = "missing", .age_ms = -1};
     (void)snprintf(host->name, sizeof host->name, "%s", name);
     (void)snprintf(host->detail, sizeof host->detail,
-                   "it is expected, and no agent publishes by that name");
+                   "it is expected, and no agent publishes under that name");
 }
 
 void expected_hosts_apply(const expected_hosts *expected, skew_fleet *fleet) {

@@ -49,44 +49,45 @@ static const opt skew_table[] = {
     {0, "lock-timeout", OPT_DURATION, offsetof(skew_options, lock_timeout_ms), "D",
      "lifetime of the locks (60s)", 0, 0},
     {0, "longest-hold", OPT_DURATION, offsetof(skew_options, longest_hold_ms), "D",
-     "the longest that a holder works under one; assumed: the lifetime less 1s", 0, 0},
+     "how long a holder works at most (lifetime - 1s)", 0, 0},
     {0, "max-hold", OPT_DURATION, offsetof(skew_options, longest_hold_ms), "D", OPT_FORMER, 0, 0},
-    {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
-     "instead: the lifetime less the longest hold", 0, 0},
     {0, "warn", OPT_TEXT, offsetof(skew_options, warn), "P%",
      "warn when the worst pair uses more of the slack (50%)", 0, 0},
-    {0, "samples", OPT_NUMBER, offsetof(skew_options, samples), "N",
-     "questions to the server (32, in 1 s at most)", 1, 100000},
-    {0, "for", OPT_DURATION, offsetof(skew_options, for_ms), "D", "measure this host for so long",
-     0, 0},
+    {0, "for", OPT_DURATION, offsetof(skew_options, for_ms), "D", "measure this host for D", 0, 0},
     {0, "expect", OPT_TEXTS, offsetof(skew_options, expected.expect), "HOST,...",
-     "the hosts that must be measured; again and again", 0, 0},
-    {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, expected.min_hosts), "N",
-     "so many hosts must be measured", 1, SKEW_HOSTS_MAX},
-    {0, "no-self", OPT_FLAG, offsetof(skew_options, expected.no_self), NULL,
-     "this host acquires none of these locks: leave its clock out", 0, 0},
-    {0, "no-agents", OPT_FLAG, offsetof(skew_options, no_agents), NULL, "only this host", 0, 0},
-    {0, "ntp", OPT_TEXTS, offsetof(skew_options, instruments.ntp), "HOST[:PORT]",
-     "also the time that HOST serves; again and again", 0, 0},
-    {0, "chrony", OPT_MAYBE, offsetof(skew_options, instruments.chrony), "[=SOCKET]",
-     "also what chronyd believes of this host's clock", 0, 0},
-    {0, "kernel", OPT_FLAG, offsetof(skew_options, instruments.kernel), NULL,
-     "also what the kernel says of it", 0, 0},
-    {0, "servers", OPT_MAYBE, offsetof(skew_options, instruments.servers), "[=HOST:PORT,...]",
-     "also the clocks of all Redis servers that may take over", 0, 0},
-    {0, "format", OPT_CHOICE, offsetof(skew_options, format), "text|json|nagios|prometheus|html",
-     "how to say it", 0, 0},
-    {0, "json", OPT_FLAG, offsetof(skew_options, json), NULL, "as --format json", 0, 0},
-    {0, "output", OPT_TEXT, offsetof(skew_options, output), "FILE",
-     "write to FILE, which is replaced at once", 0, 0},
-    {0, "stale-after", OPT_DURATION, offsetof(skew_options, stale_after_ms), "D",
-     "when a page of --format html calls itself stale (15m; with --watch three rounds)", 0, 0},
+     "hosts that must be measured; may be repeated", 0, 0},
     {0, "watch", OPT_EVERY, offsetof(skew_options, watch_ms), "[=D]",
-     "again and again, every D (2s), until q or Ctrl-C", WATCH_MS, 0},
-    {0, "metrics", OPT_TEXT, offsetof(skew_options, metrics), "FILE",
-     "besides, replace FILE by metrics for Prometheus' textfile collector each time", 0, 0},
+     "repeat every D (2s), until q or Ctrl-C", WATCH_MS, 0},
+    {0, "format", OPT_CHOICE, offsetof(skew_options, format), "text|json|nagios|prometheus|html",
+     "the form of the output (text)", 0, 0},
+    {0, "json", OPT_FLAG, offsetof(skew_options, json), NULL, "as --format json", 0, 0},
     {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
-     "add a line of JSON to FILE each time, for \"skew report\"", 0, 0},
+     "append a line of JSON each time, for \"skew report\"", 0, 0},
+    OPT_RARE_FOLLOW,
+    {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
+     "instead of --longest-hold: the lifetime less the longest hold", 0, 0},
+    {0, "samples", OPT_NUMBER, offsetof(skew_options, samples), "N",
+     "requests to the server (32, within 1 s)", 1, 100000},
+    {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, expected.min_hosts), "N",
+     "at least N hosts must be measured", 1, SKEW_HOSTS_MAX},
+    {0, "no-self", OPT_FLAG, offsetof(skew_options, expected.no_self), NULL,
+     "ignore the clock of this host, which acquires none of these locks", 0, 0},
+    {0, "no-agents", OPT_FLAG, offsetof(skew_options, no_agents), NULL, "measure only this host", 0,
+     0},
+    {0, "ntp", OPT_TEXTS, offsetof(skew_options, instruments.ntp), "HOST[:PORT]",
+     "also ask the NTP server HOST for the time; may be repeated", 0, 0},
+    {0, "chrony", OPT_MAYBE, offsetof(skew_options, instruments.chrony), "[=SOCKET]",
+     "also ask chronyd how far this host's clock is off", 0, 0},
+    {0, "kernel", OPT_FLAG, offsetof(skew_options, instruments.kernel), NULL,
+     "also ask the kernel how far this host's clock is off", 0, 0},
+    {0, "servers", OPT_MAYBE, offsetof(skew_options, instruments.servers), "[=HOST:PORT,...]",
+     "also measure the clocks of all Redis servers that may take over", 0, 0},
+    {0, "output", OPT_TEXT, offsetof(skew_options, output), "FILE",
+     "replace FILE atomically instead of writing to standard output", 0, 0},
+    {0, "stale-after", OPT_DURATION, offsetof(skew_options, stale_after_ms), "D",
+     "html: when the page calls itself stale (15m; with --watch three rounds)", 0, 0},
+    {0, "metrics", OPT_TEXT, offsetof(skew_options, metrics), "FILE",
+     "each time also replace FILE by metrics, for Prometheus' textfile collector", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const skew_options skew_defaults = {.lock_timeout_ms = 60000,
@@ -117,15 +118,14 @@ static int make_rule(const skew_options *options, skew_rule *ret) {
     if (options->lock_timeout_ms < 1 || options->lock_timeout_ms > LIFETIME_MOST_MS)
         return fail(STATUS_USAGE, "skew: --lock-timeout: 1ms to 1d");
     if (options->longest_hold_ms != UNSET && options->slack_ms != UNSET)
-        return fail(STATUS_USAGE,
-                    "skew: --longest-hold and --slack say the same twice: leave one out");
+        return fail(STATUS_USAGE, "skew: --longest-hold and --slack exclude each other");
     if ((options->longest_hold_ms != UNSET && options->longest_hold_ms > LIFETIME_MOST_MS) ||
         (options->slack_ms != UNSET && options->slack_ms > options->lock_timeout_ms))
         return fail(STATUS_USAGE,
                     "skew: --longest-hold: at most 1d; --slack: at most the lifetime");
     if (assumed && options->lock_timeout_ms < MARGIN_MS)
         return fail(STATUS_USAGE,
-                    "skew: --lock-timeout is under 1s: say --longest-hold or --slack");
+                    "skew: --lock-timeout is less than 1s: give --longest-hold or --slack");
     if (hold_ms == UNSET) /* one of the two is given, the other follows from it */
         hold_ms = options->lock_timeout_ms - slack_ms;
     else
@@ -155,7 +155,7 @@ static int check_roll(const skew_options *options, const void *legacy) {
     skew_self_name(self);
     if (options->expected.no_self && options->no_agents && !listens(legacy))
         return fail(STATUS_USAGE,
-                    "skew: --no-self and --no-agents leave no host to judge: drop one of them");
+                    "skew: --no-self and --no-agents leave no host to measure: leave one out");
     return expected_hosts_check(&options->expected, self);
 }
 
@@ -177,7 +177,7 @@ static int make_effort(const skew_options *options, skew_effort *ret) {
     if (options->for_ms == UNSET)
         return 0;
     if (options->samples)
-        return fail(STATUS_USAGE, "skew: --samples and --for: leave one out");
+        return fail(STATUS_USAGE, "skew: --samples and --for exclude each other");
     if (options->for_ms < FOR_LEAST_MS || options->for_ms > FOR_MOST_MS)
         return fail(STATUS_USAGE, "skew: --for: 10ms to 1h");
     ret->for_ms = options->for_ms;
@@ -510,8 +510,9 @@ static int read_logs(const skew_options *options, const void *legacy_options,
         options->expected.no_self || options->instruments.ntp.count ||
         options->instruments.chrony || options->instruments.servers ||
         options->instruments.kernel || (legacy && legacy->any(legacy_options)))
-        return fail(STATUS_USAGE,
-                    "skew report: takes --format, --json, --output and --stale-after only");
+        return fail(
+            STATUS_USAGE,
+            "skew report: its only options are --format, --json, --output and --stale-after");
     if (options->format == FORMAT_NAGIOS || options->format == FORMAT_PROMETHEUS)
         return fail(STATUS_USAGE, "skew report: --format: one of text, json, html");
     return skew_report(args->word + 1, args->count - 1,
@@ -537,11 +538,10 @@ static int skew_command(const server *where, const void *values, const operands 
     if (args->count && strcmp(args->word[0], "report") == 0)
         return read_logs(options, where->legacy, args);
     if (args->count)
-        return fail(
-            STATUS_USAGE,
-            "skew: too many arguments; to tell what logs say: tidelock skew report FILE...");
+        return fail(STATUS_USAGE,
+                    "skew: too many arguments; to summarize logs: tidelock skew report FILE...");
     if (options->watch_ms == 0)
-        return fail(STATUS_USAGE, "skew: --watch: a pause is 1ms at least");
+        return fail(STATUS_USAGE, "skew: --watch: the pause is at least 1ms");
     session.format = options->json ? FORMAT_JSON : options->format;
     status = check_roll(options, where->legacy);
     if (status == 0)
@@ -558,11 +558,14 @@ static int skew_command(const server *where, const void *values, const operands 
 const command skew_row = {
     .name = "skew",
     .usage = "[options] | skew report FILE...",
-    .help = "whether these hosts' clocks let legacy clients' locks be stolen",
+    .help = "check whether clock skew lets legacy clients' locks be stolen",
     .notes =
-        "Exit: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are known by their agents: "
-        "see \"tidelock help agent\". \"skew report\" tells what the logs of --log say, with drift and "
-        "the time until it is unsafe; of the options it takes --format text|json|html, --output and --stale-after.\n",
+        "Exit status: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are measured by their "
+        "agents: "
+        "see \"tidelock help agent\". \"skew report\" summarizes the files of --log, with drift "
+        "and "
+        "the time until it is unsafe; its only options are --format text|json|html, --output and "
+        "--stale-after.\n",
     .options = skew_table,
     .defaults = &skew_defaults,
     .size = sizeof(skew_options),

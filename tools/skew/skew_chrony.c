@@ -133,7 +133,7 @@ bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
 
     if (n == 0 || !read_line(tl__bytes(text, n), &line)) {
         *ret_status = "unreadable";
-        (void)snprintf(why, SKEW_DETAIL_SIZE, "chronyc says something that is not understood");
+        (void)snprintf(why, SKEW_DETAIL_SIZE, "the output of chronyc is not understood");
         return false;
     }
     *ret = line.state;
@@ -149,10 +149,10 @@ bool chrony_read(const char *text, size_t n, int64_t now_us, chrony_state *ret,
         return refuse(ret_status, why, "unsynchronised",
                       "claims to be exact (dispersion 0), as no clock is");
     if (age_us < -FUTURE_US)
-        return refuse(ret_status, why, "stale", "was last set at a time that is still to come");
+        return refuse(ret_status, why, "stale", "was last set at a time in the future");
     if (GUARD(chrony_heard_lately) &&
         age_us > (stale_us > STALE_LEAST_US ? stale_us : STALE_LEAST_US))
-        return refuse(ret_status, why, "stale", "has not heard from what it follows for too long");
+        return refuse(ret_status, why, "stale", "has had no reply from its source for too long");
     return true;
 }
 

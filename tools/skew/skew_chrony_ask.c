@@ -125,9 +125,9 @@ static void look(chrony_report *report, int fd, pid_t pid) {
 
     report->at = skew_reading_now();
     if (!whole && used == sizeof text)
-        fail_with(report, "unreadable", "chronyc says something that is not understood");
+        fail_with(report, "unreadable", "the output of chronyc is not understood");
     else if (!whole || status < 0)
-        fail_with(report, "silent", "chronyc gave no answer in 5 s");
+        fail_with(report, "silent", "chronyc did not respond in 5 s");
     else if (status != 0)
         complain(report, text, used);
     else

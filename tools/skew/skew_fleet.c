@@ -121,11 +121,12 @@ static void add_self(skew_fleet *fleet, const skew_track *track, const kernel_cl
     host->age_ms = -1;
     (void)snprintf(host->detail, sizeof host->detail, "%s%s%s%s",
                    track->known ? "measured now" : "its clock was set while it was measured",
-                   !kernel->known     ? "; the kernel does not tell whether its clock is steered"
+                   !kernel->known ? "; the kernel does not report whether its clock is synchronised"
                    : kernel->slew_ppm ? "; its clock is being corrected"
-                   : !kernel->synchronised ? "; the kernel says that nobody steers its clock"
-                                           : "",
-                   kernel->leaping ? "; a leap second is near: look out for 1 s" : "",
+                   : !kernel->synchronised
+                       ? "; the kernel reports that its clock is not synchronised"
+                       : "",
+                   kernel->leaping ? "; a leap second is near: expect a difference of 1 s" : "",
                    track->server_steps ? "; the server's clock was set meanwhile" : "");
     if (!track->known)
         return;
@@ -196,7 +197,7 @@ static void add_agent(skew_fleet *fleet, const entry *entry, const skew_record_a
     if (!entry->there) {
         host->status = "missing";
         (void)snprintf(host->detail, sizeof host->detail,
-                       "nothing is left of what its agent has published");
+                       "the record of its agent no longer exists");
     }
     if (ours && entry->sound) {
         host->known = false;

@@ -17,13 +17,14 @@ void kernel_judge(const kernel_clock *kernel, skew_host *host) {
     host->kind = SKEW_REMARK;
     host->age_ms = -1;
     if (!kernel->known) {
-        say(host, "unknown", "the kernel does not tell");
+        say(host, "unknown", "the kernel does not report it");
     } else if (!kernel->synchronised) {
         say(host, "unsynchronised",
-            "the kernel says that nobody steers its clock (or the daemon that does keeps it to "
-            "itself)");
+            "the kernel reports that its clock is not synchronised (or the daemon does not report "
+            "it to the kernel)");
     } else if (kernel->max_error_us < 0 || kernel->max_error_us >= ERROR_MOST_US) {
-        say(host, "unsynchronised", "the kernel says that its clock may be off by 16 s and more");
+        say(host, "unsynchronised",
+            "the kernel reports that its clock may be off by 16 s and more");
     } else {
         host->known = true;
         host->offset = (tl_interval){-kernel->max_error_us - 1, kernel->max_error_us + 1};

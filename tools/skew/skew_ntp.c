@@ -86,8 +86,8 @@ static ntp_kind kissed(const uint8_t *packet, char why[SKEW_DETAIL_SIZE]) {
     for (int i = 0; i < 4 && packet[12 + i] >= 'A' && packet[12 + i] <= 'Z'; i++)
         code[i] = (char)packet[12 + i];
     if (!code[0])
-        return say(why, NTP_UNFIT, "it says that it is not synchronised (stratum 0, or leap 3)");
-    (void)snprintf(why, SKEW_DETAIL_SIZE, "it asks not to be asked (kiss of death %s)", code);
+        return say(why, NTP_UNFIT, "it reports that it is not synchronised (stratum 0, or leap 3)");
+    (void)snprintf(why, SKEW_DETAIL_SIZE, "it rejects requests (kiss of death %s)", code);
     return NTP_KISS;
 }
 
@@ -107,9 +107,10 @@ static ntp_kind fitness(const uint8_t *packet, const ntp_answer *answer, int64_t
     if (number(packet + 16, 8) == 0)
         return say(why, NTP_UNFIT, "its clock was never set");
     if (reference_us > answer->sent_us + FUTURE_S * US_PER_S)
-        return say(why, NTP_UNFIT, "its clock was set at a time that is still to come");
+        return say(why, NTP_UNFIT, "its clock was set at a time in the future");
     if (reference_us < answer->sent_us - STALE_S * US_PER_S)
-        return say(why, NTP_UNFIT, "it has heard of no better clock for over two hours (stale)");
+        return say(why, NTP_UNFIT,
+                   "it has had no reply from a better clock for over two hours (stale)");
     return NTP_GOOD;
 }
 
@@ -118,17 +119,17 @@ ntp_kind ntp_read(const uint8_t *packet, size_t n, uint64_t random, int64_t near
     *ret = (ntp_answer){.stratum = 0};
     why[0] = '\0';
     if (n < NTP_SIZE)
-        return say(why, NTP_FOREIGN, "a packet too short to be an answer came");
+        return say(why, NTP_FOREIGN, "a packet arrived that is too short for a reply");
     int version = packet[0] >> 3 & 7;
     if ((packet[0] & 7) != MODE_SERVER || version < 3 || version > VERSION)
-        return say(why, NTP_FOREIGN, "a packet that is no answer came");
+        return say(why, NTP_FOREIGN, "a packet arrived that is no reply");
     if (GUARD(ntp_repeats_random) && number(packet + 24, 8) != random)
-        return say(why, NTP_FOREIGN, "an answer to another question came");
+        return say(why, NTP_FOREIGN, "a reply to another request arrived");
     if (packet[1] == 0)
         return kissed(packet, why);
     uint64_t received = number(packet + 32, 8), sent = number(packet + 40, 8);
     if (received == 0 || sent == 0)
-        return say(why, NTP_UNFIT, "its answer has no time in it");
+        return say(why, NTP_UNFIT, "its reply contains no time");
     *ret = (ntp_answer){
         .received_us = unfold(received, near_us),
         .sent_us = unfold(sent, near_us),
@@ -139,7 +140,7 @@ ntp_kind ntp_read(const uint8_t *packet, size_t n, uint64_t random, int64_t near
         .stratum = packet[1],
     };
     if (ret->sent_us < ret->received_us)
-        return say(why, NTP_UNFIT, "it answers before it is asked: its clock was set meanwhile");
+        return say(why, NTP_UNFIT, "it replied before the request: its clock was set meanwhile");
     return !GUARD(ntp_server_is_fit)
                ? NTP_GOOD
                : fitness(packet, ret, unfold(number(packet + 16, 8), ret->sent_us), why);
@@ -159,7 +160,7 @@ static void believe(ntp_source *source, const ntp_answer *answer, const skew_rea
     skew_learn_two(&source->track, sent, answer->received_us, answer->sent_us, received, rate_ppm);
     if (source->track.server_steps) {
         end(source, "inconsistent",
-            "its answers contradict each other: its clock was set, or is wrong");
+            "its replies contradict each other: its clock was set, or is wrong");
         return;
     }
     source->answers++;
@@ -223,7 +224,7 @@ static const char *why_not(const ntp_source *source, const skew_reading *now,
         return source->why[0] ? source->why : "no answer";
     *ret_status = "void";
     if (!source->track.known || !skew_unbroken(&source->track, now))
-        return "this host's clock was set since it was asked";
+        return "this host's clock was set after the request";
     *ret_status = "unknown";
     return own ? NULL : "this host's own clock could not be measured";
 }

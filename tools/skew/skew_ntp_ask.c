@@ -122,7 +122,7 @@ static void ask(asking *asking) {
     asking->asks++;
     if (getrandom(&question->random, sizeof question->random, 0) !=
         (ssize_t)sizeof question->random) {
-        give_up(asking, "no random numbers are to be had");
+        give_up(asking, "no random numbers are available");
         return;
     }
     ntp_ask(packet, question->random);
@@ -156,7 +156,7 @@ static void take(asking *asking, const uint8_t *packet, size_t n, const skew_rea
 
 /* The address refused the packet; after the last request this is final. */
 static void refused(asking *asking, int why) {
-    const char *text = why == ECONNREFUSED ? "nobody answers there (connection refused)"
+    const char *text = why == ECONNREFUSED ? "no server listens there (connection refused)"
                                            : strerror(why);
     hasten(asking);
     if (asking->asks == ASKS)

@@ -128,7 +128,8 @@ static int tell_story(skew_past *past, skew_report_format format, const char *ou
     skew_story story = {.past = NULL};
 
     if (past->runs == 0)
-        return fail(SKEW_UNKNOWN, "skew report: no line of \"tidelock skew --log\" is in there");
+        return fail(SKEW_UNKNOWN,
+                    "skew report: the files contain no line of \"tidelock skew --log\"");
     int status = past_settle(past) && story_begin(&story, past)
                      ? 0
                      : fail(STATUS_INTERNAL, "out of memory");

@@ -129,7 +129,7 @@ static bool sample_sentinel(visit *visit) {
     visit->info = known;
     if (!visit->server->track.known)
         (void)snprintf(visit->server->why, sizeof visit->server->why,
-                       "a Sentinel of this version does not tell its time");
+                       "a Sentinel of this version does not report its time");
     return true;
 }
 
@@ -354,8 +354,9 @@ bool skew_servers_ask(skew_servers *servers, server_link *link, int32_t rate_ppm
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
 #define ADVISE_NODE                                                                                \
-    "see that each master of the cluster can be reached with this login: the locks of its slots "  \
-    "are judged by its clock (tidelock doctor says what is wrong with the cluster)"
+    "check that each master of the cluster can be reached with this login: its clock "             \
+    "decides when locks in its slots end (tidelock doctor finds what is wrong with the "           \
+    "cluster)"
 
 static void put(skew_host *host, const char *status, const char *text) {
     host->status = status;
@@ -382,11 +383,11 @@ void skew_server_judge(const skew_servers *servers, int which, const skew_readin
     host->samples = track->samples;
     host->advice = servers->by_cluster ? ADVISE_NODE : NULL;
     if (!track->known && server->status && strcmp(server->status, "ok") != 0) {
-        put(host, server->status, server->why[0] ? server->why : "it was not asked");
+        put(host, server->status, server->why[0] ? server->why : "it was not measured");
         return;
     }
     if (!track->known || !skew_unbroken(track, now)) {
-        put(host, "void", "a clock was set while it was asked");
+        put(host, "void", "a clock was set while it was measured");
         return;
     }
     if (!own) {
@@ -402,11 +403,11 @@ void skew_server_judge(const skew_servers *servers, int which, const skew_readin
     host->known = true;
     host->age_ms = tl__ms_until(track->at, now->after);
     put(host, "ok",
-        which == 0              ? "the Redis server that all is measured against"
-        : servers->only_masters ? "a master of the cluster: its clock judges the locks of its slots"
-        : servers->by_cluster   ? "a node of the cluster: where it is a master its clock judges"
-        : server->sentinel      ? "a Sentinel: its clock judges no lock"
-                                : "a Redis server: after a failover its clock may judge");
+        which == 0              ? "the Redis server, against which all clocks are measured"
+        : servers->only_masters ? "a master of the cluster: its clock ends the locks of its slots"
+        : servers->by_cluster   ? "a node of the cluster: if it is a master, its clock ends locks"
+        : server->sentinel      ? "a Sentinel: its clock ends no lock"
+                                : "a Redis server: after a failover its clock may end locks");
 }
 
 void skew_server_itself(const char *label, skew_host *host) {

@@ -65,8 +65,8 @@ static void advise_missing(skew_result *result) {
 
     (void)snprintf(
         text, sizeof text,
-        "see that \"tidelock agent\" runs on %s; of a host that was retired say: tidelock agent "
-        "--forget HOST, and leave it out of --expect",
+        "check that \"tidelock agent\" runs on %s; for a retired host run: tidelock agent --forget "
+        "HOST, and leave it out of --expect",
         name_missing(result, names, sizeof names));
     advise(result, text);
 }
@@ -159,10 +159,11 @@ static void advise_clocks(skew_result *result, const skew_pair *pair) {
     if (host->missing || taker->missing) {
         advise_missing(result);
     } else if (result->verdict == SKEW_WARN && old->age_ms >= OLD_MS) {
-        (void)snprintf(text, sizeof text,
-                       "what is known of %s is %s old and wide by that: let its agent publish "
-                       "more often (tidelock agent --every 10s)",
-                       old->name, skew_span(age, old->age_ms));
+        (void)snprintf(
+            text, sizeof text,
+            "the measurement of %s is %s old and therefore wide: let its agent publish more often "
+            "(tidelock agent --every 10s)",
+            old->name, skew_span(age, old->age_ms));
         advise(result, text);
     }
     advise_where(result, pair);
@@ -219,41 +220,44 @@ static bool is(const skew_host *host, const char *status) {
 static const char *advice_of_asked(const skew_host *host) {
     if (host->kind == SKEW_ASIDE)
         return is(host, "silent")
-                   ? "see that chronyd runs here and \"chronyc -n tracking\" answers, or leave "
-                     "--chrony out"
-                   : "mend this host's time service (chronyc tracking, chronyc sources), or leave "
-                     "--chrony out";
+                   ? "check that chronyd runs here and that \"chronyc -n tracking\" responds, or "
+                     "leave out --chrony"
+                   : "fix this host's time service (chronyc tracking, chronyc sources), or leave "
+                     "out --chrony";
     if (host->kind == SKEW_REDIS)
         return host->advice
                    ? host->advice
-                   : "see that the server %1$s can be reached with this login, or leave --servers out";
+                   : "check that the server %1$s can be reached with this login, or leave out "
+                     "--servers";
     if (host->known)
-        return "run \"tidelock agent\" on that host, by the name that --ntp gives it: it measures the clock "
-               "that locks go by";
+        return "run \"tidelock agent\" on that host, under the name that --ntp gives it: it "
+               "measures the clock that locks depend on";
     return is(host, "silent")
-               ? "see that %1$s answers NTP (UDP, through what firewall there is), or leave --ntp "
-                 "%1$s out"
-               : "mend the time service of %1$s (there: chronyc tracking, ntpq -p), or leave --ntp "
-                 "%1$s out";
+               ? "check that %1$s answers NTP (UDP, through every firewall), or leave out --ntp "
+                 "%1$s"
+               : "fix the time service of %1$s (there: chronyc tracking, ntpq -p), or leave out "
+                 "--ntp %1$s";
 }
 
 static const char *advice_of_clock(const skew_host *host) {
     if (host->relative && host->advice)
         return host->advice;
     if (host->self && !host->known)
-        return "measure again when nobody sets the clock of %1$s";
+        return "measure again while the clock of %1$s is not being set";
     if (host->known && host->unsteady)
-        return "mend the clock of %1$s, which gains or loses against the server's faster than any that is steered (there: "
-               "chronyc tracking, the clock source in dmesg); where all hosts are said to, that of the server";
+        return "fix the clock of %1$s, which gains or loses against the server's faster than any "
+               "synchronised clock (there: chronyc tracking, the clock source in dmesg); if all "
+               "hosts are reported so, fix the server's clock";
     if (is(host, "clash"))
         return "give one of the agents that publish as %1$s another name (tidelock agent --name)";
     if (is(host, "void"))
-        return "wait for the next round of the agent on %1$s; if it stays so, see that both are given the same "
-               "server (--url)";
+        return "wait for the next round of the agent on %1$s; if that does not help, check that "
+               "both use the same server (--url)";
     if (is(host, "unreadable"))
         return "run the version of tidelock on %1$s that runs here";
     if (is(host, "inconsistent"))
-        return "measure again; if it stays so, look at the clock of %1$s (there: chronyc tracking)";
+        return "measure again; if that does not help, check the clock of %1$s (there: chronyc "
+               "tracking)";
     return host->advice ? host->advice : ADVISE_AGENTS;
 }
 
@@ -293,17 +297,18 @@ static void explain_lacking(skew_result *result, const skew_host *host, int lack
     if (host->relative)
         (void)snprintf(result->reason, sizeof result->reason, "%s", host->detail);
     else if (host->known && host->unsteady)
-        (void)snprintf(result->reason, sizeof result->reason, "of %s nothing can be promised: %s",
-                       host->name, host->detail);
+        (void)snprintf(result->reason, sizeof result->reason,
+                       "nothing can be promised about %s: %s", host->name, host->detail);
     else if (host->known)
         (void)snprintf(
             result->reason, sizeof result->reason,
-            "of %s only the time that it serves is known, which its own clock may differ "
-            "from: NTP alone proves nothing",
+            "only the time that %s serves is known, and its own clock may differ from that: NTP "
+            "alone proves nothing",
             host->name);
     else if (host->kind == SKEW_ASIDE)
         (void)snprintf(result->reason, sizeof result->reason,
-                       "what was asked about %s is not known (%s)", host->name, host->detail);
+                       "the requested measurement of %s is not available (%s)", host->name,
+                       host->detail);
     else if (lacking > 1)
         (void)snprintf(result->reason, sizeof result->reason,
                        "there is no evidence of %d hosts, among them %s (%s)", lacking, host->name,
@@ -326,8 +331,8 @@ void skew_say_lacking(skew_result *result, const skew_host *host, int lacking, i
                 advise_lacking(result, &result->hosts[i]);
     } else if (result->more) {
         (void)snprintf(result->reason, sizeof result->reason,
-                       "there are more hosts than the %d that were looked at", result->host_count);
-        advise(result, "forget those that were retired: tidelock agent --forget HOST");
+                       "there are more hosts than the %d that were checked", result->host_count);
+        advise(result, "remove retired hosts: tidelock agent --forget HOST");
     } else if (result->unheard) {
         (void)snprintf(result->reason, sizeof result->reason, "%s", result->unheard);
         advise(result, result->unheard_advice);
@@ -337,8 +342,8 @@ void skew_say_lacking(skew_result *result, const skew_host *host, int lacking, i
         advise(result, ADVISE_AGENTS);
     } else {
         (void)snprintf(result->reason, sizeof result->reason,
-                       "%d hosts are measured, and there are to be %d at least (--min-hosts)",
-                       hosts, result->rule.min_hosts);
+                       "%d hosts are measured, and at least %d are required (--min-hosts)", hosts,
+                       result->rule.min_hosts);
         advise(result, ADVISE_AGENTS);
     }
 }

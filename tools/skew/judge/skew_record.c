@@ -132,7 +132,7 @@ void skew_record_judge(const skew_record *record, const skew_record_at *at, int3
         host->status = "unsteady";
         (void)snprintf(
             host->detail, sizeof host->detail,
-            "its clock runs wrong, or is set again and again: by up to %lld ppm against the server's",
+            "its clock runs wrong, or is set repeatedly: by up to %lld ppm against the server's",
             (long long)record->slew_ppm);
     }
     host->missing = GUARD(silent_host_is_missing) && at->now_us > skew_record_end_us(record);
@@ -142,13 +142,15 @@ void skew_record_judge(const skew_record *record, const skew_record_at *at, int3
                        "its agent has published nothing for %lld s", (long long)(age_us / 1000000));
     }
     if (GUARD(boundless_rate_unknown) && record->unsteady && record->slew_ppm == SKEW_PPM_MOST)
-        refuse(host, "unsteady", "its clock runs so wrong that nothing can be said of it");
+        refuse(host, "unsteady", "its clock runs so wrong that nothing is known about it");
     if (GUARD(one_agent_a_name) && record->clash)
-        refuse(host, "clash", "two agents publish by this name: give one of them another (--name)");
+        refuse(host, "clash",
+               "two agents publish under this name: give one of them another (--name)");
     else if (GUARD(record_of_this_server) && strcmp(record->server, at->server) != 0)
-        refuse(host, "void",
-               "measured against another server than this one (a replica, or before a failover or "
-               "a restart), or one of the two may not ask for INFO");
+        refuse(
+            host, "void",
+            "measured against another server than this one (a replica, or before a failover or a "
+            "restart), or one of the two has no permission for INFO");
     else if (GUARD(record_of_the_past) && age_us < 0)
         refuse(host, "void", "measured before the server's clock was set back");
     else if (GUARD(record_after_step) && record->at_us < at->stepped_us)

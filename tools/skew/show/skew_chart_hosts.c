@@ -194,8 +194,8 @@ static void put_all(fleet *fleet, const size_t *order, size_t n, FILE *out) {
     (void)fputs(fleet->edges ? "Solid lines: where the slack of " : "The slack of ", out);
     page_number(out, skew_exact(number, last->rule.slack_us));
     (void)fputs(fleet->edges
-                    ? " ends. Whoever reaches past the upper one could steal a lock, past the "
-                      "lower one lose one.</p>\n"
+                    ? " ends. A host that reaches past the upper one could steal a lock, past "
+                      "the lower one lose one.</p>\n"
                     : " ends far off this scale.</p>\n",
                 out);
     for (size_t i = 0; i < n; i++) {

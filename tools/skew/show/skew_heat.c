@@ -224,7 +224,7 @@ void page_heat(FILE *out, const skew_result *result) {
     if (result->pair_count == 0)
         return;
     page_open(
-        out, "Who could steal whose lock",
+        out, "Hosts that could steal each other's locks",
         "Each row holds a lock, each column takes it. A cell says by how many ms the clock of "
         "the one that takes is ahead of the holder's, at most. Both are in one order, from "
         "the clock furthest ahead to the one furthest behind, so that the worst is on the "

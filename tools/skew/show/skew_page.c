@@ -271,7 +271,7 @@ static page_kind safe_kind(const skew_result *result, const skew_pair *pair) {
 page_kind page_kind_of(const skew_result *result, const skew_pair *pair) {
     static const page_kind close = {"t", "~", "little slack is left"},
                            doubt = {"w", "?", "theft can't be ruled out"},
-                           gone = {"w", "?", "not heard of any more: theft can't be ruled out"},
+                           gone = {"w", "?", "no news any more: theft can't be ruled out"},
                            theft = {"u", "!", "theft is possible"},
                            nothing = {"n", "&ndash;", "no evidence"};
 

@@ -8,7 +8,7 @@
 
 #define STRIP 60
 #define CHANGES 10
-#define TITLE "clock less server's"
+#define TITLE "offset from server"
 
 /* Writes the verdicts over time as a strip of the worst of each stretch. */
 static void put_strip(const skew_story *story, FILE *out) {

@@ -142,7 +142,7 @@ static void put_host_row(const sheet *sheet, const skew_names *names, int i, int
 }
 
 static void put_host_table(const sheet *sheet) {
-    static const char title[] = "clock less server's";
+    static const char title[] = "offset from server";
     const skew_result *result = sheet->result;
     bool drifts = any_drift(result);
     int others = 2 * NUMBER + (drifts ? DRIFT : 0) + AGE + 2 +
