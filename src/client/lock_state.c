@@ -2,6 +2,7 @@
  * The base of a lock's other files: its names, its state for any thread, the jobs of its machines, and
  * its error messages.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/lock.h"
@@ -151,10 +152,10 @@ tl_job tl__lock_job(const tl_lock *lock) {
 }
 
 void tl__lock_key_shown(const tl_lock *lock, char to[TL_KEY_SHOWN_SIZE]) {
+    char key[TL_KEY_SHOWN + 1];
     tl_bytes name = tl__name_key(lock->name);
-    tl__bytes_print(to, TL_KEY_SHOWN + 1, name);
-    if (name.n > TL_KEY_SHOWN)
-        strcat(to, "...");
+    tl__bytes_print(key, sizeof key, name);
+    (void)snprintf(to, TL_KEY_SHOWN_SIZE, "%s%s", key, name.n > TL_KEY_SHOWN ? "..." : "");
 }
 
 tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, const char *message,
