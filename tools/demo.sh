@@ -187,12 +187,12 @@ SH
 
 scene_lost() {
     local run start ended status
-    title "The server is gone: the command ends before its lock does"
+    title "The server stops: the command ends before its lock does"
     show "tidelock run -t 4s import -- endless"
     cat >"$work/endless" <<'SH'
 #!/bin/sh
 exec 2>/dev/null
-trap 'echo "told to stop: tidying up"; exit 1' TERM
+trap 'echo "asked to stop: tidying up"; exit 1' TERM
 echo working
 while :; do sleep 0.05; done
 SH
@@ -209,11 +209,11 @@ SH
     kill -CONT "$server"
     tell "endless: $(tail -n 1 "$work/out")"
     tell "$(cat "$work/err")"
-    grep -q 'told to stop' "$work/out" || wrong "the command was not told to stop"
+    grep -q 'asked to stop' "$work/out" || wrong "the command was not asked to stop"
     ended=$(($(date -r "$work/out" +%s%N) / 1000000 - start))
     ((ended < 4000)) || wrong "it ended after $(seconds $ended), too late"
     ((status == 74)) || wrong "the exit status is $status instead of 74"
-    right "the command ended after $(seconds $ended), before anybody else could have had the lock; exit status 74"
+    right "the command ended after $(seconds $ended), before any other host could acquire the lock; exit status 74"
 }
 gone() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null; }
 
@@ -254,7 +254,7 @@ SH
     right "a Java service that tries now does not get it"
     touch "$work/begin.done"
     wait "$job" || wrong "the job failed"
-    [[ -z $(redis GET sync) ]] || wrong "the lock was not given back"
+    [[ -z $(redis GET sync) ]] || wrong "the lock was not released"
     java_lock sync 3000 || wrong "the lock should be free"
     java_release sync
     right "when the job has ended, the Java service gets it at once"
@@ -354,14 +354,14 @@ scene_etcd() {
         return
     fi
     tell "$url"
-    tell "Three processes acquire a lock ten times each, and count in a file. Who comes again stands behind the others."
+    tell "Three processes acquire a lock ten times each, and count in a file. A process that returns queues behind the others."
     show "tools/examples/in_line.c, built: in_line $url jobs:etcd counter"
     "$examples/in_line" "$url" jobs:etcd "$work/counter" >"$work/turns" 2>"$work/err" &
     in_line=$!
     until_true 20 has_lines "$work/turns" 9 || wrong "they have no turns: $(cat "$work/err")"
     read -r place pid < <(leader) || wrong "no member leads"
     kill -KILL "$pid"
-    until_true 60 gone "$in_line" || wrong "they don't go on: $(tail -n 1 "$work/turns")"
+    until_true 60 gone "$in_line" || wrong "they stopped: $(tail -n 1 "$work/turns")"
     wait "$in_line" || wrong "it failed: $(cat "$work/err")"
     head -n 6 "$work/turns" | sed 's/^/   /'
     tell "..." "(after nine turns $place, which led, was killed with kill -9)" "..."
