@@ -180,7 +180,7 @@ static void put_text(writer *to, tl_bytes b) {
 }
 
 #ifdef TL_GUARDS
-/* In "<GUARD(name)>part|instead>", with t at the '<' or the '|': returns the last character to skip. */
+/* In "<GUARD(...)>part|instead>", with t at the '<' or the '|': returns the last character to skip. */
 static const char *choose(const char *t) {
     char name[32] = "";
     if (*t == '|')

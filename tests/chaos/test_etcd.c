@@ -235,7 +235,7 @@ TEST(a_server_that_is_no_etcd_is_told_as_such) {
     real_redis *r = real_redis_start(&(real_redis_options){0});
     char url[100];
     (void)snprintf(url, sizeof url, "etcd://127.0.0.1:%d", real_redis_port(r));
-    assert_int_equal(try_for(3000, url, NULL, NULL, "without an answer: is it an etcd?"),
+    assert_int_equal(try_for(3000, url, NULL, NULL, "without a reply: is it an etcd?"),
                      TL_EUNCERTAIN);
     tl_client *c = open_with(TL_CLIENT_OPTIONS(.url = url, .attempt_ms = 5000, .connect_ms = 5000));
     tl_error err;

@@ -10,7 +10,7 @@ for kind in "SADD set x" "HSET hash f v"; do
     # shellcheck disable=SC2086
     redis $kind >/dev/null
     read -r _ key _ <<<"$kind"
-    expect_line 64 'no lock' "$tidelock" break --yes "$key"
+    expect_line 64 'holds a (set|hash), not a lock: it is never removed' "$tidelock" break --yes "$key"
     assert_held "$key"
 done
 

@@ -70,7 +70,7 @@ expect 0 "$tidelock" run -w 5s job -- true
 # No lock can have such a key: each command says the same of it.
 for c in lock check inspect "break --yes"; do
     # shellcheck disable=SC2086
-    expect_line 64 "key: it has a '}' and no \{tag\}: " "$tidelock" $c 'a}b'
+    expect_line 64 "key: it has a '}' and no \{tag\}, " "$tidelock" $c 'a}b'
 done
 # Whatever an answer takes on a busy machine: its record lasts, and only what is further off than that is told.
 here_too=("$tidelock" agent --once --name other --every 10m)

@@ -64,7 +64,7 @@ unreadable 'up to 5 ms apart'
 for make in 'SET x' 'RPUSH x' 'SADD x'; do
     redis DEL "tidelock:skew:$ns" >/dev/null
     redis "${make% x}" "tidelock:skew:$ns" x >/dev/null
-    unreadable "can.t be read: delete tidelock:skew:{default}"
+    unreadable "can.t be read: delete the key tidelock:skew:{default}"
 done
 redis DEL "tidelock:skew:$ns" >/dev/null
 

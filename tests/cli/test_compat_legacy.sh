@@ -23,7 +23,7 @@ for c in "run KEY -- true" "lock KEY" "unlock KEY t" "extend KEY t -t 60s" "chec
     refuse 'need --protocol' --dialect java
     refuse 'need --protocol' --clock-skew-max 2s
     refuse 'need --protocol' --clock-guard refuse
-    refuse 'no clock can be guarded' --protocol timestamp --strict --clock-guard refuse
+    refuse 'so clock_guard can.t refuse' --protocol timestamp --strict --clock-guard refuse
     refuse 'only with --protocol timestamp' --strict
     refuse 'only with --protocol timestamp' --protocol bridge --strict
     refuse 'legacy_ttl_min: 2000 ms leave no validity with clock_skew_max 1000 ms' --protocol bridge --legacy-ttl-min 2s

@@ -21,10 +21,10 @@ redis ECHO the-end >/dev/null
 heard_all() { grep -q the-end "$work/monitor"; }
 until_true 10 heard_all || fail "MONITOR does not tell"
 
-# run: take it, compare, delete; look at another's; take over what has expired; lock and unlock.
+# run: acquire it, compare, delete; look at another's, once more for the message; take over what has expired; lock and unlock.
 said=$(sed -n 's/^[^"]*"\([^"]*\)" "\([^"]*\)".*/\1 \2/p' "$work/monitor" | sed '/the-end/d' | tr '\n' ,)
 want='SETNX free,GET free,DEL free,'
-want+='SETNX held,GET held,'
+want+='SETNX held,GET held,GET held,'
 want+='SETNX old,GET old,GETSET old,GET old,DEL old,'
 want+='SETNX free,GET free,DEL free,'
 [[ $said == "$want" ]] || fail "the server heard $said"

@@ -321,7 +321,7 @@ permissions() {
 commands() {
     start_server --appendonly yes --rename-command EVAL '' --rename-command PTTL hidden --rename-command SUBSCRIBE ''
     examine 2 ''
-    found commands danger 'has no EVAL: it is renamed \| take .*rename-command EVAL'
+    found commands danger 'has no EVAL: it is renamed \| remove .*rename-command EVAL'
     found commands danger 'has no PTTL'
     found commands warning 'has no SUBSCRIBE'
     found scripts danger 'runs no script'

@@ -202,7 +202,7 @@ grep -q '^danger   permissions: this user may not lock the key' "$out" || fail "
 doctor_as 1 reader
 grep -q '^unseen   permissions: which keys' "$out" || fail "$(cat "$out")"
 "$tidelock" doctor >"$out" 2>"$err" # of some versions not even its state
-[[ $? =~ ^(2|77)$ ]] && grep -q 'etcd wants a user' "$out" "$err" || fail "$(cat "$out")"
+[[ $? =~ ^(2|77)$ ]] && grep -qE 'etcd (wants|requires) a user' "$out" "$err" || fail "$(cat "$out")"
 expect_line 77 "127.0.0.1:$port: login: " "$tidelock" --url "etcd://locker:wrong@127.0.0.1:$port" doctor
 
 # Another HTTP server: each command says which, and the doctor gives the others' status.

@@ -12,7 +12,7 @@ expect_line 64 'with an even number no more may fail' "$tidelock" run --url redi
 expect_line 64 'more than 7 servers' "$tidelock" run --url redis+quorum://a,b,c,d,e,f,g,h,i k -- true
 expect_line 64 'names a server twice' "$tidelock" run --url redis+quorum://a,b,a:6379 k -- true
 expect_line 64 'at its database 0' "$tidelock" run --url redis+quorum://a,b,c/1 k -- true
-expect_line 64 'one user and password' "$tidelock" run --url redis+quorum://u:hunter2@a,u:hunter2@b,c k -- true
+expect_line 64 'user and password before the first server are for all servers' "$tidelock" run --url redis+quorum://u:hunter2@a,u:hunter2@b,c k -- true
 if grep -q hunter2 "$err"; then fail "a secret is shown"; fi
 expect_line 64 'wait_replicas: not with' "$tidelock" run --url $nobody --wait-replicas 1 k -- true
 expect_line 64 'wait_fsync: not with' "$tidelock" run --url $nobody --wait-fsync k -- true

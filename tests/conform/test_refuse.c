@@ -82,7 +82,7 @@ CONFORM(options_of_tls_are_checked, c) {
     }
     REFUSE_CLIENT("tls_cert_file: requires tls_key_file", .url = TLS_URL, .tls_cert_file = "c");
     REFUSE_CLIENT("tls_key_file: requires tls_cert_file", .url = TLS_URL, .tls_key_file = "k");
-    REFUSE_CLIENT("tls_key_file: it needs", .url = TLS_URL, .tls_cert_file = "",
+    REFUSE_CLIENT("tls_key_file: requires", .url = TLS_URL, .tls_cert_file = "",
                   .tls_key_file = "k");
     REFUSE_CLIENT("tls_cert_file: longer", .url = TLS_URL, .tls_cert_file = long_text);
     REFUSE_CLIENT("tls_key_file: longer", .url = TLS_URL, .tls_key_file = long_text);
