@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/tool.h"
+#include "ground/bytes.h"
 #include "lock/watch.h"
 
 /* How long to wait after a KILL for the end of all processes of the command. */
@@ -19,6 +20,8 @@
 #define STOP_LOOK_MS 50
 /* The pause before a command is continued when tidelock could not be stopped with it. */
 #define NOT_STOPPED_MS 100
+/* Bytes of a key in the library's messages; KEY_SHOWN shows more. */
+#define LIBRARY_SHOWS 64
 
 /* ---- events of the lock ---------------------------------------------------------------------- */
 
@@ -68,12 +71,16 @@ void news_clear(news *news) {
     (void)take_news(news, &event, detail);
 }
 
-/* The library's text begins with the key, which our messages begin with as well. */
+/* The library's text begins with the key, which our messages begin with as well: its first 64 bytes, "..." if it is
+ * longer, and '?' for each byte that is no printable ASCII. */
 static const char *without_key(const char *detail, const char *key) {
+    char shown[LIBRARY_SHOWS + 1], begin[sizeof shown + sizeof "...: "];
     size_t n = strlen(key);
-    bool begins = strncmp(detail, key, n) == 0 && strncmp(detail + n, ": ", 2) == 0;
 
-    return begins ? detail + n + 2 : detail;
+    tl__bytes_print(shown, sizeof shown, tl__bytes(key, n));
+    (void)snprintf(begin, sizeof begin, "%s%s", shown, n > LIBRARY_SHOWS ? "...: " : ": ");
+    n = strlen(begin);
+    return strncmp(detail, begin, n) == 0 ? detail + n : detail;
 }
 
 static void read_news(watch *watch) {
