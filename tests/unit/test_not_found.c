@@ -20,6 +20,14 @@ TEST(builtins_are_run_by_a_shell) {
     assert_string_equal(ADVICE(":"), "it is a shell builtin: sh -c ':'");
 }
 
+/* sh may be dash, which has none of these. */
+TEST(builtins_of_bash_are_run_by_bash) {
+    assert_string_equal(ADVICE("source", "env.sh"),
+                        "it is a shell builtin: bash -c 'source env.sh'");
+    assert_string_equal(ADVICE("time", "ls"), "it is a shell builtin: bash -c 'time ls'");
+    assert_string_equal(ADVICE("[[", "a", "]]"), "it is a shell builtin: bash -c '[[ ...'");
+}
+
 TEST(words_that_a_shell_would_change_are_left_out) {
     static char long_word[300];
 

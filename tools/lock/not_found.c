@@ -7,20 +7,28 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those of sh and bash that are usually no programs, too. */
-static const char *const builtins[] = {
-    "cd",      "export",  "source",   ".",      "alias",  "unalias", "eval", "exec",  "set",
-    "unset",   "ulimit",  "umask",    "trap",   "wait",   "read",    "type", "shift", "local",
-    "declare", "typeset", "let",      "pushd",  "popd",   "shopt",   "hash", "times", "jobs",
-    "command", "builtin", "readonly", "exit",   "return", "if",      "for",  "while", "until",
-    "case",    "time",    "function", "select", "!",      "{",       "(",    "[[",    ":",
+/* Those that are usually no programs, too: of every shell, and of bash alone. */
+static const char *const of_sh[] = {
+    "cd",   "export", "unset",   ".",        "alias", "unalias", "eval", "exec",  "set",
+    "read", "ulimit", "umask",   "trap",     "wait",  "type",    "hash", "shift", "times",
+    "jobs", "local",  "command", "readonly", "exit",  "return",  "if",   "for",   "while",
+    "case", "until",  "!",       "{",        "(",     ":",       NULL,
+};
+static const char *const of_bash[] = {
+    "source", "declare", "typeset",  "let",    "pushd", "popd", "shopt",
+    "time",   "builtin", "function", "select", "[[",    NULL,
 };
 
-static bool is_builtin(const char *word) {
-    for (size_t i = 0; i < sizeof builtins / sizeof builtins[0]; i++)
-        if (strcmp(word, builtins[i]) == 0)
+static bool is_one_of(const char *const *words, const char *word) {
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0)
             return true;
     return false;
+}
+
+/* The shell that knows this word; NULL: none. */
+static const char *shell_of(const char *word) {
+    return is_one_of(of_sh, word) ? "sh" : is_one_of(of_bash, word) ? "bash" : NULL;
 }
 
 /* Characters that mean the same inside and outside of a shell. */
@@ -46,11 +54,12 @@ static void join(char *buf, size_t size, char *const *argv) {
 }
 
 bool not_found_advice(char buf[NOT_FOUND_ADVICE], char *const *argv) {
+    const char *shell = shell_of(argv[0]);
     char line[NOT_FOUND_ADVICE / 2];
 
-    if (is_builtin(argv[0])) {
+    if (shell) {
         join(line, sizeof line, argv);
-        (void)snprintf(buf, NOT_FOUND_ADVICE, "it is a shell builtin: sh -c '%s'", line);
+        (void)snprintf(buf, NOT_FOUND_ADVICE, "it is a shell builtin: %s -c '%s'", shell, line);
         return true;
     }
     if (argv[1] || !strchr(argv[0], ' ') || strlen(argv[0]) >= sizeof line ||
