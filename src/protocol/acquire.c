@@ -279,6 +279,21 @@ static tl_status withheld(tl_acquisition *acquisition, const tl_event *event, tl
     return tl__retry_pause(&acquisition->retry, next, out);
 }
 
+/* Did the wait's limit leave this attempt less time than an attempt has otherwise? */
+static bool was_cut_short(const tl_acquisition *acquisition) {
+    tl_mono by = tl__mono_add_ms(acquisition->retry.began, acquisition->job.attempt_ms);
+    return !tl__mono_before(by, acquisition->retry.limit);
+}
+
+/* The server found the request late before the wait's limit, since it goes by the earliest time that its clock can
+ * show. That is no failure: ask once more if there is time for that, else the last reply counts. */
+static tl_status late(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    int64_t pause = tl__retry_poll_ms(&acquisition->retry);
+    tl_mono next = tl__retry_in_time(&acquisition->retry, event->now,
+                                     tl__mono_add_ms(event->now, pause));
+    return tl__retry_pause(&acquisition->retry, next, out);
+}
+
 static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     const tl_result *result = &acquisition->attempt.result;
     if (result->code == TL_OK &&
@@ -294,14 +309,12 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
     }
     if (result->code == TL_EBUSY)
         return busy(acquisition, event, out);
-    /* The wait's limit cut this attempt short: the server did not fail, and its last reply counts. The server
-     * goes by the earliest time that its clock can show, so it may find the request late before the limit. */
     if (result->late && acquisition->retry.answered) {
         bool ends = !tl__mono_before(event->now, acquisition->retry.limit);
-        if (ends)
+        if (ends) /* the server did not fail: its last reply counts */
             return run_out(acquisition, event, out);
-        if (GUARD(late_before_limit))
-            return tl__retry_pause(&acquisition->retry, acquisition->retry.limit, out);
+        if (GUARD(late_before_limit) && was_cut_short(acquisition))
+            return late(acquisition, event, out);
     }
     bool killable = event->kind == TL_FAILED && event->failed.maybe_sent &&
                     note_native(acquisition, event);

@@ -104,14 +104,9 @@ tl_status tl__try_no_time(tl_try *attempt, tl_out *out) {
     return tl__try_fail(attempt, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
 }
 
-/* The caller's limit left it less time than an attempt has otherwise. */
-static bool is_cut_short(const tl_try *attempt) {
-    return !tl__mono_before(attempt->by, attempt->until);
-}
-
 tl_status tl__try_too_late(tl_try *attempt, tl_out *out) {
     static const char message[] = "the request reached the server too late";
-    attempt->result.late = is_cut_short(attempt);
+    attempt->result.late = true;
     return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(message), out);
 }
 
@@ -282,9 +277,8 @@ static tl_status was_told_time(tl_try *attempt, const tl_job *job, const tl_even
                                tl_out *out) {
     static const char late[] = "no time is left for the request";
     attempt->timing = false;
-    bool is_late = !tl__mono_before(event->now, attempt->by);
-    attempt->result.late = is_late && is_cut_short(attempt);
-    if (GUARD(late_time) && is_late)
+    attempt->result.late = !tl__mono_before(event->now, attempt->by);
+    if (GUARD(late_time) && attempt->result.late)
         return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
     tl__out_time(out, event->replied.reply, 0, event);
     if (!out->has_bracket)

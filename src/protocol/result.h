@@ -69,8 +69,8 @@ typedef struct {
     bool maybe;
     /** EUNCERTAIN: a second request could do harm. */
     bool last;
-    /** EUNAVAILABLE, but the server did not fail: the caller's limit cut the attempt short, and had passed
-     *  before the request was sent, or before it arrived. */
+    /** EUNAVAILABLE, but the server did not fail: the limit of the attempt passed before the request was sent,
+     *  or before it arrived. */
     bool late;
     /** `maybe`: after this time a server that checks rejects a request in flight; TL_NEVER: the request
      *  carries no limit. */

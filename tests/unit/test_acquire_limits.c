@@ -142,6 +142,33 @@ TEST(too_late_long_before_the_limit_is_repeated) {
     expect(&f, TL_END, TL_OK);
 }
 
+/* Neither is one that had all of its time, if this host was stopped until the limit of the wait. */
+TEST(too_late_after_the_limit_though_it_had_all_of_its_time) {
+    feed f;
+    begin(&f, 60000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    feed_at(&f, 60000);
+    (void)feed_too_late(&f);
+    expect(&f, TL_END, TL_ETIMEDOUT);
+    assert_string_equal(f.out.message, "another holds it");
+}
+
+/* E.g. where the server's clock has stepped: the reply tells the new time, and much of the wait is left. */
+TEST(too_late_though_much_of_the_wait_is_left_is_repeated) {
+    feed f;
+    begin(&f, 1000);
+    (void)feed_busy(&f, -1, false);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    assert_int_equal(feed_too_late(&f), TL_GO);
+    (void)feed_await(&f);
+    (void)feed_reached(&f);
+    (void)feed_taken(&f, TTL_MS);
+    expect(&f, TL_END, TL_OK);
+}
+
 /* Told the time at the limit, as on a busy host, it has no time left to ask: what the server said last holds. */
 TEST(who_comes_too_late_to_ask_is_told_that_another_holds_it) {
     feed f;
