@@ -40,8 +40,8 @@ static void write_all(tl_keeper *keeper, unsigned asked, tl_mono now) {
 /* ---- identities ------------------------------------------------------------------------------ */
 
 /* Two addresses of the URL may lead to one server, whose vote must not count twice. Its votes belong to the
- * address by which it answered first, even without a connection there, as votes given by that address last.
- * True: this is the other one. */
+ * address by which it answered first, even while there is no connection to that: the votes given there stay
+ * valid. True: this is the other one. */
 static bool is_anothers(tl_keeper *keeper, unsigned index, uint64_t run) {
     const tl_fleet *fleet = &keeper->client->fleet;
     for (unsigned i = 0; i < fleet->servers; i++)

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdio.h>
 
 #include "ground/guard.h"
 #include "protocol/look.h"
@@ -51,8 +50,8 @@ static tl_status question(tl_ask *ask, const tl_event *event, tl_out *out) {
     return TL_GO;
 }
 
-/* K holds a value of another type than string, and no lock: the oddity names the type. It has no type where the
- * server allowed only GET. */
+/* K holds a value of another type than string, and no lock: the oddity names the type. Where the server allowed
+ * only GET, the type is unknown. */
 static void name_type(tl_lock_info *info, tl_bytes kind) {
     static const struct {
         const char *kind, *name;

@@ -45,7 +45,7 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
     return buf;
 }
 
-/* The library begins an oddity with these words in two cases only. */
+/* An oddity that is no advice on a stamp: it begins with "blocked by " or "holds ". */
 static bool odd_begins(const tl_lock_info *info, const char *begin) {
     return info->held && !info->by_tidelock && info->protocol < 0 &&
            strncmp(info->oddity, begin, strlen(begin)) == 0;
