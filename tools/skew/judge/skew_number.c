@@ -1,5 +1,5 @@
 /*
- * Chooses decimals: the last one printed is worth at least a twentieth of the interval's width.
+ * Chooses decimals: the last one printed is worth at most a twentieth of the interval's width.
  */
 #include <stdio.h>
 #include <time.h>
