@@ -6,7 +6,8 @@
 #include "protocol/attempt.h"
 
 #define TL_FENCE_END (INT64_C(1) << 53) /**< from here on Lua's numbers can't count by one */
-/** S outlives its last use by an hour; the scripts have the same number */
+/** S lives for an hour after a script writes it; refresh, which does not prolong S, is used for half an hour. The
+ * scripts have the same number. */
 #define TL_SIDECAR_IDLE_MS 3600000
 
 /** The values that an acquire or a renewal writes. */
