@@ -146,12 +146,13 @@ typedef struct {
     int64_t attempt_ms; /**< limit of one request and its reply, up to an hour [2000; wait_fsync:
                              5000] */
     int64_t connect_ms; /**< limit of resolving, connecting and logging in, up to an hour [5000] */
-    /** The server grants no lock before it is known to have been the same for so long: neither
-     *  restarted, nor promoted. At most an hour, at least the longest ttl_ms of all clients, and
-     *  the same for all of them; tl_lock_new refuses a longer ttl_ms. It needs a protocol with a
-     *  fence, and Redis 4.0 with INFO in scripts, else TL_EUNSUPPORTED or TL_EDENIED. See
-     *  tidelock-promises(7), QUIET and FAILOVER. TL_QUIET_OFF: off, also where it is on by default
-     *  [0: off; redis+quorum: 30000] */
+    /** A server that restarts or is promoted grants no lock for so long, counted from the first
+     *  request to acquire after that. Held locks are renewed meanwhile. At most an hour, at least
+     *  the longest ttl_ms of all clients, and the same for all of them. A former master may still
+     *  reply: then a second more with redis+sentinel: and redis+cluster:. tl_lock_new refuses a
+     *  longer ttl_ms. It needs a protocol with a fence, and Redis 4.0 with INFO in scripts, else
+     *  TL_EUNSUPPORTED or TL_EDENIED. See tidelock-promises(7), QUIET and FAILOVER. TL_QUIET_OFF:
+     *  off, also where it is on by default [0: off; redis+quorum: 30000] */
     int64_t quiet_ms;
     int32_t drift_ppm; /**< how far the rate of a clock, this host's or the server's, can be from
                             true, in millionths, at most 500000: a lifetime counts for
