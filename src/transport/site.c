@@ -211,7 +211,7 @@ static int64_t most_ns(const tl_site *site) {
 }
 
 /* A Sentinel never goes back to an earlier master, and two majorities share a Sentinel. So a hold can begin
- * by a former master's reply for at most TL_NAMED_MS after the first Sentinel knows the new master. */
+ * by a former master's reply for at most TL_NAMED_MS after a majority names the new master. */
 bool tl__site_was_fresh(const tl_site *site, tl_mono now) {
     int64_t ns = atomic_load(&site->named_ns);
     return (ns != 0 && now.ns - ns <= most_ns(site)) || !GUARD(master_named_lately);
