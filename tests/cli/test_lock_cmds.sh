@@ -29,6 +29,8 @@ expect 1 "$tidelock" check jobs:42
 [[ $(cat "$out") == "jobs:42 holds a list, not a lock; choose another key" ]] || fail "check of a list says: $(cat "$out")"
 expect 1 "$tidelock" check --json jobs:42
 json_has "$out" oddity 'holds a list, not a lock'
+expect 75 sh -c 'exec "$@" 3>"$0"' "$work/json" "$tidelock" run -n --json --json-fd 3 jobs:42 -- true
+json_has "$work/json" error 'holds a list, not a lock'
 redis DEL jobs:42 >/dev/null
 redis SET jobs:42 list >/dev/null # a string may hold any text
 expect_line 75 '^tidelock: acquire jobs:42: another holds it; see: tidelock check jobs:42$' "$tidelock" lock jobs:42

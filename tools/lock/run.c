@@ -89,7 +89,7 @@ typedef struct {
     tl_err result; /* of the acquisition; later of the lock */
     tl_error err;
     tl_lock_info found; /* what the key holds, while another client holds the lock */
-    bool looked;
+    bool looked, known;
     int cancelled_by;
     int why; /* the errno, if the command could not be started */
     int64_t waited_ms, held_ms;
@@ -129,11 +129,12 @@ static bool is_conflict(const run *run) {
 /* The content of the key, if the lock was not acquired because another client holds it; NULL: not known. */
 static const tl_lock_info *found(run *run) {
     if (is_conflict(run) && !run->looked) {
+        run->looked = true; /* once: a server that hangs now would hang again */
         run->found = (tl_lock_info){.size = sizeof run->found};
-        run->looked = tl_client_look(run->client, run->key, strlen(run->key), &run->found, NULL) ==
-                      TL_OK;
+        run->known = tl_client_look(run->client, run->key, strlen(run->key), &run->found, NULL) ==
+                     TL_OK;
     }
-    return is_conflict(run) && run->looked ? &run->found : NULL;
+    return is_conflict(run) && run->known ? &run->found : NULL;
 }
 
 static void not_acquired(run *run, tl_err before) {
@@ -306,7 +307,8 @@ static void write_metrics(const run *run) {
 static const char *error_message(const run *run, bool acquired) {
     if (acquired)
         return run->result == TL_ELOST && run->watch.trouble[0] ? run->watch.trouble : NULL;
-    return run->result == TL_ECANCELLED ? NULL : run->err.message;
+    const char *other = is_conflict(run) && run->known ? report_other_type(&run->found) : NULL;
+    return run->result == TL_ECANCELLED ? NULL : other ? other : run->err.message;
 }
 
 static void write_json(run *run) {
@@ -339,7 +341,7 @@ static void one_round(run *run) {
     tl_err before = run->result;
 
     run->held_ms = -1;
-    run->looked = false;
+    run->looked = run->known = false;
     run->cancelled_by = 0;
     news_clear(&run->news);
     if (acquire(run))
