@@ -1,16 +1,16 @@
 /*
  * A stand-in for the Java class DistributeLockUtil, for C services that share its locks with it:
  *
- *    tl_error err;
- *    tl_dlu *locks = tl_dlu_open("redis://10.0.0.5", &err);
- *    if (!locks)
- *        die(err.message);
- *    if (tl_dlu_lock(locks, "jobs:nightly", NULL)) {
- *        while (more_work() && tl_dlu_remaining_ms(locks, "jobs:nightly") > 0)
- *            do_a_little();
- *        tl_dlu_release(locks, "jobs:nightly", NULL);
- *    }
- *    tl_dlu_close(locks);
+ *     tl_error err;
+ *     tl_dlu *locks = tl_dlu_open("redis://10.0.0.5", &err);
+ *     if (!locks)
+ *         die(err.message);
+ *     if (tl_dlu_lock(locks, "jobs:nightly", NULL)) {
+ *         while (more_work() && tl_dlu_remaining_ms(locks, "jobs:nightly") > 0)
+ *             do_a_little();
+ *         tl_dlu_release(locks, "jobs:nightly", NULL);
+ *     }
+ *     tl_dlu_close(locks);
  *
  * For the caller it works as in Java: lock() returns true or false at once, a lock lasts 60 s, and
  * release() is harmless when there is nothing to release. On the server it is tidelock's bridge

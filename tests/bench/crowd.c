@@ -37,7 +37,7 @@
 typedef enum { KEEP, ONCE, AGAIN } order;
 
 typedef struct {
-    sem_t told;
+    sem_t reported;
     order order;
     atomic_bool waits;
     atomic_uint turns;
