@@ -91,8 +91,8 @@ typedef void (*tl_waiting_fn)(const tl_waiting *w, void *ctx);
  * most  how many waiters to report, TL_LINE_MOST at most; ret_info->in_line says how many there are
  */
 tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
-                           tl_lock_info *ret_info, uint32_t most, tl_waiting_fn told, void *ctx,
-                           tl_error *err);
+                           tl_lock_info *ret_info, uint32_t most, tl_waiting_fn on_waiting,
+                           void *ctx, tl_error *err);
 
 /**
  * Called for each lock that a scan finds, on the scanning thread, during the scan. It must not call

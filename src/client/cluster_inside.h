@@ -134,19 +134,19 @@ void tl__cluster_hang_up(tl_cluster *cluster, unsigned index);
 /** Is this the name of the member? With or without client.mutex. */
 bool tl__member_is_called(const tl_member *member, tl_bytes host, uint16_t port);
 /** The node with this name, or a new one at that address. NULL: no memory, or no room. Any thread. */
-tl_member *tl__member_at(tl_cluster *cluster, tl_bytes host, uint16_t port);
+tl_member *tl__member_at(tl_cluster *view, tl_bytes host, uint16_t port);
 /** The node that a map reports: found by its id, else by its address, unless a node with another id is there.
  *  NULL: no such node is known. */
-tl_member *tl__cluster_find(tl_cluster *cluster, const tl_slot_node *reported);
+tl_member *tl__cluster_find(tl_cluster *view, const tl_slot_node *reported);
 /** The same node, or a new one; and learn its names and its address. `all`: the map is used for
  *  the masters too; else a node that serves keeps its address. `beside`: leave room for so many
  *  more. NULL: no memory, or no room. */
-tl_member *tl__member_reported(tl_cluster *cluster, const tl_slot_node *reported, bool all,
+tl_member *tl__member_reported(tl_cluster *view, const tl_slot_node *reported, bool all,
                                unsigned beside);
 /** If no node has this name, ask for the map, and ask `who`, which has given the name. Locks client.mutex. */
-void tl__cluster_ask_whom(tl_cluster *cluster, tl_member *who, tl_bytes host, uint16_t port);
+void tl__cluster_ask_whom(tl_cluster *view, tl_member *who, tl_bytes host, uint16_t port);
 /** Forget former nodes: after a map, once their listeners listen elsewhere. Locks client.mutex. */
-void tl__cluster_forget_former(tl_cluster *cluster);
+void tl__cluster_forget_former(tl_cluster *view);
 
 /* cluster_ask: */
 
