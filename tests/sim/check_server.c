@@ -724,6 +724,7 @@ static void bound_by(sim_world *w, uint32_t number, uint64_t first, int32_t fenc
     check_fence(w, key, first, false);
     give_fence(t, first, fences);
     t->taken_us = t->drawn_us;
+    t->native = false; /* confirmed by requests of one key each, which join no queue */
     t->bound = true;
 }
 
