@@ -94,7 +94,7 @@ HEADERS  := $(if $(COMPAT_ON),$(HEADERS),$(filter-out %/legacy.h compat/%,$(HEAD
 VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h 2>/dev/null),0.1.0)
 SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
-MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,build/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))
+MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,$(BUILD)/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))
 EXAMPLES := $(wildcard tools/examples/*.c tools/examples/*.cpp) $(if $(COMPAT_ON),$(wildcard compat/examples/*.c))
 COMPLETION := $(patsubst %,$(BUILD)/completion/tidelock.%,bash zsh fish)
 MAN3     := $(BUILD)/man3/tidelock.3
@@ -330,11 +330,14 @@ $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)
 	$(call say,LD $@)
 	$(call link,$(OBSERVED) $(TEST_LIBS))
 
-# A page with tables says in its first line that it needs tbl, which scdoc leaves to who reads it.
-build/man/%: tools/man/%.scd
+# Tables of options, exit statuses and JSON are the tool's own. A page with tables says in its first line that it needs
+# tbl, which scdoc does not write there.
+$(BUILD)/tables: $(BUILD)/tidelock
+	$(Q)$< help tables >$@.tmp && mv $@.tmp $@
+$(BUILD)/man/%: tools/man/%.scd tools/man/tables.awk $(BUILD)/tables
 	$(call say,MAN $@)
 	@mkdir -p $(@D)
-	$(Q)$(SCDOC) <$< >$@.tmp
+	$(Q)awk -v compat=$(if $(COMPAT_ON),1,0) -f tools/man/tables.awk $(BUILD)/tables $< >$@.scd && $(SCDOC) <$@.scd >$@.tmp && rm $@.scd
 	$(Q)if grep -q '^\.TS' $@.tmp; then sed -i "1s/^[^']/'\\\\\" t\n&/" $@.tmp; fi && mv $@.tmp $@
 
 # Of the library, from the comments of its headers: a page for each function and type, all by one run. Its date is
@@ -348,7 +351,7 @@ $(MAN3): tools/man/man3.awk $(HEADERS) $(EXAMPLES) $(BUILD)/list
 # It fails with a line for each link that leads nowhere and each page that no page links to.
 docs-run: man
 	$(call say,GEN $(BUILD)/docs)
-	$(Q)tools/docs/site.py build/man $(BUILD)/man3 $(BUILD)/docs
+	$(Q)tools/docs/site.py $(BUILD)/man $(BUILD)/man3 $(BUILD)/docs
 
 # Each shell's completion, with the table that the tool prints of its own options in it.
 $(BUILD)/completion/options: $(BUILD)/tidelock

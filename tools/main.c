@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -102,6 +103,86 @@ static int version(void) {
 
 /* ---- help --------------------------------------------------------------------------------------- */
 
+/* Of every command. A command's own table may say more of one. */
+static const status_row common_statuses[] = {
+    {STATUS_OK, NULL, "done"},
+    {STATUS_USAGE, "wrong usage",
+     "wrong usage: an unknown command or option, a duration without a unit, an empty key. Or a "
+     "lifetime out of range, a malformed *--url*"},
+    {STATUS_UNAVAILABLE, "server unreachable",
+     "the server was not reached within the wait, or was unavailable when the wait ended. Without "
+     "a wait: not within 5 s of connecting; at once when the connection is refused, or there is "
+     "no such socket or host. *local:* has no *redis-server* to start, or it ended at once"},
+    {STATUS_INTERNAL, "internal error",
+     "internal error: no memory, an impossible reply, an output that can't be written. Or the "
+     "server is of another kind than the *--url* says: no node of a cluster, no Sentinel, a "
+     "Sentinel. Or it is a single node of a cluster that hasn't the key"},
+    {STATUS_REFUSED, "refused",
+     "the server refused: the password, or a permission. Or it lacks a required command, by its "
+     "age or because the command was renamed. The message names the command, the version that has "
+     "it, and the protocol that works without"},
+    {STATUS_CONFIG, "bad configuration",
+     "a bad value in the environment or in a file: *TIDELOCK_URL* (also when it is empty), the "
+     "password file"},
+    {0, NULL, NULL},
+};
+
+static bool is_row(const status_row *row) {
+    return row && (row->help || row->page);
+}
+
+static const status_row *find_status(const status_row *table, int status) {
+    for (; is_row(table); table++)
+        if (table->status == status)
+            return table;
+    return NULL;
+}
+
+static void add(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+static void add_status(char *text, size_t size, const status_row *row, const char *between) {
+    if (row->status == STATUS_OF_COMMAND)
+        add(text, size, "%s%s", between, row->help);
+    else if (row->status == STATUS_SIGNAL)
+        add(text, size, "%s128 + n %s", between, row->help);
+    else
+        add(text, size, "%s%d %s", between, row->status, row->help);
+}
+
+/* Its own in words, and those of every command by their numbers. */
+static void print_statuses(const command *command) {
+    char text[1024] = "Exit status: ";
+    const char *between = "";
+
+    for (const status_row *row = command->statuses; is_row(row); row++)
+        if (row->help) {
+            add_status(text, sizeof text, row, between);
+            between = ", ";
+        }
+    between = "; ";
+    for (const status_row *row = common_statuses; is_row(row); row++) {
+        const status_row *own = find_status(command->statuses, row->status);
+        if (row->help && !(own && own->help)) {
+            add(text, sizeof text, "%s%d", between, row->status);
+            between = ", ";
+        }
+    }
+    if (*between != ';')
+        add(text, sizeof text, ": see \"tidelock help\"");
+    add(text, sizeof text, ".");
+    opt_print(stdout, 0, text);
+}
+
 static const char urls[] =
     "Kinds of URL (rediss and etcds instead of redis and etcd: with TLS):\n"
     "  redis://HOST[:PORT]               one server; unix:///PATH by a socket\n"
@@ -127,9 +208,16 @@ static void overview(opt_extent extent, FILE *out) {
         if (topic)
             (void)fprintf(out, "\"tidelock help %s\": %s.\n", topic->name, topic->about);
     }
-    (void)fputs("\nExit status of every command, besides its own: 64 wrong usage, 69 server\n"
-                "unreachable, 70 internal error, 77 refused, 78 bad configuration.\n",
-                out);
+    char text[256] = "Exit status of every command, besides its own: ";
+    const char *between = "";
+    for (const status_row *row = common_statuses; is_row(row); row++)
+        if (row->help) {
+            add_status(text, sizeof text, row, between);
+            between = ", ";
+        }
+    add(text, sizeof text, ".");
+    (void)fputc('\n', out);
+    opt_print(out, 0, text);
     if (extent == OPT_ALL)
         (void)fputs("Options of a command: tidelock help COMMAND, tidelock COMMAND --help-all\n",
                     out);
@@ -179,13 +267,13 @@ static void command_help(const command *command, opt_extent extent) {
     opt_print(stdout, printf("usage: tidelock %s ", command->name), command->usage);
     printf("\n%s\n", command->help);
     print_tables(command, extent);
-    if (command->notes) {
-        printf("\n");
+    printf("\n");
+    if (command->notes)
         print_notes(command->notes);
-    }
+    if (command->statuses)
+        print_statuses(command);
     if (extent == OPT_COMMON && !command->local)
-        printf("%sAll options: tidelock %s --help-all\n", command->notes ? "" : "\n",
-               command->name);
+        printf("All options: tidelock %s --help-all\n", command->name);
 }
 
 /* ---- for the completion of shells ------------------------------------------------------------- */
@@ -245,11 +333,44 @@ static int print_options(void) {
 static const help_topic options_topic = {
     .name = "options", .about = "all commands and options, for programs", .print = print_options};
 
+/* ---- for the man pages ------------------------------------------------------------------------ */
+
+static void status_lines(const char *command, const status_row *row) {
+    for (; is_row(row); row++)
+        if (row->status != STATUS_OF_COMMAND)
+            printf("status\t%s\t%d\t%s\t%s\n", command, row->status, row->help ? row->help : "-",
+                   row->page ? row->page : row->help);
+}
+
+/* The tables of options, exit statuses and members of JSON, a line for each row: tools/man/tables.awk puts
+ * them into the pages. */
+static int print_tables_for_pages(void) {
+    opt_heads("-", "own", global_options, stdout);
+    status_lines("-", common_statuses);
+    for (size_t i = 0; i < ROWS; i++) {
+        if (!rows[i])
+            continue;
+        opt_heads(rows[i]->name, "own", rows[i]->options, stdout);
+        if (rows[i]->legacy)
+            opt_heads(rows[i]->name, "legacy", rows[i]->legacy->options, stdout);
+        status_lines(rows[i]->name, rows[i]->statuses);
+        for (const members_row *row = rows[i]->members; row && row->name; row++)
+            for (const member *one = row->members; one->name; one++)
+                printf("member\t%s\t%s\t%s\n", row->name, one->name, one->meaning);
+    }
+    return 0;
+}
+
+static const help_topic tables_topic = {
+    .name = "tables", .about = "what man pages are made from", .print = print_tables_for_pages};
+
 static const help_topic *find_topic(const char *name) {
     const help_topic *topic = FROM_LEGACY(legacy_dialects);
 
     if (topic && strcmp(name, topic->name) == 0)
         return topic;
+    if (strcmp(name, tables_topic.name) == 0)
+        return &tables_topic;
     return strcmp(name, options_topic.name) == 0 ? &options_topic : NULL;
 }
 

@@ -7,7 +7,7 @@ for command in cmark-gfm mandoc; do
     command -v $command >/dev/null || { echo "$command is not installed (Debian: $command)" && exit 77; }
 done
 man3=$here/${BUILD:-build}/man3
-"$python" "$here/tools/docs/site.py" "$here/build/man" "$man3" "$work/site" >"$out" 2>"$err" || fail "$(cat "$out")"
+"$python" "$here/tools/docs/site.py" "$here/${BUILD:-build}/man" "$man3" "$work/site" >"$out" 2>"$err" || fail "$(cat "$out")"
 for page in index.html man/tidelock-run.1.html man/tl_lock_acquire.3.html compat/MIGRATION.html src/client/README.html style.css search.js; do
     [[ -s $work/site/$page ]] || fail "the site lacks $page"
 done

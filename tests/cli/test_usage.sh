@@ -206,10 +206,23 @@ fits() { # lines, command...
 options_of() { # command
     "$tidelock" help options | awk -F'\t' -v c="$1" '$1 == "option" && ($2 == c || $2 == "-") { print $4 }'
 }
+# The pages with their tables in them, as the build makes them.
+page_of() { # page.scd
+    awk -v compat="${COMPAT:-1}" -f "$here/tools/man/tables.awk" "$work/tables" "$1"
+}
+"$tidelock" help tables >"$work/tables" || fail "help tables"
+mkdir "$work/pages"
+for page in "$here"/tools/man/*.scd; do
+    case ${COMPAT:-1}:$page in 0:*-legacy.1.scd | 0:*-migrate.1.scd) continue ;; esac
+    page_of "$page" >"$work/pages/${page##*/}" 2>"$err" || fail "${page##*/}: $(cat "$err")"
+    ! grep -nE '^'$'\t''*\*--?[a-z-]+\*(, \*--?[a-z-]+\*|\[?=?_[A-Z]+_\]?| )*$' "$page" || fail "${page##*/} has an option that is not from the tables"
+done
 described() { # command, option
-    local pages=("$here"/tools/man/tidelock{,-legacy}.1.scd)
-    if [[ -e $here/tools/man/tidelock-$1.1.scd ]]; then pages+=("$here/tools/man/tidelock-$1.1.scd"); fi
-    grep -q -e "\*$2[* ]" "${pages[@]}"
+    local pages=("$work"/pages/tidelock.1.scd)
+    for page in "$work"/pages/tidelock-{legacy,"$1"}.1.scd; do
+        if [[ -e $page ]]; then pages+=("$page"); fi
+    done
+    grep -q -e "\*$2[* []" "${pages[@]}"
 }
 commands="run lock unlock extend check inspect break local skew agent doctor bench"
 if [[ ${COMPAT:-1} != 0 ]]; then commands+=" migrate"; fi
@@ -229,17 +242,30 @@ for c in $commands; do
         grep -qE "^  (-., |    )$o([] =[]|$)" "$out" || fail "$c --help-all lacks $o"
         described "$c" "$o" || fail "$o of $c is in no man page"
     done
-    # And the command's page describes no option that the command lacks.
-    if [[ ${COMPAT:-1} != 0 && -e $here/tools/man/tidelock-$c.1.scd ]]; then
-        for o in $(grep -E '^\*-(-|., \*--)' "$here/tools/man/tidelock-$c.1.scd" | grep -oE '\*--[a-z-]+\*' | tr -d '*'); do
-            grep -qx -e "$o" <<<"$have" || fail "the page of $c describes $o, which it doesn't have"
-        done
-    fi
     # Its short help has no option that the long one lacks.
     sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p' "$work/short" | while read -r o; do
         grep -qe " $o" "$out" || fail "$c --help-all lacks $o"
     done || exit 1
 done
+# A page can neither lack a row of the tables, nor have one that isn't there.
+refused() { # what it says, page
+    printf '%s\n' "$2" >"$work/odd.scd"
+    if COMPAT=1 page_of "$work/odd.scd" >"$out" 2>"$err"; then depth=1 fail "no refusal of: $2"; fi
+    grep -q -- "$1" "$err" || depth=1 fail "another refusal than '$1': $(cat "$err")"
+}
+refused 'no option --never of run' '@option run never@'
+refused 'lacks --wait of run' '@option run ttl@'
+refused 'unknown command never' '@statuses never@'
+refused 'no members of never' '@members never@'
+refused 'unknown marker' '@never run@'
+refused 'not alone in its line' 'see @members run@'
+# Each status that a command's page has is in its long help, with the same meaning or as one of all commands.
+while IFS=$'\t' read -r _ c n short _; do
+    [[ $c != - && $short != - ]] || continue
+    expect 0 "$tidelock" help "$c"
+    if [[ $n == 128 ]]; then n='128 + n'; fi
+    tr '\n' ' ' <"$out" | grep -qF -- "$n $short" || fail "help $c doesn't say: $n $short"
+done < <(grep '^status' "$work/tables")
 fits 24 help
 fits 24 help help
 fits 200 --help-all

@@ -351,6 +351,16 @@ void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *
     }
 }
 
+void opt_heads(const char *command, const char *part, const opt *table, FILE *out) {
+    for (const opt *row = table; row && row->name; row++) {
+        char letter[3] = {'-', row->letter, '\0'};
+        if (is_option(row) && row->help != OPT_FORMER)
+            (void)fprintf(out, "option\t%s\t%s\t%s\t--%s\t%s\t%s\n", command, part, letter,
+                          row->name, row->arg ? row->arg : "-",
+                          row->kind == OPT_CHOICE ? "choice" : "-");
+    }
+}
+
 void opt_help(const opt *table, opt_extent extent, FILE *out) {
     bool begun = false;
 

@@ -101,6 +101,11 @@ typedef bool (*opt_values_fn)(const char *name, FILE *out);
  *  more may be NULL. */
 void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *out);
 
+/** Print a line for each option of a table, for its head in the man pages, with tabs between its fields. The fields: "option",
+ *  the command's name, the part of it, the letter, the name, the value as the help shows it, "choice" where that is
+ *  a list of words; "-" for an empty one. */
+void opt_heads(const char *command, const char *part, const opt *table, FILE *out);
+
 /** Print a text behind the `at` columns that the line already has. It is broken between words; further lines
  *  are indented by `at`. */
 void opt_print(FILE *out, int at, const char *text);

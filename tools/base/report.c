@@ -12,12 +12,70 @@ static const char *known(const char *text) {
     return text[0] ? text : NULL;
 }
 
-json_t *report_holder(const tl_lock_info *info) {
+/* ---- members of JSON --------------------------------------------------------------------------- */
+
+#define LOCK_MEMBERS(M, of)                                                                        \
+    M(of, key, "the key")                                                                          \
+    M(of, protocol,                                                                                \
+      "\"token\", \"bridge\" or \"timestamp\"; null when the lock is free, or the protocol is "    \
+      "unknown")                                                                                   \
+    M(of, state,                                                                                   \
+      "\"held\", \"free\", \"busy\"; \"expired\": a stamp that has ended, if it was read "         \
+      "correctly. *run* also has \"lost\", \"unavailable\", \"uncertain\", \"refused\", "          \
+      "\"cancelled\", \"invalid\", \"error\"")                                                     \
+    M(of, token, "*run* and *lock*: the token; never another client's")                            \
+    M(of, fence, "the fencing number of the present holder, or of the last one")                   \
+    M(of, holder, "null, or an object, see below")                                                 \
+    M(of, remaining_ms, "how long until the lock expires")                                         \
+    M(of, waiters,                                                                                 \
+      "*check* and *inspect*: the number of waiters, those in the queue and those that listen "    \
+      "for its release instead")
+MEMBERS(lock, LOCK_MEMBERS);
+
+#define HOLDER_MEMBERS(M, of)                                                                      \
+    M(of, host, "its host")                                                                        \
+    M(of, pid, "the process there")                                                                \
+    M(of, service, "the name that its client has, as *run --name*")
+MEMBERS(holder, HOLDER_MEMBERS);
+
+#define LOOK_MEMBERS(M, of)                                                                        \
+    M(of, in_line, "how many of the waiters are in the queue")                                     \
+    M(of, line, "an array of the first 20 of the queue, see below; null: it was not read")         \
+    M(of, held_ms, "how long the lock has been held")                                              \
+    M(of, dialect, "how the stamp is written, or null")                                            \
+    M(of, guessed, "true: the dialect is a guess, and without a holder the protocol too")          \
+    M(of, stamp_left_ms, "until the end that the stamp names; negative when that has passed")      \
+    M(of, oddity, "what is odd about the value, or null")
+MEMBERS(look, LOOK_MEMBERS);
+
+#define WAITER_MEMBERS(M, of)                                                                      \
+    M(of, place, "its rank in the queue, from 1")                                                  \
+    M(of, host, "its host")                                                                        \
+    M(of, pid, "the process there")                                                                \
+    M(of, service, "the name that its client has")                                                 \
+    M(of, waited_ms, "how long it has waited")                                                     \
+    M(of, fair, "true: it waits with *--fair*")
+MEMBERS(waiter, WAITER_MEMBERS);
+
+static json_t *holder_json(const tl_lock_info *info) {
     if (!info || !info->held || !info->by_tidelock)
         return json_null();
-    return json_pack("{s:o, s:o, s:o}", "host", js_text(known(info->host)), "pid",
-                     js_known(info->pid > 0 ? info->pid : -1), "service",
+    return json_pack("{s:o, s:o, s:o}", host_of_holder, js_text(known(info->host)), pid_of_holder,
+                     js_known(info->pid > 0 ? info->pid : -1), service_of_holder,
                      js_text(known(info->service)));
+}
+
+json_t *report_lock_json(const report_lock *lock) {
+    json_t *json = json_pack("{s:o}", key_of_lock, js_bytes(lock->key, lock->key_len));
+
+    js_set(&json, protocol_of_lock, js_text(protocol_name(lock->protocol)));
+    js_set(&json, state_of_lock, js_text(lock->state));
+    js_set(&json, token_of_lock, js_text(lock->token));
+    js_set(&json, fence_of_lock, js_known(lock->fence));
+    js_set(&json, holder_of_lock, holder_json(lock->found));
+    js_set(&json, remaining_ms_of_lock, js_known(lock->remaining_ms));
+    js_set(&json, waiters_of_lock, js_known(lock->waiters));
+    return json;
 }
 
 const char *protocol_name(int protocol) {
@@ -136,12 +194,12 @@ static json_t *line_json(const report_line *line) {
 
     for (int i = 0; i < line->count; i++) {
         const tl_waiting *waiting = &line->first[i];
-        json_t *json = json_pack("{s:o}", "place", json_integer(waiting->place));
-        js_set(&json, "host", js_text(known(waiting->host)));
-        js_set(&json, "pid", js_known(waiting->pid > 0 ? waiting->pid : -1));
-        js_set(&json, "service", js_text(known(waiting->service)));
-        js_set(&json, "waited_ms", js_known(waiting->waited_ms));
-        js_set(&json, "fair", json_boolean(waiting->fair));
+        json_t *json = json_pack("{s:o}", place_of_waiter, json_integer(waiting->place));
+        js_set(&json, host_of_waiter, js_text(known(waiting->host)));
+        js_set(&json, pid_of_waiter, js_known(waiting->pid > 0 ? waiting->pid : -1));
+        js_set(&json, service_of_waiter, js_text(known(waiting->service)));
+        js_set(&json, waited_ms_of_waiter, js_known(waiting->waited_ms));
+        js_set(&json, fair_of_waiter, json_boolean(waiting->fair));
         js_append(&list, json);
     }
     return list;
@@ -150,21 +208,22 @@ static json_t *line_json(const report_line *line) {
 json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
                      const report_line *line) {
     bool stamp = info->stamp_left_ms != INT64_MIN;
-    json_t *json = json_pack("{s:o}", "key", js_bytes(key, key_len));
+    report_lock lock = {.key = key,
+                        .key_len = key_len,
+                        .protocol = info->held ? info->protocol : -1,
+                        .state = report_state(info),
+                        .fence = info->fence ? (int64_t)info->fence : -1,
+                        .found = info,
+                        .remaining_ms = info->held ? info->remaining_ms : -1,
+                        .waiters = info->waiters};
+    json_t *json = report_lock_json(&lock);
 
-    js_set(&json, "protocol", js_text(info->held ? protocol_name(info->protocol) : NULL));
-    js_set(&json, "state", js_text(report_state(info)));
-    js_set(&json, "token", json_null());
-    js_set(&json, "fence", js_known(info->fence ? (int64_t)info->fence : -1));
-    js_set(&json, "holder", report_holder(info));
-    js_set(&json, "remaining_ms", js_known(info->held ? info->remaining_ms : -1));
-    js_set(&json, "waiters", js_known(info->waiters));
-    js_set(&json, "in_line", js_known(info->in_line));
-    js_set(&json, "line", line ? line_json(line) : json_null());
-    js_set(&json, "held_ms", js_known(info->held ? info->held_ms : -1));
-    js_set(&json, "dialect", js_text(known(info->dialect)));
-    js_set(&json, "guessed", json_boolean(info->guessed));
-    js_set(&json, "stamp_left_ms", stamp ? json_integer(info->stamp_left_ms) : json_null());
-    js_set(&json, "oddity", js_text(known(info->oddity)));
+    js_set(&json, in_line_of_look, js_known(info->in_line));
+    js_set(&json, line_of_look, line ? line_json(line) : json_null());
+    js_set(&json, held_ms_of_look, js_known(info->held ? info->held_ms : -1));
+    js_set(&json, dialect_of_look, js_text(known(info->dialect)));
+    js_set(&json, guessed_of_look, json_boolean(info->guessed));
+    js_set(&json, stamp_left_ms_of_look, stamp ? json_integer(info->stamp_left_ms) : json_null());
+    js_set(&json, oddity_of_look, js_text(known(info->oddity)));
     return json;
 }

@@ -9,8 +9,22 @@
 #include "base/js.h"
 #include "base/tool.h"
 
-/** The value of "holder" in JSON: null when info is NULL or has no holder. */
-json_t *report_holder(const tl_lock_info *info);
+/** In JSON the same for every command that is about one lock. */
+typedef struct {
+    const char *key;
+    size_t key_len;
+    int protocol; /**< a tl_protocol_id, or -1 */
+    const char *state;
+    const char *token;         /**< NULL: none, or another client's */
+    int64_t fence;             /**< -1: none */
+    const tl_lock_info *found; /**< what the key holds; NULL: not known */
+    int64_t remaining_ms;      /**< -1: not known */
+    int64_t waiters;           /**< -1: not known */
+} report_lock;
+extern const member members_of_lock[], members_of_holder[];
+
+/** The object, to which the command adds its own members. */
+json_t *report_lock_json(const report_lock *lock);
 
 /** For people: "nightly.sh on db1 (pid 812)". Returns buf. */
 #define HOLDER_SHOWN 400
@@ -49,6 +63,7 @@ void report_waiting(const tl_lock_info *info, const report_line *line, const cha
 /** An object that describes a key; it never contains another client's token. line NULL: the queue is not known. */
 json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
                      const report_line *line);
+extern const member members_of_look[], members_of_waiter[];
 
 /** "held", "free", or "expired": a stamp that has expired, and that only clients with stamps may take over. */
 const char *report_state(const tl_lock_info *info);

@@ -12,6 +12,7 @@
 #include <tidelock/inspect.h>
 #include <tidelock/tidelock.h>
 
+#include "base/members.h"
 #include "base/optparse.h"
 
 /** Exit statuses with the same meaning in every command. */
@@ -205,12 +206,22 @@ int fail_as(const server *where, const tl_error *err);
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
+/** An exit status of a command. A table ends with a row without both texts. */
+typedef struct {
+    int status;       /**< STATUS_SIGNAL: all that signals make; STATUS_OF_COMMAND */
+    const char *help; /**< in the help; NULL: the help doesn't list it */
+    const char *page; /**< in the man page, in its markup; NULL: as in the help */
+} status_row;
+#define STATUS_OF_COMMAND (-1) /**< whatever the command of run ends with */
+
 typedef struct {
     const char *name;
     const char *usage; /**< the words after the name */
     const char *help;  /**< one line */
     const char
         *notes; /**< the end of the help: paragraphs of one line each, which the help breaks */
+    const status_row *statuses; /**< its own, and what it says of those of every command */
+    const members_row *members; /**< of its JSON; NULL: it prints none */
     const opt *options;
     const void *defaults;   /**< of the struct that the options fill */
     size_t size;            /**< of that struct */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/js.h"
+#include "base/members.h"
 #include "bench/bench_measure.h"
 #include "link/link_open.h"
 
@@ -102,9 +103,33 @@ static int print_text(const bench_result *result) {
     return fflush(stdout) || ferror(stdout) ? unprinted() : 0;
 }
 
+#define BENCH_MEMBERS(M, of)                                                                       \
+    M(of, pairs_per_second, "how many pairs one caller completes in a second")                     \
+    M(of, bare_pairs_per_second, "the loop of hiredis calls; null where there is no such loop")    \
+    M(of, share_of_bare, "the first of these divided by the second, or null")                      \
+    M(of, round_trip_us, "a request and its reply: an object, see below")                          \
+    M(of, pair_us, "a pair, likewise")                                                             \
+    M(of, renewal_us, "a renewal, likewise")                                                       \
+    M(of, hand_off_us, "from a release to the next holder, likewise")                              \
+    M(of, client_us_per_pair, "of a typical pair: the client's work")                              \
+    M(of, waiting_us_per_pair, "of a typical pair: the client's waiting")                          \
+    M(of, server_us_per_pair,                                                                      \
+      "of the waiting, the server's computing; null when the server doesn't report it")            \
+    M(of, limit,                                                                                   \
+      "\"client\", \"server\" or \"network\"; \"waiting\" where server and network are "           \
+      "not separated")
+MEMBERS(bench, BENCH_MEMBERS);
+
+#define TIMES_MEMBERS(M, of)                                                                       \
+    M(of, p50, "the median")                                                                       \
+    M(of, p99, "99 of 100 were at most this")                                                      \
+    M(of, mean, "the mean")                                                                        \
+    M(of, count, "how many were measured")
+MEMBERS(times, TIMES_MEMBERS);
+
 static json_t *js_times(const bench_times *times) {
-    return json_pack("{s:f,s:f,s:f,s:I}", "p50", times->p50, "p99", times->p99, "mean", times->mean,
-                     "count", (json_int_t)times->count);
+    return json_pack("{s:f,s:f,s:f,s:I}", p50_of_times, times->p50, p99_of_times, times->p99,
+                     mean_of_times, times->mean, count_of_times, (json_int_t)times->count);
 }
 
 static json_t *js_real(double value, bool known) {
@@ -113,18 +138,19 @@ static json_t *js_real(double value, bool known) {
 
 static int print_json(const bench_result *result) {
     bool bare = result->bare_pairs > 0, server = result->server_us >= 0;
-    json_t *json = json_pack("{s:f}", "pairs_per_second", result->pairs);
+    json_t *json = json_pack("{s:f}", pairs_per_second_of_bench, result->pairs);
 
-    js_set(&json, "bare_pairs_per_second", js_real(result->bare_pairs, bare));
-    js_set(&json, "share_of_bare", js_real(bare ? result->pairs / result->bare_pairs : 0, bare));
-    js_set(&json, "round_trip_us", js_times(&result->round_trip));
-    js_set(&json, "pair_us", js_times(&result->pair));
-    js_set(&json, "renewal_us", js_times(&result->renewal));
-    js_set(&json, "hand_off_us", js_times(&result->hand_off));
-    js_set(&json, "client_us_per_pair", json_real(result->client_us));
-    js_set(&json, "waiting_us_per_pair", json_real(result->waiting_us));
-    js_set(&json, "server_us_per_pair", js_real(result->server_us, server));
-    js_set(&json, "limit", js_text(limits[bench_limit_of(result)]));
+    js_set(&json, bare_pairs_per_second_of_bench, js_real(result->bare_pairs, bare));
+    js_set(&json, share_of_bare_of_bench,
+           js_real(bare ? result->pairs / result->bare_pairs : 0, bare));
+    js_set(&json, round_trip_us_of_bench, js_times(&result->round_trip));
+    js_set(&json, pair_us_of_bench, js_times(&result->pair));
+    js_set(&json, renewal_us_of_bench, js_times(&result->renewal));
+    js_set(&json, hand_off_us_of_bench, js_times(&result->hand_off));
+    js_set(&json, client_us_per_pair_of_bench, json_real(result->client_us));
+    js_set(&json, waiting_us_per_pair_of_bench, json_real(result->waiting_us));
+    js_set(&json, server_us_per_pair_of_bench, js_real(result->server_us, server));
+    js_set(&json, limit_of_bench, js_text(limits[bench_limit_of(result)]));
     return js_line(json, STDOUT_FILENO) ? unprinted() : 0;
 }
 
@@ -221,11 +247,19 @@ const command bench_row = {
     .name = "bench",
     .usage = "[options]",
     .help = "measure how fast locks are here, and what limits them",
-    .notes =
-        "It acquires locks with random names of its own and removes them at the end. Meanwhile the "
-        "server is busy.\n"
-        "Exit status: 0 measured; 128 + n when signal n ended it; 64, 69, 70, 77, 78: see "
-        "\"tidelock help\".\n",
+    .notes = "It acquires locks with random names of its own and removes them at the end. "
+             "Meanwhile the "
+             "server is busy.\n",
+    .statuses = (const status_row[]){{STATUS_OK, "measured", NULL},
+                                     {STATUS_UNAVAILABLE, NULL,
+                                      "the server was not reached, or did not reply"},
+                                     {STATUS_REFUSED, NULL,
+                                      "the server refused, or lacks a command"},
+                                     {STATUS_SIGNAL, "signal n ended it", "signal _n_ ended it"},
+                                     {0, NULL, NULL}},
+    .members = (const members_row[]){{"bench", members_of_bench},
+                                     {"times", members_of_times},
+                                     {NULL, NULL}},
     .options = table,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -100,9 +100,21 @@ const command doctor_row = {
     .usage = "[options] [KEY]",
     .help = "check a server for settings that endanger locks",
     .notes = "With a KEY it also checks that this user may lock it. It changes nothing.\n"
-             "With --acl, KEY may be a pattern: 'jobs:*'.\n"
-             "Exit status: 0 fine, 1 warnings, or a check that could not be made, 2 dangerous, "
-             "69 server unreachable, 77 login refused.\n",
+             "With --acl, KEY may be a pattern: 'jobs:*'.\n",
+    .statuses =
+        (const status_row[]){
+            {DOCTOR_FINE, "fine", "fine, or only notes"},
+            {DOCTOR_WARNINGS, "warnings, or a check that could not be made",
+             "warnings, or something could not be examined"},
+            {DOCTOR_DANGEROUS, "dangerous", NULL},
+            {STATUS_REFUSED, "login refused",
+             "the server rejects this user altogether, or every command of this user; or it has "
+             "no users for *--acl* (before 6.0)"},
+            {0, NULL, NULL}},
+    .members = (const members_row[]){{"doctor", members_of_doctor},
+                                     {"finding", members_of_finding},
+                                     {"node", members_of_node},
+                                     {NULL, NULL}},
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

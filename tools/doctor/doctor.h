@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/members.h"
 #include "link/link_open.h"
 #include "doctor/cluster_survey.h"
 #include "skew/judge/skew_judge.h"
@@ -274,6 +275,7 @@ typedef struct {
     const char *server, *product;
     const cluster_survey *of;
 } doctor_title;
+extern const member members_of_doctor[], members_of_finding[], members_of_node[];
 int doctor_show(const doctor_options *options, const doctor_title *title,
                 const doctor_report *report);
 

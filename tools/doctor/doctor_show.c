@@ -57,6 +57,30 @@ static int show_text(const doctor_title *title, const doctor_report *report) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+#define DOCTOR_MEMBERS(M, of)                                                                      \
+    M(of, state, "\"fine\", \"warnings\" or \"dangerous\"")                                        \
+    M(of, server, "the server")                                                                    \
+    M(of, product, "\"Redis\" or \"Valkey\"")                                                      \
+    M(of, version, "its version; null when it doesn't report it")                                  \
+    M(of, nodes, "of a cluster: an array of objects, see below")                                   \
+    M(of, findings, "an array of objects, see below")
+MEMBERS(doctor, DOCTOR_MEMBERS);
+
+#define FINDING_MEMBERS(M, of)                                                                     \
+    M(of, id, "its name, for programs")                                                            \
+    M(of, level, "\"danger\", \"warning\", \"note\", or \"unseen\": it could not be examined")     \
+    M(of, what, "what was found")                                                                  \
+    M(of, why, "why it endangers locks")                                                           \
+    M(of, fix, "what to do")                                                                       \
+    M(of, nodes, "of a cluster: the nodes that it is about")
+MEMBERS(finding, FINDING_MEMBERS);
+
+#define NODE_MEMBERS(M, of)                                                                        \
+    M(of, server, "its address")                                                                   \
+    M(of, role, "\"master\" or \"replica\"; null: not known")                                      \
+    M(of, version, "its version, or null")
+MEMBERS(node, NODE_MEMBERS);
+
 static json_t *places(const doctor_finding *finding, const cluster_survey *survey) {
     json_t *list = json_array();
     for (unsigned i = 0; i < survey->count; i++)
@@ -70,12 +94,12 @@ static json_t *findings(const doctor_report *report, const cluster_survey *surve
 
     for (int i = 0; i < report->count; i++) {
         const doctor_finding *finding = &report->finding[i];
-        json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:o}", "id", js_text(finding->id), "level",
-                                 js_text(doctor_level_name(finding->level)), "what",
-                                 js_text(finding->what), "why", js_text(finding->why), "fix",
-                                 js_text(finding->fix));
+        json_t *json = json_pack("{s:o, s:o, s:o, s:o, s:o}", id_of_finding, js_text(finding->id),
+                                 level_of_finding, js_text(doctor_level_name(finding->level)),
+                                 what_of_finding, js_text(finding->what), why_of_finding,
+                                 js_text(finding->why), fix_of_finding, js_text(finding->fix));
         if (survey)
-            js_set(&json, "nodes", places(finding, survey));
+            js_set(&json, nodes_of_finding, places(finding, survey));
         js_append(&list, json);
     }
     return list;
@@ -92,25 +116,26 @@ static json_t *nodes(const cluster_survey *survey) {
     for (unsigned i = 0; i < survey->count; i++) {
         const cluster_node *node = &survey->of[i];
         if (!node->twice && !node->led_to[0])
-            js_append(&list, json_pack("{s:o, s:o, s:o}", "server", js_text(node->label), "role",
+            js_append(&list, json_pack("{s:o, s:o, s:o}", server_of_node, js_text(node->label),
+                                       role_of_node,
                                        js_text(!node->id[0]   ? NULL
                                                : node->master ? "master"
                                                               : "replica"),
-                                       "version", version(node->product)));
+                                       version_of_node, version(node->product)));
     }
     return list;
 }
 
 static int show_json(const doctor_title *title, const doctor_report *report) {
     size_t n = strcspn(title->product, " ");
-    json_t *json = json_pack("{s:o}", "state", js_text(state_name(status_for(report))));
+    json_t *json = json_pack("{s:o}", state_of_doctor, js_text(state_name(status_for(report))));
 
-    js_set(&json, "server", js_text(title->server));
-    js_set(&json, "product", n ? js_bytes(title->product, n) : json_null());
-    js_set(&json, "version", version(title->product));
+    js_set(&json, server_of_doctor, js_text(title->server));
+    js_set(&json, product_of_doctor, n ? js_bytes(title->product, n) : json_null());
+    js_set(&json, version_of_doctor, version(title->product));
     if (title->of)
-        js_set(&json, "nodes", nodes(title->of));
-    js_set(&json, "findings", findings(report, title->of));
+        js_set(&json, nodes_of_doctor, nodes(title->of));
+    js_set(&json, findings_of_doctor, findings(report, title->of));
     return js_line(json, STDOUT_FILENO);
 }
 

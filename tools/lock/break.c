@@ -126,8 +126,19 @@ const command break_row = {
     .name = "break",
     .usage = "[options] KEY",
     .help = "remove a lock that another client holds",
-    .notes = "Exit status: 0 removed, 1 it was free or you answered no, 2 the holder changed "
-             "meanwhile; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
+    .statuses =
+        (const status_row[]){
+            {STATUS_OK, "removed", NULL},
+            {STATUS_NOTHING, "it was free or you answered no",
+             "nobody held the lock, or the answer was no"},
+            {STATUS_ANOTHER, "the holder changed meanwhile",
+             "the lock changed hands meanwhile; not removed"},
+            {STATUS_USAGE, NULL,
+             "wrong usage, or the key holds no lock, or what doesn't look like one"},
+            {STATUS_UNAVAILABLE, NULL,
+             "the server was not reached; or it did not reply, and the lock may have been removed"},
+            {STATUS_REFUSED, NULL, "the server refused, or has no EVAL (before Redis 2.6)"},
+            {0, NULL, NULL}},
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

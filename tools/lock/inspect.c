@@ -361,9 +361,16 @@ const command inspect_row = {
     .usage = "[options] [PATTERN]",
     .help = "list the locks of a server",
     .notes =
-        "PATTERN is a glob: 'jobs:*'. A question mark after a protocol or dialect marks a guess.\n"
-        "Exit status: 0 listed, 69 server unreachable, 77 it refuses, or lacks SCAN (before Redis "
-        "2.8).\n",
+        "PATTERN is a glob: 'jobs:*'. A question mark after a protocol or dialect marks a guess.\n",
+    .statuses = (const status_row[]){{STATUS_OK, "listed",
+                                      "listed, also when there are no locks; Ctrl-C ended a "
+                                      "*--watch*"},
+                                     {STATUS_REFUSED,
+                                      "it refuses, or lacks SCAN (before Redis 2.8)",
+                                      "the server refused, or lacks EVAL (before Redis 2.6) or "
+                                      "SCAN (before 2.8)"},
+                                     {STATUS_SIGNAL, NULL, "signal _n_ ended it"},
+                                     {0, NULL, NULL}},
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

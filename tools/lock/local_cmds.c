@@ -240,16 +240,29 @@ static int ask_all(local *local, local_line *to) {
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-static int status_json(const local *local) {
-    json_t *json = json_pack("{s:s}", "state", local->alive ? "running" : "stopped");
+#define LOCAL_MEMBERS(M, of)                                                                       \
+    M(of, state,                                                                                   \
+      "\"running\" or \"stopped\"; the other members but _socket_ and _data_ are null "            \
+      "when it is stopped")                                                                        \
+    M(of, socket, "the server's socket")                                                           \
+    M(of, pid, "its process")                                                                      \
+    M(of, version, "its version")                                                                  \
+    M(of, uptime_ms, "for how long it has run")                                                    \
+    M(of, keys, "how many keys it has")                                                            \
+    M(of, locks, "how many of these are held locks")                                               \
+    M(of, data, "the directory of its data")
+MEMBERS(local, LOCAL_MEMBERS);
 
-    js_set(&json, "socket", js_text(local->endpoint.path));
-    js_set(&json, "pid", js_known(local->alive ? local->pid : -1));
-    js_set(&json, "version", js_text(local->alive ? local->version : NULL));
-    js_set(&json, "uptime_ms", js_known(local->alive ? local->uptime_s * 1000 : -1));
-    js_set(&json, "keys", js_known(local->alive ? local->keys : -1));
-    js_set(&json, "locks", js_known(local->alive ? local->locks : -1));
-    js_set(&json, "data", js_text(local->endpoint.dir));
+static int status_json(const local *local) {
+    json_t *json = json_pack("{s:s}", state_of_local, local->alive ? "running" : "stopped");
+
+    js_set(&json, socket_of_local, js_text(local->endpoint.path));
+    js_set(&json, pid_of_local, js_known(local->alive ? local->pid : -1));
+    js_set(&json, version_of_local, js_text(local->alive ? local->version : NULL));
+    js_set(&json, uptime_ms_of_local, js_known(local->alive ? local->uptime_s * 1000 : -1));
+    js_set(&json, keys_of_local, js_known(local->alive ? local->keys : -1));
+    js_set(&json, locks_of_local, js_known(local->alive ? local->locks : -1));
+    js_set(&json, data_of_local, js_text(local->endpoint.dir));
     return js_line(json, STDOUT_FILENO);
 }
 
@@ -392,8 +405,16 @@ const command local_row = {
         "The server is started when it is first needed. \"stop\" refuses while locks are held.\n"
         "\"demo sentinel\" (or cluster, quorum, etcd) starts several servers on this host to try "
         "that kind of "
-        "URL, and prints the URL; \"demo status\" shows them, \"demo stop\" ends them.\n"
-        "Exit status: 0 it runs, or was stopped; status: 1 it does not run.\n",
+        "URL, and prints the URL; \"demo status\" shows them, \"demo stop\" ends them.\n",
+    .statuses =
+        (const status_row[]){{STATUS_OK, "it runs, or was stopped", NULL},
+                             {STATUS_STOPPED, "status: it does not run",
+                              "*local status*, *local demo status*: it does not run"},
+                             {STATUS_REFUSED, NULL,
+                              "*local* of a directory that is open to others, *local stop* while "
+                              "locks are held, *local demo* while one runs"},
+                             {0, NULL, NULL}},
+    .members = (const members_row[]){{"local", members_of_local}, {NULL, NULL}},
     .options = local_table,
     .size = sizeof(local_options),
     .args_min = 1,

@@ -76,19 +76,18 @@ static int check_ttl(const char *who, int64_t ttl_ms) {
 static json_t *lock_json(const server *where, const char *key, tl_lock *lock, tl_err code,
                          const tl_lock_info *holder) {
     bool acquired = code == TL_OK;
-    json_t *json = json_pack("{s:o}", "key", js_text(key));
-
-    js_set(&json, "protocol", js_text(protocol_name(server_protocol(where))));
-    js_set(&json, "state", js_text(state_of(code)));
-    js_set(&json, "token", js_text(acquired ? tl_lock_token(lock) : NULL));
-    js_set(&json, "fence", acquired ? json_integer((int64_t)tl_lock_fence(lock)) : json_null());
-    js_set(&json, "holder", report_holder(holder));
-    js_set(&json, "remaining_ms",
-           js_known(acquired ? tl_lock_remaining_ms(lock)
-                    : holder ? holder->remaining_ms
-                             : -1));
-    js_set(&json, "waiters", json_null());
-    return json;
+    report_lock lock_report = {.key = key,
+                               .key_len = strlen(key),
+                               .protocol = server_protocol(where),
+                               .state = state_of(code),
+                               .token = acquired ? tl_lock_token(lock) : NULL,
+                               .fence = acquired ? (int64_t)tl_lock_fence(lock) : -1,
+                               .found = holder,
+                               .remaining_ms = acquired ? tl_lock_remaining_ms(lock)
+                                               : holder ? holder->remaining_ms
+                                                        : -1,
+                               .waiters = -1};
+    return report_lock_json(&lock_report);
 }
 
 /* A lock is of no use to a caller who does not see its token: if it can't be printed, the lock is
@@ -278,11 +277,15 @@ static int check_as_text(const char *key, const tl_lock_info *info, const report
     return fflush(stdout);
 }
 
+#define CHECK_MEMBERS(M, of)                                                                       \
+    M(of, advice, "what to do about a stamp that no client with tokens takes over, or null")
+MEMBERS(check, CHECK_MEMBERS);
+
 static int check_as_json(const char *key, const tl_lock_info *info, const report_line *line,
                          const char *advice) {
     json_t *json = report_facts(key, strlen(key), info, line);
 
-    js_set(&json, "advice", js_text(advice));
+    js_set(&json, advice_of_check, js_text(advice));
     return js_line(json, STDOUT_FILENO);
 }
 
@@ -317,9 +320,17 @@ const command lock_row = {
     .name = "lock",
     .usage = "[options] KEY",
     .help = "acquire a lock that outlives this command; print token and fence",
-    .notes =
-        "Exit status: 0 acquired, 75 another client holds it; 64, 69, 70, 77, 78: see \"tidelock "
-        "help\".\n",
+    .statuses =
+        (const status_row[]){
+            {STATUS_OK, "acquired", NULL},
+            {STATUS_BUSY, "another client holds it",
+             "another client holds the lock, and it was not acquired in time; or a *run* around "
+             "this command holds it"},
+            {STATUS_SIGNAL, NULL, "signal _n_ ended the wait"},
+            {0, NULL, NULL}},
+    .members = (const members_row[]){{"lock", members_of_lock},
+                                     {"holder", members_of_holder},
+                                     {NULL, NULL}},
     .options = lock_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
@@ -333,9 +344,10 @@ const command unlock_row = {
     .name = "unlock",
     .usage = "KEY TOKEN",
     .help = "release a lock that \"lock\" acquired",
-    .notes =
-        "Exit status: 0 released, 1 no longer held, 2 held by another client; 64, 69, 70, 77, 78: "
-        "see \"tidelock help\".\n",
+    .statuses = (const status_row[]){{STATUS_OK, "released", NULL},
+                                     {STATUS_NOT_HELD, "no longer held", NULL},
+                                     {STATUS_HELD_BY_ANOTHER, "held by another client", NULL},
+                                     {0, NULL, NULL}},
     .options = unlock_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
@@ -349,9 +361,10 @@ const command extend_row = {
     .name = "extend",
     .usage = "KEY TOKEN --ttl D",
     .help = "extend the lifetime of a lock that \"lock\" acquired",
-    .notes =
-        "Exit status: 0 extended, 1 no longer held, 2 held by another client; 64, 69, 70, 77, 78: "
-        "see \"tidelock help\".\n",
+    .statuses = (const status_row[]){{STATUS_OK, "extended", NULL},
+                                     {STATUS_NOT_HELD, "no longer held", NULL},
+                                     {STATUS_HELD_BY_ANOTHER, "held by another client", NULL},
+                                     {0, NULL, NULL}},
     .options = extend_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),
@@ -365,7 +378,13 @@ const command check_row = {
     .name = "check",
     .usage = "[options] KEY",
     .help = "report whether a lock is held, and by whom",
-    .notes = "Exit status: 0 free, 1 held; 64, 69, 70, 77, 78: see \"tidelock help\".\n",
+    .statuses = (const status_row[]){{STATUS_FREE, "free", NULL},
+                                     {STATUS_HELD, "held", NULL},
+                                     {0, NULL, NULL}},
+    .members = (const members_row[]){{"look", members_of_look},
+                                     {"waiter", members_of_waiter},
+                                     {"check", members_of_check},
+                                     {NULL, NULL}},
     .options = check_table,
     .defaults = &defaults,
     .size = sizeof(lock_options),

@@ -303,6 +303,16 @@ static void write_metrics(const run *run) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+#define RUN_MEMBERS(M, of)                                                                         \
+    M(of, waited_ms, "how long the lock was waited for")                                           \
+    M(of, held_ms, "how long the command had it")                                                  \
+    M(of, exit_status, "the exit status")                                                          \
+    M(of, signal, "the signal that ended the command, or null")                                    \
+    M(of, error,                                                                                   \
+      "why the lock was not acquired, or why it was lost (with the server's reason, "              \
+      "where renewals failed), or null")
+MEMBERS(run, RUN_MEMBERS);
+
 /* Why the lock was not acquired, or was lost; NULL: neither. */
 static const char *error_message(const run *run, bool acquired) {
     if (acquired)
@@ -314,23 +324,24 @@ static const char *error_message(const run *run, bool acquired) {
 static void write_json(run *run) {
     bool acquired = run->held_ms >= 0;
     const tl_lock_info *info = found(run);
-    json_t *json = json_pack("{s:o}", "key", js_text(run->key));
+    report_lock lock = {.key = run->key,
+                        .key_len = strlen(run->key),
+                        .protocol = server_protocol(run->server),
+                        .state = run->result == TL_OK ? "free" : state_of(run->result),
+                        .token = acquired ? tl_lock_token(run->lock) : NULL,
+                        .fence = acquired ? (int64_t)tl_lock_fence(run->lock) : -1,
+                        .found = info,
+                        .remaining_ms = info && info->held ? info->remaining_ms : -1,
+                        .waiters = -1};
+    json_t *json = report_lock_json(&lock);
 
-    js_set(&json, "protocol", js_text(protocol_name(server_protocol(run->server))));
-    js_set(&json, "state", js_text(run->result == TL_OK ? "free" : state_of(run->result)));
-    js_set(&json, "token", js_text(acquired ? tl_lock_token(run->lock) : NULL));
-    js_set(&json, "fence",
-           acquired ? json_integer((int64_t)tl_lock_fence(run->lock)) : json_null());
-    js_set(&json, "holder", report_holder(info));
-    js_set(&json, "remaining_ms", js_known(info && info->held ? info->remaining_ms : -1));
-    js_set(&json, "waiters", json_null());
-    js_set(&json, "waited_ms", json_integer(run->waited_ms));
-    js_set(&json, "held_ms", js_known(run->held_ms));
-    js_set(&json, "exit_status", json_integer(run->status));
+    js_set(&json, waited_ms_of_run, json_integer(run->waited_ms));
+    js_set(&json, held_ms_of_run, js_known(run->held_ms));
+    js_set(&json, exit_status_of_run, json_integer(run->status));
     js_set(
-        &json, "signal",
+        &json, signal_of_run,
         js_known(acquired && run->watch.child.seen.ended_by ? run->watch.child.seen.ended_by : -1));
-    js_set(&json, "error", js_text(error_message(run, acquired)));
+    js_set(&json, error_of_run, js_text(error_message(run, acquired)));
     if (js_line(json, run->options->json_fd))
         say("--json-fd: %s", strerror(errno));
 }
@@ -472,13 +483,32 @@ const command run_row = {
     .name = "run",
     .usage = "[options] KEY -- COMMAND [ARG...]",
     .help = "run a command under a lock",
-    .notes =
-        "Exit status: the command's own; 128 + n when signal n killed it; 74 the lock was lost "
-        "while "
-        "it ran; 75 the lock was not acquired in time; 126, 127 the command could not be started; "
-        "64 "
-        "wrong usage, 69 server unreachable, 70 internal error, 77 refused, 78 bad configuration.\n"
-        "The command's environment has TIDELOCK_KEY, _TOKEN, _FENCE and _TTL_MS.\n",
+    .notes = "The command's environment has TIDELOCK_KEY, _TOKEN, _FENCE and _TTL_MS.\n",
+    .statuses =
+        (const status_row[]){
+            {STATUS_OF_COMMAND, "the command's own", NULL},
+            {STATUS_UNAVAILABLE, "server unreachable",
+             "the server was not reached within the wait, or was unavailable when the wait ended. "
+             "With *--no-wait*: not within 5 s of connecting; at once when the connection is "
+             "refused, or there is no such socket or host. Too few replicas or disks confirmed "
+             "the lock"},
+            {STATUS_LOST, "the lock was lost while it ran",
+             "the lock was lost while the command ran, or the command was ended because it was "
+             "about to be lost"},
+            {STATUS_BUSY, "the lock was not acquired in time",
+             "the lock was not acquired in time, or a run around this one holds it (or _N_ of "
+             "*-E*)"},
+            {STATUS_REFUSED, "refused",
+             "the server refused: the password, or a permission; or it lacks a command that the "
+             "protocol needs"},
+            {STATUS_NOT_EXECUTABLE, "it could not be executed",
+             "the command could not be executed"},
+            {STATUS_NOT_FOUND, "it was not found", "the command was not found"},
+            {STATUS_SIGNAL, "signal n ended it",
+             "signal _n_ ended the command, or the wait. After INT and QUIT tidelock dies of the "
+             "signal itself, without a core"},
+            {0, NULL, NULL}},
+    .members = (const members_row[]){{"run", members_of_run}, {NULL, NULL}},
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -291,8 +291,33 @@ const command migrate_row = {
              "  sweep     remove stamps that have expired for every client\n"
              "  clients   list the clients, and the phase that each has confirmed\n"
              "  acl       print ACL rules that make the server refuse legacy clients\n"
-             "\nPhases: 0 timestamp, 1 bridge, 2 drain, 3 token. Java may run in 0 and 1.\n"
-             "Exit status: 0 done, 69 server unreachable, 77 refused: something blocks it.\n",
+             "\nPhases: 0 timestamp, 1 bridge, 2 drain, 3 token. Java may run in 0 and 1.\n",
+    .statuses =
+        (const status_row[]){
+            {STATUS_OK, "done", "done; also of *status*, whatever it prints"},
+            {STATUS_USAGE, NULL,
+             "wrong usage. Also a *redis+cluster://* URL, except for *sweep* and *acl*; see *A "
+             "CLUSTER*"},
+            {STATUS_UNAVAILABLE, "server unreachable",
+             "the server was not reached, or is a replica. Or not all replicas have confirmed the "
+             "present epoch, or a change"},
+            {STATUS_REFUSED, "refused: something blocks it",
+             "refused: something is in the way, or the answer was no. Or the server lacks EVAL "
+             "(before Redis 2.6), or SCAN (before 2.8), which lists keys. Or it is a node of a "
+             "cluster with several masters, whose locks would be missed"},
+            {STATUS_SIGNAL, NULL, "signal _n_ ended it"},
+            {0, NULL, NULL}},
+    .members = (const members_row[]){{"register", members_of_register},
+                                     {"status", members_of_status},
+                                     {"client", members_of_client},
+                                     {"evidence", members_of_evidence},
+                                     {"bunch", members_of_bunch},
+                                     {"example", members_of_example},
+                                     {"step", members_of_step},
+                                     {"blocker", members_of_blocker},
+                                     {"change", members_of_change},
+                                     {"sweep", members_of_sweep},
+                                     {NULL, NULL}},
     .options = options,
     .defaults = &defaults,
     .size = sizeof defaults,

@@ -44,7 +44,8 @@ int migrate_init(migrate_work *work);    /* migrate_init.c */
 int migrate_advance(migrate_work *work); /* migrate_step.c */
 int migrate_rollback(migrate_work *work);
 int migrate_sweep(migrate_work *work); /* migrate_sweep.c */
-int migrate_acl(migrate_work *work);   /* migrate_acl.c */
+extern const member members_of_sweep[];
+int migrate_acl(migrate_work *work); /* migrate_acl.c */
 
 /** Add the reasons that ACLs give against this step to `ret`: the master denies a command to legacy
  *  clients, but a server that may become master allows it. Sends no request if no Sentinels are

@@ -47,7 +47,7 @@ static void show_register(const migrate_view *view, FILE *out) {
                   show_ms(ago, ago_ms(view, reg->since_us)), reg->by[0] ? reg->by : "?");
 }
 
-static const char *state_of_client(const migrate_view *view, const migrate_client *client) {
+static const char *client_state(const migrate_view *view, const migrate_client *client) {
     if (!client->readable)
         return "unreadable";
     if (migrate_client_is_gone(client, view->now_us))
@@ -63,8 +63,7 @@ static void show_client(const migrate_view *view, const migrate_client *client, 
     char who[MIGRATE_WHO_SIZE], ago[DURATION_SHOWN];
     bool other = migrate_takes_others(view, client);
 
-    (void)fprintf(out, "  %-12s %s", state_of_client(view, client),
-                  migrate_client_who(who, client));
+    (void)fprintf(out, "  %-12s %s", client_state(view, client), migrate_client_who(who, client));
     if (client->readable)
         (void)fprintf(out, ": epoch %lld, phase %d (%s), seen %s ago, version %s%s%s%s\n",
                       (long long)client->epoch, client->phase, migrate_phase_name(client->phase),
@@ -91,7 +90,7 @@ typedef struct {
 static bool is_of(const migrate_view *view, const group *group, const migrate_client *client) {
     return client->readable && group->first->readable && group->first->epoch == client->epoch &&
            group->first->phase == client->phase &&
-           strcmp(group->state, state_of_client(view, client)) == 0 &&
+           strcmp(group->state, client_state(view, client)) == 0 &&
            strcmp(group->first->service, client->service) == 0 &&
            strcmp(group->first->version, client->version) == 0 &&
            strcmp(group->first->keys, client->keys) == 0;
@@ -151,7 +150,7 @@ static void show_groups(const migrate_view *view, FILE *out) {
         }
         if (at == count)
             all[count++] = (group){.first = client,
-                                   .state = state_of_client(view, client),
+                                   .state = client_state(view, client),
                                    .seen_least_us = client->seen_us,
                                    .seen_most_us = client->seen_us};
         put_in(&all[at], client);
@@ -293,20 +292,102 @@ int migrate_show_line(json_t *json) {
                : 0;
 }
 
+#define REGISTER_MEMBERS(M, of)                                                                    \
+    M(of, namespace, "the namespace")                                                              \
+    M(of, registered, "true: it has a register; else _phase_ to _by_ are null")                    \
+    M(of, phase, "the phase: 0 to 3")                                                              \
+    M(of, phase_name, "its name")                                                                  \
+    M(of, epoch, "the number of the last change")                                                  \
+    M(of, lease_ms, "how long a client may act by a phase that it has read")                       \
+    M(of, keys, "the pattern of the names of the locks")                                           \
+    M(of, since_ms, "how long ago the phase began")                                                \
+    M(of, by, "the operator who changed it")
+MEMBERS(register, REGISTER_MEMBERS);
+
+#define STATUS_MEMBERS(M, of)                                                                      \
+    M(of, java, "whether Java may run now, in words")                                              \
+    M(of, clients, "an array of objects, as *clients* prints them")                                \
+    M(of, evidence, "of legacy clients: an object, see below")                                     \
+    M(of, next, "the step forward: null, or an object, see below")                                 \
+    M(of, back, "the step back, likewise")                                                         \
+    M(of, history, "with *--history*: an array of objects, see below")
+MEMBERS(status, STATUS_MEMBERS);
+
+#define CLIENT_MEMBERS(M, of)                                                                      \
+    M(of, id, "the client's number")                                                               \
+    M(of, state, "confirmed, behind, ahead, gone, unregistered, contradicts or unreadable")        \
+    M(of, host, "its host")                                                                        \
+    M(of, pid, "the process there")                                                                \
+    M(of, service, "its name")                                                                     \
+    M(of, version, "its version of tidelock")                                                      \
+    M(of, keys, "its pattern of keys, or null")                                                    \
+    M(of, epoch, "the epoch that it has confirmed")                                                \
+    M(of, phase, "the phase of that epoch")                                                        \
+    M(of, lease_ms, "how long it acts by a phase that it has read")                                \
+    M(of, seen_ms, "how long ago it reported")
+MEMBERS(client, CLIENT_MEMBERS);
+
+#define EVIDENCE_MEMBERS(M, of)                                                                    \
+    M(of, all_keys, "true: all keys of the server were looked at")                                 \
+    M(of, own_stamps, "stamps of tidelock's clients: see below")                                   \
+    M(of, stray_stamps, "stamps of legacy clients, likewise")                                      \
+    M(of, unregistered_stamps, "stamps of unregistered clients of tidelock, likewise")             \
+    M(of, tokens, "locks with tokens, likewise")                                                   \
+    M(of, setnx_getset_calls, "SETNX and GETSET of all clients during the watch, or null")         \
+    M(of, other_connections, "connections that last sent what tidelock doesn't, or null")          \
+    M(of, suspects, "some of these connections, or null")
+MEMBERS(evidence, EVIDENCE_MEMBERS);
+
+#define BUNCH_MEMBERS(M, of)                                                                       \
+    M(of, count, "how many there are")                                                             \
+    M(of, over, "how many of them have expired")                                                   \
+    M(of, examples, "an array of objects, see below")
+MEMBERS(bunch, BUNCH_MEMBERS);
+
+#define EXAMPLE_MEMBERS(M, of)                                                                     \
+    M(of, key, "the key")                                                                          \
+    M(of, holder, "its holder, or null")                                                           \
+    M(of, left_ms, "how long it remains; null: for ever")
+MEMBERS(example, EXAMPLE_MEMBERS);
+
+#define STEP_MEMBERS(M, of)                                                                        \
+    M(of, phase, "the phase that the step leads to")                                               \
+    M(of, phase_name, "its name")                                                                  \
+    M(of, blockers, "an array of objects, see below; empty: nothing blocks")                       \
+    M(of, more, "how many more blockers there are")
+MEMBERS(step, STEP_MEMBERS);
+
+#define BLOCKER_MEMBERS(M, of)                                                                     \
+    M(of, what, "what blocks the step")                                                            \
+    M(of, who, "which client or key")                                                              \
+    M(of, do, "what to do")
+MEMBERS(blocker, BLOCKER_MEMBERS);
+
+#define CHANGE_MEMBERS(M, of)                                                                      \
+    M(of, at_us, "when, in microseconds since 1970 on the server's clock")                         \
+    M(of, action, "what was done")                                                                 \
+    M(of, from_phase, "the phase before")                                                          \
+    M(of, to_phase, "the phase after")                                                             \
+    M(of, from_epoch, "the epoch before")                                                          \
+    M(of, to_epoch, "the epoch after")                                                             \
+    M(of, by, "the operator who did it")                                                           \
+    M(of, evidence, "on which evidence")
+MEMBERS(change, CHANGE_MEMBERS);
+
 static json_t *client_json(const migrate_view *view, const migrate_client *client) {
     bool ok = client->readable;
-    json_t *json = json_pack("{s:o}", "id", js_text(client->id));
+    json_t *json = json_pack("{s:o}", id_of_client, js_text(client->id));
 
-    js_set(&json, "state", js_text(state_of_client(view, client)));
-    js_set(&json, "host", js_text(ok ? client->host : NULL));
-    js_set(&json, "pid", js_known(ok ? client->pid : -1));
-    js_set(&json, "service", js_text(ok ? client->service : NULL));
-    js_set(&json, "version", js_text(ok ? client->version : NULL));
-    js_set(&json, "keys", js_text(ok && client->keys[0] ? client->keys : NULL));
-    js_set(&json, "epoch", js_known(ok ? client->epoch : -1));
-    js_set(&json, "phase", js_known(ok ? client->phase : -1));
-    js_set(&json, "lease_ms", js_known(ok ? client->lease_ms : -1));
-    js_set(&json, "seen_ms", js_known(ok ? ago_ms(view, client->seen_us) : -1));
+    js_set(&json, state_of_client, js_text(client_state(view, client)));
+    js_set(&json, host_of_client, js_text(ok ? client->host : NULL));
+    js_set(&json, pid_of_client, js_known(ok ? client->pid : -1));
+    js_set(&json, service_of_client, js_text(ok ? client->service : NULL));
+    js_set(&json, version_of_client, js_text(ok ? client->version : NULL));
+    js_set(&json, keys_of_client, js_text(ok && client->keys[0] ? client->keys : NULL));
+    js_set(&json, epoch_of_client, js_known(ok ? client->epoch : -1));
+    js_set(&json, phase_of_client, js_known(ok ? client->phase : -1));
+    js_set(&json, lease_ms_of_client, js_known(ok ? client->lease_ms : -1));
+    js_set(&json, seen_ms_of_client, js_known(ok ? ago_ms(view, client->seen_us) : -1));
     return json;
 }
 
@@ -325,12 +406,12 @@ static json_t *bunch_json(const migrate_bunch *bunch) {
         int64_t left_ms = bunch->example[i].left_ms;
         const char *who = bunch->example[i].who;
         js_append(&examples,
-                  json_pack("{s:o, s:o, s:o}", "key", js_text(bunch->example[i].key), "holder",
-                            js_text(who[0] ? who : NULL), "left_ms",
+                  json_pack("{s:o, s:o, s:o}", key_of_example, js_text(bunch->example[i].key),
+                            holder_of_example, js_text(who[0] ? who : NULL), left_ms_of_example,
                             left_ms == NEVER_ENDS ? json_null() : json_integer(left_ms)));
     }
-    return json_pack("{s:I, s:I, s:o}", "count", (json_int_t)bunch->count, "over",
-                     (json_int_t)bunch->over, "examples", examples);
+    return json_pack("{s:I, s:I, s:o}", count_of_bunch, (json_int_t)bunch->count, over_of_bunch,
+                     (json_int_t)bunch->over, examples_of_bunch, examples);
 }
 
 static json_t *step_json(int to, const migrate_blockers *blockers) {
@@ -339,41 +420,43 @@ static json_t *step_json(int to, const migrate_blockers *blockers) {
     json_t *list = json_array();
     for (int i = 0; i < blockers->count; i++)
         js_append(&list,
-                  json_pack("{s:o, s:o, s:o}", "what", js_text(blockers->item[i].what), "who",
-                            js_text(blockers->item[i].who), "do", js_text(blockers->item[i].todo)));
-    return json_pack("{s:i, s:s, s:o, s:i}", "phase", to, "phase_name", migrate_phase_name(to),
-                     "blockers", list, "more", blockers->more);
+                  json_pack("{s:o, s:o, s:o}", what_of_blocker, js_text(blockers->item[i].what),
+                            who_of_blocker, js_text(blockers->item[i].who), do_of_blocker,
+                            js_text(blockers->item[i].todo)));
+    return json_pack("{s:i, s:s, s:o, s:i}", phase_of_step, to, phase_name_of_step,
+                     migrate_phase_name(to), blockers_of_step, list, more_of_step, blockers->more);
 }
 
 static json_t *register_json(const migrate_view *view) {
     const migrate_register *reg = &view->reg;
     bool ok = reg->readable;
-    json_t *json = json_pack("{s:o, s:b}", "namespace", js_text(view->name), "registered",
-                             reg->there);
+    json_t *json = json_pack("{s:o, s:b}", namespace_of_register, js_text(view->name),
+                             registered_of_register, reg->there);
 
-    js_set(&json, "phase", js_known(ok ? reg->phase : -1));
-    js_set(&json, "phase_name", js_text(ok ? migrate_phase_name(reg->phase) : NULL));
-    js_set(&json, "epoch", js_known(ok ? reg->epoch : -1));
-    js_set(&json, "lease_ms", js_known(ok ? reg->lease_ms : -1));
-    js_set(&json, "keys", js_text(ok ? reg->keys : NULL));
-    js_set(&json, "since_ms", js_known(ok ? ago_ms(view, reg->since_us) : -1));
-    js_set(&json, "by", js_text(ok ? reg->by : NULL));
+    js_set(&json, phase_of_register, js_known(ok ? reg->phase : -1));
+    js_set(&json, phase_name_of_register, js_text(ok ? migrate_phase_name(reg->phase) : NULL));
+    js_set(&json, epoch_of_register, js_known(ok ? reg->epoch : -1));
+    js_set(&json, lease_ms_of_register, js_known(ok ? reg->lease_ms : -1));
+    js_set(&json, keys_of_register, js_text(ok ? reg->keys : NULL));
+    js_set(&json, since_ms_of_register, js_known(ok ? ago_ms(view, reg->since_us) : -1));
+    js_set(&json, by_of_register, js_text(ok ? reg->by : NULL));
     return json;
 }
 
 static json_t *evidence_json(const migrate_status *status) {
     const migrate_traffic *traffic = status->traffic;
-    json_t *json = json_pack("{s:b}", "all_keys", status->locks && status->locks->whole);
+    json_t *json = json_pack("{s:b}", all_keys_of_evidence, status->locks && status->locks->whole);
 
     if (status->locks) {
-        js_set(&json, "own_stamps", bunch_json(&status->locks->own));
-        js_set(&json, "stray_stamps", bunch_json(&status->locks->strays));
-        js_set(&json, "unregistered_stamps", bunch_json(&status->locks->strangers));
-        js_set(&json, "tokens", bunch_json(&status->locks->tokens));
+        js_set(&json, own_stamps_of_evidence, bunch_json(&status->locks->own));
+        js_set(&json, stray_stamps_of_evidence, bunch_json(&status->locks->strays));
+        js_set(&json, unregistered_stamps_of_evidence, bunch_json(&status->locks->strangers));
+        js_set(&json, tokens_of_evidence, bunch_json(&status->locks->tokens));
     }
-    js_set(&json, "setnx_getset_calls", js_known(status->calls));
-    js_set(&json, "other_connections", js_known(traffic ? traffic->connections : -1));
-    js_set(&json, "suspects", js_text(traffic && traffic->suspects[0] ? traffic->suspects : NULL));
+    js_set(&json, setnx_getset_calls_of_evidence, js_known(status->calls));
+    js_set(&json, other_connections_of_evidence, js_known(traffic ? traffic->connections : -1));
+    js_set(&json, suspects_of_evidence,
+           js_text(traffic && traffic->suspects[0] ? traffic->suspects : NULL));
     return json;
 }
 
@@ -382,14 +465,14 @@ static json_t *history_json(const migrate_status *status) {
 
     for (int i = 0; i < status->changes; i++) {
         const migrate_change *change = &status->history[i];
-        json_t *json = json_pack("{s:I, s:o}", "at_us", (json_int_t)change->at_us, "action",
-                                 js_text(change->action));
-        js_set(&json, "from_phase", js_known(change->from_phase));
-        js_set(&json, "to_phase", js_known(change->to_phase));
-        js_set(&json, "from_epoch", json_integer(change->from_epoch));
-        js_set(&json, "to_epoch", json_integer(change->to_epoch));
-        js_set(&json, "by", js_text(change->by));
-        js_set(&json, "evidence", js_text(change->evidence));
+        json_t *json = json_pack("{s:I, s:o}", at_us_of_change, (json_int_t)change->at_us,
+                                 action_of_change, js_text(change->action));
+        js_set(&json, from_phase_of_change, js_known(change->from_phase));
+        js_set(&json, to_phase_of_change, js_known(change->to_phase));
+        js_set(&json, from_epoch_of_change, json_integer(change->from_epoch));
+        js_set(&json, to_epoch_of_change, json_integer(change->to_epoch));
+        js_set(&json, by_of_change, js_text(change->by));
+        js_set(&json, evidence_of_change, js_text(change->evidence));
         js_append(&list, json);
     }
     return list;
@@ -402,13 +485,13 @@ json_t *migrate_status_json(const migrate_status *status) {
     char java[MIGRATE_JAVA_SIZE];
     json_t *json = register_json(view);
 
-    js_set(&json, "java", js_text(migrate_java(java, view, status->locks)));
-    js_set(&json, "clients", migrate_clients_json(view));
-    js_set(&json, "evidence", evidence_json(status));
-    js_set(&json, "next", step_json(ok ? phase + 1 : -1, &status->next));
-    js_set(&json, "back", step_json(ok ? phase - 1 : -1, &status->back));
+    js_set(&json, java_of_status, js_text(migrate_java(java, view, status->locks)));
+    js_set(&json, clients_of_status, migrate_clients_json(view));
+    js_set(&json, evidence_of_status, evidence_json(status));
+    js_set(&json, next_of_status, step_json(ok ? phase + 1 : -1, &status->next));
+    js_set(&json, back_of_status, step_json(ok ? phase - 1 : -1, &status->back));
     if (status->history)
-        js_set(&json, "history", history_json(status));
+        js_set(&json, history_of_status, history_json(status));
     return json;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/js.h"
+#include "base/members.h"
 #include "migrate/migrate_judge.h"
 #include "migrate/migrate_log.h"
 
@@ -23,10 +24,14 @@ typedef struct {
 
 void migrate_show_text(const migrate_status *status, FILE *out);
 json_t *migrate_status_json(const migrate_status *status);
+extern const member members_of_status[], members_of_register[], members_of_evidence[],
+    members_of_bunch[], members_of_example[], members_of_step[], members_of_blocker[],
+    members_of_change[];
 
 /** Show the clients, expired ones too. */
 void migrate_show_clients(const migrate_view *view, FILE *out);
 json_t *migrate_clients_json(const migrate_view *view);
+extern const member members_of_client[];
 
 /** One line of JSON on standard output; frees it. Returns 0, or the exit status after a message. */
 int migrate_show_line(json_t *json);

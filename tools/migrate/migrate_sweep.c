@@ -210,17 +210,26 @@ static void show(const leftover *leftover) {
     printf("\n");
 }
 
+#define SWEEP_MEMBERS(M, of)                                                                       \
+    M(of, key, "the key")                                                                          \
+    M(of, state, "removed, free, held or changed")                                                 \
+    M(of, free_at_ms, "when it is free for every client, in ms since 1970")                        \
+    M(of, remaining_ms, "of a held one: how long until then")                                      \
+    M(of, holder, "its holder, or null")
+MEMBERS(sweep, SWEEP_MEMBERS);
+
 static int show_json(const sweep *sweep) {
     json_t *json = json_array();
 
     for (size_t i = 0; i < sweep->count; i++) {
         const leftover *leftover = &sweep->list[i];
         js_append(&json,
-                  json_pack("{s:o, s:s, s:o, s:o, s:o}", "key",
-                            js_bytes(leftover->key, leftover->len), "state", names[leftover->state],
-                            "free_at_ms", js_known(leftover->free_at_ms), "remaining_ms",
-                            js_known(leftover->state == HELD ? leftover->left_ms : -1), "holder",
-                            js_text(leftover->who[0] ? leftover->who : NULL)));
+                  json_pack("{s:o, s:s, s:o, s:o, s:o}", key_of_sweep,
+                            js_bytes(leftover->key, leftover->len), state_of_sweep,
+                            names[leftover->state], free_at_ms_of_sweep,
+                            js_known(leftover->free_at_ms), remaining_ms_of_sweep,
+                            js_known(leftover->state == HELD ? leftover->left_ms : -1),
+                            holder_of_sweep, js_text(leftover->who[0] ? leftover->who : NULL)));
     }
     return migrate_show_line(json);
 }

@@ -495,6 +495,13 @@ const command agent_row = {
     .notes = "\"tidelock skew\" on any host then shows every host that runs an agent. For a day it "
              "reports a host "
              "as missing when its agent has stopped, unless you remove it with --forget.\n",
+    .statuses =
+        (const status_row[]){
+            {STATUS_OK, "done, or ended by a signal", NULL},
+            {STATUS_NOT_THERE, "--forget: the host is unknown", "*--forget*: the host is unknown"},
+            {STATUS_UNAVAILABLE, NULL, "the server can't be reached, with *--once* or *--forget*"},
+            {STATUS_REFUSED, NULL, "the server refuses, or has no TIME (before Redis 2.6)"},
+            {0, NULL, NULL}},
     .options = agent_table,
     .defaults = &agent_defaults,
     .size = sizeof(agent_options),

@@ -12,6 +12,7 @@
 #include "base/outfile.h"
 #include "link/link_open.h"
 #include "skew/show/skew_show.h"
+#include "skew/show/skew_story.h"
 #include "skew/legacy_hooks.h"
 #include "skew/skew_fleet.h"
 #include "skew/instruments.h"
@@ -560,12 +561,32 @@ const command skew_row = {
     .usage = "[options] | skew report FILE...",
     .help = "check whether clock skew lets legacy clients' locks be stolen",
     .notes =
-        "Exit status: 0 safe, 1 warning, 2 unsafe, 3 unknown. Other hosts are measured by their "
-        "agents: "
+        "Other hosts are measured by their agents: "
         "see \"tidelock help agent\". \"skew report\" summarizes the files of --log, with drift "
         "and "
         "the time until it is unsafe; its only options are --format text|json|html, --output and "
         "--stale-after.\n",
+    .statuses =
+        (const status_row[]){
+            {SKEW_SAFE, "safe", "SAFE"},
+            {SKEW_WARN, "warning", "WARN"},
+            {SKEW_UNSAFE, "unsafe", "UNSAFE"},
+            {SKEW_UNKNOWN, "unknown",
+             "UNKNOWN; with _nagios_ also when the server can't be reached"},
+            {STATUS_REFUSED, NULL, "the server refuses, or has no TIME (before Redis 2.6)"},
+            {STATUS_CONFIG, NULL, "wrong configuration, or *--output* can't be written"},
+            {0, NULL, NULL}},
+    .members = (const members_row[]){{"skew", members_of_skew},
+                                     {"host", members_of_host},
+                                     {"pair", members_of_pair},
+                                     {"log", members_of_log},
+                                     {"log_host", members_of_log_host},
+                                     {"story", members_of_story},
+                                     {"outlook", members_of_outlook},
+                                     {"past_host", members_of_past_host},
+                                     {"over_time", members_of_over_time},
+                                     {"turn", members_of_turn},
+                                     {NULL, NULL}},
     .options = skew_table,
     .defaults = &skew_defaults,
     .size = sizeof(skew_options),

@@ -15,29 +15,81 @@ static void put_s(FILE *out, int64_t us) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+#define SKEW_MEMBERS(M, of)                                                                        \
+    M(of, verdict, "the verdict: SAFE, WARN, UNSAFE or UNKNOWN")                                   \
+    M(of, reason, "why")                                                                           \
+    M(of, lock_timeout_ms, "the option of that name")                                              \
+    M(of, longest_hold_ms, "likewise")                                                             \
+    M(of, longest_hold_assumed, "true: no option gives the longest hold")                          \
+    M(of, slack_ms, "the slack")                                                                   \
+    M(of, warn_percent, "the option *--warn*")                                                     \
+    M(of, hosts, "an array of objects, see below")                                                 \
+    M(of, pairs, "an array of objects, the worst first, see below")                                \
+    M(of, worst, "the first of the pairs, or null")                                                \
+    M(of, advice, "a list of sentences")                                                           \
+    M(of, cost, "what it has cost the server to listen to legacy clients, in words")
+MEMBERS(skew, SKEW_MEMBERS);
+
+#define LOG_MEMBERS(M, of)                                                                         \
+    M(of, at_ms, "when, on the server's clock")                                                    \
+    M(of, early_us, "how much earlier than it says a stamp may end")                               \
+    M(of, late_us, "how much later")                                                               \
+    M(of, server, "which server's clock it was")
+MEMBERS(log, LOG_MEMBERS);
+
+#define HOST_MEMBERS(M, of)                                                                        \
+    M(of, name, "the host")                                                                        \
+    M(of, instrument,                                                                              \
+      "_server_: measured now; _agent_: published; _passive_: seen by listening to legacy "        \
+      "clients; _ntp_, _chrony_, _kernel_: reported by a daemon or the kernel")                    \
+    M(of, offset_ms,                                                                               \
+      "the host's clock less the server's, with lo and hi; null when unknown. Of "                 \
+      "_chrony_ and _kernel_ less the true time, as these believe")                                \
+    M(of, drift_ppm, "the drift, with lo and hi; null when unknown")                               \
+    M(of, age_ms, "the age of the newest evidence")                                                \
+    M(of, samples, "how many measurements it consists of")                                         \
+    M(of, status, "one of those below")                                                            \
+    M(of, detail, "more about it, in words")                                                       \
+    M(of, self, "true: this host")                                                                 \
+    M(of, missing, "true: it is missing")
+MEMBERS(host, HOST_MEMBERS);
+
+#define LOG_HOST_MEMBERS(M, of)                                                                    \
+    M(of, slew_ppm, "how fast its clock is being corrected")                                       \
+    M(of, kind, "the kind of its row, for *skew report*")
+MEMBERS(log_host, LOG_HOST_MEMBERS);
+
+#define PAIR_MEMBERS(M, of)                                                                        \
+    M(of, holder, "the host that holds")                                                           \
+    M(of, taker, "the host whose clock lets it acquire too early")                                 \
+    M(of, gap_ms, "by how much the taker's clock is ahead, with lo and hi")                        \
+    M(of, verdict, "the verdict on this pair")
+MEMBERS(pair, PAIR_MEMBERS);
+
 static json_t *host_json(const skew_host *host, bool logged) {
-    json_t *json = json_pack("{s:o, s:o}", "name", js_text(host->name), "instrument",
+    json_t *json = json_pack("{s:o, s:o}", name_of_host, js_text(host->name), instrument_of_host,
                              js_text(host->instrument));
 
-    js_set(&json, "offset_ms", js_interval(host->known, host->offset));
-    js_set(&json, "drift_ppm", js_interval(host->known && host->has_drift, host->drift_ppb));
-    js_set(&json, "age_ms", js_known(host->age_ms));
-    js_set(&json, "samples", json_integer(host->samples));
-    js_set(&json, "status", js_text(host->status));
-    js_set(&json, "detail", js_text(host->detail));
-    js_set(&json, "self", json_boolean(host->self));
-    js_set(&json, "missing", json_boolean(host->missing));
+    js_set(&json, offset_ms_of_host, js_interval(host->known, host->offset));
+    js_set(&json, drift_ppm_of_host, js_interval(host->known && host->has_drift, host->drift_ppb));
+    js_set(&json, age_ms_of_host, js_known(host->age_ms));
+    js_set(&json, samples_of_host, json_integer(host->samples));
+    js_set(&json, status_of_host, js_text(host->status));
+    js_set(&json, detail_of_host, js_text(host->detail));
+    js_set(&json, self_of_host, json_boolean(host->self));
+    js_set(&json, missing_of_host, json_boolean(host->missing));
     if (logged) {
-        js_set(&json, "slew_ppm", json_integer(host->slew_ppm));
-        js_set(&json, "kind", js_text(skew_kind_name(host->kind)));
+        js_set(&json, slew_ppm_of_log_host, json_integer(host->slew_ppm));
+        js_set(&json, kind_of_log_host, js_text(skew_kind_name(host->kind)));
     }
     return json;
 }
 
 static json_t *pair_json(const skew_result *result, const skew_pair *pair) {
-    return json_pack("{s:o, s:o, s:o, s:s}", "holder", js_text(result->hosts[pair->holder].name),
-                     "taker", js_text(result->hosts[pair->taker].name), "gap_ms",
-                     js_interval(true, pair->gap), "verdict", skew_verdict_name(pair->verdict));
+    return json_pack(
+        "{s:o, s:o, s:o, s:s}", holder_of_pair, js_text(result->hosts[pair->holder].name),
+        taker_of_pair, js_text(result->hosts[pair->taker].name), gap_ms_of_pair,
+        js_interval(true, pair->gap), verdict_of_pair, skew_verdict_name(pair->verdict));
 }
 
 /* The members before the pairs. */
@@ -46,23 +98,23 @@ static json_t *head_json(const skew_result *result, bool logged) {
     json_t *json = json_object(), *hosts = json_array();
 
     if (logged)
-        js_set(&json, "at_ms", json_integer(result->at_ms));
-    js_set(&json, "verdict", js_text(skew_verdict_name(result->verdict)));
-    js_set(&json, "reason", js_text(result->reason));
-    js_set(&json, "lock_timeout_ms", json_integer(rule->lock_timeout_us / 1000));
-    js_set(&json, "longest_hold_ms", json_integer(rule->longest_hold_us / 1000));
-    js_set(&json, "longest_hold_assumed", json_boolean(rule->longest_hold_assumed));
-    js_set(&json, "slack_ms", json_integer(rule->slack_us / 1000));
-    js_set(&json, "warn_percent", json_integer(rule->warn_percent));
+        js_set(&json, at_ms_of_log, json_integer(result->at_ms));
+    js_set(&json, verdict_of_skew, js_text(skew_verdict_name(result->verdict)));
+    js_set(&json, reason_of_skew, js_text(result->reason));
+    js_set(&json, lock_timeout_ms_of_skew, json_integer(rule->lock_timeout_us / 1000));
+    js_set(&json, longest_hold_ms_of_skew, json_integer(rule->longest_hold_us / 1000));
+    js_set(&json, longest_hold_assumed_of_skew, json_boolean(rule->longest_hold_assumed));
+    js_set(&json, slack_ms_of_skew, json_integer(rule->slack_us / 1000));
+    js_set(&json, warn_percent_of_skew, json_integer(rule->warn_percent));
     if (logged) {
-        js_set(&json, "early_us", json_integer(rule->early_us));
-        js_set(&json, "late_us", json_integer(rule->late_us));
+        js_set(&json, early_us_of_log, json_integer(rule->early_us));
+        js_set(&json, late_us_of_log, json_integer(rule->late_us));
     }
     if (logged && result->server[0])
-        js_set(&json, "server", js_text(result->server));
+        js_set(&json, server_of_log, js_text(result->server));
     for (int i = 0; i < result->host_count; i++)
         js_append(&hosts, host_json(&result->hosts[i], logged));
-    js_set(&json, "hosts", hosts);
+    js_set(&json, hosts_of_skew, hosts);
     return json;
 }
 
@@ -71,11 +123,12 @@ static json_t *tail_json(const skew_result *result) {
 
     for (int i = 0; i < result->advices; i++)
         js_append(&advice, js_text(result->advice[i]));
-    json_t *json = json_pack(
-        "{s:o, s:o}", "worst",
-        result->pair_count ? pair_json(result, &result->pairs[0]) : json_null(), "advice", advice);
+    json_t *json = json_pack("{s:o, s:o}", worst_of_skew,
+                             result->pair_count ? pair_json(result, &result->pairs[0])
+                                                : json_null(),
+                             advice_of_skew, advice);
     if (result->cost)
-        js_set(&json, "cost", js_text(result->cost));
+        js_set(&json, cost_of_skew, js_text(result->cost));
     return json;
 }
 
@@ -85,7 +138,7 @@ static void put_result(FILE *out, const skew_result *result, bool logged) {
 
     (void)fputc('{', out);
     js_put(head_json(result, logged), JSON_EMBED, out);
-    (void)fputs(",\"pairs\":[", out);
+    (void)fprintf(out, ",\"%s\":[", pairs_of_skew);
     for (size_t i = 0; i < pairs; i++) {
         (void)fputs(i ? "," : "", out);
         js_put(pair_json(result, &result->pairs[i]), 0, out);

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/members.h"
 #include "skew/judge/skew_past.h"
 #include "skew/judge/skew_trend.h"
 
@@ -24,6 +25,8 @@ void story_end(skew_story *story);
 
 void story_text(const skew_story *story, FILE *out);
 void story_json(const skew_story *story, FILE *out);
+extern const member members_of_story[], members_of_outlook[], members_of_past_host[],
+    members_of_over_time[], members_of_turn[];
 void story_html(const skew_story *story, FILE *out);
 
 /* ---- shared by the formats ------------------------------------------------------------------ */
