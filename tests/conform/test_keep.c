@@ -242,11 +242,19 @@ CONFORM_OF(what_remains_is_no_more_than_the_longest_hold_leaves, c, CONFORM_EXPI
 CONFORM_OF(remaining_is_never_more_than_the_servers_own, c, CONFORM_EXPIRY) {
     static const int64_t ttls[] = {10, 15, 60, 300, 5000, 30000, 86400000};
     tl_client *client = conform_client(c);
+    size_t least = 0;
     for (int round = 0; round < 20; round++) {
-        for (size_t i = 0; i < sizeof ttls / sizeof *ttls; i++) {
+        for (size_t i = least; i < sizeof ttls / sizeof *ttls; i++) {
             tl_lock *lock = conform_lock_with(
                 c, client, TL_LOCK_OPTIONS(.ttl_ms = ttls[i], .manual_renew = true));
-            ASSERT_RESULT(tl_lock_acquire(lock, PATIENT_MS, &said), TL_OK);
+            tl_err code = tl_lock_acquire(lock, PATIENT_MS, &said);
+            if (code == TL_EUNAVAILABLE && ttls[i] < 1000) {
+                ASSERT_SAID("the confirmation came too late"); /* each time, on a slow machine */
+                drop_lock(lock);
+                least = i + 1;
+                continue;
+            }
+            ASSERT_RESULT(code, TL_OK);
             int64_t since = clock_ms();
             int64_t first = tl_lock_remaining_ms(lock);
             long long pttl = conform_int(c, "PTTL %s", c->key);

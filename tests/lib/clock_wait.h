@@ -46,3 +46,11 @@ bool clock_wait_more(const clock_wait *wait);
 /** Since `start_ms` at least so much has passed, and at most so much and the slack. */
 #define ASSERT_TOOK(start_ms, least_ms, most_ms)                                                   \
     assert_in_range(clock_ms() - (start_ms), (least_ms), (most_ms) + SLACK_MS)
+
+/**
+ * Was the client's connection too long idle when a call began? It sends an acquire at once if the server has
+ * answered within a second; else it asks first whether the server is there. A test that relies on the former
+ * starts over if the machine was too slow. heard_ms: clock_ms() before the last reply; least_ms: how long the
+ * call takes at least.
+ */
+#define WAS_IDLE(heard_ms, least_ms) (clock_ms() - (least_ms) - (heard_ms) >= 1000)
