@@ -23,12 +23,12 @@
  * client. The library copies options and strings; only the ctx of a callback must outlive the call.
  *
  * Threads. Any thread may use a client. One thread at a time uses a lock, but any thread may call
- * tl_lock_state, tl_lock_remaining_ms, tl_lock_fence and tl_lock_cancel while the lock exists.
- * Callbacks run on the client's renewal thread. They must not block, and may call only those four
- * functions and the two that end in _async. With the option `dispatch` they run within
- * tl_client_dispatch, on a thread of the caller's, and may call anything but tl_client_dispatch and
- * tl_client_close. Call nothing in a signal handler: see tl_lock_cancel. In a child of fork() open
- * a new client: the handles of the parent fail there (TL_EINVALID).
+ * tl_lock_state, tl_lock_remaining_ms, tl_lock_fence, tl_lock_cancel, tl_lock_alive and
+ * tl_lock_stall while the lock exists. Callbacks run on the client's renewal thread. They must not
+ * block, and may call only those six functions and the two that end in _async. With the option
+ * `dispatch` they run within tl_client_dispatch, on a thread of the caller's, and may call anything
+ * but tl_client_dispatch and tl_client_close. Call nothing in a signal handler: see tl_lock_cancel.
+ * In a child of fork() open a new client: the handles of the parent fail there (TL_EINVALID).
  *
  * Time. Every duration is in milliseconds. Deadlines include suspend and ignore the wall clock.
  *
@@ -381,32 +381,36 @@ typedef enum {
 typedef enum {
     TL_FREE = 0, /**< never acquired, or released */
     TL_HELD,     /**< held by this handle, and renewed in time */
-    TL_AT_RISK,  /**< held until the deadline, but a renewal has failed */
+    TL_AT_RISK,  /**< held until the deadline, but a renewal has failed, or the holder stalls */
     TL_LOST      /**< was held, and was lost */
 } tl_state;
 
-/** Why a lock was lost. */
+/** Why a lock was lost, or is at risk. */
 typedef enum {
     TL_NOT_LOST = 0,
-    TL_LOST_EXPIRED, /**< no renewal succeeded before the deadline */
-    TL_LOST_TAKEN,   /**< another holds it */
-    TL_LOST_GONE,    /**< the key was deleted or evicted, or a failover lost it */
-    TL_LOST_MAX_HOLD /**< max_hold_ms has passed */
+    TL_LOST_EXPIRED,  /**< no renewal succeeded before the deadline */
+    TL_LOST_TAKEN,    /**< another holds it */
+    TL_LOST_GONE,     /**< the key was deleted or evicted, or a failover lost it */
+    TL_LOST_MAX_HOLD, /**< max_hold_ms has passed */
+    TL_LOST_STALLED,  /**< no sign of life came for stall_ms, nor before the deadline */
+    TL_RISK_STALLED = TL_LOST_STALLED /**< AT_RISK: no sign of life has come for stall_ms */
 } tl_lost_why;
 
 /** The argument of on_event. AT_RISK and HELD alternate: a risk that ends before the callback could
  *  run is not reported. */
 typedef struct {
-    size_t size;          /**< how much of it the library has filled in */
-    tl_state state;       /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
-    tl_lost_why why;      /**< with LOST */
+    size_t size;    /**< how much of it the library has filled in */
+    tl_state state; /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
+    /** LOST: why. AT_RISK: how the risk began: TL_RISK_STALLED, or TL_NOT_LOST after a failed
+     *  renewal */
+    tl_lost_why why;
     int64_t remaining_ms; /**< of the safe lifetime */
     /** One line for a log, never NULL, at most 767 bytes; valid during the call. It begins with the
-     *  key, printable and cut to 64 bytes, and ": ". AT_RISK, and LOST with EXPIRED: it ends with
-     *  the reason for which the renewals failed, as the server or the connection gave it. Of
-     *  several servers it has the reason of each, separated by "; ". HELD: "renewed again". LOST
-     *  with another cause: that cause, such as "another holds it", or that the failover lost it.
-     *  The text is for people and may change: programs use the other members. */
+     *  key, printable and cut to 64 bytes, and ": ". AT_RISK, and LOST with EXPIRED or STALLED: it
+     *  ends with the reason for which renewals failed, if any did, as the server or the connection
+     *  gave it. Of several servers it has the reason of each, separated by "; ". HELD: "renewed
+     *  again". LOST with another cause: that cause, such as "another holds it", or that the
+     *  failover lost it. The text is for people and may change: programs use the other members. */
     const char *detail;
     bool stolen; /**< LOST, TAKEN: by a legacy client whose clock runs ahead */
     /** stolen: how far that clock is ahead of the server's, at least; exact to the time that it
@@ -441,9 +445,14 @@ typedef struct {
     /** Wait in the order in which the server saw the waiters, over all hosts and threads; needs
      *  TL_TOKEN and TL_RETRY_AUTO: below [false] */
     bool fair;
+    /** A watchdog that the holder feeds, 10..86400000: if tl_lock_alive is not called for so long,
+     *  the lock is no longer renewed. So a holder that hangs loses the lock. Any relation to ttl_ms
+     *  will do. Not with manual_renew, nor with strict (legacy.h) [0: off] */
+    int64_t stall_ms;
 } tl_lock_options;
 
-#define TL_HAS_FAIR 1 /**< tl_lock_options has `fair` */
+#define TL_HAS_FAIR 1  /**< tl_lock_options has `fair` */
+#define TL_HAS_STALL 1 /**< tl_lock_options has stall_ms; there are tl_lock_alive, tl_lock_stall */
 
 /*
  * Waiting. With TL_TOKEN, or with TL_AUTO while the phase is that of tokens, waiters queue on the
@@ -576,7 +585,8 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
 
 /**
  * Extend a held lock to ttl_ms from now, and renew it with that lifetime from then on. The server
- * never shortens a lifetime: a smaller ttl_ms only makes this handle count on less.
+ * never shortens a lifetime: a smaller ttl_ms only makes this handle count on less. The call is a
+ * sign of life, see tl_lock_alive.
  *
  * ttl_ms  as in tl_lock_options
  *
@@ -613,6 +623,28 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err);
  * call tl_lock_cancel. Or block the signal, and let a thread receive it by sigwait() or signalfd().
  */
 void tl_lock_cancel(tl_lock *lock);
+
+/**
+ * Give a sign of life, for a lock with stall_ms: the work that the lock protects makes progress.
+ * Call it from the work itself, not from a thread that only calls this. The acquire is such a sign,
+ * too, and so is tl_lock_extend. Any thread; wait-free: no lock, no allocation, no system call but
+ * the clock. Without stall_ms, after fork in the child, and while the lock isn't held, it has no
+ * effect.
+ *
+ * After stall_ms without a sign the lock is AT_RISK with TL_RISK_STALLED, and the client renews it
+ * no longer. A sign before the deadline has it renewed within 100 ms, and HELD again. Otherwise it
+ * is LOST by the deadline, with TL_LOST_STALLED, and released. The deadline is the one that stood
+ * when the holder stalled: at most the lifetime later.
+ */
+void tl_lock_alive(tl_lock *lock);
+
+/**
+ * Call the holder stalled at once, as after stall_ms without a sign of life: for a program that
+ * finds its work stuck. The next tl_lock_alive ends that. Any thread. It doesn't wait for the
+ * server. Without stall_ms, after fork in the child, and while the lock isn't held, it has no
+ * effect.
+ */
+void tl_lock_stall(tl_lock *lock);
 
 /** The state at this moment; LOST as soon as the deadline, or max_hold_ms, has passed. Any thread,
  *  no blocking. */

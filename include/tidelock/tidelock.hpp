@@ -284,8 +284,14 @@ class mutex {
         code.assign(tl_lock_extend(handle_.get(), ttl.count(), nullptr), category());
     }
 
-    /* Any thread may call these, from cancel() to fence(), while the lock exists and isn't being
+    /* Any thread may call these, from alive() to fence(), while the lock exists and isn't being
      * moved. */
+
+    /** Give a sign of life, with the option stall_ms: see tl_lock_alive. */
+    void alive() noexcept { tl_lock_alive(handle_.get()); }
+
+    /** Call the holder stalled at once: see tl_lock_stall. */
+    void stall() noexcept { tl_lock_stall(handle_.get()); }
 
     /** Make the acquire that is running, or else the next one, fail with errc::cancelled. Not
      *  async-signal-safe: see tl_lock_cancel. */

@@ -195,6 +195,7 @@ static tl_quorum_renewal *hold_of(const tl_lock *lock) {
 
 static tl_machine renewal(tl_task *task) {
     tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
+    hold_of(lock)->stalls = tl__lock_stalls_at(lock);
     return (tl_machine){hold_of(lock), tl__quorum_renew_step, "renew", tl__name_key(lock->name)};
 }
 
@@ -233,6 +234,7 @@ static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
         return false;
     }
     lock->ttl_ms = (int32_t)ttl_ms;
+    tl__lock_shows_life(lock);
     if (lock->task.at == 0) {
         hold->ballots = settlement->ballots;
         return false;

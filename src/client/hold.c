@@ -30,6 +30,8 @@ void tl__hold_limit(tl_lock *lock) {
     const tl_rare_options *t = lock->rare;
     if (t->hold_ns)
         atomic_store(t->hold_ns, tl__mono_add_ms(tl__mono_now(), t->max_hold_ms).ns);
+    if (t->alive_ns && GUARD(acquire_is_a_sign))
+        atomic_store(t->alive_ns, tl__mono_now().ns);
 }
 
 /* Not with manual_renew, as the program may have passed the token on: see leaves_something(). */
@@ -68,6 +70,7 @@ void tl__hold_undo(tl_lock *lock) {
  * key is another's. */
 static bool leaves_something(const tl_lock *lock, tl_lost_why why) {
     return why == TL_LOST_TAKEN || why == TL_LOST_GONE ||
+           (why == TL_LOST_STALLED && GUARD(stall_cleans_up)) ||
            (why == TL_LOST_EXPIRED && !lock->manual_renew);
 }
 
@@ -84,7 +87,8 @@ static void describe_causes(const tl_causes *causes, char *to, size_t size) {
     }
 }
 
-static const char *lost_message(const tl_events *events, char message[TL_DETAIL_SIZE]) {
+/* The cause of a loss or of a risk. */
+static const char *cause_message(const tl_events *events, char message[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
     switch (event->why) {
     case TL_LOST_EXPIRED: return events->lock->client->backend->expired;
@@ -98,21 +102,23 @@ static const char *lost_message(const tl_events *events, char message[TL_DETAIL_
     case TL_LOST_GONE:
         return events->failover ? "the failover lost it" : "its key no longer exists";
     case TL_LOST_MAX_HOLD: return "max_hold has passed";
+    case TL_LOST_STALLED:
+        (void)snprintf(message, TL_DETAIL_SIZE, "stalled: no sign of life for %lld ms",
+                       (long long)events->lock->rare->stall_ms);
+        return message;
     case TL_NOT_LOST: break;
     }
-    return "";
+    return "a renewal has failed";
 }
 
 /* The detail of the newest event. */
 static void describe(const tl_events *events, char message[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
     char room[TL_DETAIL_SIZE], causes[TL_DETAIL_SIZE], key[TL_KEY_SHOWN_SIZE];
-    bool risk = event->state == TL_AT_RISK;
-    bool expired = event->state == TL_LOST && event->why == TL_LOST_EXPIRED;
-    const char *what = risk                      ? "a renewal has failed"
-                       : event->state == TL_HELD ? "renewed again"
-                                                 : lost_message(events, room);
-    describe_causes(risk || expired ? events->causes : NULL, causes, sizeof causes);
+    bool renewals = event->state == TL_AT_RISK || event->why == TL_LOST_EXPIRED ||
+                    event->why == TL_LOST_STALLED;
+    const char *what = event->state == TL_HELD ? "renewed again" : cause_message(events, room);
+    describe_causes(renewals ? events->causes : NULL, causes, sizeof causes);
     tl__lock_key_shown(events->lock, key);
     (void)snprintf(message, TL_DETAIL_SIZE, "%s: %s%.*s", key, what,
                    (int)(TL_DETAIL_SIZE - 3 - strlen(key) - strlen(what)), causes);
@@ -177,7 +183,8 @@ static tl_renew *resume(tl_lock *lock) {
         tl__lock_refill_job(&keeper->step.job, lock);
     else
         tl__lock_fill_job(&keeper->step.job, lock);
-    tl__renew_resume(&keeper->step, keeper->step.job.hold.believed, &lock->rest);
+    tl__renew_resume(&keeper->step, keeper->step.job.hold.believed, tl__lock_stalls_at(lock),
+                     &lock->rest);
     if (lock->renewal)
         keeper->step.attempt = lock->renewal->attempt;
     keeper->steps = &lock->task;
@@ -392,6 +399,7 @@ static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
     lock->ttl_ms = (int32_t)ttl_ms;
     lock->proof = result->proof;
     lock->proof.stood_ms = stood_ms;
+    tl__lock_shows_life(lock);
     if (GUARD(lost_not_extended) && lock->task.at == 0)
         return false;
     tl__renew_extended(resume(lock), ttl_ms, result->deadline, tl__mono_now());

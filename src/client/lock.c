@@ -63,6 +63,18 @@ static tl_err check_fair(const tl_client *client, const tl_lock_options *options
     return TL_OK;
 }
 
+static tl_err check_stall(const tl_lock_options *options, tl_error *err) {
+    int64_t stall_ms = options->stall_ms;
+    if (stall_ms != 0 && (stall_ms < TL_TTL_MIN_MS || stall_ms > TL_TTL_MAX_MS))
+        return tl__fail(err, TL_EINVALID, 0, "stall: %d to %d ms, or 0 for no watchdog, not %lld",
+                        TL_TTL_MIN_MS, TL_TTL_MAX_MS, (long long)stall_ms);
+    if (stall_ms != 0 && options->manual_renew)
+        return tl__fail(err, TL_EINVALID, 0,
+                        "stall: not with manual_renew: a watchdog stops the renewals in the "
+                        "background, and there are none");
+    return TL_OK;
+}
+
 static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, tl_error *err) {
     *ret = (tl_lock_options){.size = sizeof *ret};
     if (given && tl__options_read(ret, sizeof *ret, given, offsetof(tl_lock_options, max_hold_ms),
@@ -70,6 +82,8 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
         return TL_EINVALID;
     if (ret->max_hold_ms < 0)
         return tl__fail(err, TL_EINVALID, 0, "max_hold: it must not be negative");
+    if (check_stall(ret, err))
+        return TL_EINVALID;
     return check_retry(ret, err);
 }
 
@@ -94,6 +108,14 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *options, tl_b
     if (options->ttl_ms == 0)
         options->ttl_ms = TTL_MS;
     return check_ttl(client, options->ttl_ms, err);
+}
+
+/* A watchdog can stop nothing where no lock is renewed. */
+static tl_err check_renewed(const tl_client *client, const tl_lock_options *options,
+                            const tl_rules *rules, tl_error *err) {
+    if (options->stall_ms > 0 && rules->strict && client->protocol->never_renewed)
+        return tl__fail(err, TL_EINVALID, 0, "stall: %s", client->protocol->never_renewed(rules));
+    return TL_OK;
 }
 
 static tl_events *new_events(tl_lock *lock, const tl_lock_options *options) {
@@ -124,7 +146,8 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
                                             .next = options->retry_next,
                                             .ctx = options->retry_ctx},
                                   .rules = *rules,
-                                  .max_hold_ms = options->max_hold_ms};
+                                  .max_hold_ms = options->max_hold_ms,
+                                  .stall_ms = options->stall_ms};
     tl_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
         return NULL;
@@ -163,7 +186,8 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
         return NULL;
     }
     if (read_options(&o, options, err) ||
-        read_rules(client, &o, tl__bytes(key, key_len), &rules, err))
+        read_rules(client, &o, tl__bytes(key, key_len), &rules, err) ||
+        check_renewed(client, &o, &rules, err))
         return NULL;
     if (client->backend->check_key &&
         client->backend->check_key(client, tl__bytes(key, key_len), false, err))
@@ -211,6 +235,19 @@ void tl_lock_cancel(tl_lock *lock) {
     tl__mutex_unlock(&client->mutex);
     if (GUARD(cancel_reaches_async))
         tl__async_cancel(lock); /* last: an operation that begins meanwhile sees `cancelled` */
+}
+
+void tl_lock_stall(tl_lock *lock) {
+    TL_UNCANCELLED;
+    tl_keeper *keeper = &lock->client->keeper;
+    _Atomic int64_t *alive_ns = lock->rare->alive_ns;
+    if (!alive_ns || !tl__client_is_here(lock->client))
+        return;
+    atomic_store(alive_ns, TL_STALLED_NS);
+    tl__keeper_lock(keeper);
+    if (GUARD(stall_wakes_keeper))
+        tl__keeper_tell(keeper, &lock->task, TL_TIMER);
+    tl__keeper_unlock(keeper);
 }
 
 /* May the call use a shared connection? Not with a retry function of the program, which must run on the
@@ -455,6 +492,7 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
         return atomic_load(&lock->state) == TL_FREE
                    ? tl__lock_fail(lock, TL_EINVALID, "extend", "it is not held", err)
                    : tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
+    tl__lock_shows_life(lock);
     tl_job job = tl__hold_job(lock);
     if (never_renewed(&job))
         return tl__lock_fail(lock, TL_EINVALID, "extend", never_renewed(&job), err);

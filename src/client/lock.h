@@ -27,10 +27,14 @@ _Static_assert(TL_KEY_MAX + TL_SIDECAR_EXTRA + TL_LINE_EXTRA <= UINT16_MAX, "roo
 typedef struct {
     tl_retry retry;
     tl_rules rules;
-    int64_t max_hold_ms;
+    int64_t max_hold_ms, stall_ms;
     /** The instant at which max_hold_ms ends the present hold; 0: none. NULL: without max_hold_ms. */
     _Atomic int64_t *hold_ns;
+    /** The instant of the holder's last sign of life; any thread. NULL: without stall_ms. */
+    _Atomic int64_t *alive_ns;
 } tl_rare_options;
+
+#define TL_STALLED_NS INT64_MIN /**< alive_ns: the holder has said that it is stalled */
 
 /** Why the latest renewal at each server did not count; allocated when a renewal first fails. */
 typedef struct {
@@ -160,6 +164,16 @@ static inline tl_mono tl__lock_hold_end(const tl_lock *lock) {
     return (tl_mono){hold_ns ? atomic_load(hold_ns) : 0};
 }
 
+/** When the lock stalls without a further sign of life; TL_NEVER: it doesn't. */
+static inline tl_mono tl__lock_stalls_at(const tl_lock *lock) {
+    _Atomic int64_t *alive_ns = lock->rare->alive_ns;
+    return alive_ns ? tl__mono_add_ms((tl_mono){atomic_load(alive_ns)}, lock->rare->stall_ms)
+                    : TL_NEVER;
+}
+
+/** A call of the program was a sign of life. */
+void tl__lock_shows_life(tl_lock *lock);
+
 tl_job tl__lock_job(const tl_lock *lock);
 void tl__lock_fill_job(tl_job *ret, const tl_lock *lock);
 /** The same for a job that was filled for a lock of this client and has been used only for renewals since. */
@@ -192,7 +206,7 @@ void tl__hold_drop_in(tl_lock *lock, const tl_job *job);
 /** For a lock that is not held and is being freed. */
 void tl__hold_free_events(tl_lock *lock);
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
-/** max_hold_ms begins. Before HELD is published. */
+/** max_hold_ms and stall_ms begin. Before HELD is published. */
 void tl__hold_limit(tl_lock *lock);
 /** Has max_hold_ms ended the hold, so that its key is still there until its lifetime ends? */
 bool tl__hold_outlived(const tl_lock *lock);

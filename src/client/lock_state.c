@@ -1,12 +1,13 @@
 /*
- * The base of a lock's other files: its names, its state for any thread, the jobs of its machines, and
- * its error messages.
+ * The base of a lock's other files: its names, its state and signs of life for any thread, the jobs of its
+ * machines, and its error messages.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "client/lock.h"
 #include "ground/error.h"
+#include "ground/guard.h"
 #include "wire/keys.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -42,16 +43,17 @@ void tl__name_release(void *hold) {
 
 static const tl_rare_options usual;
 
-/* The rare options of one lock, and the end of its hold, which changes. */
+/* The rare options of one lock, the end of its hold and its last sign of life, which change. */
 typedef struct {
     tl_rare_options rare; /* the first member */
-    _Atomic int64_t hold_ns;
+    _Atomic int64_t hold_ns, alive_ns;
 } own_options;
 
 static bool is_usual(const tl_rare_options *t) {
     const tl_retry *r = &t->retry;
     return r->kind == TL_RETRY_AUTO && r->delay_ms == 0 && r->max_delay_ms == 0 &&
-           r->max_attempts == 0 && !t->rules.dialect && !t->rules.of && t->max_hold_ms == 0;
+           r->max_attempts == 0 && !t->rules.dialect && !t->rules.of && t->max_hold_ms == 0 &&
+           t->stall_ms == 0;
 }
 
 const tl_rare_options *tl__rare_options_new(const tl_rare_options *of) {
@@ -62,6 +64,7 @@ const tl_rare_options *tl__rare_options_new(const tl_rare_options *of) {
         return NULL;
     own->rare = *of;
     own->rare.hold_ns = of->max_hold_ms > 0 ? &own->hold_ns : NULL;
+    own->rare.alive_ns = of->stall_ms > 0 ? &own->alive_ns : NULL;
     return &own->rare;
 }
 
@@ -91,6 +94,25 @@ tl_state tl_lock_state(const tl_lock *lock) {
         return state;
     bool over = !tl__mono_before(tl__mono_now(), end_of(lock)) || !tl__client_is_here(lock->client);
     return over ? TL_LOST : state;
+}
+
+/* Each try reads the value before the clock, so the value never goes back. If two signs of other threads come
+ * between, the second of them has read the clock after this call began, and counts for both. So two tries
+ * are enough, and a thread that is held up between its reading and its write does no harm. */
+void tl_lock_alive(tl_lock *lock) {
+    _Atomic int64_t *alive_ns = lock->rare->alive_ns;
+    for (int tries = 0; alive_ns && tries < 2; tries++) {
+        int64_t seen = atomic_load(alive_ns), now = tl__mono_now().ns;
+        if (!GUARD(sign_never_goes_back))
+            atomic_store(alive_ns, now);
+        else if (atomic_compare_exchange_strong(alive_ns, &seen, now))
+            return;
+    }
+}
+
+void tl__lock_shows_life(tl_lock *lock) {
+    if (GUARD(extension_is_a_sign))
+        tl_lock_alive(lock);
 }
 
 uint64_t tl_lock_fence(const tl_lock *lock) {

@@ -1,7 +1,8 @@
 /*
  * Renewing a lock of a majority. Each server's vote is renewed separately, at a third of its validity. The
  * machine must report LOST no later than the majority's deadline, or as soon as fewer than a majority are
- * left. A lost vote may count again only while a majority without it has held the lock all the time.
+ * left. A lost vote may count again only while a majority without it has held the lock all the time. While
+ * the holder gives no sign of life the machine begins no renewal, and the deadline does not move.
  */
 #include "protocol/quorum_renew.h"
 
@@ -13,7 +14,7 @@
 void tl__quorum_renew_init(tl_quorum_renewal *renewal, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed) {
     *renewal = (tl_quorum_renewal){
-        .job = *job, .ballots = *ballots, .hold = hold, .by_hand = by_hand};
+        .job = *job, .ballots = *ballots, .hold = hold, .by_hand = by_hand, .stalls = TL_NEVER};
     renewal->random = tl__random_begin(seed);
     renewal->job.protocol = &tl__protocol_quorum;
     renewal->result = (tl_result){.op = TL_RENEW, .deadline = tl__ballots_deadline(ballots)};
@@ -30,6 +31,11 @@ static bool is_over(const tl_quorum_renewal *renewal, const tl_event *event) {
     return !tl__mono_before(event->now, end(renewal));
 }
 
+/* Does anything but its owner's calls renew the lock? */
+static bool is_renewed(const tl_quorum_renewal *renewal) {
+    return !renewal->by_hand && !(renewal->stalled && GUARD(quorum_stall_stops_renewals));
+}
+
 /* A missing vote is asked for soon, also one that may have come meanwhile. */
 static void plan(tl_quorum_renewal *renewal, unsigned i, tl_mono now) {
     tl_quorum_seat *s = &renewal->seat[i];
@@ -39,7 +45,8 @@ static void plan(tl_quorum_renewal *renewal, unsigned i, tl_mono now) {
     int64_t most = has ? TL_RENEW_FIRST_NS : MISSING_NS;
     if (((renewal->job.hold.proof.unbound && !s->bound) || !has) && ns > most)
         ns = most;
-    s->next = renewal->by_hand ? TL_NEVER : tl__mono_add_ns(now, s->again ? 0 : ns);
+    tl_mono next = tl__mono_add_ns(now, s->again ? 0 : ns);
+    s->next = is_renewed(renewal) || (s->again && renewal->stalled) ? next : TL_NEVER;
     s->again = false;
 }
 
@@ -48,7 +55,7 @@ static void plan(tl_quorum_renewal *renewal, unsigned i, tl_mono now) {
 static tl_status over(tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
     unsigned not_ours = tl__quorum_bits(renewal->gone | renewal->taken),
              count = renewal->ballots.count;
-    tl_lost_why why = TL_LOST_EXPIRED;
+    tl_lost_why why = renewal->stalled ? TL_LOST_STALLED : TL_LOST_EXPIRED;
     if (!tl__mono_before(event->now, renewal->hold))
         why = TL_LOST_MAX_HOLD;
     else if (not_ours > count - tl__quorum_of(count))
@@ -58,6 +65,58 @@ static tl_status over(tl_quorum_renewal *renewal, const tl_event *event, tl_out 
     renewal->result.lost.why = why;
     (void)tl__out_note(out, TL_NOTE_LOST, why);
     return TL_END;
+}
+
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+static void stall(tl_quorum_renewal *renewal, tl_out *out) {
+    renewal->mended = false;
+    if (!renewal->at_risk)
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    renewal->at_risk = true;
+    for (unsigned i = 0; i < renewal->ballots.count; i++)
+        if (GUARD(quorum_stall_stops_renewals))
+            renewal->seat[i].next = TL_NEVER;
+}
+
+/* All servers are asked at once. Each counts as failed, so that the risk ends when all have answered. */
+static void revive(tl_quorum_renewal *renewal, tl_mono now) {
+    for (unsigned i = 0; i < renewal->ballots.count; i++) {
+        tl_quorum_seat *s = &renewal->seat[i];
+        s->failures += s->failures == 0;
+        if (s->ticket == 0 && GUARD(quorum_life_renews))
+            s->next = now;
+    }
+}
+
+/* As in renew.c: each step looks before it does anything else. */
+static void look_for_life(tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
+    bool stalled = !tl__mono_before(event->now, renewal->stalls);
+    if (stalled == renewal->stalled || is_over(renewal, event))
+        return;
+    renewal->stalled = stalled;
+    if (stalled)
+        stall(renewal, out);
+    else
+        revive(renewal, event->now);
+}
+
+/* While the lock is stalled the votes may last longer, but the hold doesn't. */
+static tl_mono deadline(const tl_quorum_renewal *renewal) {
+    tl_mono voted = tl__ballots_deadline(&renewal->ballots);
+    return renewal->stalled && GUARD(quorum_stall_keeps_deadline)
+               ? tl__mono_min(voted, renewal->result.deadline)
+               : voted;
+}
+
+static void plan_look(const tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
+    tl_mono look = renewal->stalled ? tl__stall_look_at(event->now, end(renewal)) : renewal->stalls;
+    int64_t slack_ns = tl__ns_until(event->now, look) / SLACK_PARTS;
+    if (!tl__mono_before(look, out->until))
+        return;
+    out->until = look;
+    if (out->slack_ns > slack_ns)
+        out->slack_ns = slack_ns;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -88,7 +147,7 @@ static void ask(tl_quorum_renewal *renewal, unsigned i, const tl_event *event, t
 }
 
 static tl_status go_on(tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
-    renewal->result.deadline = tl__ballots_deadline(&renewal->ballots);
+    renewal->result.deadline = deadline(renewal);
     if (is_over(renewal, event))
         return over(renewal, event, out);
     if (renewal->mended)
@@ -103,6 +162,7 @@ static tl_status go_on(tl_quorum_renewal *renewal, const tl_event *event, tl_out
     out->until = tl__mono_min(next, end(renewal));
     if (tl__mono_before(next, end(renewal)) && tl__mono_before(event->now, next))
         out->slack_ns = tl__ns_until(next, end(renewal)) / SLACK_PARTS;
+    plan_look(renewal, event, out);
     return TL_GO;
 }
 
@@ -119,6 +179,8 @@ static void all_well(tl_quorum_renewal *renewal, const tl_event *event, tl_out *
         if (renewal->seat[i].failures > 0 ||
             !tl__mono_before(event->now, renewal->ballots.until[i]))
             return;
+    if (renewal->stalled && GUARD(quorum_stalled_is_not_held))
+        return;
     if (renewal->at_risk)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
     renewal->at_risk = false;
@@ -171,7 +233,7 @@ static void missed(tl_quorum_renewal *renewal, unsigned i, const tl_event *event
         renewal->ballots.doubted &= (uint8_t) ~(1U << i);
     s->failures++;
     tl_mono again = tl__renew_again(event->now, end(renewal), s->failures, &renewal->random);
-    s->next = gone ? event->now : again;
+    s->next = !is_renewed(renewal) && renewal->stalled ? TL_NEVER : gone ? event->now : again;
 }
 
 static int whose(const tl_quorum_renewal *renewal, const tl_event *event) {
@@ -219,7 +281,7 @@ void tl__quorum_renew_extended(tl_quorum_renewal *renewal, int64_t ttl_ms,
         renewal->ballots.doubted |= doubted;
     renewal->result.deadline = tl__ballots_deadline(ballots);
     renewal->mended = renewal->mended || renewal->at_risk;
-    renewal->at_risk = false;
+    renewal->at_risk = renewal->stalled = false;
     renewal->gone = renewal->taken = 0;
     for (unsigned i = 0; i < ballots->count; i++) {
         renewal->seat[i].ticket = 0;
@@ -230,6 +292,8 @@ void tl__quorum_renew_extended(tl_quorum_renewal *renewal, int64_t ttl_ms,
 
 tl_status tl__quorum_renew_step(void *machine, const tl_event *event, tl_out *out) {
     tl_quorum_renewal *renewal = machine;
+    if (event->kind != TL_CANCEL)
+        look_for_life(renewal, event, out);
     switch (event->kind) {
     case TL_START:
         for (unsigned i = 0; i < renewal->ballots.count; i++)

@@ -34,11 +34,13 @@ typedef struct {
         /** a bit for each server that replied that K is nobody's (gone), or another's (taken) */
         taken;
     bool by_hand, at_risk;
-    bool mended; /**< an extension has fixed the risk: notify the owner */
+    bool mended;    /**< an extension has fixed the risk: notify the owner */
+    bool stalled;   /**< as in tl_rest */
+    tl_mono stalls; /**< as in tl_renew; set before each step */
 } tl_quorum_renewal;
 
 /** job.hold.fence: the hold's. hold: when the lock is lost at the latest, or TL_NEVER. by_hand: never renew,
- *  only watch the deadline. */
+ *  only watch the deadline. Before each step set `stalls`, which is TL_NEVER at first. */
 void tl__quorum_renew_init(tl_quorum_renewal *renewal, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed);
 

@@ -1,6 +1,7 @@
 /*
  * Renewing a lock. A renewal is due at a third of the validity. The machine must report LOST no later than
- * the deadline, and never move a deadline without a reply that proves it.
+ * the deadline, and never move a deadline without a reply that proves it. While the holder gives no sign of
+ * life it begins no renewal, and no deadline moves.
  */
 #include "protocol/renew.h"
 
@@ -11,6 +12,7 @@
 #define SLACK_PARTS 32     /* a renewal may be late by this part of the time left then, */
 #define SLACK_NS 125000000 /* and the first by no more than this */
 #define LEAST_NS 2000000   /* no wait is shorter than this, however near the end is */
+#define LOOK_PARTS 32      /* a stalled lock looks again after this part of the time left */
 
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
     return (tl_rest){
@@ -18,8 +20,9 @@ tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
 }
 
 /* The attempt matters only while a request is in flight. */
-void tl__renew_resume(tl_renew *renewal, tl_mono deadline, const tl_rest *rest) {
+void tl__renew_resume(tl_renew *renewal, tl_mono deadline, tl_mono stalls, const tl_rest *rest) {
     renewal->result = (tl_result){.op = TL_RENEW, .deadline = deadline};
+    renewal->stalls = stalls;
     renewal->rest = *rest;
 }
 
@@ -46,12 +49,22 @@ tl_mono tl__renew_again(tl_mono now, tl_mono end, uint32_t failures, uint64_t *r
     return tl__mono_add_ns(now, failures == 1 ? 0 : pause < most ? pause : most);
 }
 
+tl_mono tl__stall_look_at(tl_mono now, tl_mono end) {
+    int64_t ns = part(now, end, LOOK_PARTS);
+    return tl__mono_add_ns(now, ns < TL_STALL_LOOK_NS ? ns : TL_STALL_LOOK_NS);
+}
+
+/* Does anything but its owner's calls renew the lock? */
+static bool is_renewed(const tl_renew *renewal) {
+    return !renewal->rest.by_hand && !(renewal->rest.stalled && GUARD(stall_stops_renewals));
+}
+
 static void plan(tl_renew *renewal, tl_mono now) {
     renewal->rest.next = TL_NEVER;
     int64_t ns = tl__ns_until(now, renewal->result.deadline) / TL_RENEW_PARTS;
     if (GUARD(early_first_renewal) && renewal->job.hold.proof.unbound && ns > TL_RENEW_FIRST_NS)
         ns = TL_RENEW_FIRST_NS;
-    if (!renewal->rest.by_hand)
+    if (is_renewed(renewal))
         renewal->rest.next = tl__mono_add_ns(now, ns);
 }
 
@@ -75,18 +88,25 @@ static tl_status ask(tl_renew *renewal, const tl_event *event, tl_out *out) {
                              event, out);
 }
 
+/* Of a stalled lock the reply has the proof, but the deadline stays: a renewal that was in flight when the
+ * lock stalled, or one that only asks whether the key is still there, must not prolong the hold. */
 static void kept(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    tl_mono deadline = renewal->attempt.result.deadline;
     out->renewed = true;
-    renewal->result.deadline = renewal->attempt.result.deadline;
+    renewal->result.deadline = renewal->rest.stalled && GUARD(stall_keeps_deadline)
+                                   ? tl__mono_min(renewal->result.deadline, deadline)
+                                   : deadline;
     bool doubted = renewal->job.hold.proof.doubted;
     int32_t stood_ms = renewal->job.hold.proof.stood_ms;
     renewal->job.hold.proof = renewal->attempt.result.proof;
     renewal->job.hold.proof.doubted = doubted;
     renewal->job.hold.proof.stood_ms = stood_ms;
     renewal->rest.failures = 0;
-    if (renewal->rest.at_risk)
-        (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
-    renewal->rest.at_risk = false;
+    if (!renewal->rest.stalled || !GUARD(stalled_is_not_held)) {
+        if (renewal->rest.at_risk)
+            (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
+        renewal->rest.at_risk = false;
+    }
     plan(renewal, event->now);
     if (renewal->rest.again)
         renewal->rest.next = event->now;
@@ -100,19 +120,64 @@ static void missed(tl_renew *renewal, const tl_event *event, tl_out *out) {
         (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_NOT_LOST);
     renewal->rest.at_risk = renewal->rest.at_risk || !elsewhere;
     renewal->rest.failures++;
-    renewal->rest.next = tl__renew_again(event->now, end(renewal), renewal->rest.failures,
-                                         &renewal->rest.random);
+    tl_mono again = tl__renew_again(event->now, end(renewal), renewal->rest.failures,
+                                    &renewal->rest.random);
+    bool stalled = renewal->rest.stalled && GUARD(stall_stops_renewals);
+    renewal->rest.next = stalled ? TL_NEVER : again;
 }
 
 static tl_status over(tl_renew *renewal, const tl_event *event, tl_out *out) {
-    return lost(
-        renewal,
-        tl__mono_before(event->now, renewal->rest.hold) ? TL_LOST_EXPIRED : TL_LOST_MAX_HOLD, out);
+    tl_lost_why why = renewal->rest.stalled ? TL_LOST_STALLED : TL_LOST_EXPIRED;
+    bool held = tl__mono_before(event->now, renewal->rest.hold);
+    return lost(renewal, held ? why : TL_LOST_MAX_HOLD, out);
 }
 
 static bool is_over(const tl_renew *renewal, const tl_event *event) {
     return GUARD(lost_reported) && !tl__mono_before(event->now, end(renewal));
 }
+
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+static void stall(tl_renew *renewal, tl_out *out) {
+    if (GUARD(stall_stops_renewals))
+        renewal->rest.next = TL_NEVER;
+    renewal->rest.mended = false;
+    if (!renewal->rest.at_risk && GUARD(stall_is_reported))
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    renewal->rest.at_risk = true;
+}
+
+/* Each step looks before it does anything else. So no renewal begins after the lock has stalled, however late
+ * the timer is. */
+static void look_for_life(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    bool stalled = !tl__mono_before(event->now, renewal->stalls);
+    if (stalled == renewal->rest.stalled || is_over(renewal, event))
+        return;
+    renewal->rest.stalled = stalled;
+    if (stalled)
+        stall(renewal, out);
+    else if (!renewal->rest.asking && GUARD(life_renews))
+        renewal->rest.next = event->now;
+}
+
+/* Nobody wakes the machine for a sign of life. */
+static tl_mono next_look(const tl_renew *renewal, tl_mono now) {
+    if (!renewal->rest.stalled)
+        return GUARD(stall_is_noticed_in_time) ? renewal->stalls : TL_NEVER;
+    return GUARD(stalled_looks_for_life) ? tl__stall_look_at(now, end(renewal)) : TL_NEVER;
+}
+
+static void plan_look(const tl_renew *renewal, const tl_event *event, tl_out *out) {
+    tl_mono look = next_look(renewal, event->now);
+    int64_t slack_ns = tl__ns_until(event->now, look) / SLACK_PARTS;
+    if (!tl__mono_before(look, out->until))
+        return;
+    out->until = look;
+    if (out->slack_ns > slack_ns)
+        out->slack_ns = slack_ns;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static tl_status go_on(tl_renew *renewal, const tl_event *event, tl_out *out) {
     if (is_over(renewal, event))
@@ -127,6 +192,7 @@ static tl_status go_on(tl_renew *renewal, const tl_event *event, tl_out *out) {
         out->slack_ns = tl__ns_until(renewal->rest.next, end(renewal)) / SLACK_PARTS;
     if (renewal->job.hold.proof.unbound && out->slack_ns > SLACK_NS)
         out->slack_ns = SLACK_NS;
+    plan_look(renewal, event, out);
     return status;
 }
 
@@ -176,7 +242,7 @@ void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_
     renewal->job.ttl_ms = ttl_ms;
     renewal->result.deadline = deadline;
     renewal->rest.mended = renewal->rest.mended || renewal->rest.at_risk;
-    renewal->rest.at_risk = renewal->rest.asking = false;
+    renewal->rest.at_risk = renewal->rest.asking = renewal->rest.stalled = false;
     renewal->rest.failures = 0;
     plan(renewal, now);
     if (renewal->rest.again) /* the extension may have been executed before the clock stepped */
@@ -185,6 +251,8 @@ void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_
 
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out) {
     tl_renew *renewal = machine;
+    if (event->kind != TL_CANCEL)
+        look_for_life(renewal, event, out);
     switch (event->kind) {
     case TL_START: plan(renewal, event->now); break;
     case TL_REPLY:

@@ -1,5 +1,5 @@
 /*
- * What costs nothing but memory and a clock reading: looking at a lock, holding many, here and at the
+ * What costs nothing but memory and a clock reading: looking at a lock, feeding it, holding many, here and at the
  * server, and whether renewing them allocates.
  */
 #include <malloc.h>
@@ -31,6 +31,17 @@ static uint64_t look(void *ctx, int64_t until_ns, meter *m) {
         n += BLOCK;
     } while (now_ns() < until_ns);
     sink = s;
+    return n;
+}
+
+static uint64_t feed(void *ctx, int64_t until_ns, meter *m) {
+    uint64_t n = 0;
+    (void)m;
+    do {
+        for (int i = 0; i < BLOCK; i++)
+            tl_lock_alive(ctx);
+        n += BLOCK;
+    } while (now_ns() < until_ns);
     return n;
 }
 
@@ -67,6 +78,26 @@ static void measure_look(regime r, tl_client *client) {
     }
     report(&(label){ROW, "tl_lock_remaining_ms, beside clock_gettime", "ns CPU", r, "<= 30 ns"},
            mine, clock, rounds);
+    tl_lock_free(lock);
+}
+
+static void measure_feed(regime r, tl_client *client) {
+    static figures f[2];
+    static const char key[] = "bench:feed";
+    double fed[ROUNDS_MAX], looked[ROUNDS_MAX];
+    const tl_lock_options options = TL_LOCK_OPTIONS(.stall_ms = TL_TTL_MAX_MS);
+    tl_error err;
+    tl_lock *lock = tl_lock_new(client, key, sizeof key - 1, &options, &err);
+    if (!lock || tl_lock_acquire(lock, 0, &err))
+        die("%s", err.message);
+    const contender c[] = {{lock, feed, NULL}, {lock, look, NULL}};
+    take_turns(c, 2, SLICE, SLICES, f);
+    for (int i = 0; i < rounds; i++) {
+        fed[i] = f[0].client_us[i] * 1000;
+        looked[i] = f[1].client_us[i] * 1000;
+    }
+    report(&(label){ROW, "tl_lock_alive, beside tl_lock_remaining_ms", "ns CPU", r, "<= 40 ns"},
+           fed, looked, rounds);
     tl_lock_free(lock);
 }
 
@@ -183,6 +214,7 @@ static void measure_server(regime r, double plain_bytes) {
 void row_remaining(regime r) {
     tl_client *client = bench_client();
     measure_look(r, client);
+    measure_feed(r, client);
     measure_held(r, client);
     tl_client_close(client);
     bench_flush();

@@ -312,6 +312,28 @@ TEST(with_three_of_five_killed_it_is_lost_in_time_and_nobody_gets_it) {
 }
 
 /* Each forgets all. The holder has each vote for it anew; who contends gets nothing of a server that has forgotten. */
+/* A machine that stops the renewal thread for nearly a lifetime notices only the deadline: then it is tried again. */
+TEST(a_holder_without_a_sign_of_life_loses_it_and_another_acquires_it) {
+    tl_client *client = quorum_client();
+    tl_lock *other = make_lock_with(quorum_client(), "hung", TL_LOCK_OPTIONS(.ttl_ms = LIFE_MS));
+    bool stalled = false;
+    for (int i = 0; i < 20 && !stalled; i++) {
+        lock_events *events = make_events();
+        lock_event risk;
+        tl_lock *lock = make_lock_with(client, "hung",
+                                       TL_LOCK_OPTIONS(.ttl_ms = 2000, .stall_ms = 20,
+                                                       .on_event = lock_events_add, .ctx = events));
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+        lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
+        stalled = lock_events_find(events, 0, TL_AT_RISK, &risk) && risk.why == TL_RISK_STALLED;
+        assert_true(!stalled || lost.why == TL_LOST_STALLED);
+        ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+        drop_lock(lock);
+    }
+    assert_true(stalled);
+}
+
 TEST(all_may_be_restarted_empty_in_turn_under_load) {
     NEEDS_SERVER(REAL_RUN_ID);
     lock_events *events = make_events();

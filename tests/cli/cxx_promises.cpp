@@ -281,6 +281,28 @@ static void lost() {
     CHECK(lock.is_held() && !lock.unlock());
 }
 
+/* ---- a watchdog -------------------------------------------------------------------------------- */
+
+static bool becomes(const tidelock::lock &lock, tl_state state) {
+    for (int i = 0; i < 3000 && lock.state() != state; i++)
+        std::this_thread::sleep_for(20ms);
+    return lock.state() == state;
+}
+
+static void watched() {
+    tidelock::client client = patient();
+    tl_lock_options options = TL_LOCK_OPTIONS();
+    options.ttl_ms = TL_TTL_MAX_MS;
+    options.stall_ms = TL_TTL_MAX_MS;
+    tidelock::lock lock(client, "cxx:watched", options);
+    lock.lock();
+    lock.stall();
+    CHECK(becomes(lock, TL_AT_RISK) && lock.is_held());
+    lock.alive();
+    CHECK(becomes(lock, TL_HELD));
+    CHECK(!lock.unlock());
+}
+
 int main(int argc, char **argv) {
     url = argc > 1 ? argv[1] : "";
     errors();
@@ -289,5 +311,6 @@ int main(int argc, char **argv) {
     standard_guards();
     moved_and_destroyed();
     lost();
+    watched();
     return failures > 0;
 }

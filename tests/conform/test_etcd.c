@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,37 @@ static uint64_t revision(void) {
 }
 
 /* Each transaction is a revision. One that is gone costs the others nothing. */
+static atomic_int stalled, lost_stalled;
+
+static void note_stall(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    (void)lock, (void)ctx;
+    if (event->state == TL_AT_RISK && event->why == TL_RISK_STALLED)
+        atomic_fetch_add(&stalled, 1);
+    if (event->state == TL_LOST && event->why == TL_LOST_STALLED)
+        atomic_fetch_add(&lost_stalled, 1);
+}
+
+/* A machine that stops the renewal thread for nearly a lifetime notices only the deadline: then it is tried again. */
+TEST(a_holder_without_a_sign_of_life_loses_it_and_another_acquires_it) {
+    atomic_store(&stalled, 0);
+    atomic_store(&lost_stalled, 0);
+    for (int i = 0; i < 20 && !atomic_load(&stalled); i++) {
+        tl_lock *lock = new_lock(
+            client, "hung",
+            TL_LOCK_OPTIONS(.ttl_ms = 2000, .stall_ms = 20, .on_event = note_stall));
+        tl_lock *other = plain("hung");
+        acquire(lock, SOON_MS);
+        acquire(other, SOON_MS);
+        assert_int_equal(tl_lock_state(lock), TL_LOST);
+        assert_int_equal(tl_lock_remaining_ms(lock), 0);
+        WAIT_FOR(SOON_MS, !atomic_load(&stalled) || atomic_load(&lost_stalled) == 1);
+        release(other);
+        tl_lock_free(lock);
+        tl_lock_free(other);
+    }
+    assert_int_equal(atomic_load(&stalled), 1);
+}
+
 TEST(many_locks_are_renewed_in_few_transactions_and_one_loses_alone) {
     enum { N = 300, GONE = 17, LIFE_MS = 20000 };
     static tl_lock *lock[N];

@@ -166,6 +166,10 @@ CONFORM(a_locks_options_are_checked, c) {
     REFUSE_LOCK("ttl", .ttl_ms = TL_TTL_MAX_MS + 1);
     REFUSE_LOCK("ttl", .ttl_ms = -1);
     REFUSE_LOCK("max_hold", .max_hold_ms = -1);
+    REFUSE_LOCK("stall", .stall_ms = -1);
+    REFUSE_LOCK("stall", .stall_ms = TL_TTL_MIN_MS - 1);
+    REFUSE_LOCK("stall", .stall_ms = TL_TTL_MAX_MS + 1);
+    REFUSE_LOCK("manual_renew", .stall_ms = TTL_MS, .manual_renew = true);
     REFUSE_LOCK("retry", .retry = (tl_retry_kind)99);
     REFUSE_LOCK("retry", .retry = TL_RETRY_CUSTOM);
     REFUSE_LOCK("retry", .retry_delay_ms = -1);

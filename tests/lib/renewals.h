@@ -11,7 +11,7 @@ static inline void renew_begin(tl_renew *r, const tl_job *job, tl_mono deadline,
                                bool by_hand, uint64_t seed) {
     tl_rest rest = tl__rest_begin(hold, by_hand, seed);
     *r = (tl_renew){.job = *job};
-    tl__renew_resume(r, deadline, &rest);
+    tl__renew_resume(r, deadline, TL_NEVER, &rest);
 }
 
 /** So many votes are good at `now`. */

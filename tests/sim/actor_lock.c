@@ -144,13 +144,30 @@ static sim_ns draw_pause(sim_world *w, sim_ns left) {
     return sim_draw(w, 0, 2) ? left : sim_draw(w, 0, left);
 }
 
+/* With a watchdog: it gives signs of life often enough, or hangs until the end of the rest. */
+static void rest(sim_world *w, sim_lock *l, sim_ns ns) {
+    sim_ns until = w->now + ns;
+    if (l->stall_ms == 0) {
+        sim_rest(w, ns);
+        return;
+    }
+    bool hangs = sim_draw(w, 0, 2) == 0;
+    if (hangs && sim_draw(w, 0, 3) == 0)
+        sim_lock_stall(w, l);
+    while (w->now < until && !w->calm && !w->failed) {
+        sim_ns most = hangs ? until - w->now : sim_draw(w, SIM_MS, l->stall_ms * (SIM_MS / 3));
+        sim_rest(w, until - w->now < most ? until - w->now : most);
+        sim_lock_alive(w, l);
+    }
+}
+
 /* True: it walks away, silently; its handle is freed, and the lock expires. */
 static bool hold(sim_world *w, sim_actor *a) {
     lock_actor *t = self(a);
     sim_ns until = w->now + sim_draw(w, 0, 2 * w->cfg.hold_ms * SIM_MS);
     for (;;) {
         t->state = HOLDING;
-        sim_rest(w, draw_pause(w, until > w->now ? until - w->now : 0));
+        rest(w, &t->lock, draw_pause(w, until > w->now ? until - w->now : 0));
         if (sim_draw(w, 0, 39) == 0 && !w->calm)
             return true;
         if (t->lock.told == TL_LOST || w->now >= until || w->calm || t->stops)

@@ -23,6 +23,8 @@
  * Results:
  * - LOST is reported by the deadline and by the longest hold, and only for a reason. A lock that is reported as held has
  *   not expired.
+ * - No holder that gives signs of life often enough is called stalled. One that gives none holds the lock for no longer
+ *   than stall_ms and a lifetime.
  * - A released lock is free or another client's. A release that reports "held until now" is right.
  * - After BUSY, TIMEDOUT or UNAVAILABLE with nothing left to undo, the client never acquires the lock by that call.
  * - Leftovers are cleaned up. The clean-up ends with an executed release, or when a release has no use.
@@ -226,13 +228,33 @@ static bool may_be_misjudged(const sim_world *w, const sim_lock *l) {
            sim_dialect_lifetime(&w->cfg, w->cfg.java_ttl_ms) != w->cfg.java_ttl_ms;
 }
 
+/* The sign before the last: the last may have come after the machine looked. */
+bool sim_check_stalled(sim_world *w, const sim_lock *l) {
+    tl_mono now = sim_host_clock(w, l->actor->host);
+    if (tl__mono_before(now, tl__mono_add_ms(l->alive_before, l->stall_ms)))
+        sim_fail(w, l->key, "%s is called stalled, and gives signs of life", l->actor->name);
+    return !tl__mono_before(now, tl__mono_add_ms(l->alive_from, l->stall_ms));
+}
+
+/* Its holder has given no sign of life for so long that no renewal can have prolonged it until now. */
+static bool outlasts_stall(const sim_world *w, const sim_lock *l) {
+    int64_t least_ms, most_ms = sim_config_longest_ms(&w->cfg);
+    if (w->cfg.stamps)
+        sim_config_lifetimes(&w->cfg, &least_ms, &most_ms);
+    tl_mono end = tl__mono_add_ms(l->alive_to, l->stall_ms + most_ms);
+    return l->stall_ms > 0 && !l->busy && sim_host_could(w, l->actor->host, end);
+}
+
 void sim_check_lost(sim_world *w, sim_lock *l, tl_mono deadline, tl_lost_why why) {
     const sim_host *h = l->actor->host;
     /* When the clock that stamps are judged by goes ahead, a keep may find its lock long over. */
     bool ahead = w->cfg.stamps &&
                  (w->cfg.fault[SIM_JUMP] || (sim_stamp_by_own_clock(w) && w->cfg.fault[SIM_STEP]));
-    if (why == TL_LOST_EXPIRED && !ahead && sim_host_could(w, h, tl__mono_add_ms(deadline, -1)))
+    bool over = why == TL_LOST_EXPIRED || why == TL_LOST_STALLED;
+    if (over && !ahead && sim_host_could(w, h, tl__mono_add_ms(deadline, -1)))
         sim_fail(w, l->key, "%s is told LOST after its deadline", l->actor->name);
+    if (why == TL_LOST_STALLED)
+        (void)sim_check_stalled(w, l);
     if ((why == TL_LOST_TAKEN || why == TL_LOST_GONE) && w->whole && sim_check_strict(w, l->key) &&
         w->now > w->key[l->key].shaken_until && tl__mono_before(sim_host_clock(w, h), deadline) &&
         !may_be_misjudged(w, l))
@@ -288,6 +310,10 @@ void sim_check_lock(sim_world *w, const sim_lock *l) {
     if (held && !l->busy && l->hold_by.ns != INT64_MAX && sim_host_could(w, h, l->hold_by))
         sim_fail(w, l->key, "%s is past its longest hold and hasn't been told LOST",
                  l->actor->name);
+    if (held && l->frozen && tl__mono_before(l->frozen_deadline, sim_lock_deadline(l)))
+        sim_fail(w, l->key, "%s gives no sign of life, and its lock is prolonged", l->actor->name);
+    if (held && outlasts_stall(w, l))
+        sim_fail(w, l->key, "%s gives no sign of life, and its lock is renewed", l->actor->name);
     bool told = l->told == TL_LOST || l->busy || l->client->dispatch;
     if (l->noted_lost && l->has && !told && w->now > l->lost_at + SIM_MS && h->stalled < l->lost_at)
         sim_fail(w, l->key, "%s has lost its lock, and its callback isn't called", l->actor->name);

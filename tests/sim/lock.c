@@ -75,6 +75,14 @@ static void draw_retry(sim_world *w, tl_lock_options *o) {
     o->retry_next = own_delay;
 }
 
+static int64_t draw_stall(sim_world *w, const sim_lock *l) {
+    bool may = w->cfg.stall > 0 && !l->manual_renew && !l->strict &&
+               l->actor->kind == &sim_actor_lock;
+    if (!may || !sim_chance(&w->random, w->cfg.stall))
+        return 0;
+    return TL_TTL_MIN_MS + sim_draw(w, 0, 2 * w->cfg.ttl_ms);
+}
+
 static bool may_be_fair(const sim_world *w, const tl_lock_options *o) {
     return w->cfg.fair && !w->cfg.stamps && o->retry == TL_RETRY_AUTO && o->retry_max_attempts == 0;
 }
@@ -87,6 +95,7 @@ void sim_lock_make(sim_world *w, sim_lock *l) {
                                          : sim_draw(w, w->cfg.ttl_ms / 2, w->cfg.ttl_ms);
     o.manual_renew = l->manual_renew = sim_draw(w, 0, 9) == 0 || w->cfg.by_hand;
     o.max_hold_ms = l->max_hold_ms = sim_draw(w, 0, 9) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
+    o.stall_ms = l->stall_ms = draw_stall(w, l);
     draw_retry(w, &o);
     o.fair = l->fair = may_be_fair(w, &o) && sim_chance(&w->random, w->cfg.fair);
     l->retry = o.retry;
@@ -120,18 +129,51 @@ void sim_lock_drop(sim_world *w, sim_lock *l) {
 
 /* ---- operations -------------------------------------------------------------------------------------- */
 
+/* A sign of life was given after `from`, and before now. */
+static void note_sign(sim_world *w, sim_lock *l, tl_mono from) {
+    l->alive_before = l->alive_from;
+    l->alive_from = from;
+    l->alive_to = sim_host_clock(w, l->actor->host);
+}
+
+void sim_lock_alive(sim_world *w, sim_lock *l) {
+    tl_lock *handle = l->handle;
+    tl_mono from = sim_host_clock(w, l->actor->host);
+    l->feeds = true;
+    l->frozen = false;
+    sim_leave();
+    tl_lock_alive(handle);
+    (void)sim_enter();
+    l->feeds = false;
+    note_sign(w, l, from);
+}
+
+void sim_lock_stall(sim_world *w, sim_lock *l) {
+    tl_lock *handle = l->handle;
+    l->alive_before.ns = l->alive_from.ns = INT64_MIN;
+    sim_tell(w, l->actor->name, l->key, "calls itself stalled");
+    sim_leave();
+    tl_lock_stall(handle);
+    (void)sim_enter();
+}
+
 void sim_lock_begin(sim_world *w, sim_lock *l, sim_op op, int64_t limit_ms) {
     l->busy = true;
+    l->frozen = false;
     l->loops = false;
     l->op = op;
     l->op_began = w->now;
     l->op_ms = limit_ms;
     if (op == SIM_RELEASE)
         l->believed = sim_lock_held(w, l) ||
-                      (l->noted_lost && (l->why == TL_LOST_EXPIRED || l->why == TL_LOST_MAX_HOLD) &&
+                      (l->noted_lost &&
+                       (l->why == TL_LOST_EXPIRED || l->why == TL_LOST_MAX_HOLD ||
+                        l->why == TL_LOST_STALLED) &&
                        tl__mono_before(sim_host_clock(w, l->actor->host), l->lost_deadline));
     if (op != SIM_ACQUIRE)
         return;
+    l->alive_before = l->alive_from = sim_host_clock(w, l->actor->host); /* it will be a sign */
+    l->stalled = false;
     l->told = TL_FREE;
     l->noted_lost = l->owes = false;
     l->overtaken = 0;
@@ -153,6 +195,7 @@ void sim_lock_end(sim_world *w, sim_lock *l, tl_err code) {
         l->fence = tl_lock_fence(l->handle);
         tl_mono hold = tl__mono_add_ms(sim_host_clock(w, l->actor->host), l->max_hold_ms);
         l->hold_by = l->max_hold_ms > 0 ? hold : TL_NEVER;
+        l->alive_to = sim_host_clock(w, l->actor->host);
     }
     if (code == TL_OK && l->op != SIM_RELEASE)
         sim_check_belief(w, l->actor, sim_lock_deadline(l));
@@ -179,6 +222,7 @@ tl_err sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
     sim_leave();
     tl_err code = tl_lock_extend(handle, ttl_ms, &err);
     (void)sim_enter();
+    note_sign(w, l, l->alive_from);
     w->stats.extends += code == TL_OK;
     sim_lock_end(w, l, code);
     sim_check_said(w, l, code, err.message);

@@ -329,6 +329,7 @@ static void note_lost(sim_world *w, sim_lock *l, const tl_note *note, tl_mono de
     s->lost_taken += note->why == TL_LOST_TAKEN;
     s->lost_gone += note->why == TL_LOST_GONE;
     s->lost_max_hold += note->why == TL_LOST_MAX_HOLD;
+    s->lost_stalled += note->why == TL_LOST_STALLED;
     s->stolen += note->stolen;
     if (!l)
         return;
@@ -348,6 +349,17 @@ static bool is_out_of_reach(const char *words) {
            strstr(words, "access one of the keys");
 }
 
+static void note_stall(sim_world *w, sim_lock *l, const tl_note *note, tl_mono deadline) {
+    bool stalls = note->kind == TL_NOTE_AT_RISK && note->why == TL_RISK_STALLED;
+    w->stats.stalls += stalls;
+    if (!l)
+        return;
+    w->stats.revived += note->kind == TL_NOTE_HELD && l->stalled;
+    l->stalled = stalls;
+    l->frozen = stalls && !l->feeds && !l->busy && sim_check_stalled(w, l);
+    l->frozen_deadline = tl__mono_max(deadline, sim_lock_deadline(l));
+}
+
 static void note_notes(sim_world *w, const machine *m, const tl_out *out) {
     static const char *const words[] = {
         [TL_NOTE_AT_RISK] = "at risk", [TL_NOTE_HELD] = "held again", [TL_NOTE_LOST] = "LOST"};
@@ -360,6 +372,7 @@ static void note_notes(sim_world *w, const machine *m, const tl_out *out) {
         w->stats.saved += n->kind == TL_NOTE_HELD;
         if (n->kind == TL_NOTE_AT_RISK && l && is_out_of_reach(out->message))
             sim_check_refused(w, l);
+        note_stall(w, l, n, m->result->deadline);
         if (n->kind == TL_NOTE_LOST)
             note_lost(w, l, n, m->result->deadline);
     }

@@ -631,6 +631,85 @@ static void dispatch_late(void) {
     }
 }
 
+/* ---- a watchdog -------------------------------------------------------------------------------------- */
+
+#define STALL_MS 300
+#define SOON (40 * SIM_MS)
+
+static void hold_a_watched(void) {
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = 1000, .stall_ms = STALL_MS);
+    open_one();
+    play_make(A, 0, 0, true, &o);
+    play_make(B, 0, 0, false, NULL);
+    (void)play_ping(0);
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+}
+
+static void a_is(tl_state state) {
+    play_must(play_lock(A)->told == state || play_held_up(), "a is told %d, not %d",
+              (int)play_lock(A)->told, (int)state);
+}
+
+static void release_fed_a(void) {
+    tl_err code = play_release(A);
+    one_of(A, code, play_held_up() ? GONE : BIT(TL_OK));
+}
+
+static void feed_a(void) {
+    for (int i = 0; i < 6; i++) {
+        play_sleep((STALL_MS - 60) * SIM_MS);
+        a_is(TL_HELD);
+        play_alive(A);
+    }
+    release_fed_a();
+}
+
+static void feed_a_again(void) {
+    play_sleep(STALL_MS * SIM_MS + SOON);
+    a_is(TL_AT_RISK);
+    play_sleep(200 * SIM_MS);
+    play_alive(A);
+    play_sleep(SOON);
+    a_is(TL_HELD);
+    release_fed_a();
+}
+
+static void call_a_stalled(void) {
+    play_sleep(SOON);
+    play_stall(A);
+    play_sleep(SOON / 2);
+    a_is(TL_AT_RISK);
+    play_alive(A);
+    play_sleep(SOON);
+    a_is(TL_HELD);
+    release_fed_a();
+}
+
+static void extend_watched_a(void) {
+    play_sleep((STALL_MS - 60) * SIM_MS);
+    tl_err code = play_extend(A, 1000);
+    one_of(A, code, play_held_up() ? GONE : BIT(TL_OK));
+    play_sleep((STALL_MS - 60) * SIM_MS);
+    a_is(TL_HELD);
+    release_fed_a();
+}
+
+/* Its key lasts for longer on the server than it counts on. */
+static void hold_a_for_less(void) {
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = 1000, .stall_ms = 30);
+    open_one();
+    play_make(A, 0, 0, true, &o);
+    play_make(B, 0, 0, false, NULL);
+    (void)play_ping(0);
+    one_of(A, play_acquire(A, TL_FOREVER), BIT(TL_OK));
+    one_of(A, play_extend(A, 100), BIT(TL_OK));
+}
+
+static void hang_with_a(void) {
+    play_sleep(100 * SIM_MS + SOON);
+    play_must(play_lock(A)->losses == 1 || play_held_up(), "its loss isn't told");
+}
+
 /* ---- two clients ------------------------------------------------------------------------------------- */
 
 static void make_two_clients(void) {
@@ -871,6 +950,15 @@ const sim_play sim_plays[] = {
          PLAY_SPOILT, delete_a_when_bound, use_b_in_the_end),
     PLAY("extended-and-kept", a_with_events, c_is_free_later, SHORT, 0, 1200 * SIM_MS, 1, 2, 500,
          PLAY_SPOILT, extend_a_and_keep_it, use_b_in_the_end, delete_a_at_renewal),
+    PLAY("fed", hold_a_watched, c_is_free, SHORT, LONG, 2000 * SIM_MS, 1, 2, 500, 0, feed_a, use_b),
+    PLAY("fed-again", hold_a_watched, c_is_free, SHORT, LONG, 1000 * SIM_MS, 1, 2, 500, 0,
+         feed_a_again, use_b),
+    PLAY("called-stalled", hold_a_watched, c_is_free, SHORT, LONG, 500 * SIM_MS, 1, 2, 500, 0,
+         call_a_stalled, use_b),
+    PLAY("extended-instead-of-fed", hold_a_watched, c_is_free, SHORT, LONG, 1000 * SIM_MS, 1, 2,
+         500, 0, extend_watched_a, use_b),
+    PLAY("hung", hold_a_for_less, c_is_free, SHORT, LONG, 500 * SIM_MS, 1, 2, 500, 0, hang_with_a,
+         use_b),
     PLAY("apart", make_apart, NULL, 60 * US, 150 * US, 100 * SIM_MS, 1, 2, 4000, 0, use_a_soon,
          use_b_soon, use_c_soon),
     PLAY("told-late", hold_a_with_a_loop, NULL, SHORT, LONG, 2500 * SIM_MS, 1, 2, 500, PLAY_SPOILT,

@@ -68,6 +68,10 @@ static bool nothing_is_had(const sim_stats *s) {
     return s->keys_forbidden > 0 && s->takes == 0 && s->releases == 0;
 }
 
+static bool stalls_are_told(const sim_stats *s) {
+    return s->stalls > 0 && s->revived > 0 && s->lost_stalled > 0 && s->two_holders == 0;
+}
+
 static bool paused_is_told(const sim_stats *s) {
     return s->freezes > 0 && two_and_lost(s) && s->fences_back == 0;
 }
@@ -1063,6 +1067,12 @@ const sim_scenario sim_scenarios[] = {
      "off=all failover=300 replicas=2 ttl=3000 goes-back=1 wait-replicas=0 ahead-us=0 "
      "cast=tA0tB0tC0",
      back_harms_nobody},
+    {"stalled",
+     "a holder that gives no sign of life loses its lock in time; one that does keeps it", 1, 60,
+     "stall=700000", stalls_are_told},
+    {"stalled-quorum", "and where a majority of servers has it", 1, 60, "quorum stall=700000",
+     stalls_are_told},
+    {"stalled-etcd", "and on etcd", 1, 60, "etcd stall=700000", stalls_are_told},
 #ifdef TL_COMPAT
     {"stamps-forbidden",
      "a renewal may not write the sidecar: K is left as S knows it, and the lock is free in time",

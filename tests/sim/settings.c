@@ -55,6 +55,7 @@ static const setting settings[] = {
     SETTING("switches", switches, 1),
     SETTING("own-clients", own_clients, 1),
     SETTING("fair", fair, 1),
+    SETTING("stall", stall, 1),
     SETTING("own-lease", own_lease_ms, 1),
     SETTING("plan", plan, 1),
     SETTING("first-phase", first_phase, 1),

@@ -319,6 +319,18 @@ void play_cancel(int i) {
     leave("tl_lock_cancel", i, TL_OK);
 }
 
+void play_alive(int i) {
+    sim_play_lock *l = enter("tl_lock_alive", i);
+    tl_lock_alive(l->handle);
+    leave("tl_lock_alive", i, TL_OK);
+}
+
+void play_stall(int i) {
+    sim_play_lock *l = enter("tl_lock_stall", i);
+    tl_lock_stall(l->handle);
+    leave("tl_lock_stall", i, TL_OK);
+}
+
 tl_err play_ping(int i) {
     tl_error err;
     (void)enter("tl_client_ping", -1);

@@ -60,6 +60,8 @@ tl_err play_acquire(int lock, int64_t wait_ms);
 tl_err play_release(int lock);
 tl_err play_extend(int lock, int64_t ttl_ms);
 void play_cancel(int lock);
+void play_alive(int lock);
+void play_stall(int lock);
 tl_err play_ping(int client);
 /** Begin; the results are in the lock. */
 tl_err play_acquire_async(int lock, int64_t wait_ms);

@@ -48,6 +48,9 @@
     X(lost_taken, "locks lost: taken")                                                             \
     X(lost_gone, "locks lost: gone")                                                               \
     X(lost_max_hold, "locks lost: longest hold over")                                              \
+    X(lost_stalled, "locks lost: stalled")                                                         \
+    X(stalls, "locks at risk since their holder gave no sign of life")                             \
+    X(revived, "of these, locks held again")                                                       \
     X(passed, "locks passed on within a process")                                                  \
     X(handed, "of these, locks that were told so")                                                 \
     X(overtaken, "holds that came before a waiter's, at most in a run (summed over runs)")         \

@@ -232,7 +232,14 @@ struct sim_lock {
     uint8_t key;
     bool strict;
     bool fair;
-    int64_t ttl_ms, max_hold_ms;
+    int64_t ttl_ms, max_hold_ms, stall_ms;
+    /** The last two signs of life were not given before these; the last one not after `alive_to`. */
+    tl_mono alive_before, alive_from, alive_to;
+    bool stalled; /**< its machine has noted it */
+    bool feeds;   /**< a sign is being given */
+    bool
+        frozen; /**< stalled without a sign since: nothing may move its deadline beyond the one then */
+    tl_mono frozen_deadline;
     tl_retry_kind retry;
     uint32_t retry_max;
     bool manual_renew;
@@ -732,6 +739,9 @@ bool sim_client_follows(const sim_client *client);
 /** A handle, with the lock's present options. NULL handle: it was refused, which fails the run. */
 void sim_lock_make(sim_world *w, sim_lock *lock);
 void sim_lock_drop(sim_world *w, sim_lock *lock);
+/** Give a sign of life; call the holder stalled. */
+void sim_lock_alive(sim_world *w, sim_lock *lock);
+void sim_lock_stall(sim_world *w, sim_lock *lock);
 tl_err sim_lock_acquire(sim_world *w, sim_lock *lock, int64_t wait_ms);
 tl_err sim_lock_extend(sim_world *w, sim_lock *lock, int64_t ttl_ms);
 tl_err sim_lock_release(sim_world *w, sim_lock *lock);
@@ -1046,6 +1056,8 @@ void sim_check_refused(sim_world *w, const sim_lock *lock);
 /** A client believes in a fence that it was given, while it knows so much of the server's time. */
 void sim_check_number(sim_world *w, const sim_lock *lock, uint32_t number, uint64_t fence,
                       tl_interval now);
+/** A client calls the lock's holder stalled. Returns whether its last sign was before it looked. */
+bool sim_check_stalled(sim_world *w, const sim_lock *lock);
 void sim_check_lost(sim_world *w, sim_lock *lock, tl_mono deadline, tl_lost_why why);
 /** An operation has ended. asked: with a token of its own */
 void sim_check_ended(sim_world *w, sim_lock *lock, tl_err code, bool asked);

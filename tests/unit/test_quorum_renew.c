@@ -330,3 +330,106 @@ TEST(an_extension_by_hand_counts_and_what_is_in_flight_does_not) {
     assert_int_equal(m.result.deadline.ns, feed_ms(90000).ns);
     assert_int_equal(m.job.ttl_ms, 60000);
 }
+
+/* ---- a holder that gives no sign of life ------------------------------------------------------- */
+
+#define STALL_MS 12000
+
+static void begin_watched(q_feed *f) {
+    begin(f);
+    m.stalls = feed_ms(STALL_MS);
+    (void)q_timer(f);
+    due(f);
+    for (unsigned i = 0; i < N; i++)
+        (void)q_kept(f, i, TTL_MS);
+    q_assert_waits_between(f, STALL_MS, STALL_MS);
+}
+
+static void begin_stalled(q_feed *f) {
+    begin_watched(f);
+    (void)q_await(f);
+    q_assert_note(f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+}
+
+TEST(without_a_sign_of_life_no_vote_is_renewed) {
+    q_feed f;
+    begin_stalled(&f);
+    tl_mono deadline = m.result.deadline;
+    unsigned asked = f.asked;
+    while (q_await(&f) == TL_GO)
+        assert_int_equal(f.notes, 0);
+    assert_lost(&f, TL_LOST_STALLED);
+    assert_int_equal(f.asked, asked);
+    assert_int_equal(f.now.ns, deadline.ns - TL_LOST_EARLY_NS);
+}
+
+TEST(with_one_all_votes_are_renewed_at_once_and_it_is_held_when_all_are) {
+    q_feed f;
+    begin_stalled(&f);
+    q_later(&f, 5000);
+    m.stalls = tl__mono_add_ms(f.now, STALL_MS);
+    (void)q_timer(&f);
+    for (unsigned i = 0; i < N; i++) {
+        q_assert_asked(&f, i, "renew");
+        (void)q_kept(&f, i, TTL_MS);
+        assert_int_equal(f.notes, i == N - 1);
+    }
+    q_assert_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+    assert_true(m.result.deadline.ns > feed_ms(STALL_MS + 5000 + TTL_MS - 100).ns);
+}
+
+TEST(votes_in_flight_prolong_no_stalled_lock) {
+    q_feed f;
+    begin(&f);
+    due(&f);
+    tl_mono deadline = m.result.deadline;
+    m.stalls = f.now;
+    for (unsigned i = 0; i < N; i++) {
+        (void)q_kept(&f, i, TTL_MS);
+        assert_int_equal(m.result.deadline.ns, deadline.ns);
+        assert_int_equal(f.notes, i == 0);
+    }
+    while (q_await(&f) == TL_GO)
+        assert_int_equal(f.notes, 0);
+    assert_lost(&f, TL_LOST_STALLED);
+    assert_in_range(f.now.ns, deadline.ns - 2 * TL_LOST_EARLY_NS, deadline.ns);
+}
+
+TEST(a_failed_vote_of_a_stalled_lock_is_not_asked_for_again) {
+    q_feed f;
+    begin(&f);
+    due(&f);
+    m.stalls = f.now;
+    unsigned asked = f.asked;
+    for (unsigned i = 0; i < N; i++)
+        (void)q_refused(&f, i);
+    while (q_await(&f) == TL_GO)
+        assert_int_equal(f.notes, 0);
+    assert_lost(&f, TL_LOST_STALLED);
+    assert_int_equal(f.asked, asked);
+}
+
+TEST(a_server_whose_clock_has_stepped_is_asked_about_a_stalled_lock_once) {
+    q_feed f;
+    begin_stalled(&f);
+    tl_mono deadline = m.result.deadline;
+    (void)q_called(&f, 1);
+    q_assert_asked(&f, 1, "renew");
+    (void)q_kept(&f, 1, TTL_MS);
+    assert_int_equal(f.notes, 0);
+    q_assert_asked(&f, 1, NULL);
+    assert_int_equal(m.result.deadline.ns, deadline.ns);
+}
+
+TEST(an_extension_ends_the_stall) {
+    q_feed f;
+    begin_stalled(&f);
+    tl_ballots b = {.count = N};
+    for (unsigned i = 0; i < N; i++)
+        b.until[i] = feed_ms(90000);
+    m.stalls = tl__mono_add_ms(f.now, STALL_MS);
+    tl__quorum_renew_extended(&m, 60000, &b, f.now);
+    (void)q_timer(&f);
+    q_assert_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+    assert_int_equal(m.result.deadline.ns, feed_ms(90000).ns);
+}

@@ -462,6 +462,233 @@ TEST(woken_judges_a_lock_renewed_by_hand_too) {
     expect_lost(&f, TL_LOST_GONE);
 }
 
+/* ---- a holder that gives no sign of life ------------------------------------------------------- */
+
+#define STALL_MS 12000 /* the first renewal, at a third, comes before that */
+
+/* The holder's last sign of life was at `ms`. */
+static void feed_alive(int64_t ms) {
+    m.stalls = feed_ms(ms + STALL_MS);
+}
+
+static void begin_watched(feed *f) {
+    job = feed_job();
+    feed_init(f, &m, tl__renew_step);
+    renew_begin(&m, &job, feed_ms(TTL_MS), TL_NEVER, false, 42);
+    feed_alive(0);
+    (void)feed_start(f);
+    feed_assert_waits_until(f, TTL_MS / 3);
+}
+
+/* Renewed once, at 10 s, and stalled at 12 s. */
+static void begin_stalled(feed *f) {
+    begin_watched(f);
+    due(f);
+    (void)feed_kept(f, TTL_MS);
+    feed_assert_waits_until(f, STALL_MS);
+    (void)feed_await(f);
+    expect_note(f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    assert_int_equal(f->out.sends, 0);
+}
+
+TEST(fed_it_is_renewed_as_ever) {
+    feed f;
+    begin_watched(&f);
+    for (int i = 0; i < 50; i++) {
+        feed_later(&f, STALL_MS - 1);
+        feed_alive(feed_since(f.now));
+        if (feed_timer(&f) == TL_GO && f.out.sends == 1)
+            (void)feed_kept(&f, TTL_MS);
+        assert_int_equal(f.status, TL_GO);
+        assert_int_equal(f.out.notes, 0);
+    }
+    assert_true(f.sends > 25);
+}
+
+TEST(the_look_for_life_may_be_late_by_a_part_of_the_wait) {
+    feed f;
+    begin_watched(&f);
+    due(&f);
+    (void)feed_kept(&f, TTL_MS);
+    feed_assert_waits_until(&f, STALL_MS);
+    assert_in_range(f.out.slack_ns, 1, (STALL_MS - TTL_MS / 3) * MS / 32);
+}
+
+TEST(unfed_it_is_at_risk_at_that_moment_and_renewed_no_more) {
+    feed f;
+    begin_stalled(&f);
+    assert_int_equal(feed_since(f.now), STALL_MS);
+    tl_mono deadline = m.result.deadline;
+    unsigned sends = f.sends, reaches = f.reaches;
+    while (feed_await(&f) == TL_GO)
+        assert_int_equal(f.out.notes, 0);
+    expect_lost(&f, TL_LOST_STALLED);
+    assert_int_equal(f.sends, sends);
+    assert_int_equal(f.reaches, reaches);
+    assert_int_equal(f.now.ns, deadline.ns - TL_LOST_EARLY_NS);
+}
+
+/* However late the timer is. */
+TEST(no_renewal_begins_once_it_has_stalled) {
+    feed f;
+    begin_watched(&f);
+    feed_at(&f, STALL_MS + 1);
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    assert_int_equal(f.out.sends, 0);
+}
+
+TEST(fed_again_it_is_renewed_at_once_and_held) {
+    feed f;
+    begin_stalled(&f);
+    int64_t fed_ms = 20000;
+    while (f.now.ns < feed_ms(fed_ms).ns)
+        (void)feed_await(&f);
+    feed_alive(fed_ms);
+    (void)feed_await(&f);
+    assert_in_range(feed_since(f.now), fed_ms, fed_ms + 2 * TL_STALL_LOOK_NS / MS);
+    assert_int_equal(f.out.notes, 0);
+    assert_int_equal(f.out.sends, 1);
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+    assert_int_equal(m.result.deadline.ns, f.sent.ns + TTL_MS * MS - DRIFT_NS);
+    assert_in_range(f.out.until.ns, f.now.ns + 1, m.stalls.ns);
+}
+
+TEST(fed_in_its_last_moments_it_is_still_renewed) {
+    feed f;
+    begin_stalled(&f);
+    int64_t end_ms = feed_since(m.result.deadline);
+    while (f.now.ns < feed_ms(end_ms - 10).ns)
+        (void)feed_await(&f);
+    feed_alive(end_ms - 10);
+    (void)feed_await(&f);
+    assert_int_equal(f.out.sends, 1);
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+}
+
+TEST(a_renewal_in_flight_prolongs_no_stalled_lock) {
+    feed f;
+    begin_watched(&f);
+    due(&f);
+    tl_mono deadline = m.result.deadline;
+    feed_later(&f, 1);
+    m.stalls = f.now;
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    assert_int_equal(m.result.deadline.ns, deadline.ns);
+    while (feed_await(&f) == TL_GO)
+        assert_int_equal(f.out.sends + f.out.notes, 0);
+    expect_lost(&f, TL_LOST_STALLED);
+}
+
+/* The sign comes before the reply is read: the proof counts. */
+TEST(a_renewal_in_flight_counts_when_the_holder_is_back) {
+    feed f;
+    begin_watched(&f);
+    due(&f);
+    m.stalls = f.now;
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    feed_later(&f, 50);
+    feed_alive(feed_since(f.now));
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+    assert_int_equal(m.result.deadline.ns, f.sent.ns + TTL_MS * MS - DRIFT_NS);
+}
+
+TEST(a_failed_renewal_of_a_stalled_lock_is_not_repeated) {
+    feed f;
+    begin_watched(&f);
+    due(&f);
+    m.stalls = f.now;
+    (void)feed_lost(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    while (feed_await(&f) == TL_GO)
+        assert_int_equal(f.out.sends, 0);
+    expect_lost(&f, TL_LOST_STALLED);
+}
+
+TEST(a_risk_from_before_ends_with_a_renewal_of_the_living) {
+    feed f;
+    begin_watched(&f);
+    due(&f);
+    (void)feed_refused(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
+    m.stalls = f.now;
+    (void)feed_refused(&f);
+    assert_int_equal(f.out.notes + f.out.sends, 0);
+    feed_later(&f, 100);
+    feed_alive(feed_since(f.now));
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 1);
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+}
+
+TEST(a_stalled_lock_is_asked_about_but_not_prolonged) {
+    feed f;
+    begin_stalled(&f);
+    tl_mono deadline = m.result.deadline;
+    for (int i = 0; i < 3; i++) {
+        feed_later(&f, 500);
+        (void)feed_woken(&f);
+        assert_int_equal(f.out.sends, 1);
+        (void)feed_kept(&f, TTL_MS);
+        assert_int_equal(f.out.sends + f.out.notes, 0);
+        assert_int_equal(m.result.deadline.ns, deadline.ns);
+    }
+    feed_later(&f, 500);
+    (void)feed_woken(&f);
+    (void)feed_not_kept(&f, -1);
+    expect_lost(&f, TL_LOST_GONE);
+}
+
+TEST(an_extension_ends_the_stall) {
+    feed f;
+    begin_stalled(&f);
+    feed_later(&f, 1000);
+    feed_alive(feed_since(f.now));
+    tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+    assert_int_equal(f.out.sends, 0);
+    assert_in_range(f.out.until.ns, f.now.ns + 1, f.now.ns + STALL_MS * MS);
+}
+
+/* The thread that extended it was held up for so long. */
+TEST(stalled_again_before_its_first_step_it_was_never_held) {
+    feed f;
+    begin_stalled(&f);
+    tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+}
+
+TEST(stopped_beyond_the_deadline_it_has_expired) {
+    feed f;
+    begin_watched(&f);
+    feed_at(&f, TTL_MS);
+    (void)feed_timer(&f);
+    expect_lost(&f, TL_LOST_EXPIRED);
+}
+
+TEST(the_longest_hold_is_the_cause_although_stalled) {
+    feed f;
+    job = feed_job();
+    feed_init(&f, &m, tl__renew_step);
+    renew_begin(&m, &job, feed_ms(TTL_MS), feed_ms(STALL_MS + 5), false, 42);
+    feed_alive(0);
+    (void)feed_start(&f);
+    feed_at(&f, STALL_MS);
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_STALLED);
+    feed_at(&f, STALL_MS + 5);
+    (void)feed_timer(&f);
+    expect_lost(&f, TL_LOST_MAX_HOLD);
+}
+
 TEST(a_seed_of_zero_is_as_random_as_any) {
     feed f;
     bool above = false;
