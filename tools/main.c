@@ -30,19 +30,13 @@ static const command help_row = {
 
 /* NULL: a command that this build lacks, since it has no compat. */
 static const command *const rows[] = {
-    &run_row,
-    &lock_row,
-    &unlock_row,
-    &extend_row,
-    &check_row,
-    &inspect_row,
-    &break_row,
-    &local_row,
-    &skew_row,
-    &agent_row,
-    &doctor_row,
-    &bench_row,
-    FROM_LEGACY(migrate_row),
+    &run_row,     &alive_row,
+    &lock_row,    &unlock_row,
+    &extend_row,  &check_row,
+    &inspect_row, &break_row,
+    &local_row,   &skew_row,
+    &agent_row,   &doctor_row,
+    &bench_row,   FROM_LEGACY(migrate_row),
     &help_row,
 };
 #define ROWS (sizeof rows / sizeof rows[0])

@@ -71,7 +71,8 @@ for shell in bash zsh fish; do
     offers 'tidelock run -t 5' '500ms 5m 5s'
     offers 'tidelock inspect --watch=3' 30s
     offers 'tidelock inspect --wa' --watch
-    for c in ${commands/help /}; do
+    for c in $commands; do
+        if [[ $c == @(alive|help) ]]; then continue; fi # they have no options
         # All of them are looked at in bash; the others read the same table.
         if [[ $shell == bash || $c == @(run|skew|agent) ]]; then offers_options_of "$c"; fi
     done

@@ -232,8 +232,8 @@ typedef struct {
     int (*function)(const server *s, const void *options, const operands *args);
 } command;
 
-extern const command run_row, lock_row, unlock_row, extend_row, check_row, inspect_row, break_row,
-    local_row, skew_row, agent_row, doctor_row, migrate_row, bench_row;
+extern const command run_row, alive_row, lock_row, unlock_row, extend_row, check_row, inspect_row,
+    break_row, local_row, skew_row, agent_row, doctor_row, migrate_row, bench_row;
 
 /* ---- legacy clients --------------------------------------------------------------------------- */
 

@@ -17,6 +17,8 @@
 #define PID_LIMIT (1 << 22) /* the kernel's own limit */
 #define PASSES_MAX 64       /* each finds what was started during the previous one */
 #define QUEUE_MAX 65536     /* below root; if there are more, all processes are looked at */
+#define ANCESTORS_MAX 4096
+#define CLIMBS_MAX 8
 #define STAT_SIZE 1024
 #define NAME_SIZE 24
 
@@ -93,6 +95,31 @@ bool below_look(pid_t pid, below_process *ret) {
     if (proc >= 0)
         close(proc);
     return seen;
+}
+
+/* From the process up to root, or to a process whose parent is unknown. */
+static below_place climb(pid_t pid, pid_t root) {
+    below_process process = {.parent = pid};
+
+    for (int i = 0; i < ANCESTORS_MAX; i++) {
+        if (process.parent == root)
+            return BELOW_IS;
+        if (process.parent <= 1)
+            return BELOW_NOT;
+        if (!below_look(process.parent, &process))
+            return BELOW_UNKNOWN;
+    }
+    return BELOW_NOT;
+}
+
+/* An ancestor that ends meanwhile gives the process another parent: look again. */
+below_place below_find(pid_t pid, pid_t root) {
+    below_place place = BELOW_UNKNOWN;
+    below_process process;
+
+    for (int i = 0; i < CLIMBS_MAX && place == BELOW_UNKNOWN && below_look(pid, &process); i++)
+        place = climb(pid, root);
+    return place;
 }
 
 /* An entry as getdents64(2) writes it. */

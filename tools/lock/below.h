@@ -31,6 +31,15 @@ bool below_each_by(bool lists, pid_t root, int64_t until_ms, below_fn fn, void *
  */
 bool below_end(pid_t root, int64_t until_ms, int sig, pid_t signalled);
 
+typedef enum {
+    BELOW_NOT,    /**< it is not below root */
+    BELOW_IS,     /**< it is root, or below it */
+    BELOW_UNKNOWN /**< it has ended, or /proc can't be read */
+} below_place;
+
+/** Is the process below root? */
+below_place below_find(pid_t pid, pid_t root);
+
 /** Look at one process. False: it doesn't exist, or /proc can't be read. */
 bool below_look(pid_t pid, below_process *ret);
 

@@ -16,14 +16,16 @@
 #include "lock/childenv.h"
 #include "lock/nested.h"
 #include "lock/not_found.h"
+#include "lock/notify.h"
 #include "lock/run_metrics.h"
 #include "lock/watch.h"
 
 #define NOT_GIVEN (-1)
+#define US_PER_MS INT64_C(1000)
 #define RESTART_MS 1000 /* at least, from one start of --forever to the next, and after an outage */
 
 typedef struct {
-    int64_t ttl_ms, wait_ms, max_hold_ms;
+    int64_t ttl_ms, wait_ms, max_hold_ms, watchdog_ms;
     int conflict_exit_code, on_lost, json_fd, format;
     const char *name, *metrics;
     int verbose;
@@ -35,6 +37,7 @@ static const run_options defaults = {
     .ttl_ms = SERVER_NO_TTL,
     .wait_ms = NOT_GIVEN,
     .max_hold_ms = NOT_GIVEN,
+    .watchdog_ms = NOT_GIVEN,
     .conflict_exit_code = STATUS_BUSY,
     .json_fd = NOT_GIVEN,
     .care = {.quiet_ms = SERVER_NO_QUIET},
@@ -53,6 +56,8 @@ static const opt options[] = {
     {0, "on-lost", OPT_CHOICE, AT(on_lost), "term|kill|continue",
      "what to do when the lock is lost (term)", 0, 0},
     {0, "max-hold", OPT_DURATION, AT(max_hold_ms), "D", "end the command after D", 0, 0},
+    {0, "watchdog", OPT_DURATION, AT(watchdog_ms), "D",
+     "lose the lock D after the last sign of life", 0, 0},
     {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
      0},
     {'v', "verbose", OPT_COUNT, AT(verbose), NULL,
@@ -83,6 +88,7 @@ typedef struct {
     news news;
     tl_client *client;
     tl_lock *lock;
+    notify notify; /* of the present command */
     int timer;
     int64_t started; /* the start of the last command, by moment_ms */
     /* the round */
@@ -155,9 +161,16 @@ static void not_acquired(run *run, tl_err before) {
         run->stop = true;
 }
 
+static bool not_startable(run *run, int why) {
+    run->why = why;
+    run->result = TL_ENOMEM;
+    run->status = STATUS_INTERNAL;
+    return false;
+}
+
 /* Start the command, if the lock is still held: this process may have been stopped since the acquisition.
  * Errors are reported after the release, since writing to stderr may block. */
-static bool start(run *run, char **env) {
+static bool start(run *run, const childenv *env) {
     int64_t now = moment_ms();
 
     run->started = now;
@@ -165,6 +178,8 @@ static bool start(run *run, char **env) {
         .signals = &run->signals,
         .lock = run->lock,
         .news = &run->news,
+        .notify = run->notify.fd >= 0 ? &run->notify : NULL,
+        .watchdog_ms = run->options->watchdog_ms,
         .timer = run->timer,
         .key = run->shown,
         .verbose = run->options->verbose > 0,
@@ -179,19 +194,16 @@ static bool start(run *run, char **env) {
     const supervisor_plan plan = {
         .signals = &run->signals,
         .argv = run->argv,
-        .env = env,
+        .env = env->list,
+        .own_pid = env->own_pid,
         .new_session = run->options->new_session,
         .until_ms = run->options->on_lost == ON_LOST_CONTINUE
                         ? INT64_MAX
                         : now + tl_lock_remaining_ms(run->lock) - run->watch.guard.kill_lead_ms / 2,
     };
-    errno = ENOMEM;
-    if (env && child_start(&run->watch.child, &plan) == 0)
+    if (child_start(&run->watch.child, &plan) == 0)
         return true;
-    run->why = errno;
-    run->result = TL_ENOMEM;
-    run->status = STATUS_INTERNAL;
-    return false;
+    return not_startable(run, errno);
 }
 
 /* For a lock that was lost: add why the server refuses the release, if that is not reported yet. It refuses
@@ -239,6 +251,21 @@ static bool interrupted(const child *child) {
            (status == STATUS_SIGNAL + SIGINT || status == STATUS_SIGNAL + SIGQUIT);
 }
 
+static void say_lost(run *run) {
+    const watch *watch = &run->watch;
+    bool ended = watch->guard.for_loss;
+
+    run->status = STATUS_LOST;
+    if (watch->stalled)
+        say("%s: %s; %s", run->shown, watch->trouble,
+            ended ? "the command was ended" : "the lock was lost while the command ran");
+    else
+        say("%s: the lock %s%s%s%s", run->shown,
+            ended ? "could not be renewed, so the command was ended"
+                  : "was lost while the command ran",
+            watch->trouble[0] ? " (" : "", watch->trouble, watch->trouble[0] ? ")" : "");
+}
+
 /* Print the messages about the end of the command, and set the exit status. */
 static void conclude(run *run) {
     const watch *watch = &run->watch;
@@ -255,11 +282,7 @@ static void conclude(run *run) {
             advice);
         run->stop = true;
     } else if (run->result == TL_ELOST) {
-        run->status = STATUS_LOST;
-        say("%s: the lock %s%s%s%s", run->shown,
-            watch->guard.for_loss ? "could not be renewed, so the command was ended"
-                                  : "was lost while the command ran",
-            watch->trouble[0] ? " (" : "", watch->trouble, watch->trouble[0] ? ")" : "");
+        say_lost(run);
     } else if (watch->guard.term_sent) {
         say("%s: --max-hold has passed; the command was ended", run->shown);
     }
@@ -269,22 +292,53 @@ static void conclude(run *run) {
         run->stop = true;
 }
 
-static void run_command(run *run) {
-    char **env = childenv_make(run->key, tl_lock_token(run->lock), tl_lock_fence(run->lock),
-                               run->options->ttl_ms);
+static void close_notify(run *run) {
+    if (run->notify.fd >= 0)
+        notify_end(&run->notify);
+}
 
-    if (start(run, env)) {
+/* The time that the command is given is that of the outer watchdog, if that is shorter. */
+static int64_t watchdog_us(const run *run) {
+    int64_t us = run->options->watchdog_ms * US_PER_MS, outer_us = notify_outer_watchdog_us();
+
+    return outer_us > 0 && outer_us < us ? outer_us : us;
+}
+
+/* The socket is new for each command: what an earlier one has left must not feed this one. */
+static bool prepare(run *run, childenv *ret) {
+    childenv_values values = {.key = run->key,
+                              .token = tl_lock_token(run->lock),
+                              .fence = tl_lock_fence(run->lock),
+                              .ttl_ms = run->options->ttl_ms};
+
+    *ret = (childenv){.list = NULL};
+    run->notify.fd = -1;
+    if (run->options->watchdog_ms != NOT_GIVEN) {
+        if (notify_begin(&run->notify))
+            return not_startable(run, errno);
+        values.notify_socket = run->notify.name;
+        values.watchdog_us = watchdog_us(run);
+    }
+    return childenv_make(&values, ret) || not_startable(run, ENOMEM);
+}
+
+static void run_command(run *run) {
+    childenv env;
+
+    if (prepare(run, &env) && start(run, &env)) {
         watch_command(&run->watch);
         run->stop = interrupted(&run->watch.child);
         child_close(&run->watch.child);
+        close_notify(run);
         run->held_ms = moment_ms() - run->started;
         release(run);
         conclude(run);
     } else {
         (void)tl_lock_release(run->lock, NULL);
+        close_notify(run);
         not_started(run);
     }
-    childenv_free(env);
+    childenv_free(&env);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */
@@ -383,6 +437,9 @@ static int rounds(run *run) {
                                                    .on_event = news_event, .ctx = &run->news,
                                                    .fair = run->options->fair);
 
+    if (run->options->watchdog_ms != NOT_GIVEN)
+        lock_options.stall_ms = run->options->watchdog_ms;
+
     run->lock = tl_lock_new(run->client, run->key, strlen(run->key), &lock_options, &run->err);
     if (!run->lock)
         return fail(status_of(run->err.code), "%s", run->err.message);
@@ -450,6 +507,9 @@ static int check_options(const server *where, const run_options *options) {
         return fail(STATUS_USAGE, "run: --name is empty; leave it out to use the command's name");
     if (options->max_hold_ms == 0)
         return fail(STATUS_USAGE, "run: --max-hold 0 leaves the command no time");
+    if (options->watchdog_ms != NOT_GIVEN &&
+        (options->watchdog_ms < TL_TTL_MIN_MS || options->watchdog_ms > TL_TTL_MAX_MS))
+        return fail(STATUS_USAGE, "run: --watchdog: 10ms to 1d");
     int status = server_care_check("run", &options->care, options->ttl_ms);
     return status || !options->metrics ? status : outfile_check("run: --metrics", options->metrics);
 }
@@ -487,7 +547,7 @@ const command run_row = {
     .statuses =
         (const status_row[]){
             {STATUS_OF_COMMAND, "the command's own", NULL},
-            {STATUS_UNAVAILABLE, "server unreachable",
+            {STATUS_UNAVAILABLE, NULL,
              "the server was not reached within the wait, or was unavailable when the wait ended. "
              "With *--no-wait*: not within 5 s of connecting; at once when the connection is "
              "refused, or there is no such socket or host. Too few replicas or disks confirmed "
@@ -498,7 +558,7 @@ const command run_row = {
             {STATUS_BUSY, "the lock was not acquired in time",
              "the lock was not acquired in time, or a run around this one holds it (or _N_ of "
              "*-E*)"},
-            {STATUS_REFUSED, "refused",
+            {STATUS_REFUSED, NULL,
              "the server refused: the password, or a permission; or it lacks a command that the "
              "protocol needs"},
             {STATUS_NOT_EXECUTABLE, "it could not be executed",

@@ -16,6 +16,7 @@
 
 #include "base/tool.h"
 #include "lock/below.h"
+#include "lock/childenv.h"
 #include "lock/supervisor.h"
 
 #define NAME "tl-supervisor"
@@ -44,6 +45,7 @@ static void become(const supervisor_plan *plan, pid_t parent, int report) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
         _exit(STATUS_INTERNAL);
     signals_restore(plan->signals);
+    childenv_put_pid(plan->own_pid, getpid());
     (void)execvpe(plan->argv[0], plan->argv, plan->env);
     int why = errno;
     (void)!write(report, &why, sizeof why);

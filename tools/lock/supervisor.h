@@ -49,6 +49,7 @@ typedef struct {
 typedef struct {
     const signals *signals;
     char **argv, **env;
+    char *own_pid; /**< room in env for the command's pid (childenv.h), or NULL */
     bool new_session;
     int64_t until_ms;
 } supervisor_plan;

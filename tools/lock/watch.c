@@ -12,6 +12,8 @@
 #include "ground/bytes.h"
 #include "lock/watch.h"
 
+/* Messages that are read before the loop goes on. */
+#define SIGNS_AT_ONCE 64
 /* How long to wait after a KILL for the end of all processes of the command. */
 #define KILLED_MS 1000
 /* How long a program may take to stop itself by a STOP, after the terminal's TSTP. */
@@ -83,6 +85,24 @@ static const char *without_key(const char *detail, const char *key) {
     return strncmp(detail, begin, n) == 0 ? detail + n : detail;
 }
 
+static void note_trouble(watch *watch, const tl_lock_event *event, const char *message) {
+    char d[DURATION_SHOWN];
+
+    if (watch->guard.for_loss && event->state == TL_HELD)
+        return; /* the command is ended for what was the trouble */
+    watch->stalled = event->state != TL_HELD && event->why == TL_LOST_STALLED;
+    if (event->state == TL_HELD)
+        watch->trouble[0] = '\0';
+    else if (!watch->stalled)
+        (void)snprintf(watch->trouble, sizeof watch->trouble, "%s", message);
+    else if (watch->triggered)
+        (void)snprintf(watch->trouble, sizeof watch->trouble,
+                       "stalled: the command says so itself");
+    else
+        (void)snprintf(watch->trouble, sizeof watch->trouble, "stalled: no sign of life for %s",
+                       show_ms(d, watch->watchdog_ms));
+}
+
 static void read_news(watch *watch) {
     char left[DURATION_SHOWN];
     char detail[sizeof watch->news->detail];
@@ -90,19 +110,16 @@ static void read_news(watch *watch) {
 
     if (!take_news(watch->news, &event, detail))
         return;
-    const char *message = without_key(detail, watch->key);
-    (void)snprintf(watch->trouble, sizeof watch->trouble, "%s", message);
-    if (event.state == TL_HELD)
-        watch->trouble[0] = '\0';
+    note_trouble(watch, &event, without_key(detail, watch->key));
     if (!watch->verbose)
         return;
     (void)show_ms(left, event.remaining_ms);
     if (event.state == TL_AT_RISK)
-        say_if_free("%s: at risk, %s left: %s", watch->key, left, message);
+        say_if_free("%s: at risk, %s left: %s", watch->key, left, watch->trouble);
     else if (event.state == TL_HELD)
         say_if_free("%s: renewed again, %s left", watch->key, left);
     else
-        say_if_free("%s: lost: %s", watch->key, message);
+        say_if_free("%s: lost: %s", watch->key, watch->trouble);
 }
 
 void watch_last_news(watch *watch) {
@@ -174,6 +191,33 @@ static void follow_stop(watch *watch) {
     watch->continue_due = true;
 }
 
+/* ---- signs of life -------------------------------------------------------------------------- */
+
+/* A command that has called itself stalled can't take that back: its lock must not be renewed again. */
+static void note_signs(watch *watch, const notify_signs *signs) {
+    if (signs->stalled) {
+        watch->triggered = true;
+        tl_lock_stall(watch->lock);
+    } else if (signs->alive && !watch->triggered) {
+        tl_lock_alive(watch->lock);
+    }
+    if (signs->timeout && !watch->timeout_said)
+        say_if_free("%s: WATCHDOG_USEC of the command is ignored: --watchdog decides", watch->key);
+    watch->timeout_said = watch->timeout_said || signs->timeout;
+}
+
+static void read_signs(watch *watch) {
+    notify_signs signs;
+
+    if (!watch->notify)
+        return;
+    notify_flush(watch->notify);
+    for (int i = 0; i < SIGNS_AT_ONCE &&
+                    notify_read(watch->notify, watch->child.supervisor, watch->key, &signs);
+         i++)
+        note_signs(watch, &signs);
+}
+
 /* ---- the loop ------------------------------------------------------------------------------- */
 
 static void act(watch *watch, guard_action action) {
@@ -223,7 +267,9 @@ static void wait_for_something(watch *watch, int64_t wake_ms) {
     struct pollfd p[] = {{.fd = watch->signals->fd, .events = POLLIN},
                          {.fd = watch->news->fd, .events = POLLIN},
                          {.fd = watch->timer, .events = POLLIN},
-                         {.fd = watch->child.link, .events = POLLIN}};
+                         {.fd = watch->child.link, .events = POLLIN},
+                         {.fd = watch->notify ? watch->notify->fd : -1, .events = POLLIN},
+                         {.fd = -1, .events = POLLOUT}};
     uint64_t count;
 
     if (watch->killed_at && wake_ms > KILLED_MS)
@@ -231,7 +277,9 @@ static void wait_for_something(watch *watch, int64_t wake_ms) {
     if (awaits_stop(watch) && wake_ms > STOP_LOOK_MS)
         wake_ms = STOP_LOOK_MS;
     moment_timer_set(watch->timer, wake_ms);
-    (void)poll(p, 4, -1);
+    if (watch->notify && notify_is_pending(watch->notify))
+        p[5].fd = watch->notify->outer_fd;
+    (void)poll(p, sizeof p / sizeof p[0], -1);
     if (p[2].revents)
         (void)!read(watch->timer, &count, sizeof count);
 }
@@ -241,14 +289,17 @@ void watch_command(watch *watch) {
         int64_t wake_ms;
         act(watch,
             guard_step(&watch->guard, moment_ms(), tl_lock_remaining_ms(watch->lock), &wake_ms));
-        if (watch->child.seen.ended && !lingers(watch))
+        if (watch->child.seen.ended && !lingers(watch)) {
+            read_signs(watch); /* what the command has sent at its end */
             return;
+        }
         if (watch->continue_due)
             child_continue(&watch->child);
         watch->continue_due = false;
         wait_for_something(watch, tell_deadline(watch, wake_ms));
         read_news(watch);
         read_signals(watch);
+        read_signs(watch);
         note_expiry(watch);
         follow_stop(watch);
     }

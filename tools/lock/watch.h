@@ -11,6 +11,7 @@
 #include "base/signals.h"
 #include "lock/child.h"
 #include "lock/guard.h"
+#include "lock/notify.h"
 
 #define NEWS_DETAIL 768
 
@@ -35,6 +36,8 @@ typedef struct {
     signals *signals;
     tl_lock *lock;
     news *news;
+    notify *notify;      /**< the command's signs of life; NULL: it has no watchdog */
+    int64_t watchdog_ms; /**< how long the command may give none */
     int timer;
     const char *key; /**< for messages */
     bool verbose;
@@ -42,6 +45,9 @@ typedef struct {
     guard guard;
     /** Why the lock is at risk or lost, as the library said last; "": it is neither. */
     char trouble[NEWS_DETAIL];
+    bool stalled;       /**< that is since the command gives no sign of life */
+    bool triggered;     /**< the command has said that it is stalled */
+    bool timeout_said;  /**< that it can't change the watchdog's time was reported */
     int end_asked;      /**< the signal that asked us to end, passed on; 0: none */
     int64_t stop_asked; /**< when our job was asked to stop, by moment_ms; 0: it was not */
     int64_t until_ms;   /**< the deadline that the supervisor knows */
