@@ -24,7 +24,7 @@ took=$(($(now_ms) - start))
 redis RPUSH jobs:42 a b >/dev/null
 expect_line 75 '^tidelock: jobs:42 holds a list, not a lock; choose another key$' "$tidelock" lock jobs:42
 expect_line 75 '^tidelock: jobs:42 holds a list, not a lock; choose another key$' "$tidelock" run -n jobs:42 -- true
-expect_line 75 '^tidelock: jobs:42 holds a list, not a lock; choose another key$' "$tidelock" run -w 100ms jobs:42 -- true
+expect_line 75 '^tidelock: jobs:42 holds a list, not a lock; choose another key$' "$tidelock" run -w 2s jobs:42 -- true
 expect 1 "$tidelock" check jobs:42
 [[ $(cat "$out") == "jobs:42 holds a list, not a lock; choose another key" ]] || fail "check of a list says: $(cat "$out")"
 expect 1 "$tidelock" check --json jobs:42
