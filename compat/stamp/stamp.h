@@ -149,3 +149,5 @@ extern const struct tl_watching tl__watching;
 /** Why a lock acquired with only the legacy clients' commands is not renewed: a reason for
  *  people. */
 const char *tl__stamp_never_renewed(const tl_rules *rules);
+/** Why a lock with these rules can't rest; NULL: it can. */
+const char *tl__stamp_never_rests(const tl_rules *rules);

@@ -145,3 +145,8 @@ const char *tl__stamp_never_renewed(const tl_rules *rules) {
                ? "with strict a lock is not renewed: SETNX, GET, GETSET and DEL can't do it safely"
                : "without EVAL and WATCH a stamp can't be renewed safely";
 }
+
+const char *tl__stamp_never_rests(const tl_rules *rules) {
+    (void)rules;
+    return "a lock shared with legacy clients can't rest";
+}

@@ -49,7 +49,7 @@ void tl__stamp_script_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_
     if (stamp_try->try.alone)
         tl__stamp_alone_send(stamp_try, job, event, out);
     else if (stamp_try->try.result.op == TL_RELEASE)
-        tl__sidecar_send_release(&stamp_try->try, job, out);
+        tl__sidecar_send_release(&stamp_try->try, job, event, out);
     else
         write_stamp(stamp_try, job, event, (tl_bytes){0}, out);
 }
@@ -239,7 +239,7 @@ static tl_status renew_answered(tl_stamp_try *stamp_try, const tl_job *job, cons
 static tl_status release_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                   tl_out *out) {
     tl_bytes value;
-    tl_status status = tl__sidecar_released(&stamp_try->try, event, out);
+    tl_status status = tl__sidecar_released(&stamp_try->try, job, event, out);
     if (stamp_try->try.result.code != TL_ETAKEN || !tl__reply_text(event->replied.reply, &value))
         return status;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value,

@@ -449,8 +449,16 @@ typedef struct {
      *  the lock is no longer renewed. So a holder that hangs loses the lock. Any relation to ttl_ms
      *  will do. Not with manual_renew, nor with strict (legacy.h) [0: off] */
     int64_t stall_ms;
+    /** A release within so long of the acquire lets the lock rest until then, as tl_lock_rest does:
+     *  0..TL_REST_MAX_MS. A lock that is lost, or freed while it is held, does not rest. See
+     *  tl_lock_rest for what can't rest [0] */
+    int64_t min_hold_ms;
+    /** A wait ends with TL_EBUSY as soon as the lock is found to rest. Has no effect with TL_BRIDGE
+     *  and TL_TIMESTAMP, nor before the last phase of TL_AUTO [false: it waits for the end] */
+    bool rest_ends_wait;
 } tl_lock_options;
 
+#define TL_HAS_REST 1  /**< tl_lock_options has min_hold_ms and rest_ends_wait; tl_lock_rest */
 #define TL_HAS_FAIR 1  /**< tl_lock_options has `fair` */
 #define TL_HAS_STALL 1 /**< tl_lock_options has stall_ms; there are tl_lock_alive, tl_lock_stall */
 
@@ -495,10 +503,11 @@ static inline tl_lock_options TL_LOCK_OPTIONS() {
 #endif
 
 #define TL_FOREVER INT64_MAX
-#define TL_KEY_MAX 16384       /**< bytes in a key; any byte is allowed */
-#define TL_TTL_MIN_MS 10       /**< shortest lifetime */
-#define TL_TTL_MAX_MS 86400000 /**< longest lifetime: a day */
-#define TL_TOKEN_SIZE 37       /**< a token's text with its final NUL */
+#define TL_KEY_MAX 16384                    /**< bytes in a key; any byte is allowed */
+#define TL_TTL_MIN_MS 10                    /**< shortest lifetime */
+#define TL_TTL_MAX_MS 86400000              /**< longest lifetime: a day */
+#define TL_REST_MAX_MS INT64_C(34560000000) /**< longest rest: 400 days */
+#define TL_TOKEN_SIZE 37                    /**< a token's text with its final NUL */
 
 /**
  * Make a lock on a key. No I/O. It can be acquired and released again and again.
@@ -582,6 +591,32 @@ tl_err tl_lock_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
  * Blocks at most attempt_ms.
  */
 tl_err tl_lock_release(tl_lock *lock, tl_error *err);
+
+/**
+ * Release the lock, but leave it taken for a while: it rests. Nobody holds it, and nobody acquires
+ * it before `ms` have passed since this handle acquired it. For work that must be done once in a
+ * period by whichever host comes first, although the hosts' clocks differ: the server's clock
+ * measures the rest. It ends no earlier than that. It ends later by the round trip of the acquire,
+ * on redis+quorum: by two seconds at most. etcd tells no time: there by drift_ppm of the hold, too. If `ms` have passed already the lock is
+ * released.
+ *
+ * ms  0..TL_REST_MAX_MS. After tl_lock_adopt it counts from the time that the server has noted for
+ *     the acquire, and then the rest ends up to a second later
+ *
+ * TL_OK            it was held until now, and rests
+ * TL_EEXPIRED      it had expired or been deleted: it does not rest
+ * TL_ETAKEN        it expired or was stolen, and another holds it
+ * TL_EUNCERTAIN    no reply in time: it may rest. The client retries in the background while the
+ *                  key lasts
+ * TL_EUNAVAILABLE  the same, with nothing sent yet; or replicas have not confirmed the rest
+ * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it does not rest; it expires by itself
+ * TL_EINVALID      ms is out of range; it was not held; or it can't rest and is still held: with
+ *                  strict (legacy.h), or where legacy clients overwrite a stamp without a look
+ *
+ * A rest ends early where the server loses the key: see tidelock-promises(7). `tidelock break`
+ * ends it. Blocks at most attempt_ms.
+ */
+tl_err tl_lock_rest(tl_lock *lock, int64_t ms, tl_error *err);
 
 /**
  * Extend a held lock to ttl_ms from now, and renew it with that lifetime from then on. The server
@@ -690,6 +725,10 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
 
 /** Begin to release; as tl_lock_acquire_async. From now on the handle does not hold the lock. */
 tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err);
+
+/** Begin to release and let the lock rest, as tl_lock_rest does; as tl_lock_acquire_async. From now
+ *  on the handle does not hold the lock. */
+tl_err tl_lock_rest_async(tl_lock *lock, int64_t ms, tl_done_fn done, void *ctx, tl_error *err);
 
 /**
  * A descriptor for poll, epoll, libuv, libevent, GLib …: readable when tl_client_dispatch has

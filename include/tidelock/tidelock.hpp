@@ -272,6 +272,14 @@ class mutex {
         return {static_cast<int>(tl_lock_release(handle_.get(), nullptr)), category()};
     }
 
+    /** Release, and leave the lock taken until so long after this object acquired it: see
+     *  tl_lock_rest. As unlock(), with any result this object no longer holds the lock, except with
+     *  errc::invalid, when it can't rest. */
+    std::error_code rest(std::chrono::milliseconds from_acquire) noexcept {
+        return {static_cast<int>(tl_lock_rest(handle_.get(), from_acquire.count(), nullptr)),
+                category()};
+    }
+
     /** Extend the held lock to this lifetime from now, and renew it with that lifetime from then
      *  on. */
     void extend(std::chrono::milliseconds ttl) {

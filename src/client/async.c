@@ -32,7 +32,8 @@ typedef struct tl_operation {
     bool completed, lingers, over, reported;
     tl_err code;
     tl_error err;
-    int64_t ttl_ms; /* EXTENDS */
+    int64_t
+        ms; /* EXTENDS: the lifetime; RELEASES: how long the lock rests from its acquire on, 0: not at all */
     /* Begins with its result. ACQUIRES: a tl_acquiring, followed by tl_asker.room bytes; else
      * tl_settling.size bytes. */
     _Alignas(max_align_t) unsigned char machine[];
@@ -85,10 +86,14 @@ static void let_go(tl_operation *op) {
 static const char *const names[] = {
     [ACQUIRES] = "acquire", [RELEASES] = "release", [EXTENDS] = "extend"};
 
+static const char *name_of(const tl_operation *op) {
+    return op->does == RELEASES && op->ms > 0 ? "rest" : names[op->does];
+}
+
 static tl_machine machine(tl_task *task) {
     tl_operation *op = OP_OF(task, task);
     tl_step step = op->does == ACQUIRES ? tl__lock_acquire_step : settling_of(op)->step;
-    return (tl_machine){op->machine, step, names[op->does], tl__name_key(op->name)};
+    return (tl_machine){op->machine, step, name_of(op), tl__name_key(op->name)};
 }
 
 static const tl_result *result_of(const tl_operation *op) {
@@ -137,9 +142,9 @@ static void completed(tl_operation *op, const tl_out *out) {
         (op->does == ACQUIRES && op->code && GUARD(async_failure_leaves_front)))
         tl__gate_leave(&op->client->gate, &lock->gate_node);
     if (op->does == EXTENDS)
-        op->renewed = settling_of(op)->extended(lock, op->ttl_ms, op->machine);
+        op->renewed = settling_of(op)->extended(lock, op->ms, op->machine);
     if (op->code)
-        (void)tl__lock_fail_by(lock, op->code, names[op->does],
+        (void)tl__lock_fail_by(lock, op->code, name_of(op),
                                op->does == ACQUIRES ? tl__lock_busy(lock, op->code, message)
                                                     : message,
                                out->sys_errno, &op->err);
@@ -240,15 +245,19 @@ static void init_acquire(tl_operation *op, int64_t wait_ms) {
                             : &op->listener;
 }
 
-/* ttl_ms 0: release; else extend. */
-static void init_settle(tl_operation *op, int64_t ttl_ms) {
+/* Extend or release; ms: as op->ms. */
+static void init_settle(tl_operation *op, int64_t ms) {
     tl_lock *lock = op->lock;
     uint64_t seed = tl__client_seed(op->client);
     tl__keeper_lock(&op->client->keeper);
     tl_job job = tl__lock_job(lock);
-    op->ttl_ms = ttl_ms;
-    job.ttl_ms = ttl_ms ? ttl_ms : job.ttl_ms;
-    settling_of(op)->init(op->machine, lock, &job, ttl_ms ? TL_RENEW : TL_RELEASE, seed);
+    bool extends = op->does == EXTENDS;
+    op->ms = ms;
+    if (extends)
+        job.ttl_ms = ms;
+    else
+        tl__hold_rest(lock, ms, &job);
+    settling_of(op)->init(op->machine, lock, &job, extends ? TL_RENEW : TL_RELEASE, seed);
     tl__keeper_unlock(&op->client->keeper);
 }
 
@@ -269,7 +278,7 @@ static tl_err start(tl_operation *op, tl_error *err) {
     }
     if (!code)
         return TL_OK;
-    const char *what = names[op->does];
+    const char *what = name_of(op);
     atomic_store(&lock->op, NULL);
     if (op->does != EXTENDS)
         tl__gate_leave(&lock->client->gate, &lock->gate_node); /* a release that could not begin */
@@ -316,14 +325,15 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
     return begun(lock, TL_COUNT_ACQUIRES, acquire(lock, wait_ms, done, ctx, err));
 }
 
-static tl_err release(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
+static tl_err release(tl_lock *lock, int64_t rest_ms, tl_done_fn done, void *ctx, tl_error *err) {
+    const char *what = rest_ms > 0 ? "rest" : "release";
     bool passed = false;
     if (!done)
-        return tl__lock_fail(lock, TL_EINVALID, "release", "the callback `done` is NULL", err);
+        return tl__lock_fail(lock, TL_EINVALID, what, "the callback `done` is NULL", err);
     tl_operation *op = new_op(lock, RELEASES, done, ctx);
     if (!op)
-        return tl__lock_fail(lock, TL_ENOMEM, "release", "out of memory", err);
-    tl_err code = tl__hold_begin_release(lock, &passed, err);
+        return tl__lock_fail(lock, TL_ENOMEM, what, "out of memory", err);
+    tl_err code = tl__hold_begin_release(lock, rest_ms, &passed, err);
     if (code) {
         op->over = op->reported = true;
         let_go(op);
@@ -331,13 +341,19 @@ static tl_err release(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) 
     }
     if (passed)
         return tell_only(op);
-    init_settle(op, 0);
+    init_settle(op, rest_ms);
     return start(op, err);
 }
 
 tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
     TL_UNCANCELLED;
-    return begun(lock, TL_COUNT_RELEASES, release(lock, done, ctx, err));
+    return begun(lock, TL_COUNT_RELEASES, release(lock, lock->rare->min_hold_ms, done, ctx, err));
+}
+
+tl_err tl_lock_rest_async(tl_lock *lock, int64_t ms, tl_done_fn done, void *ctx, tl_error *err) {
+    TL_UNCANCELLED;
+    tl_err code = tl__lock_check_rest(lock, &ms, err);
+    return begun(lock, TL_COUNT_RELEASES, code ? code : release(lock, ms, done, ctx, err));
 }
 
 /* ---- for callers that block --------------------------------------------------------------------- */
@@ -431,8 +447,8 @@ tl_err tl__operation_acquire(tl_lock *lock, int64_t wait_ms, const tl_operation_
     return call(lock, ACQUIRES, wait_ms, cancel, NULL, err);
 }
 
-tl_err tl__operation_release(tl_lock *lock, tl_error *err) {
-    return call(lock, RELEASES, 0, NULL, NULL, err);
+tl_err tl__operation_release(tl_lock *lock, int64_t rest_ms, tl_error *err) {
+    return call(lock, RELEASES, rest_ms, NULL, NULL, err);
 }
 
 tl_err tl__operation_extend(tl_lock *lock, int64_t ttl_ms, tl_operation_extended *ret,

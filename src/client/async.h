@@ -26,7 +26,7 @@ typedef struct {
 tl_err tl__operation_acquire(struct tl_lock *lock, int64_t wait_ms,
                              const tl_operation_cancel *cancel, tl_error *err);
 /** Only after tl__hold_begin_release has returned TL_OK and not passed the hold on. */
-tl_err tl__operation_release(struct tl_lock *lock, tl_error *err);
+tl_err tl__operation_release(struct tl_lock *lock, int64_t rest_ms, tl_error *err);
 typedef struct {
     /** OK: the renewals go on, with the new deadline; false: nobody renews the hold. */
     bool renewed;

@@ -68,7 +68,8 @@ static tl_hold held(const tl_acquiring *machine) {
                     .passes = GUARD(server_queue_first) && acquisition->result.acquire.waiting > 0
                                   ? 0
                                   : (unsigned)acquisition->job.fences - 1,
-                    .taken = tl__mono_now(),
+                    .taken = acquisition->result.acquire.seen,
+                    .taken_us = acquisition->result.acquire.seen_us,
                     .proof = acquisition->result.proof};
     if (acquisition->result.acquire.stamp_is_token) {
         char text[TL_INT_SIZE];

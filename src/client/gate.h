@@ -19,6 +19,8 @@ typedef struct {
     uint64_t fence;  /**< the present holder's; 0: the lock has none */
     unsigned passes; /**< how many more times it may pass on: as many fencing numbers are left */
     tl_mono taken;   /**< when it was acquired from the server */
+    /** the latest time, us, that the server's clock could show then; 0: not known */
+    int64_t taken_us;
     tl_proof proof;
     const struct tl_ballots *ballots; /**< votes of several servers (passes is 0), or NULL */
     tl_mono asked;                    /**< when its present holder began to acquire it */

@@ -348,6 +348,8 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->passes = (uint8_t)hold->passes;
     lock->proof = hold->proof;
     lock->taken = hold->taken;
+    lock->taken_us = hold->taken_us;
+    lock->since = hold->handed ? tl__mono_now() : hold->taken;
     atomic_store(&lock->fence, hold->fence);
     if (holder_of(lock)->vote && hold->ballots)
         holder_of(lock)->vote(lock, hold->ballots);
@@ -451,7 +453,8 @@ static bool is_passable(const tl_lock *lock, tl_hold *ret) {
                      .fence = atomic_load(&lock->fence),
                      .passes = lock->passes,
                      .proof = lock->proof,
-                     .taken = lock->taken};
+                     .taken = lock->taken,
+                     .taken_us = lock->taken_us};
     return true;
 }
 
@@ -470,15 +473,45 @@ static bool pass_on(tl_lock *lock) {
     return passed;
 }
 
-tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err) {
-    tl_err code = tl__lock_check(lock, "release", err);
+/* A hold that was handed over counts from then. */
+void tl__hold_rest(const tl_lock *lock, int64_t rest_ms, tl_job *job) {
+    int64_t handed_ns = tl__rate_most_ns(tl__ns_until(lock->taken, lock->since),
+                                         lock->client->drift_ppm);
+    job->release.rest_ms = rest_ms;
+    job->release.rest_since = lock->since;
+    job->release.rest_since_us = lock->taken_us > 0
+                                     ? lock->taken_us + GUARD(rest_counts_from_hand_over) *
+                                                            (handed_ns / 1000 + 1)
+                                     : 0;
+}
+
+/* Does a release at this moment let the lock rest? */
+static bool rests_now(const tl_lock *lock, int64_t rest_ms) {
+    tl_job job = {0};
+    tl__hold_rest(lock, rest_ms, &job);
+    return GUARD(rest_is_not_passed_on) &&
+           tl__job_rest_ms(&job, tl__mono_now(), lock->client->drift_ppm) > 0;
+}
+
+tl_err tl__hold_begin_release(tl_lock *lock, int64_t rest_ms, bool *ret_passed, tl_error *err) {
+    const char *what = rest_ms > 0 ? "rest" : "release";
+    const tl_protocol *protocol = lock->client->protocol;
+    tl_err code = tl__lock_check(lock, what, err);
     if (code)
         return code;
     if (atomic_load(&lock->state) == TL_FREE)
-        return tl__lock_fail(lock, TL_EINVALID, "release", "it is not held", err);
+        return tl__lock_fail(lock, TL_EINVALID, what, "it is not held", err);
+    const char *never = rest_ms > 0 && protocol->never_rests
+                            ? protocol->never_rests(&lock->rare->rules)
+                            : NULL;
+    if (never)
+        return tl__lock_fail(lock, TL_EINVALID, what, never, err);
     if (GUARD(release_ends_renewals))
         (void)tl__hold_stop(lock);
-    *ret_passed = pass_on(lock);
+    if (!rests_now(lock, rest_ms))
+        *ret_passed = pass_on(lock);
+    else if (GUARD(free_before_released))
+        atomic_store(&lock->state, TL_FREE);
     lock->adopted = false;
     if (*ret_passed)
         atomic_store(&lock->deadline_ns, 0);

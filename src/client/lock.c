@@ -75,6 +75,13 @@ static tl_err check_stall(const tl_lock_options *options, tl_error *err) {
     return TL_OK;
 }
 
+static tl_err check_rest_ms(int64_t ms, const char *option, tl_error *err) {
+    if (ms < 0 || ms > TL_REST_MAX_MS)
+        return tl__fail(err, TL_EINVALID, 0, "%s: 0 to %lld ms (400 days), not %lld", option,
+                        (long long)TL_REST_MAX_MS, (long long)ms);
+    return TL_OK;
+}
+
 static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, tl_error *err) {
     *ret = (tl_lock_options){.size = sizeof *ret};
     if (given && tl__options_read(ret, sizeof *ret, given, offsetof(tl_lock_options, max_hold_ms),
@@ -82,7 +89,7 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
         return TL_EINVALID;
     if (ret->max_hold_ms < 0)
         return tl__fail(err, TL_EINVALID, 0, "max_hold: it must not be negative");
-    if (check_stall(ret, err))
+    if (check_stall(ret, err) || check_rest_ms(ret->min_hold_ms, "min_hold", err))
         return TL_EINVALID;
     return check_retry(ret, err);
 }
@@ -108,6 +115,15 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *options, tl_b
     if (options->ttl_ms == 0)
         options->ttl_ms = TTL_MS;
     return check_ttl(client, options->ttl_ms, err);
+}
+
+/* Can the lock rest where an option wants that? */
+static tl_err check_rests(const tl_client *client, const tl_lock_options *options,
+                          const tl_rules *rules, tl_error *err) {
+    const char *never = client->protocol->never_rests ? client->protocol->never_rests(rules) : NULL;
+    if (never && options->min_hold_ms > 0)
+        return tl__fail(err, TL_EINVALID, 0, "min_hold: %s", never);
+    return TL_OK;
 }
 
 /* A watchdog can stop nothing where no lock is renewed. */
@@ -147,7 +163,9 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
                                             .ctx = options->retry_ctx},
                                   .rules = *rules,
                                   .max_hold_ms = options->max_hold_ms,
-                                  .stall_ms = options->stall_ms};
+                                  .stall_ms = options->stall_ms,
+                                  .min_hold_ms = options->min_hold_ms,
+                                  .rest_ends_wait = options->rest_ends_wait};
     tl_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
         return NULL;
@@ -187,7 +205,7 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     }
     if (read_options(&o, options, err) ||
         read_rules(client, &o, tl__bytes(key, key_len), &rules, err) ||
-        check_renewed(client, &o, &rules, err))
+        check_renewed(client, &o, &rules, err) || check_rests(client, &o, &rules, err))
         return NULL;
     if (client->backend->check_key &&
         client->backend->check_key(client, tl__bytes(key, key_len), false, err))
@@ -284,6 +302,14 @@ typedef struct {
     tl_out out;
 } acquirer;
 
+static tl_err release(tl_lock *lock, int64_t rest_ms, tl_error *err);
+
+/* The thread was cancelled while it acquired the lock: release it without a rest, since nothing was done under
+ * it. */
+static tl_err release_unused(tl_lock *lock, tl_error *err) {
+    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, 0, err));
+}
+
 static tl_err ran(acquirer *a, tl_status status, tl_error *err) {
     if (status == TL_DETACH) {
         size_t size;
@@ -303,7 +329,7 @@ static void thread_ends(void *ctx, tl_status status) {
     tl__lock_close_wait(lock);
     tl__waiter_give(lock->client, a->waiter);
     if (tl__count_call(&lock->client->counts, TL_COUNT_ACQUIRES, code) == TL_OK)
-        (void)tl_lock_release(lock, NULL);
+        (void)release_unused(lock, NULL);
 }
 
 static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, int64_t spent_ms, tl_waiter *waiter,
@@ -331,10 +357,8 @@ static tl_err acquire_by_keeper(tl_lock *lock, int64_t wait_ms, int cancel, tl_e
     if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, ""), err);
     return tl__operation_acquire(
-        lock, wait_ms, &(tl_operation_cancel){.state = cancel, .release = tl_lock_release}, err);
+        lock, wait_ms, &(tl_operation_cancel){.state = cancel, .release = release_unused}, err);
 }
-
-static tl_err release(tl_lock *lock, tl_error *err);
 
 /* Release a hold that max_hold_ms has ended and whose key is still there: else the acquire would wait for its
  * own key. Returns how long that took, ms. If a release may take longer than there is time for, the key is
@@ -345,7 +369,7 @@ static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
     if (most < client->attempt_ms || !tl__hold_outlived(lock))
         return 0;
     tl_mono began = tl__mono_now(), now;
-    (void)release(lock, NULL);
+    (void)release(lock, 0, NULL);
     now = tl__mono_now();
     return tl__ns_until(began, now) / TL_NS_PER_MS + 1;
 }
@@ -393,33 +417,36 @@ static tl_err settle(tl_lock *lock, tl_op op, const tl_job *job, settlement *s, 
     tl_client *client = lock->client;
     const tl_settling *settling = client->backend->holder->settling;
     settling->init(s, lock, job, op, tl__client_seed(client));
-    const tl_machine machine = {s, settling->step, op == TL_RELEASE ? "release" : "extend",
-                                tl__name_key(lock->name)};
+    const char *what = op != TL_RELEASE ? "extend" : job->release.rest_ms > 0 ? "rest" : "release";
+    const tl_machine machine = {s, settling->step, what, tl__name_key(lock->name)};
     if (tl__drive(client, NULL, &machine, may_share(lock), out) == TL_DETACH)
         tl__keeper_detach(&client->keeper, &machine, settling->size, TL_TIMER,
                           tl__name_hold(lock->name), tl__name_release);
     return s->result.code;
 }
 
-static tl_err release_here(tl_lock *lock, tl_error *err) {
+static tl_err release_here(tl_lock *lock, int64_t rest_ms, tl_error *err) {
     settlement s;
     tl_out out;
     tl_job job = tl__lock_job(lock);
     const tl_holder *holder = lock->client->backend->holder;
     if (holder->release)
         holder->release(lock, &job);
+    tl__hold_rest(lock, rest_ms, &job);
     tl_err code = settle(lock, TL_RELEASE, &job, &s, &out);
     if (holder->released)
         holder->released(lock, &s);
-    return code ? tl__lock_fail_by(lock, code, "release", out.message, out.sys_errno, err) : TL_OK;
+    const char *what = rest_ms > 0 ? "rest" : "release";
+    return code ? tl__lock_fail_by(lock, code, what, out.message, out.sys_errno, err) : TL_OK;
 }
 
-static tl_err release(tl_lock *lock, tl_error *err) {
+static tl_err release(tl_lock *lock, int64_t rest_ms, tl_error *err) {
     bool passed = false;
-    tl_err code = tl__hold_begin_release(lock, &passed, err);
+    tl_err code = tl__hold_begin_release(lock, rest_ms, &passed, err);
     if (code || passed)
         return code;
-    code = keeper_asks(lock) ? tl__operation_release(lock, err) : release_here(lock, err);
+    code = keeper_asks(lock) ? tl__operation_release(lock, rest_ms, err)
+                             : release_here(lock, rest_ms, err);
     atomic_store(&lock->deadline_ns, 0);
     if (GUARD(release_leaves_front))
         tl__gate_leave(&lock->client->gate, &lock->gate_node);
@@ -428,7 +455,15 @@ static tl_err release(tl_lock *lock, tl_error *err) {
 
 tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     TL_UNCANCELLED;
-    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, err));
+    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES,
+                          release(lock, lock->rare->min_hold_ms, err));
+}
+
+tl_err tl_lock_rest(tl_lock *lock, int64_t ms, tl_error *err) {
+    TL_UNCANCELLED;
+    tl_err code = tl__lock_check_rest(lock, &ms, err);
+    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES,
+                          code ? code : release(lock, ms, err));
 }
 
 /* The server has replied that the token no longer holds the lock. */
@@ -531,6 +566,8 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
     lock->proof = (tl_proof){.elsewhere = true};
+    lock->taken = lock->since = tl__mono_now();
+    lock->taken_us = 0;
     int64_t end_ms;
     if (tl__bytes_to_int(tl__bytes(token, n), &end_ms) && end_ms != 0) {
         lock->proof.kind = TL_PROOF_STAMP; /* protocols of stamps use a number as the token */

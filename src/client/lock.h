@@ -27,7 +27,8 @@ _Static_assert(TL_KEY_MAX + TL_SIDECAR_EXTRA + TL_LINE_EXTRA <= UINT16_MAX, "roo
 typedef struct {
     tl_retry retry;
     tl_rules rules;
-    int64_t max_hold_ms, stall_ms;
+    int64_t max_hold_ms, stall_ms, min_hold_ms;
+    bool rest_ends_wait;
     /** The instant at which max_hold_ms ends the present hold; 0: none. NULL: without max_hold_ms. */
     _Atomic int64_t *hold_ns;
     /** The instant of the holder's last sign of life; any thread. NULL: without stall_ms. */
@@ -79,6 +80,9 @@ struct tl_lock {
     tl_token token;
     bool cancelled; /* under client.mutex */
     tl_mono taken;  /* when the hold was acquired from the server, perhaps by another lock */
+    tl_mono since;  /* when this handle acquired or adopted it */
+    int64_t
+        taken_us; /* the latest time, us, that the server's clock could show at `taken`; 0: not known */
     tl_proof proof; /* of the present hold; under keeper.mutex while the keeper renews it */
     tl_gate_node gate_node;
 
@@ -190,6 +194,9 @@ tl_err tl__lock_fail_by(const tl_lock *lock, tl_err code, const char *what, cons
 /** May an operation begin? TL_OK, or TL_EINVALID. */
 tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err);
 
+/** Is it a time for which a lock can rest? TL_OK, or TL_EINVALID. Raises *ms to min_hold_ms. */
+tl_err tl__lock_check_rest(const tl_lock *lock, int64_t *ms, tl_error *err);
+
 /* ---- hold.c ------------------------------------------------------------------------------------ */
 
 /* These functions lock keeper.mutex. Those with _in, and tl__hold_noted, are called with it
@@ -233,6 +240,9 @@ bool tl__hold_stop(tl_lock *lock);
 /** Release in the background what may be left on the server of a hold that is over, so that
  *  it blocks nobody. */
 void tl__hold_undo(tl_lock *lock);
-/** The first step of a release. TL_EINVALID: the lock is not held. *ret_passed: the release is complete, and
- *  another lock of this process has the hold. */
-tl_err tl__hold_begin_release(tl_lock *lock, bool *ret_passed, tl_error *err);
+/** The first step of a release, after which the lock rests until rest_ms after it was acquired; 0: it doesn't
+ *  rest. TL_EINVALID: the lock is not held, or can't rest. *ret_passed: the release is complete, and another
+ *  lock of this process has the hold. */
+tl_err tl__hold_begin_release(tl_lock *lock, int64_t rest_ms, bool *ret_passed, tl_error *err);
+/** Let the release of this job rest as tl__hold_begin_release says. */
+void tl__hold_rest(const tl_lock *lock, int64_t rest_ms, tl_job *job);

@@ -53,7 +53,7 @@ static bool is_usual(const tl_rare_options *t) {
     const tl_retry *r = &t->retry;
     return r->kind == TL_RETRY_AUTO && r->delay_ms == 0 && r->max_delay_ms == 0 &&
            r->max_attempts == 0 && !t->rules.dialect && !t->rules.of && t->max_hold_ms == 0 &&
-           t->stall_ms == 0;
+           t->stall_ms == 0 && t->min_hold_ms == 0 && !t->rest_ends_wait;
 }
 
 const tl_rare_options *tl__rare_options_new(const tl_rare_options *of) {
@@ -153,6 +153,7 @@ void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     ret->slot = name->slot;
     ret->token = lock->token;
     ret->acquire.bind = lock->manual_renew || !ret->protocol->binds_late;
+    ret->acquire.rest_ends_wait = lock->rare->rest_ends_wait;
     ret->hold.fence = atomic_load(&lock->fence);
     ret->ttl_ms = lock->ttl_ms;
     ret->queue.stands = stood_ms > 0;
@@ -199,4 +200,14 @@ tl_err tl__lock_check(const tl_lock *lock, const char *what, tl_error *err) {
     else if (atomic_load(&lock->op))
         message = "another operation on this handle is in progress";
     return message ? tl__lock_fail(lock, TL_EINVALID, what, message, err) : TL_OK;
+}
+
+tl_err tl__lock_check_rest(const tl_lock *lock, int64_t *ms, tl_error *err) {
+    int64_t least_ms = lock->rare->min_hold_ms;
+    if (*ms < 0 || *ms > TL_REST_MAX_MS)
+        return tl__fail(err, TL_EINVALID, 0, "rest: 0 to %lld ms (400 days), not %lld",
+                        (long long)TL_REST_MAX_MS, (long long)*ms);
+    if (*ms < least_ms)
+        *ms = least_ms;
+    return TL_OK;
 }

@@ -79,6 +79,14 @@ static void note_doubt(tl_acquisition *acquisition) {
         acquisition->result.proof.stood_ms = (int32_t)acquisition->job.ttl_ms;
 }
 
+/* When it was acquired, for a rest that counts from then. */
+static void note_time(tl_acquisition *acquisition, const tl_event *event, const tl_out *out) {
+    tl_server room;
+    const tl_event informed = tl__try_informed(event, out, &room);
+    acquisition->result.acquire.seen = event->now;
+    acquisition->result.acquire.seen_us = tl__try_server_us(&informed, event->now).hi;
+}
+
 static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *event, tl_out *out);
 
 /* While our entry may be in the queue, acquire only by a join: else the entry would be granted the lock
@@ -181,7 +189,7 @@ static void leave_inbox(tl_acquisition *acquisition, tl_out *out) {
 }
 
 static bool is_granted(const tl_acquisition *acquisition);
-static bool is_given(tl_acquisition *acquisition, const tl_event *event);
+static bool is_given(tl_acquisition *acquisition, const tl_event *event, tl_out *out);
 
 static void note_rank(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (!acquisition->job.queue.join || !acquisition->lining ||
@@ -195,7 +203,10 @@ static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out
     tl_retrier *retrier = &acquisition->retry;
     acquisition->unwanted =
         acquisition->attempt.result.maybe; /* K is ours, but S forbids its use */
-    tl__retry_held(retrier, TL_LITERAL("another holds it"), out);
+    tl__retry_held(retrier,
+                   acquisition->attempt.result.acquire.rests ? TL_LITERAL(TL_RESTS)
+                                                             : TL_LITERAL("another holds it"),
+                   out);
     /* This reply ends the doubt about a lost request only if the server checks not_after, and if this request
      * was sent after the lost one's not_after. Before that the lost request may still take effect. */
     if (acquisition->uncertain &&
@@ -210,13 +221,15 @@ static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out
     acquisition->lining = acquisition->lining || begins;
     note_rank(acquisition, event, out);
     bool granted = is_granted(acquisition);
-    if (is_given(acquisition, event))
+    if (is_given(acquisition, event, out))
         return TL_END;
     if (GUARD(looks_after_grant) && granted) /* look at a grant that is not believed */
         acquisition->woken = acquisition->called = true;
+    bool ends = GUARD(rest_ends_wait) && acquisition->job.acquire.rest_ends_wait &&
+                acquisition->attempt.result.acquire.rests;
     tl_mono next = retrier->planned;
-    if (!tl__retry_is_planned(retrier)) {
-        int64_t pause = tl__retry_pause_ms(retrier, event->now);
+    if (ends || !tl__retry_is_planned(retrier)) {
+        int64_t pause = ends ? -1 : tl__retry_pause_ms(retrier, event->now);
         if (pause < 0)
             return give_up(acquisition, event, acquisition->uncertain ? TL_EUNCERTAIN : TL_EBUSY,
                            out);
@@ -299,6 +312,7 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
     if (result->code == TL_OK &&
         (!GUARD(late_success) || tl__mono_before(event->now, result->deadline))) {
         acquisition->result = *result;
+        note_time(acquisition, event, out);
         note_doubt(acquisition);
         return TL_END;
     }
@@ -418,7 +432,7 @@ static bool may_be_given_back(const tl_acquisition *acquisition, const tl_event 
            tl__mono_before(event->now, acquisition->attempt.result.acquire.hint);
 }
 
-static bool is_given(tl_acquisition *acquisition, const tl_event *event) {
+static bool is_given(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     bool granted = is_granted(acquisition) && !may_be_given_back(acquisition, event);
     tl_mono deadline;
     acquisition->granted = false;
@@ -431,6 +445,7 @@ static bool is_given(tl_acquisition *acquisition, const tl_event *event) {
         .deadline = deadline,
         .proof = {.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN},
         .acquire = {.fence = acquisition->grant.fence, .waiting = (int32_t)others}};
+    note_time(acquisition, event, out);
     note_doubt(acquisition);
     acquisition->result.proof.unbound =
         true; /* the server keeps K only for a short time until the first renewal */
@@ -505,7 +520,7 @@ static tl_status on_granted(tl_acquisition *acquisition, const tl_event *event, 
     if (acquisition->retry.doing == TL_ASKS)
         return TL_GO;
     acquisition->attempt.result.acquire.server_us = 0; /* an earlier reply doesn't matter */
-    if (is_given(acquisition, event))
+    if (is_given(acquisition, event, out))
         return TL_END;
     if (acquisition->retry.doing == TL_PAUSES && acquisition->retry.failures == 0)
         acquisition->retry.next = event->now;

@@ -231,6 +231,12 @@ tl_status tl__try_not_released(tl_try *attempt, int64_t status, tl_out *out) {
     return tl__try_fail(attempt, TL_EEXPIRED, false, TL_LITERAL("it expired or was deleted"), out);
 }
 
+tl_status tl__try_rested(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    if (GUARD(rest_is_confirmed))
+        (void)confirmed(attempt, job, event, out);
+    return TL_END;
+}
+
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
 int64_t tl__try_fallen_ns(const tl_event *event, tl_mono at) {

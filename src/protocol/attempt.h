@@ -15,6 +15,7 @@ typedef struct tl_try {
     tl_mono by;             /**< without a reply by then it has failed */
     uint16_t ticket;
     bool bounded; /**< ACQUIRE: the request carries `by` as its not_after */
+    bool resting; /**< RELEASE: the request in flight lets the lock rest */
     bool timing;  /**< it asks for the server's time first */
     bool reaches; /**< nothing has been sent but "reach the server" */
     bool alone;   /**< it sends requests of one key each: see alone.h */
@@ -116,3 +117,5 @@ tl_status tl__try_held(tl_try *attempt, const tl_job *job, const tl_event *event
 /** The end of a renewal or release where K is another's (status 0) or absent (-1). */
 tl_status tl__try_not_renewed(tl_try *attempt, int64_t status, tl_out *out);
 tl_status tl__try_not_released(tl_try *attempt, int64_t status, tl_out *out);
+/** The end of a release where the lock rests, if the replicas have confirmed it. */
+tl_status tl__try_rested(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out);

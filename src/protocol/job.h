@@ -131,6 +131,8 @@ typedef struct {
     uint64_t fence;
     /** The acquire writes S, which keeps other clients out; else the first renewal does. */
     bool bind;
+    /** A wait ends with EBUSY as soon as the lock is found to rest. */
+    bool rest_ends_wait;
 } tl_job_acquire;
 
 /** ACQUIRE, to queue on the server; RELEASE, to leave the queue. */
@@ -173,6 +175,14 @@ typedef struct {
     bool silent;
     /** On etcd: revoke the proof's lease, too; nothing else will use it. */
     bool revoke;
+    /** The lock rests: nobody holds it, and nobody acquires it, for so long from the acquire on. 0: it doesn't;
+     *  the release frees it. */
+    int64_t rest_ms;
+    /** rest_ms: this host's clock when the reply to the acquire had come. */
+    tl_mono rest_since;
+    /** rest_ms: the latest time, us, that the server's clock could show then; 0: not known, so the server counts
+     *  from the time of the acquire that it has noted. */
+    int64_t rest_since_us;
 } tl_job_release;
 
 /** The job of a machine. Its bytes outlive the machine, detached or not. One job serves for all requests of

@@ -25,6 +25,13 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     return send;
 }
 
+int64_t tl__job_rest_ms(const tl_job *job, tl_mono now, int32_t drift_ppm) {
+    int64_t passed_ns = tl__ns_until(job->release.rest_since, now);
+    int64_t least_ns = tl__rate_least_ns(passed_ns, GUARD(rest_with_drift) * drift_ppm);
+    int64_t left_ns = job->release.rest_ms * TL_NS_PER_MS - least_ns;
+    return left_ns > 0 ? (left_ns - 1) / TL_NS_PER_MS + 1 : 0;
+}
+
 void tl__out_listen(tl_out *out, tl_bytes topic) {
     out->arm = true;
     out->armed = false;

@@ -143,6 +143,8 @@ static inline void tl__out_clear(tl_out *out) {
 tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by);
 /** Subscribe to a topic that is no inbox, and watch no key. */
 void tl__out_listen(tl_out *out, tl_bytes topic);
+/** For how long, in ms, the lock still has to rest if it is released now; 0: it doesn't rest. */
+int64_t tl__job_rest_ms(const tl_job *job, tl_mono now, int32_t drift_ppm);
 /** A number as text in out's scratch room. */
 tl_bytes tl__out_int(tl_out *out, int64_t v);
 /** Two byte strings, concatenated in out's scratch room. */
@@ -246,6 +248,8 @@ typedef struct tl_protocol {
     /** The message why a hold that was acquired without scripts can't be extended; NULL: every hold can
      *  be. */
     const char *(*never_renewed)(const tl_rules *rules);
+    /** The message why a lock with these rules can't rest; NULL, or the function is NULL: it can. */
+    const char *(*never_rests)(const tl_rules *rules);
     /** NULL: waiters don't queue on the server. Else: may they queue at this server now, as far as is
      *  known? */
     bool (*lines)(const tl_server *server, const tl_rules *rules, tl_mono now);

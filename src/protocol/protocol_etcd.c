@@ -414,9 +414,15 @@ static tl_status answered(tl_try *trial, const tl_job *job, const tl_event *even
     return renews ? renewed(one, job, event, out) : released(one, job, event, out);
 }
 
+static const char *never_rests(const tl_rules *rules) {
+    (void)rules;
+    return "a lock on etcd can't rest";
+}
+
 const tl_protocol tl__protocol_etcd = {.name = "etcd",
                                        .size = sizeof(attempt),
                                        .id = TL_TOKEN,
                                        .send = send_first,
+                                       .never_rests = never_rests,
                                        .answered = answered,
                                        .refused = answered};

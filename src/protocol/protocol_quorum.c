@@ -6,6 +6,7 @@
 #include "ground/guard.h"
 #include "protocol/quorum.h"
 #include "protocol/sidecar.h"
+#include "wire/rest.h"
 
 typedef struct {
     tl_try try;
@@ -53,14 +54,19 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
     else if (job->release.silent)
         send_unvote(attempt, job, out);
     else
-        tl__sidecar_send_release(attempt, job, out);
+        tl__sidecar_send_release(attempt, job, event, out);
     return TL_GO;
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* A number that stands for this text; never 0. */
+/* A number that stands for the holder in K's value; never 0. A rest is one holder on all servers, although each
+ * server notes its own time of the rest. */
 static uint64_t number_for(tl_bytes text) {
+    int64_t since_us;
+    tl_bytes token;
+    if (tl__rest_read(text, &since_us, &token) && GUARD(rest_is_one_holder))
+        text = token;
     uint64_t hash = tl__bytes_hash(0, text);
     return hash ? hash : 1;
 }
@@ -82,7 +88,7 @@ static tl_status answered(tl_try *attempt, const tl_job *job, const tl_event *ev
     switch ((tl_op)attempt->result.op) {
     case TL_ACQUIRE: return voted(attempt, job, event, out);
     case TL_RENEW: return tl__sidecar_kept(attempt, job, event, out);
-    case TL_RELEASE: return tl__sidecar_released(attempt, event, out);
+    case TL_RELEASE: return tl__sidecar_released(attempt, job, event, out);
     }
     return tl__try_malformed(attempt, out);
 }

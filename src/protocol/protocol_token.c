@@ -10,6 +10,7 @@
 #include "ground/guard.h"
 #include "protocol/alone.h"
 #include "protocol/sidecar.h"
+#include "wire/rest.h"
 
 #define BEHIND_US 1000000 /* a number is at most this far behind the server's clock */
 
@@ -93,6 +94,18 @@ static void send_drop_alone(tl_try *attempt, const tl_job *job, tl_out *out) {
     }
 }
 
+/* A rest while a slot is being moved is K alone: S no longer names this holder once its time has ended. */
+static void send_release_alone(tl_try *attempt, const tl_job *job, const tl_event *event,
+                               tl_out *out) {
+    attempt->resting = tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
+    if (!attempt->resting) {
+        send_drop_alone(attempt, job, out);
+        return;
+    }
+    ((token_try *)attempt)->alone.gone = TL_ALONE_LAST;
+    tl__sidecar_send_rest(attempt, job, true, event, out);
+}
+
 static bool drops_more(const tl_try *attempt) {
     return attempt->result.op == TL_RELEASE &&
            ((const token_try *)attempt)->alone.gone != TL_ALONE_LAST;
@@ -114,7 +127,7 @@ static tl_status ask_alone(tl_try *attempt, const tl_job *job, const tl_event *e
     switch ((tl_op)attempt->result.op) {
     case TL_ACQUIRE: tl__alone_send(attempt, &t->alone, job, event, out); break;
     case TL_RENEW: tl__alone_send_hold(attempt, job, false, event, out); break;
-    case TL_RELEASE: send_drop_alone(attempt, job, out); break;
+    case TL_RELEASE: send_release_alone(attempt, job, event, out); break;
     }
     return TL_GO;
 }
@@ -160,7 +173,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
             add_native(job, &out->send, out);
         break;
     case TL_RENEW: renew(attempt, job, &write, event, out); break;
-    case TL_RELEASE: tl__sidecar_send_release(attempt, job, out); break;
+    case TL_RELEASE: tl__sidecar_send_release(attempt, job, event, out); break;
     }
     return TL_GO;
 }
@@ -200,6 +213,12 @@ static int64_t bound_us(const tl_job *job, const tl_reply *reply, tl_interval no
         return 0;
     int64_t left = number_of(tl__reply_item(reply, S_UNTIL)) - now.lo;
     return left >= 0 ? left + 1 : 0;
+}
+
+/* Does S give a rest as the holder? */
+static bool is_rest(const tl_reply *reply) {
+    tl_bytes token;
+    return tl__reply_text(tl__reply_item(reply, S_TOKEN), &token) && tl__is_rest(token);
 }
 
 /* The number must not be behind the clock, as after a failover that lost the last numbers, nor behind the
@@ -261,6 +280,7 @@ static tl_status native_answered(tl_try *attempt, const tl_job *job, const tl_ev
     }
     tl_interval now = tl__try_server_us(event, event->now);
     int64_t last = number_of(tl__reply_item(exec, 1)), left_us = bound_us(job, s, now);
+    attempt->result.acquire.rests = left_us > 0 && is_rest(s);
     if (set->type == TL_REPLY_NIL)
         return native_busy(attempt, event, left_us);
     if (!is_text(set, TL_LITERAL("OK")))
@@ -379,6 +399,15 @@ static tl_status renew_answered(tl_try *attempt, const tl_job *job, const tl_eve
     return tl__sidecar_kept(attempt, job, event, out);
 }
 
+static tl_status rested_alone(tl_try *attempt, const tl_job *job, const tl_event *event,
+                              tl_out *out) {
+    int64_t status;
+    bool absent = tl__reply_int(event->replied.reply, &status) && status == -1;
+    return absent && tl__alone_may_repeat(attempt, event)
+               ? tl__alone_repeat(attempt, job, event, out)
+               : tl__sidecar_released(attempt, job, event, out);
+}
+
 /* A renewal of K alone doesn't change S, and so not the proof. */
 static tl_status alone_answered(tl_try *attempt, const tl_job *job, const tl_event *event,
                                 tl_out *out) {
@@ -387,7 +416,8 @@ static tl_status alone_answered(tl_try *attempt, const tl_job *job, const tl_eve
     if (drops_more(attempt))
         return drop_more(attempt, job, out);
     if (attempt->result.op == TL_RELEASE)
-        return tl__alone_freed(attempt, job, event, out);
+        return attempt->resting ? rested_alone(attempt, job, event, out)
+                                : tl__alone_freed(attempt, job, event, out);
     attempt->result.proof = job->hold.proof;
     return tl__alone_held(attempt, job, event, out);
 }
@@ -398,7 +428,7 @@ static tl_status answered(tl_try *attempt, const tl_job *job, const tl_event *ev
     switch ((tl_op)attempt->result.op) {
     case TL_ACQUIRE: return acquire_answered(attempt, job, event, out);
     case TL_RENEW: return renew_answered(attempt, job, event, out);
-    case TL_RELEASE: return tl__sidecar_released(attempt, event, out);
+    case TL_RELEASE: return tl__sidecar_released(attempt, job, event, out);
     }
     return tl__try_malformed(attempt, out);
 }

@@ -204,7 +204,8 @@ static bool is_doubtful(const tl_quorum_acquisition *acquisition, tl_mono now) {
 static tl_status run_out(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_err code = tl__retry_ran_out(&acquisition->retry, is_doubtful(acquisition, event->now));
     if (GUARD(held_is_the_reason) && (code == TL_EBUSY || code == TL_ETIMEDOUT))
-        tl__retry_say(&acquisition->retry, TL_LITERAL(HELD));
+        tl__retry_say(&acquisition->retry,
+                      acquisition->rests ? TL_LITERAL(TL_RESTS) : TL_LITERAL(HELD));
     return give_up(acquisition, event, code, out);
 }
 
@@ -282,6 +283,15 @@ static bool is_held(const tl_quorum_acquisition *acquisition, bool *ret_announce
     return false;
 }
 
+/* Does a majority say that the lock rests? */
+static bool does_rest(const tl_quorum_acquisition *acquisition) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < acquisition->count; i++)
+        n += acquisition->replied & 1U << i && acquisition->voter[i].until.ns == 0 &&
+             acquisition->voter[i].rests;
+    return n >= majority(acquisition);
+}
+
 /* Of several clients with votes but no majority one must go on, or none would ever succeed: the one with the
  * vote of the first server that replied. */
 static bool goes_on(tl_quorum_acquisition *acquisition, const tl_event *event) {
@@ -333,7 +343,8 @@ static bool looks_again(const tl_quorum_acquisition *acquisition) {
 static tl_status busy(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_retrier *retrier = &acquisition->retry;
     bool announced = false, by_one = is_held(acquisition, &announced);
-    tl__retry_held(retrier, TL_LITERAL(HELD), out);
+    acquisition->rests = does_rest(acquisition);
+    tl__retry_held(retrier, acquisition->rests ? TL_LITERAL(TL_RESTS) : TL_LITERAL(HELD), out);
     if (!by_one && goes_on(acquisition, event) && has_time(acquisition, event))
         return keep_votes(acquisition, event, out);
     bool notified = by_one && announced &&
@@ -341,9 +352,11 @@ static tl_status busy(tl_quorum_acquisition *acquisition, const tl_event *event,
     bool again = looks_again(acquisition), in_doubt = is_doubtful(acquisition, event->now);
     tl_mono free = free_at(acquisition);
     give_back(acquisition);
+    bool ends = GUARD(quorum_rest_ends_wait) && acquisition->job.acquire.rest_ends_wait &&
+                acquisition->rests;
     tl_mono next = retrier->planned;
-    if (!tl__retry_is_planned(retrier)) {
-        int64_t pause = tl__retry_pause_ms(retrier, event->now);
+    if (ends || !tl__retry_is_planned(retrier)) {
+        int64_t pause = ends ? -1 : tl__retry_pause_ms(retrier, event->now);
         if (pause < 0)
             return give_up(acquisition, event, in_doubt ? TL_EUNCERTAIN : TL_EBUSY, out);
         if (retrier->strategy.kind == TL_RETRY_AUTO)

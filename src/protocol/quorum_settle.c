@@ -35,9 +35,15 @@ static bool is_gone(tl_err code) {
     return code == TL_ELOST || code == TL_EEXPIRED || code == TL_ETAKEN;
 }
 
+/* A lock that still has to rest needs a majority that says so: a majority that is free is no success. */
+static bool rests(const tl_quorum_settlement *settlement) {
+    return GUARD(rest_by_majority) && settlement->rests;
+}
+
 static bool is_good(const tl_quorum_settlement *settlement, const tl_quorum_plea *p) {
-    return p->code == TL_OK || tl__settle_has_worked((tl_op)settlement->result.op, p->code,
-                                                     p->maybe, settlement->in_time);
+    return p->code == TL_OK ||
+           tl__settle_has_worked((tl_op)settlement->result.op, p->code, p->maybe,
+                                 settlement->in_time && !rests(settlement));
 }
 
 static tally count(const tl_quorum_settlement *settlement) {
@@ -67,7 +73,8 @@ static bool is_settled(const tl_quorum_settlement *settlement, const tally *t) {
              voted = tl__quorum_bits(settlement->voted);
     if (t->good >= q || settlement->result.op == TL_RENEW)
         return t->good >= (GUARD(extended_by_majority) ? q : 1);
-    return settlement->in_time && (t->good + t->not_ours >= q || !GUARD(majority_is_free)) &&
+    return settlement->in_time && !rests(settlement) &&
+           (t->good + t->not_ours >= q || !GUARD(majority_is_free)) &&
            (t->lost + q <= voted || !GUARD(majority_had_it));
 }
 
@@ -287,6 +294,8 @@ static tl_status begin(tl_quorum_settlement *settlement, const tl_event *event, 
     settlement->end = tl__retry_cleans_until(&settlement->job, settlement->job.hold.believed,
                                              event->now, event->servers->drift_ppm);
     settlement->in_time = tl__mono_before(event->now, settlement->job.hold.believed);
+    settlement->rests = tl__job_rest_ms(&settlement->job, event->now, event->servers->drift_ppm) >
+                        0;
     for (unsigned i = 0; i < settlement->ballots.count; i++) {
         settlement->plea[i].next = event->now;
         settlement->voted |= (uint8_t)(tl__mono_before(event->now, settlement->ballots.until[i])

@@ -25,6 +25,10 @@ bool tl__is_of_server(tl_err code);
 
 /** ACQUIRE */
 typedef struct {
+    /** OK: when the reply came, and the latest time, us, that the server's clock could show then; 0: not
+     *  known. */
+    tl_mono seen;
+    int64_t seen_us;
     /** OK: the first of the reserved fencing numbers. */
     uint64_t fence;
     /** Not OK: the expected expiry of the holder, or the time from which the server grants locks again;
@@ -41,6 +45,8 @@ typedef struct {
     bool announced;
     /** EBUSY: nothing is ever announced on the topic. */
     bool silent;
+    /** EBUSY: nobody holds it; it rests. */
+    bool rests;
     /** EBUSY: no queue exists or it doesn't advance: look again soon. */
     bool polls;
     /** Not OK: a request that releases K may still be executed, until `hint`. */

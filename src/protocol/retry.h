@@ -15,6 +15,8 @@ typedef struct {
     void *ctx;
 } tl_retry;
 
+#define TL_RESTS "it rests: nobody holds it, and nobody acquires it before the rest ends"
+
 /** The present activity of a machine that acquires a lock. */
 typedef enum { TL_REACHES, TL_KILLS, TL_ASKS, TL_PAUSES, TL_CLEANS } tl_doing;
 

@@ -21,6 +21,8 @@ void tl__settle_init(tl_settle *settlement, const tl_job *job, tl_op op, tl_mono
     settlement->retry.random = tl__random_begin(seed);
 }
 
+static tl_status attempt_ended(tl_settle *settlement, const tl_event *event, tl_out *out);
+
 static tl_status ask(tl_settle *settlement, const tl_event *event, tl_out *out) {
     settlement->retry.next = TL_NEVER;
     settlement->job.again = settlement->retry.failures > 0;
@@ -28,7 +30,14 @@ static tl_status ask(tl_settle *settlement, const tl_event *event, tl_out *out) 
         &settlement->attempt, &settlement->job, (tl_op)settlement->result.op, ++settlement->ticket,
         GUARD(settle_has_limit) ? settlement->retry.limit : TL_NEVER, event, out);
     out->until = settlement->retry.limit;
-    return status;
+    return status == TL_END && GUARD(unsent_is_no_success) ? attempt_ended(settlement, event, out)
+                                                           : status;
+}
+
+/* Does the lock still have to rest? Then a repeated request that finds the key gone has not worked. */
+static bool rests(const tl_settle *settlement, const tl_event *event) {
+    return GUARD(rest_is_not_a_release) &&
+           tl__job_rest_ms(&settlement->job, event->now, event->server->drift_ppm) > 0;
 }
 
 static tl_status begin(tl_settle *settlement, const tl_event *event, tl_out *out) {
@@ -85,10 +94,10 @@ bool tl__settle_has_worked(tl_op op, tl_err code, bool maybe, bool in_time) {
            (in_time || !GUARD(released_in_time)) && (code == TL_EEXPIRED || code == TL_ETAKEN);
 }
 
-static tl_status finish(tl_settle *settlement) {
+static tl_status finish(tl_settle *settlement, const tl_event *event) {
     tl_result *result = &settlement->attempt.result;
     if (tl__settle_has_worked((tl_op)settlement->result.op, result->code, settlement->maybe,
-                              settlement->in_time))
+                              settlement->in_time && !rests(settlement, event)))
         result->code = TL_OK;
     if (!settlement->detached)
         settlement->result = *result;
@@ -98,7 +107,7 @@ static tl_status finish(tl_settle *settlement) {
 static tl_status attempt_ended(tl_settle *settlement, const tl_event *event, tl_out *out) {
     const tl_result *result = &settlement->attempt.result;
     if (tl__settle_is_final((tl_op)settlement->result.op, result, event->now))
-        return finish(settlement);
+        return finish(settlement, event);
     settlement->maybe = settlement->maybe || result->maybe || result->code == TL_OK;
     tl__retry_blame(&settlement->retry, event, TL_EUNAVAILABLE,
                     result->code == TL_OK ? TL_LITERAL("the confirmation came too late")

@@ -5,6 +5,7 @@
 #include "protocol/sidecar.h"
 
 #include "ground/guard.h"
+#include "wire/rest.h"
 
 #define KEEP_EACH 5 /* arguments of renew.lua for each lock */
 #define KEEP_HEAD 3 /* and before them */
@@ -142,7 +143,34 @@ void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, tl_out *out) {
+/* The rest ends so long after the acquire, by the latest time that the server's clock could show then. What this
+ * host's clock leaves of it, counted from when the script runs, is longer: a clock's rate is not known exactly.
+ * It counts where that time isn't known, or the server's clock has been set since. */
+void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const tl_event *event,
+                           tl_out *out) {
+    tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
+    tl_command *command = script(send, TL_SCRIPT_REST, job);
+    int64_t since_us = job->release.rest_since_us,
+            left_ms = tl__job_rest_ms(job, event->now, event->server->drift_ppm),
+            end_us = since_us + job->release.rest_ms * 1000;
+    if (alone)
+        command->nkeys = command->argc = 1;
+    TL_ADD(command, tl__token_bytes(&job->token), tl__out_int(out, left_ms),
+           tl__out_int(out, since_us > 0 ? end_us : 0),
+           tl__out_int(out, tl__try_server_us(event, event->now).hi), job->owner,
+           tl__out_int(out, (int64_t)job->hold.fence));
+    if (since_us == 0)
+        tl__try_add(command, tl__out_int(out, job->release.rest_ms));
+    tl__try_add_wait(send, job, out);
+}
+
+void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, const tl_event *event,
+                              tl_out *out) {
+    attempt->resting = tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
+    if (attempt->resting) {
+        tl__sidecar_send_rest(attempt, job, false, event, out);
+        return;
+    }
     tl_command *command = script(tl__out_send(out, attempt->ticket, attempt->by), TL_SCRIPT_RELEASE,
                                  job);
     tl__try_add(command, tl__token_bytes(&job->token));
@@ -205,6 +233,7 @@ bool tl__sidecar_acquired(tl_try *attempt, const tl_job *job, const tl_event *ev
     ret->value = text_of(tl__reply_item(event->replied.reply, 1));
     ret->fence = ret->status == 1 ? (uint64_t)(last - reserved + 1) : 0;
     ret->known = known == 1;
+    ret->rests = ret->status == 0 && tl__is_rest(ret->value);
     if (has_drawn(attempt, job, last, checked == 1, ret))
         tl__sidecar_raised(job, out);
     if (attempt->result.op == TL_ACQUIRE) {
@@ -235,6 +264,7 @@ bool tl__sidecar_joined(tl_try *attempt, const tl_event *event, tl_out *out,
         r->rank = 0;
     tl__out_server_us(out, ret->server_us, event);
     ret->fence = (uint64_t)first;
+    ret->rests = ret->status == 0 && tl__is_rest(text_of(tl__reply_item(event->replied.reply, 1)));
     r->before = (int32_t)(before < INT32_MAX ? before : INT32_MAX);
     r->waiting = (int32_t)(waiting < INT32_MAX ? waiting : INT32_MAX);
     r->server_us = ret->server_us;
@@ -288,8 +318,10 @@ tl_status tl__sidecar_judge(tl_try *attempt, const tl_job *job, const tl_sidecar
                             const tl_event *event, tl_out *out) {
     if (answer->status == 1)
         return tl__try_held(attempt, job, event, answer->left_ms, answer->fence, out);
-    return answer->status == 0 ? tl__try_busy(attempt, event, answer->left_ms)
-                               : tl__sidecar_refused(attempt, answer, event, out);
+    if (answer->status != 0)
+        return tl__sidecar_refused(attempt, answer, event, out);
+    attempt->result.acquire.rests = answer->rests;
+    return tl__try_busy(attempt, event, answer->left_ms);
 }
 
 tl_status tl__sidecar_kept(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
@@ -302,10 +334,13 @@ tl_status tl__sidecar_kept(tl_try *attempt, const tl_job *job, const tl_event *e
                               : tl__try_not_renewed(attempt, answer.status, out);
 }
 
-tl_status tl__sidecar_released(tl_try *attempt, const tl_event *event, tl_out *out) {
+tl_status tl__sidecar_released(tl_try *attempt, const tl_job *job, const tl_event *event,
+                               tl_out *out) {
     int64_t status = 0;
     if (event->replied.reply->type != TL_REPLY_STRING &&
         (!tl__reply_int(event->replied.reply, &status) || status < -1 || status > 1))
         return tl__try_malformed(attempt, out);
+    if (status == 1 && attempt->resting)
+        return tl__try_rested(attempt, job, event, out);
     return status == 1 ? TL_END : tl__try_not_released(attempt, status, out);
 }

@@ -29,6 +29,7 @@ typedef struct {
     int64_t server_us; /**< the server's TIME */
     uint64_t fence;    /**< ACQUIRE: the first of the reserved numbers */
     bool known;        /**< ACQUIRE: S has K's value */
+    bool rests;        /**< ACQUIRE: nobody holds the lock; it rests */
 } tl_sidecar_answer;
 
 /** Does the acquire write S? A first acquire by script may leave that to the first renewal. If an earlier one
@@ -45,7 +46,11 @@ void tl__sidecar_send_renew(tl_try *attempt, const tl_job *job, const tl_sidecar
 /** Prolong a hold that an earlier renewal has written into S, if nothing else has changed since. */
 void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event *event,
                               tl_out *out);
-void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, tl_out *out);
+void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, const tl_event *event,
+                              tl_out *out);
+/** The part of a release that lets the lock rest (tl_job_release.rest_until); alone: of K alone. */
+void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const tl_event *event,
+                           tl_out *out);
 
 /** The lock's entry in the queue. */
 tl_bytes tl__sidecar_entry(const tl_job *job, tl_out *out);
@@ -81,4 +86,5 @@ tl_status tl__sidecar_kept(tl_try *attempt, const tl_job *job, const tl_event *e
 tl_status tl__sidecar_refused(tl_try *attempt, const tl_sidecar_answer *answer,
                               const tl_event *event, tl_out *out);
 /** Handle the reply to a release; ends the attempt. */
-tl_status tl__sidecar_released(tl_try *attempt, const tl_event *event, tl_out *out);
+tl_status tl__sidecar_released(tl_try *attempt, const tl_job *job, const tl_event *event,
+                               tl_out *out);

@@ -53,6 +53,7 @@ static void was_busy(tl_voter *voter, const tl_event *event) {
     voter->until = (tl_mono){0};
     voter->holder = tl__quorum_holder(&voter->attempt, &kept);
     voter->announced = result->acquire.announced;
+    voter->rests = result->acquire.rests;
     if (!GUARD(doubt_stays) || !voter->doubted ||
         (result->acquire.checked && !tl__mono_before(event->asked.sent, voter->harmless)))
         voter->holds = voter->doubted = false;

@@ -38,6 +38,7 @@ typedef struct {
     bool holds;     /**< that token may hold K there */
     bool doubted;   /**< a request for a vote is unanswered: the vote may still come */
     bool announced; /**< BUSY: the holder's release will be announced */
+    bool rests;     /**< BUSY: nobody holds it; it rests */
 } tl_voter;
 
 void tl__voter_init(tl_voter *voter, const tl_job *job, unsigned index);

@@ -1,0 +1,86 @@
+-- Release a lock, and leave it taken for a while: it rests. Nobody holds it, and nobody acquires it before the end.
+--
+-- KEYS  K, S; K alone while a slot is being moved, when the two may be at two nodes
+-- ARGV  token, for how long from now ms, the latest end of the rest (server us; 0: not known), the sender's latest idea of the
+--       server's time us, owner, fence; and of one who doesn't know when the token acquired K, for how long from then ms
+-- Answers 1 it rests   0 another holds it   -1 absent
+--
+-- K becomes "resting US TOKEN", with the server's time at which the rest began. S gives that text as the holder's token: so every
+-- client, old or new, takes the lock for another's, even if somebody deletes K. With the same token again nothing moves.
+--
+-- K is first. It is enough by itself, and after it nothing is refused where memory is full. It lasts 1 ms longer than S
+-- binds: a waiter that finds K absent finds S free, too. Servers below 3.2 can't be asked the time before a write.
+local K, S, token, now = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[4])
+if redis.replicate_commands then
+    redis.replicate_commands()
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+-- with replica
+local found = redis.pcall('GET', K)
+-- without other_kind_is_held: if type(found) == 'table' then
+if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
+    return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
+end
+local text = type(found) == 'string' and found
+local s = S and redis.pcall('HMGET', S, 'token', 'value', 'since', 'fence', 'line') or {}
+if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
+    return {err = s.err .. ' (hmget)'}
+end
+-- without rest_compares: local mine = text
+local mine = text and (text == token or s[1] == token and text == s[2])
+-- without repeated_rest_known: local rests, till = false, nil
+local rests, till = text and string.match(text, '^resting %d+ (.*)$') == token, nil
+if mine then
+    till = now + tonumber(ARGV[2]) * 1000
+    local latest = tonumber(ARGV[3])
+    if ARGV[7] and s[1] == token and tonumber(s[3] or '') then
+        -- `since` may be a second too early: it can be a fencing number
+        latest = s[3] + 1000000 + ARGV[7] * 1000
+    end
+    -- without rest_ends_in_time: if false then
+    if latest > 0 then
+        till = math.max(math.min(till, latest), now)
+    end
+    text = string.format('resting %.0f %s', now, token)
+    redis.call('PSETEX', K, string.format('%.0f', math.ceil((till - now) / 1000) + 1), text)
+elseif rests and S then
+    till = now + (redis.call('PTTL', K) - 1) * 1000
+end
+if not mine and not rests then
+    if s[1] ~= token then
+        return replica(S or K, token) or found and 0 or -1
+    end
+    -- K was deleted, or is another's by now: S excludes nobody any longer
+    local done = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '')
+    if done.err then
+        return {err = done.err .. ' (hmset)'}
+    end
+elseif S and s[1] == text then
+    redis.call('HMSET', S, 'spent', token) -- a repeated request: WAIT needs a write to wait for
+elseif S then
+    local fence, of = ARGV[6], {}
+    if s[1] ~= token then -- what S says is of another holder
+        if tonumber(fence) < (tonumber(s[4] or 0) or 0) then
+            fence = s[4]
+        end
+        of = {'fence', fence, 'owner', ARGV[5], 'since',
+              string.format('%.0f', fence ~= '0' and math.min(tonumber(fence), now) or now)}
+    end
+    -- without rest_binds: redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '', unpack(of))
+    redis.pcall('HMSET', S, 'token', text, 'value', text, 'until', string.format('%.0f', till), 'spent', token, 'claim', '', unpack(of))
+    local life = math.ceil((till - now) / 1000) + 5400000
+    if redis.call('PTTL', S) < life then
+        redis.call('PEXPIRE', S, string.format('%.0f', life))
+    end
+end
+-- Waiters learn the new end, or that the lock is free.
+if S then
+    -- without rest_notifies: local first = {}
+    local first = s[5] and s[5] ~= '' and redis.pcall('ZRANGE', S .. ':line', 0, 2) or {}
+    for _, entry in ipairs(first) do
+        redis.pcall('PUBLISH', string.match(entry, '^%S+ %S+ %S+ (%S+) ') or '', 'look ' .. K)
+    end
+    redis.pcall('PUBLISH', S, '')
+end
+return (mine or rests) and 1 or found and 0 or -1
