@@ -24,7 +24,7 @@ typedef struct {
      *  holders may have had a larger one. 0 unknown */
     uint64_t fence;
     int64_t held_ms; /**< for how long, since it was acquired; -1 unknown */
-    char value[64];  /**< the value of the key */
+    char value[64];  /**< the value of the key; of a lock that rests without the time in it */
     char host[256];
     char service[64];
     int64_t pid;  /**< 0 unknown */
@@ -46,6 +46,12 @@ typedef struct {
      *  listen. */
     int64_t waiters;
     int64_t in_line; /**< of these the entries of the queue; -1: not known */
+    /** held: nobody holds the lock, but it is taken, since it rests (tl_lock_rest). by_tidelock:
+     *  fence, host, service and pid are those of the last holder, and held_ms is -1 */
+    bool rests;
+    int64_t rested_ms; /**< rests: for how long; -1 unknown */
+    /** rests: until when by the server's clock, ms since the epoch; -1 unknown */
+    int64_t rest_end_ms;
 } tl_lock_info;
 
 /*
@@ -120,9 +126,10 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
                       void *ctx, tl_error *err);
 
 /**
- * Remove the lock of any holder. The key is deleted, and the sidecar keeps "host pid service" of
- * the caller in its field `broken`. A holder that is a tidelock client finds the lock lost at its
- * next renewal. The holder may still be at work: call this only when you know that it isn't.
+ * Remove the lock of any holder, or end its rest. The key is deleted, and the sidecar keeps "host
+ * pid service" of the caller in its field `broken`. A holder that is a tidelock client finds the
+ * lock lost at its next renewal. The holder may still be at work: call this only when you know that
+ * it isn't.
  *
  * seen  the result of tl_client_look, so that no later lock is removed; NULL: any
  *

@@ -458,7 +458,8 @@ typedef struct {
     bool rest_ends_wait;
 } tl_lock_options;
 
-#define TL_HAS_REST 1  /**< tl_lock_options has min_hold_ms and rest_ends_wait; tl_lock_rest */
+/** tl_lock_options has min_hold_ms and rest_ends_wait; tl_lock_rest; tl_lock_info has `rests` */
+#define TL_HAS_REST 1
 #define TL_HAS_FAIR 1  /**< tl_lock_options has `fair` */
 #define TL_HAS_STALL 1 /**< tl_lock_options has stall_ms; there are tl_lock_alive, tl_lock_stall */
 

@@ -4,6 +4,8 @@
  */
 #include "protocol/look.h"
 
+#include "wire/rest.h"
+
 #define HEX_TOKEN_MIN 32
 #define HEX_TOKEN_MAX 40
 #define HOST_SIZE TL_LOOK_HOST
@@ -47,6 +49,25 @@ static void read_sidecar(tl_lock_info *info, const tl_reply *reply, tl_bytes *va
         tl__look_owner(owner, info->host, &info->pid, info->service);
 }
 
+/* Does the lock rest? K's value says so, and S where K has a stamp. The value that is shown is without the time:
+ * the servers of a majority each have their own. */
+static void read_rest(tl_lock_info *info, const tl_reply *reply, tl_bytes value, int64_t now_us) {
+    tl_bytes token, bound = {"", 0};
+    int64_t since_us;
+    if (info->by_tidelock)
+        (void)tl__reply_text(tl__reply_item(reply, TL_LOOK_SINCE), &bound);
+    bool plain = tl__rest_read(value, &since_us, &token);
+    if (!info->held || (!plain && !tl__rest_read(bound, &since_us, &token)))
+        return;
+    info->rests = true;
+    info->rested_ms = since_us <= now_us ? (now_us - since_us) / 1000 : -1;
+    if (plain) {
+        static const char word[] = "resting ";
+        memcpy(info->value, word, sizeof word);
+        tl__bytes_print(info->value + sizeof word - 1, sizeof info->value - sizeof word + 1, token);
+    }
+}
+
 static bool is_hex(char c) {
     char lower = (char)(c | 0x20);
     return (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'f');
@@ -72,6 +93,10 @@ static void tell_protocol(tl_lock_info *info, const tl_legacy *legacy, tl_bytes 
     info->free_at_ms = -1;
     if (!info->held)
         return;
+    if (tl__is_rest(value)) {
+        info->protocol = TL_TOKEN;
+        return;
+    }
     if (legacy && stamps)
         stamps->look(info, legacy, key, value, now_us);
     if (info->protocol < 0 && (info->by_tidelock || is_token(value))) {
@@ -91,7 +116,11 @@ void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl
     info->fence = fence > 0 ? (uint64_t)fence : 0;
     info->held_ms = info->waiters = info->in_line = -1;
     read_sidecar(info, answer, &value, now_us);
+    read_rest(info, answer, value, now_us);
     tell_protocol(info, legacy, key, value, now_us);
+    info->rests = info->rests && info->held; /* a stamp may have ended */
+    if (info->rests)
+        info->rest_end_ms = info->remaining_ms < 0 ? -1 : now_us / 1000 + info->remaining_ms;
 }
 
 void tl__look_waiters(tl_lock_info *info, const tl_reply *answer, size_t i) {

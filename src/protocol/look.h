@@ -8,7 +8,7 @@
 #include "protocol/protocol.h"
 
 /** Items 1 to 7 of a reply of look.lua or scan.lua: K's value, its remaining lifetime, and the sidecar's
- *  value, until, fence, since, owner. */
+ *  value, until, fence, since, owner. If the lock rests, since is the token of S, "resting US TOKEN". */
 enum {
     TL_LOOK_VALUE = 1,
     TL_LOOK_LEFT,

@@ -67,6 +67,8 @@ static void judge(tl_quorum_look *look) {
     look->votes = votes_for(look, best);
     if (look->votes >= tl__quorum_of(look->count) || !GUARD(held_by_majority)) {
         look->info.remaining_ms = remaining_ms(look, best);
+        if (best->rest_end_ms > 0)
+            look->info.rest_end_ms += look->info.remaining_ms - best->remaining_ms;
         return;
     }
     unsigned some = holders(look);
@@ -74,7 +76,7 @@ static void judge(tl_quorum_look *look) {
         (void)snprintf(look->info.oddity, sizeof look->info.oddity,
                        "no majority of the %u servers holds it, but %u %s", (unsigned)look->count,
                        some, some == 1 ? "does" : "do");
-    look->info.held = look->info.by_tidelock = false;
+    look->info.held = look->info.by_tidelock = look->info.rests = false;
     look->info.remaining_ms = -1;
     look->info.protocol = -1;
     look->votes = 0;

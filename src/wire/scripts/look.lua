@@ -4,6 +4,7 @@
 -- ARGV  of how many in the line to tell (none)
 -- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us, how many
 --          listen on S, how many stand in line, then of the first of these: entry, place, ...}
+--   If the lock rests, since is S's token, "resting US TOKEN": K may hold a stamp.
 --
 -- A server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1. So it is with a line that
 -- may not be read.
@@ -20,6 +21,8 @@ if refused(text) or refused(s) then
 end
 if not s[6] or s[6] == '' then
     s[1], s[2] = false, false -- released: it binds nobody
+elseif string.find(s[6], '^resting %d+ .') then
+    s[4] = s[6]
 end
 local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
 local time = redis.call('TIME')

@@ -6,8 +6,8 @@
 --          listen on S, how many stand in line}, ...}
 --   or, where SCAN is refused or not there (before 2.8), {'SCAN', error}
 --
--- As look.lua says it: who listens is -1 where the server doesn't tell, a sidecar without a token binds
--- nobody, and a refusal says nothing about locks and is told as it is.
+-- As look.lua says it: since may be the token of a lock that rests, who listens is -1 where the server doesn't
+-- tell, a sidecar without a token binds nobody, and a refusal says nothing about locks and is told as it is.
 local function sidecar(K)
     local open = string.find(K, '{', 1, true)
     local close = open and string.find(K, '}', open + 1, true)
@@ -36,6 +36,8 @@ for _, K in ipairs(step[2]) do
         end
         if not s[6] or s[6] == '' then
             s[1], s[2] = false, false -- released: it binds nobody
+        elseif string.find(s[6], '^resting %d+ .') then
+            s[4] = s[6]
         end
         local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
         local stand = s[7] and s[7] ~= '' and redis.pcall('ZCARD', S .. ':line') or 0
