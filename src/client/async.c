@@ -30,6 +30,7 @@ typedef struct tl_operation {
     does does;
     bool renewed; /* EXTENDS: the keeper still renews the lock */
     bool completed, lingers, over, reported;
+    bool unrested; /* RELEASES: it was to rest, and is lost */
     tl_err code;
     tl_error err;
     int64_t
@@ -87,7 +88,7 @@ static const char *const names[] = {
     [ACQUIRES] = "acquire", [RELEASES] = "release", [EXTENDS] = "extend"};
 
 static const char *name_of(const tl_operation *op) {
-    return op->does == RELEASES && op->ms > 0 ? "rest" : names[op->does];
+    return op->does == RELEASES && (op->ms > 0 || op->unrested) ? "rest" : names[op->does];
 }
 
 static tl_machine machine(tl_task *task) {
@@ -133,6 +134,10 @@ static void completed(tl_operation *op, const tl_out *out) {
     if (op->does == ACQUIRES && op->code == TL_OK && acquired(op)) {
         op->code = TL_ENOMEM;
         message = "out of memory";
+    }
+    if (op->unrested && op->code == TL_OK) {
+        op->code = TL_EEXPIRED;
+        message = TL_LOST_RESTS_NOT;
     }
     if (op->does == RELEASES)
         tl__hold_publish(lock, TL_FREE, (tl_mono){0});
@@ -325,15 +330,18 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
     return begun(lock, TL_COUNT_ACQUIRES, acquire(lock, wait_ms, done, ctx, err));
 }
 
-static tl_err release(tl_lock *lock, int64_t rest_ms, tl_done_fn done, void *ctx, tl_error *err) {
+/* asked: to rest, and not only by min_hold_ms. */
+static tl_err release(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn done, void *ctx,
+                      tl_error *err) {
     const char *what = rest_ms > 0 ? "rest" : "release";
+    const int64_t wanted_ms = rest_ms;
     bool passed = false;
     if (!done)
         return tl__lock_fail(lock, TL_EINVALID, what, "the callback `done` is NULL", err);
     tl_operation *op = new_op(lock, RELEASES, done, ctx);
     if (!op)
         return tl__lock_fail(lock, TL_ENOMEM, what, "out of memory", err);
-    tl_err code = tl__hold_begin_release(lock, rest_ms, &passed, err);
+    tl_err code = tl__hold_begin_release(lock, &rest_ms, &passed, err);
     if (code) {
         op->over = op->reported = true;
         let_go(op);
@@ -341,19 +349,21 @@ static tl_err release(tl_lock *lock, int64_t rest_ms, tl_done_fn done, void *ctx
     }
     if (passed)
         return tell_only(op);
+    op->unrested = asked && rest_ms != wanted_ms;
     init_settle(op, rest_ms);
     return start(op, err);
 }
 
 tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
     TL_UNCANCELLED;
-    return begun(lock, TL_COUNT_RELEASES, release(lock, lock->rare->min_hold_ms, done, ctx, err));
+    return begun(lock, TL_COUNT_RELEASES,
+                 release(lock, lock->rare->min_hold_ms, false, done, ctx, err));
 }
 
 tl_err tl_lock_rest_async(tl_lock *lock, int64_t ms, tl_done_fn done, void *ctx, tl_error *err) {
     TL_UNCANCELLED;
     tl_err code = tl__lock_check_rest(lock, &ms, err);
-    return begun(lock, TL_COUNT_RELEASES, code ? code : release(lock, ms, done, ctx, err));
+    return begun(lock, TL_COUNT_RELEASES, code ? code : release(lock, ms, true, done, ctx, err));
 }
 
 /* ---- for callers that block --------------------------------------------------------------------- */

@@ -493,22 +493,29 @@ static bool rests_now(const tl_lock *lock, int64_t rest_ms) {
            tl__job_rest_ms(&job, tl__mono_now(), lock->client->drift_ppm) > 0;
 }
 
-tl_err tl__hold_begin_release(tl_lock *lock, int64_t rest_ms, bool *ret_passed, tl_error *err) {
-    const char *what = rest_ms > 0 ? "rest" : "release";
+/* The key of a lock that is lost may still be there, after a stall or the longest hold. */
+static bool is_lost(const tl_lock *lock) {
+    return !lock->adopted && tl_lock_state(lock) == TL_LOST;
+}
+
+tl_err tl__hold_begin_release(tl_lock *lock, int64_t *rest_ms, bool *ret_passed, tl_error *err) {
+    const char *what = *rest_ms > 0 ? "rest" : "release";
     const tl_protocol *protocol = lock->client->protocol;
     tl_err code = tl__lock_check(lock, what, err);
     if (code)
         return code;
     if (atomic_load(&lock->state) == TL_FREE)
         return tl__lock_fail(lock, TL_EINVALID, what, "it is not held", err);
-    const char *never = rest_ms > 0 && protocol->never_rests
+    const char *never = *rest_ms > 0 && protocol->never_rests
                             ? protocol->never_rests(&lock->rare->rules)
                             : NULL;
     if (never)
         return tl__lock_fail(lock, TL_EINVALID, what, never, err);
+    if (is_lost(lock))
+        *rest_ms = 0;
     if (GUARD(release_ends_renewals))
         (void)tl__hold_stop(lock);
-    if (!rests_now(lock, rest_ms))
+    if (!rests_now(lock, *rest_ms))
         *ret_passed = pass_on(lock);
     else if (GUARD(free_before_released))
         atomic_store(&lock->state, TL_FREE);

@@ -302,12 +302,13 @@ typedef struct {
     tl_out out;
 } acquirer;
 
-static tl_err release(tl_lock *lock, int64_t rest_ms, tl_error *err);
+static tl_err release(tl_lock *lock, int64_t *rest_ms, tl_error *err);
 
 /* The thread was cancelled while it acquired the lock: release it without a rest, since nothing was done under
  * it. */
 static tl_err release_unused(tl_lock *lock, tl_error *err) {
-    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, 0, err));
+    int64_t rest_ms = 0;
+    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, &rest_ms, err));
 }
 
 static tl_err ran(acquirer *a, tl_status status, tl_error *err) {
@@ -369,7 +370,8 @@ static int64_t release_outlived(tl_lock *lock, int64_t wait_ms) {
     if (most < client->attempt_ms || !tl__hold_outlived(lock))
         return 0;
     tl_mono began = tl__mono_now(), now;
-    (void)release(lock, 0, NULL);
+    int64_t rest_ms = 0;
+    (void)release(lock, &rest_ms, NULL);
     now = tl__mono_now();
     return tl__ns_until(began, now) / TL_NS_PER_MS + 1;
 }
@@ -440,13 +442,14 @@ static tl_err release_here(tl_lock *lock, int64_t rest_ms, tl_error *err) {
     return code ? tl__lock_fail_by(lock, code, what, out.message, out.sys_errno, err) : TL_OK;
 }
 
-static tl_err release(tl_lock *lock, int64_t rest_ms, tl_error *err) {
+/* *rest_ms becomes 0 if the lock is lost. */
+static tl_err release(tl_lock *lock, int64_t *rest_ms, tl_error *err) {
     bool passed = false;
     tl_err code = tl__hold_begin_release(lock, rest_ms, &passed, err);
     if (code || passed)
         return code;
-    code = keeper_asks(lock) ? tl__operation_release(lock, rest_ms, err)
-                             : release_here(lock, rest_ms, err);
+    code = keeper_asks(lock) ? tl__operation_release(lock, *rest_ms, err)
+                             : release_here(lock, *rest_ms, err);
     atomic_store(&lock->deadline_ns, 0);
     if (GUARD(release_leaves_front))
         tl__gate_leave(&lock->client->gate, &lock->gate_node);
@@ -455,15 +458,22 @@ static tl_err release(tl_lock *lock, int64_t rest_ms, tl_error *err) {
 
 tl_err tl_lock_release(tl_lock *lock, tl_error *err) {
     TL_UNCANCELLED;
-    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES,
-                          release(lock, lock->rare->min_hold_ms, err));
+    int64_t rest_ms = lock->rare->min_hold_ms;
+    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, release(lock, &rest_ms, err));
+}
+
+static tl_err rest(tl_lock *lock, int64_t ms, tl_error *err) {
+    tl_err code = tl__lock_check_rest(lock, &ms, err);
+    int64_t rest_ms = ms;
+    if (!code)
+        code = release(lock, &rest_ms, err);
+    return code || rest_ms == ms ? code
+                                 : tl__lock_fail(lock, TL_EEXPIRED, "rest", TL_LOST_RESTS_NOT, err);
 }
 
 tl_err tl_lock_rest(tl_lock *lock, int64_t ms, tl_error *err) {
     TL_UNCANCELLED;
-    tl_err code = tl__lock_check_rest(lock, &ms, err);
-    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES,
-                          code ? code : release(lock, ms, err));
+    return tl__count_call(&lock->client->counts, TL_COUNT_RELEASES, rest(lock, ms, err));
 }
 
 /* The server has replied that the token no longer holds the lock. */

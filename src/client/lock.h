@@ -240,9 +240,10 @@ bool tl__hold_stop(tl_lock *lock);
 /** Release in the background what may be left on the server of a hold that is over, so that
  *  it blocks nobody. */
 void tl__hold_undo(tl_lock *lock);
-/** The first step of a release, after which the lock rests until rest_ms after it was acquired; 0: it doesn't
- *  rest. TL_EINVALID: the lock is not held, or can't rest. *ret_passed: the release is complete, and another
- *  lock of this process has the hold. */
-tl_err tl__hold_begin_release(tl_lock *lock, int64_t rest_ms, bool *ret_passed, tl_error *err);
+#define TL_LOST_RESTS_NOT "it had been lost: it does not rest"
+/** The first step of a release, after which the lock rests until *rest_ms after it was acquired; 0: it doesn't
+ *  rest. *rest_ms becomes 0 if the lock is lost. TL_EINVALID: the lock is not held, or can't rest. *ret_passed:
+ *  the release is complete, and another lock of this process has the hold. */
+tl_err tl__hold_begin_release(tl_lock *lock, int64_t *rest_ms, bool *ret_passed, tl_error *err);
 /** Let the release of this job rest as tl__hold_begin_release says. */
 void tl__hold_rest(const tl_lock *lock, int64_t rest_ms, tl_job *job);
