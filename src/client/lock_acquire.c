@@ -150,13 +150,14 @@ static tl_status at_front(tl_acquiring *machine, const tl_event *event, tl_out *
 }
 
 /* Enter the local queue. True: it must wait there. A retry strategy of the program's own stays outside, so
- * that its pauses delay no other lock. A single try never queues. */
+ * that its pauses delay no other lock. So does one whose wait a rest ends: it must learn of the rest, and the
+ * lock before it may wait for the end of that. A single try never queues. */
 static bool stands_in_queue(tl_acquiring *machine) {
     const tl_lock *lock = machine->lock;
     const tl_retry *retry = &lock->rare->retry;
     bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0 &&
                    machine->asker->queues;
-    if (machine->wait_ms > 0 && (!patient || lock->fair))
+    if (machine->wait_ms > 0 && (!patient || lock->fair || lock->rare->rest_ends_wait))
         return false;
     return tl__gate_enter(&lock->client->gate, &machine->lock->gate_node,
                           machine->wait_ms > 0 ? &machine->turn : NULL) == TL_QUEUED;
