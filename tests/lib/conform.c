@@ -20,7 +20,7 @@
  * believed but for some ms. Strict writes the legacy lifetime, which so is shorter; and it gives its
  * requests no longer than the lag, which so is longer, and releases only what lasts for longer than a request may take. */
 #define STRICT_LAG_MS 10000
-#define STAMPS_LACK (CONFORM_GARBAGE | CONFORM_RUNTIME)
+#define STAMPS_LACK (CONFORM_GARBAGE | CONFORM_RUNTIME | CONFORM_REST)
 #define SCRIPTS_LACK (STAMPS_LACK | CONFORM_NO_SCRIPTS)
 #define STRICT_LACKS                                                                               \
     (CONFORM_FENCE | CONFORM_RENEWAL | CONFORM_EXPIRY | CONFORM_SIDECAR | CONFORM_CLEANING |       \
@@ -143,11 +143,11 @@ static const conform_row rows[] = {
     {.name = "auto, draining",
      .protocol = TL_AUTO,
      .phase = 2,
-     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
+     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS | CONFORM_REST},
     {.name = "auto, tokens",
      .protocol = TL_AUTO,
      .phase = 3,
-     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
+     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS | CONFORM_REST},
 #endif
 };
 
@@ -166,6 +166,7 @@ static const char *const reasons[CONFORM_NEEDS] = {
     "it uses scripts",
     "without EVAL a lifetime is longer than a request may take, twice",
     "it is shown with tokens",
+    "its locks can't rest",
 };
 
 /* ---- running ----------------------------------------------------------------------------------- */
