@@ -118,7 +118,8 @@ void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl
     read_sidecar(info, answer, &value, now_us);
     read_rest(info, answer, value, now_us);
     tell_protocol(info, legacy, key, value, now_us);
-    info->rests = info->rests && info->held; /* a stamp may have ended */
+    if (!info->held || (info->stamp_left_ms != INT64_MIN && info->remaining_ms < 0))
+        info->rests = false; /* a stamp that has ended */
     if (info->rests)
         info->rest_end_ms = info->remaining_ms < 0 ? -1 : now_us / 1000 + info->remaining_ms;
 }

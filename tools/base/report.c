@@ -4,9 +4,12 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/report.h"
 #include "base/tool.h"
+
+#define DAY_MS INT64_C(86400000)
 
 static const char *known(const char *text) {
     return text[0] ? text : NULL;
@@ -20,13 +23,13 @@ static const char *known(const char *text) {
       "\"token\", \"bridge\" or \"timestamp\"; null when the lock is free, or the protocol is "    \
       "unknown")                                                                                   \
     M(of, state,                                                                                   \
-      "\"held\", \"free\", \"busy\"; \"expired\": a stamp that has ended, if it was read "         \
-      "correctly. *run* also has \"lost\", \"unavailable\", \"uncertain\", \"refused\", "          \
-      "\"cancelled\", \"invalid\", \"error\"")                                                     \
+      "\"held\", \"free\", \"busy\"; \"resting\": nobody holds it, but it is taken; "              \
+      "\"expired\": a stamp that has ended, if it was read correctly. *run* also has \"lost\", "   \
+      "\"unavailable\", \"uncertain\", \"refused\", \"cancelled\", \"invalid\", \"error\"")        \
     M(of, token, "*run* and *lock*: the token; never another client's")                            \
     M(of, fence, "the fencing number of the present holder, or of the last one")                   \
-    M(of, holder, "null, or an object, see below")                                                 \
-    M(of, remaining_ms, "how long until the lock expires")                                         \
+    M(of, holder, "null, or an object, see below; of a lock that rests, the last holder")          \
+    M(of, remaining_ms, "how long until the lock expires, or its rest ends")                       \
     M(of, waiters,                                                                                 \
       "*check* and *inspect*: the number of waiters, those in the queue and those that listen "    \
       "for its release instead")
@@ -41,7 +44,10 @@ MEMBERS(holder, HOLDER_MEMBERS);
 #define LOOK_MEMBERS(M, of)                                                                        \
     M(of, in_line, "how many of the waiters are in the queue")                                     \
     M(of, line, "an array of the first 20 of the queue, see below; null: it was not read")         \
-    M(of, held_ms, "how long the lock has been held")                                              \
+    M(of, held_ms, "how long the lock has been held; null while it rests")                         \
+    M(of, rested_ms, "how long the lock has rested; null: it doesn't rest")                        \
+    M(of, rest_until,                                                                              \
+      "when its rest ends by the server's clock, as \"2026-01-31T04:00:00Z\", or null")            \
     M(of, dialect, "how the stamp is written, or null")                                            \
     M(of, guessed, "true: the dialect is a guess, and without a holder the protocol too")          \
     M(of, stamp_left_ms, "until the end that the stamp names; negative when that has passed")      \
@@ -93,6 +99,8 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
         (void)snprintf(buf, HOLDER_SHOWN, "%s on %s (pid %lld)",
                        info->service[0] ? info->service : "an unnamed program",
                        info->host[0] ? info->host : "an unknown host", (long long)info->pid);
+    else if (info->rests)
+        (void)snprintf(buf, HOLDER_SHOWN, "an unknown client");
     else if (info->guessed && info->protocol == TL_TOKEN)
         (void)snprintf(
             buf, HOLDER_SHOWN,
@@ -141,6 +149,29 @@ const char *report_end(char buf[REPORT_END], const tl_lock_info *info) {
     return buf;
 }
 
+/* The end of a rest, rounded up to seconds. */
+static time_t rest_end(const tl_lock_info *info) {
+    return (time_t)((info->rest_end_ms + 999) / 1000);
+}
+
+const char *report_rest(char buf[REPORT_END], const tl_lock_info *info) {
+    time_t seconds = rest_end(info);
+    bool dated = info->remaining_ms >= DAY_MS;
+    char left[DURATION_SHOWN], at[32];
+    struct tm parts;
+
+    if (info->remaining_ms < 0)
+        (void)snprintf(buf, REPORT_END, "resting without an end");
+    else if (info->rest_end_ms < 0 || !localtime_r(&seconds, &parts) ||
+             strftime(at, sizeof at, dated ? "%Y-%m-%d %H:%M:%S" : "%H:%M:%S", &parts) == 0)
+        (void)snprintf(buf, REPORT_END, "resting for another %s",
+                       show_span(left, info->remaining_ms));
+    else
+        (void)snprintf(buf, REPORT_END, "resting until %s (in %s)", at,
+                       show_span(left, info->remaining_ms));
+    return buf;
+}
+
 const char *report_advice(const server *where, const tl_lock_info *info) {
     const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
 
@@ -150,6 +181,8 @@ const char *report_advice(const server *where, const tl_lock_info *info) {
 const char *report_state(const tl_lock_info *info) {
     if (!info->held)
         return "free";
+    if (info->rests)
+        return "resting";
     return info->guessed && info->stamp_left_ms < 0 && info->stamp_left_ms != INT64_MIN ? "expired"
                                                                                         : "held";
 }
@@ -205,6 +238,17 @@ static json_t *line_json(const report_line *line) {
     return list;
 }
 
+static json_t *rest_until(const tl_lock_info *info) {
+    time_t seconds = rest_end(info);
+    struct tm parts;
+    char at[32];
+
+    if (!info->rests || info->rest_end_ms < 0 || !gmtime_r(&seconds, &parts) ||
+        strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+        return json_null();
+    return js_text(at);
+}
+
 json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
                      const report_line *line) {
     bool stamp = info->stamp_left_ms != INT64_MIN;
@@ -221,6 +265,8 @@ json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
     js_set(&json, in_line_of_look, js_known(info->in_line));
     js_set(&json, line_of_look, line ? line_json(line) : json_null());
     js_set(&json, held_ms_of_look, js_known(info->held ? info->held_ms : -1));
+    js_set(&json, rested_ms_of_look, js_known(info->rests ? info->rested_ms : -1));
+    js_set(&json, rest_until_of_look, rest_until(info));
     js_set(&json, dialect_of_look, js_text(known(info->dialect)));
     js_set(&json, guessed_of_look, json_boolean(info->guessed));
     js_set(&json, stamp_left_ms_of_look, stamp ? json_integer(info->stamp_left_ms) : json_null());

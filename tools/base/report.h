@@ -26,7 +26,7 @@ extern const member members_of_lock[], members_of_holder[];
 /** The object, to which the command adds its own members. */
 json_t *report_lock_json(const report_lock *lock);
 
-/** For people: "nightly.sh on db1 (pid 812)". Returns buf. */
+/** For people: "nightly.sh on db1 (pid 812)", of a lock that rests the last holder. Returns buf. */
 #define HOLDER_SHOWN 400
 const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info);
 
@@ -42,6 +42,10 @@ void report_conflict(const char *key, const tl_error *err, const tl_lock_info *i
 /** When the lock ends, for people: "expires in 12.3 s". Returns buf. */
 #define REPORT_END 96
 const char *report_end(char buf[REPORT_END], const tl_lock_info *info);
+
+/** Of a lock that rests, for people: "resting until 04:00:00 (in 57 min)", in the time zone of this host.
+ *  Returns buf. */
+const char *report_rest(char buf[REPORT_END], const tl_lock_info *info);
 
 /** Advice on a lock that no client of this protocol takes over; NULL: there is none. */
 const char *report_advice(const server *where, const tl_lock_info *info);
@@ -65,5 +69,6 @@ json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
                      const report_line *line);
 extern const member members_of_look[], members_of_waiter[];
 
-/** "held", "free", or "expired": a stamp that has expired, and that only clients with stamps may take over. */
+/** "held", "free", "resting", or "expired": a stamp that has expired, and that only clients with stamps may take
+ *  over. */
 const char *report_state(const tl_lock_info *info);

@@ -55,3 +55,17 @@ const char *show_ms(char buf[DURATION_SHOWN], int64_t ms) {
         (void)snprintf(buf, DURATION_SHOWN, "%lld d", (long long)(ms / 86400000));
     return buf;
 }
+
+const char *show_span(char buf[DURATION_SHOWN], int64_t ms) {
+    long long min = ms / 60000, h = min / 60, d = h / 24;
+
+    if (ms < 100000)
+        return show_ms(buf, ms);
+    if (min < 100)
+        (void)snprintf(buf, DURATION_SHOWN, "%lld min", min);
+    else if (h < 48)
+        (void)snprintf(buf, DURATION_SHOWN, "%lld h %lld min", h, min % 60);
+    else
+        (void)snprintf(buf, DURATION_SHOWN, "%lld d %lld h", d, h % 24);
+    return buf;
+}

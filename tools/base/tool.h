@@ -63,6 +63,8 @@ const char *show_key(char buf[KEY_SHOWN], const char *key);
 /** A duration for people, as "250 ms", "1.2 s" or "75 min". Returns buf. */
 #define DURATION_SHOWN 32
 const char *show_ms(char buf[DURATION_SHOWN], int64_t ms);
+/** A time between two moments of a day or more, as "57 min" or "23 h 59 min"; a short one as show_ms. */
+const char *show_span(char buf[DURATION_SHOWN], int64_t ms);
 
 /* ---- status.c: what a result of the library means ------------------------------------------ */
 

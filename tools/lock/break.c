@@ -1,7 +1,7 @@
 /*
- * tidelock break: removes a lock that another client holds, after a question. It removes only the lock that
- * was shown, not one that was acquired meanwhile. Without --force it removes nothing that looks like no
- * lock, since a mistyped key may hold anything.
+ * tidelock break: removes a lock that another client holds, or ends its rest, after a question. It removes
+ * only the lock that was shown, not one that was acquired meanwhile. Without --force it removes nothing that
+ * looks like no lock, since a mistyped key may hold anything.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +30,8 @@ typedef struct {
     tl_lock_info info;
     bool is_lock, blocks; /* blocks: on etcd, a key of another kind below the name */
     char key[KEY_SHOWN];
-    char holds[HOLDER_SHOWN + sizeof((tl_lock_info *)0)->value]; /* "held by ..." */
-    char end[REPORT_END];
+    char holds[HOLDER_SHOWN + sizeof((tl_lock_info *)0)->value]; /* "held by ...", "resting ..." */
+    char end[HOLDER_SHOWN + 16]; /* "expires in ...", "last held by ..." */
 } victim;
 
 static void describe(victim *victim, const char *key) {
@@ -39,11 +39,16 @@ static void describe(victim *victim, const char *key) {
     char who[HOLDER_SHOWN];
 
     (void)show_key(victim->key, key);
-    (void)report_end(victim->end, info);
+    if (info->rests)
+        (void)snprintf(victim->end, sizeof victim->end, "last held by %s", report_who(who, info));
+    else
+        (void)report_end(victim->end, info);
     victim->is_lock = info->by_tidelock ||
                       info->protocol >= 0; /* a token, or a stamp of some dialect */
     victim->blocks = report_is_blocked(info);
-    if (victim->is_lock)
+    if (info->rests)
+        (void)report_rest(victim->holds, info);
+    else if (victim->is_lock)
         (void)snprintf(victim->holds, sizeof victim->holds, "held by %s", report_who(who, info));
     else if (victim->blocks)
         (void)snprintf(victim->holds, sizeof victim->holds, "%s", info->oddity);
@@ -55,7 +60,10 @@ static void describe(victim *victim, const char *key) {
 static bool confirmed(const victim *victim) {
     char answer[16];
 
-    if (victim->is_lock)
+    if (victim->info.rests)
+        (void)fprintf(stderr, "%s is %s, %s.\nEnd its rest? [y/N] ", victim->key, victim->holds,
+                      victim->end);
+    else if (victim->is_lock)
         (void)fprintf(stderr, "%s is %s, %s.\nThe holder may still be working. Remove it? [y/N] ",
                       victim->key, victim->holds, victim->end);
     else
@@ -71,7 +79,9 @@ static int broke(const server *where, tl_err code, const victim *victim, const t
         say(victim->blocks ? "%s: that key was removed; it was %s" : "%s: removed; it was %s",
             victim->key, victim->holds);
         return STATUS_OK;
-    case TL_EEXPIRED: return fail(STATUS_NOTHING, "%s: it is no longer held", victim->key);
+    case TL_EEXPIRED:
+        return fail(STATUS_NOTHING, "%s: it %s", victim->key,
+                    victim->info.rests ? "rests no longer" : "is no longer held");
     case TL_ETAKEN:
         return fail(STATUS_ANOTHER, "%s: the holder changed meanwhile; not removed", victim->key);
     default: return fail_as(where, err);
@@ -125,7 +135,7 @@ static int break_function(const server *where, const void *given, const operands
 const command break_row = {
     .name = "break",
     .usage = "[options] KEY",
-    .help = "remove a lock that another client holds",
+    .help = "remove a lock that another client holds, or end its rest",
     .statuses =
         (const status_row[]){
             {STATUS_OK, "removed", NULL},

@@ -235,7 +235,9 @@ static void fill(char cells[COLUMNS][CELL], const row *row) {
     if (info->dialect[0])
         (void)snprintf(cells[DIALECT], CELL, "%s%s", info->dialect, guess);
     show_holder(cells[HOLDER], info);
-    if (info->held_ms >= 0)
+    if (info->rests)
+        (void)snprintf(cells[HELD], CELL, "resting");
+    else if (info->held_ms >= 0)
         (void)snprintf(cells[HELD], CELL, "%s", show_ms(held, info->held_ms));
     show_expires(cells[EXPIRES], info);
     if (info->by_tidelock && info->fence)

@@ -152,7 +152,8 @@ static void name_holder(local *local, tl_bytes key, const tl_lock_info *info) {
                    used ? ", " : "", shown, HOLDER_MOST, report_who(who, info));
 }
 
-/* Each lock is counted once: by its sidecar if a tidelock client holds it, else by its own key. */
+/* Each lock is counted once: by its sidecar if a tidelock client holds it, else by its own key. A lock that rests
+ * isn't counted: nobody holds it, and the server keeps it when it is stopped. */
 static bool count_lock(local *local, tl_client *client, tl_bytes name, tl_error *err) {
     tl_lock_info info = {.size = sizeof info};
     tl_bytes key = name;
@@ -162,7 +163,7 @@ static bool count_lock(local *local, tl_client *client, tl_bytes name, tl_error 
         return true;
     if (tl_client_look(client, key.p, key.n, &info, err))
         return false;
-    if (!info.held || info.by_tidelock != sidecar)
+    if (!info.held || info.rests || info.by_tidelock != sidecar)
         return true;
     local->locks++;
     name_holder(local, key, &info);

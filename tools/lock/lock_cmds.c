@@ -259,6 +259,11 @@ static int check_as_text(const char *key, const tl_lock_info *info, const report
         printf("\n");
         return fflush(stdout);
     }
+    if (info->rests) {
+        printf("%s, last held by %s\n", report_rest(end, info), report_who(who, info));
+        report_waiting(info, line, "");
+        return fflush(stdout);
+    }
     if (report_is_blocked(info))
         printf("%s", info->oddity);
     else
@@ -379,7 +384,7 @@ const command check_row = {
     .usage = "[options] KEY",
     .help = "report whether a lock is held, and by whom",
     .statuses = (const status_row[]){{STATUS_FREE, "free", NULL},
-                                     {STATUS_HELD, "held", NULL},
+                                     {STATUS_HELD, "held, or it rests", NULL},
                                      {0, NULL, NULL}},
     .members = (const members_row[]){{"look", members_of_look},
                                      {"waiter", members_of_waiter},

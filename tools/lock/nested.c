@@ -91,7 +91,7 @@ static bool is_held_around(tl_client *client, const char *key) {
         if (!looked && tl_client_look(client, key, strlen(key), &info, NULL))
             return false;
         looked = true;
-        if (info.held && is_holder(word, &info))
+        if (info.held && !info.rests && is_holder(word, &info))
             return true;
     }
     return false;
