@@ -125,12 +125,28 @@ const char *report_other_type(const tl_lock_info *info) {
     return odd_begins(info, "holds ") ? info->oddity : NULL;
 }
 
-void report_conflict(const char *key, const tl_error *err, const tl_lock_info *info) {
+/* The process of the last holder has ended, so its pid would say nothing. */
+static void say_rests(const char *shown, const tl_lock_info *info, bool once) {
+    char since[DURATION_SHOWN], left[DURATION_SHOWN], by[HOLDER_SHOWN] = "", ago[48] = "";
+
+    if (info->by_tidelock)
+        (void)snprintf(by, sizeof by, " by %s on %s",
+                       info->service[0] ? info->service : "an unnamed program",
+                       info->host[0] ? info->host : "an unknown host");
+    if (info->rested_ms >= 0)
+        (void)snprintf(ago, sizeof ago, " %s ago", show_span(since, info->rested_ms));
+    say("%s: %s%s%s; free again in %s", shown, once ? "done" : "it rests; released", by, ago,
+        show_span(left, info->remaining_ms));
+}
+
+void report_conflict(const char *key, const tl_error *err, const tl_lock_info *info, bool once) {
     const char *other = info ? report_other_type(info) : NULL;
     char shown[KEY_SHOWN];
 
     (void)show_key(shown, key);
-    if (other)
+    if (info && info->rests)
+        say_rests(shown, info, once);
+    else if (other)
         say("%s %s; choose another key", shown, other);
     else
         say("%s; see: tidelock check %s", err->message, shown);

@@ -36,8 +36,9 @@ bool report_is_blocked(const tl_lock_info *info);
 /** A phrase for a key of another type: "holds a list, not a lock"; NULL: the key may be a lock. */
 const char *report_other_type(const tl_lock_info *info);
 
-/** Say on stderr why a lock was not acquired, and what to do. info: what the key holds; NULL: not known. */
-void report_conflict(const char *key, const tl_error *err, const tl_lock_info *info);
+/** Say on stderr why a lock was not acquired, and what to do. info: what the key holds; NULL: not known. once: a lock that rests
+ *  has been released by a command that is to run once. */
+void report_conflict(const char *key, const tl_error *err, const tl_lock_info *info, bool once);
 
 /** When the lock ends, for people: "expires in 12.3 s". Returns buf. */
 #define REPORT_END 96

@@ -12,6 +12,7 @@
 #include "base/signals.h"
 #include "base/tool.h"
 #include "lock/nested.h"
+#include "lock/rest.h"
 
 #define NOT_GIVEN (-1)
 
@@ -21,14 +22,18 @@ enum { STATUS_NOT_HELD = 1, STATUS_HELD_BY_ANOTHER = 2 };
 enum { STATUS_FREE = 0, STATUS_HELD = 1 };
 
 typedef struct {
-    int64_t ttl_ms, wait_ms;
+    int64_t ttl_ms, wait_ms, rest_ms;
     int format;
     bool no_wait, fair, json;
     server_care care;
 } lock_options;
 
 static const lock_options defaults = {
-    .ttl_ms = SERVER_NO_TTL, .wait_ms = NOT_GIVEN, .care = {.quiet_ms = SERVER_NO_QUIET}};
+    .ttl_ms = SERVER_NO_TTL,
+    .wait_ms = NOT_GIVEN,
+    .rest_ms = REST_NOT_GIVEN,
+    .care = {.quiet_ms = SERVER_NO_QUIET},
+};
 
 #define AT(member) offsetof(lock_options, member)
 static const opt lock_table[] = {
@@ -39,6 +44,8 @@ static const opt lock_table[] = {
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once, as without --wait", 0, 0},
     {0, "fair", OPT_FLAG, AT(fair), NULL,
      "with --wait: acquire in the order of arrival at the server", 0, 0},
+    {0, "rest", OPT_DURATION, AT(rest_ms), "D",
+     "release it at once, but leave it taken until D after the acquire", 0, 0},
     {0, "json", OPT_FLAG, AT(json), NULL, "print one line of JSON", 0, 0},
     OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
@@ -58,6 +65,7 @@ static const opt check_table[] = {
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 static const opt unlock_table[] = {
+    {0, "rest", OPT_DURATION, AT(rest_ms), "D", "leave it taken until D after the acquire", 0, 0},
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
 
@@ -74,18 +82,18 @@ static int check_ttl(const char *who, int64_t ttl_ms) {
 /* ---- lock ----------------------------------------------------------------------------------- */
 
 static json_t *lock_json(const server *where, const char *key, tl_lock *lock, tl_err code,
-                         const tl_lock_info *holder) {
-    bool acquired = code == TL_OK;
+                         const tl_lock_info *found) {
+    bool acquired = code == TL_OK, rests = found && found->rests, held = acquired && !rests;
     report_lock lock_report = {.key = key,
                                .key_len = strlen(key),
                                .protocol = server_protocol(where),
-                               .state = state_of(code),
-                               .token = acquired ? tl_lock_token(lock) : NULL,
+                               .state = rests ? "resting" : state_of(code),
+                               .token = held ? tl_lock_token(lock) : NULL,
                                .fence = acquired ? (int64_t)tl_lock_fence(lock) : -1,
-                               .found = holder,
-                               .remaining_ms = acquired ? tl_lock_remaining_ms(lock)
-                                               : holder ? holder->remaining_ms
-                                                        : -1,
+                               .found = found,
+                               .remaining_ms = held    ? tl_lock_remaining_ms(lock)
+                                               : found ? found->remaining_ms
+                                                       : -1,
                                .waiters = -1};
     return report_lock_json(&lock_report);
 }
@@ -111,6 +119,23 @@ static int print_lock(const server *where, tl_client *client, const char *key, t
     return fail(STATUS_INTERNAL, "lock: standard output: %s; the lock is released", strerror(why));
 }
 
+/* The token is spent then, so it isn't printed. */
+static int rest_lock(const server *where, tl_client *client, const char *key, tl_lock *lock,
+                     const lock_options *options) {
+    tl_lock_info info = {.size = sizeof info};
+    tl_error err;
+
+    if (tl_lock_rest(lock, options->rest_ms, &err))
+        return fail_as(where, &err);
+    if (!wants_json(options))
+        return STATUS_OK;
+    bool looked = tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK;
+    if (js_line(lock_json(where, key, lock, TL_OK, looked ? &info : NULL), STDOUT_FILENO))
+        return fail(STATUS_INTERNAL, "lock: standard output: %s; the lock rests all the same",
+                    strerror(errno));
+    return STATUS_OK;
+}
+
 static int report_not_acquired(const server *where, tl_client *client, const char *key,
                                tl_lock *lock, const tl_error *err, const lock_options *options) {
     tl_lock_info info = {.size = sizeof info};
@@ -123,27 +148,36 @@ static int report_not_acquired(const server *where, tl_client *client, const cha
         json_t *json = lock_json(where, key, lock, err->code, looked ? &info : NULL);
         (void)js_line(json, STDOUT_FILENO); /* the exit status says the same */
     }
-    report_conflict(key, err, looked ? &info : NULL);
+    report_conflict(key, err, looked ? &info : NULL, false);
     return status_of(err->code);
 }
 
 static int lock_with(const server *where, tl_client *client, signals *signals, const char *key,
                      const lock_options *options) {
     tl_lock_options wanted = TL_LOCK_OPTIONS(.ttl_ms = server_ttl_ms(where, options->ttl_ms),
-                                             .manual_renew = true, .fair = options->fair);
+                                             .manual_renew = true, .fair = options->fair,
+                                             .rest_ends_wait = options->rest_ms != REST_NOT_GIVEN);
     tl_error err = {.code = TL_OK};
     int sig = 0;
-    int status;
 
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &wanted, &err);
     if (!lock)
         return fail(status_of(err.code), "%s", err.message);
+    int status = options->rest_ms != REST_NOT_GIVEN
+                     ? rest_probe("lock: --rest", client, key, &wanted)
+                     : STATUS_OK;
+    if (status) {
+        tl_lock_free(lock);
+        return status;
+    }
     tl_err code = nested_holds(where, client, key, &err)
                       ? TL_EBUSY
                       : signals_acquire(signals, lock,
                                         options->wait_ms == NOT_GIVEN ? 0 : options->wait_ms, &sig,
                                         &err);
-    if (code == TL_OK)
+    if (code == TL_OK && options->rest_ms != REST_NOT_GIVEN)
+        status = rest_lock(where, client, key, lock, options);
+    else if (code == TL_OK)
         status = print_lock(where, client, key, lock, options);
     else if (code == TL_ECANCELLED)
         status = signals_status(sig);
@@ -162,8 +196,12 @@ static int lock_function(const server *where, const void *given, const operands 
     status = status
                  ? status
                  : server_care_check("lock", &options->care, server_ttl_ms(where, options->ttl_ms));
+    if (status == 0)
+        status = rest_check("lock: --rest", options->rest_ms);
     if (status)
         return status;
+    if (options->rest_ms != REST_NOT_GIVEN && options->wait_ms > 0 && !rest_ends_wait(where))
+        return fail(STATUS_USAGE, "lock: --rest with --wait needs the token protocol");
     if (options->no_wait && options->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "lock: --wait and --no-wait exclude each other");
     if (options->fair && (options->wait_ms == NOT_GIVEN || options->wait_ms == 0))
@@ -185,8 +223,9 @@ static int lock_function(const server *where, const void *given, const operands 
 
 /* ---- unlock, extend ------------------------------------------------------------------------- */
 
-/* Extend the lock of this key and token, or release it (ttl_ms 0). */
-static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, tl_error *err) {
+/* Extend the lock of this key and token (ttl_ms), or let it rest (rest_ms), or release it. */
+static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, int64_t rest_ms,
+                         tl_error *err) {
     tl_lock_options options = TL_LOCK_OPTIONS(.manual_renew = true);
     tl_err code;
 
@@ -195,12 +234,21 @@ static tl_err with_token(tl_client *client, char *const *word, int64_t ttl_ms, t
         return err->code;
     code = tl_lock_adopt(lock, word[1], err);
     if (code == TL_OK)
-        code = ttl_ms ? tl_lock_extend(lock, ttl_ms, err) : tl_lock_release(lock, err);
+        code = ttl_ms        ? tl_lock_extend(lock, ttl_ms, err)
+               : rest_ms > 0 ? tl_lock_rest(lock, rest_ms, err)
+                             : tl_lock_release(lock, err);
     tl_lock_free(lock);
     return code;
 }
 
-static int by_token(const server *where, const char *who, char *const *word, int64_t ttl_ms) {
+static bool does_rest(tl_client *client, const char *key) {
+    tl_lock_info info = {.size = sizeof info};
+
+    return tl_client_look(client, key, strlen(key), &info, NULL) == TL_OK && info.rests;
+}
+
+static int by_token(const server *where, const char *who, char *const *word, int64_t ttl_ms,
+                    int64_t rest_ms) {
     tl_error err = {.code = TL_OK};
     char shown[KEY_SHOWN];
     tl_client *client;
@@ -208,9 +256,11 @@ static int by_token(const server *where, const char *who, char *const *word, int
     int status = server_open(where, who, NULL, &client);
     if (status)
         return status;
-    tl_err code = with_token(client, word, ttl_ms, &err);
+    tl_err code = with_token(client, word, ttl_ms, rest_ms, &err);
     if (code == TL_EEXPIRED || code == TL_ELOST)
         status = fail(STATUS_NOT_HELD, "%s: no longer held", show_key(shown, word[0]));
+    else if (code == TL_ETAKEN && does_rest(client, word[0]))
+        status = fail(STATUS_NOT_HELD, "%s: no longer held: it rests", show_key(shown, word[0]));
     else if (code == TL_ETAKEN)
         status = fail(STATUS_HELD_BY_ANOTHER, "%s: held by another client",
                       show_key(shown, word[0]));
@@ -221,8 +271,10 @@ static int by_token(const server *where, const char *who, char *const *word, int
 }
 
 static int unlock_function(const server *where, const void *given, const operands *args) {
-    (void)given;
-    return by_token(where, "unlock", args->word, 0);
+    const lock_options *options = given;
+    int status = rest_check("unlock: --rest", options->rest_ms);
+
+    return status ? status : by_token(where, "unlock", args->word, 0, options->rest_ms);
 }
 
 static int extend_function(const server *where, const void *given, const operands *args) {
@@ -233,7 +285,7 @@ static int extend_function(const server *where, const void *given, const operand
     int status = check_ttl("extend", options->ttl_ms);
     server to = *where;
     to.care = &options->care;
-    return status ? status : by_token(&to, "extend", args->word, options->ttl_ms);
+    return status ? status : by_token(&to, "extend", args->word, options->ttl_ms, REST_NOT_GIVEN);
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */
@@ -327,10 +379,10 @@ const command lock_row = {
     .help = "acquire a lock that outlives this command; print token and fence",
     .statuses =
         (const status_row[]){
-            {STATUS_OK, "acquired", NULL},
+            {STATUS_OK, "acquired", "acquired, and with *--rest* it rests"},
             {STATUS_BUSY, "another client holds it",
-             "another client holds the lock, and it was not acquired in time; or a *run* around "
-             "this command holds it"},
+             "another client holds the lock, and it was not acquired in time; it rests; or a *run* "
+             "around this command holds it"},
             {STATUS_SIGNAL, NULL, "signal _n_ ended the wait"},
             {0, NULL, NULL}},
     .members = (const members_row[]){{"lock", members_of_lock},
@@ -347,9 +399,10 @@ const command lock_row = {
 
 const command unlock_row = {
     .name = "unlock",
-    .usage = "KEY TOKEN",
+    .usage = "KEY TOKEN [--rest D]",
     .help = "release a lock that \"lock\" acquired",
-    .statuses = (const status_row[]){{STATUS_OK, "released", NULL},
+    .statuses = (const status_row[]){{STATUS_OK, "released",
+                                      "released, and with *--rest* it rests"},
                                      {STATUS_NOT_HELD, "no longer held", NULL},
                                      {STATUS_HELD_BY_ANOTHER, "held by another client", NULL},
                                      {0, NULL, NULL}},

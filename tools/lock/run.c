@@ -17,6 +17,7 @@
 #include "lock/nested.h"
 #include "lock/not_found.h"
 #include "lock/notify.h"
+#include "lock/rest.h"
 #include "lock/run_metrics.h"
 #include "lock/watch.h"
 
@@ -25,19 +26,24 @@
 #define RESTART_MS 1000 /* at least, from one start of --forever to the next, and after an outage */
 
 typedef struct {
-    int64_t ttl_ms, wait_ms, max_hold_ms, watchdog_ms;
-    int conflict_exit_code, on_lost, json_fd, format;
+    int64_t ttl_ms, wait_ms, max_hold_ms, watchdog_ms, once_per_ms, hold_at_least_ms;
+    int conflict_exit_code, on_lost, on_failure, json_fd, format;
     const char *name, *metrics;
     int verbose;
     bool no_wait, fair, forever, json, new_session;
     server_care care;
 } run_options;
 
+enum { ON_FAILURE_RELEASE, ON_FAILURE_REST }; /* the words of --on-failure */
+
 static const run_options defaults = {
     .ttl_ms = SERVER_NO_TTL,
     .wait_ms = NOT_GIVEN,
     .max_hold_ms = NOT_GIVEN,
     .watchdog_ms = NOT_GIVEN,
+    .once_per_ms = REST_NOT_GIVEN,
+    .hold_at_least_ms = REST_NOT_GIVEN,
+    .on_failure = NOT_GIVEN,
     .conflict_exit_code = STATUS_BUSY,
     .json_fd = NOT_GIVEN,
     .care = {.quiet_ms = SERVER_NO_QUIET},
@@ -52,17 +58,23 @@ static const opt options[] = {
     {'n', "no-wait", OPT_FLAG, AT(no_wait), NULL, "try once", 0, 0},
     {0, "fair", OPT_FLAG, AT(fair), NULL, "acquire in the order of arrival at the server", 0, 0},
     {'E', "conflict-exit-code", OPT_NUMBER, AT(conflict_exit_code), "N",
-     "exit status when the lock was not acquired in time (75)", 0, 255},
+     "exit status when it was not acquired in time (75)", 0, 255},
     {0, "on-lost", OPT_CHOICE, AT(on_lost), "term|kill|continue",
      "what to do when the lock is lost (term)", 0, 0},
     {0, "max-hold", OPT_DURATION, AT(max_hold_ms), "D", "end the command after D", 0, 0},
     {0, "watchdog", OPT_DURATION, AT(watchdog_ms), "D",
      "lose the lock D after the last sign of life", 0, 0},
+    {0, "once-per", OPT_DURATION, AT(once_per_ms), "D",
+     "run it once in D over all hosts; implies -n", 0, 0},
     {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
      0},
     {'v', "verbose", OPT_COUNT, AT(verbose), NULL,
      "report each step on stderr; -vv: each request too", 0, 0},
     OPT_RARE_FOLLOW,
+    {0, "on-failure", OPT_CHOICE, AT(on_failure), "release|rest",
+     "with --once-per: whether another host may run a failed command again (release)", 0, 0},
+    {0, "hold-at-least", OPT_DURATION, AT(hold_at_least_ms), "D",
+     "at the end leave the lock taken until D after the acquire", 0, 0},
     SERVER_CARE(AT(care)),
     {0, "new-session", OPT_FLAG, AT(new_session), NULL,
      "run the command in a session of its own, without a terminal", 0, 0},
@@ -99,6 +111,8 @@ typedef struct {
     int cancelled_by;
     int why; /* the errno, if the command could not be started */
     int64_t waited_ms, held_ms;
+    int64_t acquired; /* by moment_ms */
+    int64_t rests_ms; /* how long from then on the lock rests; 0: it doesn't */
     int status;
     bool stop; /* there is no further round */
     watch watch;
@@ -106,8 +120,12 @@ typedef struct {
 
 /* ---- one round ------------------------------------------------------------------------------ */
 
+static bool is_once(const run_options *options) {
+    return options->once_per_ms != REST_NOT_GIVEN;
+}
+
 static int64_t wait_limit(const run_options *options) {
-    if (options->no_wait)
+    if (options->no_wait || (is_once(options) && options->wait_ms == NOT_GIVEN))
         return 0;
     return options->wait_ms == NOT_GIVEN ? TL_FOREVER : options->wait_ms;
 }
@@ -121,7 +139,8 @@ static bool acquire(run *run) {
     else
         run->result = signals_acquire(&run->signals, run->lock, wait_limit(run->options),
                                       &run->cancelled_by, &run->err);
-    run->waited_ms = moment_ms() - start;
+    run->acquired = moment_ms();
+    run->waited_ms = run->acquired - start;
     if (run->result == TL_OK && run->options->verbose)
         say_if_free("%s: acquired (fence %llu) after %s", run->shown,
                     (unsigned long long)tl_lock_fence(run->lock), show_ms(took, run->waited_ms));
@@ -153,7 +172,7 @@ static void not_acquired(run *run, tl_err before) {
     } else if (conflict && run->options->conflict_exit_code == 0 && !run->options->verbose) {
         /* With -E 0 a conflict is not an error. */
     } else if (conflict) {
-        report_conflict(run->key, &run->err, found(run));
+        report_conflict(run->key, &run->err, found(run), is_once(run->options));
     } else if (run->result != before) { /* an outage is reported once */
         (void)fail_as(run->server, &run->err);
     }
@@ -227,20 +246,56 @@ static void not_started(const run *run) {
         say("start a process: %s", strerror(run->why));
 }
 
+/* For how long from the acquire on the lock is to rest. A command that never began has done nothing: another
+ * host may have it. */
+static int64_t rest_wanted(const run *run) {
+    const run_options *options = run->options;
+    const supervisor_report *report = &run->watch.child.seen;
+
+    if (report->start_failed)
+        return 0;
+    if (options->hold_at_least_ms != REST_NOT_GIVEN)
+        return options->hold_at_least_ms;
+    bool done = report->exit_status == 0 || options->on_failure == ON_FAILURE_REST;
+    return is_once(options) && done ? options->once_per_ms : 0;
+}
+
+static int64_t rest_left_ms(const run *run, int64_t rest_ms) {
+    int64_t left_ms = run->acquired + rest_ms - moment_ms();
+
+    return left_ms > 0 ? left_ms : 0;
+}
+
+static void say_released(const run *run) {
+    char left[DURATION_SHOWN];
+
+    if (run->rests_ms > 0)
+        say("%s: it rests; free again in %s", run->shown,
+            show_span(left, rest_left_ms(run, run->rests_ms)));
+    else
+        say("%s: released", run->shown);
+}
+
 static void release(run *run) {
     bool lost = run->watch.guard.for_loss || tl_lock_state(run->lock) == TL_LOST;
-    tl_err code = tl_lock_release(run->lock, &run->err);
+    int64_t rest_ms = lost ? 0 : rest_wanted(run);
+    tl_err code = rest_ms > 0 ? tl_lock_rest(run->lock, rest_ms, &run->err)
+                              : tl_lock_release(run->lock, &run->err);
 
     watch_last_news(&run->watch);
     if (lost)
         note_refusal(run, code);
     if (lost || code == TL_EEXPIRED || code == TL_ETAKEN || code == TL_ELOST)
         run->result = TL_ELOST;
-    else if (code != TL_OK)
+    else if (code == TL_OK)
+        run->rests_ms = rest_left_ms(run, rest_ms) > 0 ? rest_ms : 0;
+    else if (rest_left_ms(run, rest_ms) > 0)
+        run->result = code;
+    else
         say("%s: the release is not confirmed; the lock expires by itself: %s", run->shown,
             run->err.message);
-    else if (run->options->verbose)
-        say("%s: released", run->shown);
+    if (code == TL_OK && run->result == TL_OK && run->options->verbose)
+        say_released(run);
 }
 
 /* Ctrl-C ends --forever, too, even if only a command that has the terminal for itself received it. */
@@ -266,6 +321,15 @@ static void say_lost(run *run) {
             watch->trouble[0] ? " (" : "", watch->trouble, watch->trouble[0] ? ")" : "");
 }
 
+/* The command has succeeded, but what --once-per or --hold-at-least promises is not kept: that is no success. */
+static void say_not_resting(run *run) {
+    say("%s: the rest is not confirmed, so another host may %s: %s", run->shown,
+        is_once(run->options) ? "run the command again" : "acquire the lock before its end",
+        run->err.message);
+    if (run->status == 0)
+        run->status = status_of(run->result);
+}
+
 /* Print the messages about the end of the command, and set the exit status. */
 static void conclude(run *run) {
     const watch *watch = &run->watch;
@@ -286,6 +350,8 @@ static void conclude(run *run) {
     } else if (watch->guard.term_sent) {
         say("%s: --max-hold has passed; the command was ended", run->shown);
     }
+    if (run->result != TL_OK && run->result != TL_ELOST && !report->no_process)
+        say_not_resting(run);
     if (run->options->verbose)
         say("%s: the command ended with status %d", run->shown, report->exit_status);
     if (watch->end_asked)
@@ -341,12 +407,22 @@ static void run_command(run *run) {
     childenv_free(&env);
 }
 
+/* ---- the end, for programs -------------------------------------------------------------------- */
+
+static const char *run_state(run *run) {
+    const tl_lock_info *info = found(run);
+
+    if (run->result == TL_OK)
+        return run->rests_ms > 0 ? "resting" : "free";
+    return info && info->rests ? "resting" : state_of(run->result);
+}
+
 /* ---- metrics --------------------------------------------------------------------------------- */
 
 /* The lock is released. The exit status is the run's own, even if the file can't be written. */
-static void write_metrics(const run *run) {
+static void write_metrics(run *run) {
     const run_ending ending = {.key = run->key,
-                               .state = run->result == TL_OK ? "free" : state_of(run->result),
+                               .state = run_state(run),
                                .exit_status = run->status,
                                .waited_ms = run->waited_ms,
                                .held_ms = run->held_ms,
@@ -363,29 +439,39 @@ static void write_metrics(const run *run) {
     M(of, exit_status, "the exit status")                                                          \
     M(of, signal, "the signal that ended the command, or null")                                    \
     M(of, error,                                                                                   \
-      "why the lock was not acquired, or why it was lost (with the server's reason, "              \
-      "where renewals failed), or null")
+      "why the lock was not acquired, why it was lost (with the server's reason, where renewals "  \
+      "failed), or why it may not rest, or null")
 MEMBERS(run, RUN_MEMBERS);
 
-/* Why the lock was not acquired, or was lost; NULL: neither. */
+/* Why the lock was not acquired, was lost, or may not rest; NULL: nothing of it. */
 static const char *error_message(const run *run, bool acquired) {
-    if (acquired)
-        return run->result == TL_ELOST && run->watch.trouble[0] ? run->watch.trouble : NULL;
+    if (acquired && run->result == TL_ELOST)
+        return run->watch.trouble[0] ? run->watch.trouble : NULL;
+    if (run->result == TL_OK || run->result == TL_ECANCELLED ||
+        (acquired && run->watch.child.seen.no_process))
+        return NULL;
     const char *other = is_conflict(run) && run->known ? report_other_type(&run->found) : NULL;
-    return run->result == TL_ECANCELLED ? NULL : other ? other : run->err.message;
+    return other ? other : run->err.message;
+}
+
+static int64_t remaining_ms(run *run) {
+    const tl_lock_info *info = found(run);
+
+    if (run->rests_ms > 0)
+        return rest_left_ms(run, run->rests_ms);
+    return info && info->held ? info->remaining_ms : -1;
 }
 
 static void write_json(run *run) {
     bool acquired = run->held_ms >= 0;
-    const tl_lock_info *info = found(run);
     report_lock lock = {.key = run->key,
                         .key_len = strlen(run->key),
                         .protocol = server_protocol(run->server),
-                        .state = run->result == TL_OK ? "free" : state_of(run->result),
+                        .state = run_state(run),
                         .token = acquired ? tl_lock_token(run->lock) : NULL,
                         .fence = acquired ? (int64_t)tl_lock_fence(run->lock) : -1,
-                        .found = info,
-                        .remaining_ms = info && info->held ? info->remaining_ms : -1,
+                        .found = found(run),
+                        .remaining_ms = remaining_ms(run),
                         .waiters = -1};
     json_t *json = report_lock_json(&lock);
 
@@ -406,6 +492,7 @@ static void one_round(run *run) {
     tl_err before = run->result;
 
     run->held_ms = -1;
+    run->rests_ms = 0;
     run->looked = run->known = false;
     run->cancelled_by = 0;
     news_clear(&run->news);
@@ -432,10 +519,19 @@ static void pause_between(run *run) {
     }
 }
 
+static int probe_rest(const run *run, const tl_lock_options *options) {
+    const char *option = is_once(run->options)                              ? "run: --once-per"
+                         : run->options->hold_at_least_ms != REST_NOT_GIVEN ? "run: --hold-at-least"
+                                                                            : NULL;
+
+    return option ? rest_probe(option, run->client, run->key, options) : 0;
+}
+
 static int rounds(run *run) {
     tl_lock_options lock_options = TL_LOCK_OPTIONS(.ttl_ms = run->options->ttl_ms,
                                                    .on_event = news_event, .ctx = &run->news,
-                                                   .fair = run->options->fair);
+                                                   .fair = run->options->fair,
+                                                   .rest_ends_wait = is_once(run->options));
 
     if (run->options->watchdog_ms != NOT_GIVEN)
         lock_options.stall_ms = run->options->watchdog_ms;
@@ -443,6 +539,11 @@ static int rounds(run *run) {
     run->lock = tl_lock_new(run->client, run->key, strlen(run->key), &lock_options, &run->err);
     if (!run->lock)
         return fail(status_of(run->err.code), "%s", run->err.message);
+    int status = probe_rest(run, &lock_options);
+    if (status) {
+        tl_lock_free(run->lock);
+        return status;
+    }
     one_round(run);
     while (run->options->forever && !run->stop) {
         pause_between(run);
@@ -494,12 +595,31 @@ static int prepare_json_fd(run_options *options) {
     return options->json_fd < 0 ? fail(STATUS_INTERNAL, "--json-fd: %s", strerror(errno)) : 0;
 }
 
+static int check_rest(const server *where, const run_options *options) {
+    bool once = is_once(options);
+    int status = rest_check("run: --once-per", options->once_per_ms);
+
+    if (status == 0)
+        status = rest_check("run: --hold-at-least", options->hold_at_least_ms);
+    if (status)
+        return status;
+    if (once && options->hold_at_least_ms != REST_NOT_GIVEN)
+        return fail(STATUS_USAGE, "run: --once-per and --hold-at-least exclude each other");
+    if (once && options->forever)
+        return fail(STATUS_USAGE, "run: --once-per and --forever exclude each other");
+    if (!once && options->on_failure != NOT_GIVEN)
+        return fail(STATUS_USAGE, "run: --on-failure needs --once-per");
+    if (once && wait_limit(options) > 0 && !rest_ends_wait(where))
+        return fail(STATUS_USAGE, "run: --once-per with --wait needs the token protocol");
+    return 0;
+}
+
 static int check_options(const server *where, const run_options *options) {
     if (options->ttl_ms < TL_TTL_MIN_MS || options->ttl_ms > TL_TTL_MAX_MS)
         return fail(STATUS_USAGE, "run: --ttl: a lifetime is 10ms to 1d");
     if (options->no_wait && options->wait_ms != NOT_GIVEN)
         return fail(STATUS_USAGE, "run: --wait and --no-wait exclude each other");
-    if (options->fair && (options->no_wait || options->wait_ms == 0))
+    if (options->fair && wait_limit(options) == 0)
         return fail(STATUS_USAGE, "run: --fair needs --wait: with --no-wait there is no queue");
     if (options->fair && server_protocol(where) != TL_TOKEN)
         return fail(STATUS_USAGE, "run: --fair needs the token protocol");
@@ -510,7 +630,9 @@ static int check_options(const server *where, const run_options *options) {
     if (options->watchdog_ms != NOT_GIVEN &&
         (options->watchdog_ms < TL_TTL_MIN_MS || options->watchdog_ms > TL_TTL_MAX_MS))
         return fail(STATUS_USAGE, "run: --watchdog: 10ms to 1d");
-    int status = server_care_check("run", &options->care, options->ttl_ms);
+    int status = check_rest(where, options);
+    if (status == 0)
+        status = server_care_check("run", &options->care, options->ttl_ms);
     return status || !options->metrics ? status : outfile_check("run: --metrics", options->metrics);
 }
 
@@ -551,13 +673,14 @@ const command run_row = {
              "the server was not reached within the wait, or was unavailable when the wait ended. "
              "With *--no-wait*: not within 5 s of connecting; at once when the connection is "
              "refused, or there is no such socket or host. Too few replicas or disks confirmed "
-             "the lock"},
+             "the lock. The command succeeded, but the server did not confirm the rest that "
+             "*--once-per* or *--hold-at-least* wants"},
             {STATUS_LOST, "the lock was lost while it ran",
              "the lock was lost while the command ran, or the command was ended because it was "
              "about to be lost"},
             {STATUS_BUSY, "the lock was not acquired in time",
-             "the lock was not acquired in time, or a run around this one holds it (or _N_ of "
-             "*-E*)"},
+             "the lock was not acquired in time; it rests, so with *--once-per* the command has "
+             "run; or a run around this one holds it (or _N_ of *-E*)"},
             {STATUS_REFUSED, NULL,
              "the server refused: the password, or a permission; or it lacks a command that the "
              "protocol needs"},
