@@ -41,6 +41,21 @@ settings() {
     expect 0 "$tidelock" doctor
     grep -q "^$socket, Redis [0-9.]*: fine" "$out" || fail "as text: $(cat "$out")"
 
+    # What ends a rest early, when asked.
+    examine 0 '' --once-per 1d
+    found rest-flush note 'FLUSHALL is allowed \| .*FLUSHALL|-flushall'
+    (($(grep -c '^rest-' "$work/said") == 1)) || fail "of a healthy server: $(cat "$work/said")"
+    if redis ACL SETUSER default -flushall >/dev/null && redis ACL DRYRUN default PING >/dev/null; then
+        examine 0 '' --once-per 1d
+        not_found rest-flush note
+        redis ACL SETUSER default +flushall >/dev/null
+    fi
+    set_to appendfsync everysec
+    examine 0 '' --once-per 1d
+    found rest-restart note 'the last second or two .*everysec\) \| CONFIG SET appendfsync always'
+    examine 0 ''
+    not_found 'rest-.*' note
+
     # What can be set.
     set_to maxmemory 200mb
     set_to maxmemory-policy allkeys-lru
@@ -68,6 +83,9 @@ settings() {
     examine 1 ''
     found eviction note 'volatile-ttl, which has no effect while maxmemory is 0 .*before maxmemory is ever set'
     found persistence warning 'no data survives .*\| CONFIG SET appendonly yes'
+    examine 1 '' --once-per 1d --quiet 30s
+    found rest-restart warning 'appendonly no.*; the last one was .* ago \| CONFIG SET appendonly yes, CONFIG REWRITE'
+    found rest-eviction note 'volatile-ttl .*, but maxmemory is 0 \| CONFIG SET maxmemory-policy noeviction'
     # Full, nearly; and connections that are in use.
     set_to maxmemory-policy noeviction
     set_to save '3600 1'
@@ -207,10 +225,12 @@ promises() {
     examine 1 "$through" --quiet 30s
     found failover warning 'if the former master is dead, or cut off'
     not_found quiet warning
-    examine 1 "$through" --wait-replicas 1
+    examine 1 "$through" --wait-replicas 1 --once-per 1d
     found failover warning 'wait_replicas 1 of 2'
-    examine 1 "$through" --wait-replicas 2 # nobody answers for the replicas' clocks
+    found rest-failover warning 'rests early \(wait_replicas 1 of 2\) \| wait_replicas 2 \(run --wait-replicas 2\)'
+    examine 1 "$through" --wait-replicas 2 --once-per 1d # nobody answers for the replicas' clocks
     found failover note 'forgets nothing: all replicas \(2\)'
+    not_found rest-failover warning
     not_found quiet warning
     examine 2 "$through" --wait-replicas 3
     found replication danger 'wait_replicas is 3, and the server has 2'
@@ -268,6 +288,10 @@ promises() {
     found persistence note 'appendonly no'
     expect_line 64 'doctor: --quiet: .*at least --ttl, which is 30000 ms' "$tidelock" doctor --quiet 29s
     expect_line 64 'doctor: --quiet: at most 1h' "$tidelock" doctor --quiet 2h
+    expect_line 64 'doctor: --once-per: 400d at most' "$tidelock" doctor --once-per 401d
+    if "$tidelock" help | grep -q '^  migrate '; then
+        expect_line 64 'doctor: --once-per: not with --strict' "$tidelock" doctor --once-per 1d --protocol timestamp --strict
+    fi
 }
 
 # ---- permissions -------------------------------------------------------------------------------------

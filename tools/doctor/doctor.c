@@ -18,6 +18,8 @@ static const opt options[] = {
      0},
     {'t', "ttl", OPT_DURATION, offsetof(doctor_options, ttl_ms), "D",
      "the longest lifetime of their locks (30s)", 0, 0},
+    {0, "once-per", OPT_DURATION, offsetof(doctor_options, once_per_ms), "D",
+     "they run jobs once per D: check also what ends a rest early", 0, 0},
     SERVER_CARE(offsetof(doctor_options, care)),
     {0, NULL, OPT_FLAG, 0, NULL, NULL, 0, 0},
 };
@@ -48,18 +50,24 @@ typedef struct {
     doctor_report report;
 } doctor_work;
 
+static int check_options(const doctor_options *options, const char *key) {
+    if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
+        return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
+    if (options->acl && (options->json || options->format))
+        return fail(STATUS_USAGE, "doctor: --acl prints commands for redis-cli, no JSON");
+    if (options->once_per_ms > TL_REST_MAX_MS)
+        return fail(STATUS_USAGE, "doctor: --once-per: 400d at most");
+    return options->acl ? doctor_acl_check(options->acl, key)
+                        : server_care_check("doctor", &options->care, options->ttl_ms);
+}
+
 static int doctor_function(const server *where, const void *given, const operands *args) {
     const char *key = args->count ? args->word[0] : NULL;
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     const doctor_options *options = given;
     server_link link;
 
-    if (key && (!*key || strlen(key) > DOCTOR_KEY_MOST))
-        return fail(STATUS_USAGE, "doctor: KEY: 1 to %d bytes", DOCTOR_KEY_MOST);
-    if (options->acl && (options->json || options->format))
-        return fail(STATUS_USAGE, "doctor: --acl prints commands for redis-cli, no JSON");
-    int status = options->acl ? doctor_acl_check(options->acl, key)
-                              : server_care_check("doctor", &options->care, options->ttl_ms);
+    int status = check_options(options, key);
     if (status)
         return status;
     doctor_work *work = calloc(1, sizeof *work);
@@ -68,9 +76,13 @@ static int doctor_function(const server *where, const void *given, const operand
     work->facts.protocol = TL_TOKEN;
     work->facts.care = options->care;
     work->facts.ttl_ms = options->ttl_ms;
+    work->facts.once_per_ms = options->once_per_ms;
     work->facts.by_sentinels = server_by_sentinels(where);
     if (legacy && where->legacy)
         status = legacy->take(where->legacy, &work->facts);
+    if (status == 0 && options->once_per_ms > 0 && work->facts.strict)
+        status = fail(STATUS_USAGE,
+                      "doctor: --once-per: not with --strict: nothing can rest there");
     work->facts.key = key;
     if (status == 0 && server_by_etcd(where)) {
         status = doctor_etcd(where, options, key, &work->report);

@@ -118,9 +118,11 @@ typedef struct {
     skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less this server's */
     int servers;
     char servers_why[DOCTOR_MESSAGE_SIZE];
-    server_care care;  /**< the clients' options, as the command line names them */
-    int64_t ttl_ms;    /**< the longest lifetime of their locks */
-    bool by_sentinels; /**< clients find the server by Sentinels, whose replies are in `heard` */
+    server_care care;    /**< the clients' options, as the command line names them */
+    int64_t ttl_ms;      /**< the longest lifetime of their locks */
+    int64_t once_per_ms; /**< the longest rest of their locks; 0: they don't rest */
+    doctor_can flush;    /**< once_per_ms: may this user run FLUSHALL? */
+    bool by_sentinels;   /**< clients find the server by Sentinels, whose replies are in `heard` */
     sentinels heard;
     bool by_cluster;   /**< it is a master of the cluster whose nodes the clients' URL names */
     bool moving;       /**< slots are being moved from it or to it */
@@ -223,6 +225,14 @@ typedef enum {
 } doctor_promise;
 doctor_promise doctor_promised(const doctor_facts *facts);
 
+/** The policy by which a full server deletes keys, and the limit of its memory; false: not known. */
+#define DOCTOR_POLICY_SIZE 64
+bool doctor_policy(const doctor_facts *facts, char to[DOCTOR_POLICY_SIZE]);
+bool doctor_memory_limit(const doctor_facts *facts, int64_t *ret);
+
+/** How many replicas may take over, unreachable ones included. */
+int64_t doctor_replicas(const doctor_facts *facts);
+
 /** Does a restart forget locks? Yes if the append-only file is off, or is never synced (appendfsync no). */
 bool doctor_forgets(const doctor_facts *facts);
 bool doctor_may_fail_over(const doctor_facts *facts);
@@ -262,7 +272,7 @@ typedef struct {
     int format;
     const char *acl;
     bool json;
-    int64_t ttl_ms;
+    int64_t ttl_ms, once_per_ms;
     server_care care;
 } doctor_options;
 
@@ -287,6 +297,8 @@ int doctor_etcd(const server *where, const doctor_options *options, const char *
 int doctor_cluster(const server *where, const doctor_options *options, doctor_facts *as,
                    doctor_report *report);
 
-/** Parts of doctor_check: what the server permits and can do (able); its data and its replicas (state). */
+/** Parts of doctor_check: what the server permits and can do (able); its data and its replicas (state); what ends
+ *  a rest early (rest). */
 void doctor_check_able(const doctor_facts *facts, doctor_report *report);
 void doctor_check_state(const doctor_facts *facts, doctor_report *report);
+void doctor_check_rest(const doctor_facts *facts, doctor_report *report);

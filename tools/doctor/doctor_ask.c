@@ -313,6 +313,21 @@ static void ask_allowed(server_link *link, doctor_facts *facts) {
         ask_dryruns(link, facts);
 }
 
+/* In 6.0 a user may run every command, or it isn't known which. */
+static void ask_flush(server_link *link, doctor_facts *facts) {
+    const char *const info[] = {"COMMAND", "INFO", "FLUSHALL", NULL};
+    const char *const dryrun[] = {"ACL", "DRYRUN", facts->user, "FLUSHALL", NULL};
+    char denied[DOCTOR_MESSAGE_SIZE] = "";
+
+    if (!link_ask(link, info, take_present, &facts->flush) || facts->flush != COMMAND_OK)
+        return;
+    if (facts->allowed_why[0])
+        facts->flush = COMMAND_UNSEEN;
+    else if (!doctor_before(facts, 7, 0, 0) &&
+             (!link_ask(link, dryrun, take_dryrun, denied) || denied[0]))
+        facts->flush = COMMAND_DENIED;
+}
+
 /* ---- Sentinels ------------------------------------------------------------------------------- */
 
 static bool take_listeners(void *ctx, const tl_reply *reply) {
@@ -491,6 +506,8 @@ bool doctor_ask(server_link *link, doctor_facts *facts) {
     ask_config(link, facts);
     ask_present(link, facts);
     ask_allowed(link, facts);
+    if (facts->once_per_ms > 0)
+        ask_flush(link, facts);
     ask_sentinels(link, facts);
     ask_script(link, facts);
     ask_clocks(link, facts);

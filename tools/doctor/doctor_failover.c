@@ -34,13 +34,13 @@ static int64_t replicas_known(const doctor_facts *facts) {
 
 /* All that may take over, unreachable ones included: such a replica returns with its old data, and may be
  * promoted. */
-static int64_t replicas_of(const doctor_facts *facts) {
+int64_t doctor_replicas(const doctor_facts *facts) {
     int64_t here = replicas_here(facts), known = replicas_known(facts);
     return GUARD(absent_replica_counts) && known > here ? known : here;
 }
 
 bool doctor_may_fail_over(const doctor_facts *facts) {
-    return facts->by_sentinels || facts->sentinels > 0 || replicas_of(facts) > 0;
+    return facts->by_sentinels || facts->sentinels > 0 || doctor_replicas(facts) > 0;
 }
 
 /* Do clients check after each reply that the server is still the master? */
@@ -61,14 +61,14 @@ bool doctor_is_quiet(const doctor_facts *facts) {
 
 /* Does each lock wait for all replicas? */
 static bool is_confirmed(const doctor_facts *facts) {
-    int64_t replicas = replicas_of(facts);
+    int64_t replicas = doctor_replicas(facts);
     return !doctor_before(facts, 3, 0, 0) && replicas > 0 && facts->care.wait_replicas >= replicas;
 }
 
 /* For how long after a promotion replies of the former master may count, in ms; -1: without limit. A master
  * that was stopped checks its replicas only after it has replied to the requests in its sockets. */
 static int64_t answers_ms(const doctor_facts *facts) {
-    int64_t least = 0, lag_s = 0, replicas = replicas_of(facts);
+    int64_t least = 0, lag_s = 0, replicas = doctor_replicas(facts);
     if (is_asked_about(facts))
         return NAMED_MS;
     if (!doctor_stops_scripts(facts) || !doctor_number(facts, CONFIG_MIN_REPLICAS, &least) ||
@@ -108,7 +108,7 @@ static const char *scheme(const doctor_facts *facts) {
 static void found_always(const doctor_facts *facts, doctor_report *report) {
     doctor_found(report, "failover", DOCTOR_NOTE,
                  "a failover forgets nothing: all replicas (%lld) confirm what is held",
-                 (long long)replicas_of(facts));
+                 (long long)doctor_replicas(facts));
     doctor_why(
         report,
         "the server that takes over has every lock; but a lock then ends by that server's clock, "
@@ -149,7 +149,7 @@ static void found_general(const doctor_facts *facts, int64_t late_ms, doctor_rep
 
 /* Advise what this version has: quiet_ms from 4.0 on, wait_replicas from 3.0. */
 static void fix_to_general(const doctor_facts *facts, doctor_report *report) {
-    int64_t late_ms = answers_ms(facts), replicas = replicas_of(facts);
+    int64_t late_ms = answers_ms(facts), replicas = doctor_replicas(facts);
     char quiet[DURATION_SHOWN], least[128] = "", wait[48] = "";
 
     if (doctor_stops_scripts(facts) && replicas > 0)
@@ -190,7 +190,8 @@ static void found_fence(const doctor_facts *facts, doctor_report *report) {
         report, "failover", DOCTOR_WARNING,
         "two clients may hold a lock at once after a failover, for one lifetime (quiet_ms %lld, "
         "wait_replicas %d of %lld)",
-        (long long)facts->care.quiet_ms, facts->care.wait_replicas, (long long)replicas_of(facts));
+        (long long)facts->care.quiet_ms, facts->care.wait_replicas,
+        (long long)doctor_replicas(facts));
     doctor_why(
         report,
         facts->moving && is_confirmed(facts)
@@ -237,13 +238,13 @@ static void check_replicas(const doctor_facts *facts, doctor_report *report) {
 /* Why quiet_ms is needed; "": it isn't. */
 static const char *reasons(const doctor_facts *facts) {
     bool over = doctor_may_fail_over(facts) && doctor_promised(facts) != DOCTOR_ALWAYS;
-    const char *heirs = replicas_of(facts) > 0 ? "there are replicas" : "there are Sentinels";
+    const char *heirs = doctor_replicas(facts) > 0 ? "there are replicas" : "there are Sentinels";
 
     if (!doctor_forgets(facts))
         return over ? heirs : "";
-    return !over                    ? "a restart forgets locks"
-           : replicas_of(facts) > 0 ? "there are replicas, and a restart forgets locks"
-                                    : "there are Sentinels, and a restart forgets locks";
+    return !over                        ? "a restart forgets locks"
+           : doctor_replicas(facts) > 0 ? "there are replicas, and a restart forgets locks"
+                                        : "there are Sentinels, and a restart forgets locks";
 }
 
 static void check_quiet(const doctor_facts *facts, doctor_report *report) {

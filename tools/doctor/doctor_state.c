@@ -19,7 +19,7 @@ static bool info_is(const doctor_facts *facts, const char *name, const char *val
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* INFO has maxmemory from 3.2 on. */
-static bool memory_limit(const doctor_facts *facts, int64_t *ret) {
+bool doctor_memory_limit(const doctor_facts *facts, int64_t *ret) {
     return doctor_info(facts, "maxmemory", ret) || doctor_number(facts, CONFIG_MAXMEMORY, ret);
 }
 
@@ -37,16 +37,19 @@ static void check_memory(const doctor_facts *facts, int64_t most, doctor_report 
     doctor_fix(report, "CONFIG SET maxmemory %lld, or delete something", 2 * (long long)most);
 }
 
-static void check_eviction(const doctor_facts *facts, doctor_report *report) {
-    char policy[64];
-    int64_t most = 0;
-    bool known = doctor_info_text(facts, "maxmemory_policy", policy, sizeof policy);
+bool doctor_policy(const doctor_facts *facts, char to[DOCTOR_POLICY_SIZE]) {
+    if (doctor_info_text(facts, "maxmemory_policy", to, DOCTOR_POLICY_SIZE))
+        return true;
+    (void)snprintf(to, DOCTOR_POLICY_SIZE, "%.60s", facts->config[CONFIG_POLICY].text);
+    return facts->config[CONFIG_POLICY].known;
+}
 
-    if (!known && facts->config[CONFIG_POLICY].known) {
-        (void)snprintf(policy, sizeof policy, "%.60s", facts->config[CONFIG_POLICY].text);
-        known = true;
-    }
-    if (memory_limit(facts, &most) && most == 0) {
+static void check_eviction(const doctor_facts *facts, doctor_report *report) {
+    char policy[DOCTOR_POLICY_SIZE];
+    int64_t most = 0;
+    bool known = doctor_policy(facts, policy);
+
+    if (doctor_memory_limit(facts, &most) && most == 0) {
         if (!known || strcmp(policy, "noeviction") == 0)
             return;
         doctor_found(report, "eviction", DOCTOR_NOTE,
@@ -376,6 +379,7 @@ void doctor_check(const doctor_facts *facts, doctor_report *report) {
     } else if (!facts->unasked) {
         doctor_check_state(facts, report);
         doctor_check_able(facts, report);
+        doctor_check_rest(facts, report);
     }
     doctor_sort(report);
 }
