@@ -598,18 +598,18 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * it before `ms` have passed since this handle acquired it. For work that must be done once in a
  * period by whichever host comes first, although the hosts' clocks differ: the server's clock
  * measures the rest. It ends no earlier than that. It ends later by the round trip of the acquire,
- * on redis+quorum: by two seconds at most. etcd tells no time: there by drift_ppm of the hold, too. If `ms` have passed already the lock is
+ * with redis+quorum and etcd also by drift_ppm of the hold. If `ms` have passed already the lock is
  * released.
  *
  * ms  0..TL_REST_MAX_MS. After tl_lock_adopt it counts from the time that the server has noted for
- *     the acquire, and then the rest ends up to a second later
+ *     the acquire, and then the rest ends up to a second later; with redis+quorum from the adoption
  *
  * TL_OK            it was held until now, and rests
  * TL_EEXPIRED      it had expired or been deleted: it does not rest
  * TL_ETAKEN        it expired or was stolen, and another holds it
- * TL_EUNCERTAIN    no reply in time: it may rest. The client retries in the background while the
- *                  key lasts
- * TL_EUNAVAILABLE  the same, with nothing sent yet; or replicas have not confirmed the rest
+ * TL_EUNCERTAIN    no reply in time, or replicas have not confirmed it: it may rest. The client
+ *                  retries in the background while the key lasts
+ * TL_EUNAVAILABLE  the same, with nothing sent yet
  * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it does not rest; it expires by itself
  * TL_EINVALID      ms is out of range; it was not held; or it can't rest and is still held: with
  *                  strict (legacy.h), or where legacy clients overwrite a stamp without a look

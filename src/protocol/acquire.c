@@ -203,10 +203,8 @@ static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out
     tl_retrier *retrier = &acquisition->retry;
     acquisition->unwanted =
         acquisition->attempt.result.maybe; /* K is ours, but S forbids its use */
-    tl__retry_held(retrier,
-                   acquisition->attempt.result.acquire.rests ? TL_LITERAL(TL_RESTS)
-                                                             : TL_LITERAL("another holds it"),
-                   out);
+    bool rests = acquisition->attempt.result.acquire.rests;
+    tl__retry_held(retrier, rests ? TL_LITERAL(TL_RESTS) : TL_LITERAL("another holds it"), out);
     /* This reply ends the doubt about a lost request only if the server checks not_after, and if this request
      * was sent after the lost one's not_after. Before that the lost request may still take effect. */
     if (acquisition->uncertain &&
@@ -225,8 +223,7 @@ static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out
         return TL_END;
     if (GUARD(looks_after_grant) && granted) /* look at a grant that is not believed */
         acquisition->woken = acquisition->called = true;
-    bool ends = GUARD(rest_ends_wait) && acquisition->job.acquire.rest_ends_wait &&
-                acquisition->attempt.result.acquire.rests;
+    bool ends = GUARD(rest_ends_wait) && rests && acquisition->job.acquire.rest_ends_wait;
     tl_mono next = retrier->planned;
     if (ends || !tl__retry_is_planned(retrier)) {
         int64_t pause = ends ? -1 : tl__retry_pause_ms(retrier, event->now);

@@ -85,25 +85,23 @@ static bool may_be_native(const tl_job *job, const tl_event *event) {
 }
 
 /* Release in three steps. First leave the queue: our entry must not be granted K later, and the first waiters
- * are notified to look, after which they poll. Then free S, which would keep others out. K is last. */
-static void send_drop_alone(tl_try *attempt, const tl_job *job, tl_out *out) {
-    switch ((tl_alone_drop)((token_try *)attempt)->alone.gone) {
+ * are notified to look, after which they poll. Then free S, which would keep others out. K is last. A rest is
+ * one of K alone. */
+static void send_drop_alone(tl_try *attempt, const tl_job *job, const tl_event *event,
+                            tl_out *out) {
+    tl_alone_drop step = (tl_alone_drop)((token_try *)attempt)->alone.gone;
+    attempt->resting = step == TL_ALONE_LAST &&
+                       tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
+    switch (step) {
     case TL_ALONE_LINE: tl__alone_send_leave(attempt, job, out); break;
     case TL_ALONE_SIDECAR: tl__alone_send_unbind(attempt, job, out); break;
-    case TL_ALONE_LAST: tl__alone_send_free(attempt, job, out); break;
+    case TL_ALONE_LAST:
+        if (attempt->resting)
+            tl__sidecar_send_rest(attempt, job, true, event, out);
+        else
+            tl__alone_send_free(attempt, job, out);
+        break;
     }
-}
-
-/* A rest while a slot is being moved is K alone: S no longer names this holder once its time has ended. */
-static void send_release_alone(tl_try *attempt, const tl_job *job, const tl_event *event,
-                               tl_out *out) {
-    attempt->resting = tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
-    if (!attempt->resting) {
-        send_drop_alone(attempt, job, out);
-        return;
-    }
-    ((token_try *)attempt)->alone.gone = TL_ALONE_LAST;
-    tl__sidecar_send_rest(attempt, job, true, event, out);
 }
 
 static bool drops_more(const tl_try *attempt) {
@@ -112,12 +110,12 @@ static bool drops_more(const tl_try *attempt) {
 }
 
 /* The next step, whatever the reply was: K is released in any case. */
-static tl_status drop_more(tl_try *attempt, const tl_job *job, tl_out *out) {
+static tl_status drop_more(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_alone *alone = &((token_try *)attempt)->alone;
     alone->gone = (uint8_t)(GUARD(unbound_before_freed) ? alone->gone + 1 : TL_ALONE_LAST);
     attempt->asking = false;
     attempt->hops = 0;
-    send_drop_alone(attempt, job, out);
+    send_drop_alone(attempt, job, event, out);
     return TL_GO;
 }
 
@@ -127,7 +125,7 @@ static tl_status ask_alone(tl_try *attempt, const tl_job *job, const tl_event *e
     switch ((tl_op)attempt->result.op) {
     case TL_ACQUIRE: tl__alone_send(attempt, &t->alone, job, event, out); break;
     case TL_RENEW: tl__alone_send_hold(attempt, job, false, event, out); break;
-    case TL_RELEASE: send_release_alone(attempt, job, event, out); break;
+    case TL_RELEASE: send_drop_alone(attempt, job, event, out); break;
     }
     return TL_GO;
 }
@@ -414,7 +412,7 @@ static tl_status alone_answered(tl_try *attempt, const tl_job *job, const tl_eve
     if (attempt->result.op == TL_ACQUIRE)
         return tl__alone_answered(attempt, &((token_try *)attempt)->alone, job, event, out);
     if (drops_more(attempt))
-        return drop_more(attempt, job, out);
+        return drop_more(attempt, job, event, out);
     if (attempt->result.op == TL_RELEASE)
         return attempt->resting ? rested_alone(attempt, job, event, out)
                                 : tl__alone_freed(attempt, job, event, out);
@@ -447,7 +445,7 @@ static tl_status refresh_refused(tl_try *attempt, const tl_job *job, const tl_ev
 /* A user without the right to queue waits as on a server without a queue. */
 static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     if (attempt->alone)
-        return drops_more(attempt) ? drop_more(attempt, job, out)
+        return drops_more(attempt) ? drop_more(attempt, job, event, out)
                                    : tl__attempt_refused(attempt, job, event, out);
     if (attempt->result.op == TL_RENEW && ((token_try *)attempt)->refreshing)
         return refresh_refused(attempt, job, event, out);

@@ -143,9 +143,10 @@ void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event
     tl__try_add_wait(send, job, out);
 }
 
-/* The rest ends so long after the acquire, by the latest time that the server's clock could show then. What this
- * host's clock leaves of it, counted from when the script runs, is longer: a clock's rate is not known exactly.
- * It counts where that time isn't known, or the server's clock has been set since. */
+/* The rest ends so long after the acquire, by the latest time that the server's clock could show then. By this
+ * host's clock more is left, as a clock's rate is not known exactly. That counts where the time of the acquire
+ * isn't known, or the server's clock has been set since. It counts on several independent servers, too: the
+ * time that one of them has noted may be a number by the clock of another. */
 void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const tl_event *event,
                            tl_out *out) {
     tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
@@ -159,8 +160,12 @@ void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const
            tl__out_int(out, since_us > 0 ? end_us : 0),
            tl__out_int(out, tl__try_server_us(event, event->now).hi), job->owner,
            tl__out_int(out, (int64_t)job->hold.fence));
-    if (since_us == 0)
-        tl__try_add(command, tl__out_int(out, job->release.rest_ms));
+    bool noted = since_us == 0 && (!event->servers || !GUARD(rest_by_own_clock)),
+         stands = job->queue.stands && !alone;
+    if (noted || stands)
+        tl__try_add(command, noted ? tl__out_int(out, job->release.rest_ms) : TL_LITERAL(""));
+    if (stands)
+        tl__try_add(command, tl__sidecar_entry(job, out));
     tl__try_add_wait(send, job, out);
 }
 

@@ -1,5 +1,5 @@
 /*
- * What the key of a lock holds while the lock rests: "resting TIME TOKEN".
+ * The value of a lock's key while the lock rests: "resting TIME TOKEN".
  */
 #pragma once
 

@@ -4,6 +4,7 @@
  */
 #include "feed.h"
 
+#include "protocol/attempt.h"
 #include "protocol/settle.h"
 
 static tl_settle m;
@@ -288,6 +289,165 @@ TEST(each_definite_answer_ends_the_release_in_the_background) {
         (void)feed_await(&f);
         (void)feed_dropped(&f, status);
         assert_int_equal(f.status, TL_END);
+    }
+}
+
+/* ---- a release that lets the lock rest ---------------------------------------------------------- */
+
+/* Until so long after the start. */
+static void begin_rest(feed *f, int64_t ms, int replicas) {
+    job = feed_job();
+    job.release.rest_ms = ms;
+    job.release.rest_since = feed_ms(0);
+    job.release.rest_since_us = feed_server_us(0);
+    job.wait_replicas = replicas;
+    feed_init(f, &m, tl__settle_step);
+    tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
+    assert_int_equal(feed_start(f), TL_GO);
+    feed_assert_asked(f, "rest");
+}
+
+static int64_t left_ms(const feed *f) {
+    int64_t ms = 0;
+    assert_true(tl__bytes_to_int(f->last.command[0].argv[3], &ms));
+    return ms;
+}
+
+TEST(a_rest_is_over_when_it_is_answered) {
+    static const tl_err code[] = {TL_EEXPIRED, TL_ETAKEN, TL_OK};
+    for (int status = -1; status <= 1; status++) {
+        feed f;
+        begin_rest(&f, 60000, 0);
+        assert_int_equal(left_ms(&f), 60000);
+        (void)feed_dropped(&f, status);
+        expect(&f, TL_END, code[status + 1]);
+    }
+}
+
+TEST(a_rest_after_a_lost_reply_is_asked_for_again_for_what_is_left) {
+    feed f;
+    begin_rest(&f, 60000, 0);
+    feed_at(&f, 1000);
+    (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "rest");
+    assert_int_equal(left_ms(&f), 59001); /* its clock may be fast */
+    assert_int_equal(feed_since(f.last.by), ATTEMPT_MS);
+    (void)feed_dropped(&f, 1);
+    expect(&f, TL_END, TL_OK);
+}
+
+/* Somebody has deleted the key, or the first request never came and it has expired. */
+TEST(a_repeated_rest_that_finds_nothing_has_not_worked) {
+    for (int status = -1; status <= 0; status++) {
+        feed f;
+        begin_rest(&f, 60000, 0);
+        (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+        (void)feed_await(&f);
+        (void)feed_dropped(&f, status);
+        expect(&f, TL_END, status == 0 ? TL_ETAKEN : TL_EEXPIRED);
+    }
+}
+
+/* Its time is over before it is asked for again. The first request has worked, and what it left has ended. */
+TEST(a_rest_that_is_over_meanwhile_becomes_a_release) {
+    for (int status = -1; status <= 1; status++) {
+        feed f;
+        begin_rest(&f, 100, 0);
+        feed_at(&f, 50);
+        (void)feed_refused(&f);
+        (void)feed_await(&f);
+        feed_assert_asked(&f, "rest");
+        feed_at(&f, 101);
+        (void)feed_failed(&f, true, TL_EUNAVAILABLE, "connection lost");
+        (void)feed_await(&f);
+        feed_assert_asked(&f, "release");
+        (void)feed_dropped(&f, status);
+        expect(&f, TL_END, TL_OK);
+    }
+}
+
+TEST(a_rest_that_was_over_before_is_a_release) {
+    feed f;
+    begin_rest(&f, 100, 0);
+    f.now = feed_ms(101);
+    tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "release");
+}
+
+TEST(a_rest_without_an_answer_goes_on_in_the_background) {
+    feed f;
+    begin_rest(&f, 60000, 0);
+    (void)feed_lost(&f);
+    expect(&f, TL_DETACH, TL_EUNCERTAIN);
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "rest");
+    assert_int_equal(left_ms(&f), 58001);
+    (void)feed_dropped(&f, 1);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EUNCERTAIN);
+}
+
+TEST(a_rest_that_too_few_replicas_confirm_is_asked_for_again) {
+    feed f;
+    begin_rest(&f, 60000, 1);
+    (void)feed_reply(&f, "1 0");
+    feed_assert_waits_between(&f, 10, 20);
+    (void)feed_await(&f);
+    feed_assert_asked(&f, "rest");
+    (void)feed_reply(&f, "1 1");
+    expect(&f, TL_END, TL_OK);
+}
+
+TEST(a_rest_that_replicas_never_confirm_is_uncertain) {
+    feed f;
+    begin_rest(&f, 60000, 1);
+    while (f.status == TL_GO)
+        (void)(f.out.sends == 1 ? feed_reply(&f, "1 0") : feed_await(&f));
+    expect(&f, TL_DETACH, TL_EUNCERTAIN);
+    assert_string_equal(f.out.message, "too few replicas confirmed the lock in time");
+}
+
+/* ---- an attempt that ends before anything is sent ------------------------------------------------ */
+
+static tl_err unsent; /* why */
+
+static tl_status ends_unsent(tl_try *attempt, const tl_job *j, const tl_event *event, tl_out *out) {
+    (void)j, (void)event;
+    return tl__try_fail(attempt, unsent, false, TL_LITERAL("nothing can be sent"), out);
+}
+
+static void begin_unsent(feed *f, tl_op op, tl_err why) {
+    static const tl_protocol row = {.name = "unsent", .size = sizeof(tl_try), .send = ends_unsent};
+    job = feed_job();
+    job.protocol = &row;
+    unsent = why;
+    feed_init(f, &m, tl__settle_step);
+    tl__settle_init(&m, &job, op, feed_ms(20000), 42);
+    (void)feed_start(f);
+}
+
+TEST(what_was_not_sent_is_no_success) {
+    static const tl_op op[] = {TL_RENEW, TL_RELEASE};
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        begin_unsent(&f, op[i], TL_EUNSUPPORTED);
+        expect(&f, TL_END, TL_EUNSUPPORTED);
+        assert_string_equal(f.out.message, "nothing can be sent");
+    }
+}
+
+TEST(what_could_not_be_sent_now_is_tried_again_until_the_limit) {
+    static const tl_op op[] = {TL_RENEW, TL_RELEASE};
+    for (size_t i = 0; i < 2; i++) {
+        feed f;
+        begin_unsent(&f, op[i], TL_EUNAVAILABLE);
+        feed_assert_waits_between(&f, 10, 20);
+        while (f.status == TL_GO)
+            (void)feed_await(&f);
+        expect(&f, op[i] == TL_RELEASE ? TL_DETACH : TL_END, TL_EUNAVAILABLE);
+        assert_int_equal(feed_since(f.now), ATTEMPT_MS);
     }
 }
 

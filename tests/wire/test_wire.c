@@ -198,8 +198,11 @@ static void keep_send(wire *w, const tl_send *send) {
 /* What was proved, for what is asked of the hold later. */
 static void keep_hold(wire *w) {
     w->deadline = w->job.hold.believed = w->machine.result.deadline;
-    if (w->step == tl__acquire_step)
+    if (w->step == tl__acquire_step) {
         w->job.hold.fence = w->machine.result.acquire.fence;
+        w->job.release.rest_since = w->machine.result.acquire.seen;
+        w->job.release.rest_since_us = w->machine.result.acquire.seen_us;
+    }
     w->job.hold.proof = w->step == tl__renew_step ? w->machine.renew.job.hold.proof
                                                   : w->machine.result.proof;
 }
@@ -414,6 +417,21 @@ static void do_release(wire *w, const char *text) {
     do_settle(w, TL_RELEASE);
 }
 
+/* ms from the acquire on. */
+static void do_rest(wire *w, const char *text) {
+    w->job.release.rest_ms = number(w, text);
+    do_settle(w, TL_RELEASE);
+    w->job.release.rest_ms = 0;
+}
+
+/* The token was acquired by another process, and adopted now. */
+static void do_adopt(wire *w, const char *text) {
+    (void)text;
+    w->job.release.rest_since = w->now;
+    w->job.release.rest_since_us = 0;
+    w->deadline = tl__mono_add_ms(w->now, w->job.ttl_ms);
+}
+
 static void do_renew(wire *w, const char *text) {
     (void)text;
     renew_begin(&w->machine.renew, &w->job, w->deadline, TL_NEVER, false, 1);
@@ -602,7 +620,8 @@ static const struct {
     {"CANCEL", do_cancel},     {"END", do_end},         {"DETACH", do_detach},
     {"DEADLINE", do_deadline}, {"FENCE", do_fence},     {"BY", do_by},
     {"BIND", do_bind},         {"FENCES", do_fences},   {"NATIVE", do_native},
-    {"SCRIPT", do_script},     {"INBOX", do_inbox},
+    {"SCRIPT", do_script},     {"INBOX", do_inbox},     {"REST", do_rest},
+    {"ADOPT", do_adopt},
 };
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -2,18 +2,20 @@
 --
 -- KEYS  K, S; K alone while a slot is being moved, when the two may be at two nodes
 -- ARGV  token, for how long from now ms, the latest end of the rest (server us; 0: not known), the sender's latest idea of the
---       server's time us, owner, fence; and of one who doesn't know when the token acquired K, for how long from then ms
+--       server's time us, owner, fence; of one who doesn't know when the token acquired K, for how long from then ms (''); and its
+--       entry in the line, if that may still be there
 -- Answers 1 it rests   0 another holds it   -1 absent
 --
 -- K becomes "resting US TOKEN", with the server's time at which the rest began. S gives that text as the holder's token: so every
 -- client, old or new, takes the lock for another's, even if somebody deletes K. With the same token again nothing moves.
 --
 -- K is first. It is enough by itself, and after it nothing is refused where memory is full. It lasts 1 ms longer than S
--- binds: a waiter that finds K absent finds S free, too. Servers below 3.2 can't be asked the time before a write.
-local K, S, token, now = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[4])
+-- binds: a waiter that finds K absent finds S free, too. Servers below 3.2 can't be asked the time before a write: there the latest
+-- end is not compared with the sender's idea of the time, which may have become worse since the acquire.
+local K, S, token, now, time = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[4]), nil
 if redis.replicate_commands then
     redis.replicate_commands()
-    local time = redis.call('TIME')
+    time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
 end
 -- with replica
@@ -33,32 +35,43 @@ local mine = text and (text == token or s[1] == token and text == s[2])
 local rests, till = text and string.match(text, '^resting %d+ (.*)$') == token, nil
 if mine then
     till = now + tonumber(ARGV[2]) * 1000
-    local latest = tonumber(ARGV[3])
-    if ARGV[7] and s[1] == token and tonumber(s[3] or '') then
+    local latest, whole = tonumber(ARGV[3]), tonumber(ARGV[7] or '')
+    if whole and s[1] == token and tonumber(s[3] or '') then
         -- `since` may be a second too early: it can be a fencing number
-        latest = s[3] + 1000000 + ARGV[7] * 1000
+        latest = s[3] + 1000000 + whole * 1000
     end
     -- without rest_ends_in_time: if false then
-    if latest > 0 then
+    -- without rest_never_early: if latest > 0 then
+    if time and latest > 0 then
         till = math.max(math.min(till, latest), now)
     end
     text = string.format('resting %.0f %s', now, token)
     redis.call('PSETEX', K, string.format('%.0f', math.ceil((till - now) / 1000) + 1), text)
-elseif rests and S then
-    till = now + (redis.call('PTTL', K) - 1) * 1000
+elseif rests then -- moves nothing. But WAIT needs a write to wait for, and what a replica has may be old
+    local left = redis.call('PTTL', K)
+    till = now + (left - 1) * 1000
+    if left > 0 then
+        -- without repeated_rest_writes:
+        redis.call('PEXPIRE', K, string.format('%.0f', left))
+    end
 end
 if not mine and not rests then
-    if s[1] ~= token then
-        return replica(S or K, token) or found and 0 or -1
+    if not S then
+        return replica(K, token) or found and 0 or -1
     end
-    -- K was deleted, or is another's by now: S excludes nobody any longer
-    local done = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '')
-    if done.err then
-        return {err = done.err .. ' (hmset)'}
+    -- K was deleted, or is another's by now. As after a release S excludes nobody for this token, whose late request is rejected.
+    local left = redis.call('PTTL', S)
+    -- without rest_in_vain_unbinds: local noted = redis.pcall('HMSET', S, 'spent', token)
+    local noted = redis.pcall('HMSET', S, 'spent', token, unpack(s[1] == token and {'token', '', 'claim', ''} or {}))
+    if noted.err then -- should it be a replica: what it has may be old
+        local refused = string.find(noted.err, 'READONLY', 1, true) and noted or replica(S, token)
+        if refused then
+            return refused
+        end
+    elseif left < 3600000 then
+        redis.call('PEXPIRE', S, 3600000)
     end
-elseif S and s[1] == text then
-    redis.call('HMSET', S, 'spent', token) -- a repeated request: WAIT needs a write to wait for
-elseif S then
+elseif S and s[1] ~= text then
     local fence, of = ARGV[6], {}
     if s[1] ~= token then -- what S says is of another holder
         if tonumber(fence) < (tonumber(s[4] or 0) or 0) then
@@ -67,15 +80,20 @@ elseif S then
         of = {'fence', fence, 'owner', ARGV[5], 'since',
               string.format('%.0f', fence ~= '0' and math.min(tonumber(fence), now) or now)}
     end
-    -- without rest_binds: redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '', unpack(of))
-    redis.pcall('HMSET', S, 'token', text, 'value', text, 'until', string.format('%.0f', till), 'spent', token, 'claim', '', unpack(of))
+    -- without rest_binds: local noted = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '', unpack(of))
+    local noted = redis.pcall('HMSET', S, 'token', text, 'value', text, 'until', string.format('%.0f', till), 'spent', token, 'claim', '', unpack(of))
     local life = math.ceil((till - now) / 1000) + 5400000
-    if redis.call('PTTL', S) < life then
+    -- without odd_sidecar_untouched: if redis.call('PTTL', S) < life then
+    if not noted.err and redis.call('PTTL', S) < life then
         redis.call('PEXPIRE', S, string.format('%.0f', life))
     end
 end
+-- without rest_leaves_queue: if false then
+if S and ARGV[8] then
+    redis.pcall('ZREM', S .. ':line', ARGV[8])
+end
 -- Waiters learn the new end, or that the lock is free.
-if S then
+if S and (mine or rests or s[1] == token) then
     -- without rest_notifies: local first = {}
     local first = s[5] and s[5] ~= '' and redis.pcall('ZRANGE', S .. ':line', 0, 2) or {}
     for _, entry in ipairs(first) do
