@@ -303,6 +303,40 @@ static void watched() {
     CHECK(!lock.unlock());
 }
 
+/* ---- a rest ------------------------------------------------------------------------------------ */
+
+static_assert(noexcept(std::declval<tidelock::lock &>().rest(std::chrono::milliseconds::zero())));
+
+static void rests() {
+    tidelock::client client = patient(), others = patient();
+    tidelock::lock lock(client, "cxx:rests"), other(others, "cxx:rests");
+    CHECK(lock.rest(1h) == errc::invalid); // it is not held
+    lock.lock();
+    CHECK(lock.rest(-1ms) == errc::invalid && lock.is_held());
+    CHECK(lock.rest(std::chrono::hours(401 * 24)) == errc::invalid && lock.is_held());
+    CHECK(!lock.rest(1h));
+    CHECK(!lock.is_held() && lock.state() == TL_FREE);
+    CHECK(!lock.try_lock() && !other.try_lock());
+    CHECK(lock.rest(1h) == errc::invalid && lock.unlock() == errc::invalid);
+    CHECK(tl_client_break(client.native_handle(), "cxx:rests", 9, nullptr, nullptr) == TL_OK);
+    tl_lock_options options = TL_LOCK_OPTIONS();
+    options.min_hold_ms = 3600000;
+    options.rest_ends_wait = true;
+    {
+        tidelock::lock holds(client, "cxx:rests", options);
+        std::lock_guard held(holds);
+    }
+    tidelock::lock waits(others, "cxx:rests", options);
+    CHECK(thrown([&] { waits.lock(); }) == errc::busy);
+    CHECK(tl_client_break(client.native_handle(), "cxx:rests", 9, nullptr, nullptr) == TL_OK);
+    auto begun = std::chrono::steady_clock::now(); // a host's clock, which differs by 10 % at most
+    lock.lock();
+    CHECK(!lock.rest(1500ms));
+    CHECK(other.try_lock_for(1min));
+    CHECK(std::chrono::steady_clock::now() - begun >= 1350ms);
+    CHECK(!other.unlock());
+}
+
 int main(int argc, char **argv) {
     url = argc > 1 ? argv[1] : "";
     errors();
@@ -312,5 +346,6 @@ int main(int argc, char **argv) {
     moved_and_destroyed();
     lost();
     watched();
+    rests();
     return failures > 0;
 }

@@ -21,6 +21,7 @@
 #define KEY "conform:redis-py"
 #define TTL_MS 30000
 #define SKIP 77
+#define SERVER_US "local t = redis.call('TIME') return t[1] * 1000000 + t[2]"
 
 static real_redis *server;
 static pid_t python;
@@ -110,6 +111,21 @@ TEST(redis_py_is_kept_out_by_ours) {
         py("acquire 60000 0", "yes");
         py("release", "ok");
     }
+}
+
+TEST(redis_py_is_kept_out_while_ours_rests) {
+    enum { REST_MS = 1500 };
+    tl_lock *lock = lock_of_ours(TTL_MS);
+    const long long began_us = real_redis_int(server, "EVAL %s 0", SERVER_US);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_rest(lock, REST_MS, &said), TL_OK);
+    py("acquire 60000 60000", "yes");
+    assert_true(real_redis_int(server, "EVAL %s 0", SERVER_US) >= began_us + REST_MS * 1000);
+    py("release", "ok");
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_rest(lock, 3600000, &said), TL_OK);
+    py("acquire 60000 0", "no");
+    py("acquire 60000 200", "no");
 }
 
 TEST(ours_is_kept_out_by_redis_py) {
