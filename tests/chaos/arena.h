@@ -15,7 +15,8 @@
 
 #define KEY "chaos:key"
 #define TTL_MS 30000
-#define AGES_MS 600000 /**< one that nobody renews, and no test outlasts */
+#define AGES_MS 600000  /**< one that nobody renews, and no test outlasts */
+#define HOUR_MS 3600000 /**< a rest that no test outlasts */
 #define ATTEMPT_MS clock_patient_ms(300)
 #define CONNECT_MS clock_patient_ms(400)
 #define BRIEF_MS clock_patient_ms(1200) /**< a lifetime that is waited out */
@@ -186,6 +187,28 @@ static inline bool holds_token_of(const tl_lock *lock) {
               strcmp(reply->str, tl_lock_token(lock)) == 0;
     freeReplyObject(reply);
     return is;
+}
+
+/** The server's clock, us. */
+static inline long long server_us(real_redis *at) {
+    return real_redis_int(at, "EVAL %s 0",
+                          "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
+}
+
+/** When the key ends to rest, by the server's clock, us, at most 3 ms too late. -1: it doesn't rest there. */
+static inline long long rest_end_us(real_redis *at, const char *key) {
+    static const char script[] =
+        "local text, t = redis.call('GET', KEYS[1]), redis.call('TIME') "
+        "if string.sub(text or '', 1, 8) ~= 'resting ' then return -1 end "
+        "return t[1] * 1000000 + t[2] + redis.call('PTTL', KEYS[1]) * 1000";
+    return real_redis_int(at, "EVAL %s 1 %s", script, key);
+}
+
+/** It rests until so long after an acquire that began when the server's clock showed this, and ended a moment ago. */
+static inline void assert_rests_for(real_redis *at, const char *key, long long began_us,
+                                    int64_t ms) {
+    const int64_t latest_us = server_us(at) + 1000 * SLACK_MS;
+    assert_in_range(rest_end_us(at, key), began_us + ms * 1000, latest_us + ms * 1000);
 }
 
 /** The lock is free for another, soon. */

@@ -120,6 +120,41 @@ TEST(a_lock_that_was_acquired_as_its_thread_was_cancelled_is_released) {
     }
 }
 
+static tl_lock *held_for_an_hour(tl_client *client) {
+    return make_lock_with(client, KEY, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .min_hold_ms = HOUR_MS));
+}
+
+/* Nothing was done under it. It is handed over within the process, to a thread that is cancelled before it runs again. */
+TEST(a_lock_that_was_acquired_as_its_thread_was_cancelled_does_not_rest) {
+    tl_client *client = client_direct();
+    int unused = 0;
+    for (int i = 0; i < RACES / 2; i++) {
+        tl_lock *before = make_lock(client, KEY, TTL_MS), *first = make_lock(client, KEY, TTL_MS);
+        waiting w = {.lock = held_for_an_hour(client), .wait_ms = TL_FOREVER};
+        pthread_t thread;
+        ASSERT_RESULT(tl_lock_acquire(before, SOON_MS, &said), TL_OK);
+        acquiring *a = acquiring_begin(first, TL_FOREVER);
+        (void)poll(NULL, 0, 20);
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
+        (void)poll(NULL, 0, 20); /* both are in the queue */
+        ASSERT_RESULT(tl_lock_release(before, &said), TL_OK);
+        ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
+        ASSERT_RESULT(tl_lock_release(first, &said), TL_OK);
+        cancel(thread);
+        unused += !w.returned;
+        if (w.returned) {
+            ASSERT_RESULT(tl_lock_release(w.lock, &said), TL_OK);
+            assert_true(rest_end_us(server, KEY) > 0);
+            run("DEL " KEY " tidelock:{" KEY "}");
+        }
+        assert_free_soon();
+        drop_lock(before);
+        drop_lock(first);
+        drop_lock(w.lock);
+    }
+    print_message("%d of %d were cancelled before they returned\n", unused, RACES / 2);
+}
+
 /* As much as the header asks for. What overflows it meets the guard page. */
 TEST(a_small_stack_is_enough) {
     tl_client *client = client_direct();

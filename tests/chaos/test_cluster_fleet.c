@@ -9,6 +9,7 @@
  * - a slot moved under a holder and a waiter: both continue.
  * - a slot open for three lifetimes with its keys at two nodes: no held lock is lost, others are acquired one after the
  *   other; counted.
+ * - a slot that is moved while a lock rests, or before it is to rest: it rests until its end.
  * - a master replaced by its replica twice: counted; killed with `quiet_ms`: counted; stopped: LOST by the deadline.
  * - a slot without a node; a server that is no cluster node: UNAVAILABLE "CLUSTERDOWN", "is no node of a cluster".
  */
@@ -24,6 +25,7 @@
 #define WANTED "{slot}wanted"
 #define SLOT_KEY WANTED
 #define MOVE_MS 60000 /* until everybody knows who has a slot, on a busy machine */
+#define REST_MS 1500  /* a rest that is waited out */
 #define CROWD 6
 #define CLIENTS 3
 
@@ -86,6 +88,10 @@ static tl_lock *renewed(tl_client *client, const char *key, lock_events *events)
     return make_lock_with(
         client, key,
         TL_LOCK_OPTIONS(.ttl_ms = KEEP_MS, .on_event = lock_events_add, .ctx = events));
+}
+
+static tl_lock *by_hand_at(tl_client *client, const char *key, int64_t life_ms) {
+    return make_lock_with(client, key, TL_LOCK_OPTIONS(.ttl_ms = life_ms, .manual_renew = true));
 }
 
 /* In the background, so many more. */
@@ -256,6 +262,63 @@ TEST(a_slot_that_stays_open_costs_no_held_lock_and_others_go_on) {
     ASSERT_GOES_ON(held);
     ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+}
+
+/* It goes with its key, and so does a waiter. */
+TEST(a_rest_goes_with_its_slot) {
+    tl_lock *lock = by_hand_at(client_of_cluster(), SLOT_KEY, AGES_MS),
+            *other = by_hand_at(client_of_cluster(), SLOT_KEY, AGES_MS);
+    const long long began_us = server_us(owner(SLOT_KEY));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_rest(lock, HOUR_MS, &said), TL_OK);
+    real_fleet_open_slot(fleet, SLOT_KEY, another_master(SLOT_KEY));
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    real_fleet_move_key(fleet, SLOT_KEY); /* S stays behind */
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    real_fleet_close_slot(fleet);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    ASSERT_SAID("it rests");
+    assert_rests_for(owner(SLOT_KEY), SLOT_KEY, began_us, HOUR_MS);
+}
+
+/* Let it rest, acquired before the slot is moved, while its key is at another node than what S says of it: the key alone says that
+ * it rests. False: the machine was so slow that it had expired. */
+static bool rests_in_open_slot(const char *key, int64_t life_ms, int64_t ms, long long *ret_began) {
+    tl_lock *lock = by_hand_at(client_of_cluster(), key, life_ms);
+    *ret_began = server_us(owner(key));
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    real_fleet_open_slot(fleet, key, another_master(key));
+    real_fleet_move_key(fleet, key);
+    tl_err code = tl_lock_rest(lock, ms, &said);
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+    if (code != TL_EEXPIRED)
+        ASSERT_RESULT(code, TL_OK);
+    return code == TL_OK;
+}
+
+TEST(a_lock_rests_while_its_slot_is_moved) {
+    long long began_us;
+    tl_lock *other = by_hand_at(client_of_cluster(), HELD, AGES_MS);
+    assert_true(rests_in_open_slot(HELD, AGES_MS, HOUR_MS, &began_us));
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    real_fleet_close_slot(fleet);
+    assert_rests_for(owner(HELD), HELD, began_us, HOUR_MS);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+    ASSERT_SAID("it rests");
+}
+
+/* S binds others for as long as the holder has acquired it for. */
+TEST(a_waiter_acquires_a_lock_that_has_rested_while_its_slot_is_moved) {
+    const int64_t rest_ms = LIFE_MS + 1500;
+    tl_lock *other = by_hand_at(client_of_cluster(), HELD, AGES_MS);
+    long long began_us;
+    for (int i = 0; !rests_in_open_slot(HELD, LIFE_MS, rest_ms, &began_us); i++) {
+        assert_true(i < 20);
+        real_fleet_close_slot(fleet);
+    }
+    ASSERT_RESULT(tl_lock_acquire(other, MOVE_MS, &said), TL_OK);
+    assert_true(server_us(owner(HELD)) >= began_us + rest_ms * 1000);
+    real_fleet_close_slot(fleet);
 }
 
 /* ---- masters are replaced -------------------------------------------------------------------- */

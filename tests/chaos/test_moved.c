@@ -9,6 +9,7 @@
  *   nothing before the old holder's lifetime has ended, over old connections too.
  * - failover, and the name leads to the new master: the client resolves the name again and follows; counted.
  * - too few replicas confirm (`wait_replicas`): UNAVAILABLE "too few replicas"; the lock is released.
+ * - the same of a rest: UNAVAILABLE, and it rests; a confirmed rest survives the failover.
  */
 #include <netdb.h>
 
@@ -351,6 +352,44 @@ TEST(a_holder_without_replicas_that_confirm_is_told_in_time) {
     int64_t began = clock_ms();
     assert_free_soon();
     ASSERT_TOOK(began, 0, BRIEF_MS);
+}
+
+static tl_lock *held_by_careful(int64_t attempt_ms, int64_t wait_replicas_ms,
+                                long long *ret_began) {
+    tl_client *client = make_client_with(
+        TL_CLIENT_OPTIONS(.url = real_redis_url(first), .attempt_ms = attempt_ms,
+                          .connect_ms = SOON_MS, .wait_replicas = 1,
+                          .wait_replicas_ms = wait_replicas_ms));
+    tl_lock *lock = by_hand(client, AGES_MS);
+    *ret_began = server_us(first);
+    ASSERT_RESULT(tl_lock_acquire(lock, 2 * SOON_MS, &said), TL_OK);
+    return lock;
+}
+
+TEST(a_rest_that_a_replica_has_confirmed_survives_the_failover) {
+    NEEDS_SERVER(REAL_WAIT);
+    long long began_us;
+    tl_lock *lock = held_by_careful(SOON_MS, SOON_MS, &began_us);
+    ASSERT_RESULT(tl_lock_rest(lock, HOUR_MS, &said), TL_OK);
+    promote(second); /* it has what was confirmed, whatever else it has */
+    proxy_lead_to(gate, real_redis_port(second));
+    server = second;
+    assert_rests_for(second, KEY, began_us, HOUR_MS);
+    ASSERT_RESULT(tl_lock_acquire(by_hand(client_by_name(), AGES_MS), 0, &said), TL_EBUSY);
+    ASSERT_SAID("it rests");
+}
+
+TEST(a_rest_that_no_replica_confirms_is_unavailable_and_rests) {
+    NEEDS_SERVER(REAL_WAIT);
+    long long began_us;
+    tl_lock *lock = held_by_careful(clock_patient_ms(2000), 100, &began_us);
+    promote(second);
+    const tl_err code = tl_lock_rest(lock, HOUR_MS, &said);
+    if (code != TL_EUNCERTAIN) { /* the limit may have cut the last request short */
+        ASSERT_RESULT(code, TL_EUNAVAILABLE);
+        ASSERT_SAID("too few replicas confirmed");
+    }
+    assert_rests_for(first, KEY, began_us, HOUR_MS);
 }
 
 /* ---- the number that the lock protects ---------------------------------------------------------- */

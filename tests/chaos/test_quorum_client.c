@@ -8,6 +8,7 @@
  * Faults and outcomes (tests/README.md says what is asserted of each):
  * - two of five independent servers killed: a held lock stays held (AT_RISK), a free one can be acquired.
  * - three killed: LOST by the deadline, and no other client acquires the lock.
+ * - two killed before a rest: it counts; three: UNCERTAIN or UNAVAILABLE.
  * - killed and stopped in turn, and all five restarted empty in turn with `quiet_ms`: held locks stay held, contended
  *   ones are counted.
  * - one stopped with a vote in flight until after the release: nothing is left; the first one while twenty wait: all
@@ -208,6 +209,91 @@ TEST(a_lock_is_extended_and_adopted_by_its_token) {
     ASSERT_SAID("a majority of the servers doesn't hold it");
     ASSERT_RESULT(tl_lock_adopt(late, "gone", &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(late, &said), TL_EEXPIRED);
+}
+
+/* ---- a rest ---------------------------------------------------------------------------------- */
+
+#define REST_MS 3000 /* one that is waited out */
+
+static int rests_at(void) {
+    int n = 0;
+    for (int i = 0; i < SERVERS; i++)
+        n += real_redis_is_running(servers[i]) && rest_end_us(servers[i], KEY) > 0;
+    return n;
+}
+
+static void assert_rests_at_each(long long began_us, int64_t ms) {
+    WAIT_FOR(SOON_MS, rests_at() == SERVERS);
+    for (int i = 0; i < SERVERS; i++)
+        assert_rests_for(servers[i], KEY, began_us, ms);
+}
+
+TEST(a_rest_is_at_all_servers_and_nobody_acquires_it) {
+    tl_lock *lock = by_hand(quorum_client(), AGES_MS), *other = by_hand(quorum_client(), AGES_MS);
+    const long long began_us = server_us(servers[0]);
+    acquire_of_all(lock);
+    ASSERT_RESULT(tl_lock_rest(lock, HOUR_MS, &said), TL_OK);
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+    assert_rests_at_each(began_us, HOUR_MS);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_RESULT(tl_lock_acquire(i == 2 ? lock : other, 0, &said), TL_EBUSY);
+        ASSERT_SAID("it rests");
+    }
+    assert_rests_at_each(began_us, HOUR_MS); /* what was tried has moved nothing */
+}
+
+TEST(a_wait_for_a_holder_alone_ends_when_it_rests) {
+    tl_lock *lock = by_hand(quorum_client(), AGES_MS);
+    tl_lock *waits = make_lock_with(quorum_client(), KEY,
+                                    TL_LOCK_OPTIONS(.ttl_ms = AGES_MS, .rest_ends_wait = true));
+    acquire_of_all(lock);
+    acquiring *waiter = acquiring_begin(waits, TL_FOREVER);
+    let_pass(200);
+    assert_false(atomic_load(&waiter->done));
+    ASSERT_RESULT(tl_lock_rest(lock, HOUR_MS, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_EBUSY);
+    ASSERT_SAID("it rests");
+}
+
+TEST(a_waiter_acquires_it_when_its_rest_has_ended) {
+    tl_lock *lock = by_hand(quorum_client(), AGES_MS);
+    acquiring *waiter = NULL;
+    const long long began_us = server_us(servers[0]);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    waiter = acquiring_begin(make_lock(quorum_client(), KEY, AGES_MS), TL_FOREVER);
+    ASSERT_RESULT(tl_lock_rest(lock, REST_MS, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    const long long passed_us = server_us(servers[0]) - began_us;
+    print_message("acquired %d ms after the end of the rest\n", (int)(passed_us / 1000 - REST_MS));
+    assert_true(passed_us >= REST_MS * 1000);
+    assert_true(tl_lock_fence(waiter->lock) > tl_lock_fence(lock));
+}
+
+/* A majority has it: that is enough. Fewer don't, and then nobody knows. */
+TEST(a_rest_counts_when_a_majority_has_it) {
+    for (int killed = 2; killed <= 3; killed++) {
+        tl_lock *lock = by_hand(killed == 2 ? quorum_client() : hasty_client(), AGES_MS);
+        for (int i = 0; i < SERVERS; i++)
+            freeReplyObject(real_redis_command(servers[i], "FLUSHALL"));
+        const long long began_us = server_us(servers[0]);
+        acquire_of_all(lock);
+        for (int i = 0; i < killed; i++)
+            real_redis_kill(servers[SERVERS - 1 - i]);
+        const tl_err code = tl_lock_rest(lock, HOUR_MS, &said);
+        if (killed == 2)
+            ASSERT_RESULT(code, TL_OK);
+        else
+            assert_true(code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE);
+        WAIT_FOR(SOON_MS, rests_at() == SERVERS - killed);
+        for (int i = 0; i < SERVERS - killed; i++)
+            assert_rests_for(servers[i], KEY, began_us, HOUR_MS);
+        if (killed == 2) {
+            ASSERT_RESULT(tl_lock_acquire(by_hand(quorum_client(), AGES_MS), 0, &said), TL_EBUSY);
+            ASSERT_SAID("it rests");
+        }
+        for (int i = 0; i < killed; i++)
+            real_redis_restart(servers[SERVERS - 1 - i]);
+    }
 }
 
 /* ---- without blocking ------------------------------------------------------------------------ */

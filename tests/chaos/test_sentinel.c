@@ -10,6 +10,7 @@
  *   was not replicated, by the deadline; counted under load with `quiet_ms`; prints the time without service.
  * - a server that is master again and was a replica meanwhile (`quiet_ms`): it grants nothing until its role has been
  *   stable that long.
+ * - a failover while a lock rests that all replicas have confirmed: it rests on.
  * - a holder cut off with the master and one Sentinel: AT_RISK, then LOST by the deadline, before the next master grants
  *   the lock.
  * - a master without its replicas that stops by itself (`min-replicas-to-write`, URLs of servers), cut off with its
@@ -275,6 +276,24 @@ TEST_IN(what_did_not_come_along_is_lost_by_the_failover, FIRST) {
     lost = lock_events_await(events, TL_LOST, FAILOVER_MS);
     assert_int_equal(lost.why, TL_LOST_GONE);
     assert_string_equal(lost.detail, KEY ": its key no longer exists");
+}
+
+TEST_IN(a_rest_that_all_replicas_have_confirmed_survives_a_failover, FIRST) {
+    tl_lock *lock = by_hand(
+        client_with(TL_CLIENT_OPTIONS(.wait_replicas = real_fleet_servers(fleet) - 1,
+                                      .wait_replicas_ms = SOON_MS)),
+        AGES_MS);
+    tl_lock *other = by_hand(client_by_sentinels(), AGES_MS);
+    const long long began_us = server_us(server);
+    ASSERT_RESULT(tl_lock_acquire(lock, FAILOVER_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_rest(lock, HOUR_MS, &said), TL_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_rests_for(server, KEY, began_us, HOUR_MS);
+        ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EBUSY);
+        ASSERT_SAID("it rests");
+        if (i == 0)
+            fail_over();
+    }
 }
 
 /* ---- what a failover must not forget: quiet_ms ------------------------------------------------- */
