@@ -73,6 +73,19 @@ expect 0 "$tidelock" inspect job
 expect 0 "$tidelock" unlock job "$token"
 until_true 10 none_holds || fail "$(holders) hold what was unlocked"
 
+# A rest counts at a majority, too: each server has another time in its key, and it is one rest all the same.
+expect 0 "$tidelock" lock --quiet 0s --rest 10m job
+a_majority_holds || fail "$(holders) of 5 rest"
+expect 1 "$tidelock" check --json job
+json_has "$out" state resting
+grep -q '"rest_until":"20' "$out" || fail "check says: $(cat "$out")"
+expect 75 "$tidelock" lock --quiet 0s job
+expect 0 "$tidelock" inspect --json
+grep -q '"state":"resting"' "$out" || fail "inspect lists: $(cat "$out")"
+expect_line 0 'job: removed; it was resting until' "$tidelock" break --yes job
+until_true 10 none_holds || fail "$(holders) rest on"
+expect 0 "$tidelock" check job
+
 # Who is held up by a vote of somebody's finds out by whom.
 of "${port[0]}" SET job another PX 600000 >/dev/null
 expect 0 "$tidelock" check job
