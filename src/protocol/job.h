@@ -181,7 +181,7 @@ typedef struct {
     /** rest_ms: this host's clock when the reply to the acquire had come. */
     tl_mono rest_since;
     /** rest_ms: the latest time, us, that the server's clock could show then; 0: not known, so the server counts
-     *  from the time of the acquire that it has noted. */
+     *  from the time of the acquire that it has noted; -1: nor from that. */
     int64_t rest_since_us;
 } tl_job_release;
 

@@ -16,6 +16,8 @@ void tl__quorum_settle_init(tl_quorum_settlement *settlement, const tl_job *job,
     settlement->retry.random = tl__random_begin(seed);
     settlement->job.protocol = &tl__protocol_quorum;
     settlement->job.release.silent = false;
+    /* The time that a server has noted for the acquire may be a number by another server's clock. */
+    settlement->job.release.rest_since_us = GUARD(rest_by_own_clock) ? -1 : 0;
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -35,7 +37,7 @@ static bool is_gone(tl_err code) {
     return code == TL_ELOST || code == TL_EEXPIRED || code == TL_ETAKEN;
 }
 
-/* A lock that still has to rest needs a majority that says so: a majority that is free is no success. */
+/* While the lock still has to rest a majority must say that it does: a majority that is free is no success. */
 static bool rests(const tl_quorum_settlement *settlement) {
     return GUARD(rest_by_majority) && settlement->rests;
 }
@@ -211,6 +213,8 @@ static void run_down(tl_quorum_settlement *settlement, const tl_event *event) {
 static tl_status judge(tl_quorum_settlement *settlement, const tl_event *event, tl_out *out) {
     if (GUARD(late_vote_asked_again))
         run_down(settlement, event);
+    settlement->rests = tl__job_rest_ms(&settlement->job, event->now, event->servers->drift_ppm) >
+                        0;
     tally t = count(settlement);
     unsigned q = tl__quorum_of(settlement->ballots.count), rest = settlement->ballots.count - q;
     if (settlement->detached && t.undecided == 0)
@@ -294,8 +298,6 @@ static tl_status begin(tl_quorum_settlement *settlement, const tl_event *event, 
     settlement->end = tl__retry_cleans_until(&settlement->job, settlement->job.hold.believed,
                                              event->now, event->servers->drift_ppm);
     settlement->in_time = tl__mono_before(event->now, settlement->job.hold.believed);
-    settlement->rests = tl__job_rest_ms(&settlement->job, event->now, event->servers->drift_ppm) >
-                        0;
     for (unsigned i = 0; i < settlement->ballots.count; i++) {
         settlement->plea[i].next = event->now;
         settlement->voted |= (uint8_t)(tl__mono_before(event->now, settlement->ballots.until[i])

@@ -30,7 +30,7 @@ typedef struct {
     uint16_t ticket;
     uint8_t voted; /**< a bit for each server whose vote was valid when it began */
     bool detached;
-    bool rests;   /**< RELEASE: the lock still had to rest when it began */
+    bool rests;   /**< RELEASE: the lock still has to rest */
     bool in_time; /**< RELEASE: first sent while the lock was still believed */
 } tl_quorum_settlement;
 

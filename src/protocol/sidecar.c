@@ -145,8 +145,7 @@ void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event
 
 /* The rest ends so long after the acquire, by the latest time that the server's clock could show then. By this
  * host's clock more is left, as a clock's rate is not known exactly. That counts where the time of the acquire
- * isn't known, or the server's clock has been set since. It counts on several independent servers, too: the
- * time that one of them has noted may be a number by the clock of another. */
+ * isn't known, or the server's clock has been set since. */
 void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const tl_event *event,
                            tl_out *out) {
     tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
@@ -160,8 +159,7 @@ void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const
            tl__out_int(out, since_us > 0 ? end_us : 0),
            tl__out_int(out, tl__try_server_us(event, event->now).hi), job->owner,
            tl__out_int(out, (int64_t)job->hold.fence));
-    bool noted = since_us == 0 && (!event->servers || !GUARD(rest_by_own_clock)),
-         stands = job->queue.stands && !alone;
+    bool noted = since_us == 0, stands = job->queue.stands && !alone;
     if (noted || stands)
         tl__try_add(command, noted ? tl__out_int(out, job->release.rest_ms) : TL_LITERAL(""));
     if (stands)

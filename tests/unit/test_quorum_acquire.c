@@ -548,6 +548,77 @@ TEST(that_another_holds_it_is_known_from_a_majority) {
     assert_int_equal(m.result.code, TL_EBUSY);
 }
 
+#define RESTS_AT(us) "resting " #us " " TOKEN
+
+/* Each server notes its own time of the rest. */
+static void all_rest(q_feed *f, unsigned count) {
+    (void)q_busy(f, 0, count > 0 ? RESTS_AT(1700000000000001) : OTHER, 9000, true);
+    (void)q_busy(f, 1, count > 1 ? RESTS_AT(1700000000000002) : OTHER, 9000, true);
+    (void)q_busy(f, 2, count > 2 ? RESTS_AT(1700000000000003) : OTHER, 9000, true);
+}
+
+TEST(who_tries_once_is_told_that_it_rests_where_a_majority_says_so) {
+    for (unsigned resting = 0; resting <= N; resting++) {
+        q_feed f;
+        begin(&f, 0);
+        all_rest(&f, resting);
+        assert_int_equal(f.status, TL_END);
+        assert_int_equal(m.result.code, TL_EBUSY);
+        assert_string_equal(f.out.message, resting >= 2 ? TL_RESTS : "another holds it");
+    }
+}
+
+TEST(a_rest_is_one_holder_whose_end_is_waited_for) {
+    q_feed f;
+    begin(&f, 60000);
+    all_rest(&f, N);
+    for (unsigned i = 0; i < 2; i++)
+        (void)q_armed(&f, i, true);
+    q_reach_all(&f);
+    all_rest(&f, N);
+    q_assert_waits_between(&f, 5000, 5000);
+}
+
+TEST(a_wait_ends_when_a_majority_rests_if_it_is_to) {
+    for (unsigned resting = 0; resting <= N; resting++)
+        for (int ends = 0; ends <= 1; ends++) {
+            static const tl_retry retry = {.kind = TL_RETRY_AUTO};
+            q_feed f;
+            job = feed_job();
+            job.acquire.rest_ends_wait = ends;
+            q_init(&f, N, &m, tl__quorum_acquire_step);
+            tl__quorum_acquire_init(&m, &job, N, &retry, 60000, CONNECT_MS, 42);
+            (void)q_start(&f);
+            q_reach_all(&f);
+            all_rest(&f, resting);
+            if (ends && resting >= 2) {
+                assert_int_equal(f.status, TL_END);
+                assert_int_equal(m.result.code, TL_EBUSY);
+                assert_string_equal(f.out.message, TL_RESTS);
+            } else {
+                assert_int_equal(f.status, TL_GO);
+            }
+        }
+}
+
+/* It gives back the vote that it has. */
+TEST(a_wait_that_a_rest_ends_leaves_no_vote) {
+    static const tl_retry retry = {.kind = TL_RETRY_AUTO};
+    q_feed f;
+    job = feed_job();
+    job.acquire.rest_ends_wait = true;
+    q_init(&f, N, &m, tl__quorum_acquire_step);
+    tl__quorum_acquire_init(&m, &job, N, &retry, 60000, CONNECT_MS, 42);
+    (void)q_start(&f);
+    q_reach_all(&f);
+    (void)q_busy(&f, 0, RESTS_AT(1), 9000, true);
+    (void)q_busy(&f, 1, RESTS_AT(2), 9000, true);
+    (void)q_voted(&f, 2, NUMBER, TTL_MS);
+    assert_detached(&f, TL_EBUSY);
+    (void)q_timer(&f);
+    q_assert_asked(&f, 2, "release");
+}
+
 TEST(a_holder_of_a_majority_is_waited_for_by_being_told) {
     q_feed f;
     begin(&f, 60000);

@@ -120,6 +120,118 @@ TEST(who_had_just_a_majority_has_released_when_a_majority_is_free) {
     ends(&f, TL_DETACH, TL_OK);
 }
 
+/* ---- a release that lets the lock rest ---------------------------------------------------------- */
+
+/* Until so long after the start. */
+static void begin_rest(q_feed *f, const int64_t *votes, int64_t ms) {
+    tl_job job = feed_job();
+    job.hold.fence = 77;
+    job.release.rest_ms = ms;
+    job.release.rest_since = feed_ms(0);
+    tl_ballots b = {.count = N};
+    for (unsigned i = 0; i < N; i++)
+        b.until[i] = votes[i] ? feed_ms(votes[i]) : (tl_mono){0};
+    job.hold.believed = tl__ballots_deadline(&b);
+    q_init(f, N, &m, tl__quorum_settle_step);
+    tl__quorum_settle_init(&m, &job, &b, TL_RELEASE, 42);
+    (void)q_start(f);
+    for (unsigned i = 0; i < N; i++)
+        q_assert_asked(f, i, "rest");
+}
+
+static const int64_t all_voted[] = {5000, 5000, 5000}, two_voted[] = {5000, 5000, 0};
+
+/* No server is asked to count from the time that it has noted: the number there may be by another's clock. */
+TEST(a_rest_asks_all_for_what_is_left_by_the_client_s_own_clock) {
+    q_feed f;
+    begin_rest(&f, all_voted, 60000);
+    for (unsigned i = 0; i < N; i++) {
+        assert_int_equal(f.at[i].argc, 8);
+        assert_string_equal(q_arg(&f, i, 0), TOKEN);
+        assert_int_equal(q_arg_int(&f, i, 1), 60000);
+        assert_string_equal(q_arg(&f, i, 2), "0");
+        assert_int_equal(q_arg_int(&f, i, 3), FEED_SERVER_US);
+        assert_string_equal(q_arg(&f, i, 4), OWNER);
+        assert_int_equal(q_arg_int(&f, i, 5), 77);
+    }
+}
+
+TEST(a_rest_counts_when_a_majority_has_it) {
+    q_feed f;
+    begin_rest(&f, all_voted, 60000);
+    (void)q_say(&f, 0, "1");
+    (void)q_say(&f, 2, "1");
+    (void)q_await(&f);
+    ends(&f, TL_DETACH, TL_OK);
+    (void)q_timer(&f);
+    q_assert_asked(&f, 1, "rest");
+    (void)q_say(&f, 1, "1");
+    ends(&f, TL_END, TL_OK);
+}
+
+TEST(what_was_lost_before_it_was_to_rest_is_said) {
+    static const struct {
+        const char *say[N];
+        tl_err code;
+    } rows[] = {{{"-1", "-1", "1"}, TL_EEXPIRED},
+                {{"0", "0", "1"}, TL_ETAKEN},
+                {{"0", "-1", "1"}, TL_EEXPIRED},
+                {{"1", "0", "1"}, TL_OK}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        q_feed f;
+        begin_rest(&f, all_voted, 60000);
+        for (unsigned s = 0; s < N; s++)
+            (void)q_say(&f, s, "%s", rows[i].say[s]);
+        ends(&f, TL_END, rows[i].code);
+    }
+}
+
+/* One never voted, and one doesn't answer: a release would have worked. */
+TEST(a_majority_that_is_free_is_no_rest) {
+    q_feed f;
+    begin_rest(&f, two_voted, 60000);
+    (void)q_say(&f, 2, "-1");
+    (void)q_say(&f, 0, "1");
+    while (f.status == TL_GO)
+        (void)(f.at[1].open ? q_fail(&f, 1, true, TL_EUNAVAILABLE) : q_await(&f));
+    ends(&f, TL_DETACH, TL_EUNCERTAIN);
+    assert_int_equal(feed_since(f.now), ATTEMPT_MS);
+}
+
+/* The key was deleted at two of them. */
+TEST(a_repeated_rest_that_finds_nothing_there_is_not_counted) {
+    q_feed f;
+    begin_rest(&f, all_voted, 60000);
+    (void)q_say(&f, 0, "1");
+    (void)q_fail(&f, 1, true, TL_EUNAVAILABLE);
+    (void)q_fail(&f, 2, true, TL_EUNAVAILABLE);
+    while (f.status == TL_GO)
+        if (f.at[1].open)
+            (void)q_say(&f, 1, "-1");
+        else if (f.at[2].open)
+            (void)q_say(&f, 2, "-1");
+        else
+            (void)q_await(&f);
+    ends(&f, TL_END, TL_EEXPIRED);
+}
+
+/* The first requests have worked, and what they left has ended. */
+TEST(a_rest_that_is_over_meanwhile_becomes_a_release_there) {
+    q_feed f;
+    begin_rest(&f, all_voted, 100);
+    for (unsigned i = 0; i < N; i++)
+        (void)q_fail(&f, i, true, TL_EUNAVAILABLE);
+    f.now = feed_ms(101);
+    (void)q_timer(&f);
+    for (unsigned i = 0; i < N; i++) {
+        q_assert_asked(&f, i, "release");
+        (void)q_say(&f, i, "-1");
+    }
+    ends(&f, TL_END, TL_OK);
+}
+
+/* ---- releasing what is in doubt ------------------------------------------------------------------ */
+
 TEST(where_a_vote_is_in_doubt_the_door_is_shut_behind_it) {
     static const int64_t two[] = {5000, 5000, 0};
     q_feed f;
