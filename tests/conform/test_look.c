@@ -9,6 +9,7 @@
 #include "conform.h"
 
 #define TTL_MS 30000
+#define REST_MS 3600000
 
 static tl_lock_info look(conform *c, tl_client *client) {
     tl_lock_info info;
@@ -63,6 +64,29 @@ CONFORM_OF(a_released_key_remembers_its_last_fence, c, CONFORM_FENCE) {
     assert_true(info.fence == tl_lock_fence(lock));
     assert_string_equal(info.host, "");
     assert_int_equal(info.pid, 0);
+}
+
+CONFORM_OF(a_resting_key_tells_of_its_last_holder_and_of_its_end, c, CONFORM_REST | CONFORM_FENCE) {
+    tl_client *client = conform_client_with(c, TL_CLIENT_OPTIONS(.service = "night shift"));
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    const int64_t began = clock_ms();
+    ASSERT_RESULT(tl_lock_rest(lock, REST_MS, &said), TL_OK);
+    const int64_t now_ms = conform_int(
+        c, "EVAL %s 0", "local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000");
+    tl_lock_info info = look(c, conform_client(c));
+    assert_true(info.held && info.rests && info.by_tidelock);
+    assert_in_range(info.remaining_ms, REST_MS / 2, 2 * REST_MS);
+    assert_in_range(info.rest_end_ms, now_ms + REST_MS / 2, now_ms + 2 * REST_MS);
+    assert_in_range(info.rested_ms, 0, clock_ms() - began + 1);
+    assert_int_equal(info.held_ms, -1);
+    assert_true(info.fence == tl_lock_fence(lock));
+    assert_int_equal(info.pid, getpid());
+    assert_string_equal(info.service, "night shift");
+    assert_string_equal(info.oddity, "");
+    ASSERT_RESULT(tl_client_break(client, c->key, strlen(c->key), &info, &said), TL_OK);
+    info = look(c, conform_client(c));
+    assert_false(info.held || info.rests);
 }
 
 CONFORM_OF(looking_changes_nothing, c, CONFORM_RENEWAL) {

@@ -17,10 +17,13 @@ static const tl_legacy bridge = {.protocol = TL_BRIDGE};
 static const tl_legacy strict = {.protocol = TL_TIMESTAMP, .options.strict = true};
 static const tl_legacy cron = {.protocol = TL_BRIDGE, .options.dialect = "jobs:*=redis-doc,java"};
 
-/* Look at K with this value, `left` ms of lifetime, and a sidecar with `bound` ("": none). */
-static tl_lock_info look(const tl_legacy *legacy, const char *value, int64_t left,
-                         const char *bound) {
-    char until[TL_INT_SIZE], since[TL_INT_SIZE];
+/* Look at K with this value, `left` ms of lifetime, and a sidecar with `bound` ("": none), which has rested since
+ * then (0: it is held). */
+static tl_lock_info look_at(const tl_legacy *legacy, const char *value, int64_t left,
+                            const char *bound, int64_t rests_us) {
+    char until[TL_INT_SIZE], since[64];
+    (void)snprintf(since, sizeof since, rests_us ? "resting %lld " TOKEN : "%lld",
+                   (long long)(rests_us ? rests_us : NOW_US - 5000000));
     const tl_reply items[] = {
         {.type = TL_REPLY_STATUS, .text = TL_LITERAL("string")},
         {.type = *value ? TL_REPLY_STRING : TL_REPLY_NIL, .text = tl__bytes_of(value)},
@@ -28,7 +31,7 @@ static tl_lock_info look(const tl_legacy *legacy, const char *value, int64_t lef
         {.type = *bound ? TL_REPLY_STRING : TL_REPLY_NIL, .text = tl__bytes_of(bound)},
         {.type = TL_REPLY_STRING, .text = tl__bytes_from_int(until, NOW_US + 7000000)},
         {.type = TL_REPLY_STRING, .text = TL_LITERAL("41")},
-        {.type = TL_REPLY_STRING, .text = tl__bytes_from_int(since, NOW_US - 5000000)},
+        {.type = TL_REPLY_STRING, .text = tl__bytes_of(since)},
         {.type = TL_REPLY_STRING, .text = TL_LITERAL("db1 812 nightly")},
     };
     const tl_reply answer = {.type = TL_REPLY_ARRAY, .items = items, .count = 8};
@@ -37,6 +40,11 @@ static tl_lock_info look(const tl_legacy *legacy, const char *value, int64_t lef
                   &answer, NOW_US);
     assert_int_equal(info.size, sizeof info);
     return info;
+}
+
+static tl_lock_info look(const tl_legacy *legacy, const char *value, int64_t left,
+                         const char *bound) {
+    return look_at(legacy, value, left, bound, 0);
 }
 
 static const char *stamp(char to[32], int64_t in_ms) {
@@ -55,6 +63,21 @@ TEST(a_stamp_of_strangers_is_theirs_until_a_taker_would_have_it) {
     assert_int_equal(info.stamp_left_ms, 12000);
     assert_int_equal(info.remaining_ms, 12000 + MARGIN_MS + 1);
     assert_true(tl__look_is_lock(&info));
+}
+
+/* S says that a stamp is one of a rest; its end is that of the stamp, by the rules of who looks. */
+TEST(a_stamp_that_rests_is_over_when_a_taker_would_have_it) {
+    const tl_legacy *all[] = {&bridge, &guesses};
+    char text[32];
+    for (size_t i = 0; i < 2; i++) {
+        tl_lock_info info = look_at(all[i], stamp(text, 12000), -1, text, NOW_US - 3000000);
+        assert_true(info.held && info.rests && info.by_tidelock);
+        assert_int_equal(info.rested_ms, 3000);
+        assert_int_equal(info.rest_end_ms, NOW_MS + info.remaining_ms);
+        assert_in_range(info.remaining_ms, 5000, 12000 + MARGIN_MS + 1);
+        info = look_at(all[i], stamp(text, -100000), -1, text, NOW_US - 3000000);
+        assert_false(info.rests);
+    }
 }
 
 TEST(it_is_free_from_the_instant_a_taker_would_have_it) {
