@@ -453,8 +453,9 @@ typedef struct {
      *  0..TL_REST_MAX_MS. A lock that is lost, or freed while it is held, does not rest. See
      *  tl_lock_rest for what can't rest [0] */
     int64_t min_hold_ms;
-    /** A wait ends with TL_EBUSY as soon as the lock is found to rest. Has no effect with TL_BRIDGE
-     *  and TL_TIMESTAMP, nor before the last phase of TL_AUTO [false: it waits for the end] */
+    /** A wait ends with TL_EBUSY as soon as the lock is found to rest: at once, on etcd within 5 s.
+     *  Has no effect with TL_BRIDGE and TL_TIMESTAMP, nor before the last phase of TL_AUTO [false:
+     *  it waits for the end] */
     bool rest_ends_wait;
 } tl_lock_options;
 
@@ -598,11 +599,12 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * it before `ms` have passed since this handle acquired it. For work that must be done once in a
  * period by whichever host comes first, although the hosts' clocks differ: the server's clock
  * measures the rest. It ends no earlier than that. It ends later by the round trip of the acquire,
- * with redis+quorum and etcd also by drift_ppm of the hold. If `ms` have passed already the lock is
- * released.
+ * with redis+quorum and etcd also by drift_ppm of the hold, and on etcd by a second: there a lock
+ * rests for 2 s at least. If `ms` have passed already the lock is released.
  *
  * ms  0..TL_REST_MAX_MS. After tl_lock_adopt it counts from the time that the server has noted for
- *     the acquire, and then the rest ends up to a second later; with redis+quorum from the adoption
+ *     the acquire, and then the rest ends up to a second later; with redis+quorum and etcd from the
+ *     adoption
  *
  * TL_OK            it was held until now, and rests
  * TL_EEXPIRED      it had expired or been deleted: it does not rest

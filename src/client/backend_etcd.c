@@ -98,7 +98,6 @@ static const tl_asker asker = {
 
 /* ---- holding --------------------------------------------------------------------------------- */
 
-/* The job's proof keeps `elsewhere`: the key of a token from elsewhere may be a successor's by now. */
 static void drop(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
     job.release.revoke = true;
@@ -106,7 +105,6 @@ static void drop(tl_lock *lock) {
     job.hold.proof = (tl_proof){.kind = TL_PROOF_ETCD,
                                 .stood_ms = job.hold.proof.stood_ms,
                                 .unbound = job.hold.proof.unbound,
-                                .elsewhere = job.hold.proof.elsewhere,
                                 .etcd = {.lease = known.lease, .spared = known.spared}};
     tl__hold_drop_in(lock, &job);
 }

@@ -7,6 +7,10 @@
  * kept the lease alive, and revoke it nevertheless. Instead each renewal puts the key under a new lease, in a
  * transaction that compares r. The numbers of leases only grow, and a key never goes under a lower one than
  * its own. So a renewal that comes late changes nothing.
+ *
+ * A lock that rests (tl_job_release.rest_ms) keeps its key, which stays the first: it goes under one lease for the
+ * rest of the time. That lease's number follows from the suffix, and is above those of all holds. So a renewal
+ * that comes late changes nothing, a release that does compares it, and a repeated request uses the same lease.
  */
 #pragma once
 
@@ -31,6 +35,9 @@ tl_etcd_id tl__etcd_id_draw(uint64_t random);
 bool tl__etcd_id_read(tl_etcd_id *ret, const tl_token *token);
 tl_token tl__etcd_token(const tl_etcd_id *id);
 
+/** The lease under which the key rests. */
+int64_t tl__etcd_rest_lease(const tl_etcd_id *id);
+
 /** The topic that reports the deletion of a token's key, "REVISION K/SUFFIX". n 0: it is too long, or the
  *  token is of another kind. */
 tl_bytes tl__etcd_topic(char room[TL_ETCD_TOPIC_MAX], tl_bytes key, const tl_token *token);
@@ -49,6 +56,8 @@ void tl__etcd_revoke(tl_send *send, int64_t lease, tl_out *out);
 void tl__etcd_say(tl_send *send, tl_bytes word, tl_bytes key, tl_bytes suffix);
 void tl__etcd_add_int(tl_send *send, int64_t v, tl_out *out);
 void tl__etcd_add(tl_send *send, tl_bytes argument);
+/** Ask for the first `most` keys of K, and for the first `more` without their values. */
+void tl__etcd_see(tl_send *send, tl_bytes key, int64_t most, int64_t more, tl_out *out);
 
 /** The result code of an error, and its message in `out`. TL_EUNCERTAIN for all errors but those that prove
  *  that etcd executed nothing. */
@@ -72,6 +81,10 @@ int64_t tl__etcd_revision(const tl_reply *transaction);
  *  its value is judged by the rest. Any other key of the range blocks K as it blocks the Mutex, but nobody
  *  holds the lock by it. */
 bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found);
+
+/** Is it the key of a lock that rests? Then *ret_owner is the owner of the last hold. A key that was read
+ *  without its value has no owner. */
+bool tl__etcd_rests(tl_bytes k, const tl_etcd_found *found, tl_bytes *ret_owner);
 
 #define TL_ETCD_OBSTACLE 96 /**< the size of tl_lock_info.oddity */
 /** Write a message about a key that blocks K. For another lock's key it shows only that lock's name, since

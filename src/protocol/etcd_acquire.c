@@ -62,6 +62,11 @@ static void choose_lease(tl_etcd_acquisition *acquisition, const tl_event *event
     }
 }
 
+/* The key before ours may be another waiter's. Whether the lock rests shows the first one. */
+static bool sees_first(const tl_etcd_acquisition *acquisition) {
+    return acquisition->job.acquire.rest_ends_wait && acquisition->word != TRY;
+}
+
 static tl_status ask(tl_etcd_acquisition *acquisition, const tl_event *event, word word,
                      tl_out *out) {
     static const char *const names[] = {
@@ -74,6 +79,8 @@ static tl_status ask(tl_etcd_acquisition *acquisition, const tl_event *event, wo
     choose_lease(acquisition, event, word);
     if (word != LOOK && !acquisition->by_spare)
         tl__etcd_grant(send, acquisition->lease, acquisition->job.ttl_ms, out);
+    if (sees_first(acquisition))
+        tl__etcd_see(send, acquisition->job.key, 1, 1, out);
     tl__etcd_say(send, tl__bytes_of(names[word]), acquisition->job.key,
                  tl__bytes_of(acquisition->id.suffix));
     if (word == LOOK || word == KEEP)
@@ -109,8 +116,10 @@ static void revoke_later(tl_etcd_acquisition *acquisition, int64_t lease) {
 /* The caller gets `code`. Then the machine deletes in the background what it may have left behind. */
 static tl_status give_up(tl_etcd_acquisition *acquisition, const tl_event *event, tl_err code,
                          tl_out *out) {
-    acquisition->result = (tl_result){
-        .code = code, .maybe = acquisition->uncertain || acquisition->id.revision > 0};
+    acquisition->result = (tl_result){.code = code,
+                                      .maybe = acquisition->uncertain ||
+                                               acquisition->id.revision > 0,
+                                      .acquire = {.rests = code == TL_EBUSY && acquisition->rests}};
     tl__retry_report(&acquisition->retry, out);
     if (!acquisition->result.maybe || !GUARD(cleans_up_key))
         return TL_END;
@@ -162,31 +171,46 @@ static void doubt(tl_etcd_acquisition *acquisition) {
     revoke_later(acquisition, acquisition->lease);
 }
 
-/* Note that another client holds the lock, or that the key `before` blocks it. NULL: that key isn't known. */
+/* Note that another client holds the lock, that it rests by its first key, or that the key `before` blocks it.
+ * NULL: that key isn't known. */
 static void report_busy(tl_etcd_acquisition *acquisition, const tl_etcd_found *before,
-                        tl_out *out) {
+                        const tl_etcd_found *first, tl_out *out) {
     char obstacle[TL_ETCD_OBSTACLE];
-    tl_bytes message = TL_LITERAL("another holds it");
-    if (before && !tl__etcd_contends(acquisition->job.key, before)) {
+    tl_bytes message = TL_LITERAL("another holds it"), owner;
+    acquisition->rests = first && tl__etcd_rests(acquisition->job.key, first, &owner) &&
+                         GUARD(etcd_rest_is_said);
+    if (acquisition->rests) {
+        message = TL_LITERAL(TL_RESTS);
+    } else if (before && !tl__etcd_contends(acquisition->job.key, before)) {
         tl__etcd_obstacle(obstacle, acquisition->job.key, before);
         message = tl__bytes_of(obstacle);
     }
     tl__retry_held(&acquisition->retry, message, out);
 }
 
+static bool rest_ends_wait(const tl_etcd_acquisition *acquisition) {
+    return acquisition->rests && acquisition->job.acquire.rest_ends_wait &&
+           GUARD(etcd_rest_ends_wait);
+}
+
+static tl_status give_up_busy(tl_etcd_acquisition *acquisition, const tl_event *event,
+                              tl_out *out) {
+    return give_up(acquisition, event, acquisition->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
+}
+
 /* ---- trying ---------------------------------------------------------------------------------- */
 
 static tl_status busy(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_retrier *retrier = &acquisition->retry;
-    tl_etcd_found first;
-    report_busy(acquisition,
-                tl__etcd_find(&event->replied.reply[event->replied.count - 1], 1, 0, &first)
-                    ? &first
-                    : NULL,
-                out);
+    tl_etcd_found found;
+    const tl_etcd_found *first = tl__etcd_find(&event->replied.reply[event->replied.count - 1], 1,
+                                               0, &found)
+                                     ? &found
+                                     : NULL;
+    report_busy(acquisition, first, first, out);
     int64_t ms = tl__retry_pause_ms(retrier, event->now);
-    if (ms < 0)
-        return give_up(acquisition, event, acquisition->uncertain ? TL_EUNCERTAIN : TL_EBUSY, out);
+    if (ms < 0 || rest_ends_wait(acquisition))
+        return give_up_busy(acquisition, event, out);
     if (retrier->strategy.kind == TL_RETRY_AUTO)
         ms = tl__retry_poll_ms(retrier);
     return tl__retry_pause(
@@ -216,7 +240,12 @@ static void listen(tl_etcd_acquisition *acquisition, const tl_etcd_found *before
 
 static tl_status wait_behind(tl_etcd_acquisition *acquisition, const tl_event *event,
                              const tl_etcd_found *before, tl_out *out) {
-    report_busy(acquisition, before, out);
+    tl_etcd_found first;
+    bool seen = sees_first(acquisition) && event->replied.count > 1 &&
+                tl__etcd_find(&event->replied.reply[event->replied.count - 2], 0, 0, &first);
+    report_busy(acquisition, before, seen ? &first : before, out);
+    if (rest_ends_wait(acquisition))
+        return give_up_busy(acquisition, event, out);
     listen(acquisition, before, tl__etcd_revision(&event->replied.reply[event->replied.count - 1]),
            out);
     int64_t ms = acquisition->armed ? TL_LOOK_AGAIN_MS : tl__retry_poll_ms(&acquisition->retry);

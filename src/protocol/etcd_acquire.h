@@ -31,6 +31,7 @@ typedef struct {
     bool uncertain; /**< a request of ours may have created the key, or may still do so */
     bool woken;     /**< a notification came after the request in flight was built */
     bool by_spare;  /**< the request in flight uses the spare lease */
+    bool rests;     /**< by the last reply nobody holds the lock: it rests */
     bool listening, armed;
     /** the index of the topic it listens to; the other one is used for the next topic, since the driver still
      *  reads this one */

@@ -26,11 +26,6 @@ static tl_send *ask(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
     return tl__out_send(out, asking->exchange, by);
 }
 
-static void add_see(tl_send *send, tl_bytes key, int64_t most, tl_out *out) {
-    tl__etcd_say(send, TL_LITERAL("SEE"), key, tl__out_int(out, most));
-    tl__etcd_add_int(send, LISTED, out);
-}
-
 static void add_ttl(tl_send *send, int64_t lease, tl_out *out) {
     tl_command *command = tl__try_command(send);
     TL_ADD(command, TL_LITERAL("TTL"), tl__out_int(out, lease));
@@ -40,8 +35,10 @@ static tl_status first(tl_etcd_ask *asking, const tl_event *event, tl_out *out) 
     tl_send *send = ask(asking, event, out);
     switch (asking->question) {
     case TL_ETCD_PING: tl__try_add(tl__try_command(send), TL_LITERAL("STATUS")); break;
-    case TL_ETCD_LOOKS: add_see(send, asking->key, (int64_t)asking->most + 1, out); break;
-    case TL_ETCD_BREAKS: add_see(send, asking->key, 1, out); break;
+    case TL_ETCD_LOOKS:
+        tl__etcd_see(send, asking->key, (int64_t)asking->most + 1, LISTED, out);
+        break;
+    case TL_ETCD_BREAKS: tl__etcd_see(send, asking->key, 1, LISTED, out); break;
     case TL_ETCD_SCANS:
         tl__etcd_say(send, TL_LITERAL("SCAN"), tl__out_int(out, (int64_t)asking->cursor),
                      tl__out_int(out, AT_ONCE));
@@ -74,15 +71,19 @@ static void tell_obstacle(tl_lock_info *info, const tl_etcd_found *found, tl_byt
 _Static_assert(sizeof((tl_lock_info *)0)->oddity == TL_ETCD_OBSTACLE,
                "an obstacle fits into oddity");
 
-/* Describe the holder. A tidelock client has written its owner into the key's value. */
+/* Describe the holder, or the last one of a lock that rests. A tidelock client has written its owner into the key's
+ * value. */
 static void tell_holder(tl_lock_info *info, const tl_etcd_found *found, tl_bytes k) {
     char shown[TL_ETCD_SUFFIX_SIZE + 8];
+    tl_bytes owner;
+    info->rests = tl__etcd_rests(k, found, &owner);
     tl__bytes_print(shown, sizeof shown, tl__etcd_suffix_of(found->key, k));
-    (void)snprintf(info->value, sizeof info->value, "%s.%lld", shown, (long long)found->created);
+    (void)snprintf(info->value, sizeof info->value, "%s%s.%lld", info->rests ? "resting " : "",
+                   shown, (long long)found->created);
     info->by_tidelock = tl__etcd_is_ours(k, found);
     info->guessed = !info->by_tidelock;
     if (info->by_tidelock)
-        tl__look_owner(found->value, info->host, &info->pid, info->service);
+        tl__look_owner(info->rests ? owner : found->value, info->host, &info->pid, info->service);
 }
 
 static void tell_free(tl_lock_info *info) {
@@ -91,7 +92,9 @@ static void tell_free(tl_lock_info *info) {
                            .held_ms = -1,
                            .protocol = -1,
                            .stamp_left_ms = INT64_MIN,
-                           .free_at_ms = -1};
+                           .free_at_ms = -1,
+                           .rested_ms = -1,
+                           .rest_end_ms = -1};
 }
 
 static void tell(tl_lock_info *info, const tl_etcd_found *found, tl_bytes k, int64_t waiters) {
@@ -200,7 +203,7 @@ static tl_status scanned(tl_etcd_ask *asking, const tl_event *event, tl_out *out
         tl_send *send = ask(asking, event, out);
         asking->room_n = k.n;
         memcpy(asking->room, k.p, k.n);
-        add_see(send, tl__bytes(asking->room, asking->room_n), 1, out);
+        tl__etcd_see(send, tl__bytes(asking->room, asking->room_n), 1, LISTED, out);
         add_ttl(send, f.lease, out);
         return TL_GO;
     }

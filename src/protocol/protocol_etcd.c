@@ -8,9 +8,12 @@
 
 #include "ground/guard.h"
 #include "protocol/look.h"
+#include "wire/rest.h"
 
-#define BASE (INT64_C(1) << 60) /* suffixes have 16 digits; leases stay below 2^63 */
-#define US INT64_C(1000)        /* ns */
+#define BASE (INT64_C(1) << 60)       /* suffixes have 16 digits; leases stay below 2^63 */
+#define REST_AHEAD (INT64_C(1) << 61) /* so leases of rests are above those of all holds */
+#define RESTING "resting 1 "          /* etcd tells no time: the 1 stands for that of the rest */
+#define US INT64_C(1000)              /* ns */
 
 /* ---- identities and leases ------------------------------------------------------------------- */
 
@@ -72,6 +75,11 @@ int64_t tl__etcd_ahead(const tl_etcd_id *id, int64_t lease, tl_mono now) {
     return ahead > 0 ? ahead : 0;
 }
 
+/* A hold's lease may be that of all renewals that it was joined with, which is at most 2 * BASE and the time. */
+int64_t tl__etcd_rest_lease(const tl_etcd_id *id) {
+    return id->base + GUARD(rest_above_renewals) * REST_AHEAD;
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 void tl__etcd_add(tl_send *send, tl_bytes argument) {
@@ -91,6 +99,11 @@ void tl__etcd_grant(tl_send *send, int64_t lease, int64_t ttl_ms, tl_out *out) {
     tl_command *command = tl__try_command(send);
     TL_ADD(command, TL_LITERAL("GRANT"), tl__out_int(out, lease),
            tl__out_int(out, (ttl_ms + 999) / 1000));
+}
+
+void tl__etcd_see(tl_send *send, tl_bytes key, int64_t most, int64_t more, tl_out *out) {
+    tl__etcd_say(send, TL_LITERAL("SEE"), key, tl__out_int(out, most));
+    tl__etcd_add_int(send, more, out);
 }
 
 void tl__etcd_revoke(tl_send *send, int64_t lease, tl_out *out) {
@@ -185,6 +198,15 @@ bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found) {
     return by_mutex || adopted || tl__etcd_is_ours(k, found) || !GUARD(only_contenders_hold);
 }
 
+bool tl__etcd_rests(tl_bytes k, const tl_etcd_found *found, tl_bytes *ret_owner) {
+    uint64_t number = number_of(tl__etcd_suffix_of(found->key, k));
+    int64_t since;
+    *ret_owner = (tl_bytes){0};
+    (void)tl__rest_read(found->value, &since, ret_owner);
+    return number >= (uint64_t)BASE && number < 2 * (uint64_t)BASE &&
+           found->lease == tl__etcd_rest_lease(&(tl_etcd_id){.base = (int64_t)number});
+}
+
 tl_bytes tl__etcd_lock_of(const tl_etcd_found *found) {
     const char *slash = memrchr(found->key.p, '/', found->key.n);
     size_t n = slash ? (size_t)(slash - found->key.p) : 0;
@@ -231,7 +253,7 @@ typedef struct {
     int64_t ahead;
     int64_t changed; /* the revision of the key's last change; 0: not known for certain */
     uint8_t rounds;  /* renewals that met a lease higher than theirs */
-    bool frees;      /* a release that doesn't compare */
+    bool looks;      /* a release that has deleted nothing: it asks whose the lock is */
 } attempt;
 
 _Static_assert(sizeof(attempt) <= TL_ATTEMPT_SIZE, "room for an attempt");
@@ -243,42 +265,69 @@ static int64_t lease_of(const attempt *one) {
     return tl__etcd_lease(&one->id, one->ahead, one->try.asked);
 }
 
+static void send_renewal(attempt *one, const tl_job *job, tl_send *send, tl_out *out) {
+    int64_t ms = job->ttl_ms > job->renew.least_ms || !GUARD(extension_keeps_most)
+                     ? job->ttl_ms
+                     : job->renew.least_ms;
+    int64_t lease = lease_of(one);
+    /* Without space (NOSPACE) etcd rejects this, and the lock is lost by its deadline; a release needs no
+     * space. A keep-alive needs no space, but isn't safe: a former leader that knew the lease and wakes revokes
+     * it, though its successor kept it alive. The reply to GRANT doesn't prove that the present leader granted
+     * it. And a renewal that went unanswered may yet put the key under a lease that ends sooner, as no higher
+     * one follows it. Either would be a lock held twice. */
+    tl__etcd_grant(send, lease, ms, out);
+    tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, tl__bytes_of(one->id.suffix));
+    tl__etcd_add_int(send, one->id.revision, out);
+    tl__etcd_add_int(send, lease, out);
+    tl__etcd_add_int(send, one->changed, out);
+    send->command[0].each = TL_ETCD_KEEPS_EACH;
+    send->command[0].alike = (uint32_t)((ms + 999) / 1000);
+}
+
+/* The former lease expires by itself. If it were revoked here, and etcd executed that alone, the lock would be
+ * free. A repeated request may find that the lease exists: its time counts from the first one. */
+static void send_rest(attempt *one, const tl_job *job, const tl_event *event, tl_send *send,
+                      tl_out *out) {
+    int64_t lease = tl__etcd_rest_lease(&one->id);
+    tl__etcd_grant(send, lease, tl__job_rest_ms(job, event->now, event->server->drift_ppm), out);
+    tl__etcd_say(send, TL_LITERAL("REST"), job->key, tl__bytes_of(one->id.suffix));
+    tl__etcd_add_int(send, one->id.revision, out);
+    tl__etcd_add_int(send, lease, out);
+    tl__etcd_add(send, tl__out_copy(out, TL_LITERAL(RESTING), job->owner));
+}
+
+static void send_release(attempt *one, const tl_job *job, tl_send *send, tl_out *out) {
+    tl__etcd_say(send, TL_LITERAL("FREE"), job->key, tl__bytes_of(one->id.suffix));
+    tl__etcd_add_int(send, one->id.revision, out);
+    tl__etcd_add_int(send, tl__etcd_rest_lease(&one->id), out);
+}
+
+static void send_revocation(const tl_job *job, tl_send *send, tl_out *out) {
+    const tl_etcd_proof known = tl__proof_etcd(&job->hold.proof);
+    if (known.lease != 0 && (!known.spared || !GUARD(spared_not_revoked)) &&
+        (job->release.revoke || job->again) && GUARD(unused_is_revoked))
+        tl__etcd_revoke(send, known.lease, out);
+}
+
 static tl_status ask(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_send *send = tl__out_send(out, one->try.ticket, one->try.by);
-    tl_bytes suffix = tl__bytes_of(one->id.suffix);
     one->try.asked = event->now;
-    if (one->try.result.op == TL_RENEW) {
-        int64_t ms = job->ttl_ms > job->renew.least_ms || !GUARD(extension_keeps_most)
-                         ? job->ttl_ms
-                         : job->renew.least_ms;
-        int64_t lease = lease_of(one);
-        /* Without space (NOSPACE) etcd rejects this, and the lock is lost by its deadline; a release needs
-         * no space. A keep-alive needs no space, but isn't safe: a former leader that knew the lease and
-         * wakes revokes it, though its successor kept it alive. The reply to GRANT doesn't prove that the
-         * present leader granted it. And a renewal that went unanswered may yet put the key under a lease
-         * that ends sooner, as no higher one follows it. Either would be a lock held twice. */
-        tl__etcd_grant(send, lease, ms, out);
-        tl__etcd_say(send, TL_LITERAL("KEEP"), job->key, suffix);
-        tl__etcd_add_int(send, one->id.revision, out);
-        tl__etcd_add_int(send, lease, out);
-        tl__etcd_add_int(send, one->changed, out);
-        send->command[0].each = TL_ETCD_KEEPS_EACH;
-        send->command[0].alike = (uint32_t)((ms + 999) / 1000);
-    } else {
-        tl__etcd_say(send, one->frees ? TL_LITERAL("FREE") : TL_LITERAL("DROP"), job->key, suffix);
-        if (!one->frees)
-            tl__etcd_add_int(send, one->id.revision, out);
-        const tl_etcd_proof known = tl__proof_etcd(&job->hold.proof);
-        if (known.lease != 0 && (!known.spared || !GUARD(spared_not_revoked)) &&
-            (job->release.revoke || job->again) && GUARD(unused_is_revoked))
-            tl__etcd_revoke(send, known.lease, out);
-    }
+    if (one->try.result.op == TL_RENEW)
+        send_renewal(one, job, send, out);
+    else if (one->try.resting)
+        send_rest(one, job, event, send, out);
+    else if (one->looks)
+        tl__etcd_see(send, job->key, 1, 1, out);
+    else
+        send_release(one, job, send, out);
+    if (one->try.result.op == TL_RELEASE && (!one->try.resting || !GUARD(rest_revokes_nothing)))
+        send_revocation(job, send, out);
     return TL_GO;
 }
 
-/* Nobody else has used the suffix of a hold that this handle acquired. So the release deletes the key without
- * a comparison, which costs the server less, and the reply says what the key was. A key from another handle
- * is compared: it may be somebody's next hold by now, since etcd's own Mutex has one key for each lease.
+/* A release compares, although no other client has the suffix: another handle that adopted the token may have
+ * let the lock rest, and etcd's own Mutex has one key for each lease, for one hold after the other. To know whose
+ * the lock is would cost the server more: it asks that only if it has deleted nothing.
  *
  * A joined renewal may have the lease number of another hold, higher than the next leases of this hold. If it
  * came after one of these, it would put the key under a lease that ends before the holder's deadline. So it
@@ -290,10 +339,9 @@ static tl_status send_first(tl_try *trial, const tl_job *job, const tl_event *ev
     one->ahead = known.ahead;
     one->changed = job->again && !GUARD(joins_what_is_known) ? 0 : known.changed;
     trial->alone = GUARD(joins_what_is_known) && one->changed == 0;
-    bool read = tl__etcd_id_read(&one->id, &job->token);
-    one->frees = trial->result.op == TL_RELEASE && read &&
-                 (!job->hold.proof.elsewhere || !GUARD(mutex_key_is_compared)) && !job->again;
-    if (!read) /* a token of another kind of server: no key has it */
+    trial->resting = trial->result.op == TL_RELEASE &&
+                     tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
+    if (!tl__etcd_id_read(&one->id, &job->token)) /* of another kind of server: no key has it */
         one->id = (tl_etcd_id){.suffix = "none", .base = BASE, .revision = 1};
     return ask(one, job, event, out);
 }
@@ -378,51 +426,49 @@ static tl_status renewed(attempt *one, const tl_job *job, const tl_event *event,
     }
     if (!tl__etcd_find(last(event), 0, 0, &mine))
         return gone(one, job, event, out);
-    return mine.created == one->id.revision ? again(one, job, event, &mine, out)
-                                            : tl__try_not_renewed(&one->try, 0, out);
+    bool rests = mine.lease == tl__etcd_rest_lease(&one->id) && GUARD(rest_is_no_hold);
+    return mine.created == one->id.revision && !rests ? again(one, job, event, &mine, out)
+                                                      : tl__try_not_renewed(&one->try, 0, out);
 }
 
-static bool has_freed(const attempt *one, const tl_event *event) {
-    tl_etcd_found was;
-    return tl__etcd_find(event->replied.reply, 0, 0, &was) && was.created == one->id.revision;
+/* Where it rests already, an earlier request did that, and the lease is the same. */
+static tl_status rested(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
+    return tl__etcd_succeeded(last(event))
+               ? tl__try_rested(&one->try, job, event, out)
+               : tl__try_not_released(&one->try, whose(job, last(event)), out);
 }
 
-/* The first reply decides. It doesn't matter whether the lease was revoked, too: no key is under it. If the
- * key did not exist, ask again with a comparison: that reply shows whether another holds the lock. */
+/* The first reply decides. It doesn't matter whether the lease was revoked, too: no key is under it. */
 static tl_status released(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
-    if (one->frees ? has_freed(one, event) : tl__etcd_succeeded(event->replied.reply))
+    if (!one->looks && tl__etcd_succeeded(event->replied.reply))
         return TL_END;
-    if (one->frees && tl__mono_before(event->now, one->try.by)) {
-        one->frees = false;
+    if (!one->looks && tl__mono_before(event->now, one->try.by)) {
+        one->looks = true;
         return ask(one, job, event, out);
     }
     return tl__try_not_released(&one->try, whose(job, event->replied.reply), out);
 }
 
-/* Of a renewal the second reply decides: if the lease fails, so does the transaction. */
+/* Of a renewal and of a rest the second reply decides: if the lease fails, so does the transaction. */
 static tl_status answered(tl_try *trial, const tl_job *job, const tl_event *event, tl_out *out) {
     attempt *one = (attempt *)trial;
-    bool renews = trial->result.op == TL_RENEW;
+    bool renews = trial->result.op == TL_RENEW, grants = renews || trial->resting;
     if (event->replied.count < 1 || event->replied.count > 2 ||
-        (renews && event->replied.count != 2))
+        (grants && event->replied.count != 2))
         return tl__try_malformed(trial, out);
-    const tl_reply *decides = renews ? last(event) : event->replied.reply;
+    const tl_reply *decides = grants ? last(event) : event->replied.reply;
     if (decides->type == TL_REPLY_ERROR)
         return refused_by(trial, event, decides->text, out);
     if (decides->type != TL_REPLY_ARRAY || tl__etcd_revision(decides) == 0)
         return tl__try_malformed(trial, out);
-    return renews ? renewed(one, job, event, out) : released(one, job, event, out);
-}
-
-static const char *never_rests(const tl_rules *rules) {
-    (void)rules;
-    return "a lock on etcd can't rest";
+    return renews           ? renewed(one, job, event, out)
+           : trial->resting ? rested(one, job, event, out)
+                            : released(one, job, event, out);
 }
 
 const tl_protocol tl__protocol_etcd = {.name = "etcd",
                                        .size = sizeof(attempt),
                                        .id = TL_TOKEN,
                                        .send = send_first,
-                                       .never_rests = never_rests,
                                        .answered = answered,
                                        .refused = answered};

@@ -234,23 +234,18 @@ static bool read_key(tl_gateway *gateway, const json_t *kv, tl_reply *ret) {
 }
 
 /* Make INT count, then the keys. */
-static bool read_keys(tl_gateway *gateway, const json_t *range, const char *count, const char *keys,
-                      tl_reply *ret) {
-    const json_t *kvs = json_object_get(range, keys);
+static bool read_range(tl_gateway *gateway, const json_t *range, tl_reply *ret) {
+    const json_t *kvs = json_object_get(range, "kvs");
     size_t n = json_array_size(kvs);
     tl_reply *item;
     if (!json_is_object(range) || (kvs && !json_is_array(kvs)))
         return odd(gateway, "a malformed range");
-    if (!make_array(gateway, n + 1, &item, ret) || !get_int(gateway, range, count, &item[0]))
+    if (!make_array(gateway, n + 1, &item, ret) || !get_int(gateway, range, "count", &item[0]))
         return false;
     for (size_t i = 0; i < n; i++)
         if (!read_key(gateway, json_array_get(kvs, i), &item[i + 1]))
             return false;
     return true;
-}
-
-static bool read_range(tl_gateway *gateway, const json_t *range, tl_reply *ret) {
-    return read_keys(gateway, range, "count", "kvs", ret);
 }
 
 static bool get_revision(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
@@ -276,24 +271,14 @@ static bool read_transaction(tl_gateway *gateway, const json_t *root, tl_reply *
     return true;
 }
 
-/* Make the reply of a transaction with one request that succeeded. */
-static tl_reply *make_one(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
+/* Make the reply of a transaction of one range. */
+static bool read_one_range(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
     tl_reply *item;
     if (!make_array(gateway, TL_ETCD_RESPONSES + 1, &item, ret) ||
         !get_revision(gateway, root, &item[TL_ETCD_REVISION]))
-        return NULL;
+        return false;
     item[TL_ETCD_SUCCEEDED] = of_int(1);
-    return &item[TL_ETCD_RESPONSES];
-}
-
-static bool read_one_range(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
-    tl_reply *one = make_one(gateway, root, ret);
-    return one && read_range(gateway, root, one);
-}
-
-static bool read_deleted(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
-    tl_reply *one = make_one(gateway, root, ret);
-    return one && read_keys(gateway, root, "deleted", "prev_kvs", one);
+    return read_range(gateway, root, &item[TL_ETCD_RESPONSES]);
 }
 
 static bool read_ttl(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
@@ -396,10 +381,9 @@ static bool read_members(tl_gateway *gateway, const json_t *root, tl_reply *ret)
 static bool (*const readers[])(tl_gateway *gateway, const json_t *root, tl_reply *ret) = {
     [TL_ETCD_GRANT] = read_granted,   [TL_ETCD_REVOKE] = read_revoked,
     [TL_ETCD_TTL] = read_ttl,         [TL_ETCD_TXN] = read_transaction,
-    [TL_ETCD_RANGE] = read_one_range, [TL_ETCD_FREE] = read_deleted,
-    [TL_ETCD_AUTH] = read_token,      [TL_ETCD_STATUS] = read_status,
-    [TL_ETCD_ALARMS] = read_alarms,   [TL_ETCD_MEMBERS] = read_members,
-    [TL_ETCD_WATCH] = read_watch};
+    [TL_ETCD_RANGE] = read_one_range, [TL_ETCD_AUTH] = read_token,
+    [TL_ETCD_STATUS] = read_status,   [TL_ETCD_ALARMS] = read_alarms,
+    [TL_ETCD_MEMBERS] = read_members, [TL_ETCD_WATCH] = read_watch};
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 

@@ -11,7 +11,7 @@
 #include "ground/clock.h"
 #include "protocol/protocol.h"
 
-#define TL_SLOT_KEPT 2 /**< commands of a request that can be encoded again, at most */
+#define TL_SLOT_KEPT 3 /**< commands of a request that can be encoded again, at most */
 
 typedef struct tl_slot {
     struct tl_slot *next;

@@ -41,6 +41,10 @@
 #define UNDER_LESS                                                                                 \
     WHERE(GUARD(lease_only_grows), ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#4'}", "")
 #define CREATED_THEN "{" MINE ",'target':'CREATE','result':'EQUAL','create_revision':'#3'}"
+#define THERE "{" MINE ",'target':'CREATE','result':'GREATER','create_revision':'0'}"
+#define NOT_RESTING                                                                                \
+    "{" MINE ",'target':'LEASE','result':'NOT_EQUAL','lease':'" WHERE(                             \
+        GUARD(late_release_leaves_rest), "#4", "-1") "'}"
 
 static const struct row {
     const char *word;
@@ -60,7 +64,15 @@ static const struct row {
      "{'request_put':{" MINE ",'ignore_value':true,'lease':'#4'}}],'failure':[" SEE_MINE "," FIRST
      "]}"},
     {"KEEPS", TL_ETCD_TXN, "kv/txn", NULL},
-    {"FREE", TL_ETCD_FREE, "kv/deleterange", "{" MINE ",'prev_kv':true}"},
+    {"FREE", TL_ETCD_TXN, "kv/txn",
+     "{'compare':[" WHERE(GUARD(mutex_key_is_compared), CREATED_THEN,
+                          THERE) "," NOT_RESTING "],'success':[{'request_delete_range':{" MINE
+                                 "}}]}"},
+    {"REST", TL_ETCD_TXN, "kv/txn",
+     "{'compare':[" WHERE(GUARD(etcd_rest_compares), CREATED_THEN,
+                          THERE) "],'success':[{'request_put':{" MINE
+                                 ",'value':'@5','lease':'#4'}}],'failure':[" SEE_MINE "," FIRST
+                                 "]}"},
     {"DROP", TL_ETCD_TXN, "kv/txn",
      "{'compare':[" CREATED_THEN "],'success':[{'request_delete_range':{" MINE "}}],"
      "'failure':[" SEE_MINE "," FIRST "]}"},

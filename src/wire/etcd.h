@@ -19,7 +19,12 @@
  *                               attach all these keys to this lease, or none. `changed` is the revision of
  *                               the key's last change, and must still be; 0: unknown, compare as KEEP.
  *                               If a comparison fails, return all these keys, in this order
- *     FREE K suffix             delete K/suffix, and return what it contained
+ *     FREE K suffix revision rest
+ *                               delete K/suffix if it was created at this revision, and not under the
+ *                               lease `rest`
+ *     REST K suffix revision rest value
+ *                               if K/suffix was created at this revision: put it under the lease `rest`,
+ *                               with this value; else return it and K's first key
  *     DROP K suffix revision    delete K/suffix if it was created at this revision;
  *                               else return it and K's first key
  *     UNDO K suffix             delete K/suffix, whenever it was created
@@ -43,7 +48,6 @@ typedef enum {
      *  tl_etcd_key_item */
     TL_ETCD_TXN,
     TL_ETCD_RANGE, /**< the same, as a transaction of one range */
-    TL_ETCD_FREE,  /**< the same, with the keys that were deleted */
     TL_ETCD_AUTH,  /**< STRING */
     /** ARRAY: version, leader, member, bytes of data, 1 for a learner, bytes in use, cluster */
     TL_ETCD_STATUS,

@@ -95,7 +95,7 @@ static void assert_asks(const char *first, const char *second) {
 
 /* The answers to what was asked last, in JSON; those that begin with '!' are errors of that code, with words behind a space. */
 static void answer_of(const tl_etcd_kind *kinds, const char *const *json, uint8_t count) {
-    tl_reply replies[2];
+    tl_reply replies[3];
     for (unsigned i = 0; i < count; i++) {
         bool error = json[i][0] == '!';
         char text[200];
@@ -911,59 +911,54 @@ static void settle(tl_job with, const char *first) {
     assert_asks(first, NULL);
 }
 
-/* What FREE answers: key NULL, nothing was there. */
-static const char *deleted(const char *key) {
-    static char text[512];
-    (void)snprintf(text, sizeof text, "{\"header\":{\"revision\":\"6\"}%s%s%s}",
-                   key ? ",\"deleted\":\"1\",\"prev_kvs\":[" : "", key ? key : "", key ? "]" : "");
-    return text;
+static const char *done(void) {
+    return transaction(true, 6, NULL, NULL);
+}
+
+static const char *not_done(void) {
+    return "{\"header\":{\"revision\":\"6\"}}";
 }
 
 TEST(a_release_deletes_its_own_key_and_asks_no_more) {
     settle(held_job(), "FREE");
-    answer(TL_ETCD_FREE, deleted(key(id.suffix, 5, 1)));
+    assert_int_equal(arg(0, 3), 5);
+    assert_int_equal(arg(0, 4), tl__etcd_rest_lease(&id));
+    answer(TL_ETCD_TXN, done());
     assert_int_equal(f.status, TL_END);
     assert_int_equal(s.result.code, TL_OK);
 }
 
+/* So does one of another handle's hold: its key may be somebody's next hold by now. */
 TEST(a_release_that_found_nothing_of_its_own_asks_whose_the_lock_is) {
-    settle(held_job(), "FREE");
-    answer(TL_ETCD_FREE, deleted(NULL));
-    assert_asks("DROP", NULL);
-    assert_int_equal(arg(0, 3), 5);
-    answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
-    assert_int_equal(s.result.code, TL_EEXPIRED);
-    settle(held_job(), "FREE");
-    answer(TL_ETCD_FREE, deleted(key(id.suffix, 6, 1))); /* created after it was lost */
-    assert_asks("DROP", NULL);
-    answer(TL_ETCD_TXN, gone_with_another());
-    assert_int_equal(s.result.code, TL_ETAKEN);
-    settle(held_job(), "FREE");
-    answer(TL_ETCD_FREE, deleted(NULL));
-    answer(TL_ETCD_TXN, gone_with("db", 0));
-    assert_int_equal(s.result.code, TL_EEXPIRED);
-}
-
-/* Its key may be somebody's next hold by now. */
-TEST(a_release_of_another_handle_s_hold_compares) {
     tl_job adopted = held_job();
     adopted.hold.proof.elsewhere = true;
-    settle(adopted, "DROP");
-    assert_int_equal(arg(0, 3), 5);
-    answer(TL_ETCD_TXN, transaction(true, 6, NULL, NULL));
-    assert_int_equal(s.result.code, TL_OK);
-    settle(adopted, "DROP");
-    answer(TL_ETCD_TXN, gone_with_another());
-    assert_int_equal(s.result.code, TL_ETAKEN);
+    for (int i = 0; i < 2; i++) {
+        tl_job of = i ? adopted : held_job();
+        settle(of, "FREE");
+        answer(TL_ETCD_TXN, not_done());
+        assert_asks("SEE", NULL);
+        answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
+        assert_int_equal(s.result.code, TL_EEXPIRED);
+        settle(of, "FREE");
+        answer(TL_ETCD_TXN, not_done());
+        answer(TL_ETCD_TXN, gone_with_another());
+        assert_int_equal(s.result.code, TL_ETAKEN);
+        settle(of, "FREE");
+        answer(TL_ETCD_TXN, not_done());
+        answer(TL_ETCD_TXN, gone_with("db", 0));
+        assert_int_equal(s.result.code, TL_EEXPIRED);
+    }
 }
 
 TEST(a_release_without_an_answer_is_asked_again_and_counts) {
     settle(held_job(), "FREE");
-    answer(TL_ETCD_FREE, "!14");
+    answer(TL_ETCD_TXN, "!14");
     assert_int_equal(f.status, TL_GO);
     event(TL_TIMER);
-    assert_asks("DROP", NULL);
-    answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL)); /* the first has done it */
+    assert_asks("FREE", NULL);
+    answer(TL_ETCD_TXN, not_done()); /* the first has done it */
+    assert_asks("SEE", NULL);
+    answer(TL_ETCD_TXN, gone_with_another());
     assert_int_equal(s.result.code, TL_OK);
 }
 
@@ -1004,9 +999,9 @@ TEST(a_release_in_doubt_revokes_the_lease_and_so_does_one_that_is_told_to) {
     held.hold.proof.kind = TL_PROOF_ETCD;
     held.hold.proof.etcd.lease = 77;
     settle(held, "FREE");
-    answer(TL_ETCD_FREE, "!14");
+    answer(TL_ETCD_TXN, "!14");
     event(TL_TIMER);
-    assert_asks("DROP", "REVOKE");
+    assert_asks("FREE", "REVOKE");
     assert_int_equal(arg(1, 1), 77);
     answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_REVOKE},
               (const char *const[]){transaction(true, 6, NULL, NULL), "!14"}, 2);
@@ -1026,9 +1021,9 @@ TEST(a_release_lets_a_lease_expire_that_was_a_spare_one) {
     held.release.revoke = true;
     settle(held, "FREE");
     assert_asks("FREE", NULL);
-    answer(TL_ETCD_FREE, "!14");
+    answer(TL_ETCD_TXN, "!14");
     event(TL_TIMER);
-    assert_asks("DROP", NULL);
+    assert_asks("FREE", NULL);
 }
 
 TEST(a_renewal_puts_it_under_a_lease_that_nobody_else_has) {
@@ -1041,9 +1036,224 @@ TEST(a_renewal_puts_it_under_a_lease_that_nobody_else_has) {
 TEST(a_token_of_another_kind_of_server_holds_nothing_here) {
     tl_job held = held_job();
     (void)snprintf(held.token.text, sizeof held.token.text, "123");
-    settle(held, "DROP");
+    settle(held, "FREE");
+    answer(TL_ETCD_TXN, not_done());
     answer(TL_ETCD_TXN, transaction(false, 6, NULL, NULL));
     assert_int_equal(s.result.code, TL_EEXPIRED);
+}
+
+/* ---- rests ------------------------------------------------------------------------------------- */
+
+/* Which still has to rest for 10 s, but for what has passed since the answer to its acquire. */
+static tl_job resting_job(int64_t passed_ms) {
+    tl_job held = held_job();
+    held.release.rest_ms = 10000;
+    held.release.rest_since = tl__mono_add_ms(f.now, -passed_ms);
+    held.hold.proof.kind = TL_PROOF_ETCD;
+    held.hold.proof.etcd.lease = 77;
+    held.release.revoke = true; /* which a rest doesn't */
+    return held;
+}
+
+static void rest(int64_t passed_ms) {
+    job = resting_job(passed_ms);
+    tl__settle_init(&s, &job, TL_RELEASE, tl__mono_add_ms(f.now, 1000), 1);
+    f.machine = &s;
+    f.step = tl__settle_step;
+    event(TL_START);
+    assert_asks("GRANT", "REST");
+    assert_int_equal(arg(0, 1), tl__etcd_rest_lease(&id));
+    assert_int_equal(arg(1, 4), arg(0, 1));
+}
+
+static const char *resting_key(void) {
+    return key(id.suffix, 5, tl__etcd_rest_lease(&id));
+}
+
+TEST(a_rest_puts_the_key_under_a_lease_for_the_rest_of_the_time_in_whole_seconds) {
+    rest(0);
+    assert_int_equal(arg(0, 2), 10);
+    assert_int_equal(arg(1, 3), 5);
+    tl_bytes value = f.out.send.command[1].argv[5];
+    assert_true(tl__bytes_eq(value, TL_LITERAL("resting 1 host 1 me")));
+    answers("{\"TTL\":\"10\"}", done());
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(s.result.code, TL_OK);
+    rest(5500); /* by etcd's clock perhaps 4500 */
+    assert_int_equal(arg(0, 2), 6);
+    rest(10000);
+    assert_int_equal(arg(0, 2), 2);
+    job = resting_job(12300); /* it has been held for long enough */
+    tl__settle_init(&s, &job, TL_RELEASE, tl__mono_add_ms(f.now, 1000), 1);
+    event(TL_START);
+    assert_asks("FREE", "REVOKE");
+}
+
+/* Also above a lease that it had with others. */
+TEST(the_lease_of_a_rest_is_above_those_of_all_holds) {
+    const tl_mono late = {.ns = INT64_C(100) * 366 * 86400 * S};
+    tl_etcd_id least = tl__etcd_id_draw(0), most = tl__etcd_id_draw((UINT64_C(1) << 60) - 1);
+    assert_true(tl__etcd_rest_lease(&least) > tl__etcd_lease(&most, 1000000, late));
+    assert_true(tl__etcd_rest_lease(&most) > tl__etcd_rest_lease(&least));
+}
+
+/* The lease of the first one counts, so that the end doesn't move. */
+TEST(a_rest_without_an_answer_is_asked_for_again_under_the_same_lease) {
+    rest(0);
+    int64_t lease = arg(0, 1);
+    give((tl_event){.kind = TL_FAILED, .failed = {.maybe_sent = true, .why = TL_EUNAVAILABLE}});
+    event(TL_TIMER);
+    assert_asks("GRANT", "REST");
+    assert_int_equal(arg(0, 1), lease);
+    answers("!9 etcdserver: lease already exists", done());
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(s.result.code, TL_OK);
+}
+
+TEST(a_rest_that_finds_no_key_of_its_own_says_whose_the_lock_is) {
+    rest(0);
+    answers(GRANTED, transaction(false, 6, NULL, NULL));
+    assert_int_equal(s.result.code, TL_EEXPIRED);
+    rest(0);
+    answers(GRANTED, gone_with_another());
+    assert_int_equal(s.result.code, TL_ETAKEN);
+    rest(0);
+    answers(GRANTED, "!14"); /* it may rest, or may have expired */
+    event(TL_TIMER);
+    answers(GRANTED, transaction(false, 6, NULL, NULL));
+    assert_int_equal(s.result.code, TL_EEXPIRED);
+    rest(0);
+    answers("!8 etcdserver: mvcc: database space exceeded",
+            "!8 etcdserver: mvcc: database space exceeded");
+    assert_int_equal(f.status, TL_GO);
+    rest(0);
+    answer(TL_ETCD_GRANT, GRANTED); /* malformed */
+    assert_int_equal(s.result.code, TL_ESERVER);
+}
+
+/* The end has come while it was asked again: what rests still does so for the rest of a second. */
+TEST(a_rest_that_is_repeated_when_it_is_over_releases_and_leaves_what_rests) {
+    rest(11000);
+    give((tl_event){.kind = TL_FAILED, .failed = {.maybe_sent = true, .why = TL_EUNAVAILABLE}});
+    later_ms(900);
+    s.retry.next = f.now;
+    job.release.rest_ms = s.job.release.rest_ms = 9000;
+    event(TL_TIMER);
+    assert_asks("FREE", "REVOKE"); /* of the lease that it was held under */
+    assert_int_equal(arg(1, 1), 77);
+    answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_REVOKE},
+              (const char *const[]){not_done(), "!5"}, 2);
+    assert_asks("SEE", "REVOKE");
+    char first[700];
+    (void)snprintf(first, sizeof first,
+                   "{\"header\":{\"revision\":\"6\"},\"responses\":[{\"response_range\":{}},"
+                   "{\"response_range\":{\"kvs\":[%s]}}]}",
+                   resting_key());
+    answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_REVOKE},
+              (const char *const[]){first, "!5"}, 2);
+    assert_int_equal(s.result.code, TL_OK);
+}
+
+/* Another handle has let it rest. */
+TEST(a_renewal_that_finds_its_key_resting_loses_the_lock) {
+    renew();
+    answers(GRANTED, transaction(false, 6, resting_key(), NULL));
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(r.result.code, TL_ELOST);
+    assert_int_equal(r.result.lost.why, TL_LOST_TAKEN);
+}
+
+/* The key of another client, which rests. */
+static const char *resting_other(int64_t created) {
+    tl_etcd_id other = tl__etcd_id_draw(99);
+    return key(other.suffix, created, tl__etcd_rest_lease(&other));
+}
+
+TEST(a_try_says_that_the_lock_rests) {
+    char busy[700];
+    (void)snprintf(busy, sizeof busy,
+                   "{\"header\":{\"revision\":\"5\"},\"responses\":[{\"response_range\":{}},"
+                   "{\"response_range\":{\"kvs\":[%s]}}]}",
+                   resting_other(4));
+    begin(0);
+    answers(GRANTED, busy);
+    assert_int_equal(m.result.code, TL_EBUSY);
+    assert_true(m.result.acquire.rests);
+    assert_string_equal(f.out.message, TL_RESTS);
+    begin_by(60000, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 700});
+    answers(GRANTED, busy);
+    assert_int_equal(f.status, TL_GO);
+    begin_by(60000, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 700});
+    m.job.acquire.rest_ends_wait = true;
+    answers(GRANTED, busy);
+    assert_int_equal(m.result.code, TL_EBUSY);
+}
+
+TEST(a_waiter_waits_for_the_end_of_a_rest) {
+    begin(60000);
+    assert_asks("GRANT", "JOIN");
+    answers(GRANTED, transaction(true, 7, resting_other(4), NULL));
+    assert_int_equal(f.status, TL_GO);
+    assert_true(f.out.arm);
+    later_ms(60000);
+    event(TL_TIMER);
+    detached(TL_ETIMEDOUT);
+    assert_string_equal(m.retry.message, TL_RESTS);
+}
+
+/* What K's first key is, and then what the word answers, with a waiter before ours. */
+static void answers_of_waiter(const char *first, const char *answer_text, bool grants) {
+    char see[1000], text[1000];
+    (void)snprintf(text, sizeof text, "%s", answer_text);
+    (void)snprintf(see, sizeof see, "%s", transaction(false, 8, first, NULL));
+    if (grants)
+        answer_of((const tl_etcd_kind[]){TL_ETCD_GRANT, TL_ETCD_TXN, TL_ETCD_TXN},
+                  (const char *const[]){GRANTED, see, text}, 3);
+    else
+        answer_of((const tl_etcd_kind[]){TL_ETCD_TXN, TL_ETCD_RANGE},
+                  (const char *const[]){see, text}, 2);
+}
+
+static void wait_unless_it_rests(void) {
+    job = a_job();
+    job.acquire.rest_ends_wait = true;
+    tl__etcd_acquire_init(&m, &job, &(tl_retry){.kind = TL_RETRY_AUTO}, 60000, CONNECT_MS, 42);
+    f.machine = &m;
+    f.step = tl__etcd_acquire_step;
+    event(TL_START);
+    event(TL_REPLY);
+    assert_int_equal(f.out.send.count, 3);
+    assert_string_equal(word(1), "SEE");
+    assert_string_equal(word(2), "JOIN");
+}
+
+TEST(a_wait_that_a_rest_ends_looks_at_the_first_key_and_not_only_at_the_one_before) {
+    wait_unless_it_rests();
+    answers_of_waiter(resting_other(4), transaction(true, 7, key("abc", 6, 1), NULL), true);
+    detached(TL_EBUSY);
+    assert_true(m.result.acquire.rests);
+    assert_asks("UNDO", "REVOKE"); /* it leaves the line */
+    wait_unless_it_rests();
+    answers_of_waiter(key("ab", 4, 1), transaction(true, 7, key("abc", 6, 1), NULL), true);
+    assert_int_equal(f.status, TL_GO);
+    event(TL_WOKEN);
+    event(TL_REPLY);
+    assert_asks("SEE", "LOOK");
+    answers_of_waiter(key("ab", 4, 1), range(9, mine(7), key("abc", 6, 1)), false);
+    event(TL_ARMED);
+    later_ms(TTL_MS / 3);
+    event(TL_TIMER);
+    event(TL_REPLY);
+    assert_string_equal(word(2), "KEEP");
+    answers_of_waiter(resting_other(4), transaction(true, 9, mine(7), key("abc", 6, 1)), true);
+    detached(TL_EBUSY);
+}
+
+/* The rest has ended meanwhile. */
+TEST(a_wait_that_a_rest_ends_holds_the_lock_when_no_key_is_before_its_own) {
+    wait_unless_it_rests();
+    answers_of_waiter(resting_other(4), transaction(true, 7, NULL, NULL), true);
+    assert_held(7, 0);
 }
 
 #else

@@ -170,6 +170,26 @@ TEST(a_contender_is_the_holder_and_others_in_line_are_told_without_keys_that_are
     assert_string_equal(f.told, "1 ;2 you;");
 }
 
+#define REST_LEASE (INT64_C(0x1abcdefabcdefabc) + (INT64_C(1) << 61))
+
+TEST(a_lock_that_rests_is_told_with_its_last_holder_and_when_it_ends) {
+    look((const found[]){{"k/" OURS, "resting 1 " OWNER, 3, REST_LEASE},
+                         {"k/1abcdefabcdefabd", "other 8 you", 7, OUR_LEASE},
+                         {NULL, NULL, 0, 0}});
+    const tl_lock_info *info = &f.ask.info;
+    assert_true(info->held && info->rests && info->by_tidelock && info->protocol == TL_TOKEN);
+    assert_string_equal(info->host, "host");
+    assert_string_equal(info->service, "me");
+    assert_int_equal(info->pid, 7);
+    assert_string_equal(info->value, "resting " OURS ".3");
+    assert_int_equal(info->remaining_ms, 5000);
+    assert_true(info->rested_ms == -1 && info->rest_end_ms == -1);
+    assert_string_equal(f.told, "1 you;");
+    look((const found[]){{"k/" OURS, "resting 1 me", 3, OUR_LEASE}, {NULL, NULL, 0, 0}});
+    assert_false(info->rests); /* a host of that name */
+    assert_string_equal(info->host, "resting");
+}
+
 TEST(etcds_own_mutex_holds_by_its_lease) {
     look((const found[]){{"k/abc", "", 5, 0xabc}, {NULL, NULL, 0, 0}});
     assert_true(f.ask.info.held && !f.ask.info.by_tidelock && f.ask.info.guessed);
@@ -221,6 +241,10 @@ TEST(a_break_removes_no_key_that_is_no_contender_unless_it_was_seen) {
     begin(TL_ETCD_BREAKS, &seen);
     answer_see(lock, -1);
     assert_int_equal(f.ask.result.code, TL_ETAKEN);
+    begin(TL_ETCD_BREAKS, &seen);
+    answer_see((const found[]){{"k/" OURS, "resting 1 " OWNER, 4, REST_LEASE}, {NULL, NULL, 0, 0}},
+               -1);
+    assert_removes(OURS); /* the end of a rest */
 }
 
 /* A page of a scan with this one key, and what is found then. */

@@ -87,6 +87,26 @@ TEST(a_keep_compares_the_revision_and_that_the_lease_is_higher) {
                "\"sort_order\":\"ASCEND\",\"limit\":\"1\"}}]}"));
 }
 
+TEST(a_release_compares_the_revision_and_that_the_key_does_not_rest) {
+    assert_string_equal(
+        body(SAY("FREE", "a", "1f", "5", "78"), ""),
+        "{\"compare\":[{\"key\":\"YS8xZg==\",\"target\":\"CREATE\",\"result\":\"EQUAL\","
+        "\"create_revision\":\"5\"},{\"key\":\"YS8xZg==\",\"target\":\"LEASE\","
+        "\"result\":\"NOT_EQUAL\",\"lease\":\"78\"}],"
+        "\"success\":[{\"request_delete_range\":{\"key\":\"YS8xZg==\"}}]}");
+}
+
+TEST(a_rest_compares_the_revision_and_changes_the_value_and_the_lease) {
+    assert_string_equal(
+        body(SAY("REST", "a", "1f", "5", "78", "me"), ""),
+        "{\"compare\":[{\"key\":\"YS8xZg==\",\"target\":\"CREATE\",\"result\":\"EQUAL\","
+        "\"create_revision\":\"5\"}],\"success\":[{\"request_put\":{\"key\":\"YS8xZg==\","
+        "\"value\":\"bWU=\",\"lease\":\"78\"}}],"
+        "\"failure\":[{\"request_range\":{\"key\":\"YS8xZg==\"}},"
+        "{\"request_range\":{\"key\":\"YS8=\",\"range_end\":\"YTA=\",\"sort_target\":\"CREATE\","
+        "\"sort_order\":\"ASCEND\",\"limit\":\"1\"}}]}");
+}
+
 /* Of both the revisions are compared: of one the last, of the other the first, and the lease. */
 TEST(keeps_put_all_keys_under_one_lease_or_tell_each) {
     tl_command c = {.form = TL_ARGV,
