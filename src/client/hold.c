@@ -511,7 +511,7 @@ tl_err tl__hold_begin_release(tl_lock *lock, int64_t *rest_ms, bool *ret_passed,
                             : NULL;
     if (never)
         return tl__lock_fail(lock, TL_EINVALID, what, never, err);
-    if (is_lost(lock))
+    if (GUARD(lost_does_not_rest) && is_lost(lock))
         *rest_ms = 0;
     if (GUARD(release_ends_renewals))
         (void)tl__hold_stop(lock);

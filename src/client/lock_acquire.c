@@ -157,7 +157,8 @@ static bool stands_in_queue(tl_acquiring *machine) {
     const tl_retry *retry = &lock->rare->retry;
     bool patient = retry->kind == TL_RETRY_AUTO && retry->max_attempts == 0 &&
                    machine->asker->queues;
-    if (machine->wait_ms > 0 && (!patient || lock->fair || lock->rare->rest_ends_wait))
+    if (machine->wait_ms > 0 &&
+        (!patient || lock->fair || (GUARD(rest_ends_any_wait) && lock->rare->rest_ends_wait)))
         return false;
     return tl__gate_enter(&lock->client->gate, &machine->lock->gate_node,
                           machine->wait_ms > 0 ? &machine->turn : NULL) == TL_QUEUED;
