@@ -89,6 +89,17 @@ until_true 10 is_held broken || fail "not held: $(cat "$work/checked")"
 wait $runner
 [[ $? == 74 ]] || fail "its loss was not told"
 
+# A rest: etcd tells how long it still lasts, and no time of day.
+"$tidelock" lock --rest 10m rested || fail "it doesn't rest"
+"$tidelock" check rested >"$out"
+[[ $? == 1 ]] || fail "what rests is free"
+grep -qE '^resting for another (9|10) min, last held by tidelock on .* \(pid [0-9]+\)$' "$out" || fail "$(cat "$out")"
+"$tidelock" inspect --json >"$out"
+grep -q '"key":"rested","protocol":"token","state":"resting"' "$out" || fail "$(cat "$out")"
+expect_line 0 'rested: removed; it was resting for another' "$tidelock" break --yes rested
+"$tidelock" check rested >/dev/null || fail "it rests on"
+"$tidelock" doctor --once-per 1d | grep -q '^note     rest-leader: ' || fail "the doctor doesn't speak of leaders"
+
 "$tidelock" doctor >"$out"
 [[ $? == 1 ]] || fail "the doctor is content with one member"
 grep -q 'etcd 3' "$out" && grep -q 'there is one member' "$out" || fail "$(cat "$out")"

@@ -45,9 +45,9 @@ MEMBERS(holder, HOLDER_MEMBERS);
     M(of, in_line, "how many of the waiters are in the queue")                                     \
     M(of, line, "an array of the first 20 of the queue, see below; null: it was not read")         \
     M(of, held_ms, "how long the lock has been held; null while it rests")                         \
-    M(of, rested_ms, "how long the lock has rested; null: it doesn't rest")                        \
+    M(of, rested_ms, "how long the lock has rested; null also on etcd")                            \
     M(of, rest_until,                                                                              \
-      "when its rest ends by the server's clock, as \"2026-01-31T04:00:00Z\", or null")            \
+      "when its rest ends by the server's clock, as \"2026-01-31T04:00:00Z\"; null also on etcd")  \
     M(of, dialect, "how the stamp is written, or null")                                            \
     M(of, guessed, "true: the dialect is a guess, and without a holder the protocol too")          \
     M(of, stamp_left_ms, "until the end that the stamp names; negative when that has passed")      \

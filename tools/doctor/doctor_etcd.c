@@ -286,6 +286,15 @@ static void check_rights(const visit *visit, const char *key, doctor_report *rep
                    : "tidelock doctor KEY, with the key of a lock");
 }
 
+/* No member reports whether it has that option. */
+static void found_leases(doctor_report *report) {
+    doctor_found(report, "rest-leader", DOCTOR_NOTE,
+                 "a new leader counts rests anew, unless lease checkpoints are on");
+    doctor_why(report, "a rest lasts longer then, and the job may miss the next period");
+    doctor_fix(report, "start the members with --experimental-enable-lease-checkpoint, and from "
+                       "3.5.2 on with --experimental-enable-lease-checkpoint-persist");
+}
+
 static const visit *any_answered(const visit *visits, unsigned n) {
     const visit *found = NULL;
     for (unsigned i = 0; i < n; i++)
@@ -308,6 +317,8 @@ static int judge(const visit *visits, unsigned n, const char *key, const doctor_
     check_rights(said, key, report);
     check_clusters(visits, n, said, report);
     check_members(visits, n, said, report);
+    if (options->once_per_ms > 0)
+        found_leases(report);
     doctor_sort(report);
     (void)snprintf(product, sizeof product, "etcd %s", said->version);
     const doctor_title title = {.server = said->endpoint.label, .product = product};
