@@ -149,9 +149,17 @@ static bool may_line(const tl_acquisition *acquisition, const tl_event *event) {
            acquisition->job.protocol->lines(event->server, &acquisition->job.rules, event->now);
 }
 
+/* A rest notifies the first three alone. Waiters that it ends leave the queue, and so others become near. */
+static bool looks_for_rest(const tl_acquisition *acquisition) {
+    return GUARD(near_looks_for_rest) && acquisition->near &&
+           acquisition->job.acquire.rest_ends_wait;
+}
+
 /* The waiter relies on notifications while they arrive. Else it polls; each look is a join, which puts its
  * entry back. */
 static int64_t line_pause(tl_acquisition *acquisition, const tl_event *event) {
+    if (looks_for_rest(acquisition))
+        return 0;
     if (GUARD(waits_for_its_turn) && acquisition->armed && acquisition->job.queue.join &&
         !acquisition->attempt.result.acquire.polls)
         return tl__line_pause_ms(&acquisition->attempt.result.acquire, acquisition->near,
@@ -530,8 +538,9 @@ static tl_status on_near(tl_acquisition *acquisition, const tl_event *event, tl_
     acquisition->near = GUARD(near_looks_soon);
     if (acquisition->near && acquisition->retry.doing == TL_PAUSES &&
         acquisition->retry.failures == 0)
-        acquisition->retry.next = tl__mono_min(acquisition->retry.next,
-                                               tl__mono_add_ms(event->now, TL_LOOK_AGAIN_MS));
+        acquisition->retry.next = tl__mono_min(
+            acquisition->retry.next,
+            tl__mono_add_ms(event->now, looks_for_rest(acquisition) ? 0 : TL_LOOK_AGAIN_MS));
     return on_timer(acquisition, event, out);
 }
 

@@ -297,6 +297,19 @@ TEST(also_when_it_was_told_so_while_its_look_was_in_flight) {
     looks_at(&f, 5100 + 18000);
 }
 
+/* A rest notifies the first three alone: the others learn of it as these leave the queue. */
+TEST(who_is_ended_by_a_rest_looks_at_once_when_it_has_become_one_of_the_first_three) {
+    feed f;
+    stand(&f, 20);
+    m.job.acquire.rest_ends_wait = true;
+    feed_at(&f, 100);
+    assert_int_equal(near(&f), TL_GO);
+    look(&f);
+    assert_int_equal(near(&f), TL_GO); /* the server may have executed the look before */
+    assert_int_equal(joined(&f, 0, 3), TL_GO);
+    looks_at(&f, 100);
+}
+
 static tl_status try_again(feed *f) {
     return feed_event(f, (tl_event){.kind = TL_FAILED,
                                     .asked = {.ticket = f->last.ticket, .sent = f->sent},
