@@ -126,11 +126,13 @@ second() { # options of run...
     "$tidelock" run -w 10m --once-per 1h "$@" s -- echo had >"$work/second" 2>"$work/second.err" &
     second=$!
 }
-# It succeeds: all that wait end at once.
+# It succeeds: all that wait end at once, also those behind the first three of the queue, which alone the server notifies.
 first 'exit 0'
 second && one=$second
 second -E 0 && two=$second
-await_waiters 2
+others=()
+for _ in {1..6}; do second && others+=("$second"); done
+await_waiters 8
 : >"$work/go"
 wait_for "$first" 60
 [[ $status == 0 ]] || fail "the first: status $status: $(cat "$work/first.err")"
@@ -138,6 +140,10 @@ wait_for "$one" 60
 [[ $status == 75 && ! -s $work/second ]] || fail "who stands by: status $status: $(cat "$work/second" "$work/second.err")"
 wait_for "$two" 60
 [[ $status == 0 && ! -s $work/second ]] || fail "who stands by with -E 0: status $status"
+for other in "${others[@]}"; do
+    wait_for "$other" 60
+    [[ $status == 75 && ! -s $work/second ]] || fail "one of many that stand by: status $status: $(cat "$work/second")"
+done
 # One that comes later doesn't wait, either.
 expect_line 75 '^tidelock: s: done by sh on' "$tidelock" run -w 10m --once-per 1h s -- echo again
 expect_line 75 '^tidelock: s: it rests; released by sh on' "$tidelock" lock -w 10m --rest 1h s
