@@ -98,6 +98,11 @@ grep -qE '^resting for another (9|10) min, last held by tidelock on .* \(pid [0-
 grep -q '"key":"rested","protocol":"token","state":"resting"' "$out" || fail "$(cat "$out")"
 expect_line 0 'rested: removed; it was resting for another' "$tidelock" break --yes rested
 "$tidelock" check rested >/dev/null || fail "it rests on"
+expect 3 "$tidelock" run --once-per 1h nightly -- sh -c 'exit 3'
+expect 0 "$tidelock" run --once-per 1h nightly -- true
+done='^tidelock: nightly: done by true on .*free again in 59 min$'
+expect_line 75 "$done" "$tidelock" run --once-per 1h nightly -- echo again
+expect_line 75 "$done" "$tidelock" run --once-per 1h -w 1m nightly -- echo again
 "$tidelock" doctor --once-per 1d | grep -q '^note     rest-leader: ' || fail "the doctor doesn't speak of leaders"
 
 "$tidelock" doctor >"$out"

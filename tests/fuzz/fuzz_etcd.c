@@ -68,20 +68,24 @@ static bool created_one(const tl_reply *r) {
 static void play(input *in) {
     static tl_etcd_acquisition m;
     const tl_retry retry = {.kind = TL_RETRY_AUTO};
-    const tl_job job = {
-        .key = TL_LITERAL("k"), .owner = TL_LITERAL("me"), .ttl_ms = 5000, .attempt_ms = 2000};
+    unsigned how = in_byte(in);
+    const tl_job job = {.key = TL_LITERAL("k"),
+                        .owner = TL_LITERAL("me"),
+                        .ttl_ms = 5000,
+                        .attempt_ms = 2000,
+                        .acquire = {.rest_ends_wait = how & 2}};
     tl_server server = {.drift_ppm = 100000};
     tl_event e = {.kind = TL_START, .now = {.ns = 1000000000}, .server = &server};
     tl_out out;
-    tl_reply r[2]; /* of one step, for the next */
+    tl_reply r[3]; /* of one step, for the next */
     tl_status status = TL_GO;
     bool answered = false;
-    tl__etcd_acquire_init(&m, &job, &retry, in_byte(in) % 2 ? TL_FOREVER : 0, 3000, 7);
+    tl__etcd_acquire_init(&m, &job, &retry, how & 1 ? TL_FOREVER : 0, 3000, 7);
     for (int i = 0; i < STEPS_MAX && status == TL_GO; i++) {
         tl__out_clear(&out);
         status = tl__etcd_acquire_step(&m, &e, &out);
         tl__gateway_reset(gateway);
-        MUST(out.sends <= 1 && (out.sends == 0 || out.send.count <= 2));
+        MUST(out.sends <= 1 && (out.sends == 0 || out.send.count <= 3));
         e = (tl_event){.kind = TL_TIMER, .now = tl__mono_add_ms(e.now, 100), .server = &server};
         e.asked.ticket = out.send.ticket;
         if (status != TL_GO || out.sends == 0)
