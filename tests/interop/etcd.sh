@@ -53,6 +53,20 @@ peer_is_kept_out() {
     peer busy acquire $KEY $LONG_MS 1000
     [[ $(contenders $KEY) == "$KEY/${token%.*}" ]] || fail "the keys have changed: $(contenders $KEY)"
 }
+peer_is_kept_out_by_rest() {
+    local began passed
+    tidelock_takes $LONG_MS
+    expect 0 "$tidelock" unlock $KEY "$token" --rest 1h
+    peer busy acquire $KEY $LONG_MS 0
+    peer busy acquire $KEY $LONG_MS 1000
+    expect 0 "$tidelock" break --yes $KEY
+    began=$(now_ms)
+    tidelock_takes $LONG_MS
+    expect 0 "$tidelock" unlock $KEY "$token" --rest ${SHORT_MS}ms
+    peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
+    passed=$(($(now_ms) - began))
+    ((passed >= SHORT_MS)) || fail "it has the lock after $passed ms"
+}
 tidelock_follows_release() {
     peer_takes $LONG_MS
     tidelock_waits got 2
@@ -134,6 +148,7 @@ if ! "$tidelock" check $KEY >/dev/null 2>"$work/why"; then
 fi
 promise tidelock_is_kept_out 'while it holds, tidelock is refused'
 promise peer_is_kept_out 'while tidelock holds, it is refused'
+promise peer_is_kept_out_by_rest 'while a lock rests that tidelock has released, it is refused, and has it afterwards'
 promise tidelock_follows_release 'a waiting tidelock has the lock after its release'
 promise peer_follows_release "waiting, it has the lock after tidelock's release"
 promise peers_renewals_count 'its renewals keep tidelock out for longer'

@@ -33,6 +33,7 @@ peer_takes() { # lifetime
     value=${answer#ok }
     [[ $(redis GET $KEY) == "$value" ]] || fail "the key doesn't hold what the peer says"
 }
+now_ms() { date +%s%3N; } # the server's clock is this host's
 kill_peer() {
     kill -KILL "$peer_pid"
     until_true $STEP_S gone "$peer_pid" || fail "the peer can't be killed"

@@ -63,6 +63,20 @@ peer_is_kept_out() {
     peer busy acquire $KEY $LONG_MS 100
     tidelock_has_it
 }
+peer_is_kept_out_by_rest() {
+    local began passed
+    tidelock_takes $LONG_MS
+    expect 0 "$tidelock" unlock $KEY "$token" --rest 1h
+    peer busy acquire $KEY $LONG_MS 0
+    peer busy acquire $KEY $LONG_MS 100
+    expect 0 "$tidelock" break --yes $KEY
+    began=$(now_ms)
+    tidelock_takes $LONG_MS
+    expect 0 "$tidelock" unlock $KEY "$token" --rest ${SHORT_MS}ms
+    peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
+    passed=$(($(now_ms) - began))
+    ((passed >= SHORT_MS)) || fail "it has the lock after $passed ms"
+}
 tidelock_follows_release() {
     peer_takes $LONG_MS
     tidelock_waits
@@ -179,6 +193,7 @@ counter_is_exact() { contest $KEY "$program"; }
 start_tcp_server
 promise tidelock_is_kept_out 'while it holds, tidelock is refused, and says that another client holds'
 promise peer_is_kept_out 'while tidelock holds, it is refused'
+promise peer_is_kept_out_by_rest 'while a lock rests that tidelock has released, it is refused, and has it afterwards'
 promise tidelock_follows_release 'a waiting tidelock has the lock after its release'
 promise tidelock_follows_expiry 'a waiting tidelock has the lock after its lifetime'
 promise peer_follows_release "waiting, it has the lock after tidelock's release"
