@@ -435,6 +435,26 @@ CONFORM_OF(who_waits_for_a_holder_alone_ends_when_it_rests, c, CONFORM_REST | CO
     }
 }
 
+/* Of one client, and of as many clients. */
+CONFORM_OF(all_who_wait_for_a_holder_alone_end_when_it_rests, c, CONFORM_REST | CONFORM_GARBAGE) {
+    enum { WAITERS = 12 };
+    tl_client *client = conform_client(c);
+    tl_lock *lock = other_lock(c);
+    acquiring *waiters[WAITERS];
+    (void)acquire(c, lock);
+    for (int i = 0; i < WAITERS; i++) {
+        tl_lock *waits = conform_lock_with(
+            c, i % 2 ? client : conform_client(c),
+            TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .rest_ends_wait = true, .fair = i % 3 == 0));
+        waiters[i] = begin_waiting(c, waits);
+    }
+    ASSERT_RESULT(tl_lock_rest(lock, HOUR_MS, &said), TL_OK);
+    for (int i = 0; i < WAITERS; i++) {
+        ASSERT_RESULT(acquiring_end(waiters[i], SOON_MS), TL_EBUSY);
+        ASSERT_SAID(RESTS);
+    }
+}
+
 CONFORM_OF(who_waits_for_a_holder_alone_acquires_what_is_released, c, CONFORM_REST) {
     tl_lock *lock = other_lock(c), *next = impatient(c);
     (void)acquire(c, lock);
