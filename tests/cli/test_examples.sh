@@ -64,6 +64,21 @@ fi
 try blocking $'held for the next @(10 s|while)\nstored 300\nreleased' # a second may have gone by
 try threads 'counted to 200'
 
+# Once in a period: who comes later finds it done, and who waits for one that fails does it.
+once() { # expected output
+    timeout $((120 * slow)) "$work/once" "$TIDELOCK_URL" example:once 3600 >"$out" 2>"$err" || depth=1 fail "once ends with $?"
+    # shellcheck disable=SC2053
+    [[ $(<"$out") == $1 ]] || depth=1 fail "once says: $(<"$out")"
+    [[ ! -s $err ]] || depth=1 fail "once complains"
+}
+build once
+once 'working, fence *'
+once 'done by once example on *'
+[[ $(redis GET example:once) == resting\ * && $(redis PTTL example:once) -gt 3400000 ]] || fail "once leaves $(redis GET example:once)"
+"$tidelock" break --yes example:once 2>"$err" || fail "the rest isn't ended"
+"$tidelock" run example:once -- sleep 1
+once 'working, fence *'
+
 # Three processes in one line, at Redis and at an etcd.
 in_line() { # URL
     timeout $((240 * slow)) "$work/in_line" "$1" example:line "$work/counter" >"$out" 2>"$err" || fail "in_line ends with $?"

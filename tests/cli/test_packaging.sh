@@ -71,11 +71,20 @@ busy=${words[0]}
 [[ $(sed -n 's/^SuccessExitStatus=//p' "$examples/nightly.service") == "$busy" ]] || fail "the unit takes another status for busy"
 unit=$(sed -n 's/^ExecStart=\/usr\/bin\/tidelock //p' "$examples/nightly.service")
 eval "words_unit=(${unit//\$\$/\$})"
+# They have one key, and one of both has done it.
+expect "$busy" tidelock "${words_unit[@]}"
+grep -q ' done by sh on ' "$err" || fail "a unit that comes later says: $(cat "$err")"
+expect 0 tidelock break --yes jobs:nightly
 expect 0 tidelock "${words_unit[@]}"
 grep -q '^nightly, fence [1-9]' "$out" || fail "the unit says: $(cat "$out")"
 command_of cronjob run
+expect "$busy" tidelock "${words[@]}"
 redis SET jobs:nightly "another's" PX 600000 >/dev/null
 expect "$busy" tidelock "${words[@]}"
+# The unit stands by: for an hour, so not here.
+for i in "${!words_unit[@]}"; do
+    if [[ ${words_unit[i]} == -w ]]; then words_unit[i + 1]=100ms; fi
+done
 expect "$busy" tidelock "${words_unit[@]}"
 
 if command -v systemd-analyze >/dev/null; then
