@@ -244,6 +244,41 @@ static bool never_quiet(tl_try *attempt, const tl_job *job, tl_out *out) {
            job->acquire.quiet_ms > 0 && tl__try_never_quiet(attempt, false, out) == TL_END;
 }
 
+bool tl__stamp_rests(const tl_try *attempt, const tl_job *job, const tl_event *event) {
+    return attempt->result.op == TL_RELEASE &&
+           tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
+}
+
+/* Ends a release that is to let the lock rest where scripts are not available. The stamp stays until its end: nobody
+ * acquires the lock before that. */
+static bool never_rests(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    static const char message[] =
+        "a stamp can't rest on a server without EVAL; the lock expires by itself";
+    return GUARD(rest_needs_scripts) && tl__stamp_rests(attempt, job, event) &&
+           tl__try_fail(attempt, TL_EUNSUPPORTED, false, TL_LITERAL(message), out) == TL_END;
+}
+
+/* A client that raced with our acquire and lost may overwrite K until L after it. A holder would notice; of a stamp
+ * that rests nobody does. */
+static bool may_be_overwritten(const tl_job *job, const tl_event *event) {
+    int64_t delay_ns = tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS,
+                                        event->server->drift_ppm);
+    return GUARD(rests_after_losers) &&
+           tl__mono_before(event->now, tl__mono_add_ns(job->release.rest_since, delay_ns));
+}
+
+/* Ends a release that can't let the lock rest yet; it is repeated. */
+static bool rests_later(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
+    static const char early[] =
+        "a legacy client may still overwrite the stamp: it rests when legacy_delay_max has passed";
+    static const char moving[] =
+        "the key's slot is being moved: a lock with a stamp can't rest until it has moved";
+    tl_bytes message = attempt->alone ? TL_LITERAL(moving) : TL_LITERAL(early);
+    return tl__stamp_rests(attempt, job, event) &&
+           (attempt->alone || may_be_overwritten(job, event)) &&
+           tl__try_fail(attempt, TL_EUNAVAILABLE, false, message, out) == TL_END;
+}
+
 static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
     if (refuses(attempt, job, event, out))
@@ -253,7 +288,10 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
                                                (GUARD(levels_apart) ? TL_LEVEL_BITS : UINT8_MAX);
     if (is_bridge(stamp_try) || job->rules.nodes)
         stamp_try->level = TL_LEVEL_SCRIPT;
-    if (stamp_try->level > TL_LEVEL_SCRIPT && never_quiet(attempt, job, out))
+    if (stamp_try->level > TL_LEVEL_SCRIPT &&
+        (never_quiet(attempt, job, out) || never_rests(attempt, job, event, out)))
+        return TL_END;
+    if (rests_later(attempt, job, event, out))
         return TL_END;
     switch (stamp_try->level) {
     case TL_LEVEL_PLAIN: tl__stamp_plain_send(stamp_try, job, event, out); break;
@@ -300,7 +338,7 @@ static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *eve
         return tl__attempt_refused(attempt, job, event, out);
     out->level = TL_LEVEL_WATCH;
     attempt->bounded = false;
-    if (never_quiet(attempt, job, out))
+    if (never_quiet(attempt, job, out) || never_rests(attempt, job, event, out))
         return TL_END;
     stamp_try->owned = tl__stamp_script_renews(stamp_try); /* until it is read again */
     tl__stamp_watch_send(stamp_try, job, event, out);

@@ -98,6 +98,9 @@ void tl__stamp_prove(tl_try *attempt, const tl_job *job, const tl_event *event, 
  *  stamp. */
 tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *event);
 
+/** Is this a release that lets the lock rest? */
+bool tl__stamp_rests(const tl_try *attempt, const tl_job *job, const tl_event *event);
+
 /** See tl_protocol.unchanged. */
 bool tl__stamp_unchanged(const tl_job *job, tl_bytes value);
 

@@ -147,6 +147,10 @@ const char *tl__stamp_never_renewed(const tl_rules *rules) {
 }
 
 const char *tl__stamp_never_rests(const tl_rules *rules) {
-    (void)rules;
-    return "a lock shared with legacy clients can't rest";
+    if (rules->strict)
+        return "with strict a lock can't rest: SETNX, GET, GETSET and DEL can't do it safely";
+    return rules->dialect->waiters_overwrite && GUARD(overwritten_never_rests)
+               ? "a lock can't rest in this dialect: legacy clients that wait overwrite its stamp, "
+                 "however late it ends"
+               : NULL;
 }

@@ -41,9 +41,45 @@ static void write_stamp(tl_stamp_try *stamp_try, const tl_job *job, const tl_eve
         tl__sidecar_send_renew(&stamp_try->try, job, &w, event, out);
 }
 
+#define ARGS_BEFORE 8 /* of rest.lua, before those of stamps */
+
+/* The stamp of a dialect with %.0f in its number's place. */
+static tl_bytes pattern(const tl_job *job, tl_out *out) {
+    const tl_dialect *dialect = job->rules.dialect;
+    tl_bytes id = tl__token_bytes(&job->token);
+    size_t at = dialect->shape == TL_SHAPE_ID_NUMBER ? id.n + 1 : 0;
+    char text[TL_STAMP_SIZE];
+    tl_bytes zero = tl__dialect_write(dialect, 0, id, text);
+    tl_bytes head = tl__out_copy(out, tl__bytes(zero.p, at), TL_LITERAL("%.0f"));
+    head.n += tl__out_copy(out, tl__bytes(zero.p + at + 1, zero.n - at - 1), (tl_bytes){0}).n;
+    return head; /* the second copy stands right behind the first */
+}
+
+/* The script writes the number, since it alone knows the time. K may hold `losers`, which ends at losers_end_ms,
+ * instead of our stamp; n 0: no. */
+static void send_rest(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes losers,
+                      int64_t losers_end_ms, const tl_event *event, tl_out *out) {
+    tl__sidecar_send_release(&stamp_try->try, job, event, out);
+    if (!stamp_try->try.resting)
+        return;
+    tl_command *command = out->send.command;
+    while (command->argc < command->nkeys + ARGS_BEFORE)
+        tl__try_add(command, TL_LITERAL(""));
+    TL_ADD(command, pattern(job, out),
+           tl__out_int(out, job->rules.dialect->unit == TL_UNIT_MS ? 1 : 1000),
+           tl__out_int(out, job->rules.clock_skew_max_ms),
+           tl__out_int(out, tl__stamp_px_ms(job, 0)));
+    if (losers.n > 0)
+        TL_ADD(command, tl__out_copy(out, losers, (tl_bytes){0}), tl__out_int(out, losers_end_ms));
+}
+
 void tl__stamp_script_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                            tl_out *out) {
     stamp_try->level = TL_LEVEL_SCRIPT;
+    if (tl__stamp_rests(&stamp_try->try, job, event)) {
+        send_rest(stamp_try, job, (tl_bytes){0}, 0, event, out);
+        return;
+    }
     if (job->rules.nodes && job->hold.proof.unbound && stamp_try->try.result.op == TL_RELEASE)
         stamp_try->try.alone = true; /* S does not know K's present value yet */
     if (stamp_try->try.alone)
@@ -235,16 +271,35 @@ static tl_status renew_answered(tl_stamp_try *stamp_try, const tl_job *job, cons
     }
 }
 
-/* A racing loser's stamp stays in K until it expires, but the lock was ours. */
+/* K holds another's stamp instead of ours. The script has changed nothing: where the lock was ours until now, a
+ * stamp that rests replaces a racing loser's. Else S is freed, as by a release. */
+static tl_status rest_on(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes value,
+                         const tl_stamp *stamp, const tl_event *event, tl_out *out) {
+    bool losers = tl__stamp_is_losers(job, stamp, event);
+    stamp_try->try.result.code = TL_OK;
+    if (GUARD(rests_over_losers) && stamp_try->rounds++ == 0 && losers)
+        send_rest(stamp_try, job, value, stamp->end_ms, event, out);
+    else
+        tl__sidecar_send_drop(&stamp_try->try, job, out);
+    return TL_GO;
+}
+
+/* A racing loser's stamp stays in K until it expires, but the lock was ours. A lock that was freed because it could
+ * not rest is no success. */
 static tl_status release_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                                   tl_out *out) {
     tl_bytes value;
+    bool freed = stamp_try->rounds > 0 && !stamp_try->try.resting;
     tl_status status = tl__sidecar_released(&stamp_try->try, job, event, out);
+    if (freed && stamp_try->try.result.code == TL_OK)
+        return tl__try_not_released(&stamp_try->try, -1, out);
     if (stamp_try->try.result.code != TL_ETAKEN || !tl__reply_text(event->replied.reply, &value))
         return status;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value,
                                       tl__stamp_now_us(job, event).lo / 1000);
-    if (tl__stamp_is_losers(job, &stamp, event))
+    if (stamp_try->try.resting)
+        return rest_on(stamp_try, job, value, &stamp, event, out);
+    if (!freed && tl__stamp_is_losers(job, &stamp, event))
         stamp_try->try.result.code = TL_OK;
     return status;
 }

@@ -614,10 +614,15 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * TL_EUNAVAILABLE  the same, with nothing sent yet
  * TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM  it does not rest; it expires by itself
  * TL_EINVALID      ms is out of range; it was not held; or it can't rest and is still held: with
- *                  strict (legacy.h), or where legacy clients overwrite a stamp without a look
+ *                  strict (legacy.h), or the dialect ms-pipe
  *
  * A rest ends early where the server loses the key: see tidelock-promises(7). `tidelock break`
  * ends it. Blocks at most attempt_ms.
+ *
+ * With TL_BRIDGE, TL_TIMESTAMP and TL_AUTO a lock with a stamp rests as a stamp, which legacy
+ * clients read. It ends clock_skew_max_ms after the rest, so that none acquires it earlier. Such a
+ * lock rests only when legacy_delay_max_ms have passed since the acquire: the call waits for that.
+ * A server without EVAL is TL_EUNSUPPORTED.
  */
 tl_err tl_lock_rest(tl_lock *lock, int64_t ms, tl_error *err);
 

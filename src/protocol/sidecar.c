@@ -167,18 +167,22 @@ void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, const tl_event *event,
-                              tl_out *out) {
-    attempt->resting = tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
-    if (attempt->resting) {
-        tl__sidecar_send_rest(attempt, job, false, event, out);
-        return;
-    }
+void tl__sidecar_send_drop(tl_try *attempt, const tl_job *job, tl_out *out) {
+    attempt->resting = false;
     tl_command *command = script(tl__out_send(out, attempt->ticket, attempt->by), TL_SCRIPT_RELEASE,
                                  job);
     tl__try_add(command, tl__token_bytes(&job->token));
     if (job->release.in_vain || job->hold.proof.doubted || job->queue.stands)
         tl__try_add(command, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
+}
+
+void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, const tl_event *event,
+                              tl_out *out) {
+    attempt->resting = tl__job_rest_ms(job, event->now, event->server->drift_ppm) > 0;
+    if (attempt->resting)
+        tl__sidecar_send_rest(attempt, job, false, event, out);
+    else
+        tl__sidecar_send_drop(attempt, job, out);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */

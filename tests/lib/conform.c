@@ -20,7 +20,7 @@
  * believed but for some ms. Strict writes the legacy lifetime, which so is shorter; and it gives its
  * requests no longer than the lag, which so is longer, and releases only what lasts for longer than a request may take. */
 #define STRICT_LAG_MS 10000
-#define STAMPS_LACK (CONFORM_GARBAGE | CONFORM_RUNTIME | CONFORM_REST)
+#define STAMPS_LACK (CONFORM_GARBAGE | CONFORM_RUNTIME | CONFORM_SAYS_REST)
 #define SCRIPTS_LACK (STAMPS_LACK | CONFORM_NO_SCRIPTS)
 #define STRICT_LACKS                                                                               \
     (CONFORM_FENCE | CONFORM_RENEWAL | CONFORM_EXPIRY | CONFORM_SIDECAR | CONFORM_CLEANING |       \
@@ -139,15 +139,15 @@ static const conform_row rows[] = {
      .protocol = TL_TIMESTAMP,
      .stamps = true,
      .strict = true,
-     .lacks = STAMPS_LACK | STRICT_LACKS},
+     .lacks = STAMPS_LACK | STRICT_LACKS | CONFORM_REST},
     {.name = "auto, draining",
      .protocol = TL_AUTO,
      .phase = 2,
-     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS | CONFORM_REST},
+     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS | CONFORM_SAYS_REST},
     {.name = "auto, tokens",
      .protocol = TL_AUTO,
      .phase = 3,
-     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS | CONFORM_REST},
+     .lacks = CONFORM_RUNTIME | CONFORM_NO_SCRIPTS},
 #endif
 };
 
@@ -167,6 +167,7 @@ static const char *const reasons[CONFORM_NEEDS] = {
     "without EVAL a lifetime is longer than a request may take, twice",
     "it is shown with tokens",
     "its locks can't rest",
+    "a stamp doesn't say that it rests",
 };
 
 /* ---- running ----------------------------------------------------------------------------------- */

@@ -31,11 +31,12 @@ enum {
     CONFORM_OWN_TOKEN = 64, /**< no two holds have one token */
     CONFORM_ONE_STEP = 128, /**< one command releases */
     CONFORM_NO_SCRIPTS = 256,
-    CONFORM_SHORT = 512,    /**< lifetimes below 2 s */
-    CONFORM_RUNTIME = 1024, /**< of the runtime: it is the same for each protocol, one shows it */
-    CONFORM_REST = 2048     /**< a lock that rests */
+    CONFORM_SHORT = 512,     /**< lifetimes below 2 s */
+    CONFORM_RUNTIME = 1024,  /**< of the runtime: it is the same for each protocol, one shows it */
+    CONFORM_REST = 2048,     /**< a lock that rests */
+    CONFORM_SAYS_REST = 4096 /**< a waiter finds out that it rests */
 };
-#define CONFORM_NEEDS 12
+#define CONFORM_NEEDS 13
 
 #define STRICT_TTL_MS 60000 /**< the legacy lifetime of a strict row; else TL_TTL_MAX_MS */
 

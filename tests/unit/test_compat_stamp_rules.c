@@ -180,3 +180,14 @@ TEST(the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift) {
     assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
                      feed_ms(7).ns + INT64_C(57000000000) * 9 / 11);
 }
+
+/* ---- rests ------------------------------------------------------------------------------------- */
+
+TEST(a_lock_rests_unless_it_is_strict_or_waiters_overwrite_its_stamp) {
+    ACCEPTS(0, .options.dialect = "java");
+    assert_null(tl__stamp_never_rests(&rules));
+    ACCEPTS(0, .options.dialect = "ms-pipe");
+    assert_non_null(strstr(tl__stamp_never_rests(&rules), "overwrite"));
+    ACCEPTS(0, .protocol = TL_TIMESTAMP, .options.strict = true);
+    assert_non_null(strstr(tl__stamp_never_rests(&rules), "strict"));
+}

@@ -2,12 +2,17 @@
 --
 -- KEYS  K, S; K alone while a slot is being moved, when the two may be at two nodes
 -- ARGV  token, for how long from now ms, the latest end of the rest (server us; 0: not known), the sender's latest idea of the
---       server's time us, owner, fence; of one who doesn't know when the token acquired K, for how long from then ms (''); and its
---       entry in the line, if that may still be there
--- Answers 1 it rests   0 another holds it   -1 absent
+--       server's time us, owner, fence; of one who doesn't know when the token acquired K, for how long from then ms (''); its
+--       entry in the line, if that may still be there (''); and where K may hold a stamp, a text with %.0f in the number's place,
+--       how many ms its unit has, M ms, and for how long K outlasts the stamp ms; and what a racing loser may have left in K, and
+--       when that ends ms
+-- Answers 1 it rests   0, or the stamp that K holds: another holds it   -1 absent
 --
 -- K becomes "resting US TOKEN", with the server's time at which the rest began. S gives that text as the holder's token: so every
 -- client, old or new, takes the lock for another's, even if somebody deletes K. With the same token again nothing moves.
+--
+-- A stamp becomes a stamp again, as legacy clients read nothing else. They compare it with clocks that may be M ahead: so it
+-- ends M after the rest. S binds for M after that, as for every stamp. It may move K back, as it takes what a release does; a loser's not.
 --
 -- K is first. It is enough by itself, and after it nothing is refused where memory is full. It lasts 1 ms longer than S
 -- binds: a waiter that finds K absent finds S free, too. Servers below 3.2 can't be asked the time before a write: there the latest
@@ -25,14 +30,17 @@ if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 local text = type(found) == 'string' and found
-local s = S and redis.pcall('HMGET', S, 'token', 'value', 'since', 'fence', 'line') or {}
+local s = S and redis.pcall('HMGET', S, 'token', 'value', 'since', 'fence', 'line', 'next') or {}
 if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
     return {err = s.err .. ' (hmget)'}
 end
+local by, next = string.match(s[6] or '', '^(%S+) %S* (%S+)$') -- a renewal of K alone may have written that: see note.lua
+local known = text == s[2] or text == ARGV[13] or by == token and text == next
 -- without rest_compares: local mine = text
-local mine = text and (text == token or s[1] == token and text == s[2])
+local mine = text and (text == token or s[1] == token and known)
+local rest, value, skew, longer = text and text == s[2] and s[1] or text, text, 0, 0
 -- without repeated_rest_known: local rests, till = false, nil
-local rests, till = text and string.match(text, '^resting %d+ (.*)$') == token, nil
+local rests, till = text and string.match(rest, '^resting %d+ (.*)$') == token, nil
 if mine then
     till = now + tonumber(ARGV[2]) * 1000
     local latest, whole = tonumber(ARGV[3]), tonumber(ARGV[7] or '')
@@ -45,8 +53,16 @@ if mine then
     if time and latest > 0 then
         till = math.max(math.min(till, latest), now)
     end
-    text = string.format('resting %.0f %s', now, token)
-    redis.call('PSETEX', K, string.format('%.0f', math.ceil((till - now) / 1000) + 1), text)
+    rest = string.format('resting %.0f %s', now, token)
+    value = rest
+    if ARGV[9] and text ~= token then
+        skew, longer = ARGV[11] * 1000, ARGV[12]
+        -- without losers_rest_not_moved_back: till = till + skew
+        -- without resting_stamp_for_skew: till = math.max(till, text == ARGV[13] and ARGV[14] * 1000 or 0)
+        till = math.max(till + skew, text == ARGV[13] and ARGV[14] * 1000 or 0)
+        value = string.format(ARGV[9], math.ceil(till / 1000 / ARGV[10]))
+    end
+    redis.call('PSETEX', K, string.format('%.0f', math.ceil((till - now) / 1000) + 1 + longer), value)
 elseif rests then -- moves nothing. But WAIT needs a write to wait for, and what a replica has may be old
     local left = redis.call('PTTL', K)
     till = now + (left - 1) * 1000
@@ -56,8 +72,9 @@ elseif rests then -- moves nothing. But WAIT needs a write to wait for, and what
     end
 end
 if not mine and not rests then
-    if not S then
-        return replica(K, token) or found and 0 or -1
+    -- A stamp may be a racing loser's: the sender judges that, and S still binds.
+    if not S or ARGV[9] and text then
+        return replica(S or K, token) or ARGV[9] and text or found and 0 or -1
     end
     -- K was deleted, or is another's by now. As after a release S excludes nobody for this token, whose late request is rejected.
     local left = redis.call('PTTL', S)
@@ -71,7 +88,7 @@ if not mine and not rests then
     elseif left < 3600000 then
         redis.call('PEXPIRE', S, 3600000)
     end
-elseif S and s[1] ~= text then
+elseif S and s[1] ~= rest then
     local fence, of = ARGV[6], {}
     if s[1] ~= token then -- what S says is of another holder
         if tonumber(fence) < (tonumber(s[4] or 0) or 0) then
@@ -81,15 +98,15 @@ elseif S and s[1] ~= text then
               string.format('%.0f', fence ~= '0' and math.min(tonumber(fence), now) or now)}
     end
     -- without rest_binds: local noted = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '', unpack(of))
-    local noted = redis.pcall('HMSET', S, 'token', text, 'value', text, 'until', string.format('%.0f', till), 'spent', token, 'claim', '', unpack(of))
-    local life = math.ceil((till - now) / 1000) + 5400000
+    local noted = redis.pcall('HMSET', S, 'token', rest, 'value', value, 'until', string.format('%.0f', till + skew), 'spent', token, 'claim', '', unpack(of))
+    local life = math.ceil((till - now) / 1000) + 5400000 + longer
     -- without odd_sidecar_untouched: if redis.call('PTTL', S) < life then
     if not noted.err and redis.call('PTTL', S) < life then
         redis.call('PEXPIRE', S, string.format('%.0f', life))
     end
 end
 -- without rest_leaves_queue: if false then
-if S and ARGV[8] then
+if S and (ARGV[8] or '') ~= '' then
     redis.pcall('ZREM', S .. ':line', ARGV[8])
 end
 -- Waiters learn the new end, or that the lock is free.
