@@ -91,7 +91,7 @@ fi
 mkdir "$work/bin" "$work/there" "$work/boxes"
 ln -s "$tidelock" "$work/bin/tidelock"
 for own in nightly my-daemon; do ln -s /bin/true "$work/bin/$own"; done
-for own in build publish import.sh nightly report job post; do ln -s /bin/true "$work/there/$own"; done
+for own in build publish send import.sh nightly report job post; do ln -s /bin/true "$work/there/$own"; done
 "$python" - "$here" "$work" "$url" "$socket" <<'PY' || fail "the pages have no commands"
 import glob, re, sys
 here, work, url, socket = sys.argv[1:]
