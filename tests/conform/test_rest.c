@@ -10,7 +10,7 @@
 #include "conform.h"
 #include "queue_look.h"
 
-#define TTL_MS 30000
+#define TTL_MS 45000      /* longer than what is to happen soon */
 #define HOUR_MS 3600000   /* a rest that no test outlasts */
 #define BRIEF_MS 1500     /* one that is waited out */
 #define SECOND_US 1000000 /* what the server has noted for an acquire may be so much too early */
@@ -347,6 +347,16 @@ CONFORM_OF(released_before_its_shortest_hold_it_rests, c, CONFORM_REST | CONFORM
     assert_ends(c, at, HOUR_MS, 0);
 }
 
+CONFORM_OF(released_and_freed_before_its_shortest_hold_it_rests, c, CONFORM_REST) {
+    tl_client *client = conform_client(c);
+    const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .min_hold_ms = HOUR_MS);
+    tl_lock *lock = tl_lock_new(client, c->key, strlen(c->key), &options, &said);
+    assert_non_null(lock);
+    (void)acquire(c, lock);
+    ASSERT_RESULT(tl_release(lock, &said), TL_OK);
+    assert_rests(c);
+}
+
 CONFORM_OF(released_after_its_shortest_hold_it_is_free, c, CONFORM_REST) {
     tl_lock *lock = holding_for(c, 1);
     (void)acquire(c, lock);
@@ -548,6 +558,22 @@ static void rest_without_blocking(conform *c, bool dispatch) {
     }
 }
 
+/* It is told to nobody, and rests. */
+CONFORM_OF(a_lock_that_is_freed_while_it_begins_to_rest_rests, c, CONFORM_REST | CONFORM_GARBAGE) {
+    static outcome o;
+    tl_client *client = conform_client(c);
+    for (int i = 0; i < 10; i++) {
+        tl_lock *lock = conform_lock(c, client, TTL_MS);
+        (void)acquire(c, lock);
+        ASSERT_RESULT(tl_lock_rest_async(lock, HOUR_MS, note, &o, &said), TL_OK);
+        drop_lock(lock);
+        WAIT_FOR(SOON_MS, end_us(c) > 0);
+        assert_rests(c);
+        conform_do(c, "DEL %s tidelock:{%s}", c->key, c->key);
+    }
+    atomic_store(&o.told, 0);
+}
+
 CONFORM_OF(it_rests_without_blocking_told_by_the_keeper, c,
            CONFORM_REST | CONFORM_SAYS_REST | CONFORM_GARBAGE) {
     rest_without_blocking(c, false);
@@ -566,22 +592,6 @@ static acquiring *begin_queued(tl_lock *lock) {
     return a;
 }
 
-CONFORM_OF(a_waiter_of_the_same_client_is_handed_no_lock_that_rests, c,
-           CONFORM_REST | CONFORM_RUNTIME) {
-    tl_client *client = conform_client(c);
-    tl_lock *lock = conform_lock(c, client, TTL_MS), *next = conform_lock(c, client, TTL_MS);
-    for (int i = 0; i < 2; i++) {
-        const span at = acquire(c, lock);
-        acquiring *waiter = begin_queued(next);
-        ASSERT_RESULT(tl_lock_rest(lock, BRIEF_MS, &said), TL_OK);
-        ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
-        assert_rested(c, at, BRIEF_MS);
-        assert_true(tl_lock_fence(next) > tl_lock_fence(lock));
-        assert_string_not_equal(tl_lock_token(next), tl_lock_token(lock));
-        ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
-    }
-}
-
 /* Held by a lock that knew of the queue as it acquired, with `second` behind it: it hands over within a second of that. */
 static span hold_for_passing(conform *c, tl_client *client, tl_lock *first, tl_lock *second,
                              acquiring **ret) {
@@ -595,6 +605,19 @@ static span hold_for_passing(conform *c, tl_client *client, tl_lock *first, tl_l
     at.to = server_us(c);
     drop_lock(before);
     return at;
+}
+
+CONFORM_OF(a_waiter_of_the_same_client_is_handed_no_lock_that_rests, c,
+           CONFORM_REST | CONFORM_RUNTIME) {
+    tl_client *client = conform_client(c);
+    tl_lock *lock = by_hand(c, client), *next = by_hand(c, client);
+    acquiring *waiter;
+    const span at = hold_for_passing(c, client, lock, next, &waiter);
+    ASSERT_RESULT(tl_lock_rest(lock, BRIEF_MS, &said), TL_OK);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_OK);
+    assert_rested(c, at, BRIEF_MS);
+    assert_true(tl_lock_fence(next) > tl_lock_fence(lock));
+    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
 }
 
 CONFORM_OF(a_hold_that_was_handed_over_rests_from_then_on, c, CONFORM_REST | CONFORM_RUNTIME) {
