@@ -480,7 +480,8 @@ CONFORM_OF(all_who_wait_for_a_holder_alone_end_when_it_rests, c,
     for (int i = 0; i < WAITERS; i++) {
         tl_lock *waits = conform_lock_with(
             c, i % 2 ? client : conform_client(c),
-            TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .rest_ends_wait = true, .fair = i % 3 == 0));
+            TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .rest_ends_wait = true,
+                            .fair = c->protocol == TL_TOKEN && i % 3 == 0));
         waiters[i] = begin_waiting(c, waits);
     }
     ASSERT_RESULT(tl_lock_rest(lock, HOUR_MS, &said), TL_OK);
