@@ -119,6 +119,43 @@ CONFORM_STAMPS(the_commands_are_those_of_the_old_clients_alone, c, CONFORM_NO_SC
     assert_int_equal(conform_count(c) - before, 15);
 }
 
+/* ---- a stamp that rests ------------------------------------------------------------------------ */
+
+#define REST_MS 1500
+
+CONFORM_STAMPS(a_legacy_client_reads_the_end_of_the_rest, c, CONFORM_REST) {
+    static const int64_t rests_ms[] = {REST_MS, 3600000}; /* moved back, and ahead */
+    for (int i = 0; i < 2; i++) {
+        tl_lock *lock = by_hand(c, conform_client(c));
+        int64_t before = wall_ms();
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_rest(lock, rests_ms[i], &said), TL_OK);
+        assert_in_range(stamp_in(c), before + rests_ms[i], wall_ms() + rests_ms[i] + SLACK_MS);
+        conform_do(c, "DEL %s tidelock:{%s}", c->key, c->key);
+    }
+}
+
+/* The phase moves on meanwhile. */
+CONFORM_STAMPS(a_drain_acquires_a_stamp_that_rests_when_it_has_ended, c, CONFORM_REST) {
+    tl_legacy_options legacy = TL_LEGACY_OPTIONS(.clock_skew_max_ms = 1, .legacy_delay_max_ms = 1,
+                                                 .legacy_ttl_min_ms = TL_TTL_MAX_MS);
+    tl_lock *lock = by_hand(c, conform_client(c));
+    int64_t before = wall_ms();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_rest(lock, REST_MS, &said), TL_OK);
+    conform_do(c, "HMSET tidelock:phase:{default} phase 2 epoch 1 lease_ms 30000 since 1 keys *");
+    tl_lock *next = by_hand(
+        c,
+        make_client_with(TL_CLIENT_OPTIONS(.url = c->url, .protocol = TL_AUTO, .legacy = &legacy)));
+    ASSERT_RESULT(tl_lock_acquire(next, 0, &said), TL_EBUSY);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK);
+    assert_in_range(wall_ms(), before + REST_MS, INT64_MAX);
+    assert_true(conform_holds(c, c->key, tl_lock_token(next)));
+    ASSERT_RESULT(tl_lock_rest(next, 3600000, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+    conform_do(c, "DEL tidelock:phase:{default} tidelock:phase:{default}:clients");
+}
+
 /* ---- overwritten, and stolen ------------------------------------------------------------------- */
 
 CONFORM_STAMPS(a_racing_losers_stamp_is_put_right, c, CONFORM_RENEWAL) {

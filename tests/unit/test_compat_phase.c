@@ -562,6 +562,25 @@ TEST(a_drop_needs_no_phase) {
     }
 }
 
+/* A stamp as a stamp, a token as a token. Where it isn't known, the script sees what K holds. */
+TEST(a_lock_rests_as_it_is_held) {
+    for (int by = -1; by <= TL_TIMESTAMP; by++) {
+        feed f;
+        ready(&f, TL_RELEASE);
+        know(&f, TL_PHASE_DRAIN, 7);
+        m.job.hold.proof.held_by = (uint8_t)(1 + by);
+        m.job.release.rest_ms = 3600000;
+        m.job.release.rest_since = feed_ms(0);
+        m.job.release.rest_since_us = FEED_SERVER_US;
+        feed_at(&f, 2 * L_MS);
+        (void)feed_start(&f);
+        feed_assert_asked(&f, "rest");
+        assert_int_equal(f.last.command[0].argc, 2 + (by == TL_TOKEN ? 6 : 12));
+        assert_int_equal(answer_drop(&f, 1, NULL), TL_END);
+        expect(&f, TL_OK, false);
+    }
+}
+
 /* A take that wasn't answered, where there are no scripts: its protocol isn't known. */
 TEST(what_a_take_has_left_is_dropped_without_scripts_too) {
     feed f;
