@@ -258,13 +258,12 @@ static bool never_rests(tl_try *attempt, const tl_job *job, const tl_event *even
            tl__try_fail(attempt, TL_EUNSUPPORTED, false, TL_LITERAL(message), out) == TL_END;
 }
 
-/* A client that raced with our acquire and lost may overwrite K until L after it. A holder would notice; of a stamp
- * that rests nobody does. */
-static bool may_be_overwritten(const tl_job *job, const tl_event *event) {
+/* A client that raced with our acquire and lost may overwrite K until L after it. A holder would notice; of a
+ * stamp that rests nobody does. */
+static tl_mono rests_from(const tl_job *job, const tl_event *event) {
     int64_t delay_ns = tl__rate_most_ns(job->rules.legacy_delay_max_ms * TL_NS_PER_MS,
                                         event->server->drift_ppm);
-    return GUARD(rests_after_losers) &&
-           tl__mono_before(event->now, tl__mono_add_ns(job->release.rest_since, delay_ns));
+    return tl__mono_add_ns(job->release.rest_since, GUARD(rests_after_losers) * delay_ns);
 }
 
 /* Ends a release that can't let the lock rest yet; it is repeated. */
@@ -273,10 +272,14 @@ static bool rests_later(tl_try *attempt, const tl_job *job, const tl_event *even
         "a legacy client may still overwrite the stamp: it rests when legacy_delay_max has passed";
     static const char moving[] =
         "the key's slot is being moved: a lock with a stamp can't rest until it has moved";
-    tl_bytes message = attempt->alone ? TL_LITERAL(moving) : TL_LITERAL(early);
-    return tl__stamp_rests(attempt, job, event) &&
-           (attempt->alone || may_be_overwritten(job, event)) &&
-           tl__try_fail(attempt, TL_EUNAVAILABLE, false, message, out) == TL_END;
+    tl_mono from = rests_from(job, event);
+    bool is_early = tl__mono_before(event->now, from);
+    if (!tl__stamp_rests(attempt, job, event) || (!attempt->alone && !is_early))
+        return false;
+    (void)tl__try_fail(attempt, TL_EUNAVAILABLE, false,
+                       is_early ? TL_LITERAL(early) : TL_LITERAL(moving), out);
+    attempt->result.rests_from = is_early ? from : (tl_mono){0};
+    return true;
 }
 
 static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {

@@ -84,10 +84,12 @@ typedef struct {
     /** ACQUIRE and RENEW, OK: the lock is held until `deadline`, with this proof. */
     tl_mono deadline;
     tl_proof proof;
-    /** One of them, by `op`; nothing for RELEASE. */
+    /** One of them, by `op`. */
     union {
         tl_acquire_result acquire;
         tl_lost lost;
+        /** RELEASE, EUNAVAILABLE: the lock can rest from then on; ns 0: not known. */
+        tl_mono rests_from;
     };
 } tl_result;
 

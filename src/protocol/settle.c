@@ -114,8 +114,10 @@ static tl_status attempt_ended(tl_settle *settlement, const tl_event *event, tl_
                                           : tl__bytes_of(out->message));
     if (!tl__mono_before(event->now, settlement->retry.limit))
         return run_out(settlement, event, out);
-    settlement->retry.next = tl__retry_after(&settlement->retry, event->now,
-                                             result->code == TL_EUNCERTAIN);
+    bool known = settlement->result.op == TL_RELEASE && result->rests_from.ns > 0;
+    settlement->retry.next = known ? result->rests_from
+                                   : tl__retry_after(&settlement->retry, event->now,
+                                                     result->code == TL_EUNCERTAIN);
     return stay(settlement, event, out);
 }
 
