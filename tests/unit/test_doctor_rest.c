@@ -33,8 +33,8 @@ TEST(a_restart_without_data_ends_rests) {
     info("role:master\r\naof_enabled:0\r\nuptime_in_seconds:7200\r\n");
     const doctor_finding *x = says_only("rest-restart", DOCTOR_WARNING,
                                         "a restart ends rests early");
-    assert_string_equal(x->what,
-                        "a restart ends rests early (appendonly no); the last one was 2 h 0 min ago");
+    assert_string_equal(
+        x->what, "a restart ends rests early (appendonly no); the last one was 2 h 0 min ago");
     assert_non_null(strstr(x->fix, "CONFIG SET appendonly yes"));
     facts.once_per_ms = 3600000; /* what rested then is over by now */
     x = says_only("rest-restart", DOCTOR_WARNING, "a restart ends rests early");
@@ -105,6 +105,16 @@ TEST(flushall_ends_rests_where_it_is_allowed) {
     assert_non_null(strstr(x->fix, "rename-command FLUSHALL"));
     facts.flush = COMMAND_DENIED;
     says_nothing();
+}
+
+TEST(without_scripts_nothing_rests) {
+    const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
+    if (!legacy)
+        skip();
+    facts.protocol = TL_TIMESTAMP;
+    says_nothing();
+    facts.version = DOCTOR_VERSION(2, 4, 18);
+    says_only("rest-scripts", DOCTOR_DANGER, "no lock can rest");
 }
 
 TEST(without_once_per_nothing_is_said_of_rests) {

@@ -103,6 +103,18 @@ bool doctor_info(const doctor_facts *facts, const char *name, int64_t *ret) {
            tl__bytes_to_int(tl__bytes_of(text), ret);
 }
 
+/* INFO has maxmemory from 3.2 on. */
+bool doctor_memory_limit(const doctor_facts *facts, int64_t *ret) {
+    return doctor_info(facts, "maxmemory", ret) || doctor_number(facts, CONFIG_MAXMEMORY, ret);
+}
+
+bool doctor_policy(const doctor_facts *facts, char to[DOCTOR_POLICY_SIZE]) {
+    if (doctor_info_text(facts, "maxmemory_policy", to, DOCTOR_POLICY_SIZE))
+        return true;
+    (void)snprintf(to, DOCTOR_POLICY_SIZE, "%.60s", facts->config[CONFIG_POLICY].text);
+    return facts->config[CONFIG_POLICY].known;
+}
+
 /* Valkey reports the Redis that it resembles. */
 static void learn_version(doctor_facts *facts) {
     char text[32];

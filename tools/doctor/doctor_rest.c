@@ -99,12 +99,24 @@ static void check_flush(const doctor_facts *facts, doctor_report *report) {
         doctor_fix(report, "ACL SETUSER %s -flushall -flushdb", facts->user);
 }
 
+/* Stamps need none, but to rest. */
+static void check_scripts(const doctor_facts *facts, doctor_report *report) {
+    if (doctor_users(facts) & (DOCTOR_TOKEN | DOCTOR_STAMP))
+        return;
+    doctor_found(report, "rest-scripts", DOCTOR_DANGER, "no lock can rest: the server has no EVAL");
+    doctor_why(
+        report,
+        "a command that has succeeded leaves a lock that expires by itself, and then " AGAIN);
+    doctor_fix(report, "upgrade to 6.0 or newer");
+}
+
 void doctor_check_rest(const doctor_facts *facts, doctor_report *report) {
     char role[16] = "";
 
     if (facts->once_per_ms == 0 || !doctor_info_text(facts, "role", role, sizeof role) ||
         strcmp(role, "master") != 0)
         return;
+    check_scripts(facts, report);
     check_restart(facts, report);
     check_eviction(facts, report);
     check_failover(facts, report);

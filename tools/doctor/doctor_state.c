@@ -18,11 +18,6 @@ static bool info_is(const doctor_facts *facts, const char *name, const char *val
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* INFO has maxmemory from 3.2 on. */
-bool doctor_memory_limit(const doctor_facts *facts, int64_t *ret) {
-    return doctor_info(facts, "maxmemory", ret) || doctor_number(facts, CONFIG_MAXMEMORY, ret);
-}
-
 static void check_memory(const doctor_facts *facts, int64_t most, doctor_report *report) {
     const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
     int64_t used;
@@ -35,13 +30,6 @@ static void check_memory(const doctor_facts *facts, int64_t most, doctor_report 
     doctor_why(report, "when it is full the server refuses to write: no lock can be acquired%s",
                legacy ? legacy->full : "");
     doctor_fix(report, "CONFIG SET maxmemory %lld, or delete something", 2 * (long long)most);
-}
-
-bool doctor_policy(const doctor_facts *facts, char to[DOCTOR_POLICY_SIZE]) {
-    if (doctor_info_text(facts, "maxmemory_policy", to, DOCTOR_POLICY_SIZE))
-        return true;
-    (void)snprintf(to, DOCTOR_POLICY_SIZE, "%.60s", facts->config[CONFIG_POLICY].text);
-    return facts->config[CONFIG_POLICY].known;
 }
 
 static void check_eviction(const doctor_facts *facts, doctor_report *report) {
