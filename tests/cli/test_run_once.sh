@@ -34,7 +34,11 @@ if [[ ${COMPAT:-1} != 0 ]]; then
         words=(k)
         if [[ $option == run* ]]; then words+=(-- echo never); fi
         # shellcheck disable=SC2086
-        expect_line 64 "^tidelock: ${option/ /: }: [^:]*\$" "$tidelock" $option 1h --protocol timestamp --strict "${words[@]}"
+        expect_line 64 "^tidelock: ${option/ /: }: with strict a lock can't rest: " "$tidelock" $option 1h --protocol timestamp --strict "${words[@]}"
+    done
+    expect 0 "$tidelock" run --once-per 1h --protocol bridge bridge -- true
+    for protocol in bridge token; do
+        expect_line 75 "^tidelock: bridge: done by true on $me .*; free again in " "$tidelock" run --once-per 1h --protocol $protocol bridge -- true
     done
     expect_line 64 '--once-per with --wait needs the token protocol' "$tidelock" run --once-per 1h -w 1s --protocol auto k -- true
     expect_line 64 '--rest with --wait needs the token protocol' "$tidelock" lock --rest 1h -w 1s --protocol bridge k
