@@ -89,6 +89,7 @@ TEST(each_script_has_a_name_a_text_and_a_sha1) {
         [TL_SCRIPT_SCAN] = "scan",     [TL_SCRIPT_ACQUIRE] = "acquire",
         [TL_SCRIPT_UNVOTE] = "unvote", [TL_SCRIPT_UNBIND] = "unbind",
         [TL_SCRIPT_VOTE] = "vote",     [TL_SCRIPT_LEAVE] = "leave",
+        [TL_SCRIPT_REST] = "rest",
 #ifdef TL_COMPAT
         [TL_SCRIPT_NOTE] = "note",     [TL_SCRIPT_PHASE] = "phase",
         [TL_SCRIPT_SWAP] = "swap",

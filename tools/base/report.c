@@ -177,7 +177,7 @@ const char *report_rest(char buf[REPORT_END], const tl_lock_info *info) {
     struct tm parts;
 
     if (info->remaining_ms < 0)
-        (void)snprintf(buf, REPORT_END, "resting without an end");
+        (void)snprintf(buf, REPORT_END, "resting");
     else if (info->rest_end_ms < 0 || !localtime_r(&seconds, &parts) ||
              strftime(at, sizeof at, dated ? "%Y-%m-%d %H:%M:%S" : "%H:%M:%S", &parts) == 0)
         (void)snprintf(buf, REPORT_END, "resting for another %s",
