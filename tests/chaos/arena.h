@@ -195,20 +195,21 @@ static inline long long server_us(real_redis *at) {
                           "local t = redis.call('TIME') return t[1] * 1000000 + t[2]");
 }
 
-/** When the key ends to rest, by the server's clock, us, at most 3 ms too late. -1: it doesn't rest there. */
+/** When the key ends to rest, by the server's clock, us: no earlier than it does, and later by what the server is
+ *  stopped meanwhile, and 2 ms. -1: it doesn't rest there. */
 static inline long long rest_end_us(real_redis *at, const char *key) {
     static const char script[] =
-        "local text, t = redis.call('GET', KEYS[1]), redis.call('TIME') "
-        "if string.sub(text or '', 1, 8) ~= 'resting ' then return -1 end "
-        "return t[1] * 1000000 + t[2] + redis.call('PTTL', KEYS[1]) * 1000";
+        "if string.sub(redis.call('GET', KEYS[1]) or '', 1, 8) ~= 'resting ' then return -1 end "
+        "local ms, t = redis.call('PTTL', KEYS[1]), redis.call('TIME') "
+        "return t[1] * 1000000 + t[2] + ms * 1000";
     return real_redis_int(at, "EVAL %s 1 %s", script, key);
 }
 
 /** It rests until so long after an acquire that began when the server's clock showed this, and has ended by now. */
 static inline void assert_rests_for(real_redis *at, const char *key, long long began_us,
                                     int64_t ms) {
-    const int64_t latest_us = server_us(at) + 5000;
-    assert_in_range(rest_end_us(at, key), began_us + ms * 1000, latest_us + ms * 1000);
+    const int64_t end_us = rest_end_us(at, key), latest_us = server_us(at) + 5000;
+    assert_in_range(end_us, began_us + ms * 1000, latest_us + ms * 1000);
 }
 
 /** The lock is free for another, soon. */

@@ -42,17 +42,17 @@ static int64_t stamp_end_us(conform *c) {
     return conform_int(c, "EVAL %s 2 %s tidelock:{%s}", script, c->key, c->key);
 }
 
-/* When the rest ends, us: S says so exactly. K lasts for longer than that, by a millisecond or two. */
+/* When the rest ends, us: S says so exactly. K ends about then: the server may be stopped between two commands of a script. */
 static int64_t end_us(conform *c) {
     if (c->row->stamps)
         return stamp_end_us(c);
     static const char script[] =
-        "local t, ms = redis.call('TIME'), redis.call('PTTL', KEYS[1]) "
-        "local ends = tonumber(redis.call('HGET', KEYS[2], 'until')) "
-        "local gone = t[1] * 1000000 + t[2] + ms * 1000 "
         "if string.sub(redis.call('GET', KEYS[1]), 1, 8) ~= 'resting ' then return -2 end "
-        "return gone > ends and gone < ends + 3000 and ends or -3";
-    return conform_int(c, "EVAL %s 2 %s tidelock:{%s}", script, c->key, c->key);
+        "local ms, t = redis.call('PTTL', KEYS[1]), redis.call('TIME') "
+        "local ends = tonumber(redis.call('HGET', KEYS[2], 'until')) "
+        "local off = math.abs(t[1] * 1000000 + t[2] + ms * 1000 - ends) "
+        "return off < tonumber(ARGV[1]) * 1000 and ends or -3";
+    return conform_int(c, "EVAL %s 2 %s tidelock:{%s} %d", script, c->key, c->key, (int)SLACK_MS);
 }
 
 static span acquire(conform *c, tl_lock *lock) {
