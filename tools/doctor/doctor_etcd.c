@@ -287,7 +287,7 @@ static void check_rights(const visit *visit, const char *key, doctor_report *rep
 }
 
 /* No member reports whether it has that option. */
-static void found_leases(doctor_report *report) {
+static void found_new_leader(doctor_report *report) {
     doctor_found(report, "rest-leader", DOCTOR_NOTE,
                  "a new leader counts rests anew, unless lease checkpoints are on");
     doctor_why(report, "a rest lasts longer then, and the job may miss the next period");
@@ -318,7 +318,7 @@ static int judge(const visit *visits, unsigned n, const char *key, const doctor_
     check_clusters(visits, n, said, report);
     check_members(visits, n, said, report);
     if (options->once_per_ms > 0)
-        found_leases(report);
+        found_new_leader(report);
     doctor_sort(report);
     (void)snprintf(product, sizeof product, "etcd %s", said->version);
     const doctor_title title = {.server = said->endpoint.label, .product = product};
