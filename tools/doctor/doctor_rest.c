@@ -57,7 +57,7 @@ static void check_eviction(const doctor_facts *facts, doctor_report *report) {
                            "maxmemory is 0",
                  policy);
     doctor_why(report,
-               AGAIN "; no client uses the key of a rest, so a policy by use deletes it first");
+               AGAIN "; the key of a rest is rarely used, so a policy by use deletes it early");
     doctor_fix(report,
                "CONFIG SET maxmemory-policy noeviction, and in redis.conf: maxmemory-policy "
                "noeviction");
