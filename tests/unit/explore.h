@@ -125,6 +125,7 @@ typedef struct {
     uint8_t events, others, faults, waits;
     uint8_t beginnings; /* of K: one bit each */
     uint8_t renewals;   /* how many: one bit each */
+    int64_t rest_ms;    /* from its acquire on A's lock rests; 0: it is released */
 } suite;
 
 typedef struct {
@@ -148,9 +149,9 @@ typedef struct {
     bool cut;     /* this run is another one over again */
     bool tells;
     const char *wrong;
-    int64_t until_us[HOLDERS];  /* who may believe so until when */
-    uint64_t fence;             /* the largest that was had */
-    uint64_t held, lost, raced; /* how often, over all runs */
+    int64_t until_us[HOLDERS];          /* who may believe so until when */
+    uint64_t fence;                     /* the largest that was had */
+    uint64_t held, lost, raced, rested; /* how often, over all runs */
     tl_reply items[ITEMS_MAX];
     char text[TEXT_SIZE];
     size_t items_n, text_n;

@@ -1,7 +1,8 @@
 /*
  * Who holds a lock of stamps, in every interleaving of one client's takes, renewals and release with what
  * others do, with requests and answers that are lost or late, up to a number of such events: so that nothing
- * that a machine remembers of one look, answer or attempt is taken for true after the next. It plays runs of
+ * that a machine remembers of one look, answer or attempt is taken for true after the next. Likewise nobody
+ * acquires a lock that rests. It plays runs of
  * one bound; EXPLORE=3 or 4 plays all of more events, for minutes or hours, EXPLORE_KIND=NAME only one kind.
  */
 #include "explore_others.h"
@@ -124,6 +125,9 @@ static void hold(actor *a, unsigned keeps) {
     }
     a->job.hold.proof = a->machine.renew.job.hold.proof;
     a->job.hold.believed = a->machine.result.deadline;
+    a->job.release.rest_since = taken.acquire.seen;
+    a->job.release.rest_since_us = taken.acquire.seen_us;
+    a->job.release.rest_ms = a->status == TL_GO ? w.suite->rest_ms : 0;
     if (a->status == TL_GO)
         return;
     tell("A: lost");
@@ -135,12 +139,25 @@ static void hold(actor *a, unsigned keeps) {
     a->job.hold.proof = (tl_proof){0}; /* what it leaves behind is dropped in any case */
 }
 
+/* A lock that rests is nobody's, as if A held it on until the end. */
+static void check_rests(const actor *a) {
+    const int64_t end_us = a->job.release.rest_since_us + a->job.release.rest_ms * 1000;
+    if (a->job.release.rest_ms == 0 || a->machine.result.code != TL_OK || end_us <= w.now_us)
+        return;
+    if (w.stolen)
+        wrong("another had it, and it is told that it rests");
+    w.rested++;
+    believes(HOLDER_A, end_us);
+}
+
 static void release(actor *a) {
     w.until_us[HOLDER_A] = 0;
     tl_mono believed = a->job.hold.believed;
     tl__settle_init(&a->machine.settle, &a->job, TL_RELEASE, believed, 7);
     start(a, tl__settle_step);
     run(a);
+    if (goes_on())
+        check_rests(a);
     if (a->status == TL_DETACH && goes_on()) {
         a->status = TL_GO;
         a->waits = false;
@@ -258,15 +275,17 @@ static void explore(const kind *k, const suite *s) {
     w.kind = k;
     w.suite = s;
     w.redis = fake_redis_new();
-    w.held = w.lost = w.raced = 0;
+    w.held = w.lost = w.raced = w.rested = 0;
     for (unsigned beginning = ABSENT; beginning < BEGINNINGS; beginning++)
         for (unsigned keeps = 0; keeps <= RENEWALS_MAX; keeps++)
             if ((s->beginnings & BIT(beginning)) && (s->renewals & BIT(keeps)))
                 runs += explore_from(beginning, keeps);
     fake_redis_free(w.redis);
-    print_message("%s, %s: %llu runs, held %llu, lost %llu, raced %llu\n", k->name, s->name,
-                  (unsigned long long)runs, (unsigned long long)w.held, (unsigned long long)w.lost,
-                  (unsigned long long)w.raced);
+    print_message("%s, %s: %llu runs, held %llu, lost %llu, raced %llu, rested %llu\n", k->name,
+                  s->name, (unsigned long long)runs, (unsigned long long)w.held,
+                  (unsigned long long)w.lost, (unsigned long long)w.raced,
+                  (unsigned long long)w.rested);
+    assert_true((w.rested > 0) == (s->rest_ms > 0));
     assert_true(w.held > 0 && (w.lost > 0 || (s->renewals & 6) == 0));
 }
 
@@ -291,22 +310,44 @@ static const kind ms_pipe = {"ms-pipe", &tl__protocol_bridge, "ms-pipe", .ttl_ms
 #define RACE (BIT(J_LOOKS + 1) | BIT(J_SETS + 1) | BIT(J_VISITS) | BIT(WAIT_FAST) | BIT(WAIT_L))
 #define VISIT (BIT(B_VISITS) | BIT(BY_HAND) | BIT(WAIT_FREE))
 
+#define SHORT_REST_MS 20000 /* shorter than the lifetime */
+#define LONG_REST_MS 200000
+
 static const suite two_of_anything = {"two of anything",     UINT32_MAX, 2, 2, 2, 2,
-                                      BIT(STALE) | BIT(DUE), 5};
-static const suite losers = {"losers of a race", RACE, 4, 3, 0, 1, BIT(STALE), 4};
-static const suite visits = {"visits after losses", VISIT, 3, 1, 2, 1, BIT(ABSENT), 1};
+                                      BIT(STALE) | BIT(DUE), 5,          0};
+static const suite losers = {"losers of a race", RACE, 4, 3, 0, 1, BIT(STALE), 4, 0};
+static const suite visits = {"visits after losses", VISIT, 3, 1, 2, 1, BIT(ABSENT), 1, 0};
+static const suite short_rests = {"a short rest, two of anything",
+                                  UINT32_MAX,
+                                  3,
+                                  2,
+                                  1,
+                                  2,
+                                  BIT(ABSENT) | BIT(STALE),
+                                  3,
+                                  SHORT_REST_MS};
+static const suite long_rests = {"a rest, two of anything", UINT32_MAX, 3,           2, 1, 2,
+                                 BIT(ABSENT) | BIT(STALE),  3,          LONG_REST_MS};
+static const suite short_rest_visits = {
+    "visits in a short rest", VISIT | RACE, 3, 2, 1, 1, BIT(ABSENT), 1, SHORT_REST_MS};
+static const suite rest_visits = {"visits in a rest", VISIT | RACE, 3, 2, 1, 1, BIT(ABSENT), 1,
+                                  LONG_REST_MS};
+static const suite rest_losers = {
+    "losers of a race, and a rest", RACE, 4, 3, 0, 1, BIT(STALE), 1, LONG_REST_MS};
 
 static void explore_all(const kind *k, const suite *s) {
-    static const kind *deeply; /* each once */
+    static const kind *deeply; /* each once, with each rest */
+    static int64_t deeply_ms;
     const char *deep = getenv("EXPLORE"), *only = getenv("EXPLORE_KIND");
     uint8_t n = deep ? (uint8_t)atoi(deep) : 0;
-    const suite more = {"anything", UINT32_MAX, n, n, n, n, 7, 7};
-    if (n == 0 && s == &two_of_anything && !tests_whole())
+    const suite more = {"anything", UINT32_MAX, n, n, n, n, 7, 7, s->rest_ms};
+    bool is_large = s == &two_of_anything || s == &short_rests || s == &long_rests;
+    if (n == 0 && is_large && !tests_whole())
         return;
-    if ((!only || strcmp(only, k->name) == 0) && deeply != k)
+    if ((!only || strcmp(only, k->name) == 0) && (deeply != k || deeply_ms != s->rest_ms))
         explore(k, n > 0 ? &more : s);
     if (n > 0)
-        deeply = k;
+        deeply = k, deeply_ms = s->rest_ms;
 }
 
 TEST(by_watch_nobody_holds_beside_another) {
@@ -320,6 +361,14 @@ TEST(by_script_nobody_holds_beside_another) {
     explore_all(&script, &two_of_anything);
     explore_all(&script, &losers);
     explore_all(&script, &visits);
+}
+
+TEST(nobody_holds_a_lock_that_rests) {
+    explore_all(&script, &rest_losers);
+    explore_all(&script, &rest_visits);
+    explore_all(&script, &long_rests);
+    explore_all(&script, &short_rest_visits);
+    explore_all(&script, &short_rests);
 }
 
 TEST(without_either_nobody_holds_beside_another) {
