@@ -321,7 +321,7 @@ static void say_lost(run *run) {
             watch->trouble[0] ? " (" : "", watch->trouble, watch->trouble[0] ? ")" : "");
 }
 
-/* The command has succeeded, but what --once-per or --hold-at-least promises is not kept: that is no success. */
+/* The promise of --once-per or --hold-at-least is not kept: that is no success, whatever the command says. */
 static void say_not_resting(run *run) {
     say("%s: the rest is not confirmed, so another host may %s: %s", run->shown,
         is_once(run->options) ? "run the command again" : "acquire the lock before its end",
