@@ -17,18 +17,19 @@ periods=3 killed_of=3 # of so many runs one is killed
 if [[ ${ALL:-} == 1 ]]; then periods=50 killed_of=5; fi
 
 # A host starts the job at each full period, by its own clock. It notes each start: fleet, period, host, from and until (us, by the
-# true clock), the status.
+# true clock), the status. The run itself says in JSON for how long it has waited.
 cat >"$work/host.py" <<'PY'
 import ctypes, os, select, signal, subprocess, sys, time
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 fleet, host, ahead, first, periods, tidelock = sys.argv[1:7]
+json = os.open(os.environ["JSON"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 for period in range(int(periods)):
     pause = float(first) + 5 * period - time.time()
     select.select([], [], [], pause if pause > 0 else 0) # libfaketime breaks time.sleep
     begin = time.time()
-    words = [tidelock, "run", "--name", "host" + host] + sys.argv[7:]
+    words = [tidelock, "run", "--name", "host" + host, "--json-fd", str(json)] + sys.argv[7:]
     words += [fleet, "--", "sh", "-c", os.environ["JOB"], "sh", str(period), host]
-    status = subprocess.run(words, stdin=subprocess.DEVNULL).returncode
+    status = subprocess.run(words, stdin=subprocess.DEVNULL, pass_fds=[json]).returncode
     us = [int((t - float(ahead)) * 1000000) for t in (begin, time.time())]
     os.write(1, ("%s %d %s %d %d %d\n" % (fleet, period, host, *us, status)).encode())
 PY
@@ -36,7 +37,7 @@ first=$(($(date +%s) + 8))
 fleet() { # name, the clocks of its hosts, the job, options of run...
     local i=0 ahead
     for ahead in $2; do
-        env JOB="$3" LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME="$ahead" \
+        env JOB="$3" JSON="$work/json" LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME="$ahead" \
             "$python" "$work/host.py" "$1" $((i++)) "$ahead" "$first" "$periods" "$tidelock" "${@:4}" >>"$work/starts" 2>>"$work/said" &
     done
 }
@@ -56,7 +57,7 @@ done
 # Who starts late, on a busy machine, may find the lock free again, or a rest that began late. So that there is one run in each
 # period depends on the machine. That none begins before a rest has ended, and none is refused without one, does not.
 cat >"$work/judge.py" <<'PY'
-import sys
+import json, sys
 work, periods = sys.argv[1], int(sys.argv[2])
 TTL, slack = 2000000, 1000000
 starts = [l.split() for l in open(work + "/starts")]
@@ -78,13 +79,14 @@ for fleet, D in ("plain", 4500000), ("deadly", 4000000):
     for period, host, begin, end, status in of:
         if status == 75: # for a rest, or for somebody at work
             assert any(r[2] <= end and begin <= r[2] + D + slack for r in begun), "%s: host %d is refused in period %d" % (fleet, host, period)
-        elif status == 0: # it has waited for a failure, not for a rest to end
-            own = max(r[2] for r in done if r[0] == period and r[1] == host)
-            assert not any(begin <= r[2] < own for r in done), "%s: host %d has waited for a rest in period %d" % (fleet, host, period)
         elif status == 74:
             late.append("host %d loses the lock in period %d" % (host, period))
         else:
-            assert fleet == "deadly" and status == -9, "%s: status %d of host %d in period %d" % (fleet, status, host, period)
+            assert status == 0 or fleet == "deadly" and status == -9, "%s: status %d of host %d in period %d" % (fleet, status, host, period)
+    for told in map(json.loads, open(work + "/json")): # it may have waited for a failure, not for a rest to end
+        if told["key"] == fleet and told["exit_status"] == 0:
+            asked = told["fence"] - told["waited_ms"] * 1000
+            assert not any(asked + slack <= r[2] < told["fence"] for r in done), "%s: it has waited for a rest: %s" % (fleet, told)
     kills = sum(s[4] == -9 for s in of)
     assert len(begun) == len(done) + kills or late, "%s: %d begun, %d done, %d killed" % (fleet, len(begun), len(done), kills)
     assert fleet == "plain" or kills or late, "nobody was killed"
