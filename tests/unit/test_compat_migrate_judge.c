@@ -220,6 +220,8 @@ TEST(what_each_phase_cant_live_beside) {
     memcpy(own.service, "nightly", 8);
     own.pid = 7; /* that of the client */
     memcpy(stranger.host, "db9", 4);
+    tl_lock_info rests = stranger; /* its client has ended */
+    rests.rests = true;
     tl_lock_info odd = info(-1, false, 0);
     odd.stamp_left_ms = INT64_MIN;
     memcpy(odd.oddity, "odd", 4);
@@ -233,6 +235,7 @@ TEST(what_each_phase_cant_live_beside) {
         {with(odd, &v), {[1][2] = true, [2][3] = true}},
         {with(stranger, &v), {[1][2] = true, [2][3] = true}},
         {with(own, &v), {[2][3] = true}},
+        {with(rests, &v), {[2][3] = true}},
         {with(info(TL_BRIDGE, true, -9000), &v), {[2][3] = true}},
         {with(info(TL_TOKEN, true, 9000), &v), {[1][0] = true}},
         {with(info(TL_TOKEN, false, 9000), &v), {[1][0] = true}},

@@ -34,7 +34,9 @@ static migrate_bunch *bunch_of(migrate_locks *locks, const migrate_view *view,
                                           : NULL;
     if (!info->by_tidelock)
         return &locks->strays;
-    return info->stamp_left_ms > 0 && !migrate_knows(view, info) ? &locks->strangers : &locks->own;
+    /* Nobody holds a lock that rests. The client that held it has often ended, and left the register. */
+    bool held = info->stamp_left_ms > 0 && !info->rests;
+    return held && !migrate_knows(view, info) ? &locks->strangers : &locks->own;
 }
 
 static int64_t left_of(const tl_lock_info *info) {

@@ -257,7 +257,8 @@ typedef struct {
 
 static void found_any(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
     const looker *looker = ctx;
-    if (info->by_tidelock && info->stamp_left_ms > 0 && !migrate_knows(looker->view, info))
+    if (info->by_tidelock && info->stamp_left_ms > 0 && !info->rests &&
+        !migrate_knows(looker->view, info))
         (void)migrate_read(looker->migration, looker->view);
     migrate_locks_learn(looker->locks, looker->view, key, key_len, info);
 }
