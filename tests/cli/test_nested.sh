@@ -32,6 +32,14 @@ expect 0 "$tidelock" lock -t 10m k
 read -r token _ <"$out"
 TIDELOCK_HELD=$(cat "$work/held") expect_line 75 'acquire k: another holds it' "$tidelock" run -n k -- true
 expect 0 "$tidelock" unlock k "$token"
+"$tidelock" run --hold-at-least 10m k -- sh -c 'echo "$TIDELOCK_HELD"' >"$work/held"
+TIDELOCK_HELD=$(cat "$work/held") "$tidelock" run -w 10m k -- true & # nobody holds what rests
+waiter=$!
+is_awaited() { "$tidelock" check k | grep -q 'in the queue' || ! kill -0 $waiter 2>/dev/null; }
+until_true $((20 * slow)) is_awaited || fail "nobody waits for the end of a rest"
+expect 0 "$tidelock" break --yes k
+wait_for $waiter 20
+[[ $status == 0 ]] || fail "who waited for the end of a rest ends with $status"
 for held in nonsense : 'af63e64c8601fd8a:' 'af63e64c8601fd8a:fence:' 'af63e64c8601fd8a:token:' "$(printf '%040000d' 7)"; do
     TIDELOCK_HELD=$held expect 0 "$tidelock" run k -- true
 done
