@@ -125,6 +125,14 @@ expect_line 69 "pid $pid.*stop --force" "$tidelock" local stop
 expect 0 "$tidelock" local stop --force
 until_true 30 none_runs || fail "the frozen server still runs"
 
+# ---- a lock that rests: nobody holds it, and the server keeps it -----------------------------------
+expect 0 "$tidelock" lock --rest 10m k
+expect 0 "$tidelock" local status --json
+json_has "$out" locks 0
+expect 0 "$tidelock" local stop
+expect 75 "$tidelock" lock k
+expect 0 "$tidelock" break --yes k
+
 # ---- another directory, another server --------------------------------------------------------
 expect 0 "$tidelock" lock -w 1m -t 10m k
 expect 0 "$tidelock" --url "local:$work/other/" lock -w 1m -t 10m k
