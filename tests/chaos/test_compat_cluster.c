@@ -6,7 +6,7 @@
 /*
  * Faults and outcomes (tests/README.md says what is asserted of each):
  * - a slot that stays open, or moves back and forth, with locks that Java services share: no held stamp is lost, each is
- *   released at once, none is acquired meanwhile; never two holders.
+ *   released at once, none is acquired meanwhile; never two holders. A lock rests when the slot has moved.
  */
 #include "arena.h"
 
@@ -194,13 +194,17 @@ static void java_release(java *j, const char *key, int64_t end_ms) {
 #define JAVA_LOCKS(j, key, end_ms) WAIT_FOR(SOON_MS, java_lock((j), (key), (end_ms)))
 #define JOB "{slot}job"
 
-static tl_client *ours_as(tl_protocol_id id) {
+static tl_client *ours_within(tl_protocol_id id, int64_t attempt_ms) {
     const tl_legacy_options legacy = TL_LEGACY_OPTIONS(.clock_skew_max_ms = 100,
                                                        .legacy_delay_max_ms = L_MS,
                                                        .legacy_ttl_min_ms = T_MS);
     return make_client_with(TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .protocol = id,
-                                              .legacy = &legacy, .attempt_ms = SOON_MS,
+                                              .legacy = &legacy, .attempt_ms = attempt_ms,
                                               .connect_ms = SOON_MS));
+}
+
+static tl_client *ours_as(tl_protocol_id id) {
+    return ours_within(id, SOON_MS);
 }
 
 static tl_client *ours(void) {
@@ -283,12 +287,16 @@ static void outlast(java *j, tl_lock *lock) {
 }
 
 /* Ours, held, and its slot is open from then on. */
-static tl_lock *held_in_open_slot(lock_events *events) {
+static tl_lock *held_in_open_slot_by(tl_client *client, lock_events *events) {
     free_key();
-    tl_lock *lock = told_of(ours(), events);
+    tl_lock *lock = told_of(client, events);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     real_fleet_open_slot(fleet, JOB, another_master());
     return lock;
+}
+
+static tl_lock *held_in_open_slot(lock_events *events) {
+    return held_in_open_slot_by(ours(), events);
 }
 
 static void hold_in_open_slot(const char *first, const char *second) {
@@ -331,6 +339,33 @@ TEST(what_was_renewed_in_an_open_slot_goes_on_when_it_has_moved) {
     outlast(j, lock);
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    free_java(j);
+}
+
+static bool is_at_rest(tl_client *client) {
+    tl_lock_info info = {.size = sizeof info};
+    ASSERT_RESULT(tl_client_look(client, JOB, strlen(JOB), &info, &said), TL_OK);
+    return info.rests;
+}
+
+/* K has what was renewed in the open slot, which S has only noted. */
+TEST(a_stamp_rests_when_its_slot_has_moved) {
+    java *j = new_java(T_MS);
+    tl_client *client = ours_within(TL_BRIDGE, clock_patient_ms(1000));
+    tl_lock *lock = held_in_open_slot_by(client, make_events());
+    int64_t end_ms;
+    real_fleet_move_key(fleet, JOB);
+    outlast(j, lock);
+    ASSERT_RESULT(tl_lock_rest(lock, 3600000, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("the key's slot is being moved: a lock with a stamp can't rest until it has moved");
+    assert_false(java_lock(j, JOB, &end_ms));
+    real_fleet_close_slot(fleet);
+    WAIT_FOR(SOON_MS, is_at_rest(client)); /* in the background */
+    assert_false(java_lock(j, JOB, &end_ms));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+    ASSERT_RESULT(tl_client_break(client, JOB, strlen(JOB), NULL, &said), TL_OK);
+    JAVA_LOCKS(j, JOB, &end_ms);
+    java_release(j, JOB, end_ms);
     free_java(j);
 }
 
