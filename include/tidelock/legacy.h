@@ -34,6 +34,10 @@
  *   - While the server's memory is full (maxmemory, noeviction) no stamp is renewed, since a
  *     renewal writes another one: a lock is TL_LOST when its lifetime ends. A token, of which only
  *     the lifetime changes, is renewed all the same.
+ *   - A lock that rests (tl_lock_rest) has a stamp that ends M after the rest, so that no legacy
+ *     client acquires it earlier. It rests only when L has passed since the acquire: the release
+ *     waits for that. On a server without EVAL the release fails with TL_EUNSUPPORTED, and the
+ *     lock expires by itself. With strict, and in the dialect ms-pipe, no lock can rest.
  *   - tl_lock_acquire can fail with TL_ECLOCK: clock_guard is TL_GUARD_REFUSE and a clock is too
  *     far off, or the clock shows a time before 2001-09-09, which no legacy client reads as one.
  *     With TL_AUTO it can fail with TL_EDENIED: the register of the phase was deleted, or went back
@@ -49,7 +53,7 @@
  *     follows an ASK could create a key on a node that no longer has its slot.
  *   - The client learns of a change of the key at its next renewal or poll.
  *   - While a slot is open a held lock is renewed and released, and its loss is noticed; none is
- *     acquired.
+ *     acquired. A lock that is to rest does so when the slot has moved.
  *   - A key expires 2 s after its stamp is free for all clients.
  */
 #ifndef TIDELOCK_LEGACY_H

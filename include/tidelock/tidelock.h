@@ -619,10 +619,7 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * A rest ends early where the server loses the key: see tidelock-promises(7). `tidelock break`
  * ends it. Blocks at most attempt_ms.
  *
- * With TL_BRIDGE, TL_TIMESTAMP and TL_AUTO a lock with a stamp rests as a stamp, which legacy
- * clients read. It ends clock_skew_max_ms after the rest, so that none acquires it earlier. Such a
- * lock rests only when legacy_delay_max_ms have passed since the acquire: the call waits for that.
- * A server without EVAL is TL_EUNSUPPORTED.
+ * A lock with a stamp (TL_BRIDGE, TL_TIMESTAMP, TL_AUTO) rests as a stamp: see legacy.h.
  */
 tl_err tl_lock_rest(tl_lock *lock, int64_t ms, tl_error *err);
 
