@@ -54,7 +54,7 @@ tidelock_is_kept_out() {
     expect 75 "$tidelock" lock $KEY
     expect 75 "$tidelock" run -n $KEY -- echo never
     expect 1 "$tidelock" check $KEY
-    grep -Eq '^held by a client (that is not tidelock|known by its token alone .*), expires in' "$out" || fail "check says: $(cat "$out")"
+    grep -Eq '^held by a client (that is not tidelock|known only by its token .*), expires in' "$out" || fail "check says: $(cat "$out")"
     [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
 }
 peer_is_kept_out() {
