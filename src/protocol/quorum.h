@@ -41,6 +41,8 @@ typedef struct tl_ballots {
     uint8_t count;            /**< servers */
     /** a bit for each server: a vote was requested that may still come, or has come */
     uint8_t doubted;
+    /** The latest time, us, that each server's clock could show when the lock was acquired; 0: not known. */
+    int64_t seen_us[TL_QUORUM_MAX];
 } tl_ballots;
 
 /** The end of the majority: the q-th latest end of the servers' votes; ns 0: there is no majority. */

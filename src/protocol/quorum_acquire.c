@@ -218,8 +218,10 @@ static tl_status held(tl_quorum_acquisition *acquisition, const tl_event *event,
     for (unsigned i = 0; i < acquisition->count; i++) {
         const tl_voter *voter = &acquisition->voter[i];
         bool asked = voter->doing == TL_VOTER_VOTING;
-        if (is_vote(acquisition, voter, event->now))
+        if (is_vote(acquisition, voter, event->now)) {
             ballots->until[i] = voter->until;
+            ballots->seen_us[i] = tl__voter_server_us(voter, event);
+        }
         if (voter->run == acquisition->run &&
             (voter->doubted || asked || (voter->holds && !is_vote(acquisition, voter, event->now))))
             ballots->doubted |= (uint8_t)(1U << i);

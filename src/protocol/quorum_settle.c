@@ -16,8 +16,6 @@ void tl__quorum_settle_init(tl_quorum_settlement *settlement, const tl_job *job,
     settlement->retry.random = tl__random_begin(seed);
     settlement->job.protocol = &tl__protocol_quorum;
     settlement->job.release.silent = false;
-    /* The time that a server has noted for the acquire may be a number by another server's clock. */
-    settlement->job.release.rest_since_us = GUARD(rest_by_own_clock) ? -1 : 0;
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -82,8 +80,15 @@ static bool is_settled(const tl_quorum_settlement *settlement, const tally *t) {
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
+/* The time that a server has noted for the acquire may be a number by another server's clock: so it never counts. */
+static int64_t rest_since_us(const tl_quorum_settlement *settlement, unsigned i) {
+    int64_t seen_us = settlement->ballots.seen_us[i];
+    return seen_us > 0 || !GUARD(rest_by_own_clock) ? seen_us : -1;
+}
+
 static void build(tl_quorum_settlement *settlement, unsigned i, const tl_event *event) {
     settlement->child = settlement->job;
+    settlement->child.release.rest_since_us = rest_since_us(settlement, i);
     settlement->child.release.in_vain = GUARD(door_is_shut) ? settlement->ballots.doubted & 1U << i
                                                             : false;
     if (settlement->plea[i].voting)

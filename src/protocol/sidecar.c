@@ -143,9 +143,18 @@ void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event
     tl__try_add_wait(send, job, out);
 }
 
+/* Is what the server's clock shows now possible by the clock that was seen at the acquire? Another server may have
+ * taken over, or have the slot, or the clock was set forward. */
+static bool is_same_clock(const tl_job *job, const tl_event *event) {
+    int64_t passed_ns = tl__rate_most_ns(tl__ns_until(job->release.rest_since, event->now),
+                                         event->server->drift_ppm);
+    return !GUARD(rest_by_same_clock) || tl__try_server_us(event, event->now).lo <=
+                                             job->release.rest_since_us + passed_ns / 1000 + 1;
+}
+
 /* The rest ends so long after the acquire, by the latest time that the server's clock could show then. By this
  * host's clock more is left, as a clock's rate is not known exactly. That counts where the time of the acquire
- * isn't known, or the server's clock has been set since. */
+ * isn't known, or the clock is another since. */
 void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const tl_event *event,
                            tl_out *out) {
     tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
@@ -156,7 +165,7 @@ void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const
     if (alone)
         command->nkeys = command->argc = 1;
     TL_ADD(command, tl__token_bytes(&job->token), tl__out_int(out, left_ms),
-           tl__out_int(out, since_us > 0 ? end_us : 0),
+           tl__out_int(out, since_us > 0 && is_same_clock(job, event) ? end_us : 0),
            tl__out_int(out, tl__try_server_us(event, event->now).hi), job->owner,
            tl__out_int(out, (int64_t)job->hold.fence));
     bool noted = since_us == 0, stands = job->queue.stands && !alone;

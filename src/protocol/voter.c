@@ -64,7 +64,22 @@ static void doubt(tl_voter *voter, tl_mono harmless) {
     voter->holds = voter->doubted = true;
 }
 
-static tl_voter_end voted(tl_voter *voter, const tl_event *event) {
+static void note_time(tl_voter *voter, const tl_event *event, const tl_out *out) {
+    tl_event mine = *event;
+    tl_server room;
+    mine.server = &event->servers[voter->index];
+    mine = tl__try_informed(&mine, out, &room);
+    voter->seen = event->now;
+    voter->seen_us = tl__try_server_us(&mine, event->now).hi;
+}
+
+int64_t tl__voter_server_us(const tl_voter *voter, const tl_event *event) {
+    int64_t passed_ns = tl__rate_most_ns(tl__ns_until(voter->seen, event->now),
+                                         event->servers[voter->index].drift_ppm);
+    return voter->seen_us > 0 ? voter->seen_us + (passed_ns + 999) / 1000 : 0;
+}
+
+static tl_voter_end voted(tl_voter *voter, const tl_event *event, const tl_out *out) {
     const tl_result *result = &voter->attempt.result;
     bool kept;
     voter->hint = result->acquire.hint;
@@ -78,6 +93,7 @@ static tl_voter_end voted(tl_voter *voter, const tl_event *event) {
                             ? least
                             : result->acquire.fence;
         voter->until = result->deadline;
+        note_time(voter, event, out);
         return TL_VOTER_VOTED;
     }
     if (result->code == TL_EBUSY) {
@@ -120,7 +136,7 @@ bool tl__voter_answer(tl_voter *voter, const tl_event *event, tl_out *out, tl_vo
         return false;
     voter->doing = TL_VOTER_IDLE;
     *ret_code = voter->attempt.result.code;
-    *ret_end = doing == TL_VOTER_VOTING ? voted(voter, event) : dropped(voter);
+    *ret_end = doing == TL_VOTER_VOTING ? voted(voter, event, out) : dropped(voter);
     return true;
 }
 

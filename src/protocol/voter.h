@@ -39,8 +39,13 @@ typedef struct {
     bool doubted;   /**< a request for a vote is unanswered: the vote may still come */
     bool announced; /**< BUSY: the holder's release will be announced */
     bool rests;     /**< BUSY: nobody holds it; it rests */
+    tl_mono seen;   /**< when its last vote came, */
+    int64_t
+        seen_us; /**< and the latest time, us, that the server's clock could show then; 0: not known */
 } tl_voter;
 
+/** The latest time, us, that the clock of a server that has voted can show now; 0: not known. */
+int64_t tl__voter_server_us(const tl_voter *voter, const tl_event *event);
 void tl__voter_init(tl_voter *voter, const tl_job *job, unsigned index);
 
 /** Call each of these only while idle. Each makes a send. */

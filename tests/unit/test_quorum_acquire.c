@@ -75,6 +75,7 @@ TEST(all_are_asked_at_once_with_one_proposal_and_a_limit_by_their_own_clocks) {
         (void)q_voted(&f, i, NUMBER + 7000, TTL_MS);
     assert_held(&f, NUMBER + 7000);
     assert_int_equal(m.ballots.count, 5);
+    assert_int_equal(m.ballots.seen_us[0], FEED_SERVER_US);
     assert_int_equal(m.ballots.doubted, 0);
     assert_int_equal(f.asked, 5);
 }
@@ -102,6 +103,26 @@ TEST(a_majority_is_enough_and_the_others_are_waited_for_a_moment_only) {
     assert_held(&f, NUMBER);
     assert_int_equal(m.ballots.doubted, 1U << 2); /* it may come yet */
     assert_int_equal(m.ballots.until[2].ns, 0);
+}
+
+/* A rest counts from when the lock is held, by the clock of each server as its vote has told it. */
+TEST(it_is_known_which_time_each_server_could_show_when_the_lock_was_acquired) {
+    q_feed f;
+    begin(&f, 1000);
+    q_later(&f, 10);
+    for (unsigned i = 0; i < N; i++)
+        f.server[i].anchor.offset.hi += 5000000; /* it was known badly */
+    (void)q_voted(&f, 0, NUMBER, TTL_MS);
+    q_later(&f, 1000);
+    (void)q_voted(&f, 2, NUMBER, TTL_MS);
+    while (f.status == TL_GO)
+        (void)q_await(&f);
+    assert_held(&f, NUMBER);
+    int64_t now_us = feed_server_us(feed_since(f.now));
+    assert_in_range(m.ballots.seen_us[0], now_us,
+                    now_us + 10000 + 1000); /* the round trip, and what clocks may differ by */
+    assert_in_range(m.ballots.seen_us[2], now_us, now_us + 1010000 + 1000);
+    assert_int_equal(m.ballots.seen_us[1], 0);
 }
 
 TEST(one_vote_is_none) {

@@ -128,7 +128,7 @@ static void begin_rest(q_feed *f, const int64_t *votes, int64_t ms) {
     job.hold.fence = 77;
     job.release.rest_ms = ms;
     job.release.rest_since = feed_ms(0);
-    tl_ballots b = {.count = N};
+    tl_ballots b = {.count = N, .seen_us = {FEED_SERVER_US + 5, FEED_SERVER_US + 7}};
     for (unsigned i = 0; i < N; i++)
         b.until[i] = votes[i] ? feed_ms(votes[i]) : (tl_mono){0};
     job.hold.believed = tl__ballots_deadline(&b);
@@ -141,15 +141,16 @@ static void begin_rest(q_feed *f, const int64_t *votes, int64_t ms) {
 
 static const int64_t all_voted[] = {5000, 5000, 5000}, two_voted[] = {5000, 5000, 0};
 
-/* No server is asked to count from the time that it has noted: the number there may be by another's clock. */
-TEST(a_rest_asks_all_for_what_is_left_by_the_client_s_own_clock) {
+/* By the clock of each as it was at the acquire. No server is asked to count from the time that it has noted: the number there may
+ * be by another's clock. */
+TEST(a_rest_asks_all_for_the_end_by_their_own_clocks) {
     q_feed f;
     begin_rest(&f, all_voted, 60000);
     for (unsigned i = 0; i < N; i++) {
         assert_int_equal(f.at[i].argc, 8);
         assert_string_equal(q_arg(&f, i, 0), TOKEN);
         assert_int_equal(q_arg_int(&f, i, 1), 60000);
-        assert_string_equal(q_arg(&f, i, 2), "0");
+        assert_int_equal(q_arg_int(&f, i, 2), i < 2 ? FEED_SERVER_US + 5 + 2 * i + 60000000 : 0);
         assert_int_equal(q_arg_int(&f, i, 3), FEED_SERVER_US);
         assert_string_equal(q_arg(&f, i, 4), OWNER);
         assert_int_equal(q_arg_int(&f, i, 5), 77);

@@ -367,6 +367,25 @@ TEST(a_rest_that_is_over_meanwhile_becomes_a_release) {
     }
 }
 
+/* The server's clock is ahead of what it can be since the acquire: another server may have taken over. */
+TEST(a_rest_ends_by_no_other_clock_than_that_of_the_acquire) {
+    for (int ahead = 0; ahead <= 1; ahead++) {
+        feed f;
+        begin_rest(&f, 60000, 0);
+        f.now = feed_ms(1000);
+        f.server.anchor.offset.lo += ahead * 1000;
+        f.server.anchor.offset.hi += ahead * 1000;
+        f.server.anchor.at = f.now;
+        tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
+        (void)feed_start(&f);
+        assert_int_equal(left_ms(&f), 59001);
+        tl_bytes latest = f.last.command[0].argv[4];
+        int64_t us = -1;
+        assert_true(tl__bytes_to_int(latest, &us));
+        assert_int_equal(us, ahead ? 0 : feed_server_us(60000));
+    }
+}
+
 TEST(a_rest_that_was_over_before_is_a_release) {
     feed f;
     begin_rest(&f, 100, 0);
