@@ -69,12 +69,14 @@ static bool begin(sim_world *w, sim_actor *a, sim_op op, int64_t wait_ms) {
     int64_t limit = op == SIM_RELEASE ? w->cfg.attempt_ms
                     : wait_ms == 0    ? w->cfg.connect_ms + w->cfg.attempt_ms
                                       : wait_ms;
+    int64_t rest_ms = op == SIM_RELEASE ? sim_lock_draw_rest(w, &t->lock) : 0;
     t->calls = 0;
     sim_lock_begin(w, &t->lock, op, limit);
     t->lock.loops = true;
     sim_leave();
-    tl_err code = op == SIM_RELEASE ? tl_lock_release_async(handle, done, a, &err)
-                                    : tl_lock_acquire_async(handle, wait_ms, done, a, &err);
+    tl_err code = op == SIM_ACQUIRE ? tl_lock_acquire_async(handle, wait_ms, done, a, &err)
+                  : rest_ms > 0     ? tl_lock_rest_async(handle, rest_ms, done, a, &err)
+                                    : tl_lock_release_async(handle, done, a, &err);
     (void)sim_enter();
     w->stats.begun++;
     if (code == TL_OK)

@@ -434,6 +434,7 @@ static void had(sim_world *w, sim_lock *l, sim_token *t) {
     t->passed = t->dropped = t->ours = t->released = t->goes_on = false;
     l->has = true;
     sim_check_turn(w, l);
+    sim_rest_had(w, l);
     if (t->turn == 0) /* a clock beyond M: it has taken what hadn't run out */
         t->turn = ++w->key[l->key].turns;
     check_fence(w, l, t);
@@ -484,6 +485,7 @@ static void ended_release(sim_world *w, sim_lock *l, tl_err code) {
     l->has = false;
     if (t->passed)
         return;
+    sim_rest_ended(w, l, code);
     t->promise = SIM_MOVED_ON;
     t->released = true;
     if (unknown && !t->goes_on && !sim_stamp_is_plain(w, l)) /* a DEL is never repeated */
@@ -511,6 +513,8 @@ void sim_check_said(sim_world *w, const sim_lock *l, tl_err code, const char *wo
     bool by_force = strstr(words, "released already") != NULL;
     if (code == TL_OK)
         return;
+    w->stats.rests_end_waits += code == TL_EBUSY && l->rest_ends_wait && l->op_ms == TL_FOREVER &&
+                                l->retry == TL_RETRY_AUTO;
     if (!*words || strchr(words, '\n'))
         sim_fail(w, l->key, "%s isn't told in one line what is wrong: %s", who, words);
     if (denied && !strstr(words, keys ? "one of the keys" : "NOPERM"))

@@ -201,7 +201,7 @@ void sim_line_looked(sim_world *w, const tl_reply *reply, uint32_t number, int k
     int64_t pause_ms = before < FIRST && t->pause_ms > FIRST_MS ? FIRST_MS : t->pause_ms;
     sim_ns least = tl__rate_least_ns(pause_ms * SIM_MS, w->cfg.drift_ppm);
     /* A call that came while it looked may have been sent before that was executed. */
-    bool called = t->taken || w->key[key].called + trips(w) >= t->looked;
+    bool called = t->taken || t->rest_ends_wait || w->key[key].called + trips(w) >= t->looked;
     bool leads = w->cfg.fleet; /* what is learned of a slot has its waiters look, too */
     if (t->looked > 0 && is_promised(w) && !called && !leads && since < least)
         sim_fail(w, key, "token %u looks again after %lld ms, and nobody has called it",

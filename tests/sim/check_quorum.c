@@ -134,6 +134,7 @@ static void acquired(sim_world *w, const tl_quorum_acquisition *a) {
     check_ballots(w, key, tl__token_bytes(&a->job.token), &a->ballots);
     check_deadline(w, key, &a->ballots, a->result.deadline);
     check_number(w, key, a->result.acquire.fence);
+    w->token[sim_token_number(w, tl__token_bytes(&a->job.token))].held_at = w->now;
 }
 
 void sim_quorum_counts(sim_world *w, const tl_machine *m, tl_status status) {
@@ -183,6 +184,7 @@ static void check_tries(sim_world *w, int key) {
 static void given(sim_world *w, const sim_request *m, uint32_t number, int key) {
     sim_token *t = &w->token[number];
     sim_check_count(w, key, number);
+    sim_rest_taken(w, m, number, true, key);
     check_tries(w, key);
     check_prompt(w, m, key);
     w->key[key].holder = number;
@@ -202,6 +204,7 @@ static void voted(sim_world *w, const sim_request *m, const tl_reply *reply, int
     w->stats.votes_raised += had;
     if (had)
         return;
+    sim_rest_voted(w, m->socket->server, number, key);
     w->stats.votes_again += t->promise == SIM_HAD;
     bool twice = w->cfg.twice; /* asked for by the other place, before it was known to be one */
     if (tl__bytes_eq(tl__bytes_of(v->dropped), token) && !w->cfg.fault[SIM_OOM] && !twice)
@@ -258,11 +261,13 @@ static void dropped(sim_world *w, const sim_request *m, const tl_reply *reply, i
     (void)snprintf(v->dropped, sizeof v->dropped, "%.*s", (int)token.n, token.p);
     w->key[key].tries += m->script == TL_SCRIPT_UNVOTE && w->key[key].free_since != SIM_NEVER;
     w->stats.votes_back += ours && m->script == TL_SCRIPT_UNVOTE;
-    if (!ours || m->script != TL_SCRIPT_RELEASE)
+    if (!ours || m->script == TL_SCRIPT_UNVOTE)
         return;
     t->freed |= (uint8_t)(1U << server);
     t->ours = true;
-    if (w->key[key].holder == number)
+    if (m->script == TL_SCRIPT_REST)
+        sim_rest_executed(w, m, reply, key);
+    else if (w->key[key].holder == number)
         w->key[key].free_since = w->now;
 }
 
@@ -296,6 +301,7 @@ void sim_quorum_executed(sim_world *w, const sim_request *m, const tl_reply *rep
     switch (m->script) {
     case TL_SCRIPT_VOTE: vote_executed(w, m, reply, key); break;
     case TL_SCRIPT_UNVOTE:
+    case TL_SCRIPT_REST:
     case TL_SCRIPT_RELEASE: dropped(w, m, reply, key); break;
     case TL_SCRIPT_RENEW: kept(w, m, reply, key); break;
     default: break;

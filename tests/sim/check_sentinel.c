@@ -100,7 +100,8 @@ void sim_sentinel_forgotten(sim_world *w, const sim_request *m, const tl_reply *
         return;
     }
 #endif
-    bool drops = m->script == TL_SCRIPT_RELEASE || m->script == TL_SCRIPT_FREE;
+    bool drops = m->script == TL_SCRIPT_RELEASE || m->script == TL_SCRIPT_FREE ||
+                 m->script == TL_SCRIPT_REST;
     if (!drops)
         return;
     (void)tl__reply_int(reply, &status);

@@ -131,6 +131,10 @@ static void check_prompt(sim_world *w, const sim_request *m, int key) {
 
 void sim_check_count(sim_world *w, int key, uint32_t number) {
     uint32_t before = w->key[key].holder;
+    if (!w->cfg.voters && !w->cfg.members && w->token[number].first_us == 0) {
+        w->token[number].first_at = sim_home_of(w, w->key[key].k);
+        w->token[number].first_us = sim_server_us(w, &w->server[w->token[number].first_at]);
+    }
     w->stats.takes++;
     sim_tell(w, "", key, "the server gives %s to token %u", w->key[key].name, (unsigned)number);
     if (before == 0 || before == number || w->token[before].released)
@@ -248,6 +252,7 @@ void sim_check_taken(sim_world *w, const sim_request *m, uint32_t number, int64_
         sim_phase_acted(w, m->sender, m->asked->boot, &m->asked->lease, key);
     w->stats.stamps_over += expected.n > 0;
     sim_check_count(w, key, number);
+    sim_rest_taken(w, m, number, true, key);
     sim_check_alone(w, key, number);
     bool back = t->taken && w->cfg.fault[SIM_LOSSY] && (w->cfg.stamps || t->promise == SIM_ASKING);
     check_fence(w, key, (uint64_t)fence, back);
@@ -271,6 +276,7 @@ static void native_taken(sim_world *w, const sim_request *m, uint32_t number, ui
     sim_token *t = &w->token[number];
     sim_key *k = &w->key[key];
     sim_check_count(w, key, number);
+    sim_rest_taken(w, m, number, false, key);
     w->stats.natives++;
     if (sim_check_strict(w, key))
         sim_check_alone(w, key, number);
@@ -485,13 +491,9 @@ void sim_check_released(sim_world *w, int key, uint32_t number) {
     w->key[key].free_since = w->now;
 }
 
-static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
-    int64_t status = 0;
+/* By a release, or a rest. */
+static void note_spent(sim_world *w, const sim_request *m, uint32_t number, int key) {
     tl_bytes spent = {0};
-    uint32_t number = sim_token_number(w, m->argv[m->nkeys]);
-    w->token[number].dropped = true;
-    if (tl__reply_int(reply, &status) && status == 1)
-        sim_check_released(w, key, number);
     w->key[key].uncalled = sim_home_of(w, w->key[key].l) != m->socket->server;
     if (sim_key_value(w, key).n == 0) /* perhaps, to look at what is free */
         w->key[key].called = w->now;
@@ -500,6 +502,15 @@ static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *re
     bool refused = w->full || w->forbids || w->cfg.lacks || w->cfg.fault[SIM_DENY]; /* perhaps */
     w->key[key].spent = refused ? sim_token_number(w, spent) : number;
     w->token[number].stays = refused && w->token[number].joined > 0;
+}
+
+static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
+    int64_t status = 0;
+    uint32_t number = sim_token_number(w, m->argv[m->nkeys]);
+    w->token[number].dropped = true;
+    if (tl__reply_int(reply, &status) && status == 1)
+        sim_check_released(w, key, number);
+    note_spent(w, m, number, key);
 }
 
 static uint64_t hash_of(tl_bytes text) {
@@ -660,6 +671,7 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
     bool before = ticket < told && ticket == w->token[number].first;
     if (tells && told != ticket && !before)
         sim_fail(w, key, "token %u stands in line elsewhere than it was told", (unsigned)number);
+    w->token[number].rest_ends_wait = m->asked->lock && m->asked->lock->rest_ends_wait;
     sim_line_looked(w, reply, number, key);
     if (status == 1 && tl__reply_int(tl__reply_item(reply, 8), &others))
         sim_line_told(w, number, others);
@@ -715,6 +727,7 @@ static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int
     if (k->late == number && !sim_cluster_late_stays(w, key))
         k->late = 0; /* what its late request left is no more */
     alone_counts(w, number, key);
+    sim_rest_taken(w, m, number, false, key);
     sim_check_promise(w, key, number);
     check_prompt(w, m, key);
 }
@@ -797,6 +810,8 @@ static void alone_executed(sim_world *w, const sim_request *m, const tl_reply *r
             sim_check_released(w, key, number);
         if (status == 1 && !w->token[number].bound) /* S binds another, perhaps: it is given back */
             w->key[key].free_since = SIM_NEVER;
+    } else if (m->script == TL_SCRIPT_REST && !late) {
+        sim_rest_executed(w, m, reply, key);
     }
     sim_check_key(w, key);
 }
@@ -860,6 +875,11 @@ void sim_check_executed(sim_world *w, const sim_request *m, const tl_reply *repl
         granted(w, m, key);
         break;
     case TL_SCRIPT_JOIN: joined(w, m, reply, key); break;
+    case TL_SCRIPT_REST:
+        sim_rest_executed(w, m, reply, key);
+        note_spent(w, m, sim_token_number(w, m->argv[m->nkeys]), key);
+        w->key[key].called = w->now;
+        break;
     default: break;
     }
     sim_check_key(w, key);
@@ -894,6 +914,8 @@ static void note_end(sim_world *w, int key) {
 }
 
 void sim_check_key(sim_world *w, int key) {
+    if (w->cfg.rests)
+        sim_rest_check(w, key);
     if (w->cfg.voters) {
         sim_quorum_changed(w, key);
         return;

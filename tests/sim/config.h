@@ -130,6 +130,7 @@ typedef struct {
     uint32_t own_clients; /**< per million uses of a lock: with a client of its own */
     uint32_t fair;        /**< per million locks that wait in the usual way: `fair` */
     uint32_t stall;       /**< per million locks that are renewed: with a watchdog */
+    uint32_t rests;       /**< per million releases: the lock rests */
     uint32_t fault[SIM_FAULT_COUNT]; /**< 0: off */
     /* with stamps: skew_ms is M, java_ttl_ms the legacy lifetime */
     bool stamps;

@@ -186,6 +186,7 @@ static void delete_key(sim_world *w) {
         key->deleted_until = SIM_NEVER;
     sim_tell(w, "", number, "somebody deletes %s by hand", key->name);
     sim_server_set(w, w->shard[0].master);
+    sim_rest_deleted(w, w->shard[0].master, number);
     (void)fake_conn_command(w->server[w->shard[0].master].runner, argv, 2);
     sim_check_key(w, number);
 }

@@ -83,6 +83,15 @@ static int64_t draw_stall(sim_world *w, const sim_lock *l) {
     return TL_TTL_MIN_MS + sim_draw(w, 0, 2 * w->cfg.ttl_ms);
 }
 
+static void draw_rests(sim_world *w, sim_lock *l, tl_lock_options *o) {
+    l->min_hold_ms = 0;
+    l->rest_ends_wait = false;
+    if (!w->cfg.rests)
+        return;
+    o->min_hold_ms = l->min_hold_ms = sim_draw(w, 0, 3) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
+    o->rest_ends_wait = l->rest_ends_wait = sim_draw(w, 0, 3) == 0;
+}
+
 static bool may_be_fair(const sim_world *w, const tl_lock_options *o) {
     return w->cfg.fair && !w->cfg.stamps && o->retry == TL_RETRY_AUTO && o->retry_max_attempts == 0;
 }
@@ -97,6 +106,7 @@ void sim_lock_make(sim_world *w, sim_lock *l) {
     o.max_hold_ms = l->max_hold_ms = sim_draw(w, 0, 9) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
     o.stall_ms = l->stall_ms = draw_stall(w, l);
     draw_retry(w, &o);
+    draw_rests(w, l, &o);
     o.fair = l->fair = may_be_fair(w, &o) && sim_chance(&w->random, w->cfg.fair);
     l->retry = o.retry;
     l->retry_max = o.retry_max_attempts;
@@ -192,6 +202,8 @@ void sim_lock_end(sim_world *w, sim_lock *l, tl_err code) {
     l->number = number ? number : l->drawn;
     l->busy = false;
     if (code == TL_OK && l->op == SIM_ACQUIRE) {
+        l->had_at = l->op_began;
+        w->token[l->number].had_us = sim_server_us(w, &w->server[sim_home_of(w, w->key[l->key].k)]);
         l->fence = tl_lock_fence(l->handle);
         tl_mono hold = tl__mono_add_ms(sim_host_clock(w, l->actor->host), l->max_hold_ms);
         l->hold_by = l->max_hold_ms > 0 ? hold : TL_NEVER;
@@ -229,12 +241,21 @@ tl_err sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
     return code;
 }
 
+int64_t sim_lock_draw_rest(sim_world *w, sim_lock *l) {
+    int64_t ms = w->cfg.rests && sim_chance(&w->random, w->cfg.rests)
+                     ? sim_draw(w, 0, 3 * w->cfg.ttl_ms)
+                     : 0;
+    w->token[l->number].rest_ms = ms > l->min_hold_ms ? ms : l->min_hold_ms;
+    return ms;
+}
+
 tl_err sim_lock_release(sim_world *w, sim_lock *l) {
     tl_error err;
+    int64_t rest_ms = sim_lock_draw_rest(w, l);
     sim_lock_begin(w, l, SIM_RELEASE, w->cfg.attempt_ms);
     tl_lock *handle = l->handle;
     sim_leave();
-    tl_err code = tl_lock_release(handle, &err);
+    tl_err code = rest_ms > 0 ? tl_lock_rest(handle, rest_ms, &err) : tl_lock_release(handle, &err);
     (void)sim_enter();
     sim_lock_end(w, l, code);
     sim_check_said(w, l, code, err.message);

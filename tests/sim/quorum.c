@@ -108,6 +108,7 @@ void sim_quorum_delete(sim_world *w, int number) {
         key->deleted_until = w->now + SHAKEN_PARTS * sim_config_longest_ms(&w->cfg) * SIM_MS;
     sim_tell(w, "", number, "somebody deletes %s at server %d by hand", key->name, server);
     forget_key(w, server, number);
+    sim_rest_deleted(w, server, number);
     (void)fake_conn_command(w->server[server].runner, argv, 2);
     sim_check_key(w, number);
 }

@@ -9,6 +9,8 @@
 #include "fake_redis.h"
 #include "sim.h"
 
+#define RESTS 500000 /* one release of two */
+
 typedef struct {
     const char *word;
     size_t at, size;
@@ -56,6 +58,7 @@ static const setting settings[] = {
     SETTING("own-clients", own_clients, 1),
     SETTING("fair", fair, 1),
     SETTING("stall", stall, 1),
+    SETTING("rests", rests, 1),
     SETTING("own-lease", own_lease_ms, 1),
     SETTING("plan", plan, 1),
     SETTING("first-phase", first_phase, 1),
@@ -306,6 +309,10 @@ static bool change(sim_config *c, const word *w) {
         sim_config_etcd(c);
         return true;
     }
+    if (!w->value && is(w, "rests")) {
+        c->rests = RESTS;
+        return true;
+    }
     if (is(w, "same-clocks")) {
         memset(c->behind_us, 0, sizeof c->behind_us);
         return true;
@@ -347,7 +354,7 @@ void sim_print_settings(FILE *to) {
     (void)fprintf(
         to,
         "CHANGES= kinds of run, and other changes; settings.c says what each does:\n"
-        "  stamps migration[=tool|plain] sentinel cluster-fleet cluster-stamps quorum etcd tame\n"
+        "  stamps migration[=tool|plain] sentinel cluster-fleet cluster-stamps quorum etcd tame rests\n"
         "  off=FAULT,...|all without=ACTOR cast=tA0jB1 skew=MS walls=MS straight-walls same-clocks\n"
         "  ahead distances=100,5 dialect=N rate=A500|S500 slow-clocks=PPM\n");
     for (; n < SIM_FAULT_COUNT; n++)

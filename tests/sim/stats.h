@@ -51,6 +51,10 @@
     X(lost_stalled, "locks lost: stalled")                                                         \
     X(stalls, "locks at risk since their holder gave no sign of life")                             \
     X(revived, "of these, locks held again")                                                       \
+    X(rests, "locks that began to rest")                                                           \
+    X(rests_again, "requests for rests that had begun")                                            \
+    X(rests_over, "locks taken after a rest")                                                      \
+    X(rests_end_waits, "waits that a rest ended")                                                  \
     X(passed, "locks passed on within a process")                                                  \
     X(handed, "of these, locks that were told so")                                                 \
     X(overtaken, "holds that came before a waiter's, at most in a run (summed over runs)")         \
@@ -144,6 +148,7 @@
 
 /** With a cluster only. */
 #define SIM_CLUSTER_STATS(X)                                                                       \
+    X(rests_alone, "locks that began to rest by their key alone")                                  \
     X(maps, "times that a node told which slots are where")                                        \
     X(slots_closed, "slots that have moved")                                                       \
     X(keys_moved, "keys that have moved with them")                                                \

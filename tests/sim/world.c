@@ -98,6 +98,7 @@ static void make_key(sim_world *w, int i) {
     static const char *const tagged[SIM_KEYS] = {"jobs", "{jobs}mail", "x{jobs}y"};
     sim_key *key = &w->key[i];
     bool mixed = !w->cfg.migrates && sim_config_mixed(&w->cfg, i);
+    memset(w->rested[i], 0, sizeof w->rested[i]);
     *key = (sim_key){.mixed = mixed, .free_since = SIM_NEVER, .ends = SIM_NEVER};
     (void)snprintf(key->name, sizeof key->name, "%s", w->cfg.one_slot ? tagged[i] : names[i]);
     key->k = tl__bytes_of(key->name);

@@ -232,7 +232,9 @@ struct sim_lock {
     uint8_t key;
     bool strict;
     bool fair;
-    int64_t ttl_ms, max_hold_ms, stall_ms;
+    int64_t ttl_ms, max_hold_ms, stall_ms, min_hold_ms;
+    bool rest_ends_wait;
+    sim_ns had_at; /**< when its last acquire began: a rest counts from then, or from later */
     /** The last two signs of life were not given before these; the last one not after `alive_to`. */
     tl_mono alive_before, alive_from, alive_to;
     bool stalled; /**< its machine has noted it */
@@ -306,9 +308,14 @@ typedef struct {
     uint64_t fence_before[SIM_FENCES]; /**< and those before, to requests of it that came late */
     unsigned fences_before;            /**< how many there were */
     int64_t taken_us;                  /**< when, by the clock of the server */
-    int64_t drawn_us; /**< when a number was drawn that S isn't told of yet, likewise */
-    bool native;      /**< taken by commands of which no script has judged the number */
-    bool bound;       /**< S knows of it */
+    int first_at;                      /**< at which server first, */
+    int64_t first_us, had_us; /**< the first time that it was, likewise; when its user had it */
+    sim_ns held_at;      /**< of several servers: when its machine found that it has a majority */
+    int64_t rest_ms;     /**< from its acquire on it was to rest for so long */
+    bool rest_ends_wait; /**< whoever waits for it looks for that, too */
+    int64_t drawn_us;    /**< when a number was drawn that S isn't told of yet, likewise */
+    bool native;         /**< taken by commands of which no script has judged the number */
+    bool bound;          /**< S knows of it */
     bool
         late; /**< a take of its came late, and has perhaps left K at a node that has the slot no more */
     int32_t joined;  /**< it has stood in line, for so many fences */
@@ -420,6 +427,27 @@ typedef struct {
     sim_ns back[SIM_VOTERS];   /**< when it came back last; 0: it never died */
 } sim_quorum;
 
+/* ---- locks that rest ------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t token;
+    int64_t us; /**< when it was given the vote, by that server's clock, */
+    sim_ns at;  /**< and in true time */
+} sim_rested_voted;
+
+/** A key that rests, at a server. */
+typedef struct {
+    uint32_t token;  /**< number of the last holder's; 0: it doesn't */
+    char text[80];   /**< what it holds, */
+    int64_t ends_ms; /**< until then, by that server's clock */
+    int64_t ends_us; /**< then others may have it, likewise */
+    int server;      /**< where it was seen last */
+    sim_ns begun;
+    bool gone;  /**< deleted by hand, */
+    bool binds; /**< and S keeps others out */
+    sim_rested_voted voted;
+} sim_rested;
+
 /* ---- an etcd -------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -487,6 +515,7 @@ typedef struct {
     sim_ns deleted_until; /**< deleted by hand: plain clients may meet a holder until then */
     sim_ns shaken_until;  /**< a holder may find it gone at some servers of a quorum until then */
     uint32_t tries;       /**< requests about votes since it was released */
+    sim_ns rested;        /**< until when it rests, or did last */
     sim_ns reached;       /**< a holder could renew it, since then; SIM_NEVER: it can't */
     /* with stamps */
     int64_t stamp_ms; /**< the last at which a reader may call it held; 0: it holds no stamp */
@@ -574,6 +603,7 @@ struct sim_world {
     sim_ns cut[SIM_HOSTS][SIM_NODES];        /**< nothing gets through before */
     sim_cluster cluster;
     sim_quorum quorum;
+    sim_rested rested[SIM_KEYS][SIM_VOTERS]; /**< without a quorum the first is all */
     sim_etcd etcd;
     bool excludes; /**< no two locks may be held at once, though a failover forgets some */
     bool failing_over;
@@ -745,6 +775,8 @@ void sim_lock_stall(sim_world *w, sim_lock *lock);
 tl_err sim_lock_acquire(sim_world *w, sim_lock *lock, int64_t wait_ms);
 tl_err sim_lock_extend(sim_world *w, sim_lock *lock, int64_t ttl_ms);
 tl_err sim_lock_release(sim_world *w, sim_lock *lock);
+/** For how long from its acquire on it is to rest when it is released now: drawn; 0: it is not to. And what is to be asked for. */
+int64_t sim_lock_draw_rest(sim_world *w, sim_lock *lock);
 /** What these do before and after the call, for calls that don't block. */
 void sim_lock_begin(sim_world *w, sim_lock *lock, sim_op op, int64_t limit_ms);
 void sim_lock_end(sim_world *w, sim_lock *lock, tl_err code);
@@ -967,6 +999,24 @@ void sim_etcd_ended(sim_world *w, const sim_lock *lock, tl_err code);
 void sim_etcd_cleaned(sim_world *w, const tl_job *job);
 void sim_etcd_check(sim_world *w, int key);
 void sim_etcd_end(sim_world *w);
+
+/* ---- check_rest.c: locks that rest ---------------------------------------------------------------------- */
+
+/** A server has executed a request for a rest. */
+void sim_rest_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key);
+/** A server has given a new vote. */
+void sim_rest_voted(sim_world *w, int server, uint32_t number, int key);
+/** The key is about to be deleted there by hand. */
+void sim_rest_deleted(sim_world *w, int server, int key);
+/** Another is about to take over from that server. */
+void sim_rest_replaced(sim_world *w, int server);
+/** Has anything moved a rest? */
+void sim_rest_check(sim_world *w, int key);
+/** A token has been given the key. heeds: by a request that heeds S, too */
+void sim_rest_taken(sim_world *w, const sim_request *m, uint32_t number, bool heeds, int key);
+/** A lock was had; a release has ended. */
+void sim_rest_had(sim_world *w, const sim_lock *lock);
+void sim_rest_ended(sim_world *w, const sim_lock *lock, tl_err code);
 
 /* ---- reach.c ----------------------------------------------------------------------------------------- */
 
