@@ -56,6 +56,24 @@ peer_is_kept_out() {
     peer busy acquire $KEY $LONG_MS 100
     [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
 }
+peer_is_kept_out_by_rest() {
+    local began passed
+    lives $LONG_MS
+    tidelock_takes
+    tide unlock $KEY "$token" --rest 1h || fail "tidelock unlock: status $?"
+    is_stamp
+    value=$(redis GET $KEY)
+    peer busy acquire $KEY $LONG_MS 0
+    peer busy acquire $KEY $LONG_MS 100
+    [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
+    tide break --yes $KEY >/dev/null || fail "tidelock break: status $?"
+    began=$(now_ms)
+    tidelock_takes
+    tide unlock $KEY "$token" --rest ${SHORT_MS}ms || fail "tidelock unlock: status $?"
+    peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
+    passed=$(($(now_ms) - began))
+    ((passed >= SHORT_MS)) || fail "it has the lock after $passed ms"
+}
 tidelock_follows_release() {
     lives $LONG_MS
     peer_takes $LONG_MS
@@ -107,6 +125,7 @@ if ! "$tidelock" check --protocol bridge $KEY >/dev/null 2>&1; then
 fi
 promise tidelock_is_kept_out 'while it holds, tidelock is refused'
 promise peer_is_kept_out 'while tidelock holds, it is refused'
+promise peer_is_kept_out_by_rest 'while a lock rests that tidelock has released, it is refused, and has it afterwards'
 promise tidelock_follows_release 'a waiting tidelock has the lock after its release'
 promise peer_follows_release "waiting, it has the lock after tidelock's release"
 promise killed_peer_frees 'killed, it leaves the lock to tidelock after its lifetime, the skew and the lag'
