@@ -1,9 +1,12 @@
 /*
  * What must hold of locks on an etcd: who counts on one has the key that was created first, under a lease that no member
  * may end before; fences are the revisions that keys were created at; nobody makes a key who was told no, but for a request that
- * comes late; who is first hears of it; and nothing stays that no lease ends.
+ * comes late; who is first hears of it; and nothing stays that no lease ends. A key that rests stays for as long as was asked for,
+ * counted from when it was created, and no request moves or ends that.
  */
 #include "world.h"
+
+#include "protocol/etcd.h"
 
 #define PROMPT_MS 1000 /* where nothing goes wrong who is first knows it by then, */
 #define PROMPT_TRIPS 60
@@ -16,9 +19,17 @@ static int key_of(sim_world *w, tl_bytes name, uint32_t *ret_number) {
     return *ret_number ? sim_key_named(w, tl__bytes(name.p, n)) : -1;
 }
 
+static uint64_t base_of(uint32_t number) {
+    return (UINT64_C(1) << 60) + ((uint64_t)number << SIM_SUFFIX_SHIFT);
+}
+
+static bool rests(const fake_etcd_key *k, uint32_t number) {
+    return k->lease == tl__etcd_rest_lease(&(tl_etcd_id){.base = (int64_t)base_of(number)});
+}
+
 static bool find(sim_world *w, int key, uint32_t number, fake_etcd_key *ret) {
     char name[64];
-    uint64_t base = (UINT64_C(1) << 60) + ((uint64_t)number << SIM_SUFFIX_SHIFT);
+    uint64_t base = base_of(number);
     int n = snprintf(name, sizeof name, "%s/%llx", w->key[key].name, (unsigned long long)base);
     return fake_etcd_find(w->etcd.e, tl__bytes(name, (size_t)n), ret);
 }
@@ -35,7 +46,7 @@ static uint32_t first_of(sim_world *w, int key, fake_etcd_key *ret) {
 
 bool sim_etcd_has(sim_world *w, int key, uint32_t number) {
     fake_etcd_key found;
-    return number && find(w, key, number, &found);
+    return number && find(w, key, number, &found) && !rests(&found, number);
 }
 
 /* ---- beliefs ------------------------------------------------------------------------------------- */
@@ -140,6 +151,7 @@ static void created(sim_world *w, const sim_socket *by, const fake_etcd_key *k, 
         t->fence_before[t->fences_before++] = t->fence;
     t->again = t->taken;
     t->taken = true;
+    t->made = w->now;
     t->fence = (uint64_t)k->created;
     t->dropped = false;
     t->ours = t->ours && t->orphan; /* what a release has deleted before was its own */
@@ -149,9 +161,49 @@ static void created(sim_world *w, const sim_socket *by, const fake_etcd_key *k, 
     }
 }
 
+/* ---- rests --------------------------------------------------------------------------------------- */
+
+/* It lasts so long at least from when its key was created: each member may have the fastest clock. */
+static sim_ns least_end(const sim_world *w, uint32_t number) {
+    const sim_token *t = &w->token[number];
+    return t->made + tl__rate_least_ns(t->rest_ms * SIM_MS, 2 * sim_clocks_ppm(w)) - SIM_MS;
+}
+
+static bool is_judged(sim_world *w, uint32_t number, int key) {
+    return w->whole && sim_check_strict(w, key) && w->token[number].rest_ms > 0;
+}
+
+static void begins_to_rest(sim_world *w, const fake_etcd_key *k, uint32_t number, int key) {
+    sim_rested *r = &w->rested[key][0];
+    sim_token *t = &w->token[number];
+    t->dropped = t->ours = true;
+    if (r->token == number) {
+        w->stats.rests_again++;
+        return;
+    }
+    *r = (sim_rested){.token = number, .begun = w->now};
+    w->stats.rests++;
+    sim_ns end = end_of(w, k->lease);
+    if (is_judged(w, number, key) && end < least_end(w, number))
+        sim_fail(w, key, "token %u rests for %lld ms less than was asked for", (unsigned)number,
+                 (long long)((least_end(w, number) - end) / SIM_MS));
+}
+
+static void ends_rest(sim_world *w, uint32_t number, int key) {
+    sim_rested *r = &w->rested[key][0];
+    if (r->token != number)
+        return;
+    r->token = 0;
+    w->stats.rests_over++;
+    if (is_judged(w, number, key) && !w->etcd.by_hand && w->now < least_end(w, number))
+        sim_fail(w, key, "the rest of token %u is ended %lld ms too soon", (unsigned)number,
+                 (long long)((least_end(w, number) - w->now) / SIM_MS));
+}
+
 static void deleted(sim_world *w, uint32_t number, int key) {
     sim_token *t = &w->token[number];
     fake_etcd_key next;
+    ends_rest(w, number, key);
     t->dropped = true;
     if (w->etcd.expires)
         w->stats.etcd_expired++;
@@ -173,6 +225,7 @@ void sim_etcd_changed(sim_world *w, const sim_socket *by, const fake_etcd_key *k
              (long long)k->changed, (unsigned)number,
              k->deleted                 ? "is deleted"
              : k->created == k->changed ? "is created"
+             : rests(k, number)         ? "rests"
                                         : "is renewed",
              (unsigned long long)k->lease,
              by && by->fd < 0 ? ", by a connection that is closed" : "");
@@ -180,6 +233,10 @@ void sim_etcd_changed(sim_world *w, const sim_socket *by, const fake_etcd_key *k
         deleted(w, number, key);
     else if (k->created == k->changed)
         created(w, by, k, number, key);
+    else if (rests(k, number))
+        begins_to_rest(w, k, number, key);
+    else if (w->rested[key][0].token == number)
+        sim_fail(w, key, "the rest of token %u is ended by a renewal", (unsigned)number);
     else
         w->stats.keeps++;
     sim_check_key(w, key);
@@ -219,6 +276,8 @@ void sim_etcd_cleaned(sim_world *w, const tl_job *job) {
 
 void sim_etcd_end(sim_world *w) {
     int64_t seconds, most = (sim_config_longest_ms(&w->cfg) + 999) / 1000;
+    if (w->cfg.rests)
+        most += (3 * w->cfg.ttl_ms + 999) / 1000;
     for (size_t i = 0; fake_etcd_lease(w->etcd.e, i, &seconds); i++)
         if (seconds > most)
             sim_fail(w, SIM_ALL, "a lease of %lld s is left, which is longer than any lock's",

@@ -248,7 +248,7 @@ void sim_rest_had(sim_world *w, const sim_lock *l) {
 /* Long enough ago for the rest to be over. */
 static bool may_be_over(sim_world *w, const sim_lock *l) {
     const sim_token *t = &w->token[l->number];
-    if (!w->cfg.voters)
+    if (!w->cfg.voters && !w->cfg.members)
         return now_us(w, sim_home_of(w, w->key[l->key].k)) >= t->first_us + t->rest_ms * 1000;
     return w->now - l->had_at >=
            tl__rate_least_ns(t->rest_ms * SIM_MS, 2 * sim_clocks_ppm(w)) - SIM_MS;

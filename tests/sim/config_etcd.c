@@ -24,6 +24,7 @@
  * - No two hold, fences increase, LOST comes in time and for a reason, and operations end, as with Redis.
  * - A client that was refused has no key, then or later. A clean-up ends when its key no longer exists. A key of a still
  *   later request lasts for a lifetime (`etcd_orphans` counts them).
+ * - A key that rests is there for as long as was asked for. No request that comes late moves or ends that.
  * - Where nothing goes wrong no result is UNCERTAIN or UNAVAILABLE, and the first in the queue acquires within a second.
  * - In the end every key has a lease, and no lease lasts longer than any lock.
  */

@@ -188,6 +188,10 @@ static bool less_is_kept(const sim_stats *s) {
     return in_line(s) && s->extends > 0 && s->lost_replies > 0;
 }
 
+static bool etcd_rests(const sim_stats *s) {
+    return in_line(s) && s->rests > 0 && s->rests_over > 0 && s->rests_end_waits > 0;
+}
+
 #define ETCD                                                                                       \
     "etcd off=all members=3 users=0 ttl=4000 hold=1500 idle=300 delay-us=1000 attempt=1000 "       \
     "connect=4000 until=40000 by-name=0 "
@@ -969,6 +973,8 @@ const sim_scenario sim_scenarios[] = {
     {"etcd-crowd", "callers share a connection, and threads get the processor late", 181, 20,
      ETCD "starve=60000 slow=40000 crowds=1 own-clients=0 attempt=300 cast=tA0tA0tA0tA1tB0tB1",
      in_line},
+    {"etcd-rests", "locks rest on etcd: no request that comes late ends that or moves its end", 1,
+     40, "etcd rests", etcd_rests},
     {"etcd-for-less",
      "extensions for less whose answers are lost: the key lasts as long as is believed", 1, 60,
      ETCD "ttl=8000 lose-reply=60000 slow=60000 reset=20000 hold=6000 cast=tA0tB0tC0TA0",

@@ -309,6 +309,7 @@ typedef struct {
     unsigned fences_before;            /**< how many there were */
     int64_t taken_us;                  /**< when, by the clock of the server */
     int first_at;                      /**< at which server first, */
+    sim_ns made;                       /**< on etcd: when its key was created */
     int64_t first_us, had_us; /**< the first time that it was, likewise; when its user had it */
     sim_ns held_at;      /**< of several servers: when its machine found that it has a majority */
     int64_t rest_ms;     /**< from its acquire on it was to rest for so long */
