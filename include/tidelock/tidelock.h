@@ -598,9 +598,9 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * Release the lock, but leave it taken for a while: it rests. Nobody holds it, and nobody acquires
  * it before `ms` have passed since this handle acquired it. For work that must be done once in a
  * period by whichever host comes first, although the hosts' clocks differ: the server's clock
- * measures the rest. It ends no earlier than that. It ends later by the round trip of the acquire
- * and less than half a second; on etcd also by drift_ppm of the hold, and by a second: there a lock
- * rests for 2 s at least. If `ms` have passed already the lock is released.
+ * measures the rest. It ends no earlier than that. It ends later by the round trip of the acquire,
+ * and at most by twice drift_ppm of the hold; on etcd also by a second: there a lock rests for 2 s
+ * at least. If `ms` have passed already the lock is released.
  *
  * ms  0..TL_REST_MAX_MS. After tl_lock_adopt it counts from the time that the server has noted for
  *     the acquire, and then the rest ends up to a second later; with redis+quorum and etcd from the

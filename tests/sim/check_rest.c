@@ -53,11 +53,16 @@ static bool is_rest_of(const sim_world *w, tl_bytes value, uint32_t number) {
     return space && sim_token_number(w, tl__bytes(space + 1, left)) == number;
 }
 
+/* May a legacy client delete the key, or overwrite it? */
+static bool is_disturbed(const sim_world *w, int key) {
+    return w->cfg.stamps ? !w->legacy || !sim_check_strict(w, key) : w->key[key].mixed;
+}
+
 /* Do the assumptions hold by which a rest is what was asked for? A server that takes over has a clock of its own, and so does
  * one that the slot has moved to. */
 static bool is_assumed(const sim_world *w, uint32_t number, int server, int key) {
     bool same = w->cfg.voters || w->token[number].first_at == server;
-    return w->whole && !w->key[key].mixed && !w->cfg.sentinel && same &&
+    return w->whole && !is_disturbed(w, key) && !w->cfg.sentinel && same &&
            w->shard[sim_shard_of(w, server)].promoted == 0;
 }
 
@@ -80,6 +85,9 @@ static void check_end(sim_world *w, const sim_request *m, const sim_rested *r, i
     const sim_token *t = &w->token[r->token];
     int64_t given = given_us(w, r, r->token), asked_us = t->rest_ms * 1000;
     int64_t slack_us = 2100 * (w->cfg.attempt_ms + w->cfg.connect_ms) + UNSURE_US;
+    int64_t held_us = now_us(w, m->socket->server) - t->had_us;
+    if (t->joined) /* perhaps it was told of it so late that the clock seems to be another */
+        slack_us += held_us * 3 * w->cfg.drift_ppm / 1000000;
     if (given == 0 || t->rest_ms == 0 || !is_assumed(w, r->token, m->socket->server, key))
         return;
     if (r->ends_us < given + asked_us)
@@ -103,7 +111,11 @@ void sim_rest_executed(sim_world *w, const sim_request *m, const tl_reply *reply
         return;
     w->token[number].ours = true;
     (void)fake_redis_peek(w->server[server].r, 0, w->key[key].k, &value);
-    if (!is_rest_of(w, value, number) || value.n >= sizeof r->text)
+    tl_bytes rest = value; /* a stamp is one as S says */
+    if (w->cfg.stamps)
+        (void)fake_redis_peek_field(w->server[server].r, 0, w->key[key].s, TL_LITERAL("token"),
+                                    &rest);
+    if (!is_rest_of(w, rest, number) || value.n >= sizeof r->text)
         sim_fail(w, key, "token %u is told that it rests, and it doesn't", (unsigned)number);
     if (r->token == number || w->failed) {
         w->stats.rests_again++;
@@ -116,6 +128,8 @@ void sim_rest_executed(sim_world *w, const sim_request *m, const tl_reply *reply
     r->ends_ms = fake_redis_peek_expiry(w->server[server].r, 0, w->key[key].k);
     r->ends_us = (r->ends_ms + 1) * 1000;
     (void)snprintf(r->text, sizeof r->text, "%.*s", (int)value.n, value.p);
+    if (w->cfg.stamps) /* K outlasts the rest, for clocks that are behind */
+        r->ends_us = given_us(w, r, number) + w->token[number].rest_ms * 1000;
     w->key[key].rested = sim_clock_when(&w->server[server].wall, r->ends_us * 1000);
     w->stats.rests++;
     w->stats.rests_alone += m->nkeys == 1;
@@ -132,11 +146,13 @@ void sim_rest_voted(sim_world *w, int server, uint32_t number, int key) {
 }
 
 /* What was over by the clock of the former master is over, whatever that of the next one shows. */
-void sim_rest_replaced(sim_world *w, int server) {
+void sim_rest_replaced(sim_world *w, int former, int next) {
     for (int key = 0; key < w->cfg.keys; key++) {
         sim_rested *r = &w->rested[key][0];
-        if (r->server == server && now_us(w, server) >= r->ends_us)
+        if (r->server == former && now_us(w, former) >= r->ends_us)
             forget(r);
+        else if (r->server == former)
+            r->server = next;
     }
 }
 
@@ -176,7 +192,8 @@ static void check_unmoved(sim_world *w, int index, int key) {
     if (!is_on(w, index, key) || r->gone)
         return;
     bool forgot = w->cfg.voters && w->quorum.forgot[server] > r->begun;
-    if (!w->whole || w->cfg.sentinel || w->key[key].mixed || forgot) {
+    bool replaced = w->cfg.stamps && w->shard[sim_shard_of(w, server)].promoted > r->begun;
+    if (!w->whole || w->cfg.sentinel || is_disturbed(w, key) || forgot || replaced) {
         forget(r);
         return;
     }
@@ -217,14 +234,16 @@ static void check_prompt(sim_world *w, const sim_request *m, int key) {
 void sim_rest_taken(sim_world *w, const sim_request *m, uint32_t number, bool heeds, int key) {
     int on = 0, known = 0;
     for (int i = 0; i < records(w); i++) {
-        const sim_rested *r = &w->rested[key][i];
+        sim_rested *r = &w->rested[key][i];
+        if (w->cfg.stamps && w->shard[0].promoted > r->begun)
+            forget(r); /* it ends by another clock, and a stamp tells of none */
         known += r->token > 0;
         on += is_on(w, i, key) && (!r->gone || (r->binds && heeds)) &&
               (!w->cfg.voters || w->quorum.forgot[i] < r->begun);
     }
     if (known == 0)
         return;
-    if (on > records(w) / 2 && w->whole && !w->cfg.sentinel && !w->key[key].mixed)
+    if (on > records(w) / 2 && w->whole && !w->cfg.sentinel && !is_disturbed(w, key))
         sim_fail(w, key, "token %u takes %s, which rests", (unsigned)number, w->key[key].name);
     check_prompt(w, m, key);
     w->stats.rests_over++;

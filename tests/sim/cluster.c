@@ -627,7 +627,7 @@ static void promote(sim_world *w, void *who, uint32_t unused) {
     w->went_back += back_ns > 0 ? back_ns : 0;
     if (c->way == SIM_LED)
         sim_replica_apply(w, c->next, SIM_NEVER);
-    sim_rest_replaced(w, c->former);
+    sim_rest_replaced(w, c->former, c->next);
     sim_replica_promote(w, c->next);
     w->shard[shard].promoted = w->now;
     w->config_epoch++;

@@ -83,10 +83,17 @@ static int64_t draw_stall(sim_world *w, const sim_lock *l) {
     return TL_TTL_MIN_MS + sim_draw(w, 0, 2 * w->cfg.ttl_ms);
 }
 
+/* Not without scripts, nor where waiters overwrite a stamp. */
+static bool may_rest(const sim_world *w, const sim_lock *l) {
+    bool overwrites = w->cfg.stamps && sim_dialect_overwrites(w->cfg.dialect);
+    return w->cfg.rests && !w->cfg.migrates && !l->strict && !overwrites &&
+           !(w->cfg.stamps && (w->cfg.no_eval || w->cfg.level < FAKE_LEVEL(2, 6, 0)));
+}
+
 static void draw_rests(sim_world *w, sim_lock *l, tl_lock_options *o) {
     l->min_hold_ms = 0;
     l->rest_ends_wait = false;
-    if (!w->cfg.rests)
+    if (!may_rest(w, l))
         return;
     o->min_hold_ms = l->min_hold_ms = sim_draw(w, 0, 3) ? 0 : sim_draw(w, 1, 2 * w->cfg.ttl_ms);
     o->rest_ends_wait = l->rest_ends_wait = sim_draw(w, 0, 3) == 0;
@@ -242,7 +249,7 @@ tl_err sim_lock_extend(sim_world *w, sim_lock *l, int64_t ttl_ms) {
 }
 
 int64_t sim_lock_draw_rest(sim_world *w, sim_lock *l) {
-    int64_t ms = w->cfg.rests && sim_chance(&w->random, w->cfg.rests)
+    int64_t ms = may_rest(w, l) && sim_chance(&w->random, w->cfg.rests)
                      ? sim_draw(w, 0, 3 * w->cfg.ttl_ms)
                      : 0;
     w->token[l->number].rest_ms = ms > l->min_hold_ms ? ms : l->min_hold_ms;

@@ -233,7 +233,7 @@ static void promote(sim_world *w, void *who, uint32_t server) {
     sim_server *old = &w->server[w->shard[0].master], *s = &w->server[server];
     (void)who;
     fake_redis_on_write(old->r, NULL, NULL);
-    sim_rest_replaced(w, w->shard[0].master);
+    sim_rest_replaced(w, w->shard[0].master, (int)server);
     w->shard[0].master = (int)server;
     w->failing_over = false;
     w->shard[0].promoted = w->now;

@@ -72,6 +72,15 @@ static bool stalls_are_told(const sim_stats *s) {
     return s->stalls > 0 && s->revived > 0 && s->lost_stalled > 0 && s->two_holders == 0;
 }
 
+static bool rests_last(const sim_stats *s) {
+    return s->rests > 0 && s->rests_again > 0 && s->rests_over > 0 && s->rests_end_waits > 0 &&
+           s->two_holders == 0;
+}
+
+static bool rests_last_alone(const sim_stats *s) {
+    return rests_last(s) && s->rests_alone > 0;
+}
+
 static bool paused_is_told(const sim_stats *s) {
     return s->freezes > 0 && two_and_lost(s) && s->fences_back == 0;
 }
@@ -1079,6 +1088,11 @@ const sim_scenario sim_scenarios[] = {
     {"stalled-quorum", "and where a majority of servers has it", 1, 60, "quorum stall=700000",
      stalls_are_told},
     {"stalled-etcd", "and on etcd", 1, 60, "etcd stall=700000", stalls_are_told},
+    {"rests", "a lock that rests is acquired by nobody before its end, and soon after", 1, 300,
+     "rests", rests_last},
+    {"rests-quorum", "and where a majority of servers says so", 1, 100, "quorum rests", rests_last},
+    {"rests-cluster", "and while slots move and masters fail over", 1, 200, "cluster-fleet rests",
+     rests_last_alone},
 #ifdef TL_COMPAT
     {"stamps-forbidden",
      "a renewal may not write the sidecar: K is left as S knows it, and the lock is free in time",

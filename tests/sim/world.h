@@ -1009,8 +1009,8 @@ void sim_rest_executed(sim_world *w, const sim_request *m, const tl_reply *reply
 void sim_rest_voted(sim_world *w, int server, uint32_t number, int key);
 /** The key is about to be deleted there by hand. */
 void sim_rest_deleted(sim_world *w, int server, int key);
-/** Another is about to take over from that server. */
-void sim_rest_replaced(sim_world *w, int server);
+/** The next one is about to take over from the former master. */
+void sim_rest_replaced(sim_world *w, int former, int next);
 /** Has anything moved a rest? */
 void sim_rest_check(sim_world *w, int key);
 /** A token has been given the key. heeds: by a request that heeds S, too */
