@@ -328,7 +328,9 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
     }
     if (result->code == TL_EBUSY)
         return busy(acquisition, event, out);
-    if (result->late && acquisition->retry.answered) {
+    bool left = GUARD(late_but_left) &&
+                result->maybe; /* a stamp that could not be renewed in time */
+    if (result->late && !left && acquisition->retry.answered) {
         bool ends = !tl__mono_before(event->now, acquisition->retry.limit);
         if (ends) /* the server did not fail: its last reply counts */
             return run_out(acquisition, event, out);

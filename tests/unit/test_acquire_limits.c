@@ -3,6 +3,8 @@
  */
 #include "acquire_feed.h"
 
+#include "protocol/attempt.h"
+
 TEST(no_request_outlives_the_wait) {
     feed f;
     prepare(&f);
@@ -126,6 +128,39 @@ TEST(too_late_by_the_servers_clock_before_the_limit_is_no_failure) {
     assert_true(f.now.ns == feed_ms(1000).ns);
     expect(&f, TL_END, TL_ETIMEDOUT);
     assert_string_equal(f.out.message, "another holds it");
+}
+
+static bool has_left;
+
+static bool leaves(const tl_try *attempt) {
+    (void)attempt;
+    return has_left;
+}
+
+/* An attempt of several requests, of which the last was late: the first may have set K. */
+TEST(too_late_with_a_key_that_is_left_is_undone) {
+    static const int64_t late_at[] = {998, 1000};
+    for (size_t i = 0; i < 2; i++) {
+        tl_protocol row = tl__protocol_token;
+        feed f;
+        row.leaves = leaves;
+        has_left = false;
+        prepare(&f);
+        job.protocol = &row;
+        go(&f, 1000);
+        (void)feed_reached(&f);
+        (void)feed_busy(&f, -1, false);
+        (void)feed_await(&f);
+        (void)feed_reached(&f);
+        has_left = true;
+        feed_at(&f, late_at[i]);
+        (void)feed_too_late(&f);
+        while (f.status == TL_GO)
+            (void)feed_await(&f);
+        assert_int_equal(f.status, TL_DETACH);
+        (void)feed_await(&f);
+        feed_assert_asked(&f, "release");
+    }
 }
 
 /* An attempt that had all of its time and is found late is another matter: it is repeated. */
