@@ -39,7 +39,8 @@ TEST(what_is_no_such_line_is_no_process) {
                                         "(sh) S 1 2",
                                         "12 (sh) S x 2",
                                         "12 (sh) S 1",
-                                        "12 (sh) S 1 99999999999"};
+                                        "12 (sh) S 1 99999999999",
+                                        "12 (sh) X 0 -1 -1 0 -1"}; /* collected meanwhile */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         below_process p;
         assert_false(below_parse(wrong[i], strlen(wrong[i]), &p));

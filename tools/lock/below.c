@@ -58,7 +58,8 @@ static const char *number(const char *at, const char *end, pid_t *ret) {
     return at > begin && n <= INT32_MAX ? at : NULL;
 }
 
-/* "123 (name) S 1 123 ...". The name may contain anything, also ") R 1 ". */
+/* "123 (name) S 1 123 ...". The name may contain anything, also ") R 1 ". Of a process that was collected during
+ * the call the kernel writes "123 (name) X 0 -1 ...", as if it had no parent. */
 bool below_parse(const char *stat, size_t n, below_process *ret) {
     const char *end = stat + n;
     const char *close = GUARD(process_by_any_name) ? memrchr(stat, ')', n) : memchr(stat, ')', n);
@@ -67,7 +68,7 @@ bool below_parse(const char *stat, size_t n, below_process *ret) {
         return false;
     ret->state = close[2];
     const char *at = number(close + 3, end, &ret->parent);
-    return at && number(at, end, &ret->group);
+    return at && number(at, end, &ret->group) && (ret->group >= 0 || !GUARD(ended_has_no_group));
 }
 
 static bool look(int proc, const char *pid, below_process *ret) {

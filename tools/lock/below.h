@@ -43,5 +43,6 @@ below_place below_find(pid_t pid, pid_t root);
 /** Look at one process. False: it doesn't exist, or /proc can't be read. */
 bool below_look(pid_t pid, below_process *ret);
 
-/** The pid, parent, group and state in the text of /proc/PID/stat. False: it isn't such a text. */
+/** The pid, parent, group and state in the text of /proc/PID/stat. False: it isn't such a text, or of a process
+ *  that no longer exists. */
 bool below_parse(const char *stat, size_t n, below_process *ret);
