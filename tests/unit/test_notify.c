@@ -96,10 +96,10 @@ static notify_signs read_one(void) {
     return signs;
 }
 
-/* What has arrived outside; NULL: nothing. */
-static const char *arrived(int *ret_fd) {
+/* What has arrived outside, with one thing attached of so many bytes; NULL: nothing. */
+static const char *arrived_with(void *ret, size_t n_ret) {
     static char text[NOTIFY_TEXT_MAX + 1];
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
     struct iovec iov = {.iov_base = text, .iov_len = sizeof text - 1};
     struct msghdr m = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
@@ -108,11 +108,16 @@ static const char *arrived(int *ret_fd) {
         return NULL;
     text[got] = '\0';
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    if (c && ret)
+        memcpy(ret, CMSG_DATA(c), n_ret);
+    return text;
+}
+
+/* fd -1: it has none. */
+static const char *arrived(int *ret_fd) {
     if (ret_fd)
         *ret_fd = -1;
-    if (c && ret_fd)
-        memcpy(ret_fd, CMSG_DATA(c), sizeof *ret_fd);
-    return text;
+    return arrived_with(ret_fd, sizeof *ret_fd);
 }
 
 static void assert_arrived(const char *text) {
@@ -269,6 +274,55 @@ TEST(more_than_can_wait_is_dropped) {
         assert_true(notify_read(&n, getpid(), "k", &signs));
     }
     assert_int_equal(n.pending_count, NOTIFY_PENDING_MAX);
+}
+
+/* Tidelock needs descriptors of its own to renew the lock. */
+TEST(only_some_descriptors_wait) {
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(100 * sizeof(int))] = {0};
+    notify_address address;
+    int fds[100], count = 0;
+    for (int i = 0; i < 100; i++)
+        fds[i] = outer;
+    assert_true(notify_read_address(n.name, &address));
+    struct iovec iov = {.iov_base = (char[]){"FDSTORE=1"}, .iov_len = 9};
+    struct msghdr m = {.msg_name = &address.address,
+                       .msg_namelen = address.length,
+                       .msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = control,
+                       .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    *c = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fds)};
+    memcpy(CMSG_DATA(c), fds, sizeof fds);
+    for (int i = 0; i < MANY && !notify_is_pending(&n); i++) {
+        send_text("STATUS=again");
+        (void)read_one();
+    }
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(sendmsg(outer, &m, MSG_DONTWAIT), 9);
+        (void)read_one();
+    }
+    for (int i = 0; i < n.pending_count; i++)
+        count += n.pending[i].fd_count;
+    assert_int_equal(count, 200);
+    send_text("STATUS=one more");
+    int before = n.pending_count;
+    (void)read_one();
+    assert_int_equal(n.pending_count, before + 1);
+}
+
+/* It has the same name, but is another socket. */
+TEST(a_reader_outside_that_was_started_again_is_found) {
+    send_text("READY=1");
+    (void)read_one();
+    assert_arrived("READY=1");
+    close(outer);
+    outer = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(outer, (const struct sockaddr *)&n.outer.address, n.outer.length), 0);
+    send_text("STATUS=again");
+    (void)read_one();
+    assert_arrived("STATUS=again");
 }
 
 TEST(nobody_outside_is_no_harm) {

@@ -134,45 +134,58 @@ static void note_failure(notify *notify, const char *why) {
     notify->failed = true;
 }
 
-static void keep(notify *notify, const char *text, size_t n, const int *fds, int fd_count) {
-    notify_message message = {.text = malloc(n), .n = n, .fd_count = fd_count};
+/* They must leave descriptors to tidelock itself: it renews the lock. */
+static bool has_room(const notify *notify, int fd_count) {
+    int count = fd_count;
 
-    message.fds = fd_count > 0 ? malloc((size_t)fd_count * sizeof *fds) : NULL;
-    if (notify->pending_count == NOTIFY_PENDING_MAX || !message.text ||
-        (fd_count > 0 && !message.fds)) {
+    for (int i = 0; i < notify->pending_count; i++)
+        count += notify->pending[i].fd_count;
+    return notify->pending_count < NOTIFY_PENDING_MAX &&
+           (count <= NOTIFY_FDS_MAX || !GUARD(pending_descriptors_are_few));
+}
+
+/* The descriptors of `of` are taken over, its text is copied. */
+static void keep(notify *notify, const notify_message *of) {
+    notify_message message = *of;
+    size_t size = (size_t)of->fd_count * sizeof *of->fds;
+
+    message.text = malloc(of->n);
+    message.fds = size > 0 ? malloc(size) : NULL;
+    if (!has_room(notify, of->fd_count) || !message.text || (size > 0 && !message.fds)) {
         note_failure(notify, "its reader does not read");
-        close_all(fds, fd_count);
+        close_all(of->fds, of->fd_count);
         free(message.text);
         free(message.fds);
         return;
     }
-    memcpy(message.text, text, n);
-    if (fd_count > 0)
-        memcpy(message.fds, fds, (size_t)fd_count * sizeof *fds);
+    memcpy(message.text, of->text, of->n);
+    if (size > 0)
+        memcpy(message.fds, of->fds, size);
     notify->pending[notify->pending_count++] = message;
 }
 
-/* True: the message was sent, or never will be. */
-static bool is_over(notify *notify, const notify_message *message) {
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(NOTIFY_FDS_MAX * sizeof(int))] = {0};
-    size_t size = (size_t)message->fd_count * sizeof(int);
-    struct iovec text = {.iov_base = message->text, .iov_len = message->n};
-    struct msghdr header = {.msg_iov = &text, .msg_iovlen = 1};
+static void attach(struct msghdr *header, int type, const void *data, size_t n) {
+    struct cmsghdr *c = (void *)((char *)header->msg_control + header->msg_controllen);
 
-    if (message->fd_count > 0) {
-        header.msg_control = control;
-        header.msg_controllen = CMSG_SPACE(size);
-        struct cmsghdr *fds = CMSG_FIRSTHDR(&header);
-        *fds = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(size)};
-        memcpy(CMSG_DATA(fds), message->fds, size);
-    }
-    if (sendmsg(notify->outer_fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-        return true;
-    if (errno == EAGAIN || errno == EINTR)
-        return false;
-    note_failure(notify, strerror(errno));
-    return true;
+    *c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = type, .cmsg_len = CMSG_LEN(n)};
+    memcpy(CMSG_DATA(c), data, n);
+    header->msg_controllen += CMSG_SPACE(n);
+}
+
+static bool send_out(const notify *notify, const notify_message *message) {
+    _Alignas(struct cmsghdr) char control[CONTROL_SIZE] = {0};
+    struct iovec text = {.iov_base = message->text, .iov_len = message->n};
+    struct msghdr header = {.msg_iov = &text, .msg_iovlen = 1, .msg_control = control};
+
+    if (message->fd_count > 0)
+        attach(&header, SCM_RIGHTS, message->fds, (size_t)message->fd_count * sizeof(int));
+    return sendmsg(notify->outer_fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+static void disconnect_outer(notify *notify) {
+    if (notify->outer_fd >= 0)
+        close(notify->outer_fd);
+    notify->outer_fd = -1;
 }
 
 /* Connected, so that poll() says when it has room. */
@@ -185,10 +198,24 @@ static bool connect_outer(notify *notify) {
                 notify->outer.length) == 0)
         return true;
     note_failure(notify, strerror(errno));
-    if (notify->outer_fd >= 0)
-        close(notify->outer_fd);
-    notify->outer_fd = -1;
+    disconnect_outer(notify);
     return false;
+}
+
+/* True: the message was sent, or never will be. A reader that was started again has a new socket of the same
+ * name, which only a new connection reaches. */
+static bool is_over(notify *notify, const notify_message *message) {
+    if (!connect_outer(notify) || send_out(notify, message))
+        return true;
+    if (errno == ECONNREFUSED && GUARD(outer_starts_again)) {
+        disconnect_outer(notify);
+        if (!connect_outer(notify) || send_out(notify, message))
+            return true;
+    }
+    if (errno == EAGAIN || errno == EINTR)
+        return false;
+    note_failure(notify, strerror(errno));
+    return true;
 }
 
 bool notify_is_pending(const notify *notify) {
@@ -198,22 +225,19 @@ bool notify_is_pending(const notify *notify) {
 void notify_flush(notify *notify) {
     int done = 0;
 
-    if (notify->pending_count == 0)
-        return;
-    bool connected = connect_outer(notify);
-    while (done < notify->pending_count && (!connected || is_over(notify, &notify->pending[done])))
+    while (done < notify->pending_count && is_over(notify, &notify->pending[done]))
         forget(&notify->pending[done++]);
     notify->pending_count -= done;
     memmove(notify->pending, notify->pending + done,
             (size_t)notify->pending_count * sizeof *notify->pending);
 }
 
-static void pass_on(notify *notify, const char *text, size_t n, const int *fds, int fd_count) {
-    if (n == 0 || notify->outer.length == 0) {
-        close_all(fds, fd_count); /* this is the end of a barrier */
+static void pass_on(notify *notify, notify_message message) {
+    if (message.n == 0 || notify->outer.length == 0) {
+        close_all(message.fds, message.fd_count); /* this is the end of a barrier */
         return;
     }
-    keep(notify, text, n, fds, fd_count);
+    keep(notify, &message);
     notify_flush(notify);
 }
 
@@ -223,9 +247,8 @@ void notify_end(notify *notify) {
         forget(&notify->pending[--notify->pending_count]);
     if (notify->fd >= 0)
         close(notify->fd);
-    if (notify->outer_fd >= 0)
-        close(notify->outer_fd);
-    notify->fd = notify->outer_fd = -1;
+    notify->fd = -1;
+    disconnect_outer(notify);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -306,7 +329,10 @@ bool notify_read(notify *notify, pid_t supervisor, const char *key, notify_signs
         close_all(datagram.fds, datagram.fd_count);
         return true;
     }
-    size_t n = notify_sort(datagram.text, datagram.n, notify->feeds_outer, ret, rest);
-    pass_on(notify, rest, n, datagram.fds, datagram.fd_count);
+    pass_on(notify, (notify_message){
+                        .text = rest,
+                        .n = notify_sort(datagram.text, datagram.n, notify->feeds_outer, ret, rest),
+                        .fds = datagram.fds,
+                        .fd_count = datagram.fd_count});
     return true;
 }

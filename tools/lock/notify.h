@@ -14,7 +14,7 @@
 
 #define NOTIFY_NAME_SIZE 112  /**< a socket's address as text */
 #define NOTIFY_TEXT_MAX 4096  /**< bytes of a message; systemd has the same limit */
-#define NOTIFY_FDS_MAX 253    /**< descriptors of a message, the kernel's limit */
+#define NOTIFY_FDS_MAX 253    /**< descriptors of a message, as in the kernel, and of all pending */
 #define NOTIFY_PENDING_MAX 64 /**< messages that wait until the outer socket has room */
 
 typedef struct {
