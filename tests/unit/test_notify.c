@@ -120,6 +120,10 @@ static const char *arrived(int *ret_fd) {
     return arrived_with(ret_fd, sizeof *ret_fd);
 }
 
+static const char *arrived_from(struct ucred *ret) {
+    return arrived_with(ret, sizeof *ret);
+}
+
 static void assert_arrived(const char *text) {
     const char *found = arrived(NULL);
     assert_non_null(found);
@@ -419,6 +423,27 @@ TEST(one_that_has_ended_feeds_if_it_had_our_user) {
     assert_true(notify_read(&n, getpid(), "k", &signs));
     assert_true(signs.alive);
     end_other(alive);
+}
+
+/* A service manager believes root more than others. The process is this one, as in messages of our own user. */
+TEST(what_another_user_says_is_not_passed_on_as_roots) {
+    static const uid_t users[] = {NOBODY, 0};
+    int on = 1;
+    if (geteuid() != 0) {
+        skip();
+        return;
+    }
+    assert_int_equal(setsockopt(outer, SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+        struct ucred sender = {.pid = 0};
+        pid_t other = send_from_other(users[i]);
+        (void)read_one();
+        end_other(other);
+        assert_string_equal(arrived_from(&sender), "READY=1");
+        assert_int_equal(sender.uid, users[i]);
+        assert_int_equal(sender.gid, users[i]);
+        assert_int_equal(sender.pid, getpid());
+    }
 }
 
 TEST(ancestors_are_found) {

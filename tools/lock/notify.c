@@ -172,13 +172,17 @@ static void attach(struct msghdr *header, int type, const void *data, size_t n) 
     header->msg_controllen += CMSG_SPACE(n);
 }
 
+/* A service manager accepts any process in MAINPID= from root. So root must not lend its identity to another user. */
 static bool send_out(const notify *notify, const notify_message *message) {
     _Alignas(struct cmsghdr) char control[CONTROL_SIZE] = {0};
+    const struct ucred sender = {.pid = getpid(), .uid = message->uid, .gid = message->gid};
     struct iovec text = {.iov_base = message->text, .iov_len = message->n};
     struct msghdr header = {.msg_iov = &text, .msg_iovlen = 1, .msg_control = control};
 
     if (message->fd_count > 0)
         attach(&header, SCM_RIGHTS, message->fds, (size_t)message->fd_count * sizeof(int));
+    if (geteuid() == 0 && message->uid != 0 && GUARD(root_lends_no_identity))
+        attach(&header, SCM_CREDENTIALS, &sender, sizeof sender);
     return sendmsg(notify->outer_fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
@@ -333,6 +337,8 @@ bool notify_read(notify *notify, pid_t supervisor, const char *key, notify_signs
                         .text = rest,
                         .n = notify_sort(datagram.text, datagram.n, notify->feeds_outer, ret, rest),
                         .fds = datagram.fds,
-                        .fd_count = datagram.fd_count});
+                        .fd_count = datagram.fd_count,
+                        .uid = datagram.sender.uid,
+                        .gid = datagram.sender.gid});
     return true;
 }

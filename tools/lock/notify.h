@@ -44,6 +44,8 @@ typedef struct {
     size_t n;
     int *fds;
     int fd_count;
+    uid_t uid; /**< the sender's */
+    gid_t gid;
 } notify_message;
 
 typedef struct {
