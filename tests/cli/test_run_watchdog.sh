@@ -109,6 +109,16 @@ ok = ok and lib.sd_notify_barrier(0, ctypes.c_uint64(60000000)) >= 0
 ok = ok and notify(b"STOPPING=1") > 0
 sys.exit(0 if ok else 5)
 PY
+# What is around may hang: a sign of life waits for the run alone.
+cat >"$work/deaf" <<'PY'
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+time.sleep(3600)
+PY
+"$python" "$work/deaf" "$work/deaf.sock" &
+until_true 30 test -S "$work/deaf.sock" || fail "no socket around that hangs"
+expect 0 env NOTIFY_SOCKET="$work/deaf.sock" WATCHDOG_USEC=5000000 "$tidelock" run --watchdog 1h k -- "$tidelock" alive
 passed() { cut -d' ' -f"${1:-3-}" "$work/outer.log"; }
 if "$python" -c 'import ctypes; ctypes.CDLL("libsystemd.so.0")' 2>/dev/null; then
     env NOTIFY_SOCKET="$work/outer.sock" "$tidelock" run -v --watchdog 1h k -- "$python" "$work/service" 3600000000 2>"$err" &

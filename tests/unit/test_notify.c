@@ -249,6 +249,24 @@ TEST(a_barrier_ends_when_its_descriptor_is_closed) {
     }
 }
 
+/* So the sender waits for this run alone, also if the sign goes on. */
+TEST(the_descriptor_of_a_sign_is_closed_when_it_is_read) {
+    for (int goes_on = 0; goes_on < 2; goes_on++) {
+        int ends[2], fd;
+        n.feeds_outer = goes_on;
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        assert_true(send_to(n.name, "WATCHDOG=1", 10, ends[1]));
+        close(ends[1]);
+        struct pollfd p = {.fd = ends[0]};
+        assert_int_equal(poll(&p, 1, 0), 0);
+        assert_true(read_one().alive);
+        assert_int_equal(poll(&p, 1, 0), 1);
+        close(ends[0]);
+        assert_int_equal(arrived(&fd) != NULL, goes_on);
+        assert_int_equal(fd, -1);
+    }
+}
+
 /* Nobody outside reads: nothing waits, and what was sent first goes on first, as soon as there is room. */
 TEST(a_reader_outside_that_hangs_delays_nothing) {
     char text[32];

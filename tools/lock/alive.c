@@ -45,13 +45,17 @@ static int send_line(int to, const char *line, int fd, int64_t until_ms) {
     return 0;
 }
 
-/* The reader closes the descriptor of a barrier when it has read all that was sent before. */
-static int await_reader(int to, int64_t until_ms) {
-    int barrier[2];
+/* The reader closes the descriptor when it has read the sign. A run, whose socket is an abstract one, does so itself:
+ * what is around it may hang. A service manager expects the descriptor in a barrier, which follows the sign. */
+static int sign_and_wait(int to, bool barrier_follows, int64_t until_ms) {
+    int barrier[2], why = 0;
 
     if (pipe2(barrier, O_CLOEXEC))
         return errno;
-    int why = send_line(to, "BARRIER=1", barrier[1], until_ms);
+    if (barrier_follows)
+        why = send_line(to, "WATCHDOG=1", -1, until_ms);
+    if (!why)
+        why = send_line(to, barrier_follows ? "BARRIER=1" : "WATCHDOG=1", barrier[1], until_ms);
     close(barrier[1]);
     struct pollfd p = {.fd = barrier[0]};
     while (!why && poll(&p, 1, left_ms(until_ms)) <= 0)
@@ -63,13 +67,12 @@ static int await_reader(int to, int64_t until_ms) {
 static int give_sign(const notify_address *address) {
     int64_t until_ms = moment_ms() + READ_MS;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), why = 0;
+    bool abstract = address->address.sun_path[0] == '\0';
 
     if (fd < 0 || connect(fd, (const struct sockaddr *)&address->address, address->length))
         why = errno;
     if (!why)
-        why = send_line(fd, "WATCHDOG=1", -1, until_ms);
-    if (!why)
-        why = await_reader(fd, until_ms);
+        why = sign_and_wait(fd, !abstract, until_ms);
     if (fd >= 0)
         close(fd);
     return why;

@@ -236,11 +236,17 @@ void notify_flush(notify *notify) {
             (size_t)notify->pending_count * sizeof *notify->pending);
 }
 
+/* To close the descriptors is the end of a barrier. That of a sign says that this run has read it. */
 static void pass_on(notify *notify, notify_message message) {
-    if (message.n == 0 || notify->outer.length == 0) {
-        close_all(message.fds, message.fd_count); /* this is the end of a barrier */
-        return;
+    bool goes_on = message.n > 0 && notify->outer.length > 0;
+
+    if (!goes_on ||
+        (is_line(message.text, message.n, "WATCHDOG=1") && GUARD(sign_keeps_its_descriptor))) {
+        close_all(message.fds, message.fd_count);
+        message.fd_count = 0;
     }
+    if (!goes_on)
+        return;
     keep(notify, &message);
     notify_flush(notify);
 }
