@@ -183,6 +183,40 @@ gone "$run" && fail "the command was ended"
 ends 74
 expect 0 "$tidelock" unlock k "$token"
 
+# It was fed again, but now the server is down: the message says that.
+for _ in 1 2 3 4 5; do
+    begin -t 8s --watchdog 300ms -- "until [ -e $work/risk ]; do sleep 0.05; done
+        \"$tidelock\" alive; exec sleep 1000"
+    await 'k: at risk, .* left: stalled: '
+    stop_server STOP
+    : >"$work/risk"
+    ends 74
+    stop_server CONT
+    until_true 30 is_free k || fail "the lock outlives the command"
+    if says 'k: the lock could not be renewed, so the command was ended'; then break; fi
+done
+says 'k: the lock could not be renewed, so the command was ended' || fail "a command that was fed again is called stalled"
+
+# ---- what a command has sent last ----------------------------------------------------------------------
+# While tidelock is stopped, and more than it reads in one go. The socket has as much room as where systemd is at work.
+if unshare -n sh -c 'echo 512 >/proc/sys/net/unix/max_dgram_qlen' 2>/dev/null; then
+    rm -f "$work"/{risk,done,env}
+    # shellcheck disable=SC2016 # the inner shell's
+    unshare -n sh -c 'echo 512 >/proc/sys/net/unix/max_dgram_qlen; exec "$tidelock" run --watchdog 1h k -- sh -c "
+        echo >$work/env; until [ -e $work/risk ]; do sleep 0.05; done
+        \"$python\" $work/send $(seq -s " " -f STATUS=%g 200) WATCHDOG_USEC=7; : >$work/done"' 2>"$err" &
+    run=$!
+    until_true 30 has_file "$work/env" || fail "the command does not begin"
+    kill -STOP "$run"
+    : >"$work/risk"
+    until_true 30 test -e "$work/done" || fail "the messages don't fit"
+    kill -CONT "$run"
+    ends 0
+    says 'WATCHDOG_USEC of the command is ignored' || fail "the last message of a command is not read"
+else
+    part_skipped max_dgram_qlen 'needs root: a network namespace'
+fi
+
 # ---- strangers -------------------------------------------------------------------------------------
 # Who is not of the command feeds nothing, also with the same user.
 begin -t $ttl --watchdog 200ms -- "echo \"\$NOTIFY_SOCKET\" >$work/env; exec sleep 1000"

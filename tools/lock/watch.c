@@ -12,8 +12,10 @@
 #include "ground/bytes.h"
 #include "lock/watch.h"
 
-/* Messages that are read before the loop goes on. */
-#define SIGNS_AT_ONCE 64
+/* How long messages are read before the loop goes on: anybody may send many, from below many ancestors. */
+#define SIGNS_MS 10
+/* The same for those that an ended command has left, which are few; but what it leaves running may go on sending. */
+#define LAST_SIGNS_MS 500
 /* How long to wait after a KILL for the end of all processes of the command. */
 #define KILLED_MS 1000
 /* How long a program may take to stop itself by a STOP, after the terminal's TSTP. */
@@ -193,29 +195,40 @@ static void follow_stop(watch *watch) {
 
 /* ---- signs of life -------------------------------------------------------------------------- */
 
+/* If the lock is lost all the same, its renewals have failed. A sign after TERM comes too late. */
+static void note_life(watch *watch) {
+    tl_lock_alive(watch->lock);
+    if (!watch->stalled || watch->guard.for_loss)
+        return;
+    watch->stalled = false;
+    watch->trouble[0] = '\0';
+}
+
 /* A command that has called itself stalled can't take that back: its lock must not be renewed again. */
 static void note_signs(watch *watch, const notify_signs *signs) {
     if (signs->stalled) {
         watch->triggered = true;
         tl_lock_stall(watch->lock);
     } else if (signs->alive && !watch->triggered) {
-        tl_lock_alive(watch->lock);
+        note_life(watch);
     }
     if (signs->timeout && !watch->timeout_said)
         say_if_free("%s: WATCHDOG_USEC of the command is ignored: --watchdog decides", watch->key);
     watch->timeout_said = watch->timeout_said || signs->timeout;
 }
 
-static void read_signs(watch *watch) {
+static void read_signs(watch *watch, int64_t most_ms) {
+    int64_t until = moment_ms() + most_ms;
     notify_signs signs;
 
     if (!watch->notify)
         return;
     notify_flush(watch->notify);
-    for (int i = 0; i < SIGNS_AT_ONCE &&
-                    notify_read(watch->notify, watch->child.supervisor, watch->key, &signs);
-         i++)
+    while (notify_read(watch->notify, watch->child.supervisor, watch->key, &signs)) {
         note_signs(watch, &signs);
+        if (moment_ms() >= until)
+            return;
+    }
 }
 
 /* ---- the loop ------------------------------------------------------------------------------- */
@@ -290,7 +303,7 @@ void watch_command(watch *watch) {
         act(watch,
             guard_step(&watch->guard, moment_ms(), tl_lock_remaining_ms(watch->lock), &wake_ms));
         if (watch->child.seen.ended && !lingers(watch)) {
-            read_signs(watch); /* what the command has sent at its end */
+            read_signs(watch, LAST_SIGNS_MS);
             return;
         }
         if (watch->continue_due)
@@ -299,7 +312,7 @@ void watch_command(watch *watch) {
         wait_for_something(watch, tell_deadline(watch, wake_ms));
         read_news(watch);
         read_signals(watch);
-        read_signs(watch);
+        read_signs(watch, SIGNS_MS);
         note_expiry(watch);
         follow_stop(watch);
     }
