@@ -672,9 +672,10 @@ void tl_lock_cancel(tl_lock *lock);
  * effect.
  *
  * After stall_ms without a sign the lock is AT_RISK with TL_RISK_STALLED, and the client renews it
- * no longer. A sign before the deadline has it renewed within 100 ms, and HELD again. Otherwise it
- * is LOST by the deadline, with TL_LOST_STALLED, and released. The deadline is the one that stood
- * when the holder stalled: at most the lifetime later.
+ * no longer. A lock that is AT_RISK already is not reported again. A sign before the deadline has
+ * it renewed within 100 ms, and HELD again. Otherwise it is LOST by the deadline, with
+ * TL_LOST_STALLED, and released. The deadline is the one that stood when the holder stalled: at
+ * most the lifetime later.
  */
 void tl_lock_alive(tl_lock *lock);
 

@@ -186,7 +186,7 @@ expect 0 "$tidelock" unlock k "$token"
 # It was fed again, but now the server is down: the message says that.
 for _ in 1 2 3 4 5; do
     begin -t 8s --watchdog 300ms -- "until [ -e $work/risk ]; do sleep 0.05; done
-        \"$tidelock\" alive; exec sleep 1000"
+        while :; do \"$tidelock\" alive; sleep 0.02; done"
     await 'k: at risk, .* left: stalled: '
     stop_server STOP
     : >"$work/risk"
@@ -196,6 +196,17 @@ for _ in 1 2 3 4 5; do
     if says 'k: the lock could not be renewed, so the command was ended'; then break; fi
 done
 says 'k: the lock could not be renewed, so the command was ended' || fail "a command that was fed again is called stalled"
+
+# The lock was at risk before the command stalled: the message says both.
+for _ in 1 2 3 4 5; do
+    begin -t 8s --watchdog 2s -- "echo >$work/env; exec sleep 1000"
+    until_true 30 has_file "$work/env" || fail "the command does not begin"
+    stop_server
+    ends 74
+    start_server
+    if says 'k: at risk, .*: a renewal has failed' && says 'k: stalled: no sign of life for 2.0 s \(a renewal has failed: .*\); the command was ended'; then break; fi
+done
+says 'k: stalled: no sign of life for 2.0 s \(a renewal' || fail "a command that stalls while the server is down is not called stalled"
 
 # ---- what a command has sent last ----------------------------------------------------------------------
 # While tidelock is stopped, and more than it reads in one go. The socket has as much room as where systemd is at work.

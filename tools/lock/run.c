@@ -199,6 +199,7 @@ static bool start(run *run, const childenv *env) {
         .news = &run->news,
         .notify = run->notify.fd >= 0 ? &run->notify : NULL,
         .watchdog_ms = run->options->watchdog_ms,
+        .sign_at = now,
         .timer = run->timer,
         .key = run->shown,
         .verbose = run->options->verbose > 0,
@@ -283,7 +284,7 @@ static void release(run *run) {
                               : tl_lock_release(run->lock, &run->err);
 
     watch_last_news(&run->watch);
-    if (lost)
+    if (lost && !run->watch.stalled)
         note_refusal(run, code);
     if (lost || code == TL_EEXPIRED || code == TL_ETAKEN || code == TL_ELOST)
         run->result = TL_ELOST;

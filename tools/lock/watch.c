@@ -87,22 +87,27 @@ static const char *without_key(const char *detail, const char *key) {
     return strncmp(detail, begin, n) == 0 ? detail + n : detail;
 }
 
-static void note_trouble(watch *watch, const tl_lock_event *event, const char *message) {
+static void describe_stall(watch *watch) {
     char d[DURATION_SHOWN];
 
-    if (watch->guard.for_loss && event->state == TL_HELD)
-        return; /* the command is ended for what was the trouble */
-    watch->stalled = event->state != TL_HELD && event->why == TL_LOST_STALLED;
-    if (event->state == TL_HELD)
-        watch->trouble[0] = '\0';
-    else if (!watch->stalled)
-        (void)snprintf(watch->trouble, sizeof watch->trouble, "%s", message);
-    else if (watch->triggered)
+    if (watch->triggered)
         (void)snprintf(watch->trouble, sizeof watch->trouble,
                        "stalled: the command says so itself");
     else
         (void)snprintf(watch->trouble, sizeof watch->trouble, "stalled: no sign of life for %s",
                        show_ms(d, watch->watchdog_ms));
+}
+
+static void note_trouble(watch *watch, const tl_lock_event *event, const char *message) {
+    if (watch->guard.for_loss && event->state == TL_HELD)
+        return; /* the command is ended for what was the trouble */
+    watch->stalled = event->state != TL_HELD && event->why == TL_LOST_STALLED;
+    if (event->state == TL_HELD)
+        watch->trouble[0] = '\0';
+    else if (watch->stalled)
+        describe_stall(watch);
+    else
+        (void)snprintf(watch->trouble, sizeof watch->trouble, "%s", message);
 }
 
 static void read_news(watch *watch) {
@@ -198,6 +203,7 @@ static void follow_stop(watch *watch) {
 /* If the lock is lost all the same, its renewals have failed. A sign after TERM comes too late. */
 static void note_life(watch *watch) {
     tl_lock_alive(watch->lock);
+    watch->sign_at = moment_ms();
     if (!watch->stalled || watch->guard.for_loss)
         return;
     watch->stalled = false;
@@ -233,6 +239,24 @@ static void read_signs(watch *watch, int64_t most_ms) {
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
+/* Of a lock that was at risk already, such as one of several servers, one of which is down, the library does not
+ * report that its holder stalls. Signs that came while tidelock was stopped count. A lock that is lost by now has
+ * another trouble, or the library reports it. */
+static void note_stall(watch *watch) {
+    char before[sizeof watch->trouble];
+
+    read_signs(watch, SIGNS_MS);
+    if (watch->stalled || !watch->notify || tl_lock_state(watch->lock) == TL_LOST ||
+        (!watch->triggered && moment_ms() - watch->sign_at < watch->watchdog_ms))
+        return;
+    memcpy(before, watch->trouble, sizeof before);
+    describe_stall(watch);
+    watch->stalled = true;
+    size_t n = strlen(watch->trouble);
+    if (before[0])
+        (void)snprintf(watch->trouble + n, sizeof watch->trouble - n, " (%s)", before);
+}
+
 static void act(watch *watch, guard_action action) {
     if (action == GUARD_NOTHING)
         return;
@@ -242,6 +266,8 @@ static void act(watch *watch, guard_action action) {
     if (watch->verbose)
         say_if_free("%s: %s sent to the command", watch->key,
                     action == GUARD_KILL ? "KILL" : "TERM");
+    if (watch->guard.for_loss)
+        note_stall(watch);
 }
 
 /*
@@ -267,6 +293,7 @@ static void note_expiry(watch *watch) {
         return;
     watch->guard.for_loss = watch->guard.kill_sent = true;
     watch->killed_at = moment_ms();
+    note_stall(watch);
 }
 
 /* The command has ended since we asked it to; all else that it started has the same grace. */

@@ -38,6 +38,7 @@ typedef struct {
     news *news;
     notify *notify;      /**< the command's signs of life; NULL: it has no watchdog */
     int64_t watchdog_ms; /**< how long the command may give none */
+    int64_t sign_at;     /**< when it has given the last one, or was started, by moment_ms */
     int timer;
     const char *key; /**< for messages */
     bool verbose;
