@@ -115,6 +115,9 @@ void sim_rest_executed(sim_world *w, const sim_request *m, const tl_reply *reply
     if (w->cfg.stamps)
         (void)fake_redis_peek_field(w->server[server].r, 0, w->key[key].s, TL_LITERAL("token"),
                                     &rest);
+    bool lacks = w->cfg.lacks || w->cfg.fault[SIM_DENY] || w->forbids || w->full;
+    if (w->cfg.stamps && lacks && !is_rest_of(w, rest, number))
+        return; /* S could not be written: the stamp is enough, and nobody knows whose it is */
     if (!is_rest_of(w, rest, number) || value.n >= sizeof r->text)
         sim_fail(w, key, "token %u is told that it rests, and it doesn't", (unsigned)number);
     if (r->token == number || w->failed) {
@@ -221,6 +224,7 @@ void sim_rest_check(sim_world *w, int key) {
 static void check_prompt(sim_world *w, const sim_request *m, int key) {
     const sim_lock *l = m->asked->lock;
     sim_ns over = w->key[key].rested;
+    w->key[key].rested = SIM_NEVER;
     if (!w->calm_all_along || w->cfg.stamps || !l || !l->busy || over > w->now)
         return;
     sim_ns most = tl__rate_most_ns((LOOK_MS + POLL_MS) * SIM_MS, w->cfg.drift_ppm) +
