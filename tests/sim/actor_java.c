@@ -110,6 +110,8 @@ static void lock(sim_world *w, sim_actor *a) {
         count_overlaps(w, a);
     else if (holds)
         sim_check_two(w, a);
+    if (holds)
+        sim_rest_stolen(w, a, a->key);
     sim_sleep(w, draw_hold(w, a, &to_the_end));
     while (to_the_end && left_to_work(w, a) > 0)
         sim_sleep(w, left_to_work(w, a));

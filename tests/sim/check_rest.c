@@ -112,7 +112,7 @@ void sim_rest_executed(sim_world *w, const sim_request *m, const tl_reply *reply
     w->token[number].ours = true;
     (void)fake_redis_peek(w->server[server].r, 0, w->key[key].k, &value);
     tl_bytes rest = value; /* a stamp is one as S says */
-    if (w->cfg.stamps)
+    if (w->cfg.stamps && !is_rest_of(w, value, number))
         (void)fake_redis_peek_field(w->server[server].r, 0, w->key[key].s, TL_LITERAL("token"),
                                     &rest);
     bool lacks = w->cfg.lacks || w->cfg.fault[SIM_DENY] || w->forbids || w->full;
@@ -195,7 +195,8 @@ static void check_unmoved(sim_world *w, int index, int key) {
     if (!is_on(w, index, key) || r->gone)
         return;
     bool forgot = w->cfg.voters && w->quorum.forgot[server] > r->begun;
-    bool replaced = w->cfg.stamps && w->shard[sim_shard_of(w, server)].promoted > r->begun;
+    bool replaced = w->cfg.stamps && (w->shard[sim_shard_of(w, server)].promoted > r->begun ||
+                                      server != r->server); /* its end is by another clock */
     if (!w->whole || w->cfg.sentinel || is_disturbed(w, key) || forgot || replaced) {
         forget(r);
         return;
@@ -254,6 +255,16 @@ void sim_rest_taken(sim_world *w, const sim_request *m, uint32_t number, bool he
     for (int i = 0; i < records(w); i++)
         if (!is_on(w, i, key))
             forget(&w->rested[key][i]);
+}
+
+/* A legacy client has acquired it. After somebody has deleted it by hand, one may delete another's. */
+void sim_rest_stolen(sim_world *w, const sim_actor *a, int key) {
+    const sim_rested *r = &w->rested[key][0];
+    bool excluded = w->whole && w->legacy && !w->cfg.late_dels && !w->cfg.sentinel &&
+                    w->shard[0].promoted <= r->begun && w->key[key].deleted_until < r->begun;
+    if (is_on(w, 0, key) && !r->gone && excluded)
+        sim_fail(w, key, "%s locks %s, which rests for token %u", a->name, w->key[key].name,
+                 (unsigned)r->token);
 }
 
 /* ---- what is told --------------------------------------------------------------------------------- */

@@ -86,7 +86,7 @@ static int64_t draw_stall(sim_world *w, const sim_lock *l) {
 /* Not without scripts, nor where waiters overwrite a stamp. */
 static bool may_rest(const sim_world *w, const sim_lock *l) {
     bool overwrites = w->cfg.stamps && sim_dialect_overwrites(w->cfg.dialect);
-    return w->cfg.rests && !w->cfg.migrates && !l->strict && !overwrites &&
+    return w->cfg.rests && !l->strict && !overwrites &&
            !(w->cfg.stamps && (w->cfg.no_eval || w->cfg.level < FAKE_LEVEL(2, 6, 0)));
 }
 

@@ -197,6 +197,10 @@ static bool less_is_kept(const sim_stats *s) {
     return in_line(s) && s->extends > 0 && s->lost_replies > 0;
 }
 
+static bool stamps_rest(const sim_stats *s) {
+    return s->rests > 0 && s->rests_over > 0 && s->java_takeovers > 0;
+}
+
 static bool etcd_rests(const sim_stats *s) {
     return in_line(s) && s->rests > 0 && s->rests_over > 0 && s->rests_end_waits > 0;
 }
@@ -759,6 +763,8 @@ const sim_scenario sim_scenarios[] = {
      "cast=jA0jA1jB0jB1jC0",
      java_robs},
 #ifdef TL_COMPAT
+    {"stamps-rest", "locks with stamps rest, and no Java client acquires them before the end", 1,
+     300, "stamps rests", stamps_rest},
     {"stamps", "clients of every kind share keys with Java clients", 1, 1000, "stamps",
      stamps_are_shared},
     {"cluster-stamps", "stamps and Java services in a Redis Cluster, as they are drawn", 1, 60,

@@ -1015,6 +1015,8 @@ void sim_rest_replaced(sim_world *w, int former, int next);
 void sim_rest_check(sim_world *w, int key);
 /** A token has been given the key. heeds: by a request that heeds S, too */
 void sim_rest_taken(sim_world *w, const sim_request *m, uint32_t number, bool heeds, int key);
+/** A legacy client believes to have it. */
+void sim_rest_stolen(sim_world *w, const sim_actor *a, int key);
 /** A lock was had; a release has ended. */
 void sim_rest_had(sim_world *w, const sim_lock *lock);
 void sim_rest_ended(sim_world *w, const sim_lock *lock, tl_err code);

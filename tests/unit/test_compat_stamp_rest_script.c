@@ -150,6 +150,17 @@ TEST(a_stamp_that_was_deleted_does_not_rest_and_the_sidecar_lets_others_in) {
     S_HAS("spent", TOKEN);
 }
 
+/* S would not know the new one, which then bound for all of its lifetime, an hour longer. */
+TEST(where_the_sidecar_cannot_be_written_the_stamp_stays) {
+    fake_redis_deny(server, "HMSET", FAKE_NOPERM);
+    assert_int_equal(RESTS(OF_UNIT_MS)->type, TL_REPLY_ERROR);
+    K_HOLDS(STAMP);
+    S_HAS("token", TOKEN);
+    S_HAS("value", STAMP);
+    fake_redis_deny(server, "HMSET", FAKE_ALLOW);
+    assert_int_equal(number_of(RESTS(OF_UNIT_MS)), 1);
+}
+
 /* ---- who comes after --------------------------------------------------------------------------- */
 
 static int64_t take(const char *token, const char *expect) {

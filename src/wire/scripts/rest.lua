@@ -38,7 +38,7 @@ local by, next = string.match(s[6] or '', '^(%S+) %S* (%S+)$') -- a renewal of K
 local known = text == s[2] or text == ARGV[13] or by == token and text == next
 -- without rest_compares: local mine = text
 local mine = text and (text == token or s[1] == token and known)
-local rest, value, skew, longer = text and text == s[2] and s[1] or text, text, 0, 0
+local rest, value, skew, longer, px = text and text == s[2] and s[1] or text, text, 0, 0, nil
 -- without repeated_rest_known: local rests, till = false, nil
 local rests, till = text and string.match(rest, '^resting %d+ (.*)$') == token, nil
 if mine then
@@ -62,7 +62,8 @@ if mine then
         till = math.max(till + skew, text == ARGV[13] and ARGV[14] * 1000 or 0)
         value = string.format(ARGV[9], math.ceil(till / 1000 / ARGV[10]))
     end
-    redis.call('PSETEX', K, string.format('%.0f', math.ceil((till - now) / 1000) + 1 + longer), value)
+    px = string.format('%.0f', math.ceil((till - now) / 1000) + 1 + longer)
+    redis.call('PSETEX', K, px, value)
 elseif rests then -- moves nothing. But WAIT needs a write to wait for, and what a replica has may be old
     local left = redis.call('PTTL', K)
     till = now + (left - 1) * 1000
@@ -99,6 +100,11 @@ elseif S and s[1] ~= rest then
     end
     -- without rest_binds: local noted = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '', unpack(of))
     local noted = redis.pcall('HMSET', S, 'token', rest, 'value', value, 'until', string.format('%.0f', till + skew), 'spent', token, 'claim', '', unpack(of))
+    -- without unknown_stamp_rests_not: if false then
+    if noted.err and value ~= rest then -- a stamp that S doesn't know binds for all of its lifetime
+        redis.call('PSETEX', K, px, text)
+        return {err = noted.err .. ' (hmset)'}
+    end
     local life = math.ceil((till - now) / 1000) + 5400000 + longer
     -- without odd_sidecar_untouched: if redis.call('PTTL', S) < life then
     if not noted.err and redis.call('PTTL', S) < life then
