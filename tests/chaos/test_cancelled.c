@@ -4,10 +4,10 @@
  */
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "arena.h"
+#include "queue_look.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);
 
@@ -17,7 +17,7 @@ typedef struct {
     tl_lock *lock;
     int64_t wait_ms;
     tl_err code;
-    atomic_bool returned;
+    bool returned;
 } waiting;
 
 static void *wait_for_it(void *ctx) {
@@ -125,11 +125,6 @@ static tl_lock *held_for_an_hour(tl_client *client) {
     return make_lock_with(client, KEY, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .min_hold_ms = HOUR_MS));
 }
 
-static void release_acquired(acquiring *a, tl_lock *lock) {
-    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
-    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
-}
-
 /* Nothing was done under it. It is handed over within the process, to a thread that is cancelled before it runs again. */
 TEST(a_lock_that_was_acquired_as_its_thread_was_cancelled_does_not_rest) {
     tl_client *client = client_direct();
@@ -140,15 +135,12 @@ TEST(a_lock_that_was_acquired_as_its_thread_was_cancelled_does_not_rest) {
         pthread_t thread;
         ASSERT_RESULT(tl_lock_acquire(before, SOON_MS, &said), TL_OK);
         acquiring *a = acquiring_begin(first, TL_FOREVER);
-        (void)poll(NULL, 0, 20);
+        WAIT_FOR(SOON_MS, standing(first) == TL_QUEUED);
         assert_int_equal(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-        (void)poll(NULL, 0,
-                   20); /* both are in the queue; on a slow machine perhaps in the other order */
+        WAIT_FOR(SOON_MS, standing(w.lock) == TL_QUEUED);
         ASSERT_RESULT(tl_lock_release(before, &said), TL_OK);
-        WAIT_FOR(SOON_MS, atomic_load(&a->done) || w.returned);
-        bool in_order = atomic_load(&a->done);
-        if (in_order)
-            release_acquired(a, first);
+        ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
+        ASSERT_RESULT(tl_lock_release(first, &said), TL_OK);
         cancel(thread);
         unused += !w.returned;
         if (w.returned) {
@@ -156,8 +148,6 @@ TEST(a_lock_that_was_acquired_as_its_thread_was_cancelled_does_not_rest) {
             assert_true(rest_end_us(server, KEY) > 0);
             run("DEL " KEY " tidelock:{" KEY "}");
         }
-        if (!in_order)
-            release_acquired(a, first);
         assert_free_soon();
         drop_lock(before);
         drop_lock(first);
