@@ -115,9 +115,6 @@ void sim_rest_executed(sim_world *w, const sim_request *m, const tl_reply *reply
     if (w->cfg.stamps && !is_rest_of(w, value, number))
         (void)fake_redis_peek_field(w->server[server].r, 0, w->key[key].s, TL_LITERAL("token"),
                                     &rest);
-    bool lacks = w->cfg.lacks || w->cfg.fault[SIM_DENY] || w->forbids || w->full;
-    if (w->cfg.stamps && lacks && !is_rest_of(w, rest, number))
-        return; /* S could not be written: the stamp is enough, and nobody knows whose it is */
     if (!is_rest_of(w, rest, number) || value.n >= sizeof r->text)
         sim_fail(w, key, "token %u is told that it rests, and it doesn't", (unsigned)number);
     if (r->token == number || w->failed) {
