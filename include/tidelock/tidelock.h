@@ -603,8 +603,8 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
  * at least. If `ms` have passed already the lock is released.
  *
  * ms  0..TL_REST_MAX_MS. After tl_lock_adopt it counts from the time that the server has noted for
- *     the acquire, and then the rest ends up to a second later; with redis+quorum and etcd from the
- *     adoption
+ *     the acquire, and then the rest ends up to a second later. If the server has noted none, and
+ *     with redis+quorum and etcd, it counts from the adoption
  *
  * TL_OK            it was held until now, and rests
  * TL_EEXPIRED      it had expired or been deleted: it does not rest
