@@ -197,7 +197,7 @@ static void leave_inbox(tl_acquisition *acquisition, tl_out *out) {
 }
 
 static bool is_granted(const tl_acquisition *acquisition);
-static bool is_given(tl_acquisition *acquisition, const tl_event *event);
+static bool is_given(tl_acquisition *acquisition, const tl_event *event, tl_out *out);
 
 static void note_rank(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (!acquisition->job.queue.join || !acquisition->lining ||
@@ -227,7 +227,7 @@ static tl_status busy(tl_acquisition *acquisition, const tl_event *event, tl_out
     acquisition->lining = acquisition->lining || begins;
     note_rank(acquisition, event, out);
     bool granted = is_granted(acquisition);
-    if (is_given(acquisition, event))
+    if (is_given(acquisition, event, out))
         return TL_END;
     if (GUARD(looks_after_grant) && granted) /* look at a grant that is not believed */
         acquisition->woken = acquisition->called = true;
@@ -439,7 +439,7 @@ static bool may_be_given_back(const tl_acquisition *acquisition, const tl_event 
            tl__mono_before(event->now, acquisition->attempt.result.acquire.hint);
 }
 
-static bool is_given(tl_acquisition *acquisition, const tl_event *event) {
+static bool is_given(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
     bool granted = is_granted(acquisition) && !may_be_given_back(acquisition, event);
     tl_mono deadline;
     acquisition->granted = false;
@@ -452,8 +452,7 @@ static bool is_given(tl_acquisition *acquisition, const tl_event *event) {
         .deadline = deadline,
         .proof = {.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN},
         .acquire = {.fence = acquisition->grant.fence, .waiting = (int32_t)others}};
-    acquisition->result.acquire.seen = event->now;
-    acquisition->result.acquire.seen_us = acquisition->grant.at_us;
+    note_time(acquisition, event, out);
     note_doubt(acquisition);
     acquisition->result.proof.unbound =
         true; /* the server keeps K only for a short time until the first renewal */
@@ -528,7 +527,7 @@ static tl_status on_granted(tl_acquisition *acquisition, const tl_event *event, 
     if (acquisition->retry.doing == TL_ASKS)
         return TL_GO;
     acquisition->attempt.result.acquire.server_us = 0; /* an earlier reply doesn't matter */
-    if (is_given(acquisition, event))
+    if (is_given(acquisition, event, out))
         return TL_END;
     if (acquisition->retry.doing == TL_PAUSES && acquisition->retry.failures == 0)
         acquisition->retry.next = event->now;

@@ -26,7 +26,7 @@ bool tl__is_of_server(tl_err code);
 /** ACQUIRE */
 typedef struct {
     /** OK: when the reply came, and the latest time, us, that the server's clock could show then; 0: not
-     *  known. Of a grant: when it came, and the time at which the server gave it. */
+     *  known. */
     tl_mono seen;
     int64_t seen_us;
     /** OK: the first of the reserved fencing numbers. */

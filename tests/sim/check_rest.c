@@ -15,6 +15,7 @@
 #define LOOK_MS 5000 /* who waits for an end looks so often, whatever it hears, */
 #define POLL_MS 251  /* or where nothing is to be heard */
 #define TRIPS 60
+#define LEASE_US 5000000
 #define MOVED_US 2100 /* by how much another node may keep it for longer, or shorter */
 #define UNSURE_US                                                                                  \
     300000 /* which a client may not know of a clock that it has looked at a second ago */
@@ -86,8 +87,8 @@ static void check_end(sim_world *w, const sim_request *m, const sim_rested *r, i
     int64_t given = given_us(w, r, r->token), asked_us = t->rest_ms * 1000;
     int64_t slack_us = 2100 * (w->cfg.attempt_ms + w->cfg.connect_ms) + UNSURE_US;
     int64_t held_us = now_us(w, m->socket->server) - t->had_us;
-    if (t->joined) /* perhaps it was told of it so late that the clock seems to be another */
-        slack_us += held_us * 3 * w->cfg.drift_ppm / 1000000;
+    if (t->joined) /* a grant is believed while its lease is at half at least */
+        slack_us += held_us * 3 * w->cfg.drift_ppm / 1000000 + LEASE_US / 2;
     if (given == 0 || t->rest_ms == 0 || !is_assumed(w, r->token, m->socket->server, key))
         return;
     if (r->ends_us < given + asked_us)
