@@ -146,14 +146,15 @@ void sim_rest_voted(sim_world *w, int server, uint32_t number, int key) {
         r->voted = (sim_rested_voted){number, now_us(w, server), w->now};
 }
 
-/* What was over by the clock of the former master is over, whatever that of the next one shows. */
+/* What was over by the clock of the former master is over, whatever that of the next one shows. Below 3.2 S binds by what
+ * a client takes for the server's clock. */
 void sim_rest_replaced(sim_world *w, int former, int next) {
     for (int key = 0; key < w->cfg.keys; key++) {
         sim_rested *r = &w->rested[key][0];
         if (r->server == former && now_us(w, former) >= r->ends_us)
             forget(r);
         else if (r->server == former)
-            r->server = next;
+            r->server = next, r->binds = r->binds && w->cfg.level >= FAKE_LEVEL(3, 2, 0);
     }
 }
 
