@@ -48,29 +48,35 @@ static tl_machine machine(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 static void on_wake(tl_listener *listener, unsigned flags);
 static void tell(tl_report *report);
+static void told(tl_report *report);
 
 static const tl_settling *settling_of(const tl_operation *op) {
     return op->client->backend->holder->settling;
 }
 
+static size_t room_of(const tl_backend *backend) {
+    size_t acquires = sizeof(tl_acquiring) + backend->asker->room;
+    size_t settles = backend->holder->settling->size;
+    return sizeof(tl_operation) + (acquires > settles ? acquires : settles);
+}
+
+/* With keeper.mutex held, as for all functions of an operation, but for its report. */
 static tl_operation *new_op(tl_lock *lock, does does, tl_done_fn done, void *ctx) {
     static const tl_task_kind kind = {.machine = machine, .stepped = stepped};
-    const tl_backend *backend = lock->client->backend;
-    tl_operation *op = calloc(1, sizeof *op + (does == ACQUIRES
-                                                   ? sizeof(tl_acquiring) + backend->asker->room
-                                                   : backend->holder->settling->size));
+    tl_client *client = lock->client;
+    tl_operation *op = tl__keeper_take_room(&client->keeper, room_of(client->backend));
     if (!op)
         return NULL;
-    op->task.kind = &kind;
-    op->listener.on_wake = on_wake;
-    op->does = does;
-    op->report = (tl_report){.call = tell, .owner = lock};
-    op->lock = lock;
-    op->client = lock->client;
-    atomic_fetch_add(&lock->client->callers, 1);
-    op->name = tl__name_hold(lock->name);
-    op->done = done;
-    op->ctx = ctx;
+    *op = (tl_operation){.task.kind = &kind,
+                         .listener.on_wake = on_wake,
+                         .report = {.call = tell, .called = told, .owner = lock},
+                         .lock = lock,
+                         .client = client,
+                         .name = tl__name_hold(lock->name),
+                         .done = done,
+                         .ctx = ctx,
+                         .does = does};
+    atomic_fetch_add(&client->callers, 1);
     return op;
 }
 
@@ -81,7 +87,7 @@ static void let_go(tl_operation *op) {
         return;
     atomic_fetch_sub(&op->client->callers, 1);
     tl__name_release(op->name);
-    free(op);
+    tl__keeper_give_room(&op->client->keeper, op);
 }
 
 static const char *const names[] = {
@@ -109,8 +115,9 @@ static void on_wake(tl_listener *listener, unsigned flags) {
 /* ---- results --------------------------------------------------------------------------------- */
 
 static tl_err acquired(tl_operation *op) {
-    tl_hold hold = tl__lock_acquired((const tl_acquiring *)op->machine);
-    return tl__hold_begin_in(op->lock, &hold, tl__client_seed(op->client));
+    tl_acquiring *machine = (tl_acquiring *)op->machine;
+    tl_hold hold = tl__lock_acquired(machine);
+    return tl__hold_begin_in(op->lock, &hold, tl__lock_acquired_seed(machine));
 }
 
 /* For callers that block, the blocking function counts. */
@@ -185,15 +192,16 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
 static void tell(tl_report *report) {
     tl_operation *op = OP_OF(report, report);
     tl_lock *lock = op->lock;
-    tl_keeper *keeper = &op->client->keeper;
     tl_err code = op->code;
     if (GUARD(callback_may_begin_next))
         atomic_store(&lock->op, NULL); /* from here on the lock may begin another operation */
     op->done(lock, code, code ? &op->err : NULL, op->ctx);
-    tl__keeper_lock(keeper);
+}
+
+static void told(tl_report *report) {
+    tl_operation *op = OP_OF(report, report);
     op->reported = true;
     let_go(op);
-    tl__keeper_unlock(keeper);
 }
 
 void tl__async_cancel(tl_lock *lock) {
@@ -241,9 +249,9 @@ void tl__async_abandon(tl_lock *lock) {
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-static void init_acquire(tl_operation *op, int64_t wait_ms) {
+static void init_acquire(tl_operation *op, int64_t wait_ms, const tl_token *token) {
     tl_acquiring *machine = (tl_acquiring *)op->machine;
-    op->lock->token = tl__client_token(op->client);
+    op->lock->token = *token;
     tl__lock_acquire_init(machine, op->lock, wait_ms, &op->listener);
     op->task.listener = machine->asker->attach
                             ? machine->asker->attach(machine, machine + 1, &op->task)
@@ -254,7 +262,6 @@ static void init_acquire(tl_operation *op, int64_t wait_ms) {
 static void init_settle(tl_operation *op, int64_t ms) {
     tl_lock *lock = op->lock;
     uint64_t seed = tl__client_seed(op->client);
-    tl__keeper_lock(&op->client->keeper);
     tl_job job = tl__lock_job(lock);
     bool extends = op->does == EXTENDS;
     op->ms = ms;
@@ -263,60 +270,67 @@ static void init_settle(tl_operation *op, int64_t ms) {
     else
         tl__hold_rest(lock, ms, &job);
     settling_of(op)->init(op->machine, lock, &job, extends ? TL_RENEW : TL_RELEASE, seed);
-    tl__keeper_unlock(&op->client->keeper);
 }
 
 /* ---- the public face ------------------------------------------------------------------------- */
 
-static tl_err start(tl_operation *op, tl_error *err) {
+static tl_err start(tl_operation *op) {
     tl_lock *lock = op->lock;
     tl_keeper *keeper = &lock->client->keeper;
-    tl_err code = tl__keeper_ready(keeper);
-    if (!code) {
-        tl__keeper_lock(keeper);
-        atomic_store(&lock->op, op); /* from here on tl__async_cancel posts to it */
-        bool cancelled = GUARD(cancel_before_start) && op->does == ACQUIRES &&
-                         tl__lock_was_cancelled(lock);
-        code = tl__keeper_add(keeper, &op->task, cancelled ? TL_CANCEL : TL_START);
-        tl__keeper_began(keeper);
-        tl__keeper_unlock(keeper);
-    }
+    atomic_store(&lock->op, op); /* from here on tl__async_cancel posts to it */
+    bool cancelled = GUARD(cancel_before_start) && op->does == ACQUIRES &&
+                     tl__lock_was_cancelled(lock);
+    tl_err code = tl__keeper_add(keeper, &op->task, cancelled ? TL_CANCEL : TL_START);
+    tl__keeper_began(keeper);
     if (!code)
         return TL_OK;
-    const char *what = name_of(op);
     atomic_store(&lock->op, NULL);
     if (op->does != EXTENDS)
         tl__gate_leave(&lock->client->gate, &lock->gate_node); /* a release that could not begin */
     op->over = op->reported = true;
     let_go(op);
-    (void)tl__lock_fail(lock, code, what, "out of memory or threads", err);
     return code;
 }
 
 /* The hold was passed on already, so only the result must be reported. The keeper runs since
  * the lock was held. */
 static tl_err tell_only(tl_operation *op) {
-    tl_keeper *keeper = &op->client->keeper;
     op->completed = op->over = true;
     count(op);
-    tl__keeper_lock(keeper);
     atomic_store(&op->lock->op, op);
-    tl__keeper_report(keeper, &op->report);
-    tl__keeper_unlock(keeper);
+    tl__keeper_report(&op->client->keeper, &op->report);
     return TL_OK;
 }
 
+static tl_err fail(const tl_lock *lock, tl_err code, const char *what, tl_error *err) {
+    return code ? tl__lock_fail(lock, code, what, "out of memory or threads", err) : TL_OK;
+}
+
+static tl_err acquire_in(tl_lock *lock, int64_t wait_ms, const tl_token *token, tl_done_fn done,
+                         void *ctx) {
+    tl_operation *op = new_op(lock, ACQUIRES, done, ctx);
+    tl__lock_begin_acquire_in(lock);
+    if (!op)
+        return TL_ENOMEM;
+    init_acquire(op, wait_ms, token);
+    return start(op);
+}
+
 static tl_err acquire(tl_lock *lock, int64_t wait_ms, tl_done_fn done, void *ctx, tl_error *err) {
-    tl_err code = tl__lock_begin_acquire(lock, wait_ms, err);
+    tl_keeper *keeper = &lock->client->keeper;
+    tl_err code = tl__lock_may_acquire(lock, wait_ms, err);
     if (code)
         return code;
     if (!done)
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "the callback `done` is NULL", err);
-    tl_operation *op = new_op(lock, ACQUIRES, done, ctx);
-    if (!op)
-        return tl__lock_fail(lock, TL_ENOMEM, "acquire", "out of memory", err);
-    init_acquire(op, wait_ms);
-    return start(op, err);
+    code = tl__keeper_ready(keeper);
+    if (!code) {
+        const tl_token token = tl__token_draw(); /* a system call: not with the mutex */
+        tl__keeper_lock(keeper);
+        code = acquire_in(lock, wait_ms, &token, done, ctx);
+        tl__keeper_unlock(keeper);
+    }
+    return fail(lock, code, "acquire", err);
 }
 
 /* Count a call that could not begin. One that has begun is counted when it ends. */
@@ -331,17 +345,15 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
 }
 
 /* asked: to rest, and not only by min_hold_ms. */
-static tl_err release(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn done, void *ctx,
-                      tl_error *err) {
+static tl_err release_in(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn done, void *ctx,
+                         tl_error *err) {
     const char *what = rest_ms > 0 ? "rest" : "release";
     const int64_t wanted_ms = rest_ms;
     bool passed = false;
-    if (!done)
-        return tl__lock_fail(lock, TL_EINVALID, what, "the callback `done` is NULL", err);
     tl_operation *op = new_op(lock, RELEASES, done, ctx);
     if (!op)
-        return tl__lock_fail(lock, TL_ENOMEM, what, "out of memory", err);
-    tl_err code = tl__hold_begin_release(lock, &rest_ms, &passed, err);
+        return fail(lock, TL_ENOMEM, what, err);
+    tl_err code = tl__hold_begin_release(lock, true, &rest_ms, &passed, err);
     if (code) {
         op->over = op->reported = true;
         let_go(op);
@@ -351,7 +363,22 @@ static tl_err release(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn don
         return tell_only(op);
     op->unrested = asked && rest_ms != wanted_ms;
     init_settle(op, rest_ms);
-    return start(op, err);
+    return fail(lock, start(op), what, err);
+}
+
+static tl_err release(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn done, void *ctx,
+                      tl_error *err) {
+    tl_keeper *keeper = &lock->client->keeper;
+    const char *what = rest_ms > 0 ? "rest" : "release";
+    if (!done)
+        return tl__lock_fail(lock, TL_EINVALID, what, "the callback `done` is NULL", err);
+    tl_err code = tl__keeper_ready(keeper);
+    if (code)
+        return fail(lock, code, what, err);
+    tl__keeper_lock(keeper);
+    code = release_in(lock, rest_ms, asked, done, ctx, err);
+    tl__keeper_unlock(keeper);
+    return code;
 }
 
 tl_err tl_lock_release_async(tl_lock *lock, tl_done_fn done, void *ctx, tl_error *err) {
@@ -427,28 +454,40 @@ static void await_caller(tl_lock *lock, tl_operation *op, const tl_operation_can
         await_end(&c);
 }
 
+static tl_err call_in(tl_lock *lock, does does, int64_t ms, const tl_token *token,
+                      tl_waiter *waiter, tl_operation **ret) {
+    tl_operation *op = *ret = new_op(lock, does, NULL, NULL);
+    if (!op)
+        return TL_ENOMEM;
+    op->waiter = waiter;
+    if (does == ACQUIRES)
+        init_acquire(op, ms, token);
+    else
+        init_settle(op, ms);
+    return start(op);
+}
+
 /* cancel: for ACQUIRES only. */
 static tl_err call(tl_lock *lock, does does, int64_t ms, const tl_operation_cancel *cancel,
                    tl_operation_extended *ret, tl_error *err) {
-    tl_waiter *waiter = tl__waiter_take(lock->client);
-    tl_operation *op = waiter ? new_op(lock, does, NULL, NULL) : NULL;
+    tl_client *client = lock->client;
+    tl_operation *op = NULL;
+    tl_waiter *waiter = tl__keeper_ready(&client->keeper) ? NULL : tl__waiter_take(client);
     tl_err code = TL_ENOMEM;
-    if (op) {
-        op->waiter = waiter;
-        if (does == ACQUIRES)
-            init_acquire(op, ms);
-        else
-            init_settle(op, ms);
-        code = start(op, err);
-        if (code == TL_OK) {
-            await_caller(lock, op, cancel);
-            code = conclude(op, ret, err);
-        }
+    if (waiter) {
+        const tl_token token = does == ACQUIRES ? tl__token_draw() : (tl_token){0};
+        tl__keeper_lock(&client->keeper);
+        code = call_in(lock, does, ms, &token, waiter, &op);
+        tl__keeper_unlock(&client->keeper);
+    }
+    if (code) {
+        (void)tl__lock_fail(lock, code, names[does], "out of memory, threads or descriptors", err);
     } else {
-        (void)tl__lock_fail(lock, code, names[does], "out of memory or descriptors", err);
+        await_caller(lock, op, cancel);
+        code = conclude(op, ret, err);
     }
     if (waiter)
-        tl__waiter_give(lock->client, waiter);
+        tl__waiter_give(client, waiter);
     return code;
 }
 

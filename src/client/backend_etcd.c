@@ -55,7 +55,7 @@ static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event
         job->spare = tl__leases_take(&client->leases, job->ttl_ms, start->now,
                                      start->server->drift_ppm);
     tl__etcd_acquire_init(&machine->etcd, job, &lock->rare->retry, wait_ms, connect_ms,
-                          tl__client_number(client));
+                          tl__random_seed());
     return tl__etcd_acquire_step(&machine->etcd, start, out);
 }
 

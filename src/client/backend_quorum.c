@@ -75,7 +75,7 @@ static void on_wake(tl_listener *listener, unsigned flags) {
 }
 
 static tl_listener *attach(tl_acquiring *machine, void *room, tl_task *task) {
-    votes *v = machine->room = room;
+    votes *v = machine->room = memset(room, 0, sizeof *v);
     v->keeper = &machine->lock->client->keeper;
     v->task = task;
     for (unsigned i = 0; i < TL_QUORUM_MAX; i++) {
@@ -93,7 +93,7 @@ static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event
     job->fences = 1;
     tl__quorum_acquire_init(&votes_of(machine)->machine, job, client->fleet.servers,
                             &machine->lock->rare->retry, wait_ms, connect_ms,
-                            tl__client_seed(client));
+                            tl__random_next(&machine->random));
     return tl__quorum_acquire_step(&votes_of(machine)->machine, start, out);
 }
 

@@ -24,7 +24,8 @@ static tl_status begin_asking(tl_acquiring *machine, tl_job *job, const tl_event
                   : machine->queued || tl__gate_has_queue(&client->gate, &lock->gate_node)
                       ? TL_FENCES
                       : 1;
-    tl__acquire_init(&machine->ask, job, retry, wait_ms, connect_ms, tl__client_seed(client));
+    tl__acquire_init(&machine->ask, job, retry, wait_ms, connect_ms,
+                     tl__random_next(&machine->random));
     if (lines && tl__keeper_hears(&client->keeper, job->key))
         tl__acquire_armed(&machine->ask);
     return tl__acquire_step(&machine->ask, start, out);

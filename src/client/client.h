@@ -84,10 +84,7 @@ static inline tl_node *tl__fleet_node(tl_client *client, tl_bytes key) {
 /** Log a warning, such as that a clock is too far off; at most one in 60 s is logged. */
 void tl__client_warn(tl_client *client, const char *message, tl_mono now);
 
-/** A fresh token; a number that is as unique; a seed for jitter. Copies of a process, started from an image
- *  of its memory, share only the seeds. */
-tl_token tl__client_token(tl_client *client);
-uint64_t tl__client_number(tl_client *client);
+/** A seed for jitter. Copies of a process, started from an image of its memory, share seeds: never tokens. */
 uint64_t tl__client_seed(tl_client *client);
 
 /** NULL: no memory or descriptors. */

@@ -156,7 +156,10 @@ bool tl__gate_quit(tl_gate *gate, tl_gate_node *node) {
     return queued;
 }
 
+/* Only the owner of a node brings it in, so a node outside stays outside meanwhile. */
 void tl__gate_leave(tl_gate *gate, tl_gate_node *node) {
+    if (node->state == TL_OUTSIDE && GUARD(leaves_only_if_first))
+        return;
     tl__mutex_lock(&gate->mutex);
     if (node->state == TL_FRONT || !GUARD(leaves_only_if_first))
         hand_over(gate, node, NULL);
@@ -166,7 +169,7 @@ void tl__gate_leave(tl_gate *gate, tl_gate_node *node) {
 /* May the hold pass on? With less than half of its lifetime left the next lock would have to
  * renew it at once. */
 static bool may_pass(const tl_gate_node *node, const tl_hold *hold, tl_mono now) {
-    if (node->state != TL_FRONT || !node->first || (GUARD(passes_in_reserve) && hold->passes == 0))
+    if (node->state != TL_FRONT || !node->first)
         return false;
     return (tl__ns_until(hold->taken, now) < PASS_NS || !GUARD(passed_for_a_second)) &&
            (!GUARD(passed_in_time) ||
@@ -175,6 +178,8 @@ static bool may_pass(const tl_gate_node *node, const tl_hold *hold, tl_mono now)
 }
 
 bool tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now) {
+    if (GUARD(passes_in_reserve) && hold->passes == 0)
+        return false;
     tl__mutex_lock(&gate->mutex);
     bool may = may_pass(node, hold, now);
     if (may) {

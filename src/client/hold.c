@@ -56,12 +56,16 @@ static const tl_holder *holder_of(const tl_lock *lock) {
     return lock->client->backend->holder;
 }
 
+void tl__hold_undo_in(tl_lock *lock) {
+    holder_of(lock)->drop(lock);
+}
+
 void tl__hold_undo(tl_lock *lock) {
     tl_keeper *keeper = &lock->client->keeper;
     if (tl__keeper_ready(keeper))
         return; /* it expires by itself */
     tl__keeper_lock(keeper);
-    holder_of(lock)->drop(lock);
+    tl__hold_undo_in(lock);
     tl__keeper_unlock(keeper);
 }
 
@@ -428,9 +432,8 @@ bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
     return renewed;
 }
 
-bool tl__hold_stop(tl_lock *lock) {
+bool tl__hold_stop_in(tl_lock *lock) {
     tl_keeper *keeper = &lock->client->keeper;
-    tl__keeper_lock(keeper);
     bool left = !lock->manual_renew && lock->task.at != 0;
     tl__keeper_remove(keeper, &lock->task);
     if (holder_of(lock)->room == 0)
@@ -440,7 +443,13 @@ bool tl__hold_stop(tl_lock *lock) {
         tl__keeper_withdraw(keeper, &lock->events->report);
     if (GUARD(stop_awaits_callback))
         tl__keeper_await_reported(keeper, lock);
-    tl__keeper_unlock(keeper);
+    return left;
+}
+
+bool tl__hold_stop(tl_lock *lock) {
+    tl__keeper_lock(&lock->client->keeper);
+    bool left = tl__hold_stop_in(lock);
+    tl__keeper_unlock(&lock->client->keeper);
     return left;
 }
 
@@ -489,7 +498,7 @@ void tl__hold_rest(const tl_lock *lock, int64_t rest_ms, tl_job *job) {
 static bool rests_now(const tl_lock *lock, int64_t rest_ms) {
     tl_job job = {0};
     tl__hold_rest(lock, rest_ms, &job);
-    return GUARD(rest_is_not_passed_on) &&
+    return GUARD(rest_is_not_passed_on) && rest_ms > 0 &&
            tl__job_rest_ms(&job, tl__mono_now(), lock->client->drift_ppm) > 0;
 }
 
@@ -498,7 +507,8 @@ static bool is_lost(const tl_lock *lock) {
     return !lock->adopted && tl_lock_state(lock) == TL_LOST;
 }
 
-tl_err tl__hold_begin_release(tl_lock *lock, int64_t *rest_ms, bool *ret_passed, tl_error *err) {
+tl_err tl__hold_begin_release(tl_lock *lock, bool in, int64_t *rest_ms, bool *ret_passed,
+                              tl_error *err) {
     const char *what = *rest_ms > 0 ? "rest" : "release";
     const tl_protocol *protocol = lock->client->protocol;
     tl_err code = tl__lock_check(lock, what, err);
@@ -511,10 +521,10 @@ tl_err tl__hold_begin_release(tl_lock *lock, int64_t *rest_ms, bool *ret_passed,
                             : NULL;
     if (never)
         return tl__lock_fail(lock, TL_EINVALID, what, never, err);
-    if (GUARD(lost_does_not_rest) && is_lost(lock))
+    if (GUARD(lost_does_not_rest) && *rest_ms > 0 && is_lost(lock))
         *rest_ms = 0;
     if (GUARD(release_ends_renewals))
-        (void)tl__hold_stop(lock);
+        (void)(in ? tl__hold_stop_in(lock) : tl__hold_stop(lock));
     if (!rests_now(lock, *rest_ms))
         *ret_passed = pass_on(lock);
     else if (GUARD(free_before_released))

@@ -92,10 +92,13 @@ unsigned tl__keeper_deliver(tl_keeper *keeper, unsigned most) {
         report->queued = false;
         keeper->telling = report->owner;
         keeper->deliverer = tl__thread_self();
+        void (*called)(tl_report *) = report->called;
         tl__keeper_unlock(keeper);
         report->call(report);
         n++;
         tl__keeper_lock(keeper);
+        if (called)
+            called(report);
         keeper->telling = NULL;
         if (GUARD(callback_end_wakes))
             tl__cond_wake_all(&keeper->delivered);
@@ -292,6 +295,8 @@ static tl_err make_connections(tl_keeper *keeper) {
 }
 
 tl_err tl__keeper_ready(tl_keeper *keeper) {
+    if (atomic_load(&keeper->running))
+        return TL_OK;
     tl__keeper_lock(keeper);
     tl_err code = TL_OK;
     if (!keeper->running) {
@@ -321,7 +326,7 @@ static void close_descriptors(tl_keeper *keeper) {
 tl_err tl__keeper_init(tl_keeper *keeper, tl_client *client, bool dispatch) {
     keeper->client = client;
     (void)snprintf(keeper->inbox.name, sizeof keeper->inbox.name, "tidelock:inbox:%s",
-                   tl__client_token(client).text);
+                   tl__token_draw().text);
     keeper->inbox.name_n = (uint8_t)strlen(keeper->inbox.name);
     keeper->planned = TL_NEVER;
     keeper->reports_end = &keeper->reports;

@@ -65,8 +65,10 @@ typedef struct {
 
 /** A callback to call once no mutex is held. */
 typedef struct tl_report {
-    void (*call)(struct tl_report *report); /**< may free the report */
-    const void *owner;                      /**< the object that the report is about */
+    void (*call)(struct tl_report *report); /**< may free the report, if `called` is NULL */
+    /** Called after that, with the mutex held; may free the report. NULL: nothing is left to do. */
+    void (*called)(struct tl_report *report);
+    const void *owner; /**< the object that the report is about */
     struct tl_report *next;
     bool queued;
 } tl_report;
@@ -108,7 +110,8 @@ typedef struct tl_keeper {
     tl_mutex mutex;
     tl_cond delivered;
     tl_thread thread;
-    bool running, closing, left;
+    atomic_bool running; /**< set under the mutex, once; read by any thread */
+    bool closing, left;
     bool rejudge;        /**< the server's clock stepped: every lock is renewed at once */
     tl_mono close_by;    /**< closing: the latest end of the thread */
     int wake, timer;     /**< eventfd, timerfd */
@@ -146,6 +149,8 @@ typedef struct tl_keeper {
     unsigned renewals_idle;
     struct tl_exchange *spare;
     unsigned spares;
+    struct tl_room *rooms; /**< idle ones */
+    unsigned rooms_idle;
     struct tl_batch *batch;         /**< being joined; sent before the mutex is unlocked */
     struct tl_batch *spare_batches; /**< empty ones */
     unsigned batches_spared;
@@ -188,6 +193,10 @@ tl_renewal *tl__keeper_take_renewal(tl_keeper *keeper);
 void tl__keeper_give_renewal(tl_keeper *keeper, tl_renewal *renewal);
 /** Make sure that there is an idle renewal. false: no memory. */
 bool tl__keeper_have_renewal(tl_keeper *keeper);
+
+/** Memory for an operation: always of the same size for a client. It is not cleared. NULL: no memory. */
+void *tl__keeper_take_room(tl_keeper *keeper, size_t size);
+void tl__keeper_give_room(tl_keeper *keeper, void *room);
 
 /** Queue a report, to be called once no mutex is held. */
 void tl__keeper_report(tl_keeper *keeper, tl_report *report);

@@ -67,6 +67,33 @@ void tl__keeper_give_exchange(tl_keeper *keeper, tl_exchange *exchange) {
     keeper->spares++;
 }
 
+/* So many operations that end together leave their rooms to the next ones. */
+#define ROOMS 64
+
+struct tl_room {
+    struct tl_room *next;
+};
+
+void *tl__keeper_take_room(tl_keeper *keeper, size_t size) {
+    struct tl_room *room = keeper->rooms;
+    if (!room)
+        return malloc(size);
+    keeper->rooms = room->next;
+    keeper->rooms_idle--;
+    return room;
+}
+
+void tl__keeper_give_room(tl_keeper *keeper, void *of) {
+    struct tl_room *room = of;
+    if (keeper->rooms_idle >= ROOMS) {
+        free(room);
+        return;
+    }
+    room->next = keeper->rooms;
+    keeper->rooms = room;
+    keeper->rooms_idle++;
+}
+
 /* Ignore the replies to what the task has in flight. */
 static void unhear(tl_task *task) {
     for (tl_exchange *exchange = task->exchange; exchange; exchange = exchange->next)
@@ -130,6 +157,18 @@ static void ask(tl_keeper *keeper, tl_task *task, const tl_send *send, tl_node *
         keeper->watching->look(keeper, task);
 }
 
+/* Nobody posts to a task that ends: a post that has begun has also ended. */
+static void forget_posts(tl_keeper *keeper, tl_task *task) {
+    tl__mutex_lock(&keeper->posts_mutex);
+    tl_task **at = &keeper->posts;
+    while (*at != task)
+        at = &(*at)->next_post;
+    *at = task->next_post;
+    task->posted = false;
+    task->flags = 0;
+    tl__mutex_unlock(&keeper->posts_mutex);
+}
+
 /* Take the task out of the heap, and drop its posts. */
 static void forget_task(tl_keeper *keeper, tl_task *task) {
     if (task->at != 0 && task->watched.n > 0)
@@ -138,16 +177,8 @@ static void forget_task(tl_keeper *keeper, tl_task *task) {
         task->reading->task = NULL;
     task->reading = NULL;
     tl__tasks_remove(&keeper->tasks, task);
-    tl__mutex_lock(&keeper->posts_mutex);
-    if (GUARD(posts_end_with_task) && task->posted) {
-        tl_task **at = &keeper->posts;
-        while (*at != task)
-            at = &(*at)->next_post;
-        *at = task->next_post;
-        task->posted = false;
-        task->flags = 0;
-    }
-    tl__mutex_unlock(&keeper->posts_mutex);
+    if (GUARD(posts_end_with_task) && atomic_load(&task->posted))
+        forget_posts(keeper, task);
 }
 
 /* The slack by which renewals are gathered, ns. With very many locks, all that are due within one lock's
@@ -448,6 +479,10 @@ void tl__keeper_free_spares(tl_keeper *keeper) {
     for (tl_renewal *renewal = keeper->renewals, *next; renewal; renewal = next) {
         next = renewal->next;
         free(renewal);
+    }
+    for (struct tl_room *room = keeper->rooms, *next; room; room = next) {
+        next = room->next;
+        free(room);
     }
     tl__keeper_free_batches(keeper);
 }

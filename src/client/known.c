@@ -149,22 +149,6 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
     return stepped || next;
 }
 
-/* tl__client_token and tl__client_number lock the mutex only because recorded runs of the simulator switch
- * threads there: the bytes are the kernel's. */
-tl_token tl__client_token(tl_client *client) {
-    tl__mutex_lock(&client->mutex);
-    tl_token token = tl__token_draw();
-    tl__mutex_unlock(&client->mutex);
-    return token;
-}
-
-uint64_t tl__client_number(tl_client *client) {
-    tl__mutex_lock(&client->mutex);
-    uint64_t number = tl__random_seed();
-    tl__mutex_unlock(&client->mutex);
-    return number;
-}
-
 uint64_t tl__client_seed(tl_client *client) {
     tl__mutex_lock(&client->mutex);
     uint64_t seed = tl__random_draw(&client->random);

@@ -277,14 +277,14 @@ static bool may_share(const tl_lock *lock) {
 }
 
 /* Begin the hold, or fail, on the caller's thread. */
-static tl_err end_acquire(const tl_acquiring *machine, const tl_out *out, tl_error *err) {
+static tl_err end_acquire(tl_acquiring *machine, const tl_out *out, tl_error *err) {
     tl_lock *lock = machine->lock;
     tl_err code = machine->ask.result.code;
     const char *message = tl__lock_busy(lock, code, out->message);
     int sys_errno = out->sys_errno;
     if (code == TL_OK) {
         tl_hold hold = tl__lock_acquired(machine);
-        code = tl__hold_begin(lock, &hold, tl__client_seed(lock->client));
+        code = tl__hold_begin(lock, &hold, tl__lock_acquired_seed(machine));
         if (code == TL_OK)
             return TL_OK;
         message = "out of memory";
@@ -341,7 +341,7 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, int64_t spent_ms, tl_w
     const tl_on_cancel on_cancel = {.state = cancel, .end = thread_ends, .ctx = &a};
     if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, below), err);
-    lock->token = tl__client_token(lock->client);
+    lock->token = tl__token_draw();
     tl__lock_acquire_init(&a.m, lock, wait_ms, &waiter->listener);
     a.m.spent_ms = spent_ms;
     const tl_machine all = {&a.m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};
@@ -445,7 +445,7 @@ static tl_err release_here(tl_lock *lock, int64_t rest_ms, tl_error *err) {
 /* *rest_ms becomes 0 if the lock is lost. */
 static tl_err release(tl_lock *lock, int64_t *rest_ms, tl_error *err) {
     bool passed = false;
-    tl_err code = tl__hold_begin_release(lock, rest_ms, &passed, err);
+    tl_err code = tl__hold_begin_release(lock, false, rest_ms, &passed, err);
     if (code || passed)
         return code;
     code = keeper_asks(lock) ? tl__operation_release(lock, *rest_ms, err)

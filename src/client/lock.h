@@ -78,9 +78,9 @@ struct tl_lock {
     bool contended; /* the last acquire had to wait, or others were in the server's queue */
     uint8_t passes; /* how many more times this hold may pass on within the process */
     tl_token token;
-    bool cancelled; /* under client.mutex */
-    tl_mono taken;  /* when the hold was acquired from the server, perhaps by another lock */
-    tl_mono since;  /* when this handle acquired or adopted it */
+    atomic_bool cancelled; /* written under client.mutex */
+    tl_mono taken;         /* when the hold was acquired from the server, perhaps by another lock */
+    tl_mono since;         /* when this handle acquired or adopted it */
     int64_t
         taken_us; /* the latest time, us, that the server's clock could show at `taken`; 0: not known */
     tl_proof proof; /* of the present hold; under keeper.mutex while the keeper renews it */
@@ -237,13 +237,16 @@ bool tl__hold_extended(tl_lock *lock, int64_t ttl_ms, const void *machine);
 /** End the renewals, and wait for an event callback in progress. true: something of the hold may be left on
  *  the server, and nobody has released it. */
 bool tl__hold_stop(tl_lock *lock);
+bool tl__hold_stop_in(tl_lock *lock);
 /** Release in the background what may be left on the server of a hold that is over, so that
  *  it blocks nobody. */
 void tl__hold_undo(tl_lock *lock);
+void tl__hold_undo_in(tl_lock *lock);
 #define TL_LOST_RESTS_NOT "it had been lost: it does not rest"
 /** The first step of a release, after which the lock rests until *rest_ms after it was acquired; 0: it doesn't
  *  rest. *rest_ms becomes 0 if the lock is lost. TL_EINVALID: the lock is not held, or can't rest. *ret_passed:
- *  the release is complete, and another lock of this process has the hold. */
-tl_err tl__hold_begin_release(tl_lock *lock, int64_t *rest_ms, bool *ret_passed, tl_error *err);
+ *  the release is complete, and another lock of this process has the hold. in: keeper.mutex is held. */
+tl_err tl__hold_begin_release(tl_lock *lock, bool in, int64_t *rest_ms, bool *ret_passed,
+                              tl_error *err);
 /** Let the release of this job rest as tl__hold_begin_release says. */
 void tl__hold_rest(const tl_lock *lock, int64_t rest_ms, tl_job *job);

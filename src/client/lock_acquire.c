@@ -14,7 +14,7 @@
 
 /* ---- before ---------------------------------------------------------------------------------- */
 
-tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+tl_err tl__lock_may_acquire(const tl_lock *lock, int64_t wait_ms, tl_error *err) {
     tl_err code = tl__lock_check(lock, "acquire", err);
     if (code)
         return code;
@@ -22,13 +22,32 @@ tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "wait: it must not be negative", err);
     if (tl__lock_is_held(lock))
         return tl__lock_fail(lock, TL_EINVALID, "acquire", "this handle holds it already", err);
-    bool outlived = tl__hold_outlived(lock);
-    if (tl__hold_stop(lock) || outlived)
-        tl__hold_undo(lock); /* it was lost a moment ago, or its key is still there */
+    return TL_OK;
+}
+
+static void forget_hold(tl_lock *lock) {
     tl__gate_leave(&lock->client->gate, &lock->gate_node);
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
     lock->proof = (tl_proof){0};
     lock->adopted = false;
+}
+
+/* A hold that was lost a moment ago, or that max_hold_ms has ended, may have left its key. */
+void tl__lock_begin_acquire_in(tl_lock *lock) {
+    bool outlived = tl__hold_outlived(lock);
+    if (tl__hold_stop_in(lock) || outlived)
+        tl__hold_undo_in(lock);
+    forget_hold(lock);
+}
+
+tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err) {
+    tl_err code = tl__lock_may_acquire(lock, wait_ms, err);
+    if (code)
+        return code;
+    bool outlived = tl__hold_outlived(lock);
+    if (tl__hold_stop(lock) || outlived)
+        tl__hold_undo(lock);
+    forget_hold(lock);
     return TL_OK;
 }
 
@@ -53,6 +72,8 @@ void tl__lock_close_wait(tl_lock *lock) {
 }
 
 bool tl__lock_was_cancelled(tl_lock *lock) {
+    if (!atomic_load(&lock->cancelled))
+        return false;
     bool open = tl__lock_open_wait(lock, NULL);
     return !open;
 }
@@ -92,6 +113,7 @@ void tl__lock_acquire_init(tl_acquiring *machine, tl_lock *lock, int64_t wait_ms
                            tl_listener *listener) {
     *machine = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
     machine->asker = lock->client->backend->asker;
+    machine->random = tl__random_begin(tl__client_seed(lock->client));
     machine->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .on_turn = on_turn};
 }
 
@@ -235,6 +257,10 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
 
 tl_machine tl__lock_acquire_rest(tl_acquiring *machine, size_t *ret_size) {
     return machine->asker->rest(machine, ret_size);
+}
+
+uint64_t tl__lock_acquired_seed(tl_acquiring *machine) {
+    return tl__random_next(&machine->random);
 }
 
 tl_hold tl__lock_acquired(const tl_acquiring *machine) {

@@ -43,6 +43,7 @@ typedef struct tl_acquiring {
     tl_lock *lock;
     tl_listener *listener; /**< gets TL_WAKE_WOKEN when it is first in the local queue */
     tl_turn turn;
+    uint64_t random; /**< seeds of the machines for this acquire and for its hold */
     enum { TL_BEGINNING, TL_QUEUING, TL_ASKING } state;
     bool queued; /**< it has waited in the local queue */
     bool called; /**< it is first, and the TL_WAKE_WOKEN for that is still to come */
@@ -55,6 +56,9 @@ typedef struct tl_acquiring {
 /** The first step of an acquire. TL_EINVALID: wait_ms is negative, the lock is held, or an operation
  *  is in progress. */
 tl_err tl__lock_begin_acquire(tl_lock *lock, int64_t wait_ms, tl_error *err);
+/** Its parts: the checks, and the rest with keeper.mutex held; the keeper runs. */
+tl_err tl__lock_may_acquire(const tl_lock *lock, int64_t wait_ms, tl_error *err);
+void tl__lock_begin_acquire_in(tl_lock *lock);
 /** Make the wait visible to tl_lock_cancel. false: it was cancelled before it began. */
 bool tl__lock_open_wait(tl_lock *lock, tl_waiter *waiter);
 void tl__lock_close_wait(tl_lock *lock);
@@ -72,7 +76,8 @@ tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *ou
 /** The machine that goes on after TL_DETACH, and its size in bytes. */
 tl_machine tl__lock_acquire_rest(tl_acquiring *machine, size_t *ret_size);
 
-/** After TL_OK: the hold. */
+/** After TL_OK: the hold, and a seed for its renewals. */
 tl_hold tl__lock_acquired(const tl_acquiring *machine);
+uint64_t tl__lock_acquired_seed(tl_acquiring *machine);
 /** The message of a failed acquire: `message`, unless another handle of this process holds the lock. */
 const char *tl__lock_busy(const tl_lock *lock, tl_err code, const char *message);

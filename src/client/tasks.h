@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "protocol/protocol.h"
 
 struct tl_exchange;
@@ -40,9 +42,9 @@ typedef struct tl_task {
     struct tl_exchange *exchange;
     struct tl_exchange *reading; /**< a read of `watched` in flight */
     uint32_t at;                 /**< its index in the heap, from 1; 0: not there */
-    bool read_again; /**< read `watched` again after `reading`: it has changed meanwhile */
-    bool hears;      /**< the events of `watched` are subscribed to */
-    bool posted;     /**< in keeper.posts; this and the rest under posts_mutex */
+    bool read_again;    /**< read `watched` again after `reading`: it has changed meanwhile */
+    bool hears;         /**< the events of `watched` are subscribed to */
+    atomic_bool posted; /**< in keeper.posts; written, as the rest, under posts_mutex */
     uint8_t flags;
     struct tl_task *next_post;
 } tl_task;

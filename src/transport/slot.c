@@ -37,7 +37,8 @@ static void destroy(tl_slot *slot) {
 void tl__slot_free(tl_slots *slots, tl_slot *slot) {
     if (!slot)
         return;
-    if (slots->spares >= SPARE_MAX || slot->room_size > ROOM_KEEP ||
+    /* The text of a script is sent once. A room for it would be kept instead of many usual ones. */
+    if (slots->spares >= SPARE_MAX || slot->by_text || slot->room_size > ROOM_KEEP ||
         slots->rooms + slot->room_size > ROOMS_KEEP) {
         destroy(slot);
         return;

@@ -57,8 +57,8 @@ typedef struct {
     uint64_t number;
 } deed;
 
-static deed act(tl_client *client, tl_lock *lock) {
-    deed d = {.drawn = tl__client_token(client), .number = tl__client_number(client)};
+static deed act(tl_lock *lock) {
+    deed d = {.drawn = tl__token_draw(), .number = tl__random_seed()};
     if (!lock)
         return d;
     d.code = tl_lock_acquire(lock, 0, NULL);
@@ -67,7 +67,7 @@ static deed act(tl_client *client, tl_lock *lock) {
 }
 
 /* It goes on until its input ends, as one that holds a lock does. */
-static deed start_copy(tl_client *client, tl_lock *lock, pid_t *ret_pid, int *ret_ends) {
+static deed start_copy(tl_lock *lock, pid_t *ret_pid, int *ret_ends) {
     const pid_t parent = getpid();
     int told[2], ends[2];
     deed d;
@@ -82,7 +82,7 @@ static deed start_copy(tl_client *client, tl_lock *lock, pid_t *ret_pid, int *re
         if (getppid() != parent)
             _exit(1);
         (void)close(ends[1]);
-        d = act(client, lock);
+        d = act(lock);
         (void)!write(told[1], &d, sizeof d);
         (void)!read(ends[0], &none, 1);
         _exit(0);
@@ -108,7 +108,7 @@ TEST(copies_draw_neither_a_token_nor_a_number_that_another_draws) {
     for (int i = 0; i < 3; i++) {
         int ends;
         pid_t pid;
-        deed theirs = start_copy(client, NULL, &pid, &ends), ours = act(client, NULL);
+        deed theirs = start_copy(NULL, &pid, &ends), ours = act(NULL);
         end_copy(pid, ends);
         assert_string_not_equal(theirs.drawn.text, ours.drawn.text);
         assert_true(theirs.number != ours.number);
@@ -121,7 +121,7 @@ static void assert_held_once(const char *url) {
     tl_lock *lock = lock_of(client, "copied"), *again = lock_of(other, "copied");
     int ends;
     pid_t pid;
-    deed theirs = start_copy(client, lock, &pid, &ends), ours = act(client, lock);
+    deed theirs = start_copy(lock, &pid, &ends), ours = act(lock);
     assert_int_equal(theirs.code, TL_OK);
     assert_int_equal(ours.code, TL_EBUSY);
     assert_int_equal(tl_lock_remaining_ms(lock), 0);

@@ -7,7 +7,7 @@
 #include "seams_world.h"
 #include "tests.h"
 
-#include "client/keeper.h"
+#include "client/client.h"
 #include "tidelock/tidelock.h"
 
 #define LOCKS 10000
@@ -81,11 +81,15 @@ static tl_error err;
 static tl_client *client;
 static tl_lock *lock[LOCKS];
 
-static void begin(void) {
+static void begin_with(bool dispatch) {
     need_counts();
     world_begin(1);
-    tl_client_options o = TL_CLIENT_OPTIONS(.url = "redis://server.world");
+    tl_client_options o = TL_CLIENT_OPTIONS(.url = "redis://server.world", .dispatch = dispatch);
     assert_int_equal(tl_client_open(&o, &client, &err), TL_OK);
+}
+
+static void begin(void) {
+    begin_with(false);
 }
 
 static void end(void) {
@@ -204,6 +208,55 @@ TEST(warm_handles_allocate_nothing_however_often_they_are_acquired_renewed_and_r
 TEST(with_a_callback_nothing_either) {
     assert_nothing_allocated(
         &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = note, .max_hold_ms = 10 * TTL_MS));
+}
+
+/* Handles whose operations follow one another in callbacks, of one thread and its loop. */
+typedef struct {
+    unsigned acquires, flights;
+} loop;
+
+static void on_acquired(tl_lock *one, tl_err code, const tl_error *why, void *ctx);
+
+static void on_released(tl_lock *one, tl_err code, const tl_error *why, void *ctx) {
+    loop *l = ctx;
+    (void)why;
+    assert_int_equal(code, TL_OK);
+    if (l->acquires == 0) {
+        l->flights--;
+        return;
+    }
+    l->acquires--;
+    assert_int_equal(tl_lock_acquire_async(one, 0, on_acquired, l, &err), TL_OK);
+}
+
+static void on_acquired(tl_lock *one, tl_err code, const tl_error *why, void *ctx) {
+    (void)why;
+    assert_int_equal(code, TL_OK);
+    assert_int_equal(tl_lock_release_async(one, on_released, ctx, &err), TL_OK);
+}
+
+static void play_loop(unsigned acquires) {
+    loop l = {.acquires = acquires - HANDLES, .flights = HANDLES};
+    for (int i = 0; i < HANDLES; i++)
+        assert_int_equal(tl_lock_acquire_async(lock[i], 0, on_acquired, &l, &err), TL_OK);
+    while (l.flights > 0) {
+        struct pollfd p = {.fd = tl_client_fd(client), .events = POLLIN};
+        tl__wait(&p, 1, TL_NEVER);
+        (void)tl_client_dispatch(client);
+    }
+}
+
+TEST(warm_handles_without_blocking_allocate_nothing_either) {
+    begin_with(true);
+    for (int i = 0; i < HANDLES; i++)
+        lock[i] = make("loop", i, NULL);
+    play_loop(WARM * HANDLES);
+    unsigned before = allocations;
+    play_loop(ROUNDS * HANDLES);
+    assert_int_equal(allocations - before, 0);
+    for (int i = 0; i < HANDLES; i++)
+        tl_lock_free(lock[i]);
+    end();
 }
 
 /* ---- none left ------------------------------------------------------------------------------- */
