@@ -15,8 +15,8 @@
 /* So many idle structs are kept for the next requests: enough for an even load, and for a few more requests
  * after the thread or the server was delayed. */
 #define SPARES (2 * TL_BATCH_MAX)
-#define CYCLE_SLACKS 16 /* the renewal cycle in slacks, as renew.c sets both */
-#define SPARES_PART 64  /* tasks for each further one: of 128 tasks, 1 or 2 are due at a time */
+#define CYCLE_SLACKS 8 /* the renewal cycle in slacks, as renew.c sets both */
+#define SPARES_PART 64 /* tasks for each further one: of 128 tasks, 1 or 2 are due at a time */
 
 /* ---- running a task -------------------------------------------------------------------------- */
 

@@ -9,10 +9,11 @@
 #include "ground/guard.h"
 #include "protocol/attempt.h"
 
-#define SLACK_PARTS 32     /* a renewal may be late by this part of the time left then, */
-#define SLACK_NS 125000000 /* and the first by no more than this */
-#define LEAST_NS 2000000   /* no wait is shorter than this, however near the end is */
-#define LOOK_PARTS 32      /* a stalled lock looks again after this part of the time left */
+#define SLACK_PARTS 16      /* a renewal may be late by this part of the time left then, */
+#define SLACK_NS 125000000  /* and the first by no more than this */
+#define LEAST_NS 2000000    /* no wait is shorter than this, however near the end is */
+#define LOOK_PARTS 32       /* a stalled lock looks again after this part of the time left */
+#define LOOK_SLACK_PARTS 32 /* a look for life may be late by this part of the wait */
 
 tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed) {
     return (tl_rest){
@@ -169,7 +170,7 @@ static tl_mono next_look(const tl_renew *renewal, tl_mono now) {
 
 static void plan_look(const tl_renew *renewal, const tl_event *event, tl_out *out) {
     tl_mono look = next_look(renewal, event->now);
-    int64_t slack_ns = tl__ns_until(event->now, look) / SLACK_PARTS;
+    int64_t slack_ns = tl__ns_until(event->now, look) / LOOK_SLACK_PARTS;
     if (!tl__mono_before(look, out->until))
         return;
     out->until = look;

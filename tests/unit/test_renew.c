@@ -62,6 +62,14 @@ TEST(renewal_is_due_at_a_third_of_the_validity) {
     assert_string_equal(feed_arg(&f, 5), "30000");
 }
 
+/* So that one request renews all locks of some time. Most of the validity is left for retries. */
+TEST(a_renewal_may_be_late_by_a_sixteenth_of_the_time_left) {
+    feed f;
+    begin(&f);
+    int64_t left = m.result.deadline.ns - f.out.until.ns;
+    assert_in_range(f.out.slack_ns, left / 16 - MS, left / 16);
+}
+
 TEST(a_renewal_moves_the_deadline_and_plans_the_next) {
     feed f;
     begin(&f);
