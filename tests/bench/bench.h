@@ -156,6 +156,7 @@ void row_pairs(regime r);
 void row_threads(regime r);
 void row_async(regime r);
 void row_renew(regime r);
+void row_held(regime r);
 void row_local(regime r);
 void row_cli(regime r);
 void row_remaining(regime r);

@@ -18,6 +18,7 @@ static const row rows[] = {
     {"threads", EVERY, IN(ONE) | IN(CROSS) | IN(FREE), row_threads},
     {"async", EVERY, IN(ONE) | IN(CROSS) | IN(FREE), row_async},
     {"renew", IN(ONE) | IN(CROSS) | IN(FREE), IN(ONE), row_renew},
+    {"held", IN(FREE), IN(FREE), row_held},
     {"local", EVERY, IN(ONE) | IN(FREE), row_local},
     {"cli", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_cli},
     {"remaining", IN(FREE), IN(FREE), row_remaining},
@@ -78,7 +79,7 @@ static void run(const row *w, regime r) {
 
 int main(void) {
     static const char usual[] =
-        "pairs threads async renew local cli remaining machine protocols skew waiting fleets etcd";
+        "pairs threads async renew held local cli remaining machine protocols skew waiting fleets etcd";
     const char *wanted = env("BENCH", usual), *where = env("REGIME", NULL);
     bool with_peers = listed(wanted, "peers") ||
                       listed(wanted, "etcd-peers"); /* by make bench-peers */

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "bench.h"
@@ -19,6 +20,7 @@ struct pipeline {
     redisContext *c;
     pthread_t thread;
     int count, next, joined;
+    bool by_hand;
     int64_t cycle_ns;
     char sha1[41], ttl[24];
     atomic_bool over;
@@ -77,12 +79,39 @@ static void send_joined(pipeline *p, int from, int n) {
     redisAppendCommandArgv(p->c, 4 + 2 * n, argv, NULL);
 }
 
-static void renew(pipeline *p, int n) {
+/* As programs without a script do it: what the keys hold may change before the PEXPIREs arrive. */
+static void renew_by_hand(pipeline *p, int from, int n) {
+    char words[PIPELINE_JOINED][48], token[48];
+    const char *argv[1 + PIPELINE_JOINED] = {"MGET"};
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(words[i], sizeof *words, "bench:plain:%d", (from + i) % p->count);
+        argv[1 + i] = words[i];
+    }
+    redisReply *reply = redisCommandArgv(p->c, 1 + n, argv, NULL);
+    if (!reply || reply->elements != (size_t)n)
+        die("pipeline: %s", p->c->errstr);
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(token, sizeof token, TOKEN, (from + i) % p->count);
+        if (!reply->element[i]->str || strcmp(reply->element[i]->str, token) != 0)
+            die("pipeline: a lock has expired: is the machine so busy?");
+        redisAppendCommand(p->c, "PEXPIRE %s %s", words[i], p->ttl);
+    }
+    freeReplyObject(reply);
+}
+
+static void send_all(pipeline *p, int n) {
     for (int i = 0; i < n; i += p->joined)
         if (p->joined > 1)
             send_joined(p, p->next + i, n - i < p->joined ? n - i : p->joined);
         else
             send_one(p, (p->next + i) % p->count);
+}
+
+void pipeline_renew(pipeline *p, int n) {
+    if (p->by_hand)
+        renew_by_hand(p, p->next, n);
+    else
+        send_all(p, n);
     for (int i = 0; i < n; i += p->joined)
         if (next_reply(p) != (n - i < p->joined ? n - i : p->joined))
             die("pipeline: a lock has expired: is the machine so busy?");
@@ -96,7 +125,7 @@ static void *work(void *arg) {
     while (!atomic_load(&p->over)) {
         int64_t due = (now_ns() - start) * p->count / p->cycle_ns - done;
         if (due > 0)
-            renew(p, (int)(due < p->count ? due : p->count));
+            pipeline_renew(p, (int)(due < p->count ? due : p->count));
         done += due;
         const struct timespec tick = {.tv_nsec = TICK};
         (void)nanosleep(&tick, NULL);
@@ -104,14 +133,14 @@ static void *work(void *arg) {
     return NULL;
 }
 
-pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns, int joined) {
+pipeline *pipeline_open(redisContext *c, int count, int64_t ttl_ms, int joined) {
     pipeline *p = calloc(1, sizeof *p);
     if (!p)
         die("out of memory");
-    p->c = bench_connect();
+    p->c = c;
     p->count = count;
-    p->joined = joined;
-    p->cycle_ns = cycle_ns;
+    p->by_hand = joined == PIPELINE_BY_HAND;
+    p->joined = p->by_hand ? 1 : joined;
     (void)snprintf(p->ttl, sizeof p->ttl, "%lld", (long long)ttl_ms);
     redisReply *reply = redisCommand(p->c, "SCRIPT LOAD %s", joined > 1 ? joined_script : script);
     if (!reply || reply->type != REDIS_REPLY_STRING)
@@ -119,6 +148,12 @@ pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns, int joined
     (void)snprintf(p->sha1, sizeof p->sha1, "%s", reply->str);
     freeReplyObject(reply);
     take_all(p);
+    return p;
+}
+
+pipeline *pipeline_start(int count, int64_t ttl_ms, int64_t cycle_ns, int joined) {
+    pipeline *p = pipeline_open(bench_connect(), count, ttl_ms, joined);
+    p->cycle_ns = cycle_ns;
     if (pthread_create(&p->thread, NULL, work, p) != 0)
         die("no thread");
     return p;
