@@ -41,6 +41,10 @@ bare *bare_open(const char *key) {
     return bare_open_on(bench_connect(), key);
 }
 
+void *bare_begin(void *key) {
+    return bare_open(key);
+}
+
 void bare_close(bare *b) {
     redisFree(b->c);
     free(b);
@@ -73,8 +77,8 @@ void bare_drop(bare *b) {
     freeReplyObject(del);
 }
 
-void bare_pair(bare *b) {
-    if (!bare_take(b))
+void bare_pair(void *ctx) {
+    if (!bare_take(ctx))
         die("bare SET: another has it");
-    bare_drop(b);
+    bare_drop(ctx);
 }

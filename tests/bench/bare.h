@@ -14,7 +14,9 @@ bare *bare_open(const char *key);
 /** The same over a connection to any server, which is given away. */
 bare *bare_open_on(redisContext *c, const char *key);
 void bare_close(bare *b);
-/** Acquire and release; ends the program when either fails. */
-void bare_pair(bare *b);
+/** A contender's open and operation: ctx is the key, then the bare. It acquires and releases; ends the program when
+ *  either fails. */
+void *bare_begin(void *key);
+void bare_pair(void *ctx);
 bool bare_take(bare *b); /**< ask once; false: another has it */
 void bare_drop(bare *b); /**< what was taken */

@@ -17,12 +17,12 @@
 #define SECOND INT64_C(1000000000)
 #define MS INT64_C(1000000)
 
-/** Where server and client run, and what lies between them. */
+/** Where server and client run, and what lies between them; all by TCP. */
 typedef enum {
-    ONE,   /**< both on one core, unix socket: CPU cost alone */
-    CROSS, /**< a core each, TCP: each message wakes a core */
-    FREE,  /**< nothing pinned, unix socket */
-    DELAY, /**< nothing pinned, TCP through a proxy: a round trip takes 5 ms */
+    ONE,   /**< both on one core: CPU cost alone */
+    CROSS, /**< a core each: each message wakes a core */
+    FREE,  /**< nothing pinned */
+    DELAY, /**< nothing pinned, through a proxy: a round trip takes 5 ms */
     REGIMES
 } regime;
 
@@ -43,8 +43,9 @@ void bench_start(void);
  *  Otherwise why this machine can't have it. */
 const char *bench_enter(regime r);
 
-const char *bench_url(void); /**< of the server, in the regime that is in force */
-int bench_port(void);        /**< of 127.0.0.1: by TCP whatever the regime, else the same way */
+const char *bench_url(void);      /**< of the server, in the regime that is in force */
+const char *bench_unix_url(void); /**< by its unix socket, whatever the regime */
+int bench_port(void); /**< of 127.0.0.1: by TCP whatever the regime, else the same way */
 const char *bench_further_url(void);    /**< by a way whose round trip is 6 ms longer */
 int64_t bench_round_trip_ns(void);      /**< of a PING by bench_url, the median of some */
 redisContext *bench_connect(void);      /**< a plain connection by the same way; redisFree */
@@ -53,7 +54,10 @@ int64_t bench_server_cpu_ns(void);      /**< used by the server so far */
 int64_t bench_client_cpu_ns(void);      /**< used by this process so far, all threads */
 void bench_flush(void);                 /**< forget all keys */
 const char *bench_describe(void);       /**< machine and versions, in a line */
-tl_client *bench_client(void);       /**< a client that has reached the server; tl_client_close */
+tl_client *bench_client(void); /**< a client that has reached the server; tl_client_close */
+/** A client that has reached it with a lock on `key`, for a process that ends with them. */
+tl_lock *bench_lock(const tl_client_options *options, const char *key);
+void bench_pair(void *lock);         /**< a contender's operation: acquire and release */
 redisReply *bench_ask(const char *); /**< one command, beside the regime; freeReplyObject */
 
 /* ---- further servers, which a row has started ------------------------------------------------- */
@@ -78,13 +82,20 @@ typedef struct {
 void meter_start(meter *m); /**< again: what was used since the last start does not count */
 void meter_stop(meter *m);  /**< no-op when not running */
 
+/** A contender is a process of its own, a new one for each slice, as its user's program is: it opens what
+ *  it needs, warms up, is measured, and ends. One without `open` runs in the benchmark's own process. */
 typedef struct {
+    void *(*open)(void *ctx); /**< returns what is the ctx from now on; it is never closed */
     void *ctx;
+    void (*operation)(void *ctx); /**< once; or else run */
     /** Work until `until_ns` (now_ns) or a little longer; returns the operations done. It runs with
      *  the meter started, and may start it again or stop it early. */
     uint64_t (*run)(void *ctx, int64_t until_ns, meter *m);
     hist *hist; /**< filled by run, if it measures each operation; may be NULL */
 } contender;
+
+/** Its operation until then, at least once. */
+uint64_t repeat(const contender *c, void *ctx, int64_t until_ns);
 
 /** By round. */
 typedef struct {
@@ -97,6 +108,13 @@ typedef struct {
 
 /** Let n contenders take turns: each round has `slices` slices of `slice_ns` for each. */
 void take_turns(const contender *c, int n, int64_t slice_ns, int slices, figures *ret);
+
+/** What count() returns for a contender that has warmed up in a process of its own, with its ctx there. */
+double count_apart(const contender *c, double (*count)(const contender *c, void *ctx));
+
+void *share(size_t n); /**< zeros, in memory that this process and those it forks share; it stays */
+/** Do it in a process of its own, which has ended on return. From the main thread, while there is no other. */
+void apart(void (*work)(void *), void *ctx);
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
@@ -137,6 +155,7 @@ uint64_t allocations_stop(void);
 void commands_start(void);
 void commands_start_at(real_redis *r); /**< the same of another server */
 uint64_t commands_stop(void);
+double commands_each(const contender *c, void *ctx); /**< one operation's; to be counted apart */
 
 /** Calls of the C library that read, write, wait for or set a descriptor, by this process between
  *  these two. */

@@ -145,6 +145,15 @@ static bool ends_request(const char *line, bool *in_transaction) {
     return !*in_transaction;
 }
 
+#define OPERATIONS 200
+
+double commands_each(const contender *c, void *ctx) {
+    commands_start();
+    for (int i = 0; i < OPERATIONS; i++)
+        c->operation(ctx);
+    return (double)commands_stop() / OPERATIONS;
+}
+
 uint64_t commands_stop(void) {
     uint64_t count = 0;
     bool in_transaction = false;

@@ -144,7 +144,8 @@ void etcd_bare_close(etcd_bare *b) {
     free(b);
 }
 
-void etcd_bare_pair(etcd_bare *b) {
+void etcd_bare_pair(void *ctx) {
+    etcd_bare *b = ctx;
     (void)ask(b, b->create, strlen(b->create), "\"succeeded\":true");
     (void)ask(b, b->drop, strlen(b->drop), "\"deleted\":\"1\"");
 }

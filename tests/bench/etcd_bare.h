@@ -14,7 +14,8 @@ typedef struct etcd_bare etcd_bare;
 etcd_bare *etcd_bare_open(int port, const char *key);
 void etcd_bare_close(etcd_bare *b); /**< with its lease. NULL is fine */
 
-void etcd_bare_pair(etcd_bare *b); /**< create the key if it isn't there; delete it */
+void etcd_bare_pair(
+    void *b); /**< a contender's operation: create the key if it isn't there; delete it */
 void etcd_bare_look(etcd_bare *b); /**< a round trip that changes nothing */
 /** A new lease, and n keys that are there under it: `renew` makes them when it is called first. */
 void etcd_bare_renew(etcd_bare *b, int n);

@@ -17,24 +17,25 @@ typedef struct {
     bool held; /* or being taken: what is on its way is the take */
 } slot;
 
-struct hand {
+typedef struct {
     redisContext *c;
     int depth, on_way, first; /* first: whose reply is awaited, of `order` */
     uint64_t tokens;
     tl_bytes sha1;
     slot slot[HAND_MOST];
     slot *order[HAND_MOST]; /* a ring */
-};
+} hand;
 
-hand *hand_open(int depth) {
+void *hand_open(void *how) {
+    const in_flight *f = how;
     hand *h = calloc(1, sizeof *h);
     if (!h)
         die("out of memory");
     h->c = bench_connect();
-    h->depth = depth;
+    h->depth = f->depth;
     h->sha1 = tl__script_sha1(TL_SCRIPT_RELEASE);
     raw_load(h->c, TL_SCRIPT_RELEASE);
-    for (int i = 0; i < depth; i++) {
+    for (int i = 0; i < f->depth; i++) {
         slot *s = &h->slot[i];
         int n = snprintf(s->key, sizeof s->key, "bench:hand:%d", i);
         tl_bytes key = {s->key, (size_t)n};
@@ -44,11 +45,6 @@ hand *hand_open(int depth) {
         s->counts = tl__counter(s->counter, &tag);
     }
     return h;
-}
-
-void hand_close(hand *h) {
-    redisFree(h->c);
-    free(h);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */

@@ -8,10 +8,6 @@
 
 #define HAND_MOST 256 /* pairs on their way */
 
-typedef struct hand hand;
-
-/** Has `depth` keys of its own. */
-hand *hand_open(int depth);
-void hand_close(hand *h);
-/** A contender's run: ctx is the hand. */
+/** A contender's open and run: ctx is an in_flight (raw.h), then the hand. It has `depth` keys of its own. */
+void *hand_open(void *how);
 uint64_t hand_run(void *ctx, int64_t until_ns, meter *m);

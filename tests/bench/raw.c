@@ -35,7 +35,7 @@ typedef struct {
     int next; /* of the two, to be sent */
 } slot;
 
-struct raw {
+typedef struct {
     redisContext *c;
     int depth, on_way, first, line; /* first: whose reply is awaited, of `order` */
     bool spins;
@@ -44,7 +44,7 @@ struct raw {
     slot *order[RAW_MOST]; /* a ring */
     size_t begun, queued;  /* bytes of the line that has begun; of what is to be sent */
     char line_text[LINE_MOST], *to_send;
-};
+} raw;
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -90,18 +90,19 @@ static void make(slot *s, int number) {
     ADD(s, DROP, "EVALSHA %b 2 %s %b %s", sha1.p, sha1.n, key, beside.p, beside.n, token);
 }
 
-raw *raw_open(regime r, int depth) {
+void *raw_open(void *how) {
+    const in_flight *f = how;
     raw *w = calloc(1, sizeof *w);
     size_t most = 1;
     if (!w)
         die("out of memory");
     w->c = bench_connect();
-    w->depth = depth;
-    w->spins = r == CROSS || r == FREE;
+    w->depth = f->depth;
+    w->spins = f->r == CROSS || f->r == FREE;
     w->reply[TAKE] = &of_take;
     w->reply[DROP] = &of_drop;
     raw_load(w->c, TL_SCRIPT_RELEASE);
-    for (int i = 0; i < depth; i++) {
+    for (int i = 0; i < f->depth; i++) {
         make(&w->slot[i], i);
         most += w->slot[i].n[TAKE] > w->slot[i].n[DROP] ? w->slot[i].n[TAKE] : w->slot[i].n[DROP];
     }
@@ -109,15 +110,6 @@ raw *raw_open(regime r, int depth) {
     if (!w->to_send)
         die("out of memory");
     return w;
-}
-
-void raw_close(raw *w) {
-    for (int i = 0; i < w->depth; i++)
-        for (int k = TAKE; k <= DROP; k++)
-            free(w->slot[i].text[k]);
-    redisFree(w->c);
-    free(w->to_send);
-    free(w);
 }
 
 /* ---- sending and reading --------------------------------------------------------------------- */

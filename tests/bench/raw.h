@@ -9,13 +9,16 @@
 
 #define RAW_MOST 256 /* pairs on their way */
 
-typedef struct raw raw;
-
 /** Have the server know one of the library's scripts. */
 void raw_load(redisContext *c, tl_script script);
 
-/** Connects by the way of the regime, and has `depth` keys of its own. */
-raw *raw_open(regime r, int depth);
-void raw_close(raw *w);
-/** A contender's run: ctx is the raw. It spins where it has a core to itself. */
+/** How many pairs are on their way at a time. */
+typedef struct {
+    regime r;
+    int depth;
+} in_flight;
+
+/** A contender's open and run: ctx is an in_flight, then the raw. It has `depth` keys of its own, and spins where it has
+ *  a core to itself. */
+void *raw_open(void *how);
 uint64_t raw_run(void *ctx, int64_t until_ns, meter *m);

@@ -11,8 +11,8 @@
 #include "raw.h"
 
 #define ROW "async"
-#define SLICE (20 * MS)
-#define SLICES 4
+#define SLICE (250 * MS)
+#define SLICES 1
 #define COUNTED_NS (50 * MS)
 #define PATIENCE_MS 20000
 
@@ -78,44 +78,32 @@ static uint64_t run(void *ctx, int64_t until_ns, meter *m) {
     return l->done;
 }
 
-static void open_loop(loop *l, int size) {
+static void *begin(void *how) {
+    static loop l;
+    const in_flight *f = how;
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url(), .dispatch = true);
     tl_error err;
-    if (tl_client_open(&options, &l->client, &err) || tl_client_ping(l->client, &err))
+    if (tl_client_open(&options, &l.client, &err) || tl_client_ping(l.client, &err))
         die("%s", err.message);
-    l->size = size;
-    for (int i = 0; i < size; i++) {
+    l.size = f->depth;
+    for (int i = 0; i < l.size; i++) {
         char key[32];
         int n = snprintf(key, sizeof key, "bench:async:%d", i);
-        l->flight[i] = (flight){l, tl_lock_new(l->client, key, (size_t)n, NULL, &err)};
-        if (!l->flight[i].lock)
+        l.flight[i] = (flight){&l, tl_lock_new(l.client, key, (size_t)n, NULL, &err)};
+        if (!l.flight[i].lock)
             die("%s", err.message);
     }
-}
-
-static void close_loop(loop *l) {
-    for (int i = 0; i < l->size; i++)
-        tl_lock_free(l->flight[i].lock);
-    tl_client_close(l->client);
-}
-
-static uint64_t bare_ones(void *ctx, int64_t until_ns, meter *m) {
-    uint64_t n = 0;
-    (void)m;
-    do {
-        bare_pair(ctx);
-        n++;
-    } while (now_ns() < until_ns);
-    return n;
+    return &l;
 }
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
 enum { OURS, BARE, HAND, LIMIT, SIDES };
 
-static double system_calls_of(const contender *c) {
+static double system_calls_of(const contender *c, void *ctx) {
     system_calls_start();
-    double n = (double)c->run(c->ctx, now_ns() + COUNTED_NS, NULL);
+    int64_t until_ns = now_ns() + COUNTED_NS;
+    double n = (double)(c->run ? c->run(ctx, until_ns, NULL) : repeat(c, ctx, until_ns));
     return (double)system_calls_stop() / n;
 }
 
@@ -134,29 +122,26 @@ static void report_all(regime r, int size, const contender *c, const figures *f)
                   r == ONE ? f[LIMIT].client_us : NULL, rounds); /* elsewhere it spins */
     report_within(&(label){ROW, what[2], "us", r, NULL}, f[OURS].server_us, f[BARE].server_us,
                   f[LIMIT].server_us, rounds);
-    double mine = system_calls_of(&c[OURS]), bare = system_calls_of(&c[BARE]);
+    double mine = count_apart(&c[OURS], system_calls_of);
+    double bare = count_apart(&c[BARE], system_calls_of);
     label calls = {ROW, what[3], "counted", r, has_goal ? "<= 0.3 counted" : NULL};
     if (r == ONE)
-        report_three(&calls, mine, bare, system_calls_of(&c[LIMIT]));
+        report_three(&calls, mine, bare, count_apart(&c[LIMIT], system_calls_of));
     else
         report_two(&calls, mine, bare);
 }
 
 static void measure(regime r, int size) {
     static figures f[SIDES];
-    static loop mine;
-    contender c[SIDES];
-    open_loop(&mine, size);
-    c[OURS] = (contender){&mine, run, NULL};
-    c[BARE] = (contender){bare_open("bench:bare"), bare_ones, NULL};
-    c[HAND] = (contender){hand_open(size), hand_run, NULL};
-    c[LIMIT] = (contender){raw_open(r, size), raw_run, NULL};
-    take_turns(c, SIDES, r == DELAY ? 2 * SLICE : SLICE, SLICES, f);
+    in_flight depth = {r, size};
+    const contender c[SIDES] = {
+        [OURS] = {.open = begin, .ctx = &depth, .run = run},
+        [BARE] = {.open = bare_begin, .ctx = "bench:bare", .operation = bare_pair},
+        [HAND] = {.open = hand_open, .ctx = &depth, .run = hand_run},
+        [LIMIT] = {.open = raw_open, .ctx = &depth, .run = raw_run},
+    };
+    take_turns(c, SIDES, SLICE, SLICES, f);
     report_all(r, size, c, f);
-    close_loop(&mine);
-    bare_close(c[BARE].ctx);
-    hand_close(c[HAND].ctx);
-    raw_close(c[LIMIT].ctx);
 }
 
 void row_async(regime r) {

@@ -119,26 +119,15 @@ static const char *enter(bench *b) {
 
 /* ---- contenders ------------------------------------------------------------------------------ */
 
-static uint64_t our_pairs(void *ctx, int64_t until_ns, meter *m) {
-    uint64_t n = 0;
-    tl_error err;
-    (void)m;
-    do {
-        if (tl_lock_acquire(ctx, 0, &err) || tl_lock_release(ctx, &err))
-            die("%s", err.message);
-        n++;
-    } while (now_ns() < until_ns);
-    return n;
+static void *begin_pairs(void *how) {
+    const bench *b = how;
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = b->url);
+    return bench_lock(&options, "bench:ours");
 }
 
-static uint64_t bare_pairs(void *ctx, int64_t until_ns, meter *m) {
-    uint64_t n = 0;
-    (void)m;
-    do {
-        etcd_bare_pair(ctx);
-        n++;
-    } while (now_ns() < until_ns);
-    return n;
+static void *begin_bare(void *how) {
+    const bench *b = how;
+    return etcd_bare_open(b->port, "bench:bare");
 }
 
 static uint64_t sum_of(peer *p) {
@@ -153,7 +142,15 @@ static uint64_t sum_of(peer *p) {
 typedef struct {
     etcd_crowd *ours;
     peer *go;
+    const char *url;
+    int n;
 } loopers;
+
+static void *begin_crowd(void *ctx) {
+    loopers *l = ctx;
+    l->ours = etcd_crowd_open(l->url, "bench:line", l->n);
+    return l;
+}
 
 static uint64_t turns_of(const loopers *l) {
     return l->ours ? etcd_crowd_turns(l->ours) : sum_of(l->go);
@@ -200,10 +197,10 @@ static void report_trips(const bench *b, const char *what, const char *goal, con
                   trips[2], rounds);
 }
 
-static double requests_of(uint64_t (*run)(void *, int64_t, meter *), void *ctx) {
+static double requests_of(const contender *c, void *ctx) {
     etcd_counts before = etcd_counts_of(near_port);
     for (int i = 0; i < COUNTED; i++)
-        (void)run(ctx, 0, NULL); /* each time one pair */
+        c->operation(ctx);
     return (etcd_counts_of(near_port).requests - before.requests) / COUNTED;
 }
 
@@ -235,7 +232,7 @@ static void report_pairs(const bench *b, const figures *f, const contender *c, p
                   f[BARE].client_us, rounds);
     if (b->r == DELAY)
         return;
-    double ours = requests_of(our_pairs, c[OURS].ctx), bare = requests_of(bare_pairs, c[BARE].ctx);
+    double ours = count_apart(&c[OURS], requests_of), bare = count_apart(&c[BARE], requests_of);
     const label l = {b->row, p ? "requests a pair" : "requests a pair, beside by hand", "counted",
                      b->r, NULL};
     if (p)
@@ -246,34 +243,25 @@ static void report_pairs(const bench *b, const figures *f, const contender *c, p
 
 static void row_pair(const bench *b) {
     static figures f[SIDES];
-    const tl_client_options options = TL_CLIENT_OPTIONS(.url = b->url);
-    tl_client *client;
-    tl_error err;
-    if (tl_client_open(&options, &client, &err))
-        die("%s", err.message);
-    loopers go = {NULL, b->go ? peer_open(b->go, b->port, 1, 0) : NULL};
+    loopers go = {.go = b->go ? peer_open(b->go, b->port, 1, 0) : NULL};
     const contender c[SIDES] = {
-        [OURS] = {tl_lock_new(client, "bench:ours", 10, NULL, &err), our_pairs, NULL},
-        [BARE] = {etcd_bare_open(b->port, "bench:bare"), bare_pairs, NULL},
-        [GO] = {&go, again, NULL},
+        [OURS] = {.open = begin_pairs, .ctx = (void *)b, .operation = bench_pair},
+        [BARE] = {.open = begin_bare, .ctx = (void *)b, .operation = etcd_bare_pair},
+        [GO] = {.ctx = &go, .run = again},
     };
-    if (!c[OURS].ctx)
-        die("%s", err.message);
     take_turns(c, go.go ? SIDES : GO, SLICE, SLICES, f);
     report_pairs(b, f, c, go.go);
-    tl_lock_free(c[OURS].ctx);
-    etcd_bare_close(c[BARE].ctx);
     peer_close(go.go);
-    tl_client_close(client);
 }
 
 /* ---- contending ------------------------------------------------------------------------------ */
 
 static void row_contend(const bench *b, int n, const char *goal) {
     static figures f[2];
-    loopers ours = {etcd_crowd_open(b->url, "bench:line", n), NULL};
-    loopers go = {NULL, b->go ? peer_open(b->go, b->port, n, 0) : NULL};
-    const contender c[] = {{&ours, again, NULL}, {&go, again, NULL}};
+    loopers ours = {.url = b->url, .n = n};
+    loopers go = {.go = b->go ? peer_open(b->go, b->port, n, 0) : NULL};
+    const contender c[] = {{.open = begin_crowd, .ctx = &ours, .run = again},
+                           {.ctx = &go, .run = again}};
     char what[2][64];
     (void)snprintf(what[0], sizeof what[0], "%d contend: turns a second", n);
     (void)snprintf(what[1], sizeof what[1], "%d contend: time of a turn", n);
@@ -282,7 +270,6 @@ static void row_contend(const bench *b, int n, const char *goal) {
            rounds);
     if (b->r == DELAY)
         report_trips(b, what[1], goal, &f[0], go.go ? &f[1] : NULL, NULL);
-    etcd_crowd_close(ours.ours);
     peer_close(go.go);
 }
 
@@ -318,8 +305,8 @@ static idle_cost wait_behind(const loopers *l, const char *key) {
 }
 
 static void row_idle(const bench *b) {
-    loopers ours = {etcd_crowd_open(b->url, "bench:idle", WAITERS), NULL};
-    loopers go = {NULL, b->go ? peer_open(b->go, b->port, WAITERS, 0) : NULL};
+    loopers ours = {.ours = etcd_crowd_open(b->url, "bench:idle", WAITERS)};
+    loopers go = {.go = b->go ? peer_open(b->go, b->port, WAITERS, 0) : NULL};
     char key[64] = "";
     if (b->go)
         (void)snprintf(key, sizeof key, "bench:%s", strrchr(b->go, '/') + 1);
@@ -471,7 +458,7 @@ static void row_commands(const bench *b) {
                    "true",
                    NULL};
     char *ctl[] = {"etcdctl", "--endpoints", endpoint, "lock", "bench:command", "true", NULL};
-    const contender c[] = {{run, run_commands, NULL}, {ctl, run_commands, NULL}};
+    const contender c[] = {{.ctx = run, .run = run_commands}, {.ctx = ctl, .run = run_commands}};
     double ms[2][ROUNDS_MAX];
     (void)snprintf(endpoint, sizeof endpoint, "127.0.0.1:%d", b->port);
     take_turns(c, 2, SLICE, SLICES, f);

@@ -30,9 +30,8 @@
 #include "real_fleet.h"
 
 #define ROW "fleets"
-#define SLICE (20 * MS)
-#define LONG_SLICE (60 * MS) /* where a pair takes 10 ms */
-#define SLICES 8
+#define SLICE (250 * MS)
+#define SLICES 1
 #define COUNTED 500         /* pairs */
 #define OURS "{bench}:ours" /* in a cluster on the node that the key beside is on */
 #define THEIRS "{bench}:beside"
@@ -183,66 +182,55 @@ static void end(rig *g) {
 /* ---- contenders ------------------------------------------------------------------------------ */
 
 typedef struct {
-    tl_client *client; /* NULL: by hand */
+    const char *url, *key; /* or by hand: NULL, and by which ports */
+    bool is_quorum;
+    int port[SERVERS_MOST];
     tl_lock *lock;
     bare *by_hand[SERVERS_MOST];
     real_redis *const *server; /* who has work by it */
     int servers;
 } side;
 
-static void open_side(side *s, const char *url, bool is_quorum, const char *key) {
+static void *begin(void *ctx) {
+    side *s = ctx;
     const tl_lock_options lock = TL_LOCK_OPTIONS(.ttl_ms = QUIET_MS);
-    tl_client_options options = TL_CLIENT_OPTIONS(.url = url);
+    tl_client_options options = TL_CLIENT_OPTIONS(.url = s->url);
+    tl_client *client;
     tl_error err;
-    options.quiet_ms = is_quorum ? QUIET_MS : 0;
-    if (tl_client_open(&options, &s->client, &err))
+    options.quiet_ms = s->is_quorum ? QUIET_MS : 0;
+    if (tl_client_open(&options, &client, &err))
         die("%s", err.message);
-    s->lock = tl_lock_new(s->client, key, strlen(key), &lock, &err);
+    s->lock = tl_lock_new(client, s->key, strlen(s->key), &lock, &err);
     if (!s->lock || tl_lock_acquire(s->lock, FIRST_MS, &err) || tl_lock_release(s->lock, &err))
-        die("%s: %s", url, err.message);
+        die("%s: %s", s->url, err.message);
+    bench_count_cpu_of(s->server, s->servers);
+    return s;
 }
 
-static void open_by_hand(side *s, const rig *g) {
-    for (int i = 0; i < g->servers; i++) {
-        int port = g->r == DELAY ? delay_port(g->way[i]) : real_redis_port(g->server[i]);
-        redisContext *c = redisConnect("127.0.0.1", port);
+static void *begin_by_hand(void *ctx) {
+    side *s = ctx;
+    for (int i = 0; i < s->servers; i++) {
+        redisContext *c = redisConnect("127.0.0.1", s->port[i]);
         if (!c || c->err)
             die("connect: %s", c ? c->errstr : "out of memory");
         s->by_hand[i] = bare_open_on(c, "bench:bare");
     }
+    bench_count_cpu_of(s->server, s->servers);
+    return s;
 }
 
-static void close_side(side *s) {
-    tl_lock_free(s->lock);
-    tl_client_close(s->client);
-    for (int i = 0; i < SERVERS_MOST && s->by_hand[i]; i++)
-        bare_close(s->by_hand[i]);
+static void pair(void *ctx) {
+    side *s = ctx;
+    bench_pair(s->lock);
 }
 
-static void pair(side *s) {
-    tl_error err;
-    if (s->client) {
-        if (tl_lock_acquire(s->lock, 0, &err) || tl_lock_release(s->lock, &err))
-            die("%s", err.message);
-        return;
-    }
+static void pair_by_hand(void *ctx) {
+    side *s = ctx;
     for (int i = 0; i < s->servers; i++)
         if (!bare_take(s->by_hand[i]))
             die("bare SET: another has it");
     for (int i = 0; i < s->servers; i++)
         bare_drop(s->by_hand[i]);
-}
-
-static uint64_t pairs(void *ctx, int64_t until_ns, meter *m) {
-    side *s = ctx;
-    uint64_t n = 0;
-    bench_count_cpu_of(s->server, s->servers);
-    meter_start(m);
-    do {
-        pair(s);
-        n++;
-    } while (now_ns() < until_ns);
-    return n;
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -306,20 +294,21 @@ static void report_figures(const kind *k, regime r, const figures *f) {
 }
 
 /* At all its servers. */
-static double requests_of(side *s) {
+static double requests_of(const contender *c, void *ctx) {
+    const side *s = ctx;
     uint64_t n = 0;
     for (int i = 0; i < s->servers; i++) {
         commands_start_at(s->server[i]);
         for (int j = 0; j < COUNTED; j++)
-            pair(s);
+            c->operation(ctx);
         n += commands_stop();
     }
     return (double)n / COUNTED;
 }
 
-static void report_requests(const kind *k, regime r, side *s) {
+static void report_requests(const kind *k, regime r, const contender *c, const side *s) {
     char what[64];
-    double ours = requests_of(&s[FLEET]), base = requests_of(&s[BESIDE]);
+    double ours = count_apart(&c[FLEET], requests_of), base = count_apart(&c[BESIDE], requests_of);
     (void)snprintf(what, sizeof what, "%s: requests a pair%s", k->name,
                    k->is_quorum ? " at each server" : "");
     report_two(&(label){ROW, what, "counted", r, k->is_quorum ? NULL : "<= 2.1 counted"},
@@ -331,26 +320,28 @@ static void report_requests(const kind *k, regime r, side *s) {
 static void measure(const kind *k, const rig *g) {
     static figures f[SIDES];
     side s[SIDES] = {
-        [FLEET] = {.server = g->server, .servers = g->servers},
-        [BESIDE] = {.server = g->server, .servers = g->cluster ? g->servers : 1},
-        [OTHER] = {.server = g->plain ? &g->plain : g->server,
+        [FLEET] = {.url = g->url, .key = OURS, .server = g->server, .servers = g->servers},
+        [BESIDE] = {.url = g->beside,
+                    .key = THEIRS,
+                    .server = g->server,
+                    .servers = g->cluster ? g->servers : 1},
+        [OTHER] = {.url = g->plain_url,
+                   .key = OURS,
+                   .server = g->plain ? &g->plain : g->server,
                    .servers = g->plain ? 1 : g->servers},
     };
-    const contender c[SIDES] = {
-        {&s[FLEET], pairs, NULL}, {&s[BESIDE], pairs, NULL}, {&s[OTHER], pairs, NULL}};
-    open_side(&s[FLEET], g->url, k->is_quorum, OURS);
-    open_side(&s[BESIDE], g->beside, false, THEIRS);
+    contender c[SIDES];
+    s[FLEET].is_quorum = k->is_quorum;
+    for (int i = 0; i < SIDES; i++)
+        c[i] = (contender){.open = begin, .ctx = &s[i], .operation = pair};
     if (k->is_quorum)
-        open_by_hand(&s[OTHER], g);
-    else if (k->other)
-        open_side(&s[OTHER], g->plain_url, false, OURS);
-    take_turns(c, k->other ? SIDES : OTHER, g->r == DELAY ? LONG_SLICE : SLICE, SLICES, f);
-    bench_count_cpu_of(NULL, 0);
+        c[OTHER] = (contender){.open = begin_by_hand, .ctx = &s[OTHER], .operation = pair_by_hand};
+    for (int i = 0; k->is_quorum && i < g->servers; i++)
+        s[OTHER].port[i] = g->r == DELAY ? delay_port(g->way[i]) : real_redis_port(g->server[i]);
+    take_turns(c, k->other ? SIDES : OTHER, SLICE, SLICES, f);
     report_figures(k, g->r, f);
     if (g->r != DELAY)
-        report_requests(k, g->r, s);
-    for (int i = 0; i < SIDES; i++)
-        close_side(&s[i]);
+        report_requests(k, g->r, c, s);
 }
 
 void row_fleets(regime r) {

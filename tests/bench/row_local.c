@@ -30,7 +30,8 @@ void row_local(regime r) {
     static hist of_together, of_apart;
     crew together = {.size = SIZE, .operation = pass_on, .hist = &of_together};
     crew apart = {.size = SIZE, .operation = pass_on, .hist = &of_apart};
-    const contender c[] = {{&together, crew_run, &of_together}, {&apart, crew_run, &of_apart}};
+    const contender c[] = {{.ctx = &together, .run = crew_run, .hist = &of_together},
+                           {.ctx = &apart, .run = crew_run, .hist = &of_apart}};
     tl_client *one = bench_client(), *own[SIZE];
     for (int i = 0; i < SIZE; i++) {
         own[i] = bench_client();

@@ -266,10 +266,10 @@ static void report_guard(regime r) {
     prepare(&with, TL_BRIDGE, TL_GUARD_WARN, 0);
     prepare(&off, TL_BRIDGE, TL_GUARD_WARN, 10000000);
     prepare(&without, TL_TOKEN, TL_GUARD_OFF, 0);
-    const contender c[] = {{&with, begin_takes, NULL},
-                           {&off, begin_takes, NULL},
-                           {&without, begin_takes, NULL},
-                           {NULL, read_clock, NULL}};
+    const contender c[] = {{.ctx = &with, .run = begin_takes},
+                           {.ctx = &off, .run = begin_takes},
+                           {.ctx = &without, .run = begin_takes},
+                           {.run = read_clock}};
     take_turns(c, 4, SLICE, SLICES, f);
     for (int i = 0; i < rounds; i++) {
         right[i] = (f[0].client_us[i] - f[2].client_us[i]) * 1000;
@@ -305,12 +305,13 @@ void row_machine(regime r) {
     redisReader *reader = redisReaderCreate();
     memset(&t, 0, sizeof t);
     rehearse(&t);
-    report_ns(r, "step machines of a pair", &(contender){&t, play_all, NULL}, NULL);
-    report_ns(r, "encode a pair, beside redisFormatCommand", &(contender){&t, encode_all, NULL},
-              &(contender){NULL, encode_bare, NULL});
-    report_ns(r, "parse a pair's replies, beside hiredis", &(contender){&t, parse_all, NULL},
-              &(contender){reader, parse_bare, NULL});
-    report_ns(r, "a token", &(contender){NULL, draw, NULL}, NULL);
+    report_ns(r, "step machines of a pair", &(contender){.ctx = &t, .run = play_all}, NULL);
+    report_ns(r, "encode a pair, beside redisFormatCommand",
+              &(contender){.ctx = &t, .run = encode_all}, &(contender){.run = encode_bare});
+    report_ns(r, "parse a pair's replies, beside hiredis",
+              &(contender){.ctx = &t, .run = parse_all},
+              &(contender){.ctx = reader, .run = parse_bare});
+    report_ns(r, "a token", &(contender){.run = draw}, NULL);
 #ifdef TL_COMPAT
     report_guard(r);
 #endif

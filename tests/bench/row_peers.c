@@ -205,7 +205,7 @@ void row_peers(regime r) {
     for (int i = 0; i < side_n; i++) {
         open_side(&sides[i]);
         warm(&sides[i]);
-        c[i] = (contender){&sides[i], again, NULL};
+        c[i] = (contender){.ctx = &sides[i], .run = again};
     }
     take_turns(c, side_n, SLICE, 1, f);
     for (int i = 0; i < side_n; i++)

@@ -4,15 +4,12 @@
  */
 #include <tidelock/legacy.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "bench.h"
 #include "spawn.h"
 
-#define SLICE (20 * MS)
-#define LONG_SLICE (40 * MS) /* where a pair takes 10 ms */
-#define SLICES 8
-#define COUNTED 200 /* pairs */
+#define SLICE (250 * MS)
+#define SLICES 1
 #define ROW "protocols"
 
 #ifdef TL_COMPAT
@@ -37,59 +34,28 @@ static const kind kinds[] = {
 #define KINDS ((int)(sizeof kinds / sizeof *kinds))
 _Static_assert(sizeof kinds / sizeof *kinds <= CONTENDERS_MAX, "all take turns");
 
-typedef struct {
-    char key[32];
-    tl_client *client;
-    tl_lock *lock;
-} pairing;
-
 static void make_register(const kind *k, const char *key) {
     const char *const words[] = {"migrate", "init",    "--namespace", k->namespaces, "--keys",
                                  key,       "--phase", k->phase,      "--yes",       NULL};
     (void)spawn_run(words);
 }
 
-static void open_pairing(pairing *p, const kind *k) {
+/* The kind's number, which its key ends with. */
+static void name(const kind *k, char *ret, size_t size) {
+    (void)snprintf(ret, size, "bench:protocol:%d", (int)(k - kinds));
+}
+
+static void *begin(void *how) {
+    char key[32];
+    const kind *k = how;
     const tl_legacy_options legacy = TL_LEGACY_OPTIONS(.strict = k->strict,
                                                        .namespaces = k->namespaces);
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = bench_url(), .protocol = k->protocol,
                                                         .legacy = k->protocol == TL_TOKEN
                                                                       ? NULL
                                                                       : &legacy);
-    tl_error err;
-    if (tl_client_open(&options, &p->client, &err) || tl_client_ping(p->client, &err))
-        die("%s: %s", k->name, err.message);
-    p->lock = tl_lock_new(p->client, p->key, strlen(p->key), NULL, &err);
-    if (!p->lock)
-        die("%s: %s", k->name, err.message);
-}
-
-static void close_pairing(pairing *p) {
-    tl_lock_free(p->lock);
-    tl_client_close(p->client);
-}
-
-static void pair(const pairing *p) {
-    tl_error err;
-    if (tl_lock_acquire(p->lock, 0, &err) || tl_lock_release(p->lock, &err))
-        die("%s", err.message);
-}
-
-static uint64_t pair_on(void *ctx, int64_t until_ns, meter *m) {
-    uint64_t n = 0;
-    (void)m;
-    do {
-        pair(ctx);
-        n++;
-    } while (now_ns() < until_ns);
-    return n;
-}
-
-static double commands_of(const pairing *p) {
-    commands_start();
-    for (int i = 0; i < COUNTED; i++)
-        pair(p);
-    return (double)commands_stop() / COUNTED;
+    name(k, key, sizeof key);
+    return bench_lock(&options, key);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -120,32 +86,27 @@ static void report_time(regime r, const kind *k, const figures *f, const figures
 
 void row_protocols(regime r) {
     static figures f[KINDS];
-    pairing p[KINDS] = {0};
     contender c[KINDS];
     double token_commands = 0;
     for (int i = 0; i < KINDS; i++) {
-        (void)snprintf(p[i].key, sizeof p[i].key, "bench:protocol:%d", i);
+        char key[32];
+        name(&kinds[i], key, sizeof key);
         if (kinds[i].phase)
-            make_register(&kinds[i], p[i].key);
+            make_register(&kinds[i], key);
+        c[i] = (contender){.open = begin, .ctx = (void *)&kinds[i], .operation = bench_pair};
     }
-    for (int i = 0; i < KINDS; i++) {
-        open_pairing(&p[i], &kinds[i]);
-        c[i] = (contender){&p[i], pair_on, NULL};
-    }
-    take_turns(c, KINDS, r == DELAY ? LONG_SLICE : SLICE, SLICES, f);
+    take_turns(c, KINDS, SLICE, SLICES, f);
     for (int i = 0; i < KINDS; i++) {
         if (i > 0 && r == ONE)
             report_cost(&kinds[i], &f[i], &f[0]);
         else if (i > 0)
             report_time(r, &kinds[i], &f[i], &f[0]);
-        double commands = r == ONE ? commands_of(&p[i]) : 0;
+        double commands = r == ONE ? count_apart(&c[i], commands_each) : 0;
         if (i == 0)
             token_commands = commands;
         else if (r == ONE)
             report_two(&(label){ROW, "... commands", "counted", r, NULL}, commands, token_commands);
     }
-    for (int i = 0; i < KINDS; i++)
-        close_pairing(&p[i]);
 }
 
 #else

@@ -70,7 +70,7 @@ static void measure_look(regime r, tl_client *client) {
     tl_lock *lock = tl_lock_new(client, key, sizeof key - 1, NULL, &err);
     if (!lock || tl_lock_acquire(lock, 0, &err))
         die("%s", err.message);
-    const contender c[] = {{lock, look, NULL}, {NULL, read_clock, NULL}};
+    const contender c[] = {{.ctx = lock, .run = look}, {.run = read_clock}};
     take_turns(c, 2, SLICE, SLICES, f);
     for (int i = 0; i < rounds; i++) {
         mine[i] = f[0].client_us[i] * 1000;
@@ -90,7 +90,7 @@ static void measure_feed(regime r, tl_client *client) {
     tl_lock *lock = tl_lock_new(client, key, sizeof key - 1, &options, &err);
     if (!lock || tl_lock_acquire(lock, 0, &err))
         die("%s", err.message);
-    const contender c[] = {{lock, feed, NULL}, {lock, look, NULL}};
+    const contender c[] = {{.ctx = lock, .run = feed}, {.ctx = lock, .run = look}};
     take_turns(c, 2, SLICE, SLICES, f);
     for (int i = 0; i < rounds; i++) {
         fed[i] = f[0].client_us[i] * 1000;

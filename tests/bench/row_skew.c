@@ -188,7 +188,7 @@ static uint64_t read_alone(void *ctx, int64_t until_ns, meter *m) {
 static void report_matrix(regime r, server_link *l) {
     static figures f[3];
     const contender c[] = {
-        {NULL, judge_tightened, NULL}, {NULL, judge_untightened, NULL}, {NULL, read_alone, NULL}};
+        {.run = judge_tightened}, {.run = judge_untightened}, {.run = read_alone}};
     double tight[ROUNDS_MAX], plain[ROUNDS_MAX], read[ROUNDS_MAX];
     fleet_make(l, HOSTS);
     take_turns(c, 3, MATRIX_SLICE, 1, f);

@@ -201,9 +201,11 @@ const char *bench_enter(regime r) {
 }
 
 const char *bench_url(void) {
-    return present == DELAY   ? usual.url
-           : present == CROSS ? real_redis_url(server)
-                              : real_redis_unix_url(server);
+    return present == DELAY ? usual.url : real_redis_url(server);
+}
+
+const char *bench_unix_url(void) {
+    return real_redis_unix_url(server);
 }
 
 int bench_port(void) {
@@ -224,9 +226,7 @@ redisContext *bench_connect_near(void) {
 }
 
 redisContext *bench_connect(void) {
-    return present == ONE || present == FREE
-               ? bench_connect_near()
-               : connected(redisConnectWithTimeout("127.0.0.1", bench_port(), limit));
+    return connected(redisConnectWithTimeout("127.0.0.1", bench_port(), limit));
 }
 
 tl_client *bench_client(void) {
@@ -236,6 +236,22 @@ tl_client *bench_client(void) {
     if (tl_client_open(&options, &client, &err) || tl_client_ping(client, &err))
         die("%s", err.message);
     return client;
+}
+
+tl_lock *bench_lock(const tl_client_options *options, const char *key) {
+    tl_client *client;
+    tl_lock *lock;
+    tl_error err;
+    if (tl_client_open(options, &client, &err) || tl_client_ping(client, &err) ||
+        !(lock = tl_lock_new(client, key, strlen(key), NULL, &err)))
+        die("%s", err.message);
+    return lock;
+}
+
+void bench_pair(void *lock) {
+    tl_error err;
+    if (tl_lock_acquire(lock, 0, &err) || tl_lock_release(lock, &err))
+        die("%s", err.message);
 }
 
 redisReply *bench_ask(const char *command) {

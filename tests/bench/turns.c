@@ -1,10 +1,21 @@
 /*
  * Lets contenders take turns in short slices, so that whatever else the machine does meets all of
- * them alike.
+ * them alike. Each slice is a process of its own: nothing is warm, open or in the way that would not be so
+ * in a user's program. Its process is forked by one that has opened nothing.
  */
 #include "bench.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
+
+#define WARM_PART 4           /* of a slice, before it */
+#define COUNT_WARM (200 * MS) /* as if it were a slice */
 
 int64_t now_ns(void) {
     struct timespec t;
@@ -28,11 +39,100 @@ void meter_stop(meter *m) {
     m->running = false;
 }
 
-static void slice(const contender *c, int64_t slice_ns, meter *m) {
+/* ---- processes ------------------------------------------------------------------------------- */
+
+void *share(size_t n) {
+    // cppcheck-suppress invalidFunctionArg ; -1 is right for an anonymous mapping
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        die("shared memory: %s", strerror(errno));
+    return p;
+}
+
+void apart(void (*work)(void *), void *ctx) {
+    int status;
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0)
+        die("fork: %s", strerror(errno));
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        work(ctx);
+        _exit(0);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+    if (status != 0)
+        die("a contender has ended with wait status %d", status);
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+/* In memory that the contender's process shares with us. */
+typedef struct {
+    const contender *c;
+    int64_t slice_ns;
+    double (*count)(const contender *c, void *ctx);
+    meter used;
+    hist hist;
+    double counted;
+} turn;
+
+uint64_t repeat(const contender *c, void *ctx, int64_t until_ns) {
+    uint64_t n = 0;
+    do {
+        c->operation(ctx);
+        n++;
+    } while (now_ns() < until_ns);
+    return n;
+}
+
+static void work(const contender *c, void *ctx, int64_t slice_ns, meter *m) {
     meter_start(m);
-    m->operations += c->run(c->ctx, m->from_ns + slice_ns, m);
+    int64_t until_ns = m->from_ns + slice_ns;
+    m->operations += c->run ? c->run(ctx, until_ns, m) : repeat(c, ctx, until_ns);
     meter_stop(m);
 }
+
+static void begin_and_work(void *arg) {
+    turn *t = arg;
+    meter warm = {0};
+    void *ctx = t->c->open(t->c->ctx);
+    work(t->c, ctx, t->slice_ns / WARM_PART, &warm);
+    if (t->c->hist)
+        hist_clear(t->c->hist);
+    if (t->count)
+        t->counted = t->count(t->c, ctx);
+    else
+        work(t->c, ctx, t->slice_ns, &t->used);
+    if (t->c->hist)
+        t->hist = *t->c->hist;
+}
+
+static turn *begin_apart(const turn *first) {
+    static turn *t;
+    t = t ? t : share(sizeof *t);
+    *t = *first;
+    apart(begin_and_work, t);
+    return t;
+}
+
+static void slice(const contender *c, int64_t slice_ns, meter *m) {
+    if (!c->open) {
+        work(c, c->ctx, slice_ns, m);
+        return;
+    }
+    const turn *t = begin_apart(&(turn){.c = c, .slice_ns = slice_ns, .used = *m});
+    *m = t->used;
+    if (c->hist)
+        hist_merge(c->hist, &t->hist);
+}
+
+double count_apart(const contender *c, double (*count)(const contender *c, void *ctx)) {
+    return begin_apart(&(turn){.c = c, .slice_ns = COUNT_WARM, .count = count})->counted;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void write_down(figures *f, int round, const meter *m, const hist *h) {
     double n = m->operations ? (double)m->operations : 1;
@@ -47,7 +147,8 @@ static void write_down(figures *f, int round, const meter *m, const hist *h) {
 void take_turns(const contender *c, int n, int64_t slice_ns, int slices, figures *ret) {
     meter warm = {0};
     for (int i = 0; i < n; i++)
-        slice(&c[i], slice_ns, &warm);
+        if (!c[i].open)
+            slice(&c[i], slice_ns, &warm);
     for (int round = 0; round < rounds; round++) {
         meter m[CONTENDERS_MAX] = {0};
         for (int i = 0; i < n; i++)
