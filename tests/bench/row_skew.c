@@ -126,7 +126,7 @@ static void judge_all(int n) {
     skew_result r = {.rule = rule, .hosts = hosts, .host_count = n};
     fleet_read(hosts);
     fleet_bind(hosts);
-    if (!skew_judge(&r) || r.pair_count != (size_t)n * (size_t)(n - 1) || r.verdict != SKEW_SAFE)
+    if (!skew_judge(&r) || r.pairs_total != (size_t)n * (size_t)(n - 1) || r.verdict != SKEW_SAFE)
         die("skew: %d hosts were judged wrongly: %s", n, r.reason);
     skew_result_end(&r);
 }
@@ -185,6 +185,14 @@ static uint64_t read_alone(void *ctx, int64_t until_ns, meter *m) {
     return n;
 }
 
+/* ms CPU. */
+static double judge_once(server_link *l, int n) {
+    fleet_make(l, n);
+    int64_t from = bench_client_cpu_ns();
+    judge_all(n);
+    return (double)(bench_client_cpu_ns() - from) / MS;
+}
+
 static void report_matrix(regime r, server_link *l) {
     static figures f[3];
     const contender c[] = {
@@ -200,23 +208,32 @@ static void report_matrix(regime r, server_link *l) {
     report(&(label){ROW, "500 hosts judged, beside no tightening", "ms CPU", r, "<= 1000 ms"},
            tight, plain, rounds);
     report(&(label){ROW, "reading their records, of that", "ms CPU", r, NULL}, read, NULL, rounds);
-    fleet_make(l, 2 * HOSTS);
-    int64_t from = bench_client_cpu_ns();
-    judge_all(2 * HOSTS);
     report_two(&(label){ROW, "1000 hosts judged, beside 500", "ms CPU", r, NULL},
-               (double)(bench_client_cpu_ns() - from) / MS, median(tight, rounds));
+               judge_once(l, 2 * HOSTS), median(tight, rounds));
+    report_two(&(label){ROW, "5000 hosts judged, beside 500", "ms CPU", r, "<= 2000 ms"},
+               judge_once(l, 10 * HOSTS), median(tight, rounds));
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void report_command(regime r) {
+/* With as many agents as there are records. */
+static void report_command(regime r, server_link *l) {
     static const struct {
+        int agents;
         const char *what, *format, *goal;
-    } faces[] = {{"tidelock skew, 500 agents, beside --no-agents", "text", "<= 1000 ms"},
-                 {"tidelock skew --format json, the same", "json", NULL},
-                 {"tidelock skew --format html, the same", "html", NULL}};
+    } faces[] = {
+        {HOSTS, "tidelock skew, 500 agents, beside --no-agents", "text", "<= 1000 ms"},
+        {HOSTS, "tidelock skew --format json, the same", "json", NULL},
+        {HOSTS, "tidelock skew --format html, the same", "html", NULL},
+        {2 * HOSTS, "tidelock skew, 1000 agents, beside --no-agents", "text", "<= 300 ms"},
+        {2 * HOSTS, "tidelock skew --format json, 1000 agents", "json", "<= 500 ms"},
+        {10 * HOSTS - 1, "tidelock skew, 4999 agents, beside --no-agents", "text", "<= 2000 ms"},
+        {10 * HOSTS - 1, "tidelock skew --format json, 4999 agents", "json", "<= 2000 ms"},
+        {10 * HOSTS - 1, "tidelock skew --format html, 4999 agents", "html", NULL}};
     double with[ROUNDS_MAX], without[ROUNDS_MAX];
     for (size_t k = 0; k < sizeof faces / sizeof *faces; k++) {
+        fleet_make(l, faces[k].agents);
+        fleet_publish();
         const char *const all[] = {"skew", "--format", faces[k].format, NULL};
         const char *const none[] = {"skew", "--format", faces[k].format, "--no-agents", NULL};
         for (int i = 0; i < rounds; i++) {
@@ -311,8 +328,8 @@ void row_skew(regime r) {
         report_agent(r);
         fleet_make(&l, HOSTS);
         fleet_publish();
-        report_command(r);
         report_watch(r);
+        report_command(r, &l);
     }
     link_close(&l);
 }

@@ -42,7 +42,8 @@ expect 0 "$tidelock" skew --slack 20s --json
 import json, sys
 d, me = json.load(open(sys.argv[1])), sys.argv[2]
 truth = {"ahead": 3500.0, "behind": -1200.0, "near": 3.0, "exact": 0.0, me: 0.0}
-assert list(d) == ["verdict", "reason", "lock_timeout_ms", "longest_hold_ms", "longest_hold_assumed", "slack_ms", "warn_percent", "hosts", "pairs",
+assert list(d) == ["verdict", "reason", "lock_timeout_ms", "longest_hold_ms", "longest_hold_assumed", "slack_ms", "warn_percent", "hosts", "pairs_total",
+                   "pairs_listed", "pairs",
                    "worst", "advice"], list(d)
 assert (d["lock_timeout_ms"], d["slack_ms"], d["verdict"], d["advice"]) == (60000, 20000, "SAFE", [])
 hosts = {h["name"]: h for h in d["hosts"]}
@@ -259,6 +260,8 @@ expect_line 64 'say seconds' "$tidelock" skew --lock-timeout 60
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 0s
 expect_line 64 'exclude each other' "$tidelock" skew --slack 1s --longest-hold 2s
 expect_line 64 'exclude each other' "$tidelock" skew --samples 5 --for 2s
+expect_line 64 '--all-pairs needs --format json' "$tidelock" skew --all-pairs
+expect_line 64 '--all-pairs needs --format json' "$tidelock" skew --all-pairs --format html
 expect_line 64 '--slack' "$tidelock" skew --slack 61s
 expect_line 64 '--lock-timeout' "$tidelock" skew --lock-timeout 500ms
 for w in 50 101% -1% %; do expect_line 64 '--warn' "$tidelock" skew --warn=$w; done

@@ -141,10 +141,10 @@ expect 0 "$tidelock" agent --name app2 --once --every 10m
 [[ $(redis ZSCORE '{tidelock:agents}' yesterday) == '' && $(redis ZSCORE '{tidelock:agents}' today) ]] ||
     fail "the index: $(redis ZRANGE '{tidelock:agents}' 0 -1 WITHSCORES)"
 forgotten today
-redis EVAL "for i = 1, 2500 do redis.call('ZADD', KEYS[1], ARGV[1] + i, 'n' .. i) end" 1 '{tidelock:agents}' \
+redis EVAL "for i = 1, 10500 do redis.call('ZADD', KEYS[1], ARGV[1] + i, 'n' .. i) end" 1 '{tidelock:agents}' \
     $(($(server_us) - 5000000000)) >/dev/null
 expect 0 "$tidelock" agent --name app2 --once --every 10m
-[[ $(redis ZCARD '{tidelock:agents}') == 2000 && $(redis ZSCORE '{tidelock:agents}' app2) ]] ||
+[[ $(redis ZCARD '{tidelock:agents}') == 10000 && $(redis ZSCORE '{tidelock:agents}' app2) ]] ||
     fail "the index has no bound: $(redis ZCARD '{tidelock:agents}')"
 expect 1 "$tidelock" skew --json
 host_of app2 status ok # who is there comes before those who have gone
@@ -152,7 +152,7 @@ redis DEL '{tidelock:agents}' >/dev/null
 # Names that no agent would give itself leave no room for one whose clock is bad.
 expect 0 "$tidelock" agent --name app2 --once --every 10m
 published bad 5000 0
-redis EVAL "for i = 1, 999 do redis.call('ZADD', KEYS[1], ARGV[1] + i, 'n ' .. i) end" 1 '{tidelock:agents}' \
+redis EVAL "for i = 1, 4999 do redis.call('ZADD', KEYS[1], ARGV[1] + i, 'n ' .. i) end" 1 '{tidelock:agents}' \
     $(($(server_us) + 5000000000)) >/dev/null
 expect 1 "$tidelock" skew
 says '^WARN: there are more hosts than the 2 that were checked$'

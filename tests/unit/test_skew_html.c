@@ -309,6 +309,29 @@ TEST(a_large_fleet_is_a_small_page) {
             fail_msg("%d hosts are %zu bytes", hosts[i], size_of(hosts[i]));
 }
 
+/* A line of the drawing stands for two hosts then; one theft among them all is still to be seen. */
+TEST(thousands_of_hosts_share_lines) {
+    static skew_host hosts[1501];
+    for (int thief = 0; thief <= 1; thief++) {
+        char name[16];
+        for (int i = 0; i < 1501; i++) {
+            (void)snprintf(name, sizeof name, "h%d", i);
+            hosts[i] = agent(name, i, i + 300);
+        }
+        if (thief)
+            hosts[700].offset = (tl_interval){995000, 995000}; /* beyond one host alone */
+        hosts[3].offset = (tl_interval){-20000, -20000};
+        skew_result r = result_of(hosts, 1501, 1000);
+        char *text = page_of(&r);
+        has(text, "Of 1501 hosts");
+        has(text, "Each line stands for 2 neighbours");
+        assert_int_equal(strstr(text, "<path class=\"u\" d=\"\"/>") == NULL, thief);
+        lacks(text, "nan");
+        free(text);
+        skew_result_end(&r);
+    }
+}
+
 /* ---- hosts ----------------------------------------------------------------------------------------- */
 
 TEST(who_is_missing_is_named_beside_the_verdict) {

@@ -492,19 +492,23 @@ TEST(a_holder_that_works_longer_than_the_lifetime_is_unsafe) {
     assert_int_equal(judged(&r), SKEW_UNSAFE);
 }
 
-TEST(five_hundred_hosts) {
-    static skew_host hosts[500];
-    for (int i = 0; i < 500; i++) {
+TEST(as_many_hosts_as_fit) {
+    static skew_host hosts[SKEW_HOSTS_MAX + 1];
+    for (int i = 0; i <= SKEW_HOSTS_MAX; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "h%d", i);
         hosts[i] = host(name, i * 10, i * 10 + 5);
     }
-    skew_result r = with(hosts, 500);
+    skew_result r = with(hosts, SKEW_HOSTS_MAX);
     assert_true(skew_judge(&r));
-    assert_int_equal(r.pair_count, 249500);
+    assert_int_equal(r.pair_count, SKEW_PAIRS_MOST);
+    assert_int_equal(r.pairs_total, (size_t)SKEW_HOSTS_MAX * (SKEW_HOSTS_MAX - 1));
     assert_int_equal(r.verdict, SKEW_SAFE);
     assert_int_equal(r.pairs[0].holder, 0);
-    assert_int_equal(r.pairs[0].taker, 499);
+    assert_int_equal(r.pairs[0].taker, SKEW_HOSTS_MAX - 1);
+    skew_result_end(&r);
+    r = with(hosts, SKEW_HOSTS_MAX + 1);
+    assert_false(skew_judge(&r));
     skew_result_end(&r);
 }
 

@@ -61,6 +61,51 @@ TEST(many_hosts_are_a_list) {
     skew_result_end(&r);
 }
 
+/* A hundred hosts have as many pairs as are kept; the thief is in no pair that reaches far. */
+TEST(pairs_that_are_left_out_are_counted) {
+    static skew_host hosts[101];
+    for (int n = 100; n <= 101; n++)
+        for (int all = 0; all <= 1; all++) {
+            char *text = NULL, listed[64], name[16];
+            size_t len = 0;
+            for (int i = 0; i < n; i++) {
+                (void)snprintf(name, sizeof name, "host%d", i);
+                hosts[i] = host(name, "agent", -5000000, 5000000 + i, i);
+            }
+            hosts[7] = host("thief", "agent", 3000000, 3000000, 7);
+            hosts[8] = host("victim", "agent", 0, 0, 8);
+            skew_result r = {.rule = {SKEW_HOLD(60000000, 59000000), .warn_percent = 50},
+                             .hosts = hosts,
+                             .host_count = n,
+                             .pairs_most = all ? SIZE_MAX : 9900};
+            assert_true(skew_judge(&r));
+            FILE *out = open_memstream(&text, &len);
+            assert_non_null(out);
+            skew_show_json(&r, out);
+            assert_int_equal(fclose(out), 0);
+            /* of 101 hosts 9,900 pairs, and the theft */
+            (void)snprintf(listed, sizeof listed, "\"pairs_total\":%d,\"pairs_listed\":%d,",
+                           n * (n - 1),
+                           n == 100 ? 9900
+                           : all    ? 10100
+                                    : 9901);
+            assert_non_null(strstr(text, listed));
+            assert_non_null(strstr(text, "\"holder\":\"victim\",\"taker\":\"thief\""));
+            free(text);
+            out = open_memstream(&text, &len);
+            assert_non_null(out);
+            skew_show_text(&r, out);
+            assert_int_equal(fclose(out), 0);
+            assert_non_null(strstr(text, "\nvictim"));
+            (void)snprintf(listed, sizeof listed,
+                           "... and %d pairs more, none of them worse; %s has", n * (n - 1) - 20,
+                           n == 100 || all ? "--json" : "--json --all-pairs");
+            assert_non_null(strstr(text, listed));
+            free(text);
+            skew_result_end(&r);
+        }
+}
+
 /* What a server answers is told, bars and all: in a plugin's line a bar begins the performance data. */
 TEST(a_reason_is_no_performance_data) {
     skew_host hosts[4];

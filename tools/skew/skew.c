@@ -41,7 +41,7 @@ typedef struct {
     int64_t lock_timeout_ms, longest_hold_ms, slack_ms, for_ms, watch_ms, stale_after_ms;
     int samples, format;
     const char *warn, *output, *log, *metrics;
-    bool no_agents, json;
+    bool no_agents, json, all_pairs;
     expected_hosts expected;
     instrument_options instruments;
 } skew_options;
@@ -65,6 +65,8 @@ static const opt skew_table[] = {
     {0, "log", OPT_TEXT, offsetof(skew_options, log), "FILE",
      "append a line of JSON each time, for \"skew report\"", 0, 0},
     OPT_RARE_FOLLOW,
+    {0, "all-pairs", OPT_FLAG, offsetof(skew_options, all_pairs), NULL,
+     "json: list all pairs, also of more than a hundred hosts", 0, 0},
     {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
      "instead of --longest-hold: the lifetime less the longest hold", 0, 0},
     {0, "samples", OPT_NUMBER, offsetof(skew_options, samples), "N",
@@ -168,6 +170,12 @@ static int check_stale(const skew_options *options) {
     if (options->stale_after_ms < STALE_LEAST_MS || options->stale_after_ms > STALE_MOST_MS)
         return fail(STATUS_USAGE, "skew: --stale-after: 1m to 30d");
     return 0;
+}
+
+static int check_all_pairs(const skew_options *options) {
+    return options->all_pairs && !options->json && options->format != FORMAT_JSON
+               ? fail(STATUS_USAGE, "skew: --all-pairs needs --format json")
+               : 0;
 }
 
 static int make_effort(const skew_options *options, skew_effort *ret) {
@@ -345,6 +353,7 @@ static int64_t stale_after(const session *session) {
 static skew_result begin_result(const session *session) {
     skew_result result = {
         .rule = session->rule,
+        .pairs_most = session->options->all_pairs ? SIZE_MAX : SKEW_PAIRS_MOST,
         .stale_after_ms = stale_after(session),
         .watch_ms = session->watching && session->options->output ? session->options->watch_ms : 0};
 
@@ -507,7 +516,7 @@ static int read_logs(const skew_options *options, const void *legacy_options,
         options->longest_hold_ms != UNSET || options->slack_ms != UNSET ||
         options->for_ms != UNSET || options->watch_ms != UNSET || options->samples ||
         options->warn != defaults->warn || options->log || options->metrics || options->no_agents ||
-        options->expected.expect.count || options->expected.min_hosts ||
+        options->all_pairs || options->expected.expect.count || options->expected.min_hosts ||
         options->expected.no_self || options->instruments.ntp.count ||
         options->instruments.chrony || options->instruments.servers ||
         options->instruments.kernel || (legacy && legacy->any(legacy_options)))
@@ -545,6 +554,8 @@ static int skew_command(const server *where, const void *values, const operands 
         return fail(STATUS_USAGE, "skew: --watch: the pause is at least 1ms");
     session.format = options->json ? FORMAT_JSON : options->format;
     status = check_roll(options, where->legacy);
+    if (status == 0)
+        status = check_all_pairs(options);
     if (status == 0)
         status = make_rule(options, &session.rule);
     if (status == 0)

@@ -9,7 +9,7 @@
 #include "skew/skew_fleet.h"
 
 #define ASK_MOST (TL_ARGV_MAX - 1) /* records in one request */
-#define MOST "1000"                /* names: SKEW_HOSTS_MAX, one more than are read */
+#define MOST "5000"                /* names: SKEW_HOSTS_MAX, one more than are read */
 
 typedef struct {
     char name[SKEW_NAME_SIZE];

@@ -8,11 +8,13 @@
 
 #include "wire/interval.h"
 
-#define SKEW_HOSTS_MAX 1000
+#define SKEW_HOSTS_MAX 5000
 #define SKEW_NAME_SIZE 65
 #define SKEW_DETAIL_SIZE 160
 #define SKEW_REASON_SIZE 640
 #define SKEW_PLACE_SIZE 280
+/** So many of the worst pairs are kept, and so many UNSAFE ones: all pairs of a hundred hosts. */
+#define SKEW_PAIRS_MOST 10000
 
 /** The bound on the drift between two uncorrected clocks. */
 #define SKEW_DRIFT_PPM 200
@@ -90,6 +92,9 @@ typedef struct {
     skew_verdict verdict;
 } skew_pair;
 
+/** Where gaps of all pairs come from: judge/skew_gaps.h. */
+typedef struct skew_gaps skew_gaps;
+
 typedef struct {
     skew_rule rule;
     skew_host *hosts; /**< the caller's */
@@ -102,9 +107,14 @@ typedef struct {
     char server[SKEW_PLACE_SIZE];
     /** Evidence that the caller did not find, and what to do about it; NULL: none. */
     const char *unheard, *unheard_advice;
-    const char *cost; /**< a text; NULL: not worth reporting */
-    skew_pair *pairs; /**< every ordered pair of known hosts, worst first */
-    size_t pair_count;
+    const char *cost;  /**< a text; NULL: not worth reporting */
+    size_t pairs_most; /**< the caller's; 0: SKEW_PAIRS_MOST */
+    /** Ordered pairs of known hosts, worst first: all of them, or the worst and the worst UNSAFE ones
+     *  of more than pairs_most. The one with the surest theft is always here. */
+    skew_pair *pairs;
+    size_t pair_count;  /**< pairs that are here */
+    size_t pairs_total; /**< pairs that exist */
+    skew_gaps *gaps;    /**< of all pairs; NULL: only `pairs` are known */
     skew_verdict verdict;
     char reason[SKEW_REASON_SIZE];
     char advice[3][SKEW_REASON_SIZE];
@@ -114,8 +124,20 @@ typedef struct {
 /** Judge a gap against the slack. */
 skew_verdict skew_judge_gap(tl_interval gap, int64_t slack_us);
 
+/** The verdict on a pair with this gap. */
+skew_verdict skew_pair_verdict(const skew_result *result, const skew_pair *pair);
+
+/** Does the pair use more of the slack than the warning allows? */
+bool skew_is_close(const skew_result *result, const skew_pair *pair);
+
 /** The mark of a pair, in every output: ' ' safe, '~' near the slack, '?' in doubt, '!' theft. */
 char skew_mark(const skew_result *result, const skew_pair *pair);
+
+/** A clock's possible rate beyond the usual drift. */
+int64_t skew_extra_ppm(const skew_rule *rule, const skew_host *host);
+/** By how much to widen a gap; extra_ppm: of both hosts. */
+int64_t skew_widening_by(const skew_rule *rule, int64_t extra_ppm);
+tl_interval skew_widened_by(const skew_rule *rule, int64_t extra_ppm, tl_interval gap);
 
 /** By how much to widen the gap of two hosts: drift and slew over the lifetime, and the rounding of
  *  stamps. */

@@ -184,6 +184,13 @@ bool logline_worst(const json_t *line, tl_interval *ret_gap) {
     return interval(json_object_get(worst, "gap_ms"), 2 * OFFSET_MOST_US, &known, ret_gap) && known;
 }
 
+/* Older lines do not say how many pairs there were. */
+static size_t count_pairs(const json_t *line, size_t listed) {
+    int64_t total;
+    return number(line, "pairs_total", (int64_t)listed, COUNT_MOST, &total) ? (size_t)total
+                                                                            : listed;
+}
+
 static bool make_room(const json_t *line, skew_result *result) {
     size_t hosts = json_array_size(json_object_get(line, "hosts")),
            pairs = json_array_size(json_object_get(line, "pairs"));
@@ -225,6 +232,7 @@ bool logline_all(const json_t *line, skew_result *result, const char **ret_why) 
     for (size_t i = 0; i < json_array_size(pairs) && result->pair_count < PAIRS_MOST; i++)
         if (pair_of_line(json_array_get(pairs, i), result, &result->pairs[result->pair_count]))
             result->pair_count++;
+    result->pairs_total = count_pairs(line, result->pair_count);
     read_words(line, result);
     return true;
 }

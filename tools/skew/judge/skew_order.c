@@ -1,6 +1,8 @@
 /*
  * The order of hosts in all output.
  */
+#include <string.h>
+
 #include "skew/judge/skew_order.h"
 
 static int rank(const skew_host *host) {
@@ -20,11 +22,17 @@ static bool comes_before(const skew_host *a, const skew_host *b) {
 }
 
 void skew_order(const skew_result *result, int *order) {
-    /* insertion sort: few hosts, and a stable order */
+    /* insertion into the sorted part, behind its equals: a stable order, without memory */
     for (int i = 0; i < result->host_count; i++) {
-        int at = i;
-        for (; at > 0 && comes_before(&result->hosts[i], &result->hosts[order[at - 1]]); at--)
-            order[at] = order[at - 1];
-        order[at] = i;
+        int from = 0, to = i;
+        while (from < to) {
+            int middle = from + (to - from) / 2;
+            if (comes_before(&result->hosts[i], &result->hosts[order[middle]]))
+                to = middle;
+            else
+                from = middle + 1;
+        }
+        memmove(&order[from + 1], &order[from], (size_t)(i - from) * sizeof *order);
+        order[from] = i;
     }
 }

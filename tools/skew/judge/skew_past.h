@@ -10,7 +10,7 @@
 #define PAST_LINE_MOST ((size_t)4 << 20)
 #define PAST_RUNS_MOST 200000
 #define PAST_POINTS_MOST 2000000
-#define PAST_HOSTS_MOST 4000
+#define PAST_HOSTS_MOST 20000
 
 /** A host in one run: its offset in us; lo > hi: it was not known. */
 typedef struct {

@@ -20,8 +20,8 @@
 #define SKEW_EVERY_MOST_MS INT64_C(3600000)
 #define SKEW_REMEMBERED_MS INT64_C(86400000) /**< from the end of the lease */
 #define SKEW_PPM_MOST                                                                              \
-    1000000                  /**< slew_ppm: at this rate or faster the measurements prove nothing */
-#define SKEW_NAMES_MOST 2000 /**< names kept; more than are read, so that excess is noticed */
+    1000000 /**< slew_ppm: at this rate or faster the measurements prove nothing */
+#define SKEW_NAMES_MOST 10000 /**< names kept; more than are read, so that excess is noticed */
 
 typedef struct {
     char id[SKEW_ID_SIZE]; /**< BOOT-PID: the host's boot, and the agent's process */

@@ -115,13 +115,14 @@ static void consider(trend_outlook *outlook, const skew_result *result, const sk
         outlook->latest_ms = last;
 }
 
-/* The gap as judged, if the log line still has it; else from the two offsets, which is wider. */
+/* The gap as judged, if the log line still has it; else from the two offsets, which is wider.
+ * judged: of this holder, by takers. */
 static skew_pair gap_of(const skew_result *result, const skew_pair *const *judged, int h, int t) {
     const skew_host *holder = &result->hosts[h], *taker = &result->hosts[t];
     skew_pair pair = {.holder = h, .taker = t};
 
-    if (judged[h * result->host_count + t])
-        return *judged[h * result->host_count + t];
+    if (judged[t])
+        return *judged[t];
     pair.gap = skew_widened(&result->rule, holder, taker,
                             (tl_interval){tl__add_sat(taker->offset.lo, -holder->offset.hi),
                                           tl__add_sat(taker->offset.hi, -holder->offset.lo)});
@@ -134,18 +135,19 @@ static bool has_drift(const skew_result *result, const skew_trend *drift, int i)
            (drift[i].known || !GUARD(drift_is_known));
 }
 
-static void consider_all(trend_outlook *outlook, const skew_result *result, const skew_trend *drift,
-                         const skew_pair **judged) {
+static void consider_holder(trend_outlook *outlook, const skew_result *result,
+                            const skew_trend *drift, const skew_pair **judged, int h) {
+    for (int t = 0; t < result->host_count; t++)
+        judged[t] = NULL;
     for (size_t i = 0; i < result->pair_count; i++)
-        judged[result->pairs[i].holder * result->host_count + result->pairs[i].taker] =
-            &result->pairs[i];
-    for (int h = 0; h < result->host_count; h++)
-        for (int t = 0; t < result->host_count; t++) {
-            if (h == t || !has_drift(result, drift, h) || !has_drift(result, drift, t))
-                continue;
-            skew_pair pair = gap_of(result, judged, h, t);
-            consider(outlook, result, &pair, drift);
-        }
+        if (result->pairs[i].holder == h)
+            judged[result->pairs[i].taker] = &result->pairs[i];
+    for (int t = 0; t < result->host_count; t++) {
+        if (h == t || !has_drift(result, drift, t))
+            continue;
+        skew_pair pair = gap_of(result, judged, h, t);
+        consider(outlook, result, &pair, drift);
+    }
 }
 
 static void count_undriven(trend_outlook *outlook, const skew_result *result,
@@ -165,12 +167,14 @@ trend_outlook trend_look_ahead(const skew_result *result, const skew_trend *drif
                              .holder = -1,
                              .taker = -1,
                              .one_unknown = -1};
-    const skew_pair **judged = calloc(n * n + 1, sizeof(void *));
+    const skew_pair **judged = calloc(n + 1, sizeof(void *));
 
     if (!judged)
         return outlook;
     count_undriven(&outlook, result, drift);
-    consider_all(&outlook, result, drift, judged);
+    for (int h = 0; h < result->host_count; h++)
+        if (has_drift(result, drift, h))
+            consider_holder(&outlook, result, drift, judged, h);
     free(judged);
     bool unsafe = result->verdict == SKEW_UNSAFE, doubt = false;
     for (size_t i = 0; i < result->pair_count; i++)

@@ -30,11 +30,16 @@ static int64_t *edge(const skew_web *web, int a, int b) {
     return &web->most[(size_t)a * (size_t)web->clocks + (size_t)b];
 }
 
+int64_t skew_web_edge(int64_t us) {
+    return us > SKEW_UNBOUNDED ? SKEW_UNBOUNDED : us < -SKEW_UNBOUNDED ? -SKEW_UNBOUNDED : us;
+}
+
+int64_t skew_web_sum(int64_t a, int64_t b) {
+    return a >= SKEW_UNBOUNDED || b >= SKEW_UNBOUNDED ? SKEW_UNBOUNDED : skew_web_edge(a + b);
+}
+
 static void lower(int64_t *to, int64_t by) {
-    if (by > SKEW_UNBOUNDED)
-        by = SKEW_UNBOUNDED;
-    if (by < -SKEW_UNBOUNDED)
-        by = -SKEW_UNBOUNDED;
+    by = skew_web_edge(by);
     if (by < *to)
         *to = by;
 }
@@ -60,16 +65,21 @@ static void over(skew_web *web, int via) {
     }
 }
 
+bool skew_web_pass(skew_web *web, int via) {
+    over(web, via);
+    for (int i = 0; i < web->clocks; i++)
+        if (*edge(web, i, i) < 0) {
+            web->torn_via = via;
+            return false;
+        }
+    return true;
+}
+
 /* Stops at the first contradiction: continuing would spread it to every connected clock. */
 bool skew_web_close(skew_web *web) {
-    for (int via = 0; via < web->clocks; via++) {
-        over(web, via);
-        for (int i = 0; i < web->clocks; i++)
-            if (*edge(web, i, i) < 0) {
-                web->torn_via = via;
-                return false;
-            }
-    }
+    for (int via = 0; via < web->clocks; via++)
+        if (!skew_web_pass(web, via))
+            return false;
     return true;
 }
 

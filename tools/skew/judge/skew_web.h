@@ -24,6 +24,15 @@ void skew_web_end(skew_web *web);
 /** Clock b - clock a lies in the interval. Constraints on the same two are intersected. */
 void skew_web_bind(skew_web *web, int a, int b, tl_interval difference);
 
+/** An edge of an interval, limited to what is unbounded. */
+int64_t skew_web_edge(int64_t us);
+/** The edge of a path over two edges. An unbounded one makes it unbounded. */
+int64_t skew_web_sum(int64_t a, int64_t b);
+
+/** Tighten each constraint by the paths through one clock, after the clocks before it. False: there
+ *  is a contradiction. */
+bool skew_web_pass(skew_web *web, int via);
+
 /** Tighten each constraint by all others. False: they contradict each other; skew_web_torn says
  *  where, and the other values mean nothing. */
 bool skew_web_close(skew_web *web);

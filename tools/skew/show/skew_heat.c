@@ -1,36 +1,39 @@
 /*
  * The matrix of all pairs: rows hold, columns take, both in the same order. Up to some dozens of
  * hosts it is a table. Its cells have figures, marks and texts, and on a small screen it scrolls in
- * its own box. For more hosts it is a drawing, in which neighbours of one kind form one shape.
+ * its own box. For more hosts it is a drawing, in which neighbours of one kind form one shape. A
+ * page has too few dots for thousands of hosts: a line of the drawing then stands for several.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "skew/judge/skew_worst.h"
 #include "skew/show/skew_page.h"
 
 #define NUMBERS_MOST 24 /* hosts; with more, cells have only marks */
 #define CELLS_MOST 64   /* hosts; with more, it is a drawing */
 #define NAME_LEAST 20   /* letters of a name; more if needed to keep all names distinct */
 #define NAME_MOST 30
-#define WIDTH 900.0 /* units of the drawing */
+#define WIDTH 900.0     /* units of the drawing */
+#define LINES_MOST 1000 /* of the drawing */
 
 typedef struct {
     const skew_result *result;
-    const skew_pair **pair; /* [holder * hosts + taker] */
-    int *order, count;      /* the clocks, which form the pairs */
+    int *order, count; /* the clocks, which form the pairs */
+    skew_pair *pair;   /* of the present row: the pair with each host as the taker */
+    bool *there;       /* for each: is there such a pair? */
     skew_names names;
 } heat;
 
 static bool begin(heat *ret, const skew_result *result) {
     size_t n = (size_t)result->host_count;
 
-    *ret = (heat){
-        .result = result, .pair = calloc(n * n, sizeof(void *)), .order = calloc(n, sizeof(int))};
-    if (!ret->pair || !ret->order)
+    *ret = (heat){.result = result,
+                  .order = calloc(n, sizeof *ret->order),
+                  .pair = calloc(n, sizeof *ret->pair),
+                  .there = calloc(n, sizeof *ret->there)};
+    if (!ret->pair || !ret->order || !ret->there)
         return false;
-    for (size_t i = 0; i < result->pair_count; i++)
-        ret->pair[(size_t)result->pairs[i].holder * n + (size_t)result->pairs[i].taker] =
-            &result->pairs[i];
     skew_order(result, ret->order);
     while (ret->count < result->host_count &&
            skew_is_clock(result->hosts[ret->order[ret->count]].kind))
@@ -39,13 +42,33 @@ static bool begin(heat *ret, const skew_result *result) {
 }
 
 static void end(heat *heat) {
-    free(heat->pair);
     free(heat->order);
+    free(heat->pair);
+    free(heat->there);
 }
 
-static const skew_pair *pair_at(const heat *heat, int row, int column) {
-    return heat->pair[(size_t)heat->order[row] * (size_t)heat->result->host_count +
-                      (size_t)heat->order[column]];
+/* Finds the pairs of a holder. Of a log line only those that it lists are known. */
+static void read_row(const heat *heat, int row) {
+    const skew_result *result = heat->result;
+    int holder = heat->order[row];
+
+    for (int i = 0; i < result->host_count; i++)
+        heat->there[i] = result->gaps && skew_judge_pair(result, holder, i, &heat->pair[i]);
+    for (size_t i = 0; i < result->pair_count && !result->gaps; i++)
+        if (result->pairs[i].holder == holder) {
+            heat->pair[result->pairs[i].taker] = result->pairs[i];
+            heat->there[result->pairs[i].taker] = true;
+        }
+}
+
+/* Of the row that was read; NULL: none. */
+static const skew_pair *pair_in(const heat *heat, int column) {
+    int taker = heat->order[column];
+    return heat->there[taker] ? &heat->pair[taker] : NULL;
+}
+
+static bool is_worst(const skew_result *result, const skew_pair *pair) {
+    return pair && pair->holder == result->pairs->holder && pair->taker == result->pairs->taker;
 }
 
 static const skew_host *host_at(const heat *heat, int i) {
@@ -103,7 +126,7 @@ static void put_words(const heat *heat, int row, int column, const skew_pair *pa
 }
 
 static void put_cell(const heat *heat, int row, int column, FILE *out) {
-    const skew_pair *pair = pair_at(heat, row, column);
+    const skew_pair *pair = pair_in(heat, column);
     page_kind kind = page_kind_of(heat->result, pair);
     bool number = heat->count <= NUMBERS_MOST && pair;
 
@@ -112,7 +135,7 @@ static void put_cell(const heat *heat, int row, int column, FILE *out) {
         return;
     }
     (void)fprintf(out, "<td class=\"%s%s\"", kind.look,
-                  pair && pair == heat->result->pairs ? " worst" : "");
+                  is_worst(heat->result, pair) ? " worst" : "");
     if (number || (pair && *kind.mark)) {
         (void)fputs(" title=\"", out);
         put_words(heat, row, column, pair, out);
@@ -144,6 +167,7 @@ static void put_table(heat *heat, FILE *out) {
     for (int row = 0; row < heat->count; row++) {
         (void)fputs("<tr>", out);
         put_holder(heat, row, out);
+        read_row(heat, row);
         for (int column = 0; column < heat->count; column++)
             put_cell(heat, row, column, out);
         (void)fputs("</tr>\n", out);
@@ -158,19 +182,45 @@ static void put_table(heat *heat, FILE *out) {
 
 /* ---- the drawing ---------------------------------------------------------------------------------- */
 
-static bool is_kind(const heat *heat, int row, int column, const char *look) {
-    return row != column &&
-           strcmp(page_kind_of(heat->result, pair_at(heat, row, column)).look, look) == 0;
+/* In the order in which they hide others in the same cell. 0: nothing is drawn. */
+static const char *const looks[] = {"", "s0", "s1", "s2", "s3", "n", "t", "w", "u"};
+#define LOOKS (sizeof looks / sizeof *looks)
+
+typedef struct {
+    int lines, hosts;    /* hosts: of a line, but for the last */
+    unsigned char *look; /* [row * lines + column] */
+} drawing;
+
+static unsigned char look_of(const heat *heat, int column) {
+    const char *look = page_kind_of(heat->result, pair_in(heat, column)).look;
+    unsigned char i = 1;
+
+    while (i < LOOKS - 1 && strcmp(looks[i], look) != 0)
+        i++;
+    return i;
+}
+
+/* Each cell has the worst kind of its pairs. */
+static void draw_row(const heat *heat, drawing *drawing, int row) {
+    unsigned char *line = &drawing->look[(size_t)(row / drawing->hosts) * (size_t)drawing->lines];
+
+    read_row(heat, row);
+    for (int column = 0; column < heat->count; column++) {
+        unsigned char look = row == column ? 0 : look_of(heat, column),
+                      *cell = &line[column / drawing->hosts];
+        *cell = look > *cell ? look : *cell;
+    }
 }
 
 /* All cells of a kind as one path, neighbours in a row joined. */
-static void put_kind(const heat *heat, const char *look, FILE *out) {
-    double cell = WIDTH / heat->count;
+static void put_kind(const drawing *drawing, unsigned char look, FILE *out) {
+    double cell = WIDTH / drawing->lines;
 
-    (void)fprintf(out, "<path class=\"%s\" d=\"", look);
-    for (int row = 0; row < heat->count; row++)
-        for (int from = 0, to; from < heat->count; from = to) {
-            for (to = from; to < heat->count && is_kind(heat, row, to, look);)
+    (void)fprintf(out, "<path class=\"%s\" d=\"", looks[look]);
+    for (int row = 0; row < drawing->lines; row++) {
+        const unsigned char *line = &drawing->look[(size_t)row * (size_t)drawing->lines];
+        for (int from = 0, to; from < drawing->lines; from = to) {
+            for (to = from; to < drawing->lines && line[to] == look;)
                 to++;
             if (to > from)
                 (void)fprintf(out, "M%.2f %.2fh%.2fv%.2fh-%.2fz", from * cell, row * cell,
@@ -178,21 +228,38 @@ static void put_kind(const heat *heat, const char *look, FILE *out) {
             else
                 to++;
         }
+    }
     (void)fputs("\"/>\n", out);
 }
 
 static void put_drawing(const heat *heat, FILE *out) {
-    static const char *const looks[] = {"s0", "s1", "s2", "s3", "t", "w", "u", "n"};
+    static const unsigned char order[] = {1, 2, 3, 4, 6, 7, 8, 5};
+    drawing drawing = {.hosts = (heat->count + LINES_MOST - 1) / LINES_MOST};
 
+    drawing.lines = (heat->count + drawing.hosts - 1) / drawing.hosts;
+    drawing.look = calloc((size_t)drawing.lines, (size_t)drawing.lines);
+    if (!drawing.look)
+        return;
+    for (int row = 0; row < heat->count; row++)
+        draw_row(heat, &drawing, row);
     (void)fprintf(out,
                   "<p class=\"dim\">Of %d hosts, without their names: rows from top to bottom and "
                   "columns from left to right are in the order of the list below. &darr; holds it, "
-                  "&rarr; takes it.</p><svg class=\"heat\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+                  "&rarr; takes it.",
+                  heat->count);
+    if (drawing.hosts > 1)
+        (void)fprintf(out,
+                      " Each line stands for %d neighbours, and each cell shows the worst of their "
+                      "pairs.",
+                      drawing.hosts);
+    (void)fprintf(out,
+                  "</p><svg class=\"heat\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
                   "aria-label=\"holders from top to bottom, takers from left to right\">\n",
-                  heat->count, WIDTH, WIDTH);
-    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
-        put_kind(heat, looks[i], out);
+                  WIDTH, WIDTH);
+    for (size_t i = 0; i < sizeof order; i++)
+        put_kind(&drawing, order[i], out);
     (void)fputs("</svg>\n", out);
+    free(drawing.look);
 }
 
 /* ---- both ----------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ground/guard.h"
+#include "skew/judge/skew_worst.h"
 #include "skew/show/skew_axis.h"
 #include "skew/show/skew_page.h"
 #include "skew/show/skew_show.h"
@@ -15,22 +16,30 @@
 
 /* ---- the scale ------------------------------------------------------------------------------------ */
 
-page_room *page_rooms(const skew_result *result) {
-    page_room *room = calloc((size_t)result->host_count + 1, sizeof *room);
+/* The rest of the slack that the largest gap leaves. */
+static int64_t left_of(const skew_result *result, int64_t gap_us) {
+    return tl__add_sat(result->rule.slack_us, -(GUARD(bar_by_upper_edge) ? gap_us : 0));
+}
 
-    for (int i = 0; room && i < result->host_count; i++)
+page_room *page_rooms(const skew_result *result) {
+    size_t hosts = (size_t)result->host_count;
+    page_room *room = calloc(hosts + 1, sizeof *room);
+    int64_t *holding = calloc(2 * hosts + 1, sizeof *holding), *taking = holding + hosts;
+    bool found = room && holding && skew_worst_of_each(result, holding, taking);
+
+    for (size_t i = 0; found && i < hosts; i++) {
+        const skew_host *host = &result->hosts[i];
         room[i] = (page_room){INT64_MIN, INT64_MAX};
-    for (size_t i = 0; room && i < result->pair_count; i++) {
-        const skew_pair *pair = &result->pairs[i];
-        const skew_host *host = &result->hosts[pair->holder], *taker = &result->hosts[pair->taker];
-        int64_t left = tl__add_sat(result->rule.slack_us,
-                                   -(GUARD(bar_by_upper_edge) ? pair->gap.hi : pair->gap.lo));
-        if (taker->known && tl__add_sat(taker->offset.hi, left) < room[pair->taker].ahead)
-            room[pair->taker].ahead = tl__add_sat(taker->offset.hi, left);
-        if (host->known && tl__add_sat(host->offset.lo, -left) > room[pair->holder].behind)
-            room[pair->holder].behind = tl__add_sat(host->offset.lo, -left);
+        if (host->known && holding[i] != INT64_MIN)
+            room[i].behind = tl__add_sat(host->offset.lo, -left_of(result, holding[i]));
+        if (host->known && taking[i] != INT64_MIN)
+            room[i].ahead = tl__add_sat(host->offset.hi, left_of(result, taking[i]));
     }
-    return room;
+    free(holding);
+    if (found)
+        return room;
+    free(room);
+    return NULL;
 }
 
 static tl_interval reach(const skew_result *result, const page_room *rooms, bool *ret_edges) {

@@ -32,21 +32,45 @@ static bool ends_in(const char *name, const char *suffix) {
     return len > n && !is_address(name) && strcmp(name + len - n, suffix) == 0;
 }
 
-/* The longest domain that at least half of the hosts share; NULL: none. */
-static const char *common_suffix(const skew_result *result) {
-    const char *found = NULL;
+static int from_the_end(const void *a, const void *b) {
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    size_t i = strlen(x), k = strlen(y);
 
-    for (int i = 0; i < result->host_count && i <= result->host_count / 2; i++) {
-        const char *name = result->hosts[i].name;
-        for (const char *dot = strchr(name + 1, '.'); dot && !is_address(name);
-             dot = strchr(dot + 1, '.')) {
-            int in = 0;
-            for (int k = 0; k < result->host_count; k++)
-                in += ends_in(result->hosts[k].name, dot);
-            if (in > 1 && 2 * in >= result->host_count && (!found || strlen(dot) > strlen(found)))
-                found = dot;
-        }
+    while (i > 0 && k > 0 && x[i - 1] == y[k - 1]) {
+        i--;
+        k--;
     }
+    return i == 0 || k == 0 ? (i > 0) - (k > 0) : (unsigned char)x[i - 1] - (unsigned char)y[k - 1];
+}
+
+/* The longest domain of a name that at least half of the hosts share; NULL: none. */
+static const char *shared_of(const skew_result *result, const char *name) {
+    for (const char *dot = strchr(name + 1, '.'); dot; dot = strchr(dot + 1, '.')) {
+        int in = 0;
+        for (int i = 0; i < result->host_count; i++)
+            in += ends_in(result->hosts[i].name, dot);
+        if (in > 1 && 2 * in >= result->host_count)
+            return dot;
+    }
+    return NULL;
+}
+
+/* The longest domain that at least half of the hosts share; NULL: none. Sorted from their ends,
+ * names of a domain are neighbours: half of them include one in the middle. */
+static const char *common_suffix(const skew_result *result) {
+    size_t n = (size_t)result->host_count;
+    const char **name = calloc(n + 1, sizeof *name), *found = NULL;
+
+    for (size_t i = 0; name && i < n; i++)
+        name[i] = result->hosts[i].name;
+    if (name)
+        qsort(name, n, sizeof *name, from_the_end);
+    for (size_t i = (n - 1) / 2; name && i <= n / 2; i++) {
+        const char *shared = shared_of(result, name[i]);
+        if (shared && (!found || strlen(shared) > strlen(found)))
+            found = shared;
+    }
+    free(name);
     return found;
 }
 

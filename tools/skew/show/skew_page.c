@@ -311,7 +311,7 @@ void page_pairs(FILE *out, const skew_result *result) {
     for (size_t i = 0; i < result->pair_count && i < PAGE_PAIRS; i++)
         put_pair_row(out, result, &result->pairs[i]);
     (void)fputs("</table>\n", out);
-    if (result->pair_count > PAGE_PAIRS)
-        (void)fprintf(out, "<p class=\"dim\">and %zu more</p>\n", result->pair_count - PAGE_PAIRS);
+    if (result->pairs_total > PAGE_PAIRS)
+        (void)fprintf(out, "<p class=\"dim\">and %zu more</p>\n", result->pairs_total - PAGE_PAIRS);
     page_close(out);
 }

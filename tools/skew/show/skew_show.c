@@ -24,7 +24,12 @@ static void put_s(FILE *out, int64_t us) {
     M(of, slack_ms, "the slack")                                                                   \
     M(of, warn_percent, "the option *--warn*")                                                     \
     M(of, hosts, "an array of objects, see below")                                                 \
-    M(of, pairs, "an array of objects, the worst first, see below")                                \
+    M(of, pairs_total, "how many ordered pairs of measured hosts there are")                       \
+    M(of, pairs_listed, "how many of them *pairs* lists")                                          \
+    M(of, pairs,                                                                                   \
+      "an array of objects, the worst first, see below. With more than a hundred hosts "           \
+      "these are the 10,000 pairs with the largest gaps and the 10,000 such pairs that are "       \
+      "_UNSAFE_, unless *--all-pairs* is given")                                                   \
     M(of, worst, "the first of the pairs, or null")                                                \
     M(of, advice, "a list of sentences")                                                           \
     M(of, cost, "what it has cost the server to listen to legacy clients, in words")
@@ -138,7 +143,8 @@ static void put_result(FILE *out, const skew_result *result, bool logged) {
 
     (void)fputc('{', out);
     js_put(head_json(result, logged), JSON_EMBED, out);
-    (void)fprintf(out, ",\"%s\":[", pairs_of_skew);
+    (void)fprintf(out, ",\"%s\":%zu,\"%s\":%zu,\"%s\":[", pairs_total_of_skew, result->pairs_total,
+                  pairs_listed_of_skew, pairs, pairs_of_skew);
     for (size_t i = 0; i < pairs; i++) {
         (void)fputs(i ? "," : "", out);
         js_put(pair_json(result, &result->pairs[i]), 0, out);

@@ -27,7 +27,7 @@ typedef struct {
     int *host;               /* the hosts shown, in order */
     int hosts;               /* number of hosts shown */
     bool *chosen;            /* for each host: is it shown? */
-    const skew_pair **worst; /* all pairs: first those with a possible theft, then those in doubt */
+    const skew_pair **worst; /* the pairs: first those with a possible theft, then those in doubt */
 } sheet;
 
 /* ---- numbers, names and lines ----------------------------------------------------------------- */
@@ -167,6 +167,11 @@ static void put_host_table(const sheet *sheet) {
 
 /* ---- pairs ------------------------------------------------------------------------------------ */
 
+/* Are all pairs kept? */
+static bool is_complete(const skew_result *result) {
+    return result->pair_count == result->pairs_total;
+}
+
 static const skew_pair *pair_of(const skew_result *result, int holder, int taker) {
     for (size_t i = 0; i < result->pair_count; i++)
         if (result->pairs[i].holder == holder && result->pairs[i].taker == taker)
@@ -219,10 +224,11 @@ static int count_columns(const skew_result *result) {
 
 /* The width of a column; 0: no room for a matrix. */
 static int matrix_column(const skew_result *result, int columns) {
-    int n = count_columns(result), need = matrix_width(result), room = COLUMN_MOST;
+    int n = count_columns(result), room = COLUMN_MOST;
 
     if (n == 0 || n > MATRIX_MOST)
         return 0;
+    int need = matrix_width(result);
     if (columns)
         room = (columns - LABEL_MOST / 2) / n;
     if (room < need)
@@ -292,9 +298,9 @@ static void put_list(const sheet *sheet, size_t most) {
                       skew_aligned(lo, pair->gap.lo, decimals, false), NUMBER - 1,
                       skew_aligned(hi, pair->gap.hi, decimals, true), skew_mark(result, pair));
     }
-    if (result->pair_count > n)
-        (void)fprintf(sheet->out, "... and %zu pairs more, none of them worse; --json has all\n",
-                      result->pair_count - n);
+    if (result->pairs_total > n)
+        (void)fprintf(sheet->out, "... and %zu pairs more, none of them worse; --json%s has all\n",
+                      result->pairs_total - n, is_complete(result) ? "" : " --all-pairs");
     put_legend(sheet);
 }
 
@@ -333,7 +339,8 @@ static void pick(sheet *sheet, int i, int most) {
 }
 
 /* Picks first the worst pair's hosts, then hosts of which nothing is known, then the next pairs'
- * hosts. The order is kept. */
+ * hosts. The order is kept. Not all pairs of a large fleet are kept: a host of none of them may be in
+ * a worse pair than another such host, so if one is left out, all are. */
 static void pick_hosts(sheet *sheet, int most) {
     const skew_result *result = sheet->result;
     int n = 0;
@@ -349,7 +356,8 @@ static void pick_hosts(sheet *sheet, int most) {
         pick(sheet, sheet->worst[i]->holder, most);
         pick(sheet, sheet->worst[i]->taker, most);
     }
-    for (int i = 0; i < result->host_count; i++)
+    for (int i = 0; i < result->host_count && (is_complete(result) || most == result->host_count);
+         i++)
         pick(sheet, i, most);
     for (int i = 0; i < result->host_count; i++)
         if (sheet->chosen[i])
