@@ -63,7 +63,10 @@ static void killed(tl_acquisition *acquisition, const tl_event *event) {
  * not_after a request stuck in a buffer would acquire a lock that no client knows of. Sent together with the
  * login, the request could be as late as the login: TIME and the connection's age would be read at that late
  * moment, and look fresh. Nor could the connection be closed afterwards: its number is in the lost reply, and
- * behind a proxy its address differs. */
+ * behind a proxy its address differs. A limit by this host's clock would need clocks that agree, and only a
+ * client that still runs could undo the acquire. And a refused SELECT does not keep the server from what
+ * follows: it would acquire in another database. So `tidelock run` takes three round trips once it has
+ * connected: the login, the acquire, the release (cli/test_trips). */
 static tl_status reach(tl_acquisition *acquisition, tl_out *out) {
     acquisition->retry.doing = TL_REACHES;
     acquisition->woken = acquisition->called = false; /* the state will be read after this */

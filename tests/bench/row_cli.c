@@ -1,6 +1,7 @@
 /*
  * `tidelock run KEY -- true` beside plain `true`, and what it adds in round trips: the difference
- * between a near server and one that is a delay away.
+ * between a near server and one that is a delay away. Four are the least: to connect, to log in, to acquire
+ * and to release. reach() in protocol/acquire.c says why no acquire goes out with the login.
  */
 #include <errno.h>
 #include <poll.h>
@@ -72,12 +73,12 @@ void row_cli(regime r) {
         trips[i] = (over[i] - near_ms) / ROUND_TRIP_MS;
     }
     report(&(label){ROW, "run KEY -- true, beside true", "ms", r, NULL}, with, without, rounds);
-    report(&(label){ROW, "over exec", "ms", r, r == FREE ? "<= 3" : "<= 13"}, over, NULL, rounds);
+    report(&(label){ROW, "over exec", "ms", r, r == FREE ? "<= 3" : "<= 23"}, over, NULL, rounds);
     report_two(&(label){ROW, "CPU of a run, beside true's", "ms", r, NULL},
                ours.cpu_ms / (double)ours.runs, base.cpu_ms / (double)base.runs);
     if (r == FREE)
         near_ms = median(over, rounds);
     else if (near_ms > 0)
-        report(&(label){ROW, "over exec, beyond a near server", "round trips", r, "<= 2"}, trips,
+        report(&(label){ROW, "over exec, beyond a near server", "round trips", r, "<= 4.1"}, trips,
                NULL, rounds);
 }
