@@ -280,7 +280,7 @@ static tl_status rest_on(tl_stamp_try *stamp_try, const tl_job *job, tl_bytes va
     if (GUARD(rests_over_losers) && stamp_try->rounds++ == 0 && losers)
         send_rest(stamp_try, job, value, stamp->end_ms, event, out);
     else
-        tl__sidecar_send_drop(&stamp_try->try, job, out);
+        tl__sidecar_send_drop(&stamp_try->try, job, event, out);
     return TL_GO;
 }
 

@@ -110,7 +110,8 @@ const tl_asker tl__server_asker = {
 static void drop(tl_lock *lock) {
     tl_job job = tl__lock_job(lock);
     job.hold.proof = (tl_proof){.stood_ms = job.hold.proof.stood_ms,
-                                .unbound = job.hold.proof.unbound};
+                                .unbound = job.hold.proof.unbound,
+                                .unlimited = job.hold.proof.unlimited};
     tl__hold_drop_in(lock, &job);
 }
 

@@ -395,16 +395,18 @@ void tl__hold_raise(tl_lock *lock, int64_t ttl_ms) {
     tl__keeper_unlock(&lock->client->keeper);
 }
 
-/* stood_ms, the lifetime of its entry in the server's queue, is from the acquire: an
- * extension's proof lacks it. */
+/* stood_ms, the lifetime of its entry in the server's queue, and `unlimited` are from the acquire: an
+ * extension's proof lacks them. */
 static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
     const tl_result *result = machine;
     int32_t stood_ms = lock->proof.stood_ms;
+    bool unlimited = lock->proof.unlimited;
     if (result->code)
         return false;
     lock->ttl_ms = (int32_t)ttl_ms;
     lock->proof = result->proof;
     lock->proof.stood_ms = stood_ms;
+    lock->proof.unlimited = unlimited;
     tl__lock_shows_life(lock);
     if (GUARD(lost_not_extended) && lock->task.at == 0)
         return false;

@@ -575,7 +575,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     lock->passes = 0; /* no fencing numbers are reserved */
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
-    lock->proof = (tl_proof){.elsewhere = true};
+    lock->proof = (tl_proof){.elsewhere = true, .unlimited = true};
     lock->taken = lock->since = tl__mono_now();
     lock->taken_us = 0;
     int64_t end_ms;

@@ -75,9 +75,14 @@ static tl_status reach(tl_acquisition *acquisition, tl_out *out) {
     return TL_GO;
 }
 
+static bool is_unlimited(const tl_acquisition *acquisition) {
+    return acquisition->uncertain && acquisition->harmless.ns == TL_NEVER.ns;
+}
+
 /* A join that is still in flight may put our entry back into the queue. The release then removes it. */
 static void note_doubt(tl_acquisition *acquisition) {
     acquisition->result.proof.doubted = acquisition->uncertain;
+    acquisition->result.proof.unlimited = is_unlimited(acquisition);
     if (GUARD(entry_in_doubt) && acquisition->uncertain && acquisition->job.queue.stands)
         acquisition->result.proof.stood_ms = (int32_t)acquisition->job.ttl_ms;
 }
@@ -361,6 +366,7 @@ static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *even
 /* ---- cleaning up ----------------------------------------------------------------------------- */
 
 static tl_status drop(tl_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    acquisition->job.hold.proof.unlimited = is_unlimited(acquisition);
     tl_status status = tl__attempt_begin(&acquisition->attempt, &acquisition->job, TL_RELEASE,
                                          ++acquisition->ticket, acquisition->retry.limit, event,
                                          out);

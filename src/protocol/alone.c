@@ -131,7 +131,8 @@ static void send_bind(tl_try *attempt, const tl_alone *alone, const tl_job *job,
     command->nkeys = 1;
     TL_ADD(command, job->sidecar, tl__token_bytes(&job->token), tl__out_int(out, job->ttl_ms),
            tl__out_int(out, now.lo), tl__out_int(out, now.hi),
-           tl__out_int(out, (int64_t)alone->last), job->owner);
+           tl__out_int(out, (int64_t)alone->last), job->owner,
+           tl__out_int(out, tl__try_not_after_us(attempt, event, true)));
 }
 
 void tl__alone_send(tl_try *attempt, tl_alone *alone, const tl_job *job, const tl_event *event,
@@ -219,6 +220,7 @@ static tl_status has_bound(tl_try *attempt, tl_alone *alone, const tl_job *job,
                                         : has_all(attempt, alone, job);
     case -1: return tl__try_fail(attempt, TL_EUNAVAILABLE, true, TL_LITERAL(behind), out);
     case -2: return tl__try_fail(attempt, TL_ESERVER, true, TL_LITERAL(spent), out);
+    case -3: return tl__try_too_late(attempt, out);
     default: return tl__try_malformed(attempt, out);
     }
 }

@@ -93,6 +93,9 @@ typedef struct {
     bool unbound : 1;
     /** Another handle acquired it: only the token is known. */
     bool elsewhere : 1;
+    /** Until when an acquire with this token may be executed isn't known: another process may have sent it, or it
+     *  went out without not_after. */
+    bool unlimited : 1;
     /** The lock was acquired while its own entry may still be in the queue: the lifetime in that entry, ms.
      *  0: no entry. */
     int32_t stood_ms;

@@ -35,11 +35,12 @@ static void send_vote(tl_try *attempt, const tl_job *job, const tl_event *event,
            tl__out_int(out, GUARD(vote_waits_quiet) * job->acquire.quiet_ms));
 }
 
-static void send_unvote(tl_try *attempt, const tl_job *job, tl_out *out) {
+static void send_unvote(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
                                          TL_SCRIPT_UNVOTE);
     command->nkeys = 2;
-    TL_ADD(command, job->key, job->sidecar, tl__token_bytes(&job->token));
+    TL_ADD(command, job->key, job->sidecar, tl__token_bytes(&job->token),
+           tl__sidecar_stays(job, event, out));
     if (job->release.in_vain)
         tl__try_add(command, TL_LITERAL(""));
 }
@@ -52,7 +53,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
     else if (attempt->result.op == TL_RENEW)
         tl__sidecar_send_renew(attempt, job, &write, event, out);
     else if (job->release.silent)
-        send_unvote(attempt, job, out);
+        send_unvote(attempt, job, event, out);
     else
         tl__sidecar_send_release(attempt, job, event, out);
     return TL_GO;

@@ -91,6 +91,8 @@ static void build(tl_quorum_settlement *settlement, unsigned i, const tl_event *
     settlement->child.release.rest_since_us = rest_since_us(settlement, i);
     settlement->child.release.in_vain = GUARD(door_is_shut) ? settlement->ballots.doubted & 1U << i
                                                             : false;
+    settlement->child.hold.proof.unlimited = settlement->job.hold.proof.unlimited ||
+                                             settlement->child.release.in_vain;
     if (settlement->plea[i].voting)
         tl__quorum_ask_again(&settlement->child, event, settlement->ballots.count);
 }

@@ -97,10 +97,11 @@ static void kept(tl_renew *renewal, const tl_event *event, tl_out *out) {
     renewal->result.deadline = renewal->rest.stalled && GUARD(stall_keeps_deadline)
                                    ? tl__mono_min(renewal->result.deadline, deadline)
                                    : deadline;
-    bool doubted = renewal->job.hold.proof.doubted;
+    bool doubted = renewal->job.hold.proof.doubted, unlimited = renewal->job.hold.proof.unlimited;
     int32_t stood_ms = renewal->job.hold.proof.stood_ms;
     renewal->job.hold.proof = renewal->attempt.result.proof;
     renewal->job.hold.proof.doubted = doubted;
+    renewal->job.hold.proof.unlimited = unlimited;
     renewal->job.hold.proof.stood_ms = stood_ms;
     renewal->rest.failures = 0;
     if (!renewal->rest.stalled || !GUARD(stalled_is_not_held)) {

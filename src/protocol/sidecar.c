@@ -10,6 +10,10 @@
 #define KEEP_EACH 5 /* arguments of renew.lua for each lock */
 #define KEEP_HEAD 3 /* and before them */
 
+/* After the last request for a token has become too late, S remembers for so long that it is spent: the server's clock
+ * may be set back, and a replica's may be behind. */
+#define SPENT_MS 60000
+
 /* ---- sending --------------------------------------------------------------------------------- */
 
 static tl_command *script(tl_send *send, tl_script script, const tl_job *job) {
@@ -176,11 +180,19 @@ void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const
     tl__try_add_wait(send, job, out);
 }
 
-void tl__sidecar_send_drop(tl_try *attempt, const tl_job *job, tl_out *out) {
+/* By then each request for this token is past its not_after, which is at most attempt_ms after it was sent. */
+tl_bytes tl__sidecar_stays(const tl_job *job, const tl_event *event, tl_out *out) {
+    bool known = event->server->anchor.known && !job->hold.proof.unlimited;
+    if (!known && GUARD(unknown_limit_kept))
+        return TL_LITERAL("");
+    return tl__out_int(out, SPENT_MS + (GUARD(sidecar_outlasts_requests) ? job->attempt_ms : 0));
+}
+
+void tl__sidecar_send_drop(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     attempt->resting = false;
     tl_command *command = script(tl__out_send(out, attempt->ticket, attempt->by), TL_SCRIPT_RELEASE,
                                  job);
-    tl__try_add(command, tl__token_bytes(&job->token));
+    TL_ADD(command, tl__token_bytes(&job->token), tl__sidecar_stays(job, event, out));
     if (job->release.in_vain || job->hold.proof.doubted || job->queue.stands)
         tl__try_add(command, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));
 }
@@ -191,7 +203,7 @@ void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, const tl_event
     if (attempt->resting)
         tl__sidecar_send_rest(attempt, job, false, event, out);
     else
-        tl__sidecar_send_drop(attempt, job, out);
+        tl__sidecar_send_drop(attempt, job, event, out);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */

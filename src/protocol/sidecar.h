@@ -49,7 +49,9 @@ void tl__sidecar_send_refresh(tl_try *attempt, const tl_job *job, const tl_event
 void tl__sidecar_send_release(tl_try *attempt, const tl_job *job, const tl_event *event,
                               tl_out *out);
 /** The part of a release that lets no lock rest. */
-void tl__sidecar_send_drop(tl_try *attempt, const tl_job *job, tl_out *out);
+void tl__sidecar_send_drop(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out);
+/** For how long, ms, S stays after a release; empty: not known. */
+tl_bytes tl__sidecar_stays(const tl_job *job, const tl_event *event, tl_out *out);
 /** The part of a release that lets the lock rest (tl_job_release.rest_until); alone: of K alone. */
 void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const tl_event *event,
                            tl_out *out);

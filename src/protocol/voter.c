@@ -40,6 +40,7 @@ void tl__voter_ask(tl_voter *voter, uint16_t ticket, const tl_token *token, uint
 void tl__voter_drop(tl_voter *voter, uint16_t ticket, tl_mono until, const tl_event *event,
                     tl_out *out) {
     voter->job.release.in_vain = GUARD(door_is_shut) && voter->doubted;
+    voter->job.hold.proof.unlimited = voter->doubted && voter->harmless.ns == TL_NEVER.ns;
     voter->until = (tl_mono){0};
     voter->doing = TL_VOTER_DROPPING;
     begin(voter, TL_RELEASE, ticket, until, event, out);

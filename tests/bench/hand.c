@@ -79,7 +79,7 @@ static void send_take(hand *h, slot *s) {
 
 static void send_drop(hand *h, const slot *s) {
     APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("2"), TEXT(s->key), s->beside,
-           TEXT(s->token));
+           TEXT(s->token), TL_LITERAL("62000"));
 }
 
 static void send_next(hand *h, slot *s) {

@@ -87,7 +87,7 @@ static void make(slot *s, int number) {
     ADD(s, TAKE, "INCR %b", counts.p, counts.n);
     ADD(s, TAKE, "HMGET %b token until fence line", beside.p, beside.n);
     ADD(s, TAKE, "EXEC");
-    ADD(s, DROP, "EVALSHA %b 2 %s %b %s", sha1.p, sha1.n, key, beside.p, beside.n, token);
+    ADD(s, DROP, "EVALSHA %b 2 %s %b %s 62000", sha1.p, sha1.n, key, beside.p, beside.n, token);
 }
 
 void *raw_open(void *how) {

@@ -142,6 +142,24 @@ CONFORM_OF(a_token_can_be_passed_on, c, CONFORM_RENEWAL) {
     assert_lost(c, tl_lock_extend(first, TTL_MS, &said), TL_EEXPIRED);
 }
 
+/* How late a request of the other process may come isn't known. */
+CONFORM_OF(what_the_server_remembers_of_a_token_that_was_passed_on_stays_for_long, c,
+           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_SIDECAR) {
+    tl_lock *first = by_hand(c, conform_client(c), TTL_MS);
+    tl_lock *second = by_hand(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(second, tl_lock_token(first), &said), TL_OK);
+    drop_lock(
+        first); /* it would release the lock that it finds lost, and that it has acquired itself */
+    ASSERT_RESULT(tl_lock_extend(second, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
+    assert_true(conform_int(c, "PTTL tidelock:{%s}", c->key) > 1800000);
+    ASSERT_RESULT(tl_lock_acquire(second, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(second, TTL_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
+    assert_in_range(conform_int(c, "PTTL tidelock:{%s}", c->key), 1, 120000);
+}
+
 CONFORM_OF(an_adopted_lock_is_renewed, c, CONFORM_RENEWAL) {
     tl_client *client = conform_client(c);
     tl_lock *first = by_hand(c, conform_client(c), LASTING_MS);

@@ -26,6 +26,9 @@ token-orphan       |token |-DZ=1 -DRIVAL -DSIMPLE -DLIMIT=1 -DWATCH_ORPHANS -DON
 token-late-keep-one|token |-DZ=1 -DRIVAL -DSIMPLE -DLATE_KEEPS     |safe   |keeps without not_after: still one holder
 token-late-take-one|token |-DZ=1 -DRIVAL -DSIMPLE -DNO_NOT_AFTER -DONLY=ONE |safe|takes without not_after: still one holder
 token-no-spent     |token |-DZ=1 -DRIVAL -DNO_SPENT                |safe   |without `spent`: all three claims hold by the TIME of the answer alone
+token-spent-goes   |token |-DZ=1 -DRIVAL -DFORGETS=LIMIT            |safe   |S of a released lock goes when the limit of all takes has passed: all claims hold, and no dropped token is taken again
+token-spent-forgot |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=FORGOT -DFORGETS=LIMIT |happens|S of a released lock expires
+token-spent-short* |token |-DZ=1 -DRIVAL -DFORGETS=1 -DONLY=AGAIN    |fails  |S goes before that: a late take of a dropped token sets K
 token-hand         |token |-DZ=1 -DRIVAL -DSIMPLE -DHAND_DELETES   |safe   |somebody deletes K by hand: S keeps it to one holder
 token-quiet        |token |-DZ=0 -DRIVAL -DSIMPLE -DFAILOVER -DQUIET |safe |failover loses the last writes, then T of silence: one holder
 token-handover     |token |-DZ=1 -DRIVAL -DONLY=NONE -DSEE=HANDOVER    |happens|a released lock goes to the next

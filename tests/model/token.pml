@@ -19,6 +19,7 @@
  *   LATE_KEEPS     keep is executed whenever it arrives
  *   NO_SPENT       a token that was dropped can be taken again
  *   NO_S           take looks at K alone
+ *   FORGETS=n      S, which binds nobody, is forgotten n ticks after a drop (LIMIT suffices)
  *   TRUST_BUSY     an answer "busy" counts as final even while an unanswered take of
  *                  the same token may still be executed
  *   TRUST_SPENT    so does the answer to a drop, relying on S's `spent` alone
@@ -48,6 +49,8 @@
  * - trust-busy: a "busy" for the second request says nothing about the first, which may still be executed.
  * - trust-spent: `spent` holds one token, and the next client's drop replaces it. The TIME of the reply decides, and
  *   suffices (token-no-spent). `spent` only avoids most orphans.
+ * - spent-short: S must outlast the not_after of all takes of the token that was dropped. Then it may go (spent-goes),
+ *   as each late take is refused by the one or the other.
  * - refuse-first: a late repeated take must still learn that the lock is its own. Otherwise a client reports "not
  *   acquired" and holds.
  */
@@ -72,6 +75,7 @@
 #define ONE 1    /* never two clients inside their own validity */
 #define FREE 2   /* what was reported released, or not acquired, is never held again */
 #define ORPHAN 3 /* nothing is left of a client LIMIT + T after it moved on */
+#define AGAIN 4  /* the token that was dropped last isn't taken again */
 
 /* events that must be possible */
 #define HANDOVER 1
@@ -83,6 +87,7 @@
 #define LATE_KEEP 7
 #define FAILED_OVER 8
 #define PLAIN_HELD 9
+#define FORGOT 10
 
 #define OWN (Z + 5)         /* tokens of one client before the first can be used again */
 #define OWNER(t) (((t) - 1) / OWN)
@@ -120,6 +125,9 @@ byte rival_left, plain_left, plain_age;
 bool plain_asked, plain_got;
 
 /* book-keeping of the claims */
+#ifdef FORGETS
+byte spent_left, last_dropped; /* ticks for which S remembers S_spent; and which token that was */
+#endif
 bool done[NT];      /* reported as released or not acquired */
 #ifdef WATCH_ORPHANS
 byte watched, gone_for; /* any one token, and the ticks since its client moved on */
@@ -149,7 +157,12 @@ mtype rival_answer;
 #else
 #define ON_REPLICA(t) false
 #endif
-#define KNOWN(t) (K_tok == (t) || S_tok == (t) || S_spent == (t) || IN_BUFFER(t) || ON_REPLICA(t))
+#ifdef FORGETS
+#define LAST_DROPPED(t) (last_dropped == (t))
+#else
+#define LAST_DROPPED(t) false
+#endif
+#define KNOWN(t) (K_tok == (t) || S_tok == (t) || S_spent == (t) || IN_BUFFER(t) || ON_REPLICA(t) || LAST_DROPPED(t))
 
 #ifdef WATCH_ORPHANS
 #define WATCHED(t) (watched == (t))
@@ -217,6 +230,9 @@ inline grant(t)
 {
     if :: S_tok != 0 && S_tok != t -> seen(TAKEOVER, "an expired lock is taken over") :: else fi;
     K_tok = t; K_left = T; S_tok = t; S_left = T;
+#ifdef FORGETS
+    claim(AGAIN, t != last_dropped, "the token that was dropped last is taken again");
+#endif
     printf("[%d] server: take #%d: taken until %d\n", hour, t, hour + T)
 }
 inline script_take(t, g, a)
@@ -261,6 +277,9 @@ inline script_drop(t, a)
     if :: S_tok == t -> S_tok = 0; S_left = 0 :: else fi;
 #endif
     S_spent = t; a = dropped;
+#ifdef FORGETS
+    spent_left = FORGETS; last_dropped = (t == RIVALS -> 0 : t);
+#endif
     printf("[%d] server: drop #%d: #%d is in K now\n", hour, t, K_tok)
 }
 inline serve(o, t, l, g, a)
@@ -570,6 +589,14 @@ inline server_tick()
 {
     DOWN(K_left); DOWN(S_left);
     if :: K_left == 0 -> K_tok = 0 :: else fi;
+#ifdef FORGETS
+    DOWN(spent_left);
+    if
+    :: spent_left == 0 && S_tok == 0 && S_spent != 0 -> S_spent = 0;
+        printf("[%d] S has expired\n", hour); seen(FORGOT, "S of a released lock expires")
+    :: else
+    fi;
+#endif
 #if Z > 1
     past_not_after(1);
 #endif

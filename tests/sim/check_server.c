@@ -502,6 +502,7 @@ static void note_spent(sim_world *w, const sim_request *m, uint32_t number, int 
     bool refused = w->full || w->forbids || w->cfg.lacks || w->cfg.fault[SIM_DENY]; /* perhaps */
     w->key[key].spent = refused ? sim_token_number(w, spent) : number;
     w->token[number].stays = refused && w->token[number].joined > 0;
+    w->key[key].idle = spent.n > 0 && w->key[key].holder == number;
 }
 
 static void drop_executed(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
@@ -539,6 +540,10 @@ void sim_check_found(sim_world *w, sim_request *m) {
     int key = m->is_script && m->argc > m->nkeys ? sim_key_named(w, m->argv[0]) : -1;
     if (key < 0)
         return;
+    if (w->key[key].idle && fake_redis_peek_expiry(r, 0, w->key[key].s) == -2) {
+        w->stats.sidecars_gone++;
+        w->key[key].idle = false;
+    }
     (void)fake_redis_peek(r, 0, w->key[key].k, &value);
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("fence"), &fence);
     m->had = sim_token_number(w, value);

@@ -525,6 +525,10 @@ static bool late_takes_are_refused(const sim_stats *s) {
     return s->late_refused > 0 && s->spent_refused > 0;
 }
 
+static bool sidecars_go(const sim_stats *s) {
+    return s->sidecars_gone > 0 && s->joins > 0 && s->late_refused > 0 && s->fences_back == 0;
+}
+
 static bool spent_is_forgotten(const sim_stats *s) {
     return s->orphans > 0 && s->spent_refused > 0;
 }
@@ -1013,6 +1017,11 @@ const sim_scenario sim_scenarios[] = {
      "off=all stuck=60000 reset=60000 level=458767 ttl=1000 hold=20 idle=20 attempt=1000 "
      "delay-us=2000 wait-replicas=0 quiet=0 cast=tA0tB0tC0tD0",
      spent_is_forgotten},
+    {"sidecars-go",
+     "hours of a lock that is seldom wanted: its sidecar goes, late takes are refused", 1, 200,
+     "until=600000 ttl=5000 hold=3000 idle=150000 attempt=2000 stuck=60000 reset=20000 off=flush,restart,delete,forget "
+     "level=458767 quiet=0 cast=tA0tB0tC0",
+     sidecars_go},
     {"tight-limits", "limits hardly longer than a round trip: who asks again hears that it holds",
      1, 300,
      "off=all lose-reply=60000 crash=300 delay-us=20000 attempt=40 connect=400 ttl=1000 until=10000 "

@@ -36,6 +36,7 @@
     X(cleaned, "abandoned requests cleaned up")                                                    \
     X(late_refused, "takes and keeps refused as too late")                                         \
     X(spent_refused, "takes refused as dropped already")                                           \
+    X(sidecars_gone, "sidecars of released locks that had expired")                                \
     X(bound_refused, "takes refused by S while K was gone")                                        \
     X(undone, "locks taken after their client had given up, to be undone")                         \
     X(orphans, "locks taken by a late request after all clean-up: orphans")                        \

@@ -507,6 +507,7 @@ typedef struct {
     sim_ns called;  /**< when the first in line was called to look */
     bool uncalled;  /**< its release couldn't call anybody in line, which is at another node */
     uint32_t spent; /**< number of the token that the server remembers as dropped */
+    bool idle;      /**< by a sidecar that has nothing else to tell, and expires soon */
     uint32_t
         late; /**< number of the token whose K is, by a request that came late, at the node that the open slot moves to: for
                         nobody until the slot's owner sends those there who ask for it; 0: of none */

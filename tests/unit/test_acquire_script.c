@@ -278,6 +278,18 @@ TEST(what_it_has_set_itself_is_its_own_by_a_new_number) {
     end();
 }
 
+/* A release has left S for a short while only. */
+TEST(what_is_noted_of_what_it_has_set_itself_outlasts_it) {
+    begin_empty();
+    set_k(OTHER);
+    (void)SAY(L("HMSET"), L(S), L("token"), L(""), L("spent"), L(THIRD));
+    (void)SAY(L("PEXPIRE"), L(S), L("62000"));
+    assert_int_equal(take(OTHER, NOW), 1);
+    S_HAS("token", OTHER);
+    assert_true(number_of(SAY(L("PTTL"), L(S))) >= 3600000);
+    end();
+}
+
 TEST(what_it_has_set_itself_is_given_back_where_s_binds_another) {
     begin(NEW, LATER);
     set_k(OTHER);

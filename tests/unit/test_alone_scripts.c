@@ -11,9 +11,14 @@ static const tl_reply *number(const char *n) {
     return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_NUMBER), L("1"), L(F), tl__bytes_of(n), L(NOW));
 }
 
-static const tl_reply *bind(const char *token, const char *fence) {
+static const tl_reply *bind_until(const char *token, const char *fence, const char *not_after) {
     return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_BIND), L("1"), L(S), tl__bytes_of(token),
-               L("30000"), L(NOW), L(NOW), tl__bytes_of(fence), L("host 1 x"));
+               L("30000"), L(NOW), L(NOW), tl__bytes_of(fence), L("host 1 x"),
+               tl__bytes_of(not_after));
+}
+
+static const tl_reply *bind(const char *token, const char *fence) {
+    return bind_until(token, fence, "0"); /* no limit */
 }
 
 static int64_t status_of(const tl_reply *reply) {
@@ -66,6 +71,14 @@ TEST(a_token_that_was_dropped_binds_nobody) {
     (void)SAY(L("HSET"), L(S), L("spent"), L(TOKEN));
     assert_int_equal(status_of(bind(TOKEN, "500")), -2);
     S_HAS("token", NULL);
+}
+
+TEST(what_comes_past_its_time_binds_nobody) {
+    fake_redis_set_time(server, NOW_US + 1000);
+    assert_int_equal(status_of(bind_until(TOKEN, "500", "1700000000000999")), -3);
+    S_HAS("token", NULL);
+    assert_int_equal(status_of(bind_until(TOKEN, "500", "1700000000001000")), 1);
+    S_HAS("token", TOKEN);
 }
 
 static int64_t freed(const char *not_after) {

@@ -176,7 +176,7 @@ TEST(who_gives_up_takes_its_entry_out_by_the_same_words) {
     assert_int_equal(feed_cancel(&f), TL_DETACH);
     (void)feed_timer(&f);
     feed_assert_asked(&f, "release");
-    assert_string_equal(feed_arg(&f, 1), ENTRY);
+    assert_string_equal(feed_arg(&f, 2), ENTRY);
     assert_int_equal(feed_dropped(&f, 0), TL_END);
 }
 
@@ -245,7 +245,7 @@ TEST(what_it_has_left_in_line_goes_with_the_wait) {
         assert_int_equal(feed_cancel(&f), TL_DETACH);
         (void)feed_timer(&f);
         feed_assert_asked(&f, "release");
-        assert_string_equal(feed_arg(&f, 1), ENTRY);
+        assert_string_equal(feed_arg(&f, 2), ENTRY);
     }
 }
 

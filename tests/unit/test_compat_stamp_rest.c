@@ -132,7 +132,7 @@ TEST(a_thiefs_stamp_does_not_rest) {
     begin();
     assert_int_equal(feed_reply(&f, "'%s'", legacy_stamp(M_MS + 1)), TL_GO);
     feed_assert_asked(&f, "release");
-    assert_int_equal(args(), 1);
+    assert_int_equal(args(), 2);
     (void)feed_reply(&f, "'%s'", legacy_stamp(M_MS + 1));
     expect(&f, TL_ETAKEN, false);
     begin();

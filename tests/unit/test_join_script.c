@@ -378,7 +378,7 @@ TEST(who_gives_up_moves_the_fourth_up) {
     stand_six(l, 0);
     holds("the answer",
           SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F), L(LINE),
-              L("t1"), L("t1 9000 1 i1 owner")),
+              L("t1"), L(""), L("t1 9000 1 i1 owner")),
           THIRD);
     assert_int_equal(line_length(), 5);
     assert_int_equal(l[0].count + l[2].count, 0);

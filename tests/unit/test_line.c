@@ -538,7 +538,7 @@ TEST(who_may_look_no_more_leaves_the_line_when_it_gives_up) {
     assert_int_equal(m.result.code, TL_ECANCELLED);
     (void)feed_timer(&f);
     feed_assert_asked(&f, "release");
-    assert_string_equal(feed_arg(&f, 1), TOKEN " 30000 50 " INBOX " " OWNER);
+    assert_string_equal(feed_arg(&f, 2), TOKEN " 30000 50 " INBOX " " OWNER);
     assert_int_equal(feed_dropped(&f, 0), TL_END);
 }
 
@@ -566,7 +566,7 @@ TEST(who_gives_up_leaves_the_line) {
     (void)feed_timer(&f);
     feed_assert_asked(&f, "release");
     assert_string_equal(feed_arg(&f, 0), TOKEN);
-    assert_string_equal(feed_arg(&f, 1), TOKEN " 30000 50 " INBOX " " OWNER);
+    assert_string_equal(feed_arg(&f, 2), TOKEN " 30000 50 " INBOX " " OWNER);
     assert_int_equal(feed_dropped(&f, 0), TL_END);
 }
 

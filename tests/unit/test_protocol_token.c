@@ -88,8 +88,27 @@ TEST(drop_says_all_that_the_script_needs) {
     feed_assert_asked(&f, "release");
     assert_int_equal(f.last.count, 1);
     assert_int_equal(f.last.command[0].nkeys, 2);
-    assert_int_equal(f.last.command[0].argc, 3);
+    assert_int_equal(f.last.command[0].argc, 4);
     assert_string_equal(feed_arg(&f, 0), TOKEN);
+}
+
+/* The not_after of each request for the token has passed a minute before. */
+TEST(what_a_drop_leaves_behind_outlasts_all_requests_for_the_token) {
+    feed f;
+    prepare(&f, TL_RELEASE, 60000);
+    (void)feed_start(&f);
+    assert_int_equal(feed_arg_int(&f, 1), 60000 + ATTEMPT_MS);
+}
+
+TEST(a_drop_says_nothing_of_how_late_a_request_may_come_where_that_is_not_known) {
+    for (int unlimited = 0; unlimited <= 1; unlimited++) {
+        feed f;
+        prepare(&f, TL_RELEASE, 60000);
+        m.job.hold.proof.unlimited = unlimited;
+        f.server.anchor.known = unlimited;
+        (void)feed_start(&f);
+        assert_string_equal(feed_arg(&f, 1), "");
+    }
 }
 
 /* Its request may be on its way yet: the token must find the door shut. */
@@ -98,8 +117,8 @@ TEST(a_drop_of_what_was_asked_for_in_vain_says_so) {
     prepare(&f, TL_RELEASE, 60000);
     m.job.release.in_vain = true;
     (void)feed_start(&f);
-    assert_int_equal(f.last.command[0].argc, 4);
-    assert_string_equal(feed_arg(&f, 1), "");
+    assert_int_equal(f.last.command[0].argc, 5);
+    assert_string_equal(feed_arg(&f, 2), "");
 }
 
 TEST(an_attempt_ends_at_its_own_limit_or_when_the_asker_moves_on) {

@@ -78,7 +78,7 @@ static void note_write(void *ctx, uint64_t unit, int db, const tl_bytes *argv, s
 /* From one of whom a request may still be on its way: its entry in the line, or none. */
 static int64_t drop_in_vain(const char *entry) {
     return number_of(SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F),
-                         L(LINE), L(TOKEN), tl__bytes_of(entry)));
+                         L(LINE), L(TOKEN), L(""), tl__bytes_of(entry)));
 }
 
 TEST(a_release_of_what_the_sidecar_does_not_know_writes_no_more_than_the_deletion) {
@@ -137,6 +137,72 @@ TEST(a_token_that_was_asked_for_in_vain_is_spent) {
         S_HAS("spent", TOKEN);
         assert_int_equal(number_of(SAY(L("PTTL"), L(S))), 3600000);
     }
+}
+
+/* ---- how long the sidecar stays ------------------------------------------------------------------ */
+
+static int64_t sidecar_left(void) {
+    return number_of(SAY(L("PTTL"), L(S)));
+}
+
+/* As one who says for how long a request for the token may still come. */
+static void drop_for(const char *stays_ms, const char *entry) {
+    tl_bytes argv[] = {L("EVAL"),
+                       tl__script_text(TL_SCRIPT_RELEASE),
+                       L("2"),
+                       L(K),
+                       L(S),
+                       L(TOKEN),
+                       tl__bytes_of(stays_ms),
+                       tl__bytes_of(entry ? entry : "")};
+    (void)SAY(L("PEXPIRE"), L(S), L("5400000"));
+    (void)say(argv, entry ? 8 : 7);
+}
+
+TEST(the_sidecar_of_a_released_lock_goes_when_no_request_can_come_any_more) {
+    for (int renewed = 0; renewed <= 1; renewed++) {
+        (void)SAY(L("HMSET"), L(S), L("token"), renewed ? L(TOKEN) : L(""), L("value"), L(TOKEN));
+        (void)SAY(L("SET"), L(K), L(TOKEN));
+        drop_for("62000", renewed ? NULL : "");
+        K_HOLDS(NULL);
+        S_HAS("spent", TOKEN);
+        assert_int_equal(sidecar_left(), 62000);
+    }
+    drop_for("62000", NULL); /* repeated: it is as late as this one */
+    S_HAS("spent", TOKEN);
+    assert_int_equal(sidecar_left(), 62000);
+}
+
+TEST(the_sidecar_stays_where_it_is_not_known_how_late_a_request_may_come) {
+    (void)SAY(L("HMSET"), L(S), L("value"), L(TOKEN));
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    drop_for("", NULL);
+    assert_int_equal(sidecar_left(), 5400000);
+    fake_redis_set_level(server, FAKE_LEVEL(2, 8, 24)); /* or where no request is too late */
+    drop_for("62000", NULL);
+    S_HAS("spent", TOKEN);
+    assert_int_equal(sidecar_left(), 5400000);
+}
+
+TEST(who_broke_the_lock_stays_noted) {
+    (void)SAY(L("HMSET"), L(S), L("token"), L(""), L("broken"), L("host 7 operator"));
+    drop_for("62000", NULL);
+    assert_int_equal(sidecar_left(), 5400000);
+}
+
+TEST(a_sidecar_that_binds_another_stays) {
+    (void)SAY(L("HMSET"), L(S), L("token"), L(OTHER), L("value"), L(OTHER));
+    drop_for("62000", "");
+    S_HAS("spent", TOKEN);
+    assert_int_equal(sidecar_left(), 5400000);
+}
+
+TEST(a_sidecar_that_says_nothing_of_the_token_stays_as_it_is) {
+    (void)SAY(L("HMSET"), L(S), L("token"), L(""), L("spent"), L(THIRD));
+    (void)SAY(L("SET"), L(K), L(TOKEN));
+    drop_for("62000", NULL);
+    S_HAS("spent", THIRD);
+    assert_int_equal(sidecar_left(), 5400000);
 }
 
 /* ---- the line ---------------------------------------------------------------------------------- */
@@ -237,6 +303,18 @@ TEST(a_token_that_no_longer_holds_the_lock_is_spent) {
     S_HAS("spent", TOKEN);
 }
 
+TEST(a_sidecar_stays_while_others_wait) {
+    stand_in_line();
+    (void)SAY(L("HMSET"), L(S), L("token"), L(""), L("line"), L(F));
+    (void)SAY(L("SET"), L(K), L(THIRD));
+    drop_for("62000", "");
+    S_HAS("spent", TOKEN);
+    assert_int_equal(sidecar_left(), 5400000);
+    (void)SAY(L("DEL"), L(LINE));
+    drop_for("62000", "");
+    assert_int_equal(sidecar_left(), 62000);
+}
+
 /* ---- a slot on the move -------------------------------------------------------------------------- */
 
 #define SLOTS 16384
@@ -276,7 +354,7 @@ TEST(who_gives_up_where_the_line_has_left_asks_key_by_key) {
         (void)SAY(L("SET"), L(K), tl__bytes_of(k[i]));
         begin_to_move(LINE);
         const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K),
-                                    L(S), L(TOKEN), L(ENTRY(TOKEN, A)));
+                                    L(S), L(TOKEN), L(""), L(ENTRY(TOKEN, A)));
         holds("reply", &(tl_reply){.type = TL_REPLY_STRING, .text = reply->text},
               "TRYAGAIN the line is at another node");
         K_HOLDS(k[i]);

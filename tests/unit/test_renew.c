@@ -86,6 +86,15 @@ TEST(a_renewal_moves_the_deadline_and_plans_the_next) {
     }
 }
 
+TEST(a_renewal_does_not_tell_how_late_another_process_may_still_ask) {
+    feed f;
+    begin(&f);
+    m.job.hold.proof.unlimited = true;
+    due(&f);
+    (void)feed_kept(&f, TTL_MS);
+    assert_true(m.job.hold.proof.unlimited);
+}
+
 TEST(the_deadline_moves_only_by_what_the_answer_proves) {
     feed f;
     begin(&f);

@@ -409,7 +409,8 @@ static void release(const char *px) {
 
 static void release_in_vain(const char *px) {
     (void)px;
-    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K), L(S), L(TOKEN), L(""));
+    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K), L(S), L(TOKEN), L(""),
+              L(""));
 }
 
 static void unvote(const char *px) {
@@ -419,7 +420,8 @@ static void unvote(const char *px) {
 
 static void unvote_in_vain(const char *px) {
     (void)px;
-    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNVOTE), L("2"), L(K), L(S), L(TOKEN), L(""));
+    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNVOTE), L("2"), L(K), L(S), L(TOKEN), L(""),
+              L(""));
 }
 
 static void vote(const char *px) {
@@ -578,7 +580,7 @@ TEST(nothing_is_granted_from_the_queue_while_it_rests_though_the_key_is_gone) {
     assert_int_equal(rest(), 1);
     (void)SAY(L("DEL"), L(K));
     (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F), L(LINE),
-              L(THIRD), L(""));
+              L(THIRD), L(""), L(""));
     K_HOLDS(NULL);
     S_HAS("token", RESTS);
     assert_int_equal(others_take(), 0);

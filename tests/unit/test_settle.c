@@ -236,7 +236,7 @@ TEST(a_release_takes_the_entry_out_of_the_line) {
     tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
     assert_int_equal(feed_start(&f), TL_GO);
     feed_assert_asked(&f, "release");
-    assert_non_null(strstr(feed_arg(&f, 1), TOKEN " 400 50 inbox "));
+    assert_non_null(strstr(feed_arg(&f, 2), TOKEN " 400 50 inbox "));
     (void)feed_dropped(&f, 1);
     expect(&f, TL_END, TL_OK);
 }

@@ -45,10 +45,11 @@ static void expect_vote(const tl_reply *r, int64_t status, int64_t last, int64_t
 }
 
 static int64_t say_unvote(const char *token, bool doubted) {
-    tl_bytes argv[] = {
-        L("EVAL"), tl__script_text(TL_SCRIPT_UNVOTE), L("2"), L(K), L(S), tl__bytes_of(token),
-        L("")};
-    return number_of(say(argv, doubted ? 7 : 6));
+    tl_bytes argv[] = {L("EVAL"),  tl__script_text(TL_SCRIPT_UNVOTE),
+                       L("2"),     L(K),
+                       L(S),       tl__bytes_of(token),
+                       L("62000"), L("")};
+    return number_of(say(argv, doubted ? 8 : 7));
 }
 
 static void later(int64_t ms) {
@@ -226,7 +227,7 @@ TEST(anothers_vote_stays) {
 TEST(a_vote_that_comes_after_it_was_taken_back_finds_the_door_shut) {
     assert_int_equal(say_unvote(TOKEN, true), -1);
     S_HAS("spent", TOKEN);
-    assert_int_equal(number_of(SAY(L("PTTL"), L(S))), 3600000);
+    assert_int_equal(number_of(SAY(L("PTTL"), L(S))), 62000);
     expect_vote(say_vote((asked){0}), -2, -1, 0);
     K_HOLDS(NULL);
     expect_vote(say_vote((asked){.token = OTHER}), 1, -1, 0);
@@ -237,6 +238,7 @@ TEST(what_the_sidecar_knows_is_unbound) {
     assert_int_equal(say_unvote(TOKEN, false), 1);
     S_HAS("token", "");
     S_HAS("spent", TOKEN);
+    assert_int_equal(number_of(SAY(L("PTTL"), L(S))), 62000);
     expect_vote(say_vote((asked){.token = OTHER}), 1, -1, 0);
     expect_vote(say_vote((asked){0}), -2, -1, 0);
 }

@@ -49,6 +49,12 @@ local function answer(status, left, announced)
     return {status, text, left, string.format('%.0f', fence), t[1], t[2], time and 1 or 0,
             announced and 1 or 0}
 end
+-- What is noted outlasts the lock. A release may have left S for a short while only.
+local function outlast()
+    if redis.call('PTTL', S) < life + 3600000 then
+        redis.call('PEXPIRE', S, string.format('%.0f', life + 5400000))
+    end
+end
 local known = text and bound and text == s[2]
 -- without own_take_known: if false then
 -- without own_token_known: if known then
@@ -127,6 +133,8 @@ if text == token then -- of a first request, which S says nothing of: nobody bel
         if owner ~= '' then
             redis.call('HMSET', S, 'token', token, 'value', value, 'until', string.format('%.0f', binds),
                        'fence', string.format('%.0f', fence), 'since', string.format('%.0f', now), 'owner', owner)
+            -- without repeat_outlasts:
+            outlast()
         end
         return answer(1, redis.call('PTTL', K), true)
     end
@@ -189,8 +197,8 @@ if owner ~= '' or s[1] == token then
 end
 -- without take_expires: redis.call('SET', K, value)
 redis.call('PSETEX', K, px, value)
-if owner ~= '' and redis.call('PTTL', S) < life + 3600000 then
-    redis.call('PEXPIRE', S, string.format('%.0f', life + 5400000))
+if owner ~= '' then
+    outlast()
 end
 text = value
 return time and fence == now and value == token and string.format('%.0f', now) or answer(1, life, true)

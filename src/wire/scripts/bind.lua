@@ -2,9 +2,9 @@
 --
 -- KEYS  S (the sidecar)
 -- ARGV  token, lifetime ms, the sender's earliest and latest idea of the server's time us, below 3.2, the last of the
---       fencing numbers, owner
+--       fencing numbers, owner, not_after (server us; 0 or none: no limit)
 -- Answers {status, ms left}: 1 it says so   0 it binds another, for so long   -1 S tells of a later number
---       -2 this token was dropped
+--       -2 this token was dropped   -3 past not_after
 local S, token, life, fence = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[5])
 local now, latest = tonumber(ARGV[3]), tonumber(ARGV[4])
 if redis.replicate_commands then
@@ -12,6 +12,11 @@ if redis.replicate_commands then
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
     latest = now
+    -- S doesn't remember for ever that the token was dropped.
+    -- without bind_by_limit: if false then
+    if tonumber(ARGV[7] or 0) > 0 and now > tonumber(ARGV[7]) then
+        return {-3, -1}
+    end
 end
 local s = redis.call('HMGET', S, 'token', 'until', 'fence', 'spent')
 local bound, till = s[1] and s[1] ~= '', tonumber(s[2] or 0) or 0

@@ -1,11 +1,13 @@
 -- Release a lock: if K is still the token's, hand it to the next in line, or delete it.
 --
 -- KEYS  K, S; the line and the counter, of the same slot, only where S says in `line` that others stand in line
--- ARGV  token; and from one of whom a request may still be on its way, its entry in the line ('': it was in none)
+-- ARGV  token; for how long S stays, ms, once nobody holds the lock or waits for it ('': that is left as it is); and from one
+--       of whom a request may still be on its way, its entry in the line ('': it was in none)
 -- Answers 1 released   -1 absent   0, or what K holds: it is another's
 --
 -- A token that S knows has stood in line, or been renewed, and one that was asked for in vain may be asked for by a
--- request that is still on its way: it is remembered as spent, so that such a request finds the door shut. After
+-- request that is still on its way: it is remembered as spent, so that such a request finds the door shut. S stays until
+-- the not_after of all these requests has passed. Below 3.2 that isn't checked, and S stays for an hour and longer. After
 -- the DEL nothing may fail: a full memory or a forbidden command must not hide that the lock is free. But a stamp, which
 -- others may write in the same words, stays where S can't be told that it is over: the next to drop it would
 -- delete theirs.
@@ -15,7 +17,7 @@ local found = redis.pcall('GET', K)
 if found and found.err and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
-local s = redis.pcall('HMGET', S, 'token', 'line')
+local s = redis.pcall('HMGET', S, 'token', 'line', 'broken')
 -- without odd_sidecar_released: if s.err then
 if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
     return {err = s.err .. ' (hmget)'}
@@ -31,8 +33,8 @@ end
 local mine = found and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))
 local status, noted = mine and 1 or found and 0 or -1, nil
 -- without leaver_asks_both_nodes: if false then
-if ARGV[2] and ARGV[2] ~= '' then -- in a slot on the move it may stand in line at the other node
-    local stands = redis.pcall('ZSCORE', S .. ':line', ARGV[2])
+if ARGV[3] and ARGV[3] ~= '' then -- in a slot on the move it may stand in line at the other node
+    local stands = redis.pcall('ZSCORE', S .. ':line', ARGV[3])
     if type(stands) == 'table' and string.find(stands.err, 'a non local key', 1, true) then
         return {err = 'TRYAGAIN the line is at another node'}
     end
@@ -51,7 +53,7 @@ if s[1] == token then -- and so S is there, with a lifetime
     -- without drop_spends: noted = redis.pcall('HMSET', S, 'token', '', 'spent', 'x', 'claim', '')
     noted = redis.pcall('HMSET', S, 'token', '', 'spent', token, 'claim', '')
 -- without release_writes_only_spent: else
-elseif ARGV[2] or not mine then
+elseif ARGV[3] or not mine then
     local left = redis.call('PTTL', S)
     -- without drop_spends: noted = redis.pcall('HMSET', S, 'spent', 'x')
     noted = redis.pcall('HMSET', S, 'spent', token)
@@ -67,11 +69,11 @@ if status ~= 1 and type(noted) == 'table' and noted.err then -- should it be a r
         return refused -- also where the user may not HMSET, which is said first
     end
 end
-if ARGV[2] or now then -- none of what is made here is of use to a lock that nobody waits for
+if ARGV[3] or now then -- none of what is made here is of use to a lock that nobody waits for
     local L = S .. ':line'
 -- with near
-    if ARGV[2] and ARGV[2] ~= '' then
-        local gone = redis.pcall('ZREM', L, ARGV[2])
+    if ARGV[3] and ARGV[3] ~= '' then
+        local gone = redis.pcall('ZREM', L, ARGV[3])
         near(type(gone) == 'number' and gone or 0)
     end
     if now and (mine or not found) then
@@ -105,6 +107,7 @@ if ARGV[2] or now then -- none of what is made here is of use to a lock that nob
         end
     end
 end
+-- with idle
 if mine or s[1] == token then
     -- without release_announced:
     redis.pcall('PUBLISH', S, '')
