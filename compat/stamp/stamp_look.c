@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "ground/glob.h"
 #include "ground/options.h"
 #include "protocol/look.h"
 #include "stamp/stamp.h"
@@ -89,7 +90,29 @@ static void explain(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
                        dialect->name);
 }
 
-const tl_legacy_look tl__legacy_look = {.look = look_at, .explain = explain};
+static bool is_chosen(const tl_legacy *legacy, const tl_dialect *dialect) {
+    const char *choices = legacy->options.dialect;
+    tl_bytes pattern, name;
+    while (tl__glob_choice(&choices, &pattern, &name))
+        if (tl__bytes_eq(name, tl__bytes_of(dialect->name)))
+            return true;
+    return false;
+}
+
+/* A guess tells no dialect by such a text: it may be anything. */
+static bool endless(const tl_legacy *legacy, unsigned i, tl_bytes *ret) {
+    const unsigned each = sizeof((tl_dialect *)0)->eternal / sizeof(char *);
+    const tl_dialect *dialect = tl__dialect_at(i / each);
+    *ret = (tl_bytes){0};
+    if (!dialect || legacy->protocol == TL_TOKEN || legacy->protocol == TL_AUTO)
+        return false;
+    const char *text = dialect->eternal[i % each];
+    if (text && is_chosen(legacy, dialect))
+        *ret = tl__bytes_of(text);
+    return true;
+}
+
+const tl_legacy_look tl__legacy_look = {.look = look_at, .explain = explain, .endless = endless};
 
 bool tl_dialect_at(unsigned i, int64_t end_ms, tl_dialect_info *ret_info) {
     static const char *const units[] = {

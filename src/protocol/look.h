@@ -51,5 +51,8 @@ typedef struct {
      *  whatever the value is. A key that a scan found is not explained, since it may be no lock at all. */
     void (*explain)(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key,
                     const tl_reply *value, int64_t now_us);
+    /** For i from 0 on: a text, no number, that the client's dialects read as "never expires", or n 0.
+     *  False: there is no i-th one. */
+    bool (*endless)(const tl_legacy *legacy, unsigned i, tl_bytes *ret);
 } tl_legacy_look;
 extern const tl_legacy_look tl__legacy_look;

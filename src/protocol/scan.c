@@ -41,17 +41,30 @@ static bool read_cursor(const tl_reply *reply, uint64_t *ret) {
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
+/* The script knows no dialect: by its form such a text is nothing. */
+static tl_bytes endless_texts(const tl_scan *scan, tl_out *out) {
+    const tl_legacy_look *stamps = TL_FROM_COMPAT(tl__legacy_look);
+    const tl_bytes blank = TL_LITERAL(" ");
+    tl_bytes all = blank, text;
+    if (scan->legacy && stamps)
+        for (unsigned i = 0; stamps->endless(scan->legacy, i, &text); i++)
+            if (text.n > 0)
+                all = tl__out_copy(out, tl__out_copy(out, all, text), blank);
+    return all;
+}
+
 static tl_status ask(tl_scan *scan, const tl_event *event, tl_out *out) {
     char cursor[CURSOR_DIGITS];
     tl_send *send = tl__out_send(out, STEP, tl__mono_add_ms(event->now, scan->attempt_ms));
     tl_command *command = &send->command[send->count++];
     scan->ticket = STEP;
-    *command = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_SCAN, .argc = 5};
+    *command = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_SCAN, .argc = 6};
     command->argv[0] = tl__out_copy(out, cursor_text(cursor, scan->cursor), (tl_bytes){0});
     command->argv[1] = scan->pattern;
     command->argv[2] = tl__out_int(out, AT_ONCE);
     command->argv[3] = tl__out_int(out, VALUE_MAX);
     command->argv[4] = tl__out_int(out, TL_KEY_MAX);
+    command->argv[5] = endless_texts(scan, out);
     return TL_GO;
 }
 

@@ -136,6 +136,26 @@ grep -q 'the list is incomplete.*--limit' "$err" || fail "nobody is told that th
 expect 0 "$tidelock" inspect --limit 300 'lot:*'
 [[ ! -s $err ]] || fail "exactly the limit: $(cat "$err")"
 ! redis INFO commandstats | grep -q cmdstat_keys: || fail "KEYS was used"
+# Of a key that is no lock nothing is read but its value, if that is short. No step asks for many keys. (A key may be
+# reported twice.)
+redis EVAL 'for i = 1, 1000 do
+    redis.call("SET", "cache:" .. i, string.rep("x", 200), "PX", 600000)
+    redis.call("SET", "session:" .. i, "{\"user\":" .. i .. ",\"role\":\"guest\"}", "PX", 600000)
+    redis.call("SET", "count:" .. i, i)
+    redis.call("HSET", "user:" .. i, "name", "n" .. i)
+    end redis.call("DEL", "z\0y")' 0 >/dev/null
+redis CONFIG RESETSTAT >/dev/null
+for pattern in 'many:*' 'cache:*' 'session:*' 'count:*' 'user:*'; do
+    expect 0 "$tidelock" inspect "$pattern"
+    [[ $(cat "$out") == 'no locks' ]] || fail "$pattern: $(cat "$out")"
+done
+calls() { redis INFO commandstats | sed -n "s/^cmdstat_$1:calls=\([0-9]*\).*/\1/p" | grep . || echo 0; }
+(($(calls strlen) < 9000 && $(calls get) < 8000)) || fail "of 8000 strings: $(redis INFO commandstats)"
+(($(calls hmget) + $(calls pttl) + $(calls ttl) + $(calls pubsub) == 0)) || fail "of what is no lock: $(redis INFO commandstats)"
+(($(calls scan) > 5 * 9300 / 200)) || fail "9300 keys in $(calls scan) steps"
+if redis SCAN 0 TYPE string | grep -qE '^[0-9]+$'; then # from 6.0 on
+    (($(calls type) == 0)) || fail "types are asked for: $(redis INFO commandstats)"
+fi
 
 # ---- watch ------------------------------------------------------------------------------------
 # A shell has its background jobs ignore INT.

@@ -117,7 +117,7 @@ TEST(a_scan_finds_it) {
     tl_lock_info info;
     rest(false);
     const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_SCAN), L("0"), L("0"), L(K),
-                                L("100"), L("128"), L("16384"));
+                                L("100"), L("128"), L("16384"), L(" "));
     assert_int_equal(reply->count, 4);
     tl__look_fill(&info, NULL, L(K), L("string"), tl__reply_item(reply, 3), NOW_US);
     assert_rests(&info, 0);

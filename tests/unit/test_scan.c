@@ -48,6 +48,7 @@ TEST(a_step_asks_from_its_cursor) {
     begin(&f, 0);
     assert_string_equal(f.text[0], "0");
     assert_string_equal(f.text[1], "jobs:*");
+    assert_string_equal(f.text[5], " ");
     begin(&f, UINT64_MAX);
     assert_string_equal(f.text[0], "18446744073709551615");
     assert_int_equal(f.last.command[0].nkeys, 0);

@@ -1,10 +1,14 @@
--- Go one step through the keys, and look at those that may be locks: short strings.
+-- Go one step through the keys, and look at those that may be locks: short strings of a form that a lock's value has.
 --
 -- KEYS  none: they are what is asked for
--- ARGV  cursor, pattern, how many at about, longest value of use, longest key
+-- ARGV  cursor, pattern, how many at about, longest value of use, longest key, the texts that are no numbers and
+--       mean "never expires" to legacy clients, each between two blanks
 -- Answers {cursor, TIME s, TIME us, {K, K's value, ms left, S's value, until, fence, since, owner, how many
 --          listen on S, how many stand in line}, ...}
 --   or, where SCAN is refused or not there (before 2.8), {'SCAN', error}
+--
+-- Of all other keys nothing is read but STRLEN, and GET of the short ones: beside millions of them that is what a
+-- scan costs. SCAN itself leaves out other types, from 6.0 on.
 --
 -- As look.lua says it: since may be the token of a lock that rests, who listens is -1 where the server doesn't
 -- tell, a sidecar without a token binds nobody, and a refusal says nothing about locks and is told as it is.
@@ -19,16 +23,39 @@ end
 local function refused(found)
     return type(found) == 'table' and found.err and not string.find(found.err, 'wrong kind of value', 1, true)
 end
-local step = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+-- Must be true of every value that tl__look_is_lock() may take for a lock's, whether S binds it or not. A time has ten
+-- digits: alone, before or behind its writer's ID (a UUID), or, badly written, among few other bytes. A token is
+-- hexadecimal, a rest says so, and Java's serialised objects begin with two such bytes.
+local function resembles(v)
+    if #v <= 26 or string.find(v, '^%x') then
+        local _, digits = string.gsub(v, '%d', '')
+        if digits >= 10 then
+            return true
+        end
+    end
+    return #v >= 32 and not string.find(v, '[^%x-]') or string.find(v, '^resting ') or
+           string.find(v, '^\172\237') or string.find(ARGV[6], ' ' .. v .. ' ', 1, true)
+end
+local step = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TYPE', 'string')
+local typed = not step.err
+if not typed then
+    step = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
+end
 if step.err then
     return {'SCAN', {err = step.err .. ' (scan)'}}
 end
 local time = redis.call('TIME')
 local answer = {step[1], time[1], time[2]}
-for _, K in ipairs(step[2]) do
+local longest_value, longest_key = tonumber(ARGV[4]), tonumber(ARGV[5])
+local function is_string(K)
     local kind = redis.call('TYPE', K)
-    if (kind.ok or kind) == 'string' and #K <= tonumber(ARGV[5]) and
-       redis.call('STRLEN', K) <= tonumber(ARGV[4]) then
+    return (kind.ok or kind) == 'string'
+end
+for _, K in ipairs(step[2]) do
+    local v = #K <= longest_key and (typed or is_string(K)) and
+              redis.call('STRLEN', K) <= longest_value and
+              redis.call('GET', K)
+    if v and resembles(v) then
         local S = sidecar(K)
         local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token', 'line')
         if refused(s) then
@@ -41,7 +68,7 @@ for _, K in ipairs(step[2]) do
         end
         local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
         local stand = s[7] and s[7] ~= '' and redis.pcall('ZCARD', S .. ':line') or 0
-        answer[#answer + 1] = {K, redis.call('GET', K),
+        answer[#answer + 1] = {K, v,
                                redis.call('PTTL', K), s[1] or false, s[2] or false, s[3] or false,
                                s[4] or false, s[5] or false, heard[2] or -1,
                                type(stand) == 'number' and stand or -1}
