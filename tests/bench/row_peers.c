@@ -16,7 +16,7 @@
 #define ROW "peers"
 #define CLIENTS 100
 #define HOLD (1 * MS)
-#define SLICE (400 * MS)
+#define SLICE (1 * SECOND)
 #define SETTLE_MS 150
 #define WARM_MS 1500 /* a compiler at run time has its work to do */
 #define PEERS_MAX (CONTENDERS_MAX - OTHERS)
@@ -30,8 +30,9 @@ typedef struct {
     crowd_kind kind;
     crowd *crowd; /* of our own; or else */
     peer *peer;
-    double held_ns, turns[CLIENTS]; /* in what was measured */
-    double requests;                /* an acquisition */
+    double fair[ROUNDS_MAX + 1]; /* Jain's index of each slice */
+    int slices;
+    double requests; /* an acquisition */
 } side;
 
 static int side_n;
@@ -86,29 +87,13 @@ static double look(const side *s, double *ret_turns) {
     return crowd_held_ns(s->crowd);
 }
 
-/* Adds what has been done between two looks; returns how many turns. */
-static uint64_t add(side *s, double held_ns, const double *before, const double *after) {
-    double sum = 0;
-    s->held_ns += held_ns;
-    for (int i = 0; i < CLIENTS; i++) {
-        s->turns[i] += after[i] - before[i];
-        sum += after[i] - before[i];
-    }
+/* Writes down how fair it was between two looks; returns how many turns there were. */
+static uint64_t compare(side *s, const double *before, const double *after) {
+    double turns[CLIENTS], sum = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        sum += turns[i] = after[i] - before[i];
+    s->fair[s->slices++] = jain(turns, CLIENTS);
     return (uint64_t)sum;
-}
-
-static uint64_t again(void *ctx, int64_t until_ns, meter *m) {
-    side *s = ctx;
-    double before[CLIENTS], after[CLIENTS];
-    int slice_ms = (int)((until_ns - now_ns()) / MS);
-    begin(s);
-    double held_ns = look(s, before);
-    meter_start(m);
-    (void)poll(NULL, 0, slice_ms);
-    held_ns = look(s, after) - held_ns;
-    meter_stop(m);
-    end(s);
-    return add(s, held_ns, before, after);
 }
 
 static void warm(side *s) {
@@ -117,7 +102,28 @@ static void warm(side *s) {
     end(s);
 }
 
-/* With nobody else connected: idle clients of other libraries have things to say, too. */
+/* Each slice has its own clients, with nobody else connected: idle clients of other libraries have things to say, too.
+ * Each language sleeps for longer than it is told, some by 10 us and some by 200, and a hold is nobody's but its
+ * holder's: so time counts as if each had held for as long as it was told. */
+static uint64_t again(void *ctx, int64_t until_ns, meter *m) {
+    side *s = ctx;
+    double before[CLIENTS], after[CLIENTS];
+    int slice_ms = (int)((until_ns - now_ns()) / MS);
+    open_side(s);
+    warm(s);
+    begin(s);
+    double held_ns = look(s, before);
+    meter_start(m);
+    (void)poll(NULL, 0, slice_ms);
+    held_ns = look(s, after) - held_ns;
+    meter_stop(m);
+    end(s);
+    close_side(s);
+    uint64_t turns = compare(s, before, after);
+    m->ns -= (int64_t)held_ns - (int64_t)turns * HOLD;
+    return turns;
+}
+
 static void count_requests(side *s) {
     double before[CLIENTS], after[CLIENTS], n = 0;
     open_side(s);
@@ -160,38 +166,22 @@ static void find_sides(void) {
     free(entry);
 }
 
-/* Of what the library's own hold and a round trip allow. */
-static void part_of_limit(const side *s, const figures *f, double trip_ns, double *ret) {
-    double n = 0;
-    for (int i = 0; i < CLIENTS; i++)
-        n += s->turns[i];
-    double limit = SECOND / (s->held_ns / (n > 0 ? n : 1) + trip_ns);
-    for (int i = 0; i < rounds; i++)
-        ret[i] = f->rate[i] / limit;
-}
-
-static void report_side(regime r, int number, const figures *f, double trip_ns) {
-    const side *s = &sides[number];
+static void report_side(regime r, int number, const figures *f) {
+    const side *s = &sides[number], *mine = &sides[OURS], *queue = &sides[LIMIT];
     const figures *ours = &f[OURS], *theirs = &f[number], *limit = &f[LIMIT];
     static const char *const words[] = {"acquisitions", "requests an acquisition",
-                                        "server CPU an acquisition", "Jain's index",
-                                        "part of 1/(hold + trip)"};
-    char what[5][64];
-    double part[3][ROUNDS_MAX];
-    for (int i = 0; i < 5; i++)
+                                        "server CPU an acquisition", "Jain's index"};
+    char what[4][64];
+    for (int i = 0; i < 4; i++)
         (void)snprintf(what[i], sizeof what[i], "beside %s: %s", s->name, words[i]);
-    part_of_limit(&sides[OURS], ours, trip_ns, part[0]);
-    part_of_limit(s, theirs, trip_ns, part[1]);
-    part_of_limit(&sides[LIMIT], limit, trip_ns, part[2]);
     report_within(&(label){ROW, what[0], "/s", r, "> 1"}, ours->rate, theirs->rate, limit->rate,
                   rounds);
-    report_within(&(label){ROW, what[4], "of 1", r, NULL}, part[0], part[1], part[2], rounds);
-    report_three(&(label){ROW, what[1], "counted", r, NULL}, sides[OURS].requests, s->requests,
-                 sides[LIMIT].requests);
+    report_three(&(label){ROW, what[1], "counted", r, NULL}, mine->requests, s->requests,
+                 queue->requests);
     report_within(&(label){ROW, what[2], "us", r, NULL}, ours->server_us, theirs->server_us,
                   limit->server_us, rounds);
-    report_three(&(label){ROW, what[3], "of 1", r, NULL}, jain(sides[OURS].turns, CLIENTS),
-                 jain(s->turns, CLIENTS), jain(sides[LIMIT].turns, CLIENTS));
+    report_within(&(label){ROW, what[3], "of 1", r, NULL}, mine->fair + 1, s->fair + 1,
+                  queue->fair + 1, rounds); /* the first slice was before the rounds */
 }
 
 void row_peers(regime r) {
@@ -202,17 +192,11 @@ void row_peers(regime r) {
         report_skip(ROW, r, "no other library is here: make bench-peers fetches them");
         return;
     }
-    for (int i = 0; i < side_n; i++) {
-        open_side(&sides[i]);
-        warm(&sides[i]);
+    for (int i = 0; i < side_n; i++)
         c[i] = (contender){.ctx = &sides[i], .run = again};
-    }
     take_turns(c, side_n, SLICE, 1, f);
     for (int i = 0; i < side_n; i++)
-        close_side(&sides[i]);
-    for (int i = 0; i < side_n; i++)
         count_requests(&sides[i]);
-    double trip_ns = (double)bench_round_trip_ns();
     for (int i = BARE; i < side_n; i++)
-        report_side(r, i, f, trip_ns);
+        report_side(r, i, f);
 }
