@@ -16,6 +16,8 @@
 /* So many queued requests are written at once: a call costs little for each then, and the
  * server would wait. */
 #define WRITE_EACH 8
+/* So long queued requests wait, at most, for callers that have a reply and have not run since. */
+#define GATHER_NS INT64_C(100000)
 #define ENTER_TRIES 4
 
 struct tl_share {
@@ -25,6 +27,8 @@ struct tl_share {
     tl_spin spin;
     unsigned looking;         /* callers that look for their replies without sleeping */
     unsigned asked, left;     /* requests without a reply; about how many of them are not written */
+    tl_mono left_since;       /* when the first of those was queued */
+    unsigned ready;           /* callers that have a reply and have not run since */
     uint64_t answers, missed; /* replies so far; 1 + their number when a look last timed out */
     tl_sharer *first, **end;  /* sleepers, without the poller */
     tl_sharer *poller;        /* NULL: nobody polls the connection */
@@ -44,7 +48,7 @@ static void answered(void *ctx, const tl_answer *answer) {
     sharer->answered(sharer, answer);
     if (sharer->sleeps)
         tl__waiter_post(sharer->sleeps, TL_WAKE_ANSWERED);
-    atomic_store(&sharer->news, true);
+    share->ready += !atomic_exchange(&sharer->news, true);
 }
 
 static void up(void *ctx, const tl_interval *bracket, tl_mono now) {
@@ -53,14 +57,18 @@ static void up(void *ctx, const tl_interval *bracket, tl_mono now) {
         tl__keeper_rejudge(&share->node->client->keeper);
 }
 
-static bool has_news(tl_sharer *sharer) {
-    return atomic_exchange(&sharer->news, false);
+static bool has_news(tl_share *share, tl_sharer *sharer) {
+    bool news = atomic_exchange(&sharer->news, false);
+    share->ready -= news;
+    return news;
 }
 
 tl_err tl__share_send(tl_share *share, tl_sharer *sharer, const tl_send *send, tl_mono now) {
     tl_err why = tl__conn_send(share->conn, send, sharer, now);
     sharer->in_flight += why == TL_OK;
     share->asked += why == TL_OK;
+    if (share->left == 0)
+        share->left_since = now;
     share->left += why == TL_OK;
     return why;
 }
@@ -73,8 +81,22 @@ static bool may_drive(const tl_share *share) {
     return !share->poller || !share->poller->sleeps;
 }
 
+/* Must the queued requests wait for those of callers that have a reply and have not run since? Such a caller
+ * may be on the server's processor: it runs only while the server has nothing to do. Without this the others
+ * would keep the server busy, and it would wait for many of their rounds. The wait has a limit: a caller may
+ * be stopped, or ask nothing more. */
+static bool has_to_gather(const tl_share *share, tl_mono now) {
+    bool late = GUARD(gathers_briefly) && tl__ns_until(share->left_since, now) >= GATHER_NS;
+    return GUARD(gathers) && share->ready > 0 && share->left > 0 && !late;
+}
+
 static void drive(tl_share *share) {
-    tl__conn_drive(share->conn, tl__mono_now());
+    tl_mono now = tl__mono_now();
+    if (has_to_gather(share, now)) {
+        tl__conn_read(share->conn, now);
+        return;
+    }
+    tl__conn_drive(share->conn, now);
     share->left = 0;
 }
 
@@ -85,10 +107,14 @@ static void write_left(tl_share *share) {
     share->left = 0;
 }
 
-/* Must the queued requests be written now, rather than wait for more? Yes, if the server would be idle, if so
- * many are queued that it should begin, or if this thread can't drive the connection. */
+/* Must the queued requests be written now, rather than wait for more? Yes, if this thread can't drive the
+ * connection. Also if the server would be idle, or if so many are queued that it should begin. None is
+ * forgotten: a caller drives the connection while it looks, and writes before it sleeps. */
 static bool has_to_write(const tl_share *share) {
-    return !may_drive(share) || share->left >= WRITE_EACH || 2 * share->left > share->asked;
+    if (!may_drive(share))
+        return true;
+    return !has_to_gather(share, tl__mono_now()) &&
+           (share->left >= WRITE_EACH || 2 * share->left > share->asked);
 }
 
 /* Must the sleeping poller poll for something else, or wake earlier? */
@@ -164,7 +190,7 @@ static bool spin(tl_share *share, tl_sharer *sharer, tl_mono until) {
     int64_t limit_ns = tl__conn_up(share->conn) ? tl__spin_ns(&share->spin, 0) : 0;
     if (limit_ns == 0) {
         yield(share); /* so that callers that are about to ask queue their requests, too */
-        return has_news(sharer);
+        return has_news(share, sharer);
     }
     limit_ns += SPIN_EACH_NS * (int64_t)atomic_load(&share->node->sharers);
     tl_mono end = tl__mono_min(until, tl__mono_add_ns(tl__mono_now(), limit_ns));
@@ -179,7 +205,7 @@ static bool spin(tl_share *share, tl_sharer *sharer, tl_mono until) {
     if (!seen)
         tl__mutex_lock(&share->mutex);
     share->looking -= GUARD(looks_until_answered);
-    bool there = has_news(sharer);
+    bool there = has_news(share, sharer);
     if (there || late)
         learn(share, there, answers);
     return there;
@@ -243,7 +269,7 @@ static void sleep_until(tl_share *share, tl_sharer *sharer, tl_mono until) {
 
 void tl__share_await(tl_share *share, tl_sharer *sharer, tl_mono until) {
     tl_share *shared = share;
-    if (has_news(sharer))
+    if (has_news(shared, sharer))
         return;
     if (has_to_write(shared))
         write_left(shared);
@@ -326,6 +352,8 @@ void tl__share_leave(tl_share *share, tl_sharer *sharer) {
     if (GUARD(forgotten_sharer) && sharer->in_flight > 0)
         tl__conn_forget(shared->conn, sharer);
     shared->asked -= sharer->in_flight;
+    if (GUARD(leaver_not_awaited))
+        (void)has_news(shared, sharer);
     if (GUARD(poller_leaves))
         stop_polling(shared, sharer);
     tl__mutex_unlock(&shared->mutex);

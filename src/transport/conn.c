@@ -527,7 +527,8 @@ static void drive_login(tl_conn *conn, tl_mono now) {
         tl__conn_lose_late(conn, "no reply to the login", conn->limits.connect_ms);
 }
 
-void tl__conn_drive(tl_conn *conn, tl_mono now) {
+/* `writes`: write the queued requests, too. */
+static void drive(tl_conn *conn, tl_mono now, bool writes) {
     conn->now = now;
     if (conn->state != TL_CONN_DOWN && !tl__conn_is_current(conn))
         tl__conn_lose_master(conn);
@@ -539,7 +540,7 @@ void tl__conn_drive(tl_conn *conn, tl_mono now) {
         drive_login(conn, now);
     else if (conn->state == TL_CONN_UP && read_replies(conn))
         conn->stale = false;
-    if (conn->state == TL_CONN_UP && (conn->broken || !write_slots(conn)))
+    if (conn->state == TL_CONN_UP && (conn->broken || (writes && !write_slots(conn))))
         tl__conn_lose_stream(conn);
     if (conn->leaving)
         tl__conn_leave(conn);
@@ -547,6 +548,14 @@ void tl__conn_drive(tl_conn *conn, tl_mono now) {
         tl__conn_answer_reached(conn);
     tl__conn_drive_naming(conn);
     tl__conn_expire(conn, now);
+}
+
+void tl__conn_drive(tl_conn *conn, tl_mono now) {
+    drive(conn, now, true);
+}
+
+void tl__conn_read(tl_conn *conn, tl_mono now) {
+    drive(conn, now, false);
 }
 
 int tl__conn_fd(const tl_conn *conn) {

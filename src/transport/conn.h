@@ -194,3 +194,5 @@ tl_mono tl__conn_until(const tl_conn *conn); /**< drive it then, even without an
 
 /** Do what can be done now without blocking: connect, write, read, run callbacks, time out. */
 void tl__conn_drive(tl_conn *conn, tl_mono now);
+/** The same, but while the connection is up the queued requests stay unwritten. */
+void tl__conn_read(tl_conn *conn, tl_mono now);

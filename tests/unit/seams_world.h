@@ -29,7 +29,9 @@
 #define FDS_MAX 32
 #define FD_FIRST 1000 /* no descriptor of the system's */
 #define STACK_SIZE ((size_t)256 * 1024)
-#define LATENCY_MS 1
+#ifndef LATENCY_NS
+#define LATENCY_NS TL_NS_PER_MS
+#endif
 #define LOOKUP_MS 20
 #define YIELD_NS 1000
 #define EPOCH_US INT64_C(1800000000000000)
@@ -72,6 +74,7 @@ static struct {
     bool serving;     /* what runs is the world's own, and the server's */
     int64_t ahead_us; /* the server's clock, of ours */
     unsigned started, switches;
+    tl_mono sent;                            /* when something was sent last */
     tl_mono asked;                           /* a script came then, */
     unsigned scripts, at_once, most_at_once; /* of them all; of those at that moment; and at any */
 } world;
@@ -508,7 +511,7 @@ void tl__names_free(struct addrinfo *list) {
 
 static void arrive(descriptor *d, const tl_reply *reply) {
     fake_resp_write(&d->in, reply);
-    d->at = tl__mono_add_ms(world.now, LATENCY_MS);
+    d->at = tl__mono_add_ns(world.now, LATENCY_NS);
 }
 
 static void on_push(void *ctx, const tl_reply *reply) {
@@ -524,7 +527,7 @@ int tl__socket_connect(const tl_address *to, int *ret_fd) {
     world.serving = true;
     d->conn = fake_redis_connect(world.redis, &(fake_calls){.push = on_push}, d);
     world.serving = false;
-    d->at = tl__mono_add_ms(world.now, LATENCY_MS);
+    d->at = tl__mono_add_ns(world.now, LATENCY_NS);
     return EINPROGRESS;
 }
 
@@ -572,6 +575,7 @@ ssize_t tl__socket_send(int fd, const char *from, size_t n) {
     let_others_run();
     descriptor *d = descriptor_of(fd);
     world.serving = true;
+    world.sent = world.now;
     if (!world.silent) {
         fake_buffer_add(&d->out, from, n);
         execute(d);
