@@ -10,42 +10,31 @@
 #include "ground/guard.h"
 #include "ground/token.h"
 #include "transport/http.h"
+#include "transport/reply_room.h"
 
 #if TL_HAVE_JSON
 #include <jansson.h>
 #endif
 
 #define MESSAGE_SIZE 160
-#define MESSAGE_MAX 200
-#define ALIGN 16
-
-/* Memory that lasts until the release. */
-typedef struct block {
-    struct block *next;
-    _Alignas(ALIGN) char bytes[];
-} block;
 
 struct tl_gateway {
     tl_http http;
     tl_bytes prefix;
-    block *blocks;
+    tl_reply_room room;
     bool logs_in;
     const char *problem;
     char message[MESSAGE_SIZE];
 };
 
 void tl__gateway_release(tl_gateway *gateway) {
-    for (block *b = gateway->blocks, *next; b; b = next) {
-        next = b->next;
-        free(b);
-    }
-    gateway->blocks = NULL;
+    tl__reply_room_release(&gateway->room);
 }
 
 void tl__gateway_free(tl_gateway *gateway) {
     if (!gateway)
         return;
-    tl__gateway_release(gateway);
+    tl__reply_room_free(&gateway->room);
     tl__http_free(&gateway->http);
     free(gateway);
 }
@@ -82,34 +71,18 @@ static int fail(tl_gateway *gateway, const char *problem) {
     return -1;
 }
 
-static void *take(tl_gateway *gateway, size_t n) {
-    block *b = malloc(sizeof *b + n);
-    if (!b) {
-        gateway->problem = tl__http_no_memory;
-        return NULL;
-    }
-    b->next = gateway->blocks;
-    gateway->blocks = b;
-    return b->bytes;
+static bool none_left(tl_gateway *gateway) {
+    gateway->problem = tl__http_no_memory;
+    return false;
 }
 
 static bool copy(tl_gateway *gateway, const char *text, size_t n, tl_reply *ret) {
-    char *to = take(gateway, n + 1);
-    if (!to)
-        return false;
-    memcpy(to, text, n);
-    *ret = (tl_reply){.type = TL_REPLY_STRING, .text = {to, n}};
-    return true;
+    return tl__reply_make_text(&gateway->room, tl__bytes(text, n), ret) || none_left(gateway);
 }
 
 static bool make_error(tl_gateway *gateway, int64_t code, const char *message, tl_reply *ret) {
-    char text[MESSAGE_MAX + 32];
-    int n = snprintf(text, sizeof text, TL_ETCD_ERROR "%lld %.*s", (long long)code, MESSAGE_MAX,
-                     message);
-    if (!copy(gateway, text, (size_t)n, ret))
-        return false;
-    ret->type = TL_REPLY_ERROR;
-    return true;
+    return tl__reply_make_error(&gateway->room, code, tl__bytes_of(message), ret) ||
+           none_left(gateway);
 }
 
 #if TL_HAVE_JSON
@@ -135,14 +108,10 @@ static bool odd(tl_gateway *gateway, const char *problem) {
 
 /* ---- values ------------------------------------------------------------------------------------ */
 
-static tl_reply of_int(int64_t v) {
-    return (tl_reply){.type = TL_REPLY_INT, .integer = v};
-}
-
 /* Read a number, which may be text or a JSON number; absent: 0. Unsigned ones keep their bits. */
 static bool get_int(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
     const json_t *v = json_object_get(object, name);
-    *ret = of_int(0);
+    *ret = tl__reply_of_int(0);
     if (!v)
         return true;
     if (json_is_integer(v)) {
@@ -160,7 +129,7 @@ static bool get_int(tl_gateway *gateway, const json_t *object, const char *name,
 }
 
 static tl_reply get_flag(const json_t *object, const char *name) {
-    return of_int(json_is_true(json_object_get(object, name)));
+    return tl__reply_of_int(json_is_true(json_object_get(object, name)));
 }
 
 static bool get_text(tl_gateway *gateway, const json_t *object, const char *name, tl_reply *ret) {
@@ -204,13 +173,7 @@ static bool get_bytes(tl_gateway *gateway, const json_t *object, const char *nam
 }
 
 static bool make_array(tl_gateway *gateway, size_t n, tl_reply **ret_items, tl_reply *ret) {
-    *ret_items = take(gateway, (n ? n : 1) * sizeof **ret_items);
-    if (!*ret_items)
-        return false;
-    *ret = (tl_reply){.type = TL_REPLY_ARRAY, .items = *ret_items, .count = n};
-    for (size_t i = 0; i < n; i++)
-        (*ret_items)[i] = (tl_reply){.type = TL_REPLY_NIL};
-    return true;
+    return tl__reply_make_array(&gateway->room, n, ret_items, ret) || none_left(gateway);
 }
 
 /* ---- replies ----------------------------------------------------------------------------------- */
@@ -277,7 +240,7 @@ static bool read_one_range(tl_gateway *gateway, const json_t *root, tl_reply *re
     if (!make_array(gateway, TL_ETCD_RESPONSES + 1, &item, ret) ||
         !get_revision(gateway, root, &item[TL_ETCD_REVISION]))
         return false;
-    item[TL_ETCD_SUCCEEDED] = of_int(1);
+    item[TL_ETCD_SUCCEEDED] = tl__reply_of_int(1);
     return read_range(gateway, root, &item[TL_ETCD_RESPONSES]);
 }
 
@@ -352,7 +315,7 @@ static bool read_watch(tl_gateway *gateway, const json_t *root, tl_reply *ret) {
         return false;
     item[TL_WATCH_CREATED] = get_flag(result, "created");
     item[TL_WATCH_CANCELED] = get_flag(result, "canceled");
-    item[TL_WATCH_DELETED] = of_int(deletions(json_object_get(result, "events")));
+    item[TL_WATCH_DELETED] = tl__reply_of_int(deletions(json_object_get(result, "events")));
     return true;
 }
 
@@ -387,15 +350,6 @@ static bool (*const readers[])(tl_gateway *gateway, const json_t *root, tl_reply
 
 /* ---- errors ------------------------------------------------------------------------------------ */
 
-/* Has the login expired, rather than the request been wrong? There are two cases. Users have changed since a
- * token that carries its own date (JWT) was issued. Or etcd required no login when this connection was made,
- * and does now. etcd reports both before it executes anything, with the code of a malformed request or with
- * none. */
-static bool is_login_over(const tl_gateway *gateway, tl_bytes message) {
-    return (GUARD(login_is_made_anew) && tl__etcd_is_login_outdated(message)) ||
-           (gateway->logs_in && tl__bytes_has(message, "user name is empty"));
-}
-
 /* Read an error: {"error", "message", "code"} of a reply, {"error": {"message", "grpc_code"}} within a
  * stream. */
 static bool read_error(tl_gateway *gateway, const json_t *root, int status, tl_reply *ret) {
@@ -403,7 +357,7 @@ static bool read_error(tl_gateway *gateway, const json_t *root, int status, tl_r
     const json_t *from = json_is_object(inner) ? inner : root;
     const char *message = json_string_value(json_object_get(from, "message"));
     char http[32];
-    tl_reply code = of_int(-1);
+    tl_reply code = tl__reply_of_int(-1);
     (void)snprintf(http, sizeof http, "HTTP status %d", status);
     if (json_object_get(from, "code")
             ? !get_int(gateway, from, "code", &code)
@@ -411,7 +365,7 @@ static bool read_error(tl_gateway *gateway, const json_t *root, int status, tl_r
         return false;
     if (code.integer < 0 || code.integer > 16)
         code.integer = -1;
-    if (message && is_login_over(gateway, tl__bytes_of(message)))
+    if (message && tl__etcd_is_login_over(tl__bytes_of(message), gateway->logs_in))
         code.integer = TL_ETCD_UNAUTHENTICATED;
     return make_error(gateway, code.integer,
                       message                 ? message

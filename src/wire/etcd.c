@@ -9,7 +9,7 @@
  * The gateway requires keys and values in base64. Arguments come from machines alone, which pass only digits
  * where numbers belong.
  */
-#include "wire/etcd.h"
+#include "wire/etcd_inside.h"
 
 #include <string.h>
 
@@ -22,8 +22,8 @@
 #define WHERE(guard, part, instead) part
 #endif
 
-#define K 1 /* the index of each argument */
-#define SUFFIX 2
+#define K TL_ETCD_K
+#define SUFFIX TL_ETCD_SUFFIX
 
 #define MINE "'key':'$m'"
 #define RANGE "'key':'$p','range_end':'$e'"
@@ -46,11 +46,7 @@
     "{" MINE ",'target':'LEASE','result':'NOT_EQUAL','lease':'" WHERE(                             \
         GUARD(late_release_leaves_rest), "#4", "-1") "'}"
 
-static const struct row {
-    const char *word;
-    tl_etcd_kind kind;
-    const char *path, *body;
-} rows[] = {
+static const tl_etcd_row rows[] = {
     {"GRANT", TL_ETCD_GRANT, "lease/grant", "{'ID':'#1','TTL':'#2'}"},
     {"REVOKE", TL_ETCD_REVOKE, "lease/revoke", "{'ID':'#1'}"},
     {"TTL", TL_ETCD_TTL, "lease/timetolive", "{'ID':'#1'}"},
@@ -90,7 +86,7 @@ static const struct row {
     {"MEMBERS", TL_ETCD_MEMBERS, "cluster/member/list", "{}"},
 };
 
-static const struct row *row_of(const tl_command *command) {
+const tl_etcd_row *tl__etcd_row(const tl_command *command) {
     for (size_t i = 0; command->argc > 0 && i < sizeof rows / sizeof *rows; i++)
         if (tl__bytes_eq(command->argv[0], tl__bytes_of(rows[i].word)))
             return &rows[i];
@@ -98,23 +94,22 @@ static const struct row *row_of(const tl_command *command) {
 }
 
 tl_etcd_kind tl__etcd_kind(const tl_command *command) {
-    const struct row *row = row_of(command);
+    const tl_etcd_row *row = tl__etcd_row(command);
     return row ? row->kind : TL_ETCD_NONE;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
-typedef struct {
-    char *to;
-    size_t size, used;
-    uint32_t bits; /* of base64: `held` bytes, not written yet */
-    unsigned held;
-} writer;
+typedef tl_etcd_writer writer;
 
-static void put(writer *to, tl_bytes b) {
+void tl__etcd_put(writer *to, tl_bytes b) {
     if (b.n > 0 && b.n <= to->size && to->used <= to->size - b.n)
         memcpy(to->to + to->used, b.p, b.n);
     to->used += b.n;
+}
+
+static void put(writer *to, tl_bytes b) {
+    tl__etcd_put(to, b);
 }
 
 static void put_char(writer *to, char c) {
@@ -128,6 +123,10 @@ static void put_int(writer *to, int64_t v) {
 
 static void put_64(writer *to, tl_bytes b) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (to->plain) {
+        put(to, b);
+        return;
+    }
     for (size_t i = 0; i < b.n; i++) {
         to->bits = to->bits << 8 | (unsigned char)b.p[i];
         if (++to->held < 3)
@@ -177,6 +176,10 @@ static void put_key(writer *to, char which, const tl_command *command, tl_bytes 
 /* Write a JSON string. The server rejects what is not UTF-8. */
 static void put_text(writer *to, tl_bytes b) {
     static const char hex[] = "0123456789abcdef";
+    if (to->plain) {
+        put(to, b);
+        return;
+    }
     for (size_t i = 0; i < b.n; i++) {
         unsigned char c = (unsigned char)b.p[i];
         if (c < ' ') {
@@ -192,8 +195,7 @@ static void put_text(writer *to, tl_bytes b) {
 }
 
 #ifdef TL_GUARDS
-/* In "<GUARD(...)>part|instead>", with t at the '<' or the '|': returns the last character to skip. */
-static const char *choose(const char *t) {
+const char *tl__etcd_choose(const char *t) {
     char name[32] = "";
     if (*t == '|')
         return strchr(t, '>');
@@ -202,8 +204,9 @@ static const char *choose(const char *t) {
 }
 #endif
 
-static void put_body(writer *to, const char *t, const tl_command *command, tl_bytes prefix) {
-    for (; *t; t++) {
+void tl__etcd_put_part(writer *to, const char *t, size_t length, const tl_command *command,
+                       tl_bytes prefix) {
+    for (const char *end = t + length; t < end; t++) {
         size_t n = t[0] ? (size_t)(t[1] - '0') : 0;
         switch (*t) {
         case '\'': put_char(to, '"'); break;
@@ -212,7 +215,7 @@ static void put_body(writer *to, const char *t, const tl_command *command, tl_by
         case '%': put_text(to, command->argv[n]), t++; break;
 #ifdef TL_GUARDS
         case '<':
-        case '|': t = choose(t); break;
+        case '|': t = tl__etcd_choose(t); break;
         case '>': break;
 #endif
         case '@':
@@ -223,6 +226,10 @@ static void put_body(writer *to, const char *t, const tl_command *command, tl_by
         default: put_char(to, *t);
         }
     }
+}
+
+static void put_body(writer *to, const char *body, const tl_command *command, tl_bytes prefix) {
+    tl__etcd_put_part(to, body, strlen(body), command, prefix);
 }
 
 /* The next of the encoded arguments: "$N", then N bytes, each followed by a line end. */
@@ -237,42 +244,60 @@ static tl_bytes next_argument(tl_bytes *from) {
     return argument;
 }
 
-/* Write the same body for each lock, separated by commas. `instead`: for locks whose last change is
- * unknown. */
-static void put_each(writer *to, const tl_command *keeps, tl_bytes prefix, const char *body,
-                     const char *instead) {
-    tl_bytes more = keeps->more;
-    for (unsigned i = 0; i < keeps->more_argc / TL_ETCD_KEEPS_EACH; i++) {
-        tl_command one = {.argc = 2 + TL_ETCD_KEEPS_EACH};
-        for (unsigned k = 0; k < TL_ETCD_KEEPS_EACH; k++)
-            one.argv[K + k] = next_argument(&more);
-        one.argv[K + TL_ETCD_KEEPS_EACH] = keeps->argv[1];
-        bool known = !GUARD(compares_known_change) ||
-                     !tl__bytes_eq(one.argv[K + 3], TL_LITERAL("0"));
-        if (i > 0)
-            put_char(to, ',');
-        put_body(to, known ? body : instead, &one, prefix);
+/* Each list of a KEEPS, with the same part for each lock. `instead`: where its last change is unknown. */
+static const struct {
+    const char *name, *part, *instead;
+} keeps_lists[] = {{"compare", "{" MINE ",'target':'MOD','result':'EQUAL','mod_revision':'#4'}",
+                    CREATED_THEN ",{" MINE ",'target':'LEASE','result':'LESS','lease':'#5'}"},
+                   {"success", "{'request_put':{" MINE ",'ignore_value':true,'lease':'#5'}}", NULL},
+                   {"failure", SEE_MINE, NULL}};
+
+void tl__etcd_each(const tl_command *keeps, tl_etcd_each *each, void *ctx) {
+    for (size_t list = GUARD(each_is_compared) ? 0 : 1; list < 3; list++) {
+        tl_bytes more = keeps->more;
+        for (unsigned i = 0; i < keeps->more_argc / TL_ETCD_KEEPS_EACH; i++) {
+            tl_command one = {.argc = 2 + TL_ETCD_KEEPS_EACH};
+            for (unsigned k = 0; k < TL_ETCD_KEEPS_EACH; k++)
+                one.argv[K + k] = next_argument(&more);
+            one.argv[K + TL_ETCD_KEEPS_EACH] = keeps->argv[1];
+            bool known = !GUARD(compares_known_change) ||
+                         !tl__bytes_eq(one.argv[K + 3], TL_LITERAL("0"));
+            each(ctx, keeps_lists[list].name,
+                 known || !keeps_lists[list].instead ? keeps_lists[list].part
+                                                     : keeps_lists[list].instead,
+                 &one, i == 0);
+        }
     }
 }
 
+typedef struct {
+    writer *to;
+    tl_bytes prefix;
+    bool opened;
+} keeps_writer;
+
+static void put_one(void *ctx, const char *list, const char *part, const tl_command *one,
+                    bool first) {
+    keeps_writer *keeps = ctx;
+    if (first) {
+        put(keeps->to, keeps->opened ? TL_LITERAL("],\"") : TL_LITERAL("{\""));
+        put(keeps->to, tl__bytes_of(list));
+        put(keeps->to, TL_LITERAL("\":["));
+        keeps->opened = true;
+    } else {
+        put_char(keeps->to, ',');
+    }
+    put_body(keeps->to, part, one, keeps->prefix);
+}
+
 static void put_keeps(writer *to, const tl_command *command, tl_bytes prefix) {
-    static const char unchanged[] = "{" MINE
-                                    ",'target':'MOD','result':'EQUAL','mod_revision':'#4'}",
-                      older[] = CREATED_THEN ",{" MINE
-                                             ",'target':'LEASE','result':'LESS','lease':'#5'}",
-                      move[] = "{'request_put':{" MINE ",'ignore_value':true,'lease':'#5'}}",
-                      see[] = SEE_MINE;
-    put(to, TL_LITERAL("{\"compare\":["));
-    if (GUARD(each_is_compared))
-        put_each(to, command, prefix, unchanged, older);
-    put(to, TL_LITERAL("],\"success\":["));
-    put_each(to, command, prefix, move, move);
-    put(to, TL_LITERAL("],\"failure\":["));
-    put_each(to, command, prefix, see, see);
+    keeps_writer keeps = {to, prefix, false};
+    tl__etcd_each(command, put_one, &keeps);
     put(to, TL_LITERAL("]}"));
 }
 
-static void put_row(writer *to, const struct row *row, const tl_command *command, tl_bytes prefix) {
+static void put_row(writer *to, const tl_etcd_row *row, const tl_command *command,
+                    tl_bytes prefix) {
     if (row->body)
         put_body(to, row->body, command, prefix);
     else
@@ -301,7 +326,7 @@ static void put_head(writer *to, const char *path, const tl_etcd_via *via, size_
 }
 
 size_t tl__etcd_encode(const tl_command *command, const tl_etcd_via *via, char *to, size_t size) {
-    const struct row *row = row_of(command);
+    const tl_etcd_row *row = tl__etcd_row(command);
     writer w = {.to = to, .size = size}, count = {0};
     if (!row)
         return 0;
@@ -376,6 +401,14 @@ bool tl__etcd_is_of_request(tl_bytes error) {
 bool tl__etcd_is_login_outdated(tl_bytes message) {
     return tl__bytes_has(message, "revision of auth store is old") ||
            tl__bytes_has(message, "revision in header is old"); /* etcd's internal text for it */
+}
+
+/* There are two cases. Users have changed since a token that carries its own date (JWT) was issued. Or etcd
+ * required no login when this connection was made, and does now. etcd reports both before it executes
+ * anything, with the code of a malformed request or with none. */
+bool tl__etcd_is_login_over(tl_bytes message, bool logs_in) {
+    return (GUARD(login_is_made_anew) && tl__etcd_is_login_outdated(message)) ||
+           (logs_in && tl__bytes_has(message, "user name is empty"));
 }
 
 /* A token that this member doesn't know (code 16 with etcd's own message) may be known to another one. */

@@ -83,7 +83,9 @@ typedef struct {
 tl_etcd_kind tl__etcd_kind(const tl_command *command);
 
 /** Encode the request; returns the bytes needed, and writes only if they fit. */
-size_t tl__etcd_encode(const tl_command *command, const tl_etcd_via *via, char *to, size_t size);
+typedef size_t tl_etcd_encoder(const tl_command *command, const tl_etcd_via *via, char *to,
+                               size_t size);
+tl_etcd_encoder tl__etcd_encode;
 
 /** A stream of deletions: watches `count` keys, each from its revision on, with the watch ids 1, 2 and so on.
  *  Encodes and returns as tl__etcd_encode. */
@@ -93,6 +95,13 @@ typedef struct {
 } tl_etcd_watched;
 size_t tl__etcd_encode_watch(const tl_etcd_watched *watched, size_t count, const tl_etcd_via *via,
                              char *to, size_t size);
+
+/** The same for gRPC, as messages of protobuf behind their heads, for the method of a kind. via: the prefix
+ *  counts; the rest goes into gRPC's own headers. */
+const char *tl__etcd_method(tl_etcd_kind kind);
+tl_etcd_encoder tl__etcd_encode_proto;
+size_t tl__etcd_encode_watch_proto(const tl_etcd_watched *watched, size_t count,
+                                   const tl_etcd_via *via, char *to, size_t size);
 
 /* An error is an ERROR reply "ETCD code message". The codes are gRPC's; -1: the reply did not come from
  * etcd's gateway. */
@@ -112,6 +121,8 @@ bool tl__etcd_is_of_request(tl_bytes error);
 
 /** Does the message say that users have changed since the login? */
 bool tl__etcd_is_login_outdated(tl_bytes message);
+/** Has the login expired, rather than the request been wrong? logs_in: the client has a user. */
+bool tl__etcd_is_login_over(tl_bytes message, bool logs_in);
 /** Must the client log in again, at the same member? */
 bool tl__etcd_wants_login(tl_bytes error);
 
