@@ -24,9 +24,9 @@
 #   make deb                   Debian packages in build/deb
 #   make check-packages        build, install, use and purge them in chroots of Debian (SUITES="bookworm trixie")
 #
-# Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  JSON=0  CFLAGS  LDFLAGS
+# Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  JSON=0  HTTP2=0  CFLAGS  LDFLAGS
 #        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
-# Every combination of CC, SAN, COMPAT, TLS and JSON has a directory of its own below build/.
+# Every combination of CC, SAN, COMPAT, TLS, JSON and HTTP2 has a directory of its own below build/.
 
 CFLAGS   ?= -O2 -g
 PREFIX   ?= /usr/local
@@ -50,7 +50,7 @@ space := $(subst ,, )
 
 # ---- what to build ------------------------------------------------------------------------
 COMPAT_ON := $(if $(filter 0,$(COMPAT)),,$(wildcard compat))
-VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)) $(if $(filter 0,$(COMPAT)),nocompat) $(if $(filter 0,$(TLS)),notls) $(if $(filter 0,$(JSON)),nojson))
+VARIANT   := $(strip $(filter-out cc gcc,$(notdir $(CC))) $(if $(SAN),san-$(SAN)) $(if $(filter 0,$(COMPAT)),nocompat) $(if $(filter 0,$(TLS)),notls) $(if $(filter 0,$(JSON)),nojson) $(if $(filter 0,$(HTTP2)),nohttp2))
 BUILD     := $(subst $(space),-,build$(if $(VARIANT),/$(VARIANT)))
 GEN       := $(BUILD)/gen
 
@@ -103,29 +103,32 @@ obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 # ---- what the machine has -----------------------------------------------------------------
 # One run of the preprocessor says which headers are there; no output at all means no compiler.
 # pkg-config helps with unusual places; hiredis 0.14 is also found without it.
-PKG    := $(shell for p in hiredis uuid jansson openssl lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
+PKG    := $(shell for p in hiredis uuid jansson openssl libnghttp2 lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
 pc      = $(if $(filter $(2),$(PKG)),$(shell pkg-config $(1) $(2)),$(3))
 HI_DIR := $(filter-out /usr/include,$(patsubst %/hiredis,%,$(call pc,--variable=includedir,hiredis)))
 DEP_CPPFLAGS := $(HI_DIR:%=-isystem %)
 JSON_CPPFLAGS := $(filter-out -I/usr/include,$(call pc,--cflags,jansson))
+HTTP2_CPPFLAGS := $(filter-out -I/usr/include,$(call pc,--cflags,libnghttp2))
 LUA_CPPFLAGS := $(call pc,--cflags,lua5.1,-I/usr/include/lua5.1)
 have    = \#if __has_include(<$(1)>)\n$(2)\n\#endif\n
 HAS    := $(shell printf 'cc\n$(call have,hiredis/hiredis.h,hiredis)$(call have,uuid/uuid.h,uuid)$(call \
-            have,jansson.h,jansson)$(call have,openssl/ssl.h,ssl)' | \
-            $(CC) $(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) -E -P -x c - 2>/dev/null)
+            have,jansson.h,jansson)$(call have,openssl/ssl.h,ssl)$(call have,nghttp2/nghttp2.h,nghttp2)' | \
+            $(CC) $(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(HTTP2_CPPFLAGS) -E -P -x c - 2>/dev/null)
 CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation; do \
             $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
 HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
 HAVE_JSON := $(if $(filter 0,$(JSON)),,$(filter jansson,$(HAS)))
+HAVE_HTTP2 := $(if $(HAVE_JSON),$(if $(filter 0,$(HTTP2)),,$(filter nghttp2,$(HAS))))
 
 DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(HAVE_TLS),$(call pc,--libs,openssl,-lssl -lcrypto)) \
-            $(if $(HAVE_JSON),$(call pc,--libs,jansson,-ljansson)) $(call pc,--libs,uuid,-luuid) -pthread -ldl -lm
+            $(if $(HAVE_JSON),$(call pc,--libs,jansson,-ljansson)) $(if $(HAVE_HTTP2),$(call pc,--libs,libnghttp2,-lnghttp2)) \
+            $(call pc,--libs,uuid,-luuid) -pthread -ldl -lm
 TOOL_LIBS = $(call pc,--libs,jansson,-ljansson)
 TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror $(CFLAGS) -fPIC -pthread \
     -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) \
+ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1) \
     $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
 WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS) $(JSON_CPPFLAGS)
@@ -208,6 +211,7 @@ $(BUILD)/list: FORCE ; $(call stamp,$(LIST))
 
 $(BUILD)/obj/src/%.o: WIDE_CPPFLAGS =
 $(BUILD)/obj/src/transport/gateway.o: WIDE_CPPFLAGS = $(JSON_CPPFLAGS)
+$(BUILD)/obj/src/transport/grpc.o: WIDE_CPPFLAGS = $(HTTP2_CPPFLAGS)
 $(BUILD)/obj/tools/%.o: WIDE_CPPFLAGS = -iquote tools $(if $(COMPAT_ON),-iquote compat) $(JSON_CPPFLAGS)
 $(BUILD)/obj/compat/%.o: WIDE_CPPFLAGS = -iquote compat
 # A test itself is compiled in a third of the time without optimising: what it calls is optimised.
@@ -239,6 +243,7 @@ $(BUILD)/tests/tools.a: $(call obj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUI
 $(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
 	$(call say,LD $@)
 	$(if $(HAVE_JSON),,@echo 'tidelock: without etcd (etcd://): jansson is missing (Debian: libjansson-dev)' >&2)
+	$(if $(HAVE_HTTP2),,@echo 'tidelock: without gRPC (etcd:// by JSON alone): libnghttp2 is missing (Debian: libnghttp2-dev)' >&2)
 	$(if $(HAVE_TLS),,@echo 'tidelock: without TLS (rediss://): OpenSSL is missing (Debian: libssl-dev)' >&2)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -Wl,--version-script=src/tidelock.map \
 	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) $(DEP_LIBS) -o $@
@@ -375,7 +380,7 @@ demo-run: all $(BUILD)/examples/in_line
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
 lint-run: $(GEN)/scripts.inc $(GEN)/scripts_without.inc $(BUILD)/libtidelock.a tool
-	@DEEP=$(DEEP) GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1)' JOBS=$(JOBS) tests/lint/run.sh
+	@DEEP=$(DEEP) GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1)' JOBS=$(JOBS) tests/lint/run.sh
 abi = @CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) BREAKING=$(BREAKING) tests/lint/abi.sh $(1) . $(BUILD)/libtidelock.so tests/lint/abi.txt
 abi-run: $(BUILD)/libtidelock.so
 	$(call abi)

@@ -29,6 +29,7 @@ build  libhiredis-dev   header:hiredis/hiredis.h
 build  uuid-dev         header:uuid/uuid.h
 build  libssl-dev       header:openssl/ssl.h
 build  libjansson-dev   header:jansson.h
+build  libnghttp2-dev   header:nghttp2/nghttp2.h
 demo   redis-server     cmd:redis-server
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h

@@ -225,7 +225,7 @@ static tl_err remove_lock(tl_client *client, tl_break *machine, tl_error *err) {
 
 const tl_backend tl__backend_etcd = {
     .scheme = "etcd://",
-    .codec = &tl__codec_etcd,
+    .codec = &tl__codec_grpc,
     .protocol = &tl__protocol_etcd,
     .ttl_least_ms = TL_ETCD_TTL_MIN_MS,
     .ttl_why = "etcd grants no less",

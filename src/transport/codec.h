@@ -41,6 +41,12 @@ struct tl_codec {
      *  bytes. false: out of memory */
     bool (*dress)(tl_conn *conn, tl_slot *slot);
 
+    /** Write what can be written of the queued requests, each of which is then wholly written for its slot.
+     *  false: the stream broke. NULL: their bytes are written, in the order of the queue. */
+    bool (*write)(tl_conn *conn);
+    /** Has it more to write? NULL, with `write`: no */
+    bool (*has_output)(const tl_conn *conn);
+
     /** Feed bytes, which may be changed; then take the next reply. As tl__resp_next, _is_out_of_memory,
      *  _message and _release. */
     void (*feed)(tl_conn *conn, char *bytes, size_t n);

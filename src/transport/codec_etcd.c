@@ -1,11 +1,11 @@
 /*
- * The codec of etcd, whose connections lead to one of its members after the other. It must never send a
+ * The codec of etcd's JSON gateway, whose connections lead to one of its members after the other. It must never send a
  * request with a token that belongs to another connection.
  */
 #include <stdio.h>
 
 #include "ground/guard.h"
-#include "transport/conn_inside.h"
+#include "transport/codec_etcd.h"
 
 /* ---- members --------------------------------------------------------------------------------- */
 
@@ -15,23 +15,30 @@ static bool make(tl_conn *conn) {
     return conn->gateway != NULL;
 }
 
-static bool lead(tl_conn *conn) {
+bool tl__etcd_lead(tl_conn *conn) {
     tl_members *m = conn->limits.members;
     conn->member = atomic_load(&m->at);
     conn->endpoint = &m->endpoint[conn->member];
     tl__stream_lead(&conn->stream, conn->endpoint);
-    tl__gateway_logs_in(conn->gateway, conn->endpoint->user[0] != '\0');
     conn->via.host = tl__bytes_of(conn->endpoint->label);
     conn->via.prefix = m->prefix;
     return true;
 }
 
-static const char another_member[] = "member may serve", another_login[] = "login is needed";
+static bool lead(tl_conn *conn) {
+    (void)tl__etcd_lead(conn);
+    tl__gateway_logs_in(conn->gateway, conn->endpoint->user[0] != '\0');
+    return true;
+}
+
+static const char another_login[] = "login is needed";
+const char tl__etcd_another_member[] = "member may serve";
+const char tl__etcd_other_protocol[] = "protocol is spoken there";
 
 /* A new login goes to the same member. */
-static bool goes_on(tl_conn *conn) {
-    if (conn->leaving == another_login)
-        return false;
+bool tl__etcd_goes_on(tl_conn *conn) {
+    if (conn->leaving == another_login || conn->leaving == tl__etcd_other_protocol)
+        return conn->leaving == tl__etcd_other_protocol;
     tl__members_pass(conn->limits.members, conn->member);
     conn->passed = conn->served ? 1 : conn->passed + 1;
     bool left = conn->passed <= conn->others;
@@ -40,8 +47,8 @@ static bool goes_on(tl_conn *conn) {
     return left;
 }
 
-static const char *leaves(tl_conn *conn, const tl_slot *slot) {
-    bool passes = tl__gateway_closes(conn->gateway) || conn->leaving == another_member;
+const char *tl__etcd_leaves(tl_conn *conn, const tl_slot *slot, bool closes) {
+    bool passes = closes || conn->leaving == tl__etcd_another_member;
     bool logs_in = false;
     for (size_t i = 0; i < slot->count; i++) {
         const tl_reply *reply = &conn->reply[i];
@@ -51,7 +58,11 @@ static const char *leaves(tl_conn *conn, const tl_slot *slot) {
         passes = passes || (GUARD(unfit_member_is_left) && error && !wants_login &&
                             tl__etcd_asks_elsewhere(reply->text));
     }
-    return passes ? another_member : logs_in ? another_login : NULL;
+    return passes ? tl__etcd_another_member : logs_in ? another_login : NULL;
+}
+
+static const char *leaves(tl_conn *conn, const tl_slot *slot) {
+    return tl__etcd_leaves(conn, slot, tl__gateway_closes(conn->gateway));
 }
 
 /* ---- the login ------------------------------------------------------------------------------- */
@@ -61,20 +72,25 @@ static void end(tl_conn *conn) {
     tl__members_forget_token(&conn->via.token);
 }
 
+void tl__etcd_begin_login(tl_conn *conn) {
+    tl__members_forget_token(&conn->via.token);
+    tl__login_clear(conn->login, conn->endpoint);
+}
+
 static tl_err begin(tl_conn *conn) {
     tl_login *login = conn->login;
     tl__gateway_reset(conn->gateway);
-    tl__members_forget_token(&conn->via.token);
-    tl__login_clear(login, conn->endpoint);
+    tl__etcd_begin_login(conn);
     if (!conn->endpoint->user[0])
         return TL_OK;
     const tl_etcd_via via = {.host = conn->via.host, .timeout_ms = conn->limits.connect_ms};
     login->steps = 1;
-    login->size = tl__members_ask_token(conn->endpoint, &via, login->bytes, sizeof login->bytes);
+    login->size = tl__members_ask_token(conn->endpoint, &via, tl__etcd_encode, login->bytes,
+                                        sizeof login->bytes);
     return login->size <= sizeof login->bytes ? TL_OK : TL_EINVALID;
 }
 
-static tl_login_outcome on_login(tl_conn *conn, const tl_reply *reply, tl_mono received) {
+tl_login_outcome tl__etcd_on_login(tl_conn *conn, const tl_reply *reply, tl_mono received) {
     tl_bytes message;
     char shown[160], problem[sizeof shown + 8];
     (void)received;
@@ -107,9 +123,10 @@ static bool fill(tl_conn *conn, tl_slot *slot, const tl_command *command, uint8_
     return tl__slot_fill(slot, command, count, true);
 }
 
-/* Encode it for this member, with its token. */
+/* Encode it for this member, with its token. It may have been queued for another codec. */
 static bool dress(tl_conn *conn, tl_slot *slot) {
     (void)conn;
+    slot->encode = encode;
     return !GUARD(request_gets_token) || tl__slot_again(slot);
 }
 
@@ -119,17 +136,19 @@ static void feed(tl_conn *conn, char *bytes, size_t n) {
     tl__gateway_feed(conn->gateway, bytes, n);
 }
 
+tl_etcd_kind tl__etcd_next_kind(const tl_conn *conn) {
+    const tl_slot *slot = conn->slots.head;
+    if (conn->state == TL_CONN_LOGIN)
+        return TL_ETCD_AUTH;
+    return slot && tl__slot_is_asked(slot) ? tl__etcd_kind(&slot->command[slot->got])
+                                           : TL_ETCD_NONE;
+}
+
 /* The reply belongs to the oldest request, whose kind decides how it is read. So requests that only wait for
  * the server are answered first. */
 static int next(tl_conn *conn, tl_reply *ret) {
     tl__conn_answer_reached(conn);
-    const tl_slot *slot = conn->slots.head;
-    tl_etcd_kind kind = TL_ETCD_NONE;
-    if (conn->state == TL_CONN_LOGIN)
-        kind = TL_ETCD_AUTH;
-    else if (slot && tl__slot_is_asked(slot))
-        kind = tl__etcd_kind(&slot->command[slot->got]);
-    return tl__gateway_next(conn->gateway, kind, ret);
+    return tl__gateway_next(conn->gateway, tl__etcd_next_kind(conn), ret);
 }
 
 static bool is_out_of_memory(const tl_conn *conn) {
@@ -153,9 +172,9 @@ const tl_codec tl__codec_etcd = {
     .make = make,
     .end = end,
     .lead = lead,
-    .goes_on = goes_on,
+    .goes_on = tl__etcd_goes_on,
     .begin = begin,
-    .on_login = on_login,
+    .on_login = tl__etcd_on_login,
     .fill = fill,
     .encode = encode,
     .dress = dress,

@@ -102,16 +102,25 @@ static tl_answer success(const tl_conn *conn, const tl_slot *slot, tl_mono recei
 
 /* While the connection is being left, requests that were not begun stay for the next one; the same when its
  * generation is over. An open transaction has the connection to itself. */
-static bool has_to_write(const tl_conn *conn) {
+bool tl__conn_has_to_write(const tl_conn *conn) {
     bool pinned = GUARD(pin_holds_others_back) && (conn->pinned || conn->slots.pin);
     return conn->slots.unsent && !pinned && tl__conn_is_current(conn) &&
            !(conn->leaving && tl__slot_unsent(conn->slots.unsent));
 }
 
+/* false: the stream broke. */
+static bool write_by_codec(tl_conn *conn) {
+    bool fine = conn->codec->write(conn);
+    conn->soonest = tl__mono_min(conn->soonest, tl__conn_hurries_at(conn));
+    return fine;
+}
+
 /* Write as much as the stream accepts. false: the stream broke. */
 static bool write_slots(tl_conn *conn) {
     char buffer[WRITE_SIZE];
-    while (has_to_write(conn)) {
+    if (conn->codec->write)
+        return write_by_codec(conn);
+    while (tl__conn_has_to_write(conn)) {
         tl_bytes next = tl__slots_next(&conn->slots, buffer, sizeof buffer);
         tl_mono before = tl__mono_now();
         if (conn->endpoint->tls)
@@ -355,7 +364,7 @@ void tl__conn_hold(tl_conn *conn) {
 
 void tl__conn_write(tl_conn *conn, tl_mono now) {
     conn->held = false;
-    if (!tl__conn_up(conn) || !has_to_write(conn))
+    if (!tl__conn_up(conn) || !tl__conn_has_to_write(conn))
         return;
     conn->stale = conn->stale || is_stale(conn, now);
     conn->broken = !conn->stale && !write_slots(conn);
@@ -523,8 +532,11 @@ static void drive_login(tl_conn *conn, tl_mono now) {
     if (!tl__login_write(conn->login, &conn->stream))
         tl__conn_lose_stream(conn);
     else if (read_replies(conn) && conn->state == TL_CONN_LOGIN &&
-             !tl__mono_before(now, conn->login_by))
-        tl__conn_lose_late(conn, "no reply to the login", conn->limits.connect_ms);
+             !tl__mono_before(now, tl__conn_login_until(conn)))
+        tl__conn_lose_late(conn, "no reply to the login",
+                           tl__mono_before(now, conn->login_by)
+                               ? tl__ms_until(conn->login->sent, now)
+                               : conn->limits.connect_ms);
 }
 
 /* `writes`: write the queued requests, too. */
@@ -566,7 +578,9 @@ short tl__conn_events(const tl_conn *conn) {
     if (conn->state == TL_CONN_DOWN)
         return 0;
     bool writing = conn->state == TL_CONN_LOGIN ? conn->login->done < conn->login->size
-                                                : has_to_write(conn);
+                                                : tl__conn_has_to_write(conn);
+    if (conn->state == TL_CONN_UP && conn->codec->has_output)
+        writing = writing || conn->codec->has_output(conn);
     return tl__stream_events(&conn->stream, writing);
 }
 
@@ -577,7 +591,7 @@ static tl_mono until(const tl_conn *conn) {
         return conn->slots.head ? tl__mono_min(conn->retry_at, conn->soonest) : TL_NEVER;
     case TL_CONN_OPENING:
         return tl__mono_min(tl__stream_until(&conn->stream), tl__conn_led_until(conn));
-    case TL_CONN_LOGIN: return tl__mono_min(conn->login_by, tl__conn_led_until(conn));
+    case TL_CONN_LOGIN: return tl__mono_min(tl__conn_login_until(conn), tl__conn_led_until(conn));
     default: return conn->soonest;
     }
 }

@@ -51,7 +51,7 @@ typedef struct tl_conn tl_conn;
 
 /** The protocol of one kind of server (codec.h). */
 typedef struct tl_codec tl_codec;
-extern const tl_codec tl__codec_resp, tl__codec_etcd;
+extern const tl_codec tl__codec_resp, tl__codec_etcd, tl__codec_grpc;
 
 /** The result of a request. */
 typedef struct {

@@ -138,7 +138,8 @@ void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms) {
     char message[TL_STREAM_MESSAGE_SIZE];
     (void)snprintf(message, sizeof message, "%s: %s in %lld ms", conn->endpoint->label, doing,
                    (long long)limit_ms);
-    lose(conn, TL_EUNAVAILABLE, ETIMEDOUT, false, message, false);
+    /* A request that waits for the login goes on to the next member, if there is one. */
+    lose(conn, TL_EUNAVAILABLE, ETIMEDOUT, false, message, conn->state == TL_CONN_LOGIN);
 }
 
 /* ---- limits ------------------------------------------------------------------------------------ */
@@ -191,6 +192,18 @@ tl_mono tl__conn_hurries_at(const tl_conn *conn) {
         slot->by.ns == TL_NEVER.ns)
         return TL_NEVER;
     return tl__mono_add_ns(slot->sent, tl__ns_until(slot->sent, slot->by) / 2);
+}
+
+/* The same for one that accepts a connection and says nothing: the requests that wait for it need time for
+ * the next one. */
+tl_mono tl__conn_login_until(const tl_conn *conn) {
+    tl_mono until = conn->login_by;
+    bool untried = GUARD(silent_login_hurries) && conn->passed < conn->others;
+    for (const tl_slot *slot = conn->slots.head; slot && untried; slot = slot->next)
+        if (slot->by.ns != TL_NEVER.ns)
+            until = tl__mono_min(
+                until, tl__mono_add_ns(slot->queued, tl__ns_until(slot->queued, slot->by) / 2));
+    return until;
 }
 
 /* When the connection is closed for lack of a reply to its oldest request. */

@@ -8,7 +8,9 @@
 #include "transport/codec.h"
 #include "transport/conn.h"
 #include "transport/gateway.h"
+#include "transport/grpc.h"
 #include "transport/login.h"
+#include "transport/reply_room.h"
 #include "transport/resp.h"
 #include "transport/slot.h"
 #include "transport/stream.h"
@@ -47,10 +49,15 @@ struct tl_conn {
             uint64_t texts;
             size_t line_n; /* limits.line_most: bytes of the present line so far */
         };
-        struct { /* for tl__codec_etcd */
+        struct { /* for tl__codec_etcd and tl__codec_grpc */
             tl_gateway *gateway;
             tl_etcd_via via; /* of the present connection; we own its token */
             unsigned member; /* index of the member that it leads to */
+            tl_grpc *grpc;   /* and of tl__codec_grpc alone: */
+            tl_reply_room room;
+            const char *odd; /* a reply made no sense; NULL: none */
+            unsigned taken;  /* replies that point into their calls */
+            bool answered;   /* calls may have been answered */
         };
     };
     unsigned others; /* other members to go on to if one fails */
@@ -82,6 +89,9 @@ void tl__conn_enqueue(tl_conn *conn, tl_slot *slot);
 /** Call back for a slot that is in no queue, unless its result is no longer wanted. The slot is freed first,
  *  so that a request sent from the callback can use it again. */
 void tl__conn_answer(tl_conn *conn, tl_slot *slot, tl_answer answer);
+
+/** Is there a request to write, and may it be written now? */
+bool tl__conn_has_to_write(const tl_conn *conn);
 
 /** Forget the login and its secrets. */
 void tl__conn_end_login(tl_conn *conn);
@@ -161,6 +171,8 @@ void tl__conn_lose_late(tl_conn *conn, const char *doing, int64_t limit_ms);
 /** When to leave a member that has answered nothing yet for one that was not tried yet, so that the request's
  *  time suffices for both. TL_NEVER: don't. */
 tl_mono tl__conn_hurries_at(const tl_conn *conn);
+/** When to leave a server that has not answered the login. */
+tl_mono tl__conn_login_until(const tl_conn *conn);
 
 /** Fail the requests whose limit has passed, and the connection if the oldest is among them. */
 void tl__conn_expire(tl_conn *conn, tl_mono now);

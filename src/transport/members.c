@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "transport/grpc.h"
+
 #define TOKEN_MAX 8192
 
 tl_members *tl__members_new(const tl_endpoint *like, const tl_seeds *seeds) {
@@ -12,6 +14,7 @@ tl_members *tl__members_new(const tl_endpoint *like, const tl_seeds *seeds) {
     if (!m)
         return NULL;
     m->count = seeds->count;
+    atomic_init(&m->http1, !tl__grpc_works());
     memcpy(m->prefix_text, seeds->prefix, sizeof m->prefix_text);
     m->prefix = tl__bytes_of(m->prefix_text);
     for (unsigned i = 0; i < m->count; i++)
@@ -31,14 +34,14 @@ void tl__members_pass(tl_members *members, unsigned failed) {
     (void)atomic_compare_exchange_strong(&members->at, &failed, (failed + 1) % members->count);
 }
 
-size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via, char *to,
-                             size_t size) {
+size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via,
+                             tl_etcd_encoder *encode, char *to, size_t size) {
     tl_password password = tl__password_ask(endpoint);
     const tl_command ask = {
         .form = TL_ARGV,
         .argc = 3,
         .argv = {TL_LITERAL("AUTH"), tl__bytes_of(endpoint->user), tl__bytes_of(password.text)}};
-    size_t n = tl__etcd_encode(&ask, via, to, size);
+    size_t n = encode(&ask, via, to, size);
     tl__password_forget(&password);
     return n;
 }

@@ -11,7 +11,8 @@
 
 typedef struct {
     unsigned count;
-    atomic_uint at; /**< index of the one to connect to */
+    atomic_uint at;    /**< index of the one to connect to */
+    atomic_bool http1; /**< one of them speaks no HTTP/2: all are asked by the JSON gateway */
     tl_bytes prefix;
     char prefix_text[TL_SEEDS_PREFIX];
     tl_endpoint endpoint[]; /**< `count` of them */
@@ -26,9 +27,9 @@ void tl__members_free(tl_members *members);
  *  moved on. */
 void tl__members_pass(tl_members *members, unsigned failed);
 
-/** Encode a login; returns the bytes needed, and writes only if they fit. */
-size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via, char *to,
-                             size_t size);
+/** Encode a login by a function of wire/etcd.h; returns the bytes needed, and writes only if they fit. */
+size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via,
+                             tl_etcd_encoder *encode, char *to, size_t size);
 /** Store a copy of the token in a reply. false: it can't be sent in a header, or out of memory. */
 bool tl__members_keep_token(tl_bytes *token, tl_bytes answer);
 /** Wipe and free the copy. A zeroed token is fine. */

@@ -135,7 +135,7 @@ static void opened(tl_stream *stream) {
     }
     char problem[TL_TLS_MESSAGE_SIZE];
     /* The files are read for each connection: certificates are renewed, so they may have changed. */
-    stream->tls = tl__tls_new(stream->endpoint, stream->fd, problem);
+    stream->tls = tl__tls_new(stream->endpoint, stream->fd, stream->offers_http2, problem);
     if (!stream->tls) {
         fail(stream, TL_EINVALID, "connect ", stream->endpoint->label, problem);
         return;

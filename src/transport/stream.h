@@ -44,7 +44,8 @@ typedef struct {
     bool started;                              /* in this attempt: a second start would not help */
     tl_address address[TL_ADDRESS_MAX];
     size_t addresses, next;
-    bool nowhere; /* every address tried so far was absent */
+    bool nowhere;      /* every address tried so far was absent */
+    bool offers_http2; /* set by the owner: with TLS, HTTP/2 is offered beside HTTP/1.1 */
     tl_tls *tls;
     short handshake_wants;
     bool read_wants_write, write_wants_read;

@@ -39,6 +39,7 @@ struct tl_tls {
     bool eof;
     bool asked;     /* the server has asked for our certificate */
     bool encrypted; /* the key has a passphrase */
+    bool http2;     /* offer it */
     char message[TL_TLS_MESSAGE_SIZE];
 };
 
@@ -299,6 +300,12 @@ static bool load_certificate(tl_tls *tls) {
                : bad_file(tls, "no key for the certificate in", f->key);
 }
 
+/* A server that speaks only HTTP/1.1 must find that, too: else it may end the handshake. */
+static bool offer_http2(SSL_CTX *context) {
+    static const unsigned char names[] = "\x02h2\x08http/1.1";
+    return SSL_CTX_set_alpn_protos(context, names, sizeof names - 1) == 0;
+}
+
 static bool set_up(tl_tls *tls) {
     SSL_CTX *c = tls->context = SSL_CTX_new(TLS_client_method());
     tls->method = bio_method();
@@ -307,6 +314,8 @@ static bool set_up(tl_tls *tls) {
     (void)SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_cert_cb(c, note_asked, tls);
+    if (tls->http2 && !offer_http2(c))
+        return fail(tls, "TLS: %s", reason());
     return load_authorities(tls) && load_certificate(tls);
 }
 
@@ -346,7 +355,8 @@ static void discard(tl_tls *tls) {
     free(tls);
 }
 
-static tl_tls *make(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]) {
+static tl_tls *make(const tl_endpoint *endpoint, int fd, bool http2,
+                    char message[TL_TLS_MESSAGE_SIZE]) {
     tl_tls *tls = calloc(1, sizeof *tls);
     if (!tls) {
         (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS: out of memory");
@@ -354,6 +364,7 @@ static tl_tls *make(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MES
     }
     tls->endpoint = endpoint;
     tls->fd = fd;
+    tls->http2 = http2;
     ERR_clear_error();
     if (!set_up(tls) || !begin(tls)) {
         memcpy(message, tls->message, TL_TLS_MESSAGE_SIZE);
@@ -364,13 +375,14 @@ static tl_tls *make(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MES
     return tls;
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]) {
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2,
+                    char message[TL_TLS_MESSAGE_SIZE]) {
     watch_exit();
     if (!enter()) {
         (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS: %s", exiting);
         return NULL;
     }
-    tl_tls *tls = make(endpoint, fd, message);
+    tl_tls *tls = make(endpoint, fd, http2, message);
     leave();
     return tls;
 }
@@ -444,8 +456,9 @@ bool tl__tls_built(void) {
     return false;
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]) {
-    (void)endpoint, (void)fd;
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2,
+                    char message[TL_TLS_MESSAGE_SIZE]) {
+    (void)endpoint, (void)fd, (void)http2;
     (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS is not in this build");
     return NULL;
 }

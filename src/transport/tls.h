@@ -30,9 +30,10 @@ typedef enum {
 
 bool tl__tls_built(void);
 
-/** Load the authorities to trust, and our certificate and key; begin a session on the socket. NULL: the
- *  message says why. */
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, char message[TL_TLS_MESSAGE_SIZE]);
+/** Load the authorities to trust, and our certificate and key; begin a session on the socket. http2: offer it,
+ *  and HTTP/1.1 after it. NULL: the message says why. */
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2,
+                    char message[TL_TLS_MESSAGE_SIZE]);
 
 /** NULL is fine. The socket stays open. */
 void tl__tls_free(tl_tls *tls);

@@ -158,7 +158,8 @@ static bool say_login(tl_wakeup *wakeup) {
     wakeup->bytes = malloc(TL_LOGIN_SIZE);
     if (!wakeup->bytes)
         return false;
-    size_t n = tl__members_ask_token(wakeup->stream.endpoint, &how, wakeup->bytes, TL_LOGIN_SIZE);
+    size_t n = tl__members_ask_token(wakeup->stream.endpoint, &how, tl__etcd_encode, wakeup->bytes,
+                                     TL_LOGIN_SIZE);
     wakeup->size = n <= TL_LOGIN_SIZE ? n : 0;
     return wakeup->size > 0;
 }

@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 start_server
 flags=(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Weffc++ -Wconversion -Werror -O1 -g "-I$here/include" -pthread)
 if [[ -n ${SAN:-} ]]; then flags+=("-fsanitize=$SAN" -fno-sanitize-recover=all); fi
-libs=$(pkg-config --libs hiredis uuid openssl jansson 2>/dev/null) || libs='-lhiredis -luuid -lssl -lcrypto -ljansson'
+libs=$(pkg-config --libs hiredis uuid openssl jansson libnghttp2 2>/dev/null) || libs='-lhiredis -luuid -lssl -lcrypto -ljansson -lnghttp2'
 libtidelock=$here/${BUILD:-build}/libtidelock.a
 
 found=0

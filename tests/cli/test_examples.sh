@@ -18,6 +18,11 @@ export LD_LIBRARY_PATH=$root$prefix/lib
 # JSON is the tool's, and in the library etcd's, whose answers it reads: linked, where a static program finds it.
 readelf -d "$root$prefix/bin/tidelock" | grep -q 'NEEDED.*libjansson' || fail "readelf doesn't show what the tool needs"
 readelf -d "$root$prefix/lib/libtidelock.so" | grep -q 'NEEDED.*libjansson' || fail "the library can't read what etcd answers"
+# Without it etcd is asked by its JSON gateway.
+if pkg-config --exists libnghttp2 2>/dev/null && [[ ${HTTP2-} != 0 ]]; then
+    readelf -d "$root$prefix/lib/libtidelock.so" | grep -q 'NEEDED.*libnghttp2' || fail "the library can't speak gRPC"
+    [[ $(pkg-config --static --libs tidelock) == *nghttp2* ]] || fail "tidelock.pc doesn't name libnghttp2"
+fi
 [[ $(pkg-config --static --libs tidelock) == *jansson* ]] || fail "tidelock.pc doesn't name jansson"
 [[ $(pkg-config --cflags tidelock) != *@(hiredis|uuid)* ]] || fail "its users get other headers' directories: $(pkg-config --cflags tidelock)"
 

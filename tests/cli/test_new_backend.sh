@@ -30,7 +30,7 @@ touched=$(diff -rq "$work/before" "$copy/src" | grep -c '^Files ')
 make=(env -u BUILD -u COMPAT -u ONLY -u MAKEFLAGS -u SAN make -s -C "$copy" -j2 TLS=0 COMPAT=0 CFLAGS=-O0)
 "${make[@]}" lib >"$out" 2>&1 || fail "it doesn't build: $(tail -n 5 "$out")"
 lib=$(find "$copy/build" -name libtidelock.a | head -n 1)
-read -ra libs <<<"$(pkg-config --libs hiredis uuid jansson 2>/dev/null || echo -lhiredis -luuid -ljansson)"
+read -ra libs <<<"$(pkg-config --libs hiredis uuid jansson libnghttp2 2>/dev/null || echo -lhiredis -luuid -ljansson -lnghttp2)"
 "${CC:-cc}" -Wall -Wextra -Werror -I"$copy/include" "$here/tests/cli/new_backend/program.c" "$lib" "${libs[@]}" -pthread -ldl -lm \
     -o "$work/program" >"$out" 2>&1 || fail "the program isn't built: $(tail -n 5 "$out")"
 "$work/program" memory: >"$out" 2>&1 || fail "$(cat "$out")"

@@ -113,7 +113,7 @@ made=$(sed -n 's/^RUN \(make .* tool\) &&.*/\1/p' "$examples/Dockerfile")
 grep -q -- '-o build/tidelock$' "$out" || fail "the image doesn't link the tool"
 # Its second stage has what the command is linked with, by the packages' names there (Debian 12).
 if grep -qs '^VERSION_ID="12"' /etc/os-release; then
-    for lib in $(ldd "$tidelock" | sed -n 's,.* => \(/[^ ]*\) .*,\1,p' | grep -E 'hiredis|jansson|libssl|uuid'); do
+    for lib in $(ldd "$tidelock" | sed -n 's,.* => \(/[^ ]*\) .*,\1,p' | grep -E 'hiredis|jansson|nghttp2|libssl|uuid'); do
         package=$(dpkg -S "$(realpath "$lib")" 2>/dev/null | sed 's/:.*//; s/t64$//') || continue
         grep -q -- " $package\( \|$\)" "$examples/Dockerfile" || fail "the image lacks $package"
     done

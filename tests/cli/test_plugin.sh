@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 [[ -z ${SAN:-} ]] || { echo "a plug-in with sanitizers needs a program that has them" && exit 77; }
-libs=$(pkg-config --libs hiredis uuid openssl jansson 2>/dev/null) || libs='-lhiredis -luuid -lssl -lcrypto -ljansson'
+libs=$(pkg-config --libs hiredis uuid openssl jansson libnghttp2 2>/dev/null) || libs='-lhiredis -luuid -lssl -lcrypto -ljansson -lnghttp2'
 cat >"$work/plugin.c" <<'C'
 #include <tidelock/tidelock.h>
 int use(const char *url) {

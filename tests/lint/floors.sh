@@ -41,6 +41,7 @@ check_room() { # file:line included
     '<hiredis/'*) [[ $file == src/transport/resp.[ch] || $file == tools/bench/bench_bare.c ]] || complain "$1" "hiredis stays in src/transport/resp, and in tools/bench/bench_bare.c to be compared with" ;;
     '<openssl/'*) [[ $file == src/transport/tls.c ]] || complain "$1" "OpenSSL stays in src/transport/tls.c" ;;
     '<jansson.h'*) [[ $file == tools/base/js.[ch] || $file == src/transport/gateway.c ]] || complain "$1" "jansson stays in src/transport/gateway.c, and in tools/base/js.h for the tool" ;;
+    '<nghttp2/'*) [[ $file == src/transport/grpc.c ]] || complain "$1" "libnghttp2 stays in src/transport/grpc.c" ;;
     '<uuid/'*) [[ $file == src/ground/@(token|random).c ]] || complain "$1" "libuuid stays in src/ground/token.c and random.c" ;;
     esac
     [[ $2 == '"'* && $name != scripts*.inc ]] || return

@@ -7,7 +7,7 @@ set -u
 cd "${1:-$(dirname "$0")/../..}" || exit 1
 
 rows='backend|backend_[a-z]+|fleet_[a-z]+|cluster_[a-z]+|sentinel_view|votes|keeper_votes|batch_etcd|leases'
-rows+='|codec_[a-z]+|gateway|http|members|watch|endpoint'
+rows+='|codec_[a-z]+|gateway|http|grpc|grpc_reply|reply_room|members|watch|endpoint'
 # Sizes, replies, options of the public header; guards have names of their own.
 named='TL_QUORUM_MAX|TL_CLUSTER_DOWN|sentinel_user|sentinel_password|sentinel_login|GUARD\([a-z_]+\)'
 kinds='codec_resp|etcd|quorum|cluster|sentinel|gateway'

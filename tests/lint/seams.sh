@@ -20,6 +20,7 @@ process | src/ground/process  | uname getpid program_invocation_short_name mmap 
 libraries that only compute here; of files, OpenSSL reads certificates
 replies | src/transport/resp  | redisReader*
 JSON    | src/transport/gateway | json_*
+HTTP/2  | src/transport/grpc  | nghttp2_*
 TLS     | src/transport/tls   | SSL_* BIO_* ERR_* TLS_* X509_* OPENSSL_init_ssl atexit open close
 tokens  | src/ground/token    | uuid_unparse_lower
 

@@ -131,7 +131,7 @@ for suite in "${suites[@]}"; do
     step "$suite: base" base "$suite" || continue
     step "$suite: what building needs" unpack "$suite" "$maker" &&
         step "$suite: compiler and libraries" inside "$maker" "$apt update && $apt install build-essential debhelper \
-            libhiredis-dev libjansson-dev libssl-dev pkgconf scdoc uuid-dev lintian" &&
+            libhiredis-dev libjansson-dev libnghttp2-dev libssl-dev pkgconf scdoc uuid-dev lintian" &&
         step "$suite: build" build "$maker" /first &&
         step "$suite: build elsewhere" build "$maker" /second/of/two &&
         step "$suite: the same bytes" same "$maker" /first /second/of/two &&
@@ -140,7 +140,7 @@ for suite in "${suites[@]}"; do
         unpack "$suite" "$user" && mkdir -p "$user/root/out" && cp "$maker"/root/out/first/{lib,}tidelock*_*.deb "$user/root/out/" &&
         rm -f "$user"/root/out/*dbgsym* &&
         step "$suite: what using needs" inside "$user" "$apt update && $apt install gcc libc6-dev pkgconf redis-server man-db \
-            libhiredis-dev libjansson-dev libssl-dev uuid-dev libzstd-dev zlib1g-dev" && # a static libcrypto wants the last two
+            libhiredis-dev libjansson-dev libnghttp2-dev libssl-dev uuid-dev libzstd-dev zlib1g-dev" && # a static libcrypto wants the last two
         step "$suite: installed and purged" purged "$user" &&
         step "$suite: installed" inside "$user" "$apt install /root/out/*.deb" &&
         step "$suite: used" use "$user"

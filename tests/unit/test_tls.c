@@ -424,7 +424,7 @@ TEST(a_refusal_is_found_when_writing_fails_first) {
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     demand_certificate(s.context, s.file, TLS1_3_VERSION);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    tl_tls *tls = tl__tls_new(&s.w.endpoint, pair[0], problem);
+    tl_tls *tls = tl__tls_new(&s.w.endpoint, pair[0], false, problem);
     assert_non_null(tls);
     s.session = SSL_new(s.context);
     (void)SSL_set_fd(s.session, pair[1]);

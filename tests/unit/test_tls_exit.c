@@ -67,7 +67,7 @@ static void look_last(void) {
     char words[TL_TLS_MESSAGE_SIZE] = "";
     if (atomic_load(&stays) && !atomic_load(&returns))
         _exit(STILL_INSIDE);
-    if (tl__tls_new(&endpoint, 0, words) || !strstr(words, "exits") || tl__tls_pending(tls))
+    if (tl__tls_new(&endpoint, 0, false, words) || !strstr(words, "exits") || tl__tls_pending(tls))
         _exit(LET_IN);
     for (tl_tls_work work = TL_TLS_SHAKE; work <= TL_TLS_WRITE; work++) {
         size_t n = 1;
@@ -88,7 +88,7 @@ static void exit_with(bool another) {
     char words[TL_TLS_MESSAGE_SIZE];
     pthread_t thread;
     atomic_store(&stays, another);
-    if (atexit(look_last) || !(tls = tl__tls_new(&endpoint, 0, words)) ||
+    if (atexit(look_last) || !(tls = tl__tls_new(&endpoint, 0, false, words)) ||
         (another && pthread_create(&thread, NULL, shake, NULL)))
         _exit(1);
     while (another && !atomic_load(&inside))
