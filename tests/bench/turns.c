@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -51,6 +52,7 @@ void *share(size_t n) {
 
 void apart(void (*work)(void *), void *ctx) {
     int status;
+    (void)fflush(NULL); /* else a child that dies would print it again */
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
         die("fork: %s", strerror(errno));
