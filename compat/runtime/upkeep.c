@@ -72,6 +72,7 @@ static void keep(tl_client *client, const tl_out *out, bool in) {
     memcpy(&read, &out->kept, sizeof read);
     tl__mutex_lock(&client->mutex);
     tl__lease_merge((tl_lease *)&client->node.server.kept[out->keeps_at], &read);
+    tl__node_changed(&client->node);
     tl__mutex_unlock(&client->mutex);
     if (in) {
         attend(client, out->keeps_at);

@@ -23,7 +23,7 @@ typedef struct tl_operation {
     tl_report report;
     tl_lock *lock; /* NULL: it was freed */
     tl_client *client;
-    tl_name *name;
+    tl_name *name; /* also held by the lock, unless it `lingers` */
     tl_done_fn done;
     void *ctx;
     tl_waiter *waiter; /* a caller that blocks; NULL: `done` is called */
@@ -72,11 +72,11 @@ static tl_operation *new_op(tl_lock *lock, does does, tl_done_fn done, void *ctx
                          .report = {.call = tell, .called = told, .owner = lock},
                          .lock = lock,
                          .client = client,
-                         .name = tl__name_hold(lock->name),
+                         .name = lock->name,
                          .done = done,
                          .ctx = ctx,
                          .does = does};
-    atomic_fetch_add(&client->callers, 1);
+    tl__keeper_operates(&client->keeper, 1);
     return op;
 }
 
@@ -85,8 +85,9 @@ static void let_go(tl_operation *op) {
     if ((GUARD(operation_until_its_end) && !op->over) ||
         (GUARD(operation_until_reported) && !(op->reported || !op->lock)))
         return;
-    atomic_fetch_sub(&op->client->callers, 1);
-    tl__name_release(op->name);
+    tl__keeper_operates(&op->client->keeper, -1);
+    if (op->lingers)
+        tl__name_release(op->name);
     tl__keeper_give_room(&op->client->keeper, op);
 }
 
@@ -124,7 +125,7 @@ static tl_err acquired(tl_operation *op) {
 static void count(const tl_operation *op) {
     static const tl_counted what[] = {TL_COUNT_ACQUIRES, TL_COUNT_RELEASES, TL_COUNT_EXTENDS};
     if (!op->waiter)
-        (void)tl__count_call(&op->client->counts, what[op->does], op->code);
+        tl__count_call_in(&op->client->counts, what[op->does], op->code);
 }
 
 static void completed(tl_operation *op, const tl_out *out) {
@@ -167,11 +168,14 @@ static void completed(tl_operation *op, const tl_out *out) {
         tl__waiter_post(op->waiter, TL_WAKE_ANSWERED);
 }
 
-/* tl_client_close waits a while for this operation. */
+/* It may outlive its lock. tl_client_close waits a while for it. */
 static void linger(tl_operation *op) {
-    if (!op->lingers && GUARD(close_awaits_operation))
+    if (op->lingers)
+        return;
+    op->lingers = true;
+    (void)tl__name_hold(op->name);
+    if (GUARD(close_awaits_operation))
         op->client->keeper.detached++;
-    op->lingers = GUARD(close_awaits_operation);
 }
 
 /* After each step, under keeper.mutex. */
@@ -184,7 +188,7 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status) {
     if (status == TL_DETACH)
         linger(op);
     op->over = status == TL_END;
-    if (op->over && op->lingers)
+    if (op->over && op->lingers && GUARD(close_awaits_operation))
         op->client->keeper.detached--;
     let_go(op);
 }
@@ -252,7 +256,8 @@ void tl__async_abandon(tl_lock *lock) {
 static void init_acquire(tl_operation *op, int64_t wait_ms, const tl_token *token) {
     tl_acquiring *machine = (tl_acquiring *)op->machine;
     op->lock->token = *token;
-    tl__lock_acquire_init(machine, op->lock, wait_ms, &op->listener);
+    tl__lock_acquire_init(machine, op->lock, wait_ms, &op->listener,
+                          tl__keeper_seed(&op->client->keeper));
     op->task.listener = machine->asker->attach
                             ? machine->asker->attach(machine, machine + 1, &op->task)
                             : &op->listener;
@@ -261,7 +266,7 @@ static void init_acquire(tl_operation *op, int64_t wait_ms, const tl_token *toke
 /* Extend or release; ms: as op->ms. */
 static void init_settle(tl_operation *op, int64_t ms) {
     tl_lock *lock = op->lock;
-    uint64_t seed = tl__client_seed(op->client);
+    uint64_t seed = tl__keeper_seed(&op->client->keeper);
     tl_job job = tl__lock_job(lock);
     bool extends = op->does == EXTENDS;
     op->ms = ms;

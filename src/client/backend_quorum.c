@@ -253,7 +253,7 @@ static const tl_settling settling = {.size = sizeof(tl_quorum_settlement),
 static void drop(tl_lock *lock) {
     tl_quorum_settlement s;
     tl_job job = tl__lock_job(lock);
-    init_settle(&s, lock, &job, TL_RELEASE, tl__client_seed(lock->client));
+    init_settle(&s, lock, &job, TL_RELEASE, tl__keeper_seed(&lock->client->keeper));
     const tl_machine machine = {&s, tl__quorum_settle_step, "release", tl__name_key(lock->name)};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
                          tl__name_hold(lock->name), tl__name_release);

@@ -64,8 +64,7 @@ struct tl_client {
 
     _Atomic int64_t warned_ns; /**< when clock_off was logged last */
 
-    /** How many may call a function of the program: operations in the background, locks with on_event. */
-    atomic_uint callers;
+    atomic_uint callers; /**< locks with on_event: they may call a function of the program */
     tl_gate gate;
     tl_keeper keeper;
     tl_counts counts;

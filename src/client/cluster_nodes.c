@@ -132,6 +132,7 @@ static member *new_member_at(cluster *view, tl_bytes host, uint16_t port, unsign
     if (node) {
         node->node.endpoint = at;
         node->node.server = (tl_server){.drift_ppm = view->home->server.drift_ppm};
+        tl__node_changed(&node->node);
         node->silent = node->moved = (tl_mono){0};
     }
     tl__endpoint_wipe(&at);

@@ -26,35 +26,60 @@ tl_err tl__count_call(tl_counts *counts, tl_counted what, tl_err code) {
     return code;
 }
 
+void tl__count_call_in(tl_counts *counts, tl_counted what, tl_err code) {
+    tl_stats *own = &counts->own;
+    uint64_t *const calls[TL_COUNT_CALLS] = {own->acquires, own->releases, own->extends};
+    if ((unsigned)code < TL_STATS_RESULTS)
+        calls[what][code]++;
+}
+
 /* A request without commands only waits for the connection: that is no round trip. */
+static bool is_trip(const tl_answer *answer) {
+    return answer->ok && (answer->count > 0 || !GUARD(reached_is_no_trip));
+}
+
+static bool is_unanswered(const tl_answer *answer) {
+    return !answer->ok && (answer->maybe_sent || !GUARD(unsent_is_not_unanswered));
+}
+
 void tl__count_answer(tl_counts *counts, const tl_answer *answer) {
-    if (answer->ok && (answer->count > 0 || !GUARD(reached_is_no_trip))) {
+    if (is_trip(answer)) {
         uint64_t us = us_of(tl__ns_until(answer->sent, answer->received));
         add(&counts->trips[bucket_of(us)], 1);
         add(&counts->trips_us, us);
-    } else if (!answer->ok && (answer->maybe_sent || !GUARD(unsent_is_not_unanswered))) {
+    } else if (is_unanswered(answer)) {
         add(&counts->unanswered, 1);
     }
 }
 
+static void note(tl_durations *durations, uint64_t us) {
+    durations->bucket[bucket_of(us)]++;
+    durations->count++;
+    durations->sum_us += us;
+}
+
+void tl__count_answer_in(tl_counts *counts, const tl_answer *answer) {
+    if (is_trip(answer))
+        note(&counts->own.round_trips, us_of(tl__ns_until(answer->sent, answer->received)));
+    else if (is_unanswered(answer))
+        counts->own.unanswered++;
+}
+
 void tl__count_wait(tl_counts *counts, int64_t ns, bool waited, bool handed_over) {
-    uint64_t us = us_of(ns);
-    tl_stats *holds = &counts->holds;
-    holds->wait.bucket[bucket_of(us)]++;
-    holds->wait.count++;
-    holds->wait.sum_us += us;
-    holds->waited += waited;
-    holds->handed_over += handed_over;
+    tl_stats *own = &counts->own;
+    note(&own->wait, us_of(ns));
+    own->waited += waited;
+    own->handed_over += handed_over;
 }
 
 void tl__count_step(tl_counts *counts, const tl_out *out) {
-    tl_stats *holds = &counts->holds;
-    holds->renewals += out->renewed;
-    holds->renewals_failed += out->missed;
+    tl_stats *own = &counts->own;
+    own->renewals += out->renewed;
+    own->renewals_failed += out->missed;
     for (unsigned i = 0; i < out->notes; i++) {
         const tl_note *note = &out->note[i];
-        holds->at_risk += note->kind == TL_NOTE_AT_RISK;
-        holds->lost[note->why] += note->kind == TL_NOTE_LOST;
-        holds->stolen += note->kind == TL_NOTE_LOST && note->stolen;
+        own->at_risk += note->kind == TL_NOTE_AT_RISK;
+        own->lost[note->why] += note->kind == TL_NOTE_LOST;
+        own->stolen += note->kind == TL_NOTE_LOST && note->stolen;
     }
 }

@@ -20,7 +20,7 @@ typedef struct {
     _Atomic uint64_t call[TL_COUNT_CALLS][TL_STATS_RESULTS];
     _Atomic uint64_t trips[TL_STATS_BUCKETS], trips_us, unanswered, connections;
     char behind[TL_COUNTS_APART];
-    tl_stats holds; /**< under keeper.mutex: waits and held locks; its other members stay 0 */
+    tl_stats own; /**< under keeper.mutex: what is counted under it, added to the others */
 } tl_counts;
 
 /** A call has ended. Returns its result `code`. */
@@ -34,6 +34,8 @@ static inline void tl__count_connection(tl_counts *counts) {
 
 /* With keeper.mutex held: */
 
+void tl__count_call_in(tl_counts *counts, tl_counted what, tl_err code);
+void tl__count_answer_in(tl_counts *counts, const tl_answer *answer);
 /** A lock was acquired; the acquire took so long. */
 void tl__count_wait(tl_counts *counts, int64_t ns, bool waited, bool handed_over);
 /** Count the result of one step of a held lock's machine. */

@@ -21,9 +21,14 @@ static void stepped(tl_task *task, const tl_out *out, tl_status status);
 const tl_task_kind tl__hold_kind = {
     .renews = true, .machine = machine, .stay = stay, .stepped = stepped};
 
+/* A thread that sees the state also sees what was stored before it, as the deadline. */
+static void publish_state(tl_lock *lock, tl_state state) {
+    atomic_store_explicit(&lock->state, (int)state, memory_order_release);
+}
+
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
-    atomic_store(&lock->deadline_ns, deadline.ns);
-    atomic_store(&lock->state, (int)state);
+    atomic_store_explicit(&lock->deadline_ns, deadline.ns, memory_order_relaxed);
+    publish_state(lock, state);
 }
 
 void tl__hold_limit(tl_lock *lock) {
@@ -46,7 +51,7 @@ bool tl__hold_outlived(const tl_lock *lock) {
 void tl__hold_drop_in(tl_lock *lock, const tl_job *job) {
     tl_settle s;
     tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    tl__settle_init(&s, job, TL_RELEASE, believed, tl__client_seed(lock->client));
+    tl__settle_init(&s, job, TL_RELEASE, believed, tl__keeper_seed(&lock->client->keeper));
     const tl_machine machine = {&s, tl__settle_step, "release", tl__name_key(lock->name)};
     tl__keeper_detach_in(&lock->client->keeper, &machine, sizeof s, TL_START,
                          tl__name_hold(lock->name), tl__name_release);
@@ -354,7 +359,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->taken = hold->taken;
     lock->taken_us = hold->taken_us;
     lock->since = hold->handed ? tl__mono_now() : hold->taken;
-    atomic_store(&lock->fence, hold->fence);
+    atomic_store_explicit(&lock->fence, hold->fence, memory_order_relaxed);
     if (holder_of(lock)->vote && hold->ballots)
         holder_of(lock)->vote(lock, hold->ballots);
     if (lock->gate_node.state !=
@@ -475,9 +480,9 @@ static bool pass_on(tl_lock *lock) {
     tl_hold hold;
     bool passable = is_passable(lock, &hold);
     if (GUARD(free_before_released))
-        atomic_store(&lock->state, TL_FREE);
-    bool passed = passable &&
-                  tl__gate_pass(&lock->client->gate, &lock->gate_node, &hold, tl__mono_now());
+        publish_state(lock, TL_FREE);
+    const tl_mono now = passable && hold.passes > 0 ? tl__mono_now() : (tl_mono){0};
+    bool passed = passable && tl__gate_pass(&lock->client->gate, &lock->gate_node, &hold, now);
     if (passed)
         tl__trace(lock->client, tl__name_key(lock->name), "release",
                   "handed over within the process");
@@ -530,7 +535,7 @@ tl_err tl__hold_begin_release(tl_lock *lock, bool in, int64_t *rest_ms, bool *re
     if (!rests_now(lock, *rest_ms))
         *ret_passed = pass_on(lock);
     else if (GUARD(free_before_released))
-        atomic_store(&lock->state, TL_FREE);
+        publish_state(lock, TL_FREE);
     lock->adopted = false;
     if (*ret_passed)
         atomic_store(&lock->deadline_ns, 0);

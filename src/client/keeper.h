@@ -149,7 +149,9 @@ typedef struct tl_keeper {
     unsigned renewals_idle;
     struct tl_exchange *spare;
     unsigned spares;
-    struct tl_room *rooms; /**< idle ones */
+    tl_random random;       /**< for tl__keeper_seed */
+    atomic_uint operations; /**< in the background; written under the mutex */
+    struct tl_room *rooms;  /**< idle ones */
     unsigned rooms_idle;
     struct tl_batch *batch;         /**< being joined; sent before the mutex is unlocked */
     struct tl_batch *spare_batches; /**< empty ones */
@@ -193,6 +195,17 @@ tl_renewal *tl__keeper_take_renewal(tl_keeper *keeper);
 void tl__keeper_give_renewal(tl_keeper *keeper, tl_renewal *renewal);
 /** Make sure that there is an idle renewal. false: no memory. */
 bool tl__keeper_have_renewal(tl_keeper *keeper);
+
+/** As tl__client_seed. */
+static inline uint64_t tl__keeper_seed(tl_keeper *keeper) {
+    return tl__random_draw(&keeper->random);
+}
+
+/** So many more operations run in the background. */
+static inline void tl__keeper_operates(tl_keeper *keeper, int more) {
+    unsigned now = atomic_load_explicit(&keeper->operations, memory_order_relaxed);
+    atomic_store_explicit(&keeper->operations, now + (unsigned)more, memory_order_release);
+}
 
 /** Memory for an operation: always of the same size for a client. It is not cleared. NULL: no memory. */
 void *tl__keeper_take_room(tl_keeper *keeper, size_t size);

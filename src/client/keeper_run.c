@@ -303,7 +303,7 @@ void tl__keeper_answered(tl_keeper *keeper, tl_node *node, const tl_answer *answ
     tl_batch *batch = exchange->batch;
     bool watch = exchange->watch, reads = exchange->reads, single = exchange->single;
     tl_listener *listener = exchange->listener;
-    tl__count_answer(&keeper->client->counts, answer);
+    tl__count_answer_in(&keeper->client->counts, answer);
     tl_event e = tl__run_answered(&node, answer, exchange->alone);
     if (task && !reads)
         take_out(task, exchange);

@@ -7,6 +7,7 @@
 
 #include "client/backend.h"
 #include "client/client.h"
+#include "ground/guard.h"
 
 #define WARN_AGAIN_MS 60000
 
@@ -29,13 +30,29 @@ static void read_wall(tl_server *server, tl_mono before) {
     server->wall_wide_us = (after.ns - before.ns) / 1000 + 2;
 }
 
-tl_server tl__node_server(tl_node *node, tl_mono now) {
-    tl_client *client = node->client;
-    tl__mutex_lock(&client->mutex);
-    tl_server server = node->server;
-    tl__mutex_unlock(&client->mutex);
-    if (client->protocol->reads_wall)
-        read_wall(&server, now);
+void tl__node_changed(tl_node *node) {
+    atomic_fetch_add(&node->changes, 1);
+}
+
+/* Copy what is known. Returns which change it was the latest of. */
+static unsigned copy_server(tl_node *node, tl_server *to) {
+    tl__mutex_lock(&node->client->mutex);
+    *to = node->server;
+    unsigned changes = atomic_load(&node->changes);
+    tl__mutex_unlock(&node->client->mutex);
+    return changes;
+}
+
+/* The keeper's copy is as new as one that is made now, if nothing has changed since. */
+const tl_server *tl__node_server(tl_node *node, tl_mono now, tl_server *room) {
+    if (room)
+        (void)copy_server(node, room);
+    else if (node->seen_changes == 0 ||
+             (GUARD(copy_is_renewed) && node->seen_changes != atomic_load(&node->changes)))
+        node->seen_changes = copy_server(node, &node->seen);
+    tl_server *server = room ? room : &node->seen;
+    if (node->client->protocol->reads_wall)
+        read_wall(server, now);
     return server;
 }
 
@@ -43,6 +60,7 @@ void tl__node_level(tl_node *node, uint8_t level, uint32_t generation) {
     tl__mutex_lock(&node->client->mutex);
     if (generation == node->server.generation)
         node->server.level = level;
+    tl__node_changed(node);
     tl__mutex_unlock(&node->client->mutex);
 }
 
@@ -62,8 +80,9 @@ void tl__node_asked(tl_node *node, tl_mono now) {
 }
 
 void tl__node_answered(tl_node *node, tl_mono now) {
-    atomic_store(&node->heard_ns, now.ns);
-    atomic_store(&node->mute_ns, 0);
+    atomic_store_explicit(&node->heard_ns, now.ns, memory_order_release);
+    if (atomic_load(&node->mute_ns) != 0)
+        atomic_store(&node->mute_ns, 0);
 }
 
 bool tl__node_heard_since(const tl_node *node, tl_mono since) {
@@ -107,6 +126,7 @@ bool tl__node_learn(tl_node *node, tl_interval bracket, uint32_t generation, tl_
     tl__mutex_lock(&client->mutex);
     bool stepped = generation == node->server.generation &&
                    tl__anchor_learn(&node->server.anchor, bracket, now, client->drift_ppm);
+    tl__node_changed(node);
     tl__mutex_unlock(&client->mutex);
     if (stepped)
         warn_of_step(node);
@@ -141,6 +161,7 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
     if (!bracket) /* the server has no TIME: the clock known so far may be another server's */
         anchor->known = false;
     node->server.level = 0;
+    tl__node_changed(node);
     tl__mutex_unlock(&client->mutex);
     tl__node_answered(node, now);
     tl__count_connection(&client->counts);

@@ -337,12 +337,14 @@ static tl_err run_acquire(tl_lock *lock, int64_t wait_ms, int64_t spent_ms, tl_w
                           int cancel, tl_error *err) {
     static const char below[] =
         "this program holds a lock below its name, and would wait for itself";
-    acquirer a = {.lock = lock, .waiter = waiter};
+    acquirer a; /* its machine is initialized below, `out` by each step */
     const tl_on_cancel on_cancel = {.state = cancel, .end = thread_ends, .ctx = &a};
     if (wait_ms == TL_FOREVER && tl__lock_waits_for_itself(lock))
         return tl__lock_fail(lock, TL_EBUSY, "acquire", tl__lock_busy(lock, TL_EBUSY, below), err);
+    a.lock = lock;
+    a.waiter = waiter;
     lock->token = tl__token_draw();
-    tl__lock_acquire_init(&a.m, lock, wait_ms, &waiter->listener);
+    tl__lock_acquire_init(&a.m, lock, wait_ms, &waiter->listener, tl__client_seed(lock->client));
     a.m.spent_ms = spent_ms;
     const tl_machine all = {&a.m, tl__lock_acquire_step, "acquire", tl__name_key(lock->name)};
     return ran(

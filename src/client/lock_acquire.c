@@ -90,7 +90,8 @@ static bool is_held_for_good(const tl_gate_node *front) {
 
 /* Can only this thread release locks? Other threads of the program may, and so may callbacks of any lock. */
 static bool is_alone(tl_client *client) {
-    return atomic_load(&client->callers) == 0 && tl__thread_count() == THREADS_ALONE;
+    return atomic_load(&client->callers) == 0 && atomic_load(&client->keeper.operations) == 0 &&
+           tl__thread_count() == THREADS_ALONE;
 }
 
 bool tl__lock_waits_for_itself(const tl_lock *lock) {
@@ -110,10 +111,10 @@ static void on_turn(tl_turn *turn) {
 }
 
 void tl__lock_acquire_init(tl_acquiring *machine, tl_lock *lock, int64_t wait_ms,
-                           tl_listener *listener) {
+                           tl_listener *listener, uint64_t seed) {
     *machine = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
     machine->asker = lock->client->backend->asker;
-    machine->random = tl__random_begin(tl__client_seed(lock->client));
+    machine->random = tl__random_begin(seed);
     machine->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .on_turn = on_turn};
 }
 

@@ -70,7 +70,7 @@ bool tl__lock_waits_for_itself(const tl_lock *lock);
 /** The machine and the listener must not move until the machine has ended. Its first event is TL_START, or
  *  TL_CANCEL if it was cancelled before. After TL_DETACH only tl__lock_acquire_rest goes on. */
 void tl__lock_acquire_init(tl_acquiring *machine, tl_lock *lock, int64_t wait_ms,
-                           tl_listener *listener);
+                           tl_listener *listener, uint64_t seed);
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out);
 
 /** The machine that goes on after TL_DETACH, and its size in bytes. */

@@ -8,6 +8,7 @@
 
 void tl__node_init(tl_node *node, tl_client *client) {
     node->client = client;
+    atomic_init(&node->changes, 1);
     tl__cond_init(&node->pooled_freed);
 }
 

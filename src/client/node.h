@@ -51,8 +51,12 @@ typedef struct tl_node {
     _Atomic int64_t mute_ns; /**< since when a question has no reply; 0: none is open */
 
     tl_cond pooled_freed; /**< a connection is free, or a waiter was cancelled */
+    /* Under keeper.mutex: a copy of `server`, and its `changes`. */
+    tl_server seen;
+    unsigned seen_changes; /**< 0: there is no copy yet */
+    atomic_uint changes;   /**< of `server`; counted under client.mutex */
     /* Under client.mutex: */
-    tl_server server;
+    tl_server server;  /**< tl__node_changed follows each change */
     tl_pooled *pooled; /**< idle ones */
     unsigned pooled_made;
 } tl_node;
@@ -71,9 +75,12 @@ const char *tl__node_label(const tl_node *node, char label[TL_LABEL_SIZE]);
 
 /* ---- what is known of it (known.c) ------------------------------------------------------------ */
 
-/** Returns what is known of the server. `now`: the time of the present event. A protocol that needs the wall
+/** Returns what is known of the server, in `room`. room NULL: keeper.mutex is held, and the result is valid
+ *  until the next step of a machine. `now`: the time of the present event. A protocol that needs the wall
  *  clock gets it as read between `now` and the return; that saves reading the other clock once more. */
-tl_server tl__node_server(tl_node *node, tl_mono now);
+const tl_server *tl__node_server(tl_node *node, tl_mono now, tl_server *room);
+/** Count a change of node->server. With client.mutex held. */
+void tl__node_changed(tl_node *node);
 
 /** Note what an attempt has learned of the server. */
 void tl__node_level(tl_node *node, uint8_t level, uint32_t generation);

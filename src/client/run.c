@@ -59,7 +59,7 @@ static tl_status step_with_all(const tl_run *run, const tl_event *event, tl_out 
     tl_server all[TL_QUORUM_MAX];
     tl_event e = *event;
     for (unsigned i = 0; i < fleet->servers; i++)
-        all[i] = tl__node_server(fleet->server[i], event->now);
+        all[i] = *tl__node_server(fleet->server[i], event->now, NULL);
     e.servers = all;
     e.server = &all[e.from];
     tl_status status = step(run, &e, out);
@@ -78,12 +78,12 @@ tl_status tl__run_step(tl_run *run, const tl_event *event, tl_out *out) {
         return step_with_all(run, event, out);
     if (!run->node)
         run->node = tl__fleet_node(run->client, run->machine->key);
-    tl_server server = tl__node_server(GUARD(clock_of_its_server) ? run->node : &run->client->node,
-                                       event->now);
+    tl_server room;
     tl_event e = *event;
-    e.server = &server;
+    e.server = tl__node_server(GUARD(clock_of_its_server) ? run->node : &run->client->node,
+                               event->now, run->in ? NULL : &room);
     tl_status status = step(run, &e, out);
-    out->send.generation = server.generation; /* it was built by this server's clock */
+    out->send.generation = e.server->generation; /* it was built by this server's clock */
     learn(run, &e, out);
     listen_for(run, out, status);
     return status;

@@ -14,16 +14,17 @@ static void tell_calls(tl_stats *ret, const tl_counts *counts) {
     uint64_t *const to[TL_COUNT_CALLS] = {ret->acquires, ret->releases, ret->extends};
     for (unsigned what = 0; what < TL_COUNT_CALLS; what++)
         for (unsigned i = 0; i < TL_STATS_RESULTS; i++)
-            to[what][i] = of(&counts->call[what][i]);
+            to[what][i] += of(&counts->call[what][i]);
 }
 
 static void tell_trips(tl_stats *ret, const tl_counts *counts) {
     ret->connections = of(&counts->connections);
-    ret->unanswered = of(&counts->unanswered);
-    ret->round_trips.sum_us = of(&counts->trips_us);
+    ret->unanswered += of(&counts->unanswered);
+    ret->round_trips.sum_us += of(&counts->trips_us);
     for (unsigned i = 0; i < TL_STATS_BUCKETS; i++) {
-        ret->round_trips.bucket[i] = of(&counts->trips[i]);
-        ret->round_trips.count += ret->round_trips.bucket[i];
+        uint64_t trips = of(&counts->trips[i]);
+        ret->round_trips.bucket[i] += trips;
+        ret->round_trips.count += trips;
     }
 }
 
@@ -80,7 +81,7 @@ tl_err tl_client_stats(tl_client *client, tl_stats *ret_stats, tl_error *err) {
     if (tl__info_check(ret_stats, "tl_stats", err))
         return TL_EINVALID;
     tl__keeper_lock(&client->keeper);
-    tl_stats stats = client->counts.holds;
+    tl_stats stats = client->counts.own;
     tl__keeper_unlock(&client->keeper);
     stats.size = sizeof stats;
     tell_calls(&stats, &client->counts);

@@ -235,7 +235,8 @@ static void prepare(guarded *g, tl_protocol_id of_client, tl_clock_guard guard, 
 
 static void begin_take(guarded *g) {
     tl_mono now = tl__mono_now();
-    tl_server server = tl__node_server(&g->client->node, now);
+    tl_server server;
+    (void)tl__node_server(&g->client->node, now, &server);
     const tl_event e = {.kind = TL_START, .now = now, .server = &server};
     server.wall_us += g->ahead_us;
     tl__out_clear(&g->out);

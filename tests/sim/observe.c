@@ -32,8 +32,8 @@ void __wrap_tl__attempt_init(void *a, const tl_protocol *row, tl_op op, uint16_t
 typedef void begins_on_etcd(tl_etcd_acquisition *a, const tl_job *job, const tl_retry *retry,
                             int64_t wait_ms, int64_t connect_ms, uint64_t seed);
 begins_on_etcd __wrap_tl__etcd_acquire_init, __real_tl__etcd_acquire_init;
-tl_server __real_tl__node_server(tl_node *node, tl_mono now);
-tl_server __wrap_tl__node_server(tl_node *node, tl_mono now);
+const tl_server *__real_tl__node_server(tl_node *node, tl_mono now, tl_server *room);
+const tl_server *__wrap_tl__node_server(tl_node *node, tl_mono now, tl_server *room);
 
 /* ---- whose ----------------------------------------------------------------------------------------- */
 
@@ -462,10 +462,10 @@ void __wrap_tl__etcd_acquire_init(tl_etcd_acquisition *a, const tl_job *job, con
     a->id = tl__etcd_id_draw(number << SIM_SUFFIX_SHIFT);
 }
 
-tl_server __wrap_tl__node_server(tl_node *node, tl_mono now) {
-    tl_server server = __real_tl__node_server(node, now);
-    sim_the_world->thread->lease = sim_lease_known(&server);
-    sim_the_world->thread->server = server;
+const tl_server *__wrap_tl__node_server(tl_node *node, tl_mono now, tl_server *room) {
+    const tl_server *server = __real_tl__node_server(node, now, room);
+    sim_the_world->thread->lease = sim_lease_known(server);
+    sim_the_world->thread->server = *server;
     return server;
 }
 

@@ -20,9 +20,9 @@ static unsigned bucket_of_us(int64_t us) {
     memset(&counts, 0, sizeof counts);
     tl__count_wait(&counts, us * 1000, false, false);
     unsigned i = 0;
-    while (counts.holds.wait.bucket[i] == 0)
+    while (counts.own.wait.bucket[i] == 0)
         i++;
-    assert_int_equal(counts.holds.wait.bucket[i], 1);
+    assert_int_equal(counts.own.wait.bucket[i], 1);
     return i;
 }
 
@@ -38,10 +38,10 @@ TEST(a_duration_is_in_the_bucket_that_ends_behind_it) {
 
 TEST(a_clock_that_goes_back_counts_as_no_time) {
     tl__count_wait(&counts, -5000, true, true);
-    assert_int_equal(counts.holds.wait.bucket[0], 1);
-    assert_int_equal(counts.holds.wait.sum_us, 0);
-    assert_int_equal(counts.holds.waited, 1);
-    assert_int_equal(counts.holds.handed_over, 1);
+    assert_int_equal(counts.own.wait.bucket[0], 1);
+    assert_int_equal(counts.own.wait.sum_us, 0);
+    assert_int_equal(counts.own.waited, 1);
+    assert_int_equal(counts.own.handed_over, 1);
 }
 
 TEST(an_answer_is_a_round_trip_and_merely_being_connected_is_none) {
@@ -76,12 +76,12 @@ TEST(a_step_counts_what_it_notes) {
     out.notes = 1;
     out.note[0] = (tl_note){.kind = TL_NOTE_HELD};
     tl__count_step(&counts, &out);
-    assert_int_equal(counts.holds.renewals, 1);
-    assert_int_equal(counts.holds.renewals_failed, 1);
-    assert_int_equal(counts.holds.at_risk, 1);
-    assert_int_equal(counts.holds.lost[TL_LOST_TAKEN], 1);
-    assert_int_equal(counts.holds.stolen, 1);
-    assert_int_equal(counts.holds.lost[TL_NOT_LOST], 0);
+    assert_int_equal(counts.own.renewals, 1);
+    assert_int_equal(counts.own.renewals_failed, 1);
+    assert_int_equal(counts.own.at_risk, 1);
+    assert_int_equal(counts.own.lost[TL_LOST_TAKEN], 1);
+    assert_int_equal(counts.own.stolen, 1);
+    assert_int_equal(counts.own.lost[TL_NOT_LOST], 0);
 }
 
 TEST(a_result_that_callers_are_never_told_is_not_counted) {
