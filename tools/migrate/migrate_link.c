@@ -242,6 +242,8 @@ int migrate_scan(migrate_link *migration, const char *keys, bool exact, signals 
         return status;
     do {
         code = tl_client_scan(client, keys, &cursor, found, ctx, &err);
+        if (migration->between)
+            migration->between(migration->between_ctx);
         *ret_sig = signals_pause(sigs, 0);
     } while (code == TL_OK && cursor != 0 && !*ret_sig && moment_ms() < end);
     *ret_whole = code == TL_OK && cursor == 0;

@@ -21,6 +21,8 @@ typedef struct {
     int replicas;                      /**< connected replicas */
     char by[MIGRATE_BY_SIZE];          /**< "user@host pid 4711" */
     char by_register[MIGRATE_BY_SIZE]; /**< "host pid user" */
+    void (*between)(void *ctx);        /**< NULL, or called between the steps of a scan */
+    void *between_ctx;
 } migrate_link;
 
 /** Connect. A replica is rejected; so is a cluster if the subcommand needs a phase. Returns 0, or

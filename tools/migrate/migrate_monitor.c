@@ -14,6 +14,7 @@
 
 #define BEGIN_MS 5000
 #define LINE_MOST 4096 /* bytes of a line that are read */
+#define TAKES_MOST 64  /* reads at once: others may cause lines faster than they are read */
 
 static void give_up(migrate_monitor *monitor, const char *what, tl_bytes message) {
     char text[64];
@@ -157,6 +158,18 @@ void migrate_monitor_listen(migrate_monitor *monitor, signals *sigs, int64_t ms)
         tl__wait(&p, 1, tl__mono_now());
         if (p.revents)
             return;
+    }
+}
+
+void migrate_monitor_take(migrate_monitor *monitor) {
+    struct pollfd p = {.events = POLLIN, .revents = POLLIN};
+
+    for (int i = 0; i < TAKES_MOST && monitor->conn && p.revents; i++) {
+        p.fd = tl__conn_fd(monitor->conn);
+        tl__wait(&p, 1, tl__mono_now());
+        drive(monitor, NULL, 0);
+        if (monitor->failed)
+            migrate_monitor_stop(monitor);
     }
 }
 

@@ -28,6 +28,9 @@ void migrate_monitor_begin(migrate_monitor *monitor, migrate_link *migration, co
 /** Read for ms, or until a signal comes. */
 void migrate_monitor_listen(migrate_monitor *monitor, signals *sigs, int64_t ms);
 
+/** Read what has come, without waiting for more. */
+void migrate_monitor_take(migrate_monitor *monitor);
+
 /** Read from CLIENT LIST how many bytes the server buffers for us; above the bound, reading
  *  ends. */
 void migrate_monitor_cost(migrate_monitor *monitor, tl_bytes list);

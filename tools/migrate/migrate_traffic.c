@@ -9,6 +9,9 @@
 #include "ground/wait.h"
 #include "migrate/migrate_traffic.h"
 
+#define LIST_MS                                                                                    \
+    200 /* ms; how often to look, during a scan, how much the server keeps for MONITOR */
+
 /* ---- counts ----------------------------------------------------------------------------------- */
 
 /* The number after "cmdstat_NAME:calls="; 0 if there is no such line. */
@@ -148,6 +151,17 @@ static int64_t ask_calls(migrate_link *migration) {
 static void ask_list(migrate_watch *watch) {
     static const char *const request[] = {"CLIENT", "LIST", NULL};
     (void)link_ask(&watch->migration->link, request, take_list, watch);
+    watch->listed_ms = moment_ms();
+}
+
+/* MONITOR reports each command of a scan: of a million keys that is more than 100 MB. The server keeps all that is not
+ * read, and frees it in one go when MONITOR ends. Meanwhile it serves nobody. */
+static void read_between(void *ctx) {
+    migrate_watch *watch = ctx;
+
+    migrate_monitor_take(&watch->monitor);
+    if (watch->monitor.conn && moment_ms() >= watch->listed_ms + LIST_MS)
+        ask_list(watch);
 }
 
 /* A new connection is allowed as long as the server process is the same: it has continued to
@@ -170,8 +184,11 @@ void migrate_watch_begin(migrate_watch *watch, migrate_link *migration, const ch
         .migration = migration, .seen = ret, .keys = keys, .monitor_ms = monitor_ms};
     (void)migrate_server_id(migration, watch->server);
     watch->ups = migration->link.ups;
-    if (monitor_ms > 0)
+    if (monitor_ms > 0) {
         migrate_monitor_begin(&watch->monitor, migration, keys, ret);
+        migration->between = read_between;
+        migration->between_ctx = watch;
+    }
     watch->monitor_until_ms = moment_ms() + monitor_ms;
     watch->base = ask_calls(migration); /* MONITOR shows every command counted from here on */
     ret->counted = watch->base >= 0;
@@ -215,6 +232,7 @@ bool migrate_watch_look(migrate_watch *watch) {
 bool migrate_watch_end(migrate_watch *watch) {
     bool whole = watch->monitor.conn != NULL;
 
+    watch->migration->between = NULL;
     count(watch);
     migrate_monitor_end(&watch->monitor, watch->migration);
     watch->seen->monitor_whole = whole && !watch->monitor.failed;
