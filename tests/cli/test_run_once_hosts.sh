@@ -38,7 +38,8 @@ fleet() { # name, the clocks of its hosts, the job, options of run...
     local i=0 ahead
     for ahead in $2; do
         env JOB="$3" JSON="$work/json" LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME="$ahead" \
-            "$python" "$work/host.py" "$1" $((i++)) "$ahead" "$first" "$periods" "$tidelock" "${@:4}" >>"$work/starts" 2>>"$work/said" &
+            "$python" "$work/host.py" "$1" "$i" "$ahead" "$first" "$periods" "$tidelock" "${@:4}" >>"$work/starts" 2>>"$work/said" &
+        i=$((i + 1)) # not in the line above, which is another process
     done
 }
 # A run notes period, host and fence when it begins and when it is done. The fence is the server's time (us) of the acquire.
