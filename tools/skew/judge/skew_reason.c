@@ -101,7 +101,9 @@ static void explain(skew_result *result, const skew_pair *pair, const char *what
 
 /* The least distance of a clock from the server's. */
 static int64_t distance(const skew_host *host) {
-    return host->offset.lo > 0 ? host->offset.lo : host->offset.hi < 0 ? -host->offset.hi : 0;
+    return host->offset.lo > 0   ? host->offset.lo
+           : host->offset.hi < 0 ? tl__mul_sat(host->offset.hi, -1)
+                                 : 0;
 }
 
 /* Advises where to look: at the clock of the pair that is further from the server's. */
