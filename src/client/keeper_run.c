@@ -83,14 +83,14 @@ void *tl__keeper_take_room(tl_keeper *keeper, size_t size) {
     return room;
 }
 
-void tl__keeper_give_room(tl_keeper *keeper, void *of) {
-    struct tl_room *room = of;
+void tl__keeper_give_room(tl_keeper *keeper, void *room) {
+    struct tl_room *idle = room;
     if (keeper->rooms_idle >= ROOMS) {
-        free(room);
+        free(idle);
         return;
     }
-    room->next = keeper->rooms;
-    keeper->rooms = room;
+    idle->next = keeper->rooms;
+    keeper->rooms = idle;
     keeper->rooms_idle++;
 }
 

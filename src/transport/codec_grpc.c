@@ -173,7 +173,8 @@ static bool write_calls(tl_conn *conn) {
     while (tl__conn_has_to_write(conn) && !tl__grpc_has_output(conn->grpc)) {
         for (int i = 0; i < TL_GRPC_BATCH && tl__conn_has_to_write(conn); i++) {
             tl_slot *slot = conn->slots.unsent;
-            for (uint8_t part = 0; part < (GUARD(parts_in_turn) ? 1 : slot->count); part++)
+            uint8_t parts = GUARD(parts_in_turn) ? 1 : slot->count;
+            for (uint8_t part = 0; part < parts; part++)
                 call(conn, slot, part, now);
             tl__slots_written(&conn->slots, slot->size, now);
         }
