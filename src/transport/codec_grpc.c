@@ -82,6 +82,7 @@ static tl_err begin(tl_conn *conn) {
     tl_login *login = conn->login;
     conn->odd = NULL;
     conn->taken = 0;
+    conn->blocked = false;
     tl__reply_room_release(&conn->room);
     tl__etcd_begin_login(conn);
     login->steps = 1;
@@ -153,24 +154,28 @@ static void follow(tl_conn *conn, tl_mono now) {
     conn->answered = false;
 }
 
+/* Write what libnghttp2 has to say. false: the stream broke */
 static bool flush(tl_conn *conn) {
     tl_bytes bytes;
-    while ((bytes = tl__grpc_output(conn->grpc)).n > 0) {
+    conn->blocked = false;
+    while (!conn->blocked && (bytes = tl__grpc_output(conn->grpc)).n > 0) {
         ssize_t n = tl__stream_write(&conn->stream, bytes.p, bytes.n);
-        if (n <= 0)
-            return n == 0;
+        if (n < 0)
+            return false;
+        conn->blocked = n == 0;
         tl__grpc_wrote(conn->grpc, (size_t)n);
     }
     return true;
 }
 
-/* A request counts as sent as soon as libnghttp2 has it. It gets none while earlier bytes wait. */
+/* A request counts as sent as soon as libnghttp2 has it. It gets none while earlier bytes wait. If no call is
+ * in flight, acknowledgements wait for the next one: so each request is one write. */
 static bool write_calls(tl_conn *conn) {
-    if (!flush(conn))
+    if (conn->blocked && !flush(conn))
         return false;
     tl_mono now = tl__mono_now();
     follow(conn, now);
-    while (tl__conn_has_to_write(conn) && !tl__grpc_has_output(conn->grpc)) {
+    while (!conn->blocked && tl__conn_has_to_write(conn)) {
         for (int i = 0; i < TL_GRPC_BATCH && tl__conn_has_to_write(conn); i++) {
             tl_slot *slot = conn->slots.unsent;
             uint8_t parts = GUARD(parts_in_turn) ? 1 : slot->count;
@@ -181,11 +186,11 @@ static bool write_calls(tl_conn *conn) {
         if (!flush(conn))
             return false;
     }
-    return flush(conn);
+    return conn->blocked || !tl__grpc_is_busy(conn->grpc) || flush(conn);
 }
 
 static bool has_output(const tl_conn *conn) {
-    return tl__grpc_has_output(conn->grpc);
+    return conn->blocked || (tl__grpc_is_busy(conn->grpc) && tl__grpc_has_output(conn->grpc));
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ struct tl_conn {
             const char *odd; /* a reply made no sense; NULL: none */
             unsigned taken;  /* replies that point into their calls */
             bool answered;   /* calls may have been answered */
+            bool blocked;    /* the stream has no room for what is to be written */
         };
     };
     unsigned others; /* other members to go on to if one fails */

@@ -27,8 +27,8 @@ static const char no_memory[] = "out of memory for a reply";
 struct tl_grpc {
     struct nghttp2_session *session;
     tl_grpc_call *calls, *last, *spare;
-    size_t spares;
-    char *output; /* `n` bytes, of which `written` were written */
+    size_t spares, open; /* open: calls in flight */
+    char *output;        /* `n` bytes, of which `written` were written */
     size_t n, written, size;
     size_t held; /* bytes of messages */
     char greeting[GREETING];
@@ -59,6 +59,10 @@ bool tl__grpc_closes(const tl_grpc *grpc) {
 
 tl_grpc_call *tl__grpc_calls(const tl_grpc *grpc) {
     return grpc->calls;
+}
+
+bool tl__grpc_is_busy(const tl_grpc *grpc) {
+    return grpc->open > 0;
 }
 
 static bool fail(tl_grpc *grpc, const char *problem) {
@@ -280,6 +284,7 @@ tl_grpc_call *tl__grpc_call(tl_grpc *grpc, const tl_grpc_request *request) {
         tl__grpc_drop(grpc, call);
         return NULL;
     }
+    grpc->open++;
     return call;
 }
 
@@ -381,6 +386,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, vo
     tl_grpc_call *call = nghttp2_session_get_stream_user_data(session, stream);
     if (!call || call->done || grpc->problem)
         return 0;
+    grpc->open--;
     call->done = true;
     call->refused = call->status == 0 &&
                     (error == NGHTTP2_REFUSED_STREAM || !GUARD(only_refused_is_not_begun));

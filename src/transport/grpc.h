@@ -73,6 +73,9 @@ void tl__grpc_wrote(tl_grpc *grpc, size_t n);
 /** Is there something to write? */
 bool tl__grpc_has_output(const tl_grpc *grpc);
 
+/** Is a call in flight? Else what there is to write may wait for the next one. */
+bool tl__grpc_is_busy(const tl_grpc *grpc);
+
 /** Make a call. NULL: out of memory. It is valid until it is dropped, or a reset. */
 tl_grpc_call *tl__grpc_call(tl_grpc *grpc, const tl_grpc_request *request);
 /** Add a call that was never sent: it is done. NULL: out of memory. */
