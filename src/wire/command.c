@@ -14,25 +14,34 @@ static void put(writer *to, tl_bytes b) {
     to->used += b.n;
 }
 
+#define SHORT 99      /* a count, or the bytes of an argument, that has at most two digits, */
+#define SHORT_EXTRA 7 /* the bytes that RESP puts around such an argument, */
+#define COUNT_EXTRA 5 /* and those of such a count */
+
+static char *put_short_count(char *p, char kind, size_t n) {
+    *p++ = kind;
+    if (n > 9)
+        *p++ = (char)('0' + n / 10);
+    *p++ = (char)('0' + n % 10);
+    *p++ = '\r';
+    *p++ = '\n';
+    return p;
+}
+
 static void put_count(writer *to, char kind, size_t n) {
     char text[TL_INT_SIZE];
+    if (n <= SHORT && to->used < to->size && to->size - to->used >= COUNT_EXTRA) {
+        to->used = (size_t)(put_short_count(to->to + to->used, kind, n) - to->to);
+        return;
+    }
     put(to, tl__bytes(&kind, 1));
     put(to, tl__bytes_from_int(text, (int64_t)n));
     put(to, TL_LITERAL("\r\n"));
 }
 
-#define SHORT 99      /* bytes of an argument whose length has at most two digits, and */
-#define SHORT_EXTRA 7 /* the bytes that RESP puts around it */
-
 /* The fast path for short arguments: a renewal sends the names and tokens of very many locks. */
 static void put_short(writer *to, tl_bytes b) {
-    char *p = to->to + to->used;
-    *p++ = '$';
-    if (b.n > 9)
-        *p++ = (char)('0' + b.n / 10);
-    *p++ = (char)('0' + b.n % 10);
-    *p++ = '\r';
-    *p++ = '\n';
+    char *p = put_short_count(to->to + to->used, '$', b.n);
     if (b.n > 0)
         memcpy(p, b.p, b.n);
     p += b.n;
