@@ -114,7 +114,11 @@ have    = \#if __has_include(<$(1)>)\n$(2)\n\#endif\n
 HAS    := $(shell printf 'cc\n$(call have,hiredis/hiredis.h,hiredis)$(call have,uuid/uuid.h,uuid)$(call \
             have,jansson.h,jansson)$(call have,openssl/ssl.h,ssl)$(call have,nghttp2/nghttp2.h,nghttp2)' | \
             $(CC) $(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(HTTP2_CPPFLAGS) -E -P -x c - 2>/dev/null)
-CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation; do \
+# Each step of a machine clears and copies structs of some hundred bytes. gcc for x86 does that by string instructions,
+# which take longer to start than to work.
+BY_LOOP := vector_loop:1024:noalign$(comma)libcall:-1:noalign
+CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation \
+            -mmemset-strategy=$(BY_LOOP) -mmemcpy-strategy=$(BY_LOOP); do \
             $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
 HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
 HAVE_JSON := $(if $(filter 0,$(JSON)),,$(filter jansson,$(HAS)))
