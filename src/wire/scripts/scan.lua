@@ -26,7 +26,13 @@ end
 -- Must be true of every value that tl__look_is_lock() may take for a lock's, whether S binds it or not. A time has ten
 -- digits: alone, before or behind its writer's ID (a UUID), or, badly written, among few other bytes. A token is
 -- hexadecimal, a rest says so, and Java's serialised objects begin with two such bytes.
+local endless = ARGV[6] ~= ' ' and ARGV[6]
 local function resembles(v)
+    if endless and string.find(endless, ' ' .. v .. ' ', 1, true) then
+        return true
+    elseif #v < 10 then
+        return false
+    end
     if #v <= 26 or string.find(v, '^%x') then
         local _, digits = string.gsub(v, '%d', '')
         if digits >= 10 then
@@ -34,7 +40,7 @@ local function resembles(v)
         end
     end
     return #v >= 32 and not string.find(v, '[^%x-]') or string.find(v, '^resting ') or
-           string.find(v, '^\172\237') or string.find(ARGV[6], ' ' .. v .. ' ', 1, true)
+           string.find(v, '^\172\237')
 end
 local step = redis.pcall('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3], 'TYPE', 'string')
 local typed = not step.err
