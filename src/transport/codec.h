@@ -16,6 +16,7 @@ struct tl_codec {
     /** A server that replies in another protocol has executed no request */
     bool strangers_do_nothing;
     bool watches; /**< the server notifies by a stream of watches, not on channels */
+    bool calls;   /**< by gRPC, if it speaks that */
 
     /** Set up the codec's state in the connection, whose limits are set. false: out of memory, and there is
      *  nothing for `end` to free. */

@@ -296,6 +296,7 @@ const tl_codec tl__codec_grpc = {
     .reply = "gRPC reply of etcd",
     .unanswered = ", without a reply: is it an etcd?",
     .watches = true,
+    .calls = true,
     .make = make,
     .end = end,
     .lead = lead,

@@ -156,6 +156,7 @@ void tl__grpc_wrote(tl_grpc *grpc, size_t n) {
     grpc->written += n;
     if (grpc->written < grpc->n)
         return;
+    explicit_bzero(grpc->output, grpc->n); /* it may have a password */
     grpc->n = grpc->written = 0;
     if (grpc->size <= 2 * OUTPUT_MAX)
         return;
@@ -274,7 +275,7 @@ tl_grpc_call *tl__grpc_call(tl_grpc *grpc, const tl_grpc_request *request) {
                                           NGHTTP2_NV_FLAG_NO_INDEX);
     if (request->stream)
         headers[count++] = (nghttp2_nv)NV("hasleader", TL_LITERAL("true"), NGHTTP2_NV_FLAG_NONE);
-    tl_grpc_call *call = add_call(grpc);
+    tl_grpc_call *call = grpc->problem ? NULL : add_call(grpc);
     if (!call)
         return NULL;
     call->request = request->messages;

@@ -7,6 +7,8 @@
 #include "transport/backoff.h"
 #include "transport/codec.h"
 #include "transport/gateway.h"
+#include "transport/grpc.h"
+#include "transport/reply_room.h"
 #include "transport/stream.h"
 #include "transport/topics.h"
 #include "transport/wakeup.h"
@@ -68,7 +70,12 @@ struct tl_wakeup {
             } state;
             tl_stream stream;
             tl_gateway *gateway;
-            char *bytes; /* to be written: `size` of them, `done` written */
+            tl_grpc *grpc;      /* NULL: the stream is always the gateway's */
+            tl_grpc_call *call; /* by gRPC: the login, then the stream; NULL: by the gateway */
+            bool by_grpc;       /* the present connection speaks gRPC */
+            bool blocked;       /* it has no room for what gRPC has to write */
+            tl_reply_room room; /* of a message by gRPC */
+            char *bytes; /* to be written: `size` of them, `done` written; by gRPC: of the call */
             size_t size, done;
             tl_bytes token; /* owned; kept for the next stream, until one fails */
             tl_backoff backoff;

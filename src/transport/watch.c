@@ -16,6 +16,7 @@
 
 #include "ground/guard.h"
 #include "ground/token.h"
+#include "transport/grpc_reply.h"
 #include "transport/login.h"
 #include "transport/wakeup_inside.h"
 
@@ -32,7 +33,9 @@ static bool make(tl_wakeup *wakeup, const tl_endpoint *endpoint, const tl_conn_l
     wakeup->look_at = TL_NEVER;
     tl__stream_init(&wakeup->stream, endpoint);
     wakeup->gateway = tl__gateway_new(wakeup->members->prefix);
-    return wakeup->gateway != NULL;
+    bool calls = tl__codec_of(limits)->calls && tl__grpc_works();
+    wakeup->grpc = calls ? tl__grpc_new() : NULL;
+    return wakeup->gateway && (wakeup->grpc || !calls);
 }
 
 static void forget_bytes(tl_wakeup *wakeup) {
@@ -46,6 +49,8 @@ static void forget_bytes(tl_wakeup *wakeup) {
 static void end(tl_wakeup *wakeup) {
     tl__stream_free(&wakeup->stream);
     tl__gateway_free(wakeup->gateway);
+    tl__grpc_free(wakeup->grpc);
+    tl__reply_room_free(&wakeup->room);
     forget_bytes(wakeup);
     tl__members_forget_token(&wakeup->token);
 }
@@ -54,7 +59,8 @@ static void close_stream(tl_wakeup *wakeup) {
     tl__stream_close(&wakeup->stream);
     forget_bytes(wakeup);
     wakeup->state = TL_WATCH_DOWN;
-    wakeup->more = wakeup->stale = wakeup->refused = false;
+    wakeup->call = NULL;
+    wakeup->more = wakeup->stale = wakeup->refused = wakeup->blocked = false;
     for (tl_topic *topic = wakeup->topics.first; topic; topic = topic->next)
         topic->asked = 0;
 }
@@ -152,12 +158,32 @@ static tl_etcd_watched watched(tl_topic *topic) {
                              .revision = topic->from_now ? 0 : first_of(topic)};
 }
 
+/* Make a call with the bytes. false: out of memory */
+static bool call(tl_wakeup *wakeup, tl_etcd_kind kind) {
+    const tl_endpoint *endpoint = wakeup->stream.endpoint;
+    bool stream = kind == TL_ETCD_WATCH;
+    const tl_grpc_request request = {.method = tl__etcd_method(kind),
+                                     .host = tl__bytes_of(endpoint->label),
+                                     .token = wakeup->token,
+                                     .timeout_ms = stream ? 0 : wakeup->connect_ms,
+                                     .messages = {wakeup->bytes, wakeup->size},
+                                     .tls = endpoint->tls,
+                                     .stream = stream};
+    wakeup->call = tl__grpc_call(wakeup->grpc, &request);
+    return wakeup->call != NULL;
+}
+
 static bool say_login(tl_wakeup *wakeup) {
     const tl_etcd_via how = via(wakeup);
     wakeup->state = TL_WATCH_LOGIN;
     wakeup->bytes = malloc(TL_LOGIN_SIZE);
     if (!wakeup->bytes)
         return false;
+    if (wakeup->by_grpc) {
+        wakeup->size = tl__members_ask_token(wakeup->stream.endpoint, &how, tl__etcd_encode_proto,
+                                             wakeup->bytes, TL_LOGIN_SIZE);
+        return wakeup->size <= TL_LOGIN_SIZE && call(wakeup, TL_ETCD_AUTH);
+    }
     size_t n = tl__members_ask_token(wakeup->stream.endpoint, &how, tl__etcd_encode, wakeup->bytes,
                                      TL_LOGIN_SIZE);
     wakeup->size = n <= TL_LOGIN_SIZE ? n : 0;
@@ -174,15 +200,18 @@ static bool say_watch(tl_wakeup *wakeup) {
         all[n++] = watched(topic);
         topic->asked = n;
     }
+    size_t (*encode)(const tl_etcd_watched *watched, size_t count, const tl_etcd_via *via, char *to,
+                     size_t size) = wakeup->by_grpc ? tl__etcd_encode_watch_proto
+                                                    : tl__etcd_encode_watch;
     forget_bytes(wakeup);
-    wakeup->size = tl__etcd_encode_watch(all, n, &how, NULL, 0);
+    wakeup->size = encode(all, n, &how, NULL, 0);
     wakeup->bytes = malloc(wakeup->size);
     if (wakeup->bytes)
-        wakeup->size = tl__etcd_encode_watch(all, n, &how, wakeup->bytes, wakeup->size);
+        wakeup->size = encode(all, n, &how, wakeup->bytes, wakeup->size);
     free(all);
     wakeup->stale = false;
     wakeup->state = TL_WATCH_ASKING;
-    return wakeup->bytes != NULL;
+    return wakeup->bytes && (!wakeup->by_grpc || call(wakeup, TL_ETCD_WATCH));
 }
 
 /* ---- topics ------------------------------------------------------------------------------------ */
@@ -234,13 +263,32 @@ static void begin(tl_wakeup *wakeup, tl_mono now) {
     wakeup->member = atomic_load(&wakeup->members->at);
     tl__stream_lead(&wakeup->stream, &wakeup->members->endpoint[wakeup->member]);
     tl__gateway_reset(wakeup->gateway);
+    wakeup->by_grpc = wakeup->grpc && !atomic_load(&wakeup->members->http1);
+    wakeup->stream.offers_http2 = wakeup->by_grpc;
+    if (wakeup->by_grpc)
+        (void)tl__grpc_reset(wakeup->grpc); /* what fails is reported by tl__grpc_problem */
     wakeup->state = TL_WATCH_OPENING;
     wakeup->began = wakeup->asked_at = now;
     wakeup->by = tl__mono_add_ms(now, wakeup->connect_ms);
     tl__stream_open(&wakeup->stream, now, wakeup->connect_ms);
 }
 
+static bool write_calls(tl_wakeup *wakeup) {
+    tl_bytes bytes;
+    wakeup->blocked = false;
+    while (!wakeup->blocked && (bytes = tl__grpc_output(wakeup->grpc)).n > 0) {
+        ssize_t n = tl__stream_write(&wakeup->stream, bytes.p, bytes.n);
+        if (n < 0)
+            return false;
+        wakeup->blocked = n == 0;
+        tl__grpc_wrote(wakeup->grpc, (size_t)n);
+    }
+    return true;
+}
+
 static bool write_bytes(tl_wakeup *wakeup) {
+    if (wakeup->by_grpc)
+        return write_calls(wakeup);
     while (wakeup->done < wakeup->size) {
         ssize_t n = tl__stream_write(&wakeup->stream, wakeup->bytes + wakeup->done,
                                      wakeup->size - wakeup->done);
@@ -276,6 +324,52 @@ static bool take_messages(tl_wakeup *wakeup) {
     return got >= 0;
 }
 
+/* The reply to a login that has ended. */
+static bool on_login_call(tl_wakeup *wakeup) {
+    tl_reply reply = {.type = TL_REPLY_ERROR};
+    tl_bytes message;
+    if (wakeup->call->code == 0 &&
+        (!tl__grpc_take(wakeup->grpc, wakeup->call, &message) ||
+         tl__grpc_read(&wakeup->room, TL_ETCD_AUTH, message, wakeup->members->prefix, &reply)))
+        return false;
+    tl_grpc_call *login = wakeup->call;
+    bool fine = on_token(wakeup, &reply);
+    tl__grpc_drop(wakeup->grpc, login);
+    tl__reply_room_release(&wakeup->room);
+    return fine;
+}
+
+/* As take_messages, by gRPC. A member that doesn't speak it is asked again, by its gateway. */
+static bool take_calls(tl_wakeup *wakeup) {
+    tl_bytes message;
+    tl_reply reply;
+    if (tl__grpc_is_other(wakeup->grpc)) {
+        atomic_store(&wakeup->members->http1, true);
+        wakeup->refused = true;
+        return false;
+    }
+    if (wakeup->state == TL_WATCH_LOGIN && wakeup->call->done && !on_login_call(wakeup))
+        return false;
+    while (wakeup->state >= TL_WATCH_ASKING &&
+           tl__grpc_take(wakeup->grpc, wakeup->call, &message)) {
+        if (tl__grpc_read(&wakeup->room, TL_ETCD_WATCH, message, wakeup->members->prefix, &reply))
+            return false;
+        on_message(wakeup, &reply);
+        tl__reply_room_release(&wakeup->room);
+        if (GUARD(refused_watch_ends) && wakeup->refused)
+            return false;
+    }
+    return !tl__grpc_problem(wakeup->grpc) && !wakeup->call->done && !tl__grpc_closes(wakeup->grpc);
+}
+
+static bool take_fed(tl_wakeup *wakeup, const char *bytes, size_t n) {
+    if (wakeup->by_grpc)
+        tl__grpc_feed(wakeup->grpc, bytes, n);
+    else
+        tl__gateway_feed(wakeup->gateway, bytes, n);
+    return wakeup->by_grpc ? take_calls(wakeup) : take_messages(wakeup);
+}
+
 /* false: the stream has ended. */
 static bool read_bytes(tl_wakeup *wakeup) {
     char buffer[READ_SIZE];
@@ -284,8 +378,7 @@ static bool read_bytes(tl_wakeup *wakeup) {
         ssize_t n = tl__stream_read(&wakeup->stream, buffer, sizeof buffer, &wakeup->more);
         if (n <= 0)
             return n == 0;
-        tl__gateway_feed(wakeup->gateway, buffer, (size_t)n);
-        if (!take_messages(wakeup))
+        if (!take_fed(wakeup, buffer, (size_t)n))
             return false;
     }
     return true;
@@ -357,9 +450,9 @@ static int fd(const tl_wakeup *wakeup) {
 }
 
 static short events(const tl_wakeup *wakeup) {
-    return wakeup->state == TL_WATCH_DOWN
-               ? 0
-               : tl__stream_events(&wakeup->stream, wakeup->done < wakeup->size);
+    bool writing = wakeup->by_grpc ? wakeup->blocked || tl__grpc_has_output(wakeup->grpc)
+                                   : wakeup->done < wakeup->size;
+    return wakeup->state == TL_WATCH_DOWN ? 0 : tl__stream_events(&wakeup->stream, writing);
 }
 
 static tl_mono until(const tl_wakeup *wakeup) {

@@ -33,6 +33,7 @@ typedef struct {
     size_t n, at;
     int status;
     const char *text;
+    bool goes_on; /* no trailers follow */
 } h2_answer;
 
 static inline h2_request *h2_find(h2 *server, int32_t stream) {
@@ -105,6 +106,8 @@ static inline void h2_end(h2 *server) {
     nghttp2_session_del(server->session);
     free(server->request);
     free(server->record);
+    if (server->peer)
+        peer_drop(server->peer);
     *server = (h2){0};
 }
 
@@ -166,7 +169,9 @@ static inline ssize_t h2_on_answer(nghttp2_session *session, int32_t stream, uin
     (void)ctx;
     memcpy(to, answer->bytes + answer->at, n);
     answer->at += n;
-    if (answer->at < answer->n)
+    if (answer->goes_on && n == 0)
+        return NGHTTP2_ERR_DEFERRED;
+    if (answer->at < answer->n || answer->goes_on)
         return (ssize_t)n;
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     (void)snprintf(status, sizeof status, "%d", answer->status);
