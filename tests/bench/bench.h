@@ -178,6 +178,7 @@ void row_renew(regime r);
 void row_held(regime r);
 void row_local(regime r);
 void row_cli(regime r);
+void row_bigdb(regime r);
 void row_remaining(regime r);
 void row_machine(regime r);
 void row_protocols(regime r);

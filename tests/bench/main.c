@@ -21,6 +21,7 @@ static const row rows[] = {
     {"held", IN(FREE), IN(FREE), row_held},
     {"local", EVERY, IN(ONE) | IN(FREE), row_local},
     {"cli", IN(FREE) | IN(DELAY), IN(FREE) | IN(DELAY), row_cli},
+    {"bigdb", IN(FREE), IN(FREE), row_bigdb},
     {"remaining", IN(FREE), IN(FREE), row_remaining},
     {"machine", IN(FREE), IN(FREE), row_machine},
     {"protocols", EVERY, IN(ONE) | IN(DELAY), row_protocols},
@@ -79,7 +80,8 @@ static void run(const row *w, regime r) {
 
 int main(void) {
     static const char usual[] =
-        "pairs threads async renew held local cli remaining machine protocols skew waiting fleets etcd";
+        "pairs threads async renew held local cli bigdb remaining machine protocols skew waiting fleets "
+        "etcd";
     const char *wanted = env("BENCH", usual), *where = env("REGIME", NULL);
     bool with_peers = listed(wanted, "peers") ||
                       listed(wanted, "etcd-peers"); /* by make bench-peers */
