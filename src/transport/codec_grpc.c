@@ -12,7 +12,7 @@
 #include "transport/grpc_reply.h"
 
 static const char refused[] = TL_ETCD_ERROR "-1 the member has not begun the request",
-                  not_sent[] = "not sent: its time is over";
+                  not_sent[] = TL_ETCD_ERROR "-1 not sent: its time is over";
 
 /* ---- members --------------------------------------------------------------------------------- */
 
@@ -54,7 +54,11 @@ static bool lead(tl_conn *conn) {
     return led;
 }
 
+/* A member is not to blame for what it was never sent. */
 static const char *leaves(tl_conn *conn, const tl_slot *slot) {
+    if (slot->count > 0 && conn->reply[slot->count - 1].text.p == not_sent &&
+        GUARD(late_part_blames_nobody))
+        return NULL;
     return tl__etcd_leaves(conn, slot, tl__grpc_closes(conn->grpc));
 }
 
@@ -120,8 +124,15 @@ static bool dress(tl_conn *conn, tl_slot *slot) {
     return true;
 }
 
-/* Send a command of a request, unless its time is over: then nobody waits for it. */
-static void call(tl_conn *conn, const tl_slot *slot, uint8_t part, tl_mono now) {
+static void own(tl_grpc_call *made, const tl_slot *slot, unsigned part) {
+    if (!made)
+        return;
+    made->owner = slot;
+    made->part = (uint8_t)part;
+}
+
+/* Send a command of a request. */
+static void call(tl_conn *conn, const tl_slot *slot, unsigned part, tl_mono now) {
     size_t from = part > 0 ? slot->end[part - 1] : 0;
     int64_t left_ms = slot->by.ns != TL_NEVER.ns ? tl__ms_until(now, slot->by) : 0;
     const tl_grpc_request request = {.method = tl__etcd_method(tl__etcd_kind(&slot->command[part])),
@@ -131,27 +142,42 @@ static void call(tl_conn *conn, const tl_slot *slot, uint8_t part, tl_mono now) 
                                      .timeout_ms = left_ms,
                                      .messages = {slot->bytes + from, slot->end[part] - from},
                                      .tls = conn->endpoint->tls};
-    bool late = part > 0 && GUARD(late_part_is_not_sent) &&
-                (slot->given_up || (slot->by.ns != TL_NEVER.ns && left_ms <= 0));
-    tl_grpc_call *made = late ? tl__grpc_no_call(conn->grpc, false, not_sent)
-                              : tl__grpc_call(conn->grpc, &request);
-    if (!made)
-        return;
-    made->owner = slot;
-    made->part = part;
+    own(tl__grpc_call(conn->grpc, &request), slot, part);
 }
 
-/* Send the next command of each request whose last one was answered. */
-static void follow(tl_conn *conn, tl_mono now) {
-    for (tl_grpc_call *one = tl__grpc_calls(conn->grpc); one && conn->answered; one = one->next) {
+/* Nobody waits for it any more. */
+static bool is_late(const tl_slot *slot, tl_mono now) {
+    bool over = slot->by.ns != TL_NEVER.ns && tl__ms_until(now, slot->by) <= 0;
+    return (slot->given_up || over) && GUARD(late_part_is_not_sent);
+}
+
+/* Send the command behind one that was answered. But if the member has not begun that one, the request counts
+ * as not executed: so no more of it may be sent. */
+static void call_next(tl_conn *conn, const tl_grpc_call *before, tl_mono now) {
+    const tl_slot *slot = before->owner;
+    bool ends = tl__grpc_closes(conn->grpc) || (before->refused && GUARD(refused_part_ends));
+    if (!ends && !is_late(slot, now)) {
+        call(conn, slot, before->part + 1U, now);
+        return;
+    }
+    tl_grpc_call *none = tl__grpc_no_call(conn->grpc);
+    own(none, slot, before->part + 1U);
+    if (none)
+        none->instead = ends ? refused : not_sent;
+}
+
+/* Send the next command of each request whose last one was answered. This precedes the callbacks: a request
+ * that is sent from one may be in the memory of the request that was answered. */
+static void follow(tl_conn *conn) {
+    tl_mono now = tl__mono_now();
+    for (tl_grpc_call *one = tl__grpc_calls(conn->grpc); one; one = one->next) {
         const tl_slot *slot = one->owner;
         if (!one->done || one->followed || !slot)
             continue;
         one->followed = true;
         if (one->part + 1 < slot->count && GUARD(parts_in_turn))
-            call(conn, slot, (uint8_t)(one->part + 1), now);
+            call_next(conn, one, now);
     }
-    conn->answered = false;
 }
 
 /* Write what libnghttp2 has to say. false: the stream broke */
@@ -174,7 +200,6 @@ static bool write_calls(tl_conn *conn) {
     if (conn->blocked && !flush(conn))
         return false;
     tl_mono now = tl__mono_now();
-    follow(conn, now);
     while (!conn->blocked && tl__conn_has_to_write(conn)) {
         for (int i = 0; i < TL_GRPC_BATCH && tl__conn_has_to_write(conn); i++) {
             tl_slot *slot = conn->slots.unsent;
@@ -197,7 +222,7 @@ static bool has_output(const tl_conn *conn) {
 
 static void feed(tl_conn *conn, char *bytes, size_t n) {
     tl__grpc_feed(conn->grpc, bytes, n);
-    conn->answered = true;
+    follow(conn);
     if (tl__grpc_is_other(conn->grpc)) {
         atomic_store(&conn->limits.members->http1, true);
         conn->leaving = tl__etcd_other_protocol;
@@ -218,9 +243,9 @@ static int read_call(tl_conn *conn, tl_grpc_call *one, tl_reply *ret) {
     tl_bytes message;
     one->read = true;
     conn->taken++;
-    if (one->refused) {
-        *ret = (tl_reply){.type = TL_REPLY_ERROR, .text = TL_LITERAL("")};
-        ret->text = tl__bytes(refused, sizeof refused - 1);
+    const char *instead = one->refused ? refused : one->instead;
+    if (instead) {
+        *ret = (tl_reply){.type = TL_REPLY_ERROR, .text = tl__bytes_of(instead)};
         return 1;
     }
     if (one->code != 0)

@@ -57,7 +57,6 @@ struct tl_conn {
             tl_reply_room room;
             const char *odd; /* a reply made no sense; NULL: none */
             unsigned taken;  /* replies that point into their calls */
-            bool answered;   /* calls may have been answered */
             bool blocked;    /* the stream has no room for what is to be written */
         };
     };

@@ -119,19 +119,10 @@ void tl__grpc_drop(tl_grpc *grpc, tl_grpc_call *call) {
     grpc->spares++;
 }
 
-static void set_text(tl_grpc_call *call, const char *text) {
-    size_t n = strlen(text);
-    call->text_n = n < TL_GRPC_TEXT ? n : TL_GRPC_TEXT;
-    memcpy(call->text, text, call->text_n);
-}
-
-tl_grpc_call *tl__grpc_no_call(tl_grpc *grpc, bool refused, const char *text) {
+tl_grpc_call *tl__grpc_no_call(tl_grpc *grpc) {
     tl_grpc_call *call = add_call(grpc);
-    if (!call)
-        return NULL;
-    call->done = true;
-    call->refused = refused;
-    set_text(call, text);
+    if (call)
+        call->done = true;
     return call;
 }
 
@@ -366,6 +357,12 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
     else
         grpc->held += n;
     return grpc->problem ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static void set_text(tl_grpc_call *call, const char *text) {
+    size_t n = strlen(text);
+    call->text_n = n < TL_GRPC_TEXT ? n : TL_GRPC_TEXT;
+    memcpy(call->text, text, call->text_n);
 }
 
 /* A call that ended without a code of gRPC. */

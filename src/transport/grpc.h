@@ -21,7 +21,8 @@ typedef struct tl_grpc tl_grpc;
 /** A call that has been made. */
 typedef struct tl_grpc_call {
     struct tl_grpc_call *next; /**< the next one that was made; NULL: the last */
-    const void *owner;         /**< of the caller, as are the next three */
+    const void *owner;         /**< of the caller, as are the next four */
+    const char *instead;       /**< the reply to a call that was never sent */
     uint8_t part;
     bool followed, read;
     bool done;    /**< it has ended, and `code` says how; its messages may still have to be taken */
@@ -79,7 +80,7 @@ bool tl__grpc_is_busy(const tl_grpc *grpc);
 /** Make a call. NULL: out of memory. It is valid until it is dropped, or a reset. */
 tl_grpc_call *tl__grpc_call(tl_grpc *grpc, const tl_grpc_request *request);
 /** Add a call that was never sent: it is done. NULL: out of memory. */
-tl_grpc_call *tl__grpc_no_call(tl_grpc *grpc, bool refused, const char *text);
+tl_grpc_call *tl__grpc_no_call(tl_grpc *grpc);
 /** The oldest call. */
 tl_grpc_call *tl__grpc_calls(const tl_grpc *grpc);
 /** Take the next message of a call, valid until the next feed. false: there is none yet */

@@ -235,6 +235,33 @@ TEST(the_commands_of_a_request_are_sent_one_after_the_other) {
     close_world(&g);
 }
 
+static void say_both_once(void *world, const tl_answer *answer) {
+    grpc_world *g = world;
+    (void)answer;
+    g->world.also = NULL;
+    say_both(g, LIMIT_MS);
+}
+
+/* It may use the memory of the request that was answered. */
+TEST(the_commands_of_a_request_from_a_callback_are_sent_one_after_the_other) {
+    grpc_world g;
+    open_world(&g, "");
+    g.world.also = say_both_once;
+    say_revoke(&g, 42);
+    h2_accept(&g.server, &g.world.peer);
+    expect_revoke(&g, 0, 42);
+    h2_say(&g.server, 0, SIZED(REVOKED));
+    assert_string_equal(h2_await(&g.server, 1)->path, "/etcdserverpb.Lease/LeaseGrant");
+    idle(&g);
+    assert_int_equal(g.server.requests, 2);
+    h2_say(&g.server, 1, SIZED("\x18\x1e"));
+    expect_revoke(&g, 2, 43);
+    h2_say(&g.server, 2, SIZED(REVOKED));
+    await_seen(&g, 2);
+    assert_int_equal(g.world.log[1].count, 2);
+    close_world(&g);
+}
+
 TEST(what_nobody_waits_for_any_more_is_not_sent) {
     grpc_world g;
     open_world(&g, "");
@@ -247,6 +274,38 @@ TEST(what_nobody_waits_for_any_more_is_not_sent) {
     h2_say(&g.server, 1, SIZED(REVOKED));
     idle(&g);
     assert_int_equal(g.server.requests, 2);
+    close_world(&g);
+}
+
+TEST(a_request_that_ends_in_the_middle_holds_nothing_up) {
+    grpc_world g;
+    open_world(&g, "");
+    say_both(&g, LIMIT_MS);
+    h2_accept(&g.server, &g.world.peer);
+    (void)h2_await(&g.server, 0);
+    tl__conn_forget(g.world.conn, &g.world);
+    h2_say(&g.server, 0, SIZED("\x18\x1e"));
+    idle(&g);
+    assert_int_equal(g.server.requests, 1);
+    assert_true(tl__conn_idle(g.world.conn));
+    assert_int_equal(atomic_load(&g.members->at), 0);
+    close_world(&g);
+}
+
+/* A goodbye that comes with the reply to its first command. */
+TEST(the_rest_of_a_request_is_not_sent_to_a_member_that_says_goodbye) {
+    grpc_world g;
+    open_world(&g, "");
+    say_both(&g, LIMIT_MS);
+    h2_accept(&g.server, &g.world.peer);
+    (void)h2_await(&g.server, 0);
+    assert_int_equal(nghttp2_submit_goaway(g.server.session, 0, g.server.request[0].stream,
+                                           NGHTTP2_NO_ERROR, NULL, 0),
+                     0);
+    h2_say(&g.server, 0, SIZED("\x18\x1e"));
+    await_seen(&g, 1);
+    assert_true(g.world.log[0].ok);
+    assert_non_null(strstr(g.world.log[0].text, "ETCD -1 the member has not begun the request"));
     close_world(&g);
 }
 
@@ -273,6 +332,23 @@ TEST(only_a_call_that_the_member_has_not_begun_is_certainly_not_executed) {
         expect_revoke(&g, 0, 43);
         close_world(&g);
     }
+}
+
+/* Else a request that is told as not executed would have been, in part. */
+TEST(what_follows_a_refused_command_is_not_sent) {
+    grpc_world g;
+    open_world(&g, "");
+    say_both(&g, LIMIT_MS);
+    say_revoke(&g, 44);
+    h2_accept(&g.server, &g.world.peer);
+    (void)h2_await(&g.server, 1);
+    h2_reset(&g.server, 0, NGHTTP2_REFUSED_STREAM);
+    idle(&g);
+    assert_int_equal(g.server.requests, 2);
+    assert_int_equal(g.world.seen, 1);
+    assert_int_equal(g.world.log[0].ticket, 9);
+    assert_false(g.world.log[0].ok || g.world.log[0].maybe_sent);
+    close_world(&g);
 }
 
 /* Its lease was granted: so the whole may have had an effect. */
