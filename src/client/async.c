@@ -377,7 +377,11 @@ static tl_err release(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn don
     const char *what = rest_ms > 0 ? "rest" : "release";
     if (!done)
         return tl__lock_fail(lock, TL_EINVALID, what, "the callback `done` is NULL", err);
-    tl_err code = tl__keeper_ready(keeper);
+    /* First of all: in a forked child the mutex may be locked for ever. */
+    tl_err code = tl__lock_check(lock, what, err);
+    if (code)
+        return code;
+    code = tl__keeper_ready(keeper);
     if (code)
         return fail(lock, code, what, err);
     tl__keeper_lock(keeper);

@@ -12,7 +12,7 @@
 
 TESTS_WITH(arena_set_up, arena_tear_down);
 
-#define CHILD_LIMIT_S 120 /* what hangs in the child ends it, and the test fails */
+#define CHILD_LIMIT_S 10 /* what hangs in the child ends it, and the test fails */
 #define CHURN_THREADS 4
 #define FORKS 40
 
@@ -210,6 +210,44 @@ TEST(operations_told_by_the_keeper_go_on_in_the_parent) {
 
 TEST(operations_told_by_dispatch_go_on_in_the_parent) {
     operations_go_on_in_the_parent(true);
+}
+
+/* ---- while the renewal thread has its mutex ------------------------------------------------------- */
+
+static struct {
+    pthread_t caller;
+    atomic_bool armed, there, may_go;
+} stop;
+
+/* `log` runs with the mutex of the renewal thread locked. That thread stays in it. */
+static void stop_in_log(tl_log_level level, const char *line, void *ctx) {
+    (void)level;
+    (void)line;
+    (void)ctx;
+    if (!atomic_load(&stop.armed) || pthread_equal(pthread_self(), stop.caller))
+        return;
+    atomic_store(&stop.there, true);
+    WAIT_FOR(SOON_MS, atomic_load(&stop.may_go));
+}
+
+TEST(a_fork_while_the_renewal_thread_has_its_mutex_hangs_nobody) {
+    tl_client *client = make_client_with(TL_CLIENT_OPTIONS(.url = real_redis_url(server),
+                                                           .attempt_ms = SOON_MS,
+                                                           .log = stop_in_log, .trace = true));
+    handles h = {client, make_lock(client, KEY, TTL_MS)};
+    tl_lock *other = make_lock(client, KEY ":other", TTL_MS);
+    stop.caller = pthread_self();
+    ASSERT_RESULT(tl_lock_acquire(h.lock, 0, &said), TL_OK);
+    atomic_store(&stop.armed, true);
+    outcome *acquires = begin(other, 0);
+    WAIT_FOR(SOON_MS, atomic_load(&stop.there));
+    assert_child_is_content(&h, 1);
+    atomic_store(&stop.armed, false);
+    atomic_store(&stop.may_go, true);
+    WAIT_FOR(SOON_MS, atomic_load(&acquires->told) == 1);
+    ASSERT_RESULT(acquires->code, TL_OK);
+    ASSERT_RESULT(tl_lock_release(h.lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
 }
 
 /* ---- at any moment --------------------------------------------------------------------------------- */
