@@ -194,8 +194,8 @@ static bool flush(tl_conn *conn) {
     return true;
 }
 
-/* A request counts as sent as soon as libnghttp2 has it. It gets none while earlier bytes wait. If no call is
- * in flight, acknowledgements wait for the next one: so each request is one write. */
+/* A request counts as sent as soon as libnghttp2 has it. It gets none while earlier bytes wait. Once the last
+ * call has ended, acknowledgements wait for the next one: so each request is one write. */
 static bool write_calls(tl_conn *conn) {
     if (conn->blocked && !flush(conn))
         return false;
@@ -220,8 +220,12 @@ static bool has_output(const tl_conn *conn) {
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
+/* A PING while no call is in flight may be a check whether we live: its answer doesn't wait. */
 static void feed(tl_conn *conn, char *bytes, size_t n) {
+    bool idle = conn->state == TL_CONN_UP && !tl__grpc_is_busy(conn->grpc);
     tl__grpc_feed(conn->grpc, bytes, n);
+    if (idle && tl__grpc_has_output(conn->grpc) && GUARD(idle_ping_is_answered))
+        conn->blocked = true;
     follow(conn);
     if (tl__grpc_is_other(conn->grpc)) {
         atomic_store(&conn->limits.members->http1, true);

@@ -57,7 +57,7 @@ struct tl_conn {
             tl_reply_room room;
             const char *odd; /* a reply made no sense; NULL: none */
             unsigned taken;  /* replies that point into their calls */
-            bool blocked;    /* the stream has no room for what is to be written */
+            bool blocked;    /* what is to be written must not wait for a request */
         };
     };
     unsigned others; /* other members to go on to if one fails */

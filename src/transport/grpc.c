@@ -179,7 +179,17 @@ static bool append(char **buffer, size_t *n, size_t *size, const void *bytes, si
 
 /* ---- writing ----------------------------------------------------------------------------------- */
 
+/* Forget what was written, if that is much. While a peer reads slowly, the buffer is never empty. */
+static void forget_written(tl_grpc *grpc) {
+    if (grpc->written < OUTPUT_MAX || !GUARD(written_is_forgotten))
+        return;
+    grpc->n -= grpc->written;
+    memmove(grpc->output, grpc->output + grpc->written, grpc->n);
+    grpc->written = 0;
+}
+
 static int add_output(tl_grpc *grpc, const void *bytes, size_t n) {
+    forget_written(grpc);
     if (append(&grpc->output, &grpc->n, &grpc->size, bytes, n))
         return 0;
     (void)fail(grpc, no_memory);
@@ -390,6 +400,8 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, vo
                     (error == NGHTTP2_REFUSED_STREAM || !GUARD(only_refused_is_not_begun));
     if (call->code < 0 || call->status != 200 || !call->is_grpc || error != NGHTTP2_NO_ERROR)
         explain(call, error);
+    else if (call->code > 0 && call->text_n == 0)
+        set_text(call, "an error without a message");
     return 0;
 }
 

@@ -471,6 +471,7 @@ TEST(a_malformed_reply_is_found) {
         {"", 0, 0, "404", "text/html", "ETCD -1 no gRPC: HTTP status 404"},
         {"<html>", 6, 0, "200", "text/html", "ETCD -1 no gRPC: HTTP status 200"},
         {"", 0, 99, "200", "application/grpc", "ETCD -1 the server has ended the call"},
+        {"", 0, 12, "200", "application/grpc", "ETCD 12 an error without a message"},
         {"", 0, 0, "200", "application/grpc", "a reply without its message"},
         {SIZED("\0\0\0\0\x03\x0a\x02"), 0, "200", "application/grpc", "without its message"},
         {SIZED("\0\0\0\0\x03\x0a\x02\x18"), 0, "200", "application/grpc", "malformed protobuf"},
@@ -513,27 +514,69 @@ TEST(a_long_request_waits_for_the_members_window) {
     close_world(&g);
 }
 
-TEST(a_ping_is_answered_with_the_next_request) {
+static void ping(grpc_world *g) {
+    assert_int_equal(nghttp2_submit_ping(g->server.session, 0, NULL), 0);
+}
+
+static void await_acks(grpc_world *g, size_t count) {
+    tl_mono began = tl__mono_now();
+    while (g->server.acks < count)
+        h2_turn(&g->server, began);
+}
+
+TEST(a_ping_with_a_reply_is_answered_with_the_next_request) {
     grpc_world g;
     open_world(&g, "");
     say_revoke(&g, 42);
     h2_accept(&g.server, &g.world.peer);
     expect_revoke(&g, 0, 42);
+    ping(&g);
     h2_say(&g.server, 0, SIZED(REVOKED));
     await_seen(&g, 1);
-    assert_int_equal(nghttp2_submit_ping(g.server.session, 0, NULL), 0);
     idle(&g);
     assert_int_equal(tl__conn_events(g.world.conn), POLLIN);
     assert_int_equal(g.server.acks, 0);
     say_revoke(&g, 43);
     expect_revoke(&g, 1, 43);
     assert_int_equal(g.server.acks, 1);
-    /* While a call is in flight it doesn't wait: the member may need it to go on. */
-    assert_int_equal(nghttp2_submit_ping(g.server.session, 0, NULL), 0);
-    tl_mono began = tl__mono_now();
-    while (g.server.acks == 1)
-        h2_turn(&g.server, began);
     close_world(&g);
+}
+
+/* In flight: the member may need it to go on. Idle: it may close the connection otherwise. */
+TEST(a_ping_without_a_reply_is_answered_at_once) {
+    grpc_world g;
+    open_world(&g, "");
+    say_revoke(&g, 42);
+    h2_accept(&g.server, &g.world.peer);
+    expect_revoke(&g, 0, 42);
+    ping(&g);
+    await_acks(&g, 1);
+    h2_say(&g.server, 0, SIZED(REVOKED));
+    await_seen(&g, 1);
+    ping(&g);
+    await_acks(&g, 2);
+    idle(&g);
+    assert_int_equal(tl__conn_events(g.world.conn), POLLIN);
+    close_world(&g);
+}
+
+/* A member that reads so slowly that there is always more to write. */
+TEST(what_was_written_takes_no_memory) {
+    static const char settings[9] = {0, 0, 0, NGHTTP2_SETTINGS},
+                      pinged[17] = {0, 0, 8, NGHTTP2_PING};
+    tl_grpc *grpc = tl__grpc_new();
+    const char *first = NULL;
+    assert_non_null(grpc);
+    assert_true(tl__grpc_reset(grpc));
+    tl__grpc_feed(grpc, settings, sizeof settings);
+    for (int i = 0; i < 100000; i++) {
+        tl__grpc_feed(grpc, pinged, sizeof pinged);
+        tl_bytes bytes = tl__grpc_output(grpc);
+        first = first && i > 10000 ? first : bytes.p;
+        assert_true(bytes.n > 1 && labs(bytes.p - first) < 1 << 20);
+        tl__grpc_wrote(grpc, bytes.n - 1);
+    }
+    tl__grpc_free(grpc);
 }
 
 /* What the member sends for one request: its greeting, and from `answer` on the reply. */
