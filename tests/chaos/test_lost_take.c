@@ -50,7 +50,7 @@ static void try_unheard(tl_client *client, tl_lock *lock, int times) {
         forget_executed();
         proxy_break(gate, PROXY_REPLIES, 0, PROXY_MUTE, times);
         tl_err code = tl_lock_acquire(lock, 0, &said);
-        if (code == TL_EUNCERTAIN || !WAS_IDLE(heard, ATTEMPT_MS)) {
+        if (code == TL_EUNCERTAIN || !WAS_IDLE(heard, code == TL_OK ? 0 : ATTEMPT_MS)) {
             ASSERT_RESULT(code, TL_EUNCERTAIN);
             return;
         }

@@ -212,7 +212,7 @@ CONFORM_OF(closing_a_client_undoes_what_it_left_unanswered, c, CONFORM_CLEANING)
         await_quiet(c);
         proxy_break(p, PROXY_REPLIES, 0, PROXY_MUTE, 1); /* the take's, on the connection we have */
         code = tl_lock_acquire(lock, 0, &said);
-        if (code == TL_EUNCERTAIN || !WAS_IDLE(heard, attempt_ms)) {
+        if (code == TL_EUNCERTAIN || !WAS_IDLE(heard, code == TL_OK ? 0 : attempt_ms)) {
             ASSERT_RESULT(code, TL_EUNCERTAIN);
             break;
         }

@@ -51,6 +51,7 @@ bool clock_wait_more(const clock_wait *wait);
  * Was the client's connection too long idle when a call began? It sends an acquire at once if the server has
  * answered within a second; else it asks first whether the server is there. A test that relies on the former
  * starts over if the machine was too slow. heard_ms: clock_ms() before the last reply; least_ms: how long the
- * call takes at least.
+ * call takes at least, with this result. An idle client that loses the reply to its question asks again, and may succeed
+ * soon.
  */
 #define WAS_IDLE(heard_ms, least_ms) (clock_ms() - (least_ms) - (heard_ms) >= 1000)
