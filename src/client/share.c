@@ -16,8 +16,11 @@
 /* So many queued requests are written at once: a call costs little for each then, and the
  * server would wait. */
 #define WRITE_EACH 8
-/* So long queued requests wait, at most, for callers that have a reply and have not run since. */
+/* So long queued requests wait, at most, for callers that have a reply and have not run since: once one of these has
+ * had its reply for READY_NS. A caller with a processor runs sooner; to wait for those would make each batch larger,
+ * and leave the server idle. */
 #define GATHER_NS INT64_C(100000)
+#define READY_NS INT64_C(30000)
 #define ENTER_TRIES 4
 
 struct tl_share {
@@ -25,10 +28,11 @@ struct tl_share {
     tl_mutex mutex;
     tl_conn *conn;
     tl_spin spin;
-    unsigned looking;         /* callers that look for their replies without sleeping */
-    unsigned asked, left;     /* requests without a reply; about how many of them are not written */
-    tl_mono left_since;       /* when the first of those was queued */
-    unsigned ready;           /* callers that have a reply and have not run since */
+    unsigned looking;     /* callers that look for their replies without sleeping */
+    unsigned asked, left; /* requests without a reply; about how many of them are not written */
+    tl_mono left_since;   /* when the first of those was queued */
+    /* Callers that have a reply and have not run since, the oldest reply first. */
+    tl_sharer *ready, **ready_end;
     uint64_t answers, missed; /* replies so far; 1 + their number when a look last timed out */
     tl_sharer *first, **end;  /* sleepers, without the poller */
     tl_sharer *poller;        /* NULL: nobody polls the connection */
@@ -48,7 +52,13 @@ static void answered(void *ctx, const tl_answer *answer) {
     sharer->answered(sharer, answer);
     if (sharer->sleeps)
         tl__waiter_post(sharer->sleeps, TL_WAKE_ANSWERED);
-    share->ready += !atomic_exchange(&sharer->news, true);
+    if (atomic_exchange(&sharer->news, true))
+        return;
+    sharer->ready_since = answer->received;
+    sharer->ready_next = NULL;
+    sharer->ready_at = share->ready_end;
+    *share->ready_end = sharer;
+    share->ready_end = &sharer->ready_next;
 }
 
 static void up(void *ctx, const tl_interval *bracket, tl_mono now) {
@@ -58,9 +68,14 @@ static void up(void *ctx, const tl_interval *bracket, tl_mono now) {
 }
 
 static bool has_news(tl_share *share, tl_sharer *sharer) {
-    bool news = atomic_exchange(&sharer->news, false);
-    share->ready -= news;
-    return news;
+    if (!atomic_exchange(&sharer->news, false))
+        return false;
+    *sharer->ready_at = sharer->ready_next;
+    if (sharer->ready_next)
+        sharer->ready_next->ready_at = sharer->ready_at;
+    else
+        share->ready_end = sharer->ready_at;
+    return true;
 }
 
 tl_err tl__share_send(tl_share *share, tl_sharer *sharer, const tl_send *send, tl_mono now) {
@@ -87,7 +102,9 @@ static bool may_drive(const tl_share *share) {
  * be stopped, or ask nothing more. */
 static bool has_to_gather(const tl_share *share, tl_mono now) {
     bool late = GUARD(gathers_briefly) && tl__ns_until(share->left_since, now) >= GATHER_NS;
-    return GUARD(gathers) && share->ready > 0 && share->left > 0 && !late;
+    bool falls_behind = share->ready && (tl__ns_until(share->ready->ready_since, now) >= READY_NS ||
+                                         !GUARD(gathers_for_stragglers));
+    return GUARD(gathers) && falls_behind && share->left > 0 && !late;
 }
 
 static void drive(tl_share *share) {
@@ -289,6 +306,7 @@ static tl_share *make(tl_node *node) {
     limits.patience_ms = node->client->attempt_ms;
     share->node = node;
     share->end = &share->first;
+    share->ready_end = &share->ready;
     share->conn = tl__conn_new(tl__node_face(node), &limits, &calls);
     if (!share->conn) {
         free(share);

@@ -18,9 +18,11 @@
 typedef struct tl_sharer {
     /** One of its requests was answered, or has failed. */
     void (*answered)(struct tl_sharer *sharer, const tl_answer *answer);
-    tl_waiter *waiter;        /**< wakes it; NULL: it borrows one when it sleeps */
-    unsigned in_flight;       /**< requests that are not answered yet */
-    atomic_bool news;         /**< something was answered since the caller looked last */
+    tl_waiter *waiter;   /**< wakes it; NULL: it borrows one when it sleeps */
+    unsigned in_flight;  /**< requests that are not answered yet */
+    atomic_bool news;    /**< something was answered since the caller looked last */
+    tl_mono ready_since; /* with news: when it came, and its place in the list of those */
+    struct tl_sharer *ready_next, **ready_at;
     tl_waiter *sleeps;        /* while it sleeps: wakes it; NULL: it is awake */
     struct tl_sharer *behind; /* in the list of sleepers, which doesn't include the poller */
 } tl_sharer;

@@ -12,6 +12,7 @@
 #include "tidelock/tidelock.h"
 
 #define GATHER_NS 100000
+#define READY_NS 30000
 #define LIMIT_MS 1000
 #define OTHERS 8 /* so many that a caller looks for longer than the wait may last */
 
@@ -40,8 +41,8 @@ static void await(caller *c, unsigned answers) {
         tl__share_await(share, &c->sharer, TL_NEVER);
 }
 
-/* Both have a reply; the first has run since. */
-static void begin(void) {
+/* Both have a reply, the second for so long; the first has run since. */
+static void begin(int64_t ready_ns) {
     tl_error err;
     tl_client_options o = TL_CLIENT_OPTIONS(.url = "redis://server.world");
     world_begin(1);
@@ -57,6 +58,7 @@ static void begin(void) {
     ask(&second);
     await(&first, 2);
     assert_int_equal(second.answers, 1);
+    world.now = tl__mono_add_ns(world.now, ready_ns);
 }
 
 static void end(void) {
@@ -76,20 +78,26 @@ static int64_t wait_ns(void) {
 }
 
 TEST(a_request_waits_a_moment_for_a_caller_that_has_its_reply) {
-    begin();
+    begin(READY_NS);
     assert_in_range(wait_ns(), GATHER_NS, GATHER_NS + 2 * YIELD_NS);
     end();
 }
 
+TEST(a_request_waits_for_nobody_who_had_no_time_to_run_yet) {
+    begin(READY_NS / 2);
+    assert_int_equal(wait_ns(), 0);
+    end();
+}
+
 TEST(a_request_waits_for_nobody_once_that_caller_has_run) {
-    begin();
+    begin(READY_NS);
     tl__share_await(share, &second.sharer, TL_NEVER);
     assert_int_equal(wait_ns(), 0);
     end();
 }
 
 TEST(both_requests_are_sent_together_once_that_caller_has_asked) {
-    begin();
+    begin(READY_NS);
     ask(&first);
     tl__share_await(share, &second.sharer, TL_NEVER);
     tl_mono asked = world.now;
@@ -101,7 +109,7 @@ TEST(both_requests_are_sent_together_once_that_caller_has_asked) {
 }
 
 TEST(a_request_waits_for_nobody_once_that_caller_has_left) {
-    begin();
+    begin(READY_NS);
     tl__share_leave(share, &second.sharer);
     atomic_store(&client->node.turn, 0); /* to the same connection again */
     assert_ptr_equal(tl__share_enter(&client->node), share);
