@@ -216,9 +216,11 @@ static bool all_is_calm(const sim_stats *s) {
            s->votes_late == s->votes_cancelled && s->fences_back == 0;
 }
 
+/* A lock that a majority gives to a client that has just been cancelled is held by nobody. */
 static bool two_are_spared(const sim_stats *s) {
-    return s->takes > 0 && s->extends > 0 && s->shared == s->takes && s->at_risk > 0 &&
-           s->lost_kept == 0 && s->fences_back == 0;
+    return s->shared > 0 && s->extends > 0 && s->shared <= s->takes &&
+           s->shared + s->cancelled >= s->takes && s->at_risk > 0 && s->lost_kept == 0 &&
+           s->fences_back == 0;
 }
 
 static bool nobody_has_it(const sim_stats *s) {

@@ -116,3 +116,15 @@ TEST(a_request_waits_for_nobody_once_that_caller_has_left) {
     assert_int_equal(wait_ns(), 0);
     end();
 }
+
+TEST(a_reply_to_a_caller_that_has_left_is_dropped) {
+    begin(0);
+    ask(&second);
+    tl__share_leave(share, &second.sharer);
+    atomic_store(&client->node.turn, 0); /* to the same connection again */
+    assert_ptr_equal(tl__share_enter(&client->node), share);
+    ask(&first);
+    await(&first, 3);
+    assert_int_equal(second.answers, 1);
+    end();
+}
