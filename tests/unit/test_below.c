@@ -118,15 +118,18 @@ TEST(all_are_found_where_the_kernel_keeps_no_lists_of_children) {
     find_all(false);
 }
 
-/* So that a test that fails leaves nobody. */
-static void die_with_parent(void) {
+/* So that a test that fails leaves nobody, even if the parent has ended before this is called. */
+static void die_with_parent(pid_t parent) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(0);
 }
 
 static void *fork_one(void *child) {
+    const pid_t parent = getpid();
     *(pid_t *)child = fork();
     if (*(pid_t *)child == 0) {
-        die_with_parent();
+        die_with_parent(parent);
         pause();
         _exit(0);
     }
@@ -138,11 +141,11 @@ static void *fork_one(void *child) {
 TEST(the_children_of_each_thread_are_found) {
     int to[2];
     assert_int_equal(pipe(to), 0);
-    pid_t child = fork();
+    const pid_t parent = getpid(), child = fork();
     if (child == 0) {
         pthread_t thread;
         pid_t grandchild = 0;
-        die_with_parent();
+        die_with_parent(parent);
         (void)pthread_create(&thread, NULL, fork_one, &grandchild);
         while (__atomic_load_n(&grandchild, __ATOMIC_SEQ_CST) == 0)
             (void)usleep(1000);
@@ -164,9 +167,9 @@ TEST(the_children_of_each_thread_are_found) {
 
 /* So that what is due then isn't late for the sake of what is looked at. */
 TEST(a_walk_ends_at_its_moment) {
-    pid_t child = fork();
+    const pid_t parent = getpid(), child = fork();
     if (child == 0) {
-        die_with_parent();
+        die_with_parent(parent);
         pause();
         _exit(0);
     }
