@@ -48,7 +48,7 @@ static tl_machine machine(tl_task *task);
 static void stepped(tl_task *task, const tl_out *out, tl_status status);
 static void on_wake(tl_listener *listener, unsigned flags);
 static void tell(tl_report *report);
-static void told(tl_report *report);
+static void after_call(tl_report *report);
 
 static const tl_settling *settling_of(const tl_operation *op) {
     return op->client->backend->holder->settling;
@@ -69,7 +69,7 @@ static tl_operation *new_op(tl_lock *lock, does does, tl_done_fn done, void *ctx
         return NULL;
     *op = (tl_operation){.task.kind = &kind,
                          .listener.on_wake = on_wake,
-                         .report = {.call = tell, .called = told, .owner = lock},
+                         .report = {.call = tell, .called = after_call, .owner = lock},
                          .lock = lock,
                          .client = client,
                          .name = lock->name,
@@ -202,7 +202,7 @@ static void tell(tl_report *report) {
     op->done(lock, code, code ? &op->err : NULL, op->ctx);
 }
 
-static void told(tl_report *report) {
+static void after_call(tl_report *report) {
     tl_operation *op = OP_OF(report, report);
     op->reported = true;
     let_go(op);
