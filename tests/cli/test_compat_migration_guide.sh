@@ -48,8 +48,12 @@ PY
 # before there was a register. Java has crashed.
 export socket register
 auto=(--protocol auto --namespace 'cron:[a-z]*=nights' --clock-skew-max 300ms --legacy-delay-max 100ms --legacy-ttl-min 12s -t 10s)
-"$tidelock" run "${auto[@]}" --forever cron:mine -- sh -c "redis-cli -s '$socket' GET cron:mine >>'$work/held'; sleep 1.5" 2>"$work/service" &
-service=$!
+start_service() {
+    "$tidelock" run "${auto[@]}" --forever cron:mine -- \
+        sh -c "redis-cli -s '$socket' GET cron:mine >>'$work/held'; sleep 1.5" 2>"$work/service" &
+    service=$!
+}
+start_service
 "$tidelock" run "${auto[@]}" cron:long -- sleep 1000 2>"$work/long.err" &
 long=$!
 wait_file "$work/held" 20
@@ -106,14 +110,21 @@ paste_lines "$work/there"
 paste_lines "$work/end"
 [[ $phases =~ ^(1\ )+2\ 3\ 3\ 3\ 3\ $ ]] || fail "again: '$phases'"
 
-# The register is lost under a service that knows it, and made again.
+# The register is lost under a service that knows it, which ends. It is made again, and the service is started again.
 redis DEL "$register" >/dev/null
+wait_for $service 60
+[[ $status == 77 ]] && grep -q 'its register has gone' "$work/service" ||
+    fail "the service without a register: status $status: $(cat "$work/service")"
+service=$$ long=$$ # which goes on
 phases=
 paste_lines "$work/lost"
 [[ $phases == " 3 " ]] || fail "made again: '$phases'"
+: >"$work/held"
+start_service
+until_true 20 tokens || fail "no token after the register was made again: $(cat "$work/held")"
 kill $service
 wait_for $service 20
-service=$$ long=$$ # which goes on
+service=$$
 paste_lines "$work/gone"
 [[ -z $(redis KEYS 'tidelock:phase:*') ]] || fail "of the register there is left: $(redis KEYS 'tidelock:phase:*')"
 
