@@ -445,6 +445,17 @@ static bool is_undone(tl_etcd_acquisition *acquisition, const tl_event *event, t
     return revoked && acquisition->doubtful[0] == 0;
 }
 
+/* The key was deleted. If a cancelled request may create it only now, delete it once more. */
+static bool undoes_again(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
+    tl_mono again = acquisition->undo_again;
+    if (again.ns == 0)
+        return false;
+    acquisition->undo_again = (tl_mono){0};
+    acquisition->retry.next = tl__mono_max(again, event->now);
+    out->until = tl__retry_wakes(&acquisition->retry);
+    return true;
+}
+
 static tl_status clean(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     if (!tl__mono_before(event->now, acquisition->retry.limit))
         return TL_END; /* everything has expired by now */
@@ -454,7 +465,7 @@ static tl_status clean(tl_etcd_acquisition *acquisition, const tl_event *event, 
         event->asked.ticket == acquisition->ticket) {
         int64_t first = acquisition->doubtful[0];
         if (is_undone(acquisition, event, out))
-            return TL_END;
+            return undoes_again(acquisition, event, out) ? TL_GO : TL_END;
         bool more = acquisition->doubtful[0] != 0 &&
                     (acquisition->doubtful[0] != first || !GUARD(undone_before_more));
         acquisition->retry.next = more ? event->now
@@ -519,9 +530,20 @@ static tl_status on_wake(tl_etcd_acquisition *acquisition, const tl_event *event
     return on_timer(acquisition, event, out);
 }
 
+/* etcd may execute the deletion of the key before the request in flight, as the two go over different streams
+ * or connections. A new lease is revoked, and the key goes with it. A spare one isn't: so a moment later the
+ * key is deleted once more. It takes the time that a shared connection gives to such a request (driver.c). */
+static void plan_undo_again(tl_etcd_acquisition *acquisition, const tl_event *event) {
+    bool creates = acquisition->word == TRY || acquisition->word == JOIN;
+    if (GUARD(undo_may_overtake) && creates && acquisition->by_spare)
+        acquisition->undo_again = tl__mono_add_ms(event->now, acquisition->job.attempt_ms / 4);
+}
+
 static tl_status on_cancel(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
-    if (GUARD(doubts_cancelled) && acquisition->retry.doing == TL_ASKS)
+    if (GUARD(doubts_cancelled) && acquisition->retry.doing == TL_ASKS) {
+        plan_undo_again(acquisition, event);
         doubt(acquisition);
+    }
     tl__retry_say(&acquisition->retry, TL_LITERAL("cancelled"));
     return give_up(acquisition, event, TL_ECANCELLED, out);
 }

@@ -473,6 +473,37 @@ TEST(who_leaves_the_line_lets_a_spare_lease_expire) {
     assert_asks("UNDO", NULL);
 }
 
+static void undone(void) {
+    assert_asks("UNDO", NULL);
+    answer(TL_ETCD_TXN, transaction(true, 8, NULL, NULL));
+}
+
+/* etcd may execute the deletion first: the two go over different streams. */
+TEST(a_cancelled_request_by_a_spare_lease_is_undone_once_more) {
+    for (int waits = 0; waits < 2; waits++) {
+        begin_with_spare(waits ? 60000 : 0, 7000);
+        assert_asks(waits ? "JOIN" : "TRY", NULL);
+        event(TL_CANCEL);
+        detached(TL_ECANCELLED);
+        undone();
+        assert_int_equal(f.status, TL_GO);
+        assert_int_equal(tl__ms_until(f.now, f.out.until), ATTEMPT_MS / 4);
+        later_ms(ATTEMPT_MS / 4);
+        event(TL_TIMER);
+        undone();
+        assert_int_equal(f.status, TL_END);
+    }
+}
+
+TEST(a_cancelled_pause_is_undone_once) {
+    begin_with_spare(60000, 7000);
+    answer(TL_ETCD_TXN, transaction(true, 5, key("abc", 4, 1), NULL));
+    event(TL_CANCEL);
+    detached(TL_ECANCELLED);
+    undone();
+    assert_int_equal(f.status, TL_END);
+}
+
 /* ---- in line ----------------------------------------------------------------------------------- */
 
 static void stand_behind(int64_t other, int64_t revision) {
