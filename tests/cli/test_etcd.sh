@@ -32,7 +32,7 @@ if ! command -v etcd >/dev/null || ! command -v etcdctl >/dev/null; then
     part_skipped "a real one" "there is no etcd (Debian: etcd-server, etcd-client)"
     exit 0
 fi
-start_etcd() {
+start_etcd() { # options...
     claim_port
     port=$claimed
     claim_port
@@ -40,7 +40,7 @@ start_etcd() {
     ETCD_UNSUPPORTED_ARCH=arm64 etcd --name m0 --data-dir "$work/etcd.$port" --logger zap \
         --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
         --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-        --initial-cluster "m0=http://127.0.0.1:$peer" >"$work/etcd.log" 2>&1 &
+        --initial-cluster "m0=http://127.0.0.1:$peer" "$@" >"$work/etcd.log" 2>&1 &
     export TIDELOCK_URL=etcd://127.0.0.1:$port
     until_true 30 etcd_answers || fail "etcd did not start: $(cat "$work/etcd.log")"
 }
@@ -103,7 +103,12 @@ expect 0 "$tidelock" run --once-per 1h nightly -- true
 done='^tidelock: nightly: done by true on .*free again in 59 min$'
 expect_line 75 "$done" "$tidelock" run --once-per 1h nightly -- echo again
 expect_line 75 "$done" "$tidelock" run --once-per 1h -w 1m nightly -- echo again
-"$tidelock" doctor --once-per 1d | grep -q '^note     rest-leader: ' || fail "the doctor doesn't speak of leaders"
+# The doctor names an option that this etcd has.
+"$tidelock" doctor --once-per 1d >"$out"
+grep -q '^note     rest-leader: ' "$out" || fail "the doctor doesn't speak of leaders"
+option=$(grep -oE -m 1 -e '--feature-gates|--experimental-enable-lease-checkpoint' "$out" | head -n 1)
+etcd --help >"$work/help" 2>&1
+grep -q -e "$option" "$work/help" || fail "this etcd has no '$option'"
 
 "$tidelock" doctor >"$out"
 [[ $? == 1 ]] || fail "the doctor is content with one member"
@@ -190,6 +195,15 @@ grep -q "^danger   learner: 127.0.0.1:$learner" "$out" || fail "$(cat "$out")"
 grep -q "^warning  learner: 127.0.0.1:$learner" "$out" && grep -q 'there is one member' "$out" || fail "$(cat "$out")"
 "$tidelock" --url "etcd://127.0.0.1:$learner,$first" check no >/dev/null || fail "the learner alone was asked"
 "$tidelock" --url "etcd://127.0.0.1:$learner,$first" run --wait 10m no -- true || fail "the learner alone was asked for a lock"
+
+# Without the gateway gRPC is enough, also for the doctor. A build without that says what it lacks.
+start_etcd --enable-grpc-gateway=false
+if "$tidelock" run k -- true 2>"$err"; then
+    "$tidelock" doctor >"$out"
+    [[ $? == 1 ]] && grep -q 'etcd 3' "$out" || fail "the doctor needs the gateway: $(cat "$out")"
+else
+    grep -q 'enable-grpc-gateway=false? Build tidelock with libnghttp2' "$err" || fail "$(cat "$err")"
+fi
 
 # Members of two: two could hold one lock.
 start_etcd

@@ -48,8 +48,8 @@ static void take_status(visit *visit, const tl_reply *reply) {
         !tl__reply_int(tl__reply_item(reply, 4), &learner) ||
         !tl__reply_int(tl__reply_item(reply, 6), &visit->cluster) || version.n == 0) {
         visit->why = TL_ESERVER;
-        (void)snprintf(visit->message, sizeof visit->message,
-                       "%s: this is no reply of etcd's JSON gateway", visit->endpoint.label);
+        (void)snprintf(visit->message, sizeof visit->message, "%s: this is no status of an etcd",
+                       visit->endpoint.label);
         return;
     }
     tl__bytes_print(visit->version, sizeof visit->version, version);
@@ -138,7 +138,7 @@ static bool ask_member(visit *visit, const tl_endpoint *login, const tl_seeds *s
     memcpy(one.prefix, seeds->prefix, sizeof one.prefix);
     tl_members *members = tl__members_new(login, &one);
     const tl_conn_limits limits = {
-        .codec = &tl__codec_etcd, .members = members, .connect_ms = LIMIT_MS};
+        .codec = &tl__codec_grpc, .members = members, .connect_ms = LIMIT_MS};
     const tl_conn_calls calls = {.answer = on_answer, .ctx = &asking};
     tl_conn *conn = members ? tl__conn_new(&members->endpoint[0], &limits, &calls) : NULL;
     if (conn) {
@@ -181,9 +181,9 @@ static void check_alarms(const visit *visit, doctor_report *report) {
 }
 
 /* "3.4.23" */
-static bool is_old(const char *version) {
+static bool is_before(const char *version, int least) {
     int major = 0, minor = 0;
-    return sscanf(version, "%3d.%3d", &major, &minor) == 2 && major * 100 + minor < 304;
+    return sscanf(version, "%3d.%3d", &major, &minor) == 2 && major * 100 + minor < least;
 }
 
 static void check_member(const visit *visit, bool alone, doctor_report *report) {
@@ -195,7 +195,7 @@ static void check_member(const visit *visit, bool alone, doctor_report *report) 
         doctor_fix(report, "start it, or remove it from the URL");
         return;
     }
-    if (is_old(visit->version)) {
+    if (is_before(visit->version, 304)) {
         doctor_found(report, "version", DOCTOR_WARNING, "%s is etcd %s", place, visit->version);
         doctor_why(report, "locks are tested with 3.4 and newer");
         doctor_fix(report, "upgrade it");
@@ -287,12 +287,15 @@ static void check_rights(const visit *visit, const char *key, doctor_report *rep
 }
 
 /* No member reports whether it has that option. */
-static void found_new_leader(doctor_report *report) {
+static void found_new_leader(const visit *said, doctor_report *report) {
     doctor_found(report, "rest-leader", DOCTOR_NOTE,
                  "a new leader counts rests anew, unless lease checkpoints are on");
     doctor_why(report, "a rest lasts longer then, and the job may miss the next period");
-    doctor_fix(report, "start the members with --experimental-enable-lease-checkpoint, and from "
-                       "3.5.2 on with --experimental-enable-lease-checkpoint-persist");
+    doctor_fix(report,
+               is_before(said->version, 306)
+                   ? "start the members with --experimental-enable-lease-checkpoint, and from "
+                     "3.5.2 on with --experimental-enable-lease-checkpoint-persist"
+                   : "start the members with --feature-gates=LeaseCheckpoint=true");
 }
 
 static const visit *any_answered(const visit *visits, unsigned n) {
@@ -318,7 +321,7 @@ static int judge(const visit *visits, unsigned n, const char *key, const doctor_
     check_clusters(visits, n, said, report);
     check_members(visits, n, said, report);
     if (options->once_per_ms > 0)
-        found_new_leader(report);
+        found_new_leader(said, report);
     doctor_sort(report);
     (void)snprintf(product, sizeof product, "etcd %s", said->version);
     const doctor_title title = {.server = said->endpoint.label, .product = product};
