@@ -25,10 +25,20 @@ bool tl__etcd_lead(tl_conn *conn) {
     return true;
 }
 
-static bool lead(tl_conn *conn) {
+bool tl__etcd_lead_gateway(tl_conn *conn) {
     (void)tl__etcd_lead(conn);
     tl__gateway_logs_in(conn->gateway, conn->endpoint->user[0] != '\0');
     return true;
+}
+
+/* The gateway is asked only because the member spoke no HTTP/2 on the connection before. */
+static bool is_fallback(const tl_conn *conn) {
+    return tl__codec_of(&conn->limits)->calls && tl__grpc_works();
+}
+
+static bool lead(tl_conn *conn) {
+    return is_fallback(conn) && GUARD(http2_is_tried_again) ? tl__etcd_become_grpc(conn)
+                                                            : tl__etcd_lead_gateway(conn);
 }
 
 static const char another_login[] = "login is needed";
@@ -61,8 +71,17 @@ const char *tl__etcd_leaves(tl_conn *conn, const tl_slot *slot, bool closes) {
     return passes ? tl__etcd_another_member : logs_in ? another_login : NULL;
 }
 
+/* The gateway doesn't pass on who a client certificate names. gRPC does: so this one isn't kept. */
+static bool lacks_user(const tl_conn *conn, const tl_slot *slot) {
+    for (size_t i = 0; i < slot->count; i++)
+        if (conn->reply[i].type == TL_REPLY_ERROR && tl__etcd_lacks_user(conn->reply[i].text))
+            return GUARD(nameless_gateway_is_left);
+    return false;
+}
+
 static const char *leaves(tl_conn *conn, const tl_slot *slot) {
-    return tl__etcd_leaves(conn, slot, tl__gateway_closes(conn->gateway));
+    const char *leaving = tl__etcd_leaves(conn, slot, tl__gateway_closes(conn->gateway));
+    return !leaving && is_fallback(conn) && lacks_user(conn, slot) ? another_login : leaving;
 }
 
 /* ---- the login ------------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
  * the one before it has been answered. It must never report a request as not executed unless the member says
  * that it has not begun it.
  *
- * A connection is up when the member has greeted in HTTP/2; so a server that doesn't is sent no request. It is
- * asked by the JSON gateway's codec from then on, as are the other members.
+ * A connection is up when the member has greeted in HTTP/2; so a server that doesn't is sent no request. The
+ * next connection to it is the JSON gateway's, for once: a proxy may have answered for the member.
  */
 #include "ground/guard.h"
 #include "transport/codec_etcd.h"
@@ -17,7 +17,7 @@ static const char refused[] = TL_ETCD_ERROR "-1 the member has not begun the req
 /* ---- members --------------------------------------------------------------------------------- */
 
 static bool make(tl_conn *conn) {
-    if (atomic_load(&conn->limits.members->http1)) {
+    if (!tl__grpc_works()) {
         conn->codec = &tl__codec_etcd;
         return tl__codec_etcd.make(conn);
     }
@@ -43,15 +43,29 @@ static bool become_gateway(tl_conn *conn) {
     conn->grpc = NULL;
     conn->codec = &tl__codec_etcd;
     conn->stream.offers_http2 = false;
-    return tl__codec_etcd.lead(conn);
+    return tl__etcd_lead_gateway(conn);
 }
 
 static bool lead(tl_conn *conn) {
-    if (atomic_load(&conn->limits.members->http1))
+    bool http1 = conn->http1 && conn->member == atomic_load(&conn->limits.members->at);
+    conn->http1 = false;
+    if (http1)
         return become_gateway(conn);
     bool led = tl__etcd_lead(conn);
     conn->stream.offers_http2 = true;
     return led;
+}
+
+/* Out of memory: the gateway stays. */
+bool tl__etcd_become_grpc(tl_conn *conn) {
+    tl_grpc *grpc = tl__grpc_new();
+    if (!grpc)
+        return tl__etcd_lead_gateway(conn);
+    tl__gateway_free(conn->gateway);
+    conn->gateway = NULL;
+    conn->grpc = grpc;
+    conn->codec = &tl__codec_grpc;
+    return lead(conn);
 }
 
 /* A member is not to blame for what it was never sent. */
@@ -118,10 +132,13 @@ static bool fill(tl_conn *conn, tl_slot *slot, const tl_command *command, uint8_
     return tl__slot_fill(slot, command, count, true);
 }
 
-/* Nothing in the bytes belongs to a connection. */
+/* Nothing in the bytes belongs to a connection. But they may have been queued for another codec. */
 static bool dress(tl_conn *conn, tl_slot *slot) {
-    (void)conn, (void)slot;
-    return true;
+    (void)conn;
+    if (slot->encode == encode)
+        return true;
+    slot->encode = encode;
+    return tl__slot_again(slot);
 }
 
 static void own(tl_grpc_call *made, const tl_slot *slot, unsigned part) {
@@ -224,11 +241,13 @@ static bool has_output(const tl_conn *conn) {
 static void feed(tl_conn *conn, char *bytes, size_t n) {
     bool idle = conn->state == TL_CONN_UP && !tl__grpc_is_busy(conn->grpc);
     tl__grpc_feed(conn->grpc, bytes, n);
+    if (conn->state == TL_CONN_LOGIN)
+        tl__members_set_http1(conn->limits.members, conn->member, tl__grpc_is_other(conn->grpc));
     if (idle && tl__grpc_has_output(conn->grpc) && GUARD(idle_ping_is_answered))
         conn->blocked = true;
     follow(conn);
     if (tl__grpc_is_other(conn->grpc)) {
-        atomic_store(&conn->limits.members->http1, true);
+        conn->http1 = true;
         conn->leaving = tl__etcd_other_protocol;
     } else if (tl__grpc_closes(conn->grpc)) {
         conn->leaving = tl__etcd_another_member;

@@ -58,6 +58,7 @@ struct tl_conn {
             const char *odd; /* a reply made no sense; NULL: none */
             unsigned taken;  /* replies that point into their calls */
             bool blocked;    /* what is to be written must not wait for a request */
+            bool http1;      /* the member speaks no HTTP/2: the next connection is the gateway's */
         };
     };
     unsigned others; /* other members to go on to if one fails */

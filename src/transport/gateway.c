@@ -9,6 +9,7 @@
 
 #include "ground/guard.h"
 #include "ground/token.h"
+#include "transport/grpc.h"
 #include "transport/http.h"
 #include "transport/reply_room.h"
 
@@ -391,15 +392,20 @@ static bool is_of_others(int status, const json_t *root) {
            (!json_is_object(root) || (message && strcmp(message, "Not Found") == 0));
 }
 
+/* An etcd without its gateway, which a build with libnghttp2 doesn't need. */
+static const char gateway_off[] =
+    "; is it an etcd with --enable-grpc-gateway=false? Build tidelock with libnghttp2";
+
 static int fail_of_others(tl_gateway *gateway, int status) {
     gateway->problem = "of another server";
-    (void)snprintf(gateway->message, sizeof gateway->message, "HTTP status %d", status);
+    (void)snprintf(gateway->message, sizeof gateway->message, "HTTP status %d%s", status,
+                   status == 404 && !tl__grpc_works() ? gateway_off : "");
     return -1;
 }
 
 #define DENIED 7 /* gRPC's PERMISSION_DENIED */
-static const char common_name[] =
-    "etcd's gateway takes no client certificate with a common name (CN) while etcd's auth is on";
+static const char common_name[] = "etcd's gateway " TL_ETCD_NO_COMMON_NAME
+                                  " (CN) while etcd's auth is on";
 
 /* The gateway sends this as plain text, before it passes anything on to etcd. */
 static bool is_of_common_name(int status, tl_bytes body) {

@@ -3,18 +3,21 @@
  */
 #include "transport/members.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "transport/grpc.h"
 
 #define TOKEN_MAX 8192
 
+_Static_assert(TL_SEEDS_MAX <= sizeof(unsigned) * CHAR_BIT, "a bit for each member");
+
 tl_members *tl__members_new(const tl_endpoint *like, const tl_seeds *seeds) {
     tl_members *m = calloc(1, sizeof *m + seeds->count * sizeof *m->endpoint);
     if (!m)
         return NULL;
     m->count = seeds->count;
-    atomic_init(&m->http1, !tl__grpc_works());
+    atomic_init(&m->http1, tl__grpc_works() ? 0 : UINT_MAX);
     memcpy(m->prefix_text, seeds->prefix, sizeof m->prefix_text);
     m->prefix = tl__bytes_of(m->prefix_text);
     for (unsigned i = 0; i < m->count; i++)
@@ -32,6 +35,17 @@ void tl__members_free(tl_members *members) {
 
 void tl__members_pass(tl_members *members, unsigned failed) {
     (void)atomic_compare_exchange_strong(&members->at, &failed, (failed + 1) % members->count);
+}
+
+bool tl__members_is_http1(const tl_members *members, unsigned which) {
+    return atomic_load(&members->http1) >> which & 1;
+}
+
+void tl__members_set_http1(tl_members *members, unsigned which, bool http1) {
+    if (http1)
+        (void)atomic_fetch_or(&members->http1, 1U << which);
+    else if (tl__members_is_http1(members, which))
+        (void)atomic_fetch_and(&members->http1, ~(1U << which));
 }
 
 size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via,

@@ -12,7 +12,7 @@
 typedef struct {
     unsigned count;
     atomic_uint at;    /**< index of the one to connect to */
-    atomic_bool http1; /**< one of them speaks no HTTP/2: all are asked by the JSON gateway */
+    atomic_uint http1; /**< a bit for each: the last connection found that it speaks no HTTP/2 */
     tl_bytes prefix;
     char prefix_text[TL_SEEDS_PREFIX];
     tl_endpoint endpoint[]; /**< `count` of them */
@@ -26,6 +26,11 @@ void tl__members_free(tl_members *members);
 /** Member `failed` has failed: connect to the next one from now on, unless another connection has already
  *  moved on. */
 void tl__members_pass(tl_members *members, unsigned failed);
+
+/** Is a stream of watches to ask this member by the JSON gateway? A connection for requests asks each time that
+ *  it is made, and notes here what it finds. */
+bool tl__members_is_http1(const tl_members *members, unsigned which);
+void tl__members_set_http1(tl_members *members, unsigned which, bool http1);
 
 /** Encode a login by a function of wire/etcd.h; returns the bytes needed, and writes only if they fit. */
 size_t tl__members_ask_token(const tl_endpoint *endpoint, const tl_etcd_via *via,

@@ -73,6 +73,7 @@ struct tl_wakeup {
             tl_grpc *grpc;      /* NULL: the stream is always the gateway's */
             tl_grpc_call *call; /* by gRPC: the login, then the stream; NULL: by the gateway */
             bool by_grpc;       /* the present connection speaks gRPC */
+            bool http1;         /* the member spoke no HTTP/2: the next stream is the gateway's */
             bool blocked;       /* it has no room for what gRPC has to write */
             tl_reply_room room; /* of a message by gRPC */
             char *bytes; /* to be written: `size` of them, `done` written; by gRPC: of the call */

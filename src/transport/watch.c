@@ -263,7 +263,9 @@ static void begin(tl_wakeup *wakeup, tl_mono now) {
     wakeup->member = atomic_load(&wakeup->members->at);
     tl__stream_lead(&wakeup->stream, &wakeup->members->endpoint[wakeup->member]);
     tl__gateway_reset(wakeup->gateway);
-    wakeup->by_grpc = wakeup->grpc && !atomic_load(&wakeup->members->http1);
+    wakeup->by_grpc = wakeup->grpc && !wakeup->http1 &&
+                      !tl__members_is_http1(wakeup->members, wakeup->member);
+    wakeup->http1 = false;
     wakeup->stream.offers_http2 = wakeup->by_grpc;
     if (wakeup->by_grpc)
         (void)tl__grpc_reset(wakeup->grpc); /* what fails is reported by tl__grpc_problem */
@@ -339,12 +341,12 @@ static bool on_login_call(tl_wakeup *wakeup) {
     return fine;
 }
 
-/* As take_messages, by gRPC. A member that doesn't speak it is asked again, by its gateway. */
+/* As take_messages, by gRPC. A member that doesn't speak it is asked once more, by its gateway. */
 static bool take_calls(tl_wakeup *wakeup) {
     tl_bytes message;
     tl_reply reply;
     if (tl__grpc_is_other(wakeup->grpc)) {
-        atomic_store(&wakeup->members->http1, true);
+        wakeup->http1 = true;
         wakeup->refused = true;
         return false;
     }

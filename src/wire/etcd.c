@@ -411,6 +411,11 @@ bool tl__etcd_is_login_over(tl_bytes message, bool logs_in) {
            (logs_in && tl__bytes_has(message, "user name is empty"));
 }
 
+bool tl__etcd_lacks_user(tl_bytes error) {
+    return tl__bytes_has(error, "user name is empty") ||
+           tl__bytes_has(error, TL_ETCD_NO_COMMON_NAME);
+}
+
 /* A token that this member doesn't know (code 16 with etcd's own message) may be known to another one. */
 bool tl__etcd_wants_login(tl_bytes error) {
     tl_bytes message;

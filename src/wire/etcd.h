@@ -123,6 +123,9 @@ bool tl__etcd_is_of_request(tl_bytes error);
 bool tl__etcd_is_login_outdated(tl_bytes message);
 /** Has the login expired, rather than the request been wrong? logs_in: the client has a user. */
 bool tl__etcd_is_login_over(tl_bytes message, bool logs_in);
+#define TL_ETCD_NO_COMMON_NAME "takes no client certificate with a common name"
+/** Did the request come from nobody, or from a certificate that the gateway doesn't take? */
+bool tl__etcd_lacks_user(tl_bytes error);
 /** Must the client log in again, at the same member? */
 bool tl__etcd_wants_login(tl_bytes error);
 

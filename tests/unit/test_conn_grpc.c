@@ -429,35 +429,103 @@ TEST(a_member_that_does_not_greet_is_left_while_there_is_time_for_another) {
     close_world(&g);
 }
 
+static void greet_in_http_1(peer *p, const char *greeting) {
+    peer_accept(p);
+    peer_expect_n(p, SIZED("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+    peer_send(p, greeting);
+}
+
+static void answer_by_gateway(grpc_world *g, peer *p, const char *answer) {
+    size_t seen = g->world.seen;
+    char expected[300];
+    peer_accept(p);
+    (void)snprintf(expected, sizeof expected,
+                   "POST /v3/lease/revoke HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n", p->port);
+    peer_expect(p, expected);
+    assert_int_equal(g->world.seen, seen);
+    peer_send(p, answer);
+    tl_mono began = tl__mono_now();
+    while (g->world.seen <= seen)
+        peer_turn(p, began);
+}
+
+#define ERROR_PAGE "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+#define GATEWAY_REVOKED "HTTP/1.1 200 X\r\nContent-Length: 13\r\n\r\n{\"header\":{}}"
+
 /* It was sent nothing but a greeting. The gateway is asked at the same member. */
 static void assert_asks_gateway(const char *greeting) {
     grpc_world g;
-    char expected[300];
     open_world(&g, "");
     say_revoke(&g, 42);
-    peer_accept(&g.world.peer);
-    peer_expect_n(&g.world.peer, SIZED("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
-    peer_send(&g.world.peer, greeting);
-    peer_accept(&g.world.peer);
-    (void)snprintf(expected, sizeof expected,
-                   "POST /v3/lease/revoke HTTP/1.1\r\nHost: 127.0.0.1:%u\r\n", g.world.peer.port);
-    peer_expect(&g.world.peer, expected);
-    assert_true(atomic_load(&g.members->http1));
+    greet_in_http_1(&g.world.peer, greeting);
+    answer_by_gateway(&g, &g.world.peer, GATEWAY_REVOKED);
+    assert_true(tl__members_is_http1(g.members, 0));
+    assert_false(tl__members_is_http1(g.members, 1));
     assert_int_equal(atomic_load(&g.members->at), 0);
-    assert_int_equal(g.world.seen, 0);
-    peer_send(&g.world.peer, "HTTP/1.1 200 X\r\nContent-Length: 13\r\n\r\n{\"header\":{}}");
-    tl_mono began = tl__mono_now();
-    while (g.world.seen < 1)
-        peer_turn(&g.world.peer, began);
     assert_true(g.world.log[0].ok);
-    g.server = (h2){0};
     close_world(&g);
 }
 
 TEST(a_member_that_speaks_no_http_2_is_asked_by_its_gateway) {
-    assert_asks_gateway("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+    assert_asks_gateway(ERROR_PAGE);
     assert_asks_gateway("<html>");
     assert_asks_gateway("-ERR");
+}
+
+/* A proxy may have answered for it. The request that waits is encoded anew. */
+TEST(the_next_connection_to_such_a_member_speaks_http_2_again) {
+    grpc_world g;
+    open_world(&g, "");
+    say_revoke(&g, 42);
+    greet_in_http_1(&g.world.peer, ERROR_PAGE);
+    answer_by_gateway(&g, &g.world.peer, GATEWAY_REVOKED);
+    peer_drop(&g.world.peer);
+    tl_mono began = tl__mono_now();
+    while (tl__conn_up(g.world.conn))
+        peer_turn(&g.world.peer, began);
+    atomic_store(&g.members->at, 0);
+    say_revoke(&g, 43);
+    h2_accept(&g.server, &g.world.peer);
+    expect_revoke(&g, 0, 43);
+    assert_false(tl__members_is_http1(g.members, 0));
+    h2_say(&g.server, 0, SIZED(REVOKED));
+    await_seen(&g, 2);
+    assert_true(g.world.log[1].ok);
+    close_world(&g);
+}
+
+TEST(the_other_members_are_asked_in_http_2) {
+    grpc_world g;
+    open_world(&g, "");
+    say_revoke(&g, 42);
+    greet_in_http_1(&g.world.peer, ERROR_PAGE);
+    answer_by_gateway(&g, &g.world.peer,
+                      "HTTP/1.1 503 X\r\nContent-Length: 29\r\n\r\n"
+                      "{\"message\":\"words\",\"code\":14}");
+    say_revoke(&g, 43);
+    h2_accept(&g.server, &g.second);
+    expect_revoke(&g, 0, 43);
+    close_world(&g);
+}
+
+/* The gateway does not pass on whom the certificate names; gRPC does. */
+TEST(a_gateway_that_knows_no_user_is_left_for_http_2) {
+    static const char *const answers[] = {
+        "HTTP/1.1 400 X\r\nContent-Length: 47\r\n\r\n"
+        "{\"message\":\"etcd: user name is empty\",\"code\":3}",
+        "HTTP/1.1 400 X\r\nContent-Length: 20\r\n\r\nCommonName of client"};
+    for (int i = 0; i < 2; i++) {
+        grpc_world g;
+        open_world(&g, "");
+        say_revoke(&g, 42);
+        greet_in_http_1(&g.world.peer, ERROR_PAGE);
+        answer_by_gateway(&g, &g.world.peer, answers[i]);
+        say_revoke(&g, 43);
+        h2_accept(&g.server, &g.world.peer);
+        expect_revoke(&g, 0, 43);
+        assert_int_equal(atomic_load(&g.members->at), 0);
+        close_world(&g);
+    }
 }
 
 /* What isn't a reply of gRPC proves nothing. */
@@ -648,7 +716,7 @@ TEST(without_libnghttp2_all_are_asked_by_the_gateway) {
     tl_members *members = tl__members_new(&like, &seeds);
     assert_non_null(members);
     assert_false(tl__grpc_works());
-    assert_true(atomic_load(&members->http1));
+    assert_true(tl__members_is_http1(members, 0));
     tl__members_free(members);
 }
 

@@ -179,15 +179,30 @@ TEST(a_rejected_watch_ends_the_stream_and_logs_in_anew_there) {
     close_world();
 }
 
-TEST(a_member_that_speaks_no_http_2_is_asked_by_its_gateway) {
+TEST(a_member_that_speaks_no_http_2_is_asked_by_its_gateway_for_one_stream) {
     open_world("");
     peer_accept(&w.first);
     peer_expect_n(&w.first, SIZED("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
     peer_send(&w.first, "HTTP/1.1 400 Bad Request\r\n\r\n");
     tl_mono began = tl__mono_now();
-    while (!atomic_load(&w.members->http1))
+    while (!w.wakeup->http1)
         peer_turn(&w.first, began);
     w.now = tl__mono_add_ms(w.now, 2000);
+    peer_accept(&w.first);
+    peer_expect(&w.first, "POST /v3/watch HTTP/1.1\r\n");
+    peer_drop(&w.first);
+    while (w.wakeup->state != TL_WATCH_DOWN)
+        peer_turn(&w.first, began);
+    atomic_store(&w.members->at, 0);
+    w.now = tl__mono_add_ms(w.now, 10000);
+    h2_accept(&w.server, &w.first);
+    (void)await_stream(0, sizeof ASKED - 1);
+    close_world();
+}
+
+TEST(a_member_whose_connection_for_requests_speaks_no_http_2_is_asked_by_its_gateway) {
+    open_world("");
+    tl__members_set_http1(w.members, 0, true);
     peer_accept(&w.first);
     peer_expect(&w.first, "POST /v3/watch HTTP/1.1\r\n");
     close_world();
