@@ -245,6 +245,12 @@ static bool outlasts_stall(const sim_world *w, const sim_lock *l) {
     return l->stall_ms > 0 && !l->busy && sim_host_could(w, l->actor->host, end);
 }
 
+/* Where nothing but slots goes wrong, there is time enough to renew. */
+static bool is_needless(const sim_world *w, const sim_lock *l, tl_lost_why why) {
+    return why == TL_LOST_EXPIRED && w->moves_alone && w->cfg.atomic && !w->cfg.stamps &&
+           !l->manual_renew;
+}
+
 void sim_check_lost(sim_world *w, sim_lock *l, tl_mono deadline, tl_lost_why why) {
     const sim_host *h = l->actor->host;
     /* When the clock that stamps are judged by goes ahead, a keep may find its lock long over. */
@@ -255,6 +261,8 @@ void sim_check_lost(sim_world *w, sim_lock *l, tl_mono deadline, tl_lost_why why
         sim_fail(w, l->key, "%s is told LOST after its deadline", l->actor->name);
     if (why == TL_LOST_STALLED)
         (void)sim_check_stalled(w, l);
+    if (is_needless(w, l, why))
+        sim_fail(w, l->key, "%s loses %s by a pause", l->actor->name, w->key[l->key].name);
     if ((why == TL_LOST_TAKEN || why == TL_LOST_GONE) && w->whole && sim_check_strict(w, l->key) &&
         w->now > w->key[l->key].shaken_until && tl__mono_before(sim_host_clock(w, h), deadline) &&
         !may_be_misjudged(w, l))

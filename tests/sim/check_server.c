@@ -123,7 +123,8 @@ static void check_prompt(sim_world *w, const sim_request *m, int key) {
         return;
     sim_ns most = tl__rate_most_ns(POLL_MAX_MS * SIM_MS, w->cfg.drift_ppm) +
                   (w->moves_alone ? MOVED_TRIPS : 12) * w->cfg.delay + 4 * w->cfg.late +
-                  (w->key[key].uncalled ? FIRST_MS * SIM_MS : 0);
+                  (w->key[key].uncalled ? FIRST_MS * SIM_MS : 0) +
+                  (w->cfg.atomic ? w->cfg.keys * sim_config_pause_ms(&w->cfg) * SIM_MS : 0);
     if (l->retry == TL_RETRY_AUTO && l->op_began < free_since && w->now - free_since > most)
         sim_fail(w, key, "%s lay free for %lld ms while %s waited", w->key[key].name,
                  (long long)((w->now - free_since) / SIM_MS), l->actor->name);

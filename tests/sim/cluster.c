@@ -4,6 +4,7 @@
  * one is dead, or goes on for a while; and who is cut off from whom.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -15,6 +16,7 @@
 #define RANGES (SIM_SHARDS + 2 * SIM_KEYS)
 #define NEWS_MS 200 /* as in src/client/cluster_ask.c */
 #define PAIRS 20    /* of a key's content that are written at once */
+#define CONTENT 64  /* keys of a slot, at most */
 
 static const char *host_of(int server) {
     static char text[SIM_NODES][TEXT_SIZE];
@@ -134,9 +136,17 @@ bool sim_cluster_late_counts(sim_world *w, int key) {
 
 /* ---- what a node says ---------------------------------------------------------------------------- */
 
-static bool is_well(const sim_world *w, int server) {
+bool sim_cluster_is_well(const sim_world *w, int server) {
     return w->server[server].up && w->server[server].busy_until <= w->now &&
            !w->cluster.parted[server];
+}
+
+bool sim_cluster_serves(sim_world *w, int server, tl_bytes key) {
+    const sim_view *v = &w->cluster.view[server];
+    unsigned number = key.n > 0 ? fake_redis_slot(key) : 0;
+    int i = slot_at(w, number), mine = sim_shard_of(w, server);
+    int owner = i < w->cluster.slots ? v->owner[i] : shard_of_slot(number);
+    return key.n == 0 || (owner == mine && v->master[mine] == server && !v->down);
 }
 
 /* By what it knows. */
@@ -203,10 +213,20 @@ static unsigned next_slot(const sim_world *w, unsigned from, int *ret) {
     return next;
 }
 
-const tl_reply *sim_cluster_say(sim_world *w, int server) {
+static const tl_reply *say_config(const sim_view *v) {
+    static char text[2 * TEXT_SIZE];
+    static tl_reply r = {.type = TL_REPLY_STRING};
+    (void)snprintf(text, sizeof text, "cluster_my_epoch:%u\r\n", (unsigned)v->config);
+    r.text = tl__bytes_of(text);
+    return &r;
+}
+
+const tl_reply *sim_cluster_say(sim_world *w, int server, tl_bytes what) {
     static map m;
     static tl_reply all;
     const sim_view *v = &w->cluster.view[server];
+    if (w->cfg.atomic && tl__bytes_eq(what, TL_LITERAL("INFO")))
+        return say_config(v);
     m.n = 0;
     w->stats.maps++;
     for (unsigned first = 0; first < SLOTS;) {
@@ -280,7 +300,7 @@ bool sim_cluster_astray(sim_world *w, const sim_request *m, const tl_reply *repl
     if (may && !is_double(w, server, key))
         return false;
     w->stats.astray++;
-    if (!may && !w->cfg.forgets_open)
+    if (!may && !w->cfg.forgets_open && !w->cfg.doubtful)
         sim_fail(w, SIM_ALL, "server %d executes for host %c what another has the key of", server,
                  m->sender->name);
     sim_sentinel_forgotten(w, m, reply);
@@ -303,7 +323,7 @@ static void repeat(sim_world *w, void *who, uint32_t server) {
         sim_put(w, s->busy_until, SIM_RANK_NET, repeat, who, server);
         return;
     }
-    if (!is_well(w, (int)server))
+    if (!sim_cluster_is_well(w, (int)server))
         return;
     w->cluster.repeats = true;
     sim_server_set(w, (int)server);
@@ -347,7 +367,7 @@ static void hear_of_slots(sim_world *w, sim_view *v, int mine) {
 static void hear(sim_world *w, void *who, uint32_t server) {
     sim_view *v = who;
     int mine = sim_shard_of(w, (int)server);
-    if (!is_well(w, (int)server)) {
+    if (!sim_cluster_is_well(w, (int)server)) {
         sim_put(w, w->now + 2 * SIM_MS + sim_draw_part(w, 0, 20), SIM_RANK_NET, hear, v, server);
         return;
     }
@@ -358,6 +378,10 @@ static void hear(sim_world *w, void *who, uint32_t server) {
             v->master[i] = (uint8_t)w->shard[i].master;
             v->term[i] = w->cluster.term[i];
         }
+    if (!sim_server_is_former(w, (int)server))
+        v->config = w->cluster.config[mine];
+    if (w->cfg.atomic)
+        sim_atomic_heard(w, (int)server);
 }
 
 /* To some soon, to others later; now and then much later, but where they are relied on. */
@@ -408,23 +432,28 @@ static void put_content(sim_world *w, int from, int to, tl_bytes key) {
     put_pairs(w, to, key, sorted, ask(w, from, sorted ? "ZRANGE" : "HGETALL", key));
 }
 
-/* As MIGRATE with REPLACE does: at the other node it lasts as long as it did here, by that one's clock. On its way nothing
- * of a millisecond is lost. */
-static void move_key(sim_world *w, int from, int to, tl_bytes key) {
-    char ms[TEXT_SIZE];
-    tl_bytes expire[] = {TL_LITERAL("PEXPIRE"), key, {0}};
+/* In place of what is there, to last for so long or until then; `ms` below 0: for ever. */
+static void put_key(sim_world *w, int from, int to, tl_bytes key, const char *expire, int64_t ms) {
+    char text[TEXT_SIZE];
+    tl_bytes argv[] = {tl__bytes_of(expire), key, {0}};
     fake_conn *there = w->server[to].runner;
-    sim_server_set(w, from);
-    sim_server_set(w, to);
-    int64_t left_ms = ask(w, from, "PTTL", key)->integer;
     (void)fake_conn_say(there, "MULTI");
     (void)ask(w, to, "DEL", key);
     put_content(w, from, to, key);
-    (void)snprintf(ms, sizeof ms, "%lld", (long long)left_ms + 1);
-    expire[2] = tl__bytes_of(ms);
-    if (left_ms >= 0)
-        (void)fake_conn_command(there, expire, 3);
+    (void)snprintf(text, sizeof text, "%lld", (long long)ms);
+    argv[2] = tl__bytes_of(text);
+    if (ms >= 0)
+        (void)fake_conn_command(there, argv, 3);
     (void)fake_conn_say(there, "EXEC");
+}
+
+/* As MIGRATE with REPLACE does: at the other node it lasts as long as it did here, by that one's clock. On its way nothing
+ * of a millisecond is lost. */
+static void move_key(sim_world *w, int from, int to, tl_bytes key) {
+    sim_server_set(w, from);
+    sim_server_set(w, to);
+    int64_t left_ms = ask(w, from, "PTTL", key)->integer;
+    put_key(w, from, to, key, "PEXPIRE", left_ms < 0 ? left_ms : left_ms + 1);
     (void)ask(w, from, "DEL", key);
     counts(w, key);
     w->stats.keys_moved++;
@@ -463,6 +492,52 @@ static bool move_some_key(sim_world *w, const sim_slot *s, int from, int to) {
     return true;
 }
 
+/* ---- all keys of a slot -------------------------------------------------------------------------- */
+
+typedef struct {
+    unsigned slot;
+    size_t n;
+    char name[CONTENT][KEY_SIZE];
+} content;
+
+static void note_key(void *ctx, tl_bytes key) {
+    content *all = ctx;
+    if (fake_redis_slot(key) != all->slot)
+        return;
+    if (all->n == CONTENT || key.n >= KEY_SIZE)
+        abort();
+    (void)snprintf(all->name[all->n++], KEY_SIZE, "%.*s", (int)key.n, key.p);
+}
+
+static void read_content(sim_world *w, const sim_slot *s, int server, content *ret) {
+    ret->slot = s->number;
+    ret->n = 0;
+    sim_server_set(w, server);
+    fake_redis_each_key(w->server[server].r, 0, note_key, ret);
+}
+
+void sim_cluster_drop_slot(sim_world *w, const sim_slot *s, int server) {
+    content all;
+    read_content(w, s, server, &all);
+    for (size_t i = 0; i < all.n; i++)
+        (void)ask(w, server, "DEL", tl__bytes_of(all.name[i]));
+    sim_sockets_answer(w);
+}
+
+void sim_cluster_copy_slot(sim_world *w, const sim_slot *s, int from, int to) {
+    content all;
+    sim_cluster_drop_slot(w, s, to);
+    read_content(w, s, from, &all);
+    sim_server_set(w, to);
+    for (size_t i = 0; i < all.n; i++) {
+        tl_bytes key = tl__bytes_of(all.name[i]);
+        int64_t ends_ms = fake_redis_peek_expiry(w->server[from].r, 0, key);
+        put_key(w, from, to, key, "PEXPIREAT", ends_ms);
+        w->stats.keys_moved++;
+    }
+    sim_sockets_answer(w);
+}
+
 /* ---- moving a slot ------------------------------------------------------------------------------- */
 
 static void step(sim_world *w, void *who, uint32_t unused);
@@ -477,10 +552,10 @@ static void go_on(sim_world *w, sim_slot *s) {
 }
 
 /* The new owner is told first. */
-static void close_slot(sim_world *w, sim_slot *s, int from, int to) {
-    int i = (int)(s - w->cluster.slot);
+static void give_slot(sim_world *w, sim_slot *s, int shard) {
+    int i = (int)(s - w->cluster.slot), to = w->shard[shard].master;
     sim_view *v = &w->cluster.view[to];
-    s->owner = (uint8_t)s->to;
+    s->owner = (uint8_t)shard;
     s->to = SIM_SLOT_NOBODY;
     s->epoch = ++w->cluster.epoch;
     s->closed = w->now;
@@ -493,7 +568,21 @@ static void close_slot(sim_world *w, sim_slot *s, int from, int to) {
             memset(w->key[k].late_beside, 0, sizeof w->key[k].late_beside);
     w->stats.slots_closed++;
     sim_tell(w, "", SIM_ALL, "slot %u is server %d's", s->number, to);
+}
+
+static void close_slot(sim_world *w, sim_slot *s, int from) {
+    give_slot(w, s, s->to);
     sim_put(w, w->now + sim_draw(w, 0, 3 * w->cfg.delay), SIM_RANK_NET, hear,
+            &w->cluster.view[from], (uint32_t)from);
+    spread(w);
+}
+
+void sim_cluster_give(sim_world *w, sim_slot *s, int shard, int from) {
+    give_slot(w, s, shard);
+    w->cluster.view[w->shard[shard].master].config = w->cluster.config[shard] =
+        ++w->cluster.configs;
+    sim_ns most = w->cfg.doubtful ? 1000 * SIM_MS : 3 * w->cfg.delay;
+    sim_put(w, w->now + sim_draw(w, w->cfg.delay / 2, most), SIM_RANK_NET, hear,
             &w->cluster.view[from], (uint32_t)from);
     spread(w);
 }
@@ -505,13 +594,13 @@ static void step(sim_world *w, void *who, uint32_t unused) {
     int from = w->shard[s->owner].master, to = w->shard[s->to].master;
     sim_view *a = &w->cluster.view[from], *b = &w->cluster.view[to];
     (void)unused;
-    if (is_well(w, from) && is_well(w, to) && !a->down && !b->down) {
+    if (sim_cluster_is_well(w, from) && sim_cluster_is_well(w, to) && !a->down && !b->down) {
         if (!b->imports[i])
             b->imports[i] = true;
         else if (a->exports[i] != s->to)
             a->exports[i] = (int8_t)s->to;
         else if (!move_some_key(w, s, from, to)) {
-            close_slot(w, s, from, to);
+            close_slot(w, s, from);
             return;
         }
     }
@@ -524,6 +613,10 @@ void sim_cluster_move(sim_world *w) {
     bool soon = w->cfg.stamps && w->now < s->closed + w->cfg.lag_ms * SIM_MS;
     if (s->to != SIM_SLOT_NOBODY || soon)
         return;
+    if (w->cfg.atomic) {
+        sim_atomic_move(w, s);
+        return;
+    }
     s->to = (int)((s->owner + sim_draw(w, 1, SIM_SHARDS - 1)) % SIM_SHARDS);
     w->stats.moves++;
     sim_tell(w, "", SIM_ALL, "slot %u begins to move from server %d to server %d", s->number,
@@ -632,10 +725,15 @@ static void promote(sim_world *w, void *who, uint32_t unused) {
     w->shard[shard].promoted = w->now;
     w->config_epoch++;
     inherit(w, c->former, c->next);
+    if (w->cfg.atomic) /* nobody votes for one who claims what has moved */
+        hear_of_slots(w, v, shard);
     forget_slots(w, c->next);
+    if (w->cfg.atomic)
+        sim_atomic_replaced(w, c->former);
     set_history(w, shard);
     v->master[shard] = c->next;
     v->term[shard] = ++w->cluster.term[shard];
+    v->config = w->cluster.config[shard] = ++w->cluster.configs;
     if (w->cfg.ends_conns)
         end_connections(w, c->next);
     sim_tell(w, "", SIM_ALL, "server %d is promoted", (int)c->next);
@@ -707,8 +805,8 @@ static int draw_way(sim_world *w) {
 void sim_cluster_switch(sim_world *w) {
     sim_switch *c = &w->change;
     int former = sim_cluster_any(w), next = (former + SIM_SHARDS) % (2 * SIM_SHARDS);
-    if (c->on || !is_well(w, former) || !is_well(w, next) || !w->follows[next] ||
-        w->config_epoch == SIM_SWITCHES || (w->cfg.ways & SIM_ALL_WAYS) == 0)
+    if (c->on || !sim_cluster_is_well(w, former) || !sim_cluster_is_well(w, next) ||
+        !w->follows[next] || w->config_epoch == SIM_SWITCHES || (w->cfg.ways & SIM_ALL_WAYS) == 0)
         return;
     *c = (sim_switch){.on = true,
                       .silent = sim_draw(w, 0, 1),
@@ -778,6 +876,8 @@ static void make_slots(sim_world *w) {
         c->slots++;
     }
     c->epoch = 1;
+    for (int i = 0; i < SIM_SHARDS; i++)
+        c->config[i] = ++c->configs;
 }
 
 void sim_cluster_reset(sim_world *w) {
@@ -795,6 +895,7 @@ void sim_cluster_reset(sim_world *w) {
         }
         for (int i = 0; i < SIM_SHARDS; i++)
             v->master[i] = (uint8_t)i;
+        v->config = w->cluster.config[sim_shard_of(w, s)];
         fake_redis_on_slot(w->server[s].r, where, &w->server[s]);
     }
 }

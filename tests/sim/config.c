@@ -210,13 +210,15 @@ bool sim_config_calm(const sim_config *c) {
            !c->slots && !c->touches;
 }
 
+#define PARTS 5 /* the shortest lifetime is a half; so much is left of it when it is renewed */
 #define ATTEMPT_TRIPS 100 /* an attempt in an open slot is led on a few times */
 
 bool sim_config_moves_alone(const sim_config *c) {
     sim_config other = *c;
     other.fault[SIM_MOVE] = 0;
     bool ample = c->attempt_ms * SIM_MS >= ATTEMPT_TRIPS * c->delay;
-    return c->fleet && ample && sim_config_calm(&other);
+    bool brief = PARTS * (c->keys * sim_config_pause_ms(c) + c->attempt_ms) <= c->ttl_ms;
+    return c->fleet && ample && sim_config_calm(&other) && (!c->atomic || (brief && !c->doubtful));
 }
 
 bool sim_config_has(const sim_config *c, sim_kind kind, int key) {

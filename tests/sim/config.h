@@ -82,6 +82,7 @@ typedef enum {
 } sim_way;
 
 #define SIM_ALL_WAYS ((1 << SIM_WAYS) - 1)
+#define SIM_GRANT_MS 2000 /* Valkey postpones for so long after it has given a slot away */
 #define SIM_COUNTS_MS                                                                              \
     1000 /* what one that isn't the master any more says counts for so long at most */
 
@@ -177,6 +178,11 @@ typedef struct {
     bool unfollowed;   /**< a former master is named again before it is made a replica */
     bool fleet;        /**< a cluster of several masters: config_cluster.c */
     bool forgets_open; /**< who takes over there doesn't know which slots are open */
+    bool atomic;       /**< slots change masters at one moment: cluster_atomic.c */
+    bool drains;       /**< so as Redis does it, and not Valkey */
+    bool doubtful;     /**< broken: the former owner may write again before it has heard */
+    bool uphill;       /**< broken: they move to masters whose clock is ahead, too */
+    int64_t pause_ms;  /**< writes are postponed for so long at most */
     int32_t voters;    /**< so many independent servers, of which a majority counts; 0: no quorum */
     int32_t twice;     /**< this place of their URL leads to the server before it; 0: none does */
     int32_t dead;      /**< so many of them are dead for good */
@@ -219,6 +225,9 @@ static inline int64_t sim_config_longest_ms(const sim_config *config) {
 
 /** Make it one with a Redis Cluster. */
 void sim_config_cluster(sim_config *config);
+/** Of one: its slots change masters at one moment; for how long writes are postponed then, at most. */
+void sim_config_atomic(sim_config *config);
+int64_t sim_config_pause_ms(const sim_config *config);
 /** And with stamps, which legacy clients of the cluster share. */
 void sim_config_cluster_stamps(sim_config *config);
 /** Of one: nothing that a node knows is lost; no two may hold a lock at once, whatever is. */
@@ -260,7 +269,7 @@ bool sim_config_whole(const sim_config *config);
 bool sim_config_keeps(const sim_config *config);
 /** No fault at all, and tokens have the keys for themselves. */
 bool sim_config_calm(const sim_config *config);
-/** The same of a cluster but for slots that move, with time enough for the requests that are led on. */
+/** The same of a cluster but for slots that move, with time enough for the requests that are led on, or postponed. */
 bool sim_config_moves_alone(const sim_config *config);
 /** May tokens and legacy clients meet on this key? */
 bool sim_config_mixed(const sim_config *config, int key);

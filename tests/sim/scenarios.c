@@ -297,6 +297,30 @@ static bool open_is_waited_for(const sim_stats *s) {
     return s->led == s->switched && s->slots_closed > 0 && s->quiet_refused > 0 && s->overlaps == 0;
 }
 
+static bool moves_at_once(const sim_stats *s) {
+    return s->atomic > 0 && s->postponed > 0 && s->keeps > 0 && s->joins > 0 &&
+           s->lost_gone + s->lost_taken == 0 && s->astray == 0 && s->overlaps == 0 &&
+           s->fences_back == 0;
+}
+
+static bool stays_at_once(const sim_stats *s) {
+    return s->atomic > 0 && s->atomic_failed > 0 && s->postponed > 0 && s->switched > 0 &&
+           s->lost_gone + s->lost_taken == 0 && s->astray == 0 && s->overlaps == 0 &&
+           s->fences_back == 0;
+}
+
+static bool moves_at_once_quietly(const sim_stats *s) {
+    return s->atomic > 0 && s->died > 0 && s->quiet_refused > 0 && s->takes > 0 && s->overlaps == 0;
+}
+
+static bool doubt_overlaps(const sim_stats *s) {
+    return s->atomic > 0 && s->doubted > 0 && s->astray > 0 && s->overlaps > 0;
+}
+
+static bool uphill_overlaps(const sim_stats *s) {
+    return s->atomic > 0 && s->doubted == 0 && s->astray == 0 && s->overlaps > 0;
+}
+
 /* ---- or remedied ------------------------------------------------------------------------------- */
 
 static bool quiet_helps(const sim_stats *s) {
@@ -636,6 +660,11 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "cluster-fleet off=all level=458767 ttl=300 hold=900 idle=60 attempt=200 connect=2000 "        \
     "delay-us=500 late-us=100 wait-replicas=0 one-slot=0 seeds=3 quiet=0 "                         \
     "until=20000 forgets-open=0 cast=tA0tB0tC0tD0tA1TB1 "
+
+#define ATOMIC                                                                                     \
+    "cluster-atomic off=all level=458767 ttl=3000 hold=6000 idle=60 attempt=1000 connect=2000 "    \
+    "delay-us=500 late-us=100 wait-replicas=0 one-slot=0 seeds=3 quiet=0 doubtful=0 uphill=0 "     \
+    "hand-over=600 until=40000 cast=tA0tB0tC0tD0tA1TB1 "
 
 #define CLUSTER_STAMPS                                                                                        \
     "cluster-stamps dialect=0 off=all level=458767 ttl=1200 java-ttl=1200 java-writes=1200 margin=60 lag=40 " \
@@ -1159,7 +1188,30 @@ const sim_scenario sim_scenarios[] = {
     {"stamps-in-the-same-words",
      "a legacy client of the same host writes the very second that ours was refused", 40010008, 1,
      "stamps", NULL},
+    {"cluster-atomic-stamps", "stamps and Java services while slots change masters at one moment",
+     1, 60, "cluster-atomic=stamps", NULL},
 #endif
+    {"cluster-atomic", "slots that change masters at one moment, as they are drawn", 1, 60,
+     "cluster-atomic", NULL},
+    {"cluster-atomic-moves",
+     "nothing else goes wrong, and lifetimes are longer than the pause: no lock is lost", 1, 20,
+     ATOMIC "same-clocks ttl=32000 hold=40000 move=2 until=60000", moves_at_once},
+    {"cluster-atomic-led",
+     "replicas take over at either end, as is asked for: the slot stays or moves, and no lock is lost",
+     1, 40,
+     ATOMIC "same-clocks ttl=300 hold=900 hand-over=300 until=20000 move=60 switch=100 ways=16",
+     stays_at_once},
+    {"cluster-atomic-dies", "masters die, or are parted from the others and stop: quiet_ms T", 1,
+     40,
+     ATOMIC
+     "same-clocks ttl=300 hold=900 hand-over=300 until=20000 move=60 switch=200 ways=11 quiet=600",
+     moves_at_once_quietly},
+    {"cluster-atomic-doubt",
+     "the source writes again before it has heard of the target: a lock is held twice", 1, 60,
+     ATOMIC "same-clocks ttl=300 hold=900 hand-over=100 until=20000 move=60 doubtful",
+     doubt_overlaps},
+    {"cluster-atomic-ahead", "the target's clock is ahead, and locks end early: one is held twice",
+     1, 60, ATOMIC "move=60 uphill", uphill_overlaps},
 };
 
 const size_t sim_scenario_count = sizeof sim_scenarios / sizeof *sim_scenarios;

@@ -437,7 +437,7 @@ static void execute(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t ar
     m.claim = sim_check_claim(w, &m);
     sim_check_found(w, &m);
     const tl_reply *r = w->cfg.fleet && is_word(argv[0], "CLUSTER")
-                            ? sim_cluster_say(w, s->server)
+                            ? sim_cluster_say(w, s->server, argc > 1 ? argv[1] : (tl_bytes){0})
                             : fake_conn_command(s->session, argv, argc);
     if (w->cfg.tool)
         sim_tool_heard(w, &m, r);
@@ -463,6 +463,8 @@ void sim_server_execute(sim_world *w, sim_socket *s) {
     while (!s->withheld && !w->failed && s->session &&
            fake_resp_read(tl__bytes(s->input.p, s->input.n), argv, &argc, &used) ==
                FAKE_RESP_READY) {
+        if (w->cfg.atomic && sim_atomic_postpones(w, s, argv, argc))
+            return;
         execute(w, s, argv, argc);
         fake_buffer_cut(&s->input, used);
     }

@@ -75,6 +75,11 @@ static const setting settings[] = {
     SETTING("ends-conns", ends_conns, 1),
     SETTING("unfollowed", unfollowed, 1),
     SETTING("forgets-open", forgets_open, 1),
+    SETTING("atomic", atomic, 1),
+    SETTING("drains", drains, 1),
+    SETTING("doubtful", doubtful, 1),
+    SETTING("uphill", uphill, 1),
+    SETTING("hand-over", pause_ms, 1),
     SETTING("voters", voters, 1),
     SETTING("twice", twice, 1),
     SETTING("dead", dead, 1),
@@ -235,6 +240,17 @@ static bool migrate(sim_config *c, const word *w) {
     return true;
 }
 
+/* "cluster-atomic=stamps": those of "cluster-stamps". */
+static bool move_at_once(sim_config *c, const word *w) {
+    bool stamps = w->value && w->value_n == 6 && memcmp(w->value, "stamps", 6) == 0;
+    if (stamps)
+        sim_config_cluster_stamps(c);
+    else
+        sim_config_cluster(c);
+    sim_config_atomic(c);
+    return stamps || !w->value;
+}
+
 /* Each host's delay in hundredths of the usual one: "100,5,5,20"; the last goes for all that follow. */
 static bool set_distances(sim_config *c, const word *w) {
     const char *p = w->value, *end = w->value + w->value_n;
@@ -301,6 +317,8 @@ static bool change(sim_config *c, const word *w) {
         sim_config_cluster_stamps(c);
         return true;
     }
+    if (is(w, "cluster-atomic"))
+        return move_at_once(c, w);
     if (is(w, "quorum")) {
         sim_config_quorum(c);
         return true;
@@ -354,7 +372,8 @@ void sim_print_settings(FILE *to) {
     (void)fprintf(
         to,
         "CHANGES= kinds of run, and other changes; settings.c says what each does:\n"
-        "  stamps migration[=tool|plain] sentinel cluster-fleet cluster-stamps quorum etcd tame rests\n"
+        "  stamps migration[=tool|plain] sentinel cluster-fleet cluster-stamps cluster-atomic[=stamps]\n"
+        "  quorum etcd tame rests\n"
         "  off=FAULT,...|all without=ACTOR cast=tA0jB1 skew=MS walls=MS straight-walls same-clocks\n"
         "  ahead distances=100,5 dialect=N rate=A500|S500 slow-clocks=PPM\n");
     for (; n < SIM_FAULT_COUNT; n++)

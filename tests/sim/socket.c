@@ -44,7 +44,7 @@ static sim_socket *new_socket(sim_world *w, sim_host *h) {
     s->dead_up = s->dead_down = s->withheld = s->late = s->dropped = s->listed = s->ended = false;
     s->fifo_up = s->fifo_down = s->blocked = s->closed = 0;
     s->never_after = SIM_NEVER;
-    s->multi = s->raw = false;
+    s->multi = s->raw = s->postponed = false;
     s->answered = s->read = s->reported_at = 0;
     s->queued = 0;
     s->up.n = s->input.n = s->out.n = s->down.n = s->in.n = 0;
@@ -294,6 +294,22 @@ static void arrived(sim_world *w, void *who, uint32_t n) {
     fake_buffer_add(&s->input, s->up.p, n);
     fake_buffer_cut(&s->up, n);
     execute(w, s);
+    sim_socket_let_go(w, s);
+}
+
+void sim_socket_resume(sim_world *w, void *who, uint32_t unused) {
+    sim_socket *s = who;
+    sim_ns free_at = w->server[s->server].busy_until;
+    (void)unused;
+    if (!s->postponed)
+        return;
+    if (w->now < free_at) {
+        sim_put_off(w, free_at, sim_socket_resume, s, 0);
+        return;
+    }
+    s->postponed = false;
+    if (!is_lost(w, s))
+        execute(w, s);
     sim_socket_let_go(w, s);
 }
 

@@ -153,6 +153,10 @@
     X(maps, "times that a node told which slots are where")                                        \
     X(slots_closed, "slots that have moved")                                                       \
     X(keys_moved, "keys that have moved with them")                                                \
+    X(atomic, "slots that have moved at one moment")                                               \
+    X(atomic_failed, "and that stayed, as their migration failed")                                 \
+    X(postponed, "times that a connection waited for the end of its pause")                        \
+    X(doubted, "masters that wrote again without knowing whose a slot is")                         \
     X(cluster_down, "requests refused since the node has lost the others")                         \
     X(astray, "requests executed by a master that didn't know that the slot was open")             \
     X(alone_takes, "locks taken by requests of one key each")                                      \

@@ -116,6 +116,10 @@ TEST(slots_that_move_and_masters_of_a_cluster_break_no_promise) {
     (void)pass_all(1, seeds / 8, "cluster-fleet");
 }
 
+TEST(slots_that_move_at_one_moment_break_no_promise) {
+    (void)pass_all(1, seeds / 16, "cluster-atomic");
+}
+
 TEST(stamps_in_a_cluster_break_no_promise) {
 #ifdef TL_COMPAT
     (void)pass_all(1, seeds / 8, "cluster-stamps");

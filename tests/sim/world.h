@@ -129,6 +129,7 @@ struct sim_socket {
     bool listed;        /**< in sim_world.answers */
     bool ended;         /**< the server has closed it in good order */
     bool raw;           /**< of a program that isn't tidelock's */
+    bool postponed;     /**< the server executes its next command when a pause is over */
     fake_conn *session; /**< at the server, */
     fake_etcd_conn *etcd; /**< or at a member of an etcd */
     sim_tool *tool;       /**< that has opened it, in a run of it; NULL: something else */
@@ -386,6 +387,7 @@ typedef struct {
     int8_t exports
         [SIM_KEYS]; /**< to which shard it moves a slot of its own; SIM_SLOT_NOBODY: to none */
     bool imports[SIM_KEYS]; /**< and one of another's moves here */
+    uint32_t config;        /**< the epoch of its own shard's configuration */
 } sim_view;
 
 /** A slot that locks are in. */
@@ -397,13 +399,31 @@ typedef struct {
     sim_ns closed; /**< when it was moved last */
 } sim_slot;
 
+/** A slot that changes masters at one moment: cluster_atomic.c. */
+typedef struct {
+    enum {
+        SIM_STAYS,
+        SIM_COPIES,  /**< its keys are being copied; */
+        SIM_PAUSES,  /**< its owner writes nothing, until the other has all, */
+        SIM_ASKS,    /**< and asks for it; */
+        SIM_GRANTED, /**< it has been given away, */
+        SIM_TAKEN    /**< and is the other's, which its former owner doesn't know yet */
+    } state;
+    uint8_t from, to, heir; /**< servers; and the second one's shard */
+    bool paused;            /**< the first postpones writes, */
+    sim_ns until;           /**< as far as its time goes */
+    uint32_t number;        /**< of the slot's migrations */
+} sim_handover;
+
 typedef struct {
     sim_slot slot[SIM_KEYS];
+    sim_handover handover[SIM_KEYS];
     int slots;
     sim_view view[SIM_NODES];
-    uint32_t epoch, term[SIM_SHARDS]; /**< the last of slots; of each shard's masters */
-    bool repeats;                     /**< a message that it has been told */
-    bool parted[SIM_NODES];           /**< from the others */
+    uint32_t epoch, term[SIM_SHARDS];     /**< the last of slots; of each shard's masters */
+    uint32_t configs, config[SIM_SHARDS]; /**< so many configurations; the epoch of each shard's */
+    bool repeats;                         /**< a message that it has been told */
+    bool parted[SIM_NODES];               /**< from the others */
 } sim_cluster;
 
 /* ---- a quorum ------------------------------------------------------------------------------------- */
@@ -697,6 +717,8 @@ void sim_sockets_answer(sim_world *w);
 /** The host is gone. */
 void sim_socket_abandon(sim_world *w, sim_socket *s);
 void sim_socket_let_go(sim_world *w, sim_socket *s);
+/** What it has sent is executed, after a pause of the server's. */
+void sim_socket_resume(sim_world *w, void *who, uint32_t unused);
 /** Its end at the server. */
 void sim_socket_hang_up(sim_socket *s);
 
@@ -925,8 +947,8 @@ void sim_sentinel_told(sim_socket *s, int former);
 /* ---- cluster.c: a cluster of several masters ---------------------------------------------------------- */
 
 void sim_cluster_reset(sim_world *w);
-/** CLUSTER SLOTS, as this node has it. */
-const tl_reply *sim_cluster_say(sim_world *w, int server);
+/** CLUSTER SLOTS or INFO, as this node has it. */
+const tl_reply *sim_cluster_say(sim_world *w, int server, tl_bytes what);
 /** Has a master executed what another has the key of? It may only if it doesn't know that the slot is open. */
 bool sim_cluster_astray(sim_world *w, const sim_request *m, const tl_reply *reply);
 /** What is published at one node is repeated by all. */
@@ -937,6 +959,26 @@ void sim_cluster_switch(sim_world *w);
 void sim_cluster_aside(sim_world *w);
 /** One of the masters. */
 int sim_cluster_any(sim_world *w);
+/** Does it go on, and hear of the others? */
+bool sim_cluster_is_well(const sim_world *w, int server);
+/** Is it the key's master, as far as it knows? No key: it is. */
+bool sim_cluster_serves(sim_world *w, int server, tl_bytes key);
+/** All keys of the slot, with their ends, in place of what is there; and without copies. */
+void sim_cluster_copy_slot(sim_world *w, const sim_slot *slot, int from, int to);
+void sim_cluster_drop_slot(sim_world *w, const sim_slot *slot, int server);
+/** It is another shard's; the others hear of it, its former owner among the first. */
+void sim_cluster_give(sim_world *w, sim_slot *slot, int shard, int from);
+
+/* ---- cluster_atomic.c: slots that change masters at one moment -------------------------------------------- */
+
+/** It begins to move. */
+void sim_atomic_move(sim_world *w, sim_slot *slot);
+/** A server has had news. */
+void sim_atomic_heard(sim_world *w, int server);
+/** Another has taken over from it. */
+void sim_atomic_replaced(sim_world *w, int former);
+/** Is this command one that the server doesn't execute yet? Then it is looked at again when the pause is over. */
+bool sim_atomic_postpones(sim_world *w, sim_socket *s, const tl_bytes *argv, size_t argc);
 
 /* ---- quorum.c, check_quorum.c: independent servers, of which a majority counts --------------------------- */
 
