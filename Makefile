@@ -78,6 +78,7 @@ FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 # Another server: what starts one, and of the command what is of locks alone.
 OTHER_ONLY := conform chaos legacy cli/test_lock_cmds cli/test_line cli/test_nested cli/test_break
 ETCD_ONLY := conform/test_etcd conform/test_fake_etcd chaos/test_etcd cli/test_etcd cli/test_local_demo cli/test_bench cli/test_examples
+ASKED_ONLY := $(ONLY)
 override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(MAKECMDGOALS)),$(OTHER_ONLY)),$(if $(ETCD),$(ETCD_ONLY)))
 # What starts no such server shows nothing of it, and doesn't count.
 of_etcd   = $(foreach t,$(1),$(if $(findstring /test_etcd,$(t))$(findstring /test_fake_etcd,$(t)),$(t)))
@@ -379,7 +380,7 @@ check-run: all progs
 check-flaky-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) RUNS='$(RUNS)' LOAD='$(LOAD)' tests/flaky.sh $(TESTS)
 check-servers-run: all progs
-	+@BUILD=$(BUILD) MAKE='$(MAKE)' ONLY='$(ONLY)' SERVERS='$(SERVERS)' tests/servers.sh
+	+@BUILD=$(BUILD) MAKE='$(MAKE)' ONLY='$(ASKED_ONLY)' SERVERS='$(SERVERS)' tests/servers.sh
 demo-run: all $(BUILD)/examples/in_line
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi

@@ -1,7 +1,8 @@
 #!/bin/bash
-# make check-servers: `make check` on each server that Debian 12, its backports and Debian 13 offer, and on the programs in
-# SERVERS. The packages come from where apt gets Debian's from here, with what they need, and are only unpacked, below
-# build/servers. What can't be had is skipped with a line. The end is a line for each server.
+# make check-servers: `make check` on each server that Debian 12, its backports, Debian 13 and sid offer, and on the programs
+# in SERVERS. The packages come from where apt gets Debian's from here, with what they need, and are only unpacked, below
+# build/servers. What can't be had is skipped with a line. The end is a line for each server, and the table of results. Without
+# ONLY the table replaces these servers' rows in tests/README.md; rows of servers that did not run stay, with their dates.
 #
 #   make check-servers ONLY="conform chaos/test_line" SERVERS="/opt/redis-6.2/bin/redis-server"
 #   make check-servers DEBIAN=      the programs in SERVERS alone
@@ -15,6 +16,8 @@ bookworm redis-server
 bookworm-backports valkey-server bookworm
 trixie redis-server
 trixie valkey-server
+sid redis-server
+sid valkey-server
 '}
 mkdir -p "$into"
 
@@ -66,13 +69,42 @@ unpack() { # suite, package, other suites; says why it can't
     "$dir/redis-server" --version >/dev/null 2>&1 || { echo "$2 of $1 does not run here" && rm -f "$dir/redis-server" && return 1; }
 }
 
-rows=() status=0
+# "Valkey server v=9.1.0 sha=..." as "Valkey 9.1.0".
+product_of() { # program
+    "$1" --version 2>/dev/null | sed -n 's/^\([A-Z][A-Za-z]*\) server v=\([0-9.]*\).*/\1 \2/p;T;q'
+}
+
+# A row of the table: of each folder "passed/failed/skipped", files that passed or failed, and tests that were skipped.
+result() { # server, log
+    awk -v server="$1" -v day="$(date -u +%F)" '
+        $1 == "ok" || $1 == "FAIL" { split($2, at, "/"); count[at[1], $1]++ }
+        /^skipped:$/ { lists = 1; next }
+        lists && /^  [a-z]+\// { split($1, at, "/"); count[at[1], "skip"]++; next }
+        { lists = 0 }
+        function of(folder) { return count[folder, "ok"] + 0 "/" count[folder, "FAIL"] + 0 "/" count[folder, "skip"] + 0 }
+        END { printf "| %s | %s | %s | %s | %s | %s |\n", server, of("conform"), of("chaos"), of("legacy"), of("cli"), day }' "$2"
+}
+
+# Put the rows in the place of those of the same servers, in the order of their names and versions.
+record() { # page, rows
+    local page=$1 begin='<!-- servers -->' end='<!-- /servers -->'
+    shift
+    { printf '%s\n' "$@" && awk -v b="$begin" -v e="$end" '$0 == e { exit } on && /^\| [A-Z]/ { print } $0 == b { on = 1 }' "$page"; } |
+        awk -F ' [|] ' '!seen[$1]++' | sort -t '|' -k2,2V >"$into/rows"
+    awk -v b="$begin" -v e="$end" -v rows="$into/rows" '
+        $0 == e { on = 0; while ((getline row < rows) > 0) print row }
+        !on || !/^\| [A-Z]/ { print }
+        $0 == b { on = 1 }' "$page" >"$into/page" && cat "$into/page" >"$page"
+}
+
+rows=() table=() status=0
 check() { # name, program
     local log=$into/$1.log
     echo "==== $1: $("$2" --version 2>&1 | head -n 1)"
     "$MAKE" --no-print-directory check-run REDIS_SERVER="$2" LOGS="$into/logs-$1" ONLY="${ONLY:-}" 2>&1 | tee "$log"
     ((PIPESTATUS[0] == 0)) || status=1
     rows+=("$(printf '%-32s %s' "$1" "$(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1)")")
+    table+=("$(result "$(product_of "$2")" "$log")")
 }
 
 while read -r suite package others; do
@@ -85,8 +117,9 @@ while read -r suite package others; do
     fi
 done <<<"$debian"
 for program in ${SERVERS:-}; do
-    if version=$("$program" --version 2>/dev/null | sed -n 's/.* v=\([0-9.]*\).*/\1/p') && [[ -n $version ]]; then
-        check "given-$version" "$(realpath -s "$program")"
+    product=$(product_of "$program")
+    if [[ -n $product ]]; then
+        check "given-${product// /-}" "$(realpath -s "$program")"
     else
         rows+=("$(printf '%-32s skipped: does not run here' "$program")")
     fi
@@ -94,4 +127,9 @@ done
 
 echo
 printf '%s\n' "${rows[@]}"
+if ((${#table[@]} > 0)); then
+    printf '\n| server | promises | faults | timestamp locks | tool | run on |\n|---|---|---|---|---|---|\n'
+    printf '%s\n' "${table[@]}"
+    [[ -n ${ONLY:-} ]] || record "${PAGE:-tests/README.md}" "${table[@]}"
+fi
 exit $status

@@ -460,10 +460,10 @@ static tl_err tell(tl_client *client, unsigned index, const tl_scan *scan, const
     unsigned deaf = 0;
     tl_err code = f->no_memory ? tl__fail(err, TL_ENOMEM, ENOMEM, "scan: out of memory") : TL_OK;
     for (const found *one = f->first; one && !code; one = one->next) {
-        char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+        char name[TL_KEY_MAX + TL_SIDECAR_EXTRA + TL_LINE_EXTRA];
         tl_bytes key = tl__bytes(one->key, one->n);
         tl_ask ask;
-        tl__ask_init(&ask, key, tl__sidecar(name, key, NULL), client->attempt_ms,
+        tl__ask_init(&ask, key, tl__line(name, tl__sidecar(name, key, NULL)), client->attempt_ms,
                      client->connect_ms);
         ask.legacy = scan->legacy;
         if (is_notified(client, index, &ask, &deaf))

@@ -285,10 +285,11 @@ tl_err tl_client_look_line(tl_client *client, const void *key, size_t key_len,
     TL_UNCANCELLED;
     if (check_key(client, key, key_len, err) || tl__info_check(ret_info, "tl_lock_info", err))
         return TL_EINVALID;
-    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA];
+    char name[TL_KEY_MAX + TL_SIDECAR_EXTRA + TL_LINE_EXTRA];
     tl_ask a;
     tl_bytes k = tl__bytes(key, key_len);
-    tl__ask_init(&a, k, tl__sidecar(name, k, NULL), client->attempt_ms, client->connect_ms);
+    tl__ask_init(&a, k, tl__line(name, tl__sidecar(name, k, NULL)), client->attempt_ms,
+                 client->connect_ms);
     a.most = on_waiting ? most : 0;
     if (a.most > TL_LINE_MOST)
         a.most = TL_LINE_MOST;

@@ -12,9 +12,9 @@
 enum { REACH = 1, QUESTION };
 enum { WAITERS = 10, FIRST_IN_LINE = 12 }; /* items of the reply of look.lua */
 
-void tl__ask_init(tl_ask *ask, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
+void tl__ask_init(tl_ask *ask, tl_bytes key, tl_bytes line, int64_t attempt_ms,
                   int64_t connect_ms) {
-    *ask = (tl_ask){.key = key, .sidecar = sidecar, .attempt_ms = attempt_ms};
+    *ask = (tl_ask){.key = key, .line = line, .attempt_ms = attempt_ms};
     ask->connect_ms = connect_ms;
     ask->info.size = sizeof ask->info;
 }
@@ -42,9 +42,10 @@ static tl_status question(tl_ask *ask, const tl_event *event, tl_out *out) {
         *command = (tl_command){.form = TL_ARGV, .argc = 2, .argv = {TL_LITERAL("GET"), ask->key}};
         return TL_GO;
     }
-    *command = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_LOOK, .nkeys = 2, .argc = 2};
+    *command = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_LOOK, .nkeys = 3, .argc = 3};
     command->argv[0] = ask->key;
-    command->argv[1] = ask->sidecar;
+    command->argv[1] = tl__bytes(ask->line.p, ask->line.n - TL_LINE_EXTRA);
+    command->argv[2] = ask->line;
     if (ask->most > 0)
         command->argv[command->argc++] = tl__out_int(out, ask->most);
     return TL_GO;

@@ -9,8 +9,8 @@
 #include "protocol/protocol.h"
 
 typedef struct {
-    tl_result result;      /**< OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER */
-    tl_bytes key, sidecar; /**< key.n 0: ask for the TIME only */
+    tl_result result;   /**< OK, or EUNAVAILABLE, EUNCERTAIN, EDENIED, ESERVER */
+    tl_bytes key, line; /**< key.n 0: ask for the TIME only */
     tl_lock_info info;
     int64_t attempt_ms, connect_ms;
     tl_mono limit;            /**< of reaching and asking together, however often it asks */
@@ -25,7 +25,7 @@ typedef struct {
     uint8_t hops; /**< redirections so far, plus lost connections */
 } tl_ask;
 
-void tl__ask_init(tl_ask *ask, tl_bytes key, tl_bytes sidecar, int64_t attempt_ms,
-                  int64_t connect_ms);
+/** line: the queue's name, which begins with the sidecar's. */
+void tl__ask_init(tl_ask *ask, tl_bytes key, tl_bytes line, int64_t attempt_ms, int64_t connect_ms);
 
 tl_status tl__ask_step(void *machine, const tl_event *event, tl_out *out);

@@ -38,8 +38,8 @@ static void send_vote(tl_try *attempt, const tl_job *job, const tl_event *event,
 static void send_unvote(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_command *command = tl__try_script(tl__out_send(out, attempt->ticket, attempt->by),
                                          TL_SCRIPT_UNVOTE);
-    command->nkeys = 2;
-    TL_ADD(command, job->key, job->sidecar, tl__token_bytes(&job->token),
+    command->nkeys = 3;
+    TL_ADD(command, job->key, job->sidecar, job->line, tl__token_bytes(&job->token),
            tl__sidecar_stays(job, event, out));
     if (job->release.in_vain)
         tl__try_add(command, TL_LITERAL(""));

@@ -166,8 +166,12 @@ void tl__sidecar_send_rest(tl_try *attempt, const tl_job *job, bool alone, const
     int64_t since_us = job->release.rest_since_us,
             left_ms = tl__job_rest_ms(job, event->now, event->server->drift_ppm),
             end_us = since_us + job->release.rest_ms * 1000;
-    if (alone)
+    if (alone) {
         command->nkeys = command->argc = 1;
+    } else {
+        command->nkeys = 3;
+        tl__try_add(command, job->line);
+    }
     TL_ADD(command, tl__token_bytes(&job->token), tl__out_int(out, left_ms),
            tl__out_int(out, since_us > 0 && is_same_clock(job, event) ? end_us : 0),
            tl__out_int(out, tl__try_server_us(event, event->now).hi), job->owner,
@@ -190,8 +194,8 @@ tl_bytes tl__sidecar_stays(const tl_job *job, const tl_event *event, tl_out *out
 
 void tl__sidecar_send_drop(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     attempt->resting = false;
-    tl_command *command = script(tl__out_send(out, attempt->ticket, attempt->by), TL_SCRIPT_RELEASE,
-                                 job);
+    tl_command *command = whole(tl__out_send(out, attempt->ticket, attempt->by), TL_SCRIPT_RELEASE,
+                                job, out);
     TL_ADD(command, tl__token_bytes(&job->token), tl__sidecar_stays(job, event, out));
     if (job->release.in_vain || job->hold.proof.doubted || job->queue.stands)
         tl__try_add(command, job->queue.stands ? tl__sidecar_entry(job, out) : TL_LITERAL(""));

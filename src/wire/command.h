@@ -10,7 +10,7 @@
 #include "ground/bytes.h"
 #include "wire/script.h"
 
-#define TL_ARGV_MAX 16
+#define TL_ARGV_MAX 17
 #define TL_COMMANDS_MAX 6  /**< written together, in one request, at most */
 #define TL_COMMANDS_BOTH 8 /**< with the commands of a second form of the request */
 

@@ -62,6 +62,11 @@ static tl_bytes called_in_script(tl_bytes error) {
     return (tl_bytes){0};
 }
 
+/* Did a line of our scripts raise it? Valkey 9.1 names the line, and no script. */
+static bool is_raised(tl_bytes error) {
+    return called_in_script(error).n > 0 || tl__bytes_has(error, " script: on @user_script:");
+}
+
 /* The command in the reply of a script that called it with pcall: "... (COMMAND)". */
 static tl_bytes called_at_end(tl_bytes error) {
     size_t open = error.n;
@@ -130,7 +135,7 @@ tl_bytes tl__refusal_message(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     if (tl__bytes_starts(error, "MOVED ") || tl__bytes_starts(error, "ASK "))
         return of_elsewhere(to, error);
     tl_bytes message = tl__refusal_own(error);
-    if (tl__bytes_has(error, "wrong kind of value") && called_in_script(error).n > 0)
+    if (tl__bytes_has(error, "wrong kind of value") && is_raised(error))
         message = TL_LITERAL(
             "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another "
             "type and not tidelock's: delete it");

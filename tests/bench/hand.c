@@ -12,8 +12,8 @@
 #include "wire/keys.h"
 
 typedef struct {
-    char key[32], token[40], sidecar[32 + TL_SIDECAR_EXTRA], counter[TL_COUNTER_SIZE];
-    tl_bytes beside, counts;
+    char key[32], token[40], line[32 + TL_SIDECAR_EXTRA + TL_LINE_EXTRA], counter[TL_COUNTER_SIZE];
+    tl_bytes beside, counts, waits;
     bool held; /* or being taken: what is on its way is the take */
 } slot;
 
@@ -41,7 +41,8 @@ void *hand_open(void *how) {
         tl_bytes key = {s->key, (size_t)n};
         tl_slot_tag tag = tl__slot_tag(tl__hash_slot(key));
         bool same;
-        s->beside = tl__sidecar(s->sidecar, key, &same);
+        s->beside = tl__sidecar(s->line, key, &same);
+        s->waits = tl__line(s->line, s->beside);
         s->counts = tl__counter(s->counter, &tag);
     }
     return h;
@@ -50,8 +51,8 @@ void *hand_open(void *how) {
 /* ---- sending --------------------------------------------------------------------------------- */
 
 static void append(hand *h, int n, const tl_bytes *words) {
-    const char *argv[8];
-    size_t lengths[8];
+    const char *argv[9];
+    size_t lengths[9];
     for (int i = 0; i < n; i++) {
         argv[i] = words[i].p;
         lengths[i] = words[i].n;
@@ -78,8 +79,8 @@ static void send_take(hand *h, slot *s) {
 }
 
 static void send_drop(hand *h, const slot *s) {
-    APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("2"), TEXT(s->key), s->beside,
-           TEXT(s->token), TL_LITERAL("62000"));
+    APPEND(h, TL_LITERAL("EVALSHA"), h->sha1, TL_LITERAL("4"), TEXT(s->key), s->beside, s->counts,
+           s->waits, TEXT(s->token), TL_LITERAL("62000"));
 }
 
 static void send_next(hand *h, slot *s) {

@@ -74,10 +74,11 @@ void raw_load(redisContext *c, tl_script script) {
 }
 
 static void make(slot *s, int number) {
-    char key[32], token[40], sidecar[32 + TL_SIDECAR_EXTRA], counter[TL_COUNTER_SIZE];
+    char key[32], token[40], counter[TL_COUNTER_SIZE];
+    char line[sizeof key + TL_SIDECAR_EXTRA + TL_LINE_EXTRA];
     tl_bytes k = {key, (size_t)snprintf(key, sizeof key, "bench:raw:%d", number)};
     bool same;
-    tl_bytes beside = tl__sidecar(sidecar, k, &same);
+    tl_bytes beside = tl__sidecar(line, k, &same), waits = tl__line(line, beside);
     tl_slot_tag tag = tl__slot_tag(tl__hash_slot(k));
     tl_bytes counts = tl__counter(counter, &tag);
     tl_bytes sha1 = tl__script_sha1(TL_SCRIPT_RELEASE);
@@ -87,7 +88,8 @@ static void make(slot *s, int number) {
     ADD(s, TAKE, "INCR %b", counts.p, counts.n);
     ADD(s, TAKE, "HMGET %b token until fence line", beside.p, beside.n);
     ADD(s, TAKE, "EXEC");
-    ADD(s, DROP, "EVALSHA %b 2 %s %b %s 62000", sha1.p, sha1.n, key, beside.p, beside.n, token);
+    ADD(s, DROP, "EVALSHA %b 4 %s %b %b %b %s 62000", sha1.p, sha1.n, key, beside.p, beside.n,
+        counts.p, counts.n, waits.p, waits.n, token);
 }
 
 void *raw_open(void *how) {

@@ -169,6 +169,7 @@ static void begin(twin_world *w, uint64_t seed) {
     real_only(w, "FLUSHALL");
     real_only(w, "SCRIPT FLUSH");
     fake_redis_reset(w->fake);
+    fake_redis_allow_undeclared(w->fake, NULL);
     for (int i = 0; i < CONNS; i++) {
         redisFree(w->conn[i].real);
         w->conn[i] = (pair){.fake = fake_redis_connect(w->fake, NULL, NULL),
@@ -255,9 +256,9 @@ static const struct {
     size_t micros;
 } shipped[TL_SCRIPTS] = {
     [TL_SCRIPT_ACQUIRE] = {"2", "tlnnno", 5},   [TL_SCRIPT_RENEW] = {"2", "nlttllnn", 1},
-    [TL_SCRIPT_RELEASE] = {"2", "t", SIZE_MAX}, [TL_SCRIPT_LOOK] = {"2", "", 9},
+    [TL_SCRIPT_RELEASE] = {"4", "t", SIZE_MAX}, [TL_SCRIPT_LOOK] = {"3", "", 9},
     [TL_SCRIPT_HOLD] = {"1", "tlnh", 4},        [TL_SCRIPT_FREE] = {"1", "to", SIZE_MAX},
-    [TL_SCRIPT_VOTE] = {"3", "tlnnno1p0", 5},   [TL_SCRIPT_UNVOTE] = {"2", "t", SIZE_MAX},
+    [TL_SCRIPT_VOTE] = {"3", "tlnnno1p0", 5},   [TL_SCRIPT_UNVOTE] = {"3", "t", SIZE_MAX},
     [TL_SCRIPT_BREAK] = {"2", "enol", SIZE_MAX}}; /* and scan.lua has no keys of its own */
 
 static void both_shipped(twin_world *w, tl_script script) {
@@ -268,6 +269,9 @@ static void both_shipped(twin_world *w, tl_script script) {
     c.argv[3] = TL_LITERAL("lock");
     c.argv[4] = TL_LITERAL("tidelock:{lock}"); /* or written over */
     c.argv[5] = TL_LITERAL("tidelock:fence:{1}");
+    c.argv[6] = TL_LITERAL("tidelock:{lock}:line");
+    if (script == TL_SCRIPT_LOOK || script == TL_SCRIPT_UNVOTE)
+        c.argv[5] = c.argv[6];
     for (const char *kind = shipped[script].kinds; *kind; kind++) {
         c.argv[c.argc++] = lock_argument(&w->workload, *kind);
     }

@@ -372,7 +372,7 @@ static void make_machine(fuzz_world *w) {
         w->by_hand = in_byte(&w->in) & 1;
         renew_begin(&w->machine.renew, &w->job, w->bound, w->hold, w->by_hand, 1);
         break;
-    default: tl__ask_init(&w->machine.ask, key, w->job.sidecar, w->job.attempt_ms, w->connect_ms);
+    default: tl__ask_init(&w->machine.ask, key, w->job.line, w->job.attempt_ms, w->connect_ms);
     }
 }
 

@@ -40,7 +40,7 @@ static inline void check_command(const fuzz_world *w, const tl_command *c) {
     MUST(tl__command_encode(c, 1, wire[1], WIRE_SIZE) <= WIRE_SIZE);
     if (c->form != TL_SCRIPT)
         return;
-    MUST(c->script < TL_SCRIPTS && (c->nkeys == 2 || c->nkeys == 4) && c->argc >= c->nkeys);
+    MUST(c->script < TL_SCRIPTS && c->nkeys >= 2 && c->nkeys <= 4 && c->argc >= c->nkeys);
     MUST(tl__bytes_eq(c->argv[0], w->job.key) && tl__bytes_eq(c->argv[1], w->job.sidecar));
 }
 

@@ -17,6 +17,10 @@ void fake_redis_allow_keys(fake_redis *r, const char *patterns) {
     fake__keep_text(&r->keys_allowed, patterns);
 }
 
+void fake_redis_allow_undeclared(fake_redis *r, const char *patterns) {
+    r->undeclared = patterns;
+}
+
 void fake_redis_allow_channels(fake_redis *r, const char *patterns) {
     fake__keep_text(&r->channels_allowed, patterns);
 }

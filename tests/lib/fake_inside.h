@@ -217,7 +217,9 @@ struct fake_redis {
     unsigned nodes_n, self;
     char *keys_left; /**< patterns of what has left slots that are migrating, or NULL: nothing */
     char *keys_allowed, *channels_allowed; /**< patterns, or NULL: all */
-    uint32_t denied_subs;                  /**< by number in fake__subs */
+    const char
+        *undeclared;      /**< patterns of what scripts may touch beside their keys, or NULL: all */
+    uint32_t denied_subs; /**< by number in fake__subs */
     char *password;
     int replicas;
     bool appends, synced; /**< there is an append-only file; it is on the disk */
@@ -387,6 +389,8 @@ typedef struct {
     fake_conn *conn;
     char sha[FAKE_SHA_SIZE];
     bool wrote, random, effects, oom;
+    const tl_bytes *keys;
+    size_t nkeys;
     char source[32]; /**< where its error rose */
     int line;
 } fake_scripted;

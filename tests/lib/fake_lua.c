@@ -219,7 +219,7 @@ static void push_list(lua_State *L, const tl_bytes *items, size_t n) {
 
 void fake__lua_run(fake_lua *lua, fake_conn *c, uint32_t number, const tl_bytes *keys, size_t nkeys,
                    const tl_bytes *args, size_t nargs, tl_reply *out) {
-    fake_scripted s = {.conn = c, .oom = c->r->oom};
+    fake_scripted s = {.conn = c, .oom = c->r->oom, .keys = keys, .nkeys = nkeys};
     lua_State *L = lua->L;
     int db = c->db;
     memcpy(s.sha, lua->script[number].sha, sizeof(s.sha));

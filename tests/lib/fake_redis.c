@@ -26,6 +26,7 @@ static void set_defaults(fake_redis *r) {
     fake_redis_leave_keys(r, NULL);
     fake_redis_allow_keys(r, NULL);
     fake_redis_allow_channels(r, NULL);
+    fake_redis_allow_undeclared(r, FAKE_UNDECLARED);
     r->denied_subs = 0;
     memset(r->denied, 0, sizeof(r->denied));
     memset(r->count, 0, sizeof(r->count));
@@ -78,6 +79,7 @@ fake_redis *fake_redis_clone(const fake_redis *from) {
     fake_redis_leave_keys(r, from->keys_left);
     fake_redis_allow_keys(r, from->keys_allowed);
     fake_redis_allow_channels(r, from->channels_allowed);
+    fake_redis_allow_undeclared(r, from->undeclared);
     r->denied_subs = from->denied_subs;
     return r;
 }

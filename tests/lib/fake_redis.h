@@ -116,6 +116,11 @@ void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial);
  *  may be touched: else NOPERM, as an ACL does. A pattern of keys may be for reading ("%R~a*") or for
  *  writing ("%W~a*") alone, as from 7.0 on. NULL: all, the default. Who subscribes already goes on. */
 void fake_redis_allow_keys(fake_redis *r, const char *patterns);
+/** A script that declares keys may touch these and those that fit a pattern of `patterns`: others are an error, as on
+ *  servers that run scripts side by side. Kept, not copied. The default is FAKE_UNDECLARED; NULL: all. A script without keys, such as
+ *  scan.lua, looks for them, and may touch all. */
+#define FAKE_UNDECLARED "tidelock:reign*" /* quiet.lua finds their names by INFO */
+void fake_redis_allow_undeclared(fake_redis *r, const char *patterns);
 void fake_redis_allow_channels(fake_redis *r, const char *patterns);
 
 /** A cluster's node that has all slots: one slot in a command, script or transaction; no SELECT. */

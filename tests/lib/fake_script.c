@@ -17,6 +17,28 @@ static const char *const denial_texts[] = {
     [FAKE_DENIED_CHANNEL] = "The user executing the script can't publish to the channel mentioned "
                             "in the command"};
 
+static bool is_declared(const fake_scripted *s, tl_bytes key) {
+    for (size_t i = 0; i < s->nkeys; i++) {
+        if (tl__bytes_eq(s->keys[i], key)) {
+            return true;
+        }
+    }
+    return fake__acl_fit(s->conn->r->undeclared, key, 0);
+}
+
+/* Does it touch a key that the script's caller has not named? */
+static bool strays(const fake_scripted *s, const fake_row *row, const tl_bytes *argv, size_t argc) {
+    const tl_bytes *keys;
+    bool free = !s->conn->r->undeclared || s->nkeys == 0;
+    size_t n = free ? 0 : fake__keys_of(row, argv, argc, &keys);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_declared(s, keys[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Why the command may not run, or NULL. Texts that start with '-' bring their own code. */
 static const char *refusal(const fake_scripted *s, const fake_row *row, const tl_bytes *argv,
                            size_t argc) {
@@ -35,6 +57,9 @@ static const char *refusal(const fake_scripted *s, const fake_row *row, const tl
     if (row->flags & FAKE_NO_SCRIPT) {
         return new ? "This Redis command is not allowed from script"
                    : "This Redis command is not allowed from scripts";
+    }
+    if (strays(s, row, argv, argc)) {
+        return "script tried accessing undeclared key";
     }
     if (s->conn->master) {
         return NULL;

@@ -251,7 +251,7 @@ static sim_request read_request(sim_world *w, sim_socket *s, const tl_bytes *arg
 /* ---- transactions ---------------------------------------------------------------------------------- */
 
 static void keep_command(sim_socket *s, const sim_request *m, bool refused) {
-    if (s->queued == SIM_QUEUED || m->argc > 16)
+    if (s->queued == SIM_QUEUED || m->argc > TL_ARGV_MAX)
         return;
     fake_buffer *text = &s->command[s->queued].text;
     tl_bytes *to = s->command[s->queued].argv;

@@ -147,7 +147,7 @@ struct sim_socket {
     unsigned queued;
     struct {
         fake_buffer text;
-        tl_bytes argv[16];
+        tl_bytes argv[TL_ARGV_MAX];
         size_t argc;
         bool refused;
         int32_t fences;

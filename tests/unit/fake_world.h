@@ -47,6 +47,7 @@ static inline void at_ms(fake_world *w, int64_t ms) {
 static inline int setup(void **state) {
     fake_world *w = calloc(1, sizeof(*w));
     w->r = fake_redis_new();
+    fake_redis_allow_undeclared(w->r, NULL);
     w->a = fake_redis_connect(w->r, NULL, NULL);
     w->b = fake_redis_connect(w->r, NULL, NULL);
     fake_redis_set_time(w->r, NOW_US);

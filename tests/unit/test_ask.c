@@ -11,7 +11,7 @@ static tl_ask m;
 
 static void begin(feed *f, const char *key) {
     feed_init(f, &m, tl__ask_step);
-    tl__ask_init(&m, tl__bytes_of(key), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    tl__ask_init(&m, tl__bytes_of(key), TL_LITERAL(LINE), ATTEMPT_MS, CONNECT_MS);
     assert_int_equal(feed_start(f), TL_GO);
     feed_assert_asked(f, "");
     assert_int_equal(feed_since(f->last.by), CONNECT_MS);
@@ -115,7 +115,7 @@ TEST(a_server_that_is_not_reached_is_told_as_it_was) {
 static void ask_in_a_fleet(feed *f, const char *key) {
     feed_init(f, &m, tl__ask_step);
     f->asked = 1;
-    tl__ask_init(&m, tl__bytes_of(key), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    tl__ask_init(&m, tl__bytes_of(key), TL_LITERAL(LINE), ATTEMPT_MS, CONNECT_MS);
     assert_int_equal(feed_start(f), TL_GO);
     feed_at(f, 30);
     (void)feed_reached(f);
@@ -401,7 +401,7 @@ TEST(those_in_line_are_told_in_order_and_cut) {
     feed f;
     standing s = {0};
     feed_init(&f, &m, tl__ask_step);
-    tl__ask_init(&m, TL_LITERAL(KEY), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    tl__ask_init(&m, TL_LITERAL(KEY), TL_LITERAL(LINE), ATTEMPT_MS, CONNECT_MS);
     m.on_waiting = told;
     m.ctx = &s;
     m.most = 2;

@@ -214,7 +214,7 @@ static tl_ask m;
 
 static void begin(feed *f, const tl_legacy *legacy) {
     feed_init(f, &m, tl__ask_step);
-    tl__ask_init(&m, TL_LITERAL(KEY), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    tl__ask_init(&m, TL_LITERAL(KEY), TL_LITERAL(LINE), ATTEMPT_MS, CONNECT_MS);
     m.legacy = legacy;
     m.plain = legacy->options.strict;
     m.may_get = legacy->protocol == TL_TIMESTAMP;

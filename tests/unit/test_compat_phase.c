@@ -575,7 +575,7 @@ TEST(a_lock_rests_as_it_is_held) {
         feed_at(&f, 2 * L_MS);
         (void)feed_start(&f);
         feed_assert_asked(&f, "rest");
-        assert_int_equal(f.last.command[0].argc, 2 + (by == TL_TOKEN ? 6 : 12));
+        assert_int_equal(f.last.command[0].argc, 3 + (by == TL_TOKEN ? 6 : 12));
         assert_int_equal(answer_drop(&f, 1, NULL), TL_END);
         expect(&f, TL_OK, false);
     }

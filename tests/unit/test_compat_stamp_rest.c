@@ -29,7 +29,7 @@ static const char *legacy_stamp(int64_t read_ms) {
 }
 
 static unsigned args(void) {
-    return f.last.command[0].argc - 2U;
+    return f.last.command[0].argc - f.last.command[0].nkeys;
 }
 
 /* ---- asking ------------------------------------------------------------------------------------ */
@@ -206,6 +206,6 @@ TEST(once_it_has_moved_it_rests_by_one_script) {
     m.job.hold.proof.unbound = true;
     (void)feed_start(&f);
     feed_assert_asked(&f, "rest");
-    assert_int_equal(f.last.command[0].nkeys, 2);
+    assert_int_equal(f.last.command[0].nkeys, 3);
     assert_int_equal(feed_arg_int(&f, 11), M_MS + L_MS + 2000);
 }

@@ -28,8 +28,8 @@ static void anew(void) {
 }
 
 #define REST(left_ms, latest_us, ...)                                                              \
-    SAY(L("EVAL"), tl__script_text(TL_SCRIPT_REST), L("2"), L(K), L(S), L(TOKEN), L(left_ms),      \
-        L(latest_us), L(NOW), L("host 42 demo"), L("7"), __VA_ARGS__)
+    SAY(L("EVAL"), tl__script_text(TL_SCRIPT_REST), L("3"), L(K), L(S), L(LINE), L(TOKEN),         \
+        L(left_ms), L(latest_us), L(NOW), L("host 42 demo"), L("7"), __VA_ARGS__)
 /* For 100 s from the acquire, which was a second ago by the latest idea. */
 #define RESTS(...) REST("99500", "1700000099000000", L(""), __VA_ARGS__)
 
@@ -191,7 +191,8 @@ TEST(no_late_request_of_the_former_hold_ends_it) {
                                 L("0"), L(NOW));
     assert_int_equal(number_of(tl__reply_item(tl__reply_item(reply, 2), 0)), 0);
     holds("answer",
-          SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K), L(S), L(TOKEN)),
+          SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F), L(LINE),
+              L(TOKEN)),
           "1700000100000");
     K_HOLDS("1700000100000");
     S_HAS("token", "resting " NOW " " TOKEN);

@@ -186,6 +186,26 @@ TEST_ON(denied_commands, fake_world *w) {
          "$ERR Unknown Redis command called from script");
 }
 
+TEST_ON(a_script_touches_only_keys_that_it_declares, fake_world *w) {
+    static const char undeclared[] = "-ERR script tried accessing undeclared key";
+    const tl_bytes get = TL_LITERAL("return redis.call('GET', 'other')");
+    const tl_bytes one[] = {TL_LITERAL("EVAL"), get, TL_LITERAL("1"), TL_LITERAL("k")},
+                   its[] = {TL_LITERAL("EVAL"), get, TL_LITERAL("1"), TL_LITERAL("other")};
+    fake_redis_allow_undeclared(w->r, FAKE_UNDECLARED);
+    const tl_reply *r = fake_conn_command(w->a, one, 4);
+    assert_int_equal(r->type, TL_REPLY_ERROR);
+    assert_true(tl__bytes_starts(r->text, undeclared + 1));
+    assert_int_equal(fake_conn_command(w->a, its, 4)->type, TL_REPLY_NIL);
+    assert_int_equal(fake_conn_command(w->a, one, 4)->type, TL_REPLY_ERROR);
+    says(w->a, "SET other v", "+OK");
+    const tl_bytes none[] = {TL_LITERAL("EVAL"), get, TL_LITERAL("0")}; /* it looks for keys */
+    assert_int_equal(fake_conn_command(w->a, none, 3)->type, TL_REPLY_STRING);
+    fake_redis_allow_undeclared(w->r, "oth*");
+    assert_int_equal(fake_conn_command(w->a, one, 4)->type, TL_REPLY_STRING);
+    fake_redis_allow_undeclared(w->r, NULL);
+    assert_int_equal(fake_conn_command(w->a, one, 4)->type, TL_REPLY_STRING);
+}
+
 TEST_ON(a_script_that_has_written_is_not_refused_memory, fake_world *w) {
     fake_redis_set_oom(w->r, true);
     says(w->a, "SET k v", "-OOM command not allowed when used memory > 'maxmemory'.");

@@ -86,7 +86,7 @@ TEST(who_held_it_finds_it_anothers) {
         assert_int_equal(r->type, TL_REPLY_ARRAY);
         expect_status(tl__reply_item(r, 2), 0);
         expect_status(ASK(TL_SCRIPT_HOLD, "1", L(K), L(TOKEN), L("5000"), L("0"), L("keep")), 0);
-        expect_status(ASK(TL_SCRIPT_RELEASE, "2", L(K), L(S), L(TOKEN)), 0);
+        expect_status(ASK(TL_SCRIPT_RELEASE, "4", L(K), L(S), L(F), L(LINE), L(TOKEN)), 0);
         expect_status(ASK(TL_SCRIPT_FREE, "1", L(K), L(TOKEN), L(S)), 0);
         end();
     }

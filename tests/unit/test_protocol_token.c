@@ -87,8 +87,8 @@ TEST(drop_says_all_that_the_script_needs) {
     begin(&f, TL_RELEASE);
     feed_assert_asked(&f, "release");
     assert_int_equal(f.last.count, 1);
-    assert_int_equal(f.last.command[0].nkeys, 2);
-    assert_int_equal(f.last.command[0].argc, 4);
+    assert_int_equal(f.last.command[0].nkeys, 4);
+    assert_int_equal(f.last.command[0].argc, 6);
     assert_string_equal(feed_arg(&f, 0), TOKEN);
 }
 
@@ -117,7 +117,7 @@ TEST(a_drop_of_what_was_asked_for_in_vain_says_so) {
     prepare(&f, TL_RELEASE, 60000);
     m.job.release.in_vain = true;
     (void)feed_start(&f);
-    assert_int_equal(f.last.command[0].argc, 5);
+    assert_int_equal(f.last.command[0].argc, 7);
     assert_string_equal(feed_arg(&f, 2), "");
 }
 

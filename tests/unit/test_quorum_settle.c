@@ -41,7 +41,7 @@ TEST(a_release_asks_all_and_is_over_when_all_have_answered) {
     q_feed f;
     begin(&f, TL_RELEASE);
     assert_string_equal(q_arg(&f, 0, 0), TOKEN);
-    assert_int_equal(f.at[0].argc, 4);
+    assert_int_equal(f.at[0].argc, 6);
     (void)q_say(&f, 0, "1");
     (void)q_say(&f, 1, "1");
     assert_int_equal(f.status, TL_GO);
@@ -147,7 +147,7 @@ TEST(a_rest_asks_all_for_the_end_by_their_own_clocks) {
     q_feed f;
     begin_rest(&f, all_voted, 60000);
     for (unsigned i = 0; i < N; i++) {
-        assert_int_equal(f.at[i].argc, 8);
+        assert_int_equal(f.at[i].argc, 9);
         assert_string_equal(q_arg(&f, i, 0), TOKEN);
         assert_int_equal(q_arg_int(&f, i, 1), 60000);
         assert_int_equal(q_arg_int(&f, i, 2), i < 2 ? FEED_SERVER_US + 5 + 2 * i + 60000000 : 0);
@@ -237,9 +237,9 @@ TEST(where_a_vote_is_in_doubt_the_door_is_shut_behind_it) {
     static const int64_t two[] = {5000, 5000, 0};
     q_feed f;
     begin_with(&f, N, two, 4, TL_RELEASE);
-    assert_int_equal(f.at[0].argc, 4);
+    assert_int_equal(f.at[0].argc, 6);
     assert_string_not_equal(q_arg(&f, 0, 1), "");
-    assert_int_equal(f.at[2].argc, 5);
+    assert_int_equal(f.at[2].argc, 7);
     assert_string_equal(q_arg(&f, 2, 1), ""); /* how late it may come isn't known */
     assert_string_equal(q_arg(&f, 2, 2), "");
 }
@@ -446,7 +446,7 @@ static tl_quorum_look look;
 
 static void begin_look(q_feed *f) {
     tl_ask ask;
-    tl__ask_init(&ask, TL_LITERAL(KEY), TL_LITERAL(SIDECAR), ATTEMPT_MS, CONNECT_MS);
+    tl__ask_init(&ask, TL_LITERAL(KEY), TL_LITERAL(LINE), ATTEMPT_MS, CONNECT_MS);
     q_init(f, N, &look, tl__quorum_look_step);
     tl__quorum_look_init(&look, &ask, N);
     (void)q_start(f);

@@ -134,6 +134,10 @@ TEST(a_replica_is_known_by_the_error_of_each_server) {
     assert_false(tl__asks_elsewhere(TL_LITERAL("-ERR no READONLY")));
 }
 
+#define BESIDE                                                                                      \
+    "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another type " \
+    "and not tidelock's: delete it"
+
 /* Of K a script may find anything; what else has another type is in the way. */
 TEST(a_key_of_another_type_is_told_by_what_it_may_be) {
     char error[300];
@@ -142,10 +146,10 @@ TEST(a_key_of_another_type_is_told_by_what_it_may_be) {
         "WRONGTYPE Operation against a key holding the wrong kind of value script: %.40s, on "
         "@user_script:%d.",
         tl__script_sha1(TL_SCRIPT_ACQUIRE).p, line_with(TL_SCRIPT_ACQUIRE, "call('HMGET'", 0));
-    says(
-        error,
-        "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another type "
-        "and not tidelock's: delete it");
+    says(error, BESIDE);
+    says("WRONGTYPE Operation against a key holding the wrong kind of value script: on "
+         "@user_script:31.", /* Valkey 9.1 */
+         BESIDE);
     says("WRONGTYPE Operation against a key holding the wrong kind of value",
          "WRONGTYPE Operation against a key holding the wrong kind of value");
 }

@@ -69,6 +69,17 @@ static void given(const tl_reply *r) {
     assert_int_equal(status_of(r, &left), 1);
 }
 
+/* Which keys these are is found by INFO alone, so the caller can't declare them. */
+TEST(nothing_is_given_where_only_declared_keys_may_be_touched) {
+    fake_redis_allow_undeclared(server, "");
+    for (size_t i = 0; i < WAYS; i++) {
+        const tl_reply *r = ways[i](TOKEN, TOKEN, QUIET);
+        assert_int_equal(r->type, TL_REPLY_ERROR);
+        assert_true(tl__bytes_has(r->text, "undeclared key"));
+        K_HOLDS(NULL);
+    }
+}
+
 /* It has been the same for long. */
 static void settle(void) {
     withheld_for(say_take(OTHER, OTHER, QUIET), QUIET_MS);

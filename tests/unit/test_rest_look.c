@@ -18,13 +18,14 @@ static void rest(bool alone) {
 #define REST_ARGS L(TOKEN), L("3600000"), L("0"), L(NOW), L("db1 812 nightly"), L("7")
     const tl_reply *reply = alone ? SAY(L("EVAL"), tl__script_text(TL_SCRIPT_REST), L("1"), L(K),
                                         REST_ARGS)
-                                  : SAY(L("EVAL"), tl__script_text(TL_SCRIPT_REST), L("2"), L(K),
-                                        L(S), REST_ARGS);
+                                  : SAY(L("EVAL"), tl__script_text(TL_SCRIPT_REST), L("3"), L(K),
+                                        L(S), L(LINE), REST_ARGS);
     assert_int_equal(number_of(reply), 1);
 }
 
 static tl_lock_info look(void) {
-    const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_LOOK), L("2"), L(K), L(S));
+    const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_LOOK), L("3"), L(K), L(S),
+                                L(LINE));
     tl_lock_info info;
     tl_bytes kind;
     int64_t now_us;

@@ -21,11 +21,13 @@ typedef struct {
 } request;
 
 static const tl_reply *rest_as(request r) {
-    tl_bytes argv[16] = {L("EVAL"), tl__script_text(TL_SCRIPT_REST), r.alone ? L("1") : L("2"),
+    tl_bytes argv[16] = {L("EVAL"), tl__script_text(TL_SCRIPT_REST), r.alone ? L("1") : L("3"),
                          L(K)};
     size_t n = 4;
-    if (!r.alone)
+    if (!r.alone) {
         argv[n++] = L(S);
+        argv[n++] = L(LINE);
+    }
     argv[n++] = L(TOKEN);
     argv[n++] = tl__bytes_of(r.left_ms ? r.left_ms : "600000");
     argv[n++] = tl__bytes_of(r.latest ? r.latest : "0");
@@ -404,24 +406,25 @@ static void join(const char *px) {
 
 static void release(const char *px) {
     (void)px;
-    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K), L(S), L(TOKEN));
+    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F), L(LINE),
+              L(TOKEN));
 }
 
 static void release_in_vain(const char *px) {
     (void)px;
-    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("2"), L(K), L(S), L(TOKEN), L(""),
-              L(""));
+    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_RELEASE), L("4"), L(K), L(S), L(F), L(LINE),
+              L(TOKEN), L(""), L(""));
 }
 
 static void unvote(const char *px) {
     (void)px;
-    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNVOTE), L("2"), L(K), L(S), L(TOKEN));
+    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNVOTE), L("3"), L(K), L(S), L(LINE), L(TOKEN));
 }
 
 static void unvote_in_vain(const char *px) {
     (void)px;
-    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNVOTE), L("2"), L(K), L(S), L(TOKEN), L(""),
-              L(""));
+    (void)SAY(L("EVAL"), tl__script_text(TL_SCRIPT_UNVOTE), L("3"), L(K), L(S), L(LINE), L(TOKEN),
+              L(""), L(""));
 }
 
 static void vote(const char *px) {

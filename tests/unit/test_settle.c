@@ -309,7 +309,7 @@ static void begin_rest(feed *f, int64_t ms, int replicas) {
 
 static int64_t left_ms(const feed *f) {
     int64_t ms = 0;
-    assert_true(tl__bytes_to_int(f->last.command[0].argv[3], &ms));
+    assert_true(tl__bytes_to_int(f->last.command[0].argv[4], &ms));
     return ms;
 }
 
@@ -379,7 +379,7 @@ TEST(a_rest_ends_by_no_other_clock_than_that_of_the_acquire) {
         tl__settle_init(&m, &job, TL_RELEASE, feed_ms(20000), 42);
         (void)feed_start(&f);
         assert_int_equal(left_ms(&f), 59001);
-        tl_bytes latest = f.last.command[0].argv[4];
+        tl_bytes latest = f.last.command[0].argv[5];
         int64_t us = -1;
         assert_true(tl__bytes_to_int(latest, &us));
         assert_int_equal(us, ahead ? 0 : feed_server_us(60000));

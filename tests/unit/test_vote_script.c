@@ -45,11 +45,16 @@ static void expect_vote(const tl_reply *r, int64_t status, int64_t last, int64_t
 }
 
 static int64_t say_unvote(const char *token, bool doubted) {
-    tl_bytes argv[] = {L("EVAL"),  tl__script_text(TL_SCRIPT_UNVOTE),
-                       L("2"),     L(K),
-                       L(S),       tl__bytes_of(token),
-                       L("62000"), L("")};
-    return number_of(say(argv, doubted ? 8 : 7));
+    tl_bytes argv[] = {L("EVAL"),
+                       tl__script_text(TL_SCRIPT_UNVOTE),
+                       L("3"),
+                       L(K),
+                       L(S),
+                       L(LINE),
+                       tl__bytes_of(token),
+                       L("62000"),
+                       L("")};
+    return number_of(say(argv, doubted ? 9 : 8));
 }
 
 static void later(int64_t ms) {

@@ -440,7 +440,7 @@ static void do_renew(wire *w, const char *text) {
 }
 
 static void do_ask(wire *w, tl_bytes key) {
-    tl__ask_init(&w->machine.ask, key, w->job.sidecar, w->job.attempt_ms, w->connect_ms);
+    tl__ask_init(&w->machine.ask, key, w->job.line, w->job.attempt_ms, w->connect_ms);
     w->step = tl__ask_step;
     step(w, (tl_event){.kind = TL_START});
 }
@@ -742,9 +742,9 @@ static bool notices(const char *script, const char *words) {
 
 static bool runner_notices(void) {
     static const char *const all[][2] = {
-        {"RELEASE\nEXPECT *7\nEXPECT $8 EVALSHA\n",
+        {"RELEASE\nEXPECT *9\nEXPECT $8 EVALSHA\n",
          "x.wire:3: expected \"$8\\r\\nEVALSHA\\r\\n\", sent \"$7\\r\\nEVALSHA\\r\\n"},
-        {"RELEASE\n", "x.wire:1: expected \"\", sent \"*7"},
+        {"RELEASE\n", "x.wire:1: expected \"\", sent \"*9"},
         {"RELEASE\nSEND :1\n", "x.wire:2: the script has not expected all"},
         {"PING\nREACH\nEXPECT *1\nEXPECT $4 TIME\nSEND *1\nSEND :1\nEXPECT +x\n",
          "sent nothing more"},

@@ -23,14 +23,21 @@ bool info_field(tl_bytes info, const char *name, char *to, size_t size) {
 }
 
 bool info_product(tl_bytes info, char to[INFO_PRODUCT_SIZE]) {
-    char version[32];
-    const char *name = "Valkey";
+    /* All of them resemble some Redis, and say which. */
+    static const struct {
+        const char *field, *name;
+    } products[] = {{"valkey_version", "Valkey"},   {"dragonfly_version", "Dragonfly"},
+                    {"garnet_version", "Garnet"},   {"kvrocks_version", "Kvrocks"},
+                    {"upstash_version", "Upstash"}, {"redict_version", "Redict"},
+                    {"redis_version", "Redis"}};
+    char version[32], depth[32];
+    size_t i = 0, n = sizeof products / sizeof *products;
 
-    if (!info_field(info, "valkey_version", version, sizeof version)) {
-        if (!info_field(info, "redis_version", version, sizeof version))
-            return false;
-        name = "Redis";
-    }
-    (void)snprintf(to, INFO_PRODUCT_SIZE, "%s %s", name, version);
+    while (i < n && !info_field(info, products[i].field, version, sizeof version))
+        i++;
+    if (i == n)
+        return false;
+    bool keydb = i == n - 1 && info_field(info, "mvcc_depth", depth, sizeof depth);
+    (void)snprintf(to, INFO_PRODUCT_SIZE, "%s %s", keydb ? "KeyDB" : products[i].name, version);
     return true;
 }

@@ -60,7 +60,7 @@ static int show_text(const doctor_title *title, const doctor_report *report) {
 #define DOCTOR_MEMBERS(M, of)                                                                      \
     M(of, state, "\"fine\", \"warnings\" or \"dangerous\"")                                        \
     M(of, server, "the server")                                                                    \
-    M(of, product, "\"Redis\" or \"Valkey\"")                                                      \
+    M(of, product, "\"Redis\", \"Valkey\", or what else the server calls itself")                  \
     M(of, version, "its version; null when it doesn't report it")                                  \
     M(of, nodes, "of a cluster: an array of objects, see below")                                   \
     M(of, findings, "an array of objects, see below")

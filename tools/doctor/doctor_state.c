@@ -365,6 +365,7 @@ void doctor_check(const doctor_facts *facts, doctor_report *report) {
     if (!facts->unasked && is_sentinel(facts)) {
         found_sentinel(report); /* nothing else of a Sentinel matters to locks */
     } else if (!facts->unasked) {
+        doctor_check_kind(facts, report);
         doctor_check_state(facts, report);
         doctor_check_able(facts, report);
         doctor_check_rest(facts, report);

@@ -1,6 +1,6 @@
 -- Look at a lock without touching it.
 --
--- KEYS  K, S
+-- KEYS  K, S, L
 -- ARGV  of how many in the line to tell (none)
 -- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us, how many
 --          listen on S, how many stand in line, then of the first of these: entry, place, ...}
@@ -9,7 +9,7 @@
 -- A server before 2.8, or one that forbids PUBSUB, doesn't tell who listens: -1. So it is with a line that
 -- may not be read.
 -- A key of another kind is an answer; a refusal says nothing about the lock and is told as it is.
-local K, S = KEYS[1], KEYS[2]
+local K, S, L = KEYS[1], KEYS[2], KEYS[3]
 local function refused(found)
     return type(found) == 'table' and found.err and not string.find(found.err, 'wrong kind of value', 1, true)
 end
@@ -26,7 +26,6 @@ elseif string.find(s[6], '^resting %d+ .') then
 end
 local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
 local time = redis.call('TIME')
-local L = S .. ':line'
 local stand = s[7] and s[7] ~= '' and redis.pcall('ZCARD', L) or 0
 local answer = {kind.ok or kind, type(text) == 'string' and text, redis.call('PTTL', K),
                 s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2],

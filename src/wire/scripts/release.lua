@@ -1,6 +1,6 @@
 -- Release a lock: if K is still the token's, hand it to the next in line, or delete it.
 --
--- KEYS  K, S; the line and the counter, of the same slot, only where S says in `line` that others stand in line
+-- KEYS  K, S, F, L; the last two only where S says in `line` that others stand in line, or the sender may stand there
 -- ARGV  token; for how long S stays, ms, once nobody holds the lock or waits for it ('': that is left as it is); and from one
 --       of whom a request may still be on its way, its entry in the line ('': it was in none)
 -- Answers 1 released   -1 absent   0, or what K holds: it is another's
@@ -11,7 +11,7 @@
 -- the DEL nothing may fail: a full memory or a forbidden command must not hide that the lock is free. But a stamp, which
 -- others may write in the same words, stays where S can't be told that it is over: the next to drop it would
 -- delete theirs.
-local K, S, token = KEYS[1], KEYS[2], ARGV[1]
+local K, S, F, L, token = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local found = redis.pcall('GET', K)
 -- without other_kind_is_held: if found and found.err then
 if found and found.err and not string.find(found.err, 'wrong kind of value', 1, true) then
@@ -22,8 +22,8 @@ local s = redis.pcall('HMGET', S, 'token', 'line', 'broken')
 if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
     return {err = s.err .. ' (hmget)'}
 end
-local F, now = s[2], nil
-if F and F ~= '' and redis.replicate_commands then
+local now
+if s[2] and s[2] ~= '' and redis.replicate_commands then
     redis.replicate_commands() -- before the first write
     local time = redis.call('TIME')
     now = time[1] * 1000000 + time[2]
@@ -32,13 +32,6 @@ end
 -- without leaver_releases_grant: local mine = found == token and (redis.call('HGET', S, 'claim') or '') == ''
 local mine = found and (found == token or s[1] == token and found == redis.call('HGET', S, 'value'))
 local status, noted = mine and 1 or found and 0 or -1, nil
--- without leaver_asks_both_nodes: if false then
-if ARGV[3] and ARGV[3] ~= '' then -- in a slot on the move it may stand in line at the other node
-    local stands = redis.pcall('ZSCORE', S .. ':line', ARGV[3])
-    if type(stands) == 'table' and string.find(stands.err, 'a non local key', 1, true) then
-        return {err = 'TRYAGAIN the line is at another node'}
-    end
-end
 if mine and found ~= token then
     noted = redis.pcall('HMSET', S, 'token', '', 'spent', token)
     if noted.err and not string.find(noted.err, 'OOM', 1, true) then
@@ -70,7 +63,6 @@ if status ~= 1 and type(noted) == 'table' and noted.err then -- should it be a r
     end
 end
 if ARGV[3] or now then -- none of what is made here is of use to a lock that nobody waits for
-    local L = S .. ':line'
 -- with near
     if ARGV[3] and ARGV[3] ~= '' then
         local gone = redis.pcall('ZREM', L, ARGV[3])

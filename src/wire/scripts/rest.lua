@@ -1,6 +1,6 @@
 -- Release a lock, and leave it taken for a while: it rests. Nobody holds it, and nobody acquires it before the end.
 --
--- KEYS  K, S; K alone while a slot is being moved, when the two may be at two nodes
+-- KEYS  K, S, L; K alone while a slot is being moved, when the two may be at two nodes
 -- ARGV  token, for how long from now ms, the latest end of the rest (server us; 0: not known), the sender's latest idea of the
 --       server's time us, owner, fence; of one who doesn't know when the token acquired K, for how long from then ms (''); its
 --       entry in the line, if that may still be there (''); and where K may hold a stamp, a text with %.0f in the number's place,
@@ -17,7 +17,7 @@
 -- K is first. It is enough by itself, and after it nothing is refused where memory is full. It lasts 1 ms longer than S
 -- binds: a waiter that finds K absent finds S free, too. Servers below 3.2 can't be asked the time before a write: there the latest
 -- end is not compared with the sender's idea of the time, which may have become worse since the acquire.
-local K, S, token, now, time = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[4]), nil
+local K, S, L, token, now, time = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[4]), nil
 if redis.replicate_commands then
     redis.replicate_commands()
     time = redis.call('TIME')
@@ -113,12 +113,12 @@ elseif S and s[1] ~= rest then
 end
 -- without rest_leaves_queue: if false then
 if S and (ARGV[8] or '') ~= '' then
-    redis.pcall('ZREM', S .. ':line', ARGV[8])
+    redis.pcall('ZREM', L, ARGV[8])
 end
 -- Waiters learn the new end, or that the lock is free.
 if S and (mine or rests or s[1] == token) then
     -- without rest_notifies: local first = {}
-    local first = s[5] and s[5] ~= '' and redis.pcall('ZRANGE', S .. ':line', 0, 2) or {}
+    local first = s[5] and s[5] ~= '' and redis.pcall('ZRANGE', L, 0, 2) or {}
     for _, entry in ipairs(first) do
         redis.pcall('PUBLISH', string.match(entry, '^%S+ %S+ %S+ (%S+) ') or '', 'look ' .. K)
     end

@@ -1,12 +1,12 @@
 -- Take a vote back: delete K if it is still the token's. Nobody is told, since nobody has held the lock by it.
 --
--- KEYS  K, S
+-- KEYS  K, S, L
 -- ARGV  token; for how long S stays then, ms, as in release.lua; and where a vote for it may still be on its way, ''
 -- Answers 1 deleted   0 another's   -1 absent
 --
 -- A token that S knows, and one that may be on its way, is remembered as spent: it finds the door shut.
 -- with replica
-local K, S, token = KEYS[1], KEYS[2], ARGV[1]
+local K, S, L, token = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock

@@ -6,7 +6,7 @@ local idle = stays and noted and not noted.err and not s[3]
 -- without bound_sidecar_stays:
 idle = idle and (not s[1] or s[1] == '' or s[1] == token)
 -- without queue_keeps_sidecar: if idle then
-if idle and (not s[2] or s[2] == '' or redis.pcall('ZCARD', S .. ':line') == 0) then
+if idle and (not s[2] or s[2] == '' or redis.pcall('ZCARD', L) == 0) then
     -- without idle_sidecar_goes:
     -- without spent_is_kept: redis.pcall('DEL', S)
     redis.pcall('PEXPIRE', S, ARGV[2])
