@@ -70,6 +70,10 @@ typedef struct {
 } tl_etcd_found;
 /** Find key i in a response of a transaction. false: there is none. */
 bool tl__etcd_find(const tl_reply *transaction, size_t response, size_t i, tl_etcd_found *ret);
+/** The same in a response that was read without values. etcd 3.7.0 to 3.7.3 leave the leases out, too: where no
+ *  key of the response has one, each lease is TL_ETCD_NO_LEASE_KNOWN. */
+bool tl__etcd_find_name(const tl_reply *transaction, size_t response, size_t i, tl_etcd_found *ret);
+#define TL_ETCD_NO_LEASE_KNOWN (-1)
 /** How many keys the whole range has, by a response of a transaction. */
 int64_t tl__etcd_count(const tl_reply *transaction, size_t response);
 bool tl__etcd_succeeded(const tl_reply *transaction);
@@ -78,7 +82,7 @@ int64_t tl__etcd_revision(const tl_reply *transaction);
 
 /** Is this key a contender for K? Contenders are K/LEASE in hexadecimal under that lease, as etcd's own Mutex
  *  writes it, and K/SUFFIX with its owner as the value, as tidelock writes it. A key that was read without
- *  its value is judged by the rest. Any other key of the range blocks K as it blocks the Mutex, but nobody
+ *  its value is judged by the rest, and without its lease by its name: data of others may be taken for one. Any other key of the range blocks K as it blocks the Mutex, but nobody
  *  holds the lock by it. */
 bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found);
 

@@ -14,7 +14,7 @@
 #define LISTED 100  /* keys of a lock that are listed, without their values */
 #define AGAIN_MAX 2 /* how many other members it asks */
 
-enum { REACH = 1, FIRST, SECOND }; /* exchanges, and their tickets */
+enum { REACH = 1, FIRST, SECOND, THIRD }; /* exchanges, and their tickets */
 
 static tl_status no_sense(tl_etcd_ask *ask, tl_out *out) {
     return tl__end(ask, TL_ESERVER, TL_LITERAL("malformed reply from etcd"), out);
@@ -52,7 +52,7 @@ static tl_status first(tl_etcd_ask *asking, const tl_event *event, tl_out *out) 
 static int64_t count_behind(tl_bytes k, const tl_reply *answer) {
     tl_etcd_found f;
     int64_t n = tl__etcd_count(answer, 0) - 1;
-    for (size_t i = 1; tl__etcd_find(answer, 1, i, &f); i++)
+    for (size_t i = 1; tl__etcd_find_name(answer, 1, i, &f); i++)
         n -= !tl__etcd_contends(k, &f);
     return n > 0 ? n : 0;
 }
@@ -196,7 +196,7 @@ static tl_status scanned(tl_etcd_ask *asking, const tl_event *event, tl_out *out
     tl_bytes k;
     size_t i = 0;
     asking->cursor = 0;
-    for (; tl__etcd_find(event->replied.reply, 0, i, &f); i++) {
+    for (; tl__etcd_find_name(event->replied.reply, 0, i, &f); i++) {
         asking->cursor = (uint64_t)f.created + 1;
         if (!is_contender(asking, &f, &k))
             continue;
@@ -204,7 +204,8 @@ static tl_status scanned(tl_etcd_ask *asking, const tl_event *event, tl_out *out
         asking->room_n = k.n;
         memcpy(asking->room, k.p, k.n);
         tl__etcd_see(send, tl__bytes(asking->room, asking->room_n), 1, LISTED, out);
-        add_ttl(send, f.lease, out);
+        if (f.lease != TL_ETCD_NO_LEASE_KNOWN)
+            add_ttl(send, f.lease, out);
         return TL_GO;
     }
     if (i < AT_ONCE)
@@ -212,30 +213,41 @@ static tl_status scanned(tl_etcd_ask *asking, const tl_event *event, tl_out *out
     return TL_END;
 }
 
-/* The first of K's contenders, by name and lease alone. */
+/* The first of K's contenders: after the first key by name and lease alone. */
 static bool find_contender(const tl_reply *answer, tl_bytes k, tl_etcd_found *ret) {
-    for (size_t i = 0; tl__etcd_find(answer, 1, i, ret); i++)
-        if (tl__etcd_contends(k, ret))
-            return true;
-    return false;
+    bool found = tl__etcd_find(answer, 0, 0, ret);
+    for (size_t i = 1; found && !tl__etcd_contends(k, ret); i++)
+        found = tl__etcd_find_name(answer, 1, i, ret);
+    return found;
 }
 
 /* The last key seen is the contender whose lock was asked about. Report the lock only if that contender is
  * its first one: the others would report the same lock again. A key that blocks the lock is reported with
  * it. */
-static tl_status found(tl_etcd_ask *ask, const tl_event *event) {
+static tl_status found(tl_etcd_ask *asking, const tl_event *event, tl_out *out) {
     tl_etcd_found f, first;
-    tl_lock_info info;
-    if (event->replied.count < 2 || !tl__etcd_find(event->replied.reply, 0, 0, &f))
+    const tl_reply *reply = event->replied.reply;
+    if (!tl__etcd_find(reply, 0, 0, &f))
         return TL_END;
-    tl_bytes k = tl__bytes(ask->room, ask->room_n);
-    if (!find_contender(event->replied.reply, k, &first) ||
-        (uint64_t)first.created + 1 != ask->cursor)
+    tl_bytes k = tl__bytes(asking->room, asking->room_n);
+    if (!find_contender(reply, k, &first) || (uint64_t)first.created + 1 != asking->cursor)
         return TL_END;
-    tell(&info, &f, k, count_behind(k, event->replied.reply));
-    if (f.created == first.created)
-        tell_left(&info, &event->replied.reply[1]);
-    ask->found(k.p, k.n, &info, ask->ctx);
+    tell(&asking->info, &f, k, count_behind(k, reply));
+    bool own = f.created == first.created;
+    if (own && event->replied.count == 1) { /* the scan didn't know the lease */
+        add_ttl(ask(asking, event, out), f.lease, out);
+        return TL_GO;
+    }
+    if (own)
+        tell_left(&asking->info, &reply[1]);
+    asking->found(k.p, k.n, &asking->info, asking->ctx);
+    return TL_END;
+}
+
+static tl_status found_left(tl_etcd_ask *ask, const tl_event *event) {
+    if (event->replied.count > 0)
+        tell_left(&ask->info, event->replied.reply);
+    ask->found(ask->room, ask->room_n, &ask->info, ask->ctx);
     return TL_END;
 }
 
@@ -261,6 +273,8 @@ static tl_status answered(tl_etcd_ask *ask, const tl_event *event, tl_out *out) 
     bool second = ask->exchange == SECOND;
     if (ask->exchange == REACH)
         return first(ask, event, out);
+    if (ask->exchange == THIRD)
+        return found_left(ask, event);
     if (is_elsewhere(event) && asks_another(ask, event))
         return reach(ask, ask->limit, out);
     if (event->replied.count < 1)
@@ -285,7 +299,7 @@ static tl_status answered(tl_etcd_ask *ask, const tl_event *event, tl_out *out) 
     switch (ask->question) {
     case TL_ETCD_LOOKS: return looked(ask, event, out);
     case TL_ETCD_BREAKS: return second ? broken(ask, event, out) : breaks(ask, event, out);
-    default: return second ? found(ask, event) : scanned(ask, event, out);
+    default: return second ? found(ask, event, out) : scanned(ask, event, out);
     }
 }
 

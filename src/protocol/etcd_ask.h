@@ -16,7 +16,7 @@ typedef struct {
     tl_etcd_question question;
     tl_bytes key; /**< LOOKS, BREAKS */
     int64_t attempt_ms, connect_ms;
-    tl_lock_info info;        /**< LOOKS: the answer */
+    tl_lock_info info;        /**< LOOKS, SCANS: the answer */
     tl_waiting_fn on_waiting; /**< LOOKS: called for at most `most` waiters */
     uint32_t most;
     tl_bytes pattern; /**< SCANS */

@@ -10,10 +10,11 @@
 #include "protocol/look.h"
 #include "wire/rest.h"
 
-#define BASE (INT64_C(1) << 60)       /* suffixes have 16 digits; leases stay below 2^63 */
-#define REST_AHEAD (INT64_C(1) << 61) /* so leases of rests are above those of all holds */
-#define RESTING "resting 1 "          /* etcd tells no time: the 1 stands for that of the rest */
-#define US INT64_C(1000)              /* ns */
+#define BASE (INT64_C(1) << 60)         /* suffixes have 16 digits; leases stay below 2^63 */
+#define REST_AHEAD (INT64_C(1) << 61)   /* so leases of rests are above those of all holds */
+#define RESTING "resting 1 "            /* etcd tells no time: the 1 stands for that of the rest */
+#define US INT64_C(1000)                /* ns */
+#define LEASE_USUAL (UINT64_C(1) << 48) /* etcd numbers leases by a member, the time and a count */
 
 /* ---- identities and leases ------------------------------------------------------------------- */
 
@@ -156,6 +157,22 @@ bool tl__etcd_find(const tl_reply *transaction, size_t response, size_t i, tl_et
            tl__reply_int(tl__reply_item(key, TL_ETCD_LEASE), &ret->lease) && ret->created > 0;
 }
 
+static bool tells_leases(const tl_reply *transaction, size_t response) {
+    tl_etcd_found one;
+    for (size_t i = 0; tl__etcd_find(transaction, response, i, &one); i++)
+        if (one.lease != 0)
+            return true;
+    return false;
+}
+
+bool tl__etcd_find_name(const tl_reply *transaction, size_t response, size_t i,
+                        tl_etcd_found *ret) {
+    bool found = tl__etcd_find(transaction, response, i, ret);
+    if (found && GUARD(lease_may_be_left_out) && !tells_leases(transaction, response))
+        ret->lease = TL_ETCD_NO_LEASE_KNOWN;
+    return found;
+}
+
 int64_t tl__etcd_count(const tl_reply *transaction, size_t response) {
     int64_t n;
     return tl__reply_int(tl__reply_item(response_of(transaction, response), 0), &n) ? n : 0;
@@ -189,10 +206,12 @@ bool tl__etcd_is_ours(tl_bytes k, const tl_etcd_found *found) {
            is_owner(found->value);
 }
 
-/* If a token of etcd's Mutex was adopted, its key is under a tidelock lease by now, and has no value. */
+/* If a token of etcd's Mutex was adopted, its key is under a tidelock lease by now, and has no value. Numbers of
+ * leases are great: a small one in the name of a key whose lease isn't known is others' data. */
 bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found) {
     uint64_t number = number_of(tl__etcd_suffix_of(found->key, k));
-    bool by_mutex = number != 0 && number == (uint64_t)found->lease;
+    bool named = found->lease == TL_ETCD_NO_LEASE_KNOWN && number >= LEASE_USUAL;
+    bool by_mutex = number != 0 && (number == (uint64_t)found->lease || named);
     bool adopted = number >= (uint64_t)BASE && number < 2 * (uint64_t)BASE &&
                    found->lease >= BASE && found->value.n == 0;
     return by_mutex || adopted || tl__etcd_is_ours(k, found) || !GUARD(only_contenders_hold);
@@ -399,11 +418,11 @@ static void prove(attempt *one, const tl_job *job, const tl_event *event) {
                                   .changed = tl__etcd_revision(last(event))};
 }
 
-/* Our key doesn't exist. 0: the first key of the reply is another's contender. -1: there is none, or it is no
- * contender. */
-static int64_t whose(const tl_job *job, const tl_reply *answer) {
+/* Our key doesn't exist. 0: the first key, which this response of the reply has, is another's contender. -1:
+ * there is none, or it is no contender. */
+static int64_t whose(const tl_job *job, const tl_reply *answer, size_t response) {
     tl_etcd_found first;
-    return GUARD(says_another_holds) && tl__etcd_find(answer, 1, 0, &first) &&
+    return GUARD(says_another_holds) && tl__etcd_find(answer, response, 0, &first) &&
                    tl__etcd_contends(job->key, &first)
                ? 0
                : -1;
@@ -411,7 +430,7 @@ static int64_t whose(const tl_job *job, const tl_reply *answer) {
 
 /* The key no longer exists. The reply to a joined renewal doesn't say whether others do. */
 static tl_status gone(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
-    return tl__try_not_renewed(&one->try, whose(job, last(event)), out);
+    return tl__try_not_renewed(&one->try, whose(job, last(event), 1), out);
 }
 
 static tl_status renewed(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
@@ -435,7 +454,7 @@ static tl_status renewed(attempt *one, const tl_job *job, const tl_event *event,
 static tl_status rested(attempt *one, const tl_job *job, const tl_event *event, tl_out *out) {
     return tl__etcd_succeeded(last(event))
                ? tl__try_rested(&one->try, job, event, out)
-               : tl__try_not_released(&one->try, whose(job, last(event)), out);
+               : tl__try_not_released(&one->try, whose(job, last(event), 1), out);
 }
 
 /* The first reply decides. It doesn't matter whether the lease was revoked, too: no key is under it. */
@@ -446,7 +465,7 @@ static tl_status released(attempt *one, const tl_job *job, const tl_event *event
         one->looks = true;
         return ask(one, job, event, out);
     }
-    return tl__try_not_released(&one->try, whose(job, event->replied.reply), out);
+    return tl__try_not_released(&one->try, whose(job, event->replied.reply, 0), out);
 }
 
 /* Of a renewal and of a rest the second reply decides: if the lease fails, so does the transaction. */

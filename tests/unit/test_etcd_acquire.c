@@ -972,11 +972,11 @@ TEST(a_release_that_found_nothing_of_its_own_asks_whose_the_lock_is) {
         assert_int_equal(s.result.code, TL_EEXPIRED);
         settle(of, "FREE");
         answer(TL_ETCD_TXN, not_done());
-        answer(TL_ETCD_TXN, gone_with_another());
+        answer(TL_ETCD_TXN, transaction(true, 6, key("abc", 4, 0xabc), NULL));
         assert_int_equal(s.result.code, TL_ETAKEN);
         settle(of, "FREE");
         answer(TL_ETCD_TXN, not_done());
-        answer(TL_ETCD_TXN, gone_with("db", 0));
+        answer(TL_ETCD_TXN, transaction(true, 6, key("db", 4, 0), NULL));
         assert_int_equal(s.result.code, TL_EEXPIRED);
     }
 }
@@ -989,7 +989,7 @@ TEST(a_release_without_an_answer_is_asked_again_and_counts) {
     assert_asks("FREE", NULL);
     answer(TL_ETCD_TXN, not_done()); /* the first has done it */
     assert_asks("SEE", NULL);
-    answer(TL_ETCD_TXN, gone_with_another());
+    answer(TL_ETCD_TXN, transaction(true, 6, key("abc", 4, 0xabc), NULL));
     assert_int_equal(s.result.code, TL_OK);
 }
 
