@@ -214,15 +214,18 @@ static void make_label(tl_endpoint *endpoint) {
                        (unsigned)endpoint->port);
 }
 
-static bool parse_tcp(parse *parser, tl_bytes text) {
-    tl_bytes rest, query;
-    tl_bytes authority = cut(text, "/?#", &rest);
-    if (!take_login(parser, &authority) || !parse_host(parser, authority))
-        return false;
-    tl_bytes path = cut(rest, "?#", &query);
+/* "", /N, or ?db=N. */
+static bool parse_path(parse *parser, tl_bytes text) {
+    tl_bytes query, path = cut(text, "?#", &query);
     if (path.n > 1 && !parse_db(parser, after(path, 1)))
         return false;
     return parse_query(parser, query);
+}
+
+static bool parse_tcp(parse *parser, tl_bytes text) {
+    tl_bytes rest, authority = cut(text, "/?#", &rest);
+    return take_login(parser, &authority) && parse_host(parser, authority) &&
+           parse_path(parser, rest);
 }
 
 /* After "unix:": //[login@]/path, or just /path. */
@@ -324,9 +327,7 @@ static bool parse_sentinel(parse *parser, tl_bytes text) {
 
 static bool parse_cluster(parse *parser, tl_bytes text) {
     tl_bytes rest;
-    return parse_hosts(parser, text, &rest) &&
-           (rest.n == 0 || tl__bytes_eq(rest, TL_LITERAL("/")) ||
-            bad(parser, "after the hosts of a cluster nothing may follow: it has one database"));
+    return parse_hosts(parser, text, &rest) && parse_path(parser, rest);
 }
 
 static bool with_tls(parse *parser) {

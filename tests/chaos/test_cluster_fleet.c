@@ -498,6 +498,14 @@ TEST(what_a_cluster_has_no_place_for_is_refused) {
     ASSERT_SAID("it must be token, bridge or timestamp");
 }
 
+/* This one has one alone. */
+TEST(a_database_that_the_cluster_lacks_is_named) {
+    char url[600];
+    (void)snprintf(url, sizeof url, "%s/7", real_fleet_url(fleet));
+    ASSERT_RESULT(ping(url), TL_EINVALID);
+    ASSERT_SAID("database 7 cannot be selected");
+}
+
 TEST(what_is_no_cluster_says_so) {
     char url[96];
     real_redis *alone = real_redis_start(NULL);

@@ -139,8 +139,12 @@ TEST(cluster_forms) {
         assert_true(e.tls);
     }
     refused_seeds("redis+cluster://", "the host is missing");
-    refused_seeds("redis+cluster://h/1", "it has one database");
-    refused_seeds("redis+cluster://h?db=1", "it has one database");
+    (void)seeds_of("redis+cluster://h,h2/3", &e);
+    assert_int_equal(e.db, 3);
+    (void)seeds_of("redis+cluster://h?db=4", &e);
+    assert_int_equal(e.db, 4);
+    refused_seeds("redis+cluster://h/x", "the database must be a number");
+    refused_seeds("redis+cluster://h?x=1", "only ?db=NUMBER may follow");
     refused("redis+cluster://h", "names several servers"); /* where one server is asked */
 }
 
