@@ -10,6 +10,7 @@
 #   make lint DEEP=1           the house rules; with DEEP=1 the analyzer follows all paths that it can, and all tests are looked at
 #   make sim | model | fuzz    simulator (RUNS= SEED=), models (MODELS='^phase'), fuzzers (FUZZ_SECONDS=)
 #   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)
+#   make check CLUSTER_SERVER=PATH   slots that move at one moment, on a Valkey 9.0 or Redis 8.4 (or what ONLY names)
 #   make check ETCD=PATH       what starts an etcd on another one (or what ONLY names)
 #   make check-servers         the same on what this and the next Debian offer (SERVERS="further ones" ONLY=)
 #   make soak                  fleets of servers under mixed faults (SOAK_SECONDS=3600 SEED= SOAK="sentinel")
@@ -79,7 +80,7 @@ FUZZ_SRC := $(if $(COMPAT_ON),$(FUZZ_SRC),$(call no_compat,$(FUZZ_SRC)))
 OTHER_ONLY := conform chaos legacy cli/test_lock_cmds cli/test_line cli/test_nested cli/test_break
 ETCD_ONLY := conform/test_etcd conform/test_fake_etcd chaos/test_etcd cli/test_etcd cli/test_local_demo cli/test_bench cli/test_examples
 ASKED_ONLY := $(ONLY)
-override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(MAKECMDGOALS)),$(OTHER_ONLY)),$(if $(ETCD),$(ETCD_ONLY)))
+override ONLY := $(or $(ONLY),$(if $(REDIS_SERVER)$(filter check-servers-run,$(MAKECMDGOALS)),$(OTHER_ONLY)),$(if $(ETCD),$(ETCD_ONLY)),$(if $(CLUSTER_SERVER),chaos/test_atomic_slots))
 # What starts no such server shows nothing of it, and doesn't count.
 of_etcd   = $(foreach t,$(1),$(if $(findstring /test_etcd,$(t))$(findstring /test_fake_etcd,$(t)),$(t)))
 TESTS    := $(if $(and $(REDIS_SERVER),$(if $(ETCD),,1)),$(filter-out $(call of_etcd,$(TESTS)),$(TESTS)),$(TESTS))
@@ -376,7 +377,7 @@ $(COMPLETION): $(BUILD)/completion/tidelock.%: tools/completion/tidelock.% $(BUI
 # ---- run ----------------------------------------------------------------------------------
 check-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
-	    REDIS_SERVER='$(REDIS_SERVER)' ETCD='$(ETCD)' LOGS='$(LOGS)' tests/run.sh $(TESTS)
+	    REDIS_SERVER='$(REDIS_SERVER)' ETCD='$(ETCD)' CLUSTER_SERVER='$(CLUSTER_SERVER)' LOGS='$(LOGS)' tests/run.sh $(TESTS)
 check-flaky-run: all progs
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) RUNS='$(RUNS)' LOAD='$(LOAD)' tests/flaky.sh $(TESTS)
 check-servers-run: all progs

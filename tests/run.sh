@@ -14,7 +14,7 @@
 # program or a script (part_skipped in tests/cli/lib.sh); the end lists them all with their reasons.
 #
 # REDIS_SERVER=PATH runs that program wherever a test starts redis-server: it comes first on the PATH by this name. ETCD=PATH
-# is the same for etcd, with the etcdctl that lies beside it, if one does.
+# is the same for etcd, with the etcdctl that lies beside it, if one does. CLUSTER_SERVER=PATH is used by tests that ask for it alone.
 set -u
 BUILD=${BUILD:-build} SAN=${SAN:-} JOBS=${JOBS:-1} VALGRIND=${VALGRIND:-}
 export BUILD SAN TIDELOCK=$BUILD/tidelock
@@ -32,7 +32,7 @@ stands_for() { # name, program
     printf '#!/bin/sh\nexec "%s" "$@"\n' "$2" >"$logs/server/$1"
     chmod 755 "$logs/server/$1"
 }
-for asked in REDIS_SERVER ETCD; do
+for asked in REDIS_SERVER ETCD CLUSTER_SERVER; do
     if [[ -z ${!asked:-} ]]; then
         unset "$asked" # so that a test sees whether another was asked for
         continue
@@ -41,6 +41,7 @@ for asked in REDIS_SERVER ETCD; do
         { echo "$asked: '${!asked}' is no server that runs here"; exit 1; }
     case $asked in
     REDIS_SERVER) stands_for redis-server "$program" ;;
+    CLUSTER_SERVER) CLUSTER_SERVER=$program ;;
     ETCD)
         stands_for etcd "$program"
         if [[ -x ${program%/*}/etcdctl ]]; then stands_for etcdctl "${program%/*}/etcdctl"; fi

@@ -118,6 +118,13 @@ static void moved(real_fleet *f, const char *key) {
     close_slot(f, key);
 }
 
+/* With all of its keys at one moment. */
+static void moved_whole(real_fleet *f, const char *key) {
+    real_node *to = another(f, key);
+    real_fleet_begin_move(f, key, to);
+    real_fleet_end_move(f, key, to);
+}
+
 /* Of each lock one key moves at a time, whichever there is, and new ones are written at both ends. */
 static void left_open(real_fleet *f, const char *key) {
     static const char *const names[] = {"%s", "%s:tidelock", "%s:tidelock:line"};
@@ -164,8 +171,10 @@ static const cluster_fault faults[] = {
     {"the master killed, and back at once, empty", restarted, CLUSTER_FORGETS, 1},
     {"the master of other slots killed", other_killed, CLUSTER_FORGETS, 1},
     {"the master stopped, and woken after the promotion", stopped, CLUSTER_ANSWERS_AFTERWARDS, 1},
+    {"the slot moved at one moment", moved_whole, CLUSTER_FORGETS_NOTHING, 0}, /* the last one */
 };
 
-const cluster_fault *cluster_fault_at(int i) {
-    return i < (int)(sizeof faults / sizeof *faults) ? &faults[i] : NULL;
+const cluster_fault *cluster_fault_at(const real_fleet *f, int i) {
+    const int last = (int)(sizeof faults / sizeof *faults) - 1;
+    return i < last || (i == last && real_fleet_moves_whole_slots(f)) ? &faults[i] : NULL;
 }

@@ -23,5 +23,5 @@ typedef struct {
 /** Who says that it is a master, bit by bit in the servers' order. */
 unsigned cluster_masters(real_fleet *f);
 
-/** NULL behind the last. */
-const cluster_fault *cluster_fault_at(int i);
+/** Of those that this server has. NULL behind the last. */
+const cluster_fault *cluster_fault_at(const real_fleet *f, int i);

@@ -121,5 +121,24 @@ int real_fleet_doubles(const real_fleet *f); /**< how many have been at both */
 /** Move what is left of the open slot; on return all running nodes name its new owner. */
 void real_fleet_close_slot(real_fleet *f);
 
+/* ---- a slot that moves with all of its keys at one moment ---- */
+
+/** Has the server that? Valkey 9.0 (CLUSTER MIGRATESLOTS), Redis 8.4 (CLUSTER MIGRATION). */
+bool real_fleet_moves_whole_slots(const real_fleet *f);
+/** The key's slot is to move to this master: the servers begin. */
+void real_fleet_begin_move(real_fleet *f, const char *key, real_node *to);
+/** On return all running nodes name `to` as the slot's owner; a move that came to nothing is begun again. */
+void real_fleet_end_move(real_fleet *f, const char *key, real_node *to);
+/** A move in flight is to come to nothing. None is no error. */
+void real_fleet_cancel_moves(real_fleet *f);
+/** Does it, as the owner before, keep all writes waiting, and has it told the new owner to take over? */
+bool real_fleet_is_handing_over(const real_node *node);
+/** The servers keep writes waiting for so long at most. */
+void real_fleet_set_longest_pause(real_fleet *f, int ms);
+/** It takes over no slot until that is ended. Valkey takes over then, at once; Redis doesn't before a new move. The server needs
+ *  "enable-debug-command yes". */
+void real_fleet_hold_take_over(const real_node *node, bool hold);
+bool real_fleet_takes_over_late(const real_fleet *f); /**< is it such a server: Valkey? */
+
 /** CLUSTER FAILOVER, with both well: on return the replica is the master, and all running nodes know. */
 void real_fleet_promote(real_fleet *f, real_node *replica);

@@ -55,7 +55,11 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 }
 
 static bool program(char *to, size_t size) {
-    const char *path = getenv("PATH");
+    const char *path = getenv("PATH"), *used = real_server_used();
+    if (used) {
+        snprintf(to, size, "%s", used);
+        return access(to, X_OK) == 0;
+    }
     for (path = path ? path : "/usr/bin:/bin"; *path; path += *path == ':') {
         size_t n = strcspn(path, ":");
         int used = snprintf(to, size, "%.*s/redis-server", (int)n, path);

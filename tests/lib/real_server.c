@@ -9,6 +9,7 @@
 
 #define SKIP 77
 #define NAME_SIZE 48
+#define COMMAND_SIZE 4200
 
 /* Valkey is as Redis 7.2 was when it left, KeyDB as Redis 6.2. */
 static const struct {
@@ -41,6 +42,15 @@ static const struct {
 
 static char name[NAME_SIZE];
 static unsigned version; /* 70015 */
+static const char *used; /* the server's path, if not the one on the PATH */
+
+void real_server_use(const char *path) {
+    used = path && *path ? path : NULL;
+}
+
+const char *real_server_used(void) {
+    return used;
+}
 
 /* "Redis server v=7.0.15 sha=...", "Valkey server v=8.0.1 ..." */
 static void read_version(const char *line) {
@@ -56,12 +66,13 @@ static void read_version(const char *line) {
 }
 
 static void ask(void) {
-    char line[256] = "";
+    char line[256] = "", command[COMMAND_SIZE];
     if (name[0])
         return;
     (void)snprintf(name, sizeof name, "none");
-    FILE *f = popen("redis-server --version 2>/dev/null",
-                    "re"); // NOLINT(cert-env33-c): a test's own line
+    (void)snprintf(command, sizeof command, "'%s' --version 2>/dev/null",
+                   used ? used : "redis-server");
+    FILE *f = popen(command, "re"); // NOLINT(cert-env33-c): a test's own line
     if (f) {
         if (fgets(line, sizeof line, f))
             read_version(line);

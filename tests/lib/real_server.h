@@ -25,6 +25,11 @@ typedef enum {
     REAL_ABILITIES
 } real_server_ability;
 
+/** Before any server is started: tests of this program use the server at this path, not the one on the PATH. NULL changes nothing. */
+void real_server_use(const char *path);
+/** The path given to it; NULL: none. */
+const char *real_server_used(void);
+
 /** "Redis 7.0.15", "Valkey 8.0.1". Without a redis-server: "none". */
 const char *real_server_name(void);
 /** Is it Redis 7.0.x, whose words are known? */

@@ -13,6 +13,7 @@
 
 #include "cluster_faults.h"
 #include "contest.h"
+#include "real_server.h"
 #include "soak.h"
 #include "tests.h"
 
@@ -37,6 +38,7 @@ typedef struct {
 static real_fleet *fleet;
 static soak_tally tallies[KINDS];
 static sum sums[CLUSTER_ANSWERS_AFTERWARDS + 1];
+static int kinds;   /* of faults that this server has */
 static int unmeant; /* rounds that count as of worse faults than were meant */
 
 static int tear_down(void **state) {
@@ -97,7 +99,7 @@ static bool struck_more_than_meant(const cluster_fault *fault, unsigned before) 
 
 /* What came of it, at worst, in a round that is for so much. */
 static cluster_harm strike(int kind, cluster_harm harm) {
-    const cluster_fault *fault = cluster_fault_at(kind);
+    const cluster_fault *fault = cluster_fault_at(fleet, kind);
     const unsigned before = cluster_masters(fleet);
     (void)contest_pause_ms();
     if (getenv("V"))
@@ -120,7 +122,7 @@ static cluster_harm strike(int kind, cluster_harm harm) {
 
 static int count_kinds(void) {
     int n = 0;
-    while (n < KINDS && cluster_fault_at(n))
+    while (n < KINDS && cluster_fault_at(fleet, n))
         n++;
     return n;
 }
@@ -129,8 +131,9 @@ static int count_kinds(void) {
 static int draw_kind(cluster_harm harm, bool first) {
     int kind;
     do
-        kind = (int)(random() % count_kinds());
-    while (cluster_fault_at(kind)->harm > harm || (first && cluster_fault_at(kind)->harm != harm));
+        kind = (int)(random() % kinds);
+    while (cluster_fault_at(fleet, kind)->harm > harm ||
+           (first && cluster_fault_at(fleet, kind)->harm != harm));
     return kind;
 }
 
@@ -147,8 +150,8 @@ static void play(tl_lock **locks, tl_client *clients[2][CONTENDERS / 2]) {
 static void print_tallies(void) {
     static const char *const words[] = {"nothing was forgotten", "something was forgotten",
                                         "a former master answered"};
-    for (int i = 0; i < count_kinds(); i++)
-        soak_print(cluster_fault_at(i)->name, &tallies[i]);
+    for (int i = 0; i < kinds; i++)
+        soak_print(cluster_fault_at(fleet, i)->name, &tallies[i]);
     for (int i = 0; i <= CLUSTER_ANSWERS_AFTERWARDS; i++)
         print_message(
             "%4d rounds in which %s: %d times held, %d twice at one moment, %d fences back, "
@@ -170,7 +173,9 @@ TEST(the_number_is_exact_over_mixed_faults) {
     tl_lock *locks[CONTENDERS];
 
     soak_seed();
+    real_server_use(getenv("CLUSTER_SERVER"));
     fleet = real_fleet_start_cluster(&options);
+    kinds = count_kinds();
     for (int i = 0; i < CONTENDERS; i++)
         clients[i % 2][i / 2] = client_with(i % 2 ? QUIET_MS : 0);
     do {
