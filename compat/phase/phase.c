@@ -83,7 +83,8 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *eve
         tl__out_refusal(out, event->replied.reply->text, NULL);
         return tl__refusal(event->replied.reply->text);
     }
-    /* Without EVAL no register can exist. */
+    /* A server that never had EVAL has no register. One that only lacks its Lua module may have one, so it has
+     * not been read. */
     if (event->replied.reply->type != TL_REPLY_ERROR && !parse(ns, event, out, &read))
         return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
     if (GUARD(asked_before_change) && known->epoch > read.epoch &&

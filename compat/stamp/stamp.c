@@ -329,7 +329,7 @@ static bool is_error(const tl_event *event, const char *text) {
     return !tl__from_script(error) && tl__bytes_has(error, text);
 }
 
-/* If the server has no EVAL, continue with WATCH. Whether it has WATCH shows when it is used. */
+/* If the server runs no script, continue with WATCH. Whether it has WATCH shows when it is used. */
 static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
     if (stamp_try->level == TL_LEVEL_WATCH)
@@ -337,7 +337,7 @@ static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *eve
     if (stamp_try->level == TL_LEVEL_PLAIN && is_error(event, "wrong kind of value"))
         return tl__stamp_plain_wrong_type(stamp_try, out);
     if (stamp_try->level == TL_LEVEL_PLAIN || is_bridge(stamp_try) || job->rules.nodes ||
-        !is_error(event, "unknown command"))
+        !tl__runs_no_script(event->replied.reply->text))
         return tl__attempt_refused(attempt, job, event, out);
     out->level = TL_LEVEL_WATCH;
     attempt->bounded = false;

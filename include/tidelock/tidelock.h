@@ -72,7 +72,7 @@ typedef enum {
     TL_ESERVER = 11,     /**< a malformed reply, or the server isn't of the URL's kind */
     TL_EEXPIRED = 12,    /**< release: the lock had expired or been deleted */
     TL_ETAKEN = 13,      /**< release: it expired or was stolen, and another holds it */
-    TL_EUNSUPPORTED = 14 /**< the server lacks a command that this needs: too old, or renamed */
+    TL_EUNSUPPORTED = 14 /**< the server lacks a command that this needs, or runs no scripts */
 } tl_err;
 
 /** The name of a result, such as "TL_EBUSY"; never NULL. */

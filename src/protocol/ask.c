@@ -127,7 +127,7 @@ static tl_status answered(tl_ask *ask, const tl_event *event, tl_out *out) {
     if (event->replied.count < 1)
         return tl__end_malformed(ask, out);
     if (event->replied.reply->type == TL_REPLY_ERROR && ask->may_get && !ask->plain &&
-        tl__is_unknown_command(event->replied.reply->text)) {
+        tl__runs_no_script(event->replied.reply->text)) {
         ask->plain = true;
         return question(ask, event, out);
     }

@@ -101,6 +101,17 @@ bool tl__is_unknown_command(tl_bytes error) {
     return !tl__from_script(error) && tl__bytes_has(error, "unknown command");
 }
 
+/* Valkey runs scripts by modules, from 9.1 on also Lua's. A server without that one knows EVAL and EVALSHA all
+ * the same: EVALSHA finds no script, EVAL no engine. */
+bool tl__is_without_engine(tl_bytes error) {
+    return !tl__from_script(error) && tl__bytes_has(error, "Could not find scripting engine");
+}
+
+bool tl__runs_no_script(tl_bytes error) {
+    return tl__is_unknown_command(error) ||
+           (GUARD(engine_is_missed) && tl__is_without_engine(error));
+}
+
 bool tl__from_script(tl_bytes error) {
     return tl__bytes_has(error, "@user_script") ||
            (GUARD(script_of_2_6) && tl__bytes_has(error, "Error running script"));
@@ -163,7 +174,7 @@ tl_err tl__refusal(tl_bytes error) {
     bool full = tl__bytes_has(error, "used memory > 'maxmemory'"); /* below 2.6 without a code */
     if (has_code(error, passing) || full || tl__is_not_local(error))
         return TL_EUNAVAILABLE;
-    bool lacks = tl__is_unknown_command(error) || is_unknown_in_script(error);
+    bool lacks = tl__runs_no_script(error) || is_unknown_in_script(error);
     return GUARD(lacking_is_named) && lacks ? TL_EUNSUPPORTED : TL_ESERVER;
 }
 
@@ -218,8 +229,9 @@ static tl_bytes unknown_name(tl_bytes error) {
     return tl__bytes(name, end ? (size_t)(end - name) : 0);
 }
 
-/* The version of Redis that introduced a command; NULL: every version has it. */
-static const char *since(tl_bytes name) {
+/* The version of Redis that introduced a command; NULL: this server would have it. One that repeats the
+ * arguments of an unknown command is at least 4.0: what is older is renamed there, or forbidden. */
+static const char *since(tl_bytes name, tl_bytes error) {
     static const struct {
         const char *name, *version;
     } rows[] = {{"EVAL", "2.6"},    {"EVALSHA", "2.6"}, {"PEXPIRE", "2.6"}, {"PSETEX", "2.6"},
@@ -227,7 +239,9 @@ static const char *since(tl_bytes name) {
                 {"WAITAOF", "7.2"}, {"WATCH", "2.2"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (tl__bytes_eq(name, tl__bytes_of(rows[i].name)))
-            return rows[i].version;
+            return tl__bytes_has(error, ", with args") && rows[i].version[0] < '4'
+                       ? NULL
+                       : rows[i].version;
     return NULL;
 }
 
@@ -235,8 +249,22 @@ static bool is_eval(tl_bytes name) {
     return tl__bytes_eq(name, TL_LITERAL("EVAL")) || tl__bytes_eq(name, TL_LITERAL("EVALSHA"));
 }
 
+/* Write what the server has not, who needs it, why that is so, and what serves instead. */
+static void say_lacking(char *to, size_t size, tl_bytes name, const tl_needer *who,
+                        const char *why) {
+    bool instead = who && who->instead && is_eval(name);
+    (void)snprintf(to, size, "the server has no %.*s%s%s: %s%s%s", (int)name.n, name.p,
+                   who ? ", which " : "", who ? who->needs : "", why, instead ? "; " : "",
+                   instead ? who->instead : "");
+}
+
 void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who) {
-    char name[32];
+    char name[32], why[64] = "it is renamed or forbidden there";
+    if (tl__is_without_engine(error)) {
+        say_lacking(to, size, TL_LITERAL("EVAL"), who,
+                    "its Lua module is not loaded (loadmodule PATH/libvalkeylua.so)");
+        return;
+    }
     if (!tl__is_unknown_command(error)) {
         (void)snprintf(to, size,
                        "a script needs a command that the server lacks, or has renamed: "
@@ -244,12 +272,10 @@ void tl__lacks(char *to, size_t size, tl_bytes error, const tl_needer *who) {
         return;
     }
     tl__bytes_print(name, sizeof name, unknown_name(error));
-    const char *version = since(tl__bytes_of(name));
-    bool instead = who && who->instead && is_eval(tl__bytes_of(name));
-    (void)snprintf(to, size, "the server has no %s%s%s: %s%s%s%s%s", name, who ? ", which " : "",
-                   who ? who->needs : "", version ? "Redis " : "it is renamed there",
-                   version ? version : "", version ? " or newer, not renamed" : "",
-                   instead ? "; " : "", instead ? who->instead : "");
+    const char *version = since(tl__bytes_of(name), error);
+    if (version)
+        (void)snprintf(why, sizeof why, "Redis %s or newer, not renamed", version);
+    say_lacking(to, size, tl__bytes_of(name), who, why);
 }
 
 bool tl__is_elsewhere(tl_bytes error) {

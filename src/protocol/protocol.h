@@ -296,6 +296,10 @@ void tl__out_refusal(tl_out *out, tl_bytes error, const tl_needer *who);
 
 /** Does an error reply say that the server doesn't know the command itself? */
 bool tl__is_unknown_command(tl_bytes error);
+/** Does an error reply say that the server has no Lua to run a script? */
+bool tl__is_without_engine(tl_bytes error);
+/** Does the reply to a script say that the server runs none: by either of these? */
+bool tl__runs_no_script(tl_bytes error);
 
 /** Does an error reply say that another server may be the master by now? A client that connected by a name
  *  should then look up the name again. */

@@ -3,7 +3,7 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 start_server --rename-command EVAL '' --rename-command EVALSHA '' --rename-command WATCH ''
-expect_line 77 'no EVALSHA, which listing keys needs: Redis 2.6 or newer.*; this one is Redis [0-9.]+$' "$tidelock" inspect
+expect_line 77 'no EVALSHA, which listing keys needs: it is renamed or forbidden there; this one is Redis [0-9.]+$' "$tidelock" inspect
 expect_line 77 'no EVALSHA, which the bridge needs: .*protocol timestamp works there; this one is Redis [0-9.]+$' "$tidelock" lock --protocol bridge k
 
 expect 0 "$tidelock" lock --protocol timestamp k

@@ -248,7 +248,7 @@ static void hold_and_release(conform *c, const void *key, size_t n) {
     (void)locks_clean_up(NULL);
 }
 
-CONFORM_OF(a_key_may_have_any_bytes, c, CONFORM_RENEWAL) {
+CONFORM_OF(a_key_may_have_any_bytes, c, CONFORM_RENEWAL | CONFORM_SCRIPTS) {
     char all[256];
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
@@ -260,13 +260,13 @@ CONFORM_OF(a_key_may_have_any_bytes, c, CONFORM_RENEWAL) {
     hold_and_release(c, "%s%n%d", 6);
 }
 
-CONFORM_OF(a_key_may_have_16384_bytes, c, CONFORM_RENEWAL) {
+CONFORM_OF(a_key_may_have_16384_bytes, c, CONFORM_RENEWAL | CONFORM_SCRIPTS) {
     static char key[TL_KEY_MAX];
     memset(key, 'k', sizeof key);
     hold_and_release(c, key, sizeof key);
 }
 
-CONFORM_OF(a_key_may_have_hash_tags, c, CONFORM_RENEWAL) {
+CONFORM_OF(a_key_may_have_hash_tags, c, CONFORM_RENEWAL | CONFORM_SCRIPTS) {
     static const char *const keys[] = {"{tag}rest", "a{tag}b{c}", "{}empty", "a}b",
                                        "a{b",       "}{",         "{{x}}",   "tidelock:{k}"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

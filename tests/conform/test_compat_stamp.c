@@ -245,7 +245,7 @@ static long long status_of_take(conform *c, const char *value, const char *expec
 }
 
 /* Between judging a stamp and taking it another may have been faster. */
-CONFORM_STAMPS(a_take_over_takes_exactly_what_was_judged, c, CONFORM_FENCE) {
+CONFORM_STAMPS(a_take_over_takes_exactly_what_was_judged, c, CONFORM_FENCE | CONFORM_SCRIPTS) {
     set_stamp(c, 1600000000001);
     assert_int_equal(status_of_take(c, "1900000000000", "=1600000000000", "30000"), 0);
     assert_int_equal(stamp_in(c), 1600000000001);
@@ -259,7 +259,7 @@ CONFORM_STAMPS(a_take_over_takes_exactly_what_was_judged, c, CONFORM_FENCE) {
 
 /* A stamp doesn't vanish when its time is over: who took it finds itself the holder whatever it asks for,
  * and moves it on by a keep. */
-CONFORM_STAMPS(a_take_finds_its_own_stamp_though_it_is_over, c, CONFORM_FENCE) {
+CONFORM_STAMPS(a_take_finds_its_own_stamp_though_it_is_over, c, CONFORM_FENCE | CONFORM_SCRIPTS) {
     assert_int_equal(status_of_take(c, "1600000000000", "", "@1600000001000000"), 1);
     assert_int_equal(status_of_take(c, "1900000000000", "", "30000"), 1);
     assert_int_equal(stamp_in(c), 1600000000000);

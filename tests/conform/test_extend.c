@@ -144,7 +144,7 @@ CONFORM_OF(a_token_can_be_passed_on, c, CONFORM_RENEWAL) {
 
 /* How late a request of the other process may come isn't known. */
 CONFORM_OF(what_the_server_remembers_of_a_token_that_was_passed_on_stays_for_long, c,
-           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_SIDECAR) {
+           CONFORM_RENEWAL | CONFORM_FENCE | CONFORM_SIDECAR | CONFORM_SCRIPTS) {
     tl_lock *first = by_hand(c, conform_client(c), TTL_MS);
     tl_lock *second = by_hand(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(first, 0, &said), TL_OK);

@@ -53,7 +53,7 @@ CONFORM_OF(a_held_key_tells_of_its_holder, c, CONFORM_FENCE | CONFORM_GARBAGE) {
     assert_true(info.value[0] != '\0');
 }
 
-CONFORM_OF(a_released_key_remembers_its_last_fence, c, CONFORM_FENCE) {
+CONFORM_OF(a_released_key_remembers_its_last_fence, c, CONFORM_FENCE | CONFORM_SCRIPTS) {
     tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
     ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_OK); /* as the first renewal does */
@@ -102,7 +102,7 @@ CONFORM_OF(looking_changes_nothing, c, CONFORM_RENEWAL) {
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
-CONFORM(a_foreign_lock_is_shown_as_such, c) {
+CONFORM_OF(a_foreign_lock_is_shown_as_such, c, CONFORM_SCRIPTS) {
     tl_client *client = conform_client(c);
     conform_do(c, "SET %s foreign-token PX 20000", c->key);
     tl_lock_info info = look(c, client);
@@ -145,7 +145,7 @@ CONFORM(hostile_text_is_cut_and_made_printable, c) {
     assert_memory_equal(info.value, "?[31m???x", 9);
 }
 
-CONFORM(a_key_of_another_type_is_held, c) {
+CONFORM_OF(a_key_of_another_type_is_held, c, CONFORM_SCRIPTS) {
     conform_do(c, "HSET %s field value", c->key);
     tl_lock_info info = look(c, conform_client(c));
     assert_true(info.held);
@@ -156,7 +156,7 @@ CONFORM(a_key_of_another_type_is_held, c) {
     assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
 }
 
-CONFORM_OF(a_deleted_key_is_held_while_its_holder_may_work, c, CONFORM_FENCE) {
+CONFORM_OF(a_deleted_key_is_held_while_its_holder_may_work, c, CONFORM_FENCE | CONFORM_SCRIPTS) {
     const int64_t ttl_ms = clock_patient_ms(6000);
     tl_client *client = conform_client(c);
     proxy *p = conform_proxy(c);

@@ -133,7 +133,7 @@ CONFORM(a_url_is_checked_and_never_repeated, c) {
         REFUSE_CLIENT("URL", .url = urls[i]);
 }
 
-CONFORM(a_client_of_an_older_program_is_welcome, c) {
+CONFORM_OF(a_client_of_an_older_program_is_welcome, c, CONFORM_SCRIPTS) {
     tl_client_options options = TL_CLIENT_OPTIONS(.url = c->url, .drift_ppm = -1);
     options.size = offsetof(tl_client_options, drift_ppm); /* what follows isn't looked at */
     tl_client *client = make_client_with(options);

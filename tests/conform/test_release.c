@@ -87,7 +87,7 @@ CONFORM_OF(a_deleted_key_keeps_tidelock_clients_out_until_its_holder_lets_go, c,
 
 /* ---- fences ------------------------------------------------------------------------------------ */
 
-CONFORM_OF(fences_rise_over_all_holders, c, CONFORM_FENCE) {
+CONFORM_OF(fences_rise_over_all_holders, c, CONFORM_FENCE | CONFORM_SHORT) {
     enum { HOLDS = 60 };
     tl_lock *locks[3] = {by_hand(c, conform_client(c), TTL_MS), by_hand(c, conform_client(c), 50),
                          by_hand(c, conform_client(c), TTL_MS)};

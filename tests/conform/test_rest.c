@@ -717,7 +717,7 @@ CONFORM(a_lock_that_is_not_held_does_not_rest, c) {
 }
 
 /* And it is still held. */
-CONFORM(where_a_lock_cannot_rest_that_is_refused, c) {
+CONFORM_OF(where_a_lock_cannot_rest_that_is_refused, c, CONFORM_SCRIPTS) {
     tl_client *client = conform_client(c);
     tl_lock *lock = conform_lock(c, client, TTL_MS);
     const tl_lock_options options = TL_LOCK_OPTIONS(.min_hold_ms = HOUR_MS);

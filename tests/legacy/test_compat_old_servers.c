@@ -44,7 +44,10 @@ static tl_lock *lock_at(int i, tl_protocol_id protocol) {
 TEST(the_bridge_says_in_one_line_what_it_lacks) {
     for (int i = 0; i < SERVERS; i++) {
         ASSERT_RESULT(tl_lock_acquire(lock_at(i, TL_BRIDGE), 0, &said), TL_EUNSUPPORTED);
-        ASSERT_SAID("the server has no EVALSHA, which the bridge needs: Redis 2.6 or newer");
+        ASSERT_SAID("the server has no EVALSHA, which the bridge needs: ");
+        /* from 4.0 on its words show that it is too new to have no EVAL */
+        ASSERT_SAID(real_server_has(REAL_RUN_ID) ? "it is renamed or forbidden there"
+                                                 : "Redis 2.6 or newer");
         assert_int_equal(real_redis_int(servers[i], "DBSIZE"), 0);
     }
 }

@@ -31,12 +31,13 @@ enum {
     CONFORM_OWN_TOKEN = 64, /**< no two holds have one token */
     CONFORM_ONE_STEP = 128, /**< one command releases */
     CONFORM_NO_SCRIPTS = 256,
-    CONFORM_SHORT = 512,     /**< lifetimes below 2 s */
-    CONFORM_RUNTIME = 1024,  /**< of the runtime: it is the same for each protocol, one shows it */
-    CONFORM_REST = 2048,     /**< a lock that rests */
-    CONFORM_SAYS_REST = 4096 /**< a waiter finds out that it rests */
+    CONFORM_SHORT = 512,      /**< lifetimes below 2 s */
+    CONFORM_RUNTIME = 1024,   /**< of the runtime: it is the same for each protocol, one shows it */
+    CONFORM_REST = 2048,      /**< a lock that rests */
+    CONFORM_SAYS_REST = 4096, /**< a waiter finds out that it rests */
+    CONFORM_SCRIPTS = 8192    /**< the server runs scripts, by which a look finds the holder */
 };
-#define CONFORM_NEEDS 13
+#define CONFORM_NEEDS 14
 
 #define STRICT_TTL_MS 60000 /**< the legacy lifetime of a strict row; else TL_TTL_MAX_MS */
 
@@ -45,7 +46,8 @@ typedef struct {
     const char *name;
     tl_protocol_id protocol;
     bool stamps, strict;
-    int phase; /**< TL_AUTO: of its namespace */
+    bool engineless; /**< on a server without its Lua module: the fake alone can be one */
+    int phase;       /**< TL_AUTO: of its namespace */
     unsigned lacks;
 } conform_row;
 

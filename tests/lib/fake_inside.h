@@ -204,7 +204,7 @@ struct fake_redis {
     fake_lua *lua;
     int64_t now_us, now_ms, started_us;
     uint32_t level;
-    bool replica, oom, loading;
+    bool replica, oom, loading, engineless;
     unsigned events, events_set; /**< FAKE_ON_... that are told; as configured at the start */
     bool vanishing;              /**< a key is being removed as expired, or with its database */
     bool cluster;

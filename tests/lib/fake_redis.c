@@ -14,7 +14,7 @@
 static void set_defaults(fake_redis *r) {
     r->now_us = r->now_ms = r->started_us = 0;
     r->level = FAKE_LEVEL(7, 0, 15);
-    r->replica = r->oom = r->loading = false;
+    r->replica = r->oom = r->loading = r->engineless = false;
     free(r->password);
     r->password = NULL;
     r->replicas = 0;
@@ -66,6 +66,7 @@ fake_redis *fake_redis_clone(const fake_redis *from) {
     r->replica = from->replica;
     r->oom = from->oom;
     r->loading = from->loading;
+    r->engineless = from->engineless;
     r->replicas = from->replicas;
     fake_redis_set_disks(r, from->appends, from->synced, from->replicas_synced);
     r->random = from->random;
@@ -192,6 +193,13 @@ void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial) {
         }
         deny_subcommand(r, tl__bytes(names, n), denial);
         names += n + strspn(names + n, " ");
+    }
+}
+
+void fake_redis_set_engineless(fake_redis *r, bool engineless) {
+    r->engineless = engineless;
+    if (engineless) {
+        fake__dict_free(&r->scripts);
     }
 }
 

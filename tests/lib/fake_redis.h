@@ -112,6 +112,9 @@ typedef enum { FAKE_ALLOW, FAKE_RENAMED, FAKE_NOPERM } fake_denial;
  *  does, or as an ACL does, and a subcommand only so. FAKE_ALLOW takes it back. */
 void fake_redis_deny(fake_redis *r, const char *names, fake_denial denial);
 
+/** As Valkey 9.1 without its Lua module: EVAL and EVALSHA are there, and run nothing. */
+void fake_redis_set_engineless(fake_redis *r, bool engineless);
+
 /** Of keys, and from level 6.2 on of channels, only those that fit a pattern of `patterns` ("a* b?")
  *  may be touched: else NOPERM, as an ACL does. A pattern of keys may be for reading ("%R~a*") or for
  *  writing ("%W~a*") alone, as from 7.0 on. NULL: all, the default. Who subscribes already goes on. */

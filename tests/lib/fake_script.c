@@ -123,6 +123,10 @@ static bool key_count(const tl_bytes *argv, size_t argc, size_t *ret, tl_reply *
 }
 
 static bool load(fake_conn *c, tl_bytes text, uint32_t *ret, tl_reply *out) {
+    if (c->r->engineless) {
+        fake__error(out, "ERR Could not find scripting engine 'lua'");
+        return false;
+    }
     if (!fake__lua_compile(c->r->lua, c, text, ret, out)) {
         return false;
     }

@@ -260,6 +260,10 @@ TEST(a_server_without_eval_is_asked_with_get) {
     assert_get(&f);
     (void)feed_reply(&f, "-ERR unknown command 'GET'");
     assert_int_equal(m.result.code, TL_EUNSUPPORTED);
+    begin(&f, &timestamp); /* a Valkey without its Lua module */
+    (void)feed_reply(&f, "-ERR Could not find scripting engine 'lua'");
+    assert_int_equal(f.status, TL_GO);
+    assert_get(&f);
     begin(&f, &bridge); /* which needs EVAL */
     (void)feed_reply(&f, "-ERR unknown command 'EVAL'");
     assert_int_equal(m.result.code, TL_EUNSUPPORTED);

@@ -195,6 +195,16 @@ TEST(the_fallback_may_be_the_timestamp_protocol) {
     assert_string_equal(writes(&f), "plain");
 }
 
+/* It may have run scripts before it was started without its Lua module: a register may be there. */
+TEST(a_server_that_lost_its_lua_module_may_have_a_register) {
+    feed f;
+    ready_with(&f, TL_ACQUIRE, TL_LEGACY_OPTIONS(.fallback = TL_TIMESTAMP));
+    (void)feed_start(&f);
+    assert_int_equal(feed_reply(&f, "-ERR Could not find scripting engine 'lua'"), TL_END);
+    expect(&f, TL_EUNSUPPORTED, false);
+    assert_non_null(strstr(f.out.message, "its Lua module is not loaded"));
+}
+
 TEST(under_a_lease_nothing_is_read) {
     feed f;
     for (int64_t ms = 0; ms < LEASE_MS; ms += 500) {

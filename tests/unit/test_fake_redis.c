@@ -94,6 +94,21 @@ TEST_ON(loaded_scripts_go_with_a_flush_and_a_restart, fake_world *w) {
     says(w->a, "GET k", "nil");
 }
 
+TEST_ON(a_server_without_a_lua_module_runs_no_script, fake_world *w) {
+    static const char eval[] = "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0";
+    tl_bytes load[] = {TL_LITERAL("SCRIPT"), TL_LITERAL("LOAD"), TL_LITERAL("return 1")};
+    fake_conn_command(w->a, load, 3);
+    says(w->a, eval, ":1");
+    fake_redis_set_engineless(w->r, true);
+    says(w->a, eval, "-NOSCRIPT No matching script. Please use EVAL.");
+    says(w->a, "EVAL x 0", "-ERR Could not find scripting engine 'lua'");
+    says(w->a, "EVAL x 1", "-ERR Number of keys can't be greater than number of args");
+    says(w->a, "SCRIPT LOAD x", "-ERR Could not find scripting engine 'lua'");
+    fake_redis_set_engineless(w->r, false);
+    fake_conn_command(w->a, load, 3);
+    says(w->a, eval, ":1");
+}
+
 TEST_ON(a_hostile_script_ends_in_an_error, fake_world *w) {
     runs(w->a, "local t = {} t[1] = t return t", "[[[[");
     runs(w->a, "local function f() return f() + 1 end return f()", "-ERR");

@@ -1490,14 +1490,19 @@ TEST(what_the_server_lacks_is_named_with_its_version) {
     } all[] = {
         {"ERR unknown command 'EVALSHA'",
          "the server has no EVALSHA, which tokens need: Redis 2.6 or newer, not renamed" INSTEAD},
-        {"ERR unknown command `EVAL`, with args beginning with: `return 1`, ",
-         "the server has no EVAL, which tokens need: Redis 2.6 or newer, not renamed" INSTEAD},
+        {"ERR unknown command `EVAL`, with args beginning with: `return 1`, ", /* from 4.0 on */
+         "the server has no EVAL, which tokens need: it is renamed or forbidden there" INSTEAD},
+        {"ERR unknown command 'WAITAOF', with args beginning with: '1' ",
+         "the server has no WAITAOF, which tokens need: Redis 7.2 or newer, not renamed"},
+        {"ERR Could not find scripting engine 'lua'",
+         "the server has no EVAL, which tokens need: its Lua module is not loaded (loadmodule "
+         "PATH/libvalkeylua.so)" INSTEAD},
         {"ERR unknown command 'GET'",
-         "the server has no GET, which tokens need: it is renamed there"},
+         "the server has no GET, which tokens need: it is renamed or forbidden there"},
         {"ERR unknown command",
-         "the server has no such command, which tokens need: it is renamed there"},
+         "the server has no such command, which tokens need: it is renamed or forbidden there"},
         {"ERR unknown command '\x01'",
-         "the server has no ?, which tokens need: it is renamed there"},
+         "the server has no ?, which tokens need: it is renamed or forbidden there"},
         {"ERR Error running script (call to f_12): Unknown Redis command called from Lua script",
          "a script needs a command that the server lacks, or has renamed: `tidelock doctor` finds out "
          "which"},
@@ -1507,6 +1512,7 @@ TEST(what_the_server_lacks_is_named_with_its_version) {
         begin(&f, TL_ACQUIRE);
         (void)feed_reply(&f, "-%s", all[i].text);
         assert_string_equal(f.out.message, all[i].words);
+        assert_int_equal(result()->code, TL_EUNSUPPORTED);
     }
 }
 

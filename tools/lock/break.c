@@ -147,7 +147,7 @@ const command break_row = {
              "wrong usage, or the key holds no lock, or what doesn't look like one"},
             {STATUS_UNAVAILABLE, NULL,
              "the server was not reached; or it did not reply, and the lock may have been removed"},
-            {STATUS_REFUSED, NULL, "the server refused, or has no EVAL (before Redis 2.6)"},
+            {STATUS_REFUSED, NULL, "the server refused, or runs no scripts (EVAL)"},
             {0, NULL, NULL}},
     .options = options,
     .defaults = &defaults,

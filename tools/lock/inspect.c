@@ -369,8 +369,8 @@ const command inspect_row = {
                                       "*--watch*"},
                                      {STATUS_REFUSED,
                                       "it refuses, or lacks SCAN (before Redis 2.8)",
-                                      "the server refused, or lacks EVAL (before Redis 2.6) or "
-                                      "SCAN (before 2.8)"},
+                                      "the server refused, runs no scripts (EVAL), or lacks SCAN "
+                                      "(before Redis 2.8)"},
                                      {STATUS_SIGNAL, NULL, "signal _n_ ended it"},
                                      {0, NULL, NULL}},
     .options = options,

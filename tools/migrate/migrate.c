@@ -302,8 +302,8 @@ const command migrate_row = {
              "the server was not reached, or is a replica. Or not all replicas have confirmed the "
              "present epoch, or a change"},
             {STATUS_REFUSED, "refused: something blocks it",
-             "refused: something is in the way, or the answer was no. Or the server lacks EVAL "
-             "(before Redis 2.6), or SCAN (before 2.8), which lists keys. Or it is a node of a "
+             "refused: something is in the way, or the answer was no. Or the server runs "
+             "no scripts (EVAL), or lacks SCAN (before Redis 2.8), which lists keys. Or it is a node of a "
              "cluster with several masters, whose locks would be missed"},
             {STATUS_SIGNAL, NULL, "signal _n_ ended it"},
             {0, NULL, NULL}},
