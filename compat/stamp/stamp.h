@@ -9,6 +9,7 @@
 #include "dialect/dialect.h"
 #include "protocol/attempt.h"
 #include "protocol/sidecar.h"
+#include "protocol/transaction.h"
 
 /** How a server can run this protocol: the low bits of tl_server.level. */
 enum {
@@ -142,9 +143,6 @@ tl_status tl__stamp_plain_answered(tl_stamp_try *stamp_try, const tl_job *job,
 /** See tl_protocol.rules. */
 tl_err tl__stamp_rules(const tl_legacy *client, const tl_legacy_options *lock, tl_bytes key,
                        tl_rules *ret, int64_t *ttl_ms, tl_error *err);
-
-/** stamp_watch.c: keeps a transaction's connection for this transaction alone. */
-extern const tl_pin tl__pin_opens, tl__pin_closes;
 
 /** runtime/watching.c: notifies a holder of a stamp when K changes. */
 extern const struct tl_watching tl__watching;

@@ -1,14 +1,13 @@
 /*
- * Stamps with a sidecar on servers that have WATCH but not EVAL (Redis 2.2 to 2.4, and newer ones
- * where EVAL is renamed). An attempt is a transaction: it watches and reads K and S, judges their
- * values here, and writes only if neither was touched meanwhile. It must never write in another
- * way. A request that is executed late then finds that a later attempt, or the release, has touched
- * S, and does nothing.
+ * Stamps with a sidecar on servers that have WATCH but run no scripts: Redis 2.2 to 2.4, newer ones
+ * where EVAL is renamed, and Valkey without its Lua module. An attempt is a transaction
+ * (protocol/transaction.h): it watches and reads K and S, judges their values here, and writes only
+ * if neither was touched meanwhile. It must never write in another way. A request that is executed
+ * late then finds that a later attempt, or the release, has touched S, and does nothing.
  *
- * MULTI is sent with the reads, and its reply is awaited: if MULTI were refused, writes sent behind
- * it would be executed at once. K gets no lifetime of its own, for two reasons. Below 2.6.5 a
- * transaction is executed without the commands that were refused, and K without S would be held for
- * that lifetime. And the default policy of these servers evicts keys that have one.
+ * K gets no lifetime of its own, for two reasons. Below 2.6.5 a transaction is executed without the
+ * commands that were refused, and K without S would be held for that lifetime. And the default
+ * policy of these servers evicts keys that have one.
  */
 #include "stamp/stamp.h"
 
@@ -36,38 +35,6 @@ typedef struct {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static tl_command *say(tl_send *send, const char *word, tl_bytes key) {
-    tl_command *command = tl__try_command(send);
-    tl__try_add(command, tl__bytes_of(word));
-    if (key.n > 0)
-        tl__try_add(command, key);
-    return command;
-}
-
-/* EXEC's reply ends a transaction: on closing, only EXEC's reply is an array or nil. */
-static bool open_after_exec(const tl_reply *reply, uint8_t count) {
-    bool ended = false;
-    for (size_t i = 0; i < count; i++)
-        ended = ended || reply[i].type == TL_REPLY_ARRAY || reply[i].type == TL_REPLY_NIL;
-    return !ended;
-}
-
-static bool open_after_multi(const tl_reply *reply, uint8_t count) {
-    (void)reply, (void)count;
-    return true;
-}
-
-/* In either state the server refuses one of these, which does no harm. */
-static const tl_command forget[] = {{.argc = 1, .argv = {{"DISCARD", 7}}},
-                                    {.argc = 1, .argv = {{"UNWATCH", 7}}}};
-
-/* The first exchange opens a transaction: WATCH, the reads, and MULTI at its end. The second
- * closes it: the writes, and EXEC. Both need the same connection: on another one nothing would
- * be watched. */
-const tl_pin tl__pin_opens = {.is_open = open_after_multi, .undo = forget, .undos = 2};
-const tl_pin tl__pin_closes = {
-    .closes = true, .is_open = open_after_exec, .undo = forget, .undos = 2};
-
 static tl_send *begin(tl_stamp_try *stamp_try, uint8_t phase, const tl_pin *pin, tl_out *out) {
     tl_send *send = tl__out_send(out, stamp_try->try.ticket, stamp_try->try.by);
     stamp_try->phase = phase;
@@ -81,17 +48,17 @@ static void read_both(tl_stamp_try *stamp_try, const tl_job *job, const tl_event
                                      stamp_try->try.until);
     stamp_try->timed = event->server->anchor.known;
     tl_send *send = begin(stamp_try, READING, &tl__pin_opens, out);
-    tl_command *watch = say(send, "WATCH", GUARD(watches_key) ? job->key : job->sidecar);
+    tl_command *watch = tl__say(send, "WATCH", GUARD(watches_key) ? job->key : job->sidecar);
     if (GUARD(watches_sidecar))
         tl__try_add(watch, job->sidecar);
-    (void)say(send, "GET", job->key);
-    (void)say(send, "TTL", job->key);
-    tl_command *command = say(send, "HMGET", job->sidecar);
+    (void)tl__say(send, "GET", job->key);
+    (void)tl__say(send, "TTL", job->key);
+    tl_command *command = tl__say(send, "HMGET", job->sidecar);
     TL_ADD(command, TL_LITERAL("token"), TL_LITERAL("value"), TL_LITERAL("until"),
            TL_LITERAL("fence"));
     if (stamp_try->timed)
-        (void)say(send, "TIME", (tl_bytes){0});
-    (void)say(send, "MULTI", (tl_bytes){0});
+        (void)tl__say(send, "TIME", (tl_bytes){0});
+    (void)tl__say(send, "MULTI", (tl_bytes){0});
 }
 
 void tl__stamp_watch_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
@@ -126,14 +93,6 @@ bool tl__stamp_watch_lacks(const tl_stamp_try *stamp_try, const tl_event *event)
 
 static tl_status refused(tl_stamp_try *stamp_try, const tl_reply *reply, bool maybe, tl_out *out) {
     return tl__try_refused(&stamp_try->try, reply->text, maybe, NULL, out);
-}
-
-/* The first reply that is an error; NULL: none. */
-static const tl_reply *first_error(const tl_reply *replies, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (replies[i].type == TL_REPLY_ERROR)
-            return &replies[i];
-    return NULL;
 }
 
 /* The reply of a needed command that failed; NULL: none. K may be of another type, and TIME may
@@ -195,7 +154,7 @@ static tl_stamp stamp_of(const tl_job *job, const seen *key_seen) {
 /* Adds EXEC behind the writes. Commands added after this are not part of the transaction. */
 static void end(tl_stamp_try *stamp_try, tl_send *send) {
     stamp_try->exec = send->count;
-    (void)say(send, "EXEC", (tl_bytes){0});
+    (void)tl__say(send, "EXEC", (tl_bytes){0});
 }
 
 /* The stamp to write, with its end in stamp_try. n 0: our clock shows a time that can't be
@@ -240,16 +199,16 @@ static tl_status write_stamp(tl_stamp_try *stamp_try, const tl_job *job, const t
     int64_t until_us = (stamp_try->end_ms + job->rules.clock_skew_max_ms) * 1000;
     int64_t left_ms = tl__stamp_px_ms(job, 0) + S_SPARE_MS;
     tl_send *send = begin(stamp_try, WRITING, &tl__pin_closes, out);
-    tl_command *command = say(send, "HMSET", job->sidecar);
+    tl_command *command = tl__say(send, "HMSET", job->sidecar);
     TL_ADD(command, TL_LITERAL("value"), value, TL_LITERAL("until"), tl__out_int(out, until_us));
     if (value.n == 0 || (takes && !add_holder(stamp_try, job, event, key_seen, command, out))) {
         out->sends = 0;
         return tl__try_malformed(attempt, out);
     }
-    tl__try_add(say(send, "EXPIRE", job->sidecar), tl__out_int(out, left_ms / 1000 + 1));
-    tl__try_add(say(send, "SET", job->key), value);
+    tl__try_add(tl__say(send, "EXPIRE", job->sidecar), tl__out_int(out, left_ms / 1000 + 1));
+    tl__try_add(tl__say(send, "SET", job->key), value);
     if (stamp_try->timed)
-        (void)say(send, "TIME", (tl_bytes){0});
+        (void)tl__say(send, "TIME", (tl_bytes){0});
     end(stamp_try, send);
     tl__try_add_wait(send, job, out);
     return TL_GO;
@@ -335,16 +294,16 @@ static tl_status drop(tl_stamp_try *stamp_try, const tl_job *job, const tl_event
         return tl__try_not_released(&stamp_try->try, stamp_try->status, out);
     if (key_seen->ours) {
         if (key_seen->same || !GUARD(release_compares_stamp))
-            (void)say(send, "DEL", job->key);
-        tl__try_add(say(send, "HDEL", job->sidecar), TL_LITERAL("token"));
+            (void)tl__say(send, "DEL", job->key);
+        tl__try_add(tl__say(send, "HDEL", job->sidecar), TL_LITERAL("token"));
         end(stamp_try, send);
-        tl__try_add(say(send, "PUBLISH", job->sidecar), TL_LITERAL(""));
+        tl__try_add(tl__say(send, "PUBLISH", job->sidecar), TL_LITERAL(""));
         return TL_GO;
     }
-    tl_command *command = say(send, "HMSET", job->sidecar);
+    tl_command *command = tl__say(send, "HMSET", job->sidecar);
     TL_ADD(command, TL_LITERAL("spent"), tl__token_bytes(&job->token));
     if (key_seen->empty)
-        tl__try_add(say(send, "EXPIRE", job->sidecar), tl__out_int(out, S_LEAST_S));
+        tl__try_add(tl__say(send, "EXPIRE", job->sidecar), tl__out_int(out, S_LEAST_S));
     end(stamp_try, send);
     return TL_GO;
 }
@@ -411,8 +370,8 @@ static tl_status held(tl_stamp_try *stamp_try, const tl_job *job, const tl_event
  * executes a transaction without the commands that it refused. */
 static const tl_reply *left_out(const tl_stamp_try *stamp_try, const tl_event *event) {
     const tl_reply *exec = &event->replied.reply[stamp_try->exec];
-    const tl_reply *wrong = first_error(event->replied.reply, stamp_try->exec);
-    return wrong ? wrong : first_error(exec->items, exec->count);
+    const tl_reply *wrong = tl__first_error(event->replied.reply, stamp_try->exec);
+    return wrong ? wrong : tl__first_error(exec->items, exec->count);
 }
 
 static tl_status dropped(tl_stamp_try *stamp_try, const tl_event *event, tl_out *out) {
@@ -434,7 +393,7 @@ static tl_status wrote(tl_stamp_try *stamp_try, const tl_job *job, const tl_even
     if (GUARD(nil_exec_did_nothing) && exec->type == TL_REPLY_NIL)
         return raced(stamp_try, job, event, out);
     if (exec->type == TL_REPLY_ERROR) { /* nothing was executed; the first error says why */
-        const tl_reply *first = first_error(event->replied.reply, stamp_try->exec);
+        const tl_reply *first = tl__first_error(event->replied.reply, stamp_try->exec);
         return refused(stamp_try, first ? first : exec, false, out);
     }
     const tl_reply *wrong = GUARD(whole_transaction) && exec->type == TL_REPLY_ARRAY

@@ -141,7 +141,8 @@ tl_err tl_client_scan(tl_client *client, const char *pattern, uint64_t *cursor, 
  * TL_EUNCERTAIN  sent, no reply seen
  * TL_EUNAVAILABLE, TL_EDENIED, TL_ESERVER, TL_EUNSUPPORTED, TL_ENOMEM
  *
- * Needs EVAL. Blocks at most connect_ms + attempt_ms.
+ * Needs EVAL; or WATCH, MULTI and EXEC, though not in a cluster. Blocks at most connect_ms +
+ * attempt_ms.
  */
 tl_err tl_client_break(tl_client *client, const void *key, size_t key_len, const tl_lock_info *seen,
                        tl_error *err);

@@ -135,6 +135,7 @@ tl_err tl__server_look(tl_client *client, tl_ask *ask, tl_error *err) {
 }
 
 tl_err tl__server_remove(tl_client *client, tl_break *machine, tl_error *err) {
+    machine->transacts = !client->backend->slotted; /* in a cluster all locks are scripts */
     return tl__inquire(client, NULL, machine->key, machine, tl__break_step, "break", err);
 }
 

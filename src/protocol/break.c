@@ -7,12 +7,11 @@
 #include "ground/guard.h"
 #include "protocol/sidecar.h"
 
-enum { REACH = 1, QUESTION };
-
 static tl_status ask(tl_break *machine, const tl_event *event, tl_out *out) {
-    tl_send *send = tl__out_send(out, QUESTION, tl__mono_add_ms(event->now, machine->attempt_ms));
+    machine->by = tl__mono_add_ms(event->now, machine->attempt_ms);
+    tl_send *send = tl__out_send(out, TL_BREAK_SCRIPT, machine->by);
     tl_command *command = &send->command[send->count++];
-    machine->ticket = QUESTION;
+    machine->ticket = TL_BREAK_SCRIPT;
     *command = (tl_command){.form = TL_SCRIPT, .script = TL_SCRIPT_BREAK, .nkeys = 4, .argc = 8};
     char counter[TL_COUNTER_SIZE];
     command->argv[0] = machine->key;
@@ -31,31 +30,30 @@ static tl_status ask(tl_break *machine, const tl_event *event, tl_out *out) {
 }
 
 static tl_status answered(tl_break *machine, const tl_event *event, tl_out *out) {
-    static const tl_needer who = {"removing a lock needs", NULL};
     int64_t status;
-    if (machine->ticket == REACH)
+    if (machine->ticket == TL_BREAK_REACH)
         return ask(machine, event, out);
+    if (machine->ticket != TL_BREAK_SCRIPT)
+        return tl__break_watch_answered(machine, event, out);
     if (event->replied.count < 1)
         return tl__end_malformed(machine, out);
-    if (event->replied.reply->type == TL_REPLY_ERROR)
-        return tl__end_refused(machine, event->replied.reply->text, &who, out);
+    tl_bytes text = event->replied.reply->text;
+    bool error = event->replied.reply->type == TL_REPLY_ERROR;
+    if (error && machine->transacts && tl__runs_no_script(text))
+        return tl__break_watch_send(machine, out);
+    if (error)
+        return tl__end_refused(machine, text, &tl__break_needer, out);
     if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &status))
         status = INT64_MIN;
-    switch (status) {
-    case 1: return TL_END;
-    case 0: return tl__end(machine, TL_ETAKEN, TL_LITERAL("the lock changed hands meanwhile"), out);
-    case -1: return tl__end(machine, TL_EEXPIRED, TL_LITERAL("nobody holds it"), out);
-    case -2:
-        return tl__end(machine, TL_EINVALID, TL_LITERAL("the key holds no string: it is no lock"),
-                       out);
-    default: return tl__end_malformed(machine, out);
-    }
+    return tl__break_found(machine, status, out);
 }
 
 static tl_status failed(tl_break *machine, const tl_event *event, tl_out *out) {
     bool follows = event->failed.redirect == TL_MOVED || event->failed.redirect == TL_NOT_ELSEWHERE;
     if (event->failed.why != TL_EELSEWHERE || !follows || machine->hops == TL_HOPS_MAX)
-        return tl__end_failed(machine, event, machine->ticket == QUESTION, out);
+        return tl__end_failed(
+            machine, event,
+            machine->ticket == TL_BREAK_SCRIPT || machine->ticket == TL_BREAK_WRITES, out);
     machine->hops++;
     return ask(machine, event, out);
 }
@@ -64,8 +62,8 @@ tl_status tl__break_step(void *machine, const tl_event *event, tl_out *out) {
     tl_break *acquiring = machine;
     switch (event->kind) {
     case TL_START:
-        acquiring->ticket = REACH;
-        tl__out_send(out, REACH, tl__mono_add_ms(event->now, acquiring->connect_ms));
+        acquiring->ticket = TL_BREAK_REACH;
+        tl__out_send(out, TL_BREAK_REACH, tl__mono_add_ms(event->now, acquiring->connect_ms));
         return TL_GO;
     case TL_REPLY:
         return event->asked.ticket == acquiring->ticket ? answered(acquiring, event, out) : TL_GO;
