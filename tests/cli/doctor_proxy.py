@@ -1,7 +1,9 @@
 """A proxy before a redis-server that changes what it says of itself: for what a real one can't be told to be.
 
-doctor_proxy.py SOCKET PORT-FILE [like:VERSION | lacks:COMMAND | flag:LOST | info:NAME=VALUE | config:NAME=VALUE | time:OFFSET_US | step:OFFSET_US]...
+doctor_proxy.py SOCKET PORT-FILE [like:VERSION | lacks:COMMAND | flag:LOST | info:NAME=VALUE | config:NAME=VALUE | time:OFFSET_US | step:OFFSET_US
+    | no-lua: | blessed:FLAG]...
 like makes it a server of another version, as old_redis.py has it; rules behind it change that.
+no-lua makes it a Valkey 9.1 without its Lua module. blessed makes it know BLESS (Redis 8.12): each key has this flag; "": none.
 step begins with the fourth TIME of a connection, the second that the watch of its clock asks for. PORT-FILE.stepped says that it has come.
 """
 import os, socket, sys, threading
@@ -17,6 +19,11 @@ like["flags"] = [f for f in like["flags"] if ("flag", f) not in map(tuple, rules
 config = {**like["config"], **dict(v.split("=", 1) for k, v in rules if k == "config")}
 shift = sum(int(v) for k, v in rules if k == "time")
 step = sum(int(v) for k, v in rules if k == "step")
+
+no_lua = any(k == "no-lua" for k, v in rules)
+blessed = next((v for k, v in rules if k == "blessed"), None)
+if no_lua:
+    info = {"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "9.1.0", **info}
 
 def line(f):
     text = f.readline()
@@ -62,6 +69,19 @@ def unknown(words):
     names = [b" ".join(words[:n]).upper().decode() for n in (1, 2)]
     return any(n in lacks for n in names)
 
+def own(words):
+    """The reply of what a redis-server of today doesn't know; None: it is asked."""
+    command = words[0].upper()
+    if no_lua and command == b"EVALSHA":
+        return b"-NOSCRIPT No matching script. Please use EVAL.\r\n"
+    if no_lua and (command == b"EVAL" or words[:2] == [b"SCRIPT", b"LOAD"]):
+        return b"-ERR Could not find scripting engine 'lua'\r\n"
+    if blessed is not None and words == [b"COMMAND", b"INFO", b"BLESS"]:
+        return b"*1\r\n*1\r\n" + bulk(b"bless")
+    if blessed is not None and words[:2] == [b"BLESS", b"GET"]:
+        return b"*1\r\n" + bulk(blessed.encode()) if blessed else b"*0\r\n"
+    return None
+
 def known(words):
     """What is asked of WAITAOF, asked of WAIT, which a server from before it knows as well."""
     if "WAITAOF" not in like.get("has", []) or b"WAITAOF" not in words[1:]:
@@ -86,6 +106,9 @@ def serve(client):
                     continue
                 if unknown(words):
                     client.sendall(b"-ERR unknown command '%s'\r\n" % words[0])
+                    continue
+                if own(words):
+                    client.sendall(own(words))
                     continue
                 asked = known(words)
                 server.sendall(b"*%d\r\n" % len(asked) + b"".join(map(bulk, asked)))

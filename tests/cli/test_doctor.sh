@@ -345,7 +345,7 @@ permissions() {
 commands() {
     start_server --appendonly yes --rename-command EVAL '' --rename-command PTTL hidden --rename-command SUBSCRIBE ''
     examine 2 ''
-    found commands danger 'has no EVAL: it is renamed \| remove .*rename-command EVAL'
+    found commands danger 'has no EVAL: it is renamed or forbidden \| remove .*rename-command EVAL'
     found commands danger 'has no PTTL'
     found commands warning 'has no SUBSCRIBE'
     found scripts danger 'runs no script'
@@ -358,6 +358,23 @@ commands() {
     examine 2 ''
     not_found permissions unseen
 
+    # A new server without Lua is not called old, nor its commands renamed.
+    stop_server
+    start_server --appendonly yes
+    proxy no-lua:
+    examine 2 "$through"
+    json_has "$out" version 9.1.0
+    found scripts danger 'the server runs no script: its Lua module is not loaded \| in valkey.conf: loadmodule PATH/libvalkeylua.so'
+    not_found commands danger
+    not_found version danger
+    examine 2 "$through" --once-per 1d
+    if [[ ${COMPAT:-1} != 0 ]]; then
+        found scripts danger 'or use --protocol timestamp, which works there$'
+        examine 0 "$through" --protocol timestamp
+        found scripts note 'its Lua module is not loaded \| in valkey.conf: loadmodule'
+        examine 2 "$through" --protocol timestamp --once-per 1d
+        found rest-scripts danger 'no lock can rest: the server runs no script \| in valkey.conf: loadmodule'
+    fi
 
     # Refusals.
     expect_line 64 'too many' "$tidelock" doctor a b
@@ -407,6 +424,25 @@ counter() {
     found fence danger "$counter holds no number"
     redis DEL "$counter" >/dev/null
     examine 0 '' jobs:1
+
+    # BLESS keeps it from eviction; that is offered only where a counter can be evicted, and the server knows BLESS.
+    set_to maxmemory 200mb
+    set_to maxmemory-policy allkeys-lru
+    examine 2 '' jobs:1
+    not_found fence note
+    proxy blessed:
+    examine 2 "$through" jobs:1
+    found fence note "may delete the fencing counter $counter \| BLESS SET $counter NO-EVICT, .*noeviction"
+    found eviction danger 'is allkeys-lru'
+    examine 2 "$through"
+    found fence note 'tidelock doctor KEY. names the counter'
+    proxy blessed:NO-EVICT
+    examine 2 "$through" jobs:1
+    not_found fence note
+    set_to maxmemory-policy volatile-lru
+    proxy blessed:
+    examine 2 "$through" jobs:1
+    not_found fence note
 }
 
 # ---- a server that doesn't tell its version ------------------------------------------------------------

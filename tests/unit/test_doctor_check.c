@@ -92,6 +92,32 @@ TEST(a_server_that_runs_no_script_gives_no_lock_and_it_is_said_why) {
     assert_null(find("runs no script"));
 }
 
+/* Valkey without its Lua module has EVAL, and runs nothing by it. */
+TEST(a_server_without_its_lua_module_is_not_called_old) {
+    be(DOCTOR_VERSION(7, 2, 4), "Valkey 9.1.0");
+    facts.script_ok = false;
+    facts.engineless = true;
+    const doctor_finding *x = says_only("scripts", DOCTOR_DANGER,
+                                        "the server runs no script: its Lua module is not loaded");
+    advises(x, "loadmodule PATH/libvalkeylua.so");
+    assert_null(strstr(x->fix, "rename-command"));
+#ifdef TL_COMPAT
+    advises(x, "or use --protocol timestamp, which works there");
+    facts.protocol = TL_TIMESTAMP;
+    x = says_only("scripts", DOCTOR_NOTE, "its Lua module is not loaded");
+    assert_non_null(strstr(x->why, "locks use WATCH"));
+    assert_null(strstr(x->fix, "--protocol timestamp"));
+    facts.strict = true; /* which uses no script anywhere */
+    says_nothing();
+    facts.strict = false;
+    facts.by_cluster = true; /* where all locks are scripts */
+    x = says_only("scripts", DOCTOR_DANGER, "its Lua module is not loaded");
+    facts.protocol = TL_BRIDGE;
+    x = says_only("scripts", DOCTOR_DANGER, "its Lua module is not loaded");
+    assert_null(strstr(x->fix, "--protocol timestamp"));
+#endif
+}
+
 /* The number of a command in the table. */
 static int number_of(const char *name, const char *sub) {
     const doctor_command *c;
@@ -105,12 +131,12 @@ static int number_of(const char *name, const char *sub) {
 TEST(a_command_that_is_renamed_is_a_danger_where_locks_need_it) {
     facts.present[number_of("PTTL", NULL)] = COMMAND_MISSING;
     const doctor_finding *x = says_only("commands", DOCTOR_DANGER,
-                                        "the server has no PTTL: it is renamed");
+                                        "the server has no PTTL: it is renamed or forbidden");
     assert_string_equal(x->why, "the end of a lock's lifetime stays unknown");
     advises(x, "rename-command PTTL");
     facts.present[number_of("PTTL", NULL)] = COMMAND_OK;
     facts.present[number_of("INCR", NULL)] = COMMAND_MISSING;
-    says_only("commands", DOCTOR_WARNING, "the server has no INCR: it is renamed");
+    says_only("commands", DOCTOR_WARNING, "the server has no INCR: it is renamed or forbidden");
 }
 
 TEST(where_the_version_is_not_known_a_command_may_never_have_been_there) {

@@ -48,6 +48,33 @@ TEST(a_policy_that_evicts_is_a_danger_with_a_limit_and_a_note_without) {
     says_nothing();
 }
 
+/* From Redis 8.12 on. Only policies that delete keys without a lifetime endanger a counter. */
+TEST(a_counter_can_be_kept_from_eviction_where_the_server_knows_bless) {
+    info(LIMITED("allkeys-lru", "1000000", "10"));
+    facts.bless = COMMAND_OK;
+    (void)snprintf(facts.counter, sizeof facts.counter, "tidelock:fence:{2bq}");
+    const doctor_finding *x = says("fence", DOCTOR_NOTE,
+                                   "may delete the fencing counter tidelock:fence:{2bq}");
+    assert_non_null(strstr(x->fix, "BLESS SET tidelock:fence:{2bq} NO-EVICT"));
+    assert_non_null(strstr(x->fix, "locks themselves need maxmemory-policy noeviction"));
+    says("eviction", DOCTOR_DANGER, "maxmemory-policy is allkeys-lru");
+    facts.counter[0] = '\0';
+    x = says("fence", DOCTOR_NOTE, "may delete the fencing counter");
+    assert_non_null(strstr(x->fix, "`tidelock doctor KEY` names the counter"));
+    facts.blessed = true;
+    says_only("eviction", DOCTOR_DANGER, "maxmemory-policy is allkeys-lru");
+    facts.blessed = false;
+    facts.bless = COMMAND_MISSING;
+    says_only("eviction", DOCTOR_DANGER, "maxmemory-policy is allkeys-lru");
+    facts.bless = COMMAND_OK;
+    info(LIMITED("volatile-lru", "1000000", "10"));
+    says_only("eviction", DOCTOR_DANGER, "maxmemory-policy is volatile-lru");
+    info(LIMITED("allkeys-lru", "0", "10"));
+    says_only("eviction", DOCTOR_NOTE, "which has no effect while maxmemory is 0");
+    info(LIMITED("noeviction", "1000000", "10"));
+    says_nothing();
+}
+
 TEST(a_policy_is_known_by_the_configuration_where_info_does_not_tell) {
     info(KEPT MASTER);
     says_only("eviction", DOCTOR_UNSEEN, "the eviction policy");

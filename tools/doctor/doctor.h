@@ -106,15 +106,17 @@ typedef struct {
     char denied[DOCTOR_COMMANDS][DOCTOR_MESSAGE_SIZE]; /**< the server's message */
     const char *key;                                   /**< NULL: no particular key */
     char user[128];                                    /**< "": not known */
-    bool no_password; /**< the login has neither user nor password */
-    bool script_ok;
+    bool no_password;           /**< the login has neither user nor password */
+    bool script_ok, engineless; /**< engineless: it has EVAL, but no Lua to run a script */
     char script_why[DOCTOR_MESSAGE_SIZE];
     bool clock_watched, clock_stepped;
     char clock_why[DOCTOR_MESSAGE_SIZE];
     int64_t now_us, agents_step_us; /**< the server's clock; when an agent saw it set (0: never) */
     /** Name of the fencing counter of the key's slot; "": it was not read. */
     char counter[TL_COUNTER_SIZE + 1];
-    int64_t counted; /**< its value; 0: there is none yet; -1: it holds no number */
+    int64_t counted;  /**< its value; 0: there is none yet; -1: it holds no number */
+    doctor_can bless; /**< has the server BLESS, which keeps a key from eviction (Redis 8.12)? */
+    bool blessed;     /**< the counter is kept from eviction */
     skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less this server's */
     int servers;
     char servers_why[DOCTOR_MESSAGE_SIZE];
@@ -186,6 +188,9 @@ void doctor_why(doctor_report *report, const char *format, ...)
 void doctor_fix(doctor_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** Add to the last finding how to make the server run scripts. */
+void doctor_fix_scripts(const doctor_facts *facts, doctor_report *report);
+
 /** doctor_check adds all findings for these facts, worst first; doctor_sort sorts them so. */
 void doctor_check(const doctor_facts *facts, doctor_report *report);
 void doctor_sort(doctor_report *report);
@@ -205,7 +210,8 @@ typedef struct {
     unsigned (*users)(const doctor_facts *f, bool evals);
     /** Report what the server's age means for such locks. False: the same as for other locks. */
     bool (*check_age)(const doctor_facts *f, doctor_report *r);
-    const char *instead; /**< advice for a server without scripts */
+    /** Advice for a server without scripts; "": none. */
+    const char *(*instead)(const doctor_facts *f);
     /** For --acl: print keys beside those of the locks, and channels. */
     void (*put_keys)(const doctor_facts *f, unsigned who);
     void (*put_channels)(const doctor_facts *f, unsigned who, const char *pattern);
@@ -229,6 +235,8 @@ doctor_promise doctor_promised(const doctor_facts *facts);
 #define DOCTOR_POLICY_SIZE 64
 bool doctor_policy(const doctor_facts *facts, char to[DOCTOR_POLICY_SIZE]);
 bool doctor_memory_limit(const doctor_facts *facts, int64_t *ret);
+/** May a full server also delete keys that have no lifetime, as fencing counters are? */
+bool doctor_evicts_all(const doctor_facts *facts);
 
 /** How many replicas may take over, unreachable ones included. */
 int64_t doctor_replicas(const doctor_facts *facts);

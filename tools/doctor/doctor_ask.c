@@ -115,6 +115,14 @@ bool doctor_policy(const doctor_facts *facts, char to[DOCTOR_POLICY_SIZE]) {
     return facts->config[CONFIG_POLICY].known;
 }
 
+bool doctor_evicts_all(const doctor_facts *facts) {
+    char policy[DOCTOR_POLICY_SIZE];
+    int64_t most;
+
+    return doctor_policy(facts, policy) && strncmp(policy, "allkeys-", 8) == 0 &&
+           !(doctor_memory_limit(facts, &most) && most == 0);
+}
+
 /* Valkey reports the Redis that it resembles. */
 static void learn_version(doctor_facts *facts) {
     char text[32];
@@ -155,6 +163,17 @@ static void ask_hello(server_link *link, doctor_facts *facts) {
     static const char *const hello[] = {"HELLO", NULL};
 
     (void)link_ask(link, hello, take_hello, facts);
+}
+
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+static void ask_script(server_link *link, doctor_facts *facts) {
+    static const char *const request[] = {"EVAL", "return 1", "0", NULL};
+
+    facts->script_ok = link_ask(link, request, NULL, NULL);
+    facts->engineless = link->engineless;
+    if (!facts->script_ok)
+        keep_message(facts->script_why, link);
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -354,16 +373,6 @@ static void ask_sentinels(server_link *link, doctor_facts *facts) {
         facts->sentinels = 0;
 }
 
-/* ---- scripts --------------------------------------------------------------------------------- */
-
-static void ask_script(server_link *link, doctor_facts *facts) {
-    static const char *const request[] = {"EVAL", "return 1", "0", NULL};
-
-    facts->script_ok = link_ask(link, request, NULL, NULL);
-    if (!facts->script_ok)
-        keep_message(facts->script_why, link);
-}
-
 /* ---- clocks ---------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -495,6 +504,27 @@ static void ask_counter(server_link *link, doctor_facts *facts) {
         facts->counter[0] = '\0';
 }
 
+static bool take_blessed(void *ctx, const tl_reply *reply) {
+    doctor_facts *facts = ctx;
+    tl_bytes flag;
+
+    for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
+        facts->blessed = facts->blessed || (tl__reply_text(&reply->items[i], &flag) &&
+                                            tl__bytes_eq(flag, TL_LITERAL("NO-EVICT")));
+    return reply->type == TL_REPLY_ARRAY;
+}
+
+/* A counter that doesn't exist yet, or that this user may not ask about, counts as not kept. */
+static void ask_bless(server_link *link, doctor_facts *facts) {
+    static const char *const info[] = {"COMMAND", "INFO", "BLESS", NULL};
+    const char *const get[] = {"BLESS", "GET", facts->counter, NULL};
+
+    if (!doctor_evicts_all(facts) || !link_ask(link, info, take_present, &facts->bless))
+        return;
+    if (facts->bless == COMMAND_OK && facts->counter[0])
+        (void)link_ask(link, get, take_blessed, facts);
+}
+
 /* ---- all questions --------------------------------------------------------------------------- */
 
 bool doctor_ask_info(server_link *link, doctor_facts *facts) {
@@ -516,13 +546,14 @@ bool doctor_ask(server_link *link, doctor_facts *facts) {
     if (!doctor_ask_info(link, facts))
         return false;
     ask_config(link, facts);
+    ask_script(link, facts); /* what clients send depends on it */
     ask_present(link, facts);
     ask_allowed(link, facts);
     if (facts->once_per_ms > 0)
         ask_flush(link, facts);
     ask_sentinels(link, facts);
-    ask_script(link, facts);
     ask_clocks(link, facts);
     ask_counter(link, facts);
+    ask_bless(link, facts);
     return true;
 }

@@ -62,9 +62,9 @@ bool doctor_is_at(const doctor_finding *finding, unsigned node) {
 /* ---- version, scripts, commands -------------------------------------------------------------- */
 
 /* Advice for a server without scripts. */
-static const char *instead(void) {
+static const char *instead(const doctor_facts *facts) {
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
-    return legacy ? legacy->instead : "";
+    return legacy ? legacy->instead(facts) : "";
 }
 
 static void found_version(const doctor_facts *facts, doctor_report *report, doctor_level level) {
@@ -79,7 +79,7 @@ static void check_version(const doctor_facts *facts, doctor_report *report) {
     if (doctor_before(facts, 2, 6, 0)) {
         found_version(facts, report, DOCTOR_DANGER);
         doctor_why(report, "it has no scripts, which this protocol needs: no lock can be acquired");
-        doctor_fix(report, "upgrade to 6.0 or newer%s", instead());
+        doctor_fix(report, "upgrade to 6.0 or newer%s", instead(facts));
     } else if (doctor_before(facts, 3, 2, 0)) {
         found_version(facts, report, DOCTOR_NOTE);
         doctor_why(
@@ -101,10 +101,37 @@ static bool says(const char *message, const char *what) {
     return strstr(message, what) != NULL;
 }
 
+#define NO_LOCK "locks are scripts: without, none can be acquired"
+
+void doctor_fix_scripts(const doctor_facts *facts, doctor_report *report) {
+    const char *else_use = facts->protocol == TL_TIMESTAMP ? "" : instead(facts);
+
+    if (doctor_before(facts, 2, 6, 0))
+        doctor_fix(report, "upgrade to 6.0 or newer%s", else_use);
+    else if (facts->engineless)
+        doctor_fix(report,
+                   "in valkey.conf: loadmodule PATH/libvalkeylua.so, and restart (a build with "
+                   "BUILD_LUA=no does not have it)%s",
+                   else_use);
+    else
+        doctor_fix(report, "remove \"rename-command EVAL ...\" from redis.conf, and restart%s",
+                   else_use);
+}
+
+/* Valkey 9.1 and later may run without Lua. */
+static void found_engineless(const doctor_facts *facts, bool needed, doctor_report *report) {
+    doctor_found(report, "scripts", needed ? DOCTOR_DANGER : DOCTOR_NOTE,
+                 "the server runs no script: its Lua module is not loaded");
+    doctor_why(report, needed ? NO_LOCK : "locks use WATCH: each operation takes two round trips");
+    doctor_fix_scripts(facts, report);
+}
+
 static void check_scripts(const doctor_facts *facts, doctor_report *report) {
     bool needed = doctor_users(facts) & (DOCTOR_TOKEN | DOCTOR_STAMP);
 
-    if (facts->script_ok || !needed || doctor_before(facts, 2, 6, 0))
+    if (facts->engineless && (needed || doctor_users(facts) & DOCTOR_WATCH))
+        found_engineless(facts, needed, report);
+    if (facts->script_ok || facts->engineless || !needed || doctor_before(facts, 2, 6, 0))
         return;
     doctor_found(report, "scripts", DOCTOR_DANGER, "the server runs no script: %s",
                  facts->script_why);
@@ -113,12 +140,11 @@ static void check_scripts(const doctor_facts *facts, doctor_report *report) {
                    "another script does not end: no lock can be acquired, renewed or released");
         doctor_fix(report, "SCRIPT KILL (as an administrator), and fix the script");
     } else if (says(facts->script_why, "NOPERM") || says(facts->script_why, "permission")) {
-        doctor_why(report, "locks are scripts: without, none can be acquired");
+        doctor_why(report, NO_LOCK);
         doctor_fix(report, "ACL SETUSER %s +eval +evalsha", facts->user[0] ? facts->user : "USER");
     } else {
-        doctor_why(report, "locks are scripts: without, none can be acquired");
-        doctor_fix(report, "remove \"rename-command EVAL ...\" from redis.conf, and restart%s",
-                   instead());
+        doctor_why(report, NO_LOCK);
+        doctor_fix_scripts(facts, report);
     }
 }
 
@@ -163,7 +189,8 @@ static void found_missing(const doctor_facts *facts, const doctor_command *comma
 
     (void)doctor_command_name(command, name);
     if (facts->version > 0 || command->since == 0) {
-        doctor_found(report, "commands", level, "the server has no %s: it is renamed", name);
+        doctor_found(report, "commands", level, "the server has no %s: it is renamed or forbidden",
+                     name);
         doctor_why(report, "%s", command->without);
         doctor_fix(report, "remove \"rename-command %s ...\" from redis.conf, and restart",
                    command->name);

@@ -101,6 +101,7 @@ const doctor_command *doctor_command_at(int i) {
 unsigned doctor_users(const doctor_facts *facts) {
     const doctor_legacy_hooks *legacy = FROM_LEGACY(doctor_legacy);
     bool evals = facts->present[0] != COMMAND_MISSING && facts->present[1] != COMMAND_MISSING &&
+                 !facts->engineless &&
                  !doctor_before(facts, 2, 6, 0); /* EVAL and EVALSHA are the first rows */
 
     return (legacy && facts->protocol != TL_TOKEN ? legacy->users(facts, evals)

@@ -103,11 +103,12 @@ static void check_flush(const doctor_facts *facts, doctor_report *report) {
 static void check_scripts(const doctor_facts *facts, doctor_report *report) {
     if (doctor_users(facts) & (DOCTOR_TOKEN | DOCTOR_STAMP))
         return;
-    doctor_found(report, "rest-scripts", DOCTOR_DANGER, "no lock can rest: the server has no EVAL");
+    doctor_found(report, "rest-scripts", DOCTOR_DANGER,
+                 "no lock can rest: the server runs no script");
     doctor_why(
         report,
         "a command that has succeeded leaves a lock that expires by itself, and then " AGAIN);
-    doctor_fix(report, "upgrade to 6.0 or newer");
+    doctor_fix_scripts(facts, report);
 }
 
 void doctor_check_rest(const doctor_facts *facts, doctor_report *report) {

@@ -62,6 +62,26 @@ static void check_eviction(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
+/* A lock's key is another one with each holder, so it can't be kept; the counter of its slot stays. It needs to
+ * be kept only once: neither a restart nor a failover nor a write forgets it. */
+static void check_bless(const doctor_facts *facts, doctor_report *report) {
+    const char *counter = facts->counter[0] ? facts->counter : "tidelock:fence:{...}";
+    bool counts = doctor_users(facts) & (DOCTOR_TOKEN | DOCTOR_STAMP);
+
+    if (facts->bless != COMMAND_OK || facts->blessed || !counts || !doctor_evicts_all(facts))
+        return;
+    doctor_found(report, "fence", DOCTOR_NOTE, "a full server may delete the fencing counter %s",
+                 counter);
+    doctor_why(report,
+               "numbers then go on by the server's clock: if that was set back, some repeat");
+    doctor_fix(report,
+               facts->counter[0] ? "BLESS SET %s NO-EVICT, once a lock has made it; locks "
+                                   "themselves need maxmemory-policy noeviction"
+                                 : "BLESS SET %s NO-EVICT: `tidelock doctor KEY` names the "
+                                   "counter; locks themselves need maxmemory-policy noeviction",
+               counter);
+}
+
 /* No danger if clients wait until forgotten locks have expired. */
 static doctor_level unless_quiet(const doctor_facts *facts) {
     return doctor_is_quiet(facts) ? DOCTOR_NOTE : DOCTOR_WARNING;
@@ -350,6 +370,7 @@ static void check_node(const doctor_facts *facts, doctor_report *report) {
 
 void doctor_check_state(const doctor_facts *facts, doctor_report *report) {
     check_eviction(facts, report);
+    check_bless(facts, report);
     check_persistence(facts, report);
     check_uptime(facts, report);
     check_copies(facts, report);

@@ -98,7 +98,10 @@ static const doctor_command *command_at(int i) {
 static unsigned users(const doctor_facts *facts, bool evals) {
     switch (facts->protocol) {
     case TL_BRIDGE: return DOCTOR_STAMP;
-    case TL_TIMESTAMP: return facts->strict ? DOCTOR_STRICT : evals ? DOCTOR_STAMP : DOCTOR_WATCH;
+    case TL_TIMESTAMP:
+        return facts->strict                ? DOCTOR_STRICT
+               : evals || facts->by_cluster ? DOCTOR_STAMP
+                                            : DOCTOR_WATCH;
     case TL_AUTO: return DOCTOR_TOKEN | DOCTOR_STAMP | DOCTOR_AUTO;
     default: return DOCTOR_TOKEN | DOCTOR_LINE;
     }
@@ -140,12 +143,17 @@ static void put_channels(const doctor_facts *facts, unsigned who, const char *pa
         printf(" &__redis__:invalidate &__keyspace@%ld__:%s", facts->db, pattern);
 }
 
+/* In a cluster all locks are scripts. */
+static const char *instead(const doctor_facts *facts) {
+    return facts->by_cluster ? "" : ", or use --protocol timestamp, which works there";
+}
+
 const doctor_legacy_hooks doctor_legacy = {
     .take = take,
     .command_at = command_at,
     .users = users,
     .check_age = check_age,
-    .instead = ", or use --protocol timestamp, which works there",
+    .instead = instead,
     .put_keys = put_keys,
     .put_channels = put_channels,
 };

@@ -66,6 +66,7 @@ static void answered(void *ctx, const tl_answer *answer) {
     else if (!answer->ok && link->announced)
         blame_cluster(link);
     link->lacks = error && tl__refusal(answer->reply->text) == TL_EUNSUPPORTED;
+    link->engineless = error && tl__is_without_engine(answer->reply->text);
     if (link->lacks)
         tl__lacks(link->message, sizeof link->message, answer->reply->text, link->needer);
 }
@@ -139,7 +140,7 @@ static bool ask(server_link *link, const tl_bytes *request, size_t n,
         command->argv[command->argc++] = request[i];
     link->take = take;
     link->ctx = ctx;
-    link->done = link->ok = link->error = link->lacks = false;
+    link->done = link->ok = link->error = link->lacks = link->engineless = false;
     link->elsewhere = TL_NOT_ELSEWHERE;
     if (tl__conn_send(link->conn, &send, NULL, now) != TL_OK) {
         link->status = STATUS_INTERNAL;

@@ -21,9 +21,10 @@ typedef struct {
     bool (*take)(void *ctx, const tl_reply *reply); /**< false: the reply is malformed */
     void *ctx;
     bool done, ok;
-    bool error;   /**< not ok: the server replied with an error */
-    unsigned ups; /**< how often it has connected: after that another server may reply */
-    bool lacks;   /**< the error says that the server lacks the command */
+    bool error;      /**< not ok: the server replied with an error */
+    unsigned ups;    /**< how often it has connected: after that another server may reply */
+    bool lacks;      /**< the error says that the server lacks the command */
+    bool engineless; /**< the error says that the server has no Lua to run a script */
     tl_redirect_kind elsewhere; /**< the error says that another node of a cluster must be asked */
     char to_host[TL_HOST_SIZE]; /**< after MOVED: that node */
     uint16_t to_port;           /**< 0: not known */
