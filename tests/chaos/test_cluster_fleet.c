@@ -11,6 +11,7 @@
  *   other; counted.
  * - a slot that is moved while a lock rests, or before it is to rest: it rests until its end.
  * - a master replaced by its replica twice: counted; killed with `quiet_ms`: counted; stopped: LOST by the deadline.
+ * - a node announces another port: its locks are held.
  * - a slot without a node; a server that is no cluster node: UNAVAILABLE "CLUSTERDOWN", "is no node of a cluster".
  */
 #include "arena.h"
@@ -319,6 +320,54 @@ TEST(a_waiter_acquires_a_lock_that_has_rested_while_its_slot_is_moved) {
     ASSERT_RESULT(tl_lock_acquire(other, MOVE_MS, &said), TL_OK);
     assert_true(server_us(owner(HELD)) >= began_us + rest_ms * 1000);
     real_fleet_close_slot(fleet);
+}
+
+/* ---- a node is called otherwise -------------------------------------------------------------- */
+
+/* Does `asked` know the node by its own port? */
+static bool knows_at_its_port(const real_node *asked, const real_node *node) {
+    char words[80];
+    redisReply *nodes = real_redis_command(asked->redis, "CLUSTER NODES");
+    (void)snprintf(words, sizeof words, "%s 127.0.0.1:%d@", node->id, node->port);
+    bool is = nodes && nodes->str && strstr(nodes->str, words);
+    freeReplyObject(nodes);
+    return is;
+}
+
+static void announce(const real_node *node, const char *setting, int port) {
+    redisReply *reply = real_redis_command(node->redis, "CONFIG SET %s %d", setting, port);
+    assert_true(reply && reply->type == REDIS_REPLY_STATUS);
+    freeReplyObject(reply);
+}
+
+/* Its port leads through a proxy by now, and nowhere any more when that is taken back. */
+TEST(a_lock_is_kept_when_its_node_announces_another_port_and_back) {
+    NEEDS_SERVER(REAL_SEVEN);
+    static const char setting[] = "cluster-announce-port";
+    lock_events *events = make_events();
+    tl_client *client = client_of_cluster();
+    tl_lock *held = renewed(client, HELD, events);
+    ASSERT_RESULT(tl_lock_acquire(held, 0, &said), TL_OK);
+    const real_node *node = real_fleet_owner(fleet, HELD);
+    proxy *other = proxy_start(node->port);
+    announce(node, setting, proxy_port(other));
+    tl_lock *late = NULL;
+    for (clock_wait wait = clock_wait_begin(MOVE_MS); proxy_passed(other, PROXY_REPLIES) == 0;) {
+        late = make_lock(client_of_cluster(), "{slot}late", KEEP_MS); /* which asks for the nodes */
+        ASSERT_RESULT(tl_lock_acquire(late, SOON_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(late, &said), TL_OK);
+        assert_true(clock_wait_more(&wait));
+    }
+    ASSERT_RESULT(tl_lock_acquire(late, SOON_MS, &said), TL_OK);
+    announce(node, setting, 0);
+    await_renewals(client, 1);
+    for (int i = 0; i < real_fleet_servers(fleet); i++) /* all others know it by its own port */
+        WAIT_FOR(MOVE_MS, knows_at_its_port(real_fleet_server(fleet, i), node));
+    proxy_free(other);
+    ASSERT_RESULT(tl_lock_extend(late, KEEP_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(late, &said), TL_OK);
+    ASSERT_GOES_ON(held);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 
 /* ---- masters are replaced -------------------------------------------------------------------- */
