@@ -9,7 +9,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build} MAKE=${MAKE:-make}
-into=$PWD/$BUILD/servers
+into=$(realpath -m "$BUILD")/servers
 # suite, package, other suites that it needs
 debian=${DEBIAN-'
 bookworm redis-server
@@ -18,6 +18,7 @@ trixie redis-server
 trixie valkey-server
 sid redis-server
 sid valkey-server
+sid redict-server
 '}
 mkdir -p "$into"
 
@@ -60,7 +61,7 @@ unpack() { # suite, package, other suites; says why it can't
     all=$(apt-get "${options[@]}" -s --no-install-recommends install "$2" 2>/dev/null | awk '/^Inst /{ print $2 }')
     [[ -n $all ]] || { echo "$1 has no $2" && return 1; }
     # Only what a program is made of.
-    all=$(grep -E "^(lib|$2\$|redis-|valkey-)" <<<"$all")
+    all=$(grep -E "^(lib|$2\$|redis-|valkey-|redict-)" <<<"$all")
     # shellcheck disable=SC2086 # words
     (cd "$dir.tmp" && apt-get "${options[@]}" -qq download $all && for deb in *.deb; do dpkg -x "$deb" . && rm "$deb"; done) \
         >"$dir.log" 2>&1 || { tail -n 1 "$dir.log" && return 1; }

@@ -323,14 +323,25 @@ real_redis *real_redis_start(const real_redis_options *options) {
     return r;
 }
 
+bool real_redis_speaks_tls(void) {
+    char line[256];
+    bool asks = false;
+    FILE *f = popen("redis-server --port 0 --tls-port 1 2>&1",
+                    "re"); // NOLINT(cert-env33-c): a test's own line
+    while (f && fgets(line, sizeof(line), f)) {
+        asks = asks || strstr(line, "No tls-cert-file configured");
+    }
+    if (f) {
+        (void)pclose(f);
+    }
+    if (!asks) {
+        print_message("SKIP: this %s can't speak TLS\n", real_server_name());
+    }
+    return asks;
+}
+
 void real_redis_need_tls(void) {
-    real_redis *r = real_redis_start(NULL);
-    redisReply *setting = real_redis_command(r, "CONFIG GET tls-port");
-    bool speaks = setting && setting->elements > 0;
-    freeReplyObject(setting);
-    real_redis_free(r);
-    if (!speaks) {
-        fprintf(stderr, "SKIP: this %s can't speak TLS\n", real_server_name());
+    if (!real_redis_speaks_tls()) {
         exit(SKIP);
     }
 }

@@ -25,6 +25,8 @@ typedef struct {
  *  Call it from the main thread: the server dies with the thread that started it. */
 real_redis *real_redis_start(const real_redis_options *options);
 
+/** Was the server built with TLS? If not, a line says so. */
+bool real_redis_speaks_tls(void);
 /** A server that can't speak TLS ends the test program as skipped. */
 void real_redis_need_tls(void);
 

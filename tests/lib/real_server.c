@@ -11,12 +11,13 @@
 #define NAME_SIZE 48
 #define COMMAND_SIZE 4200
 
-/* Valkey is as Redis 7.2 was when it left, KeyDB as Redis 6.2. */
+/* Valkey and Redict are as Redis 7.2 was when they left, KeyDB as Redis 6.2. */
 static const struct {
     const char *says, *name;
     unsigned as; /* what it is, of Redis' versions; 0: it says so itself */
 } products[] = {
     {"Valkey ", "Valkey", 70200},
+    {"Redict ", "Redict", 70200},
     {"KeyDB ", "KeyDB", 60200},
     {"", "Redis", 0},
 };
