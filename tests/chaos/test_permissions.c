@@ -10,6 +10,7 @@
  * - without SUBSCRIBE, PUBLISH, PING or WAIT it works as far as it can; also without INFO, unless `quiet_ms` needs it.
  */
 #include "arena.h"
+#include "wire/keys.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);
 
@@ -360,6 +361,33 @@ TEST(who_may_not_stand_in_line_waits_all_the_same) {
         drop_lock(other);
         drop_lock(holder);
     }
+}
+
+/* A server checks each command of a script for its user: so no script touches any other key. */
+TEST(who_may_use_the_four_keys_of_a_lock_alone_can_do_all) {
+    char rules[160], url[128], counter[TL_COUNTER_SIZE];
+    tl_slot_tag tag = tl__slot_tag(tl__hash_slot(TL_LITERAL(KEY)));
+    tl_bytes name = tl__counter(counter, &tag);
+    (void)snprintf(rules, sizeof rules,
+                   "resetkeys ~" KEY " ~tidelock:{" KEY "} ~tidelock:{" KEY "}:line ~%.*s",
+                   (int)name.n, name.p);
+    tl_client *client = client_limited(rules);
+    (void)snprintf(url, sizeof url, "redis://limited:" PASSWORD "@127.0.0.1:%d/3",
+                   real_redis_port(server));
+    tl_lock *lock = by_hand(client, AGES_MS), *other = by_hand(client_at(url), AGES_MS);
+    tl_lock_info info = {.size = sizeof info};
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    forget_executed();
+    acquiring *waiter = acquiring_begin(other, TL_FOREVER);
+    WAIT_FOR(SOON_MS, has_executed("zadd", 1));
+    ASSERT_RESULT(tl_lock_extend(lock, AGES_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_client_look(client, KEY, strlen(KEY), &info, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK); /* handed over */
+    ASSERT_RESULT(acquiring_end(waiter, 2 * SOON_MS), TL_OK);
+    ASSERT_RESULT(tl_lock_rest(other, AGES_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_client_break(client, KEY, strlen(KEY), NULL, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
 }
 
 /* It may be all that is left of a line. */

@@ -80,6 +80,7 @@ TEST(a_server_that_runs_no_script_gives_no_lock_and_it_is_said_why) {
         {"NOPERM this user has no permissions to run the 'eval' command",
          "ACL SETUSER locker +eval +evalsha"},
         {"ERR unknown command 'EVAL'", "rename-command EVAL"},
+        {"ERR This instance has Lua scripting support disabled", "--lua-transaction-mode"},
     };
     facts.script_ok = false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -113,6 +113,8 @@ void doctor_fix_scripts(const doctor_facts *facts, doctor_report *report) {
                    "in valkey.conf: loadmodule PATH/libvalkeylua.so, and restart (a build with "
                    "BUILD_LUA=no does not have it)%s",
                    else_use);
+    else if (says(facts->script_why, "Lua scripting support disabled")) /* Garnet */
+        doctor_fix(report, "start the server with --lua and --lua-transaction-mode%s", else_use);
     else
         doctor_fix(report, "remove \"rename-command EVAL ...\" from redis.conf, and restart%s",
                    else_use);
