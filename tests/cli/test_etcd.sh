@@ -113,6 +113,9 @@ grep -q -e "$option" "$work/help" || fail "this etcd has no '$option'"
 "$tidelock" doctor >"$out"
 [[ $? == 1 ]] || fail "the doctor is content with one member"
 grep -q 'etcd 3' "$out" && grep -q 'there is one member' "$out" || fail "$(cat "$out")"
+# Whether lists lack leases is known by the version.
+if grep -q '3\.7\.[0-3]$' <(etcd --version | grep 'etcd Version'); then leaseless=1; else leaseless=0; fi
+[[ $(grep -c '^note     version: .* lists keys without leases' "$out") == "$leaseless" ]] || fail "$(cat "$out")"
 "$tidelock" doctor --json | "$python" -c 'import json, sys; d = json.load(sys.stdin); assert d["findings"][0]["id"] == "members", d' ||
     fail "odd JSON"
 "$tidelock" --url "etcd://127.0.0.1:$port,127.0.0.1:1" doctor >"$out"

@@ -186,6 +186,26 @@ static bool is_before(const char *version, int least) {
     return sscanf(version, "%3d.%3d", &major, &minor) == 2 && major * 100 + minor < least;
 }
 
+/* These leave out the lease of each key where values aren't asked for. */
+static bool lists_no_leases(const char *version) {
+    int patch = 0;
+    return sscanf(version, "3.7.%3d", &patch) == 1 && patch <= 3;
+}
+
+static void check_version(const visit *visit, doctor_report *report) {
+    const char *place = visit->endpoint.label;
+    if (is_before(visit->version, 304)) {
+        doctor_found(report, "version", DOCTOR_WARNING, "%s is etcd %s", place, visit->version);
+        doctor_why(report, "locks are tested with 3.4 and newer");
+        doctor_fix(report, "upgrade it");
+    } else if (lists_no_leases(visit->version)) {
+        doctor_found(report, "version", DOCTOR_NOTE,
+                     "%s is etcd %s, which lists keys without leases", place, visit->version);
+        doctor_why(report, "inspect and counts of waiters may take a key of others for a waiter");
+        doctor_fix(report, "upgrade it to a later version");
+    }
+}
+
 static void check_member(const visit *visit, bool alone, doctor_report *report) {
     const char *place = visit->endpoint.label;
     if (!visit->answered) {
@@ -195,11 +215,7 @@ static void check_member(const visit *visit, bool alone, doctor_report *report) 
         doctor_fix(report, "start it, or remove it from the URL");
         return;
     }
-    if (is_before(visit->version, 304)) {
-        doctor_found(report, "version", DOCTOR_WARNING, "%s is etcd %s", place, visit->version);
-        doctor_why(report, "locks are tested with 3.4 and newer");
-        doctor_fix(report, "upgrade it");
-    }
+    check_version(visit, report);
     if (visit->leader == 0) {
         doctor_found(report, "leader", DOCTOR_DANGER, "%s knows no leader", place);
         doctor_why(report,
