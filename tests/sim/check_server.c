@@ -738,17 +738,17 @@ static void alone_taken(sim_world *w, const sim_request *m, uint32_t number, int
     check_prompt(w, m, key);
 }
 
-static void bound_by(sim_world *w, uint32_t number, uint64_t first, int32_t fences, int key) {
+static void bound_by(sim_world *w, uint32_t number, uint64_t first, int32_t fences) {
     sim_token *t = &w->token[number];
-    check_fence(w, key, first, false);
     give_fence(t, first, fences);
     t->taken_us = t->drawn_us;
     t->native = false; /* confirmed by requests of one key each, which join no queue */
     t->bound = true;
 }
 
-/* Then a number, and S, from which on it counts, if K is still its own. */
-static void alone_bound(sim_world *w, const sim_request *m, uint32_t number) {
+/* Then a number, and S, from which on it counts, if K is still its own. Its client may be told of the number in any case: K
+ * may come back to where it asks, and the slot's owner may have given it the lock by another. */
+static void alone_bound(sim_world *w, const sim_request *m, uint32_t number, bool late) {
     int key = sim_key_beside(w, m->argv[0]);
     int32_t fences = m->asked->fences > 1 ? m->asked->fences : 1;
     int64_t last = 0;
@@ -756,10 +756,16 @@ static void alone_bound(sim_world *w, const sim_request *m, uint32_t number) {
     if (key < 0 || number == 0)
         return;
     sim_key *k = &w->key[key];
-    if (sim_token_number(w, sim_key_value(w, key)) == number) {
-        bound_by(w, number, (uint64_t)(last - fences + 1), fences, key);
-    } else if (k->late == number) {
-        k->late_fence = (uint64_t)(last - fences + 1);
+    sim_token *t = &w->token[number];
+    uint64_t first = (uint64_t)(last - fences + 1);
+    if (!late && sim_token_number(w, sim_key_value(w, key)) == number) {
+        check_fence(w, key, first, false);
+        bound_by(w, number, first, fences);
+        return;
+    }
+    t->fence_before[t->fences_before++ % SIM_FENCES] = first;
+    if (!late && k->late == number) {
+        k->late_fence = first;
         k->late_fences = fences;
     }
 }
@@ -778,8 +784,9 @@ static void late_counts(sim_world *w, int key) {
         k->free_since = SIM_NEVER;
         w->stats.late_counts++;
     }
-    if (k->late_fence && !w->token[number].bound)
-        bound_by(w, number, k->late_fence, k->late_fences, key);
+    if (k->late_fence &&
+        !w->token[number].bound) /* drawn before others', perhaps: who is told of it is checked */
+        bound_by(w, number, k->late_fence, k->late_fences);
     k->late = 0;
 }
 
@@ -799,8 +806,8 @@ static void alone_executed(sim_world *w, const sim_request *m, const tl_reply *r
         sim_cluster_came_late(w, m->argv[0]);
     if (m->script == TL_SCRIPT_NUMBER) /* by this server's clock */
         w->token[m->token].drawn_us = sim_server_us(w, &w->server[m->socket->server]);
-    if (m->script == TL_SCRIPT_BIND && status == 1 && !late)
-        alone_bound(w, m, number);
+    if (m->script == TL_SCRIPT_BIND && status == 1)
+        alone_bound(w, m, number, late);
     if (key < 0)
         return;
     if (m->script == TL_SCRIPT_HOLD && status == 1) {

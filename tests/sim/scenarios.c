@@ -738,7 +738,7 @@ const sim_scenario sim_scenarios[] = {
     {"cluster-line", "who stands in line when a slot is opened is called all the same", 1, 10,
      CLUSTER "ttl=6000 hold=600 idle=100 move=20 until=40000", moved_is_kept},
     {"cluster-late",
-     "threads run late while slots move to and fro: a key at two nodes, where one is nobody's", 1,
+     "threads run late while slots move to and fro: a key at two nodes, where one is nobody's", 721,
      80, CLUSTER "hold=300 idle=30 attempt=600 move=5 starve=100000 cast=tA0tB0tC0tD0",
      late_is_nobodys},
     {"cluster-quick",
