@@ -46,7 +46,7 @@ typedef struct {
     const char *name;
     tl_protocol_id protocol;
     bool stamps, strict;
-    bool engineless; /**< on a server without its Lua module: the fake alone can be one */
+    bool engineless; /**< on a server without its Lua module; all other rows need scripts */
     int phase;       /**< TL_AUTO: of its namespace */
     unsigned lacks;
 } conform_row;
