@@ -45,6 +45,13 @@ static tl_command *native(tl_send *send, tl_bytes name) {
     return command;
 }
 
+/* Only an acquire has a native form. One of a release is MULTI, DELIFEQ (Valkey 9.0; DELEX, Redis 8.4), HMGET,
+ * PUBLISH and EXEC. It was measured on Valkey 9.1, without waiters, on one core (medians of 31 rounds). Of a pair
+ * it saves the server 13 % of its CPU time (24.9 us to 21.7), and server and client together 5 %. DELIFEQ alone
+ * saves 18 and 11 %. But it compares K alone. The script also unbinds S, notes the token as spent, and grants K
+ * to the next waiter. So where HMGET shows a queue or our token a script would have to follow: the hand-off to a
+ * waiter would be two requests, and no longer one step. */
+
 /* Add the native form to the script that does the same. The counter rises by one, or by as many numbers as
  * are reserved. */
 static void add_native(const tl_job *job, tl_send *send, tl_out *out) {
