@@ -528,13 +528,17 @@ void sim_cluster_copy_slot(sim_world *w, const sim_slot *s, int from, int to) {
     content all;
     sim_cluster_drop_slot(w, s, to);
     read_content(w, s, from, &all);
-    sim_server_set(w, to);
+    fake_redis_set_time(w->server[to].r,
+                        1); /* it deletes nothing that is over before it has the slot */
     for (size_t i = 0; i < all.n; i++) {
         tl_bytes key = tl__bytes_of(all.name[i]);
         int64_t ends_ms = fake_redis_peek_expiry(w->server[from].r, 0, key);
+        if (w->cfg.clears_reign && memmem(key.p, key.n, "tidelock:reign", 14))
+            continue;
         put_key(w, from, to, key, "PEXPIREAT", ends_ms);
         w->stats.keys_moved++;
     }
+    sim_server_set(w, to);
     sim_sockets_answer(w);
 }
 
@@ -578,10 +582,12 @@ static void close_slot(sim_world *w, sim_slot *s, int from) {
 }
 
 void sim_cluster_give(sim_world *w, sim_slot *s, int shard, int from) {
+    uint32_t *config = &w->cluster.config[shard];
     give_slot(w, s, shard);
-    w->cluster.view[w->shard[shard].master].config = w->cluster.config[shard] =
-        ++w->cluster.configs;
-    sim_ns most = w->cfg.doubtful ? 1000 * SIM_MS : 3 * w->cfg.delay;
+    if (*config != w->cluster.configs) /* the greatest needn't be greater */
+        *config = ++w->cluster.configs;
+    w->cluster.view[w->shard[shard].master].config = *config;
+    sim_ns most = w->cfg.doubtful ? NEWS_MS * SIM_MS : 3 * w->cfg.delay;
     sim_put(w, w->now + sim_draw(w, w->cfg.delay / 2, most), SIM_RANK_NET, hear,
             &w->cluster.view[from], (uint32_t)from);
     spread(w);

@@ -182,6 +182,7 @@ typedef struct {
     bool drains;       /**< so as Redis does it, and not Valkey */
     bool doubtful;     /**< broken: the former owner may write again before it has heard */
     bool uphill;       /**< broken: they move to masters whose clock is ahead, too */
+    bool clears_reign; /**< operators delete the reign keys of slots that move */
     int64_t pause_ms;  /**< writes are postponed for so long at most */
     int32_t voters;    /**< so many independent servers, of which a majority counts; 0: no quorum */
     int32_t twice;     /**< this place of their URL leads to the server before it; 0: none does */

@@ -317,6 +317,11 @@ static bool doubt_overlaps(const sim_stats *s) {
     return s->atomic > 0 && s->doubted > 0 && s->astray > 0 && s->overlaps > 0;
 }
 
+static bool doubt_is_waited_for(const sim_stats *s) {
+    return s->atomic > 0 && s->doubted > 0 && s->astray > 0 && s->quiet_refused > 0 &&
+           s->overlaps == 0;
+}
+
 static bool uphill_overlaps(const sim_stats *s) {
     return s->atomic > 0 && s->doubted == 0 && s->astray == 0 && s->overlaps > 0;
 }
@@ -665,6 +670,8 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "cluster-atomic off=all level=458767 ttl=3000 hold=6000 idle=60 attempt=1000 connect=2000 "    \
     "delay-us=500 late-us=100 wait-replicas=0 one-slot=0 seeds=3 quiet=0 doubtful=0 uphill=0 "     \
     "hand-over=600 until=40000 cast=tA0tB0tC0tD0tA1TB1 "
+
+#define DOUBT "same-clocks ttl=300 hold=900 hand-over=100 until=20000 move=60 doubtful drains=1 "
 
 #define CLUSTER_STAMPS                                                                                        \
     "cluster-stamps dialect=0 off=all level=458767 ttl=1200 java-ttl=1200 java-writes=1200 margin=60 lag=40 " \
@@ -1208,8 +1215,13 @@ const sim_scenario sim_scenarios[] = {
      moves_at_once_quietly},
     {"cluster-atomic-doubt",
      "the source writes again before it has heard of the target: a lock is held twice", 1, 60,
-     ATOMIC "same-clocks ttl=300 hold=900 hand-over=100 until=20000 move=60 doubtful",
-     doubt_overlaps},
+     ATOMIC DOUBT, doubt_overlaps},
+    {"cluster-atomic-returns",
+     "the same with quiet_ms T and a second, to a master that had the slot before: its reign goes on",
+     91, 60, ATOMIC DOUBT "quiet=1600", doubt_overlaps},
+    {"cluster-atomic-reign",
+     "the same where operators delete the reign keys: no lock is held twice", 1, 60,
+     ATOMIC DOUBT "quiet=1600 clears-reign", doubt_is_waited_for},
     {"cluster-atomic-ahead", "the target's clock is ahead, and locks end early: one is held twice",
      1, 60, ATOMIC "move=60 uphill", uphill_overlaps},
 };

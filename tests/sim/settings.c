@@ -79,6 +79,7 @@ static const setting settings[] = {
     SETTING("drains", drains, 1),
     SETTING("doubtful", doubtful, 1),
     SETTING("uphill", uphill, 1),
+    SETTING("clears-reign", clears_reign, 1),
     SETTING("hand-over", pause_ms, 1),
     SETTING("voters", voters, 1),
     SETTING("twice", twice, 1),
