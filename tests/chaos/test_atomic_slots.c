@@ -54,13 +54,6 @@ static int set_up(void **state) {
             .config = has_databases() ? "save \"\"\nenable-debug-command yes\n"
                                         "cluster-databases 4"
                                       : "save \"\"\nenable-debug-command yes"});
-    if (!real_fleet_moves_whole_slots(fleet)) {
-        print_message("SKIP: %s moves no slot at one moment, as Valkey 9.0 and Redis 8.4 do: name "
-                      "one by CLUSTER_SERVER=PATH\n",
-                      real_server_name());
-        real_fleet_free(fleet);
-        exit(77);
-    }
     real_fleet_set_longest_pause(fleet, PAUSE_MS);
     announce_zones();
     return 0;
@@ -499,5 +492,6 @@ TEST(locks_of_all_databases_go_along) {
 int main(void) {
     real_server_use(getenv("CLUSTER_SERVER"));
     real_server_need(REAL_SEVEN);
+    real_fleet_need_whole_moves();
     return tests_run();
 }

@@ -125,6 +125,8 @@ void real_fleet_close_slot(real_fleet *f);
 
 /** Has the server that? Valkey 9.0 (CLUSTER MIGRATESLOTS), Redis 8.4 (CLUSTER MIGRATION). */
 bool real_fleet_moves_whole_slots(const real_fleet *f);
+/** In main(): the whole program is skipped where it has not. */
+void real_fleet_need_whole_moves(void);
 /** The key's slot is to move to this master: the servers begin. */
 void real_fleet_begin_move(real_fleet *f, const char *key, real_node *to);
 /** On return all running nodes name `to` as the slot's owner; a move that came to nothing is begun again. */

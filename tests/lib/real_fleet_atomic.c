@@ -3,19 +3,22 @@
  * them, Redis' new owner to take them.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock_wait.h"
 #include "real_fleet.h"
 #include "real_fleet_inside.h"
+#include "real_server.h"
 #include "wire/keys.h"
 
+#define SKIP 77
 #define AGAIN_MS 3000 /* a move that has not begun or came to nothing is asked for again */
 
 typedef enum { NEITHER, VALKEY, REDIS } family;
 
-static family family_of(const real_node *node) {
-    redisReply *help = real_redis_command(node->redis, "CLUSTER HELP");
+static family family_at(real_redis *server) {
+    redisReply *help = real_redis_command(server, "CLUSTER HELP");
     family found = NEITHER;
     for (size_t i = 0; help && i < help->elements; i++) {
         if (strncmp(help->element[i]->str, "MIGRATESLOTS", strlen("MIGRATESLOTS")) == 0)
@@ -27,6 +30,10 @@ static family family_of(const real_node *node) {
     return found;
 }
 
+static family family_of(const real_node *node) {
+    return family_at(node->redis);
+}
+
 static real_node *running(const real_fleet *f) {
     for (int i = 0; i < f->servers; i++)
         if (real_node_is_running(&f->node[i]))
@@ -36,6 +43,18 @@ static real_node *running(const real_fleet *f) {
 
 bool real_fleet_moves_whole_slots(const real_fleet *f) {
     return family_of(running(f)) != NEITHER;
+}
+
+void real_fleet_need_whole_moves(void) {
+    real_redis *one = real_redis_start(&(real_redis_options){.cluster = true});
+    const family found = family_at(one);
+    real_redis_free(one);
+    if (found != NEITHER)
+        return;
+    (void)printf("SKIP: %s moves no slot at one moment: name a Valkey 9.0 or a Redis 8.4 by "
+                 "CLUSTER_SERVER=PATH\n",
+                 real_server_name());
+    exit(SKIP);
 }
 
 bool real_fleet_takes_over_late(const real_fleet *f) {
