@@ -114,6 +114,7 @@ typedef struct {
     uint32_t server; /* its version; 0: as new as can be. A 2.4 tells no time */
     uint8_t level;   /* what is known of it when a connection is new */
     bool no_scripts; /* EVAL is renamed away */
+    bool mixed;      /* the server was given its Lua module: A's first connection is older */
     bool strict;
     int16_t off_ms; /* A's wall clock less the server's, and B's the other way: where they count */
 } kind;
@@ -384,9 +385,10 @@ static inline void step(actor *x, tl_event e) {
 }
 
 static inline void connect(actor *x) {
+    bool knows = w.kind->mixed && (x != &w.a || x->conn); /* it may run scripts by now */
     x->conn = fake_redis_connect(w.redis, NULL, NULL);
     x->open = false;
-    x->server.level = w.kind->level;
+    x->server.level = knows ? TL_LEVEL_UNKNOWN : w.kind->level;
 }
 
 static inline void fail_request(actor *x, bool maybe_sent) {

@@ -293,6 +293,8 @@ static void explore(const kind *k, const suite *s) {
 
 static const kind watch = {"watch", STAMPS, .ttl_ms = 60000, .level = TL_LEVEL_WATCH,
                            .no_scripts = true};
+static const kind mixed = {"watch beside script", STAMPS, .ttl_ms = 60000, .level = TL_LEVEL_WATCH,
+                           .mixed = true};
 static const kind watch_no_time = {"watch, no time",
                                    STAMPS,
                                    .ttl_ms = 50000,
@@ -355,6 +357,13 @@ TEST(by_watch_nobody_holds_beside_another) {
     explore_all(&watch, &losers);
     explore_all(&watch, &visits);
     explore_all(&watch_no_time, &two_of_anything);
+}
+
+/* A client keeps what it knows of a server until its next connection. */
+TEST(when_a_server_is_given_its_lua_module_nobody_holds_beside_another) {
+    explore_all(&mixed, &two_of_anything);
+    explore_all(&mixed, &losers);
+    explore_all(&mixed, &visits);
 }
 
 TEST(by_script_nobody_holds_beside_another) {
