@@ -39,9 +39,9 @@
  * postpones writes for up to two lifetimes, or 10 s. One migration of eight is cancelled. Failovers are as above, at
  * either end and at each step. The masters' clocks are the same, or slots move only to masters that are behind. All of
  * the above must hold. One run of ten breaks an assumption: the source may write again before it has heard of the
- * target, or a target's clock is ahead. Then two may hold a lock. With `quiet_ms` of T and a second the former was seen
- * only where a slot returned with its reign key (`cluster-atomic-returns`). `cluster-atomic=stamps`: the same with what
- * follows.
+ * target, or a target's clock is ahead. Then two may hold a lock. With `quiet_ms` of T and a second two were seen after
+ * the former only where a slot returned with its reign key (`cluster-atomic-returns`); and where the source granted what
+ * had expired there, while its holder had renewed it at the target. `cluster-atomic=stamps`: the same with what follows.
  *
  * `cluster-stamps`: one to three tidelock clients (bridge and timestamp) and up to two Java clients on one or two keys.
  * Java follows redirections (raw.c). M is how far any legacy clock is from any server's; each server keeps to half of
