@@ -62,8 +62,6 @@ static const kind_row kinds[] = {
      "loses the last of them" UNTESTED,
      "choose synchronous writes, or --quiet; a serverless cache runs no script without keys, so "
      "`inspect` needs a key there"},
-    {"redict_version", "", DOCTOR_UNSEEN, "the server is Redict: not known to be safe for locks",
-     "it came from Redis 7.2" UNTESTED, "Redis and Valkey are tested"},
 };
 
 static bool fits(const doctor_facts *facts, const kind_row *row) {
