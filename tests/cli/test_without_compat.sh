@@ -25,10 +25,10 @@ defined() { nm "$built/libtidelock.a" "$without" 2>/dev/null | awk '$2 ~ /[TtDdR
 said() { strings -n 4 "$built/libtidelock.so" "$without" | grep -v '^tl_[a-z]'; }
 (($(defined | wc -l) > 1000 && $(said | wc -l) > 1000)) || fail "there is nothing to look at"
 absent 'object' '^(dialect|phase|stamp|protocol_auto|upkeep|watching|distribute|legacy|migrate|skew_(passive|listen|legacy|monitor|stamp|publish))' < <(objects)
-absent 'symbol' '(^|_)(lease|phase|namespace|attend|dialect_(find|at)|stamp_(look|rules|try)|migrate|passive|monitor|skew_publish)' < <(defined | grep -vE '^(tl__(etcd|leases)_.*|lease_of|choose_lease)$') # whose leases are others
+absent 'symbol' '(^|_)(lease|phase|namespace|attend|dialect_(find|at)|stamp_(look|rules|try)|migrate|passive|monitor|skew_publish)' < <(defined | grep -vE '^(tl__(etcd|leases)_.*|lease_of|choose_lease|tells_leases|lists_no_leases)$') # whose leases are others
 absent 'text' '(--(protocol|namespace|clock-guard|dialect|legacy-|max-skew|passive|pool-wait|publish)|MONITOR|migrat|a legacy client)' < <(said)
-absent 'symbol' '^(tl__(watching|keeper_watch.*|keeper_look.*)|go_by_events|hear_events|on_changed|tl__pin_.*)$' < <(defined)
-absent 'text' '(tidelock:phase|SETNX|GETSET|^TRACKING|__keyspace|^(DISCARD|UNWATCH)$)' < <(said)
+absent 'symbol' '^(tl__(watching|keeper_watch.*|keeper_look.*)|go_by_events|hear_events|on_changed)$' < <(defined)
+absent 'text' '(tidelock:phase|SETNX|GETSET|^TRACKING|__keyspace)' < <(said)
 
 # ---- what its user meets -------------------------------------------------------------------------------
 tidelock=$without
