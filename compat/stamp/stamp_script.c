@@ -180,7 +180,8 @@ static tl_status busy(tl_stamp_try *stamp_try, const tl_job *job, const tl_sidec
 }
 
 /* Another server may have answered this renewal than answered the acquire. With quiet_ms a holder
- * begins only with an acquire. */
+ * begins only with an acquire. It goes out at once: after a pause the stamp may be past its deadline
+ * again, and so for ever. */
 static tl_status renewed(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                          tl_out *out) {
     static const char again[] = "it was confirmed too late, and then renewed: acquire it again";
@@ -188,7 +189,11 @@ static tl_status renewed(tl_stamp_try *stamp_try, const tl_job *job, const tl_ev
     if (!tl__sidecar_renewed(event, out, &answer))
         return tl__try_malformed(&stamp_try->try, out);
     answer.fence = stamp_try->try.result.acquire.fence;
-    if (GUARD(no_quiet_renewal) && answer.status == 1 && job->acquire.quiet_ms > 0)
+    bool quiet = GUARD(no_quiet_renewal) && answer.status == 1 && job->acquire.quiet_ms > 0;
+    if (GUARD(renewed_acquired_at_once) && quiet &&
+        ask_again(stamp_try, FIRST, job, (tl_bytes){0}, event, out))
+        return TL_GO;
+    if (quiet)
         return tl__try_fail(&stamp_try->try, TL_EUNAVAILABLE, true, TL_LITERAL(again), out);
     if (answer.status == 1)
         return held(stamp_try, job, &answer, event, out);

@@ -1206,7 +1206,7 @@ const sim_scenario sim_scenarios[] = {
     {"cluster-atomic-led",
      "replicas take over at either end, as is asked for: the slot stays or moves, and no lock is lost",
      1, 40,
-     ATOMIC "same-clocks ttl=300 hold=900 hand-over=300 until=20000 move=60 switch=100 ways=16",
+     ATOMIC "same-clocks ttl=300 hold=900 hand-over=300 until=8000 move=60 switch=100 ways=16",
      stays_at_once},
     {"cluster-atomic-dies", "masters die, or are parted from the others and stop: quiet_ms T", 1,
      40,
