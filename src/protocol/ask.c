@@ -46,7 +46,9 @@ static tl_status question(tl_ask *ask, const tl_event *event, tl_out *out) {
     command->argv[0] = ask->key;
     command->argv[1] = tl__bytes(ask->line.p, ask->line.n - TL_LINE_EXTRA);
     command->argv[2] = ask->line;
-    if (ask->most > 0)
+    if (ask->two)
+        command->nkeys = command->argc = 2;
+    if (ask->most > 0 && !ask->two)
         command->argv[command->argc++] = tl__out_int(out, ask->most);
     return TL_GO;
 }
@@ -164,7 +166,8 @@ static tl_status answered_by(tl_ask *ask, const tl_event *event, tl_out *out) {
 static tl_status redirected(tl_ask *ask, const tl_event *event, tl_out *out) {
     bool open = event->failed.redirect == TL_ASK || event->failed.redirect == TL_TRY_AGAIN;
     ask->asking = ask->plain && event->failed.redirect == TL_ASK;
-    ask->plain = ask->plain || open;
+    ask->plain = ask->plain || (open && ask->two);
+    ask->two = ask->two || open;
     ask->hops++;
     return question(ask, event, out);
 }

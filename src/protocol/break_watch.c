@@ -8,6 +8,7 @@
 
 #include "ground/guard.h"
 #include "protocol/break.h"
+#include "protocol/sidecar.h"
 #include "protocol/transaction.h"
 #include "wire/rest.h"
 
@@ -74,8 +75,8 @@ static bool is_there(const tl_reply *side) {
     return there;
 }
 
-/* S goes unbound, as by a release: it keeps its lifetime, and nothing is written where there is none. The token
- * is spent, so that the holder's late request is rejected should the server run scripts again. */
+/* S goes unbound, as by a release, and nothing is written where there is none. It may have expired since it was
+ * read, which WATCH doesn't notice below 6.0.9: so it is given a lifetime. The token is spent, so that the holder's late request is rejected should the server run scripts again. */
 static tl_status remove_both(tl_break *machine, const tl_reply *side, tl_bytes bound, tl_out *out) {
     int64_t since_us;
     tl_bytes last;
@@ -90,6 +91,8 @@ static tl_status remove_both(tl_break *machine, const tl_reply *side, tl_bytes b
             TL_ADD(command, TL_LITERAL("spent"),
                    tl__out_copy(out, tl__rest_read(bound, &since_us, &last) ? last : bound,
                                 (tl_bytes){0}));
+        tl__try_add(tl__say(send, "EXPIRE", machine->sidecar),
+                    tl__out_int(out, TL_SIDECAR_IDLE_MS / 1000));
     }
     (void)tl__say(send, "EXEC", (tl_bytes){0});
     tl__try_add(tl__say(send, "PUBLISH", machine->sidecar), TL_LITERAL(""));
@@ -123,21 +126,26 @@ static tl_status judge(tl_break *machine, const tl_event *event, tl_out *out) {
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* EXEC's reply is nil if K or S was touched meanwhile, and an error if a write was refused before. */
+/* EXEC's reply is nil if K or S was touched meanwhile. If a write was refused before, it is an error; below 2.6.5
+ * it runs the others. */
 static tl_status removed(tl_break *machine, const tl_event *event, tl_out *out) {
-    const tl_reply *replies = event->replied.reply, *exec = NULL;
-    size_t count = event->replied.count;
-    for (size_t i = 0; i < count; i++)
-        if (replies[i].type == TL_REPLY_ARRAY || replies[i].type == TL_REPLY_NIL)
-            exec = &replies[i];
-    const tl_reply *wrong = exec ? tl__first_error(exec->items, exec->count)
-                                 : tl__first_error(replies, count);
+    const tl_reply *replies = event->replied.reply;
+    size_t count = event->replied.count, at = 0;
+    while (at < count && replies[at].type != TL_REPLY_ARRAY && replies[at].type != TL_REPLY_NIL)
+        at++;
+    const tl_reply *exec = at < count ? &replies[at] : NULL;
+    const tl_reply *wrong = exec && exec->type == TL_REPLY_NIL ? NULL
+                                                               : tl__first_error(replies, at);
+    if (!wrong && exec)
+        wrong = tl__first_error(exec->items, exec->count);
     if (wrong)
         return tl__end_refused(machine, wrong->text, &tl__break_needer, out);
     if (!exec)
         return tl__end_malformed(machine, out);
-    return tl__break_found(machine,
-                           GUARD(nil_break_did_nothing) && exec->type == TL_REPLY_NIL ? 0 : 1, out);
+    static const char changed[] = "the lock changed hands or was renewed meanwhile: look again";
+    return GUARD(nil_break_did_nothing) && exec->type == TL_REPLY_NIL
+               ? tl__end(machine, TL_ETAKEN, TL_LITERAL(changed), out)
+               : tl__break_found(machine, 1, out);
 }
 
 tl_status tl__break_watch_answered(tl_break *machine, const tl_event *event, tl_out *out) {

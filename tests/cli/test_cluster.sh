@@ -108,6 +108,8 @@ assert [sorted(f["nodes"]) for f in d["findings"] if f["id"] == "quiet"] == [sor
 expect 0 "$tidelock" doctor --quiet 31s
 grep -q 'note .*failover: no two clients hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
 doctor_says 2 'danger +replication: wait_replicas is 2, and the server has 1' --wait-replicas 2
+# As a client of that database would find them.
+doctor_says 1 'database 1 cannot be selected' --url "redis+cluster://127.0.0.1:$home/1"
 expect 0 "$tidelock" doctor --acl locker 'jobs:*'
 grep -q '^ACL SETUSER locker .* +role +cluster|slots +cluster|info +asking ' "$out" || fail "--acl: $(cat "$out")"
 

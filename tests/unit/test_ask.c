@@ -182,6 +182,28 @@ TEST(a_question_whose_time_was_up_is_not_asked_again) {
     expect(&f, TL_EUNAVAILABLE);
 }
 
+static tl_status keys_are_apart(feed *f, uint8_t how) {
+    return feed_event(f, (tl_event){.kind = TL_FAILED,
+                                    .asked = {.ticket = f->last.ticket},
+                                    .failed = {.why = TL_EELSEWHERE,
+                                               .redirect = how,
+                                               .message = TL_LITERAL("TRYAGAIN")}});
+}
+
+/* There is rarely a queue, and what isn't there may be at the other node. */
+TEST(in_an_open_slot_it_asks_without_the_queue_and_then_for_the_key_alone) {
+    feed f;
+    ask_in_a_fleet(&f, KEY);
+    assert_int_equal(f.last.command[0].nkeys, 3);
+    assert_int_equal(keys_are_apart(&f, TL_TRY_AGAIN), TL_GO);
+    feed_assert_asked(&f, "look");
+    assert_int_equal(f.last.command[0].nkeys, 2);
+    assert_int_equal(f.last.command[0].argc, 2);
+    assert_int_equal(keys_are_apart(&f, TL_TRY_AGAIN), TL_GO);
+    assert_int_equal(f.last.command[0].form, TL_ARGV);
+    assert_string_equal(f.last.command[0].argv[0].p, "GET");
+}
+
 TEST(who_waits_for_a_server_that_left_waits_for_the_other) {
     feed f;
     begin(&f, KEY);

@@ -112,6 +112,7 @@ static void begin_reading(feed *f, const tl_lock_info *seen, const char *error) 
 }
 
 #define UNBIND "; HMSET " SIDECAR " token  value  until 0 broken " OWNER " claim "
+#define LIVES "; EXPIRE " SIDECAR " 3600" /* also if it expired meanwhile */
 #define END "; EXEC; PUBLISH " SIDECAR " "
 
 static void ends(const feed *f, tl_err code) {
@@ -127,7 +128,7 @@ TEST(without_scripts_a_lock_is_removed_by_a_transaction) {
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         begin_reading(&f, &seen, errors[i]);
         (void)feed_reply(&f, "+OK '1700000060000' ['" TOKEN "' '1700000060000' '7'] +OK");
-        assert_string_equal(sent(&f), "DEL " KEY UNBIND " spent " TOKEN END);
+        assert_string_equal(sent(&f), "DEL " KEY UNBIND " spent " TOKEN LIVES END);
         assert_ptr_equal(f.last.pin, &tl__pin_closes);
         (void)feed_reply(&f, "+QUEUED +QUEUED [1 +OK] 0");
         ends(&f, TL_OK);
@@ -138,7 +139,7 @@ TEST(without_scripts_a_lock_is_removed_by_a_transaction) {
     assert_string_equal(sent(&f), "DEL " KEY END);
     begin_reading(&f, NULL, ENGINELESS); /* one that rests, and whose key was deleted */
     (void)feed_reply(&f, "+OK nil ['resting 12 " TOKEN "' 'resting 12 " TOKEN "' '7'] +OK");
-    assert_string_equal(sent(&f), "DEL " KEY UNBIND " spent " TOKEN END);
+    assert_string_equal(sent(&f), "DEL " KEY UNBIND " spent " TOKEN LIVES END);
 }
 
 TEST(a_transaction_removes_only_what_was_seen) {
@@ -193,6 +194,8 @@ TEST(a_transaction_that_did_nothing_has_removed_nothing) {
          TL_ETAKEN}, /* another client has touched the key or its sidecar */
         {"+QUEUED -OOM no\n -EXECABORT Transaction discarded\n 0", TL_EUNAVAILABLE},
         {"+QUEUED +QUEUED [1 -WRONGTYPE no\n] 0", TL_ESERVER},
+        {"+QUEUED -OOM no\n +QUEUED [1 1] 0",
+         TL_EUNAVAILABLE}, /* below 2.6.5 EXEC runs the others */
         {"+QUEUED +QUEUED", TL_ESERVER},
         {"+QUEUED +QUEUED [1 +OK] -NOPERM no\n", TL_OK}, /* nobody is told: it is removed */
     };

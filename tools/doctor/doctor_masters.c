@@ -26,6 +26,7 @@ static void *ask_one(void *ctx) {
     (void)snprintf(visit->message, sizeof visit->message, "out of memory");
     if (!link_open_beside(&link, &visit->like, visit->of->host, visit->of->port, false))
         return NULL;
+    link.endpoint.db = visit->like.endpoint.db; /* as clients log in */
     visit->asked = doctor_ask(&link, visit->facts);
     (void)snprintf(visit->message, sizeof visit->message, "%s", visit->asked ? "" : link.message);
     link_close(&link);
@@ -163,6 +164,7 @@ static int put_acl(const cluster_survey *survey, const tl_endpoint *login,
 
     if (!link_open_beside(&link, &like, node->host, node->port, false))
         return fail(STATUS_INTERNAL, "out of memory");
+    as->db = login->db;
     int status = doctor_ask_info(&link, as) ? doctor_acl(as, options->acl, as->key)
                                             : fail(link.status, "%s", link.message);
     link_close(&link);

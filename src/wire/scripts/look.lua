@@ -1,6 +1,6 @@
 -- Look at a lock without touching it.
 --
--- KEYS  K, S, L
+-- KEYS  K, S, L; without L while a slot is being moved, when L may be at another node
 -- ARGV  of how many in the line to tell (none)
 -- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us, how many
 --          listen on S, how many stand in line, then of the first of these: entry, place, ...}
@@ -26,12 +26,12 @@ elseif string.find(s[6], '^resting %d+ .') then
 end
 local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
 local time = redis.call('TIME')
-local stand = s[7] and s[7] ~= '' and redis.pcall('ZCARD', L) or 0
+local stand = s[7] and s[7] ~= '' and (not L and -1 or redis.pcall('ZCARD', L)) or 0
 local answer = {kind.ok or kind, type(text) == 'string' and text, redis.call('PTTL', K),
                 s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2],
                 heard[2] or -1, type(stand) == 'number' and stand or -1}
 local most = tonumber(ARGV[1] or 0)
-local first = most > 0 and s[7] and s[7] ~= '' and redis.pcall('ZRANGE', L, 0, most - 1, 'WITHSCORES') or {}
+local first = L and most > 0 and s[7] and s[7] ~= '' and redis.pcall('ZRANGE', L, 0, most - 1, 'WITHSCORES') or {}
 for i = 1, #first, 2 do
     answer[#answer + 1] = first[i]
     answer[#answer + 1] = string.format('%.0f', first[i + 1])
