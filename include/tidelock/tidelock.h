@@ -136,10 +136,11 @@ typedef struct {
     size_t size;             /**< sizeof(tl_client_options); TL_CLIENT_OPTIONS sets it */
     const char *url;         /**< the server: redis://[user:password@]host[:port][/db],
                                   unix:///path[?db=N], redis+sentinel://host,host,host/name[/db],
-                                  redis+cluster://host,host, redis+quorum://server,server,server,
-                                  etcd://host,host[/prefix], or local:[/directory]. rediss and
-                                  etcds are the same with TLS. tidelock-servers(7) has each form.
-                                  "" is refused, since it is likely an unset variable [local:] */
+                                  redis+cluster://host,host[/db],
+                                  redis+quorum://server,server,server, etcd://host,host[/prefix],
+                                  or local:[/directory]. rediss and etcds are the same with TLS.
+                                  tidelock-servers(7) has each form. "" is refused, since it
+                                  is likely an unset variable [local:] */
     const char *password;    /**< instead of one in the URL, at most 16384 bytes [none] */
     const char *service;     /**< the name by which others see this holder [the program's name] */
     tl_protocol_id protocol; /**< [TL_TOKEN] */

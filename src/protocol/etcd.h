@@ -82,8 +82,8 @@ int64_t tl__etcd_revision(const tl_reply *transaction);
 
 /** Is this key a contender for K? Contenders are K/LEASE in hexadecimal under that lease, as etcd's own Mutex
  *  writes it, and K/SUFFIX with its owner as the value, as tidelock writes it. A key that was read without
- *  its value is judged by the rest, and without its lease by its name: data of others may be taken for one. Any other key of the range blocks K as it blocks the Mutex, but nobody
- *  holds the lock by it. */
+ *  its value is judged by the rest, and without its lease by its name: data of others may be taken for one.
+ *  Any other key of the range blocks K as it blocks the Mutex, but nobody holds the lock by it. */
 bool tl__etcd_contends(tl_bytes k, const tl_etcd_found *found);
 
 /** Is it the key of a lock that rests? Then *ret_owner is the owner of the last hold. A key that was read

@@ -305,8 +305,8 @@ int doctor_etcd(const server *where, const doctor_options *options, const char *
 int doctor_cluster(const server *where, const doctor_options *options, doctor_facts *as,
                    doctor_report *report);
 
-/** Parts of doctor_check: which kind of server it is (kind); what the server permits and can do (able); its data and its replicas (state); what ends
- *  a rest early (rest). */
+/** Parts of doctor_check: which kind of server it is (kind); what the server permits and can do (able); its data
+ *  and its replicas (state); what ends a rest early (rest). */
 void doctor_check_kind(const doctor_facts *facts, doctor_report *report);
 void doctor_check_able(const doctor_facts *facts, doctor_report *report);
 void doctor_check_state(const doctor_facts *facts, doctor_report *report);

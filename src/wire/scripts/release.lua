@@ -1,6 +1,6 @@
 -- Release a lock: if K is still the token's, hand it to the next in line, or delete it.
 --
--- KEYS  K, S, F, L; the last two only where S says in `line` that others stand in line, or the sender may stand there
+-- KEYS  K, S, F, L; F and L are touched only where S says in `line` that others stand in line, or the sender may stand there
 -- ARGV  token; for how long S stays, ms, once nobody holds the lock or waits for it ('': that is left as it is); and from one
 --       of whom a request may still be on its way, its entry in the line ('': it was in none)
 -- Answers 1 released   -1 absent   0, or what K holds: it is another's
