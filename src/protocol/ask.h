@@ -22,7 +22,7 @@ typedef struct {
     bool may_get; /**< if the server has no EVAL, it uses GET. */
     bool plain;   /**< it uses GET */
     bool asking;  /**< the question goes to the node that a redirection of the kind TL_ASK named */
-    bool two;     /**< the slot is being moved: ask without the queue, which may be at another node */
+    bool two; /**< the slot is being moved: ask without the queue, which may be at another node */
     uint8_t hops; /**< redirections so far, plus lost connections */
 } tl_ask;
 

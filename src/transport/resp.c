@@ -12,9 +12,9 @@
 #define READER_KEEP (64u << 10)
 #define ALIGN 16
 
-#if HIREDIS_MAJOR == 0 && HIREDIS_MINOR < 14
-#error "tidelock needs hiredis 0.14 or later: the reader of 0.13 crashes with these functions"
-#endif
+_Static_assert(
+    HIREDIS_MAJOR > 0 || HIREDIS_MINOR >= 14,
+    "tidelock needs hiredis 0.14 or later: the reader of 0.13 crashes with these functions");
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t array_count;
