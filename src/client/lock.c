@@ -109,7 +109,7 @@ static tl_err read_rules(const tl_client *client, tl_lock_options *options, tl_b
         client->protocol->rules(&client->legacy, options->legacy ? &legacy : NULL, key, ret,
                                 &options->ttl_ms, err))
         return TL_EINVALID;
-    ret->nodes = client->protocol->rules && client->backend->slotted;
+    ret->nodes = client->backend->slotted;
     if (client->upkeep && client->protocol->upkeep->of(client, key, &ret->of, err))
         return TL_EINVALID;
     if (options->ttl_ms == 0)

@@ -317,11 +317,13 @@ tl_status tl__attempt_refused(tl_try *attempt, const tl_job *job, const tl_event
                               tl_out *out) {
     static const char quiet[] = " (INFO, which quiet_ms needs)";
     TL_ASSERT(event->kind == TL_REPLY && event->replied.reply->type == TL_REPLY_ERROR);
-    const tl_needer *who = attempt->row->who.needs ? &attempt->row->who : NULL;
+    tl_needer who = attempt->row->who;
+    if (job->rules.nodes)
+        who.instead = NULL; /* in a cluster all locks are scripts */
     tl_bytes error = event->replied.reply->text;
     bool elsewhere = tl__is_elsewhere(error);
     tl__try_refused(attempt, error, !elsewhere && tl__from_script(error) && !is_harmless(attempt),
-                    who, out);
+                    who.needs ? &who : NULL, out);
     if (elsewhere)
         attempt->result.code = TL_EELSEWHERE;
     size_t n = strlen(out->message);

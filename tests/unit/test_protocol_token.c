@@ -1516,6 +1516,18 @@ TEST(what_the_server_lacks_is_named_with_its_version) {
     }
 }
 
+/* There stamps are scripts, too. */
+TEST(in_a_cluster_without_scripts_no_other_protocol_is_named) {
+    feed f;
+    prepare(&f, TL_ACQUIRE, 60000);
+    m.job.rules.nodes = true;
+    (void)feed_start(&f);
+    (void)feed_reply(&f, "-ERR unknown command `EVAL`, with args beginning with: `return 1`, ");
+    assert_string_equal(
+        f.out.message,
+        "the server has no EVAL, which tokens need: it is renamed or forbidden there");
+}
+
 TEST(replicas_that_the_server_can_not_wait_for_are_no_outage) {
     feed f;
     prepare(&f, TL_ACQUIRE, 60000);
