@@ -285,13 +285,35 @@ static bool is_held(const tl_quorum_acquisition *acquisition, bool *ret_announce
     return false;
 }
 
-/* Does a majority say that the lock rests? */
-static bool does_rest(const tl_quorum_acquisition *acquisition) {
+/* Has the server named the lock's holder in this round? */
+static bool is_busy(const tl_quorum_acquisition *acquisition, unsigned i) {
+    return acquisition->replied & 1U << i && acquisition->voter[i].until.ns == 0;
+}
+
+static unsigned resting(const tl_quorum_acquisition *acquisition) {
     unsigned n = 0;
     for (unsigned i = 0; i < acquisition->count; i++)
-        n += acquisition->replied & 1U << i && acquisition->voter[i].until.ns == 0 &&
-             acquisition->voter[i].rests;
-    return n >= majority(acquisition);
+        n += is_busy(acquisition, i) && acquisition->voter[i].rests;
+    return n;
+}
+
+/* Has this server's holder let the lock rest here, or at another server that replied? */
+static bool has_let_rest(const tl_quorum_acquisition *acquisition, const tl_voter *voter) {
+    bool any = voter->rests;
+    for (unsigned i = 0; i < acquisition->count; i++)
+        any = any || (is_busy(acquisition, i) && acquisition->voter[i].rests &&
+                      acquisition->voter[i].holder == voter->holder);
+    return any;
+}
+
+/* For the message alone. While one server is late, fewer than a majority may say that the lock rests. So one is
+ * enough, unless another server names a holder that has not let it rest. */
+static bool seems_to_rest(const tl_quorum_acquisition *acquisition) {
+    bool all = true;
+    for (unsigned i = 0; i < acquisition->count; i++)
+        all = all &&
+              (!is_busy(acquisition, i) || has_let_rest(acquisition, &acquisition->voter[i]));
+    return resting(acquisition) >= (all ? 1 : majority(acquisition));
 }
 
 /* Of several clients with votes but no majority one must go on, or none would ever succeed: the one with the
@@ -345,7 +367,7 @@ static bool looks_again(const tl_quorum_acquisition *acquisition) {
 static tl_status busy(tl_quorum_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_retrier *retrier = &acquisition->retry;
     bool announced = false, by_one = is_held(acquisition, &announced);
-    acquisition->rests = does_rest(acquisition);
+    acquisition->rests = seems_to_rest(acquisition);
     tl__retry_held(retrier, acquisition->rests ? TL_LITERAL(TL_RESTS) : TL_LITERAL(HELD), out);
     if (!by_one && goes_on(acquisition, event) && has_time(acquisition, event))
         return keep_votes(acquisition, event, out);
@@ -355,7 +377,7 @@ static tl_status busy(tl_quorum_acquisition *acquisition, const tl_event *event,
     tl_mono free = free_at(acquisition);
     give_back(acquisition);
     bool ends = GUARD(quorum_rest_ends_wait) && acquisition->job.acquire.rest_ends_wait &&
-                acquisition->rests;
+                resting(acquisition) >= majority(acquisition);
     tl_mono next = retrier->planned;
     if (ends || !tl__retry_is_planned(retrier)) {
         int64_t pause = ends ? -1 : tl__retry_pause_ms(retrier, event->now);

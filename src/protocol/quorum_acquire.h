@@ -34,7 +34,7 @@ typedef struct {
     bool limited; /**< wait_ms 0: its limit counts from the first request for votes */
     bool raising; /**< a majority has voted, and is raising its counters to one number */
     bool keeping; /**< it pauses and keeps its votes */
-    bool rests;   /**< in the last round a majority said that the lock rests */
+    bool rests;   /**< by the replies of the last round the lock rests: for the message */
 } tl_quorum_acquisition;
 
 /** As tl__acquire_init. count: the number of servers, odd, TL_QUORUM_MIN to TL_QUORUM_MAX. The machine uses

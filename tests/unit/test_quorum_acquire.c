@@ -589,6 +589,26 @@ TEST(who_tries_once_is_told_that_it_rests_where_a_majority_says_so) {
     }
 }
 
+/* The third server has not executed the rest yet, or its reply is late; or the holder never had its vote. */
+TEST(who_tries_once_is_told_that_it_rests_while_one_server_is_late) {
+    q_feed f;
+    begin(&f, 0);
+    (void)q_busy(&f, 0, RESTS_AT(1), 9000, true);
+    (void)q_busy(&f, 1, TOKEN, 9000, true);
+    (void)q_lost(&f, 2);
+    assert_string_equal(f.out.message, TL_RESTS);
+    assert_detached(&f, TL_EBUSY);
+}
+
+TEST(a_vote_does_not_contradict_a_rest_that_another_server_names) {
+    q_feed f;
+    begin(&f, 0);
+    (void)q_busy(&f, 0, RESTS_AT(1), 9000, true);
+    (void)q_voted(&f, 1, NUMBER, TTL_MS);
+    (void)q_await(&f);
+    assert_string_equal(f.out.message, TL_RESTS);
+}
+
 TEST(a_rest_is_one_holder_whose_end_is_waited_for) {
     q_feed f;
     begin(&f, 60000);
