@@ -58,7 +58,7 @@ static bool have_conn(tl_drive *drive, tl_mono by, tl_mono now) {
     if (drive->share)
         return true;
     if (!drive->pooled)
-        drive->pooled = tl__pool_take(drive->run.node, drive->waiter, by);
+        drive->pooled = tl__pool_take(drive->run.node, drive->waiter, by, now);
     if (!drive->pooled)
         return false;
     drive->pooled->user = drive;

@@ -106,8 +106,9 @@ tl_conn_limits tl__node_limits(const tl_node *node);
 /* ---- connections (pool.c) --------------------------------------------------------------------- */
 
 /** take: a connection for this caller alone, until give. Blocks until one is free. NULL: none is free by
- *  `by`, the waiter (NULL: none) is cancelled, or no memory. broken: close it, don't keep it. */
-tl_pooled *tl__pool_take(tl_node *node, struct tl_waiter *waiter, tl_mono by);
+ *  `by`, the waiter (NULL: none) is cancelled, or no memory. now: when the call began. broken: close it, don't
+ *  keep it. */
+tl_pooled *tl__pool_take(tl_node *node, struct tl_waiter *waiter, tl_mono by, tl_mono now);
 void tl__pool_give(tl_pooled *pooled, bool broken);
 /** Close the idle connections, as the node serves no keys any more. With client.mutex held. */
 void tl__pool_shrink_in(tl_node *node);

@@ -65,7 +65,7 @@ static bool await_pooled(tl_node *node, tl_waiter *waiter, tl_mono by) {
     return true;
 }
 
-tl_pooled *tl__pool_take(tl_node *node, tl_waiter *waiter, tl_mono by) {
+tl_pooled *tl__pool_take(tl_node *node, tl_waiter *waiter, tl_mono by, tl_mono now) {
     tl_pooled *pooled = NULL;
     tl__mutex_lock(&node->client->mutex);
     bool may = await_pooled(node, waiter, by);
@@ -80,7 +80,6 @@ tl_pooled *tl__pool_take(tl_node *node, tl_waiter *waiter, tl_mono by) {
         return NULL;
     atomic_fetch_add(&node->borrowed, 1);
     if (pooled) {
-        tl_mono now = tl__mono_now();
         if (tl__ns_until(pooled->idle_since, now) > STALE_NS)
             tl__conn_drive(pooled->conn, now); /* notices a server that hung up */
         return pooled;

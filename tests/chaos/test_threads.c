@@ -97,7 +97,8 @@ TEST(a_cancel_ends_the_wait_for_a_connection) {
         client, KEY,
         TL_LOCK_OPTIONS(.ttl_ms = AGES_MS, .retry = TL_RETRY_CUSTOM, .retry_next = often));
     for (int i = 0; i < TL_POOLED_MAX; i++) {
-        lines[i] = tl__pool_take(&client->node, NULL, tl__mono_now());
+        tl_mono now = tl__mono_now();
+        lines[i] = tl__pool_take(&client->node, NULL, now, now);
         assert_non_null(lines[i]);
     }
     acquiring *a = acquiring_begin(lock, TL_FOREVER);
