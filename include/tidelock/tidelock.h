@@ -285,6 +285,7 @@ void tl_client_close(tl_client *client);
 tl_err tl_client_ping(tl_client *client, tl_error *err);
 
 #define TL_HAS_STATS 1      /**< there is tl_client_stats */
+#define TL_HAS_STATS_NOW 1  /**< tl_stats has hold, held_now and waiting_now */
 #define TL_STATS_RESULTS 24 /**< more than there are results: the rest stays 0 */
 #define TL_STATS_CAUSES 8   /**< and causes of a loss */
 #define TL_STATS_BUCKETS 28
@@ -300,8 +301,8 @@ typedef struct {
     uint64_t bucket[TL_STATS_BUCKETS];
 } tl_durations;
 
-/** The work of a client since it was opened. All numbers but those of the clock only grow. A
- *  reading is no snapshot: another thread may be at work meanwhile. */
+/** The work of a client since it was opened. All numbers but those of the clock and those of now
+ *  only grow. A reading is no snapshot: another thread may be at work meanwhile. */
 typedef struct {
     size_t size; /**< sizeof(tl_stats), set by the caller */
     /** Calls, each at the index of the tl_err with which it ended: [TL_OK] were successful. A call
@@ -332,6 +333,11 @@ typedef struct {
     int64_t clock_offset_us;
     int64_t clock_width_us; /**< the offset is wrong by at most half of this */
     int64_t clock_age_ms;   /**< since that reply */
+    /** Each hold of a lock that is over, however it ended: from the acquisition (or hand-over, or
+     *  tl_lock_adopt) to the call that released it, to its loss, or to tl_lock_free. */
+    tl_durations hold;
+    uint64_t held_now;    /**< locks that are held, as far as the renewal thread has noticed */
+    uint64_t waiting_now; /**< calls that found the lock held, or others queued, and wait */
 } tl_stats;
 
 /**

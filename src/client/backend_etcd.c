@@ -64,7 +64,6 @@ static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
     tl_status status = tl__etcd_acquire_step(&machine->etcd, event, out);
     if (status != TL_GO && !machine->over)
         tl__leases_give(&machine->lock->client->leases, &machine->etcd.spare);
-    machine->over = machine->over || status != TL_GO;
     return status;
 }
 

@@ -130,7 +130,6 @@ static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
         out->until = event->now;
     if (!machine->over)
         machine->ask.result = acquisition->result;
-    machine->over = machine->over || status != TL_GO;
     return status;
 }
 

@@ -49,7 +49,6 @@ static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
     tl_status status = tl__acquire_step(&machine->ask, event, out);
     if (status != TL_GO && !machine->over) /* later the lock may have been freed */
         learn(machine);
-    machine->over = machine->over || status != TL_GO;
     return status;
 }
 

@@ -72,6 +72,18 @@ void tl__count_wait(tl_counts *counts, int64_t ns, bool waited, bool handed_over
     own->handed_over += handed_over;
 }
 
+void tl__count_waiting(tl_counts *counts, bool waits) {
+    add(&counts->waiting, waits ? 1 : UINT64_MAX); /* which is -1 */
+}
+
+void tl__count_held(tl_counts *counts, bool held) {
+    counts->own.held_now += held ? 1 : UINT64_MAX; /* which is -1 */
+}
+
+void tl__count_hold(tl_counts *counts, int64_t ns) {
+    note(&counts->own.hold, us_of(ns));
+}
+
 void tl__count_step(tl_counts *counts, const tl_out *out) {
     tl_stats *own = &counts->own;
     own->renewals += out->renewed;

@@ -279,6 +279,22 @@ static void note_cause(tl_lock *lock, const tl_out *out) {
     }
 }
 
+static void count_held(tl_lock *lock, bool held) {
+    lock->counted = held;
+    tl__count_held(&lock->client->counts, held);
+}
+
+/* The hold is over. One whose end is noticed late was over at its deadline. */
+static void count_end(tl_lock *lock, tl_mono deadline) {
+    if (!lock->counted)
+        return;
+    tl_mono end = tl__mono_min(tl__mono_now(), deadline), limit = tl__lock_hold_end(lock);
+    if (limit.ns != 0)
+        end = tl__mono_min(end, limit);
+    count_held(lock, false);
+    tl__count_hold(&lock->client->counts, tl__ns_until(lock->since, end));
+}
+
 void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed) {
     static const tl_state states[] = {
         [TL_NOTE_AT_RISK] = TL_AT_RISK, [TL_NOTE_HELD] = TL_HELD, [TL_NOTE_LOST] = TL_LOST};
@@ -295,6 +311,7 @@ void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed) {
             report(lock, state, &out->note[i]);
         if (state != TL_LOST)
             continue;
+        count_end(lock, believed);
         if (GUARD(loss_cleans_up) && leaves_something(lock, out->note[i].why))
             holder_of(lock)->drop(lock);
         if (out->note[i].why != TL_LOST_MAX_HOLD && lock->rare->hold_ns)
@@ -341,7 +358,11 @@ static tl_err watch_in(tl_lock *lock, uint64_t seed) {
     listen(lock, NULL);
     if (holder_of(lock)->begin)
         holder_of(lock)->begin(lock, hold, seed);
-    return tl__keeper_add(keeper, &lock->task, TL_START);
+    count_held(lock, true); /* first: its first step may find that it is lost */
+    tl_err code = tl__keeper_add(keeper, &lock->task, TL_START);
+    if (code)
+        count_held(lock, false);
+    return code;
 }
 
 tl_err tl__hold_watch(tl_lock *lock, uint64_t seed) {
@@ -368,8 +389,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     tl__hold_limit(lock);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
     if (watch_in(lock, seed) == TL_OK) {
-        tl_mono now = hold->handed ? tl__mono_now() : hold->taken;
-        tl__count_wait(&lock->client->counts, tl__ns_until(hold->asked, now), hold->waited,
+        tl__count_wait(&lock->client->counts, tl__ns_until(hold->asked, lock->since), hold->waited,
                        hold->handed);
         return TL_OK;
     }
@@ -443,6 +463,7 @@ bool tl__hold_stop_in(tl_lock *lock) {
     tl_keeper *keeper = &lock->client->keeper;
     bool left = !lock->manual_renew && lock->task.at != 0;
     tl__keeper_remove(keeper, &lock->task);
+    count_end(lock, (tl_mono){atomic_load(&lock->deadline_ns)});
     if (holder_of(lock)->room == 0)
         drop_renewal(lock);
     ignore(lock);

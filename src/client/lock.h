@@ -76,6 +76,7 @@ struct tl_lock {
     bool fair;
     bool adopted;   /* a token from elsewhere that no reply has confirmed yet */
     bool contended; /* the last acquire had to wait, or others were in the server's queue */
+    bool counted;   /* as held, in tl_counts; under keeper.mutex */
     uint8_t passes; /* how many more times this hold may pass on within the process */
     tl_token token;
     atomic_bool cancelled; /* written under client.mutex */

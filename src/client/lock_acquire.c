@@ -244,14 +244,31 @@ static tl_status queue(tl_acquiring *machine, const tl_event *event, tl_out *out
     return end(machine, code, message, out);
 }
 
+static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
+    if (machine->state == TL_BEGINNING)
+        return begin(machine, event, out);
+    if (machine->state == TL_QUEUING)
+        return queue(machine, event, out);
+    return machine->asker->step(machine, event, out);
+}
+
+/* Is the lock waited for? Not by a single try, nor before a reply says that it is not free. */
+static bool is_waiting(const tl_acquiring *machine) {
+    return machine->wait_ms > 0 &&
+           (machine->queued || machine->state == TL_QUEUING || machine->asker->answered(machine));
+}
+
 tl_status tl__lock_acquire_step(void *machine, const tl_event *event, tl_out *out) {
     tl_acquiring *acquiring = machine;
     tl_event e = *event;
-    if (acquiring->state == TL_BEGINNING)
-        return begin(acquiring, &e, out);
-    if (acquiring->state == TL_QUEUING)
-        return queue(acquiring, &e, out);
-    return acquiring->asker->step(acquiring, &e, out);
+    tl_status status = step(acquiring, &e, out);
+    bool goes_on = status == TL_GO && !acquiring->over;
+    bool waits = goes_on && (acquiring->waits || is_waiting(acquiring));
+    if (waits != acquiring->waits) /* not once it is over: the lock may have been freed */
+        tl__count_waiting(&acquiring->lock->client->counts, waits);
+    acquiring->waits = waits;
+    acquiring->over = !goes_on;
+    return status;
 }
 
 /* ---- after ----------------------------------------------------------------------------------- */

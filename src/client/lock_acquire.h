@@ -46,8 +46,9 @@ typedef struct tl_acquiring {
     uint64_t random; /**< seeds of the machines for this acquire and for its hold */
     enum { TL_BEGINNING, TL_QUEUING, TL_ASKING } state;
     bool queued; /**< it has waited in the local queue */
+    bool waits;  /**< counted as waiting, in tl_counts */
     bool called; /**< it is first, and the TL_WAKE_WOKEN for that is still to come */
-    bool over;   /**< only cleaning up is left, if anything */
+    bool over;   /**< only cleaning up is left, if anything; the lock may have been freed */
     int64_t wait_ms;
     int64_t spent_ms; /**< how much of connect_ms was used before it began */
     tl_mono since, limit;

@@ -86,6 +86,7 @@ tl_err tl_client_stats(tl_client *client, tl_stats *ret_stats, tl_error *err) {
     stats.size = sizeof stats;
     tell_calls(&stats, &client->counts);
     tell_trips(&stats, &client->counts);
+    stats.waiting_now = of(&client->counts.waiting);
     tell_clocks(&stats, client);
     tl__info_write(ret_stats, &stats, sizeof stats);
     return TL_OK;

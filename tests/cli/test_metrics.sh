@@ -50,6 +50,8 @@ is 'tidelock_losses_total{key="k",cause="gone"}' 0
 is 'tidelock_waited_total{key="k"}' 0
 is 'tidelock_wait_seconds_count{key="k"}' 1
 is 'tidelock_wait_seconds_bucket{key="k",le="+Inf"}' 1
+is 'tidelock_hold_seconds_count{key="k"}' 1
+between 'tidelock_hold_seconds_sum{key="k"}' 0.25 60
 between 'tidelock_round_trip_seconds_count{key="k"}' 2 100
 between 'tidelock_clock_width_seconds{key="k"}' 0.000001 60
 success=$(value 'tidelock_run_last_success_timestamp_seconds{key="k"}')

@@ -41,6 +41,9 @@ static void assert_consistent(const tl_stats *s) {
     assert_int_equal(s->wait.count, s->acquires[TL_OK]);
     assert_int_equal(s->wait.count, sum(s->wait.bucket, TL_STATS_BUCKETS));
     assert_int_equal(s->round_trips.count, sum(s->round_trips.bucket, TL_STATS_BUCKETS));
+    assert_int_equal(s->hold.count, sum(s->hold.bucket, TL_STATS_BUCKETS));
+    assert_int_equal(s->hold.count + s->held_now, s->acquires[TL_OK]);
+    assert_int_equal(s->waiting_now, 0);
     assert_true(s->waited <= s->acquires[TL_OK]);
     assert_true(s->handed_over <= s->waited);
 }
@@ -110,6 +113,7 @@ CONFORM(what_does_not_block_is_counted_when_it_has_ended, c) {
     atomic_store(&told, 0);
     ASSERT_RESULT(tl_lock_acquire_async(lock, 0, done, &told, &said), TL_OK);
     WAIT_FOR(SOON_MS, atomic_load(&told) == 1 + TL_OK);
+    assert_int_equal(stats_of(client).held_now, 1);
     atomic_store(&told, 0);
     ASSERT_RESULT(tl_lock_acquire_async(other, 0, done, &told, &said), TL_OK);
     WAIT_FOR(SOON_MS, atomic_load(&told) == 1 + TL_EBUSY);
@@ -124,6 +128,7 @@ CONFORM(what_does_not_block_is_counted_when_it_has_ended, c) {
     assert_int_equal(calls(s.acquires), 3);
     assert_int_equal(s.releases[TL_OK], 1);
     assert_int_equal(calls(s.releases), 1);
+    assert_int_equal(s.held_now, 0);
     assert_consistent(&s);
 }
 
@@ -141,6 +146,8 @@ CONFORM(a_wait_is_counted_and_as_long_as_it_was, c) {
         ;
     WAIT_FOR(SOON_MS,
              stats_of(client).round_trips.count >= 3); /* it has asked, and stands in line */
+    WAIT_FOR(SOON_MS, stats_of(client).waiting_now == 1);
+    assert_int_equal(stats_of(client).held_now, 0);
     ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
     ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_OK);
     tl_stats s = stats_of(client);
@@ -155,6 +162,24 @@ CONFORM(a_wait_is_counted_and_as_long_as_it_was, c) {
     assert_true(i == 0 || (int64_t)s.wait.sum_us >= TL_STATS_BUCKET_US(i - 1));
     assert_consistent(&s);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+}
+
+CONFORM(a_wait_that_is_cancelled_is_over, c) {
+    tl_client *client = conform_client(c);
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *lock = conform_lock(c, client, TTL_MS), *freed = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *a = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, stats_of(client).waiting_now == 1);
+    ASSERT_RESULT(tl_lock_acquire_async(freed, TL_FOREVER, done, NULL, &said), TL_OK);
+    WAIT_FOR(SOON_MS, stats_of(client).waiting_now == 2);
+    drop_lock(freed);
+    WAIT_FOR(SOON_MS, stats_of(client).waiting_now == 1);
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(acquiring_end(a, SOON_MS), TL_ECANCELLED);
+    tl_stats s = stats_of(client);
+    assert_consistent(&s);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
 }
 
 /* How many stand behind the lock that is at the front. */
@@ -180,11 +205,14 @@ CONFORM_OF(what_is_passed_on_within_the_process_is_counted, c, CONFORM_FENCE | C
     for (int i = 1; i < 3; i++) {
         a[i] = acquiring_begin(lock[i], TL_FOREVER);
         WAIT_FOR(SOON_MS, queue_behind(lock[0]) == i);
+        WAIT_FOR(SOON_MS, stats_of(client).waiting_now == (uint64_t)i);
     }
     ASSERT_RESULT(tl_lock_release(lock[0], &said), TL_OK);
     ASSERT_RESULT(acquiring_end(a[1], SOON_MS), TL_OK);
     assert_int_equal(stats_of(client).waited, 1);
     assert_int_equal(stats_of(client).handed_over, 0);
+    assert_int_equal(stats_of(client).held_now, 1);
+    WAIT_FOR(SOON_MS, stats_of(client).waiting_now == 1);
     lock[1]->taken = tl__mono_add_ms(lock[1]->taken,
                                      TTL_MS); /* soon enough on a busy machine, too */
     uint64_t trips = stats_of(client).round_trips.count;
@@ -196,6 +224,8 @@ CONFORM_OF(what_is_passed_on_within_the_process_is_counted, c, CONFORM_FENCE | C
     assert_int_equal(s.acquires[TL_OK], 3);
     assert_int_equal(s.releases[TL_OK], 2);
     assert_int_equal(s.round_trips.count, trips);
+    assert_int_equal(s.held_now, 1);
+    assert_int_equal(s.hold.count, 2);
     assert_consistent(&s);
     ASSERT_RESULT(tl_lock_release(lock[2], &said), TL_OK);
 }
@@ -263,12 +293,17 @@ CONFORM_OF(a_loss_is_counted_by_its_cause, c, CONFORM_RUNTIME | CONFORM_FENCE) {
     tl_lock *taken = conform_lock_with(
         c, client, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .on_event = lock_events_add, .ctx = events));
     ASSERT_RESULT(tl_lock_acquire(taken, 0, &said), TL_OK);
+    assert_int_equal(stats_of(client).held_now, 1);
     conform_do(c, "SET %s another", c->key); /* found out by the first renewal, within a second */
     lock_event lost = lock_events_await(events, TL_LOST, SOON_MS);
     assert_int_equal(lost.why, TL_LOST_TAKEN);
     assert_int_equal(stats_of(client).lost[TL_LOST_TAKEN], 1);
     assert_int_equal(stats_of(client).stolen, 0);
+    assert_int_equal(stats_of(client).held_now, 0);
+    assert_int_equal(stats_of(client).hold.count, 1);
     conform_do(c, "DEL %s", c->key);
+    (void)tl_lock_release(taken, &said); /* of what is lost already */
+    assert_int_equal(stats_of(client).hold.count, 1);
     tl_lock *held = make_lock_with(client, "held", TL_LOCK_OPTIONS(.max_hold_ms = 100));
     tl_lock *manual = make_lock_with(client, "manual",
                                      TL_LOCK_OPTIONS(.ttl_ms = 100, .manual_renew = true));
@@ -282,6 +317,94 @@ CONFORM_OF(a_loss_is_counted_by_its_cause, c, CONFORM_RUNTIME | CONFORM_FENCE) {
     assert_int_equal(s.lost[TL_LOST_EXPIRED], manually == TL_OK);
     assert_int_equal(s.lost[TL_LOST_MAX_HOLD], for_a_time == TL_OK);
     assert_int_equal(s.at_risk, lock_events_count_of(events, TL_AT_RISK));
+    assert_consistent(&s);
+}
+
+CONFORM(a_hold_is_as_long_as_it_was, c) {
+    enum { HELD_MS = 50 };
+    tl_client *client = conform_client(c);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    tl_mono before = tl__mono_now();
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    tl_mono acquired = tl__mono_now();
+    const clock_wait held = clock_wait_begin(HELD_MS);
+    while (clock_wait_more(&held))
+        assert_int_equal(stats_of(client).held_now, 1);
+    assert_int_equal(stats_of(client).hold.count, 0);
+    tl_mono ends = tl__mono_now();
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    tl_stats s = stats_of(client);
+    assert_int_equal(s.held_now, 0);
+    assert_int_equal(s.hold.count, 1);
+    assert_in_range(s.hold.sum_us, tl__ns_until(acquired, ends) / 1000,
+                    tl__ns_until(before, tl__mono_now()) / 1000);
+    assert_consistent(&s);
+}
+
+/* The renewal thread is held up: it notices the end only then. */
+CONFORM_OF(a_hold_whose_end_is_noticed_late_ended_in_time, c, CONFORM_RUNTIME) {
+    enum { HELD_MS = 400, LATE_MS = 300 };
+    tl_client *client = conform_client(c);
+    tl_lock *lock = conform_lock_with(c, client,
+                                      TL_LOCK_OPTIONS(.ttl_ms = HELD_MS, .manual_renew = true));
+    if (tl_lock_acquire(lock, 0, &said))
+        return; /* the machine was too slow */
+    tl__keeper_lock(&client->keeper);
+    while (tl_lock_state(lock) != TL_LOST)
+        ;
+    const clock_wait late = clock_wait_begin(LATE_MS);
+    while (clock_wait_more(&late))
+        ;
+    tl__keeper_unlock(&client->keeper);
+    WAIT_FOR(SOON_MS, stats_of(client).held_now == 0);
+    assert_in_range(stats_of(client).hold.sum_us, 0, HELD_MS * 1000);
+}
+
+CONFORM_OF(a_lock_that_is_freed_is_not_held, c, CONFORM_RUNTIME) {
+    tl_client *client = conform_client(c);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    drop_lock(lock);
+    tl_stats s = stats_of(client);
+    assert_int_equal(s.held_now, 0);
+    assert_int_equal(s.hold.count, 1);
+    assert_consistent(&s);
+}
+
+CONFORM_OF(an_adopted_lock_is_held_once_it_is_extended, c, CONFORM_RENEWAL) {
+    tl_client *client = conform_client(c), *heir = conform_client(c);
+    tl_lock *lock = by_hand(c, client), *adopted = conform_lock(c, heir, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(adopted, tl_lock_token(lock), &said), TL_OK);
+    assert_int_equal(stats_of(heir).held_now, 0);
+    ASSERT_RESULT(tl_lock_extend(adopted, TTL_MS, &said), TL_OK);
+    assert_int_equal(stats_of(heir).held_now, 1);
+    ASSERT_RESULT(tl_lock_release(adopted, &said), TL_OK);
+    tl_stats s = stats_of(heir);
+    assert_int_equal(s.held_now, 0);
+    assert_int_equal(s.hold.count, 1);
+}
+
+/* They are renewed by one request, which finds each of them lost. */
+CONFORM_OF(locks_that_are_lost_at_once_are_held_no_more, c, CONFORM_RUNTIME | CONFORM_FENCE) {
+    enum { LOCKS = 10 };
+    tl_client *client = conform_client(c);
+    tl_lock *lock[LOCKS];
+    char key[32];
+    for (int i = 0; i < LOCKS; i++) {
+        (void)snprintf(key, sizeof key, "at-once-%d", i);
+        lock[i] = make_lock_with(client, key, TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+        ASSERT_RESULT(tl_lock_acquire(lock[i], 0, &said), TL_OK);
+    }
+    assert_int_equal(stats_of(client).held_now, LOCKS);
+    ASSERT_RESULT(tl_lock_release(lock[0], &said), TL_OK);
+    for (int i = 1; i < LOCKS; i++)
+        conform_do(c, "SET at-once-%d another", i);
+    WAIT_FOR(SOON_MS, stats_of(client).held_now == 0);
+    tl_stats s = stats_of(client);
+    assert_int_equal(s.lost[TL_LOST_TAKEN], LOCKS - 1);
+    assert_int_equal(s.hold.count, LOCKS);
+    assert_consistent(&s);
 }
 
 CONFORM_OF(a_risk_and_the_renewals_that_failed_are_counted, c, CONFORM_RUNTIME | CONFORM_RENEWAL) {

@@ -44,6 +44,24 @@ TEST(a_clock_that_goes_back_counts_as_no_time) {
     assert_int_equal(counts.own.handed_over, 1);
 }
 
+TEST(a_hold_is_held_until_it_is_over) {
+    tl__count_held(&counts, true);
+    tl__count_held(&counts, true);
+    tl__count_held(&counts, false);
+    tl__count_hold(&counts, 20000);
+    assert_int_equal(counts.own.held_now, 1);
+    assert_int_equal(counts.own.hold.bucket[2], 1); /* 20 us: 16 to 32 */
+    assert_int_equal(counts.own.hold.sum_us, 20);
+    assert_int_equal(counts.own.wait.count, 0);
+}
+
+TEST(a_wait_is_one_until_it_is_over) {
+    tl__count_waiting(&counts, true);
+    tl__count_waiting(&counts, true);
+    tl__count_waiting(&counts, false);
+    assert_int_equal(counts.waiting, 1);
+}
+
 TEST(an_answer_is_a_round_trip_and_merely_being_connected_is_none) {
     tl_answer answer = {.ok = true, .count = 0, .sent = {1000000}, .received = {1020000}};
     tl__count_answer(&counts, &answer);

@@ -155,5 +155,7 @@ void metrics_client(const metrics *metrics, const tl_stats *stats) {
     put_durations(metrics, "round_trip_seconds", "From a request to its reply.",
                   &stats->round_trips);
     put_durations(metrics, "wait_seconds", "From the call until the lock was held.", &stats->wait);
+    put_durations(metrics, "hold_seconds",
+                  "From the acquisition until the lock was released or lost.", &stats->hold);
     put_clock(metrics, stats);
 }
