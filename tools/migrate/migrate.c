@@ -9,8 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/outfile.h"
 #include "ground/glob.h"
 #include "migrate/migrate.h"
+#include "migrate/migrate_metrics.h"
 #include "migrate/migrate_show.h"
 #include "migrate/migrate_traffic.h"
 
@@ -42,6 +44,8 @@ static const opt options[] = {
     {0, "wait", OPT_DURATION, AT(wait_ms), "D",
      "advance, rollback: how long to wait for obstacles that end by themselves (three leases)", 0,
      0},
+    {0, "metrics", OPT_TEXT, AT(metrics), "FILE",
+     "status: also replace FILE by metrics, for Prometheus' textfile collector", 0, 0},
     {0, "history", OPT_FLAG, AT(history), NULL, "status: also print all changes", 0, 0},
     {0, "dialect", OPT_TEXT, LEGACY(dialect), "NAME", "how legacy clients write stamps (java)", 0,
      0},
@@ -106,11 +110,14 @@ static int show(migrate_work *work, const migrate_locks *locks, const history *h
     migrate_judge(&work->view, work->view.reg.phase + 1, locks, NULL, &status.next);
     migrate_acl_judge(work, work->view.reg.phase, work->view.reg.phase + 1, &status.next);
     migrate_judge(&work->view, work->view.reg.phase - 1, locks, NULL, &status.back);
-    if (!as_json(work)) {
+    int result = 0;
+    if (as_json(work))
+        result = migrate_show_line(migrate_status_json(&status));
+    else
         migrate_show_text(&status, stdout);
-        return 0;
-    }
-    return migrate_show_line(migrate_status_json(&status));
+    int written = work->options->metrics ? migrate_metrics_write(work->options->metrics, &status)
+                                         : 0;
+    return result ? result : written;
 }
 
 static int status(migrate_work *work) {
@@ -178,6 +185,7 @@ static int check_options(const char *word, unsigned takes, const migrate_options
         {options->yes, ASKS, "--yes", "init, advance and rollback"},
         {options->dry_run, SWEEP_ONLY, "--dry-run", "sweep"},
         {options->history, STATUS_ONLY, "--history", "status"},
+        {options->metrics != NULL, STATUS_ONLY, "--metrics", "status"},
         {options->json || options->format, REPORTS, "--json", "status, clients and sweep"},
     };
 
@@ -217,6 +225,8 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
         return fail(STATUS_USAGE, "migrate init: --lease: 1s to 10m");
     if (check_waits(options))
         return STATUS_USAGE;
+    if (options->metrics && outfile_check("migrate status: --metrics", options->metrics))
+        return STATUS_CONFIG;
     if ((takes & ASKS) && !options->yes && !isatty(STDIN_FILENO))
         return fail(STATUS_USAGE, "migrate %s: no terminal to ask on: confirm with --yes", word);
     return 0;

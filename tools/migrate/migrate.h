@@ -9,7 +9,7 @@
 #define MIGRATE_NOT_GIVEN (-1)
 
 typedef struct {
-    const char *name, *keys;
+    const char *name, *keys, *metrics;
     int phase;
     int64_t lease_ms, watch_ms, monitor_ms, wait_ms;
     bool force;

@@ -47,7 +47,7 @@ static void show_register(const migrate_view *view, FILE *out) {
                   show_ms(ago, ago_ms(view, reg->since_us)), reg->by[0] ? reg->by : "?");
 }
 
-static const char *client_state(const migrate_view *view, const migrate_client *client) {
+const char *migrate_client_state(const migrate_view *view, const migrate_client *client) {
     if (!client->readable)
         return "unreadable";
     if (migrate_client_is_gone(client, view->now_us))
@@ -63,7 +63,8 @@ static void show_client(const migrate_view *view, const migrate_client *client, 
     char who[MIGRATE_WHO_SIZE], ago[DURATION_SHOWN];
     bool other = migrate_takes_others(view, client);
 
-    (void)fprintf(out, "  %-12s %s", client_state(view, client), migrate_client_who(who, client));
+    (void)fprintf(out, "  %-12s %s", migrate_client_state(view, client),
+                  migrate_client_who(who, client));
     if (client->readable)
         (void)fprintf(out, ": epoch %lld, phase %d (%s), seen %s ago, version %s%s%s%s\n",
                       (long long)client->epoch, client->phase, migrate_phase_name(client->phase),
@@ -90,7 +91,7 @@ typedef struct {
 static bool is_of(const migrate_view *view, const group *group, const migrate_client *client) {
     return client->readable && group->first->readable && group->first->epoch == client->epoch &&
            group->first->phase == client->phase &&
-           strcmp(group->state, client_state(view, client)) == 0 &&
+           strcmp(group->state, migrate_client_state(view, client)) == 0 &&
            strcmp(group->first->service, client->service) == 0 &&
            strcmp(group->first->version, client->version) == 0 &&
            strcmp(group->first->keys, client->keys) == 0;
@@ -150,7 +151,7 @@ static void show_groups(const migrate_view *view, FILE *out) {
         }
         if (at == count)
             all[count++] = (group){.first = client,
-                                   .state = client_state(view, client),
+                                   .state = migrate_client_state(view, client),
                                    .seen_least_us = client->seen_us,
                                    .seen_most_us = client->seen_us};
         put_in(&all[at], client);
@@ -378,7 +379,7 @@ static json_t *client_json(const migrate_view *view, const migrate_client *clien
     bool ok = client->readable;
     json_t *json = json_pack("{s:o}", id_of_client, js_text(client->id));
 
-    js_set(&json, state_of_client, js_text(client_state(view, client)));
+    js_set(&json, state_of_client, js_text(migrate_client_state(view, client)));
     js_set(&json, host_of_client, js_text(ok ? client->host : NULL));
     js_set(&json, pid_of_client, js_known(ok ? client->pid : -1));
     js_set(&json, service_of_client, js_text(ok ? client->service : NULL));

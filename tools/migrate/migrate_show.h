@@ -33,6 +33,9 @@ void migrate_show_clients(const migrate_view *view, FILE *out);
 json_t *migrate_clients_json(const migrate_view *view);
 extern const member members_of_client[];
 
+/** "confirmed", "behind", "ahead", "gone", "unregistered", "contradicts" or "unreadable". */
+const char *migrate_client_state(const migrate_view *view, const migrate_client *client);
+
 /** One line of JSON on standard output; frees it. Returns 0, or the exit status after a message. */
 int migrate_show_line(json_t *json);
 
