@@ -250,12 +250,17 @@ bool tl__stamp_rests(const tl_try *attempt, const tl_job *job, const tl_event *e
 }
 
 /* Ends a release that is to let the lock rest where scripts are not available. The stamp stays until its end: nobody
- * acquires the lock before that. */
+ * acquires the lock before that. Ends an acquire of such a lock, too: else the refusal came after the work. */
 static bool never_rests(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     static const char message[] =
         "a stamp can't rest on a server without EVAL; the lock expires by itself";
-    return GUARD(rest_needs_scripts) && tl__stamp_rests(attempt, job, event) &&
-           tl__try_fail(attempt, TL_EUNSUPPORTED, false, TL_LITERAL(message), out) == TL_END;
+    static const char early[] = "a stamp can't rest on a server without EVAL; it is not acquired";
+    bool acquires = GUARD(rest_refused_early) && attempt->result.op == TL_ACQUIRE &&
+                    job->acquire.will_rest;
+    bool releases = GUARD(rest_needs_scripts) && tl__stamp_rests(attempt, job, event);
+    return (acquires || releases) &&
+           tl__try_fail(attempt, TL_EUNSUPPORTED, false,
+                        acquires ? TL_LITERAL(early) : TL_LITERAL(message), out) == TL_END;
 }
 
 /* A client that raced with our acquire and lost may overwrite K until L after it. A holder would notice; of a

@@ -52,6 +52,10 @@ typedef struct {
     int64_t rested_ms; /**< rests: for how long; -1 unknown */
     /** rests: until when by the server's clock, ms since the epoch; -1 unknown */
     int64_t rest_end_ms;
+    /** Only the key's value was read: with strict (legacy.h), while its slot is being moved, or
+     *  from a server that runs no scripts. So its holder may be a tidelock client although
+     *  by_tidelock is false */
+    bool value_only;
 } tl_lock_info;
 
 /*

@@ -37,7 +37,8 @@
  *   - A lock that rests (tl_lock_rest) has a stamp that ends M after the rest, so that no legacy
  *     client acquires it earlier. It rests only when L has passed since the acquire: the release
  *     waits for that. On a server without EVAL the release fails with TL_EUNSUPPORTED, and the
- *     lock expires by itself. With strict, and in the dialect ms-pipe, no lock can rest.
+ *     lock expires by itself; with will_rest_ms the acquire fails instead. With strict, and in the
+ *     dialect ms-pipe, no lock can rest.
  *   - tl_lock_acquire can fail with TL_ECLOCK: clock_guard is TL_GUARD_REFUSE and a clock is too
  *     far off, or the clock shows a time before 2001-09-09, which no legacy client reads as one.
  *     With TL_AUTO it can fail with TL_EDENIED: the register of the phase was deleted, or went back

@@ -464,11 +464,16 @@ typedef struct {
      *  Has no effect with TL_BRIDGE and TL_TIMESTAMP, nor before the last phase of TL_AUTO [false:
      *  it waits for the end] */
     bool rest_ends_wait;
+    /** The longest rest for which tl_lock_rest will be called, 0..TL_REST_MAX_MS. If the lock can't
+     *  rest, tl_lock_new fails, or the acquire does with TL_EUNSUPPORTED where that depends on the
+     *  server: so before the work, not after it [min_hold_ms] */
+    int64_t will_rest_ms;
 } tl_lock_options;
 
 /** tl_lock_options has min_hold_ms and rest_ends_wait; tl_lock_rest; tl_lock_info has `rests` */
 #define TL_HAS_REST 1
-#define TL_HAS_FAIR 1  /**< tl_lock_options has `fair` */
+#define TL_HAS_WILL_REST 1 /**< tl_lock_options has will_rest_ms */
+#define TL_HAS_FAIR 1      /**< tl_lock_options has `fair` */
 #define TL_HAS_STALL 1 /**< tl_lock_options has stall_ms; there are tl_lock_alive, tl_lock_stall */
 
 /*

@@ -89,7 +89,8 @@ static tl_err read_options(tl_lock_options *ret, const tl_lock_options *given, t
         return TL_EINVALID;
     if (ret->max_hold_ms < 0)
         return tl__fail(err, TL_EINVALID, 0, "max_hold: it must not be negative");
-    if (check_stall(ret, err) || check_rest_ms(ret->min_hold_ms, "min_hold", err))
+    if (check_stall(ret, err) || check_rest_ms(ret->min_hold_ms, "min_hold", err) ||
+        check_rest_ms(ret->will_rest_ms, "will_rest", err))
         return TL_EINVALID;
     return check_retry(ret, err);
 }
@@ -123,6 +124,8 @@ static tl_err check_rests(const tl_client *client, const tl_lock_options *option
     const char *never = client->protocol->never_rests ? client->protocol->never_rests(rules) : NULL;
     if (never && options->min_hold_ms > 0)
         return tl__fail(err, TL_EINVALID, 0, "min_hold: %s", never);
+    if (never && options->will_rest_ms > 0)
+        return tl__fail(err, TL_EINVALID, 0, "will_rest: %s", never);
     return TL_OK;
 }
 
@@ -165,7 +168,9 @@ static tl_lock *new_lock(tl_client *client, tl_bytes key, const tl_lock_options 
                                   .max_hold_ms = options->max_hold_ms,
                                   .stall_ms = options->stall_ms,
                                   .min_hold_ms = options->min_hold_ms,
-                                  .rest_ends_wait = options->rest_ends_wait};
+                                  .rest_ends_wait = options->rest_ends_wait,
+                                  .will_rest = options->will_rest_ms > 0 ||
+                                               options->min_hold_ms > 0};
     tl_lock *lock = calloc(1, sizeof *lock);
     if (!lock)
         return NULL;

@@ -28,7 +28,7 @@ typedef struct {
     tl_retry retry;
     tl_rules rules;
     int64_t max_hold_ms, stall_ms, min_hold_ms;
-    bool rest_ends_wait;
+    bool rest_ends_wait, will_rest;
     /** The instant at which max_hold_ms ends the present hold; 0: none. NULL: without max_hold_ms. */
     _Atomic int64_t *hold_ns;
     /** The instant of the holder's last sign of life; any thread. NULL: without stall_ms. */

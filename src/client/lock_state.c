@@ -53,7 +53,7 @@ static bool is_usual(const tl_rare_options *t) {
     const tl_retry *r = &t->retry;
     return r->kind == TL_RETRY_AUTO && r->delay_ms == 0 && r->max_delay_ms == 0 &&
            r->max_attempts == 0 && !t->rules.dialect && !t->rules.of && t->max_hold_ms == 0 &&
-           t->stall_ms == 0 && t->min_hold_ms == 0 && !t->rest_ends_wait;
+           t->stall_ms == 0 && t->min_hold_ms == 0 && !t->rest_ends_wait && !t->will_rest;
 }
 
 const tl_rare_options *tl__rare_options_new(const tl_rare_options *of) {
@@ -154,6 +154,7 @@ void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     ret->token = lock->token;
     ret->acquire.bind = lock->manual_renew || !ret->protocol->binds_late;
     ret->acquire.rest_ends_wait = lock->rare->rest_ends_wait;
+    ret->acquire.will_rest = lock->rare->will_rest;
     ret->hold.fence = atomic_load(&lock->fence);
     ret->ttl_ms = lock->ttl_ms;
     ret->queue.stands = stood_ms > 0;

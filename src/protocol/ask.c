@@ -116,6 +116,7 @@ static tl_status got(tl_ask *ask, tl_bytes kind, const tl_reply *value, const tl
     tl_reply items[2] = {{.type = TL_REPLY_NIL}, *value};
     tl_reply array = {.type = TL_REPLY_ARRAY, .items = items, .count = 2};
     fill(ask, kind, &array, event->now.ns / 1000 + event->server->wall_us);
+    ask->info.value_only = true;
     return TL_END;
 }
 

@@ -136,6 +136,8 @@ typedef struct {
     bool bind;
     /** A wait ends with EBUSY as soon as the lock is found to rest. */
     bool rest_ends_wait;
+    /** The lock is to rest later: it is not acquired where nothing can rest. */
+    bool will_rest;
 } tl_job_acquire;
 
 /** ACQUIRE, to queue on the server; RELEASE, to leave the queue. */

@@ -93,13 +93,17 @@ static tl_status stepped(tl_scan *scan, const tl_event *event, tl_out *out) {
     return TL_END;
 }
 
-/* The script's SCAN failed. A server that doesn't know SCAN doesn't name it in the error. */
+/* The script's SCAN failed. A server that doesn't know SCAN doesn't name it in the error. Up to 6.2 that error says
+ * "called from Lua script": such a server may be older than SCAN. */
 static tl_status scan_refused(tl_scan *scan, tl_bytes error, tl_out *out) {
     static const char lacks[] = "the server has no SCAN, which " NEEDER
                                 ": Redis 2.8 or newer, not renamed";
+    static const char renamed[] = "the server has no SCAN, which " NEEDER
+                                  ": it is renamed or forbidden there";
     tl_err code = tl__refusal(error);
+    bool newer = tl__bytes_has(error, "called from script");
     if (code == TL_EUNSUPPORTED)
-        return tl__end(scan, code, TL_LITERAL(lacks), out);
+        return tl__end(scan, code, newer ? TL_LITERAL(renamed) : TL_LITERAL(lacks), out);
     return tl__end_refused(scan, error, &needer, out);
 }
 

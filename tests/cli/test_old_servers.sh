@@ -91,7 +91,13 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     stamp=$(redis GET k)
     [[ ${#token} == 36 && $fence -gt 0 && $stamp =~ ^[0-9]{13}$ ]] || fail "lock prints: $(cat "$out"); k holds $stamp"
     expect 75 "$tidelock" lock --protocol timestamp k
+    # A look reads the stamp alone there, which may be anybody's; a value of another kind, too.
+    stamp_alone='held by a client known only by its stamp (java): a legacy client, or tidelock'
     expect 1 "$tidelock" check --protocol timestamp k
+    grep -qF "$stamp_alone" "$out" || fail "check says: $(cat "$out")"
+    redis SET other hello >/dev/null
+    expect 1 "$tidelock" check --protocol timestamp other
+    grep -qF "held by a client known only by the key's value" "$out" || fail "check says: $(cat "$out")"
     expect 0 "$tidelock" extend --protocol timestamp --ttl 100s k "$token"
     (($(redis GET k) > stamp)) || fail "extending wrote no later stamp"
     expect 0 "$tidelock" unlock --protocol timestamp k "$token"
@@ -99,7 +105,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     # A lock is removed by WATCH, too: its sidecar binds nobody any more, and its holder finds it lost.
     expect 0 "$tidelock" lock --protocol timestamp k
     read -r token fence <"$out"
-    expect 0 "$tidelock" break -y --protocol timestamp k
+    expect_line 0 "k: removed; it was ${stamp_alone//[()]/.}\$" "$tidelock" break -y --protocol timestamp k
     assert_free k
     [[ $(redis HGET 'tidelock:{k}' broken) =~ ^$(uname -n)\ [0-9]+\ tidelock$ && ! $(redis HGET 'tidelock:{k}' token) ]] ||
         fail "the sidecar: $(redis HGETALL 'tidelock:{k}')"
@@ -107,6 +113,15 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     redis SET k 01234567-89ab-4def-8123-456789abcdef PX 60000 >/dev/null # another library's
     expect 0 "$tidelock" break -y --protocol timestamp k
     assert_free k
+    # Nothing rests there: that is said before the work, and nothing is acquired.
+    for words in 'run --once-per 1h' 'run --hold-at-least 1h' 'lock --rest 1h'; do
+        command=()
+        if [[ $words == run* ]]; then command=(-- touch "$work/ran"); fi
+        # shellcheck disable=SC2086 # words
+        missing "a stamp can't rest on a server without EVAL; it is not acquired; this one is Valkey 9.1.0\$" \
+            $words --protocol timestamp k "${command[@]}"
+        assert_free k
+    done
     expect 0 "$tidelock" run --protocol timestamp --legacy-ttl-min 12s --clock-skew-max 500ms k -- \
         sh -c 'was=$(redis-cli -s "$1" GET k); until [ "$(redis-cli -s "$1" GET k)" -gt "$was" ]; do sleep 0.05; done' sh "$socket"
     assert_free k
@@ -114,9 +129,9 @@ fi
 [[ ! -e $work/ran ]] || fail "the command ran without a lock"
 stop_server
 
-# Before 2.8: no SCAN.
+# SCAN is renamed.
 start_server --rename-command SCAN ''
-scan="the server has no SCAN, which listing keys needs: Redis 2.8 or newer, not renamed$this"
+scan="the server has no SCAN, which listing keys needs: it is renamed or forbidden there$this"
 missing "$scan" inspect
 if [[ ${COMPAT:-1} != 0 ]]; then missing "$scan" migrate -y init --phase 1 --keys '*'; fi
 expect 0 "$tidelock" lock k

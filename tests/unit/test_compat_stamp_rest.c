@@ -177,6 +177,25 @@ TEST(without_scripts_nothing_rests_and_nothing_is_released) {
     }
 }
 
+/* Nothing is written: the refusal comes before the work. */
+TEST(without_scripts_a_lock_that_is_to_rest_is_not_acquired) {
+    prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
+    m.job.acquire.will_rest = true;
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "acquire");
+    assert_int_equal(feed_reply(&f, "-ERR unknown command 'EVALSHA'"), TL_END);
+    expect(&f, TL_EUNSUPPORTED, false);
+    assert_non_null(strstr(f.out.message, "can't rest"));
+    for (uint8_t level = TL_LEVEL_WATCH; level <= TL_LEVEL_PLAIN; level++) {
+        prepare(&f, &tl__protocol_timestamp, TL_ACQUIRE);
+        m.job.acquire.will_rest = true;
+        f.server.level = level;
+        assert_int_equal(feed_start(&f), TL_END);
+        expect(&f, TL_EUNSUPPORTED, false);
+        assert_non_null(strstr(f.out.message, "can't rest"));
+    }
+}
+
 static tl_status redirect(tl_redirect_kind kind) {
     return feed_event(&f,
                       (tl_event){.kind = TL_FAILED,

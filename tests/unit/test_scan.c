@@ -137,6 +137,15 @@ TEST(failures_are_told_apart) {
     assert_failed(&f, TL_EUNSUPPORTED);
     assert_string_equal(f.out.message, "the server has no SCAN, which listing keys needs: "
                                        "Redis 2.8 or newer, not renamed");
+    const char *const newer[] = {"Unknown Redis command called from script script: 1, on @u:45.",
+                                 "Unknown command called from script script: 1, on @u:45."};
+    for (size_t i = 0; i < 2; i++) { /* Redis 7.0, Valkey: these have SCAN */
+        begin(&f, 0);
+        (void)feed_reply(&f, "['SCAN' -ERR %s\n]", newer[i]);
+        assert_failed(&f, TL_EUNSUPPORTED);
+        assert_string_equal(f.out.message, "the server has no SCAN, which listing keys needs: "
+                                           "it is renamed or forbidden there");
+    }
     begin(&f, 0);
     (void)feed_reply(&f, "['SCAN' -NOPERM this user has no permissions\n]");
     assert_failed(&f, TL_EDENIED);

@@ -107,7 +107,9 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
             "a client known only by its token (tidelock before its first renewal, or another "
             "library)");
     else if (!legacy || !legacy->who(buf, HOLDER_SHOWN, info))
-        (void)snprintf(buf, HOLDER_SHOWN, "a client that is not tidelock");
+        (void)snprintf(buf, HOLDER_SHOWN,
+                       info->value_only ? "a client known only by the key's value"
+                                        : "a client that is not tidelock");
     return buf;
 }
 

@@ -31,7 +31,7 @@ static void say_busy(tl_client *client, const char *key) {
 /* TL_OK: it is done, here or elsewhere, or another host is at work. */
 static tl_err once(tl_client *client, const char *key, int64_t rest_ms, tl_error *err) {
     /* Another host that fails or dies within a minute is waited for: then this one works. */
-    tl_lock_options options = TL_LOCK_OPTIONS(.rest_ends_wait = true);
+    tl_lock_options options = TL_LOCK_OPTIONS(.rest_ends_wait = true, .will_rest_ms = rest_ms);
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, err);
     if (!lock)
         return err->code;

@@ -124,7 +124,11 @@ static const char *name_of(int id) {
 static bool show_who(char *buf, size_t size, const tl_lock_info *info) {
     if (info->protocol != TL_TIMESTAMP)
         return false;
-    (void)snprintf(buf, size, "a legacy client (%s%s)", info->dialect, info->guessed ? "?" : "");
+    (void)snprintf(buf, size,
+                   info->value_only
+                       ? "a client known only by its stamp (%s%s): a legacy client, or tidelock"
+                       : "a legacy client (%s%s)",
+                   info->dialect, info->guessed ? "?" : "");
     return true;
 }
 

@@ -154,22 +154,16 @@ static int report_not_acquired(const server *where, tl_client *client, const cha
 
 static int lock_with(const server *where, tl_client *client, signals *signals, const char *key,
                      const lock_options *options) {
-    tl_lock_options wanted = TL_LOCK_OPTIONS(.ttl_ms = server_ttl_ms(where, options->ttl_ms),
-                                             .manual_renew = true, .fair = options->fair,
-                                             .rest_ends_wait = options->rest_ms != REST_NOT_GIVEN);
+    tl_lock_options wanted =
+        TL_LOCK_OPTIONS(.ttl_ms = server_ttl_ms(where, options->ttl_ms), .manual_renew = true,
+                        .fair = options->fair, .rest_ends_wait = options->rest_ms != REST_NOT_GIVEN,
+                        .will_rest_ms = options->rest_ms != REST_NOT_GIVEN ? options->rest_ms : 0);
     tl_error err = {.code = TL_OK};
-    int sig = 0;
+    int sig = 0, status;
 
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &wanted, &err);
     if (!lock)
-        return fail(status_of(err.code), "%s", err.message);
-    int status = options->rest_ms != REST_NOT_GIVEN
-                     ? rest_probe("lock: --rest", client, key, &wanted)
-                     : STATUS_OK;
-    if (status) {
-        tl_lock_free(lock);
-        return status;
-    }
+        return rest_fail("lock: --rest", &err);
     tl_err code = nested_holds(where, client, key, &err)
                       ? TL_EBUSY
                       : signals_acquire(signals, lock,

@@ -1,7 +1,5 @@
 /*
- * Options that let a lock rest. The library refuses a rest only when the lock is about to rest, after the
- * work. A lock that has to rest in any case is refused when it is made: such a lock is made here, and not
- * used.
+ * Options that let a lock rest.
  */
 #include <string.h>
 
@@ -13,18 +11,13 @@ int rest_check(const char *option, int64_t ms) {
     return 0;
 }
 
-int rest_probe(const char *option, tl_client *client, const char *key,
-               const tl_lock_options *options) {
-    tl_lock_options rests = *options;
-    tl_error err;
+int rest_fail(const char *option, const tl_error *err) {
+    static const char will_rest[] = "will_rest: "; /* the name of the library's option */
+    size_t n = sizeof will_rest - 1;
 
-    rests.min_hold_ms = 1;
-    tl_lock *lock = tl_lock_new(client, key, strlen(key), &rests, &err);
-    tl_lock_free(lock);
-    if (lock)
-        return 0;
-    const char *why = strstr(err.message, ": "); /* behind the name of the library's option */
-    return fail(status_of(err.code), "%s: %s", option, why ? why + 2 : err.message);
+    if (strncmp(err->message, will_rest, n) == 0)
+        return fail(status_of(err->code), "%s: %s", option, err->message + n);
+    return fail(status_of(err->code), "%s", err->message);
 }
 
 bool rest_ends_wait(const server *where) {

@@ -11,9 +11,9 @@
  *  after a message. */
 int rest_check(const char *option, int64_t ms);
 
-/** Can a lock of this client with these options rest? No I/O. Returns 0, or the exit status after a message. */
-int rest_probe(const char *option, tl_client *client, const char *key,
-               const tl_lock_options *options);
+/** A lock could not be made; with will_rest_ms perhaps since it can't rest: then the message names the option.
+ *  Returns the exit status after a message. */
+int rest_fail(const char *option, const tl_error *err);
 
 /** Does a wait end as soon as the lock rests? */
 bool rest_ends_wait(const server *where);

@@ -520,31 +520,27 @@ static void pause_between(run *run) {
     }
 }
 
-static int probe_rest(const run *run, const tl_lock_options *options) {
-    const char *option = is_once(run->options)                              ? "run: --once-per"
-                         : run->options->hold_at_least_ms != REST_NOT_GIVEN ? "run: --hold-at-least"
-                                                                            : NULL;
+/* The longest time for which the lock may have to rest; 0: it never rests. */
+static int64_t most_rest_ms(const run_options *options) {
+    int64_t ms = is_once(options) ? options->once_per_ms : options->hold_at_least_ms;
 
-    return option ? rest_probe(option, run->client, run->key, options) : 0;
+    return ms != REST_NOT_GIVEN ? ms : 0;
 }
 
 static int rounds(run *run) {
     tl_lock_options lock_options = TL_LOCK_OPTIONS(.ttl_ms = run->options->ttl_ms,
                                                    .on_event = news_event, .ctx = &run->news,
                                                    .fair = run->options->fair,
-                                                   .rest_ends_wait = is_once(run->options));
+                                                   .rest_ends_wait = is_once(run->options),
+                                                   .will_rest_ms = most_rest_ms(run->options));
 
     if (run->options->watchdog_ms != NOT_GIVEN)
         lock_options.stall_ms = run->options->watchdog_ms;
 
     run->lock = tl_lock_new(run->client, run->key, strlen(run->key), &lock_options, &run->err);
     if (!run->lock)
-        return fail(status_of(run->err.code), "%s", run->err.message);
-    int status = probe_rest(run, &lock_options);
-    if (status) {
-        tl_lock_free(run->lock);
-        return status;
-    }
+        return rest_fail(is_once(run->options) ? "run: --once-per" : "run: --hold-at-least",
+                         &run->err);
     one_round(run);
     while (run->options->forever && !run->stop) {
         pause_between(run);
