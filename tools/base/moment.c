@@ -93,6 +93,22 @@ moments moment_all(void) {
     return best;
 }
 
+/* The barriers keep the reading between the two of other clocks. */
+uint64_t moment_counter(void) {
+#if defined __x86_64__
+    __builtin_ia32_lfence();
+    uint64_t counter = __builtin_ia32_rdtsc();
+    __builtin_ia32_lfence();
+    return counter;
+#elif defined __aarch64__
+    uint64_t counter;
+    __asm__ volatile("isb; mrs %0, cntvct_el0; isb" : "=r"(counter)::"memory");
+    return counter;
+#else
+    return 0;
+#endif
+}
+
 #define CRYSTAL_PPM                                                                                \
     100 /* a permanent correction of the clock's rate; more than that may be temporary */
 #define NORMAL_PPM 500 /* the most that the kernel's frequency may be set to */

@@ -14,6 +14,9 @@ typedef struct {
 /** The readings are some microseconds apart. If the process is paused meanwhile, the interval becomes wide, not wrong. */
 moments moment_all(void);
 
+/** The processor's counter, which ClockBound's daemon tells the time by; 0: this processor has none that is known. */
+uint64_t moment_counter(void);
+
 /** It only corroborates a measurement: under chronyd it omits the correction that is still to be made. */
 typedef struct {
     bool known;

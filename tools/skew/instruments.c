@@ -1,5 +1,6 @@
 /*
- * Combines the instruments: the result of each becomes rows.
+ * Combines the instruments: the result of each becomes rows. ClockBound's file is read last, because
+ * that costs no time.
  */
 #include <string.h>
 #include <strings.h>
@@ -58,6 +59,7 @@ bool instruments_ask(instruments *instruments, server_link *link) {
 
     if (any && !link_ask(link, time, NULL, NULL))
         return false;
+    instruments->begun = skew_reading_now();
     if (instruments->ntp.count > 0)
         ntp_servers_ask(&instruments->ntp, rate_ppm);
     if (instruments->options->chrony)
@@ -116,6 +118,35 @@ static void add_ntp(const instruments *instruments, const moment_of *at, skew_fl
     }
 }
 
+/* ClockBound and another witness of this host's clock are not both right where the two
+ * are apart. */
+static void compare_clockbound(const instruments *instruments, const moment_of *at,
+                               const skew_fleet *fleet, skew_host *row) {
+    const chrony_report *chrony = &instruments->chrony;
+
+    if (instruments->options->chrony && chrony->known)
+        clockbound_compare(row, chrony_offset(chrony, at->now.after), "chronyd");
+    for (int i = 0; at->own && i < fleet->count; i++) {
+        const skew_host *host = &fleet->hosts[i];
+        if (host->known && host->kind == SKEW_SERVED)
+            clockbound_compare(row,
+                               (tl_interval){tl__add_sat(at->own->lo, -host->offset.hi),
+                                             tl__add_sat(at->own->hi, -host->offset.lo)},
+                               host->name);
+    }
+}
+
+static void add_clockbound(const instruments *instruments, const moment_of *at, skew_fleet *fleet) {
+    skew_host *row = new_row(fleet, at->name);
+    clockbound_report report;
+
+    if (!row)
+        return;
+    clockbound_ask(&report, instruments->options->clockbound);
+    clockbound_judge(&report, &instruments->begun, at->own, at->rate_ppm, row);
+    compare_clockbound(instruments, at, fleet, row);
+}
+
 void instruments_add(const instruments *instruments, skew_fleet *fleet) {
     kernel_clock kernel = moment_kernel();
     tl_interval own = fleet->hosts[0].offset;
@@ -132,6 +163,8 @@ void instruments_add(const instruments *instruments, skew_fleet *fleet) {
     if (instruments->options->kernel && (host = new_row(fleet, at.name)))
         kernel_judge(&kernel, host);
     add_ntp(instruments, &at, fleet);
+    if (instruments->options->clockbound)
+        add_clockbound(instruments, &at, fleet);
 }
 
 void instruments_add_server(const server_link *link, skew_fleet *fleet) {

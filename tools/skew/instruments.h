@@ -5,6 +5,7 @@
 #pragma once
 
 #include "skew/skew_chrony.h"
+#include "skew/skew_clockbound.h"
 #include "skew/skew_fleet.h"
 #include "skew/skew_ntp_ask.h"
 #include "skew/skew_servers.h"
@@ -12,8 +13,9 @@
 /** From the command's options. */
 typedef struct {
     opt_texts ntp;
-    const char *chrony;  /**< NULL: not selected; "": the socket that chronyc finds */
-    const char *servers; /**< NULL: not selected; else further servers, separated by commas */
+    const char *chrony;     /**< NULL: not selected; "": the socket that chronyc finds */
+    const char *clockbound; /**< NULL: not selected; "": where ClockBound's daemon writes */
+    const char *servers;    /**< NULL: not selected; else further servers, separated by commas */
     bool kernel;
 } instrument_options;
 
@@ -23,6 +25,7 @@ typedef struct {
     bool by_cluster;
     ntp_servers ntp;
     chrony_report chrony;
+    skew_reading begun; /**< of this host's clocks */
     skew_servers servers;
 } instruments;
 

@@ -81,6 +81,8 @@ static const opt skew_table[] = {
      "also ask the NTP server HOST for the time; may be repeated", 0, 0},
     {0, "chrony", OPT_MAYBE, offsetof(skew_options, instruments.chrony), "[=SOCKET]",
      "also ask chronyd how far this host's clock is off", 0, 0},
+    {0, "clockbound", OPT_MAYBE, offsetof(skew_options, instruments.clockbound), "[=FILE]",
+     "also ask ClockBound how far this host's clock is off", 0, 0},
     {0, "kernel", OPT_FLAG, offsetof(skew_options, instruments.kernel), NULL,
      "also ask the kernel how far this host's clock is off", 0, 0},
     {0, "servers", OPT_MAYBE, offsetof(skew_options, instruments.servers), "[=HOST:PORT,...]",
@@ -518,8 +520,9 @@ static int read_logs(const skew_options *options, const void *legacy_options,
         options->warn != defaults->warn || options->log || options->metrics || options->no_agents ||
         options->all_pairs || options->expected.expect.count || options->expected.min_hosts ||
         options->expected.no_self || options->instruments.ntp.count ||
-        options->instruments.chrony || options->instruments.servers ||
-        options->instruments.kernel || (legacy && legacy->any(legacy_options)))
+        options->instruments.chrony || options->instruments.clockbound ||
+        options->instruments.servers || options->instruments.kernel ||
+        (legacy && legacy->any(legacy_options)))
         return fail(
             STATUS_USAGE,
             "skew report: its only options are --format, --json, --output and --stale-after");

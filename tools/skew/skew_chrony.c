@@ -171,6 +171,12 @@ static void tell(const chrony_state *state, const tl_interval *own, skew_host *h
                        skew_aligned(hi, state->system_us + state->error_us - own->lo, 3, true));
 }
 
+tl_interval chrony_offset(const chrony_report *report, tl_mono now) {
+    const chrony_state *state = &report->state;
+    tl_interval offset = {state->system_us - state->error_us, state->system_us + state->error_us};
+    return tl__interval_aged(offset, report->at.before, now, DRIFT_PPM);
+}
+
 void chrony_judge(const chrony_report *report, const skew_reading *now, const tl_interval *own,
                   skew_host *host) {
     bool unbroken = !tl__interval_empty(tl__interval_intersect(report->at.wall, now->wall)) &&

@@ -34,6 +34,9 @@ typedef struct {
  *  socket. */
 void chrony_ask(chrony_report *report, const char *socket);
 
+/** The offset wall clock - true time, as chronyd believes. Only for a known report. */
+tl_interval chrony_offset(const chrony_report *report, tl_mono now);
+
 /** Fill this host's row, all but the name, at the reading `now`. own is this host's clock minus the
  *  Redis server's; NULL: unknown. */
 void chrony_judge(const chrony_report *report, const skew_reading *now, const tl_interval *own,

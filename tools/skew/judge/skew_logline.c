@@ -75,7 +75,8 @@ bool logline_head(const json_t *line, skew_result *result, const char **ret_why)
 /* ---- hosts ---------------------------------------------------------------------------------------- */
 
 static const char *instrument_of(const json_t *json) {
-    static const char *const names[] = {"server", "agent", "passive", "chrony", "ntp", "kernel"};
+    static const char *const names[] = {"server", "agent",  "passive",   "chrony",
+                                        "ntp",    "kernel", "clockbound"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (js_is(json, names[i]))
             return names[i];

@@ -220,6 +220,8 @@ static bool is(const skew_host *host, const char *status) {
 
 /* Advice for rows that an option requested, of daemons and servers. %1$s: the row's name. */
 static const char *advice_of_asked(const skew_host *host) {
+    if (host->kind == SKEW_ASIDE && host->advice)
+        return host->advice;
     if (host->kind == SKEW_ASIDE)
         return is(host, "silent")
                    ? "check that chronyd runs here and that \"chronyc -n tracking\" responds, or "

@@ -46,10 +46,10 @@ MEMBERS(log, LOG_MEMBERS);
     M(of, name, "the host")                                                                        \
     M(of, instrument,                                                                              \
       "_server_: measured now; _agent_: published; _passive_: seen by listening to legacy "        \
-      "clients; _ntp_, _chrony_, _kernel_: reported by a daemon or the kernel")                    \
+      "clients; _ntp_, _chrony_, _clockbound_, _kernel_: reported by a daemon or the kernel")      \
     M(of, offset_ms,                                                                               \
       "the host's clock less the server's, with lo and hi; null when unknown. Of "                 \
-      "_chrony_ and _kernel_ less the true time, as these believe")                                \
+      "_chrony_, _clockbound_ and _kernel_ less the true time, as these believe")                  \
     M(of, drift_ppm, "the drift, with lo and hi; null when unknown")                               \
     M(of, age_ms, "the age of the newest evidence")                                                \
     M(of, samples, "how many measurements it consists of")                                         \
