@@ -44,7 +44,7 @@ d, me = json.load(open(sys.argv[1])), sys.argv[2]
 truth = {"ahead": 3500.0, "behind": -1200.0, "near": 3.0, "exact": 0.0, me: 0.0}
 assert list(d) == ["verdict", "reason", "lock_timeout_ms", "longest_hold_ms", "longest_hold_assumed", "slack_ms", "warn_percent", "hosts", "pairs_total",
                    "pairs_listed", "pairs",
-                   "worst", "advice"], list(d)
+                   "worst", "cause", "causes", "advice"], list(d)
 assert (d["lock_timeout_ms"], d["slack_ms"], d["verdict"], d["advice"]) == (60000, 20000, "SAFE", [])
 hosts = {h["name"]: h for h in d["hosts"]}
 assert set(hosts) == set(truth), hosts

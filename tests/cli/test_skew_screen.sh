@@ -50,5 +50,7 @@ on_screen 2 100 40 "$tidelock" skew
 expect 2 "$tidelock" skew
 (($(grep -c '^payments-worker-.. *[+-]\|^payments-worker-..\.prod\.example\.com *[+]' "$out") == 24)) ||
     fail "hosts are left out of a pipe: $(cat "$out")"
-[[ $(grep -n '^UNSAFE: ' "$out" | cut -d: -f1) == $(($(wc -l <"$out") - 2)) ]] || fail "the verdict is not last: $(cat "$out")"
+[[ $(grep -n '^UNSAFE: ' "$out" | cut -d: -f1) == $(($(wc -l <"$out") - 3)) ]] || fail "the verdict is not last: $(cat "$out")"
+grep -q '^- payments-worker-09.prod.example.com is the cause; without it SAFE, worst pair [0-9]* ms$' "$out" ||
+    fail "the cause is not named: $(cat "$out")"
 exit 0

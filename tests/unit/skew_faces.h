@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests.h"
+#include "skew/judge/skew_cause.h"
 #include "skew/judge/skew_judge.h"
 
 #define AT_MS INT64_C(1795300000000) /* 2026-11-21 22:26:40 UTC */
@@ -47,6 +48,7 @@ static inline skew_result judged(skew_host *hosts, int n, int64_t slack_ms) {
                      .host_count = n,
                      .at_ms = AT_MS};
     assert_true(skew_judge(&r));
+    assert_true(skew_cause_find(&r));
     return r;
 }
 

@@ -612,3 +612,36 @@ TEST(the_advice_helps) {
         skew_result_end(&longer);
     }
 }
+
+/* ---- a slack that is too small ------------------------------------------------------------------------- */
+
+/* What is used however well the clocks agree: drift for 60 s, and a millisecond of rounding. */
+TEST(a_slack_that_can_never_be_safe_is_told) {
+    static const struct {
+        int64_t slack_us;
+        int32_t warn;
+        const char *advice; /* NULL: it can be SAFE, and is */
+    } cases[] = {
+        {13001, 100, NULL},
+        {13000, 100,
+         "with a slack of 13 ms the verdict can never be SAFE: drift in 60 s and the rounding of "
+         "stamps use 13.001 ms in any case; with --warn 100% it takes 13.001 ms"},
+        {26002, 50, NULL},
+        {26000, 50,
+         "with a slack of 26 ms the verdict can never be SAFE: drift in 60 s and the rounding of "
+         "stamps use 13.001 ms in any case; with --warn 50% it takes 26.002 ms"},
+        {1000000, 0,
+         "with a slack of 1 s the verdict can never be SAFE: drift in 60 s and the rounding of "
+         "stamps use 13.001 ms in any case; with --warn 0% no slack is enough"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        skew_host two[] = {host("a", 0, 0), host("b", 0, 0)};
+        skew_result r = with(two, 2);
+        r.rule = (skew_rule){SKEW_HOLD(60000000, 60000000 - cases[i].slack_us),
+                             .warn_percent = cases[i].warn, .drift_ppm = SKEW_DRIFT_PPM};
+        assert_true(skew_judge(&r));
+        assert_int_equal(r.verdict == SKEW_SAFE, cases[i].advice == NULL);
+        if (cases[i].advice)
+            assert_string_equal(r.advice[0], cases[i].advice);
+        skew_result_end(&r);
+    }
+}

@@ -11,6 +11,7 @@
 
 #include "base/outfile.h"
 #include "link/link_open.h"
+#include "skew/judge/skew_cause.h"
 #include "skew/show/skew_show.h"
 #include "skew/show/skew_story.h"
 #include "skew/legacy_hooks.h"
@@ -68,7 +69,7 @@ static const opt skew_table[] = {
     {0, "all-pairs", OPT_FLAG, offsetof(skew_options, all_pairs), NULL,
      "json: list all pairs, also of more than a hundred hosts", 0, 0},
     {0, "slack", OPT_DURATION, offsetof(skew_options, slack_ms), "D",
-     "instead of --longest-hold: the lifetime less the longest hold", 0, 0},
+     "instead of --longest-hold: lifetime - longest hold (60s: at least 27ms)", 0, 0},
     {0, "samples", OPT_NUMBER, offsetof(skew_options, samples), "N",
      "requests to the server (32, within 1 s)", 1, 100000},
     {0, "min-hosts", OPT_NUMBER, offsetof(skew_options, expected.min_hosts), "N",
@@ -395,7 +396,7 @@ static int judge(session *session, const skew_fleet *fleet, const skew_listen *l
     result.at_ms = fleet->at_ms;
     if (listening && session->legacy)
         session->legacy->tell(listening, &result);
-    if (!skew_judge(&result)) {
+    if (!skew_judge(&result) || !skew_cause_find(&result)) {
         skew_result_end(&result);
         return fail(STATUS_INTERNAL, "out of memory");
     }
@@ -593,6 +594,7 @@ const command skew_row = {
     .members = (const members_row[]){{"skew", members_of_skew},
                                      {"host", members_of_host},
                                      {"pair", members_of_pair},
+                                     {"cause", members_of_cause},
                                      {"log", members_of_log},
                                      {"log_host", members_of_log_host},
                                      {"story", members_of_story},

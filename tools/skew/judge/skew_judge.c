@@ -91,6 +91,8 @@ static void decide(skew_result *result) {
     const skew_pair *worst = result->pair_count ? result->pairs : NULL, *theft = surest(result);
     const skew_host *lacks = first_lacking(result);
 
+    if (clocks > 0)
+        skew_say_pad(result);
     if (theft) {
         result->verdict = SKEW_UNSAFE;
         skew_say_theft(result, theft);
@@ -117,7 +119,9 @@ bool skew_judge(skew_result *result) {
     result->pairs = NULL;
     result->gaps = NULL;
     result->pair_count = result->pairs_total = 0;
-    result->advices = 0;
+    result->advices = result->causes = 0;
+    result->advice_where = -1;
+    result->cause_text[0] = '\0';
     if (result->host_count > SKEW_HOSTS_MAX || !(result->gaps = skew_gaps_begin(result)) ||
         !skew_worst_find(result))
         return false;

@@ -92,6 +92,16 @@ typedef struct {
     skew_verdict verdict;
 } skew_pair;
 
+/** A smallest set of hosts that causes the verdict: without them no two clocks are too far apart. */
+#define SKEW_CAUSE_MOST 3
+#define SKEW_CAUSES_MOST 8
+typedef struct {
+    int host[SKEW_CAUSE_MOST], hosts; /**< indices, ascending; their number */
+    skew_verdict verdict;             /**< on the other hosts */
+    bool any_pair;                    /**< are the others more than one? */
+    tl_interval worst;                /**< their worst gap, us, if there is one */
+} skew_cause;
+
 /** Where gaps of all pairs come from: judge/skew_gaps.h. */
 typedef struct skew_gaps skew_gaps;
 
@@ -119,6 +129,12 @@ typedef struct {
     char reason[SKEW_REASON_SIZE];
     char advice[3][SKEW_REASON_SIZE];
     int advices;
+    int advice_where; /**< the advice that says whose clock to look at; -1: none */
+    /** By skew_cause_find: the smallest sets of hosts, each of which may be the cause. Several: it is
+     *  not known which one. */
+    skew_cause cause[SKEW_CAUSES_MOST];
+    int causes;
+    char cause_text[SKEW_REASON_SIZE]; /**< the same in words; "": none */
 } skew_result;
 
 /** Judge a gap against the slack. */
@@ -129,6 +145,9 @@ skew_verdict skew_pair_verdict(const skew_result *result, const skew_pair *pair)
 
 /** Does the pair use more of the slack than the warning allows? */
 bool skew_is_close(const skew_result *result, const skew_pair *pair);
+
+/** Does a gap keep its pair from being safe, or use more of the slack than the warning allows? */
+bool skew_is_beyond(const skew_result *result, int64_t gap_us);
 
 /** The mark of a pair, in every output: ' ' safe, '~' near the slack, '?' in doubt, '!' theft. */
 char skew_mark(const skew_result *result, const skew_pair *pair);

@@ -208,6 +208,8 @@ static void read_words(const json_t *line, skew_result *result) {
 
     if (!js_copy(json_object_get(line, "reason"), result->reason, sizeof result->reason))
         result->reason[0] = '\0';
+    if (!js_copy(json_object_get(line, "cause"), result->cause_text, sizeof result->cause_text))
+        result->cause_text[0] = '\0';
     if (!js_copy(json_object_get(line, "server"), result->server, sizeof result->server))
         result->server[0] = '\0';
     result->advices = 0;

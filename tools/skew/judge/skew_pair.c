@@ -54,6 +54,11 @@ bool skew_is_close(const skew_result *result, const skew_pair *pair) {
                tl__mul_sat(result->rule.slack_us, result->rule.warn_percent);
 }
 
+bool skew_is_beyond(const skew_result *result, int64_t gap_us) {
+    const skew_pair pair = {.gap = {gap_us, gap_us}};
+    return gap_us > result->rule.slack_us || skew_is_close(result, &pair);
+}
+
 /* Is the host's evidence too weak to prove safety? So it is for a missing host's last record, and
  * for a clock that runs wrong. The time that a daemon serves may not be its host's: alone it proves
  * neither safety nor theft. */

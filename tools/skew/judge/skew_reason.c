@@ -123,7 +123,28 @@ static void advise_where(skew_result *result, const skew_pair *pair) {
                        "look at the time services of %s and %s (there: chronyc tracking, "
                        "timedatectl); one source should steer all hosts",
                        host->name, taker->name);
+    result->advice_where = result->advices;
     advise(result, text);
+}
+
+void skew_say_cause(skew_result *result) {
+    const skew_cause *cause = result->cause;
+    char names[SKEW_CAUSE_MOST * (SKEW_NAME_SIZE + 5)] = "";
+    size_t n = 0;
+
+    if (result->advice_where < 0)
+        return;
+    for (int i = 0; i < cause->hosts; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s",
+                              i == 0                  ? ""
+                              : i == cause->hosts - 1 ? " and "
+                                                      : ", ",
+                              result->hosts[cause->host[i]].name);
+    (void)snprintf(
+        result->advice[result->advice_where], sizeof result->advice[0],
+        "look at the time service of %s first (there: chronyc tracking, timedatectl); one "
+        "source should steer all hosts",
+        names);
 }
 
 /* Advises what helps until the clocks are fixed, against the worst gap, which is not always this
@@ -202,6 +223,29 @@ void skew_say_safe(skew_result *result, const skew_pair *pair) {
                        ? " (assumed: say --longest-hold)"
                        : "");
     explain(result, pair, what);
+}
+
+void skew_say_pad(skew_result *result) {
+    const skew_rule *rule = &result->rule;
+    int64_t pad = skew_widening_by(rule, 0), warn = rule->warn_percent,
+            least = warn == 0 ? 0 : (tl__mul_sat(pad, 100) + warn - 1) / warn;
+    char text[SKEW_REASON_SIZE], slack[SKEW_NUMBER_SIZE], life[SKEW_NUMBER_SIZE],
+        used[SKEW_NUMBER_SIZE], needed[SKEW_NUMBER_SIZE];
+
+    if (!skew_is_beyond(result, pad))
+        return;
+    size_t n = (size_t)snprintf(
+        text, sizeof text,
+        "with a slack of %s the verdict can never be SAFE: drift in %s and the rounding of stamps use "
+        "%s ms in any case; ",
+        skew_exact(slack, rule->slack_us), skew_exact(life, rule->lock_timeout_us),
+        skew_up(used, pad, 3));
+    if (warn == 0)
+        (void)snprintf(text + n, sizeof text - n, "with --warn 0%% no slack is enough");
+    else
+        (void)snprintf(text + n, sizeof text - n, "with --warn %d%% it takes %s ms",
+                       (int)warn, skew_up(needed, least, 3));
+    advise(result, text);
 }
 
 /* ---- missing evidence ----------------------------------------------------------------------- */

@@ -10,7 +10,11 @@
 void skew_say_theft(skew_result *result, const skew_pair *pair);
 void skew_say_doubt(skew_result *result, const skew_pair *pair); /**< p: the worst */
 void skew_say_close(skew_result *result, const skew_pair *pair); /**< p: the worst */
-void skew_say_safe(skew_result *result, const skew_pair *pair);  /**< p: the worst */
+/** Advise a larger slack if this one can't be SAFE however well the clocks agree. */
+void skew_say_pad(skew_result *result);
+void skew_say_safe(skew_result *result, const skew_pair *pair); /**< p: the worst */
+/** Look at the one cause's hosts, not at the clock of a pair. */
+void skew_say_cause(skew_result *result);
 void skew_say_unmeasured(skew_result *result);
 /** host: the host that most lacks evidence, or NULL; lacking: how many lack it; hosts: how many are
  *  measured. */

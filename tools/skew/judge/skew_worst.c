@@ -184,6 +184,36 @@ bool skew_worst_find(skew_result *result) {
     return found;
 }
 
+/* ---- any that is too large ---------------------------------------------------------------------- */
+
+static bool find_beyond(const skew_result *result, const skew_reach *holders,
+                        const skew_reach *takers, int n, skew_pair *ret) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0;
+             k < n && skew_is_beyond(result, skew_gaps_most(result, &holders[i], &takers[k])); k++)
+            if (skew_judge_pair(result, holders[i].host, takers[k].host, ret) &&
+                skew_is_beyond(result, ret->gap.hi))
+                return true;
+    return false;
+}
+
+bool skew_worst_beyond(const skew_result *result, skew_pair *ret) {
+    size_t hosts = (size_t)result->host_count;
+    skew_reach *holders = calloc(2 * hosts + 1, sizeof *holders), *takers = holders + hosts;
+    skew_pair pair;
+    bool found = false;
+
+    for (int relative = 0; holders && !found && relative <= 1; relative++) {
+        int n = skew_gaps_reach(result, relative, false, holders);
+        (void)skew_gaps_reach(result, relative, true, takers);
+        found = find_beyond(result, holders, takers, n, &pair);
+    }
+    if (found)
+        *ret = pair;
+    free(holders);
+    return holders != NULL;
+}
+
 /* ---- the worst of each host --------------------------------------------------------------------- */
 
 static int64_t gap_of(const skew_result *result, int holder, int taker) {

@@ -243,6 +243,11 @@ void page_verdict(FILE *out, const skew_result *result) {
                   skew_verdict_name(result->verdict));
     page_text(out, result->reason);
     (void)fputs("</p>\n", out);
+    if (result->cause_text[0]) {
+        (void)fputs("<p><b>", out);
+        page_text(out, result->cause_text);
+        (void)fputs("</b></p>\n", out);
+    }
     int lacking = put_lacking(out, result);
     for (int i = 0; i < result->advices; i++) {
         (void)fputs("<p class=\"do\"><b>What to do:</b> ", out);

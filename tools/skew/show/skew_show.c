@@ -31,6 +31,10 @@ static void put_s(FILE *out, int64_t us) {
       "these are the 10,000 pairs with the largest gaps and the 10,000 such pairs that are "       \
       "_UNSAFE_, unless *--all-pairs* is given")                                                   \
     M(of, worst, "the first of the pairs, or null")                                                \
+    M(of, cause, "which hosts cause the verdict, in words, or null")                               \
+    M(of, causes,                                                                                  \
+      "an array of objects, see below: the smallest sets of at most three hosts without which "    \
+      "the clocks of the others are near each other. Several: each may be the cause")              \
     M(of, advice, "a list of sentences")                                                           \
     M(of, cost, "what it has cost the server to listen to legacy clients, in words")
 MEMBERS(skew, SKEW_MEMBERS);
@@ -71,6 +75,12 @@ MEMBERS(log_host, LOG_HOST_MEMBERS);
     M(of, verdict, "the verdict on this pair")
 MEMBERS(pair, PAIR_MEMBERS);
 
+#define CAUSE_MEMBERS(M, of)                                                                       \
+    M(of, hosts, "the names of its hosts")                                                         \
+    M(of, verdict, "the verdict on the other hosts")                                               \
+    M(of, worst_gap_ms, "the gap of their worst pair, with lo and hi, or null")
+MEMBERS(cause, CAUSE_MEMBERS);
+
 static json_t *host_json(const skew_host *host, bool logged) {
     json_t *json = json_pack("{s:o, s:o}", name_of_host, js_text(host->name), instrument_of_host,
                              js_text(host->instrument));
@@ -95,6 +105,16 @@ static json_t *pair_json(const skew_result *result, const skew_pair *pair) {
         "{s:o, s:o, s:o, s:s}", holder_of_pair, js_text(result->hosts[pair->holder].name),
         taker_of_pair, js_text(result->hosts[pair->taker].name), gap_ms_of_pair,
         js_interval(true, pair->gap), verdict_of_pair, skew_verdict_name(pair->verdict));
+}
+
+static json_t *cause_json(const skew_result *result, const skew_cause *cause) {
+    json_t *hosts = json_array();
+
+    for (int i = 0; i < cause->hosts; i++)
+        js_append(&hosts, js_text(result->hosts[cause->host[i]].name));
+    return json_pack("{s:o, s:s, s:o}", hosts_of_cause, hosts, verdict_of_cause,
+                     skew_verdict_name(cause->verdict), worst_gap_ms_of_cause,
+                     js_interval(cause->any_pair, cause->worst));
 }
 
 /* The members before the pairs. */
@@ -124,14 +144,17 @@ static json_t *head_json(const skew_result *result, bool logged) {
 }
 
 static json_t *tail_json(const skew_result *result) {
-    json_t *advice = json_array();
+    json_t *advice = json_array(), *causes = json_array();
 
+    for (int i = 0; i < result->causes; i++)
+        js_append(&causes, cause_json(result, &result->cause[i]));
     for (int i = 0; i < result->advices; i++)
         js_append(&advice, js_text(result->advice[i]));
-    json_t *json = json_pack("{s:o, s:o}", worst_of_skew,
-                             result->pair_count ? pair_json(result, &result->pairs[0])
-                                                : json_null(),
-                             advice_of_skew, advice);
+    json_t *json = json_pack(
+        "{s:o, s:o, s:o, s:o}", worst_of_skew,
+        result->pair_count ? pair_json(result, &result->pairs[0]) : json_null(), cause_of_skew,
+        js_text(result->cause_text[0] ? result->cause_text : NULL), causes_of_skew, causes,
+        advice_of_skew, advice);
     if (result->cost)
         js_set(&json, cost_of_skew, js_text(result->cost));
     return json;
@@ -164,6 +187,12 @@ void skew_show_log(const skew_result *result, FILE *out) {
 
 /* ---- Nagios ----------------------------------------------------------------------------------- */
 
+/* A bar would begin the performance data. */
+static void put_without_bars(FILE *out, const char *text) {
+    for (const char *c = text; *c; c++)
+        (void)fputc(*c == '|' ? '/' : *c, out);
+}
+
 void skew_show_nagios(const skew_result *result, FILE *out) {
     static const char *const names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
     int known = 0, missing = 0;
@@ -173,8 +202,9 @@ void skew_show_nagios(const skew_result *result, FILE *out) {
         missing += result->hosts[i].missing;
     }
     (void)fprintf(out, "SKEW %s - ", names[result->verdict]);
-    for (const char *c = result->reason; *c; c++)
-        (void)fputc(*c == '|' ? '/' : *c, out); /* a bar would begin the performance data */
+    put_without_bars(out, result->reason);
+    put_without_bars(out, result->cause_text[0] ? "; " : "");
+    put_without_bars(out, result->cause_text);
     (void)fprintf(out, " | hosts=%d measured=%d missing=%d", result->host_count, known, missing);
     if (result->pair_count) {
         (void)fputs(" worst_gap=", out);
@@ -243,6 +273,23 @@ static void put_widths(FILE *out, const skew_result *result) {
     }
 }
 
+static bool may_be_cause(const skew_result *result, int host) {
+    for (int i = 0; i < result->causes; i++)
+        for (int k = 0; k < result->cause[i].hosts; k++)
+            if (result->cause[i].host[k] == host)
+                return true;
+    return false;
+}
+
+/* Only hosts that are or may be the cause have a line. */
+static void put_causes(FILE *out, const skew_result *result) {
+    head(out, "cause", "1 if the host's clock is or may be the cause of the verdict.");
+    for (int i = 0; i < result->host_count; i++)
+        if (may_be_cause(result, i))
+            (void)fprintf(out, "tidelock_skew_cause{host=\"%s\",instrument=\"%s\"} 1\n",
+                          result->hosts[i].name, result->hosts[i].instrument);
+}
+
 void skew_show_prometheus(const skew_result *result, FILE *out) {
     char labels[256];
 
@@ -264,6 +311,7 @@ void skew_show_prometheus(const skew_result *result, FILE *out) {
         edges(out, labels, result->hosts[i].offset);
     }
     put_widths(out, result);
+    put_causes(out, result);
     if (result->pair_count == 0)
         return;
     head(out, "worst_gap_seconds", "How far the taker's clock is ahead of the holder's, bounds.");

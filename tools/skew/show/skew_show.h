@@ -15,7 +15,7 @@ void skew_show_text(const skew_result *result, FILE *out);
  *  leaves out. */
 void skew_show_screen(const skew_result *result, int columns, int rows, FILE *out);
 void skew_show_json(const skew_result *result, FILE *out);
-extern const member members_of_skew[], members_of_host[], members_of_pair[];
+extern const member members_of_skew[], members_of_host[], members_of_pair[], members_of_cause[];
 /** As one line of JSON, with members that only a report needs, and only the worst pairs. */
 #define SKEW_LOG_PAIRS 1000
 void skew_show_log(const skew_result *result, FILE *out);

@@ -24,6 +24,7 @@
     M(of, hosts, "an array of objects, see below")                                                 \
     M(of, verdicts, "an object: for each verdict how many runs had it")                            \
     M(of, history, "the changes of the verdict: an array of objects, see below")                   \
+    M(of, cause, "which hosts caused it, in words, or null")                                       \
     M(of, advice, "what to do after the latest run: a list of sentences")
 MEMBERS(story, STORY_MEMBERS);
 
@@ -170,8 +171,10 @@ static json_t *tail_json(const skew_story *story) {
 
     for (int i = 0; i < last->advices; i++)
         js_append(&advice, js_text(last->advice[i]));
-    return json_pack("{s:o, s:o, s:o}", verdicts_of_story, verdicts_json(story->past),
-                     history_of_story, history_json(story), advice_of_story, advice);
+    return json_pack("{s:o, s:o, s:o, s:o}", verdicts_of_story, verdicts_json(story->past),
+                     history_of_story, history_json(story), cause_of_story,
+                     js_text(last->cause_text[0] ? last->cause_text : NULL), advice_of_story,
+                     advice);
 }
 
 /* Writes host by host: all hosts over the whole time would need too much memory. */

@@ -96,6 +96,8 @@ void story_text(const skew_story *story, FILE *out) {
         put_host(story, i, width, out);
     (void)fprintf(out, "\nTime to unsafe: %s.\n", story_outlook(story, message));
     (void)fprintf(out, "\n%s: %s\n", skew_verdict_name(past->last.verdict), past->last.reason);
+    if (past->last.cause_text[0])
+        (void)fprintf(out, "- %s\n", past->last.cause_text);
     for (int i = 0; i < past->last.advices; i++)
         (void)fprintf(out, "- %s\n", past->last.advice[i]);
 }

@@ -316,6 +316,10 @@ static void put_verdict(const skew_result *result, int columns, FILE *out) {
     }
     (void)snprintf(line, sizeof line, "%s: %s", skew_verdict_name(result->verdict), result->reason);
     put_wrapped(out, line, 2, columns);
+    if (result->cause_text[0]) {
+        (void)snprintf(line, sizeof line, "- %s", result->cause_text);
+        put_wrapped(out, line, 2, columns);
+    }
     for (int i = 0; i < result->advices; i++) {
         (void)snprintf(line, sizeof line, "- %s", result->advice[i]);
         put_wrapped(out, line, 2, columns);
