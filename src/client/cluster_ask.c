@@ -25,6 +25,7 @@
 #define ASKED_MAX 8       /* a replica with so many unanswered questions gets no more */
 #define PEERS_MAX 512     /* the same for a master, which is asked about all others */
 #define MORE_MASTERS 2    /* so many more masters are asked than must answer */
+#define NO_HISTORY 1      /* a replica doesn't report its replication id */
 
 typedef enum { SAYS_NOTHING, SAYS_MINE, SAYS_ITS, SAYS_OTHERS } opinion;
 
@@ -116,8 +117,9 @@ static tl_command *add(tl_send *send, tl_bytes first, tl_bytes second) {
 }
 
 /* Ask `who` which node has a slot of `member`, by reading a key there. A replica is also asked for its role
- * and its master's epoch. */
-static bool ask(tl_cluster *cluster, tl_member *who, tl_member *member, bool master, tl_mono now) {
+ * and its master's epoch, and where `history` is true for its replication id. */
+static bool ask(tl_cluster *cluster, tl_member *who, tl_member *member, bool master, bool history,
+                tl_mono now) {
     char counter[TL_COUNTER_SIZE];
     unsigned slot = slot_of(cluster, member);
     tl_slot_tag tag = tl__slot_tag((uint16_t)(slot % TL_SLOTS));
@@ -128,6 +130,8 @@ static bool ask(tl_cluster *cluster, tl_member *who, tl_member *member, bool mas
         (void)add(&send, TL_LITERAL("ROLE"), (tl_bytes){0});
         (void)add(&send, TL_LITERAL("CLUSTER"), TL_LITERAL("INFO"));
     }
+    if (history)
+        (void)add(&send, TL_LITERAL("INFO"), TL_LITERAL("replication"));
     if (!conn || who->asked >= (master ? PEERS_MAX : ASKED_MAX) ||
         tl__conn_send(conn, &send, member, now) != TL_OK)
         return false;
@@ -145,7 +149,7 @@ static void ask_more_masters(tl_cluster *cluster, tl_member *member, tl_mono now
         tl_member *who = tl__member(cluster, (q->first + q->tried) % count);
         if (who == member || !who->serves)
             continue;
-        bool asked = ask(cluster, who, member, true, now);
+        bool asked = ask(cluster, who, member, true, false, now);
         if (!asked && !who->conn && cluster->witnesses == TL_WITNESSES_MAX)
             return;
         q->asked += asked;
@@ -184,8 +188,11 @@ static void begin(tl_cluster *cluster, tl_member *member) {
                        .by = tl__mono_add_ms(now, cluster->limit_ms)};
     cluster->questions++;
     bool all = member->replicas > 0 && !member->incomplete && !member->unsaid;
-    for (unsigned i = 0; i < member->replicas; i++)
-        all = ask(cluster, member->replica[i].who, member, false, now) && all;
+    for (unsigned i = 0; i < member->replicas; i++) {
+        tl_replica *replica = &member->replica[i];
+        replica->is_asked = false;
+        all = ask(cluster, replica->who, member, false, replica->history == 0, now) && all;
+    }
     if (!all)
         ask_masters(cluster, member, now);
     if (!tl__mono_before(now, cluster->learn)) {
@@ -231,6 +238,7 @@ static uint64_t epoch_in(const tl_reply *info) {
  * lead to it as a new generation. Not if it has been left since the question began: then only a map
  * can bring it back. */
 static void begin_anew(tl_cluster *cluster, tl_member *member) {
+    member->question.raised = false;
     if (GUARD(left_is_not_led_to) && atomic_load(&member->site.generation) == 0)
         return;
     (void)tl__site_lead(&member->site, &member->node.endpoint, TL_NO_EPOCH);
@@ -239,24 +247,52 @@ static void begin_anew(tl_cluster *cluster, tl_member *member) {
     member->question.generation = atomic_load(&member->site.generation);
 }
 
+static uint64_t history_in(const tl_reply *info) {
+    tl_bytes text = {0};
+    (void)tl__reply_text(info, &text);
+    text = tl__bytes_after(text, "master_replid:");
+    uint64_t hash = tl__bytes_hash(0, tl__bytes_take(&text, '\r'));
+    return text.p && hash > NO_HISTORY ? hash : NO_HISTORY;
+}
+
+/* May the replica have been a master since it was asked before? Then its epoch is another one. But an epoch
+ * also rises when the member is given a slot. The replication id tells these apart: a promotion changes it.
+ * It does not return to what it was, as the member copies the data of its successor, with a new id, before
+ * it is promoted itself. It is asked for only when the epoch has changed. false: that is to come.
+ *
+ * Exception: a member that regains its slots by a higher epoch, and was no replica in between. Then its data
+ * go on, and what it has replied is in them. */
+static bool compare(tl_cluster *cluster, tl_member *member, tl_replica *replica,
+                    const tl_answer *answer) {
+    tl_question *q = &member->question;
+    uint64_t was = replica->epoch, epoch = epoch_in(&answer->reply[2]), history = replica->history;
+    bool rises = replica->is_asked || (epoch != 0 && was != 0 && was != epoch);
+    bool told = answer->count > 3;
+    replica->epoch = epoch != 0 ? epoch : was;
+    replica->history = told ? history_in(&answer->reply[3]) : history;
+    q->raised = q->raised || rises;
+    if (rises && !told && history > NO_HISTORY)
+        replica->is_asked = ask(cluster, replica->who, member, false, true, tl__mono_now());
+    if (replica->is_asked && !told)
+        return false;
+    bool goes_on = told && history > NO_HISTORY &&
+                   (history == replica->history || !GUARD(other_history_is_another));
+    q->same += rises ? goes_on : epoch != 0 && was == epoch;
+    if (rises && !goes_on)
+        begin_anew(cluster, member);
+    return true;
+}
+
 static void hear_replica(tl_cluster *cluster, tl_member *member, tl_member *who,
                          const tl_answer *answer) {
     tl_question *q = &member->question;
     opinion o = read_opinion(who, member, &answer->reply[0]);
-    uint64_t epoch = epoch_in(&answer->reply[2]);
     bool has_slots = slot_of(cluster, member) < TL_SLOTS;
-    for (unsigned i = 0; i < member->replicas; i++) {
-        uint64_t *was = &member->replica[i].epoch;
-        if (member->replica[i].who != who || epoch == 0)
-            continue;
-        if (*was != 0 && *was != epoch)
-            begin_anew(cluster, member);
-        *was = epoch;
-    }
-    if (has_slots && o == SAYS_MINE)
-        q->against = true;
-    else if (o == SAYS_ITS || (is_replica(&answer->reply[1]) && (!has_slots || o != SAYS_OTHERS)))
-        q->said++;
+    q->against = q->against || (has_slots && o == SAYS_MINE);
+    for (unsigned i = 0; i < member->replicas; i++)
+        if (member->replica[i].who == who && !compare(cluster, member, &member->replica[i], answer))
+            return;
+    q->said += o == SAYS_ITS || (is_replica(&answer->reply[1]) && (!has_slots || o != SAYS_OTHERS));
 }
 
 static void on_answer(void *ctx, const tl_answer *answer) {
@@ -302,14 +338,24 @@ static void say_trouble(tl_cluster *cluster, tl_member *member, bool against) {
         atomic_store(&cluster->wanted, true);
 }
 
+/* A replica reports another epoch, though it was no master itself. Then another one may have been a master,
+ * unless each of them says that it was none. */
+static bool is_another_reign(const tl_question *q, bool all, bool over) {
+    return q->raised && GUARD(each_replica_went_on) && over && (!all || q->same < q->replicas);
+}
+
 /* End the question if it has an outcome, or its time is over. false: it goes on. */
 static bool conclude(tl_cluster *cluster, tl_member *member, tl_mono now) {
     tl_question *q = &member->question;
     bool all = q->replicas > 0 && !member->incomplete &&
                (q->said >= q->replicas || !GUARD(every_replica_says));
-    bool most = q->masters && q->agree >= q->needed, late = !tl__mono_before(now, q->by);
+    bool late = !tl__mono_before(now, q->by),
+         hedged = !tl__mono_before(now, tl__mono_add_ms(q->began, HEDGE_MS));
+    if (is_another_reign(q, all, all || hedged || late || q->against))
+        begin_anew(cluster, member);
+    bool most = q->masters && q->agree >= q->needed && (all || !q->raised);
     if (!q->against && !all && !most && !late) {
-        if (!q->masters && !tl__mono_before(now, tl__mono_add_ms(q->began, HEDGE_MS)))
+        if (!q->masters && hedged)
             ask_masters(cluster, member, now);
         else if (q->masters)
             ask_more_masters(cluster, member, now);
@@ -406,7 +452,8 @@ tl_mono tl__cluster_ask_until(const tl_cluster *cluster) {
         const tl_question *q = &tl__member(cluster, i)->question;
         open -= q->open;
         if (q->open)
-            until = tl__mono_min(until, q->masters ? q->by : tl__mono_add_ms(q->began, HEDGE_MS));
+            until = tl__mono_min(
+                until, q->masters && !q->raised ? q->by : tl__mono_add_ms(q->began, HEDGE_MS));
     }
     return until;
 }

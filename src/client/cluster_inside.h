@@ -17,17 +17,21 @@ struct tl_member;
 /** A replica of a master, as far as is known. */
 typedef struct {
     struct tl_member *who;
-    tl_mono listed; /* when a map listed it last */
-    uint64_t epoch; /* its master's configuration epoch, as it reports it; 0: not reported yet */
+    tl_mono listed;   /* when a map listed it last */
+    uint64_t epoch;   /* its master's configuration epoch, as it reports it; 0: not reported yet */
+    uint64_t history; /* a hash of its replication id; 0: not asked for yet, 1: not reported */
+    bool is_asked;    /* for its replication id, since its epoch is another one */
 } tl_replica;
 
 /** A question: is this node still the master of its slots? */
 typedef struct {
     bool open, masters; /* it is not answered yet; the other masters have been asked, too */
     bool against;       /* another node has the slots */
+    bool raised;        /* a replica reports another epoch, and nothing was begun anew for that */
     uint16_t number;
     uint32_t generation;
     unsigned replicas, said; /* replicas asked; how many of them say that they did not take over */
+    unsigned same;           /* replicas that were certainly no master since the last question */
     unsigned needed, agree;  /* other masters that must agree; that agree so far */
     unsigned first, tried;   /* the index of the first master to try; how many nodes were tried */
     unsigned asked;          /* masters that were asked */

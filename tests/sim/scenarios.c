@@ -298,7 +298,7 @@ static bool open_is_waited_for(const sim_stats *s) {
 }
 
 static bool moves_at_once(const sim_stats *s) {
-    return s->atomic > 0 && s->postponed > 0 && s->keeps > 0 && s->joins > 0 &&
+    return s->atomic > 0 && s->postponed > 0 && s->keeps > 0 && s->joins > 0 && s->at_risk == 0 &&
            s->lost_gone + s->lost_taken == 0 && s->astray == 0 && s->overlaps == 0 &&
            s->fences_back == 0;
 }
@@ -1201,8 +1201,8 @@ const sim_scenario sim_scenarios[] = {
     {"cluster-atomic", "slots that change masters at one moment, as they are drawn", 1, 60,
      "cluster-atomic", NULL},
     {"cluster-atomic-moves",
-     "nothing else goes wrong, and lifetimes are longer than the pause: no lock is lost", 1, 20,
-     ATOMIC "same-clocks ttl=32000 hold=40000 move=2 until=60000", moves_at_once},
+     "nothing else goes wrong, and lifetimes are longer than the pause: no lock is lost, nor at risk",
+     1, 20, ATOMIC "same-clocks ttl=32000 hold=40000 move=2 until=60000", moves_at_once},
     {"cluster-atomic-led",
      "replicas take over at either end, as is asked for: the slot stays or moves, and no lock is lost",
      1, 40,

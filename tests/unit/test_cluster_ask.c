@@ -16,9 +16,9 @@
 #define MANY 6       /* masters, so that not all others are asked about one at once */
 
 typedef struct {
-    peer other; /* first; the other master, which tells the map */
-    peer replica;
-    uint16_t port; /* of the master that is asked about */
+    peer other;           /* first; the other master, which tells the map */
+    peer replica, second; /* of the master; the second one is listed by tell_two_replicas() */
+    uint16_t port;        /* of the master that is asked about */
     tl_client *client;
     tl_mono now;
 } nodes;
@@ -69,16 +69,20 @@ static void tell_two_masters(nodes *n) {
     tell_map(n, map);
 }
 
-/* By the next map the other has all slots. */
-static void tell_that_it_left(nodes *n) {
-    char map[256];
+static void tell_next_map(nodes *n, const char *map) {
     tl_cluster *c = cluster_of(n);
-    (void)snprintf(map, sizeof map, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
-                   (unsigned)n->other.port);
     n->now = tl__mono_add_ms(n->now, MAPS_MS);
     atomic_store(&c->knows, member_at(n, n->other.port));
     atomic_store(&c->wanted, true);
     tell_map(n, map);
+}
+
+/* By the next map the other has all slots. */
+static void tell_that_it_left(nodes *n) {
+    char map[256];
+    (void)snprintf(map, sizeof map, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
+                   (unsigned)n->other.port);
+    tell_next_map(n, map);
 }
 
 static void open_nodes(nodes *n) {
@@ -87,10 +91,11 @@ static void open_nodes(nodes *n) {
     *n = (nodes){.now = tl__mono_now()};
     peer_listen(&n->other);
     peer_listen(&n->replica);
+    peer_listen(&n->second);
     peer_listen(&unused);
     n->port = unused.port;
-    n->other.drive = n->replica.drive = drive;
-    n->other.near = n->replica.near = n;
+    n->other.drive = n->replica.drive = n->second.drive = drive;
+    n->other.near = n->replica.near = n->second.near = n;
     (void)snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", (unsigned)n->other.port);
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = url);
     assert_int_equal(tl_client_open(&options, &n->client, NULL), TL_OK);
@@ -102,69 +107,181 @@ static void close_nodes(nodes *n) {
     tl_client_close(n->client);
     peer_close(&n->other);
     peer_close(&n->replica);
+    peer_close(&n->second);
 }
 
 /* By the next map the master has the slots from 0 to that, and the other what is left. */
 static void tell_split(nodes *n, unsigned last) {
     char map[512];
-    tl_cluster *c = cluster_of(n);
     (void)snprintf(
         map, sizeof map,
         "*2\r\n"
         "*4\r\n:0\r\n:%u\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
         "*3\r\n:%u\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
         last, (unsigned)n->port, (unsigned)n->replica.port, last + 1, (unsigned)n->other.port);
-    n->now = tl__mono_add_ms(n->now, MAPS_MS);
-    atomic_store(&c->knows, member_at(n, n->other.port));
-    atomic_store(&c->wanted, true);
-    tell_map(n, map);
+    tell_next_map(n, map);
+}
+
+/* By the next map the master has another replica, too. */
+static void tell_two_replicas(nodes *n) {
+    char map[512];
+    (void)snprintf(
+        map, sizeof map,
+        "*2\r\n"
+        "*5\r\n:0\r\n:8191\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
+        "*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
+        (unsigned)n->port, (unsigned)n->replica.port, (unsigned)n->second.port,
+        (unsigned)n->other.port);
+    tell_next_map(n, map);
+}
+
+/* By which slot the replica is asked; and by `end` for how much. */
+static unsigned hear(peer *replica, const char *end) {
+    char got[512] = "";
+    for (size_t at = 0; !strstr(got, end);) {
+        ssize_t k = recv(replica->stream, got + at, sizeof got - 1 - at, 0);
+        at += k > 0 ? (size_t)k : 0;
+        peer_turn(replica, tl__mono_now());
+    }
+    assert_non_null(strstr(got, "GET\r\n"));
+    const char *key = strstr(got, "tidelock:"), *after = key ? strstr(key, "\r\n") : NULL;
+    assert_non_null(after);
+    return tl__hash_slot(tl__bytes(key, (size_t)(after - key)));
 }
 
 /* Somebody wants to know anew: the replica is asked. Returns by which slot. */
 static unsigned ask(nodes *n) {
     assert_false(tl__site_is_named(&member_at(n, n->port)->site, tl__mono_now()));
-    if (n->replica.stream < 0)
+    bool first = n->replica.stream < 0;
+    if (first)
         peer_accept(&n->replica);
-    char got[512] = "";
-    for (size_t at = 0; !strstr(got, "INFO\r\n");) {
-        ssize_t k = recv(n->replica.stream, got + at, sizeof got - 1 - at, 0);
-        at += k > 0 ? (size_t)k : 0;
-        peer_turn(&n->replica, tl__mono_now());
-    }
-    assert_non_null(strstr(got, "GET\r\n"));
-    const char *key = strstr(got, "tidelock:"), *end = key ? strstr(key, "\r\n") : NULL;
-    assert_non_null(end);
-    return tl__hash_slot(tl__bytes(key, (size_t)(end - key)));
+    return hear(&n->replica, first ? "replication\r\n" : "INFO\r\n");
 }
 
-static void answer(nodes *n, unsigned epoch) {
-    char text[256], info[64];
+/* history NULL: it wasn't asked for; "": it isn't reported. */
+static void say(nodes *n, peer *replica, unsigned epoch, const char *history) {
+    char text[512], info[64], told[128] = "";
     (void)snprintf(info, sizeof info, "cluster_my_epoch:%u\r\n", epoch);
-    (void)snprintf(text, sizeof text,
-                   "-MOVED 0 127.0.0.1:%u\r\n"
-                   "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
-                   "$%zu\r\n%s\r\n",
-                   (unsigned)n->port, strlen(info), info);
-    peer_send(&n->replica, text);
+    if (history && *history)
+        (void)snprintf(told, sizeof told, "role:slave\r\nmaster_replid:%s\r\n", history);
+    size_t at = (size_t)snprintf(text, sizeof text,
+                                 "-MOVED 0 127.0.0.1:%u\r\n"
+                                 "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
+                                 "$%zu\r\n%s\r\n",
+                                 (unsigned)n->port, strlen(info), info);
+    if (history)
+        (void)snprintf(text + at, sizeof text - at, "$%zu\r\n%s\r\n", strlen(told), told);
+    peer_send(replica, text);
+}
+
+static void await_outcome(nodes *n) {
     while (cluster_of(n)->questions > 0)
         peer_turn(&n->replica, tl__mono_now());
 }
 
-TEST(a_master_with_another_epoch_than_before_is_led_to_anew) {
+static void answer_with(nodes *n, unsigned epoch, const char *history) {
+    say(n, &n->replica, epoch, history);
+    await_outcome(n);
+}
+
+static void answer(nodes *n, unsigned epoch) {
+    answer_with(n, epoch, NULL);
+}
+
+/* The first question, which asks for the replication id. */
+static void ask_first(nodes *n) {
+    (void)ask(n);
+    answer_with(n, 1, "a0");
+}
+
+/* It is asked again, for its replication id. */
+static void answer_twice(nodes *n, unsigned epoch, const char *history) {
+    say(n, &n->replica, epoch, NULL);
+    (void)hear(&n->replica, "replication\r\n");
+    answer_with(n, epoch, history);
+}
+
+static uint32_t generation(const nodes *n) {
+    return atomic_load(&member_at(n, n->port)->site.generation);
+}
+
+TEST(a_master_with_another_epoch_and_history_than_before_is_led_to_anew) {
     nodes n;
     open_nodes(&n);
-    tl_member *m = member_at(&n, n.port);
     assert_int_equal(serving(&n), 2);
-    uint32_t generation = atomic_load(&m->site.generation);
+    uint32_t before = generation(&n);
+    ask_first(&n);
     ask(&n);
     answer(&n, 1);
+    assert_int_equal(generation(&n), before);
     ask(&n);
-    answer(&n, 1);
-    assert_int_equal(atomic_load(&m->site.generation), generation);
+    answer_twice(&n, 2, "b0");
+    assert_int_equal(generation(&n), before + 1);
+    assert_int_equal(serving(&n), 2);
     ask(&n);
     answer(&n, 2);
-    assert_int_equal(atomic_load(&m->site.generation), generation + 1);
-    assert_int_equal(serving(&n), 2);
+    assert_int_equal(generation(&n), before + 1);
+    close_nodes(&n);
+}
+
+/* It was given a slot. */
+TEST(a_master_whose_epoch_alone_has_changed_is_still_the_same) {
+    nodes n;
+    open_nodes(&n);
+    uint32_t before = generation(&n);
+    ask_first(&n);
+    for (unsigned epoch = 2; epoch < 5; epoch++) {
+        ask(&n);
+        answer_twice(&n, epoch, "a0");
+        assert_int_equal(generation(&n), before);
+        assert_true(member_at(&n, n.port)->site.named_ns > 0);
+    }
+    close_nodes(&n);
+}
+
+TEST(without_a_history_another_epoch_is_another_reign) {
+    nodes n;
+    open_nodes(&n);
+    uint32_t before = generation(&n);
+    ask(&n);
+    answer_with(&n, 1, "");
+    ask(&n);
+    answer(&n, 2);
+    assert_int_equal(generation(&n), before + 1);
+    close_nodes(&n);
+}
+
+/* It may have been a master itself. */
+TEST(another_epoch_is_another_reign_if_the_replica_does_not_say_its_history) {
+    nodes n;
+    open_nodes(&n);
+    uint32_t before = generation(&n);
+    ask_first(&n);
+    ask(&n);
+    say(&n, &n.replica, 2, NULL);
+    (void)hear(&n.replica, "replication\r\n");
+    assert_int_equal(generation(&n), before);
+    n.now = tl__mono_add_ms(tl__mono_now(), HEDGE_MS);
+    drive(&n);
+    assert_int_equal(generation(&n), before + 1);
+    close_nodes(&n);
+}
+
+/* The one that was not asked before may have been the master in between. */
+TEST(another_epoch_is_another_reign_if_a_replica_is_asked_for_the_first_time) {
+    nodes n;
+    open_nodes(&n);
+    uint32_t before = generation(&n);
+    ask_first(&n);
+    tell_two_replicas(&n);
+    ask(&n);
+    peer_accept(&n.second);
+    (void)hear(&n.second, "replication\r\n");
+    say(&n, &n.second, 2, "a0");
+    say(&n, &n.replica, 2, NULL);
+    (void)hear(&n.replica, "replication\r\n");
+    answer_with(&n, 2, "a0");
+    assert_int_equal(generation(&n), before + 1);
     close_nodes(&n);
 }
 
@@ -173,13 +290,12 @@ TEST(a_master_that_left_since_it_was_asked_about_is_not_led_to_by_the_answer) {
     nodes n;
     open_nodes(&n);
     tl_member *m = member_at(&n, n.port);
-    ask(&n);
-    answer(&n, 1);
+    ask_first(&n);
     ask(&n);
     tell_that_it_left(&n);
     assert_int_equal(serving(&n), 1);
     assert_true(m->question.open);
-    answer(&n, 2);
+    answer_twice(&n, 2, "b0");
     assert_int_equal(atomic_load(&m->site.generation), 0);
     assert_int_equal(serving(&n), 1);
     tell_that_it_left(&n);
@@ -195,7 +311,7 @@ TEST(a_master_is_asked_about_by_a_slot_that_it_has_had_for_long) {
         nodes n;
         open_nodes(&n);
         assert_int_equal(ask(&n), 8191);
-        answer(&n, 1);
+        answer_with(&n, 1, "a0");
         tell_split(&n, last[i]);
         assert_int_equal(ask(&n), by[i]);
         answer(&n, 1);
@@ -249,7 +365,9 @@ static void open_many(nodes *n) {
     char url[64], map[1024];
     peer unused[MANY];
     size_t at = (size_t)snprintf(map, sizeof map, "*%d\r\n", MANY);
-    *n = (nodes){.now = tl__mono_now(), .replica = {.listener = -1, .stream = -1}};
+    *n = (nodes){.now = tl__mono_now(),
+                 .replica = {.listener = -1, .stream = -1},
+                 .second = {.listener = -1, .stream = -1}};
     peer_listen(&n->other);
     n->other.drive = drive;
     n->other.near = n;
