@@ -72,16 +72,32 @@ const char *tl__etcd_leaves(tl_conn *conn, const tl_slot *slot, bool closes) {
 }
 
 /* The gateway doesn't pass on who a client certificate names. gRPC does: so this one isn't kept. */
-static bool lacks_user(const tl_conn *conn, const tl_slot *slot) {
+static unsigned lacking_user(const tl_conn *conn, const tl_slot *slot) {
+    unsigned count = 0;
     for (size_t i = 0; i < slot->count; i++)
-        if (conn->reply[i].type == TL_REPLY_ERROR && tl__etcd_lacks_user(conn->reply[i].text))
-            return GUARD(nameless_gateway_is_left);
-    return false;
+        count += conn->reply[i].type == TL_REPLY_ERROR && tl__etcd_lacks_user(conn->reply[i].text);
+    return GUARD(nameless_gateway_is_left) ? count : 0;
 }
 
 static const char *leaves(tl_conn *conn, const tl_slot *slot) {
     const char *leaving = tl__etcd_leaves(conn, slot, tl__gateway_closes(conn->gateway));
-    return !leaving && is_fallback(conn) && lacks_user(conn, slot) ? another_login : leaving;
+    return !leaving && is_fallback(conn) && lacking_user(conn, slot) ? another_login : leaving;
+}
+
+/* Etcd has executed nothing of a request whose every command lacks a user. By gRPC the member may know the user: so
+ * the caller may ask again. But if the next connection is a gateway's too, its refusal is the result. */
+static bool again(tl_conn *conn, tl_slot *slot) {
+    char shown[160];
+    tl_bytes message;
+    if (!is_fallback(conn) || conn->fallbacks > 1 || slot->count == 0 ||
+        lacking_user(conn, slot) < slot->count || !GUARD(nameless_request_is_repeated))
+        return false;
+    (void)tl__etcd_error(conn->reply[0].text, &message);
+    tl__bytes_print(shown, sizeof shown, message);
+    slot->done = 0;
+    slot->offered = false;
+    tl__conn_refuse(conn, slot, TL_EUNAVAILABLE, shown);
+    return true;
 }
 
 /* ---- the login ------------------------------------------------------------------------------- */
@@ -203,4 +219,5 @@ const tl_codec tl__codec_etcd = {
     .problem = problem,
     .release = release,
     .leaves = leaves,
+    .again = again,
 };

@@ -43,6 +43,7 @@ static bool become_gateway(tl_conn *conn) {
     conn->grpc = NULL;
     conn->codec = &tl__codec_etcd;
     conn->stream.offers_http2 = false;
+    conn->fallbacks += conn->fallbacks < 2;
     return tl__etcd_lead_gateway(conn);
 }
 
@@ -117,6 +118,7 @@ static tl_err begin(tl_conn *conn) {
 }
 
 static tl_login_outcome on_login(tl_conn *conn, const tl_reply *reply, tl_mono received) {
+    conn->fallbacks = 0;
     return conn->endpoint->user[0] ? tl__etcd_on_login(conn, reply, received) : TL_LOGIN_DONE;
 }
 

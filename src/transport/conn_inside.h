@@ -59,6 +59,8 @@ struct tl_conn {
             unsigned taken;  /* replies that point into their calls */
             bool blocked;    /* what is to be written must not wait for a request */
             bool http1;      /* the member speaks no HTTP/2: the next connection is the gateway's */
+            /* connections to a gateway, 2 at most, since a member greeted in HTTP/2 last */
+            uint8_t fallbacks;
         };
     };
     unsigned others; /* other members to go on to if one fails */

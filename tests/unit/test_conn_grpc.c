@@ -508,24 +508,46 @@ TEST(the_other_members_are_asked_in_http_2) {
     close_world(&g);
 }
 
-/* The gateway does not pass on whom the certificate names; gRPC does. */
+static const char *const nameless[] = {
+    "HTTP/1.1 400 X\r\nContent-Length: 47\r\n\r\n"
+    "{\"message\":\"etcd: user name is empty\",\"code\":3}",
+    "HTTP/1.1 400 X\r\nContent-Length: 20\r\n\r\nCommonName of client"};
+
+/* The gateway does not pass on whom the certificate names; gRPC does. So the request may be sent again there. */
 TEST(a_gateway_that_knows_no_user_is_left_for_http_2) {
-    static const char *const answers[] = {
-        "HTTP/1.1 400 X\r\nContent-Length: 47\r\n\r\n"
-        "{\"message\":\"etcd: user name is empty\",\"code\":3}",
-        "HTTP/1.1 400 X\r\nContent-Length: 20\r\n\r\nCommonName of client"};
     for (int i = 0; i < 2; i++) {
         grpc_world g;
         open_world(&g, "");
         say_revoke(&g, 42);
         greet_in_http_1(&g.world.peer, ERROR_PAGE);
-        answer_by_gateway(&g, &g.world.peer, answers[i]);
+        answer_by_gateway(&g, &g.world.peer, nameless[i]);
+        assert_int_equal(g.world.log[0].why, TL_EUNAVAILABLE);
+        assert_false(g.world.log[0].ok || g.world.log[0].maybe_sent);
         say_revoke(&g, 43);
         h2_accept(&g.server, &g.world.peer);
         expect_revoke(&g, 0, 43);
         assert_int_equal(atomic_load(&g.members->at), 0);
         close_world(&g);
     }
+}
+
+/* The member greets in HTTP/1 twice in a row: its gateway's refusal is the result then, until it greets in HTTP/2. */
+TEST(a_gateway_that_knows_no_user_and_stays_refuses) {
+    grpc_world g;
+    open_world(&g, "");
+    for (int i = 0; i < 3; i++) {
+        say_revoke(&g, 42 + i);
+        greet_in_http_1(&g.world.peer, ERROR_PAGE);
+        answer_by_gateway(&g, &g.world.peer, nameless[0]);
+        assert_int_equal(g.world.log[i].ok, i > 0);
+    }
+    assert_string_equal(g.world.log[2].text, "ETCD 3 etcd: user name is empty");
+    say_revoke(&g, 45);
+    h2_accept(&g.server, &g.world.peer);
+    expect_revoke(&g, 0, 45);
+    h2_say(&g.server, 0, SIZED(REVOKED));
+    await_seen(&g, 4);
+    close_world(&g);
 }
 
 /* What isn't a reply of gRPC proves nothing. */
