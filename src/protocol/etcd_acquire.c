@@ -162,10 +162,16 @@ static tl_status failed(tl_etcd_acquisition *acquisition, const tl_event *event,
     return tl__retry_pause(&acquisition->retry, next, out);
 }
 
-static void doubt(tl_etcd_acquisition *acquisition) {
+/* The request may have created the key, or may still do so. etcd may execute the deletion of the key before it, as
+ * the two go over different streams or connections. A new lease is revoked, and the key goes with it. A spare
+ * one isn't: so a deletion that begins sooner than a moment later is repeated then. It takes the time that a
+ * shared connection gives to such a request (driver.c). */
+static void doubt(tl_etcd_acquisition *acquisition, const tl_event *event) {
     if (acquisition->word == LOOK || acquisition->word == KEEP) /* they create nothing */
         return;
     acquisition->uncertain = true;
+    if (GUARD(undo_may_overtake) && acquisition->by_spare)
+        acquisition->undo_again = tl__mono_add_ms(event->now, acquisition->job.attempt_ms / 4);
     if (GUARD(doubted_not_spared) && acquisition->by_spare)
         acquisition->spare.lease = 0;
     revoke_later(acquisition, acquisition->lease);
@@ -374,7 +380,7 @@ static tl_status kept(tl_etcd_acquisition *acquisition, const tl_event *event,
 static tl_status answered(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     const tl_reply *answer = &event->replied.reply[event->replied.count - 1];
     if (answer->type != TL_REPLY_ARRAY || tl__etcd_revision(answer) == 0) {
-        doubt(acquisition);
+        doubt(acquisition, event);
         tl__retry_say(&acquisition->retry, TL_LITERAL("malformed reply from etcd"));
         return failed(acquisition, event, TL_ESERVER, out);
     }
@@ -400,7 +406,7 @@ static tl_status refused(tl_etcd_acquisition *acquisition, const tl_event *event
         return ask(acquisition, event, (word)acquisition->word, out);
     }
     if (code == TL_EUNCERTAIN)
-        doubt(acquisition);
+        doubt(acquisition, event);
     tl__out_place(out, event->replied.place);
     tl__retry_blame(&acquisition->retry, event, code, tl__bytes_of(out->message));
     return failed(acquisition, event, code, out);
@@ -409,7 +415,7 @@ static tl_status refused(tl_etcd_acquisition *acquisition, const tl_event *event
 static tl_status unanswered(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     tl_err code = event->failed.maybe_sent ? TL_EUNCERTAIN : event->failed.why;
     if (GUARD(doubts_unanswered) && event->failed.maybe_sent)
-        doubt(acquisition);
+        doubt(acquisition, event);
     tl__retry_blame(&acquisition->retry, event, code, event->failed.message);
     return failed(acquisition, event, code, out);
 }
@@ -426,6 +432,8 @@ static tl_status undo(tl_etcd_acquisition *acquisition, const tl_event *event, t
                  tl__bytes_of(acquisition->id.suffix));
     if (acquisition->doubtful[0] != 0)
         tl__etcd_revoke(send, acquisition->doubtful[0], out);
+    if (!tl__mono_before(event->now, acquisition->undo_again))
+        acquisition->undo_again = (tl_mono){0};
     acquisition->retry.next = TL_NEVER;
     out->until = acquisition->retry.limit;
     return TL_GO;
@@ -445,13 +453,11 @@ static bool is_undone(tl_etcd_acquisition *acquisition, const tl_event *event, t
     return revoked && acquisition->doubtful[0] == 0;
 }
 
-/* The key was deleted. If a cancelled request may create it only now, delete it once more. */
+/* The key was deleted. If a request in doubt may create it only now, delete it once more. */
 static bool undoes_again(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
-    tl_mono again = acquisition->undo_again;
-    if (again.ns == 0)
+    if (acquisition->undo_again.ns == 0)
         return false;
-    acquisition->undo_again = (tl_mono){0};
-    acquisition->retry.next = tl__mono_max(again, event->now);
+    acquisition->retry.next = tl__mono_max(acquisition->undo_again, event->now);
     out->until = tl__retry_wakes(&acquisition->retry);
     return true;
 }
@@ -530,20 +536,9 @@ static tl_status on_wake(tl_etcd_acquisition *acquisition, const tl_event *event
     return on_timer(acquisition, event, out);
 }
 
-/* etcd may execute the deletion of the key before the request in flight, as the two go over different streams
- * or connections. A new lease is revoked, and the key goes with it. A spare one isn't: so a moment later the
- * key is deleted once more. It takes the time that a shared connection gives to such a request (driver.c). */
-static void plan_undo_again(tl_etcd_acquisition *acquisition, const tl_event *event) {
-    bool creates = acquisition->word == TRY || acquisition->word == JOIN;
-    if (GUARD(undo_may_overtake) && creates && acquisition->by_spare)
-        acquisition->undo_again = tl__mono_add_ms(event->now, acquisition->job.attempt_ms / 4);
-}
-
 static tl_status on_cancel(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
-    if (GUARD(doubts_cancelled) && acquisition->retry.doing == TL_ASKS) {
-        plan_undo_again(acquisition, event);
-        doubt(acquisition);
-    }
+    if (GUARD(doubts_cancelled) && acquisition->retry.doing == TL_ASKS)
+        doubt(acquisition, event);
     tl__retry_say(&acquisition->retry, TL_LITERAL("cancelled"));
     return give_up(acquisition, event, TL_ECANCELLED, out);
 }

@@ -26,7 +26,8 @@ typedef struct {
     int64_t under;       /**< the lease that is known to hold the key; 0: none */
     int64_t changed;     /**< the revision at which the key was put under it */
     int64_t behind;      /**< the revision of the key before ours; 0: not known */
-    tl_mono undo_again;  /**< when the key is to be deleted once more; 0: it needn't be */
+    tl_mono
+        undo_again; /**< a deletion of the key that begins sooner is repeated then; 0: none is */
     uint16_t ticket;
     uint8_t word;
     bool uncertain; /**< a request of ours may have created the key, or may still do so */

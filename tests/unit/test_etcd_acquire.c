@@ -495,6 +495,32 @@ TEST(a_cancelled_request_by_a_spare_lease_is_undone_once_more) {
     }
 }
 
+/* So may a request that went unanswered, or met an error that is no outcome: the wait is cancelled a moment later. */
+TEST(a_request_in_doubt_by_a_spare_lease_is_undone_once_more) {
+    for (int i = 0; i < 4; i++) {
+        int64_t pause_ms = i / 2 * ATTEMPT_MS / 4;
+        begin_with_spare(60000, 7000);
+        if (i % 2)
+            answer(TL_ETCD_TXN, "!14");
+        else
+            give((tl_event){.kind = TL_FAILED,
+                            .failed = {.maybe_sent = true, .why = TL_EUNAVAILABLE}});
+        assert_int_equal(f.status, TL_GO);
+        later_ms(pause_ms);
+        event(TL_CANCEL);
+        detached(TL_ECANCELLED);
+        undone();
+        if (pause_ms == 0) {
+            assert_int_equal(f.status, TL_GO);
+            assert_int_equal(tl__ms_until(f.now, f.out.until), ATTEMPT_MS / 4);
+            later_ms(ATTEMPT_MS / 4);
+            event(TL_TIMER);
+            undone();
+        }
+        assert_int_equal(f.status, TL_END);
+    }
+}
+
 TEST(a_cancelled_pause_is_undone_once) {
     begin_with_spare(60000, 7000);
     answer(TL_ETCD_TXN, transaction(true, 5, key("abc", 4, 1), NULL));
