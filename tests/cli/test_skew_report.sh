@@ -101,6 +101,20 @@ expect 1 "$tidelock" skew report "$work/gone"
 grep -q '^left .*not seen since 2026-' "$out" || fail "$(cat "$out")"
 grep -qE '^  \[-+ *-*\?\]  - safe' "$out" || fail "no strip: $(cat "$out")"
 
+# The clock that is furthest ahead has no drift, and the others drift apart: there is no earliest moment.
+make_log 60 500 a:0:0 far:300:0 b:0:10 c:5:0 >"$log"
+"$python" - "$log" <<'PY' >"$work/undriven"
+import json, sys
+lines = [json.loads(l) for l in open(sys.argv[1])]
+for d in lines[:-1]:
+    d["hosts"][1]["offset_ms"] = None
+print("\n".join(map(json.dumps, lines)))
+PY
+expect 0 "$tidelock" skew report "$work/undriven"
+grep -E '^Time to unsafe: ' "$out" | grep -q 'at the earliest' && fail "an earliest moment: $(cat "$out")"
+grep -qE '^Time to unsafe: .*no earliest moment can be given: .* 1 of the clocks go, among them that of far\.$' "$out" ||
+    fail "$(cat "$out")"
+
 # Unsafe now, and possible now.
 make_log 10 500 a:0:0 b:600:0 >"$log"
 expect 2 "$tidelock" skew report --json "$log"

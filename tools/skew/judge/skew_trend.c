@@ -157,6 +157,10 @@ static void count_undriven(trend_outlook *outlook, const skew_result *result,
             outlook->one_unknown = i;
             outlook->unknown++;
         }
+    if (result->pair_count && !has_drift(result, drift, result->pairs[0].taker))
+        outlook->one_unknown = result->pairs[0].taker;
+    else if (result->pair_count && !has_drift(result, drift, result->pairs[0].holder))
+        outlook->one_unknown = result->pairs[0].holder;
 }
 
 trend_outlook trend_look_ahead(const skew_result *result, const skew_trend *drift) {

@@ -43,7 +43,7 @@ typedef struct {
     /** the pair of earliest_ms, as indices of the latest run's hosts; -1: none */
     int holder, taker;
     int unknown;     /**< hosts without a known offset and drift; earliest_ms leaves them out */
-    int one_unknown; /**< one of these */
+    int one_unknown; /**< one of these, if possible of the worst pair */
 } trend_outlook;
 
 /** drift[i] is of the result's host i. */

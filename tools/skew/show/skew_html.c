@@ -226,8 +226,8 @@ static void put_hosts(FILE *out, const skew_result *result) {
 void skew_show_html(const skew_result *result, FILE *out) {
     page_begin(out, result, "clocks and locks", 0);
     page_verdict(out, result);
-    page_heat(out, result);
     page_pairs(out, result);
+    page_heat(out, result);
     put_hosts(out, result);
     page_end(out, result);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "ground/guard.h"
+#include "skew/show/skew_groups.h"
 #include "skew/show/skew_look.h"
 #include "skew/show/skew_page.h"
 #include "skew/show/skew_show.h"
@@ -290,12 +291,22 @@ page_kind page_kind_of(const skew_result *result, const skew_pair *pair) {
     }
 }
 
-static void put_pair_row(FILE *out, const skew_result *result, const skew_pair *pair) {
+/* A host of a pair, and how many others are in the same place of their group. */
+static void put_pair_host(FILE *out, const char *name, int more, const char *what) {
+    page_text(out, name);
+    if (more > 0)
+        (void)fprintf(out, " <small>and %d more %s</small>", more, what);
+}
+
+static void put_pair_row(FILE *out, const skew_result *result, const skew_group *group) {
+    const skew_pair *pair = group->pair;
+    int more = group->count - 1;
+
     (void)fprintf(out, "<tr class=\"%s\"><td>", page_class(pair->verdict));
-    page_text(out, result->hosts[pair->holder].name);
+    put_pair_host(out, result->hosts[pair->holder].name, group->by_taker ? more : 0, "holders");
     (void)fputs("</td><td class=\"to\">", out);
-    page_text(out, result->hosts[pair->taker].name);
-    (void)fputs("</td><td>", out);
+    put_pair_host(out, result->hosts[pair->taker].name, group->by_taker ? 0 : more, "takers");
+    (void)fprintf(out, "</td><td>%s", more > 0 ? "<small>at worst</small> " : "");
     page_between(out, pair->gap, result->rule.slack_us);
     (void)fputs(" ms</td><td><b>", out);
     page_sign(out, pair->verdict);
@@ -305,18 +316,25 @@ static void put_pair_row(FILE *out, const skew_result *result, const skew_pair *
 }
 
 void page_pairs(FILE *out, const skew_result *result) {
-    if (result->pair_count == 0)
+    skew_group group[PAGE_PAIRS];
+    int n = skew_groups(result, group, PAGE_PAIRS);
+    size_t shown = 0;
+
+    if (n == 0)
         return;
     page_open(out, "The worst pairs",
               "By how much the taker's clock is ahead of the holder's, with what the two may "
-              "drift apart in a lock's life.");
+              "drift apart in a lock's life. Pairs that one host has alike are one line.");
     (void)fputs("<table class=\"list\"><tr><th>holds the lock</th><th>takes it</th>"
                 "<th>is ahead by</th><th></th></tr>\n",
                 out);
-    for (size_t i = 0; i < result->pair_count && i < PAGE_PAIRS; i++)
-        put_pair_row(out, result, &result->pairs[i]);
+    for (int i = 0; i < n; i++) {
+        put_pair_row(out, result, &group[i]);
+        shown += (size_t)group[i].count;
+    }
     (void)fputs("</table>\n", out);
-    if (result->pairs_total > PAGE_PAIRS)
-        (void)fprintf(out, "<p class=\"dim\">and %zu more</p>\n", result->pairs_total - PAGE_PAIRS);
+    if (result->pairs_total > shown)
+        (void)fprintf(out, "<p class=\"dim\">and %zu more pairs, none of them worse</p>\n",
+                      result->pairs_total - shown);
     page_close(out);
 }

@@ -178,6 +178,18 @@ static void drifting(const skew_story *story, char buf[STORY_MESSAGE]) {
                    story->past->last.hosts[outlook->taker].name);
 }
 
+/* A clock whose drift is unknown may bring the moment nearer, so there is no earliest one. */
+static void drifting_among_unknown(const skew_story *story, char buf[STORY_MESSAGE]) {
+    char last[SKEW_SPAN_SIZE];
+
+    if (story->outlook.latest_ms < 0)
+        (void)snprintf(buf, STORY_MESSAGE, "not foreseen");
+    else
+        (void)snprintf(buf, STORY_MESSAGE,
+                       "in %s at the latest, if the clocks go on drifting as they did",
+                       skew_span(last, story->outlook.latest_ms));
+}
+
 static void in_doubt(const skew_story *story, char buf[STORY_MESSAGE]) {
     char last[SKEW_SPAN_SIZE];
 
@@ -199,7 +211,12 @@ const char *story_outlook(const skew_story *story, char buf[STORY_MESSAGE]) {
     switch (outlook->state) {
     case TREND_UNSAFE: (void)snprintf(buf, STORY_MESSAGE, "it is unsafe now"); break;
     case TREND_DOUBT: in_doubt(story, buf); break;
-    case TREND_DRIFTING: drifting(story, buf); break;
+    case TREND_DRIFTING:
+        if (story_earliest_known(story))
+            drifting(story, buf);
+        else
+            drifting_among_unknown(story, buf);
+        break;
     case TREND_STEADY:
         (void)snprintf(buf, STORY_MESSAGE, "not foreseen: no clocks drift apart towards it");
         break;
@@ -211,7 +228,9 @@ const char *story_outlook(const skew_story *story, char buf[STORY_MESSAGE]) {
     n = strlen(buf);
     if (outlook->state != TREND_UNSAFE && outlook->unknown > 0 && outlook->state != TREND_UNKNOWN)
         (void)snprintf(buf + n, STORY_MESSAGE - n,
-                       "; but nothing is known of where %d of the clocks go, among them that of %s",
+                       "; %s nothing is known of where %d of the clocks go, among them that of %s",
+                       outlook->state == TREND_DRIFTING ? "no earliest moment can be given:"
+                                                        : "but",
                        outlook->unknown, story->past->last.hosts[outlook->one_unknown].name);
     return buf;
 }

@@ -163,7 +163,7 @@ void story_html(const skew_story *story, FILE *out) {
     put_gaps(story, out);
     put_history(story, out);
     chart_hosts(story, out);
-    page_heat(out, &last);
     page_pairs(out, &last);
+    page_heat(out, &last);
     page_end(out, &last);
 }

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "ground/guard.h"
+#include "skew/show/skew_groups.h"
 #include "skew/show/skew_names.h"
 #include "skew/show/skew_show.h"
 
 #define MATRIX_MOST 8 /* hosts side by side; more become a list */
 #define LIST_MOST 20
+#define GROUP 20      /* width of "  4999 holders alike" */
 #define LABEL_MOST 24 /* letters of a row's label in the matrix */
 #define COLUMN_LEAST 11
 #define COLUMN_MOST 15
@@ -28,6 +30,8 @@ typedef struct {
     int hosts;               /* number of hosts shown */
     bool *chosen;            /* for each host: is it shown? */
     const skew_pair **worst; /* the pairs: first those with a possible theft, then those in doubt */
+    skew_group group[LIST_MOST];
+    int groups;
 } sheet;
 
 /* ---- numbers, names and lines ----------------------------------------------------------------- */
@@ -280,27 +284,45 @@ static void put_matrix(const sheet *sheet, int column) {
     put_legend(sheet);
 }
 
-static void put_list(const sheet *sheet, size_t most) {
+/* How many holders the taker has in such pairs, or takers the holder has. */
+static void put_group(const skew_group *group, FILE *out) {
+    if (group->count > 1)
+        (void)fprintf(out, "  %d %s alike", group->count, group->by_taker ? "holders" : "takers");
+    (void)fputc('\n', out);
+}
+
+static bool any_group(const sheet *sheet) {
+    for (int i = 0; i < sheet->groups; i++)
+        if (sheet->group[i].count > 1)
+            return true;
+    return false;
+}
+
+static void put_list(const sheet *sheet, int most) {
     const skew_result *result = sheet->result;
-    size_t n = result->pair_count < most ? result->pair_count : most;
-    skew_names names = skew_names_in(result, left_of(sheet, 2 * NUMBER + 3, 2));
+    int n = sheet->groups < most ? sheet->groups : most;
+    skew_names names = skew_names_in(
+        result, left_of(sheet, 2 * NUMBER + 3 + (any_group(sheet) ? GROUP : 0), 2));
     int width = skew_names_longest(&names, 6);
+    size_t shown = 0;
     char lo[SKEW_NUMBER_SIZE], hi[SKEW_NUMBER_SIZE];
 
     (void)fprintf(sheet->out, "%-*s %-*s %*s %*s\n", width, "holder", width, "taker, ahead",
                   NUMBER - 1, "from, ms", NUMBER - 1, "to, ms");
-    for (size_t i = 0; i < n; i++) {
-        const skew_pair *pair = sheet->worst[i];
+    for (int i = 0; i < n; i++) {
+        const skew_pair *pair = sheet->group[i].pair;
         int decimals = skew_decimals(pair->gap);
         put_name(sheet, &names, pair->holder, width + 1);
         put_name(sheet, &names, pair->taker, width);
-        (void)fprintf(sheet->out, " %*s %*s%c\n", NUMBER - 1,
+        (void)fprintf(sheet->out, " %*s %*s%c", NUMBER - 1,
                       skew_aligned(lo, pair->gap.lo, decimals, false), NUMBER - 1,
                       skew_aligned(hi, pair->gap.hi, decimals, true), skew_mark(result, pair));
+        put_group(&sheet->group[i], sheet->out);
+        shown += (size_t)sheet->group[i].count;
     }
-    if (result->pairs_total > n)
+    if (result->pairs_total > shown)
         (void)fprintf(sheet->out, "... and %zu pairs more, none of them worse; --json%s has all\n",
-                      result->pairs_total - n, is_complete(result) ? "" : " --all-pairs");
+                      result->pairs_total - shown, is_complete(result) ? "" : " --all-pairs");
     put_legend(sheet);
 }
 
@@ -374,9 +396,8 @@ static void put_tables(sheet *sheet, int lines) {
     int clocks = count_columns(result),
         column = result->pair_count ? matrix_column(result, sheet->columns) : 0,
         pairs = result->pair_count == 0 ? 0
-                : column
-                    ? clocks + 3
-                    : (int)(result->pair_count < LIST_MOST ? result->pair_count : LIST_MOST) + 3,
+                : column                ? clocks + 3
+                                        : sheet->groups + 3,
         hosts = result->host_count + 2, between = pairs > 0;
 
     if (GUARD(tables_fit_terminal) && lines && hosts + between + pairs > lines) {
@@ -397,27 +418,15 @@ static void put_tables(sheet *sheet, int lines) {
     if (pairs && column)
         put_matrix(sheet, column);
     else if (pairs)
-        put_list(sheet, (size_t)(pairs - 3));
-}
-
-static bool order_pairs(sheet *sheet) {
-    const skew_result *result = sheet->result;
-    size_t n = 0;
-
-    sheet->worst = calloc(result->pair_count + 1, sizeof *sheet->worst);
-    if (!sheet->worst)
-        return false;
-    for (int unsafe = 1; unsafe >= 0; unsafe--)
-        for (size_t i = 0; i < result->pair_count; i++)
-            if ((result->pairs[i].verdict == SKEW_UNSAFE) == unsafe)
-                sheet->worst[n++] = &result->pairs[i];
-    return true;
+        put_list(sheet, pairs - 3);
 }
 
 static bool begin_sheet(sheet *sheet) {
     sheet->host = calloc((size_t)sheet->result->host_count + 1, sizeof *sheet->host);
     sheet->chosen = calloc((size_t)sheet->result->host_count + 1, sizeof *sheet->chosen);
-    return order_pairs(sheet) && sheet->host && sheet->chosen;
+    sheet->worst = skew_pairs_in_order(sheet->result);
+    sheet->groups = skew_groups(sheet->result, sheet->group, LIST_MOST);
+    return sheet->worst && sheet->host && sheet->chosen;
 }
 
 static void end_sheet(sheet *sheet) {
