@@ -434,6 +434,7 @@ install: all
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
+	$(Q)install -d $(D)$(DOCDIR)/monitoring && install -m 644 tools/monitoring/* $(D)$(DOCDIR)/monitoring/
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
 	$(Q)$(if $(MAN),install -m 644 $(filter %.1,$(MAN)) $(D)$(MANDIR)/man1/ && install -m 644 $(filter %.7,$(MAN)) $(D)$(MANDIR)/man7/,:)
 	$(Q)install -m 644 $(MAN3:tidelock.3=*.3) $(D)$(MANDIR)/man3/

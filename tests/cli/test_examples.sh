@@ -68,6 +68,7 @@ else
 fi
 try blocking $'held for the next @(10 s|while)\nstored 300\nreleased' # a second may have gone by
 try threads 'counted to 200'
+try metrics '*tidelock_held_now 1*tidelock_hold_seconds_count 0'
 
 # Once in a period: who comes later finds it done, and who waits for one that fails does it.
 once() { # expected output

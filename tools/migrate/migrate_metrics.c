@@ -59,7 +59,7 @@ static void put_locks(const metrics *metrics, const migrate_locks *locks) {
 
 static void put_blockers(const metrics *metrics, const migrate_status *status) {
     static const metrics_label next = {"step", "next"}, back = {"step", "back"};
-    metrics_head(metrics, "migrate_blockers", "gauge", "What blocks a step, at this moment.");
+    metrics_head(metrics, "migrate_blockers", "gauge", "Reasons against a step, at this moment.");
     metrics_int(metrics, "migrate_blockers", &next, status->next.count + status->next.more);
     metrics_int(metrics, "migrate_blockers", &back, status->back.count + status->back.more);
 }
