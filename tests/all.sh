@@ -96,7 +96,7 @@ mapfile -t later < <(grep -lm1 'Only in make check-all' tests/*/test_* | sed 's,
 step 'guards' make mutations >"$dir/guards" 2>&1 &
 guards=$!
 step 'what make check leaves out' make check ALL=1 \
-    ONLY="${later[*]} sim/test_threads unit/test_compat_stamp_explore unit/test_skew_track cli/test_cxx cli/test_metrics
+    ONLY="${later[*]} sim/test_threads unit/test_compat_stamp_explore unit/test_skew_track cli/test_cxx cli/test_metrics cli/test_monitoring
         ${long:+cli/test_run_once_hosts}"
 wait "$guards" || echo "0 1 0 guards" >>"$dir/counts"
 guards=

@@ -2,7 +2,8 @@
 # What the tests of metrics share: Prometheus' own promtool, where it is, and reading $file. Source it behind lib.sh.
 promtool=$(command -v promtool)
 if [[ -z $promtool && -x $here/build/prometheus/usr/bin/promtool ]]; then promtool=$here/build/prometheus/usr/bin/promtool; fi
-if [[ -z $promtool && ${ALL:-} == 1 ]] && "$here/tools/need.sh" promtool >/dev/null 2>&1; then promtool=$here/build/prometheus/usr/bin/promtool; fi
+# Tests that run at once unpack it once.
+if [[ -z $promtool && ${ALL:-} == 1 ]] && flock "$here/build/promtool.lock" "$here/tools/need.sh" promtool >/dev/null 2>&1; then promtool=$here/build/prometheus/usr/bin/promtool; fi
 [[ -n $promtool && -x $promtool ]] || { promtool= && part_skipped "promtool's check" "promtool is not installed (Debian: prometheus; ALL=1 unpacks it)"; }
 
 check_text() { # file
