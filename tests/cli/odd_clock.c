@@ -2,6 +2,9 @@
  * To be preloaded into an agent: its wall clock, and where ODD_CLOCK_ALL is set all of its clocks, run by ODD_CLOCK_PPM too fast,
  * and the wall clock is ahead by the microseconds that the file ODD_CLOCK_SHIFT holds (8 bytes), read anew each time. Who
  * has set the clock, the kernel tells by a timer; here whoever writes to the FIFO ODD_CLOCK_NEWS does.
+ *
+ * From a moment on the clocks are slewed, as a daemon lets the kernel do it: all but CLOCK_MONOTONIC_RAW run by the ppm that
+ * the file ODD_CLOCK_SLEW holds too fast, and adjtimex() tells of it in one of several ways.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +23,52 @@ static int64_t true_ns(clockid_t id) {
     struct timespec t;
     (void)syscall(SYS_clock_gettime, id, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static const volatile int64_t *numbers(const char *variable, const int64_t *none, size_t size) {
+    const char *path = getenv(variable);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    void *at = fd >= 0 ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    return at == MAP_FAILED ? none : at;
+}
+
+enum { SINCE_NS, PPM, WAY, NUMBERS }; /* since: of CLOCK_MONOTONIC_RAW; 0: it is not slewed */
+enum { BY_TICKS, BY_ADJTIME, BY_LOOP };
+
+static const volatile int64_t *slew(void) {
+    static const volatile int64_t *slew;
+    static const int64_t none[NUMBERS];
+    if (!slew)
+        slew = numbers("ODD_CLOCK_SLEW", none, sizeof none);
+    return slew;
+}
+
+static int64_t slewed_ns(void) {
+    const volatile int64_t *now = slew();
+    return now[SINCE_NS] ? (true_ns(CLOCK_MONOTONIC_RAW) - now[SINCE_NS]) / 1000 * now[PPM] / 1000
+                         : 0;
+}
+
+int adjtimex(struct timex *t) {
+    unsigned asked = t->modes;
+    int state = (int)syscall(SYS_adjtimex, t);
+    const volatile int64_t *now = slew();
+    if (state < 0 || !now[SINCE_NS])
+        return state;
+    int64_t ppm = now[PPM];
+    if (asked == ADJ_OFFSET_SS_READ) {
+        t->offset = now[WAY] == BY_ADJTIME ? 1000000 : 0;
+    } else if (now[WAY] == BY_TICKS) {
+        t->tick = 10000 + ppm / 100;
+        t->freq = ppm % 100 * 65536;
+    } else if (now[WAY] == BY_LOOP) { /* with a constant of 1: an eighth in each second */
+        t->constant = 1;
+        t->status &= ~STA_NANO;
+        t->offset = ppm * 7;
+    }
+    return state;
 }
 
 static int64_t gained_ns(void) {
@@ -34,19 +84,13 @@ static int64_t gained_ns(void) {
 static int64_t shift_ns(void) {
     static const volatile int64_t *shift;
     static const int64_t none;
-    if (!shift) {
-        const char *path = getenv("ODD_CLOCK_SHIFT");
-        int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-        void *at = fd >= 0 ? mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-        shift = at == MAP_FAILED ? &none : at;
-        if (fd >= 0)
-            close(fd);
-    }
+    if (!shift)
+        shift = numbers("ODD_CLOCK_SHIFT", &none, sizeof none);
     return *shift * 1000;
 }
 
 int clock_gettime(clockid_t id, struct timespec *ret) {
-    int64_t ns = true_ns(id);
+    int64_t ns = true_ns(id) + (id == CLOCK_MONOTONIC_RAW ? 0 : slewed_ns());
     if (id == CLOCK_REALTIME)
         ns += gained_ns() + shift_ns();
     else if (getenv("ODD_CLOCK_ALL"))

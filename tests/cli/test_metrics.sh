@@ -219,6 +219,10 @@ fails() { (($(number 'tidelock_agent_rounds_failed_total{host="one"}') >= 1)); }
 until_true 30 fails || fail "agent without a server: $(cat "$file" "$work/agent.err")"
 check_text "$file"
 is 'tidelock_agent_up{host="one"}' 0
+# What is known of the clock ages meanwhile.
+width=$(value 'tidelock_agent_width_seconds{host="one"}')
+ages() { "$python" -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]) + 1e-4)' "$(value 'tidelock_agent_width_seconds{host="one"}')" "$width"; }
+until_true 60 ages || fail "an agent without a server is as sure as ever: $(cat "$file")"
 kill -CONT "$server_pid"
 is_up() { [[ $(value 'tidelock_agent_up{host="one"}') == 1 ]]; }
 until_true 20 is_up || fail "agent with its server back: $(cat "$file" "$work/agent.err")"

@@ -12,6 +12,7 @@
 #include "base/moment.h"
 #include "base/tool.h"
 #include "ground/clock.h"
+#include "ground/guard.h"
 
 int64_t moment_ms(void) {
     return tl__mono_now().ns / TL_NS_PER_MS;
@@ -111,8 +112,29 @@ uint64_t moment_counter(void) {
 
 #define CRYSTAL_PPM                                                                                \
     100 /* a permanent correction of the clock's rate; more than that may be temporary */
-#define NORMAL_PPM 500 /* the most that the kernel's frequency may be set to */
+#define NORMAL_PPM                                                                                 \
+    500 /* the most that the kernel's frequency may be set to; adjtime(3) slews so fast */
 #define SLEW_PPM 83333 /* how fast chronyd corrects an offset by default */
+#define LOOP_SHIFT 2   /* the kernel's SHIFT_PLL */
+#define LOOP_CONSTANT_MOST 10
+
+/* The kernel's loop corrects a part of its offset in each second, 1/2^(2 + constant), and reports what is
+ * left. systemd-timesyncd begins with a constant of 1, ntpd with one of 3 to 10. So it may be much faster
+ * than the frequency can be. */
+static int64_t loop_ppm(const struct timex *t) {
+    int64_t left_us = llabs(t->offset) / (t->status & STA_NANO ? 1000 : 1) + (t->offset != 0);
+    int constant = t->constant < 0                    ? 0
+                   : t->constant < LOOP_CONSTANT_MOST ? (int)t->constant
+                                                      : LOOP_CONSTANT_MOST;
+    int64_t parts = (1 << (LOOP_SHIFT + constant)) - 1; /* of what is left */
+    return (left_us + parts - 1) / parts;
+}
+
+/* adjtime(3), which ntpd -x and OpenNTPD use, has an offset of its own; asking for it changes nothing. */
+static int64_t adjtime_ppm(int (*ask)(struct timex *)) {
+    struct timex t = {.modes = ADJ_OFFSET_SS_READ};
+    return GUARD(slew_of_adjtime) && ask(&t) >= 0 && t.offset != 0 ? NORMAL_PPM : 0;
+}
 
 kernel_clock moment_kernel_says(int (*ask)(struct timex *)) {
     struct timex t = {.modes = 0};
@@ -127,10 +149,12 @@ kernel_clock moment_kernel_says(int (*ask)(struct timex *)) {
                            .synchronised = state != TIME_ERROR && !(t.status & STA_UNSYNC),
                            .leaping = state != TIME_OK && state != TIME_ERROR,
                            .max_error_us = t.maxerror};
-    if (llabs(ppm) > NORMAL_PPM)
-        kernel.slew_ppm = llabs(ppm) > SLEW_PPM ? (int32_t)llabs(ppm) : SLEW_PPM;
-    else if (t.offset != 0 || llabs(ppm) > CRYSTAL_PPM)
-        kernel.slew_ppm = NORMAL_PPM;
+    int64_t slew_ppm = (llabs(ppm) > CRYSTAL_PPM ? llabs(ppm) : 0) + adjtime_ppm(ask);
+    if (GUARD(slew_of_the_loop))
+        slew_ppm += loop_ppm(&t);
+    if (llabs(ppm) > NORMAL_PPM && slew_ppm < SLEW_PPM)
+        slew_ppm = SLEW_PPM;
+    kernel.slew_ppm = slew_ppm == 0 || slew_ppm > NORMAL_PPM ? (int32_t)slew_ppm : NORMAL_PPM;
     return kernel;
 }
 

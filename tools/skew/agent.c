@@ -19,7 +19,10 @@
 /* ms; how often to check whether the clock was set, if the kernel doesn't notify */
 #define LOOK_MS 200
 #define SOON_MS 1000 /* ms; until a new or doubtful track is measured again */
-#define SPREAD 16    /* a round may come earlier by up to 1/16 of --every */
+/* A clock that is slewed faster is measured each SOON_MS: between two rounds its interval grows by as much as
+ * the clock may move, so after 10 s at 83,333 ppm it would be too wide for a verdict. */
+#define FAST_PPM 500
+#define SPREAD 16 /* a round may come earlier by up to 1/16 of --every */
 #define EVERY_LEAST_MS 100
 #define NAME_RULE "1 to 64 letters, digits and any of . _ : -"
 #define STATUS_NOT_THERE 1 /* --forget: no such host */
@@ -54,6 +57,8 @@ typedef struct {
     char name[SKEW_NAME_SIZE], key[SKEW_KEY_SIZE], id[SKEW_ID_SIZE];
     server_link link;
     skew_track track;
+    skew_record record;            /* the last one that was published, */
+    tl_mono measured;              /* and when that was measured */
     char server[SKEW_SERVER_SIZE]; /* the server that the track was measured against */
     bool published;                /* at least once */
     int64_t put_us[2];             /* at_us of the last two records sent */
@@ -160,6 +165,8 @@ static bool publish(agent *agent, const kernel_clock *kernel) {
     if (!put(agent, &record))
         return false;
     agent->published = true;
+    agent->record = record;
+    agent->measured = agent->track.at;
     if (agent->options->verbose)
         say("agent: %s is %lld to %lld us from the server's clock", agent->name,
             (long long)record.offset.lo, (long long)record.offset.hi);
@@ -181,9 +188,12 @@ static void withdraw(agent *agent) {
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
-static void put_offset(const metrics *metrics, const skew_track *track) {
+/* As a reader of the record would age it: the file is also written when the server can't be reached. */
+static void put_offset(const metrics *metrics, const agent *agent) {
     static const metrics_label lo = {"edge", "lo"}, hi = {"edge", "hi"};
-    tl_interval offset = track->offset;
+    tl_interval offset = tl__interval_aged(agent->record.offset, agent->measured,
+                                           skew_reading_now().after,
+                                           SKEW_DRIFT_PPM + (int32_t)agent->record.slew_ppm);
     metrics_head(metrics, "agent_offset_seconds", "gauge",
                  "This host's clock minus the server's, bounds.");
     metrics_seconds(metrics, "agent_offset_seconds", &lo, offset.lo);
@@ -210,8 +220,8 @@ static void put_metrics(const void *ctx, FILE *out) {
                      "When the last round was published.");
         metrics_seconds(&metrics, "agent_last_success_timestamp_seconds", NULL, agent->success_us);
     }
-    if (agent->track.known && agent->success_us > 0)
-        put_offset(&metrics, &agent->track);
+    if (agent->track.known && agent->published)
+        put_offset(&metrics, agent);
 }
 
 /* A failed write is reported once; measuring continues. */
@@ -364,7 +374,8 @@ static void serve(agent *agent, signals *signals) {
         next += early ? 0 : pause_ms(agent);
         next = next > now ? next : now;
         bool wonders = ok && soon < next &&
-                       (!agent->track.known || skew_pace_wonders(&agent->pace));
+                       (!agent->track.known || skew_pace_wonders(&agent->pace) ||
+                        agent->slew_ppm > FAST_PPM);
         ends = rest(agent, signals, wonders ? soon : next, &early);
         early = early || wonders;
     } while (!ends);
