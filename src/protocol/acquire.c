@@ -96,6 +96,7 @@ static void note_time(tl_acquisition *acquisition, const tl_event *event, const 
 }
 
 static tl_status attempt_ended(tl_acquisition *acquisition, const tl_event *event, tl_out *out);
+static tl_status run_out(tl_acquisition *acquisition, const tl_event *event, tl_out *out);
 
 /* While our entry may be in the queue, acquire only by a join: else the entry would be granted the lock
  * later. */
@@ -107,6 +108,8 @@ static tl_status take(tl_acquisition *acquisition, const tl_event *event, tl_out
     acquisition->woken = acquisition->called = acquisition->near = false;
     acquisition->job.again = GUARD(repeat_compares) && acquisition->retry.attempts > 0;
     tl__retry_ask(&acquisition->retry, event->now, acquisition->job.attempt_ms);
+    if (tl__retry_is_too_late(&acquisition->retry, event))
+        return run_out(acquisition, event, out);
     /* While it queues, it sends only joins for this token. If another form of acquire followed, a delayed
      * join would find K set by the token and unknown to S, and delete K. */
     acquisition->job.queue.join = joins(acquisition);

@@ -92,12 +92,6 @@ static tl_status ask(tl_etcd_acquisition *acquisition, const tl_event *event, wo
     return TL_GO;
 }
 
-static tl_status begin_asking(tl_etcd_acquisition *acquisition, const tl_event *event,
-                              tl_out *out) {
-    tl__retry_ask(&acquisition->retry, event->now, acquisition->job.attempt_ms);
-    return ask(acquisition, event, next_word(acquisition, event), out);
-}
-
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* Is it the client's spare lease? That one isn't revoked: see tl_etcd_proof.spared. If a request in flight
@@ -133,6 +127,14 @@ static tl_status give_up(tl_etcd_acquisition *acquisition, const tl_event *event
 static tl_status run_out(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     return give_up(acquisition, event,
                    tl__retry_ran_out(&acquisition->retry, acquisition->uncertain), out);
+}
+
+static tl_status begin_asking(tl_etcd_acquisition *acquisition, const tl_event *event,
+                              tl_out *out) {
+    tl__retry_ask(&acquisition->retry, event->now, acquisition->job.attempt_ms);
+    if (tl__retry_is_too_late(&acquisition->retry, event))
+        return run_out(acquisition, event, out);
+    return ask(acquisition, event, next_word(acquisition, event), out);
 }
 
 static tl_status held(tl_etcd_acquisition *acquisition, tl_out *out) {

@@ -81,6 +81,15 @@ void tl__retry_ask(tl_retrier *retrier, tl_mono now, int64_t attempt_ms) {
     retrier->attempts += !retrier->extra;
 }
 
+bool tl__retry_is_too_late(tl_retrier *retrier, const tl_event *event) {
+    static const char message[] = "the wait's time was up when the server was reached";
+    if (tl__mono_before(event->now, retrier->limit) || !GUARD(asks_within_wait))
+        return false;
+    if (!retrier->answered)
+        tl__retry_blame(retrier, event, TL_EUNAVAILABLE, TL_LITERAL(message));
+    return true;
+}
+
 bool tl__retry_unreached(tl_retrier *retrier, const tl_event *event, bool in_doubt) {
     TL_ASSERT(event->kind == TL_FAILED && retrier->doing != TL_PAUSES &&
               retrier->doing != TL_CLEANS);

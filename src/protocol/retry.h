@@ -75,6 +75,8 @@ tl_retrier tl__retry_init(const tl_retry *strategy, int64_t wait_ms, int64_t con
 void tl__retry_begin(tl_retrier *retrier, tl_mono now);
 /** The server has been reached: the lock is asked for now. */
 void tl__retry_ask(tl_retrier *retrier, tl_mono now, int64_t attempt_ms);
+/** Is the wait over, although the server has been reached just now? Then nothing is asked. */
+bool tl__retry_is_too_late(tl_retrier *retrier, const tl_event *event);
 /** The server could not be reached. Returns whether to go on. in_doubt: an earlier request may have acquired
  *  the lock. */
 bool tl__retry_unreached(tl_retrier *retrier, const tl_event *event, bool in_doubt);

@@ -220,6 +220,26 @@ TEST(who_comes_too_late_to_ask_is_told_that_another_holds_it) {
     assert_string_equal(f.out.message, "another holds it");
 }
 
+/* A host that was stopped hears at its limit, or later, that the server was reached: it asks for nothing any more. */
+TEST(a_server_that_is_reached_after_the_wait_is_not_asked) {
+    for (int64_t late_ms = 0; late_ms < 500; late_ms += 499) {
+        feed f;
+        prepare(&f);
+        go(&f, 1000);
+        feed_at(&f, 1000 + late_ms);
+        (void)feed_reached(&f);
+        expect(&f, TL_END, TL_EUNAVAILABLE);
+        assert_string_equal(f.out.message, "the wait's time was up when the server was reached");
+        begin(&f, 1000);
+        (void)feed_busy(&f, -1, false);
+        (void)feed_await(&f);
+        feed_at(&f, 1000 + late_ms);
+        (void)feed_reached(&f);
+        expect(&f, TL_END, TL_ETIMEDOUT);
+        assert_string_equal(f.out.message, "another holds it");
+    }
+}
+
 TEST(an_attempt_cut_short_by_the_limit_does_not_hide_what_is_wrong) {
     feed f;
     prepare(&f);

@@ -733,6 +733,17 @@ TEST(nothing_is_asked_that_the_limit_would_cut_short) {
     assert_int_equal(tl__ms_until(f.now, f.out.until), 3500); /* nor to renew its key at 3000 ms */
 }
 
+/* The host was stopped when it was to look again: its wait is over when it hears that the member is reached. */
+TEST(a_member_that_is_reached_after_the_wait_is_not_asked) {
+    stand_behind(4, 7);
+    event(TL_ARMED);
+    event(TL_WOKEN);
+    later_ms(60000);
+    event(TL_REPLY);
+    detached(TL_ETIMEDOUT);
+    assert_asks("UNDO", "REVOKE");
+}
+
 TEST(no_other_try_is_begun_that_the_limit_would_cut_short) {
     begin_by(1000, (tl_retry){.kind = TL_RETRY_FIXED, .delay_ms = 300});
     later_ms(400);
