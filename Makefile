@@ -12,7 +12,7 @@
 #   make check REDIS_SERVER=PATH   conform, chaos and legacy on another server (or what ONLY names)
 #   make check CLUSTER_SERVER=PATH   slots that move at one moment, on a Valkey 9.0 or Redis 8.4 (or what ONLY names)
 #   make check ETCD=PATH       what starts an etcd on another one (or what ONLY names)
-#   make check-servers         the same on what this and the next Debian offer (SERVERS="further ones" ONLY=)
+#   make check-servers         the same on what this and the next Debian offer (SERVERS="further ones" ETCDS= ONLY=)
 #   make soak                  fleets of servers under mixed faults (SOAK_SECONDS=3600 SEED= SOAK="sentinel")
 #   make interop               locks shared with other languages' clients (PEERS="redsync node")
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)

@@ -1,11 +1,12 @@
 #!/bin/bash
 # make check-servers: `make check` on each server that Debian 12, its backports, Debian 13 and sid offer, and on the programs
-# in SERVERS. The packages come from where apt gets Debian's from here, with what they need, and are only unpacked, below
-# build/servers. What can't be had is skipped with a line. The end is a line for each server, and the table of results. Without
-# ONLY the table replaces these servers' rows in tests/README.md; rows of servers that did not run stay, with their dates.
+# in SERVERS and ETCDS (else on the etcd that is installed). The packages come from where apt gets Debian's from here, with
+# what they need, and are only unpacked, below build/servers. What can't be had is skipped with a line. The end is a line for
+# each server, and the table of results. Without ONLY the table replaces these servers' rows in tests/README.md; rows of
+# servers that did not run stay, with their dates.
 #
 #   make check-servers ONLY="conform chaos/test_line" SERVERS="/opt/redis-6.2/bin/redis-server"
-#   make check-servers DEBIAN=      the programs in SERVERS alone
+#   make check-servers DEBIAN=      the programs in SERVERS and ETCDS alone
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build} MAKE=${MAKE:-make}
@@ -20,6 +21,7 @@ sid redis-server
 sid valkey-server
 sid redict-server
 '}
+etcds=${ETCDS-$([[ -v DEBIAN ]] || command -v etcd)}
 mkdir -p "$into"
 
 # shellcheck disable=SC2016 # apt's own words
@@ -70,9 +72,10 @@ unpack() { # suite, package, other suites; says why it can't
     "$dir/redis-server" --version >/dev/null 2>&1 || { echo "$2 of $1 does not run here" && rm -f "$dir/redis-server" && return 1; }
 }
 
-# "Valkey server v=9.1.0 sha=..." as "Valkey 9.1.0".
+# "Valkey server v=9.1.0 sha=..." as "Valkey 9.1.0", "etcd Version: 3.6.5" as "etcd 3.6.5".
 product_of() { # program
-    "$1" --version 2>/dev/null | sed -n 's/^\([A-Z][A-Za-z]*\) server v=\([0-9.]*\).*/\1 \2/p;T;q'
+    "$1" --version 2>/dev/null | sed -n 's/^\([A-Z][A-Za-z]*\) server v=\([0-9.]*\).*/\1 \2/p
+        s/^\(etcd\) Version: \([0-9.]*\).*/\1 \2/p' | head -n 1
 }
 
 # A row of the table: of each folder "passed/failed/skipped", files that passed or failed, and tests that were skipped.
@@ -82,7 +85,10 @@ result() { # server, log
         /^skipped:$/ { lists = 1; next }
         lists && /^  [a-z]+\// { split($1, at, "/"); count[at[1], "skip"]++; next }
         { lists = 0 }
-        function of(folder) { return count[folder, "ok"] + 0 "/" count[folder, "FAIL"] + 0 "/" count[folder, "skip"] + 0 }
+        function of(folder, ok, bad, none) {
+            ok = count[folder, "ok"] + 0; bad = count[folder, "FAIL"] + 0; none = count[folder, "skip"] + 0
+            return ok + bad + none > 0 ? ok "/" bad "/" none : "-"
+        }
         END { printf "| %s | %s | %s | %s | %s | %s |\n", server, of("conform"), of("chaos"), of("legacy"), of("cli"), day }' "$2"
 }
 
@@ -90,19 +96,19 @@ result() { # server, log
 record() { # page, rows
     local page=$1 begin='<!-- servers -->' end='<!-- /servers -->'
     shift
-    { printf '%s\n' "$@" && awk -v b="$begin" -v e="$end" '$0 == e { exit } on && /^\| [A-Z]/ { print } $0 == b { on = 1 }' "$page"; } |
+    { printf '%s\n' "$@" && awk -v b="$begin" -v e="$end" '$0 == e { exit } on && /^\| [A-Za-z]+ [0-9]/ { print } $0 == b { on = 1 }' "$page"; } |
         awk -F ' [|] ' '!seen[$1]++' | sort -t '|' -k2,2V >"$into/rows"
     awk -v b="$begin" -v e="$end" -v rows="$into/rows" '
         $0 == e { on = 0; while ((getline row < rows) > 0) print row }
-        !on || !/^\| [A-Z]/ { print }
+        !on || !/^\| [A-Za-z]+ [0-9]/ { print }
         $0 == b { on = 1 }' "$page" >"$into/page" && cat "$into/page" >"$page"
 }
 
 rows=() table=() status=0
-check() { # name, program
+check() { # name, program, ETCD (REDIS_SERVER)
     local log=$into/$1.log
     echo "==== $1: $("$2" --version 2>&1 | head -n 1)"
-    "$MAKE" --no-print-directory check-run REDIS_SERVER="$2" LOGS="$into/logs-$1" ONLY="${ONLY:-}" 2>&1 | tee "$log"
+    "$MAKE" --no-print-directory check-run "${3:-REDIS_SERVER}=$2" LOGS="$into/logs-$1" ONLY="${ONLY:-}" 2>&1 | tee "$log"
     ((PIPESTATUS[0] == 0)) || status=1
     rows+=("$(printf '%-32s %s' "$1" "$(grep -E '^[0-9]+ passed, ' "$log" | tail -n 1)")")
     table+=("$(result "$(product_of "$2")" "$log")")
@@ -117,14 +123,17 @@ while read -r suite package others; do
         rows+=("$(printf '%-32s skipped: %s' "$suite-$package" "$why")")
     fi
 done <<<"$debian"
-for program in ${SERVERS:-}; do
-    product=$(product_of "$program")
+given() { # program, ETCD (REDIS_SERVER)
+    local product
+    product=$(product_of "$1")
     if [[ -n $product ]]; then
-        check "given-${product// /-}" "$(realpath -s "$program")"
+        check "given-${product// /-}" "$(realpath -s "$1")" "${@:2}"
     else
-        rows+=("$(printf '%-32s skipped: does not run here' "$program")")
+        rows+=("$(printf '%-32s skipped: does not run here' "$1")")
     fi
-done
+}
+for program in ${SERVERS:-}; do given "$program"; done
+for program in $etcds; do given "$program" ETCD; done
 
 echo
 printf '%s\n' "${rows[@]}"

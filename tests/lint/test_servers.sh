@@ -11,10 +11,16 @@ server() { # file, name, version
 server one Valkey 9.1.0
 server two Redis 255.255.255
 printf '#!/bin/sh\nexit 1\n' >"$dir/broken" && chmod 755 "$dir/broken"
+printf '#!/bin/sh\necho "etcd Version: 3.6.5"\necho "Git SHA: 0"\n' >"$dir/etcd" && chmod 755 "$dir/etcd"
 
 # As `make check-run` ends.
 cat >"$dir/make" <<'EOF'
 #!/bin/sh
+case "$*" in *ETCD=*)
+    echo 'ok    conform/test_etcd 1 s'
+    exit 1
+    ;;
+esac
 cat <<'END'
 ok    conform/test_a                                 0.10 s, processor   0.01 s
 ok    conform/test_b                                 0.10 s, processor   0.01 s, 1 skipped
@@ -65,3 +71,9 @@ run SERVERS="$dir/two $dir/broken $dir/one"
     echo "| Valkey 9.1.0 | 2/0/1 | 0/1/0 | 0/0/1 | 1/0/0 | $today |"
     page | sed -n '/^<!-- .servers/,$p'; } | diff - "$dir/page" || fails "the table is another"
 grep -q 'broken.*does not run here' "$dir/said" || fails "a program that is no server was not reported"
+
+cp "$dir/page" "$dir/before"
+run ETCDS="$dir/etcd"
+sed "/^| Valkey 9/a| etcd 3.6.5 | 1/0/0 | - | - | - | $today |" "$dir/before" | diff - "$dir/page" || fails "etcd has another row"
+run ETCDS="$dir/etcd"
+[[ $(grep -c '^| etcd ' "$dir/page") == 1 ]] || fails "etcd has two rows"
