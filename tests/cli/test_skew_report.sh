@@ -194,6 +194,12 @@ expect 0 "$tidelock" skew report --format html <(sed 's/"slack_ms": 500/"slack_m
 page 'assert len(set(y)) == 1 and not any("class=\"edge\"" in c for c in hosts)
 assert "The slack of 50 s ends far off this scale." in page and charts[0].count("class=\"edge\"") == 1'
 
+# One clock that is too far off colours no other.
+make_log 10 500 a:0:0 b:600:0 c:10:0 d:20:0 >"$log"
+expect 2 "$tidelock" skew report --format html "$log"
+page 'names = re.findall(r"<div class=\"what\"><b>(.*?)</b>", page)
+assert [n for n, c in zip(names, hosts) if "class=\"over\" d=\"M" in c] == ["b"] and len(names) == 4, names'
+
 # It counts for as long as three runs usually take, 15 min at least, or as it is told. One of something old says
 # so itself; of something new the script may find it.
 expect 0 "$tidelock" skew report --format html "$log"

@@ -354,32 +354,87 @@ TEST(who_is_missing_is_named_beside_the_verdict) {
     skew_result_end(&r);
 }
 
-/* A bar is past the line where its slack ends just when a pair of its is not safe. */
-TEST(a_bar_passes_its_line_when_a_pair_is_not_safe) {
+static page_room room_of(const skew_result *r, int i) {
+    int64_t middle;
+    return page_room_of(r, i, skew_fleet_middle(r, &middle) ? &middle : NULL);
+}
+
+static bool is_past(const skew_host *h, int64_t behind, int64_t ahead) {
+    return h->offset.lo < behind || h->offset.hi > ahead;
+}
+
+/* A bar is past its line when its clock may be further from the middle of all than the slack. In a safe
+ * fleet none is. */
+TEST(a_bar_passes_its_line_when_its_clock_is_too_far_from_the_middle) {
+    int safe = 0, past = 0, near = 0;
     srand(11);
-    for (int n = 0; n < 2000; n++) {
+    for (int n = 0; n < 4000; n++) {
         skew_host hosts[5];
-        for (int i = 0; i < 5; i++) {
-            int64_t lo = rand() % 2400000 - 1200000;
+        int count = 2 + rand() % 4, spread = rand() % 2 ? 600000 : 2400000;
+        for (int i = 0; i < count; i++) {
+            int64_t lo = rand() % spread - spread / 2;
             hosts[i] = agent("h", lo, lo + rand() % 300000);
             (void)snprintf(hosts[i].name, sizeof hosts[i].name, "h%d", i);
         }
-        skew_result r = result_of(hosts, 5, 1000);
-        page_room *x = page_rooms(&r);
-        assert_non_null(x);
-        for (int i = 0; i < 5; i++) {
-            bool steals = false, loses = false;
-            for (size_t p = 0; p < r.pair_count; p++) {
-                bool past = r.pairs[p].gap.hi > r.rule.slack_us;
-                steals = steals || (past && r.pairs[p].taker == i);
-                loses = loses || (past && r.pairs[p].holder == i);
-            }
-            assert_int_equal(hosts[i].offset.hi > x[i].ahead, steals);
-            assert_int_equal(hosts[i].offset.lo < x[i].behind, loses);
+        skew_result r = result_of(hosts, count, 1000);
+        int64_t middle, by = skew_widening_us(&r.rule, &hosts[0], &hosts[1]);
+        assert_true(skew_fleet_middle(&r, &middle));
+        for (int i = 0; i < count; i++) {
+            page_room room = room_of(&r, i);
+            const tl_interval *at = &hosts[i].offset;
+            int64_t off = at->hi - middle > middle - at->lo ? at->hi - middle : middle - at->lo;
+            assert_int_equal(is_past(&hosts[i], room.behind, room.ahead), off + by > 1000000);
+            assert_int_equal(is_past(&hosts[i], room.near_behind, room.near_ahead),
+                             off + by > 500000);
+            assert_false(r.verdict == SKEW_SAFE &&
+                         is_past(&hosts[i], room.near_behind, room.near_ahead));
+            past += off + by > 1000000;
+            near += off + by > 500000;
         }
-        free(x);
+        safe += r.verdict == SKEW_SAFE;
         skew_result_end(&r);
     }
+    assert_true(safe > 100 && past > 100 && near > past);
+}
+
+/* It alone is coloured, and said to be the cause. Of a large fleet it is visible, wherever it is. */
+TEST(one_bad_clock_colours_no_other) {
+    static skew_host hosts[200];
+    for (int ahead = 0; ahead <= 1; ahead++) {
+        for (int i = 0; i < 200; i++) {
+            char name[16];
+            (void)snprintf(name, sizeof name, "h%d", i);
+            hosts[i] = agent(name, i * 100, i * 100 + 50);
+        }
+        int64_t at = ahead ? 3000000 : -3000000;
+        hosts[77].offset = (tl_interval){at, at + 50};
+        skew_result r = result_of(hosts, 200, 1000);
+        char *text = page_of(&r);
+        const char *rows = strstr(text, "Each host&#39;s clock"),
+                   *bad = strstr(text, "<b>h77</b> <span class=\"tag blame\">the cause</span>");
+        assert_true(rows && bad > rows);
+        assert_int_equal(count(rows, "class=\"row"), 200);
+        assert_int_equal(count(rows, "<rect class=\"over\" x="), 1);
+        assert_true(strstr(rows, "<rect class=\"over\" x=") > bad);
+        assert_int_equal(bad > strstr(rows, "</details>"), !ahead);
+        assert_int_equal(bad < strstr(rows, "<details><summary>160 more hosts between"), ahead);
+        free(text);
+        skew_result_end(&r);
+    }
+}
+
+TEST(two_clocks_accuse_each_other_alike) {
+    skew_host hosts[] = {agent("a", 0, 100), agent("b", 1500000, 1500100)};
+    skew_result r = result_of(hosts, 2, 1000);
+    for (int i = 0; i < 2; i++) {
+        page_room room = room_of(&r, i);
+        assert_false(is_past(&hosts[i], room.behind, room.ahead));
+        assert_true(is_past(&hosts[i], room.near_behind, room.near_ahead));
+    }
+    char *text = page_of(&r);
+    assert_int_equal(count(text, "may be the cause</span>"), 2);
+    free(text);
+    skew_result_end(&r);
 }
 
 /* ---- axes ------------------------------------------------------------------------------------------ */

@@ -337,40 +337,6 @@ TEST(clocks_measured_against_each_other_are_judged_as_plainly) {
 }
 
 /* A path over some edges is no sum of edges that are limited, so those between hosts are smaller. */
-/* What a host's bar shows: the largest gap in which it holds, and in which it takes. */
-TEST(the_worst_gap_of_each_host_is_that_of_all_its_pairs) {
-    const world worlds[] = {{.far = 3000 * MS, .wide = 500 * MS, .apart = 3},
-                            {.far = 3000 * MS, .wide = 500 * MS, .edges = 1},
-                            {.far = 3, .wide = 2}};
-    for (uint64_t seed = 1; seed <= 6000; seed++) {
-        int64_t holding[USUAL], taking[USUAL], held[USUAL], took[USUAL];
-        skew_host hosts[USUAL];
-        seed_begin(seed);
-        const world *world = &worlds[seed % 3];
-        int n = (int)draw(USUAL + 1);
-        for (int i = 0; i < n; i++)
-            hosts[i] = draw_host(world, i, n);
-        agree(world, hosts, n);
-        skew_result r = {.rule = {SKEW_HOLD(60000 * MS, 59000 * MS), .drift_ppm = 200},
-                         .hosts = hosts,
-                         .host_count = n};
-        if (skew_judge(&r)) {
-            for (int i = 0; i < n; i++)
-                held[i] = took[i] = INT64_MIN;
-            for (size_t i = 0; i < r.pair_count; i++) {
-                const skew_pair *p = &r.pairs[i];
-                held[p->holder] = p->gap.hi > held[p->holder] ? p->gap.hi : held[p->holder];
-                took[p->taker] = p->gap.hi > took[p->taker] ? p->gap.hi : took[p->taker];
-            }
-            assert_true(skew_worst_of_each(&r, holding, taking));
-            for (int i = 0; i < n; i++)
-                if (holding[i] != held[i] || taking[i] != took[i])
-                    fail_msg("seed %llu: host %d", (unsigned long long)seed, i);
-        }
-        skew_result_end(&r);
-    }
-}
-
 TEST(edges_near_the_largest_numbers_are_judged_as_plainly) {
     many_fleets(&(world){.far = 3000 * MS, .wide = 500 * MS, .edges = 1}, 30000);
     many_fleets(&(world){.far = 3000 * MS, .wide = 500 * MS, .apart = 3, .edges = 256}, 30000);

@@ -289,6 +289,11 @@ static void find(search *search) {
         skew_say_cause(result);
 }
 
+/* Then the slack is the cause, and no clock. */
+static bool is_slack_too_small(const skew_result *result) {
+    return skew_is_beyond(result, skew_widening_by(&result->rule, 0));
+}
+
 bool skew_cause_find(skew_result *result) {
     size_t n = (size_t)result->host_count;
     search search = {.result = result, .smallest = SKEW_CAUSE_MOST + 1};
@@ -296,7 +301,7 @@ bool skew_cause_find(skew_result *result) {
     result->causes = 0;
     result->cause_text[0] = '\0';
     if (result->pair_count == 0 || !skew_is_beyond(result, result->pairs[0].gap.hi) ||
-        count_against(result) > AGAINST_MOST)
+        is_slack_too_small(result) || count_against(result) > AGAINST_MOST)
         return true;
     search.host = calloc(3 * n, sizeof *search.host);
     search.rest = calloc(n, sizeof *search.rest);
@@ -310,4 +315,12 @@ bool skew_cause_find(skew_result *result) {
     if (search.failed)
         result->causes = 0;
     return !search.failed;
+}
+
+bool skew_may_be_cause(const skew_result *result, int host) {
+    for (int i = 0; i < result->causes; i++)
+        for (int k = 0; k < result->cause[i].hosts; k++)
+            if (result->cause[i].host[k] == host)
+                return true;
+    return false;
 }

@@ -11,6 +11,9 @@
  *  something else, such as a missing host. False: out of memory. */
 bool skew_cause_find(skew_result *result);
 
+/** Is the host in one of the causes? */
+bool skew_may_be_cause(const skew_result *result, int host);
+
 /** The index of the row that stands for this row's host: a daemon's report on a host with a clock
  *  of its own belongs to that host. */
 int skew_cause_host(const skew_result *result, int row);

@@ -1,6 +1,7 @@
 /*
  * The order of hosts in all output.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "skew/judge/skew_order.h"
@@ -35,4 +36,30 @@ void skew_order(const skew_result *result, int *order) {
         memmove(&order[from + 1], &order[from], (size_t)(i - from) * sizeof *order);
         order[from] = i;
     }
+}
+
+/* ---- the middle of the fleet ------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t skew_median(int64_t *value, size_t count) {
+    qsort(value, count, sizeof *value, by_value);
+    int64_t low = value[(count - 1) / 2], high = value[count / 2];
+    return low / 2 + high / 2;
+}
+
+bool skew_fleet_middle(const skew_result *result, int64_t *ret) {
+    int64_t *of = calloc((size_t)result->host_count + 1, sizeof *of);
+    size_t n = 0;
+
+    for (int i = 0; of && i < result->host_count; i++)
+        if (rank(&result->hosts[i]) == 0)
+            of[n++] = middle(&result->hosts[i]);
+    if (n > 1)
+        *ret = skew_median(of, n);
+    free(of);
+    return n > 1;
 }

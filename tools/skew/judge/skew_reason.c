@@ -243,8 +243,8 @@ void skew_say_pad(skew_result *result) {
     if (warn == 0)
         (void)snprintf(text + n, sizeof text - n, "with --warn 0%% no slack is enough");
     else
-        (void)snprintf(text + n, sizeof text - n, "with --warn %d%% it takes %s ms",
-                       (int)warn, skew_up(needed, least, 3));
+        (void)snprintf(text + n, sizeof text - n, "with --warn %d%% it takes %s ms", (int)warn,
+                       skew_up(needed, least, 3));
     advise(result, text);
 }
 

@@ -213,39 +213,3 @@ bool skew_worst_beyond(const skew_result *result, skew_pair *ret) {
     free(holders);
     return holders != NULL;
 }
-
-/* ---- the worst of each host --------------------------------------------------------------------- */
-
-static int64_t gap_of(const skew_result *result, int holder, int taker) {
-    return holder == taker ? INT64_MIN : skew_gaps_between(result, holder, taker).hi;
-}
-
-static void find_of_each(const skew_result *result, const skew_reach *holders,
-                         const skew_reach *takers, int n, int64_t *holding, int64_t *taking) {
-    for (int i = 0; i < n; i++) {
-        int64_t *hold = &holding[holders[i].host], *take = &taking[takers[i].host];
-        for (int k = 0; k < n && skew_gaps_most(result, &holders[i], &takers[k]) > *hold; k++) {
-            int64_t gap = gap_of(result, holders[i].host, takers[k].host);
-            *hold = gap > *hold ? gap : *hold;
-        }
-        for (int k = 0; k < n && skew_gaps_most(result, &holders[k], &takers[i]) > *take; k++) {
-            int64_t gap = gap_of(result, holders[k].host, takers[i].host);
-            *take = gap > *take ? gap : *take;
-        }
-    }
-}
-
-bool skew_worst_of_each(const skew_result *result, int64_t *holding, int64_t *taking) {
-    size_t hosts = (size_t)result->host_count;
-    skew_reach *holders = calloc(2 * hosts + 1, sizeof *holders), *takers = holders + hosts;
-
-    for (size_t i = 0; i < hosts; i++)
-        holding[i] = taking[i] = INT64_MIN;
-    for (int relative = 0; holders && result->gaps && relative <= 1; relative++) {
-        int n = skew_gaps_reach(result, relative, false, holders);
-        (void)skew_gaps_reach(result, relative, true, takers);
-        find_of_each(result, holders, takers, n, holding, taking);
-    }
-    free(holders);
-    return holders != NULL;
-}

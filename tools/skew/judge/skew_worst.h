@@ -15,7 +15,3 @@ bool skew_worst_beyond(const skew_result *result, skew_pair *ret);
 /** Judge one of all pairs, kept or not; the result needs its gaps. False: there is no gap between the
  *  two. */
 bool skew_judge_pair(const skew_result *result, int holder, int taker, skew_pair *ret);
-
-/** For each host the largest gap in which it holds, and in which it takes: us, INT64_MIN if there
- *  is none. False: out of memory. */
-bool skew_worst_of_each(const skew_result *result, int64_t *holding, int64_t *taking);

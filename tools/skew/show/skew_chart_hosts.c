@@ -1,8 +1,9 @@
 /*
- * Each host's clock over time, all on one scale, with lines at the end of each one's slack.
+ * Each host's clock over time, all on one scale, with lines where they are too far from the middle of all.
  */
 #include <stdlib.h>
 
+#include "skew/judge/skew_order.h"
 #include "skew/show/skew_chart.h"
 #include "skew/show/skew_page.h"
 #include "skew/show/skew_show.h"
@@ -10,67 +11,55 @@
 #define HIGH 84
 #define MARKS 4
 
-/* For each bucket the two clocks furthest behind and the two furthest ahead: a host is compared
- * with the first that isn't itself. */
-typedef struct {
-    int64_t behind[2], ahead[2];
-    const past_host *is_behind, *is_ahead;
-} extremes;
-
 typedef struct {
     const skew_story *story;
     skew_chart chart;
-    extremes at[CHART_BUCKETS];
+    int64_t middle[CHART_BUCKETS]; /* of all clocks; CHART_NO_VALUE: less than two are known */
     int64_t slack[CHART_BUCKETS];
     bool edges;
 } fleet;
 
-static void learn(extremes *extremes, const past_host *host, tl_interval hull) {
-    if (!extremes->is_behind || hull.lo < extremes->behind[0]) {
-        extremes->behind[1] = extremes->is_behind ? extremes->behind[0] : INT64_MAX;
-        extremes->behind[0] = hull.lo;
-        extremes->is_behind = host;
-    } else if (hull.lo < extremes->behind[1]) {
-        extremes->behind[1] = hull.lo;
-    }
-    if (!extremes->is_ahead || hull.hi > extremes->ahead[0]) {
-        extremes->ahead[1] = extremes->is_ahead ? extremes->ahead[0] : INT64_MIN;
-        extremes->ahead[0] = hull.hi;
-        extremes->is_ahead = host;
-    } else if (hull.hi > extremes->ahead[1]) {
-        extremes->ahead[1] = hull.hi;
-    }
-}
-
-/* Where the slack of a host ends, up or down, widened as for uncorrected clocks. */
+/* Where a clock is further from the middle of all than the slack, up or down, widened as for
+ * uncorrected clocks. */
 static int64_t edge_of(const fleet *fleet, const past_host *host, int bucket, bool up) {
     static const skew_host plain;
-    const extremes *extremes = &fleet->at[bucket];
     int64_t by = skew_widening_us(&fleet->story->past->last.rule, &plain, &plain),
-            room = tl__add_sat(fleet->slack[bucket], -by),
-            other = up ? extremes->behind[extremes->is_behind == host]
-                       : extremes->ahead[extremes->is_ahead == host];
+            room = tl__add_sat(fleet->slack[bucket], -by);
 
-    if (!extremes->is_behind || other == INT64_MAX || other == INT64_MIN ||
-        !skew_is_clock(host->kind))
+    room = room > 0 ? room : 0;
+    if (fleet->middle[bucket] == CHART_NO_VALUE || !skew_is_clock(host->kind))
         return CHART_NO_VALUE;
-    return tl__add_sat(other, up ? room : -room);
+    return tl__add_sat(fleet->middle[bucket], up ? room : -room);
 }
 
-static void learn_all(fleet *fleet) {
+/* Finds the middle of all clocks in each bucket. False: out of memory. */
+static bool find_middles(fleet *fleet) {
     story_bucket bucket[CHART_BUCKETS];
     const skew_past *past = fleet->story->past;
+    int64_t *of = calloc(past->hosts * CHART_BUCKETS + 1, sizeof *of);
+    size_t count[CHART_BUCKETS] = {0};
 
-    story_run_buckets(fleet->story, bucket, fleet->chart.buckets);
-    chart_slack(bucket, fleet->chart.buckets, 100, fleet->slack);
-    for (size_t i = 0; i < past->hosts; i++) {
+    for (size_t i = 0; of && i < past->hosts; i++) {
         if (past->host[i].count == 0 || !skew_is_clock(past->host[i].kind))
             continue;
         story_host_buckets(fleet->story, &past->host[i], bucket, fleet->chart.buckets);
-        for (int b = 0; b < fleet->chart.buckets; b++)
+        for (size_t b = 0; b < (size_t)fleet->chart.buckets; b++)
             if (bucket[b].known)
-                learn(&fleet->at[b], &past->host[i], bucket[b].hull);
+                of[b * past->hosts + count[b]++] = bucket[b].hull.lo / 2 + bucket[b].hull.hi / 2;
     }
+    for (size_t b = 0; of && b < (size_t)fleet->chart.buckets; b++)
+        fleet->middle[b] = count[b] > 1 ? skew_median(&of[b * past->hosts], count[b])
+                                        : CHART_NO_VALUE;
+    free(of);
+    return of != NULL;
+}
+
+static bool learn_all(fleet *fleet) {
+    story_bucket bucket[CHART_BUCKETS];
+
+    story_run_buckets(fleet->story, bucket, fleet->chart.buckets);
+    chart_slack(bucket, fleet->chart.buckets, 100, fleet->slack);
+    return find_middles(fleet);
 }
 
 /* One scale for all: the clocks, the server's clock, and the ends of the slack, unless these are
@@ -193,18 +182,17 @@ static void put_all(fleet *fleet, const size_t *order, size_t n, FILE *out) {
     (void)fputs("<p class=\"dim\">", out);
     (void)fputs(fleet->edges ? "Solid lines: where the slack of " : "The slack of ", out);
     page_number(out, skew_exact(number, last->rule.slack_us));
-    (void)fputs(fleet->edges
-                    ? " ends. A host that reaches past the upper one could steal a lock, past "
-                      "the lower one lose one.</p>\n"
-                    : " ends far off this scale.</p>\n",
+    (void)fputs(fleet->edges ? " ends, from the middle of all clocks.</p>\n"
+                             : " ends far off this scale.</p>\n",
                 out);
     for (size_t i = 0; i < n; i++) {
-        if (i == PAGE_HOSTS)
-            (void)fprintf(out, "<details><summary>%zu more hosts</summary>\n", n - PAGE_HOSTS);
+        if (i == PAGE_HOSTS / 2 && n > PAGE_HOSTS)
+            (void)fprintf(out, "<details><summary>%zu more hosts between</summary>\n",
+                          n - PAGE_HOSTS);
         put_host(fleet, order[i], out);
+        if (i + 1 == n - PAGE_HOSTS / 2 && n > PAGE_HOSTS)
+            (void)fputs("</details>\n", out);
     }
-    if (n > PAGE_HOSTS)
-        (void)fputs("</details>\n", out);
     page_close(out);
 }
 
@@ -221,9 +209,10 @@ void chart_hosts(const skew_story *story, FILE *out) {
                                     .high = HIGH,
                                     .look = "chart",
                                     .label = "offset over time"};
-        learn_all(fleet);
-        fleet->chart.values = axis_of(hosts_reach(fleet), MARKS);
-        put_all(fleet, order, n, out);
+        if (learn_all(fleet)) {
+            fleet->chart.values = axis_of(hosts_reach(fleet), MARKS);
+            put_all(fleet, order, n, out);
+        }
     }
     free(fleet);
     free(order);

@@ -76,6 +76,7 @@ const char skew_look_style[] =
     ".what span{font-variant-numeric:tabular-nums;color:var(--dim);font-size:.88rem}"
     ".tag{border:1px solid var(--line);border-radius:.3rem;padding:0 .3rem;font-size:.75rem;"
     "font-weight:400;color:var(--dim);white-space:nowrap}"
+    ".blame{border-color:var(--unsafe);color:var(--unsafe);font-weight:600}"
     ".what .lack{color:var(--warn);font-weight:600}"
     ".who b,.who small{display:block}"
     ".plot{display:block;width:100%;background:var(--bg);border-radius:.25rem}"

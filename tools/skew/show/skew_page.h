@@ -61,14 +61,15 @@ page_kind page_kind_of(const skew_result *result, const skew_pair *pair);
 /** Write every pair of hosts as a matrix; nothing if there are no pairs. */
 void page_heat(FILE *out, const skew_result *result);
 
-/** How far a clock could move: beyond these values one of its pairs is no longer safe. */
+/** Where a clock is too far from the middle of the fleet (skew_fleet_middle): beyond these values it
+ *  is further off than the slack allows; beyond the near ones than the warning allows. */
 typedef struct {
-    int64_t behind, ahead;
+    int64_t behind, ahead, near_behind, near_ahead;
 } page_room;
 
-/** One for each host, computed from the pairs, so that a bar crosses its line exactly if a pair is
- *  not safe. The caller frees it; NULL: out of memory. */
-page_room *page_rooms(const skew_result *result);
+/** Of a host; no limits if it or the middle (NULL) is unknown. In a SAFE fleet no clock is beyond
+ *  them. Two clocks within them may still be too far apart, on both sides of the middle. */
+page_room page_room_of(const skew_result *result, int host, const int64_t *middle);
 
 /** Write the worst pairs as a table; nothing if there are none. */
 void page_pairs(FILE *out, const skew_result *result);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/js.h"
+#include "skew/judge/skew_cause.h"
 #include "skew/show/skew_show.h"
 
 /* Microseconds as a number of seconds, without a float. */
@@ -273,19 +274,11 @@ static void put_widths(FILE *out, const skew_result *result) {
     }
 }
 
-static bool may_be_cause(const skew_result *result, int host) {
-    for (int i = 0; i < result->causes; i++)
-        for (int k = 0; k < result->cause[i].hosts; k++)
-            if (result->cause[i].host[k] == host)
-                return true;
-    return false;
-}
-
 /* Only hosts that are or may be the cause have a line. */
 static void put_causes(FILE *out, const skew_result *result) {
     head(out, "cause", "1 if the host's clock is or may be the cause of the verdict.");
     for (int i = 0; i < result->host_count; i++)
-        if (may_be_cause(result, i))
+        if (skew_may_be_cause(result, i))
             (void)fprintf(out, "tidelock_skew_cause{host=\"%s\",instrument=\"%s\"} 1\n",
                           result->hosts[i].name, result->hosts[i].instrument);
 }
