@@ -195,8 +195,7 @@ page 'assert len(set(y)) == 1 and not any("class=\"edge\"" in c for c in hosts)
 assert "The slack of 50 s ends far off this scale." in page and charts[0].count("class=\"edge\"") == 1'
 
 # One clock that is too far off colours no other.
-make_log 10 500 a:0:0 b:600:0 c:10:0 d:20:0 >"$log"
-expect 2 "$tidelock" skew report --format html "$log"
+expect 2 "$tidelock" skew report --format html <(make_log 10 500 a:0:0 b:600:0 c:10:0 d:20:0)
 page 'names = re.findall(r"<div class=\"what\"><b>(.*?)</b>", page)
 assert [n for n, c in zip(names, hosts) if "class=\"over\" d=\"M" in c] == ["b"] and len(names) == 4, names'
 
